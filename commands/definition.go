@@ -19,18 +19,20 @@ import (
 	"time"
 
 	"mailroom/orchestrator/delivery"
-	"mailroom/orchestrator/ledger"
 	"mailroom/tracing"
 )
 
 // Env is what a handler may touch.
 type Env struct {
-	Ledger    *ledger.Ledger   // the database; nil for a command that needs none
-	Engine    *delivery.Engine // that delivers from it
-	Caller    Caller
-	Log       *slog.Logger
-	Catalogue *Catalogue
+	*delivery.Engine // the open database, with its Ledger; nil for a command that needs none
+	Caller           Caller
+	Catalogue        *Catalogue
+	Log              *slog.Logger
+	Call             Call
+}
 
+// Call says what is special about one call of a command; nothing for the zero value.
+type Call struct {
 	Scheduled bool          // a schedule runs the command: a run that changes nothing leaves no trace
 	Patience  time.Duration // longest that a command may wait, since what carries its answer gives up on longer ones; 0 is any time
 	Narrator  *Text         // to which a command may tell what it does while it does it; nil if the answer is for programs
@@ -41,8 +43,8 @@ type Env struct {
 
 // Wait returns how long a command may wait that was asked to wait for a time.
 func (e Env) Wait(asked time.Duration) time.Duration {
-	if e.Patience > 0 {
-		return min(asked, e.Patience)
+	if e.Call.Patience > 0 {
+		return min(asked, e.Call.Patience)
 	}
 	return asked
 }

@@ -91,7 +91,7 @@ func (d *Definition) Run(ctx context.Context, env Env, raw json.RawMessage) (Ans
 
 // permit refuses a command that only administrators may run, and a caller that acts for an agent whose name another has now.
 func (d *Definition) permit(ctx context.Context, env Env) error {
-	if env.Ledger != nil {
+	if env.Engine != nil {
 		err := env.Ledger.CheckSuccession(ctx, env.Caller.Name, env.Caller.Since)
 		if orchestrator.CodeOf(err) == orchestrator.PermissionDenied { // of any other error the command itself tells
 			return err
@@ -108,17 +108,17 @@ func (d *Definition) permit(ctx context.Context, env Env) error {
 
 func (d *Definition) begin(ctx context.Context, env Env) (context.Context, *tracing.Span) {
 	ctx, span := tracing.Start(ledger.WithIdentity(ctx, env.Caller.Name), d.Name)
-	span.Kind, span.Caller, span.Scheduled = cmp.Or(d.Kind, tracing.Internal), env.Caller.Name, env.Scheduled
+	span.Kind, span.Caller, span.Scheduled = cmp.Or(d.Kind, tracing.Internal), env.Caller.Name, env.Call.Scheduled
 	span.Set(tracing.AttrSystem, "mailroom")
 	span.Set(tracing.AttrOperation, d.Name)
-	if env.Ledger != nil {
+	if env.Engine != nil {
 		span.Begin(env.Ledger.Now())
 	}
 	return ctx, span
 }
 
 func (d *Definition) end(ctx context.Context, env Env, span *tracing.Span, err error) {
-	if env.Ledger == nil {
+	if env.Engine == nil {
 		return
 	}
 	env.Ledger.EndSpan(ctx, span, err, func() bool { return d.LooksOnly || d.Card().OnlyReads() })
@@ -131,7 +131,7 @@ func (d *Definition) guarded(ctx context.Context, env Env, run func() (any, erro
 			result, err = nil, fmt.Errorf("panic in %s: %v\n%s", d.Name, p, debug.Stack())
 		}
 	}()
-	if Guard != nil && env.Ledger != nil {
+	if Guard != nil && env.Engine != nil {
 		release := Guard(d, env.Ledger)
 		defer func() {
 			if gerr := release(); gerr != nil && err == nil {

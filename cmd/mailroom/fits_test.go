@@ -35,7 +35,7 @@ func TestWhatDoesNotFitIsNamed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		env := commands.Env{Ledger: m.router.Ledger, Engine: m.router, Caller: commands.Caller{Name: "writer", Session: "default"}, Log: m.log, Catalogue: config().Catalogue}
+		env := commands.Env{Engine: m.router, Caller: commands.Caller{Name: "writer", Session: "default"}, Log: m.log, Catalogue: config().Catalogue}
 		send := func(size int) error {
 			_, err := d.Run(t.Context(), env, json.RawMessage(fmt.Sprintf(c.params, strings.Repeat("x", size-c.beside))))
 			return err

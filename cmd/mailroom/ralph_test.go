@@ -121,7 +121,7 @@ func TestRalphInboxUnwritten(t *testing.T) {
 		if read() != "1" {
 			t.Errorf("%s: what inbox shows is not read", deliver)
 		}
-		if err := answer.Result.(commands.Unwritten).Unwritten(t.Context(), commands.Env{Ledger: m.router.Ledger, Engine: m.router}); err != nil || read() != "0" {
+		if err := answer.Result.(commands.Unwritten).Unwritten(t.Context(), commands.Env{Engine: m.router}); err != nil || read() != "0" {
 			t.Errorf("%s: read: %s, %v", deliver, read(), err)
 		}
 	}

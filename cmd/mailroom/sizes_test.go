@@ -3,8 +3,11 @@ package main
 import (
 	"go/ast"
 	"path"
+	"reflect"
 	"strings"
 	"testing"
+
+	"mailroom/commands"
 )
 
 // What a reader can hold in mind: functions that fit a screen, files and packages with one subject.
@@ -16,6 +19,7 @@ const (
 	maxNounLines     = 1000 // of package orchestrator
 	maxPackageLines  = 3000
 	maxPackageFiles  = 25
+	maxEnvFields     = 5
 )
 
 // size is how many lines and files a package has without its tests.
@@ -103,5 +107,13 @@ func TestTypesHaveFewMethods(t *testing.T) {
 		if n > maxMethods {
 			t.Errorf("%s has %d methods, more than %d", name, n, maxMethods)
 		}
+	}
+}
+
+// TestEnvIsSmall holds what every handler gets to what a reader keeps in mind.
+func TestEnvIsSmall(t *testing.T) {
+	t.Parallel()
+	if n := reflect.TypeFor[commands.Env]().NumField(); n > maxEnvFields {
+		t.Errorf("commands.Env has %d fields, more than %d", n, maxEnvFields)
 	}
 }

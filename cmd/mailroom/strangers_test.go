@@ -210,7 +210,7 @@ func (m *matrix) answerTo(agent, command, params, id string) string {
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	env := commands.Env{Ledger: m.router.Ledger, Engine: m.router, Caller: commands.Caller{Name: agent, Session: "default"}, Log: m.log, Catalogue: config().Catalogue}
+	env := commands.Env{Engine: m.router, Caller: commands.Caller{Name: agent, Session: "default"}, Log: m.log, Catalogue: config().Catalogue}
 	answer, failure := d.Run(m.t.Context(), env, json.RawMessage(fmt.Sprintf(params, id)))
 	said := any(answer)
 	if failure != nil {

@@ -57,7 +57,7 @@ func (m *matrix) run(as, session, command, params string, args ...any) commands.
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	env := commands.Env{Ledger: m.router.Ledger, Engine: m.router, Caller: commands.Caller{Name: as, Session: session, Admin: as == ""}, Log: m.log, Catalogue: config().Catalogue}
+	env := commands.Env{Engine: m.router, Caller: commands.Caller{Name: as, Session: session, Admin: as == ""}, Log: m.log, Catalogue: config().Catalogue}
 	answer, err := d.Run(m.t.Context(), env, json.RawMessage(fmt.Sprintf(params, args...)))
 	if err != nil {
 		m.t.Fatalf("%s %s: %v", command, params, err)

@@ -46,8 +46,8 @@ func demo(ctx context.Context, env commands.Env, _ struct{}) (DemoResult, error)
 	if err != nil {
 		return DemoResult{}, err
 	}
-	watcher := env.Narrator // the commands that it runs have none: it tells itself what they do
-	env.Ledger, env.Engine, env.Narrator = engine.Ledger, engine, nil
+	watcher := env.Call.Narrator // the commands that it runs have none: it tells itself what they do
+	env.Engine, env.Call.Narrator = engine, nil
 	quiet, stop := context.WithCancelCause(tracing.WithParent(context.Background(), tracing.FromContext(ctx).Traceparent()))
 	defer stop(nil)
 	defer context.AfterFunc(ctx, func() { stop(context.Cause(ctx)) })()

@@ -86,7 +86,7 @@ func (f *fixture) try(r *delivery.Engine, command, params string) (commands.Answ
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	env := commands.Env{Ledger: r.Ledger, Engine: r, Caller: commands.Caller{Admin: true}, Log: slog.New(slog.DiscardHandler), Catalogue: f.catalogue}
+	env := commands.Env{Engine: r, Caller: commands.Caller{Admin: true}, Log: slog.New(slog.DiscardHandler), Catalogue: f.catalogue}
 	return d.Run(f.t.Context(), env, json.RawMessage(params))
 }
 

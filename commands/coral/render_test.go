@@ -63,7 +63,7 @@ func (o *office) try(t *testing.T, as, command string, params any) (commands.Ans
 	if err != nil {
 		return commands.Answer{}, err
 	}
-	env := commands.Env{Ledger: o.router.Ledger, Engine: o.router, Caller: commands.Caller{Name: as, Session: "default"}, Log: slog.New(slog.DiscardHandler)}
+	env := commands.Env{Engine: o.router, Caller: commands.Caller{Name: as, Session: "default"}, Log: slog.New(slog.DiscardHandler)}
 	return d.Run(t.Context(), env, body)
 }
 

@@ -35,8 +35,8 @@ func watch(ctx context.Context, env commands.Env, p WatchParams) (WatchResult, e
 	run := bridge.Once
 	if !p.Once {
 		run = bridge.Run
-		if env.Narrator != nil {
-			env.Narrator.Printf("Watching %s. Stop with Ctrl-C.\n", p.Root)
+		if env.Call.Narrator != nil {
+			env.Call.Narrator.Printf("Watching %s. Stop with Ctrl-C.\n", p.Root)
 		}
 	}
 	counts, err := run(ctx, env.Engine, o)

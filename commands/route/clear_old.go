@@ -29,8 +29,8 @@ var clearOldCommand = commands.Define(vocabulary, "clear_old", clearOld)
 // clearOld applies the retention rules.
 func clearOld(ctx context.Context, env commands.Env, p ClearOldParams) (ClearOldResult, error) {
 	var o retention.ClearOptions
-	if env.Progress != nil {
-		o.Progress = func(done, total int64) { env.Progress(done, total, "messages") }
+	if env.Call.Progress != nil {
+		o.Progress = func(done, total int64) { env.Call.Progress(done, total, "messages") }
 	}
 	if p.OlderThanDays != nil {
 		o.OlderThan = time.Duration(*p.OlderThanDays) * 24 * time.Hour

@@ -69,7 +69,7 @@ func send(ctx context.Context, env commands.Env, p SendParams) (SendResult, erro
 		return SendResult{}, err
 	}
 	r := sendResult(&draft, &sent)
-	if env.Narrator != nil {
+	if env.Call.Narrator != nil {
 		daemons, err := daemons.List(ctx, env.Ledger)
 		r.noDaemon = err == nil && len(daemons) == 0
 	}

@@ -55,9 +55,9 @@ func onlyLines(c *urfave.Context, d *commands.Definition) error {
 func (p *Program) call(c *urfave.Context, d *commands.Definition, raw json.RawMessage) error {
 	return p.withEnv(c, d, raw, func(ctx context.Context, env commands.Env) error {
 		report, finish := p.progress()
-		env.Progress = report
+		env.Call.Progress = report
 		if p.text() {
-			env.Narrator = p.people(p.Out, p.OutTerminal)
+			env.Call.Narrator = p.people(p.Out, p.OutTerminal)
 		}
 		answer, err := d.Run(ctx, env, raw)
 		finish()
@@ -129,9 +129,7 @@ func (p *Program) open(c *urfave.Context, path string, env *commands.Env) (err e
 			return err
 		}
 	}
-	if env.Engine, err = p.Open(c.Context, path, env.Log); err == nil {
-		env.Ledger = env.Engine.Ledger
-	}
+	env.Engine, err = p.Open(c.Context, path, env.Log)
 	return err
 }
 

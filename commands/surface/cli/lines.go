@@ -43,7 +43,7 @@ type numbered struct {
 // would meet too, such as a full disk, nothing more is run, and what comes is answered with that.
 func (p *Program) runLines(ctx context.Context, env commands.Env, d *commands.Definition, atomic bool) error {
 	report, finish := p.progress()
-	env.Progress = report
+	env.Call.Progress = report
 	defer finish()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -252,8 +252,8 @@ func (r *lineRun) answer(b *lineBatch) error {
 		return notWritten(err)
 	}
 	r.done += int64(len(b.lines))
-	if r.env.Progress != nil {
-		r.env.Progress(r.done, 0, "lines")
+	if r.env.Call.Progress != nil {
+		r.env.Call.Progress(r.done, 0, "lines")
 	}
 	return nil
 }

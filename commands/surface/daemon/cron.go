@@ -239,7 +239,7 @@ func (j *job) perform() {
 		}
 		started := time.Now()
 		env := j.s.env
-		env.Scheduled = true
+		env.Call.Scheduled = true
 		_, err = j.command.Run(j.ctx, env, j.schedule.Params)
 		j.s.metrics.ran(j.command.Name, time.Since(started), err)
 		log.Debug("ran", "seconds", time.Since(started).Seconds(), "error", err)

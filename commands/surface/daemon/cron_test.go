@@ -176,7 +176,7 @@ func TestLastingFailuresAreLoggedOnce(t *testing.T) {
 			return err
 		})
 		var log bytes.Buffer
-		env := commands.Env{Ledger: r.Ledger, Engine: r, Caller: commands.Caller{Admin: true}, Log: slog.New(slog.NewTextHandler(&log, nil)), Catalogue: catalogue}
+		env := commands.Env{Engine: r, Caller: commands.Caller{Admin: true}, Log: slog.New(slog.NewTextHandler(&log, nil)), Catalogue: catalogue}
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() { ended <- newScheduler(env, newMetrics(r.Ledger, "test", env.Log)).run(ctx) }()

@@ -87,7 +87,7 @@ func clearSchedules(t *testing.T, r *delivery.Engine) {
 // startScheduler runs a scheduler until the test ends.
 func startScheduler(t *testing.T, r *delivery.Engine, catalogue *commands.Catalogue) (stop func()) {
 	t.Helper()
-	env := commands.Env{Ledger: r.Ledger, Engine: r, Caller: commands.Caller{Admin: true}, Log: slog.New(slog.DiscardHandler), Catalogue: catalogue}
+	env := commands.Env{Engine: r, Caller: commands.Caller{Admin: true}, Log: slog.New(slog.DiscardHandler), Catalogue: catalogue}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
@@ -130,7 +130,7 @@ func TestOddSchedules(t *testing.T) {
 		t.Fatal(err)
 	}
 	log := slog.New(slog.DiscardHandler)
-	s := newScheduler(commands.Env{Ledger: r.Ledger, Engine: r, Caller: commands.Caller{Admin: true}, Log: log, Catalogue: ticking(t, make(chan string, 100))}, newMetrics(r.Ledger, "test", log))
+	s := newScheduler(commands.Env{Engine: r, Caller: commands.Caller{Admin: true}, Log: log, Catalogue: ticking(t, make(chan string, 100))}, newMetrics(r.Ledger, "test", log))
 	if err := s.load(t.Context(), true); err != nil {
 		t.Fatal(err)
 	}
@@ -251,7 +251,7 @@ func TestMissed(t *testing.T) {
 func TestLatestSlot(t *testing.T) {
 	t.Parallel()
 	r := openRouter(t, filepath.Join(t.TempDir(), "mailroom.db"), nil)
-	env := commands.Env{Ledger: r.Ledger, Engine: r, Log: slog.New(slog.DiscardHandler), Catalogue: ticking(t, make(chan string, 1))}
+	env := commands.Env{Engine: r, Log: slog.New(slog.DiscardHandler), Catalogue: ticking(t, make(chan string, 1))}
 	s := newScheduler(env, newMetrics(r.Ledger, "test", slog.New(slog.DiscardHandler)))
 	at := func(text string) time.Time {
 		when, err := time.ParseInLocation("2006-01-02 15:04:05", text, time.Local)

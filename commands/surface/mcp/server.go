@@ -109,7 +109,7 @@ func (s *Server) call(d *commands.Definition, offer surface.Offer) sdk.ToolHandl
 			}
 		}
 		env := s.env
-		env.Caller, env.Patience = x.caller, s.patience
+		env.Caller, env.Call.Patience = x.caller, s.patience
 		parent, _ := req.Params.Meta["traceparent"].(string) // source: SEP-414
 		ctx = tracing.WithParent(ctx, parent)
 		stop := s.reportProgress(ctx, req)

@@ -55,7 +55,7 @@ func TestSettingsOverTheNetwork(t *testing.T) {
 			if now, err := f.Router.Setting(t.Context(), s.Key); err != nil || now.Value != s.Default {
 				t.Errorf("%s is %q after it was refused: %v", s.Key, now.Value, err)
 			}
-			env := commands.Env{Ledger: f.Router.Ledger, Engine: f.Router, Caller: commands.Caller{Admin: true}, Catalogue: surfacetest.Catalogue()}
+			env := commands.Env{Engine: f.Router, Caller: commands.Caller{Admin: true}, Catalogue: surfacetest.Catalogue()}
 			d, err := env.Catalogue.Lookup("setting_set")
 			if err != nil {
 				t.Fatal(err)
