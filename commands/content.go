@@ -34,11 +34,14 @@ func ContentOf(m *orchestrator.Message) Content {
 	}
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(m.Payload, &fields) == nil && fields != nil {
-		if c, ok := relayed(fields); ok {
-			return c
+		if text, data, ok := textWith(fields, "message", "payload"); ok {
+			return Content{Text: text, Data: data}
 		}
-		if c, ok := posted(fields); ok {
-			return c
+		if text, names, ok := textWith(fields, "content", "mentions"); ok {
+			c := Content{Text: text}
+			if names == nil || json.Unmarshal(names, &c.Mentions) == nil {
+				return c
+			}
 		}
 	}
 	if string(bytes.TrimSpace(m.Payload)) == "null" {
@@ -60,33 +63,17 @@ func CheckFits(parameter string, payload json.RawMessage) error {
 	if len(payload) <= orchestrator.MaxPayload {
 		return nil
 	}
-	e := orchestrator.Errorf(orchestrator.InvalidParams,
-		"%s: the message has %d bytes as JSON, with its escapes and what stands beside; at most %d are allowed",
-		parameter, len(payload), orchestrator.MaxPayload)
-	e.Details = map[string]any{"parameter": parameter}
-	return e.WithHint("Write the content to a file and send its path")
+	return orchestrator.InvalidParam(parameter, "the message has %d bytes as JSON, with its escapes and what stands beside; at most %d are allowed",
+		len(payload), orchestrator.MaxPayload).WithHint("Write the content to a file and send its path")
 }
 
-// relayed reads {"message": text} and {"message": text, "payload": any}.
-func relayed(fields map[string]json.RawMessage) (c Content, ok bool) {
-	data, has := fields["payload"]
-	if len(fields) > 2 || (len(fields) == 2 && !has) || !isText(fields["message"], &c.Text) {
-		return c, false
+// textWith reads an object that has a text under one key and nothing else but, perhaps, a value under another.
+func textWith(fields map[string]json.RawMessage, key, other string) (text string, value json.RawMessage, ok bool) {
+	value, has := fields[other]
+	if len(fields) > 2 || (len(fields) == 2 && !has) {
+		return "", nil, false
 	}
-	c.Data = data
-	return c, true
-}
-
-// posted reads {"content": text} and {"content": text, "mentions": names}.
-func posted(fields map[string]json.RawMessage) (c Content, ok bool) {
-	mentions, has := fields["mentions"]
-	if len(fields) > 2 || (len(fields) == 2 && !has) || !isText(fields["content"], &c.Text) {
-		return c, false
-	}
-	return c, !has || json.Unmarshal(mentions, &c.Mentions) == nil
-}
-
-// isText reports whether a JSON value is a string, and reads it.
-func isText(value json.RawMessage, into *string) bool {
-	return len(value) > 0 && value[0] == '"' && json.Unmarshal(value, into) == nil
+	said := fields[key]
+	ok = len(said) > 0 && said[0] == '"' && json.Unmarshal(said, &text) == nil
+	return text, value, ok
 }

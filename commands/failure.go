@@ -62,8 +62,6 @@ func (f Failure) MarshalJSON() ([]byte, error) {
 	if !errors.As(f.Err, &e) {
 		e = &orchestrator.Error{Code: orchestrator.Internal, Message: f.Err.Error()}
 	}
-	plain := *e
-	plain.Hint = ""
 	known, err := orchestrator.JSON(struct {
 		Success    bool              `json:"success"`
 		Error      orchestrator.Code `json:"error"`
@@ -72,7 +70,7 @@ func (f Failure) MarshalJSON() ([]byte, error) {
 		MessageID  string            `json:"message_id,omitempty"`
 		Recipient  string            `json:"recipient,omitempty"`
 		RetryCount *int              `json:"retry_count,omitempty"`
-	}{false, e.Code, plain.Error(), e.Hint, e.MessageID, e.Recipient, e.RetryCount})
+	}{false, e.Code, e.WithoutHint(), e.Hint, e.MessageID, e.Recipient, e.RetryCount})
 	if err != nil || len(e.Details) == 0 {
 		return known, err
 	}

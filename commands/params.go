@@ -232,9 +232,7 @@ func plain(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
 
 // invalid is the error for a parameter that is not as it must be.
 func (p *Param) invalid(format string, args ...any) *orchestrator.Error {
-	e := orchestrator.Errorf(orchestrator.InvalidParams, "%s: %s", p.Name, fmt.Sprintf(format, args...))
-	e.Details = map[string]any{"parameter": p.Name}
-	return e
+	return orchestrator.InvalidParam(p.Name, format, args...)
 }
 
 // inBounds checks a number, or the length of something.

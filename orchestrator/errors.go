@@ -42,14 +42,18 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	text := e.Message
-	if e.Err != nil {
-		text += ": " + e.Err.Error()
+	if e.Hint == "" {
+		return e.WithoutHint()
 	}
-	if e.Hint != "" {
-		text += ". " + e.Hint
+	return e.WithoutHint() + ". " + e.Hint
+}
+
+// WithoutHint returns the text of the error without its hint.
+func (e *Error) WithoutHint() string {
+	if e.Err == nil {
+		return e.Message
 	}
-	return text
+	return e.Message + ": " + e.Err.Error()
 }
 
 func (e *Error) Unwrap() error { return e.Err }
@@ -66,6 +70,13 @@ func CodeOf(err error) Code {
 // Errorf returns an Error without a hint. It does not set Err: for an error with a cause, fill in the struct.
 func Errorf(code Code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
+}
+
+// InvalidParam returns an Error of the code InvalidParams that names the parameter, in its text and in its Details.
+func InvalidParam(parameter, format string, args ...any) *Error {
+	e := Errorf(InvalidParams, "%s: %s", parameter, fmt.Sprintf(format, args...))
+	e.Details = map[string]any{"parameter": parameter}
+	return e
 }
 
 // WithHint sets the hint, which says what to do next, and returns e.

@@ -1,6 +1,7 @@
 package orchestrator
 
 import (
+	"context"
 	"log/slog"
 	"runtime/debug"
 )
@@ -21,4 +22,19 @@ func GoSafe(name string, log *slog.Logger, f func()) {
 		}()
 		f()
 	}()
+}
+
+// Background starts f in a goroutine as GoSafe does. Its context ends with ctx, or when stop is called, which returns when f
+// has ended.
+func Background(ctx context.Context, name string, log *slog.Logger, f func(ctx context.Context)) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	GoSafe(name, log, func() {
+		defer close(done)
+		f(ctx)
+	})
+	return func() {
+		cancel()
+		<-done
+	}
 }

@@ -104,7 +104,5 @@ func (p *RouteParams) allowed(caller commands.Caller) error {
 }
 
 func missing(parameter, action string) error {
-	e := orchestrator.Errorf(orchestrator.InvalidParams, "%s: it is missing; action %s needs it", parameter, action)
-	e.Details = map[string]any{"parameter": parameter}
-	return e
+	return orchestrator.InvalidParam(parameter, "it is missing; action %s needs it", action)
 }

@@ -6,7 +6,7 @@ import (
 	"embed"
 
 	"mailroom/commands"
-	"mailroom/tracing"
+	"mailroom/orchestrator"
 )
 
 //go:embed *.md
@@ -29,4 +29,4 @@ func Definitions() []*commands.Definition {
 }
 
 // timestamp is the time of an answer.
-func timestamp(env commands.Env) string { return env.Ledger.Now().UTC().Format(tracing.Layout) }
+func timestamp(env commands.Env) string { return orchestrator.Stamp(env.Ledger.Now()) }

@@ -151,10 +151,8 @@ func laterTime(parameter, text string) (at time.Time, delay time.Duration, err e
 	if at, err = time.Parse(time.RFC3339, text); err == nil {
 		return at, 0, nil
 	}
-	e := orchestrator.Errorf(orchestrator.InvalidParams, "%s: %q is no time", parameter, orchestrator.Clip(text)).
+	return at, 0, orchestrator.InvalidParam(parameter, "%q is no time", orchestrator.Clip(text)).
 		WithHint("Give one with its zone, as in 2026-01-02T15:04:05Z or 2026-01-02T15:04:05+01:00, or how long from now: 90s, 30m, 2h, 7d")
-	e.Details = map[string]any{"parameter": parameter}
-	return at, 0, e
 }
 
 func sendResult(d *orchestrator.Draft, sent *orchestrator.Sent) SendResult {

@@ -112,8 +112,7 @@ func refuseUUID(ctx context.Context, env commands.Env, to string) error {
 	if !uuid().MatchString(to) {
 		return nil
 	}
-	e := orchestrator.Errorf(orchestrator.InvalidParams, "to: %q looks like a UUID; teammates are addressed by name, never by id", to)
-	e.Details = map[string]any{"parameter": "to"}
+	e := orchestrator.InvalidParam("to", "%q looks like a UUID; teammates are addressed by name, never by id", to)
 	members, err := teams.Get(ctx, env.Ledger, env.Caller.Session)
 	if err != nil {
 		return err

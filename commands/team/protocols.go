@@ -64,9 +64,7 @@ func readText(raw json.RawMessage) (string, error) {
 
 // emptyMessage is the error for a message that says nothing.
 func emptyMessage() error {
-	e := orchestrator.Errorf(orchestrator.InvalidParams, "message: it is empty")
-	e.Details = map[string]any{"parameter": "message"}
-	return e.WithHint("Say something to your teammate, or send a protocol object: %s", strings.Join(protocolTypes, ", "))
+	return orchestrator.InvalidParam("message", "it is empty").WithHint("Say something to your teammate, or send a protocol object: %s", strings.Join(protocolTypes, ", "))
 }
 
 // typeOf returns the type that a JSON object names, "" for anything else.

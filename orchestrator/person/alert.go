@@ -13,7 +13,6 @@ import (
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/questions"
-	"mailroom/tracing"
 )
 
 // Alert is something to tell the person, with no answer.
@@ -57,7 +56,7 @@ func Tell(ctx context.Context, l *ledger.Ledger, a Alert) (Told, error) {
 	}
 	content := sealedAlert{
 		V: 1, Kind: "alert", ID: id, From: a.Sender, Message: a.Message, AlertType: a.Type, Context: a.Context, Priority: a.Priority,
-		CreatedAt: l.Now().UTC().Format(tracing.Layout),
+		CreatedAt: orchestrator.Stamp(l.Now()),
 	}
 	if a.SessionID != orchestrator.DefaultSession { // which says nothing
 		content.SessionID = a.SessionID
@@ -101,7 +100,7 @@ func (a *Alert) check() error {
 		return err
 	}
 	if !slices.Contains([]string{"error", "warning", "success", "info"}, a.Type) {
-		return invalid("alertType", "it is none of error, warning, success, info")
+		return orchestrator.InvalidParam("alertType", "it is none of error, warning, success, info")
 	}
 	return checkPriority(a.Priority)
 }

@@ -24,7 +24,6 @@ import (
 	"mailroom/orchestrator/confusables"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/questions"
-	"mailroom/tracing"
 )
 
 // Bounds of a question, in characters and in number, and of its life.
@@ -112,10 +111,10 @@ func (q *Question) seal(l *ledger.Ledger, to readers) (questions.Draft, reply, e
 	if err != nil {
 		return questions.Draft{}, reply{}, err
 	}
-	now := l.Now().UTC()
+	now := l.Now()
 	content := sealedQuestion{
 		V: 1, Kind: "question", ID: id, From: q.Asker, Question: q.Question, Options: q.Options, Context: q.Context, Priority: q.Priority,
-		CreatedAt: now.Format(tracing.Layout), ExpiresAt: now.Add(q.TTL).Format(tracing.Layout),
+		CreatedAt: orchestrator.Stamp(now), ExpiresAt: orchestrator.Stamp(now.Add(q.TTL)),
 		ThreadID: q.ThreadID, InReplyTo: q.InReplyTo, ProjectID: q.ProjectID,
 	}
 	d := questions.Draft{
@@ -139,7 +138,7 @@ func (q *Question) seal(l *ledger.Ledger, to readers) (questions.Draft, reply, e
 // check validates a question without repeating anything of it.
 func (q *Question) check() error {
 	if q.TTL < minTTL || q.TTL > orchestrator.MaxTTL {
-		return invalid("ttl", "it is out of bounds: 1 second to 30 days")
+		return orchestrator.InvalidParam("ttl", "it is out of bounds: 1 second to 30 days")
 	}
 	if err := checkText("question", q.Question, 1, maxQuestion); err != nil {
 		return err
@@ -157,7 +156,7 @@ func (q *Question) check() error {
 // of them.
 func CheckOptions(options []string) error {
 	if len(options) > maxOptions {
-		return invalid("options", "there are %d; at most %d are allowed", len(options), maxOptions).
+		return orchestrator.InvalidParam("options", "there are %d; at most %d are allowed", len(options), maxOptions).
 			WithHint("Leave options out to ask for a text")
 	}
 	for i, option := range options {
@@ -165,7 +164,7 @@ func CheckOptions(options []string) error {
 			return err
 		}
 		if slices.ContainsFunc(options[:i], func(other string) bool { return confusables.LookAlike(other, option) }) {
-			return invalid("options", "two of them are the same, or look the same")
+			return orchestrator.InvalidParam("options", "two of them are the same, or look the same")
 		}
 	}
 	return nil
@@ -173,28 +172,22 @@ func CheckOptions(options []string) error {
 
 func checkText(parameter, text string, least, most int) error {
 	if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
-		return invalid(parameter, "it is no text")
+		return orchestrator.InvalidParam(parameter, "it is no text")
 	}
 	if least > 0 && !confusables.Shows(text) {
-		return invalid(parameter, "it is empty, or nothing of it can be seen")
+		return orchestrator.InvalidParam(parameter, "it is empty, or nothing of it can be seen")
 	}
 	if n := utf8.RuneCountInString(text); n > most {
-		return invalid(parameter, "it has %d characters; at most %d are allowed", n, most)
+		return orchestrator.InvalidParam(parameter, "it has %d characters; at most %d are allowed", n, most)
 	}
 	return nil
 }
 
 func checkPriority(word string) error {
 	if !slices.Contains([]string{"low", "normal", "high"}, word) {
-		return invalid("priority", "it is none of low, normal, high")
+		return orchestrator.InvalidParam("priority", "it is none of low, normal, high")
 	}
 	return nil
-}
-
-func invalid(parameter, format string, args ...any) *orchestrator.Error {
-	e := orchestrator.Errorf(orchestrator.InvalidParams, parameter+": "+format, args...)
-	e.Details = map[string]any{"parameter": parameter}
-	return e
 }
 
 // readers are the devices that get what is asked and told.

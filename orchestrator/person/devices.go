@@ -24,7 +24,7 @@ type devicePin struct {
 // failed, the error says so, and the device is active all the same.
 func Approve(ctx context.Context, l *ledger.Ledger, fingerprint string) (questions.Device, error) {
 	if len(fingerprint) > 64 || len(strings.NewReplacer("-", "", " ", "").Replace(fingerprint)) != 16 {
-		return questions.Device{}, invalid("fingerprint", "it has 16 characters, and dashes between them").
+		return questions.Device{}, orchestrator.InvalidParam("fingerprint", "it has 16 characters, and dashes between them").
 			WithHint("Compare the one that the phone shows, and give all of it")
 	}
 	devices, err := questions.Devices(ctx, l)

@@ -78,11 +78,8 @@ func (d *doctor) add(check, level, says, do string) {
 
 // failed adds an error as a problem.
 func (d *doctor) failed(check string, err error) {
-	var own *orchestrator.Error
-	if errors.As(err, &own) {
-		plain := *own
-		plain.Hint = ""
-		d.add(check, problem, plain.Error(), own.Hint)
+	if own, ok := errors.AsType[*orchestrator.Error](err); ok {
+		d.add(check, problem, own.WithoutHint(), own.Hint)
 		return
 	}
 	d.add(check, problem, err.Error(), "")

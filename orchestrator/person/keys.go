@@ -116,8 +116,7 @@ func (k *keys) check(name string, info fs.FileInfo, kind fs.FileMode) error {
 
 // failed returns an error of the folder with what was being done; errors of check say that themselves.
 func (k *keys) failed(doing, name string, err error) error {
-	var own *orchestrator.Error
-	if errors.As(err, &own) {
+	if own, ok := errors.AsType[*orchestrator.Error](err); ok {
 		return own
 	}
 	return &orchestrator.Error{Code: orchestrator.Unavailable, Message: fmt.Sprintf("%s %s", doing, filepath.Join(k.path, name)), Err: err}

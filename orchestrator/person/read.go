@@ -9,7 +9,6 @@ import (
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/questions"
-	"mailroom/tracing"
 )
 
 // keepAfterReading is for how long an answer can be read again, in case the first time its bytes were lost on the way.
@@ -138,7 +137,7 @@ func (k *keys) reply(id string) (secret reply, err error) {
 // refuse opens a question again whose answer is not genuine. First it keeps when that was, so that no answer counts which was
 // given before: the time is taken while the refused answer still stands there.
 func (k *keys) refuse(ctx context.Context, l *ledger.Ledger, q questions.Question, secret reply, why string) (Response, error) {
-	at := l.Now().UTC().Format(tracing.Layout)
+	at := orchestrator.Stamp(l.Now())
 	now, err := questions.Get(ctx, l, q.ID)
 	if err != nil {
 		return Response{}, err

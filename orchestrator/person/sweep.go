@@ -15,7 +15,6 @@ import (
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/questions"
-	"mailroom/tracing"
 )
 
 // orphanAfter is how old a file must be that belongs to no question: Ask writes it before the question.
@@ -55,10 +54,7 @@ const sweepEvery = time.Minute
 // Start sweeps in the background, until ctx ends or stop is called, which returns when it has ended. What it cannot remove is
 // logged once, until that changes.
 func Start(ctx context.Context, l *ledger.Ledger, log *slog.Logger) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	orchestrator.GoSafe("keys", log, func() {
-		defer close(done)
+	return orchestrator.Background(ctx, "keys", log, func(ctx context.Context) {
 		var trouble orchestrator.Trouble
 		for {
 			if err := Sweep(ctx, l); ctx.Err() == nil && trouble.Changed(err) && err != nil {
@@ -71,10 +67,6 @@ func Start(ctx context.Context, l *ledger.Ledger, log *slog.Logger) (stop func()
 			}
 		}
 	})
-	return func() {
-		cancel()
-		<-done
-	}
 }
 
 // sweep removes the files of questions that nobody needs any more.
@@ -147,8 +139,7 @@ func over(q *questions.Question, now time.Time) bool {
 	if had == "" || q.MessageID != "" && q.ReturnedAt == "" {
 		return false
 	}
-	at, err := time.Parse(tracing.Layout, had)
-	return err != nil || now.Sub(at) >= keepAfterReading
+	return now.Sub(orchestrator.ParseStamp(had)) >= keepAfterReading
 }
 
 // tidy removes the key of a question that nobody needs any more. What it cannot remove the next sweep tells of.

@@ -54,18 +54,11 @@ func Run(ctx context.Context, l *ledger.Ledger, log *slog.Logger) error {
 
 // Start runs a watchdog in the background, until ctx ends or stop is called, which returns when it has ended.
 func Start(ctx context.Context, l *ledger.Ledger, log *slog.Logger) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	orchestrator.GoSafe("watchdog", log, func() {
-		defer close(done)
+	return orchestrator.Background(ctx, "watchdog", log, func(ctx context.Context) {
 		if err := Run(ctx, l, log); err != nil && ctx.Err() == nil {
 			log.Error("the sessions of agents are not looked after", "error", err)
 		}
 	})
-	return func() {
-		cancel()
-		<-done
-	}
 }
 
 // Run does what the function Run does, with the settings of a Watchdog, which must not be used again.
@@ -82,20 +75,17 @@ func (w *Watchdog) Run(ctx context.Context) error {
 	}
 	defer stop()
 	for {
-		again := w.look(ctx)
-		timer := time.NewTimer(again)
-		if again == 0 {
-			timer.Stop()
+		var later <-chan time.Time
+		if again := w.look(ctx); again != 0 {
+			later = time.After(again)
 		}
 		select {
 		case <-ctx.Done():
-			timer.Stop()
 			return nil
 		case <-wakeups:
 		case <-w.kick:
-		case <-timer.C:
+		case <-later:
 		}
-		timer.Stop()
 	}
 }
 

@@ -54,9 +54,7 @@ func (p *Program) failure(out io.Writer, err error) {
 		w.Block(w.Paint(commands.Red, "mailroom:")+" ", "  ", err.Error())
 		return
 	}
-	bare := *e
-	bare.Hint = ""
-	w.Block(w.Paint(commands.Red, "mailroom:")+" ", "  ", bare.Error())
+	w.Block(w.Paint(commands.Red, "mailroom:")+" ", "  ", e.WithoutHint())
 	if e.Hint != "" {
 		w.Block("", "  ", e.Hint)
 	}

@@ -73,10 +73,7 @@ func (x *exchange) undoable(result *sdk.CallToolResult, undo func()) {
 	}
 	x.last++
 	x.undo[x.last] = undo
-	if result.Meta == nil {
-		result.Meta = sdk.Meta{}
-	}
-	result.Meta[callKey] = x.last
+	result.Meta = sdk.Meta{callKey: x.last}
 }
 
 // answerNumbers finds the numbers of answers in what is written to a client.

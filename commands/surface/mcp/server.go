@@ -174,10 +174,7 @@ func (s *Server) reportProgress(ctx context.Context, req *sdk.CallToolRequest) (
 	if token == nil {
 		return func() {}
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	ended := make(chan struct{})
-	orchestrator.GoSafe("progress", s.env.Log, func() {
-		defer close(ended)
+	return orchestrator.Background(ctx, "progress", s.env.Log, func(ctx context.Context) {
 		ticker := time.NewTicker(s.every)
 		defer ticker.Stop()
 		started := time.Now()
@@ -195,8 +192,4 @@ func (s *Server) reportProgress(ctx context.Context, req *sdk.CallToolRequest) (
 			}
 		}
 	})
-	return func() {
-		cancel()
-		<-ended
-	}
 }

@@ -79,12 +79,11 @@ func (c *watchedConnection) Read(ctx context.Context) (jsonrpc.Message, error) {
 
 // finish waits until all requests are answered, for lastWords at most.
 func (c *watchedConnection) finish(ctx context.Context) {
-	patience := time.NewTimer(lastWords)
-	defer patience.Stop()
+	patience := time.After(lastWords)
 	for c.open.count() > 0 {
 		select {
 		case <-c.answered:
-		case <-patience.C:
+		case <-patience:
 			return
 		case <-ctx.Done():
 			return

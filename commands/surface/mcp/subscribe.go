@@ -61,10 +61,10 @@ func (s *subscriptions) subscribe(ctx context.Context, req *sdk.SubscribeRequest
 		done()
 		return err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	ended := make(chan struct{})
-	orchestrator.GoSafe("subscription to "+uri, s.env.Log, func() {
-		defer close(ended)
+	if s.ends == nil {
+		s.ends = map[string]func(){}
+	}
+	s.ends[uri] = orchestrator.Background(ctx, "subscription to "+uri, s.env.Log, func(ctx context.Context) {
 		defer done()
 		defer stop()
 		for {
@@ -76,13 +76,6 @@ func (s *subscriptions) subscribe(ctx context.Context, req *sdk.SubscribeRequest
 			}
 		}
 	})
-	if s.ends == nil {
-		s.ends = map[string]func(){}
-	}
-	s.ends[uri] = func() {
-		cancel()
-		<-ended
-	}
 	return nil
 }
 
