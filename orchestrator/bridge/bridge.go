@@ -66,7 +66,7 @@ type watch struct {
 	places map[string]letter.Identity // the inbox folders at their last looks
 
 	agents  []ledger.Agent // at the last look
-	strict  bool           // so were routes
+	strict  bool           // messages must go the ways of their types, as of the last look
 	end     context.CancelCauseFunc
 	stirred chan struct{} // holds one when something happened in the database since
 
@@ -96,12 +96,10 @@ func Once(ctx context.Context, engine *delivery.Engine, o Options) (Counts, erro
 
 // lookAgain looks once more when what was missed has been missed for long enough.
 func (w *watch) lookAgain(ctx context.Context) error {
-	timer := time.NewTimer(settled)
-	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-timer.C:
+	case <-time.After(settled):
 		return w.lookAtAll(ctx)
 	}
 }

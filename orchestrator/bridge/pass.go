@@ -34,7 +34,6 @@ type pass struct {
 	root   *os.Root
 	bin    *bin // of the folder that is looked at; nil until something is removed from it
 	agents map[string]*ledger.Agent
-	strict bool             // messages must go the ways of their types
 	clock  func() time.Time // of the file system
 
 	before map[string]sight // what the last look found in the folder that is looked at
@@ -119,7 +118,7 @@ func (w *watch) pass(ctx context.Context) (*pass, error) {
 			unsettle(files)
 		}
 	}
-	p := &pass{watch: w, agents: map[string]*ledger.Agent{}, strict: w.strict}
+	p := &pass{watch: w, agents: map[string]*ledger.Agent{}}
 	if p.root, err = openRoot(w.root); errors.Is(err, fs.ErrNotExist) {
 		return nil, p.rootGone(ctx)
 	} else if err != nil {
@@ -237,8 +236,7 @@ func (p *pass) each(ctx context.Context, names []string) (failed error) {
 		if err != nil {
 			failed = errors.Join(failed, fmt.Errorf("%s: %w", p.path(name, ""), err))
 		}
-		var own *orchestrator.Error
-		if ctx.Err() != nil || errors.As(err, &own) {
+		if _, own := errors.AsType[*orchestrator.Error](err); own || ctx.Err() != nil {
 			break
 		}
 	}
@@ -362,8 +360,7 @@ func (w *watch) isBelow(path string) bool {
 
 // reason returns what an error says, without the path of the file that it concerns.
 func reason(err error) string {
-	var at *fs.PathError
-	if errors.As(err, &at) {
+	if at, ok := errors.AsType[*fs.PathError](err); ok {
 		err = at.Err
 	}
 	return err.Error()

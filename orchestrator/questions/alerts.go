@@ -110,15 +110,14 @@ func mayTell(t *ledger.Tx, sender string) error {
 }
 
 // GetAlert returns an alert by its id. Error: not_found.
-func GetAlert(ctx context.Context, l *ledger.Ledger, id string) (a Alert, err error) {
-	err = l.Read(ctx, func(c *store.Conn) (err error) {
-		found := false
-		if a, found, err = alertBy(c, `alert_id = ?`, id); err == nil && !found {
+func GetAlert(ctx context.Context, l *ledger.Ledger, id string) (Alert, error) {
+	return ledger.Ask(ctx, l, func(c *store.Conn) (Alert, error) {
+		a, found, err := alertBy(c, `alert_id = ?`, id)
+		if err == nil && !found {
 			err = noAlert(id)
 		}
-		return err
+		return a, err
 	})
-	return a, err
 }
 
 func noAlert(id string) error {
@@ -131,12 +130,10 @@ func alertBy(c *store.Conn, where, arg string) (a Alert, found bool, err error) 
 }
 
 // Alerts returns the newest alerts, newest first, at most limit of them.
-func Alerts(ctx context.Context, l *ledger.Ledger, limit int) (list []Alert, err error) {
-	err = l.Read(ctx, func(c *store.Conn) error {
-		list, err = alerts(c, limit, `created_at >= ?2 ORDER BY created_at DESC`, "")
-		return err
+func Alerts(ctx context.Context, l *ledger.Ledger, limit int) ([]Alert, error) {
+	return ledger.Ask(ctx, l, func(c *store.Conn) ([]Alert, error) {
+		return alerts(c, limit, `created_at >= ?2 ORDER BY created_at DESC`, "")
 	})
-	return list, err
 }
 
 // alerts returns those that fulfil a condition, whose parameter is ?2, in an order that an index has.

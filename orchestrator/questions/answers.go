@@ -95,8 +95,7 @@ func Cancel(ctx context.Context, l *ledger.Ledger, id, by string) (q Question, e
 		if q, err = mustQuestion(t, id); err != nil {
 			return err
 		}
-		conf := t.Config()
-		if !asked(conf, &q, by) {
+		if !asked(t.Config(), &q, by) {
 			q = Question{}
 			return noQuestion(id)
 		}

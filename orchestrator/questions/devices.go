@@ -91,12 +91,10 @@ func SameFingerprint(typed, fingerprint string) bool {
 }
 
 // Devices returns all devices, oldest first, revoked ones included.
-func Devices(ctx context.Context, l *ledger.Ledger) (list []Device, err error) {
-	err = l.Read(ctx, func(c *store.Conn) (err error) {
-		list, err = store.List(c, scanDevice, `SELECT `+deviceColumns+` FROM signal_devices ORDER BY created_at, device_id`)
-		return err
+func Devices(ctx context.Context, l *ledger.Ledger) ([]Device, error) {
+	return ledger.Ask(ctx, l, func(c *store.Conn) ([]Device, error) {
+		return store.List(c, scanDevice, `SELECT `+deviceColumns+` FROM signal_devices ORDER BY created_at, device_id`)
 	})
-	return list, err
 }
 
 func device(c *store.Conn, id string) (Device, error) {

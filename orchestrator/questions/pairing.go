@@ -39,9 +39,8 @@ func StartPairing(ctx context.Context, l *ledger.Ledger) (code, expiresAt string
 	plain := ungrouped(code)
 	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		t.KeepSpan()
-		conf := t.Config()
-		if conf.Untrusted != "" {
-			return orchestrator.Errorf(orchestrator.Unavailable, "the address to which a phone is led comes from this database, which is not trusted: %s", conf.Untrusted).
+		if why := t.Config().Untrusted; why != "" {
+			return orchestrator.Errorf(orchestrator.Unavailable, "the address to which a phone is led comes from this database, which is not trusted: %s", why).
 				WithHint("%s", ledger.NotTrustedHint)
 		}
 		if err := t.Run(`DELETE FROM signal_pairings WHERE expires_at <= ? OR expires_at > ?`, t.ClockText, orchestrator.Stamp(t.Clock.Add(pairingLife))); err != nil {
@@ -184,10 +183,9 @@ func vapidKeys(t *ledger.Tx) (public, private string, err error) {
 // NtfyOption answers a question that is not encrypted, by a button in the ntfy app: option is the number of the button, from 0,
 // and token the one-time secret that it carries. Errors: permission_denied for a wrong token; those of Answer.
 func NtfyOption(ctx context.Context, l *ledger.Ledger, question string, option int, token string) error {
-	var key string
-	err := l.Read(ctx, func(c *store.Conn) (err error) {
-		key, _, err = c.Text(`SELECT s.p256dh FROM signal_subscriptions s JOIN signal_devices d USING (device_id) WHERE d.kind = 'ntfy' AND d.state = 'active'`)
-		return err
+	key, err := ledger.Ask(ctx, l, func(c *store.Conn) (string, error) {
+		key, _, err := c.Text(`SELECT s.p256dh FROM signal_subscriptions s JOIN signal_devices d USING (device_id) WHERE d.kind = 'ntfy' AND d.state = 'active'`)
+		return key, err
 	})
 	if err != nil {
 		return err

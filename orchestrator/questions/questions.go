@@ -20,8 +20,7 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// Status is the state of a question. It is pending at first; every other state is final. Source: signal.md, "Life of a
-// question".
+// Status is the state of a question.
 type Status string
 
 // The states of a question. It is pending first, and every other is its last. Source: signal.md, "Life of a question".
@@ -245,10 +244,7 @@ func asked(conf *ledger.Config, q *Question, by string) bool {
 
 // Get returns a question by its id. If its time is over, its status is Expired. Error: not_found.
 func Get(ctx context.Context, l *ledger.Ledger, id string) (q Question, err error) {
-	err = l.Read(ctx, func(c *store.Conn) error {
-		q, err = readQuestion(c, id)
-		return err
-	})
+	q, err = ledger.Ask(ctx, l, func(c *store.Conn) (Question, error) { return readQuestion(c, id) })
 	if err != nil || q.Status != Pending || q.ExpiresAt > orchestrator.Stamp(l.Now()) {
 		return q, err
 	}

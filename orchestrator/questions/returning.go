@@ -16,12 +16,10 @@ import (
 
 // Unreturned returns the answered questions that came from a message, and whose answers were not yet sent back to its sender.
 // It returns at most 100, by id; after is the last id of the call before, "" at first.
-func Unreturned(ctx context.Context, l *ledger.Ledger, after string) (list []Question, err error) {
-	err = l.Read(ctx, func(c *store.Conn) (err error) {
-		list, err = questionsBy(c, unreturned+` AND question_id > ? AND question_id < x'' ORDER BY question_id LIMIT 100`, after)
-		return err
+func Unreturned(ctx context.Context, l *ledger.Ledger, after string) ([]Question, error) {
+	return ledger.Ask(ctx, l, func(c *store.Conn) ([]Question, error) {
+		return questionsBy(c, unreturned+` AND question_id > ? AND question_id < x'' ORDER BY question_id LIMIT 100`, after)
 	})
-	return list, err
 }
 
 // unreturned selects the answered questions of messages whose senders have not been sent the answer yet.
@@ -47,11 +45,7 @@ func (b *returner) returnAnswers(ctx context.Context, l *ledger.Ledger) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	found := false
-	err := l.Read(ctx, func(c *store.Conn) (err error) {
-		found, err = anyUnreturned(c)
-		return err
-	})
+	found, err := ledger.Ask(ctx, l, anyUnreturned)
 	if err == nil && found {
 		err = back.Return(ctx)
 	}

@@ -33,15 +33,12 @@ func arrivals(ctx context.Context, l *ledger.Ledger, recipient string, seen unre
 		if next, err := delivery.NextDue(ctx, l, recipient); err == nil && !next.IsZero() {
 			left = min(left, max(next.Sub(l.Now()), delivery.FirstPause))
 		}
-		timer := time.NewTimer(left)
 		select {
 		case <-ctx.Done():
-			timer.Stop()
 			return
 		case <-rings:
-		case <-timer.C:
+		case <-time.After(left):
 		}
-		timer.Stop()
 		now, err := unreadOf(ctx, l, recipient)
 		if err != nil {
 			continue // the next ring asks again

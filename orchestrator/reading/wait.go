@@ -131,20 +131,17 @@ func waitOn(ctx context.Context, l *ledger.Ledger, o *Options, rings, posts <-ch
 		if silent > 0 {
 			left = min(left, silent/2)
 		}
-		timer := time.NewTimer(left)
 		select {
 		case named := <-rings:
 			if named {
 				try = take // there is something, so there is no need to look first
 			}
 		case <-posts: // of any thread
-		case <-timer.C:
+		case <-time.After(left):
 			silent = agents.Heartbeat(ctx, l, o.Recipient, !o.Peek)
 		case <-ctx.Done():
-			timer.Stop()
 			return nil, false, context.Cause(ctx)
 		}
-		timer.Stop()
 	}
 }
 

@@ -118,8 +118,7 @@ func ask(t *ledger.Tx, q Request) (sent Sent, refusal, err error) {
 	}
 	sent.RequestID = id
 	messageID, status := sent.MessageID, requestOpen
-	var kept *orchestrator.Error
-	if errors.As(refusal, &kept) {
+	if kept, ok := errors.AsType[*orchestrator.Error](refusal); ok {
 		messageID, status = kept.MessageID, requestVoid
 	}
 	_, err = t.Exec(`

@@ -169,10 +169,9 @@ func checkFromTeam(d orchestrator.Draft) (orchestrator.Draft, error) {
 
 // sendToTeam stores the rows of a draft that was checked. refusal and err are those of send.
 func sendToTeam(t *ledger.Tx, d *orchestrator.Draft) (sent Sent, refusal, err error) {
-	conf := t.Config()
 	if toSeveralInTeam(d) {
 		sent.Sent, sent.Stopped, err = broadcast(t, d)
-	} else if _, isGroup := agents.Members(conf, d.Recipient); isGroup {
+	} else if _, isGroup := agents.Members(t.Config(), d.Recipient); isGroup {
 		err = orchestrator.Errorf(orchestrator.InvalidParams, "%s is a group, no teammate", d.Recipient).WithHint("Write to %s for the whole team", Teammates)
 	} else if sent.Sent, refusal, err = messages.SendIn(t, d); refusal == nil && err == nil {
 		sent.Stopped, err = stopped(t.Conn, d.SessionID, d.Recipient)

@@ -213,12 +213,11 @@ func joinThread(t *ledger.Tx, re *ledger.Reply) error {
 	if re.Outside != "" {
 		return nil
 	}
-	conf := t.Config()
 	d.ThreadID, d.ReplyTo = th.ID, cmp.Or(re.To.PostID(), d.ReplyTo) // the others know the post by its id
 	if !d.SessionNamed {
 		d.SessionID = th.Session
 	}
-	d.Post, err = insertThreadRow(t, conf, d, re.To.Hops+1)
+	d.Post, err = insertThreadRow(t, t.Config(), d, re.To.Hops+1)
 	return err
 }
 

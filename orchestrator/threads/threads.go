@@ -228,12 +228,11 @@ func postNotice(t *ledger.Tx, th *Thread, notice *Notice, mentions []string) err
 	if notice.Payload == nil {
 		return nil
 	}
-	conf := t.Config()
 	d, err := ledger.CheckContent(orchestrator.Draft{Sender: orchestrator.SystemSender, Type: notice.Type, Payload: notice.Payload, ThreadID: th.ID, SessionID: th.Session})
 	if err != nil {
 		return err
 	}
-	return insertPost(t, conf, &d, 0, &Posted{Mentions: mentions})
+	return insertPost(t, t.Config(), &d, 0, &Posted{Mentions: mentions})
 }
 
 // openThread returns a thread that may be changed by whoever asks. A participant finds it by its id in whatever session

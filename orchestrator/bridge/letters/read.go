@@ -46,8 +46,7 @@ func Read(ctx context.Context, l *ledger.Ledger, r Request) (in Inbox, err error
 	}
 	err = l.Write(ctx, store.Of(r.Agent), func(t *ledger.Tx) error {
 		t.Quiet = true
-		conf := t.Config()
-		if in, err = r.find(t.Conn, conf); err != nil || len(in.Messages) == 0 {
+		if in, err = r.find(t.Conn, t.Config()); err != nil || len(in.Messages) == 0 {
 			return err
 		}
 		for i := range in.Messages {
@@ -120,14 +119,11 @@ func Wait(ctx context.Context, e *delivery.Engine, r Request, timeout time.Durat
 			defer stop()
 			continue // something may have come before it listened
 		}
-		timer := time.NewTimer(min(left, lookAgain))
 		select {
 		case <-rings:
-		case <-timer.C:
+		case <-time.After(min(left, lookAgain)):
 		case <-ctx.Done():
-			timer.Stop()
 			return Inbox{}, context.Cause(ctx)
 		}
-		timer.Stop()
 	}
 }
