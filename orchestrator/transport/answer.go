@@ -76,8 +76,7 @@ func (c *connections) do(ctx context.Context, r *http.Request, t *terms) (status
 
 // unanswered returns the error for a request without an answer. The receiver may have read the request all the same.
 func (t *terms) unanswered(ctx context.Context, host string, err error) error {
-	var refused *orchestrator.Error
-	if errors.As(err, &refused) && refused.Code == orchestrator.PermissionDenied {
+	if refused, ok := errors.AsType[*orchestrator.Error](err); ok && refused.Code == orchestrator.PermissionDenied {
 		own := *refused // of a connection that others may wait for
 		return fmt.Errorf("%s was not asked: %w", host, own.WithHint("%s", t.allow))
 	}

@@ -109,10 +109,7 @@ func (Dir) Deliver(ctx context.Context, a orchestrator.Attempt) []error {
 		err = d.begin(a)
 	}
 	if err != nil {
-		for i := range errs {
-			errs[i] = err
-		}
-		return errs
+		return slices.Repeat([]error{err}, len(errs))
 	}
 	ls := d.stage(ctx, a, errs)
 	if len(ls) == 0 {
@@ -132,21 +129,15 @@ func (Dir) Deliver(ctx context.Context, a orchestrator.Attempt) []error {
 // handOver notes what is staged and renames it into the agent's folder. It returns one error per letter.
 func (d *drop) handOver(ctx context.Context, a orchestrator.Attempt, ls []stagedLetter) []error {
 	errs := make([]error, len(ls))
-	all := func(err error) []error {
-		for i := range errs {
-			errs[i] = err
-		}
-		return errs
-	}
 	if err := d.staging.Sync(); err != nil {
 		d.discard(ls...)
-		return all(err)
+		return slices.Repeat([]error{err}, len(ls))
 	}
 	if err := d.mark(ctx, a); err != nil {
 		if errors.Is(err, orchestrator.ErrLeaseLost) {
 			d.discard(ls...)
 		}
-		return all(err) // whether the note is stored cannot be known: Recover or the next attempt sees to the files
+		return slices.Repeat([]error{err}, len(ls)) // whether the note is stored cannot be known: Recover or the next attempt sees to the files
 	}
 	var arrived []int
 	var back []stagedLetter

@@ -4,6 +4,7 @@ package transport
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"mailroom/orchestrator"
 )
@@ -25,11 +26,7 @@ func (Inbox) MaxBatch() int { return 1000 }
 
 // Deliver is never called: the engine uses DeliverSet.
 func (Inbox) Deliver(_ context.Context, a orchestrator.Attempt) []error {
-	errs := make([]error, len(a.Messages))
-	for i := range errs {
-		errs[i] = errors.New("the inbox delivers in sets only")
-	}
-	return errs
+	return slices.Repeat([]error{errors.New("the inbox delivers in sets only")}, len(a.Messages))
 }
 
 // DeliverSet copies the messages of temp.batch into agent_inbox, in the order in which they are to be read. A message

@@ -47,10 +47,7 @@ const (
 
 // Check accepts the id of a device, "d-" and letters and digits. Errors are invalid_params.
 func (*Push) Check(address string) (string, error) {
-	id, ok := strings.CutPrefix(address, "d-")
-	if !ok || id == "" || len(id) > 64 || strings.ContainsFunc(id, func(r rune) bool {
-		return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
-	}) {
+	if id, ok := strings.CutPrefix(address, "d-"); !ok || len(id) > 64 || !isWord(id) {
 		return "", orchestrator.Errorf(orchestrator.InvalidParams, "push leads to devices, which are not added as agents").
 			WithHint("Pair a phone: `mailroom signal pair`")
 	}
