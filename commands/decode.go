@@ -64,8 +64,7 @@ func DecodeObject[P any](parameter string, raw json.RawMessage) (p P, err error)
 		panic(fmt.Sprintf("%T: %v", p, err))
 	}
 	err = decodeParams(raw, params, false, &p)
-	var e *orchestrator.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*orchestrator.Error](err); ok {
 		e.Message = parameter + ": " + e.Message
 		if key, ok := e.Details["parameter"].(string); ok {
 			e.Details["parameter"] = parameter + "." + key
@@ -113,18 +112,18 @@ func objectOf(raw json.RawMessage, params []Param, fold bool) (map[string]json.R
 			return nil, notJSON(err)
 		}
 		key, _ := token.(string)
-		name, err := knownName(key, params, fold)
-		if err != nil {
-			return nil, err
+		p := named(key, params, fold)
+		if p == nil {
+			return nil, unknownName(key, params)
 		}
-		if _, twice := values[name]; twice {
-			return nil, (&Param{Name: name}).invalid("it is given twice")
+		if _, twice := values[p.Name]; twice {
+			return nil, p.invalid("it is given twice")
 		}
 		var value json.RawMessage
 		if err := dec.Decode(&value); err != nil {
 			return nil, notJSON(err)
 		}
-		values[name] = value
+		values[p.Name] = value
 	}
 	if _, err := dec.Token(); err != nil {
 		return nil, notJSON(err)
@@ -143,17 +142,11 @@ func plainObject(raw json.RawMessage, params []Param, fold bool) (values map[str
 	}
 	values = make(map[string]json.RawMessage, len(members))
 	for key, value := range members {
-		name, known := key, false
-		for i := range params {
-			if params[i].Name == key || (fold && strings.EqualFold(params[i].Name, key)) {
-				name, known = params[i].Name, true
-				break
-			}
-		}
-		if !known {
+		p := named(key, params, fold)
+		if p == nil {
 			return nil, false
 		}
-		values[name] = value
+		values[p.Name] = value
 	}
 	return values, len(values) == len(members)
 }
@@ -186,13 +179,20 @@ func notJSON(err error) error {
 	return &orchestrator.Error{Code: orchestrator.InvalidParams, Message: "the parameters are not JSON", Err: err}
 }
 
-// knownName finds the parameter that a key names.
-func knownName(key string, params []Param, fold bool) (string, error) {
-	names := make([]string, len(params))
+// named finds the parameter that a key names; nil if there is none.
+func named(key string, params []Param, fold bool) *Param {
 	for i := range params {
 		if params[i].Name == key || (fold && strings.EqualFold(params[i].Name, key)) {
-			return params[i].Name, nil
+			return &params[i]
 		}
+	}
+	return nil
+}
+
+// unknownName is the error for a key that names no parameter.
+func unknownName(key string, params []Param) error {
+	names := make([]string, len(params))
+	for i := range params {
 		names[i] = params[i].Name
 	}
 	e := orchestrator.Errorf(orchestrator.InvalidParams, "a parameter is given that there is not")
@@ -201,12 +201,12 @@ func knownName(key string, params []Param, fold bool) (string, error) {
 		e.Details = map[string]any{"parameter": orchestrator.Clip(key)}
 	}
 	if near := nearest.Nearest(strings.ToLower(key), names); len(near) > 0 {
-		return "", e.WithHint("Did you mean %s?", strings.Join(near, " or "))
+		return e.WithHint("Did you mean %s?", strings.Join(near, " or "))
 	}
 	if len(names) == 0 {
-		return "", e.WithHint("The command has none")
+		return e.WithHint("The command has none")
 	}
-	return "", e.WithHint("Known: %s", strings.Join(names, ", "))
+	return e.WithHint("Known: %s", strings.Join(names, ", "))
 }
 
 // decode puts one JSON value into a field.
@@ -223,10 +223,6 @@ func (p *Param) decode(value json.RawMessage, field reflect.Value) error {
 		return p.inBounds(float64(len(value)), fmt.Sprintf("it has %d bytes, which", len(value)))
 	case String:
 		s, err := p.text(value)
-		if err != nil {
-			return err
-		}
-		s, err = p.checkText(s)
 		field.SetString(s)
 		return err
 	case Boolean:
@@ -271,21 +267,16 @@ func (p *Param) decodeList(value json.RawMessage, field reflect.Value) error {
 	element.Min, element.Max = nil, nil // they bound the list
 	list := make([]string, len(values))
 	for i := range values {
-		s, err := element.text(values[i])
-		if err != nil {
+		var err error
+		if list[i], err = element.text(values[i]); err != nil {
 			return err
 		}
-		s, err = element.checkText(s)
-		if err != nil {
-			return err
-		}
-		list[i] = s
 	}
 	field.Set(reflect.ValueOf(list))
 	return p.inBounds(float64(len(list)), fmt.Sprintf("it has %d elements, which", len(list)))
 }
 
-// text reads a JSON string. One that is no Unicode text, since half of a surrogate pair stands alone in it, is refused:
+// text reads a JSON string, validates it and brings a name into its one form. One that is no Unicode text, since half of a surrogate pair stands alone in it, is refused:
 // the standard decoder puts U+FFFD in its place, of which there are more in the text then than the JSON has.
 func (p *Param) text(value json.RawMessage) (s string, err error) {
 	if len(value) == 0 || value[0] != '"' || json.Unmarshal(value, &s) != nil {
@@ -294,7 +285,7 @@ func (p *Param) text(value json.RawMessage) (s string, err error) {
 	if n := strings.Count(s, "\uFFFD"); n > 0 && n > bytes.Count(value, []byte("\uFFFD"))+escapedReplacements(value) {
 		return "", p.invalid("it holds half of a surrogate pair, which is no character")
 	}
-	return s, nil
+	return p.checkText(s)
 }
 
 // escapedReplacements counts how often U+FFFD is written as an escape in a JSON string. What follows an escaped backslash is none.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"reflect"
 	"runtime/debug"
+	"slices"
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/ledger"
@@ -144,8 +145,7 @@ func (d *Definition) guarded(ctx context.Context, env Env, run func() (any, erro
 
 // withTrace makes an error without a code an internal one, and says under which trace to look for it.
 func withTrace(err error, span *tracing.Span) error {
-	var own *orchestrator.Error
-	if errors.As(err, &own) && own.Code != orchestrator.Internal {
+	if own, ok := errors.AsType[*orchestrator.Error](err); ok && own.Code != orchestrator.Internal {
 		return err
 	}
 	switch {
@@ -225,10 +225,7 @@ func (b *Batch) Run(ctx context.Context, env Env, atomic bool) ([]Answer, []erro
 	d := b.d
 	answers, errs := make([]Answer, b.n), make([]error, b.n)
 	if err := d.permit(ctx, env); err != nil {
-		for i := range errs {
-			errs[i] = err
-		}
-		return answers, errs
+		return answers, slices.Repeat([]error{err}, b.n)
 	}
 	ctx, span := d.begin(ctx, env)
 	span.Set(tracing.AttrBatchCount, b.n)

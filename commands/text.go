@@ -140,7 +140,7 @@ func (w *Text) Table(header []string, rows [][]string) {
 	fmt.Fprintln(t, strings.Join(titles, "\t"))
 	for _, row := range cells {
 		for j, cell := range row {
-			row[j] = cut(cell, limit)
+			row[j] = Cut(cell, limit)
 		}
 		fmt.Fprintln(t, strings.Join(row, "\t"))
 	}
@@ -203,7 +203,8 @@ func (w *Text) cellLimit(columns int) int {
 	return max(20, w.Width/2)
 }
 
-func cut(s string, limit int) string {
+// Cut returns a text of at most limit characters, the last an ellipsis if something is missing; 0 is no limit.
+func Cut(s string, limit int) string {
 	runes := []rune(s)
 	if limit == 0 || len(runes) <= limit {
 		return s

@@ -85,13 +85,7 @@ func (r AgentListResult) Text(w *commands.Text) {
 // maxBrief is how many characters a table shows of a command or an address; `agent show` has all of it.
 const maxBrief = 40
 
-func brief(text string) string {
-	characters := []rune(text)
-	if len(characters) <= maxBrief {
-		return text
-	}
-	return string(characters[:maxBrief-1]) + "…"
-}
+func brief(text string) string { return commands.Cut(text, maxBrief) }
 
 // standing says in a few words what an agent does, and since when.
 func standing(a *overview.Standing) string {

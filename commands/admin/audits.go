@@ -14,7 +14,6 @@ import (
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/nearest"
 	"mailroom/orchestrator/store"
-	"mailroom/tracing"
 )
 
 //go:embed audits/*.sql
@@ -121,7 +120,7 @@ func (a *Audit) run(ctx context.Context, l *ledger.Ledger, limit int, given []st
 		return SQLResult{Rows: []store.Record{}}, err
 	}
 	if a.usesNow || len(values) > 0 {
-		values = append([]any{l.Now().UTC().Format(tracing.Layout)}, values...)
+		values = append([]any{orchestrator.Stamp(l.Now())}, values...)
 	}
 	return tableOf(l.Query(ctx, a.SQL, limit, values...))
 }

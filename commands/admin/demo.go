@@ -84,9 +84,6 @@ func (d *demonstration) run(command string, params map[string]any, answer any) e
 	if err != nil {
 		return err
 	}
-	if params == nil {
-		params = map[string]any{}
-	}
 	raw, err := orchestrator.JSON(params)
 	if err != nil {
 		return err
@@ -199,7 +196,7 @@ func (d *demonstration) ladder() error {
 	d.step("3. Delivery; a recipient that fails climbs the ladder")
 	for attempt := 1; ; attempt++ {
 		var run delivered
-		if err := d.run("deliver_all", nil, &run); err != nil {
+		if err := d.run("deliver_all", map[string]any{}, &run); err != nil {
 			return err
 		}
 		for _, s := range run.Summary {
@@ -251,10 +248,8 @@ func (d *demonstration) waitUntil(at string) error {
 	if err != nil {
 		return nil // due now
 	}
-	timer := time.NewTimer(due.Sub(d.env.Ledger.Now()))
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(due.Sub(d.env.Ledger.Now())):
 		return nil
 	case <-d.ctx.Done():
 		return context.Cause(d.ctx)
@@ -274,7 +269,7 @@ func (d *demonstration) deadLetter() error {
 		return err
 	}
 	var run delivered
-	err := d.run("deliver_all", nil, &run)
+	err := d.run("deliver_all", map[string]any{}, &run)
 	d.say("replayed %s: delivered %d", d.doomed, run.Delivered)
 	return err
 }
@@ -316,7 +311,7 @@ func (d *demonstration) waiting() error {
 		return err
 	}
 	for _, m := range got.Messages {
-		late := d.env.Ledger.Now().Sub(parseTime(m.CreatedAt)).Round(time.Millisecond)
+		late := d.env.Ledger.Now().Sub(orchestrator.ParseStamp(m.CreatedAt)).Round(time.Millisecond)
 		d.say("0.3 s later somebody sends %s, and %s after that code_developer has it: %s", m.Type, late, m.Payload)
 	}
 	return nil

@@ -32,11 +32,9 @@ func listSchedules(ctx context.Context, env commands.Env) ([]orchestrator.Schedu
 			continue
 		}
 		_, _, err := env.Catalogue.Runs(&list[i], env.Ledger.Now())
-		var own *orchestrator.Error
-		switch {
-		case errors.As(err, &own):
+		if own, ok := errors.AsType[*orchestrator.Error](err); ok {
 			list[i].Problem = "it does not run: " + own.Message // without advice on how to call a command
-		case err != nil:
+		} else if err != nil {
 			list[i].Problem = "it does not run: " + err.Error()
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"mailroom/commands"
+	"mailroom/orchestrator"
 	"mailroom/orchestrator/overview"
 	"mailroom/tracing"
 )
@@ -56,7 +57,7 @@ func writeStory(w *commands.Text, s *overview.Story) {
 		w.Printf("└─ no events yet: it was written by hand, and no delivery run has come by\n")
 		return
 	}
-	start := parseTime(s.Events[0].At)
+	start := orchestrator.ParseStamp(s.Events[0].At)
 	runs := groupByRun(s)
 	sessions := sessionsOf(s)
 	for i, run := range runs {
@@ -186,14 +187,9 @@ func eventLine(w *commands.Text, e *overview.StoryEvent, start time.Time) comman
 	return line + commands.Painted(commands.Inline(text))
 }
 
-func parseTime(s string) time.Time {
-	t, _ := time.Parse(tracing.Layout, s) // the zero time for what cannot be read
-	return t
-}
-
 // since shows a time relative to the start of the story.
 func since(start time.Time, at string) string {
-	d := parseTime(at).Sub(start)
+	d := orchestrator.ParseStamp(at).Sub(start)
 	if d < 0 {
 		return fmt.Sprintf("-%.3f s", -d.Seconds())
 	}
@@ -201,5 +197,5 @@ func since(start time.Time, at string) string {
 }
 
 func took(s *overview.CommandSpan) string {
-	return fmt.Sprintf("took %.3f s", max(0, parseTime(s.EndedAt).Sub(parseTime(s.StartedAt)).Seconds()))
+	return fmt.Sprintf("took %.3f s", max(0, orchestrator.ParseStamp(s.EndedAt).Sub(orchestrator.ParseStamp(s.StartedAt)).Seconds()))
 }

@@ -44,8 +44,7 @@ func ack(ctx context.Context, env commands.Env, p AckParams) (AckResult, error) 
 		}
 	}
 	m, err := messages.Acknowledge(ctx, env.Ledger, p.ID, by)
-	var refused *orchestrator.Error
-	if errors.As(err, &refused) && refused.Code == orchestrator.Conflict && (m.Status == orchestrator.Pending || m.Status == orchestrator.Retry) {
+	if refused, ok := errors.AsType[*orchestrator.Error](err); ok && refused.Code == orchestrator.Conflict && (m.Status == orchestrator.Pending || m.Status == orchestrator.Retry) {
 		refused.WithHint("If its file is in the inbox folder already, its delivery is just being noted: try again in a moment")
 	}
 	if err != nil {

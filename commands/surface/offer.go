@@ -164,10 +164,7 @@ func (o Offer) commandOf(line string) (d *commands.Definition, rest string) {
 // onlyShows reports whether the command that a line for a shell runs changes nothing.
 func (o Offer) onlyShows(line string) bool {
 	d, _ := o.commandOf(line)
-	if d == nil {
-		return false
-	}
-	return d.Card().OnlyReads()
+	return d != nil && d.Card().OnlyReads()
 }
 
 // word matches a word of a line for a shell, as hints have them.

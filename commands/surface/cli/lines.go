@@ -111,8 +111,7 @@ func stage(cancel context.CancelCauseFunc, end, run func()) {
 
 // ended is the error of a run that did not come to the end of its input.
 func ended(ctx context.Context) error {
-	var bug *orchestrator.Error
-	if errors.As(context.Cause(ctx), &bug) {
+	if bug, ok := errors.AsType[*orchestrator.Error](context.Cause(ctx)); ok {
 		return bug
 	}
 	return interrupted(ctx.Err())

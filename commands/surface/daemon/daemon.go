@@ -138,12 +138,10 @@ func (d *daemon) run(ctx context.Context) error {
 	})
 	<-ctx.Done()
 	d.log.Info("stopping: finishing what is claimed")
-	deadline := time.NewTimer(exitWithin)
-	defer deadline.Stop()
 	select {
 	case err := <-ended:
 		return err
-	case <-deadline.C:
+	case <-time.After(exitWithin):
 		d.log.Error("a delivery does not end; its lease will run out and the message is due again")
 		return nil
 	}
