@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -85,3 +86,45 @@ const (
 	TakenByGroup  = "a group"
 	takenByMember = "a member of the group " // and its name
 )
+
+// Heartbeat notes that an agent is alive: it sent, read or acknowledged something. It is stored once, at the end of the
+// request, and only for an agent that has a limit to its silence.
+func (t *Tx) Heartbeat(name string) {
+	if a := t.Config().Agents[name]; a != nil && a.SilentAfter > 0 && !slices.Contains(t.heartbeats, name) {
+		t.heartbeats = append(t.heartbeats, name)
+	}
+}
+
+// storeHeartbeats has the heartbeats of this request stored. The other changes of the request must have been made before: when
+// an agent's silence is reported depends on what the agent says that it does.
+func (t *Tx) storeHeartbeats() error {
+	for _, name := range t.heartbeats {
+		for _, p := range t.Ledger.Parts {
+			if p.Heard == nil || t.conf.Agents[name] == nil {
+				continue
+			}
+			if err := p.Heard(t, t.conf.Agents[name]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+type identityKey struct{}
+
+// WithIdentity returns a context whose caller has proved to be the agent of that name, known or not: the first thing that it
+// does in that name adds it, and it may answer only what it sent or got. "" proves nothing: the caller is an administrator, or
+// the engine itself.
+func WithIdentity(ctx context.Context, name string) context.Context {
+	return context.WithValue(ctx, identityKey{}, orchestrator.FoldName(name))
+}
+
+// Proved reports whether the caller has proved to be the agent of that name.
+func Proved(ctx context.Context, name string) bool {
+	proved, _ := ctx.Value(identityKey{}).(string)
+	return proved != "" && proved == name
+}
+
+// Proved reports whether whoever asked for the transaction has proved to be the agent of that name.
+func (t *Tx) Proved(name string) bool { return Proved(t.Ctx, name) }

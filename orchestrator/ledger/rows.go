@@ -181,3 +181,31 @@ const ReviewBatch = 500
 
 // ReadingOrder is the order in which a reader gets its messages.
 const ReadingOrder = ` ORDER BY CASE action WHEN 'interrupt' THEN 0 ELSE 1 END, priority DESC, seq`
+
+// MarksOf returns the notes that transports left with a message (see orchestrator.Attempt.Mark), by target. A column that was
+// written by hand and cannot be read holds none.
+func MarksOf(m *orchestrator.Message) map[string]string {
+	var marks map[string]string
+	if json.Unmarshal([]byte(m.Marks), &marks) != nil || marks == nil {
+		return map[string]string{}
+	}
+	return marks
+}
+
+// AddMark stores the note of a transport with a message, in the row and in m. The notes of other targets stay. An empty note
+// removes it.
+func (t *Tx) AddMark(m *orchestrator.Message, target, note string) error {
+	marks := MarksOf(m)
+	if marks[target] = note; note == "" {
+		delete(marks, target)
+	}
+	if m.Marks = ""; len(marks) > 0 {
+		text, err := json.Marshal(marks)
+		if err != nil {
+			return err
+		}
+		m.Marks = string(text)
+	}
+	_, err := t.Exec(`UPDATE agent_message SET delivery_marks = ? WHERE seq = ?`, m.Marks, m.Seq)
+	return err
+}
