@@ -2,8 +2,10 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"mailroom/orchestrator"
@@ -243,4 +245,68 @@ func (w *Writer) guard(f func()) {
 // GaveUp is the error of a request whose context ended while it waited for the database.
 func GaveUp(ctx context.Context) error {
 	return &orchestrator.Error{Code: orchestrator.Busy, Message: "gave up waiting for the database; nothing was written", Err: context.Cause(ctx)}
+}
+
+// Ring is whom to wake after a commit. The zero value wakes nobody.
+type Ring struct {
+	All   bool
+	names []string // recipients, each once
+}
+
+// maxNames bounds the recipients that a ring names; with more of them it wakes everybody.
+const maxNames = 16
+
+// Add adds recipients to be woken.
+func (r *Ring) Add(recipients []string) {
+	for _, recipient := range recipients {
+		if r.All || slices.Contains(r.names, recipient) {
+			continue
+		}
+		if len(r.names) >= maxNames {
+			r.All = true
+			return
+		}
+		r.names = append(r.names, recipient)
+	}
+}
+
+// Transaction is a write transaction, which several requests may share.
+type Transaction struct {
+	*Conn
+
+	// Shared is what the requests of this transaction share: the writer's begin sets it.
+	Shared any
+
+	careful bool // failures are undone with savepoints
+	spoiled bool // a failure has left something behind: all of it must be rolled back
+	lost    bool // the database has rolled it back, or there was no number left for a row
+}
+
+// errSpoiled ends a request whose transaction is about to be run again.
+var errSpoiled = errors.New("to be run again with savepoints")
+
+// Apart runs fn so that its failure undoes what fn has done and nothing else. err ends the request. A transaction's first
+// run has no savepoints and hopes for the best, see Batch.Run.
+func (t *Transaction) Apart(fn func() error) (failure, err error) {
+	if !t.careful {
+		before := t.Writes
+		if failure = fn(); failure != nil && t.Writes != before {
+			t.spoiled = true
+			return failure, errSpoiled
+		}
+		return failure, nil
+	}
+	if _, err := t.Exec("SAVEPOINT apart"); err != nil {
+		return nil, err
+	}
+	if failure = fn(); failure != nil {
+		if t.Broken() {
+			return failure, failure
+		}
+		if _, err := t.Exec("ROLLBACK TO apart"); err != nil {
+			return failure, err
+		}
+	}
+	_, err = t.Exec("RELEASE apart")
+	return failure, err
 }

@@ -1,6 +1,162 @@
 // Package store is the boundary between the engine and its database.
 package store
 
+import (
+	"context"
+	"errors"
+
+	"mailroom/orchestrator"
+)
+
+// ErrOutdated is the cause of an error about a database whose tables a newer mailroom has changed so much that this
+// program may not use it any more, also if that happened while it had it open. Nothing was read or written.
+var ErrOutdated = errors.New("a newer mailroom has changed its tables")
+
+// Store is an open database. It is safe for concurrent use.
+type Store interface {
+	// Write does the work of a request in a write transaction and returns when that is on the disk, see Writer.
+	Write(q *Request) error
+	// Read calls fn with a connection whose statements all see the same state of the database. fn must not keep the
+	// connection, must not write to a slow client while it has it, and must not read through the store: all places to read
+	// could be taken by readers that wait for another. Error: busy when ctx ends before there is a place.
+	Read(ctx context.Context, fn func(c *Conn) error) error
+	// Look is Read without a snapshot: fn runs one statement, or several that need not see the same state.
+	Look(ctx context.Context, fn func(c *Conn) error) error
+	// Explain gives an error of the database its code and the advice what to do. Others pass through.
+	Explain(err error) error
+	// Path names the database, for people and for files that belong to it.
+	Path() string
+	// Bell wakes those who wait for what others write.
+	Bell() orchestrator.Bell
+	// Token makes the token of a lease of this process out of an id; Gone reports whether the process that made a token is
+	// known to be dead.
+	Token(id string) string
+	Gone(token string) bool
+	// Create makes the database if it is not there yet, and reports whether it did. It makes none where there was one before.
+	Create() (created bool, err error)
+	// Exists reports whether there is a database. NoneYet reports whether there is none, and nothing shows that there was one.
+	Exists() bool
+	NoneYet() bool
+	// Ready reports whether the database can be read and written now. Errors: busy, unavailable.
+	Ready(ctx context.Context) error
+	Close() error
+}
+
+// What only some databases can do. A store that can has these methods, too.
+type (
+	// Backuper copies the database into a file and back.
+	Backuper interface {
+		Backup(ctx context.Context, file string, overwrite bool) (Backup, error)
+		Restore(ctx context.Context, file string, force bool, outdated []Outdated) (Restored, error)
+	}
+	// Console answers queries that are written by hand.
+	Console interface {
+		Query(ctx context.Context, statement string, limit int, params ...any) (Table, error)
+	}
+	// Observer reports which tables the statements of this process touch.
+	Observer interface {
+		Watch(report func(op, table string)) (stop func())
+	}
+	// Shrinker gives back the space that is free.
+	Shrinker interface {
+		Shrink(ctx context.Context) error
+		Checkpoint(truncate bool, limit int64) (Checkpointed, error)
+		Size() (all, log int64) // bytes on disk, and those of them that a checkpoint folds
+	}
+	// Checker looks for what an operator should know of the database itself.
+	Checker interface {
+		CheckPlace(report Report)                                   // where it is, if there is one
+		CheckLock(ctx context.Context, report Report) (locked bool) // whether nobody can write it now
+		CheckTables(c *Conn, report Report) error                   // whether it is whole
+		CheckCopies(folders []string, report Report)                // what killed backups left there
+		Recovery(err error) string                                  // how to get past damage; "" for any other error
+	}
+)
+
+// Report takes a finding of a check: its level is ok, note or problem; do is what to do about it.
+type Report func(check, level, says, do string)
+
+// Able returns a store as one of the above. Error: unavailable, for a database that cannot do it.
+func Able[T any](s Store, what string) (T, error) {
+	can, ok := s.(T)
+	if !ok {
+		return can, orchestrator.Errorf(orchestrator.Unavailable, "this kind of database has no %s of mailroom's", what).WithHint("Use that of its server")
+	}
+	return can, nil
+}
+
 // Prepared is called with the text of each statement that a connection prepares, by whatever goroutine does; nil is
 // nobody. Tests set it, to hold the statements to other databases.
 var Prepared func(text string)
+
+// ConfigVersion is the row of settings whose value changes whenever agents, groups or settings do.
+const ConfigVersion = "config.version"
+
+// DatabaseID is the row of settings that tells databases apart. Copies have the same, wherever they are.
+const DatabaseID = "database.id"
+
+// StoreSetting sets the row ?1 of settings to ?2, at ?3.
+const StoreSetting = `
+	INSERT INTO settings (key, value, updated_at) VALUES (?1, ?2, ?3)
+	ON CONFLICT (key) DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at`
+
+// Backup is a copy of the database in one file.
+type Backup struct {
+	File     string
+	Bytes    int64
+	Messages int64 // rows of agent_message in it
+}
+
+// Outdated is something that a backup says and that is not true any more: it is ended in a copy of the backup, before that replaces
+// the database.
+type Outdated struct {
+	Kind string // of what is counted, see Restored.Ended
+	// Valid lists the ids of what is valid at the time ?1, in the backup and in the database; what is in the first list alone has
+	// ended since. End ends at the time ?1 what has the id ?2. Without Valid it ends everything that there is.
+	Valid, End string
+}
+
+// Restored is what a restore did.
+type Restored struct {
+	Messages int64            // rows of agent_message that the backup brought
+	Ended    map[string]int64 // how much of each kind is valid in the backup, and no more now
+	// Untrusted is why the database does nothing outside of itself from now on, since the backup is of another; "" is that it does.
+	Untrusted string
+	Previous  string // where the database as it was before has been saved; "" when it was empty
+}
+
+// Checkpointed is what a checkpoint did.
+type Checkpointed struct {
+	WALBefore int64 // bytes
+	WALAfter  int64
+	Complete  bool // false: readers or writers were in the way; the next one goes on
+}
+
+// Table is the answer of an audit query.
+type Table struct {
+	Columns   []string
+	Rows      []Record
+	Truncated bool // there were more rows than asked for
+}
+
+// Record is one row of a Table. It marshals as a JSON object whose keys are the columns, in their order.
+type Record struct {
+	Columns []string
+	Values  []any // nil, int64, float64, string
+}
+
+// MarshalJSON keeps the order of the columns.
+func (row Record) MarshalJSON() ([]byte, error) {
+	text := []byte{'{'}
+	for i, column := range row.Columns {
+		if i > 0 {
+			text = append(text, ',')
+		}
+		value, err := orchestrator.JSON(row.Values[i])
+		if err != nil {
+			return nil, err
+		}
+		text = append(append(append(text, orchestrator.JSONString(column)...), ':'), value...)
+	}
+	return append(text, '}'), nil
+}

@@ -1,19 +1,23 @@
 package sqlite
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"net/url"
 	"os"
 	"strings"
 	"syscall"
+	"time"
 
+	"github.com/cenkalti/backoff/v4"
 	sqlite3 "github.com/mattn/go-sqlite3"
 
 	"mailroom/orchestrator"
 )
 
-// This file holds what is SQLite's own: how a connection is opened, and what its errors mean.
+// This file holds what is SQLite's own: how a connection is opened, what its errors mean, and how long to try again when it is
+// busy.
 
 // applicationID marks a file as Mailroom's in its header ("MAIL").
 const applicationID = 0x4d41494c
@@ -124,4 +128,23 @@ func whyNotOpen(path string) string {
 		return "Check the path and its permissions (" + err.Error() + ")"
 	}
 	return "Check the permissions of the file and of its folder"
+}
+
+// patience is how the engine waits for a lock that another program holds: jittered, growing from 1 ms to 50 ms, until
+// a certain time.
+func patience(ctx context.Context, until time.Time) backoff.BackOffContext {
+	b := backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(time.Millisecond),
+		backoff.WithMaxInterval(50*time.Millisecond),
+		backoff.WithMaxElapsedTime(max(time.Until(until), time.Nanosecond)), // 0 would be for ever
+	)
+	return backoff.WithContext(b, ctx)
+}
+
+// retryable keeps a busy error for another try and ends on every other.
+func retryable(err error) error {
+	if err == nil || isBusy(err) {
+		return err
+	}
+	return backoff.Permanent(err)
 }
