@@ -3,8 +3,11 @@
 package agents
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"slices"
+	"strings"
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/ledger"
@@ -70,4 +73,57 @@ func WakeStarter(t *ledger.Tx, recipient string) {
 	if a := t.Config().Agents[recipient]; a != nil && a.StartCommand != "" {
 		t.Wake(recipient)
 	}
+}
+
+// Unknown returns the error for a name that no agent has, with this code. It says so if the agent was removed. what begins
+// the message and says whose name it is, as in "lead: "; it may be empty.
+func Unknown(c *store.Conn, code orchestrator.Code, what, name string, conf *ledger.Config) error {
+	return orRemoved(c, name, what, orchestrator.Errorf(code, "%snobody is known as %q", what, name).WithUnknown(name, conf.Names).
+		WithHint("%s", strings.TrimSpace(orchestrator.DidYouMean(name, conf.Names)+" "+orchestrator.AddIt(name))))
+}
+
+// NoAgent returns the not_found error for the name of an agent that was looked up.
+func NoAgent(c *store.Conn, name string, conf *ledger.Config) error {
+	return orRemoved(c, name, "", orchestrator.Errorf(orchestrator.NotFound, "there is no agent %q", name).WithHint("%s", whoThereIs(name, conf)))
+}
+
+// orRemoved returns an error about a name that nobody has, or in its place one that says that the agent was removed.
+func orRemoved(c *store.Conn, name, what string, unknown *orchestrator.Error) error {
+	at, err := RemovedAt(c, name)
+	switch {
+	case err != nil:
+		return err
+	case at != "":
+		return Removed(unknown.Code, what, name, at)
+	}
+	return unknown
+}
+
+// Removed returns the error for the name of an agent that was removed at this time. what is as for Unknown.
+func Removed(code orchestrator.Code, what, name, at string) *orchestrator.Error {
+	return orchestrator.Errorf(code, "%s%s", what, wasRemoved(name, at)).WithHint("`mailroom agent add %s` brings it back", name).WithUnknown(name, nil)
+}
+
+// Nobody explains in words why no agent has this name: it was removed, or was never added.
+func Nobody(c *store.Conn, name string) (string, error) {
+	at, err := RemovedAt(c, name)
+	if at != "" {
+		return wasRemoved(name, at), err
+	}
+	return fmt.Sprintf("nobody is known as %q", name), err
+}
+
+// RemovedAt returns when the agent with this name was removed; "" if none was, or if there is one again.
+func RemovedAt(c *store.Conn, name string) (string, error) {
+	at, _, err := c.Text(`SELECT removed_at FROM removed_agents WHERE name = ?`, name)
+	return at, err
+}
+
+func wasRemoved(name, at string) string {
+	return fmt.Sprintf("the agent %q was removed at %s", name, at)
+}
+
+// whoThereIs is the hint for the name of an agent that was looked up in vain.
+func whoThereIs(name string, conf *ledger.Config) string {
+	return cmp.Or(orchestrator.DidYouMean(name, conf.Names), "`mailroom agent list` shows who there is")
 }

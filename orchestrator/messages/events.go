@@ -1,12 +1,15 @@
 package messages
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"strconv"
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/store"
+	"mailroom/tracing"
 )
 
 // Event is one event in the life of a message: a row of message_trace, with the message's sender, recipient and thread.
@@ -89,4 +92,70 @@ func Events(ctx context.Context, l *ledger.Ledger, after Cursor, concerning stri
 		}, after.id, limit)
 	})
 	return list, next, seen == limit, err
+}
+
+// NoteDeleted records in the trace that messages are about to be deleted, and from and to whom they were. from is what stands
+// behind FROM in a SELECT of them: a table and a condition.
+func NoteDeleted(t *ledger.Tx, from string) error {
+	return tracing.RecordDeleted(t, from, t.Event(tracing.Deleted, ""))
+}
+
+// Deleted returns what the trace kept of a message that retention deleted, and when that was. If it was not deleted, m
+// has only its ID, and at is "".
+func Deleted(c *store.Conn, id string) (m orchestrator.Message, at string, err error) {
+	m.ID = id
+	err = c.Query(`SELECT at, old_status, error, detail FROM message_trace WHERE message_id = ? AND event = 'deleted' ORDER BY id DESC LIMIT 1`,
+		func(row store.Row) error {
+			at, m.Status, m.Error = row.Text(0), orchestrator.Status(row.Text(1)), row.Text(2)
+			var kept struct {
+				Sender    string `json:"sender"`
+				Recipient string `json:"recipient"`
+				Type      string `json:"message_type"`
+			}
+			_ = json.Unmarshal([]byte(row.Text(3)), &kept) // events of earlier versions say no more
+			m.Sender, m.Recipient, m.Type = kept.Sender, kept.Recipient, kept.Type
+			return nil
+		}, id)
+	return m, at, err
+}
+
+// Receipt says that something happened to a message, when, and which column shows it. There are receipts only for what is
+// certain. Source: dialects.md, "All of them".
+type Receipt struct {
+	What     string `json:"what"` // created, delivered, shown (and not confirmed yet), read, acknowledged, answered
+	At       string `json:"at"`
+	Evidence string `json:"evidence"`
+}
+
+// ReceiptsOf returns the receipts of one message, within a transaction.
+func ReceiptsOf(c *store.Conn, m *orchestrator.Message) ([]Receipt, error) {
+	list := []Receipt{}
+	add := func(what, at, evidence string) {
+		if at != "" {
+			list = append(list, Receipt{what, at, evidence})
+		}
+	}
+	add("created", m.CreatedAt, "agent_message.created_at")
+	add("delivered", m.DeliveredAt, "agent_message.delivered_at")
+	lease, err := LeaseOf(c, m)
+	if err != nil {
+		return nil, err
+	}
+	if lease != nil {
+		add("shown", lease.At, "reading_lease.shown_at")
+	}
+	add("read", m.ReadAt, "agent_message.read_at")
+	add("acknowledged", m.AcknowledgedAt, "agent_message.acknowledged_at")
+	var by any = m.Recipient
+	if m.IsPost() {
+		by = nil // whoever takes part answers the post itself
+	}
+	err = c.Query(`
+		SELECT message_id, created_at FROM agent_message WHERE reply_to IN (?1, ?3) AND (sender = ?2 OR ?2 IS NULL)
+		UNION ALL SELECT message_id, created_at FROM agent_message_archive WHERE reply_to IN (?1, ?3) AND (sender = ?2 OR ?2 IS NULL)
+		ORDER BY 2 LIMIT 1`, func(row store.Row) error {
+		add("answered", row.Text(1), "reply_to of "+row.Text(0))
+		return nil
+	}, m.ID, by, cmp.Or(m.MulticastID, m.ID))
+	return list, err
 }
