@@ -1,8 +1,10 @@
 package program
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -18,9 +20,9 @@ import (
 )
 
 // Slot is the right to run one command at a time among all processes of the machine: a lock on a file, which the command
-// inherits, and in which it stands whose it is. When our process is killed, the slot stays taken until the command has
-// ended. What that left running in the background keeps the lock, and is told by the file from the command. Its methods
-// may be called concurrently, and for nil.
+// inherits. The file says which processes have it. When our process is killed, the slot stays taken until the command has
+// ended. What the command left running in the background keeps the lock, too; the file shows that the command itself has
+// ended. Its methods may be called concurrently, and for nil.
 type Slot struct {
 	file *os.File
 
@@ -207,4 +209,91 @@ func (s *Slot) unlock() {
 	_ = unix.Flock(int(s.file.Fd()), unix.LOCK_UN) // closing it unlocks it too, but for the copies
 	s.file.Close()
 	s.file = nil
+}
+
+// holders are the processes that have taken a slot, as its file names them.
+type holders struct {
+	Owner   process.ID `json:"owner"`   // that took it
+	Command process.ID `json:"command"` // that it started last
+}
+
+// holdersSize is the size of a slot's file. It is written in one piece and in place, so that nobody sees a part of it.
+const holdersSize = 512
+
+func (h *holders) write(file *os.File) error {
+	text, err := json.Marshal(h)
+	if err == nil {
+		_, err = file.WriteAt(fmt.Appendf(nil, "%-*s\n", holdersSize-1, text), 0)
+	}
+	if err != nil {
+		return fmt.Errorf("noting who has the lock of a running command: %w", err)
+	}
+	return nil
+}
+
+// holdersIn returns the holders that the file of a slot names; nil when it names none.
+func holdersIn(file *os.File) (h *holders) {
+	text, err := io.ReadAll(io.NewSectionReader(file, 0, holdersSize))
+	if err != nil || json.Unmarshal(text, &h) != nil {
+		return nil
+	}
+	return h
+}
+
+// EndGroup asks the group of a command that another process started to end, with SIGTERM, or ends it with SIGKILL. The
+// caller knows that pid is still the command's, see Holder.
+func EndGroup(pid int, kill bool) {
+	signal := unix.SIGTERM
+	if kill {
+		signal = unix.SIGKILL
+	}
+	_ = unix.Kill(-pid, signal) // an error means that it has ended
+	_ = unix.Kill(-pid, unix.SIGCONT)
+}
+
+// gate makes a command with a slot wait until its process is noted in the slot. If we are killed before, the command ends: so
+// none runs that a slot does not tell of.
+type gate struct {
+	slot         *os.File
+	ours, theirs *os.File // of a pipe; the command waits for a line from it
+}
+
+// gated is what the shell runs for a command behind a gate.
+const gated = `read -r MAILROOM_GO <&4 && exec 4<&- && exec /bin/sh -c "$1"`
+
+// newGate puts a command `sh -c TEXT` behind a gate.
+func newGate(slot *os.File, cmd *exec.Cmd) (*gate, error) {
+	theirs, ours, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("preparing the command: %w", err)
+	}
+	cmd.Args = []string{cmd.Args[0], "-c", gated, "sh", cmd.Args[2]}
+	cmd.ExtraFiles = []*os.File{slot, theirs} // 3 and 4
+	return &gate{slot: slot, ours: ours, theirs: theirs}, nil
+}
+
+// open notes the process of the command and lets it go. After an error, and without this, it ends when the gate is closed.
+func (g *gate) open(pid int) error {
+	if g == nil {
+		return nil
+	}
+	unlock, err := guard(filepath.Dir(g.slot.Name()))
+	if err != nil {
+		return err
+	}
+	h := holders{Owner: process.Of(os.Getpid()), Command: process.Of(pid)}
+	err = h.write(g.slot)
+	unlock()
+	if err == nil {
+		_, _ = g.ours.WriteString("\n") // it fails when somebody has ended the command
+	}
+	return err
+}
+
+func (g *gate) close() {
+	if g == nil {
+		return
+	}
+	g.ours.Close()
+	g.theirs.Close()
 }

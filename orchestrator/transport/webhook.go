@@ -3,6 +3,11 @@ package transport
 import (
 	"bytes"
 	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -134,4 +139,109 @@ func (w *Webhook) deliver(ctx context.Context, a *orchestrator.Attempt, m *orche
 		gone: []int{http.StatusGone}, refused: refusals, redirected: "if that is right, make it the agent's address", report: a.Report,
 	})
 	return err
+}
+
+// The form of a secret. Source: Standard Webhooks 1.0, "Signature scheme".
+const (
+	secretPrefix = "whsec_"
+	newSecret    = 32 // bytes
+	minSecret    = 24
+	maxSecret    = 64
+)
+
+// NewSecret makes a secret with which the messages to a webhook are signed: "whsec_" and 32 random bytes in base64.
+func (*Webhook) NewSecret() string {
+	key := make([]byte, newSecret)
+	rand.Read(key) // it never fails
+	return secretPrefix + base64.StdEncoding.EncodeToString(key)
+}
+
+// CheckSecret checks that a text is a secret that signs, and that receivers will read as we do: "whsec_" and the base64,
+// padded, of 24 to 64 bytes. The error, invalid_params, does not show the text.
+func (*Webhook) CheckSecret(text string) error {
+	_, err := keyOf(text)
+	return err
+}
+
+// keyOf returns the key of a secret.
+func keyOf(secret string) ([]byte, error) {
+	text, prefixed := strings.CutPrefix(secret, secretPrefix)
+	key, err := base64.StdEncoding.DecodeString(text)
+	switch {
+	case !prefixed || err != nil || base64.StdEncoding.EncodeToString(key) != text:
+		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "the secret is not whsec_ and base64").
+			WithHint("Take the one that the receiver shows, or an empty one to have one made")
+	case len(key) < minSecret || len(key) > maxSecret:
+		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "the secret holds %d bytes; it must be %d to %d", len(key), minSecret, maxSecret).
+			WithHint("Take the one that the receiver shows, or an empty one to have one made")
+	}
+	return key, nil
+}
+
+// sign sets the headers by which the receiver knows the message, and that it comes from here and at what time.
+func sign(h http.Header, a *orchestrator.Attempt, id string, now time.Time, body []byte) error {
+	if a.Secret == "" {
+		return orchestrator.Errorf(orchestrator.DeliveryFailed, "there is no secret to sign messages to %s with", a.Recipient).
+			WithHint("Have one made, and give it to the receiver: `mailroom agent add %s --secret ''`", a.Recipient)
+	}
+	key, err := keyOf(a.Secret)
+	if err != nil {
+		return err
+	}
+	id, at := safe(id), strconv.FormatInt(now.Unix(), 10)
+	mac := hmac.New(sha256.New, key)
+	fmt.Fprintf(mac, "%s.%s.", id, at)
+	mac.Write(body)
+	h.Set("webhook-id", id)
+	h.Set("webhook-timestamp", at)
+	h.Set("webhook-signature", "v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
+	return nil
+}
+
+// cloudEvent is a message as a webhook gets it: a CloudEvents 1.0 event in structured mode. Source: CloudEvents 1.0.2,
+// its JSON format and its extension for distributed tracing.
+type cloudEvent struct {
+	SpecVersion     string          `json:"specversion"`
+	ID              string          `json:"id"`
+	Source          string          `json:"source"`
+	Type            string          `json:"type"`
+	Subject         string          `json:"subject,omitempty"`
+	Time            string          `json:"time,omitempty"`
+	DataContentType string          `json:"datacontenttype"`
+	Traceparent     string          `json:"traceparent,omitempty"`
+	Data            json.RawMessage `json:"data"` // the same object as a line of a file
+}
+
+// encodeEvent makes the body of a request. It depends on the message alone, so that a repeat after a crash is the same to
+// the byte. A message that cannot be written as JSON, or has no id, is an error.
+func encodeEvent(m *orchestrator.Message) ([]byte, error) {
+	if m.ID == "" {
+		return nil, errors.New("the message has no id, by which a repeat could be known")
+	}
+	var data bytes.Buffer
+	if err := writeLine(&data, m); err != nil {
+		return nil, err
+	}
+	e := cloudEvent{
+		SpecVersion: "1.0", ID: m.ID, Source: "/mailroom/agents/" + safe(m.Sender), Type: "mailroom.message",
+		Subject: m.Recipient, DataContentType: "application/json", Traceparent: m.Traceparent(), Data: data.Bytes(),
+	}
+	if m.Type != "" {
+		e.Type += "." + safe(m.Type)
+	}
+	if _, err := time.Parse(time.RFC3339, m.CreatedAt); err == nil {
+		e.Time = m.CreatedAt
+	}
+	body, err := orchestrator.JSON(e)
+	if err != nil {
+		return nil, fmt.Errorf("the message cannot be written as a CloudEvent: %w", err)
+	}
+	return body, nil
+}
+
+// safe writes a name that others chose so that it can stand in a header, a URI and the name of a type: letters, digits,
+// - and _ as they are, everything else percent-encoded. Two names never become one. A full stop is encoded too, since
+// full stops part what is signed.
+func safe(name string) string {
+	return strings.NewReplacer("+", "%20", ".", "%2E", "~", "%7E").Replace(url.QueryEscape(name))
 }
