@@ -113,9 +113,9 @@ func (t *Tx) storeHeartbeats() error {
 
 type identityKey struct{}
 
-// WithIdentity returns a context whose caller has proved to be the agent of that name, known or not: the first thing that it
-// does in that name adds it, and it may answer only what it sent or got. "" proves nothing: the caller is an administrator, or
-// the engine itself.
+// WithIdentity returns a context whose caller has proved to be the agent of that name. The agent need not be known: what the
+// caller does first in its name adds it. The caller may answer only what the agent has sent or got. "" proves nothing: the
+// caller is an administrator, or the engine itself.
 func WithIdentity(ctx context.Context, name string) context.Context {
 	return context.WithValue(ctx, identityKey{}, orchestrator.FoldName(name))
 }

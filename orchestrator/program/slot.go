@@ -72,7 +72,8 @@ func TakeSlot(folder, name string) (*Slot, error) {
 
 // begin notes that a slot whose lock we have is ours now.
 func begin(file *os.File) error {
-	if closedByCommand(file) {
+	if runningCommand(file) != 0 {
+		// The process that started it has died, and it runs without the lock: it has closed what it inherited, as sudo(8) does.
 		return orchestrator.ErrNoSlot
 	}
 	h := holders{Owner: process.Of(os.Getpid())}
@@ -107,32 +108,30 @@ func guard(folder string) (unlock func(), err error) {
 	}, nil
 }
 
-// leftOver reports whether the lock on a slot's file is kept only by what a command left running that has ended itself,
-// and whose process has died. When nobody has noted whose the slot is, it is taken.
+// leftOver reports whether the lock on a slot's file is kept only by what a command left running in the background: the command
+// itself has ended, and the process that started it has died. A file that names no holders counts as taken.
 func leftOver(file *os.File) bool {
 	h := holdersIn(file)
 	return h != nil && !h.Owner.Alive() && !h.Command.Alive()
 }
 
-// closedByCommand reports whether the command that ran with a slot last, and whose own process has died, still runs without the
-// lock: it has closed what it inherited, as sudo(8) does.
-func closedByCommand(file *os.File) bool {
-	h := holdersIn(file)
-	return h != nil && h.Command.Born != "" && h.Command.Here()
+// runningCommand returns the number of the process that a slot's file names as the last command, if that still runs; else 0.
+func runningCommand(file *os.File) (pid int) {
+	if h := holdersIn(file); h != nil && h.Command.Born != "" && h.Command.Here() {
+		return h.Command.PID
+	}
+	return 0
 }
 
-// Holder returns the number of the process of the command that runs with a slot, and that leads its group; 0 is none that
-// could be told. It takes no slot.
+// Holder returns the number of the process of the command that runs with a slot, which leads its group; 0 if none is known. It
+// takes no slot.
 func Holder(folder, name string) int {
 	file, err := os.OpenFile(filepath.Join(folder, name), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return 0
 	}
 	defer file.Close()
-	if h := holdersIn(file); h != nil && h.Command.Born != "" && h.Command.Here() {
-		return h.Command.PID
-	}
-	return 0
+	return runningCommand(file)
 }
 
 // lock locks a file without waiting. orchestrator.ErrNoSlot says that somebody else has it.
@@ -252,7 +251,7 @@ func EndGroup(pid int, kill bool) {
 }
 
 // gate makes a command with a slot wait until its process is noted in the slot. If we are killed before, the command ends: so
-// none runs that a slot does not tell of.
+// no command runs that is not noted in its slot.
 type gate struct {
 	slot         *os.File
 	ours, theirs *os.File // of a pipe; the command waits for a line from it

@@ -120,7 +120,7 @@ type Outdated struct {
 type Restored struct {
 	Messages int64            // rows of agent_message that the backup brought
 	Ended    map[string]int64 // how much of each kind is valid in the backup, and no more now
-	// Untrusted is why the database does nothing outside of itself from now on, since the backup is of another; "" is that it does.
+	// Untrusted is why the database does nothing outside of itself from now on: the backup is of another one. "" if it may.
 	Untrusted string
 	Previous  string // where the database as it was before has been saved; "" when it was empty
 }

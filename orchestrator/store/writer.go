@@ -238,9 +238,9 @@ func (w *Writer) passOn() {
 	next.done <- errLead
 }
 
-// Scope says what nobody else changes while a request runs, and so what of that which it has read stays true until it ends. A
-// database with one writer at a time, such as SQLite, gives every request the whole of it; one with many lets those run at
-// the same time whose scopes allow it. The zero value is Alone.
+// Scope says what nobody else may change while a request runs: what the request has read of that stays true until it ends. A
+// database with one writer at a time, such as SQLite, keeps everybody else out, whatever the scope is; one with many writers
+// runs those requests at the same time whose scopes allow it. The zero value is Alone.
 type Scope struct {
 	shared     bool
 	each       bool
