@@ -4,6 +4,9 @@ package store
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
+	"syscall"
 
 	"mailroom/orchestrator"
 )
@@ -159,4 +162,31 @@ func (row Record) MarshalJSON() ([]byte, error) {
 		text = append(append(append(text, orchestrator.JSONString(column)...), ':'), value...)
 	}
 	return append(text, '}'), nil
+}
+
+// SyncFolders syncs a folder and all above it: a new folder lasts only once the one above is synced, and a power cut must
+// not take the database with all that was answered since. Nothing is answered before the file has the version of its tables,
+// so the process that gives it that syncs the folders first, whichever process made them. A folder that we may not open was
+// not made by us, and some file systems cannot sync folders; only an error of the disk counts.
+func SyncFolders(path string) error {
+	for {
+		if err := SyncFolder(path); errors.Is(err, syscall.EIO) {
+			return err
+		}
+		above := filepath.Dir(path)
+		if above == path {
+			return nil
+		}
+		path = above
+	}
+}
+
+// SyncFolder syncs one folder.
+func SyncFolder(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
 }
