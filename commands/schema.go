@@ -80,8 +80,7 @@ func whole(n *float64) *int {
 	if n == nil {
 		return nil
 	}
-	i := int(*n)
-	return &i
+	return new(int(*n))
 }
 
 // opaque are types that marshal themselves, and how.

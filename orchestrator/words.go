@@ -46,3 +46,6 @@ func LastLines(output string) string {
 	}
 	return output
 }
+
+// Alphanumeric are the letters and digits of ASCII.
+const Alphanumeric = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"

@@ -171,11 +171,4 @@ func newTraceID() string {
 	return hex.EncodeToString(b)
 }
 
-func isHex(s string) bool {
-	for _, c := range s {
-		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return false
-		}
-	}
-	return s != ""
-}
+func isHex(s string) bool { return s != "" && strings.Trim(s, "0123456789abcdef") == "" }

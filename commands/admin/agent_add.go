@@ -41,12 +41,10 @@ func agentAdd(ctx context.Context, env commands.Env, p AgentAddParams) (AgentRes
 		Batch: p.Batch, Concurrency: p.Concurrency, AllowPrivate: p.Private, Secret: p.Secret, Groups: p.Groups, By: env.Caller.Name,
 	}
 	if p.Timeout != nil {
-		d := p.Timeout.Duration()
-		u.Timeout = &d
+		u.Timeout = new(p.Timeout.Duration())
 	}
 	if p.SilentAfter != nil {
-		d := p.SilentAfter.Duration()
-		u.SilentAfter = &d
+		u.SilentAfter = new(p.SilentAfter.Duration())
 	}
 	agent, created, err := agents.Add(ctx, env.Ledger, u)
 	if err != nil {

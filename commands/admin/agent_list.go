@@ -56,10 +56,8 @@ func (r AgentListResult) Text(w *commands.Text) {
 	if !slices.ContainsFunc(r.Agents, func(a overview.Standing) bool { return !a.BuiltIn }) {
 		w.Printf("Nobody is known yet. Add somebody with `mailroom agent add NAME`.\n")
 	}
-	headings, started := []string{"AGENT", "ROLE", "STATUS", "DELIVER", "FALLBACK", "GROUPS"}, false
-	for _, a := range r.Agents {
-		started = started || a.Run != nil
-	}
+	headings := []string{"AGENT", "ROLE", "STATUS", "DELIVER", "FALLBACK", "GROUPS"}
+	started := slices.ContainsFunc(r.Agents, func(a overview.Standing) bool { return a.Run != nil })
 	if started {
 		headings = append(headings, "LAST RUN")
 	}

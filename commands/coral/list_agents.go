@@ -1,6 +1,7 @@
 package coral
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -58,10 +59,7 @@ func listAgents(ctx context.Context, env commands.Env, p ListAgentsParams) (List
 			continue // it was removed since
 		}
 		delete(others, here.Agent)
-		shown := Agent{AgentID: here.Agent, AgentName: here.DisplayName, Registered: true}
-		if shown.AgentName == "" {
-			shown.AgentName = here.Agent
-		}
+		shown := Agent{AgentID: here.Agent, AgentName: cmp.Or(here.DisplayName, here.Agent), Registered: true}
 		if p.IncludeDetails {
 			shown.Description, shown.Role, shown.Status, shown.Since = here.Description, a.Role, string(here.Status), here.Since
 		}

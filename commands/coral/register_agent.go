@@ -1,6 +1,7 @@
 package coral
 
 import (
+	"cmp"
 	"context"
 
 	"mailroom/commands"
@@ -41,11 +42,9 @@ func registerAgent(ctx context.Context, env commands.Env, p RegisterAgentParams)
 	if err != nil {
 		return RegisterAgentResult{}, err
 	}
-	r := RegisterAgentResult{AgentID: id, AgentName: presence.DisplayName, Description: presence.Description, SessionID: presence.Session}
-	if r.AgentName == "" {
-		r.AgentName = id
-	}
-	return r, nil
+	return RegisterAgentResult{
+		AgentID: id, AgentName: cmp.Or(presence.DisplayName, id), Description: presence.Description, SessionID: presence.Session,
+	}, nil
 }
 
 // ToolText confirms it.

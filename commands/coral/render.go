@@ -1,6 +1,7 @@
 package coral
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"encoding/xml"
@@ -166,10 +167,7 @@ func (v *view) party(id string, in *Thread) Party {
 // message shows a message in its thread; real says that the thread is one.
 func (v *view) message(m *orchestrator.Message, in *Thread, real bool) Message {
 	content := commands.ContentOf(m)
-	sentAt := m.CreatedAt
-	if sentAt == "" {
-		sentAt = m.DeliveredAt // written into the inbox by hand
-	}
+	sentAt := cmp.Or(m.CreatedAt, m.DeliveredAt) // what was written into the inbox by hand was not sent
 	shown := Message{
 		ID: m.ID, Timestamp: millis(sentAt), Sender: v.party(m.Sender, in), Mentions: []Party{}, Content: text(content.Text),
 		Type: m.Type, Action: m.Action, ReplyTo: m.ReplyTo, Group: m.Group, ExpiresAt: m.TTLEnd(),

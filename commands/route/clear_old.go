@@ -1,6 +1,7 @@
 package route
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"time"
@@ -33,10 +34,8 @@ func clearOld(ctx context.Context, env commands.Env, p ClearOldParams) (ClearOld
 		o.Progress = func(done, total int64) { env.Call.Progress(done, total, "messages") }
 	}
 	if p.OlderThanDays != nil {
-		o.OlderThan = time.Duration(*p.OlderThanDays) * 24 * time.Hour
-		if o.OlderThan == 0 {
-			o.OlderThan = time.Millisecond // everything that has ended; 0 means the setting
-		}
+		// Of 0 days, everything that has ended: for ClearOld 0 means the setting.
+		o.OlderThan = cmp.Or(time.Duration(*p.OlderThanDays)*24*time.Hour, time.Millisecond)
 	}
 	cleared, err := retention.ClearOld(ctx, env.Ledger, o)
 	if err != nil {

@@ -62,10 +62,7 @@ func routeMessages(ctx context.Context, env commands.Env, p RouteParams) (RouteR
 		if p.Recipient = cmp.Or(p.Recipient, env.Caller.Name); p.Recipient == "" {
 			return RouteResult{}, missing("RECIPIENT", "poll")
 		}
-		if p.BatchSize == 0 {
-			p.BatchSize = 10
-		}
-		answer, err := poll(ctx, env, PollParams{Recipient: p.Recipient, BatchSize: p.BatchSize})
+		answer, err := poll(ctx, env, PollParams{Recipient: p.Recipient, BatchSize: cmp.Or(p.BatchSize, 10)})
 		return RouteResult{"poll", answer}, err
 	case "deliver", "deliver_all":
 		answer, err := deliverAll(ctx, env, DeliverAllParams{Recipient: p.Recipient, Timeout: p.Timeout, BatchSize: p.BatchSize, Wait: true})

@@ -248,12 +248,8 @@ func (o Offer) meant(d *commands.Definition, arguments json.RawMessage) string {
 
 // takesAll reports whether a command has a parameter for every key.
 func takesAll(d *commands.Definition, given map[string]json.RawMessage) bool {
-	known := map[string]bool{}
-	for _, p := range d.Params() {
-		known[p.Name] = true
-	}
 	for key := range given {
-		if !known[key] {
+		if !slices.ContainsFunc(d.Params(), func(p commands.Param) bool { return p.Name == key }) {
 			return false
 		}
 	}

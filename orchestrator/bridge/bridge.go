@@ -7,6 +7,7 @@
 package bridge
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -161,15 +162,10 @@ func (w *watch) trouble(ctx context.Context, says string, err error) {
 
 // begin checks the root, and makes sure that the watch's own agent is known.
 func begin(ctx context.Context, engine *delivery.Engine, o Options) (*watch, error) {
+	o.Rescan = cmp.Or(o.Rescan, rescan)
 	w := &watch{
-		engine: engine, o: o, log: o.Log, waiting: make(chan struct{}, 8), stirred: make(chan struct{}, 1),
+		engine: engine, o: o, log: cmp.Or(o.Log, slog.Default()), waiting: make(chan struct{}, 8), stirred: make(chan struct{}, 1),
 		seen: map[string]map[string]sight{}, gone: map[string]map[string]time.Time{}, places: map[string]letter.Identity{},
-	}
-	if w.log == nil {
-		w.log = slog.Default()
-	}
-	if w.o.Rescan == 0 {
-		w.o.Rescan = rescan
 	}
 	if _, err := engine.Create(ctx); err != nil {
 		return nil, err

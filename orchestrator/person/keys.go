@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"mailroom/orchestrator"
@@ -125,15 +126,8 @@ func (k *keys) failed(doing, name string, err error) error {
 // plainID reports whether an id has the form of ours: a lower-case letter, a dash, and 8 to 64 letters and digits. Ids become
 // names of files, and anybody may have written one into the table.
 func plainID(id string) bool {
-	if len(id) < 2+8 || len(id) > 2+64 || id[0] < 'a' || id[0] > 'z' || id[1] != '-' {
-		return false
-	}
-	for _, c := range []byte(id[2:]) {
-		if (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') {
-			return false
-		}
-	}
-	return true
+	return len(id) >= 2+8 && len(id) <= 2+64 && id[0] >= 'a' && id[0] <= 'z' && id[1] == '-' &&
+		strings.Trim(id[2:], orchestrator.Alphanumeric) == ""
 }
 
 // file returns the name of the file of an id in a folder. Error: invalid_params for what is no id of ours.

@@ -23,9 +23,6 @@ const ntfyService = "ntfy.sh"
 // maxEndpoint bounds the address of a subscription, in bytes.
 const maxEndpoint = 2048
 
-// alphanumeric are the letters and digits of a host's name and of a topic's.
-const alphanumeric = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-
 // Host reports whether pushes may go to a URL's host: to that of a push service, or to one of those that were added
 // by hand, as NAME (at the usual port of the URL's scheme) or NAME:PORT. byHand says that it was the latter, which may be
 // in a private network if the settings allow it. Where a name leads is not looked up.
@@ -50,7 +47,7 @@ func canonicalHost(u *url.URL) string {
 		host = ip.Unmap().String()
 	case err == nil:
 		host = "[" + ip.String() + "]"
-	case strings.Trim(host, "-._"+alphanumeric) != "" || len(host) > 253 || slices.Contains(strings.Split(host, "."), ""):
+	case strings.Trim(host, "-._"+orchestrator.Alphanumeric) != "" || len(host) > 253 || slices.Contains(strings.Split(host, "."), ""):
 		return ""
 	}
 	host = strings.ToLower(host)
@@ -116,7 +113,7 @@ func CheckNtfyURL(address string, added []string, allowPrivate bool) (host strin
 		return "", orchestrator.Errorf(orchestrator.InvalidParams, "url: it is no address of a topic").WithHint("Write it as in https://ntfy.sh/TOPIC")
 	}
 	topic, ok := strings.CutPrefix(u.EscapedPath(), "/")
-	if !ok || topic == "" || len(topic) > 64 || strings.Trim(topic, "-_"+alphanumeric) != "" {
+	if !ok || topic == "" || len(topic) > 64 || strings.Trim(topic, "-_"+orchestrator.Alphanumeric) != "" {
 		return "", orchestrator.Errorf(orchestrator.InvalidParams, "url: the path must be the topic's name, 1 to 64 letters, digits, - and _").
 			WithHint("Write it as in https://ntfy.sh/TOPIC")
 	}

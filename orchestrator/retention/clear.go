@@ -2,6 +2,7 @@
 package retention
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -41,10 +42,7 @@ func ClearOld(ctx context.Context, l *ledger.Ledger, o ClearOptions) (Cleared, e
 	if err != nil {
 		return cleared, err
 	}
-	age := o.OlderThan
-	if age == 0 {
-		age = conf.Settings.KeepEnded
-	}
+	age := cmp.Or(o.OlderThan, conf.Settings.KeepEnded)
 	before, _ := l.Size()
 	if err := delivery.TidyAll(ctx, l); err != nil {
 		return cleared, err
@@ -242,10 +240,7 @@ func ClearTraces(ctx context.Context, l *ledger.Ledger, olderThan time.Duration)
 	if err != nil {
 		return 0, 0, err
 	}
-	if olderThan == 0 {
-		olderThan = conf.Settings.KeepTraces
-	}
-	cutoff := orchestrator.Stamp(l.Now().Add(-olderThan))
+	cutoff := orchestrator.Stamp(l.Now().Add(-cmp.Or(olderThan, conf.Settings.KeepTraces)))
 	var rows int64
 	err = inBatches(ctx, l, func(t *ledger.Tx) (n int64, err error) {
 		n, rows, err = clearMessageTraces(t, cutoff)

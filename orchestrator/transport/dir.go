@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -11,7 +12,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -53,10 +53,7 @@ func (Dir) Check(address string) (string, error) {
 	if strings.ContainsRune(address, 0) {
 		return "", errors.New("a path cannot contain NUL")
 	}
-	if address == "" {
-		address = defaultRoot
-	}
-	path, err := absolute(address)
+	path, err := absolute(cmp.Or(address, defaultRoot))
 	if err != nil {
 		return "", err
 	}
@@ -176,7 +173,7 @@ var errNotStaged = errors.New("its staged file is gone")
 
 // move hands over one letter. On an error it stays staged, and the agent's folder as it was.
 func (d *drop) move(l stagedLetter) error {
-	if err := d.staging.touch(l.staged, time.Now()); errors.Is(err, fs.ErrNotExist) {
+	if err := d.staging.touch(l.staged); errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w: %s in %s", errNotStaged, l.staged, d.staging.Name())
 	} else if err != nil {
 		return err

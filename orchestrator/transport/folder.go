@@ -154,9 +154,9 @@ func (f folder) remove(name string) error {
 	return f.at("removing", name, err)
 }
 
-// touch sets the time of a file's last change.
-func (f folder) touch(name string, to time.Time) error {
-	at, err := unix.TimeToTimespec(to)
+// touch sets the time of a file's last change to now.
+func (f folder) touch(name string) error {
+	at, err := unix.TimeToTimespec(time.Now())
 	if err == nil {
 		err = unix.UtimesNanoAt(int(f.Fd()), name, []unix.Timespec{at, at}, unix.AT_SYMLINK_NOFOLLOW)
 	}

@@ -176,11 +176,11 @@ func deliverBlock(ctx context.Context, a orchestrator.Attempt, b *block) (lines 
 		return 0, err
 	}
 	at.First = a.Messages[b.of[0]].ID
-	note, err := at.note()
+	note, err := json.Marshal(at)
 	if err != nil {
 		return 0, err
 	}
-	if err := a.Mark(ctx, note); err != nil {
+	if err := a.Mark(ctx, string(note)); err != nil {
 		return 0, err
 	}
 	if ctx.Err() != nil {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"os"
 
@@ -12,7 +11,7 @@ import (
 	"mailroom/orchestrator/letter"
 )
 
-// place is the note that an attempt leaves with its messages before it writes: from where on in which file its lines
+// place is the note, in JSON, that an attempt leaves with its messages before it writes: from where on in which file its lines
 // are, and by what that file is known again.
 type place struct {
 	letter.Identity
@@ -47,12 +46,6 @@ func fingerprint(file *os.File, end int64) (string, error) {
 	}
 	sum := sha256.Sum256(tail)
 	return hex.EncodeToString(sum[:8]), nil
-}
-
-// note returns the place as the text that Attempt.Mark stores.
-func (p place) note() (string, error) {
-	text, err := json.Marshal(p)
-	return string(text), err
 }
 
 // stillIn checks that the file is the noted one and holds what it held then. An error that is ErrUndecidable says what

@@ -221,5 +221,5 @@ func (d *drop) discard(ls ...stagedLetter) {
 
 // isWord reports whether a text is such that nothing but a name in one folder can be made of it.
 func isWord(s string) bool {
-	return s != "" && !strings.ContainsFunc(s, func(c rune) bool { return (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') })
+	return s != "" && strings.Trim(s, orchestrator.Alphanumeric) == ""
 }

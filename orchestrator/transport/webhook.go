@@ -2,6 +2,7 @@ package transport
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
@@ -80,9 +81,7 @@ func (*Webhook) Check(address string) (string, error) {
 		}
 	}
 	u.Host = host
-	if u.Path == "" {
-		u.Path = "/"
-	}
+	u.Path = cmp.Or(u.Path, "/")
 	if strings.ContainsFunc(u.RawQuery, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return refuse("Percent-encode it, a space as %20", "the address has a character after ? that cannot stand there")
 	}

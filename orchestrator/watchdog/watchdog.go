@@ -3,6 +3,7 @@
 package watchdog
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -63,9 +64,7 @@ func Start(ctx context.Context, l *ledger.Ledger, log *slog.Logger) (stop func()
 
 // Run does what the function Run does, with the settings of a Watchdog, which must not be used again.
 func (w *Watchdog) Run(ctx context.Context) error {
-	if w.Grace == 0 {
-		w.Grace = usualGrace
-	}
+	w.Grace = cmp.Or(w.Grace, usualGrace)
 	w.sessions, w.kick = sessions.New(w.Ledger), make(chan struct{}, 1)
 	w.stopped, w.said = map[string]string{}, map[string]string{}
 	w.asked, w.running = map[string]time.Time{}, map[string]*program.Running{}

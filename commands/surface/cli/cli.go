@@ -154,10 +154,7 @@ func (p *Program) logger(c *urfave.Context) (*slog.Logger, error) {
 // file can change all of it; --as and MAILROOM_AGENT only say in whose name. Without either, commands that need a name take the
 // operator's.
 func (p *Program) caller(c *urfave.Context) (commands.Caller, error) {
-	caller := commands.Caller{Name: c.String("as"), Session: c.String("session"), Admin: true, Shell: true}
-	if caller.Name == "" {
-		caller.Name = p.Getenv("MAILROOM_AGENT")
-	}
+	caller := commands.Caller{Name: cmp.Or(c.String("as"), p.Getenv("MAILROOM_AGENT")), Session: c.String("session"), Admin: true, Shell: true}
 	session, err := orchestrator.CheckName("session", cmp.Or(caller.Session, orchestrator.DefaultSession))
 	if caller.Session = session; err != nil || caller.Name == "" {
 		return caller, err

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"runtime/debug"
 	"slices"
 	"time"
@@ -308,9 +309,7 @@ func (r *lineRun) report(out io.Writer, number int, err error) {
 	}
 	at := *e
 	at.Details = map[string]any{"line": number}
-	for key, value := range e.Details {
-		at.Details[key] = value
-	}
+	maps.Copy(at.Details, e.Details)
 	if r.p.text() {
 		at.Message = fmt.Sprintf("line %d: ", number) + at.Message
 	}

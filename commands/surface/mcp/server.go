@@ -86,10 +86,9 @@ func describe(tool surface.Tool) *sdk.Tool {
 	if err != nil {
 		panic(fmt.Sprintf("command %s: %v", d.Name, err))
 	}
-	closed := false
 	return &sdk.Tool{
 		Name: tool.Name, Description: d.Summary() + ".", InputSchema: d.ToolSchema(), OutputSchema: output,
-		Annotations: &sdk.ToolAnnotations{ReadOnlyHint: d.Card().OnlyReads(), OpenWorldHint: &closed},
+		Annotations: &sdk.ToolAnnotations{ReadOnlyHint: d.Card().OnlyReads(), OpenWorldHint: new(false)},
 	}
 }
 
