@@ -2,6 +2,10 @@ package orchestrator
 
 import (
 	"context"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
 	"time"
 
 	"mailroom/tracing"
@@ -12,10 +16,7 @@ func Stamp(t time.Time) string { return t.UTC().Format(tracing.Layout) }
 
 // ParseStamp reads a stored time. It returns the zero time for one that somebody else wrote and that was not adopted yet.
 func ParseStamp(s string) time.Time {
-	t, err := time.Parse(tracing.Layout, s)
-	if err != nil {
-		return time.Time{}
-	}
+	t, _ := time.Parse(tracing.Layout, s)
 	return t
 }
 
@@ -28,4 +29,44 @@ func Pause(ctx context.Context, d time.Duration) {
 	case <-time.After(d):
 	case <-ctx.Done():
 	}
+}
+
+// Day is 24 hours.
+const Day = 24 * time.Hour
+
+// ParseDuration reads a duration as Go writes it (30s, 1h30m), in days (7d), or as a bare number of seconds (300).
+func ParseDuration(s string) (time.Duration, error) {
+	if n, err := strconv.ParseInt(s, 10, 64); err == nil && n >= 0 && n <= math.MaxInt64/int64(time.Second) {
+		return time.Duration(n) * time.Second, nil
+	}
+	if days, ok := strings.CutSuffix(s, "d"); ok {
+		if n, err := strconv.ParseInt(days, 10, 32); err == nil && n >= 0 && n <= 36500 {
+			return time.Duration(n) * Day, nil
+		}
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil || d < 0 {
+		return 0, fmt.Errorf("%q is not a duration such as 30s, 5m, 12h, 7d", s)
+	}
+	return d, nil
+}
+
+// FormatDuration returns a duration as ParseDuration reads it.
+func FormatDuration(d time.Duration) string {
+	if d >= Day && d%Day == 0 {
+		return strconv.FormatInt(int64(d/Day), 10) + "d"
+	}
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+// SecondsUpTo returns a number of seconds as a duration, but at most limit.
+func SecondsUpTo(seconds int64, limit time.Duration) time.Duration {
+	return time.Duration(min(seconds, int64(limit/time.Second))) * time.Second
 }

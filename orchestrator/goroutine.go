@@ -1,6 +1,7 @@
 package orchestrator
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"runtime/debug"
@@ -14,10 +15,7 @@ func GoSafe(name string, log *slog.Logger, f func()) {
 	go func() {
 		defer func() {
 			if p := recover(); p != nil {
-				if log == nil {
-					log = slog.Default()
-				}
-				log.Error("a goroutine panicked; this is a bug", "goroutine", name, "panic", p, "stack", string(debug.Stack()))
+				cmp.Or(log, slog.Default()).Error("a goroutine panicked; this is a bug", "goroutine", name, "panic", p, "stack", string(debug.Stack()))
 			}
 		}()
 		f()

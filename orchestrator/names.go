@@ -84,15 +84,7 @@ func CanBeAgent(name string) bool {
 
 // IsName reports whether a text has the form of a name; see CheckName.
 func IsName(s string) bool {
-	if s == "" || len(s) > maxName || s[0] < 'a' || s[0] > 'z' {
-		return false
-	}
-	for _, c := range []byte(s) {
-		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '_' && c != '-' {
-			return false
-		}
-	}
-	return true
+	return s != "" && len(s) <= maxName && s[0] >= 'a' && s[0] <= 'z' && strings.Trim(s, "-0123456789_abcdefghijklmnopqrstuvwxyz") == ""
 }
 
 // DidYouMean returns the hint for a name that nobody has: the known names that are most similar to it.
@@ -123,3 +115,27 @@ func AddIt(name string) string {
 	}
 	return "Add the agent with `mailroom agent add " + name + "`"
 }
+
+// RolePrefix begins a recipient that stands for every agent of a role, as in role:reviewer.
+const RolePrefix = "role:"
+
+// maxRole is the longest role, in bytes.
+const maxRole = 256
+
+// CheckRecipient checks whom a message is for, and returns that as it is stored: the name of an agent or a group, see
+// CheckName, or role:ROLE for every agent of a role. Error: invalid_params.
+func CheckRecipient(kind, recipient string) (string, error) {
+	role, is := strings.CutPrefix(recipient, RolePrefix)
+	if !is {
+		return CheckName(kind, recipient)
+	}
+	role = FoldRole(role)
+	if role == "" || len(role) > maxRole {
+		return "", Errorf(InvalidParams, "%q names no role: a role has 1 to %d bytes", Clip(recipient), maxRole).
+			WithHint("Write it as in %sreviewer; `mailroom agent list` shows the roles that there are", RolePrefix)
+	}
+	return RolePrefix + role, CheckPlain("the role", role)
+}
+
+// FoldRole returns a role in the form in which roles are compared.
+func FoldRole(role string) string { return strings.ToLower(strings.TrimSpace(role)) }

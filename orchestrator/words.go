@@ -15,10 +15,7 @@ func Plural(n int, noun string) string {
 
 // ShellWord quotes a text so that a shell reads it as one word.
 func ShellWord(text string) string {
-	plain := func(c rune) bool {
-		return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("/._-+:@%,", c)
-	}
-	if text != "" && !strings.ContainsFunc(text, func(c rune) bool { return !plain(c) }) {
+	if text != "" && strings.Trim(text, "/._-+:@%,"+Alphanumeric) == "" {
 		return text
 	}
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
