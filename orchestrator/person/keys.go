@@ -13,6 +13,7 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/store"
 )
 
 // The subfolders of the key folder.
@@ -85,16 +86,10 @@ func makeFolders(path string) error {
 	if !made {
 		return nil
 	}
-	for _, folder := range []string{path, filepath.Dir(path)} {
-		f, err := os.Open(folder)
-		if err != nil {
-			return err
-		}
-		if err := errors.Join(f.Sync(), f.Close()); err != nil {
-			return err
-		}
+	if err := store.SyncFolder(path); err != nil {
+		return err
 	}
-	return nil
+	return store.SyncFolder(filepath.Dir(path))
 }
 
 // check refuses what is not of the kind, belongs to another user or can be reached by one.

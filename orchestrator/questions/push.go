@@ -80,7 +80,6 @@ func sendPush(t *ledger.Tx, devices []string, p push.Message, priority int, life
 }
 
 func pushTo(t *ledger.Tx, recipient string, p push.Message, priority int, life time.Duration) error {
-	conf := t.Config()
 	payload, err := json.Marshal(p)
 	if err != nil {
 		return err
@@ -90,8 +89,8 @@ func pushTo(t *ledger.Tx, recipient string, p push.Message, priority int, life t
 		return err
 	}
 	d := orchestrator.Draft{Sender: orchestrator.SystemSender, Recipient: recipient, Type: push.Type, Payload: payload, Priority: priority, ThreadID: p.ID, TTL: life}
-	row := ledger.Insertion{Draft: &d, Id: id, Recipient: recipient, Status: orchestrator.Pending, MaxRetries: conf.Settings.MaxRetries}
-	row.Expire(t, &conf.Settings)
+	row := ledger.Insertion{Draft: &d, Id: id, Recipient: recipient, Status: orchestrator.Pending, MaxRetries: t.Config().Settings.MaxRetries}
+	row.Expire(t, &t.Config().Settings)
 	t.Wake(recipient)
 	return t.Insert(&row)
 }
