@@ -92,11 +92,11 @@ func created(m *orchestrator.Message) string {
 	if err != nil {
 		return m.CreatedAt
 	}
-	return Timestamp(at)
+	return timestamp(at)
 }
 
-// Timestamp writes a time as the document does: UTC, with seven fractional digits.
-func Timestamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.0000000Z") }
+// timestamp writes a time as the document does: UTC, with seven fractional digits.
+func timestamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.0000000Z") }
 
 // Origin returns what orchestrator.Message.Origin keeps of a letter that somebody else wrote, so that Of makes the same
 // letter again.

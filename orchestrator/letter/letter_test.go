@@ -256,7 +256,7 @@ func TestStrangeOrigins(t *testing.T) {
 func TestTimestamp(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2025, 1, 23, 13, 0, 0, 123456789, time.FixedZone("", 3600))
-	if got := letter.Timestamp(at); got != "2025-01-23T12:00:00.1234567Z" {
+	if got := letter.Of(&orchestrator.Message{CreatedAt: at.Format(time.RFC3339Nano)}).Timestamp; got != "2025-01-23T12:00:00.1234567Z" {
 		t.Error(got)
 	}
 }

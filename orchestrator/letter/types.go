@@ -19,9 +19,9 @@ import (
 	"mailroom/orchestrator/nearest"
 )
 
-// Types are the types of messages that document 002 has, in its order. Each has a JSON Schema for its payload in
+// types are the types of messages that document 002 has, in its order. Each has a JSON Schema for its payload in
 // schemas/TYPE.json.
-var Types = []string{"task_assign", "implementation_complete", "validation_passed", "bug_report", "question", "answer", statusUpdate}
+var types = []string{"task_assign", "implementation_complete", "validation_passed", "bug_report", "question", "answer", statusUpdate}
 
 // statusUpdate is the type by which an agent says what it does.
 const statusUpdate = "status_update"
@@ -32,7 +32,7 @@ var schemaFiles embed.FS
 // schemas holds the compiled schema of each type, made when it is first needed.
 var schemas = func() map[string]func() *jsonschema.Resolved {
 	all := map[string]func() *jsonschema.Resolved{}
-	for _, kind := range Types {
+	for _, kind := range types {
 		all[kind] = sync.OnceValue(func() *jsonschema.Resolved { return compile(kind) })
 	}
 	return all
@@ -59,10 +59,10 @@ func resolved(s *jsonschema.Schema) *jsonschema.Resolved {
 	return r
 }
 
-// Check checks the payload of a message against the schema of its type, and that a status_update names its sender. It returns
-// what a status_update says that its sender does, "" for any other message. A type that is none of Types passes. It is safe for
-// concurrent use. Error: invalid_params, whose message begins with the path of the fault, such as `payload.bugs[0].line: ...`,
-// which stands under parameter in its details, too.
+// Check checks the payload of a message against the schema that document 002 has for its type, and that a status_update names
+// its sender. It returns what a status_update says that its sender does, "" for any other message. A type that is none of the
+// document's passes. It is safe for concurrent use. Error: invalid_params, whose message begins with the path of the fault, such
+// as `payload.bugs[0].line: ...`, which stands under parameter in its details, too.
 func Check(kind, sender string, payload json.RawMessage) (says orchestrator.PresenceStatus, err error) {
 	schema, known := schemas[kind]
 	if !known {
@@ -88,9 +88,9 @@ func Check(kind, sender string, payload json.RawMessage) (says orchestrator.Pres
 	return orchestrator.PresenceStatus(update["status"].(string)), nil
 }
 
-// Misspelt says so when a type is none of Types, whose payload nobody checks, but near to one; else it is "".
+// Misspelt says so when a type is none of document 002's, whose payload nobody checks, but near to one; else it is "".
 func Misspelt(kind string) string {
-	near := nearest.Nearest(kind, Types)
+	near := nearest.Nearest(kind, types)
 	if _, known := schemas[kind]; known || len(near) == 0 {
 		return ""
 	}
@@ -186,7 +186,7 @@ var routes = map[string]struct{ from, to string }{
 type Party struct{ Name, Role string }
 
 // CheckRoute checks that sender and recipient of a message have the roles that document 002 wants for its type. An agent is
-// what the document calls pm, developer, qa or watchdog by its name or by its role. A type that is none of Types may go any
+// what the document calls pm, developer, qa or watchdog by its name or by its role. A type that is none of the document's may go any
 // way. Error: invalid_params, whose message begins with from or to.
 func CheckRoute(kind string, from, to Party) error {
 	route := routes[kind]

@@ -20,11 +20,11 @@ import (
 // orphanAfter is how old a file must be that belongs to no question: Ask writes it before the question.
 const orphanAfter = 10 * time.Minute
 
-// Sweep removes what is not needed any more: the keys of answers that were read, and sent back where a message asked, 10
+// sweepAll removes what is not needed any more: the keys of answers that were read, and sent back where a message asked, 10
 // minutes ago, of questions that ended without one, and of questions that were never stored; and the pins of devices that are
 // revoked. It is for daemons; Ask does the first, too. And it seals alerts that nobody can read for the devices that are there by
 // now: an approval may have ended halfway.
-func Sweep(ctx context.Context, l *ledger.Ledger) error {
+func sweepAll(ctx context.Context, l *ledger.Ledger) error {
 	k, err := openKeys(l, false)
 	if err != nil {
 		return err
@@ -57,7 +57,7 @@ func Start(ctx context.Context, l *ledger.Ledger, log *slog.Logger) (stop func()
 	return orchestrator.Background(ctx, "keys", log, func(ctx context.Context) {
 		var trouble orchestrator.Trouble
 		for {
-			if err := Sweep(ctx, l); ctx.Err() == nil && trouble.Changed(err) && err != nil {
+			if err := sweepAll(ctx, l); ctx.Err() == nil && trouble.Changed(err) && err != nil {
 				log.Warn("what is over could not be removed from the folder of keys, or kept alerts not be sealed for the devices", "error", err)
 			}
 			select {

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MaxText is the longest command, in bytes.
-const MaxText = 4096
+// maxText is the longest command, in bytes.
+const maxText = 4096
 
 // checkTime bounds what the shell takes to look at a command.
 const checkTime = 10 * time.Second
@@ -33,8 +33,8 @@ func Check(text, folder string) error {
 		return errors.New("a command cannot contain NUL")
 	case !utf8.ValidString(text):
 		return errors.New("a command must be UTF-8")
-	case len(text) > MaxText:
-		return fmt.Errorf("the command has %d bytes; at most %d, so write it into a script and name that", len(text), MaxText)
+	case len(text) > maxText:
+		return fmt.Errorf("the command has %d bytes; at most %d, so write it into a script and name that", len(text), maxText)
 	}
 	if err := checkFolder(folder); err != nil {
 		return err

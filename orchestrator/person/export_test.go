@@ -1,0 +1,4 @@
+package person
+
+// Sweep is sweepAll, which a daemon calls by Start.
+var Sweep = sweepAll
