@@ -2,6 +2,7 @@ package main
 
 import (
 	"go/ast"
+	"go/doc"
 	"go/token"
 	"os"
 	"path"
@@ -50,6 +51,33 @@ func TestGoPage(t *testing.T) {
 		t.Errorf("docs/go.md has %d blocks of code, and of %d it is said where they are from", fences, blocks)
 	}
 	checkGoNames(t, files, goBlock.ReplaceAllString(page, ""))
+}
+
+// goRow is a row of the table of packages in docs/go.md, of one package or several.
+var goRow = regexp.MustCompile("(?m)^\\| ((?:`[a-z]+`(?:, )?)+) \\|")
+
+// TestGoPackagesHaveExamples: whoever is sent to a package by docs/go.md finds there how it is used.
+func TestGoPackagesHaveExamples(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "go.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	has := map[string]bool{}
+	for _, s := range sources(t) {
+		has[path.Base(s.folder)] = has[path.Base(s.folder)] || s.test && len(doc.Examples(s.syntax)) > 0
+	}
+	rows := goRow.FindAllStringSubmatch(string(page), -1)
+	if len(rows) == 0 {
+		t.Fatal("docs/go.md has no table of packages")
+	}
+	for _, row := range rows {
+		for name := range strings.SplitSeq(strings.ReplaceAll(row[1], "`", ""), ", ") {
+			if !has[name] {
+				t.Errorf("docs/go.md names package %s, which has no Example", name)
+			}
+		}
+	}
 }
 
 // declared returns the body of an Example, or a type with its methods, as it stands in a package or its tests.

@@ -25,7 +25,7 @@ func Open(names ...string) (e *delivery.Engine, done func()) {
 	}
 	e, err = router.Open(context.Background(), ledger.Options{
 		Path:       filepath.Join(folder, "mailroom.db"),
-		Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}},
+		Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}, "jsonl": transport.JSONL{}, "dir": transport.Dir{}},
 		Log:        slog.New(slog.DiscardHandler),
 	})
 	if err != nil {

@@ -1,0 +1,51 @@
+package retention_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/orchestratortest/example"
+	"mailroom/orchestrator/retention"
+)
+
+// What has ended for longer than that is cleared away; what is still to be read stays. Without OlderThan the settings of the
+// database say how long.
+func ExampleClearOld() {
+	ctx := context.Background()
+	e, done := example.Open("architect", "code_developer")
+	defer done()
+
+	var ids []string
+	for _, spec := range []string{"SPEC-031", "SPEC-032"} {
+		sent, err := messages.Send(ctx, e.Ledger, orchestrator.Draft{
+			Sender: "architect", Recipient: "code_developer", Type: "spec_ready", Payload: fmt.Appendf(nil, "%q", spec),
+		})
+		if err != nil {
+			log.Fatal(err)
+		}
+		ids = append(ids, sent.MessageID)
+	}
+	if _, err := messages.Cancel(ctx, e.Ledger, ids[0], "architect"); err != nil {
+		log.Fatal(err)
+	}
+	time.Sleep(50 * time.Millisecond) // a long time, in this example
+
+	cleared, err := retention.ClearOld(ctx, e.Ledger, retention.ClearOptions{OlderThan: 10 * time.Millisecond})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("deleted:", cleared.Deleted, "cancelled:", cleared.Statuses[orchestrator.Cancelled])
+
+	for _, id := range ids {
+		_, err := messages.Find(ctx, e.Ledger, id)
+		fmt.Println("gone:", orchestrator.CodeOf(err) == orchestrator.NotFound)
+	}
+	// Output:
+	// deleted: 1 cancelled: 1
+	// gone: true
+	// gone: false
+}
