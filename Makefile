@@ -75,7 +75,7 @@ database: ## install the PostgreSQL server that the tests start
 		[ -z "$$CI" ] && echo "NOT TESTED with PostgreSQL: it is not installed; CI will" >&2; }
 
 # The packages whose tests open an engine.
-ENGINE := adoption agents bridge bridge/letters delivery ledger messages overview questions reading removal retention router \
+ENGINE := adoption agents bridge bridge/letters delivery hosts ledger messages overview questions reading removal retention router \
 	sessions store/sqlite teams threads
 
 statements: ## collect the statements of the engine anew, and how SQLite runs each; look at what git says that changed

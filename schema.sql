@@ -219,6 +219,23 @@ CREATE INDEX reading_lease_until ON reading_lease (until);
 CREATE INDEX reading_lease_recipient ON reading_lease (recipient, until);
 
 
+-- host_sessions: sessions of agent hosts (Claude Code, Codex, ...) in which agents work, as the hooks of these programs tell.
+CREATE TABLE host_sessions (
+    agent             TEXT NOT NULL,
+    session           TEXT NOT NULL,                   -- as the program names it
+    program           TEXT NOT NULL DEFAULT '',        -- claude, codex, gemini, opencode
+    state             TEXT NOT NULL DEFAULT '',        -- working, idle, ended
+    host              TEXT NOT NULL DEFAULT '',        -- where pid counts: machine and PID namespace
+    pid               INTEGER NOT NULL DEFAULT 0,      -- of the program; 0: none proves that the session lives
+    born              TEXT NOT NULL DEFAULT '',        -- when that process was born, since numbers are used again
+    turns             INTEGER NOT NULL DEFAULT 0,      -- that messages have caused since the user last said anything
+    continued         INTEGER NOT NULL DEFAULT 0,      -- ends of turns in a row that messages have put off
+    started_at        TEXT NOT NULL,
+    seen_at           TEXT NOT NULL,                   -- last event, to the minute
+    PRIMARY KEY (agent, session)
+);
+
+
 -- agents: who is known. A message to or from anybody else is refused, so that a typo is an error and not a lost message.
 CREATE TABLE agents (
     name                 TEXT PRIMARY KEY,             -- [a-z][a-z0-9_-]{0,56}

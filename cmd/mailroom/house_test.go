@@ -22,7 +22,7 @@ import (
 // and tests know.
 var engine = []string{
 	"orchestrator", "orchestrator/agents", "orchestrator/daemons", "orchestrator/delivery", "orchestrator/ledger", "orchestrator/messages", "orchestrator/nearest",
-	"orchestrator/overview", "orchestrator/push", "orchestrator/questions", "orchestrator/reading", "orchestrator/removal", "orchestrator/retention",
+	"orchestrator/hosts", "orchestrator/overview", "orchestrator/push", "orchestrator/questions", "orchestrator/reading", "orchestrator/removal", "orchestrator/retention",
 	"orchestrator/schedules", "orchestrator/sessions", "orchestrator/store", "tracing", "orchestrator/RECORD",
 }
 
@@ -64,6 +64,7 @@ var mayImport = map[string][]string{
 	// The kinds of records do not know each other, but that an answer of the user may be to a team's request. Only reading
 	// delivers.
 	"orchestrator/reading":   and(rows, "orchestrator/adoption", "orchestrator/delivery"),
+	"orchestrator/hosts":     and(rows, "orchestrator/reading"),
 	"orchestrator/schedules": rows,
 	"orchestrator/RECORD":    rows,
 	"orchestrator/sessions":  and(rows, "orchestrator/program"),
@@ -76,7 +77,7 @@ var mayImport = map[string][]string{
 	"orchestrator/bridge/letters": and(rows, "orchestrator/delivery"),
 	"orchestrator/watchdog":       and(rows, "orchestrator/delivery", "orchestrator/program", "orchestrator/sessions"),
 	"orchestrator/person":         and(rows, "orchestrator/confusables", "orchestrator/delivery", "orchestrator/overview", "orchestrator/questions"),
-	"orchestrator/router":         and(rows, "orchestrator/delivery", "orchestrator/questions", "orchestrator/reading", "orchestrator/sessions", "orchestrator/store/sqlite", "orchestrator/RECORD"),
+	"orchestrator/router":         and(rows, "orchestrator/delivery", "orchestrator/hosts", "orchestrator/questions", "orchestrator/reading", "orchestrator/sessions", "orchestrator/store/sqlite", "orchestrator/RECORD"),
 
 	"commands":                  engine,
 	"commands/VOCABULARY":       and(engine, "commands"),
@@ -84,12 +85,13 @@ var mayImport = map[string][]string{
 	"commands/signal":           and(engine, "commands", "orchestrator/letter", "orchestrator/person"),
 	"commands/surface":          {"commands", "orchestrator"},
 	"commands/surface/listener": {"commands", "orchestrator"},
+	"commands/surface/hook":     and(engine, "commands", "orchestrator/process"),
 	"commands/surface/web":      and(engine, "commands", "commands/surface", "commands/surface/listener"),
 	"commands/surface/phone":    and(engine, "commands", "commands/surface/listener", "orchestrator/person"),
 	"commands/surface/mcp":      and(engine, "commands", "commands/surface", "commands/surface/web"),
 	"commands/surface/daemon": and(engine, "commands", "commands/surface/listener", "commands/surface/mcp", "commands/surface/phone", "commands/surface/web",
 		"orchestrator/person", "orchestrator/watchdog"),
-	"commands/surface/cli": and(engine, "commands", "commands/surface", "commands/surface/daemon", "commands/surface/mcp", "commands/surface/phone",
+	"commands/surface/cli": and(engine, "commands", "commands/surface", "commands/surface/daemon", "commands/surface/hook", "commands/surface/mcp", "commands/surface/phone",
 		"commands/surface/web"),
 
 	// Test machinery.
@@ -114,7 +116,7 @@ var mayImport = map[string][]string{
 var mayReach = map[string][]string{
 	"github.com/mattn/go-sqlite3": {"orchestrator/store/sqlite"},
 	"golang.org/x/sys/unix": {"orchestrator/store/bell", "orchestrator/store/sqlite", "orchestrator/bridge", "orchestrator/letter", "orchestrator/process", "orchestrator/program",
-		"orchestrator/transport", "commands/surface/listener", "commands/surface/web"},
+		"orchestrator/transport", "commands/surface/hook", "commands/surface/listener", "commands/surface/web"},
 }
 
 // forbiddenFolders are names under which anything could stand, so that nothing can be found.

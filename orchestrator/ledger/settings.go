@@ -33,6 +33,7 @@ type Settings struct {
 	strictRoutes    bool            // of ralph messages
 	Manager         string          // agent that is told when another is silent or fails to start; "" is nobody
 	StartLadder     []time.Duration // waits before a session that failed is started again
+	HookTurns       int             // that messages may cause in an agent host's session before its user says something
 
 	SignalURL        string   // https address of the phone app, without a path; "" is none
 	PushHosts        []string // where pushes may go besides the known services
@@ -74,6 +75,7 @@ var settingList = []Setting{
 	integer("hops.limit", "64", 1, 10000, "answers to answers before Mailroom calls it a loop", func(s *Settings) *int { return &s.MaxHops }),
 	onOff("bounce", "on", "send an error_report to the sender of a message that failed or expired", func(s *Settings) *bool { return &s.Bounce }),
 	onOff("ralph.strict_routes", "off", "ralph messages may only take the routes that their document has for their type", func(s *Settings) *bool { return &s.strictRoutes }),
+	integer("hook.turns", "12", 1, 1000, "turns that messages may cause in a session of an agent host before its user says something", func(s *Settings) *int { return &s.HookTurns }),
 	{Key: "ralph.pm", Default: "pm", Bounds: "the name of an agent, or - for nobody", About: "agent that is told when another is silent past its limit, or its session cannot be started",
 		parse: func(s *Settings, v string) (err error) {
 			if s.Manager = ""; v != "-" {

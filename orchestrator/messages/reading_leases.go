@@ -25,8 +25,12 @@ const (
 // lease: what is handed out is read at once.
 type ReadingLease struct {
 	For    time.Duration // MinReadingLease to MaxReadingLease
-	Holder string        // what takes them: a command
+	Holder string        // what takes them: a command, or the host of a session
 	PID    int           // process of this machine whose end ends the lease as well; 0: nothing but time does
+
+	// Session is the agent host's session whose model is shown the messages; "" is none. As long as its process lives, time does
+	// not end the lease: the session's next event does, see package hosts.
+	Session string
 
 	Reader process.ID // PID's
 	Host   string     // where it has that number
@@ -40,20 +44,25 @@ func Show(t *ledger.Tx, m *orchestrator.Message, l *ReadingLease) error {
 		return err
 	}
 	if _, err := t.Exec(`
-		INSERT INTO reading_lease (message_id, recipient, holder, host, pid, born, shown_at, until)
-		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
-		ON CONFLICT (message_id, recipient) DO UPDATE SET holder = ?3, host = ?4, pid = ?5, born = ?6, shown_at = ?7, until = ?8`,
-		m.ID, m.Recipient, l.Holder, l.Host, l.Reader.PID, l.Reader.Born, m.ShownAt, m.ShownUntil); err != nil {
+		INSERT INTO reading_lease (message_id, recipient, holder, host, pid, born, shown_at, until, session)
+		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+		ON CONFLICT (message_id, recipient) DO UPDATE SET holder = ?3, host = ?4, pid = ?5, born = ?6, shown_at = ?7, until = ?8, session = ?9`,
+		m.ID, m.Recipient, l.Holder, l.Host, l.Reader.PID, l.Reader.Born, m.ShownAt, m.ShownUntil, l.Session); err != nil {
 		return err
 	}
-	return t.NoteOf(m, tracing.Shown, "to "+l.Holder+", until "+m.ShownUntil+" unless it is acknowledged")
+	how := ", until " + m.ShownUntil + " unless it is acknowledged"
+	if l.Session != "" {
+		how = ", session " + l.Session + "; not confirmed yet"
+	}
+	return t.NoteOf(m, tracing.Shown, "to "+l.Holder+how)
 }
 
 // Lease is a row of reading_lease.
 type Lease struct {
-	id, recipient, holder string
-	pid                   int
-	born, At, Until       string
+	ID                         string // of the message
+	recipient, holder, session string
+	pid                        int
+	host, born, At, Until      string
 }
 
 // String says who has the message.
@@ -62,7 +71,9 @@ func (s *Lease) String() string {
 	if who == "" {
 		who = "a reader"
 	}
-	if s.pid > 0 {
+	if s.session != "" {
+		who += " (session " + s.session + ")"
+	} else if s.pid > 0 {
 		who += fmt.Sprintf(" (process %d)", s.pid)
 	}
 	return who
@@ -71,8 +82,13 @@ func (s *Lease) String() string {
 // leases lists rows of reading_lease.
 func leases(c *store.Conn, where string, args ...any) ([]Lease, error) {
 	return store.List(c, func(row store.Row) Lease {
-		return Lease{row.Text(0), row.Text(1), row.Text(2), int(row.Int(3)), row.Text(4), row.Text(5), row.Text(6)}
-	}, `SELECT message_id, recipient, holder, pid, born, shown_at, until FROM reading_lease WHERE `+where, args...)
+		return Lease{row.Text(0), row.Text(1), row.Text(2), row.Text(3), int(row.Int(4)), row.Text(5), row.Text(6), row.Text(7), row.Text(8)}
+	}, `SELECT message_id, recipient, holder, session, pid, host, born, shown_at, until FROM reading_lease WHERE `+where, args...)
+}
+
+// SessionLeases lists the leases on messages to an agent that were shown to a session of its host.
+func SessionLeases(c *store.Conn, agent, session string) ([]Lease, error) {
+	return leases(c, `recipient = ? AND session = ?`, agent, session)
 }
 
 // LeaseOf returns the reading lease on a message, nil if there is none. A row about a message that was read, or that is unread
@@ -111,11 +127,10 @@ func EndReadingLeases(t *ledger.Tx) (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	ended := 0
+	ended, here := 0, process.Of(os.Getpid())
 	for i := range list {
 		s := &list[i]
-		why := fmt.Sprintf("%s has not acknowledged it by %s; unread again", s, s.Until)
-		failed, err := t.RowApart("giving it back to its recipient", s.id, func() error { return endReadingLease(t, s, why) })
+		failed, err := t.RowApart("giving it back to its recipient", s.ID, func() error { return s.timeIsOver(t, here) })
 		if err != nil {
 			return false, err
 		}
@@ -126,27 +141,59 @@ func EndReadingLeases(t *ledger.Tx) (more bool, err error) {
 	return len(list) == ledger.ReviewBatch && ended > 0, nil
 }
 
-// endReadingLease gives a message back to its recipient, who finds it unread, in its order. One that was read or
-// acknowledged after all, or that is gone, stays so.
-func endReadingLease(t *ledger.Tx, s *Lease, why string) error {
-	if err := t.Run(`DELETE FROM reading_lease WHERE message_id = ? AND recipient = ?`, s.id, s.recipient); err != nil {
+// timeIsOver ends a lease, or prolongs one of a session whose process lives. here is the process that asks.
+func (s *Lease) timeIsOver(t *ledger.Tx, here process.ID) error {
+	reader := process.ID{PID: s.pid, Born: s.born, Space: here.Space}
+	if s.session != "" && s.pid > 0 && s.host == here.Host() && reader.Alive() {
+		return Prolong(t, s, &ReadingLease{For: MaxReadingLease, Reader: reader, Host: s.host})
+	}
+	return GiveBack(t, s, fmt.Sprintf("%s has not acknowledged it by %s; unread again", s, s.Until))
+}
+
+// Prolong lets a session keep a message for longer, be it that another process goes on with the session.
+func Prolong(t *ledger.Tx, s *Lease, l *ReadingLease) error {
+	return t.Run(`UPDATE reading_lease SET until = ?3, host = ?4, pid = ?5, born = ?6 WHERE message_id = ?1 AND recipient = ?2`,
+		s.ID, s.recipient, orchestrator.Stamp(t.Clock.Add(l.For)), l.Host, l.Reader.PID, l.Reader.Born)
+}
+
+// GiveBack gives a message back to its recipient, who finds it unread, in its order. One that was read or acknowledged after
+// all, or that is gone, stays so. why goes into the trace.
+func GiveBack(t *ledger.Tx, s *Lease, why string) error {
+	return settle(t, s, func(m *orchestrator.Message) error {
+		t.Wake(s.recipient)
+		if m.Status == orchestrator.Delivered {
+			return MarkRead(t, m, "", tracing.Released, why)
+		}
+		// Somebody has set its status by hand meanwhile. It is read when it is delivered.
+		return t.Run(`UPDATE agent_inbox SET read_at = '' WHERE message_id = ? AND recipient = ?`, s.ID, s.recipient)
+	})
+}
+
+// ConfirmShown marks a message as read, since whom it was shown to has it. why goes into the trace.
+func ConfirmShown(t *ledger.Tx, s *Lease, why string) error {
+	return settle(t, s, func(m *orchestrator.Message) error {
+		if m.Status != orchestrator.Delivered {
+			return nil // set by hand meanwhile
+		}
+		return MarkRead(t, m, t.Now, tracing.Read, why)
+	})
+}
+
+// settle ends a reading lease and calls outcome with its message, unless that was read or acknowledged meanwhile, or is gone.
+func settle(t *ledger.Tx, s *Lease, outcome func(*orchestrator.Message) error) error {
+	if err := t.Run(`DELETE FROM reading_lease WHERE message_id = ? AND recipient = ?`, s.ID, s.recipient); err != nil {
 		return err
 	}
 	const unread = ` WHERE message_id = ?1 AND recipient = ?2 AND read_at = '' AND acknowledged_at = ''
 		AND EXISTS (SELECT 1 FROM agent_inbox WHERE message_id = ?1 AND recipient = ?2 AND read_at <> '')`
-	ms, err := ledger.Messages(t.Conn, `SELECT `+ledger.MessageColumns+` FROM agent_message`+unread, s.id, s.recipient)
+	ms, err := ledger.Messages(t.Conn, `SELECT `+ledger.MessageColumns+` FROM agent_message`+unread, s.ID, s.recipient)
 	if err == nil && len(ms) == 0 {
-		ms, err = ledger.Messages(t.Conn, `SELECT `+ledger.ArchivedColumns+` FROM agent_message_archive`+unread, s.id, s.recipient)
+		ms, err = ledger.Messages(t.Conn, `SELECT `+ledger.ArchivedColumns+` FROM agent_message_archive`+unread, s.ID, s.recipient)
 	}
 	if err != nil || len(ms) == 0 {
 		return err
 	}
-	t.Wake(s.recipient)
-	if m := &ms[0]; m.Status == orchestrator.Delivered {
-		return MarkRead(t, m, "", tracing.Released, why)
-	}
-	// Somebody has set its status by hand meanwhile. It is read when it is delivered.
-	return t.Run(`UPDATE agent_inbox SET read_at = '' WHERE message_id = ? AND recipient = ?`, s.id, s.recipient)
+	return outcome(&ms[0])
 }
 
 // Unshow ends the reading lease under which m was handed out; if the message has been lent anew since, nothing changes.
@@ -155,7 +202,7 @@ func Unshow(t *ledger.Tx, m *orchestrator.Message, why string) error {
 	if err != nil || len(list) == 0 {
 		return err
 	}
-	return endReadingLease(t, &list[0], why)
+	return GiveBack(t, &list[0], why)
 }
 
 // EndReadingLeasesOf ends all reading leases on messages to an agent. why goes into the trace.
@@ -165,7 +212,7 @@ func EndReadingLeasesOf(t *ledger.Tx, agent, why string) error {
 		return err
 	}
 	for i := range list {
-		if err := endReadingLease(t, &list[i], why); err != nil {
+		if err := GiveBack(t, &list[i], why); err != nil {
 			return err
 		}
 	}
@@ -199,7 +246,7 @@ func EndDeadReaders(ctx context.Context, l *ledger.Ledger, recipient string) (en
 			return err
 		}
 		for _, s := range deadOf(list) {
-			if err := endReadingLease(t, &s, s.String()+" has ended; unread again"); err != nil {
+			if err := GiveBack(t, &s, s.String()+" has ended; unread again"); err != nil {
 				return err
 			}
 		}

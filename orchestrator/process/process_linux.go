@@ -6,6 +6,21 @@ import (
 	"strings"
 )
 
+// lineage returns the parent of a process, and the words of its command line; 0 if it has ended.
+func lineage(pid int) (parent int, words []string) {
+	folder := "/proc/" + strconv.Itoa(pid)
+	text, err := os.ReadFile(folder + "/stat")
+	if err != nil {
+		return 0, nil
+	}
+	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+	if len(fields) > 1 {
+		parent, _ = strconv.Atoi(fields[1])
+	}
+	line, _ := os.ReadFile(folder + "/cmdline")
+	return parent, strings.Split(string(line), "\x00")
+}
+
 // look reports whether a process has ended and only waits for its parent to notice, and when it began, in ticks since the system
 // was started, as far as can be told. See proc(5).
 func look(pid int) (ended bool, born string) {

@@ -21,6 +21,11 @@ func readUnread(t *ledger.Tx, o *Options) (ms []orchestrator.Message, more bool,
 	if err != nil || o.Peek {
 		return ms, more, err
 	}
+	if o.Fits != nil {
+		if n := o.Fits(ms); n < len(ms) {
+			ms, more = ms[:n], true
+		}
+	}
 	for i := range ms {
 		m := &ms[i]
 		if o.Lease.For > 0 && m.Seq != 0 { // what somebody wrote into the inbox could never be acknowledged

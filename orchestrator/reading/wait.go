@@ -24,6 +24,10 @@ type Options struct {
 	Posts     bool                  // take the posts of the recipient's threads, too, those that do not mention it; not with a Filter
 	Lease     messages.ReadingLease // hand them out under a lease
 
+	// Fits returns how many of the messages that are next, from the first on, the reader takes; the others stay unread. nil takes
+	// all.
+	Fits func(ms []orchestrator.Message) int
+
 	// For are agents any of which the recipient waits for, and ReplyTo is a message of its own whose answer it waits for.
 	// Any message ends the wait all the same, unless Filter says otherwise. They say whom it depends on, so that a wait that
 	// closes a circle is refused.
@@ -178,7 +182,7 @@ func lookAndTake(ctx context.Context, l *ledger.Ledger, o *Options) (ms []orches
 // take reads what there is, without waiting. Of a long backlog a first transaction delivers the usual share. What is to be
 // read first may stand behind that share, so it is looked for, and a second transaction delivers it and reads.
 func take(ctx context.Context, l *ledger.Ledger, o *Options) (ms []orchestrator.Message, more bool, err error) {
-	everything := o.Filter == Filter{} && !o.Peek && o.Lease.For == 0
+	everything := o.Filter == Filter{} && !o.Peek && o.Lease.For == 0 && o.Fits == nil
 	var first []int64
 	for again := true; again; {
 		var behind bool

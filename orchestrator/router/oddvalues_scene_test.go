@@ -15,6 +15,7 @@ import (
 	"mailroom/orchestrator/bridge/letters"
 	"mailroom/orchestrator/daemons"
 	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/hosts"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/orchestratortest/enginetest"
@@ -115,6 +116,8 @@ func (o *oddRun) makeOdd(ctx context.Context) {
 	o.Send("odd1", "odd3", func(d *orchestrator.Draft) { d.TTL = time.Hour })
 	o.Send("odd1", "user")
 	o.Deliver()
+	_, err = hosts.Happened(ctx, o.Ledger, hosts.Event{Agent: "odd3", Program: "claude", Session: "one", Kind: hosts.Ended})
+	o.no(err)
 	_, _, err = reading.Wait(ctx, o.Ledger, reading.Options{Recipient: "odd1", Limit: 1,
 		Lease: messages.ReadingLease{For: time.Hour, Holder: "wait", PID: os.Getpid()}})
 	o.no(err)

@@ -6,6 +6,7 @@ import (
 
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/hosts"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/questions"
 	"mailroom/orchestrator/reading"
@@ -38,5 +39,5 @@ func Open(_ context.Context, o ledger.Options) (*delivery.Engine, error) {
 // newParts lists what the records add to the engine of one database, in the order in which it is called. Teams come before
 // threads: what answers a team's request joins no thread.
 func newParts() []*ledger.Part {
-	return []*ledger.Part{teams.Part(), threads.Part(), agents.Part(), sessions.Part(), questions.Part(), reading.Part()}
+	return []*ledger.Part{teams.Part(), threads.Part(), agents.Part(), sessions.Part(), questions.Part(), reading.Part(), hosts.Part()}
 }

@@ -63,6 +63,7 @@ func ownCommands() []command {
 		{name: "man", own: manCommand},
 		{name: "serve", own: serveCommand},
 		{name: "mcp", own: mcpCommand},
+		{name: "hook", own: hookCommand},
 	}
 }
 

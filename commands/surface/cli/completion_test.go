@@ -8,7 +8,7 @@ import (
 func TestComplete(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
-		"_":                          "try many invoke completion man serve mcp",
+		"_":                          "try many invoke completion man serve mcp hook",
 		"t":                          "try",
 		"many _":                     "lines",
 		"try _":                      "red green blue",

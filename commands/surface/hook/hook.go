@@ -1,0 +1,76 @@
+// Package hook is the way in for the hooks of agent hosts: programs such as Claude Code run `mailroom hook EVENT` when something
+// has happened in a session, with JSON on standard input, and give its answer to their model. Source: hosts.md.
+package hook
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/hosts"
+)
+
+// Patience bounds how long a hook may wait for the database: its host waits for it.
+const Patience = time.Second
+
+// maxInput bounds what a host may say of an event. The output of a tool may stand in it.
+const maxInput = 64 << 20
+
+// Input is what hosts say of an event; they all use these keys.
+type Input struct {
+	Session    string `json:"session_id"`
+	Transcript string `json:"transcript_path"`
+	Prompt     string `json:"prompt"`
+}
+
+// Answer answers one event: it reads the host's JSON from in, and writes to out what the host's model is to be shown. Where there
+// is nothing to show it writes what the host takes for nothing. The session is that of the caller of env.
+//
+// An error says why nothing was shown. It must not reach the host: a hook never fails its host.
+func (h *Host) Answer(ctx context.Context, env commands.Env, event string, in io.Reader, out io.Writer) error {
+	text, answer, err := h.answer(ctx, env, event, in)
+	if err != nil || text == "" {
+		return h.Silent(out, err)
+	}
+	if _, err = out.Write(h.form(event, text)); err != nil {
+		if back := hosts.GiveBack(context.WithoutCancel(ctx), env.Ledger, answer); back != nil {
+			env.Log.Error("messages that could not be shown could not be given back", "agent", env.Caller.Name, "error", back)
+		}
+	}
+	return err
+}
+
+// Silent writes what the host takes for nothing to show, and returns err.
+func (h *Host) Silent(out io.Writer, err error) error {
+	_, failure := io.WriteString(out, h.nothing)
+	return cmp.Or(err, failure)
+}
+
+// answer notes an event, and returns what to show; "" is nothing.
+func (h *Host) answer(ctx context.Context, env commands.Env, event string, in io.Reader) (string, *hosts.Answer, error) {
+	var input Input
+	if err := json.NewDecoder(io.LimitReader(in, maxInput)).Decode(&input); err != nil {
+		return "", nil, fmt.Errorf("what %s says of the event cannot be read: %w", h.Name, err)
+	}
+	kind, known := h.Events[event]
+	if !known || input.Session == "" {
+		return "", nil, orchestrator.Errorf(orchestrator.InvalidParams, "%s tells of no event %q in a session", h.Name, orchestrator.Clip(event))
+	}
+	agent := env.Caller.Name
+	if kind == hosts.Prompted && h.isNudge(input.Prompt) {
+		kind = hosts.Woken
+	}
+	a, err := hosts.Happened(ctx, env.Ledger, hosts.Event{
+		Agent: agent, Program: h.Name, Session: input.Session, Process: h.process(), Kind: kind,
+		Transcript: transcript{input.Transcript, h.speaks}, Fits: fits,
+	})
+	if err != nil {
+		return "", nil, err
+	}
+	return frame(agent, kind, &a), &a, nil
+}

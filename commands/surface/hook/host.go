@@ -1,0 +1,90 @@
+package hook
+
+import (
+	"slices"
+	"strings"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/hosts"
+	"mailroom/orchestrator/process"
+)
+
+// Host is an agent host: which events its hooks tell of, and in which form it takes an answer.
+type Host struct {
+	Name   string
+	Events map[string]hosts.Kind // by the host's own names
+
+	programs []string // names under which it runs
+	nothing  string   // what it takes for an answer without anything to show
+	nudges   []string // how a prompt begins that is not its user's
+	unproved bool     // its process outlives the session, and proves nothing
+	form     func(event, text string) []byte
+	speaks   func(line *entry) bool // whether an entry of its transcript is what the model has said
+}
+
+// Hosts are the hosts that Mailroom knows.
+var Hosts = []*Host{&claude, &codex}
+
+// Find returns the host of a name; nil if there is none.
+func Find(name string) *Host {
+	if i := slices.IndexFunc(Hosts, func(h *Host) bool { return h.Name == name }); i >= 0 {
+		return Hosts[i]
+	}
+	return nil
+}
+
+var claude = Host{
+	Name: "claude",
+	Events: map[string]hosts.Kind{
+		"SessionStart": hosts.Started, "UserPromptSubmit": hosts.Prompted, "PostToolUse": hosts.Worked, "PostToolUseFailure": hosts.Worked,
+		"Stop": hosts.Stopped, "SessionEnd": hosts.Ended,
+	},
+	programs: []string{"claude"},
+	nudges:   []string{"<task-notification>"},
+	form: func(event, text string) []byte {
+		return mustJSON(map[string]any{"hookSpecificOutput": map[string]string{"hookEventName": event, "additionalContext": text}, "suppressOutput": true})
+	},
+	speaks: func(line *entry) bool { return line.Type == "assistant" },
+}
+
+var codex = Host{
+	Name: "codex",
+	Events: map[string]hosts.Kind{
+		"SessionStart": hosts.Started, "UserPromptSubmit": hosts.Prompted, "PostToolUse": hosts.Worked, "Stop": hosts.Stopped,
+	},
+	programs: []string{"codex"},
+	nudges:   []string{"mailroom: "},
+	unproved: true, // its daemon runs the sessions of terminals that are closed
+	form: func(event, text string) []byte {
+		if event == "Stop" {
+			return mustJSON(map[string]string{"decision": "block", "reason": text})
+		}
+		return mustJSON(map[string]any{"hookSpecificOutput": map[string]string{"hookEventName": event, "additionalContext": text}})
+	},
+	speaks: func(line *entry) bool {
+		p := line.Payload
+		return line.Type == "response_item" && (p.Type == "message" && p.Role == "assistant" || strings.HasSuffix(p.Type, "_call"))
+	},
+}
+
+// isNudge reports whether a prompt was not written by the user.
+func (h *Host) isNudge(prompt string) bool {
+	return slices.ContainsFunc(h.nudges, func(begin string) bool { return strings.HasPrefix(strings.TrimSpace(prompt), begin) })
+}
+
+// process returns the host's process, an ancestor of this one; the zero value if it cannot be told or proves nothing.
+func (h *Host) process() process.ID {
+	if h.unproved {
+		return process.ID{}
+	}
+	return process.Ancestor(h.programs)
+}
+
+// mustJSON returns an answer as a line of JSON.
+func mustJSON(v any) []byte {
+	text, err := orchestrator.JSON(v)
+	if err != nil {
+		panic(err) // strings and booleans only
+	}
+	return append(text, '\n')
+}

@@ -1,0 +1,91 @@
+package hook
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"mailroom/orchestrator/hosts"
+)
+
+// maxTranscript is how much of the end of a transcript is read. What is asked for was shown a moment ago.
+const maxTranscript = 4 << 20
+
+// transcript is a host's own record of a session: a file with a JSON object on each line.
+type transcript struct {
+	path   string
+	speaks func(line *entry) bool
+}
+
+// entry is what is read of a line of a transcript.
+type entry struct {
+	Type    string `json:"type"`
+	Payload struct {
+		Type string `json:"type"`
+		Role string `json:"role"`
+	} `json:"payload"`
+}
+
+// Sights implements hosts.Transcript. A message is there where a line has the beginning of its frame, which no text can imitate.
+func (s transcript) Sights(ids []string) (map[string]hosts.Sight, time.Time) {
+	file, written := s.open()
+	if file == nil {
+		return nil, time.Time{}
+	}
+	defer file.Close()
+	sights, shown := map[string]hosts.Sight{}, map[string]bool{}
+	for _, id := range ids {
+		sights[id] = hosts.Absent
+	}
+	lines := bufio.NewReader(file)
+	for {
+		line, err := lines.ReadBytes('\n')
+		for _, id := range ids {
+			if sights[id] == hosts.Absent && bytes.Contains(line, []byte(mark(id))) {
+				sights[id], shown[id] = hosts.Present, true
+			}
+		}
+		var e entry
+		if len(shown) > 0 && json.Unmarshal(line, &e) == nil && s.speaks(&e) {
+			for id := range shown {
+				sights[id] = hosts.Answered
+			}
+			clear(shown)
+		}
+		if err != nil {
+			return sights, written
+		}
+	}
+}
+
+// open opens the end of the transcript, and tells when it was last written; nil if there is none that is a file of this user's.
+func (s transcript) open() (*os.File, time.Time) {
+	if s.path == "" {
+		return nil, time.Time{}
+	}
+	file, err := os.OpenFile(s.path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, time.Time{}
+	}
+	info, err := file.Stat()
+	var owned unix.Stat_t
+	if err == nil {
+		err = unix.Fstat(int(file.Fd()), &owned)
+	}
+	if err == nil && info.Mode().IsRegular() && int(owned.Uid) == os.Geteuid() {
+		if _, err = file.Seek(max(0, info.Size()-maxTranscript), io.SeekStart); err == nil {
+			return file, info.ModTime()
+		}
+	}
+	file.Close()
+	return nil, time.Time{}
+}
+
+// mark is how a transcript has the beginning of a message's frame, in which quotation marks are escaped.
+func mark(id string) string { return strings.ReplaceAll(begin(id), `"`, `\"`) }

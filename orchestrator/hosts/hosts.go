@@ -1,0 +1,162 @@
+// Package hosts shows an agent's messages to the model that works in a session of an agent host, such as Claude Code, and keeps
+// what is known of these sessions. The host's hooks tell of each Event. Source: hosts.md.
+package hosts
+
+import (
+	"context"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/process"
+	"mailroom/orchestrator/reading"
+	"mailroom/orchestrator/store"
+)
+
+// Kind is what has happened in a session.
+type Kind string
+
+// The kinds of events. At each but Ended the host may take text for its model.
+const (
+	Started  Kind = "started"  // the session begins, or goes on where another process has left it
+	Prompted Kind = "prompted" // its user said something
+	Woken    Kind = "woken"    // something other than its user begins a turn
+	Worked   Kind = "worked"   // a tool call has ended
+	Stopped  Kind = "stopped"  // the turn is about to end, and goes on if there is something to show
+	Ended    Kind = "ended"    // the session is over
+)
+
+// Sight is what a session's transcript tells of a message that was shown.
+type Sight int
+
+// Where a message stands in a transcript.
+const (
+	Unknown  Sight = iota // the transcript cannot be read
+	Absent                // it has not got there, or was thrown away
+	Present               // it is there, and the model has not said anything since
+	Answered              // the model has spoken after it
+)
+
+// Transcript is what a host has written down of a session.
+type Transcript interface {
+	// Sights tells of messages by their ids, and when the transcript was last written; the zero time is unknown.
+	Sights(ids []string) (map[string]Sight, time.Time)
+}
+
+// Event is what a hook tells.
+type Event struct {
+	Agent      string
+	Program    string     // the host: claude, codex, gemini, opencode
+	Session    string     // the host's own name of the session
+	Process    process.ID // of the host; the zero value if none proves that the session lives
+	Kind       Kind
+	Transcript Transcript // nil: none that can be read
+
+	// Fits returns how many of these messages, from the first on, the host takes in one answer; nil is all.
+	Fits func(ms []orchestrator.Message) int
+}
+
+// Answer is what a hook is to show.
+type Answer struct {
+	Messages []orchestrator.Message // leased to the session
+	Left     int                    // messages that stay unread and come with a later event
+	Held     bool                   // they stay since messages alone have kept the session going for too long
+	Turns    int                    // turns that messages have caused since the user last said anything, told at Prompted
+	Other    string                 // another living session of the agent, told at Started; "" is none
+}
+
+const (
+	// maxShown bounds the messages of one answer.
+	maxShown = 20
+	// maxContinued bounds how often in a row the end of a turn may be put off. Claude Code ends it by itself after 8.
+	maxContinued = 5
+	// unprovedLease is how long a session may keep messages of which nothing is heard, where no process proves that it lives.
+	unprovedLease = 10 * time.Minute
+	// quietWrite is how long a session may only be seen, without anything to note, before that is noted.
+	quietWrite = time.Minute
+	// thrownAway is how much later than a message was shown a prompt must be that tells that the message was thrown away.
+	thrownAway = 5 * time.Second
+)
+
+// Happened notes an event, settles what was shown to the session before, and returns what is to be shown now. Without anything
+// to note or to show it writes nothing.
+//
+// A message that is shown is leased to the session, and hidden from every other reader of the agent. A later event decides: it is
+// read if the transcript has words of the model after it, or cannot tell; it is unread again if it was thrown away, or if the
+// session has ended without an answer.
+//
+// If the answer cannot be written, GiveBack it. Errors: those of the database; unknown_recipient for an agent that is not known.
+func Happened(ctx context.Context, l *ledger.Ledger, e Event) (a Answer, err error) {
+	known, err := look(ctx, l, &e)
+	if err != nil {
+		return a, err
+	}
+	verdicts := e.judge(known.leases, l.Now())
+	before := known.row
+	if known.changes(&e, verdicts, l.Now()) {
+		err = l.Write(ctx, store.Of(e.Agent), func(t *ledger.Tx) error {
+			return note(t, &e, &before, verdicts)
+		})
+		if err != nil {
+			return a, err
+		}
+	}
+	switch e.Kind {
+	case Ended:
+		return a, nil
+	case Prompted:
+		a.Turns = before.turns
+	case Started:
+		a.Other = known.other
+		if err := recognize(ctx, l, &e); err != nil {
+			return a, err
+		}
+	}
+	return a, show(ctx, l, &e, &before, &a)
+}
+
+// show takes what is unread, as far as it fits, unless messages alone have kept the session going for long enough.
+func show(ctx context.Context, l *ledger.Ledger, e *Event, before *session, a *Answer) error {
+	conf, err := l.Configuration(ctx)
+	if err != nil {
+		return err
+	}
+	ends := e.Kind == Stopped || e.Kind == Woken
+	if ends && (before.turns >= conf.Settings.HookTurns || e.Kind == Stopped && before.continued >= maxContinued) {
+		a.Held = true
+		return nil
+	}
+	ms, more, err := reading.Wait(ctx, l, reading.Options{Recipient: e.Agent, Limit: maxShown, Fits: e.Fits, Lease: e.lease()})
+	if err != nil || len(ms) == 0 {
+		return err
+	}
+	a.Messages = ms
+	if more {
+		a.Left, err = ledger.Ask(ctx, l, func(c *store.Conn) (int, error) {
+			n, err := c.Number(`SELECT count(*) FROM agent_inbox WHERE recipient = ? AND read_at = ''`, e.Agent)
+			return int(n), err
+		})
+	}
+	if err == nil && ends {
+		err = l.Write(ctx, store.Of(e.Agent), func(t *ledger.Tx) error { return countTurn(t, e) })
+	}
+	return err
+}
+
+// lease is how a message is lent to the session. Where a process proves that the session lives, its events and its end decide,
+// and not the time.
+func (e *Event) lease() messages.ReadingLease {
+	lease := messages.ReadingLease{
+		For: unprovedLease, Holder: e.Program, Session: e.Session, PID: e.Process.PID, Reader: e.Process, Host: e.Process.Host(),
+	}
+	if e.Process.PID > 0 {
+		lease.For = messages.MaxReadingLease
+	}
+	return lease
+}
+
+// GiveBack makes what an answer was to show unread again, since it could not be written.
+func GiveBack(ctx context.Context, l *ledger.Ledger, a *Answer) error {
+	return reading.Unread(ctx, l, a.Messages)
+}

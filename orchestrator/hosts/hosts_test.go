@@ -1,0 +1,322 @@
+package hosts_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/hosts"
+	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/orchestratortest/enginetest"
+	"mailroom/orchestrator/orchestratortest/want"
+	"mailroom/orchestrator/process"
+	"mailroom/orchestrator/reading"
+	"mailroom/orchestrator/removal"
+)
+
+// transcript says of messages what a test wants; of others that it cannot be read.
+type transcript struct {
+	sights  map[string]hosts.Sight
+	written time.Time
+}
+
+func (s transcript) Sights([]string) (map[string]hosts.Sight, time.Time) { return s.sights, s.written }
+
+// room is an engine with the agents alice and bob; bob works in sessions.
+type room struct {
+	*enginetest.Fixture
+}
+
+func newRoom(t *testing.T) room { return room{enginetest.New(t, "alice", "bob")} }
+
+// event tells of bob's session one, in this process, with a transcript that cannot be read. change may say otherwise.
+func (r room) event(kind hosts.Kind, change ...func(*hosts.Event)) hosts.Answer {
+	r.T.Helper()
+	e := hosts.Event{
+		Agent: "bob", Program: "claude", Session: "one", Kind: kind, Process: process.Of(os.Getpid()), Transcript: transcript{},
+		Fits: func(ms []orchestrator.Message) int { return len(ms) },
+	}
+	for _, c := range change {
+		c(&e)
+	}
+	a, err := hosts.Happened(r.T.Context(), r.Ledger, e)
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	return a
+}
+
+// sees says where messages stand in the transcript, which was written at the time of the clock.
+func (r room) sees(sight hosts.Sight, ids ...string) func(*hosts.Event) {
+	s := transcript{map[string]hosts.Sight{}, r.Clock.Now()}
+	for _, id := range ids {
+		s.sights[id] = sight
+	}
+	return func(e *hosts.Event) { e.Transcript = s }
+}
+
+func inSession(name string) func(*hosts.Event) { return func(e *hosts.Event) { e.Session = name } }
+
+func of(p process.ID) func(*hosts.Event) { return func(e *hosts.Event) { e.Process = p } }
+
+// standing is how a message stands for its reader: unread, shown or read.
+func (r room) standing(id string) string {
+	r.T.Helper()
+	rows := r.Rows(`SELECT CASE WHEN m.read_at <> '' THEN 'read' WHEN i.read_at <> '' THEN 'shown' ELSE 'unread' END
+		FROM agent_message m JOIN agent_inbox i USING (message_id) WHERE message_id = ?`, id)
+	return strings.Join(rows, " ")
+}
+
+// shown sends a message to bob, and has it shown at a tool call of his.
+func (r room) shown() string {
+	r.T.Helper()
+	id := r.Send("alice", "bob")
+	want.IDs(r.T, r.event(hosts.Worked).Messages, id)
+	want.Equal(r.T, "standing", r.standing(id), "shown")
+	return id
+}
+
+// What comes of a message that was shown, by what happens next and what the transcript has.
+func TestShownMessageIsSettledByTheNextEvent(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		next  hosts.Kind
+		sight hosts.Sight
+		then  string
+	}{
+		{hosts.Worked, hosts.Answered, "read"},
+		{hosts.Worked, hosts.Unknown, "read"},
+		{hosts.Worked, hosts.Absent, "read"}, // the transcript is late
+		{hosts.Worked, hosts.Present, "shown"},
+		{hosts.Stopped, hosts.Present, "read"},
+		{hosts.Prompted, hosts.Answered, "read"},
+		{hosts.Prompted, hosts.Present, "shown"},
+		{hosts.Prompted, hosts.Unknown, "shown"},
+		{hosts.Woken, hosts.Absent, "shown"},
+		{hosts.Ended, hosts.Answered, "read"},
+		{hosts.Ended, hosts.Present, "unread"},
+		{hosts.Ended, hosts.Unknown, "unread"},
+	} {
+		t.Run(fmt.Sprint(test.next, test.sight), func(t *testing.T) {
+			t.Parallel()
+			r := newRoom(t)
+			id := r.shown()
+			want.IDs(t, r.event(test.next, r.sees(test.sight, id)).Messages)
+			want.Equal(t, "standing", r.standing(id), test.then)
+		})
+	}
+}
+
+// A prompt of the user tells that what was shown was thrown away, unless the transcript may only be late.
+func TestInterruptedTurnGivesItsMessagesBack(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	id := r.shown()
+	r.Clock.Advance(4 * time.Second)
+	want.IDs(t, r.event(hosts.Prompted, r.sees(hosts.Absent, id)).Messages)
+	r.Clock.Advance(2 * time.Second)
+	want.IDs(t, r.event(hosts.Prompted, r.sees(hosts.Absent, id)).Messages, id)
+	want.Rows(t, r.Rows(`SELECT event, error FROM message_trace WHERE message_id = ? AND event IN ('shown', 'released') ORDER BY id`, id),
+		"shown to claude, session one; not confirmed yet", "released the model in session one has not seen it; unread again",
+		"shown to claude, session one; not confirmed yet")
+}
+
+// While its session lives nobody else gets a message that was shown, however long a tool call takes; once the process is gone
+// another session does.
+func TestShownMessageStaysWithItsSession(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	host := exec.Command("sleep", "1000")
+	if err := host.Start(); err != nil {
+		t.Fatal(err)
+	}
+	id := r.Send("alice", "bob")
+	first := of(process.Of(host.Process.Pid))
+	want.IDs(t, r.event(hosts.Worked, first).Messages, id)
+	for range 3 {
+		r.Clock.Advance(messages.MaxReadingLease + time.Hour)
+		r.Deliver()
+		want.IDs(t, r.event(hosts.Worked, inSession("two")).Messages)
+		want.IDs(t, r.TakeFor("bob", 0))
+	}
+	if err := errors.Join(host.Process.Kill()); err != nil {
+		t.Fatal(err)
+	}
+	host.Wait()
+	want.IDs(t, r.event(hosts.Worked, inSession("two")).Messages, id)
+	want.Equal(t, "standing", r.standing(id), "shown")
+}
+
+// Where no process proves that a session lives, it keeps what it was shown for ten minutes after its last event.
+func TestSessionWithoutAProcess(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	id := r.Send("alice", "bob")
+	remote := of(process.ID{})
+	want.IDs(t, r.event(hosts.Worked, remote).Messages, id)
+	r.Clock.Advance(9 * time.Minute)
+	want.IDs(t, r.event(hosts.Woken, remote).Messages) // which settles nothing, but is a sign of life
+	r.Clock.Advance(9 * time.Minute)
+	want.IDs(t, r.event(hosts.Started, inSession("two"), remote).Messages)
+	r.Clock.Advance(time.Minute)
+	want.IDs(t, r.event(hosts.Worked, inSession("two"), remote).Messages, id)
+}
+
+// A session that goes on in another process keeps what it was shown if the transcript has it, and gets the rest again. What the
+// model had answered before its process was killed is read.
+func TestResumedSession(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	host := exec.Command("sleep", "1000")
+	if err := host.Start(); err != nil {
+		t.Fatal(err)
+	}
+	answered, present, absent := r.Send("alice", "bob"), r.Send("alice", "bob"), r.Send("alice", "bob")
+	want.IDs(t, r.event(hosts.Worked, of(process.Of(host.Process.Pid))).Messages, answered, present, absent)
+	if err := host.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	host.Wait()
+	sights := transcript{map[string]hosts.Sight{answered: hosts.Answered, present: hosts.Present, absent: hosts.Absent}, r.Clock.Now()}
+	got := r.event(hosts.Started, func(e *hosts.Event) { e.Transcript = sights })
+	want.IDs(t, got.Messages, absent)
+	want.Equal(t, "answered", r.standing(answered), "read")
+	want.Equal(t, "present", r.standing(present), "shown")
+}
+
+// The leases of a killed session may have been ended by a daemon before it is resumed. Its transcript tells all the same.
+func TestResumedSessionAfterItsLeasesEnded(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	id := r.shown()
+	r.event(hosts.Ended)
+	want.Equal(t, "standing", r.standing(id), "unread")
+	want.IDs(t, r.event(hosts.Started, r.sees(hosts.Answered, id)).Messages)
+	want.Equal(t, "standing", r.standing(id), "read")
+}
+
+// Messages alone put the end of a turn off five times in a row, and cause twelve turns; then they wait for the user.
+func TestTurnsWithoutTheUser(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	r.event(hosts.Prompted)
+	for range 5 {
+		r.Send("alice", "bob")
+		want.Equal(t, "shown", len(r.event(hosts.Stopped).Messages), 1)
+	}
+	r.Send("alice", "bob")
+	a := r.event(hosts.Stopped)
+	want.Equal(t, "shown", len(a.Messages), 0)
+	want.Equal(t, "held", a.Held, true)
+	for range 7 {
+		want.Equal(t, "shown", len(r.event(hosts.Woken).Messages), 1)
+		r.event(hosts.Stopped)
+		r.Send("alice", "bob")
+	}
+	a = r.event(hosts.Woken)
+	want.Equal(t, "shown", len(a.Messages), 0)
+	want.Equal(t, "held", a.Held, true)
+	a = r.event(hosts.Prompted)
+	want.Equal(t, "shown", len(a.Messages), 1)
+	want.Equal(t, "turns", a.Turns, 12)
+	r.Send("alice", "bob")
+	want.Equal(t, "shown", len(r.event(hosts.Stopped).Messages), 1)
+}
+
+// What does not fit stays unread and comes with the next event.
+func TestOnlyWhatFitsIsShown(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	ids := make([]string, 25)
+	for i := range ids {
+		ids[i] = r.Send("alice", "bob")
+	}
+	two := func(e *hosts.Event) { e.Fits = func([]orchestrator.Message) int { return 2 } }
+	a := r.event(hosts.Worked, two)
+	want.IDs(t, a.Messages, ids[:2]...)
+	want.Equal(t, "left", a.Left, 23)
+	a = r.event(hosts.Worked)
+	want.IDs(t, a.Messages, ids[2:22]...)
+	want.Equal(t, "left", a.Left, 3)
+	want.IDs(t, r.event(hosts.Worked).Messages, ids[22:]...)
+}
+
+// An answer that cannot be written is given back.
+func TestGiveBack(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	id := r.Send("alice", "bob")
+	a := r.event(hosts.Worked)
+	if err := hosts.GiveBack(t.Context(), r.Ledger, &a); err != nil {
+		t.Fatal(err)
+	}
+	want.IDs(t, r.event(hosts.Worked).Messages, id)
+}
+
+// An event that changes nothing writes nothing, but for a sign of life a minute.
+func TestQuietEventsWriteNothing(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	r.event(hosts.Prompted)
+	seen := func() string { return strings.Join(r.Rows(`SELECT seen_at FROM host_sessions`), " ") }
+	was := seen()
+	r.Clock.Advance(59 * time.Second)
+	r.event(hosts.Worked)
+	want.Equal(t, "seen at", seen(), was)
+	r.Clock.Advance(time.Second)
+	r.event(hosts.Worked)
+	want.Equal(t, "seen at", seen(), r.Stamp())
+}
+
+// Two living sessions of one name: the second is told of the first.
+func TestTwoSessionsOfOneName(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	host := exec.Command("sleep", "1000")
+	if err := host.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { host.Process.Kill(); host.Wait() })
+	want.Equal(t, "other", r.event(hosts.Started).Other, "")
+	second := of(process.Of(host.Process.Pid))
+	want.Equal(t, "other", r.event(hosts.Started, inSession("two"), second).Other, "one")
+	r.event(hosts.Ended)
+	want.Equal(t, "other", r.event(hosts.Started, inSession("three"), of(process.Of(os.Getppid()))).Other, "two")
+}
+
+// With an agent go its sessions, and a backup brings none back as living.
+func TestSessionsOfRemovedAndRestored(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	r.event(hosts.Started)
+	backup := filepath.Join(t.TempDir(), "backup.db")
+	if _, err := r.Ledger.BackupTo(t.Context(), backup, false); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Ledger.Restore(t.Context(), backup, true); err != nil {
+		t.Fatal(err)
+	}
+	want.Rows(t, r.Rows(`SELECT state, pid FROM host_sessions`), "ended 0")
+	if _, err := removal.Remove(t.Context(), r.Ledger, removal.Request{Name: "bob"}); err != nil {
+		t.Fatal(err)
+	}
+	want.Rows(t, r.Rows(`SELECT 1 FROM host_sessions`))
+}
+
+// An agent that nobody knows has no sessions.
+func TestUnknownAgent(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	_, err := hosts.Happened(t.Context(), r.Ledger, hosts.Event{Agent: "nobody", Session: "one", Kind: hosts.Worked, Transcript: transcript{}})
+	want.Equal(t, "code", orchestrator.CodeOf(err), orchestrator.UnknownRecipient)
+	_, _, err = reading.Wait(t.Context(), r.Ledger, reading.Options{Recipient: "bob", Limit: 1})
+	if err != nil {
+		t.Error(err)
+	}
+}

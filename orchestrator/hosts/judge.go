@@ -1,0 +1,99 @@
+package hosts
+
+import (
+	"context"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/reading"
+	"mailroom/orchestrator/store"
+	"mailroom/tracing"
+)
+
+// verdict is what becomes of a message that was shown.
+type verdict int
+
+const (
+	wait   verdict = iota // a later event decides
+	isRead                // the model has it
+	isLost                // the model will not see it: it is unread again
+)
+
+// judge decides about what was shown to the session before the event.
+func (e *Event) judge(leases []messages.Lease, now time.Time) map[string]verdict {
+	if len(leases) == 0 {
+		return nil
+	}
+	ids := make([]string, len(leases))
+	for i := range leases {
+		ids[i] = leases[i].ID
+	}
+	sights, written := e.sights(ids)
+	verdicts := map[string]verdict{}
+	for i := range leases {
+		verdicts[leases[i].ID] = e.judgeOne(&leases[i], sights[leases[i].ID], written, now)
+	}
+	return verdicts
+}
+
+// sights is what the transcript tells, if there is one.
+func (e *Event) sights(ids []string) (map[string]Sight, time.Time) {
+	if e.Transcript == nil {
+		return nil, time.Time{}
+	}
+	return e.Transcript.Sights(ids)
+}
+
+// judgeOne decides about one message. Hosts write their transcripts late, so that one which lacks a message proves little.
+func (e *Event) judgeOne(lease *messages.Lease, sight Sight, written, now time.Time) verdict {
+	if sight == Answered {
+		return isRead
+	}
+	switch e.Kind {
+	case Stopped:
+		return isRead // the turn in which it was shown comes to its end, so the model has spoken
+	case Worked:
+		if sight != Present {
+			return isRead // a model that calls tools has spoken, and the transcript is late
+		}
+	case Prompted:
+		shown := orchestrator.ParseStamp(lease.At)
+		if sight == Absent && written.After(shown) && now.Sub(shown) > thrownAway {
+			return isLost // the user has interrupted the model, and the host has thrown the hook's answer away
+		}
+	case Started:
+		if sight == Absent {
+			return isLost
+		}
+	case Ended:
+		return isLost
+	}
+	return wait
+}
+
+// recognize marks as read what is unread and stands in the transcript of a session that goes on, with words of the model after
+// it: the process in which it was shown was killed after that.
+func recognize(ctx context.Context, l *ledger.Ledger, e *Event) error {
+	unread, _, err := reading.Wait(ctx, l, reading.Options{Recipient: e.Agent, Limit: maxShown, Peek: true})
+	if err != nil || len(unread) == 0 {
+		return err
+	}
+	ids := make([]string, len(unread))
+	for i := range unread {
+		ids[i] = unread[i].ID
+	}
+	sights, _ := e.sights(ids)
+	for i := range unread {
+		if m := &unread[i]; sights[m.ID] == Answered && m.Seq != 0 {
+			err := l.Write(ctx, store.Of(e.Agent), func(t *ledger.Tx) error {
+				return messages.MarkRead(t, m, t.Now, tracing.Read, "it stands in the transcript of session "+e.Session+", answered")
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,21 @@
+package hosts
+
+import (
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/store"
+)
+
+// Part returns what the sessions of agent hosts add to the engine: those that are long over are deleted, an agent that is removed
+// has none, and a backup brings none back.
+func Part() *ledger.Part {
+	return &ledger.Part{
+		Name: "hosts",
+		Forget: func(t *ledger.Tx, agent string) error {
+			return t.Run(`DELETE FROM host_sessions WHERE agent = ?`, agent)
+		},
+		Over: []ledger.Rows{{Table: "host_sessions", Over: `seen_at < ?1`, Idle: true}},
+		Outdated: []store.Outdated{
+			{End: `UPDATE host_sessions SET state = 'ended', pid = 0 WHERE ?1 <> ''`},
+		},
+	}
+}

@@ -1,0 +1,134 @@
+package hosts
+
+import (
+	"context"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/process"
+	"mailroom/orchestrator/store"
+)
+
+// session is a row of host_sessions.
+type session struct {
+	state     string // working, idle, ended; "" is none known
+	pid       int
+	born      string
+	host      string
+	turns     int // caused by messages since the user last said anything
+	continued int // ends of turns in a row that messages have put off
+	seenAt    string
+}
+
+// known is what the tables have about a session before an event.
+type known struct {
+	row    session
+	leases []messages.Lease // on what was shown to it and is not settled
+	other  string           // another session of the agent that lives
+}
+
+func look(ctx context.Context, l *ledger.Ledger, e *Event) (k known, err error) {
+	err = l.Look(ctx, func(c *store.Conn) error {
+		k = known{}
+		err := c.Query(`SELECT state, pid, born, host, turns, continued, seen_at FROM host_sessions WHERE agent = ? AND session = ?`, func(row store.Row) error {
+			k.row = session{row.Text(0), int(row.Int(1)), row.Text(2), row.Text(3), int(row.Int(4)), int(row.Int(5)), row.Text(6)}
+			return nil
+		}, e.Agent, e.Session)
+		if err == nil {
+			k.leases, err = messages.SessionLeases(c, e.Agent, e.Session)
+		}
+		if err == nil && e.Kind == Started {
+			k.other, err = otherSession(c, e)
+		}
+		return err
+	})
+	return k, err
+}
+
+// otherSession returns a session of the agent, other than that of the event, whose process lives.
+func otherSession(c *store.Conn, e *Event) (other string, err error) {
+	err = c.Query(`SELECT session, pid, born FROM host_sessions
+		WHERE agent = ? AND session <> ? AND state <> 'ended' AND pid > 0 AND host = ?`, func(row store.Row) error {
+		p := process.ID{PID: int(row.Int(1)), Born: row.Text(2), Space: e.Process.Space}
+		if other == "" && p.Alive() && p != e.Process {
+			other = row.Text(0)
+		}
+		return nil
+	}, e.Agent, e.Session, e.Process.Host())
+	return other, err
+}
+
+// state returns in what state an event leaves its session.
+func (e *Event) state() string {
+	switch e.Kind {
+	case Started, Stopped:
+		return "idle"
+	case Ended:
+		return "ended"
+	}
+	return "working"
+}
+
+// changes reports whether an event leaves anything to write.
+func (k *known) changes(e *Event, verdicts map[string]verdict, now time.Time) bool {
+	if k.row.state != e.state() || k.row.pid != e.Process.PID || k.row.born != e.Process.Born || e.Kind == Started {
+		return true
+	}
+	if e.Kind == Prompted && (k.row.turns > 0 || k.row.continued > 0) {
+		return true
+	}
+	for _, v := range verdicts {
+		if v != wait {
+			return true
+		}
+	}
+	seen := orchestrator.ParseStamp(k.row.seenAt)
+	return now.Sub(seen) >= quietWrite || len(k.leases) > 0 && e.Process.PID == 0
+}
+
+// note stores what an event tells of its session, and what becomes of what was shown to it.
+func note(t *ledger.Tx, e *Event, before *session, verdicts map[string]verdict) error {
+	turns, continued := before.turns, before.continued
+	if e.Kind == Prompted {
+		turns, continued = 0, 0
+	}
+	if err := t.Run(`
+		INSERT INTO host_sessions (agent, session, program, state, host, pid, born, turns, continued, started_at, seen_at)
+		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?10)
+		ON CONFLICT (agent, session) DO UPDATE SET program = ?3, state = ?4, host = ?5, pid = ?6, born = ?7, turns = ?8, continued = ?9, seen_at = ?10`,
+		e.Agent, e.Session, e.Program, e.state(), e.Process.Host(), e.Process.PID, e.Process.Born, turns, continued, t.Now); err != nil {
+		return err
+	}
+	leases, err := messages.SessionLeases(t.Conn, e.Agent, e.Session)
+	if err != nil {
+		return err
+	}
+	for i := range leases {
+		lease := &leases[i]
+		switch verdicts[lease.ID] {
+		case isRead:
+			err = messages.ConfirmShown(t, lease, "seen by the model in session "+e.Session)
+		case isLost:
+			err = messages.GiveBack(t, lease, "the model in session "+e.Session+" has not seen it; unread again")
+		default:
+			grant := e.lease()
+			err = messages.Prolong(t, lease, &grant)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// countTurn counts a turn that messages begin, or go on with.
+func countTurn(t *ledger.Tx, e *Event) error {
+	continued := 0
+	if e.Kind == Stopped {
+		continued = 1
+	}
+	return t.Run(`UPDATE host_sessions SET state = 'working', turns = turns + 1, continued = CASE WHEN ?3 = 1 THEN continued + 1 ELSE 0 END
+		WHERE agent = ?1 AND session = ?2`, e.Agent, e.Session, continued)
+}
