@@ -113,7 +113,13 @@ func Happened(ctx context.Context, l *ledger.Ledger, e Event) (a Answer, err err
 			return a, err
 		}
 	}
-	return a, show(ctx, l, &e, &before, &a)
+	err = show(ctx, l, &e, &before, &a)
+	if err != nil && len(a.Messages) > 0 {
+		// The session has them by now, and its next event would count them as seen: they are shown whatever failed afterwards.
+		l.Log.Warn("what was shown to a session is not counted", "agent", e.Agent, "session", e.Session, "error", err)
+		err = nil
+	}
+	return a, err
 }
 
 // show takes what is unread, as far as it fits, unless messages alone have kept the session going for long enough.

@@ -259,6 +259,16 @@ func TestGiveBack(t *testing.T) {
 	want.IDs(t, r.event(hosts.Worked).Messages, id)
 }
 
+// What is leased to a session is shown to it, even if the turn that it causes cannot be counted: the next event takes it for read.
+func TestShownThoughItsTurnIsNotCounted(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	id := r.Send("alice", "bob")
+	r.SQL(`CREATE TRIGGER no BEFORE UPDATE ON host_sessions WHEN new.turns > old.turns BEGIN SELECT RAISE(ABORT, 'no'); END`)
+	want.IDs(t, r.event(hosts.Stopped).Messages, id)
+	want.Equal(t, "standing", r.standing(id), "shown")
+}
+
 // An event that changes nothing writes nothing, but for a sign of life a minute.
 func TestQuietEventsWriteNothing(t *testing.T) {
 	t.Parallel()
