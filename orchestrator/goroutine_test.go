@@ -1,6 +1,7 @@
 package orchestrator
 
 import (
+	"context"
 	"log/slog"
 	"strings"
 	"testing"
@@ -24,4 +25,24 @@ func TestGoSafeLogsAPanicWithItsStack(t *testing.T) {
 			t.Errorf("the log does not mention %q: %s", want, line)
 		}
 	}
+}
+
+// TestBackground: stop ends the context of what runs and waits for its end, and returns also when that came before, be it by a
+// panic, or when it is called again.
+func TestBackground(t *testing.T) {
+	t.Parallel()
+	ended := false
+	stop := Background(t.Context(), "waits", slog.New(slog.DiscardHandler), func(ctx context.Context) {
+		<-ctx.Done()
+		ended = true
+	})
+	stop()
+	if !ended {
+		t.Error("stop returned before the end")
+	}
+	stop()
+	Background(t.Context(), "panics", slog.New(slog.DiscardHandler), func(context.Context) { panic("no such luck") })()
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	Background(over, "is over", slog.New(slog.DiscardHandler), func(ctx context.Context) { <-ctx.Done() })()
 }
