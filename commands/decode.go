@@ -276,8 +276,9 @@ func (p *Param) decodeList(value json.RawMessage, field reflect.Value) error {
 	return p.inBounds(float64(len(list)), fmt.Sprintf("it has %d elements, which", len(list)))
 }
 
-// text reads a JSON string, validates it and brings a name into its one form. One that is no Unicode text, since half of a surrogate pair stands alone in it, is refused:
-// the standard decoder puts U+FFFD in its place, of which there are more in the text then than the JSON has.
+// text reads a JSON string, validates it and brings a name into its one form. A string that is no Unicode text, since half of a
+// surrogate pair stands alone in it, is refused: the standard decoder puts U+FFFD in place of that half, so that there are more of
+// them in the text than in the JSON.
 func (p *Param) text(value json.RawMessage) (s string, err error) {
 	if len(value) == 0 || value[0] != '"' || json.Unmarshal(value, &s) != nil {
 		return "", p.wrongType(value, "a text")

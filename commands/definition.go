@@ -92,7 +92,7 @@ type Definition struct {
 // Traits are what a command differs in from most, for which they are zero.
 type Traits struct {
 	Kind        tracing.Kind // the OpenTelemetry kind of its span; "" is INTERNAL
-	NoDatabase  bool         // it needs none; its Env.Ledger is nil
+	NoDatabase  bool         // it needs none; its Env.Engine is nil, and so it has no Env.Ledger
 	HereOnly    bool         // it makes sense only where its user's files are: no surface offers it to another machine, or to a tool's client
 	BesideAny   bool         // readers of every vocabulary need it: as a tool it is there whichever of them is served
 	ListsAgents bool         // it shows whom one can write to: an error for a name that nobody has points to it
