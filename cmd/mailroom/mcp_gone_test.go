@@ -27,7 +27,7 @@ func (o *office) startTools(agent, vocabulary string) (cmd *exec.Cmd, in io.Writ
 		o.t.Fatal(err)
 	}
 	o.t.Cleanup(func() { cmd.Process.Kill() })
-	return cmd, in, connect(o.t, &mcp.IOTransport{Reader: out, Writer: in})
+	return cmd, in, dialMCP(o.t, &mcp.IOTransport{Reader: out, Writer: in})
 }
 
 // TestMCPClientGone: a host that closes the pipe of its server, or kills it, while an agent waits takes no message with it.

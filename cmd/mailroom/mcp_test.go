@@ -101,8 +101,8 @@ func (token withToken) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// connect connects a client that hears nothing but answers.
-func connect(t *testing.T, transport mcp.Transport) *mcp.ClientSession {
+// dialMCP connects a client that hears nothing but answers.
+func dialMCP(t *testing.T, transport mcp.Transport) *mcp.ClientSession {
 	t.Helper()
 	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil)
 	s, err := client.Connect(t.Context(), transport, nil)
@@ -121,7 +121,7 @@ type client struct {
 
 func newClient(t *testing.T, transport mcp.Transport) *client {
 	t.Helper()
-	c := &client{connect(t, transport), map[string]*jsonschema.Resolved{}, map[string]*jsonschema.Resolved{}}
+	c := &client{dialMCP(t, transport), map[string]*jsonschema.Resolved{}, map[string]*jsonschema.Resolved{}}
 	for tool, err := range c.Tools(t.Context(), nil) {
 		if err != nil {
 			t.Fatal(err)

@@ -24,7 +24,7 @@ func (o *office) askers(daemon *serving, logs *os.File) map[string]func(command,
 	token := o.run("agent", "token", "builder")["token"].(string)
 	host := o.command(append(mcpWords("builder", "", false), "--log-level", "debug")...)
 	host.Stderr = logs
-	session := connect(o.t, &mcp.CommandTransport{Command: host})
+	session := dialMCP(o.t, &mcp.CommandTransport{Command: host})
 	return map[string]func(command, params string) string{
 		"invoke": func(command, params string) string {
 			cmd := o.command("invoke", command, "-", "--as", "builder", "--log-level", "debug")
@@ -210,7 +210,7 @@ func TestWhoAsksSeals(t *testing.T) {
 	o.run("setting", "set", "signal.push_hosts", "127.0.0.1:9")
 	o.run("setting", "set", "signal.allow_private", "on")
 	o.phone("pixel", "subscribe", "https://127.0.0.1:9/push")
-	session := connect(t, &mcp.CommandTransport{Command: o.command(mcpWords("builder", "", false)...)})
+	session := dialMCP(t, &mcp.CommandTransport{Command: o.command(mcpWords("builder", "", false)...)})
 	over := func(tool, params string) map[string]any {
 		t.Helper()
 		result, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: tool, Arguments: json.RawMessage(params)})

@@ -77,7 +77,7 @@ func newLiving(t *testing.T, oldest int) *living {
 		t.Fatal(err)
 	}
 	l.next = &office{t: t, db: l.db, program: program, env: []string{oldestEnv + "=" + strconv.Itoa(present+oldest)}}
-	l.tools = connect(t, overStdio(l.office)("a", "relay", false))
+	l.tools = dialMCP(t, overStdio(l.office)("a", "relay", false))
 	t.Cleanup(func() { l.tools.Close() })
 	l.daemon = l.serve()
 	l.watch = l.command("ralph", "watch", "--root", l.folder)

@@ -1,0 +1,59 @@
+package connect
+
+import (
+	"path/filepath"
+)
+
+// claude is Claude Code. Source: hosts.md, "Per host".
+var claude = host{
+	name: "claude", title: "Claude Code", program: "claude",
+	files: claudeFiles,
+	next: []string{
+		"Start claude anew in this folder: it asks once whether to trust the folder and its MCP server.",
+	},
+}
+
+// claudeEvents are the hooks that Mailroom has in Claude Code, in the order of a session.
+var claudeEvents = []string{"SessionStart", "UserPromptSubmit", "PostToolUse", "PostToolUseFailure", "Stop", "SessionEnd"}
+
+// claudeFiles: the tools stand in a file that a project may share, the hooks in the user's own, which Claude Code keeps out of
+// version control.
+func claudeFiles(p *place, c *connection) []file {
+	tools, settings := filepath.Join(p.folder, ".mcp.json"), filepath.Join(p.folder, ".claude", "settings.local.json")
+	if p.user {
+		tools, settings = filepath.Join(p.home, ".claude.json"), filepath.Join(p.home, ".claude", "settings.json")
+	}
+	return []file{
+		{tools, edit(func(d *document) { c.putServer(d, c.claudeServer()) }), edit(dropServer)},
+		{settings, edit(func(d *document) { c.claudeSettings(d, p.user) }), edit(dropClaudeSettings)},
+	}
+}
+
+func (c *connection) claudeServer() any {
+	return struct {
+		Command string   `json:"command"`
+		Args    []string `json:"args"`
+		Always  bool     `json:"alwaysLoad"` // otherwise the model sees only the names of the tools
+	}{c.program, c.serve(), true}
+}
+
+func (c *connection) claudeSettings(d *document, user bool) {
+	if !user {
+		addWord(d, "mailroom", "enabledMcpjsonServers")
+	}
+	if !c.ask {
+		addWord(d, "mcp__mailroom", "permissions", "allow")
+	}
+	for _, event := range claudeEvents {
+		addHook(d, event, hook{Type: "command", Command: c.hook("claude", event), Timeout: 10})
+		if event == "SessionStart" || event == "Stop" {
+			addHook(d, event, hook{Type: "command", Command: c.hook("claude", "wake"), Async: true, Rewake: true, Timeout: 86400})
+		}
+	}
+}
+
+func dropClaudeSettings(d *document) {
+	dropWord(d, "mailroom", "enabledMcpjsonServers")
+	dropWord(d, "mcp__mailroom", "permissions", "allow")
+	dropHooks(d)
+}

@@ -1,0 +1,307 @@
+package connect
+
+import (
+	"encoding/json"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/orchestratortest/enginetest"
+	"mailroom/orchestrator/orchestratortest/want"
+)
+
+// desk is a project in a folder, with a user's own folder and a database outside of it.
+type desk struct {
+	t             *testing.T
+	project, home string
+	env           commands.Env
+}
+
+func newDesk(t *testing.T) *desk {
+	folder := t.TempDir()
+	d := &desk{t: t, project: filepath.Join(folder, "shop"), home: filepath.Join(folder, "home")}
+	for _, made := range []string{d.project, d.home} {
+		if err := os.Mkdir(made, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("HOME", d.home)
+	e := enginetest.OpenWith(t, ledger.Options{Path: filepath.Join(folder, "state", "mailroom.db")})
+	d.env = commands.Env{Engine: e, Caller: commands.Caller{Admin: true}, Log: slog.New(slog.DiscardHandler)}
+	return d
+}
+
+// try runs connect in the project. as is whom --as names.
+func (d *desk) try(as, params string) (Result, error) {
+	d.t.Helper()
+	var p map[string]any
+	if err := json.Unmarshal([]byte(params), &p); err != nil {
+		d.t.Fatal(err)
+	}
+	p["folder"] = d.project
+	raw, err := json.Marshal(p)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	env := d.env
+	env.Caller.Name = as
+	answer, err := connectCommand.Run(d.t.Context(), env, raw)
+	if err != nil {
+		return Result{}, err
+	}
+	return answer.Result.(Result), nil
+}
+
+func (d *desk) connect(as, params string) Result {
+	d.t.Helper()
+	r, err := d.try(as, params)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return r
+}
+
+// write puts a file into the project.
+func (d *desk) write(name, text string) string {
+	d.t.Helper()
+	path := filepath.Join(d.project, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		d.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		d.t.Fatal(err)
+	}
+	return path
+}
+
+// tree is all that is in a folder: the text of each file by its path, and the folders.
+func tree(t *testing.T, folder string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	err := filepath.WalkDir(folder, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			all[path] = "folder"
+			return err
+		}
+		text, err := os.ReadFile(path)
+		all[path] = string(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func (d *desk) same(what string, before map[string]string) {
+	d.t.Helper()
+	now := tree(d.t, d.project)
+	for _, path := range slices.Sorted(maps.Keys(now)) {
+		if was, there := before[path]; !there || was != now[path] {
+			d.t.Errorf("%s: %s is\n%s\nwas\n%s", what, path, now[path], was)
+		}
+	}
+	if len(before) > len(now) {
+		d.t.Errorf("%s: of %d files and folders %d are left", what, len(before), len(now))
+	}
+}
+
+// settings are configurations that people have, by the host and the file.
+var settings = map[string]map[string]string{
+	"nothing": {},
+	"empty":   {".claude/settings.local.json": "", ".codex/config.toml": "", ".codex/hooks.json": "{}", ".gemini/settings.json": "{}\n"},
+	"comments, a comma at the end and hooks of others": {
+		".mcp.json": "{\"mcpServers\": {\"other\": {\"command\": \"x\"}}}",
+		".claude/settings.local.json": `{
+    // mine
+    "hooks": {
+        "Stop": [ {"hooks":[{"type":"command","command":"say done"}]} ], // keep
+    },
+    "permissions": {"deny": ["Bash(rm)"], "allow": ["Read"]}, /* both */
+}`,
+		".codex/config.toml":    "model = \"x\" # mine\n\n[mcp_servers.other]\ncommand = \"y\"",
+		".codex/hooks.json":     "{\n\t\"hooks\": {\n\t\t\"Stop\": []\n\t}\n}\n",
+		".gemini/settings.json": "{\"theme\":\"dark\",\"hooks\":{\"AfterTool\":[{\"matcher\":\"x\",\"hooks\":[]}]}}",
+	},
+}
+
+// Connecting adds what is ours and keeps the rest, a second time changes nothing, and disconnecting puts back what was there.
+func TestConnectAndRemove(t *testing.T) {
+	for about, files := range settings {
+		for _, h := range hosts {
+			t.Run(h.name+", "+about, func(t *testing.T) {
+				d := newDesk(t)
+				for name, text := range files {
+					d.write(name, text)
+				}
+				before := tree(t, d.project)
+				call := `{"host":"` + h.name + `"}`
+				printed := d.connect("bob", `{"host":"`+h.name+`","print":true}`)
+				d.same("print", before)
+				r := d.connect("bob", call)
+				want.Equal(t, "added", r.Added, true)
+				after := tree(t, d.project)
+				for i, f := range r.Files {
+					if f.Change == "none" || after[f.Path] != printed.Files[i].Text || !strings.Contains(after[f.Path], "bob") && !strings.Contains(after[f.Path], "mailroom") {
+						t.Errorf("%s: %s\n%s", f.Path, f.Change, after[f.Path])
+					}
+				}
+				want.Equal(t, "agent here", agentAt(h, &place{folder: d.project}), "bob")
+				for _, f := range d.connect("", call).Files {
+					want.Equal(t, f.Path, f.Change, "none")
+				}
+				d.same("second time", after)
+				d.connect("", `{"host":"`+h.name+`","remove":true}`)
+				d.same("removed", before)
+				if left, _ := filepath.Glob(filepath.Join(filepath.Dir(d.env.Ledger.Path()), "connections", "*")); len(left) > 0 {
+					t.Errorf("records are left: %q", left)
+				}
+			})
+		}
+	}
+}
+
+// What was changed after connecting is kept when the host is disconnected.
+func TestRemoveKeepsLaterEdits(t *testing.T) {
+	d := newDesk(t)
+	path := d.write(".claude/settings.local.json", "{\n  \"model\": \"x\"\n}\n")
+	d.connect("bob", `{"host":"claude"}`)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.write(".claude/settings.local.json", strings.Replace(string(text), `"x"`, `"y"`, 1))
+	d.connect("carol", `{"host":"claude"}`) // which finds the edit and is another agent
+	d.connect("", `{"host":"claude","remove":true}`)
+	text, err = os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want.Equal(t, "left", string(text), "{\n  \"model\": \"y\"\n}\n")
+}
+
+// A project that has moved, or another database, replaces the old entries and adds none.
+func TestConnectAgainAfterAMove(t *testing.T) {
+	for _, h := range hosts {
+		d := newDesk(t)
+		d.connect("bob", `{"host":"`+h.name+`"}`)
+		first := tree(t, d.project)
+		old := d.env.Ledger.Path()
+		moved := filepath.Join(d.home, "moved", "mailroom.db")
+		d.env.Engine = enginetest.OpenWith(t, ledger.Options{Path: moved})
+		d.connect("bob", `{"host":"`+h.name+`"}`)
+		for path, text := range first {
+			want.Equal(t, path, tree(t, d.project)[path], strings.ReplaceAll(text, old, moved))
+		}
+	}
+}
+
+// What cannot be changed is refused before anything is.
+func TestConnectRefuses(t *testing.T) {
+	for name, broken := range map[string]struct{ host, text string }{
+		".claude/settings.local.json": {"claude", `{"hooks": [`},
+		".mcp.json":                   {"claude", `[1]`},
+		".codex/config.toml":          {"codex", "x ="},
+		".codex/hooks.json":           {"codex", "nothing"},
+		".gemini/settings.json":       {"gemini", `{"a" 1}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t)
+			d.write(name, broken.text)
+			before := tree(t, d.project)
+			_, err := d.try("bob", `{"host":"`+broken.host+`"}`)
+			want.Equal(t, "code", orchestrator.CodeOf(err), orchestrator.InvalidParams)
+			if err == nil || !strings.Contains(err.Error(), name) {
+				t.Errorf("it does not name the file: %v", err)
+			}
+			d.same("refused", before)
+		})
+	}
+	d := newDesk(t)
+	d.write(".codex/config.toml", "[mcp_servers.mailroom]\ncommand = \"mine\"\n")
+	if _, err := d.try("bob", `{"host":"codex"}`); orchestrator.CodeOf(err) != orchestrator.InvalidParams {
+		t.Errorf("a server of the user's own: %v", err)
+	}
+	if _, err := d.try("bob", `{"host":"emacs"}`); orchestrator.CodeOf(err) != orchestrator.InvalidParams {
+		t.Errorf("an unknown host: %v", err)
+	}
+}
+
+// A file that is a link stays one, and what it leads to is changed.
+func TestConnectFollowsLinks(t *testing.T) {
+	d := newDesk(t)
+	real := d.write("dotfiles/gemini.json", "{}\n")
+	link := filepath.Join(d.project, ".gemini", "settings.json")
+	if err := os.Mkdir(filepath.Dir(link), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(real, link); err != nil {
+		t.Fatal(err)
+	}
+	d.connect("bob", `{"host":"gemini"}`)
+	if info, err := os.Lstat(link); err != nil || info.Mode()&fs.ModeSymlink == 0 {
+		t.Errorf("the link is %v, %v", info, err)
+	}
+	if text := tree(t, d.project)[real]; !strings.Contains(text, "bob") {
+		t.Errorf("it leads to %s", text)
+	}
+	d.connect("", `{"host":"gemini","remove":true}`)
+	want.Equal(t, "removed", tree(t, d.project)[real], "{}\n")
+}
+
+// A file that may not be written is not replaced.
+func TestConnectReadOnly(t *testing.T) {
+	d := newDesk(t)
+	path := d.write(".gemini/settings.json", "{}\n")
+	if err := os.Chmod(path, 0o444); err != nil {
+		t.Fatal(err)
+	}
+	_, err := d.try("bob", `{"host":"gemini"}`)
+	want.Equal(t, "code", orchestrator.CodeOf(err), orchestrator.Unavailable)
+	want.Equal(t, "text", tree(t, d.project)[path], "{}\n")
+}
+
+// Without a name a host gets one that is free, and keeps the one that it has.
+func TestConnectFindsAName(t *testing.T) {
+	d := newDesk(t)
+	want.Equal(t, "first", d.connect("", `{"host":"claude"}`).Agent, "claude")
+	want.Equal(t, "again", d.connect("", `{"host":"claude"}`).Agent, "claude")
+	d.project = filepath.Join(d.project, "other")
+	if err := os.Mkdir(d.project, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	want.Equal(t, "in another folder", d.connect("", `{"host":"claude"}`).Agent, "claude-2")
+	list := d.connect("", `{}`).Hosts
+	want.Equal(t, "hosts", len(list), len(hosts))
+	want.Equal(t, "claude here", list[0].Agent, "claude-2")
+	want.Equal(t, "codex here", list[1].Agent, "")
+}
+
+// With --ask the host asks before a tool is used; with --user the files are the user's own.
+func TestConnectWays(t *testing.T) {
+	for _, h := range hosts {
+		d := newDesk(t)
+		d.connect("bob", `{"host":"`+h.name+`","user":true,"ask":true,"vocabulary":["relay","mail"]}`)
+		want.Equal(t, "files in the project", len(tree(t, d.project)), 1)
+		var all strings.Builder
+		for _, text := range tree(t, d.home) {
+			all.WriteString(text)
+		}
+		for _, allowed := range []string{"mcp__mailroom", "approve", `"trust"`} {
+			if strings.Contains(all.String(), allowed) {
+				t.Errorf("%s is allowed everything: %s", h.name, allowed)
+			}
+		}
+		if !strings.Contains(all.String(), "relay,mail") {
+			t.Errorf("%s does not have the vocabularies", h.name)
+		}
+	}
+}

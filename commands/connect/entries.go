@@ -1,0 +1,144 @@
+package connect
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/tailscale/hujson"
+)
+
+// edit makes of a change to a document one to the text of a file. Where nothing is left in the document there is no text.
+func edit(change func(*document)) func([]byte) ([]byte, error) {
+	return func(before []byte) ([]byte, error) {
+		d, err := parseDocument(before)
+		if err != nil {
+			return nil, err
+		}
+		change(d)
+		if text := d.text(); strings.TrimSpace(string(text)) != "{}" {
+			return text, nil
+		}
+		return nil, nil
+	}
+}
+
+// putServer names the server of the tools.
+func (c *connection) putServer(d *document, server any) {
+	if servers := d.at(true, "mcpServers"); servers != nil {
+		d.put(servers, 2, "mailroom", server)
+	}
+}
+
+func dropServer(d *document) {
+	if servers := d.at(false, "mcpServers"); servers != nil {
+		if drop(servers, "mailroom"); len(servers.Members) == 0 {
+			drop(d.at(false), "mcpServers")
+		}
+	}
+}
+
+// hook is a hook as hosts have it in their configuration.
+type hook struct {
+	Type    string `json:"type"`
+	Command string `json:"command"`
+	Async   bool   `json:"async,omitempty"` // Claude Code: the session does not wait for it
+	Rewake  bool   `json:"asyncRewake,omitempty"`
+	Timeout int    `json:"timeout"` // in seconds, with Gemini in milliseconds
+}
+
+// ours recognizes the command of a hook that connect wrote, whatever the program, the agent and the database were then.
+var ours = regexp.MustCompile(` hook (\w+) --host \w+ --as \S+ --db `)
+
+// ownHook returns the event in the command of an entry of hooks that is ours; "" for any other entry.
+func ownHook(entry hujson.Value) string {
+	found := ours.FindSubmatch(entry.Pack())
+	if found == nil {
+		return ""
+	}
+	return string(found[1])
+}
+
+// addHook adds a hook to an event, in the place of the one that Mailroom has there for the same.
+func addHook(d *document, event string, h hook) {
+	hooks := d.at(true, "hooks")
+	if hooks == nil {
+		return
+	}
+	if list(hooks, event) == nil {
+		d.put(hooks, 2, event, []any{})
+	}
+	entries := list(hooks, event)
+	entry := struct {
+		Hooks []hook `json:"hooks"`
+	}{[]hook{h}}
+	is := ownHook(d.value("", entry))
+	for i := range entries.Elements {
+		if ownHook(entries.Elements[i]) == is {
+			if !same(entries.Elements[i], entry) {
+				before := entries.Elements[i].BeforeExtra
+				entries.Elements[i] = d.value(margin(before), entry)
+				entries.Elements[i].BeforeExtra = before
+			}
+			return
+		}
+	}
+	d.add(entries, 3, entry)
+}
+
+// dropHooks removes all hooks that are ours, and what is empty then.
+func dropHooks(d *document) {
+	hooks := d.at(false, "hooks")
+	if hooks == nil {
+		return
+	}
+	for _, m := range slices.Clone(hooks.Members) {
+		entries := list(hooks, nameOf(&m))
+		if entries == nil {
+			continue
+		}
+		had := len(entries.Elements)
+		entries.Elements = slices.DeleteFunc(entries.Elements, func(v hujson.Value) bool { return ownHook(v) != "" })
+		if had > 0 && len(entries.Elements) == 0 {
+			drop(hooks, nameOf(&m))
+		}
+	}
+	if len(hooks.Members) == 0 {
+		drop(d.at(false), "hooks")
+	}
+}
+
+// addWord adds a text to the list at the end of a path, unless it is there.
+func addWord(d *document, word string, path ...string) {
+	last := len(path) - 1
+	in := d.at(true, path[:last]...)
+	if in == nil {
+		return
+	}
+	if list(in, path[last]) == nil {
+		d.put(in, last+1, path[last], []any{})
+	}
+	words := list(in, path[last])
+	if words == nil || slices.ContainsFunc(words.Elements, func(v hujson.Value) bool { return same(v, word) }) {
+		return
+	}
+	d.add(words, last+2, word)
+}
+
+// dropWord removes a text from the list at the end of a path, and what is empty then.
+func dropWord(d *document, word string, path ...string) {
+	last := len(path) - 1
+	in := d.at(false, path[:last]...)
+	words := list(in, path[last])
+	if words == nil {
+		return
+	}
+	words.Elements = slices.DeleteFunc(words.Elements, func(v hujson.Value) bool { return same(v, word) })
+	if len(words.Elements) == 0 {
+		drop(in, path[last])
+	}
+	for ; last > 0 && len(in.Members) == 0; last-- {
+		drop(d.at(false, path[:last-1]...), path[last-1])
+		in = d.at(false, path[:last-1]...)
+	}
+}
