@@ -22,6 +22,7 @@ const (
 	Started  Kind = "started"  // the session begins, or goes on where another process has left it
 	Prompted Kind = "prompted" // its user said something
 	Woken    Kind = "woken"    // something other than its user begins a turn
+	Nudged   Kind = "nudged"   // the turn goes on since the end of it was answered with how many messages there are
 	Worked   Kind = "worked"   // a tool call has ended
 	Stopped  Kind = "stopped"  // the turn is about to end, and goes on if there is something to show
 	Ended    Kind = "ended"    // the session is over
@@ -53,6 +54,10 @@ type Event struct {
 	Kind       Kind
 	Transcript Transcript // nil: none that can be read
 
+	// Nudge says that the answer is shown to the user and not only to the model. So at Stopped it takes no messages, and tells only
+	// how many are left. If there are any, the turn goes on, and an event follows of the kind Nudged.
+	Nudge bool
+
 	// Fits returns how many of these messages, from the first on, the host takes in one answer; nil is all.
 	Fits func(ms []orchestrator.Message) int
 }
@@ -60,7 +65,7 @@ type Event struct {
 // Answer is what a hook is to show.
 type Answer struct {
 	Messages []orchestrator.Message // leased to the session
-	Left     int                    // messages that stay unread and come with a later event
+	Left     int                    // messages that stay unread and come with a later event; after Nudge all of them
 	Held     bool                   // they stay since messages alone have kept the session going for too long
 	Turns    int                    // turns that messages have caused since the user last said anything, told at Prompted
 	Other    string                 // another living session of the agent, told at Started; "" is none
@@ -133,21 +138,48 @@ func show(ctx context.Context, l *ledger.Ledger, e *Event, before *session, a *A
 		a.Held = true
 		return nil
 	}
+	if e.Nudge && e.Kind == Stopped {
+		err = count(ctx, l, e, a)
+	} else {
+		err = take(ctx, l, e, a)
+	}
+	if err == nil && ends && len(a.Messages)+a.Left > 0 {
+		err = l.Write(ctx, store.Of(e.Agent), func(t *ledger.Tx) error { return countTurn(t, e) })
+	}
+	return err
+}
+
+// take leases what is unread to the session, as far as it fits.
+func take(ctx context.Context, l *ledger.Ledger, e *Event, a *Answer) error {
 	ms, more, err := reading.Wait(ctx, l, reading.Options{Recipient: e.Agent, Limit: maxShown, Fits: e.Fits, Lease: e.lease()})
-	if err != nil || len(ms) == 0 {
+	if err != nil {
 		return err
 	}
 	a.Messages = ms
 	if more {
-		a.Left, err = ledger.Ask(ctx, l, func(c *store.Conn) (int, error) {
-			n, err := c.Number(`SELECT count(*) FROM agent_inbox WHERE recipient = ? AND read_at = ''`, e.Agent)
-			return int(n), err
-		})
-	}
-	if err == nil && ends {
-		err = l.Write(ctx, store.Of(e.Agent), func(t *ledger.Tx) error { return countTurn(t, e) })
+		a.Left, err = unread(ctx, l, e.Agent)
 	}
 	return err
+}
+
+// count delivers what is due, and says how many messages there are.
+func count(ctx context.Context, l *ledger.Ledger, e *Event, a *Answer) error {
+	ms, more, err := reading.Wait(ctx, l, reading.Options{Recipient: e.Agent, Limit: maxShown, Peek: true})
+	if err != nil {
+		return err
+	}
+	a.Left = len(ms)
+	if more {
+		a.Left, err = unread(ctx, l, e.Agent)
+	}
+	return err
+}
+
+func unread(ctx context.Context, l *ledger.Ledger, agent string) (int, error) {
+	return ledger.Ask(ctx, l, func(c *store.Conn) (int, error) {
+		n, err := c.Number(`SELECT count(*) FROM agent_inbox WHERE recipient = ? AND read_at = ''`, agent)
+		return int(n), err
+	})
 }
 
 // lease is how a message is lent to the session. Where a process proves that the session lives, its events and its end decide,

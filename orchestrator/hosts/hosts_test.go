@@ -229,6 +229,30 @@ func TestTurnsWithoutTheUser(t *testing.T) {
 	want.Equal(t, "shown", len(r.event(hosts.Stopped).Messages), 1)
 }
 
+// A host that shows its answer to the user is told at the end of a turn only how many messages there are. That counts as a turn,
+// and they come with what follows, which counts as none.
+func TestNudge(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	nudge := func(e *hosts.Event) { e.Nudge = true }
+	r.event(hosts.Prompted, nudge)
+	for range 5 {
+		id := r.Send("alice", "bob")
+		a := r.event(hosts.Stopped, nudge)
+		want.IDs(t, a.Messages)
+		want.Equal(t, "left", a.Left, 1)
+		want.Equal(t, "standing", r.standing(id), "unread")
+		want.IDs(t, r.event(hosts.Nudged, nudge).Messages, id)
+		want.Equal(t, "left at the end", r.event(hosts.Stopped, func(e *hosts.Event) { e.Nudge, e.Fits = true, nil }).Left, 0)
+		want.Equal(t, "standing", r.standing(id), "read")
+	}
+	r.Send("alice", "bob")
+	want.Equal(t, "held", r.event(hosts.Stopped, nudge).Held, true)
+	a := r.event(hosts.Prompted, nudge)
+	want.Equal(t, "shown", len(a.Messages), 1)
+	want.Equal(t, "turns", a.Turns, 5)
+}
+
 // What does not fit stays unread and comes with the next event.
 func TestOnlyWhatFitsIsShown(t *testing.T) {
 	t.Parallel()

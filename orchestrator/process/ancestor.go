@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 )
 
 // maxAncestors bounds the walk to an ancestor.
@@ -18,12 +19,23 @@ func Ancestor(programs []string) ID {
 			break // everybody's ancestor, and the foster parent of orphans
 		}
 		parent, words := lineage(pid)
-		for _, word := range words[:min(2, len(words))] {
-			if slices.Contains(programs, filepath.Base(word)) {
-				return Of(pid)
-			}
+		if runs(words, programs) {
+			return Of(pid)
 		}
 		pid = parent
 	}
 	return ID{}
+}
+
+// runs reports whether a command line runs one of these programs. What interpreters are told before the script, such as node's
+// --max-old-space-size, does not count; a word after -c is no file.
+func runs(words, programs []string) bool {
+	if len(words) == 0 {
+		return false
+	}
+	if slices.Contains(programs, filepath.Base(words[0])) {
+		return true
+	}
+	script := slices.IndexFunc(words[1:], func(word string) bool { return !strings.HasPrefix(word, "--") })
+	return script >= 0 && slices.Contains(programs, filepath.Base(words[1+script]))
 }

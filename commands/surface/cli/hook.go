@@ -19,7 +19,7 @@ func hookCommand(p *Program) *urfave.Command {
 			"nothing to show, so that it never disturbs the host; on a terminal it says what is wrong.\n\n" +
 			"Example:\n\n    mailroom hook PostToolUse --host claude --as builder --db ~/src/shop/.mailroom/mailroom.db",
 		Flags: []urfave.Flag{
-			&urfave.StringFlag{Name: "host", Usage: "`HOST` whose event it is: claude or codex"},
+			&urfave.StringFlag{Name: "host", Usage: "`HOST` whose event it is: claude, codex or gemini"},
 		},
 		Action: func(c *urfave.Context) error {
 			if err := answerHook(p, c); err != nil && p.ErrTerminal {

@@ -46,6 +46,17 @@ func frame(agent string, kind hosts.Kind, a *hosts.Answer) string {
 	return b.String()
 }
 
+// nudgeText is what a host is told that shows it to its user, or takes it for what its user says: nothing that an agent wrote.
+func nudgeText(n int) string {
+	switch n {
+	case 0:
+		return ""
+	case 1:
+		return "mailroom: 1 new message from another agent follows."
+	}
+	return fmt.Sprintf("mailroom: %d new messages from other agents follow.", n)
+}
+
 func counted(n int, noun string) string {
 	if n != 1 {
 		noun += "s"
@@ -104,16 +115,17 @@ func text(m *orchestrator.Message) string {
 	return strings.Join(parts, "\n")
 }
 
-// plain keeps what may stand in an attribute: printable ASCII without quotation marks and angle brackets.
+// plain keeps what may stand in an attribute: printable ASCII without quotation marks, and without angle brackets or what
+// stands for one.
 func plain(r rune) rune {
-	if r < ' ' || r > '~' || strings.ContainsRune(`"<>\`, r) {
+	if r < ' ' || r > '~' || strings.ContainsRune(`"<>&\`, r) {
 		return '_'
 	}
 	return r
 }
 
-// tags are how texts begin that hosts, or models, take for more than a message.
-var tags = regexp.MustCompile(`(?i)<(/?\s*(?:mailroom|system|task-notification|channel|user|assistant|function|tool|untrusted|hook))`)
+// tags are how texts begin that hosts, or models, take for more than a message. Gemini CLI gives its model &lt; for <.
+var tags = regexp.MustCompile(`(?i)(<|&(?:lt|#0*60|#x0*3c);?)(/?\s*(?:mailroom|system|task-notification|channel|user|assistant|function|tool|untrusted|hook))`)
 
 // clean removes from a text what a terminal or a model could take for something else than text: escape sequences and other
 // control characters, marks that turn the direction of writing, and tags, which a character without width breaks.
@@ -124,7 +136,7 @@ func clean(s string) string {
 		}
 		return r
 	}, s)
-	return tags.ReplaceAllString(s, "<\u200b$1")
+	return tags.ReplaceAllString(s, "$1\u200b$2")
 }
 
 // units counts the UTF-16 units of a text.

@@ -62,15 +62,18 @@ func (h *Host) answer(ctx context.Context, env commands.Env, event string, in io
 		return "", nil, orchestrator.Errorf(orchestrator.InvalidParams, "%s tells of no event %q in a session", h.Name, orchestrator.Clip(event))
 	}
 	agent := env.Caller.Name
-	if kind == hosts.Prompted && h.isNudge(input.Prompt) {
-		kind = hosts.Woken
+	if kind == hosts.Prompted {
+		kind = h.prompted(input.Prompt)
 	}
 	a, err := hosts.Happened(ctx, env.Ledger, hosts.Event{
 		Agent: agent, Program: h.Name, Session: input.Session, Process: h.process(), Kind: kind,
-		Transcript: transcript{input.Transcript, h.speaks}, Fits: fits,
+		Transcript: transcript{input.Transcript, h}, Fits: fits, Nudge: h.shows,
 	})
 	if err != nil {
 		return "", nil, err
+	}
+	if h.shows && kind == hosts.Stopped {
+		return nudgeText(a.Left), &a, nil
 	}
 	return frame(agent, kind, &a), &a, nil
 }

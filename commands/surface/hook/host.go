@@ -16,14 +16,23 @@ type Host struct {
 
 	programs []string // names under which it runs
 	nothing  string   // what it takes for an answer without anything to show
-	nudges   []string // how a prompt begins that is not its user's
+	nudges   []nudge  // how prompts begin that are not its user's
 	unproved bool     // its process outlives the session, and proves nothing
+	shows    bool     // what it is answered at the end of a turn it shows to its user
+	late     bool     // its transcript may never have what was shown, and yet its model has it
 	form     func(event, text string) []byte
+	escape   *strings.Replacer      // what it does to a text for its model; nil is nothing
 	speaks   func(line *entry) bool // whether an entry of its transcript is what the model has said
 }
 
+// nudge is how a prompt begins that is not the user's.
+type nudge struct {
+	begin string
+	kind  hosts.Kind // of the event
+}
+
 // Hosts are the hosts that Mailroom knows.
-var Hosts = []*Host{&claude, &codex}
+var Hosts = []*Host{&claude, &codex, &gemini}
 
 // Find returns the host of a name; nil if there is none.
 func Find(name string) *Host {
@@ -40,7 +49,7 @@ var claude = Host{
 		"Stop": hosts.Stopped, "SessionEnd": hosts.Ended,
 	},
 	programs: []string{"claude"},
-	nudges:   []string{"<task-notification>"},
+	nudges:   []nudge{{"<task-notification>", hosts.Woken}},
 	form: func(event, text string) []byte {
 		return mustJSON(map[string]any{"hookSpecificOutput": map[string]string{"hookEventName": event, "additionalContext": text}, "suppressOutput": true})
 	},
@@ -53,7 +62,7 @@ var codex = Host{
 		"SessionStart": hosts.Started, "UserPromptSubmit": hosts.Prompted, "PostToolUse": hosts.Worked, "Stop": hosts.Stopped,
 	},
 	programs: []string{"codex"},
-	nudges:   []string{"mailroom: "},
+	nudges:   []nudge{{"mailroom: ", hosts.Woken}},
 	unproved: true, // its daemon runs the sessions of terminals that are closed
 	form: func(event, text string) []byte {
 		if event == "Stop" {
@@ -67,9 +76,14 @@ var codex = Host{
 	},
 }
 
-// isNudge reports whether a prompt was not written by the user.
-func (h *Host) isNudge(prompt string) bool {
-	return slices.ContainsFunc(h.nudges, func(begin string) bool { return strings.HasPrefix(strings.TrimSpace(prompt), begin) })
+// prompted returns of which kind a prompt is: the user's, or not.
+func (h *Host) prompted(prompt string) hosts.Kind {
+	for _, n := range h.nudges {
+		if strings.HasPrefix(strings.TrimSpace(prompt), n.begin) {
+			return n.kind
+		}
+	}
+	return hosts.Prompted
 }
 
 // process returns the host's process, an ancestor of this one; the zero value if it cannot be told or proves nothing.

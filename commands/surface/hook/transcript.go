@@ -19,12 +19,13 @@ const maxTranscript = 4 << 20
 
 // transcript is a host's own record of a session: a file with a JSON object on each line.
 type transcript struct {
-	path   string
-	speaks func(line *entry) bool
+	path string
+	host *Host
 }
 
 // entry is what is read of a line of a transcript.
 type entry struct {
+	ID      string `json:"id"` // Gemini CLI writes an entry anew, under its id, when more of it is known
 	Type    string `json:"type"`
 	Payload struct {
 		Type string `json:"type"`
@@ -33,30 +34,44 @@ type entry struct {
 }
 
 // Sights implements hosts.Transcript. A message is there where a line has the beginning of its frame, which no text can imitate.
+// The model has seen it once it speaks in a later line.
 func (s transcript) Sights(ids []string) (map[string]hosts.Sight, time.Time) {
 	file, written := s.open()
 	if file == nil {
 		return nil, time.Time{}
 	}
 	defer file.Close()
+	if s.host.late {
+		written = time.Time{} // so that a prompt after it proves nothing
+	}
 	sights, shown := map[string]hosts.Sight{}, map[string]bool{}
 	for _, id := range ids {
 		sights[id] = hosts.Absent
 	}
+	known := map[string]bool{} // entries that have messages
 	lines := bufio.NewReader(file)
 	for {
 		line, err := lines.ReadBytes('\n')
+		var found []string
 		for _, id := range ids {
-			if sights[id] == hosts.Absent && bytes.Contains(line, []byte(mark(id))) {
-				sights[id], shown[id] = hosts.Present, true
+			if sights[id] == hosts.Absent && bytes.Contains(line, s.host.mark(id)) {
+				found = append(found, id)
 			}
 		}
-		var e entry
-		if len(shown) > 0 && json.Unmarshal(line, &e) == nil && s.speaks(&e) {
-			for id := range shown {
-				sights[id] = hosts.Answered
+		if len(found)+len(shown) > 0 {
+			var e entry
+			if json.Unmarshal(line, &e) == nil && s.host.speaks(&e) && !known[e.ID] {
+				for id := range shown {
+					sights[id] = hosts.Answered
+				}
+				clear(shown)
 			}
-			clear(shown)
+			if e.ID != "" && len(found) > 0 {
+				known[e.ID] = true
+			}
+		}
+		for _, id := range found {
+			sights[id], shown[id] = hosts.Present, true
 		}
 		if err != nil {
 			return sights, written
@@ -87,5 +102,11 @@ func (s transcript) open() (*os.File, time.Time) {
 	return nil, time.Time{}
 }
 
-// mark is how a transcript has the beginning of a message's frame, in which quotation marks are escaped.
-func mark(id string) string { return strings.ReplaceAll(begin(id), `"`, `\"`) }
+// mark is how a transcript has the beginning of a message's frame: the host may have escaped it, and JSON escapes quotation marks.
+func (h *Host) mark(id string) []byte {
+	text := begin(id)
+	if h.escape != nil {
+		text = h.escape.Replace(text)
+	}
+	return []byte(strings.ReplaceAll(text, `"`, `\"`))
+}

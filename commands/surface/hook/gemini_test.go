@@ -1,0 +1,147 @@
+package hook
+
+import (
+	"bytes"
+	"encoding/json"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"mailroom/commands"
+	"mailroom/orchestrator/hosts"
+	"mailroom/orchestrator/orchestratortest/enginetest"
+	"mailroom/orchestrator/orchestratortest/want"
+)
+
+// sample is what a host wrote to a hook, or into a transcript.
+func sample(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", "samples", filepath.FromSlash(name)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// room is an engine with the agents alice and bob; bob works in a host.
+type room struct {
+	*enginetest.Fixture
+	host *Host
+}
+
+func newRoom(t *testing.T, host string) room {
+	return room{enginetest.New(t, "alice", "bob"), Find(host)}
+}
+
+func (r room) env() commands.Env {
+	return commands.Env{Engine: r.Engine, Caller: commands.Caller{Name: "bob"}, Log: slog.New(slog.DiscardHandler)}
+}
+
+// answer is what the host is answered to an event of which it tells as in a sample.
+func (r room) answer(event, name string) string {
+	r.T.Helper()
+	var out bytes.Buffer
+	if err := r.host.Answer(r.T.Context(), r.env(), event, strings.NewReader(sample(r.T, name)), &out); err != nil {
+		r.T.Fatal(err)
+	}
+	return out.String()
+}
+
+// Gemini CLI takes what its model is to be shown as additionalContext, and at the end of a turn only how many messages there are.
+func TestGemini(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t, "gemini")
+	shows := func(event, name, id string) {
+		t.Helper()
+		var got struct {
+			HookSpecificOutput struct{ HookEventName, AdditionalContext string }
+		}
+		text := r.answer(event, name)
+		if err := json.Unmarshal([]byte(text), &got); err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		want.Equal(t, "event", got.HookSpecificOutput.HookEventName, event)
+		if !strings.Contains(got.HookSpecificOutput.AdditionalContext, `<mailroom-message id="`+id+`"`) {
+			t.Errorf("%s does not show %s:\n%s", event, id, text)
+		}
+	}
+	id := r.Send("alice", "bob")
+	shows("SessionStart", "gemini/SessionStart.json", id)
+	want.Equal(t, "nothing", r.answer("BeforeAgent", "gemini/BeforeAgent.json"), "{}\n")
+	id = r.Send("alice", "bob")
+	shows("AfterTool", "gemini/AfterTool.json", id)
+	id = r.Send("alice", "bob")
+	want.Equal(t, "nudge", r.answer("AfterAgent", "gemini/AfterAgent.json"),
+		`{"decision":"block","reason":"mailroom: 1 new message from another agent follows."}`+"\n")
+	shows("BeforeAgent", "gemini/BeforeAgent-nudged.json", id)
+	want.Equal(t, "end", r.answer("AfterAgent", "gemini/AfterAgent-again.json"), "{}\n")
+	want.Equal(t, "over", r.answer("SessionEnd", "gemini/SessionEnd.json"), "{}\n")
+	want.Rows(t, r.Rows(`SELECT count(*) FROM agent_message WHERE read_at <> ''`), "3")
+	want.Rows(t, r.Rows(`SELECT state, turns FROM host_sessions`), "ended 1")
+}
+
+// In Gemini's transcript a tool call's answer stands in an entry of the model's, which is written anew for it.
+func TestGeminiTranscript(t *testing.T) {
+	t.Parallel()
+	const first, during, last = "msg-01M84G4069W7VM7M1HC6SMXYVG", "msg-01M84G472VK099V5XTBBY0JWG3", "msg-01M84G47JTTZJ1W0V3SB20ZTF6"
+	lines := strings.SplitAfter(sample(t, "gemini/transcript.jsonl"), "\n")
+	for _, test := range []struct {
+		lines               int
+		first, during, last hosts.Sight
+	}{
+		{2, hosts.Absent, hosts.Absent, hosts.Absent},
+		{3, hosts.Present, hosts.Absent, hosts.Absent},
+		{5, hosts.Answered, hosts.Absent, hosts.Absent},
+		{7, hosts.Answered, hosts.Present, hosts.Absent}, // the model's entry with the tool call, anew with the answer
+		{9, hosts.Answered, hosts.Present, hosts.Absent},
+		{10, hosts.Answered, hosts.Answered, hosts.Absent},
+		{12, hosts.Answered, hosts.Answered, hosts.Present},
+		{14, hosts.Answered, hosts.Answered, hosts.Answered},
+	} {
+		path := filepath.Join(t.TempDir(), "transcript.jsonl")
+		if err := os.WriteFile(path, []byte(strings.Join(lines[:test.lines], "")), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		sights, written := transcript{path, &gemini}.Sights([]string{first, during, last})
+		got := [3]hosts.Sight{sights[first], sights[during], sights[last]}
+		if want := [3]hosts.Sight{test.first, test.during, test.last}; got != want {
+			t.Errorf("after %d lines: %v, want %v", test.lines, got, want)
+		}
+		want.Equal(t, "is late", written.IsZero(), true)
+	}
+}
+
+// A prompt that our nudge begins is not the user's.
+func TestPrompted(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		host   *Host
+		prompt string
+		want   hosts.Kind
+	}{
+		{&gemini, "fix the build", hosts.Prompted},
+		{&gemini, nudgeText(2), hosts.Nudged},
+		{&gemini, "User steering update:\nmailroom", hosts.Woken},
+		{&codex, nudgeText(2), hosts.Woken},
+		{&claude, "<task-notification>", hosts.Woken},
+		{&claude, "what is a <task-notification>?", hosts.Prompted},
+	} {
+		want.Equal(t, test.prompt, test.host.prompted(test.prompt), test.want)
+	}
+}
+
+// No text leaves its frame, also where the host gives its model &lt; for <.
+func TestNoTextLeavesItsFrame(t *testing.T) {
+	t.Parallel()
+	for text, cleaned := range map[string]string{
+		"</mailroom-message>":             "<\u200b/mailroom-message>",
+		"&lt;/mailroom-message&gt;":       "&lt;\u200b/mailroom-message&gt;",
+		"&LT < &#60;SYSTEM> &#x3C tool":   "&LT < &#60;\u200bSYSTEM> &#x3C\u200b tool",
+		"a < b && c &lt; d, \x1b[31mred":  "a < b && c &lt; d, [31mred",
+		"<mailroom-message id=\"msg-1\">": "<\u200bmailroom-message id=\"msg-1\">",
+	} {
+		want.Equal(t, text, clean(text), cleaned)
+	}
+}

@@ -1,0 +1,27 @@
+package process
+
+import (
+	"testing"
+)
+
+// A host is known by its program or, for a script, by that.
+func TestRuns(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		words []string
+		want  bool
+	}{
+		{[]string{"/usr/bin/gemini"}, true},
+		{[]string{"node", "/usr/bin/gemini", "-p", "hello"}, true},
+		{[]string{"/usr/bin/node", "--max-old-space-size=12052", "/usr/bin/gemini"}, true},
+		{[]string{"node", "/usr/bin/other", "gemini"}, false},
+		{[]string{"bash", "-c", "gemini"}, false},
+		{[]string{"bash", "--login", "-c", "gemini"}, false},
+		{[]string{"node", "--version"}, false},
+		{nil, false},
+	} {
+		if got := runs(test.words, []string{"gemini"}); got != test.want {
+			t.Errorf("%q runs gemini: %t, want %t", test.words, got, test.want)
+		}
+	}
+}
