@@ -230,6 +230,10 @@ CREATE TABLE host_sessions (
     born              TEXT NOT NULL DEFAULT '',        -- when that process was born, since numbers are used again
     turns             INTEGER NOT NULL DEFAULT 0,      -- that messages have caused since the user last said anything
     continued         INTEGER NOT NULL DEFAULT 0,      -- ends of turns in a row that messages have put off
+    waiter_pid        INTEGER NOT NULL DEFAULT 0,      -- process that wakes the session when messages come; 0: none
+    waiter_born       TEXT NOT NULL DEFAULT '',
+    nudged_seq        INTEGER NOT NULL DEFAULT 0,      -- newest message for which it was woken
+    nudged_at         TEXT NOT NULL DEFAULT '',
     started_at        TEXT NOT NULL,
     seen_at           TEXT NOT NULL,                   -- last event, to the minute
     PRIMARY KEY (agent, session)

@@ -29,7 +29,7 @@ var standings = map[orchestrator.Code]standing{
 }
 
 // ExitStatus maps an error to the exit status of the process, 0 for nil. It is never 2, which hosts of agents read as
-// "block".
+// "block"; `hook wake` ends so without an error.
 func ExitStatus(err error) int {
 	if err == nil {
 		return 0

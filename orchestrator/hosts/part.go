@@ -15,7 +15,7 @@ func Part() *ledger.Part {
 		},
 		Over: []ledger.Rows{{Table: "host_sessions", Over: `seen_at < ?1`, Idle: true}},
 		Outdated: []store.Outdated{
-			{End: `UPDATE host_sessions SET state = 'ended', pid = 0 WHERE ?1 <> ''`},
+			{End: `UPDATE host_sessions SET state = 'ended', pid = 0, waiter_pid = 0 WHERE ?1 <> ''`},
 		},
 	}
 }

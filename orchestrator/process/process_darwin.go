@@ -1,7 +1,9 @@
 package process
 
 import (
+	"encoding/binary"
 	"fmt"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -16,6 +18,18 @@ func lineage(pid int) (parent int, words []string) {
 		return 0, nil
 	}
 	return int(p.Eproc.Ppid), []string{unix.ByteSliceToString(p.Proc.P_comm[:])}
+}
+
+// Words returns the command line of a process, as far as this system tells it.
+func Words(pid int) []string {
+	raw, err := unix.SysctlRaw("kern.procargs2", pid)
+	if err != nil || len(raw) < 4 {
+		return nil
+	}
+	n := int(binary.NativeEndian.Uint32(raw)) // then the path of the program, zeros, and the words
+	_, rest, _ := strings.Cut(string(raw[4:]), "\x00")
+	words := strings.Split(strings.TrimLeft(rest, "\x00"), "\x00")
+	return words[:min(max(n, 0), len(words))]
 }
 
 // look reports whether a process has ended and only waits for its parent to notice, and when it began, as far as can be told.

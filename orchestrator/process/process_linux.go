@@ -17,8 +17,13 @@ func lineage(pid int) (parent int, words []string) {
 	if len(fields) > 1 {
 		parent, _ = strconv.Atoi(fields[1])
 	}
-	line, _ := os.ReadFile(folder + "/cmdline")
-	return parent, strings.Split(string(line), "\x00")
+	return parent, Words(pid)
+}
+
+// Words returns the command line of a process, as far as this system tells it.
+func Words(pid int) []string {
+	line, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
+	return strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00")
 }
 
 // look reports whether a process has ended and only waits for its parent to notice, and when it began, in ticks since the system

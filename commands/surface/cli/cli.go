@@ -46,7 +46,8 @@ type Program struct {
 	inputTaken bool   // a parameter has been read from standard input
 }
 
-// Run runs one command line, args[0] being the program's name, and returns the exit status. It is never 2.
+// Run runs one command line, args[0] being the program's name, and returns the exit status. It is never 2, which hosts of agents
+// read as "block", but for `hook wake`, whose host is to be stopped from idling.
 func (p *Program) Run(ctx context.Context, args []string) (status int) {
 	ctx = tracing.WithParent(ctx, p.Getenv("TRACEPARENT"))
 	defer func() {

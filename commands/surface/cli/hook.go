@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"log/slog"
 
 	urfave "github.com/urfave/cli/v2"
 
@@ -17,12 +18,22 @@ func hookCommand(p *Program) *urfave.Command {
 		Description: "Run by agent hosts such as Claude Code, as `mailroom connect` configures them. It reads the host's JSON on standard input and\n" +
 			"writes what the model is to be shown: new messages to the agent of --as. Whatever goes wrong, its exit status is 0 and it writes\n" +
 			"nothing to show, so that it never disturbs the host; on a terminal it says what is wrong.\n\n" +
+			"The EVENT wake is for a hook in the background: it waits until an idle session is to be woken by new messages, says how many\n" +
+			"there are on standard error, and ends with status 2, which wakes Claude Code.\n\n" +
 			"Example:\n\n    mailroom hook PostToolUse --host claude --as builder --db ~/src/shop/.mailroom/mailroom.db",
 		Flags: []urfave.Flag{
 			&urfave.StringFlag{Name: "host", Usage: "`HOST` whose event it is: claude, codex or gemini"},
 		},
 		Action: func(c *urfave.Context) error {
-			if err := answerHook(p, c); err != nil && p.ErrTerminal {
+			answer := answerHook
+			if c.Args().First() == "wake" {
+				answer = wakeHost
+			}
+			err := answer(p, c)
+			if err == wakesHost {
+				return err
+			}
+			if err != nil && p.ErrTerminal {
 				fmt.Fprintf(p.Err, "mailroom: %v\n", err)
 			}
 			return nil
@@ -30,11 +41,15 @@ func hookCommand(p *Program) *urfave.Command {
 	}
 }
 
+// wakesHost is the only exit status 2 of the program: Claude Code takes what a hook in the background that ends so has written to
+// standard error for a reason to begin a turn.
+const wakesHost = exit(2)
+
 // answerHook answers the event that a command line names. Its error must not become the exit status.
 func answerHook(p *Program, c *urfave.Context) error {
-	host := hook.Find(c.String("host"))
-	if host == nil {
-		return orchestrator.Errorf(orchestrator.InvalidParams, "host: %q is none that is known", orchestrator.Clip(c.String("host")))
+	host, err := hookHost(c)
+	if err != nil {
+		return err
 	}
 	ctx, cancel := context.WithTimeout(c.Context, hook.Patience)
 	defer cancel()
@@ -47,4 +62,36 @@ func answerHook(p *Program, c *urfave.Context) error {
 	}
 	defer env.Engine.Close()
 	return host.Answer(ctx, env, c.Args().First(), p.In, p.Out)
+}
+
+// wakeHost waits until the host is to be woken, and returns wakesHost then. What is logged would reach the model, so nothing is.
+func wakeHost(p *Program, c *urfave.Context) error {
+	host, err := hookHost(c)
+	if err != nil {
+		return err
+	}
+	env, err := p.env(c)
+	if err != nil {
+		return err
+	}
+	env.Log = slog.New(slog.DiscardHandler)
+	if err := p.open(c, "", &env); err != nil {
+		return err
+	}
+	defer env.Engine.Close()
+	nudge, err := host.Wake(c.Context, env, p.In)
+	if err != nil || nudge == "" {
+		return err
+	}
+	if _, err := fmt.Fprintln(p.Err, nudge); err != nil {
+		return err
+	}
+	return wakesHost
+}
+
+func hookHost(c *urfave.Context) (*hook.Host, error) {
+	if host := hook.Find(c.String("host")); host != nil {
+		return host, nil
+	}
+	return nil, orchestrator.Errorf(orchestrator.InvalidParams, "host: %q is none that is known", orchestrator.Clip(c.String("host")))
 }

@@ -23,6 +23,10 @@ type Host struct {
 	form     func(event, text string) []byte
 	escape   *strings.Replacer      // what it does to a text for its model; nil is nothing
 	speaks   func(line *entry) bool // whether an entry of its transcript is what the model has said
+
+	// endsByItself reports whether the host, run by this command line, ends after its answer, and would wait for a process in the
+	// background; nil if none of these can wake it.
+	endsByItself func(words []string) bool
 }
 
 // nudge is how a prompt begins that is not the user's.
@@ -53,7 +57,8 @@ var claude = Host{
 	form: func(event, text string) []byte {
 		return mustJSON(map[string]any{"hookSpecificOutput": map[string]string{"hookEventName": event, "additionalContext": text}, "suppressOutput": true})
 	},
-	speaks: func(line *entry) bool { return line.Type == "assistant" },
+	speaks:       func(line *entry) bool { return line.Type == "assistant" },
+	endsByItself: claudePrints,
 }
 
 var codex = Host{

@@ -183,6 +183,10 @@ CREATE TABLE host_sessions (
     born              text COLLATE "C" NOT NULL DEFAULT '',
     turns             bigint NOT NULL DEFAULT 0,
     continued         bigint NOT NULL DEFAULT 0,
+    waiter_pid        bigint NOT NULL DEFAULT 0,
+    waiter_born       text COLLATE "C" NOT NULL DEFAULT '',
+    nudged_seq        bigint NOT NULL DEFAULT 0,
+    nudged_at         text COLLATE "C" NOT NULL DEFAULT '',
     started_at        text COLLATE "C" NOT NULL,
     seen_at           text COLLATE "C" NOT NULL,
     PRIMARY KEY (agent, session)

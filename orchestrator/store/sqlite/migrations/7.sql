@@ -11,6 +11,10 @@ CREATE TABLE host_sessions (
     born              TEXT NOT NULL DEFAULT '',
     turns             INTEGER NOT NULL DEFAULT 0,
     continued         INTEGER NOT NULL DEFAULT 0,
+    waiter_pid        INTEGER NOT NULL DEFAULT 0,
+    waiter_born       TEXT NOT NULL DEFAULT '',
+    nudged_seq        INTEGER NOT NULL DEFAULT 0,
+    nudged_at         TEXT NOT NULL DEFAULT '',
     started_at        TEXT NOT NULL,
     seen_at           TEXT NOT NULL,
     PRIMARY KEY (agent, session)

@@ -1,0 +1,100 @@
+package hook
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/hosts"
+	"mailroom/orchestrator/process"
+	"mailroom/orchestrator/reading"
+)
+
+const (
+	lookAtHost = time.Second            // how often a waiter looks whether its host still runs
+	lookAgain  = 250 * time.Millisecond // how often it looks at a session that works while a message waits
+)
+
+// Wake waits until the session of which the host's JSON tells is to be woken by what has come for its agent, and returns the text
+// that wakes it. The text has no content of any message: the hook of the turn that begins shows them. It is "" if there is nothing
+// to wait for, or not any more: the host is about to end by itself or has ended, another process waits for the session already,
+// the session has ended, or messages have caused as many turns as they may.
+func (h *Host) Wake(ctx context.Context, env commands.Env, in io.Reader) (nudge string, err error) {
+	var input Input
+	if err := json.NewDecoder(io.LimitReader(in, maxInput)).Decode(&input); err != nil {
+		return "", fmt.Errorf("what %s says of the session cannot be read: %w", h.Name, err)
+	}
+	if h.endsByItself == nil || input.Session == "" {
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, "no session of %s can be woken by this", h.Name)
+	}
+	host := h.process()
+	if host.PID == 0 || h.endsByItself(process.Words(host.PID)) {
+		return "", nil
+	}
+	w, err := hosts.NewWaiter(ctx, env.Ledger, hosts.Event{Agent: env.Caller.Name, Program: h.Name, Session: input.Session, Process: host})
+	if err != nil || w == nil {
+		return "", err
+	}
+	news, stop, err := reading.Arrivals(ctx, env.Ledger, env.Caller.Name)
+	if err != nil {
+		return "", err
+	}
+	defer stop()
+	for {
+		does, n, err := w.Look(ctx)
+		switch {
+		case orchestrator.CodeOf(err) == orchestrator.Busy:
+			does = hosts.Soon
+		case err != nil || does == hosts.Over:
+			return "", err
+		case does == hosts.Wake:
+			return fmt.Sprintf("mailroom: %s from other agents.", counted(n, "new message")), nil
+		}
+		if !pause(ctx, host, news, does == hosts.Soon) {
+			return "", nil
+		}
+	}
+}
+
+// pause returns when there is reason to look again, or false when the host or ctx has ended.
+func pause(ctx context.Context, host process.ID, news <-chan struct{}, soon bool) bool {
+	ticker := time.NewTicker(lookAtHost)
+	defer ticker.Stop()
+	var again <-chan time.Time
+	if soon {
+		again = time.After(lookAgain)
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-ticker.C:
+			if !host.Here() {
+				return false
+			}
+			continue
+		case <-news:
+		case <-again:
+		}
+		return true
+	}
+}
+
+// claudePrints reports whether Claude Code with this command line answers once and ends. It would not end as long as a process
+// waits in the background.
+func claudePrints(words []string) bool {
+	stream := false
+	for i, word := range words {
+		stream = stream || word == "--input-format=stream-json" || word == "stream-json" && words[max(0, i-1)] == "--input-format"
+	}
+	return !stream && slices.ContainsFunc(words, func(word string) bool {
+		short := strings.HasPrefix(word, "-") && !strings.HasPrefix(word, "--") && strings.Trim(word, "-cdp") == ""
+		return word == "--print" || short && strings.Contains(word, "p")
+	})
+}

@@ -1,0 +1,156 @@
+package hosts
+
+import (
+	"context"
+	"os"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/process"
+	"mailroom/orchestrator/store"
+)
+
+const (
+	// settled is how long a session must have been idle before it is woken. The hook that ends a turn takes what is there a moment
+	// after it has noted that the session is idle.
+	settled = 500 * time.Millisecond
+	// busyEnough is how long a message waits at most for a session that works.
+	busyEnough = 30 * time.Second
+	// oneNudge is how long a session is not woken again for the same message.
+	oneNudge = 2 * time.Minute
+)
+
+// Outlook says what a Waiter is to do.
+type Outlook int
+
+// What a Waiter is to do.
+const (
+	Quiet Outlook = iota // nothing waits for the session: look again when something arrives
+	Soon                 // something does, and the time has not come: look again in a moment
+	Over                 // the session is not to be woken any more, or not by this waiter
+	Wake                 // wake it
+)
+
+// Waiter is the process that wakes a session when messages have come. A session has one at a time.
+type Waiter struct {
+	ledger  *ledger.Ledger
+	agent   string
+	session string
+	self    process.ID
+	busy    time.Time // since when something waits for a session that works; the zero time: nothing does
+}
+
+// NewWaiter makes this process the waiter of the session in which the event happened; nil if another process that lives is that.
+// Errors: those of the database; unknown_recipient for an agent that is not known.
+func NewWaiter(ctx context.Context, l *ledger.Ledger, e Event) (*Waiter, error) {
+	conf, err := l.Configuration(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if conf.Agents[e.Agent] == nil {
+		return nil, orchestrator.Errorf(orchestrator.UnknownRecipient, "there is no agent %s", e.Agent)
+	}
+	w := &Waiter{ledger: l, agent: e.Agent, session: e.Session, self: process.Of(os.Getpid())}
+	taken := false
+	err = l.Write(ctx, store.Of(e.Agent), func(t *ledger.Tx) error {
+		taken = false
+		err := t.Query(`SELECT host, waiter_pid, waiter_born FROM host_sessions WHERE agent = ? AND session = ?`, func(row store.Row) error {
+			other := process.ID{PID: int(row.Int(1)), Born: row.Text(2), Space: w.self.Space}
+			taken = row.Text(0) == w.self.Host() && other != w.self && other.Here()
+			return nil
+		}, e.Agent, e.Session)
+		if err != nil || taken {
+			return err
+		}
+		// The hook that tells that the session begins, or goes on, may come later.
+		return t.Run(`
+			INSERT INTO host_sessions (agent, session, program, state, host, pid, born, waiter_pid, waiter_born, started_at, seen_at)
+			VALUES (?1, ?2, ?3, 'idle', ?4, ?5, ?6, ?7, ?8, ?9, ?9)
+			ON CONFLICT (agent, session) DO UPDATE SET host = ?4, pid = ?5, born = ?6, waiter_pid = ?7, waiter_born = ?8,
+			    state = CASE WHEN host_sessions.state = 'ended' THEN 'idle' ELSE host_sessions.state END`,
+			e.Agent, e.Session, e.Program, e.Process.Host(), e.Process.PID, e.Process.Born, w.self.PID, w.self.Born, t.Now)
+	})
+	if err != nil || taken {
+		return nil, err
+	}
+	return w, nil
+}
+
+// Look says what to do now, and with Wake for how many messages. Then the waiter has done its work: the session is idle, or does
+// not look for messages by itself, has not been woken for them by messages too often, and no other session of the agent has been
+// woken for them a moment ago. Until then it writes nothing.
+func (w *Waiter) Look(ctx context.Context) (does Outlook, n int, err error) {
+	err = w.ledger.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
+		does, n, _, err = w.look(c, conf.Settings.HookTurns)
+		return err
+	})
+	if err != nil || does != Wake {
+		return does, n, err
+	}
+	conf, err := w.ledger.Configuration(ctx)
+	if err != nil {
+		return Soon, 0, err
+	}
+	err = w.ledger.Write(ctx, store.Of(w.agent), func(t *ledger.Tx) error {
+		var newest int64
+		if does, n, newest, err = w.look(t.Conn, conf.Settings.HookTurns); err != nil || does != Wake {
+			return err
+		}
+		return t.Run(`UPDATE host_sessions SET waiter_pid = 0, waiter_born = '', nudged_seq = ?3, nudged_at = ?4 WHERE agent = ?1 AND session = ?2`,
+			w.agent, w.session, newest, t.Now)
+	})
+	return does, n, err
+}
+
+// look is Look without writing. newest is the newest of the messages.
+func (w *Waiter) look(c *store.Conn, maxTurns int) (does Outlook, n int, newest int64, err error) {
+	now, does := w.ledger.Now(), Over
+	idle := false
+	err = c.Query(`SELECT state, turns, seen_at, waiter_pid, waiter_born FROM host_sessions WHERE agent = ? AND session = ?`, func(row store.Row) error {
+		state := row.Text(0)
+		if state != "ended" && int(row.Int(1)) < maxTurns && int(row.Int(3)) == w.self.PID && row.Text(4) == w.self.Born {
+			does = Quiet
+		}
+		idle = state == "idle" && now.Sub(orchestrator.ParseStamp(row.Text(2))) >= settled
+		return nil
+	}, w.agent, w.session)
+	if err != nil || does == Over {
+		return Over, 0, 0, err
+	}
+	n, newest, waiting, err := w.waiting(c, now)
+	switch {
+	case err != nil:
+		return Soon, 0, 0, err
+	case !waiting:
+		w.busy = time.Time{}
+		return Quiet, 0, 0, nil
+	case idle && n > 0:
+		return Wake, n, newest, nil
+	case w.busy.IsZero():
+		w.busy = now
+	case n > 0 && now.Sub(w.busy) >= busyEnough:
+		return Wake, n, newest, nil
+	}
+	return Soon, 0, 0, nil
+}
+
+// waiting counts the unread messages for which the session can be woken now. any tells that there are some, be it that a session
+// of the agent was woken for them a moment ago. What confirms something, and what the engine tells, wakes nobody.
+func (w *Waiter) waiting(c *store.Conn, now time.Time) (n int, newest int64, any bool, err error) {
+	const wakes = ` AND m.sender <> '` + orchestrator.SystemSender + `' AND coalesce(m.message_type, '') NOT IN ('ACK', 'ack')`
+	nudged, err := c.Number(`SELECT coalesce(max(nudged_seq), 0) FROM host_sessions WHERE agent = ? AND nudged_at > ?`,
+		w.agent, orchestrator.Stamp(now.Add(-oneNudge)))
+	if err != nil {
+		return 0, 0, false, err
+	}
+	err = c.Query(`
+		SELECT count(*), coalesce(sum(CASE WHEN seq > ?3 THEN 1 ELSE 0 END), 0), coalesce(max(seq), 0) FROM (
+		    SELECT m.seq FROM agent_inbox i JOIN agent_message m ON m.message_id = i.message_id AND m.recipient = i.recipient
+		    WHERE i.recipient = ?2 AND i.read_at = ''`+wakes+`
+		    UNION ALL SELECT m.seq FROM agent_message m WHERE `+ledger.Takeable+wakes+`) AS u`, func(row store.Row) error {
+		any, n, newest = row.Int(0) > 0, int(row.Int(1)), row.Int(2)
+		return nil
+	}, orchestrator.Stamp(now), w.agent, nudged)
+	return n, newest, any, err
+}

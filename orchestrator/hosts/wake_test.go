@@ -1,0 +1,150 @@
+package hosts_test
+
+import (
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/hosts"
+	"mailroom/orchestrator/orchestratortest/want"
+	"mailroom/orchestrator/process"
+)
+
+// waiter makes this process wait for bob's session; nil if another one does.
+func (r room) waiter(session string) *hosts.Waiter {
+	r.T.Helper()
+	w, err := hosts.NewWaiter(r.T.Context(), r.Ledger, hosts.Event{Agent: "bob", Program: "claude", Session: session, Process: process.Of(os.Getpid())})
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	return w
+}
+
+// idle has bob's session one be idle, with a waiter.
+func (r room) idle() *hosts.Waiter {
+	r.T.Helper()
+	r.event(hosts.Prompted)
+	r.event(hosts.Stopped)
+	r.Clock.Advance(time.Second)
+	return r.waiter("one")
+}
+
+// looks holds what a waiter finds to what it should.
+func (r room) looks(w *hosts.Waiter, does hosts.Outlook, n int) {
+	r.T.Helper()
+	got, messages, err := w.Look(r.T.Context())
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	want.Equal(r.T, "outlook", got, does)
+	want.Equal(r.T, "messages", messages, n)
+}
+
+// An idle session is woken for what is unread, delivered or not, and once; then the waiter has done its work, and the next one
+// wakes it for what is new.
+func TestWake(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	w := r.idle()
+	r.looks(w, hosts.Quiet, 0)
+	r.Send("alice", "bob")
+	r.Deliver()
+	r.Send("alice", "bob")
+	r.looks(w, hosts.Wake, 2)
+	r.looks(w, hosts.Over, 0)
+	w = r.waiter("one")
+	r.looks(w, hosts.Soon, 0) // not for the same messages
+	r.Send("alice", "bob")
+	r.looks(w, hosts.Wake, 1)
+	w = r.waiter("one")
+	r.Clock.Advance(119 * time.Second)
+	r.looks(w, hosts.Soon, 0)
+	r.Clock.Advance(time.Second)
+	r.looks(w, hosts.Wake, 3)
+	want.Equal(t, "shown", len(r.event(hosts.Woken).Messages), 3)
+}
+
+// A session that works looks by itself. If it does not for half a minute it is woken all the same. One that has just become idle
+// may be about to look.
+func TestWakeOfASessionThatWorks(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	w := r.idle()
+	r.event(hosts.Prompted)
+	r.Send("alice", "bob")
+	r.looks(w, hosts.Soon, 0)
+	r.Clock.Advance(29 * time.Second)
+	r.looks(w, hosts.Soon, 0)
+	want.Equal(t, "shown", len(r.event(hosts.Worked).Messages), 1)
+	r.looks(w, hosts.Quiet, 0)
+	r.Send("alice", "bob")
+	r.looks(w, hosts.Soon, 0)
+	r.Clock.Advance(30 * time.Second)
+	r.looks(w, hosts.Wake, 1)
+
+	w = r.waiter("one")
+	r.event(hosts.Stopped)
+	r.event(hosts.Stopped)
+	r.Send("alice", "bob")
+	r.looks(w, hosts.Soon, 0)
+	r.Clock.Advance(time.Second)
+	r.looks(w, hosts.Wake, 1)
+}
+
+// What confirms something, what the engine tells, and what is wanted later wakes nobody, and nothing is written.
+func TestWhatWakesNobody(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	w := r.idle()
+	r.Send("alice", "bob", func(d *orchestrator.Draft) { d.Type = "ACK" })
+	r.Send("alice", "bob", func(d *orchestrator.Draft) { d.Delay = time.Hour })
+	r.SQL(`UPDATE agent_message SET sender = 'system' WHERE message_id = ?`, r.Send("alice", "bob"))
+	was := r.Rows(`SELECT * FROM host_sessions`)
+	r.looks(w, hosts.Quiet, 0)
+	want.Rows(t, r.Rows(`SELECT * FROM host_sessions`), was...)
+	r.Clock.Advance(time.Hour)
+	r.looks(w, hosts.Wake, 1)
+}
+
+// A session has one waiter, the first that lives.
+func TestOneWaiter(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	other := exec.Command("sleep", "1000")
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
+	r.idle()
+	id := process.Of(other.Process.Pid)
+	r.SQL(`UPDATE host_sessions SET waiter_pid = ?, waiter_born = ?`, id.PID, id.Born)
+	want.Equal(t, "beside another waiter", r.waiter("one") == nil, true)
+	want.Equal(t, "of another session", r.waiter("two") == nil, false)
+	other.Process.Kill()
+	other.Wait()
+	w := r.waiter("one")
+	r.Send("alice", "bob")
+	r.looks(w, hosts.Wake, 1)
+	r.looks(r.waiter("two"), hosts.Soon, 0) // another session was woken for it
+}
+
+// A waiter is over when its session has ended, or is not to be woken before its user says something.
+func TestWaiterIsOver(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	w := r.idle()
+	r.Set("hook.turns", "1")
+	r.looks(w, hosts.Quiet, 0)
+	r.Send("alice", "bob")
+	r.event(hosts.Woken)
+	r.looks(w, hosts.Over, 0)
+	r.event(hosts.Prompted)
+	r.looks(w, hosts.Quiet, 0)
+	r.event(hosts.Ended)
+	r.looks(w, hosts.Over, 0)
+	w = r.waiter("one")       // the session goes on, and the hook that says so comes later
+	r.looks(w, hosts.Soon, 0) // what was shown and lost is unread again
+	_, err := hosts.NewWaiter(t.Context(), r.Ledger, hosts.Event{Agent: "nobody", Session: "one"})
+	want.Equal(t, "code", orchestrator.CodeOf(err), orchestrator.UnknownRecipient)
+}
