@@ -16,7 +16,8 @@ import (
 // database say how long.
 func ExampleClearOld() {
 	ctx := context.Background()
-	e, done := example.Open("architect", "code_developer")
+	now := time.Now()
+	e, done := example.OpenWith(func() time.Time { return now }, "architect", "code_developer")
 	defer done()
 
 	var ids []string
@@ -32,9 +33,9 @@ func ExampleClearOld() {
 	if _, err := messages.Cancel(ctx, e.Ledger, ids[0], "architect"); err != nil {
 		log.Fatal(err)
 	}
-	time.Sleep(50 * time.Millisecond) // a long time, in this example
+	now = now.Add(48 * time.Hour)
 
-	cleared, err := retention.ClearOld(ctx, e.Ledger, retention.ClearOptions{OlderThan: 10 * time.Millisecond})
+	cleared, err := retention.ClearOld(ctx, e.Ledger, retention.ClearOptions{OlderThan: 24 * time.Hour})
 	if err != nil {
 		log.Fatal(err)
 	}

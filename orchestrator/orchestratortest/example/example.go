@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"time"
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
@@ -18,7 +19,10 @@ import (
 
 // Open makes a database in a temporary folder, and adds agents with these names, which read in their inboxes. done closes the
 // database and removes the folder. A failure ends the process.
-func Open(names ...string) (e *delivery.Engine, done func()) {
+func Open(names ...string) (e *delivery.Engine, done func()) { return OpenWith(time.Now, names...) }
+
+// OpenWith is Open with a clock.
+func OpenWith(now func() time.Time, names ...string) (e *delivery.Engine, done func()) {
 	folder, err := os.MkdirTemp("", "mailroom")
 	if err != nil {
 		log.Fatal(err)
@@ -26,7 +30,7 @@ func Open(names ...string) (e *delivery.Engine, done func()) {
 	e, err = router.Open(context.Background(), ledger.Options{
 		Path:       filepath.Join(folder, "mailroom.db"),
 		Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}, "jsonl": transport.JSONL{}, "dir": transport.Dir{}},
-		Log:        slog.New(slog.DiscardHandler),
+		Log:        slog.New(slog.DiscardHandler), Now: now,
 	})
 	if err != nil {
 		log.Fatal(err)
