@@ -68,13 +68,21 @@ type host struct {
 	next                 []string // what the person has to do when it was connected
 }
 
-// hosts are those that can be connected.
-var hosts = []*host{&claude, &codex, &gemini}
+// known are the hosts that can be connected.
+var known = []*host{&claude, &codex, &gemini}
 
 // place is where a host's configuration lies.
 type place struct {
 	folder, home string
 	user         bool
+}
+
+// scope is the folder in which the host is connected; "" is all of the user's.
+func (p *place) scope() string {
+	if p.user {
+		return ""
+	}
+	return p.folder
 }
 
 // connection is what a host's configuration says of Mailroom.
@@ -105,11 +113,11 @@ func connect(ctx context.Context, env commands.Env, p Params) (Result, error) {
 	if p.Host == "" {
 		return Result{Hosts: standing(at), Database: env.Ledger.Path()}, nil
 	}
-	i := slices.IndexFunc(hosts, func(h *host) bool { return h.name == p.Host })
+	i := slices.IndexFunc(known, func(h *host) bool { return h.name == p.Host })
 	if i < 0 {
 		return Result{}, orchestrator.InvalidParam("host", "%q is none that can be connected", orchestrator.Clip(p.Host)).WithHint("Known: %s", strings.Join(names(), ", "))
 	}
-	h := hosts[i]
+	h := known[i]
 	c, err := connectionOf(p)
 	if err != nil {
 		return Result{}, err
@@ -156,7 +164,7 @@ func wire(ctx context.Context, env commands.Env, h *host, at *place, c *connecti
 		if r.Files[i].Change == "none" {
 			continue
 		}
-		if err := connectFile(c.database, &files[i], &changes[i]); err != nil {
+		if err := changes[i].put(&files[i], h, at, c); err != nil {
 			return r, orchestrator.Errorf(orchestrator.Unavailable, "%s cannot be written: %v", changes[i].path, err).WithHint("Add by hand what --print shows")
 		}
 	}
@@ -219,7 +227,7 @@ func disconnect(h *host, at *place, c *connection, only bool) (results []FileRes
 }
 
 func names() (list []string) {
-	for _, h := range hosts {
+	for _, h := range known {
 		list = append(list, h.name)
 	}
 	return list
@@ -288,7 +296,7 @@ func nameFor(h *host, at *place, conf *ledger.Config) string {
 
 // standing lists the hosts.
 func standing(at *place) (list []HostResult) {
-	for _, h := range hosts {
+	for _, h := range known {
 		r := HostResult{Host: h.name, Agent: agentAt(h, at)}
 		r.Program, _ = exec.LookPath(h.program)
 		list = append(list, r)

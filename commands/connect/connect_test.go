@@ -136,7 +136,7 @@ var settings = map[string]map[string]string{
 // Connecting adds what is ours and keeps the rest, a second time changes nothing, and disconnecting puts back what was there.
 func TestConnectAndRemove(t *testing.T) {
 	for about, files := range settings {
-		for _, h := range hosts {
+		for _, h := range known {
 			t.Run(h.name+", "+about, func(t *testing.T) {
 				d := newDesk(t)
 				for name, text := range files {
@@ -190,7 +190,7 @@ func TestRemoveKeepsLaterEdits(t *testing.T) {
 
 // A project that has moved, or another database, replaces the old entries and adds none.
 func TestConnectAgainAfterAMove(t *testing.T) {
-	for _, h := range hosts {
+	for _, h := range known {
 		d := newDesk(t)
 		d.connect("bob", `{"host":"`+h.name+`"}`)
 		first := tree(t, d.project)
@@ -280,14 +280,14 @@ func TestConnectFindsAName(t *testing.T) {
 	}
 	want.Equal(t, "in another folder", d.connect("", `{"host":"claude"}`).Agent, "claude-2")
 	list := d.connect("", `{}`).Hosts
-	want.Equal(t, "hosts", len(list), len(hosts))
+	want.Equal(t, "hosts", len(list), len(known))
 	want.Equal(t, "claude here", list[0].Agent, "claude-2")
 	want.Equal(t, "codex here", list[1].Agent, "")
 }
 
 // With --ask the host asks before a tool is used; with --user the files are the user's own.
 func TestConnectWays(t *testing.T) {
-	for _, h := range hosts {
+	for _, h := range known {
 		d := newDesk(t)
 		d.connect("bob", `{"host":"`+h.name+`","user":true,"ask":true,"vocabulary":["relay","mail"]}`)
 		want.Equal(t, "files in the project", len(tree(t, d.project)), 1)

@@ -1,9 +1,6 @@
 package connect
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,6 +8,7 @@ import (
 	"path/filepath"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/hosts"
 	"mailroom/orchestrator/store"
 )
 
@@ -47,24 +45,6 @@ func (c *change) result() FileResult {
 	return r
 }
 
-// record is what stood in a file before Mailroom was connected, so that it can be put back. It lies beside the database.
-type record struct {
-	Path   string  `json:"path"`
-	Before *string `json:"before"` // nil: there was no file
-	After  string  `json:"after"`  // SHA-256 of what connect wrote
-	Folder bool    `json:"folder"` // connect made its folder
-}
-
-// recordOf returns where the record of a file lies.
-func recordOf(database, path string) string {
-	return filepath.Join(filepath.Dir(database), "connections", digest([]byte(path))[:16]+".json")
-}
-
-func digest(text []byte) string {
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:])
-}
-
 // read returns a file's text, nil if there is none, and where it lies: a link is followed.
 func read(path string) (text []byte, at string, err error) {
 	if at, err = filepath.EvalSymlinks(path); errors.Is(err, fs.ErrNotExist) {
@@ -98,11 +78,11 @@ func (f *file) planRemove(database string) (change, error) {
 	if before == nil {
 		return change{path: at}, nil
 	}
-	if r, err := readRecord(recordOf(database, at)); err == nil && r.After == digest(before) {
-		if r.Before == nil {
+	if kept, err := hosts.ConnectionIn(database, at); err == nil && kept.After == hosts.Digest(before) {
+		if kept.Before == nil {
 			return change{at, before, nil}, nil
 		}
-		return change{at, before, []byte(*r.Before)}, nil
+		return change{at, before, []byte(*kept.Before)}, nil
 	}
 	after, err := f.remove(before)
 	if err != nil {
@@ -116,51 +96,43 @@ func unreadable(path string, err error) error {
 	return e.WithHint("Nothing was changed. Mend the file, or add by hand what --print shows")
 }
 
-func readRecord(path string) (r record, err error) {
-	text, err := os.ReadFile(path)
-	if err == nil {
-		err = json.Unmarshal(text, &r)
-	}
-	return r, err
-}
-
-// connectFile writes a file, and beforehand the record by which it can be undone: if the file is as connect left it, what stood
-// there before that; otherwise what stands there without our entries.
-func connectFile(database string, f *file, c *change) error {
-	before := c.before
+// put writes a file, and beforehand keeps by what it can be undone: if the file is as connect left it, what stood there before
+// that; otherwise what stands there without our entries.
+func (c *change) put(f *file, h *host, at *place, own *connection) error {
 	_, err := os.Stat(filepath.Dir(c.path))
-	folder := errors.Is(err, fs.ErrNotExist)
-	if r, err := readRecord(recordOf(database, c.path)); err == nil && c.before != nil {
-		folder = r.Folder
-		if r.After == digest(c.before) {
-			if before = nil; r.Before != nil {
-				before = []byte(*r.Before)
+	made, before := errors.Is(err, fs.ErrNotExist), c.before
+	if last, err := hosts.ConnectionIn(own.database, c.path); err == nil && c.before != nil {
+		made = last.Made
+		if last.After == hosts.Digest(c.before) {
+			if before = nil; last.Before != nil {
+				before = []byte(*last.Before)
 			}
 		} else if before, err = f.remove(c.before); err != nil {
 			return err
 		}
 	}
-	r := record{Path: c.path, After: digest(c.after), Folder: folder}
+	keep := hosts.Connection{
+		Program: h.name, Agent: own.agent, Folder: at.scope(), File: c.path, Command: own.program, After: hosts.Digest(c.after), Made: made,
+	}
 	if before != nil {
-		r.Before = new(string(before))
+		keep.Before = new(string(before))
 	}
-	text, err := orchestrator.JSON(r)
-	if err != nil {
-		return err
-	}
-	if err := replace(recordOf(database, c.path), text, 0o600); err != nil {
+	if err := keep.Save(own.database); err != nil {
 		return err
 	}
 	return c.write()
 }
 
-// forget removes the record of a file, and the file's folder if connect has made it and nothing else is in it.
+// forget forgets by what a file can be undone, and removes its folder if connect has made that and nothing else is in it.
 func (c *change) forget(database string) {
-	at := recordOf(database, c.path)
-	if r, err := readRecord(at); err == nil && r.Folder && c.after == nil {
+	kept, err := hosts.ConnectionIn(database, c.path)
+	if err != nil {
+		return
+	}
+	if kept.Made && c.after == nil {
 		os.Remove(filepath.Dir(c.path))
 	}
-	os.Remove(at)
+	kept.Forget(database)
 }
 
 // write puts the new text in the place of the old.
@@ -178,32 +150,5 @@ func (c *change) write() error {
 			return fmt.Errorf("%s is read-only", c.path)
 		}
 	}
-	return replace(c.path, c.after, mode)
-}
-
-// replace writes a file so that it is there whole or not at all.
-func replace(path string, text []byte, mode fs.FileMode) error {
-	folder := filepath.Dir(path)
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return err
-	}
-	temp, err := os.CreateTemp(folder, ".mailroom-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(temp.Name())
-	_, err = temp.Write(text)
-	if err == nil {
-		err = temp.Chmod(mode)
-	}
-	if err == nil {
-		err = temp.Sync()
-	}
-	if err = errors.Join(err, temp.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(temp.Name(), path); err != nil {
-		return err
-	}
-	return store.SyncFolder(folder)
+	return store.ReplaceFile(c.path, c.after, mode)
 }

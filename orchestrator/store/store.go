@@ -4,6 +4,7 @@ package store
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -189,4 +190,31 @@ func SyncFolder(path string) error {
 	}
 	defer d.Close()
 	return d.Sync()
+}
+
+// ReplaceFile writes a file so that it is there whole or not at all, on disk when it returns. Folders that are missing are made.
+func ReplaceFile(path string, text []byte, mode fs.FileMode) error {
+	folder := filepath.Dir(path)
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return err
+	}
+	temp, err := os.CreateTemp(folder, ".mailroom-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(temp.Name())
+	_, err = temp.Write(text)
+	if err == nil {
+		err = temp.Chmod(mode)
+	}
+	if err == nil {
+		err = temp.Sync()
+	}
+	if err = errors.Join(err, temp.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(temp.Name(), path); err != nil {
+		return err
+	}
+	return SyncFolder(folder)
 }

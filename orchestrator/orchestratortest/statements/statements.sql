@@ -282,6 +282,7 @@ SELECT max(ended_at) FROM agent_message WHERE ended_at <> '';
 SELECT max(id) FROM command_trace WHERE id <= ?;
 SELECT max(id) FROM message_trace WHERE id <= ?;
 SELECT max(max(coalesce((SELECT max(seq) FROM agent_message), 0), coalesce((SELECT max(seq) FROM sqlite_sequence WHERE name = 'agent_message'), 0)), (SELECT max(seq) FROM agent_message_archive));
+SELECT max(seen_at) FROM host_sessions WHERE agent = ? AND program = ?;
 SELECT max(seq) FROM agent_message WHERE seq <= ?;
 SELECT max(seq) FROM agent_message_archive WHERE seq <= ?;
 SELECT message_id FROM acknowledgement_due WHERE due_at <= ? AND message_id < x'' ORDER BY due_at LIMIT +?;
