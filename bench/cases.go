@@ -25,6 +25,7 @@ var cases = []Case{
 	growth,
 	clearOld,
 	cold,
+	hook,
 	idleDaemon,
 }
 
