@@ -22,7 +22,7 @@ PHONE := commands/surface/phone
 
 # Programs of others, which the tests run against ours: MCP clients, and a decryptor of pushes. They need npm, and are
 # ignored by git.
-CLIENTS := cmd/mailroom/testdata/clients orchestrator/transport/testdata/ece $(PHONE)/app
+CLIENTS := cmd/mailroom/testdata/clients cmd/mailroom/testdata/hosts orchestrator/transport/testdata/ece $(PHONE)/app
 
 .DEFAULT_GOAL := help
 .PHONY: help build demo test tools clients browsers database statements format vet static unit phone screenshots bench torture fuzz corpora powerloss clean

@@ -125,7 +125,7 @@ func plain(r rune) rune {
 }
 
 // tags are how texts begin that hosts, or models, take for more than a message. Gemini CLI gives its model &lt; for <.
-var tags = regexp.MustCompile(`(?i)(<|&(?:lt|#0*60|#x0*3c);?)(/?\s*(?:mailroom|system|task-notification|channel|user|assistant|function|tool|untrusted|hook))`)
+var tags = regexp.MustCompile(`(?i)(<|&(?:lt|#0*60|#x0*3c);?)(\s*/?\s*(?:mailroom|system|task-notification|channel|user|assistant|function|tool|untrusted|hook))`)
 
 // clean removes from a text what a terminal or a model could take for something else than text: escape sequences and other
 // control characters, marks that turn the direction of writing, and tags, which a character without width breaks.

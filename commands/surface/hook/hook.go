@@ -13,6 +13,7 @@ import (
 	"mailroom/commands"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/hosts"
+	"mailroom/orchestrator/ledger"
 )
 
 // Patience bounds how long a hook may wait for the database: its host waits for it.
@@ -60,6 +61,13 @@ func (h *Host) answer(ctx context.Context, env commands.Env, event string, in io
 	kind, known := h.Events[event]
 	if !known || input.Session == "" {
 		return "", nil, orchestrator.Errorf(orchestrator.InvalidParams, "%s tells of no event %q in a session", h.Name, orchestrator.Clip(event))
+	}
+	switch why, err := env.Ledger.Untrusted(ctx); {
+	case err != nil:
+		return "", nil, err
+	case why != "": // who made it could write to the model as any agent
+		return "", nil, orchestrator.Errorf(orchestrator.PermissionDenied, "nothing of a database that is not trusted is shown to a model: %s", why).
+			WithHint(ledger.NotTrustedHint)
 	}
 	agent := env.Caller.Name
 	if kind == hosts.Prompted {

@@ -57,7 +57,8 @@ var claude = Host{
 	form: func(event, text string) []byte {
 		return mustJSON(map[string]any{"hookSpecificOutput": map[string]string{"hookEventName": event, "additionalContext": text}, "suppressOutput": true})
 	},
-	speaks:       func(line *entry) bool { return line.Type == "assistant" },
+	// Claude writes words of its own in the model's name, when that has failed or a session goes on.
+	speaks:       func(line *entry) bool { return line.Type == "assistant" && line.Message.Model != "<synthetic>" },
 	endsByItself: claudePrints,
 }
 

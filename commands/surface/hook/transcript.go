@@ -27,6 +27,9 @@ type transcript struct {
 type entry struct {
 	ID      string `json:"id"` // Gemini CLI writes an entry anew, under its id, when more of it is known
 	Type    string `json:"type"`
+	Message struct {
+		Model string `json:"model"`
+	} `json:"message"`
 	Payload struct {
 		Type string `json:"type"`
 		Role string `json:"role"`

@@ -1,0 +1,288 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// claudeDesk is a desk with Claude Code.
+func claudeDesk(t *testing.T) *desk {
+	t.Helper()
+	return newDesk(t, "claude", "@anthropic-ai/claude-code-linux-x64/claude", anthropic,
+		"SessionStart", "UserPromptSubmit", "PostToolUse", "PostToolUseFailure", "Stop", "SessionEnd")
+}
+
+// claude starts Claude Code. Its user's prompts come from prompts.
+func (k *desk) claude(args ...string) *session {
+	k.t.Helper()
+	settings := k.write("settings.json", map[string]any{"hooks": k.hookSettings(), "permissions": map[string]any{"allow": []string{"Bash", "mcp__mailroom"}}})
+	env := []string{
+		"ANTHROPIC_BASE_URL=" + k.model.server.URL, "ANTHROPIC_API_KEY=sk-none", "DISABLE_AUTOUPDATER=1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1",
+	}
+	return k.start(env, append([]string{
+		"-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose", "--settings", settings, "--strict-mcp-config",
+	}, args...)...)
+}
+
+// prompts has the user say something to Claude Code.
+func (s *session) prompts(text string) {
+	s.t.Helper()
+	line, err := json.Marshal(map[string]any{"type": "user", "message": map[string]any{"role": "user", "content": text}})
+	if err == nil {
+		_, err = fmt.Fprintf(s.in, "%s\n", line)
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// waitsAt is the arguments of Claude's shell tool for a command that waits at a gate.
+func waitsAt(g *gate) map[string]any {
+	return map[string]any{"command": g.pass(), "description": "Wait", "timeout": 600_000}
+}
+
+// TestClaudeBusy: a message that is sent while the model's tool runs is in the next request to the model, and read at the end.
+func TestClaudeBusy(t *testing.T) {
+	t.Parallel()
+	k := claudeDesk(t)
+	k.hooked = k.recording()
+	g := k.newGate()
+	s := k.claude()
+	s.prompts("Do it.")
+	r := s.asks()
+	r.shows()
+	r.calls("Bash", waitsAt(g))
+	g.reached()
+	id := k.send("Look at the build.")
+	g.open()
+	r = s.asks()
+	r.shows(id)
+	k.stand("shown")
+	r.says("Done.")
+	s.ends()
+	k.stand("read")
+	k.checkSamples(".claude/projects", id)
+}
+
+// TestClaudeStartsAndIdles: what is unread when a session starts is in its first request, and what comes between two prompts of
+// the user in the first request after the second.
+func TestClaudeStartsAndIdles(t *testing.T) {
+	t.Parallel()
+	k := claudeDesk(t)
+	first := k.send("Before you came.")
+	s := k.claude()
+	s.prompts("Do it.")
+	r := s.asks()
+	r.shows(first)
+	r.says("Done.")
+	k.await(`SELECT state FROM host_sessions`, "idle")
+	k.stand("read")
+	second := k.send("While you did nothing.")
+	s.prompts("Go on.")
+	r = s.asks()
+	r.shows(first, second)
+	k.stand("read", "shown")
+	r.says("Done.")
+	s.ends()
+	k.stand("read", "read")
+	if state := k.rows(`SELECT state FROM host_sessions`); len(state) != 1 || state[0] != "ended" {
+		t.Errorf("the session is %q", state)
+	}
+}
+
+// TestClaudeKilledBeforeItsModelAnswers: the next session shows what the model has not answered, once, whether Claude was killed
+// before its model was asked or while that was thinking.
+func TestClaudeKilledBeforeItsModelAnswers(t *testing.T) {
+	t.Parallel()
+	for _, asked := range []bool{false, true} {
+		t.Run(fmt.Sprint("asked=", asked), func(t *testing.T) {
+			t.Parallel()
+			k := claudeDesk(t)
+			work, answered := k.newGate(), k.newGate()
+			if !asked {
+				k.hooked = fmt.Sprintf("$HOOK; if [ $EVENT = PostToolUse ]; then %s; fi", answered.pass())
+			}
+			s := k.claude()
+			s.prompts("Do it.")
+			s.asks().calls("Bash", waitsAt(work))
+			work.reached()
+			id := k.send("Look at the build.")
+			work.open()
+			if asked {
+				s.asks().shows(id)
+			} else {
+				answered.reached()
+			}
+			k.stand("shown")
+			s.kill()
+
+			k.hooked = ""
+			s = k.claude()
+			s.prompts("Are you there?")
+			r := s.asks()
+			r.shows(id)
+			r.says("Yes.")
+			k.await(`SELECT count(*) FROM host_sessions WHERE state = 'idle'`, "1")
+			s.prompts("Still?")
+			r = s.asks()
+			r.shows(id)
+			r.says("Yes.")
+			s.ends()
+			k.stand("read")
+		})
+	}
+}
+
+// TestClaudeKilledAfterItsModelAnswered: the session that is resumed does not show again what the model had answered.
+func TestClaudeKilledAfterItsModelAnswered(t *testing.T) {
+	t.Parallel()
+	k := claudeDesk(t)
+	first, second := k.newGate(), k.newGate()
+	s := k.claude()
+	s.prompts("Do it.")
+	s.asks().calls("Bash", waitsAt(first))
+	first.reached()
+	id := k.send("Look at the build.")
+	first.open()
+	r := s.asks()
+	r.shows(id)
+	r.calls("Bash", waitsAt(second))
+	second.reached()
+	k.stand("shown")
+	k.until("Claude has written down what its model answered", func() bool {
+		return bytes.Contains(k.transcript(".claude/projects", id), []byte("toolu_2"))
+	})
+	s.kill()
+
+	s = k.claude("--resume", k.rows(`SELECT session FROM host_sessions`)[0])
+	s.prompts("Are you there?")
+	r = s.asks()
+	r.shows(id) // in the conversation so far
+	k.stand("read")
+	r.says("Yes.")
+	s.ends()
+}
+
+// TestClaudeIsNotKeptFromStopping: messages put the end of a turn off five times; then they wait for the user.
+func TestClaudeIsNotKeptFromStopping(t *testing.T) {
+	t.Parallel()
+	k := claudeDesk(t)
+	s := k.claude()
+	s.prompts("Do it.")
+	var shown []string
+	for range 6 {
+		r := s.asks()
+		r.shows(shown...)
+		shown = append(shown, k.send("One more."))
+		r.says("Done.")
+	}
+	k.await(`SELECT state FROM host_sessions`, "idle")
+	k.stand("read", "read", "read", "read", "read", "unread")
+	s.prompts("Go on.")
+	r := s.asks()
+	r.shows(shown...)
+	r.says("Done.")
+	s.ends()
+}
+
+// TestClaudeBurst: of thirty messages one answer of a hook has twenty, and the next the rest.
+func TestClaudeBurst(t *testing.T) {
+	t.Parallel()
+	k := claudeDesk(t)
+	work, more := k.newGate(), k.newGate()
+	s := k.claude()
+	s.prompts("Do it.")
+	s.asks().calls("Bash", waitsAt(work))
+	work.reached()
+	ids := k.sendMany(30)
+	work.open()
+	r := s.asks()
+	r.shows(ids[:20]...)
+	if !strings.Contains(r.text(), "mailroom: 10 more messages wait: ") {
+		t.Errorf("the model is not told that more wait:\n%s", r.text())
+	}
+	r.calls("Bash", waitsAt(more))
+	more.reached()
+	more.open()
+	r = s.asks()
+	r.shows(ids...)
+	r.says("Done.")
+	s.ends()
+	k.stand(slices.Repeat([]string{"read"}, 30)...)
+}
+
+// TestClaudeHostileText: whatever a message says stays in its frame.
+func TestClaudeHostileText(t *testing.T) {
+	t.Parallel()
+	k := claudeDesk(t)
+	id := k.send(hostile)
+	s := k.claude()
+	s.prompts("Do it.")
+	r := s.asks()
+	r.shows(id)
+	holdsHostile(t, r)
+	r.says("Done.")
+	s.ends()
+}
+
+// TestClaudeTools: Claude's model is offered the tools of `mailroom mcp`, and sends a message with them.
+func TestClaudeTools(t *testing.T) {
+	t.Parallel()
+	k := claudeDesk(t)
+	config := k.write("mcp.json", map[string]any{"mcpServers": map[string]any{"mailroom": map[string]any{
+		"command": k.mailroom(), "args": []string{"mcp", "--as", "bob", "--vocabulary", "relay", "--db", k.db}, "alwaysLoad": true,
+	}}})
+	s := k.claude("--mcp-config", config)
+	s.prompts("Do it.")
+	r := s.asks()
+	for _, tool := range []string{"get_messages", "get_message", "list_groups"} {
+		if !r.offers("mcp__mailroom__" + tool) {
+			t.Errorf("the model is not offered %s, only %q", tool, r.tools(r.body))
+		}
+	}
+	r.calls("mcp__mailroom__send_message", map[string]any{"target": "alice", "message_type": "STATUS", "message": "All is well."})
+	r = s.asks()
+	r.says("Done.")
+	s.ends()
+	if got := k.rows(`SELECT sender, recipient FROM agent_message`); len(got) != 1 || got[0] != "bob|alice" {
+		t.Errorf("messages: %q; the model is told\n%s", got, r.text())
+	}
+}
+
+// TestClaudeIsNotDisturbed: whatever is wrong with the database, Claude works as if there were no hooks.
+func TestClaudeIsNotDisturbed(t *testing.T) {
+	t.Parallel()
+	for name, harm := range harms {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k := claudeDesk(t)
+			id := k.send("Look at the build.")
+			repair := harm(k)
+			s := k.claude()
+			s.prompts("Do it.")
+			r := s.asks()
+			r.shows()
+			r.calls("Bash", map[string]any{"command": "echo It works.", "description": "Try"})
+			r = s.asks()
+			r.shows()
+			if text := r.text(); !strings.Contains(text, "It works.") || strings.Contains(text, "hook error") {
+				t.Errorf("the model is told:\n%s", text)
+			}
+			repair()
+			r.says("Done.")
+			if name != "missing" {
+				r = s.asks()
+				r.shows(id)
+				r.says("Done.")
+			}
+			s.ends()
+			if out := s.out.String(); strings.Contains(out, `"outcome":"error"`) || !strings.Contains(out, `"outcome":"success"`) {
+				t.Errorf("the host says:\n%s", out)
+			}
+		})
+	}
+}

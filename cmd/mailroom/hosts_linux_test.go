@@ -1,0 +1,246 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// hostProgram returns the path of an agent host, which `make clients` installs below testdata/hosts.
+func hostProgram(t *testing.T, path string) string {
+	t.Helper()
+	program, err := filepath.Abs(filepath.Join("testdata", "hosts", "node_modules", filepath.FromSlash(path)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(program); err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatalf("it is not installed, `make clients` does that: %v", err)
+		}
+		t.Skipf("it is not installed, `make clients` does that: %v", err)
+	}
+	return program
+}
+
+// desk is a folder in which the agent bob works in a real agent host, whose model the test plays. alice writes to him.
+type desk struct {
+	*office
+	folder  string // also the host's home
+	host    string // its name for `mailroom hook`
+	program string
+	model   *model
+	hooks   []string // events
+	hooked  string   // a shell command around that of a hook, in which $HOOK is it and $EVENT what has happened; "" is the hook alone
+}
+
+// newDesk makes a desk whose host tells of these events.
+func newDesk(t *testing.T, host, program string, d dialect, hooks ...string) *desk {
+	t.Helper()
+	program = hostProgram(t, program)
+	folder, err := os.MkdirTemp(ownFolder, "desk-") // a killed host's children may write into it after the test
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := &desk{office: newOfficeOf(t, "mailroom", folder), folder: folder, host: host, program: program, hooks: hooks}
+	k.env = []string{"XDG_STATE_HOME="} // the host's hooks use its home
+	k.run("agent", "add", "alice")
+	k.run("agent", "add", "bob")
+	k.model = newModel(t, d)
+	return k
+}
+
+// hookSettings are the hooks in the form that hosts share.
+func (k *desk) hookSettings() map[string]any {
+	k.t.Helper()
+	settings := map[string]any{}
+	for _, event := range k.hooks {
+		command := fmt.Sprintf("%s hook %s --host %s --as bob --db %s", k.mailroom(), event, k.host, k.db)
+		if k.hooked != "" {
+			command = fmt.Sprintf("EVENT=%s; HOOK='%s'; %s", event, command, k.hooked)
+		}
+		entry := map[string]any{"type": "command", "command": command, "timeout": 60}
+		settings[event] = []any{map[string]any{"hooks": []any{entry}}}
+	}
+	return settings
+}
+
+// mailroom is the path of the program.
+func (k *desk) mailroom() string {
+	k.t.Helper()
+	program, err := exec.LookPath("mailroom")
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	return program
+}
+
+// write writes a file of the folder, as JSON unless it is text.
+func (k *desk) write(name string, content any) string {
+	k.t.Helper()
+	text, isText := content.(string)
+	if !isText {
+		b, err := json.MarshalIndent(content, "", "  ")
+		if err != nil {
+			k.t.Fatal(err)
+		}
+		text = string(b)
+	}
+	path := filepath.Join(k.folder, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		k.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		k.t.Fatal(err)
+	}
+	return path
+}
+
+// send has alice write to bob, and returns the message's id.
+func (k *desk) send(text string) string {
+	k.t.Helper()
+	payload, err := json.Marshal(text)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	return k.run("send", "--sender", "alice", "--recipient", "bob", "--message-type", "note", "--payload", string(payload))["message_id"].(string)
+}
+
+// standings says of each message to bob, in the order in which they were sent, whether it is unread, shown or read.
+func (k *desk) standings() string {
+	k.t.Helper()
+	return strings.Join(k.rows(`SELECT CASE WHEN m.read_at <> '' THEN 'read' WHEN i.read_at <> '' THEN 'shown' ELSE 'unread' END
+		FROM agent_message m LEFT JOIN agent_inbox i USING (message_id) WHERE m.recipient = 'bob' ORDER BY m.rowid`), " ")
+}
+
+// stand holds the messages to bob to how they should stand now.
+func (k *desk) stand(want ...string) {
+	k.t.Helper()
+	if got := k.standings(); got != strings.Join(want, " ") {
+		k.t.Errorf("the messages are %q; want %q", got, want)
+	}
+}
+
+// session is a running host.
+type session struct {
+	*desk
+	cmd    *exec.Cmd
+	in     io.WriteCloser
+	out    *bytes.Buffer // what it wrote, once it has ended
+	ended  chan struct{}
+	status error
+}
+
+// start starts the host with these arguments, and nothing of the test's own environment.
+func (k *desk) start(env []string, args ...string) *session {
+	k.t.Helper()
+	s := &session{desk: k, cmd: exec.Command(k.program, args...), out: &bytes.Buffer{}, ended: make(chan struct{})}
+	s.cmd.Dir = k.folder
+	s.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + k.folder, "TERM=dumb", "TMPDIR=" + k.folder}, env...)
+	s.cmd.Stdout, s.cmd.Stderr = s.out, s.out
+	s.cmd.WaitDelay = time.Second // a tool of a killed host may keep its output open
+	var err error
+	if s.in, err = s.cmd.StdinPipe(); err != nil {
+		k.t.Fatal(err)
+	}
+	if err := s.cmd.Start(); err != nil {
+		k.t.Fatal(err)
+	}
+	go func() {
+		s.status = s.cmd.Wait()
+		close(s.ended)
+	}()
+	k.t.Cleanup(s.kill)
+	return s
+}
+
+// kill ends the host without a chance to do anything more.
+func (s *session) kill() {
+	s.cmd.Process.Kill()
+	<-s.ended
+}
+
+// ends waits for the host to end by itself, and well.
+func (s *session) ends() {
+	s.t.Helper()
+	s.in.Close()
+	select {
+	case <-s.ended:
+	case r := <-s.model.requests:
+		s.t.Fatalf("the host asks its model again instead of ending:\n%s", r.text())
+	case <-time.After(patience):
+		s.kill()
+		s.t.Fatalf("the host does not end:\n%s", s.out)
+	}
+	if s.status != nil {
+		s.t.Errorf("the host ends with %v:\n%s", s.status, s.out)
+	}
+}
+
+// asks waits for the next request to the model.
+func (s *session) asks() *request {
+	s.t.Helper()
+	select {
+	case r := <-s.model.requests:
+		return r
+	case <-s.ended:
+		s.t.Fatalf("the host ended with %v:\n%s", s.status, s.out)
+	case <-time.After(patience):
+		s.kill()
+		s.t.Fatalf("the host does not ask its model:\n%s", s.out)
+	}
+	return nil
+}
+
+// gate is a named pipe at which a command of the host's waits for the test.
+type gate struct {
+	t    *testing.T
+	path string
+	file *os.File
+}
+
+// newGate makes a gate. A command goes through it with the shell's `read`.
+func (k *desk) newGate() *gate {
+	k.t.Helper()
+	g := &gate{t: k.t, path: filepath.Join(k.t.TempDir(), "gate")}
+	if err := unix.Mkfifo(g.path, 0o600); err != nil {
+		k.t.Fatal(err)
+	}
+	k.t.Cleanup(g.open)
+	return g
+}
+
+// pass is the shell command that waits at the gate.
+func (g *gate) pass() string { return fmt.Sprintf("read x <%s || true", g.path) }
+
+// reached waits until a command waits at the gate.
+func (g *gate) reached() {
+	g.t.Helper()
+	opened := make(chan *os.File, 1)
+	go func() {
+		file, _ := os.OpenFile(g.path, os.O_WRONLY, 0) // it waits for a reader
+		opened <- file
+	}()
+	select {
+	case g.file = <-opened:
+	case <-time.After(patience):
+		g.t.Fatal("no command comes to the gate")
+	}
+}
+
+// open lets the command go on. Without one it does nothing.
+func (g *gate) open() {
+	if g.file == nil {
+		g.file, _ = os.OpenFile(g.path, os.O_WRONLY|unix.O_NONBLOCK, 0)
+	}
+	g.file.Close() // nil too
+	g.file = nil
+}

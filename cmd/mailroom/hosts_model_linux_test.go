@@ -1,0 +1,234 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"html"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// patience is how long a test waits for what a host does by itself.
+const patience = 2 * time.Minute
+
+// model stands in for the server of a host's model: the test sees each request, and says what the model answers.
+type model struct {
+	t        *testing.T
+	server   *httptest.Server
+	requests chan *request
+	turns    atomic.Int64 // that were answered
+	dialect
+}
+
+// dialect is how a maker's hosts and models talk.
+type dialect struct {
+	path     string                                          // under which the model is asked
+	said     string                                          // the key of a request under which the conversation stands
+	answered func(turn int, act action) []map[string]any     // the events of an answer
+	tools    func(request map[string]any) (names [][]string) // that the model is offered, with the namespace of each or ""
+}
+
+// action is what a model does: it says something or, if tool is set, calls that.
+type action struct {
+	text      string
+	tool      []string // namespace and name
+	arguments map[string]any
+	fails     bool // its server is at fault
+}
+
+// request is a request to the model, which waits for its answer.
+type request struct {
+	*model
+	body   map[string]any
+	answer chan action
+}
+
+// newModel starts a model.
+func newModel(t *testing.T, d dialect) *model {
+	m := &model{t: t, requests: make(chan *request), dialect: d}
+	m.server = httptest.NewServer(m)
+	t.Cleanup(m.server.Close)
+	return m
+}
+
+// ServeHTTP hands a request to the test, and waits for its answer. What offers the model no tools is not part of the conversation
+// but an errand of the host's, such as finding a title.
+func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil || r.Method != http.MethodPost || r.URL.Path != m.path {
+		http.Error(w, "{}", http.StatusNotFound)
+		return
+	}
+	req := &request{model: m, answer: make(chan action, 1)}
+	if err := json.Unmarshal(body, &req.body); err != nil {
+		http.Error(w, "{}", http.StatusBadRequest)
+		return
+	}
+	act := action{text: "Fine."}
+	if len(m.tools(req.body)) > 0 {
+		select {
+		case m.requests <- req:
+		case <-r.Context().Done(): // the host was killed
+			return
+		}
+		select {
+		case act = <-req.answer:
+		case <-r.Context().Done():
+			return
+		}
+	}
+	if act.fails {
+		http.Error(w, `{"type":"error","error":{"type":"invalid_request_error","message":"No."}}`, http.StatusBadRequest)
+		return
+	}
+	turn := int(m.turns.Add(1))
+	w.Header().Set("Content-Type", "text/event-stream")
+	for _, event := range m.answered(turn, act) {
+		data, _ := json.Marshal(event)
+		fmt.Fprintf(w, "event: %s\ndata: %s\n\n", event["type"], data)
+	}
+}
+
+// says answers a request with words, which end the model's turn.
+func (r *request) says(text string) { r.answer <- action{text: text} }
+
+// fails answers a request with an error, after which the host does not try again.
+func (r *request) fails() { r.answer <- action{fails: true} }
+
+// calls answers a request with the call of a tool.
+func (r *request) calls(tool string, arguments map[string]any) {
+	r.t.Helper()
+	for _, offered := range r.tools(r.body) {
+		if offered[1] == tool {
+			r.answer <- action{tool: offered, arguments: arguments}
+			return
+		}
+	}
+	r.t.Fatalf("the model is not offered the tool %s, only %q", tool, r.tools(r.body))
+}
+
+// text returns all that the host tells the model of the conversation, as one text.
+func (r *request) text() string {
+	var b strings.Builder
+	var collect func(v any)
+	collect = func(v any) {
+		switch v := v.(type) {
+		case string:
+			if strings.HasPrefix(v, "<hook_prompt ") { // Codex's, for what puts off the end of a turn
+				v = html.UnescapeString(v)
+			}
+			b.WriteString(v + "\n")
+		case []any:
+			for _, item := range v {
+				collect(item)
+			}
+		case map[string]any:
+			for _, item := range v {
+				collect(item)
+			}
+		}
+	}
+	collect(r.body[r.said])
+	return b.String()
+}
+
+const frameBegins, frameEnds = "<mailroom-message ", "</mailroom-message>"
+
+// shows holds the request to the messages that the model has been shown so far: these, each once and in its frame.
+func (r *request) shows(ids ...string) {
+	r.t.Helper()
+	text := r.text()
+	for _, id := range ids {
+		if n := strings.Count(text, frameBegins+`id="`+id+`"`); n != 1 {
+			r.t.Errorf("the model is shown the message %s %d times", id, n)
+		}
+	}
+	if begun, ended := strings.Count(text, frameBegins), strings.Count(text, frameEnds); begun != len(ids) || ended != len(ids) {
+		r.t.Errorf("the model is shown %d messages, of which %d end; want %d", begun, ended, len(ids))
+	}
+}
+
+// anthropic is the dialect of Claude Code.
+var anthropic = dialect{
+	path: "/v1/messages", said: "messages",
+	tools: func(request map[string]any) (names [][]string) {
+		offered, _ := request["tools"].([]any)
+		for _, tool := range offered {
+			name, _ := tool.(map[string]any)["name"].(string)
+			names = append(names, []string{"", name})
+		}
+		return names
+	},
+	answered: func(turn int, act action) []map[string]any {
+		block, delta, reason := map[string]any{"type": "text", "text": ""}, map[string]any{"type": "text_delta", "text": act.text}, "end_turn"
+		if act.tool != nil {
+			block = map[string]any{"type": "tool_use", "id": fmt.Sprint("toolu_", turn), "name": act.tool[1], "input": map[string]any{}}
+			arguments, _ := json.Marshal(act.arguments)
+			delta, reason = map[string]any{"type": "input_json_delta", "partial_json": string(arguments)}, "tool_use"
+		}
+		return []map[string]any{
+			{"type": "message_start", "message": map[string]any{
+				"id": fmt.Sprint("msg_", turn), "type": "message", "role": "assistant", "model": "claude-opus-5-5", "content": []any{},
+				"stop_reason": nil, "stop_sequence": nil, "usage": map[string]any{"input_tokens": 10, "output_tokens": 1},
+			}},
+			{"type": "content_block_start", "index": 0, "content_block": block},
+			{"type": "content_block_delta", "index": 0, "delta": delta},
+			{"type": "content_block_stop", "index": 0},
+			{"type": "message_delta", "delta": map[string]any{"stop_reason": reason, "stop_sequence": nil}, "usage": map[string]any{"output_tokens": 5}},
+			{"type": "message_stop"},
+		}
+	},
+}
+
+// openai is the dialect of Codex.
+var openai = dialect{
+	path: "/v1/responses", said: "input",
+	tools: func(request map[string]any) (names [][]string) {
+		offered, _ := request["tools"].([]any)
+		for _, entry := range offered {
+			tool := entry.(map[string]any)
+			name, _ := tool["name"].(string)
+			within, grouped := tool["tools"].([]any)
+			if !grouped {
+				names = append(names, []string{"", name})
+			}
+			for _, inner := range within {
+				names = append(names, []string{name, fmt.Sprint(inner.(map[string]any)["name"])})
+			}
+		}
+		return names
+	},
+	answered: func(turn int, act action) []map[string]any {
+		item := map[string]any{
+			"type": "message", "role": "assistant", "id": fmt.Sprint("msg_", turn), "content": []any{map[string]any{"type": "output_text", "text": act.text}},
+		}
+		if act.tool != nil {
+			arguments, _ := json.Marshal(act.arguments)
+			item = map[string]any{
+				"type": "function_call", "id": fmt.Sprint("fc_", turn), "call_id": fmt.Sprint("call_", turn), "name": act.tool[1], "arguments": string(arguments),
+			}
+			if act.tool[0] != "" {
+				item["namespace"] = act.tool[0]
+			}
+		}
+		id := fmt.Sprint("resp_", turn)
+		return []map[string]any{
+			{"type": "response.created", "response": map[string]any{"id": id}},
+			{"type": "response.output_item.done", "output_index": 0, "item": item},
+			{"type": "response.completed", "response": map[string]any{"id": id, "usage": map[string]any{
+				"input_tokens": 1, "input_tokens_details": nil, "output_tokens": 1, "output_tokens_details": nil, "total_tokens": 2,
+			}}},
+		}
+	},
+}
+
+// offers reports whether the model is offered a tool.
+func (r *request) offers(tool string) bool {
+	return slices.ContainsFunc(r.tools(r.body), func(offered []string) bool { return offered[1] == tool })
+}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// samples is where the package of the hooks has what the hosts say, for its own tests. With -update it is written anew.
+const samples = "../../commands/surface/hook/testdata/samples"
+
+// recording is a shell command around that of a hook that keeps what the host says to it.
+func (k *desk) recording() string { return fmt.Sprintf("tee %s/$EVENT.said | $HOOK", k.folder) }
+
+// neutral are what differs from one run to the next.
+var neutral = []struct {
+	pattern *regexp.Regexp
+	instead string
+}{
+	{regexp.MustCompile(`msg-[0-9A-Z]{26}`), "msg-01ARZ3NDEKTSV4RRFFQ69G5FAV"},
+	{regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`), "01234567-89ab-4cde-8f01-23456789abcd"},
+	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`), "2026-01-02T03:04:05.678Z"},
+	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d`), "2026-01-02T03-04-05"},
+	{regexp.MustCompile(`/\d{4}/\d\d/\d\d/`), "/2026/01/02/"},
+	{regexp.MustCompile(`/tmp/[^"' ]*/gate`), "/tmp/gate"},
+	{regexp.MustCompile(`"(duration_ms|create_time|durationMs|command_duration_ms)":[0-9.]+`), `"$1":1`},
+}
+
+// neutralized takes out of a text what differs from one run to the next.
+func (k *desk) neutralized(text []byte) []byte {
+	const home = "/home/bob/shop"
+	dashes := func(path string) string { return regexp.MustCompile(`[^A-Za-z0-9]`).ReplaceAllString(path, "-") }
+	text = bytes.ReplaceAll(text, []byte(k.mailroom()), []byte("/usr/bin/mailroom"))
+	text = bytes.ReplaceAll(text, []byte(k.folder), []byte(home))
+	text = bytes.ReplaceAll(text, []byte(dashes(k.folder)), []byte(dashes(home)))
+	for _, n := range neutral {
+		text = n.pattern.ReplaceAll(text, []byte(n.instead))
+	}
+	return text
+}
+
+// checkSamples holds the samples to what the host says now, as far as the hooks read it: of each event, and in its transcript,
+// which stands in a folder below the desk's, of a message that was shown and answered.
+func (k *desk) checkSamples(transcripts, id string) {
+	k.t.Helper()
+	for _, event := range k.hooks {
+		said, err := os.ReadFile(filepath.Join(k.folder, event+".said"))
+		if os.IsNotExist(err) {
+			continue // it has not happened
+		}
+		if err != nil {
+			k.t.Fatal(err)
+		}
+		k.checkSample(event+".json", k.neutralized(said))
+	}
+	k.checkSample("transcript.jsonl", k.neutralized(k.transcript(transcripts, id)))
+}
+
+// transcript returns the lines of the host's transcript from the one before a message on, but for long ones about other things;
+// nothing if it has not got there.
+func (k *desk) transcript(folder, id string) []byte {
+	k.t.Helper()
+	var lines [][]byte
+	err := filepath.WalkDir(filepath.Join(k.folder, folder), func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".jsonl") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		all := slices.Collect(bytes.Lines(text))
+		if at := slices.IndexFunc(all, func(line []byte) bool { return bytes.Contains(line, []byte(id)) }); at > 0 {
+			lines = slices.DeleteFunc(all[at-1:], func(line []byte) bool { return len(line) > 4000 && !bytes.Contains(line, []byte(id)) })
+		}
+		return err
+	})
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	return bytes.Join(lines, nil)
+}
+
+// checkSample compares one sample, or writes it. Hosts say more with each version, and only what the hooks read must stay.
+func (k *desk) checkSample(name string, now []byte) {
+	k.t.Helper()
+	path := filepath.Join(samples, k.host, name)
+	if *update {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			k.t.Fatal(err)
+		}
+		if err := os.WriteFile(path, now, 0o644); err != nil {
+			k.t.Fatal(err)
+		}
+		return
+	}
+	was, err := os.ReadFile(path)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	if got, want := gist(now), gist(was); !slices.Equal(got, want) {
+		k.t.Errorf("%s says something else than in %s:\n%s\nwant\n%s", k.host, path, strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// gist is what the hooks read of what a host says, line by line: of a transcript where messages stand and where the model speaks.
+func gist(text []byte) (lines []string) {
+	for line := range bytes.Lines(text) {
+		var said struct {
+			Session    string `json:"session_id"`
+			Transcript string `json:"transcript_path"`
+			Event      string `json:"hook_event_name"`
+			Prompt     string
+			Type       string
+			Payload    struct{ Type, Role string }
+		}
+		if err := json.Unmarshal(line, &said); err != nil {
+			lines = append(lines, err.Error())
+			continue
+		}
+		framed := bytes.Contains(line, []byte(`<mailroom-message id=\"`))
+		if framed || said.Event != "" || said.Type == "assistant" || said.Payload.Role != "" {
+			lines = append(lines, fmt.Sprintf("%+v %t", said, framed))
+		}
+	}
+	return lines
+}
