@@ -45,6 +45,7 @@ func Definitions() []*commands.Definition {
 		checkpointCommand.Definition,
 		clearTracesCommand.Definition,
 		doctorCommand.Definition,
+		serviceInstallCommand.Definition,
 		trustCommand.Definition,
 		demoCommand.Definition,
 	}

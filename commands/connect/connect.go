@@ -136,7 +136,7 @@ func wire(ctx context.Context, env commands.Env, h *host, at *place, c *connecti
 	if c.agent, err = agentFor(ctx, env, h, at); err != nil {
 		return r, err
 	}
-	r.Agent, r.Next = c.agent, h.next
+	r.Agent, r.Next = c.agent, append(slices.Clone(h.next), "No daemon is needed for messages between connected agents; transports, retries and schedules need one: `mailroom service install`.")
 	changes, files, err := plan(h, at, c)
 	if err != nil {
 		return r, err
@@ -165,7 +165,7 @@ func wire(ctx context.Context, env commands.Env, h *host, at *place, c *connecti
 			continue
 		}
 		if err := changes[i].put(&files[i], h, at, c); err != nil {
-			return r, orchestrator.Errorf(orchestrator.Unavailable, "%s cannot be written: %v", changes[i].path, err).WithHint("Add by hand what --print shows")
+			return r, orchestrator.Errorf(orchestrator.Unavailable, "%s cannot be written: %v", changes[i].path, err).WithHint("`mailroom connect %s --print` shows what to add by hand", h.name)
 		}
 	}
 	return r, nil
@@ -315,7 +315,8 @@ func (r Result) Text(w *commands.Text) {
 	for i := range r.Files {
 		f := &r.Files[i]
 		if r.printed {
-			w.Printf("%s:\n%s\n", f.Path, f.Text)
+			w.Printf("%s:\n", f.Path)
+			w.Body("", f.Text)
 		} else if f.Change != "none" {
 			w.Printf("%s: %s\n", f.Path, f.Change)
 		}

@@ -93,7 +93,7 @@ func (f *file) planRemove(database string) (change, error) {
 
 func unreadable(path string, err error) error {
 	e := orchestrator.Errorf(orchestrator.InvalidParams, "%s cannot be changed: %v", path, err)
-	return e.WithHint("Nothing was changed. Mend the file, or add by hand what --print shows")
+	return e.WithHint("Nothing was changed. Mend the file, and connect again")
 }
 
 // put writes a file, and beforehand keeps by what it can be undone: if the file is as connect left it, what stood there before

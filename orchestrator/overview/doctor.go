@@ -155,7 +155,7 @@ func (d *doctor) daemons(c *store.Conn) error {
 		return err
 	}
 	if len(running) == 0 {
-		d.add("daemon", "note", "no daemon runs: messages are delivered when somebody runs deliver_all or waits for them", "`mailroom serve`, or the systemd unit docs/mailroom.service")
+		d.add("daemon", "note", "no daemon runs: messages are delivered when somebody runs deliver_all or waits for them", "`mailroom serve`, or `mailroom service install`")
 	} else {
 		d.add("daemon", "ok", orchestrator.Plural(len(running), "daemon")+" running", "")
 	}
