@@ -165,7 +165,7 @@ func wire(ctx context.Context, env commands.Env, h *host, at *place, c *connecti
 			continue
 		}
 		if err := changes[i].put(&files[i], h, at, c); err != nil {
-			return r, orchestrator.Errorf(orchestrator.Unavailable, "%s cannot be written: %v", changes[i].path, err).WithHint("`mailroom connect %s --print` shows what to add by hand", h.name)
+			return r, orchestrator.Errorf(orchestrator.Unavailable, "%s cannot be written: %v", changes[i].path, err).WithHint("Make the file writable, and connect again")
 		}
 	}
 	return r, nil
