@@ -25,6 +25,7 @@ const (
 	Nudged   Kind = "nudged"   // the turn goes on since the end of it was answered with how many messages there are
 	Worked   Kind = "worked"   // a tool call has ended
 	Stopped  Kind = "stopped"  // the turn is about to end, and goes on if there is something to show
+	Rested   Kind = "rested"   // nothing runs any more, and what is shown begins a turn
 	Ended    Kind = "ended"    // the session is over
 )
 
@@ -57,6 +58,10 @@ type Event struct {
 	// Nudge says that the answer is shown to the user and not only to the model. So at Stopped it takes no messages, and tells only
 	// how many are left. If there are any, the turn goes on, and an event follows of the kind Nudged.
 	Nudge bool
+
+	// Settled says that the process itself tells by Settle what the model has seen. Then an event settles nothing, but for what
+	// another process has shown. When the session ends, what is still shown is lost.
+	Settled bool
 
 	// Fits returns how many of these messages, from the first on, the host takes in one answer; nil is all.
 	Fits func(ms []orchestrator.Message) int
@@ -133,7 +138,7 @@ func show(ctx context.Context, l *ledger.Ledger, e *Event, before *session, a *A
 	if err != nil {
 		return err
 	}
-	ends := e.Kind == Stopped || e.Kind == Woken
+	ends := e.Kind == Stopped || e.Kind == Woken || e.Kind == Rested || e.Kind == Started && e.Settled
 	if ends && (before.turns >= conf.Settings.HookTurns || e.Kind == Stopped && before.continued >= maxContinued) {
 		a.Held = true
 		return nil

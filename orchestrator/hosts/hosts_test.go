@@ -253,6 +253,34 @@ func TestNudge(t *testing.T) {
 	want.Equal(t, "turns", a.Turns, 5)
 }
 
+// A host that tells itself what its model has seen settles nothing by its events, until the session ends.
+func TestSettle(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	settled := func(e *hosts.Event) { e.Settled = true }
+	seen, refused, open := r.Send("alice", "bob"), r.Send("alice", "bob"), r.Send("alice", "bob")
+	want.IDs(t, r.event(hosts.Woken, settled).Messages, seen, refused, open)
+	for _, kind := range []hosts.Kind{hosts.Rested, hosts.Prompted, hosts.Worked, hosts.Started} {
+		want.IDs(t, r.event(kind, settled).Messages)
+		want.Equal(t, "standing", r.standing(seen), "shown")
+	}
+	for _, test := range []struct {
+		id   string
+		seen bool
+	}{{seen, true}, {refused, false}, {seen, false}, {refused, true}} {
+		if err := hosts.Settle(t.Context(), r.Ledger, "bob", "one", []string{test.id, "msg-none"}, test.seen); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for id, standing := range map[string]string{seen: "read", refused: "unread", open: "shown"} {
+		want.Equal(t, "standing", r.standing(id), standing)
+	}
+	other := of(process.Of(os.Getppid()))
+	want.IDs(t, r.event(hosts.Rested, settled, other).Messages, refused, open)
+	r.event(hosts.Ended, settled, other)
+	want.Equal(t, "open", r.standing(open), "unread")
+}
+
 // What does not fit stays unread and comes with the next event.
 func TestOnlyWhatFitsIsShown(t *testing.T) {
 	t.Parallel()

@@ -26,6 +26,9 @@ func (e *Event) judge(leases []messages.Lease, now time.Time) map[string]verdict
 	if len(leases) == 0 {
 		return nil
 	}
+	if e.Settled && e.Kind != Ended {
+		return e.judgeSettled(leases)
+	}
 	ids := make([]string, len(leases))
 	for i := range leases {
 		ids[i] = leases[i].ID
@@ -34,6 +37,17 @@ func (e *Event) judge(leases []messages.Lease, now time.Time) map[string]verdict
 	verdicts := map[string]verdict{}
 	for i := range leases {
 		verdicts[leases[i].ID] = e.judgeOne(&leases[i], sights[leases[i].ID], written, now)
+	}
+	return verdicts
+}
+
+// judgeSettled gives back what was shown by another process, which can tell nothing of it any more.
+func (e *Event) judgeSettled(leases []messages.Lease) map[string]verdict {
+	verdicts := map[string]verdict{}
+	for i := range leases {
+		if !leases[i].Reads(e.Process) {
+			verdicts[leases[i].ID] = isLost
+		}
 	}
 	return verdicts
 }

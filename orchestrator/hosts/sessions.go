@@ -63,7 +63,7 @@ func otherSession(c *store.Conn, e *Event) (other string, err error) {
 // state returns in what state an event leaves its session.
 func (e *Event) state() string {
 	switch e.Kind {
-	case Started, Stopped:
+	case Started, Stopped, Rested:
 		return "idle"
 	case Ended:
 		return "ended"

@@ -86,6 +86,11 @@ func leases(c *store.Conn, where string, args ...any) ([]Lease, error) {
 	}, `SELECT message_id, recipient, holder, session, pid, host, born, shown_at, until FROM reading_lease WHERE `+where, args...)
 }
 
+// Reads reports whether it is this process that has the message.
+func (s *Lease) Reads(p process.ID) bool {
+	return s.pid == p.PID && s.born == p.Born && s.host == p.Host()
+}
+
 // SessionLeases lists the leases on messages to an agent that were shown to a session of its host.
 func SessionLeases(c *store.Conn, agent, session string) ([]Lease, error) {
 	return leases(c, `recipient = ? AND session = ?`, agent, session)

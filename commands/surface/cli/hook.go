@@ -20,14 +20,18 @@ func hookCommand(p *Program) *urfave.Command {
 			"nothing to show, so that it never disturbs the host; on a terminal it says what is wrong.\n\n" +
 			"The EVENT wake is for a hook in the background: it waits until an idle session is to be woken by new messages, says how many\n" +
 			"there are on standard error, and ends with status 2, which wakes Claude Code.\n\n" +
+			"The EVENT stream is for OpenCode's plugin: it runs as long as OpenCode does and writes a line of JSON for each delivery.\n\n" +
 			"Example:\n\n    mailroom hook PostToolUse --host claude --as builder --db ~/src/shop/.mailroom/mailroom.db",
 		Flags: []urfave.Flag{
-			&urfave.StringFlag{Name: "host", Usage: "`HOST` whose event it is: claude, codex or gemini"},
+			&urfave.StringFlag{Name: "host", Usage: "`HOST` whose event it is: claude, codex, gemini or opencode"},
 		},
 		Action: func(c *urfave.Context) error {
 			answer := answerHook
-			if c.Args().First() == "wake" {
+			switch c.Args().First() {
+			case "wake":
 				answer = wakeHost
+			case "stream":
+				answer = streamToHost
 			}
 			err := answer(p, c)
 			if err == wakesHost {
@@ -87,6 +91,23 @@ func wakeHost(p *Program, c *urfave.Context) error {
 		return err
 	}
 	return wakesHost
+}
+
+// streamToHost shows the host its messages as they come, until it ends.
+func streamToHost(p *Program, c *urfave.Context) error {
+	host, err := hookHost(c)
+	if err != nil {
+		return err
+	}
+	env, err := p.env(c)
+	if err == nil {
+		err = p.open(c, "", &env)
+	}
+	if err != nil {
+		return err
+	}
+	defer env.Engine.Close()
+	return host.Stream(c.Context, env, p.In, p.Out)
 }
 
 func hookHost(c *urfave.Context) (*hook.Host, error) {

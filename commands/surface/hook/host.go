@@ -19,6 +19,7 @@ type Host struct {
 	nudges   []nudge  // how prompts begin that are not its user's
 	unproved bool     // its process outlives the session, and proves nothing
 	shows    bool     // what it is answered at the end of a turn it shows to its user
+	streams  bool     // a plugin takes what a Stream writes, and tells what becomes of it
 	late     bool     // its transcript may never have what was shown, and yet its model has it
 	form     func(event, text string) []byte
 	escape   *strings.Replacer      // what it does to a text for its model; nil is nothing
@@ -36,7 +37,7 @@ type nudge struct {
 }
 
 // Hosts are the hosts that Mailroom knows.
-var Hosts = []*Host{&claude, &codex, &gemini}
+var Hosts = []*Host{&claude, &codex, &gemini, &opencode}
 
 // Find returns the host of a name; nil if there is none.
 func Find(name string) *Host {

@@ -1,0 +1,219 @@
+package hook
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/hosts"
+	"mailroom/orchestrator/process"
+	"mailroom/orchestrator/reading"
+)
+
+const (
+	// tryAgain is how long a stream waits after the host has refused something, or the database has failed.
+	tryAgain = 30 * time.Second
+	// farewell bounds how long the end of a stream may take.
+	farewell = 5 * time.Second
+)
+
+// delivery is a line that a Stream writes.
+type delivery struct {
+	Session string   `json:"session"`
+	IDs     []string `json:"ids"`  // of the messages in the text, which the host is to confirm or to return
+	Text    string   `json:"text"` // for the model
+}
+
+// Stream writes a line with a delivery to out whenever messages come for its caller. It reads from in what happens in the host, a
+// line each:
+//
+//	session ID     a session begins, or is gone on with, and is the one in use from now on
+//	prompted ID    its user has said something there, and uses this session from now on
+//	idle ID        nothing runs there any more
+//	confirm ID...  the model has seen these messages
+//	return ID...   it will not see them
+//
+// The next delivery is written when the messages of the one before are confirmed or returned. When in ends, or this process does,
+// what is not confirmed is unread again.
+func (h *Host) Stream(ctx context.Context, env commands.Env, in io.Reader, out io.Writer) error {
+	if !h.streams {
+		return orchestrator.Errorf(orchestrator.InvalidParams, "%s takes no stream of messages", h.Name)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	news, stop, err := reading.Arrivals(ctx, env.Ledger, env.Caller.Name)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	s := &stream{Host: h, env: env, out: out, self: process.Of(os.Getpid())}
+	defer s.end(ctx)
+	lines := readLines(ctx, in)
+	for {
+		if err := s.look(ctx); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case line, open := <-lines:
+			if !open {
+				return nil
+			}
+			s.told(ctx, line)
+		case <-news:
+			s.arrived()
+		case <-s.again:
+			s.again = nil
+			s.arrived()
+		}
+	}
+}
+
+// stream is the state of a Stream.
+type stream struct {
+	*Host
+	env  commands.Env
+	out  io.Writer
+	self process.ID // the leases are bound to: the host ends this process with itself
+
+	session  string           // in use; "" is none yet
+	sessions []string         // that were in use
+	works    bool             // something runs in the session
+	next     hosts.Kind       // what has happened there and is not noted yet; "" is nothing
+	shown    delivery         // that is neither confirmed nor returned
+	again    <-chan time.Time // when to look again after a failure
+}
+
+// readLines sends the lines of in, until it ends.
+func readLines(ctx context.Context, in io.Reader) <-chan string {
+	lines := make(chan string)
+	go func() {
+		defer close(lines)
+		for scanner := bufio.NewScanner(in); scanner.Scan(); {
+			select {
+			case lines <- scanner.Text():
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return lines
+}
+
+// told takes a line of the host's. One that it does not know means nothing.
+func (s *stream) told(ctx context.Context, line string) {
+	words := strings.Fields(line)
+	if len(words) < 2 {
+		return
+	}
+	switch what, ids := words[0], words[1:]; what {
+	case "session":
+		s.uses(ids[0], hosts.Started)
+	case "prompted":
+		s.uses(ids[0], hosts.Prompted)
+		s.works = true
+	case "idle":
+		if ids[0] == s.session {
+			s.works = false
+			s.due(hosts.Rested)
+		}
+	case "confirm", "return":
+		s.settle(ctx, ids, what == "confirm")
+	}
+}
+
+// uses takes a session for the one in use.
+func (s *stream) uses(session string, kind hosts.Kind) {
+	if s.session != session {
+		s.session, s.next, s.works = session, "", false
+	}
+	if !slices.Contains(s.sessions, session) {
+		s.sessions = append(s.sessions, session)
+	}
+	s.again = nil
+	s.due(kind)
+}
+
+// due notes what is to be told of next. What its user says counts more than what else happens.
+func (s *stream) due(kind hosts.Kind) {
+	if s.next != hosts.Prompted && s.again == nil && s.session != "" {
+		s.next = kind
+	}
+}
+
+// arrived looks for messages, unless that is about to happen anyway.
+func (s *stream) arrived() {
+	switch {
+	case s.next != "":
+	case s.works:
+		s.due(hosts.Woken)
+	default:
+		s.due(hosts.Rested)
+	}
+}
+
+// settle ends the delivery as far as these messages go.
+func (s *stream) settle(ctx context.Context, ids []string, seen bool) {
+	s.shown.IDs = slices.DeleteFunc(s.shown.IDs, func(id string) bool { return slices.Contains(ids, id) })
+	if err := hosts.Settle(ctx, s.env.Ledger, s.env.Caller.Name, s.shown.Session, ids, seen); err != nil {
+		s.env.Log.Error("what became of messages in the host could not be noted", "ids", ids, "error", err)
+	}
+	if !seen {
+		s.rest()
+		return
+	}
+	s.arrived() // what did not fit, or came meanwhile
+}
+
+// rest does nothing for a while, or until the user says something.
+func (s *stream) rest() { s.next, s.again = "", time.After(tryAgain) }
+
+// look notes what has happened and writes a delivery if there is one, unless one is open. An error means that the host is gone.
+func (s *stream) look(ctx context.Context) error {
+	if s.next == "" || len(s.shown.IDs) > 0 {
+		return nil
+	}
+	kind, agent := s.next, s.env.Caller.Name
+	s.next = ""
+	a, err := hosts.Happened(ctx, s.env.Ledger, hosts.Event{
+		Agent: agent, Program: s.Name, Session: s.session, Process: s.self, Kind: kind, Fits: fits, Settled: true,
+	})
+	if err != nil {
+		if ctx.Err() == nil {
+			s.env.Log.Warn("the host could not be shown its messages", "agent", agent, "error", err)
+			s.rest()
+		}
+		return nil
+	}
+	if len(a.Messages) == 0 {
+		return nil // nothing else is worth a turn
+	}
+	s.works = true
+	s.shown = delivery{Session: s.session, Text: frame(agent, kind, &a)}
+	for i := range a.Messages {
+		s.shown.IDs = append(s.shown.IDs, a.Messages[i].ID)
+	}
+	_, err = s.out.Write(mustJSON(s.shown))
+	return err
+}
+
+// end tells that the sessions are over, so that what the host has not confirmed is unread again.
+func (s *stream) end(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
+	defer cancel()
+	for _, session := range s.sessions {
+		_, err := hosts.Happened(ctx, s.env.Ledger, hosts.Event{
+			Agent: s.env.Caller.Name, Program: s.Name, Session: session, Process: s.self, Kind: hosts.Ended, Settled: true,
+		})
+		if err != nil {
+			s.env.Log.Error("the end of a session could not be noted", "session", session, "error", err)
+		}
+	}
+}

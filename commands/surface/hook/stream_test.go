@@ -1,0 +1,117 @@
+package hook
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"mailroom/orchestrator/orchestratortest/want"
+)
+
+// talk is a running Stream.
+type talk struct {
+	room
+	in    *io.PipeWriter
+	out   *json.Decoder
+	ended chan error
+}
+
+func (r room) stream() *talk {
+	in, input := io.Pipe()
+	output, out := io.Pipe()
+	s := &talk{room: r, in: input, out: json.NewDecoder(output), ended: make(chan error, 1)}
+	go func() { s.ended <- r.host.Stream(r.T.Context(), r.env(), in, out) }()
+	return s
+}
+
+func (s *talk) says(words ...string) {
+	s.T.Helper()
+	if _, err := fmt.Fprintln(s.in, strings.Join(words, " ")); err != nil {
+		s.T.Fatal(err)
+	}
+}
+
+// shows waits for a delivery to a session, and holds it to these messages.
+func (s *talk) shows(session string, ids ...string) {
+	s.T.Helper()
+	var d delivery
+	if err := s.out.Decode(&d); err != nil {
+		s.T.Fatal(err)
+	}
+	want.Equal(s.T, "session", d.Session, session)
+	want.Equal(s.T, "messages", strings.Join(d.IDs, " "), strings.Join(ids, " "))
+	for _, id := range ids {
+		if !strings.Contains(d.Text, begin(id)) {
+			s.T.Errorf("%s is not in the text:\n%s", id, d.Text)
+		}
+	}
+}
+
+func (s *talk) ends() {
+	s.T.Helper()
+	s.in.Close()
+	if err := <-s.ended; err != nil {
+		s.T.Error(err)
+	}
+}
+
+// A stream writes what comes, one delivery at a time, and what the host does not confirm is unread again.
+func TestStream(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t, "opencode")
+	first := r.Send("alice", "bob")
+	s := r.stream()
+	s.says("nonsense")
+	s.says("session", "ses_1")
+	s.shows("ses_1", first)
+	second, third := r.Send("alice", "bob"), r.Send("alice", "bob")
+	s.says("idle", "ses_1")
+	s.says("confirm", first)
+	s.shows("ses_1", second, third)
+	s.says("confirm", second)
+	s.says("return", third)
+	s.says("prompted", "ses_2")
+	s.shows("ses_2", third)
+	fourth := r.Send("alice", "bob")
+	s.ends()
+	want.IDs(t, r.TakeFor("bob", 0), third, fourth)
+	want.Rows(t, r.Rows(`SELECT session, state FROM host_sessions ORDER BY session`), "ses_1 ended", "ses_2 ended")
+}
+
+// Messages alone cause no endless turns, also where a plugin shows them.
+func TestStreamTurns(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t, "opencode")
+	s := r.stream()
+	s.says("session", "ses_1")
+	for range 12 {
+		id := r.Send("alice", "bob")
+		s.shows("ses_1", id)
+		s.says("idle", "ses_1")
+		s.says("confirm", id)
+	}
+	held := r.Send("alice", "bob")
+	s.says("idle", "ses_1")
+	s.says("prompted", "ses_1")
+	s.shows("ses_1", held)
+	s.says("confirm", held)
+	s.ends()
+	want.IDs(t, r.TakeFor("bob", 0))
+}
+
+// The plugin runs the command that it is given, whatever is in its words.
+func TestOpenCodePlugin(t *testing.T) {
+	t.Parallel()
+	command := []string{"/opt/mail room/mailroom", "hook", "stream", "--as", `b"ob`}
+	first, rest, _ := strings.Cut(openCodePlugin(command), "\n")
+	var got []string
+	if err := json.Unmarshal([]byte(strings.TrimPrefix(first, "const COMMAND = ")), &got); err != nil {
+		t.Fatal(err)
+	}
+	want.Equal(t, "command", strings.Join(got, "\n"), strings.Join(command, "\n"))
+	if !strings.Contains(rest, "export const Mailroom") {
+		t.Errorf("the plugin is\n%s", rest)
+	}
+}

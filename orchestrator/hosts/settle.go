@@ -1,0 +1,31 @@
+package hosts
+
+import (
+	"context"
+	"slices"
+
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/store"
+)
+
+// Settle says what became of messages that were shown to a session: its model has seen them, so that they are read, or it will not,
+// and they are unread again. Those of which that is known already stay as they are. Errors: those of the database.
+func Settle(ctx context.Context, l *ledger.Ledger, agent, session string, ids []string, seen bool) error {
+	return l.Write(ctx, store.Of(agent), func(t *ledger.Tx) error {
+		leases, err := messages.SessionLeases(t.Conn, agent, session)
+		for i := range leases {
+			lease := &leases[i]
+			switch {
+			case err != nil:
+				return err
+			case !slices.Contains(ids, lease.ID):
+			case seen:
+				err = messages.ConfirmShown(t, lease, "seen by the model in session "+session)
+			default:
+				err = messages.GiveBack(t, lease, "the model in session "+session+" has not seen it; unread again")
+			}
+		}
+		return err
+	})
+}
