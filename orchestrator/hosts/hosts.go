@@ -85,6 +85,9 @@ const (
 	unprovedLease = 10 * time.Minute
 	// quietWrite is how long a session may only be seen, without anything to note, before that is noted.
 	quietWrite = time.Minute
+	// spoken is how much later than a message was shown the end of a tool call must be to tell that the model has spoken since: a
+	// model calls several tools at once, and they end one after the other.
+	spoken = 2 * time.Second
 	// thrownAway is how much later than a message was shown a prompt must be that tells that the message was thrown away.
 	thrownAway = 5 * time.Second
 )

@@ -107,10 +107,23 @@ func TestShownMessageIsSettledByTheNextEvent(t *testing.T) {
 			t.Parallel()
 			r := newRoom(t)
 			id := r.shown()
+			r.Clock.Advance(2 * time.Second)
 			want.IDs(t, r.event(test.next, r.sees(test.sight, id)).Messages)
 			want.Equal(t, "standing", r.standing(id), test.then)
 		})
 	}
+}
+
+// Tools that were called at once end one after the other, and tell nothing of what was shown at the end of the first.
+func TestToolsCalledAtOnce(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	id := r.shown()
+	r.Clock.Advance(time.Second)
+	want.IDs(t, r.event(hosts.Worked).Messages)
+	want.Equal(t, "standing", r.standing(id), "shown")
+	want.IDs(t, r.event(hosts.Stopped).Messages)
+	want.Equal(t, "standing", r.standing(id), "read")
 }
 
 // A prompt of the user tells that what was shown was thrown away, unless the transcript may only be late.

@@ -65,15 +65,15 @@ func (e *Event) judgeOne(lease *messages.Lease, sight Sight, written, now time.T
 	if sight == Answered {
 		return isRead
 	}
+	shown := orchestrator.ParseStamp(lease.At)
 	switch e.Kind {
 	case Stopped:
 		return isRead // the turn in which it was shown comes to its end, so the model has spoken
 	case Worked:
-		if sight != Present {
+		if sight != Present && now.Sub(shown) >= spoken {
 			return isRead // a model that calls tools has spoken, and the transcript is late
 		}
 	case Prompted:
-		shown := orchestrator.ParseStamp(lease.At)
 		if sight == Absent && written.After(shown) && now.Sub(shown) > thrownAway {
 			return isLost // the user has interrupted the model, and the host has thrown the hook's answer away
 		}
