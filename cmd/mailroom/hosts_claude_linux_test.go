@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // claudeDesk is a desk with Claude Code.
@@ -20,12 +21,16 @@ func claudeDesk(t *testing.T) *desk {
 func (k *desk) claude(args ...string) *session {
 	k.t.Helper()
 	settings := k.write("settings.json", map[string]any{"hooks": k.hookSettings(), "permissions": map[string]any{"allow": []string{"Bash", "mcp__mailroom"}}})
-	env := []string{
-		"ANTHROPIC_BASE_URL=" + k.model.server.URL, "ANTHROPIC_API_KEY=sk-none", "DISABLE_AUTOUPDATER=1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1",
-	}
-	return k.start(env, append([]string{
+	return k.start(k.claudeEnv(), append([]string{
 		"-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose", "--settings", settings, "--strict-mcp-config",
 	}, args...)...)
+}
+
+// claudeEnv has Claude Code ask the test's model, and nobody else.
+func (k *desk) claudeEnv() []string {
+	return []string{
+		"ANTHROPIC_BASE_URL=" + k.model.server.URL, "ANTHROPIC_API_KEY=sk-none", "DISABLE_AUTOUPDATER=1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1",
+	}
 }
 
 // prompts has the user say something to Claude Code.
@@ -165,6 +170,67 @@ func TestClaudeKilledAfterItsModelAnswered(t *testing.T) {
 	k.stand("read")
 	r.says("Yes.")
 	s.ends()
+}
+
+// TestClaudeModelFails: what the model could not be asked about, since its server failed, is shown in the next session.
+func TestClaudeModelFails(t *testing.T) {
+	t.Parallel()
+	k := claudeDesk(t)
+	id := k.send("Look at the build.")
+	s := k.claude()
+	s.prompts("Do it.")
+	s.in.Close()
+	for running := true; running; { // it may try again in other ways
+		select {
+		case r := <-k.model.requests:
+			r.shows(id)
+			r.fails()
+		case <-s.ended:
+			running = false
+		case <-time.After(patience):
+			t.Fatal("the host does not end")
+		}
+	}
+	k.stand("unread")
+
+	s = k.claude()
+	s.prompts("Do it.")
+	r := s.asks()
+	r.shows(id)
+	r.says("Done.")
+	s.ends()
+	k.stand("read")
+}
+
+// TestClaudeConnected: what `mailroom connect` writes is all that Claude needs: it offers the tools, and shows a busy model its
+// messages.
+func TestClaudeConnected(t *testing.T) {
+	t.Parallel()
+	k := claudeDesk(t)
+	connect := k.command("connect", "claude", "--as", "bob", "--folder", k.folder)
+	if out, err := connect.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	g := k.newGate()
+	s := k.start(k.claudeEnv(), "-p", "Do it.", "--allowed-tools", "Bash")
+	s.in.Close()
+	r := s.asks()
+	r.shows()
+	r.calls("Bash", waitsAt(g))
+	g.reached()
+	id := k.send("Look at the build.")
+	g.open()
+	r = s.asks()
+	r.shows(id)
+	r.calls("mcp__mailroom__send_message", map[string]any{"target": "alice", "message_type": "STATUS", "message": "All is well."})
+	r = s.asks()
+	r.shows(id)
+	r.says("Done.")
+	s.ends()
+	k.stand("read")
+	if got := k.rows(`SELECT sender FROM agent_message WHERE recipient = 'alice'`); len(got) != 1 || got[0] != "bob" {
+		t.Errorf("messages to alice: %q; the model is told\n%s", got, r.text())
+	}
 }
 
 // TestClaudeIsNotKeptFromStopping: messages put the end of a turn off five times; then they wait for the user.

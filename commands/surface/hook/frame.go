@@ -41,7 +41,11 @@ func frame(agent string, kind hosts.Kind, a *hosts.Answer) string {
 		b.WriteString(framed(&a.Messages[i]))
 	}
 	if a.Left > 0 {
-		fmt.Fprintf(&b, "mailroom: %s wait: call get_messages, or read on with your next tool call.\n", counted(a.Left, "more message"))
+		verb := "wait"
+		if a.Left == 1 {
+			verb = "waits"
+		}
+		fmt.Fprintf(&b, "mailroom: %s %s: call get_messages, or read on with your next tool call.\n", counted(a.Left, "more message"), verb)
 	}
 	return b.String()
 }

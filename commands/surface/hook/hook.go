@@ -62,12 +62,8 @@ func (h *Host) answer(ctx context.Context, env commands.Env, event string, in io
 	if !known || input.Session == "" {
 		return "", nil, orchestrator.Errorf(orchestrator.InvalidParams, "%s tells of no event %q in a session", h.Name, orchestrator.Clip(event))
 	}
-	switch why, err := env.Ledger.Untrusted(ctx); {
-	case err != nil:
+	if err := trusted(ctx, env); err != nil {
 		return "", nil, err
-	case why != "": // who made it could write to the model as any agent
-		return "", nil, orchestrator.Errorf(orchestrator.PermissionDenied, "nothing of a database that is not trusted is shown to a model: %s", why).
-			WithHint(ledger.NotTrustedHint)
 	}
 	agent := env.Caller.Name
 	if kind == hosts.Prompted {
@@ -84,4 +80,14 @@ func (h *Host) answer(ctx context.Context, env commands.Env, event string, in io
 		return nudgeText(a.Left), &a, nil
 	}
 	return frame(agent, kind, &a), &a, nil
+}
+
+// trusted refuses a database that is not trusted: whoever made it could write to the model as any agent.
+func trusted(ctx context.Context, env commands.Env) error {
+	why, err := env.Ledger.Untrusted(ctx)
+	if err == nil && why != "" {
+		return orchestrator.Errorf(orchestrator.PermissionDenied, "nothing of a database that is not trusted is shown to a model: %s", why).
+			WithHint(ledger.NotTrustedHint)
+	}
+	return err
 }

@@ -45,6 +45,9 @@ func (h *Host) Stream(ctx context.Context, env commands.Env, in io.Reader, out i
 	if !h.streams {
 		return orchestrator.Errorf(orchestrator.InvalidParams, "%s takes no stream of messages", h.Name)
 	}
+	if err := trusted(ctx, env); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	news, stop, err := reading.Arrivals(ctx, env.Ledger, env.Caller.Name)
