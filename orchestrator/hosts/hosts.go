@@ -55,6 +55,10 @@ type Event struct {
 	Kind       Kind
 	Transcript Transcript // nil: none that can be read
 
+	// Writer is the process that writes the answer, and says by Written that it has. If it ends before that, the messages are unread
+	// again. The zero value counts them as shown at once.
+	Writer process.ID
+
 	// Nudge says that the answer is shown to the user and not only to the model. So at Stopped it takes no messages, and tells only
 	// how many are left. If there are any, the turn goes on, and an event follows of the kind Nudged.
 	Nudge bool
@@ -74,6 +78,8 @@ type Answer struct {
 	Held     bool                   // they stay since messages alone have kept the session going for too long
 	Turns    int                    // turns that messages have caused since the user last said anything, told at Prompted
 	Other    string                 // another living session of the agent, told at Started; "" is none
+
+	lease messages.ReadingLease // on the messages
 }
 
 const (
@@ -99,7 +105,7 @@ const (
 // read if the transcript has words of the model after it, or cannot tell; it is unread again if it was thrown away, or if the
 // session has ended without an answer.
 //
-// If the answer cannot be written, GiveBack it. Errors: those of the database; unknown_recipient for an agent that is not known.
+// Once the answer is written, say so by Written; if it cannot be, GiveBack it. Errors: those of the database; unknown_recipient for an agent that is not known.
 func Happened(ctx context.Context, l *ledger.Ledger, e Event) (a Answer, err error) {
 	known, err := look(ctx, l, &e)
 	if err != nil {
@@ -163,7 +169,7 @@ func take(ctx context.Context, l *ledger.Ledger, e *Event, a *Answer) error {
 	if err != nil {
 		return err
 	}
-	a.Messages = ms
+	a.Messages, a.lease = ms, e.lease()
 	if more {
 		a.Left, err = unread(ctx, l, e.Agent)
 	}
@@ -195,11 +201,28 @@ func unread(ctx context.Context, l *ledger.Ledger, agent string) (int, error) {
 func (e *Event) lease() messages.ReadingLease {
 	lease := messages.ReadingLease{
 		For: unprovedLease, Holder: e.Program, Session: e.Session, PID: e.Process.PID, Reader: e.Process, Host: e.Process.Host(),
+		Writer: e.Writer,
 	}
 	if e.Process.PID > 0 {
 		lease.For = messages.MaxReadingLease
 	}
 	return lease
+}
+
+// Written notes that the Writer of an event has written the answer: from now on the session's events tell what becomes of its
+// messages. A hook that is killed never says so. Its host takes no answer from it, so the model has not seen them.
+func Written(ctx context.Context, l *ledger.Ledger, agent string, a *Answer) error {
+	if len(a.Messages) == 0 || a.lease.Writer.PID == 0 {
+		return nil
+	}
+	return l.Write(ctx, store.Of(agent), func(t *ledger.Tx) error {
+		for i := range a.Messages {
+			if err := messages.Written(t, &a.Messages[i], &a.lease); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // GiveBack makes what an answer was to show unread again, since it could not be written.

@@ -324,6 +324,36 @@ func TestGiveBack(t *testing.T) {
 	want.IDs(t, r.event(hosts.Worked).Messages, id)
 }
 
+// As long as the hook that took a message has not written it, no event of the session settles it, such as that of a tool call
+// beside it. A hook that is killed gives it back.
+func TestAnswerThatIsNotWritten(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	hook := exec.Command("sleep", "1000")
+	if err := hook.Start(); err != nil {
+		t.Fatal(err)
+	}
+	id := r.Send("alice", "bob")
+	writer := func(p process.ID) func(*hosts.Event) { return func(e *hosts.Event) { e.Writer = p } }
+	want.IDs(t, r.event(hosts.Worked, writer(process.Of(hook.Process.Pid))).Messages, id)
+	for _, kind := range []hosts.Kind{hosts.Worked, hosts.Stopped, hosts.Ended} {
+		want.IDs(t, r.event(kind).Messages)
+		want.Equal(t, "standing", r.standing(id), "shown")
+	}
+	if err := hook.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	hook.Wait()
+	a := r.event(hosts.Worked, writer(process.Of(os.Getpid())))
+	want.IDs(t, a.Messages, id)
+	if err := hosts.Written(t.Context(), r.Ledger, "bob", &a); err != nil {
+		t.Fatal(err)
+	}
+	want.Equal(t, "standing", r.standing(id), "shown")
+	want.IDs(t, r.event(hosts.Worked).Messages)
+	want.Equal(t, "standing", r.standing(id), "read")
+}
+
 // What is leased to a session is shown to it, even if the turn that it causes cannot be counted: the next event takes it for read.
 func TestShownThoughItsTurnIsNotCounted(t *testing.T) {
 	t.Parallel()

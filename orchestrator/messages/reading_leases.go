@@ -32,6 +32,11 @@ type ReadingLease struct {
 	// not end the lease: the session's next event does, see package hosts.
 	Session string
 
+	// Writer is the process that has yet to write the messages to the session; the zero value is none. Until it says by Written that
+	// it has, the lease is its own and not the session's: whatever the session's events tell, they tell nothing of these messages,
+	// and if the writer ends first they are unread again.
+	Writer process.ID
+
 	Reader process.ID // PID's
 	Host   string     // where it has that number
 }
@@ -40,6 +45,10 @@ type ReadingLease struct {
 // message itself stays unread.
 func Show(t *ledger.Tx, m *orchestrator.Message, l *ReadingLease) error {
 	m.ShownAt, m.ShownUntil = t.Now, orchestrator.Stamp(t.Clock.Add(l.For))
+	session, host, reader := l.Session, l.Host, l.Reader
+	if l.Writer.PID > 0 {
+		session, host, reader = "", l.Writer.Host(), l.Writer
+	}
 	if err := t.Run(`UPDATE agent_inbox SET read_at = ? WHERE message_id = ? AND recipient = ?`, t.Now, m.ID, m.Recipient); err != nil {
 		return err
 	}
@@ -47,7 +56,7 @@ func Show(t *ledger.Tx, m *orchestrator.Message, l *ReadingLease) error {
 		INSERT INTO reading_lease (message_id, recipient, holder, host, pid, born, shown_at, until, session)
 		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
 		ON CONFLICT (message_id, recipient) DO UPDATE SET holder = ?3, host = ?4, pid = ?5, born = ?6, shown_at = ?7, until = ?8, session = ?9`,
-		m.ID, m.Recipient, l.Holder, l.Host, l.Reader.PID, l.Reader.Born, m.ShownAt, m.ShownUntil, l.Session); err != nil {
+		m.ID, m.Recipient, l.Holder, host, reader.PID, reader.Born, m.ShownAt, m.ShownUntil, session); err != nil {
 		return err
 	}
 	how := ", until " + m.ShownUntil + " unless it is acknowledged"
@@ -55,6 +64,14 @@ func Show(t *ledger.Tx, m *orchestrator.Message, l *ReadingLease) error {
 		how = ", session " + l.Session + "; not confirmed yet"
 	}
 	return t.NoteOf(m, tracing.Shown, "to "+l.Holder+how)
+}
+
+// Written makes the lease on m, which its Writer has written, that of the session. One that has ended meanwhile stays so.
+func Written(t *ledger.Tx, m *orchestrator.Message, l *ReadingLease) error {
+	return t.Run(`
+		UPDATE reading_lease SET session = ?4, host = ?5, pid = ?6, born = ?7, until = ?8
+		WHERE message_id = ?1 AND recipient = ?2 AND shown_at = ?3 AND session = ''`,
+		m.ID, m.Recipient, m.ShownAt, l.Session, l.Host, l.Reader.PID, l.Reader.Born, orchestrator.Stamp(t.Clock.Add(l.For)))
 }
 
 // Lease is a row of reading_lease.

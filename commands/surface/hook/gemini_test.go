@@ -2,7 +2,10 @@ package hook
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -111,6 +114,20 @@ func TestGeminiTranscript(t *testing.T) {
 		}
 		want.Equal(t, "is late", written.IsZero(), true)
 	}
+}
+
+// A host that never ends to tell of its event is not waited for.
+func TestInputWithoutEnd(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t, "gemini")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	in, never := io.Pipe()
+	defer never.Close()
+	var out bytes.Buffer
+	err := r.host.Answer(ctx, r.env(), "AfterTool", in, &out)
+	want.Equal(t, "is cancelled", errors.Is(err, context.Canceled), true)
+	want.Equal(t, "answer", out.String(), "{}\n")
 }
 
 // A prompt that our nudge begins is not the user's.

@@ -8,12 +8,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"time"
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/hosts"
 	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/process"
 )
 
 // Patience bounds how long a hook may wait for the database: its host waits for it.
@@ -42,6 +44,10 @@ func (h *Host) Answer(ctx context.Context, env commands.Env, event string, in io
 		if back := hosts.GiveBack(context.WithoutCancel(ctx), env.Ledger, answer); back != nil {
 			env.Log.Error("messages that could not be shown could not be given back", "agent", env.Caller.Name, "error", back)
 		}
+		return err
+	}
+	if err = hosts.Written(context.WithoutCancel(ctx), env.Ledger, env.Caller.Name, answer); err != nil {
+		env.Log.Error("messages that were shown will be shown again", "agent", env.Caller.Name, "error", err)
 	}
 	return err
 }
@@ -52,10 +58,30 @@ func (h *Host) Silent(out io.Writer, err error) error {
 	return cmp.Or(err, failure)
 }
 
+// readInput reads what a host says of an event. A host that never ends to say it is not waited for.
+func readInput(ctx context.Context, in io.Reader) (input Input, err error) {
+	type reading struct {
+		input Input
+		err   error
+	}
+	done := make(chan reading, 1)
+	go func() {
+		var r reading
+		r.err = json.NewDecoder(io.LimitReader(in, maxInput)).Decode(&r.input)
+		done <- r
+	}()
+	select {
+	case r := <-done:
+		return r.input, r.err
+	case <-ctx.Done():
+		return Input{}, context.Cause(ctx)
+	}
+}
+
 // answer notes an event, and returns what to show; "" is nothing.
 func (h *Host) answer(ctx context.Context, env commands.Env, event string, in io.Reader) (string, *hosts.Answer, error) {
-	var input Input
-	if err := json.NewDecoder(io.LimitReader(in, maxInput)).Decode(&input); err != nil {
+	input, err := readInput(ctx, in)
+	if err != nil {
 		return "", nil, fmt.Errorf("what %s says of the event cannot be read: %w", h.Name, err)
 	}
 	kind, known := h.Events[event]
@@ -71,7 +97,7 @@ func (h *Host) answer(ctx context.Context, env commands.Env, event string, in io
 	}
 	a, err := hosts.Happened(ctx, env.Ledger, hosts.Event{
 		Agent: agent, Program: h.Name, Session: input.Session, Process: h.process(), Kind: kind,
-		Transcript: transcript{input.Transcript, h}, Fits: fits, Nudge: h.shows,
+		Transcript: transcript{input.Transcript, h}, Writer: process.Of(os.Getpid()), Fits: fits, Nudge: h.shows,
 	})
 	if err != nil {
 		return "", nil, err

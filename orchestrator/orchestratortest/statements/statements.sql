@@ -476,6 +476,7 @@ UPDATE host_sessions SET state = 'ended', pid = 0, waiter_pid = 0 WHERE ?1 <> ''
 UPDATE host_sessions SET state = 'working', turns = turns + 1, continued = CASE WHEN ?3 = 1 THEN continued + 1 ELSE 0 END WHERE agent = ?1 AND session = ?2;
 UPDATE host_sessions SET waiter_pid = 0, waiter_born = '', nudged_seq = ?3, nudged_at = ?4 WHERE agent = ?1 AND session = ?2;
 UPDATE message_trace SET id = ? WHERE id = ?;
+UPDATE reading_lease SET session = ?4, host = ?5, pid = ?6, born = ?7, until = ?8 WHERE message_id = ?1 AND recipient = ?2 AND shown_at = ?3 AND session = '';
 UPDATE reading_lease SET until = ?1 WHERE until > ?1;
 UPDATE reading_lease SET until = ?1, pid = 0;
 UPDATE reading_lease SET until = ?3, host = ?4, pid = ?5, born = ?6 WHERE message_id = ?1 AND recipient = ?2;
