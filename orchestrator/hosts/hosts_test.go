@@ -350,7 +350,7 @@ func TestAnswerThatIsNotWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	want.Equal(t, "standing", r.standing(id), "shown")
-	want.IDs(t, r.event(hosts.Worked).Messages)
+	want.IDs(t, r.event(hosts.Stopped).Messages)
 	want.Equal(t, "standing", r.standing(id), "read")
 }
 
