@@ -53,4 +53,24 @@ func (r StatusResult) Text(w *commands.Text) {
 		}
 		return []string{name, fmt.Sprint(b.Pending), fmt.Sprint(b.Later), fmt.Sprint(b.Retry), fmt.Sprint(b.Leased), fmt.Sprint(b.Held), fmt.Sprint(b.Unread), fmt.Sprint(b.Shown), b.OldestAt}
 	})
+	r.sayHosts(w)
+}
+
+// sayHosts shows the sessions of agent hosts.
+func (r *StatusResult) sayHosts(w *commands.Text) {
+	var rows [][]string
+	for i := range r.Recipients {
+		b := &r.Recipients[i]
+		for _, s := range b.Sessions {
+			name := b.Recipient
+			if n := len(b.Sessions); n > 1 {
+				name += fmt.Sprintf(" (%d sessions)", n)
+			}
+			rows = append(rows, []string{name, s.Program, s.State, s.SeenAt, s.Name})
+		}
+	}
+	if len(rows) > 0 {
+		w.Printf("\n")
+		w.Table([]string{"AGENT", "HOST", "STATE", "SEEN", "SESSION"}, rows)
+	}
 }

@@ -136,8 +136,8 @@ func TestInterruptedTurnGivesItsMessagesBack(t *testing.T) {
 	r.Clock.Advance(2 * time.Second)
 	want.IDs(t, r.event(hosts.Prompted, r.sees(hosts.Absent, id)).Messages, id)
 	want.Rows(t, r.Rows(`SELECT event, error FROM message_trace WHERE message_id = ? AND event IN ('shown', 'released') ORDER BY id`, id),
-		"shown to claude, session one; not confirmed yet", "released the model in session one has not seen it; unread again",
-		"shown to claude, session one; not confirmed yet")
+		"shown to session one of claude, not yet confirmed", "released the model in session one has not seen it; unread again",
+		"shown to session one of claude, not yet confirmed")
 }
 
 // While its session lives nobody else gets a message that was shown, however long a tool call takes; once the process is gone

@@ -148,3 +148,39 @@ func TestWaiterIsOver(t *testing.T) {
 	_, err := hosts.NewWaiter(t.Context(), r.Ledger, hosts.Event{Agent: "nobody", Session: "one"})
 	want.Equal(t, "code", orchestrator.CodeOf(err), orchestrator.UnknownRecipient)
 }
+
+// What is known of agents by their sessions: nothing as long as no host has told of any, then the best of what each has.
+func TestPresence(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	knows := func(of, known string) {
+		t.Helper()
+		got, err := hosts.Presence(t.Context(), r.Ledger, of)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want.Equal(t, "presence of "+of, got[of], known)
+		both, err := hosts.Presence(t.Context(), r.Ledger, "alice", "bob")
+		if err != nil {
+			t.Fatal(err)
+		}
+		want.Equal(t, "presence among others of "+of, both[of], known)
+	}
+	knows("bob", "")
+	remote := of(process.ID{})
+	r.event(hosts.Prompted, inSession("remote"), remote)
+	knows("bob", hosts.IsWorking)
+	knows("alice", hosts.NoHooks)
+	r.event(hosts.Stopped, inSession("remote"), remote)
+	knows("bob", hosts.IsIdle)
+	r.Clock.Advance(time.Hour)
+	knows("bob", hosts.NotThere)
+	r.event(hosts.Started)
+	knows("bob", hosts.IsIdle)
+	r.Clock.Advance(time.Hour) // its process lives
+	knows("bob", hosts.IsIdle)
+	r.event(hosts.Prompted, inSession("two")) // in the same process
+	knows("bob", hosts.IsWorking)
+	r.event(hosts.Ended, inSession("two"))
+	knows("bob", hosts.NotThere)
+}

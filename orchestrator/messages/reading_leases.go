@@ -59,11 +59,11 @@ func Show(t *ledger.Tx, m *orchestrator.Message, l *ReadingLease) error {
 		m.ID, m.Recipient, l.Holder, host, reader.PID, reader.Born, m.ShownAt, m.ShownUntil, session); err != nil {
 		return err
 	}
-	how := ", until " + m.ShownUntil + " unless it is acknowledged"
+	how := "to " + l.Holder + ", until " + m.ShownUntil + " unless it is acknowledged"
 	if l.Session != "" {
-		how = ", session " + l.Session + "; not confirmed yet"
+		how = "to session " + l.Session + " of " + l.Holder + ", not yet confirmed"
 	}
-	return t.NoteOf(m, tracing.Shown, "to "+l.Holder+how)
+	return t.NoteOf(m, tracing.Shown, how)
 }
 
 // Written makes the lease on m, which its Writer has written, that of the session. One that has ended meanwhile stays so.
@@ -76,10 +76,11 @@ func Written(t *ledger.Tx, m *orchestrator.Message, l *ReadingLease) error {
 
 // Lease is a row of reading_lease.
 type Lease struct {
-	ID                         string // of the message
-	recipient, holder, session string
-	pid                        int
-	host, born, At, Until      string
+	ID                    string // of the message
+	Session               string // of an agent host, that was shown it; "" is none
+	recipient, holder     string
+	pid                   int
+	host, born, At, Until string
 }
 
 // String says who has the message.
@@ -88,10 +89,11 @@ func (s *Lease) String() string {
 	if who == "" {
 		who = "a reader"
 	}
-	if s.session != "" {
-		who += " (session " + s.session + ")"
-	} else if s.pid > 0 {
-		who += fmt.Sprintf(" (process %d)", s.pid)
+	switch {
+	case s.Session != "":
+		return "session " + s.Session + " of " + who
+	case s.pid > 0:
+		return fmt.Sprintf("%s (process %d)", who, s.pid)
 	}
 	return who
 }
@@ -99,7 +101,10 @@ func (s *Lease) String() string {
 // leases lists rows of reading_lease.
 func leases(c *store.Conn, where string, args ...any) ([]Lease, error) {
 	return store.List(c, func(row store.Row) Lease {
-		return Lease{row.Text(0), row.Text(1), row.Text(2), row.Text(3), int(row.Int(4)), row.Text(5), row.Text(6), row.Text(7), row.Text(8)}
+		return Lease{
+			ID: row.Text(0), recipient: row.Text(1), holder: row.Text(2), Session: row.Text(3), pid: int(row.Int(4)), host: row.Text(5),
+			born: row.Text(6), At: row.Text(7), Until: row.Text(8),
+		}
 	}, `SELECT message_id, recipient, holder, session, pid, host, born, shown_at, until FROM reading_lease WHERE `+where, args...)
 }
 
@@ -166,7 +171,7 @@ func EndReadingLeases(t *ledger.Tx) (more bool, err error) {
 // timeIsOver ends a lease, or prolongs one of a session whose process lives. here is the process that asks.
 func (s *Lease) timeIsOver(t *ledger.Tx, here process.ID) error {
 	reader := process.ID{PID: s.pid, Born: s.born, Space: here.Space}
-	if s.session != "" && s.pid > 0 && s.host == here.Host() && reader.Alive() {
+	if s.Session != "" && s.pid > 0 && s.host == here.Host() && reader.Alive() {
 		return Prolong(t, s, &ReadingLease{For: MaxReadingLease, Reader: reader, Host: s.host})
 	}
 	return GiveBack(t, s, fmt.Sprintf("%s has not acknowledged it by %s; unread again", s, s.Until))

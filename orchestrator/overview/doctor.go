@@ -205,6 +205,9 @@ func (d *doctor) messages(c *store.Conn, conf *ledger.Config) error {
 	if err := d.recipients(c, conf); err != nil {
 		return err
 	}
+	if err := d.hosts(c); err != nil {
+		return err
+	}
 	if err := d.files(c); err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"mailroom/orchestrator/adoption"
 	"mailroom/orchestrator/daemons"
 	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/hosts"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/store"
@@ -46,6 +47,8 @@ type RecipientBacklog struct {
 	OldestAt  string `json:"oldest_at,omitempty"` // since when something has been undelivered that is not wanted later
 	NextAt    string `json:"next_attempt_at,omitempty"`
 	Disabled  string `json:"disabled,omitempty"` // since when and why its transport is not used any more
+
+	Sessions []hosts.Session `json:"host_sessions,omitempty"` // of agent hosts, that live; of several the first that looks gets a message
 }
 
 // Status returns how many messages wait for each recipient, how many there are in all, and which daemons run.
@@ -78,6 +81,9 @@ func Status(ctx context.Context, l *ledger.Ledger) (State, error) {
 		s.Unread = 0
 		for i := range s.Recipients {
 			s.Unread += s.Recipients[i].Unread
+		}
+		if err := addSessions(c, s.Recipients, l.Now()); err != nil {
+			return err
 		}
 		s.Untrusted = conf.Untrusted
 		overdue := orchestrator.Stamp(l.Now().Add(-conf.Settings.OverdueAfter))

@@ -174,6 +174,9 @@ func explainDelivered(l *ledger.Ledger, c *store.Conn, conf *ledger.Config, m *o
 	case lease != nil && lease.Until <= orchestrator.Stamp(l.Now()):
 		why.Rule = fmt.Sprintf("delivered; shown to %s at %s, and not confirmed: unread again since %s", lease, lease.At, lease.Until)
 		why.Fix = "`mailroom wait --recipient " + m.Recipient + "` reads it"
+	case lease != nil && lease.Session != "":
+		why.Rule = fmt.Sprintf("delivered; shown to %s at %s, not yet confirmed: what happens there next says whether its model has it", lease, lease.At)
+		why.Fix = "Nothing: the next tool call, or the end of the turn, confirms it; `mailroom mail release " + m.ID + "` makes it unread at once"
 	case lease != nil:
 		why.Rule = fmt.Sprintf("delivered; shown to %s at %s, not yet confirmed: it is unread again at %s unless it is acknowledged", lease, lease.At, lease.Until)
 		why.Fix = "`mailroom acknowledge " + m.ID + "` confirms it, `mailroom mail release " + m.ID + "` makes it unread at once"

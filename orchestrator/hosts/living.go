@@ -1,0 +1,129 @@
+package hosts
+
+import (
+	"context"
+	"os"
+	"slices"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/process"
+	"mailroom/orchestrator/store"
+)
+
+// unprovedLife is how long a session counts as living of which nothing is heard, where no process proves that it lives.
+const unprovedLife = time.Hour
+
+// Session is a session of an agent host in which an agent works.
+type Session struct {
+	Agent   string `json:"-"`
+	Name    string `json:"session"` // the host's own name of it
+	Program string `json:"program"`
+	State   string `json:"state"` // working or idle
+	SeenAt  string `json:"seen_at"`
+	Wakes   bool   `json:"wakes,omitempty"` // a process wakes it when messages come
+
+	living bool
+	id     process.ID // of the host on this machine; the zero value if none proves that the session lives
+}
+
+// Living lists the sessions that have not ended, and whose process is there, by agents.
+func Living(c *store.Conn, now time.Time) (living []Session, err error) {
+	list, err := list(c, now, everybody)
+	for _, s := range list {
+		if s.living {
+			living = append(living, s)
+		}
+	}
+	return living, err
+}
+
+// everybody is a condition for list.
+const everybody = `agent <> ''`
+
+// list lists sessions, those that are over included.
+func list(c *store.Conn, now time.Time, where string, args ...any) ([]Session, error) {
+	here := process.Of(os.Getpid())
+	host := here.Host()
+	sessions, err := store.List(c, func(row store.Row) Session {
+		s := Session{Agent: row.Text(0), Name: row.Text(1), Program: row.Text(2), State: row.Text(3), SeenAt: row.Text(4)}
+		s.living = s.State == IsWorking || s.State == IsIdle
+		if row.Text(5) == host && row.Int(6) > 0 {
+			s.id = process.ID{PID: int(row.Int(6)), Born: row.Text(7), Space: here.Space}
+			s.living = s.living && s.id.Here()
+		} else {
+			s.living = s.living && now.Sub(orchestrator.ParseStamp(s.SeenAt)) < unprovedLife
+		}
+		waiter := process.ID{PID: int(row.Int(8)), Born: row.Text(9), Space: here.Space}
+		s.Wakes = s.living && row.Text(5) == host && waiter.Here()
+		return s
+	}, `SELECT agent, session, program, state, seen_at, host, pid, born, waiter_pid, waiter_born FROM host_sessions WHERE `+where+`
+		ORDER BY agent, seen_at, session`, args...)
+	for i := range sessions { // a process that has begun another session for the agent has left this one
+		s := &sessions[i]
+		left := func(later Session) bool { return later.Agent == s.Agent && later.id == s.id }
+		s.living = s.living && (s.id.PID == 0 || !slices.ContainsFunc(sessions[i+1:], left))
+	}
+	return sessions, err
+}
+
+// What is known of an agent by the sessions of its hosts.
+const (
+	IsWorking = "working"     // a session of it works, and sees a message with its next tool call or at the end of the turn
+	IsIdle    = "idle"        // a session of it is idle, and is woken if its host can be
+	NoHooks   = "no hooks"    // no host has told of a session of it
+	NotThere  = "not running" // the sessions that it had are over
+)
+
+// Presence says of each of these agents what is known of it. It leaves out those that no host has told of and that do not look
+// into an inbox, and all of them as long as no host has told of any session in this database.
+func Presence(ctx context.Context, l *ledger.Ledger, agents ...string) (known map[string]string, err error) {
+	var found []Session
+	err = l.Look(ctx, func(c *store.Conn) error {
+		if len(agents) == 1 {
+			found, err = list(c, l.Now(), `agent = ?`, agents[0])
+		} else {
+			found, err = list(c, l.Now(), everybody)
+		}
+		if err != nil || len(found) > 0 {
+			return err
+		}
+		n, err := c.Number(`SELECT EXISTS (SELECT 1 FROM host_sessions)`)
+		if n == 0 {
+			agents = nil
+		}
+		return err
+	})
+	if err != nil || len(agents) == 0 {
+		return nil, err
+	}
+	conf, err := l.Configuration(ctx)
+	if err != nil {
+		return nil, err
+	}
+	known = map[string]string{}
+	for _, name := range agents {
+		if agent := conf.Agents[name]; agent != nil && agent.Deliver == "inbox" {
+			known[name] = NoHooks
+		}
+	}
+	for i := range found {
+		s := &found[i]
+		if slices.Contains(agents, s.Agent) {
+			known[s.Agent] = nearest(known[s.Agent], s)
+		}
+	}
+	return known, nil
+}
+
+// nearest is what is known of an agent with one more session.
+func nearest(known string, s *Session) string {
+	switch {
+	case known == IsWorking || s.living && s.State == IsWorking:
+		return IsWorking
+	case known == IsIdle || s.living:
+		return IsIdle
+	}
+	return NotThere
+}
