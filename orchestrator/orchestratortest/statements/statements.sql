@@ -174,11 +174,15 @@ SELECT EXISTS (SELECT 1 FROM agent_message WHERE traced_status IS NOT status OR 
 SELECT EXISTS (SELECT 1 FROM agent_message m WHERE status IN ('pending','retry') AND next_attempt_at <= ?1 AND lease_token = '' AND held = 0 AND traced_status = status AND recipient = ?2 AND NOT EXISTS (SELECT 1 FROM agent_message l WHERE l.status IN ('pending','retry') AND l.lease_token <> '' AND l.recipient = ?2 AND l.sender = m.sender) AND NOT EXISTS (SELECT 1 FROM agent_message p WHERE p.status = 'pending' AND p.next_attempt_at <> '' AND p.next_attempt_at <> p.not_before AND p.recipient = ?2 AND p.sender = m.sender AND p.next_attempt_at > ?1 AND p.priority = m.priority AND p.seq < m.seq) AND delivery_marks = '');
 SELECT EXISTS (SELECT 1 FROM agent_message m WHERE status IN ('pending','retry') AND next_attempt_at <= ?1 AND lease_token = '' AND held = 0 AND traced_status = status AND recipient = ?2 AND NOT EXISTS (SELECT 1 FROM agent_message l WHERE l.status IN ('pending','retry') AND l.lease_token <> '' AND l.recipient = ?2 AND l.sender = m.sender) AND NOT EXISTS (SELECT 1 FROM agent_message p WHERE p.status = 'pending' AND p.next_attempt_at <> '' AND p.next_attempt_at <> p.not_before AND p.recipient = ?2 AND p.sender = m.sender AND p.next_attempt_at > ?1 AND p.priority = m.priority AND p.seq < m.seq));
 SELECT EXISTS (SELECT 1 FROM groups WHERE name = ?);
+SELECT EXISTS (SELECT 1 FROM host_sessions);
 SELECT EXISTS (SELECT 1 FROM signal_devices WHERE state = 'active' AND kind = 'app');
 SELECT EXISTS (SELECT 1 FROM signal_questions WHERE status = 'answered' AND message_id <> '' AND returned_at = '');
 SELECT EXISTS (SELECT 1 FROM thread_participants p CROSS JOIN agent_message m ON m.thread_id = p.thread_id WHERE p.agent = ?1 AND m.seq > p.read_seq AND m.recipient = 'thread:' || p.thread_id AND m.sender <> ?1 AND NOT (m.sender = 'system' AND m.message_type IS 'thread_closed') AND NOT EXISTS (SELECT 1 FROM agent_message c WHERE c.multicast_id = m.multicast_id AND +c.recipient = ?1) AND NOT EXISTS (SELECT 1 FROM agent_message_archive c WHERE c.multicast_id = m.multicast_id AND +c.recipient = ?1));
 SELECT EXISTS (SELECT 1 FROM threads JOIN thread_participants USING (thread_id) WHERE thread_id = ? AND agent = ?);
 SELECT agent FROM heartbeats WHERE silent_at <> '' AND silent_at <= ? AND agent < x'' ORDER BY silent_at LIMIT +?;
+SELECT agent, max(seen_at), (SELECT count(*) FROM agent_inbox i WHERE i.recipient = h.agent AND i.read_at = '') FROM host_sessions h GROUP BY agent HAVING max(seen_at) < ?;
+SELECT agent, session, program, state, seen_at, host, pid, born, waiter_pid, waiter_born FROM host_sessions WHERE agent <> '' ORDER BY agent, seen_at, session;
+SELECT agent, session, program, state, seen_at, host, pid, born, waiter_pid, waiter_born FROM host_sessions WHERE agent = ? ORDER BY agent, seen_at, session;
 SELECT alert_id FROM signal_alerts WHERE alert_id = ?;
 SELECT alert_id, sender, encrypted, body, created_at FROM signal_alerts WHERE alert_id = ?;
 SELECT alert_id, sender, encrypted, body, created_at FROM signal_alerts WHERE created_at >= ?2 ORDER BY created_at DESC LIMIT +?1;

@@ -1,0 +1,46 @@
+package overview_test
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"mailroom/orchestrator/hosts"
+	"mailroom/orchestrator/orchestratortest/enginetest"
+	"mailroom/orchestrator/orchestratortest/want"
+	"mailroom/orchestrator/overview"
+	"mailroom/orchestrator/process"
+)
+
+// The doctor tells of two living sessions of one name, and of messages that nobody is shown since no hook is called.
+func TestDoctorOfHosts(t *testing.T) {
+	t.Parallel()
+	f := enginetest.New(t, "alice", "bob")
+	happens := func(session string, p process.ID) {
+		t.Helper()
+		if _, err := hosts.Happened(t.Context(), f.Ledger, hosts.Event{Agent: "bob", Program: "claude", Session: session, Process: p, Kind: hosts.Started}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	finds := func(check string) string {
+		t.Helper()
+		list := overview.Doctor(t.Context(), f.Ledger, false)
+		i := slices.IndexFunc(list, func(found overview.Finding) bool { return strings.HasPrefix(found.Check, check) })
+		if i < 0 {
+			return ""
+		}
+		return list[i].Says
+	}
+	happens("one", process.Of(os.Getpid()))
+	want.Equal(t, "one session", finds("sessions of bob"), "")
+	happens("two", process.Of(os.Getppid()))
+	want.Equal(t, "two sessions", finds("sessions of bob"), "2 sessions have that name and live: one of claude, two of claude. A message goes to whichever looks first")
+	f.Send("alice", "bob")
+	f.Deliver()
+	want.Equal(t, "unread", finds("hooks of bob"), "")
+	seen := f.Stamp()
+	f.Clock.Advance(time.Hour + time.Second)
+	want.Equal(t, "unread for long", finds("hooks of bob"), "1 message unread, and its agent host has not told of it since "+seen)
+}
