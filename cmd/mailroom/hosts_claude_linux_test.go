@@ -73,6 +73,14 @@ func TestClaudeBusy(t *testing.T) {
 	k.checkSamples(".claude/projects", id)
 }
 
+// TestClaudeTwoToolsAtOnce: the second of two tools that were called at once tells nothing of a message shown after the first.
+func TestClaudeTwoToolsAtOnce(t *testing.T) {
+	t.Parallel()
+	s := claudeDesk(t).claude()
+	s.prompts("Do it.")
+	s.worksTwice(s.asks(), "Bash", waitsAt)
+}
+
 // TestClaudeStartsAndIdles: what is unread when a session starts is in its first request, and what comes between two prompts of
 // the user in the first request after the second.
 func TestClaudeStartsAndIdles(t *testing.T) {

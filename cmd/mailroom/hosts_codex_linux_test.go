@@ -68,6 +68,13 @@ func TestCodexBusy(t *testing.T) {
 	k.checkSamples(".codex/sessions", id)
 }
 
+// TestCodexTwoToolsAtOnce: the second of two tools that were called at once tells nothing of a message shown after the first.
+func TestCodexTwoToolsAtOnce(t *testing.T) {
+	t.Parallel()
+	s := codexDesk(t).codex("Do it.")
+	s.worksTwice(s.asks(), "exec_command", comesTo)
+}
+
 // TestCodexStarts: what is unread when a session starts is in its first request, within its frame.
 func TestCodexStarts(t *testing.T) {
 	t.Parallel()

@@ -39,7 +39,8 @@ type action struct {
 	text      string
 	tool      []string // namespace and name
 	arguments map[string]any
-	fails     bool // its server is at fault
+	also      *action // another call in the same answer
+	fails     bool    // its server is at fault
 }
 
 // request is a request to the model, which waits for its answer.
@@ -104,13 +105,26 @@ func (r *request) fails() { r.answer <- action{fails: true} }
 // calls answers a request with the call of a tool.
 func (r *request) calls(tool string, arguments map[string]any) {
 	r.t.Helper()
+	r.answer <- r.call(tool, arguments)
+}
+
+// callsBoth answers a request with two calls of a tool.
+func (r *request) callsBoth(tool string, first, second map[string]any) {
+	r.t.Helper()
+	act, also := r.call(tool, first), r.call(tool, second)
+	act.also = &also
+	r.answer <- act
+}
+
+func (r *request) call(tool string, arguments map[string]any) action {
+	r.t.Helper()
 	for _, offered := range r.tools(r.body) {
 		if offered[1] == tool {
-			r.answer <- action{tool: offered, arguments: arguments}
-			return
+			return action{tool: offered, arguments: arguments}
 		}
 	}
 	r.t.Fatalf("the model is not offered the tool %s, only %q", tool, r.tools(r.body))
+	return action{}
 }
 
 // text returns all that the host tells the model of the conversation, as one text.
@@ -166,23 +180,28 @@ var anthropic = dialect{
 		return names
 	},
 	answered: func(turn int, act action) []map[string]any {
-		block, delta, reason := map[string]any{"type": "text", "text": ""}, map[string]any{"type": "text_delta", "text": act.text}, "end_turn"
-		if act.tool != nil {
-			block = map[string]any{"type": "tool_use", "id": fmt.Sprint("toolu_", turn), "name": act.tool[1], "input": map[string]any{}}
-			arguments, _ := json.Marshal(act.arguments)
-			delta, reason = map[string]any{"type": "input_json_delta", "partial_json": string(arguments)}, "tool_use"
+		events := []map[string]any{{"type": "message_start", "message": map[string]any{
+			"id": fmt.Sprint("msg_", turn), "type": "message", "role": "assistant", "model": "claude-opus-5-5", "content": []any{},
+			"stop_reason": nil, "stop_sequence": nil, "usage": map[string]any{"input_tokens": 10, "output_tokens": 1},
+		}}}
+		reason := "end_turn"
+		for i, at := 0, &act; at != nil; i, at = i+1, at.also {
+			block, delta := map[string]any{"type": "text", "text": ""}, map[string]any{"type": "text_delta", "text": at.text}
+			if at.tool != nil {
+				reason = "tool_use"
+				id := fmt.Sprint("toolu_", turn, strings.Repeat("b", i))
+				block = map[string]any{"type": "tool_use", "id": id, "name": at.tool[1], "input": map[string]any{}}
+				arguments, _ := json.Marshal(at.arguments)
+				delta = map[string]any{"type": "input_json_delta", "partial_json": string(arguments)}
+			}
+			events = append(events,
+				map[string]any{"type": "content_block_start", "index": i, "content_block": block},
+				map[string]any{"type": "content_block_delta", "index": i, "delta": delta},
+				map[string]any{"type": "content_block_stop", "index": i})
 		}
-		return []map[string]any{
-			{"type": "message_start", "message": map[string]any{
-				"id": fmt.Sprint("msg_", turn), "type": "message", "role": "assistant", "model": "claude-opus-5-5", "content": []any{},
-				"stop_reason": nil, "stop_sequence": nil, "usage": map[string]any{"input_tokens": 10, "output_tokens": 1},
-			}},
-			{"type": "content_block_start", "index": 0, "content_block": block},
-			{"type": "content_block_delta", "index": 0, "delta": delta},
-			{"type": "content_block_stop", "index": 0},
-			{"type": "message_delta", "delta": map[string]any{"stop_reason": reason, "stop_sequence": nil}, "usage": map[string]any{"output_tokens": 5}},
-			{"type": "message_stop"},
-		}
+		return append(events,
+			map[string]any{"type": "message_delta", "delta": map[string]any{"stop_reason": reason, "stop_sequence": nil}, "usage": map[string]any{"output_tokens": 5}},
+			map[string]any{"type": "message_stop"})
 	},
 }
 
@@ -205,26 +224,25 @@ var openai = dialect{
 		return names
 	},
 	answered: func(turn int, act action) []map[string]any {
-		item := map[string]any{
-			"type": "message", "role": "assistant", "id": fmt.Sprint("msg_", turn), "content": []any{map[string]any{"type": "output_text", "text": act.text}},
-		}
-		if act.tool != nil {
-			arguments, _ := json.Marshal(act.arguments)
-			item = map[string]any{
-				"type": "function_call", "id": fmt.Sprint("fc_", turn), "call_id": fmt.Sprint("call_", turn), "name": act.tool[1], "arguments": string(arguments),
-			}
-			if act.tool[0] != "" {
-				item["namespace"] = act.tool[0]
-			}
-		}
 		id := fmt.Sprint("resp_", turn)
-		return []map[string]any{
-			{"type": "response.created", "response": map[string]any{"id": id}},
-			{"type": "response.output_item.done", "output_index": 0, "item": item},
-			{"type": "response.completed", "response": map[string]any{"id": id, "usage": map[string]any{
-				"input_tokens": 1, "input_tokens_details": nil, "output_tokens": 1, "output_tokens_details": nil, "total_tokens": 2,
-			}}},
+		events := []map[string]any{{"type": "response.created", "response": map[string]any{"id": id}}}
+		for i, at := 0, &act; at != nil; i, at = i+1, at.also {
+			item := map[string]any{
+				"type": "message", "role": "assistant", "id": fmt.Sprint("msg_", turn), "content": []any{map[string]any{"type": "output_text", "text": at.text}},
+			}
+			if at.tool != nil {
+				arguments, _ := json.Marshal(at.arguments)
+				nth := fmt.Sprint(turn, strings.Repeat("b", i))
+				item = map[string]any{"type": "function_call", "id": "fc_" + nth, "call_id": "call_" + nth, "name": at.tool[1], "arguments": string(arguments)}
+				if at.tool[0] != "" {
+					item["namespace"] = at.tool[0]
+				}
+			}
+			events = append(events, map[string]any{"type": "response.output_item.done", "output_index": i, "item": item})
 		}
+		return append(events, map[string]any{"type": "response.completed", "response": map[string]any{"id": id, "usage": map[string]any{
+			"input_tokens": 1, "input_tokens_details": nil, "output_tokens": 1, "output_tokens_details": nil, "total_tokens": 2,
+		}}})
 	},
 }
 
