@@ -92,7 +92,7 @@ func TestShownMessageIsSettledByTheNextEvent(t *testing.T) {
 	}{
 		{hosts.Worked, hosts.Answered, "read"},
 		{hosts.Worked, hosts.Unknown, "read"},
-		{hosts.Worked, hosts.Absent, "read"}, // the transcript is late
+		{hosts.Worked, hosts.Absent, "shown"}, // the model may not have been asked since
 		{hosts.Worked, hosts.Present, "shown"},
 		{hosts.Stopped, hosts.Present, "read"},
 		{hosts.Prompted, hosts.Answered, "read"},
@@ -112,6 +112,17 @@ func TestShownMessageIsSettledByTheNextEvent(t *testing.T) {
 			want.Equal(t, "standing", r.standing(id), test.then)
 		})
 	}
+}
+
+// Where a transcript may be late for long, the end of a tool call tells that the model has spoken, though the transcript lacks it.
+func TestLateTranscript(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	id := r.shown()
+	r.Clock.Advance(2 * time.Second)
+	late := func(e *hosts.Event) { e.Transcript = transcript{sights: map[string]hosts.Sight{id: hosts.Absent}} }
+	want.IDs(t, r.event(hosts.Worked, late).Messages)
+	want.Equal(t, "standing", r.standing(id), "read")
 }
 
 // Tools that were called at once end one after the other, and tell nothing of what was shown at the end of the first.

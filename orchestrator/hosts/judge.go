@@ -60,7 +60,9 @@ func (e *Event) sights(ids []string) (map[string]Sight, time.Time) {
 	return e.Transcript.Sights(ids)
 }
 
-// judgeOne decides about one message. Hosts write their transcripts late, so that one which lacks a message proves little.
+// judgeOne decides about one message. Hosts write their transcripts late, so that one which lacks a message proves little. But
+// while it lacks the message the model may not have been asked since: of two tools that were called at once one may run for long
+// after the other.
 func (e *Event) judgeOne(lease *messages.Lease, sight Sight, written, now time.Time) verdict {
 	if sight == Answered {
 		return isRead
@@ -70,8 +72,8 @@ func (e *Event) judgeOne(lease *messages.Lease, sight Sight, written, now time.T
 	case Stopped:
 		return isRead // the turn in which it was shown comes to its end, so the model has spoken
 	case Worked:
-		if sight != Present && now.Sub(shown) >= spoken {
-			return isRead // a model that calls tools has spoken, and the transcript is late
+		if late := sight == Unknown || written.IsZero(); late && sight != Present && now.Sub(shown) >= spoken {
+			return isRead // a model that calls tools has spoken, and the transcript may be late
 		}
 	case Prompted:
 		if sight == Absent && written.After(shown) && now.Sub(shown) > thrownAway {
