@@ -180,6 +180,33 @@ func TestClaudeKilledAfterItsModelAnswered(t *testing.T) {
 	s.ends()
 }
 
+// TestClaudeResumedBeforeItsModelAnswered: what stands in the transcript of the session that is resumed is not shown anew, and is
+// read once the model answers.
+func TestClaudeResumedBeforeItsModelAnswered(t *testing.T) {
+	t.Parallel()
+	k := claudeDesk(t)
+	id := k.send("Look at the build.")
+	s := k.claude()
+	s.prompts("Do it.")
+	s.asks().shows(id)
+	k.until("Claude has written down what its model is shown", func() bool {
+		return bytes.Contains(k.transcript(".claude/projects", id), []byte(`<mailroom-message id=\"`+id))
+	})
+	s.kill()
+
+	s = k.claude("--resume", k.rows(`SELECT session FROM host_sessions`)[0])
+	s.prompts("Are you there?")
+	r := s.asks()
+	r.shows(id)
+	k.stand("shown")
+	r.says("Yes.")
+	s.ends()
+	k.stand("read")
+	if shown := k.rows(`SELECT error FROM message_trace WHERE event = 'shown'`); len(shown) != 1 {
+		t.Errorf("it is shown anew: %q", shown)
+	}
+}
+
 // TestClaudeModelFails: what the model could not be asked about, since its server failed, is shown in the next session.
 func TestClaudeModelFails(t *testing.T) {
 	t.Parallel()
