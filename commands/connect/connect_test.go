@@ -305,3 +305,27 @@ func TestConnectWays(t *testing.T) {
 		}
 	}
 }
+
+// What a user has put beside a hook of ours, in the same entry, stays.
+func TestHooksBesideOurs(t *testing.T) {
+	d := newDesk(t)
+	path := d.write(".claude/settings.local.json", `{"hooks":{"Stop":[{"hooks":[
+  {"type":"command","command":"/old/mailroom hook Stop --host claude --as old --db /old.db","timeout":10},
+  {"type":"command","command":"say done"}
+]}]}}`)
+	d.connect("builder", `{"host":"claude"}`)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want.Equal(t, "theirs", strings.Count(string(text), "say done"), 1)
+	want.Equal(t, "ours", strings.Count(string(text), " hook Stop "), 1)
+	want.Equal(t, "old ones", strings.Count(string(text), "--as old "), 0)
+	d.write(".claude/settings.local.json", string(text)+"\n")
+	d.connect("", `{"host":"claude","remove":true}`)
+	if text, err = os.ReadFile(path); err != nil {
+		t.Fatal(err)
+	}
+	want.Equal(t, "theirs after it is removed", strings.Count(string(text), "say done"), 1)
+	want.Equal(t, "ours after it is removed", strings.Count(string(text), "mailroom"), 0)
+}

@@ -75,6 +75,10 @@ func addHook(d *document, event string, h hook) {
 	is := ownHook(d.value("", entry))
 	for i := range entries.Elements {
 		if ownHook(entries.Elements[i]) == is {
+			if shared := list(objectOf(entries.Elements[i]), "hooks"); shared != nil && len(shared.Elements) > 1 {
+				replaceIn(d, shared, h, is)
+				return
+			}
 			if !same(entries.Elements[i], entry) {
 				before := entries.Elements[i].BeforeExtra
 				entries.Elements[i] = d.value(margin(before), entry)
@@ -84,6 +88,22 @@ func addHook(d *document, event string, h hook) {
 		}
 	}
 	d.add(entries, 3, entry)
+}
+
+// replaceIn puts a hook in the place of ours for the same event, in an entry in which others have theirs.
+func replaceIn(d *document, shared *hujson.Array, h hook, event string) {
+	for i, v := range shared.Elements {
+		if ownHook(v) == event && !same(v, h) {
+			shared.Elements[i] = d.value(margin(v.BeforeExtra), h)
+			shared.Elements[i].BeforeExtra = v.BeforeExtra
+		}
+	}
+}
+
+// objectOf returns a value as an object; nil if it is none.
+func objectOf(v hujson.Value) *hujson.Object {
+	o, _ := v.Value.(*hujson.Object)
+	return o
 }
 
 // dropHooks removes all hooks that are ours, and what is empty then.
@@ -98,7 +118,15 @@ func dropHooks(d *document) {
 			continue
 		}
 		had := len(entries.Elements)
-		entries.Elements = slices.DeleteFunc(entries.Elements, func(v hujson.Value) bool { return ownHook(v) != "" })
+		entries.Elements = slices.DeleteFunc(entries.Elements, func(v hujson.Value) bool {
+			shared := list(objectOf(v), "hooks")
+			if shared == nil {
+				return ownHook(v) != ""
+			}
+			all := len(shared.Elements)
+			shared.Elements = slices.DeleteFunc(shared.Elements, func(v hujson.Value) bool { return ownHook(v) != "" })
+			return all > 0 && len(shared.Elements) == 0
+		})
 		if had > 0 && len(entries.Elements) == 0 {
 			drop(hooks, nameOf(&m))
 		}

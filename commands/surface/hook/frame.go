@@ -128,20 +128,24 @@ func plain(r rune) rune {
 	return r
 }
 
-// tags are how texts begin that hosts, or models, take for more than a message. Gemini CLI gives its model &lt; for <.
-var tags = regexp.MustCompile(`(?i)(<|&(?:lt|#0*60|#x0*3c);?)(\s*/?\s*(?:mailroom|system|task-notification|channel|user|assistant|function|tool|untrusted|hook))`)
+// tags are how texts begin that hosts, or models, take for more than a message, whatever
+// without width stands between. Gemini CLI gives its model &lt; for <.
+var tags = regexp.MustCompile(`(?i)(<|&(?:lt|#0*60|#x0*3c);?)([\s/\p{Z}\p{Cf}\p{Mn}]*(?:mailroom|system|task-notification|channel|user|assistant|function|tool|untrusted|hook))`)
 
 // clean removes from a text what a terminal or a model could take for something else than text: escape sequences and other
-// control characters, marks that turn the direction of writing, and tags, which a character without width breaks.
+// control characters, marks that turn the direction of writing, letters that nobody sees, and tags, which a character without width breaks.
 func clean(s string) string {
 	s = strings.Map(func(r rune) rune {
-		if r != '\n' && r != '\t' && unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) {
+		if r != '\n' && r != '\t' && unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || isTag(r) {
 			return -1
 		}
 		return r
 	}, s)
 	return tags.ReplaceAllString(s, "$1\u200b$2")
 }
+
+// isTag reports whether r is a tag character of Unicode: ASCII that models read and people do not see.
+func isTag(r rune) bool { return 0xe0000 <= r && r <= 0xe007f }
 
 // units counts the UTF-16 units of a text.
 func units(s string) (n int) {
