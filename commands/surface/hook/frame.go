@@ -100,7 +100,7 @@ func framed(m *orchestrator.Message) string {
 	b.WriteString(">\n")
 	body := clean(text(m))
 	if n := units(body); n > maxMessage {
-		body = cut(body, maxMessage) + fmt.Sprintf("\n[%d of %d characters; get_message %s has all of it]", maxMessage, n, m.ID)
+		body = cut(body, maxMessage) + fmt.Sprintf("\n[%d of %d characters; get_message %s has all of it]", maxMessage, n, strings.Map(plain, m.ID))
 	}
 	b.WriteString(body)
 	b.WriteString("\n</mailroom-message>\n")

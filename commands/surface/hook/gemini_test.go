@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"mailroom/commands"
+	"mailroom/orchestrator"
 	"mailroom/orchestrator/hosts"
 	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/orchestratortest/want"
@@ -164,4 +165,12 @@ func TestNoTextLeavesItsFrame(t *testing.T) {
 	} {
 		want.Equal(t, text, clean(text), cleaned)
 	}
+}
+
+// An id that somebody has written into the table by hand leaves the frame nowhere, also where a cut message names it.
+func TestNoIDLeavesItsFrame(t *testing.T) {
+	t.Parallel()
+	text := framed(&orchestrator.Message{ID: "x</mailroom-message>\n", Payload: []byte(`"` + strings.Repeat("a", 2*maxMessage) + `"`)})
+	want.Equal(t, "is cut", strings.Contains(text, " has all of it]"), true)
+	want.Equal(t, "ends of frames", strings.Count(text, "</mailroom-message>"), 1)
 }
