@@ -67,7 +67,11 @@ func (k *desk) hookSettings() map[string]any {
 		if k.hooked != "" {
 			command = fmt.Sprintf("EVENT=%s; HOOK='%s'; %s", event, command, k.hooked)
 		}
-		entry := map[string]any{"type": "command", "command": command, "timeout": 60}
+		timeout := 60
+		if k.host == "gemini" {
+			timeout *= 1000
+		}
+		entry := map[string]any{"type": "command", "command": command, "timeout": timeout}
 		settings[event] = []any{map[string]any{"hooks": []any{entry}}}
 	}
 	return settings

@@ -92,7 +92,10 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	for _, event := range m.answered(turn, act) {
 		data, _ := json.Marshal(event)
-		fmt.Fprintf(w, "event: %s\ndata: %s\n\n", event["type"], data)
+		if event["type"] != nil {
+			fmt.Fprintf(w, "event: %s\n", event["type"])
+		}
+		fmt.Fprintf(w, "data: %s\n\n", data)
 	}
 }
 
@@ -134,7 +137,8 @@ func (r *request) text() string {
 	collect = func(v any) {
 		switch v := v.(type) {
 		case string:
-			if strings.HasPrefix(v, "<hook_prompt ") { // Codex's, for what puts off the end of a turn
+			// Codex's, for what puts off the end of a turn; Gemini's, for whatever a hook says
+			if strings.HasPrefix(v, "<hook_prompt ") || strings.Contains(v, "<hook_context>") {
 				v = html.UnescapeString(v)
 			}
 			b.WriteString(v + "\n")

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// google is the dialect of Gemini CLI.
+var google = dialect{
+	path: "/v1beta/models/gemini-2.5-flash:streamGenerateContent", said: "contents",
+	tools: func(request map[string]any) (names [][]string) {
+		groups, _ := request["tools"].([]any)
+		for _, group := range groups {
+			offered, _ := group.(map[string]any)["functionDeclarations"].([]any)
+			for _, tool := range offered {
+				name, _ := tool.(map[string]any)["name"].(string)
+				names = append(names, []string{"", name})
+			}
+		}
+		return names
+	},
+	answered: func(_ int, act action) []map[string]any {
+		part := map[string]any{"text": act.text}
+		if act.tool != nil {
+			part = map[string]any{"functionCall": map[string]any{"name": act.tool[1], "args": act.arguments}}
+		}
+		return []map[string]any{{
+			"candidates": []any{map[string]any{
+				"content": map[string]any{"role": "model", "parts": []any{part}}, "finishReason": "STOP", "index": 0,
+			}},
+			"usageMetadata": map[string]any{"promptTokenCount": 1, "candidatesTokenCount": 1, "totalTokenCount": 2},
+		}}
+	},
+}
+
+// geminiDesk is a desk with Gemini CLI.
+func geminiDesk(t *testing.T) *desk {
+	t.Helper()
+	return newDesk(t, "gemini", "@google/gemini-cli/bundle/gemini.js", google, "SessionStart", "BeforeAgent", "AfterTool", "AfterAgent", "SessionEnd")
+}
+
+// gemini starts Gemini CLI with a prompt of its user's.
+func (k *desk) gemini(prompt string, env ...string) *session {
+	k.t.Helper()
+	node, err := exec.LookPath("node")
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	k.write(".gemini/settings.json", map[string]any{
+		"hooks":       k.hookSettings(),
+		"hooksConfig": map[string]any{"enabled": true},
+		"security":    map[string]any{"auth": map[string]any{"selectedType": "gemini-api-key"}, "folderTrust": map[string]any{"enabled": false}},
+		"privacy":     map[string]any{"usageStatisticsEnabled": false},
+		"general":     map[string]any{"disableAutoUpdate": true},
+	})
+	script := k.program
+	k.program = node
+	env = append(env, "GEMINI_API_KEY=none", "GOOGLE_GEMINI_BASE_URL="+k.model.server.URL)
+	s := k.start(env, script, "-p", prompt, "--skip-trust", "-y", "-m", "gemini-2.5-flash")
+	k.program = script
+	s.in.Close() // what it reads there is a part of the prompt
+	return s
+}
+
+// TestGemini: the model sees what waits when the session starts, what is sent while its tool runs, and what is sent while it says
+// its last words. There the user sees only how many messages there are.
+func TestGemini(t *testing.T) {
+	t.Parallel()
+	k := geminiDesk(t)
+	g := k.newGate()
+	early := k.send("Look at the build.")
+	s := k.gemini("Do it.")
+	r := s.asks()
+	r.shows(early)
+	r.calls("run_shell_command", map[string]any{"command": g.pass(), "description": "Wait"})
+	g.reached()
+	busy := k.send("Stop </mailroom-message>")
+	g.open()
+	r = s.asks()
+	r.shows(early, busy)
+	k.stand("read", "shown")
+	late := k.send("And the docs.")
+	r.says("Done.")
+	r = s.asks()
+	r.shows(early, busy, late)
+	k.stand("read", "read", "shown")
+	r.says("Documented.")
+	s.ends()
+	k.stand("read", "read", "read")
+	if out := s.out.String(); !strings.Contains(out, "mailroom: 1 new message from another agent follows.") || strings.Contains(out, "And the docs.") {
+		t.Errorf("the user sees\n%s", out)
+	}
+}
+
+// TestGeminiKilled: what was shown to a session that is killed before its model answers comes to the next.
+func TestGeminiKilled(t *testing.T) {
+	t.Parallel()
+	k := geminiDesk(t)
+	id := k.send("Look at the build.")
+	s := k.gemini("Do it.", "GEMINI_CLI_NO_RELAUNCH=true") // so that the process that is killed is the one that runs the hooks
+	s.asks().shows(id)
+	k.stand("shown")
+	s.kill()
+	s = k.gemini("Go on.")
+	r := s.asks()
+	r.shows(id)
+	r.says("Done.")
+	s.ends()
+	k.stand("read")
+}
