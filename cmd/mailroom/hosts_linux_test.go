@@ -39,6 +39,7 @@ type desk struct {
 	program string
 	model   *model
 	hooks   []string // events
+	wakes   bool     // a hook in the background wakes an idle session
 	hooked  string   // a shell command around that of a hook, in which $HOOK is it and $EVENT what has happened; "" is the hook alone
 }
 
@@ -73,6 +74,11 @@ func (k *desk) hookSettings() map[string]any {
 		}
 		entry := map[string]any{"type": "command", "command": command, "timeout": timeout}
 		settings[event] = []any{map[string]any{"hooks": []any{entry}}}
+		if k.wakes && (event == "SessionStart" || event == "Stop") {
+			wake := fmt.Sprintf("%s hook wake --host %s --as bob --db %s", k.mailroom(), k.host, k.db)
+			entry := map[string]any{"type": "command", "command": wake, "async": true, "asyncRewake": true, "timeout": 86400}
+			settings[event] = append(settings[event].([]any), map[string]any{"hooks": []any{entry}})
+		}
 	}
 	return settings
 }

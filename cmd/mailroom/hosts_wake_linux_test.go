@@ -1,0 +1,89 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"mailroom/orchestrator/process"
+)
+
+// stops is the file in which noteStops has a line written whenever the hook for the end of a turn has ended.
+func (k *desk) stops() string { return filepath.Join(k.folder, "stops") }
+
+func (k *desk) noteStops() {
+	k.hooked = "$HOOK; test $EVENT != Stop || echo >>" + k.stops()
+}
+
+// untilIdle waits until bob's only session is idle after so many turns, so that no hook of them shows what comes, and has a process
+// that waits for messages, which it returns.
+func (k *desk) untilIdle(turns int) process.ID {
+	k.t.Helper()
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		if stopped, _ := os.ReadFile(k.stops()); len(stopped) < turns {
+			continue
+		}
+		for _, waiter := range k.rows(`SELECT waiter_pid FROM host_sessions WHERE state = 'idle' AND waiter_pid > 0`) {
+			pid, err := strconv.Atoi(waiter)
+			if err != nil {
+				k.t.Fatal(err)
+			}
+			if id := process.Of(pid); id.Here() {
+				return id
+			}
+		}
+	}
+	k.t.Fatal("the session is not idle, or nothing waits for it")
+	return process.ID{}
+}
+
+// TestClaudeWakes: an idle session is woken by each message, and its model is shown it. Claude Code does not take what wakes it for
+// its user's words. When it is killed the process that waits ends.
+func TestClaudeWakes(t *testing.T) {
+	t.Parallel()
+	k := claudeDesk(t)
+	k.wakes = true
+	k.noteStops()
+	s := k.claude()
+	s.prompts("Hello.")
+	s.asks().says("Hello.")
+	var ids []string
+	for turn := range 2 {
+		k.untilIdle(turn + 1)
+		began := time.Now()
+		ids = append(ids, k.send("Look at the build."))
+		r := s.asks()
+		t.Logf("woken within %v", time.Since(began).Round(time.Millisecond))
+		r.shows(ids...)
+		if n := strings.Count(r.text(), "mailroom: 1 new message from other agents."); n != len(ids) {
+			t.Errorf("the model is told of %d nudges:\n%s", n, r.text())
+		}
+		r.says("Done.")
+	}
+	waiter := k.untilIdle(3)
+	k.stand("read", "read")
+	s.kill()
+	for deadline := time.Now().Add(patience); waiter.Here(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the process that waits does not end when the host does")
+		}
+	}
+}
+
+// TestClaudeThatPrintsEnds: a Claude Code that answers one prompt and ends has nobody waiting, for it would wait for that.
+func TestClaudeThatPrintsEnds(t *testing.T) {
+	t.Parallel()
+	k := claudeDesk(t)
+	k.wakes = true
+	settings := k.write("settings.json", map[string]any{"hooks": k.hookSettings()})
+	s := k.start(k.claudeEnv(), "-p", "Hello.", "--settings", settings, "--strict-mcp-config")
+	s.in.Close()
+	s.asks().says("Hello.")
+	s.ends()
+	if waiting := k.rows(`SELECT 1 FROM host_sessions WHERE waiter_pid > 0`); len(waiting) > 0 {
+		t.Error("a process has waited for the session")
+	}
+}
