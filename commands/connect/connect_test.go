@@ -225,6 +225,23 @@ func TestConnectRefuses(t *testing.T) {
 			d.same("refused", before)
 		})
 	}
+	for _, own := range []struct{ name, host, text string }{
+		{".mcp.json", "claude", `{"mcpServers":{"mailroom":{"command":"mine"}}}`},
+		{".mcp.json", "claude", `{"mcpServers":[]}`},
+		{".gemini/settings.json", "gemini", `{"hooks":{"AfterTool":"x"}}`},
+		{".claude/settings.local.json", "claude", `{"permissions":{"allow":"x"}}`},
+		{".claude/settings.local.json", "claude", `{"permissions":[]}`},
+	} {
+		d := newDesk(t)
+		d.write(own.name, own.text)
+		before := tree(t, d.project)
+		if _, err := d.try("bob", `{"host":"`+own.host+`"}`); orchestrator.CodeOf(err) != orchestrator.InvalidParams {
+			t.Errorf("%s is replaced: %v", own.text, err)
+		}
+		d.same("refused", before)
+		d.connect("bob", `{"host":"`+own.host+`","remove":true}`)
+		d.same("removed", before)
+	}
 	d := newDesk(t)
 	d.write(".codex/config.toml", "[mcp_servers.mailroom]\ncommand = \"mine\"\n")
 	if _, err := d.try("bob", `{"host":"codex"}`); orchestrator.CodeOf(err) != orchestrator.InvalidParams {

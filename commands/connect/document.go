@@ -3,6 +3,7 @@ package connect
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -16,6 +17,7 @@ import (
 type document struct {
 	root hujson.Value
 	unit string // by which each level is indented
+	err  error  // why it cannot be changed as it was to be: something of the user's own is in the way
 }
 
 // parseDocument reads a file's text; an empty one is an empty object.
@@ -30,7 +32,7 @@ func parseDocument(text []byte) (*document, error) {
 	if _, is := root.Value.(*hujson.Object); !is {
 		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "it is no JSON object")
 	}
-	d := &document{root, "  "}
+	d := &document{root: root, unit: "  "}
 	if ms := root.Value.(*hujson.Object).Members; len(ms) > 0 {
 		if own := margin(ms[0].Name.BeforeExtra); own != "" {
 			d.unit = own
@@ -115,6 +117,20 @@ func list(o *hujson.Object, name string) *hujson.Array {
 		return nil
 	}
 	a, _ := m.Value.Value.(*hujson.Array)
+	return a
+}
+
+// listAt returns the list at the end of a path, which is made if nothing is there; nil, with d.err, if something else is.
+func (d *document) listAt(path ...string) *hujson.Array {
+	last := len(path) - 1
+	in := d.at(true, path[:last]...)
+	if in != nil && member(in, path[last]) == nil {
+		d.put(in, len(path), path[last], []any{})
+	}
+	a := list(in, path[last])
+	if a == nil {
+		d.err = fmt.Errorf("%s is something else than a list", strings.Join(path, "."))
+	}
 	return a
 }
 

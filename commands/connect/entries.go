@@ -1,6 +1,7 @@
 package connect
 
 import (
+	"errors"
 	"regexp"
 	"slices"
 	"strings"
@@ -16,6 +17,9 @@ func edit(change func(*document)) func([]byte) ([]byte, error) {
 			return nil, err
 		}
 		change(d)
+		if d.err != nil {
+			return nil, d.err
+		}
 		if text := d.text(); strings.TrimSpace(string(text)) != "{}" {
 			return text, nil
 		}
@@ -25,14 +29,24 @@ func edit(change func(*document)) func([]byte) ([]byte, error) {
 
 // putServer names the server of the tools.
 func (c *connection) putServer(d *document, server any) {
-	if servers := d.at(true, "mcpServers"); servers != nil {
-		d.put(servers, 2, "mailroom", server)
+	servers := d.at(true, "mcpServers")
+	if servers == nil {
+		d.err = errors.New("mcpServers is no object")
+		return
 	}
+	if m := member(servers, "mailroom"); m != nil && !connected.Match(compact(m.Value)) {
+		d.err = errors.New("it has a server mailroom already, which connect has not written")
+		return
+	}
+	d.put(servers, 2, "mailroom", server)
 }
 
 func dropServer(d *document) {
 	if servers := d.at(false, "mcpServers"); servers != nil {
-		if drop(servers, "mailroom"); len(servers.Members) == 0 {
+		if m := member(servers, "mailroom"); m != nil && connected.Match(compact(m.Value)) {
+			drop(servers, "mailroom")
+		}
+		if len(servers.Members) == 0 {
 			drop(d.at(false), "mcpServers")
 		}
 	}
@@ -61,14 +75,10 @@ func ownHook(entry hujson.Value) string {
 
 // addHook adds a hook to an event, in the place of the one that Mailroom has there for the same.
 func addHook(d *document, event string, h hook) {
-	hooks := d.at(true, "hooks")
-	if hooks == nil {
+	entries := d.listAt("hooks", event)
+	if entries == nil {
 		return
 	}
-	if list(hooks, event) == nil {
-		d.put(hooks, 2, event, []any{})
-	}
-	entries := list(hooks, event)
 	entry := struct {
 		Hooks []hook `json:"hooks"`
 	}{[]hook{h}}
@@ -138,19 +148,11 @@ func dropHooks(d *document) {
 
 // addWord adds a text to the list at the end of a path, unless it is there.
 func addWord(d *document, word string, path ...string) {
-	last := len(path) - 1
-	in := d.at(true, path[:last]...)
-	if in == nil {
-		return
-	}
-	if list(in, path[last]) == nil {
-		d.put(in, last+1, path[last], []any{})
-	}
-	words := list(in, path[last])
+	words := d.listAt(path...)
 	if words == nil || slices.ContainsFunc(words.Elements, func(v hujson.Value) bool { return same(v, word) }) {
 		return
 	}
-	d.add(words, last+2, word)
+	d.add(words, len(path)+1, word)
 }
 
 // dropWord removes a text from the list at the end of a path, and what is empty then.
