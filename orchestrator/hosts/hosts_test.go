@@ -99,6 +99,7 @@ func TestShownMessageIsSettledByTheNextEvent(t *testing.T) {
 		{hosts.Prompted, hosts.Present, "shown"},
 		{hosts.Prompted, hosts.Unknown, "shown"},
 		{hosts.Woken, hosts.Absent, "shown"},
+		{hosts.Started, hosts.Absent, "shown"}, // of the same process
 		{hosts.Ended, hosts.Answered, "read"},
 		{hosts.Ended, hosts.Present, "unread"},
 		{hosts.Ended, hosts.Unknown, "unread"},

@@ -80,8 +80,8 @@ func (e *Event) judgeOne(lease *messages.Lease, sight Sight, written, now time.T
 			return isLost // the user has interrupted the model, and the host has thrown the hook's answer away
 		}
 	case Started:
-		if sight == Absent {
-			return isLost
+		if sight == Absent && !(e.Process.PID > 0 && lease.Reads(e.Process)) {
+			return isLost // where the same process goes on, as when it has compacted the session, the transcript is only late
 		}
 	case Ended:
 		return isLost
