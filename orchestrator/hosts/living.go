@@ -77,32 +77,33 @@ const (
 )
 
 // Presence says of each of these agents what is known of it. It leaves out those that no host has told of and that do not look
-// into an inbox, and all of them as long as no host has told of any session in this database.
+// into an inbox, and all of them as long as no host has told of any session in this database. It looks where writers do: a program
+// that has just sent has that open, and another connection would cost it more than the send.
 func Presence(ctx context.Context, l *ledger.Ledger, agents ...string) (known map[string]string, err error) {
-	var found []Session
-	err = l.Look(ctx, func(c *store.Conn) error {
+	err = l.Write(ctx, store.Shared, func(t *ledger.Tx) error {
+		t.Quiet, known = true, nil
+		where, args := everybody, []any(nil)
 		if len(agents) == 1 {
-			found, err = list(c, l.Now(), `agent = ?`, agents[0])
-		} else {
-			found, err = list(c, l.Now(), everybody)
+			where, args = `agent = ?`, []any{agents[0]}
 		}
-		if err != nil || len(found) > 0 {
+		found, err := list(t.Conn, l.Now(), where, args...)
+		if err != nil {
 			return err
 		}
-		n, err := c.Number(`SELECT EXISTS (SELECT 1 FROM host_sessions)`)
-		if n == 0 {
-			agents = nil
+		if len(found) == 0 {
+			if n, err := t.Number(`SELECT EXISTS (SELECT 1 FROM host_sessions)`); err != nil || n == 0 {
+				return err
+			}
 		}
-		return err
+		known = presenceOf(t.Config(), agents, found)
+		return nil
 	})
-	if err != nil || len(agents) == 0 {
-		return nil, err
-	}
-	conf, err := l.Configuration(ctx)
-	if err != nil {
-		return nil, err
-	}
-	known = map[string]string{}
+	return known, err
+}
+
+// presenceOf is what these sessions tell of these agents.
+func presenceOf(conf *ledger.Config, agents []string, found []Session) map[string]string {
+	known := map[string]string{}
 	for _, name := range agents {
 		if agent := conf.Agents[name]; agent != nil && agent.Deliver == "inbox" {
 			known[name] = NoHooks
@@ -114,7 +115,7 @@ func Presence(ctx context.Context, l *ledger.Ledger, agents ...string) (known ma
 			known[s.Agent] = nearest(known[s.Agent], s)
 		}
 	}
-	return known, nil
+	return known
 }
 
 // nearest is what is known of an agent with one more session.
