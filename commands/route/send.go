@@ -70,15 +70,16 @@ func send(ctx context.Context, env commands.Env, p SendParams) (SendResult, erro
 	if err != nil {
 		return SendResult{}, err
 	}
-	sent, err := messages.Send(ctx, env.Ledger, draft)
+	var presence map[string]string
+	sent, err := messages.SendAnd(ctx, env.Ledger, draft, func(t *ledger.Tx, sent *orchestrator.Sent) error {
+		presence, _ = hosts.PresenceIn(t, sent.Recipients...) // the message is sent, whatever comes of this
+		return nil
+	})
 	if err != nil {
 		return SendResult{}, err
 	}
 	r := sendResult(&draft, &sent)
-	if !sent.Held {
-		// The message is sent, whatever comes of this.
-		r.Presence, _ = hosts.Presence(ctx, env.Ledger, r.recipients()...)
-	}
+	r.Presence = presence
 	if env.Call.Narrator != nil {
 		daemons, err := daemons.List(ctx, env.Ledger)
 		r.noDaemon = err == nil && len(daemons) == 0
@@ -117,14 +118,6 @@ func (r SendResult) Text(w *commands.Text) {
 	case r.Note == "":
 		w.Printf("%s\n", w.Paint(commands.Yellow, "No daemon runs: it is delivered by `mailroom deliver_all`, or when "+r.Recipient+" waits for messages."))
 	}
-}
-
-// recipients are the agents that get the message.
-func (r *SendResult) recipients() []string {
-	if r.MulticastID != "" {
-		return r.Recipients
-	}
-	return []string{r.Recipient}
 }
 
 // sayPresence tells people when the recipients will see it.

@@ -1,7 +1,6 @@
 package hosts
 
 import (
-	"context"
 	"os"
 	"slices"
 	"time"
@@ -76,29 +75,21 @@ const (
 	NotThere  = "not running" // the sessions that it had are over
 )
 
-// Presence says of each of these agents what is known of it. It leaves out those that no host has told of and that do not look
-// into an inbox, and all of them as long as no host has told of any session in this database. It looks where writers do: a program
-// that has just sent has that open, and another connection would cost it more than the send.
-func Presence(ctx context.Context, l *ledger.Ledger, agents ...string) (known map[string]string, err error) {
-	err = l.Write(ctx, store.Shared, func(t *ledger.Tx) error {
-		t.Quiet, known = true, nil
-		where, args := everybody, []any(nil)
-		if len(agents) == 1 {
-			where, args = `agent = ?`, []any{agents[0]}
-		}
-		found, err := list(t.Conn, l.Now(), where, args...)
-		if err != nil {
-			return err
-		}
-		if len(found) == 0 {
-			if n, err := t.Number(`SELECT EXISTS (SELECT 1 FROM host_sessions)`); err != nil || n == 0 {
-				return err
-			}
-		}
-		known = presenceOf(t.Config(), agents, found)
-		return nil
-	})
-	return known, err
+// PresenceIn says of each of these agents what is known of it, within a transaction. It leaves out those that no host has told of
+// and that do not look into an inbox, and all of them as long as no host has told of any session in this database.
+func PresenceIn(t *ledger.Tx, agents ...string) (map[string]string, error) {
+	if n, err := t.Number(`SELECT EXISTS (SELECT 1 FROM host_sessions)`); err != nil || n == 0 {
+		return nil, err
+	}
+	where, args := everybody, []any(nil)
+	if len(agents) == 1 {
+		where, args = `agent = ?`, []any{agents[0]}
+	}
+	found, err := list(t.Conn, t.Clock, where, args...)
+	if err != nil {
+		return nil, err
+	}
+	return presenceOf(t.Config(), agents, found), nil
 }
 
 // presenceOf is what these sessions tell of these agents.

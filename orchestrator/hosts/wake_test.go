@@ -8,8 +8,10 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/hosts"
+	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/process"
+	"mailroom/orchestrator/store"
 )
 
 // waiter makes this process wait for bob's session; nil if another one does.
@@ -155,12 +157,12 @@ func TestPresence(t *testing.T) {
 	r := newRoom(t)
 	knows := func(of, known string) {
 		t.Helper()
-		got, err := hosts.Presence(t.Context(), r.Ledger, of)
+		got, err := r.presence(of)
 		if err != nil {
 			t.Fatal(err)
 		}
 		want.Equal(t, "presence of "+of, got[of], known)
-		both, err := hosts.Presence(t.Context(), r.Ledger, "alice", "bob")
+		both, err := r.presence("alice", "bob")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -183,4 +185,13 @@ func TestPresence(t *testing.T) {
 	knows("bob", hosts.IsWorking)
 	r.event(hosts.Ended, inSession("two"))
 	knows("bob", hosts.NotThere)
+}
+
+// presence is what senders are told.
+func (r room) presence(agents ...string) (known map[string]string, err error) {
+	err = r.Ledger.Write(r.T.Context(), store.Shared, func(t *ledger.Tx) (err error) {
+		known, err = hosts.PresenceIn(t, agents...)
+		return err
+	})
+	return known, err
 }

@@ -22,7 +22,13 @@ import (
 // unknown_recipient; not_found for the message that ReplyTo names; conflict for an idempotency key that was used with other
 // content, and for a chain of answers that is too long; unavailable when the recipient has too many undelivered messages; busy.
 func Send(ctx context.Context, l *ledger.Ledger, d orchestrator.Draft) (orchestrator.Sent, error) {
-	sent, errs := SendBatch(ctx, l, []orchestrator.Draft{d}, false)
+	return SendAnd(ctx, l, d, nil)
+}
+
+// SendAnd is Send that calls look in the transaction which has stored the message, so that it is done when nothing else of the
+// database need be opened. An error of look undoes the send.
+func SendAnd(ctx context.Context, l *ledger.Ledger, d orchestrator.Draft, look func(*ledger.Tx, *orchestrator.Sent) error) (orchestrator.Sent, error) {
+	sent, errs := sendAll(ctx, l, []orchestrator.Draft{d}, false, look)
 	return sent[0], errs[0]
 }
 
@@ -40,6 +46,11 @@ func scopeOf(drafts []orchestrator.Draft) store.Scope {
 // SendBatch sends several messages in one transaction, in order. Both results have one element per draft. Without atomic, each
 // fails alone. With it, one failure means that none is sent: errs has that error, and code conflict for the others.
 func SendBatch(ctx context.Context, l *ledger.Ledger, drafts []orchestrator.Draft, atomic bool) (sent []orchestrator.Sent, errs []error) {
+	return sendAll(ctx, l, drafts, atomic, nil)
+}
+
+// sendAll is SendBatch, and calls look, unless it is nil, after each message that was stored.
+func sendAll(ctx context.Context, l *ledger.Ledger, drafts []orchestrator.Draft, atomic bool, look func(*ledger.Tx, *orchestrator.Sent) error) (sent []orchestrator.Sent, errs []error) {
 	sent, errs = make([]orchestrator.Sent, len(drafts)), make([]error, len(drafts))
 	checked := make([]orchestrator.Draft, len(drafts))
 	bad := false
@@ -63,6 +74,11 @@ func SendBatch(ctx context.Context, l *ledger.Ledger, drafts []orchestrator.Draf
 			if atomic && errs[i] != nil {
 				errs[i] = Undone(errs[i])
 				return errs[i]
+			}
+			if look != nil && errs[i] == nil {
+				if err := look(t, &sent[i]); err != nil {
+					return err
+				}
 			}
 		}
 		return nil
