@@ -65,11 +65,11 @@ func readInput(ctx context.Context, in io.Reader) (input Input, err error) {
 		err   error
 	}
 	done := make(chan reading, 1)
-	go func() {
+	orchestrator.GoSafe("input of a hook", nil, func() {
 		var r reading
 		r.err = json.NewDecoder(io.LimitReader(in, maxInput)).Decode(&r.input)
 		done <- r
-	}()
+	})
 	select {
 	case r := <-done:
 		return r.input, r.err

@@ -97,7 +97,7 @@ type stream struct {
 // readLines sends the lines of in, until it ends.
 func readLines(ctx context.Context, in io.Reader) <-chan string {
 	lines := make(chan string)
-	go func() {
+	orchestrator.GoSafe("input of a stream", nil, func() {
 		defer close(lines)
 		for scanner := bufio.NewScanner(in); scanner.Scan(); {
 			select {
@@ -106,7 +106,7 @@ func readLines(ctx context.Context, in io.Reader) <-chan string {
 				return
 			}
 		}
-	}()
+	})
 	return lines
 }
 
