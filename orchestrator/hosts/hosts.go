@@ -105,7 +105,8 @@ const (
 // read if the transcript has words of the model after it, or cannot tell; it is unread again if it was thrown away, or if the
 // session has ended without an answer.
 //
-// Once the answer is written, say so by Written; if it cannot be, GiveBack it. Errors: those of the database; unknown_recipient for an agent that is not known.
+// Once the answer is written, say so by Written; if it cannot be, GiveBack it. Errors: those of the database; unknown_recipient for
+// an agent that is not known.
 func Happened(ctx context.Context, l *ledger.Ledger, e Event) (a Answer, err error) {
 	known, err := look(ctx, l, &e)
 	if err != nil {
@@ -143,15 +144,18 @@ func Happened(ctx context.Context, l *ledger.Ledger, e Event) (a Answer, err err
 
 // show takes what is unread, as far as it fits, unless messages alone have kept the session going for long enough.
 func show(ctx context.Context, l *ledger.Ledger, e *Event, before *session, a *Answer) error {
-	conf, err := l.Configuration(ctx)
-	if err != nil {
-		return err
-	}
 	ends := e.Kind == Stopped || e.Kind == Woken || e.Kind == Rested || e.Kind == Started && e.Settled
-	if ends && (before.turns >= conf.Settings.HookTurns || e.Kind == Stopped && before.continued >= maxContinued) {
-		a.Held = true
-		return nil
+	if ends {
+		conf, err := l.Configuration(ctx)
+		if err != nil {
+			return err
+		}
+		if before.turns >= conf.Settings.HookTurns || e.Kind == Stopped && before.continued >= maxContinued {
+			a.Held = true
+			return nil
+		}
 	}
+	var err error
 	if e.Nudge && e.Kind == Stopped {
 		err = count(ctx, l, e, a)
 	} else {

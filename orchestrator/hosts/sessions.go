@@ -16,7 +16,6 @@ type session struct {
 	state     string // working, idle, ended; "" is none known
 	pid       int
 	born      string
-	host      string
 	turns     int // caused by messages since the user last said anything
 	continued int // ends of turns in a row that messages have put off
 	seenAt    string
@@ -32,8 +31,8 @@ type known struct {
 func look(ctx context.Context, l *ledger.Ledger, e *Event) (k known, err error) {
 	err = l.Look(ctx, func(c *store.Conn) error {
 		k = known{}
-		err := c.Query(`SELECT state, pid, born, host, turns, continued, seen_at FROM host_sessions WHERE agent = ? AND session = ?`, func(row store.Row) error {
-			k.row = session{row.Text(0), int(row.Int(1)), row.Text(2), row.Text(3), int(row.Int(4)), int(row.Int(5)), row.Text(6)}
+		err := c.Query(`SELECT state, pid, born, turns, continued, seen_at FROM host_sessions WHERE agent = ? AND session = ?`, func(row store.Row) error {
+			k.row = session{row.Text(0), int(row.Int(1)), row.Text(2), int(row.Int(3)), int(row.Int(4)), row.Text(5)}
 			return nil
 		}, e.Agent, e.Session)
 		if err == nil {

@@ -408,7 +408,7 @@ SELECT session_id FROM presence WHERE agent = ? AND status = 'working';
 SELECT session_id, agent, display_name, description, status, since, joined_at, seen_at FROM presence WHERE session_id = ? AND agent = ?;
 SELECT session_id, agent, display_name, description, status, since, joined_at, seen_at FROM presence WHERE session_id = ? ORDER BY joined_at, agent;
 SELECT state FROM signal_devices WHERE device_id = ?;
-SELECT state, pid, born, host, turns, continued, seen_at FROM host_sessions WHERE agent = ? AND session = ?;
+SELECT state, pid, born, turns, continued, seen_at FROM host_sessions WHERE agent = ? AND session = ?;
 SELECT state, started_at, ended_at, instance, pid, outcome, failures, next_at, through, starts FROM agent_runs WHERE agent = ?;
 SELECT state, turns, seen_at, waiter_pid, waiter_born FROM host_sessions WHERE agent = ? AND session = ?;
 SELECT status, since FROM presence WHERE agent = ? ORDER BY since DESC, rowid DESC LIMIT 1;
