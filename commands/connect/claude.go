@@ -6,7 +6,7 @@ import (
 
 // claude is Claude Code. Source: hosts.md, "Per host".
 var claude = host{
-	name: "claude", title: "Claude Code", program: "claude",
+	name: "claude", program: "claude",
 	files: claudeFiles,
 	next: []string{
 		"Start claude anew in this folder: it asks once whether to trust the folder and its MCP server.",

@@ -14,7 +14,7 @@ import (
 
 // codex is Codex.
 var codex = host{
-	name: "codex", title: "Codex", program: "codex",
+	name: "codex", program: "codex",
 	files: codexFiles,
 	next: []string{
 		"Start codex in this folder, trust the folder, and when it says that hooks need review choose to trust them: until then it runs none, without a word.",

@@ -63,9 +63,9 @@ type HostResult struct {
 
 // host is an agent host that can be connected.
 type host struct {
-	name, title, program string
-	files                func(p *place, c *connection) []file
-	next                 []string // what the person has to do when it was connected
+	name, program string
+	files         func(p *place, c *connection) []file
+	next          []string // what the person has to do when it was connected
 }
 
 // known are the hosts that can be connected.

@@ -4,7 +4,7 @@ import "path/filepath"
 
 // gemini is the Gemini CLI.
 var gemini = host{
-	name: "gemini", title: "Gemini CLI", program: "gemini",
+	name: "gemini", program: "gemini",
 	files: geminiFiles,
 	next:  []string{"Start gemini anew in this folder: it warns once that there are new hooks. It gets messages at its tool calls and prompts; nothing wakes it."},
 }

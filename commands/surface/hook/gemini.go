@@ -20,12 +20,7 @@ var gemini = Host{
 	nudges:   []nudge{{"mailroom: ", hosts.Nudged}, {"User steering update", hosts.Woken}},
 	shows:    true,
 	late:     true,
-	form: func(event, text string) []byte {
-		if event == "AfterAgent" {
-			return mustJSON(map[string]string{"decision": "block", "reason": text})
-		}
-		return mustJSON(map[string]any{"hookSpecificOutput": map[string]string{"hookEventName": event, "additionalContext": text}})
-	},
-	escape: strings.NewReplacer("<", "&lt;", ">", "&gt;"),
-	speaks: func(line *entry) bool { return line.Type == "gemini" },
+	form:     blocksAt("AfterAgent"),
+	escape:   strings.NewReplacer("<", "&lt;", ">", "&gt;"),
+	speaks:   func(line *entry) bool { return line.Type == "gemini" },
 }

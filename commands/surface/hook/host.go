@@ -71,12 +71,7 @@ var codex = Host{
 	programs: []string{"codex"},
 	nudges:   []nudge{{"mailroom: ", hosts.Woken}},
 	unproved: true, // its daemon runs the sessions of terminals that are closed
-	form: func(event, text string) []byte {
-		if event == "Stop" {
-			return mustJSON(map[string]string{"decision": "block", "reason": text})
-		}
-		return mustJSON(map[string]any{"hookSpecificOutput": map[string]string{"hookEventName": event, "additionalContext": text}})
-	},
+	form:     blocksAt("Stop"),
 	speaks: func(line *entry) bool {
 		p := line.Payload
 		return line.Type == "response_item" && (p.Type == "message" && p.Role == "assistant" || strings.HasSuffix(p.Type, "_call"))
@@ -99,6 +94,16 @@ func (h *Host) process() process.ID {
 		return process.ID{}
 	}
 	return process.Ancestor(h.programs)
+}
+
+// blocksAt is the form of a host that goes on with a turn only if its end, the event that is named, is blocked.
+func blocksAt(end string) func(event, text string) []byte {
+	return func(event, text string) []byte {
+		if event == end {
+			return mustJSON(map[string]string{"decision": "block", "reason": text})
+		}
+		return mustJSON(map[string]any{"hookSpecificOutput": map[string]string{"hookEventName": event, "additionalContext": text}})
+	}
 }
 
 // mustJSON returns an answer as a line of JSON.

@@ -57,7 +57,7 @@ func (h *Host) Wake(ctx context.Context, env commands.Env, in io.Reader) (nudge 
 		case err != nil || does == hosts.Over:
 			return "", err
 		case does == hosts.Wake:
-			return fmt.Sprintf("mailroom: %s from other agents.", counted(n, "new message")), nil
+			return fmt.Sprintf("mailroom: %s from other agents.", orchestrator.Plural(n, "new message")), nil
 		}
 		if !pause(ctx, host, news, does == hosts.Soon) {
 			return "", nil
