@@ -119,3 +119,17 @@ func nearest(known string, s *Session) string {
 	}
 	return NotThere
 }
+
+// attended names a session of the agent that gets its messages without its user: the process of its host is there, or it will be
+// woken, or it was at work a moment ago.
+func attended(c *store.Conn, agent string, now time.Time) (string, error) {
+	found, err := list(c, now, `agent = ?`, agent)
+	for i := range found {
+		s := &found[i]
+		busy := s.State == IsWorking && now.Sub(orchestrator.ParseStamp(s.SeenAt)) < unprovedLease
+		if s.living && (s.id.PID > 0 || s.Wakes || busy) {
+			return s.Program + " " + s.Name, err
+		}
+	}
+	return "", err
+}

@@ -61,6 +61,9 @@ type Part struct {
 	// how it ended.
 	SessionEnded func(t *Tx, agent, outcome string) error
 
+	// Attended names a session that reads an agent's inbox without having been started for it; "" is none.
+	Attended func(c *store.Conn, agent string, now time.Time) (session string, err error)
+
 	// Chore is done when times have come that its rows have; nil is none.
 	Chore *Chore
 

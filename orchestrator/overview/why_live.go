@@ -211,6 +211,10 @@ func explainStart(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, m *orche
 	if err != nil {
 		return err
 	}
+	attended, err := sessions.Attended(c, l, a, l.Now())
+	if err != nil {
+		return err
+	}
 	says, printed := "; the session of "+a.Name+" ", "What it printed is in "+sessions.Output(l, a.Name)
 	switch {
 	case conf.Untrusted != "":
@@ -219,6 +223,8 @@ func explainStart(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, m *orche
 	case status == orchestrator.Stopped:
 		why.Rule += says + "is not started, since the agent has stopped at " + since
 		why.Fix = "Whatever " + a.Name + " sends itself brings it back"
+	case attended != "":
+		why.Rule += says + "is not started while another of it lives: " + attended
 	case run != nil && run.State == sessions.Ended && !sessions.ReadsInbox(a) && m.Seq <= run.Through && m.DeliveredAt <= run.StartedAt:
 		why.Rule += fmt.Sprintf("%swas started at %s, when it was there, and has ended (%s)", says, run.StartedAt, run.Outcome)
 	case run == nil || run.State == sessions.Ended:

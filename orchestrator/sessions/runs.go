@@ -100,7 +100,7 @@ func (s *Sessions) Begin(ctx context.Context, agent, lost string) (begun *Begun,
 				return err
 			}
 		}
-		wish, err := wishOf(t.Conn, conf, a, run, s.looked[agent], t.Clock)
+		wish, err := s.wishOf(t.Conn, conf, a, run, t.Clock)
 		if err != nil || !wish.now {
 			return err
 		}

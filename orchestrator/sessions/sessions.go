@@ -103,7 +103,7 @@ func (s *Sessions) lookAt(c *store.Conn, conf *ledger.Config, a *ledger.Agent, l
 	if one.Running || one.Stopped != "" {
 		return one, nil
 	}
-	w, err := wishOf(c, conf, a, run, s.looked[a.Name], s.ledger.Now())
+	w, err := s.wishOf(c, conf, a, run, s.ledger.Now())
 	one.Wanted, one.NextAt = w.now, w.later
 	if !w.fresh {
 		w.first = last
@@ -119,12 +119,14 @@ type wish struct {
 	fresh bool      // something was delivered since the last start
 	first string    // when the first of it was, by another transport than the inbox
 	now   bool      // it is to be started
-	later time.Time // when it is to be started, after a failure
+	later time.Time // when it is to be started, after a failure or another session
 }
 
-// wishOf decides whether the session of an agent that does not run is to be started. looked is up to when it is known that
-// nothing new was delivered through another transport than the inbox.
-func wishOf(c *store.Conn, conf *ledger.Config, a *ledger.Agent, run *Run, looked string, now time.Time) (w wish, err error) {
+// attendedPoll is how often it is looked whether a session that reads an agent's inbox has ended.
+const attendedPoll = 2 * time.Second
+
+// wishOf decides whether the session of an agent that does not run is to be started.
+func (s *Sessions) wishOf(c *store.Conn, conf *ledger.Config, a *ledger.Agent, run *Run, now time.Time) (w wish, err error) {
 	status, _, err := agents.LatestStatus(c, a.Name)
 	if err != nil || status == orchestrator.Stopped {
 		return w, err
@@ -132,7 +134,7 @@ func wishOf(c *store.Conn, conf *ledger.Config, a *ledger.Agent, run *Run, looke
 	var left bool
 	if ReadsInbox(a) {
 		w.fresh, left, err = inboxMail(c, a, run)
-	} else if w.first, w.fresh, err = c.Text(firstDelivered, deliveredSince(a, run, looked)...); err == nil && !w.fresh && run != nil && run.State == Failed {
+	} else if w.first, w.fresh, err = c.Text(firstDelivered, deliveredSince(a, run, s.looked[a.Name])...); err == nil && !w.fresh && run != nil && run.State == Failed {
 		left, err = unsettled(c, run.Through)
 	}
 	if err != nil {
@@ -144,6 +146,10 @@ func wishOf(c *store.Conn, conf *ledger.Config, a *ledger.Agent, run *Run, looke
 	if !w.fresh && !left {
 		return w, nil
 	}
+	if by, err := Attended(c, s.ledger, a, now); by != "" || err != nil {
+		w.later = now.Add(attendedPoll)
+		return w, err
+	}
 	w.now = true
 	if run == nil || run.NextAt == "" {
 		return w, nil
@@ -153,6 +159,17 @@ func wishOf(c *store.Conn, conf *ledger.Config, a *ledger.Agent, run *Run, looke
 		w.now, w.later = false, next
 	}
 	return w, nil
+}
+
+// Attended names a session, which no start command began, that reads an agent's inbox; "" is none. As long as there is one the
+// agent's start command is not run.
+func Attended(c *store.Conn, l *ledger.Ledger, a *ledger.Agent, now time.Time) (by string, err error) {
+	for _, p := range l.Parts {
+		if p.Attended != nil && by == "" && err == nil && ReadsInbox(a) {
+			by, err = p.Attended(c, a.Name, now)
+		}
+	}
+	return by, err
 }
 
 // ReadsInbox reports whether the agent reads in its inbox, so that the tables show what it has read.

@@ -1,6 +1,7 @@
 package sessions_test
 
 import (
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -9,10 +10,12 @@ import (
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/hosts"
 	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/overview"
+	"mailroom/orchestrator/process"
 	"mailroom/orchestrator/removal"
 	"mailroom/orchestrator/sessions"
 	"mailroom/orchestrator/teams"
@@ -416,4 +419,43 @@ func TestWhySaysHowTheSessionStands(t *testing.T) {
 		names = append(names, command.Name)
 	}
 	want.Equal(t, "sessions in its story", strings.Count(strings.Join(names, " "), "start a"), 3)
+}
+
+// While an agent works in a session of an agent host, nothing starts another beside it.
+func TestNoneIsStartedBesideAHosts(t *testing.T) {
+	t.Parallel()
+	f := enginetest.New(t)
+	s := addSession(f, "inbox")
+	event := hosts.Event{Agent: "a", Program: "claude", Session: "one", Process: process.Of(os.Getpid())}
+	happens := func(kind hosts.Kind) {
+		t.Helper()
+		event.Kind = kind
+		if _, err := hosts.Happened(t.Context(), f.Ledger, event); err != nil {
+			t.Fatal(err)
+		}
+	}
+	happens(hosts.Started)
+	id := f.Send("b", "a")
+	f.Deliver()
+	one := session(f, s)
+	want.Equal(t, "wanted beside it", one.Wanted, false)
+	want.Equal(t, "looked at again", one.NextAt.After(f.Ledger.Now()), true)
+	want.Equal(t, "begun beside it", begin(f, s) == nil, true)
+	reasons, err := overview.Why(t.Context(), f.Ledger, id)
+	if err != nil || !strings.Contains(reasons[0].Rule, "is not started while another of it lives: claude one") {
+		t.Errorf("why says %+v, %v", reasons, err)
+	}
+	happens(hosts.Ended)
+	want.Equal(t, "wanted once it is over", session(f, s).Wanted, true)
+	event.Process = process.ID{} // as Codex's daemon, which outlives its sessions
+	happens(hosts.Started)
+	f.Send("b", "a") // the first was shown
+	f.Deliver()
+	want.Equal(t, "wanted beside one that nothing wakes", session(f, s).Wanted, true)
+	happens(hosts.Woken)
+	f.Send("b", "a")
+	f.Deliver()
+	want.Equal(t, "wanted beside one that works", session(f, s).Wanted, false)
+	f.Clock.Advance(time.Hour)
+	want.Equal(t, "wanted when nothing was heard of that for long", session(f, s).Wanted, true)
 }
