@@ -47,6 +47,8 @@ type SendMessageResult struct {
 	Presence      string `json:"presence,omitempty"`       // stopped, after one has approved one's own shutdown
 
 	Note string `json:"note,omitempty"` // what keeps it from being delivered soon
+
+	Recipient commands.Presence `json:"recipient_presence,omitempty"`
 }
 
 var sendMessageCommand = commands.Define(vocabulary, "send_message", sendMessage).With(commands.Traits{Kind: tracing.Producer})
@@ -81,7 +83,7 @@ func sendMessage(ctx context.Context, env commands.Env, p SendMessageParams) (Se
 		ID: posted.MessageID, ThreadID: posted.Thread, SenderID: sender, Content: p.Content, Timestamp: millis(posted.CreatedAt),
 		Mentions: posted.Mentions, Ignored: posted.Ignored, ReplyTo: p.ReplyTo, OutsideThread: posted.Outside,
 		RequestID: posted.RequestID, Presence: string(posted.Presence),
-		Note: commands.NoteWithheld(posted.Withheld, len(posted.Mentions)),
+		Note: commands.NoteWithheld(posted.Withheld, len(posted.Mentions)), Recipient: commands.PresenceOf(ctx, env, posted.Mentions...),
 	}
 	if r.ThreadID == "" {
 		r.ThreadID = directPrefix + posted.Mentions[0]
@@ -111,7 +113,7 @@ func sendDirect(ctx context.Context, env commands.Env, sender, to string, p *Sen
 	r := SendMessageResult{
 		ID: sent.MessageID, ThreadID: directPrefix + to, SenderID: sender, Content: p.Content, Timestamp: millis(sent.CreatedAt),
 		Mentions: []string{to}, Ignored: slices.DeleteFunc(mentions, others), ReplyTo: p.ReplyTo,
-		RequestID: sent.RequestID, Presence: string(sent.Presence), Note: commands.NoteOf(&sent),
+		RequestID: sent.RequestID, Presence: string(sent.Presence), Note: commands.NoteOf(&sent), Recipient: commands.PresenceOf(ctx, env, to),
 	}
 	r.pointOut(nil)
 	return r, nil
@@ -137,7 +139,7 @@ func (r SendMessageResult) ToolText() string {
 		[2]string{"Not told, since only the content names them (put them into mentions)", listed(r.Unmentioned)},
 		[2]string{"Named in the content, and no participants", listed(r.NotParticipants)},
 		[2]string{"Answers", r.ReplyTo}, [2]string{"Sent directly, not into the thread", r.OutsideThread},
-		[2]string{"Answered request", r.RequestID}, [2]string{"You are now", r.Presence}, [2]string{"Note", r.Note})
+		[2]string{"Answered request", r.RequestID}, [2]string{"You are now", r.Presence}, [2]string{"Note", r.Note}, [2]string{"Recipients now", r.Recipient.String()})
 }
 
 // Text is the same for people.

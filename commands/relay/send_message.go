@@ -44,6 +44,8 @@ type SendMessageResult struct {
 	Idempotent  bool     `json:"idempotent,omitempty"`
 	Note        string   `json:"note,omitempty"` // what keeps it from being delivered soon
 	commands.Replied
+
+	Presence commands.Presence `json:"recipient_presence,omitempty"`
 }
 
 // Target is one member of a group that a message goes to.
@@ -65,6 +67,7 @@ func sendMessage(ctx context.Context, env commands.Env, p SendMessageParams) (Se
 		return SendMessageResult{}, err
 	}
 	r := SendMessageResult{Status: string(sent.Status), Idempotent: sent.Idempotent, Note: commands.NoteOf(&sent), Replied: commands.RepliedOf(&sent)}
+	r.Presence = commands.PresenceOf(ctx, env, sent.Recipients...)
 	if sent.MulticastID == "" {
 		r.MessageID = sent.MessageID
 		return r, nil
@@ -127,4 +130,5 @@ func (r SendMessageResult) Text(w *commands.Text) {
 	if r.Note != "" {
 		w.Printf("It %s.\n", r.Note)
 	}
+	r.Presence.Text(w)
 }

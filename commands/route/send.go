@@ -5,8 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"mailroom/commands"
@@ -54,7 +52,7 @@ type SendResult struct {
 	commands.Replied
 
 	// Presence is what is known of each recipient by the sessions of its agent host: working, idle, no hooks, not running.
-	Presence map[string]string `json:"recipient_presence,omitempty"`
+	Presence commands.Presence `json:"recipient_presence,omitempty"`
 
 	// For people only.
 	withheld int // how many messages stay here until the database is trusted
@@ -104,7 +102,7 @@ func (r SendResult) Text(w *commands.Text) {
 	if r.Held || r.Idempotent {
 		return
 	}
-	r.sayPresence(w)
+	r.Presence.Text(w)
 	whose, rest := "its", len(r.Recipients)-r.withheld
 	if r.withheld > 0 {
 		whose = "the other"
@@ -117,26 +115,6 @@ func (r SendResult) Text(w *commands.Text) {
 			fmt.Sprintf("No daemon runs: %s %d messages are delivered by `mailroom deliver_all`, or when the members wait for them.", whose, rest)))
 	case r.Note == "":
 		w.Printf("%s\n", w.Paint(commands.Yellow, "No daemon runs: it is delivered by `mailroom deliver_all`, or when "+r.Recipient+" waits for messages."))
-	}
-}
-
-// sayPresence tells people when the recipients will see it.
-func (r *SendResult) sayPresence(w *commands.Text) {
-	for _, says := range [][2]string{
-		{hosts.IsWorking, "Working, and about to see it with the next tool call or at the end of the turn: %s.\n"},
-		{hosts.IsIdle, "Idle, and woken if the host can be: %s.\n"},
-		{hosts.NoHooks, "No agent host tells of these, which see it when they look for messages: %s.\n"},
-		{hosts.NotThere, "Not running, so that it waits for the next session: %s.\n"},
-	} {
-		var names []string
-		for name, known := range r.Presence {
-			if known == says[0] {
-				names = append(names, name)
-			}
-		}
-		if slices.Sort(names); len(names) > 0 {
-			w.Printf(says[1], strings.Join(names, ", "))
-		}
 	}
 }
 

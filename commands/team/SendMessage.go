@@ -43,6 +43,8 @@ type SendMessageResult struct {
 
 	JoinedThread  string `json:"joined_thread,omitempty"`  // of an answer: the thread of what it answers, in which it stands
 	OutsideThread string `json:"outside_thread,omitempty"` // of an answer: why it does not
+
+	Recipient commands.Presence `json:"recipient_presence,omitempty"`
 	Arrivals
 }
 
@@ -80,7 +82,8 @@ func sendMessage(ctx context.Context, env commands.Env, p SendMessageParams) (Se
 	r := SendMessageResult{
 		MessageID: sent.MessageID, From: sender, To: p.To, Type: cmp.Or(sent.Type, c.kind), Summary: draft.Summary, Status: string(sent.Status),
 		CreatedAt: sent.CreatedAt, RequestID: sent.RequestID, Note: commands.NoteOf(&sent.Sent), Stopped: sent.Stopped, Presence: string(sent.Presence),
-		JoinedThread: sent.Joined, OutsideThread: sent.Outside, Arrivals: arrivalsAfter(ctx, env, sender),
+		JoinedThread: sent.Joined, OutsideThread: sent.Outside,
+		Recipient: commands.PresenceOf(ctx, env, sent.Recipients...), Arrivals: arrivalsAfter(ctx, env, sender),
 	}
 	if sent.MulticastID != "" {
 		r.MulticastID, r.MessageIDs, r.Recipients = sent.MulticastID, sent.MessageIDs, sent.Recipients
@@ -153,5 +156,6 @@ func (r SendMessageResult) Text(w *commands.Text) {
 		w.Printf("%s has stopped; the message waits for it.\n", r.To)
 	}
 	commands.Replied{JoinedThread: r.JoinedThread, OutsideThread: r.OutsideThread}.Text(w)
+	r.Recipient.Text(w)
 	r.Arrivals.text(w)
 }

@@ -1,6 +1,7 @@
 package hosts
 
 import (
+	"context"
 	"os"
 	"slices"
 	"time"
@@ -75,21 +76,34 @@ const (
 	NotThere  = "not running" // the sessions that it had are over
 )
 
-// PresenceIn says of each of these agents what is known of it, within a transaction. It leaves out those that no host has told of
-// and that do not look into an inbox, and all of them as long as no host has told of any session in this database.
+// Presence says of each of these agents what is known of it. It leaves out those that no host has told of and that do not look
+// into an inbox, and all of them as long as no host has told of any session in this database.
+func Presence(ctx context.Context, l *ledger.Ledger, agents ...string) (known map[string]string, err error) {
+	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
+		known, err = presenceIn(c, conf, l.Now(), agents)
+		return err
+	})
+	return known, err
+}
+
+// PresenceIn is Presence within a transaction.
 func PresenceIn(t *ledger.Tx, agents ...string) (map[string]string, error) {
-	if n, err := t.Number(`SELECT EXISTS (SELECT 1 FROM host_sessions)`); err != nil || n == 0 {
+	return presenceIn(t.Conn, t.Config(), t.Clock, agents)
+}
+
+func presenceIn(c *store.Conn, conf *ledger.Config, now time.Time, agents []string) (map[string]string, error) {
+	if n, err := c.Number(`SELECT EXISTS (SELECT 1 FROM host_sessions)`); err != nil || n == 0 {
 		return nil, err
 	}
 	where, args := everybody, []any(nil)
 	if len(agents) == 1 {
 		where, args = `agent = ?`, []any{agents[0]}
 	}
-	found, err := list(t.Conn, t.Clock, where, args...)
+	found, err := list(c, now, where, args...)
 	if err != nil {
 		return nil, err
 	}
-	return presenceOf(t.Config(), agents, found), nil
+	return presenceOf(conf, agents, found), nil
 }
 
 // presenceOf is what these sessions tell of these agents.

@@ -1,0 +1,51 @@
+package commands
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"mailroom/orchestrator/hosts"
+)
+
+// Presence is what is known of the recipients of a message by the sessions of their agent hosts: working, idle, not running, no hooks.
+type Presence map[string]string
+
+// PresenceOf looks what is known of the recipients of a message that is sent; nothing if that fails.
+func PresenceOf(ctx context.Context, env Env, recipients ...string) Presence {
+	known, err := hosts.Presence(ctx, env.Ledger, recipients...)
+	if err != nil {
+		env.Log.Warn("what the recipients of a message do is not known", "error", err)
+	}
+	return known
+}
+
+// String lists what is known, as "alice: idle, bob: working".
+func (p Presence) String() string {
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(p)) {
+		list = append(list, name+": "+p[name])
+	}
+	return strings.Join(list, ", ")
+}
+
+// Text tells people when the recipients will see the message.
+func (p Presence) Text(w *Text) {
+	for _, says := range [][2]string{
+		{hosts.IsWorking, "Working, and about to see it with the next tool call or at the end of the turn: %s.\n"},
+		{hosts.IsIdle, "Idle, and woken if the host can be: %s.\n"},
+		{hosts.NoHooks, "No agent host tells of these, which see it when they look for messages: %s.\n"},
+		{hosts.NotThere, "Not running, so that it waits for the next session: %s.\n"},
+	} {
+		var names []string
+		for name, known := range p {
+			if known == says[0] {
+				names = append(names, name)
+			}
+		}
+		if slices.Sort(names); len(names) > 0 {
+			w.Printf(says[1], strings.Join(names, ", "))
+		}
+	}
+}
