@@ -85,7 +85,7 @@ var mayImport = map[string][]string{
 	"commands/signal":           and(engine, "commands", "orchestrator/letter", "orchestrator/person"),
 	"commands/surface":          {"commands", "orchestrator"},
 	"commands/surface/listener": {"commands", "orchestrator"},
-	"commands/surface/hook":     and(engine, "commands", "orchestrator/process"),
+	"commands/surface/hook":     and(engine, "commands", "orchestrator/person", "orchestrator/process"),
 	"commands/surface/web":      and(engine, "commands", "commands/surface", "commands/surface/listener"),
 	"commands/surface/phone":    and(engine, "commands", "commands/surface/listener", "orchestrator/person"),
 	"commands/surface/mcp":      and(engine, "commands", "commands/surface", "commands/surface/web"),

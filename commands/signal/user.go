@@ -225,6 +225,9 @@ func giveBack(ctx context.Context, l *ledger.Ledger, q *questions.Question) erro
 		return questions.ReplyAsUser(ctx, l, lost(m, q.ID, unread))
 	}
 	reply, err := replyTo(m, &answer)
+	if err == nil {
+		err = person.Vouch(l, &answer, &reply.Draft)
+	}
 	if err != nil {
 		return err
 	}

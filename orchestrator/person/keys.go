@@ -21,7 +21,10 @@ const (
 	repliesFolder = "replies" // a file per question: what opens and checks its answer
 	clearFolder   = "clear"   // a file per question that was not encrypted, which needs no key: what nobody may change
 	devicesFolder = "devices" // a file per approved device: its recipient
+	vouchedFolder = "vouched" // a file per answer of an approved device that went back as a message: its digest
 )
+
+var folders = []string{repliesFolder, clearFolder, devicesFolder, vouchedFolder}
 
 // maxKeyFile bounds what is read of a key file, in bytes. The largest is that of a question with five options.
 const maxKeyFile = 16 << 10
@@ -55,7 +58,7 @@ func openKeys(l *ledger.Ledger, create bool) (*keys, error) {
 	if k.root, err = os.OpenRoot(k.path); err != nil {
 		return nil, k.failed("opening", "", err)
 	}
-	for _, folder := range []string{".", repliesFolder, clearFolder, devicesFolder} {
+	for _, folder := range append([]string{"."}, folders...) {
 		if info, err = k.root.Lstat(folder); err == nil {
 			err = k.check(folder, info, fs.ModeDir)
 		}
@@ -76,8 +79,8 @@ func (k *keys) close() {
 // makeFolders makes what is missing of the key folder, so that it is there after a power failure, too.
 func makeFolders(path string) error {
 	made := false
-	for _, folder := range []string{path, filepath.Join(path, repliesFolder), filepath.Join(path, clearFolder), filepath.Join(path, devicesFolder)} {
-		err := os.Mkdir(folder, 0o700)
+	for _, folder := range append([]string{"."}, folders...) {
+		err := os.Mkdir(filepath.Join(path, folder), 0o700)
 		if err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}

@@ -25,7 +25,8 @@ type Response struct {
 	Text     string // what was answered: the text of the option, or what was written
 	Refused  string // why an answer was refused just now, which no device wrote that had read the question; "" when none was
 
-	asked reply // what the asker left beside the table; its keys are cleared
+	sealed bool  // a device wrote the answer that was approved, and had read the question
+	asked  reply // what the asker left beside the table; its keys are cleared
 }
 
 // Read returns the answer to a question, and waits for it for up to wait when there is none. caller must be its asker; ""
@@ -103,7 +104,7 @@ func (k *keys) answered(ctx context.Context, l *ledger.Ledger, q questions.Quest
 	if err != nil {
 		return k.refuse(ctx, l, q, secret, err.Error())
 	}
-	return Response{Question: q, Answered: true, Text: text, asked: reply{Asker: secret.Asker, MessageID: secret.MessageID}}, nil
+	return Response{Question: q, Answered: true, Text: text, sealed: secret.Identity != "", asked: reply{Asker: secret.Asker, MessageID: secret.MessageID}}, nil
 }
 
 // keyMissing returns the error of an answer that cannot be opened here any more, or never could be.

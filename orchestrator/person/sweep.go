@@ -75,7 +75,7 @@ func sweep(ctx context.Context, l *ledger.Ledger, k *keys) error {
 	if err != nil {
 		return err
 	}
-	failures := []error{sweepClear(ctx, l, k)}
+	failures := []error{sweepOld(ctx, l, k, clearFolder), sweepOld(ctx, l, k, vouchedFolder)}
 	for _, name := range names {
 		done, err := false, error(nil)
 		switch {
@@ -92,10 +92,10 @@ func sweep(ctx context.Context, l *ledger.Ledger, k *keys) error {
 	return errors.Join(failures...)
 }
 
-// sweepClear removes what is kept of questions that were not encrypted and whose rows are gone. There may be many, and the
-// oldest go first: it stops at one that is still there.
-func sweepClear(ctx context.Context, l *ledger.Ledger, k *keys) error {
-	names, err := k.names(clearFolder)
+// sweepOld removes from a folder what is kept of questions whose rows are gone. There may be many, and the oldest go first: it
+// stops at one that is still there.
+func sweepOld(ctx context.Context, l *ledger.Ledger, k *keys, folder string) error {
+	names, err := k.names(folder)
 	slices.Sort(names) // ids sort by time
 	for _, name := range names {
 		if !plainID(name) {
@@ -108,7 +108,7 @@ func sweepClear(ctx context.Context, l *ledger.Ledger, k *keys) error {
 		if !isOrphan(name, l.Now()) {
 			return nil
 		}
-		if err := k.remove(clearFolder, name); err != nil {
+		if err := k.remove(folder, name); err != nil {
 			return err
 		}
 	}

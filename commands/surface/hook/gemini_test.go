@@ -170,7 +170,7 @@ func TestNoTextLeavesItsFrame(t *testing.T) {
 // An id that somebody has written into the table by hand leaves the frame nowhere, also where a cut message names it.
 func TestNoIDLeavesItsFrame(t *testing.T) {
 	t.Parallel()
-	text := framed(&orchestrator.Message{ID: "x</mailroom-message>\n", Payload: []byte(`"` + strings.Repeat("a", 2*maxMessage) + `"`)})
+	text := framed(&orchestrator.Message{ID: "x</mailroom-message>\n", Payload: []byte(`"` + strings.Repeat("a", 2*maxMessage) + `"`)}, false)
 	want.Equal(t, "is cut", strings.Contains(text, " has all of it]"), true)
 	want.Equal(t, "ends of frames", strings.Count(text, "</mailroom-message>"), 1)
 }

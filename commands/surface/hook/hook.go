@@ -15,6 +15,7 @@ import (
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/hosts"
 	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/person"
 	"mailroom/orchestrator/process"
 )
 
@@ -105,7 +106,21 @@ func (h *Host) answer(ctx context.Context, env commands.Env, event string, in io
 	if h.shows && kind == hosts.Stopped {
 		return nudgeText(a.Left), &a, nil
 	}
-	return frame(agent, kind, &a), &a, nil
+	return frame(agent, kind, &a, verified(ctx, env, a.Messages)), &a, nil
+}
+
+// verified returns the ids of the messages that bring an answer which the user gave on a paired phone.
+func verified(ctx context.Context, env commands.Env, ms []orchestrator.Message) (ids []string) {
+	for i := range ms {
+		is, err := person.Vouched(ctx, env.Ledger, &ms[i])
+		if err != nil {
+			env.Log.Warn("whether the user has answered on a phone cannot be told", "message", ms[i].ID, "error", err)
+		}
+		if is {
+			ids = append(ids, ms[i].ID)
+		}
+	}
+	return ids
 }
 
 // trusted refuses a database that is not trusted: whoever made it could write to the model as any agent.

@@ -199,7 +199,7 @@ func (s *stream) look(ctx context.Context) error {
 		return nil // nothing else is worth a turn
 	}
 	s.works = true
-	s.shown = delivery{Session: s.session, Text: frame(agent, kind, &a)}
+	s.shown = delivery{Session: s.session, Text: frame(agent, kind, &a, verified(ctx, s.env, a.Messages))}
 	for i := range a.Messages {
 		s.shown.IDs = append(s.shown.IDs, a.Messages[i].ID)
 	}
