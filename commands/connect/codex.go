@@ -42,7 +42,7 @@ func codexFiles(p *place, c *connection) []file {
 }
 
 // block is what is ours in Codex's configuration: TOML, in which a table at the end disturbs nothing.
-var block = regexp.MustCompile(`(?s)\n?# mailroom begin\n.*?# mailroom end\n`)
+var block = regexp.MustCompile(`\n?# mailroom begin\n(?:[^#\n].*\n)*# mailroom end\n`)
 
 func (c *connection) addBlock(before []byte) ([]byte, error) {
 	rest, err := dropBlock(before)

@@ -13,6 +13,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
@@ -123,6 +125,9 @@ func connect(ctx context.Context, env commands.Env, p Params) (Result, error) {
 		return Result{}, err
 	}
 	c.database = env.Ledger.Path()
+	if text := c.program + c.database + at.folder; !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
+		return Result{}, orchestrator.Errorf(orchestrator.InvalidParams, "the path of the program, the database or the folder has characters that do not stand in a configuration: %q", text)
+	}
 	r := Result{Host: h.name, Database: c.database, removed: p.Remove, printed: p.Print}
 	if p.Remove {
 		r.Files, err = disconnect(h, at, c, p.Print)
@@ -137,6 +142,9 @@ func wire(ctx context.Context, env commands.Env, h *host, at *place, c *connecti
 		return r, err
 	}
 	r.Agent, r.Next = c.agent, append(slices.Clone(h.next), "No daemon is needed for messages between connected agents; transports, retries and schedules need one: `mailroom service install`.")
+	if _, err := exec.LookPath(h.program); err != nil {
+		r.Next = slices.Insert(r.Next, 0, "Install "+h.program+", which is not in PATH.")
+	}
 	changes, files, err := plan(h, at, c)
 	if err != nil {
 		return r, err
@@ -161,7 +169,7 @@ func wire(ctx context.Context, env commands.Env, h *host, at *place, c *connecti
 		return r, err
 	}
 	for i := range changes {
-		if r.Files[i].Change == "none" {
+		if r.Files[i].Change == "none" && !changes[i].moved(at, c.database) {
 			continue
 		}
 		if err := changes[i].put(&files[i], h, at, c); err != nil {
@@ -204,7 +212,7 @@ func plan(h *host, at *place, c *connection) (changes []change, files []file, er
 func disconnect(h *host, at *place, c *connection, only bool) (results []FileResult, err error) {
 	var changes []change
 	for _, f := range h.files(at, c) {
-		one, err := f.planRemove(c.database)
+		one, err := f.planRemove(at, c.database)
 		if err != nil {
 			return nil, err
 		}
@@ -221,7 +229,7 @@ func disconnect(h *host, at *place, c *connection, only bool) (results []FileRes
 				return results, orchestrator.Errorf(orchestrator.Unavailable, "%s cannot be written: %v", changes[i].path, err)
 			}
 		}
-		changes[i].forget(c.database)
+		changes[i].forget(at, c.database)
 	}
 	return results, nil
 }

@@ -13,9 +13,12 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/hosts"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/orchestratortest/want"
+
+	"golang.org/x/sys/unix"
 )
 
 // desk is a project in a folder, with a user's own folder and a database outside of it.
@@ -204,6 +207,34 @@ func TestConnectAgainAfterAMove(t *testing.T) {
 	}
 }
 
+// What was written in a folder that was moved can be undone in the new one, and the doctor does not look for the old.
+func TestConnectAfterItsFolderMoved(t *testing.T) {
+	for _, h := range known {
+		d := newDesk(t)
+		d.write("README", "A shop.\n")
+		d.write(".gemini/settings.json", "{ }\n")
+		before := tree(t, d.project)
+		d.connect("bob", `{"host":"`+h.name+`"}`)
+		old := d.project
+		move := func(to string) {
+			t.Helper()
+			if err := os.Rename(d.project, to); err != nil {
+				t.Fatal(err)
+			}
+			d.project = to
+		}
+		move(old + "-2")
+		want.Equal(t, "agent", d.connect("", `{"host":"`+h.name+`"}`).Agent, "bob")
+		for _, kept := range hosts.Connections(d.env.Ledger.Path()) {
+			want.Equal(t, kept.File, kept.Folder, d.project)
+		}
+		move(old)
+		d.connect("bob", `{"host":"`+h.name+`","remove":true}`)
+		d.same(h.name+" removed", before)
+		want.Equal(t, h.name+" kept", len(hosts.Connections(d.env.Ledger.Path())), 0)
+	}
+}
+
 // What cannot be changed is refused before anything is.
 func TestConnectRefuses(t *testing.T) {
 	for name, broken := range map[string]struct{ host, text string }{
@@ -247,6 +278,20 @@ func TestConnectRefuses(t *testing.T) {
 	if _, err := d.try("bob", `{"host":"codex"}`); orchestrator.CodeOf(err) != orchestrator.InvalidParams {
 		t.Errorf("a server of the user's own: %v", err)
 	}
+	d.write(".codex/config.toml", "# mailroom begin\nmodel = \"mine\"\n# mine\n")
+	before := tree(t, d.project)
+	d.connect("bob", `{"host":"codex"}`)
+	d.write(".codex/config.toml", tree(t, d.project)[filepath.Join(d.project, ".codex", "config.toml")]+"# later\n")
+	d.connect("bob", `{"host":"codex","remove":true}`)
+	before[filepath.Join(d.project, ".codex", "config.toml")] += "# later\n"
+	d.same("a line of the user's like ours", before)
+	d.project = filepath.Join(d.project, "a\x7fb")
+	if err := os.Mkdir(d.project, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.try("bob", `{"host":"codex"}`); orchestrator.CodeOf(err) != orchestrator.InvalidParams {
+		t.Errorf("a control character in a path: %v", err)
+	}
 	if _, err := d.try("bob", `{"host":"emacs"}`); orchestrator.CodeOf(err) != orchestrator.InvalidParams {
 		t.Errorf("an unknown host: %v", err)
 	}
@@ -272,6 +317,23 @@ func TestConnectFollowsLinks(t *testing.T) {
 	}
 	d.connect("", `{"host":"gemini","remove":true}`)
 	want.Equal(t, "removed", tree(t, d.project)[real], "{}\n")
+}
+
+// A link to nothing, and what is no file, are refused.
+func TestConnectRefusesWhatIsNoFile(t *testing.T) {
+	for _, place := range []func(path string) error{
+		func(path string) error { return os.Symlink("/nowhere/settings.json", path) },
+		func(path string) error { return os.Mkdir(path, 0o755) },
+		func(path string) error { return unix.Mkfifo(path, 0o644) },
+	} {
+		d := newDesk(t)
+		d.write(".gemini/other", "")
+		if err := place(filepath.Join(d.project, ".gemini", "settings.json")); err != nil {
+			t.Fatal(err)
+		}
+		_, err := d.try("bob", `{"host":"gemini"}`)
+		want.Equal(t, "code", orchestrator.CodeOf(err), orchestrator.InvalidParams)
+	}
 }
 
 // A file that may not be written is not replaced.

@@ -47,12 +47,20 @@ func (c *change) result() FileResult {
 
 // read returns a file's text, nil if there is none, and where it lies: a link is followed.
 func read(path string) (text []byte, at string, err error) {
-	if at, err = filepath.EvalSymlinks(path); errors.Is(err, fs.ErrNotExist) {
+	at, err = filepath.EvalSymlinks(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if to, link := os.Readlink(path); link == nil {
+			return nil, path, fmt.Errorf("it is a link to %s, which is not there", to)
+		}
 		return nil, path, nil
-	} else if err != nil {
-		return nil, path, err
 	}
-	text, err = os.ReadFile(at)
+	info, err := os.Stat(at)
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("it is no regular file")
+	}
+	if err == nil {
+		text, err = os.ReadFile(at)
+	}
 	return text, at, err
 }
 
@@ -70,25 +78,25 @@ func (f *file) planAdd() (change, error) {
 }
 
 // planRemove says what becomes of a file when the host is disconnected: if nothing was changed since, what stood there before.
-func (f *file) planRemove(database string) (change, error) {
-	before, at, err := read(f.path)
+func (f *file) planRemove(at *place, database string) (change, error) {
+	before, path, err := read(f.path)
 	if err != nil {
 		return change{}, unreadable(f.path, err)
 	}
 	if before == nil {
-		return change{path: at}, nil
+		return change{path: path}, nil
 	}
-	if kept, err := hosts.ConnectionIn(database, at); err == nil && kept.After == hosts.Digest(before) {
+	if kept, found := hosts.ConnectionIn(database, at.scope(), path, before); found && kept.After == hosts.Digest(before) {
 		if kept.Before == nil {
-			return change{at, before, nil}, nil
+			return change{path, before, nil}, nil
 		}
-		return change{at, before, []byte(*kept.Before)}, nil
+		return change{path, before, []byte(*kept.Before)}, nil
 	}
 	after, err := f.remove(before)
 	if err != nil {
 		return change{}, unreadable(f.path, err)
 	}
-	return change{at, before, after}, nil
+	return change{path, before, after}, nil
 }
 
 func unreadable(path string, err error) error {
@@ -101,7 +109,7 @@ func unreadable(path string, err error) error {
 func (c *change) put(f *file, h *host, at *place, own *connection) error {
 	_, err := os.Stat(filepath.Dir(c.path))
 	made, before := errors.Is(err, fs.ErrNotExist), c.before
-	if last, err := hosts.ConnectionIn(own.database, c.path); err == nil && c.before != nil {
+	if last, found := hosts.ConnectionIn(own.database, at.scope(), c.path, c.before); found && c.before != nil {
 		made = last.Made
 		if last.After == hosts.Digest(c.before) {
 			if before = nil; last.Before != nil {
@@ -123,10 +131,16 @@ func (c *change) put(f *file, h *host, at *place, own *connection) error {
 	return c.write()
 }
 
+// moved reports whether what is kept of a file is of another folder, which is gone.
+func (c *change) moved(at *place, database string) bool {
+	kept, found := hosts.ConnectionIn(database, at.scope(), c.path, c.before)
+	return found && kept.File != c.path
+}
+
 // forget forgets by what a file can be undone, and removes its folder if connect has made that and nothing else is in it.
-func (c *change) forget(database string) {
-	kept, err := hosts.ConnectionIn(database, c.path)
-	if err != nil {
+func (c *change) forget(at *place, database string) {
+	kept, found := hosts.ConnectionIn(database, at.scope(), c.path, c.before)
+	if !found {
 		return
 	}
 	if kept.Made && c.after == nil {

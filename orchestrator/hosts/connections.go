@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -36,9 +38,26 @@ func recordOf(database, file string) string {
 	return filepath.Join(filepath.Dir(database), "connections", Digest([]byte(file))[:16]+".json")
 }
 
-// ConnectionIn returns what was written into a file. Errors: those of the system, such as fs.ErrNotExist if nothing was.
-func ConnectionIn(database, file string) (Connection, error) {
-	return readConnection(recordOf(database, file))
+// ConnectionIn returns what was written into a file of a project's folder. A file that nothing was written into may have come there
+// with its folder: then it is what was written into the one of that text in a folder that is gone.
+func ConnectionIn(database, folder, file string, text []byte) (c Connection, found bool) {
+	if c, err := readConnection(recordOf(database, file)); err == nil {
+		return c, true
+	}
+	for _, c := range Connections(database) {
+		was, _ := filepath.Rel(c.Folder, c.File)
+		is, _ := filepath.Rel(folder, file)
+		if c.Moved() && was == is && c.After == Digest(text) {
+			return c, true
+		}
+	}
+	return Connection{}, false
+}
+
+// Moved reports whether the project's folder is not there any more.
+func (c *Connection) Moved() bool {
+	_, err := os.Stat(c.Folder)
+	return c.Folder != "" && errors.Is(err, fs.ErrNotExist)
 }
 
 func readConnection(record string) (c Connection, err error) {
@@ -63,13 +82,21 @@ func Connections(database string) (list []Connection) {
 	return list
 }
 
-// Save keeps it.
+// Save keeps it, in place of what its agent had of the host in folders that are gone.
 func (c *Connection) Save(database string) error {
 	text, err := orchestrator.JSON(c)
+	if err == nil {
+		err = store.ReplaceFile(recordOf(database, c.File), text, 0o600)
+	}
 	if err != nil {
 		return err
 	}
-	return store.ReplaceFile(recordOf(database, c.File), text, 0o600)
+	for _, old := range Connections(database) {
+		if old.File != c.File && old.Moved() && old.Program == c.Program && old.Agent == c.Agent && filepath.Base(old.File) == filepath.Base(c.File) {
+			old.Forget(database)
+		}
+	}
+	return nil
 }
 
 // Forget does not keep it any more.

@@ -21,6 +21,8 @@ func (d *doctor) connections(c *store.Conn) error {
 		text, err := os.ReadFile(kept.File)
 		_, gone := os.Stat(kept.Command)
 		switch {
+		case kept.Moved():
+			d.add(about, "problem", "its folder is gone: "+kept.Folder, "if the project was moved, `mailroom connect "+kept.Program+" --as "+kept.Agent+"` in its new folder")
 		case err != nil:
 			d.add(about, "problem", "its configuration cannot be read: "+err.Error(), again)
 		case gone != nil:

@@ -30,7 +30,7 @@ func TestDoctorOnConnections(t *testing.T) {
 		for _, found := range overview.Doctor(t.Context(), f.Ledger, false) {
 			if found.Check == "claude as bob" {
 				want.Equal(t, "level", found.Level, level)
-				if !strings.Contains(found.Says, says) || level == "problem" && !strings.Contains(found.Do, "mailroom connect claude --as bob --folder "+kept.Folder) {
+				if !strings.Contains(found.Says, says) || level == "problem" && !strings.Contains(found.Do, "mailroom connect claude --as bob") {
 					t.Errorf("it says %q, and to do %q; want %q", found.Says, found.Do, says)
 				}
 				return
@@ -56,4 +56,8 @@ func TestDoctorOnConnections(t *testing.T) {
 	finding("ok", f.Stamp())
 	kept.Command = filepath.Join(filepath.Dir(file), "gone")
 	finding("problem", kept.Command)
+	if err := os.RemoveAll(kept.Folder); err != nil {
+		t.Fatal(err)
+	}
+	finding("problem", "its folder is gone")
 }

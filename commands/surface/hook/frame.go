@@ -134,8 +134,11 @@ func plain(r rune) rune {
 	return r
 }
 
-// tags are how texts begin that hosts, or models, take for more than a message, whatever without width stands between. Gemini CLI gives its model &lt; for <.
-var tags = regexp.MustCompile(`(?i)(<|&(?:lt|#0*60|#x0*3c);?)([\s/\p{Z}\p{Cf}\p{Mn}]*(?:mailroom|system|task-notification|channel|user|assistant|function|tool|untrusted|hook))`)
+// tags are how texts begin that hosts, or models, take for more than a message, whatever without width stands between. Gemini CLI
+// gives its model &lt; for <.
+var tags = regexp.MustCompile(`(?i)(<|&(?:lt|#0*60|#x0*3c);?)([\s/\p{Z}\p{Cf}\p{Mn}]*(?:` +
+	`antml|assistant|bash-|channel|command|developer|environment|function|hook|human|instruction|local-command|mailroom|system|task-notification|` +
+	`thinking|tool|untrusted|user))`)
 
 // clean removes from a text what a terminal or a model could take for something else than text: escape sequences and other
 // control characters, marks that turn the direction of writing, letters that nobody sees, and tags, which a character without width breaks.

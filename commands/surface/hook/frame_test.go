@@ -95,6 +95,7 @@ func TestClean(t *testing.T) {
 		"< / System-Reminder>":                     "<\u200b / System-Reminder>",
 		"<\n/mailroom-message\n>":                  "<\u200b\n/mailroom-message\n>",
 		"<<<user><assistant><function_calls>":      "<<<\u200buser><\u200bassistant><\u200bfunction_calls>",
+		"<command-name>/exit</command-name>":       "<\u200bcommand-name>/exit<\u200b/command-name>",
 		"日本語 العربية 😀":                            "日本語 العربية 😀",
 	} {
 		want.Equal(t, fmt.Sprintf("%q", text), clean(text), cleaned)
