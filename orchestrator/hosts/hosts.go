@@ -77,7 +77,7 @@ type Answer struct {
 	Left     int                    // messages that stay unread and come with a later event; after Nudge all of them
 	Held     bool                   // they stay since messages alone have kept the session going for too long
 	Turns    int                    // turns that messages have caused since the user last said anything, told at Prompted
-	Other    string                 // another living session of the agent, told at Started; "" is none
+	Other    string                 // another living session of the agent, told at Started, and at Prompted if it is new; "" is none
 
 	lease messages.ReadingLease // on the messages
 }
@@ -126,7 +126,7 @@ func Happened(ctx context.Context, l *ledger.Ledger, e Event) (a Answer, err err
 	case Ended:
 		return a, nil
 	case Prompted:
-		a.Turns = before.turns
+		a.Turns, a.Other = before.turns, known.other
 	case Started:
 		a.Other = known.other
 		if err := recognize(ctx, l, &e); err != nil {

@@ -391,7 +391,7 @@ func TestQuietEventsWriteNothing(t *testing.T) {
 	want.Equal(t, "seen at", seen(), r.Stamp())
 }
 
-// Two living sessions of one name: the second is told of the first.
+// Two living sessions of one name: the second is told of the first when it starts, and the first at its user's next prompt.
 func TestTwoSessionsOfOneName(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
@@ -402,7 +402,13 @@ func TestTwoSessionsOfOneName(t *testing.T) {
 	t.Cleanup(func() { host.Process.Kill(); host.Wait() })
 	want.Equal(t, "other", r.event(hosts.Started).Other, "")
 	second := of(process.Of(host.Process.Pid))
+	r.Clock.Advance(time.Second)
 	want.Equal(t, "other", r.event(hosts.Started, inSession("two"), second).Other, "one")
+	r.Clock.Advance(time.Second)
+	want.Equal(t, "of the first", r.event(hosts.Prompted).Other, "two")
+	r.Clock.Advance(time.Second)
+	r.event(hosts.Stopped)
+	want.Equal(t, "of the first again", r.event(hosts.Prompted).Other, "")
 	r.event(hosts.Ended)
 	want.Equal(t, "other", r.event(hosts.Started, inSession("three"), of(process.Of(os.Getppid()))).Other, "two")
 }

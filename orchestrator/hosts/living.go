@@ -24,8 +24,9 @@ type Session struct {
 	SeenAt  string `json:"seen_at"`
 	Wakes   bool   `json:"wakes,omitempty"` // a process wakes it when messages come
 
-	living bool
-	id     process.ID // of the host on this machine; the zero value if none proves that the session lives
+	living    bool
+	startedAt string
+	id        process.ID // of the host on this machine; the zero value if none proves that the session lives
 }
 
 // Living lists the sessions that have not ended, and whose process is there, by agents.
@@ -47,7 +48,7 @@ func list(c *store.Conn, now time.Time, where string, args ...any) ([]Session, e
 	here := process.Of(os.Getpid())
 	host := here.Host()
 	sessions, err := store.List(c, func(row store.Row) Session {
-		s := Session{Agent: row.Text(0), Name: row.Text(1), Program: row.Text(2), State: row.Text(3), SeenAt: row.Text(4)}
+		s := Session{Agent: row.Text(0), Name: row.Text(1), Program: row.Text(2), State: row.Text(3), SeenAt: row.Text(4), startedAt: row.Text(10)}
 		s.living = s.State == IsWorking || s.State == IsIdle
 		if row.Text(5) == host && row.Int(6) > 0 {
 			s.id = process.ID{PID: int(row.Int(6)), Born: row.Text(7), Space: here.Space}
@@ -58,7 +59,7 @@ func list(c *store.Conn, now time.Time, where string, args ...any) ([]Session, e
 		waiter := process.ID{PID: int(row.Int(8)), Born: row.Text(9), Space: here.Space}
 		s.Wakes = s.living && row.Text(5) == host && waiter.Here()
 		return s
-	}, `SELECT agent, session, program, state, seen_at, host, pid, born, waiter_pid, waiter_born FROM host_sessions WHERE `+where+`
+	}, `SELECT agent, session, program, state, seen_at, host, pid, born, waiter_pid, waiter_born, started_at FROM host_sessions WHERE `+where+`
 		ORDER BY agent, seen_at, session`, args...)
 	for i := range sessions { // a process that has begun another session for the agent has left this one
 		s := &sessions[i]
@@ -134,14 +135,18 @@ func nearest(known string, s *Session) string {
 	return NotThere
 }
 
-// attended names a session of the agent that gets its messages without its user: the process of its host is there, or it will be
+// attends reports whether a session gets the messages of its agent without its user: the process of its host is there, or it will be
 // woken, or it was at work a moment ago.
+func (s *Session) attends(now time.Time) bool {
+	busy := s.State == IsWorking && now.Sub(orchestrator.ParseStamp(s.SeenAt)) < unprovedLease
+	return s.living && (s.id.PID > 0 || s.Wakes || busy)
+}
+
+// attended names a session that attends to an agent.
 func attended(c *store.Conn, agent string, now time.Time) (string, error) {
 	found, err := list(c, now, `agent = ?`, agent)
 	for i := range found {
-		s := &found[i]
-		busy := s.State == IsWorking && now.Sub(orchestrator.ParseStamp(s.SeenAt)) < unprovedLease
-		if s.living && (s.id.PID > 0 || s.Wakes || busy) {
+		if s := &found[i]; s.attends(now) {
 			return s.Program + " " + s.Name, err
 		}
 	}

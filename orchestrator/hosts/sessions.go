@@ -7,7 +7,6 @@ import (
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/messages"
-	"mailroom/orchestrator/process"
 	"mailroom/orchestrator/store"
 )
 
@@ -25,7 +24,7 @@ type session struct {
 type known struct {
 	row    session
 	leases []messages.Lease // on what was shown to it and is not settled
-	other  string           // another session of the agent that lives
+	other  string           // another session of the agent, of which it is to be told
 }
 
 func look(ctx context.Context, l *ledger.Ledger, e *Event) (k known, err error) {
@@ -38,25 +37,27 @@ func look(ctx context.Context, l *ledger.Ledger, e *Event) (k known, err error) 
 		if err == nil {
 			k.leases, err = messages.SessionLeases(c, e.Agent, e.Session)
 		}
-		if err == nil && e.Kind == Started {
-			k.other, err = otherSession(c, e)
+		if err == nil && (e.Kind == Started || e.Kind == Prompted) {
+			err = k.otherSession(c, e, l.Now())
 		}
 		return err
 	})
 	return k, err
 }
 
-// otherSession returns a session of the agent, other than that of the event, whose process lives.
-func otherSession(c *store.Conn, e *Event) (other string, err error) {
-	err = c.Query(`SELECT session, pid, born FROM host_sessions
-		WHERE agent = ? AND session <> ? AND state <> 'ended' AND pid > 0 AND host = ?`, func(row store.Row) error {
-		p := process.ID{PID: int(row.Int(1)), Born: row.Text(2), Space: e.Process.Space}
-		if other == "" && p.Alive() && p != e.Process {
-			other = row.Text(0)
+// otherSession returns another session of the agent that gets its messages; "" is none, and, where the user goes on with a session, one
+// of which it was told before.
+func (k *known) otherSession(c *store.Conn, e *Event, now time.Time) error {
+	found, err := list(c, now, `agent = ?`, e.Agent)
+	for i := range found {
+		s := &found[i]
+		isNew := e.Kind == Started || s.startedAt > k.row.seenAt
+		if s.Name != e.Session && s.attends(now) && isNew && (s.id.PID == 0 || s.id != e.Process) {
+			k.other = s.Name
+			return err
 		}
-		return nil
-	}, e.Agent, e.Session, e.Process.Host())
-	return other, err
+	}
+	return err
 }
 
 // state returns in what state an event leaves its session.

@@ -97,8 +97,9 @@ func (w *Waiter) Look(ctx context.Context) (does Outlook, n int, err error) {
 		if does, n, newest, err = w.look(t.Conn, conf.Settings.HookTurns); err != nil || does != Wake {
 			return err
 		}
-		return t.Run(`UPDATE host_sessions SET waiter_pid = 0, waiter_born = '', nudged_seq = ?3, nudged_at = ?4 WHERE agent = ?1 AND session = ?2`,
-			w.agent, w.session, newest, t.Now)
+		// The turn counts when its hook shows something. One that has shown nothing counts here, since each costs money.
+		return t.Run(`UPDATE host_sessions SET waiter_pid = 0, waiter_born = '', turns = turns + CASE WHEN nudged_seq >= ?3 THEN 1 ELSE 0 END,
+			nudged_seq = ?3, nudged_at = ?4 WHERE agent = ?1 AND session = ?2`, w.agent, w.session, newest, t.Now)
 	})
 	return does, n, err
 }

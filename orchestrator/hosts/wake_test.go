@@ -68,6 +68,20 @@ func TestWake(t *testing.T) {
 	want.Equal(t, "shown", len(r.event(hosts.Woken).Messages), 3)
 }
 
+// A session whose hooks show nothing when it is woken, so that the messages stay unread, is not woken for them for ever.
+func TestWokenInVain(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	r.idle()
+	r.Set("hook.turns", "2")
+	r.Send("alice", "bob")
+	for range 3 {
+		r.looks(r.waiter("one"), hosts.Wake, 1)
+		r.Clock.Advance(2 * time.Minute)
+	}
+	r.looks(r.waiter("one"), hosts.Over, 0)
+}
+
 // A session that works looks by itself. If it does not for half a minute it is woken all the same. One that has just become idle
 // may be about to look.
 func TestWakeOfASessionThatWorks(t *testing.T) {

@@ -183,6 +183,8 @@ SELECT agent FROM heartbeats WHERE silent_at <> '' AND silent_at <= ? AND agent 
 SELECT agent, max(seen_at), (SELECT count(*) FROM agent_inbox i WHERE i.recipient = h.agent AND i.read_at = '') FROM host_sessions h GROUP BY agent HAVING max(seen_at) < ?;
 SELECT agent, session, program, state, seen_at, host, pid, born, waiter_pid, waiter_born FROM host_sessions WHERE agent <> '' ORDER BY agent, seen_at, session;
 SELECT agent, session, program, state, seen_at, host, pid, born, waiter_pid, waiter_born FROM host_sessions WHERE agent = ? ORDER BY agent, seen_at, session;
+SELECT agent, session, program, state, seen_at, host, pid, born, waiter_pid, waiter_born, started_at FROM host_sessions WHERE agent <> '' ORDER BY agent, seen_at, session;
+SELECT agent, session, program, state, seen_at, host, pid, born, waiter_pid, waiter_born, started_at FROM host_sessions WHERE agent = ? ORDER BY agent, seen_at, session;
 SELECT alert_id FROM signal_alerts WHERE alert_id = ?;
 SELECT alert_id, sender, encrypted, body, created_at FROM signal_alerts WHERE alert_id = ?;
 SELECT alert_id, sender, encrypted, body, created_at FROM signal_alerts WHERE created_at >= ?2 ORDER BY created_at DESC LIMIT +?1;
@@ -479,6 +481,7 @@ UPDATE heartbeats SET silent_at = strftime('%Y-%m-%dT%H:%M:%fZ', ?1, '+' || (SEL
 UPDATE host_sessions SET state = 'ended', pid = 0, waiter_pid = 0 WHERE ?1 <> '';
 UPDATE host_sessions SET state = 'working', turns = turns + 1, continued = CASE WHEN ?3 = 1 THEN continued + 1 ELSE 0 END WHERE agent = ?1 AND session = ?2;
 UPDATE host_sessions SET waiter_pid = 0, waiter_born = '', nudged_seq = ?3, nudged_at = ?4 WHERE agent = ?1 AND session = ?2;
+UPDATE host_sessions SET waiter_pid = 0, waiter_born = '', turns = turns + CASE WHEN nudged_seq >= ?3 THEN 1 ELSE 0 END, nudged_seq = ?3, nudged_at = ?4 WHERE agent = ?1 AND session = ?2;
 UPDATE message_trace SET id = ? WHERE id = ?;
 UPDATE reading_lease SET session = ?4, host = ?5, pid = ?6, born = ?7, until = ?8 WHERE message_id = ?1 AND recipient = ?2 AND shown_at = ?3 AND session = '';
 UPDATE reading_lease SET until = ?1 WHERE until > ?1;
