@@ -240,6 +240,18 @@ CREATE TABLE host_sessions (
 );
 
 
+-- given_names: agents that were added for a process of an agent host, `mailroom connect HOST --as auto`, and who has each name.
+CREATE TABLE given_names (
+    agent             TEXT PRIMARY KEY,
+    program           TEXT NOT NULL DEFAULT '',        -- claude, gemini
+    host              TEXT NOT NULL DEFAULT '',        -- where pid counts: machine and PID namespace
+    pid               INTEGER NOT NULL DEFAULT 0,      -- of the program
+    born              TEXT NOT NULL DEFAULT '',        -- when that process was born, since numbers are used again
+    given_at          TEXT NOT NULL,
+    ends_at           TEXT NOT NULL DEFAULT ''         -- when the agent is removed, since the process has ended; '': it has not
+);
+
+
 -- agents: who is known. A message to or from anybody else is refused, so that a typo is an error and not a lost message.
 CREATE TABLE agents (
     name                 TEXT PRIMARY KEY,             -- [a-z][a-z0-9_-]{0,56}

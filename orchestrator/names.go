@@ -26,11 +26,14 @@ var BuiltIns = map[string]string{
 	User:     "the person who runs the agents, on a phone",
 }
 
+// Auto stands for an agent of its own for each process of an agent host; see hosts.NameOf.
+const Auto = "auto"
+
 // IsBuiltIn reports whether a name is that of the operator or the user, who are always there and are no agents.
 func IsBuiltIn(name string) bool { return BuiltIns[name] != "" }
 
 // ReservedNames are names that no agent can have: their inbox views would clash with tables, or they mean something else.
-var ReservedNames = []string{"agent", Everyone, User, Operator, SystemSender}
+var ReservedNames = []string{"agent", Auto, Everyone, User, Operator, SystemSender}
 
 // CheckName checks the name of an agent or a group, and returns it in lower case. A name is a letter, then up to 56 letters,
 // digits, '_' or '-'; case does not matter. kind names it in the error, such as "recipient". Error: invalid_params.

@@ -43,17 +43,29 @@ func geminiDesk(t *testing.T) *desk {
 // gemini starts Gemini CLI with a prompt of its user's.
 func (k *desk) gemini(prompt string, env ...string) *session {
 	k.t.Helper()
-	node, err := exec.LookPath("node")
-	if err != nil {
-		k.t.Fatal(err)
-	}
+	k.geminiSettings(k.hookSettings())
+	return k.startGemini(prompt, env...)
+}
+
+// geminiSettings writes Gemini's configuration, with these hooks.
+func (k *desk) geminiSettings(hooks map[string]any) {
+	k.t.Helper()
 	k.write(".gemini/settings.json", map[string]any{
-		"hooks":       k.hookSettings(),
+		"hooks":       hooks,
 		"hooksConfig": map[string]any{"enabled": true},
 		"security":    map[string]any{"auth": map[string]any{"selectedType": "gemini-api-key"}, "folderTrust": map[string]any{"enabled": false}},
 		"privacy":     map[string]any{"usageStatisticsEnabled": false},
 		"general":     map[string]any{"disableAutoUpdate": true},
 	})
+}
+
+// startGemini is gemini with the configuration that is there.
+func (k *desk) startGemini(prompt string, env ...string) *session {
+	k.t.Helper()
+	node, err := exec.LookPath("node")
+	if err != nil {
+		k.t.Fatal(err)
+	}
 	script := k.program
 	k.program = node
 	env = append(env, "GEMINI_API_KEY=none", "GOOGLE_GEMINI_BASE_URL="+k.model.server.URL)

@@ -34,7 +34,7 @@ func (c *connection) claudeServer() any {
 		Command string   `json:"command"`
 		Args    []string `json:"args"`
 		Always  bool     `json:"alwaysLoad"` // otherwise the model sees only the names of the tools
-	}{c.program, c.serve(), true}
+	}{c.program, c.serve("claude"), true}
 }
 
 func (c *connection) claudeSettings(d *document, user bool) {

@@ -15,7 +15,7 @@ import (
 // codex is Codex.
 var codex = host{
 	name: "codex", program: "codex",
-	files: codexFiles,
+	files: codexFiles, shares: true,
 	next: []string{
 		"Start codex in this folder, trust the folder, and when it says that hooks need review choose to trust them: until then it runs none, without a word.",
 		"Codex gets messages at its tool calls, prompts and ends of turns; nothing wakes it yet.",
@@ -58,7 +58,7 @@ func (c *connection) addBlock(before []byte) ([]byte, error) {
 	if servers.Servers["mailroom"] != nil {
 		return nil, fmt.Errorf("it has a server mailroom already, which connect has not written")
 	}
-	args, err := orchestrator.JSON(c.serve()) // a list of strings is the same in TOML
+	args, err := orchestrator.JSON(c.serve("codex")) // a list of strings is the same in TOML
 	if err != nil {
 		return nil, err
 	}

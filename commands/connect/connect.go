@@ -67,6 +67,7 @@ type HostResult struct {
 type host struct {
 	name, program string
 	files         func(p *place, c *connection) []file
+	shares        bool     // several sessions may run in one process
 	next          []string // what the person has to do when it was connected
 }
 
@@ -95,8 +96,12 @@ type connection struct {
 }
 
 // serve are the words after the program's name with which the host starts the tools.
-func (c *connection) serve() []string {
-	return []string{"mcp", "--as", c.agent, "--vocabulary", strings.Join(c.vocabularies, ","), "--db", c.database}
+func (c *connection) serve(host string) []string {
+	words := []string{"mcp", "--as", c.agent, "--vocabulary", strings.Join(c.vocabularies, ","), "--db", c.database}
+	if c.agent == orchestrator.Auto {
+		words = append(words, "--host", host)
+	}
+	return words
 }
 
 // hook is the command line of a hook.
@@ -162,7 +167,7 @@ func wire(ctx context.Context, env commands.Env, h *host, at *place, c *connecti
 		return r, err
 	}
 	conf, err := env.Ledger.Configuration(ctx)
-	if err == nil && conf.Agents[c.agent] == nil {
+	if err == nil && conf.Agents[c.agent] == nil && c.agent != orchestrator.Auto {
 		_, r.Added, err = agents.Add(ctx, env.Ledger, agents.Update{Name: c.agent})
 	}
 	if err != nil {
@@ -188,6 +193,10 @@ func agentFor(ctx context.Context, env commands.Env, h *host, at *place) (string
 		if conf, err = env.Ledger.Configuration(ctx); err != nil {
 			return "", err
 		}
+	}
+	if env.Caller.Name == orchestrator.Auto && h.shares {
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, "the agent auto: sessions of %s share a process, so they cannot be told apart", h.name).
+			WithHint("Name the agent, which its sessions then share")
 	}
 	if conf.Untrusted != "" {
 		return "", orchestrator.Errorf(orchestrator.PermissionDenied, "%s is not trusted: %s", env.Ledger.Path(), conf.Untrusted).WithHint(ledger.NotTrustedHint)
@@ -334,11 +343,17 @@ func (r Result) Text(w *commands.Text) {
 	case r.removed:
 		w.Printf("%s is not connected any more.\n", r.Host)
 	default:
-		w.Printf("%s is the agent %s, with the database %s.\n", r.Host, r.Agent, r.Database)
+		to := r.Agent
+		if to == orchestrator.Auto {
+			to = r.Host
+			w.Printf("Each terminal with %s is an agent of its own, %[1]s, %[1]s-2 and so on, with the database %s.\n", r.Host, r.Database)
+		} else {
+			w.Printf("%s is the agent %s, with the database %s.\n", r.Host, r.Agent, r.Database)
+		}
 		for _, next := range r.Next {
 			w.Printf("Next: %s\n", next)
 		}
 		w.Printf("Test: mailroom send --db %s --recipient %s --message-type note --payload '\"hello\"', then type anything into %[3]s.\n",
-			orchestrator.ShellWord(r.Database), r.Agent, r.Host)
+			orchestrator.ShellWord(r.Database), to, r.Host)
 	}
 }

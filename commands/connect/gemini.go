@@ -22,7 +22,7 @@ func geminiFiles(p *place, c *connection) []file {
 			Args    []string `json:"args"`
 			Timeout int      `json:"timeout"`
 			Trust   bool     `json:"trust,omitempty"`
-		}{c.program, c.serve(), 120_000, !c.ask})
+		}{c.program, c.serve("gemini"), 120_000, !c.ask})
 		for _, event := range geminiEvents {
 			addHook(d, event, hook{Type: "command", Command: c.hook("gemini", event), Timeout: 10_000})
 		}

@@ -169,7 +169,7 @@ func errandDue(l *ledger.Ledger, c *store.Conn) (due bool, err error) {
 		if p.Errand == nil {
 			continue
 		}
-		if due, err = p.Errand.Due(c); err != nil || due {
+		if due, err = p.Errand.Due(c, l.Now()); err != nil || due {
 			return due, err
 		}
 	}

@@ -251,11 +251,11 @@ func reviewRow(t *ledger.Tx, m *orchestrator.Message) error {
 			return err
 		}
 	case isLive && over:
-		return lapse(t, m, "not delivered before it expired at "+m.ExpiresAt)
+		return Lapse(t, m, "not delivered before it expired at "+m.ExpiresAt)
 	case lease != nil && m.TTL != nil && over:
 		next = lease.Until // its reader has it, and may acknowledge it still
 	case m.Status == orchestrator.Delivered && m.TTL != nil && m.ReadAt == "" && over:
-		return lapse(t, m, "not read before it expired at "+m.ExpiresAt)
+		return Lapse(t, m, "not read before it expired at "+m.ExpiresAt)
 	case isLive:
 		next = m.ExpiresAt
 		overdueAt := orchestrator.ParseStamp(ledger.DueSince(m)).Add(conf.Settings.OverdueAfter)
@@ -280,8 +280,8 @@ func reportOverdue(t *ledger.Tx, m *orchestrator.Message) error {
 	return t.Note(ledger.BySeq(m.Seq), tracing.Overdue, why)
 }
 
-// lapse expires a message, takes it out of the inbox it was in, and tells its sender.
-func lapse(t *ledger.Tx, m *orchestrator.Message, reason string) error {
+// Lapse expires a message, takes it out of the inbox it was in, and tells its sender.
+func Lapse(t *ledger.Tx, m *orchestrator.Message, reason string) error {
 	if isTest(m) {
 		return testFailed(t, m, reason)
 	}

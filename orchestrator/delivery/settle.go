@@ -123,7 +123,7 @@ func settleOne(t *ledger.Tx, c *claim, m *orchestrator.Message, out *outcome, s 
 		}
 		out = &over
 	case out.lapsed:
-		return lapse(t, m, out.reason)
+		return Lapse(t, m, out.reason)
 	case c.once: // whatever comes of it, it is not tried again
 	case out.givenBack:
 		return giveBack(t, m, out)

@@ -92,7 +92,7 @@ type Chore struct {
 // Errand is work that needs more than one transaction, or takes its time.
 type Errand struct {
 	// Due reports whether there is something to do. It is asked every second, and costs microseconds.
-	Due func(c *store.Conn) (bool, error)
+	Due func(c *store.Conn, now time.Time) (bool, error)
 
 	// Do does it. It is called outside of any transaction, also by several goroutines at once.
 	Do func(ctx context.Context, l *Ledger)

@@ -30,7 +30,8 @@ func (d *doctor) connections(c *store.Conn) error {
 		case !bytes.Contains(text, []byte(d.ledger.Path())):
 			d.add(about, "problem", "its configuration "+kept.File+" does not name this database any more", again)
 		default:
-			seen, found, err := c.Text(`SELECT max(seen_at) FROM host_sessions WHERE agent = ? AND program = ?`, kept.Agent, kept.Program)
+			seen, found, err := c.Text(`SELECT max(seen_at) FROM host_sessions WHERE (agent = ?1 OR ?1 = ?2) AND program = ?3`,
+				kept.Agent, orchestrator.Auto, kept.Program)
 			if err != nil {
 				return err
 			}

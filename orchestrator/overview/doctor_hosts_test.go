@@ -28,9 +28,9 @@ func TestDoctorOnConnections(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, found := range overview.Doctor(t.Context(), f.Ledger, false) {
-			if found.Check == "claude as bob" {
+			if found.Check == "claude as "+kept.Agent {
 				want.Equal(t, "level", found.Level, level)
-				if !strings.Contains(found.Says, says) || level == "problem" && !strings.Contains(found.Do, "mailroom connect claude --as bob") {
+				if !strings.Contains(found.Says, says) || level == "problem" && !strings.Contains(found.Do, "mailroom connect claude --as "+kept.Agent) {
 					t.Errorf("it says %q, and to do %q; want %q", found.Says, found.Do, says)
 				}
 				return
@@ -53,6 +53,8 @@ func TestDoctorOnConnections(t *testing.T) {
 	if _, err := hosts.Happened(t.Context(), f.Ledger, hosts.Event{Agent: "bob", Program: "claude", Session: "one", Kind: hosts.Started}); err != nil {
 		t.Fatal(err)
 	}
+	finding("ok", f.Stamp())
+	kept.Agent = "auto" // whichever agent the session was given
 	finding("ok", f.Stamp())
 	kept.Command = filepath.Join(filepath.Dir(file), "gone")
 	finding("problem", kept.Command)

@@ -1,6 +1,8 @@
 package questions
 
 import (
+	"time"
+
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/push"
@@ -20,7 +22,7 @@ func Part() *ledger.Part {
 		HasDevice:    HasDevice,
 		AgentRemoved: withdrawQuestions,
 		Chore:        &ledger.Chore{Table: "signal_questions", Where: "status = 'pending'", At: "expires_at", Longest: orchestrator.MaxTTL, Do: expireQuestions},
-		Errand:       &ledger.Errand{Due: anyUnreturned, Do: new(returner).returnAnswers},
+		Errand:       &ledger.Errand{Due: func(c *store.Conn, _ time.Time) (bool, error) { return anyUnreturned(c) }, Do: new(returner).returnAnswers},
 		Over: []ledger.Rows{
 			{Table: "signal_questions", Over: `ended_at <> '' AND ended_at < ?1`},
 			{Table: "signal_alerts", Over: `created_at < ?1`},

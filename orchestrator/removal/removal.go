@@ -2,6 +2,7 @@
 package removal
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -20,6 +21,8 @@ type Request struct {
 	Name  string
 	Force bool   // give up what is undelivered or unread, instead of refusing
 	By    string // who asks; "" is the administrator
+
+	Expired string // why its mail expires, in place of failing; "" has it fail
 }
 
 // Remove removes an agent: it leaves its groups, sessions and threads, its open questions to the user are cancelled, and its
@@ -31,24 +34,31 @@ func Remove(ctx context.Context, l *ledger.Ledger, r Request) (failed int, err e
 	r.Name = orchestrator.FoldName(r.Name)
 	target := ""
 	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
-		if err := adoption.All(t); err != nil { // what somebody wrote by hand for it is its mail, too
-			return err
+		if a := t.Config().Agents[r.Name]; a != nil {
+			target = a.Deliver
 		}
-		if orchestrator.IsBuiltIn(r.Name) {
-			return giveUpName(t, r.Name)
-		}
-		a := t.Config().Agents[r.Name]
-		if a == nil || t.Ledger.PartOf(r.Name) != nil {
-			return agents.NoAgent(t.Conn, r.Name, t.Config())
-		}
-		target = a.Deliver
-		failed, err = r.remove(t, a)
+		failed, err = RemoveIn(t, r)
 		return err
 	})
 	if err == nil {
 		delivery.ClearStaged(ctx, l, target)
 	}
 	return failed, err
+}
+
+// RemoveIn is Remove within a transaction.
+func RemoveIn(t *ledger.Tx, r Request) (failed int, err error) {
+	if err := adoption.All(t); err != nil { // what somebody wrote by hand for it is its mail, too
+		return 0, err
+	}
+	if orchestrator.IsBuiltIn(r.Name) {
+		return 0, giveUpName(t, r.Name)
+	}
+	a := t.Config().Agents[r.Name]
+	if a == nil || t.Ledger.PartOf(r.Name) != nil {
+		return 0, agents.NoAgent(t.Conn, r.Name, t.Config())
+	}
+	return r.remove(t, a)
 }
 
 // remove removes an agent that there is.
@@ -70,7 +80,7 @@ func (r *Request) remove(t *ledger.Tx, a *ledger.Agent) (failed int, err error) 
 	if err := forget(t, r.Name); err != nil {
 		return 0, err
 	}
-	if failed, err = giveUpMail(t, r.Name); err != nil { // nobody has the name any more, so that no report goes to it
+	if failed, err = r.giveUpMail(t); err != nil { // nobody has the name any more, so that no report goes to it
 		return 0, err
 	}
 	for _, p := range t.Ledger.Parts {
@@ -168,7 +178,8 @@ func forget(t *ledger.Tx, name string) error {
 
 // giveUpMail makes dead letters of everything that waits for a name, and of what stands unread in its inbox, and tells the
 // senders. What was archived meanwhile stays as it is, and only its sender is told. failed is how many messages these were.
-func giveUpMail(t *ledger.Tx, name string) (failed int, err error) {
+func (r *Request) giveUpMail(t *ledger.Tx) (failed int, err error) {
+	name := r.Name
 	for _, waiting := range []struct{ ids, reason string }{
 		{`SELECT message_id FROM agent_message WHERE ` + ledger.Live + ` AND recipient = ? ORDER BY seq`, "the agent " + name + " was removed"},
 		{`SELECT message_id FROM agent_inbox WHERE recipient = ? AND read_at = ''`, "the agent " + name + " was removed before it read this"},
@@ -178,7 +189,7 @@ func giveUpMail(t *ledger.Tx, name string) (failed int, err error) {
 			return 0, err
 		}
 		for _, id := range ids { // one by one: a backlog may be larger than memory
-			n, err := giveUp(t, id, name, waiting.reason)
+			n, err := r.giveUp(t, id, cmp.Or(r.Expired, waiting.reason))
 			if err != nil {
 				return 0, err
 			}
@@ -189,21 +200,28 @@ func giveUpMail(t *ledger.Tx, name string) (failed int, err error) {
 }
 
 // giveUp gives up one message. It returns 1, or 0 if somebody put a row into the inbox that is no message.
-func giveUp(t *ledger.Tx, id, name, reason string) (int, error) {
+func (r *Request) giveUp(t *ledger.Tx, id, reason string) (int, error) {
 	ms, err := ledger.Messages(t.Conn, `SELECT `+ledger.MessageColumns+` FROM agent_message
-		WHERE message_id = ? AND recipient = ? AND status IN ('pending','retry','delivered')`, id, name)
+		WHERE message_id = ? AND recipient = ? AND status IN ('pending','retry','delivered')`, id, r.Name)
 	if err != nil {
 		return 0, err
 	}
-	if len(ms) > 0 {
+	switch {
+	case len(ms) > 0 && r.Expired != "":
+		return 1, delivery.Lapse(t, &ms[0], reason)
+	case len(ms) > 0:
 		return 1, delivery.GiveUp(t, &ms[0], reason, false)
 	}
 	ms, err = ledger.Messages(t.Conn, `SELECT `+ledger.ArchivedColumns+` FROM agent_message_archive WHERE message_id = ? AND recipient = ?
-		ORDER BY seq DESC LIMIT 1`, id, name)
+		ORDER BY seq DESC LIMIT 1`, id, r.Name)
 	if err != nil || len(ms) == 0 {
 		return 0, err
 	}
-	return 1, delivery.Bounce(t, &ms[0], orchestrator.DeliveryFailed, reason, ms[0].RetryCount)
+	code := orchestrator.DeliveryFailed
+	if r.Expired != "" {
+		code = orchestrator.Expired
+	}
+	return 1, delivery.Bounce(t, &ms[0], code, reason, ms[0].RetryCount)
 }
 
 // giveUpName removes the agent that has a built-in name in the tables, also from groups. The mail is that of the name, and

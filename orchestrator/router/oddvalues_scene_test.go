@@ -21,6 +21,7 @@ import (
 	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/overview"
+	"mailroom/orchestrator/process"
 	"mailroom/orchestrator/questions"
 	"mailroom/orchestrator/reading"
 	"mailroom/orchestrator/removal"
@@ -117,6 +118,8 @@ func (o *oddRun) makeOdd(ctx context.Context) {
 	o.Send("odd1", "user")
 	o.Deliver()
 	_, err = hosts.Happened(ctx, o.Ledger, hosts.Event{Agent: "odd3", Program: "claude", Session: "one", Kind: hosts.Ended})
+	o.no(err)
+	_, err = hosts.NameOf(ctx, o.Ledger, hosts.Holder{Program: "odd4", Process: process.Of(os.Getpid())})
 	o.no(err)
 	_, _, err = reading.Wait(ctx, o.Ledger, reading.Options{Recipient: "odd1", Limit: 1,
 		Lease: messages.ReadingLease{For: time.Hour, Holder: "wait", PID: os.Getpid()}})
@@ -231,6 +234,8 @@ func (o *oddRun) askBeside(ctx context.Context, must, fine func(what string, err
 	_, _, err = threads.AddParticipant(ctx, o.Ledger, threads.Change{Session: enginetest.Room, Thread: th.ID, By: "good_sender"}, "good_wire")
 	must("a new participant", err)
 	o.Pair("good too")
+	_, err = hosts.NameOf(ctx, o.Ledger, hosts.Holder{Program: "claude", Process: process.Of(os.Getpid())})
+	must("the name of a process", err)
 	_, err = agents.Join(ctx, o.Ledger, agents.Joining{Session: enginetest.Session, Agent: "good_reader"})
 	must("joining", err)
 	waiting, end := context.WithCancel(ctx)

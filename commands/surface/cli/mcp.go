@@ -8,6 +8,7 @@ import (
 
 	urfave "github.com/urfave/cli/v2"
 
+	"mailroom/commands"
 	"mailroom/commands/surface/mcp"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
@@ -21,10 +22,12 @@ func mcpCommand(p *Program) *urfave.Command {
 			"is the administrator, who sends and reads as operator. With one vocabulary its tools have their own names, with several those of coral begin\n" +
 			"with coral_ and those of ralph with ralph_. The agent is registered when its host connects, and takes part in\n" +
 			"the session that --session names. Hosts start it in other folders than the project's, so name the database with --db: where\n" +
-			"none is, no tool makes it, and each answers what to do.\n\n" +
+			"none is, no tool makes it, and each answers what to do. With --as auto and --host the agent is that of the host's process: each\n" +
+			"terminal has one of its own, such as claude-2, which is added if need be and goes an hour after its session has ended.\n\n" +
 			"Example:\n\n    mailroom mcp --as builder --vocabulary relay,team --db ~/src/shop/.mailroom/mailroom.db",
 		Flags: []urfave.Flag{
 			&urfave.StringSliceFlag{Name: "vocabulary", Usage: "`NAMES` of the vocabularies to serve, with commas between them, or several times (default: all)"},
+			&urfave.StringFlag{Name: "host", Usage: "`HOST` that starts this, for --as auto: claude or gemini"},
 			&urfave.BoolFlag{Name: "admin", Usage: "also serve the tools that are for administrators", DisableDefaultText: true},
 		},
 		Action: p.serveTools,
@@ -52,8 +55,22 @@ func (p *Program) serveTools(c *urfave.Context) error {
 	if err := p.open(c, "", &env); err != nil {
 		return err
 	}
+	if env.Caller.Name == orchestrator.Auto {
+		if env.Caller.Name, err = autoCaller(c, env); err != nil {
+			return errors.Join(err, env.Engine.Close())
+		}
+	}
 	err = mcp.NewServer(env, p.Version).Serve(c.Context, p.In, p.Out, vocabularies...)
 	return errors.Join(err, env.Engine.Close())
+}
+
+// autoCaller returns the agent of the process of the host that has started this.
+func autoCaller(c *urfave.Context, env commands.Env) (string, error) {
+	host, err := hookHost(c)
+	if err != nil {
+		return "", err
+	}
+	return host.Caller(c.Context, env)
 }
 
 // vocabularies reads the list of names.

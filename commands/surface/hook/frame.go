@@ -60,6 +60,11 @@ func frame(agent string, kind hosts.Kind, a *hosts.Answer, verified []string) st
 	return b.String()
 }
 
+// ownName tells a model which agent its session was made.
+func ownName(agent string) string {
+	return "mailroom: you are the agent " + agent + " here. Each other session in this folder is an agent of its own.\n"
+}
+
 // nudgeText is what a host is told that shows it to its user, or takes it for what its user says: nothing that an agent wrote.
 func nudgeText(n int) string {
 	switch n {

@@ -37,7 +37,15 @@ type Input struct {
 //
 // An error says why nothing was shown. It must not reach the host: a hook never fails its host.
 func (h *Host) Answer(ctx context.Context, env commands.Env, event string, in io.Reader, out io.Writer) error {
+	auto := env.Caller.Name == orchestrator.Auto
+	var err error
+	if env.Caller.Name, err = h.Caller(ctx, env); err != nil {
+		return h.Silent(out, err)
+	}
 	text, answer, err := h.answer(ctx, env, event, in)
+	if auto && err == nil && h.Events[event] == hosts.Started {
+		text = ownName(env.Caller.Name) + text
+	}
 	if err != nil || text == "" {
 		return h.Silent(out, err)
 	}

@@ -1,9 +1,11 @@
 package hook
 
 import (
+	"context"
 	"slices"
 	"strings"
 
+	"mailroom/commands"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/hosts"
 	"mailroom/orchestrator/process"
@@ -86,6 +88,27 @@ func (h *Host) prompted(prompt string) hosts.Kind {
 		}
 	}
 	return hosts.Prompted
+}
+
+// Caller returns as whom a process acts that the host has started: as the caller of env or, for orchestrator.Auto, as the agent of
+// the host's process. Errors: invalid_params for a host whose sessions share a process; unavailable if the host's cannot be found.
+func (h *Host) Caller(ctx context.Context, env commands.Env) (agent string, err error) {
+	if env.Caller.Name != orchestrator.Auto {
+		return env.Caller.Name, nil
+	}
+	if h.unproved || h.streams {
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, "the agent auto: sessions of %s share a process, so they cannot be told apart", h.Name).
+			WithHint("Name an agent")
+	}
+	if err := trusted(ctx, env); err != nil {
+		return "", err
+	}
+	of := h.process()
+	if of.PID == 0 {
+		return "", orchestrator.Errorf(orchestrator.Unavailable, "the agent auto: this was not started by %s, so there is no session to which the agent could belong", h.Name).
+			WithHint("Name an agent")
+	}
+	return hosts.NameOf(ctx, env.Ledger, hosts.Holder{Program: h.Name, Process: of, Words: process.Words(of.PID)})
 }
 
 // process returns the host's process, an ancestor of this one; the zero value if it cannot be told or proves nothing.

@@ -48,6 +48,9 @@ func (h *Host) Stream(ctx context.Context, env commands.Env, in io.Reader, out i
 	if err := trusted(ctx, env); err != nil {
 		return err
 	}
+	if _, err := h.Caller(ctx, env); err != nil { // auto
+		return err
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	news, stop, err := reading.Arrivals(ctx, env.Ledger, env.Caller.Name)

@@ -40,6 +40,9 @@ func (h *Host) Wake(ctx context.Context, env commands.Env, in io.Reader) (nudge 
 	if err := trusted(ctx, env); err != nil {
 		return "", err
 	}
+	if env.Caller.Name, err = h.Caller(ctx, env); err != nil {
+		return "", err
+	}
 	w, err := hosts.NewWaiter(ctx, env.Ledger, hosts.Event{Agent: env.Caller.Name, Program: h.Name, Session: input.Session, Process: host})
 	if err != nil || w == nil {
 		return "", err

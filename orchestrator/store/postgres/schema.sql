@@ -193,6 +193,17 @@ CREATE TABLE host_sessions (
 );
 
 
+CREATE TABLE given_names (
+    agent             text COLLATE "C" PRIMARY KEY,
+    program           text COLLATE "C" NOT NULL DEFAULT '',
+    host              text COLLATE "C" NOT NULL DEFAULT '',
+    pid               bigint NOT NULL DEFAULT 0,
+    born              text COLLATE "C" NOT NULL DEFAULT '',
+    given_at          text COLLATE "C" NOT NULL,
+    ends_at           text COLLATE "C" NOT NULL DEFAULT ''
+);
+
+
 CREATE TABLE agents (
     name                 text COLLATE "C" PRIMARY KEY,
     role                 text COLLATE "C" NOT NULL DEFAULT '',

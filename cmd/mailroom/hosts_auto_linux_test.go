@@ -1,0 +1,105 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// isAgent holds a session to the agent that its model is told it is.
+func (r *request) isAgent(name string) {
+	r.t.Helper()
+	if !strings.Contains(r.text(), "mailroom: you are the agent "+name+" here.") {
+		r.t.Errorf("the model is not told that it is %s:\n%s", name, r.text())
+	}
+}
+
+// connectAuto connects the host so that each process of it is an agent of its own.
+func (k *desk) connectAuto() {
+	k.t.Helper()
+	connect := k.command("connect", k.host, "--as", "auto", "--folder", k.folder)
+	if out, err := connect.CombinedOutput(); err != nil {
+		k.t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+// TestClaudeAuto: connected with --as auto, each process of Claude Code is an agent of its own, to its tools and to its hooks. What
+// is written to one is shown to that only. When it has ended the name waits for the session to be resumed, and no other gets it.
+func TestClaudeAuto(t *testing.T) {
+	t.Parallel()
+	k := claudeDesk(t)
+	k.connectAuto()
+	run := func(name string, args ...string) (*session, *request) {
+		s := k.start(k.claudeEnv(), append([]string{
+			"-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose", "--allowed-tools", "Bash",
+		}, args...)...)
+		s.prompts("Do it.")
+		r := s.asks()
+		r.isAgent(name)
+		return s, r
+	}
+	first, r := run("claude")
+	r.shows()
+	atFirst, atSecond := k.newGate(), k.newGate()
+	r.calls("Bash", waitsAt(atFirst))
+	atFirst.reached()
+	second, r := run("claude-2")
+	r.calls("Bash", waitsAt(atSecond))
+	atSecond.reached()
+
+	atFirst.open()
+	first.asks().calls("mcp__mailroom__send_message", map[string]any{"target": "claude-2", "message_type": "STATUS", "message": "All is well."})
+	r = first.asks()
+	r.shows()
+	ids := k.rows(`SELECT message_id FROM agent_message WHERE sender = 'claude' AND recipient = 'claude-2'`)
+	if len(ids) != 1 {
+		t.Fatalf("claude has sent %q; the model is told\n%s", ids, r.text())
+	}
+	r.says("Done.")
+	atSecond.open()
+	r = second.asks()
+	r.shows(ids...)
+	r.says("Done.")
+	k.await(`SELECT count(*) FROM host_sessions WHERE state = 'idle'`, "2")
+
+	resumed := k.rows(`SELECT session FROM host_sessions WHERE agent = 'claude'`)[0]
+	first.kill()
+	id := k.run("send", "--sender", "alice", "--recipient", "claude", "--message-type", "note", "--payload", `"Look at the build."`)["message_id"].(string)
+	_, r = run("claude-3")
+	r.shows()
+	r.says("Done.")
+	k.await(`SELECT count(*) FROM host_sessions WHERE state = 'idle' AND agent = 'claude-3'`, "1")
+	_, r = run("claude", "--resume", resumed)
+	r.shows(id)
+	r.says("Done.")
+}
+
+// TestGeminiAuto: the same with Gemini CLI.
+func TestGeminiAuto(t *testing.T) {
+	t.Parallel()
+	k := geminiDesk(t)
+	k.geminiSettings(map[string]any{})
+	k.connectAuto()
+	first := k.startGemini("Do it.")
+	r := first.asks()
+	r.isAgent("gemini")
+	g := k.newGate()
+	r.calls("run_shell_command", map[string]any{"command": g.pass(), "description": "Wait"})
+	g.reached()
+	second := k.startGemini("Do it.")
+	r = second.asks()
+	r.isAgent("gemini-2")
+	r.calls("mcp_mailroom_send_message", map[string]any{"target": "gemini", "message_type": "STATUS", "message": "All is well."})
+	r = second.asks()
+	r.shows()
+	r.says("Done.")
+	second.ends()
+	ids := k.rows(`SELECT message_id FROM agent_message WHERE sender = 'gemini-2' AND recipient = 'gemini'`)
+	g.open()
+	r = first.asks()
+	r.shows(ids...)
+	r.says("Done.")
+	first.ends()
+	if len(ids) != 1 {
+		t.Errorf("gemini-2 has sent %q", ids)
+	}
+}

@@ -1,0 +1,190 @@
+package hosts
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/process"
+	"mailroom/orchestrator/removal"
+	"mailroom/orchestrator/store"
+)
+
+const (
+	// grace is how long a name waits for a session that has ended to be resumed, and what is unread with it.
+	grace = time.Hour
+	// elsewhere is how long a process that cannot be seen from here, on another machine, counts as living of which nothing is heard.
+	elsewhere = 7 * orchestrator.Day
+)
+
+// Holder is a process of an agent host that is to have an agent of its own.
+type Holder struct {
+	Program string     // the host
+	Process process.ID // whose sessions all have the agent
+	Words   []string   // of its command line, in which the id of a session may stand that it resumes
+}
+
+// NameOf returns the agent of a process of an agent host. One that has none is given that of the session which it resumes, if that
+// session's process has ended a short while ago; otherwise an agent with a free name is added: claude, claude-2, and so on. Once the
+// process has ended the agent is removed, after an hour in which its session may be resumed, or at once if it has sent nothing and
+// nothing waits for it. What is unread then expires, which its senders are told.
+//
+// Errors: those of the database. One that is not there is not made.
+func NameOf(ctx context.Context, l *ledger.Ledger, h Holder) (agent string, err error) {
+	err = l.Look(ctx, func(c *store.Conn) error {
+		agent, err = h.name(c)
+		return err
+	})
+	if err != nil || agent != "" {
+		return agent, err
+	}
+	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
+		if err := endNames(t); err != nil {
+			return err
+		}
+		if agent, err = h.name(t.Conn); err != nil || agent != "" {
+			return err
+		}
+		if agent, err = h.resumed(t.Conn); err != nil {
+			return err
+		}
+		if agent == "" {
+			agent = freeName(t.Config(), h.Program)
+			if _, _, err := agents.AddIn(t, agents.Update{Name: agent}); err != nil {
+				return err
+			}
+		}
+		return t.Run(`
+			INSERT INTO given_names (agent, program, host, pid, born, given_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+			ON CONFLICT (agent) DO UPDATE SET program = ?2, host = ?3, pid = ?4, born = ?5, given_at = ?6, ends_at = ''`,
+			agent, h.Program, h.Process.Host(), h.Process.PID, h.Process.Born, t.Now)
+	})
+	return agent, err
+}
+
+// name returns the agent that the process has; "" is none.
+func (h *Holder) name(c *store.Conn) (string, error) {
+	agent, _, err := c.Text(`SELECT agent FROM given_names WHERE program = ? AND host = ? AND pid = ? AND born = ? AND ends_at = ''`,
+		h.Program, h.Process.Host(), h.Process.PID, h.Process.Born)
+	return agent, err
+}
+
+// resumed returns the agent whose session the process resumes by its id; "" if there is none, or if its process lives.
+func (h *Holder) resumed(c *store.Conn) (string, error) {
+	for _, word := range h.Words {
+		agent, found, err := c.Text(`SELECT g.agent FROM given_names g CROSS JOIN host_sessions s ON s.agent = g.agent
+			WHERE s.session = ? AND s.program = ? AND g.ends_at <> ''`, word, h.Program)
+		if err != nil || found {
+			return agent, err
+		}
+	}
+	return "", nil
+}
+
+// freeName returns the first name after a host that nobody has.
+func freeName(conf *ledger.Config, program string) string {
+	name := program
+	for n := 2; conf.Agents[name] != nil || conf.Groups[name] != nil; n++ {
+		name = fmt.Sprintf("%s-%d", program, n)
+	}
+	return name
+}
+
+// given is a row of given_names.
+type given struct {
+	agent string
+	ended bool // its process has
+	noted bool // that is noted
+	over  bool // nobody can come back to it any more
+}
+
+// givenNames lists the names that are given, and how things stand with each.
+func givenNames(c *store.Conn, now time.Time) ([]given, error) {
+	here := process.Of(os.Getpid())
+	return store.List(c, func(row store.Row) given {
+		g := given{agent: row.Text(0), noted: row.Text(4) != ""}
+		if row.Text(1) == here.Host() {
+			p := process.ID{PID: int(row.Int(2)), Born: row.Text(3), Space: here.Space}
+			g.ended = !p.Here()
+		} else {
+			g.ended = now.Sub(orchestrator.ParseStamp(row.Text(5))) > elsewhere
+		}
+		left := orchestrator.ParseStamp(row.Text(4)).Sub(now)
+		g.over = g.noted && (left <= 0 || left > grace) // a clock that was set back has left the latter
+		return g
+	}, `SELECT agent, host, pid, born, ends_at, coalesce((SELECT max(seen_at) FROM host_sessions s WHERE s.agent = g.agent), given_at)
+		FROM given_names g WHERE agent < x'' ORDER BY agent`)
+}
+
+// anyEnded reports whether endNames has anything to do.
+func anyEnded(c *store.Conn, now time.Time) (bool, error) {
+	list, err := givenNames(c, now)
+	return slices.ContainsFunc(list, func(g given) bool { return g.over || g.ended && !g.noted }), err
+}
+
+// endNames notes of which names the process has ended, and removes the agents for which that is long ago, or who do not matter to
+// anybody.
+func endNames(t *ledger.Tx) error {
+	list, err := givenNames(t.Conn, t.Clock)
+	for _, g := range list {
+		if err != nil {
+			return err
+		}
+		if !g.over && g.ended && !g.noted {
+			if g.over, err = pointless(t, g.agent); err == nil && !g.over {
+				err = t.Run(`UPDATE given_names SET ends_at = ? WHERE agent = ?`, orchestrator.Stamp(t.Clock.Add(grace)), g.agent)
+			}
+		}
+		if err == nil && g.over {
+			err = endName(t, g.agent)
+		}
+	}
+	return err
+}
+
+// pointless reports whether nobody misses an agent: it has sent nothing, and nothing waits for it.
+func pointless(t *ledger.Tx, agent string) (bool, error) {
+	n, err := t.Number(`
+		SELECT EXISTS (SELECT 1 FROM agent_message WHERE sender = ?1 AND `+ledger.Past+` AND seq > ?2)
+		    OR EXISTS (SELECT 1 FROM agent_message_archive WHERE sender = ?1 AND seq > ?2)
+		    OR EXISTS (SELECT 1 FROM agent_message WHERE recipient = ?1 AND `+ledger.Live+`)
+		    OR EXISTS (`+messages.UnreadOf+`)`, agent, t.Config().Former(agent))
+	return n == 0, err
+}
+
+// endName removes an agent whose session has ended for good.
+func endName(t *ledger.Tx, agent string) error {
+	if t.Config().Agents[agent] != nil && !orchestrator.IsBuiltIn(agent) && t.Ledger.PartOf(agent) == nil {
+		_, err := removal.RemoveIn(t, removal.Request{
+			Name: agent, Force: true, Expired: fmt.Sprintf("the session that was the agent %s has ended, and nobody has resumed it for %v", agent, grace),
+		})
+		return err
+	}
+	return t.Run(`DELETE FROM given_names WHERE agent = ?`, agent)
+}
+
+// ender ends names, and keeps what is in the way of that.
+type ender struct {
+	mu sync.Mutex // held while it does
+	orchestrator.Trouble
+}
+
+// endNames ends the names whose time is over. What fails is tried again with the next run, and logged once.
+func (e *ender) endNames(ctx context.Context, l *ledger.Ledger) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	due, err := ledger.Ask(ctx, l, func(c *store.Conn) (bool, error) { return anyEnded(c, l.Now()) })
+	if err == nil && due {
+		err = l.Write(ctx, store.Alone, endNames)
+	}
+	if ctx.Err() == nil && e.Changed(err) && err != nil {
+		l.Log.Error("agents of sessions that have ended could not be removed; each run tries again", "error", err)
+	}
+}

@@ -1,0 +1,212 @@
+package hosts_test
+
+import (
+	"os/exec"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/hosts"
+	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/orchestratortest/enginetest"
+	"mailroom/orchestrator/orchestratortest/want"
+	"mailroom/orchestrator/process"
+)
+
+// newHolder starts a process that stands for an agent host, until the test or end ends it.
+func newHolder(t *testing.T) (h hosts.Holder, end func()) {
+	t.Helper()
+	cmd := exec.Command("sleep", "1000")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	end = sync.OnceFunc(func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+	})
+	t.Cleanup(end)
+	return hosts.Holder{Program: "claude", Process: process.Of(cmd.Process.Pid)}, end
+}
+
+func (r room) nameOf(h hosts.Holder) string {
+	r.T.Helper()
+	name, err := hosts.NameOf(r.T.Context(), r.Ledger, h)
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	return name
+}
+
+// reports lists the errors of the reports that alice has got, with the messages that they are about.
+func (r room) reports() []string {
+	r.T.Helper()
+	return r.Rows(`SELECT json_extract(payload, '$.error'), json_extract(payload, '$.message_id') FROM agent_message
+		WHERE message_type = 'error_report' AND recipient = 'alice' ORDER BY 2`)
+}
+
+// Each process has an agent of its own, whose name no agent and no group had, and which all that it starts agree on.
+func TestNameOf(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	if _, err := agents.SetGroup(t.Context(), r.Ledger, "claude-2", []string{"bob"}); err != nil {
+		t.Fatal(err)
+	}
+	first, _ := newHolder(t)
+	names := make(chan string)
+	for _, e := range r.OpenAll(5) {
+		go func() {
+			name, err := hosts.NameOf(t.Context(), e.Ledger, first)
+			if err != nil {
+				t.Error(err)
+			}
+			names <- name
+		}()
+	}
+	for range 5 {
+		want.Equal(t, "name", <-names, "claude")
+	}
+	second, _ := newHolder(t)
+	other := first
+	other.Program = "gemini"
+	for range 2 {
+		want.Equal(t, "the second process", r.nameOf(second), "claude-3")
+		want.Equal(t, "the first", r.nameOf(first), "claude")
+		want.Equal(t, "another host", r.nameOf(other), "gemini")
+	}
+	first.Process.Born = "later" // the system gives numbers of processes again
+	want.Equal(t, "a later process", r.nameOf(first), "claude-4")
+}
+
+// What is unread when a process ends waits for an hour. Then it expires, which its senders are told, and nobody else gets it: neither
+// who comes meanwhile, nor who gets the name afterwards.
+func TestNameOfAProcessThatEnded(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	first, end := newHolder(t)
+	want.Equal(t, "first", r.nameOf(first), "claude")
+	read := r.Send("alice", "claude")
+	r.Deliver()
+	r.Take("claude")
+	archived := r.Send("alice", "claude")
+	r.Deliver()
+	r.ArchiveAll()
+	unread := r.Send("alice", "claude")
+	r.Deliver()
+	shown := r.Send("alice", "claude")
+	want.IDs(t, r.event(hosts.Worked, func(e *hosts.Event) { e.Agent, e.Process = "claude", first.Process }).Messages, archived, unread, shown)
+	ids := []string{archived, unread, shown}
+	slices.Sort(ids)
+
+	end()
+	r.Deliver()
+	second, _ := newHolder(t)
+	want.Equal(t, "who comes meanwhile", r.nameOf(second), "claude-2")
+	r.Clock.Advance(time.Hour - time.Second)
+	r.Deliver()
+	want.Rows(t, r.reports())
+	r.Clock.Advance(time.Second)
+	r.Deliver()
+	want.Rows(t, r.reports(), "expired "+ids[0], "expired "+ids[1], "expired "+ids[2])
+	want.Equal(t, "status", r.Message(shown).Status, orchestrator.Lapsed)
+	want.Equal(t, "status of what was read", r.Message(read).Status, orchestrator.Delivered)
+	_, err := messages.Send(t.Context(), r.Ledger, orchestrator.Draft{Sender: "alice", Recipient: "claude", Type: "note", Payload: []byte("1")})
+	want.Code(t, err, orchestrator.UnknownRecipient)
+
+	third, _ := newHolder(t)
+	want.Equal(t, "who comes then", r.nameOf(third), "claude")
+	want.IDs(t, r.TakeFor("claude", 0))
+	want.IDs(t, r.TakeFor("claude-2", 0))
+}
+
+// A name to which nobody can have anything to say is free once its process has ended. One that has sent something is not.
+func TestNameThatNobodyKnows(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	for range 2 {
+		h, end := newHolder(t)
+		want.Equal(t, "name", r.nameOf(h), "claude")
+		end()
+	}
+	h, end := newHolder(t)
+	want.Equal(t, "name", r.nameOf(h), "claude")
+	r.Send("claude", "bob")
+	r.Deliver()
+	end()
+	h, _ = newHolder(t)
+	want.Equal(t, "name", r.nameOf(h), "claude-2")
+	r.Clock.Advance(2 * time.Hour)
+	r.Deliver()
+	want.Rows(t, r.Rows(`SELECT name FROM agents WHERE name LIKE 'claude%'`), "claude-2")
+}
+
+// A process that resumes a session by its id gets the name of that back, and its messages, but not from one that lives.
+func TestNameOfAResumedSession(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	first, end := newHolder(t)
+	want.Equal(t, "first", r.nameOf(first), "claude")
+	inIt := func(e *hosts.Event) { e.Agent, e.Session, e.Process = "claude", "62ffc165", first.Process }
+	r.event(hosts.Started, inIt)
+	id := r.Send("alice", "claude")
+	r.Deliver()
+
+	fork, _ := newHolder(t)
+	fork.Words = []string{"claude", "--resume", "62ffc165"}
+	want.Equal(t, "while the first lives", r.nameOf(fork), "claude-2")
+	end()
+	resumed, again := newHolder(t)
+	resumed.Words = fork.Words
+	want.Equal(t, "resumed", r.nameOf(resumed), "claude")
+	r.Clock.Advance(2 * time.Hour)
+	r.Deliver()
+	first = resumed
+	want.IDs(t, r.event(hosts.Started, inIt).Messages, id)
+	r.event(hosts.Stopped, inIt)
+	again()
+	r.Send("claude", "bob")
+	r.Deliver()
+	r.Clock.Advance(2 * time.Hour)
+	r.Deliver()
+	resumed, _ = newHolder(t)
+	resumed.Words = fork.Words
+	want.Equal(t, "too late", r.nameOf(resumed), "claude")
+	want.Rows(t, r.reports())
+}
+
+// Of a process on another machine nothing but what its hooks tell is known, and it keeps its name for a week.
+func TestNameElsewhere(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	h, _ := newHolder(t)
+	want.Equal(t, "name", r.nameOf(h), "claude")
+	r.SQL(`UPDATE given_names SET host = 'elsewhere'`)
+	r.Clock.Advance(7 * orchestrator.Day)
+	want.Equal(t, "name of another process", r.nameOf(h), "claude-2")
+	r.Clock.Advance(time.Second)
+	h, _ = newHolder(t)
+	want.Equal(t, "name after a week", r.nameOf(h), "claude")
+}
+
+// An agent that somebody has removed meanwhile, or a row of which no agent could be removed, is in nobody's way; nor is a clock that
+// was set back.
+func TestOddGivenNames(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	r.SQL(`INSERT INTO given_names (agent, given_at, ends_at) VALUES ('nobody', '', '2026-01-01T00:00:00.000Z'), ('operator', '', '2026-01-01T00:00:00.000Z'),
+		('bob', '', '2099-01-01T00:00:00.000Z')`)
+	h, _ := newHolder(t)
+	want.Equal(t, "name", r.nameOf(h), "claude")
+	want.Rows(t, r.Rows(`SELECT agent FROM given_names`), "claude")
+	want.Rows(t, r.Rows(`SELECT name FROM agents WHERE name IN ('bob', 'operator')`))
+}
+
+// No agent can be called auto: that is what --as says for a name to be given.
+func TestAutoIsReserved(t *testing.T) {
+	t.Parallel()
+	f := enginetest.New(t)
+	_, _, err := agents.Add(t.Context(), f.Ledger, agents.Update{Name: "Auto"})
+	want.Code(t, err, orchestrator.InvalidParams)
+}
