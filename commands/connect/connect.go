@@ -19,6 +19,7 @@ import (
 	"mailroom/commands"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/hosts"
 	"mailroom/orchestrator/ledger"
 )
 
@@ -146,6 +147,9 @@ func wire(ctx context.Context, env commands.Env, h *host, at *place, c *connecti
 	if c.agent, err = agentFor(ctx, env, h, at); err != nil {
 		return r, err
 	}
+	if err := mayStay(ctx, env, c.agent); err != nil {
+		return r, err
+	}
 	r.Agent, r.Next = c.agent, append(slices.Clone(h.next), "No daemon is needed for messages between connected agents; transports, retries and schedules need one: `mailroom service install`.")
 	if _, err := exec.LookPath(h.program); err != nil {
 		r.Next = slices.Insert(r.Next, 0, "Install "+h.program+", which is not in PATH.")
@@ -182,6 +186,18 @@ func wire(ctx context.Context, env commands.Env, h *host, at *place, c *connecti
 		}
 	}
 	return r, nil
+}
+
+// mayStay refuses an agent that goes with a session.
+func mayStay(ctx context.Context, env commands.Env, agent string) error {
+	if env.Ledger.NoneYet() {
+		return nil
+	}
+	given, err := hosts.IsGiven(ctx, env.Ledger, agent)
+	if err == nil && given {
+		return orchestrator.Errorf(orchestrator.Conflict, "%s is the agent of a session that was given it, and goes with that", agent).WithHint("Choose another name")
+	}
+	return err
 }
 
 // agentFor returns as whom to connect a host: the caller, or whom the host is connected as, or a free name. A database that is not

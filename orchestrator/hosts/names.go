@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -69,6 +70,14 @@ func NameOf(ctx context.Context, l *ledger.Ledger, h Holder) (agent string, err 
 	return agent, err
 }
 
+// IsGiven reports whether an agent was added for a process of an agent host, and goes with it.
+func IsGiven(ctx context.Context, l *ledger.Ledger, agent string) (bool, error) {
+	return ledger.Ask(ctx, l, func(c *store.Conn) (bool, error) {
+		n, err := c.Number(`SELECT EXISTS (SELECT 1 FROM given_names WHERE agent = ?)`, agent)
+		return n != 0, err
+	})
+}
+
 // name returns the agent that the process has; "" is none.
 func (h *Holder) name(c *store.Conn) (string, error) {
 	agent, _, err := c.Text(`SELECT agent FROM given_names WHERE program = ? AND host = ? AND pid = ? AND born = ? AND ends_at = ''`,
@@ -79,6 +88,7 @@ func (h *Holder) name(c *store.Conn) (string, error) {
 // resumed returns the agent whose session the process resumes by its id; "" if there is none, or if its process lives.
 func (h *Holder) resumed(c *store.Conn) (string, error) {
 	for _, word := range h.Words {
+		word = word[strings.LastIndexByte(word, '=')+1:] // --resume=ID
 		agent, found, err := c.Text(`SELECT g.agent FROM given_names g CROSS JOIN host_sessions s ON s.agent = g.agent
 			WHERE s.session = ? AND s.program = ? AND g.ends_at <> ''`, word, h.Program)
 		if err != nil || found {

@@ -76,6 +76,11 @@ func TestNameOf(t *testing.T) {
 		want.Equal(t, "the first", r.nameOf(first), "claude")
 		want.Equal(t, "another host", r.nameOf(other), "gemini")
 	}
+	for name, want := range map[string]bool{"claude": true, "gemini": true, "bob": false, "nobody": false} {
+		if given, err := hosts.IsGiven(t.Context(), r.Ledger, name); err != nil || given != want {
+			t.Errorf("%s is given: %t, %v", name, given, err)
+		}
+	}
 	first.Process.Born = "later" // the system gives numbers of processes again
 	want.Equal(t, "a later process", r.nameOf(first), "claude-4")
 }
@@ -158,7 +163,7 @@ func TestNameOfAResumedSession(t *testing.T) {
 	want.Equal(t, "while the first lives", r.nameOf(fork), "claude-2")
 	end()
 	resumed, again := newHolder(t)
-	resumed.Words = fork.Words
+	resumed.Words = []string{"claude", "--resume=62ffc165"}
 	want.Equal(t, "resumed", r.nameOf(resumed), "claude")
 	r.Clock.Advance(2 * time.Hour)
 	r.Deliver()
