@@ -25,7 +25,7 @@ PHONE := commands/surface/phone
 CLIENTS := cmd/mailroom/testdata/clients cmd/mailroom/testdata/hosts orchestrator/transport/testdata/ece $(PHONE)/app
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test tools clients browsers database statements format vet static unit phone screenshots bench torture fuzz corpora powerloss clean
+.PHONY: help build demo test tools clients browsers database statements format vet static unit phone screenshots plugins bench torture fuzz corpora powerloss clean
 
 help: ## print this list
 	@grep -hE '^[a-z]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 12
@@ -92,6 +92,9 @@ phone: ## build the phone app anew (commands/surface/phone/app to www); commit w
 screenshots: ## take the pictures of the phone app in docs/phone with Chromium
 	$(GO) test -count 1 -run '^TestScreenshots$$' ./$(PHONE) -screenshots
 
+plugins: build ## write a plugin of Claude Code and an extension of Gemini CLI into dist/
+	$(GO) run ./cmd/plugins dist "$$(bin/mailroom --version | sed 's/.* //')"
+
 format:
 	@files=$$("$$($(GO) env GOROOT)/bin/gofmt" -l .) || exit 1; \
 	[ -z "$$files" ] || { echo "not formatted with gofmt:" $$files >&2; exit 1; }
@@ -145,4 +148,4 @@ powerloss: tools ## cut the power at POINTS moments of a recording (POINTS=10000
 		./orchestrator/orchestratortest/powerloss
 
 clean: ## remove what was built
-	rm -rf bin $(CLIENTS:=/node_modules)
+	rm -rf bin dist $(CLIENTS:=/node_modules)

@@ -44,6 +44,10 @@ func (c *connection) claudeSettings(d *document, user bool) {
 	if !c.ask {
 		addWord(d, "mcp__mailroom", "permissions", "allow")
 	}
+	c.claudeHooks(d)
+}
+
+func (c *connection) claudeHooks(d *document) {
 	for _, event := range claudeEvents {
 		addHook(d, event, hook{Type: "command", Command: c.hook("claude", event), Timeout: 10})
 		if event == "SessionStart" || event == "Stop" {

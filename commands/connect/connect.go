@@ -91,14 +91,17 @@ func (p *place) scope() string {
 
 // connection is what a host's configuration says of Mailroom.
 type connection struct {
-	program, agent, database string
+	program, agent, database string // without a database it is that of the host's folder
 	vocabularies             []string
 	ask                      bool
 }
 
 // serve are the words after the program's name with which the host starts the tools.
 func (c *connection) serve(host string) []string {
-	words := []string{"mcp", "--as", c.agent, "--vocabulary", strings.Join(c.vocabularies, ","), "--db", c.database}
+	words := []string{"mcp", "--as", c.agent, "--vocabulary", strings.Join(c.vocabularies, ",")}
+	if c.database != "" {
+		words = append(words, "--db", c.database)
+	}
 	if c.agent == orchestrator.Auto {
 		words = append(words, "--host", host)
 	}
@@ -107,7 +110,11 @@ func (c *connection) serve(host string) []string {
 
 // hook is the command line of a hook.
 func (c *connection) hook(host, event string) string {
-	return fmt.Sprintf("%s hook %s --host %s --as %s --db %s", orchestrator.ShellWord(c.program), event, host, c.agent, orchestrator.ShellWord(c.database))
+	line := fmt.Sprintf("%s hook %s --host %s --as %s", orchestrator.ShellWord(c.program), event, host, c.agent)
+	if c.database != "" {
+		line += " --db " + orchestrator.ShellWord(c.database)
+	}
+	return line
 }
 
 var connectCommand = commands.Define(vocabulary, "connect", connect).With(commands.Traits{HereOnly: true})

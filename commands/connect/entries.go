@@ -62,7 +62,7 @@ type hook struct {
 }
 
 // ours recognizes the command of a hook that connect wrote, whatever the program, the agent and the database were then.
-var ours = regexp.MustCompile(` hook (\w+) --host \w+ --as \S+ --db `)
+var ours = regexp.MustCompile(` hook (\w+) --host \w+ --as \S+`)
 
 // ownHook returns the event in the command of an entry of hooks that is ours; "" for any other entry.
 func ownHook(entry hujson.Value) string {

@@ -17,18 +17,26 @@ func geminiFiles(p *place, c *connection) []file {
 		folder = p.home
 	}
 	add := func(d *document) {
-		c.putServer(d, struct {
-			Command string   `json:"command"`
-			Args    []string `json:"args"`
-			Timeout int      `json:"timeout"`
-			Trust   bool     `json:"trust,omitempty"`
-		}{c.program, c.serve("gemini"), 120_000, !c.ask})
-		for _, event := range geminiEvents {
-			addHook(d, event, hook{Type: "command", Command: c.hook("gemini", event), Timeout: 10_000})
-		}
+		c.putServer(d, c.geminiServer(!c.ask))
+		c.geminiHooks(d)
 	}
 	return []file{{filepath.Join(folder, ".gemini", "settings.json"), edit(add), edit(func(d *document) {
 		dropServer(d)
 		dropHooks(d)
 	})}}
+}
+
+func (c *connection) geminiServer(trust bool) any {
+	return struct {
+		Command string   `json:"command"`
+		Args    []string `json:"args"`
+		Timeout int      `json:"timeout"`
+		Trust   bool     `json:"trust,omitempty"`
+	}{c.program, c.serve("gemini"), 120_000, trust}
+}
+
+func (c *connection) geminiHooks(d *document) {
+	for _, event := range geminiEvents {
+		addHook(d, event, hook{Type: "command", Command: c.hook("gemini", event), Timeout: 10_000})
+	}
 }

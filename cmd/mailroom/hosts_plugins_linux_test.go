@@ -1,0 +1,95 @@
+package main
+
+import (
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"mailroom/commands/connect"
+)
+
+// pack writes the packages for hosts into the desk's folder, and returns where that of this host is. From then on the database is the
+// one that the project in this folder would have, which a package has to find by itself.
+func (k *desk) pack() string {
+	k.t.Helper()
+	for name, text := range connect.Packages("v1.2.3") {
+		k.write(filepath.Join("dist", filepath.FromSlash(name)), string(text))
+	}
+	k.db = filepath.Join(k.folder, ".mailroom", "mailroom.db")
+	k.env = append(k.env, "HOME="+k.folder)
+	k.run("agent", "add", "alice")
+	return filepath.Join(k.folder, "dist", k.host)
+}
+
+// sendTo has alice write to an agent, and returns the message's id.
+func (k *desk) sendTo(agent string) string {
+	k.t.Helper()
+	return k.run("send", "--sender", "alice", "--recipient", agent, "--message-type", "note", "--payload", `"Look at the build."`)["message_id"].(string)
+}
+
+// TestClaudePlugin: where nothing but the plugin is installed, by Claude Code's own commands, its model has the tools, is shown what is
+// sent while its tool runs, and is woken when it does nothing.
+func TestClaudePlugin(t *testing.T) {
+	t.Parallel()
+	k := claudeDesk(t)
+	from := k.pack()
+	k.start(k.claudeEnv(), "plugin", "marketplace", "add", from).ends()
+	k.start(k.claudeEnv(), "plugin", "install", "mailroom@mailroom-local", "--scope", "project").ends()
+	s := k.start(k.claudeEnv(), "-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose",
+		"--allowed-tools", "Bash,mcp__plugin_mailroom_mailroom")
+	s.prompts("Do it.")
+	r := s.asks()
+	r.isAgent("claude")
+	g := k.newGate()
+	r.calls("Bash", waitsAt(g))
+	g.reached()
+	busy := k.sendTo("claude")
+	g.open()
+	r = s.asks()
+	r.shows(busy)
+	r.calls("mcp__plugin_mailroom_mailroom__send_message", map[string]any{"target": "alice", "message_type": "STATUS", "message": "All is well."})
+	r = s.asks()
+	if sent := k.rows(`SELECT 1 FROM agent_message WHERE sender = 'claude' AND recipient = 'alice'`); len(sent) != 1 {
+		t.Errorf("claude has sent %d messages; its model is told\n%s", len(sent), r.text())
+	}
+	r.says("Done.")
+	k.await(`SELECT count(*) FROM host_sessions WHERE state = 'idle' AND waiter_pid > 0`, "1")
+	idle := k.sendTo("claude")
+	r = s.asks()
+	r.shows(busy, idle)
+	r.says("Done.")
+}
+
+// TestGeminiExtension: where nothing but the extension is installed, by Gemini's own command, its model has the tools, and is shown what
+// is sent while its tool runs.
+func TestGeminiExtension(t *testing.T) {
+	t.Parallel()
+	k := geminiDesk(t)
+	from := k.pack()
+	k.geminiSettings(map[string]any{})
+	node, err := exec.LookPath("node")
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := k.program
+	k.program = node
+	k.start(nil, script, "extensions", "install", from, "--consent").ends()
+	k.program = script
+	s := k.startGemini("Do it.")
+	r := s.asks()
+	r.isAgent("gemini")
+	g := k.newGate()
+	r.calls("run_shell_command", map[string]any{"command": g.pass(), "description": "Wait"})
+	g.reached()
+	busy := k.sendTo("gemini")
+	g.open()
+	r = s.asks()
+	r.shows(busy)
+	r.calls("mcp_mailroom_send_message", map[string]any{"target": "alice", "message_type": "STATUS", "message": "All is well."})
+	r = s.asks()
+	if sent := k.rows(`SELECT 1 FROM agent_message WHERE sender = 'gemini' AND recipient = 'alice'`); len(sent) != 1 {
+		t.Errorf("gemini has sent %d messages; its model is told\n%s", len(sent), r.text())
+	}
+	r.says("Done.")
+	s.ends()
+}

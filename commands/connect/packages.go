@@ -1,0 +1,76 @@
+package connect
+
+import (
+	"encoding/json"
+	"regexp"
+	"strings"
+
+	"mailroom/orchestrator"
+)
+
+// released is the version of a release, as it stands in a manifest.
+var released = regexp.MustCompile(`^v\d+\.\d+\.\d+$`)
+
+// Packages returns what hosts install as a plugin or an extension, by path. They are for anybody, so they name neither an agent nor a
+// database: each process of a host is an agent of its own, in the database of its folder. A version that is no release is 0.0.0.
+func Packages(version string) map[string][]byte {
+	if !released.MatchString(version) {
+		version = "v0.0.0"
+	}
+	version = strings.TrimPrefix(version, "v")
+	const about = "Messages between agents: your model sends them with tools, and is shown those for it while it works."
+	c := &connection{program: "mailroom", agent: orchestrator.Auto, vocabularies: []string{"relay"}}
+	servers := func(server any) map[string]any { return map[string]any{"mailroom": server} }
+	return map[string][]byte{
+		"claude/mailroom/README.md": []byte(packagesPage),
+		"gemini/README.md":          []byte(packagesPage),
+		"claude/.claude-plugin/marketplace.json": indented(map[string]any{
+			"name": "mailroom-local", "owner": map[string]string{"name": "Mailroom"},
+			"plugins": []any{map[string]string{"name": "mailroom", "source": "./mailroom", "description": about}},
+		}),
+		"claude/mailroom/.claude-plugin/plugin.json": indented(map[string]any{
+			"name": "mailroom", "version": version, "description": about, "mcpServers": servers(c.claudeServer()),
+		}),
+		"claude/mailroom/hooks/hooks.json": c.packedHooks(c.claudeHooks),
+		"gemini/gemini-extension.json": indented(map[string]any{
+			"name": "mailroom", "version": version, "description": about, "mcpServers": servers(c.geminiServer(false)),
+		}),
+		"gemini/hooks/hooks.json": c.packedHooks(c.geminiHooks),
+	}
+}
+
+// packedHooks returns a file in which there are only these hooks.
+func (c *connection) packedHooks(add func(*document)) []byte {
+	text, err := edit(add)(nil)
+	if err != nil {
+		panic(err) // nothing of anybody's is in the way
+	}
+	return text
+}
+
+func indented(v any) []byte {
+	text, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		panic(err) // texts, lists and objects only
+	}
+	return append(text, '\n')
+}
+
+const packagesPage = `# Mailroom as a plugin
+
+Messages between the agents of a project. Each package runs ` + "`mailroom`" + `, which must be in PATH, with the database of the folder:
+type ` + "`mailroom init`" + ` in the project once. Each terminal is an agent of its own: claude, claude-2, gemini and so on. Its model is told
+its name. Without a database the hooks do nothing. Do not install a package where ` + "`mailroom connect`" + ` has connected the same host.
+
+Claude Code, in the project, where PLUGINS is the folder that ` + "`make plugins`" + ` wrote:
+
+    claude plugin marketplace add PLUGINS/claude
+    claude plugin install mailroom@mailroom-local --scope project
+
+Gemini CLI, for all projects of the user; it asks whether to trust the hooks:
+
+    gemini extensions install PLUGINS/gemini
+
+Codex and OpenCode have no package: several of their sessions may share a process, so each needs an agent with a name, which
+` + "`mailroom connect`" + ` gives it.
+`
