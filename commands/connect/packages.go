@@ -67,7 +67,7 @@ Claude Code, in the project, where PLUGINS is the folder that ` + "`make plugins
     claude plugin marketplace add PLUGINS/claude
     claude plugin install mailroom@mailroom-local --scope project
 
-Gemini CLI, for all projects of the user; it asks whether to trust the hooks:
+Gemini CLI, for all projects of the user; it asks whether to trust the folders and the extension:
 
     gemini extensions install PLUGINS/gemini
 
