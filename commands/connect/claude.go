@@ -24,7 +24,7 @@ func claudeFiles(p *place, c *connection) []file {
 		tools, settings = filepath.Join(p.home, ".claude.json"), filepath.Join(p.home, ".claude", "settings.json")
 	}
 	return []file{
-		{tools, edit(func(d *document) { c.putServer(d, c.claudeServer()) }), edit(dropServer)},
+		{tools, edit(func(d *document) { c.putServer(d, "mcpServers", c.claudeServer()) }), edit(func(d *document) { dropServer(d, "mcpServers") })},
 		{settings, edit(func(d *document) { c.claudeSettings(d, p.user) }), edit(dropClaudeSettings)},
 	}
 }

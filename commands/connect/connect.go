@@ -35,7 +35,7 @@ func Definitions() []*commands.Definition {
 
 // Params say which host to connect, and how.
 type Params struct {
-	Host       string   `json:"host,omitempty" desc:"the host: claude, codex or gemini; without it the state of each is listed" check:"max=64" arg:"1"`
+	Host       string   `json:"host,omitempty" desc:"the host: claude, codex, gemini or opencode; without it the state of each is listed" check:"max=64" arg:"1"`
 	Vocabulary []string `json:"vocabulary,omitempty" desc:"vocabulary of its tools; may be repeated (relay)" check:"max=64"`
 	Folder     string   `json:"folder,omitempty" desc:"folder of the project" check:"min=1,max=4096" default:"."`
 	User       bool     `json:"user,omitempty" desc:"connect it in all folders of this user, and not in one project"`
@@ -73,7 +73,7 @@ type host struct {
 }
 
 // known are the hosts that can be connected.
-var known = []*host{&claude, &codex, &gemini}
+var known = []*host{&claude, &codex, &gemini, &opencode}
 
 // place is where a host's configuration lies.
 type place struct {

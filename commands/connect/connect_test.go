@@ -120,7 +120,8 @@ func (d *desk) same(what string, before map[string]string) {
 // settings are configurations that people have, by the host and the file.
 var settings = map[string]map[string]string{
 	"nothing": {},
-	"empty":   {".claude/settings.local.json": "", ".codex/config.toml": "", ".codex/hooks.json": "{}", ".gemini/settings.json": "{}\n"},
+	"empty": {".claude/settings.local.json": "", ".codex/config.toml": "", ".codex/hooks.json": "{}", ".gemini/settings.json": "{}\n",
+		"opencode.json": "{}", ".opencode/plugins/other.js": "export const Other = 1\n"},
 	"comments, a comma at the end and hooks of others": {
 		".mcp.json": "{\"mcpServers\": {\"other\": {\"command\": \"x\"}}}",
 		".claude/settings.local.json": `{
@@ -132,6 +133,7 @@ var settings = map[string]map[string]string{
 }`,
 		".codex/config.toml":    "model = \"x\" # mine\n\n[mcp_servers.other]\ncommand = \"y\"",
 		".codex/hooks.json":     "{\n\t\"hooks\": {\n\t\t\"Stop\": []\n\t}\n}\n",
+		"opencode.jsonc":        "{\n  // mine\n  \"mcp\": {\"other\": {\"type\": \"local\", \"command\": [\"x\"]}},\n}\n",
 		".gemini/settings.json": "{\"theme\":\"dark\",\"hooks\":{\"AfterTool\":[{\"matcher\":\"x\",\"hooks\":[]}]}}",
 	},
 }
@@ -238,11 +240,13 @@ func TestConnectAfterItsFolderMoved(t *testing.T) {
 // What cannot be changed is refused before anything is.
 func TestConnectRefuses(t *testing.T) {
 	for name, broken := range map[string]struct{ host, text string }{
-		".claude/settings.local.json": {"claude", `{"hooks": [`},
-		".mcp.json":                   {"claude", `[1]`},
-		".codex/config.toml":          {"codex", "x ="},
-		".codex/hooks.json":           {"codex", "nothing"},
-		".gemini/settings.json":       {"gemini", `{"a" 1}`},
+		".claude/settings.local.json":   {"claude", `{"hooks": [`},
+		".mcp.json":                     {"claude", `[1]`},
+		".codex/config.toml":            {"codex", "x ="},
+		".codex/hooks.json":             {"codex", "nothing"},
+		".gemini/settings.json":         {"gemini", `{"a" 1}`},
+		"opencode.json":                 {"opencode", `{"mcp": `},
+		".opencode/plugins/mailroom.js": {"opencode", "export const Mailroom = 1\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDesk(t)
@@ -260,6 +264,7 @@ func TestConnectRefuses(t *testing.T) {
 		{".mcp.json", "claude", `{"mcpServers":{"mailroom":{"command":"mine"}}}`},
 		{".mcp.json", "claude", `{"mcpServers":[]}`},
 		{".gemini/settings.json", "gemini", `{"hooks":{"AfterTool":"x"}}`},
+		{"opencode.json", "opencode", `{"mcp":{"mailroom":{"type":"local","command":["mine"]}}}`},
 		{".claude/settings.local.json", "claude", `{"permissions":{"allow":"x"}}`},
 		{".claude/settings.local.json", "claude", `{"permissions":[]}`},
 	} {

@@ -2,6 +2,7 @@ package connect
 
 import (
 	"errors"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -27,11 +28,11 @@ func edit(change func(*document)) func([]byte) ([]byte, error) {
 	}
 }
 
-// putServer names the server of the tools.
-func (c *connection) putServer(d *document, server any) {
-	servers := d.at(true, "mcpServers")
+// putServer names the server of the tools in the object in which a host has all of them.
+func (c *connection) putServer(d *document, all string, server any) {
+	servers := d.at(true, all)
 	if servers == nil {
-		d.err = errors.New("mcpServers is no object")
+		d.err = fmt.Errorf("%s is no object", all)
 		return
 	}
 	if m := member(servers, "mailroom"); m != nil && !connected.Match(compact(m.Value)) {
@@ -41,13 +42,13 @@ func (c *connection) putServer(d *document, server any) {
 	d.put(servers, 2, "mailroom", server)
 }
 
-func dropServer(d *document) {
-	if servers := d.at(false, "mcpServers"); servers != nil {
+func dropServer(d *document, all string) {
+	if servers := d.at(false, all); servers != nil {
 		if m := member(servers, "mailroom"); m != nil && connected.Match(compact(m.Value)) {
 			drop(servers, "mailroom")
 		}
 		if len(servers.Members) == 0 {
-			drop(d.at(false), "mcpServers")
+			drop(d.at(false), all)
 		}
 	}
 }
@@ -170,5 +171,19 @@ func dropWord(d *document, word string, path ...string) {
 	for ; last > 0 && len(in.Members) == 0; last-- {
 		drop(d.at(false, path[:last-1]...), path[last-1])
 		in = d.at(false, path[:last-1]...)
+	}
+}
+
+// dropValue removes a member of an object if it has this value, and the object if it is empty then.
+func dropValue(d *document, value, object, name string) {
+	in := d.at(false, object)
+	if in == nil {
+		return
+	}
+	if m := member(in, name); m != nil && same(m.Value, value) {
+		drop(in, name)
+	}
+	if len(in.Members) == 0 {
+		drop(d.at(false), object)
 	}
 }

@@ -107,16 +107,17 @@ func unreadable(path string, err error) error {
 // put writes a file, and beforehand keeps by what it can be undone: if the file is as connect left it, what stood there before
 // that; otherwise what stands there without our entries.
 func (c *change) put(f *file, h *host, at *place, own *connection) error {
-	_, err := os.Stat(filepath.Dir(c.path))
-	made, before := errors.Is(err, fs.ErrNotExist), c.before
+	made, before := missing(filepath.Dir(c.path)), c.before
 	if last, found := hosts.ConnectionIn(own.database, at.scope(), c.path, c.before); found && c.before != nil {
 		made = last.Made
 		if last.After == hosts.Digest(c.before) {
 			if before = nil; last.Before != nil {
 				before = []byte(*last.Before)
 			}
-		} else if before, err = f.remove(c.before); err != nil {
+		} else if rest, err := f.remove(c.before); err != nil {
 			return err
+		} else {
+			before = rest
 		}
 	}
 	keep := hosts.Connection{
@@ -131,20 +132,31 @@ func (c *change) put(f *file, h *host, at *place, own *connection) error {
 	return c.write()
 }
 
+// missing counts the folders of a path that are not there.
+func missing(folder string) (n int) {
+	for ; ; n++ {
+		if _, err := os.Stat(folder); !errors.Is(err, fs.ErrNotExist) {
+			return n
+		}
+		folder = filepath.Dir(folder)
+	}
+}
+
 // moved reports whether what is kept of a file is of another folder, which is gone.
 func (c *change) moved(at *place, database string) bool {
 	kept, found := hosts.ConnectionIn(database, at.scope(), c.path, c.before)
 	return found && kept.File != c.path
 }
 
-// forget forgets by what a file can be undone, and removes its folder if connect has made that and nothing else is in it.
+// forget forgets by what a file can be undone, and removes the folders that connect has made for it if nothing else is in them.
 func (c *change) forget(at *place, database string) {
 	kept, found := hosts.ConnectionIn(database, at.scope(), c.path, c.before)
 	if !found {
 		return
 	}
-	if kept.Made && c.after == nil {
-		os.Remove(filepath.Dir(c.path))
+	for folder := filepath.Dir(c.path); kept.Made > 0 && c.after == nil; kept.Made-- {
+		os.Remove(folder)
+		folder = filepath.Dir(folder)
 	}
 	kept.Forget(database)
 }

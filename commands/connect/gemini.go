@@ -17,11 +17,11 @@ func geminiFiles(p *place, c *connection) []file {
 		folder = p.home
 	}
 	add := func(d *document) {
-		c.putServer(d, c.geminiServer(!c.ask))
+		c.putServer(d, "mcpServers", c.geminiServer(!c.ask))
 		c.geminiHooks(d)
 	}
 	return []file{{filepath.Join(folder, ".gemini", "settings.json"), edit(add), edit(func(d *document) {
-		dropServer(d)
+		dropServer(d, "mcpServers")
 		dropHooks(d)
 	})}}
 }

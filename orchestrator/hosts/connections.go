@@ -21,10 +21,10 @@ type Connection struct {
 	Agent   string  `json:"agent"`
 	Folder  string  `json:"folder"` // of the project; "" is all of the user's
 	File    string  `json:"file"`
-	Command string  `json:"command"` // where this program lies
-	Before  *string `json:"before"`  // what stood in the file before; nil: there was none
-	After   string  `json:"after"`   // digest of what was written
-	Made    bool    `json:"made"`    // so was the file's folder
+	Command string  `json:"command"`      // where this program lies
+	Before  *string `json:"before"`       // what stood in the file before; nil: there was none
+	After   string  `json:"after"`        // digest of what was written
+	Made    int     `json:"made_folders"` // how many folders were made, the file's own and those above it
 }
 
 // Digest tells texts of files apart.

@@ -80,6 +80,9 @@ var codex = Host{
 	},
 }
 
+// opencode is OpenCode. It runs no hooks but plugins, of which ours keeps a Stream running.
+var opencode = Host{Name: "opencode", programs: []string{"opencode"}, streams: true}
+
 // prompted returns of which kind a prompt is: the user's, or not.
 func (h *Host) prompted(prompt string) hosts.Kind {
 	for _, n := range h.nudges {

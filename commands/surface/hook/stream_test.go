@@ -100,18 +100,3 @@ func TestStreamTurns(t *testing.T) {
 	s.ends()
 	want.IDs(t, r.TakeFor("bob", 0))
 }
-
-// The plugin runs the command that it is given, whatever is in its words.
-func TestOpenCodePlugin(t *testing.T) {
-	t.Parallel()
-	command := []string{"/opt/mail room/mailroom", "hook", "stream", "--as", `b"ob`}
-	first, rest, _ := strings.Cut(openCodePlugin(command), "\n")
-	var got []string
-	if err := json.Unmarshal([]byte(strings.TrimPrefix(first, "const COMMAND = ")), &got); err != nil {
-		t.Fatal(err)
-	}
-	want.Equal(t, "command", strings.Join(got, "\n"), strings.Join(command, "\n"))
-	if !strings.Contains(rest, "export const Mailroom") {
-		t.Errorf("the plugin is\n%s", rest)
-	}
-}

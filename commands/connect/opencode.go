@@ -1,0 +1,77 @@
+package connect
+
+import (
+	"bytes"
+	"cmp"
+	_ "embed"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"mailroom/orchestrator"
+)
+
+// opencode is OpenCode, which runs plugins in place of hooks.
+var opencode = host{
+	name: "opencode", program: "opencode",
+	files: openCodeFiles,
+	next:  []string{"Start opencode anew in this folder. It gets messages at any time, an idle session is woken."},
+}
+
+//go:embed opencode/mailroom.js
+var openCodePlugin string
+
+// openCodeFiles: OpenCode reads opencode.json and opencode.jsonc.
+func openCodeFiles(p *place, c *connection) []file {
+	folder, own := p.folder, filepath.Join(p.folder, ".opencode")
+	if p.user {
+		folder = filepath.Join(cmp.Or(os.Getenv("XDG_CONFIG_HOME"), filepath.Join(p.home, ".config")), "opencode")
+		own = folder
+	}
+	config := filepath.Join(folder, "opencode.json")
+	if _, err := os.Stat(config + "c"); err == nil {
+		config += "c"
+	}
+	add := func(d *document) {
+		c.putServer(d, "mcp", struct {
+			Type    string   `json:"type"`
+			Command []string `json:"command"`
+			Enabled bool     `json:"enabled"`
+			Timeout int      `json:"timeout"`
+		}{"local", append([]string{c.program}, c.serve()...), true, 120_000})
+		if rules := d.at(c.ask, "permission"); c.ask && rules == nil {
+			d.err = errors.New("permission is no object")
+		} else if c.ask {
+			d.put(rules, 2, openCodeTools, "ask")
+		}
+	}
+	drop := func(d *document) {
+		dropServer(d, "mcp")
+		dropValue(d, "ask", "permission", openCodeTools)
+	}
+	return []file{
+		{config, edit(add), edit(drop)},
+		{filepath.Join(own, "plugins", "mailroom.js"), c.addPlugin, dropPlugin},
+	}
+}
+
+// openCodeTools are Mailroom's tools, as OpenCode names them.
+const openCodeTools = "mailroom_*"
+
+// addPlugin returns the plugin, with the command that it keeps running.
+func (c *connection) addPlugin(before []byte) ([]byte, error) {
+	if _, err := dropPlugin(before); err != nil {
+		return nil, err
+	}
+	command, err := orchestrator.JSON([]string{c.program, "hook", "stream", "--host", "opencode", "--as", c.agent, "--db", c.database})
+	return []byte(strings.Replace(openCodePlugin, "const COMMAND = []\n", "const COMMAND = "+string(command)+"\n", 1)), err
+}
+
+// dropPlugin leaves nothing of a plugin of ours, whatever its version.
+func dropPlugin(before []byte) ([]byte, error) {
+	if len(bytes.TrimSpace(before)) > 0 && !bytes.Contains(before, []byte("written by `mailroom connect opencode`")) {
+		return nil, errors.New("it is a plugin that connect has not written")
+	}
+	return nil, nil
+}
