@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -9,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -144,15 +144,34 @@ type session struct {
 	*desk
 	cmd    *exec.Cmd
 	in     io.WriteCloser
-	out    *bytes.Buffer // what it wrote, once it has ended
+	out    *output // what it has written
 	ended  chan struct{}
 	status error
+}
+
+// output is a text that grows while it is looked at.
+type output struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+func (o *output) Write(text []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.text = append(o.text, text...)
+	return len(text), nil
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return string(o.text)
 }
 
 // start starts the host with these arguments, and nothing of the test's own environment.
 func (k *desk) start(env []string, args ...string) *session {
 	k.t.Helper()
-	s := &session{desk: k, cmd: exec.Command(k.program, args...), out: &bytes.Buffer{}, ended: make(chan struct{})}
+	s := &session{desk: k, cmd: exec.Command(k.program, args...), out: &output{}, ended: make(chan struct{})}
 	s.cmd.Dir = k.folder
 	s.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + k.folder, "TERM=dumb", "TMPDIR=" + k.folder}, env...)
 	s.cmd.Stdout, s.cmd.Stderr = s.out, s.out

@@ -39,7 +39,7 @@ func openCodeFiles(p *place, c *connection) []file {
 			Command []string `json:"command"`
 			Enabled bool     `json:"enabled"`
 			Timeout int      `json:"timeout"`
-		}{"local", append([]string{c.program}, c.serve()...), true, 120_000})
+		}{"local", append([]string{c.program}, c.serve("opencode")...), true, 120_000})
 		if rules := d.at(c.ask, "permission"); c.ask && rules == nil {
 			d.err = errors.New("permission is no object")
 		} else if c.ask {

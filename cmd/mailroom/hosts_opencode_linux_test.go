@@ -1,0 +1,264 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"mailroom/orchestrator/orchestratortest/want"
+	"net/http"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+// completions is the dialect of OpenCode with a model of the test's own.
+var completions = dialect{
+	path: "/v1/chat/completions", said: "messages",
+	tools: func(request map[string]any) (names [][]string) {
+		offered, _ := request["tools"].([]any)
+		for _, tool := range offered {
+			function, _ := tool.(map[string]any)["function"].(map[string]any)
+			names = append(names, []string{"", fmt.Sprint(function["name"])})
+		}
+		return names
+	},
+	answered: func(turn int, act action) []map[string]any {
+		says, reason := map[string]any{"role": "assistant", "content": act.text}, "stop"
+		if act.tool != nil {
+			arguments, _ := json.Marshal(act.arguments)
+			call := map[string]any{"name": act.tool[1], "arguments": string(arguments)}
+			says = map[string]any{"role": "assistant", "tool_calls": []any{map[string]any{"index": 0, "id": fmt.Sprint("call_", turn), "type": "function", "function": call}}}
+			reason = "tool_calls"
+		}
+		chunk := func(delta map[string]any, reason any) map[string]any {
+			return map[string]any{
+				"id": fmt.Sprint("chat_", turn), "object": "chat.completion.chunk", "created": 1, "model": "mock",
+				"choices": []any{map[string]any{"index": 0, "delta": delta, "finish_reason": reason}},
+			}
+		}
+		return []map[string]any{chunk(says, nil), chunk(map[string]any{}, reason)}
+	},
+}
+
+// openCode is OpenCode's server, and the session that its user has there.
+type openCode struct {
+	*session
+	url, id string
+}
+
+// openCodeDesk is a desk with OpenCode, which mailroom connect has connected.
+func openCodeDesk(t *testing.T) *desk {
+	t.Helper()
+	k := newDesk(t, "opencode", "opencode-linux-x64-baseline/bin/opencode", completions)
+	k.write("opencode.json", map[string]any{
+		"model": "mock/mock", "small_model": "mock/mock",
+		"provider": map[string]any{"mock": map[string]any{
+			"npm": "@ai-sdk/openai-compatible", "name": "Mock", "options": map[string]any{"baseURL": k.model.server.URL + "/v1", "apiKey": "none"},
+			"models": map[string]any{"mock": map[string]any{"name": "Mock", "tool_call": true}},
+		}},
+	})
+	// OpenCode installs a package of its own in each folder with plugins before it runs them, and waits for the registry. It takes
+	// it for installed.
+	for _, folder := range []string{".opencode", ".config/opencode"} {
+		depends := map[string]any{"dependencies": map[string]any{"@opencode-ai/plugin": "1.18.33"}}
+		installed := map[string]any{"name": "@opencode-ai/plugin", "version": "1.18.33"}
+		k.write(folder+"/package.json", depends)
+		k.write(folder+"/package-lock.json", map[string]any{"lockfileVersion": 3, "packages": map[string]any{"": depends, "node_modules/@opencode-ai/plugin": installed}})
+		k.write(folder+"/node_modules/@opencode-ai/plugin/package.json", installed)
+	}
+	k.run("--as", "bob", "connect", "opencode", "--folder", k.folder)
+	return k
+}
+
+// openCode starts OpenCode, and a session there.
+func (k *desk) openCode() *openCode {
+	k.t.Helper()
+	env := []string{
+		"OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_DISABLE_MODELS_FETCH=1", "OPENCODE_DISABLE_DEFAULT_PLUGINS=1", "OPENCODE_DISABLE_LSP_DOWNLOAD=1",
+	}
+	o := &openCode{session: k.start(env, "serve", "--hostname", "127.0.0.1", "--port", "0")}
+	for deadline := time.Now().Add(patience); o.url == ""; runtime.Gosched() { // a connection before it listens would never be answered
+		if found := listens.FindStringSubmatch(o.out.String()); found != nil {
+			o.url = found[1]
+		} else if time.Now().After(deadline) {
+			o.kill()
+			k.t.Fatalf("OpenCode does not listen:\n%s", o.out)
+		}
+	}
+	o.id = o.begins(map[string]any{})
+	return o
+}
+
+// begins begins a session, and returns its id.
+func (o *openCode) begins(what map[string]any) string {
+	o.t.Helper()
+	var made struct{ ID string }
+	if err := json.Unmarshal([]byte(o.asked(http.MethodPost, "/session", what)), &made); err != nil {
+		o.t.Fatal(err)
+	}
+	return made.ID
+}
+
+// listens is how OpenCode says where it does.
+var listens = regexp.MustCompile(`server listening on (http://[0-9.:]+)\n`)
+
+// asked asks OpenCode's server for something.
+func (o *openCode) asked(method, path string, body any) string {
+	o.t.Helper()
+	text, err := json.Marshal(body)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	r, err := http.NewRequestWithContext(o.t.Context(), method, o.url+path, bytes.NewReader(text))
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	answer, err := (&http.Client{Timeout: patience}).Do(r)
+	if err == nil {
+		defer answer.Body.Close()
+		text, err = io.ReadAll(answer.Body)
+	}
+	if err != nil || answer.StatusCode >= 300 {
+		o.kill()
+		o.t.Fatalf("%s %s: %v %s\n%s", method, path, err, text, o.out)
+	}
+	return string(text)
+}
+
+// has waits until a message stands in the session, where the model sees it with its next step.
+func (o *openCode) has(id string) {
+	o.t.Helper()
+	for deadline := time.Now().Add(patience); !strings.Contains(o.asked(http.MethodGet, "/session/"+o.id+"/message", nil), id); runtime.Gosched() {
+		if time.Now().After(deadline) {
+			o.t.Fatalf("the message %s does not come into the session", id)
+		}
+	}
+}
+
+// prompts has the user say something.
+func (o *openCode) prompts(text string) {
+	o.t.Helper()
+	o.promptsIn(o.id, text)
+}
+
+func (o *openCode) promptsIn(session, text string) {
+	o.t.Helper()
+	o.asked(http.MethodPost, "/session/"+session+"/prompt_async", map[string]any{"parts": []any{map[string]any{"type": "text", "text": text}}})
+}
+
+// rests waits until nothing runs in the session.
+func (o *openCode) rests() {
+	o.t.Helper()
+	o.await(`SELECT count(*) FROM host_sessions WHERE state = 'idle' AND session = '`+o.id+`'`, "1")
+}
+
+// read waits until so many messages to bob are read.
+func (k *desk) read(n int) {
+	k.t.Helper()
+	k.await(`SELECT count(*) FROM agent_message WHERE recipient = 'bob' AND read_at <> ''`, fmt.Sprint(n))
+}
+
+// TestOpenCodeBusy: a message that is sent while the model's tool runs is in the next request to the model, and read at the end.
+func TestOpenCodeBusy(t *testing.T) {
+	t.Parallel()
+	k := openCodeDesk(t)
+	g := k.newGate()
+	o := k.openCode()
+	o.prompts("Do it.")
+	r := o.asks()
+	r.shows()
+	r.calls("bash", map[string]any{"command": g.pass(), "description": "Wait"})
+	g.reached()
+	id := k.send("Look at the build.")
+	o.has(id)
+	g.open()
+	r = o.asks()
+	r.shows(id)
+	k.stand("shown")
+	r.says("Done.")
+	k.read(1)
+}
+
+// TestOpenCodeIdle: an idle session is woken by each message, and its model is offered the tools.
+func TestOpenCodeIdle(t *testing.T) {
+	t.Parallel()
+	k := openCodeDesk(t)
+	o := k.openCode()
+	o.prompts("Write to alice.")
+	o.asks().calls("mailroom_send_message", map[string]any{"target": "alice", "message_type": "STATUS", "message": "Hello."})
+	o.asks().says("Done.")
+	o.rests()
+	want.Rows(t, k.rows(`SELECT sender FROM agent_message WHERE recipient = 'alice'`), "bob")
+	var ids []string
+	for range 2 {
+		ids = append(ids, k.send("Look at the build."))
+		r := o.asks()
+		r.shows(ids...)
+		r.says("I have.")
+		k.read(len(ids))
+		o.rests()
+	}
+}
+
+// TestOpenCodeKilled: what was shown to a session that is killed before its model has answered is shown in the next one.
+func TestOpenCodeKilled(t *testing.T) {
+	t.Parallel()
+	k := openCodeDesk(t)
+	o := k.openCode()
+	o.prompts("Hello.")
+	o.asks().says("Hello.")
+	o.rests()
+	id := k.send("Look at the build.")
+	o.asks().shows(id)
+	o.kill()
+	k.await(`SELECT count(*) FROM agent_inbox WHERE read_at = ''`, "1")
+	o = k.openCode()
+	r := o.asks()
+	r.shows(id)
+	r.says("I have.")
+	k.read(1)
+}
+
+// TestOpenCodeAborted: when the user ends a turn in which a message came, the message stays in the session, and is read once the
+// model has answered after it.
+func TestOpenCodeAborted(t *testing.T) {
+	t.Parallel()
+	k := openCodeDesk(t)
+	o := k.openCode()
+	o.prompts("Hello.")
+	o.asks().says("Hello.")
+	o.rests()
+	id := k.send("Look at the build.")
+	o.asks().shows(id)
+	o.asked(http.MethodPost, "/session/"+o.id+"/abort", map[string]any{})
+	k.stand("shown")
+	o.prompts("Go on.")
+	r := o.asks()
+	r.shows(id)
+	r.says("I do.")
+	k.read(1)
+}
+
+// TestOpenCodeSubagent: a message comes into the session of the user, and not into that of a subagent.
+func TestOpenCodeSubagent(t *testing.T) {
+	t.Parallel()
+	k := openCodeDesk(t)
+	o := k.openCode()
+	o.prompts("Hello.")
+	o.asks().says("Hello.")
+	o.rests()
+	child := o.begins(map[string]any{"parentID": o.id})
+	o.promptsIn(child, "Find it.")
+	inner := o.asks()
+	id := k.send("Look at the build.")
+	r := o.asks()
+	r.shows(id)
+	r.says("I have.")
+	k.read(1)
+	inner.shows()
+	inner.says("Found.")
+}
