@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"mailroom/commands/connect"
 	"mailroom/orchestrator/orchestratortest/want"
 	"net/http"
 	"regexp"
@@ -52,6 +53,14 @@ type openCode struct {
 // openCodeDesk is a desk with OpenCode, which mailroom connect has connected.
 func openCodeDesk(t *testing.T) *desk {
 	t.Helper()
+	k := bareOpenCodeDesk(t)
+	k.run("--as", "bob", "connect", "opencode", "--folder", k.folder)
+	return k
+}
+
+// bareOpenCodeDesk is a desk with OpenCode, which knows nothing of Mailroom.
+func bareOpenCodeDesk(t *testing.T) *desk {
+	t.Helper()
 	k := newDesk(t, "opencode", "opencode-linux-x64-baseline/bin/opencode", completions)
 	k.write("opencode.json", map[string]any{
 		"model": "mock/mock", "small_model": "mock/mock",
@@ -69,16 +78,16 @@ func openCodeDesk(t *testing.T) *desk {
 		k.write(folder+"/package-lock.json", map[string]any{"lockfileVersion": 3, "packages": map[string]any{"": depends, "node_modules/@opencode-ai/plugin": installed}})
 		k.write(folder+"/node_modules/@opencode-ai/plugin/package.json", installed)
 	}
-	k.run("--as", "bob", "connect", "opencode", "--folder", k.folder)
 	return k
 }
 
 // openCode starts OpenCode, and a session there.
-func (k *desk) openCode() *openCode {
+func (k *desk) openCode(env ...string) *openCode {
 	k.t.Helper()
-	env := []string{
+	env = append(env,
+
 		"OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_DISABLE_MODELS_FETCH=1", "OPENCODE_DISABLE_DEFAULT_PLUGINS=1", "OPENCODE_DISABLE_LSP_DOWNLOAD=1",
-	}
+	)
 	o := &openCode{session: k.start(env, "serve", "--hostname", "127.0.0.1", "--port", "0")}
 	for deadline := time.Now().Add(patience); o.url == ""; runtime.Gosched() { // a connection before it listens would never be answered
 		if found := listens.FindStringSubmatch(o.out.String()); found != nil {
@@ -261,4 +270,17 @@ func TestOpenCodeSubagent(t *testing.T) {
 	k.read(1)
 	inner.shows()
 	inner.says("Found.")
+}
+
+// TestOpenCodePackage: the plugin that make plugins writes shows an idle session its messages.
+func TestOpenCodePackage(t *testing.T) {
+	t.Parallel()
+	k := bareOpenCodeDesk(t)
+	k.write(".opencode/plugins/mailroom.js", string(connect.Packages("")["opencode/mailroom.js"]))
+	o := k.openCode("MAILROOM_AGENT=bob", "MAILROOM_DB="+k.db)
+	id := k.send("Look at the build.")
+	r := o.asks()
+	r.shows(id)
+	r.says("I have.")
+	k.read(1)
 }

@@ -15,8 +15,10 @@ import (
 // opencode is OpenCode, which runs plugins in place of hooks.
 var opencode = host{
 	name: "opencode", program: "opencode",
-	files: openCodeFiles,
-	next:  []string{"Start opencode anew in this folder. It gets messages at any time, an idle session is woken."},
+	files: openCodeFiles, shares: true,
+	next: []string{
+		"Start opencode anew in this folder. For any plugin it installs a package from npm's registry, once in each folder; without a network it waits for that.",
+	},
 }
 
 //go:embed opencode/mailroom.js
@@ -64,8 +66,13 @@ func (c *connection) addPlugin(before []byte) ([]byte, error) {
 	if _, err := dropPlugin(before); err != nil {
 		return nil, err
 	}
-	command, err := orchestrator.JSON([]string{c.program, "hook", "stream", "--host", "opencode", "--as", c.agent, "--db", c.database})
-	return []byte(strings.Replace(openCodePlugin, "const COMMAND = []\n", "const COMMAND = "+string(command)+"\n", 1)), err
+	return pluginRunning(c.program, "hook", "stream", "--host", "opencode", "--as", c.agent, "--db", c.database)
+}
+
+// pluginRunning returns the plugin with a command.
+func pluginRunning(command ...string) ([]byte, error) {
+	text, err := orchestrator.JSON(command)
+	return []byte(strings.Replace(openCodePlugin, "const COMMAND = []\n", "const COMMAND = "+string(text)+"\n", 1)), err
 }
 
 // dropPlugin leaves nothing of a plugin of ours, whatever its version.

@@ -21,7 +21,13 @@ func Packages(version string) map[string][]byte {
 	const about = "Messages between agents: your model sends them with tools, and is shown those for it while it works."
 	c := &connection{program: "mailroom", agent: orchestrator.Auto, vocabularies: []string{"relay"}}
 	servers := func(server any) map[string]any { return map[string]any{"mailroom": server} }
+	plugin, err := pluginRunning("mailroom", "hook", "stream", "--host", "opencode")
+	if err != nil {
+		panic(err) // texts only
+	}
 	return map[string][]byte{
+		"opencode/mailroom.js":      plugin,
+		"opencode/README.md":        []byte(packagesPage),
 		"claude/mailroom/README.md": []byte(packagesPage),
 		"gemini/README.md":          []byte(packagesPage),
 		"claude/.claude-plugin/marketplace.json": indented(map[string]any{
@@ -71,6 +77,10 @@ Gemini CLI, for all projects of the user; it asks whether to trust the folders a
 
     gemini extensions install PLUGINS/gemini
 
-Codex and OpenCode have no package: several of their sessions may share a process, so each needs an agent with a name, which
-` + "`mailroom connect`" + ` gives it.
+OpenCode: its sessions share a process, so its agent is the one that MAILROOM_AGENT names. Copy PLUGINS/opencode/mailroom.js into
+.opencode/plugins of the project, and put the tools into its opencode.json:
+
+    {"mcp": {"mailroom": {"type": "local", "command": ["mailroom", "mcp", "--vocabulary", "relay"], "enabled": true}}}
+
+Codex has no package: it trusts hooks one by one, and its sessions may share a process. ` + "`mailroom connect codex`" + ` does both.
 `
