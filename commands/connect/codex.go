@@ -18,13 +18,13 @@ var codex = host{
 	files: codexFiles, shares: true,
 	next: []string{
 		"Start codex in this folder, trust the folder, and when it says that hooks need review choose to trust them: until then it runs none, without a word.",
-		"Codex gets messages at its tool calls, prompts and ends of turns; nothing wakes it yet.",
 	},
 }
 
 var codexEvents = []string{"SessionStart", "UserPromptSubmit", "PostToolUse", "Stop"}
 
-// codexFiles: the commands of the hooks must stay the same, since Codex asks again about every one that changes.
+// codexFiles: the commands of the hooks must stay the same, since Codex asks again about every one that changes. That for a prompt
+// starts what wakes the session, with Codex's own program.
 func codexFiles(p *place, c *connection) []file {
 	folder := p.folder
 	if p.user {
@@ -32,7 +32,11 @@ func codexFiles(p *place, c *connection) []file {
 	}
 	hooks := func(d *document) {
 		for _, event := range codexEvents {
-			addHook(d, event, hook{Type: "command", Command: c.hook("codex", event), Timeout: 10})
+			command := c.hook("codex", event)
+			if event == "UserPromptSubmit" && c.host != "" {
+				command += " --program " + orchestrator.ShellWord(c.host)
+			}
+			addHook(d, event, hook{Type: "command", Command: command, Timeout: 10})
 		}
 	}
 	return []file{

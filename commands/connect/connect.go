@@ -92,6 +92,7 @@ func (p *place) scope() string {
 // connection is what a host's configuration says of Mailroom.
 type connection struct {
 	program, agent, database string // without a database it is that of the host's folder
+	host                     string // where the host's own program lies; "" is not known
 	vocabularies             []string
 	ask                      bool
 }
@@ -138,7 +139,7 @@ func connect(ctx context.Context, env commands.Env, p Params) (Result, error) {
 		return Result{}, err
 	}
 	c.database = env.Ledger.Path()
-	if text := c.program + c.database + at.folder; !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
+	if text := c.program + c.database + at.folder + whereIs(h); !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
 		return Result{}, orchestrator.Errorf(orchestrator.InvalidParams, "the path of the program, the database or the folder has characters that do not stand in a configuration: %q", text)
 	}
 	r := Result{Host: h.name, Database: c.database, removed: p.Remove, printed: p.Print}
@@ -158,8 +159,8 @@ func wire(ctx context.Context, env commands.Env, h *host, at *place, c *connecti
 		return r, err
 	}
 	r.Agent, r.Next = c.agent, append(slices.Clone(h.next), "No daemon is needed for messages between connected agents; transports, retries and schedules need one: `mailroom service install`.")
-	if _, err := exec.LookPath(h.program); err != nil {
-		r.Next = slices.Insert(r.Next, 0, "Install "+h.program+", which is not in PATH.")
+	if c.host = whereIs(h); c.host == "" {
+		r.Next = slices.Insert(r.Next, 0, "Install "+h.program+", which is not in PATH, and connect again.")
 	}
 	changes, files, err := plan(h, at, c)
 	if err != nil {
@@ -307,6 +308,18 @@ func connectionOf(p Params) (*connection, error) {
 	return &connection{program: program, vocabularies: p.Vocabulary, ask: p.Ask}, nil
 }
 
+// whereIs returns the path of a host's program; "" if it is not found.
+func whereIs(h *host) string {
+	path, err := exec.LookPath(h.program)
+	if err == nil {
+		path, err = filepath.Abs(path)
+	}
+	if err != nil {
+		return ""
+	}
+	return path
+}
+
 // connected finds the agent in what connect has written.
 var connected = regexp.MustCompile(`"mcp",\s*"--as",\s*"([a-z][a-z0-9_-]*)",\s*"--vocabulary"`)
 
@@ -338,7 +351,7 @@ func nameFor(h *host, at *place, conf *ledger.Config) string {
 func standing(at *place) (list []HostResult) {
 	for _, h := range known {
 		r := HostResult{Host: h.name, Agent: agentAt(h, at)}
-		r.Program, _ = exec.LookPath(h.program)
+		r.Program = whereIs(h)
 		list = append(list, r)
 	}
 	return list

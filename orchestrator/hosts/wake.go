@@ -37,13 +37,15 @@ type Waiter struct {
 	ledger  *ledger.Ledger
 	agent   string
 	session string
+	stays   bool
 	self    process.ID
 	busy    time.Time // since when something waits for a session that works; the zero time: nothing does
 }
 
 // NewWaiter makes this process the waiter of the session in which the event happened; nil if another process that lives is that.
+// One that stays goes on after it has woken the session, and takes the other's place, which is Over then.
 // Errors: those of the database; unknown_recipient for an agent that is not known.
-func NewWaiter(ctx context.Context, l *ledger.Ledger, e Event) (*Waiter, error) {
+func NewWaiter(ctx context.Context, l *ledger.Ledger, e Event, stays bool) (*Waiter, error) {
 	conf, err := l.Configuration(ctx)
 	if err != nil {
 		return nil, err
@@ -51,7 +53,7 @@ func NewWaiter(ctx context.Context, l *ledger.Ledger, e Event) (*Waiter, error) 
 	if conf.Agents[e.Agent] == nil {
 		return nil, orchestrator.Errorf(orchestrator.UnknownRecipient, "there is no agent %s", e.Agent)
 	}
-	w := &Waiter{ledger: l, agent: e.Agent, session: e.Session, self: process.Of(os.Getpid())}
+	w := &Waiter{ledger: l, agent: e.Agent, session: e.Session, stays: stays, self: process.Of(os.Getpid())}
 	taken := false
 	err = l.Write(ctx, store.Of(e.Agent), func(t *ledger.Tx) error {
 		taken = false
@@ -60,7 +62,7 @@ func NewWaiter(ctx context.Context, l *ledger.Ledger, e Event) (*Waiter, error) 
 			taken = row.Text(0) == w.self.Host() && other != w.self && other.Here()
 			return nil
 		}, e.Agent, e.Session)
-		if err != nil || taken {
+		if taken = taken && !stays; err != nil || taken {
 			return err
 		}
 		// The hook that tells that the session begins, or goes on, may come later.
@@ -77,9 +79,9 @@ func NewWaiter(ctx context.Context, l *ledger.Ledger, e Event) (*Waiter, error) 
 	return w, nil
 }
 
-// Look says what to do now, and with Wake for how many messages. Then the waiter has done its work: the session is idle, or does
-// not look for messages by itself, has not been woken for them by messages too often, and no other session of the agent has been
-// woken for them a moment ago. Until then it writes nothing.
+// Look says what to do now, and with Wake for how many messages: the session is idle, or does not look for messages by itself, has
+// not been woken by messages too often, and no session of the agent has been woken for these a moment ago. Then the waiter has done
+// its work, unless it stays. Until then it writes nothing.
 func (w *Waiter) Look(ctx context.Context) (does Outlook, n int, err error) {
 	err = w.ledger.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
 		does, n, _, err = w.look(c, conf.Settings.HookTurns)
@@ -97,10 +99,17 @@ func (w *Waiter) Look(ctx context.Context) (does Outlook, n int, err error) {
 		if does, n, newest, err = w.look(t.Conn, conf.Settings.HookTurns); err != nil || does != Wake {
 			return err
 		}
+		next := process.ID{}
+		if w.stays {
+			next = w.self
+		}
 		// The turn counts when its hook shows something. One that has shown nothing counts here, since each costs money.
-		return t.Run(`UPDATE host_sessions SET waiter_pid = 0, waiter_born = '', turns = turns + CASE WHEN nudged_seq >= ?3 THEN 1 ELSE 0 END,
-			nudged_seq = ?3, nudged_at = ?4 WHERE agent = ?1 AND session = ?2`, w.agent, w.session, newest, t.Now)
+		return t.Run(`UPDATE host_sessions SET waiter_pid = ?5, waiter_born = ?6, turns = turns + CASE WHEN nudged_seq >= ?3 THEN 1 ELSE 0 END,
+			nudged_seq = ?3, nudged_at = ?4 WHERE agent = ?1 AND session = ?2`, w.agent, w.session, newest, t.Now, next.PID, next.Born)
 	})
+	if does == Wake {
+		w.busy = time.Time{}
+	}
 	return does, n, err
 }
 

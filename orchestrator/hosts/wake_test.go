@@ -15,9 +15,12 @@ import (
 )
 
 // waiter makes this process wait for bob's session; nil if another one does.
-func (r room) waiter(session string) *hosts.Waiter {
+func (r room) waiter(session string) *hosts.Waiter { return r.waiterThat(false, session) }
+
+func (r room) waiterThat(stays bool, session string) *hosts.Waiter {
 	r.T.Helper()
-	w, err := hosts.NewWaiter(r.T.Context(), r.Ledger, hosts.Event{Agent: "bob", Program: "claude", Session: session, Process: process.Of(os.Getpid())})
+	event := hosts.Event{Agent: "bob", Program: "claude", Session: session, Process: process.Of(os.Getpid())}
+	w, err := hosts.NewWaiter(r.T.Context(), r.Ledger, event, stays)
 	if err != nil {
 		r.T.Fatal(err)
 	}
@@ -145,6 +148,27 @@ func TestOneWaiter(t *testing.T) {
 	r.looks(r.waiter("two"), hosts.Soon, 0) // another session was woken for it
 }
 
+// A waiter that stays wakes its session for each message, and once for each. It takes the place of another one.
+func TestWaiterThatStays(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	r.idle()
+	other := process.Of(os.Getppid())
+	r.SQL(`UPDATE host_sessions SET waiter_pid = ?, waiter_born = ?`, other.PID, other.Born)
+	w := r.waiterThat(true, "one")
+	for range 3 {
+		r.looks(w, hosts.Quiet, 0)
+		r.Send("alice", "bob")
+		r.looks(w, hosts.Wake, 1)
+		r.looks(w, hosts.Soon, 0)
+		want.Equal(t, "shown", len(r.event(hosts.Rested).Messages), 1)
+		r.event(hosts.Stopped)
+		r.Clock.Advance(time.Second)
+	}
+	r.SQL(`UPDATE host_sessions SET waiter_pid = ?, waiter_born = ?`, other.PID, other.Born)
+	r.looks(w, hosts.Over, 0)
+}
+
 // A waiter is over when its session has ended, or is not to be woken before its user says something.
 func TestWaiterIsOver(t *testing.T) {
 	t.Parallel()
@@ -161,7 +185,7 @@ func TestWaiterIsOver(t *testing.T) {
 	r.looks(w, hosts.Over, 0)
 	w = r.waiter("one")       // the session goes on, and the hook that says so comes later
 	r.looks(w, hosts.Soon, 0) // what was shown and lost is unread again
-	_, err := hosts.NewWaiter(t.Context(), r.Ledger, hosts.Event{Agent: "nobody", Session: "one"})
+	_, err := hosts.NewWaiter(t.Context(), r.Ledger, hosts.Event{Agent: "nobody", Session: "one"}, false)
 	want.Equal(t, "code", orchestrator.CodeOf(err), orchestrator.UnknownRecipient)
 }
 

@@ -21,6 +21,9 @@ func Of(pid int) ID {
 	return ID{PID: pid, Born: born, Space: space()}
 }
 
+// None returns no process, on this machine.
+func None() ID { return ID{Space: space()} }
+
 // Host names the machine, and the container on it, in which a process has its number: elsewhere the same number is another
 // process.
 func (p ID) Host() string {

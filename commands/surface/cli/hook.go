@@ -7,6 +7,7 @@ import (
 
 	urfave "github.com/urfave/cli/v2"
 
+	"mailroom/commands"
 	"mailroom/commands/surface/hook"
 	"mailroom/orchestrator"
 )
@@ -20,18 +21,24 @@ func hookCommand(p *Program) *urfave.Command {
 			"nothing to show, so that it never disturbs the host; on a terminal it says what is wrong.\n\n" +
 			"The EVENT wake is for a hook in the background: it waits until an idle session is to be woken by new messages, says how many\n" +
 			"there are on standard error, and ends with status 2, which wakes Claude Code.\n\n" +
+			"The EVENT queue runs in the background of Codex, whose hooks start it: it puts into Codex's queue how many new messages there are.\n\n" +
 			"The EVENT stream is for OpenCode's plugin: it runs as long as OpenCode does and writes a line of JSON for each delivery.\n\n" +
 			"Example:\n\n    mailroom hook PostToolUse --host claude --as builder --db ~/src/shop/.mailroom/mailroom.db",
 		Flags: []urfave.Flag{
 			&urfave.StringFlag{Name: "host", Usage: "`HOST` whose event it is: claude, codex, gemini or opencode"},
+			&urfave.StringFlag{Name: "program", Usage: "`FILE` of the host's program, which `mailroom hook queue` runs"},
 		},
 		Action: func(c *urfave.Context) error {
 			answer := answerHook
 			switch c.Args().First() {
 			case "wake":
 				answer = wakeHost
+			case "queue":
+				answer = withDatabase(func(ctx context.Context, host *hook.Host, env commands.Env) error { return host.Queue(ctx, env, p.In) })
 			case "stream":
-				answer = streamToHost
+				answer = withDatabase(func(ctx context.Context, host *hook.Host, env commands.Env) error {
+					return host.Stream(ctx, env, p.In, p.Out)
+				})
 			}
 			err := answer(p, c)
 			if err == wakesHost {
@@ -93,26 +100,30 @@ func wakeHost(p *Program, c *urfave.Context) error {
 	return wakesHost
 }
 
-// streamToHost shows the host its messages as they come, until it ends.
-func streamToHost(p *Program, c *urfave.Context) error {
-	host, err := hookHost(c)
-	if err != nil {
-		return err
+// withDatabase runs what goes on for as long as the host does.
+func withDatabase(run func(ctx context.Context, host *hook.Host, env commands.Env) error) func(*Program, *urfave.Context) error {
+	return func(p *Program, c *urfave.Context) error {
+		host, err := hookHost(c)
+		if err != nil {
+			return err
+		}
+		env, err := p.env(c)
+		if err == nil {
+			err = p.open(c, "", &env)
+		}
+		if err != nil {
+			return err
+		}
+		defer env.Engine.Close()
+		return run(c.Context, host, env)
 	}
-	env, err := p.env(c)
-	if err == nil {
-		err = p.open(c, "", &env)
-	}
-	if err != nil {
-		return err
-	}
-	defer env.Engine.Close()
-	return host.Stream(c.Context, env, p.In, p.Out)
 }
 
 func hookHost(c *urfave.Context) (*hook.Host, error) {
-	if host := hook.Find(c.String("host")); host != nil {
-		return host, nil
+	if found := hook.Find(c.String("host")); found != nil {
+		host := *found
+		host.Program = c.String("program")
+		return &host, nil
 	}
 	return nil, orchestrator.Errorf(orchestrator.InvalidParams, "host: %q is none that is known", orchestrator.Clip(c.String("host")))
 }

@@ -1,6 +1,7 @@
 package hook
 
 import (
+	"regexp"
 	"strings"
 
 	"mailroom/orchestrator/hosts"
@@ -17,7 +18,7 @@ var gemini = Host{
 	},
 	programs: []string{"gemini", "gemini.js"},
 	nothing:  "{}\n",
-	nudges:   []nudge{{"mailroom: ", hosts.Nudged}, {"User steering update", hosts.Woken}},
+	nudges:   []nudge{{ourNudge, hosts.Nudged}, {regexp.MustCompile(`^User steering update`), hosts.Woken}},
 	shows:    true,
 	late:     true,
 	form:     blocksAt("AfterAgent"),

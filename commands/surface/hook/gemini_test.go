@@ -46,8 +46,13 @@ func (r room) env() commands.Env {
 // answer is what the host is answered to an event of which it tells as in a sample.
 func (r room) answer(event, name string) string {
 	r.T.Helper()
+	return r.answerTo(event, sample(r.T, name))
+}
+
+func (r room) answerTo(event, said string) string {
+	r.T.Helper()
 	var out bytes.Buffer
-	if err := r.host.Answer(r.T.Context(), r.env(), event, strings.NewReader(sample(r.T, name)), &out); err != nil {
+	if err := r.host.Answer(r.T.Context(), r.env(), event, strings.NewReader(said), &out); err != nil {
 		r.T.Fatal(err)
 	}
 	return out.String()
@@ -142,7 +147,8 @@ func TestPrompted(t *testing.T) {
 		{&gemini, "fix the build", hosts.Prompted},
 		{&gemini, nudgeText(2), hosts.Nudged},
 		{&gemini, "User steering update:\nmailroom", hosts.Woken},
-		{&codex, nudgeText(2), hosts.Woken},
+		{&codex, nudgeText(2), hosts.Rested},
+		{&codex, "mailroom: what is it?", hosts.Prompted},
 		{&claude, "<task-notification>", hosts.Woken},
 		{&claude, "what is a <task-notification>?", hosts.Prompted},
 	} {

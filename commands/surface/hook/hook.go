@@ -37,19 +37,11 @@ type Input struct {
 //
 // An error says why nothing was shown. It must not reach the host: a hook never fails its host.
 func (h *Host) Answer(ctx context.Context, env commands.Env, event string, in io.Reader, out io.Writer) error {
-	auto := env.Caller.Name == orchestrator.Auto
-	var err error
-	if env.Caller.Name, err = h.Caller(ctx, env); err != nil {
+	said, answer, err := h.answer(ctx, &env, event, in)
+	if err != nil || said == nil {
 		return h.Silent(out, err)
 	}
-	text, answer, err := h.answer(ctx, env, event, in)
-	if auto && err == nil && h.Events[event] == hosts.Started {
-		text = ownName(env.Caller.Name) + text
-	}
-	if err != nil || text == "" {
-		return h.Silent(out, err)
-	}
-	if _, err = out.Write(h.form(event, text)); err != nil {
+	if _, err = out.Write(said); err != nil {
 		if back := hosts.GiveBack(context.WithoutCancel(ctx), env.Ledger, answer); back != nil {
 			env.Log.Error("messages that could not be shown could not be given back", "agent", env.Caller.Name, "error", back)
 		}
@@ -87,20 +79,25 @@ func readInput(ctx context.Context, in io.Reader) (input Input, err error) {
 	}
 }
 
-// answer notes an event, and returns what to show; "" is nothing.
-func (h *Host) answer(ctx context.Context, env commands.Env, event string, in io.Reader) (string, *hosts.Answer, error) {
+// answer notes an event, and returns what to write; nil is nothing. It has env say who the caller is.
+func (h *Host) answer(ctx context.Context, env *commands.Env, event string, in io.Reader) ([]byte, *hosts.Answer, error) {
+	auto := env.Caller.Name == orchestrator.Auto
+	agent, err := h.Caller(ctx, *env)
+	if err != nil {
+		return nil, nil, err
+	}
+	env.Caller.Name = agent
 	input, err := readInput(ctx, in)
 	if err != nil {
-		return "", nil, fmt.Errorf("what %s says of the event cannot be read: %w", h.Name, err)
+		return nil, nil, fmt.Errorf("what %s says of the event cannot be read: %w", h.Name, err)
 	}
 	kind, known := h.Events[event]
 	if !known || input.Session == "" {
-		return "", nil, orchestrator.Errorf(orchestrator.InvalidParams, "%s tells of no event %q in a session", h.Name, orchestrator.Clip(event))
+		return nil, nil, orchestrator.Errorf(orchestrator.InvalidParams, "%s tells of no event %q in a session", h.Name, orchestrator.Clip(event))
 	}
-	if err := trusted(ctx, env); err != nil {
-		return "", nil, err
+	if err := trusted(ctx, *env); err != nil {
+		return nil, nil, err
 	}
-	agent := env.Caller.Name
 	if kind == hosts.Prompted {
 		kind = h.prompted(input.Prompt)
 	}
@@ -109,12 +106,30 @@ func (h *Host) answer(ctx context.Context, env commands.Env, event string, in io
 		Transcript: transcript{input.Transcript, h}, Writer: process.Of(os.Getpid()), Fits: fits, Nudge: h.shows,
 	})
 	if err != nil {
-		return "", nil, err
+		return nil, nil, err
 	}
-	if h.shows && kind == hosts.Stopped {
-		return nudgeText(a.Left), &a, nil
+	if h.queue != nil && kind == hosts.Prompted {
+		if err := h.watch(env, input.Session); err != nil {
+			env.Log.Warn("the session will not be woken", "agent", agent, "session", input.Session, "error", err)
+		}
 	}
-	return frame(agent, kind, &a, verified(ctx, env, a.Messages)), &a, nil
+	text := ""
+	switch {
+	case h.shows && kind == hosts.Stopped:
+		text = nudgeText(a.Left)
+	case auto && kind == hosts.Started:
+		text = ownName(agent)
+		fallthrough
+	default:
+		text += frame(agent, kind, &a, verified(ctx, *env, a.Messages))
+	}
+	switch {
+	case text != "":
+		return h.form(event, text), &a, nil
+	case kind == hosts.Rested:
+		return h.dismiss, &a, nil
+	}
+	return nil, nil, nil
 }
 
 // verified returns the ids of the messages that bring an answer which the user gave on a paired phone.

@@ -2,6 +2,7 @@ package hook
 
 import (
 	"context"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -13,12 +14,13 @@ import (
 
 // Host is an agent host: which events its hooks tell of, and in which form it takes an answer.
 type Host struct {
-	Name   string
-	Events map[string]hosts.Kind // by the host's own names
+	Name    string
+	Events  map[string]hosts.Kind // by the host's own names
+	Program string                // where it lies, an absolute path; "" is not known
 
 	programs []string // names under which it runs
 	nothing  string   // what it takes for an answer without anything to show
-	nudges   []nudge  // how prompts begin that are not its user's
+	nudges   []nudge  // prompts that are not its user's
 	unproved bool     // its process outlives the session, and proves nothing
 	shows    bool     // what it is answered at the end of a turn it shows to its user
 	streams  bool     // a plugin takes what a Stream writes, and tells what becomes of it
@@ -27,16 +29,23 @@ type Host struct {
 	escape   *strings.Replacer      // what it does to a text for its model; nil is nothing
 	speaks   func(line *entry) bool // whether an entry of its transcript is what the model has said
 
-	// endsByItself reports whether the host, run by this command line, ends after its answer, and would wait for a process in the
-	// background; nil if none of these can wake it.
+	// endsByItself reports whether the host, run by this command line, ends after its answer, so that there is nothing to wake; nil
+	// if a process in the background cannot wake it.
 	endsByItself func(words []string) bool
+
+	// queue is the command, after the host's program, that gives a session a prompt as soon as it is idle; nil if the host has none.
+	queue   func(session, prompt string) []string
+	dismiss []byte // what it takes for an answer to a prompt of ours without anything to show, so that no turn begins
 }
 
-// nudge is how a prompt begins that is not the user's.
+// nudge tells a prompt that is not the user's.
 type nudge struct {
-	begin string
-	kind  hosts.Kind // of the event
+	is   *regexp.Regexp
+	kind hosts.Kind // of the event
 }
+
+// ourNudge is a prompt by which Mailroom begins a turn, or goes on with one.
+var ourNudge = regexp.MustCompile(`^mailroom: \d+ new messages? from `)
 
 // Hosts are the hosts that Mailroom knows.
 var Hosts = []*Host{&claude, &codex, &gemini, &opencode}
@@ -56,7 +65,7 @@ var claude = Host{
 		"Stop": hosts.Stopped, "SessionEnd": hosts.Ended,
 	},
 	programs: []string{"claude"},
-	nudges:   []nudge{{"<task-notification>", hosts.Woken}},
+	nudges:   []nudge{{regexp.MustCompile(`^<task-notification>`), hosts.Woken}},
 	form: func(event, text string) []byte {
 		return mustJSON(map[string]any{"hookSpecificOutput": map[string]string{"hookEventName": event, "additionalContext": text}, "suppressOutput": true})
 	},
@@ -71,9 +80,15 @@ var codex = Host{
 		"SessionStart": hosts.Started, "UserPromptSubmit": hosts.Prompted, "PostToolUse": hosts.Worked, "Stop": hosts.Stopped,
 	},
 	programs: []string{"codex"},
-	nudges:   []nudge{{"mailroom: ", hosts.Woken}},
+	nudges:   []nudge{{ourNudge, hosts.Rested}},
 	unproved: true, // its daemon runs the sessions of terminals that are closed
 	form:     blocksAt("Stop"),
+	// A running session looks into its queue, after ten seconds at the latest.
+	queue: func(session, prompt string) []string {
+		return []string{"queue", "--thread=" + session, "--message=" + prompt}
+	},
+	dismiss:      mustJSON(map[string]string{"decision": "block", "reason": "mailroom: the messages were read meanwhile."}),
+	endsByItself: func(words []string) bool { return slices.Contains(words, "exec") || slices.Contains(words, "e") },
 	speaks: func(line *entry) bool {
 		p := line.Payload
 		return line.Type == "response_item" && (p.Type == "message" && p.Role == "assistant" || strings.HasSuffix(p.Type, "_call"))
@@ -86,7 +101,7 @@ var opencode = Host{Name: "opencode", programs: []string{"opencode"}, streams: t
 // prompted returns of which kind a prompt is: the user's, or not.
 func (h *Host) prompted(prompt string) hosts.Kind {
 	for _, n := range h.nudges {
-		if strings.HasPrefix(strings.TrimSpace(prompt), n.begin) {
+		if n.is.MatchString(strings.TrimSpace(prompt)) {
 			return n.kind
 		}
 	}
@@ -114,10 +129,10 @@ func (h *Host) Caller(ctx context.Context, env commands.Env) (agent string, err 
 	return hosts.NameOf(ctx, env.Ledger, hosts.Holder{Program: h.Name, Process: of, Words: process.Words(of.PID)})
 }
 
-// process returns the host's process, an ancestor of this one; the zero value if it cannot be told or proves nothing.
+// process returns the host's process, an ancestor of this one; no process if it cannot be told or proves nothing.
 func (h *Host) process() process.ID {
 	if h.unproved {
-		return process.ID{}
+		return process.None()
 	}
 	return process.Ancestor(h.programs)
 }

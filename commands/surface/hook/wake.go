@@ -19,6 +19,7 @@ import (
 const (
 	lookAtHost = time.Second            // how often a waiter looks whether its host still runs
 	lookAgain  = 250 * time.Millisecond // how often it looks at a session that works while a message waits
+	lookAnyway = time.Minute            // how often it looks though nothing has come: another waiter may have its place
 )
 
 // Wake waits until the session of which the host's JSON tells is to be woken by what has come for its agent, and returns the text
@@ -43,7 +44,7 @@ func (h *Host) Wake(ctx context.Context, env commands.Env, in io.Reader) (nudge 
 	if env.Caller.Name, err = h.Caller(ctx, env); err != nil {
 		return "", err
 	}
-	w, err := hosts.NewWaiter(ctx, env.Ledger, hosts.Event{Agent: env.Caller.Name, Program: h.Name, Session: input.Session, Process: host})
+	w, err := hosts.NewWaiter(ctx, env.Ledger, hosts.Event{Agent: env.Caller.Name, Program: h.Name, Session: input.Session, Process: host}, false)
 	if err != nil || w == nil {
 		return "", err
 	}
@@ -52,6 +53,12 @@ func (h *Host) Wake(ctx context.Context, env commands.Env, in io.Reader) (nudge 
 		return "", err
 	}
 	defer stop()
+	return wait(ctx, w, host, news)
+}
+
+// wait waits until a session is to be woken, and returns the text that does; "" if it is not to be woken any more. It looks when
+// there is news.
+func wait(ctx context.Context, w *hosts.Waiter, host process.ID, news <-chan struct{}) (nudge string, err error) {
 	for {
 		does, n, err := w.Look(ctx)
 		switch {
@@ -72,7 +79,7 @@ func (h *Host) Wake(ctx context.Context, env commands.Env, in io.Reader) (nudge 
 func pause(ctx context.Context, host process.ID, news <-chan struct{}, soon bool) bool {
 	ticker := time.NewTicker(lookAtHost)
 	defer ticker.Stop()
-	var again <-chan time.Time
+	again := time.After(lookAnyway)
 	if soon {
 		again = time.After(lookAgain)
 	}

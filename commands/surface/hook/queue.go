@@ -1,0 +1,112 @@
+package hook
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/hosts"
+	"mailroom/orchestrator/process"
+	"mailroom/orchestrator/reading"
+)
+
+const (
+	// attention is how long after the last words of its user a session is woken. Its process proves nothing: a session whose terminal
+	// was closed is woken as well, and nobody sees what it does then.
+	attention = 30 * time.Minute
+	// queueing bounds how long the host may take to queue a prompt.
+	queueing = 30 * time.Second
+)
+
+// watched is the session that a process in the background wakes.
+type watched struct {
+	Session string     `json:"session"`
+	Host    process.ID `json:"host"`
+}
+
+// watch starts a process in the background that wakes a session through the host's queue, in place of one that did. The process
+// ends with the host, and half an hour after the last words of the session's user.
+func (h *Host) watch(env *commands.Env, session string) error {
+	host := process.Ancestor(h.programs)
+	if h.Program == "" || host.PID == 0 || h.endsByItself(process.Words(host.PID)) {
+		return nil
+	}
+	own, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	words, err := orchestrator.JSON(watched{session, host})
+	if err != nil {
+		return err
+	}
+	// A pipe keeps what is written to it until it is read.
+	in, out, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	_, err = out.Write(words)
+	out.Close()
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command(own, "hook", "queue", "--host", h.Name, "--program", h.Program, "--as", env.Caller.Name, "--db", env.Ledger.Path())
+	cmd.Stdin = in
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // the host may end what a hook leaves
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	return cmd.Process.Release()
+}
+
+// Queue wakes a session of which in tells, as watch wrote it, whenever messages have come for the caller of env and it is idle: it puts
+// a prompt into the host's queue that has no content of any message. The hook of the turn that begins shows them. It returns when
+// there is nothing to wait for any more, see Wake.
+func (h *Host) Queue(ctx context.Context, env commands.Env, in io.Reader) error {
+	var of watched
+	if err := json.NewDecoder(in).Decode(&of); err != nil {
+		return fmt.Errorf("the session to wake cannot be read: %w", err)
+	}
+	if h.queue == nil || !filepath.IsAbs(h.Program) {
+		return orchestrator.Errorf(orchestrator.InvalidParams, "no session of %s can be woken by this", h.Name)
+	}
+	if err := trusted(ctx, env); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, attention)
+	defer cancel()
+	event := hosts.Event{Agent: env.Caller.Name, Program: h.Name, Session: of.Session, Process: h.process()}
+	w, err := hosts.NewWaiter(ctx, env.Ledger, event, true)
+	if err != nil {
+		return err
+	}
+	news, stop, err := reading.Arrivals(ctx, env.Ledger, env.Caller.Name)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	for {
+		nudge, err := wait(ctx, w, of.Host, news)
+		if err != nil || nudge == "" {
+			return err
+		}
+		if err := h.give(ctx, of.Session, nudge); err != nil { // it is tried again in a while
+			env.Log.Warn("a session could not be woken", "agent", env.Caller.Name, "session", of.Session, "error", err)
+		}
+	}
+}
+
+// give puts a prompt into the host's queue.
+func (h *Host) give(ctx context.Context, session, prompt string) error {
+	ctx, cancel := context.WithTimeout(ctx, queueing)
+	defer cancel()
+	return exec.CommandContext(ctx, h.Program, h.queue(session, prompt)...).Run()
+}

@@ -1,0 +1,84 @@
+package hook
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/orchestratortest/want"
+	"mailroom/orchestrator/process"
+)
+
+// queue runs Queue for a session of Codex with this program, until the function that it returns is called.
+func (r room) queue(session, program string) (end func() error) {
+	r.T.Helper()
+	words, err := orchestrator.JSON(watched{session, process.Of(os.Getppid())})
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	host := *r.host
+	host.Program = program
+	ctx, cancel := context.WithCancel(r.T.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- host.Queue(ctx, r.env(), strings.NewReader(string(words))) }()
+	return func() error {
+		cancel()
+		return <-ended
+	}
+}
+
+// Codex is given a prompt for each message that comes while it is idle, with no word of it. Its hook shows the message; where none is
+// left it has no turn begin.
+func TestQueue(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t, "codex")
+	folder := t.TempDir()
+	pipe, program := filepath.Join(folder, "queued"), filepath.Join(folder, "codex")
+	if err := unix.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(program, fmt.Appendf(nil, "#!/bin/sh\necho \"$@\" >%s\n", pipe), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	const session = "01234567-89ab-4cde-8f01-23456789abcd" // of the samples
+	r.answer("UserPromptSubmit", "codex/UserPromptSubmit.json")
+	r.answer("Stop", "codex/Stop.json")
+	r.Clock.Advance(time.Second)
+	end := r.queue(session, program)
+	nudge := strings.NewReplacer("Do it.", "mailroom: 1 new message from other agents.").Replace(sample(t, "codex/UserPromptSubmit.json"))
+	for range 2 {
+		id := r.says()
+		queued, err := os.ReadFile(pipe) // it waits for somebody who writes
+		if err != nil {
+			t.Fatal(err)
+		}
+		want.Equal(t, "command", string(queued), "queue --thread="+session+" --message=mailroom: 1 new message from other agents.\n")
+		answer := r.answerTo("UserPromptSubmit", nudge)
+		if !strings.Contains(answer, r.told(id)) {
+			t.Errorf("the model is shown %s", answer)
+		}
+		want.Equal(t, "the end of the turn", r.answer("Stop", "codex/Stop.json"), "")
+		r.Clock.Advance(time.Second)
+	}
+	want.Equal(t, "nothing is left", r.answerTo("UserPromptSubmit", nudge), `{"decision":"block","reason":"mailroom: the messages were read meanwhile."}`+"\n")
+	want.Rows(t, r.Rows(`SELECT state FROM host_sessions`), "idle")
+	if err := end(); err != nil {
+		t.Error(err)
+	}
+}
+
+// What runs a program is told which one by its absolute path, and by a host that has a queue.
+func TestQueueOfAnotherProgram(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ host, program string }{{"codex", ""}, {"codex", "codex"}, {"claude", "/bin/true"}} {
+		r := newRoom(t, test.host)
+		want.Equal(t, test.host+" "+test.program, orchestrator.CodeOf(r.queue("one", test.program)()), orchestrator.InvalidParams)
+	}
+}
