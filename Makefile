@@ -25,10 +25,10 @@ PHONE := commands/surface/phone
 CLIENTS := cmd/mailroom/testdata/clients cmd/mailroom/testdata/hosts orchestrator/transport/testdata/ece $(PHONE)/app
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test tools clients browsers database statements format vet static unit phone screenshots plugins bench torture fuzz corpora powerloss clean
+.PHONY: help build demo test test-hosts hosts tools clients browsers database statements format vet static unit phone screenshots plugins bench torture fuzz corpora powerloss clean
 
 help: ## print this list
-	@grep -hE '^[a-z]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
 
 build: tools ## build bin/mailroom
 	$(GO) build -p 2 -trimpath -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o bin/mailroom ./cmd/mailroom
@@ -92,6 +92,21 @@ phone: ## build the phone app anew (commands/surface/phone/app to www); commit w
 screenshots: ## take the pictures of the phone app in docs/phone with Chromium
 	$(GO) test -count 1 -run '^TestScreenshots$$' ./$(PHONE) -screenshots
 
+# The tests that run real agent hosts. `make test` has the main ones of each host, the tag has all.
+HOSTTESTS := GORACE=atexit_sleep_ms=0 $(GO) run ./cmd/tests -race -count 1 -timeout 40m -tags hosts -run '^Test(Claude|Codex|Gemini|OpenCode|Hosts)' ./cmd/mailroom
+
+test-hosts: tools clients ## all tests with the real agent hosts: Claude Code, Codex, Gemini CLI, OpenCode
+	MAILROOM_TEST_HOSTS=testdata/hosts $(HOSTTESTS)
+
+# They go into a folder of their own, beside the versions that testdata/hosts pins for what VERSIONS does not name.
+HOSTS := @anthropic-ai/claude-code-linux-x64 @google/gemini-cli @openai/codex opencode-linux-x64-baseline
+hosts: tools ## test-hosts with other versions of them (VERSIONS=latest, or VERSIONS="@openai/codex@0.169.0 ...")
+	rm -rf bin/hosts && mkdir -p bin/hosts && cp cmd/mailroom/testdata/hosts/{.npmrc,package.json,package-lock.json} bin/hosts
+	cd bin/hosts && npm install --ignore-scripts --save-optional --save-exact --loglevel=error $(if $(filter latest,$(or $(VERSIONS),latest)),$(HOSTS:=@latest),$(VERSIONS))
+	@cd bin/hosts && echo "testing with:" && npm ls --depth 0 | tail -n +2
+	@MAILROOM_TEST_HOSTS="$(CURDIR)/bin/hosts" $(HOSTTESTS) && verdict=passed || verdict=FAILED; \
+	cd bin/hosts && echo "$$verdict with:" && npm ls --depth 0 | tail -n +2; [ $$verdict = passed ]
+
 plugins: build ## write a plugin of Claude Code and an extension of Gemini CLI into dist/
 	$(GO) run ./cmd/plugins dist "$$(bin/mailroom --version | sed 's/.* //')"
 
@@ -99,14 +114,15 @@ format:
 	@files=$$("$$($(GO) env GOROOT)/bin/gofmt" -l .) || exit 1; \
 	[ -z "$$files" ] || { echo "not formatted with gofmt:" $$files >&2; exit 1; }
 
+# The tag adds files and takes none away.
 vet:
-	$(GO) vet -p 2 ./...
+	$(GO) vet -p 2 -tags hosts ./...
 	cd bench && $(GO) vet -p 2 ./...
 
 # Without a network it may be impossible to have staticcheck. CI must have it; others are told.
 static:
 	@if [ -n "$$CI" ] || $(GO) run $(STATICCHECK) -version >/dev/null 2>&1; then \
-		echo "$(GO) run $(STATICCHECK) ./..."; $(GO) run $(STATICCHECK) ./... && cd bench && $(GO) run $(STATICCHECK) ./...; \
+		echo "$(GO) run $(STATICCHECK) -tags hosts ./..."; $(GO) run $(STATICCHECK) -tags hosts ./... && cd bench && $(GO) run $(STATICCHECK) ./...; \
 	else \
 		echo "NOT CHECKED: $(STATICCHECK) could not be fetched or built; CI will run it" >&2; \
 	fi

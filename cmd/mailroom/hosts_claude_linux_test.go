@@ -1,13 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"slices"
-	"strings"
 	"testing"
-	"time"
 )
 
 // claudeDesk is a desk with Claude Code.
@@ -73,40 +69,6 @@ func TestClaudeBusy(t *testing.T) {
 	k.checkSamples(".claude/projects", id)
 }
 
-// TestClaudeTwoToolsAtOnce: the second of two tools that were called at once tells nothing of a message shown after the first.
-func TestClaudeTwoToolsAtOnce(t *testing.T) {
-	t.Parallel()
-	s := claudeDesk(t).claude()
-	s.prompts("Do it.")
-	s.worksTwice(s.asks(), "Bash", waitsAt)
-}
-
-// TestClaudeStartsAndIdles: what is unread when a session starts is in its first request, and what comes between two prompts of
-// the user in the first request after the second.
-func TestClaudeStartsAndIdles(t *testing.T) {
-	t.Parallel()
-	k := claudeDesk(t)
-	first := k.send("Before you came.")
-	s := k.claude()
-	s.prompts("Do it.")
-	r := s.asks()
-	r.shows(first)
-	r.says("Done.")
-	k.await(`SELECT state FROM host_sessions`, "idle")
-	k.stand("read")
-	second := k.send("While you did nothing.")
-	s.prompts("Go on.")
-	r = s.asks()
-	r.shows(first, second)
-	k.stand("read", "shown")
-	r.says("Done.")
-	s.ends()
-	k.stand("read", "read")
-	if state := k.rows(`SELECT state FROM host_sessions`); len(state) != 1 || state[0] != "ended" {
-		t.Errorf("the session is %q", state)
-	}
-}
-
 // TestClaudeKilledBeforeItsModelAnswers: the next session shows what the model has not answered, once, whether Claude was killed
 // before its model was asked or while that was thinking.
 func TestClaudeKilledBeforeItsModelAnswers(t *testing.T) {
@@ -150,186 +112,6 @@ func TestClaudeKilledBeforeItsModelAnswers(t *testing.T) {
 	}
 }
 
-// TestClaudeKilledAfterItsModelAnswered: the session that is resumed does not show again what the model had answered.
-func TestClaudeKilledAfterItsModelAnswered(t *testing.T) {
-	t.Parallel()
-	k := claudeDesk(t)
-	first, second := k.newGate(), k.newGate()
-	s := k.claude()
-	s.prompts("Do it.")
-	s.asks().calls("Bash", waitsAt(first))
-	first.reached()
-	id := k.send("Look at the build.")
-	first.open()
-	r := s.asks()
-	r.shows(id)
-	r.calls("Bash", waitsAt(second))
-	second.reached()
-	k.stand("shown")
-	k.until("Claude has written down what its model answered", func() bool {
-		return bytes.Contains(k.transcript(".claude/projects", id), []byte("toolu_2"))
-	})
-	s.kill()
-
-	s = k.claude("--resume", k.rows(`SELECT session FROM host_sessions`)[0])
-	s.prompts("Are you there?")
-	r = s.asks()
-	r.shows(id) // in the conversation so far
-	k.stand("read")
-	r.says("Yes.")
-	s.ends()
-}
-
-// TestClaudeResumedBeforeItsModelAnswered: what stands in the transcript of the session that is resumed is not shown anew, and is
-// read once the model answers.
-func TestClaudeResumedBeforeItsModelAnswered(t *testing.T) {
-	t.Parallel()
-	k := claudeDesk(t)
-	id := k.send("Look at the build.")
-	s := k.claude()
-	s.prompts("Do it.")
-	s.asks().shows(id)
-	k.until("Claude has written down what its model is shown", func() bool {
-		return bytes.Contains(k.transcript(".claude/projects", id), []byte(`<mailroom-message id=\"`+id))
-	})
-	s.kill()
-
-	s = k.claude("--resume", k.rows(`SELECT session FROM host_sessions`)[0])
-	s.prompts("Are you there?")
-	r := s.asks()
-	r.shows(id)
-	k.stand("shown")
-	r.says("Yes.")
-	s.ends()
-	k.stand("read")
-	if shown := k.rows(`SELECT error FROM message_trace WHERE event = 'shown'`); len(shown) != 1 {
-		t.Errorf("it is shown anew: %q", shown)
-	}
-}
-
-// TestClaudeModelFails: what the model could not be asked about, since its server failed, is shown in the next session.
-func TestClaudeModelFails(t *testing.T) {
-	t.Parallel()
-	k := claudeDesk(t)
-	id := k.send("Look at the build.")
-	s := k.claude()
-	s.prompts("Do it.")
-	s.in.Close()
-	for running := true; running; { // it may try again in other ways
-		select {
-		case r := <-k.model.requests:
-			r.shows(id)
-			r.fails()
-		case <-s.ended:
-			running = false
-		case <-time.After(patience):
-			t.Fatal("the host does not end")
-		}
-	}
-	k.stand("unread")
-
-	s = k.claude()
-	s.prompts("Do it.")
-	r := s.asks()
-	r.shows(id)
-	r.says("Done.")
-	s.ends()
-	k.stand("read")
-}
-
-// TestClaudeConnected: what `mailroom connect` writes is all that Claude needs: it offers the tools, and shows a busy model its
-// messages.
-func TestClaudeConnected(t *testing.T) {
-	t.Parallel()
-	k := claudeDesk(t)
-	connect := k.command("connect", "claude", "--as", "bob", "--folder", k.folder)
-	if out, err := connect.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	g := k.newGate()
-	s := k.start(k.claudeEnv(), "-p", "Do it.", "--allowed-tools", "Bash")
-	s.in.Close()
-	r := s.asks()
-	r.shows()
-	r.calls("Bash", waitsAt(g))
-	g.reached()
-	id := k.send("Look at the build.")
-	g.open()
-	r = s.asks()
-	r.shows(id)
-	r.calls("mcp__mailroom__send_message", map[string]any{"target": "alice", "message_type": "STATUS", "message": "All is well."})
-	r = s.asks()
-	r.shows(id)
-	r.says("Done.")
-	s.ends()
-	k.stand("read")
-	if got := k.rows(`SELECT sender FROM agent_message WHERE recipient = 'alice'`); len(got) != 1 || got[0] != "bob" {
-		t.Errorf("messages to alice: %q; the model is told\n%s", got, r.text())
-	}
-}
-
-// TestClaudeIsNotKeptFromStopping: messages put the end of a turn off five times; then they wait for the user.
-func TestClaudeIsNotKeptFromStopping(t *testing.T) {
-	t.Parallel()
-	k := claudeDesk(t)
-	s := k.claude()
-	s.prompts("Do it.")
-	var shown []string
-	for range 6 {
-		r := s.asks()
-		r.shows(shown...)
-		shown = append(shown, k.send("One more."))
-		r.says("Done.")
-	}
-	k.await(`SELECT state FROM host_sessions`, "idle")
-	k.stand("read", "read", "read", "read", "read", "unread")
-	s.prompts("Go on.")
-	r := s.asks()
-	r.shows(shown...)
-	r.says("Done.")
-	s.ends()
-}
-
-// TestClaudeBurst: of thirty messages one answer of a hook has twenty, and the next the rest.
-func TestClaudeBurst(t *testing.T) {
-	t.Parallel()
-	k := claudeDesk(t)
-	work, more := k.newGate(), k.newGate()
-	s := k.claude()
-	s.prompts("Do it.")
-	s.asks().calls("Bash", waitsAt(work))
-	work.reached()
-	ids := k.sendMany(30)
-	work.open()
-	r := s.asks()
-	r.shows(ids[:20]...)
-	if !strings.Contains(r.text(), "mailroom: 10 more messages wait: ") {
-		t.Errorf("the model is not told that more wait:\n%s", r.text())
-	}
-	r.calls("Bash", waitsAt(more))
-	more.reached()
-	more.open()
-	r = s.asks()
-	r.shows(ids...)
-	r.says("Done.")
-	s.ends()
-	k.stand(slices.Repeat([]string{"read"}, 30)...)
-}
-
-// TestClaudeHostileText: whatever a message says stays in its frame.
-func TestClaudeHostileText(t *testing.T) {
-	t.Parallel()
-	k := claudeDesk(t)
-	id := k.send(hostile)
-	s := k.claude()
-	s.prompts("Do it.")
-	r := s.asks()
-	r.shows(id)
-	holdsHostile(t, r)
-	r.says("Done.")
-	s.ends()
-}
-
 // TestClaudeTools: Claude's model is offered the tools of `mailroom mcp`, and sends a message with them.
 func TestClaudeTools(t *testing.T) {
 	t.Parallel()
@@ -351,39 +133,5 @@ func TestClaudeTools(t *testing.T) {
 	s.ends()
 	if got := k.rows(`SELECT sender, recipient FROM agent_message`); len(got) != 1 || got[0] != "bob|alice" {
 		t.Errorf("messages: %q; the model is told\n%s", got, r.text())
-	}
-}
-
-// TestClaudeIsNotDisturbed: whatever is wrong with the database, Claude works as if there were no hooks.
-func TestClaudeIsNotDisturbed(t *testing.T) {
-	t.Parallel()
-	for name, harm := range harms {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			k := claudeDesk(t)
-			id := k.send("Look at the build.")
-			repair := harm(k)
-			s := k.claude()
-			s.prompts("Do it.")
-			r := s.asks()
-			r.shows()
-			r.calls("Bash", map[string]any{"command": "echo It works.", "description": "Try"})
-			r = s.asks()
-			r.shows()
-			if text := r.text(); !strings.Contains(text, "It works.") || strings.Contains(text, "hook error") {
-				t.Errorf("the model is told:\n%s", text)
-			}
-			repair()
-			r.says("Done.")
-			if name != "missing" {
-				r = s.asks()
-				r.shows(id)
-				r.says("Done.")
-			}
-			s.ends()
-			if out := s.out.String(); strings.Contains(out, `"outcome":"error"`) || !strings.Contains(out, `"outcome":"success"`) {
-				t.Errorf("the host says:\n%s", out)
-			}
-		})
 	}
 }

@@ -68,13 +68,6 @@ func TestCodexBusy(t *testing.T) {
 	k.checkSamples(".codex/sessions", id)
 }
 
-// TestCodexTwoToolsAtOnce: the second of two tools that were called at once tells nothing of a message shown after the first.
-func TestCodexTwoToolsAtOnce(t *testing.T) {
-	t.Parallel()
-	s := codexDesk(t).codex("Do it.")
-	s.worksTwice(s.asks(), "exec_command", comesTo)
-}
-
 // TestCodexStarts: what is unread when a session starts is in its first request, within its frame.
 func TestCodexStarts(t *testing.T) {
 	t.Parallel()
@@ -87,22 +80,6 @@ func TestCodexStarts(t *testing.T) {
 	r.says("Done.")
 	s.ends()
 	k.stand("read")
-}
-
-// TestCodexIsNotKeptFromStopping: messages put the end of a turn off five times; then they wait, and `codex exec` ends.
-func TestCodexIsNotKeptFromStopping(t *testing.T) {
-	t.Parallel()
-	k := codexDesk(t)
-	s := k.codex("Do it.")
-	var shown []string
-	for range 6 {
-		r := s.asks()
-		r.shows(shown...)
-		shown = append(shown, k.send("One more."))
-		r.says("Done.")
-	}
-	s.ends()
-	k.stand("read", "read", "read", "read", "read", "unread")
 }
 
 // TestCodexKilled: a session that is resumed shows what its model had not answered when Codex was killed, once, and nothing else.
@@ -160,29 +137,5 @@ func TestCodexTools(t *testing.T) {
 	s.ends()
 	if got := k.rows(`SELECT sender, recipient FROM agent_message`); len(got) != 1 || got[0] != "bob|alice" {
 		t.Errorf("messages: %q; the model is told\n%s", got, r.text())
-	}
-}
-
-// TestCodexIsNotDisturbed: without a database Codex works as if there were no hooks. What else may be wrong the tests of Claude
-// have, since it makes no difference to the host.
-func TestCodexIsNotDisturbed(t *testing.T) {
-	t.Parallel()
-	k := codexDesk(t)
-	k.send("Look at the build.")
-	repair := harms["missing"](k)
-	s := k.codex("Do it.")
-	r := s.asks()
-	r.shows()
-	r.calls("exec_command", map[string]any{"cmd": "echo It works."})
-	r = s.asks()
-	r.shows()
-	if text := r.text(); !strings.Contains(text, "It works.") {
-		t.Errorf("the model is told:\n%s", text)
-	}
-	r.says("Done.")
-	s.ends()
-	repair()
-	if out := s.out.String(); strings.Contains(out, "Failed") || !strings.Contains(out, "Completed") {
-		t.Errorf("the host says:\n%s", out)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"mailroom/commands/connect"
 	"mailroom/orchestrator/orchestratortest/want"
 	"net/http"
+	"os"
+	"path/filepath"
 	"regexp"
 	"runtime"
 	"strings"
@@ -71,9 +73,10 @@ func bareOpenCodeDesk(t *testing.T) *desk {
 	})
 	// OpenCode installs a package of its own in each folder with plugins before it runs them, and waits for the registry. It takes
 	// it for installed.
+	version := k.version()
 	for _, folder := range []string{".opencode", ".config/opencode"} {
-		depends := map[string]any{"dependencies": map[string]any{"@opencode-ai/plugin": "1.18.33"}}
-		installed := map[string]any{"name": "@opencode-ai/plugin", "version": "1.18.33"}
+		depends := map[string]any{"dependencies": map[string]any{"@opencode-ai/plugin": version}}
+		installed := map[string]any{"name": "@opencode-ai/plugin", "version": version}
 		k.write(folder+"/package.json", depends)
 		k.write(folder+"/package-lock.json", map[string]any{"lockfileVersion": 3, "packages": map[string]any{"": depends, "node_modules/@opencode-ai/plugin": installed}})
 		k.write(folder+"/node_modules/@opencode-ai/plugin/package.json", installed)
@@ -81,11 +84,24 @@ func bareOpenCodeDesk(t *testing.T) *desk {
 	return k
 }
 
+// version returns the version of OpenCode that is tested.
+func (k *desk) version() string {
+	k.t.Helper()
+	text, err := os.ReadFile(filepath.Join(filepath.Dir(k.program), "..", "package.json"))
+	var about struct{ Version string }
+	if err == nil {
+		err = json.Unmarshal(text, &about)
+	}
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	return about.Version
+}
+
 // openCode starts OpenCode, and a session there.
 func (k *desk) openCode(env ...string) *openCode {
 	k.t.Helper()
 	env = append(env,
-
 		"OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_DISABLE_MODELS_FETCH=1", "OPENCODE_DISABLE_DEFAULT_PLUGINS=1", "OPENCODE_DISABLE_LSP_DOWNLOAD=1",
 	)
 	o := &openCode{session: k.start(env, "serve", "--hostname", "127.0.0.1", "--port", "0")}
@@ -230,46 +246,6 @@ func TestOpenCodeKilled(t *testing.T) {
 	r.shows(id)
 	r.says("I have.")
 	k.read(1)
-}
-
-// TestOpenCodeAborted: when the user ends a turn in which a message came, the message stays in the session, and is read once the
-// model has answered after it.
-func TestOpenCodeAborted(t *testing.T) {
-	t.Parallel()
-	k := openCodeDesk(t)
-	o := k.openCode()
-	o.prompts("Hello.")
-	o.asks().says("Hello.")
-	o.rests()
-	id := k.send("Look at the build.")
-	o.asks().shows(id)
-	o.asked(http.MethodPost, "/session/"+o.id+"/abort", map[string]any{})
-	k.stand("shown")
-	o.prompts("Go on.")
-	r := o.asks()
-	r.shows(id)
-	r.says("I do.")
-	k.read(1)
-}
-
-// TestOpenCodeSubagent: a message comes into the session of the user, and not into that of a subagent.
-func TestOpenCodeSubagent(t *testing.T) {
-	t.Parallel()
-	k := openCodeDesk(t)
-	o := k.openCode()
-	o.prompts("Hello.")
-	o.asks().says("Hello.")
-	o.rests()
-	child := o.begins(map[string]any{"parentID": o.id})
-	o.promptsIn(child, "Find it.")
-	inner := o.asks()
-	id := k.send("Look at the build.")
-	r := o.asks()
-	r.shows(id)
-	r.says("I have.")
-	k.read(1)
-	inner.shows()
-	inner.says("Found.")
 }
 
 // TestOpenCodePackage: the plugin that make plugins writes shows an idle session its messages.

@@ -3,6 +3,7 @@ package main
 import (
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"mailroom/commands/connect"
@@ -92,4 +93,12 @@ func TestGeminiExtension(t *testing.T) {
 	}
 	r.says("Done.")
 	s.ends()
+}
+
+// isAgent holds a session to the agent that its model is told it is.
+func (r *request) isAgent(name string) {
+	r.t.Helper()
+	if !strings.Contains(r.text(), "mailroom: you are the agent "+name+" here.") {
+		r.t.Errorf("the model is not told that it is %s:\n%s", name, r.text())
+	}
 }

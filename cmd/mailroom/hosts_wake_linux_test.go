@@ -82,18 +82,3 @@ func TestClaudeWakes(t *testing.T) {
 		t.Errorf("the process that waits does not end when the host does: %v", err)
 	}
 }
-
-// TestClaudeThatPrintsEnds: a Claude Code that answers one prompt and ends has nobody waiting, for it would wait for that.
-func TestClaudeThatPrintsEnds(t *testing.T) {
-	t.Parallel()
-	k := claudeDesk(t)
-	k.wakes = true
-	settings := k.write("settings.json", map[string]any{"hooks": k.hookSettings()})
-	s := k.start(k.claudeEnv(), "-p", "Hello.", "--settings", settings, "--strict-mcp-config")
-	s.in.Close()
-	s.asks().says("Hello.")
-	s.ends()
-	if waiting := k.rows(`SELECT 1 FROM host_sessions WHERE waiter_pid > 0`); len(waiting) > 0 {
-		t.Error("a process has waited for the session")
-	}
-}

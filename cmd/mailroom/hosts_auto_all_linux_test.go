@@ -1,17 +1,10 @@
+//go:build hosts
+
 package main
 
 import (
-	"strings"
 	"testing"
 )
-
-// isAgent holds a session to the agent that its model is told it is.
-func (r *request) isAgent(name string) {
-	r.t.Helper()
-	if !strings.Contains(r.text(), "mailroom: you are the agent "+name+" here.") {
-		r.t.Errorf("the model is not told that it is %s:\n%s", name, r.text())
-	}
-}
 
 // connectAuto connects the host so that each process of it is an agent of its own.
 func (k *desk) connectAuto() {
