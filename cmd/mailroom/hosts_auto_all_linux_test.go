@@ -6,21 +6,12 @@ import (
 	"testing"
 )
 
-// connectAuto connects the host so that each process of it is an agent of its own.
-func (k *desk) connectAuto() {
-	k.t.Helper()
-	connect := k.command("connect", k.host, "--as", "auto", "--folder", k.folder)
-	if out, err := connect.CombinedOutput(); err != nil {
-		k.t.Fatalf("%v\n%s", err, out)
-	}
-}
-
 // TestClaudeAuto: connected with --as auto, each process of Claude Code is an agent of its own, to its tools and to its hooks. What
 // is written to one is shown to that only. When it has ended the name waits for the session to be resumed, and no other gets it.
 func TestClaudeAuto(t *testing.T) {
 	t.Parallel()
 	k := claudeDesk(t)
-	k.connectAuto()
+	k.connects("--as", "auto")
 	run := func(name string, args ...string) (*session, *request) {
 		s := k.start(k.claudeEnv(), append([]string{
 			"-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose", "--allowed-tools", "Bash",
@@ -71,7 +62,7 @@ func TestGeminiAuto(t *testing.T) {
 	t.Parallel()
 	k := geminiDesk(t)
 	k.geminiSettings(map[string]any{})
-	k.connectAuto()
+	k.connects("--as", "auto")
 	first := k.startGemini("Do it.")
 	r := first.asks()
 	r.isAgent("gemini")

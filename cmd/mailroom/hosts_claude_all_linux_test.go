@@ -136,10 +136,7 @@ func TestClaudeModelFails(t *testing.T) {
 func TestClaudeConnected(t *testing.T) {
 	t.Parallel()
 	k := claudeDesk(t)
-	connect := k.command("connect", "claude", "--as", "bob", "--folder", k.folder)
-	if out, err := connect.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	k.connects("--as", "bob")
 	g := k.newGate()
 	s := k.start(k.claudeEnv(), "-p", "Do it.", "--allowed-tools", "Bash")
 	s.in.Close()

@@ -13,10 +13,15 @@ func claudeDesk(t *testing.T) *desk {
 		"SessionStart", "UserPromptSubmit", "PostToolUse", "PostToolUseFailure", "Stop", "SessionEnd")
 }
 
-// claude starts Claude Code. Its user's prompts come from prompts.
+// claude starts Claude Code, with tools if the desk has a vocabulary. Its user's prompts come from prompts.
 func (k *desk) claude(args ...string) *session {
 	k.t.Helper()
 	settings := k.write("settings.json", map[string]any{"hooks": k.hookSettings(), "permissions": map[string]any{"allow": []string{"Bash", "mcp__mailroom"}}})
+	if k.speaks != "" {
+		command, words := k.server()
+		server := map[string]any{"command": command, "args": words, "alwaysLoad": true}
+		args = append(args, "--mcp-config", k.write("mcp.json", map[string]any{"mcpServers": map[string]any{"mailroom": server}}))
+	}
 	return k.start(k.claudeEnv(), append([]string{
 		"-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose", "--settings", settings, "--strict-mcp-config",
 	}, args...)...)
@@ -116,10 +121,8 @@ func TestClaudeKilledBeforeItsModelAnswers(t *testing.T) {
 func TestClaudeTools(t *testing.T) {
 	t.Parallel()
 	k := claudeDesk(t)
-	config := k.write("mcp.json", map[string]any{"mcpServers": map[string]any{"mailroom": map[string]any{
-		"command": k.mailroom(), "args": []string{"mcp", "--as", "bob", "--vocabulary", "relay", "--db", k.db}, "alwaysLoad": true,
-	}}})
-	s := k.claude("--mcp-config", config)
+	k.speaks = "relay"
+	s := k.claude()
 	s.prompts("Do it.")
 	r := s.asks()
 	for _, tool := range []string{"get_messages", "get_message", "list_groups"} {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -18,6 +19,11 @@ func codexDesk(t *testing.T) *desk {
 func (k *desk) codex(args ...string) *session {
 	k.t.Helper()
 	k.write(".codex/hooks.json", map[string]any{"hooks": k.hookSettings()})
+	command, words := k.server()
+	list, err := json.Marshal(words) // TOML has lists of strings in the same form
+	if err != nil {
+		k.t.Fatal(err)
+	}
 	k.write(".codex/config.toml", fmt.Sprintf(`
 model = "gpt-5.2-codex"
 model_provider = "test"
@@ -32,10 +38,10 @@ requires_openai_auth = false
 hooks = true
 [mcp_servers.mailroom]
 command = %q
-args = ["mcp", "--as", "bob", "--vocabulary", "relay", "--db", %q]
+args = %s
 tool_timeout_sec = 120
 default_tools_approval_mode = "approve"
-`, k.model.server.URL, k.mailroom(), k.db))
+`, k.model.server.URL, command, list))
 	s := k.start(nil, append([]string{"exec", "--dangerously-bypass-hook-trust", "--skip-git-repo-check"}, args...)...)
 	s.in.Close()
 	return s

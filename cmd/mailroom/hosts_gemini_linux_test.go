@@ -47,10 +47,16 @@ func (k *desk) gemini(prompt string, env ...string) *session {
 	return k.startGemini(prompt, env...)
 }
 
-// geminiSettings writes Gemini's configuration, with these hooks.
+// geminiSettings writes Gemini's configuration, with these hooks, and with tools if the desk has a vocabulary.
 func (k *desk) geminiSettings(hooks map[string]any) {
 	k.t.Helper()
+	servers := map[string]any{}
+	if k.speaks != "" {
+		command, words := k.server()
+		servers["mailroom"] = map[string]any{"command": command, "args": words, "timeout": 120_000, "trust": true}
+	}
 	k.write(".gemini/settings.json", map[string]any{
+		"mcpServers":  servers,
 		"hooks":       hooks,
 		"hooksConfig": map[string]any{"enabled": true},
 		"security":    map[string]any{"auth": map[string]any{"selectedType": "gemini-api-key"}, "folderTrust": map[string]any{"enabled": false}},
@@ -62,14 +68,19 @@ func (k *desk) geminiSettings(hooks map[string]any) {
 // startGemini is gemini with the configuration that is there.
 func (k *desk) startGemini(prompt string, env ...string) *session {
 	k.t.Helper()
+	return k.runGemini(env, "-p", prompt, "--skip-trust", "-y", "-m", "gemini-2.5-flash")
+}
+
+// runGemini runs Gemini CLI with these arguments.
+func (k *desk) runGemini(env []string, args ...string) *session {
+	k.t.Helper()
 	node, err := exec.LookPath("node")
 	if err != nil {
 		k.t.Fatal(err)
 	}
 	script := k.program
 	k.program = node
-	env = append(env, "GEMINI_API_KEY=none", "GOOGLE_GEMINI_BASE_URL="+k.model.server.URL)
-	s := k.start(env, script, "-p", prompt, "--skip-trust", "-y", "-m", "gemini-2.5-flash")
+	s := k.start(append(env, "GEMINI_API_KEY=none", "GOOGLE_GEMINI_BASE_URL="+k.model.server.URL), append([]string{script}, args...)...)
 	k.program = script
 	s.in.Close() // what it reads there is a part of the prompt
 	return s

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -50,6 +51,7 @@ type desk struct {
 	model   *model
 	hooks   []string // events
 	wakes   bool     // a hook in the background wakes an idle session
+	speaks  string   // vocabulary of its tools; "" is relay, where it has tools
 	hooked  string   // a shell command around that of a hook, in which $HOOK is it and $EVENT what has happened; "" is the hook alone
 }
 
@@ -61,8 +63,12 @@ func newDesk(t *testing.T, host, program string, d dialect, hooks ...string) *de
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := &desk{office: newOfficeOf(t, "mailroom", folder), folder: folder, host: host, program: program, hooks: hooks}
-	k.env = []string{"XDG_STATE_HOME="} // the host's hooks use its home
+	office := filepath.Join(folder, "office")
+	if err := os.Mkdir(office, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	k := &desk{office: newOfficeOf(t, "mailroom", office), folder: folder, host: host, program: program, hooks: hooks}
+	k.env = []string{"XDG_STATE_HOME=", "HOME=" + folder} // the host's hooks use its home
 	k.run("agent", "add", "alice")
 	k.run("agent", "add", "bob")
 	k.model = newModel(t, d)
@@ -93,10 +99,25 @@ func (k *desk) hookSettings() map[string]any {
 	return settings
 }
 
+// connects has Mailroom write the host's configuration, or what else the arguments say.
+func (k *desk) connects(args ...string) {
+	k.t.Helper()
+	connect := k.command(append([]string{"connect", k.host, "--folder", k.folder}, args...)...)
+	if out, err := connect.CombinedOutput(); err != nil {
+		k.t.Fatalf("mailroom connect: %v\n%s", err, out)
+	}
+}
+
+// server is the command line of bob's tools.
+func (k *desk) server() (command string, args []string) {
+	k.t.Helper()
+	return k.mailroom(), []string{"mcp", "--as", "bob", "--vocabulary", cmp.Or(k.speaks, "relay"), "--db", k.db}
+}
+
 // mailroom is the path of the program.
 func (k *desk) mailroom() string {
 	k.t.Helper()
-	program, err := exec.LookPath("mailroom")
+	program, err := exec.LookPath(k.office.program)
 	if err != nil {
 		k.t.Fatal(err)
 	}

@@ -56,7 +56,7 @@ type openCode struct {
 func openCodeDesk(t *testing.T) *desk {
 	t.Helper()
 	k := bareOpenCodeDesk(t)
-	k.run("--as", "bob", "connect", "opencode", "--folder", k.folder)
+	k.connects("--as", "bob")
 	return k
 }
 
@@ -101,6 +101,14 @@ func (k *desk) version() string {
 // openCode starts OpenCode, and a session there.
 func (k *desk) openCode(env ...string) *openCode {
 	k.t.Helper()
+	o := k.serveOpenCode(env...)
+	o.id = o.begins(map[string]any{})
+	return o
+}
+
+// serveOpenCode starts OpenCode.
+func (k *desk) serveOpenCode(env ...string) *openCode {
+	k.t.Helper()
 	env = append(env,
 		"OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_DISABLE_MODELS_FETCH=1", "OPENCODE_DISABLE_DEFAULT_PLUGINS=1", "OPENCODE_DISABLE_LSP_DOWNLOAD=1",
 	)
@@ -113,7 +121,6 @@ func (k *desk) openCode(env ...string) *openCode {
 			k.t.Fatalf("OpenCode does not listen:\n%s", o.out)
 		}
 	}
-	o.id = o.begins(map[string]any{})
 	return o
 }
 

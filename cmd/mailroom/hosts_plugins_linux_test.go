@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -17,7 +16,6 @@ func (k *desk) pack() string {
 		k.write(filepath.Join("dist", filepath.FromSlash(name)), string(text))
 	}
 	k.db = filepath.Join(k.folder, ".mailroom", "mailroom.db")
-	k.env = append(k.env, "HOME="+k.folder)
 	k.run("agent", "add", "alice")
 	return filepath.Join(k.folder, "dist", k.host)
 }
@@ -68,14 +66,7 @@ func TestGeminiExtension(t *testing.T) {
 	k := geminiDesk(t)
 	from := k.pack()
 	k.geminiSettings(map[string]any{})
-	node, err := exec.LookPath("node")
-	if err != nil {
-		t.Fatal(err)
-	}
-	script := k.program
-	k.program = node
-	k.start(nil, script, "extensions", "install", from, "--consent").ends()
-	k.program = script
+	k.runGemini(nil, "extensions", "install", from, "--consent").ends()
 	s := k.startGemini("Do it.")
 	r := s.asks()
 	r.isAgent("gemini")

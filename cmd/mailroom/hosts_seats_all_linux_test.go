@@ -1,0 +1,199 @@
+//go:build hosts
+
+package main
+
+import (
+	"regexp"
+	"slices"
+	"testing"
+
+	"mailroom/orchestrator/orchestratortest/want"
+)
+
+// seat is how a test works with a host, whichever it is.
+type seat struct {
+	desk  func(t *testing.T) *desk                 // without tools yet
+	start func(k *desk, prompt string) *sitting    // has the user say something to a host with tools of k.speaks
+	shell string                                   // the host's own tool
+	at    func(command string) map[string]any      // arguments of shell
+	tools string                                   // how the names of Mailroom's tools begin
+	again func(s *sitting, prompt string) *sitting // has the user say something more in the session, which another process resumes if this one has ended
+}
+
+// sitting is a session of bob's in a host.
+type sitting struct {
+	*session
+	seat
+	open *openCode // nil in other hosts
+}
+
+// seats are those of the hosts.
+var seats = map[string]seat{
+	"claude": {
+		desk: claudeDesk, shell: "Bash", tools: "mcp__mailroom__",
+		start: func(k *desk, prompt string) *sitting {
+			s := k.claude()
+			s.prompts(prompt)
+			return &sitting{session: s}
+		},
+		at: func(command string) map[string]any {
+			return map[string]any{"command": command, "description": "Do it", "timeout": 600_000}
+		},
+		again: func(s *sitting, prompt string) *sitting {
+			if s.over() {
+				s = &sitting{session: s.claude("--resume", s.rows(itsSession)[0])}
+			}
+			s.prompts(prompt)
+			return s
+		},
+	},
+	"codex": {
+		desk: codexDesk, shell: "exec_command",
+		start: func(k *desk, prompt string) *sitting { return &sitting{session: k.codex(prompt)} },
+		at: func(command string) map[string]any {
+			return map[string]any{"cmd": command, "yield_time_ms": 30_000}
+		},
+		again: func(s *sitting, prompt string) *sitting {
+			return &sitting{session: s.codex("resume", s.rows(itsSession)[0], prompt)}
+		},
+	},
+	"gemini": {
+		desk: geminiDesk, shell: "run_shell_command", tools: "mcp_mailroom_",
+		// The process that is killed is the one that runs the hooks.
+		start: func(k *desk, prompt string) *sitting {
+			return &sitting{session: k.gemini(prompt, "GEMINI_CLI_NO_RELAUNCH=true")}
+		},
+		at: func(command string) map[string]any {
+			return map[string]any{"command": command, "description": "Do it"}
+		},
+		again: func(s *sitting, prompt string) *sitting {
+			return &sitting{session: s.runGemini([]string{"GEMINI_CLI_NO_RELAUNCH=true"},
+				"--resume", s.rows(itsSession)[0], "-p", prompt, "--skip-trust", "-y", "-m", "gemini-2.5-flash")}
+		},
+	},
+	"opencode": {
+		desk: bareOpenCodeDesk, shell: "bash", tools: "mailroom_",
+		start: func(k *desk, prompt string) *sitting {
+			o := k.openCode()
+			o.prompts(prompt)
+			return &sitting{session: o.session, open: o}
+		},
+		at: func(command string) map[string]any {
+			return map[string]any{"command": command, "description": "Do it"}
+		},
+		again: func(s *sitting, prompt string) *sitting {
+			if s.over() {
+				o := s.serveOpenCode()
+				o.id = s.open.id
+				s = &sitting{session: o.session, open: o}
+			}
+			s.open.prompts(prompt)
+			return s
+		},
+	},
+}
+
+// itsSession finds the first session of bob's.
+const itsSession = `SELECT session FROM host_sessions ORDER BY rowid`
+
+// over reports whether the process has ended.
+func (s *session) over() bool {
+	select {
+	case <-s.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// inEachHost runs a test in each host, at a desk of its own.
+func inEachHost(t *testing.T, test func(t *testing.T, k *desk, of seat)) {
+	for name, of := range seats {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k := of.desk(t)
+			k.speaks = "relay,coral"
+			if name == "opencode" {
+				k.connects("--as", "bob", "--vocabulary", "relay", "--vocabulary", "coral")
+			}
+			test(t, k, of)
+		})
+	}
+}
+
+// sits starts the host, whose user says something.
+func (k *desk) sits() *sitting {
+	k.t.Helper()
+	of := seats[k.host]
+	s := of.start(k, "Do it.")
+	s.seat = of
+	return s
+}
+
+// goesOn has the user say something more in the same session.
+func (s *sitting) goesOn() *sitting {
+	s.t.Helper()
+	next := s.again(s, "Go on.")
+	next.seat = s.seat
+	return next
+}
+
+// sees goes on until a message comes that does not come by a hook, and returns the request with it.
+func (s *sitting) sees(r *request, id string) *request {
+	s.t.Helper()
+	if s.open != nil && !slices.Contains(r.shown(), id) {
+		s.has(id)
+		s.works(r, "echo Waiting.")
+		r = s.asks()
+	}
+	return r
+}
+
+// works has the model run a command.
+func (s *sitting) works(r *request, command string) {
+	s.t.Helper()
+	r.calls(s.shell, s.at(command))
+}
+
+// worksAt has the model run a command that waits at a gate, and waits until it does.
+func (s *sitting) worksAt(r *request, g *gate) {
+	s.t.Helper()
+	s.works(r, g.pass())
+	g.reached()
+}
+
+// has waits until the host has a message, where that comes by itself and not by a hook at the next step.
+func (s *sitting) has(id string) {
+	s.t.Helper()
+	if s.open != nil {
+		s.open.has(id)
+	}
+}
+
+// rests ends the turn, and holds all the messages to being read.
+func (s *sitting) rests(r *request) {
+	s.t.Helper()
+	r.says("Done.")
+	if s.open == nil {
+		s.ends()
+	}
+	s.await(`SELECT count(*) FROM agent_message WHERE recipient = 'bob' AND (read_at IS NULL OR read_at = '')`, "0")
+}
+
+// frames are how messages begin, with their ids.
+var frames = regexp.MustCompile(regexp.QuoteMeta(frameBegins) + `id="([^"]*)"`)
+
+// shown lists the messages that the model has been shown so far, as often as it was shown them.
+func (r *request) shown() (ids []string) {
+	for _, found := range frames.FindAllStringSubmatch(r.text(), -1) {
+		ids = append(ids, found[1])
+	}
+	return ids
+}
+
+// showsInOrder is shows for messages that must come in this order.
+func (r *request) showsInOrder(ids ...string) {
+	r.t.Helper()
+	r.shows(ids...)
+	want.Rows(r.t, r.shown(), ids...)
+}
