@@ -78,9 +78,12 @@ func (k *desk) sendLong(size int) (id, text string) {
 		k.t.Fatal(err)
 	}
 	id, ok, err := s.heard()
-	s.in.Close()
-	if err := s.cmd.Wait(); !ok || err != nil {
+	if !ok || err != nil {
 		k.t.Fatal(ok, err)
+	}
+	s.in.Close()
+	if err := s.cmd.Wait(); err != nil {
+		k.t.Fatal(err)
 	}
 	return id, text
 }

@@ -4,7 +4,6 @@ package main
 
 import (
 	"regexp"
-	"slices"
 	"testing"
 
 	"mailroom/orchestrator/orchestratortest/want"
@@ -128,25 +127,6 @@ func (k *desk) sits() *sitting {
 	s := of.start(k, "Do it.")
 	s.seat = of
 	return s
-}
-
-// goesOn has the user say something more in the same session.
-func (s *sitting) goesOn() *sitting {
-	s.t.Helper()
-	next := s.again(s, "Go on.")
-	next.seat = s.seat
-	return next
-}
-
-// sees goes on until a message comes that does not come by a hook, and returns the request with it.
-func (s *sitting) sees(r *request, id string) *request {
-	s.t.Helper()
-	if s.open != nil && !slices.Contains(r.shown(), id) {
-		s.has(id)
-		s.works(r, "echo Waiting.")
-		r = s.asks()
-	}
-	return r
 }
 
 // works has the model run a command.
