@@ -88,14 +88,15 @@ func (k *desk) sendLong(size int) (id, text string) {
 	return id, text
 }
 
-// TestHostsLongMessage: a message of a mebibyte is shown cut, and says how to read it whole.
+// TestHostsLongMessage: a message that in JSON has nearly a mebibyte is shown cut, and names get_message. What that answers is too long for
+// each host, which cuts it and goes on.
 func TestHostsLongMessage(t *testing.T) {
 	t.Parallel()
 	inEachHost(t, func(t *testing.T, k *desk, of seat) {
 		g := k.newGate()
 		s := k.sits()
 		s.worksAt(s.asks(), g)
-		id, text := k.sendLong(1<<20 - 60_000)
+		id, text := k.sendLong(1<<20 - 60_000) // JSON escapes the ends of lines
 		s.has(id)
 		g.open()
 		r := s.asks()
@@ -104,14 +105,7 @@ func TestHostsLongMessage(t *testing.T) {
 			t.Errorf("the model is not told how to read all of it:\n%s", r.text())
 		}
 		r.calls(of.tools+"get_message", map[string]any{"message_id": id})
-		r = s.asks()
-		body, _ := json.Marshal(r.body[r.said])
-		t.Logf("the model is sent %d bytes", len(body))
-		said := r.text()
-		i := strings.Index(said, "has all of it]")
-		t.Logf("HEAD: %.1500s", said[i:])
-		t.Logf("TAIL: %.1500s", said[max(0, len(said)-1500):])
-		s.rests(r)
+		s.rests(s.asks())
 	})
 }
 

@@ -12,10 +12,7 @@ import (
 func TestOpenCodeAborted(t *testing.T) {
 	t.Parallel()
 	k := openCodeDesk(t)
-	o := k.openCode()
-	o.prompts("Hello.")
-	o.asks().says("Hello.")
-	o.rests()
+	o := k.idleOpenCode()
 	id := k.send("Look at the build.")
 	o.asks().shows(id)
 	o.asked(http.MethodPost, "/session/"+o.id+"/abort", map[string]any{})
@@ -31,10 +28,7 @@ func TestOpenCodeAborted(t *testing.T) {
 func TestOpenCodeSubagent(t *testing.T) {
 	t.Parallel()
 	k := openCodeDesk(t)
-	o := k.openCode()
-	o.prompts("Hello.")
-	o.asks().says("Hello.")
-	o.rests()
+	o := k.idleOpenCode()
 	child := o.begins(map[string]any{"parentID": o.id})
 	o.promptsIn(child, "Find it.")
 	inner := o.asks()

@@ -106,6 +106,16 @@ func (k *desk) openCode(env ...string) *openCode {
 	return o
 }
 
+// idleOpenCode is openCode where the session has had a turn and does nothing.
+func (k *desk) idleOpenCode() *openCode {
+	k.t.Helper()
+	o := k.openCode()
+	o.prompts("Hello.")
+	o.asks().says("Hello.")
+	o.rests()
+	return o
+}
+
 // serveOpenCode starts OpenCode.
 func (k *desk) serveOpenCode(env ...string) *openCode {
 	k.t.Helper()
@@ -240,10 +250,7 @@ func TestOpenCodeIdle(t *testing.T) {
 func TestOpenCodeKilled(t *testing.T) {
 	t.Parallel()
 	k := openCodeDesk(t)
-	o := k.openCode()
-	o.prompts("Hello.")
-	o.asks().says("Hello.")
-	o.rests()
+	o := k.idleOpenCode()
 	id := k.send("Look at the build.")
 	o.asks().shows(id)
 	o.kill()

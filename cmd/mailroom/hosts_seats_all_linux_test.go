@@ -11,12 +11,11 @@ import (
 
 // seat is how a test works with a host, whichever it is.
 type seat struct {
-	desk  func(t *testing.T) *desk                 // without tools yet
-	start func(k *desk, prompt string) *sitting    // has the user say something to a host with tools of k.speaks
-	shell string                                   // the host's own tool
-	at    func(command string) map[string]any      // arguments of shell
-	tools string                                   // how the names of Mailroom's tools begin
-	again func(s *sitting, prompt string) *sitting // has the user say something more in the session, which another process resumes if this one has ended
+	desk  func(t *testing.T) *desk              // without tools yet
+	start func(k *desk, prompt string) *sitting // has the user say something to a host with tools of k.speaks
+	shell string                                // the host's own tool
+	at    func(command string) map[string]any   // arguments of shell
+	tools string                                // how the names of Mailroom's tools begin
 }
 
 // sitting is a session of bob's in a host.
@@ -38,22 +37,12 @@ var seats = map[string]seat{
 		at: func(command string) map[string]any {
 			return map[string]any{"command": command, "description": "Do it", "timeout": 600_000}
 		},
-		again: func(s *sitting, prompt string) *sitting {
-			if s.over() {
-				s = &sitting{session: s.claude("--resume", s.rows(itsSession)[0])}
-			}
-			s.prompts(prompt)
-			return s
-		},
 	},
 	"codex": {
 		desk: codexDesk, shell: "exec_command",
 		start: func(k *desk, prompt string) *sitting { return &sitting{session: k.codex(prompt)} },
 		at: func(command string) map[string]any {
 			return map[string]any{"cmd": command, "yield_time_ms": 30_000}
-		},
-		again: func(s *sitting, prompt string) *sitting {
-			return &sitting{session: s.codex("resume", s.rows(itsSession)[0], prompt)}
 		},
 	},
 	"gemini": {
@@ -64,10 +53,6 @@ var seats = map[string]seat{
 		},
 		at: func(command string) map[string]any {
 			return map[string]any{"command": command, "description": "Do it"}
-		},
-		again: func(s *sitting, prompt string) *sitting {
-			return &sitting{session: s.runGemini([]string{"GEMINI_CLI_NO_RELAUNCH=true"},
-				"--resume", s.rows(itsSession)[0], "-p", prompt, "--skip-trust", "-y", "-m", "gemini-2.5-flash")}
 		},
 	},
 	"opencode": {
@@ -80,29 +65,7 @@ var seats = map[string]seat{
 		at: func(command string) map[string]any {
 			return map[string]any{"command": command, "description": "Do it"}
 		},
-		again: func(s *sitting, prompt string) *sitting {
-			if s.over() {
-				o := s.serveOpenCode()
-				o.id = s.open.id
-				s = &sitting{session: o.session, open: o}
-			}
-			s.open.prompts(prompt)
-			return s
-		},
 	},
-}
-
-// itsSession finds the first session of bob's.
-const itsSession = `SELECT session FROM host_sessions ORDER BY rowid`
-
-// over reports whether the process has ended.
-func (s *session) over() bool {
-	select {
-	case <-s.ended:
-		return true
-	default:
-		return false
-	}
 }
 
 // inEachHost runs a test in each host, at a desk of its own.

@@ -138,8 +138,8 @@ func connect(ctx context.Context, env commands.Env, p Params) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	c.database = env.Ledger.Path()
-	if text := c.program + c.database + at.folder + whereIs(h); !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
+	c.database, c.host = env.Ledger.Path(), whereIs(h)
+	if text := c.program + c.database + at.folder + c.host; !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
 		return Result{}, orchestrator.Errorf(orchestrator.InvalidParams, "the path of the program, the database or the folder has characters that do not stand in a configuration: %q", text)
 	}
 	r := Result{Host: h.name, Database: c.database, removed: p.Remove, printed: p.Print}
@@ -159,7 +159,7 @@ func wire(ctx context.Context, env commands.Env, h *host, at *place, c *connecti
 		return r, err
 	}
 	r.Agent, r.Next = c.agent, append(slices.Clone(h.next), "No daemon is needed for messages between connected agents; transports, retries and schedules need one: `mailroom service install`.")
-	if c.host = whereIs(h); c.host == "" {
+	if c.host == "" {
 		r.Next = slices.Insert(r.Next, 0, "Install "+h.program+", which is not in PATH, and connect again.")
 	}
 	changes, files, err := plan(h, at, c)

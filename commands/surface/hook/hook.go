@@ -114,14 +114,13 @@ func (h *Host) answer(ctx context.Context, env *commands.Env, event string, in i
 		}
 	}
 	text := ""
-	switch {
-	case h.shows && kind == hosts.Stopped:
+	if h.shows && kind == hosts.Stopped {
 		text = nudgeText(a.Left)
-	case auto && kind == hosts.Started:
-		text = ownName(agent)
-		fallthrough
-	default:
-		text += frame(agent, kind, &a, verified(ctx, *env, a.Messages))
+	} else {
+		text = frame(agent, kind, &a, verified(ctx, *env, a.Messages))
+	}
+	if auto && kind == hosts.Started {
+		text = ownName(agent) + text
 	}
 	switch {
 	case text != "":

@@ -31,7 +31,7 @@ func (h *Host) Wake(ctx context.Context, env commands.Env, in io.Reader) (nudge 
 	if err := json.NewDecoder(io.LimitReader(in, maxInput)).Decode(&input); err != nil {
 		return "", fmt.Errorf("what %s says of the session cannot be read: %w", h.Name, err)
 	}
-	if h.endsByItself == nil || input.Session == "" {
+	if h.endsByItself == nil || h.queue != nil || input.Session == "" {
 		return "", orchestrator.Errorf(orchestrator.InvalidParams, "no session of %s can be woken by this", h.Name)
 	}
 	host := h.process()
