@@ -54,7 +54,7 @@ func begin(ctx context.Context) (context.Context, context.CancelFunc) {
 // config is what the program is made of.
 func config() cli.Config {
 	return cli.Config{
-		Catalogue: commands.NewCatalogue(route.Definitions(), relay.Definitions(), team.Definitions(), mail.Definitions(), coral.Definitions(), ralph.Definitions(), signal.Definitions(), admin.Definitions(), connect.Definitions()),
+		Catalogue: commands.NewCatalogue(route.Definitions(), relay.Definitions(), team.Definitions(), mail.Definitions(), coral.Definitions(), ralph.Definitions(), signal.Definitions(), admin.Definitions(connect.Look), connect.Definitions()),
 		Open:      open,
 		Version:   version(),
 	}

@@ -3,9 +3,11 @@
 package admin
 
 import (
+	"context"
 	"embed"
 
 	"mailroom/commands"
+	"mailroom/orchestrator/overview"
 )
 
 //go:embed *.md
@@ -13,8 +15,11 @@ var cards embed.FS
 
 var vocabulary = &commands.Vocabulary{Name: "admin", Cards: cards, FoldCase: true, TopLevel: true}
 
-// Definitions lists the commands in the order in which they are shown.
-func Definitions() []*commands.Definition {
+// Look is a check that doctor makes beside its own. With mend it may repair what it finds.
+type Look func(ctx context.Context, env commands.Env, mend bool) []overview.Finding
+
+// Definitions lists the commands in the order in which they are shown. doctor also makes these checks.
+func Definitions(looks ...Look) []*commands.Definition {
 	return []*commands.Definition{
 		statusCommand.Definition,
 		agentAddCommand.Definition,
@@ -44,7 +49,7 @@ func Definitions() []*commands.Definition {
 		restoreCommand.Definition,
 		checkpointCommand.Definition,
 		clearTracesCommand.Definition,
-		doctorCommand.Definition,
+		doctorCommand(looks).Definition,
 		serviceInstallCommand.Definition,
 		trustCommand.Definition,
 		demoCommand.Definition,

@@ -16,18 +16,21 @@ type DoctorResult struct {
 
 // DoctorParams say what to look at.
 type DoctorParams struct {
-	Try bool `json:"try,omitempty" desc:"send a test message through the transport of each agent; false only looks" default:"true"`
+	Try bool `json:"try,omitempty" desc:"send a test message through the transport of each agent, and mend paths of connected hosts; false only looks" default:"true"`
 }
 
-var doctorCommand = commands.Define(vocabulary, "doctor", doctor).With(commands.Traits{LooksOnly: true})
-
-// doctor goes on after a check that fails. Without trials it reads only.
-func doctor(ctx context.Context, env commands.Env, p DoctorParams) (DoctorResult, error) {
-	r := DoctorResult{Healthy: true, Database: env.Ledger.Path(), Findings: append(overview.Doctor(ctx, env.Ledger, p.Try), brokenSchedules(ctx, env)...)}
-	for _, f := range r.Findings {
-		r.Healthy = r.Healthy && f.Level != "problem"
-	}
-	return r, nil
+// doctorCommand goes on after a check that fails. Without trials it reads only, and over the network it mends no files.
+func doctorCommand(looks []Look) commands.Typed[DoctorParams, DoctorResult] {
+	return commands.Define(vocabulary, "doctor", func(ctx context.Context, env commands.Env, p DoctorParams) (DoctorResult, error) {
+		r := DoctorResult{Healthy: true, Database: env.Ledger.Path(), Findings: append(overview.Doctor(ctx, env.Ledger, p.Try), brokenSchedules(ctx, env)...)}
+		for _, look := range looks {
+			r.Findings = append(r.Findings, look(ctx, env, p.Try && env.Caller.Shell)...)
+		}
+		for _, f := range r.Findings {
+			r.Healthy = r.Healthy && f.Level != "problem"
+		}
+		return r, nil
+	}).With(commands.Traits{LooksOnly: true})
 }
 
 // brokenSchedules looks for schedules that no daemon can run. Where they cannot be read, the engine's checks have said why.

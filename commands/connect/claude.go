@@ -41,7 +41,9 @@ func (c *connection) claudeSettings(d *document, user bool) {
 	if !user {
 		addWord(d, "mailroom", "enabledMcpjsonServers")
 	}
-	if !c.ask {
+	if c.ask {
+		dropWord(d, "mcp__mailroom", "permissions", "allow")
+	} else {
 		addWord(d, "mcp__mailroom", "permissions", "allow")
 	}
 	c.claudeHooks(d)

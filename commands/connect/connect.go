@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -36,10 +35,10 @@ func Definitions() []*commands.Definition {
 // Params say which host to connect, and how.
 type Params struct {
 	Host       string   `json:"host,omitempty" desc:"the host: claude, codex, gemini or opencode; without it the state of each is listed" check:"max=64" arg:"1"`
-	Vocabulary []string `json:"vocabulary,omitempty" desc:"vocabulary of its tools; may be repeated (relay)" check:"max=64"`
+	Vocabulary []string `json:"vocabulary,omitempty" desc:"vocabulary of its tools; may be repeated (those that it has, or relay)" check:"max=64"`
 	Folder     string   `json:"folder,omitempty" desc:"folder of the project" check:"min=1,max=4096" default:"."`
 	User       bool     `json:"user,omitempty" desc:"connect it in all folders of this user, and not in one project"`
-	Ask        bool     `json:"ask,omitempty" desc:"let the host ask before its model uses a tool of Mailroom"`
+	Ask        *bool    `json:"ask,omitempty" desc:"let the host ask before its model uses a tool of Mailroom"`
 	Print      bool     `json:"print,omitempty" desc:"show what would be written, and change nothing"`
 	Remove     bool     `json:"remove,omitempty" desc:"disconnect it"`
 }
@@ -57,19 +56,23 @@ type Result struct {
 	removed, printed bool
 }
 
-// HostResult is how a host stands in a folder.
+// HostResult is how a host stands in a folder, or else for its user.
 type HostResult struct {
 	Host    string `json:"host"`
 	Program string `json:"program,omitempty"` // where it was found; "" is nowhere
-	Agent   string `json:"agent,omitempty"`   // as whom it is connected here; "" is not
+	Agent   string `json:"agent,omitempty"`   // as whom it is connected; "" is not
+	User    bool   `json:"user,omitempty"`    // it is connected in all folders of the user
+	Level   string `json:"level,omitempty"`   // ok, note or problem, as doctor finds it
+	Says    string `json:"says,omitempty"`
 }
 
 // host is an agent host that can be connected.
 type host struct {
 	name, program string
 	files         func(p *place, c *connection) []file
-	shares        bool     // several sessions may run in one process
-	next          []string // what the person has to do when it was connected
+	distrusts     func(p *place) string // why it does not run the hooks; "" if it does. nil: nobody but the host knows
+	shares        bool                  // several sessions may run in one process
+	next          []string              // what the person has to do when it was connected
 }
 
 // known are the hosts that can be connected.
@@ -95,6 +98,7 @@ type connection struct {
 	host                     string // where the host's own program lies; "" is not known
 	vocabularies             []string
 	ask                      bool
+	allow                    bool // the user has said that it does not ask
 }
 
 // serve are the words after the program's name with which the host starts the tools.
@@ -126,28 +130,43 @@ func connect(ctx context.Context, env commands.Env, p Params) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	database := env.Ledger.Path()
 	if p.Host == "" {
-		return Result{Hosts: standing(at), Database: env.Ledger.Path()}, nil
+		return Result{Hosts: standing(ctx, env, at), Database: database}, nil
 	}
 	i := slices.IndexFunc(known, func(h *host) bool { return h.name == p.Host })
 	if i < 0 {
 		return Result{}, orchestrator.InvalidParam("host", "%q is none that can be connected", orchestrator.Clip(p.Host)).WithHint("Known: %s", strings.Join(names(), ", "))
 	}
 	h := known[i]
-	c, err := connectionOf(p)
+	why, err := untrusted(ctx, env)
 	if err != nil {
 		return Result{}, err
 	}
-	c.database, c.host = env.Ledger.Path(), whereIs(h)
-	if text := c.program + c.database + at.folder + c.host; !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
-		return Result{}, orchestrator.Errorf(orchestrator.InvalidParams, "the path of the program, the database or the folder has characters that do not stand in a configuration: %q", text)
-	}
-	r := Result{Host: h.name, Database: c.database, removed: p.Remove, printed: p.Print}
+	r := Result{Host: h.name, Database: database, removed: p.Remove, printed: p.Print}
 	if p.Remove {
-		r.Files, err = disconnect(h, at, c, p.Print)
+		if why != "" {
+			database = "" // what lies beside it may be of anybody's making
+		}
+		r.Files, err = disconnect(h, at, database, p.Print)
 		return r, err
 	}
+	if why != "" {
+		return Result{}, orchestrator.Errorf(orchestrator.PermissionDenied, "%s is not trusted: %s", database, why).WithHint(ledger.NotTrustedHint)
+	}
+	c, err := h.connection(at, database, p)
+	if err != nil {
+		return Result{}, err
+	}
 	return wire(ctx, env, h, at, c, r)
+}
+
+// untrusted says why a database is not trusted: whoever it is from may have written what a model is to read.
+func untrusted(ctx context.Context, env commands.Env) (why string, err error) {
+	if env.Ledger.NoneYet() {
+		return "", nil
+	}
+	return env.Ledger.Untrusted(ctx)
 }
 
 // wire writes the files of a host, and makes the database and the agent if they are not there.
@@ -185,15 +204,21 @@ func wire(ctx context.Context, env commands.Env, h *host, at *place, c *connecti
 	if err != nil {
 		return r, err
 	}
+	return r, put(changes, files, h, at, c)
+}
+
+// put makes the changes that are any.
+func put(changes []change, files []file, h *host, at *place, c *connection) error {
 	for i := range changes {
-		if r.Files[i].Change == "none" && !changes[i].moved(at, c.database) {
+		one := &changes[i]
+		if one.result().Change == "none" && !one.stale(at, c) {
 			continue
 		}
-		if err := changes[i].put(&files[i], h, at, c); err != nil {
-			return r, orchestrator.Errorf(orchestrator.Unavailable, "%s cannot be written: %v", changes[i].path, err).WithHint("Make the file writable, and connect again")
+		if err := one.put(&files[i], h, at, c); err != nil {
+			return orchestrator.Errorf(orchestrator.Unavailable, "%s cannot be written: %v", one.path, err).WithHint("Make the file writable, and connect again")
 		}
 	}
-	return r, nil
+	return nil
 }
 
 // mayStay refuses an agent that goes with a session.
@@ -208,8 +233,7 @@ func mayStay(ctx context.Context, env commands.Env, agent string) error {
 	return err
 }
 
-// agentFor returns as whom to connect a host: the caller, or whom the host is connected as, or a free name. A database that is not
-// trusted is refused: whoever it is from may have written what a model is to read.
+// agentFor returns as whom to connect a host: the caller, or whom the host is connected as, or a free name.
 func agentFor(ctx context.Context, env commands.Env, h *host, at *place) (string, error) {
 	conf := &ledger.Config{}
 	if !env.Ledger.NoneYet() {
@@ -221,9 +245,6 @@ func agentFor(ctx context.Context, env commands.Env, h *host, at *place) (string
 	if env.Caller.Name == orchestrator.Auto && h.shares {
 		return "", orchestrator.Errorf(orchestrator.InvalidParams, "the agent auto: sessions of %s share a process, so they cannot be told apart", h.name).
 			WithHint("Name the agent, which its sessions then share")
-	}
-	if conf.Untrusted != "" {
-		return "", orchestrator.Errorf(orchestrator.PermissionDenied, "%s is not trusted: %s", env.Ledger.Path(), conf.Untrusted).WithHint(ledger.NotTrustedHint)
 	}
 	return cmp.Or(env.Caller.Name, nameFor(h, at, conf)), nil
 }
@@ -242,10 +263,10 @@ func plan(h *host, at *place, c *connection) (changes []change, files []file, er
 }
 
 // disconnect takes our entries out of all files of a host.
-func disconnect(h *host, at *place, c *connection, only bool) (results []FileResult, err error) {
+func disconnect(h *host, at *place, database string, only bool) (results []FileResult, err error) {
 	var changes []change
-	for _, f := range h.files(at, c) {
-		one, err := f.planRemove(at, c.database)
+	for _, f := range h.files(at, &connection{}) {
+		one, err := f.planRemove(at, database)
 		if err != nil {
 			return nil, err
 		}
@@ -262,7 +283,7 @@ func disconnect(h *host, at *place, c *connection, only bool) (results []FileRes
 				return results, orchestrator.Errorf(orchestrator.Unavailable, "%s cannot be written: %v", changes[i].path, err)
 			}
 		}
-		changes[i].forget(at, c.database)
+		changes[i].forget(at, database)
 	}
 	return results, nil
 }
@@ -292,9 +313,9 @@ func placeOf(p Params) (*place, error) {
 	return &place{folder, home, p.User}, nil
 }
 
-// connectionOf is what can be said before the database is looked at. The program is named by where it lies, since a host may be
-// started with another PATH.
-func connectionOf(p Params) (*connection, error) {
+// connection is what a host's configuration is to say. What is not asked for is as it was connected before. Mailroom and the host are
+// named by where they lie, since a host may be started with another PATH.
+func (h *host) connection(at *place, database string, p Params) (*connection, error) {
 	program, err := os.Executable()
 	if err == nil {
 		program, err = filepath.EvalSymlinks(program)
@@ -302,10 +323,32 @@ func connectionOf(p Params) (*connection, error) {
 	if err != nil {
 		return nil, orchestrator.Errorf(orchestrator.Unavailable, "it cannot be told where this program lies: %v", err)
 	}
-	if len(p.Vocabulary) == 0 {
-		p.Vocabulary = []string{"relay"}
+	c := &connection{program: program, database: database, host: whereIs(h), vocabularies: p.Vocabulary}
+	if len(c.vocabularies) == 0 {
+		before, _ := writtenIn(h, at) // what cannot be read is told when it is to be changed
+		c.vocabularies = before.vocabularies
 	}
-	return &connection{program: program, vocabularies: p.Vocabulary, ask: p.Ask}, nil
+	if len(c.vocabularies) == 0 {
+		c.vocabularies = []string{"relay"}
+	}
+	if p.Ask != nil {
+		c.ask, c.allow = *p.Ask, !*p.Ask
+	} else if before, found := h.recorded(at, database); found {
+		c.ask = before.Ask
+	}
+	if text := c.program + c.database + at.folder + c.host; !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
+		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "the path of the program, the database or the folder has characters that do not stand in a configuration: %q", text)
+	}
+	return c, nil
+}
+
+// recorded returns what was written into the file with its tools.
+func (h *host) recorded(at *place, database string) (r record, found bool) {
+	text, path, err := read(h.files(at, &connection{})[0].path)
+	if err != nil {
+		return record{}, false
+	}
+	return recordIn(database, at.scope(), path, text)
 }
 
 // whereIs returns the path of a host's program; "" if it is not found.
@@ -320,25 +363,10 @@ func whereIs(h *host) string {
 	return path
 }
 
-// connected finds the agent in what connect has written.
-var connected = regexp.MustCompile(`"mcp",\s*"--as",\s*"([a-z][a-z0-9_-]*)",\s*"--vocabulary"`)
-
-// agentAt returns as whom a host is connected; "" if it is not.
-func agentAt(h *host, at *place) string {
-	for _, f := range h.files(at, &connection{}) {
-		if text, _, err := read(f.path); err == nil {
-			if found := connected.FindSubmatch(text); found != nil {
-				return string(found[1])
-			}
-		}
-	}
-	return ""
-}
-
 // nameFor returns the name under which a host is connected, or a free one: claude, claude-2, and so on.
 func nameFor(h *host, at *place, conf *ledger.Config) string {
-	if name := agentAt(h, at); name != "" {
-		return name
+	if w, _ := writtenIn(h, at); w.agent != "" {
+		return w.agent
 	}
 	name := h.name
 	for n := 2; conf.Agents[name] != nil || conf.Groups[name] != nil; n++ {
@@ -347,21 +375,50 @@ func nameFor(h *host, at *place, conf *ledger.Config) string {
 	return name
 }
 
-// standing lists the hosts.
-func standing(at *place) (list []HostResult) {
+// standing lists the hosts, as they stand in a folder or else for its user.
+func standing(ctx context.Context, env commands.Env, at *place) (list []HostResult) {
 	for _, h := range known {
-		r := HostResult{Host: h.name, Agent: agentAt(h, at)}
-		r.Program = whereIs(h)
+		r := HostResult{Host: h.name, Program: whereIs(h)}
+		for _, at := range []*place{at, {at.folder, at.home, true}} {
+			w, err := writtenIn(h, at)
+			if r.Agent = w.agent; err != nil {
+				r.Level, r.Says = "problem", err.Error()
+			}
+			if w.agent != "" {
+				r.User, r.Level, r.Says = at.user, "note", "connected with another database, "+w.database
+				if before, found := h.recorded(at, env.Ledger.Path()); found && !env.Ledger.NoneYet() {
+					s := &site{h, at, w.agent, before.Command, env.Ledger.Path(), before.Ask, ""}
+					f := s.look(ctx, env, false)
+					r.Level, r.Says = f.Level, f.Says
+				}
+			}
+			if r.Level != "" {
+				break
+			}
+		}
 		list = append(list, r)
 	}
 	return list
 }
 
+// state says in a few words how a host stands.
+func (h *HostResult) state() string {
+	switch {
+	case h.Program == "" && h.Level == "":
+		return "not found in PATH"
+	case h.Level == "":
+		return "not connected here; " + h.Program
+	case h.User:
+		return "in all folders: " + h.Says
+	}
+	return h.Says
+}
+
 // Text says it for people.
 func (r Result) Text(w *commands.Text) {
 	if r.Host == "" {
-		commands.TableOf(w, []string{"HOST", "PROGRAM", "CONNECTED HERE AS"}, r.Hosts, func(h *HostResult) []string {
-			return []string{h.Host, h.Program, h.Agent}
+		commands.TableOf(w, []string{"HOST", "AGENT", "STATE"}, r.Hosts, func(h *HostResult) []string {
+			return []string{h.Host, h.Agent, h.state()}
 		})
 		return
 	}

@@ -13,10 +13,10 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
-	"mailroom/orchestrator/hosts"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/orchestratortest/want"
+	"mailroom/orchestrator/transport"
 
 	"golang.org/x/sys/unix"
 )
@@ -37,7 +37,9 @@ func newDesk(t *testing.T) *desk {
 		}
 	}
 	t.Setenv("HOME", d.home)
-	e := enginetest.OpenWith(t, ledger.Options{Path: filepath.Join(folder, "state", "mailroom.db")})
+	e := enginetest.OpenWith(t, ledger.Options{
+		Path: filepath.Join(folder, "state", "mailroom.db"), Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}},
+	})
 	d.env = commands.Env{Engine: e, Caller: commands.Caller{Admin: true}, Log: slog.New(slog.DiscardHandler)}
 	return d
 }
@@ -159,7 +161,9 @@ func TestConnectAndRemove(t *testing.T) {
 						t.Errorf("%s: %s\n%s", f.Path, f.Change, after[f.Path])
 					}
 				}
-				want.Equal(t, "agent here", agentAt(h, &place{folder: d.project}), "bob")
+				here, err := writtenIn(h, &place{folder: d.project})
+				want.Equal(t, "agent here", here.agent, "bob")
+				want.Equal(t, "error of reading it", err, nil)
 				for _, f := range d.connect("", call).Files {
 					want.Equal(t, f.Path, f.Change, "none")
 				}
@@ -227,13 +231,13 @@ func TestConnectAfterItsFolderMoved(t *testing.T) {
 		}
 		move(old + "-2")
 		want.Equal(t, "agent", d.connect("", `{"host":"`+h.name+`"}`).Agent, "bob")
-		for _, kept := range hosts.Connections(d.env.Ledger.Path()) {
+		for _, kept := range records(d.env.Ledger.Path()) {
 			want.Equal(t, kept.File, kept.Folder, d.project)
 		}
 		move(old)
 		d.connect("bob", `{"host":"`+h.name+`","remove":true}`)
 		d.same(h.name+" removed", before)
-		want.Equal(t, h.name+" kept", len(hosts.Connections(d.env.Ledger.Path())), 0)
+		want.Equal(t, h.name+" kept", len(records(d.env.Ledger.Path())), 0)
 	}
 }
 
@@ -388,6 +392,43 @@ func TestConnectWays(t *testing.T) {
 			t.Errorf("%s does not have the vocabularies", h.name)
 		}
 	}
+}
+
+// Connecting again keeps the vocabularies and whether the host asks, unless it is told otherwise.
+func TestConnectAgainKeepsWhatWasChosen(t *testing.T) {
+	for _, h := range known {
+		d := newDesk(t)
+		d.connect("bob", `{"host":"`+h.name+`","vocabulary":["coral","mail"],"ask":true}`)
+		chosen := d.meaning()
+		d.connect("bob", `{"host":"`+h.name+`"}`)
+		want.Equal(t, h.name+" again", d.meaning(), chosen)
+		d.connect("bob", `{"host":"`+h.name+`","ask":false}`)
+		d.connect("bob", `{"host":"`+h.name+`","ask":true}`)
+		want.Equal(t, h.name+" that asks again", d.meaning(), chosen)
+		d.connect("bob", `{"host":"`+h.name+`","ask":false,"vocabulary":["relay"]}`)
+		other := d.meaning()
+		d.connect("bob", `{"host":"`+h.name+`","remove":true}`)
+		d.connect("bob", `{"host":"`+h.name+`"}`)
+		want.Equal(t, h.name+" as it is without a choice", d.meaning(), other)
+	}
+}
+
+// meaning is what the files of the project say, whatever the order in which JSON says it.
+func (d *desk) meaning() string {
+	d.t.Helper()
+	all := map[string]any{}
+	for path, text := range tree(d.t, d.project) {
+		var v any
+		if json.Unmarshal([]byte(text), &v) != nil {
+			v = text
+		}
+		all[path] = v
+	}
+	text, err := json.MarshalIndent(all, "", "  ")
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return string(text)
 }
 
 // What a user has put beside a hook of ours, in the same entry, stays.

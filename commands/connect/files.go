@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 
 	"mailroom/orchestrator"
-	"mailroom/orchestrator/hosts"
 	"mailroom/orchestrator/store"
 )
 
@@ -86,7 +85,7 @@ func (f *file) planRemove(at *place, database string) (change, error) {
 	if before == nil {
 		return change{path: path}, nil
 	}
-	if kept, found := hosts.ConnectionIn(database, at.scope(), path, before); found && kept.After == hosts.Digest(before) {
+	if kept, found := recordIn(database, at.scope(), path, before); found && kept.After == digest(before) {
 		if kept.Before == nil {
 			return change{path, before, nil}, nil
 		}
@@ -108,9 +107,9 @@ func unreadable(path string, err error) error {
 // that; otherwise what stands there without our entries.
 func (c *change) put(f *file, h *host, at *place, own *connection) error {
 	made, before := missing(filepath.Dir(c.path)), c.before
-	if last, found := hosts.ConnectionIn(own.database, at.scope(), c.path, c.before); found && c.before != nil {
+	if last, found := recordIn(own.database, at.scope(), c.path, c.before); found && c.before != nil {
 		made = last.Made
-		if last.After == hosts.Digest(c.before) {
+		if last.After == digest(c.before) {
 			if before = nil; last.Before != nil {
 				before = []byte(*last.Before)
 			}
@@ -120,13 +119,13 @@ func (c *change) put(f *file, h *host, at *place, own *connection) error {
 			before = rest
 		}
 	}
-	keep := hosts.Connection{
-		Program: h.name, Agent: own.agent, Folder: at.scope(), File: c.path, Command: own.program, After: hosts.Digest(c.after), Made: made,
+	keep := record{
+		Program: h.name, Agent: own.agent, Folder: at.scope(), File: c.path, Command: own.program, Ask: own.ask, After: digest(c.after), Made: made,
 	}
 	if before != nil {
 		keep.Before = new(string(before))
 	}
-	if err := keep.Save(own.database); err != nil {
+	if err := keep.save(own.database); err != nil {
 		return err
 	}
 	return c.write()
@@ -142,15 +141,15 @@ func missing(folder string) (n int) {
 	}
 }
 
-// moved reports whether what is kept of a file is of another folder, which is gone.
-func (c *change) moved(at *place, database string) bool {
-	kept, found := hosts.ConnectionIn(database, at.scope(), c.path, c.before)
-	return found && kept.File != c.path
+// stale reports whether what is kept of a file is of another folder, which is gone, or tells of an older connection.
+func (c *change) stale(at *place, own *connection) bool {
+	kept, found := recordIn(own.database, at.scope(), c.path, c.before)
+	return found && (kept.File != c.path || kept.Command != own.program || kept.Ask != own.ask)
 }
 
 // forget forgets by what a file can be undone, and removes the folders that connect has made for it if nothing else is in them.
 func (c *change) forget(at *place, database string) {
-	kept, found := hosts.ConnectionIn(database, at.scope(), c.path, c.before)
+	kept, found := recordIn(database, at.scope(), c.path, c.before)
 	if !found {
 		return
 	}
@@ -158,7 +157,7 @@ func (c *change) forget(at *place, database string) {
 		os.Remove(folder)
 		folder = filepath.Dir(folder)
 	}
-	kept.Forget(database)
+	kept.forget(database)
 }
 
 // write puts the new text in the place of the old.

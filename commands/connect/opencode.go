@@ -46,6 +46,8 @@ func openCodeFiles(p *place, c *connection) []file {
 			d.err = errors.New("permission is no object")
 		} else if c.ask {
 			d.put(rules, 2, openCodeTools, "ask")
+		} else if c.allow {
+			dropValue(d, "ask", "permission", openCodeTools)
 		}
 	}
 	drop := func(d *document) {

@@ -69,6 +69,20 @@ func list(c *store.Conn, now time.Time, where string, args ...any) ([]Session, e
 	return sessions, err
 }
 
+// LastHeard returns when a host's hook was last called for an agent, or for whichever agent its sessions were given where that is auto,
+// and when it was last shown a message; "" is never.
+func LastHeard(ctx context.Context, l *ledger.Ledger, program, agent string) (seen, shown string, err error) {
+	const of = ` FROM host_sessions WHERE program = ?1 AND (agent = ?2 OR ?2 = ?3)`
+	err = l.Look(ctx, func(c *store.Conn) error {
+		if seen, _, err = c.Text(`SELECT coalesce(max(seen_at), '')`+of, program, agent, orchestrator.Auto); err != nil || seen == "" {
+			return err
+		}
+		shown, _, err = c.Text(`SELECT coalesce(max(read_at), '') FROM agent_inbox WHERE recipient IN (SELECT agent`+of+`)`, program, agent, orchestrator.Auto)
+		return err
+	})
+	return seen, shown, err
+}
+
 // What is known of an agent by the sessions of its hosts.
 const (
 	IsWorking = "working"     // a session of it works, and sees a message with its next tool call or at the end of the turn

@@ -100,9 +100,6 @@ func (d *doctor) content(ctx context.Context) {
 		if err := d.trust(c, conf); err != nil {
 			return err
 		}
-		if err := d.connections(c); err != nil {
-			return err
-		}
 		return d.messages(c, conf)
 	})
 	var own *orchestrator.Error
