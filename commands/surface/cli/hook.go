@@ -32,7 +32,14 @@ func hookCommand(p *Program) *urfave.Command {
 			answer := answerHook
 			switch c.Args().First() {
 			case "wake":
-				answer = wakeHost
+				answer = withDatabase(func(ctx context.Context, host *hook.Host, env commands.Env) error {
+					nudge, err := host.Wake(ctx, env, p.In)
+					if err != nil || nudge == "" {
+						return err
+					}
+					fmt.Fprintln(p.Err, nudge)
+					return wakesHost
+				})
 			case "queue":
 				answer = withDatabase(func(ctx context.Context, host *hook.Host, env commands.Env) error { return host.Queue(ctx, env, p.In) })
 			case "stream":
@@ -75,32 +82,7 @@ func answerHook(p *Program, c *urfave.Context) error {
 	return host.Answer(ctx, env, c.Args().First(), p.In, p.Out)
 }
 
-// wakeHost waits until the host is to be woken, and returns wakesHost then. What is logged would reach the model, so nothing is.
-func wakeHost(p *Program, c *urfave.Context) error {
-	host, err := hookHost(c)
-	if err != nil {
-		return err
-	}
-	env, err := p.env(c)
-	if err != nil {
-		return err
-	}
-	env.Log = slog.New(slog.DiscardHandler)
-	if err := p.open(c, "", &env); err != nil {
-		return err
-	}
-	defer env.Engine.Close()
-	nudge, err := host.Wake(c.Context, env, p.In)
-	if err != nil || nudge == "" {
-		return err
-	}
-	if _, err := fmt.Fprintln(p.Err, nudge); err != nil {
-		return err
-	}
-	return wakesHost
-}
-
-// withDatabase runs what goes on for as long as the host does.
+// withDatabase runs what goes on for as long as the host does. What is logged could reach the model, so nothing is.
 func withDatabase(run func(ctx context.Context, host *hook.Host, env commands.Env) error) func(*Program, *urfave.Context) error {
 	return func(p *Program, c *urfave.Context) error {
 		host, err := hookHost(c)
@@ -108,10 +90,11 @@ func withDatabase(run func(ctx context.Context, host *hook.Host, env commands.En
 			return err
 		}
 		env, err := p.env(c)
-		if err == nil {
-			err = p.open(c, "", &env)
-		}
 		if err != nil {
+			return err
+		}
+		env.Log = slog.New(slog.DiscardHandler)
+		if err := p.open(c, "", &env); err != nil {
 			return err
 		}
 		defer env.Engine.Close()
