@@ -2,18 +2,12 @@ package connect
 
 import (
 	"bytes"
-	"cmp"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
-	"github.com/tailscale/hujson"
 
 	"mailroom/orchestrator"
 )
@@ -96,74 +90,4 @@ func dropBlock(before []byte) ([]byte, error) {
 		return nil, nil
 	}
 	return rest, nil
-}
-
-// codexDistrusts says which hooks Codex does not run since its user has not trusted them. What it trusts stands in its own
-// configuration, by the file, the event and the hook's place there. Whether a hook was changed since then only Codex knows.
-func codexDistrusts(p *place) string {
-	own := filepath.Join(cmp.Or(os.Getenv("CODEX_HOME"), filepath.Join(p.home, ".codex")), "config.toml")
-	hooks := codexFiles(p, &connection{})[1].path
-	var conf struct {
-		Hooks struct {
-			State map[string]struct {
-				Trusted string `toml:"trusted_hash"`
-				Enabled *bool  `toml:"enabled"`
-			} `toml:"state"`
-		} `toml:"hooks"`
-	}
-	text, err := os.ReadFile(own)
-	if err == nil {
-		err = toml.Unmarshal(text, &conf)
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "whether Codex trusts its hooks cannot be told: " + err.Error()
-	}
-	var missing []string
-	for event, key := range codexTrust(hooks) {
-		state := conf.Hooks.State[key]
-		if state.Trusted == "" || state.Enabled != nil && !*state.Enabled {
-			missing = append(missing, event)
-		}
-	}
-	if len(missing) == 0 {
-		return ""
-	}
-	slices.Sort(missing)
-	return "Codex does not run its hooks " + strings.Join(missing, ", ") + ": they are not trusted"
-}
-
-// snake finds the beginnings of words in the name of an event.
-var snake = regexp.MustCompile(`\B[A-Z]`)
-
-// codexTrust returns, for the events of our hooks, the keys under which Codex keeps that it trusts them.
-func codexTrust(hooks string) map[string]string {
-	keys := map[string]string{}
-	for _, event := range codexEvents {
-		keys[event] = "" // none is trusted under it
-	}
-	text, _, err := read(hooks)
-	if err != nil {
-		return keys
-	}
-	d, err := parseDocument(text)
-	if err != nil {
-		return keys
-	}
-	for _, event := range codexEvents {
-		name := strings.ToLower(snake.ReplaceAllString(event, "_$0"))
-		groups := list(d.at(false, "hooks"), event)
-		if groups == nil {
-			continue
-		}
-		for i, group := range groups.Elements {
-			entries := list(objectOf(group), "hooks")
-			if entries == nil {
-				continue
-			}
-			if j := slices.IndexFunc(entries.Elements, func(v hujson.Value) bool { return ownHook(v) == event }); j >= 0 {
-				keys[event] = fmt.Sprintf("%s:%s:%d:%d", hooks, name, i, j)
-			}
-		}
-	}
-	return keys
 }

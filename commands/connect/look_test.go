@@ -194,25 +194,44 @@ func TestLookAtCodex(t *testing.T) {
 	t.Setenv("CODEX_HOME", filepath.Join(d.home, "codex"))
 	d.write(".codex/hooks.json", `{"hooks":{"Stop":[{"hooks":[{"type":"command","command":"say done"}]}]}}`)
 	d.connect("bob", `{"host":"codex"}`)
-	d.looks(true, "problem", "Codex does not run its hooks PostToolUse, SessionStart, Stop, UserPromptSubmit: they are not trusted")
+	d.looks(true, "problem", "Codex does not run its hooks SessionStart, UserPromptSubmit, PostToolUse, Stop: they are not trusted")
 	d.hears("codex", hosts.Started)
-	trusted := func(places ...string) {
+	path := filepath.Join(d.project, ".codex", "hooks.json")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours := codexHooks(text)
+	want.Equal(t, "place of the last", ours[3].place, "stop:1:0") // before it is somebody else's
+	trusts := func(hooks []codexHook, more string) {
 		t.Helper()
-		var text strings.Builder
-		for _, place := range places {
-			fmt.Fprintf(&text, "[hooks.state.%q]\ntrusted_hash = \"sha256:1\"\n", filepath.Join(d.project, ".codex", "hooks.json")+":"+place)
+		var conf strings.Builder
+		for _, h := range hooks {
+			fmt.Fprintf(&conf, "[hooks.state.%q]\ntrusted_hash = %q\n%s\n", path+":"+h.place, h.digest, more)
 		}
 		if err := os.MkdirAll(os.Getenv("CODEX_HOME"), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(os.Getenv("CODEX_HOME"), "config.toml"), []byte(text.String()), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(os.Getenv("CODEX_HOME"), "config.toml"), []byte(conf.String()), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	trusted("session_start:0:0", "user_prompt_submit:0:0", "post_tool_use:0:0", "stop:0:0") // the last is somebody else's
+	trusts(ours[:3], "")
 	d.looks(true, "problem", "Codex does not run its hooks Stop: ")
-	trusted("session_start:0:0", "user_prompt_submit:0:0", "post_tool_use:0:0", "stop:1:0")
+	trusts(ours, "enabled = false")
+	d.looks(true, "problem", "SessionStart, UserPromptSubmit, PostToolUse, Stop")
+	trusts(ours, "")
 	d.looks(true, "ok", "its last hook was called at ")
+	d.write(".codex/hooks.json", strings.Replace(string(text), " hook SessionStart --host codex", " hook SessionStart --host codex --verbose", 1))
+	d.looks(true, "problem", "Codex does not run its hooks SessionStart: they are not trusted, or have changed since")
+}
+
+// The digest of a hook as Codex 0.169.0 has it (hooks/list of `codex app-server`).
+func TestDigestOfCodex(t *testing.T) {
+	t.Parallel()
+	found := codexHooks([]byte(`{"hooks":{"PostToolUse":[{"hooks":[{"type":"command","timeout":10,
+		"command":"/tmp/mr/mailroom hook PostToolUse --host codex --as bob --db /tmp/mrhome/.local/state/mailroom/mailroom.db"}]}]}}`))
+	want.Equal(t, "digest", found[0].digest, "sha256:0b866b202d31387214a0fa4b7eba8b5cdf0765b3f037dbea1df6dca7c11bd5a4")
 }
 
 // TestLookAtAnUntrustedDatabase: nothing is mended with a database that somebody else may have made, nor restored from beside it.

@@ -1,0 +1,86 @@
+//go:build hosts
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"mailroom/orchestrator/orchestratortest/want"
+)
+
+// TestCodexTrust: doctor tells by Codex's own configuration whether Codex trusts the hooks as they are, as Codex itself says it does.
+func TestCodexTrust(t *testing.T) {
+	t.Parallel()
+	k := codexDesk(t)
+	k.connects("--as", "bob")
+	own := filepath.Join(k.folder, "codex") // what the user has chosen stands elsewhere than the project's configuration
+	k.env = append(k.env, "CODEX_HOME="+own)
+	project := fmt.Sprintf("[projects.%q]\ntrust_level = \"trusted\"\n", k.folder)
+	k.write("codex/config.toml", project)
+	says := func(status string) (trust string) {
+		t.Helper()
+		for _, h := range k.codexHooks(own) {
+			if h.Status != status {
+				t.Errorf("Codex says that %s is %s; want %s", h.Key, h.Status, status)
+			}
+			trust += fmt.Sprintf("[hooks.state.%q]\ntrusted_hash = %q\n", h.Key, h.Hash)
+		}
+		doctor := fmt.Sprint(k.run("doctor", "--try=false")["findings"])
+		if distrusted := strings.Contains(doctor, "Codex does not run its hooks SessionStart, UserPromptSubmit, PostToolUse, Stop"); distrusted != (status != "trusted") {
+			t.Errorf("Codex says that the hooks are %s, and doctor\n%s", status, doctor)
+		}
+		return trust
+	}
+	trust := says("untrusted")
+	k.write("codex/config.toml", project+trust)
+	says("trusted")
+	k.write("codex/config.toml", project+strings.ReplaceAll(trust, "sha256:", "sha256:0"))
+	says("modified")
+}
+
+// codexHook is what Codex knows of a hook.
+type codexHook struct {
+	Key    string `json:"key"`
+	Hash   string `json:"currentHash"`
+	Status string `json:"trustStatus"`
+}
+
+// codexHooks asks Codex, whose own configuration lies in a folder, which hooks it has in the desk's.
+func (k *desk) codexHooks(own string) (list []codexHook) {
+	k.t.Helper()
+	s := k.start([]string{"CODEX_HOME=" + own}, "app-server")
+	defer s.kill()
+	for _, ask := range []map[string]any{
+		{"id": 1, "method": "initialize", "params": map[string]any{"clientInfo": map[string]any{"name": "test", "version": "1"}}},
+		{"method": "initialized"},
+		{"id": 2, "method": "hooks/list", "params": map[string]any{"cwds": []string{k.folder}}},
+	} {
+		line, err := json.Marshal(ask)
+		if err == nil {
+			_, err = s.in.Write(append(line, '\n'))
+		}
+		if err != nil {
+			k.t.Fatal(err)
+		}
+	}
+	k.until("Codex lists its hooks", func() bool {
+		for line := range strings.Lines(s.out.String()) {
+			var answer struct {
+				ID     int
+				Result struct {
+					Data []struct{ Hooks []codexHook }
+				}
+			}
+			if json.Unmarshal([]byte(line), &answer) == nil && answer.ID == 2 && len(answer.Result.Data) == 1 {
+				list = answer.Result.Data[0].Hooks
+			}
+		}
+		return len(list) > 0
+	})
+	want.Equal(k.t, "hooks", len(list), 4)
+	return list
+}

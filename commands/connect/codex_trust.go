@@ -1,0 +1,113 @@
+package connect
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2"
+	"github.com/tailscale/hujson"
+)
+
+// codexHook is one of our hooks, as Codex knows it.
+type codexHook struct {
+	event  string
+	place  string // in its file: the event, the group and the hook there
+	digest string // of the hook
+}
+
+// codexDistrusts says which hooks Codex does not run since its user has not trusted them as they are. What it trusts stands in its own
+// configuration, by the file, the hook's place there and its digest.
+func codexDistrusts(p *place) string {
+	own := filepath.Join(cmp.Or(os.Getenv("CODEX_HOME"), filepath.Join(p.home, ".codex")), "config.toml")
+	var conf struct {
+		Hooks struct {
+			State map[string]struct {
+				Trusted string `toml:"trusted_hash"`
+				Enabled *bool  `toml:"enabled"`
+			} `toml:"state"`
+		} `toml:"hooks"`
+	}
+	text, err := os.ReadFile(own)
+	if err == nil {
+		err = toml.Unmarshal(text, &conf)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "whether Codex trusts its hooks cannot be told: " + err.Error()
+	}
+	path := codexFiles(p, &connection{})[1].path
+	text, real, err := read(path)
+	if err != nil {
+		return "its hooks cannot be read: " + err.Error()
+	}
+	found := codexHooks(text)
+	distrusted := slices.DeleteFunc(slices.Clone(codexEvents), func(event string) bool {
+		return slices.ContainsFunc(found, func(h codexHook) bool {
+			return h.event == event && slices.ContainsFunc([]string{path, real}, func(file string) bool {
+				state := conf.Hooks.State[file+":"+h.place]
+				return state.Trusted == h.digest && (state.Enabled == nil || *state.Enabled)
+			})
+		})
+	})
+	if len(distrusted) == 0 {
+		return ""
+	}
+	return "Codex does not run its hooks " + strings.Join(distrusted, ", ") + ": they are not trusted, or have changed since"
+}
+
+// innerCapital finds the beginnings of words in the name of an event.
+var innerCapital = regexp.MustCompile(`\B[A-Z]`)
+
+// codexHooks lists our hooks in Codex's file.
+func codexHooks(text []byte) (list []codexHook) {
+	plain, err := hujson.Standardize(text)
+	var file struct {
+		Hooks map[string][]struct {
+			Matcher *string `json:"matcher"`
+			Hooks   []struct {
+				Type    string `json:"type"`
+				Command string `json:"command"`
+				Timeout int    `json:"timeout"`
+				Async   bool   `json:"async"`
+			} `json:"hooks"`
+		} `json:"hooks"`
+	}
+	if err != nil || json.Unmarshal(plain, &file) != nil {
+		return nil
+	}
+	for _, event := range codexEvents {
+		name := strings.ToLower(innerCapital.ReplaceAllString(event, "_$0"))
+		for i, group := range file.Hooks[event] {
+			for j, h := range group.Hooks {
+				if is := ours.FindStringSubmatch(h.Command); is == nil || is[1] != event {
+					continue
+				}
+				hook := map[string]any{"type": h.Type, "command": h.Command, "timeout": h.Timeout, "async": h.Async}
+				identity := map[string]any{"event_name": name, "hooks": []any{hook}}
+				if group.Matcher != nil {
+					identity["matcher"] = *group.Matcher
+				}
+				list = append(list, codexHook{event, fmt.Sprintf("%s:%d:%d", name, i, j), "sha256:" + digest(sorted(identity))})
+			}
+		}
+	}
+	return list
+}
+
+// sorted is JSON with the members of objects in the order of their names, and without blanks. Codex's digest is that of this form.
+func sorted(v any) []byte {
+	var text strings.Builder
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		panic(err) // texts, numbers, lists and objects only
+	}
+	return []byte(strings.TrimSuffix(text.String(), "\n"))
+}
