@@ -67,8 +67,8 @@ func (k *desk) codexHooks(own string) (list []codexHook) {
 			k.t.Fatal(err)
 		}
 	}
-	k.until("Codex lists its hooks", func() bool {
-		for line := range strings.Lines(s.out.String()) {
+	s.writes("it lists its hooks", func(text string) bool {
+		for line := range strings.Lines(text) {
 			var answer struct {
 				ID     int
 				Result struct {

@@ -68,7 +68,9 @@ func (k *desk) geminiSettings(hooks map[string]any) {
 // startGemini is gemini with the configuration that is there.
 func (k *desk) startGemini(prompt string, env ...string) *session {
 	k.t.Helper()
-	return k.runGemini(env, "-p", prompt, "--skip-trust", "-y", "-m", "gemini-2.5-flash")
+	s := k.runGemini(env, "-p", prompt, "--skip-trust", "-y", "-m", "gemini-2.5-flash")
+	s.in.Close() // what it reads there is a part of the prompt
+	return s
 }
 
 // runGemini runs Gemini CLI with these arguments.
@@ -82,7 +84,6 @@ func (k *desk) runGemini(env []string, args ...string) *session {
 	k.program = node
 	s := k.start(append(env, "GEMINI_API_KEY=none", "GOOGLE_GEMINI_BASE_URL="+k.model.server.URL), append([]string{script}, args...)...)
 	k.program = script
-	s.in.Close() // what it reads there is a part of the prompt
 	return s
 }
 

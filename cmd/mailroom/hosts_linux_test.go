@@ -184,19 +184,64 @@ type session struct {
 type output struct {
 	mu   sync.Mutex
 	text []byte
+	more chan struct{} // closed when the text has grown
 }
 
 func (o *output) Write(text []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.text = append(o.text, text...)
+	if o.more != nil {
+		close(o.more)
+		o.more = nil
+	}
 	return len(text), nil
 }
 
-func (o *output) String() string {
+// look returns the text, and a channel that is closed when there is more of it.
+func (o *output) look() (string, <-chan struct{}) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return string(o.text)
+	if o.more == nil {
+		o.more = make(chan struct{})
+	}
+	return string(o.text), o.more
+}
+
+func (o *output) String() string {
+	text, _ := o.look()
+	return text
+}
+
+// writes waits until the host has written what is looked for.
+func (s *session) writes(what string, found func(text string) bool) {
+	s.t.Helper()
+	deadline := time.After(patience)
+	for {
+		text, more := s.out.look()
+		if found(text) {
+			return
+		}
+		select {
+		case <-more:
+		case <-s.ended:
+			if !found(s.out.String()) {
+				s.t.Fatalf("the host ended with %v before %s:\n%s", s.status, what, s.out)
+			}
+		case <-deadline:
+			s.kill()
+			s.t.Fatalf("it does not come about that %s:\n%s", what, s.out)
+		}
+	}
+}
+
+// answers waits for a question of the host's to its user, and answers it.
+func (s *session) answers(question, answer string) {
+	s.t.Helper()
+	s.writes("it asks "+question, func(text string) bool { return strings.Contains(text, question) })
+	if _, err := io.WriteString(s.in, answer+"\n"); err != nil {
+		s.t.Fatal(err)
+	}
 }
 
 // start starts the host with these arguments, and nothing of the test's own environment.

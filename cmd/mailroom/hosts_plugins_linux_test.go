@@ -59,14 +59,16 @@ func TestClaudePlugin(t *testing.T) {
 	r.says("Done.")
 }
 
-// TestGeminiExtension: where nothing but the extension is installed, by Gemini's own command, its model has the tools, and is shown what
+// TestGeminiExtension: where nothing but the extension is installed, by Gemini's own command, which asks on the terminal, its model has the tools, and is shown what
 // is sent while its tool runs.
 func TestGeminiExtension(t *testing.T) {
 	t.Parallel()
 	k := geminiDesk(t)
 	from := k.pack()
 	k.geminiSettings(map[string]any{})
-	k.runGemini(nil, "extensions", "install", from, "--consent").ends()
+	install := k.runGemini(nil, "extensions", "install", from)
+	install.answers("Do you want to continue? [Y/n]: ", "y")
+	install.ends()
 	s := k.startGemini("Do it.")
 	r := s.asks()
 	r.isAgent("gemini")
