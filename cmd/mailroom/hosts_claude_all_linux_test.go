@@ -221,40 +221,6 @@ func TestClaudeHostileText(t *testing.T) {
 	s.ends()
 }
 
-// TestClaudeIsNotDisturbed: whatever is wrong with the database, Claude works as if there were no hooks.
-func TestClaudeIsNotDisturbed(t *testing.T) {
-	t.Parallel()
-	for name, harm := range harms {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			k := claudeDesk(t)
-			id := k.send("Look at the build.")
-			repair := harm(k)
-			s := k.claude()
-			s.prompts("Do it.")
-			r := s.asks()
-			r.shows()
-			r.calls("Bash", map[string]any{"command": "echo It works.", "description": "Try"})
-			r = s.asks()
-			r.shows()
-			if text := r.text(); !strings.Contains(text, "It works.") || strings.Contains(text, "hook error") {
-				t.Errorf("the model is told:\n%s", text)
-			}
-			repair()
-			r.says("Done.")
-			if name != "missing" {
-				r = s.asks()
-				r.shows(id)
-				r.says("Done.")
-			}
-			s.ends()
-			if out := s.out.String(); strings.Contains(out, `"outcome":"error"`) || !strings.Contains(out, `"outcome":"success"`) {
-				t.Errorf("the host says:\n%s", out)
-			}
-		})
-	}
-}
-
 // TestClaudeThatPrintsEnds: a Claude Code that answers one prompt and ends has nobody waiting, for it would wait for that.
 func TestClaudeThatPrintsEnds(t *testing.T) {
 	t.Parallel()

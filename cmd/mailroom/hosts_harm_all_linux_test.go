@@ -5,7 +5,11 @@ package main
 import (
 	"database/sql"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
 )
 
 // harms are what can be wrong with the database of a desk. Each returns what mends it.
@@ -16,6 +20,7 @@ var harms = map[string]func(k *desk) (repair func()){
 			if _, err := os.Stat(k.db); err == nil {
 				k.t.Error("a hook has made a database")
 			}
+			k.move(k.db+".away", k.db)
 		}
 	},
 	"busy": func(k *desk) func() {
@@ -34,10 +39,47 @@ var harms = map[string]func(k *desk) (repair func()){
 			}
 		}
 	},
+	"read-only": func(k *desk) func() {
+		folder := filepath.Dir(k.db)
+		if os.Geteuid() == 0 {
+			return k.mountReadOnly(folder)
+		}
+		k.permit(map[string]fs.FileMode{k.db: 0o400, folder: 0o500})
+		writable := map[string]fs.FileMode{folder: 0o700, k.db: 0o600}
+		k.t.Cleanup(func() { k.permit(writable) })
+		return func() { k.permit(writable) }
+	},
 	"not trusted": func(k *desk) func() {
 		k.run("trust", "--remove")
 		return func() { k.run("trust") }
 	},
+}
+
+// mountReadOnly has nobody write into a folder, the superuser neither, for whom permissions mean nothing.
+func (k *desk) mountReadOnly(folder string) (repair func()) {
+	k.t.Helper()
+	if err := unix.Mount(folder, folder, "", unix.MS_BIND, ""); err != nil {
+		k.t.Fatalf("the superuser ignores permissions, and %s cannot be mounted read-only: %v; run the tests as another user", folder, err)
+	}
+	k.t.Cleanup(func() { unix.Unmount(folder, unix.MNT_DETACH) })
+	if err := unix.Mount("", folder, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
+		k.t.Fatal(err)
+	}
+	return func() {
+		if err := unix.Mount("", folder, "", unix.MS_BIND|unix.MS_REMOUNT, ""); err != nil {
+			k.t.Fatal(err)
+		}
+	}
+}
+
+// permit sets the permissions of files.
+func (k *desk) permit(modes map[string]fs.FileMode) {
+	k.t.Helper()
+	for path, mode := range modes {
+		if err := os.Chmod(path, mode); err != nil {
+			k.t.Fatal(err)
+		}
+	}
 }
 
 func (k *desk) move(from, to string) {

@@ -3,7 +3,9 @@
 package main
 
 import (
+	"net/http"
 	"regexp"
+	"strings"
 	"testing"
 
 	"mailroom/orchestrator/orchestratortest/want"
@@ -16,13 +18,19 @@ type seat struct {
 	shell string                                // the host's own tool
 	at    func(command string) map[string]any   // arguments of shell
 	tools string                                // how the names of Mailroom's tools begin
+
+	says func(s *sitting, prompt string) // has the user say something more; nil where the host ends with its turn
+	over func(s *sitting) bool           // whether the turn has; nil as well
+
+	troubled *regexp.Regexp // what the host prints when a hook has failed; nil is nothing
 }
 
 // sitting is a session of bob's in a host.
 type sitting struct {
 	*session
 	seat
-	open *openCode // nil in other hosts
+	open  *openCode // nil in other hosts
+	turns int       // that turnEnds has seen
 }
 
 // seats are those of the hosts.
@@ -37,6 +45,9 @@ var seats = map[string]seat{
 		at: func(command string) map[string]any {
 			return map[string]any{"command": command, "description": "Do it", "timeout": 600_000}
 		},
+		says:     func(s *sitting, prompt string) { s.prompts(prompt) },
+		over:     func(s *sitting) bool { return strings.Count(s.out.String(), `"type":"result"`) > s.turns },
+		troubled: regexp.MustCompile(`"outcome":"error"`),
 	},
 	"codex": {
 		desk: codexDesk, shell: "exec_command",
@@ -44,6 +55,7 @@ var seats = map[string]seat{
 		at: func(command string) map[string]any {
 			return map[string]any{"cmd": command, "yield_time_ms": 30_000}
 		},
+		troubled: regexp.MustCompile(`Failed`),
 	},
 	"gemini": {
 		desk: geminiDesk, shell: "run_shell_command", tools: "mcp_mailroom_",
@@ -54,6 +66,7 @@ var seats = map[string]seat{
 		at: func(command string) map[string]any {
 			return map[string]any{"command": command, "description": "Do it"}
 		},
+		troubled: regexp.MustCompile(`(?i)hook.*(failed|error)`),
 	},
 	"opencode": {
 		desk: bareOpenCodeDesk, shell: "bash", tools: "mailroom_",
@@ -64,6 +77,10 @@ var seats = map[string]seat{
 		},
 		at: func(command string) map[string]any {
 			return map[string]any{"command": command, "description": "Do it"}
+		},
+		says: func(s *sitting, prompt string) { s.open.prompts(prompt) },
+		over: func(s *sitting) bool {
+			return !strings.Contains(s.open.asked(http.MethodGet, "/session/status", nil), s.open.id)
 		},
 	},
 }
@@ -111,6 +128,42 @@ func (s *sitting) has(id string) {
 	if s.open != nil {
 		s.open.has(id)
 	}
+}
+
+// turnEnds waits until the turn has ended, and well: with the host where it ends with its turn.
+func (s *sitting) turnEnds() {
+	s.t.Helper()
+	if s.over == nil {
+		s.ends()
+	} else {
+		s.until("the turn ends", func() bool { return s.over(s) })
+		s.turns++
+	}
+	if out := s.out.String(); s.troubled != nil && s.troubled.MatchString(out) {
+		s.t.Errorf("the host says:\n%s", out)
+	}
+}
+
+// goesOn has the user say something more after the end of a turn: in a new session where the host has ended with that.
+func (s *sitting) goesOn(prompt string) {
+	s.t.Helper()
+	if s.says == nil {
+		s.session = s.seat.start(s.session.desk, prompt).session
+	} else {
+		s.says(s, prompt)
+	}
+}
+
+// isShown holds a message to being shown once: in this request or, where it comes by itself, in one soon after that.
+func (s *sitting) isShown(r *request, id string) *request {
+	s.t.Helper()
+	if len(r.shown()) == 0 && s.open != nil {
+		s.has(id)
+		s.works(r, "true")
+		r = s.asks()
+	}
+	r.shows(id)
+	return r
 }
 
 // rests ends the turn, and holds all the messages to being read.
