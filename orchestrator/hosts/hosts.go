@@ -42,8 +42,9 @@ const (
 
 // Transcript is what a host has written down of a session.
 type Transcript interface {
-	// Sights tells of messages by their ids, and when the transcript was last written; the zero time is unknown.
-	Sights(ids []string) (map[string]Sight, time.Time)
+	// Sights tells of messages by their ids, when the transcript was last written, and when its user has said the last thing that
+	// stands there; the zero time is unknown.
+	Sights(ids []string) (sights map[string]Sight, written, prompted time.Time)
 }
 
 // Event is what a hook tells.

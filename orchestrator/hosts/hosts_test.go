@@ -22,11 +22,13 @@ import (
 
 // transcript says of messages what a test wants; of others that it cannot be read.
 type transcript struct {
-	sights  map[string]hosts.Sight
-	written time.Time
+	sights            map[string]hosts.Sight
+	written, prompted time.Time
 }
 
-func (s transcript) Sights([]string) (map[string]hosts.Sight, time.Time) { return s.sights, s.written }
+func (s transcript) Sights([]string) (sights map[string]hosts.Sight, written, prompted time.Time) {
+	return s.sights, s.written, s.prompted
+}
 
 // room is an engine with the agents alice and bob; bob works in sessions.
 type room struct {
@@ -54,7 +56,7 @@ func (r room) event(kind hosts.Kind, change ...func(*hosts.Event)) hosts.Answer 
 
 // sees says where messages stand in the transcript, which was written at the time of the clock.
 func (r room) sees(sight hosts.Sight, ids ...string) func(*hosts.Event) {
-	s := transcript{map[string]hosts.Sight{}, r.Clock.Now()}
+	s := transcript{sights: map[string]hosts.Sight{}, written: r.Clock.Now()}
 	for _, id := range ids {
 		s.sights[id] = sight
 	}
@@ -152,6 +154,32 @@ func TestInterruptedTurnGivesItsMessagesBack(t *testing.T) {
 		"shown to session one of claude, not yet confirmed")
 }
 
+// The end of a turn, too, tells that what was shown before its user's prompt was thrown away.
+func TestTurnAfterAnInterruptedOne(t *testing.T) {
+	t.Parallel()
+	for prompted, again := range map[time.Duration]bool{-time.Second: false, time.Second: true} {
+		t.Run(fmt.Sprint(prompted), func(t *testing.T) {
+			t.Parallel()
+			r := newRoom(t)
+			at := r.Clock.Now().Add(prompted)
+			id := r.shown()
+			r.Clock.Advance(2 * time.Second)
+			lacks := func(e *hosts.Event) {
+				e.Transcript = transcript{map[string]hosts.Sight{id: hosts.Absent}, r.Clock.Now(), at}
+			}
+			want.IDs(t, r.event(hosts.Prompted, lacks).Messages)
+			ms := r.event(hosts.Stopped, lacks).Messages
+			if again {
+				want.IDs(t, ms, id)
+				want.Equal(t, "standing", r.standing(id), "shown")
+			} else {
+				want.IDs(t, ms)
+				want.Equal(t, "standing", r.standing(id), "read")
+			}
+		})
+	}
+}
+
 // While its session lives nobody else gets a message that was shown, however long a tool call takes; once the process is gone
 // another session does.
 func TestShownMessageStaysWithItsSession(t *testing.T) {
@@ -208,7 +236,7 @@ func TestResumedSession(t *testing.T) {
 		t.Fatal(err)
 	}
 	host.Wait()
-	sights := transcript{map[string]hosts.Sight{answered: hosts.Answered, present: hosts.Present, absent: hosts.Absent}, r.Clock.Now()}
+	sights := transcript{sights: map[string]hosts.Sight{answered: hosts.Answered, present: hosts.Present, absent: hosts.Absent}, written: r.Clock.Now()}
 	got := r.event(hosts.Started, func(e *hosts.Event) { e.Transcript = sights })
 	want.IDs(t, got.Messages, absent)
 	want.Equal(t, "answered", r.standing(answered), "read")

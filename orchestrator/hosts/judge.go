@@ -33,10 +33,10 @@ func (e *Event) judge(leases []messages.Lease, now time.Time) map[string]verdict
 	for i := range leases {
 		ids[i] = leases[i].ID
 	}
-	sights, written := e.sights(ids)
+	sights, written, prompted := e.sights(ids)
 	verdicts := map[string]verdict{}
 	for i := range leases {
-		verdicts[leases[i].ID] = e.judgeOne(&leases[i], sights[leases[i].ID], written, now)
+		verdicts[leases[i].ID] = e.judgeOne(&leases[i], sights[leases[i].ID], written, prompted, now)
 	}
 	return verdicts
 }
@@ -53,9 +53,9 @@ func (e *Event) judgeSettled(leases []messages.Lease) map[string]verdict {
 }
 
 // sights is what the transcript tells, if there is one.
-func (e *Event) sights(ids []string) (map[string]Sight, time.Time) {
+func (e *Event) sights(ids []string) (sights map[string]Sight, written, prompted time.Time) {
 	if e.Transcript == nil {
-		return nil, time.Time{}
+		return nil, time.Time{}, time.Time{}
 	}
 	return e.Transcript.Sights(ids)
 }
@@ -63,13 +63,16 @@ func (e *Event) sights(ids []string) (map[string]Sight, time.Time) {
 // judgeOne decides about one message. Hosts write their transcripts late, so that one which lacks a message proves little. But
 // while it lacks the message the model may not have been asked since: of two tools that were called at once one may run for long
 // after the other.
-func (e *Event) judgeOne(lease *messages.Lease, sight Sight, written, now time.Time) verdict {
+func (e *Event) judgeOne(lease *messages.Lease, sight Sight, written, prompted, now time.Time) verdict {
 	if sight == Answered {
 		return isRead
 	}
 	shown := orchestrator.ParseStamp(lease.At)
 	switch e.Kind {
 	case Stopped:
+		if sight == Absent && prompted.After(shown) {
+			return isLost // the user has interrupted the turn in which it was shown, and another comes to its end
+		}
 		return isRead // the turn in which it was shown comes to its end, so the model has spoken
 	case Worked:
 		if late := sight == Unknown || written.IsZero(); late && sight != Present && now.Sub(shown) >= spoken {
@@ -100,7 +103,7 @@ func recognize(ctx context.Context, l *ledger.Ledger, e *Event) error {
 	for i := range unread {
 		ids[i] = unread[i].ID
 	}
-	sights, _ := e.sights(ids)
+	sights, _, _ := e.sights(ids)
 	for i := range unread {
 		if m := &unread[i]; sights[m.ID] == Answered && m.Seq != 0 {
 			err := l.Write(ctx, store.Of(e.Agent), func(t *ledger.Tx) error {

@@ -113,7 +113,7 @@ func TestGeminiTranscript(t *testing.T) {
 		if err := os.WriteFile(path, []byte(strings.Join(lines[:test.lines], "")), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		sights, written := transcript{path, &gemini}.Sights([]string{first, during, last})
+		sights, written, _ := transcript{path, &gemini}.Sights([]string{first, during, last})
 		got := [3]hosts.Sight{sights[first], sights[during], sights[last]}
 		if want := [3]hosts.Sight{test.first, test.during, test.last}; got != want {
 			t.Errorf("after %d lines: %v, want %v", test.lines, got, want)

@@ -1,6 +1,7 @@
 package hook
 
 import (
+	"bytes"
 	"context"
 	"regexp"
 	"slices"
@@ -28,6 +29,7 @@ type Host struct {
 	form     func(event, text string) []byte
 	escape   *strings.Replacer      // what it does to a text for its model; nil is nothing
 	speaks   func(line *entry) bool // whether an entry of its transcript is what the model has said
+	asks     func(line *entry) bool // whether one is what its user has said; nil if it cannot be told
 
 	// endsByItself reports whether the host, run by this command line, ends after its answer, so that there is nothing to wake; nil
 	// if a process in the background cannot wake it.
@@ -70,7 +72,10 @@ var claude = Host{
 		return mustJSON(map[string]any{"hookSpecificOutput": map[string]string{"hookEventName": event, "additionalContext": text}, "suppressOutput": true})
 	},
 	// Claude writes words of its own in the model's name, when that has failed or a session goes on.
-	speaks:       func(line *entry) bool { return line.Type == "assistant" && line.Message.Model != "<synthetic>" },
+	speaks: func(line *entry) bool { return line.Type == "assistant" && line.Message.Model != "<synthetic>" },
+	asks: func(line *entry) bool {
+		return line.Type == "user" && !bytes.Contains(line.Message.Content, []byte(`"type":"tool_result"`))
+	},
 	endsByItself: claudePrints,
 }
 
@@ -93,6 +98,7 @@ var codex = Host{
 		p := line.Payload
 		return line.Type == "response_item" && (p.Type == "message" && p.Role == "assistant" || strings.HasSuffix(p.Type, "_call"))
 	},
+	asks: func(line *entry) bool { return line.Type == "response_item" && line.Payload.Role == "user" },
 }
 
 // opencode is OpenCode. It runs no hooks but plugins, of which ours keeps a Stream running.

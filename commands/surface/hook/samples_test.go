@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/hosts"
@@ -87,7 +88,7 @@ func TestTranscriptsOfSamples(t *testing.T) {
 			if err := os.WriteFile(path, []byte(strings.Join(lines, "")), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			sights, written := transcript{path, Find(host)}.Sights([]string{id, other})
+			sights, written, _ := transcript{path, Find(host)}.Sights([]string{id, other})
 			want.Equal(t, host, sights[id], sight)
 			want.Equal(t, host+": another message", sights[other], hosts.Absent)
 			want.Equal(t, host+": no time", written.IsZero(), false)
@@ -103,6 +104,28 @@ func TestTranscriptsOfSamples(t *testing.T) {
 	}
 }
 
+// A transcript tells when its user has said something, and not of what else is said to the model in the user's name.
+func TestPromptsOfTranscripts(t *testing.T) {
+	t.Parallel()
+	for host, said := range map[string]string{
+		"claude": `{"type":"user","message":{"role":"user","content":"Go on."},"timestamp":"2026-01-02T03:04:06.000Z"}`,
+		"codex":  `{"type":"response_item","payload":{"type":"message","role":"user","content":[]},"timestamp":"2026-01-02T03:04:06.000Z"}`,
+	} {
+		path, text := filepath.Join(t.TempDir(), "transcript.jsonl"), sample(t, host+"/transcript.jsonl")
+		for _, lines := range []string{text, said + "\n" + text} {
+			if err := os.WriteFile(path, []byte(lines), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			_, _, prompted := transcript{path, Find(host)}.Sights([]string{"msg-1"})
+			if lines == text {
+				want.Equal(t, host, prompted, time.Time{})
+			} else {
+				want.Equal(t, host, prompted, time.Date(2026, 1, 2, 3, 4, 6, 0, time.UTC))
+			}
+		}
+	}
+}
+
 // What Claude Code itself writes in the model's name, when that has failed or a session goes on, answers nothing.
 func TestSyntheticWordsAnswerNothing(t *testing.T) {
 	t.Parallel()
@@ -112,7 +135,7 @@ func TestSyntheticWordsAnswerNothing(t *testing.T) {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	sights, _ := transcript{path, &claude}.Sights([]string{id})
+	sights, _, _ := transcript{path, &claude}.Sights([]string{id})
 	want.Equal(t, "sight", sights[id], hosts.Present)
 }
 
@@ -128,7 +151,7 @@ func TestNoTranscript(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{"", folder, link, filepath.Join(folder, "missing"), "/dev/null"} {
-		sights, written := transcript{path, &claude}.Sights([]string{"msg-1"})
+		sights, written, _ := transcript{path, &claude}.Sights([]string{"msg-1"})
 		if sights != nil || !written.IsZero() {
 			t.Errorf("%s: %v, %v", path, sights, written)
 		}

@@ -25,10 +25,12 @@ type transcript struct {
 
 // entry is what is read of a line of a transcript.
 type entry struct {
-	ID      string `json:"id"` // Gemini CLI writes an entry anew, under its id, when more of it is known
-	Type    string `json:"type"`
-	Message struct {
-		Model string `json:"model"`
+	ID        string `json:"id"` // Gemini CLI writes an entry anew, under its id, when more of it is known
+	Type      string `json:"type"`
+	Timestamp string `json:"timestamp"`
+	Message   struct {
+		Model   string          `json:"model"`
+		Content json.RawMessage `json:"content"`
 	} `json:"message"`
 	Payload struct {
 		Type string `json:"type"`
@@ -38,16 +40,17 @@ type entry struct {
 
 // Sights implements hosts.Transcript. A message is there where a line has the beginning of its frame, which no text can imitate.
 // The model has seen it once it speaks in a later line.
-func (s transcript) Sights(ids []string) (map[string]hosts.Sight, time.Time) {
+func (s transcript) Sights(ids []string) (sights map[string]hosts.Sight, written, prompted time.Time) {
 	file, written := s.open()
 	if file == nil {
-		return nil, time.Time{}
+		return nil, time.Time{}, time.Time{}
 	}
 	defer file.Close()
 	if s.host.late {
 		written = time.Time{} // so that a prompt after it proves nothing
 	}
-	sights, shown := map[string]hosts.Sight{}, map[string]bool{}
+	sights = map[string]hosts.Sight{}
+	shown := map[string]bool{}
 	for _, id := range ids {
 		sights[id] = hosts.Absent
 	}
@@ -76,10 +79,23 @@ func (s transcript) Sights(ids []string) (map[string]hosts.Sight, time.Time) {
 		for _, id := range found {
 			sights[id], shown[id] = hosts.Present, true
 		}
+		if at, is := s.host.prompt(line); is {
+			prompted = at
+		}
 		if err != nil {
-			return sights, written
+			return sights, written, prompted
 		}
 	}
+}
+
+// prompt returns when the user has said what a line of the transcript has, if it is that.
+func (h *Host) prompt(line []byte) (at time.Time, is bool) {
+	var e entry
+	if h.asks == nil || !bytes.Contains(line, []byte(`"role":"user"`)) || json.Unmarshal(line, &e) != nil || !h.asks(&e) {
+		return time.Time{}, false
+	}
+	at, err := time.Parse(time.RFC3339, e.Timestamp)
+	return at, err == nil
 }
 
 // open opens the end of the transcript, and tells when it was last written; nil if there is none that is a file of this user's.
