@@ -1,0 +1,182 @@
+//go:build hosts
+
+package main
+
+import (
+	"database/sql"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"mailroom/orchestrator/orchestratortest/want"
+)
+
+// interrupts has the user of Claude Code end the turn, as Esc does, and waits until that has happened.
+func (s *sitting) interrupts() {
+	s.t.Helper()
+	if _, err := fmt.Fprintln(s.in, `{"type":"control_request","request_id":"esc","request":{"subtype":"interrupt"}}`); err != nil {
+		s.t.Fatal(err)
+	}
+	s.until("the turn ends", func() bool { return s.over(s) })
+	s.turns++
+}
+
+// TestClaudeInterruptedModel: when the user ends a turn while the model thinks about a message, that stays in the conversation, and is
+// read once the model has answered after it.
+func TestClaudeInterruptedModel(t *testing.T) {
+	t.Parallel()
+	k := claudeDesk(t)
+	g := k.newGate()
+	s := k.sits()
+	s.worksAt(s.asks(), g)
+	id := k.send("Look at the build.")
+	g.open()
+	s.asks().shows(id)
+	s.interrupts()
+	k.stand("shown")
+	s.goesOn("Go on.")
+	r := s.asks()
+	r.shows(id)
+	k.stand("shown")
+	s.rests(r)
+	want.Rows(t, k.rows(`SELECT count(*) FROM message_trace WHERE event = 'shown'`), "1")
+}
+
+// TestClaudeInterruptedHook: when the user ends a turn after a hook has written its answer and before Claude Code has taken it, that is
+// thrown away. The message is shown again: with the user's next prompt or, where that comes so soon that the transcript may only be
+// late, at the end of its turn.
+func TestClaudeInterruptedHook(t *testing.T) {
+	t.Parallel()
+	for _, event := range []string{"PostToolUse", "UserPromptSubmit"} {
+		for _, soon := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s soon=%t", event, soon), func(t *testing.T) {
+				t.Parallel()
+				k := claudeDesk(t)
+				g := k.newGate()
+				k.hooked = fmt.Sprintf("$HOOK; if [ -e $EVENT.held ]; then %s; fi", g.pass())
+				s := k.sits()
+				id := s.showsAtHeldHook(event, g)
+				s.interrupts()
+				k.stand("shown")
+				g.open()
+				if !soon {
+					k.longAgo(id)
+				}
+				s.goesOn("Go on.")
+				r := s.asks()
+				if soon && len(r.shown()) == 0 { // on a slow machine it was not so soon
+					r.says("Gone on.")
+					r = s.asks()
+				}
+				r.shows(id)
+				s.rests(r)
+				want.Rows(t, k.rows(`SELECT count(*) FROM message_trace WHERE event = 'shown'`), "2")
+			})
+		}
+	}
+}
+
+// TestOpenCodeAbortedTool: when the user ends a turn while a tool runs and a message waits for the model, that stays in the session, and
+// is read once the model has answered after it.
+func TestOpenCodeAbortedTool(t *testing.T) {
+	t.Parallel()
+	k := openCodeDesk(t)
+	g := k.newGate()
+	s := k.sits()
+	s.worksAt(s.asks(), g)
+	id := k.send("Look at the build.")
+	s.has(id)
+	s.open.asked(http.MethodPost, "/session/"+s.open.id+"/abort", map[string]any{})
+	k.stand("shown")
+	s.goesOn("Go on.")
+	r := s.asks()
+	r.shows(id)
+	s.rests(r)
+	want.Rows(t, k.rows(`SELECT count(*) FROM message_trace WHERE event = 'shown'`), "1")
+}
+
+// TestGeminiInterrupted: what the model had not answered when `gemini -p` was interrupted comes with the next session: also with one that
+// goes on with the conversation, where it stands already.
+func TestGeminiInterrupted(t *testing.T) {
+	t.Parallel()
+	for _, resumed := range []bool{false, true} {
+		t.Run(fmt.Sprint("resumed=", resumed), func(t *testing.T) {
+			t.Parallel()
+			k := geminiDesk(t)
+			g := k.newGate()
+			s := k.sits()
+			s.worksAt(s.asks(), g)
+			id := k.send("Look at the build.")
+			g.open()
+			s.asks().shows(id)
+			k.stand("shown")
+			if err := s.cmd.Process.Signal(os.Interrupt); err != nil {
+				t.Fatal(err)
+			}
+			<-s.ended
+			if resumed {
+				s.session = k.runGemini(nil, "-p", "Go on.", "--skip-trust", "-y", "-m", "gemini-2.5-flash", "--resume", "latest")
+			} else {
+				s.goesOn("Go on.")
+			}
+			r := s.asks()
+			if !resumed {
+				r.shows(id)
+			} else if n := len(r.shown()); n < 2 { // Gemini repeats the result of the tool in which it stands
+				t.Errorf("the model is shown %d messages", n)
+			}
+			s.rests(r)
+			want.Rows(t, k.rows(`SELECT count(*) FROM message_trace WHERE event = 'shown'`), "2")
+		})
+	}
+}
+
+// showsAtHeldHook has a message shown by the hook of an event, which then waits at a gate, and returns the message's id.
+func (s *sitting) showsAtHeldHook(event string, g *gate) (id string) {
+	s.t.Helper()
+	r := s.asks()
+	if event == "PostToolUse" {
+		work := s.newGate()
+		s.worksAt(r, work)
+		id = s.send("Look at the build.")
+		s.write(event+".held", "")
+		work.open()
+	} else {
+		r.says("Done.")
+		s.turnEnds()
+		id = s.send("Look at the build.")
+		s.write(event+".held", "")
+		s.goesOn("Do more.")
+	}
+	g.reached()
+	s.stand("shown")
+	if err := os.Remove(filepath.Join(s.folder, event+".held")); err != nil {
+		s.t.Fatal(err)
+	}
+	return id
+}
+
+// longAgo sets back when a message was shown, so that no transcript can still be late.
+func (k *desk) longAgo(id string) {
+	k.t.Helper()
+	k.change(`UPDATE reading_lease SET shown_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '-1 minute') WHERE message_id = ?`, id)
+}
+
+// change changes one row by hand.
+func (k *desk) change(statement string, args ...any) {
+	k.t.Helper()
+	db, err := sql.Open("sqlite3", "file:"+k.db+"?_busy_timeout=20000")
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	defer db.Close()
+	changed, err := db.Exec(statement, args...)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	if n, err := changed.RowsAffected(); err != nil || n != 1 {
+		k.t.Fatalf("%s: %d rows, %v", statement, n, err)
+	}
+}
