@@ -1,6 +1,7 @@
 package connect
 
 import (
+	"os"
 	"path/filepath"
 )
 
@@ -22,6 +23,9 @@ func claudeFiles(p *place, c *connection) []file {
 	tools, settings := filepath.Join(p.folder, ".mcp.json"), filepath.Join(p.folder, ".claude", "settings.local.json")
 	if p.user {
 		tools, settings = filepath.Join(p.home, ".claude.json"), filepath.Join(p.home, ".claude", "settings.json")
+		if own := os.Getenv("CLAUDE_CONFIG_DIR"); own != "" {
+			tools, settings = filepath.Join(own, ".claude.json"), filepath.Join(own, "settings.json")
+		}
 	}
 	return []file{
 		{tools, edit(func(d *document) { c.putServer(d, "mcpServers", c.claudeServer()) }), edit(func(d *document) { dropServer(d, "mcpServers") })},

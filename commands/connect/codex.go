@@ -2,9 +2,12 @@ package connect
 
 import (
 	"bytes"
+	"cmp"
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
-	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
@@ -23,13 +26,23 @@ var codex = host{
 
 var codexEvents = []string{"SessionStart", "UserPromptSubmit", "PostToolUse", "Stop"}
 
-// codexFiles: the commands of the hooks must stay the same, since Codex asks again about every one that changes. That for a prompt
-// starts what wakes the session, with Codex's own program.
-func codexFiles(p *place, c *connection) []file {
-	folder := p.folder
+// codexHome is the folder of the user's own configuration.
+func codexHome(p *place) string {
+	return cmp.Or(os.Getenv("CODEX_HOME"), filepath.Join(p.home, ".codex"))
+}
+
+// codexHooksFile is the file of the hooks.
+func codexHooksFile(p *place) string {
 	if p.user {
-		folder = p.home
+		return filepath.Join(codexHome(p), "hooks.json")
 	}
+	return filepath.Join(p.folder, ".codex", "hooks.json")
+}
+
+// codexFiles: the commands of the hooks must stay the same, since Codex asks again about every one that changes. The hook
+// UserPromptSubmit also starts the process that wakes the session; --program tells it where Codex lies.
+func codexFiles(p *place, c *connection) []file {
+	path := codexHooksFile(p)
 	hooks := func(d *document) {
 		for _, event := range codexEvents {
 			command := c.hook("codex", event)
@@ -40,16 +53,19 @@ func codexFiles(p *place, c *connection) []file {
 		}
 	}
 	return []file{
-		{filepath.Join(folder, ".codex", "config.toml"), c.addBlock, dropBlock},
-		{filepath.Join(folder, ".codex", "hooks.json"), edit(hooks), edit(dropHooks)},
+		{filepath.Join(filepath.Dir(path), "config.toml"), c.addTable, dropTable},
+		{path, edit(hooks), edit(dropHooks)},
 	}
 }
 
-// block is what is ours in Codex's configuration: TOML, in which a table at the end disturbs nothing.
-var block = regexp.MustCompile(`\n?# mailroom begin\n(?:[^#\n].*\n)*# mailroom end\n`)
+// The marks beside our table in Codex's configuration. A table at the end disturbs nothing.
+const (
+	beginMark = "# mailroom begin\n"
+	endMark   = "# mailroom end\n"
+)
 
-func (c *connection) addBlock(before []byte) ([]byte, error) {
-	rest, err := dropBlock(before)
+func (c *connection) addTable(before []byte) ([]byte, error) {
+	rest, table, err := cutTable(before)
 	if err != nil {
 		return nil, err
 	}
@@ -60,34 +76,70 @@ func (c *connection) addBlock(before []byte) ([]byte, error) {
 		return nil, err
 	}
 	if servers.Servers["mailroom"] != nil {
-		return nil, fmt.Errorf("it has a server mailroom already, which connect has not written")
+		return nil, errors.New("it has a server mailroom already, which connect has not written")
 	}
 	args, err := orchestrator.JSON(c.serve("codex")) // a list of strings is the same in TOML
 	if err != nil {
 		return nil, err
 	}
-	own := fmt.Sprintf("# mailroom begin\n[mcp_servers.mailroom]\ncommand = %s\nargs = %s\ntool_timeout_sec = 120\n", orchestrator.JSONString(c.program), args)
+	own := fmt.Sprintf("[mcp_servers.mailroom]\ncommand = %s\nargs = %s\ntool_timeout_sec = 120\n", orchestrator.JSONString(c.program), args)
 	if !c.ask {
 		own += "default_tools_approval_mode = \"approve\"\n"
 	}
-	own += "# mailroom end\n"
+	if table == own {
+		return before, nil
+	}
+	gap := ""
 	switch {
 	case len(rest) == 0:
 	case bytes.HasSuffix(rest, []byte("\n")):
-		own = "\n" + own
+		gap = "\n"
 	default:
-		own = "\n\n" + own
+		gap = "\n\n"
 	}
-	if found := block.FindIndex(before); found != nil && string(before[found[0]:found[1]]) == own {
-		return before, nil
-	}
-	return append(bytes.Clone(rest), own...), nil
+	return append(rest, gap+beginMark+own+endMark...), nil
 }
 
-func dropBlock(before []byte) ([]byte, error) {
-	rest := block.ReplaceAll(before, nil)
+func dropTable(before []byte) ([]byte, error) {
+	rest, _, err := cutTable(before)
 	if strings.TrimSpace(string(rest)) == "" {
-		return nil, nil
+		return nil, err
 	}
-	return rest, nil
+	return rest, err
+}
+
+// cutTable returns a configuration of Codex's without our table and its marks, and the table; "" if there is none. Codex writes into
+// this file, too: with --user it keeps there which hooks it trusts, between the marks, and it may drop a mark. So the table ends
+// where another begins.
+func cutTable(text []byte) (rest []byte, table string, err error) {
+	lines := strings.SplitAfter(string(text), "\n")
+	start := slices.Index(lines, "[mcp_servers.mailroom]\n")
+	if start < 0 {
+		return bytes.Clone(text), "", nil
+	}
+	end := start + 1
+	for end < len(lines) && lines[end] != endMark && (!strings.HasPrefix(lines[end], "[") || strings.HasPrefix(lines[end], "[mcp_servers.mailroom.")) {
+		end++
+	}
+	for lines[end-1] == "\n" || strings.HasPrefix(lines[end-1], "#") { // of the next table
+		end--
+	}
+	after := lines[end:]
+	if table = strings.Join(lines[start:end], ""); !connected.MatchString(table) {
+		return bytes.Clone(text), "", nil
+	}
+	if i := slices.Index(after, endMark); i >= 0 {
+		after = slices.Delete(slices.Clone(after), i, i+1)
+	}
+	if start > 0 && lines[start-1] == beginMark {
+		start--
+	}
+	if start > 0 && lines[start-1] == "\n" {
+		start--
+	}
+	rest = []byte(strings.Join(lines[:start], "") + strings.Join(after, ""))
+	if err := toml.Unmarshal(rest, new(map[string]any)); err != nil {
+		return nil, "", fmt.Errorf("Mailroom's table cannot be told from the rest: %w", err)
+	}
+	return rest, table, nil
 }

@@ -1,7 +1,6 @@
 package connect
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,7 +25,7 @@ type codexHook struct {
 // codexDistrusts says which hooks Codex does not run since its user has not trusted them as they are. What it trusts stands in its own
 // configuration, by the file, the hook's place there and its digest.
 func codexDistrusts(p *place) string {
-	own := filepath.Join(cmp.Or(os.Getenv("CODEX_HOME"), filepath.Join(p.home, ".codex")), "config.toml")
+	own := filepath.Join(codexHome(p), "config.toml")
 	var conf struct {
 		Hooks struct {
 			State map[string]struct {
@@ -42,7 +41,7 @@ func codexDistrusts(p *place) string {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "whether Codex trusts its hooks cannot be told: " + err.Error()
 	}
-	path := codexFiles(p, &connection{})[1].path
+	path := codexHooksFile(p)
 	text, real, err := read(path)
 	if err != nil {
 		return "its hooks cannot be read: " + err.Error()

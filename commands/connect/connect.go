@@ -3,17 +3,15 @@
 package connect
 
 import (
-	"cmp"
 	"context"
 	"embed"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
@@ -56,16 +54,6 @@ type Result struct {
 	removed, printed bool
 }
 
-// HostResult is how a host stands in a folder, or else for its user.
-type HostResult struct {
-	Host    string `json:"host"`
-	Program string `json:"program,omitempty"` // where it was found; "" is nowhere
-	Agent   string `json:"agent,omitempty"`   // as whom it is connected; "" is not
-	User    bool   `json:"user,omitempty"`    // it is connected in all folders of the user
-	Level   string `json:"level,omitempty"`   // ok, note or problem, as doctor finds it
-	Says    string `json:"says,omitempty"`
-}
-
 // host is an agent host that can be connected.
 type host struct {
 	name, program string
@@ -92,45 +80,15 @@ func (p *place) scope() string {
 	return p.folder
 }
 
-// connection is what a host's configuration says of Mailroom.
-type connection struct {
-	program, agent, database string // without a database it is that of the host's folder
-	host                     string // where the host's own program lies; "" is not known
-	vocabularies             []string
-	ask                      bool
-	allow                    bool // the user has said that it does not ask
-}
-
-// serve are the words after the program's name with which the host starts the tools.
-func (c *connection) serve(host string) []string {
-	words := []string{"mcp", "--as", c.agent, "--vocabulary", strings.Join(c.vocabularies, ",")}
-	if c.database != "" {
-		words = append(words, "--db", c.database)
-	}
-	if c.agent == orchestrator.Auto {
-		words = append(words, "--host", host)
-	}
-	return words
-}
-
-// hook is the command line of a hook.
-func (c *connection) hook(host, event string) string {
-	line := fmt.Sprintf("%s hook %s --host %s --as %s", orchestrator.ShellWord(c.program), event, host, c.agent)
-	if c.database != "" {
-		line += " --db " + orchestrator.ShellWord(c.database)
-	}
-	return line
-}
-
 var connectCommand = commands.Define(vocabulary, "connect", connect).With(commands.Traits{HereOnly: true})
 
 // connect changes the files of one host, all or none of those that can be read.
 func connect(ctx context.Context, env commands.Env, p Params) (Result, error) {
+	database := env.Ledger.Path()
 	at, err := placeOf(p)
 	if err != nil {
 		return Result{}, err
 	}
-	database := env.Ledger.Path()
 	if p.Host == "" {
 		return Result{Hosts: standing(ctx, env, at), Database: database}, nil
 	}
@@ -154,7 +112,7 @@ func connect(ctx context.Context, env commands.Env, p Params) (Result, error) {
 	if why != "" {
 		return Result{}, orchestrator.Errorf(orchestrator.PermissionDenied, "%s is not trusted: %s", database, why).WithHint(ledger.NotTrustedHint)
 	}
-	c, err := h.connection(at, database, p)
+	c, err := connectionOf(h, at, database, p)
 	if err != nil {
 		return Result{}, err
 	}
@@ -207,7 +165,7 @@ func wire(ctx context.Context, env commands.Env, h *host, at *place, c *connecti
 	return r, put(changes, files, h, at, c)
 }
 
-// put makes the changes that are any.
+// put writes the files that change, and the records that are out of date.
 func put(changes []change, files []file, h *host, at *place, c *connection) error {
 	for i := range changes {
 		one := &changes[i]
@@ -246,7 +204,13 @@ func agentFor(ctx context.Context, env commands.Env, h *host, at *place) (string
 		return "", orchestrator.Errorf(orchestrator.InvalidParams, "the agent auto: sessions of %s share a process, so they cannot be told apart", h.name).
 			WithHint("Name the agent, which its sessions then share")
 	}
-	return cmp.Or(env.Caller.Name, nameFor(h, at, conf)), nil
+	if env.Caller.Name != "" {
+		return env.Caller.Name, nil
+	}
+	if w, _ := writtenIn(h, at); w.agent != "" {
+		return w.agent, nil
+	}
+	return hosts.FreeName(conf, h.name), nil
 }
 
 // plan says what becomes of all files, so that none is changed if one of them cannot be.
@@ -285,6 +249,9 @@ func disconnect(h *host, at *place, database string, only bool) (results []FileR
 		}
 		changes[i].forget(at, database)
 	}
+	if !only && database != "" && !at.user && !exists(at.folder) {
+		forgetAll(database, h.name, at.folder)
+	}
 	return results, nil
 }
 
@@ -295,12 +262,15 @@ func names() (list []string) {
 	return list
 }
 
+// placeOf says where a host is to be connected. What was connected in a folder that is gone can still be removed.
 func placeOf(p Params) (*place, error) {
 	folder, err := filepath.Abs(p.Folder)
 	if err == nil {
 		var info os.FileInfo
 		if info, err = os.Stat(folder); err == nil && !info.IsDir() {
 			err = fmt.Errorf("%s is no folder", folder)
+		} else if p.Remove && errors.Is(err, fs.ErrNotExist) {
+			err = nil
 		}
 	}
 	if err != nil {
@@ -311,107 +281,6 @@ func placeOf(p Params) (*place, error) {
 		return nil, orchestrator.Errorf(orchestrator.Unavailable, "the user's own folder is not known: %v", err)
 	}
 	return &place{folder, home, p.User}, nil
-}
-
-// connection is what a host's configuration is to say. What is not asked for is as it was connected before. Mailroom and the host are
-// named by where they lie, since a host may be started with another PATH.
-func (h *host) connection(at *place, database string, p Params) (*connection, error) {
-	program, err := os.Executable()
-	if err == nil {
-		program, err = filepath.EvalSymlinks(program)
-	}
-	if err != nil {
-		return nil, orchestrator.Errorf(orchestrator.Unavailable, "it cannot be told where this program lies: %v", err)
-	}
-	c := &connection{program: program, database: database, host: whereIs(h), vocabularies: p.Vocabulary}
-	if len(c.vocabularies) == 0 {
-		before, _ := writtenIn(h, at) // what cannot be read is told when it is to be changed
-		c.vocabularies = before.vocabularies
-	}
-	if len(c.vocabularies) == 0 {
-		c.vocabularies = []string{"relay"}
-	}
-	if p.Ask != nil {
-		c.ask, c.allow = *p.Ask, !*p.Ask
-	} else if before, found := h.recorded(at, database); found {
-		c.ask = before.Ask
-	}
-	if text := c.program + c.database + at.folder + c.host; !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
-		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "the path of the program, the database or the folder has characters that do not stand in a configuration: %q", text)
-	}
-	return c, nil
-}
-
-// recorded returns what was written into the file with its tools.
-func (h *host) recorded(at *place, database string) (r record, found bool) {
-	text, path, err := read(h.files(at, &connection{})[0].path)
-	if err != nil {
-		return record{}, false
-	}
-	return recordIn(database, at.scope(), path, text)
-}
-
-// whereIs returns the path of a host's program; "" if it is not found.
-func whereIs(h *host) string {
-	path, err := exec.LookPath(h.program)
-	if err == nil {
-		path, err = filepath.Abs(path)
-	}
-	if err != nil {
-		return ""
-	}
-	return path
-}
-
-// nameFor returns the name under which a host is connected, or a free one: claude, claude-2, and so on.
-func nameFor(h *host, at *place, conf *ledger.Config) string {
-	if w, _ := writtenIn(h, at); w.agent != "" {
-		return w.agent
-	}
-	name := h.name
-	for n := 2; conf.Agents[name] != nil || conf.Groups[name] != nil; n++ {
-		name = fmt.Sprintf("%s-%d", h.name, n)
-	}
-	return name
-}
-
-// standing lists the hosts, as they stand in a folder or else for its user.
-func standing(ctx context.Context, env commands.Env, at *place) (list []HostResult) {
-	for _, h := range known {
-		r := HostResult{Host: h.name, Program: whereIs(h)}
-		for _, at := range []*place{at, {at.folder, at.home, true}} {
-			w, err := writtenIn(h, at)
-			if r.Agent = w.agent; err != nil {
-				r.Level, r.Says = "problem", err.Error()
-			}
-			if w.agent != "" {
-				r.User, r.Level, r.Says = at.user, "note", "connected with another database, "+w.database
-				if before, found := h.recorded(at, env.Ledger.Path()); found && !env.Ledger.NoneYet() {
-					s := &site{h, at, w.agent, before.Command, env.Ledger.Path(), before.Ask, ""}
-					f := s.look(ctx, env, false)
-					r.Level, r.Says = f.Level, f.Says
-				}
-			}
-			if r.Level != "" {
-				break
-			}
-		}
-		list = append(list, r)
-	}
-	return list
-}
-
-// state says in a few words how a host stands.
-func (h *HostResult) state() string {
-	switch {
-	case h.Program == "" && h.Level == "":
-		return "not found in PATH"
-	case h.Level == "":
-		return "not connected here; " + h.Program
-	case h.User:
-		return "in all folders: " + h.Says
-	}
-	return h.Says
 }
 
 // Text says it for people.

@@ -103,11 +103,12 @@ func unreadable(path string, err error) error {
 	return e.WithHint("Nothing was changed. Mend the file, and connect again")
 }
 
-// put writes a file, and beforehand keeps by what it can be undone: if the file is as connect left it, what stood there before
-// that; otherwise what stands there without our entries.
+// put records how to undo the change, and then writes the file. If the file is as connect left it, undoing puts back what stood there
+// before that; otherwise what stands there now, without our entries.
 func (c *change) put(f *file, h *host, at *place, own *connection) error {
 	made, before := missing(filepath.Dir(c.path)), c.before
-	if last, found := recordIn(own.database, at.scope(), c.path, c.before); found && c.before != nil {
+	last, found := recordIn(own.database, at.scope(), c.path, c.before)
+	if found && c.before != nil {
 		made = last.Made
 		if last.After == digest(c.before) {
 			if before = nil; last.Before != nil {
@@ -120,13 +121,16 @@ func (c *change) put(f *file, h *host, at *place, own *connection) error {
 		}
 	}
 	keep := record{
-		Program: h.name, Agent: own.agent, Folder: at.scope(), File: c.path, Command: own.program, Ask: own.ask, After: digest(c.after), Made: made,
+		Program: h.name, Agent: own.agent, Folder: at.scope(), File: c.path, Command: own.program, Host: own.host, Ask: own.ask, After: digest(c.after), Made: made,
 	}
 	if before != nil {
 		keep.Before = new(string(before))
 	}
 	if err := keep.save(own.database); err != nil {
 		return err
+	}
+	if found && last.File != c.path { // it came here with its folder
+		last.forget(own.database)
 	}
 	return c.write()
 }
@@ -144,7 +148,7 @@ func missing(folder string) (n int) {
 // stale reports whether what is kept of a file is of another folder, which is gone, or tells of an older connection.
 func (c *change) stale(at *place, own *connection) bool {
 	kept, found := recordIn(own.database, at.scope(), c.path, c.before)
-	return found && (kept.File != c.path || kept.Command != own.program || kept.Ask != own.ask)
+	return found && (kept.File != c.path || kept.Command != own.program || kept.Host != own.host || kept.Ask != own.ask)
 }
 
 // forget forgets by what a file can be undone, and removes the folders that connect has made for it if nothing else is in them.

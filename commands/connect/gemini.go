@@ -1,6 +1,10 @@
 package connect
 
-import "path/filepath"
+import (
+	"cmp"
+	"os"
+	"path/filepath"
+)
 
 // gemini is the Gemini CLI.
 var gemini = host{
@@ -14,7 +18,7 @@ var geminiEvents = []string{"SessionStart", "BeforeAgent", "AfterTool", "AfterAg
 func geminiFiles(p *place, c *connection) []file {
 	folder := p.folder
 	if p.user {
-		folder = p.home
+		folder = cmp.Or(os.Getenv("GEMINI_CLI_HOME"), p.home)
 	}
 	add := func(d *document) {
 		c.putServer(d, "mcpServers", c.geminiServer(!c.ask))

@@ -1,10 +1,10 @@
 package connect
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -45,13 +45,17 @@ func writtenIn(h *host, at *place) (w written, err error) {
 	return w, nil
 }
 
-// site is a host that connect has connected in a place with a database.
+// site is a host that connect has connected in a place with a database, as it was recorded then.
 type site struct {
 	*host
-	at                       *place
-	agent, program, database string // as it was connected; program is where Mailroom lay then
-	ask                      bool
-	was                      string // the place's folder, if it has moved from there
+	record   record
+	at       *place
+	database string
+	was      string // the place's folder, if it has moved from there
+}
+
+func siteOf(h *host, at *place, r record, database string) *site {
+	return &site{host: h, record: r, at: at, database: database}
 }
 
 // sites lists those of a database, by their places. here is a folder in or below which a project may lie that has moved.
@@ -64,7 +68,7 @@ func sites(database, here, home string) (list []*site) {
 			continue
 		}
 		seen[key] = true
-		s := &site{known[i], &place{r.Folder, home, r.Folder == ""}, r.Agent, r.Command, database, r.Ask, ""}
+		s := siteOf(known[i], &place{folder: r.Folder, home: home, user: r.Folder == ""}, r, database)
 		if r.moved() {
 			s.was, s.at.folder = r.Folder, ""
 			s.find(filepath.Dir(database))
@@ -80,7 +84,7 @@ func sites(database, here, home string) (list []*site) {
 func (s *site) find(from string) {
 	for folder := from; s.at.folder == ""; folder = filepath.Dir(folder) {
 		at := &place{folder: folder, home: s.at.home}
-		if w, err := writtenIn(s.host, at); err == nil && w.agent == s.agent && (w.database == s.database || !exists(w.database)) &&
+		if w, err := writtenIn(s.host, at); err == nil && w.agent == s.record.Agent && (w.database == s.database || !exists(w.database)) &&
 			!slices.ContainsFunc(records(s.database), func(r record) bool { return r.Folder == folder && r.Program == s.name }) {
 			s.at.folder = folder
 		}
@@ -92,53 +96,66 @@ func (s *site) find(from string) {
 
 func exists(path string) bool {
 	_, err := os.Stat(path)
-	return err == nil
+	return path != "" && err == nil
 }
 
-// again is the command that connects it anew.
-func (s *site) again() string {
+// command is a command line that connects it anew, or with more words does something else with it.
+func (s *site) command(more string) string {
+	folder := cmp.Or(s.at.folder, s.was)
+	words := "`mailroom connect " + s.name + " --as " + s.record.Agent
 	if s.at.user {
-		return "`mailroom connect " + s.name + " --as " + s.agent + " --user`"
+		words += " --user"
+	} else {
+		words += " --folder " + orchestrator.ShellWord(folder)
 	}
-	return "`mailroom connect " + s.name + " --as " + s.agent + " --folder " + orchestrator.ShellWord(s.at.folder) + "`"
+	return words + " --db " + orchestrator.ShellWord(s.database) + more + "`"
 }
 
-// paths says which path in the configuration has moved; "" is none. An error is what only the user can decide.
+// paths says which path in the configuration is out of date; "" is none. An error is what only the user can decide.
 func (s *site) paths() (moved string, err error) {
 	if s.at.folder == "" && !s.at.user {
-		return "", fmt.Errorf("its folder is gone: %s", s.was)
+		return "", errors.New("its folder is gone")
 	}
 	w, err := writtenIn(s.host, s.at)
 	switch {
 	case err != nil:
 		return "", err
 	case w.agent == "":
-		return "", fmt.Errorf("its configuration has nothing of Mailroom any more")
+		return "", errors.New("its configuration has nothing of Mailroom any more")
 	case w.database != s.database && exists(w.database):
 		return "", fmt.Errorf("its configuration names another database, %s", w.database)
 	case w.database != s.database:
 		return "it named a database that is not there: " + w.database, nil
-	case !exists(s.program):
-		return "it named a program that is not there: " + s.program, nil
+	case !exists(s.record.Command):
+		return "it named a program that is not there: " + s.record.Command, nil
 	case s.was != "":
 		return "its folder was " + s.was, nil
 	}
-	return "", s.whole()
+	return "", s.whole(w)
 }
 
-// whole is an error if a file of the host's lacks what is ours in it.
-func (s *site) whole() error {
-	for _, f := range s.files(s.at, &connection{}) {
-		text, _, err := read(f.path)
-		rest := text
-		if err == nil {
-			rest, err = f.remove(text)
-		}
+// whole is an error if connecting the host once more, with the program, the agent and the vocabularies that it has, would change
+// anything. Whether the host asks before a tool is used may have been changed by hand.
+func (s *site) whole(w written) error {
+	c := connection{
+		program: s.record.Command, host: cmp.Or(s.record.Host, pathOf(s.program)), agent: w.agent, database: s.database, vocabularies: w.vocabularies,
+	}
+	asks := c
+	asks.ask = true
+	either, both := s.files(s.at, &c), s.files(s.at, &asks)
+	for i := range either {
+		one, err := either[i].planAdd()
 		if err != nil {
-			return fmt.Errorf("%s cannot be read: %w", f.path, err)
+			return err
 		}
-		if bytes.Equal(rest, text) || len(rest) == 0 && string(bytes.TrimSpace(text)) == "{}" {
-			return fmt.Errorf("%s has nothing of Mailroom any more", f.path)
+		if one.result().Change == "none" {
+			continue
+		}
+		if one, err = both[i].planAdd(); err != nil {
+			return err
+		}
+		if one.result().Change != "none" {
+			return fmt.Errorf("%s does not have all that Mailroom needs there, or has it otherwise than connect writes it", one.path)
 		}
 	}
 	return nil
@@ -146,22 +163,25 @@ func (s *site) whole() error {
 
 // look says how it stands. With mend it repairs paths.
 func (s *site) look(ctx context.Context, env commands.Env, mend bool) overview.Finding {
-	f := overview.Finding{Check: s.name + " as " + s.agent, Level: "problem"}
+	f := overview.Finding{Check: s.name + " as " + s.record.Agent + " in " + cmp.Or(s.at.folder, s.was), Level: "problem"}
+	if s.at.user {
+		f.Check = s.name + " as " + s.record.Agent + " in all folders"
+	}
 	moved, err := s.paths()
 	switch {
+	case err != nil && s.at.folder == "" && !s.at.user:
+		f.Says, f.Do = err.Error(), "If the project was moved, `mailroom doctor` in its new folder mends that. Otherwise "+s.command(" --remove")+" forgets it"
 	case err != nil:
-		f.Says, f.Do = err.Error(), s.again()+" mends it, and with --remove it is forgotten"
-		if s.at.folder == "" && !s.at.user {
-			f.Do = "If the project was moved, `mailroom doctor` in its new folder mends it"
-		}
+		f.Says, f.Do = err.Error(), s.command("")+" mends that, "+s.command(" --remove")+" takes it out"
 	case moved != "" && !mend:
-		f.Says, f.Do = moved, s.again()+" mends it"
+		f.Says, f.Do = moved, s.command("")+" mends that"
 	case moved != "":
-		if err := s.mend(ctx, env); err != nil {
-			f.Says, f.Do = moved+". It could not be mended: "+err.Error(), s.again()
+		changed, err := s.mend(ctx, env)
+		if err != nil {
+			f.Says, f.Do = moved+". It could not be mended: "+err.Error(), s.command("")
 			break
 		}
-		f.Level, f.Says, f.Do = "ok", moved+"; mended", strings.Join(s.next, " ")
+		f.Level, f.Says, f.Do = "ok", moved+"; mended in "+strings.Join(changed, " and "), strings.Join(s.next, " ")
 	default:
 		return s.heard(ctx, env, f)
 	}
@@ -172,56 +192,74 @@ func (s *site) look(ctx context.Context, env commands.Env, mend bool) overview.F
 func (s *site) heard(ctx context.Context, env commands.Env, f overview.Finding) overview.Finding {
 	if s.distrusts != nil {
 		if why := s.distrusts(s.at); why != "" {
-			f.Level, f.Says, f.Do = "problem", why, strings.Join(s.next, " ")
+			f.Says, f.Do = why, strings.Join(s.next, " ")
 			return f
 		}
 	}
 	f.Level = "note"
-	seen, shown, err := hosts.LastHeard(ctx, env.Ledger, s.name, s.agent)
+	seen, got, err := hosts.LastHeard(ctx, env.Ledger, s.name, s.record.Agent)
+	who := s.record.Agent
+	if who == orchestrator.Auto {
+		who = "an agent of its sessions"
+	}
 	switch {
 	case err != nil:
 		f.Says = err.Error()
 	case seen == "":
 		f.Says, f.Do = "connected; no hook has been called yet", "Start it anew there, and trust what it asks about"
+	case got == "":
+		f.Level, f.Says = "ok", "a hook was last called for "+who+" at "+seen+"; it was not shown any message yet"
 	default:
-		f.Level, f.Says = "ok", "its last hook was called at "+seen
-		if shown == "" {
-			f.Says += "; it has not been shown any message yet"
-		} else {
-			f.Says += ", the last message was shown to it at " + shown
-		}
+		f.Level, f.Says = "ok", "a hook was last called for "+who+" at "+seen+", and it last got a message at "+got
 	}
 	return f
 }
 
-// mend writes the configuration anew, with the paths of today.
-func (s *site) mend(ctx context.Context, env commands.Env) error {
-	if why, err := untrusted(ctx, env); err != nil || why != "" {
-		return cmp.Or(err, error(orchestrator.Errorf(orchestrator.PermissionDenied, "the database is not trusted")))
-	}
-	var as Params
-	if s.ask {
-		as.Ask = &s.ask
-	}
-	c, err := s.connection(s.at, s.database, as)
+// mend writes the configuration anew, with the paths of today, and returns the files that changed.
+func (s *site) mend(ctx context.Context, env commands.Env) (changed []string, err error) {
+	why, err := untrusted(ctx, env)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	c.agent = s.agent
+	if why != "" {
+		return nil, orchestrator.Errorf(orchestrator.PermissionDenied, "the database is not trusted: %s", why)
+	}
+	c, err := connectionOf(s.host, s.at, s.database, Params{})
+	if err != nil {
+		return nil, err
+	}
+	c.agent, c.ask = s.record.Agent, s.record.Ask
+	if c.host == "" {
+		c.host = s.record.Host
+	}
 	changes, files, err := plan(s.host, s.at, c)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return put(changes, files, s.host, s.at, c)
+	if err := put(changes, files, s.host, s.at, c); err != nil {
+		return nil, err
+	}
+	for i := range changes {
+		if changes[i].result().Change != "none" {
+			changed = append(changed, changes[i].path)
+		}
+	}
+	if s.was != "" {
+		forgetAll(s.database, s.name, s.was)
+	}
+	return changed, nil
 }
 
 // Look says how the hosts stand that were connected with a database: whether their configuration is as connect left it, whether they
 // run its hooks, and when they last did. With mend it repairs the paths of a program, a database or a project that has moved, unless
 // the database is not trusted.
 func Look(ctx context.Context, env commands.Env, mend bool) (found []overview.Finding) {
-	at, err := placeOf(Params{Folder: "."})
-	if err != nil || env.Ledger.NoneYet() {
+	if env.Ledger.NoneYet() {
 		return nil
+	}
+	at, err := placeOf(Params{Folder: "."})
+	if err != nil {
+		return []overview.Finding{{Check: "connected hosts", Level: "problem", Says: err.Error()}}
 	}
 	for _, s := range sites(env.Ledger.Path(), at.folder, at.home) {
 		found = append(found, s.look(ctx, env, mend))

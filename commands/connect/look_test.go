@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -72,12 +73,12 @@ func TestLookTellsHowAConnectionStands(t *testing.T) {
 		d.connect("bob", `{"host":"`+h.name+`"}`)
 		d.looks(true, "note", "no hook has been called yet")
 		d.hears(h.name, hosts.Started)
-		d.looks(true, "ok", "its last hook was called at ")
-		d.looks(true, "ok", "it has not been shown any message yet")
+		d.looks(true, "ok", "a hook was last called for bob at ")
+		d.looks(true, "ok", "it was not shown any message yet")
 		if _, err := messages.Send(t.Context(), d.env.Ledger, orchestrator.Draft{Sender: "bob", Recipient: "bob", Type: "note", Payload: []byte(`"hello"`)}); err != nil {
 			t.Fatal(err)
 		}
-		d.looks(true, "ok", "the last message was shown to it at "+d.hears(h.name, hosts.Worked)[0].ShownAt)
+		d.looks(true, "ok", "it last got a message at "+d.hears(h.name, hosts.Worked)[0].ShownAt)
 		want.Equal(t, "listed", d.connect("", `{}`).of(h.name).Level, "ok")
 		d.connect("", `{"host":"`+h.name+`","remove":true}`)
 		want.Equal(t, "connections after it was removed", len(Look(t.Context(), d.env, true)), 0)
@@ -143,12 +144,132 @@ func TestLookMendsPaths(t *testing.T) {
 	}
 }
 
+// TestLookMissesOneHook: each hook counts.
+func TestLookMissesOneHook(t *testing.T) {
+	d := newDesk(t)
+	d.connect("bob", `{"host":"claude"}`)
+	path := filepath.Join(d.project, ".claude", "settings.local.json")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.write(".claude/settings.local.json", strings.Replace(string(text), " hook Stop --host claude --as bob", " hook Stop --host claude --as carol", 1))
+	d.looks(true, "problem", path+" does not have all that Mailroom needs there")
+	d.connect("bob", `{"host":"claude"}`)
+	d.looks(true, "note", "no hook has been called yet")
+	d.write(".claude/settings.local.json", strings.Replace(string(text), "mcp__mailroom", "mcp__other", 1))
+	d.looks(true, "note", "no hook has been called yet") // that it asks is the user's choice
+}
+
+// TestMendKeepsTheHost: what wakes Codex stays when Codex is not in the PATH of the one who mends.
+func TestMendKeepsTheHost(t *testing.T) {
+	d := newDesk(t)
+	bin := filepath.Join(d.home, "bin")
+	program := filepath.Join(bin, "codex")
+	err := os.Mkdir(bin, 0o700)
+	if err == nil {
+		err = os.WriteFile(program, []byte("#!/bin/sh\n"), 0o700)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := os.Getenv("PATH")
+	t.Setenv("PATH", bin+":"+path)
+	d.connect("bob", `{"host":"codex"}`)
+	t.Setenv("PATH", path)
+	before := tree(t, d.project)
+	d.connect("bob", `{"host":"codex"}`)
+	d.same("connected again", before)
+	d.programMoves()
+	d.looks(true, "ok", "mended in ")
+	d.same("mended", before)
+	if text := before[filepath.Join(d.project, ".codex", "hooks.json")]; !strings.Contains(text, "--program "+program) {
+		t.Errorf("the hook of a prompt does not name Codex:\n%s", text)
+	}
+}
+
+// TestRemoveOfAFolderThatIsGone: what was connected there is forgotten, and nothing else.
+func TestRemoveOfAFolderThatIsGone(t *testing.T) {
+	d := newDesk(t)
+	d.connect("bob", `{"host":"claude"}`)
+	d.connect("bob", `{"host":"gemini"}`)
+	if err := os.RemoveAll(d.project); err != nil {
+		t.Fatal(err)
+	}
+	d.connect("", `{"host":"claude","remove":true}`)
+	d.looks(true, "problem", "its folder is gone")
+	d.connect("", `{"host":"gemini","remove":true}`)
+	want.Equal(t, "connections", len(Look(t.Context(), d.env, true)), 0)
+	if _, err := d.try("bob", `{"host":"claude"}`); orchestrator.CodeOf(err) != orchestrator.InvalidParams {
+		t.Errorf("a folder that is not there is connected: %v", err)
+	}
+}
+
+// TestRecordsOfOthersStay: a project that is not there while another is connected keeps by what it can be undone.
+func TestRecordsOfOthersStay(t *testing.T) {
+	d := newDesk(t)
+	before := tree(t, d.project)
+	d.connect("bob", `{"host":"claude"}`)
+	project, away := d.project, d.project+"-away"
+	if err := os.Rename(project, away); err != nil {
+		t.Fatal(err)
+	}
+	d.project = filepath.Join(d.home, "other [1]")
+	if err := os.Mkdir(d.project, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	d.connect("bob", `{"host":"claude"}`)
+	want.Equal(t, "connections", len(Look(t.Context(), d.env, false)), 2)
+	if err := os.Rename(away, project); err != nil {
+		t.Fatal(err)
+	}
+	d.project = project
+	d.connect("", `{"host":"claude","remove":true}`)
+	d.same("removed", before)
+}
+
+// TestCodexWritesItsOwn: with --user, Codex keeps what it trusts in the file where our table is, before the mark at its end, and writes
+// our values as it likes. The table is found all the same, and what Codex has written stays.
+func TestCodexWritesItsOwn(t *testing.T) {
+	const trust = "\n[hooks.state]\n\n[hooks.state.\"/x/hooks.json:stop:0:0\"]\ntrusted_hash = \"sha256:1\"\n"
+	for about, write := range map[string]func(text string) string{
+		"before the mark":        func(text string) string { return strings.Replace(text, endMark, trust[1:]+endMark, 1) },
+		"before it with a blank": func(text string) string { return strings.Replace(text, endMark, trust+endMark, 1) },
+		"in its own way": func(text string) string {
+			text = strings.Replace(strings.Replace(text, beginMark, "", 1), "= 120\n", "= 120.0\n", 1)
+			return strings.Replace(text, endMark, trust+endMark, 1)
+		},
+	} {
+		t.Run(about, func(t *testing.T) {
+			d := newDesk(t)
+			t.Setenv("CODEX_HOME", filepath.Join(d.project, "own"))
+			path := d.write("own/config.toml", "model = \"x\"\n")
+			connect := `{"host":"codex","user":true,"ask":true}`
+			d.connect("bob", connect)
+			d.write("own/config.toml", write(tree(t, d.project)[path]))
+			want.Equal(t, "agent", d.connect("", connect).Agent, "bob")
+			after := tree(t, d.project)[path]
+			for part, n := range map[string]int{"[mcp_servers.mailroom]": 1, beginMark: 1, endMark: 1, "sha256:1": 1, "120.0": 0, "model = ": 1} {
+				want.Equal(t, part, strings.Count(after, part), n)
+			}
+			for _, f := range d.connect("", connect).Files {
+				want.Equal(t, "second time", f.Change, "none")
+			}
+			d.connect("", `{"host":"codex","user":true,"remove":true}`)
+			left := tree(t, d.project)[path]
+			for part, n := range map[string]int{"mailroom": 0, "sha256:1": 1, "model = ": 1} {
+				want.Equal(t, part+" when it was removed", strings.Count(left, part), n)
+			}
+		})
+	}
+}
+
 // TestLookLeavesToTheUser: what was taken out of a configuration by hand, what leads to another database that is there, and what is gone.
 func TestLookLeavesToTheUser(t *testing.T) {
 	for what, change := range map[string]func(d *desk){
-		"its configuration has nothing of Mailroom any more": func(d *desk) { d.write(".mcp.json", "{}") },
-		"settings.local.json has nothing of Mailroom":        func(d *desk) { d.write(".claude/settings.local.json", "{}") },
-		".mcp.json cannot be read":                           func(d *desk) { d.makesFolder(".mcp.json") },
+		"its configuration has nothing of Mailroom any more":        func(d *desk) { d.write(".mcp.json", "{}") },
+		"settings.local.json does not have all that Mailroom needs": func(d *desk) { d.write(".claude/settings.local.json", "{}") },
+		".mcp.json cannot be read":                                  func(d *desk) { d.makesFolder(".mcp.json") },
 		"its configuration names another database": func(d *desk) {
 			other := d.write("other.db", "")
 			text := tree(d.t, d.project)[filepath.Join(d.project, ".mcp.json")]
@@ -221,8 +342,10 @@ func TestLookAtCodex(t *testing.T) {
 	trusts(ours, "enabled = false")
 	d.looks(true, "problem", "SessionStart, UserPromptSubmit, PostToolUse, Stop")
 	trusts(ours, "")
-	d.looks(true, "ok", "its last hook was called at ")
-	d.write(".codex/hooks.json", strings.Replace(string(text), " hook SessionStart --host codex", " hook SessionStart --host codex --verbose", 1))
+	d.looks(true, "ok", "a hook was last called for bob at ")
+	changed := slices.Clone(ours)
+	changed[0].digest = "sha256:0"
+	trusts(changed, "")
 	d.looks(true, "problem", "Codex does not run its hooks SessionStart: they are not trusted, or have changed since")
 }
 

@@ -21,11 +21,12 @@ type record struct {
 	Agent   string  `json:"agent"`
 	Folder  string  `json:"folder"` // of the project; "" is all of the user's
 	File    string  `json:"file"`
-	Command string  `json:"command"`       // where this program lies
-	Ask     bool    `json:"ask,omitempty"` // the host asks before a tool is used
-	Before  *string `json:"before"`        // what stood in the file before; nil: there was none
-	After   string  `json:"after"`         // digest of what was written
-	Made    int     `json:"made_folders"`  // how many folders were made, the file's own and those above it
+	Command string  `json:"command"`        // where Mailroom lies
+	Host    string  `json:"host,omitempty"` // where the host lies
+	Ask     bool    `json:"ask,omitempty"`  // the host asks before a tool is used
+	Before  *string `json:"before"`         // what stood in the file before; nil: there was none
+	After   string  `json:"after"`          // digest of what was written
+	Made    int     `json:"made_folders"`   // how many folders were made, the file's own and those above it
 }
 
 // digest tells texts of files apart.
@@ -39,8 +40,8 @@ func recordOf(database, file string) string {
 	return filepath.Join(filepath.Dir(database), "connections", digest([]byte(file))[:16]+".json")
 }
 
-// recordIn returns what was written into a file of a project's folder. A file that nothing was written into may have come there with
-// its folder: then it is what was written into the one of that text in a folder that is gone. Without a database nothing is kept.
+// recordIn finds the record of a file. If the file's folder was moved, it finds that of the same file, with the same text, in the folder
+// that is gone. Without a database nothing is kept.
 func recordIn(database, folder, file string, text []byte) (r record, found bool) {
 	if database == "" {
 		return record{}, false
@@ -72,12 +73,13 @@ func readRecord(record string) (c record, err error) {
 	return c, err
 }
 
-// records lists all, by their files. Records that cannot be read are left out.
+// records lists all, by their files. Those that cannot be read are left out.
 func records(database string) (list []record) {
-	records, _ := filepath.Glob(filepath.Join(filepath.Dir(recordOf(database, "")), "*.json"))
-	for _, record := range records {
-		if c, err := readRecord(record); err == nil {
-			list = append(list, c)
+	folder := filepath.Dir(recordOf(database, ""))
+	entries, _ := os.ReadDir(folder) // there is none before the first
+	for _, e := range entries {
+		if r, err := readRecord(filepath.Join(folder, e.Name())); err == nil {
+			list = append(list, r)
 		}
 	}
 	slices.SortFunc(list, func(a, b record) int {
@@ -86,21 +88,22 @@ func records(database string) (list []record) {
 	return list
 }
 
-// save keeps it, in place of what its agent had of the host in folders that are gone.
+// save keeps it.
 func (c *record) save(database string) error {
 	text, err := orchestrator.JSON(c)
-	if err == nil {
-		err = store.ReplaceFile(recordOf(database, c.File), text, 0o600)
-	}
 	if err != nil {
 		return err
 	}
-	for _, old := range records(database) {
-		if old.File != c.File && old.moved() && old.Program == c.Program && old.Agent == c.Agent && filepath.Base(old.File) == filepath.Base(c.File) {
-			old.forget(database)
+	return store.ReplaceFile(recordOf(database, c.File), text, 0o600)
+}
+
+// forgetAll forgets what was written for a host in a folder.
+func forgetAll(database, program, folder string) {
+	for _, r := range records(database) {
+		if r.Program == program && r.Folder == folder {
+			r.forget(database)
 		}
 	}
-	return nil
 }
 
 // forget does not keep it any more.

@@ -117,7 +117,7 @@ func Happened(ctx context.Context, l *ledger.Ledger, e Event) (a Answer, err err
 	before := known.row
 	if known.changes(&e, verdicts, l.Now()) {
 		err = l.Write(ctx, store.Of(e.Agent), func(t *ledger.Tx) error {
-			return note(t, &e, &before, verdicts)
+			return note(t, &e, verdicts)
 		})
 		if err != nil {
 			return a, err

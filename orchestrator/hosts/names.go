@@ -57,7 +57,7 @@ func NameOf(ctx context.Context, l *ledger.Ledger, h Holder) (agent string, err 
 			return err
 		}
 		if agent == "" {
-			agent = freeName(t.Config(), h.Program)
+			agent = FreeName(t.Config(), h.Program)
 			if _, _, err := agents.AddIn(t, agents.Update{Name: agent}); err != nil {
 				return err
 			}
@@ -98,8 +98,8 @@ func (h *Holder) resumed(c *store.Conn) (string, error) {
 	return "", nil
 }
 
-// freeName returns the first name after a host that nobody has.
-func freeName(conf *ledger.Config, program string) string {
+// FreeName returns the first name after a host that nobody has: claude, claude-2, and so on.
+func FreeName(conf *ledger.Config, program string) string {
 	name := program
 	for n := 2; conf.Agents[name] != nil || conf.Groups[name] != nil; n++ {
 		name = fmt.Sprintf("%s-%d", program, n)
@@ -143,10 +143,10 @@ func anyEnded(c *store.Conn, now time.Time) (bool, error) {
 // anybody.
 func endNames(t *ledger.Tx) error {
 	list, err := givenNames(t.Conn, t.Clock)
+	if err != nil {
+		return err
+	}
 	for _, g := range list {
-		if err != nil {
-			return err
-		}
 		if !g.over && g.ended && !g.noted {
 			if g.over, err = pointless(t, g.agent); err == nil && !g.over {
 				err = t.Run(`UPDATE given_names SET ends_at = ? WHERE agent = ?`, orchestrator.Stamp(t.Clock.Add(grace)), g.agent)
@@ -155,8 +155,11 @@ func endNames(t *ledger.Tx) error {
 		if err == nil && g.over {
 			err = endName(t, g.agent)
 		}
+		if err != nil {
+			return err
+		}
 	}
-	return err
+	return nil
 }
 
 // pointless reports whether nobody misses an agent: it has sent nothing, and nothing waits for it.

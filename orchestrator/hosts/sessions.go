@@ -89,16 +89,17 @@ func (k *known) changes(e *Event, verdicts map[string]verdict, now time.Time) bo
 }
 
 // note stores what an event tells of its session, and what becomes of what was shown to it.
-func note(t *ledger.Tx, e *Event, before *session, verdicts map[string]verdict) error {
-	turns, continued := before.turns, before.continued
+func note(t *ledger.Tx, e *Event, verdicts map[string]verdict) error {
+	prompted := 0 // the user has said something, so that messages may cause turns again
 	if e.Kind == Prompted {
-		turns, continued = 0, 0
+		prompted = 1
 	}
 	if err := t.Run(`
-		INSERT INTO host_sessions (agent, session, program, state, host, pid, born, turns, continued, started_at, seen_at)
-		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?10)
-		ON CONFLICT (agent, session) DO UPDATE SET program = ?3, state = ?4, host = ?5, pid = ?6, born = ?7, turns = ?8, continued = ?9, seen_at = ?10`,
-		e.Agent, e.Session, e.Program, e.state(), e.Process.Host(), e.Process.PID, e.Process.Born, turns, continued, t.Now); err != nil {
+		INSERT INTO host_sessions (agent, session, program, state, host, pid, born, started_at, seen_at)
+		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8)
+		ON CONFLICT (agent, session) DO UPDATE SET program = ?3, state = ?4, host = ?5, pid = ?6, born = ?7, seen_at = ?8,
+			turns = turns * (?9 = 0), continued = continued * (?9 = 0)`,
+		e.Agent, e.Session, e.Program, e.state(), e.Process.Host(), e.Process.PID, e.Process.Born, t.Now, prompted); err != nil {
 		return err
 	}
 	leases, err := messages.SessionLeases(t.Conn, e.Agent, e.Session)

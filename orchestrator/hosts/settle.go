@@ -14,18 +14,22 @@ import (
 func Settle(ctx context.Context, l *ledger.Ledger, agent, session string, ids []string, seen bool) error {
 	return l.Write(ctx, store.Of(agent), func(t *ledger.Tx) error {
 		leases, err := messages.SessionLeases(t.Conn, agent, session)
+		if err != nil {
+			return err
+		}
 		for i := range leases {
 			lease := &leases[i]
 			switch {
-			case err != nil:
-				return err
 			case !slices.Contains(ids, lease.ID):
 			case seen:
 				err = messages.ConfirmShown(t, lease, "seen by the model in session "+session)
 			default:
 				err = messages.GiveBack(t, lease, "the model in session "+session+" has not seen it; unread again")
 			}
+			if err != nil {
+				return err
+			}
 		}
-		return err
+		return nil
 	})
 }

@@ -1,0 +1,109 @@
+package connect
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"mailroom/orchestrator"
+)
+
+// connection is what a host's configuration says of Mailroom.
+type connection struct {
+	program, agent, database string // without a database it is that of the host's folder
+	host                     string // where the host's own program lies; "" is not known
+	vocabularies             []string
+	ask                      bool
+	allow                    bool // the user has said that the host is not to ask any more
+}
+
+// serve are the words after the program's name with which the host starts the tools.
+func (c *connection) serve(host string) []string {
+	words := []string{"mcp", "--as", c.agent, "--vocabulary", strings.Join(c.vocabularies, ",")}
+	if c.database != "" {
+		words = append(words, "--db", c.database)
+	}
+	if c.agent == orchestrator.Auto {
+		words = append(words, "--host", host)
+	}
+	return words
+}
+
+// hook is the command line of a hook.
+func (c *connection) hook(host, event string) string {
+	line := fmt.Sprintf("%s hook %s --host %s --as %s", orchestrator.ShellWord(c.program), event, host, c.agent)
+	if c.database != "" {
+		line += " --db " + orchestrator.ShellWord(c.database)
+	}
+	return line
+}
+
+// connectionOf returns what a host's configuration is to say. What is not asked for is as it was connected before. Mailroom and the
+// host are named by where they lie, since a host may be started with another PATH.
+func connectionOf(h *host, at *place, database string, p Params) (*connection, error) {
+	program, err := ownPath()
+	if err != nil {
+		return nil, orchestrator.Errorf(orchestrator.Unavailable, "it cannot be told where this program lies: %v", err)
+	}
+	c := &connection{program: program, database: database, host: pathOf(h.program), vocabularies: p.Vocabulary}
+	before, found := h.recorded(at, database)
+	if c.host == "" && exists(before.Host) {
+		c.host = before.Host
+	}
+	if len(c.vocabularies) == 0 {
+		written, _ := writtenIn(h, at) // what cannot be read is told when it is to be changed
+		c.vocabularies = written.vocabularies
+	}
+	if len(c.vocabularies) == 0 {
+		c.vocabularies = []string{"relay"}
+	}
+	if p.Ask != nil {
+		c.ask, c.allow = *p.Ask, !*p.Ask
+	} else if found {
+		c.ask = before.Ask
+	}
+	if text := c.program + c.database + at.folder + c.host; !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
+		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "the path of the program, the database or the folder has characters that do not stand in a configuration: %q", text)
+	}
+	return c, nil
+}
+
+// recorded returns what was written into the file with the host's tools.
+func (h *host) recorded(at *place, database string) (r record, found bool) {
+	text, path, err := read(h.files(at, &connection{})[0].path)
+	if err != nil {
+		return record{}, false
+	}
+	return recordIn(database, at.scope(), path, text)
+}
+
+// pathOf returns where PATH leads to a program; "" is nowhere.
+func pathOf(program string) string {
+	path, err := exec.LookPath(program)
+	if err == nil {
+		path, err = filepath.Abs(path)
+	}
+	if err != nil {
+		return ""
+	}
+	return path
+}
+
+// ownPath returns where this program lies: as PATH leads to it, if it does, since a link there stays when a new version replaces the
+// program.
+func ownPath() (string, error) {
+	program, err := os.Executable()
+	if err == nil {
+		program, err = filepath.EvalSymlinks(program)
+	}
+	if path := pathOf(filepath.Base(os.Args[0])); err == nil && path != "" {
+		if real, err := filepath.EvalSymlinks(path); err == nil && real == program {
+			return path, nil
+		}
+	}
+	return program, err
+}

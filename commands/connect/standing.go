@@ -1,0 +1,67 @@
+package connect
+
+import (
+	"context"
+
+	"mailroom/commands"
+)
+
+// HostResult is how a host stands in a folder, or else for its user.
+type HostResult struct {
+	Host    string `json:"host"`
+	Program string `json:"program,omitempty"` // where it was found; "" is nowhere
+	Agent   string `json:"agent,omitempty"`   // as whom it is connected; "" is not
+	User    bool   `json:"user,omitempty"`    // it is connected in all folders of the user
+	Level   string `json:"level,omitempty"`   // ok, note or problem, as doctor finds it
+	Says    string `json:"says,omitempty"`
+}
+
+// standing lists the hosts, as they stand in a folder or else for its user.
+func standing(ctx context.Context, env commands.Env, at *place) (list []HostResult) {
+	for _, h := range known {
+		r := HostResult{Host: h.name, Program: pathOf(h.program)}
+		for _, place := range []*place{at, {folder: at.folder, home: at.home, user: true}} {
+			if r.lookAt(ctx, env, h, place); r.Level != "" {
+				break
+			}
+		}
+		list = append(list, r)
+	}
+	return list
+}
+
+// lookAt says how a host stands in a place, if it is connected there.
+func (r *HostResult) lookAt(ctx context.Context, env commands.Env, h *host, at *place) {
+	w, err := writtenIn(h, at)
+	if err != nil {
+		r.Level, r.Says = "problem", err.Error()
+	}
+	if w.agent == "" {
+		return
+	}
+	r.Agent, r.User = w.agent, at.user
+	if path := env.Ledger.Path(); w.database != path || env.Ledger.NoneYet() {
+		r.Level, r.Says = "note", "connected with another database, "+w.database
+		return
+	}
+	kept, found := h.recorded(at, env.Ledger.Path())
+	if !found { // its record was lost
+		kept = record{Agent: w.agent, Host: r.Program}
+		kept.Command, _ = ownPath()
+	}
+	f := siteOf(h, at, kept, env.Ledger.Path()).look(ctx, env, false)
+	r.Level, r.Says = f.Level, f.Says
+}
+
+// state says in a few words how a host stands.
+func (h *HostResult) state() string {
+	switch {
+	case h.Program == "" && h.Level == "":
+		return "not found in PATH"
+	case h.Level == "":
+		return "not connected here; " + h.Program
+	case h.User:
+		return "in all folders: " + h.Says
+	}
+	return h.Says
+}
