@@ -82,7 +82,7 @@ func answerHook(p *Program, c *urfave.Context) error {
 	return host.Answer(ctx, env, c.Args().First(), p.In, p.Out)
 }
 
-// withDatabase runs what goes on for as long as the host does. What is logged could reach the model, so nothing is.
+// withDatabase runs what goes on for as long as the host does. What is logged could reach the model, so it is only on a terminal.
 func withDatabase(run func(ctx context.Context, host *hook.Host, env commands.Env) error) func(*Program, *urfave.Context) error {
 	return func(p *Program, c *urfave.Context) error {
 		host, err := hookHost(c)
@@ -93,7 +93,9 @@ func withDatabase(run func(ctx context.Context, host *hook.Host, env commands.En
 		if err != nil {
 			return err
 		}
-		env.Log = slog.New(slog.DiscardHandler)
+		if !p.ErrTerminal {
+			env.Log = slog.New(slog.DiscardHandler)
+		}
 		if err := p.open(c, "", &env); err != nil {
 			return err
 		}

@@ -125,8 +125,10 @@ func (h *Host) answer(ctx context.Context, env *commands.Env, event string, in i
 	switch {
 	case text != "":
 		return h.form(event, text), &a, nil
+	case kind == hosts.Rested && a.Held:
+		return h.dismiss("messages wait for your next prompt, since they have caused as many turns as they may."), &a, nil
 	case kind == hosts.Rested:
-		return h.dismiss, &a, nil
+		return h.dismiss("the messages were read meanwhile."), &a, nil
 	}
 	return nil, nil, nil
 }

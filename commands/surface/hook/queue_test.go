@@ -1,9 +1,11 @@
 package hook
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/process"
 )
@@ -71,6 +74,37 @@ func TestQueue(t *testing.T) {
 	want.Rows(t, r.Rows(`SELECT state FROM host_sessions`), "idle")
 	if err := end(); err != nil {
 		t.Error(err)
+	}
+}
+
+// What waits ends with its host, also while a message waits for the session to be idle.
+func TestQueueOfAHostThatIsGone(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t, "codex")
+	r.answer("UserPromptSubmit", "codex/UserPromptSubmit.json")
+	r.says()
+	cmd := exec.Command("cat")
+	in, err := cmd.StdinPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := process.Of(cmd.Process.Pid)
+	in.Close()
+	if err := cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	words, err := orchestrator.JSON(watched{"01234567-89ab-4cde-8f01-23456789abcd", of})
+	if err != nil {
+		t.Fatal(err)
+	}
+	host := *r.host
+	host.Program = "/bin/false"
+	ctx := enginetest.Deadline(t)
+	if err := host.Queue(ctx, r.env(), bytes.NewReader(words)); err != nil || ctx.Err() != nil {
+		t.Errorf("it ends with %v, and the context with %v", err, ctx.Err())
 	}
 }
 

@@ -2,7 +2,6 @@ package hook
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -27,8 +26,8 @@ const (
 // to wait for, or not any more: the host is about to end by itself or has ended, another process waits for the session already,
 // the session has ended, or messages have caused as many turns as they may.
 func (h *Host) Wake(ctx context.Context, env commands.Env, in io.Reader) (nudge string, err error) {
-	var input Input
-	if err := json.NewDecoder(io.LimitReader(in, maxInput)).Decode(&input); err != nil {
+	input, err := readInput(ctx, in)
+	if err != nil {
 		return "", fmt.Errorf("what %s says of the session cannot be read: %w", h.Name, err)
 	}
 	if h.endsByItself == nil || h.queue != nil || input.Session == "" {
@@ -59,7 +58,7 @@ func (h *Host) Wake(ctx context.Context, env commands.Env, in io.Reader) (nudge 
 // wait waits until a session is to be woken, and returns the text that does; "" if it is not to be woken any more. It looks when
 // there is news.
 func wait(ctx context.Context, w *hosts.Waiter, host process.ID, news <-chan struct{}) (nudge string, err error) {
-	for {
+	for host.Here() {
 		does, n, err := w.Look(ctx)
 		switch {
 		case orchestrator.CodeOf(err) == orchestrator.Busy:
@@ -70,9 +69,10 @@ func wait(ctx context.Context, w *hosts.Waiter, host process.ID, news <-chan str
 			return fmt.Sprintf("mailroom: %s from other agents.", orchestrator.Plural(n, "new message")), nil
 		}
 		if !pause(ctx, host, news, does == hosts.Soon) {
-			return "", nil
+			break
 		}
 	}
+	return "", nil
 }
 
 // pause returns when there is reason to look again, or false when the host or ctx has ended.

@@ -75,7 +75,7 @@ INSERT INTO groups (name, created_at) VALUES (?, ?);
 INSERT INTO groups (name, created_at) VALUES (?, ?) ON CONFLICT DO NOTHING;
 INSERT INTO heartbeats (agent, heard_at, silent_at) VALUES (?, ?, ?) ON CONFLICT (agent) DO UPDATE SET heard_at = excluded.heard_at, silent_at = excluded.silent_at, told_at = '';
 INSERT INTO heartbeats (agent, heard_at, silent_at) VALUES (?, ?, ?) ON CONFLICT (agent) DO UPDATE SET silent_at = excluded.silent_at, told_at = '';
-INSERT INTO host_sessions (agent, session, program, state, host, pid, born, turns, continued, started_at, seen_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?10) ON CONFLICT (agent, session) DO UPDATE SET program = ?3, state = ?4, host = ?5, pid = ?6, born = ?7, turns = ?8, continued = ?9, seen_at = ?10;
+INSERT INTO host_sessions (agent, session, program, state, host, pid, born, started_at, seen_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8) ON CONFLICT (agent, session) DO UPDATE SET program = ?3, state = ?4, host = ?5, pid = ?6, born = ?7, seen_at = ?8, turns = turns * (?9 = 0), continued = continued * (?9 = 0);
 INSERT INTO host_sessions (agent, session, program, state, host, pid, born, waiter_pid, waiter_born, started_at, seen_at) VALUES (?1, ?2, ?3, 'idle', ?4, ?5, ?6, ?7, ?8, ?9, ?9) ON CONFLICT (agent, session) DO UPDATE SET host = ?4, pid = ?5, born = ?6, waiter_pid = ?7, waiter_born = ?8, state = CASE WHEN host_sessions.state = 'ended' THEN 'idle' ELSE host_sessions.state END;
 INSERT INTO idempotency (sender, key, params_hash, result, created_at) VALUES (?, ?, ?, ?, ?);
 INSERT INTO message_trace (message_id, at, event, new_status, actor, span_id, error) SELECT message_id, created_at, 'created', status, ?1, span_id, coalesce(error_message, '') FROM agent_message WHERE seq >= ?2;
