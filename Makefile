@@ -80,7 +80,7 @@ ENGINE := adoption agents bridge bridge/letters delivery hosts ledger messages o
 
 statements: ## collect the statements of the engine anew, and how SQLite runs each; look at what git says that changed
 	: >orchestrator/orchestratortest/statements/statements.sql
-	$(GO) test -p 1 -count 1 $(ENGINE:%=./orchestrator/%) ./commands/admin ./commands/surface/daemon ./commands/surface/mcp ./commands/surface/web -statements
+	$(GO) test -p 1 -count 1 $(ENGINE:%=./orchestrator/%) ./commands/admin ./commands/connect ./commands/surface/daemon ./commands/surface/mcp ./commands/surface/web -statements
 	$(GO) test -count 1 ./cmd/mailroom -statements
 	$(GO) test -count 1 -run '^TestPlans$$' ./orchestrator/orchestratortest/statements -update
 
