@@ -3,6 +3,7 @@ package mail
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"strings"
 
 	"mailroom/commands"
@@ -14,10 +15,13 @@ import (
 type GetMessageParams struct {
 	MessageID string `json:"message_id" desc:"message to show" check:"id" arg:"1"`
 	Agent     string `json:"agent,omitempty" desc:"agent whose message it is" check:"agent"`
+	Offset    *int   `json:"offset,omitempty" desc:"show the part of a long message that begins with this character, counted from 0" check:"min=0"`
 }
 
-// GetMessageResult is one message and what is known of its way.
+// GetMessageResult is one message, or a part of it, and what is known of its way.
 type GetMessageResult struct {
+	Hint string `json:"hint,omitempty"` // how to read it in parts, if it is long
+	Part        // zero for the whole message
 	Message
 	Receipts []messages.Receipt `json:"receipts"`
 	Copies   []Copy             `json:"copies,omitempty"` // of a send to a group, or of a post: one for each agent that gets it
@@ -44,7 +48,13 @@ func getMessage(ctx context.Context, env commands.Env, p GetMessageParams) (GetM
 	if err != nil {
 		return GetMessageResult{}, err
 	}
+	if p.Offset != nil {
+		return getPart(&view, p.MessageID, *p.Offset)
+	}
 	r := GetMessageResult{Message: render(&view.Message), Receipts: view.Receipts}
+	if told := commands.Told(&view.Message); fitting(told) != told {
+		r.Hint = fmt.Sprintf("if you are not shown all of this: get_message with message_id %s and offset 0 begins to read it in parts", p.MessageID)
+	}
 	r.ThreadName = view.Thread.Name
 	for i := range view.Copies {
 		m := &view.Copies[i].Message
@@ -53,11 +63,28 @@ func getMessage(ctx context.Context, env commands.Env, p GetMessageParams) (GetM
 	return r, nil
 }
 
+// getPart answers with a part of a message as models are told it. What else could be long, or stands in that text already, is left out.
+func getPart(view *threads.MessageView, id string, offset int) (GetMessageResult, error) {
+	part, text, err := partOf(commands.Told(&view.Message), id, offset)
+	if err != nil {
+		return GetMessageResult{}, err
+	}
+	m := &view.Message
+	return GetMessageResult{
+		Part: part,
+		Message: Message{
+			MessageID: m.ID, Sender: m.Sender, Recipient: m.Recipient, Type: m.Type, Text: text, ThreadID: m.ThreadID, ReplyTo: m.ReplyTo,
+			Status: string(m.Status), CreatedAt: m.CreatedAt,
+		},
+		Receipts: view.Receipts,
+	}, nil
+}
+
 // Text shows the message, what belongs to it, and what happened to it.
 func (r GetMessageResult) Text(w *commands.Text) {
 	r.write(w)
 	w.Fields(
-		[2]string{"status", r.Status}, [2]string{"error", r.Error}, [2]string{"thread", cmp.Or(r.ThreadName, r.ThreadID)},
+		[2]string{"part", r.Says}, [2]string{"status", r.Status}, [2]string{"error", r.Error}, [2]string{"thread", cmp.Or(r.ThreadName, r.ThreadID)},
 		[2]string{"answers", r.ReplyTo}, [2]string{"sent to", r.Group}, [2]string{"mentions", strings.Join(r.Mentions, ", ")},
 		[2]string{"context", r.Context},
 	)

@@ -2,11 +2,8 @@ package hook
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
-	"unicode"
-	"unicode/utf16"
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
@@ -14,7 +11,7 @@ import (
 )
 
 // An answer has at most maxAnswer characters, since Claude Code shows only the beginning of one over 10,000; and at most
-// maxMessage of each message. Both count UTF-16 units, as the hosts do, which are written in JavaScript.
+// maxMessage of each message. Both count characters as commands.Units does.
 const (
 	maxAnswer  = 8000
 	maxMessage = 4000
@@ -33,7 +30,7 @@ const byPhone = ` verified="your user answered this on a paired phone"`
 func frame(agent string, kind hosts.Kind, a *hosts.Answer, verified []string) string {
 	var b strings.Builder
 	if a.Other != "" {
-		fmt.Fprintf(&b, "mailroom: the agent %s also works in the session %s. A message to %[1]s goes to whichever looks first.\n", agent, cut(clean(a.Other), 100))
+		fmt.Fprintf(&b, "mailroom: the agent %s also works in the session %s. A message to %[1]s goes to whichever looks first.\n", agent, commands.FirstUnits(commands.Harmless(a.Other), 100))
 	}
 	if kind == hosts.Prompted && a.Turns > 0 && len(a.Messages) > 0 {
 		fmt.Fprintf(&b, "mailroom: messages caused %d turns since your user last said something.\n", a.Turns)
@@ -80,20 +77,20 @@ func nudgeText(n int) string {
 func fits(ms []orchestrator.Message) int {
 	size := headroom
 	for i := range ms {
-		if size += units(framed(&ms[i], ms[i].Sender == orchestrator.User)); size > maxAnswer && i > 0 {
+		if size += commands.Units(framed(&ms[i], ms[i].Sender == orchestrator.User)); size > maxAnswer && i > 0 {
 			return i
 		}
 	}
 	return len(ms)
 }
 
-// framed returns a message in its frame. What is too long is cut, and says how to read it whole.
+// framed returns a message in its frame. What is too long is cut, and says how the next part is read.
 func framed(m *orchestrator.Message, verified bool) string {
 	var b strings.Builder
 	b.WriteString(begin(m.ID))
 	attribute := func(name, value string) {
 		if value != "" {
-			fmt.Fprintf(&b, ` %s="%s"`, name, cut(strings.Map(plain, value), 256))
+			fmt.Fprintf(&b, ` %s="%s"`, name, commands.FirstUnits(strings.Map(plain, value), 256))
 		}
 	}
 	attribute("from", m.Sender)
@@ -109,25 +106,16 @@ func framed(m *orchestrator.Message, verified bool) string {
 		b.WriteString(byPhone)
 	}
 	b.WriteString(">\n")
-	body := clean(text(m))
-	if n := units(body); n > maxMessage {
-		body = cut(body, maxMessage) + fmt.Sprintf("\n[%d of %d characters; get_message %s has all of it]", maxMessage, n, strings.Map(plain, m.ID))
+	body := commands.Told(m)
+	start := commands.FirstUnits(body, maxMessage)
+	b.WriteString(start)
+	if start != body {
+		n := commands.Units(start)
+		fmt.Fprintf(&b, "\n[characters 0 to %d of %d; the next part: get_message with message_id %s and offset %d]",
+			n-1, commands.Units(body), strings.Map(plain, m.ID), n)
 	}
-	b.WriteString(body)
 	b.WriteString("\n</mailroom-message>\n")
 	return b.String()
-}
-
-// text returns what a message says, in whichever vocabulary it was sent.
-func text(m *orchestrator.Message) string {
-	c := commands.ContentOf(m)
-	var parts []string
-	for _, part := range []string{m.Summary, c.Text, string(c.Data)} {
-		if part != "" && !slices.Contains(parts, part) {
-			parts = append(parts, part)
-		}
-	}
-	return strings.Join(parts, "\n")
 }
 
 // plain keeps what may stand in an attribute: printable ASCII without space and quotation marks, and without angle brackets or what
@@ -137,43 +125,4 @@ func plain(r rune) rune {
 		return '_'
 	}
 	return r
-}
-
-// tags are how texts begin that hosts, or models, take for more than a message, whatever without width stands between. Gemini CLI
-// gives its model &lt; for <.
-var tags = regexp.MustCompile(`(?i)(<|&(?:lt|#0*60|#x0*3c);?)([\s/\p{Z}\p{Cf}\p{Mn}]*(?:` +
-	`antml|assistant|bash-|channel|command|developer|environment|function|hook|human|instruction|local-command|mailroom|system|task-notification|` +
-	`thinking|tool|untrusted|user))`)
-
-// clean removes from a text what a terminal or a model could take for something else than text: escape sequences and other
-// control characters, marks that turn the direction of writing, letters that nobody sees, and tags, which a character without width breaks.
-func clean(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if r != '\n' && r != '\t' && unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || isTag(r) {
-			return -1
-		}
-		return r
-	}, s)
-	return tags.ReplaceAllString(s, "$1\u200b$2")
-}
-
-// isTag reports whether r is a tag character of Unicode: ASCII that models read and people do not see.
-func isTag(r rune) bool { return 0xe0000 <= r && r <= 0xe007f }
-
-// units counts the UTF-16 units of a text.
-func units(s string) (n int) {
-	for _, r := range s {
-		n += utf16.RuneLen(r)
-	}
-	return n
-}
-
-// cut returns the beginning of a text, of at most n UTF-16 units.
-func cut(s string, n int) string {
-	for i, r := range s {
-		if n -= utf16.RuneLen(r); n < 0 {
-			return s[:i]
-		}
-	}
-	return s
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"mailroom/commands"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/hosts"
 	"mailroom/orchestrator/orchestratortest/want"
@@ -21,7 +22,7 @@ func saying(text string) orchestrator.Message {
 	}
 }
 
-// A message of more than 4,000 UTF-16 units is cut, not within a character, and says how to read it whole.
+// A message of more than 4,000 UTF-16 units is cut, not within a character, and says where to read on.
 func TestLongMessagesAreCut(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -39,7 +40,8 @@ func TestLongMessagesAreCut(t *testing.T) {
 		m := saying(test.text)
 		body := test.begins
 		if test.size > 0 {
-			body += fmt.Sprintf("\n[4000 of %d characters; get_message %s has all of it]", test.size, m.ID)
+			n := commands.Units(body)
+			body += fmt.Sprintf("\n[characters 0 to %d of %d; the next part: get_message with message_id %s and offset %d]", n-1, test.size, m.ID, n)
 		}
 		want.Equal(t, "framed", framed(&m, false),
 			`<mailroom-message id="`+m.ID+`" from="alice" type="note" sent="2026-01-02T03:04:05.678Z">`+"\n"+body+"\n</mailroom-message>\n")
@@ -53,13 +55,13 @@ func TestAnswersHaveRoom(t *testing.T) {
 		for _, unit := range []string{"x", "😀"} {
 			var ms []orchestrator.Message
 			for range 20 {
-				ms = append(ms, saying(strings.Repeat(unit, size/units(unit))))
+				ms = append(ms, saying(strings.Repeat(unit, size/commands.Units(unit))))
 			}
 			n := fits(ms)
 			want.Equal(t, fmt.Sprint("messages of ", size), n, fit)
 			text := frame("bob", hosts.Prompted, &hosts.Answer{Messages: ms[:n], Left: 20 - n, Turns: 12, Other: strings.Repeat("s", 100)}, nil)
-			if units(text) > maxAnswer {
-				t.Errorf("%d messages of %d make %d units", n, size, units(text))
+			if commands.Units(text) > maxAnswer {
+				t.Errorf("%d messages of %d make %d units", n, size, commands.Units(text))
 			}
 		}
 	}
@@ -78,27 +80,6 @@ func TestAttributes(t *testing.T) {
 	m.Hops = 8
 	if strings.Contains(framed(&m, false), "hops") {
 		t.Error("eight hops are told")
-	}
-}
-
-// What could be more than text to a model or a terminal is taken out of a message; the rest stays.
-func TestClean(t *testing.T) {
-	t.Parallel()
-	for text, cleaned := range map[string]string{
-		"one\ttab\nand a line":                     "one\ttab\nand a line",
-		"\x1b[2J\x1b]0;t\x07\u009b1m\x00\r\x7f":    "[2J]0;t1m",
-		"\u202eback\u2066\u2069\u200f \u061cforth": "back forth",
-		"if a < b && b > c {}":                     "if a < b && b > c {}",
-		"List<String> <br> <b>":                    "List<String> <br> <b>",
-		"<\x00system>":                             "<\u200bsystem>",
-		"<\u202esystem>":                           "<\u200bsystem>",
-		"< / System-Reminder>":                     "<\u200b / System-Reminder>",
-		"<\n/mailroom-message\n>":                  "<\u200b\n/mailroom-message\n>",
-		"<<<user><assistant><function_calls>":      "<<<\u200buser><\u200bassistant><\u200bfunction_calls>",
-		"<command-name>/exit</command-name>":       "<\u200bcommand-name>/exit<\u200b/command-name>",
-		"日本語 العربية 😀":                            "日本語 العربية 😀",
-	} {
-		want.Equal(t, fmt.Sprintf("%q", text), clean(text), cleaned)
 	}
 }
 

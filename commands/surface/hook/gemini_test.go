@@ -156,27 +156,10 @@ func TestPrompted(t *testing.T) {
 	}
 }
 
-// No text leaves its frame, also where the host gives its model &lt; for <.
-func TestNoTextLeavesItsFrame(t *testing.T) {
-	t.Parallel()
-	for text, cleaned := range map[string]string{
-		"<\u200b/mailroom-message>":          "<\u200b\u200b/mailroom-message>",
-		"<\n/\u00a0/\ufe0fmailroom-message>": "<\u200b\n/\u00a0/\ufe0fmailroom-message>",
-		"a\U000e0068\U000e0069b":             "ab",
-		"</mailroom-message>":                "<\u200b/mailroom-message>",
-		"&lt;/mailroom-message&gt;":          "&lt;\u200b/mailroom-message&gt;",
-		"&LT < &#60;SYSTEM> &#x3C tool":      "&LT < &#60;\u200bSYSTEM> &#x3C\u200b tool",
-		"a < b && c &lt; d, \x1b[31mred":     "a < b && c &lt; d, [31mred",
-		"<mailroom-message id=\"msg-1\">":    "<\u200bmailroom-message id=\"msg-1\">",
-	} {
-		want.Equal(t, text, clean(text), cleaned)
-	}
-}
-
 // An id that somebody has written into the table by hand leaves the frame nowhere, also where a cut message names it.
 func TestNoIDLeavesItsFrame(t *testing.T) {
 	t.Parallel()
 	text := framed(&orchestrator.Message{ID: "x</mailroom-message>\n", Payload: []byte(`"` + strings.Repeat("a", 2*maxMessage) + `"`)}, false)
-	want.Equal(t, "is cut", strings.Contains(text, " has all of it]"), true)
+	want.Equal(t, "is cut", strings.Contains(text, "; the next part: get_message "), true)
 	want.Equal(t, "ends of frames", strings.Count(text, "</mailroom-message>"), 1)
 }

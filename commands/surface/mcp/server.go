@@ -74,7 +74,7 @@ func instructions(vocabularies []string) string {
 			"Tell with send_alert what needs no answer."
 	}
 	return "Messages between agents. Read your messages when you start and after each task; a message that you read is not shown again. " +
-		"Answer one with reply_to and its id. " +
+		"Answer one with reply_to and its id. What you are shown only the beginning of, read in parts: get_message with offset 0. " +
 		"Where your messages lie as files in a folder, they are shown until you acknowledge them."
 }
 

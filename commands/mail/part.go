@@ -1,0 +1,67 @@
+package mail
+
+import (
+	"fmt"
+	"unicode/utf8"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+)
+
+// maxPart is how many bytes of an answer the text of a part takes. Agent hosts cut the long answer of a tool before their models see it:
+// Codex leaves 10,000 bytes of the answer's JSON, others more. The rest is for what stands around the text.
+const maxPart = 8000
+
+// Part is a part of what a message says.
+type Part struct {
+	Says       string `json:"part,omitempty"`        // which it is, and how the next is read
+	Characters int    `json:"characters,omitempty"`  // that the message has, as commands.Units counts them
+	NextOffset int    `json:"next_offset,omitempty"` // where the next part begins; none for the last
+}
+
+// partOf returns the part of a text that begins with the character at an offset, and has as much of the rest as a host shows. An offset
+// within a character means that character. Error: invalid_params beyond the end.
+func partOf(text, id string, offset int) (Part, string, error) {
+	n := commands.Units(text)
+	if offset >= n && offset > 0 {
+		return Part{}, "", orchestrator.InvalidParam("offset", "%d is beyond the end: the message has %d characters, counted from 0", offset, n).
+			WithHint("There is no more to read; offset 0 begins again")
+	}
+	before := commands.FirstUnits(text, offset)
+	part := fitting(text[len(before):])
+	from := commands.Units(before)
+	next := from + commands.Units(part)
+	p := Part{Characters: n}
+	switch {
+	case n == 0:
+		p.Says = "the message has 0 characters"
+	case next == n:
+		p.Says = fmt.Sprintf("characters %d to %d of %d; this is the end", from, n-1, n)
+	default:
+		p.NextOffset = next
+		p.Says = fmt.Sprintf("characters %d to %d of %d; the next part: get_message with message_id %s and offset %d", from, next-1, n, id, next)
+	}
+	return p, part, nil
+}
+
+// fitting returns the beginning of a text that fits into a part.
+func fitting(text string) string {
+	size := 0
+	for i, r := range text {
+		if size += written(r); size > maxPart {
+			return text[:i]
+		}
+	}
+	return text
+}
+
+// written returns how many bytes JSON needs for a character that commands.Harmless leaves.
+func written(r rune) int {
+	switch r {
+	case '"', '\\', '\n', '\t':
+		return 2
+	case '\u2028', '\u2029':
+		return len(`\u2028`)
+	}
+	return utf8.RuneLen(r)
+}

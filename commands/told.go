@@ -1,0 +1,63 @@
+package commands
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf16"
+
+	"mailroom/orchestrator"
+)
+
+// Told returns what a message says, in whichever vocabulary it was sent, as models are told it: its summary, text and data, a line
+// or more each, made Harmless.
+func Told(m *orchestrator.Message) string {
+	c := ContentOf(m)
+	var parts []string
+	for _, part := range []string{m.Summary, c.Text, string(c.Data)} {
+		if part != "" && !slices.Contains(parts, part) {
+			parts = append(parts, part)
+		}
+	}
+	return Harmless(strings.Join(parts, "\n"))
+}
+
+// tags are how texts begin that hosts, or models, take for more than a message, whatever without width stands between. Gemini CLI
+// gives its model &lt; for <.
+var tags = regexp.MustCompile(`(?i)(<|&(?:lt|#0*60|#x0*3c);?)([\s/\p{Z}\p{Cf}\p{Mn}]*(?:` +
+	`antml|assistant|bash-|channel|command|developer|environment|function|hook|human|instruction|local-command|mailroom|system|task-notification|` +
+	`thinking|tool|untrusted|user))`)
+
+// Harmless removes from a text what a terminal or a model could take for something else than text: escape sequences and other
+// control characters, marks that turn the direction of writing, letters that nobody sees, and tags, which a character without width breaks.
+func Harmless(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if r != '\n' && r != '\t' && unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || isTag(r) {
+			return -1
+		}
+		return r
+	}, s)
+	return tags.ReplaceAllString(s, "$1\u200b$2")
+}
+
+// isTag reports whether r is a tag character of Unicode: ASCII that models read and people do not see.
+func isTag(r rune) bool { return 0xe0000 <= r && r <= 0xe007f }
+
+// Units counts the characters of a text as agent hosts do, which are written in JavaScript: in UTF-16 units.
+func Units(s string) (n int) {
+	for _, r := range s {
+		n += utf16.RuneLen(r)
+	}
+	return n
+}
+
+// FirstUnits returns the beginning of a text, of at most n Units. No character is cut through.
+func FirstUnits(s string, n int) string {
+	for i, r := range s {
+		if n -= utf16.RuneLen(r); n < 0 {
+			return s[:i]
+		}
+	}
+	return s
+}
