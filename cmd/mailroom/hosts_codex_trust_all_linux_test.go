@@ -30,7 +30,7 @@ func TestCodexTrust(t *testing.T) {
 			trust += fmt.Sprintf("[hooks.state.%q]\ntrusted_hash = %q\n", h.Key, h.Hash)
 		}
 		doctor := fmt.Sprint(k.run("doctor", "--try=false")["findings"])
-		if distrusted := strings.Contains(doctor, "Codex does not run its hooks SessionStart, UserPromptSubmit, PostToolUse, Stop"); distrusted != (status != "trusted") {
+		if distrusted := strings.Contains(doctor, "Codex does not run the hooks SessionStart, UserPromptSubmit, PostToolUse, Stop"); distrusted != (status != "trusted") {
 			t.Errorf("Codex says that the hooks are %s, and doctor\n%s", status, doctor)
 		}
 		return trust

@@ -8,7 +8,7 @@ import (
 // claude is Claude Code. Source: hosts.md, "Per host".
 var claude = host{
 	name: "claude", program: "claude",
-	files: claudeFiles,
+	files: claudeFiles, refuses: claudeRefuses,
 	next: []string{
 		"Start claude anew in this folder: it asks once whether to trust the folder and its MCP server.",
 	},
@@ -28,8 +28,8 @@ func claudeFiles(p *place, c *connection) []file {
 		}
 	}
 	return []file{
-		{tools, edit(func(d *document) { c.putServer(d, "mcpServers", c.claudeServer()) }), edit(func(d *document) { dropServer(d, "mcpServers") })},
-		{settings, edit(func(d *document) { c.claudeSettings(d, p.user) }), edit(dropClaudeSettings)},
+		{tools, plainJSON(edit(func(d *document) { c.putServer(d, "mcpServers", c.claudeServer()) })), edit(func(d *document) { dropServer(d, "mcpServers") })},
+		{settings, plainJSON(edit(func(d *document) { c.claudeSettings(d, p.user) })), edit(dropClaudeSettings)},
 	}
 }
 
@@ -66,4 +66,23 @@ func dropClaudeSettings(d *document) {
 	dropWord(d, "mailroom", "enabledMcpjsonServers")
 	dropWord(d, "mcp__mailroom", "permissions", "allow")
 	dropHooks(d)
+}
+
+// claudeRefuses says whether Claude Code's hooks are switched off.
+func claudeRefuses(p *place) string {
+	user := claudeFiles(&place{home: p.home, user: true}, &connection{})[1].path
+	settings := []string{user}
+	if !p.user {
+		own := claudeFiles(p, &connection{})[1].path
+		settings = append(settings, own, filepath.Join(filepath.Dir(own), "settings.json"))
+	}
+	for _, path := range settings {
+		var s struct {
+			Off bool `json:"disableAllHooks"`
+		}
+		if decode(path, &s); s.Off {
+			return "hooks are switched off in " + path
+		}
+	}
+	return ""
 }

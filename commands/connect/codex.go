@@ -18,7 +18,7 @@ import (
 // codex is Codex.
 var codex = host{
 	name: "codex", program: "codex",
-	files: codexFiles, distrusts: codexDistrusts, shares: true,
+	files: codexFiles, refuses: codexRefuses, shares: true,
 	next: []string{
 		"Start codex in this folder, trust the folder, and when it says that hooks need review choose to trust them: until then it runs none, without a word.",
 	},
@@ -54,7 +54,7 @@ func codexFiles(p *place, c *connection) []file {
 	}
 	return []file{
 		{filepath.Join(filepath.Dir(path), "config.toml"), c.addTable, dropTable},
-		{path, edit(hooks), edit(dropHooks)},
+		{path, plainJSON(edit(hooks)), edit(dropHooks)},
 	}
 }
 

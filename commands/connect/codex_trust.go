@@ -1,6 +1,8 @@
 package connect
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,9 +24,9 @@ type codexHook struct {
 	digest string // of the hook
 }
 
-// codexDistrusts says which hooks Codex does not run since its user has not trusted them as they are. What it trusts stands in its own
-// configuration, by the file, the hook's place there and its digest.
-func codexDistrusts(p *place) string {
+// codexRefuses says which hooks Codex does not run, since they are switched off or its user has not trusted them as they are. That stands
+// in its own configuration: what is trusted by the file, the hook's place there and its digest.
+func codexRefuses(p *place) string {
 	own := filepath.Join(codexHome(p), "config.toml")
 	var conf struct {
 		Hooks struct {
@@ -33,18 +35,30 @@ func codexDistrusts(p *place) string {
 				Enabled *bool  `toml:"enabled"`
 			} `toml:"state"`
 		} `toml:"hooks"`
+		Features struct {
+			Hooks *bool `toml:"hooks"`
+		} `toml:"features"`
+		Projects map[string]struct {
+			Trust string `toml:"trust_level"`
+		} `toml:"projects"`
 	}
 	text, err := os.ReadFile(own)
 	if err == nil {
 		err = toml.Unmarshal(text, &conf)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "whether Codex trusts its hooks cannot be told: " + err.Error()
+		return "whether Codex trusts the hooks cannot be told: " + own + ": " + err.Error()
+	}
+	switch {
+	case conf.Features.Hooks != nil && !*conf.Features.Hooks:
+		return "hooks are switched off in " + own
+	case !p.user && conf.Projects[p.folder].Trust == "untrusted":
+		return "the folder is not trusted in " + own
 	}
 	path := codexHooksFile(p)
 	text, real, err := read(path)
 	if err != nil {
-		return "its hooks cannot be read: " + err.Error()
+		return "the hooks cannot be read: " + err.Error()
 	}
 	found := codexHooks(text)
 	distrusted := slices.DeleteFunc(slices.Clone(codexEvents), func(event string) bool {
@@ -58,7 +72,13 @@ func codexDistrusts(p *place) string {
 	if len(distrusted) == 0 {
 		return ""
 	}
-	return "Codex does not run its hooks " + strings.Join(distrusted, ", ") + ": they are not trusted, or have changed since"
+	return "Codex does not run the hooks " + strings.Join(distrusted, ", ") + ": they are not trusted, have changed since, or are switched off"
+}
+
+// digest tells texts apart.
+func digest(text []byte) string {
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
 }
 
 // innerCapital finds the beginnings of words in the name of an event.

@@ -3,6 +3,7 @@
 package connect
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"errors"
@@ -51,16 +52,17 @@ type Result struct {
 	Files    []FileResult `json:"files,omitempty"`
 	Next     []string     `json:"next,omitempty"` // what the person has to do
 
-	removed, printed bool
+	removed, printed, wakes bool
 }
 
 // host is an agent host that can be connected.
 type host struct {
 	name, program string
 	files         func(p *place, c *connection) []file
-	distrusts     func(p *place) string // why it does not run the hooks; "" if it does. nil: nobody but the host knows
+	refuses       func(p *place) string // why it does not run the hooks; "" is nothing that is known
 	shares        bool                  // several sessions may run in one process
 	next          []string              // what the person has to do when it was connected
+	sleeps        bool                  // nothing wakes a session that has nothing to do
 }
 
 // known are the hosts that can be connected.
@@ -89,30 +91,35 @@ func connect(ctx context.Context, env commands.Env, p Params) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	if asked := p.Remove || p.Print || p.Ask != nil || len(p.Vocabulary) > 0 || env.Caller.Name != ""; p.Host == "" && asked {
+		return Result{}, orchestrator.InvalidParam("host", "it is missing").WithHint("Say which: %s", strings.Join(names(), ", "))
+	}
 	if p.Host == "" {
 		return Result{Hosts: standing(ctx, env, at), Database: database}, nil
 	}
 	i := slices.IndexFunc(known, func(h *host) bool { return h.name == p.Host })
 	if i < 0 {
-		return Result{}, orchestrator.InvalidParam("host", "%q is none that can be connected", orchestrator.Clip(p.Host)).WithHint("Known: %s", strings.Join(names(), ", "))
+		return Result{}, orchestrator.InvalidParam("host", "there is no host %q", orchestrator.Clip(p.Host)).WithHint("Known: %s", strings.Join(names(), ", "))
 	}
 	h := known[i]
 	why, err := untrusted(ctx, env)
 	if err != nil {
 		return Result{}, err
 	}
-	r := Result{Host: h.name, Database: database, removed: p.Remove, printed: p.Print}
+	r := Result{Host: h.name, Database: database, removed: p.Remove, printed: p.Print, wakes: !h.sleeps}
 	if p.Remove {
-		if why != "" {
-			database = "" // what lies beside it may be of anybody's making
-		}
-		r.Files, err = disconnect(h, at, database, p.Print)
+		r.Files, err = disconnect(h, at, bookOf(env), p.Print)
 		return r, err
 	}
 	if why != "" {
 		return Result{}, orchestrator.Errorf(orchestrator.PermissionDenied, "%s is not trusted: %s", database, why).WithHint(ledger.NotTrustedHint)
 	}
-	c, err := connectionOf(h, at, database, p)
+	for _, name := range p.Vocabulary {
+		if known := env.Catalogue.Vocabularies(); !slices.Contains(known, name) {
+			return Result{}, orchestrator.InvalidParam("vocabulary", "there is none with the name %q", orchestrator.Clip(name)).WithHint("Known: %s", strings.Join(known, ", "))
+		}
+	}
+	c, err := connectionOf(ctx, env, h, at, p)
 	if err != nil {
 		return Result{}, err
 	}
@@ -135,10 +142,7 @@ func wire(ctx context.Context, env commands.Env, h *host, at *place, c *connecti
 	if err := mayStay(ctx, env, c.agent); err != nil {
 		return r, err
 	}
-	r.Agent, r.Next = c.agent, append(slices.Clone(h.next), "No daemon is needed for messages between connected agents; transports, retries and schedules need one: `mailroom service install`.")
-	if c.host == "" {
-		r.Next = slices.Insert(r.Next, 0, "Install "+h.program+", which is not in PATH, and connect again.")
-	}
+	r.Agent, r.Next = c.agent, h.toDo(at, c)
 	changes, files, err := plan(h, at, c)
 	if err != nil {
 		return r, err
@@ -159,17 +163,56 @@ func wire(ctx context.Context, env commands.Env, h *host, at *place, c *connecti
 	if err == nil && conf.Agents[c.agent] == nil && c.agent != orchestrator.Auto {
 		_, r.Added, err = agents.Add(ctx, env.Ledger, agents.Update{Name: c.agent})
 	}
+	if err == nil {
+		c.id, err = databaseID(ctx, env)
+	}
 	if err != nil {
 		return r, err
 	}
 	return r, put(changes, files, h, at, c)
 }
 
+// toDo says what is left to the person when a host was connected in a place.
+func (h *host) toDo(at *place, c *connection) (list []string) {
+	if c.host == "" {
+		list = append(list, "Install "+h.program+", which is not in PATH, and connect again.")
+	}
+	list = append(list, h.starts(at)...)
+	if at.user {
+		list = append(list, "In all folders "+h.name+" now uses the database "+c.database+".")
+	}
+	for _, r := range c.book.all() {
+		if r.Database == c.database && r.Agent == c.agent && c.agent != orchestrator.Auto && (r.Program != h.name || r.Folder != at.scope()) {
+			list = append(list, fmt.Sprintf("Mind that %s is also %s in %s: each gets what the other has not been shown. Give each an agent of its own, or its project a database (`mailroom init`).",
+				c.agent, r.Program, cmp.Or(r.Folder, "all folders")))
+			break
+		}
+	}
+	for _, other := range known {
+		if w, _ := writtenIn(other, at); w.agent != "" && w.database != c.database {
+			list = append(list, fmt.Sprintf("Mind that %s was connected here with another database, %s: agents in different databases cannot write to each other.", other.name, w.database))
+		}
+	}
+	return append(list, "No daemon is needed for messages between connected agents; transports, retries and schedules need one: `mailroom service install`.")
+}
+
+// starts says how the host is started in a place, so that it takes up its configuration.
+func (h *host) starts(at *place) (list []string) {
+	where := "in any folder"
+	if !at.user {
+		where = "in " + at.folder
+	}
+	for _, next := range h.next {
+		list = append(list, strings.ReplaceAll(next, "in this folder", where))
+	}
+	return list
+}
+
 // put writes the files that change, and the records that are out of date.
 func put(changes []change, files []file, h *host, at *place, c *connection) error {
 	for i := range changes {
 		one := &changes[i]
-		if one.result().Change == "none" && !one.stale(at, c) {
+		if one.result().Change == "none" && !one.stale(h, at, c) {
 			continue
 		}
 		if err := one.put(&files[i], h, at, c); err != nil {
@@ -204,11 +247,14 @@ func agentFor(ctx context.Context, env commands.Env, h *host, at *place) (string
 		return "", orchestrator.Errorf(orchestrator.InvalidParams, "the agent auto: sessions of %s share a process, so they cannot be told apart", h.name).
 			WithHint("Name the agent, which its sessions then share")
 	}
+	if name := env.Caller.Name; name == orchestrator.User || name == orchestrator.Operator {
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, "%s is %s, and no agent in a host", name, orchestrator.BuiltIns[name]).WithHint("Choose another name")
+	}
 	if env.Caller.Name != "" {
 		return env.Caller.Name, nil
 	}
-	if w, _ := writtenIn(h, at); w.agent != "" {
-		return w.agent, nil
+	if before, found := bookOf(env).findTools(h, at); found {
+		return before.Agent, nil
 	}
 	return hosts.FreeName(conf, h.name), nil
 }
@@ -227,10 +273,10 @@ func plan(h *host, at *place, c *connection) (changes []change, files []file, er
 }
 
 // disconnect takes our entries out of all files of a host.
-func disconnect(h *host, at *place, database string, only bool) (results []FileResult, err error) {
+func disconnect(h *host, at *place, b book, only bool) (results []FileResult, err error) {
 	var changes []change
 	for _, f := range h.files(at, &connection{}) {
-		one, err := f.planRemove(at, database)
+		one, err := f.planRemove(at, b)
 		if err != nil {
 			return nil, err
 		}
@@ -247,10 +293,10 @@ func disconnect(h *host, at *place, database string, only bool) (results []FileR
 				return results, orchestrator.Errorf(orchestrator.Unavailable, "%s cannot be written: %v", changes[i].path, err)
 			}
 		}
-		changes[i].forget(at, database)
+		changes[i].forget(at, b)
 	}
-	if !only && database != "" && !at.user && !exists(at.folder) {
-		forgetAll(database, h.name, at.folder)
+	if !only && !at.user && !exists(at.folder) {
+		b.dropAll(h.name, at.folder)
 	}
 	return results, nil
 }
@@ -302,20 +348,41 @@ func (r Result) Text(w *commands.Text) {
 	}
 	switch {
 	case r.printed:
+	case r.removed && !r.changes():
+		w.Printf("%s was not connected here.\n", r.Host)
 	case r.removed:
 		w.Printf("%s is not connected any more.\n", r.Host)
 	default:
-		to := r.Agent
-		if to == orchestrator.Auto {
-			to = r.Host
-			w.Printf("Each terminal with %s is an agent of its own, %[1]s, %[1]s-2 and so on, with the database %s.\n", r.Host, r.Database)
-		} else {
-			w.Printf("%s is the agent %s, with the database %s.\n", r.Host, r.Agent, r.Database)
-		}
-		for _, next := range r.Next {
-			w.Printf("Next: %s\n", next)
-		}
-		w.Printf("Test: mailroom send --db %s --recipient %s --message-type note --payload '\"hello\"', then type anything into %[3]s.\n",
-			orchestrator.ShellWord(r.Database), to, r.Host)
+		r.connectedText(w)
+	}
+}
+
+// changes reports whether any file was changed.
+func (r *Result) changes() bool {
+	return slices.ContainsFunc(r.Files, func(f FileResult) bool { return f.Change != "none" })
+}
+
+// connectedText says as whom a host is connected, and what is left to do.
+func (r *Result) connectedText(w *commands.Text) {
+	to := r.Agent
+	if to == orchestrator.Auto {
+		to = r.Host
+		w.Printf("Each terminal with %s is an agent of its own, %[1]s, %[1]s-2 and so on, with the database %s.\n", r.Host, r.Database)
+	} else {
+		w.Printf("%s is the agent %s, with the database %s.\n", r.Host, r.Agent, r.Database)
+	}
+	if r.Added {
+		w.Printf("The agent %s was added.\n", r.Agent)
+	}
+	if !r.changes() {
+		w.Printf("Nothing had to be changed. `mailroom connect` shows how it stands.\n")
+		return
+	}
+	for _, next := range r.Next {
+		w.Printf("Next: %s\n", next)
+	}
+	w.Printf("Test, while %s runs: mailroom send --db %s --recipient %s --message-type note --payload '\"hello\"'\n", r.Host, orchestrator.ShellWord(r.Database), to)
+	if !r.wakes {
+		w.Printf("Then type anything into %s, which nothing wakes.\n", r.Host)
 	}
 }

@@ -12,7 +12,11 @@ import (
 	"testing"
 
 	"mailroom/commands"
+	"mailroom/commands/coral"
+	"mailroom/commands/mail"
+	"mailroom/commands/relay"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/orchestratortest/want"
@@ -37,11 +41,18 @@ func newDesk(t *testing.T) *desk {
 		}
 	}
 	t.Setenv("HOME", d.home)
-	e := enginetest.OpenWith(t, ledger.Options{
-		Path: filepath.Join(folder, "state", "mailroom.db"), Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}},
-	})
-	d.env = commands.Env{Engine: e, Caller: commands.Caller{Admin: true}, Log: slog.New(slog.DiscardHandler)}
+	e := d.open(filepath.Join(folder, "data", "mailroom.db"))
+	d.env = commands.Env{Catalogue: commands.NewCatalogue(relay.Definitions(), mail.Definitions(), coral.Definitions()), Engine: e, Caller: commands.Caller{Admin: true}, Log: slog.New(slog.DiscardHandler)}
 	return d
+}
+
+// open opens a database of the user's, who trusts it.
+func (d *desk) open(path string) *delivery.Engine {
+	d.t.Helper()
+	return enginetest.OpenWith(d.t, ledger.Options{
+		Path: path, Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}},
+		Trust: &ledger.Trust{Folder: filepath.Join(d.home, "state", "trusted")},
+	})
 }
 
 // try runs connect in the project. as is whom --as names.
@@ -127,16 +138,15 @@ var settings = map[string]map[string]string{
 	"comments, a comma at the end and hooks of others": {
 		".mcp.json": "{\"mcpServers\": {\"other\": {\"command\": \"x\"}}}",
 		".claude/settings.local.json": `{
-    // mine
     "hooks": {
-        "Stop": [ {"hooks":[{"type":"command","command":"say done"}]} ], // keep
+        "Stop": [ {"hooks":[{"type":"command","command":"say done"}]} ]
     },
-    "permissions": {"deny": ["Bash(rm)"], "allow": ["Read"]}, /* both */
+    "permissions": {"deny": ["Bash(rm)"], "allow": ["Read"]}
 }`,
 		".codex/config.toml":    "model = \"x\" # mine\n\n[mcp_servers.other]\ncommand = \"y\"",
 		".codex/hooks.json":     "{\n\t\"hooks\": {\n\t\t\"Stop\": []\n\t}\n}\n",
 		"opencode.jsonc":        "{\n  // mine\n  \"mcp\": {\"other\": {\"type\": \"local\", \"command\": [\"x\"]}},\n}\n",
-		".gemini/settings.json": "{\"theme\":\"dark\",\"hooks\":{\"AfterTool\":[{\"matcher\":\"x\",\"hooks\":[]}]}}",
+		".gemini/settings.json": "{\"theme\":\"dark\", // mine\n\"hooks\":{\"AfterTool\":[{\"matcher\":\"x\",\"hooks\":[]}],}}",
 	},
 }
 
@@ -170,9 +180,7 @@ func TestConnectAndRemove(t *testing.T) {
 				d.same("second time", after)
 				d.connect("", `{"host":"`+h.name+`","remove":true}`)
 				d.same("removed", before)
-				if left, _ := filepath.Glob(filepath.Join(filepath.Dir(d.env.Ledger.Path()), "connections", "*")); len(left) > 0 {
-					t.Errorf("records are left: %q", left)
-				}
+				want.Equal(t, "records left", len(bookOf(d.env).all()), 0)
 			})
 		}
 	}
@@ -205,7 +213,7 @@ func TestConnectAgainAfterAMove(t *testing.T) {
 		first := tree(t, d.project)
 		old := d.env.Ledger.Path()
 		moved := filepath.Join(d.home, "moved", "mailroom.db")
-		d.env.Engine = enginetest.OpenWith(t, ledger.Options{Path: moved})
+		d.env.Engine = d.open(moved)
 		d.connect("bob", `{"host":"`+h.name+`"}`)
 		for path, text := range first {
 			want.Equal(t, path, tree(t, d.project)[path], strings.ReplaceAll(text, old, moved))
@@ -231,13 +239,13 @@ func TestConnectAfterItsFolderMoved(t *testing.T) {
 		}
 		move(old + "-2")
 		want.Equal(t, "agent", d.connect("", `{"host":"`+h.name+`"}`).Agent, "bob")
-		for _, kept := range records(d.env.Ledger.Path()) {
+		for _, kept := range bookOf(d.env).all() {
 			want.Equal(t, kept.File, kept.Folder, d.project)
 		}
 		move(old)
 		d.connect("bob", `{"host":"`+h.name+`","remove":true}`)
 		d.same(h.name+" removed", before)
-		want.Equal(t, h.name+" kept", len(records(d.env.Ledger.Path())), 0)
+		want.Equal(t, h.name+" kept", len(bookOf(d.env).all()), 0)
 	}
 }
 
@@ -271,6 +279,9 @@ func TestConnectRefuses(t *testing.T) {
 		{"opencode.json", "opencode", `{"mcp":{"mailroom":{"type":"local","command":["mine"]}}}`},
 		{".claude/settings.local.json", "claude", `{"permissions":{"allow":"x"}}`},
 		{".claude/settings.local.json", "claude", `{"permissions":[]}`},
+		{".claude/settings.local.json", "claude", "{} // mine\n"},
+		{".mcp.json", "claude", `{"mcpServers":{},}`},
+		{".codex/hooks.json", "codex", "{/* mine */}"},
 	} {
 		d := newDesk(t)
 		d.write(own.name, own.text)
@@ -301,8 +312,13 @@ func TestConnectRefuses(t *testing.T) {
 	if _, err := d.try("bob", `{"host":"codex"}`); orchestrator.CodeOf(err) != orchestrator.InvalidParams {
 		t.Errorf("a control character in a path: %v", err)
 	}
-	if _, err := d.try("bob", `{"host":"emacs"}`); orchestrator.CodeOf(err) != orchestrator.InvalidParams {
-		t.Errorf("an unknown host: %v", err)
+	for _, call := range []struct{ as, params string }{
+		{"bob", `{"host":"emacs"}`}, {"", `{"remove":true}`}, {"", `{"print":true}`}, {"bob", `{}`}, {"", `{"host":"claude","vocabulary":["rely"]}`},
+		{"user", `{"host":"claude"}`}, {"operator", `{"host":"claude"}`},
+	} {
+		if _, err := d.try(call.as, call.params); orchestrator.CodeOf(err) != orchestrator.InvalidParams {
+			t.Errorf("%s as %q: %v", call.params, call.as, err)
+		}
 	}
 }
 

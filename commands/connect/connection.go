@@ -1,6 +1,7 @@
 package connect
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -9,7 +10,9 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"mailroom/commands"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/store"
 )
 
 // connection is what a host's configuration says of Mailroom.
@@ -18,6 +21,8 @@ type connection struct {
 	host                     string // where the host's own program lies; "" is not known
 	vocabularies             []string
 	ask                      bool
+	id                       string // of the database
+	book                     book
 	allow                    bool // the user has said that the host is not to ask any more
 }
 
@@ -44,19 +49,21 @@ func (c *connection) hook(host, event string) string {
 
 // connectionOf returns what a host's configuration is to say. What is not asked for is as it was connected before. Mailroom and the
 // host are named by where they lie, since a host may be started with another PATH.
-func connectionOf(h *host, at *place, database string, p Params) (*connection, error) {
+func connectionOf(ctx context.Context, env commands.Env, h *host, at *place, p Params) (*connection, error) {
 	program, err := ownPath()
 	if err != nil {
 		return nil, orchestrator.Errorf(orchestrator.Unavailable, "it cannot be told where this program lies: %v", err)
 	}
-	c := &connection{program: program, database: database, host: pathOf(h.program), vocabularies: p.Vocabulary}
-	before, found := h.recorded(at, database)
+	c := &connection{program: program, database: env.Ledger.Path(), book: bookOf(env), host: pathOf(h.program), vocabularies: p.Vocabulary}
+	if c.id, err = databaseID(ctx, env); err != nil {
+		return nil, err
+	}
+	before, found := c.book.findTools(h, at)
 	if c.host == "" && exists(before.Host) {
 		c.host = before.Host
 	}
 	if len(c.vocabularies) == 0 {
-		written, _ := writtenIn(h, at) // what cannot be read is told when it is to be changed
-		c.vocabularies = written.vocabularies
+		c.vocabularies = before.Vocabularies
 	}
 	if len(c.vocabularies) == 0 {
 		c.vocabularies = []string{"relay"}
@@ -72,13 +79,33 @@ func connectionOf(h *host, at *place, database string, p Params) (*connection, e
 	return c, nil
 }
 
-// recorded returns what was written into the file with the host's tools.
-func (h *host) recorded(at *place, database string) (r record, found bool) {
+// record is the record of it but for what is about a file.
+func (c *connection) record(h *host, at *place) record {
+	return record{
+		Program: h.name, Agent: c.agent, Vocabularies: c.vocabularies, Ask: c.ask, Folder: at.scope(), Database: c.database, ID: c.id,
+		Command: c.program, Host: c.host,
+	}
+}
+
+// databaseID returns the id of the database; "" if there is none yet.
+func databaseID(ctx context.Context, env commands.Env) (string, error) {
+	if env.Ledger.NoneYet() {
+		return "", nil
+	}
+	conf, err := env.Ledger.Configuration(ctx)
+	if err != nil {
+		return "", err
+	}
+	return conf.Stored[store.DatabaseID], nil
+}
+
+// findTools finds the record of the file with a host's tools.
+func (b book) findTools(h *host, at *place) (r record, found bool) {
 	text, path, err := read(h.files(at, &connection{})[0].path)
 	if err != nil {
 		return record{}, false
 	}
-	return recordIn(database, at.scope(), path, text)
+	return b.find(at.scope(), path, text)
 }
 
 // pathOf returns where PATH leads to a program; "" is nowhere.

@@ -197,3 +197,12 @@ func compact(v hujson.Value) []byte {
 	v.Minimize()
 	return bytes.TrimSpace(v.Pack())
 }
+
+// decode reads a file of JSON, in which comments may stand, into v. One that is not there or is no JSON leaves v as it is.
+func decode(path string, v any) {
+	if text, _, err := read(path); err == nil {
+		if plain, err := hujson.Standardize(text); err == nil {
+			json.Unmarshal(plain, v)
+		}
+	}
+}

@@ -1,6 +1,8 @@
 package connect
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
@@ -28,6 +30,18 @@ func edit(change func(*document)) func([]byte) ([]byte, error) {
 	}
 }
 
+// plainJSON is a change to a file of a host that reads nothing but JSON.
+func plainJSON(change func([]byte) ([]byte, error)) func([]byte) ([]byte, error) {
+	return func(before []byte) ([]byte, error) {
+		if len(bytes.TrimSpace(before)) > 0 && !json.Valid(before) {
+			if _, err := hujson.Parse(before); err == nil {
+				return nil, errors.New("it has comments or commas at the end of lists, which this host does not read: it takes nothing from the file as it is")
+			}
+		}
+		return change(before)
+	}
+}
+
 // putServer names the server of the tools in the object in which a host has all of them.
 func (c *connection) putServer(d *document, all string, server any) {
 	servers := d.at(true, all)
@@ -46,9 +60,9 @@ func dropServer(d *document, all string) {
 	if servers := d.at(false, all); servers != nil {
 		if m := member(servers, "mailroom"); m != nil && connected.Match(compact(m.Value)) {
 			drop(servers, "mailroom")
-		}
-		if len(servers.Members) == 0 {
-			drop(d.at(false), all)
+			if len(servers.Members) == 0 {
+				drop(d.at(false), all)
+			}
 		}
 	}
 }

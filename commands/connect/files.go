@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/store"
@@ -77,7 +78,7 @@ func (f *file) planAdd() (change, error) {
 }
 
 // planRemove says what becomes of a file when the host is disconnected: if nothing was changed since, what stood there before.
-func (f *file) planRemove(at *place, database string) (change, error) {
+func (f *file) planRemove(at *place, b book) (change, error) {
 	before, path, err := read(f.path)
 	if err != nil {
 		return change{}, unreadable(f.path, err)
@@ -85,7 +86,7 @@ func (f *file) planRemove(at *place, database string) (change, error) {
 	if before == nil {
 		return change{path: path}, nil
 	}
-	if kept, found := recordIn(database, at.scope(), path, before); found && kept.After == digest(before) {
+	if kept, found := b.find(at.scope(), path, before); found && kept.After == digest(before) {
 		if kept.Before == nil {
 			return change{path, before, nil}, nil
 		}
@@ -107,7 +108,7 @@ func unreadable(path string, err error) error {
 // before that; otherwise what stands there now, without our entries.
 func (c *change) put(f *file, h *host, at *place, own *connection) error {
 	made, before := missing(filepath.Dir(c.path)), c.before
-	last, found := recordIn(own.database, at.scope(), c.path, c.before)
+	last, found := own.book.find(at.scope(), c.path, c.before)
 	if found && c.before != nil {
 		made = last.Made
 		if last.After == digest(c.before) {
@@ -120,19 +121,22 @@ func (c *change) put(f *file, h *host, at *place, own *connection) error {
 			before = rest
 		}
 	}
-	keep := record{
-		Program: h.name, Agent: own.agent, Folder: at.scope(), File: c.path, Command: own.program, Host: own.host, Ask: own.ask, After: digest(c.after), Made: made,
-	}
+	keep := own.record(h, at)
+	keep.File, keep.After, keep.Made = c.path, digest(c.after), made
 	if before != nil {
 		keep.Before = new(string(before))
 	}
-	if err := keep.save(own.database); err != nil {
+	if err := own.book.keep(&keep); err != nil {
 		return err
 	}
 	if found && last.File != c.path { // it came here with its folder
-		last.forget(own.database)
+		own.book.drop(&last)
 	}
-	return c.write()
+	err := c.write()
+	if err != nil && !found {
+		own.book.drop(&keep)
+	}
+	return err
 }
 
 // missing counts the folders of a path that are not there.
@@ -146,14 +150,16 @@ func missing(folder string) (n int) {
 }
 
 // stale reports whether what is kept of a file is of another folder, which is gone, or tells of an older connection.
-func (c *change) stale(at *place, own *connection) bool {
-	kept, found := recordIn(own.database, at.scope(), c.path, c.before)
-	return found && (kept.File != c.path || kept.Command != own.program || kept.Host != own.host || kept.Ask != own.ask)
+func (c *change) stale(h *host, at *place, own *connection) bool {
+	kept, found := own.book.find(at.scope(), c.path, c.before)
+	now := own.record(h, at)
+	now.File, now.Before, now.After, now.Made = c.path, kept.Before, kept.After, kept.Made
+	return found && !reflect.DeepEqual(kept, now)
 }
 
 // forget forgets by what a file can be undone, and removes the folders that connect has made for it if nothing else is in them.
-func (c *change) forget(at *place, database string) {
-	kept, found := recordIn(database, at.scope(), c.path, c.before)
+func (c *change) forget(at *place, b book) {
+	kept, found := b.find(at.scope(), c.path, c.before)
 	if !found {
 		return
 	}
@@ -161,7 +167,7 @@ func (c *change) forget(at *place, database string) {
 		os.Remove(folder)
 		folder = filepath.Dir(folder)
 	}
-	kept.forget(database)
+	b.drop(&kept)
 }
 
 // write puts the new text in the place of the old.

@@ -9,16 +9,19 @@ import (
 // gemini is the Gemini CLI.
 var gemini = host{
 	name: "gemini", program: "gemini",
-	files: geminiFiles,
-	next:  []string{"Start gemini anew in this folder: it warns once that there are new hooks. It gets messages at its tool calls and prompts; nothing wakes it."},
+	files: geminiFiles, refuses: geminiRefuses, sleeps: true,
+	next: []string{"Start gemini anew in this folder: it asks whether to trust the folder, and warns once that there are new hooks. Without trust it takes neither tools nor hooks."},
 }
 
 var geminiEvents = []string{"SessionStart", "BeforeAgent", "AfterTool", "AfterAgent", "SessionEnd"}
 
+// geminiHome is where the folder of the user's own configuration lies.
+func geminiHome(p *place) string { return cmp.Or(os.Getenv("GEMINI_CLI_HOME"), p.home) }
+
 func geminiFiles(p *place, c *connection) []file {
 	folder := p.folder
 	if p.user {
-		folder = cmp.Or(os.Getenv("GEMINI_CLI_HOME"), p.home)
+		folder = geminiHome(p)
 	}
 	add := func(d *document) {
 		c.putServer(d, "mcpServers", c.geminiServer(!c.ask))
@@ -43,4 +46,29 @@ func (c *connection) geminiHooks(d *document) {
 	for _, event := range geminiEvents {
 		addHook(d, event, hook{Type: "command", Command: c.hook("gemini", event), Timeout: 10_000})
 	}
+}
+
+// geminiRefuses says whether Gemini's hooks are switched off, or it was told not to trust the folder.
+func geminiRefuses(p *place) string {
+	own := filepath.Join(geminiHome(p), ".gemini")
+	var trust map[string]string
+	path := filepath.Join(own, "trustedFolders.json")
+	if decode(path, &trust); !p.user && trust[p.folder] == "DO_NOT_TRUST" {
+		return "the folder is not trusted in " + path
+	}
+	settings := []string{filepath.Join(own, "settings.json")}
+	if !p.user {
+		settings = append(settings, filepath.Join(p.folder, ".gemini", "settings.json"))
+	}
+	for _, path := range settings {
+		var s struct {
+			Hooks struct {
+				Enabled *bool `json:"enabled"`
+			} `json:"hooksConfig"`
+		}
+		if decode(path, &s); s.Hooks.Enabled != nil && !*s.Hooks.Enabled {
+			return "hooks are switched off in " + path
+		}
+	}
+	return ""
 }

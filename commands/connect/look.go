@@ -19,13 +19,10 @@ import (
 )
 
 // written is what a host's configuration says of Mailroom.
-type written struct {
-	agent, database string // "" is nothing
-	vocabularies    []string
-}
+type written struct{ agent, database string } // "" is nothing
 
 // connected finds the command line of the tools in what connect has written.
-var connected = regexp.MustCompile(`"mcp",\s*"--as",\s*"([a-z][a-z0-9_-]*)",\s*"--vocabulary",\s*"([^"\\]*)"(?:,\s*"--db",\s*("(?:[^"\\]|\\.)*"))?`)
+var connected = regexp.MustCompile(`"mcp",\s*"--as",\s*"([a-z][a-z0-9_-]*)",\s*"--vocabulary",\s*"[^"\\]*"(?:,\s*"--db",\s*("(?:[^"\\]|\\.)*"))?`)
 
 // writtenIn reads it; nothing where the host is not connected. An error is that of a file which cannot be read.
 func writtenIn(h *host, at *place) (w written, err error) {
@@ -35,9 +32,8 @@ func writtenIn(h *host, at *place) (w written, err error) {
 			return w, fmt.Errorf("%s cannot be read: %w", f.path, err)
 		}
 		if found := connected.FindSubmatch(text); found != nil {
-			w.agent, w.vocabularies = string(found[1]), strings.Split(string(found[2]), ",")
-			if len(found[3]) > 0 {
-				err = json.Unmarshal(found[3], &w.database)
+			if w.agent = string(found[1]); len(found[2]) > 0 {
+				err = json.Unmarshal(found[2], &w.database)
 			}
 			return w, err
 		}
@@ -51,41 +47,46 @@ type site struct {
 	record   record
 	at       *place
 	database string
+	book     book
 	was      string // the place's folder, if it has moved from there
 }
 
-func siteOf(h *host, at *place, r record, database string) *site {
-	return &site{host: h, record: r, at: at, database: database}
-}
-
-// sites lists those of a database, by their places. here is a folder in or below which a project may lie that has moved.
-func sites(database, here, home string) (list []*site) {
-	seen := map[[3]string]bool{}
-	for _, r := range records(database) {
+// sites lists those of a database, by their places: those that were connected with it, also before it was moved. here is a folder in
+// or below which a project may lie that has moved.
+func sites(ctx context.Context, env commands.Env, here *place) (list []*site, err error) {
+	id, err := databaseID(ctx, env)
+	if err != nil {
+		return nil, err
+	}
+	b, path, seen := bookOf(env), env.Ledger.Path(), map[[3]string]bool{}
+	for _, r := range b.all() {
 		key := [3]string{r.Program, r.Folder, r.Agent}
 		i := slices.IndexFunc(known, func(h *host) bool { return h.name == r.Program })
-		if seen[key] || i < 0 {
+		if own := r.Database == path || r.ID == id && !exists(r.Database); !own || seen[key] || i < 0 {
 			continue
 		}
 		seen[key] = true
-		s := siteOf(known[i], &place{folder: r.Folder, home: home, user: r.Folder == ""}, r, database)
+		s := &site{host: known[i], record: r, at: &place{folder: r.Folder, home: here.home, user: r.Folder == ""}, database: path, book: b}
 		if r.moved() {
 			s.was, s.at.folder = r.Folder, ""
-			s.find(filepath.Dir(database))
-			s.find(here)
+			s.find(filepath.Dir(path))
+			s.find(here.folder)
 		}
 		list = append(list, s)
 	}
-	return list
+	return list, nil
 }
 
-// find looks for a project that has moved, in a folder and those above it. It is where the host is connected as the same agent, with this
-// database or one that is gone, and where nobody has connected it since.
+// find looks for a project that has moved, in a folder and those above it. It is where the recorded file has the text that connect
+// wrote, and where nobody has connected the host since.
 func (s *site) find(from string) {
 	for folder := from; s.at.folder == ""; folder = filepath.Dir(folder) {
-		at := &place{folder: folder, home: s.at.home}
-		if w, err := writtenIn(s.host, at); err == nil && w.agent == s.record.Agent && (w.database == s.database || !exists(w.database)) &&
-			!slices.ContainsFunc(records(s.database), func(r record) bool { return r.Folder == folder && r.Program == s.name }) {
+		is := func(f file) bool {
+			text, path, err := read(f.path)
+			return err == nil && s.record.cameTo(folder, path, text)
+		}
+		since := func(r record) bool { return r.Folder == folder && r.Program == s.name }
+		if slices.ContainsFunc(s.files(&place{folder: folder, home: s.at.home}, &connection{}), is) && !slices.ContainsFunc(s.book.all(), since) {
 			s.at.folder = folder
 		}
 		if folder == filepath.Dir(folder) {
@@ -131,14 +132,14 @@ func (s *site) paths() (moved string, err error) {
 	case s.was != "":
 		return "its folder was " + s.was, nil
 	}
-	return "", s.whole(w)
+	return "", s.whole()
 }
 
-// whole is an error if connecting the host once more, with the program, the agent and the vocabularies that it has, would change
+// whole is an error if connecting the host once more, as it was, would change
 // anything. Whether the host asks before a tool is used may have been changed by hand.
-func (s *site) whole(w written) error {
+func (s *site) whole() error {
 	c := connection{
-		program: s.record.Command, host: cmp.Or(s.record.Host, pathOf(s.program)), agent: w.agent, database: s.database, vocabularies: w.vocabularies,
+		program: s.record.Command, host: cmp.Or(s.record.Host, pathOf(s.program)), agent: s.record.Agent, database: s.database, vocabularies: s.record.Vocabularies,
 	}
 	asks := c
 	asks.ask = true
@@ -161,6 +162,15 @@ func (s *site) whole(w written) error {
 	return nil
 }
 
+// known is an error if the agent was removed.
+func (s *site) known(ctx context.Context, env commands.Env) error {
+	conf, err := env.Ledger.Configuration(ctx)
+	if err == nil && s.record.Agent != orchestrator.Auto && conf.Agents[s.record.Agent] == nil {
+		err = fmt.Errorf("the agent %s was removed", s.record.Agent)
+	}
+	return err
+}
+
 // look says how it stands. With mend it repairs paths.
 func (s *site) look(ctx context.Context, env commands.Env, mend bool) overview.Finding {
 	f := overview.Finding{Check: s.name + " as " + s.record.Agent + " in " + cmp.Or(s.at.folder, s.was), Level: "problem"}
@@ -168,6 +178,9 @@ func (s *site) look(ctx context.Context, env commands.Env, mend bool) overview.F
 		f.Check = s.name + " as " + s.record.Agent + " in all folders"
 	}
 	moved, err := s.paths()
+	if err == nil && moved == "" {
+		err = s.known(ctx, env)
+	}
 	switch {
 	case err != nil && s.at.folder == "" && !s.at.user:
 		f.Says, f.Do = err.Error(), "If the project was moved, `mailroom doctor` in its new folder mends that. Otherwise "+s.command(" --remove")+" forgets it"
@@ -179,9 +192,12 @@ func (s *site) look(ctx context.Context, env commands.Env, mend bool) overview.F
 		changed, err := s.mend(ctx, env)
 		if err != nil {
 			f.Says, f.Do = moved+". It could not be mended: "+err.Error(), s.command("")
+			if orchestrator.CodeOf(err) == orchestrator.PermissionDenied {
+				f.Do = "`mailroom trust`, and then `mailroom doctor`"
+			}
 			break
 		}
-		f.Level, f.Says, f.Do = "ok", moved+"; mended in "+strings.Join(changed, " and "), strings.Join(s.next, " ")
+		f.Level, f.Says, f.Do = "ok", moved+"; mended in "+strings.Join(changed, " and ")+", with the database "+s.database, strings.Join(s.starts(s.at), " ")
 	default:
 		return s.heard(ctx, env, f)
 	}
@@ -190,9 +206,9 @@ func (s *site) look(ctx context.Context, env commands.Env, mend bool) overview.F
 
 // heard says whether the host runs the hooks.
 func (s *site) heard(ctx context.Context, env commands.Env, f overview.Finding) overview.Finding {
-	if s.distrusts != nil {
-		if why := s.distrusts(s.at); why != "" {
-			f.Says, f.Do = why, strings.Join(s.next, " ")
+	if s.refuses != nil {
+		if why := s.refuses(s.at); why != "" {
+			f.Says, f.Do = why, strings.Join(s.starts(s.at), " ")
 			return f
 		}
 	}
@@ -224,7 +240,7 @@ func (s *site) mend(ctx context.Context, env commands.Env) (changed []string, er
 	if why != "" {
 		return nil, orchestrator.Errorf(orchestrator.PermissionDenied, "the database is not trusted: %s", why)
 	}
-	c, err := connectionOf(s.host, s.at, s.database, Params{})
+	c, err := connectionOf(ctx, env, s.host, s.at, Params{Vocabulary: s.record.Vocabularies})
 	if err != nil {
 		return nil, err
 	}
@@ -245,7 +261,7 @@ func (s *site) mend(ctx context.Context, env commands.Env) (changed []string, er
 		}
 	}
 	if s.was != "" {
-		forgetAll(s.database, s.name, s.was)
+		s.book.dropAll(s.name, s.was)
 	}
 	return changed, nil
 }
@@ -258,10 +274,14 @@ func Look(ctx context.Context, env commands.Env, mend bool) (found []overview.Fi
 		return nil
 	}
 	at, err := placeOf(Params{Folder: "."})
+	var list []*site
+	if err == nil {
+		list, err = sites(ctx, env, at)
+	}
 	if err != nil {
 		return []overview.Finding{{Check: "connected hosts", Level: "problem", Says: err.Error()}}
 	}
-	for _, s := range sites(env.Ledger.Path(), at.folder, at.home) {
+	for _, s := range list {
 		found = append(found, s.look(ctx, env, mend))
 	}
 	return found

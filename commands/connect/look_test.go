@@ -10,10 +10,10 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/hosts"
-	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/messages"
-	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/orchestratortest/want"
+	"mailroom/orchestrator/removal"
+	"mailroom/orchestrator/schedules"
 )
 
 // looks has the doctor look, and returns what it says of the only connection.
@@ -40,13 +40,13 @@ func (d *desk) programMoves() string {
 			}
 		}
 	}
-	for _, r := range records(d.env.Ledger.Path()) {
+	for _, r := range bookOf(d.env).all() {
 		text, err := os.ReadFile(r.File)
 		if err != nil {
 			d.t.Fatal(err)
 		}
 		r.Command, r.After = gone, digest(text)
-		if err := r.save(d.env.Ledger.Path()); err != nil {
+		if err := bookOf(d.env).keep(&r); err != nil {
 			d.t.Fatal(err)
 		}
 	}
@@ -105,7 +105,10 @@ func TestLookMendsPaths(t *testing.T) {
 				if err := os.Rename(filepath.Dir(d.env.Ledger.Path()), moved); err != nil {
 					d.t.Fatal(err)
 				}
-				d.env.Engine = enginetest.OpenWith(d.t, ledger.Options{Path: filepath.Join(moved, "mailroom.db")})
+				d.env.Engine = d.open(filepath.Join(moved, "mailroom.db"))
+				if _, err := schedules.SetTrusted(d.t.Context(), d.env.Ledger, true); err != nil {
+					d.t.Fatal(err)
+				}
 			},
 			"its folder was ": func(d *desk) {
 				moved := d.project + "-2"
@@ -159,6 +162,50 @@ func TestLookMissesOneHook(t *testing.T) {
 	d.looks(true, "note", "no hook has been called yet")
 	d.write(".claude/settings.local.json", strings.Replace(string(text), "mcp__mailroom", "mcp__other", 1))
 	d.looks(true, "note", "no hook has been called yet") // that it asks is the user's choice
+}
+
+// TestLookSeesWhatIsSwitchedOff: a host that was told to run no hooks, or not to trust the folder.
+func TestLookSeesWhatIsSwitchedOff(t *testing.T) {
+	for _, off := range []struct{ host, file, text, says string }{
+		{"claude", "shop/.claude/settings.json", `{"disableAllHooks":true}`, "hooks are switched off"},
+		{"claude", "home/.claude/settings.json", `{"disableAllHooks":true}`, "hooks are switched off"},
+		{"gemini", "home/.gemini/settings.json", `{"hooksConfig":{"enabled":false} /* mine */}`, "hooks are switched off"},
+		{"gemini", "home/.gemini/trustedFolders.json", `{"FOLDER":"DO_NOT_TRUST"}`, "the folder is not trusted"},
+		{"codex", "home/.codex/config.toml", "[features]\nhooks = false\n", "hooks are switched off"},
+		{"codex", "home/.codex/config.toml", "[projects.\"FOLDER\"]\ntrust_level = \"untrusted\"\n", "the folder is not trusted"},
+		{"codex", "home/.codex/config.toml", "[", "config.toml: "},
+	} {
+		d := newDesk(t)
+		d.connect("bob", `{"host":"`+off.host+`"}`)
+		d.hears(off.host, hosts.Started)
+		d.write(filepath.Join("..", off.file), strings.ReplaceAll(off.text, "FOLDER", d.project))
+		d.looks(true, "problem", off.says)
+	}
+}
+
+// TestLookSeesThatTheAgentIsGone: its tools would be refused.
+func TestLookSeesThatTheAgentIsGone(t *testing.T) {
+	d := newDesk(t)
+	d.connect("bob", `{"host":"claude"}`)
+	if _, err := removal.Remove(t.Context(), d.env.Ledger, removal.Request{Name: "bob"}); err != nil {
+		t.Fatal(err)
+	}
+	d.looks(true, "problem", "the agent bob was removed")
+	d.connect("", `{"host":"claude"}`)
+	d.looks(true, "note", "no hook has been called yet")
+}
+
+// TestConnectMinds: one agent in two places, and two hosts of one folder in two databases, are told.
+func TestConnectMinds(t *testing.T) {
+	d := newDesk(t)
+	d.connect("bob", `{"host":"claude"}`)
+	if next := strings.Join(d.connect("bob", `{"host":"gemini"}`).Next, "\n"); !strings.Contains(next, "bob is also claude in "+d.project) {
+		t.Errorf("it says\n%s", next)
+	}
+	d.env.Engine = d.open(filepath.Join(d.home, "other.db"))
+	if next := strings.Join(d.connect("carol", `{"host":"codex"}`).Next, "\n"); !strings.Contains(next, "gemini was connected here with another database") {
+		t.Errorf("it says\n%s", next)
+	}
 }
 
 // TestMendKeepsTheHost: what wakes Codex stays when Codex is not in the PATH of the one who mends.
@@ -315,7 +362,7 @@ func TestLookAtCodex(t *testing.T) {
 	t.Setenv("CODEX_HOME", filepath.Join(d.home, "codex"))
 	d.write(".codex/hooks.json", `{"hooks":{"Stop":[{"hooks":[{"type":"command","command":"say done"}]}]}}`)
 	d.connect("bob", `{"host":"codex"}`)
-	d.looks(true, "problem", "Codex does not run its hooks SessionStart, UserPromptSubmit, PostToolUse, Stop: they are not trusted")
+	d.looks(true, "problem", "Codex does not run the hooks SessionStart, UserPromptSubmit, PostToolUse, Stop: they are not trusted")
 	d.hears("codex", hosts.Started)
 	path := filepath.Join(d.project, ".codex", "hooks.json")
 	text, err := os.ReadFile(path)
@@ -338,7 +385,7 @@ func TestLookAtCodex(t *testing.T) {
 		}
 	}
 	trusts(ours[:3], "")
-	d.looks(true, "problem", "Codex does not run its hooks Stop: ")
+	d.looks(true, "problem", "Codex does not run the hooks Stop: ")
 	trusts(ours, "enabled = false")
 	d.looks(true, "problem", "SessionStart, UserPromptSubmit, PostToolUse, Stop")
 	trusts(ours, "")
@@ -346,7 +393,7 @@ func TestLookAtCodex(t *testing.T) {
 	changed := slices.Clone(ours)
 	changed[0].digest = "sha256:0"
 	trusts(changed, "")
-	d.looks(true, "problem", "Codex does not run its hooks SessionStart: they are not trusted, or have changed since")
+	d.looks(true, "problem", "Codex does not run the hooks SessionStart: they are not trusted, have changed since, or are switched off")
 }
 
 // The digest of a hook as Codex 0.169.0 has it (hooks/list of `codex app-server`).
@@ -357,29 +404,50 @@ func TestDigestOfCodex(t *testing.T) {
 	want.Equal(t, "digest", found[0].digest, "sha256:0b866b202d31387214a0fa4b7eba8b5cdf0765b3f037dbea1df6dca7c11bd5a4")
 }
 
-// TestLookAtAnUntrustedDatabase: nothing is mended with a database that somebody else may have made, nor restored from beside it.
+// TestLookAtAnUntrustedDatabase: nothing is mended with a database that somebody else may have made.
 func TestLookAtAnUntrustedDatabase(t *testing.T) {
 	d := newDesk(t)
 	d.write(".gemini/settings.json", "{\"theme\":\"dark\"}\n")
-	state := filepath.Join(d.home, "trusted")
-	open := func(folder string) {
-		t.Helper()
-		d.env.Engine = enginetest.OpenWith(t, ledger.Options{Path: d.env.Ledger.Path(), Trust: &ledger.Trust{Folder: folder}})
-	}
-	open(state)
 	d.connect("bob", `{"host":"gemini"}`)
-	for _, r := range records(d.env.Ledger.Path()) { // as somebody else would have it
-		r.Before = new(`{"hooks":{"SessionStart":[{"hooks":[{"type":"command","command":"evil"}]}]}}`)
-		if err := r.save(d.env.Ledger.Path()); err != nil {
-			t.Fatal(err)
-		}
-	}
 	gone := d.programMoves()
 	before := tree(t, d.project)
-	open(filepath.Join(d.home, "other"))
+	if _, err := schedules.SetTrusted(t.Context(), d.env.Ledger, false); err != nil {
+		t.Fatal(err)
+	}
 	d.looks(true, "problem", gone)
 	d.looks(true, "problem", "It could not be mended")
 	d.same("looked at", before)
+	if _, err := d.try("bob", `{"host":"gemini"}`); orchestrator.CodeOf(err) != orchestrator.PermissionDenied {
+		t.Errorf("it is connected: %v", err)
+	}
 	d.connect("", `{"host":"gemini","remove":true}`)
 	want.Equal(t, "removed", tree(t, d.project)[filepath.Join(d.project, ".gemini", "settings.json")], "{\"theme\":\"dark\"}\n")
+}
+
+// TestWhatARepositoryBrings: neither records beside a database nor the agent and the vocabularies of a configuration that connect has not
+// written on this machine count for anything.
+func TestWhatARepositoryBrings(t *testing.T) {
+	d := newDesk(t)
+	file := d.write(".mcp.json", `{"mcpServers":{"mailroom":{"command":"x","args":["mcp","--as","alice","--vocabulary","relay,admin","--db","/gone"]}}}`)
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := record{
+		Program: "claude", Agent: "alice", Folder: "/nonexistent", File: "/nonexistent/.mcp.json", Command: "/gone", After: digest(text),
+		Before: new("evil"), Database: d.env.Ledger.Path(),
+	}
+	beside := book(filepath.Join(filepath.Dir(d.env.Ledger.Path()), "connections"))
+	if err := beside.keep(&r); err != nil {
+		t.Fatal(err)
+	}
+	d.t.Chdir(d.project)
+	before := tree(t, d.project)
+	want.Equal(t, "findings", len(Look(t.Context(), d.env, true)), 0)
+	d.same("looked at", before)
+	want.Equal(t, "says", d.connect("", `{}`).of("claude").Agent, "alice")
+	want.Equal(t, "agent", d.connect("", `{"host":"claude"}`).Agent, "claude")
+	if text := tree(t, d.project)[file]; strings.Contains(text, "admin") || strings.Contains(text, "alice") {
+		t.Errorf("it has become\n%s", text)
+	}
 }

@@ -1,8 +1,6 @@
 package connect
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -10,75 +8,82 @@ import (
 	"path/filepath"
 	"slices"
 
+	"mailroom/commands"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/store"
 )
 
-// record is what connect has written into one configuration file of a host. It is kept beside the database, so that it can be
-// undone, and looked after.
+// record is what connect has written into one configuration file of a host. It is kept so that it can be undone, and looked after.
 type record struct {
-	Program string  `json:"program"` // the host
-	Agent   string  `json:"agent"`
-	Folder  string  `json:"folder"` // of the project; "" is all of the user's
-	File    string  `json:"file"`
-	Command string  `json:"command"`        // where Mailroom lies
-	Host    string  `json:"host,omitempty"` // where the host lies
-	Ask     bool    `json:"ask,omitempty"`  // the host asks before a tool is used
-	Before  *string `json:"before"`         // what stood in the file before; nil: there was none
-	After   string  `json:"after"`          // digest of what was written
-	Made    int     `json:"made_folders"`   // how many folders were made, the file's own and those above it
+	Program      string   `json:"program"` // the host
+	Agent        string   `json:"agent"`
+	Vocabularies []string `json:"vocabularies"`
+	Ask          bool     `json:"ask,omitempty"` // the host asks before a tool is used
+	Folder       string   `json:"folder"`        // of the project; "" is all of the user's
+	File         string   `json:"file"`
+	Database     string   `json:"database"`
+	ID           string   `json:"database_id"`
+	Command      string   `json:"command"`        // where Mailroom lies
+	Host         string   `json:"host,omitempty"` // where the host lies
+	Before       *string  `json:"before"`         // what stood in the file before; nil: there was none
+	After        string   `json:"after"`          // digest of what was written
+	Made         int      `json:"made_folders"`   // how many folders were made, the file's own and those above it
 }
 
-// digest tells texts of files apart.
-func digest(text []byte) string {
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:])
+// moved reports whether the project's folder is not there any more.
+func (r *record) moved() bool {
+	_, err := os.Stat(r.Folder)
+	return r.Folder != "" && errors.Is(err, fs.ErrNotExist)
 }
 
-// recordOf returns where it is kept.
-func recordOf(database, file string) string {
-	return filepath.Join(filepath.Dir(database), "connections", digest([]byte(file))[:16]+".json")
+// cameTo reports whether a file is the record's, which has come into another folder with all of the project.
+func (r *record) cameTo(folder, file string, text []byte) bool {
+	was, _ := filepath.Rel(r.Folder, r.File)
+	is, _ := filepath.Rel(folder, file)
+	return r.moved() && was == is && r.After == digest(text)
 }
 
-// recordIn finds the record of a file. If the file's folder was moved, it finds that of the same file, with the same text, in the folder
-// that is gone. Without a database nothing is kept.
-func recordIn(database, folder, file string, text []byte) (r record, found bool) {
-	if database == "" {
-		return record{}, false
+// book is the folder in which records are kept, one file each; "" keeps none. It lies in the user's state folder and not beside a
+// database: a database, and what lies beside it, may be of anybody's making, and a record says what is written into files.
+type book string
+
+func bookOf(env commands.Env) book {
+	if trust := env.Ledger.Trust; trust != nil && trust.Folder != "" {
+		return book(filepath.Join(filepath.Dir(trust.Folder), "connections"))
 	}
-	if c, err := readRecord(recordOf(database, file)); err == nil {
-		return c, true
+	return ""
+}
+
+// page returns where the record of a file is kept.
+func (b book) page(file string) string {
+	return filepath.Join(string(b), digest([]byte(file))[:16]+".json")
+}
+
+// find finds the record of a file. If the file's folder was moved, it finds that of the same file, with the same text, in the folder
+// that is gone.
+func (b book) find(folder, file string, text []byte) (r record, found bool) {
+	for _, r := range b.all() {
+		if r.File == file {
+			return r, true
+		}
 	}
-	for _, c := range records(database) {
-		was, _ := filepath.Rel(c.Folder, c.File)
-		is, _ := filepath.Rel(folder, file)
-		if c.moved() && was == is && c.After == digest(text) {
-			return c, true
+	for _, r := range b.all() {
+		if r.cameTo(folder, file, text) {
+			return r, true
 		}
 	}
 	return record{}, false
 }
 
-// moved reports whether the project's folder is not there any more.
-func (c *record) moved() bool {
-	_, err := os.Stat(c.Folder)
-	return c.Folder != "" && errors.Is(err, fs.ErrNotExist)
-}
-
-func readRecord(record string) (c record, err error) {
-	text, err := os.ReadFile(record)
-	if err == nil {
-		err = json.Unmarshal(text, &c)
+// all lists the records by their files. Those that cannot be read are left out.
+func (b book) all() (list []record) {
+	if b == "" {
+		return nil
 	}
-	return c, err
-}
-
-// records lists all, by their files. Those that cannot be read are left out.
-func records(database string) (list []record) {
-	folder := filepath.Dir(recordOf(database, ""))
-	entries, _ := os.ReadDir(folder) // there is none before the first
+	entries, _ := os.ReadDir(string(b)) // there is none before the first
 	for _, e := range entries {
-		if r, err := readRecord(filepath.Join(folder, e.Name())); err == nil {
+		var r record
+		if text, err := os.ReadFile(filepath.Join(string(b), e.Name())); err == nil && json.Unmarshal(text, &r) == nil {
 			list = append(list, r)
 		}
 	}
@@ -88,23 +93,26 @@ func records(database string) (list []record) {
 	return list
 }
 
-// save keeps it.
-func (c *record) save(database string) error {
-	text, err := orchestrator.JSON(c)
+// keep keeps a record, in the place of another of its file.
+func (b book) keep(r *record) error {
+	if b == "" {
+		return errors.New("neither HOME nor XDG_STATE_HOME is set, so that nothing can be kept by which it could be undone")
+	}
+	text, err := orchestrator.JSON(r)
 	if err != nil {
 		return err
 	}
-	return store.ReplaceFile(recordOf(database, c.File), text, 0o600)
+	return store.ReplaceFile(b.page(r.File), text, 0o600)
 }
 
-// forgetAll forgets what was written for a host in a folder.
-func forgetAll(database, program, folder string) {
-	for _, r := range records(database) {
+// drop removes a record.
+func (b book) drop(r *record) { os.Remove(b.page(r.File)) }
+
+// dropAll removes those of a host in a folder.
+func (b book) dropAll(program, folder string) {
+	for _, r := range b.all() {
 		if r.Program == program && r.Folder == folder {
-			r.forget(database)
+			b.drop(&r)
 		}
 	}
 }
-
-// forget does not keep it any more.
-func (c *record) forget(database string) { os.Remove(recordOf(database, c.File)) }

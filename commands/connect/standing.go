@@ -36,20 +36,21 @@ func (r *HostResult) lookAt(ctx context.Context, env commands.Env, h *host, at *
 	if err != nil {
 		r.Level, r.Says = "problem", err.Error()
 	}
-	if w.agent == "" {
+	kept, found := bookOf(env).findTools(h, at)
+	switch {
+	case w.agent == "" && !found:
+		return
+	case w.agent != "" && w.database != env.Ledger.Path() || env.Ledger.NoneYet():
+		r.Agent, r.User, r.Level = w.agent, at.user, "note"
+		r.Says = "connected with another database, " + w.database + ": who has this one cannot write to it"
+		return
+	case !found:
+		r.Agent, r.User, r.Level = w.agent, at.user, "note"
+		r.Says = "connected by somebody else, or on another machine: `mailroom connect " + h.name + "` connects it here"
 		return
 	}
-	r.Agent, r.User = w.agent, at.user
-	if path := env.Ledger.Path(); w.database != path || env.Ledger.NoneYet() {
-		r.Level, r.Says = "note", "connected with another database, "+w.database
-		return
-	}
-	kept, found := h.recorded(at, env.Ledger.Path())
-	if !found { // its record was lost
-		kept = record{Agent: w.agent, Host: r.Program}
-		kept.Command, _ = ownPath()
-	}
-	f := siteOf(h, at, kept, env.Ledger.Path()).look(ctx, env, false)
+	r.Agent, r.User = kept.Agent, at.user
+	f := (&site{host: h, record: kept, at: at, database: env.Ledger.Path(), book: bookOf(env)}).look(ctx, env, false)
 	r.Level, r.Says = f.Level, f.Says
 }
 

@@ -70,14 +70,15 @@ func list(c *store.Conn, now time.Time, where string, args ...any) ([]Session, e
 }
 
 // LastHeard returns when a host's hook was last called for an agent, or for whichever agent its sessions were given where that is auto,
-// and when it was last shown a message; "" is never.
+// and when such an agent was last handed a message, but for those by which doctor tries a transport; "" is never.
 func LastHeard(ctx context.Context, l *ledger.Ledger, program, agent string) (seen, shown string, err error) {
 	const of = ` FROM host_sessions WHERE program = ?1 AND (agent = ?2 OR ?2 = ?3)`
 	err = l.Look(ctx, func(c *store.Conn) error {
 		if seen, _, err = c.Text(`SELECT coalesce(max(seen_at), '')`+of, program, agent, orchestrator.Auto); err != nil || seen == "" {
 			return err
 		}
-		shown, _, err = c.Text(`SELECT coalesce(max(read_at), '') FROM agent_inbox WHERE recipient IN (SELECT agent`+of+`)`, program, agent, orchestrator.Auto)
+		shown, _, err = c.Text(`SELECT coalesce(max(i.read_at), '') FROM agent_inbox i LEFT JOIN agent_message m ON m.message_id = i.message_id
+			WHERE i.recipient IN (SELECT agent`+of+`) AND coalesce(m.message_type, '') <> ?4`, program, agent, orchestrator.Auto, orchestrator.TestMessage)
 		return err
 	})
 	return seen, shown, err

@@ -204,7 +204,7 @@ SELECT at, old_status, error, detail FROM message_trace WHERE message_id = ? AND
 SELECT b.seq FROM temp.batch b JOIN agent_message_archive a ON a.seq = b.seq ORDER BY b.seq;
 SELECT coalesce(max(id), 0) FROM message_trace;
 SELECT coalesce(max(nudged_seq), 0) FROM host_sessions WHERE agent = ? AND nudged_at > ?;
-SELECT coalesce(max(read_at), '') FROM agent_inbox WHERE recipient IN (SELECT agent FROM host_sessions WHERE program = ?1 AND (agent = ?2 OR ?2 = ?3));
+SELECT coalesce(max(i.read_at), '') FROM agent_inbox i LEFT JOIN agent_message m ON m.message_id = i.message_id WHERE i.recipient IN (SELECT agent FROM host_sessions WHERE program = ?1 AND (agent = ?2 OR ?2 = ?3)) AND coalesce(m.message_type, '') <> ?4;
 SELECT coalesce(max(seen_at), '') FROM host_sessions WHERE program = ?1 AND (agent = ?2 OR ?2 = ?3);
 SELECT coalesce(max(seq), 0) FROM (SELECT max(seq) AS seq FROM agent_message WHERE seq <= ?1 UNION ALL SELECT max(seq) FROM agent_message_archive WHERE seq <= ?1) AS n;
 SELECT coalesce(max(seq), 0) FROM agent_message;
