@@ -35,6 +35,7 @@ type Env struct {
 type Call struct {
 	Scheduled bool          // a schedule runs the command: a run that changes nothing leaves no trace
 	Patience  time.Duration // longest that a command may wait, since what carries its answer gives up on longer ones; 0 is any time
+	Model     bool          // a model reads the answer, of which its host shows only so much
 	Narrator  *Text         // to which a command may tell what it does while it does it; nil if the answer is for programs
 
 	// Progress, unless it is nil, is told how far long work is, by several goroutines at once; a total of 0 is unknown.

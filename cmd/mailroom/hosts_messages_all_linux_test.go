@@ -5,10 +5,15 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf16"
 
+	"mailroom/commands"
+	"mailroom/orchestrator"
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
@@ -58,14 +63,14 @@ func TestHostsHostileText(t *testing.T) {
 	})
 }
 
-// sendLong has alice write a message of so many bytes to bob, and returns its id and the text.
-func (k *desk) sendLong(size int) (id, text string) {
+// sendLong has alice write a message of lines to bob, each with its number, and returns its id and the text.
+func (k *desk) sendLong(line string, lines int) (id, text string) {
 	k.t.Helper()
 	var b strings.Builder
-	for i := 0; b.Len() < size; i++ {
-		fmt.Fprintf(&b, "Line %d of the log.\n", i)
+	for i := range lines {
+		fmt.Fprintf(&b, line, i)
 	}
-	text = b.String()[:size]
+	text = b.String()
 	s, err := k.startSender()
 	if err != nil {
 		k.t.Fatal(err)
@@ -88,25 +93,77 @@ func (k *desk) sendLong(size int) (id, text string) {
 	return id, text
 }
 
-// TestHostsLongMessage: a message that in JSON has nearly a mebibyte is shown cut, and names get_message. What that answers is too long for
-// each host, which cuts it and goes on.
+// TestHostsLongMessage: a message of some 60,000 characters is shown cut, and the model reads the rest in parts, as each answer says,
+// which arrive uncut.
 func TestHostsLongMessage(t *testing.T) {
 	t.Parallel()
 	inEachHost(t, func(t *testing.T, k *desk, of seat) {
 		g := k.newGate()
 		s := k.sits()
 		s.worksAt(s.asks(), g)
-		id, text := k.sendLong(1<<20 - 60_000) // JSON escapes the ends of lines
+		id, text := k.sendLong("Line %05d says \"grün\", C:\\日本, and 😀.\n", 1600)
 		s.has(id)
 		g.open()
 		r := s.asks()
 		r.shows(id)
-		if !strings.Contains(r.text(), fmt.Sprintf("[4000 of %d characters; get_message %s has all of it]", len(text), id)) {
-			t.Errorf("the model is not told how to read all of it:\n%s", r.text())
+		begun := fmt.Sprintf("\n[characters 0 to 3999 of %d; the next part: get_message with message_id %s and offset 4000]\n", commands.Units(text), id)
+		if !strings.Contains(r.text(), commands.FirstUnits(text, 4000)+begun) {
+			t.Errorf("the model is not shown the beginning and how to read on:\n%s", r.text())
 		}
-		r.calls(of.tools+"get_message", map[string]any{"message_id": id})
-		s.rests(s.asks())
+		for next := "4000"; next != ""; {
+			offset, _ := strconv.Atoi(next)
+			r.calls(s.tools+"get_message", map[string]any{"message_id": id, "offset": offset})
+			r = s.asks()
+			next = r.hasPart(id, text, offset)
+		}
+		s.rests(r)
 	})
+}
+
+// TestHostsLongestMessage: of a message that in JSON has nearly a mebibyte the model reads the first and the last part. It gets the first
+// also if it asks for the whole.
+func TestHostsLongestMessage(t *testing.T) {
+	t.Parallel()
+	inEachHost(t, func(t *testing.T, k *desk, of seat) {
+		g := k.newGate()
+		s := k.sits()
+		s.worksAt(s.asks(), g)
+		id, text := k.sendLong("Line %07d of the log.\n", 40_000)
+		s.has(id)
+		g.open()
+		r := s.asks()
+		r.shows(id)
+		r.calls(of.tools+"get_message", map[string]any{"message_id": id})
+		r = s.asks()
+		r.hasPart(id, text, 0)
+		r.calls(of.tools+"get_message", map[string]any{"message_id": id, "offset": len(text) - 1000})
+		r = s.asks()
+		want.Equal(t, "the next part begins at", r.hasPart(id, text, len(text)-1000), "")
+		s.rests(r)
+	})
+}
+
+// hasPart holds a request to having the part of a message that begins at an offset, uncut, and returns where the next part begins,
+// or "".
+func (r *request) hasPart(id, text string, offset int) (next string) {
+	r.t.Helper()
+	characters := utf16.Encode([]rune(text))
+	told := r.text()
+	found := regexp.MustCompile(fmt.Sprintf(
+		`"part":"characters %d to (\d+) of %d; (?:this is the end|the next part: get_message with message_id %s and offset (\d+))"`,
+		offset, len(characters), id)).FindStringSubmatch(told)
+	if found == nil {
+		r.t.Fatalf("the model is not told which part it reads:\n%s", told)
+	}
+	last, _ := strconv.Atoi(found[1])
+	part := orchestrator.JSONString(string(utf16.Decode(characters[offset : last+1])))
+	if !strings.Contains(told, string(part)) {
+		r.t.Fatalf("the part is cut:\n%s", told)
+	}
+	if found[2] != "" || last != len(characters)-1 {
+		want.Equal(r.t, "the next part begins at", found[2], fmt.Sprint(last+1))
+	}
+	return found[2]
 }
 
 // words are how a vocabulary says a text to somebody.

@@ -3,7 +3,6 @@ package mail
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"strings"
 
 	"mailroom/commands"
@@ -20,8 +19,7 @@ type GetMessageParams struct {
 
 // GetMessageResult is one message, or a part of it, and what is known of its way.
 type GetMessageResult struct {
-	Hint string `json:"hint,omitempty"` // how to read it in parts, if it is long
-	Part        // zero for the whole message
+	Part // zero for the whole message
 	Message
 	Receipts []messages.Receipt `json:"receipts"`
 	Copies   []Copy             `json:"copies,omitempty"` // of a send to a group, or of a post: one for each agent that gets it
@@ -38,7 +36,7 @@ type Copy struct {
 
 var getMessageCommand = commands.Define(vocabulary, "get_message", getMessage).With(commands.Traits{BesideAny: true})
 
-// getMessage changes nothing.
+// getMessage changes nothing. A model gets a long message in parts, also if it asks for none.
 func getMessage(ctx context.Context, env commands.Env, p GetMessageParams) (GetMessageResult, error) {
 	agent, err := ownerOrAll(ctx, env, p.Agent)
 	if err != nil {
@@ -48,13 +46,10 @@ func getMessage(ctx context.Context, env commands.Env, p GetMessageParams) (GetM
 	if err != nil {
 		return GetMessageResult{}, err
 	}
-	if p.Offset != nil {
-		return getPart(&view, p.MessageID, *p.Offset)
+	if p.Offset != nil || env.Call.Model && isLong(&view.Message) {
+		return getPart(&view, &p)
 	}
 	r := GetMessageResult{Message: render(&view.Message), Receipts: view.Receipts}
-	if told := commands.Told(&view.Message); fitting(told) != told {
-		r.Hint = fmt.Sprintf("if you are not shown all of this: get_message with message_id %s and offset 0 begins to read it in parts", p.MessageID)
-	}
 	r.ThreadName = view.Thread.Name
 	for i := range view.Copies {
 		m := &view.Copies[i].Message
@@ -64,8 +59,12 @@ func getMessage(ctx context.Context, env commands.Env, p GetMessageParams) (GetM
 }
 
 // getPart answers with a part of a message as models are told it. What else could be long, or stands in that text already, is left out.
-func getPart(view *threads.MessageView, id string, offset int) (GetMessageResult, error) {
-	part, text, err := partOf(commands.Told(&view.Message), id, offset)
+func getPart(view *threads.MessageView, p *GetMessageParams) (GetMessageResult, error) {
+	offset := 0
+	if p.Offset != nil {
+		offset = *p.Offset
+	}
+	part, text, err := partOf(commands.Told(&view.Message), p.MessageID, offset)
 	if err != nil {
 		return GetMessageResult{}, err
 	}

@@ -44,6 +44,12 @@ func partOf(text, id string, offset int) (Part, string, error) {
 	return p, part, nil
 }
 
+// isLong reports whether a host may not show all of a message.
+func isLong(m *orchestrator.Message) bool {
+	told := commands.Told(m)
+	return len(fitting(told)) < len(told)
+}
+
 // fitting returns the beginning of a text that fits into a part.
 func fitting(text string) string {
 	size := 0

@@ -74,7 +74,7 @@ func instructions(vocabularies []string) string {
 			"Tell with send_alert what needs no answer."
 	}
 	return "Messages between agents. Read your messages when you start and after each task; a message that you read is not shown again. " +
-		"Answer one with reply_to and its id. What you are shown only the beginning of, read in parts: get_message with offset 0. " +
+		"Answer one with reply_to and its id. get_message reads a long one in parts. " +
 		"Where your messages lie as files in a folder, they are shown until you acknowledge them."
 }
 
@@ -108,7 +108,7 @@ func (s *Server) call(d *commands.Definition, offer surface.Offer) sdk.ToolHandl
 			}
 		}
 		env := s.env
-		env.Caller, env.Call.Patience = x.caller, s.patience
+		env.Caller, env.Call.Patience, env.Call.Model = x.caller, s.patience, true
 		parent, _ := req.Params.Meta["traceparent"].(string) // source: SEP-414
 		ctx = tracing.WithParent(ctx, parent)
 		stop := s.reportProgress(ctx, req)
