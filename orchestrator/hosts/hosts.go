@@ -130,6 +130,8 @@ func Happened(ctx context.Context, l *ledger.Ledger, e Event) (a Answer, err err
 		a.Turns, a.Other = before.turns, known.other
 	case Started:
 		a.Other = known.other
+	}
+	if e.Kind == Started || e.Process.PID == 0 {
 		if err := recognize(ctx, l, &e); err != nil {
 			return a, err
 		}

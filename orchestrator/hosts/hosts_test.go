@@ -221,6 +221,20 @@ func TestSessionWithoutAProcess(t *testing.T) {
 	want.IDs(t, r.event(hosts.Worked, inSession("two"), remote).Messages, id)
 }
 
+// What such a session has answered before a tool call that took longer than its lease is read after that, and not shown again.
+func TestLongToolWithoutAProcess(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	id := r.Send("alice", "bob")
+	remote := of(process.ID{})
+	want.IDs(t, r.event(hosts.Worked, remote).Messages, id)
+	r.Clock.Advance(20 * time.Minute)
+	r.Deliver()
+	want.Equal(t, "standing", r.standing(id), "unread")
+	want.IDs(t, r.event(hosts.Worked, remote, r.sees(hosts.Answered, id)).Messages)
+	want.Equal(t, "standing", r.standing(id), "read")
+}
+
 // A session that goes on in another process keeps what it was shown if the transcript has it, and gets the rest again. What the
 // model had answered before its process was killed is read.
 func TestResumedSession(t *testing.T) {

@@ -93,7 +93,8 @@ func (e *Event) judgeOne(lease *messages.Lease, sight Sight, written, prompted, 
 }
 
 // recognize marks as read what is unread and stands in the transcript of a session that goes on, with words of the model after
-// it: the process in which it was shown was killed after that.
+// it: the process in which it was shown was killed after that or, where none proves that the session lives, nothing was heard of it
+// for longer than its lease.
 func recognize(ctx context.Context, l *ledger.Ledger, e *Event) error {
 	unread, _, err := reading.Wait(ctx, l, reading.Options{Recipient: e.Agent, Limit: maxShown, Peek: true})
 	if err != nil || len(unread) == 0 {
