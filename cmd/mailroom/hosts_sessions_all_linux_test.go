@@ -1,0 +1,203 @@
+//go:build hosts
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"mailroom/orchestrator/orchestratortest/want"
+)
+
+// TestHostsTwoSessions: of two living sessions of one agent the second is told of the first when it starts, and the first of the
+// second at its user's next prompt, where it takes one. status has both, and a message is shown in one of them.
+func TestHostsTwoSessions(t *testing.T) {
+	t.Parallel()
+	for name, of := range map[string]seat{"claude": seats["claude"], "gemini": seats["gemini"]} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k := of.desk(t)
+			atFirst, atSecond := k.newGate(), k.newGate()
+			first := k.sits()
+			r := first.asks()
+			if of.says == nil {
+				first.worksAt(r, atFirst)
+			} else {
+				r.says("Done.")
+				first.turnEnds()
+			}
+			one := k.sessions()[0]
+			second := k.sits()
+			r = second.asks()
+			r.tellsOf(one)
+			second.worksAt(r, atSecond)
+			if of.says != nil {
+				first.goesOn("Go on.")
+				r = first.asks()
+				r.tellsOf(k.sessions()[1])
+				first.worksAt(r, atFirst)
+			}
+			k.statusHas(k.sessions()...)
+
+			k.send("Look at the build.")
+			atFirst.open()
+			atSecond.open()
+			a, b := first.asks(), first.asks() // of both, since they share the model
+			want.Equal(t, "messages shown", len(a.shown())+len(b.shown()), 1)
+			a.says("Done.")
+			b.says("Done.")
+			first.ends()
+			second.ends()
+			k.stand("read")
+			want.Rows(t, k.rows(`SELECT count(*) FROM message_trace WHERE event = 'shown'`), "1")
+		})
+	}
+}
+
+// sessions are the names of bob's sessions, in the order in which they began.
+func (k *desk) sessions() []string {
+	k.t.Helper()
+	return k.rows(`SELECT session FROM host_sessions ORDER BY started_at`)
+}
+
+// tellsOf holds a request to telling of another session.
+func (r *request) tellsOf(session string) {
+	r.t.Helper()
+	if !strings.Contains(r.text(), "mailroom: the agent bob also works in the session "+session+".") {
+		r.t.Errorf("the model is not told of the session %s:\n%s", session, r.text())
+	}
+}
+
+// statusHas holds `mailroom status` to listing sessions of bob's, and no others.
+func (k *desk) statusHas(sessions ...string) {
+	k.t.Helper()
+	text, err := json.Marshal(k.run("status"))
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	for _, session := range sessions {
+		if strings.Count(string(text), fmt.Sprintf(`"session":%q`, session)) != 1 {
+			k.t.Errorf("status does not have the session %s:\n%s", session, text)
+		}
+	}
+	want.Equal(k.t, "sessions of status", strings.Count(string(text), `"session":`), len(sessions))
+}
+
+// TestHostsToolLongerThanAnyLease: what was shown before a tool call that outlasts the lease of the message, which is set back in the
+// database, is not shown again afterwards. Meanwhile nobody else gets it, but where no process proves that the session lives: in Codex.
+func TestHostsToolLongerThanAnyLease(t *testing.T) {
+	t.Parallel()
+	inEachHost(t, func(t *testing.T, k *desk, of seat) {
+		work, long := k.newGate(), k.newGate()
+		s := k.sits()
+		s.worksAt(s.asks(), work)
+		id := k.send("Look at the build.")
+		s.has(id)
+		work.open()
+		r := s.asks()
+		r.shows(id)
+		s.worksAt(r, long)
+		k.leaseEnds(id)
+		if k.host == "codex" {
+			k.stand("unread")
+		} else {
+			k.stand("shown")
+		}
+		long.open()
+		r = s.asks()
+		r.shows(id)
+		k.stand("read")
+		s.rests(r)
+	})
+}
+
+// leaseEnds sets back when a message was shown and how long its session may keep it, and has Mailroom end what is over.
+func (k *desk) leaseEnds(id string) {
+	k.t.Helper()
+	k.change(`UPDATE reading_lease SET shown_at = '2026-01-01T00:00:00.000Z', until = '2026-01-02T00:00:00.000Z' WHERE message_id = ?`, id)
+	k.run("deliver_all")
+}
+
+// TestGeminiIsNotKeptFromStopping: messages put the end of a turn off five times; then they wait, and `gemini -p` ends.
+func TestGeminiIsNotKeptFromStopping(t *testing.T) {
+	t.Parallel()
+	k := geminiDesk(t)
+	s := k.gemini("Do it.")
+	var shown []string
+	for range 6 {
+		r := s.asks()
+		r.shows(shown...)
+		shown = append(shown, k.send("One more."))
+		r.says("Done.")
+	}
+	s.ends()
+	k.stand("read", "read", "read", "read", "read", "unread")
+}
+
+// TestCodexCommandThatGoesOn: Codex tells of a command when that has ended, and not when its model is asked meanwhile. What was shown
+// before is not shown again, though its lease is over by then, and what came meanwhile is.
+func TestCodexCommandThatGoesOn(t *testing.T) {
+	t.Parallel()
+	k := codexDesk(t)
+	g := k.newGate()
+	first := k.send("Look at the build.")
+	s := k.codex("Do it.")
+	r := s.asks()
+	r.shows(first)
+	r.calls("exec_command", map[string]any{"cmd": g.pass(), "yield_time_ms": 250})
+	r = s.asks()
+	g.reached()
+	second := k.send("And the docs.")
+	k.leaseEnds(first)
+	k.stand("unread", "unread")
+	found := regexp.MustCompile(`Process running with session ID (\d+)`).FindStringSubmatch(r.text())
+	if found == nil {
+		t.Fatalf("the command does not go on:\n%s", r.text())
+	}
+	g.open()
+	r.calls("write_stdin", map[string]any{"session_id": json.Number(found[1]), "chars": ""})
+	r = s.asks()
+	r.shows(first, second)
+	k.stand("read", "shown")
+	r.says("Done.")
+	s.ends()
+	k.stand("read", "read")
+}
+
+// TestOpenCodeIsNotKeptFromStopping: messages cause only so many turns; then they wait for the user, whose next turn has them.
+func TestOpenCodeIsNotKeptFromStopping(t *testing.T) {
+	t.Parallel()
+	k := openCodeDesk(t)
+	k.run("setting", "set", "hook.turns", "3")
+	s := k.sits()
+	s.asks().says("Hello.")
+	s.open.rests()
+	var shown []string
+	for range 3 {
+		shown = append(shown, k.send("One more."))
+		r := s.asks()
+		r.shows(shown...)
+		r.says("Done.")
+		k.read(len(shown))
+		s.open.rests()
+	}
+	shown = append(shown, k.send("One too many."))
+	s.goesOn("Go on.")
+	r := s.asks()
+	if !strings.Contains(r.text(), "Go on.") {
+		t.Errorf("a message begins a turn too many:\n%s", r.text())
+	}
+	if len(r.shown()) < len(shown) {
+		s.has(shown[3])
+		s.works(r, "true")
+		r = s.asks()
+	}
+	r.shows(shown...)
+	if !strings.Contains(r.text(), "mailroom: messages caused 3 turns since your user last said something.") {
+		t.Errorf("the model is not told of the turns:\n%s", r.text())
+	}
+	s.rests(r)
+}
