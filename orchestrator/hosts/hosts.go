@@ -54,7 +54,7 @@ type Event struct {
 	Session    string     // the host's own name of the session
 	Process    process.ID // of the host; the zero value if none proves that the session lives
 	Kind       Kind
-	Transcript Transcript // nil: none that can be read
+	Transcript Transcript // nil: none that can be read; Settled has one only where a session goes on that another process has left
 
 	// Writer is the process that writes the answer, and says by Written that it has. If it ends before that, the messages are unread
 	// again. The zero value counts them as shown at once.
@@ -64,9 +64,13 @@ type Event struct {
 	// how many are left. If there are any, the turn goes on, and an event follows of the kind Nudged.
 	Nudge bool
 
-	// Settled says that the process itself tells by Settle what the model has seen. Then an event settles nothing, but for what
-	// another process has shown. When the session ends, what is still shown is lost.
+	// Settled says that the process itself tells by Settle what the model has seen. Then an event settles only what another process
+	// has shown. When the session ends, what is still shown is lost.
 	Settled bool
+
+	// Forgets says that the host does not keep for a later process what it is answered at Started. So nothing is shown there: it comes
+	// with the prompt that follows.
+	Forgets bool
 
 	// Fits returns how many of these messages, from the first on, the host takes in one answer; nil is all.
 	Fits func(ms []orchestrator.Message) int
@@ -131,10 +135,13 @@ func Happened(ctx context.Context, l *ledger.Ledger, e Event) (a Answer, err err
 	case Started:
 		a.Other = known.other
 	}
-	if e.Kind == Started || e.Process.PID == 0 {
+	if e.Kind == Started || e.Process.PID == 0 || e.Settled && e.Transcript != nil {
 		if err := recognize(ctx, l, &e); err != nil {
 			return a, err
 		}
+	}
+	if e.Kind == Started && e.Forgets {
+		return a, nil
 	}
 	err = show(ctx, l, &e, &before, &a)
 	if err != nil && len(a.Messages) > 0 {

@@ -257,15 +257,60 @@ func TestResumedSession(t *testing.T) {
 	want.Equal(t, "present", r.standing(present), "shown")
 }
 
-// The leases of a killed session may have been ended by a daemon before it is resumed. Its transcript tells all the same.
+// The leases of a killed session may have been ended by a daemon before it is resumed. Its transcript tells all the same, also
+// where the host settles itself what is shown.
 func TestResumedSessionAfterItsLeasesEnded(t *testing.T) {
 	t.Parallel()
+	for _, test := range []struct {
+		next    hosts.Kind
+		settled bool
+		sight   hosts.Sight
+		then    string
+	}{
+		{hosts.Started, false, hosts.Answered, "read"},
+		{hosts.Started, false, hosts.Present, "shown"},
+		{hosts.Prompted, true, hosts.Answered, "read"},
+		{hosts.Prompted, true, hosts.Present, "shown"},
+	} {
+		t.Run(fmt.Sprint(test.next, test.sight), func(t *testing.T) {
+			t.Parallel()
+			r := newRoom(t)
+			id := r.shown()
+			r.event(hosts.Ended)
+			want.Equal(t, "standing", r.standing(id), "unread")
+			settled := func(e *hosts.Event) { e.Settled = test.settled }
+			want.IDs(t, r.event(test.next, r.sees(test.sight, id), settled).Messages)
+			want.Equal(t, "standing", r.standing(id), test.then)
+			if err := hosts.Settle(t.Context(), r.Ledger, "bob", "one", []string{id}, true); err != nil {
+				t.Fatal(err)
+			}
+			want.Equal(t, "standing", r.standing(id), "read")
+		})
+	}
+}
+
+// A host that settles itself what is shown tells, when another process of it goes on with a session, what stands there.
+func TestResumedSessionThatSettles(t *testing.T) {
+	t.Parallel()
 	r := newRoom(t)
-	id := r.shown()
-	r.event(hosts.Ended)
-	want.Equal(t, "standing", r.standing(id), "unread")
-	want.IDs(t, r.event(hosts.Started, r.sees(hosts.Answered, id)).Messages)
-	want.Equal(t, "standing", r.standing(id), "read")
+	answered, present, absent := r.Send("alice", "bob"), r.Send("alice", "bob"), r.Send("alice", "bob")
+	settled := func(e *hosts.Event) { e.Settled, e.Transcript = true, nil }
+	want.IDs(t, r.event(hosts.Rested, settled, of(process.Of(os.Getppid()))).Messages, answered, present, absent)
+	sights := transcript{sights: map[string]hosts.Sight{answered: hosts.Answered, present: hosts.Present}}
+	want.IDs(t, r.event(hosts.Prompted, settled, func(e *hosts.Event) { e.Transcript = sights }).Messages, absent)
+	want.IDs(t, r.event(hosts.Prompted, settled).Messages)
+	want.Equal(t, "answered", r.standing(answered), "read")
+	want.Equal(t, "present", r.standing(present), "shown")
+}
+
+// A host that forgets what it is told when a session starts is shown nothing there.
+func TestForgets(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	id := r.Send("alice", "bob")
+	forgets := func(e *hosts.Event) { e.Forgets = true }
+	want.IDs(t, r.event(hosts.Started, forgets).Messages)
+	want.IDs(t, r.event(hosts.Prompted, forgets).Messages, id)
 }
 
 // Messages alone put the end of a turn off five times in a row, and cause twelve turns; then they wait for the user.
@@ -324,7 +369,7 @@ func TestNudge(t *testing.T) {
 func TestSettle(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
-	settled := func(e *hosts.Event) { e.Settled = true }
+	settled := func(e *hosts.Event) { e.Settled, e.Transcript = true, nil }
 	seen, refused, open := r.Send("alice", "bob"), r.Send("alice", "bob"), r.Send("alice", "bob")
 	want.IDs(t, r.event(hosts.Woken, settled).Messages, seen, refused, open)
 	for _, kind := range []hosts.Kind{hosts.Rested, hosts.Prompted, hosts.Worked, hosts.Started} {

@@ -2,11 +2,13 @@ package hosts
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/process"
 	"mailroom/orchestrator/reading"
 	"mailroom/orchestrator/store"
 	"mailroom/tracing"
@@ -41,12 +43,24 @@ func (e *Event) judge(leases []messages.Lease, now time.Time) map[string]verdict
 	return verdicts
 }
 
-// judgeSettled gives back what was shown by another process, which can tell nothing of it any more.
+// judgeSettled decides about what was shown by another process, which can tell nothing of it any more: the transcript may.
 func (e *Event) judgeSettled(leases []messages.Lease) map[string]verdict {
 	verdicts := map[string]verdict{}
+	var ids []string
 	for i := range leases {
 		if !leases[i].Reads(e.Process) {
-			verdicts[leases[i].ID] = isLost
+			ids = append(ids, leases[i].ID)
+		}
+	}
+	sights, _, _ := e.sights(ids)
+	for _, id := range ids {
+		switch sights[id] {
+		case Answered:
+			verdicts[id] = isRead
+		case Present:
+			verdicts[id] = wait
+		default:
+			verdicts[id] = isLost
 		}
 	}
 	return verdicts
@@ -92,9 +106,9 @@ func (e *Event) judgeOne(lease *messages.Lease, sight Sight, written, prompted, 
 	return wait
 }
 
-// recognize marks as read what is unread and stands in the transcript of a session that goes on, with words of the model after
-// it: the process in which it was shown was killed after that or, where none proves that the session lives, nothing was heard of it
-// for longer than its lease.
+// recognize does not show again what is unread and stands in the transcript of a session that goes on: the process in which it was
+// shown has ended since or, where none proves that the session lives, nothing was heard of it for longer than its lease. It is read if
+// the model has spoken after it; otherwise it counts as shown to the session.
 func recognize(ctx context.Context, l *ledger.Ledger, e *Event) error {
 	unread, _, err := reading.Wait(ctx, l, reading.Options{Recipient: e.Agent, Limit: maxShown, Peek: true})
 	if err != nil || len(unread) == 0 {
@@ -105,15 +119,27 @@ func recognize(ctx context.Context, l *ledger.Ledger, e *Event) error {
 		ids[i] = unread[i].ID
 	}
 	sights, _, _ := e.sights(ids)
-	for i := range unread {
-		if m := &unread[i]; sights[m.ID] == Answered && m.Seq != 0 {
-			err := l.Write(ctx, store.Of(e.Agent), func(t *ledger.Tx) error {
-				return messages.MarkRead(t, m, t.Now, tracing.Read, "it stands in the transcript of session "+e.Session+", answered")
-			})
-			if err != nil {
+	unread = slices.DeleteFunc(unread, func(m orchestrator.Message) bool {
+		return m.Seq == 0 || sights[m.ID] != Present && sights[m.ID] != Answered
+	})
+	if len(unread) == 0 {
+		return nil
+	}
+	return l.Write(ctx, store.Of(e.Agent), func(t *ledger.Tx) error {
+		for i := range unread {
+			if err := recognizeOne(t, e, &unread[i], sights[unread[i].ID]); err != nil {
 				return err
 			}
 		}
+		return nil
+	})
+}
+
+func recognizeOne(t *ledger.Tx, e *Event, m *orchestrator.Message, sight Sight) error {
+	if sight == Answered {
+		return messages.MarkRead(t, m, t.Now, tracing.Read, "it stands in the transcript of session "+e.Session+", answered")
 	}
-	return nil
+	lease := e.lease()
+	lease.Writer = process.None()
+	return messages.StandsIn(t, m, &lease)
 }

@@ -44,6 +44,31 @@ type ReadingLease struct {
 // Show hands a message out under a reading lease: its place in the inbox looks read, so that no other reader gets it, but the
 // message itself stays unread.
 func Show(t *ledger.Tx, m *orchestrator.Message, l *ReadingLease) error {
+	if err := lend(t, m, l); err != nil {
+		return err
+	}
+	how := "to " + l.Holder + ", until " + m.ShownUntil + " unless it is acknowledged"
+	if l.Session != "" {
+		how = "to session " + l.Session + " of " + l.Holder + ", not yet confirmed"
+	}
+	return t.NoteOf(m, tracing.Shown, how)
+}
+
+// StandsIn puts an unread message under a reading lease as Show does, but is for one that the session has already: it was shown there
+// before another process of the host went on with the session. One that somebody else has taken meanwhile stays as it is.
+func StandsIn(t *ledger.Tx, m *orchestrator.Message, l *ReadingLease) error {
+	n, err := t.Number(`SELECT EXISTS (SELECT 1 FROM agent_inbox WHERE message_id = ? AND recipient = ? AND read_at = '')`, m.ID, m.Recipient)
+	if err != nil || n == 0 {
+		return err
+	}
+	if err := lend(t, m, l); err != nil {
+		return err
+	}
+	return t.NoteOf(m, tracing.Shown, "before, in session "+l.Session+" of "+l.Holder+", which goes on; not yet confirmed")
+}
+
+// lend puts a message under a reading lease.
+func lend(t *ledger.Tx, m *orchestrator.Message, l *ReadingLease) error {
 	m.ShownAt, m.ShownUntil = t.Now, orchestrator.Stamp(t.Clock.Add(l.For))
 	session, host, reader := l.Session, l.Host, l.Reader
 	if l.Writer.PID > 0 {
@@ -52,18 +77,12 @@ func Show(t *ledger.Tx, m *orchestrator.Message, l *ReadingLease) error {
 	if err := t.Run(`UPDATE agent_inbox SET read_at = ? WHERE message_id = ? AND recipient = ?`, t.Now, m.ID, m.Recipient); err != nil {
 		return err
 	}
-	if _, err := t.Exec(`
+	_, err := t.Exec(`
 		INSERT INTO reading_lease (message_id, recipient, holder, host, pid, born, shown_at, until, session)
 		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
 		ON CONFLICT (message_id, recipient) DO UPDATE SET holder = ?3, host = ?4, pid = ?5, born = ?6, shown_at = ?7, until = ?8, session = ?9`,
-		m.ID, m.Recipient, l.Holder, host, reader.PID, reader.Born, m.ShownAt, m.ShownUntil, session); err != nil {
-		return err
-	}
-	how := "to " + l.Holder + ", until " + m.ShownUntil + " unless it is acknowledged"
-	if l.Session != "" {
-		how = "to session " + l.Session + " of " + l.Holder + ", not yet confirmed"
-	}
-	return t.NoteOf(m, tracing.Shown, how)
+		m.ID, m.Recipient, l.Holder, host, reader.PID, reader.Born, m.ShownAt, m.ShownUntil, session)
+	return err
 }
 
 // Written makes the lease on m, which its Writer has written, that of the session. One that has ended meanwhile stays so.
