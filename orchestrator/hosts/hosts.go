@@ -42,9 +42,23 @@ const (
 
 // Transcript is what a host has written down of a session.
 type Transcript interface {
-	// Sights tells of messages by their ids, when the transcript was last written, and when its user has said the last thing that
-	// stands there; the zero time is unknown.
-	Sights(ids []string) (sights map[string]Sight, written, prompted time.Time)
+	Sights(ids []string) Sights // of messages by their ids
+}
+
+// Sights is what a transcript tells. A zero time is not known.
+type Sights struct {
+	Of       map[string]Sight // of messages by their ids; nil: it cannot be read
+	Since    time.Time        // what was written before was not looked at; the zero time if all was
+	Written  time.Time        // when it was last written
+	Prompted time.Time        // when its user has said the last thing that stands there
+}
+
+// of is what it tells of a message that was shown at a time.
+func (s *Sights) of(id string, shown time.Time) Sight {
+	if sight := s.Of[id]; sight != Absent || !s.Since.After(shown) {
+		return sight
+	}
+	return Unknown
 }
 
 // Event is what a hook tells.

@@ -21,14 +21,9 @@ import (
 )
 
 // transcript says of messages what a test wants; of others that it cannot be read.
-type transcript struct {
-	sights            map[string]hosts.Sight
-	written, prompted time.Time
-}
+type transcript hosts.Sights
 
-func (s transcript) Sights([]string) (sights map[string]hosts.Sight, written, prompted time.Time) {
-	return s.sights, s.written, s.prompted
-}
+func (s transcript) Sights([]string) hosts.Sights { return hosts.Sights(s) }
 
 // room is an engine with the agents alice and bob; bob works in sessions.
 type room struct {
@@ -56,9 +51,9 @@ func (r room) event(kind hosts.Kind, change ...func(*hosts.Event)) hosts.Answer 
 
 // sees says where messages stand in the transcript, which was written at the time of the clock.
 func (r room) sees(sight hosts.Sight, ids ...string) func(*hosts.Event) {
-	s := transcript{sights: map[string]hosts.Sight{}, written: r.Clock.Now()}
+	s := transcript{Of: map[string]hosts.Sight{}, Written: r.Clock.Now()}
 	for _, id := range ids {
-		s.sights[id] = sight
+		s.Of[id] = sight
 	}
 	return func(e *hosts.Event) { e.Transcript = s }
 }
@@ -123,7 +118,7 @@ func TestLateTranscript(t *testing.T) {
 	r := newRoom(t)
 	id := r.shown()
 	r.Clock.Advance(2 * time.Second)
-	late := func(e *hosts.Event) { e.Transcript = transcript{sights: map[string]hosts.Sight{id: hosts.Absent}} }
+	late := func(e *hosts.Event) { e.Transcript = transcript{Of: map[string]hosts.Sight{id: hosts.Absent}} }
 	want.IDs(t, r.event(hosts.Worked, late).Messages)
 	want.Equal(t, "standing", r.standing(id), "read")
 }
@@ -165,7 +160,7 @@ func TestTurnAfterAnInterruptedOne(t *testing.T) {
 			id := r.shown()
 			r.Clock.Advance(2 * time.Second)
 			lacks := func(e *hosts.Event) {
-				e.Transcript = transcript{map[string]hosts.Sight{id: hosts.Absent}, r.Clock.Now(), at}
+				e.Transcript = transcript{Of: map[string]hosts.Sight{id: hosts.Absent}, Written: r.Clock.Now(), Prompted: at}
 			}
 			want.IDs(t, r.event(hosts.Prompted, lacks).Messages)
 			ms := r.event(hosts.Stopped, lacks).Messages
@@ -250,7 +245,7 @@ func TestResumedSession(t *testing.T) {
 		t.Fatal(err)
 	}
 	host.Wait()
-	sights := transcript{sights: map[string]hosts.Sight{answered: hosts.Answered, present: hosts.Present, absent: hosts.Absent}, written: r.Clock.Now()}
+	sights := transcript{Of: map[string]hosts.Sight{answered: hosts.Answered, present: hosts.Present, absent: hosts.Absent}, Written: r.Clock.Now()}
 	got := r.event(hosts.Started, func(e *hosts.Event) { e.Transcript = sights })
 	want.IDs(t, got.Messages, absent)
 	want.Equal(t, "answered", r.standing(answered), "read")
@@ -296,7 +291,7 @@ func TestResumedSessionThatSettles(t *testing.T) {
 	answered, present, absent := r.Send("alice", "bob"), r.Send("alice", "bob"), r.Send("alice", "bob")
 	settled := func(e *hosts.Event) { e.Settled, e.Transcript = true, nil }
 	want.IDs(t, r.event(hosts.Rested, settled, of(process.Of(os.Getppid()))).Messages, answered, present, absent)
-	sights := transcript{sights: map[string]hosts.Sight{answered: hosts.Answered, present: hosts.Present}}
+	sights := transcript{Of: map[string]hosts.Sight{answered: hosts.Answered, present: hosts.Present}}
 	want.IDs(t, r.event(hosts.Prompted, settled, func(e *hosts.Event) { e.Transcript = sights }).Messages, absent)
 	want.IDs(t, r.event(hosts.Prompted, settled).Messages)
 	want.Equal(t, "answered", r.standing(answered), "read")

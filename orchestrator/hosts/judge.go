@@ -35,10 +35,10 @@ func (e *Event) judge(leases []messages.Lease, now time.Time) map[string]verdict
 	for i := range leases {
 		ids[i] = leases[i].ID
 	}
-	sights, written, prompted := e.sights(ids)
+	sights := e.sights(ids)
 	verdicts := map[string]verdict{}
 	for i := range leases {
-		verdicts[leases[i].ID] = e.judgeOne(&leases[i], sights[leases[i].ID], written, prompted, now)
+		verdicts[leases[i].ID] = e.judgeOne(&leases[i], &sights, now)
 	}
 	return verdicts
 }
@@ -52,9 +52,9 @@ func (e *Event) judgeSettled(leases []messages.Lease) map[string]verdict {
 			ids = append(ids, leases[i].ID)
 		}
 	}
-	sights, _, _ := e.sights(ids)
+	sights := e.sights(ids)
 	for _, id := range ids {
-		switch sights[id] {
+		switch sights.Of[id] {
 		case Answered:
 			verdicts[id] = isRead
 		case Present:
@@ -67,9 +67,9 @@ func (e *Event) judgeSettled(leases []messages.Lease) map[string]verdict {
 }
 
 // sights is what the transcript tells, if there is one.
-func (e *Event) sights(ids []string) (sights map[string]Sight, written, prompted time.Time) {
+func (e *Event) sights(ids []string) Sights {
 	if e.Transcript == nil {
-		return nil, time.Time{}, time.Time{}
+		return Sights{}
 	}
 	return e.Transcript.Sights(ids)
 }
@@ -77,23 +77,24 @@ func (e *Event) sights(ids []string) (sights map[string]Sight, written, prompted
 // judgeOne decides about one message. Hosts write their transcripts late, so that one which lacks a message proves little. But
 // while it lacks the message the model may not have been asked since: of two tools that were called at once one may run for long
 // after the other.
-func (e *Event) judgeOne(lease *messages.Lease, sight Sight, written, prompted, now time.Time) verdict {
+func (e *Event) judgeOne(lease *messages.Lease, sights *Sights, now time.Time) verdict {
+	shown := orchestrator.ParseStamp(lease.At)
+	sight := sights.of(lease.ID, shown)
 	if sight == Answered {
 		return isRead
 	}
-	shown := orchestrator.ParseStamp(lease.At)
 	switch e.Kind {
 	case Stopped:
-		if sight == Absent && prompted.After(shown) {
+		if sight == Absent && sights.Prompted.After(shown) {
 			return isLost // the user has interrupted the turn in which it was shown, and another comes to its end
 		}
 		return isRead // the turn in which it was shown comes to its end, so the model has spoken
 	case Worked:
-		if late := sight == Unknown || written.IsZero(); late && sight != Present && now.Sub(shown) >= spoken {
+		if late := sight == Unknown || sights.Written.IsZero(); late && sight != Present && now.Sub(shown) >= spoken {
 			return isRead // a model that calls tools has spoken, and the transcript may be late
 		}
 	case Prompted:
-		if sight == Absent && written.After(shown) && now.Sub(shown) > thrownAway {
+		if sight == Absent && sights.Written.After(shown) && now.Sub(shown) > thrownAway {
 			return isLost // the user has interrupted the model, and the host has thrown the hook's answer away
 		}
 	case Started:
@@ -118,7 +119,7 @@ func recognize(ctx context.Context, l *ledger.Ledger, e *Event) error {
 	for i := range unread {
 		ids[i] = unread[i].ID
 	}
-	sights, _, _ := e.sights(ids)
+	sights := e.sights(ids).Of
 	unread = slices.DeleteFunc(unread, func(m orchestrator.Message) bool {
 		return m.Seq == 0 || sights[m.ID] != Present && sights[m.ID] != Answered
 	})

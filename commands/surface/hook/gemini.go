@@ -1,6 +1,9 @@
 package hook
 
 import (
+	"encoding/json"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 
@@ -20,8 +23,52 @@ var gemini = Host{
 	nothing:  "{}\n",
 	nudges:   []nudge{{ourNudge, hosts.Nudged}, {regexp.MustCompile(`^User steering update`), hosts.Woken}},
 	shows:    true,
+	forgets:  true,
 	late:     true,
 	form:     blocksAt("AfterAgent"),
 	escape:   strings.NewReplacer("<", "&lt;", ">", "&gt;"),
 	speaks:   func(line *entry) bool { return line.Type == "gemini" },
+	parts:    geminiParts,
+	drops:    geminiDrops,
+}
+
+// geminiParts lists the transcripts of one session, which a part of its id ends. When Gemini resumes the session it names a new one
+// at first, and then goes on with one that is there.
+func geminiParts(path string) []string {
+	at := strings.LastIndexByte(path, '-')
+	if at < 0 || !strings.HasPrefix(filepath.Base(path), "session-") {
+		return nil
+	}
+	folder, end := filepath.Dir(path), path[at:]
+	all, err := os.ReadDir(folder)
+	if err != nil {
+		return nil
+	}
+	var parts []string
+	for _, file := range all { // by their names, in which the time comes first
+		if name := file.Name(); strings.HasPrefix(name, "session-") && strings.HasSuffix(name, end) {
+			parts = append(parts, filepath.Join(folder, name))
+		}
+	}
+	return parts
+}
+
+// geminiDrops reports whether Gemini leaves an entry out of a session that it resumes: it takes what the user says for something else
+// than a prompt by how that begins. So what a hook says when a session starts is lost, and the prompt with it, since Gemini puts it
+// before that.
+func geminiDrops(line *entry) bool {
+	if line.Type != "user" {
+		return false
+	}
+	var parts []struct{ Text string }
+	if json.Unmarshal(line.Content, &parts) != nil || len(parts) == 0 {
+		return false
+	}
+	text := strings.TrimSpace(parts[0].Text)
+	for _, begin := range []string{"/", "?", "<session_context>", "<hook_context>"} {
+		if strings.HasPrefix(text, begin) {
+			return true
+		}
+	}
+	return false
 }

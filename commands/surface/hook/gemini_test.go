@@ -77,8 +77,8 @@ func TestGemini(t *testing.T) {
 		}
 	}
 	id := r.Send("alice", "bob")
-	shows("SessionStart", "gemini/SessionStart.json", id)
-	want.Equal(t, "nothing", r.answer("BeforeAgent", "gemini/BeforeAgent.json"), "{}\n")
+	want.Equal(t, "nothing", r.answer("SessionStart", "gemini/SessionStart.json"), "{}\n")
+	shows("BeforeAgent", "gemini/BeforeAgent.json", id)
 	id = r.Send("alice", "bob")
 	shows("AfterTool", "gemini/AfterTool.json", id)
 	id = r.Send("alice", "bob")
@@ -113,12 +113,43 @@ func TestGeminiTranscript(t *testing.T) {
 		if err := os.WriteFile(path, []byte(strings.Join(lines[:test.lines], "")), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		sights, written, _ := transcript{path, &gemini}.Sights([]string{first, during, last})
-		got := [3]hosts.Sight{sights[first], sights[during], sights[last]}
+		sights := transcript{path, &gemini}.Sights([]string{first, during, last})
+		got := [3]hosts.Sight{sights.Of[first], sights.Of[during], sights.Of[last]}
 		if want := [3]hosts.Sight{test.first, test.during, test.last}; got != want {
 			t.Errorf("after %d lines: %v, want %v", test.lines, got, want)
 		}
-		want.Equal(t, "is late", written.IsZero(), true)
+		want.Equal(t, "is late", sights.Written.IsZero(), true)
+	}
+}
+
+// When Gemini resumes a session it names another transcript first, and it drops what stands before the words of a prompt.
+func TestGeminiResumedTranscript(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	write := func(name string, lines ...string) string {
+		path := filepath.Join(folder, name)
+		if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	said := func(texts ...string) string {
+		var parts []map[string]string
+		for _, text := range texts {
+			parts = append(parts, map[string]string{"text": text})
+		}
+		return string(mustJSON(map[string]any{"id": texts[0], "type": "user", "content": parts}))
+	}
+	shows := func(id string) string { return "<hook_context>" + gemini.escape.Replace(begin(id)) + "</hook_context>" }
+	write("session-2026-01-02T03-04-01234567.jsonl", said("Do it.", shows("msg-1")), `{"type":"gemini"}`, said(shows("msg-2")+"\n\nDo it."), said("? ", shows("msg-3")))
+	write("session-2026-01-02T03-04-89abcdef.jsonl", said("Do it.", shows("msg-4")))
+	write("session-2026-01-02T03-05-01234567.jsonl", said("Go on.", shows("msg-5")))
+	now := write("session-2026-01-02T03-06-01234567.jsonl", `{"$set":{}}`)
+	sights := transcript{now, &gemini}.Sights([]string{"msg-1", "msg-2", "msg-3", "msg-4", "msg-5"}).Of
+	for id, sight := range map[string]hosts.Sight{
+		"msg-1": hosts.Answered, "msg-2": hosts.Absent, "msg-3": hosts.Absent, "msg-4": hosts.Absent, "msg-5": hosts.Present,
+	} {
+		want.Equal(t, id, sights[id], sight)
 	}
 }
 

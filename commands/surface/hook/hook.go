@@ -103,7 +103,7 @@ func (h *Host) answer(ctx context.Context, env *commands.Env, event string, in i
 	}
 	a, err := hosts.Happened(ctx, env.Ledger, hosts.Event{
 		Agent: agent, Program: h.Name, Session: input.Session, Process: h.process(), Kind: kind,
-		Transcript: transcript{input.Transcript, h}, Writer: process.Of(os.Getpid()), Fits: fits, Nudge: h.shows,
+		Transcript: transcript{input.Transcript, h}, Writer: process.Of(os.Getpid()), Fits: fits, Nudge: h.shows, Forgets: h.forgets,
 	})
 	if err != nil {
 		return nil, nil, err

@@ -25,11 +25,17 @@ type Host struct {
 	unproved bool     // its process outlives the session, and proves nothing
 	shows    bool     // what it is answered at the end of a turn it shows to its user
 	streams  bool     // a plugin takes what a Stream writes, and tells what becomes of it
+	forgets  bool     // what it is answered when a session starts is not restored when the session is resumed
 	late     bool     // its transcript may never have what was shown, and yet its model has it
 	form     func(event, text string) []byte
 	escape   *strings.Replacer      // what it does to a text for its model; nil is nothing
 	speaks   func(line *entry) bool // whether an entry of its transcript is what the model has said
 	asks     func(line *entry) bool // whether one is what its user has said; nil if it cannot be told
+
+	// parts are the files in which a session's transcript stands, of which it names one, in their order; nil is that one.
+	parts func(path string) []string
+	// drops reports whether an entry of its transcript is left out when the session is resumed; nil is none.
+	drops func(line *entry) bool
 
 	// endsByItself reports whether the host, run by this command line, ends after its answer, so that there is nothing to wake; nil
 	// if a process in the background cannot wake it.

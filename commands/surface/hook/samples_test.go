@@ -88,10 +88,10 @@ func TestTranscriptsOfSamples(t *testing.T) {
 			if err := os.WriteFile(path, []byte(strings.Join(lines, "")), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			sights, written, _ := transcript{path, Find(host)}.Sights([]string{id, other})
-			want.Equal(t, host, sights[id], sight)
-			want.Equal(t, host+": another message", sights[other], hosts.Absent)
-			want.Equal(t, host+": no time", written.IsZero(), false)
+			sights := transcript{path, Find(host)}.Sights([]string{id, other})
+			want.Equal(t, host, sights.Of[id], sight)
+			want.Equal(t, host+": another message", sights.Of[other], hosts.Absent)
+			want.Equal(t, host+": no time", sights.Written.IsZero(), false)
 		}
 		sees(lines[:shown], hosts.Absent)
 		sees(lines[:shown+1], hosts.Present)
@@ -116,7 +116,7 @@ func TestPromptsOfTranscripts(t *testing.T) {
 			if err := os.WriteFile(path, []byte(lines), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			_, _, prompted := transcript{path, Find(host)}.Sights([]string{"msg-1"})
+			prompted := transcript{path, Find(host)}.Sights([]string{"msg-1"}).Prompted
 			if lines == text {
 				want.Equal(t, host, prompted, time.Time{})
 			} else {
@@ -135,8 +135,8 @@ func TestSyntheticWordsAnswerNothing(t *testing.T) {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	sights, _, _ := transcript{path, &claude}.Sights([]string{id})
-	want.Equal(t, "sight", sights[id], hosts.Present)
+	sights := transcript{path, &claude}.Sights([]string{id})
+	want.Equal(t, "sight", sights.Of[id], hosts.Present)
 }
 
 // A transcript that is not a file of the user's is none.
@@ -151,9 +151,9 @@ func TestNoTranscript(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{"", folder, link, filepath.Join(folder, "missing"), "/dev/null"} {
-		sights, written, _ := transcript{path, &claude}.Sights([]string{"msg-1"})
-		if sights != nil || !written.IsZero() {
-			t.Errorf("%s: %v, %v", path, sights, written)
+		sights := transcript{path, &claude}.Sights([]string{"msg-1"})
+		if sights.Of != nil || !sights.Written.IsZero() {
+			t.Errorf("%s: %v", path, sights)
 		}
 	}
 }

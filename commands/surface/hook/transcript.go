@@ -25,10 +25,11 @@ type transcript struct {
 
 // entry is what is read of a line of a transcript.
 type entry struct {
-	ID        string `json:"id"` // Gemini CLI writes an entry anew, under its id, when more of it is known
-	Type      string `json:"type"`
-	Timestamp string `json:"timestamp"`
-	Message   struct {
+	ID      string          `json:"id"` // Gemini CLI writes an entry anew, under its id, when more of it is known
+	Type    string          `json:"type"`
+	Written string          `json:"timestamp"`
+	Content json.RawMessage `json:"content"`
+	Message struct {
 		Model   string          `json:"model"`
 		Content json.RawMessage `json:"content"`
 	} `json:"message"`
@@ -40,72 +41,122 @@ type entry struct {
 
 // Sights implements hosts.Transcript. A message is there where a line has the beginning of its frame, which no text can imitate.
 // The model has seen it once it speaks in a later line.
-func (s transcript) Sights(ids []string) (sights map[string]hosts.Sight, written, prompted time.Time) {
-	file, written := s.open()
-	if file == nil {
-		return nil, time.Time{}, time.Time{}
+func (s transcript) Sights(ids []string) hosts.Sights {
+	look := looking{host: s.host, ids: ids, shown: map[string]bool{}, known: map[string]bool{}}
+	for _, path := range s.paths() {
+		file, cut := look.open(path)
+		if file == nil {
+			continue
+		}
+		if look.sights.Of == nil {
+			look.sights.Of = map[string]hosts.Sight{}
+			for _, id := range ids {
+				look.sights.Of[id] = hosts.Absent
+			}
+		}
+		for lines := bufio.NewReader(file); ; {
+			line, err := lines.ReadBytes('\n')
+			if cut {
+				cut = !look.since(line)
+			}
+			look.at(line)
+			if err != nil {
+				break
+			}
+		}
+		file.Close()
 	}
-	defer file.Close()
 	if s.host.late {
-		written = time.Time{} // so that a prompt after it proves nothing
+		look.sights.Written = time.Time{} // so that a prompt after it proves nothing
 	}
-	sights = map[string]hosts.Sight{}
-	shown := map[string]bool{}
-	for _, id := range ids {
-		sights[id] = hosts.Absent
-	}
-	known := map[string]bool{} // entries that have messages
-	lines := bufio.NewReader(file)
-	for {
-		line, err := lines.ReadBytes('\n')
-		var found []string
-		for _, id := range ids {
-			if sights[id] == hosts.Absent && bytes.Contains(line, s.host.mark(id)) {
-				found = append(found, id)
-			}
-		}
-		if len(found)+len(shown) > 0 {
-			var e entry
-			if json.Unmarshal(line, &e) == nil && s.host.speaks(&e) && !known[e.ID] {
-				for id := range shown {
-					sights[id] = hosts.Answered
-				}
-				clear(shown)
-			}
-			if e.ID != "" && len(found) > 0 {
-				known[e.ID] = true
-			}
-		}
-		for _, id := range found {
-			sights[id], shown[id] = hosts.Present, true
-		}
-		if at, is := s.host.prompt(line); is {
-			prompted = at
-		}
-		if err != nil {
-			return sights, written, prompted
-		}
-	}
+	return look.sights
 }
 
-// prompt returns when the user has said what a line of the transcript has, if it is that.
-func (h *Host) prompt(line []byte) (at time.Time, is bool) {
+// paths are the files that the transcript consists of, in their order.
+func (s transcript) paths() []string {
+	if s.host.parts != nil {
+		if paths := s.host.parts(s.path); len(paths) > 0 {
+			return paths
+		}
+	}
+	return []string{s.path}
+}
+
+// looking looks for messages in a transcript.
+type looking struct {
+	host   *Host
+	ids    []string
+	sights hosts.Sights
+	shown  map[string]bool // messages after which the model has not spoken
+	known  map[string]bool // entries that have messages
+}
+
+// since notes when the first whole line was written of a file whose beginning is left out, if this is one that tells.
+func (l *looking) since(line []byte) bool {
 	var e entry
-	if h.asks == nil || !bytes.Contains(line, []byte(`"role":"user"`)) || json.Unmarshal(line, &e) != nil || !h.asks(&e) {
-		return time.Time{}, false
+	if json.Unmarshal(line, &e) != nil {
+		return false
 	}
-	at, err := time.Parse(time.RFC3339, e.Timestamp)
-	return at, err == nil
+	at, err := time.Parse(time.RFC3339, e.Written)
+	if err == nil {
+		l.sights.Since = at
+	}
+	return err == nil
 }
 
-// open opens the end of the transcript, and tells when it was last written; nil if there is none that is a file of this user's.
-func (s transcript) open() (*os.File, time.Time) {
-	if s.path == "" {
-		return nil, time.Time{}
+// at looks at the next line.
+func (l *looking) at(line []byte) {
+	if l.host.asks != nil && bytes.Contains(line, []byte(`"role":"user"`)) {
+		l.prompt(line)
 	}
-	file, err := os.OpenFile(s.path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	var found []string
+	for _, id := range l.ids {
+		if l.sights.Of[id] == hosts.Absent && bytes.Contains(line, l.host.mark(id)) {
+			found = append(found, id)
+		}
+	}
+	if len(found)+len(l.shown) == 0 {
+		return
+	}
+	var e entry
+	if json.Unmarshal(line, &e) == nil {
+		if l.host.drops != nil && l.host.drops(&e) {
+			return
+		}
+		if l.host.speaks(&e) && !l.known[e.ID] {
+			for id := range l.shown {
+				l.sights.Of[id] = hosts.Answered
+			}
+			clear(l.shown)
+		}
+	}
+	if e.ID != "" && len(found) > 0 {
+		l.known[e.ID] = true
+	}
+	for _, id := range found {
+		l.sights.Of[id], l.shown[id] = hosts.Present, true
+	}
+}
+
+// prompt notes when the user has said what a line has, if it is that.
+func (l *looking) prompt(line []byte) {
+	var e entry
+	if json.Unmarshal(line, &e) == nil && l.host.asks(&e) {
+		if at, err := time.Parse(time.RFC3339, e.Written); err == nil {
+			l.sights.Prompted = at
+		}
+	}
+}
+
+// open opens the end of a transcript, and notes when it was last written; nil if there is none that is a file of this user's. cut tells
+// that there is more of it.
+func (l *looking) open(path string) (file *os.File, cut bool) {
+	if path == "" {
+		return nil, false
+	}
+	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
-		return nil, time.Time{}
+		return nil, false
 	}
 	info, err := file.Stat()
 	var owned unix.Stat_t
@@ -113,12 +164,14 @@ func (s transcript) open() (*os.File, time.Time) {
 		err = unix.Fstat(int(file.Fd()), &owned)
 	}
 	if err == nil && info.Mode().IsRegular() && int(owned.Uid) == os.Geteuid() {
-		if _, err = file.Seek(max(0, info.Size()-maxTranscript), io.SeekStart); err == nil {
-			return file, info.ModTime()
+		from := max(0, info.Size()-maxTranscript)
+		if _, err = file.Seek(from, io.SeekStart); err == nil {
+			l.sights.Written = info.ModTime()
+			return file, from > 0
 		}
 	}
 	file.Close()
-	return nil, time.Time{}
+	return nil, false
 }
 
 // mark is how a transcript has the beginning of a message's frame: the host may have escaped it, and JSON escapes quotation marks.
