@@ -294,8 +294,10 @@ func TestResumedSessionThatSettles(t *testing.T) {
 	sights := transcript{Of: map[string]hosts.Sight{answered: hosts.Answered, present: hosts.Present}}
 	want.IDs(t, r.event(hosts.Prompted, settled, func(e *hosts.Event) { e.Transcript = sights }).Messages, absent)
 	want.IDs(t, r.event(hosts.Prompted, settled).Messages)
+	r.event(hosts.Ended, settled, of(process.Of(os.Getppid()))) // the other is late
 	want.Equal(t, "answered", r.standing(answered), "read")
 	want.Equal(t, "present", r.standing(present), "shown")
+	want.IDs(t, r.event(hosts.Prompted, settled).Messages)
 }
 
 // A host that forgets what it is told when a session starts is shown nothing there.

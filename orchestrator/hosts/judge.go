@@ -28,7 +28,7 @@ func (e *Event) judge(leases []messages.Lease, now time.Time) map[string]verdict
 	if len(leases) == 0 {
 		return nil
 	}
-	if e.Settled && e.Kind != Ended {
+	if e.Settled {
 		return e.judgeSettled(leases)
 	}
 	ids := make([]string, len(leases))
@@ -43,13 +43,18 @@ func (e *Event) judge(leases []messages.Lease, now time.Time) map[string]verdict
 	return verdicts
 }
 
-// judgeSettled decides about what was shown by another process, which can tell nothing of it any more: the transcript may.
+// judgeSettled decides, where the process tells itself what its model has seen, about what it leaves when it ends, and before about
+// what was shown by another process: that can tell nothing of it any more, but the transcript may.
 func (e *Event) judgeSettled(leases []messages.Lease) map[string]verdict {
 	verdicts := map[string]verdict{}
-	var ids []string
+	var ids []string // shown by another process
 	for i := range leases {
-		if !leases[i].Reads(e.Process) {
-			ids = append(ids, leases[i].ID)
+		id, own := leases[i].ID, leases[i].Reads(e.Process)
+		switch {
+		case own && e.Kind == Ended:
+			verdicts[id] = isLost
+		case !own && e.Kind != Ended:
+			ids = append(ids, id)
 		}
 	}
 	sights := e.sights(ids)
@@ -58,7 +63,6 @@ func (e *Event) judgeSettled(leases []messages.Lease) map[string]verdict {
 		case Answered:
 			verdicts[id] = isRead
 		case Present:
-			verdicts[id] = wait
 		default:
 			verdicts[id] = isLost
 		}

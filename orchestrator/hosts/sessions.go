@@ -114,8 +114,10 @@ func note(t *ledger.Tx, e *Event, verdicts map[string]verdict) error {
 		case isLost:
 			err = messages.GiveBack(t, lease, "the model in session "+e.Session+" has not seen it; unread again")
 		default:
-			grant := e.lease()
-			err = messages.Prolong(t, lease, &grant)
+			if e.Kind != Ended { // then another process has gone on with the session
+				grant := e.lease()
+				err = messages.Prolong(t, lease, &grant)
+			}
 		}
 		if err != nil {
 			return err

@@ -9,25 +9,58 @@ import { createInterface } from "node:readline"
 
 export const Mailroom = async ({ client, directory }) => {
   const children = new Set() // sessions of subagents, which are not for messages
+  const known = new Map() // sessions of which the stream knows what stands there; the values end when it does
   let stream // the process
   let session // in use
   let mode = {} // agent and model that the user has chosen there: a message gives no other agent its turn
-  let open // the delivery that the model has not answered
+  let open = [] // deliveries that the model has not answered
 
   const say = (...words) => stream?.stdin.write(words.join(" ") + "\n")
 
-  const settle = (how) => {
-    if (open.ids.length > 0) say(how, ...open.ids)
-    open = undefined
+  const settle = (delivery, how) => {
+    if (!open.includes(delivery)) return
+    open = open.filter((other) => other !== delivery)
+    say(how, ...delivery.ids)
   }
 
   const deliver = async (delivery) => {
-    open = delivery
+    open.push(delivery)
     const body = { ...(delivery.session === session ? mode : {}), parts: [{ type: "text", text: delivery.text }] }
     const failure = await client.session
       .promptAsync({ path: { id: delivery.session }, query: { directory }, body })
       .then((result) => result.error, (error) => error)
-    if (failure && open === delivery) settle("return")
+    if (failure) settle(delivery, "return")
+  }
+
+  // An assistant's message names the newest of its user's that the model was given.
+  const answers = (info) => info.role === "assistant" && info.time.completed && !info.error
+
+  // Tells which messages stand in a session that another process has left. The newest are enough: before them all is answered.
+  const recall = async (id) => {
+    const request = { path: { id }, query: { directory, limit: 100 } }
+    const { data } = await client.session.messages(request).catch(() => ({}))
+    const list = data ?? []
+    const answered = list.reduce((newest, { info }) => (answers(info) && info.parentID > newest ? info.parentID : newest), "")
+    const kept = { session: id, ids: [] }
+    for (const { info, parts } of list) {
+      const text = info.role === "user" && parts[0]?.type === "text" ? parts[0].text : ""
+      const ids = [...text.matchAll(/^<mailroom-message id="([^"]+)"/gm)].map((found) => found[1])
+      if (ids.length === 0) continue
+      if (info.id <= answered) say("answered", id, ...ids)
+      else {
+        say("stands", id, ...ids)
+        kept.ids.push(...ids)
+        kept.message = info.id
+      }
+    }
+    if (kept.message) open.push(kept)
+  }
+
+  const use = async (id, how) => {
+    if (!known.has(id)) known.set(id, recall(id))
+    await known.get(id)
+    session = id
+    say(how, id)
   }
 
   const start = () => {
@@ -37,10 +70,11 @@ export const Mailroom = async ({ client, directory }) => {
     child.stdin.on("error", () => {})
     createInterface({ input: child.stdout }).on("line", (line) => deliver(JSON.parse(line)))
     child.on("close", () => {
-      open = undefined
+      open = []
+      known.clear()
       setTimeout(start, 10_000).unref()
     })
-    if (session) say("session", session)
+    if (session) use(session, "session")
   }
   start()
 
@@ -51,19 +85,22 @@ export const Mailroom = async ({ client, directory }) => {
         children.add(info.id)
       } else if (type === "session.created") {
         mode = {}
-        say("session", (session = info.id))
+        known.set(info.id)
+        use(info.id, "session")
       } else if (type === "session.idle" && properties.sessionID === session) say("idle", session)
-      else if (type === "session.deleted" && open && open.session === info.id) settle("return")
-      else if (type === "message.updated" && info.role === "assistant" && open?.message && info.sessionID === open.session) {
-        // An assistant's message names the newest of its user's that the model was given.
-        if (info.parentID >= open.message && info.time.completed && !info.error) settle("confirm")
+      else if (type === "session.deleted") open.filter((delivery) => delivery.session === info.id).forEach((delivery) => settle(delivery, "return"))
+      else if (type === "message.updated" && answers(info)) {
+        open
+          .filter((delivery) => delivery.session === info.sessionID && delivery.message && info.parentID >= delivery.message)
+          .forEach((delivery) => settle(delivery, "confirm"))
       }
     },
     "chat.message": async ({ sessionID }, { message, parts }) => {
-      if (open?.session === sessionID && parts[0]?.text === open.text) open.message = message.id
+      const delivery = open.find(({ session, text }) => session === sessionID && text && parts[0]?.text === text)
+      if (delivery) delivery.message = message.id
       else if (!children.has(sessionID)) {
         mode = { agent: message.agent, model: message.model && { providerID: message.model.providerID, modelID: message.model.modelID } }
-        say("prompted", (session = sessionID))
+        await use(sessionID, "prompted")
       }
     },
   }

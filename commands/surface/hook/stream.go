@@ -39,6 +39,9 @@ type delivery struct {
 //	confirm ID...  the model has seen these messages
 //	return ID...   it will not see them
 //
+//	stands SESSION ID...    these messages stand in a session that another process has left, and is about to go on
+//	answered SESSION ID...  likewise, and the model has spoken after them
+//
 // The next delivery is written when the messages of the one before are confirmed or returned. When in ends, or this process does,
 // what is not confirmed is unread again.
 func (h *Host) Stream(ctx context.Context, env commands.Env, in io.Reader, out io.Writer) error {
@@ -91,10 +94,22 @@ type stream struct {
 
 	session  string           // in use; "" is none yet
 	sessions []string         // that were in use
+	recalled recollection     // of a session that goes on
 	works    bool             // something runs in the session
 	next     hosts.Kind       // what has happened there and is not noted yet; "" is nothing
 	shown    delivery         // that is neither confirmed nor returned
 	again    <-chan time.Time // when to look again after a failure
+}
+
+// recollection is what stands in a session that another process has left.
+type recollection struct {
+	session string
+	sights  map[string]hosts.Sight
+}
+
+// Sights implements hosts.Transcript.
+func (r recollection) Sights([]string) (map[string]hosts.Sight, time.Time) {
+	return r.sights, time.Time{}
 }
 
 // readLines sends the lines of in, until it ends.
@@ -132,6 +147,20 @@ func (s *stream) told(ctx context.Context, line string) {
 		}
 	case "confirm", "return":
 		s.settle(ctx, ids, what == "confirm")
+	case "stands":
+		s.recalls(ids[0], ids[1:], hosts.Present)
+	case "answered":
+		s.recalls(ids[0], ids[1:], hosts.Answered)
+	}
+}
+
+// recalls keeps where messages stand in a session, for the next event there.
+func (s *stream) recalls(session string, ids []string, sight hosts.Sight) {
+	if s.recalled.session != session {
+		s.recalled = recollection{session, map[string]hosts.Sight{}}
+	}
+	for _, id := range ids {
+		s.recalled.sights[id] = sight
 	}
 }
 
@@ -165,11 +194,17 @@ func (s *stream) arrived() {
 	}
 }
 
-// settle ends the delivery as far as these messages go.
+// settle ends the delivery as far as these messages go. Those that are not of it stand in some session that goes on.
 func (s *stream) settle(ctx context.Context, ids []string, seen bool) {
+	sessions := s.sessions
+	if slices.ContainsFunc(s.shown.IDs, func(id string) bool { return slices.Contains(ids, id) }) {
+		sessions = []string{s.shown.Session}
+	}
 	s.shown.IDs = slices.DeleteFunc(s.shown.IDs, func(id string) bool { return slices.Contains(ids, id) })
-	if err := hosts.Settle(ctx, s.env.Ledger, s.env.Caller.Name, s.shown.Session, ids, seen); err != nil {
-		s.env.Log.Error("what became of messages in the host could not be noted", "ids", ids, "error", err)
+	for _, session := range sessions {
+		if err := hosts.Settle(ctx, s.env.Ledger, s.env.Caller.Name, session, ids, seen); err != nil {
+			s.env.Log.Error("what became of messages in the host could not be noted", "ids", ids, "error", err)
+		}
 	}
 	if !seen {
 		s.rest()
@@ -188,9 +223,11 @@ func (s *stream) look(ctx context.Context) error {
 	}
 	kind, agent := s.next, s.env.Caller.Name
 	s.next = ""
-	a, err := hosts.Happened(ctx, s.env.Ledger, hosts.Event{
-		Agent: agent, Program: s.Name, Session: s.session, Process: s.self, Kind: kind, Fits: fits, Settled: true,
-	})
+	e := hosts.Event{Agent: agent, Program: s.Name, Session: s.session, Process: s.self, Kind: kind, Fits: fits, Settled: true}
+	if s.recalled.session == s.session {
+		e.Transcript = s.recalled
+	}
+	a, err := hosts.Happened(ctx, s.env.Ledger, e)
 	if err != nil {
 		if ctx.Err() == nil {
 			s.env.Log.Warn("the host could not be shown its messages", "agent", agent, "error", err)
@@ -198,6 +235,7 @@ func (s *stream) look(ctx context.Context) error {
 		}
 		return nil
 	}
+	s.recalled = recollection{}
 	if len(a.Messages) == 0 {
 		return nil // nothing else is worth a turn
 	}

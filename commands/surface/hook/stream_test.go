@@ -80,6 +80,32 @@ func TestStream(t *testing.T) {
 	want.Rows(t, r.Rows(`SELECT session, state FROM host_sessions ORDER BY session`), "ses_1 ended", "ses_2 ended")
 }
 
+// In a session that another process has left, what stands there is not written again: it is read if the model has spoken after it, or
+// once the host confirms it.
+func TestStreamGoesOn(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t, "opencode")
+	answered, stands, absent := r.Send("alice", "bob"), r.Send("alice", "bob"), r.Send("alice", "bob")
+	s := r.stream()
+	s.says("session", "ses_1")
+	s.shows("ses_1", answered, stands, absent)
+	s.ends()
+	s = r.stream()
+	s.says("answered", "ses_1", answered, "msg-none")
+	s.says("stands", "ses_1", stands)
+	s.says("prompted", "ses_1")
+	s.shows("ses_1", absent)
+	want.Rows(t, r.Rows(`SELECT message_id FROM agent_message WHERE read_at <> ''`), answered)
+	s.says("prompted", "ses_2")
+	s.says("confirm", absent)
+	s.says("confirm", stands)
+	unread := r.Send("alice", "bob")
+	s.shows("ses_2", unread)
+	s.says("confirm", unread)
+	s.ends()
+	want.IDs(t, r.TakeFor("bob", 0))
+}
+
 // Messages alone cause no endless turns, also where a plugin shows them.
 func TestStreamTurns(t *testing.T) {
 	t.Parallel()
