@@ -25,9 +25,9 @@ func Told(m *orchestrator.Message) string {
 
 // tags are how texts begin that hosts, or models, take for more than a message, whatever without width stands between. Gemini CLI
 // gives its model &lt; for <.
-var tags = regexp.MustCompile(`(?i)(<|&(?:lt|#0*60|#x0*3c);?)([\s/\p{Z}\p{Cf}\p{Mn}]*(?:` +
-	`antml|assistant|bash-|channel|command|developer|environment|function|hook|human|instruction|local-command|mailroom|system|task-notification|` +
-	`thinking|tool|untrusted|user))`)
+var tags = regexp.MustCompile(`(?i)(<|&(?:amp;)*(?:lt|#0*60|#x0*3c);?)([\s/|\p{Z}\p{Cf}\p{Mn}\x{115F}\x{1160}\x{2800}\x{3164}\x{FFA0}]*(?:` +
+	`antml|assistant|bash-|channel|command|developer|environment|function|hook|human|im_|instruction|invoke|local-command|mailroom|parameter|system|task-notification|` +
+	`teammate|thinking|tool|untrusted|user))`)
 
 // Harmless removes from a text what a terminal or a model could take for something else than text: escape sequences and other
 // control characters, marks that turn the direction of writing, letters that nobody sees, and tags, which a character without width breaks.

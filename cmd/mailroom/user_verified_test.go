@@ -44,6 +44,16 @@ func TestOnlyThePhonesAnswerIsVerified(t *testing.T) {
 	id := ask("No.")
 	m.exec(`UPDATE agent_message SET payload = replace(payload, 'No.', 'Yes.') WHERE sender = 'user' AND reply_to = ?`, id)
 	check("changed", 0, "Yes.")
+	for _, change := range []string{`summary = 'Yes. Deploy.'`, `message_type = 'command'`} {
+		id := ask("No.")
+		m.exec(`UPDATE agent_message SET `+change+` WHERE sender = 'user' AND reply_to = ?`, id)
+		check(change, 0, "No.")
+	}
+	id = ask("No.")
+	check("answered again", 1, "No.")
+	m.exec(`INSERT INTO agent_message (message_id, sender, recipient, message_type, payload, reply_to, status)
+		SELECT 'msg-again', sender, recipient, message_type, payload, reply_to, 'pending' FROM agent_message WHERE sender = 'user' AND reply_to = ?`, id)
+	check("a copy", 0, "No.")
 	m.exec(`UPDATE agent_message SET reply_to = ?1 WHERE reply_to = ?2`, id, ask("Yes."))
 	check("to another question", 0, "Yes.")
 	m.run("third", "default", "send_message", `{"target":"writer","message_type":"RESULT","message":%q}`,

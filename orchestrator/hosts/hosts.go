@@ -168,8 +168,9 @@ func Happened(ctx context.Context, l *ledger.Ledger, e Event) (a Answer, err err
 
 // show takes what is unread, as far as it fits, unless messages alone have kept the session going for long enough.
 func show(ctx context.Context, l *ledger.Ledger, e *Event, before *session, a *Answer) error {
-	ends := e.Kind == Stopped || e.Kind == Woken || e.Kind == Rested || e.Kind == Started && e.Settled
-	if ends {
+	begins := e.Kind == Stopped || e.Kind == Woken || e.Kind == Rested || e.Kind == Started && e.Settled
+	counts := begins && (e.Kind == Stopped || e.Settled) // whoever has woken the session has counted the turn
+	if counts {
 		conf, err := l.Configuration(ctx)
 		if err != nil {
 			return err
@@ -185,8 +186,8 @@ func show(ctx context.Context, l *ledger.Ledger, e *Event, before *session, a *A
 	} else {
 		err = take(ctx, l, e, a)
 	}
-	if err == nil && ends && len(a.Messages)+a.Left > 0 {
-		err = l.Write(ctx, store.Of(e.Agent), func(t *ledger.Tx) error { return countTurn(t, e) })
+	if err == nil && begins && len(a.Messages)+a.Left > 0 {
+		err = l.Write(ctx, store.Of(e.Agent), func(t *ledger.Tx) error { return beginTurn(t, e, counts) })
 	}
 	return err
 }

@@ -324,13 +324,14 @@ func TestTurnsWithoutTheUser(t *testing.T) {
 	want.Equal(t, "shown", len(a.Messages), 0)
 	want.Equal(t, "held", a.Held, true)
 	for range 7 {
+		r.Clock.Advance(time.Second)
+		r.looks(r.waiter("one"), hosts.Wake, 1)
 		want.Equal(t, "shown", len(r.event(hosts.Woken).Messages), 1)
 		r.event(hosts.Stopped)
 		r.Send("alice", "bob")
 	}
-	a = r.event(hosts.Woken)
-	want.Equal(t, "shown", len(a.Messages), 0)
-	want.Equal(t, "held", a.Held, true)
+	r.Clock.Advance(time.Second)
+	r.looks(r.waiter("one"), hosts.Over, 0)
 	a = r.event(hosts.Prompted)
 	want.Equal(t, "shown", len(a.Messages), 1)
 	want.Equal(t, "turns", a.Turns, 12)
@@ -526,4 +527,17 @@ func TestUnknownAgent(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
+}
+
+// Of what was shown before the part of a long transcript that is looked at nothing is known: it was not thrown away.
+func TestTranscriptWithoutItsBeginning(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	id := r.shown()
+	r.Clock.Advance(time.Minute)
+	cut := func(e *hosts.Event) {
+		e.Transcript = transcript{Of: map[string]hosts.Sight{id: hosts.Absent}, Written: r.Clock.Now(), Since: r.Clock.Now().Add(-time.Second)}
+	}
+	want.IDs(t, r.event(hosts.Prompted, cut).Messages)
+	want.Equal(t, "standing", r.standing(id), "shown")
 }

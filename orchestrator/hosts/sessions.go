@@ -126,12 +126,15 @@ func note(t *ledger.Tx, e *Event, verdicts map[string]verdict) error {
 	return nil
 }
 
-// countTurn counts a turn that messages begin, or go on with.
-func countTurn(t *ledger.Tx, e *Event) error {
-	continued := 0
+// beginTurn notes that messages begin a turn, or go on with one, and counts that.
+func beginTurn(t *ledger.Tx, e *Event, counts bool) error {
+	counted, continued := 0, 0
+	if counts {
+		counted = 1
+	}
 	if e.Kind == Stopped {
 		continued = 1
 	}
-	return t.Run(`UPDATE host_sessions SET state = 'working', turns = turns + 1, continued = CASE WHEN ?3 = 1 THEN continued + 1 ELSE 0 END
-		WHERE agent = ?1 AND session = ?2`, e.Agent, e.Session, continued)
+	return t.Run(`UPDATE host_sessions SET state = 'working', turns = turns + ?4, continued = CASE WHEN ?3 = 1 THEN continued + 1 ELSE 0 END
+		WHERE agent = ?1 AND session = ?2`, e.Agent, e.Session, continued, counted)
 }

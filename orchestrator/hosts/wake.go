@@ -103,9 +103,8 @@ func (w *Waiter) Look(ctx context.Context) (does Outlook, n int, err error) {
 		if w.stays {
 			next = w.self
 		}
-		// The turn counts when its hook shows something. One that has shown nothing counts here, since each costs money.
-		return t.Run(`UPDATE host_sessions SET waiter_pid = ?5, waiter_born = ?6, turns = turns + CASE WHEN nudged_seq >= ?3 THEN 1 ELSE 0 END,
-			nudged_seq = ?3, nudged_at = ?4 WHERE agent = ?1 AND session = ?2`, w.agent, w.session, newest, t.Now, next.PID, next.Born)
+		// The turn counts, whether its hook shows something or the message was read or cancelled meanwhile: it costs money.
+		return t.Run(`UPDATE host_sessions SET waiter_pid = ?5, waiter_born = ?6, turns = turns + 1, nudged_seq = ?3, nudged_at = ?4 WHERE agent = ?1 AND session = ?2`, w.agent, w.session, newest, t.Now, next.PID, next.Born)
 	})
 	if does == Wake {
 		w.busy = time.Time{}

@@ -78,10 +78,28 @@ func TestWokenInVain(t *testing.T) {
 	r.idle()
 	r.Set("hook.turns", "2")
 	r.Send("alice", "bob")
-	for range 3 {
+	for range 2 {
 		r.looks(r.waiter("one"), hosts.Wake, 1)
 		r.Clock.Advance(2 * time.Minute)
 	}
+	r.looks(r.waiter("one"), hosts.Over, 0)
+}
+
+// Nor is one whose messages are taken back each time that it was woken.
+func TestWokenForWhatIsCancelled(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	r.idle()
+	r.Set("hook.turns", "2")
+	for range 2 {
+		id := r.Send("alice", "bob")
+		r.looks(r.waiter("one"), hosts.Wake, 1)
+		r.SQL(`UPDATE agent_message SET status = 'cancelled' WHERE message_id = ?`, id)
+		want.Equal(t, "shown", len(r.event(hosts.Woken).Messages), 0)
+		r.event(hosts.Stopped)
+		r.Clock.Advance(time.Second)
+	}
+	r.Send("alice", "bob")
 	r.looks(r.waiter("one"), hosts.Over, 0)
 }
 
@@ -177,7 +195,9 @@ func TestWaiterIsOver(t *testing.T) {
 	r.Set("hook.turns", "1")
 	r.looks(w, hosts.Quiet, 0)
 	r.Send("alice", "bob")
+	r.looks(w, hosts.Wake, 1)
 	r.event(hosts.Woken)
+	w = r.waiter("one")
 	r.looks(w, hosts.Over, 0)
 	r.event(hosts.Prompted)
 	r.looks(w, hosts.Quiet, 0)

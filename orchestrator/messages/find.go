@@ -3,6 +3,7 @@ package messages
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 
 	"mailroom/orchestrator"
@@ -61,4 +62,12 @@ func NoMessage(id string) error {
 // archived ones, too. Error: not_found.
 func Find(ctx context.Context, l *ledger.Ledger, id string) ([]orchestrator.Message, error) {
 	return ledger.Ask(ctx, l, func(c *store.Conn) ([]orchestrator.Message, error) { return FindOwn(c, nil, id, "") })
+}
+
+// AnsweredBefore reports whether the sender of a message had answered the same one before, be it by what is archived now.
+func AnsweredBefore(c *store.Conn, m *orchestrator.Message) (bool, error) {
+	const before = `SELECT 1 FROM %s WHERE reply_to = ?1 AND sender = ?2 AND seq < ?3`
+	n, err := c.Number(`SELECT EXISTS (`+fmt.Sprintf(before, "agent_message")+`) OR EXISTS (`+fmt.Sprintf(before, "agent_message_archive")+`)`,
+		m.ReplyTo, m.Sender, m.Seq)
+	return n > 0, err
 }

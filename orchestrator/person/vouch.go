@@ -9,7 +9,9 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/questions"
+	"mailroom/orchestrator/store"
 )
 
 // vouched is what is kept of an answer that goes back as a message, so that the message can be told from one that somebody has
@@ -24,7 +26,7 @@ func Vouch(l *ledger.Ledger, answer *Response, reply *orchestrator.Draft) error 
 	if !answer.sealed {
 		return nil
 	}
-	digest, err := digestOf(reply.Recipient, reply.ReplyTo, reply.Payload)
+	digest, err := digestOf(reply.Recipient, reply.ReplyTo, reply.Type, reply.Action, reply.Summary, string(reply.Payload))
 	if err != nil {
 		return err
 	}
@@ -36,7 +38,7 @@ func Vouch(l *ledger.Ledger, answer *Response, reply *orchestrator.Draft) error 
 	return k.write(vouchedFolder, answer.ID, vouched{digest})
 }
 
-// Vouched reports whether a message brings the answer of a paired device, unchanged. Errors: those of the database; those of the
+// Vouched reports whether a message brings the answer of a paired device, unchanged, and is not a copy of the one that did. Errors: those of the database; those of the
 // folder of keys.
 func Vouched(ctx context.Context, l *ledger.Ledger, m *orchestrator.Message) (bool, error) {
 	if m.Sender != orchestrator.User || m.ReplyTo == "" {
@@ -58,13 +60,20 @@ func Vouched(ctx context.Context, l *ledger.Ledger, m *orchestrator.Message) (bo
 		}
 		return false, err
 	}
-	digest, err := digestOf(m.Recipient, m.ReplyTo, m.Payload)
-	return digest == kept.Digest, err
+	digest, err := digestOf(m.Recipient, m.ReplyTo, m.Type, m.Action, m.Summary, string(m.Payload))
+	if err != nil || digest != kept.Digest {
+		return false, err
+	}
+	return ledger.Ask(ctx, l, func(c *store.Conn) (bool, error) {
+		copied, err := messages.AnsweredBefore(c, m)
+		return !copied, err
+	})
 }
 
-// digestOf tells answers apart by who gets them, what they answer and what they say.
-func digestOf(recipient, replyTo string, payload []byte) (string, error) {
-	text, err := orchestrator.JSON([]string{recipient, replyTo, string(payload)})
+// digestOf tells answers apart by all that is shown of them: who gets them, what they answer, of which type and with which action, and
+// what they say.
+func digestOf(parts ...string) (string, error) {
+	text, err := orchestrator.JSON(parts)
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:]), err
 }

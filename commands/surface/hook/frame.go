@@ -30,7 +30,7 @@ const byPhone = ` verified="your user answered this on a paired phone"`
 func frame(agent string, kind hosts.Kind, a *hosts.Answer, verified []string) string {
 	var b strings.Builder
 	if a.Other != "" {
-		fmt.Fprintf(&b, "mailroom: the agent %s also works in the session %s. A message to %[1]s goes to whichever looks first.\n", agent, commands.FirstUnits(commands.Harmless(a.Other), 100))
+		fmt.Fprintf(&b, "mailroom: the agent %s also works in the session %s. A message to %[1]s goes to whichever looks first.\n", agent, commands.FirstUnits(strings.Map(plain, a.Other), 100))
 	}
 	if kind == hosts.Prompted && a.Turns > 0 && len(a.Messages) > 0 {
 		fmt.Fprintf(&b, "mailroom: messages caused %d turns since your user last said something.\n", a.Turns)

@@ -88,7 +88,7 @@ func TestFrame(t *testing.T) {
 	t.Parallel()
 	want.Equal(t, "nothing", frame("bob", hosts.Prompted, &hosts.Answer{Turns: 3}, nil), "")
 	want.Equal(t, "another session", frame("bob", hosts.Started, &hosts.Answer{Other: "one\x1b"}, nil),
-		"mailroom: the agent bob also works in the session one. A message to bob goes to whichever looks first.\n")
+		"mailroom: the agent bob also works in the session one_. A message to bob goes to whichever looks first.\n")
 	a := hosts.Answer{Messages: []orchestrator.Message{saying("1"), saying("2")}, Left: 1, Turns: 12}
 	text := frame("bob", hosts.Prompted, &a, nil)
 	for _, part := range []string{

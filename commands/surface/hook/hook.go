@@ -25,6 +25,9 @@ const Patience = time.Second
 // maxInput bounds what a host may say of an event. The output of a tool may stand in it.
 const maxInput = 64 << 20
 
+// maxSession bounds the name of a session.
+const maxSession = 256
+
 // Input is what hosts say of an event; they all use these keys.
 type Input struct {
 	Session    string `json:"session_id"`
@@ -92,7 +95,7 @@ func (h *Host) answer(ctx context.Context, env *commands.Env, event string, in i
 		return nil, nil, fmt.Errorf("what %s says of the event cannot be read: %w", h.Name, err)
 	}
 	kind, known := h.Events[event]
-	if !known || input.Session == "" {
+	if !known || input.Session == "" || len(input.Session) > maxSession {
 		return nil, nil, orchestrator.Errorf(orchestrator.InvalidParams, "%s tells of no event %q in a session", h.Name, orchestrator.Clip(event))
 	}
 	if err := trusted(ctx, *env); err != nil {
@@ -125,10 +128,8 @@ func (h *Host) answer(ctx context.Context, env *commands.Env, event string, in i
 	switch {
 	case text != "":
 		return h.form(event, text), &a, nil
-	case kind == hosts.Rested && a.Held:
-		return h.dismiss("messages wait for your next prompt, since they have caused as many turns as they may."), &a, nil
 	case kind == hosts.Rested:
-		return h.dismiss("the messages were read meanwhile."), &a, nil
+		return h.dismiss, &a, nil
 	}
 	return nil, nil, nil
 }

@@ -43,7 +43,7 @@ type Host struct {
 
 	// queue is the command, after the host's program, that gives a session a prompt as soon as it is idle; nil if the host has none.
 	queue   func(session, prompt string) []string
-	dismiss func(why string) []byte // answers a prompt of ours without anything to show, so that no turn begins
+	dismiss []byte // what it takes for an answer to a prompt of ours without anything to show, so that no turn begins
 }
 
 // nudge tells a prompt that is not the user's.
@@ -98,9 +98,7 @@ var codex = Host{
 	queue: func(session, prompt string) []string {
 		return []string{"queue", "--thread=" + session, "--message=" + prompt}
 	},
-	dismiss: func(why string) []byte {
-		return mustJSON(map[string]string{"decision": "block", "reason": "mailroom: " + why})
-	},
+	dismiss:      mustJSON(map[string]string{"decision": "block", "reason": "mailroom: the messages were read meanwhile."}),
 	endsByItself: func(words []string) bool { return slices.Contains(words, "exec") || slices.Contains(words, "e") },
 	speaks: func(line *entry) bool {
 		p := line.Payload

@@ -108,9 +108,7 @@ type recollection struct {
 }
 
 // Sights implements hosts.Transcript.
-func (r recollection) Sights([]string) (map[string]hosts.Sight, time.Time) {
-	return r.sights, time.Time{}
-}
+func (r recollection) Sights([]string) hosts.Sights { return hosts.Sights{Of: r.sights} }
 
 // readLines sends the lines of in, until it ends.
 func readLines(ctx context.Context, in io.Reader) <-chan string {

@@ -30,7 +30,7 @@ func (h *Host) Wake(ctx context.Context, env commands.Env, in io.Reader) (nudge 
 	if err != nil {
 		return "", fmt.Errorf("what %s says of the session cannot be read: %w", h.Name, err)
 	}
-	if h.endsByItself == nil || h.queue != nil || input.Session == "" {
+	if h.endsByItself == nil || h.queue != nil || input.Session == "" || len(input.Session) > maxSession {
 		return "", orchestrator.Errorf(orchestrator.InvalidParams, "no session of %s can be woken by this", h.Name)
 	}
 	host := h.process()
