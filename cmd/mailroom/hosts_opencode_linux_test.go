@@ -123,14 +123,13 @@ func (k *desk) serveOpenCode(env ...string) *openCode {
 		"OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_DISABLE_MODELS_FETCH=1", "OPENCODE_DISABLE_DEFAULT_PLUGINS=1", "OPENCODE_DISABLE_LSP_DOWNLOAD=1",
 	)
 	o := &openCode{session: k.start(env, "serve", "--hostname", "127.0.0.1", "--port", "0")}
-	for deadline := time.Now().Add(patience); o.url == ""; runtime.Gosched() { // a connection before it listens would never be answered
-		if found := listens.FindStringSubmatch(o.out.String()); found != nil {
+	o.writes("it listens", func(text string) bool { // a connection before that would never be answered
+		found := listens.FindStringSubmatch(text)
+		if found != nil {
 			o.url = found[1]
-		} else if time.Now().After(deadline) {
-			o.kill()
-			k.t.Fatalf("OpenCode does not listen:\n%s", o.out)
 		}
-	}
+		return found != nil
+	})
 	return o
 }
 
