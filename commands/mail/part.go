@@ -8,8 +8,8 @@ import (
 	"mailroom/orchestrator"
 )
 
-// maxPart is how many bytes of an answer the text of a part takes. Agent hosts cut the long answer of a tool before their models see it:
-// Codex leaves 10,000 bytes of the answer's JSON, others more. The rest is for what stands around the text.
+// maxPart is how many bytes of an answer's JSON the text of a part takes. Agent hosts cut the long answer of a tool before their models
+// see it: Codex leaves 12,000 bytes of it, the others more. The rest is for what stands around the text.
 const maxPart = 8000
 
 // Part is a part of what a message says.
