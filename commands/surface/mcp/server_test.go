@@ -12,6 +12,8 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"mailroom/commands"
+	"mailroom/commands/mail"
 	"mailroom/commands/surface/surfacetest"
 	"mailroom/orchestrator"
 )
@@ -195,6 +197,39 @@ func TestToolPatience(t *testing.T) {
 		name, args, _ := strings.Cut(tool, " ")
 		if text := done(t, s, name, args); !strings.Contains(text, want) {
 			t.Errorf("%s: %s; want %s", tool, text, want)
+		}
+	}
+}
+
+// TestToolParts: a model gets a long message in parts, and a program that asks over HTTP gets it whole.
+func TestToolParts(t *testing.T) {
+	t.Parallel()
+	e := newEndpoints(t, "a")
+	env := e.Env
+	env.Catalogue = commands.NewCatalogue(append(surfacetest.Catalogue().All(), mail.Definitions()...))
+	tools := NewServer(env, "v1")
+	e.serve(env, tools.Handlers())
+	s, _ := piped(t, tools.offering(false, "relay"), "a", nil)
+	for size, part := range map[int]string{8000: "", 8001: "characters 0 to 7999 of 8001; the next part: get_message with message_id %s and offset 8000"} {
+		text := strings.Repeat("x", size)
+		var sent struct {
+			ID string `json:"messageId"`
+		}
+		say := done(t, s, "send_message", `{"target":"a","message_type":"STATUS","message":"`+text+`"}`)
+		if err := json.Unmarshal([]byte(say), &sent); err != nil {
+			t.Fatal(err)
+		}
+		params := fmt.Sprintf(`{"message_id":%q}`, sent.ID)
+		got := done(t, s, "get_message", params)
+		want := `"text":"` + text[:8000] + `"`
+		if part != "" {
+			part = fmt.Sprintf(`"part":"`+part+`"`, sent.ID)
+		}
+		if !strings.Contains(got, part) || part == "" && strings.Contains(got, `"part"`) || !strings.Contains(got, want) {
+			t.Errorf("a message of %d: %s; want %s and all of the part", size, got, part)
+		}
+		if status, whole := e.Run(e.Token("a", false), "get_message", params); status != 200 || !strings.Contains(whole, `"text":"`+text+`"`) || strings.Contains(whole, `"part"`) {
+			t.Errorf("a message of %d over HTTP: %d %s", size, status, whole)
 		}
 	}
 }
