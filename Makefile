@@ -25,7 +25,7 @@ PHONE := commands/surface/phone
 CLIENTS := cmd/mailroom/testdata/clients cmd/mailroom/testdata/hosts orchestrator/transport/testdata/ece $(PHONE)/app
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-hosts hosts tools clients browsers database statements format vet static unit phone screenshots plugins bench torture fuzz corpora powerloss clean
+.PHONY: help build demo test test-hosts hosts tools clients browsers database terminal statements format vet static unit phone screenshots plugins bench torture fuzz corpora powerloss clean
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -74,6 +74,11 @@ database: ## install the PostgreSQL server that the tests start
 		apt-get update -q && apt-get install -qy --no-install-recommends postgresql; } || { \
 		[ -z "$$CI" ] && echo "NOT TESTED with PostgreSQL: it is not installed; CI will" >&2; }
 
+terminal: ## install tmux, in which the tests of agent hosts type what a person would
+	@command -v tmux >/dev/null || { command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ] && export DEBIAN_FRONTEND=noninteractive && \
+		apt-get update -q && apt-get install -qy --no-install-recommends tmux; } || { \
+		echo "tmux is missing: agent hosts cannot be tested in a terminal. Install it" >&2; exit 1; }
+
 # The packages whose tests open an engine.
 ENGINE := adoption agents bridge bridge/letters delivery hosts ledger messages overview questions reading removal retention router \
 	sessions store/sqlite teams threads
@@ -95,12 +100,12 @@ screenshots: ## take the pictures of the phone app in docs/phone with Chromium
 # The tests that run real agent hosts. `make test` has the main ones of each host, the tag has all.
 HOSTTESTS := GORACE=atexit_sleep_ms=0 $(GO) run ./cmd/tests -race -count 1 -timeout 40m -tags hosts -run '^Test(Claude|Codex|Gemini|OpenCode|Hosts)' ./cmd/mailroom
 
-test-hosts: tools clients ## all tests with the real agent hosts: Claude Code, Codex, Gemini CLI, OpenCode
+test-hosts: tools clients terminal ## all tests with the real agent hosts: Claude Code, Codex, Gemini CLI, OpenCode
 	MAILROOM_TEST_HOSTS=testdata/hosts $(HOSTTESTS)
 
 # They go into a folder of their own, beside the versions that testdata/hosts pins for what VERSIONS does not name.
 HOSTS := @anthropic-ai/claude-code-linux-x64 @google/gemini-cli @openai/codex opencode-linux-x64-baseline
-hosts: tools ## test-hosts with other versions of them (VERSIONS=latest, or VERSIONS="@openai/codex@0.169.0 ...")
+hosts: tools terminal ## test-hosts with other versions of them (VERSIONS=latest, or VERSIONS="@openai/codex@0.169.0 ...")
 	rm -rf bin/hosts && mkdir -p bin/hosts && cp cmd/mailroom/testdata/hosts/{.npmrc,package.json,package-lock.json} bin/hosts
 	cd bin/hosts && npm install --ignore-scripts --save-optional --save-exact --loglevel=error $(if $(filter latest,$(or $(VERSIONS),latest)),$(HOSTS:=@latest),$(VERSIONS))
 	@cd bin/hosts && echo "testing with:" && npm ls --depth 0 | tail -n +2

@@ -15,6 +15,13 @@ func codexDesk(t *testing.T) *desk {
 		"SessionStart", "UserPromptSubmit", "PostToolUse", "Stop")
 }
 
+// codexModel is what Codex's configuration says of the model that the test plays.
+func (k *desk) codexModel() string {
+	return fmt.Sprintf(`model = "gpt-5.2-codex"
+model_provider = "test"
+model_providers.test = { name = "test", base_url = "%s/v1", wire_api = "responses", requires_openai_auth = false }`, k.model.server.URL)
+}
+
 // codex starts `codex exec` with these arguments. Its tools need no sandbox of its own, which not every machine has.
 func (k *desk) codex(args ...string) *session {
 	k.t.Helper()
@@ -24,16 +31,9 @@ func (k *desk) codex(args ...string) *session {
 	if err != nil {
 		k.t.Fatal(err)
 	}
-	k.write(".codex/config.toml", fmt.Sprintf(`
-model = "gpt-5.2-codex"
-model_provider = "test"
+	k.write(".codex/config.toml", fmt.Sprintf(`%s
 sandbox_mode = "danger-full-access"
 approval_policy = "never"
-[model_providers.test]
-name = "test"
-base_url = "%s/v1"
-wire_api = "responses"
-requires_openai_auth = false
 [features]
 hooks = true
 [mcp_servers.mailroom]
@@ -41,7 +41,7 @@ command = %q
 args = %s
 tool_timeout_sec = 120
 default_tools_approval_mode = "approve"
-`, k.model.server.URL, command, list))
+`, k.codexModel(), command, list))
 	s := k.start(nil, append([]string{"exec", "--dangerously-bypass-hook-trust", "--skip-git-repo-check"}, args...)...)
 	s.in.Close()
 	return s

@@ -46,6 +46,7 @@ func hostProgram(t *testing.T, path string) string {
 type desk struct {
 	*office
 	folder  string // also the host's home
+	project string // the folder in which it runs; "" is folder
 	host    string // its name for `mailroom hook`
 	program string
 	model   *model
@@ -102,7 +103,7 @@ func (k *desk) hookSettings() map[string]any {
 // connects has Mailroom write the host's configuration, or what else the arguments say.
 func (k *desk) connects(args ...string) {
 	k.t.Helper()
-	connect := k.command(append([]string{"connect", k.host, "--folder", k.folder}, args...)...)
+	connect := k.command(append([]string{"connect", k.host, "--folder", cmp.Or(k.project, k.folder)}, args...)...)
 	if out, err := connect.CombinedOutput(); err != nil {
 		k.t.Fatalf("mailroom connect: %v\n%s", err, out)
 	}
@@ -248,8 +249,8 @@ func (s *session) answers(question, answer string) {
 func (k *desk) start(env []string, args ...string) *session {
 	k.t.Helper()
 	s := &session{desk: k, cmd: exec.Command(k.program, args...), out: &output{}, ended: make(chan struct{})}
-	s.cmd.Dir = k.folder
-	s.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + k.folder, "TERM=dumb", "TMPDIR=" + k.folder}, env...)
+	s.cmd.Dir = cmp.Or(k.project, k.folder)
+	s.cmd.Env = append(k.environment(), env...)
 	s.cmd.Stdout, s.cmd.Stderr = s.out, s.out
 	s.cmd.WaitDelay = time.Second // a tool of a killed host may keep its output open
 	var err error
@@ -265,6 +266,11 @@ func (k *desk) start(env []string, args ...string) *session {
 	}()
 	k.t.Cleanup(s.kill)
 	return s
+}
+
+// environment is that of the host, which has nothing of the test's own.
+func (k *desk) environment() []string {
+	return []string{"PATH=" + os.Getenv("PATH"), "HOME=" + k.folder, "TERM=dumb", "TMPDIR=" + k.folder}
 }
 
 // kill ends the host without a chance to do anything more.

@@ -1,0 +1,131 @@
+//go:build hosts
+
+package main
+
+import (
+	"cmp"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"mailroom/orchestrator/process"
+)
+
+// console is the terminal of a person, in which a program runs. tmux plays it.
+type console struct {
+	*desk
+	tmux    string
+	socket  string
+	running process.ID // the program
+}
+
+// terminalProgram returns the path of tmux.
+func terminalProgram(t *testing.T) string {
+	t.Helper()
+	tmux, err := exec.LookPath("tmux")
+	if _, must := hostsFolder(); err != nil && must {
+		t.Fatalf("it is not installed, `make terminal` does that: %v", err)
+	}
+	if err != nil {
+		t.Skipf("it is not installed, `make terminal` does that: %v", err)
+	}
+	return tmux
+}
+
+// opens starts the host with these arguments in a terminal of its own, and nothing of the test's own environment.
+func (k *desk) opens(args ...string) *console {
+	k.t.Helper()
+	c := &console{desk: k, tmux: terminalProgram(k.t), socket: filepath.Join(k.t.TempDir(), "terminal")}
+	words := append([]string{"-f", "/dev/null", "new-session", "-d", "-x", "200", "-y", "50", "-P", "-F", "#{pane_pid}", k.program}, args...)
+	pid, err := strconv.Atoi(strings.TrimSpace(c.does(words...)))
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	c.running = process.Of(pid)
+	k.t.Cleanup(c.shuts)
+	return c
+}
+
+// does runs a command of tmux, and returns what it says.
+func (c *console) does(words ...string) string {
+	c.t.Helper()
+	out, err := c.command(words...).CombinedOutput()
+	if err != nil {
+		c.t.Fatalf("tmux %s: %v\n%s", strings.Join(words, " "), err, out)
+	}
+	return string(out)
+}
+
+func (c *console) command(words ...string) *exec.Cmd {
+	cmd := exec.Command(c.tmux, append([]string{"-S", c.socket}, words...)...)
+	cmd.Dir = cmp.Or(c.project, c.folder)
+	cmd.Env = c.environment()
+	return cmd
+}
+
+// shuts ends the terminal, and what runs in it.
+func (c *console) shuts() { c.command("kill-server").Run() }
+
+// screen is what the person sees; "" is nothing, since the program has ended.
+func (c *console) screen() string {
+	out, err := c.command("capture-pane", "-p").Output()
+	if err != nil {
+		return ""
+	}
+	return string(out)
+}
+
+// until waits until the screen is as it should be.
+func (c *console) until(what string, reached func(screen string) bool) {
+	c.t.Helper()
+	again := time.NewTicker(10 * time.Millisecond)
+	defer again.Stop()
+	for deadline := time.Now().Add(patience); !reached(c.screen()); <-again.C {
+		if time.Now().After(deadline) {
+			c.t.Fatalf("it does not come about that %s; the screen is\n%s", what, c.screen())
+		}
+	}
+}
+
+// screenHas waits until a text is on the screen.
+func (c *console) screenHas(text string) {
+	c.t.Helper()
+	c.until("there is "+text, func(screen string) bool { return strings.Contains(screen, text) })
+}
+
+// key presses keys, by tmux's names of them.
+func (c *console) key(names ...string) {
+	c.t.Helper()
+	c.does(append([]string{"send-keys"}, names...)...)
+}
+
+// types writes a line that is not on the screen yet, and ends it with Enter. It comes as what a person pastes: a program may take
+// keys that come faster than those of a person for such a thing by itself, and Enter for a part of it.
+func (c *console) types(line string) {
+	c.t.Helper()
+	c.does("set-buffer", "-b", "line", line)
+	c.does("paste-buffer", "-b", "line", "-p", "-d")
+	c.screenHas(line)
+	c.key("Enter")
+}
+
+// ends waits until the program has ended.
+func (c *console) ends() {
+	c.t.Helper()
+	c.until("the program ends", func(string) bool { return !c.running.Here() })
+}
+
+// asks waits for the next request to the model.
+func (c *console) asks() *request {
+	c.t.Helper()
+	select {
+	case r := <-c.model.requests:
+		return r
+	case <-time.After(patience):
+		c.t.Fatalf("the model is not asked; the screen is\n%s", c.screen())
+	}
+	return nil
+}
