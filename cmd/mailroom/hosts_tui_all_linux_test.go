@@ -31,8 +31,8 @@ func codexTerminalDesk(t *testing.T) *desk {
 	return k
 }
 
-// processes are those that have the desk's folder as their home: what the host has started.
-func (k *desk) processes() (list []process.ID) {
+// household are the processes that have the desk's folder as their home: what the host has started.
+func (k *desk) household() (list []process.ID) {
 	k.t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/environ")
 	if err != nil {
@@ -52,7 +52,7 @@ func (k *desk) processes() (list []process.ID) {
 
 // endsAll ends all processes of the desk. Codex's daemon, and what waits for it, would outlive the test.
 func (k *desk) endsAll() {
-	for list := k.processes(); len(list) > 0; list = k.processes() {
+	for list := k.household(); len(list) > 0; list = k.household() {
 		for _, id := range list {
 			unix.Kill(id.PID, unix.SIGKILL)
 		}
