@@ -79,8 +79,7 @@ func (h *Host) Stream(ctx context.Context, env commands.Env, in io.Reader, out i
 		case <-news:
 			s.arrived()
 		case <-s.again:
-			s.again = nil
-			s.arrived()
+			s.goesOn(ctx)
 		}
 	}
 }
@@ -99,6 +98,16 @@ type stream struct {
 	next     hosts.Kind       // what has happened there and is not noted yet; "" is nothing
 	shown    delivery         // that is neither confirmed nor returned
 	again    <-chan time.Time // when to look again after a failure
+
+	prompted  bool         // the user has said something, which could not be noted
+	unsettled []settlement // what could not be noted
+}
+
+// settlement is what became of messages in a session.
+type settlement struct {
+	session string
+	ids     []string
+	seen    bool
 }
 
 // recollection is what stands in a session that another process has left.
@@ -200,22 +209,48 @@ func (s *stream) settle(ctx context.Context, ids []string, seen bool) {
 	}
 	s.shown.IDs = slices.DeleteFunc(s.shown.IDs, func(id string) bool { return slices.Contains(ids, id) })
 	for _, session := range sessions {
-		if err := hosts.Settle(ctx, s.env.Ledger, s.env.Caller.Name, session, ids, seen); err != nil {
-			s.env.Log.Error("what became of messages in the host could not be noted", "ids", ids, "error", err)
-		}
+		s.unsettled = append(s.unsettled, settlement{session, ids, seen})
 	}
-	if !seen {
+	if !s.settleAll(ctx) || !seen {
 		s.rest()
 		return
 	}
 	s.arrived() // what did not fit, or came meanwhile
 }
 
+// settleAll notes what became of messages, and reports whether all of it could be. What cannot is tried again.
+func (s *stream) settleAll(ctx context.Context) bool {
+	for ; len(s.unsettled) > 0; s.unsettled = s.unsettled[1:] {
+		of := s.unsettled[0]
+		if err := hosts.Settle(ctx, s.env.Ledger, s.env.Caller.Name, of.session, of.ids, of.seen); err != nil {
+			s.env.Log.Error("what became of messages in the host could not be noted", "ids", of.ids, "error", err)
+			return false
+		}
+	}
+	return true
+}
+
 // rest does nothing for a while, or until the user says something.
 func (s *stream) rest() { s.next, s.again = "", time.After(tryAgain) }
 
+// goesOn is the end of a rest.
+func (s *stream) goesOn(ctx context.Context) {
+	s.again = nil
+	switch {
+	case !s.settleAll(ctx):
+		s.rest()
+	case s.prompted:
+		s.due(hosts.Prompted)
+	default:
+		s.arrived()
+	}
+}
+
 // look notes what has happened and writes a delivery if there is one, unless one is open. An error means that the host is gone.
 func (s *stream) look(ctx context.Context) error {
+	if s.again == nil && !s.settleAll(ctx) {
+		s.rest()
+	}
 	if s.next == "" || len(s.shown.IDs) > 0 {
 		return nil
 	}
@@ -229,10 +264,12 @@ func (s *stream) look(ctx context.Context) error {
 	if err != nil {
 		if ctx.Err() == nil {
 			s.env.Log.Warn("the host could not be shown its messages", "agent", agent, "error", err)
+			s.prompted = s.prompted || kind == hosts.Prompted
 			s.rest()
 		}
 		return nil
 	}
+	s.prompted = false
 	s.recalled = recollection{}
 	if len(a.Messages) == 0 {
 		return nil // nothing else is worth a turn

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
@@ -37,8 +38,17 @@ func (s *talk) says(words ...string) {
 func (s *talk) shows(session string, ids ...string) {
 	s.T.Helper()
 	var d delivery
-	if err := s.out.Decode(&d); err != nil {
-		s.T.Fatal(err)
+	read := make(chan error, 1)
+	go func() { read <- s.out.Decode(&d) }()
+	select {
+	case err := <-read:
+		if err != nil {
+			s.T.Fatal(err)
+		}
+	case err := <-s.ended:
+		s.T.Fatalf("the stream ends with %v instead of showing %q", err, ids)
+	case <-enginetest.Deadline(s.T).Done():
+		s.T.Fatalf("the stream does not show %q", ids)
 	}
 	want.Equal(s.T, "session", d.Session, session)
 	want.Equal(s.T, "messages", strings.Join(d.IDs, " "), strings.Join(ids, " "))
