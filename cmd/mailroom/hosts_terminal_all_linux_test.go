@@ -35,12 +35,13 @@ func terminalProgram(t *testing.T) string {
 	return tmux
 }
 
-// opens starts the host with these arguments in a terminal of its own, and nothing of the test's own environment.
+// opens starts the host with these arguments in a terminal of its own, and nothing of the test's own environment. When it has ended,
+// the screen stays.
 func (k *desk) opens(args ...string) *console {
 	k.t.Helper()
 	c := &console{desk: k, tmux: terminalProgram(k.t), socket: filepath.Join(k.t.TempDir(), "terminal")}
-	words := append([]string{"-f", "/dev/null", "new-session", "-d", "-x", "200", "-y", "50", "-P", "-F", "#{pane_pid}", k.program}, args...)
-	pid, err := strconv.Atoi(strings.TrimSpace(c.does(words...)))
+	begin := append([]string{"-f", "/dev/null", "new-session", "-d", "-x", "200", "-y", "50", "-P", "-F", "#{pane_pid}", k.program}, args...)
+	pid, err := strconv.Atoi(strings.TrimSpace(c.does(append(begin, ";", "set-option", "-g", "remain-on-exit", "on")...)))
 	if err != nil {
 		k.t.Fatal(err)
 	}
@@ -69,13 +70,10 @@ func (c *console) command(words ...string) *exec.Cmd {
 // shuts ends the terminal, and what runs in it.
 func (c *console) shuts() { c.command("kill-server").Run() }
 
-// screen is what the person sees; "" is nothing, since the program has ended.
+// screen is what the person sees.
 func (c *console) screen() string {
-	out, err := c.command("capture-pane", "-p").Output()
-	if err != nil {
-		return ""
-	}
-	return string(out)
+	c.t.Helper()
+	return c.does("capture-pane", "-p")
 }
 
 // until waits until the screen is as it should be.
@@ -84,7 +82,7 @@ func (c *console) until(what string, reached func(screen string) bool) {
 	again := time.NewTicker(10 * time.Millisecond)
 	defer again.Stop()
 	for deadline := time.Now().Add(patience); !reached(c.screen()); <-again.C {
-		if time.Now().After(deadline) {
+		if time.Now().After(deadline) || !c.running.Here() {
 			c.t.Fatalf("it does not come about that %s; the screen is\n%s", what, c.screen())
 		}
 	}
