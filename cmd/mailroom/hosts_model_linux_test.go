@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -143,7 +144,10 @@ func (r *request) text() string {
 			}
 			b.WriteString(v + "\n")
 		case []any:
-			for _, item := range v {
+			for i, item := range v {
+				if i > 0 && answersAgain(v[i-1], item) {
+					continue
+				}
 				collect(item)
 			}
 		case map[string]any:
@@ -154,6 +158,13 @@ func (r *request) text() string {
 	}
 	collect(r.body[r.said])
 	return b.String()
+}
+
+// answersAgain reports whether a part of a request is the same answer of a tool as the one before it: Gemini CLI restores each twice
+// when it resumes a session.
+func answersAgain(before, part any) bool {
+	answer, _ := part.(map[string]any)
+	return answer["functionResponse"] != nil && reflect.DeepEqual(before, part)
 }
 
 const frameBegins, frameEnds = "<mailroom-message ", "</mailroom-message>"

@@ -4,20 +4,24 @@ package main
 
 import (
 	"net/http"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
 // seat is how a test works with a host, whichever it is.
 type seat struct {
-	desk  func(t *testing.T) *desk              // without tools yet
-	start func(k *desk, prompt string) *sitting // has the user say something to a host with tools of k.speaks
-	shell string                                // the host's own tool
-	at    func(command string) map[string]any   // arguments of shell
-	tools string                                // how the names of Mailroom's tools begin
+	desk  func(t *testing.T) *desk                       // without tools yet
+	start func(k *desk, prompt string) *sitting          // has the user say something to a host with tools of k.speaks
+	again func(k *desk, session, prompt string) *sitting // likewise, in a session that was there before
+	end   string                                         // an event after which the host asks its model; "" where a plugin shows the messages
+	shell string                                         // the host's own tool
+	at    func(command string) map[string]any            // arguments of shell
+	tools string                                         // how the names of Mailroom's tools begin
 
 	says func(s *sitting, prompt string) // has the user say something more; nil where the host ends with its turn
 	over func(s *sitting) bool           // whether the turn has; nil as well
@@ -42,6 +46,12 @@ var seats = map[string]seat{
 			s.prompts(prompt)
 			return &sitting{session: s}
 		},
+		again: func(k *desk, session, prompt string) *sitting {
+			s := k.claude("--resume", session)
+			s.prompts(prompt)
+			return &sitting{session: s}
+		},
+		end: "PostToolUse",
 		at: func(command string) map[string]any {
 			return map[string]any{"command": command, "description": "Do it", "timeout": 600_000}
 		},
@@ -52,6 +62,10 @@ var seats = map[string]seat{
 	"codex": {
 		desk: codexDesk, shell: "exec_command",
 		start: func(k *desk, prompt string) *sitting { return &sitting{session: k.codex(prompt)} },
+		again: func(k *desk, session, prompt string) *sitting {
+			return &sitting{session: k.codex("resume", session, prompt)}
+		},
+		end: "PostToolUse",
 		at: func(command string) map[string]any {
 			return map[string]any{"cmd": command, "yield_time_ms": 30_000}
 		},
@@ -63,6 +77,10 @@ var seats = map[string]seat{
 		start: func(k *desk, prompt string) *sitting {
 			return &sitting{session: k.gemini(prompt, "GEMINI_CLI_NO_RELAUNCH=true")}
 		},
+		again: func(k *desk, session, prompt string) *sitting {
+			return &sitting{session: k.runGemini([]string{"GEMINI_CLI_NO_RELAUNCH=true"}, "-p", prompt, "--skip-trust", "-y", "-m", "gemini-2.5-flash", "--resume", session)}
+		},
+		end: "AfterTool",
 		at: func(command string) map[string]any {
 			return map[string]any{"command": command, "description": "Do it"}
 		},
@@ -72,6 +90,12 @@ var seats = map[string]seat{
 		desk: bareOpenCodeDesk, shell: "bash", tools: "mailroom_",
 		start: func(k *desk, prompt string) *sitting {
 			o := k.openCode()
+			o.prompts(prompt)
+			return &sitting{session: o.session, open: o}
+		},
+		again: func(k *desk, session, prompt string) *sitting {
+			o := k.serveOpenCode()
+			o.id = session
 			o.prompts(prompt)
 			return &sitting{session: o.session, open: o}
 		},
@@ -105,6 +129,15 @@ func (k *desk) sits() *sitting {
 	k.t.Helper()
 	of := seats[k.host]
 	s := of.start(k, "Do it.")
+	s.seat = of
+	return s
+}
+
+// resumes starts the host, whose user goes on with the session that was there.
+func (k *desk) resumes() *sitting {
+	k.t.Helper()
+	of := seats[k.host]
+	s := of.again(k, k.rows(`SELECT session FROM host_sessions`)[0], "Are you there?")
 	s.seat = of
 	return s
 }
@@ -174,6 +207,23 @@ func (s *sitting) rests(r *request) {
 		s.ends()
 	}
 	s.await(`SELECT count(*) FROM agent_message WHERE recipient = 'bob' AND (read_at IS NULL OR read_at = '')`, "0")
+}
+
+// leaves ends the host well, where it has not ended with the turn.
+func (s *sitting) leaves() {
+	s.t.Helper()
+	if s.open == nil {
+		return
+	}
+	if err := s.cmd.Process.Signal(os.Interrupt); err != nil {
+		s.t.Fatal(err)
+	}
+	select {
+	case <-s.ended:
+	case <-time.After(patience):
+		s.t.Fatalf("the host does not end:\n%s", s.out)
+	}
+	s.await(`SELECT count(*) FROM host_sessions WHERE state = 'ended'`, "1")
 }
 
 // frames are how messages begin, with their ids.

@@ -1,0 +1,144 @@
+//go:build hosts
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+
+	"mailroom/orchestrator/orchestratortest/want"
+)
+
+// TestHostsResume: a session that has ended well, and is resumed, shows what was sent meanwhile, and nothing again that it has shown.
+func TestHostsResume(t *testing.T) {
+	t.Parallel()
+	inEachHost(t, func(t *testing.T, k *desk, of seat) {
+		early := k.send("Before you came.")
+		g := k.newGate()
+		s := k.sits()
+		r := s.asks()
+		s.has(early)
+		s.worksAt(r, g)
+		busy := k.send("While you work.")
+		g.open()
+		r = s.nextHas(busy)
+		r.shows(early, busy)
+		s.rests(r)
+		s.leaves()
+
+		late := k.send("While you were away.")
+		s = k.resumes()
+		r = s.nextHas(late)
+		r.shows(early, busy, late)
+		s.rests(r)
+		k.onceShown(early, busy, late)
+	})
+}
+
+// TestHostsResumeAfterAKill: in a session whose host was killed after its model was asked about a message, and that is resumed, the
+// message stands once, and is read once the model has answered.
+func TestHostsResumeAfterAKill(t *testing.T) {
+	t.Parallel()
+	for _, answered := range []bool{false, true} {
+		t.Run(fmt.Sprint("answered=", answered), func(t *testing.T) {
+			t.Parallel()
+			inEachHost(t, func(t *testing.T, k *desk, of seat) {
+				first, second := k.newGate(), k.newGate()
+				s := k.sits()
+				s.worksAt(s.asks(), first)
+				id := k.send("Look at the build.")
+				s.has(id)
+				first.open()
+				r := s.asks()
+				r.shows(id)
+				if answered {
+					s.worksAt(r, second)
+				}
+				s.hasWritten(id, answered)
+				s.kill()
+
+				s = k.resumes()
+				r = s.asks()
+				r.shows(id)
+				s.rests(r)
+				k.onceShown(id)
+			})
+		})
+	}
+}
+
+// TestHostsKilledBeforeTheirModelIsAsked: where the host is killed when it has a message that its model was not asked about, the message
+// is in the next request, once, be it in the same session or in another. Of Codex nobody knows that its process has ended, so that another
+// session gets the message after ten minutes only.
+func TestHostsKilledBeforeTheirModelIsAsked(t *testing.T) {
+	t.Parallel()
+	for _, resumed := range []bool{false, true} {
+		t.Run(fmt.Sprint("resumed=", resumed), func(t *testing.T) {
+			t.Parallel()
+			inEachHost(t, func(t *testing.T, k *desk, of seat) {
+				work, answered := k.newGate(), k.newGate()
+				if of.end != "" {
+					k.hooked = fmt.Sprintf("$HOOK; if [ $EVENT = %s ]; then %s; fi", of.end, answered.pass())
+				}
+				s := k.sits()
+				s.worksAt(s.asks(), work)
+				id := k.send("Look at the build.")
+				s.has(id)
+				if of.end != "" {
+					work.open()
+					answered.reached()
+				}
+				k.stand("shown")
+				s.kill()
+
+				k.hooked = ""
+				if resumed {
+					s = k.resumes()
+				} else {
+					s = k.sits()
+				}
+				r := s.nextHas(id)
+				if k.host == "codex" && !resumed {
+					r.shows()
+					k.stand("shown")
+					return
+				}
+				r.shows(id)
+				s.rests(r)
+			})
+		})
+	}
+}
+
+// nextHas returns the next request. Where a message comes by itself it may come a step later.
+func (s *sitting) nextHas(id string) *request {
+	s.t.Helper()
+	r := s.asks()
+	s.has(id)
+	if s.open != nil {
+		s.works(r, "echo One step.")
+		r = s.asks()
+	}
+	return r
+}
+
+// hasWritten waits until the host has written down that its model was shown a message or, if it has answered, that. Hosts without a
+// file have by then.
+func (s *sitting) hasWritten(id string, answered bool) {
+	s.t.Helper()
+	folders := map[string]string{"claude": ".claude/projects", "codex": ".codex/sessions"}
+	calls := map[string]string{"claude": "toolu_2", "codex": "call_2"}
+	if folder := folders[s.host]; folder != "" {
+		s.until("the host has written it down", func() bool {
+			text := s.transcript(folder, id)
+			return bytes.Contains(text, []byte(`<mailroom-message id=\"`+id)) && (!answered || bytes.Contains(text, []byte(calls[s.host])))
+		})
+	}
+}
+
+// onceShown holds messages to having been shown to a session once.
+func (k *desk) onceShown(ids ...string) {
+	k.t.Helper()
+	want.Rows(k.t, k.rows(`SELECT message_id FROM message_trace WHERE event = 'shown' AND error LIKE 'to session %' ORDER BY message_id`), ids...)
+}
