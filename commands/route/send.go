@@ -114,7 +114,7 @@ func (r SendResult) Text(w *commands.Text) {
 		w.Printf("%s\n", w.Paint(commands.Yellow,
 			fmt.Sprintf("No daemon runs: %s %d messages are delivered by `mailroom deliver_all`, or when the members wait for them.", whose, rest)))
 	case r.Note == "":
-		w.Printf("%s\n", w.Paint(commands.Yellow, "No daemon runs: it is delivered when "+r.Recipient+" looks for messages or a hook of its session does, or by `mailroom deliver_all`."))
+		w.Printf("%s\n", w.Paint(commands.Yellow, "No daemon runs: it is delivered by `mailroom deliver_all`, or when "+r.Recipient+" or a hook of its session looks for messages."))
 	}
 }
 

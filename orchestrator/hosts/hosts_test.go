@@ -230,86 +230,6 @@ func TestLongToolWithoutAProcess(t *testing.T) {
 	want.Equal(t, "standing", r.standing(id), "read")
 }
 
-// A session that goes on in another process keeps what it was shown if the transcript has it, and gets the rest again. What the
-// model had answered before its process was killed is read.
-func TestResumedSession(t *testing.T) {
-	t.Parallel()
-	r := newRoom(t)
-	host := exec.Command("sleep", "1000")
-	if err := host.Start(); err != nil {
-		t.Fatal(err)
-	}
-	answered, present, absent := r.Send("alice", "bob"), r.Send("alice", "bob"), r.Send("alice", "bob")
-	want.IDs(t, r.event(hosts.Worked, of(process.Of(host.Process.Pid))).Messages, answered, present, absent)
-	if err := host.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	host.Wait()
-	sights := transcript{Of: map[string]hosts.Sight{answered: hosts.Answered, present: hosts.Present, absent: hosts.Absent}, Written: r.Clock.Now()}
-	got := r.event(hosts.Started, func(e *hosts.Event) { e.Transcript = sights })
-	want.IDs(t, got.Messages, absent)
-	want.Equal(t, "answered", r.standing(answered), "read")
-	want.Equal(t, "present", r.standing(present), "shown")
-}
-
-// The leases of a killed session may have been ended by a daemon before it is resumed. Its transcript tells all the same, also
-// where the host settles itself what is shown.
-func TestResumedSessionAfterItsLeasesEnded(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct {
-		next    hosts.Kind
-		settled bool
-		sight   hosts.Sight
-		then    string
-	}{
-		{hosts.Started, false, hosts.Answered, "read"},
-		{hosts.Started, false, hosts.Present, "shown"},
-		{hosts.Prompted, true, hosts.Answered, "read"},
-		{hosts.Prompted, true, hosts.Present, "shown"},
-	} {
-		t.Run(fmt.Sprint(test.next, test.sight), func(t *testing.T) {
-			t.Parallel()
-			r := newRoom(t)
-			id := r.shown()
-			r.event(hosts.Ended)
-			want.Equal(t, "standing", r.standing(id), "unread")
-			settled := func(e *hosts.Event) { e.Settled = test.settled }
-			want.IDs(t, r.event(test.next, r.sees(test.sight, id), settled).Messages)
-			want.Equal(t, "standing", r.standing(id), test.then)
-			if err := hosts.Settle(t.Context(), r.Ledger, "bob", "one", []string{id}, true); err != nil {
-				t.Fatal(err)
-			}
-			want.Equal(t, "standing", r.standing(id), "read")
-		})
-	}
-}
-
-// A host that settles itself what is shown tells, when another process of it goes on with a session, what stands there.
-func TestResumedSessionThatSettles(t *testing.T) {
-	t.Parallel()
-	r := newRoom(t)
-	answered, present, absent := r.Send("alice", "bob"), r.Send("alice", "bob"), r.Send("alice", "bob")
-	settled := func(e *hosts.Event) { e.Settled, e.Transcript = true, nil }
-	want.IDs(t, r.event(hosts.Rested, settled, of(process.Of(os.Getppid()))).Messages, answered, present, absent)
-	sights := transcript{Of: map[string]hosts.Sight{answered: hosts.Answered, present: hosts.Present}}
-	want.IDs(t, r.event(hosts.Prompted, settled, func(e *hosts.Event) { e.Transcript = sights }).Messages, absent)
-	want.IDs(t, r.event(hosts.Prompted, settled).Messages)
-	r.event(hosts.Ended, settled, of(process.Of(os.Getppid()))) // the other is late
-	want.Equal(t, "answered", r.standing(answered), "read")
-	want.Equal(t, "present", r.standing(present), "shown")
-	want.IDs(t, r.event(hosts.Prompted, settled).Messages)
-}
-
-// A host that forgets what it is told when a session starts is shown nothing there.
-func TestForgets(t *testing.T) {
-	t.Parallel()
-	r := newRoom(t)
-	id := r.Send("alice", "bob")
-	forgets := func(e *hosts.Event) { e.Forgets = true }
-	want.IDs(t, r.event(hosts.Started, forgets).Messages)
-	want.IDs(t, r.event(hosts.Prompted, forgets).Messages, id)
-}
-
 // Messages alone put the end of a turn off five times in a row, and cause twelve turns; then they wait for the user.
 func TestTurnsWithoutTheUser(t *testing.T) {
 	t.Parallel()
@@ -527,17 +447,4 @@ func TestUnknownAgent(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-}
-
-// Of what was shown before the part of a long transcript that is looked at nothing is known: it was not thrown away.
-func TestTranscriptWithoutItsBeginning(t *testing.T) {
-	t.Parallel()
-	r := newRoom(t)
-	id := r.shown()
-	r.Clock.Advance(time.Minute)
-	cut := func(e *hosts.Event) {
-		e.Transcript = transcript{Of: map[string]hosts.Sight{id: hosts.Absent}, Written: r.Clock.Now(), Since: r.Clock.Now().Add(-time.Second)}
-	}
-	want.IDs(t, r.event(hosts.Prompted, cut).Messages)
-	want.Equal(t, "standing", r.standing(id), "shown")
 }
