@@ -123,8 +123,8 @@ func (s *site) paths() (moved string, err error) {
 		return "", err
 	case w.agent == "":
 		return "", errors.New("its configuration has nothing of Mailroom any more")
-	case w.database != s.database && exists(w.database):
-		return "", fmt.Errorf("its configuration names another database, %s", w.database)
+	case w.database != s.database && (w.database == "" || exists(w.database)):
+		return "", fmt.Errorf("its configuration names another database, %s", cmp.Or(w.database, "that of its folder"))
 	case w.database != s.database:
 		return "it named a database that is not there: " + w.database, nil
 	case !exists(s.record.Command):
@@ -135,8 +135,8 @@ func (s *site) paths() (moved string, err error) {
 	return "", s.whole()
 }
 
-// whole is an error if connecting the host once more, as it was, would change
-// anything. Whether the host asks before a tool is used may have been changed by hand.
+// whole is an error if connecting the host once more, as it was, would change anything. Whether the host asks before a tool is used may
+// have been changed by hand.
 func (s *site) whole() error {
 	c := connection{
 		program: s.record.Command, host: cmp.Or(s.record.Host, pathOf(s.program)), agent: s.record.Agent, database: s.database, vocabularies: s.record.Vocabularies,
