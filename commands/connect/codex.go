@@ -139,7 +139,7 @@ func cutTable(text []byte) (rest []byte, table string, err error) {
 	}
 	rest = []byte(strings.Join(lines[:start], "") + strings.Join(after, ""))
 	if err := toml.Unmarshal(rest, new(map[string]any)); err != nil {
-		return nil, "", fmt.Errorf("Mailroom's table cannot be told from the rest: %w", err)
+		return nil, "", fmt.Errorf("the table of mailroom cannot be told from the rest: %w", err)
 	}
 	return rest, table, nil
 }
