@@ -40,6 +40,11 @@ func plantable(t *testing.T) string {
 			s.handed() != nil && s.hasRuns() {
 			return folder
 		}
+		t.Logf("a run of %v has too little in it: %d messages deleted, %d read, %d failed, %d in inboxes, %d leases released, %d messages; a handed-over batch %t, runs %t", length,
+			s.number(`SELECT count(*) FROM message_trace WHERE event = 'deleted'`), s.number(`SELECT count(*) FROM message_trace WHERE event = 'read'`),
+			s.number(`SELECT count(*) FROM message_trace WHERE event = 'failed' AND attempt = 4 AND error NOT LIKE '%cannot tell%'`),
+			s.number(`SELECT count(*) FROM agent_inbox`), s.number(`SELECT count(*) FROM message_trace WHERE event = 'released' AND error LIKE 'the lease of %'`),
+			s.number(`SELECT count(*) FROM agent_message`), s.handed() != nil, s.hasRuns())
 		os.RemoveAll(folder)
 	}
 }
