@@ -132,7 +132,7 @@ static:
 		echo "NOT CHECKED: $(STATICCHECK) could not be fetched or built; CI will run it" >&2; \
 	fi
 
-# cmd/tests says what goes on, and ends a run in which a test stands still for two minutes. The tests start many processes,
+# cmd/tests says what goes on, and ends a run in which a test stands still for five minutes. The tests start many processes,
 # each of which the race detector would have wait for a second at its end.
 unit:
 	GORACE=atexit_sleep_ms=0 $(GO) run ./cmd/tests -race -p 2 -timeout 20m ./...

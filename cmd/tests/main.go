@@ -22,8 +22,9 @@ import (
 )
 
 const (
-	// patience is how long a test may say nothing, and end no subtest, before it counts as standing still.
-	patience = 2 * time.Minute
+	// patience is how long a test may say nothing, and end no subtest, before it counts as standing still. Tests that kill processes take
+	// two minutes on two busy cores with the race detector.
+	patience = 5 * time.Minute
 	// reportEvery is how often a run that goes on is told of.
 	reportEvery = 30 * time.Second
 	// lastWords is how long processes may take to print their goroutines before they are killed.
