@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -60,4 +61,9 @@ func FirstUnits(s string, n int) string {
 		}
 	}
 	return s
+}
+
+// NextPart says which characters of a message a text has, of how many, and how a model reads what comes next.
+func NextPart(from, next, all int, id string) string {
+	return fmt.Sprintf("characters %d to %d of %d; the next part: get_message with message_id %s and offset %d", from, next-1, all, id, next)
 }

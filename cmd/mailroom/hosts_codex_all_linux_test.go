@@ -14,15 +14,19 @@ func TestCodexTwoToolsAtOnce(t *testing.T) {
 // TestCodexIsNotKeptFromStopping: messages put the end of a turn off five times; then they wait, and `codex exec` ends.
 func TestCodexIsNotKeptFromStopping(t *testing.T) {
 	t.Parallel()
-	k := codexDesk(t)
-	s := k.codex("Do it.")
+	codexDesk(t).codex("Do it.").isNotKeptFromStopping()
+}
+
+// isNotKeptFromStopping has a message come at each end of a turn.
+func (s *session) isNotKeptFromStopping() {
+	s.t.Helper()
 	var shown []string
 	for range 6 {
 		r := s.asks()
 		r.shows(shown...)
-		shown = append(shown, k.send("One more."))
+		shown = append(shown, s.send("One more."))
 		r.says("Done.")
 	}
 	s.ends()
-	k.stand("read", "read", "read", "read", "read", "unread")
+	s.stand("read", "read", "read", "read", "read", "unread")
 }

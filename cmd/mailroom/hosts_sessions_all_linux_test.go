@@ -124,17 +124,7 @@ func (k *desk) leaseEnds(id string) {
 // TestGeminiIsNotKeptFromStopping: messages put the end of a turn off five times; then they wait, and `gemini -p` ends.
 func TestGeminiIsNotKeptFromStopping(t *testing.T) {
 	t.Parallel()
-	k := geminiDesk(t)
-	s := k.gemini("Do it.")
-	var shown []string
-	for range 6 {
-		r := s.asks()
-		r.shows(shown...)
-		shown = append(shown, k.send("One more."))
-		r.says("Done.")
-	}
-	s.ends()
-	k.stand("read", "read", "read", "read", "read", "unread")
+	geminiDesk(t).gemini("Do it.").isNotKeptFromStopping()
 }
 
 // TestCodexCommandThatGoesOn: Codex tells of a command when that has ended, and not when its model is asked meanwhile. What was shown

@@ -95,6 +95,9 @@ func (s *site) find(from string) {
 	}
 }
 
+// gone reports whether its folder is not there, and was not found elsewhere.
+func (s *site) gone() bool { return s.at.folder == "" && !s.at.user }
+
 func exists(path string) bool {
 	_, err := os.Stat(path)
 	return path != "" && err == nil
@@ -114,7 +117,7 @@ func (s *site) command(more string) string {
 
 // paths says which path in the configuration is out of date; "" is none. An error is what only the user can decide.
 func (s *site) paths() (moved string, err error) {
-	if s.at.folder == "" && !s.at.user {
+	if s.gone() {
 		return "", errors.New("its folder is gone")
 	}
 	w, err := writtenIn(s.host, s.at)
@@ -143,16 +146,16 @@ func (s *site) whole() error {
 	}
 	asks := c
 	asks.ask = true
-	either, both := s.files(s.at, &c), s.files(s.at, &asks)
-	for i := range either {
-		one, err := either[i].planAdd()
+	allowed, asking := s.files(s.at, &c), s.files(s.at, &asks)
+	for i := range allowed {
+		one, err := allowed[i].planAdd()
 		if err != nil {
 			return err
 		}
 		if one.result().Change == "none" {
 			continue
 		}
-		if one, err = both[i].planAdd(); err != nil {
+		if one, err = asking[i].planAdd(); err != nil {
 			return err
 		}
 		if one.result().Change != "none" {
@@ -182,7 +185,7 @@ func (s *site) look(ctx context.Context, env commands.Env, mend bool) overview.F
 		err = s.known(ctx, env)
 	}
 	switch {
-	case err != nil && s.at.folder == "" && !s.at.user:
+	case s.gone():
 		f.Says, f.Do = err.Error(), "If the project was moved, `mailroom doctor` in its new folder mends that. Otherwise "+s.command(" --remove")+" forgets it"
 	case err != nil:
 		f.Says, f.Do = err.Error(), s.command("")+" mends that, "+s.command(" --remove")+" takes it out"

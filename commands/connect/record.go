@@ -62,17 +62,15 @@ func (b book) page(file string) string {
 // find finds the record of a file. If the file's folder was moved, it finds that of the same file, with the same text, in the folder
 // that is gone.
 func (b book) find(folder, file string, text []byte) (r record, found bool) {
-	for _, r := range b.all() {
-		if r.File == file {
-			return r, true
-		}
+	all := b.all()
+	i := slices.IndexFunc(all, func(r record) bool { return r.File == file })
+	if i < 0 {
+		i = slices.IndexFunc(all, func(r record) bool { return r.cameTo(folder, file, text) })
 	}
-	for _, r := range b.all() {
-		if r.cameTo(folder, file, text) {
-			return r, true
-		}
+	if i < 0 {
+		return record{}, false
 	}
-	return record{}, false
+	return all[i], true
 }
 
 // all lists the records by their files. Those that cannot be read are left out.

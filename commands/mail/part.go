@@ -39,7 +39,7 @@ func partOf(text, id string, offset int) (Part, string, error) {
 		p.Says = fmt.Sprintf("characters %d to %d of %d; this is the end", from, n-1, n)
 	default:
 		p.NextOffset = next
-		p.Says = fmt.Sprintf("characters %d to %d of %d; the next part: get_message with message_id %s and offset %d", from, next-1, n, id, next)
+		p.Says = commands.NextPart(from, next, n, id)
 	}
 	return p, part, nil
 }

@@ -104,7 +104,8 @@ func (w *Waiter) Look(ctx context.Context) (does Outlook, n int, err error) {
 			next = w.self
 		}
 		// The turn counts, whether its hook shows something or the message was read or cancelled meanwhile: it costs money.
-		return t.Run(`UPDATE host_sessions SET waiter_pid = ?5, waiter_born = ?6, turns = turns + 1, nudged_seq = ?3, nudged_at = ?4 WHERE agent = ?1 AND session = ?2`, w.agent, w.session, newest, t.Now, next.PID, next.Born)
+		return t.Run(`UPDATE host_sessions SET waiter_pid = ?5, waiter_born = ?6, turns = turns + 1, nudged_seq = ?3, nudged_at = ?4
+			WHERE agent = ?1 AND session = ?2`, w.agent, w.session, newest, t.Now, next.PID, next.Born)
 	})
 	if does == Wake {
 		w.busy = time.Time{}

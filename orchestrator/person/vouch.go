@@ -38,8 +38,8 @@ func Vouch(l *ledger.Ledger, answer *Response, reply *orchestrator.Draft) error 
 	return k.write(vouchedFolder, answer.ID, vouched{digest})
 }
 
-// Vouched reports whether a message brings the answer of a paired device, unchanged, and is not a copy of the one that did. Errors: those of the database; those of the
-// folder of keys.
+// Vouched reports whether a message brings the answer of a paired device, unchanged, and is not a copy of the one that did. Errors:
+// those of the database; those of the folder of keys.
 func Vouched(ctx context.Context, l *ledger.Ledger, m *orchestrator.Message) (bool, error) {
 	if m.Sender != orchestrator.User || m.ReplyTo == "" {
 		return false, nil

@@ -110,9 +110,7 @@ func framed(m *orchestrator.Message, verified bool) string {
 	start := commands.FirstUnits(body, maxMessage)
 	b.WriteString(start)
 	if start != body {
-		n := commands.Units(start)
-		fmt.Fprintf(&b, "\n[characters 0 to %d of %d; the next part: get_message with message_id %s and offset %d]",
-			n-1, commands.Units(body), strings.Map(plain, m.ID), n)
+		b.WriteString("\n[" + commands.NextPart(0, commands.Units(start), commands.Units(body), strings.Map(plain, m.ID)) + "]")
 	}
 	b.WriteString("\n</mailroom-message>\n")
 	return b.String()

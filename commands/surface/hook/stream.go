@@ -79,7 +79,7 @@ func (h *Host) Stream(ctx context.Context, env commands.Env, in io.Reader, out i
 		case <-news:
 			s.arrived()
 		case <-s.again:
-			s.goesOn(ctx)
+			s.goesOn()
 		}
 	}
 }
@@ -234,14 +234,11 @@ func (s *stream) settleAll(ctx context.Context) bool {
 func (s *stream) rest() { s.next, s.again = "", time.After(tryAgain) }
 
 // goesOn is the end of a rest.
-func (s *stream) goesOn(ctx context.Context) {
+func (s *stream) goesOn() {
 	s.again = nil
-	switch {
-	case !s.settleAll(ctx):
-		s.rest()
-	case s.prompted:
+	if s.prompted {
 		s.due(hosts.Prompted)
-	default:
+	} else {
 		s.arrived()
 	}
 }
