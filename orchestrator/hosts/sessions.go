@@ -98,7 +98,8 @@ func note(t *ledger.Tx, e *Event, verdicts map[string]verdict) error {
 		INSERT INTO host_sessions (agent, session, program, state, host, pid, born, started_at, seen_at)
 		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8)
 		ON CONFLICT (agent, session) DO UPDATE SET program = ?3, state = ?4, host = ?5, pid = ?6, born = ?7, seen_at = ?8,
-			turns = turns * (?9 = 0), continued = continued * (?9 = 0)`,
+			turns = CASE WHEN ?9 = 1 THEN 0 ELSE host_sessions.turns END,
+			continued = CASE WHEN ?9 = 1 THEN 0 ELSE host_sessions.continued END`,
 		e.Agent, e.Session, e.Program, e.state(), e.Process.Host(), e.Process.PID, e.Process.Born, t.Now, prompted); err != nil {
 		return err
 	}
