@@ -12,11 +12,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 )
-
-// patience is how long a test waits for what a host does by itself.
-const patience = 2 * time.Minute
 
 // model stands in for the server of a host's model: the test sees each request, and says what the model answers.
 type model struct {

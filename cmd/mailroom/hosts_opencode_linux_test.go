@@ -11,10 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"strings"
 	"testing"
-	"time"
 )
 
 // completions is the dialect of OpenCode with a model of the test's own.
@@ -173,11 +171,9 @@ func (o *openCode) asked(method, path string, body any) string {
 // has waits until a message stands in the session, where the model sees it with its next step.
 func (o *openCode) has(id string) {
 	o.t.Helper()
-	for deadline := time.Now().Add(patience); !strings.Contains(o.asked(http.MethodGet, "/session/"+o.id+"/message", nil), id); runtime.Gosched() {
-		if time.Now().After(deadline) {
-			o.t.Fatalf("the message %s does not come into the session", id)
-		}
-	}
+	o.until("the message "+id+" comes into the session", func() bool {
+		return strings.Contains(o.asked(http.MethodGet, "/session/"+o.id+"/message", nil), id)
+	})
 }
 
 // prompts has the user say something.

@@ -3,7 +3,6 @@ package main
 import (
 	"os"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -25,22 +24,21 @@ func (k *desk) noteStops() {
 // that waits for messages, which it returns.
 func (k *desk) untilIdle(turns int) process.ID {
 	k.t.Helper()
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); runtime.Gosched() {
+	var waiter process.ID
+	k.until("the session is idle, and a process waits for it", func() bool {
 		if stopped, _ := os.ReadFile(k.stops()); len(stopped) < turns {
-			continue
+			return false
 		}
-		for _, waiter := range k.rows(`SELECT waiter_pid FROM host_sessions WHERE state = 'idle' AND waiter_pid > 0`) {
-			pid, err := strconv.Atoi(waiter)
+		for _, row := range k.rows(`SELECT waiter_pid FROM host_sessions WHERE state = 'idle' AND waiter_pid > 0`) {
+			pid, err := strconv.Atoi(row)
 			if err != nil {
 				k.t.Fatal(err)
 			}
-			if id := process.Of(pid); id.Here() {
-				return id
-			}
+			waiter = process.Of(pid)
 		}
-	}
-	k.t.Fatal("the session is not idle, or nothing waits for it")
-	return process.ID{}
+		return waiter.Here()
+	})
+	return waiter
 }
 
 // TestClaudeWakes: an idle session is woken by each message, and its model is shown it. Claude Code does not take what wakes it for

@@ -81,13 +81,17 @@ func hold(t *testing.T, path string) {
 	}
 }
 
-// until asks again and again, and fails with what was awaited when it has not come after a minute.
+// patience is how long a test waits for what another program does by itself.
+const patience = 2 * time.Minute
+
+// until asks again and again, and fails with what was awaited when it has not come about for too long. It pauses in between, so
+// that what it waits for has the processor.
 func (o *office) until(what string, reached func() bool) {
 	o.t.Helper()
-	ctx, cancel := context.WithTimeout(o.t.Context(), time.Minute)
-	defer cancel()
-	for !reached() {
-		if ctx.Err() != nil {
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	for deadline := time.Now().Add(patience); !reached(); <-again.C {
+		if time.Now().After(deadline) {
 			o.t.Fatalf("it does not come about that %s", what)
 		}
 	}

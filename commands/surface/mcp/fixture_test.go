@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"testing"
+	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -129,11 +130,15 @@ func (e *endpoints) value(query string, args ...any) (got string) {
 	return got
 }
 
-// await asks until the answer is the one that is wanted.
+// await asks until the answer is the one that is wanted, with pauses.
 func (e *endpoints) await(want, query string, args ...any) {
 	e.T.Helper()
+	again := time.NewTicker(5 * time.Millisecond)
+	defer again.Stop()
 	for e.value(query, args...) != want {
-		if e.T.Context().Err() != nil {
+		select {
+		case <-again.C:
+		case <-e.T.Context().Done():
 			e.T.Fatalf("%s never gave %s", query, want)
 		}
 	}

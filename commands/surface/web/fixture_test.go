@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"runtime"
 	"testing"
+	"time"
 
 	"mailroom/commands/surface/mcp"
 	"mailroom/commands/surface/surfacetest"
@@ -46,14 +46,17 @@ func newFort(t testing.TB, o web.Options, agents ...string) *fort {
 	return f
 }
 
-// until asks until something holds.
+// until asks until something holds, with pauses.
 func (f *fort) until(holds func() bool) {
 	f.T.Helper()
+	again := time.NewTicker(time.Millisecond)
+	defer again.Stop()
 	for !holds() {
-		if f.T.Context().Err() != nil {
+		select {
+		case <-again.C:
+		case <-f.T.Context().Done():
 			f.T.Fatal("it never holds")
 		}
-		runtime.Gosched()
 	}
 }
 
