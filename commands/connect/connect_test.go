@@ -15,6 +15,7 @@ import (
 	"mailroom/commands/coral"
 	"mailroom/commands/mail"
 	"mailroom/commands/relay"
+	understood "mailroom/commands/surface/hook"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/ledger"
@@ -469,4 +470,17 @@ func TestHooksBesideOurs(t *testing.T) {
 	}
 	want.Equal(t, "theirs after it is removed", strings.Count(string(text), "say done"), 1)
 	want.Equal(t, "ours after it is removed", strings.Count(string(text), "mailroom"), 0)
+}
+
+// TestHooksAreUnderstood: connect configures the hosts that the command hook knows, and for each the hooks that it knows.
+func TestHooksAreUnderstood(t *testing.T) {
+	events := map[string][]string{"claude": claudeEvents, "codex": codexEvents, "gemini": geminiEvents}
+	want.Equal(t, "hosts", len(known), len(understood.Hosts))
+	for _, h := range known {
+		by := understood.Find(h.name)
+		if by == nil {
+			t.Fatalf("the command hook does not know %s", h.name)
+		}
+		want.Rows(t, slices.Sorted(slices.Values(events[h.name])), slices.Sorted(maps.Keys(by.Events))...)
+	}
 }
