@@ -136,3 +136,23 @@ func TestStreamTurns(t *testing.T) {
 	s.ends()
 	want.IDs(t, r.TakeFor("bob", 0))
 }
+
+// What the model has seen is noted once the database can be written again, if it could not be at once.
+func TestStreamSettlesLate(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t, "opencode")
+	id := r.Send("alice", "bob")
+	s := r.stream()
+	s.says("session", "ses_1")
+	s.shows("ses_1", id)
+	r.SQL(`CREATE TRIGGER no BEFORE UPDATE ON agent_message WHEN new.read_at <> '' BEGIN SELECT RAISE(ABORT, 'no'); END`)
+	s.says("confirm", id)
+	s.says("nonsense") // taken once the line before it has been dealt with
+	s.says("nonsense")
+	want.Rows(t, r.Rows(`SELECT read_at FROM agent_message`), "")
+	r.SQL(`DROP TRIGGER no`)
+	s.says("prompted", "ses_1")
+	s.ends()
+	want.IDs(t, r.TakeFor("bob", 0))
+	want.Rows(t, r.Rows(`SELECT read_at <> '' FROM agent_message`), "1")
+}
