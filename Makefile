@@ -25,7 +25,7 @@ PHONE := commands/surface/phone
 CLIENTS := cmd/mailroom/testdata/clients cmd/mailroom/testdata/hosts orchestrator/transport/testdata/ece $(PHONE)/app
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-hosts hosts tools clients browsers database terminal statements format vet static unit phone screenshots plugins bench torture fuzz corpora powerloss clean
+.PHONY: help build demo test test-hosts hosts tools clients browsers database terminal statements format vet static unit race phone screenshots plugins bench torture fuzz corpora powerloss clean
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -98,7 +98,7 @@ screenshots: ## take the pictures of the phone app in docs/phone with Chromium
 	$(GO) test -count 1 -run '^TestScreenshots$$' ./$(PHONE) -screenshots
 
 # The tests that run real agent hosts. `make test` has the main ones of each host, the tag has all.
-HOSTTESTS := GORACE=atexit_sleep_ms=0 $(GO) run ./cmd/tests -race -count 1 -timeout 40m -tags hosts -run '^Test(Claude|Codex|Gemini|OpenCode|Hosts)' ./cmd/mailroom
+HOSTTESTS = $(RACE) -count 1 -tags hosts -run '^Test(Claude|Codex|Gemini|OpenCode|Hosts)' ./cmd/mailroom
 
 test-hosts: tools clients terminal ## all tests with the real agent hosts: Claude Code, Codex, Gemini CLI, OpenCode
 	MAILROOM_TEST_HOSTS=testdata/hosts $(HOSTTESTS)
@@ -132,11 +132,19 @@ static:
 		echo "NOT CHECKED: $(STATICCHECK) could not be fetched or built; CI will run it" >&2; \
 	fi
 
-# cmd/tests says what goes on, and ends a run in which a test stands still for five minutes. The tests start many processes,
-# each of which the race detector would have wait for a second at its end.
+# cmd/tests says what goes on, and ends a run in which a test stands still for five minutes. The tests of cmd/mailroom start
+# thousands of processes, which start five times slower with the race detector: here it is only with those that serve many at once.
+TESTS := $(GO) run ./cmd/tests -timeout 40m
+RACE := GORACE=atexit_sleep_ms=0 $(TESTS) -race
+SERVING := ^Test(Serve|MCP|Daemon|Contention|Inspector)
 unit:
-	GORACE=atexit_sleep_ms=0 $(GO) run ./cmd/tests -race -p 2 -timeout 20m ./...
+	$(RACE) -p 2 $$($(GO) list ./... | grep -v /cmd/mailroom$$)
+	$(TESTS) ./cmd/mailroom
+	$(RACE) -run '$(SERVING)' ./cmd/mailroom
 	$(GO) run ./cmd/tests -C bench -p 2 ./...
+
+race: tools clients browsers ## all tests of cmd/mailroom with the race detector
+	$(RACE) ./cmd/mailroom
 
 # SEED: which of all runs (a new one). DIR: where everything goes (a temporary folder, kept when something was violated).
 # REPORT=1: write the report into docs/guarantees.md.
