@@ -25,7 +25,7 @@ PHONE := commands/surface/phone
 CLIENTS := cmd/mailroom/testdata/clients cmd/mailroom/testdata/hosts orchestrator/transport/testdata/ece $(PHONE)/app
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-hosts hosts tools clients browsers database terminal statements format vet static unit race phone screenshots plugins bench torture fuzz corpora powerloss clean
+.PHONY: help build demo test test-hosts hosts tools clients browsers database terminal statements format vet static unit test-long phone screenshots plugins bench torture fuzz corpora powerloss clean
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -98,7 +98,7 @@ screenshots: ## take the pictures of the phone app in docs/phone with Chromium
 	$(GO) test -count 1 -run '^TestScreenshots$$' ./$(PHONE) -screenshots
 
 # The tests that run real agent hosts. `make test` has the main ones of each host, the tag has all.
-HOSTTESTS = $(RACE) -count 1 -tags hosts -run '^Test(Claude|Codex|Gemini|OpenCode|Hosts)' ./cmd/mailroom
+HOSTTESTS = $(RACE) -timeout 1h -count 1 -tags hosts -run '^Test(Claude|Codex|Gemini|OpenCode|Hosts)' ./cmd/mailroom
 
 test-hosts: tools clients terminal ## all tests with the real agent hosts: Claude Code, Codex, Gemini CLI, OpenCode
 	MAILROOM_TEST_HOSTS=testdata/hosts $(HOSTTESTS)
@@ -134,17 +134,17 @@ static:
 
 # cmd/tests says what goes on, and ends a run in which a test stands still for five minutes. The tests of cmd/mailroom start
 # thousands of processes, which start five times slower with the race detector: here it is only with those that serve many at once.
-TESTS := $(GO) run ./cmd/tests -timeout 40m
+TESTS := $(GO) run ./cmd/tests
 RACE := GORACE=atexit_sleep_ms=0 $(TESTS) -race
 SERVING := ^Test(Serve|MCP|Daemon|Contention|Inspector)
 unit:
-	$(RACE) -p 2 $$($(GO) list ./... | grep -v /cmd/mailroom$$)
-	$(TESTS) ./cmd/mailroom
-	$(RACE) -run '$(SERVING)' ./cmd/mailroom
-	$(GO) run ./cmd/tests -C bench -p 2 ./...
+	$(RACE) -short -timeout 40m -p 2 $$($(GO) list ./... | grep -v /cmd/mailroom$$)
+	$(TESTS) -short -timeout 40m ./cmd/mailroom
+	$(RACE) -short -timeout 40m -run '$(SERVING)' ./cmd/mailroom
+	$(TESTS) -C bench -p 2 ./...
 
-race: tools clients browsers ## all tests of cmd/mailroom with the race detector
-	$(RACE) ./cmd/mailroom
+test-long: tools clients browsers database ## all tests at their full length, with the race detector
+	$(RACE) -timeout 2h -p 2 ./...
 
 # SEED: which of all runs (a new one). DIR: where everything goes (a temporary folder, kept when something was violated).
 # REPORT=1: write the report into docs/guarantees.md.

@@ -310,7 +310,13 @@ func (s *surgery) checkCrashes() {
 	}
 }
 
-const kills = 200
+// kills is how many times each of these tests kills; with -short it is less.
+func kills() int {
+	if testing.Short() {
+		return 50
+	}
+	return 200
+}
 
 // TestKilledBeforeSettling kills couriers that have delivered and not yet said so, each time with all transports at once:
 // what tells a repeat from the first time is delivered once, the others repeat a message under its id.
@@ -318,7 +324,7 @@ func TestKilledBeforeSettling(t *testing.T) {
 	t.Parallel()
 	s := newSurgery(t, "jsonl", "dir", "exec", "webhook")
 	random := rand.New(rand.NewPCG(1, 5))
-	for range kills {
+	for range kills() {
 		s.cut("settling", random)
 	}
 	s.finish()
@@ -330,7 +336,7 @@ func TestKilledAfterMark(t *testing.T) {
 	t.Parallel()
 	s := newSurgery(t, "jsonl", "dir")
 	random := rand.New(rand.NewPCG(2, 5))
-	for range kills {
+	for range kills() {
 		s.cut("marked", random)
 	}
 	s.finish()
@@ -342,7 +348,7 @@ func TestKilledWithFullInbox(t *testing.T) {
 	t.Parallel()
 	s := newSurgery(t, "inbox")
 	random := rand.New(rand.NewPCG(3, 5))
-	for range kills {
+	for range kills() {
 		s.cut("inbox", random)
 	}
 	s.finish()
@@ -361,7 +367,7 @@ func TestKilledAnywhere(t *testing.T) {
 	s.run("setting", "set", "delivery.crashes_per_rung", "100") // some messages will see many
 	random := rand.New(rand.NewPCG(4, 5))
 	killed := 0
-	for range kills {
+	for range kills() {
 		s.send(random)
 		places := 1 + random.IntN(12)
 		if s.operate("nowhere", 1+random.IntN(3), func(said [][]string) bool { return len(said) >= places }) {

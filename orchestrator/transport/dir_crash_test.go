@@ -103,7 +103,7 @@ func (r *reader) list() map[string]time.Time {
 // nothing half-written; nothing is left on its way.
 func TestDirKill(t *testing.T) {
 	t.Parallel()
-	const rounds, messages = 110, 600
+	rounds, messages := long(110), long(600)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))

@@ -78,7 +78,8 @@ func waitForSlot(t *testing.T, database string) orchestrator.Slot {
 // two commands at work at once.
 func TestExecKill(t *testing.T) {
 	t.Parallel()
-	const rounds, perRound = 200, 4
+	const perRound = 4
+	rounds := long(200)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))

@@ -43,11 +43,15 @@ func TestPowerLoss(t *testing.T) {
 	seed := number(t, "SEED", rand.Uint64())
 	t.Logf("seed %d", seed)
 	rec := recording(t, seed, int(number(t, "MESSAGES", 200)))
+	points := uint64(1000)
+	if testing.Short() {
+		points = 300
+	}
 	progress := func(t *testing.T) func(int) { // a sign of life
 		return func(cuts int) { t.Logf("%d power cuts", cuts) }
 	}
 	t.Run("Holds", func(t *testing.T) {
-		report, err := rec.Examine(t.Context(), powerloss.Plan{Points: int(number(t, "POINTS", 1000)), Seed: seed, Strict: true, Progress: progress(t)})
+		report, err := rec.Examine(t.Context(), powerloss.Plan{Points: int(number(t, "POINTS", points)), Seed: seed, Strict: true, Progress: progress(t)})
 		if err != nil {
 			t.Fatal(err)
 		}
