@@ -4,8 +4,6 @@ package main
 
 import (
 	"bytes"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 )
@@ -177,46 +175,6 @@ func TestClaudeIsNotKeptFromStopping(t *testing.T) {
 	s.prompts("Go on.")
 	r := s.asks()
 	r.shows(shown...)
-	r.says("Done.")
-	s.ends()
-}
-
-// TestClaudeBurst: of thirty messages one answer of a hook has twenty, and the next the rest.
-func TestClaudeBurst(t *testing.T) {
-	t.Parallel()
-	k := claudeDesk(t)
-	work, more := k.newGate(), k.newGate()
-	s := k.claude()
-	s.prompts("Do it.")
-	s.asks().calls("Bash", waitsAt(work))
-	work.reached()
-	ids := k.sendMany(30)
-	work.open()
-	r := s.asks()
-	r.shows(ids[:20]...)
-	if !strings.Contains(r.text(), "mailroom: 10 more messages wait: ") {
-		t.Errorf("the model is not told that more wait:\n%s", r.text())
-	}
-	r.calls("Bash", waitsAt(more))
-	more.reached()
-	more.open()
-	r = s.asks()
-	r.shows(ids...)
-	r.says("Done.")
-	s.ends()
-	k.stand(slices.Repeat([]string{"read"}, 30)...)
-}
-
-// TestClaudeHostileText: whatever a message says stays in its frame.
-func TestClaudeHostileText(t *testing.T) {
-	t.Parallel()
-	k := claudeDesk(t)
-	id := k.send(hostile)
-	s := k.claude()
-	s.prompts("Do it.")
-	r := s.asks()
-	r.shows(id)
-	holdsHostile(t, r)
 	r.says("Done.")
 	s.ends()
 }

@@ -52,7 +52,7 @@ type Result struct {
 	Files    []FileResult `json:"files,omitempty"`
 	Next     []string     `json:"next,omitempty"` // what the person has to do
 
-	removed, printed, wakes bool
+	removed, printed, sleeps bool
 }
 
 // host is an agent host that can be connected.
@@ -106,7 +106,7 @@ func connect(ctx context.Context, env commands.Env, p Params) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	r := Result{Host: h.name, Database: database, removed: p.Remove, printed: p.Print, wakes: !h.sleeps}
+	r := Result{Host: h.name, Database: database, removed: p.Remove, printed: p.Print, sleeps: h.sleeps}
 	if p.Remove {
 		r.Files, err = disconnect(h, at, bookOf(env), p.Print)
 		return r, err
@@ -382,7 +382,7 @@ func (r *Result) connectedText(w *commands.Text) {
 		w.Printf("Next: %s\n", next)
 	}
 	w.Printf("Test, while %s runs: mailroom send --db %s --recipient %s --message-type note --payload '\"hello\"'\n", r.Host, orchestrator.ShellWord(r.Database), to)
-	if !r.wakes {
+	if r.sleeps {
 		w.Printf("Then type anything into %s, which nothing wakes.\n", r.Host)
 	}
 }
