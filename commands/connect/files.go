@@ -106,19 +106,21 @@ func unreadable(path string, err error) error {
 
 // put records how to undo the change, and then writes the file. If the file is as connect left it, undoing puts back what stood there
 // before that; otherwise what stands there now, without our entries.
-func (c *change) put(f *file, h *host, at *place, own *connection) error {
+func (c *change) put(f *file, h *host, at *place, own *connection) (err error) {
 	made, before := missing(filepath.Dir(c.path)), c.before
 	last, found := own.book.find(at.scope(), c.path, c.before)
 	if found && c.before != nil {
 		made = last.Made
-		if last.After == digest(c.before) {
-			if before = nil; last.Before != nil {
-				before = []byte(*last.Before)
-			}
-		} else if rest, err := f.remove(c.before); err != nil {
+	}
+	switch {
+	case c.before == nil:
+	case found && last.After == digest(c.before):
+		if before = nil; last.Before != nil {
+			before = []byte(*last.Before)
+		}
+	case found, c.result().Change == "none", connected.Match(c.before), ours.Match(c.before):
+		if before, err = f.remove(c.before); err != nil {
 			return err
-		} else {
-			before = rest
 		}
 	}
 	keep := own.record(h, at)
@@ -132,7 +134,7 @@ func (c *change) put(f *file, h *host, at *place, own *connection) error {
 	if found && last.File != c.path { // it came here with its folder
 		own.book.drop(&last)
 	}
-	err := c.write()
+	err = c.write()
 	if err != nil && !found {
 		own.book.drop(&keep)
 	}
@@ -149,12 +151,12 @@ func missing(folder string) (n int) {
 	}
 }
 
-// stale reports whether what is kept of a file is of another folder, which is gone, or tells of an older connection.
+// stale reports whether nothing is kept of a file, or what is kept is of another folder, which is gone, or tells of an older connection.
 func (c *change) stale(h *host, at *place, own *connection) bool {
 	kept, found := own.book.find(at.scope(), c.path, c.before)
 	now := own.record(h, at)
 	now.File, now.Before, now.After, now.Made = c.path, kept.Before, kept.After, kept.Made
-	return found && !reflect.DeepEqual(kept, now)
+	return !found || !reflect.DeepEqual(kept, now)
 }
 
 // forget forgets by what a file can be undone, and removes the folders that connect has made for it if nothing else is in them.

@@ -34,13 +34,18 @@ func standing(ctx context.Context, env commands.Env, at *place) (list []HostResu
 func (r *HostResult) lookAt(ctx context.Context, env commands.Env, h *host, at *place) {
 	w, err := writtenIn(h, at)
 	if err != nil {
-		r.Level, r.Says = "problem", err.Error()
+		r.User, r.Level, r.Says = at.user, "problem", err.Error()
+		return
 	}
 	kept, found := bookOf(env).findTools(h, at)
 	switch {
 	case w.agent == "" && !found:
 		return
-	case w.agent != "" && w.database != env.Ledger.Path() || env.Ledger.NoneYet():
+	case env.Ledger.NoneYet() && (w.agent == "" || w.database == env.Ledger.Path()):
+		r.Agent, r.User, r.Level = kept.Agent, at.user, "problem"
+		r.Says = "its database is not there: " + env.Ledger.Path()
+		return
+	case w.agent != "" && w.database != env.Ledger.Path():
 		r.Agent, r.User, r.Level = w.agent, at.user, "note"
 		r.Says = "connected with another database, " + w.database + ": who has this one cannot write to it"
 		return

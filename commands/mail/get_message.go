@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"mailroom/commands"
+	"mailroom/orchestrator"
 	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/threads"
 )
@@ -36,7 +37,7 @@ type Copy struct {
 
 var getMessageCommand = commands.Define(vocabulary, "get_message", getMessage).With(commands.Traits{BesideAny: true})
 
-// getMessage changes nothing. A model gets a long message in parts, also if it asks for none.
+// getMessage changes nothing. A model gets what is too long for its host in parts, also if it asks for none.
 func getMessage(ctx context.Context, env commands.Env, p GetMessageParams) (GetMessageResult, error) {
 	agent, err := ownerOrAll(ctx, env, p.Agent)
 	if err != nil {
@@ -46,7 +47,7 @@ func getMessage(ctx context.Context, env commands.Env, p GetMessageParams) (GetM
 	if err != nil {
 		return GetMessageResult{}, err
 	}
-	if p.Offset != nil || env.Call.Model && isLong(&view.Message) {
+	if p.Offset != nil {
 		return getPart(&view, &p)
 	}
 	r := GetMessageResult{Message: render(&view.Message), Receipts: view.Receipts}
@@ -54,6 +55,11 @@ func getMessage(ctx context.Context, env commands.Env, p GetMessageParams) (GetM
 	for i := range view.Copies {
 		m := &view.Copies[i].Message
 		r.Copies = append(r.Copies, Copy{m.ID, m.Recipient, string(m.Status), m.Error, view.Copies[i].Receipts})
+	}
+	if env.Call.Model {
+		if whole, err := orchestrator.JSON(r); err != nil || len(whole) > maxAnswer {
+			return getPart(&view, &p)
+		}
 	}
 	return r, nil
 }

@@ -8,9 +8,11 @@ import (
 	"mailroom/orchestrator"
 )
 
-// maxPart is how many bytes of an answer's JSON the text of a part takes. Agent hosts cut the long answer of a tool before their models
-// see it: Codex leaves 12,000 bytes of it, the others more. The rest is for what stands around the text.
-const maxPart = 8000
+// Agent hosts cut the long answer of a tool before their models see it: Codex leaves 12,000 bytes of it, the others more.
+const (
+	maxAnswer = 11_000 // bytes of JSON that a model is given whole
+	maxPart   = 8000   // bytes of it that the text of a part takes; the rest is for what stands around the text
+)
 
 // Part is a part of what a message says.
 type Part struct {
@@ -42,12 +44,6 @@ func partOf(text, id string, offset int) (Part, string, error) {
 		p.Says = commands.NextPart(from, next, n, id)
 	}
 	return p, part, nil
-}
-
-// isLong reports whether a host may not show all of a message.
-func isLong(m *orchestrator.Message) bool {
-	told := commands.Told(m)
-	return len(fitting(told)) < len(told)
 }
 
 // fitting returns the beginning of a text that fits into a part.

@@ -169,7 +169,8 @@ func Happened(ctx context.Context, l *ledger.Ledger, e Event) (a Answer, err err
 // show takes what is unread, as far as it fits, unless messages alone have kept the session going for long enough.
 func show(ctx context.Context, l *ledger.Ledger, e *Event, before *session, a *Answer) error {
 	begins := e.Kind == Stopped || e.Kind == Woken || e.Kind == Rested || e.Kind == Started && e.Settled
-	counts := begins && (e.Kind == Stopped || e.Settled) // whoever has woken the session has counted the turn
+	woken := e.Kind == Woken && !e.Settled && before.nudgedAt > before.seenAt // by its waiter, which has counted the turn
+	counts := begins && !woken && (e.Kind != Rested || e.Settled)
 	if counts {
 		conf, err := l.Configuration(ctx)
 		if err != nil {

@@ -113,11 +113,20 @@ func (e *Event) judgeOne(lease *messages.Lease, sights *Sights, now time.Time) v
 
 // recognize does not show again what is unread and stands in the transcript of a session that goes on: the process in which it was
 // shown has ended since or, where none proves that the session lives, nothing was heard of it for longer than its lease. It is read if
-// the model has spoken after it; otherwise it counts as shown to the session.
+// the model has spoken after it; otherwise it counts as shown to the session. What was handed back on purpose is shown anew.
 func recognize(ctx context.Context, l *ledger.Ledger, e *Event) error {
+	for {
+		if n, err := recognizeSome(ctx, l, e); n == 0 || err != nil {
+			return err
+		}
+	}
+}
+
+// recognizeSome recognizes what there is of the first unread messages, and returns how many it has noted.
+func recognizeSome(ctx context.Context, l *ledger.Ledger, e *Event) (n int, err error) {
 	unread, _, err := reading.Wait(ctx, l, reading.Options{Recipient: e.Agent, Limit: maxShown, Peek: true})
 	if err != nil || len(unread) == 0 {
-		return err
+		return 0, err
 	}
 	ids := make([]string, len(unread))
 	for i := range unread {
@@ -128,16 +137,24 @@ func recognize(ctx context.Context, l *ledger.Ledger, e *Event) error {
 		return m.Seq == 0 || sights[m.ID] != Present && sights[m.ID] != Answered
 	})
 	if len(unread) == 0 {
-		return nil
+		return 0, nil
 	}
-	return l.Write(ctx, store.Of(e.Agent), func(t *ledger.Tx) error {
+	err = l.Write(ctx, store.Of(e.Agent), func(t *ledger.Tx) error {
+		n = 0
 		for i := range unread {
-			if err := recognizeOne(t, e, &unread[i], sights[unread[i].ID]); err != nil {
+			m := &unread[i]
+			back, err := messages.HandedBack(t.Conn, m)
+			if err == nil && !back {
+				n++
+				err = recognizeOne(t, e, m, sights[m.ID])
+			}
+			if err != nil {
 				return err
 			}
 		}
 		return nil
 	})
+	return n, err
 }
 
 func recognizeOne(t *ledger.Tx, e *Event, m *orchestrator.Message, sight Sight) error {

@@ -18,6 +18,7 @@ type session struct {
 	turns     int // caused by messages since the user last said anything
 	continued int // ends of turns in a row that messages have put off
 	seenAt    string
+	nudgedAt  string // when its waiter last woke it, which counted a turn
 }
 
 // known is what the tables have about a session before an event.
@@ -30,8 +31,8 @@ type known struct {
 func look(ctx context.Context, l *ledger.Ledger, e *Event) (k known, err error) {
 	err = l.Look(ctx, func(c *store.Conn) error {
 		k = known{}
-		err := c.Query(`SELECT state, pid, born, turns, continued, seen_at FROM host_sessions WHERE agent = ? AND session = ?`, func(row store.Row) error {
-			k.row = session{row.Text(0), int(row.Int(1)), row.Text(2), int(row.Int(3)), int(row.Int(4)), row.Text(5)}
+		err := c.Query(`SELECT state, pid, born, turns, continued, seen_at, nudged_at FROM host_sessions WHERE agent = ? AND session = ?`, func(row store.Row) error {
+			k.row = session{row.Text(0), int(row.Int(1)), row.Text(2), int(row.Int(3)), int(row.Int(4)), row.Text(5), row.Text(6)}
 			return nil
 		}, e.Agent, e.Session)
 		if err == nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"mailroom/orchestrator/hosts"
+	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/process"
 )
@@ -103,4 +104,33 @@ func TestTranscriptWithoutItsBeginning(t *testing.T) {
 	}
 	want.IDs(t, r.event(hosts.Prompted, cut).Messages)
 	want.Equal(t, "standing", r.standing(id), "shown")
+}
+
+// TestResumedSessionWithManyMessages: none of what stands in it is shown again, however many messages that are.
+func TestResumedSessionWithManyMessages(t *testing.T) {
+	r := newRoom(t)
+	var ids []string
+	for range 30 {
+		ids = append(ids, r.Send("alice", "bob"))
+	}
+	r.event(hosts.Started)
+	r.event(hosts.Prompted)
+	r.event(hosts.Ended)
+	if a := r.event(hosts.Started, r.sees(hosts.Present, ids...)); len(a.Messages) > 0 {
+		t.Errorf("%d messages are shown again", len(a.Messages))
+	}
+}
+
+// TestHandedBack: what was handed back on purpose is shown anew, though it stands in the transcript.
+func TestHandedBack(t *testing.T) {
+	r := newRoom(t)
+	id := r.Send("alice", "bob")
+	none := of(process.None())
+	r.event(hosts.Worked, none)
+	r.event(hosts.Worked, none, r.sees(hosts.Answered, id))
+	want.Equal(t, "standing", r.standing(id), "read")
+	if _, _, err := messages.Release(t.Context(), r.Ledger, id, "bob"); err != nil {
+		t.Fatal(err)
+	}
+	want.IDs(t, r.event(hosts.Worked, none, r.sees(hosts.Answered, id)).Messages, id)
 }

@@ -253,3 +253,16 @@ func (r room) presence(agents ...string) (known map[string]string, err error) {
 	})
 	return known, err
 }
+
+// TestWokenByOthers: a turn that another program has begun counts once messages are shown in it, and the bound holds for it.
+func TestWokenByOthers(t *testing.T) {
+	r := newRoom(t)
+	r.event(hosts.Started)
+	shown := 0
+	for range 15 {
+		r.Send("alice", "bob")
+		shown += len(r.event(hosts.Woken).Messages)
+	}
+	want.Equal(t, "messages", shown, 12)
+	want.Rows(t, r.Rows(`SELECT turns FROM host_sessions`), "12")
+}

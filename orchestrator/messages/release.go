@@ -3,6 +3,7 @@ package messages
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
@@ -42,6 +43,15 @@ func Release(ctx context.Context, l *ledger.Ledger, id, by string) (m orchestrat
 	return m, released, err
 }
 
+// handedBack begins what the trace says of a message that was handed back.
+const handedBack = "handed back by "
+
+// HandedBack reports whether an unread message is unread since it was handed back, and not since nobody has it.
+func HandedBack(c *store.Conn, m *orchestrator.Message) (bool, error) {
+	texts, err := c.Texts(`SELECT error FROM message_trace WHERE message_id = ? AND event IN ('released', 'shown', 'read') ORDER BY id DESC LIMIT 1`, m.ID)
+	return err == nil && len(texts) > 0 && strings.HasPrefix(texts[0], handedBack), err
+}
+
 // handBack hands back one message, if it is out.
 func handBack(t *ledger.Tx, m *orchestrator.Message, by string) (released bool, err error) {
 	switch {
@@ -50,9 +60,9 @@ func handBack(t *ledger.Tx, m *orchestrator.Message, by string) (released bool, 
 	case m.AcknowledgedAt != "":
 		return false, orchestrator.Errorf(orchestrator.Conflict, "%s was acknowledged at %s; only a message that was not can be handed back", m.ID, m.AcknowledgedAt)
 	}
-	why := "handed back by its reader; unread again"
+	why := handedBack + "its reader; unread again"
 	if by == "" {
-		why = "handed back by an administrator; unread again"
+		why = handedBack + "an administrator; unread again"
 	}
 	lease, err := LeaseOf(t.Conn, m)
 	if err != nil {

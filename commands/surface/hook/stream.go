@@ -61,7 +61,7 @@ func (h *Host) Stream(ctx context.Context, env commands.Env, in io.Reader, out i
 		return err
 	}
 	defer stop()
-	s := &stream{Host: h, env: env, out: out, self: process.Of(os.Getpid())}
+	s := &stream{Host: h, env: env, out: out, self: process.Of(os.Getpid()), recalled: map[string]recollection{}}
 	defer s.end(ctx)
 	lines := readLines(ctx, in)
 	for {
@@ -91,13 +91,13 @@ type stream struct {
 	out  io.Writer
 	self process.ID // the leases are bound to: the host ends this process with itself
 
-	session  string           // in use; "" is none yet
-	sessions []string         // that were in use
-	recalled recollection     // of a session that goes on
-	works    bool             // something runs in the session
-	next     hosts.Kind       // what has happened there and is not noted yet; "" is nothing
-	shown    delivery         // that is neither confirmed nor returned
-	again    <-chan time.Time // when to look again after a failure
+	session  string                  // in use; "" is none yet
+	sessions []string                // that were in use
+	recalled map[string]recollection // of sessions that go on, until the next event in each
+	works    bool                    // something runs in the session
+	next     hosts.Kind              // what has happened there and is not noted yet; "" is nothing
+	shown    delivery                // that is neither confirmed nor returned
+	again    <-chan time.Time        // when to look again after a failure
 
 	prompted  bool         // the user has said something, which could not be noted
 	unsettled []settlement // what could not be noted
@@ -111,13 +111,10 @@ type settlement struct {
 }
 
 // recollection is what stands in a session that another process has left.
-type recollection struct {
-	session string
-	sights  map[string]hosts.Sight
-}
+type recollection map[string]hosts.Sight
 
 // Sights implements hosts.Transcript.
-func (r recollection) Sights([]string) hosts.Sights { return hosts.Sights{Of: r.sights} }
+func (r recollection) Sights([]string) hosts.Sights { return hosts.Sights{Of: r} }
 
 // readLines sends the lines of in, until it ends.
 func readLines(ctx context.Context, in io.Reader) <-chan string {
@@ -163,11 +160,11 @@ func (s *stream) told(ctx context.Context, line string) {
 
 // recalls keeps where messages stand in a session, for the next event there.
 func (s *stream) recalls(session string, ids []string, sight hosts.Sight) {
-	if s.recalled.session != session {
-		s.recalled = recollection{session, map[string]hosts.Sight{}}
+	if s.recalled[session] == nil {
+		s.recalled[session] = recollection{}
 	}
 	for _, id := range ids {
-		s.recalled.sights[id] = sight
+		s.recalled[session][id] = sight
 	}
 }
 
@@ -186,7 +183,9 @@ func (s *stream) uses(session string, kind hosts.Kind) {
 // due notes what is to be told of next. What its user says counts more than what else happens.
 func (s *stream) due(kind hosts.Kind) {
 	if s.next != hosts.Prompted && s.again == nil && s.session != "" {
-		s.next = kind
+		if s.next = kind; s.prompted {
+			s.next = hosts.Prompted
+		}
 	}
 }
 
@@ -211,6 +210,13 @@ func (s *stream) settle(ctx context.Context, ids []string, seen bool) {
 	for _, session := range sessions {
 		s.unsettled = append(s.unsettled, settlement{session, ids, seen})
 	}
+	for _, r := range s.recalled {
+		for _, id := range ids {
+			if _, stands := r[id]; stands && seen {
+				r[id] = hosts.Answered
+			}
+		}
+	}
 	if !s.settleAll(ctx) || !seen {
 		s.rest()
 		return
@@ -231,16 +237,15 @@ func (s *stream) settleAll(ctx context.Context) bool {
 }
 
 // rest does nothing for a while, or until the user says something.
-func (s *stream) rest() { s.next, s.again = "", time.After(tryAgain) }
+func (s *stream) rest() {
+	s.prompted = s.prompted || s.next == hosts.Prompted
+	s.next, s.again = "", time.After(tryAgain)
+}
 
 // goesOn is the end of a rest.
 func (s *stream) goesOn() {
 	s.again = nil
-	if s.prompted {
-		s.due(hosts.Prompted)
-	} else {
-		s.arrived()
-	}
+	s.arrived()
 }
 
 // look notes what has happened and writes a delivery if there is one, unless one is open. An error means that the host is gone.
@@ -254,8 +259,8 @@ func (s *stream) look(ctx context.Context) error {
 	kind, agent := s.next, s.env.Caller.Name
 	s.next = ""
 	e := hosts.Event{Agent: agent, Program: s.Name, Session: s.session, Process: s.self, Kind: kind, Fits: fits, Settled: true}
-	if s.recalled.session == s.session {
-		e.Transcript = s.recalled
+	if r := s.recalled[s.session]; r != nil {
+		e.Transcript = r
 	}
 	a, err := hosts.Happened(ctx, s.env.Ledger, e)
 	if err != nil {
@@ -267,7 +272,7 @@ func (s *stream) look(ctx context.Context) error {
 		return nil
 	}
 	s.prompted = false
-	s.recalled = recollection{}
+	delete(s.recalled, s.session)
 	if len(a.Messages) == 0 {
 		return nil // nothing else is worth a turn
 	}
@@ -284,6 +289,7 @@ func (s *stream) look(ctx context.Context) error {
 func (s *stream) end(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
 	defer cancel()
+	s.settleAll(ctx)
 	for _, session := range s.sessions {
 		_, err := hosts.Happened(ctx, s.env.Ledger, hosts.Event{
 			Agent: s.env.Caller.Name, Program: s.Name, Session: session, Process: s.self, Kind: hosts.Ended, Settled: true,

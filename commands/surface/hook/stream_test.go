@@ -137,22 +137,75 @@ func TestStreamTurns(t *testing.T) {
 	want.IDs(t, r.TakeFor("bob", 0))
 }
 
-// What the model has seen is noted once the database can be written again, if it could not be at once.
+// cannotRead keeps messages from becoming read, until it is called.
+func (s *talk) cannotRead() (can func()) {
+	s.T.Helper()
+	s.SQL(`CREATE TRIGGER no BEFORE UPDATE ON agent_message WHEN new.read_at <> '' BEGIN SELECT RAISE(ABORT, 'no'); END`)
+	return func() { s.T.Helper(); s.SQL(`DROP TRIGGER no`) }
+}
+
+// saysAll returns once the stream has done all that the last of some lines has it do.
+func (s *talk) saysAll(lines ...string) {
+	s.T.Helper()
+	for _, line := range append(lines, "nonsense", "nonsense") { // the first is taken once the line before it is dealt with
+		s.says(line)
+	}
+}
+
+// What the model has seen is noted once the database can be written again, if it could not be at once, and when the stream ends.
 func TestStreamSettlesLate(t *testing.T) {
 	t.Parallel()
+	for _, last := range []string{"prompted ses_1", "nonsense"} {
+		r := newRoom(t, "opencode")
+		id := r.Send("alice", "bob")
+		s := r.stream()
+		s.says("session", "ses_1")
+		s.shows("ses_1", id)
+		can := s.cannotRead()
+		s.saysAll("confirm " + id)
+		want.Rows(t, r.Rows(`SELECT read_at FROM agent_message`), "")
+		can()
+		s.says(last)
+		s.ends()
+		want.IDs(t, r.TakeFor("bob", 0))
+		want.Rows(t, r.Rows(`SELECT read_at <> '' FROM agent_message`), "1")
+	}
+}
+
+// What the user says counts, though it could not be noted at once.
+func TestStreamPromptedLate(t *testing.T) {
+	t.Parallel()
 	r := newRoom(t, "opencode")
-	id := r.Send("alice", "bob")
 	s := r.stream()
 	s.says("session", "ses_1")
+	for range 2 {
+		id := r.Send("alice", "bob")
+		s.shows("ses_1", id)
+		s.says("idle", "ses_1")
+		s.saysAll("confirm " + id)
+	}
+	id := r.Send("alice", "bob")
 	s.shows("ses_1", id)
-	r.SQL(`CREATE TRIGGER no BEFORE UPDATE ON agent_message WHEN new.read_at <> '' BEGIN SELECT RAISE(ABORT, 'no'); END`)
-	s.says("confirm", id)
-	s.says("nonsense") // taken once the line before it has been dealt with
-	s.says("nonsense")
-	want.Rows(t, r.Rows(`SELECT read_at FROM agent_message`), "")
-	r.SQL(`DROP TRIGGER no`)
-	s.says("prompted", "ses_1")
+	can := s.cannotRead()
+	s.saysAll("confirm "+id, "prompted ses_1")
+	want.Rows(t, r.Rows(`SELECT turns FROM host_sessions`), "3")
+	can()
+	s.saysAll("session ses_1")
+	want.Rows(t, r.Rows(`SELECT turns FROM host_sessions`), "0")
+	s.ends()
+}
+
+// A message that stands in another session than that of the open delivery is read once the host confirms it.
+func TestStreamConfirmsWhatStands(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t, "opencode")
+	first := r.Send("alice", "bob")
+	s := r.stream()
+	s.says("session", "ses_1")
+	s.shows("ses_1", first)
+	stands := r.Send("alice", "bob")
+	s.saysAll("stands ses_2 "+stands, "prompted ses_2", "confirm "+stands, "confirm "+first)
+	want.Rows(t, r.Rows(`SELECT read_at <> '' FROM agent_message`), "1", "1")
 	s.ends()
 	want.IDs(t, r.TakeFor("bob", 0))
-	want.Rows(t, r.Rows(`SELECT read_at <> '' FROM agent_message`), "1")
 }

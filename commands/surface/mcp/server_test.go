@@ -210,7 +210,7 @@ func TestToolParts(t *testing.T) {
 	tools := NewServer(env, "v1")
 	e.serve(env, tools.Handlers())
 	s, _ := piped(t, tools.offering(false, "relay"), "a", nil)
-	for size, part := range map[int]string{8000: "", 8001: "characters 0 to 7999 of 8001; the next part: get_message with message_id %s and offset 8000"} {
+	for size, part := range map[int]string{10_000: "", 11_000: "characters 0 to 7999 of 11000; the next part: get_message with message_id %s and offset 8000"} {
 		text := strings.Repeat("x", size)
 		var sent struct {
 			ID string `json:"messageId"`
@@ -221,8 +221,9 @@ func TestToolParts(t *testing.T) {
 		}
 		params := fmt.Sprintf(`{"message_id":%q}`, sent.ID)
 		got := done(t, s, "get_message", params)
-		want := `"text":"` + text[:8000] + `"`
+		want := `"text":"` + text + `"`
 		if part != "" {
+			want = `"text":"` + text[:8000] + `"`
 			part = fmt.Sprintf(`"part":"`+part+`"`, sent.ID)
 		}
 		if !strings.Contains(got, part) || part == "" && strings.Contains(got, `"part"`) || !strings.Contains(got, want) {
@@ -231,6 +232,13 @@ func TestToolParts(t *testing.T) {
 		if status, whole := e.Run(e.Token("a", false), "get_message", params); status != 200 || !strings.Contains(whole, `"text":"`+text+`"`) || strings.Contains(whole, `"part"`) {
 			t.Errorf("a message of %d over HTTP: %d %s", size, status, whole)
 		}
+	}
+	// What models are not told is long in JSON.
+	say := done(t, s, "send_message", `{"target":"a","message_type":"STATUS","message":"`+strings.Repeat(`\u001b`, 3000)+`read this"}`)
+	_, id, _ := strings.Cut(say, `"messageId":"`)
+	id, _, _ = strings.Cut(id, `"`)
+	if got := done(t, s, "get_message", fmt.Sprintf(`{"message_id":%q}`, id)); !strings.Contains(got, `"text":"read this"`) || len(got) > 2000 {
+		t.Errorf("a message of control characters: %s", got)
 	}
 }
 

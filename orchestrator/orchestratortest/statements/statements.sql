@@ -265,6 +265,7 @@ SELECT device_id, name, kind, state, recipient, created_at, approved_at, revoked
 SELECT error FROM message_trace WHERE message_id = ? AND event = 'cancelled' ORDER BY id DESC LIMIT 1;
 SELECT error FROM message_trace WHERE message_id = ? AND event = 'created' ORDER BY id LIMIT 1;
 SELECT error FROM message_trace WHERE message_id = ? AND event = 'delivered' ORDER BY id DESC LIMIT 1;
+SELECT error FROM message_trace WHERE message_id = ? AND event IN ('released', 'shown', 'read') ORDER BY id DESC LIMIT 1;
 SELECT event, count(*) FROM message_trace WHERE id > ? AND actor = ? GROUP BY event;
 SELECT fingerprint FROM bridge_problems WHERE path = ?;
 SELECT g.agent FROM given_names g CROSS JOIN host_sessions s ON s.agent = g.agent WHERE s.session = ? AND s.program = ? AND g.ends_at <> '';
@@ -420,7 +421,7 @@ SELECT session_id FROM presence WHERE agent = ? AND status = 'working';
 SELECT session_id, agent, display_name, description, status, since, joined_at, seen_at FROM presence WHERE session_id = ? AND agent = ?;
 SELECT session_id, agent, display_name, description, status, since, joined_at, seen_at FROM presence WHERE session_id = ? ORDER BY joined_at, agent;
 SELECT state FROM signal_devices WHERE device_id = ?;
-SELECT state, pid, born, turns, continued, seen_at FROM host_sessions WHERE agent = ? AND session = ?;
+SELECT state, pid, born, turns, continued, seen_at, nudged_at FROM host_sessions WHERE agent = ? AND session = ?;
 SELECT state, started_at, ended_at, instance, pid, outcome, failures, next_at, through, starts FROM agent_runs WHERE agent = ?;
 SELECT state, turns, seen_at, waiter_pid, waiter_born FROM host_sessions WHERE agent = ? AND session = ?;
 SELECT status, since FROM presence WHERE agent = ? ORDER BY since DESC, rowid DESC LIMIT 1;
