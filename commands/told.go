@@ -26,15 +26,15 @@ func Told(m *orchestrator.Message) string {
 
 // tags are how texts begin that hosts, or models, take for more than a message, whatever without width stands between. Gemini CLI
 // gives its model &lt; for <.
-var tags = regexp.MustCompile(`(?i)(<|&(?:amp;)*(?:lt|#0*60|#x0*3c);?)([\s/|\p{Z}\p{Cf}\p{Mn}\x{115F}\x{1160}\x{2800}\x{3164}\x{FFA0}]*(?:` +
-	`antml|assistant|bash-|channel|command|developer|environment|function|hook|human|im_|instruction|invoke|local-command|mailroom|parameter|system|task-notification|` +
-	`teammate|thinking|tool|untrusted|user))`)
+var tags = regexp.MustCompile(`(?i)(<|\x{FF1C}|\x{2039}|\\u003c|&(?:amp;)*(?:lt|#0*60|#x0*3c);?)([\s/\\|\p{Z}\p{Cf}\p{Mn}\x{115F}\x{1160}\x{2800}\x{3164}\x{FF5C}\x{FFA0}\x{FFFC}\x{1D159}]*(?:` +
+	`antml|assistant|bash-|channel|command|cross-session|developer|end_of_|environment|function|hook|human|im_|instruction|invoke|local-command|mailroom|new-diagnostics|` +
+	`parameter|permissions|persisted-output|session_context|start_of_|subagent|system|task-notification|teammate|thinking|tool|turn_aborted|untrusted|user))`)
 
 // Harmless removes from a text what a terminal or a model could take for something else than text: escape sequences and other
 // control characters, marks that turn the direction of writing, letters that nobody sees, and tags, which a character without width breaks.
 func Harmless(s string) string {
 	s = strings.Map(func(r rune) rune {
-		if r != '\n' && r != '\t' && unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || isTag(r) {
+		if r != '\n' && r != '\t' && unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || isUnseen(r) {
 			return -1
 		}
 		return r
@@ -42,8 +42,12 @@ func Harmless(s string) string {
 	return tags.ReplaceAllString(s, "$1\u200b$2")
 }
 
-// isTag reports whether r is a tag character of Unicode: ASCII that models read and people do not see.
-func isTag(r rune) bool { return 0xe0000 <= r && r <= 0xe007f }
+// isUnseen reports whether r is a tag character of Unicode, which is ASCII that models read and people do not see, or one without a
+// meaning that nothing shows either.
+func isUnseen(r rune) bool {
+	variation := 0xe0100 <= r && r <= 0xe01ef // of the ideograph before it
+	return r == 0x2065 || 0xfff0 <= r && r <= 0xfff8 || 0xe0000 <= r && r <= 0xe0fff && !variation
+}
 
 // Units counts the characters of a text as agent hosts do, which are written in JavaScript: in UTF-16 units.
 func Units(s string) (n int) {

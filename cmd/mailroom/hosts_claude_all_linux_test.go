@@ -179,6 +179,28 @@ func TestClaudeIsNotKeptFromStopping(t *testing.T) {
 	s.ends()
 }
 
+// TestClaudeSubagent: a message that comes while a subagent works is shown to the session's own model, and not to the subagent's.
+func TestClaudeSubagent(t *testing.T) {
+	t.Parallel()
+	k := claudeDesk(t)
+	g := k.newGate()
+	s := k.claude()
+	s.prompts("Do it.")
+	s.asks().calls("Agent", map[string]any{"description": "Find it", "prompt": "Find it.", "subagent_type": "general-purpose", "run_in_background": false})
+	s.asks().calls("Bash", waitsAt(g))
+	g.reached()
+	id := k.send("Look at the build.")
+	g.open()
+	inner := s.asks()
+	inner.shows()
+	inner.says("Found.")
+	r := s.asks()
+	r.shows(id)
+	r.says("Done.")
+	s.ends()
+	k.stand("read")
+}
+
 // TestClaudeThatPrintsEnds: a Claude Code that answers one prompt and ends has nobody waiting, for it would wait for that.
 func TestClaudeThatPrintsEnds(t *testing.T) {
 	t.Parallel()

@@ -64,14 +64,17 @@ const (
 	endMark   = "# mailroom end\n"
 )
 
+// codexServers are the tools in Codex's configuration.
+type codexServers struct {
+	Servers map[string]any `toml:"mcp_servers"`
+}
+
 func (c *connection) addTable(before []byte) ([]byte, error) {
 	rest, table, err := cutTable(before)
 	if err != nil {
 		return nil, err
 	}
-	var servers struct {
-		Servers map[string]any `toml:"mcp_servers"`
-	}
+	var servers codexServers
 	if err := toml.Unmarshal(rest, &servers); err != nil {
 		return nil, err
 	}
@@ -125,8 +128,9 @@ func cutTable(text []byte) (rest []byte, table string, err error) {
 		end--
 	}
 	after := lines[end:]
-	if table = strings.Join(lines[start:end], ""); !connected.MatchString(table) {
-		return bytes.Clone(text), "", nil
+	var all codexServers
+	if table = strings.Join(lines[start:end], ""); !connected.MatchString(table) || toml.Unmarshal(text, &all) == nil && all.Servers["mailroom"] == nil {
+		return bytes.Clone(text), "", nil // or it stands in a text
 	}
 	if i := slices.Index(after, endMark); i >= 0 {
 		after = slices.Delete(slices.Clone(after), i, i+1)

@@ -14,7 +14,6 @@ import (
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
-	"github.com/tailscale/hujson"
 )
 
 // codexHook is one of our hooks, as Codex knows it.
@@ -86,7 +85,6 @@ var innerCapital = regexp.MustCompile(`\B[A-Z]`)
 
 // codexHooks lists our hooks in Codex's file.
 func codexHooks(text []byte) (list []codexHook) {
-	plain, err := hujson.Standardize(text)
 	var file struct {
 		Hooks map[string][]struct {
 			Matcher *string `json:"matcher"`
@@ -98,7 +96,7 @@ func codexHooks(text []byte) (list []codexHook) {
 			} `json:"hooks"`
 		} `json:"hooks"`
 	}
-	if err != nil || json.Unmarshal(plain, &file) != nil {
+	if json.Unmarshal(standardized(text), &file) != nil {
 		return nil
 	}
 	for _, event := range codexEvents {

@@ -6,9 +6,7 @@ import (
 	"cmp"
 	"context"
 	"embed"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -316,7 +314,7 @@ func placeOf(p Params) (*place, error) {
 		var info os.FileInfo
 		if info, err = os.Stat(folder); err == nil && !info.IsDir() {
 			err = fmt.Errorf("%s is no folder", folder)
-		} else if p.Remove && errors.Is(err, fs.ErrNotExist) {
+		} else if p.Remove && isGone(err) {
 			err = nil
 		}
 	}
@@ -328,14 +326,6 @@ func placeOf(p Params) (*place, error) {
 		return nil, orchestrator.Errorf(orchestrator.Unavailable, "the user's own folder is not known: %v", err)
 	}
 	return &place{real(folder), real(home), p.User}, nil
-}
-
-// real returns where a folder lies that may be reached through links, as hosts and records have it. One that is gone stays as it is.
-func real(folder string) string {
-	if path, err := filepath.EvalSymlinks(folder); err == nil {
-		return path
-	}
-	return folder
 }
 
 // Text says it for people.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -25,12 +26,15 @@ func parseDocument(text []byte) (*document, error) {
 	if len(bytes.TrimSpace(text)) == 0 {
 		text = []byte("{}\n")
 	}
-	root, err := hujson.Parse(text)
+	root, err := parse(text)
 	if err != nil {
 		return nil, err
 	}
 	if _, is := root.Value.(*hujson.Object); !is {
 		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "it is no JSON object")
+	}
+	if name := doubled(&root); name != "" {
+		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "%q stands twice in one object, of which the host may take another than Mailroom", orchestrator.Clip(name))
 	}
 	d := &document{root: root, unit: "  "}
 	if ms := root.Value.(*hujson.Object).Members; len(ms) > 0 {
@@ -39,6 +43,67 @@ func parseDocument(text []byte) (*document, error) {
 		}
 	}
 	return d, nil
+}
+
+// maxDepth bounds how many objects and lists may stand in each other: the parser takes stack for each, and a program whose stack is
+// too large is ended.
+const maxDepth = 1000
+
+// parse parses JSON in which comments and trailing commas may stand.
+func parse(text []byte) (hujson.Value, error) {
+	if depth(text) > maxDepth {
+		return hujson.Value{}, fmt.Errorf("more than %d objects and lists stand in each other", maxDepth)
+	}
+	return hujson.Parse(text)
+}
+
+// skipped are what brackets mean nothing in: strings and comments.
+var skipped = regexp.MustCompile(`(?s)"(?:[^"\\]|\\.)*"|//[^\n]*|/\*.*?\*/`)
+
+// depth returns how many objects and lists stand in each other.
+func depth(text []byte) (deepest int) {
+	at := 0
+	for _, b := range skipped.ReplaceAll(text, nil) {
+		switch b {
+		case '[', '{':
+			at++
+		case ']', '}':
+			at--
+		}
+		deepest = max(deepest, at)
+	}
+	return deepest
+}
+
+// doubled returns a name that two members of one object have; "" is none.
+func doubled(v *hujson.Value) (name string) {
+	switch in := v.Value.(type) {
+	case *hujson.Array:
+		for i := 0; i < len(in.Elements) && name == ""; i++ {
+			name = doubled(&in.Elements[i])
+		}
+	case *hujson.Object:
+		seen := map[string]bool{}
+		for i := 0; i < len(in.Members) && name == ""; i++ {
+			m := &in.Members[i]
+			if seen[nameOf(m)] {
+				return nameOf(m)
+			}
+			seen[nameOf(m)] = true
+			name = doubled(&m.Value)
+		}
+	}
+	return name
+}
+
+// standardized returns JSON without its comments and trailing commas; nil if it is none.
+func standardized(text []byte) []byte {
+	v, err := parse(text)
+	if err != nil {
+		return nil
+	}
+	v.Standardize()
+	return v.Pack()
 }
 
 func (d *document) text() []byte { return d.root.Pack() }
@@ -201,8 +266,6 @@ func compact(v hujson.Value) []byte {
 // decode reads a file of JSON, in which comments may stand, into v. One that is not there or is no JSON leaves v as it is.
 func decode(path string, v any) {
 	if text, _, err := read(path); err == nil {
-		if plain, err := hujson.Standardize(text); err == nil {
-			json.Unmarshal(plain, v)
-		}
+		json.Unmarshal(standardized(text), v)
 	}
 }

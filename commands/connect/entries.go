@@ -34,7 +34,7 @@ func edit(change func(*document)) func([]byte) ([]byte, error) {
 func plainJSON(change func([]byte) ([]byte, error)) func([]byte) ([]byte, error) {
 	return func(before []byte) ([]byte, error) {
 		if len(bytes.TrimSpace(before)) > 0 && !json.Valid(before) {
-			if _, err := hujson.Parse(before); err == nil {
+			if _, err := parse(before); err == nil {
 				return nil, errors.New("it has comments or commas at the end of lists, which this host does not read: it takes nothing from the file as it is")
 			}
 		}
@@ -100,7 +100,13 @@ func addHook(d *document, event string, h hook) {
 	is := ownHook(d.value("", entry))
 	for i := range entries.Elements {
 		if ownHook(entries.Elements[i]) == is {
-			if shared := list(objectOf(entries.Elements[i]), "hooks"); shared != nil && len(shared.Elements) > 1 {
+			shared := list(objectOf(entries.Elements[i]), "hooks")
+			switch {
+			case shared == nil || len(shared.Elements) == 1:
+			case member(objectOf(entries.Elements[i]), "matcher") != nil: // it may keep ours from being run
+				shared.Elements = slices.DeleteFunc(shared.Elements, func(v hujson.Value) bool { return ownHook(v) == is })
+				continue
+			default:
 				replaceIn(d, shared, h, is)
 				return
 			}

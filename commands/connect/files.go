@@ -1,12 +1,14 @@
 package connect
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
+	"syscall"
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/store"
@@ -52,7 +54,10 @@ func read(path string) (text []byte, at string, err error) {
 		if to, link := os.Readlink(path); link == nil {
 			return nil, path, fmt.Errorf("it is a link to %s, which is not there", to)
 		}
-		return nil, path, nil
+		return nil, real(path), nil
+	}
+	if err != nil {
+		return nil, path, err
 	}
 	info, err := os.Stat(at)
 	if err == nil && !info.Mode().IsRegular() {
@@ -63,6 +68,25 @@ func read(path string) (text []byte, at string, err error) {
 	}
 	return text, at, err
 }
+
+// real returns where a file or folder lies that may be reached through links, as records have it. What is not there lies in its
+// folder.
+func real(path string) string {
+	at, err := filepath.EvalSymlinks(path)
+	if err == nil {
+		return at
+	}
+	if folder := filepath.Dir(path); folder != path {
+		return filepath.Join(real(folder), filepath.Base(path))
+	}
+	return path
+}
+
+// isGone reports whether an error says that a file or folder is not there, be it that what it was in is no folder any more.
+func isGone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) }
+
+// mentions reports whether something of Mailroom's may stand in a text.
+func mentions(text []byte) bool { return bytes.Contains(text, []byte("mailroom")) || ours.Match(text) }
 
 // planAdd says what becomes of a file when the host is connected.
 func (f *file) planAdd() (change, error) {
@@ -92,6 +116,9 @@ func (f *file) planRemove(at *place, b book) (change, error) {
 		}
 		return change{path, before, []byte(*kept.Before)}, nil
 	}
+	if !mentions(before) {
+		return change{path, before, before}, nil
+	}
 	after, err := f.remove(before)
 	if err != nil {
 		return change{}, unreadable(f.path, err)
@@ -118,7 +145,7 @@ func (c *change) put(f *file, h *host, at *place, own *connection) (err error) {
 		if before = nil; last.Before != nil {
 			before = []byte(*last.Before)
 		}
-	case found, c.result().Change == "none", connected.Match(c.before), ours.Match(c.before):
+	case found || mentions(c.before):
 		if before, err = f.remove(c.before); err != nil {
 			return err
 		}

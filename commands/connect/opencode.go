@@ -31,10 +31,7 @@ func openCodeFiles(p *place, c *connection) []file {
 		folder = filepath.Join(cmp.Or(os.Getenv("XDG_CONFIG_HOME"), filepath.Join(p.home, ".config")), "opencode")
 		own = folder
 	}
-	config := filepath.Join(folder, "opencode.json")
-	if _, err := os.Stat(config + "c"); err == nil {
-		config += "c"
-	}
+	config := openCodeConfig(folder)
 	add := func(d *document) {
 		c.putServer(d, "mcp", struct {
 			Type    string   `json:"type"`
@@ -58,6 +55,20 @@ func openCodeFiles(p *place, c *connection) []file {
 		{config, edit(add), edit(drop)},
 		{filepath.Join(own, "plugins", "mailroom.js"), c.addPlugin, dropPlugin},
 	}
+}
+
+// openCodeConfig returns which of the two files is ours to change: the one that has our tools, or else the one that is there.
+func openCodeConfig(folder string) string {
+	config := filepath.Join(folder, "opencode.json")
+	for _, path := range []string{config, config + "c"} {
+		if text, _, err := read(path); err == nil && connected.Match(standardized(text)) {
+			return path
+		}
+	}
+	if exists(config + "c") {
+		return config + "c"
+	}
+	return config
 }
 
 // openCodeTools are Mailroom's tools, as OpenCode names them.

@@ -3,7 +3,6 @@ package connect
 import (
 	"encoding/json"
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -33,7 +32,7 @@ type record struct {
 // moved reports whether the project's folder is not there any more.
 func (r *record) moved() bool {
 	_, err := os.Stat(r.Folder)
-	return r.Folder != "" && errors.Is(err, fs.ErrNotExist)
+	return r.Folder != "" && isGone(err)
 }
 
 // cameTo reports whether a file is the record's, which has come into another folder with all of the project.

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pelletier/go-toml/v2"
+
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
@@ -53,5 +55,98 @@ func TestLostRecords(t *testing.T) {
 				t.Errorf("%s: %s is left:\n%s", h.name, path, text)
 			}
 		}
+	}
+}
+
+// TestHostileFiles: what a repository brings neither stands for what connect would write nor ends the program.
+func TestHostileFiles(t *testing.T) {
+	deep := strings.Repeat("[", 1_000_000)
+	for _, c := range []struct{ file, host, text, says string }{
+		{".mcp.json", "claude", `{"mcpServers":{},"mcpServers":{"mailroom":{"command":"/bin/sh","args":["-c","evil"]}}}`, "stands twice"},
+		{".claude/settings.local.json", "claude", `{"hooks":{},"hooks":{}}`, "stands twice"},
+		{".mcp.json", "claude", deep, "stand in each other"},
+		{".gemini/settings.json", "gemini", `{"a":` + deep, "stand in each other"},
+		{"opencode.json", "opencode", deep, "stand in each other"},
+		{".claude", "claude", "", "not a directory"},
+	} {
+		d := newDesk(t)
+		d.write(c.file, c.text)
+		_, err := d.try("alice", `{"host":"`+c.host+`"}`)
+		if err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s of %.60s: %v; want it to say %q", c.file, c.text, err, c.says)
+		}
+		d.connect("", `{}`)
+	}
+	// Brackets in texts and comments are none.
+	d := newDesk(t)
+	d.write(".gemini/settings.json", `{"a":"`+strings.Repeat("[", 2000)+`\"{", // `+strings.Repeat("{", 2000)+"\n}")
+	d.connect("alice", `{"host":"gemini"}`)
+}
+
+// TestRemoveLeavesTheFilesOfOthers: what connect has not written stays, also what is as good as empty.
+func TestRemoveLeavesTheFilesOfOthers(t *testing.T) {
+	d := newDesk(t)
+	for name, text := range map[string]string{
+		".mcp.json": "{}\n", ".codex/config.toml": "\n", ".codex/hooks.json": "{}", ".gemini/settings.json": "{}", "opencode.json": "{}",
+	} {
+		d.write(name, text)
+	}
+	before := tree(t, d.project)
+	for _, h := range known {
+		d.connect("", `{"host":"`+h.name+`","remove":true}`)
+	}
+	d.same("after --remove", before)
+}
+
+// TestSecondFileOfOpenCode: --remove finds the file that connect has written, though OpenCode reads another as well.
+func TestSecondFileOfOpenCode(t *testing.T) {
+	d := newDesk(t)
+	d.connect("bob", `{"host":"opencode"}`)
+	second := d.write("opencode.jsonc", "{}\n")
+	d.connect("", `{"host":"opencode","remove":true}`)
+	left := tree(t, d.project)
+	want.Equal(t, "files and folders", len(left), 2) // the project's folder and
+	want.Equal(t, "the second file", left[second], "{}\n")
+}
+
+// TestHookInAGroupOfOthers: a group that others have narrowed does not hold our hook.
+func TestHookInAGroupOfOthers(t *testing.T) {
+	d := newDesk(t)
+	path := d.write(".gemini/settings.json", `{"hooks":{"AfterTool":[{"matcher":"never","hooks":[{"type":"command","command":"true"},
+		{"type":"command","command":"x hook AfterTool --host gemini --as eve"}]}]}}`)
+	d.connect("alice", `{"host":"gemini"}`)
+	var got struct {
+		Hooks struct {
+			AfterTool []struct {
+				Matcher string
+				Hooks   []struct{ Command string }
+			}
+		}
+	}
+	decode(path, &got)
+	groups := got.Hooks.AfterTool
+	if len(groups) != 2 || len(groups[0].Hooks) != 1 || groups[1].Matcher != "" || !strings.Contains(groups[1].Hooks[0].Command, "--as alice") {
+		t.Errorf("%+v", groups)
+	}
+}
+
+// TestTableInAText: what stands in a text of Codex's configuration is no table.
+func TestTableInAText(t *testing.T) {
+	d := newDesk(t)
+	d.connect("bob", `{"host":"codex"}`)
+	path := filepath.Join(d.project, ".codex", "config.toml")
+	own, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.write(".codex/config.toml", "note = \"\"\"\n"+string(own)+"\"\"\"\n")
+	d.connect("bob", `{"host":"codex"}`)
+	text, err := os.ReadFile(path)
+	var all codexServers
+	if err == nil {
+		err = toml.Unmarshal(text, &all)
+	}
+	if err != nil || all.Servers["mailroom"] == nil {
+		t.Errorf("%v:\n%s", err, text)
 	}
 }

@@ -44,7 +44,7 @@ export const Mailroom = async ({ client, directory }) => {
     const kept = { session: id, ids: [] }
     for (const { info, parts } of list) {
       const text = info.role === "user" && parts[0]?.type === "text" ? parts[0].text : ""
-      const ids = [...text.matchAll(/^<mailroom-message id="([^"]+)"/gm)].map((found) => found[1])
+      const ids = [...text.matchAll(/^<mailroom-message id="([^"\s]{1,200})"/gm)].map((found) => found[1])
       if (ids.length === 0) continue
       if (info.id <= answered) say("answered", id, ...ids)
       else {

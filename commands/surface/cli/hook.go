@@ -28,6 +28,12 @@ func hookCommand(p *Program) *urfave.Command {
 			&urfave.StringFlag{Name: "host", Usage: "`HOST` whose event it is: claude, codex, gemini or opencode"},
 			&urfave.StringFlag{Name: "program", Usage: "`FILE` of the host's program, which `mailroom hook queue` runs"},
 		},
+		OnUsageError: func(_ *urfave.Context, err error, _ bool) error { // a newer configuration may have flags that this program has not
+			if p.ErrTerminal {
+				fmt.Fprintf(p.Err, "mailroom: %v\n", err)
+			}
+			return nil
+		},
 		Action: func(c *urfave.Context) error {
 			answer := answerHook
 			switch c.Args().First() {

@@ -33,6 +33,7 @@ type Input struct {
 	Session    string `json:"session_id"`
 	Transcript string `json:"transcript_path"`
 	Prompt     string `json:"prompt"`
+	Subagent   string `json:"agent_id"` // in which it happens; "" is the session itself
 }
 
 // Answer answers one event: it reads the host's JSON from in, and writes to out what the host's model is to be shown. Where there
@@ -97,6 +98,9 @@ func (h *Host) answer(ctx context.Context, env *commands.Env, event string, in i
 	kind, known := h.Events[event]
 	if !known || input.Session == "" || len(input.Session) > maxSession {
 		return nil, nil, orchestrator.Errorf(orchestrator.InvalidParams, "%s tells of no event %q in a session", h.Name, orchestrator.Clip(event))
+	}
+	if input.Subagent != "" {
+		return nil, nil, nil // what is shown there the session's own model never sees
 	}
 	if err := trusted(ctx, *env); err != nil {
 		return nil, nil, err

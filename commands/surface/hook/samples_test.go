@@ -56,6 +56,21 @@ func TestAnswersToSamples(t *testing.T) {
 	}
 }
 
+// Nothing is shown within a subagent, whose transcript the session's own model never sees.
+func TestSubagent(t *testing.T) {
+	t.Parallel()
+	for _, host := range []string{"claude", "codex"} {
+		r := newRoom(t, host)
+		r.answer("SessionStart", host+"/SessionStart.json")
+		id := r.says()
+		said := strings.Replace(sample(t, host+"/PostToolUse.json"), "{", `{"agent_id":"a1",`, 1)
+		want.Equal(t, "within a subagent", r.answerTo("PostToolUse", said), "")
+		if !strings.Contains(r.answer("PostToolUse", host+"/PostToolUse.json"), id) {
+			t.Errorf("%s: it is not shown afterwards", host)
+		}
+	}
+}
+
 // What a session of Claude Code was shown and did not answer is unread again when it ends.
 func TestEndOfClaudesSession(t *testing.T) {
 	t.Parallel()

@@ -121,7 +121,8 @@ func readLines(ctx context.Context, in io.Reader) <-chan string {
 	lines := make(chan string)
 	orchestrator.GoSafe("input of a stream", nil, func() {
 		defer close(lines)
-		for scanner := bufio.NewScanner(in); scanner.Scan(); {
+		scanner := bufio.NewScanner(in)
+		for scanner.Buffer(nil, maxInput); scanner.Scan(); {
 			select {
 			case lines <- scanner.Text():
 			case <-ctx.Done():
