@@ -124,8 +124,8 @@ func TestGeminiInterrupted(t *testing.T) {
 			r := s.asks()
 			if !resumed {
 				r.shows(id)
-			} else if n := len(r.shown()); n < 2 { // Gemini repeats the result of the tool in which it stands
-				t.Errorf("the model is shown %d messages", n)
+			} else if len(r.shown()) == 0 { // or more than once: Gemini may repeat the result of the tool in which it stands
+				t.Error("the model is not shown the message")
 			}
 			s.rests(r)
 			want.Rows(t, k.rows(`SELECT count(*) FROM message_trace WHERE event = 'shown'`), "2")

@@ -17,8 +17,7 @@ func TestHostsResume(t *testing.T) {
 		early := k.send("Before you came.")
 		g := k.newGate()
 		s := k.sits()
-		r := s.asks()
-		s.has(early)
+		r := s.nextHas(early) // which OpenCode confirms with this step, and takes no other message before
 		s.worksAt(r, g)
 		busy := k.send("While you work.")
 		g.open()

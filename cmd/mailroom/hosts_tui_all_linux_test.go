@@ -312,7 +312,7 @@ func TestCodexTerminalTrustsOnce(t *testing.T) {
 	r := c.asks()
 	r.shows(first)
 	r.says("Hello.")
-	k.await(`SELECT state FROM host_sessions`, "idle")
+	k.untilCompleted(1)
 	k.stand("read")
 	c.isClosed()
 
