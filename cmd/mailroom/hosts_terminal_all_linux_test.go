@@ -81,8 +81,12 @@ func (c *console) until(what string, reached func(screen string) bool) {
 	c.t.Helper()
 	again := time.NewTicker(10 * time.Millisecond)
 	defer again.Stop()
-	for deadline := time.Now().Add(patience); !reached(c.screen()); <-again.C {
-		if time.Now().After(deadline) || !c.running.Here() {
+	for deadline := time.Now().Add(patience); ; <-again.C {
+		over := time.Now().After(deadline) || !c.running.Here() // once more then: what is awaited may be the end
+		if reached(c.screen()) {
+			return
+		}
+		if over {
 			c.t.Fatalf("it does not come about that %s; the screen is\n%s", what, c.screen())
 		}
 	}
