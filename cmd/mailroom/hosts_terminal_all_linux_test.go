@@ -20,6 +20,7 @@ type console struct {
 	tmux    string
 	socket  string
 	running process.ID // the program
+	args    []string   // its arguments
 }
 
 // terminalProgram returns the path of tmux.
@@ -39,15 +40,21 @@ func terminalProgram(t *testing.T) string {
 // the screen stays.
 func (k *desk) opens(args ...string) *console {
 	k.t.Helper()
-	c := &console{desk: k, tmux: terminalProgram(k.t), socket: filepath.Join(k.t.TempDir(), "terminal")}
-	begin := append([]string{"-f", "/dev/null", "new-session", "-d", "-x", "200", "-y", "50", "-P", "-F", "#{pane_pid}", k.program}, args...)
-	pid, err := strconv.Atoi(strings.TrimSpace(c.does(append(begin, ";", "set-option", "-g", "remain-on-exit", "on")...)))
-	if err != nil {
-		k.t.Fatal(err)
-	}
-	c.running = process.Of(pid)
+	c := &console{desk: k, tmux: terminalProgram(k.t), socket: filepath.Join(k.t.TempDir(), "terminal"), args: args}
+	c.begins()
 	k.t.Cleanup(c.shuts)
 	return c
+}
+
+// begins starts the program.
+func (c *console) begins() {
+	c.t.Helper()
+	begin := append([]string{"-f", "/dev/null", "new-session", "-d", "-x", "200", "-y", "50", "-P", "-F", "#{pane_pid}", c.program}, c.args...)
+	pid, err := strconv.Atoi(strings.TrimSpace(c.does(append(begin, ";", "set-option", "-g", "remain-on-exit", "on")...)))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.running = process.Of(pid)
 }
 
 // does runs a command of tmux, and returns what it says.
@@ -82,11 +89,11 @@ func (c *console) until(what string, reached func(screen string) bool) {
 	again := time.NewTicker(10 * time.Millisecond)
 	defer again.Stop()
 	for deadline := time.Now().Add(patience); ; <-again.C {
-		over := time.Now().After(deadline) || !c.running.Here() // once more then: what is awaited may be the end
-		if reached(c.screen()) {
+		ended := !c.running.Here()
+		if reached(c.screen()) { // what is awaited may be the end, or a new beginning
 			return
 		}
-		if over {
+		if time.Now().After(deadline) || ended && !c.running.Here() {
 			c.t.Fatalf("it does not come about that %s; the screen is\n%s", what, c.screen())
 		}
 	}

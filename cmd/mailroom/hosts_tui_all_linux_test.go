@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -79,13 +80,27 @@ const codexIsReady = "Ask Codex to do anything"
 // trusts answers what Codex asks when it is started in a folder, with hooks, that it does not know.
 func (c *console) trusts() {
 	c.t.Helper()
-	c.screenHas("› 1. Trust and continue")
-	c.key("Enter")
-	c.screenHas("Hooks need review")
-	c.key("2")
-	c.screenHas("› 2. Trust all and continue")
-	c.key("Enter")
-	c.screenHas(codexIsReady)
+	c.answers("› 1. Trust and continue", "Enter", "Hooks need review")
+	c.answers("› 1. Review hooks", "2", "› 2. Trust all and continue")
+	c.answers("› 2. Trust all and continue", "Enter", codexIsReady)
+}
+
+// answers presses a key where the screen has a text, until it has the next one. As a person would, it does so again where nothing
+// happens, and starts Codex again when it has given up: Codex throws away what is typed while it changes the screen.
+func (c *console) answers(asked, key, next string) {
+	c.t.Helper()
+	var pressed time.Time
+	c.until("there is "+next, func(screen string) bool {
+		switch {
+		case strings.Contains(screen, "timed out discarding buffered terminal input") && !c.running.Here():
+			c.shuts()
+			c.begins()
+		case strings.Contains(screen, asked) && time.Since(pressed) > 5*time.Second:
+			c.key(key)
+			pressed = time.Now()
+		}
+		return strings.Contains(screen, next)
+	})
 }
 
 // untilCodexRests waits until so many turns were completed, and a process waits for messages.

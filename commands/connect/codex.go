@@ -20,7 +20,7 @@ var codex = host{
 	name: "codex", program: "codex",
 	files: codexFiles, refuses: codexRefuses, shares: true,
 	next: []string{
-		"Start codex in this folder, trust the folder, and when it says that hooks need review choose to trust them: until then it runs none, without a word.",
+		"Start codex in this folder, trust the folder, and when it says that hooks need review choose to trust them: until then it runs none of them. Then type a first prompt, with which they begin.",
 	},
 }
 

@@ -338,7 +338,9 @@ func (r Result) Text(w *commands.Text) {
 	}
 	for i := range r.Files {
 		f := &r.Files[i]
-		if r.printed {
+		if r.printed && f.Change == "removed" {
+			w.Printf("%s: would be removed\n", f.Path)
+		} else if r.printed {
 			w.Printf("%s:\n", f.Path)
 			w.Body("", f.Text)
 		} else if f.Change != "none" {

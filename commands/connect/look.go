@@ -165,11 +165,11 @@ func (s *site) whole() error {
 	return nil
 }
 
-// known is an error if the agent was removed.
+// known is an error if there is no such agent: it was removed, or the database was made anew.
 func (s *site) known(ctx context.Context, env commands.Env) error {
 	conf, err := env.Ledger.Configuration(ctx)
 	if err == nil && s.record.Agent != orchestrator.Auto && conf.Agents[s.record.Agent] == nil {
-		err = fmt.Errorf("the agent %s was removed", s.record.Agent)
+		err = fmt.Errorf("there is no agent %s in the database", s.record.Agent)
 	}
 	return err
 }
@@ -200,7 +200,10 @@ func (s *site) look(ctx context.Context, env commands.Env, mend bool) overview.F
 			}
 			break
 		}
-		f.Level, f.Says, f.Do = "ok", moved+"; mended in "+strings.Join(changed, " and ")+", with the database "+s.database, strings.Join(s.starts(s.at), " ")
+		f.Level, f.Says, f.Do = "ok", moved+"; mended, with the database "+s.database, strings.Join(s.starts(s.at), " ")
+		if len(changed) > 0 {
+			f.Says = moved + "; mended in " + strings.Join(changed, " and ") + ", with the database " + s.database
+		}
 	default:
 		return s.heard(ctx, env, f)
 	}
@@ -273,12 +276,9 @@ func (s *site) mend(ctx context.Context, env commands.Env) (changed []string, er
 // run its hooks, and when they last did. With mend it repairs the paths of a program, a database or a project that has moved, unless
 // the database is not trusted.
 func Look(ctx context.Context, env commands.Env, mend bool) (found []overview.Finding) {
-	if env.Ledger.NoneYet() {
-		return nil
-	}
 	at, err := placeOf(Params{Folder: "."})
 	var list []*site
-	if err == nil {
+	if err == nil && !env.Ledger.NoneYet() {
 		list, err = sites(ctx, env, at)
 	}
 	if err != nil {
@@ -287,5 +287,25 @@ func Look(ctx context.Context, env commands.Env, mend bool) (found []overview.Fi
 	for _, s := range list {
 		found = append(found, s.look(ctx, env, mend))
 	}
+	return append(found, lost(bookOf(env), at, list)...)
+}
+
+// lost lists the hosts in a folder that were connected with a database which is not there any more. Those of the list are looked after
+// already.
+func lost(b book, at *place, list []*site) (found []overview.Finding) {
+	for _, h := range known {
+		r, connected := b.findTools(h, at)
+		listed := slices.ContainsFunc(list, func(s *site) bool { return s.host == h && s.at.folder == at.folder })
+		if !connected || listed || exists(r.Database) {
+			continue
+		}
+		found = append(found, overview.Finding{
+			Check: h.name + " as " + r.Agent + " in " + at.folder, Level: "problem", Says: noDatabase + r.Database,
+			Do: "`mailroom init` makes a new one for the folder, and `mailroom connect " + h.name + "` then connects it",
+		})
+	}
 	return found
 }
+
+// noDatabase begins what is said where a configuration names a database that is not there.
+const noDatabase = "its database is not there: "

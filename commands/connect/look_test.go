@@ -190,7 +190,7 @@ func TestLookSeesThatTheAgentIsGone(t *testing.T) {
 	if _, err := removal.Remove(t.Context(), d.env.Ledger, removal.Request{Name: "bob"}); err != nil {
 		t.Fatal(err)
 	}
-	d.looks(true, "problem", "the agent bob was removed")
+	d.looks(true, "problem", "there is no agent bob in the database")
 	d.connect("", `{"host":"claude"}`)
 	d.looks(true, "note", "no hook has been called yet")
 }

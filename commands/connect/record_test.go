@@ -150,3 +150,17 @@ func TestTableInAText(t *testing.T) {
 		t.Errorf("%v:\n%s", err, text)
 	}
 }
+
+// TestDatabaseThatIsGone: a folder whose database was deleted says so, whichever database is looked at.
+func TestDatabaseThatIsGone(t *testing.T) {
+	d := newDesk(t)
+	d.connect("alice", `{"host":"claude"}`)
+	gone := d.env.Ledger.Path()
+	d.env.Engine = d.open(filepath.Join(d.home, "mailroom.db"))
+	if err := os.Remove(gone); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(d.project)
+	d.looks(false, "problem", noDatabase+gone)
+	want.Equal(t, "standing", d.connect("", `{}`).of("claude").Says, noDatabase+gone)
+}
