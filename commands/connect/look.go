@@ -129,7 +129,7 @@ func (s *site) paths() (moved string, err error) {
 	case w.database != s.database && (w.database == "" || exists(w.database)):
 		return "", fmt.Errorf("its configuration names another database, %s", cmp.Or(w.database, "that of its folder"))
 	case w.database != s.database:
-		return "it named a database that is not there: " + w.database, nil
+		return noDatabase + w.database, nil
 	case !exists(s.record.Command):
 		return "it named a program that is not there: " + s.record.Command, nil
 	case s.was != "":
@@ -308,4 +308,4 @@ func lost(b book, at *place, list []*site) (found []overview.Finding) {
 }
 
 // noDatabase begins what is said where a configuration names a database that is not there.
-const noDatabase = "its database is not there: "
+const noDatabase = "it named a database that is not there: "

@@ -162,5 +162,5 @@ func TestDatabaseThatIsGone(t *testing.T) {
 	}
 	t.Chdir(d.project)
 	d.looks(false, "problem", noDatabase+gone)
-	want.Equal(t, "standing", d.connect("", `{}`).of("claude").Says, noDatabase+gone)
+	want.Equal(t, "standing", d.connect("", `{}`).of("claude").Says, noDatabase+gone+"; `mailroom doctor` says what to do")
 }

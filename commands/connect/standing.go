@@ -41,10 +41,10 @@ func (r *HostResult) lookAt(ctx context.Context, env commands.Env, h *host, at *
 	switch {
 	case w.agent == "" && !found:
 		return
-	case w.database != "" && !exists(w.database):
-		r.Agent, r.User, r.Level, r.Says = w.agent, at.user, "problem", noDatabase+w.database
-		return
 	case w.agent == "" && env.Ledger.NoneYet():
+		return
+	case w.database != "" && !exists(w.database):
+		r.Agent, r.User, r.Level, r.Says = w.agent, at.user, "problem", noDatabase+w.database+"; `mailroom doctor` says what to do"
 		return
 	case w.agent != "" && w.database != env.Ledger.Path():
 		r.Agent, r.User, r.Level = w.agent, at.user, "note"
