@@ -135,18 +135,11 @@ func TestTableInAText(t *testing.T) {
 	d := newDesk(t)
 	d.connect("bob", `{"host":"codex"}`)
 	path := filepath.Join(d.project, ".codex", "config.toml")
-	own, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	d.write(".codex/config.toml", "note = \"\"\"\n"+string(own)+"\"\"\"\n")
+	d.write(".codex/config.toml", "note = \"\"\"\n"+tree(t, d.project)[path]+"\"\"\"\n")
 	d.connect("bob", `{"host":"codex"}`)
-	text, err := os.ReadFile(path)
+	text := tree(t, d.project)[path]
 	var all codexServers
-	if err == nil {
-		err = toml.Unmarshal(text, &all)
-	}
-	if err != nil || all.Servers["mailroom"] == nil {
+	if err := toml.Unmarshal([]byte(text), &all); err != nil || all.Servers["mailroom"] == nil {
 		t.Errorf("%v:\n%s", err, text)
 	}
 }

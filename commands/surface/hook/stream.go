@@ -258,7 +258,6 @@ func (s *stream) look(ctx context.Context) error {
 		return nil
 	}
 	kind, agent := s.next, s.env.Caller.Name
-	s.next = ""
 	e := hosts.Event{Agent: agent, Program: s.Name, Session: s.session, Process: s.self, Kind: kind, Fits: fits, Settled: true}
 	if r := s.recalled[s.session]; r != nil {
 		e.Transcript = r
@@ -267,12 +266,11 @@ func (s *stream) look(ctx context.Context) error {
 	if err != nil {
 		if ctx.Err() == nil {
 			s.env.Log.Warn("the host could not be shown its messages", "agent", agent, "error", err)
-			s.prompted = s.prompted || kind == hosts.Prompted
 			s.rest()
 		}
 		return nil
 	}
-	s.prompted = false
+	s.next, s.prompted = "", false
 	delete(s.recalled, s.session)
 	if len(a.Messages) == 0 {
 		return nil // nothing else is worth a turn
