@@ -47,19 +47,24 @@ type Program struct {
 }
 
 // Run runs one command line, args[0] being the program's name, and returns the exit status. It is never 2, which hosts of agents
-// read as "block", but for `hook wake`, whose host is to be stopped from idling.
+// read as "block", but for `hook wake`, whose host is to be stopped from idling. Any other failure of a hook ends with 0.
 func (p *Program) Run(ctx context.Context, args []string) (status int) {
 	ctx = tracing.WithParent(ctx, p.Getenv("TRACEPARENT"))
+	fail := p.fail
 	defer func() {
 		if e := recover(); e != nil {
-			status = p.fail(p.bug(ctx, e))
+			status = fail(p.bug(ctx, e))
 		}
 	}()
 	if len(args) > 1 && args[1] == completeWord {
 		p.complete(args[2:])
 		return 0
 	}
-	err := p.dispatch(ctx, p.readArgs(args[1:]))
+	l := p.readArgs(args[1:])
+	if l.name() == "mailroom hook" {
+		fail = p.failQuietly
+	}
+	err := p.dispatch(ctx, l)
 	var done exit
 	switch {
 	case err == nil:
@@ -67,7 +72,7 @@ func (p *Program) Run(ctx context.Context, args []string) (status int) {
 	case errors.As(err, &done):
 		return int(done)
 	}
-	return p.fail(err)
+	return fail(err)
 }
 
 // bug returns the error for a panic outside of any command, as in the reading of the command line. No span records such a

@@ -28,12 +28,6 @@ func hookCommand(p *Program) *urfave.Command {
 			&urfave.StringFlag{Name: "host", Usage: "`HOST` whose event it is: claude, codex, gemini or opencode"},
 			&urfave.StringFlag{Name: "program", Usage: "`FILE` of the host's program, which `mailroom hook queue` runs"},
 		},
-		OnUsageError: func(_ *urfave.Context, err error, _ bool) error { // a newer configuration may have flags that this program has not
-			if p.ErrTerminal {
-				fmt.Fprintf(p.Err, "mailroom: %v\n", err)
-			}
-			return nil
-		},
 		Action: func(c *urfave.Context) error {
 			answer := answerHook
 			switch c.Args().First() {
@@ -53,23 +47,25 @@ func hookCommand(p *Program) *urfave.Command {
 					return host.Stream(ctx, env, p.In, p.Out)
 				})
 			}
-			err := answer(p, c)
-			if err == wakesHost {
-				return err
-			}
-			if err != nil && p.ErrTerminal {
-				fmt.Fprintf(p.Err, "mailroom: %v\n", err)
-			}
-			return nil
+			return answer(p, c)
 		},
 	}
+}
+
+// failQuietly is what becomes of a hook's error, also of one in its command line, which a newer program may have written: no host is
+// disturbed by it, and a person who tries the hook on a terminal sees it.
+func (p *Program) failQuietly(err error) int {
+	if p.ErrTerminal {
+		fmt.Fprintf(p.Err, "mailroom: %v\n", err)
+	}
+	return 0
 }
 
 // wakesHost is the only exit status 2 of the program: Claude Code takes what a hook in the background that ends so has written to
 // standard error for a reason to begin a turn.
 const wakesHost = exit(2)
 
-// answerHook answers the event that a command line names. Its error must not become the exit status.
+// answerHook answers the event that a command line names.
 func answerHook(p *Program, c *urfave.Context) error {
 	host, err := hookHost(c)
 	if err != nil {
