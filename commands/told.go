@@ -31,7 +31,8 @@ var tags = regexp.MustCompile(`(?i)(<|\x{FF1C}|\x{2039}|\\u003c|&(?:amp;)*(?:lt|
 	`parameter|permissions|persisted-output|session_context|start_of_|subagent|system|task-notification|teammate|thinking|tool|turn_aborted|untrusted|user))`)
 
 // Harmless removes from a text what a terminal or a model could take for something else than text: escape sequences and other
-// control characters, marks that turn the direction of writing, letters that nobody sees, and tags, which a character without width breaks.
+// control characters, marks that turn the direction of writing, and characters that nothing displays. It breaks tags with a character
+// without width.
 func Harmless(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r != '\n' && r != '\t' && unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || isUnseen(r) {
@@ -42,8 +43,8 @@ func Harmless(s string) string {
 	return tags.ReplaceAllString(s, "$1\u200b$2")
 }
 
-// isUnseen reports whether r is a tag character of Unicode, which is ASCII that models read and people do not see, or one without a
-// meaning that nothing shows either.
+// isUnseen reports whether r is a character that nothing displays: the tags of Unicode, which models read as ASCII, and unassigned
+// characters that are ignored. The variation selectors of ideographs stay.
 func isUnseen(r rune) bool {
 	variation := 0xe0100 <= r && r <= 0xe01ef // of the ideograph before it
 	return r == 0x2065 || 0xfff0 <= r && r <= 0xfff8 || 0xe0000 <= r && r <= 0xe0fff && !variation

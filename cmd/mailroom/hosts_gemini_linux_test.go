@@ -112,7 +112,7 @@ func TestGemini(t *testing.T) {
 	r.says("Documented.")
 	s.ends()
 	k.stand("read", "read", "read")
-	if out := s.out.String(); !strings.Contains(out, "mailroom: 1 new message from another agent follows.") || strings.Contains(out, "And the docs.") {
+	if out := s.out.String(); !strings.Contains(out, "mailroom: 1 new message from other agents.") || strings.Contains(out, "And the docs.") {
 		t.Errorf("the user sees\n%s", out)
 	}
 }

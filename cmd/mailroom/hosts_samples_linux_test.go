@@ -27,6 +27,7 @@ var neutral = []struct {
 	{regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`), "01234567-89ab-4cde-8f01-23456789abcd"},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`), "2026-01-02T03:04:05.678Z"},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d`), "2026-01-02T03-04-05"},
+	{regexp.MustCompile(`\d+\.[0-9a-f]{24}`), "1.aaaaaaaaaaaaaaaaaaaaaaaa"},
 	{regexp.MustCompile(`/\d{4}/\d\d/\d\d/`), "/2026/01/02/"},
 	{regexp.MustCompile(`/tmp/[^"' ]*/gate`), "/tmp/gate"},
 	{regexp.MustCompile(`"(duration_ms|create_time|durationMs|command_duration_ms)":[0-9.]+`), `"$1":1`},

@@ -115,11 +115,38 @@ func dropTable(before []byte) ([]byte, error) {
 // this file, too: with --user it keeps there which hooks it trusts, between the marks, and it may drop a mark. So the table ends
 // where another begins.
 func cutTable(text []byte) (rest []byte, table string, err error) {
-	lines := strings.SplitAfter(string(text), "\n")
-	start := slices.Index(lines, "[mcp_servers.mailroom]\n")
-	if start < 0 {
+	if !hasServer(text) {
 		return bytes.Clone(text), "", nil
 	}
+	lines, found := strings.SplitAfter(string(text), "\n"), false
+	for start, line := range lines {
+		if line != "[mcp_servers.mailroom]\n" {
+			continue
+		}
+		var before, after string
+		before, table, after = cutAt(lines, start)
+		if !connected.MatchString(table) {
+			continue
+		}
+		if rest = []byte(before + after); !hasServer(rest) { // or this one is inside a string
+			return rest, table, nil
+		}
+		found = true
+	}
+	if found {
+		return nil, "", errors.New("the table of mailroom cannot be told from the rest")
+	}
+	return bytes.Clone(text), "", nil
+}
+
+// hasServer reports whether a configuration has a server of the name mailroom, or cannot be read.
+func hasServer(text []byte) bool {
+	var all codexServers
+	return toml.Unmarshal(text, &all) != nil || all.Servers["mailroom"] != nil
+}
+
+// cutAt cuts our table, which begins with the line at start, and its marks out of the lines of a configuration.
+func cutAt(lines []string, start int) (before, table, after string) {
 	end := start + 1
 	for end < len(lines) && lines[end] != endMark && (!strings.HasPrefix(lines[end], "[") || strings.HasPrefix(lines[end], "[mcp_servers.mailroom.")) {
 		end++
@@ -127,13 +154,9 @@ func cutTable(text []byte) (rest []byte, table string, err error) {
 	for lines[end-1] == "\n" || strings.HasPrefix(lines[end-1], "#") { // of the next table
 		end--
 	}
-	after := lines[end:]
-	var all codexServers
-	if table = strings.Join(lines[start:end], ""); !connected.MatchString(table) || toml.Unmarshal(text, &all) == nil && all.Servers["mailroom"] == nil {
-		return bytes.Clone(text), "", nil // or it stands in a text
-	}
-	if i := slices.Index(after, endMark); i >= 0 {
-		after = slices.Delete(slices.Clone(after), i, i+1)
+	table, rest := strings.Join(lines[start:end], ""), lines[end:]
+	if i := slices.Index(rest, endMark); i >= 0 {
+		rest = slices.Delete(slices.Clone(rest), i, i+1)
 	}
 	if start > 0 && lines[start-1] == beginMark {
 		start--
@@ -141,9 +164,5 @@ func cutTable(text []byte) (rest []byte, table string, err error) {
 	if start > 0 && lines[start-1] == "\n" {
 		start--
 	}
-	rest = []byte(strings.Join(lines[:start], "") + strings.Join(after, ""))
-	if err := toml.Unmarshal(rest, new(map[string]any)); err != nil {
-		return nil, "", fmt.Errorf("the table of mailroom cannot be told from the rest: %w", err)
-	}
-	return rest, table, nil
+	return strings.Join(lines[:start], ""), table, strings.Join(rest, "")
 }

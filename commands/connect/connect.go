@@ -82,15 +82,14 @@ func (p *place) scope() string {
 
 var connectCommand = commands.Define(vocabulary, "connect", connect).With(commands.Traits{HereOnly: true})
 
-// connect changes the files of one host, all or none of those that can be read.
+// connect changes the files of one host. If one of them cannot be read or changed, none is written.
 func connect(ctx context.Context, env commands.Env, p Params) (Result, error) {
 	database := env.Ledger.Path()
 	at, err := placeOf(p)
 	if err != nil {
 		return Result{}, err
 	}
-	named := env.Caller.Name != "" && env.Caller.Name != os.Getenv("MAILROOM_AGENT")
-	if asked := named || p.Remove || p.Print || p.Ask != nil || len(p.Vocabulary) > 0; p.Host == "" && asked {
+	if asked := env.Caller.Named || p.Remove || p.Print || p.Ask != nil || len(p.Vocabulary) > 0; p.Host == "" && asked {
 		return Result{}, orchestrator.InvalidParam("host", "it is missing").WithHint("Say which: %s", strings.Join(names(), ", "))
 	}
 	if p.Host == "" {
@@ -189,7 +188,7 @@ func (h *host) toDo(at *place, c *connection) (list []string) {
 	}
 	for _, other := range known {
 		if w, _ := writtenIn(other, at); w.agent != "" && w.database != c.database {
-			list = append(list, fmt.Sprintf("Mind that %s was connected here with another database, %s: agents in different databases cannot write to each other.", other.name, w.database))
+			list = append(list, fmt.Sprintf("Mind that %s was connected here with another database, %s: agents in different databases cannot write to each other.", other.name, w.where()))
 		}
 	}
 	return append(list, "No daemon is needed for messages between connected agents; transports, retries and schedules need one: `mailroom service install`.")
@@ -294,7 +293,7 @@ func disconnect(h *host, at *place, b book, only bool) (results []FileResult, er
 		}
 		changes[i].forget(at, b)
 	}
-	if !only && !at.user && !exists(at.folder) {
+	if info, err := os.Stat(at.folder); !only && !at.user && (err != nil || !info.IsDir()) {
 		b.dropAll(h.name, at.folder)
 	}
 	return results, nil
@@ -312,10 +311,11 @@ func placeOf(p Params) (*place, error) {
 	folder, err := filepath.Abs(p.Folder)
 	if err == nil {
 		var info os.FileInfo
-		if info, err = os.Stat(folder); err == nil && !info.IsDir() {
-			err = fmt.Errorf("%s is no folder", folder)
-		} else if p.Remove && isGone(err) {
+		switch info, err = os.Stat(folder); {
+		case p.Remove && (isGone(err) || err == nil && !info.IsDir()):
 			err = nil
+		case err == nil && !info.IsDir():
+			err = fmt.Errorf("%s is no folder", folder)
 		}
 	}
 	if err != nil {
@@ -325,7 +325,7 @@ func placeOf(p Params) (*place, error) {
 	if err != nil {
 		return nil, orchestrator.Errorf(orchestrator.Unavailable, "the user's own folder is not known: %v", err)
 	}
-	return &place{real(folder), real(home), p.User}, nil
+	return &place{resolved(folder), home, p.User}, nil
 }
 
 // Text says it for people.

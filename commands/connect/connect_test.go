@@ -69,7 +69,7 @@ func (d *desk) try(as, params string) (Result, error) {
 		d.t.Fatal(err)
 	}
 	env := d.env
-	env.Caller.Name = as
+	env.Caller.Name, env.Caller.Named = as, as != ""
 	answer, err := connectCommand.Run(d.t.Context(), env, raw)
 	if err != nil {
 		return Result{}, err
@@ -482,5 +482,6 @@ func TestHooksAreUnderstood(t *testing.T) {
 			t.Fatalf("the command hook does not know %s", h.name)
 		}
 		want.Rows(t, slices.Sorted(slices.Values(events[h.name])), slices.Sorted(maps.Keys(by.Events))...)
+		want.Equal(t, h.name+" shares a process", h.shares, by.Shares())
 	}
 }

@@ -108,7 +108,8 @@ func standardized(text []byte) []byte {
 
 func (d *document) text() []byte { return d.root.Pack() }
 
-// at returns the object at the end of a path of names; nil if there is none. With make it and what leads to it is made.
+// at returns the object at the end of a path of names; nil if there is none. With create it is made, and the objects above
+// it.
 func (d *document) at(create bool, path ...string) *hujson.Object {
 	at := d.root.Value.(*hujson.Object)
 	for depth, name := range path {

@@ -76,16 +76,40 @@ type hook struct {
 	Timeout int    `json:"timeout"` // in seconds, with Gemini in milliseconds
 }
 
-// ours recognizes the command of a hook that connect wrote, whatever the program, the agent and the database were then.
-var ours = regexp.MustCompile(` hook (\w+) --host \w+ --as \S+`)
+// shellWord is a word as orchestrator.ShellWord writes it.
+const shellWord = `(?:[^\s'"\\;&|<>()$` + "`" + `]|'[^']*'|\\')+`
 
-// ownHook returns the event in the command of an entry of hooks that is ours; "" for any other entry.
-func ownHook(entry hujson.Value) string {
-	found := ours.FindSubmatch(entry.Pack())
+// ours recognizes the command of a hook that connect wrote, whatever the program, the agent and the database were then.
+var ours = regexp.MustCompile(`^` + shellWord + ` hook (\w+) --host \w+ --as ` + shellWord + `(?: --[a-z-]+ ` + shellWord + `)*$`)
+
+// ownHook returns the event of a hook that is ours; "" for any other.
+func ownHook(v hujson.Value) string {
+	o := objectOf(v)
+	if o == nil {
+		return ""
+	}
+	m := member(o, "command")
+	if m == nil {
+		return ""
+	}
+	command, _ := m.Value.Value.(hujson.Literal)
+	found := ours.FindStringSubmatch(command.String())
 	if found == nil {
 		return ""
 	}
-	return string(found[1])
+	return found[1]
+}
+
+// ownIn returns the event of the first hook that is ours in an entry, which has a list of hooks; "" if there is none.
+func ownIn(entry hujson.Value) string {
+	if shared := list(objectOf(entry), "hooks"); shared != nil {
+		for _, v := range shared.Elements {
+			if is := ownHook(v); is != "" {
+				return is
+			}
+		}
+	}
+	return ""
 }
 
 // addHook adds a hook to an event, in the place of the one that Mailroom has there for the same.
@@ -97,12 +121,12 @@ func addHook(d *document, event string, h hook) {
 	entry := struct {
 		Hooks []hook `json:"hooks"`
 	}{[]hook{h}}
-	is := ownHook(d.value("", entry))
+	is := ownIn(d.value("", entry))
 	for i := range entries.Elements {
-		if ownHook(entries.Elements[i]) == is {
+		if ownIn(entries.Elements[i]) == is {
 			shared := list(objectOf(entries.Elements[i]), "hooks")
 			switch {
-			case shared == nil || len(shared.Elements) == 1:
+			case len(shared.Elements) == 1:
 			case member(objectOf(entries.Elements[i]), "matcher") != nil: // it may keep ours from being run
 				shared.Elements = slices.DeleteFunc(shared.Elements, func(v hujson.Value) bool { return ownHook(v) == is })
 				continue

@@ -1,13 +1,13 @@
 package connect
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"syscall"
 
 	"mailroom/orchestrator"
@@ -50,11 +50,11 @@ func (c *change) result() FileResult {
 // read returns a file's text, nil if there is none, and where it lies: a link is followed.
 func read(path string) (text []byte, at string, err error) {
 	at, err = filepath.EvalSymlinks(path)
-	if errors.Is(err, fs.ErrNotExist) {
+	if isGone(err) {
 		if to, link := os.Readlink(path); link == nil {
 			return nil, path, fmt.Errorf("it is a link to %s, which is not there", to)
 		}
-		return nil, real(path), nil
+		return nil, resolved(path), nil
 	}
 	if err != nil {
 		return nil, path, err
@@ -69,15 +69,15 @@ func read(path string) (text []byte, at string, err error) {
 	return text, at, err
 }
 
-// real returns where a file or folder lies that may be reached through links, as records have it. What is not there lies in its
+// resolved returns where a file or folder lies that may be reached through links, as records have it. What is not there lies in its
 // folder.
-func real(path string) string {
+func resolved(path string) string {
 	at, err := filepath.EvalSymlinks(path)
 	if err == nil {
 		return at
 	}
 	if folder := filepath.Dir(path); folder != path {
-		return filepath.Join(real(folder), filepath.Base(path))
+		return filepath.Join(resolved(folder), filepath.Base(path))
 	}
 	return path
 }
@@ -85,8 +85,8 @@ func real(path string) string {
 // isGone reports whether an error says that a file or folder is not there, be it that what it was in is no folder any more.
 func isGone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) }
 
-// mentions reports whether something of Mailroom's may stand in a text.
-func mentions(text []byte) bool { return bytes.Contains(text, []byte("mailroom")) || ours.Match(text) }
+// carried is what stands in every file that connect has written: the tools, a hook, or the words of the plugin.
+var carried = regexp.MustCompile(connected.String() + `|"command":\s*"[^";&|]* hook \w+ --host \w+ --as |` + regexp.QuoteMeta(pluginWords))
 
 // planAdd says what becomes of a file when the host is connected.
 func (f *file) planAdd() (change, error) {
@@ -110,13 +110,14 @@ func (f *file) planRemove(at *place, b book) (change, error) {
 	if before == nil {
 		return change{path: path}, nil
 	}
-	if kept, found := b.find(at.scope(), path, before); found && kept.After == digest(before) {
+	kept, found := b.find(at.scope(), path, before)
+	if found && kept.After == digest(before) {
 		if kept.Before == nil {
 			return change{path, before, nil}, nil
 		}
 		return change{path, before, []byte(*kept.Before)}, nil
 	}
-	if !mentions(before) {
+	if !found && !carried.Match(before) {
 		return change{path, before, before}, nil
 	}
 	after, err := f.remove(before)
@@ -128,7 +129,7 @@ func (f *file) planRemove(at *place, b book) (change, error) {
 
 func unreadable(path string, err error) error {
 	e := orchestrator.Errorf(orchestrator.InvalidParams, "%s cannot be changed: %v", path, err)
-	return e.WithHint("Nothing was changed. Mend the file, and connect again")
+	return e.WithHint("Nothing was changed. Mend the file, and try again")
 }
 
 // put records how to undo the change, and then writes the file. If the file is as connect left it, undoing puts back what stood there
@@ -145,7 +146,7 @@ func (c *change) put(f *file, h *host, at *place, own *connection) (err error) {
 		if before = nil; last.Before != nil {
 			before = []byte(*last.Before)
 		}
-	case found || mentions(c.before):
+	case found || carried.Match(c.before):
 		if before, err = f.remove(c.before); err != nil {
 			return err
 		}
@@ -171,7 +172,7 @@ func (c *change) put(f *file, h *host, at *place, own *connection) (err error) {
 // missing counts the folders of a path that are not there.
 func missing(folder string) (n int) {
 	for ; ; n++ {
-		if _, err := os.Stat(folder); !errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Stat(folder); !isGone(err) {
 			return n
 		}
 		folder = filepath.Dir(folder)

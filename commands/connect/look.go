@@ -21,6 +21,9 @@ import (
 // written is what a host's configuration says of Mailroom.
 type written struct{ agent, database string } // "" is nothing
 
+// where says in which database it is to be looked for.
+func (w *written) where() string { return cmp.Or(w.database, "that of its folder") }
+
 // connected finds the command line of the tools in what connect has written.
 var connected = regexp.MustCompile(`"mcp",\s*"--as",\s*"([a-z][a-z0-9_-]*)",\s*"--vocabulary",\s*"[^"\\]*"(?:,\s*"--db",\s*("(?:[^"\\]|\\.)*"))?`)
 
@@ -127,7 +130,7 @@ func (s *site) paths() (moved string, err error) {
 	case w.agent == "":
 		return "", errors.New("its configuration has nothing of Mailroom any more")
 	case w.database != s.database && (w.database == "" || exists(w.database)):
-		return "", fmt.Errorf("its configuration names another database, %s", cmp.Or(w.database, "that of its folder"))
+		return "", fmt.Errorf("its configuration names another database, %s", w.where())
 	case w.database != s.database:
 		return noDatabase + w.database, nil
 	case !exists(s.record.Command):
@@ -287,24 +290,35 @@ func Look(ctx context.Context, env commands.Env, mend bool) (found []overview.Fi
 	for _, s := range list {
 		found = append(found, s.look(ctx, env, mend))
 	}
-	return append(found, lost(bookOf(env), at, list)...)
+	for _, at := range []*place{at, {folder: at.folder, home: at.home, user: true}} {
+		found = append(found, lost(bookOf(env), at, list, env.Ledger.Path())...)
+	}
+	return found
 }
 
-// lost lists the hosts in a folder that were connected with a database which is not there any more. Those of the list are looked after
+// lost lists the hosts in a place that were connected with a database which is not there any more. Those of the list are looked after
 // already.
-func lost(b book, at *place, list []*site) (found []overview.Finding) {
+func lost(b book, at *place, list []*site, database string) (found []overview.Finding) {
 	for _, h := range known {
 		r, connected := b.findTools(h, at)
-		listed := slices.ContainsFunc(list, func(s *site) bool { return s.host == h && s.at.folder == at.folder })
+		listed := slices.ContainsFunc(list, func(s *site) bool { return s.host == h && s.at.scope() == at.scope() })
 		if !connected || listed || exists(r.Database) {
 			continue
 		}
 		found = append(found, overview.Finding{
-			Check: h.name + " as " + r.Agent + " in " + at.folder, Level: "problem", Says: noDatabase + r.Database,
-			Do: "`mailroom init` makes a new one for the folder, and `mailroom connect " + h.name + "` then connects it",
+			Check: h.name + " as " + r.Agent + " in " + cmp.Or(at.scope(), "all folders"), Level: "problem", Says: noDatabase + r.Database,
+			Do: h.command(at) + " connects it with " + database,
 		})
 	}
 	return found
+}
+
+// command is a command line that connects the host in a place.
+func (h *host) command(at *place) string {
+	if at.user {
+		return "`mailroom connect " + h.name + " --user`"
+	}
+	return "`mailroom connect " + h.name + "`"
 }
 
 // noDatabase begins what is said where a configuration names a database that is not there.

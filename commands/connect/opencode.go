@@ -61,7 +61,11 @@ func openCodeFiles(p *place, c *connection) []file {
 func openCodeConfig(folder string) string {
 	config := filepath.Join(folder, "opencode.json")
 	for _, path := range []string{config, config + "c"} {
-		if text, _, err := read(path); err == nil && connected.Match(standardized(text)) {
+		text, _, err := read(path)
+		if plain := standardized(text); plain != nil {
+			text = plain // otherwise it is broken, and refused if ours stands in it
+		}
+		if err == nil && connected.Match(text) {
 			return path
 		}
 	}
@@ -88,9 +92,12 @@ func pluginRunning(command ...string) ([]byte, error) {
 	return []byte(strings.Replace(openCodePlugin, "const COMMAND = []\n", "const COMMAND = "+string(text)+"\n", 1)), err
 }
 
-// dropPlugin leaves nothing of a plugin of ours, whatever its version.
+// pluginWords stand in the plugin, whatever its version.
+const pluginWords = "written by `mailroom connect opencode`"
+
+// dropPlugin leaves nothing of a plugin of ours.
 func dropPlugin(before []byte) ([]byte, error) {
-	if len(bytes.TrimSpace(before)) > 0 && !bytes.Contains(before, []byte("written by `mailroom connect opencode`")) {
+	if len(bytes.TrimSpace(before)) > 0 && !bytes.Contains(before, []byte(pluginWords)) {
 		return nil, errors.New("it is a plugin that connect has not written")
 	}
 	return nil, nil

@@ -130,6 +130,35 @@ func TestHookInAGroupOfOthers(t *testing.T) {
 	}
 }
 
+// TestHooksOfOthers: a hook that only names ours, in a comment or in a longer command line, is somebody else's, and stays.
+func TestHooksOfOthers(t *testing.T) {
+	d := newDesk(t)
+	const foreign = `{"env": {"A": "1"}, "permissions": {"allow": ["mcp__mailroom", "Bash(ls /src/mailroom)"]}, "hooks": {"PostToolUse": [
+	// off for now: "/usr/bin/mailroom hook PostToolUse --host claude --as alice"
+	{"hooks": [{"type": "command", "command": "mine.sh"}]}], "Stop": [{"hooks": [
+	// {"type": "command", "command": "/usr/bin/mailroom hook Stop --host claude --as alice"},
+	{"type": "command", "command": "lint.sh; /usr/bin/mailroom hook Stop --host claude --as alice"}]}]}}`
+	before := string(standardized([]byte(foreign)))
+	d.write(".claude/settings.local.json", before)
+	d.connect("xx", `{"host":"claude"}`)
+	path := filepath.Join(d.project, ".claude", "settings.local.json")
+	text := tree(t, d.project)[path]
+	for _, part := range []string{"mine.sh", "lint.sh; ", "hook Stop --host claude --as xx"} {
+		if !strings.Contains(text, part) {
+			t.Errorf("%q is missing:\n%s", part, text)
+		}
+	}
+	d.connect("", `{"host":"claude","remove":true}`)
+	want.Equal(t, "put back", tree(t, d.project)[path], before)
+	d.connect("xx", `{"host":"claude"}`)
+	d.write(".claude/settings.local.json", strings.Replace(tree(t, d.project)[path], `"A": "1"`, `"A": "2"`, 1))
+	d.connect("", `{"host":"claude","remove":true}`)
+	text = tree(t, d.project)[path]
+	if !strings.Contains(text, "mine.sh") || !strings.Contains(text, "lint.sh; ") || strings.Contains(text, "--as xx") {
+		t.Error(text)
+	}
+}
+
 // TestTableInAText: what stands in a text of Codex's configuration is no table.
 func TestTableInAText(t *testing.T) {
 	d := newDesk(t)
@@ -140,6 +169,15 @@ func TestTableInAText(t *testing.T) {
 	text := tree(t, d.project)[path]
 	var all codexServers
 	if err := toml.Unmarshal([]byte(text), &all); err != nil || all.Servers["mailroom"] == nil {
+		t.Errorf("%v:\n%s", err, text)
+	}
+	d.connect("carol", `{"host":"codex"}`)
+	text = tree(t, d.project)[path] + "\n[hooks.state]\n"
+	d.write(".codex/config.toml", text)
+	d.connect("", `{"host":"codex","remove":true}`)
+	text = tree(t, d.project)[path]
+	var rest struct{ Note string }
+	if err := toml.Unmarshal([]byte(text), &rest); err != nil || !strings.Contains(rest.Note, "mcp_servers.mailroom") || hasServer([]byte(text)) {
 		t.Errorf("%v:\n%s", err, text)
 	}
 }
@@ -155,5 +193,5 @@ func TestDatabaseThatIsGone(t *testing.T) {
 	}
 	t.Chdir(d.project)
 	d.looks(false, "problem", noDatabase+gone)
-	want.Equal(t, "standing", d.connect("", `{}`).of("claude").Says, noDatabase+gone+"; `mailroom doctor` says what to do")
+	want.Equal(t, "standing", d.connect("", `{}`).of("claude").Says, noDatabase+gone+"; `mailroom connect claude` connects it with "+d.env.Ledger.Path())
 }

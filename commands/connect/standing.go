@@ -38,24 +38,22 @@ func (r *HostResult) lookAt(ctx context.Context, env commands.Env, h *host, at *
 		return
 	}
 	kept, found := bookOf(env).findTools(h, at)
-	switch {
-	case w.agent == "" && !found:
-		return
-	case w.agent == "" && env.Ledger.NoneYet():
-		return
-	case w.database != "" && !exists(w.database):
-		r.Agent, r.User, r.Level, r.Says = w.agent, at.user, "problem", noDatabase+w.database+"; `mailroom doctor` says what to do"
-		return
-	case w.agent != "" && w.database != env.Ledger.Path():
-		r.Agent, r.User, r.Level = w.agent, at.user, "note"
-		r.Says = "connected with another database, " + w.database + ": who has this one cannot write to it"
-		return
-	case !found:
-		r.Agent, r.User, r.Level = w.agent, at.user, "note"
-		r.Says = "connected by somebody else, or on another machine: `mailroom connect " + h.name + "` connects it here"
+	if w.agent == "" && (!found || env.Ledger.NoneYet()) {
 		return
 	}
-	r.Agent, r.User = kept.Agent, at.user
+	r.Agent, r.User, r.Level = w.agent, at.user, "note"
+	switch {
+	case !found:
+		r.Says = "connected by somebody else, or on another machine: " + h.command(at) + " connects it here"
+		return
+	case w.database != "" && !exists(w.database):
+		r.Level, r.Says = "problem", noDatabase+w.database+"; "+h.command(at)+" connects it with "+env.Ledger.Path()
+		return
+	case w.agent != "" && w.database != env.Ledger.Path():
+		r.Says = "connected with another database, " + w.where() + ": who has this one cannot write to it"
+		return
+	}
+	r.Agent = kept.Agent
 	f := (&site{host: h, record: kept, at: at, database: env.Ledger.Path(), book: bookOf(env)}).look(ctx, env, false)
 	r.Level, r.Says = f.Level, f.Says
 }

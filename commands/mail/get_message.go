@@ -24,6 +24,8 @@ type GetMessageResult struct {
 	Message
 	Receipts []messages.Receipt `json:"receipts"`
 	Copies   []Copy             `json:"copies,omitempty"` // of a send to a group, or of a post: one for each agent that gets it
+
+	CopiesLeftOut int `json:"copies_left_out,omitempty"` // since the answer would have been too long for the model
 }
 
 // Copy is a message on its way to one of several agents.
@@ -56,12 +58,19 @@ func getMessage(ctx context.Context, env commands.Env, p GetMessageParams) (GetM
 		m := &view.Copies[i].Message
 		r.Copies = append(r.Copies, Copy{m.ID, m.Recipient, string(m.Status), m.Error, view.Copies[i].Receipts})
 	}
-	if env.Call.Model {
-		if whole, err := orchestrator.JSON(r); err != nil || len(whole) > maxAnswer {
+	for n := len(r.Copies); env.Call.Model && !fits(&r); n /= 2 {
+		if n == 0 {
 			return getPart(&view, &p)
 		}
+		r.Copies, r.CopiesLeftOut = r.Copies[:n/2], len(view.Copies)-n/2
 	}
 	return r, nil
+}
+
+// fits reports whether hosts show an answer whole.
+func fits(r *GetMessageResult) bool {
+	whole, err := orchestrator.JSON(r)
+	return err == nil && len(whole) <= maxAnswer
 }
 
 // getPart answers with a part of a message as models are told it. What else could be long, or stands in that text already, is left out.

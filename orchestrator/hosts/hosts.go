@@ -42,23 +42,27 @@ const (
 
 // Transcript is what a host has written down of a session.
 type Transcript interface {
-	Sights(ids []string) Sights // of messages by their ids
+	Sights() Sights
 }
 
 // Sights is what a transcript tells. A zero time is not known.
 type Sights struct {
-	Of       map[string]Sight // of messages by their ids; nil: it cannot be read
+	Of       map[string]Sight // of messages by their marks, see Mark; nil: it cannot be read
 	Since    time.Time        // what was written before was not looked at; the zero time if all was
 	Written  time.Time        // when it was last written
 	Prompted time.Time        // when its user has said the last thing that stands there
 }
 
 // of is what it tells of a message that was shown at a time.
-func (s *Sights) of(id string, shown time.Time) Sight {
-	if sight := s.Of[id]; sight != Absent || !s.Since.After(shown) {
+func (s *Sights) of(mark string, shown time.Time) Sight {
+	sight, stands := s.Of[mark]
+	switch {
+	case stands:
 		return sight
+	case s.Of == nil || mark == "" || s.Since.After(shown):
+		return Unknown
 	}
-	return Unknown
+	return Absent
 }
 
 // Event is what a hook tells.
@@ -68,7 +72,11 @@ type Event struct {
 	Session    string     // the host's own name of the session
 	Process    process.ID // of the host; the zero value if none proves that the session lives
 	Kind       Kind
-	Transcript Transcript // nil: none that can be read; Settled has one only where a session goes on that another process has left
+	Transcript Transcript // nil: there is none to read. With Settled, set only for a session that another process has left
+
+	// Inner says that it has happened in a subagent, whose model is not the session's. It tells only that the session lives: nothing is
+	// settled, and nothing shown.
+	Inner bool
 
 	// Writer is the process that writes the answer, and says by Written that it has. If it ends before that, the messages are unread
 	// again. The zero value counts them as shown at once.
@@ -93,8 +101,8 @@ type Event struct {
 // Answer is what a hook is to show.
 type Answer struct {
 	Messages []orchestrator.Message // leased to the session
+	Marks    []string               // of these messages, see Mark
 	Left     int                    // messages that stay unread and come with a later event; after Nudge all of them
-	Held     bool                   // they stay since messages alone have kept the session going for too long
 	Turns    int                    // turns that messages have caused since the user last said anything, told at Prompted
 	Other    string                 // another living session of the agent, told at Started, and at Prompted if it is new; "" is none
 
@@ -104,6 +112,8 @@ type Answer struct {
 const (
 	// maxShown bounds the messages of one answer.
 	maxShown = 20
+	// maxRecognized bounds how many messages in a transcript are looked up.
+	maxRecognized = 1000
 	// maxContinued bounds how often in a row the end of a turn may be put off. Claude Code ends it by itself after 8.
 	maxContinued = 5
 	// unprovedLease is how long a session may keep messages of which nothing is heard, where no process proves that it lives.
@@ -131,7 +141,10 @@ func Happened(ctx context.Context, l *ledger.Ledger, e Event) (a Answer, err err
 	if err != nil {
 		return a, err
 	}
-	verdicts := e.judge(known.leases, l.Now())
+	var verdicts map[string]verdict
+	if !e.Inner {
+		verdicts = e.judge(known.leases, l.Now())
+	}
 	before := known.row
 	if known.changes(&e, verdicts, l.Now()) {
 		err = l.Write(ctx, store.Of(e.Agent), func(t *ledger.Tx) error {
@@ -141,14 +154,15 @@ func Happened(ctx context.Context, l *ledger.Ledger, e Event) (a Answer, err err
 			return a, err
 		}
 	}
-	switch e.Kind {
-	case Ended:
+	switch {
+	case e.Kind == Ended || e.Inner:
 		return a, nil
-	case Prompted:
+	case e.Kind == Prompted:
 		a.Turns, a.Other = before.turns, known.other
-	case Started:
+	case e.Kind == Started:
 		a.Other = known.other
 	}
+	// These sessions may have been shown messages under leases that ended without them.
 	if e.Kind == Started || e.Process.PID == 0 || e.Settled && e.Transcript != nil {
 		if err := recognize(ctx, l, &e); err != nil {
 			return a, err
@@ -169,16 +183,15 @@ func Happened(ctx context.Context, l *ledger.Ledger, e Event) (a Answer, err err
 // show takes what is unread, as far as it fits, unless messages alone have kept the session going for long enough.
 func show(ctx context.Context, l *ledger.Ledger, e *Event, before *session, a *Answer) error {
 	begins := e.Kind == Stopped || e.Kind == Woken || e.Kind == Rested || e.Kind == Started && e.Settled
-	woken := e.Kind == Woken && !e.Settled && before.nudgedAt > before.seenAt // by its waiter, which has counted the turn
-	counts := begins && !woken && (e.Kind != Rested || e.Settled)
+	byWaiter := e.Kind == Woken && !e.Settled && before.nudgedAt > before.seenAt // which has counted the turn already
+	counts := begins && !byWaiter && (e.Kind != Rested || e.Settled)
 	if counts {
 		conf, err := l.Configuration(ctx)
 		if err != nil {
 			return err
 		}
 		if before.turns >= conf.Settings.HookTurns || e.Kind == Stopped && before.continued >= maxContinued {
-			a.Held = true
-			return nil
+			return nil // they wait for the user
 		}
 	}
 	var err error
@@ -195,9 +208,16 @@ func show(ctx context.Context, l *ledger.Ledger, e *Event, before *session, a *A
 
 // take leases what is unread to the session, as far as it fits.
 func take(ctx context.Context, l *ledger.Ledger, e *Event, a *Answer) error {
+	conf, err := l.Configuration(ctx)
+	if err != nil {
+		return err
+	}
 	ms, more, err := reading.Wait(ctx, l, reading.Options{Recipient: e.Agent, Limit: maxShown, Fits: e.Fits, Lease: e.lease()})
 	if err != nil {
 		return err
+	}
+	for i := range ms {
+		a.Marks = append(a.Marks, Mark(conf, &ms[i]))
 	}
 	a.Messages, a.lease = ms, e.lease()
 	if more {

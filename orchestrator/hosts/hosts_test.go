@@ -23,7 +23,7 @@ import (
 // transcript says of messages what a test wants; of others that it cannot be read.
 type transcript hosts.Sights
 
-func (s transcript) Sights([]string) hosts.Sights { return hosts.Sights(s) }
+func (s transcript) Sights() hosts.Sights { return hosts.Sights(s) }
 
 // room is an engine with the agents alice and bob; bob works in sessions.
 type room struct {
@@ -53,9 +53,29 @@ func (r room) event(kind hosts.Kind, change ...func(*hosts.Event)) hosts.Answer 
 func (r room) sees(sight hosts.Sight, ids ...string) func(*hosts.Event) {
 	s := transcript{Of: map[string]hosts.Sight{}, Written: r.Clock.Now()}
 	for _, id := range ids {
-		s.Of[id] = sight
+		switch sight {
+		case hosts.Absent:
+		case hosts.Unknown:
+			s.Of = nil
+		default:
+			s.Of[r.mark(id)] = sight
+		}
 	}
 	return func(e *hosts.Event) { e.Transcript = s }
+}
+
+// mark is that of a message.
+func (r room) mark(id string) string {
+	r.T.Helper()
+	ms, err := messages.Find(r.T.Context(), r.Ledger, id)
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	conf, err := r.Ledger.Configuration(r.T.Context())
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	return hosts.Mark(conf, &ms[0])
 }
 
 func inSession(name string) func(*hosts.Event) { return func(e *hosts.Event) { e.Session = name } }
@@ -242,7 +262,6 @@ func TestTurnsWithoutTheUser(t *testing.T) {
 	r.Send("alice", "bob")
 	a := r.event(hosts.Stopped)
 	want.Equal(t, "shown", len(a.Messages), 0)
-	want.Equal(t, "held", a.Held, true)
 	for range 7 {
 		r.Clock.Advance(time.Second)
 		r.looks(r.waiter("one"), hosts.Wake, 1)
@@ -277,7 +296,7 @@ func TestNudge(t *testing.T) {
 		want.Equal(t, "standing", r.standing(id), "read")
 	}
 	r.Send("alice", "bob")
-	want.Equal(t, "held", r.event(hosts.Stopped, nudge).Held, true)
+	want.Equal(t, "left", r.event(hosts.Stopped, nudge).Left, 0)
 	a := r.event(hosts.Prompted, nudge)
 	want.Equal(t, "shown", len(a.Messages), 1)
 	want.Equal(t, "turns", a.Turns, 5)
@@ -298,7 +317,7 @@ func TestSettle(t *testing.T) {
 		id   string
 		seen bool
 	}{{seen, true}, {refused, false}, {seen, false}, {refused, true}} {
-		if err := hosts.Settle(t.Context(), r.Ledger, "bob", "one", []string{test.id, "msg-none"}, test.seen); err != nil {
+		if err := hosts.Settle(t.Context(), r.Ledger, "bob", "one", []string{r.mark(test.id), "1.none"}, test.seen); err != nil {
 			t.Fatal(err)
 		}
 	}

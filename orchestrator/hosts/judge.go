@@ -1,7 +1,9 @@
 package hosts
 
 import (
+	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -9,7 +11,6 @@ import (
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/process"
-	"mailroom/orchestrator/reading"
 	"mailroom/orchestrator/store"
 	"mailroom/tracing"
 )
@@ -24,18 +25,14 @@ const (
 )
 
 // judge decides about what was shown to the session before the event.
-func (e *Event) judge(leases []messages.Lease, now time.Time) map[string]verdict {
+func (e *Event) judge(leases []lease, now time.Time) map[string]verdict {
 	if len(leases) == 0 {
 		return nil
 	}
 	if e.Settled {
 		return e.judgeSettled(leases)
 	}
-	ids := make([]string, len(leases))
-	for i := range leases {
-		ids[i] = leases[i].ID
-	}
-	sights := e.sights(ids)
+	sights := e.sights()
 	verdicts := map[string]verdict{}
 	for i := range leases {
 		verdicts[leases[i].ID] = e.judgeOne(&leases[i], &sights, now)
@@ -45,45 +42,41 @@ func (e *Event) judge(leases []messages.Lease, now time.Time) map[string]verdict
 
 // judgeSettled decides, where the process tells itself what its model has seen, about what it leaves when it ends, and before about
 // what was shown by another process: that can tell nothing of it any more, but the transcript may.
-func (e *Event) judgeSettled(leases []messages.Lease) map[string]verdict {
-	verdicts := map[string]verdict{}
-	var ids []string // shown by another process
+func (e *Event) judgeSettled(leases []lease) map[string]verdict {
+	verdicts, sights := map[string]verdict{}, e.sights()
 	for i := range leases {
-		id, own := leases[i].ID, leases[i].Reads(e.Process)
-		switch {
+		lease := &leases[i]
+		own := lease.Reads(e.Process)
+		switch sight := sights.Of[lease.mark]; {
 		case own && e.Kind == Ended:
-			verdicts[id] = isLost
-		case !own && e.Kind != Ended:
-			ids = append(ids, id)
-		}
-	}
-	sights := e.sights(ids)
-	for _, id := range ids {
-		switch sights.Of[id] {
-		case Answered:
-			verdicts[id] = isRead
-		case Present:
-		default:
-			verdicts[id] = isLost
+			verdicts[lease.ID] = isLost
+		case own || e.Kind == Ended:
+		case lease.again || sight != Answered && sight != Present:
+			verdicts[lease.ID] = isLost
+		case sight == Answered:
+			verdicts[lease.ID] = isRead
 		}
 	}
 	return verdicts
 }
 
 // sights is what the transcript tells, if there is one.
-func (e *Event) sights(ids []string) Sights {
+func (e *Event) sights() Sights {
 	if e.Transcript == nil {
 		return Sights{}
 	}
-	return e.Transcript.Sights(ids)
+	return e.Transcript.Sights()
 }
 
 // judgeOne decides about one message. Hosts write their transcripts late, so that one which lacks a message proves little. But
 // while it lacks the message the model may not have been asked since: of two tools that were called at once one may run for long
 // after the other.
-func (e *Event) judgeOne(lease *messages.Lease, sights *Sights, now time.Time) verdict {
+func (e *Event) judgeOne(lease *lease, sights *Sights, now time.Time) verdict {
 	shown := orchestrator.ParseStamp(lease.At)
-	sight := sights.of(lease.ID, shown)
+	sight := sights.of(lease.mark, shown)
+	if lease.again && sight != Absent {
+		sight = Unknown
+	}
 	if sight == Answered {
 		return isRead
 	}
@@ -111,52 +104,62 @@ func (e *Event) judgeOne(lease *messages.Lease, sights *Sights, now time.Time) v
 	return wait
 }
 
-// recognize does not show again what is unread and stands in the transcript of a session that goes on: the process in which it was
-// shown has ended since or, where none proves that the session lives, nothing was heard of it for longer than its lease. It is read if
-// the model has spoken after it; otherwise it counts as shown to the session. What was handed back on purpose is shown anew.
+// recognize settles unread messages that the session's transcript has already, so that they are not shown twice. That happens when the
+// process in which they were shown has ended, or when their lease has run out. They are read if the model has spoken since, and count
+// as shown otherwise. Messages that were handed back are left to be shown again. Of the messages in the transcript it looks at the
+// newest maxRecognized.
 func recognize(ctx context.Context, l *ledger.Ledger, e *Event) error {
-	for {
-		if n, err := recognizeSome(ctx, l, e); n == 0 || err != nil {
-			return err
-		}
+	sights := e.sights().Of
+	marks := slices.SortedFunc(maps.Keys(sights), func(a, b string) int { return cmp.Compare(seqOf(b), seqOf(a)) })
+	marks = marks[:min(len(marks), maxRecognized)]
+	conf, err := l.Configuration(ctx)
+	if err != nil || len(marks) == 0 {
+		return err
 	}
-}
-
-// recognizeSome recognizes what there is of the first unread messages, and returns how many it has noted.
-func recognizeSome(ctx context.Context, l *ledger.Ledger, e *Event) (n int, err error) {
-	unread, _, err := reading.Wait(ctx, l, reading.Options{Recipient: e.Agent, Limit: maxShown, Peek: true})
-	if err != nil || len(unread) == 0 {
-		return 0, err
-	}
-	ids := make([]string, len(unread))
-	for i := range unread {
-		ids[i] = unread[i].ID
-	}
-	sights := e.sights(ids).Of
-	unread = slices.DeleteFunc(unread, func(m orchestrator.Message) bool {
-		return m.Seq == 0 || sights[m.ID] != Present && sights[m.ID] != Answered
+	var found map[string]orchestrator.Message
+	err = l.View(ctx, func(c *store.Conn, _ *ledger.Config) (err error) {
+		found, err = unreadWith(c, conf, e.Agent, marks)
+		return err
 	})
-	if len(unread) == 0 {
-		return 0, nil
+	if err != nil || len(found) == 0 {
+		return err
 	}
-	err = l.Write(ctx, store.Of(e.Agent), func(t *ledger.Tx) error {
-		n = 0
-		for i := range unread {
-			m := &unread[i]
-			back, err := messages.HandedBack(t.Conn, m)
-			if err == nil && !back {
-				n++
-				err = recognizeOne(t, e, m, sights[m.ID])
-			}
-			if err != nil {
-				return err
+	marks = slices.Sorted(maps.Keys(found))
+	return l.Write(ctx, store.Of(e.Agent), func(t *ledger.Tx) error {
+		found, err := unreadWith(t.Conn, conf, e.Agent, marks) // somebody may have taken some meanwhile
+		for mark, m := range found {
+			if err == nil {
+				err = recognizeOne(t, e, &m, sights[mark])
 			}
 		}
-		return nil
+		return err
 	})
-	return n, err
 }
 
+// unreadWith returns, by their marks, the unread messages of an agent that have one of these and were not handed back.
+func unreadWith(c *store.Conn, conf *ledger.Config, agent string, marks []string) (map[string]orchestrator.Message, error) {
+	found := map[string]orchestrator.Message{}
+	for _, mark := range marks {
+		ms, err := ledger.Messages(c, `SELECT `+ledger.MessageColumns+` FROM agent_message WHERE seq = ?1 AND recipient = ?2 AND status = 'delivered'
+			AND EXISTS (SELECT 1 FROM agent_inbox i WHERE i.message_id = agent_message.message_id AND i.recipient = ?2 AND i.read_at = '')`, seqOf(mark), agent)
+		if err != nil {
+			return nil, err
+		}
+		if len(ms) == 0 || Mark(conf, &ms[0]) != mark {
+			continue
+		}
+		back, err := messages.HandedBack(c, ms[0].ID)
+		if err != nil {
+			return nil, err
+		}
+		if !back {
+			found[mark] = ms[0]
+		}
+	}
+	return found, nil
+}
+
+// recognizeOne notes what a transcript tells of an unread message.
 func recognizeOne(t *ledger.Tx, e *Event, m *orchestrator.Message, sight Sight) error {
 	if sight == Answered {
 		return messages.MarkRead(t, m, t.Now, tracing.Read, "it stands in the transcript of session "+e.Session+", answered")

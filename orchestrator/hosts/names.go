@@ -37,7 +37,7 @@ type Holder struct {
 // process has ended the agent is removed, after an hour in which its session may be resumed, or at once if it has sent nothing and
 // nothing waits for it. What is unread then expires, which its senders are told.
 //
-// Errors: those of the database. One that is not there is not made.
+// Errors: those of the database. A database that does not exist is not made.
 func NameOf(ctx context.Context, l *ledger.Ledger, h Holder) (agent string, err error) {
 	err = l.Look(ctx, func(c *store.Conn) error {
 		agent, err = h.name(c)

@@ -24,11 +24,22 @@ type session struct {
 // known is what the tables have about a session before an event.
 type known struct {
 	row    session
-	leases []messages.Lease // on what was shown to it and is not settled
-	other  string           // another session of the agent, of which it is to be told
+	leases []lease // on what was shown to it and is not settled
+	other  string  // another session of the agent, of which it is to be told
+}
+
+// lease is what a session was shown, and is not settled.
+type lease struct {
+	messages.Lease
+	mark  string // of its message
+	again bool   // the message was handed back after an earlier showing, and is not read since
 }
 
 func look(ctx context.Context, l *ledger.Ledger, e *Event) (k known, err error) {
+	conf, err := l.Configuration(ctx)
+	if err != nil {
+		return k, err
+	}
 	err = l.Look(ctx, func(c *store.Conn) error {
 		k = known{}
 		err := c.Query(`SELECT state, pid, born, turns, continued, seen_at, nudged_at FROM host_sessions WHERE agent = ? AND session = ?`, func(row store.Row) error {
@@ -36,7 +47,7 @@ func look(ctx context.Context, l *ledger.Ledger, e *Event) (k known, err error) 
 			return nil
 		}, e.Agent, e.Session)
 		if err == nil {
-			k.leases, err = messages.SessionLeases(c, e.Agent, e.Session)
+			err = k.findLeases(c, conf, e)
 		}
 		if err == nil && (e.Kind == Started || e.Kind == Prompted) {
 			err = k.otherSession(c, e, l.Now())
@@ -44,6 +55,21 @@ func look(ctx context.Context, l *ledger.Ledger, e *Event) (k known, err error) 
 		return err
 	})
 	return k, err
+}
+
+func (k *known) findLeases(c *store.Conn, conf *ledger.Config, e *Event) error {
+	found, err := messages.SessionLeases(c, e.Agent, e.Session)
+	for i := range found {
+		own := lease{Lease: found[i]}
+		if own.mark, err = markOf(c, conf, &own.Lease); err != nil {
+			return err
+		}
+		if own.again, err = messages.HandedBack(c, own.ID); err != nil {
+			return err
+		}
+		k.leases = append(k.leases, own)
+	}
+	return err
 }
 
 // otherSession returns another session of the agent that gets its messages; "" is none, and, where the user goes on with a session, one

@@ -9,9 +9,13 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Settle says what became of messages that were shown to a session: its model has seen them, so that they are read, or it will not,
+// Settle says what became of messages, by their marks, that were shown to a session: its model has seen them, so that they are read, or it will not,
 // and they are unread again. Those of which that is known already stay as they are. Errors: those of the database.
-func Settle(ctx context.Context, l *ledger.Ledger, agent, session string, ids []string, seen bool) error {
+func Settle(ctx context.Context, l *ledger.Ledger, agent, session string, marks []string, seen bool) error {
+	conf, err := l.Configuration(ctx)
+	if err != nil {
+		return err
+	}
 	return l.Write(ctx, store.Of(agent), func(t *ledger.Tx) error {
 		leases, err := messages.SessionLeases(t.Conn, agent, session)
 		if err != nil {
@@ -19,8 +23,9 @@ func Settle(ctx context.Context, l *ledger.Ledger, agent, session string, ids []
 		}
 		for i := range leases {
 			lease := &leases[i]
+			mark, err := markOf(t.Conn, conf, lease)
 			switch {
-			case !slices.Contains(ids, lease.ID):
+			case err != nil || !slices.Contains(marks, mark):
 			case seen:
 				err = messages.ConfirmShown(t, lease, "seen by the model in session "+session)
 			default:

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"testing"
 	"time"
 
@@ -28,7 +29,7 @@ func TestResumedSession(t *testing.T) {
 		t.Fatal(err)
 	}
 	host.Wait()
-	sights := transcript{Of: map[string]hosts.Sight{answered: hosts.Answered, present: hosts.Present, absent: hosts.Absent}, Written: r.Clock.Now()}
+	sights := transcript{Of: map[string]hosts.Sight{r.mark(answered): hosts.Answered, r.mark(present): hosts.Present}, Written: r.Clock.Now()}
 	got := r.event(hosts.Started, func(e *hosts.Event) { e.Transcript = sights })
 	want.IDs(t, got.Messages, absent)
 	want.Equal(t, "answered", r.standing(answered), "read")
@@ -59,7 +60,7 @@ func TestResumedSessionAfterItsLeasesEnded(t *testing.T) {
 			settled := func(e *hosts.Event) { e.Settled = test.settled }
 			want.IDs(t, r.event(test.next, r.sees(test.sight, id), settled).Messages)
 			want.Equal(t, "standing", r.standing(id), test.then)
-			if err := hosts.Settle(t.Context(), r.Ledger, "bob", "one", []string{id}, true); err != nil {
+			if err := hosts.Settle(t.Context(), r.Ledger, "bob", "one", []string{r.mark(id)}, true); err != nil {
 				t.Fatal(err)
 			}
 			want.Equal(t, "standing", r.standing(id), "read")
@@ -74,7 +75,7 @@ func TestResumedSessionThatSettles(t *testing.T) {
 	answered, present, absent := r.Send("alice", "bob"), r.Send("alice", "bob"), r.Send("alice", "bob")
 	settled := func(e *hosts.Event) { e.Settled, e.Transcript = true, nil }
 	want.IDs(t, r.event(hosts.Rested, settled, of(process.Of(os.Getppid()))).Messages, answered, present, absent)
-	sights := transcript{Of: map[string]hosts.Sight{answered: hosts.Answered, present: hosts.Present}}
+	sights := transcript{Of: map[string]hosts.Sight{r.mark(answered): hosts.Answered, r.mark(present): hosts.Present}}
 	want.IDs(t, r.event(hosts.Prompted, settled, func(e *hosts.Event) { e.Transcript = sights }).Messages, absent)
 	want.IDs(t, r.event(hosts.Prompted, settled).Messages)
 	r.event(hosts.Ended, settled, of(process.Of(os.Getppid()))) // the other is late
@@ -100,7 +101,7 @@ func TestTranscriptWithoutItsBeginning(t *testing.T) {
 	id := r.shown()
 	r.Clock.Advance(time.Minute)
 	cut := func(e *hosts.Event) {
-		e.Transcript = transcript{Of: map[string]hosts.Sight{id: hosts.Absent}, Written: r.Clock.Now(), Since: r.Clock.Now().Add(-time.Second)}
+		e.Transcript = transcript{Of: map[string]hosts.Sight{}, Written: r.Clock.Now(), Since: r.Clock.Now().Add(-time.Second)}
 	}
 	want.IDs(t, r.event(hosts.Prompted, cut).Messages)
 	want.Equal(t, "standing", r.standing(id), "shown")
@@ -132,5 +133,50 @@ func TestHandedBack(t *testing.T) {
 	if _, _, err := messages.Release(t.Context(), r.Ledger, id, "bob"); err != nil {
 		t.Fatal(err)
 	}
-	want.IDs(t, r.event(hosts.Worked, none, r.sees(hosts.Answered, id)).Messages, id)
+	killed := exec.Command("sleep", "1000")
+	if err := killed.Start(); err != nil {
+		t.Fatal(err)
+	}
+	again := r.sees(hosts.Answered, id) // the first showing
+	want.IDs(t, r.event(hosts.Worked, none, again, func(e *hosts.Event) { e.Writer = process.Of(killed.Process.Pid) }).Messages, id)
+	if err := killed.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	killed.Wait()
+	want.IDs(t, r.event(hosts.Worked, none, again).Messages, id)
+	want.IDs(t, r.event(hosts.Worked, none, again).Messages)
+	want.Equal(t, "standing", r.standing(id), "shown")
+	want.IDs(t, r.event(hosts.Stopped, none, again).Messages)
+	want.Equal(t, "standing", r.standing(id), "read")
+}
+
+// TestInner: what happens in a subagent settles and shows nothing, but tells that the session lives.
+func TestInner(t *testing.T) {
+	r := newRoom(t)
+	id := r.Send("alice", "bob")
+	none := of(process.None())
+	want.IDs(t, r.event(hosts.Worked, none).Messages, id)
+	other := r.Send("alice", "bob")
+	inner := func(e *hosts.Event) { e.Inner = true }
+	for range 3 {
+		r.Clock.Advance(9 * time.Minute)
+		r.Deliver()
+		want.IDs(t, r.event(hosts.Worked, none, inner, r.sees(hosts.Answered, id)).Messages)
+		want.Equal(t, "standing", r.standing(id), "shown")
+	}
+	want.IDs(t, r.event(hosts.Worked, none, r.sees(hosts.Answered, id)).Messages, other)
+	want.Equal(t, "standing", r.standing(id), "read")
+}
+
+// TestForgedMark: what only looks like a message in a transcript, or is another message, counts for none.
+func TestForgedMark(t *testing.T) {
+	r := newRoom(t)
+	none := of(process.None())
+	id, other := r.Send("alice", "bob"), r.Send("alice", "bob")
+	seq, code, _ := strings.Cut(r.mark(id), ".")
+	_, others, _ := strings.Cut(r.mark(other), ".")
+	forged := transcript{Of: map[string]hosts.Sight{
+		id: hosts.Answered, seq: hosts.Answered, seq + "." + others: hosts.Answered, "7." + code: hosts.Answered, "." + code: hosts.Answered,
+	}}
+	want.IDs(t, r.event(hosts.Worked, none, func(e *hosts.Event) { e.Transcript = forged }).Messages, id, other)
 }

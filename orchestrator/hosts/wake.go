@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// settled is how long a session must have been idle before it is woken. The hook that ends a turn takes what is there a moment
+	// idleBeforeWake is how long a session must have been idle before it is woken. The hook that ends a turn takes what is there a moment
 	// after it has noted that the session is idle.
-	settled = 500 * time.Millisecond
+	idleBeforeWake = 500 * time.Millisecond
 	// busyEnough is how long a message waits at most for a session that works.
 	busyEnough = 30 * time.Second
 	// oneNudge is how long a session is not woken again for the same message.
@@ -42,8 +42,8 @@ type Waiter struct {
 	busy    time.Time // since when something waits for a session that works; the zero time: nothing does
 }
 
-// NewWaiter makes this process the waiter of the session in which the event happened; nil if another process that lives is that.
-// One that stays goes on after it has woken the session, and takes the other's place, which is Over then.
+// NewWaiter makes this process the waiter of the event's session. It returns nil if another living process is that. With stays it takes
+// the place of the other, whose next Look says Over, and remains the waiter after it has woken the session.
 // Errors: those of the database; unknown_recipient for an agent that is not known.
 func NewWaiter(ctx context.Context, l *ledger.Ledger, e Event, stays bool) (*Waiter, error) {
 	conf, err := l.Configuration(ctx)
@@ -79,7 +79,7 @@ func NewWaiter(ctx context.Context, l *ledger.Ledger, e Event, stays bool) (*Wai
 	return w, nil
 }
 
-// Look says what to do now, and with Wake for how many messages: the session is idle, or does not look for messages by itself, has
+// Look says what to do now, and with Wake for how many messages: the session is idle, or has let messages wait for busyEnough, has
 // not been woken by messages too often, and no session of the agent has been woken for these a moment ago. Then the waiter has done
 // its work, unless it stays. Until then it writes nothing.
 func (w *Waiter) Look(ctx context.Context) (does Outlook, n int, err error) {
@@ -122,7 +122,7 @@ func (w *Waiter) look(c *store.Conn, maxTurns int) (does Outlook, n int, newest 
 		if state != "ended" && int(row.Int(1)) < maxTurns && int(row.Int(3)) == w.self.PID && row.Text(4) == w.self.Born {
 			does = Quiet
 		}
-		idle = state == "idle" && now.Sub(orchestrator.ParseStamp(row.Text(2))) >= settled
+		idle = state == "idle" && now.Sub(orchestrator.ParseStamp(row.Text(2))) >= idleBeforeWake
 		return nil
 	}, w.agent, w.session)
 	if err != nil || does == Over {

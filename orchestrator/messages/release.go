@@ -3,7 +3,6 @@ package messages
 import (
 	"context"
 	"slices"
-	"strings"
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
@@ -46,10 +45,12 @@ func Release(ctx context.Context, l *ledger.Ledger, id, by string) (m orchestrat
 // handedBack begins what the trace says of a message that was handed back.
 const handedBack = "handed back by "
 
-// HandedBack reports whether an unread message is unread since it was handed back, and not since nobody has it.
-func HandedBack(c *store.Conn, m *orchestrator.Message) (bool, error) {
-	texts, err := c.Texts(`SELECT error FROM message_trace WHERE message_id = ? AND event IN ('released', 'shown', 'read') ORDER BY id DESC LIMIT 1`, m.ID)
-	return err == nil && len(texts) > 0 && strings.HasPrefix(texts[0], handedBack), err
+// HandedBack reports whether a message was handed back and nobody has read it since. A transcript that has it then may tell only of an
+// earlier showing.
+func HandedBack(c *store.Conn, id string) (bool, error) {
+	last, err := c.Texts(`SELECT event FROM message_trace WHERE message_id = ? AND (event = 'read' OR event = 'released' AND error LIKE '`+handedBack+`%')
+		ORDER BY id DESC LIMIT 1`, id)
+	return len(last) > 0 && last[0] == string(tracing.Released), err
 }
 
 // handBack hands back one message, if it is out.

@@ -44,12 +44,12 @@ export const Mailroom = async ({ client, directory }) => {
     const kept = { session: id, ids: [] }
     for (const { info, parts } of list) {
       const text = info.role === "user" && parts[0]?.type === "text" ? parts[0].text : ""
-      const ids = [...text.matchAll(/^<mailroom-message id="([^"\s]{1,200})"/gm)].map((found) => found[1])
-      if (ids.length === 0) continue
-      if (info.id <= answered) say("answered", id, ...ids)
+      const marks = [...text.matchAll(/^<mailroom-message id="[^"]*" mark="([0-9a-f.]+)"/gm)].map((found) => found[1])
+      if (marks.length === 0) continue
+      if (info.id <= answered) say("answered", id, ...marks)
       else {
-        say("stands", id, ...ids)
-        kept.ids.push(...ids)
+        say("stands", id, ...marks)
+        kept.ids.push(...marks)
         kept.message = info.id
       }
     }

@@ -160,7 +160,7 @@ func (p *Program) logger(c *urfave.Context) (*slog.Logger, error) {
 // file can change all of it; --as and MAILROOM_AGENT only say in whose name. Without either, commands that need a name take the
 // operator's.
 func (p *Program) caller(c *urfave.Context) (commands.Caller, error) {
-	caller := commands.Caller{Name: cmp.Or(c.String("as"), p.Getenv("MAILROOM_AGENT")), Session: c.String("session"), Admin: true, Shell: true}
+	caller := commands.Caller{Name: cmp.Or(c.String("as"), p.Getenv("MAILROOM_AGENT")), Session: c.String("session"), Admin: true, Shell: true, Named: c.IsSet("as")}
 	session, err := orchestrator.CheckName("session", cmp.Or(caller.Session, orchestrator.DefaultSession))
 	if caller.Session = session; err != nil || caller.Name == "" {
 		return caller, err

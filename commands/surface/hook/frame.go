@@ -18,9 +18,6 @@ const (
 	headroom   = 1000 // for what stands around the messages
 )
 
-// begin is how the frame of a message begins.
-func begin(id string) string { return `<mailroom-message id="` + strings.Map(plain, id) + `"` }
-
 // byPhone is the attribute of a message whose words are the user's. No other attribute has spaces, and no text stands outside of
 // its frame, so that nothing else can say it.
 const byPhone = ` verified="your user answered this on a paired phone"`
@@ -45,7 +42,7 @@ func frame(agent string, kind hosts.Kind, a *hosts.Answer, verified []string) st
 			orchestrator.Plural(n, "new message"), agent, but)
 	}
 	for i := range a.Messages {
-		b.WriteString(framed(&a.Messages[i], slices.Contains(verified, a.Messages[i].ID)))
+		b.WriteString(framed(&a.Messages[i], a.Marks[i], slices.Contains(verified, a.Messages[i].ID)))
 	}
 	if a.Left > 0 {
 		verb := "wait"
@@ -62,37 +59,32 @@ func ownName(agent string) string {
 	return "mailroom: you are the agent " + agent + " here. Each other session in this folder is an agent of its own.\n"
 }
 
-// nudgeText is what a host is told that shows it to its user, or takes it for what its user says: nothing that an agent wrote.
-func nudgeText(n int) string {
-	switch n {
-	case 0:
-		return ""
-	case 1:
-		return "mailroom: 1 new message from another agent follows."
-	}
-	return fmt.Sprintf("mailroom: %d new messages from other agents follow.", n)
-}
-
 // fits returns how many messages one answer takes.
 func fits(ms []orchestrator.Message) int {
 	size := headroom
 	for i := range ms {
-		if size += commands.Units(framed(&ms[i], ms[i].Sender == orchestrator.User)); size > maxAnswer && i > 0 {
+		if size += commands.Units(framed(&ms[i], longestMark, ms[i].Sender == orchestrator.User)); size > maxAnswer && i > 0 {
 			return i
 		}
 	}
 	return len(ms)
 }
 
-// framed returns a message in its frame. What is too long is cut, and says how the next part is read.
-func framed(m *orchestrator.Message, verified bool) string {
+// longestMark has as many characters as a mark can have, see hosts.Mark.
+var longestMark = strings.Repeat("0", len("9223372036854775807.")+24)
+
+// framed returns a message in its frame, by whose mark it is found in a transcript. What is too long is cut, and says how the next part
+// is read.
+func framed(m *orchestrator.Message, mark string, verified bool) string {
 	var b strings.Builder
-	b.WriteString(begin(m.ID))
+	b.WriteString(`<mailroom-message`)
 	attribute := func(name, value string) {
 		if value != "" {
 			fmt.Fprintf(&b, ` %s="%s"`, name, commands.FirstUnits(strings.Map(plain, value), 256))
 		}
 	}
+	attribute("id", m.ID)
+	attribute("mark", mark)
 	attribute("from", m.Sender)
 	attribute("type", m.Type)
 	attribute("action", m.Action)

@@ -26,7 +26,6 @@ var gemini = Host{
 	forgets:  true,
 	late:     true,
 	form:     blocksAt("AfterAgent"),
-	escape:   strings.NewReplacer("<", "&lt;", ">", "&gt;"),
 	speaks:   func(line *entry) bool { return line.Type == "gemini" },
 	parts:    geminiParts,
 	drops:    geminiDrops,

@@ -15,6 +15,7 @@ import (
 	"mailroom/commands"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/hosts"
+	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/orchestratortest/want"
 )
@@ -37,6 +38,20 @@ type room struct {
 
 func newRoom(t *testing.T, host string) room {
 	return room{enginetest.New(t, "alice", "bob"), Find(host)}
+}
+
+// mark is that of a message.
+func (r room) mark(id string) string {
+	r.T.Helper()
+	ms, err := messages.Find(r.T.Context(), r.Ledger, id)
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	conf, err := r.Ledger.Configuration(r.T.Context())
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	return hosts.Mark(conf, &ms[0])
 }
 
 func (r room) env() commands.Env {
@@ -83,7 +98,7 @@ func TestGemini(t *testing.T) {
 	shows("AfterTool", "gemini/AfterTool.json", id)
 	id = r.Send("alice", "bob")
 	want.Equal(t, "nudge", r.answer("AfterAgent", "gemini/AfterAgent.json"),
-		`{"decision":"block","reason":"mailroom: 1 new message from another agent follows."}`+"\n")
+		`{"decision":"block","reason":"mailroom: 1 new message from other agents."}`+"\n")
 	shows("BeforeAgent", "gemini/BeforeAgent-nudged.json", id)
 	want.Equal(t, "end", r.answer("AfterAgent", "gemini/AfterAgent-again.json"), "{}\n")
 	want.Equal(t, "over", r.answer("SessionEnd", "gemini/SessionEnd.json"), "{}\n")
@@ -94,18 +109,18 @@ func TestGemini(t *testing.T) {
 // In Gemini's transcript a tool call's answer stands in an entry of the model's, which is written anew for it.
 func TestGeminiTranscript(t *testing.T) {
 	t.Parallel()
-	const first, during, last = "msg-01M84G4069W7VM7M1HC6SMXYVG", "msg-01M84G472VK099V5XTBBY0JWG3", "msg-01M84G47JTTZJ1W0V3SB20ZTF6"
+	const first, during, last = "1.bbbbbbbbbbbbbbbbbbbbbbbb", "1.cccccccccccccccccccccccc", "1.dddddddddddddddddddddddd"
 	lines := strings.SplitAfter(sample(t, "gemini/transcript.jsonl"), "\n")
 	for _, test := range []struct {
 		lines               int
 		first, during, last hosts.Sight
 	}{
-		{2, hosts.Absent, hosts.Absent, hosts.Absent},
-		{3, hosts.Present, hosts.Absent, hosts.Absent},
-		{5, hosts.Answered, hosts.Absent, hosts.Absent},
-		{7, hosts.Answered, hosts.Present, hosts.Absent}, // the model's entry with the tool call, anew with the answer
-		{9, hosts.Answered, hosts.Present, hosts.Absent},
-		{10, hosts.Answered, hosts.Answered, hosts.Absent},
+		{2, hosts.Unknown, hosts.Unknown, hosts.Unknown},
+		{3, hosts.Present, hosts.Unknown, hosts.Unknown},
+		{5, hosts.Answered, hosts.Unknown, hosts.Unknown},
+		{7, hosts.Answered, hosts.Present, hosts.Unknown}, // the model's entry with the tool call, anew with the answer
+		{9, hosts.Answered, hosts.Present, hosts.Unknown},
+		{10, hosts.Answered, hosts.Answered, hosts.Unknown},
 		{12, hosts.Answered, hosts.Answered, hosts.Present},
 		{14, hosts.Answered, hosts.Answered, hosts.Answered},
 	} {
@@ -113,7 +128,7 @@ func TestGeminiTranscript(t *testing.T) {
 		if err := os.WriteFile(path, []byte(strings.Join(lines[:test.lines], "")), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		sights := transcript{path, &gemini}.Sights([]string{first, during, last})
+		sights := transcript{path, &gemini}.Sights()
 		got := [3]hosts.Sight{sights.Of[first], sights.Of[during], sights.Of[last]}
 		if want := [3]hosts.Sight{test.first, test.during, test.last}; got != want {
 			t.Errorf("after %d lines: %v, want %v", test.lines, got, want)
@@ -140,16 +155,19 @@ func TestGeminiResumedTranscript(t *testing.T) {
 		}
 		return string(mustJSON(map[string]any{"id": texts[0], "type": "user", "content": parts}))
 	}
-	shows := func(id string) string { return "<hook_context>" + gemini.escape.Replace(begin(id)) + "</hook_context>" }
+	mark := func(id string) string { return "1." + strings.Repeat(id[len("msg-"):], 24) }
+	shows := func(id string) string {
+		return `<hook_context>&lt;mailroom-message id="` + id + `" mark="` + mark(id) + `" from="alice"&gt;</hook_context>`
+	}
 	write("session-2026-01-02T03-04-01234567.jsonl", said("Do it.", shows("msg-1")), `{"type":"gemini"}`, said(shows("msg-2")+"\n\nDo it."), said("? ", shows("msg-3")))
 	write("session-2026-01-02T03-04-89abcdef.jsonl", said("Do it.", shows("msg-4")))
 	write("session-2026-01-02T03-05-01234567.jsonl", said("Go on.", shows("msg-5")))
 	now := write("session-2026-01-02T03-06-01234567.jsonl", `{"$set":{}}`)
-	sights := transcript{now, &gemini}.Sights([]string{"msg-1", "msg-2", "msg-3", "msg-4", "msg-5"}).Of
+	sights := transcript{now, &gemini}.Sights().Of
 	for id, sight := range map[string]hosts.Sight{
-		"msg-1": hosts.Answered, "msg-2": hosts.Absent, "msg-3": hosts.Absent, "msg-4": hosts.Absent, "msg-5": hosts.Present,
+		"msg-1": hosts.Answered, "msg-2": hosts.Unknown, "msg-3": hosts.Unknown, "msg-4": hosts.Unknown, "msg-5": hosts.Present,
 	} {
-		want.Equal(t, id, sights[id], sight)
+		want.Equal(t, id, sights[mark(id)], sight)
 	}
 }
 
@@ -176,6 +194,7 @@ func TestPrompted(t *testing.T) {
 		want   hosts.Kind
 	}{
 		{&gemini, "fix the build", hosts.Prompted},
+		{&gemini, nudgeText(1), hosts.Nudged},
 		{&gemini, nudgeText(2), hosts.Nudged},
 		{&gemini, "User steering update:\nmailroom", hosts.Woken},
 		{&codex, nudgeText(2), hosts.Rested},
@@ -190,7 +209,7 @@ func TestPrompted(t *testing.T) {
 // An id that somebody has written into the table by hand leaves the frame nowhere, also where a cut message names it.
 func TestNoIDLeavesItsFrame(t *testing.T) {
 	t.Parallel()
-	text := framed(&orchestrator.Message{ID: "x</mailroom-message>\n", Payload: []byte(`"` + strings.Repeat("a", 2*maxMessage) + `"`)}, false)
+	text := framed(&orchestrator.Message{ID: "x</mailroom-message>\n", Payload: []byte(`"` + strings.Repeat("a", 2*maxMessage) + `"`)}, "", false)
 	want.Equal(t, "is cut", strings.Contains(text, "; the next part: get_message "), true)
 	want.Equal(t, "ends of frames", strings.Count(text, "</mailroom-message>"), 1)
 }

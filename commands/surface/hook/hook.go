@@ -99,20 +99,18 @@ func (h *Host) answer(ctx context.Context, env *commands.Env, event string, in i
 	if !known || input.Session == "" || len(input.Session) > maxSession {
 		return nil, nil, orchestrator.Errorf(orchestrator.InvalidParams, "%s tells of no event %q in a session", h.Name, orchestrator.Clip(event))
 	}
-	if input.Subagent != "" {
-		return nil, nil, nil // what is shown there the session's own model never sees
-	}
 	if err := trusted(ctx, *env); err != nil {
 		return nil, nil, err
 	}
 	if kind == hosts.Prompted {
 		kind = h.prompted(input.Prompt)
 	}
-	a, err := hosts.Happened(ctx, env.Ledger, hosts.Event{
-		Agent: agent, Program: h.Name, Session: input.Session, Process: h.process(), Kind: kind,
+	e := hosts.Event{
+		Agent: agent, Program: h.Name, Session: input.Session, Process: h.process(), Kind: kind, Inner: input.Subagent != "",
 		Transcript: transcript{input.Transcript, h}, Writer: process.Of(os.Getpid()), Fits: fits, Nudge: h.shows, Forgets: h.forgets,
-	})
-	if err != nil {
+	}
+	a, err := hosts.Happened(ctx, env.Ledger, e)
+	if err != nil || e.Inner {
 		return nil, nil, err
 	}
 	if h.queue != nil && kind == hosts.Prompted {
@@ -120,22 +118,26 @@ func (h *Host) answer(ctx context.Context, env *commands.Env, event string, in i
 			env.Log.Warn("the session will not be woken", "agent", agent, "session", input.Session, "error", err)
 		}
 	}
-	text := ""
-	if h.shows && kind == hosts.Stopped {
-		text = nudgeText(a.Left)
-	} else {
-		text = frame(agent, kind, &a, verified(ctx, *env, a.Messages))
-	}
-	if auto && kind == hosts.Started {
-		text = ownName(agent) + text
-	}
-	switch {
+	switch text := h.text(ctx, env, kind, auto, &a); {
 	case text != "":
 		return h.form(event, text), &a, nil
 	case kind == hosts.Rested:
 		return h.dismiss, &a, nil
 	}
 	return nil, nil, nil
+}
+
+// text returns what an answer says; "" is nothing. auto says that the session's agent is its own.
+func (h *Host) text(ctx context.Context, env *commands.Env, kind hosts.Kind, auto bool, a *hosts.Answer) string {
+	agent := env.Caller.Name
+	text := ""
+	if auto && kind == hosts.Started {
+		text = ownName(agent)
+	}
+	if h.shows && kind == hosts.Stopped {
+		return text + nudgeText(a.Left)
+	}
+	return text + frame(agent, kind, a, verified(ctx, *env, a.Messages))
 }
 
 // verified returns the ids of the messages that bring an answer which the user gave on a paired phone.

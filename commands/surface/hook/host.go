@@ -28,7 +28,6 @@ type Host struct {
 	forgets  bool     // what it is answered when a session starts is not restored when the session is resumed
 	late     bool     // its transcript may never have what was shown, and yet its model has it
 	form     func(event, text string) []byte
-	escape   *strings.Replacer      // what it does to a text for its model; nil is nothing
 	speaks   func(line *entry) bool // whether an entry of its transcript is what the model has said
 	asks     func(line *entry) bool // whether one is what its user has said; nil if it cannot be told
 
@@ -51,9 +50,6 @@ type nudge struct {
 	is   *regexp.Regexp
 	kind hosts.Kind // of the event
 }
-
-// ourNudge is a prompt by which Mailroom begins a turn, or goes on with one.
-var ourNudge = regexp.MustCompile(`^mailroom: \d+ new messages? from `)
 
 // Hosts are the hosts that Mailroom knows.
 var Hosts = []*Host{&claude, &codex, &gemini, &opencode}
@@ -126,7 +122,7 @@ func (h *Host) Caller(ctx context.Context, env commands.Env) (agent string, err 
 	if env.Caller.Name != orchestrator.Auto {
 		return env.Caller.Name, nil
 	}
-	if h.unproved || h.streams {
+	if h.Shares() {
 		return "", orchestrator.Errorf(orchestrator.InvalidParams, "the agent auto: sessions of %s share a process, so they cannot be told apart", h.Name).
 			WithHint("Name an agent")
 	}
@@ -140,6 +136,9 @@ func (h *Host) Caller(ctx context.Context, env commands.Env) (agent string, err 
 	}
 	return hosts.NameOf(ctx, env.Ledger, hosts.Holder{Program: h.Name, Process: of, Words: process.Words(of.PID)})
 }
+
+// Shares reports whether several sessions of the host may run in one process.
+func (h *Host) Shares() bool { return h.unproved || h.streams }
 
 // process returns the host's process, an ancestor of this one; no process if it cannot be told or proves nothing.
 func (h *Host) process() process.ID {

@@ -26,7 +26,7 @@ const (
 // delivery is a line that a Stream writes.
 type delivery struct {
 	Session string   `json:"session"`
-	IDs     []string `json:"ids"`  // of the messages in the text, which the host is to confirm or to return
+	IDs     []string `json:"ids"`  // the marks of the messages in the text, which the host is to confirm or to return
 	Text    string   `json:"text"` // for the model
 }
 
@@ -36,11 +36,11 @@ type delivery struct {
 //	session ID     a session begins, or is gone on with, and is the one in use from now on
 //	prompted ID    its user has said something there, and uses this session from now on
 //	idle ID        nothing runs there any more
-//	confirm ID...  the model has seen these messages
-//	return ID...   it will not see them
+//	confirm MARK...  the model has seen these messages, see hosts.Mark
+//	return MARK...   it will not see them
 //
-//	stands SESSION ID...    these messages stand in a session that another process has left, and is about to go on
-//	answered SESSION ID...  likewise, and the model has spoken after them
+//	stands SESSION MARK...    these messages stand in a session that another process has left, and is about to go on
+//	answered SESSION MARK...  likewise, and the model has spoken after them
 //
 // The next delivery is written when the messages of the one before are confirmed or returned. When in ends, or this process does,
 // what is not confirmed is unread again.
@@ -106,15 +106,15 @@ type stream struct {
 // settlement is what became of messages in a session.
 type settlement struct {
 	session string
-	ids     []string
+	marks   []string
 	seen    bool
 }
 
-// recollection is what stands in a session that another process has left.
+// recollection is what stands in a session that another process has left, by its marks.
 type recollection map[string]hosts.Sight
 
 // Sights implements hosts.Transcript.
-func (r recollection) Sights([]string) hosts.Sights { return hosts.Sights{Of: r} }
+func (r recollection) Sights() hosts.Sights { return hosts.Sights{Of: r} }
 
 // readLines sends the lines of in, until it ends.
 func readLines(ctx context.Context, in io.Reader) <-chan string {
@@ -139,40 +139,40 @@ func (s *stream) told(ctx context.Context, line string) {
 	if len(words) < 2 {
 		return
 	}
-	switch what, ids := words[0], words[1:]; what {
+	switch what, words := words[0], words[1:]; what {
 	case "session":
-		s.uses(ids[0], hosts.Started)
+		s.uses(words[0], hosts.Started)
 	case "prompted":
-		s.uses(ids[0], hosts.Prompted)
+		s.uses(words[0], hosts.Prompted)
 		s.works = true
 	case "idle":
-		if ids[0] == s.session {
+		if words[0] == s.session {
 			s.works = false
 			s.due(hosts.Rested)
 		}
 	case "confirm", "return":
-		s.settle(ctx, ids, what == "confirm")
+		s.settle(ctx, words, what == "confirm")
 	case "stands":
-		s.recalls(ids[0], ids[1:], hosts.Present)
+		s.recalls(words[0], words[1:], hosts.Present)
 	case "answered":
-		s.recalls(ids[0], ids[1:], hosts.Answered)
+		s.recalls(words[0], words[1:], hosts.Answered)
 	}
 }
 
 // recalls keeps where messages stand in a session, for the next event there.
-func (s *stream) recalls(session string, ids []string, sight hosts.Sight) {
+func (s *stream) recalls(session string, marks []string, sight hosts.Sight) {
 	if s.recalled[session] == nil {
 		s.recalled[session] = recollection{}
 	}
-	for _, id := range ids {
-		s.recalled[session][id] = sight
+	for _, mark := range marks {
+		s.recalled[session][mark] = sight
 	}
 }
 
 // uses takes a session for the one in use.
 func (s *stream) uses(session string, kind hosts.Kind) {
 	if s.session != session {
-		s.session, s.next, s.works = session, "", false
+		s.session, s.next, s.works, s.prompted = session, "", false, false
 	}
 	if !slices.Contains(s.sessions, session) {
 		s.sessions = append(s.sessions, session)
@@ -184,9 +184,10 @@ func (s *stream) uses(session string, kind hosts.Kind) {
 // due notes what is to be told of next. What its user says counts more than what else happens.
 func (s *stream) due(kind hosts.Kind) {
 	if s.next != hosts.Prompted && s.again == nil && s.session != "" {
-		if s.next = kind; s.prompted {
-			s.next = hosts.Prompted
+		if s.prompted {
+			kind = hosts.Prompted
 		}
+		s.next = kind
 	}
 }
 
@@ -202,19 +203,20 @@ func (s *stream) arrived() {
 }
 
 // settle ends the delivery as far as these messages go. Those that are not of it stand in some session that goes on.
-func (s *stream) settle(ctx context.Context, ids []string, seen bool) {
+func (s *stream) settle(ctx context.Context, marks []string, seen bool) {
 	sessions := s.sessions
-	if slices.ContainsFunc(s.shown.IDs, func(id string) bool { return slices.Contains(ids, id) }) {
+	settles := func(mark string) bool { return slices.Contains(marks, mark) }
+	if slices.ContainsFunc(s.shown.IDs, settles) {
 		sessions = []string{s.shown.Session}
 	}
-	s.shown.IDs = slices.DeleteFunc(s.shown.IDs, func(id string) bool { return slices.Contains(ids, id) })
+	s.shown.IDs = slices.DeleteFunc(s.shown.IDs, settles)
 	for _, session := range sessions {
-		s.unsettled = append(s.unsettled, settlement{session, ids, seen})
+		s.unsettled = append(s.unsettled, settlement{session, marks, seen})
 	}
 	for _, r := range s.recalled {
-		for _, id := range ids {
-			if _, stands := r[id]; stands && seen {
-				r[id] = hosts.Answered
+		for _, mark := range marks {
+			if _, stands := r[mark]; stands && seen {
+				r[mark] = hosts.Answered
 			}
 		}
 	}
@@ -229,8 +231,8 @@ func (s *stream) settle(ctx context.Context, ids []string, seen bool) {
 func (s *stream) settleAll(ctx context.Context) bool {
 	for ; len(s.unsettled) > 0; s.unsettled = s.unsettled[1:] {
 		of := s.unsettled[0]
-		if err := hosts.Settle(ctx, s.env.Ledger, s.env.Caller.Name, of.session, of.ids, of.seen); err != nil {
-			s.env.Log.Error("what became of messages in the host could not be noted", "ids", of.ids, "error", err)
+		if err := hosts.Settle(ctx, s.env.Ledger, s.env.Caller.Name, of.session, of.marks, of.seen); err != nil {
+			s.env.Log.Error("what became of messages in the host could not be noted", "marks", of.marks, "error", err)
 			return false
 		}
 	}
@@ -276,10 +278,7 @@ func (s *stream) look(ctx context.Context) error {
 		return nil // nothing else is worth a turn
 	}
 	s.works = true
-	s.shown = delivery{Session: s.session, Text: frame(agent, kind, &a, verified(ctx, s.env, a.Messages))}
-	for i := range a.Messages {
-		s.shown.IDs = append(s.shown.IDs, a.Messages[i].ID)
-	}
+	s.shown = delivery{Session: s.session, IDs: a.Marks, Text: frame(agent, kind, &a, verified(ctx, s.env, a.Messages))}
 	_, err = s.out.Write(mustJSON(s.shown))
 	return err
 }

@@ -27,8 +27,15 @@ func (r room) stream() *talk {
 	return s
 }
 
+// says tells the stream something; a message by its id, in place of its mark.
 func (s *talk) says(words ...string) {
 	s.T.Helper()
+	words = strings.Fields(strings.Join(words, " "))
+	for i, word := range words {
+		if strings.HasPrefix(word, "msg-") {
+			words[i] = s.mark(word)
+		}
+	}
 	if _, err := fmt.Fprintln(s.in, strings.Join(words, " ")); err != nil {
 		s.T.Fatal(err)
 	}
@@ -51,9 +58,13 @@ func (s *talk) shows(session string, ids ...string) {
 		s.T.Fatalf("the stream does not show %q", ids)
 	}
 	want.Equal(s.T, "session", d.Session, session)
-	want.Equal(s.T, "messages", strings.Join(d.IDs, " "), strings.Join(ids, " "))
+	var marks []string
 	for _, id := range ids {
-		if !strings.Contains(d.Text, begin(id)) {
+		marks = append(marks, s.mark(id))
+	}
+	want.Equal(s.T, "messages", strings.Join(d.IDs, " "), strings.Join(marks, " "))
+	for _, id := range ids {
+		if !strings.Contains(d.Text, `<mailroom-message id="`+id+`" mark="`+s.mark(id)+`"`) {
 			s.T.Errorf("%s is not in the text:\n%s", id, d.Text)
 		}
 	}
@@ -101,7 +112,7 @@ func TestStreamGoesOn(t *testing.T) {
 	s.shows("ses_1", answered, stands, absent)
 	s.ends()
 	s = r.stream()
-	s.says("answered", "ses_1", answered, "msg-none")
+	s.says("answered", "ses_1", answered, "1.none")
 	s.says("stands", "ses_1", stands)
 	s.says("prompted", "ses_1")
 	s.shows("ses_1", absent)
@@ -204,6 +215,7 @@ func TestStreamConfirmsWhatStands(t *testing.T) {
 	s.says("session", "ses_1")
 	s.shows("ses_1", first)
 	stands := r.Send("alice", "bob")
+	r.Deliver()
 	s.saysAll("stands ses_2 "+stands, "prompted ses_2", "confirm "+stands, "confirm "+first)
 	want.Rows(t, r.Rows(`SELECT read_at <> '' FROM agent_message`), "1", "1")
 	s.ends()

@@ -6,7 +6,7 @@ import (
 	"encoding/json"
 	"io"
 	"os"
-	"strings"
+	"regexp"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -39,10 +39,13 @@ type entry struct {
 	} `json:"payload"`
 }
 
-// Sights implements hosts.Transcript. A message is there where a line has the beginning of its frame, which no text can imitate.
-// The model has seen it once it speaks in a later line.
-func (s transcript) Sights(ids []string) hosts.Sights {
-	look := looking{host: s.host, ids: ids, shown: map[string]bool{}, known: map[string]bool{}}
+// marked finds the mark of a message in a transcript, where JSON escapes the quotation marks of the frame.
+var marked = regexp.MustCompile(` mark=\\"(\d{1,19}\.[0-9a-f]{24})\\"`)
+
+// Sights implements hosts.Transcript. A message is there where a line has its mark. The model has seen it once it speaks in a later
+// line.
+func (s transcript) Sights() hosts.Sights {
+	look := looking{host: s.host, shown: map[string]bool{}, known: map[string]bool{}}
 	for _, path := range s.paths() {
 		file, cut := look.open(path)
 		if file == nil {
@@ -50,9 +53,6 @@ func (s transcript) Sights(ids []string) hosts.Sights {
 		}
 		if look.sights.Of == nil {
 			look.sights.Of = map[string]hosts.Sight{}
-			for _, id := range ids {
-				look.sights.Of[id] = hosts.Absent
-			}
 		}
 		for lines := bufio.NewReader(file); ; {
 			line, err := lines.ReadBytes('\n')
@@ -85,9 +85,8 @@ func (s transcript) paths() []string {
 // looking looks for messages in a transcript.
 type looking struct {
 	host   *Host
-	ids    []string
 	sights hosts.Sights
-	shown  map[string]bool // messages after which the model has not spoken
+	shown  map[string]bool // marks after which the model has not spoken
 	known  map[string]bool // entries that have messages
 }
 
@@ -110,9 +109,11 @@ func (l *looking) at(line []byte) {
 		l.prompt(line)
 	}
 	var found []string
-	for _, id := range l.ids {
-		if l.sights.Of[id] == hosts.Absent && bytes.Contains(line, l.host.mark(id)) {
-			found = append(found, id)
+	if bytes.Contains(line, []byte(`mark=\"`)) {
+		for _, match := range marked.FindAllSubmatch(line, -1) {
+			if mark := string(match[1]); l.sights.Of[mark] == hosts.Unknown {
+				found = append(found, mark)
+			}
 		}
 	}
 	if len(found)+len(l.shown) == 0 {
@@ -124,8 +125,8 @@ func (l *looking) at(line []byte) {
 			return
 		}
 		if l.host.speaks(&e) && !l.known[e.ID] {
-			for id := range l.shown {
-				l.sights.Of[id] = hosts.Answered
+			for mark := range l.shown {
+				l.sights.Of[mark] = hosts.Answered
 			}
 			clear(l.shown)
 		}
@@ -133,8 +134,8 @@ func (l *looking) at(line []byte) {
 	if e.ID != "" && len(found) > 0 {
 		l.known[e.ID] = true
 	}
-	for _, id := range found {
-		l.sights.Of[id], l.shown[id] = hosts.Present, true
+	for _, mark := range found {
+		l.sights.Of[mark], l.shown[mark] = hosts.Present, true
 	}
 }
 
@@ -172,13 +173,4 @@ func (l *looking) open(path string) (file *os.File, cut bool) {
 	}
 	file.Close()
 	return nil, false
-}
-
-// mark is how a transcript has the beginning of a message's frame: the host may have escaped it, and JSON escapes quotation marks.
-func (h *Host) mark(id string) []byte {
-	text := begin(id)
-	if h.escape != nil {
-		text = h.escape.Replace(text)
-	}
-	return []byte(strings.ReplaceAll(text, `"`, `\"`))
 }

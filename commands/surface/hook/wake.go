@@ -66,7 +66,7 @@ func wait(ctx context.Context, w *hosts.Waiter, host process.ID, news <-chan str
 		case err != nil || does == hosts.Over:
 			return "", err
 		case does == hosts.Wake:
-			return fmt.Sprintf("mailroom: %s from other agents.", orchestrator.Plural(n, "new message")), nil
+			return nudgeText(n), nil
 		}
 		if !pause(ctx, host, news, does == hosts.Soon) {
 			break

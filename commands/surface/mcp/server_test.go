@@ -16,6 +16,7 @@ import (
 	"mailroom/commands/mail"
 	"mailroom/commands/surface/surfacetest"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/messages"
 )
 
 // documents lists the tools of each vocabulary: those of its document, those that are ours, and which of them are for
@@ -303,5 +304,30 @@ func TestToolTraceContext(t *testing.T) {
 			}
 			e.await(span+" a", `SELECT parent_span_id || ' ' || caller FROM command_trace WHERE name = ? AND trace_id = ?`, tool, trace)
 		}
+	}
+}
+
+// TestManyCopies: a short message to many agents is shown whole, with as many of its copies as hosts show, and how many there are beside.
+func TestManyCopies(t *testing.T) {
+	t.Parallel()
+	names := []string{"a"}
+	for i := range 100 {
+		names = append(names, fmt.Sprint("member", i))
+	}
+	e := newEndpoints(t, names...)
+	sent, err := messages.Send(t.Context(), e.Router.Ledger, orchestrator.Draft{Sender: "a", Recipient: "all", Type: "note", Payload: json.RawMessage(`"short"`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := e.Env
+	env.Catalogue = commands.NewCatalogue(mail.Definitions())
+	s, _ := piped(t, stdioServer(env, "a"), "a", nil)
+	text := done(t, s, "get_message", `{"message_id":"`+sent.MulticastID+`"}`)
+	var r mail.GetMessageResult
+	if err := json.Unmarshal([]byte(text), &r); err != nil {
+		t.Fatal(err)
+	}
+	if r.Says != "" || r.Message.Text != "short" || len(r.Copies) == 0 || len(r.Copies)+r.CopiesLeftOut != len(names) || len(text) > 12_000 {
+		t.Errorf("%d bytes, %d copies, %d left out: %.500s", len(text), len(r.Copies), r.CopiesLeftOut, text)
 	}
 }
