@@ -75,9 +75,10 @@ type Vocabulary struct {
 
 // Definition is one command. It is immutable once the catalogue is made, and safe for concurrent use.
 type Definition struct {
-	Name string   // of the command, with '_': agent_add; unique in a catalogue
-	Tool string   // the same without the vocabulary's prefix
-	Path []string // on the command line: agent add
+	Name  string   // of the command, with '_': agent_add; unique in a catalogue
+	Tool  string   // the same without the vocabulary's prefix
+	Path  []string // on the command line: agent add
+	Words []Word   // further names there, for people
 	Traits
 
 	words      string // as Define was given them
@@ -89,6 +90,12 @@ type Definition struct {
 	read   sync.Once // fills in what follows
 	params []Param
 	card   *Card
+}
+
+// Word is a further name of a command on the command line, for people: `mailroom show ID` is `mailroom mail get_message ID`.
+type Word struct {
+	Path   []string
+	Preset map[string]json.RawMessage // parameters that it sets unless the line does
 }
 
 // Traits are what a command differs in from most, for which they are zero.
@@ -195,6 +202,19 @@ func (t Typed[P, R]) With(traits Traits) Typed[P, R] {
 	return t
 }
 
+// Called gives the command a further name on the command line, as in "thread list". preset is what the name says already: a JSON
+// object of parameters, or "".
+func (t Typed[P, R]) Called(words, preset string) Typed[P, R] {
+	w := Word{Path: strings.Fields(words)}
+	if preset != "" {
+		if err := json.Unmarshal([]byte(preset), &w.Preset); err != nil {
+			panic(fmt.Sprintf("command %s: the preset of %s: %v", t.Name, words, err))
+		}
+	}
+	t.Words = append(t.Words, w)
+	return t
+}
+
 // WithDatabaseAt lets the parameters say where the database is; "" leaves it to the surface.
 func (t Typed[P, R]) WithDatabaseAt(path func(P) string) Typed[P, R] {
 	t.database = func(raw json.RawMessage) string {
@@ -238,5 +258,19 @@ func (d *Definition) Card() *Card { return d.details().card }
 // Check validates params as Run would, without running anything.
 func (d *Definition) Check(raw json.RawMessage) error { return d.handler.check(d, raw) }
 
-// CommandLine is how the command is called from a shell.
-func (d *Definition) CommandLine() string { return "mailroom " + strings.Join(d.Path, " ") }
+// CommandLine is how the command is called from a shell: by its name for people, if it has one.
+func (d *Definition) CommandLine() string { return d.CommandLines()[0] }
+
+// CommandLines are all the ways in which the command is called from a shell.
+func (d *Definition) CommandLines() []string {
+	lines := []string{"mailroom " + strings.Join(d.Path, " ")}
+	for _, w := range d.Words {
+		line := "mailroom " + strings.Join(w.Path, " ")
+		if w.Preset == nil {
+			lines = slices.Insert(lines, 0, line)
+		} else {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}

@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -43,7 +44,11 @@ const (
 //	                              nor that of any other parameter of the command, nor a name that it does not have: what
 //	                              is private may have come to the wrong place
 //	default:"10"                  its value when it is left out
-//	arg:"1"                       its place among the arguments on the command line; rest takes all that follow
+//	arg:"1"                       its place among the arguments on the command line; rest takes all that follow, for a
+//	                              JSON value as a text, which needs no quotes of its own (- reads it from standard input)
+//	flag:"grep"                   the name of its flag, where that is not its own
+//	also:"type"                   a further name of its flag
+//	beside:"payload=message"      on the command line it is "message" where payload is given and it is not
 //	remote:"inbox|webhook:*"      all that may be given over the network, since the rest names a file, a program or a private
 //	                              network of the daemon's machine; * ends what may go on in any way
 type Param struct {
@@ -53,6 +58,8 @@ type Param struct {
 	Required bool
 	Default  string
 	Arg      string
+	Also     string    // a further name of its flag; "" is none
+	Beside   [2]string // on the command line: the parameter beside which it has a value of itself, and that; "" is none
 	Min, Max *float64
 	OneOf    []string
 	NameOf   string // agent, agent|group, agent|group|role, id, or mention, which may be no name
@@ -67,6 +74,7 @@ type Param struct {
 
 	index   int
 	pointer bool
+	flag    string
 }
 
 var (
@@ -89,8 +97,9 @@ func paramsOf(zero any) ([]Param, error) {
 			return nil, fmt.Errorf("field %s has no name in JSON", field.Name)
 		}
 		p := Param{
-			Name: name, Desc: field.Tag.Get("desc"), Default: field.Tag.Get("default"), Arg: field.Tag.Get("arg"), index: i,
+			Name: name, Desc: field.Tag.Get("desc"), Default: field.Tag.Get("default"), Arg: field.Tag.Get("arg"), flag: field.Tag.Get("flag"), Also: field.Tag.Get("also"), index: i,
 		}
+		p.Beside[0], p.Beside[1], _ = strings.Cut(field.Tag.Get("beside"), "=")
 		if p.Desc == "" {
 			return nil, fmt.Errorf("parameter %s has no description", name)
 		}
@@ -189,7 +198,9 @@ func (p *Param) readChecks(tag string) error {
 }
 
 // Flag is the parameter's flag on the command line, without dashes: threadId and BATCH_SIZE give thread-id, batch-size.
-func (p *Param) Flag() string { return strings.ReplaceAll(uncamel(p.Name), "_", "-") }
+func (p *Param) Flag() string {
+	return cmp.Or(p.flag, strings.ReplaceAll(uncamel(p.Name), "_", "-"))
+}
 
 // uncamel writes a name without capitals: SendMessage is send-message.
 func uncamel(name string) string {

@@ -306,8 +306,10 @@ func TestEveryCommandOwnsAScript(t *testing.T) {
 			t.Errorf("%s has no script: %v", d.Name, err)
 			continue
 		}
-		if !strings.Contains(strings.ReplaceAll(string(content), "-", "_"), strings.ReplaceAll(strings.Join(d.Path, " "), "-", "_")) &&
-			!strings.Contains(string(content), d.Name) {
+		runs := func(line string) bool {
+			return strings.Contains(strings.ReplaceAll(string(content), "-", "_"), strings.ReplaceAll(strings.TrimPrefix(line, "mailroom "), "-", "_"))
+		}
+		if !slices.ContainsFunc(d.CommandLines(), runs) && !strings.Contains(string(content), d.Name) {
 			t.Errorf("%s never runs %s", path, d.CommandLine())
 		}
 	}
@@ -327,7 +329,8 @@ func TestCommandsDoNotClash(t *testing.T) {
 	t.Parallel()
 	taken, groups := map[string]string{}, map[string]string{}
 	for _, d := range config().Catalogue.All() {
-		for _, key := range []string{strings.ToLower(strings.ReplaceAll(d.Name, "-", "_")), strings.ToLower(d.CommandLine())} {
+		for _, key := range append(d.CommandLines(), strings.ReplaceAll(d.Name, "-", "_")) {
+			key = strings.ToLower(key)
 			if other, twice := taken[key]; twice {
 				t.Errorf("%s and %s are both %s", other, d.Name, key)
 			}

@@ -60,6 +60,7 @@ var toolCalls = []struct{ tool, args string }{
 	{"coral_send_message", `threadId=$threadId content=Hello mentions=["builder"]`},
 	{"coral_wait_for_mentions", `timeoutMs=0`},
 	{"search_messages", `text=hello`},
+	{"list_unread", ""},
 	{"list_threads", ""},
 	{"read_thread", `thread_id=$threadId`},
 	{"rename_thread", `thread_id=$threadId name=y`},

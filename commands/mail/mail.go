@@ -17,6 +17,7 @@ var vocabulary = &commands.Vocabulary{Name: "mail", Cards: cards}
 // Definitions lists the commands in the order in which they are shown.
 func Definitions() []*commands.Definition {
 	return []*commands.Definition{
+		listUnreadCommand.Definition,
 		getMessageCommand.Definition,
 		listThreadsCommand.Definition,
 		readThreadCommand.Definition,

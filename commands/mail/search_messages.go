@@ -14,19 +14,21 @@ import (
 
 // SearchMessagesParams say what to look for.
 type SearchMessagesParams struct {
-	Text     string `json:"text,omitempty" desc:"what the message says, in part" check:"min=1,max=1024" arg:"1"`
-	Sender   string `json:"sender,omitempty" desc:"only those of this agent" check:"agent"`
-	Type     string `json:"message_type,omitempty" desc:"only those of this type" check:"min=1"`
-	ThreadID string `json:"thread_id,omitempty" desc:"only those of this thread" check:"min=1,max=256"`
-	Since    string `json:"since,omitempty" desc:"only those sent at or after this time, RFC 3339" check:"max=64"`
+	Text     string `json:"text,omitempty" desc:"what the message says, in part" check:"min=1,max=1024" arg:"1" flag:"grep"`
+	Sender   string `json:"sender,omitempty" desc:"only those of this agent" check:"agent" also:"from"`
+	With     string `json:"with,omitempty" desc:"only those to or from this agent" check:"agent"`
+	Type     string `json:"message_type,omitempty" desc:"only those of this type" check:"min=1" also:"type"`
+	ThreadID string `json:"thread_id,omitempty" desc:"only those of this thread" check:"min=1,max=256" also:"thread"`
+	Status   string `json:"status,omitempty" desc:"only those that have this status" check:"oneof=pending|retry|delivered|failed|expired|cancelled"`
+	Since    string `json:"since,omitempty" desc:"only those sent since then: a time (RFC 3339), or how long ago, such as 1h" check:"max=64"`
 	Continue string `json:"continue,omitempty" desc:"value of this name in the answer before" check:"max=256"`
 	Limit    int    `json:"limit,omitempty" desc:"messages at most" check:"min=1,max=100" default:"20"`
-	Agent    string `json:"agent,omitempty" desc:"agent whose messages to search" check:"agent"`
+	Agent    string `json:"agent,omitempty" desc:"agent whose messages to search; left out by an administrator: those of all" check:"agent"`
 }
 
 // SearchMessagesResult lists what was found, newest first.
 type SearchMessagesResult struct {
-	Agent    string `json:"agent"`
+	Agent    string `json:"agent,omitempty"` // "" is all
 	Count    int    `json:"count"`
 	Messages []Hit  `json:"messages"`
 	Complete bool   `json:"complete"` // nothing is left to be searched
@@ -50,15 +52,20 @@ type Hit struct {
 	Excerpt   string `json:"excerpt"`
 }
 
-var searchMessagesCommand = commands.Define(vocabulary, "search_messages", searchMessages)
+var searchMessagesCommand = commands.Define(vocabulary, "search_messages", searchMessages).Called("list", "")
 
 // searchMessages changes nothing.
 func searchMessages(ctx context.Context, env commands.Env, p SearchMessagesParams) (SearchMessagesResult, error) {
-	agent, err := ownerOf(ctx, env, p.Agent)
+	agent, err := ownerOrAll(ctx, env, p.Agent)
 	if err != nil {
 		return SearchMessagesResult{}, err
 	}
-	s := messages.Search{Agent: agent, Sender: p.Sender, Type: p.Type, ThreadID: p.ThreadID, Since: p.Since, Limit: p.Limit}
+	s := messages.Search{
+		Agent: agent, Sender: p.Sender, With: p.With, Type: p.Type, ThreadID: p.ThreadID, Status: orchestrator.Status(p.Status), Since: p.Since, Limit: p.Limit,
+	}
+	if ago, err := orchestrator.ParseDuration(p.Since); err == nil {
+		s.Since = orchestrator.Stamp(env.Ledger.Now().Add(-ago))
+	}
 	before, multicast, _ := strings.Cut(p.Continue, ".")
 	s.From.Multicast = multicast
 	if s.From.Before, err = place(before); err != nil {
@@ -75,10 +82,7 @@ func searchMessages(ctx context.Context, env commands.Env, p SearchMessagesParam
 	r := SearchMessagesResult{Agent: agent, Count: len(found.Messages), Complete: found.Complete, Messages: make([]Hit, len(found.Messages))}
 	for i := range found.Messages {
 		m := &found.Messages[i]
-		r.Messages[i] = Hit{
-			MessageID: m.ID, Sender: m.Sender, Recipient: m.Recipient, Group: m.Group, Type: m.Type, ThreadID: m.ThreadID,
-			ReplyTo: m.ReplyTo, Status: string(m.Status), CreatedAt: m.CreatedAt, ReadAt: m.ReadAt,
-		}
+		r.Messages[i] = hitOf(m)
 		r.Messages[i].Excerpt, _ = excerpt(m, p.Text)
 	}
 	if !r.Complete {
@@ -123,13 +127,15 @@ func spelledOut(data json.RawMessage) string {
 // Text shows a line for each message, and how far the search has come.
 func (r SearchMessagesResult) Text(w *commands.Text) {
 	if r.Count > 0 {
-		commands.TableOf(w, []string{"MESSAGE", "SENT", "SENDER", "RECIPIENT", "TYPE", "TEXT"}, r.Messages, func(h *Hit) []string {
-			return []string{h.MessageID, h.CreatedAt, h.Sender, h.Recipient, h.Type, h.Excerpt}
+		commands.TableOf(w, []string{"MESSAGE", "SENT", "FROM", "TO", "TYPE", "STATUS", "TEXT"}, r.Messages, func(h *Hit) []string {
+			return []string{h.MessageID, h.CreatedAt, h.Sender, h.Recipient, h.Type, h.Status, h.Excerpt}
 		})
 	}
 	switch {
 	case !r.Complete:
 		w.Printf("Searched back to %s; continue with --continue %s\n", r.SearchedBackTo, r.Continue)
+	case r.Count == 0 && r.Agent == "":
+		w.Printf("There is no such message.\n")
 	case r.Count == 0:
 		w.Printf("%s has no such message.\n", r.Agent)
 	}

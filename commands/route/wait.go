@@ -11,7 +11,7 @@ import (
 
 // WaitParams say whose messages to wait for.
 type WaitParams struct {
-	Recipient string           `json:"recipient,omitempty" desc:"agent whose unread messages to take; may be left out when --as or MAILROOM_AGENT names it" check:"agent"`
+	Recipient string           `json:"recipient,omitempty" desc:"agent whose unread messages to take; may be left out when --as or MAILROOM_AGENT names it" check:"agent" arg:"1"`
 	Timeout   commands.Seconds `json:"timeout,omitempty" desc:"how long to wait when there are none" check:"min=0,max=86400" default:"30"`
 	BatchSize int              `json:"batch_size,omitempty" desc:"messages to take at most" check:"min=1,max=1000" default:"10"`
 	Lease     commands.Seconds `json:"lease,omitempty" desc:"seconds after which they come back unless they are acknowledged; left out: they are read at once" check:"min=1,max=86400"`
@@ -31,7 +31,8 @@ type WaitResult struct {
 	commands.Taken
 }
 
-var waitCommand = commands.Define(vocabulary, "wait", wait).With(commands.Traits{Kind: tracing.Consumer})
+var waitCommand = commands.Define(vocabulary, "wait", wait).With(commands.Traits{Kind: tracing.Consumer}).
+	Called("read", `{"timeout":0}`)
 
 // wait takes unread messages, or waits for some.
 func wait(ctx context.Context, env commands.Env, p WaitParams) (WaitResult, error) {
@@ -58,13 +59,17 @@ func wait(ctx context.Context, env commands.Env, p WaitParams) (WaitResult, erro
 // Text shows each message with its payload.
 func (r WaitResult) Text(w *commands.Text) {
 	if r.TimedOut {
-		w.Printf("Nothing came for %s.\n", r.Recipient)
+		w.Printf("There is no unread message for %s.\n", r.Recipient)
 		return
 	}
 	for i := range r.Messages {
 		m := &r.Messages[i]
+		content := commands.ContentOf(m)
 		w.Printf("%s  %s from %s, %s\n", w.Paint(commands.Bold, m.ID), m.Type, m.Sender, m.CreatedAt)
-		w.Body("  ", string(m.Payload))
+		w.Body("  ", content.Text)
+		if data := string(content.Data); data != "" && data != content.Text {
+			w.Body("  ", data)
+		}
 	}
 	commands.TellRest(w, r.Until, r.More)
 }

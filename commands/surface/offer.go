@@ -153,9 +153,10 @@ func (o Offer) nameOf(line string) (name string, onlyThere bool) {
 func (o Offer) commandOf(line string) (d *commands.Definition, rest string) {
 	longest := 0
 	for _, other := range o.all {
-		start := other.CommandLine()
-		if behind, is := strings.CutPrefix(line+" ", start+" "); is && len(start) > longest {
-			d, rest, longest = other, behind, len(start)
+		for _, start := range other.CommandLines() {
+			if behind, is := strings.CutPrefix(line+" ", start+" "); is && len(start) > longest {
+				d, rest, longest = other, behind, len(start)
+			}
 		}
 	}
 	return d, rest

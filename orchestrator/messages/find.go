@@ -54,8 +54,7 @@ func FindOwn(c *store.Conn, conf *ledger.Config, id, by string) ([]orchestrator.
 // NoMessage returns the not_found error for the id of a message that does not exist, or that whoever asks may not see.
 func NoMessage(id string) error {
 	return orchestrator.Errorf(orchestrator.NotFound, "there is no message %q", orchestrator.Clip(id)).
-		WithHint("`mailroom mail search_messages` finds what an agent has sent or got; " +
-			"`mailroom sql \"SELECT message_id, recipient, status FROM agent_message ORDER BY seq DESC LIMIT 10\"` lists the latest")
+		WithHint("`mailroom list` finds what an agent has sent or got")
 }
 
 // Find returns the messages that an id stands for: one message, all of a send to a group, or a post and its mentions. It finds

@@ -16,8 +16,10 @@ const searchStep, searchSteps = 2000, 25
 
 // Search says which messages SearchOwn looks for, among those that an agent sent or got and the posts in its threads.
 type Search struct {
-	Agent    string
+	Agent    string // "" searches the messages of all
 	Sender   string
+	With     string // sent to this agent, or by it
+	Status   orchestrator.Status
 	Type     string
 	ThreadID string
 	Since    string // created at or after; see HistoryFilter
@@ -47,7 +49,7 @@ type Found struct {
 // number of messages: if Found.Complete is false, call it again from Found.Next. A send to several agents is found once.
 // Nothing is marked as read. Error: invalid_params for a time that cannot be read.
 func SearchOwn(ctx context.Context, l *ledger.Ledger, s Search) (found Found, err error) {
-	s.Agent, s.Sender = orchestrator.FoldName(s.Agent), orchestrator.FoldName(s.Sender)
+	s.Agent, s.Sender, s.With = orchestrator.FoldName(s.Agent), orchestrator.FoldName(s.Sender), orchestrator.FoldName(s.With)
 	if s.Since, err = boundary("since", s.Since); err != nil {
 		return found, err
 	}
@@ -111,6 +113,10 @@ func (s *Search) sources() []searchSource {
 	switch {
 	case s.ThreadID != "":
 		return []searchSource{{`agent_message m INDEXED BY agent_message_thread`, `thread_id = ?3`}, {archive("thread"), `thread_id = ?3`}}
+	case s.Agent == "" && s.Sender != "":
+		return []searchSource{{`agent_message m NOT INDEXED`, `true`}, {archive("sender"), `sender = ?2`}}
+	case s.Agent == "":
+		return []searchSource{{`agent_message m NOT INDEXED`, `true`}, {`agent_message_archive m NOT INDEXED`, `true`}}
 	case s.Sender != "" && s.Sender != s.Agent:
 		return []searchSource{
 			{`agent_message m INDEXED BY agent_message_past`, `sender = ?2 AND ` + ledger.Past},
@@ -123,7 +129,7 @@ func (s *Search) sources() []searchSource {
 
 // oneSearchStep looks at what is older than a seq: searchStep rows of each source, or fewer if their payloads are large.
 func oneSearchStep(c *store.Conn, conf *ledger.Config, s *Search, before int64) (step searched, err error) {
-	args := []any{s.Agent, s.Sender, s.ThreadID, s.Type, s.Since, before, conf.Former(s.Agent), conf.Since(s.Agent)}
+	args := []any{s.Agent, s.Sender, s.ThreadID, s.Type, s.Since, before, conf.Former(s.Agent), conf.Since(s.Agent), s.With, string(s.Status)}
 	sources := s.sources()
 	for _, from := range sources {
 		err := c.Query(from.floor(), func(row store.Row) error {
@@ -138,7 +144,7 @@ func oneSearchStep(c *store.Conn, conf *ledger.Config, s *Search, before int64) 
 	}
 	step.last = step.floor == 0
 	args = append(args, step.floor)
-	if s.ThreadID == "" && s.Sender == "" {
+	if s.Agent != "" && s.ThreadID == "" && s.Sender == "" {
 		sources = append(sources, searchSource{`agent_message_archive m INDEXED BY agent_message_archive_recipient`, ownPosts})
 	}
 	var more bool
@@ -159,16 +165,18 @@ func oneSearchStep(c *store.Conn, conf *ledger.Config, s *Search, before int64) 
 
 // floor selects the row with which a step through the source ends; it selects none if the source has no so many left.
 func (from searchSource) floor() string {
-	return `SELECT seq, created_at FROM ` + from.from + ` WHERE ` + from.where + ` AND seq < ?6 ORDER BY seq DESC LIMIT 1 OFFSET +?9`
+	return `SELECT seq, created_at FROM ` + from.from + ` WHERE ` + from.where + ` AND seq < ?6 ORDER BY seq DESC LIMIT 1 OFFSET +?11`
 }
 
-// candidates selects the places of all that fits the filter between ?9 and ?6, newest first. Of a post that mentions several, who
-// wrote it finds the thread's own row. ?7 and ?8 tell the agent's mail from that of a removed one: see ledger.GotAs.
+// candidates selects the places of all that fits the filter between ?11 and ?6, newest first. Of a post that mentions several, who
+// wrote it finds the thread's own row, and so does a search of all. ?7 and ?8 tell the agent's mail from that of a removed one: see
+// ledger.GotAs.
 func (s *Search) candidates(sources []searchSource) string {
-	fits := ` AND seq >= ?9 AND seq < ?6 AND (?2 = '' OR +m.sender = ?2) AND (?3 = '' OR +m.thread_id = ?3)
+	fits := ` AND seq >= ?11 AND seq < ?6 AND (?2 = '' OR +m.sender = ?2) AND (?3 = '' OR +m.thread_id = ?3)
 		AND (?4 = '' OR message_type = ?4) AND (?5 = '' OR created_at >= ?5)
+		AND (?9 = '' OR +m.recipient = ?9 OR +m.sender = ?9) AND (?10 = '' OR +m.status = ?10)
 		AND (+m.recipient = ?1 AND ` + ledger.GotAs("?7", "?8") + ` OR +` + ownPosts + `
-			OR +m.sender = ?1 AND m.seq > ?7 AND (m.multicast_id IS NULL OR m.message_id = m.multicast_id
+			OR (?1 = '' OR +m.sender = ?1 AND m.seq > ?7) AND (m.multicast_id IS NULL OR m.message_id = m.multicast_id
 			OR m.multicast_target NOT LIKE '` + orchestrator.ThreadPrefix + `%'))`
 	var parts []string
 	for _, from := range sources {
@@ -178,14 +186,14 @@ func (s *Search) candidates(sources []searchSource) string {
 		}
 		parts = append(parts, `SELECT `+archived+`, seq FROM `+from.from+` WHERE `+from.where+fits)
 	}
-	return strings.Join(parts, "\nUNION\n") + ` ORDER BY 2 DESC LIMIT +?10`
+	return strings.Join(parts, "\nUNION\n") + ` ORDER BY 2 DESC LIMIT +?12`
 }
 
 // allBefore reports whether a step has come to older messages alone: nothing behind them is newer, since times ascend, but for
 // single ones that were written by hand.
 func allBefore(c *store.Conn, since string, sources []searchSource, args []any) (bool, error) {
 	for _, from := range sources {
-		n, err := c.Number(`SELECT EXISTS (SELECT 1 FROM `+from.from+` WHERE `+from.where+` AND seq >= ?9 AND seq < ?6 AND created_at >= ?5)`, args...)
+		n, err := c.Number(`SELECT EXISTS (SELECT 1 FROM `+from.from+` WHERE `+from.where+` AND seq >= ?11 AND seq < ?6 AND created_at >= ?5)`, args...)
 		if err != nil || n > 0 {
 			return false, err
 		}

@@ -95,8 +95,8 @@ func TestMistakesAreAnswered(t *testing.T) {
 		"invoke try {} {}":                       "invoke takes a name",
 		"invoke try []":                          "not a JSON object",
 		`invoke try {"word":"red","WORD":"red"}`: "given twice",
-		"many lines --text a --stdin":            "--text cannot stand beside --stdin",
-		"many lines --text a --atomic":           "--atomic goes with --stdin",
+		"many lines --said a --stdin":            "--said cannot stand beside --stdin",
+		"many lines --said a --atomic":           "--atomic goes with --stdin",
 		"many lines x":                           "too many arguments",
 	} {
 		p := newProgram("")

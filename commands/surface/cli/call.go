@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,7 +20,8 @@ import (
 )
 
 // runCommand runs one command of the catalogue with the flags and arguments of a command line.
-func (p *Program) runCommand(c *urfave.Context, d *commands.Definition) error {
+// preset are parameters that the name under which it was called sets.
+func (p *Program) runCommand(c *urfave.Context, d *commands.Definition, preset map[string]json.RawMessage) error {
 	if d.TakesBatch() && c.Bool("stdin") {
 		if err := onlyLines(c, d); err != nil {
 			return err
@@ -28,14 +30,20 @@ func (p *Program) runCommand(c *urfave.Context, d *commands.Definition) error {
 			return p.runLines(ctx, env, d, c.Bool("atomic"))
 		})
 	}
-	raw, err := p.paramsOf(c, d)
+	raw, err := p.paramsOf(c, d, preset)
 	if err == nil && d.TakesBatch() && c.Bool("atomic") {
 		err = orchestrator.Errorf(orchestrator.InvalidParams, "--atomic goes with --stdin")
 	}
 	if err != nil {
 		return err
 	}
-	return p.call(c, d, raw)
+	return p.withEnv(c, d, raw, func(ctx context.Context, env commands.Env) error {
+		raw, err := p.wholeIDs(ctx, env, d, raw)
+		if err != nil {
+			return err
+		}
+		return p.call(ctx, env, d, raw)
+	})
 }
 
 // onlyLines refuses parameters beside --stdin, where each line has its own.
@@ -52,20 +60,18 @@ func onlyLines(c *urfave.Context, d *commands.Definition) error {
 }
 
 // call runs one command and prints its answer.
-func (p *Program) call(c *urfave.Context, d *commands.Definition, raw json.RawMessage) error {
-	return p.withEnv(c, d, raw, func(ctx context.Context, env commands.Env) error {
-		report, finish := p.progress()
-		env.Call.Progress = report
-		if p.text() {
-			env.Call.Narrator = p.people(p.Out, p.OutTerminal)
-		}
-		answer, err := d.Run(ctx, env, raw)
-		finish()
-		if err != nil {
-			return err
-		}
-		return p.hand(ctx, env, p.Out, answer)
-	})
+func (p *Program) call(ctx context.Context, env commands.Env, d *commands.Definition, raw json.RawMessage) error {
+	report, finish := p.progress()
+	env.Call.Progress = report
+	if p.text() {
+		env.Call.Narrator = p.people(p.Out, p.OutTerminal)
+	}
+	answer, err := d.Run(ctx, env, raw)
+	finish()
+	if err != nil {
+		return err
+	}
+	return p.hand(ctx, env, p.Out, answer)
 }
 
 // hand writes an answer to out. If that fails it undoes what the command marked for its reader, such as messages as read.
@@ -153,8 +159,9 @@ func (p *Program) fail(err error) int {
 }
 
 // paramsOf turns flags and arguments into the JSON of the params. It only converts; the definition judges.
-func (p *Program) paramsOf(c *urfave.Context, d *commands.Definition) (json.RawMessage, error) {
+func (p *Program) paramsOf(c *urfave.Context, d *commands.Definition, preset map[string]json.RawMessage) (json.RawMessage, error) {
 	values := map[string]json.RawMessage{}
+	maps.Copy(values, preset)
 	given := c.LocalFlagNames()
 	for i := range d.Params() {
 		param := &d.Params()[i]
@@ -172,7 +179,7 @@ func (p *Program) paramsOf(c *urfave.Context, d *commands.Definition) (json.RawM
 		if len(args) == 0 {
 			break
 		}
-		if _, set := values[param.Name]; set {
+		if slices.Contains(given, param.Flag()) {
 			continue
 		}
 		taken := args[:1]
@@ -189,6 +196,21 @@ func (p *Program) paramsOf(c *urfave.Context, d *commands.Definition) (json.RawM
 		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "too many arguments: %q is left over", args[0]).
 			WithHint("`%s --help` shows what it takes; quote an argument that has spaces", d.CommandLine())
 	}
+	for i := range d.Params() {
+		param := &d.Params()[i]
+		_, given := values[param.Name]
+		_, beside := values[param.Beside[0]]
+		switch {
+		case given:
+		case beside:
+			values[param.Name] = json.RawMessage(orchestrator.JSONString(param.Beside[1]))
+		case param.Beside[0] != "":
+			return nil, orchestrator.InvalidParam(param.Beside[0], "it is missing").
+				WithHint("Type a text: `%s %s`; or say with --%s what it is without one", d.CommandLine(), argsUsage(d), param.Flag())
+		case param.Required:
+			return orchestrator.JSON(values) // the decoder says that it is missing
+		}
+	}
 	return orchestrator.JSON(values)
 }
 
@@ -203,8 +225,13 @@ func (p *Program) flagValue(c *urfave.Context, param *commands.Param) (json.RawM
 }
 
 func (p *Program) argument(ctx context.Context, param *commands.Param, words []string) (json.RawMessage, error) {
-	if param.Kind == commands.List {
+	switch param.Kind {
+	case commands.List:
 		return list(param, words)
+	case commands.JSON:
+		if param.Arg == "rest" {
+			return p.plainText(ctx, param, strings.Join(words, " "))
+		}
 	}
 	return p.scalar(ctx, param, strings.Join(words, " "))
 }

@@ -36,7 +36,8 @@ type Program struct {
 	Out, Err    io.Writer
 	OutTerminal bool // standard output is a terminal: text for people unless --output says otherwise
 	ErrTerminal bool
-	Width       int // of the terminal, in characters; 0: not known
+	InTerminal  bool // a person can be asked
+	Width       int  // of the terminal, in characters; 0: not known
 	Getenv      func(string) string
 	// Begin is called before a command runs, and what it returns when the command has ended: that is where signals are caught. It is
 	// not called for --version, help and completion, which are to be quick. It may be nil.
@@ -85,11 +86,8 @@ func (p *Program) bug(ctx context.Context, panicked any) error {
 
 // dispatch does what a command line asks for: it shows help or the version, or runs a command.
 func (p *Program) dispatch(ctx context.Context, l *line) error {
-	p.output = l.globalValue("output")
-	switch p.output {
-	case "", "json", "text":
-	default:
-		return orchestrator.Errorf(orchestrator.InvalidParams, "output: %q is neither json nor text", p.output)
+	if err := p.setOutput(l); err != nil {
+		return err
 	}
 	if err := l.checkCommand(); err != nil {
 		return err
@@ -98,8 +96,7 @@ func (p *Program) dispatch(ctx context.Context, l *line) error {
 	case l.has("help", "h"):
 		return p.help(l)
 	case l.has("version", "v"):
-		_, err := fmt.Fprintf(p.Out, "mailroom version %s\n", p.Version)
-		return notWritten(err)
+		return p.printVersion()
 	}
 	if err := l.checkFlags(); err != nil {
 		return err
@@ -117,6 +114,37 @@ func (p *Program) dispatch(ctx context.Context, l *line) error {
 		ctx = begun
 	}
 	return p.parser(l).RunContext(ctx, l.argv())
+}
+
+// setOutput notes how to answer, as the line says.
+func (p *Program) setOutput(l *line) error {
+	p.output = l.globalValue("output")
+	for _, short := range []string{"json", "text"} {
+		switch {
+		case !l.has(short):
+		case p.output != "" && p.output != short:
+			return orchestrator.Errorf(orchestrator.InvalidParams, "--%s does not go with another form of output", short)
+		default:
+			p.output = short
+		}
+	}
+	switch p.output {
+	case "", "json", "text":
+		return nil
+	}
+	return orchestrator.Errorf(orchestrator.InvalidParams, "output: %q is neither json nor text", p.output)
+}
+
+func versionCommand(p *Program) *urfave.Command {
+	return &urfave.Command{
+		Name: "version", Usage: "Show the version", Description: "The same as `mailroom --version`.",
+		Action: func(*urfave.Context) error { return p.printVersion() },
+	}
+}
+
+func (p *Program) printVersion() error {
+	_, err := fmt.Fprintf(p.Out, "mailroom version %s\n", p.Version)
+	return notWritten(err)
 }
 
 // exit is the exit status of a command that failed and has written its answer itself. Run writes nothing more for it.
@@ -177,5 +205,6 @@ func Standard(cfg Config) *Program {
 	p := &Program{Config: cfg, In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv}
 	p.OutTerminal, p.Width = terminal(os.Stdout)
 	p.ErrTerminal, _ = terminal(os.Stderr)
+	p.InTerminal, _ = terminal(os.Stdin)
 	return p
 }

@@ -13,7 +13,7 @@ import (
 func TestPanicsAreInternal(t *testing.T) {
 	t.Parallel()
 	const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-	for _, words := range []string{"serve --db x", "many lines --text bug"} {
+	for _, words := range []string{"serve --db x", "many lines --said bug"} {
 		p := newProgram("")
 		p.Open = func(context.Context, string, *slog.Logger) (*delivery.Engine, error) { panic("boom") }
 		p.Getenv = func(name string) string { return map[string]string{"TRACEPARENT": traceparent}[name] }

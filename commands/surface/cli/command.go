@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,6 +18,7 @@ import (
 type command struct {
 	name       string
 	definition *commands.Definition           // nil unless the catalogue has it
+	preset     map[string]json.RawMessage     // parameters that the name sets
 	own        func(*Program) *urfave.Command // nil unless it is one of the program's own
 	group      []string                       // names of what a group holds
 }
@@ -24,24 +26,33 @@ type command struct {
 // below returns what can stand behind the words of path on a command line, in the order of the help.
 func (p *Program) below(path []string) (list []command) {
 	for _, d := range p.Catalogue.All() {
-		if len(d.Path) <= len(path) || !slices.Equal(d.Path[:len(path)], path) {
-			continue
+		for _, w := range d.Words {
+			list = addBelow(list, path, w.Path, command{definition: d, preset: w.Preset})
 		}
-		name, rest := d.Path[len(path)], d.Path[len(path)+1:]
-		if len(rest) == 0 {
-			list = append(list, command{name: name, definition: d})
-			continue
-		}
-		i := slices.IndexFunc(list, func(c command) bool { return c.name == name })
-		if i < 0 {
-			i, list = len(list), append(list, command{name: name})
-		}
-		if group := &list[i].group; !slices.Contains(*group, rest[0]) {
-			*group = append(*group, rest[0])
-		}
+		list = addBelow(list, path, d.Path, command{definition: d})
 	}
 	if len(path) == 0 {
 		list = append(list, ownCommands()...)
+	}
+	return list
+}
+
+// addBelow adds what a command's own path has behind path: the command c itself, or a group that it is in.
+func addBelow(list []command, path, own []string, c command) []command {
+	if len(own) <= len(path) || !slices.Equal(own[:len(path)], path) {
+		return list
+	}
+	name, rest := own[len(path)], own[len(path)+1:]
+	if len(rest) == 0 {
+		c.name = name
+		return append(list, c)
+	}
+	i := slices.IndexFunc(list, func(c command) bool { return c.name == name })
+	if i < 0 {
+		i, list = len(list), append(list, command{name: name})
+	}
+	if group := &list[i].group; !slices.Contains(*group, rest[0]) {
+		*group = append(*group, rest[0])
 	}
 	return list
 }
@@ -64,6 +75,7 @@ func ownCommands() []command {
 		{name: "serve", own: serveCommand},
 		{name: "mcp", own: mcpCommand},
 		{name: "hook", own: hookCommand},
+		{name: "version", own: versionCommand},
 	}
 }
 
@@ -72,8 +84,8 @@ func (p *Program) called(c command) *urfave.Command {
 	switch d := c.definition; {
 	case d != nil:
 		return &urfave.Command{
-			Usage: d.Summary(), UsageText: usageText(d), Flags: flagsOf(d),
-			Action: func(ctx *urfave.Context) error { return p.runCommand(ctx, d) },
+			Usage: d.Summary(), Flags: flagsOf(d), ArgsUsage: argsUsage(d),
+			Action: func(ctx *urfave.Context) error { return p.runCommand(ctx, d, c.preset) },
 		}
 	case c.own != nil:
 		return c.own(p)
@@ -106,6 +118,8 @@ func globalFlags() []urfave.Flag {
 		&urfave.StringFlag{Name: "as", Usage: "`NAME` of the agent that asks; otherwise MAILROOM_AGENT, otherwise the administrator, who sends and reads as operator"},
 		&urfave.StringFlag{Name: "session", Usage: "`NAME` of the session that teams and threads belong to", DefaultText: orchestrator.DefaultSession},
 		&urfave.StringFlag{Name: "output", Usage: "how to answer: `json|text`", DefaultText: "text on a terminal, otherwise json"},
+		&urfave.BoolFlag{Name: "json", Usage: "short for --output json", DisableDefaultText: true},
+		&urfave.BoolFlag{Name: "text", Usage: "short for --output text", DisableDefaultText: true},
 		&urfave.StringFlag{Name: "log-level", Usage: "least `debug|info|warn|error` of what goes to standard error", DefaultText: "warn"},
 		&urfave.BoolFlag{Name: "help", Aliases: []string{"h"}, Usage: "show help", DisableDefaultText: true},
 		&urfave.BoolFlag{Name: "version", Aliases: []string{"v"}, Usage: "show the version", DisableDefaultText: true},
@@ -120,6 +134,10 @@ func flagOf(param *commands.Param) urfave.Flag {
 		usage += " (" + bounds + ")"
 	}
 	name := param.Flag()
+	var also []string
+	if param.Also != "" {
+		also = []string{param.Also}
+	}
 	switch param.Kind {
 	case commands.Boolean:
 		return &urfave.BoolFlag{Name: name, Usage: usage, Value: param.Default == "true", DisableDefaultText: param.Default != "true"}
@@ -131,5 +149,5 @@ func flagOf(param *commands.Param) urfave.Flag {
 		}
 		return &urfave.StringFlag{Name: name, Usage: usage + "; `JSON|@FILE|-`"}
 	}
-	return &urfave.StringFlag{Name: name, Usage: usage, DefaultText: param.Default}
+	return &urfave.StringFlag{Name: name, Aliases: also, Usage: usage, DefaultText: param.Default}
 }

@@ -8,7 +8,7 @@ import (
 func TestComplete(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
-		"_":                          "try many invoke completion man serve mcp hook",
+		"_":                          "try many invoke completion man serve mcp hook version",
 		"t":                          "try",
 		"many _":                     "lines",
 		"try _":                      "red green blue",
@@ -17,7 +17,7 @@ func TestComplete(t *testing.T) {
 		"try --word _":               "red green blue",
 		"try --thread-id _":          "",
 		"try --yes _":                "red green blue",
-		"try --t":                    "--thread-id --timeout",
+		"try --t":                    "--thread-id --timeout --text",
 		"--word red try --b":         "--batch-size",
 		"many lines --st":            "--stdin",
 		"--output _":                 "json text",

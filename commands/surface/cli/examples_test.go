@@ -155,7 +155,7 @@ func asked(t *testing.T, words []string) (name string, params json.RawMessage, o
 	if d := l.definition; d != nil {
 		l.called.Action = func(ctx *urfave.Context) (err error) {
 			name, ok = d.Name, true
-			params, err = p.paramsOf(ctx, d)
+			params, err = p.paramsOf(ctx, d, nil)
 			return err
 		}
 	}

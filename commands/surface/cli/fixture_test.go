@@ -33,7 +33,7 @@ type echo struct {
 
 // lineParams are those of a batch command.
 type lineParams struct {
-	Text string `json:"text" desc:"a text; the word bug panics, busy is refused"`
+	Text string `json:"text" flag:"said" desc:"a text; the word bug panics, busy is refused"`
 }
 
 type lineResult struct {

@@ -10,11 +10,6 @@ import (
 	"mailroom/commands"
 )
 
-// usageText is how a command is called.
-func usageText(d *commands.Definition) string {
-	return strings.TrimSpace(d.CommandLine() + " [--flags] " + argsUsage(d))
-}
-
 func argsUsage(d *commands.Definition) string {
 	var words []string
 	for _, param := range d.Positional() {

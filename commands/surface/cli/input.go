@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"unicode/utf8"
 
 	"mailroom/commands"
@@ -54,6 +56,29 @@ func (p *Program) jsonText(ctx context.Context, param *commands.Param, text stri
 		return nil, badValue(name, fmt.Errorf("it is not JSON: %w", err), hint)
 	}
 	return content, nil
+}
+
+// plainText reads a text that is an argument: itself, or - for standard input, whose last line ends are left out.
+func (p *Program) plainText(ctx context.Context, param *commands.Param, text string) (json.RawMessage, error) {
+	if text == "-" {
+		content, err := p.standardInput(ctx)
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return nil, interrupted(err)
+		case err != nil:
+			return nil, badValue(param.Name, err, "")
+		}
+		if text = strings.TrimRight(string(content), "\r\n"); text == "" {
+			return nil, badValue(param.Name, errors.New("there is nothing to read on standard input"), "")
+		}
+	}
+	if text == "" {
+		return nil, badValue(param.Name, errors.New("the text is empty"), "An empty text can be sent as JSON: --"+param.Flag()+` '""'`)
+	}
+	if !utf8.ValidString(text) {
+		return nil, notUTF8(param)
+	}
+	return orchestrator.JSON(text)
 }
 
 // interrupted is the error of a command that was told to stop.

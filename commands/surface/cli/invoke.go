@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 
 	urfave "github.com/urfave/cli/v2"
@@ -31,7 +32,7 @@ func invokeCommand(p *Program) *urfave.Command {
 					return err
 				}
 			}
-			return p.call(c, d, raw)
+			return p.withEnv(c, d, raw, func(ctx context.Context, env commands.Env) error { return p.call(ctx, env, d, raw) })
 		},
 	}
 }

@@ -121,7 +121,7 @@ func TestAnswersThatAreNotWrittenAreTakenBack(t *testing.T) {
 	t.Parallel()
 	p := newProgram("")
 	p.Out = &broken{}
-	if status := p.run("many", "lines", "--text", "a"); status != 75 || strings.Join(p.back, " ") != "a" {
+	if status := p.run("many", "lines", "--said", "a"); status != 75 || strings.Join(p.back, " ") != "a" {
 		t.Errorf("exit status %d, taken back %v", status, p.back)
 	}
 	if !strings.Contains(p.err.String(), "could not be written") {

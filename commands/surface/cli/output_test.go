@@ -33,7 +33,7 @@ func TestOutputIsTextOnATerminal(t *testing.T) {
 	}{{false, "", false}, {true, "", true}, {true, "json", false}, {false, "text", true}} {
 		p := newProgram("")
 		p.OutTerminal = test.terminal
-		words := []string{"many", "lines", "--text", "hello"}
+		words := []string{"many", "lines", "--said", "hello"}
 		if test.output != "" {
 			words = append(words, "--output", test.output)
 		}

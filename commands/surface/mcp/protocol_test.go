@@ -285,7 +285,7 @@ func TestAdviceWithoutAShell(t *testing.T) {
 	for _, c := range []struct{ tool, args, agent, administrator string }{
 		{
 			"get_message", `{"message_id":"m"}`, `"hint":"search_messages finds what an agent has sent or got"`,
-			`"hint":"search_messages finds what an agent has sent or got; sql (query: SELECT message_id, recipient,`,
+			`"hint":"search_messages finds what an agent has sent or got"`,
 		},
 		{
 			"send", `{"recipient":"builders","message_type":"x"}`, `"hint":"Tell the person who runs you: Add some with ` + "`mailroom group add builders AGENT`" + `"`,

@@ -1,0 +1,66 @@
+package mail
+
+import (
+	"context"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/reading"
+)
+
+// ListUnreadParams say whose inbox to list.
+type ListUnreadParams struct {
+	Agent string `json:"agent,omitempty" desc:"agent whose unread messages to list; may be left out when --as or MAILROOM_AGENT names it" check:"agent" arg:"1"`
+	Limit int    `json:"limit,omitempty" desc:"messages at most" check:"min=1,max=100" default:"20"`
+}
+
+// ListUnreadResult lists unread messages in the order in which they are read.
+type ListUnreadResult struct {
+	Agent    string `json:"agent"`
+	Count    int    `json:"count"`
+	More     bool   `json:"more"` // there are others: ask for more of them
+	Messages []Hit  `json:"messages"`
+}
+
+var listUnreadCommand = commands.Define(vocabulary, "list_unread", listUnread).Called("inbox", "")
+
+// listUnread delivers what is due to the agent on the way, and marks nothing.
+func listUnread(ctx context.Context, env commands.Env, p ListUnreadParams) (ListUnreadResult, error) {
+	agent, err := commands.ActAs(env.Caller, p.Agent)
+	if err != nil {
+		return ListUnreadResult{}, err
+	}
+	ms, more, err := reading.Wait(ctx, env.Ledger, reading.Options{Recipient: agent, Limit: p.Limit, Peek: true})
+	if err != nil {
+		return ListUnreadResult{}, err
+	}
+	r := ListUnreadResult{Agent: agent, Count: len(ms), More: more, Messages: make([]Hit, len(ms))}
+	for i := range ms {
+		r.Messages[i] = hitOf(&ms[i])
+		r.Messages[i].Excerpt, _ = excerpt(&ms[i], "")
+	}
+	return r, nil
+}
+
+// hitOf is a message without what it says.
+func hitOf(m *orchestrator.Message) Hit {
+	return Hit{
+		MessageID: m.ID, Sender: m.Sender, Recipient: m.Recipient, Group: m.Group, Type: m.Type, ThreadID: m.ThreadID,
+		ReplyTo: m.ReplyTo, Status: string(m.Status), CreatedAt: m.CreatedAt, ReadAt: m.ReadAt,
+	}
+}
+
+// Text shows a line for each message.
+func (r ListUnreadResult) Text(w *commands.Text) {
+	if r.Count == 0 {
+		w.Printf("%s has no unread messages.\n", r.Agent)
+		return
+	}
+	commands.TableOf(w, []string{"MESSAGE", "SENT", "FROM", "TYPE", "TEXT"}, r.Messages, func(h *Hit) []string {
+		return []string{h.MessageID, h.CreatedAt, h.Sender, h.Type, h.Excerpt}
+	})
+	if r.More {
+		w.Printf("There are more: --limit shows up to 100.\n")
+	}
+	w.Printf("`mailroom show ID` shows one whole, `mailroom read %s` takes them.\n", r.Agent)
+}

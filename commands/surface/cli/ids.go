@@ -1,0 +1,109 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/messages"
+)
+
+// last stands for the newest message that the caller has sent or got.
+const last = "last"
+
+// idsOfMessages are the parameters in which a person may type last, or the ending of an id.
+var idsOfMessages = []string{"message_id", "reply_to", "replyTo"}
+
+// wholeIDs puts ids of messages in the place of last and of endings of ids. Before a command that changes something it shows what was
+// found and asks; where nobody can be asked that is refused.
+func (p *Program) wholeIDs(ctx context.Context, env commands.Env, d *commands.Definition, raw json.RawMessage) (json.RawMessage, error) {
+	var values map[string]json.RawMessage
+	if env.Engine == nil || json.Unmarshal(raw, &values) != nil {
+		return raw, nil
+	}
+	changed := false
+	for _, name := range idsOfMessages {
+		var text string
+		if json.Unmarshal(values[name], &text) != nil || text == "" {
+			continue
+		}
+		m, err := p.messageFor(ctx, env, name, text)
+		if err != nil {
+			return nil, err
+		}
+		if m == nil {
+			continue
+		}
+		if err := p.confirm(d, name, text, m); err != nil {
+			return nil, err
+		}
+		values[name], changed = json.RawMessage(orchestrator.JSONString(m.ID)), true
+	}
+	if !changed {
+		return raw, nil
+	}
+	return orchestrator.JSON(values)
+}
+
+// messageFor returns the message that last, or the ending of an id, stands for; nil for what is to be taken as it is: a whole id, or a
+// text that no id ends with.
+func (p *Program) messageFor(ctx context.Context, env commands.Env, name, text string) (*orchestrator.Message, error) {
+	if _, err := messages.Find(ctx, env.Ledger, text); err == nil || orchestrator.CodeOf(err) != orchestrator.NotFound {
+		return nil, nil // errors are for the command to tell
+	}
+	by := env.Caller.Name
+	if text == last {
+		m, found, err := messages.Newest(ctx, env.Ledger, by)
+		if err == nil && !found {
+			err = orchestrator.Errorf(orchestrator.NotFound, "%s: there is no message yet", name)
+		}
+		return &m, err
+	}
+	const shown = 5
+	found, err := messages.EndingWith(ctx, env.Ledger, by, text, shown+1)
+	switch {
+	case err != nil || len(found) == 0:
+		return nil, err
+	case len(found) == 1:
+		return &found[0], nil
+	}
+	var lines []string
+	for i := range found[:min(len(found), shown)] {
+		lines = append(lines, inShort(&found[i]))
+	}
+	more := ""
+	if len(found) > shown {
+		more = ", and more"
+	}
+	return nil, orchestrator.InvalidParam(name, "%d messages end with %q%s", min(len(found), shown), text, more).
+		WithHint("Type more of it:\n%s", strings.Join(lines, "\n"))
+}
+
+// inShort is a message on one line.
+func inShort(m *orchestrator.Message) string {
+	return fmt.Sprintf("%s  %s from %s to %s, %s: %s", m.ID, m.Type, m.Sender, m.Recipient, m.CreatedAt, commands.Cut(commands.Inline(commands.ContentOf(m).Text), 60))
+}
+
+// confirm asks whether a command that changes something means this message.
+func (p *Program) confirm(d *commands.Definition, name, text string, m *orchestrator.Message) error {
+	if d.LooksOnly || d.Card().OnlyReads() {
+		return nil
+	}
+	if !p.text() || !p.InTerminal || !p.ErrTerminal {
+		return orchestrator.InvalidParam(name, "%q stands for %s, but nobody can be asked whether that is meant", text, m.ID).
+			WithHint("Write the whole id, or run it on a terminal")
+	}
+	w := p.people(p.Err, p.ErrTerminal)
+	w.Printf("%s\n", inShort(m))
+	w.Printf("`%s` with this message? [y/N] ", strings.TrimPrefix(d.CommandLine(), "mailroom "))
+	answer, err := bufio.NewReader(p.In).ReadString('\n')
+	if err != nil || !slices.Contains([]string{"y", "yes"}, strings.ToLower(strings.TrimSpace(answer))) {
+		return orchestrator.InvalidParam(name, "nothing was done")
+	}
+	return nil
+}

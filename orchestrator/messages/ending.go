@@ -1,0 +1,56 @@
+package messages
+
+import (
+	"context"
+	"strings"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/store"
+)
+
+// MinEnding is how many characters the ending of an id has at least that stands for the id.
+const MinEnding = 4
+
+// EndingWith returns the messages whose ids end with a text, whatever its case, the newest first and at most limit of them; also
+// archived ones. Only those that the agent by has sent or got; "" gets all. The text is of letters, digits and '-'; of any other there
+// are none.
+func EndingWith(ctx context.Context, l *ledger.Ledger, by, ending string, limit int) (found []orchestrator.Message, err error) {
+	if len(ending) < MinEnding || strings.Trim(ending, "-"+orchestrator.Alphanumeric) != "" {
+		return nil, nil
+	}
+	const ends = ` WHERE upper(message_id) LIKE ?1 ORDER BY seq DESC`
+	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
+		found = nil
+		for _, from := range []string{ledger.MessageColumns + ` FROM agent_message` + ends, ledger.ArchivedColumns + ` FROM agent_message_archive` + ends} {
+			ms, err := ledger.Messages(c, `SELECT `+from, "%"+strings.ToUpper(ending))
+			if err != nil {
+				return err
+			}
+			for i := range ms {
+				if len(found) < limit && (by == "" || conf.Owns(&ms[i], by)) {
+					found = append(found, ms[i])
+				}
+			}
+		}
+		return nil
+	})
+	return found, err
+}
+
+// Newest returns the newest message that the agent by has sent or got, "" being any, and whether there is one.
+func Newest(ctx context.Context, l *ledger.Ledger, by string) (m orchestrator.Message, found bool, err error) {
+	s := Search{Agent: by, Limit: 1, Says: func(*orchestrator.Message) bool { return true }}
+	for {
+		r, err := SearchOwn(ctx, l, s)
+		switch {
+		case err != nil:
+			return m, false, err
+		case len(r.Messages) > 0:
+			return r.Messages[0], true, nil
+		case r.Complete:
+			return m, false, nil
+		}
+		s.From = r.Next
+	}
+}
