@@ -80,8 +80,8 @@ func TestLinesAreAnsweredOneByOne(t *testing.T) {
 	if err != nil || !strings.Contains(string(rest), `"error":"unavailable"`) {
 		t.Errorf("the last answer is %q, %v", rest, err)
 	}
-	if got := exitStatus(t, send); got != 75 {
-		t.Errorf("exit status %d; want 75", got)
+	if got := exitStatus(t, send); got != 130 {
+		t.Errorf("exit status %d; want 130", got)
 	}
 	if got := o.rows("SELECT count(*) FROM agent_message"); got[0] != "3" {
 		t.Errorf("%s messages were sent; want 3", got[0])

@@ -62,6 +62,34 @@ func LastEvent(ctx context.Context, l *ledger.Ledger) (Cursor, error) {
 	})
 }
 
+// Behind returns how many events another place is behind this one, or a few more: ids may be left out.
+func (c Cursor) Behind(other Cursor) int64 { return c.id - other.id }
+
+// Before returns a place that is n events before this one, or a few fewer.
+func (c Cursor) Before(n int64) Cursor { return Cursor{max(0, c.id-n)} }
+
+// LastEvents returns the newest events, oldest first, and the place behind them. There are at most n, 1000 at most; for one agent, see
+// Events, only among the newest 10,000 of all.
+func LastEvents(ctx context.Context, l *ledger.Ledger, concerning string, n int64) (list []Event, next Cursor, err error) {
+	if n == 0 {
+		next, err = LastEvent(ctx, l)
+		return nil, next, err
+	}
+	look := n
+	if concerning != "" {
+		look = 10_000
+	}
+	from, err := ledger.Ask(ctx, l, func(c *store.Conn) (Cursor, error) {
+		id, err := c.Number(`SELECT coalesce((SELECT id FROM message_trace ORDER BY id DESC LIMIT 1 OFFSET +?), 0)`, look)
+		return Cursor{id}, err
+	})
+	if err != nil {
+		return nil, from, err
+	}
+	list, next, _, err = Events(ctx, l, from, concerning, int(look))
+	return list[max(0, len(list)-int(n)):], next, err
+}
+
 // Events returns what happened to messages after a place in the stream, oldest first. It looks at no more than limit events, of
 // which concerning leaves those of messages that this agent sent or got; "" leaves all. next is the place after them; more says
 // that there may be events behind it already.

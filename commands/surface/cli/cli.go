@@ -113,7 +113,24 @@ func (p *Program) dispatch(ctx context.Context, l *line) error {
 		defer end()
 		ctx = begun
 	}
-	return p.parser(l).RunContext(ctx, l.argv())
+	err := p.parser(l).RunContext(ctx, l.argv())
+	if err == nil || l.name() == "mailroom hook" || !wasInterrupted(ctx) {
+		return err
+	}
+	var done exit
+	if !errors.As(err, &done) {
+		p.fail(err)
+	}
+	return interruptedStatus
+}
+
+// interruptedStatus is the exit status of a command that Ctrl-C has ended, as shells have it.
+const interruptedStatus = exit(130)
+
+// wasInterrupted reports whether Ctrl-C has told the program to stop.
+func wasInterrupted(ctx context.Context) bool {
+	cause := context.Cause(ctx)
+	return cause != nil && strings.Contains(cause.Error(), os.Interrupt.String())
 }
 
 // setOutput notes how to answer, as the line says.

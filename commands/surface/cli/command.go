@@ -70,6 +70,7 @@ func names(list []command) []string {
 func ownCommands() []command {
 	return []command{
 		{name: "invoke", own: invokeCommand},
+		{name: "tail", own: tailCommand},
 		{name: "completion", own: completionCommand},
 		{name: "man", own: manCommand},
 		{name: "serve", own: serveCommand},

@@ -1,0 +1,163 @@
+package cli
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	urfave "github.com/urfave/cli/v2"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/messages"
+)
+
+const (
+	tailAtOnce = 1000        // events that one look takes
+	tailBehind = 20_000      // how many events tail may be behind before it leaves some out
+	tailEvery  = time.Second // how long a change may go unseen for which no bell rings
+)
+
+// tailCommand shows what happens to messages, while it happens.
+func tailCommand(p *Program) *urfave.Command {
+	return &urfave.Command{
+		Name: "tail", Usage: "Show what happens to messages, a line each, as it happens",
+		Description: "Shows the last events of the trace and then each new one, until Ctrl-C, which ends it with status 130. It reads the database\n" +
+			"itself and needs no daemon. Where more happens than it can write, it says how many events it left out: as JSON the line\n" +
+			"{\"left_out\": N}.\n\nExamples:\n\n    mailroom tail\n    mailroom tail --agent builder -n 100\n    mailroom tail --json | jq .event",
+		Flags: []urfave.Flag{
+			&urfave.StringFlag{Name: "agent", Usage: "only messages to or from `NAME`", DefaultText: "that of --as or MAILROOM_AGENT, otherwise all"},
+			&urfave.IntFlag{Name: "n", Usage: "how many earlier events to show first", Value: 10},
+		},
+		Action: p.tail,
+	}
+}
+
+func (p *Program) tail(c *urfave.Context) error {
+	if c.NArg() > 0 {
+		return orchestrator.Errorf(orchestrator.InvalidParams, "tail takes no arguments: %q", c.Args().First()).WithHint("`mailroom tail --agent NAME` shows one agent's messages")
+	}
+	if c.Int("n") < 0 || c.Int("n") > tailAtOnce {
+		return orchestrator.InvalidParam("n", "%d is out of bounds: 0 to %d", c.Int("n"), tailAtOnce)
+	}
+	env, err := p.env(c)
+	if err == nil {
+		err = p.open(c, "", &env)
+	}
+	if err != nil {
+		return err
+	}
+	defer env.Engine.Close()
+	agent := env.Caller.Name
+	if c.IsSet("agent") {
+		if agent, err = orchestrator.CheckName("agent", c.String("agent")); err != nil {
+			return err
+		}
+	}
+	t := &tailing{p: p, ledger: env.Ledger, agent: agent}
+	if err := t.begin(c.Context, int64(c.Int("n"))); err != nil {
+		return err
+	}
+	err = t.follow(c.Context)
+	if wasInterrupted(c.Context) {
+		if p.ErrTerminal {
+			p.Err.Write([]byte("\nmailroom: stopped\n"))
+		}
+		return interruptedStatus
+	}
+	return err
+}
+
+// tailing follows the trace.
+type tailing struct {
+	p      *Program
+	ledger *ledger.Ledger
+	agent  string // whose messages; "" is all
+	last   messages.Cursor
+}
+
+// begin shows the last n events.
+func (t *tailing) begin(ctx context.Context, n int64) (err error) {
+	var earlier []messages.Event
+	if earlier, t.last, err = messages.LastEvents(ctx, t.ledger, t.agent, n); err != nil {
+		return err
+	}
+	return t.write(earlier)
+}
+
+// follow shows what happens from now on, until ctx ends or nobody reads it.
+func (t *tailing) follow(ctx context.Context) error {
+	rings, stop, err := delivery.Wakeups(ctx, t.ledger)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	ticker := time.NewTicker(tailEvery)
+	defer ticker.Stop()
+	for {
+		more, err := t.look(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err != nil && orchestrator.CodeOf(err) != orchestrator.Busy:
+			return err
+		case more:
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-rings:
+		case <-ticker.C:
+		}
+	}
+}
+
+// look shows the next events. more says that there are others already.
+func (t *tailing) look(ctx context.Context) (more bool, err error) {
+	list, next, more, err := messages.Events(ctx, t.ledger, t.last, t.agent, tailAtOnce)
+	if err != nil {
+		return false, err
+	}
+	if err := t.write(list); err != nil || !more {
+		t.last = next
+		return false, err
+	}
+	newest, err := messages.LastEvent(ctx, t.ledger)
+	if t.last = next; err != nil || newest.Behind(next) <= tailBehind {
+		return true, err
+	}
+	t.last = newest.Before(tailAtOnce)
+	left := t.last.Behind(next)
+	if !t.p.text() {
+		return true, notWritten(writeLine(t.p.Out, map[string]int64{"left_out": left}))
+	}
+	w := t.p.people(t.p.Out, t.p.OutTerminal)
+	w.Printf("%s\n", w.Paint(commands.Yellow, orchestrator.Plural(int(left), "event")+" left out: more happens than can be shown"))
+	return true, notWritten(w.Err())
+}
+
+func (t *tailing) write(list []messages.Event) error {
+	w := t.p.people(t.p.Out, t.p.OutTerminal)
+	for i := range list {
+		e := &list[i]
+		if !t.p.text() {
+			if err := writeLine(t.p.Out, e); err != nil {
+				return notWritten(err)
+			}
+			continue
+		}
+		at := orchestrator.ParseStamp(e.At).Local().Format("15:04:05")
+		w.Printf("%s  %s%s  %s", w.Paint(commands.Dim, at), w.Status(e.Event), commands.Painted(strings.Repeat(" ", max(0, len("acknowledged")-len(e.Event)))), e.MessageID)
+		if e.Sender != "" {
+			w.Printf("  %s → %s", e.Sender, e.Recipient)
+		}
+		if e.Error != "" {
+			w.Printf("  %s", commands.Cut(e.Error, 200))
+		}
+		w.Printf("\n")
+	}
+	return notWritten(w.Err())
+}
