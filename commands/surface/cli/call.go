@@ -152,9 +152,13 @@ func sayWhere(err error, path string) {
 	e.Hint = strings.TrimSpace(e.Hint + " (looked in " + path + ")")
 }
 
-// fail writes the answer of a command that failed, in document 004's form, and returns the exit status.
+// fail writes the answer of a command that failed, in document 004's form, and returns the exit status. Whoever reads the answer, a
+// person is told on standard error, who may see nothing else: `id=$(mailroom send ...)`.
 func (p *Program) fail(err error) int {
 	p.failure(p.Out, err)
+	if !p.text() {
+		p.sayFailure(err)
+	}
 	return commands.ExitStatus(err)
 }
 

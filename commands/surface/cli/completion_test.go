@@ -8,8 +8,8 @@ import (
 func TestComplete(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
-		"_":                          "try many invoke completion man serve mcp hook version",
-		"t":                          "try",
+		"_":                          "try many invoke tail completion man serve mcp hook version",
+		"t":                          "try tail",
 		"many _":                     "lines",
 		"try _":                      "red green blue",
 		"try g":                      "green",

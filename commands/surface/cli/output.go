@@ -40,14 +40,17 @@ func (p *Program) answer(out io.Writer, a commands.Answer) error {
 	return w.Err()
 }
 
-// failure writes the answer of a command that failed: JSON to out, or a sentence to standard error.
+// failure writes the answer of a command that failed: as JSON to out unless it is for people.
 func (p *Program) failure(out io.Writer, err error) {
-	if !p.text() {
-		if werr := writeLine(out, commands.Failure{Err: err}); werr != nil {
-			fmt.Fprintln(p.Err, "mailroom:", commands.Inline(err.Error()))
-		}
-		return
+	if p.text() {
+		p.sayFailure(err)
+	} else if werr := writeLine(out, commands.Failure{Err: err}); werr != nil {
+		fmt.Fprintln(p.Err, "mailroom:", commands.Inline(err.Error()))
 	}
+}
+
+// sayFailure says on standard error, for people, why a command failed, and what to do.
+func (p *Program) sayFailure(err error) {
 	w := p.people(p.Err, p.ErrTerminal)
 	var e *orchestrator.Error
 	if !errors.As(err, &e) {
