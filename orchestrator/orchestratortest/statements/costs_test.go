@@ -92,7 +92,7 @@ var mayCost = map[string]int{
 
 	// So is what was found, or what is under way: the rows of one batch, of one step of a search, of other programs.
 	`IN (SELECT seq FROM temp.batch)`:                       1,
-	`m NOT INDEXED WHERE true AND seq >= ?9 AND seq < ?6`:   1,
+	`m NOT INDEXED WHERE true AND seq >= ?11 AND seq < ?6`:  1,
 	`SELECT DISTINCT lease_token`:                           1,
 	`SELECT DISTINCT delivery_marks`:                        1,
 	`GROUP BY recipient, status, traced_status`:             1,
@@ -101,4 +101,7 @@ var mayCost = map[string]int{
 	`SELECT event, count(*) FROM message_trace WHERE id >`:  1,
 	`WHERE reply_to IN (?1, ?3)`:                            2,
 	`FROM command_trace WHERE span_id IN`:                   1,
+
+	// The ending of an id, which a person types, is looked for among all.
+	`WHERE upper(message_id) LIKE ?1`: 1,
 }
