@@ -80,7 +80,7 @@ func LastEvents(ctx context.Context, l *ledger.Ledger, concerning string, n int6
 		look = 10_000
 	}
 	from, err := ledger.Ask(ctx, l, func(c *store.Conn) (Cursor, error) {
-		id, err := c.Number(`SELECT coalesce((SELECT id FROM message_trace ORDER BY id DESC LIMIT 1 OFFSET +?), 0)`, look)
+		id, err := c.Number(`SELECT coalesce((SELECT id FROM message_trace WHERE id > 0 ORDER BY id DESC LIMIT 1 OFFSET +?), 0)`, look)
 		return Cursor{id}, err
 	})
 	if err != nil {

@@ -204,7 +204,7 @@ SELECT archived, seq FROM ( SELECT 0 AS archived, seq, priority, action FROM age
 SELECT asker, 'question', status, priority, created_at, expires_at, trace_id FROM signal_questions WHERE question_id = ?1 UNION ALL SELECT sender, 'alert', 'sent', priority, created_at, '', trace_id FROM signal_alerts WHERE alert_id = ?1;
 SELECT at, old_status, error, detail FROM message_trace WHERE message_id = ? AND event = 'deleted' ORDER BY id DESC LIMIT 1;
 SELECT b.seq FROM temp.batch b JOIN agent_message_archive a ON a.seq = b.seq ORDER BY b.seq;
-SELECT coalesce((SELECT id FROM message_trace ORDER BY id DESC LIMIT 1 OFFSET +?), 0);
+SELECT coalesce((SELECT id FROM message_trace WHERE id > 0 ORDER BY id DESC LIMIT 1 OFFSET +?), 0);
 SELECT coalesce(max(i.read_at), '') FROM agent_inbox i LEFT JOIN agent_message m ON m.message_id = i.message_id WHERE i.recipient IN (SELECT agent FROM host_sessions WHERE program = ?1 AND (agent = ?2 OR ?2 = ?3)) AND coalesce(m.message_type, '') <> ?4;
 SELECT coalesce(max(id), 0) FROM message_trace;
 SELECT coalesce(max(nudged_seq), 0) FROM host_sessions WHERE agent = ? AND nudged_at > ?;
