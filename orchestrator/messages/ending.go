@@ -9,14 +9,14 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// MinEnding is how many characters the ending of an id has at least that stands for the id.
-const MinEnding = 4
+// minEnding is how many characters the ending of an id has at least that stands for the id.
+const minEnding = 4
 
 // EndingWith returns the messages whose ids end with a text, whatever its case, the newest first and at most limit of them; also
 // archived ones. Only those that the agent by has sent or got; "" gets all. The text is of letters, digits and '-'; of any other there
 // are none.
 func EndingWith(ctx context.Context, l *ledger.Ledger, by, ending string, limit int) (found []orchestrator.Message, err error) {
-	if len(ending) < MinEnding || strings.Trim(ending, "-"+orchestrator.Alphanumeric) != "" {
+	if len(ending) < minEnding || strings.Trim(ending, "-"+orchestrator.Alphanumeric) != "" {
 		return nil, nil
 	}
 	const ends = ` WHERE upper(message_id) LIKE ?1 ORDER BY seq DESC`

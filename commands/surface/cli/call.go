@@ -38,7 +38,7 @@ func (p *Program) runCommand(c *urfave.Context, d *commands.Definition, preset m
 		return err
 	}
 	return p.withEnv(c, d, raw, func(ctx context.Context, env commands.Env) error {
-		raw, err := p.wholeIDs(ctx, env, d, raw)
+		raw, err := idFinder{p, env, d}.whole(ctx, raw)
 		if err != nil {
 			return err
 		}
@@ -234,7 +234,7 @@ func (p *Program) argument(ctx context.Context, param *commands.Param, words []s
 		return list(param, words)
 	case commands.JSON:
 		if param.Arg == "rest" {
-			return p.plainText(ctx, param, strings.Join(words, " "))
+			return plainText(ctx, p, param, strings.Join(words, " "))
 		}
 	}
 	return p.scalar(ctx, param, strings.Join(words, " "))

@@ -63,7 +63,7 @@ func (p *Program) Run(ctx context.Context, args []string) (status int) {
 	}
 	l := p.readArgs(args[1:])
 	if l.name() == "mailroom hook" {
-		fail = p.failQuietly
+		fail = func(err error) int { return failQuietly(p, err) }
 	}
 	err := p.dispatch(ctx, l)
 	var done exit
@@ -86,7 +86,8 @@ func (p *Program) bug(ctx context.Context, panicked any) error {
 
 // dispatch does what a command line asks for: it shows help or the version, or runs a command.
 func (p *Program) dispatch(ctx context.Context, l *line) error {
-	if err := p.setOutput(l); err != nil {
+	var err error
+	if p.output, err = outputOf(l); err != nil {
 		return err
 	}
 	if err := l.checkCommand(); err != nil {
@@ -96,7 +97,7 @@ func (p *Program) dispatch(ctx context.Context, l *line) error {
 	case l.has("help", "h"):
 		return p.help(l)
 	case l.has("version", "v"):
-		return p.printVersion()
+		return printVersion(p)
 	}
 	if err := l.checkFlags(); err != nil {
 		return err
@@ -113,7 +114,7 @@ func (p *Program) dispatch(ctx context.Context, l *line) error {
 		defer end()
 		ctx = begun
 	}
-	err := p.parser(l).RunContext(ctx, l.argv())
+	err = p.parser(l).RunContext(ctx, l.argv())
 	if err == nil || l.name() == "mailroom hook" || !wasInterrupted(ctx) {
 		return err
 	}
@@ -133,33 +134,33 @@ func wasInterrupted(ctx context.Context) bool {
 	return cause != nil && strings.Contains(cause.Error(), os.Interrupt.String())
 }
 
-// setOutput notes how to answer, as the line says.
-func (p *Program) setOutput(l *line) error {
-	p.output = l.globalValue("output")
+// outputOf returns how a line wants to be answered: json, text, or "" where it does not say.
+func outputOf(l *line) (output string, err error) {
+	output = l.globalValue("output")
 	for _, short := range []string{"json", "text"} {
 		switch {
 		case !l.has(short):
-		case p.output != "" && p.output != short:
-			return orchestrator.Errorf(orchestrator.InvalidParams, "--%s does not go with another form of output", short)
+		case output != "" && output != short:
+			return "", orchestrator.Errorf(orchestrator.InvalidParams, "--%s does not go with another form of output", short)
 		default:
-			p.output = short
+			output = short
 		}
 	}
-	switch p.output {
+	switch output {
 	case "", "json", "text":
-		return nil
+		return output, nil
 	}
-	return orchestrator.Errorf(orchestrator.InvalidParams, "output: %q is neither json nor text", p.output)
+	return "", orchestrator.Errorf(orchestrator.InvalidParams, "output: %q is neither json nor text", output)
 }
 
 func versionCommand(p *Program) *urfave.Command {
 	return &urfave.Command{
 		Name: "version", Usage: "Show the version", Description: "The same as `mailroom --version`.",
-		Action: func(*urfave.Context) error { return p.printVersion() },
+		Action: func(*urfave.Context) error { return printVersion(p) },
 	}
 }
 
-func (p *Program) printVersion() error {
+func printVersion(p *Program) error {
 	_, err := fmt.Fprintf(p.Out, "mailroom version %s\n", p.Version)
 	return notWritten(err)
 }

@@ -54,7 +54,7 @@ func hookCommand(p *Program) *urfave.Command {
 
 // failQuietly is what becomes of a hook's error, also of one in its command line, which a newer program may have written: no host is
 // disturbed by it, and a person who tries the hook on a terminal sees it.
-func (p *Program) failQuietly(err error) int {
+func failQuietly(p *Program, err error) int {
 	if p.ErrTerminal {
 		fmt.Fprintf(p.Err, "mailroom: %v\n", err)
 	}

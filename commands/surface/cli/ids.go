@@ -19,11 +19,18 @@ const last = "last"
 // idsOfMessages are the parameters in which a person may type last, or the ending of an id.
 var idsOfMessages = []string{"message_id", "reply_to", "replyTo"}
 
-// wholeIDs puts ids of messages in the place of last and of endings of ids. Before a command that changes something it shows what was
+// idFinder finds which message a person means.
+type idFinder struct {
+	p   *Program
+	env commands.Env
+	d   *commands.Definition // the command that is to be run
+}
+
+// whole puts ids of messages in the place of last and of endings of ids. Before a command that changes something it shows what was
 // found and asks; where nobody can be asked that is refused.
-func (p *Program) wholeIDs(ctx context.Context, env commands.Env, d *commands.Definition, raw json.RawMessage) (json.RawMessage, error) {
+func (f idFinder) whole(ctx context.Context, raw json.RawMessage) (json.RawMessage, error) {
 	var values map[string]json.RawMessage
-	if env.Engine == nil || json.Unmarshal(raw, &values) != nil {
+	if f.env.Engine == nil || json.Unmarshal(raw, &values) != nil {
 		return raw, nil
 	}
 	changed := false
@@ -32,14 +39,14 @@ func (p *Program) wholeIDs(ctx context.Context, env commands.Env, d *commands.De
 		if json.Unmarshal(values[name], &text) != nil || text == "" {
 			continue
 		}
-		m, err := p.messageFor(ctx, env, name, text)
+		m, err := f.find(ctx, name, text)
 		if err != nil {
 			return nil, err
 		}
 		if m == nil {
 			continue
 		}
-		if err := p.confirm(d, name, text, m); err != nil {
+		if err := f.confirm(name, text, m); err != nil {
 			return nil, err
 		}
 		values[name], changed = json.RawMessage(orchestrator.JSONString(m.ID)), true
@@ -50,9 +57,10 @@ func (p *Program) wholeIDs(ctx context.Context, env commands.Env, d *commands.De
 	return orchestrator.JSON(values)
 }
 
-// messageFor returns the message that last, or the ending of an id, stands for; nil for what is to be taken as it is: a whole id, or a
+// find returns the message that last, or the ending of an id, stands for; nil for what is to be taken as it is: a whole id, or a
 // text that no id ends with.
-func (p *Program) messageFor(ctx context.Context, env commands.Env, name, text string) (*orchestrator.Message, error) {
+func (f idFinder) find(ctx context.Context, name, text string) (*orchestrator.Message, error) {
+	env := f.env
 	if _, err := messages.Find(ctx, env.Ledger, text); err == nil || orchestrator.CodeOf(err) != orchestrator.NotFound {
 		return nil, nil // errors are for the command to tell
 	}
@@ -90,8 +98,9 @@ func inShort(m *orchestrator.Message) string {
 }
 
 // confirm asks whether a command that changes something means this message.
-func (p *Program) confirm(d *commands.Definition, name, text string, m *orchestrator.Message) error {
-	if d.LooksOnly || d.Card().OnlyReads() {
+func (f idFinder) confirm(name, text string, m *orchestrator.Message) error {
+	p := f.p
+	if f.d.LooksOnly || f.d.Card().OnlyReads() {
 		return nil
 	}
 	if !p.text() || !p.InTerminal || !p.ErrTerminal {
@@ -100,7 +109,7 @@ func (p *Program) confirm(d *commands.Definition, name, text string, m *orchestr
 	}
 	w := p.people(p.Err, p.ErrTerminal)
 	w.Printf("%s\n", inShort(m))
-	w.Printf("`%s` with this message? [y/N] ", strings.TrimPrefix(d.CommandLine(), "mailroom "))
+	w.Printf("`%s` with this message? [y/N] ", strings.TrimPrefix(f.d.CommandLine(), "mailroom "))
 	answer, err := bufio.NewReader(p.In).ReadString('\n')
 	if err != nil || !slices.Contains([]string{"y", "yes"}, strings.ToLower(strings.TrimSpace(answer))) {
 		return orchestrator.InvalidParam(name, "nothing was done")

@@ -59,7 +59,7 @@ func (p *Program) jsonText(ctx context.Context, param *commands.Param, text stri
 }
 
 // plainText reads a text that is an argument: itself, or - for standard input, whose last line ends are left out.
-func (p *Program) plainText(ctx context.Context, param *commands.Param, text string) (json.RawMessage, error) {
+func plainText(ctx context.Context, p *Program, param *commands.Param, text string) (json.RawMessage, error) {
 	if text == "-" {
 		content, err := p.standardInput(ctx)
 		switch {

@@ -31,11 +31,11 @@ func tailCommand(p *Program) *urfave.Command {
 			&urfave.StringFlag{Name: "agent", Usage: "only messages to or from `NAME`", DefaultText: "that of --as or MAILROOM_AGENT, otherwise all"},
 			&urfave.IntFlag{Name: "n", Usage: "how many earlier events to show first", Value: 10},
 		},
-		Action: p.tail,
+		Action: func(c *urfave.Context) error { return tail(c, p) },
 	}
 }
 
-func (p *Program) tail(c *urfave.Context) error {
+func tail(c *urfave.Context, p *Program) error {
 	if c.NArg() > 0 {
 		return orchestrator.Errorf(orchestrator.InvalidParams, "tail takes no arguments: %q", c.Args().First()).WithHint("`mailroom tail --agent NAME` shows one agent's messages")
 	}
