@@ -62,7 +62,7 @@ var plants = []struct {
 	}},
 	{"acknowledged and rolled back", "sends", func(s *scene) string {
 		s.dismiss()
-		id := s.victim(`SELECT message_id FROM agent_message_archive WHERE recipient = 'filed'`)
+		id := s.victim(`SELECT message_id FROM agent_message_archive WHERE recipient = 'filed' AND message_id IN (` + s.acknowledged() + `)`)
 		for _, table := range []string{"agent_message_archive", "witness", "message_trace"} {
 			s.sql(`DELETE FROM `+table+` WHERE message_id = ?`, id)
 		}

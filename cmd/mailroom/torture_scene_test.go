@@ -113,6 +113,17 @@ func (s *scene) victim(query string) (id string) {
 	return id
 }
 
+// acknowledged lists the sends that were answered, for a query: a sender may have been killed before its answer.
+func (s *scene) acknowledged() string {
+	var ids []string
+	for _, e := range s.events {
+		if e.Kind == history.Acknowledged {
+			ids = append(ids, "'"+e.MessageID+"'")
+		}
+	}
+	return strings.Join(ids, ", ")
+}
+
 func (s *scene) victims(query string) []string { return strings.Fields(s.victim(query)) }
 
 func (s *scene) number(query string, args ...any) (n int) {
