@@ -94,8 +94,9 @@ type Definition struct {
 
 // Word is a further name of a command on the command line, for people: `mailroom show ID` is `mailroom mail get_message ID`.
 type Word struct {
-	Path   []string
-	Preset map[string]json.RawMessage // parameters that it sets unless the line does
+	Path    []string
+	Preset  map[string]json.RawMessage // parameters that it sets unless the line does
+	Summary string                     // in a sentence, where the command's own does not say it; "" is that
 }
 
 // Traits are what a command differs in from most, for which they are zero.
@@ -203,9 +204,9 @@ func (t Typed[P, R]) With(traits Traits) Typed[P, R] {
 }
 
 // Called gives the command a further name on the command line, as in "thread list". preset is what the name says already: a JSON
-// object of parameters, or "".
-func (t Typed[P, R]) Called(words, preset string) Typed[P, R] {
-	w := Word{Path: strings.Fields(words)}
+// object of parameters, or "". summary says in a sentence what it does then; "" leaves that to the command's own.
+func (t Typed[P, R]) Called(words, preset, summary string) Typed[P, R] {
+	w := Word{Path: strings.Fields(words), Summary: summary}
 	if preset != "" {
 		if err := json.Unmarshal([]byte(preset), &w.Preset); err != nil {
 			panic(fmt.Sprintf("command %s: the preset of %s: %v", t.Name, words, err))

@@ -69,10 +69,10 @@ func flagsTable(t *testing.T) string {
 		}
 		rows = append(rows, flagRow{flag, what, []string{"`" + of + "`"}})
 	}
-	for _, f := range helpFlags(t, "Global flags, anywhere on the line:") {
+	for _, f := range helpFlags(t, "Global flags, anywhere on the line:", "version") {
 		rows = append(rows, flagRow{f[0], f[1], []string{"all"}})
 	}
-	for _, command := range []string{"serve", "mcp"} {
+	for _, command := range []string{"serve", "mcp", "tail"} {
 		for _, f := range helpFlags(t, "Flags:", command) {
 			add(f[0], f[1], command)
 		}

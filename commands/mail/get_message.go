@@ -37,7 +37,7 @@ type Copy struct {
 	Receipts  []messages.Receipt `json:"receipts"`
 }
 
-var getMessageCommand = commands.Define(vocabulary, "get_message", getMessage).With(commands.Traits{BesideAny: true}).Called("show", "")
+var getMessageCommand = commands.Define(vocabulary, "get_message", getMessage).With(commands.Traits{BesideAny: true}).Called("show", "", "Show one message, whole, and what happened to it")
 
 // getMessage changes nothing. A model gets what is too long for its host in parts, also if it asks for none.
 func getMessage(ctx context.Context, env commands.Env, p GetMessageParams) (GetMessageResult, error) {

@@ -55,7 +55,7 @@ type ListThreadsResult struct {
 	Threads []OwnThread `json:"threads"`
 }
 
-var listThreadsCommand = commands.Define(vocabulary, "list_threads", listThreads).Called("thread list", "")
+var listThreadsCommand = commands.Define(vocabulary, "list_threads", listThreads).Called("thread list", "", "")
 
 // listThreads changes nothing.
 func listThreads(ctx context.Context, env commands.Env, p ListThreadsParams) (ListThreadsResult, error) {

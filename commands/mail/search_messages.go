@@ -52,7 +52,7 @@ type Hit struct {
 	Excerpt   string `json:"excerpt"`
 }
 
-var searchMessagesCommand = commands.Define(vocabulary, "search_messages", searchMessages).Called("list", "")
+var searchMessagesCommand = commands.Define(vocabulary, "search_messages", searchMessages).Called("list", "", "List messages, newest first, or search them")
 
 // searchMessages changes nothing.
 func searchMessages(ctx context.Context, env commands.Env, p SearchMessagesParams) (SearchMessagesResult, error) {

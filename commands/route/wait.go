@@ -32,7 +32,7 @@ type WaitResult struct {
 }
 
 var waitCommand = commands.Define(vocabulary, "wait", wait).With(commands.Traits{Kind: tracing.Consumer}).
-	Called("read", `{"timeout":0}`)
+	Called("read", `{"timeout":0}`, "Take an agent's unread messages, and mark them as read")
 
 // wait takes unread messages, or waits for some.
 func wait(ctx context.Context, env commands.Env, p WaitParams) (WaitResult, error) {

@@ -150,6 +150,25 @@ func (l *line) checkFlags() error {
 	return nil
 }
 
+// elsewhere are words of other tools, and what they are here.
+var elsewhere = map[string]string{
+	"ls": "list", "ll": "list", "messages": "list", "history": "list", "search": "list", "find": "list", "grep": "list",
+	"watch": "tail", "follow": "tail", "logs": "tail", "log": "tail", "events": "tail", "monitor": "tail",
+	"get": "show ID", "view": "show ID", "cat": "show ID", "describe": "show ID", "info": "show ID",
+	"receive": "read", "recv": "read", "fetch": "read", "pull": "read", "next": "read", "consume": "read", "sub": "wait", "subscribe": "wait",
+	"pub": "send NAME TEXT", "publish": "send NAME TEXT", "post": "send NAME TEXT", "push": "send NAME TEXT", "msg": "send NAME TEXT",
+	"message": "send NAME TEXT", "say": "send NAME TEXT", "tell": "send NAME TEXT", "reply": "send NAME TEXT --reply-to ID",
+	"rm": "cancel ID", "delete": "cancel ID", "del": "cancel ID", "undo": "cancel ID", "remove": "agent remove NAME",
+	"ps": "status", "top": "status", "stat": "status", "stats": "status", "unread": "inbox", "agents": "agent list", "who": "agent list", "users": "agent list",
+	"add": "agent add NAME", "register": "agent add NAME", "join": "agent add NAME", "groups": "group list", "threads": "thread list",
+	"ack": "acknowledge ID", "done": "acknowledge ID", "retry": "dead_letters replay ID", "resend": "dead_letters replay ID", "replay": "dead_letters replay ID",
+	"dlq": "dead_letters list", "failed": "dead_letters list", "start": "serve", "run": "serve", "daemon": "serve", "up": "serve", "server": "serve",
+	"install": "connect HOST", "setup": "connect HOST", "hook-up": "connect HOST", "config": "setting list", "set": "setting set KEY VALUE",
+	"create": "init", "new": "init", "gc": "clear_old", "prune": "clear_old", "clean": "clear_old", "purge": "clear_old", "vacuum": "clear_old",
+	"check": "doctor", "health": "doctor", "diagnose": "doctor", "dump": "backup FILE", "export": "backup FILE", "query": "sql QUERY", "explain": "why ID",
+	"tools": "commands", "settings": "setting list", "schedules": "schedule list", "cron": "schedule list", "deliver": "deliver_all",
+}
+
 // checkCommand refuses a command that does not exist, naming the near ones.
 func (l *line) checkCommand() error {
 	if len(l.arguments) == 0 || len(l.next) == 0 {
@@ -160,6 +179,9 @@ func (l *line) checkCommand() error {
 		word = strings.ToValidUTF8(word[:64], "") + "..."
 	}
 	e := orchestrator.Errorf(orchestrator.UnknownCommand, "there is no command %q", l.name()+" "+word)
+	if ours := elsewhere[strings.ToLower(word)]; ours != "" && len(l.path) == 0 {
+		return e.WithHint("Here that is `mailroom %s`", ours)
+	}
 	if near := nearest.Nearest(word, names(l.next)); len(near) > 0 {
 		e.Details = map[string]any{"near": near}
 		return e.WithHint("Did you mean %s?", strings.Join(near, " or "))

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -8,6 +9,8 @@ import (
 	"testing"
 
 	"mailroom/commands"
+	"mailroom/commands/connect"
+	"mailroom/commands/mail"
 	"mailroom/commands/surface/surfacetest"
 )
 
@@ -152,4 +155,20 @@ func TestAFlagThatClashesPanics(t *testing.T) {
 		}
 	}()
 	flagsOf(clash.Definition)
+}
+
+// TestElsewhere: no word of other tools hides a command of ours, and each leads to one.
+func TestElsewhere(t *testing.T) {
+	t.Parallel()
+	all := slices.Concat(surfacetest.Catalogue().All(), mail.Definitions(), connect.Definitions())
+	p := &Program{Config: Config{Catalogue: commands.NewCatalogue(all)}}
+	for word, ours := range elsewhere {
+		if slices.Contains(names(p.below(nil)), word) {
+			t.Errorf("%s is a command", word)
+		}
+		l := p.readArgs(strings.Fields(ours))
+		if err := cmp.Or(l.checkCommand(), l.checkFlags()); l.called == nil || err != nil || len(l.called.Flags) == 0 && len(l.next) > 0 {
+			t.Errorf("%s leads to %q: %v", word, ours, err)
+		}
+	}
 }

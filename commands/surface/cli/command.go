@@ -1,7 +1,7 @@
 package cli
 
 import (
-	"encoding/json"
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,7 +18,7 @@ import (
 type command struct {
 	name       string
 	definition *commands.Definition           // nil unless the catalogue has it
-	preset     map[string]json.RawMessage     // parameters that the name sets
+	word       commands.Word                  // whose path the name is; the zero value for the definition's own
 	own        func(*Program) *urfave.Command // nil unless it is one of the program's own
 	group      []string                       // names of what a group holds
 }
@@ -27,7 +27,7 @@ type command struct {
 func (p *Program) below(path []string) (list []command) {
 	for _, d := range p.Catalogue.All() {
 		for _, w := range d.Words {
-			list = addBelow(list, path, w.Path, command{definition: d, preset: w.Preset})
+			list = addBelow(list, path, w.Path, command{definition: d, word: w})
 		}
 		list = addBelow(list, path, d.Path, command{definition: d})
 	}
@@ -85,8 +85,8 @@ func (p *Program) called(c command) *urfave.Command {
 	switch d := c.definition; {
 	case d != nil:
 		return &urfave.Command{
-			Usage: d.Summary(), Flags: flagsOf(d), ArgsUsage: argsUsage(d),
-			Action: func(ctx *urfave.Context) error { return p.runCommand(ctx, d, c.preset) },
+			Usage: cmp.Or(c.word.Summary, d.Summary()), Flags: flagsOf(d), ArgsUsage: argsUsage(d),
+			Action: func(ctx *urfave.Context) error { return p.runCommand(ctx, d, c.word.Preset) },
 		}
 	case c.own != nil:
 		return c.own(p)
@@ -134,6 +134,9 @@ func flagOf(param *commands.Param) urfave.Flag {
 	if bounds := param.Bounds(); bounds != "" {
 		usage += " (" + bounds + ")"
 	}
+	if param.Required && param.Beside[0] == "" {
+		usage += " (required)"
+	}
 	name := param.Flag()
 	var also []string
 	if param.Also != "" {
@@ -150,5 +153,9 @@ func flagOf(param *commands.Param) urfave.Flag {
 		}
 		return &urfave.StringFlag{Name: name, Usage: usage + "; `JSON|@FILE|-`"}
 	}
-	return &urfave.StringFlag{Name: name, Aliases: also, Usage: usage, DefaultText: param.Default}
+	byDefault := param.Default
+	if with := param.Beside; with[0] != "" {
+		byDefault = with[1] + " where there is a " + with[0]
+	}
+	return &urfave.StringFlag{Name: name, Aliases: also, Usage: usage, DefaultText: byDefault}
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -54,28 +55,84 @@ func section(body, title string) string {
 	return strings.TrimSpace(text)
 }
 
+// groups are the commands as the help of the whole program has them. A command that no group names stands under the last.
+var groups = []struct {
+	title    string
+	names    []string
+	describe bool // each on a line of its own, with what it does
+}{
+	{"Talk", []string{"send", "inbox", "read", "wait", "acknowledge", "cancel", "thread"}, true},
+	{"Look", []string{"list", "show", "tail", "why", "trace", "status", "sql"}, true},
+	{"Agents", []string{"connect", "agent", "group", "signal"}, true},
+	{"Run", []string{"init", "serve", "service", "deliver_all", "poll", "schedule", "setting", "demo"}, false},
+	{"Care", []string{"doctor", "dead_letters", "backup", "restore", "clear_old", "clear_traces", "checkpoint", "trust"}, false},
+	{"Programs", nil, false},
+}
+
+// overview shows the whole program on one screen.
+func overview(p *Program, w *commands.Text) error {
+	w.Printf("%s - messages between agents, around one SQLite table\n", w.Paint(commands.Bold, "mailroom"))
+	helpPart(w, "Usage", "  mailroom COMMAND [arguments] [--flags]\n  mailroom help COMMAND\n")
+	all := p.below(nil)
+	taken := map[string]bool{}
+	for _, g := range groups {
+		var members []command
+		for _, name := range g.names {
+			if i := slices.IndexFunc(all, func(c command) bool { return c.name == name }); i >= 0 {
+				members, taken[name] = append(members, all[i]), true
+			}
+		}
+		if g.names == nil {
+			members = slices.DeleteFunc(slices.Clone(all), func(c command) bool { return taken[c.name] })
+		}
+		if g.describe {
+			helpPart(w, g.title, helpColumns(members, func(c command) string { return c.name + "\t" + p.called(c).Usage }))
+		} else if len(members) > 0 {
+			helpPart(w, g.title, wrapped(names(members), 78))
+		}
+	}
+	var flags []string
+	for _, f := range globalFlags() {
+		flags = append(flags, "--"+f.Names()[0])
+	}
+	helpPart(w, "Flags of all commands", wrapped(flags, 78)+"  `mailroom help COMMAND` describes them.\n")
+	return notWritten(w.Err())
+}
+
+// wrapped lays words out in lines, with commas between them.
+func wrapped(words []string, width int) string {
+	var b strings.Builder
+	line := "  "
+	for i, word := range words {
+		if i < len(words)-1 {
+			word += ","
+		}
+		if len(line)+len(word) > width {
+			b.WriteString(strings.TrimRight(line, " ") + "\n")
+			line = "  "
+		}
+		line += word + " "
+	}
+	return b.String() + strings.TrimRight(line, " ") + "\n"
+}
+
 // help shows how a command, a group or the whole program is called.
 func (p *Program) help(l *line) error {
 	c := l.called
 	if c == nil {
-		c = &urfave.Command{
-			Usage:     "messages between agents, around one SQLite table",
-			UsageText: "mailroom COMMAND [--flags] [arguments]\nmailroom help COMMAND",
-		}
+		return overview(p, p.people(p.Out, p.OutTerminal))
 	}
-	usage, text := c.UsageText, c.Description
+	text := c.Description
 	if l.definition != nil {
 		text = helpText(l.definition.Help())
 	}
-	if usage == "" {
-		usage = l.name() + " " + strings.TrimSpace("[--flags] "+c.ArgsUsage)
-		if len(l.next) > 0 {
-			usage = l.name() + " COMMAND [--flags] [arguments]"
-		}
+	usage := l.name() + " " + strings.TrimSpace("[--flags] "+c.ArgsUsage)
+	if len(l.next) > 0 {
+		usage = l.name() + " COMMAND [--flags] [arguments]"
 	}
 	w := p.people(p.Out, p.OutTerminal)
 	w.Printf("%s - %s\n", w.Paint(commands.Bold, l.name()), c.Usage)
-	helpPart(w, "Usage", "  "+strings.ReplaceAll(usage, "\n", "\n  ")+"\n")
+	helpPart(w, "Usage", "  "+usage+"\n")
 	if text != "" {
 		w.Printf("\n%s\n", commands.Painted(text))
 	}
