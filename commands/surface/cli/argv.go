@@ -180,7 +180,7 @@ func (l *line) checkCommand() error {
 	}
 	e := orchestrator.Errorf(orchestrator.UnknownCommand, "there is no command %q", l.name()+" "+word)
 	if ours := elsewhere[strings.ToLower(word)]; ours != "" && len(l.path) == 0 {
-		return e.WithHint("Here that is `mailroom %s`", ours)
+		return e.WithHint("Here that is `%s`", "mailroom "+ours)
 	}
 	if near := nearest.Nearest(word, names(l.next)); len(near) > 0 {
 		e.Details = map[string]any{"near": near}
