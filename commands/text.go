@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
+	"time"
 	"unicode/utf8"
 
 	"mailroom/orchestrator/ledger"
@@ -16,7 +17,8 @@ import (
 type Text struct {
 	Out   io.Writer
 	Color bool
-	Width int // columns of the terminal; 0 is unknown
+	Width int              // columns of the terminal; 0 is unknown
+	Now   func() time.Time // for When; nil is time.Now
 
 	err error
 }

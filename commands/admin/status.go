@@ -27,11 +27,11 @@ func (r StatusResult) Text(w *commands.Text) {
 		[2]string{"messages", fmt.Sprintf("%d pending, %d retry, %d delivered, %d failed, %d expired, %d cancelled, %d archived",
 			r.Totals["pending"], r.Totals["retry"], r.Totals["delivered"], r.Totals["failed"], r.Totals["expired"],
 			r.Totals["cancelled"], r.Totals["archived"])},
-		[2]string{"next due", r.NextDueAt},
+		[2]string{"next due", w.When(r.NextDueAt)},
 	)
 	commands.NotTrusted(w, r.Untrusted)
 	for _, d := range r.Daemons {
-		w.Printf("daemon %s (process %d) since %s %s\n", d.Instance, d.PID, d.StartedAt, d.Listening)
+		w.Printf("daemon %s (process %d), started %s %s\n", d.Instance, d.PID, w.When(d.StartedAt), d.Listening)
 	}
 	if len(r.Daemons) == 0 {
 		w.Printf("%s\n", w.Paint(commands.Yellow, "No daemon runs: messages are delivered by deliver_all, or when somebody waits for them."))
@@ -51,7 +51,7 @@ func (r StatusResult) Text(w *commands.Text) {
 		if b.Disabled != "" {
 			name += " (disabled)"
 		}
-		return []string{name, fmt.Sprint(b.Pending), fmt.Sprint(b.Later), fmt.Sprint(b.Retry), fmt.Sprint(b.Leased), fmt.Sprint(b.Held), fmt.Sprint(b.Unread), fmt.Sprint(b.Shown), b.OldestAt}
+		return []string{name, fmt.Sprint(b.Pending), fmt.Sprint(b.Later), fmt.Sprint(b.Retry), fmt.Sprint(b.Leased), fmt.Sprint(b.Held), fmt.Sprint(b.Unread), fmt.Sprint(b.Shown), w.When(b.OldestAt)}
 	})
 	r.sayHosts(w)
 }
@@ -66,7 +66,7 @@ func (r *StatusResult) sayHosts(w *commands.Text) {
 			if n := len(b.Sessions); n > 1 {
 				name += fmt.Sprintf(" (%d sessions)", n)
 			}
-			rows = append(rows, []string{name, s.Program, s.State, s.SeenAt, s.Name})
+			rows = append(rows, []string{name, s.Program, s.State, w.When(s.SeenAt), s.Name})
 		}
 	}
 	if len(rows) > 0 {

@@ -382,7 +382,7 @@ func (r *Result) connectedText(w *commands.Text) {
 	for _, next := range r.Next {
 		w.Printf("Next: %s\n", next)
 	}
-	w.Printf("Test, while %s runs: mailroom send --db %s --recipient %s --message-type note --payload '\"hello\"'\n", r.Host, orchestrator.ShellWord(r.Database), to)
+	w.Printf("Test, while %s runs: mailroom send --db %s %s hello\n", r.Host, orchestrator.ShellWord(r.Database), to)
 	if r.sleeps {
 		w.Printf("Then type anything into %s, which nothing wakes.\n", r.Host)
 	}

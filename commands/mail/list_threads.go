@@ -90,7 +90,7 @@ func (r ListThreadsResult) Text(w *commands.Text) {
 	commands.TableOf(w, []string{"THREAD", "NAME", "STATUS", "UNREAD", "LAST POST", "PARTICIPANTS"}, r.Threads, func(th *OwnThread) []string {
 		last := ""
 		if th.LastPost != nil {
-			last = th.LastPost.CreatedAt
+			last = w.When(th.LastPost.CreatedAt)
 		}
 		return []string{th.ThreadID, th.Name, th.Status, fmt.Sprint(th.Unread), last, strings.Join(th.Participants, ", ")}
 	})

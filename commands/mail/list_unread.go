@@ -57,7 +57,7 @@ func (r ListUnreadResult) Text(w *commands.Text) {
 		return
 	}
 	commands.TableOf(w, []string{"MESSAGE", "SENT", "FROM", "TYPE", "TEXT"}, r.Messages, func(h *Hit) []string {
-		return []string{h.MessageID, h.CreatedAt, h.Sender, h.Type, h.Excerpt}
+		return []string{h.MessageID, w.When(h.CreatedAt), h.Sender, h.Type, h.Excerpt}
 	})
 	if r.More {
 		w.Printf("There are more: --limit shows up to 100.\n")

@@ -62,7 +62,7 @@ func render(m *orchestrator.Message) Message {
 
 // write shows it to people.
 func (m *Message) write(w *commands.Text) {
-	w.Printf("%s  %s from %s to %s, %s\n", w.Paint(commands.Bold, m.MessageID), m.Type, m.Sender, m.Recipient, m.CreatedAt)
+	w.Printf("%s  %s from %s to %s, %s\n", w.Paint(commands.Bold, m.MessageID), m.Type, m.Sender, m.Recipient, w.When(m.CreatedAt))
 	for _, text := range []string{m.Summary, m.Text, string(m.Data)} {
 		if text != "" {
 			w.Body("  ", text)

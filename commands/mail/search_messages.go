@@ -128,12 +128,12 @@ func spelledOut(data json.RawMessage) string {
 func (r SearchMessagesResult) Text(w *commands.Text) {
 	if r.Count > 0 {
 		commands.TableOf(w, []string{"MESSAGE", "SENT", "FROM", "TO", "TYPE", "STATUS", "TEXT"}, r.Messages, func(h *Hit) []string {
-			return []string{h.MessageID, h.CreatedAt, h.Sender, h.Recipient, h.Type, h.Status, h.Excerpt}
+			return []string{h.MessageID, w.When(h.CreatedAt), h.Sender, h.Recipient, h.Type, h.Status, h.Excerpt}
 		})
 	}
 	switch {
 	case !r.Complete:
-		w.Printf("Searched back to %s; continue with --continue %s\n", r.SearchedBackTo, r.Continue)
+		w.Printf("That is back to %s; --continue %s goes on from there.\n", w.When(r.SearchedBackTo), r.Continue)
 	case r.Count == 0 && r.Agent == "":
 		w.Printf("There is no such message.\n")
 	case r.Count == 0:

@@ -68,6 +68,6 @@ func (r PollResult) Text(w *commands.Text) {
 		return
 	}
 	commands.TableOf(w, []string{"MESSAGE", "FROM", "TYPE", "STATUS", "SINCE", "NEXT ATTEMPT", "PAYLOAD"}, r.Messages, func(m *PolledMessage) []string {
-		return []string{m.MessageID, m.Sender, m.Type, m.Status, m.CreatedAt, m.NextAttemptAt, string(m.Payload)}
+		return []string{m.MessageID, m.Sender, m.Type, m.Status, w.When(m.CreatedAt), w.When(m.NextAttemptAt), string(m.Payload)}
 	})
 }

@@ -87,7 +87,7 @@ func send(ctx context.Context, env commands.Env, p SendParams) (SendResult, erro
 
 // Text says it in a sentence, and who will deliver.
 func (r SendResult) Text(w *commands.Text) {
-	w.Printf("%s to %s is %s, on disk since %s.\n", w.Paint(commands.Bold, r.MessageID), r.Recipient, w.Status(r.Status), r.CreatedAt)
+	w.Printf("%s to %s is %s, and on disk.\n", w.Paint(commands.Bold, r.MessageID), r.Recipient, w.Status(r.Status))
 	r.Replied.Text(w)
 	switch {
 	case r.Idempotent:

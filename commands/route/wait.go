@@ -65,7 +65,7 @@ func (r WaitResult) Text(w *commands.Text) {
 	for i := range r.Messages {
 		m := &r.Messages[i]
 		content := commands.ContentOf(m)
-		w.Printf("%s  %s from %s, %s\n", w.Paint(commands.Bold, m.ID), m.Type, m.Sender, m.CreatedAt)
+		w.Printf("%s  %s from %s, %s\n", w.Paint(commands.Bold, m.ID), m.Type, m.Sender, w.When(m.CreatedAt))
 		w.Body("  ", content.Text)
 		if data := string(content.Data); data != "" && data != content.Text {
 			w.Body("  ", data)
