@@ -105,6 +105,7 @@ type Traits struct {
 	NoDatabase  bool         // it needs none; its Env.Engine is nil, and so it has no Env.Ledger
 	HereOnly    bool         // it makes sense only where its user's files are: no surface offers it to another machine, or to a tool's client
 	BesideAny   bool         // readers of every vocabulary need it: as a tool it is there whichever of them is served
+	MakesOne    bool         // it makes the database where there is none, or does without; any other command says that there is none
 	ListsAgents bool         // it shows whom one can write to: an error for a name that nobody has points to it
 
 	// LooksOnly: it looks at things as they are, though it may write on the way. A database that is missing, full or read-only is

@@ -131,6 +131,7 @@ func overwrite(t *testing.T, path string, at int64, bytes []byte) {
 func TestRecoveryOfAPathThatNeedsQuotes(t *testing.T) {
 	t.Parallel()
 	o := &office{t: t, db: filepath.Join(t.TempDir(), "it's $HOME's room; x", "mailroom.db")}
+	o.run("--db", o.db, "init")
 	o.run("agent", "add", "a")
 	o.run("agent", "add", "b")
 	o.sendMany(30)

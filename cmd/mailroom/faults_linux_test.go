@@ -148,6 +148,7 @@ func steppedOffice(t *testing.T, agents ...string) *office {
 	o := &office{t: t, db: filepath.Join(t.TempDir(), "mailroom.db"), program: "mailroom-faulty"}
 	o.env = []string{"MAILROOM_TEST_CLOCK=" + o.clockFile()}
 	o.steps(0)
+	o.run("--db", o.db, "init")
 	for _, a := range agents {
 		o.run(append([]string{"agent", "add"}, strings.Fields(a)...)...)
 	}

@@ -64,12 +64,13 @@ func newDesk(t *testing.T, host, program string, d dialect, hooks ...string) *de
 	if err != nil {
 		t.Fatal(err)
 	}
-	office := filepath.Join(folder, "office")
-	if err := os.Mkdir(office, 0o700); err != nil {
+	room := filepath.Join(folder, "office")
+	if err := os.Mkdir(room, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	k := &desk{office: newOfficeOf(t, "mailroom", office), folder: folder, host: host, program: program, hooks: hooks}
+	k := &desk{office: &office{t: t, db: filepath.Join(room, "mailroom.db"), program: "mailroom"}, folder: folder, host: host, program: program, hooks: hooks}
 	k.env = []string{"XDG_STATE_HOME=", "HOME=" + folder} // the host's hooks use its home
+	k.run("--db", k.db, "init")
 	k.run("agent", "add", "alice")
 	k.run("agent", "add", "bob")
 	k.model = newModel(t, d)

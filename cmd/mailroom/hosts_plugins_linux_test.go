@@ -16,6 +16,7 @@ func (k *desk) pack() string {
 		k.write(filepath.Join("dist", filepath.FromSlash(name)), string(text))
 	}
 	k.db = filepath.Join(k.folder, ".mailroom", "mailroom.db")
+	k.run("--db", k.db, "init")
 	k.run("agent", "add", "alice")
 	return filepath.Join(k.folder, "dist", k.host)
 }

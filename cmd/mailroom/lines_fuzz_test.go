@@ -34,7 +34,7 @@ type sendDesk struct {
 func newSendDesk(t testing.TB) *sendDesk {
 	t.Helper()
 	d := &sendDesk{db: filepath.Join(t.TempDir(), "mailroom.db")}
-	for _, words := range []string{"agent add a", "agent add b", "group set g a b"} {
+	for _, words := range []string{"init", "agent add a", "agent add b", "group set g a b"} {
 		if out, status := d.run("", strings.Fields(words)...); status != 0 {
 			t.Fatalf("%s: exit status %d: %s", words, status, out)
 		}

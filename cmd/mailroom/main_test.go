@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -140,12 +141,28 @@ func TestScripts(t *testing.T) {
 			e.Setenv("XDG_STATE_HOME", "")
 			e.Setenv("MAILROOM_DB", filepath.Join(e.WorkDir, "mailroom.db"))
 			e.Setenv("MAILROOM_AGENT", "")
-			return nil
+			return makeDatabase(e)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"status": cmdStatus, "json": cmdJSON, "sql": cmdSQL, "keep": cmdKeep, "signal": cmdSignal,
 		},
 	})
+}
+
+// withoutDatabase are the scripts that begin where there is no database.
+var withoutDatabase = []string{"demo", "doctor", "mcp", "route-inter-agent-messages", "status"}
+
+// makeDatabase makes the database of a script.
+func makeDatabase(e *testscript.Env) error {
+	if slices.Contains(withoutDatabase, strings.TrimPrefix(filepath.Base(e.WorkDir), "script-")) {
+		return nil
+	}
+	init := exec.Command("mailroom", "--db", filepath.Join(e.WorkDir, "mailroom.db"), "init")
+	init.Env = append(os.Environ(), "HOME="+e.WorkDir, "XDG_STATE_HOME=")
+	if out, err := init.CombinedOutput(); err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	return nil
 }
 
 func scripts(t *testing.T) (files []string) {

@@ -32,6 +32,7 @@ func newOffice(t *testing.T, agents ...string) *office {
 func newOfficeOf(t *testing.T, program, folder string, agents ...string) *office {
 	t.Helper()
 	o := &office{t: t, db: filepath.Join(folder, "mailroom.db"), program: program}
+	o.run("--db", o.db, "init")
 	for _, a := range agents {
 		o.run(append([]string{"agent", "add"}, strings.Fields(a)...)...)
 	}

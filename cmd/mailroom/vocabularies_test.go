@@ -42,6 +42,9 @@ func newMatrix(t *testing.T) *matrix {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { r.Close() })
+	if _, err := r.Create(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	m := &matrix{t, r, log}
 	for _, name := range []string{"writer", "reader", "third"} {
 		m.run("", "default", "agent_add", `{"name":%q}`, name)

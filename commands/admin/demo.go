@@ -34,7 +34,7 @@ type DemoStep struct {
 	Lines []string `json:"lines"`
 }
 
-var demoCommand = commands.Define(vocabulary, "demo", demo).With(commands.Traits{HereOnly: true})
+var demoCommand = commands.Define(vocabulary, "demo", demo).With(commands.Traits{HereOnly: true, MakesOne: true})
 
 // demo runs the real thing on a database of its own in a temporary folder, which it leaves there to be looked at.
 func demo(ctx context.Context, env commands.Env, _ struct{}) (DemoResult, error) {
@@ -43,6 +43,9 @@ func demo(ctx context.Context, env commands.Env, _ struct{}) (DemoResult, error)
 		return DemoResult{}, &orchestrator.Error{Code: orchestrator.Unavailable, Message: "no temporary folder can be made", Err: err}
 	}
 	engine, err := env.Engine.Beside(ctx, filepath.Join(folder, "mailroom.db"))
+	if err == nil {
+		_, err = engine.Create(ctx)
+	}
 	if err != nil {
 		return DemoResult{}, err
 	}

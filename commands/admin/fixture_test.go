@@ -62,6 +62,9 @@ func newFixture(t *testing.T, c *enginetest.Clock, more map[string]orchestrator.
 		catalogue: commands.NewCatalogue(route.Definitions(), Definitions()),
 	}
 	f.router = f.open("first", more)
+	if _, err := f.router.Create(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	return f
 }
 

@@ -23,7 +23,7 @@ type InitResult struct {
 	Created  bool   `json:"created"`
 }
 
-var initCommand = commands.Define(vocabulary, "init", initProject).With(commands.Traits{HereOnly: true}).WithDatabaseAt(func(p InitParams) string {
+var initCommand = commands.Define(vocabulary, "init", initProject).With(commands.Traits{HereOnly: true, MakesOne: true}).WithDatabaseAt(func(p InitParams) string {
 	return filepath.Join(p.Folder, ".mailroom", "mailroom.db")
 })
 
@@ -37,7 +37,11 @@ func initProject(ctx context.Context, env commands.Env, p InitParams) (InitResul
 	if err != nil {
 		return InitResult{}, err
 	}
-	ignore := filepath.Join(filepath.Dir(env.Ledger.Path()), ".gitignore")
+	folder := filepath.Dir(env.Ledger.Path())
+	ignore := filepath.Join(folder, ".gitignore")
+	if filepath.Base(folder) != ".mailroom" { // --db names another place
+		return InitResult{Database: env.Ledger.Path(), Created: created}, nil
+	}
 	if _, err := os.Lstat(ignore); errors.Is(err, fs.ErrNotExist) {
 		if err := os.WriteFile(ignore, []byte("*\n"), 0o600); err != nil {
 			env.Log.Warn("the folder could not be kept out of version control", "error", err)

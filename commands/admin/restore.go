@@ -23,7 +23,7 @@ type RestoreResult struct {
 	Previous  string `json:"previous,omitempty"`
 }
 
-var restoreCommand = commands.Define(vocabulary, "restore", restore).With(commands.Traits{HereOnly: true})
+var restoreCommand = commands.Define(vocabulary, "restore", restore).With(commands.Traits{HereOnly: true, MakesOne: true})
 
 // restore is one transaction: other processes need not be stopped.
 func restore(ctx context.Context, env commands.Env, p RestoreParams) (RestoreResult, error) {

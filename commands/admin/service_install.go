@@ -35,7 +35,7 @@ type ServiceInstallResult struct {
 	removed bool
 }
 
-var serviceInstallCommand = commands.Define(vocabulary, "service install", serviceInstall).With(commands.Traits{HereOnly: true})
+var serviceInstallCommand = commands.Define(vocabulary, "service install", serviceInstall).With(commands.Traits{HereOnly: true, MakesOne: true})
 
 // unit is a systemd unit of the user's own.
 const unit = `# Written by ` + "`mailroom service install`" + `. journalctl --user -u %[1]s shows what it says.

@@ -80,7 +80,7 @@ func (p *place) scope() string {
 	return p.folder
 }
 
-var connectCommand = commands.Define(vocabulary, "connect", connect).With(commands.Traits{HereOnly: true})
+var connectCommand = commands.Define(vocabulary, "connect", connect).With(commands.Traits{HereOnly: true, MakesOne: true})
 
 // connect changes the files of one host. If one of them cannot be read or changed, none is written.
 func connect(ctx context.Context, env commands.Env, p Params) (Result, error) {

@@ -7,11 +7,13 @@ import (
 	"io/fs"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"mailroom/commands"
+	"mailroom/commands/connect"
 	"mailroom/commands/mail"
 	"mailroom/commands/signal"
 	"mailroom/commands/surface/surfacetest"
@@ -103,7 +105,7 @@ var shellOnly = []struct{ path, hint string }{
 // calls over MCP or HTTP is told of tools and parameters.
 func TestHintsWithoutAShell(t *testing.T) {
 	t.Parallel()
-	all := commands.NewCatalogue(append(surfacetest.Catalogue().All(), append(mail.Definitions(), signal.Definitions()...)...))
+	all := commands.NewCatalogue(append(surfacetest.Catalogue().All(), slices.Concat(mail.Definitions(), signal.Definitions(), connect.Definitions())...))
 	inShell := Offer{all: all.All()}
 	for _, d := range inShell.all {
 		inShell.Tools = append(inShell.Tools, Tool{d, d.Name})

@@ -101,6 +101,9 @@ func (p *Program) withEnv(c *urfave.Context, d *commands.Definition, raw json.Ra
 		return run(c.Context, env)
 	}
 	path := d.DatabaseAt(raw)
+	if path != "" && c.IsSet("db") && c.NArg() == 0 && !c.IsSet("folder") {
+		path = "" // only its default speaks against --db
+	}
 	if path != "" && c.IsSet("db") {
 		return orchestrator.Errorf(orchestrator.InvalidParams, "--db does not go with %s, which says itself where the database is", d.CommandLine())
 	}

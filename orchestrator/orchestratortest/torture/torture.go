@@ -187,6 +187,9 @@ func diaries(folder string) []history.Diary {
 // prepare makes the database, its agents, its settings and its witness.
 func (o *office) prepare() error {
 	o.createUnderFire(o.dice("creation"))
+	if _, err := o.command(o.done, "setup", "--db", o.db, "init"); err != nil {
+		return err
+	}
 	for _, a := range o.agents() {
 		if _, err := o.command(o.done, "setup", append([]string{"agent", "add"}, a...)...); err != nil {
 			return err
@@ -206,7 +209,7 @@ func (o *office) createUnderFire(random *rand.Rand) {
 	for range 10 {
 		var making sync.WaitGroup
 		for range 3 {
-			p, err := o.start("maker", o.Program, "agent", "add", sendersNames[random.IntN(len(sendersNames))])
+			p, err := o.start("maker", o.Program, "--db", o.db, "init")
 			if err != nil {
 				o.fault("maker", err)
 				return

@@ -30,7 +30,7 @@ func (d *dbFile) checkFile(report store.Report) {
 		return
 	}
 	if err != nil || d.missing() {
-		report("file", "note", "there is no database at "+d.path+" yet", "It is made by the first command that needs it, or by `mailroom init`")
+		report("file", "note", "there is no database at "+d.path+" yet", "`mailroom init` makes one for the project in this folder, `mailroom connect HOST` or `mailroom serve` the one that is to be there")
 		return
 	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 {

@@ -58,7 +58,7 @@ func (d *dbFile) noDatabase() *orchestrator.Error {
 		return databaseRemoved(d.path)
 	}
 	return orchestrator.Errorf(orchestrator.Unavailable, "there is no database at %s", d.path).
-		WithHint("The first `mailroom agent add` makes it, and `mailroom init` one for the project in this folder; --db and MAILROOM_DB name another")
+		WithHint("`mailroom init` makes one for the project in this folder, `mailroom connect HOST` the one that is to be there; --db and MAILROOM_DB name another")
 }
 
 // createEmpty makes the file, with its folder, if there is none. Nobody can have it open then, so that closing it here drops
