@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"time"
 
+	sqlite3 "github.com/mattn/go-sqlite3"
+
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/store"
 )
@@ -162,13 +164,18 @@ func (s *Store) Ready(ctx context.Context) error {
 	if err := s.stillDamaged(ctx); err != nil {
 		return err
 	}
-	return s.write(ctx, func(t *store.Transaction) error {
+	look := func(t *store.Transaction) error {
 		if _, err := t.Number(`SELECT count(*) FROM settings`); err != nil {
 			return err
 		}
 		_, err := t.Number(`SELECT coalesce(max(seq), 0) FROM agent_message`)
 		return err
-	})
+	}
+	err := s.write(ctx, look)
+	if sqliteCode(err) == sqlite3.ErrFull { // what others wrote in the same transaction had no room
+		err = s.write(ctx, look)
+	}
+	return err
 }
 
 // noteDamage remembers an error that says that the file is damaged, and returns it. All reading and writing passes here:
