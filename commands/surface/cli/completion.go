@@ -109,24 +109,19 @@ func (p *Program) flagValues(before *line) (list []candidate) {
 	switch before.waiting {
 	case "output":
 		return []candidate{{word: "json"}, {word: "text"}}
+	case "as":
+		return known(p, before, &commands.Param{NameOf: "agent"})
 	case "log-level":
 		return []candidate{{word: "debug"}, {word: "info"}, {word: "warn"}, {word: "error"}}
 	}
 	if d := before.definition; d != nil {
 		for i := range d.Params() {
-			if d.Params()[i].Flag() == before.waiting {
-				return oneOf(&d.Params()[i])
+			if param := &d.Params()[i]; param.Flag() == before.waiting || param.Also == before.waiting {
+				return known(p, before, param)
 			}
 		}
 	}
 	return nil
-}
-
-func oneOf(param *commands.Param) (list []candidate) {
-	for _, value := range param.OneOf {
-		list = append(list, candidate{word: value})
-	}
-	return list
 }
 
 // arguments are the words that can come next and are no flags.
@@ -140,7 +135,7 @@ func (p *Program) arguments(before *line) (list []candidate) {
 	place := len(before.arguments)
 	if d := before.definition; d != nil {
 		if params := d.Positional(); place < len(params) {
-			return oneOf(params[place])
+			return known(p, before, params[place])
 		}
 		return nil
 	}

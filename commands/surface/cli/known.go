@@ -1,0 +1,76 @@
+package cli
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/messages"
+)
+
+const (
+	completeWithin = time.Second // for which a shell waits for what the database has
+	completeIDs    = 20          // how many messages it is offered
+)
+
+// known are the values that a parameter can have: those that it names itself, or agents, groups and messages of the database that the
+// line means. Where the database cannot be had there are none.
+func known(p *Program, before *line, param *commands.Param) (list []candidate) {
+	for _, value := range param.OneOf {
+		list = append(list, candidate{word: value})
+	}
+	ids := slices.Contains(idsOfMessages, param.Name)
+	if !ids && !strings.HasPrefix(param.NameOf, "agent") {
+		return list
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), completeWithin)
+	defer cancel()
+	path, err := p.databasePath(before.globalValue("db"))
+	if err != nil {
+		return list
+	}
+	engine, err := p.Open(ctx, path, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return list
+	}
+	defer engine.Close()
+	if ids {
+		return knownMessages(ctx, engine.Ledger)
+	}
+	conf, err := engine.Ledger.Configuration(ctx)
+	if err != nil {
+		return list
+	}
+	for _, name := range slices.Sorted(maps.Keys(conf.Agents)) {
+		list = append(list, candidate{name, commands.Inline(conf.Agents[name].Role)})
+	}
+	if strings.Contains(param.NameOf, "group") {
+		for _, name := range slices.Sorted(maps.Keys(conf.Groups)) {
+			list = append(list, candidate{name, "group"})
+		}
+	}
+	return list
+}
+
+// knownMessages are the newest messages, the first of which is also called last.
+func knownMessages(ctx context.Context, l *ledger.Ledger) (list []candidate) {
+	found, err := messages.SearchOwn(ctx, l, messages.Search{Limit: completeIDs, Says: func(*orchestrator.Message) bool { return true }})
+	if err != nil || len(found.Messages) == 0 {
+		return nil
+	}
+	list = append(list, candidate{last, "the newest message"})
+	for i := range found.Messages {
+		m := &found.Messages[i]
+		if strings.Trim(m.ID, "-_."+orchestrator.Alphanumeric) != "" {
+			continue // written by hand: not a word of a shell
+		}
+		list = append(list, candidate{m.ID, commands.Cut(commands.Inline(m.Sender+" to "+m.Recipient+": "+commands.ContentOf(m).Text), 60)})
+	}
+	return list
+}
