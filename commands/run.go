@@ -63,6 +63,9 @@ func fillLists(v reflect.Value) {
 // Named is a result that answers under another action than its command's: a dispatcher's.
 type Named interface{ ActionName() string }
 
+// Exiter is a result whose answer ends the program with an exit status of its own: a doctor's that found a problem.
+type Exiter interface{ ExitStatus() int }
+
 // Unwritten is a result that must be taken back when it could not be written to whoever asked.
 type Unwritten interface {
 	Unwritten(ctx context.Context, env Env) error

@@ -33,6 +33,14 @@ func doctorCommand(looks []Look) commands.Typed[DoctorParams, DoctorResult] {
 	}).With(commands.Traits{LooksOnly: true})
 }
 
+// ExitStatus is 1 if there is a problem.
+func (r DoctorResult) ExitStatus() int {
+	if r.Healthy {
+		return 0
+	}
+	return 1
+}
+
 // brokenSchedules looks for schedules that no daemon can run. Where they cannot be read, the engine's checks have said why.
 func brokenSchedules(ctx context.Context, env commands.Env) (found []overview.Finding) {
 	list, err := listSchedules(ctx, env)

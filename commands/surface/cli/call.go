@@ -71,7 +71,13 @@ func (p *Program) call(ctx context.Context, env commands.Env, d *commands.Defini
 	if err != nil {
 		return err
 	}
-	return p.hand(ctx, env, p.Out, answer)
+	if err := p.hand(ctx, env, p.Out, answer); err != nil {
+		return err
+	}
+	if result, ok := answer.Result.(commands.Exiter); ok && result.ExitStatus() != 0 {
+		return exit(result.ExitStatus())
+	}
+	return nil
 }
 
 // hand writes an answer to out. If that fails it undoes what the command marked for its reader, such as messages as read.

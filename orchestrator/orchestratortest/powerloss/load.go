@@ -114,7 +114,7 @@ func (d *driver) run(args ...string) ([]byte, error) {
 // furnish makes the database and its agents.
 func (d *driver) furnish() error {
 	for _, args := range [][]string{
-		{"agent", "add", "writer"}, {"agent", "add", recipients[0]}, {"agent", "add", recipients[1]},
+		{"--db", d.database(), "init"}, {"agent", "add", "writer"}, {"agent", "add", recipients[0]}, {"agent", "add", recipients[1]},
 		{"agent", "add", recipients[2], "--deliver", "jsonl:" + filepath.Join(d.Root, jsonlFiles[0])},
 		{"agent", "add", recipients[3], "--deliver", "jsonl:" + filepath.Join(d.Root, jsonlFiles[1])},
 		{"agent", "add", recipients[4], "--deliver", "dir:" + filepath.Join(d.Root, letters)},
