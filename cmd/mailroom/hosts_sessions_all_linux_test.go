@@ -109,7 +109,7 @@ func TestHostsToolLongerThanAnyLease(t *testing.T) {
 		long.open()
 		r = s.asks()
 		r.shows(id)
-		k.stand("read")
+		k.await(`SELECT count(*) FROM agent_message WHERE recipient = 'bob' AND read_at <> ''`, "1") // OpenCode's plugin tells it beside the request
 		s.rests(r)
 	})
 }
