@@ -94,6 +94,8 @@ type Event struct {
 	// with the prompt that follows.
 	Forgets bool
 
+	told *Sights // what the transcript tells, once it was asked
+
 	// Fits returns how many of these messages, from the first on, the host takes in one answer; nil is all.
 	Fits func(ms []orchestrator.Message) int
 }

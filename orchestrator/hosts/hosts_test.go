@@ -58,24 +58,10 @@ func (r room) sees(sight hosts.Sight, ids ...string) func(*hosts.Event) {
 		case hosts.Unknown:
 			s.Of = nil
 		default:
-			s.Of[r.mark(id)] = sight
+			s.Of[r.Mark(id)] = sight
 		}
 	}
 	return func(e *hosts.Event) { e.Transcript = s }
-}
-
-// mark is that of a message.
-func (r room) mark(id string) string {
-	r.T.Helper()
-	ms, err := messages.Find(r.T.Context(), r.Ledger, id)
-	if err != nil {
-		r.T.Fatal(err)
-	}
-	conf, err := r.Ledger.Configuration(r.T.Context())
-	if err != nil {
-		r.T.Fatal(err)
-	}
-	return hosts.Mark(conf, &ms[0])
 }
 
 func inSession(name string) func(*hosts.Event) { return func(e *hosts.Event) { e.Session = name } }
@@ -317,7 +303,7 @@ func TestSettle(t *testing.T) {
 		id   string
 		seen bool
 	}{{seen, true}, {refused, false}, {seen, false}, {refused, true}} {
-		if err := hosts.Settle(t.Context(), r.Ledger, "bob", "one", []string{r.mark(test.id), "1.none"}, test.seen); err != nil {
+		if err := hosts.Settle(t.Context(), r.Ledger, "bob", "one", []string{r.Mark(test.id), "1.none"}, test.seen); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -35,7 +35,7 @@ func (e *Event) judge(leases []lease, now time.Time) map[string]verdict {
 	sights := e.sights()
 	verdicts := map[string]verdict{}
 	for i := range leases {
-		verdicts[leases[i].ID] = e.judgeOne(&leases[i], &sights, now)
+		verdicts[leases[i].ID] = e.judgeOne(&leases[i], sights, now)
 	}
 	return verdicts
 }
@@ -60,12 +60,15 @@ func (e *Event) judgeSettled(leases []lease) map[string]verdict {
 	return verdicts
 }
 
-// sights is what the transcript tells, if there is one.
-func (e *Event) sights() Sights {
-	if e.Transcript == nil {
-		return Sights{}
+// sights is what the transcript tells, if there is one. It is read once.
+func (e *Event) sights() *Sights {
+	if e.told == nil {
+		e.told = &Sights{}
+		if e.Transcript != nil {
+			*e.told = e.Transcript.Sights()
+		}
 	}
-	return e.Transcript.Sights()
+	return e.told
 }
 
 // judgeOne decides about one message. Hosts write their transcripts late, so that one which lacks a message proves little. But
@@ -109,15 +112,17 @@ func (e *Event) judgeOne(lease *lease, sights *Sights, now time.Time) verdict {
 // as shown otherwise. Messages that were handed back are left to be shown again. Of the messages in the transcript it looks at the
 // newest maxRecognized.
 func recognize(ctx context.Context, l *ledger.Ledger, e *Event) error {
+	if n, err := unread(ctx, l, e.Agent); n == 0 || err != nil {
+		return err
+	}
 	sights := e.sights().Of
 	marks := slices.SortedFunc(maps.Keys(sights), func(a, b string) int { return cmp.Compare(seqOf(b), seqOf(a)) })
 	marks = marks[:min(len(marks), maxRecognized)]
-	conf, err := l.Configuration(ctx)
-	if err != nil || len(marks) == 0 {
-		return err
+	if len(marks) == 0 {
+		return nil
 	}
 	var found map[string]orchestrator.Message
-	err = l.View(ctx, func(c *store.Conn, _ *ledger.Config) (err error) {
+	err := l.View(ctx, func(c *store.Conn, conf *ledger.Config) (err error) {
 		found, err = unreadWith(c, conf, e.Agent, marks)
 		return err
 	})
@@ -126,7 +131,7 @@ func recognize(ctx context.Context, l *ledger.Ledger, e *Event) error {
 	}
 	marks = slices.Sorted(maps.Keys(found))
 	return l.Write(ctx, store.Of(e.Agent), func(t *ledger.Tx) error {
-		found, err := unreadWith(t.Conn, conf, e.Agent, marks) // somebody may have taken some meanwhile
+		found, err := unreadWith(t.Conn, t.Config(), e.Agent, marks) // somebody may have taken some meanwhile
 		for mark, m := range found {
 			if err == nil {
 				err = recognizeOne(t, e, &m, sights[mark])

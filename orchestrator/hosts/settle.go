@@ -12,10 +12,6 @@ import (
 // Settle says what became of messages, by their marks, that were shown to a session: its model has seen them, so that they are read, or it will not,
 // and they are unread again. Those of which that is known already stay as they are. Errors: those of the database.
 func Settle(ctx context.Context, l *ledger.Ledger, agent, session string, marks []string, seen bool) error {
-	conf, err := l.Configuration(ctx)
-	if err != nil {
-		return err
-	}
 	return l.Write(ctx, store.Of(agent), func(t *ledger.Tx) error {
 		leases, err := messages.SessionLeases(t.Conn, agent, session)
 		if err != nil {
@@ -23,7 +19,7 @@ func Settle(ctx context.Context, l *ledger.Ledger, agent, session string, marks 
 		}
 		for i := range leases {
 			lease := &leases[i]
-			mark, err := markOf(t.Conn, conf, lease)
+			mark, err := markOf(t.Conn, t.Config(), lease)
 			switch {
 			case err != nil || !slices.Contains(marks, mark):
 			case seen:

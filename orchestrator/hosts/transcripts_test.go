@@ -29,7 +29,7 @@ func TestResumedSession(t *testing.T) {
 		t.Fatal(err)
 	}
 	host.Wait()
-	sights := transcript{Of: map[string]hosts.Sight{r.mark(answered): hosts.Answered, r.mark(present): hosts.Present}, Written: r.Clock.Now()}
+	sights := transcript{Of: map[string]hosts.Sight{r.Mark(answered): hosts.Answered, r.Mark(present): hosts.Present}, Written: r.Clock.Now()}
 	got := r.event(hosts.Started, func(e *hosts.Event) { e.Transcript = sights })
 	want.IDs(t, got.Messages, absent)
 	want.Equal(t, "answered", r.standing(answered), "read")
@@ -60,7 +60,7 @@ func TestResumedSessionAfterItsLeasesEnded(t *testing.T) {
 			settled := func(e *hosts.Event) { e.Settled = test.settled }
 			want.IDs(t, r.event(test.next, r.sees(test.sight, id), settled).Messages)
 			want.Equal(t, "standing", r.standing(id), test.then)
-			if err := hosts.Settle(t.Context(), r.Ledger, "bob", "one", []string{r.mark(id)}, true); err != nil {
+			if err := hosts.Settle(t.Context(), r.Ledger, "bob", "one", []string{r.Mark(id)}, true); err != nil {
 				t.Fatal(err)
 			}
 			want.Equal(t, "standing", r.standing(id), "read")
@@ -75,7 +75,7 @@ func TestResumedSessionThatSettles(t *testing.T) {
 	answered, present, absent := r.Send("alice", "bob"), r.Send("alice", "bob"), r.Send("alice", "bob")
 	settled := func(e *hosts.Event) { e.Settled, e.Transcript = true, nil }
 	want.IDs(t, r.event(hosts.Rested, settled, of(process.Of(os.Getppid()))).Messages, answered, present, absent)
-	sights := transcript{Of: map[string]hosts.Sight{r.mark(answered): hosts.Answered, r.mark(present): hosts.Present}}
+	sights := transcript{Of: map[string]hosts.Sight{r.Mark(answered): hosts.Answered, r.Mark(present): hosts.Present}}
 	want.IDs(t, r.event(hosts.Prompted, settled, func(e *hosts.Event) { e.Transcript = sights }).Messages, absent)
 	want.IDs(t, r.event(hosts.Prompted, settled).Messages)
 	r.event(hosts.Ended, settled, of(process.Of(os.Getppid()))) // the other is late
@@ -173,10 +173,34 @@ func TestForgedMark(t *testing.T) {
 	r := newRoom(t)
 	none := of(process.None())
 	id, other := r.Send("alice", "bob"), r.Send("alice", "bob")
-	seq, code, _ := strings.Cut(r.mark(id), ".")
-	_, others, _ := strings.Cut(r.mark(other), ".")
+	seq, code, _ := strings.Cut(r.Mark(id), ".")
+	_, others, _ := strings.Cut(r.Mark(other), ".")
 	forged := transcript{Of: map[string]hosts.Sight{
 		id: hosts.Answered, seq: hosts.Answered, seq + "." + others: hosts.Answered, "7." + code: hosts.Answered, "." + code: hosts.Answered,
 	}}
 	want.IDs(t, r.event(hosts.Worked, none, func(e *hosts.Event) { e.Transcript = forged }).Messages, id, other)
+}
+
+// counted is a transcript that counts how often it is read.
+type counted struct{ reads *int }
+
+func (s counted) Sights() hosts.Sights { *s.reads++; return hosts.Sights{Of: map[string]hosts.Sight{}} }
+
+// TestTranscriptIsReadOnce: an event reads the transcript once, and not at all where nothing is shown or unread.
+func TestTranscriptIsReadOnce(t *testing.T) {
+	r := newRoom(t)
+	reads := 0
+	event := func() hosts.Answer {
+		return r.event(hosts.Worked, of(process.None()), func(e *hosts.Event) { e.Transcript = counted{&reads} })
+	}
+	event()
+	want.Equal(t, "without mail", reads, 0)
+	first := r.Send("alice", "bob")
+	r.Deliver()
+	want.IDs(t, event().Messages, first)
+	want.Equal(t, "with an unread message", reads, 1)
+	second := r.Send("alice", "bob")
+	r.Deliver()
+	want.IDs(t, event().Messages, second)
+	want.Equal(t, "with one that is shown and one that is unread", reads, 2)
 }

@@ -15,7 +15,6 @@ import (
 	"mailroom/commands"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/hosts"
-	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/orchestratortest/want"
 )
@@ -38,20 +37,6 @@ type room struct {
 
 func newRoom(t *testing.T, host string) room {
 	return room{enginetest.New(t, "alice", "bob"), Find(host)}
-}
-
-// mark is that of a message.
-func (r room) mark(id string) string {
-	r.T.Helper()
-	ms, err := messages.Find(r.T.Context(), r.Ledger, id)
-	if err != nil {
-		r.T.Fatal(err)
-	}
-	conf, err := r.Ledger.Configuration(r.T.Context())
-	if err != nil {
-		r.T.Fatal(err)
-	}
-	return hosts.Mark(conf, &ms[0])
 }
 
 func (r room) env() commands.Env {

@@ -33,7 +33,7 @@ func (s *talk) says(words ...string) {
 	words = strings.Fields(strings.Join(words, " "))
 	for i, word := range words {
 		if strings.HasPrefix(word, "msg-") {
-			words[i] = s.mark(word)
+			words[i] = s.Mark(word)
 		}
 	}
 	if _, err := fmt.Fprintln(s.in, strings.Join(words, " ")); err != nil {
@@ -60,11 +60,11 @@ func (s *talk) shows(session string, ids ...string) {
 	want.Equal(s.T, "session", d.Session, session)
 	var marks []string
 	for _, id := range ids {
-		marks = append(marks, s.mark(id))
+		marks = append(marks, s.Mark(id))
 	}
 	want.Equal(s.T, "messages", strings.Join(d.IDs, " "), strings.Join(marks, " "))
 	for _, id := range ids {
-		if !strings.Contains(d.Text, `<mailroom-message id="`+id+`" mark="`+s.mark(id)+`"`) {
+		if !strings.Contains(d.Text, `<mailroom-message id="`+id+`" mark="`+s.Mark(id)+`"`) {
 			s.T.Errorf("%s is not in the text:\n%s", id, d.Text)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/hosts"
 	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/overview"
 	"mailroom/orchestrator/reading"
@@ -135,4 +136,18 @@ func FileLines(t *testing.T, path string) []string {
 		t.Fatal(err)
 	}
 	return strings.Split(strings.TrimSuffix(string(content), "\n"), "\n")
+}
+
+// Mark is that of a message, see hosts.Mark.
+func (f *Fixture) Mark(id string) string {
+	f.T.Helper()
+	ms, err := messages.Find(f.T.Context(), f.Ledger, id)
+	if err != nil {
+		f.T.Fatal(err)
+	}
+	conf, err := f.Ledger.Configuration(f.T.Context())
+	if err != nil {
+		f.T.Fatal(err)
+	}
+	return hosts.Mark(conf, &ms[0])
 }
