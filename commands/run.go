@@ -96,12 +96,12 @@ func (d *Definition) Run(ctx context.Context, env Env, raw json.RawMessage) (Ans
 
 // permit refuses a command where there is no database, one that only administrators may run, and a caller that acts for an agent whose name another has now.
 func (d *Definition) permit(ctx context.Context, env Env) error {
-	if env.Engine != nil && !d.MakesOne && !d.LooksOnly && env.Ledger.NoneYet() {
-		if err := env.Ledger.Look(ctx, func(*store.Conn) error { return nil }); err != nil {
-			return err
-		}
-	}
 	if env.Engine != nil {
+		if !d.MakesOne && !d.LooksOnly && env.Ledger.NoneYet() {
+			if err := env.Ledger.Look(ctx, func(*store.Conn) error { return nil }); err != nil {
+				return err
+			}
+		}
 		err := env.Ledger.CheckSuccession(ctx, env.Caller.Name, env.Caller.Since)
 		if orchestrator.CodeOf(err) == orchestrator.PermissionDenied { // of any other error the command itself tells
 			return err

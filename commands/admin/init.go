@@ -24,12 +24,14 @@ type InitResult struct {
 }
 
 var initCommand = commands.Define(vocabulary, "init", initProject).With(commands.Traits{HereOnly: true, MakesOne: true}).WithDatabaseAt(func(p InitParams) string {
-	return filepath.Join(p.Folder, ".mailroom", "mailroom.db")
+	return commands.ProjectDatabase(p.Folder)
 })
 
 // initProject makes the database of a project, which every mailroom command below that folder finds by itself.
 func initProject(ctx context.Context, env commands.Env, p InitParams) (InitResult, error) {
-	if above := databaseAbove(env.Ledger.Path()); above != "" && !p.Nested && env.Ledger.NoneYet() {
+	folder := filepath.Dir(env.Ledger.Path())
+	above := commands.NearestDatabase(filepath.Dir(filepath.Dir(folder)))
+	if above != "" && !p.Nested && env.Ledger.NoneYet() {
 		return InitResult{}, orchestrator.Errorf(orchestrator.Conflict, "this folder uses the database %s already", above).
 			WithHint("Agents in different databases cannot write to each other. If this folder is to have its own: `mailroom init --nested`")
 	}
@@ -37,9 +39,8 @@ func initProject(ctx context.Context, env commands.Env, p InitParams) (InitResul
 	if err != nil {
 		return InitResult{}, err
 	}
-	folder := filepath.Dir(env.Ledger.Path())
 	ignore := filepath.Join(folder, ".gitignore")
-	if filepath.Base(folder) != ".mailroom" { // --db names another place
+	if filepath.Base(folder) != commands.ProjectFolder { // --db names another place
 		return InitResult{Database: env.Ledger.Path(), Created: created}, nil
 	}
 	if _, err := os.Lstat(ignore); errors.Is(err, fs.ErrNotExist) {
@@ -48,19 +49,6 @@ func initProject(ctx context.Context, env commands.Env, p InitParams) (InitResul
 		}
 	}
 	return InitResult{Database: env.Ledger.Path(), Created: created}, nil
-}
-
-// databaseAbove returns the nearest database of a project in the folders above that of another; "" if there is none.
-func databaseAbove(path string) string {
-	for folder := filepath.Dir(filepath.Dir(filepath.Dir(path))); ; folder = filepath.Dir(folder) {
-		above := filepath.Join(folder, ".mailroom", "mailroom.db")
-		if info, err := os.Stat(above); err == nil && info.Mode().IsRegular() && above != path {
-			return above
-		}
-		if folder == filepath.Dir(folder) {
-			return ""
-		}
-	}
 }
 
 // Text says it in a sentence.

@@ -4,13 +4,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"mailroom/commands"
 	"mailroom/orchestrator"
-)
-
-// databaseFolder and databaseName are where `mailroom init` puts a project's database.
-const (
-	databaseFolder = ".mailroom"
-	databaseName   = "mailroom.db"
 )
 
 // databasePath finds the database: --db, MAILROOM_DB, the nearest .mailroom/mailroom.db upwards from here, or the one in
@@ -23,16 +18,8 @@ func (p *Program) databasePath(flag string) (string, error) {
 		return path, nil
 	}
 	if here, err := os.Getwd(); err == nil {
-		for {
-			path := filepath.Join(here, databaseFolder, databaseName)
-			if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
-				return path, nil
-			}
-			up := filepath.Dir(here)
-			if up == here {
-				break
-			}
-			here = up
+		if path := commands.NearestDatabase(here); path != "" {
+			return path, nil
 		}
 	}
 	folder := StateFolder(p.Getenv)
@@ -40,7 +27,7 @@ func (p *Program) databasePath(flag string) (string, error) {
 		return "", orchestrator.Errorf(orchestrator.Unavailable, "no place for the database is known: HOME and XDG_STATE_HOME are not set").
 			WithHint("Name a file with --db or in MAILROOM_DB")
 	}
-	return filepath.Join(folder, databaseName), nil
+	return filepath.Join(folder, commands.DatabaseName), nil
 }
 
 // StateFolder is where the program keeps what is the user's own; "" when the environment names no place for it.

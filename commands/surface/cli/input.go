@@ -29,11 +29,8 @@ func (p *Program) jsonText(ctx context.Context, param *commands.Param, text stri
 	case len(text) > 0 && text[0] == '@':
 		content, err = readFile(text[1:])
 	}
-	if err != nil && ctx.Err() != nil {
-		return nil, interrupted(err)
-	}
 	if err != nil {
-		return nil, badValue(name, err, "")
+		return nil, unread(ctx, name, err)
 	}
 	content = bytes.TrimSpace(content)
 	if len(content) == 0 && param.TextOrObject {
@@ -62,11 +59,8 @@ func (p *Program) jsonText(ctx context.Context, param *commands.Param, text stri
 func plainText(ctx context.Context, p *Program, param *commands.Param, text string) (json.RawMessage, error) {
 	if text == "-" {
 		content, err := p.standardInput(ctx)
-		switch {
-		case err != nil && ctx.Err() != nil:
-			return nil, interrupted(err)
-		case err != nil:
-			return nil, badValue(param.Name, err, "")
+		if err != nil {
+			return nil, unread(ctx, param.Name, err)
 		}
 		if text = strings.TrimRight(string(content), "\r\n"); text == "" {
 			return nil, badValue(param.Name, errors.New("there is nothing to read on standard input"), "")
@@ -84,6 +78,14 @@ func plainText(ctx context.Context, p *Program, param *commands.Param, text stri
 // interrupted is the error of a command that was told to stop.
 func interrupted(err error) error {
 	return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "interrupted", Err: err}
+}
+
+// unread is the error for a value that could not be read, or whose reading was interrupted.
+func unread(ctx context.Context, name string, err error) error {
+	if ctx.Err() != nil {
+		return interrupted(err)
+	}
+	return badValue(name, err, "")
 }
 
 // badValue is the error for a parameter whose value could not be had.
