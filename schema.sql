@@ -201,6 +201,41 @@ CREATE TABLE agent_inbox (
 CREATE INDEX agent_inbox_unread ON agent_inbox (recipient)
     WHERE read_at = '';
 
+-- message_count: how many rows of agent_message have each status, and how many of agent_inbox are unread, so that nobody need
+-- count a million rows to say what waits. Pending, retry and unread are counted for each recipient; all other statuses, and the
+-- rows of the archive, under the recipient ''. Statuses are counted of the rows up to a seq, the n of ('', 'counted'), which moves
+-- on once in a thousand rows: who asks counts the rest. A row that another program wrote counts once the engine has adopted it
+-- (traced_status). The engine counts what it changes, in the transaction of the change; triggers count what a DELETE or a reading
+-- takes away, also one by hand. `mailroom recount` counts anew.
+CREATE TABLE message_count (
+    recipient         TEXT NOT NULL,
+    state             TEXT NOT NULL,                   -- a status, unread, archived or counted
+    n                 INTEGER NOT NULL,
+    PRIMARY KEY (recipient, state)
+);
+CREATE TRIGGER agent_message_deleted AFTER DELETE ON agent_message WHEN OLD.traced_status <> '' BEGIN
+    UPDATE message_count SET n = n - 1 WHERE state = OLD.traced_status
+       AND recipient = CASE WHEN OLD.traced_status IN ('pending','retry') THEN OLD.recipient ELSE '' END
+       AND OLD.seq <= (SELECT n FROM message_count WHERE recipient = '' AND state = 'counted');
+END;
+CREATE TRIGGER agent_message_disowned AFTER UPDATE OF traced_status ON agent_message
+    WHEN NEW.traced_status = '' AND OLD.traced_status <> '' BEGIN
+    UPDATE message_count SET n = n - 1 WHERE state = OLD.traced_status
+       AND recipient = CASE WHEN OLD.traced_status IN ('pending','retry') THEN OLD.recipient ELSE '' END
+       AND OLD.seq <= (SELECT n FROM message_count WHERE recipient = '' AND state = 'counted');
+END;
+CREATE TRIGGER agent_inbox_read AFTER UPDATE OF read_at ON agent_inbox WHEN (NEW.read_at = '') <> (OLD.read_at = '') BEGIN
+    INSERT INTO message_count (recipient, state, n) VALUES (NEW.recipient, 'unread', CASE NEW.read_at WHEN '' THEN 1 ELSE -1 END)
+    ON CONFLICT (recipient, state) DO UPDATE SET n = message_count.n + excluded.n;
+END;
+CREATE TRIGGER agent_inbox_deleted AFTER DELETE ON agent_inbox WHEN OLD.read_at = '' BEGIN
+    UPDATE message_count SET n = n - 1 WHERE recipient = OLD.recipient AND state = 'unread';
+END;
+CREATE TRIGGER agent_message_archive_deleted AFTER DELETE ON agent_message_archive BEGIN
+    UPDATE message_count SET n = n - 1 WHERE recipient = '' AND state = 'archived';
+END;
+
+
 -- reading_lease: messages that a reader was handed and has not confirmed. Until the lease ends no other reader of the agent
 -- gets them; then they are unread again. Acknowledging a message ends its lease for good.
 CREATE TABLE reading_lease (
@@ -596,6 +631,29 @@ CREATE INDEX message_trace_gone ON message_trace (at)
     WHERE event = 'deleted';
 CREATE INDEX message_trace_failed ON message_trace (at)
     WHERE event IN ('attempt_failed','failed','expired');
+
+-- traffic: what happened to messages in each minute (kept for 48 hours) and in each hour (kept for 90 days), by recipient. It is
+-- counted from message_trace, up to the row that the setting 'traffic.counted' names, about once a minute by whoever delivers;
+-- `mailroom stats` adds what is behind that row, and so do you if you need it to the second. The last three columns are
+-- histograms of milliseconds: JSON objects from the number of a bucket to how many it has. Bucket n, from 0, holds what is at least 1.1^n and
+-- less than 1.1^(n+1); bucket -1 holds less than a millisecond.
+CREATE TABLE traffic (
+    span              TEXT NOT NULL,                   -- minute or hour
+    at                TEXT NOT NULL,                   -- when that begins
+    recipient         TEXT NOT NULL,
+    sent              INTEGER NOT NULL DEFAULT 0,
+    delivered         INTEGER NOT NULL DEFAULT 0,
+    read              INTEGER NOT NULL DEFAULT 0,
+    attempts_failed   INTEGER NOT NULL DEFAULT 0,
+    failed            INTEGER NOT NULL DEFAULT 0,      -- dead letters, those that expired are not among them
+    expired           INTEGER NOT NULL DEFAULT 0,
+    cancelled         INTEGER NOT NULL DEFAULT 0,
+    queued_ms         TEXT NOT NULL DEFAULT '{}',      -- from when a delivered message was due to its first attempt
+    delivered_ms      TEXT NOT NULL DEFAULT '{}',      -- from when it was due until it was delivered
+    read_ms           TEXT NOT NULL DEFAULT '{}',      -- from its delivery until it was read
+    PRIMARY KEY (span, at, recipient)
+);
+
 
 -- inbox_reading: an INSERT marks a message as read, in the inbox, at the message and in the trace. It is what a DELETE from an
 -- agent's view NAME_inbox does, written once: every connection parses the views and triggers of all agents.

@@ -22,6 +22,7 @@ type Look func(ctx context.Context, env commands.Env, mend bool) []overview.Find
 func Definitions(looks ...Look) []*commands.Definition {
 	return []*commands.Definition{
 		statusCommand.Definition,
+		statsCommand.Definition,
 		agentAddCommand.Definition,
 		agentListCommand.Definition,
 		agentShowCommand.Definition,
@@ -49,6 +50,7 @@ func Definitions(looks ...Look) []*commands.Definition {
 		restoreCommand.Definition,
 		checkpointCommand.Definition,
 		clearTracesCommand.Definition,
+		recountCommand.Definition,
 		doctorCommand(looks).Definition,
 		serviceInstallCommand.Definition,
 		trustCommand.Definition,

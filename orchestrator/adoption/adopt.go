@@ -128,6 +128,9 @@ func adoptRow(t *ledger.Tx, f *ForeignRow) error {
 	if err := tracing.Record(t, event); err != nil {
 		return err
 	}
+	if err := t.CountAdopted(f.seq, Name(f.Recipient), orchestrator.Status(f.Traced), status); err != nil {
+		return err
+	}
 
 	times := timesAdopted(t, f, status, created, &conf.Settings)
 	maxRetries := store.Int(f.maxRetries)
@@ -200,6 +203,9 @@ func refuseForeign(t *ledger.Tx, f *ForeignRow) error {
 	event := t.Event(tracing.Failed, reason)
 	event.MessageID, event.NewStatus = f.id, string(orchestrator.Failed)
 	if err := tracing.Record(t, event); err != nil {
+		return err
+	}
+	if err := t.CountAdopted(f.seq, f.Recipient, orchestrator.Status(f.Traced), orchestrator.Failed); err != nil {
 		return err
 	}
 	return t.Run(`UPDATE agent_message SET status = 'failed', traced_status = 'failed', ended_at = ?, error_message = ? WHERE seq = ?`,

@@ -178,7 +178,7 @@ func (b *InboxBatch) Deliver() error {
 	if len(b.taken) == 0 {
 		return nil
 	}
-	fault, err := b.deliverSet()
+	fault, err := b.deliverSet(b.taken)
 	if err != nil {
 		return err
 	}
@@ -212,10 +212,11 @@ type setRow struct {
 	recipient string
 }
 
-// deliverSet delivers the rows of temp.batch and settles them, or does nothing. fault is a failure that lies in the rows.
-func (b *InboxBatch) deliverSet() (fault, err error) {
+// deliverSet delivers the rows of temp.batch, so many to each recipient, and settles them, or does nothing. fault is a failure
+// that lies in the rows.
+func (b *InboxBatch) deliverSet(recipients map[string]int) (fault, err error) {
 	return b.ChangeRows(func() error {
-		if err := b.set.DeliverSet(b.Run, b.Now); err != nil {
+		if err := b.DeliverBatch(b.set, recipients); err != nil {
 			return err
 		}
 		_, err := b.ChangeStatus(ledger.InBatch, ledger.Change{To: orchestrator.Delivered, Attempted: true, Event: tracing.Delivered})
@@ -238,7 +239,7 @@ func (b *InboxBatch) deliverHalves(rows []setRow) error {
 		if err := b.SetBatch(seqs...); err != nil {
 			return err
 		}
-		fault, err := b.deliverSet()
+		fault, err := b.deliverSet(recipients)
 		switch {
 		case err != nil:
 		case fault == nil:

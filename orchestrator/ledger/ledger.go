@@ -4,6 +4,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -41,6 +42,8 @@ type Options struct {
 	Bell orchestrator.Bell
 	// BusyTimeout bounds the wait for another program's write lock. 0: 10 s.
 	BusyTimeout time.Duration
+	// CountEvery is after how many messages the new ones are counted, in message_count. 0: 1000. A test sets less.
+	CountEvery int64
 }
 
 // Ledger is an open database, its configuration, and what changes its rows. It is safe for concurrent use; writes that are asked for at the same
@@ -56,6 +59,7 @@ type Ledger struct {
 	Busy       time.Duration
 	Config     ConfigCache
 	Parts      []*Part                // what the records add to the engine
+	countEvery int64                  // see Options.CountEvery
 	entropy    *ulid.MonotonicEntropy // of new ids; for whoever holds the write lock
 }
 
@@ -63,7 +67,7 @@ type Ledger struct {
 func New(o Options, parts []*Part) *Ledger {
 	l := &Ledger{
 		instance: o.Instance, now: o.Now, Transports: map[string]orchestrator.Transport{}, Log: o.Log, Trust: o.Trust, Parts: parts, Busy: o.BusyTimeout,
-		entropy: newEntropy(),
+		countEvery: cmp.Or(o.CountEvery, 1000), entropy: newEntropy(),
 	}
 	maps.Copy(l.Transports, o.Transports)
 	if o.User != nil {

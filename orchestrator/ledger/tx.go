@@ -35,6 +35,7 @@ type created struct {
 	first int64          // seq of the first of them, 0 when there is none
 	by    string         // actor that made them
 	only  *tracing.Event // of the first, if it is the only one
+	full  int64          // seq of the last of them with which it is time to count; 0: it is not
 }
 
 // Tx is one request within a write transaction.
@@ -295,6 +296,9 @@ func (t *Tx) ChangeStatus(rows Selection, c Change) (int64, error) {
 	event := t.Event(c.Event, c.Failure)
 	event.Detail = c.Detail
 	if err := tracing.RecordSet(t, "agent_message WHERE "+rows.Where, rows.Arg, string(c.To), event); err != nil {
+		return 0, err
+	}
+	if err := t.countChanges(rows, c.To); err != nil {
 		return 0, err
 	}
 	retries := "retry_count"

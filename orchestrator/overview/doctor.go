@@ -199,6 +199,11 @@ func (d *doctor) messages(c *store.Conn, conf *ledger.Config) error {
 			d.add(check.name, "ok", "none", "")
 		}
 	}
+	if wrong, err := ledger.Miscounted(c); err != nil {
+		return err
+	} else if len(wrong) > 0 {
+		d.add("counts", "problem", "status counts what is not there, or not what is: "+strings.Join(wrong, ", "), "`mailroom recount`")
+	}
 	if err := d.recipients(c, conf); err != nil {
 		return err
 	}

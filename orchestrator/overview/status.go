@@ -4,17 +4,12 @@ package overview
 
 import (
 	"context"
-	"slices"
-	"strings"
-	"time"
 
 	"mailroom/orchestrator"
-	"mailroom/orchestrator/adoption"
 	"mailroom/orchestrator/daemons"
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/hosts"
 	"mailroom/orchestrator/ledger"
-	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/store"
 	"mailroom/tracing"
 )
@@ -26,8 +21,8 @@ type State struct {
 	WALBytes   int64              `json:"wal_bytes"`
 	Totals     map[string]int64   `json:"totals"` // rows of agent_message by status, and "archived"
 	Recipients []RecipientBacklog `json:"recipients"`
-	Unread     int64              `json:"unread"` // delivered to inboxes and not read; what a reader has not confirmed included
-	Overdue    int64              `json:"overdue"`
+	Unread     int64              `json:"unread"`                // delivered to inboxes and not read; what a reader has not confirmed included
+	Overdue    int64              `json:"overdue"`               // of each recipient's oldest 1,000
 	NextDueAt  string             `json:"next_due_at,omitempty"` // next planned retry or review; now, if that is overdue
 	Daemons    []daemons.Daemon   `json:"daemons"`
 	Untrusted  string             `json:"untrusted,omitempty"` // why the database does nothing outside of itself
@@ -62,20 +57,25 @@ func Status(ctx context.Context, l *ledger.Ledger) (State, error) {
 		s.NextDueAt = max(orchestrator.Stamp(next), orchestrator.Stamp(l.Now()))
 	}
 	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
-		for _, status := range []orchestrator.Status{orchestrator.Pending, orchestrator.Retry, orchestrator.Delivered, orchestrator.Failed, orchestrator.Lapsed, orchestrator.Cancelled} {
+		for _, status := range []orchestrator.Status{orchestrator.Pending, orchestrator.Retry, orchestrator.Delivered, orchestrator.Failed, orchestrator.Lapsed, orchestrator.Cancelled, ledger.Archived} {
 			s.Totals[string(status)] = 0
 		}
-		err := c.Query(`SELECT coalesce(status, 'pending'), count(*) FROM agent_message GROUP BY status`, func(row store.Row) error {
-			s.Totals[row.Text(0)] += row.Int(1)
-			return nil
-		})
+		counts, err := ledger.Counts(c)
 		if err != nil {
 			return err
 		}
-		if s.Totals["archived"], err = c.Number(`SELECT count(*) FROM agent_message_archive`); err != nil {
+		for _, of := range counts {
+			for state, n := range of {
+				if state != ledger.Unread {
+					s.Totals[string(state)] += n
+				}
+			}
+		}
+		overdue := orchestrator.Stamp(l.Now().Add(-conf.Settings.OverdueAfter))
+		if s.Recipients, s.Overdue, err = backlogs(c, conf, counts, l.Now(), overdue); err != nil {
 			return err
 		}
-		if s.Recipients, err = backlogs(c, conf, l.Now()); err != nil {
+		if err := addForeignTotals(c, s.Totals); err != nil {
 			return err
 		}
 		s.Unread = 0
@@ -86,100 +86,12 @@ func Status(ctx context.Context, l *ledger.Ledger) (State, error) {
 			return err
 		}
 		s.Untrusted = conf.Untrusted
-		overdue := orchestrator.Stamp(l.Now().Add(-conf.Settings.OverdueAfter))
-		if s.Overdue, err = c.Number(`SELECT count(*) FROM agent_message WHERE `+ledger.Live+` AND created_at < ?1 AND not_before < ?1`, overdue); err != nil {
-			return err
-		}
 		s.Daemons, err = daemons.ListIn(c, l.Now())
 		return err
 	})
 	s.Bytes, s.WALBytes = l.Size()
 	s.Bytes -= s.WALBytes
 	return s, err
-}
-
-// backlogs reports every recipient that is known or for which something waits. What others wrote and nobody has adopted yet is
-// counted as adoption will make it.
-func backlogs(c *store.Conn, conf *ledger.Config, clock time.Time) ([]RecipientBacklog, error) {
-	list, err := store.List(c, func(row store.Row) RecipientBacklog {
-		return RecipientBacklog{
-			Recipient: row.Text(0), Pending: row.Int(1), Retry: row.Int(2), Leased: row.Int(3), Held: row.Int(4),
-			Unread: row.Int(5), Shown: row.Int(6), OldestAt: row.Text(7), NextAt: row.Text(8), Later: row.Int(9),
-		}
-	}, `
-		SELECT recipient, sum(pending), sum(retry), sum(leased), sum(held), sum(unread), sum(shown), coalesce(min(oldest), ''), coalesce(min(next), ''), sum(later)
-		FROM (
-		    SELECT recipient, count(*) FILTER (WHERE status = 'pending') AS pending, count(*) FILTER (WHERE status = 'retry') AS retry,
-		           count(*) FILTER (WHERE lease_token <> '') AS leased, count(*) FILTER (WHERE held <> 0) AS held, 0 AS unread, 0 AS shown,
-		           min(CASE WHEN not_before > ?1 THEN NULL WHEN not_before > created_at THEN not_before ELSE created_at END) AS oldest,
-		           min(nullif(next_attempt_at, '')) AS next, count(*) FILTER (WHERE `+ledger.WantedLater+` AND not_before > ?1) AS later
-		    FROM agent_message WHERE `+ledger.Live+` AND (`+ledger.Foreign+`) IS NOT TRUE GROUP BY recipient
-		    UNION ALL
-		    SELECT recipient, 0, 0, 0, 0, count(*), 0, NULL, NULL, 0 FROM agent_inbox WHERE read_at = '' GROUP BY recipient
-		    UNION ALL
-		    SELECT l.recipient, 0, 0, 0, 0, 1, CASE WHEN l.until > ?1 THEN 1 ELSE 0 END, NULL, NULL, 0`+messages.Lent+`
-		    UNION ALL
-		    SELECT name, 0, 0, 0, 0, 0, 0, NULL, NULL, 0 FROM agents) AS b
-		GROUP BY recipient ORDER BY recipient`, orchestrator.Stamp(clock))
-	if err != nil {
-		return nil, err
-	}
-	others, err := foreignBacklogs(c, conf, clock)
-	for _, other := range others {
-		list = addBacklog(list, other)
-	}
-	for i := range list {
-		if agent := conf.Agents[list[i].Recipient]; agent != nil {
-			list[i].Known, list[i].Disabled = true, agent.Disabled
-		}
-	}
-	return list, err
-}
-
-// foreignBacklogs reports what others wrote that will be live rows once it is adopted; a recipient may come more than once.
-func foreignBacklogs(c *store.Conn, conf *ledger.Config, clock time.Time) (list []RecipientBacklog, err error) {
-	err = c.Query(`
-		SELECT recipient, status, traced_status, count(*), count(*) FILTER (WHERE held <> 0),
-		       coalesce(min(CASE WHEN not_before > ?1 THEN NULL ELSE coalesce(strftime('%Y-%m-%dT%H:%M:%fZ', created_at), ?1) END), ''),
-		       coalesce(min(nullif(next_attempt_at, '')), '')
-		FROM agent_message WHERE (`+ledger.Foreign+`) GROUP BY recipient, status, traced_status`, func(row store.Row) error {
-		f := adoption.ForeignRow{Recipient: row.Text(0), Status: row.Text(1), Traced: row.Text(2)}
-		b := RecipientBacklog{Recipient: adoption.Name(f.Recipient), OldestAt: row.Text(5), NextAt: row.Text(6)}
-		switch status, _ := f.Meaning(); status {
-		case orchestrator.Pending:
-			b.Pending = row.Int(3)
-		case orchestrator.Retry:
-			b.Retry = row.Int(3)
-		default:
-			return nil
-		}
-		if adoption.CanHold(conf, b.Recipient) {
-			b.Held = row.Int(4)
-		}
-		list = append(list, b)
-		return nil
-	}, orchestrator.Stamp(clock))
-	return list, err
-}
-
-// addBacklog adds what others wrote to a list that is sorted by recipients.
-func addBacklog(list []RecipientBacklog, other RecipientBacklog) []RecipientBacklog {
-	i, found := slices.BinarySearchFunc(list, other.Recipient, func(b RecipientBacklog, name string) int { return strings.Compare(b.Recipient, name) })
-	if !found {
-		return slices.Insert(list, i, other)
-	}
-	b := &list[i]
-	b.Pending, b.Retry, b.Held = b.Pending+other.Pending, b.Retry+other.Retry, b.Held+other.Held
-	b.OldestAt, b.NextAt = earlier(b.OldestAt, other.OldestAt), earlier(b.NextAt, other.NextAt)
-	return list
-}
-
-// earlier is the earlier of two times, of which "" is none.
-func earlier(a, b string) string {
-	if a == "" || b != "" && b < a {
-		return b
-	}
-	return a
 }
 
 // Attempts counts what came of deliveries, in messages: an attempt with ten messages counts ten.

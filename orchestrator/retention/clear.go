@@ -11,6 +11,7 @@ import (
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/store"
+	"mailroom/orchestrator/traffic"
 	"mailroom/tracing"
 )
 
@@ -45,6 +46,9 @@ func ClearOld(ctx context.Context, l *ledger.Ledger, o ClearOptions) (Cleared, e
 	age := cmp.Or(o.OlderThan, conf.Settings.KeepEnded)
 	before, _ := l.Size()
 	if err := delivery.TidyAll(ctx, l); err != nil {
+		return cleared, err
+	}
+	if err := traffic.Count(ctx, l); err != nil { // while it is known whose the messages were
 		return cleared, err
 	}
 	cutoff := orchestrator.Stamp(l.Now().Add(-age))
@@ -188,6 +192,9 @@ func clearOneBatch(t *ledger.Tx) (removed map[orchestrator.Status]int64, err err
 		if err := t.Run(statement, t.Now); err != nil {
 			return nil, err
 		}
+	}
+	if err := t.CountArchived(removed[orchestrator.Delivered]); err != nil {
+		return nil, err
 	}
 	return removed, t.DropKeys(keys)
 }

@@ -67,6 +67,7 @@ type oddRun struct {
 const goodType = "good"
 
 func (o *oddRun) run(ctx context.Context) {
+	enginetest.Miscounts(o.Path)
 	var all sync.WaitGroup
 	busy, stop := context.WithCancel(ctx)
 	for i, r := range o.routers {

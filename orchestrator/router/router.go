@@ -14,6 +14,7 @@ import (
 	"mailroom/orchestrator/store/sqlite"
 	"mailroom/orchestrator/teams"
 	"mailroom/orchestrator/threads"
+	"mailroom/orchestrator/traffic"
 )
 
 // Open prepares an Engine. It touches the disk only as far as needed to refuse a path that cannot be a database; the
@@ -39,5 +40,5 @@ func Open(_ context.Context, o ledger.Options) (*delivery.Engine, error) {
 // newParts lists what the records add to the engine of one database, in the order in which it is called. Teams come before
 // threads: what answers a team's request joins no thread.
 func newParts() []*ledger.Part {
-	return []*ledger.Part{teams.Part(), threads.Part(), agents.Part(), sessions.Part(), questions.Part(), reading.Part(), hosts.Part()}
+	return []*ledger.Part{teams.Part(), threads.Part(), agents.Part(), sessions.Part(), questions.Part(), reading.Part(), hosts.Part(), traffic.Part()}
 }

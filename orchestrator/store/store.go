@@ -104,6 +104,11 @@ const StoreSetting = `
 	INSERT INTO settings (key, value, updated_at) VALUES (?1, ?2, ?3)
 	ON CONFLICT (key) DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at`
 
+// AddCount adds ?3 to the count of messages of the recipient ?1 in the state ?2.
+const AddCount = `
+	INSERT INTO message_count (recipient, state, n) VALUES (?1, ?2, ?3)
+	ON CONFLICT (recipient, state) DO UPDATE SET n = message_count.n + excluded.n`
+
 // Backup is a copy of the database in one file.
 type Backup struct {
 	File     string

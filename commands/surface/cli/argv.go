@@ -159,7 +159,7 @@ var elsewhere = map[string]string{
 	"pub": "send NAME TEXT", "publish": "send NAME TEXT", "post": "send NAME TEXT", "push": "send NAME TEXT", "msg": "send NAME TEXT",
 	"message": "send NAME TEXT", "say": "send NAME TEXT", "tell": "send NAME TEXT", "reply": "send NAME TEXT --reply-to ID",
 	"rm": "cancel ID", "delete": "cancel ID", "del": "cancel ID", "undo": "cancel ID", "remove": "agent remove NAME",
-	"ps": "status", "top": "status", "stat": "status", "stats": "status", "unread": "inbox", "agents": "agent list", "who": "agent list", "users": "agent list",
+	"ps": "status", "top": "status", "stat": "stats", "metrics": "stats", "unread": "inbox", "agents": "agent list", "who": "agent list", "users": "agent list",
 	"add": "agent add NAME", "register": "agent add NAME", "join": "agent add NAME", "groups": "group list", "threads": "thread list",
 	"ack": "acknowledge ID", "done": "acknowledge ID", "retry": "dead_letters replay ID", "resend": "dead_letters replay ID", "replay": "dead_letters replay ID",
 	"dlq": "dead_letters list", "failed": "dead_letters list", "start": "serve", "run": "serve", "daemon": "serve", "up": "serve", "server": "serve",

@@ -80,11 +80,17 @@ func OpenWith(t testing.TB, o ledger.Options) *delivery.Engine {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	o.CountEvery = 3
 	e, err := router.Open(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		if _, byHand := byHand.Load(o.Path); !byHand {
+			if wrong, err := ledger.Ask(context.Background(), e.Ledger, ledger.Miscounted); err == nil && len(wrong) > 0 {
+				t.Errorf("miscounted: %v", wrong)
+			}
+		}
 		if err := e.Close(); err != nil {
 			t.Errorf("closing: %v", err)
 		}
@@ -98,7 +104,7 @@ func NewBubble(t *testing.T) *Fixture {
 	f := &Fixture{T: t, Wire: &Scripted{}, Path: filepath.Join(t.TempDir(), "mailroom.db"), Bell: store.NewLocalBell()}
 	var err error
 	if f.Engine, err = router.Open(t.Context(), ledger.Options{
-		Path: f.Path, Bell: f.Bell, Log: slog.New(slog.DiscardHandler),
+		Path: f.Path, Bell: f.Bell, CountEvery: 3, Log: slog.New(slog.DiscardHandler),
 		Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}, "wire": f.Wire},
 	}); err != nil {
 		t.Fatal(err)

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"net/url"
 	"path/filepath"
+	"regexp"
 	"strconv"
+	"sync"
 	"testing"
 
 	_ "github.com/mattn/go-sqlite3"
@@ -26,10 +28,22 @@ func Plain(t testing.TB, path string) *sql.DB {
 // SQL changes the file the way another program does: through a connection that knows nothing of the engine.
 func (f *Fixture) SQL(statement string, args ...any) {
 	f.T.Helper()
+	if uncounted.MatchString(statement) {
+		byHand.Store(f.Path, true)
+	}
 	if _, err := Plain(f.T, f.Path).Exec(statement, args...); err != nil {
 		f.T.Fatalf("%s: %v", statement, err)
 	}
 }
+
+// byHand has the paths of databases in which a test has changed by hand what message_count counts, so that it says something else.
+var byHand sync.Map
+
+// uncounted matches statements that do so.
+var uncounted = regexp.MustCompile(`\btraced_status\b|INTO agent_(inbox|message_archive)\b|UPDATE agent_message.*SET.*recipient =|DROP|ALTER`)
+
+// Miscounts says that the test makes the counts of a database wrong. Otherwise they are compared with the rows when it ends.
+func Miscounts(path string) { byHand.Store(path, true) }
 
 // Count counts the rows of a table, also of one that no query of the product may read.
 func (f *Fixture) Count(table string) (n string) {

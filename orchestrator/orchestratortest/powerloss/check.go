@@ -169,6 +169,7 @@ func (s *stage) recover(ctx context.Context) error {
 	r, err := router.Open(ctx, ledger.Options{
 		Path:       s.load.database(),
 		Instance:   "after-power-loss",
+		CountEvery: 3,
 		Now:        func() time.Time { return time.Now().Add(2 * time.Hour) },
 		Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}, "jsonl": transport.JSONL{}, "dir": transport.Dir{}},
 		Log:        slog.New(slog.NewTextHandler(io.Discard, nil)),
@@ -184,6 +185,9 @@ func (s *stage) recover(ctx context.Context) error {
 	}
 	if _, err := overview.Status(ctx, r.Ledger); err != nil {
 		return fmt.Errorf("reading: %w", err)
+	}
+	if wrong, err := ledger.Ask(ctx, r.Ledger, ledger.Miscounted); err != nil || len(wrong) > 0 {
+		return fmt.Errorf("counting: %v, %w", wrong, err)
 	}
 	for _, name := range []string{"writer", recipients[0]} {
 		if _, err := agents.Get(ctx, r.Ledger, name); err == nil {

@@ -156,6 +156,14 @@ CREATE TABLE agent_inbox (
 CREATE INDEX agent_inbox_unread ON agent_inbox (recipient)
     WHERE read_at = '';
 
+CREATE TABLE message_count (
+    recipient         text COLLATE "C" NOT NULL,
+    state             text COLLATE "C" NOT NULL,
+    n                 bigint NOT NULL,
+    PRIMARY KEY (recipient, state)
+);
+
+
 CREATE TABLE reading_lease (
     message_id        text COLLATE "C" NOT NULL,
     recipient         text COLLATE "C" NOT NULL,

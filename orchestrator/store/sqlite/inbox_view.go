@@ -5,11 +5,12 @@ import (
 	"slices"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/store"
 )
 
-// leasedInboxes is the version of the tables from which on all views of inboxes show only what is unread and not handed out
-// under a lease, and a DELETE from one marks as read.
-const leasedInboxes = 6
+// countedInboxes is the version of the tables since which the views of inboxes are the present ones: what an INSERT into one
+// delivers is counted.
+const countedInboxes = 9
 
 // inboxView makes the command document's own inbox of an agent, NAME_inbox(message_id, payload), which shows what is unread, and
 // so what a reader was handed under a lease that has ended, though nobody has given it back yet (see UnreadOf). INSTEAD OF
@@ -26,6 +27,8 @@ const inboxView = `
 	CREATE TRIGGER IF NOT EXISTS "%[1]s_inbox_insert" INSTEAD OF INSERT ON "%[1]s_inbox" BEGIN
 	    INSERT INTO agent_inbox (recipient, message_id, payload) VALUES ('%[1]s', NEW.message_id, NEW.payload)
 	    ON CONFLICT (message_id, recipient) DO NOTHING;
+	    INSERT INTO message_count (recipient, state, n) SELECT '%[1]s', 'unread', 1 WHERE changes() > 0
+	    ON CONFLICT (recipient, state) DO UPDATE SET n = message_count.n + 1;
 	END;
 	CREATE TRIGGER IF NOT EXISTS "%[1]s_inbox_delete" INSTEAD OF DELETE ON "%[1]s_inbox" BEGIN
 	    INSERT INTO inbox_reading (recipient, message_id) VALUES ('%[1]s', OLD.message_id);
@@ -57,10 +60,14 @@ func (c *conn) takeOverInbox(name, at string) error {
 		return orchestrator.Errorf(orchestrator.Conflict, "the database has a table %s_inbox of its own, which is no inbox of (message_id, payload)", name).
 			WithHint("Rename that table, or choose another name for the agent")
 	}
-	if _, err := c.Exec(`
+	n, err := c.Exec(`
 		INSERT INTO agent_inbox (recipient, message_id, payload, delivered_at)
 		SELECT ?1, coalesce(message_id, 'inbox-' || rowid), CAST(payload AS TEXT), ?2 FROM "`+name+`_inbox" WHERE true ORDER BY rowid
-		ON CONFLICT (message_id, recipient) DO NOTHING`, name, at); err != nil {
+		ON CONFLICT (message_id, recipient) DO NOTHING`, name, at)
+	if err == nil {
+		err = c.Run(store.AddCount, name, "unread", n)
+	}
+	if err != nil {
 		return err
 	}
 	return c.Script(`DROP TABLE "` + name + `_inbox"`)

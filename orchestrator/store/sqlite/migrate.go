@@ -44,7 +44,7 @@ func migration(version int) string {
 // it: a change that only adds what they can do without leaves it as it is, any other raises it to schemaVersion. Every
 // migration stores it in the row of settings that schemaOldest names, since an older program cannot know. It is a variable
 // for a test that builds the next version.
-var oldestVersion = 5
+var oldestVersion = 9
 
 const schemaOldest = "schema.oldest"
 
@@ -206,7 +206,7 @@ func migrateLocked(c *conn, made func(id string)) error {
 		if err := c.Script(migration(version)); err != nil {
 			return fmt.Errorf("making version %d of the tables: %w", version+1, err)
 		}
-		if version+1 == leasedInboxes {
+		if version+1 == countedInboxes {
 			if err := c.remakeInboxViews(); err != nil {
 				return fmt.Errorf("making the inbox views of version %d: %w", version+1, err)
 			}

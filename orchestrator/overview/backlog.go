@@ -1,0 +1,204 @@
+package overview
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/adoption"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/store"
+)
+
+// backlogs reports every recipient that is known or for which something waits, and how many messages are overdue, created and
+// wanted before that time. What others wrote and nobody has adopted yet is counted as adoption will make it. What waits is
+// counted by message_count, so that a million messages cost no more than a thousand.
+func backlogs(c *store.Conn, conf *ledger.Config, counts map[string]map[orchestrator.Status]int64, clock time.Time, overdue string) (list []RecipientBacklog, late int64, err error) {
+	all := map[string]*RecipientBacklog{}
+	of := func(recipient string) *RecipientBacklog {
+		b := all[recipient]
+		if b == nil {
+			b = &RecipientBacklog{Recipient: recipient}
+			all[recipient] = b
+		}
+		return b
+	}
+	for name, agent := range conf.Agents {
+		if !agent.BuiltIn {
+			of(name)
+		}
+	}
+	for recipient, states := range counts {
+		if recipient != "" && states[orchestrator.Pending]+states[orchestrator.Retry]+states[ledger.Unread] > 0 {
+			b := of(recipient)
+			b.Pending, b.Retry, b.Unread = states[orchestrator.Pending], states[orchestrator.Retry], states[ledger.Unread]
+		}
+	}
+	now := orchestrator.Stamp(clock)
+	if err := addShown(c, of, now); err != nil {
+		return nil, 0, err
+	}
+	if err := addWanted(c, of, now); err != nil {
+		return nil, 0, err
+	}
+	for recipient, b := range all {
+		if b.Pending+b.Retry == 0 {
+			continue
+		}
+		n, err := addWaiting(c, b, now, overdue)
+		if err == nil && conf.Agents[recipient] == nil || recipient == orchestrator.User {
+			b.Held, err = c.Number(`SELECT count(*) FROM agent_message WHERE `+ledger.Live+` AND recipient = ?1 AND held <> 0`, recipient)
+		}
+		if err != nil {
+			return nil, 0, err
+		}
+		late += n
+	}
+	list = make([]RecipientBacklog, 0, len(all))
+	for _, b := range all {
+		list = append(list, *b)
+	}
+	slices.SortFunc(list, func(a, b RecipientBacklog) int { return strings.Compare(a.Recipient, b.Recipient) })
+	others, err := foreignBacklogs(c, conf, clock)
+	for _, other := range others {
+		list = addBacklog(list, other)
+	}
+	for i := range list {
+		if agent := conf.Agents[list[i].Recipient]; agent != nil {
+			list[i].Known, list[i].Disabled = true, agent.Disabled
+		}
+	}
+	return list, late, err
+}
+
+// addShown adds what is handed to readers, and what is being delivered.
+func addShown(c *store.Conn, of func(recipient string) *RecipientBacklog, now string) error {
+	err := c.Query(`SELECT l.recipient, CASE WHEN l.until > ?1 THEN 1 ELSE 0 END`+messages.Lent, func(row store.Row) error {
+		b := of(row.Text(0))
+		b.Unread++
+		b.Shown += row.Int(1)
+		return nil
+	}, now)
+	if err != nil {
+		return err
+	}
+	return c.Query(`SELECT recipient, count(*) FROM agent_message WHERE `+ledger.Leased+` GROUP BY recipient`, func(row store.Row) error {
+		of(row.Text(0)).Leased = row.Int(1)
+		return nil
+	})
+}
+
+// addWanted adds what its senders want delivered later.
+func addWanted(c *store.Conn, of func(recipient string) *RecipientBacklog, now string) error {
+	return c.Query(`SELECT recipient, count(*), min(next_attempt_at) FROM agent_message
+		WHERE `+ledger.WantedLater+` AND next_attempt_at > ?1 GROUP BY recipient`, func(row store.Row) error {
+		b := of(row.Text(0))
+		b.Later, b.NextAt = row.Int(1), row.Text(2)
+		return nil
+	}, now)
+}
+
+// maxOldest bounds the rows of one recipient and priority that are looked at for how long they have waited.
+const maxOldest = 1000
+
+// addWaiting adds since when something has waited for a recipient, and when it is tried next. It returns how many of the oldest
+// rows are overdue.
+func addWaiting(c *store.Conn, b *RecipientBacklog, now, overdue string) (late int64, err error) {
+	for priority := int64(orchestrator.MaxPriority); ; priority-- {
+		priority, err = c.Number(`SELECT coalesce(max(priority), ?3) FROM agent_message WHERE `+ledger.Live+` AND recipient = ?1 AND priority <= ?2`,
+			b.Recipient, priority, -orchestrator.MaxPriority-1)
+		if err != nil || priority < -orchestrator.MaxPriority {
+			break
+		}
+		err = c.Query(`
+			SELECT coalesce(min(CASE WHEN not_before > ?3 THEN NULL WHEN not_before > created_at THEN not_before ELSE created_at END), ''),
+			       coalesce(min(nullif(next_attempt_at, '')), ''), count(*) FILTER (WHERE created_at < ?4 AND not_before < ?4)
+			FROM (SELECT created_at, not_before, next_attempt_at FROM agent_message
+			      WHERE `+ledger.Live+` AND recipient = ?1 AND priority = ?2 AND (`+ledger.Foreign+`) IS NOT TRUE ORDER BY seq LIMIT ?5) AS w`, func(row store.Row) error {
+			b.OldestAt, b.NextAt = earlier(b.OldestAt, row.Text(0)), earlier(b.NextAt, row.Text(1))
+			late += row.Int(2)
+			return nil
+		}, b.Recipient, priority, now, overdue, maxOldest)
+		if err != nil {
+			break
+		}
+	}
+	if err != nil || b.Retry == 0 {
+		return late, err
+	}
+	next, _, err := c.Text(`SELECT next_attempt_at FROM agent_message WHERE `+ledger.Later+` AND recipient = ?1 ORDER BY next_attempt_at LIMIT 1`, b.Recipient)
+	b.NextAt = earlier(b.NextAt, next)
+	return late, err
+}
+
+// addForeignTotals counts what others wrote and nobody has adopted yet under the status that it has.
+func addForeignTotals(c *store.Conn, totals map[string]int64) error {
+	return c.Query(`SELECT coalesce(status, 'pending'), traced_status, count(*) FROM agent_message WHERE (`+ledger.Foreign+`) GROUP BY status, traced_status`,
+		func(row store.Row) error {
+			totals[row.Text(0)] += row.Int(2)
+			if traced := row.Text(1); traced != "" {
+				totals[traced] -= row.Int(2)
+			}
+			return nil
+		})
+}
+
+// add adds n messages with a status, if they wait under it.
+func (b *RecipientBacklog) add(status orchestrator.Status, n int64) bool {
+	switch status {
+	case orchestrator.Pending:
+		b.Pending += n
+	case orchestrator.Retry:
+		b.Retry += n
+	default:
+		return false
+	}
+	return true
+}
+
+// foreignBacklogs reports what others wrote that will be live rows once it is adopted, less what of it is counted already; a
+// recipient may come more than once.
+func foreignBacklogs(c *store.Conn, conf *ledger.Config, clock time.Time) (list []RecipientBacklog, err error) {
+	err = c.Query(`
+		SELECT recipient, status, traced_status, count(*), count(*) FILTER (WHERE held <> 0),
+		       coalesce(min(CASE WHEN not_before > ?1 THEN NULL ELSE coalesce(strftime('%Y-%m-%dT%H:%M:%fZ', created_at), ?1) END), ''),
+		       coalesce(min(nullif(next_attempt_at, '')), '')
+		FROM agent_message WHERE (`+ledger.Foreign+`) GROUP BY recipient, status, traced_status`, func(row store.Row) error {
+		f := adoption.ForeignRow{Recipient: row.Text(0), Status: row.Text(1), Traced: row.Text(2)}
+		b := RecipientBacklog{Recipient: adoption.Name(f.Recipient)}
+		b.add(orchestrator.Status(f.Traced), -row.Int(3))
+		if status, _ := f.Meaning(); b.add(status, row.Int(3)) {
+			b.OldestAt, b.NextAt = row.Text(5), row.Text(6)
+			if adoption.CanHold(conf, b.Recipient) {
+				b.Held = row.Int(4)
+			}
+		}
+		if b.Pending != 0 || b.Retry != 0 || b.OldestAt != "" {
+			list = append(list, b)
+		}
+		return nil
+	}, orchestrator.Stamp(clock))
+	return list, err
+}
+
+// addBacklog adds what others wrote to a list that is sorted by recipients.
+func addBacklog(list []RecipientBacklog, other RecipientBacklog) []RecipientBacklog {
+	i, found := slices.BinarySearchFunc(list, other.Recipient, func(b RecipientBacklog, name string) int { return strings.Compare(b.Recipient, name) })
+	if !found {
+		return slices.Insert(list, i, other)
+	}
+	b := &list[i]
+	b.Pending, b.Retry, b.Held = b.Pending+other.Pending, b.Retry+other.Retry, b.Held+other.Held
+	b.OldestAt, b.NextAt = earlier(b.OldestAt, other.OldestAt), earlier(b.NextAt, other.NextAt)
+	return list
+}
+
+// earlier is the earlier of two times, of which "" is none.
+func earlier(a, b string) string {
+	if a == "" || b != "" && b < a {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,54 @@
+-- From version 8 to 9: counts of messages. Once version 9 is released this file stays as it is; a later version changes what it
+-- makes by a file of its own.
+
+CREATE TABLE message_count (
+    recipient         TEXT NOT NULL,
+    state             TEXT NOT NULL,
+    n                 INTEGER NOT NULL,
+    PRIMARY KEY (recipient, state)
+);
+CREATE TRIGGER agent_message_deleted AFTER DELETE ON agent_message WHEN OLD.traced_status <> '' BEGIN
+    UPDATE message_count SET n = n - 1 WHERE state = OLD.traced_status
+       AND recipient = CASE WHEN OLD.traced_status IN ('pending','retry') THEN OLD.recipient ELSE '' END
+       AND OLD.seq <= (SELECT n FROM message_count WHERE recipient = '' AND state = 'counted');
+END;
+CREATE TRIGGER agent_message_disowned AFTER UPDATE OF traced_status ON agent_message
+    WHEN NEW.traced_status = '' AND OLD.traced_status <> '' BEGIN
+    UPDATE message_count SET n = n - 1 WHERE state = OLD.traced_status
+       AND recipient = CASE WHEN OLD.traced_status IN ('pending','retry') THEN OLD.recipient ELSE '' END
+       AND OLD.seq <= (SELECT n FROM message_count WHERE recipient = '' AND state = 'counted');
+END;
+CREATE TRIGGER agent_inbox_read AFTER UPDATE OF read_at ON agent_inbox WHEN (NEW.read_at = '') <> (OLD.read_at = '') BEGIN
+    INSERT INTO message_count (recipient, state, n) VALUES (NEW.recipient, 'unread', CASE NEW.read_at WHEN '' THEN 1 ELSE -1 END)
+    ON CONFLICT (recipient, state) DO UPDATE SET n = message_count.n + excluded.n;
+END;
+CREATE TRIGGER agent_inbox_deleted AFTER DELETE ON agent_inbox WHEN OLD.read_at = '' BEGIN
+    UPDATE message_count SET n = n - 1 WHERE recipient = OLD.recipient AND state = 'unread';
+END;
+CREATE TRIGGER agent_message_archive_deleted AFTER DELETE ON agent_message_archive BEGIN
+    UPDATE message_count SET n = n - 1 WHERE recipient = '' AND state = 'archived';
+END;
+
+CREATE TABLE traffic (
+    span              TEXT NOT NULL,
+    at                TEXT NOT NULL,
+    recipient         TEXT NOT NULL,
+    sent              INTEGER NOT NULL DEFAULT 0,
+    delivered         INTEGER NOT NULL DEFAULT 0,
+    read              INTEGER NOT NULL DEFAULT 0,
+    attempts_failed   INTEGER NOT NULL DEFAULT 0,
+    failed            INTEGER NOT NULL DEFAULT 0,
+    expired           INTEGER NOT NULL DEFAULT 0,
+    cancelled         INTEGER NOT NULL DEFAULT 0,
+    queued_ms         TEXT NOT NULL DEFAULT '{}',
+    delivered_ms      TEXT NOT NULL DEFAULT '{}',
+    read_ms           TEXT NOT NULL DEFAULT '{}',
+    PRIMARY KEY (span, at, recipient)
+);
+
+INSERT INTO message_count (recipient, state, n)
+SELECT CASE WHEN traced_status IN ('pending','retry') THEN recipient ELSE '' END, traced_status, count(*)
+FROM agent_message WHERE traced_status <> '' GROUP BY 1, 2
+UNION ALL SELECT recipient, 'unread', count(*) FROM agent_inbox WHERE read_at = '' GROUP BY recipient
+UNION ALL SELECT '', 'archived', count(*) FROM agent_message_archive
+UNION ALL SELECT '', 'counted', coalesce(max(seq), 0) FROM agent_message;

@@ -1,0 +1,91 @@
+package traffic
+
+import (
+	"encoding/json"
+	"maps"
+	"math"
+	"slices"
+	"time"
+)
+
+// base is the ratio of the bounds of a bucket. The middle of a bucket is at most 5 percent away from what is in it.
+const base = 1.1
+
+// histogram counts durations by bucket. Bucket n, from 0, has what is at least base^n milliseconds and less than base^(n+1);
+// bucket -1 has what is shorter.
+type histogram map[int]int64
+
+func bucketOf(d time.Duration) int {
+	ms := d.Milliseconds()
+	if ms < 1 {
+		return -1
+	}
+	return int(math.Floor(math.Log(float64(ms))/math.Log(base) + 1e-9))
+}
+
+func (h *histogram) add(bucket int, n int64) {
+	if *h == nil {
+		*h = histogram{}
+	}
+	(*h)[bucket] += n
+}
+
+func (h *histogram) addAll(other histogram) {
+	for bucket, n := range other {
+		h.add(bucket, n)
+	}
+}
+
+// text is the histogram as the table traffic has it.
+func (h histogram) text() string {
+	if len(h) == 0 {
+		return "{}"
+	}
+	text, err := json.Marshal(h)
+	if err != nil {
+		panic(err) // a map of numbers
+	}
+	return string(text)
+}
+
+// parse reads a histogram of the table. What somebody has written there by hand and is none holds nothing.
+func parse(text string) (h histogram) {
+	if json.Unmarshal([]byte(text), &h) != nil {
+		return nil
+	}
+	return h
+}
+
+// Percentiles are of durations, in milliseconds, each at most 5 percent away from the exact one, or less than one
+// millisecond.
+type Percentiles struct {
+	P50 float64 `json:"p50_ms"`
+	P95 float64 `json:"p95_ms"`
+	P99 float64 `json:"p99_ms"`
+}
+
+// percentiles returns those of the nearest rank; nil where nothing was counted.
+func (h histogram) percentiles() *Percentiles {
+	var total int64
+	for _, n := range h {
+		total += n
+	}
+	if total <= 0 {
+		return nil
+	}
+	return &Percentiles{P50: h.rank((total*50 + 99) / 100), P95: h.rank((total*95 + 99) / 100), P99: h.rank((total*99 + 99) / 100)}
+}
+
+// rank returns the duration of a rank, from 1.
+func (h histogram) rank(n int64) float64 {
+	for _, bucket := range slices.Sorted(maps.Keys(h)) {
+		if n -= h[bucket]; n > 0 {
+			continue
+		}
+		if bucket < 0 {
+			return 0
+		}
+		return math.Round(math.Pow(base, float64(bucket)+0.5)*10) / 10
+	}
+	return 0
+}

@@ -1,0 +1,163 @@
+package traffic
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/store"
+)
+
+// Query says what to report.
+type Query struct {
+	Since     time.Duration // how far back; at most KeepHours
+	Every     time.Duration // length of an interval: whole hours, or minutes if Since is at most KeepMinutes
+	Recipient string        // "" is all
+}
+
+// Line is what happened in some time, and how long it took; nil where it did not happen.
+type Line struct {
+	Recipient string `json:"recipient,omitempty"` // of a line of an interval: ""
+	At        string `json:"at,omitempty"`        // when the interval begins
+	Counts
+	Queued         *Percentiles `json:"queued,omitempty"`          // from when a message was due to its first attempt
+	DeliveredAfter *Percentiles `json:"delivered_after,omitempty"` // from when it was due until it was delivered
+	ReadAfter      *Percentiles `json:"read_after,omitempty"`      // from its delivery until it was read
+	Pending        *int64       `json:"pending,omitempty"`         // of a recipient: what waits now, on the ladder too
+	Unread         *int64       `json:"unread,omitempty"`
+}
+
+// Report is what Query asks for.
+type Report struct {
+	Since      string `json:"since"` // when the first interval begins
+	Every      string `json:"every"`
+	Total      Line   `json:"total"`
+	Recipients []Line `json:"recipients"`
+	Intervals  []Line `json:"intervals"`
+}
+
+// tail is how many events may be left to count while somebody waits for a report.
+const tail = 10 * batch
+
+// Of reports what has happened, to the event: it counts in one snapshot what is not counted yet. Error: invalid_params for times
+// of which nothing is kept.
+func Of(ctx context.Context, l *ledger.Ledger, q Query) (Report, error) {
+	span, err := q.span()
+	if err != nil {
+		return Report{}, err
+	}
+	if err := countMany(ctx, l); err != nil {
+		return Report{}, err
+	}
+	now := l.Now()
+	since := now.Add(-q.Since).Truncate(q.Every)
+	r := Report{Since: orchestrator.Stamp(since), Every: orchestrator.FormatDuration(q.Every)}
+	err = l.Read(ctx, func(c *store.Conn) error {
+		f, err := rowsOf(c, `WHERE span = ?1 AND at >= ?2`, span, r.Since)
+		if err != nil {
+			return err
+		}
+		from, err := countedOf(c)
+		for err == nil {
+			more, to, failed := foldAfter(c, from, batch)
+			if err = failed; err != nil || to == from {
+				break
+			}
+			f.addAll(more)
+			from = to
+		}
+		if err != nil {
+			return err
+		}
+		counts, err := ledger.Counts(c)
+		if err == nil {
+			r.fill(f, span, since, now, q, counts)
+		}
+		return err
+	})
+	return r, err
+}
+
+// countMany counts, if so many events are left that a report would take long: then the next need not.
+func countMany(ctx context.Context, l *ledger.Ledger) error {
+	left, err := ledger.Ask(ctx, l, func(c *store.Conn) (int64, error) {
+		from, err := countedOf(c)
+		if err != nil {
+			return 0, err
+		}
+		last, err := c.Number(`SELECT coalesce(max(id), 0) FROM message_trace`)
+		return last - from, err
+	})
+	if err != nil || left < tail {
+		return err
+	}
+	return Count(ctx, l)
+}
+
+// span returns which rows the report is made of.
+func (q *Query) span() (string, error) {
+	switch {
+	case q.Every < time.Minute || q.Every%time.Minute != 0:
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, "every: an interval has whole minutes, at least one")
+	case q.Since > KeepHours:
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, "since: traffic is kept for 90 days").WithHint("Say --since 2160h, or less")
+	case q.Every%time.Hour == 0:
+		return hour, nil
+	case q.Since > KeepMinutes:
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, "every: what is older than 48 hours is kept by the hour").WithHint("Say --every 1h, or a shorter --since")
+	}
+	return minute, nil
+}
+
+// fill makes the lines of a report.
+func (r *Report) fill(f fold, span string, since, now time.Time, q Query, counts map[string]map[orchestrator.Status]int64) {
+	var total row
+	recipients, intervals := map[string]*row{}, map[string]*row{}
+	for k, one := range f {
+		if k.span != span || k.at < r.Since || q.Recipient != "" && k.recipient != q.Recipient {
+			continue
+		}
+		total.add(one)
+		addTo(recipients, k.recipient, one)
+		addTo(intervals, orchestrator.Stamp(orchestrator.ParseStamp(k.at).Truncate(q.Every)), one)
+	}
+	for recipient := range counts {
+		if recipient != "" && !strings.HasPrefix(recipient, orchestrator.ThreadPrefix) && (q.Recipient == "" || recipient == q.Recipient) {
+			addTo(recipients, recipient, &row{})
+		}
+	}
+	r.Total, r.Recipients, r.Intervals = total.line(), []Line{}, []Line{}
+	for recipient, one := range recipients {
+		line := one.line()
+		of := counts[recipient]
+		pending, unread := of[orchestrator.Pending]+of[orchestrator.Retry], of[ledger.Unread]
+		line.Recipient, line.Pending, line.Unread = recipient, &pending, &unread
+		if line.Counts != (Counts{}) || pending+unread > 0 {
+			r.Recipients = append(r.Recipients, line)
+		}
+	}
+	slices.SortFunc(r.Recipients, func(a, b Line) int { return cmp.Compare(a.Recipient, b.Recipient) })
+	for at := since; !at.After(now); at = at.Add(q.Every) {
+		line := Line{}
+		if one := intervals[orchestrator.Stamp(at)]; one != nil {
+			line = one.line()
+		}
+		line.At = orchestrator.Stamp(at)
+		r.Intervals = append(r.Intervals, line)
+	}
+}
+
+func addTo(m map[string]*row, name string, r *row) {
+	if m[name] == nil {
+		m[name] = &row{}
+	}
+	m[name].add(r)
+}
+
+func (r *row) line() Line {
+	return Line{Counts: r.Counts, Queued: r.queued.percentiles(), DeliveredAfter: r.delivered.percentiles(), ReadAfter: r.read.percentiles()}
+}

@@ -1,0 +1,197 @@
+package traffic_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/orchestratortest/enginetest"
+	"mailroom/orchestrator/orchestratortest/want"
+	"mailroom/orchestrator/retention"
+	"mailroom/orchestrator/traffic"
+)
+
+// What a random day left in the trace and what is reported of it are the same, whenever it was counted, also of what retention has
+// deleted since.
+func TestReportIsWhatHappened(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(4) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			r := rand.New(rand.NewPCG(seed, 17))
+			f := enginetest.New(t, "a", "b", "c")
+			f.AddWired("w")
+			begin := f.Clock.Now()
+			var open []string
+			for range 300 {
+				switch r.IntN(12) {
+				case 0, 1, 2, 3:
+					open = append(open, f.Send("a", []string{"b", "c", "w"}[r.IntN(3)]))
+				case 4, 5:
+					f.Deliver()
+				case 6:
+					f.TakeFor([]string{"b", "c"}[r.IntN(2)], 0)
+				case 7:
+					f.Wire.Set([]func(context.Context, orchestrator.Attempt) []error{nil, enginetest.Failing("down")}[r.IntN(2)])
+				case 8:
+					if len(open) > 0 {
+						messages.Cancel(t.Context(), f.Ledger, open[r.IntN(len(open))], "a") // too late for most
+					}
+				case 9:
+					if err := traffic.Count(t.Context(), f.Ledger); err != nil {
+						t.Fatal(err)
+					}
+				case 10:
+					if r.IntN(5) == 0 {
+						f.Clear(retention.ClearOptions{OlderThan: time.Hour})
+					}
+				case 11:
+					f.Clock.Advance(time.Duration(r.Int64N(int64(20 * time.Minute))))
+				}
+				f.Clock.Advance(time.Duration(r.Int64N(int64(3 * time.Second))))
+			}
+			compare(t, f, begin)
+			if err := traffic.Recount(t.Context(), f.Ledger); err != nil {
+				t.Fatal(err)
+			}
+			compare(t, f, begin)
+		})
+	}
+}
+
+// compare compares a report of all that happened since begin with the trace.
+func compare(t *testing.T, f *enginetest.Fixture, begin time.Time) {
+	t.Helper()
+	report, err := traffic.Of(t.Context(), f.Ledger, traffic.Query{Since: f.Clock.Now().Sub(begin), Every: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]int64{}
+	for _, l := range report.Recipients {
+		got[l.Recipient+" created"], got[l.Recipient+" delivered"], got[l.Recipient+" read"] = l.Sent, l.Delivered, l.Read
+		got[l.Recipient+" attempt_failed"], got[l.Recipient+" failed"] = l.AttemptsFailed, l.Failed
+		got[l.Recipient+" expired"], got[l.Recipient+" cancelled"] = l.Expired, l.Cancelled
+	}
+	var perInterval traffic.Counts
+	for _, l := range report.Intervals {
+		perInterval.Sent, perInterval.Read, perInterval.Delivered = perInterval.Sent+l.Sent, perInterval.Read+l.Read, perInterval.Delivered+l.Delivered
+	}
+	want.Equal(t, "sent in all intervals", perInterval.Sent, report.Total.Sent)
+	want.Equal(t, "delivered in all intervals", perInterval.Delivered, report.Total.Delivered)
+	wanted, delivered, read := fromTrace(t, f)
+	for what, n := range wanted {
+		want.Equal(t, what, got[what], n)
+	}
+	for what, n := range got {
+		want.Equal(t, what, n, wanted[what])
+	}
+	near(t, "delivered", report.Total.DeliveredAfter, delivered)
+	near(t, "read", report.Total.ReadAfter, read)
+}
+
+// fromTrace counts what the trace says, and how many milliseconds each delivery and each reading took.
+func fromTrace(t *testing.T, f *enginetest.Fixture) (counts map[string]int64, delivered, read []int64) {
+	t.Helper()
+	counts = map[string]int64{}
+	recipients := map[string]string{}
+	for _, table := range []string{"agent_message", "agent_message_archive"} {
+		for _, pair := range pairs(t, f, `SELECT json_array(message_id, recipient) FROM `+table) {
+			recipients[pair[0]] = pair[1]
+		}
+	}
+	for _, pair := range pairs(t, f, `SELECT json_array(message_id, json_extract(detail, '$.recipient')) FROM message_trace WHERE event = 'deleted'`) {
+		recipients[pair[0]] = pair[1]
+	}
+	created, arrived := map[string]time.Time{}, map[string]time.Time{}
+	for _, e := range pairs(t, f, `SELECT json_array(message_id, event, at) FROM message_trace ORDER BY id`) {
+		id, event, at := e[0], e[1], orchestrator.ParseStamp(e[2])
+		switch event {
+		case "created":
+			created[id] = at
+		case "delivered":
+			arrived[id] = at
+			delivered = append(delivered, at.Sub(created[id]).Milliseconds())
+		case "read":
+			read = append(read, at.Sub(arrived[id]).Milliseconds())
+		case "attempt_failed", "failed", "expired", "cancelled":
+		default:
+			continue
+		}
+		counts[recipients[id]+" "+event]++
+	}
+	return counts, delivered, read
+}
+
+func pairs(t *testing.T, f *enginetest.Fixture, query string) (list [][]string) {
+	t.Helper()
+	for _, row := range f.Rows(query) {
+		var values []string
+		if err := json.Unmarshal([]byte(row), &values); err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, values)
+	}
+	return list
+}
+
+// near compares percentiles with the exact ones.
+func near(t *testing.T, what string, got *traffic.Percentiles, exact []int64) {
+	t.Helper()
+	if len(exact) == 0 {
+		if got != nil {
+			t.Errorf("%s: %+v of nothing", what, got)
+		}
+		return
+	}
+	slices.Sort(exact)
+	for percent, value := range map[int]float64{50: got.P50, 95: got.P95, 99: got.P99} {
+		is := float64(exact[(len(exact)*percent+99)/100-1])
+		if value < is*0.95-0.1 || value > is*1.05+0.1 {
+			t.Errorf("%s: p%d is %v; the exact one is %v", what, percent, value, is)
+		}
+	}
+}
+
+// Whoever delivers counts: in every minute at most once, unless there is much to count. What is old is deleted.
+func TestCountedByDeliveries(t *testing.T) {
+	t.Parallel()
+	f := enginetest.New(t, "a", "b")
+	f.Send("a", "b")
+	f.Deliver()
+	want.Rows(t, f.Rows(`SELECT span FROM traffic`))
+	f.Clock.Advance(61 * time.Second)
+	f.Deliver()
+	want.Rows(t, f.Rows(`SELECT span, recipient, sent, delivered FROM traffic ORDER BY span`), "hour b 1 1", "minute b 1 1")
+	f.Clock.Advance(traffic.KeepMinutes + time.Hour)
+	f.Send("a", "b")
+	f.Clock.Advance(61 * time.Second)
+	f.Deliver()
+	f.Deliver()
+	want.Rows(t, f.Rows(`SELECT span, count(*) FROM traffic GROUP BY span`), "hour 2", "minute 1")
+	f.Clock.Advance(traffic.KeepHours + time.Hour)
+	f.Send("a", "b")
+	f.Clock.Advance(61 * time.Second)
+	f.Deliver()
+	f.Deliver()
+	want.Rows(t, f.Rows(`SELECT span, count(*) FROM traffic GROUP BY span`), "hour 1", "minute 1")
+}
+
+// Intervals can be minutes only where minutes are kept, and no report goes further back than the hours.
+func TestWhatIsNotKept(t *testing.T) {
+	t.Parallel()
+	f := enginetest.New(t, "a")
+	for _, q := range []traffic.Query{
+		{Since: time.Hour, Every: time.Second}, {Since: time.Hour, Every: 90 * time.Second},
+		{Since: 49 * time.Hour, Every: time.Minute}, {Since: traffic.KeepHours + time.Hour, Every: time.Hour},
+	} {
+		if _, err := traffic.Of(t.Context(), f.Ledger, q); orchestrator.CodeOf(err) != orchestrator.InvalidParams {
+			t.Errorf("%+v: %v", q, err)
+		}
+	}
+}
