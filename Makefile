@@ -81,7 +81,7 @@ terminal: ## install tmux, in which the tests of agent hosts type what a person 
 
 # The packages whose tests open an engine.
 ENGINE := adoption agents bridge bridge/letters delivery hosts ledger messages overview questions reading removal retention router \
-	sessions store/sqlite teams threads
+	sessions store/sqlite teams threads traffic
 
 statements: ## collect the statements of the engine anew, and how SQLite runs each; look at what git says that changed
 	: >orchestrator/orchestratortest/statements/statements.sql

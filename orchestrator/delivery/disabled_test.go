@@ -20,6 +20,7 @@ import (
 	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/overview"
 	"mailroom/orchestrator/reading"
+	"mailroom/orchestrator/traffic"
 )
 
 // goneFixture has an agent b whose address is gone, and an administrator.
@@ -101,6 +102,9 @@ func TestGoneDoesNotSpin(t *testing.T) {
 			t.Fatal(err)
 		}
 		return n
+	}
+	if err := traffic.Count(t.Context(), f.Ledger); err != nil { // which is done once a minute, where something has happened
+		t.Fatal(err)
 	}
 	events := f.Rows(`SELECT max(id) FROM message_trace`)
 	before := version()
@@ -323,6 +327,8 @@ func TestPutOffDoesNotSpin(t *testing.T) {
 	ran := false
 	stop := f.Watch(func(_, table string) { ran = ran || table == "message_trace" }) // every write transaction looks for the last event
 	defer stop()
+	f.Deliver()
+	ran = false // whether there is traffic to count is looked up there, too, once heard of and then prepared
 	for range 29 {
 		f.Clock.Advance(time.Second)
 		f.Deliver()

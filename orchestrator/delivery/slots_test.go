@@ -15,6 +15,7 @@ import (
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/orchestratortest/want"
+	"mailroom/orchestrator/traffic"
 	"mailroom/orchestrator/transport"
 )
 
@@ -113,6 +114,9 @@ func TestSlotHeldElsewhere(t *testing.T) {
 			t.Fatal(err)
 		}
 		return n
+	}
+	if err := traffic.Count(t.Context(), f.Ledger); err != nil { // which is done once a minute, where something has happened
+		t.Fatal(err)
 	}
 	before := version()
 	for range 100 {

@@ -128,7 +128,7 @@ func addWaiting(c *store.Conn, b *RecipientBacklog, now, overdue string) (late i
 	if err != nil || b.Retry == 0 {
 		return late, err
 	}
-	next, _, err := c.Text(`SELECT next_attempt_at FROM agent_message WHERE `+ledger.Later+` AND recipient = ?1 ORDER BY next_attempt_at LIMIT 1`, b.Recipient)
+	next, _, err := c.Text(`SELECT next_attempt_at FROM agent_message INDEXED BY agent_message_later WHERE `+ledger.Later+` AND recipient = ?1 ORDER BY next_attempt_at LIMIT 1`, b.Recipient)
 	b.NextAt = earlier(b.NextAt, next)
 	return late, err
 }

@@ -62,10 +62,11 @@ var mayCost = map[string]int{
 
 	// Status, doctor, backup, restore and clear_old look at all there is; so do the removal of an agent and the return of
 	// all that one has read.
-	`SELECT recipient, sum(pending), sum(retry)`:                        2,
-	`SELECT coalesce(status, 'pending'), count(*)`:                      2,
+	`SELECT l.recipient, CASE WHEN l.until > ?1`:                        1,
+	`-count(*) FROM agent_message_archive) AS c`:                        4,
+	`SELECT '', 'archived', count(*) FROM agent_message_archive`:        1,
+	`count(*) FROM agent_message WHERE traced_status <> ''`:             2,
 	`SELECT count(*) FROM agent_message;`:                               1,
-	`SELECT count(*) FROM agent_message_archive;`:                       1,
 	`SELECT count(*) FROM agent_message m WHERE traced_status <> ''`:    1,
 	`SELECT count(*) FROM heartbeats WHERE told_at <> ''`:               1,
 	`FROM command_trace WHERE name = 'backup'`:                          3,
@@ -99,6 +100,8 @@ var mayCost = map[string]int{
 	`IS NOT TRUE AND instr(lower(recipient), ?1) > 0`:       1,
 	`row_number() OVER (PARTITION BY asker ORDER BY rowid)`: 1,
 	`SELECT event, count(*) FROM message_trace WHERE id >`:  1,
+	`GROUP BY status, traced_status`:                        1,
+	`(SELECT coalesce(max(n), 0) FROM message_count`:        1,
 	`WHERE reply_to IN (?1, ?3)`:                            2,
 	`FROM command_trace WHERE span_id IN`:                   1,
 

@@ -527,6 +527,24 @@ CREATE INDEX message_trace_gone ON message_trace (at)
 CREATE INDEX message_trace_failed ON message_trace (at)
     WHERE event IN ('attempt_failed','failed','expired');
 
+CREATE TABLE traffic (
+    span              text COLLATE "C" NOT NULL,
+    at                text COLLATE "C" NOT NULL,
+    recipient         text COLLATE "C" NOT NULL,
+    sent              bigint NOT NULL DEFAULT 0,
+    delivered         bigint NOT NULL DEFAULT 0,
+    read              bigint NOT NULL DEFAULT 0,
+    attempts_failed   bigint NOT NULL DEFAULT 0,
+    failed            bigint NOT NULL DEFAULT 0,
+    expired           bigint NOT NULL DEFAULT 0,
+    cancelled         bigint NOT NULL DEFAULT 0,
+    queued_ms         text COLLATE "C" NOT NULL DEFAULT '{}',
+    delivered_ms      text COLLATE "C" NOT NULL DEFAULT '{}',
+    read_ms           text COLLATE "C" NOT NULL DEFAULT '{}',
+    PRIMARY KEY (span, at, recipient)
+);
+
+
 
 
 CREATE TABLE settings (
