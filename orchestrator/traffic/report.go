@@ -104,11 +104,11 @@ func (q *Query) span() (string, error) {
 	case q.Every < time.Minute || q.Every%time.Minute != 0:
 		return "", orchestrator.Errorf(orchestrator.InvalidParams, "every: an interval has whole minutes, at least one")
 	case q.Since > KeepHours:
-		return "", orchestrator.Errorf(orchestrator.InvalidParams, "since: traffic is kept for 90 days").WithHint("Say --since 2160h, or less")
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, "since: traffic is kept for 90 days").WithHint("`mailroom stats --since 90d` is the longest")
 	case q.Every%time.Hour == 0:
 		return hour, nil
 	case q.Since > KeepMinutes:
-		return "", orchestrator.Errorf(orchestrator.InvalidParams, "every: what is older than 48 hours is kept by the hour").WithHint("Say --every 1h, or a shorter --since")
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, "every: what is older than 48 hours is kept by the hour").WithHint("`mailroom stats --since 7d --every 1h` counts by the hour")
 	}
 	return minute, nil
 }
