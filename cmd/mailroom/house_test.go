@@ -36,6 +36,7 @@ func and(list []string, more ...string) []string { return slices.Concat(list, mo
 var mayImport = map[string][]string{
 	"":                     {},
 	"tracing":              {},
+	"tracing/otlp":         {},
 	"orchestrator/nearest": {},
 	"orchestrator/process": {},
 
@@ -60,6 +61,7 @@ var mayImport = map[string][]string{
 	"orchestrator/adoption": rows,
 	"orchestrator/daemons":  {"orchestrator", "orchestrator/ledger", "orchestrator/store"},
 	"orchestrator/delivery": and(rows, "orchestrator/adoption"),
+	"orchestrator/exports":  and(rows, "tracing/otlp"),
 
 	// The kinds of records do not know each other, but that an answer of the user may be to a team's request. Only reading
 	// delivers.
@@ -90,9 +92,9 @@ var mayImport = map[string][]string{
 	"commands/surface/phone":    and(engine, "commands", "commands/surface/listener", "orchestrator/person"),
 	"commands/surface/mcp":      and(engine, "commands", "commands/surface", "commands/surface/web"),
 	"commands/surface/daemon": and(engine, "commands", "commands/surface/listener", "commands/surface/mcp", "commands/surface/phone", "commands/surface/web",
-		"orchestrator/person", "orchestrator/watchdog"),
+		"orchestrator/exports", "orchestrator/person", "orchestrator/watchdog", "tracing/otlp"),
 	"commands/surface/cli": and(engine, "commands", "commands/surface", "commands/surface/daemon", "commands/surface/hook", "commands/surface/mcp", "commands/surface/phone",
-		"commands/surface/web"),
+		"commands/surface/web", "tracing/otlp"),
 
 	// Test machinery.
 	"orchestrator/store/postgres/postgrestest": {},
