@@ -414,3 +414,22 @@ func TestForeignRows(t *testing.T) {
 	r.drain(exporterOf(f.Ledger, r))
 	want.Equal(t, "sent again", r.bodies[1], first)
 }
+
+// Whatever another program writes into the row of the cursor, everything is sent, if again.
+func TestOddCursor(t *testing.T) {
+	t.Parallel()
+	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
+	send(f, "b", `1`)
+	r.drain(exporterOf(f.Ledger, r))
+	for _, odd := range []string{`waiting = x'ff00', lease_token = 7`, `waiting = '["a",{}]', events = 'many'`, `events = -9223372036854775808`, `spans = 9223372036854775807`,
+		`lease_until = 'tomorrow', lease_owner = 1.5`, `lease_until = x'ff', refused = x'00', missed = 'none', sent_at = 3`} {
+		before := len(r.spans())
+		f.SQL(`UPDATE exports SET events = 0, spans = 0, lease_until = ''`)
+		f.SQL(`UPDATE exports SET ` + odd)
+		e := exporterOf(f.Ledger, r)
+		r.drain(e)
+		if e.token == "" || len(r.spans()) == before {
+			t.Errorf("with %s nothing is sent", odd)
+		}
+	}
+}

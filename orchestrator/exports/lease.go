@@ -50,6 +50,9 @@ func leaseIn(c *store.Conn) (r lease, found bool, err error) {
 			owner:  row.Text(6), token: row.Text(7), until: row.Text(8),
 		}
 		_ = json.Unmarshal([]byte(row.Text(2)), &r.waiting) // somebody may have written something else
+		if min(r.events, r.spans) < 0 || max(r.events, r.spans) > store.MaxNumber {
+			r.events, r.spans = 0, 0 // beyond belief: all is sent again
+		}
 		return r
 	}, `SELECT events, spans, waiting, refused, missed, sent_at, lease_owner, lease_token, lease_until FROM exports WHERE name = ?`, name)
 }
