@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -372,6 +373,32 @@ func TestLease(t *testing.T) {
 	two.release(t.Context())
 	r.drain(one)
 	want.Equal(t, "requests", len(r.bodies), 2)
+}
+
+// After a restore the cursor is that of the backup, also for a daemon that was sending.
+func TestRestored(t *testing.T) {
+	t.Parallel()
+	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
+	e := exporterOf(f.Ledger, r)
+	send(f, "b", `1`)
+	r.drain(e)
+	file := filepath.Join(t.TempDir(), "backup.db")
+	if _, err := f.BackupTo(t.Context(), file, false); err != nil {
+		t.Fatal(err)
+	}
+	send(f, "b", `2`)
+	r.drain(e)
+	if _, err := f.Restore(t.Context(), file, true); err != nil {
+		t.Fatal(err)
+	}
+	again, _ := send(f, "b", `3`)
+	e.until = time.Now().Add(e.lease / 3)
+	r.drain(e) // finds out
+	f.Clock.Advance(time.Hour)
+	r.drain(e)
+	if !strings.Contains(strings.Join(r.bodies, ""), again) {
+		t.Error("what happened after the restore was not sent")
+	}
 }
 
 // Events that were deleted before they could be sent are counted, and those of before the first request are not.

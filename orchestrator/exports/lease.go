@@ -85,9 +85,10 @@ func (e *exporter) take(ctx context.Context) (taken bool, err error) {
 		}
 		at, token = r.cursor, e.ledger.Store.Token(id)
 		return t.Run(`
-			INSERT INTO exports (name, lease_owner, lease_token, lease_until) VALUES (?1, ?2, ?3, ?4)
+			INSERT INTO exports (name, lease_owner, lease_token, lease_until, events, spans) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
 			ON CONFLICT (name) DO UPDATE SET lease_owner = excluded.lease_owner, lease_token = excluded.lease_token,
-			    lease_until = excluded.lease_until`, name, e.ledger.Instance(), token, orchestrator.Stamp(t.Clock.Add(e.lease)))
+			    lease_until = excluded.lease_until, events = excluded.events, spans = excluded.spans`,
+			name, e.ledger.Instance(), token, orchestrator.Stamp(t.Clock.Add(e.lease)), at.events, at.spans)
 	})
 	if err != nil || token == "" {
 		return false, err
@@ -109,7 +110,8 @@ func (e *exporter) renew(ctx context.Context) error {
 	return e.store(ctx, e.at)
 }
 
-// store stores the cursor and renews the lease. If another process has the lease, nothing is stored, and ours is over.
+// store stores the cursor and renews the lease. If another process has the lease, or the cursor is not where we left it, as after a
+// restore, nothing is stored, and our lease is over.
 func (e *exporter) store(ctx context.Context, at cursor) error {
 	waiting, err := json.Marshal(append([]int64{}, at.waiting...))
 	if err != nil {
@@ -119,8 +121,9 @@ func (e *exporter) store(ctx context.Context, at cursor) error {
 	err = e.ledger.Write(ctx, store.Shared, func(t *ledger.Tx) (err error) {
 		rows, err = t.Exec(`
 			UPDATE exports SET events = ?3, spans = ?4, waiting = ?5, refused = ?6, missed = ?7, sent_at = ?8, lease_until = ?9
-			WHERE name = ?1 AND lease_token = ?2`,
-			name, e.token, at.events, at.spans, string(waiting), at.refused, at.missed, at.sentAt, orchestrator.Stamp(t.Clock.Add(e.lease)))
+			WHERE name = ?1 AND lease_token = ?2 AND events = ?10 AND spans = ?11`,
+			name, e.token, at.events, at.spans, string(waiting), at.refused, at.missed, at.sentAt, orchestrator.Stamp(t.Clock.Add(e.lease)),
+			e.at.events, e.at.spans)
 		return err
 	})
 	if err != nil {
@@ -128,7 +131,7 @@ func (e *exporter) store(ctx context.Context, at cursor) error {
 	}
 	if rows == 0 {
 		e.token = ""
-		e.log.Warn("another daemon sends the traces now", "otlp", e.options.Target())
+		e.log.Warn("this daemon does not send the traces any more: another does, or a backup was restored", "otlp", e.options.Target())
 		return nil
 	}
 	if n := at.missed - e.at.missed; n > 0 {

@@ -139,7 +139,7 @@ func (l *Ledger) EndSpan(ctx context.Context, span *tracing.Span, failure error,
 
 // saveLasting takes the end out of the row of a span whose command is still at work. A failure to write it does not matter much:
 // the row then shows the last change of the command as its end.
-func (l *Ledger) saveLasting(ctx context.Context, span *tracing.Span, actor string) {
+func saveLasting(ctx context.Context, l *Ledger, span *tracing.Span, actor string) {
 	ctx, cancel := context.WithTimeout(ctx, l.Busy)
 	defer cancel()
 	if err := l.Write(ctx, store.Shared, func(t *Tx) error { return span.SaveLasting(t, t.Clock, actor) }); err != nil && ctx.Err() == nil {

@@ -69,7 +69,7 @@ INSERT INTO agents (name, role, deliver, fallback, timeout_seconds, start_comman
 INSERT INTO bridge_problems (path, fingerprint, problem, found_at) VALUES (?, ?, ?, ?) ON CONFLICT (path) DO UPDATE SET fingerprint = excluded.fingerprint, problem = excluded.problem, found_at = excluded.found_at;
 INSERT INTO command_trace (trace_id, span_id, parent_span_id, name, kind, started_at, ended_at, status, status_message, actor, caller, attributes) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (span_id) DO UPDATE SET ended_at = excluded.ended_at, status = excluded.status, status_message = excluded.status_message, attributes = excluded.attributes;
 INSERT INTO daemons (instance, host, pid, started_at, seen_at, listening) VALUES (?1, ?2, ?3, ?4, ?4, ?5) ON CONFLICT (instance) DO UPDATE SET seen_at = excluded.seen_at, listening = excluded.listening, pid = excluded.pid, host = excluded.host;
-INSERT INTO exports (name, lease_owner, lease_token, lease_until) VALUES (?1, ?2, ?3, ?4) ON CONFLICT (name) DO UPDATE SET lease_owner = excluded.lease_owner, lease_token = excluded.lease_token, lease_until = excluded.lease_until;
+INSERT INTO exports (name, lease_owner, lease_token, lease_until, events, spans) VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (name) DO UPDATE SET lease_owner = excluded.lease_owner, lease_token = excluded.lease_token, lease_until = excluded.lease_until, events = excluded.events, spans = excluded.spans;
 INSERT INTO given_names (agent, program, host, pid, born, given_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (agent) DO UPDATE SET program = ?2, host = ?3, pid = ?4, born = ?5, given_at = ?6, ends_at = '';
 INSERT INTO group_members (group_name, agent, position) SELECT ?1, ?2, 1 + coalesce(max(position), 0) FROM group_members WHERE group_name = ?1;
 INSERT INTO groups (name, created_at) VALUES (?, ?);
@@ -500,7 +500,7 @@ UPDATE agent_runs SET state = ?, ended_at = ?, outcome = ? WHERE agent = ?;
 UPDATE agent_runs SET state = ?, ended_at = ?, outcome = ?, failures = ?, next_at = ? WHERE agent = ?;
 UPDATE bridge_problems SET problem = ?1 WHERE path = ?2 AND problem <> ?1;
 UPDATE command_trace SET id = ? WHERE id = ?;
-UPDATE exports SET events = ?3, spans = ?4, waiting = ?5, refused = ?6, missed = ?7, sent_at = ?8, lease_until = ?9 WHERE name = ?1 AND lease_token = ?2;
+UPDATE exports SET events = ?3, spans = ?4, waiting = ?5, refused = ?6, missed = ?7, sent_at = ?8, lease_until = ?9 WHERE name = ?1 AND lease_token = ?2 AND events = ?10 AND spans = ?11;
 UPDATE exports SET lease_token = '', lease_until = '' WHERE name = ? AND lease_token = ?;
 UPDATE given_names SET ends_at = ? WHERE agent = ?;
 UPDATE heartbeats SET silent_at = '', told_at = ? WHERE agent = ?;
