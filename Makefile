@@ -80,7 +80,7 @@ terminal: ## install tmux, in which the tests of agent hosts type what a person 
 		echo "tmux is missing: agent hosts cannot be tested in a terminal. Install it" >&2; exit 1; }
 
 # The packages whose tests open an engine.
-ENGINE := adoption agents bridge bridge/letters delivery hosts ledger messages overview questions reading removal retention router \
+ENGINE := adoption agents bridge bridge/letters delivery exports hosts ledger messages overview questions reading removal retention router \
 	sessions store/sqlite teams threads traffic
 
 statements: ## collect the statements of the engine anew, and how SQLite runs each; look at what git says that changed
@@ -123,11 +123,12 @@ format:
 vet:
 	$(GO) vet -p 2 -tags hosts ./...
 	cd bench && $(GO) vet -p 2 ./...
+	cd otlptest && $(GO) vet -p 2 ./...
 
 # Without a network it may be impossible to have staticcheck. CI must have it; others are told.
 static:
 	@if [ -n "$$CI" ] || $(GO) run $(STATICCHECK) -version >/dev/null 2>&1; then \
-		echo "$(GO) run $(STATICCHECK) -tags hosts ./..."; $(GO) run $(STATICCHECK) -tags hosts ./... && cd bench && $(GO) run $(STATICCHECK) ./...; \
+		echo "$(GO) run $(STATICCHECK) -tags hosts ./..."; $(GO) run $(STATICCHECK) -tags hosts ./... && for module in bench otlptest; do ( cd $$module && $(GO) run $(STATICCHECK) ./... ) || exit 1; done; \
 	else \
 		echo "NOT CHECKED: $(STATICCHECK) could not be fetched or built; CI will run it" >&2; \
 	fi
@@ -142,6 +143,7 @@ unit:
 	$(TESTS) -short -timeout 40m ./cmd/mailroom
 	$(RACE) -short -timeout 40m -run '$(SERVING)' ./cmd/mailroom
 	$(TESTS) -C bench -p 2 ./...
+	$(TESTS) -C otlptest -p 2 ./...
 
 test-long: tools clients browsers database ## all tests at their full length, with the race detector
 	$(RACE) -timeout 2h -p 2 ./...

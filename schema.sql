@@ -597,7 +597,7 @@ CREATE TABLE command_trace (
     name              TEXT NOT NULL,                   -- of the command
     kind              TEXT NOT NULL,                   -- CLIENT, CONSUMER, INTERNAL, PRODUCER, SERVER
     started_at        TEXT NOT NULL,
-    ended_at          TEXT NOT NULL DEFAULT '',
+    ended_at          TEXT NOT NULL DEFAULT '',        -- '' while a command that takes long is at work, and if it was killed
     status            TEXT NOT NULL DEFAULT 'UNSET',   -- UNSET, OK, ERROR
     status_message    TEXT NOT NULL DEFAULT '',
     actor             TEXT NOT NULL DEFAULT '',        -- process: ORCHESTRATOR_INSTANCE_ID or HOST-PID
@@ -703,4 +703,18 @@ CREATE TABLE daemons (
     started_at        TEXT NOT NULL,
     seen_at           TEXT NOT NULL,
     listening         TEXT NOT NULL DEFAULT ''
+);
+
+-- exports: how far the traces were sent to an OpenTelemetry receiver, and which daemon sends them: `mailroom serve --otlp`.
+CREATE TABLE exports (
+    name              TEXT PRIMARY KEY,                -- otlp
+    events            INTEGER NOT NULL DEFAULT 0,      -- id of message_trace up to which all was sent
+    spans             INTEGER NOT NULL DEFAULT 0,      -- id of command_trace up to which all was sent, but for waiting
+    waiting           TEXT NOT NULL DEFAULT '[]',      -- JSON list: ids up to there of commands that had not ended
+    refused           INTEGER NOT NULL DEFAULT 0,      -- spans that the receiver would not take
+    missed            INTEGER NOT NULL DEFAULT 0,      -- rows of message_trace that were deleted before they were sent
+    sent_at           TEXT NOT NULL DEFAULT '',        -- when the receiver last took something
+    lease_owner       TEXT NOT NULL DEFAULT '',        -- daemon that sends
+    lease_token       TEXT NOT NULL DEFAULT '',
+    lease_until       TEXT NOT NULL DEFAULT ''
 );

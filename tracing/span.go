@@ -31,6 +31,13 @@ type Span struct {
 	started    time.Time
 	attributes map[string]any
 	saved      bool
+	written    time.Time // the end, and what went wrong, that Save wrote last
+	failure    string
+	lasts      bool        // its row has no end yet
+	ended      bool        // End was called
+	endedAt    time.Time   // the end, which does not change any more; zero until it is known
+	timer      *time.Timer // set by MarkSaved
+	stop       func()      // ends what the timer started, and waits for it; nil before that
 }
 
 // Kind is an OpenTelemetry span kind.
@@ -133,11 +140,69 @@ func (s *Span) Saved() bool {
 	return s.saved
 }
 
-// MarkSaved notes that the transaction which wrote the span has committed.
-func (s *Span) MarkSaved() {
+// LastsFrom is how long after its first row was written a span is called a lasting one. A row does not tell by itself whether its
+// command will change it again, and most write it once: so only one whose command is still at work by then is marked, and who
+// reads the rows of ended spans waits a little longer than that, see Settled.
+const LastsFrom = 2 * time.Second
+
+// Settled is how long after the end that its row names a span is taken to have ended: LastsFrom, and what it may take to write.
+const Settled = 6 * time.Second
+
+// MarkSaved notes that the transaction which wrote the span has committed. If the span has not ended LastsFrom after the first
+// call, lasting is called, once, in a goroutine of its own: it should write the span with SaveLasting before its context ends,
+// which it does when End is called.
+func (s *Span) MarkSaved(lasting func(ctx context.Context)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.saved = true
+	if s.saved = true; s.timer == nil && !s.ended && !s.lasts {
+		s.timer = time.AfterFunc(LastsFrom, func() { s.stillAtWork(lasting) })
+	}
+}
+
+func (s *Span) stillAtWork(lasting func(ctx context.Context)) {
+	s.mu.Lock()
+	if s.ended {
+		s.mu.Unlock()
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	defer close(done)
+	s.stop = func() {
+		cancel()
+		<-done
+	}
+	s.mu.Unlock()
+	lasting(ctx)
+}
+
+// Lasts makes Save write the span without an end, until End is called.
+func (s *Span) Lasts() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lasts = true
+}
+
+// End notes that the command has ended: what is saved of it from now on, as by work that it left in the background, changes
+// neither its end nor its outcome, unless that is a failure. It reports whether the row says that the command is still at work, so
+// that Save must be called once more.
+func (s *Span) End() (unended bool) {
+	s.mu.Lock()
+	s.ended = true
+	if s.timer != nil {
+		s.timer.Stop()
+	}
+	stop := s.stop
+	s.mu.Unlock()
+	if stop != nil {
+		stop()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.saved && !s.lasts {
+		s.endedAt = s.written
+	}
+	return s.lasts
 }
 
 // Traceparent returns the span as a W3C Trace Context header, for handing on to whatever the command starts.

@@ -1,6 +1,7 @@
 package tracing
 
 import (
+	"cmp"
 	"encoding/json"
 	"time"
 )
@@ -13,11 +14,35 @@ type Execer interface {
 // Layout is the form of every stored time: RFC 3339, UTC, three fractional digits, so that text order is time order.
 const Layout = "2006-01-02T15:04:05.000Z"
 
-// Save writes the span, or what changed of it since it was last written. end is the time to show as its end, status its
-// outcome so far ("" is OK), actor the process. It must run in a transaction; call MarkSaved when that has committed.
+// Save writes the span, or what changed of it since it was last written. end is the time to show as its end, which is left out of
+// a span that lasts, see Lasts; failure is what went wrong so far ("" is nothing), actor the process. It must run in a
+// transaction; call MarkSaved when that has committed.
 func (s *Span) Save(x Execer, end time.Time, actor string, failure string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.save(x, end, actor, failure)
+}
+
+// SaveLasting is Save for a command that is at work for longer than most, see MarkSaved. It does nothing once the command has
+// ended.
+func (s *Span) SaveLasting(x Execer, now time.Time, actor string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended {
+		return nil
+	}
+	s.lasts = true
+	return s.save(x, now, actor, "")
+}
+
+func (s *Span) save(x Execer, end time.Time, actor string, failure string) error {
+	if s.ended {
+		if s.endedAt.IsZero() {
+			s.endedAt = end
+		}
+		end, failure = s.endedAt, cmp.Or(failure, s.failure)
+	}
+	s.written, s.failure = end, failure
 	if s.started.IsZero() || s.started.After(end) {
 		s.started = end
 	}
@@ -28,9 +53,12 @@ func (s *Span) Save(x Execer, end time.Time, actor string, failure string) error
 			return err
 		}
 	}
-	status := "OK"
+	status, ended := "OK", end.UTC().Format(Layout)
 	if failure != "" {
 		status = "ERROR"
+	}
+	if s.lasts && !s.ended {
+		status, ended = "UNSET", ""
 	}
 	_, err := x.Exec(`
 		INSERT INTO command_trace (trace_id, span_id, parent_span_id, name, kind, started_at, ended_at, status,
@@ -40,7 +68,7 @@ func (s *Span) Save(x Execer, end time.Time, actor string, failure string) error
 		    ended_at = excluded.ended_at, status = excluded.status, status_message = excluded.status_message,
 		    attributes = excluded.attributes`,
 		s.TraceID, s.SpanID, s.ParentSpanID, s.Name, string(s.Kind), s.started.UTC().Format(Layout),
-		end.UTC().Format(Layout), status, failure, actor, s.Caller, string(attributes))
+		ended, status, failure, actor, s.Caller, string(attributes))
 	return err
 }
 

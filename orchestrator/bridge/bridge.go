@@ -256,7 +256,8 @@ func (w *watch) look(ctx context.Context) error {
 	if len(folders) == 0 {
 		return nil
 	}
-	ctx = aLook(ctx)
+	ctx, end := w.aLook(ctx)
+	defer end()
 	p, err := w.pass(ctx)
 	if err != nil || p == nil {
 		return err

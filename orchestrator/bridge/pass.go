@@ -50,7 +50,8 @@ func (w *watch) lookAtAll(ctx context.Context) error {
 		return err
 	}
 	w.soon = false
-	ctx = aLook(ctx)
+	ctx, end := w.aLook(ctx)
+	defer end()
 	p, err := w.pass(ctx)
 	if err != nil || p == nil {
 		return err
@@ -94,11 +95,12 @@ func (w *watch) lookAtAll(ctx context.Context) error {
 	return letters.ForgetProblems(ctx, w.engine.Ledger, gone)
 }
 
-// aLook gives a look a span of its own: what is taken in belongs to that, and not to the whole run of the watch.
-func aLook(ctx context.Context) context.Context {
+// aLook gives a look a span of its own: what is taken in belongs to that, and not to the whole run of the watch. A look that
+// takes nothing in leaves none. Call end when it is over.
+func (w *watch) aLook(ctx context.Context) (looking context.Context, end func()) {
 	ctx, span := tracing.Start(ctx, "ralph_watch look")
-	span.Kind = tracing.Consumer
-	return ctx
+	span.Kind, span.Scheduled = tracing.Consumer, true
+	return ctx, func() { w.engine.EndSpan(ctx, span, nil, func() bool { return false }) }
 }
 
 // pass begins a look. It makes the folders of those who read below the root, but not the root, which could be on a disk

@@ -113,10 +113,11 @@ func (l *Ledger) Create(ctx context.Context) (created bool, err error) { return 
 func (l *Ledger) NoneYet() bool { return l.Store.NoneYet() }
 
 // EndSpan writes the end of a command's span into command_trace. A failure to write it does not fail the command: the changes
-// that it made have recorded the span in their own transactions. A scheduled run that changed nothing leaves no row. The span
+// that it made have recorded the span in their own transactions, the last of them with its time as the end, so that no further one
+// is needed unless the command failed or lasted, see tracing.LastsFrom. A scheduled run that changed nothing leaves no row. The span
 // of a command that only read, or that could not have the database, is written only if that is possible without waiting.
 func (l *Ledger) EndSpan(ctx context.Context, span *tracing.Span, failure error, onlyReads func() bool) {
-	if failure == nil && (span.Saved() || span.Scheduled) {
+	if unended := span.End(); !unended && failure == nil && (span.Saved() || span.Scheduled) {
 		return
 	}
 	readOnly := onlyReads()
@@ -136,6 +137,16 @@ func (l *Ledger) EndSpan(ctx context.Context, span *tracing.Span, failure error,
 	defer cancel()
 	err := l.Write(ctx, store.Shared, func(t *Tx) error { return span.Save(t, t.Clock, l.instance, text) })
 	if err != nil {
+		l.Log.Debug("a command's span could not be written", "command", span.Name, "error", err)
+	}
+}
+
+// saveLasting takes the end out of the row of a span whose command is still at work. A failure to write it does not matter much:
+// the row then shows the last change of the command as its end.
+func saveLasting(ctx context.Context, l *Ledger, span *tracing.Span, actor string) {
+	ctx, cancel := context.WithTimeout(ctx, l.Busy)
+	defer cancel()
+	if err := l.Write(ctx, store.Shared, func(t *Tx) error { return span.SaveLasting(t, t.Clock, actor) }); err != nil && ctx.Err() == nil {
 		l.Log.Debug("a command's span could not be written", "command", span.Name, "error", err)
 	}
 }

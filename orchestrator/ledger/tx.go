@@ -210,7 +210,8 @@ func (t *Tx) finish() error {
 	if span == nil || !t.spanned {
 		return nil
 	}
-	t.AfterCommit(span.MarkSaved)
+	l, actor := t.Ledger, t.Actor
+	t.AfterCommit(func() { span.MarkSaved(func(ctx context.Context) { saveLasting(ctx, l, span, actor) }) })
 	return span.Save(t, t.Clock, t.Actor, "")
 }
 

@@ -159,6 +159,7 @@ func (o *oddRun) makeOdd(ctx context.Context) {
 	o.DeadWait("odd3", "odd2", o.Clock.Now().Add(time.Hour))
 	o.SQL(`INSERT INTO agent_secrets (agent, secret, created_at) VALUES ('odd2', 'whsec_eA==', '')`)
 	o.SQL(`INSERT INTO command_trace (trace_id, span_id, name, kind, started_at) VALUES ('1', '2', 'send', 'PRODUCER', '2026-01-01T00:00:00.000Z')`)
+	o.SQL(`INSERT INTO exports (name) VALUES ('otlp')`) // what others write there is a matter of its own package's tests
 	_, err = removal.Remove(ctx, o.Ledger, removal.Request{Name: "gone"})
 	o.no(err)
 }

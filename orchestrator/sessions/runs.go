@@ -139,6 +139,7 @@ func begin(ctx context.Context, t *ledger.Tx, a *ledger.Agent, run *Run, looked 
 	t.Heartbeat(a.Name)
 	ctx = tracing.WithParent(ctx, tracing.Traceparent(m.traceID, m.spanID))
 	b.span = runSpan(ctx, t, a.Name)
+	b.span.Lasts()
 	b.span.Set(tracing.AttrMessageID, m.first)
 	b.Traceparent = b.span.Traceparent()
 	return b, b.span.Save(t, t.Clock, t.Actor, "")
@@ -240,6 +241,7 @@ func endRun(t *ledger.Tx, b *Begun, e RunEnd) error {
 		}
 		failure = e.Outcome
 	}
+	b.span.End()
 	b.span.Set("outcome", e.Outcome)
 	b.span.Set("output", e.Output)
 	if err := b.span.Save(t, t.Clock, t.Actor, failure); err != nil {

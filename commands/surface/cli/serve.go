@@ -8,6 +8,7 @@ import (
 	"mailroom/commands/surface/phone"
 	"mailroom/commands/surface/web"
 	"mailroom/orchestrator"
+	"mailroom/tracing/otlp"
 )
 
 // serveCommand is the daemon: it runs the schedules, wakes up at every ring of the bell, and answers health checks.
@@ -19,7 +20,10 @@ func serveCommand(p *Program) *urfave.Command {
 			"started when there are messages for it; its session goes on when the daemon stops.\n\n" +
 			"With --phone it serves the app by which questions reach a person. Phones want HTTPS: put a proxy in front, or give\n" +
 			"--phone-tls-cert and --phone-tls-key, and say under which address they come: `mailroom setting set signal.url\n" +
-			"https://NAME`. Other names are refused.\n\nExamples:\n\n    mailroom serve --listen 127.0.0.1:9464\n    mailroom serve --phone 127.0.0.1:8420",
+			"https://NAME`. Other names are refused.\n\n" +
+			"With --otlp, or OTEL_EXPORTER_OTLP_ENDPOINT in the environment, it sends a span for each command and each event of a\n" +
+			"message to an OpenTelemetry receiver, by OTLP over HTTP in JSON: names, ids, types and statuses, and no texts unless\n" +
+			"--otlp-texts asks for them. docs/opentelemetry.md has the rest.\n\nExamples:\n\n    mailroom serve --listen 127.0.0.1:9464\n    mailroom serve --phone 127.0.0.1:8420\n    mailroom serve --otlp http://localhost:4318",
 		Flags: []urfave.Flag{
 			&urfave.StringFlag{Name: "listen", Usage: "`ADDRESS` of the endpoints: /mcp, /v1, /healthz, /readyz and /metrics; port 0 picks a free one"},
 			&urfave.StringFlag{Name: "tls-cert", Usage: "`FILE` with the certificate of the endpoints, PEM"},
@@ -29,6 +33,8 @@ func serveCommand(p *Program) *urfave.Command {
 			&urfave.StringFlag{Name: "phone", Usage: "`ADDRESS` of the app for phones, a listener of its own; port 0 picks a free one"},
 			&urfave.StringFlag{Name: "phone-tls-cert", Usage: "`FILE` with the certificate of the app, PEM; without it a proxy with HTTPS stands in front"},
 			&urfave.StringFlag{Name: "phone-tls-key", Usage: "`FILE` with its key, PEM"},
+			&urfave.StringFlag{Name: "otlp", Usage: "`URL` of an OpenTelemetry receiver to which traces are sent; off sends none", DefaultText: "OTEL_EXPORTER_OTLP_ENDPOINT"},
+			&urfave.BoolFlag{Name: "otlp-texts", Usage: "send payloads, error texts and what transports put out, too"},
 		},
 		Action: p.serve,
 	}
@@ -43,6 +49,15 @@ func (p *Program) serve(c *urfave.Context) error {
 	if err != nil {
 		return err
 	}
+	traces, err := otlp.Configure(c.String("otlp"), p.Getenv)
+	switch {
+	case err == nil:
+		traces.Texts = c.Bool("otlp-texts")
+	case c.String("otlp") != "":
+		return orchestrator.Errorf(orchestrator.InvalidParams, "%v", err)
+	default: // the variables may be meant for other programs, and mail matters more than traces
+		log.Warn("no traces are sent", "error", err)
+	}
 	env := commands.Env{Catalogue: p.Catalogue, Log: log, Caller: commands.Caller{Admin: true, Session: orchestrator.DefaultSession}}
 	if err := p.open(c, "", &env); err != nil {
 		return err
@@ -53,6 +68,7 @@ func (p *Program) serve(c *urfave.Context) error {
 			RatePerSecond: c.Int("rate"), Version: p.Version,
 		},
 		Phone: phone.Options{Address: c.String("phone"), Cert: c.String("phone-tls-cert"), Key: c.String("phone-tls-key")},
+		OTLP:  traces,
 		Hello: p.hello,
 	})
 }
@@ -69,6 +85,9 @@ func (p *Program) hello(h daemon.Hello) error {
 	}
 	if h.Phone != "" {
 		w.Printf("App for phones: %s\n", h.Phone)
+	}
+	if h.OTLP != "" {
+		w.Printf("Traces: sent to %s\n", h.OTLP)
 	}
 	return w.Err()
 }

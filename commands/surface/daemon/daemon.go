@@ -1,5 +1,5 @@
 // Package daemon is what `mailroom serve` runs: the schedules, and beside them the endpoints, the app for phones, the starts of
-// agents, and what tells whether all that is well.
+// agents, the export of traces, and what tells whether all that is well.
 package daemon
 
 import (
@@ -18,8 +18,10 @@ import (
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/daemons"
 	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/exports"
 	"mailroom/orchestrator/person"
 	"mailroom/orchestrator/watchdog"
+	"mailroom/tracing/otlp"
 )
 
 // exitWithin is how long a daemon may take to stop, counted from the signal: an attempt under way has 6 s to end, then it
@@ -30,6 +32,7 @@ const exitWithin = 9 * time.Second
 type Options struct {
 	Web   web.Options   // without an address there are no endpoints; what else is served the daemon fills in
 	Phone phone.Options // without an address there is no app for phones
+	OTLP  otlp.Options  // without a URL no traces are sent
 	Hello func(Hello) error
 }
 
@@ -37,6 +40,7 @@ type Options struct {
 type Hello struct {
 	Listening string `json:"listening"` // address of its endpoints; "" has none
 	Phone     string `json:"phone"`     // address of the app for phones; "" has none
+	OTLP      string `json:"otlp"`      // where traces are sent, without what may be secret; "" is nowhere
 	Database  string `json:"database"`
 	Instance  string `json:"instance"`
 	PID       int    `json:"pid"`
@@ -115,7 +119,7 @@ func (d *daemon) run(ctx context.Context) error {
 		return errors.Join(err, d.close())
 	}
 	d.noticeNames(ctx)
-	d.log.Info("serving", "database", hello.Database, "instance", hello.Instance, "listening", hello.Listening, "phone", hello.Phone)
+	d.log.Info("serving", "database", hello.Database, "instance", hello.Instance, "listening", hello.Listening, "phone", hello.Phone, "otlp", hello.OTLP)
 	ended := make(chan error, 1)
 	orchestrator.GoSafe("daemon", d.log, func() {
 		failure := errors.New("the daemon panicked; standard error has the stack")
@@ -125,6 +129,10 @@ func (d *daemon) run(ctx context.Context) error {
 		}()
 		unwatch := watchdog.Start(ctx, d.engine.Ledger, d.log)
 		unsweep := person.Start(ctx, d.engine.Ledger, d.log)
+		unexport := func() {}
+		if d.o.OTLP.URL != "" {
+			unexport = exports.Start(ctx, d.engine.Ledger, d.log, d.o.OTLP, d.o.Web.Version)
+		}
 		err := newScheduler(d.env, d.metrics).run(ctx)
 		if ctx.Err() != nil && err != nil {
 			d.log.Info("asked to stop while it was starting", "error", err)
@@ -134,6 +142,7 @@ func (d *daemon) run(ctx context.Context) error {
 		unattend()
 		unwatch()
 		unsweep()
+		unexport()
 		failure = errors.Join(err, d.close())
 	})
 	<-ctx.Done()
@@ -149,7 +158,7 @@ func (d *daemon) run(ctx context.Context) error {
 
 // hello says where the daemon can be reached.
 func (d *daemon) hello() Hello {
-	hello := Hello{Database: d.engine.Path(), Instance: d.engine.Instance(), PID: os.Getpid()}
+	hello := Hello{Database: d.engine.Path(), Instance: d.engine.Instance(), PID: os.Getpid(), OTLP: d.o.OTLP.Target()}
 	if d.web != nil {
 		hello.Listening = d.web.Address
 	}

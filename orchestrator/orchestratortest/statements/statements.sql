@@ -74,6 +74,7 @@ INSERT INTO agents (name, role, deliver, fallback, timeout_seconds, start_comman
 INSERT INTO bridge_problems (path, fingerprint, problem, found_at) VALUES (?, ?, ?, ?) ON CONFLICT (path) DO UPDATE SET fingerprint = excluded.fingerprint, problem = excluded.problem, found_at = excluded.found_at;
 INSERT INTO command_trace (trace_id, span_id, parent_span_id, name, kind, started_at, ended_at, status, status_message, actor, caller, attributes) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (span_id) DO UPDATE SET ended_at = excluded.ended_at, status = excluded.status, status_message = excluded.status_message, attributes = excluded.attributes;
 INSERT INTO daemons (instance, host, pid, started_at, seen_at, listening) VALUES (?1, ?2, ?3, ?4, ?4, ?5) ON CONFLICT (instance) DO UPDATE SET seen_at = excluded.seen_at, listening = excluded.listening, pid = excluded.pid, host = excluded.host;
+INSERT INTO exports (name, lease_owner, lease_token, lease_until, events, spans) VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (name) DO UPDATE SET lease_owner = excluded.lease_owner, lease_token = excluded.lease_token, lease_until = excluded.lease_until, events = excluded.events, spans = excluded.spans;
 INSERT INTO given_names (agent, program, host, pid, born, given_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (agent) DO UPDATE SET program = ?2, host = ?3, pid = ?4, born = ?5, given_at = ?6, ends_at = '';
 INSERT INTO group_members (group_name, agent, position) SELECT ?1, ?2, 1 + coalesce(max(position), 0) FROM group_members WHERE group_name = ?1;
 INSERT INTO groups (name, created_at) VALUES (?, ?);
@@ -218,6 +219,7 @@ SELECT alert_id, sender, encrypted, body, created_at FROM signal_alerts WHERE me
 SELECT archived, seq FROM ( SELECT 0 AS archived, seq, priority, action FROM agent_message WHERE message_id IN (SELECT message_id FROM agent_inbox WHERE recipient = ?1 AND read_at = '') AND recipient = ?1 AND status = 'delivered' AND (?3 = '' OR message_type = ?3) AND (?4 = '' OR coalesce(multicast_target, recipient) = ?4) AND (priority >= ?5 OR ?5 IS NULL) AND (priority <= ?6 OR ?6 IS NULL) AND (?7 = '' OR sender = ?7) UNION ALL SELECT 1, seq, priority, action FROM agent_message_archive WHERE message_id IN (SELECT message_id FROM agent_inbox WHERE recipient = ?1 AND read_at = '') AND recipient = ?1 AND status = 'delivered' AND (?3 = '' OR message_type = ?3) AND (?4 = '' OR coalesce(multicast_target, recipient) = ?4) AND (priority >= ?5 OR ?5 IS NULL) AND (priority <= ?6 OR ?6 IS NULL) AND (?7 = '' OR sender = ?7)) AS m ORDER BY CASE action WHEN 'interrupt' THEN 0 ELSE 1 END, priority DESC, seq LIMIT +?2;
 SELECT archived, seq FROM ( SELECT 0 AS archived, seq, priority, action FROM agent_message WHERE status = 'delivered' AND acknowledged_at = '' AND delivery_marks <> '' AND recipient = ?1 AND instr(delivery_marks, ?3) > 0 AND (+seq > ?4 OR +ended_at = '' OR +ended_at > ?5) UNION ALL SELECT 1, seq, priority, action FROM agent_message_archive WHERE status = 'delivered' AND acknowledged_at = '' AND delivery_marks <> '' AND recipient = ?1 AND instr(delivery_marks, ?3) > 0 AND (+seq > ?4 OR +ended_at = '' OR +ended_at > ?5)) AS m ORDER BY CASE action WHEN 'interrupt' THEN 0 ELSE 1 END, priority DESC, seq LIMIT +?2;
 SELECT asker, 'question', status, priority, created_at, expires_at, trace_id FROM signal_questions WHERE question_id = ?1 UNION ALL SELECT sender, 'alert', 'sent', priority, created_at, '', trace_id FROM signal_alerts WHERE alert_id = ?1;
+SELECT at, event FROM message_trace WHERE message_id = ? AND id < ? ORDER BY id DESC LIMIT 1;
 SELECT at, old_status, error, detail FROM message_trace WHERE message_id = ? AND event = 'deleted' ORDER BY id DESC LIMIT 1;
 SELECT b.seq FROM temp.batch b JOIN agent_message_archive a ON a.seq = b.seq ORDER BY b.seq;
 SELECT coalesce((SELECT id FROM message_trace WHERE id > 0 ORDER BY id DESC LIMIT 1 OFFSET +?), 0);
@@ -288,6 +290,7 @@ SELECT error FROM message_trace WHERE message_id = ? AND event = 'delivered' ORD
 SELECT event FROM message_trace WHERE message_id = ? AND (event = 'read' OR event = 'released' AND error LIKE 'handed back by %') ORDER BY id DESC LIMIT 1;
 SELECT event, at, detail FROM message_trace WHERE message_id = ?1 AND event IN ('created','delivered','deleted') ORDER BY id;
 SELECT event, count(*) FROM message_trace WHERE id > ? AND actor = ? GROUP BY event;
+SELECT events, spans, waiting, refused, missed, sent_at, lease_owner, lease_token, lease_until FROM exports WHERE name = ?;
 SELECT fingerprint FROM bridge_problems WHERE path = ?;
 SELECT g.agent FROM given_names g CROSS JOIN host_sessions s ON s.agent = g.agent WHERE s.session = ? AND s.program = ? AND g.ends_at <> '';
 SELECT g.name, m.agent, m.position FROM groups g LEFT JOIN group_members m ON m.group_name = g.name ORDER BY g.name, m.position;
@@ -303,6 +306,8 @@ SELECT i.message_id, m.trace_id, m.span_id FROM agent_inbox i LEFT JOIN agent_me
 SELECT id FROM command_trace WHERE id > ?1 ORDER BY 1;
 SELECT id FROM message_trace WHERE id > ?1 ORDER BY 1;
 SELECT id, at, event, old_status, new_status, attempt, actor, span_id, error, detail FROM message_trace WHERE message_id = ? ORDER BY id;
+SELECT id, trace_id, span_id, parent_span_id, name, kind, started_at, ended_at, status, status_message, actor, caller, attributes FROM command_trace WHERE id = ?;
+SELECT id, trace_id, span_id, parent_span_id, name, kind, started_at, ended_at, status, status_message, actor, caller, attributes FROM command_trace WHERE id > ? ORDER BY id LIMIT +?;
 SELECT instance, host, pid, started_at, seen_at, listening FROM daemons WHERE seen_at > ? ORDER BY started_at;
 SELECT json_extract(attributes, '$."file.directory"') || '/any' FROM command_trace WHERE name = 'backup' AND json_valid(attributes) UNION SELECT json_extract(params, '$.file') FROM schedules WHERE command = 'backup' AND json_valid(params);
 SELECT key, value FROM settings;
@@ -362,6 +367,7 @@ SELECT p.thread_id, p.read_seq, coalesce( (SELECT seq FROM agent_message m WHERE
 SELECT params_hash, result FROM idempotency WHERE sender = ? AND key = ?;
 SELECT path || ': ' || problem FROM bridge_problems ORDER BY path LIMIT +?;
 SELECT path, fingerprint, problem, found_at FROM bridge_problems ORDER BY path;
+SELECT payload FROM agent_message WHERE message_id = ?1 UNION ALL SELECT payload FROM agent_message_archive WHERE message_id = ?1;
 SELECT public_key FROM signal_keys WHERE name = 'vapid';
 SELECT public_key, private_key FROM signal_keys WHERE name = 'vapid';
 SELECT q.request_id, q.kind, q.session_id, q.requester, q.responder, q.message_id, q.status, q.answered_at, NOT EXISTS (SELECT 1 FROM agent_message m WHERE m.message_id = q.message_id AND m.status IN ('pending','retry','delivered')) AND NOT EXISTS (SELECT 1 FROM agent_message_archive a WHERE a.message_id = q.message_id) FROM team_requests q WHERE q.message_id = ?;
@@ -460,6 +466,8 @@ SELECT state, pid, born, turns, continued, seen_at, nudged_at FROM host_sessions
 SELECT state, started_at, ended_at, instance, pid, outcome, failures, next_at, through, starts FROM agent_runs WHERE agent = ?;
 SELECT state, turns, seen_at, waiter_pid, waiter_born FROM host_sessions WHERE agent = ? AND session = ?;
 SELECT status, since FROM presence WHERE agent = ? ORDER BY since DESC, rowid DESC LIMIT 1;
+SELECT t.id, t.at, t.event, t.span_id, coalesce(c.trace_id, '') FROM message_trace t LEFT JOIN command_trace c ON t.span_id <> '' AND c.span_id = t.span_id WHERE t.message_id = ? ORDER BY t.id LIMIT 1;
+SELECT t.id, t.message_id, t.at, t.event, t.old_status, t.new_status, t.attempt, t.actor, t.span_id, t.error, t.detail, coalesce(m.sender, a.sender, ''), coalesce(m.recipient, a.recipient, ''), coalesce(m.message_type, a.message_type, ''), coalesce(m.thread_id, a.thread_id, ''), coalesce(m.trace_id, a.trace_id, ''), coalesce(m.span_id, a.span_id, ''), coalesce(c.trace_id, ''), coalesce(c.name, '') FROM message_trace t LEFT JOIN agent_message m ON m.message_id = t.message_id LEFT JOIN agent_message_archive a ON m.message_id IS NULL AND a.message_id = t.message_id LEFT JOIN command_trace c ON t.span_id <> '' AND c.span_id = t.span_id WHERE t.id > ? ORDER BY t.id LIMIT +?;
 SELECT t.id, t.message_id, t.at, t.event, t.old_status, t.new_status, t.attempt, t.error, coalesce(m.sender, a.sender, ''), coalesce(m.recipient, a.recipient, ''), coalesce(m.thread_id, a.thread_id, ''), coalesce(m.seq, a.seq, 0), coalesce(m.ended_at, a.ended_at, '') FROM message_trace t LEFT JOIN agent_message m ON m.message_id = t.message_id LEFT JOIN agent_message_archive a ON m.message_id IS NULL AND a.message_id = t.message_id WHERE t.id > ? ORDER BY t.id LIMIT +?;
 SELECT thread_id, read_seq FROM thread_participants WHERE agent = ?;
 SELECT thread_id, session_id, name, creator, status, summary, created_at, closed_at FROM threads WHERE thread_id = ?;
@@ -522,6 +530,8 @@ UPDATE agent_runs SET state = ?, ended_at = ?, outcome = ? WHERE agent = ?;
 UPDATE agent_runs SET state = ?, ended_at = ?, outcome = ?, failures = ?, next_at = ? WHERE agent = ?;
 UPDATE bridge_problems SET problem = ?1 WHERE path = ?2 AND problem <> ?1;
 UPDATE command_trace SET id = ? WHERE id = ?;
+UPDATE exports SET events = ?3, spans = ?4, waiting = ?5, refused = ?6, missed = ?7, sent_at = ?8, lease_until = ?9 WHERE name = ?1 AND lease_token = ?2 AND events = ?10 AND spans = ?11;
+UPDATE exports SET lease_token = '', lease_until = '' WHERE name = ? AND lease_token = ?;
 UPDATE given_names SET ends_at = ? WHERE agent = ?;
 UPDATE heartbeats SET silent_at = '', told_at = ? WHERE agent = ?;
 UPDATE heartbeats SET silent_at = ? WHERE agent = ? AND told_at = '';

@@ -571,3 +571,16 @@ CREATE TABLE daemons (
     seen_at           text COLLATE "C" NOT NULL,
     listening         text COLLATE "C" NOT NULL DEFAULT ''
 );
+
+CREATE TABLE exports (
+    name              text COLLATE "C" PRIMARY KEY,
+    events            bigint NOT NULL DEFAULT 0,
+    spans             bigint NOT NULL DEFAULT 0,
+    waiting           text COLLATE "C" NOT NULL DEFAULT '[]',
+    refused           bigint NOT NULL DEFAULT 0,
+    missed            bigint NOT NULL DEFAULT 0,
+    sent_at           text COLLATE "C" NOT NULL DEFAULT '',
+    lease_owner       text COLLATE "C" NOT NULL DEFAULT '',
+    lease_token       text COLLATE "C" NOT NULL DEFAULT '',
+    lease_until       text COLLATE "C" NOT NULL DEFAULT ''
+);

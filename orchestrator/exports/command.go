@@ -1,0 +1,139 @@
+package exports
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"mailroom/orchestrator/store"
+	"mailroom/tracing"
+	"mailroom/tracing/otlp"
+)
+
+// Bounds of what is sent of a text, in bytes.
+const (
+	maxText = 4 << 10 // of a payload, an error or an output
+	maxName = 256     // of anything else; other programs may write what they like
+)
+
+// commandRow is a row of command_trace.
+type commandRow struct {
+	id                        int64
+	traceID, spanID, parentID string
+	name, kind                string
+	startedAt, endedAt        string
+	status, failure           string
+	actor, caller, attributes string
+}
+
+func commandOf(row store.Row) commandRow {
+	return commandRow{
+		id: row.Int(0), traceID: row.Text(1), spanID: row.Text(2), parentID: row.Text(3), name: row.Text(4), kind: row.Text(5),
+		startedAt: row.Text(6), endedAt: row.Text(7), status: row.Text(8), failure: row.Text(9), actor: row.Text(10),
+		caller: row.Text(11), attributes: row.Text(12),
+	}
+}
+
+// command makes the span of a command.
+func (r *reader) command(row *commandRow) *otlp.Span {
+	s := &otlp.Span{
+		TraceID: r.traceID(row.traceID), SpanID: r.spanID(row.spanID), Name: otlp.Clip(row.name, maxName),
+		Kind: kinds[row.kind], Start: otlp.Nanos(timeOf(row.startedAt)), End: otlp.Nanos(timeOf(row.endedAt)),
+		Attributes: r.commandAttributes(row),
+	}
+	if row.parentID != "" {
+		s.ParentID = r.spanID(row.parentID)
+	}
+	s.Kind = max(s.Kind, otlp.KindInternal)
+	switch row.status {
+	case "OK":
+		s.Status.Code = otlp.CodeOK
+	case "ERROR":
+		s.Status.Code = otlp.CodeError
+		if r.texts {
+			s.Status.Message = otlp.Clip(row.failure, maxText)
+		}
+	}
+	return s
+}
+
+var kinds = map[string]otlp.Kind{
+	string(tracing.Internal): otlp.KindInternal, string(tracing.Server): otlp.KindServer, string(tracing.Client): otlp.KindClient,
+	string(tracing.Producer): otlp.KindProducer, string(tracing.Consumer): otlp.KindConsumer,
+}
+
+// plainAttributes are the attributes of a command that are names, ids or numbers. Others may be texts.
+var plainAttributes = []string{tracing.AttrSystem, tracing.AttrOperation, tracing.AttrOperationType, tracing.AttrDestination, tracing.AttrMessageID,
+	tracing.AttrConversationID, tracing.AttrBatchCount, tracing.AttrErrorType}
+
+func (r *reader) commandAttributes(row *commandRow) (list []otlp.Attribute) {
+	var all map[string]any
+	d := json.NewDecoder(bytes.NewReader([]byte(row.attributes)))
+	d.UseNumber()
+	_ = d.Decode(&all) // somebody may have written something else
+	for _, key := range sorted(all) {
+		if plain := slices.Contains(plainAttributes, key); plain || r.texts {
+			list = append(list, attribute(key, all[key], plain))
+		}
+	}
+	return append(list, named("mailroom.actor", row.actor, "mailroom.caller", row.caller)...)
+}
+
+// attribute makes an attribute of a value of JSON.
+func attribute(key string, value any, plain bool) otlp.Attribute {
+	limit := maxText
+	if plain {
+		limit = maxName
+	}
+	key = otlp.Clip(key, maxName)
+	switch v := value.(type) {
+	case bool:
+		return otlp.Flag(key, v)
+	case json.Number:
+		if n, err := v.Int64(); err == nil {
+			return otlp.Number(key, n)
+		}
+		if n, err := v.Float64(); err == nil {
+			return otlp.Fraction(key, n)
+		}
+		return otlp.Text(key, otlp.Clip(v.String(), limit))
+	case string:
+		return otlp.Text(key, otlp.Clip(v, limit))
+	}
+	text, _ := json.Marshal(value) // it was JSON
+	return otlp.Text(key, otlp.Clip(string(text), limit))
+}
+
+// named makes attributes of keys and values, leaving out those without a value.
+func named(pairs ...string) (list []otlp.Attribute) {
+	for pair := range slices.Chunk(pairs, 2) {
+		if pair[1] != "" {
+			list = append(list, otlp.Text(pair[0], otlp.Clip(pair[1], maxName)))
+		}
+	}
+	return list
+}
+
+// traceID returns an id of the tables as a receiver takes it. Ours are taken as they are; of any other text one is made.
+func (r *reader) traceID(id string) string {
+	if low := strings.ToLower(id); otlp.IsTraceID(low) {
+		return low
+	}
+	return otlp.TraceID(r.database, "trace", id)
+}
+
+// spanID is traceID for span ids.
+func (r *reader) spanID(id string) string {
+	if low := strings.ToLower(id); otlp.IsSpanID(low) {
+		return low
+	}
+	return otlp.SpanID(r.database, "span", id)
+}
+
+// timeOf reads a time. It is the zero time for what somebody else wrote and cannot be read.
+func timeOf(text string) time.Time {
+	at, _ := time.Parse(time.RFC3339Nano, text)
+	return at
+}

@@ -1,0 +1,161 @@
+// Package exports sends the traces of a database to an OpenTelemetry receiver: a span for each row of command_trace that has
+// ended, and one for each row of message_trace. It reads the tables behind a cursor that is stored in the table exports, and moves
+// it once the receiver has answered. So every row is sent at least once, whatever is killed when, with ids that do not change.
+package exports
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
+	"mailroom/tracing/otlp"
+)
+
+const (
+	lookEvery   = 2 * time.Second        // how long a new row may wait
+	standEvery  = 10 * time.Second       // how often a daemon that does not send looks whether it should
+	afterNo     = 100 * time.Millisecond // pause after a request that was refused
+	maxSpans    = 512                    // of one request
+	maxBytes    = 1 << 20                // of one request, but for a single span that is larger
+	leaseMargin = 20 * time.Second       // of a lease, beside what two requests may take
+)
+
+// Start sends the traces to the receiver that o names, in the background, until ctx ends or stop is called, which returns when that
+// has ended. Of several processes that do so with one database, one sends; another takes its place when it ends or hangs.
+// version is that of this program.
+func Start(ctx context.Context, l *ledger.Ledger, log *slog.Logger, o otlp.Options, version string) (stop func()) {
+	e := newExporter(l, log, o, version)
+	return orchestrator.Background(ctx, "otlp", log, e.run)
+}
+
+// exporter is one process's part in it. One goroutine uses it.
+type exporter struct {
+	ledger  *ledger.Ledger
+	log     *slog.Logger
+	options otlp.Options
+	version string
+	client  *otlp.Client // made with the first lease, once the database is known
+
+	lease    time.Duration // how long a lease lasts
+	token    string        // of ours; "" is none
+	until    time.Time     // when it ends, by this machine's clock
+	database string        // its id
+	at       cursor
+
+	limit     int // spans of the next request: fewer after one that was refused
+	backoff   *backoff.ExponentialBackOff
+	notBefore time.Time // of the next request
+
+	storing, sending orchestrator.Trouble
+}
+
+func newExporter(l *ledger.Ledger, log *slog.Logger, o otlp.Options, version string) *exporter {
+	return &exporter{
+		ledger: l, log: log, options: o, version: version, limit: maxSpans, lease: leaseMargin + 2*o.Timeout,
+		backoff: backoff.NewExponentialBackOff(backoff.WithInitialInterval(time.Second), backoff.WithMaxInterval(time.Minute), backoff.WithMaxElapsedTime(0)),
+	}
+}
+
+// run sends until ctx ends.
+func (e *exporter) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		wait, err := e.round(ctx)
+		if err != nil {
+			wait = standEvery
+		}
+		if e.storing.Changed(err) && ctx.Err() == nil {
+			if err != nil {
+				e.log.Warn("the traces cannot be read, or not noted as sent; nothing is lost", "error", err)
+			} else {
+				e.log.Info("the traces can be read again")
+			}
+		}
+		orchestrator.Pause(ctx, wait)
+	}
+	e.release(ctx)
+	if e.client != nil {
+		e.client.Close()
+	}
+}
+
+// round makes one request at most, and returns how long to wait before the next round. Errors are those of the database.
+func (e *exporter) round(ctx context.Context) (wait time.Duration, err error) {
+	if e.token == "" || !time.Now().Before(e.until) {
+		if taken, err := e.take(ctx); err != nil || !taken {
+			return standEvery, err
+		}
+	}
+	if left := time.Until(e.notBefore); left > 0 {
+		return min(left, e.lease/4), e.renew(ctx)
+	}
+	p, err := e.read(ctx, e.limit)
+	if err != nil {
+		return 0, err
+	}
+	if p.size() == 0 {
+		if p.after.equal(&e.at) {
+			return lookEvery, e.renew(ctx)
+		}
+		return p.next(), e.store(ctx, p.after)
+	}
+	if err := e.renew(ctx); err != nil || e.token == "" {
+		return 0, err
+	}
+	return e.send(ctx, p)
+}
+
+// send sends a page, and notes what came of it.
+func (e *exporter) send(ctx context.Context, p *page) (wait time.Duration, err error) {
+	within, cancel := context.WithDeadline(ctx, e.until) // afterwards another may send
+	rejected, err := e.client.Send(within, p.scopes(e.version)...)
+	cancel()
+	if ctx.Err() != nil {
+		return 0, nil
+	}
+	if refused, ok := errors.AsType[*otlp.Refused](err); ok {
+		return afterNo, e.refused(ctx, p, refused)
+	}
+	if later, ok := errors.AsType[*otlp.Later](err); ok {
+		if e.sending.Changed(err) {
+			e.log.Warn("traces cannot be sent; they wait", "otlp", e.options.Target(), "error", err)
+		}
+		pause := max(later.After, e.backoff.NextBackOff())
+		e.notBefore = time.Now().Add(pause)
+		return min(pause, e.lease/4), nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	if e.sending.Changed(nil) {
+		e.log.Info("traces can be sent again", "otlp", e.options.Target())
+	}
+	if rejected.Spans > 0 || rejected.Message != "" {
+		e.log.Warn("the receiver of the traces has something to say", "otlp", e.options.Target(), "spans_not_taken", rejected.Spans, "says", rejected.Message)
+	}
+	e.backoff.Reset()
+	e.limit = min(2*e.limit, maxSpans)
+	p.after.refused += rejected.Spans
+	p.after.sentAt = orchestrator.Stamp(e.ledger.Now())
+	return p.next(), e.store(ctx, p.after)
+}
+
+// refused goes on after a request that the receiver will never take: with half as many spans, until the one is found that it
+// does not want. That one is left out.
+func (e *exporter) refused(ctx context.Context, p *page, refusal *otlp.Refused) error {
+	if p.size() > 1 {
+		e.limit = p.size() / 2
+		return nil
+	}
+	e.limit = min(2*e.limit, maxSpans)
+	p.after.refused++
+	if e.sending.Changed(refusal) {
+		e.log.Error("the receiver of the traces refuses a span, which is left out; so are others of which it says the same",
+			"otlp", e.options.Target(), "span_id", p.first, "error", refusal)
+	}
+	return e.store(ctx, p.after)
+}

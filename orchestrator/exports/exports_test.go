@@ -1,0 +1,348 @@
+package exports
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/orchestratortest/enginetest"
+	"mailroom/orchestrator/orchestratortest/want"
+	"mailroom/orchestrator/store"
+	"mailroom/tracing"
+	"mailroom/tracing/otlp"
+)
+
+func exporterOf(l *ledger.Ledger, r *receiver) *exporter {
+	return newExporter(l, slog.New(slog.DiscardHandler), otlp.Options{URL: r.url, Timeout: time.Minute}, "v1.2.3")
+}
+
+// round is exporter.round, without an error.
+func (r *receiver) round(e *exporter) time.Duration {
+	r.t.Helper()
+	wait, err := e.round(r.t.Context())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return wait
+}
+
+// drain makes rounds until there is nothing to send.
+func (r *receiver) drain(e *exporter) {
+	r.t.Helper()
+	for range 10_000 {
+		if wait := r.round(e); wait != 0 && wait != afterNo {
+			return
+		}
+	}
+	r.t.Fatal("it does not end")
+}
+
+// run runs a command as surfaces do.
+func run(f *enginetest.Fixture, name string, do func(ctx context.Context) error) *tracing.Span {
+	f.T.Helper()
+	ctx, span := tracing.Start(f.T.Context(), name)
+	span.Begin(f.Ledger.Now())
+	span.Set(tracing.AttrSystem, "mailroom")
+	err := do(ctx)
+	f.EndSpan(ctx, span, err, func() bool { return false })
+	return span
+}
+
+func send(f *enginetest.Fixture, to, payload string) (id string, span *tracing.Span) {
+	f.T.Helper()
+	span = run(f, "send", func(ctx context.Context) error {
+		sent, err := messages.Send(ctx, f.Ledger, orchestrator.Draft{Sender: "a", Recipient: to, Type: "note", Payload: json.RawMessage(payload)})
+		id = sent.MessageID
+		return err
+	})
+	return id, span
+}
+
+func deliver(f *enginetest.Fixture) *tracing.Span {
+	f.T.Helper()
+	return run(f, "deliver_all", func(ctx context.Context) error {
+		_, err := f.DeliverAll(ctx, delivery.Options{})
+		return err
+	})
+}
+
+// Each event of a message is a span in the trace of the command that sent it, and each command that has ended is one.
+func TestEverything(t *testing.T) {
+	t.Parallel()
+	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
+	f.AddWired("w")
+	id, sent := send(f, "b", `"a secret"`)
+	f.Wire.Set(func(context.Context, orchestrator.Attempt) []error { return []error{errors.New("another secret")} })
+	send(f, "w", `{}`)
+	delivered := deliver(f)
+	f.Clock.Advance(tracing.Settled)
+	e := exporterOf(f.Ledger, r)
+	r.drain(e)
+	events, _ := strconv.Atoi(f.Count("message_trace"))
+	commands, _ := strconv.Atoi(f.Count("command_trace"))
+	want.Equal(t, "spans", len(r.spans()), events+commands)
+	command, created, arrived := r.spans()[0], r.named("created b"), r.named("delivered b")
+	for _, s := range r.spans() {
+		if s.SpanID == sent.SpanID {
+			command = s
+		}
+	}
+	want.Equal(t, "trace of the command", command.TraceID, sent.TraceID)
+	want.Equal(t, "its outcome", command.Status.Code, int(otlp.CodeOK))
+	want.Equal(t, "trace of the message", created.TraceID, sent.TraceID)
+	want.Equal(t, "parent of created", created.ParentSpanID, sent.SpanID)
+	want.Equal(t, "parent of delivered", arrived.ParentSpanID, sent.SpanID)
+	want.Equal(t, "link of delivered", arrived.Links[0].TraceID+arrived.Links[0].SpanID, delivered.TraceID+delivered.SpanID)
+	want.Equal(t, "message", arrived.at(tracing.AttrMessageID), id)
+	want.Equal(t, "recipient", arrived.at(tracing.AttrDestination), "b")
+	want.Equal(t, "sender", arrived.at("mailroom.sender"), "a")
+	want.Equal(t, "type", arrived.at("mailroom.message_type"), "note")
+	failed := r.named("attempt_failed w")
+	want.Equal(t, "failure", failed.at(tracing.AttrErrorType), "attempt_failed")
+	want.Equal(t, "its kind", failed.Kind, int(otlp.KindClient))
+	want.Equal(t, "its outcome", failed.Status.Code, int(otlp.CodeError))
+	want.Equal(t, "its attempt", failed.at("mailroom.attempt"), "1")
+	if all := strings.Join(r.bodies, ""); strings.Contains(all, "secret") || !strings.Contains(all, `{"key":"service.name","value":{"stringValue":"mailroom"}}`) {
+		t.Errorf("sent: %s", all)
+	}
+	r.drain(e)
+	want.Equal(t, "spans later", len(r.spans()), events+commands)
+}
+
+// Payloads and error texts are sent to who asks for them, up to a limit.
+func TestTexts(t *testing.T) {
+	t.Parallel()
+	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
+	f.AddWired("w")
+	f.Wire.Set(func(context.Context, orchestrator.Attempt) []error { return []error{errors.New("a broken wire")} })
+	send(f, "w", `"`+strings.Repeat("é", maxText)+`"`)
+	deliver(f)
+	e := exporterOf(f.Ledger, r)
+	e.options.Texts, e.options.Gzip = true, true
+	r.drain(e)
+	want.Equal(t, "payload", r.named("created w").at("mailroom.payload"), `"`+strings.Repeat("é", maxText/2-1))
+	if s := r.named("attempt_failed w"); !strings.Contains(s.Status.Message, "a broken wire") || s.at("mailroom.error") != s.Status.Message {
+		t.Errorf("%+v", s)
+	}
+}
+
+// A command is sent once it has ended for certain, and once only, however long it takes.
+func TestLongCommands(t *testing.T) {
+	t.Parallel()
+	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
+	e := exporterOf(f.Ledger, r)
+	_, long := tracing.Start(t.Context(), "deliver_all")
+	write := func(save func(t *ledger.Tx) error) {
+		if err := f.Write(t.Context(), store.Shared, save); err != nil {
+			t.Fatal(err)
+		}
+	}
+	commands := func() (names []string) {
+		r.drain(e)
+		for _, s := range r.spans() {
+			if s.SpanID == long.SpanID || s.Name == "send" {
+				names = append(names, s.Name)
+			}
+		}
+		return names
+	}
+	write(func(t *ledger.Tx) error { return long.Save(t, t.Clock, "x", "") })
+	send(f, "b", `1`)
+	want.Rows(t, commands())
+	write(func(t *ledger.Tx) error { return long.SaveLasting(t, t.Clock, "x") })
+	f.Clock.Advance(tracing.Settled)
+	want.Rows(t, commands(), "send")
+	e = exporterOf(f.Ledger, r)
+	f.Clock.Advance(time.Hour) // the lease of the one before
+	long.End()
+	write(func(t *ledger.Tx) error { return long.Save(t, t.Clock, "x", "") })
+	want.Rows(t, commands(), "send", "deliver_all")
+	f.Clock.Advance(time.Hour)
+	want.Rows(t, commands(), "send", "deliver_all")
+	want.Rows(t, f.Rows(`SELECT waiting FROM exports`), "[]")
+}
+
+// A span that the receiver refuses is left out and counted, and no other.
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
+	for range 40 {
+		send(f, "b", `1`)
+	}
+	poison, _ := send(f, "b", `1`)
+	for range 40 {
+		send(f, "b", `1`)
+	}
+	r.answer = func(body string) (int, string, string) {
+		if strings.Contains(body, poison) {
+			return 400, "", `{"code":3,"message":"no"}`
+		}
+		return 200, "", `{}`
+	}
+	e := exporterOf(f.Ledger, r)
+	r.drain(e)
+	events := len(r.spans())
+	want.Equal(t, "spans", strconv.Itoa(events+1), f.Count("message_trace"))
+	want.Rows(t, f.Rows(`SELECT refused, events FROM exports`), "1 "+f.Count("message_trace"))
+}
+
+// What the receiver did not take of a request that it took is counted.
+func TestPartialSuccess(t *testing.T) {
+	t.Parallel()
+	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
+	send(f, "b", `1`)
+	r.answer = func(string) (int, string, string) {
+		return 200, "", `{"partialSuccess":{"rejectedSpans":"3","errorMessage":"too old"}}`
+	}
+	r.drain(exporterOf(f.Ledger, r))
+	want.Rows(t, f.Rows(`SELECT refused FROM exports`), "3")
+}
+
+// While the receiver cannot take spans, or is another than thought, they wait.
+func TestLater(t *testing.T) {
+	t.Parallel()
+	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
+	send(f, "b", `1`)
+	e := exporterOf(f.Ledger, r)
+	for _, status := range []int{429, 502, 503, 504, 401, 404, 302} {
+		r.answer = func(string) (int, string, string) { return status, "1800", "" }
+		if wait := r.round(e); wait == 0 || !e.notBefore.After(time.Now()) {
+			t.Errorf("after %d it waits for %s", status, wait)
+		}
+		if long := time.Until(e.notBefore) > 20*time.Minute; long != (status >= 429) {
+			t.Errorf("after %d it waits until %s", status, e.notBefore)
+		}
+		want.Rows(t, f.Rows(`SELECT events, refused FROM exports`), "0 0")
+		r.round(e)
+		e.notBefore = time.Time{}
+	}
+	r.answer = nil
+	r.drain(e)
+	want.Equal(t, "spans", strconv.Itoa(len(r.spans())), f.Count("message_trace"))
+}
+
+// Of two daemons one sends. One that was taken for dead stores nothing any more; what both have sent is the same.
+func TestLease(t *testing.T) {
+	t.Parallel()
+	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
+	engines := f.OpenAll(2)
+	send(f, "b", `1`)
+	f.Clock.Advance(tracing.Settled)
+	one, two := exporterOf(engines[0].Ledger, r), exporterOf(engines[1].Ledger, r)
+	if taken, err := one.take(t.Context()); !taken || err != nil {
+		t.Fatal(taken, err)
+	}
+	want.Equal(t, "wait of the other", r.round(two), standEvery)
+	p, err := one.read(t.Context(), maxSpans)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Clock.Advance(one.lease)
+	r.drain(two)
+	want.Equal(t, "events sent", two.at.events, p.after.events)
+	if _, err := one.send(t.Context(), p); err != nil || one.token != "" || one.at.events != 0 {
+		t.Errorf("%+v %v", one, err)
+	}
+	want.Equal(t, "requests", len(r.bodies), 2)
+	want.Equal(t, "the second", r.bodies[1], r.bodies[0])
+	want.Equal(t, "wait of the one", r.round(one), standEvery)
+	two.release(t.Context())
+	r.drain(one)
+	want.Equal(t, "requests", len(r.bodies), 2)
+}
+
+// After a restore the cursor is that of the backup, also for a daemon that was sending.
+func TestRestored(t *testing.T) {
+	t.Parallel()
+	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
+	e := exporterOf(f.Ledger, r)
+	send(f, "b", `1`)
+	r.drain(e)
+	file := filepath.Join(t.TempDir(), "backup.db")
+	if _, err := f.BackupTo(t.Context(), file, false); err != nil {
+		t.Fatal(err)
+	}
+	send(f, "b", `2`)
+	r.drain(e)
+	if _, err := f.Restore(t.Context(), file, true); err != nil {
+		t.Fatal(err)
+	}
+	again, _ := send(f, "b", `3`)
+	e.until = time.Now().Add(e.lease / 3)
+	r.drain(e) // finds out
+	f.Clock.Advance(time.Hour)
+	r.drain(e)
+	if !strings.Contains(strings.Join(r.bodies, ""), again) {
+		t.Error("what happened after the restore was not sent")
+	}
+}
+
+// Events that were deleted before they could be sent are counted, and those of before the first request are not.
+func TestMissed(t *testing.T) {
+	t.Parallel()
+	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
+	id, _ := send(f, "b", `1`)
+	f.SQL(`DELETE FROM message_trace WHERE message_id = ?`, id)
+	send(f, "b", `1`)
+	e := exporterOf(f.Ledger, r)
+	r.drain(e)
+	want.Rows(t, f.Rows(`SELECT missed FROM exports`), "0")
+	gone, _ := send(f, "b", `1`)
+	f.SQL(`DELETE FROM message_trace WHERE message_id = ?`, gone)
+	send(f, "b", `1`)
+	r.drain(e)
+	want.Rows(t, f.Rows(`SELECT missed FROM exports`), "1")
+	want.Equal(t, "spans", len(r.spans()), 2)
+}
+
+// A row that another program wrote, with a time and ids of its own, is sent in a trace of its own with ids that do not change.
+func TestForeignRows(t *testing.T) {
+	t.Parallel()
+	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
+	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload) VALUES ('m1', 'a', 'b', '1')`)
+	deliver(f)
+	f.SQL(`INSERT INTO command_trace (trace_id, span_id, name, kind, started_at, ended_at, attributes)
+		VALUES ('ABC', 'x', 'strange', 'ODD', 'yesterday', 'today', 'none')`)
+	f.Clock.Advance(tracing.Settled)
+	r.drain(exporterOf(f.Ledger, r))
+	adopted, delivered := r.named("adopted b"), r.named("delivered b")
+	want.Equal(t, "trace", delivered.TraceID, adopted.TraceID)
+	want.Equal(t, "parents", adopted.ParentSpanID+" "+delivered.ParentSpanID, " "+adopted.SpanID)
+	strange := r.named("strange")
+	if !otlp.IsTraceID(strange.TraceID) || !otlp.IsSpanID(strange.SpanID) || strange.Kind != int(otlp.KindInternal) || strange.StartTimeUnixNano != "0" {
+		t.Errorf("%+v", strange)
+	}
+	first := r.bodies[0]
+	f.SQL(`UPDATE exports SET events = 0, spans = 0, lease_until = ''`)
+	r.drain(exporterOf(f.Ledger, r))
+	want.Equal(t, "sent again", r.bodies[1], first)
+}
+
+// Whatever another program writes into the row of the cursor, everything is sent, if again.
+func TestOddCursor(t *testing.T) {
+	t.Parallel()
+	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
+	send(f, "b", `1`)
+	r.drain(exporterOf(f.Ledger, r))
+	for _, odd := range []string{`waiting = x'ff00', lease_token = 7`, `waiting = '["a",{}]', events = 'many'`, `events = -9223372036854775808`, `spans = 9223372036854775807`,
+		`lease_until = 'tomorrow', lease_owner = 1.5`, `lease_until = x'ff', refused = x'00', missed = 'none', sent_at = 3`} {
+		before := len(r.spans())
+		f.SQL(`UPDATE exports SET events = 0, spans = 0, lease_until = ''`)
+		f.SQL(`UPDATE exports SET ` + odd)
+		e := exporterOf(f.Ledger, r)
+		r.drain(e)
+		if e.token == "" || len(r.spans()) == before {
+			t.Errorf("with %s nothing is sent", odd)
+		}
+	}
+}

@@ -1,0 +1,177 @@
+package exports
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/store"
+	"mailroom/tracing"
+	"mailroom/tracing/otlp"
+)
+
+// page is what one request sends, and the cursor behind it.
+type page struct {
+	commands, events []otlp.Encoded
+	bytes            int
+	first            string // id of the first span
+	more             bool   // there may be others already
+	after            cursor
+}
+
+func (p *page) size() int { return len(p.commands) + len(p.events) }
+
+// next returns how long to wait before the next page.
+func (p *page) next() time.Duration {
+	if p.more {
+		return 0
+	}
+	return lookEvery
+}
+
+func (p *page) scopes(version string) []otlp.Spans {
+	return []otlp.Spans{
+		{Scope: otlp.Scope{Name: "mailroom/commands", Version: version}, List: p.commands},
+		{Scope: otlp.Scope{Name: "mailroom/messages", Version: version}, List: p.events},
+	}
+}
+
+// add adds a span to a list of the page, and reports whether it had room.
+func (p *page) add(list *[]otlp.Encoded, s *otlp.Span) (bool, error) {
+	text, err := otlp.Encode(s)
+	if err != nil {
+		return false, err
+	}
+	if p.size() > 0 && p.bytes+len(text) > maxBytes {
+		p.more = true
+		return false, nil
+	}
+	if p.size() == 0 {
+		p.first = s.SpanID
+	}
+	p.bytes += len(text)
+	*list = append(*list, text)
+	return true, nil
+}
+
+// read reads the next page, of at most limit spans. Commands get half of it, so that neither table waits for the other.
+func (e *exporter) read(ctx context.Context, limit int) (p *page, err error) {
+	err = e.ledger.Read(ctx, func(c *store.Conn) error {
+		p = &page{after: e.at}
+		p.after.waiting = slices.Clone(e.at.waiting)
+		r := &reader{Conn: c, database: e.database, texts: e.options.Texts, now: e.ledger.Now(), page: p, firsts: map[string]*first{}}
+		if err := r.lasting((limit + 1) / 2); err != nil {
+			return err
+		}
+		if err := r.commands((limit+1)/2 - len(p.commands)); err != nil {
+			return err
+		}
+		return r.events(limit - p.size())
+	})
+	return p, err
+}
+
+// reader reads a page within a snapshot.
+type reader struct {
+	*store.Conn
+	database string
+	texts    bool
+	now      time.Time
+	page     *page
+	firsts   map[string]*first // by message
+}
+
+const commandColumns = `id, trace_id, span_id, parent_span_id, name, kind, started_at, ended_at, status, status_message, actor, caller, attributes`
+
+// lasting reads the commands that had not ended when the cursor passed them, and have by now.
+func (r *reader) lasting(limit int) error {
+	var still []int64
+	for i, id := range r.page.after.waiting {
+		if len(r.page.commands) == limit {
+			still = append(still, r.page.after.waiting[i:]...)
+			r.page.more = true
+			break
+		}
+		row, found, err := store.First(r.Conn, commandOf, `SELECT `+commandColumns+` FROM command_trace WHERE id = ?`, id)
+		if err != nil {
+			return err
+		}
+		if !found {
+			continue // it was killed, and retention has deleted it
+		}
+		done := false
+		if row.endedAt != "" {
+			if done, err = r.page.add(&r.page.commands, r.command(&row)); err != nil {
+				return err
+			}
+		}
+		if !done {
+			still = append(still, id)
+		}
+	}
+	r.page.after.waiting = still
+	return nil
+}
+
+// commands reads the commands behind the cursor, up to the first that may be about to write its row once more.
+func (r *reader) commands(limit int) error {
+	if limit <= 0 {
+		return nil
+	}
+	rows, err := store.List(r.Conn, commandOf, `SELECT `+commandColumns+` FROM command_trace WHERE id > ? ORDER BY id LIMIT +?`, r.page.after.spans, limit)
+	for i := range rows {
+		row := &rows[i]
+		if row.endedAt == "" {
+			if r.page.after.waiting = append(r.page.after.waiting, row.id); len(r.page.after.waiting) > maxWaiting {
+				r.page.after.waiting = r.page.after.waiting[1:]
+			}
+		} else if age := r.now.Sub(orchestrator.ParseStamp(row.endedAt)); age >= -time.Minute && age < tracing.Settled {
+			return nil
+		} else if added, err := r.page.add(&r.page.commands, r.command(row)); err != nil || !added {
+			return err
+		}
+		r.page.after.spans = row.id
+	}
+	r.page.more = r.page.more || len(rows) == limit
+	return err
+}
+
+// events reads the events behind the cursor. Their ids have no gaps in SQLite, whose writers write one after the other and whose
+// numbers are taken back with the transaction: an id that is not there was deleted. With a database in which ids become visible
+// out of order, neither this count nor the cursor would hold.
+func (r *reader) events(limit int) error {
+	if limit <= 0 {
+		r.page.more = true
+		return nil
+	}
+	rows, err := store.List(r.Conn, eventOf, `
+		SELECT t.id, t.message_id, t.at, t.event, t.old_status, t.new_status, t.attempt, t.actor, t.span_id, t.error, t.detail,
+		       coalesce(m.sender, a.sender, ''), coalesce(m.recipient, a.recipient, ''), coalesce(m.message_type, a.message_type, ''),
+		       coalesce(m.thread_id, a.thread_id, ''), coalesce(m.trace_id, a.trace_id, ''), coalesce(m.span_id, a.span_id, ''),
+		       coalesce(c.trace_id, ''), coalesce(c.name, '')
+		FROM message_trace t
+		LEFT JOIN agent_message m ON m.message_id = t.message_id
+		LEFT JOIN agent_message_archive a ON m.message_id IS NULL AND a.message_id = t.message_id
+		LEFT JOIN command_trace c ON t.span_id <> '' AND c.span_id = t.span_id
+		WHERE t.id > ? ORDER BY t.id LIMIT +?`, r.page.after.events, limit)
+	if err != nil {
+		return err
+	}
+	for i := range rows {
+		row := &rows[i]
+		span, err := r.event(row)
+		if err != nil {
+			return err
+		}
+		if added, err := r.page.add(&r.page.events, span); err != nil || !added {
+			return err
+		}
+		if gap := row.id - r.page.after.events - 1; r.page.after.events > 0 && row.id <= store.MaxNumber {
+			r.page.after.missed += gap
+		}
+		r.page.after.events = row.id
+	}
+	r.page.more = r.page.more || len(rows) == limit
+	return nil
+}

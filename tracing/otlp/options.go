@@ -1,0 +1,137 @@
+package otlp
+
+import (
+	"cmp"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Options say where spans are sent, and how. The zero value sends none.
+type Options struct {
+	URL      string            // of the receiver's traces; "" sends none
+	Headers  map[string]string // of each request
+	Timeout  time.Duration     // of each request
+	Gzip     bool              // bodies are compressed
+	Resource []Attribute       // attributes of what sends, beside those that it says of itself
+	Texts    bool              // payloads, error texts and what transports put out are sent, too
+}
+
+// Off, in place of a URL, sends nothing, whatever the environment says.
+const Off = "off"
+
+// Configure reads the options from the environment variables of OpenTelemetry. endpoint, if it is not "", stands in place of those
+// that name an endpoint; Off is none. Errors name the variable that is wrong.
+func Configure(endpoint string, getenv func(string) string) (o Options, err error) {
+	specific := func(name string) string {
+		return cmp.Or(getenv("OTEL_EXPORTER_OTLP_TRACES_"+name), getenv("OTEL_EXPORTER_OTLP_"+name))
+	}
+	own := getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+	switch {
+	case endpoint == Off:
+		return Options{}, nil
+	case endpoint != "":
+		o.URL, err = target("--otlp", endpoint, true)
+	case strings.EqualFold(getenv("OTEL_SDK_DISABLED"), "true") || getenv("OTEL_TRACES_EXPORTER") == "none":
+		return Options{}, nil
+	case own != "":
+		o.URL, err = target("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", own, false)
+	case getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != "":
+		o.URL, err = target("OTEL_EXPORTER_OTLP_ENDPOINT", getenv("OTEL_EXPORTER_OTLP_ENDPOINT"), true)
+	default:
+		return Options{}, nil
+	}
+	if err != nil {
+		return Options{}, err
+	}
+	if protocol := specific("PROTOCOL"); endpoint == "" && protocol != "" && protocol != "http/json" && protocol != "http/protobuf" {
+		return Options{}, fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL asks for %q, and mailroom speaks OTLP over HTTP in JSON only: "+
+			"set it to http/json, and the endpoint to the receiver's HTTP port, which usually is 4318; --otlp off sends nothing", Clip(protocol, 40))
+	}
+	if o.Timeout, err = timeout(specific("TIMEOUT")); err != nil {
+		return Options{}, err
+	}
+	if o.Headers, err = pairs("OTEL_EXPORTER_OTLP_HEADERS", specific("HEADERS")); err != nil {
+		return Options{}, err
+	}
+	switch compression := specific("COMPRESSION"); compression {
+	case "", "none":
+	case "gzip":
+		o.Gzip = true
+	default:
+		return Options{}, fmt.Errorf("OTEL_EXPORTER_OTLP_COMPRESSION is %q, and not none or gzip", Clip(compression, 40))
+	}
+	o.Resource, err = resource(getenv)
+	return o, err
+}
+
+// target returns the URL of the traces. base says that the endpoint is one for all signals, below which the traces have a path.
+func target(name, endpoint string, base bool) (string, error) {
+	u, err := url.Parse(endpoint)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
+		return "", fmt.Errorf("%s is no URL: write it as in http://localhost:4318", name) // it may hold a password
+	}
+	u.Fragment = ""
+	if base && !strings.HasSuffix(u.Path, "/v1/traces") {
+		u = u.JoinPath("v1", "traces")
+	}
+	return u.String(), nil
+}
+
+// Target returns the URL without what may be secret: user, password and query.
+func (o *Options) Target() string {
+	u, err := url.Parse(o.URL)
+	if err != nil || o.URL == "" {
+		return ""
+	}
+	u.User, u.RawQuery = nil, ""
+	return u.String()
+}
+
+const defaultTimeout = 10 * time.Second
+
+// timeout reads a number of milliseconds.
+func timeout(text string) (time.Duration, error) {
+	if text == "" {
+		return defaultTimeout, nil
+	}
+	ms, err := strconv.ParseInt(text, 10, 32)
+	if err != nil || ms < 1 {
+		return 0, fmt.Errorf("OTEL_EXPORTER_OTLP_TIMEOUT is %q, and not a number of milliseconds", Clip(text, 40))
+	}
+	return min(time.Duration(ms)*time.Millisecond, time.Minute), nil
+}
+
+// pairs reads a list of name=value, separated by commas, whose values are percent-encoded. Errors show nothing of it.
+func pairs(name, text string) (map[string]string, error) {
+	all := map[string]string{}
+	for part := range strings.SplitSeq(text, ",") {
+		if strings.TrimSpace(part) == "" {
+			continue
+		}
+		key, value, found := strings.Cut(part, "=")
+		value, err := url.PathUnescape(strings.TrimSpace(value))
+		if key = strings.TrimSpace(key); !found || key == "" || err != nil || strings.ContainsAny(key+value, "\r\n\x00") {
+			return nil, fmt.Errorf("%s is no list of name=value, separated by commas", name)
+		}
+		all[key] = value
+	}
+	return all, nil
+}
+
+// resource reads the attributes that describe what sends.
+func resource(getenv func(string) string) (list []Attribute, err error) {
+	all, err := pairs("OTEL_RESOURCE_ATTRIBUTES", getenv("OTEL_RESOURCE_ATTRIBUTES"))
+	if err != nil {
+		return nil, err
+	}
+	if name := getenv("OTEL_SERVICE_NAME"); name != "" {
+		all["service.name"] = name
+	}
+	for _, key := range sortedKeys(all) {
+		list = append(list, Text(key, all[key]))
+	}
+	return list, nil
+}

@@ -1,0 +1,106 @@
+package tracing_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mailroom/tracing"
+)
+
+// rows are the rows of one span that were written, each as its end and its status.
+type rows []string
+
+func (r *rows) Exec(_ string, args ...any) (int64, error) {
+	*r = append(*r, args[6].(string)+" "+args[7].(string))
+	return 1, nil
+}
+
+func (r *rows) want(t *testing.T, rows ...string) {
+	t.Helper()
+	if len(*r) != len(rows) {
+		t.Fatalf("written: %q; want %q", *r, rows)
+	}
+	for i := range rows {
+		if (*r)[i] != rows[i] {
+			t.Errorf("row %d is %q; want %q", i, (*r)[i], rows[i])
+		}
+	}
+}
+
+func at(seconds int) time.Time { return time.Date(2026, 1, 2, 3, 4, seconds, 0, time.UTC) }
+
+func save(t *testing.T, s *tracing.Span, r *rows, end time.Time, failure string) {
+	t.Helper()
+	if err := s.Save(r, end, "actor", failure); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A command that ends soon writes its row once, and what it left in the background changes neither end nor outcome.
+func TestEndsSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var r rows
+		_, s := tracing.Start(t.Context(), "send")
+		save(t, s, &r, at(1), "")
+		s.MarkSaved(func(context.Context) { t.Error("it is taken for a lasting one") })
+		if s.End() {
+			t.Error("its row must be written once more")
+		}
+		time.Sleep(2 * tracing.LastsFrom)
+		save(t, s, &r, at(9), "")
+		r.want(t, "2026-01-02T03:04:01.000Z OK", "2026-01-02T03:04:01.000Z OK")
+	})
+}
+
+// A command that is still at work after a while has no end in its row until it ends.
+func TestLasts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var r rows
+		_, s := tracing.Start(t.Context(), "deliver_all")
+		save(t, s, &r, at(1), "")
+		marked := 0
+		mark := func(context.Context) {
+			marked++
+			if err := s.SaveLasting(&r, at(3), "actor"); err != nil {
+				t.Error(err)
+			}
+		}
+		s.MarkSaved(mark)
+		time.Sleep(tracing.LastsFrom)
+		synctest.Wait()
+		save(t, s, &r, at(4), "")
+		s.MarkSaved(mark)
+		time.Sleep(2 * tracing.LastsFrom)
+		if !s.End() || marked != 1 {
+			t.Errorf("marked %d times", marked)
+		}
+		save(t, s, &r, at(5), "it broke")
+		save(t, s, &r, at(9), "")
+		r.want(t, "2026-01-02T03:04:01.000Z OK", " UNSET", " UNSET", "2026-01-02T03:04:05.000Z ERROR", "2026-01-02T03:04:05.000Z ERROR")
+	})
+}
+
+// End ends a mark that is being written, and waits for it.
+func TestEndWaitsForTheMark(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var r rows
+		_, s := tracing.Start(t.Context(), "deliver_all")
+		save(t, s, &r, at(1), "")
+		ended := false
+		s.MarkSaved(func(ctx context.Context) {
+			<-ctx.Done()
+			if err := s.SaveLasting(&r, at(3), "actor"); err != nil {
+				t.Error(err)
+			}
+			ended = true
+		})
+		time.Sleep(tracing.LastsFrom)
+		synctest.Wait()
+		if s.End() || !ended {
+			t.Errorf("the mark has ended: %v", ended)
+		}
+		r.want(t, "2026-01-02T03:04:01.000Z OK")
+	})
+}
