@@ -46,7 +46,7 @@ func (p *program) deb(t *texts) (file, error) {
 		{"/usr/share/zsh/vendor-completions/_mailroom", 0o644, t.zsh},
 		{"/usr/share/fish/vendor_completions.d/mailroom.fish", 0o644, t.fish},
 		{"/usr/share/doc/mailroom/copyright", 0o644, t.copyright},
-		{"/usr/share/doc/mailroom/changelog.gz", 0o644, changelog},
+		{"/usr/share/doc/mailroom/CHANGELOG.md.gz", 0o644, changelog},
 	} {
 		from := filepath.Join(folder, strconv.Itoa(i))
 		if err := os.WriteFile(from, f.data, 0o644); err != nil {

@@ -25,12 +25,12 @@ const (
 type machine struct {
 	gnu string // the prefix of its compiler's name
 	elf elf.Machine
-	emu string // the program that runs its programs on another machine
+	emu string // the program that runs its programs on another machine; Debian also has it with -static behind its name
 }
 
 var machines = map[string]machine{
-	"amd64": {"x86_64-linux-gnu", elf.EM_X86_64, "qemu-x86_64-static"},
-	"arm64": {"aarch64-linux-gnu", elf.EM_AARCH64, "qemu-aarch64-static"},
+	"amd64": {"x86_64-linux-gnu", elf.EM_X86_64, "qemu-x86_64"},
+	"arm64": {"aarch64-linux-gnu", elf.EM_AARCH64, "qemu-aarch64"},
 }
 
 // program is a build of Mailroom for one architecture.
@@ -135,7 +135,11 @@ func (p *program) goCommand(ctx context.Context, args ...string) (string, error)
 func (p *program) run(ctx context.Context, args ...string) (string, error) {
 	name := p.path
 	if p.arch != runtime.GOARCH {
-		name, args = machines[p.arch].emu, append([]string{p.path}, args...)
+		name = machines[p.arch].emu
+		if _, err := exec.LookPath(name); err != nil {
+			name += "-static"
+		}
+		args = append([]string{p.path}, args...)
 	}
 	return output(exec.CommandContext(ctx, name, args...))
 }
