@@ -140,7 +140,7 @@ test-dist: packers ## as root: install, use and purge the .deb in a fresh Debian
 	@[ "$$(id -u)" = 0 ] || { echo "a fresh Debian is made by debootstrap, which only root can run" >&2; exit 1; }
 	@command -v debootstrap >/dev/null && command -v buildah >/dev/null || { export DEBIAN_FRONTEND=noninteractive; \
 		apt-get update -q && apt-get install -qy --no-install-recommends debootstrap buildah; }
-	$(TESTS) -C packaging -count 1 -timeout 1h -tags dist -run '^TestDist' -v .
+	cd packaging && $(GO) test -count 1 -timeout 1h -tags dist -run '^TestDist' -v .
 
 plugins: build ## write a plugin of Claude Code and an extension of Gemini CLI into dist/
 	$(GO) run ./cmd/plugins dist "$$(bin/mailroom --version | sed 's/.* //')"
