@@ -100,7 +100,7 @@ func (p *program) goItself(ctx context.Context) ([]part, error) {
 	version := strings.TrimPrefix(p.info.GoVersion, "go")
 	std := part{name: "Go's runtime and standard library", version: version, purl: purl("golang", "std", version)}
 	if std.licence, std.texts, err = readLicences([]string{strings.TrimSpace(root)}); err != nil {
-		return nil, fmt.Errorf("Go: %w", err)
+		return nil, fmt.Errorf("the licence of Go: %w", err)
 	}
 	return []part{std}, nil
 }
