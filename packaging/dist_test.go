@@ -197,12 +197,13 @@ func TestDistInstalled(t *testing.T) {
 
 // TestDistReproducible builds the same commit in two places, the second with nothing compiled before.
 func TestDistReproducible(t *testing.T) {
+	clones := []string{filepath.Join(t.TempDir(), "here"), filepath.Join(t.TempDir(), "some", "where", "else")}
+	command(t, "git", "clone", "--quiet", "file://"+absolute(t, top), clones[0])
+	command(t, "git", "clone", "--quiet", clones[0], clones[1])
 	first, second := t.TempDir(), t.TempDir()
 	for i, out := range []string{first, second} {
-		clone := filepath.Join(t.TempDir(), "elsewhere", fmt.Sprint(i))
-		command(t, "git", "clone", "--quiet", "file://"+absolute(t, top), clone)
 		cmd := exec.CommandContext(t.Context(), "go", "run", ".", "-out", out, runtime.GOARCH)
-		cmd.Dir = filepath.Join(clone, "packaging")
+		cmd.Dir = filepath.Join(clones[i], "packaging")
 		if i == 1 {
 			cmd.Env = append(os.Environ(), "GOCACHE="+t.TempDir())
 		}
