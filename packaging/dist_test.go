@@ -266,6 +266,10 @@ func TestDistBare(t *testing.T) {
 	if text := inside(t, root, "ada", "cd mailroom; go run ./cmd/mailroom demo; make build tools clients browsers database 2>&1"); !strings.Contains(text, "strace is missing") {
 		t.Errorf("make says %s", text)
 	}
+	said, err = in(t, t.Context(), root, "ada", "cd mailroom; make dist").CombinedOutput()
+	if err == nil || !strings.Contains(string(said), "missing to build packages: git") || strings.Contains(string(said), "packaging:") {
+		t.Errorf("make dist says (%v): %s", err, said)
+	}
 }
 
 // TestDistImage builds the Dockerfile as far as that can be done without a daemon and a registry: by buildah, with a Debian that has
@@ -290,7 +294,7 @@ func TestDistImage(t *testing.T) {
 	buildah("copy", "--quiet", base, root, "/")
 	buildah("config", "--env", "PATH=/usr/local/go/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 		"--env", "GOPROXY="+strings.TrimSpace(command(t, "go", "env", "GOPROXY")), base)
-	buildah("commit", "--quiet", "--rm", base, "docker.io/library/"+from)
+	buildah("commit", "--quiet", "--rm", base, from)
 	buildah("build", "--quiet", "--isolation", "chroot", "--pull-never", "--tag", "mailroom", clone)
 	var image struct {
 		OCIv1 struct {
