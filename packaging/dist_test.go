@@ -301,10 +301,8 @@ func TestDistImage(t *testing.T) {
 	var image struct {
 		OCIv1 struct {
 			Config struct {
-				User                    string
-				Entrypoint, Cmd, Env    []string
-				Volumes                 map[string]any
-				WorkingDir, ExposedPort string
+				User                 string
+				Entrypoint, Cmd, Env []string
 			}
 		}
 	}
