@@ -314,14 +314,18 @@ func TestDistImage(t *testing.T) {
 		t.Errorf("the image is configured as %+v", config)
 	}
 	box := buildah("from", "--pull-never", "mailroom")
+	data := t.TempDir()
+	if err := os.Chown(data, 1000, 1000); err != nil {
+		t.Fatal(err)
+	}
 	inBox := func(args ...string) string {
 		t.Helper()
-		return buildah(append([]string{"run", "--isolation", "chroot", box, "--"}, args...)...)
+		return buildah(append([]string{"run", "--isolation", "chroot", "--volume", data + ":/data", box, "--"}, args...)...)
 	}
 	if said := inBox("/usr/bin/mailroom", "demo"); !strings.Contains(said, "dead") {
 		t.Errorf("the demo says %s", said)
 	}
-	inBox("/usr/bin/mailroom", "init")
+	inBox("/usr/bin/mailroom", "--db", "/data/mailroom.db", "init")
 	inBox("/usr/bin/mailroom", "agent", "add", "bob")
 	inBox("/usr/bin/mailroom", "send", "bob", "hello")
 	if said := inBox("/usr/bin/mailroom", "inbox", "bob"); !strings.Contains(said, "hello") {
