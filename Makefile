@@ -9,13 +9,10 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 # The program is started for every command, so it is linked statically where the C library can be (Linux with a libc.a),
 # which makes it start a little sooner. It cannot load extensions, and does not carry its flag library's own manuals.
-TAGS := urfave_cli_no_docs sqlite_omit_load_extension
-ifneq ($(filter /%,$(shell $$($(GO) env CC) -print-file-name=libc.a 2>/dev/null)),)
-ifeq ($(shell uname -s),Linux)
-TAGS += netgo osusergo
-LDFLAGS := -s -w -linkmode external -extldflags -static
-endif
-endif
+# Whether that can be is asked when something is built, since the compiler may have been installed only then.
+STATIC = $(and $(filter Linux,$(shell uname -s)),$(filter /%,$(shell $$($(GO) env CC) -print-file-name=libc.a 2>/dev/null)))
+TAGS = urfave_cli_no_docs sqlite_omit_load_extension$(if $(STATIC), netgo osusergo)
+LDFLAGS = $(if $(STATIC),-s -w -linkmode external -extldflags -static)
 
 # The sources of the phone app. What they need of npm is only for building them anew; what they build to is committed.
 PHONE := commands/surface/phone
@@ -25,30 +22,40 @@ PHONE := commands/surface/phone
 CLIENTS := cmd/mailroom/testdata/clients cmd/mailroom/testdata/hosts orchestrator/transport/testdata/ece $(PHONE)/app
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-hosts hosts tools clients browsers database terminal statements format vet static unit test-long phone screenshots plugins bench torture fuzz corpora powerloss clean
+.PHONY: help build demo test test-hosts hosts compiler tools clients browsers database terminal statements format vet static unit test-long phone screenshots dist packers test-dist plugins bench torture fuzz corpora powerloss clean
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
 
-build: tools ## build bin/mailroom
+# SQLite is a quarter of a million lines of C, compiled once for each set of flags ($(1)) and then kept in Go's cache.
+announce = @if [ "$$($(GO) list -f '{{.Stale}}' $(1) github.com/mattn/go-sqlite3)" = true ]; then \
+	echo "Compiling SQLite and Mailroom: a minute or two this time, seconds from then on"; fi
+
+build: compiler ## build bin/mailroom
+	$(call announce,-trimpath -tags '$(TAGS)')
 	$(GO) build -p 2 -trimpath -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o bin/mailroom ./cmd/mailroom
 
-demo: tools ## run the demo: agents, messages, a ladder climbed, the trace
-	$(GO) run ./cmd/mailroom demo
+demo: build ## run the demo: agents, messages, a ladder climbed, the trace
+	bin/mailroom demo
 
 test: tools clients browsers database format vet static unit ## all checks and all tests, with the race detector
 
-tools: ## install a C compiler and strace where that is possible, and say what is missing
+compiler: ## install a C compiler where that is possible, and say what is missing
 	@command -v $(GO) >/dev/null || { echo "Go 1.26 or later is missing: see https://go.dev/doc/install" >&2; exit 1; }
-	@cc=$$($(GO) env CC); cc=$${cc%% *}; command -v $$cc >/dev/null && command -v strace >/dev/null && exit 0; \
+	@cc=$$($(GO) env CC); cc=$${cc%% *}; command -v $$cc >/dev/null && exit 0; \
 	if command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
 		export DEBIAN_FRONTEND=noninteractive; \
-		apt-get update -q && apt-get install -qy --no-install-recommends gcc libc6-dev strace; \
-	elif ! command -v $$cc >/dev/null; then \
-		echo "a C compiler ($$cc) is missing: SQLite is compiled from source. Install gcc or clang" >&2; exit 1; \
+		apt-get update -q && apt-get install -qy --no-install-recommends gcc libc6-dev; \
 	else \
-		echo "strace is missing: what a power cut leaves is not tested" >&2; \
+		echo "a C compiler ($$cc) is missing: SQLite is compiled from source. Install gcc or clang" >&2; exit 1; \
 	fi
+
+tools: compiler ## install strace and git as well, which tests need
+	@missing=$$(for p in strace git; do command -v $$p >/dev/null || echo $$p; done); \
+	[ -z "$$missing" ] || { command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ] && export DEBIAN_FRONTEND=noninteractive && \
+		apt-get update -q && apt-get install -qy --no-install-recommends $$missing; } || { \
+		case $$missing in *strace*) echo "strace is missing: what a power cut leaves is not tested" >&2;; esac; \
+		case $$missing in *git*) echo "git is missing: the packages are not tested" >&2;; esac; }
 
 # Without npm or its registry the tests that need them are left out. CI must have them; others are told.
 clients: ## install the programs of others that the tests run
@@ -112,6 +119,31 @@ hosts: tools terminal ## test-hosts with other versions of them (VERSIONS=latest
 	@MAILROOM_TEST_HOSTS="$(CURDIR)/bin/hosts" $(HOSTTESTS) && verdict=passed || verdict=FAILED; \
 	cd bin/hosts && echo "$$verdict with:" && npm ls --depth 0 | tail -n +2; [ $$verdict = passed ]
 
+# The architectures to build packages for. For another than this machine's it takes Debian's cross compiler, and QEMU, by which the
+# program is started once.
+ARCHES ?= amd64 arm64
+dist: packers ## build what users install into dist/: .tar.gz, .deb, SBOM and SHA256SUMS (ARCHES="amd64 arm64")
+	cd packaging && $(GO) run . -out ../dist $(ARCHES)
+
+packers: compiler ## install what `make dist` needs: git, cross compilers, an emulator
+	@command -v dpkg-query >/dev/null || { echo "packages are built on Debian or what descends from it: dpkg is missing" >&2; exit 1; }
+	@host=$$($(GO) env GOHOSTARCH); missing=; command -v git >/dev/null || missing=git; \
+	for arch in $(ARCHES); do \
+		[ $$arch = $$host ] && continue; \
+		case $$arch in amd64) gnu=x86_64;; arm64) gnu=aarch64;; *) echo "there is no package for $$arch: ARCHES may have amd64 and arm64" >&2; exit 1;; esac; \
+		command -v $$gnu-linux-gnu-gcc >/dev/null && [ -e /usr/$$gnu-linux-gnu/lib/libc.a ] || missing="$$missing gcc-$${gnu/_/-}-linux-gnu libc6-dev-$$arch-cross"; \
+		command -v qemu-$$gnu-static >/dev/null || command -v qemu-$$gnu >/dev/null || missing="$$missing qemu-user-static"; \
+	done; \
+	[ -z "$$missing" ] || { [ "$$(id -u)" = 0 ] && export DEBIAN_FRONTEND=noninteractive && \
+		apt-get update -q && apt-get install -qy --no-install-recommends $$missing; } || { \
+		echo "missing to build packages:" $$missing "(as root this target installs them; ARCHES=$$host needs no cross compiler)" >&2; exit 1; }
+
+test-dist: packers ## as root: install, use and purge the .deb in a fresh Debian, build the image, and build in a bare Debian
+	@[ "$$(id -u)" = 0 ] || { echo "a fresh Debian is made by debootstrap, which only root can run" >&2; exit 1; }
+	@command -v debootstrap >/dev/null && command -v buildah >/dev/null || { export DEBIAN_FRONTEND=noninteractive; \
+		apt-get update -q && apt-get install -qy --no-install-recommends debootstrap buildah; }
+	cd packaging && $(GO) test -count 1 -timeout 1h -tags dist -run '^TestDist' -v .
+
 plugins: build ## write a plugin of Claude Code and an extension of Gemini CLI into dist/
 	$(GO) run ./cmd/plugins dist "$$(bin/mailroom --version | sed 's/.* //')"
 
@@ -121,14 +153,17 @@ format:
 
 # The tag adds files and takes none away.
 vet:
+	$(call announce)
 	$(GO) vet -p 2 -tags hosts ./...
 	cd bench && $(GO) vet -p 2 ./...
 	cd otlptest && $(GO) vet -p 2 ./...
+	cd packaging && $(GO) vet -p 2 -tags dist ./...
 
 # Without a network it may be impossible to have staticcheck. CI must have it; others are told.
 static:
 	@if [ -n "$$CI" ] || $(GO) run $(STATICCHECK) -version >/dev/null 2>&1; then \
-		echo "$(GO) run $(STATICCHECK) -tags hosts ./..."; $(GO) run $(STATICCHECK) -tags hosts ./... && for module in bench otlptest; do ( cd $$module && $(GO) run $(STATICCHECK) ./... ) || exit 1; done; \
+		echo "$(GO) run $(STATICCHECK) -tags hosts ./..."; $(GO) run $(STATICCHECK) -tags hosts ./... && \
+		for module in bench otlptest packaging; do ( cd $$module && $(GO) run $(STATICCHECK) -tags dist ./... ) || exit 1; done; \
 	else \
 		echo "NOT CHECKED: $(STATICCHECK) could not be fetched or built; CI will run it" >&2; \
 	fi
@@ -139,11 +174,13 @@ TESTS := $(GO) run ./cmd/tests
 RACE := GORACE=atexit_sleep_ms=0 $(TESTS) -race
 SERVING := ^Test(Serve|MCP|Daemon|Contention|Inspector)
 unit:
+	$(call announce,-race)
 	$(RACE) -short -timeout 40m -p 2 $$($(GO) list ./... | grep -v /cmd/mailroom$$)
 	$(TESTS) -short -timeout 40m ./cmd/mailroom
 	$(RACE) -short -timeout 40m -run '$(SERVING)' ./cmd/mailroom
 	$(TESTS) -C bench -p 2 ./...
 	$(TESTS) -C otlptest -p 2 ./...
+	$(TESTS) -C packaging -p 2 ./...
 
 test-long: tools clients browsers database ## all tests at their full length, with the race detector
 	$(RACE) -timeout 2h -p 2 ./...
@@ -164,7 +201,7 @@ bench: build ## measure beside the peers (CASES="sends-8 cold", ROUNDS=5, SCALE=
 	cd bench && $(GO) build -p 2 -o ../bin/bench . && ../bin/bench -mailroom ../bin/mailroom -docs ../docs \
 		-rounds $${ROUNDS:-5} -scale $${SCALE:-1} $(if $(DIR),-dir '$(abspath $(DIR))') $$CASES
 
-fuzz: tools ## run every fuzz target for a short while (FUZZTIME=10s)
+fuzz: compiler ## run every fuzz target for a short while (FUZZTIME=10s)
 	@for target in $$(grep -roE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' . | sed -E 's|/[^/]*:func |:|' | sort); do \
 		echo "$$target"; \
 		$(GO) test -p 2 -run '^$$' -fuzz "^$${target#*:}$$" -fuzztime $${FUZZTIME:-10s} $${target%%:*} || exit 1; \

@@ -32,7 +32,7 @@ func importsOf(t *testing.T) map[string][]string {
 	t.Helper()
 	imports := map[string][]string{}
 	for _, s := range sources(t) {
-		if s.test || beside[s.folder] || forTests(s.folder) {
+		if s.test || alone(s.folder) || forTests(s.folder) {
 			continue
 		}
 		imports[s.folder] = append(imports[s.folder], ourImports(s)...)

@@ -121,9 +121,6 @@ var mayReach = map[string][]string{
 		"orchestrator/transport", "commands/surface/hook", "commands/surface/listener", "commands/surface/web"},
 }
 
-// beside are the folders that are modules of their own, beside ours.
-var beside = map[string]bool{"bench": true, "otlptest": true}
-
 // forbiddenFolders are names under which anything could stand, so that nothing can be found.
 var forbiddenFolders = []string{"util", "utils", "common", "helpers", "misc", "internal", "pkg", "shared"}
 
@@ -173,6 +170,9 @@ func sources(t *testing.T) (list []source) {
 	return list
 }
 
+// alone reports whether a folder is a module of its own, which the program has nothing of.
+func alone(folder string) bool { return slices.Contains([]string{"bench", "otlptest", "packaging"}, folder) }
+
 // rule returns the name under which a folder stands in mayImport.
 func rule(folder string) string {
 	switch _, named := mayImport[folder]; {
@@ -203,7 +203,7 @@ func TestImportsRunOneWay(t *testing.T) {
 	t.Parallel()
 	used := map[string]bool{}
 	for _, s := range sources(t) {
-		if s.test || strings.HasPrefix(s.folder, "cmd/") || beside[s.folder] {
+		if s.test || strings.HasPrefix(s.folder, "cmd/") || alone(s.folder) {
 			continue
 		}
 		allowed, known := mayImport[rule(s.folder)]
@@ -313,7 +313,7 @@ func exportedReceiver(d *ast.FuncDecl) bool {
 func TestGoroutinesRecover(t *testing.T) {
 	t.Parallel()
 	for _, s := range sources(t) {
-		if s.test || beside[s.folder] {
+		if s.test || alone(s.folder) {
 			continue
 		}
 		ast.Inspect(s.syntax, func(n ast.Node) bool {
@@ -362,7 +362,7 @@ func TestStatementsArePlannedOnce(t *testing.T) {
 	t.Parallel()
 	bare := regexp.MustCompile(`(?i)\b(LIMIT|OFFSET)\s+[?:@$]`)
 	for _, s := range sources(t) {
-		if s.test || beside[s.folder] {
+		if s.test || alone(s.folder) {
 			continue
 		}
 		ast.Inspect(s.syntax, func(n ast.Node) bool {

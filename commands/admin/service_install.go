@@ -3,7 +3,6 @@ package admin
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -36,31 +35,6 @@ type ServiceInstallResult struct {
 }
 
 var serviceInstallCommand = commands.Define(vocabulary, "service install", serviceInstall).With(commands.Traits{HereOnly: true, MakesOne: true})
-
-// unit is a systemd unit of the user's own.
-const unit = `# Written by ` + "`mailroom service install`" + `. journalctl --user -u %[1]s shows what it says.
-[Unit]
-Description=Mailroom, messages between agents, of %[2]s
-
-[Service]
-ExecStart=%[3]s
-Restart=on-failure
-RestartSec=1
-# serve finishes what is claimed and exits within 10 s.
-TimeoutStopSec=15
-KillSignal=SIGTERM
-# The sessions of agents that it started (agent add --start) go on when it stops; the next serve finds them.
-KillMode=process
-# One of them that is killed for want of memory does not end it.
-OOMPolicy=continue
-NoNewPrivileges=true
-LockPersonality=true
-RestrictRealtime=true
-RestrictSUIDSGID=true
-
-[Install]
-WantedBy=default.target
-`
 
 // serviceInstall has the user's systemd run the daemon of this database now and after each start of the machine.
 func serviceInstall(ctx context.Context, env commands.Env, p ServiceInstallParams) (ServiceInstallResult, error) {
@@ -125,20 +99,13 @@ func unitText(name, database string, p ServiceInstallParams) (string, error) {
 	if p.Phone != "" {
 		words = append(words, "--phone", p.Phone)
 	}
-	for i, word := range words {
+	for _, word := range words {
 		if strings.ContainsAny(word, "\n\x00") {
 			return "", orchestrator.Errorf(orchestrator.InvalidParams, "%q cannot stand in a unit", word)
 		}
-		words[i] = unitWord.Replace(word)
-		if strings.ContainsAny(word, " \t\"'\\;") {
-			words[i] = `"` + words[i] + `"`
-		}
 	}
-	return fmt.Sprintf(unit, name, strings.ReplaceAll(database, "%", "%%"), strings.Join(words, " ")), nil
+	return ServiceUnit("Written by `mailroom service install`", name, "of "+database, words), nil
 }
-
-// unitWord writes a word so that systemd reads it as it is. Source: systemd.service(5), "Command lines".
-var unitWord = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "%", "%%", "$", "$$")
 
 // systemctl asks the user's systemd for something. If that cannot be had, it returns the command for the user to run.
 func systemctl(ctx context.Context, words ...string) (left []string) {

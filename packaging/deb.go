@@ -1,0 +1,78 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/goreleaser/nfpm/v2"
+	"github.com/goreleaser/nfpm/v2/deb"
+	"github.com/goreleaser/nfpm/v2/files"
+)
+
+const (
+	maintainer  = "Mailroom authors <mailroom@localhost>"
+	description = `hands messages between AI agents on one machine
+Mailroom is an agent message router around SQLite. Agents put messages in from
+the shell, over MCP or over HTTP; Mailroom takes them to where each recipient
+looks, tries again what fails, and keeps a trace of every step.`
+)
+
+// deb is the Debian package. It has no scripts: a unit of systemd is there for each user to enable, and nothing is left when it is
+// purged.
+func (p *program) deb(t *texts) (file, error) {
+	man, err := gzipped(t.man)
+	if err != nil {
+		return file{}, err
+	}
+	changelog, err := gzipped(t.changelog)
+	if err != nil {
+		return file{}, err
+	}
+	info := &nfpm.Info{
+		Name: "mailroom", Arch: p.arch, Version: debianVersion(p.version), VersionSchema: "none", Section: "utils", Maintainer: maintainer, Description: description, MTime: p.at,
+		// The lists of files are taken as they are.
+		DisableGlobbing: true,
+	}
+	info.Recommends = []string{"ca-certificates"} // webhooks and phones are reached over HTTPS
+	info.Contents = files.Contents{content(p.path, "/usr/bin/mailroom", 0o755)}
+	folder := filepath.Dir(p.path)
+	for i, f := range []file{
+		{"/usr/lib/systemd/user/mailroom.service", 0o644, t.unit},
+		{"/usr/share/man/man1/mailroom.1.gz", 0o644, man},
+		{"/usr/share/bash-completion/completions/mailroom", 0o644, t.bash},
+		{"/usr/share/zsh/vendor-completions/_mailroom", 0o644, t.zsh},
+		{"/usr/share/fish/vendor_completions.d/mailroom.fish", 0o644, t.fish},
+		{"/usr/share/doc/mailroom/copyright", 0o644, t.copyright},
+		{"/usr/share/doc/mailroom/CHANGELOG.md.gz", 0o644, changelog},
+	} {
+		from := filepath.Join(folder, strconv.Itoa(i))
+		if err := os.WriteFile(from, f.data, 0o644); err != nil {
+			return file{}, err
+		}
+		info.Contents = append(info.Contents, content(from, f.path, os.FileMode(f.mode)))
+	}
+	info = nfpm.WithDefaults(info)
+	var b bytes.Buffer
+	if err := deb.Default.Package(info, &b); err != nil {
+		return file{}, err
+	}
+	return file{path: deb.Default.ConventionalFileName(info), data: b.Bytes()}, nil
+}
+
+// debianVersion writes what Go has behind a hyphen, as in 1.2.0-rc.1 or 1.2.1-0.20261125231859-842a8a88459d, so that Debian also
+// takes it for older than 1.2.0 or 1.2.1, and nothing in it for a revision.
+func debianVersion(version string) string {
+	release, before, is := strings.Cut(version, "-")
+	if !is {
+		return version
+	}
+	return release + "~" + strings.ReplaceAll(before, "-", ".")
+}
+
+// content has a file of this machine's in the package. Its mode and time are given, so that those here do not matter.
+func content(from, to string, mode os.FileMode) *files.Content {
+	return &files.Content{Source: from, Destination: to, FileInfo: &files.ContentFileInfo{Owner: "root", Group: "root", Mode: mode}}
+}

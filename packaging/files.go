@@ -1,0 +1,102 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"os"
+	"path"
+	"path/filepath"
+
+	"mailroom/commands/admin"
+)
+
+// file is a file of a package.
+type file struct {
+	path string
+	mode int64
+	data []byte
+}
+
+// texts are what goes with the program.
+type texts struct{ copyright, changelog, man, bash, zsh, fish, unit []byte }
+
+// texts asks the program for its man page and completions, and puts the others together.
+func (p *program) texts(ctx context.Context, parts []part) (*texts, error) {
+	var t texts
+	for _, ask := range []struct {
+		to    *[]byte
+		words []string
+	}{
+		{&t.man, []string{"man"}},
+		{&t.bash, []string{"completion", "bash"}},
+		{&t.zsh, []string{"completion", "zsh"}},
+		{&t.fish, []string{"completion", "fish"}},
+	} {
+		said, err := p.run(ctx, ask.words...)
+		if err != nil {
+			return nil, err
+		}
+		*ask.to = []byte(said)
+	}
+	copyright, err := p.copyright(parts)
+	if err != nil {
+		return nil, err
+	}
+	t.copyright = []byte(copyright)
+	// That of `mailroom service install`, without --db: the database is that of whoever's systemd runs it.
+	t.unit = []byte(admin.ServiceUnit("From Mailroom's package; `mailroom service install` writes a unit that takes its place", "mailroom.service", "of the user",
+		[]string{"/usr/bin/mailroom", "serve", "--log-level", "info"}))
+	t.changelog, err = os.ReadFile(filepath.Join(top, "CHANGELOG.md"))
+	return &t, err
+}
+
+// name is the start of the names of files for this version and architecture.
+func (p *program) name() string { return "mailroom_" + p.version + "_linux_" + p.arch }
+
+// tarball is a folder with the program and what goes with it, for all distributions.
+func (p *program) tarball(t *texts) (file, error) {
+	content, err := os.ReadFile(p.path)
+	if err != nil {
+		return file{}, err
+	}
+	var b bytes.Buffer
+	zip, _ := gzip.NewWriterLevel(&b, gzip.BestCompression) // an error means a level that does not exist
+	w := tar.NewWriter(zip)
+	for _, f := range []file{
+		{"mailroom", 0o755, content},
+		{"COPYRIGHT", 0o644, t.copyright},
+		{"CHANGELOG.md", 0o644, t.changelog},
+		{"mailroom.1", 0o644, t.man},
+		{"completions/mailroom.bash", 0o644, t.bash},
+		{"completions/_mailroom", 0o644, t.zsh},
+		{"completions/mailroom.fish", 0o644, t.fish},
+	} {
+		header := &tar.Header{Name: path.Join(p.name(), f.path), Mode: f.mode, Size: int64(len(f.data)), ModTime: p.at, Format: tar.FormatUSTAR}
+		if err := w.WriteHeader(header); err != nil {
+			return file{}, err
+		}
+		if _, err := w.Write(f.data); err != nil {
+			return file{}, err
+		}
+	}
+	if err := w.Close(); err != nil {
+		return file{}, err
+	}
+	if err := zip.Close(); err != nil {
+		return file{}, err
+	}
+	return file{path: p.name() + ".tar.gz", data: b.Bytes()}, nil
+}
+
+// gzipped is data as Debian wants its documentation: compressed, without a name and a time.
+func gzipped(data []byte) ([]byte, error) {
+	var b bytes.Buffer
+	w, _ := gzip.NewWriterLevel(&b, gzip.BestCompression)
+	if _, err := w.Write(data); err != nil {
+		return nil, err
+	}
+	err := w.Close()
+	return b.Bytes(), err
+}

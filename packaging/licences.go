@@ -1,0 +1,115 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+var (
+	licenceFile = regexp.MustCompile(`(?i)^(licen[cs]e|copying|unlicense)([.-].*)?$`)
+	noticeFile  = regexp.MustCompile(`(?i)^(notice|patents)([.-].*)?$`)
+	source      = regexp.MustCompile(`\.(go|c|h|s)$`)
+)
+
+// readLicences returns the texts of the licences and notices in folders, and the SPDX expression of them all. There must be a
+// licence, and each must be known.
+func readLicences(folders []string) (expression string, texts []string, err error) {
+	var ids []string
+	for _, folder := range folders {
+		entries, err := os.ReadDir(folder)
+		if err != nil {
+			return "", nil, err
+		}
+		for _, entry := range entries {
+			name := entry.Name()
+			isLicence := licenceFile.MatchString(name)
+			if entry.IsDir() || source.MatchString(name) || !isLicence && !noticeFile.MatchString(name) {
+				continue
+			}
+			text, err := os.ReadFile(filepath.Join(folder, name))
+			if err != nil {
+				return "", nil, err
+			}
+			texts = append(texts, string(text))
+			if !isLicence {
+				continue
+			}
+			id := spdx(string(text))
+			if id == "" {
+				return "", nil, fmt.Errorf("its licence is not known; read %s, and teach spdx to recognize it if it may be linked", filepath.Join(folder, name))
+			}
+			ids = append(ids, id)
+		}
+	}
+	if ids == nil {
+		return "", nil, fmt.Errorf("there is no licence in %s", strings.Join(folders, ", "))
+	}
+	slices.Sort(ids)
+	return strings.Join(slices.Compact(ids), " AND "), texts, nil
+}
+
+// spdx recognizes the licences that may be linked, by what only they say. It returns "" for all others. A file may have several.
+func spdx(text string) string {
+	text = strings.ToLower(strings.Join(strings.Fields(text), " "))
+	has := func(words string) bool { return strings.Contains(text, words) }
+	var ids []string
+	if has("apache license") && has("version 2.0") {
+		ids = append(ids, "Apache-2.0")
+	}
+	if has("redistribution and use in source and binary forms") {
+		if has("neither the name") || has("names of its contributors") || has("names of the contributors") {
+			ids = append(ids, "BSD-3-Clause")
+		} else {
+			ids = append(ids, "BSD-2-Clause")
+		}
+	}
+	if has("permission to use, copy, modify, and distribute this software for any purpose") ||
+		has("permission to use, copy, modify, and/or distribute this software for any purpose") {
+		ids = append(ids, "ISC")
+	}
+	if has("permission is hereby granted, free of charge, to any person obtaining a copy of this software") {
+		ids = append(ids, "MIT")
+	}
+	return strings.Join(ids, " AND ")
+}
+
+// copyright is the file that goes with the program: its own licence, what it is made of, and the texts that this asks to be handed on.
+func (p *program) copyright(parts []part) (string, error) {
+	own, err := os.ReadFile(filepath.Join(top, "LICENSE"))
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "Mailroom %s is under this licence:\n\n%s\n", p.version, strings.TrimSpace(string(own)))
+	b.WriteString(`
+The program has parts of others in it, under the licences below. The C library is linked statically. Mailroom's source
+is free, so the program can be linked again with another version of the library: make build. The source of the library
+and of GCC's runtime is that of the Debian packages which are named here.
+
+`)
+	for _, m := range parts {
+		fmt.Fprintf(&b, "  %s %s: %s\n", m.name, m.version, m.licence)
+	}
+	// Many have the same text.
+	of := map[string][]string{}
+	var order []string
+	for _, m := range parts {
+		for _, text := range m.texts {
+			text = strings.TrimSpace(text)
+			if of[text] == nil {
+				order = append(order, text)
+			}
+			if name := m.name + " " + m.version; !slices.Contains(of[text], name) {
+				of[text] = append(of[text], name)
+			}
+		}
+	}
+	for _, text := range order {
+		fmt.Fprintf(&b, "\n%s\n%s\n\n%s\n", strings.Repeat("-", 80), strings.Join(of[text], "\n"), text)
+	}
+	return b.String(), nil
+}

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"context"
+	"debug/buildinfo"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+)
+
+// How the program is built. The Makefile builds bin/mailroom in the same way where a C library can be linked statically.
+const (
+	tags    = "urfave_cli_no_docs sqlite_omit_load_extension netgo osusergo"
+	ldflags = "-s -w -linkmode external -extldflags -static"
+)
+
+// machine is what an architecture of Go is called elsewhere.
+type machine struct {
+	gnu string // the prefix of its compiler's name
+	elf elf.Machine
+	emu string // the program that runs its programs on another machine; Debian also has it with -static behind its name
+}
+
+var machines = map[string]machine{
+	"amd64": {"x86_64-linux-gnu", elf.EM_X86_64, "qemu-x86_64"},
+	"arm64": {"aarch64-linux-gnu", elf.EM_AARCH64, "qemu-aarch64"},
+}
+
+// program is a build of Mailroom for one architecture.
+type program struct {
+	path    string
+	arch    string // as Go and Debian call it
+	cc      string // the C compiler
+	info    *buildinfo.BuildInfo
+	version string // without a v
+	at      time.Time
+}
+
+// build builds the program for an architecture into a folder, and starts it once.
+func build(ctx context.Context, folder, arch string, stdout io.Writer) (*program, error) {
+	m, known := machines[arch]
+	if !known {
+		return nil, errors.New("unknown architecture; there are amd64 and arm64")
+	}
+	p := &program{path: filepath.Join(folder, "mailroom"), arch: arch, cc: m.gnu + "-gcc"}
+	if arch == runtime.GOARCH {
+		p.cc = "gcc" // by the name that `make build` calls it, so that SQLite need not be compiled again
+	}
+	fmt.Fprintf(stdout, "Building Mailroom for %s. SQLite is compiled the first time, which takes a minute or two.\n", arch)
+	// Flags of the user's own would make other bytes.
+	if _, err := p.goCommand(ctx, "build", "-p", "2", "-trimpath", "-buildvcs=true", "-tags", tags, "-ldflags", ldflags, "-o", p.path, "./cmd/mailroom"); err != nil {
+		return nil, err
+	}
+	if err := p.static(m.elf); err != nil {
+		return nil, err
+	}
+	var err error
+	if p.info, err = buildinfo.ReadFile(p.path); err != nil {
+		return nil, err
+	}
+	if p.at, err = time.Parse(time.RFC3339, p.setting("vcs.time")); err != nil {
+		return nil, errors.New("the commit is not known, from which the version comes: build in a git clone, with git installed")
+	}
+	p.version = strings.TrimPrefix(p.info.Main.Version, "v")
+	if err := p.isTagged(ctx); err != nil {
+		return nil, err
+	}
+	said, err := p.run(ctx, "--version")
+	if want := "mailroom version " + p.info.Main.Version + "\n"; err == nil && said != want {
+		err = fmt.Errorf("the program says %q, and its build information %q", said, want)
+	}
+	return p, err
+}
+
+// isTagged makes sure that a tag of the commit became the version. Go leaves out tags that the module's path does not allow: from
+// v2 on the path must end in /v2.
+func (p *program) isTagged(ctx context.Context) error {
+	if p.setting("vcs.modified") == "true" {
+		return nil
+	}
+	tag, err := output(exec.CommandContext(ctx, "git", "-C", top, "describe", "--tags", "--exact-match", "--match", "v[0-9]*"))
+	if err != nil {
+		return nil // no tag: Go makes a version of the last one, the time and the commit
+	}
+	if tag = strings.TrimSpace(tag); tag != p.info.Main.Version {
+		return fmt.Errorf("the tag %s is no version that the module %s can have; Go made %s of it. From v2 on the module's path must end in the major version",
+			tag, p.info.Main.Path, p.info.Main.Version)
+	}
+	return nil
+}
+
+// static makes sure that the program runs without any library.
+func (p *program) static(want elf.Machine) error {
+	f, err := elf.Open(p.path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if f.Machine != want {
+		return fmt.Errorf("the program is for %s", f.Machine)
+	}
+	for _, part := range f.Progs {
+		if part.Type == elf.PT_INTERP || part.Type == elf.PT_DYNAMIC {
+			return errors.New("the program is not linked statically")
+		}
+	}
+	return nil
+}
+
+func (p *program) setting(key string) string {
+	for _, s := range p.info.Settings {
+		if s.Key == key {
+			return s.Value
+		}
+	}
+	return ""
+}
+
+// goCommand runs the go command in the repository, for the program's architecture.
+func (p *program) goCommand(ctx context.Context, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir = top
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=1", "GOOS=linux", "GOARCH="+p.arch, "CC="+p.cc, "GOFLAGS=", "GOWORK=off")
+	return output(cmd)
+}
+
+// run runs the program, in an emulator if it is for another machine, and returns what it printed.
+func (p *program) run(ctx context.Context, args ...string) (string, error) {
+	name := p.path
+	if p.arch != runtime.GOARCH {
+		name = machines[p.arch].emu
+		if _, err := exec.LookPath(name); err != nil {
+			name += "-static"
+		}
+		args = append([]string{p.path}, args...)
+	}
+	return output(exec.CommandContext(ctx, name, args...))
+}
+
+// output returns what a command printed. Its error has what it said instead.
+func output(cmd *exec.Cmd) (string, error) {
+	var said strings.Builder
+	cmd.Stderr = &said
+	out, err := cmd.Output()
+	if err != nil {
+		err = fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, strings.TrimSpace(said.String()))
+	}
+	return string(out), err
+}
