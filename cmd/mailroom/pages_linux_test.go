@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -143,6 +144,7 @@ type page struct {
 	env      []string
 	home     string // stands for /home/me, and shop below it is where commands are typed
 	loopback string // stands for 127.0.0.1, so that every page has all ports to itself
+	program  string // the folder of the program, for which /home/me/.local/bin stands
 	host     string
 	shell    *console
 	others   []*console        // commands that go on
@@ -152,11 +154,12 @@ type page struct {
 
 func newPage(t *testing.T, file string) *page {
 	host, err := os.Hostname()
-	if err != nil {
-		t.Fatal(err)
+	program, missing := exec.LookPath("mailroom")
+	if err != nil || missing != nil {
+		t.Fatal(err, missing)
 	}
 	p := &page{
-		t: t, name: file, home: t.TempDir(), host: host, real: map[string]string{},
+		t: t, name: file, home: t.TempDir(), program: filepath.Dir(program), host: host, real: map[string]string{},
 		loopback: fmt.Sprintf("127.%d.%d.%d", 1+rand.N(254), rand.N(256), 1+rand.N(254)),
 	}
 	if err := os.Mkdir(filepath.Join(p.home, "shop"), 0o755); err != nil {
@@ -172,9 +175,10 @@ func newPage(t *testing.T, file string) *page {
 	return p
 }
 
-// console opens a terminal in the folder of the page's project.
+// console opens a terminal in the folder of the page's project. Where the real home has a longer name it is wider, so that lines
+// that show a path are broken where they are with the page's.
 func (p *page) console() *console {
-	return openConsole(p.t, filepath.Join(p.home, "shop"), p.env, 110)
+	return openConsole(p.t, filepath.Join(p.home, "shop"), p.env, 110+len(p.home)-len("/home/me"))
 }
 
 // run types a command and compares what comes.
@@ -260,8 +264,10 @@ var variants = []variant{
 	{`\b\d\d:\d\d:\d\d\b`, false},                                   // times of a day
 	{`[+-]?\b\d+\.\d+ (?:s|MB)\b`, false},                           // durations and sizes
 	{`\b(?:now|\d+ (?:s|min|h|d) ago)\b`, false},                    // how long ago
-	{`\bvm-\d+\b`, false},                                           // processes
-	{`[▀▄█][▀▄█ ]{19,}`, false},                                     // lines of a QR code
+	{`\b\d{8}T\d{6}\.\d{3}\b`, false},                               // times in names of files
+	{`\bprocess \d+\b`, false},
+	{`\bvm-\d+\b`, false},       // processes
+	{`[▀▄█][▀▄█ ]{19,}`, false}, // lines of a QR code
 }
 
 var anyVariant = func() *regexp.Regexp {
@@ -345,7 +351,7 @@ func (p *page) bind(s *typed, got string, whole bool) bool {
 
 // paths puts this run's folder and address in the place of the page's.
 func (p *page) paths(text string) string {
-	return strings.NewReplacer("/home/me", p.home, "127.0.0.1", p.loopback).Replace(text)
+	return strings.NewReplacer("/home/me/.local/bin", p.program, "/home/me", p.home, "127.0.0.1", p.loopback).Replace(text)
 }
 
 // toRun puts what the page's ids are in this run into a command.
@@ -355,7 +361,7 @@ func (p *page) toRun(command string) string {
 
 // toShow is the other way round.
 func (p *page) toShow(got string) string {
-	pairs := []string{p.home, "/home/me", p.loopback, "127.0.0.1", p.host + "-", "vm-"}
+	pairs := []string{p.program, "/home/me/.local/bin", p.home, "/home/me", p.loopback, "127.0.0.1", p.host + "-", "vm-"}
 	for id, real := range p.real {
 		pairs = append(pairs, real, id)
 	}
