@@ -165,12 +165,19 @@ func newPage(t *testing.T, file string) *page {
 	if err := os.Mkdir(filepath.Join(p.home, "shop"), 0o755); err != nil {
 		t.Fatal(err)
 	}
+	// Commands look whether an agent's host is there. None is started.
+	hosts := t.TempDir()
+	for _, host := range []string{"claude", "codex", "gemini", "opencode"} {
+		if err := os.WriteFile(filepath.Join(hosts, host), []byte("#!/bin/sh\nexit 1\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for _, v := range os.Environ() {
 		if name, _, _ := strings.Cut(v, "="); !strings.HasPrefix(name, "MAILROOM_") && !strings.HasPrefix(name, "XDG_") && name != "NO_COLOR" {
 			p.env = append(p.env, v)
 		}
 	}
-	p.env = append(p.env, "HOME="+p.home, "TERM=xterm", "TZ=UTC", "LC_ALL=C.UTF-8", "TMPDIR="+p.home)
+	p.env = append(p.env, "PATH="+hosts+":"+os.Getenv("PATH"), "HOME="+p.home, "TERM=xterm", "TZ=UTC", "LC_ALL=C.UTF-8", "TMPDIR="+p.home)
 	p.shell = p.console()
 	return p
 }
