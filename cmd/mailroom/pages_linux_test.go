@@ -166,7 +166,10 @@ func newPage(t *testing.T, file string) *page {
 		t.Fatal(err)
 	}
 	// Commands look whether an agent's host is there. None is started.
-	hosts := t.TempDir()
+	hosts := filepath.Join(p.home, ".npm-global", "bin")
+	if err := os.MkdirAll(hosts, 0o755); err != nil {
+		t.Fatal(err)
+	}
 	for _, host := range []string{"claude", "codex", "gemini", "opencode"} {
 		if err := os.WriteFile(filepath.Join(hosts, host), []byte("#!/bin/sh\nexit 1\n"), 0o755); err != nil {
 			t.Fatal(err)
