@@ -166,8 +166,8 @@ func newPage(t *testing.T, file string) *page {
 		t.Fatal(err)
 	}
 	// Commands look whether an agent's host is there. None is started.
-	hosts := filepath.Join(p.home, ".npm-global", "bin")
-	if err := os.MkdirAll(hosts, 0o755); err != nil {
+	hosts := filepath.Join(p.home, "bin")
+	if err := os.Mkdir(hosts, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	for _, host := range []string{"claude", "codex", "gemini", "opencode"} {
