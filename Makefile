@@ -25,7 +25,7 @@ PHONE := commands/surface/phone
 CLIENTS := cmd/mailroom/testdata/clients cmd/mailroom/testdata/hosts orchestrator/transport/testdata/ece $(PHONE)/app
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-hosts hosts tools clients browsers database terminal statements format vet static unit test-long phone screenshots plugins bench torture fuzz corpora powerloss clean
+.PHONY: help build demo test test-hosts hosts tools clients browsers database terminal statements format vet static unit test-long phone pictures screenshots plugins bench torture fuzz corpora powerloss clean
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -93,6 +93,9 @@ phone: ## build the phone app anew (commands/surface/phone/app to www); commit w
 	cd $(PHONE)/app && npm ci --ignore-scripts --loglevel=error
 	$(GO) test -count 1 -run '^TestIcons$$' ./$(PHONE) -update
 	$(GO) test -count 1 -run '^TestBundle$$' ./$(PHONE) -update
+
+pictures: tools screenshots ## take the pictures of README.md: two agents in their terminals, and the phone app
+	$(GO) test -count 1 -run '^TestPicture$$' ./cmd/mailroom -pictures
 
 screenshots: ## take the pictures of the phone app in docs/phone with Chromium
 	$(GO) test -count 1 -run '^TestScreenshots$$' ./$(PHONE) -screenshots
