@@ -32,7 +32,7 @@ var unrun = []struct{ begins, because string }{
 }
 
 // goesOn finds the commands that end when they are interrupted. Each gets a terminal of its own, until the end of the page.
-var goesOn = regexp.MustCompile(`^mailroom (?:serve|tail|ralph watch)\b`)
+var goesOn = regexp.MustCompile(`^(?:mailroom (?:serve|tail|ralph watch)|sh worker\.sh)\b`)
 
 // typed is a command of a page.
 type typed struct {
@@ -198,7 +198,7 @@ func (p *page) run(s *typed) {
 		other := p.console()
 		other.start(command)
 		p.others, p.waiting = append(p.others, other), append(p.waiting, s)
-		if len(s.printed) > 0 && !strings.HasPrefix(command, "mailroom tail") {
+		if len(s.printed) > 0 && strings.HasPrefix(command, "mailroom serve") {
 			first, _ := p.pattern(s.printed[:1], false)
 			if !other.await(func(text string) bool { return first.MatchString(uncoloured(text)) }) {
 				p.t.Errorf("%s:%d: %s begins with\n%s", p.name, s.from, s.command, other.text)
