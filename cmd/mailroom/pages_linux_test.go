@@ -74,22 +74,7 @@ func isUnrun(command string) (which int, is bool) {
 	return which, which >= 0
 }
 
-// pageFiles are README.md and all pages below docs.
-func pageFiles(t *testing.T) []string {
-	t.Helper()
-	top := filepath.Join("..", "..")
-	var files []string
-	for _, pattern := range []string{"README.md", "docs/*.md", "docs/*/*.md"} {
-		found, err := filepath.Glob(filepath.Join(top, pattern))
-		if err != nil || len(found) == 0 {
-			t.Fatal(pattern, found, err)
-		}
-		files = append(files, found...)
-	}
-	return files
-}
-
-// TestPages runs every command of README.md and docs. With -update it writes what each prints into the page.
+// TestPages runs every command of the pages. With -update it writes what each prints into the page.
 func TestPages(t *testing.T) {
 	t.Parallel()
 	makefile, err := os.ReadFile(filepath.Join("..", "..", "Makefile"))
