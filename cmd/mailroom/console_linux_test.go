@@ -129,12 +129,15 @@ func (term *console) start(command string) {
 	}
 }
 
-// interrupt types Ctrl-C.
-func (term *console) interrupt() {
+// interrupt types Ctrl-C, waits for the end, and returns the exit status, -1 for none.
+func (term *console) interrupt() int {
 	term.t.Helper()
 	if _, err := term.master.WriteString("\x03"); err != nil {
 		term.t.Fatal(err)
 	}
+	term.await(func(string) bool { return false })
+	_ = term.shell.Wait()
+	return term.shell.ProcessState.ExitCode()
 }
 
 // close ends the shell and what it started, as a terminal does that is closed.

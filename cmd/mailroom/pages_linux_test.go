@@ -180,10 +180,13 @@ func (p *page) run(s *typed) {
 	p.t.Helper()
 	command := strings.ReplaceAll(p.toRun(s.command), "go run ./cmd/mailroom ", "mailroom ")
 	if goesOn.MatchString(command) && !strings.Contains(command, "--once") {
+		if len(s.printed) == 0 {
+			p.t.Errorf("%s:%d: nothing says what %s prints, so that nobody knows whether it runs", p.name, s.from, s.command)
+		}
 		other := p.console()
 		other.start(command)
 		p.others, p.waiting = append(p.others, other), append(p.waiting, s)
-		if len(s.printed) > 0 && strings.HasPrefix(command, "mailroom serve") {
+		if strings.HasPrefix(command, "mailroom serve") || strings.HasPrefix(command, "mailroom ralph") {
 			first, _ := p.pattern(s.printed[:1], false)
 			if !other.await(func(text string) bool { return first.MatchString(uncoloured(text)) }) {
 				p.t.Errorf("%s:%d: %s begins with\n%s", p.name, s.from, s.command, other.text)
@@ -205,8 +208,9 @@ func (p *page) interrupt() {
 		if !other.await(func(text string) bool { return p.bind(s, uncoloured(text), false) }) {
 			p.compare(s, uncoloured(other.text))
 		}
-		other.interrupt()
-		other.await(func(string) bool { return false })
+		if status := other.interrupt(); status > 0 && status != 130 {
+			p.t.Errorf("%s:%d: %s ends with status %d:\n%s", p.name, s.from, s.command, status, uncoloured(other.text))
+		}
 	}
 }
 
@@ -327,7 +331,8 @@ func words(text string) string {
 	return strings.Join(parts, `\s+`)
 }
 
-// bind notes what the ids that the page shows here are in this run. It reports whether the page is right, each id meaning one thing.
+// bind notes what the ids that the page shows here are in this run. It reports whether the page is right, and each id means one thing
+// that no other id means.
 func (p *page) bind(s *typed, got string, whole bool) bool {
 	pattern, ids := p.pattern(s.printed, whole)
 	values := pattern.FindStringSubmatch(got)
@@ -335,8 +340,10 @@ func (p *page) bind(s *typed, got string, whole bool) bool {
 		return false
 	}
 	for i, id := range ids {
-		if real, known := p.real[id]; known && real != values[i+1] {
-			return false
+		for known, real := range p.real {
+			if (known == id) != (real == values[i+1]) {
+				return false
+			}
 		}
 		p.real[id] = values[i+1]
 	}

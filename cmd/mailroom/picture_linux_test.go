@@ -78,7 +78,9 @@ func talk(t *testing.T) string {
 	bob.enter("mailroom why last")
 	bob.ready()
 	you.enter("mailroom tail")
-	you.await(func(text string) bool { return strings.Count(uncoloured(text), " read ") == 2 && strings.HasSuffix(text, "\n") })
+	you.await(func(text string) bool {
+		return strings.Count(uncoloured(text), " read ") == 2 && strings.HasSuffix(text, "\n")
+	})
 	return draw([]*pane{alice, bob}, you)
 }
 
