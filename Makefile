@@ -25,7 +25,7 @@ PHONE := commands/surface/phone
 CLIENTS := cmd/mailroom/testdata/clients cmd/mailroom/testdata/hosts orchestrator/transport/testdata/ece $(PHONE)/app
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-hosts hosts tools clients browsers database terminal statements format vet static unit test-long phone pictures screenshots plugins bench torture fuzz corpora powerloss clean
+.PHONY: help build demo test test-hosts hosts tools clients browsers database programs terminal statements format vet static unit test-long phone pictures screenshots plugins bench torture fuzz corpora powerloss clean
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -36,7 +36,7 @@ build: tools ## build bin/mailroom
 demo: tools ## run the demo: agents, messages, a ladder climbed, the trace
 	$(GO) run ./cmd/mailroom demo
 
-test: tools clients browsers database format vet static unit ## all checks and all tests, with the race detector
+test: tools clients browsers database programs format vet static unit ## all checks and all tests, with the race detector
 
 tools: ## install a C compiler and strace where that is possible, and say what is missing
 	@command -v $(GO) >/dev/null || { echo "Go 1.26 or later is missing: see https://go.dev/doc/install" >&2; exit 1; }
@@ -73,6 +73,13 @@ database: ## install the PostgreSQL server that the tests start
 	@ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || { command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ] && export DEBIAN_FRONTEND=noninteractive && \
 		apt-get update -q && apt-get install -qy --no-install-recommends postgresql; } || { \
 		[ -z "$$CI" ] && echo "NOT TESTED with PostgreSQL: it is not installed; CI will" >&2; }
+
+# Without one of them the pages that use it are left out. CI must have them; others are told.
+programs: ## install the programs that commands in README.md and docs use
+	@missing=$$(for p in curl jq sqlite3; do command -v $$p >/dev/null || echo $$p; done); \
+	[ -z "$$missing" ] || { command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ] && export DEBIAN_FRONTEND=noninteractive && \
+		apt-get update -q && apt-get install -qy --no-install-recommends $$missing; } || { \
+		[ -z "$$CI" ] && echo "NOT TESTED: pages that use" $$missing "which are not installed; CI will" >&2; }
 
 terminal: ## install tmux, in which the tests of agent hosts type what a person would
 	@command -v tmux >/dev/null || { command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ] && export DEBIAN_FRONTEND=noninteractive && \
@@ -146,7 +153,7 @@ unit:
 	$(RACE) -short -timeout 40m -run '$(SERVING)' ./cmd/mailroom
 	$(TESTS) -C bench -p 2 ./...
 
-test-long: tools clients browsers database ## all tests at their full length, with the race detector
+test-long: tools clients browsers database programs ## all tests at their full length, with the race detector
 	$(RACE) -timeout 2h -p 2 ./...
 
 # SEED: which of all runs (a new one). DIR: where everything goes (a temporary folder, kept when something was violated).

@@ -102,6 +102,15 @@ func TestPages(t *testing.T) {
 		}
 		t.Run(strings.TrimPrefix(filepath.ToSlash(file), "../../"), func(t *testing.T) {
 			t.Parallel()
+			for _, program := range []string{"curl", "jq", "sqlite3"} {
+				if _, err := exec.LookPath(program); err == nil || !strings.Contains(string(text), "$ "+program+" ") && !strings.Contains(string(text), "| "+program+" ") {
+					continue
+				}
+				if os.Getenv("CI") != "" {
+					t.Fatal(program + " is missing: make programs")
+				}
+				t.Skip(program + " is missing: make programs")
+			}
 			p := newPage(t, file)
 			for i := range steps {
 				if _, is := isUnrun(steps[i].command); !is {
