@@ -139,8 +139,8 @@ type page struct {
 	loopback string // stands for 127.0.0.1, so that every page has all ports to itself
 	program  string // the folder of the program, for which /home/me/.local/bin stands
 	host     string
-	shell    *console
-	others   []*console        // commands that go on
+	shell    *tty
+	others   []*tty        // commands that go on
 	waiting  []*typed          // what they are to have printed at the end
 	real     map[string]string // what ids of the page are in this run
 }
@@ -174,14 +174,14 @@ func newPage(t *testing.T, file string) *page {
 		}
 	}
 	p.env = append(p.env, "PATH="+hosts+":"+os.Getenv("PATH"), "HOME="+p.home, "TERM=xterm", "TZ=UTC", "LC_ALL=C.UTF-8", "TMPDIR="+p.home)
-	p.shell = p.console()
+	p.shell = p.tty()
 	return p
 }
 
-// console opens a terminal in the folder of the page's project. Where the real home has a longer name it is wider, so that lines
+// tty opens a terminal in the folder of the page's project. Where the real home has a longer name it is wider, so that lines
 // that show a path are broken where they are with the page's.
-func (p *page) console() *console {
-	return openConsole(p.t, filepath.Join(p.home, "shop"), p.env, 110+len(p.home)-len("/home/me"))
+func (p *page) tty() *tty {
+	return openTTY(p.t, filepath.Join(p.home, "shop"), p.env, 110+len(p.home)-len("/home/me"))
 }
 
 // run types a command and compares what comes.
@@ -192,7 +192,7 @@ func (p *page) run(s *typed) {
 		if len(s.printed) == 0 {
 			p.t.Errorf("%s:%d: nothing says what %s prints, so that nobody knows whether it runs", p.name, s.from, s.command)
 		}
-		other := p.console()
+		other := p.tty()
 		other.start(command)
 		p.others, p.waiting = append(p.others, other), append(p.waiting, s)
 		if strings.HasPrefix(command, "mailroom serve") || strings.HasPrefix(command, "mailroom ralph") {
@@ -298,7 +298,7 @@ func (p *page) pattern(printed []string, whole bool) (pattern *regexp.Regexp, id
 		line = p.paths(strings.TrimSpace(line))
 		at := 0
 		for _, m := range anyVariant.FindAllStringSubmatchIndex(line, -1) {
-			b.WriteString(words(line[at:m[0]]))
+			b.WriteString(literally(line[at:m[0]]))
 			variant, id := p.variantOf(line, m)
 			b.WriteString(variant)
 			if id != "" {
@@ -306,7 +306,7 @@ func (p *page) pattern(printed []string, whole bool) (pattern *regexp.Regexp, id
 			}
 			at = m[1]
 		}
-		b.WriteString(words(line[at:]) + `\s*`)
+		b.WriteString(literally(line[at:]) + `\s*`)
 	}
 	if whole {
 		b.WriteString(`$`)
@@ -331,8 +331,8 @@ func (p *page) variantOf(line string, match []int) (pattern, id string) {
 
 var blanks = regexp.MustCompile(`\s+`)
 
-// words is a pattern of a text in which blanks and line ends are all the same.
-func words(text string) string {
+// literally is a pattern of a text in which blanks and line ends are all the same.
+func literally(text string) string {
 	parts := blanks.Split(text, -1)
 	for i := range parts {
 		parts[i] = regexp.QuoteMeta(parts[i])

@@ -42,7 +42,7 @@ func withoutVariants(text string) string { return anyVariant.ReplaceAllString(te
 
 // pane is a terminal of the picture.
 type pane struct {
-	*console
+	*tty
 	title, prompt string
 	prompts       int // how many it has shown
 }
@@ -52,14 +52,14 @@ func talk(t *testing.T) string {
 	t.Helper()
 	p := newPage(t, "")
 	p.shell.run("mailroom init; mailroom agent add alice; mailroom agent add bob")
-	daemon := p.console()
+	daemon := p.tty()
 	daemon.start("mailroom serve")
 	if !daemon.await(func(text string) bool { return strings.Contains(text, "Serving") }) {
 		t.Fatal(daemon.text)
 	}
 	open := func(name, prompt string) *pane {
 		env := append(p.env[:len(p.env):len(p.env)], "MAILROOM_AGENT="+name, "PS1="+prompt)
-		return &pane{openConsole(t, filepath.Join(p.home, "shop"), env, columns, "--norc", "--noprofile", "--noediting", "-i"), cmp.Or(name, "you"), prompt, 0}
+		return &pane{openTTY(t, filepath.Join(p.home, "shop"), env, columns, "--norc", "--noprofile", "--noediting", "-i"), cmp.Or(name, "you"), prompt, 0}
 	}
 	alice, bob, you := open("alice", "alice$ "), open("bob", "bob$ "), open("", "$ ")
 	for _, one := range []*pane{alice, bob, you} {

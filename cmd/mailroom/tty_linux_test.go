@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// console is a shell in a terminal of its own: programs in it see a terminal of so many columns, as a person's would be.
-type console struct {
+// tty is a shell in a terminal of its own: programs in it see a terminal of so many columns, as a person's would be.
+type tty struct {
 	t      *testing.T
 	master *os.File
 	script *os.File // what the shell runs, line by line; nil for one that reads what is typed
@@ -23,15 +23,15 @@ type console struct {
 	text   string // what came since the last command
 }
 
-// openConsole starts bash in a folder. With arguments it gets those; without, it runs what is given to run.
-func openConsole(t *testing.T, folder string, env []string, columns int, args ...string) *console {
+// openTTY starts bash in a folder. With arguments it gets those; without, it runs what is given to run.
+func openTTY(t *testing.T, folder string, env []string, columns int, args ...string) *tty {
 	t.Helper()
 	master, slave, err := openPTY(columns)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer slave.Close()
-	term := &console{t: t, master: master, chunks: make(chan string, 64)}
+	term := &tty{t: t, master: master, chunks: make(chan string, 64)}
 	if len(args) == 0 {
 		read, write, err := os.Pipe()
 		if err != nil {
@@ -86,7 +86,7 @@ func openPTY(columns int) (master, slave *os.File, err error) {
 }
 
 // await waits until what came is as wanted. It reports whether that happened before the terminal's end, or within half a minute.
-func (term *console) await(wanted func(text string) bool) bool {
+func (term *tty) await(wanted func(text string) bool) bool {
 	limit := time.NewTimer(30 * time.Second)
 	defer limit.Stop()
 	for !wanted(term.text) {
@@ -107,7 +107,7 @@ func (term *console) await(wanted func(text string) bool) bool {
 var ended = regexp.MustCompile("\x01(\\d+)\x02")
 
 // run runs a command in the shell, and returns what it printed and its exit status.
-func (term *console) run(command string) (printed, status string) {
+func (term *tty) run(command string) (printed, status string) {
 	term.t.Helper()
 	if _, err := fmt.Fprintf(term.script, "%s\n__=$?; printf '\\001%%d\\002' $__; (exit $__)\n", command); err != nil {
 		term.t.Fatalf("%s: %v", command, err)
@@ -122,7 +122,7 @@ func (term *console) run(command string) (printed, status string) {
 }
 
 // start runs a command that goes on until it is interrupted, in place of the shell.
-func (term *console) start(command string) {
+func (term *tty) start(command string) {
 	term.t.Helper()
 	if _, err := fmt.Fprintf(term.script, "exec %s\n", command); err != nil {
 		term.t.Fatalf("%s: %v", command, err)
@@ -130,7 +130,7 @@ func (term *console) start(command string) {
 }
 
 // interrupt types Ctrl-C, waits for the end, and returns the exit status, -1 for none.
-func (term *console) interrupt() int {
+func (term *tty) interrupt() int {
 	term.t.Helper()
 	if _, err := term.master.WriteString("\x03"); err != nil {
 		term.t.Fatal(err)
@@ -141,7 +141,7 @@ func (term *console) interrupt() int {
 }
 
 // close ends the shell and what it started, as a terminal does that is closed.
-func (term *console) close() {
+func (term *tty) close() {
 	if term.script != nil {
 		term.script.Close()
 	}
