@@ -140,7 +140,7 @@ type page struct {
 	program  string // the folder of the program, for which /home/me/.local/bin stands
 	host     string
 	shell    *tty
-	others   []*tty        // commands that go on
+	others   []*tty            // commands that go on
 	waiting  []*typed          // what they are to have printed at the end
 	real     map[string]string // what ids of the page are in this run
 }
@@ -187,10 +187,10 @@ func (p *page) tty() *tty {
 // run types a command and compares what comes.
 func (p *page) run(s *typed) {
 	p.t.Helper()
-	command := strings.ReplaceAll(p.toRun(s.command), "go run ./cmd/mailroom ", "mailroom ")
+	command := strings.ReplaceAll(p.toRun(s.command), "go run ./cmd/mailroom ", "mailroom ") // the same program, built already
 	if goesOn.MatchString(command) && !strings.Contains(command, "--once") {
 		if len(s.printed) == 0 {
-			p.t.Errorf("%s:%d: nothing says what %s prints, so that nobody knows whether it runs", p.name, s.from, s.command)
+			p.t.Fatalf("%s:%d: nothing says what %s prints, so that nobody knows whether it runs", p.name, s.from, s.command)
 		}
 		other := p.tty()
 		other.start(command)
