@@ -22,7 +22,7 @@ PHONE := commands/surface/phone
 CLIENTS := cmd/mailroom/testdata/clients cmd/mailroom/testdata/hosts orchestrator/transport/testdata/ece $(PHONE)/app
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-hosts hosts compiler tools clients browsers database terminal statements format vet static unit test-long phone screenshots dist packers test-dist plugins bench torture fuzz corpora powerloss clean
+.PHONY: help build demo test test-hosts hosts compiler tools clients browsers database programs terminal statements format vet static unit test-long phone pictures screenshots dist packers test-dist plugins bench torture fuzz corpora powerloss clean
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -38,7 +38,7 @@ build: compiler ## build bin/mailroom
 demo: build ## run the demo: agents, messages, a ladder climbed, the trace
 	bin/mailroom demo
 
-test: tools clients browsers database format vet static unit ## all checks and all tests, with the race detector
+test: tools clients browsers database programs format vet static unit ## all checks and all tests, with the race detector
 
 compiler: ## install a C compiler where that is possible, and say what is missing
 	@command -v $(GO) >/dev/null || { echo "Go 1.26 or later is missing: see https://go.dev/doc/install" >&2; exit 1; }
@@ -81,6 +81,13 @@ database: ## install the PostgreSQL server that the tests start
 		apt-get update -q && apt-get install -qy --no-install-recommends postgresql; } || { \
 		[ -z "$$CI" ] && echo "NOT TESTED with PostgreSQL: it is not installed; CI will" >&2; }
 
+# Without one of them the pages that use it are left out. CI must have them; others are told.
+programs: ## install the programs that commands in README.md and docs use
+	@missing=$$(for p in curl jq sqlite3; do command -v $$p >/dev/null || echo $$p; done); \
+	[ -z "$$missing" ] || { command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ] && export DEBIAN_FRONTEND=noninteractive && \
+		apt-get update -q && apt-get install -qy --no-install-recommends $$missing; } || { \
+		[ -z "$$CI" ] && echo "NOT TESTED: pages that use" $$missing "which are not installed; CI will" >&2; }
+
 terminal: ## install tmux, in which the tests of agent hosts type what a person would
 	@command -v tmux >/dev/null || { command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ] && export DEBIAN_FRONTEND=noninteractive && \
 		apt-get update -q && apt-get install -qy --no-install-recommends tmux; } || { \
@@ -100,6 +107,9 @@ phone: ## build the phone app anew (commands/surface/phone/app to www); commit w
 	cd $(PHONE)/app && npm ci --ignore-scripts --loglevel=error
 	$(GO) test -count 1 -run '^TestIcons$$' ./$(PHONE) -update
 	$(GO) test -count 1 -run '^TestBundle$$' ./$(PHONE) -update
+
+pictures: tools screenshots ## take the pictures of README.md: two agents in their terminals, and the phone app
+	$(GO) test -count 1 -run '^TestPicture$$' ./cmd/mailroom -pictures
 
 screenshots: ## take the pictures of the phone app in docs/phone with Chromium
 	$(GO) test -count 1 -run '^TestScreenshots$$' ./$(PHONE) -screenshots
@@ -182,7 +192,7 @@ unit:
 	$(TESTS) -C otlptest -p 2 ./...
 	$(TESTS) -C packaging -p 2 ./...
 
-test-long: tools clients browsers database ## all tests at their full length, with the race detector
+test-long: tools clients browsers database programs ## all tests at their full length, with the race detector
 	$(RACE) -timeout 2h -p 2 ./...
 
 # SEED: which of all runs (a new one). DIR: where everything goes (a temporary folder, kept when something was violated).

@@ -102,20 +102,20 @@ const reportHead = `# Benchmarks
 Made by ` + "`make bench`" + ` from [benchmarks/results.json](benchmarks/results.json), which holds the numbers of every run. Do not edit it:
 change the cases in ` + "`bench/`" + ` and run them again, all or some (` + "`make bench CASES=\"sends-8 cold\"`" + `).
 
-Mailroom runs as it is shipped: message, indexes, inbox, trace and all, and nothing is answered before the disk has it. The
-contestants of a case take turns on one machine, round by round, in an order that rotates, each run in a process and a
-folder of its own. A ratio is computed within each round; what stands here is the median, with the least and the most in
+Mailroom runs as it is shipped, with message, indexes, inbox and trace, and answers nothing before it is on disk. The
+contestants of a case take turns on one machine, round by round, in an order that rotates. Each run has a process and a
+folder of its own. A ratio is computed within each round. The page shows the median, with the least and the most in
 brackets. A run that failed is shown as failed.
 
 The wanted figures were set before the engine was written, from measurements of a prototype and of the peers,
-and have not been changed since. Where a case has two of them for one measure, the lower one is what the first design was
-to reach, the higher one what a design with a sync of its own showed. The bare loop is one sender in one
-connection, in every case: what many senders gain by sharing syncs stands in those ratios too. The disk of the machine below
-answers an fdatasync in less than 0.1 ms; where that takes milliseconds, sharing syncs gains more, and a single sender is
+and have not been changed since. Where a case has two for one measure, the lower one was the aim of the first design,
+and the higher one was measured with a design that syncs by itself. The bare loop is always one sender in one
+connection, so the ratios also include what many senders gain by sharing syncs. The disk of the machine below
+answers an fdatasync in less than 0.1 ms. Where that takes milliseconds, sharing syncs gains more, and a single sender is
 as slow as the disk.
 
 A ratio is Mailroom's measure divided by the contestant's: 3.72 for a rate is 3.72 times as fast, 1/680 for a worst wait is
-one 680th of it. Jain is the fairness index of the senders' rates, 1 when all are the same.
+one 680th of it. Jain is the fairness index of the senders' rates, which is 1 when all are the same.
 
 ## Targets
 
@@ -209,7 +209,7 @@ func pictured(c Case) (names []string) {
 
 // promised tells what an acknowledgement is worth, of those who appear.
 func (r *record) promised(page *strings.Builder) {
-	page.WriteString("\n## What survives a power cut\n\nRatios between contestants that promise the same are fair; the others show what their promise costs.\n\n")
+	page.WriteString("\n## What survives a power cut\n\nRatios between contestants with the same promise are fair. The others show what the promise costs.\n\n")
 	page.WriteString("| | an acknowledged message survives | how it is set up |\n|---|---|---|\n")
 	told := map[string]bool{}
 	for _, c := range cases {

@@ -36,7 +36,7 @@ func scribble(t *testing.T, path string, from, n int64) {
 	}
 }
 
-// statuses are the exit statuses that the README has; 70 is a bug, and 2 a crash.
+// statuses are the exit statuses that docs/cli.md has; 70 is a bug, and 2 a crash.
 var statuses = []int{0, 1, 64, 65, 66, 69, 75, 77}
 
 // answerOf runs a command on a damaged database and returns its exit status and its answer. Whatever is damaged, it ends,

@@ -148,7 +148,7 @@ func TestOlderProgramsStepBack(t *testing.T) {
 	sent := l.rows("SELECT count(*) FROM agent_message")[0]
 	for range 2 {
 		answer := l.tell("b", "four")
-		if text := fmt.Sprint(answer["hint"]); answer["success"] != false || answer["error"] != "unavailable" || !strings.Contains(text, "Start this session anew") {
+		if text := fmt.Sprint(answer["hint"]); answer["success"] != false || answer["error"] != "unavailable" || !strings.Contains(text, "Restart this session") {
 			t.Errorf("the MCP server answers %v", answer)
 		}
 	}

@@ -19,7 +19,7 @@ type AgentAddParams struct {
 	Batch       *int              `json:"batch,omitempty" desc:"messages of one attempt; 0 is what is usual for the transport, one for exec" check:"min=0,max=1000"`
 	Concurrency *int              `json:"concurrency,omitempty" desc:"commands of an exec agent at the same time; 0 is one" check:"min=0,max=64"`
 	Private     *bool             `json:"allow_private,omitempty" desc:"its webhook may lead to an address of this machine or of a private network" remote:"false"`
-	Secret      *string           `json:"secret,omitempty" desc:"with which messages to its webhook are signed, whsec_ and base64; an empty text makes a new one" check:"max=128"`
+	Secret      *string           `json:"secret,omitempty" desc:"secret that signs the messages to its webhook, whsec_ and base64; an empty text makes a new one" check:"max=128"`
 	Start       *string           `json:"start,omitempty" desc:"command that starts a session of the agent for its messages; an empty text removes it" check:"max=4096" remote:""`
 	SilentAfter *commands.Seconds `json:"silent_after,omitempty" desc:"silence after which it counts as lost; 0 is never" check:"min=0,max=2592000"`
 	PlanMode    *bool             `json:"plan_mode,omitempty" desc:"it must have its plans approved"`

@@ -11,7 +11,7 @@ import (
 // AgentTokenParams say for whom to issue a token, or whose to revoke or list.
 type AgentTokenParams struct {
 	Name    string           `json:"name" desc:"agent that the token is for" check:"agent" arg:"1"`
-	Admin   bool             `json:"admin,omitempty" desc:"its holder may also run what is for administrators"`
+	Admin   bool             `json:"admin,omitempty" desc:"its holder may also run the commands for administrators"`
 	Expires commands.Seconds `json:"expires,omitempty" desc:"how long it is valid; left out: until it is revoked" check:"min=1,max=315360000"`
 	Revoke  bool             `json:"revoke,omitempty" desc:"revoke all tokens of the agent, and issue none"`
 	List    bool             `json:"list,omitempty" desc:"list the tokens of the agent, and issue none"`

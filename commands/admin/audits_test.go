@@ -296,23 +296,54 @@ func TestAuditsAreDocumented(t *testing.T) {
 	}
 }
 
-const documentHead = `# Audit queries
+const documentHead = `# Audits
 
-Everything that happens to a message leaves a row in ` + "`message_trace`" + `, every command a row in ` + "`command_trace`" + `, and ` + "`schema.sql`" + `
-explains both. So an audit is a SELECT. These ship with mailroom:
+An audit is a SELECT. Everything that happens to a message leaves a row in ` + "`message_trace`" + `, and every command leaves one in
+` + "`command_trace`" + `. [schema.sql](../schema.sql) explains both. Many audits come with mailroom:
 
-    mailroom sql --named failed_last_day
-    mailroom sql --named failed_last_day --params 72
-    mailroom sql --list
+` + "```" + `console
+$ mailroom init
+...
+$ mailroom sql --list
+NAME                    PARAMS                 WHAT IT ANSWERS
+backlog                                        What is undelivered, by recipient.
+...
+$ mailroom sql --named failed_last_day
+ended_at  message_id  sender  recipient  message_type  status  retries  reason
+$ mailroom sql --named failed_last_day --params 72
+ended_at  message_id  sender  recipient  message_type  status  retries  reason
+` + "```" + `
 
-A query of your own works the same way, on a connection that can do nothing but read:
+You can write your own in the same way. The connection can only read:
 
-    mailroom sql "SELECT event, count(*) FROM message_trace GROUP BY event"
+` + "```" + `console
+$ mailroom agent add bob
+...
+$ mailroom send bob tests are green
+...
+$ mailroom deliver_all
+...
+$ mailroom sql "SELECT event, count(*) FROM message_trace GROUP BY event"
+event      count(*)
+created    1
+delivered  1
+$ mailroom sql "SELECT recipient, count(*) FROM agent_message WHERE status = 'retry' GROUP BY recipient"
+recipient  count(*)
+$ mailroom sql "DELETE FROM agent_message"
+mailroom: the query does something other than reading: not authorized
+sql takes one SELECT over the tables of this database
+` + "```" + `
 
-Each query below is a file in ` + "`commands/admin/audits/`" + `. In it ?1 is the present time and ?2 the parameter, so that it can
-be copied into any other SQLite client. Times are UTC.
+Any other SQLite client works, too:
 
-This page is written from the heads of those files: ` + "`go test ./commands/admin -run Documented -update`" + `.
+` + "```" + `console
+$ sqlite3 -readonly .mailroom/mailroom.db "SELECT at, event, actor, error FROM message_trace ORDER BY id DESC LIMIT 10"
+2026-11-25T23:21:16.236Z|delivered|vm-6982|
+2026-11-25T23:21:16.202Z|created|vm-6965|
+` + "```" + `
+
+Each query below is a file in ` + "`commands/admin/audits/`" + `. In it ?1 is the present time and ?2 the parameter. Times are UTC.
+` + "`go test ./commands/admin -run Documented -update`" + ` writes this page from the heads of those files.
 `
 
 // documentation writes docs/audits.md.
@@ -322,7 +353,7 @@ func documentation() string {
 	for _, a := range audits() {
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n%s\n\n", a.Name, a.About, a.Notes)
 		for _, p := range a.Params {
-			fmt.Fprintf(&b, "- parameter: `%s`, otherwise %s\n", p.Name, p.Default)
+			fmt.Fprintf(&b, "- parameter: `%s`, %s by default\n", p.Name, p.Default)
 		}
 		fmt.Fprintf(&b, "- columns: `%s`\n", strings.Join(a.Columns, "`, `"))
 	}

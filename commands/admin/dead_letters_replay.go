@@ -11,7 +11,7 @@ import (
 // DeadLettersReplayParams name a dead letter, or select many.
 type DeadLettersReplayParams struct {
 	MessageID string `json:"message_id,omitempty" desc:"dead letter, or multicast_id of a send to a group" check:"id" arg:"1"`
-	All       bool   `json:"all,omitempty" desc:"replay all that recipient and sender select"`
+	All       bool   `json:"all,omitempty" desc:"replay all that match recipient and sender"`
 	Recipient string `json:"recipient,omitempty" desc:"with all: only those to this name" check:"agent"`
 	Sender    string `json:"sender,omitempty" desc:"with all: only those from this name" check:"agent"`
 	Limit     int    `json:"limit,omitempty" desc:"with all: how many at most" check:"min=1,max=100000" default:"1000"`

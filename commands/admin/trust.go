@@ -11,8 +11,8 @@ import (
 
 // TrustParams say what is done about a database; without any it is trusted.
 type TrustParams struct {
-	Show   bool `json:"show,omitempty" desc:"only show what the database does outside of itself"`
-	Remove bool `json:"remove,omitempty" desc:"take the trust back"`
+	Show   bool `json:"show,omitempty" desc:"only show what the database does outside itself"`
+	Remove bool `json:"remove,omitempty" desc:"end the trust"`
 	List   bool `json:"list,omitempty" desc:"list the databases that are trusted on this machine"`
 }
 

@@ -10,7 +10,7 @@ var claude = host{
 	name: "claude", program: "claude",
 	files: claudeFiles, refuses: claudeRefuses,
 	next: []string{
-		"Start claude anew in this folder: it asks once whether to trust the folder and its MCP server.",
+		"Restart claude in this folder: it asks once whether to trust the folder and its MCP server.",
 	},
 }
 

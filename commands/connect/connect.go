@@ -376,7 +376,7 @@ func (r *Result) connectedText(w *commands.Text) {
 		w.Printf("The agent %s was added.\n", r.Agent)
 	}
 	if !r.changes() {
-		w.Printf("Nothing had to be changed. `mailroom connect` shows how it stands.\n")
+		w.Printf("Nothing had to be changed. `mailroom connect` shows the state.\n")
 		return
 	}
 	for _, next := range r.Next {

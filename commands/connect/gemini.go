@@ -10,7 +10,7 @@ import (
 var gemini = host{
 	name: "gemini", program: "gemini",
 	files: geminiFiles, refuses: geminiRefuses, sleeps: true,
-	next: []string{"Start gemini anew in this folder: it asks whether to trust the folder, and warns once that there are new hooks. Without trust it takes neither tools nor hooks."},
+	next: []string{"Restart gemini in this folder: it asks whether to trust the folder, and warns once that there are new hooks. Without trust it takes neither tools nor hooks."},
 }
 
 var geminiEvents = []string{"SessionStart", "BeforeAgent", "AfterTool", "AfterAgent", "SessionEnd"}

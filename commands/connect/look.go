@@ -231,7 +231,7 @@ func (s *site) heard(ctx context.Context, env commands.Env, f overview.Finding) 
 	case err != nil:
 		f.Says = err.Error()
 	case seen == "":
-		f.Says, f.Do = "connected; no hook has been called yet", "Start it anew there, and trust what it asks about"
+		f.Says, f.Do = "connected; no hook has been called yet", "Restart it there, and trust what it asks about"
 	case got == "":
 		f.Level, f.Says = "ok", "a hook was last called for "+who+" at "+seen+"; it was not shown any message yet"
 	default:

@@ -17,7 +17,7 @@ var opencode = host{
 	name: "opencode", program: "opencode",
 	files: openCodeFiles, shares: true,
 	next: []string{
-		"Start opencode anew in this folder. For any plugin it installs a package from npm's registry, once in each folder; without a network it waits for that.",
+		"Restart opencode in this folder. For any plugin it installs a package from npm's registry, once in each folder; without a network it waits for that.",
 	},
 }
 

@@ -10,7 +10,7 @@ import (
 // AddParticipantParams name a thread and who is to take part in it.
 type AddParticipantParams struct {
 	ThreadID      string `json:"threadId" desc:"thread that create_thread answered with" check:"id"`
-	ParticipantID string `json:"participantId" desc:"agent that takes part from now on" check:"agent"`
+	ParticipantID string `json:"participantId" desc:"agent to add" check:"agent"`
 }
 
 // AddParticipantResult is the thread as it is now; added is false for an agent that took part already.

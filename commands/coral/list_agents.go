@@ -14,7 +14,7 @@ import (
 
 // ListAgentsParams say how much to tell.
 type ListAgentsParams struct {
-	IncludeDetails bool `json:"includeDetails,omitempty" desc:"also tell what each agent does, and whether it is at work"`
+	IncludeDetails bool `json:"includeDetails,omitempty" desc:"also show what each agent does, and whether it is at work"`
 }
 
 // ListAgentsResult holds everybody who can take part in a thread: those who registered in the session, in the order in

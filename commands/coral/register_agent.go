@@ -11,7 +11,7 @@ import (
 
 // RegisterAgentParams say what an agent is called in the session, and what it does.
 type RegisterAgentParams struct {
-	AgentID     string  `json:"agentId,omitempty" desc:"agent that registers; may be left out by one that is known by its credential" check:"agent"`
+	AgentID     string  `json:"agentId,omitempty" desc:"agent that registers; may be left out if the caller's credential names it" check:"agent"`
 	AgentName   *string `json:"agentName,omitempty" desc:"name to show; left out: what it was, at first the id" check:"max=256"`
 	Description *string `json:"description,omitempty" desc:"what the agent can do, for the others" check:"max=8192"`
 }

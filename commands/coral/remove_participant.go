@@ -10,7 +10,7 @@ import (
 // RemoveParticipantParams name a thread and who is to take no more part in it.
 type RemoveParticipantParams struct {
 	ThreadID      string `json:"threadId" desc:"thread that create_thread answered with" check:"id"`
-	ParticipantID string `json:"participantId" desc:"agent that takes no more part" check:"agent"`
+	ParticipantID string `json:"participantId" desc:"agent to remove" check:"agent"`
 }
 
 // RemoveParticipantResult is the thread as it is now.

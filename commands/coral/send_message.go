@@ -20,9 +20,9 @@ const directPrefix = "direct:"
 // SendMessageParams ask for a post. Source: document 003, "Sending a Message".
 type SendMessageParams struct {
 	ThreadID string   `json:"threadId,omitempty" desc:"thread to post in, or direct:NAME for one agent without a thread; with reply_to it may be left out" check:"id"`
-	SenderID string   `json:"senderId,omitempty" desc:"agent that posts; may be left out by one that is known by its credential" check:"agent"`
+	SenderID string   `json:"senderId,omitempty" desc:"agent that posts; may be left out if the caller's credential names it" check:"agent"`
 	Content  string   `json:"content" desc:"what to say; with its escapes in JSON and the mentions at most 1 MiB" check:"max=1048576"`
-	Mentions []string `json:"mentions,omitempty" desc:"participants that get it, also as @NAME; the others do not hear of it" check:"mention,max=1000"`
+	Mentions []string `json:"mentions,omitempty" desc:"participants that get it, also as @NAME; the others are not notified" check:"mention,max=1000"`
 	ReplyTo  string   `json:"reply_to,omitempty" desc:"message that this one answers; its writer gets it, too" check:"id"`
 }
 

@@ -16,11 +16,11 @@ const maxTaken = 100
 
 // WaitForMentionsParams say whose messages to wait for. Source: document 003, "Waiting for Messages".
 type WaitForMentionsParams struct {
-	AgentID   string `json:"agentId,omitempty" desc:"agent that waits; may be left out by one that is known by its credential" check:"agent"`
+	AgentID   string `json:"agentId,omitempty" desc:"agent that waits; may be left out if the caller's credential names it" check:"agent"`
 	TimeoutMs int    `json:"timeoutMs,omitempty" desc:"milliseconds to wait when there are no messages" check:"min=0,max=60000" default:"30000"`
 	WaitFor   string `json:"waitFor,omitempty" desc:"agent that is waited for; refused when it waits for this one, be it through others" check:"agent"`
 	Filter    bool   `json:"filter,omitempty" desc:"take only what the agent of waitFor sent; everything else stays unread"`
-	Any       bool   `json:"any,omitempty" desc:"take every unread post of one's threads, mentioned or not"`
+	Any       bool   `json:"any,omitempty" desc:"take every unread post of the agent's threads, mentioned or not"`
 	ReplyTo   string `json:"reply_to,omitempty" desc:"message of the agent's own whose answer is waited for; the same as naming those who got it" check:"id"`
 	Format    string `json:"format,omitempty" desc:"form of the text that a client of MCP shows" check:"oneof=xml|json" default:"xml"`
 }

@@ -12,8 +12,8 @@ import (
 // ReleaseParams say what to hand back.
 type ReleaseParams struct {
 	MessageID string `json:"message_id,omitempty" desc:"message to hand back" check:"id" arg:"1"`
-	All       bool   `json:"all,omitempty" desc:"everything, in place of one message"`
-	Agent     string `json:"agent,omitempty" desc:"whose messages; may be left out by one that is known by its credential" check:"agent"`
+	All       bool   `json:"all,omitempty" desc:"all messages, instead of one"`
+	Agent     string `json:"agent,omitempty" desc:"whose messages; may be left out if the caller's credential names it" check:"agent"`
 }
 
 // ReleaseResult says what is unread again.

@@ -12,7 +12,7 @@ import (
 // RenameThreadParams give a thread a name.
 type RenameThreadParams struct {
 	ThreadID string `json:"thread_id" desc:"thread to rename" check:"id" arg:"1"`
-	Name     string `json:"name" desc:"what it is called from now on" check:"min=1,max=256" arg:"2"`
+	Name     string `json:"name" desc:"its new name" check:"min=1,max=256" arg:"2"`
 	Agent    string `json:"agent,omitempty" desc:"agent that renames it" check:"agent"`
 }
 

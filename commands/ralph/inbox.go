@@ -15,7 +15,7 @@ import (
 
 // InboxParams say whose messages to show.
 type InboxParams struct {
-	Agent      string           `json:"agent,omitempty" desc:"agent whose inbox to show; may be left out by one that is known by its credential" check:"agent"`
+	Agent      string           `json:"agent,omitempty" desc:"agent whose inbox to show; may be left out if the caller's credential names it" check:"agent"`
 	MarkAsRead bool             `json:"markAsRead,omitempty" desc:"mark the messages as read; false only looks" default:"true"`
 	Limit      int              `json:"limit,omitempty" desc:"messages at most" check:"min=1,max=100" default:"50"`
 	Lease      commands.Seconds `json:"lease,omitempty" desc:"seconds after which they come back unless they are acknowledged; left out: they are read at once" check:"min=1,max=86400"`

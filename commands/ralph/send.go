@@ -18,7 +18,7 @@ import (
 // SendParams ask for one message, or one to every member of a group. Source: document 002, "Message Structure".
 type SendParams struct {
 	ID             string          `json:"id,omitempty" desc:"id of your own; a repeat with it sends nothing" check:"id"`
-	From           string          `json:"from,omitempty" desc:"agent that sends; may be left out by one that is known by its credential" check:"agent"`
+	From           string          `json:"from,omitempty" desc:"agent that sends; may be left out if the caller's credential names it" check:"agent"`
 	To             string          `json:"to" desc:"agent, group or role:ROLE that gets it" check:"agent|group|role"`
 	Type           string          `json:"type" desc:"task_assign, implementation_complete, validation_passed, bug_report, question, answer, status_update, or a word of your own" check:"min=1,max=64"`
 	Priority       string          `json:"priority,omitempty" desc:"higher is read first" check:"oneof=low|normal|high|urgent" default:"normal"`

@@ -14,7 +14,7 @@ import (
 type WatchParams struct {
 	Root string `json:"root,omitempty" desc:"folder with the inbox folders; it is made when it is missing" check:"min=1,max=4096" default:".claude/session/messages"`
 	Once bool   `json:"once,omitempty" desc:"look once, deliver what is due and answer, instead of watching"`
-	Name string `json:"name,omitempty" desc:"agent whose status updates the watch deals with" check:"agent" default:"watchdog"`
+	Name string `json:"name,omitempty" desc:"agent whose status updates the watch processes" check:"agent" default:"watchdog"`
 }
 
 // WatchResult says what was done until the watch ended.

@@ -13,7 +13,7 @@ import (
 
 // GetMessagesParams say whose unread messages to get. Source: document 000, "get_messages".
 type GetMessagesParams struct {
-	SessionID  string           `json:"sessionId,omitempty" desc:"the program, or a session that it takes part in; may be left out by one that is known by its credential" check:"max=256"`
+	SessionID  string           `json:"sessionId,omitempty" desc:"the program, or a session that it takes part in; may be left out if the caller's credential names it" check:"max=256"`
 	Target     string           `json:"target,omitempty" desc:"only to this program or group" check:"agent|group|role"`
 	MarkAsRead bool             `json:"markAsRead,omitempty" desc:"false only looks" default:"true"`
 	Type       string           `json:"message_type,omitempty" desc:"only of this type: any word" check:"min=1"`

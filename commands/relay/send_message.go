@@ -18,7 +18,7 @@ import (
 // Source: document 000, "send_message".
 type SendMessageParams struct {
 	Message        string           `json:"message" desc:"at most 64 KiB" check:"min=1,max=65536"`
-	Source         string           `json:"source,omitempty" desc:"program that sends; may be left out by one that is known by its credential" check:"agent"`
+	Source         string           `json:"source,omitempty" desc:"program that sends; may be left out if the caller's credential names it" check:"agent"`
 	Target         string           `json:"target" desc:"program, group (list_groups) or role:ROLE" check:"agent|group|role"`
 	Type           string           `json:"message_type" desc:"QUERY asks for a RESULT; ACK confirms" check:"oneof=PING|PONG|HANDSHAKE|DIRECTIVE|STATUS|ACK|QUERY|RESULT"`
 	Priority       string           `json:"priority,omitempty" desc:"left out: normal" check:"oneof=low|normal|high|urgent"`

@@ -9,7 +9,7 @@ import (
 
 // AcknowledgeParams name the message that was dealt with.
 type AcknowledgeParams struct {
-	MessageID string `json:"message_id" desc:"message that its recipient has dealt with" check:"id" arg:"1"`
+	MessageID string `json:"message_id" desc:"message that its recipient has processed" check:"id" arg:"1"`
 }
 
 // AcknowledgeResult tells when it was acknowledged first.

@@ -12,7 +12,7 @@ import (
 
 // ClearOldParams say what retention removes. Source: document 004, "Operation 4: Clear Old Messages".
 type ClearOldParams struct {
-	OlderThanDays *int `json:"older_than_days,omitempty" desc:"age of what has ended; left out: the setting retention.ended" check:"min=0,max=3650"`
+	OlderThanDays *int `json:"older_than_days,omitempty" desc:"age of messages that have ended; left out: the setting retention.ended" check:"min=0,max=3650"`
 }
 
 // ClearOldResult is document 004's answer. messages_deleted and deleted_statuses count rows that left agent_message;

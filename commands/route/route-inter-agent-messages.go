@@ -28,7 +28,7 @@ type RouteParams struct {
 	IdempotencyKey string           `json:"IDEMPOTENCY_KEY,omitempty" desc:"send: a repeat with this key sends nothing" check:"max=256"`
 	ReplyTo        string           `json:"REPLY_TO,omitempty" desc:"send: message_id that this one answers" check:"max=256"`
 	NotBefore      string           `json:"NOT_BEFORE,omitempty" desc:"send: deliver no earlier: an RFC 3339 time, or a time from now such as 2h" check:"max=64"`
-	OlderThanDays  *int             `json:"OLDER_THAN_DAYS,omitempty" desc:"clear_old: age of what has ended" check:"min=0,max=3650"`
+	OlderThanDays  *int             `json:"OLDER_THAN_DAYS,omitempty" desc:"clear_old: age of messages that have ended" check:"min=0,max=3650"`
 }
 
 // RouteResult is the answer of the action that ran.

@@ -11,13 +11,13 @@ import (
 
 // SendAlertParams tell the person something. Source: document 000, "send_alert".
 type SendAlertParams struct {
-	Message   string `json:"message" desc:"what to tell" check:"private,characters,min=1,max=2000"`
+	Message   string `json:"message" desc:"text of the alert" check:"private,characters,min=1,max=2000"`
 	AlertType string `json:"alertType,omitempty" desc:"what kind of alert it is" check:"oneof=error|warning|success|info" default:"info"`
-	Priority  string `json:"priority,omitempty" desc:"how the notification comes: low is silent, high stays until it is dealt with; left out: high for an error, else normal" check:"oneof=low|normal|high"`
+	Priority  string `json:"priority,omitempty" desc:"how the notification comes: low is silent, high stays until the person acts on it; left out: high for an error, else normal" check:"oneof=low|normal|high"`
 	Context   string `json:"context,omitempty" desc:"additional context" check:"private,characters,max=500"`
 	SessionID string `json:"sessionId,omitempty" desc:"session that it belongs to; left out: the caller's" check:"max=256"`
 	Encrypt   bool   `json:"encrypt,omitempty" desc:"encrypt it end to end, so that only the person's devices can read it" default:"true"`
-	Source    string `json:"source,omitempty" desc:"program that tells it; may be left out by one that is known by its credential" check:"agent"`
+	Source    string `json:"source,omitempty" desc:"program that sends it; may be left out if the caller's credential names it" check:"agent"`
 }
 
 // SendAlertResult names the alert.

@@ -9,7 +9,7 @@ import (
 
 // DeviceRevokeParams say which device is shut out.
 type DeviceRevokeParams struct {
-	ID string `json:"id" desc:"device to shut out" check:"id" arg:"1"`
+	ID string `json:"id" desc:"device to revoke" check:"id" arg:"1"`
 }
 
 var deviceRevokeCommand = commands.Define(vocabulary, "signal device revoke", deviceRevoke)

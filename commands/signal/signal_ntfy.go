@@ -12,7 +12,7 @@ import (
 type NtfyParams struct {
 	URL    string `json:"url,omitempty" desc:"address of the topic, https://ntfy.sh/TOPIC or one of a server in the setting signal.push_hosts" check:"private,min=1,max=2048" arg:"1"`
 	Token  string `json:"token,omitempty" desc:"token that the server wants" check:"private,min=1,max=1024"`
-	Remove bool   `json:"remove,omitempty" desc:"tell no topic any more"`
+	Remove bool   `json:"remove,omitempty" desc:"stop notifying the topic"`
 }
 
 var ntfyCommand = commands.Define(vocabulary, "signal ntfy", ntfy)

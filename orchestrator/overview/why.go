@@ -231,7 +231,7 @@ func explainByHand(l *ledger.Ledger, m *orchestrator.Message, why *Reason) {
 	switch {
 	case m.ReadAt != "" || m.AcknowledgedAt != "":
 	case m.ArchivedAt != "":
-		why.Fix = "Send it anew, if it is still wanted"
+		why.Fix = "Send it again, if it is still wanted"
 	default:
 		why.Fix = fmt.Sprintf("Have it delivered: `sqlite3 %s \"UPDATE agent_message SET status = 'pending' WHERE seq = %d\"`", orchestrator.ShellWord(l.Path()), m.Seq)
 	}
@@ -292,11 +292,11 @@ func explainFailed(conf *ledger.Config, m *orchestrator.Message, tried bool, why
 	case messages.LacksSender(conf, m) && orchestrator.CanBeAgent(m.Sender):
 		why.Fix = orchestrator.AddIt(m.Sender) + ", then `mailroom dead_letters replay " + m.ID + "`"
 	case messages.LacksSender(conf, m):
-		why.Fix = orchestrator.NoAgentsName + ": send it anew from another, if it is still wanted"
+		why.Fix = orchestrator.NoAgentsName + ": send it again from another, if it is still wanted"
 	case conf.Agents[m.Recipient] != nil:
 	case orchestrator.CanBeAgent(m.Recipient):
 		why.Fix = orchestrator.AddIt(m.Recipient) + ", then `mailroom dead_letters replay " + m.ID + "`"
 	default:
-		why.Fix = orchestrator.NoAgentsName + ": send it anew to another, if it is still wanted"
+		why.Fix = orchestrator.NoAgentsName + ": send it again to another, if it is still wanted"
 	}
 }

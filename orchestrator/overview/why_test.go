@@ -72,7 +72,7 @@ func TestWhyOfAStatusByHandInTheArchive(t *testing.T) {
 	}
 	why := f.Why("m")
 	want.Equal(t, "where", why.Where, "in agent_message_archive only")
-	want.Equal(t, "what helps", why.Fix, "Send it anew, if it is still wanted")
+	want.Equal(t, "what helps", why.Fix, "Send it again, if it is still wanted")
 }
 
 // TestWhyLooksIntoTheInbox: why says that a message is in the inbox only if it is.

@@ -97,7 +97,7 @@ func TestRecipientsThatNobodyCanBe(t *testing.T) {
 		failed := f.Message("given up")
 		want.Equal(t, "status of the one to "+recipient, failed.Status, orchestrator.Failed)
 		want.Equal(t, "its error", failed.Error, fmt.Sprintf("nobody is known as %q", failed.Recipient))
-		cannot("given up", "send it anew")
+		cannot("given up", "send it again")
 		if recipient != "'system'" { // which sends the report that answers it, and whose name is said to be reserved
 			for _, receipt := range f.Why("given up").Receipts {
 				want.Equal(t, "receipt of the one to "+recipient, receipt.What, "created")

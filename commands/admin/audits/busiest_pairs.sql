@@ -1,5 +1,5 @@
 -- Who writes to whom most.
--- A loop between two agents shows at the top, with a high deepest_answer.
+-- A loop between two agents is at the top, with a high deepest_answer.
 -- params: pairs=20
 -- columns: sender, recipient, messages, deepest_answer, latest_at
 SELECT sender, recipient, count(*) AS messages, max(hops) AS deepest_answer, max(created_at) AS latest_at

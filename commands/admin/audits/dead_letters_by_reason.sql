@@ -1,4 +1,4 @@
--- Dead letters, counted by what they died of.
+-- Dead letters, counted by reason.
 -- Remove the cause, then `mailroom dead_letters replay`.
 -- columns: reason, recipient, messages, latest_at
 SELECT error_message AS reason, recipient, count(*) AS messages, max(ended_at) AS latest_at

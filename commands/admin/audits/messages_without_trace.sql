@@ -1,5 +1,5 @@
--- Rows that no trace tells of.
--- They were written by hand, and no delivery run has come by yet to adopt them.
+-- Rows that have no trace.
+-- They were written by hand, and no delivery run has adopted them yet.
 -- columns: message_id, sender, recipient, status
 SELECT message_id, sender, recipient, status
 FROM agent_message m

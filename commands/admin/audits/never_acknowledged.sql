@@ -1,5 +1,5 @@
 -- Messages that were read some minutes ago and not acknowledged since.
--- Their readers may have died over them: what was read is given to nobody else.
+-- Their readers may have died: a message that was read is given to no other reader.
 -- params: minutes=60
 -- columns: message_id, sender, recipient, read_at
 SELECT message_id, sender, recipient, read_at

@@ -1,5 +1,5 @@
 -- Undelivered messages that have waited for longer than some minutes, oldest first.
--- What its sender wants later (not_before) waits from then on. `mailroom why ID` says what holds each.
+-- A message with a not_before waits from that time on. `mailroom why ID` says what holds each.
 -- params: minutes=5
 -- columns: message_id, sender, recipient, status, created_at, waiting_seconds, next_attempt_at, last_error
 SELECT message_id, sender, recipient, status, created_at,

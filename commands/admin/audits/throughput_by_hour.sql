@@ -1,5 +1,5 @@
 -- Messages created, delivered, given up and read in each of the last hours.
--- Hours are UTC; one in which nothing happened is left out. A refused send is created and given up at once.
+-- Hours are UTC. Hours in which nothing happened are left out. A refused send counts as created and given up.
 -- params: hours=24
 -- columns: hour, created, delivered, given_up, was_read
 SELECT substr(at, 1, 13) || ':00Z' AS hour,

@@ -1,5 +1,5 @@
 -- Messages whose trace, replayed, ends in another status than the table has.
--- Somebody changed them by hand since the last delivery run; what still stands here after one is a bug.
+-- Somebody changed them by hand since the last delivery run. A message that is still listed after one is a bug.
 -- columns: message_id, status, traced
 WITH replayed AS (
     SELECT m.seq, m.message_id, m.status,

@@ -1,5 +1,5 @@
--- Messages that stand unread in an inbox, oldest first.
--- Nobody waits under that name, or what waits is busy. One that a reader was handed under a lease stands here from the lease's end on.
+-- Unread messages in inboxes, oldest first.
+-- Nobody waits under that name, or the reader is busy. A message that a reader got under a lease is listed from the end of the lease.
 -- columns: recipient, message_id, delivered_at, unread_seconds
 SELECT recipient, message_id, delivered_at,
        CAST(round((julianday(?1) - julianday(delivered_at)) * 86400) AS INTEGER) AS unread_seconds

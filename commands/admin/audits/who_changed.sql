@@ -1,5 +1,5 @@
 -- Which process did what to messages over the last hours.
--- An actor is ORCHESTRATOR_INSTANCE_ID, or HOST-PID; `adopted` is its noticing what somebody did by hand.
+-- An actor is ORCHESTRATOR_INSTANCE_ID, or HOST-PID. `adopted` means that it noticed a change made by hand.
 -- params: hours=24
 -- columns: actor, event, times, latest_at
 SELECT actor, event, count(*) AS times, max(at) AS latest_at

@@ -35,7 +35,7 @@ func ticking(t *testing.T, runs chan<- string) *commands.Catalogue {
 func doing(t *testing.T, do func(ctx context.Context, env commands.Env, mark string) error) *commands.Catalogue {
 	t.Helper()
 	type params struct {
-		Mark string `json:"mark,omitempty" desc:"what to tell"`
+		Mark string `json:"mark,omitempty" desc:"text of the alert"`
 	}
 	run := func(ctx context.Context, env commands.Env, p params) (struct{}, error) {
 		return struct{}{}, do(ctx, env, p.Mark)

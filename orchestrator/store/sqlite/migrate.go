@@ -268,7 +268,7 @@ func checkVersion(c *conn) (int, error) {
 	}
 	return 0, &orchestrator.Error{Code: orchestrator.Unavailable, Err: store.ErrOutdated,
 		Message: fmt.Sprintf("the database has version %d of the tables; this program knows %d", version, schemaVersion),
-		Hint:    "Start this session anew (the MCP server, the daemon, the watch) with that version of mailroom or a later one; nothing was lost",
+		Hint:    "Restart this session (the MCP server, the daemon, the watch) with that version of mailroom or a later one; nothing was lost",
 	}
 }
 

@@ -1,0 +1,397 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A page shows what is typed and what comes of it in blocks of console: a command behind "$ ", its further lines behind "> ", and
+// below it what it prints. TestPages types every command of a page, in the page's order, in a terminal of its own, in an empty
+// folder with a home of its own, and compares what comes. A block in an HTML comment is run, too, and readers do not see it.
+//
+// What differs from run to run (ids, times, numbers of processes) is compared by its form, and an id of the page means the same
+// thing wherever it stands: once a command has printed one, later commands get the real one. Blanks and line ends are all the same.
+// A line of nothing but three dots leaves something out.
+
+// unrun are the commands of pages that TestPages does not run, by how they begin.
+var unrun = []struct{ begins, because string }{
+	{"claude", "it starts Claude Code; TestHosts does, against a model server"},
+	{"codex", "it starts Codex; TestHosts does, against a model server"},
+	{"gemini", "it starts Gemini CLI; TestHosts does, against a model server"},
+	{"make ", "it builds or tests this repository; the target is looked up in the Makefile"},
+	{"tailscale ", "it needs an account"},
+	{"cloudflared ", "it needs an account"},
+}
+
+// goesOn finds the commands that end when they are interrupted. Each gets a terminal of its own, until the end of the page.
+var goesOn = regexp.MustCompile(`^(?:mailroom (?:serve|tail|ralph watch)|sh worker\.sh)\b`)
+
+// typed is a command of a page.
+type typed struct {
+	command  string
+	printed  []string // what the page says that it prints
+	from, to int      // the lines of the page in which that stands
+}
+
+// pageSteps finds the commands of a page.
+func pageSteps(lines []string) (steps []typed) {
+	inside := false
+	for i, line := range lines {
+		switch command, isCommand := strings.CutPrefix(line, "$ "); {
+		case strings.HasPrefix(line, "```"):
+			inside = line == "```console"
+		case !inside:
+		case isCommand:
+			steps = append(steps, typed{command: command, from: i + 1, to: i + 1})
+		case len(steps) > 0:
+			last := &steps[len(steps)-1]
+			if more, isMore := strings.CutPrefix(line, "> "); isMore && len(last.printed) == 0 {
+				last.command += "\n" + more
+				last.from, last.to = i+1, i+1
+				continue
+			}
+			last.printed = append(last.printed, line)
+			last.to = i + 1
+		}
+	}
+	return steps
+}
+
+// isUnrun reports whether a command is one that is not run, and which.
+func isUnrun(command string) (which int, is bool) {
+	which = slices.IndexFunc(unrun, func(u struct{ begins, because string }) bool {
+		rest, found := strings.CutPrefix(command, u.begins)
+		return found && (rest == "" || strings.HasSuffix(u.begins, " ") || rest[0] == ' ')
+	})
+	return which, which >= 0
+}
+
+// TestPages runs every command of the pages. With -update it writes what each prints into the page.
+func TestPages(t *testing.T) {
+	t.Parallel()
+	makefile, err := os.ReadFile(filepath.Join("..", "..", "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := make([]bool, len(unrun))
+	for _, file := range pageFiles(t) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Split(string(text), "\n")
+		steps := pageSteps(lines)
+		for _, s := range steps {
+			if which, is := isUnrun(s.command); is {
+				used[which] = true
+			}
+			if words := strings.Fields(s.command); words[0] == "make" && !strings.Contains(string(makefile), "\n"+words[1]+":") {
+				t.Errorf("%s: the Makefile has no target %s", file, words[1])
+			}
+		}
+		if len(steps) == 0 {
+			continue
+		}
+		t.Run(strings.TrimPrefix(filepath.ToSlash(file), "../../"), func(t *testing.T) {
+			t.Parallel()
+			for _, program := range []string{"curl", "jq", "sqlite3"} {
+				if _, err := exec.LookPath(program); err == nil || !strings.Contains(string(text), "$ "+program+" ") && !strings.Contains(string(text), "| "+program+" ") {
+					continue
+				}
+				if os.Getenv("CI") != "" {
+					t.Fatal(program + " is missing: make programs")
+				}
+				t.Skip(program + " is missing: make programs")
+			}
+			p := newPage(t, file)
+			for i := range steps {
+				if _, is := isUnrun(steps[i].command); !is {
+					p.run(&steps[i])
+				}
+			}
+			p.interrupt()
+			if *update {
+				p.rewrite(lines, steps)
+			}
+		})
+	}
+	for i, u := range unrun {
+		if !used[i] {
+			t.Errorf("no page has the command %q: take it out of unrun", u.begins)
+		}
+	}
+}
+
+// page is a page that is run.
+type page struct {
+	t        *testing.T
+	name     string
+	env      []string
+	home     string // stands for /home/me, and shop below it is where commands are typed
+	loopback string // stands for 127.0.0.1, so that every page has all ports to itself
+	program  string // the folder of the program, for which /home/me/.local/bin stands
+	host     string
+	shell    *tty
+	others   []*tty            // commands that go on
+	waiting  []*typed          // what they are to have printed at the end
+	real     map[string]string // what ids of the page are in this run
+}
+
+func newPage(t *testing.T, file string) *page {
+	host, err := os.Hostname()
+	program, missing := exec.LookPath("mailroom")
+	if err != nil || missing != nil {
+		t.Fatal(err, missing)
+	}
+	p := &page{
+		t: t, name: file, home: t.TempDir(), program: filepath.Dir(program), host: host, real: map[string]string{},
+		loopback: fmt.Sprintf("127.%d.%d.%d", 1+rand.N(254), rand.N(256), 1+rand.N(254)),
+	}
+	if err := os.Mkdir(filepath.Join(p.home, "shop"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	// Commands look whether an agent's host is there. None is started.
+	hosts := filepath.Join(p.home, "bin")
+	if err := os.Mkdir(hosts, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, host := range []string{"claude", "codex", "gemini", "opencode"} {
+		if err := os.WriteFile(filepath.Join(hosts, host), []byte("#!/bin/sh\nexit 1\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, v := range os.Environ() {
+		if name, _, _ := strings.Cut(v, "="); !strings.HasPrefix(name, "MAILROOM_") && !strings.HasPrefix(name, "XDG_") && name != "NO_COLOR" {
+			p.env = append(p.env, v)
+		}
+	}
+	p.env = append(p.env, "PATH="+hosts+":"+os.Getenv("PATH"), "HOME="+p.home, "TERM=xterm", "TZ=UTC", "LC_ALL=C.UTF-8", "TMPDIR="+p.home)
+	p.shell = p.tty()
+	return p
+}
+
+// tty opens a terminal in the folder of the page's project. Where the real home has a longer name it is wider, so that lines
+// that show a path are broken where they are with the page's.
+func (p *page) tty() *tty {
+	return openTTY(p.t, filepath.Join(p.home, "shop"), p.env, 110+len(p.home)-len("/home/me"))
+}
+
+// run types a command and compares what comes.
+func (p *page) run(s *typed) {
+	p.t.Helper()
+	command := strings.ReplaceAll(p.toRun(s.command), "go run ./cmd/mailroom ", "mailroom ") // the same program, built already
+	if goesOn.MatchString(command) && !strings.Contains(command, "--once") {
+		if len(s.printed) == 0 {
+			p.t.Fatalf("%s:%d: nothing says what %s prints, so that nobody knows whether it runs", p.name, s.from, s.command)
+		}
+		other := p.tty()
+		other.start(command)
+		p.others, p.waiting = append(p.others, other), append(p.waiting, s)
+		if strings.HasPrefix(command, "mailroom serve") || strings.HasPrefix(command, "mailroom ralph") {
+			first, _ := p.pattern(s.printed[:1], false)
+			if !other.await(func(text string) bool { return first.MatchString(uncoloured(text)) }) {
+				p.t.Errorf("%s:%d: %s begins with\n%s", p.name, s.from, s.command, other.text)
+			}
+		}
+		return
+	}
+	printed, status := p.shell.run(command)
+	shown := p.compare(s, uncoloured(printed))
+	if status != "0" && (len(s.printed) == 0 || slices.Contains(s.printed, "...")) {
+		p.t.Errorf("%s:%d: %s ends with status %s:\n%s", p.name, s.from, s.command, status, shown)
+	}
+}
+
+// interrupt ends what goes on, and compares what it has printed.
+func (p *page) interrupt() {
+	for i, other := range p.others {
+		s := p.waiting[i]
+		if !other.await(func(text string) bool { return p.bind(s, uncoloured(text), false) }) {
+			p.compare(s, uncoloured(other.text))
+		}
+		if status := other.interrupt(); status > 0 && status != 130 {
+			p.t.Errorf("%s:%d: %s ends with status %d:\n%s", p.name, s.from, s.command, status, uncoloured(other.text))
+		}
+	}
+}
+
+// compare compares what a command has printed with the page, and returns it as it would stand there.
+func (p *page) compare(s *typed, got string) (shown string) {
+	p.t.Helper()
+	got = strings.TrimRight(got, "\n ")
+	ok := p.bind(s, got, true)
+	if shown = p.toShow(got); ok {
+		return shown
+	}
+	if *update && !slices.Contains(s.printed, "...") {
+		s.printed = strings.Split(shown, "\n")
+		if shown == "" {
+			s.printed = nil
+		}
+		p.bind(s, got, true)
+		return shown
+	}
+	p.t.Errorf("%s:%d: %s prints\n%s\nand not, as the page says,\n%s", p.name, s.from, s.command, shown, strings.Join(s.printed, "\n"))
+	return shown
+}
+
+var (
+	colours     = regexp.MustCompile("\x1b\\[[0-9;?]*[a-zA-Z]")
+	overwritten = regexp.MustCompile("(?m)^.*\r")
+)
+
+// uncoloured is what is left on a terminal, without its colours.
+func uncoloured(text string) string {
+	return colours.ReplaceAllString(overwritten.ReplaceAllString(strings.ReplaceAll(text, "\r\n", "\n"), ""), "")
+}
+
+// variant is the form of something that differs from run to run. What is bound stands for the same thing wherever it stands.
+type variant struct {
+	pattern string
+	bound   bool
+}
+
+var variants = []variant{
+	{`\bmsg-[a-z_]+-\d{8}-\d{6}-\d{3,}\b`, true},                    // ids of document 002
+	{`\b[0-9A-HJKMNP-TV-Z]{25,26}\b`, true},                         // ids
+	{`\bmailroom_[\w-]{43}`, true},                                  // tokens
+	{`\bwhsec_[\w+/=-]+`, true},                                     // secrets
+	{`\b[0-9A-Z]{4}(?:-[0-9A-Z]{4}){2,3}\b`, true},                  // codes of a pairing, fingerprints
+	{`\b[0-9a-f]{32}\b`, true},                                      // traces
+	{`\b[0-9a-f]{16}\b`, true},                                      // spans
+	{`\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?Z?`, false}, // times
+	{`\b\d\d:\d\d:\d\d\b`, false},                                   // times of a day
+	{`[+-]?\b\d+\.\d+ (?:s|MB)\b`, false},                           // durations and sizes
+	{`\b(?:now|\d+ (?:s|min|h|d) ago)\b`, false},                    // how long ago
+	{`\b\d{8}T\d{6}\.\d{3}\b`, false},                               // times in names of files
+	{`\bprocess \d+\b`, false},
+	{`\bvm-\d+\b`, false},       // processes
+	{`[▀▄█][▀▄█ ]{19,}`, false}, // lines of a QR code
+}
+
+var anyVariant = func() *regexp.Regexp {
+	var all []string
+	for _, f := range variants {
+		all = append(all, "("+f.pattern+")")
+	}
+	return regexp.MustCompile(strings.Join(all, "|"))
+}()
+
+// pattern makes of what a page says a pattern of what may be printed: all of it, or its beginning. It also returns the ids of the
+// page of which nobody knows yet what they are in this run; the pattern has a group for each.
+func (p *page) pattern(printed []string, whole bool) (pattern *regexp.Regexp, ids []string) {
+	var b strings.Builder
+	b.WriteString(`(?s)^\s*`)
+	for _, line := range printed {
+		if strings.TrimSpace(line) == "..." {
+			b.WriteString(`.*?`)
+			continue
+		}
+		line = p.paths(strings.TrimSpace(line))
+		at := 0
+		for _, m := range anyVariant.FindAllStringSubmatchIndex(line, -1) {
+			b.WriteString(literally(line[at:m[0]]))
+			variant, id := p.variantOf(line, m)
+			b.WriteString(variant)
+			if id != "" {
+				ids = append(ids, id)
+			}
+			at = m[1]
+		}
+		b.WriteString(literally(line[at:]) + `\s*`)
+	}
+	if whole {
+		b.WriteString(`$`)
+	}
+	return regexp.MustCompile(b.String()), ids
+}
+
+// variantOf is the pattern of a match of anyVariant. An id that is known is what it is in this run; another is returned, too.
+func (p *page) variantOf(line string, match []int) (pattern, id string) {
+	which := slices.IndexFunc(variants, func(f variant) bool { return match[2*slices.Index(variants, f)+2] >= 0 })
+	found, f := line[match[0]:match[1]], variants[which]
+	switch real, known := p.real[found]; {
+	case f.bound && known:
+		return regexp.QuoteMeta(real), ""
+	case f.bound:
+		return "(" + f.pattern + ")", found
+	case strings.Contains(f.pattern, "vm-"):
+		return regexp.QuoteMeta(p.host) + `-\d+`, ""
+	}
+	return f.pattern, ""
+}
+
+var blanks = regexp.MustCompile(`\s+`)
+
+// literally is a pattern of a text in which blanks and line ends are all the same.
+func literally(text string) string {
+	parts := blanks.Split(text, -1)
+	for i := range parts {
+		parts[i] = regexp.QuoteMeta(parts[i])
+	}
+	return strings.Join(parts, `\s+`)
+}
+
+// bind notes what the ids that the page shows here are in this run. It reports whether the page is right, and each id means one thing
+// that no other id means.
+func (p *page) bind(s *typed, got string, whole bool) bool {
+	pattern, ids := p.pattern(s.printed, whole)
+	values := pattern.FindStringSubmatch(got)
+	if values == nil {
+		return false
+	}
+	for i, id := range ids {
+		for known, real := range p.real {
+			if (known == id) != (real == values[i+1]) {
+				return false
+			}
+		}
+		p.real[id] = values[i+1]
+	}
+	return true
+}
+
+// paths puts this run's folder and address in the place of the page's.
+func (p *page) paths(text string) string {
+	return strings.NewReplacer("/home/me/.local/bin", p.program, "/home/me", p.home, "127.0.0.1", p.loopback).Replace(text)
+}
+
+// toRun puts what the page's ids are in this run into a command.
+func (p *page) toRun(command string) string {
+	return anyVariant.ReplaceAllStringFunc(p.paths(command), func(id string) string { return cmp.Or(p.real[id], id) })
+}
+
+// toShow is the other way round.
+func (p *page) toShow(got string) string {
+	pairs := []string{p.program, "/home/me/.local/bin", p.home, "/home/me", p.loopback, "127.0.0.1", p.host + "-", "vm-"}
+	for id, real := range p.real {
+		pairs = append(pairs, real, id)
+	}
+	lines := strings.Split(strings.NewReplacer(pairs...).Replace(got), "\n")
+	for i := range lines {
+		lines[i] = strings.TrimRight(lines[i], " ")
+	}
+	return strings.Join(lines, "\n")
+}
+
+// rewrite writes the page with what its commands print.
+func (p *page) rewrite(lines []string, steps []typed) {
+	var text []string
+	at := 0
+	for _, s := range steps {
+		text = append(append(text, lines[at:s.from]...), s.printed...)
+		at = s.to
+	}
+	text = append(text, lines[at:]...)
+	if err := os.WriteFile(p.name, []byte(strings.Join(text, "\n")), 0o644); err != nil {
+		p.t.Fatal(err)
+	}
+}
