@@ -26,7 +26,7 @@ type Card struct {
 func (c *Card) OnlyReads() bool { return len(c.Tables.Write) == 0 }
 
 // Tables are the tables that a command may touch, besides the standing ones: agents, removed_agents, groups, group_members,
-// settings, command_trace and message_trace. A test runs every command under SQLite's authorizer and holds it to them.
+// settings, command_trace and message_trace, and what is counted from the rows and the trace: message_count and traffic. A test runs every command under SQLite's authorizer and holds it to them.
 type Tables struct {
 	Read  []string `yaml:"read" json:"read"`
 	Write []string `yaml:"write" json:"write"`

@@ -67,13 +67,13 @@ var mayImport = map[string][]string{
 	// delivers.
 	"orchestrator/reading":   and(rows, "orchestrator/adoption", "orchestrator/delivery"),
 	"orchestrator/hosts":     and(rows, "orchestrator/reading", "orchestrator/removal"),
-	"orchestrator/schedules": rows,
+	"orchestrator/schedules": and(rows, ""),
 	"orchestrator/RECORD":    rows,
 	"orchestrator/sessions":  and(rows, "orchestrator/program"),
 	"orchestrator/questions": and(rows, "orchestrator/teams"),
 
 	"orchestrator/removal":        and(rows, "orchestrator/adoption", "orchestrator/delivery"),
-	"orchestrator/retention":      and(rows, "orchestrator/delivery"),
+	"orchestrator/retention":      and(rows, "orchestrator/delivery", "orchestrator/traffic"),
 	"orchestrator/overview":       and(rows, "orchestrator/adoption", "orchestrator/daemons", "orchestrator/delivery", "orchestrator/hosts", "orchestrator/questions", "orchestrator/schedules", "orchestrator/sessions"),
 	"orchestrator/bridge":         and(rows, "orchestrator/bridge/letters", "orchestrator/daemons", "orchestrator/delivery", "orchestrator/letter"),
 	"orchestrator/bridge/letters": and(rows, "orchestrator/delivery"),
@@ -171,7 +171,9 @@ func sources(t *testing.T) (list []source) {
 }
 
 // alone reports whether a folder is a module of its own, which the program has nothing of.
-func alone(folder string) bool { return slices.Contains([]string{"bench", "otlptest", "packaging"}, folder) }
+func alone(folder string) bool {
+	return slices.Contains([]string{"bench", "otlptest", "packaging"}, folder)
+}
 
 // rule returns the name under which a folder stands in mayImport.
 func rule(folder string) string {

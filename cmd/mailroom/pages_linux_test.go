@@ -27,6 +27,13 @@ var unrun = []struct{ begins, because string }{
 	{"codex", "it starts Codex; TestHosts does, against a model server"},
 	{"gemini", "it starts Gemini CLI; TestHosts does, against a model server"},
 	{"make ", "it builds or tests this repository; the target is looked up in the Makefile"},
+	{"sudo ", "it installs a package; TestDistInstalled does, in a fresh Debian"},
+	{"systemctl ", "it needs systemd; TestDistInstalled runs what the unit starts"},
+	{"tar ", "it unpacks what make dist has made; the tests of packaging/ do"},
+	{"cd mailroom_*_linux_amd64", "it enters what was unpacked"},
+	{"install ", "it copies files into the user's folders"},
+	{"docker ", "it needs Docker's engine; TestDistImage builds the image without"},
+	{"mailroom serve --otlp", "it needs a receiver; the tests of otlptest/ have one"},
 	{"tailscale ", "it needs an account"},
 	{"cloudflared ", "it needs an account"},
 }

@@ -128,7 +128,7 @@ func adoptRow(t *ledger.Tx, f *ForeignRow) error {
 	if err := tracing.Record(t, event); err != nil {
 		return err
 	}
-	if err := t.CountAdopted(f.seq, Name(f.Recipient), orchestrator.Status(f.Traced), status); err != nil {
+	if err := ledger.CountAdopted(t, f.seq, Name(f.Recipient), orchestrator.Status(f.Traced), status); err != nil {
 		return err
 	}
 
@@ -205,7 +205,7 @@ func refuseForeign(t *ledger.Tx, f *ForeignRow) error {
 	if err := tracing.Record(t, event); err != nil {
 		return err
 	}
-	if err := t.CountAdopted(f.seq, f.Recipient, orchestrator.Status(f.Traced), orchestrator.Failed); err != nil {
+	if err := ledger.CountAdopted(t, f.seq, f.Recipient, orchestrator.Status(f.Traced), orchestrator.Failed); err != nil {
 		return err
 	}
 	return t.Run(`UPDATE agent_message SET status = 'failed', traced_status = 'failed', ended_at = ?, error_message = ? WHERE seq = ?`,

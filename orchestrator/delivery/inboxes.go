@@ -216,7 +216,7 @@ type setRow struct {
 // that lies in the rows.
 func (b *InboxBatch) deliverSet(recipients map[string]int) (fault, err error) {
 	return b.ChangeRows(func() error {
-		if err := b.DeliverBatch(b.set, recipients); err != nil {
+		if err := ledger.DeliverBatch(b.Tx, b.set, recipients); err != nil {
 			return err
 		}
 		_, err := b.ChangeStatus(ledger.InBatch, ledger.Change{To: orchestrator.Delivered, Attempted: true, Event: tracing.Delivered})

@@ -317,7 +317,7 @@ func trySet(ctx context.Context, l *ledger.Ledger, c *claim, set orchestrator.Se
 		if err := t.SetBatch(c.messages[0].Seq); err != nil {
 			return err
 		}
-		return t.DeliverBatch(set, map[string]int{c.messages[0].Recipient: 1})
+		return ledger.DeliverBatch(t, set, map[string]int{c.messages[0].Recipient: 1})
 	})
 	if err != nil {
 		return failedOutcome(ctx, c, err)

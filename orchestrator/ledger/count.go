@@ -18,7 +18,7 @@ const (
 const countedBy = `CASE WHEN traced_status IN ('pending','retry') THEN recipient ELSE '' END`
 
 // count adds n to the number of messages to a recipient in a state.
-func (t *transaction) count(recipient string, state orchestrator.Status, n int64) error {
+func count(t *transaction, recipient string, state orchestrator.Status, n int64) error {
 	if state != orchestrator.Pending && state != orchestrator.Retry && state != Unread {
 		recipient = ""
 	}
@@ -30,7 +30,7 @@ func (t *transaction) count(recipient string, state orchestrator.Status, n int64
 const countedSeq = `(SELECT coalesce(max(n), 0) FROM message_count WHERE recipient = '' AND state = 'counted')`
 
 // countUpTo counts the rows that are not counted yet, up to last.
-func (t *transaction) countUpTo(last int64) error {
+func countUpTo(t *transaction, last int64) error {
 	if err := t.Run(`
 		INSERT INTO message_count (recipient, state, n)
 		SELECT `+countedBy+`, traced_status, count(*) FROM agent_message
@@ -44,21 +44,21 @@ func (t *transaction) countUpTo(last int64) error {
 
 // CountAdopted counts a row whose status and recipient are about to become these. from is the status under which it was known,
 // "" for none.
-func (t *Tx) CountAdopted(seq int64, recipient string, from, to orchestrator.Status) error {
+func CountAdopted(t *Tx, seq int64, recipient string, from, to orchestrator.Status) error {
 	counted, err := t.Number(`SELECT `+countedSeq+` >= ?1`, seq)
 	if err != nil || counted == 0 {
 		return err
 	}
 	if from != "" {
-		if err := t.count(recipient, from, -1); err != nil {
+		if err := count(t.transaction, recipient, from, -1); err != nil {
 			return err
 		}
 	}
-	return t.count(recipient, to, 1)
+	return count(t.transaction, recipient, to, 1)
 }
 
 // countChanges counts rows whose status is about to become to.
-func (t *Tx) countChanges(rows Selection, to orchestrator.Status) error {
+func countChanges(t *Tx, rows Selection, to orchestrator.Status) error {
 	type group struct {
 		recipient string
 		from      orchestrator.Status
@@ -73,11 +73,11 @@ func (t *Tx) countChanges(rows Selection, to orchestrator.Status) error {
 	}, `SELECT recipient, traced_status, count(*) FROM agent_message WHERE `+rows.Where+` AND seq <= `+countedSeq+` GROUP BY recipient, traced_status`, args...)
 	for _, g := range groups {
 		if g.from != "" {
-			if err := t.count(g.recipient, g.from, -g.n); err != nil {
+			if err := count(t.transaction, g.recipient, g.from, -g.n); err != nil {
 				return err
 			}
 		}
-		if err := t.count(g.recipient, to, g.n); err != nil {
+		if err := count(t.transaction, g.recipient, to, g.n); err != nil {
 			return err
 		}
 	}
@@ -90,11 +90,11 @@ const countUnread = `
 	SELECT recipient, 'unread', count(*) FROM agent_inbox WHERE read_at = '' GROUP BY recipient`
 
 // CountArchived counts n more rows of the archive. Those that leave it are counted by a trigger.
-func (t *Tx) CountArchived(n int64) error { return t.count("", Archived, n) }
+func CountArchived(t *Tx, n int64) error { return count(t.transaction, "", Archived, n) }
 
 // DeliverBatch delivers the rows of temp.batch, so many to each recipient, through a table, and counts what is unread now. A
 // transport other than that into inboxes may have put them into any inbox: then all are counted anew.
-func (t *Tx) DeliverBatch(set orchestrator.SetTransport, recipients map[string]int) error {
+func DeliverBatch(t *Tx, set orchestrator.SetTransport, recipients map[string]int) error {
 	var inserted int64
 	err := set.DeliverSet(func(query string, args ...any) error {
 		n, err := t.Exec(query, args...)
@@ -115,9 +115,9 @@ func (t *Tx) DeliverBatch(set orchestrator.SetTransport, recipients map[string]i
 	}
 	for recipient, n := range recipients {
 		if inserted == 0 {
-			err = t.count(recipient, Unread, int64(n))
+			err = count(t.transaction, recipient, Unread, int64(n))
 		} else { // some stood there already
-			err = t.recountUnread(recipient)
+			err = recountUnread(t, recipient)
 		}
 		if err != nil {
 			return err
@@ -127,7 +127,7 @@ func (t *Tx) DeliverBatch(set orchestrator.SetTransport, recipients map[string]i
 }
 
 // recountUnread counts anew what stands unread in an inbox.
-func (t *Tx) recountUnread(recipient string) error {
+func recountUnread(t *Tx, recipient string) error {
 	return t.Run(`
 		INSERT INTO message_count (recipient, state, n)
 		SELECT ?1, 'unread', count(*) FROM agent_inbox WHERE recipient = ?1 AND read_at = ''

@@ -137,7 +137,7 @@ func (t *transaction) TraceCreated() error {
 	if rows.full == 0 {
 		return nil
 	}
-	return t.countUpTo(rows.full)
+	return countUpTo(t, rows.full)
 }
 
 // null is the SQL NULL for an empty text.

@@ -299,7 +299,7 @@ func (t *Tx) ChangeStatus(rows Selection, c Change) (int64, error) {
 	if err := tracing.RecordSet(t, "agent_message WHERE "+rows.Where, rows.Arg, string(c.To), event); err != nil {
 		return 0, err
 	}
-	if err := t.countChanges(rows, c.To); err != nil {
+	if err := countChanges(t, rows, c.To); err != nil {
 		return 0, err
 	}
 	retries := "retry_count"

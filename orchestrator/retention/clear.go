@@ -193,7 +193,7 @@ func clearOneBatch(t *ledger.Tx) (removed map[orchestrator.Status]int64, err err
 			return nil, err
 		}
 	}
-	if err := t.CountArchived(removed[orchestrator.Delivered]); err != nil {
+	if err := ledger.CountArchived(t, removed[orchestrator.Delivered]); err != nil {
 		return nil, err
 	}
 	return removed, t.DropKeys(keys)

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"mailroom"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/store"
@@ -81,7 +82,9 @@ func OutsideOf(l *ledger.Ledger, c *store.Conn, conf *ledger.Config) ([]Outside,
 		UNION ALL SELECT 'phones', device_id, kind || ' ' || name || ': reads and answers questions' FROM signal_devices WHERE state = 'active'
 		UNION ALL SELECT 'trigger', name, sql FROM sqlite_schema WHERE type = 'trigger'
 		    AND tbl_name IN (SELECT name FROM sqlite_schema WHERE type = 'table')`, func(row store.Row) error {
-		add(row.Text(0), row.Text(1), row.Text(2), "")
+		if row.Text(0) != "trigger" || !strings.Contains(mailroom.Schema, row.Text(2)+";\n") { // the tables' own are no news
+			add(row.Text(0), row.Text(1), row.Text(2), "")
+		}
 		return nil
 	})
 	return list, err

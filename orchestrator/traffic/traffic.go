@@ -19,9 +19,11 @@ const (
 	minute = "minute"
 	hour   = "hour"
 
-	// KeepMinutes and KeepHours are how long the counts of a minute and of an hour are kept. Source: door.md, "stats".
+	// KeepMinutes is how long the counts of a minute are kept. Source: door.md, "stats".
 	KeepMinutes = 48 * time.Hour
-	KeepHours   = 90 * orchestrator.Day
+
+	// KeepHours is how long the counts of an hour are kept.
+	KeepHours = 90 * orchestrator.Day
 )
 
 // countedKey is the row of settings that has the id of the last row of message_trace that is counted.
