@@ -280,7 +280,7 @@ func reportOverdue(t *ledger.Tx, m *orchestrator.Message) error {
 	return t.Note(ledger.BySeq(m.Seq), tracing.Overdue, why)
 }
 
-// Lapse expires a message, takes it out of the inbox it was in, and tells its sender.
+// Lapse expires a message, takes it out of the inbox it was in, and informs its sender.
 func Lapse(t *ledger.Tx, m *orchestrator.Message, reason string) error {
 	if isTest(m) {
 		return testFailed(t, m, reason)
@@ -293,6 +293,7 @@ func Lapse(t *ledger.Tx, m *orchestrator.Message, reason string) error {
 	if _, err := t.ChangeStatus(ledger.BySeq(m.Seq), ledger.Change{To: orchestrator.Lapsed, Event: tracing.Expired, Failure: reason}); err != nil {
 		return err
 	}
+	say(t, "a message expired and is a dead letter", m, "reason", reason)
 	return Bounce(t, m, orchestrator.Expired, reason, m.RetryCount)
 }
 

@@ -189,6 +189,9 @@ func settleDelivered(t *ledger.Tx, m *orchestrator.Message, out *outcome) error 
 	if _, err := t.ChangeStatus(ledger.BySeq(m.Seq), done); err != nil {
 		return err
 	}
+	if m.Status == orchestrator.Retry {
+		say(t, "delivered after a retry", m, "attempt", m.Attempt())
+	}
 	agents.WakeStarter(t, m.Recipient)
 	return nil
 }
