@@ -41,7 +41,7 @@ func Part() *ledger.Part {
 func countDue(ctx context.Context, l *ledger.Ledger) {
 	is, err := ledger.Ask(ctx, l, func(c *store.Conn) (bool, error) { return due(c, l.Now()) })
 	if err == nil && is {
-		err = Count(ctx, l)
+		_, err = countBatches(ctx, l, 4) // a delivery run must not wait for a year's trace
 	}
 	if err != nil && ctx.Err() == nil {
 		l.Log.Warn("traffic could not be counted", "error", err)
@@ -81,10 +81,20 @@ func countedOf(c *store.Conn) (int64, error) {
 var errMoved = errors.New("counted meanwhile")
 
 // Count counts all events that are not counted yet, a batch in a transaction, and deletes the counts that are too old. Several
-// processes may call it at once. Retention calls it before it deletes messages, since the recipient of an event is known by its
-// message.
+// processes may call it at once.
 func Count(ctx context.Context, l *ledger.Ledger) error {
-	for {
+	for more := true; more; {
+		var err error
+		if more, err = countBatches(ctx, l, 100); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// countBatches counts so many batches. more says that there may be others.
+func countBatches(ctx context.Context, l *ledger.Ledger, batches int) (more bool, err error) {
+	for range batches {
 		var from, to int64
 		var f fold
 		err := l.Read(ctx, func(c *store.Conn) (err error) {
@@ -94,7 +104,7 @@ func Count(ctx context.Context, l *ledger.Ledger) error {
 			return err
 		})
 		if err != nil || to == from {
-			return err
+			return false, err
 		}
 		err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 			t.Quiet = true
@@ -112,9 +122,10 @@ func Count(ctx context.Context, l *ledger.Ledger) error {
 			return t.Run(store.StoreSetting, countedKey, fmt.Sprint(to), t.Now)
 		})
 		if err != nil && !errors.Is(err, errMoved) {
-			return err
+			return false, err
 		}
 	}
+	return true, nil
 }
 
 // Recount counts anew what is as recent as the traces that are kept. What is older stays as it is.
