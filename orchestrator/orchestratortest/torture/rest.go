@@ -65,8 +65,61 @@ func (o *office) sendLast(ctx context.Context) error {
 		return err
 	}
 	o.log.Add(history.Event{Kind: history.Acknowledged, Process: "undertaker", Token: e.Token, MessageID: answer.MessageID})
-	_, err = o.command(ctx, "undertaker", "deliver_all")
+	if _, err = o.command(ctx, "undertaker", "deliver_all"); err != nil {
+		return err
+	}
+	return o.recount(ctx)
+}
+
+// recount compares what stats counts with the trace, and what status counts with the rows.
+func (o *office) recount(ctx context.Context) error {
+	if err := o.compareStats(ctx); err != nil {
+		return err
+	}
+	out, err := o.command(ctx, "undertaker", "recount")
+	var answer struct{ Corrected []string }
+	if err == nil {
+		err = json.Unmarshal(out, &answer)
+	}
+	if err == nil && len(answer.Corrected) > 0 {
+		err = fmt.Errorf("status has miscounted: %s", strings.Join(answer.Corrected, ", "))
+	}
 	return err
+}
+
+// compareStats compares what stats counts with the trace.
+func (o *office) compareStats(ctx context.Context) error {
+	db, err := history.OpenPlain(o.db, 30*time.Second)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	var sent, delivered, read int64
+	if err := db.QueryRowContext(ctx, `
+		SELECT coalesce(sum(event = 'created'), 0), coalesce(sum(event = 'delivered'), 0), coalesce(sum(event = 'read'), 0)
+		FROM message_trace e JOIN (
+		    SELECT message_id, max(recipient) AS recipient FROM (
+		        SELECT message_id, recipient FROM agent_message
+		        UNION ALL SELECT message_id, recipient FROM agent_message_archive
+		        UNION ALL SELECT message_id, json_extract(detail, '$.recipient') FROM message_trace WHERE event = 'deleted')
+		    GROUP BY message_id) m USING (message_id)
+		WHERE m.recipient NOT LIKE 'thread:%'`).Scan(&sent, &delivered, &read); err != nil {
+		return err
+	}
+	out, err := o.command(ctx, "undertaker", "stats", "--since", "1d")
+	if err != nil {
+		return err
+	}
+	var answer struct {
+		Total struct{ Sent, Delivered, Read int64 } `json:"total"`
+	}
+	if err := json.Unmarshal(out, &answer); err != nil {
+		return err
+	}
+	if t := answer.Total; t.Sent != sent || t.Delivered != delivered || t.Read != read {
+		return fmt.Errorf("stats has %d sent, %d delivered and %d read; the trace %d, %d and %d", t.Sent, t.Delivered, t.Read, sent, delivered, read)
+	}
+	return nil
 }
 
 // undelivered ends all leases, since nobody is alive who could hold one, and counts what is still to be delivered.
