@@ -23,6 +23,7 @@ var cases = []Case{
 	deliverInbox,
 	wakeup,
 	growth,
+	waiting,
 	clearOld,
 	cold,
 	hook,

@@ -86,7 +86,7 @@ func (o *office) send(round int) {
 // until waits until something is so.
 func (o *office) until(what string, so func() bool) {
 	o.t.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); !so(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); !so(); <-time.After(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			log, _ := os.ReadFile(o.db + ".log")
 			o.t.Fatalf("in vain: %s\n%s", what, log)

@@ -47,7 +47,7 @@ func runReceiver(address, into string) error {
 			_, err = file.Write(append([]byte{'\n'}, append(text, '\n')...)) // one that was cut short by a kill stands alone
 		}
 		for err == nil && held(into) {
-			time.Sleep(5 * time.Millisecond)
+			<-time.After(5 * time.Millisecond)
 		}
 		return err
 	})

@@ -48,7 +48,7 @@ func TestEndsSoon(t *testing.T) {
 		if s.End() {
 			t.Error("its row must be written once more")
 		}
-		time.Sleep(2 * tracing.LastsFrom)
+		<-time.After(2 * tracing.LastsFrom)
 		save(t, s, &r, at(9), "")
 		r.want(t, "2026-01-02T03:04:01.000Z OK", "2026-01-02T03:04:01.000Z OK")
 	})
@@ -68,11 +68,11 @@ func TestLasts(t *testing.T) {
 			}
 		}
 		s.MarkSaved(mark)
-		time.Sleep(tracing.LastsFrom)
+		<-time.After(tracing.LastsFrom)
 		synctest.Wait()
 		save(t, s, &r, at(4), "")
 		s.MarkSaved(mark)
-		time.Sleep(2 * tracing.LastsFrom)
+		<-time.After(2 * tracing.LastsFrom)
 		if !s.End() || marked != 1 {
 			t.Errorf("marked %d times", marked)
 		}
@@ -96,7 +96,7 @@ func TestEndWaitsForTheMark(t *testing.T) {
 			}
 			ended = true
 		})
-		time.Sleep(tracing.LastsFrom)
+		<-time.After(tracing.LastsFrom)
 		synctest.Wait()
 		if s.End() || !ended {
 			t.Errorf("the mark has ended: %v", ended)

@@ -81,6 +81,8 @@ var toolCalls = []struct{ tool, args string }{
 	{"signal_ntfy", `remove=true`},
 	{"sql", `query=SELECT\u00201`},
 	{"checkpoint", ""},
+	{"recount", ""},
+	{"stats", ""},
 	{"clear_old", ""},
 	{"clear_traces", ""},
 }

@@ -32,7 +32,7 @@ func TestLastingCommand(t *testing.T) {
 			}
 			change()
 			want.Equal(t, "row at first", row(), orchestrator.Stamp(time.Now())+" OK")
-			time.Sleep(tracing.LastsFrom)
+			<-time.After(tracing.LastsFrom)
 			synctest.Wait()
 			want.Equal(t, "row after a while", row(), " UNSET")
 			change()
@@ -44,7 +44,7 @@ func TestLastingCommand(t *testing.T) {
 			f.EndSpan(context.WithoutCancel(ctx), span, failure, func() bool { return false })
 			end := orchestrator.Stamp(time.Now()) + status
 			want.Equal(t, "row at the end", row(), end)
-			time.Sleep(time.Minute)
+			<-time.After(time.Minute)
 			change()
 			want.Equal(t, "row after the end", row(), end)
 		}

@@ -84,7 +84,7 @@ func addShown(c *store.Conn, of func(recipient string) *RecipientBacklog, now st
 	if err != nil {
 		return err
 	}
-	return c.Query(`SELECT recipient, count(*) FROM agent_message WHERE `+ledger.Leased+` GROUP BY recipient`, func(row store.Row) error {
+	return c.Query(`SELECT recipient, count(*) FROM agent_message INDEXED BY agent_message_leased WHERE `+ledger.Leased+` GROUP BY recipient`, func(row store.Row) error {
 		of(row.Text(0)).Leased = row.Int(1)
 		return nil
 	})
@@ -92,7 +92,7 @@ func addShown(c *store.Conn, of func(recipient string) *RecipientBacklog, now st
 
 // addWanted adds what its senders want delivered later.
 func addWanted(c *store.Conn, of func(recipient string) *RecipientBacklog, now string) error {
-	return c.Query(`SELECT recipient, count(*), min(next_attempt_at) FROM agent_message
+	return c.Query(`SELECT recipient, count(*), min(next_attempt_at) FROM agent_message INDEXED BY agent_message_wanted_later
 		WHERE `+ledger.WantedLater+` AND next_attempt_at > ?1 GROUP BY recipient`, func(row store.Row) error {
 		b := of(row.Text(0))
 		b.Later, b.NextAt = row.Int(1), row.Text(2)
@@ -101,22 +101,26 @@ func addWanted(c *store.Conn, of func(recipient string) *RecipientBacklog, now s
 }
 
 // maxOldest bounds the rows of one recipient and priority that are looked at for how long they have waited.
-const maxOldest = 1000
+const maxOldest = 100
 
 // addWaiting adds since when something has waited for a recipient, and when it is tried next. It returns how many of the oldest
 // rows are overdue.
 func addWaiting(c *store.Conn, b *RecipientBacklog, now, overdue string) (late int64, err error) {
 	for priority := int64(orchestrator.MaxPriority); ; priority-- {
-		priority, err = c.Number(`SELECT coalesce(max(priority), ?3) FROM agent_message WHERE `+ledger.Live+` AND recipient = ?1 AND priority <= ?2`,
-			b.Recipient, priority, -orchestrator.MaxPriority-1)
-		if err != nil || priority < -orchestrator.MaxPriority {
+		there := false
+		err = c.Query(`SELECT priority FROM agent_message WHERE `+ledger.Live+` AND recipient = ?1 AND priority <= ?2 ORDER BY priority DESC LIMIT 1`,
+			func(row store.Row) error {
+				priority, there = row.Int(0), true
+				return nil
+			}, b.Recipient, priority)
+		if err != nil || !there {
 			break
 		}
 		err = c.Query(`
 			SELECT coalesce(min(CASE WHEN not_before > ?3 THEN NULL WHEN not_before > created_at THEN not_before ELSE created_at END), ''),
 			       coalesce(min(nullif(next_attempt_at, '')), ''), count(*) FILTER (WHERE created_at < ?4 AND not_before < ?4)
 			FROM (SELECT created_at, not_before, next_attempt_at FROM agent_message
-			      WHERE `+ledger.Live+` AND recipient = ?1 AND priority = ?2 AND (`+ledger.Foreign+`) IS NOT TRUE ORDER BY seq LIMIT ?5) AS w`, func(row store.Row) error {
+			      WHERE `+ledger.Live+` AND recipient = ?1 AND priority = ?2 AND (`+ledger.Foreign+`) IS NOT TRUE ORDER BY seq LIMIT +?5) AS w`, func(row store.Row) error {
 			b.OldestAt, b.NextAt = earlier(b.OldestAt, row.Text(0)), earlier(b.NextAt, row.Text(1))
 			late += row.Int(2)
 			return nil

@@ -22,7 +22,7 @@ type State struct {
 	Totals     map[string]int64   `json:"totals"` // rows of agent_message by status, and "archived"
 	Recipients []RecipientBacklog `json:"recipients"`
 	Unread     int64              `json:"unread"`                // delivered to inboxes and not read; what a reader has not confirmed included
-	Overdue    int64              `json:"overdue"`               // of each recipient's oldest 1,000
+	Overdue    int64              `json:"overdue"`               // of the oldest 100 of each recipient and priority
 	NextDueAt  string             `json:"next_due_at,omitempty"` // next planned retry or review; now, if that is overdue
 	Daemons    []daemons.Daemon   `json:"daemons"`
 	Untrusted  string             `json:"untrusted,omitempty"` // why the database does nothing outside of itself
