@@ -141,6 +141,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("XDG_STATE_HOME", "")
 			e.Setenv("MAILROOM_DB", filepath.Join(e.WorkDir, "mailroom.db"))
 			e.Setenv("MAILROOM_AGENT", "")
+			e.Setenv("LC_ALL", "C.UTF-8")
 			return makeDatabase(e)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){

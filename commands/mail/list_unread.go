@@ -56,7 +56,7 @@ func (r ListUnreadResult) Text(w *commands.Text) {
 		w.Printf("%s has no unread messages.\n", r.Agent)
 		return
 	}
-	commands.TableOf(w, []string{"MESSAGE", "SENT", "FROM", "TYPE", "TEXT"}, r.Messages, func(h *Hit) []string {
+	commands.TableOf(w, []string{"MESSAGE", "SENT", "FROM", "TYPE", "TEXT…"}, r.Messages, func(h *Hit) []string {
 		return []string{h.MessageID, w.When(h.CreatedAt), h.Sender, h.Type, h.Excerpt}
 	})
 	if r.More {

@@ -127,7 +127,7 @@ func spelledOut(data json.RawMessage) string {
 // Text shows a line for each message, and how far the search has come.
 func (r SearchMessagesResult) Text(w *commands.Text) {
 	if r.Count > 0 {
-		commands.TableOf(w, []string{"MESSAGE", "SENT", "FROM", "TO", "TYPE", "STATUS", "TEXT"}, r.Messages, func(h *Hit) []string {
+		commands.TableOf(w, []string{"MESSAGE", "SENT", "FROM", "TO", "TYPE", "STATUS", "TEXT…"}, r.Messages, func(h *Hit) []string {
 			return []string{h.MessageID, w.When(h.CreatedAt), h.Sender, h.Recipient, h.Type, h.Status, h.Excerpt}
 		})
 	}
