@@ -18,7 +18,18 @@ const freeText = "…"
 // with "…", is cut, and any other is broken between words; where that is not enough, each row is a record with a line for each cell,
 // and nothing is cut.
 func (w *Text) Table(header []string, rows [][]string) {
-	t := table{titles: make([]string, len(header)), free: make([]bool, len(header)), cells: make([][]string, len(rows))}
+	if t := newTable(header, rows); !t.write(w) {
+		t.records(w)
+	}
+}
+
+// SideBySide writes a table as Table does if there is room for its columns, and otherwise nothing. It reports which.
+func (w *Text) SideBySide(header []string, rows [][]string) bool {
+	return newTable(header, rows).write(w)
+}
+
+func newTable(header []string, rows [][]string) *table {
+	t := &table{titles: make([]string, len(header)), free: make([]bool, len(header)), cells: make([][]string, len(rows))}
 	for i, title := range header {
 		title, t.free[i] = strings.CutSuffix(title, freeText)
 		t.titles[i] = Inline(title)
@@ -29,24 +40,34 @@ func (w *Text) Table(header []string, rows [][]string) {
 			t.cells[i][j] = Inline(strings.ReplaceAll(cell, "\n", " "))
 		}
 	}
+	return t
+}
+
+// write writes the table if there is room for it.
+func (t *table) write(w *Text) bool {
 	if !t.lay(w.Width) {
-		t.records(w)
-		return
+		return false
 	}
 	lines := t.lines(w, t.titles)
 	w.raw(string(w.Paint(Bold, lines[0])) + "\n")
 	for _, row := range t.cells {
 		w.raw(strings.Join(t.lines(w, row), "\n") + "\n")
 	}
+	return true
 }
 
 // TableOf writes a table that has a row for each element of a list.
 func TableOf[T any](w *Text, header []string, list []T, row func(*T) []string) {
+	w.Table(header, Rows(list, row))
+}
+
+// Rows makes a row of each element of a list.
+func Rows[T any](list []T, row func(*T) []string) [][]string {
 	rows := make([][]string, len(list))
 	for i := range list {
 		rows[i] = row(&list[i])
 	}
-	w.Table(header, rows)
+	return rows
 }
 
 type table struct {
@@ -99,7 +120,7 @@ func (t *table) lay(width int) bool {
 	}
 	return !slices.ContainsFunc(t.cells, func(row []string) bool {
 		for i, cell := range row {
-			if !t.free[i] && len(broken(cell, t.widths[i])) > mostLines {
+			if !t.free[i] && len(Lines(cell, t.widths[i])) > mostLines {
 				return true
 			}
 		}
@@ -111,7 +132,7 @@ func (t *table) lay(width int) bool {
 func (t *table) lines(w *Text, row []string) []string {
 	cells, height := make([][]string, len(row)), 1
 	for i, cell := range row {
-		if cells[i] = broken(cell, t.widths[i]); t.free[i] {
+		if cells[i] = Lines(cell, t.widths[i]); t.free[i] {
 			cells[i] = []string{w.Cut(cell, t.widths[i])}
 		}
 		height = max(height, len(cells[i]))
@@ -131,13 +152,13 @@ func (t *table) lines(w *Text, row []string) []string {
 	return lines
 }
 
-// broken breaks a cell between words into lines of at most width columns. One that has room stays as it is.
-func broken(cell string, width int) (lines []string) {
-	if columns(cell) <= width {
-		return []string{cell}
+// Lines breaks a text between words into lines of at most width columns. One that has room stays as it is.
+func Lines(text string, width int) (lines []string) {
+	if columns(text) <= width {
+		return []string{text}
 	}
 	line := ""
-	for word := range strings.FieldsSeq(cell) {
+	for word := range strings.FieldsSeq(text) {
 		if line != "" && columns(line)+1+columns(word) > width {
 			lines, line = append(lines, line), ""
 		}

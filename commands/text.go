@@ -50,7 +50,7 @@ func (w *Text) Block(first, rest Painted, text string) {
 	before := first
 	for line := range strings.SplitSeq(Visible(text), "\n") {
 		w.raw(string(before))
-		if w.hang = strings.Repeat(" ", columns(string(before))); w.hang == "" || len(w.hang) > w.Width/2 {
+		if w.hang = strings.Repeat(" ", columns(string(rest))); w.hang == "" || len(w.hang) > w.Width/2 {
 			w.hang = hangs
 		}
 		w.fit(line + "\n")

@@ -87,7 +87,7 @@ part of a line and the rest of
      than a line has,
      ` + strings.Repeat("x", 40) + `
 ├─ claimed  by the first who
-│           came by and saw it
+│  came by and saw it
 │  └─ a leaf that is too long
 │     for its line
     try

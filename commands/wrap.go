@@ -117,7 +117,11 @@ func hangOf(line string, width int) string {
 	}
 	hang := b.String()
 	if at := column.FindStringSubmatchIndex(text); at != nil {
-		if before := columns(text[:at[3]]); columns(hang)+before <= width/2 {
+		most := width / 2
+		if strings.TrimSpace(hang) != "" || hang == "" {
+			most = width / 3
+		}
+		if before := columns(text[:at[3]]); columns(hang)+before <= most {
 			return hang + strings.Repeat(" ", before)
 		}
 	}

@@ -36,6 +36,7 @@ func TestMain(m *testing.M) {
 		// For databases with tables and triggers of a test's own, which no card declares.
 		"mailroom-unguarded": func() { os.Exit(run()) },
 		"mailroom-faulty":    faulty,
+		"mailroom-clocked":   clocked,
 		"courier":            courier,
 		"phone":              phone,
 		"torture-helper":     func() { os.Exit(torture.Helper(os.Args[1:], transports())) },

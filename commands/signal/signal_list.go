@@ -129,6 +129,6 @@ func (r ListResult) Text(w *commands.Text) {
 		for _, p := range q.Pushes {
 			pushed = append(pushed, p.Device+" "+p.Status)
 		}
-		return []string{q.QuestionID, q.Source, q.Status, q.CreatedAt, q.ExpiresAt, strings.Join(pushed, ", "), says}
+		return []string{q.QuestionID, q.Source, q.Status, w.When(q.CreatedAt), w.When(q.ExpiresAt), strings.Join(pushed, ", "), says}
 	})
 }

@@ -24,7 +24,7 @@ func (p *Program) text() bool {
 
 // people returns a writer of text for people to w, in colours if that is a terminal and nothing speaks against them.
 func (p *Program) people(w io.Writer, terminal bool) *commands.Text {
-	return &commands.Text{Out: w, Color: terminal && p.Getenv("NO_COLOR") == "" && p.Getenv("TERM") != "dumb", Width: p.Width, ASCII: plainLocale(p.Getenv)}
+	return &commands.Text{Out: w, Color: terminal && p.Getenv("NO_COLOR") == "" && p.Getenv("TERM") != "dumb", Width: p.Width, ASCII: plainLocale(p.Getenv), Now: p.Now}
 }
 
 // plainLocale reports whether the environment names the locale C, which has nothing but ASCII; so does one that names none.
