@@ -4,9 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
-	"unicode/utf8"
 
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/overview"
@@ -18,9 +16,12 @@ type Text struct {
 	Out   io.Writer
 	Color bool
 	Width int              // columns of the terminal; 0 is unknown
+	ASCII bool             // the locale has nothing else: signs of ours are written in ASCII, and texts of others as they are
 	Now   func() time.Time // for When; nil is time.Now
 
-	err error
+	at   int    // columns of the line that are taken
+	hang string // with what a line goes on that does not fit
+	err  error
 }
 
 // Texter is a result that has a form for people of its own.
@@ -46,13 +47,24 @@ func (w *Text) Printf(format string, args ...any) {
 // other, which must not be empty where lines of ours begin at the margin.
 func (w *Text) Block(first, rest Painted, text string) {
 	text = strings.TrimRight(strings.ReplaceAll(text, "\r\n", "\n"), "\n")
-	w.raw(string(first) + strings.ReplaceAll(Visible(text), "\n", "\n"+string(rest)) + "\n")
+	before := first
+	for line := range strings.SplitSeq(Visible(text), "\n") {
+		w.raw(string(before))
+		if w.hang = strings.Repeat(" ", columns(string(rest))); w.hang == "" || len(w.hang) > w.Width/2 {
+			w.hang = hangs
+		}
+		w.fit(line + "\n")
+		before = rest
+	}
 }
 
 // Body writes the text of a message below its heading. Every line begins with the indent.
 func (w *Text) Body(indent Painted, text string) { w.Block(indent, indent, text) }
 
-func (w *Text) raw(s string) {
+// Whole writes lines that are never broken, since they are a picture or there to be copied.
+func (w *Text) Whole(lines Painted) { w.write(string(lines)) }
+
+func (w *Text) write(s string) {
 	if w.err == nil {
 		_, w.err = io.WriteString(w.Out, s)
 	}
@@ -119,112 +131,17 @@ func NotTrusted(w *Text, why string) {
 	}
 }
 
-// Table writes rows in columns under a header. Cells stay within their line, and long ones are cut. Where the terminal is too
-// narrow for the columns, each row is a block of lines instead, and nothing is cut.
-func (w *Text) Table(header []string, rows [][]string) {
-	titles, cells := make([]string, len(header)), make([][]string, len(rows))
-	for i, title := range header {
-		titles[i] = Inline(title)
-	}
-	for i, row := range rows {
-		cells[i] = make([]string, max(len(row), len(header))) // tabwriter aligns only rows that have all cells
-		for j, cell := range row {
-			cells[i][j] = Inline(strings.ReplaceAll(cell, "\n", " "))
-		}
-	}
-	limit := w.cellLimit(len(header))
-	if w.Width > 0 && tableWidth(titles, cells, limit) > w.Width {
-		w.blocks(titles, cells)
-		return
-	}
-	var b strings.Builder
-	t := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(t, strings.Join(titles, "\t"))
-	for _, row := range cells {
-		for j, cell := range row {
-			row[j] = Cut(cell, limit)
-		}
-		fmt.Fprintln(t, strings.Join(row, "\t"))
-	}
-	t.Flush()
-	head, body, _ := strings.Cut(b.String(), "\n")
-	w.raw(string(w.Paint(Bold, strings.TrimRight(head, " "))) + "\n" + trimLines(body))
-}
-
-// TableOf writes a table that has a row for each element of a list.
-func TableOf[T any](w *Text, header []string, list []T, row func(*T) []string) {
-	rows := make([][]string, len(list))
-	for i := range list {
-		rows[i] = row(&list[i])
-	}
-	w.Table(header, rows)
-}
-
-// tableWidth is how many columns a table needs whose cells are cut at limit.
-func tableWidth(header []string, rows [][]string, limit int) int {
-	total := 2 * (len(header) - 1)
-	for i, title := range header {
-		width := utf8.RuneCountInString(title)
-		for _, row := range rows {
-			if i < len(row) {
-				width = max(width, min(limit, utf8.RuneCountInString(row[i])))
-			}
-		}
-		total += width
-	}
-	return total
-}
-
-// blocks writes each row as lines of title and cell.
-func (w *Text) blocks(header []string, rows [][]string) {
-	for i, row := range rows {
-		if i > 0 {
-			w.raw("\n")
-		}
-		pairs := make([][2]string, 0, len(header))
-		for j, cell := range row[:min(len(row), len(header))] {
-			pairs = append(pairs, [2]string{strings.ToLower(header[j]), cell})
-		}
-		w.Fields(pairs...)
-	}
-}
-
-func trimLines(s string) string {
-	var b strings.Builder
-	for line := range strings.Lines(s) {
-		b.WriteString(strings.TrimRight(line, " \n") + "\n")
-	}
-	return b.String()
-}
-
-// cellLimit is how wide a cell may be so that one long cell does not push the others off the terminal.
-func (w *Text) cellLimit(columns int) int {
-	if w.Width == 0 || columns == 0 {
-		return 0
-	}
-	return max(20, w.Width/2)
-}
-
-// Cut returns a text of at most limit characters, the last an ellipsis if something is missing; 0 is no limit.
-func Cut(s string, limit int) string {
-	runes := []rune(s)
-	if limit == 0 || len(runes) <= limit {
-		return s
-	}
-	return string(runes[:limit-1]) + "…"
-}
-
 // Fields writes key and value lines, the values aligned, each of their lines. Pairs whose value is empty are left out.
 func (w *Text) Fields(pairs ...[2]string) {
 	width := 0
 	for _, p := range pairs {
 		if p[1] != "" {
-			width = max(width, len(p[0]))
+			width = max(width, columns(p[0]))
 		}
 	}
 	for _, p := range pairs {
 		if p[1] != "" {
-			key := w.Paint(Dim, p[0]) + Painted(strings.Repeat(" ", width-len(p[0])+2))
+			key := w.Paint(Dim, p[0]) + Painted(strings.Repeat(" ", width-columns(p[0])+2))
 			w.Block(key, Painted(strings.Repeat(" ", width+2)), p[1])
 		}
 	}

@@ -24,28 +24,91 @@ func TestTextMakesArgumentsVisible(t *testing.T) {
 	}
 }
 
-func TestTableCutsLongCells(t *testing.T) {
-	t.Parallel()
+// laid is what a table of two columns looks like.
+func laid(width int, header []string, rows ...[]string) string {
 	var b strings.Builder
-	w := &Text{Out: &b, Width: 60}
-	w.Table([]string{"A", "B"}, [][]string{{strings.Repeat("ä", 100), "end"}})
-	line := strings.Split(b.String(), "\n")[1]
-	if len([]rune(line)) > 60 || !strings.HasSuffix(line, "…  end") {
-		t.Errorf("%q does not fit into 60 columns with its end", line)
+	(&Text{Out: &b, Width: width}).Table(header, rows)
+	return b.String()
+}
+
+func TestTableCutsFreeTextOnly(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("word ", 30)
+	got := laid(60, []string{"TEXT…", "B"}, []string{long, "end"})
+	line := strings.Split(got, "\n")[1]
+	if columns(line) > 60 || !strings.HasSuffix(line, "…  end") || strings.Contains(strings.Split(got, "\n")[0], "…") {
+		t.Errorf("%q does not fit into 60 columns with its end", got)
+	}
+	got = laid(60, []string{"WHY", "B"}, []string{long[:100], "end"})
+	if want := "WHY" + strings.Repeat(" ", 54) + "B\n" + strings.TrimSpace(strings.Repeat("word ", 11)) + "   end\n" + strings.TrimSpace(strings.Repeat("word ", 9)) + "\n"; got != want {
+		t.Errorf("%q; want %q", got, want)
+	}
+	if got = laid(30, []string{"ID", "WHY"}, []string{"a-long-id-of-25-letters-0", "no room"}); got != "id   a-long-id-of-25-letters-0\nwhy  no room\n" {
+		t.Errorf("%q is no record", got)
 	}
 }
 
-func TestTableBecomesBlocksWhereItDoesNotFit(t *testing.T) {
+func TestTableCountsColumns(t *testing.T) {
+	t.Parallel()
+	got := laid(0, []string{"A", "B"}, []string{"界面", "x"}, []string{"e\u0301", "x"}, []string{"abcd", "x"})
+	if want := "A     B\n界面  x\ne\u0301     x\nabcd  x\n"; got != want {
+		t.Errorf("%q; want %q", got, want)
+	}
+	w := &Text{}
+	for limit, want := range map[int]string{4: "界…", 5: "界面…", 6: "界面界"} {
+		if got := w.Cut("界面界", limit); got != want {
+			t.Errorf("cut at %d: %q; want %q", limit, got, want)
+		}
+	}
+	if got := (&Text{ASCII: true}).Cut("abcdef", 5); got != "ab..." {
+		t.Errorf("in ASCII: %q", got)
+	}
+}
+
+// TestLinesBreakBetweenWords: no line is longer than the terminal is wide unless it is one word, and none that goes on begins at
+// the margin, where it could pass for a line of ours.
+func TestLinesBreakBetweenWords(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
-	w := &Text{Out: &b, Width: 30}
-	w.Table([]string{"MESSAGE", "ERROR", "FROM"}, [][]string{
-		{"msg-01M7XCRABXBSEP4S8QH8Y0B8AV", "", "a"}, {"msg-01M7XCRACAR6H2P93R2A5P2MCZ", "two\nlines that are long", "b"},
-	})
+	w := &Text{Out: &b, Width: 30, Color: true}
+	w.Printf("%s a message of somebody that is long\n", w.Paint(Bold, "a word and another"))
+	w.Printf("part of a line")
+	w.Printf(" and the rest of it, in %s\n", "parts")
+	w.Fields([2]string{"key", "a value of more words than a line has, " + strings.Repeat("x", 40)})
+	w.Printf("├─ claimed  by the first who came by and saw it\n│  └─ a leaf that is too long for its line\n")
+	w.Body("    ", "try `mailroom send bob hello` or `a command that is longer than a line`")
+	w.Whole("a line that is to be copied as it is\n")
+	w.Printf("Go on? [y/N] ")
+	want := `<bold>a word and another</> a message
+  of somebody that is long
+part of a line and the rest of
+  it, in parts
+<dim>key</>  a value of more words
+     than a line has,
+     ` + strings.Repeat("x", 40) + `
+├─ claimed  by the first who
+│  came by and saw it
+│  └─ a leaf that is too long
+│     for its line
+    try
+    ` + "`mailroom send bob hello`" + `
+    or ` + "`a command that is" + `
+    longer than a line` + "`" + `
+a line that is to be copied as it is
+Go on? [y/N] `
+	if got := strings.NewReplacer("\x1b[2m", "<dim>", "\x1b[1m", "<bold>", "\x1b[0m", "</>").Replace(b.String()); got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
+	}
+}
+
+func TestTableBecomesRecordsWhereItDoesNotFit(t *testing.T) {
+	t.Parallel()
+	got := laid(36, []string{"MESSAGE", "ERROR", "FROM"},
+		[]string{"msg-01M7XCRABXBSEP4S8QH8Y0B8AV", "", "a"}, []string{"msg-01M7XCRACAR6H2P93R2A5P2MCZ", "two\nlines that are longer", "b"})
 	want := "message  msg-01M7XCRABXBSEP4S8QH8Y0B8AV\nfrom     a\n\n" +
-		"message  msg-01M7XCRACAR6H2P93R2A5P2MCZ\nerror    two lines that are long\nfrom     b\n"
-	if b.String() != want {
-		t.Errorf("%q; want %q", b.String(), want)
+		"message  msg-01M7XCRACAR6H2P93R2A5P2MCZ\nerror    two lines that are longer\nfrom     b\n"
+	if got != want {
+		t.Errorf("%q; want %q", got, want)
 	}
 }
 

@@ -57,6 +57,7 @@ func config() cli.Config {
 		Catalogue: commands.NewCatalogue(route.Definitions(), relay.Definitions(), team.Definitions(), mail.Definitions(), coral.Definitions(), ralph.Definitions(), signal.Definitions(), admin.Definitions(connect.Look), connect.Definitions()),
 		Open:      open,
 		Version:   version(),
+		Now:       options.Now,
 	}
 }
 

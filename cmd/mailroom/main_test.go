@@ -36,6 +36,7 @@ func TestMain(m *testing.M) {
 		// For databases with tables and triggers of a test's own, which no card declares.
 		"mailroom-unguarded": func() { os.Exit(run()) },
 		"mailroom-faulty":    faulty,
+		"mailroom-clocked":   clocked,
 		"courier":            courier,
 		"phone":              phone,
 		"torture-helper":     func() { os.Exit(torture.Helper(os.Args[1:], transports())) },
@@ -141,6 +142,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("XDG_STATE_HOME", "")
 			e.Setenv("MAILROOM_DB", filepath.Join(e.WorkDir, "mailroom.db"))
 			e.Setenv("MAILROOM_AGENT", "")
+			e.Setenv("LC_ALL", "C.UTF-8")
 			return makeDatabase(e)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){

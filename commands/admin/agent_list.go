@@ -67,9 +67,9 @@ func (r AgentListResult) Text(w *commands.Text) {
 		if a.Disabled != "" {
 			deliver = "(disabled) " + deliver
 		}
-		rows[i] = []string{a.Name, a.Role, standing(&a), brief(deliver), brief(a.Fallback), strings.Join(a.Groups, ", ")}
+		rows[i] = []string{a.Name, a.Role, standing(w, &a), deliver, a.Fallback, strings.Join(a.Groups, ", ")}
 		if started {
-			rows[i] = append(rows[i], runState(a.Run))
+			rows[i] = append(rows[i], runState(w, a.Run))
 		}
 	}
 	w.Table(headings, rows)
@@ -80,15 +80,10 @@ func (r AgentListResult) Text(w *commands.Text) {
 	}
 }
 
-// maxBrief is how many characters a table shows of a command or an address; `agent show` has all of it.
-const maxBrief = 40
-
-func brief(text string) string { return commands.Cut(text, maxBrief) }
-
 // standing says in a few words what an agent does, and since when.
-func standing(a *overview.Standing) string {
+func standing(w *commands.Text, a *overview.Standing) string {
 	if a.Status == "" {
 		return ""
 	}
-	return string(a.Status) + " since " + a.StatusSince
+	return string(a.Status) + ", " + w.When(a.StatusSince)
 }

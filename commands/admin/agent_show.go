@@ -54,15 +54,15 @@ func (r AgentShowResult) Text(w *commands.Text) {
 		output = a.Run.Output
 	}
 	w.Fields(
-		[2]string{"agent", a.Name}, [2]string{"role", a.Role}, [2]string{"status", standing(&a)}, [2]string{"deliver", a.Deliver},
+		[2]string{"agent", a.Name}, [2]string{"role", a.Role}, [2]string{"status", standing(w, &a)}, [2]string{"deliver", a.Deliver},
 		[2]string{"disabled", a.Disabled}, [2]string{"fallback", a.Fallback}, [2]string{"timeout", set(a.TimeoutSeconds, " s")},
 		[2]string{"batch", set(a.Batch, "")}, [2]string{"concurrency", set(a.Concurrency, "")}, [2]string{"private addresses", private},
 		[2]string{"start", a.StartCommand}, [2]string{"folder", a.Folder},
-		[2]string{"last run", lastRun(a.Run)}, [2]string{"its output", output},
+		[2]string{"last run", lastRun(w, a.Run)}, [2]string{"its output", output},
 		[2]string{"silent after", set(a.SilentAfter, " s")}, [2]string{"plan mode", plan}, [2]string{"groups", strings.Join(a.Groups, ", ")},
 		[2]string{"registered by", a.RegisteredBy}, [2]string{"since", a.CreatedAt},
 		[2]string{"note", a.Note}, [2]string{"backlog", fmt.Sprintf("%d pending, %d retry, %d unread", b.Pending, b.Retry, b.Unread)},
-		[2]string{"oldest", b.OldestAt},
+		[2]string{"oldest", w.When(b.OldestAt)},
 	)
 }
 
@@ -75,22 +75,22 @@ func set(n int, unit string) string {
 }
 
 // runState says in a few words what became of the last run of an agent's start command.
-func runState(run *sessions.Run) string {
+func runState(w *commands.Text, run *sessions.Run) string {
 	switch {
 	case run == nil:
 		return ""
 	case run.State == sessions.Running:
-		return "running since " + run.Since
+		return "running, " + w.When(run.Since)
 	}
-	return strings.ReplaceAll(string(run.State), "_", " ") + " at " + run.Since
+	return strings.ReplaceAll(string(run.State), "_", " ") + ", " + w.When(run.Since)
 }
 
 // lastRun says in a sentence what became of the last run of an agent's start command.
-func lastRun(run *sessions.Run) string {
+func lastRun(w *commands.Text, run *sessions.Run) string {
 	if run == nil {
 		return ""
 	}
-	text := runState(run)
+	text := runState(w, run)
 	if run.PID > 0 && run.State == sessions.Running {
 		text += fmt.Sprintf(", pid %d", run.PID)
 	}
@@ -102,7 +102,7 @@ func lastRun(run *sessions.Run) string {
 		text += ", failed " + times(run.Failures) + " in a row"
 	}
 	if run.NextAt != "" {
-		text += ", again at " + run.NextAt
+		text += ", again " + w.When(run.NextAt)
 	}
 	return text
 }

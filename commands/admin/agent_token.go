@@ -71,7 +71,7 @@ func (r AgentTokenResult) Text(w *commands.Text) {
 			if t.Admin {
 				right = "admin"
 			}
-			return []string{t.ID, right, t.CreatedAt, t.ExpiresAt, t.RevokedAt}
+			return []string{t.ID, right, w.When(t.CreatedAt), w.When(t.ExpiresAt), w.When(t.RevokedAt)}
 		})
 	default:
 		w.Printf("%s\n", w.Paint(commands.Bold, r.Token))

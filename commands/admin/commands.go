@@ -62,7 +62,7 @@ func listCommands(_ context.Context, env commands.Env, p CommandsParams) (Comman
 func (r CommandsResult) Text(w *commands.Text) {
 	if r.Command != nil {
 		w.Block("", "", r.Command.Text)
-		w.Printf("\nrights: %s · reads: %s · writes: %s\n", r.Command.Rights,
+		w.Printf("\nrights: %s %[2]s reads: %[3]s %[2]s writes: %[4]s\n", r.Command.Rights, w.Sign("·"),
 			orNothing(r.Command.Tables.Read), orNothing(r.Command.Tables.Write))
 		if records := r.Command.Tables.Records; len(records) > 0 {
 			w.Printf("and the tables of questions, threads and other records, for what is %s\n", strings.Join(records, " or "))

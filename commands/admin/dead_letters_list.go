@@ -35,7 +35,7 @@ func (r DeadLettersListResult) Text(w *commands.Text) {
 		return
 	}
 	commands.TableOf(w, []string{"MESSAGE", "FROM", "TO", "TYPE", "STATUS", "SINCE", "WHY"}, r.DeadLetters, func(m *orchestrator.Message) []string {
-		return []string{m.ID, m.Sender, m.Recipient, m.Type, string(m.Status), m.EndedAt, m.Error}
+		return []string{m.ID, m.Sender, m.Recipient, m.Type, string(m.Status), w.When(m.EndedAt), m.Error}
 	})
 	if int64(len(r.DeadLetters)) < r.Total {
 		w.Printf("%d of %d; --limit shows more.\n", len(r.DeadLetters), r.Total)

@@ -113,7 +113,7 @@ func (d *demonstration) say(format string, args ...any) {
 	line := fmt.Sprintf(format, args...)
 	at := &d.result.Steps[len(d.result.Steps)-1]
 	at.Lines = append(at.Lines, line)
-	d.tell(func(w *commands.Text) { w.Printf("  %s\n", line) })
+	d.tell(func(w *commands.Text) { w.Printf("  %s\n", w.Sign(commands.Inline(line))) })
 }
 
 // tell tells something to whoever watches.
@@ -340,6 +340,7 @@ func (d *demonstration) story() error {
 
 // Text ends the narration, which was printed while it happened.
 func (r DemoResult) Text(w *commands.Text) {
-	w.Printf("\nAll of this is real and still there:\n  mailroom --db %s status\n  sqlite3 %s 'SELECT * FROM message_trace'\n  cat %s\n",
-		r.Database, r.Database, r.File)
+	w.Printf("\nAll of this is real and still there:\n")
+	db := commands.Inline(r.Database)
+	w.Whole(commands.Painted("  mailroom --db " + db + " status\n  sqlite3 " + db + " 'SELECT * FROM message_trace'\n  cat " + commands.Inline(r.File) + "\n"))
 }

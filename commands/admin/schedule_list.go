@@ -47,7 +47,7 @@ func removesSchedule(name string) string { return "`mailroom schedule remove " +
 // Text shows a table.
 func (r ScheduleListResult) Text(w *commands.Text) {
 	commands.TableOf(w, []string{"SCHEDULE", "SPEC", "COMMAND", "PARAMS", "LAST RUN"}, r.Schedules, func(s *orchestrator.Schedule) []string {
-		return []string{s.Name, s.Spec, s.Command, string(s.Params), s.LastRunAt}
+		return []string{s.Name, s.Spec, s.Command, string(s.Params), w.When(s.LastRunAt)}
 	})
 	for _, s := range r.Schedules {
 		if s.Problem != "" {

@@ -66,20 +66,34 @@ func (r StatsResult) Text(w *commands.Text) {
 	}
 	w.Printf("Since %s: %s sent, %d delivered, %d read, %d failed, %d expired.\n\n", w.When(r.Since), orchestrator.Plural(int(r.Total.Sent), "message"),
 		r.Total.Delivered, r.Total.Read, r.Total.Failed, r.Total.Expired)
-	commands.TableOf(w, []string{"RECIPIENT", "SENT", "DELIVERED", "READ", "FAILED", "PENDING", "UNREAD", "DELIVERED IN", "READ IN"}, r.Recipients, func(l *traffic.Line) []string {
+	header := []string{"RECIPIENT", "SENT", "DELIVERED", "READ", "FAILED", "PENDING", "UNREAD", "DELIVERED IN", "READ IN"}
+	rows := commands.Rows(r.Recipients, func(l *traffic.Line) []string {
 		return []string{
 			l.Recipient, fmt.Sprint(l.Sent), fmt.Sprint(l.Delivered), fmt.Sprint(l.Read), fmt.Sprint(l.Failed + l.Expired), fmt.Sprint(*l.Pending), fmt.Sprint(*l.Unread),
 			spread(l.DeliveredAfter), spread(l.ReadAfter),
 		}
 	})
+	if !w.SideBySide(header, rows) { // the numbers in one table, and the times in another
+		const numbers = 7
+		times := make([][]string, len(rows))
+		for i, row := range rows {
+			times[i] = append([]string{row[0]}, row[numbers:]...)
+		}
+		w.Table(header[:numbers], rows)
+		w.Printf("\n")
+		w.Table(append([]string{header[0]}, header[numbers:]...), times)
+	}
 	w.Printf("\n%s\n", w.Paint(commands.Dim, "Times are of half, of 95 and of 99 percent of the messages. Sent, by "+r.Every+":"))
-	most := int64(1)
+	most, longest := int64(1), int64(40)
+	if w.Width > 0 {
+		longest = max(10, min(longest, int64(w.Width)-20))
+	}
 	for _, l := range r.Intervals {
 		most = max(most, l.Sent)
 	}
 	first := max(0, slices.IndexFunc(r.Intervals, func(l traffic.Line) bool { return l.Sent > 0 }))
 	for _, l := range r.Intervals[first:] {
-		w.Printf("%s  %s %d\n", orchestrator.ParseStamp(l.At).Local().Format("01-02 15:04"), w.Paint(commands.Green, strings.Repeat("#", int((l.Sent*40+most-1)/most))), l.Sent)
+		w.Printf("%s  %s %d\n", orchestrator.ParseStamp(l.At).Local().Format("01-02 15:04"), w.Paint(commands.Green, strings.Repeat("#", int((l.Sent*longest+most-1)/most))), l.Sent)
 	}
 }
 

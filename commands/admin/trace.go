@@ -50,21 +50,21 @@ func writeStory(w *commands.Text, s *overview.Story) {
 		status = "deleted by retention; its trace is left"
 	}
 	if m.Sender+m.Recipient != "" {
-		kind += "  " + m.Sender + " → " + m.Recipient
+		kind += "  " + m.Sender + " " + string(w.Sign("→")) + " " + m.Recipient
 	}
 	w.Printf("%s%s  %s\n", w.Paint(commands.Bold, m.ID), kind, status)
 	if len(s.Events) == 0 {
-		w.Printf("└─ no events yet: it was written by hand, and no delivery run has come by\n")
+		w.Printf("%s no events yet: it was written by hand, and no delivery run has come by\n", w.Sign("└─"))
 		return
 	}
 	start := orchestrator.ParseStamp(s.Events[0].At)
 	runs := groupByRun(s)
 	sessions := sessionsOf(s)
 	for i, run := range runs {
-		branch, trunk := branches(i == len(runs)-1 && len(sessions) == 0)
+		branch, trunk := branches(w, i == len(runs)-1 && len(sessions) == 0)
 		w.Printf("%s %s\n", branch, run.title(w, start))
 		for j, e := range run.events {
-			leaf, _ := branches(j == len(run.events)-1)
+			leaf, _ := branches(w, j == len(run.events)-1)
 			w.Printf("%s%s %s\n", trunk, leaf, eventLine(w, &e, start))
 			if e.Event != string(tracing.Deleted) { // its detail stands above
 				writePrinted(w, trunk, e.Detail)
@@ -72,7 +72,7 @@ func writeStory(w *commands.Text, s *overview.Story) {
 		}
 	}
 	for i, session := range sessions {
-		branch, trunk := branches(i == len(sessions)-1)
+		branch, trunk := branches(w, i == len(sessions)-1)
 		writeSession(w, session, start, branch, trunk)
 	}
 	for _, receipt := range s.Receipts {
@@ -81,11 +81,11 @@ func writeStory(w *commands.Text, s *overview.Story) {
 }
 
 // branches returns what stands before an entry of a tree, and before the lines below it.
-func branches(last bool) (branch, trunk string) {
+func branches(w *commands.Text, last bool) (branch, trunk commands.Painted) {
 	if last {
-		return "└─", "   "
+		return w.Sign("└─"), "   "
 	}
-	return "├─", "│  "
+	return w.Sign("├─"), w.Sign("│") + "  "
 }
 
 // run is a command's part in a story.
@@ -129,7 +129,7 @@ func sessionsOf(s *overview.Story) (list []*overview.CommandSpan) {
 }
 
 // writeSession shows how a session that was started for the message ended, and what it printed.
-func writeSession(w *commands.Text, s *overview.CommandSpan, start time.Time, branch, trunk string) {
+func writeSession(w *commands.Text, s *overview.CommandSpan, start time.Time, branch, trunk commands.Painted) {
 	var end struct {
 		Outcome string `json:"outcome"`
 		Output  string `json:"output"`
@@ -144,7 +144,7 @@ func writeSession(w *commands.Text, s *overview.CommandSpan, start time.Time, br
 }
 
 // writePrinted shows what a command printed or a server answered, below what is told of it.
-func writePrinted(w *commands.Text, trunk, text string) {
+func writePrinted(w *commands.Text, trunk commands.Painted, text string) {
 	for line := range strings.Lines(text) {
 		w.Printf("%s      %s\n", trunk, w.Paint(commands.Dim, strings.TrimRight(line, "\r\n")))
 	}
@@ -176,7 +176,7 @@ func eventLine(w *commands.Text, e *overview.StoryEvent, start time.Time) comman
 	}
 	text := "  " + e.At + "  " + since(start, e.At)
 	if e.OldStatus != e.NewStatus && e.OldStatus != "" {
-		text += "  " + e.OldStatus + " → " + e.NewStatus
+		text += "  " + e.OldStatus + " " + string(w.Sign("→")) + " " + e.NewStatus
 	}
 	if e.Attempt > 0 {
 		text += fmt.Sprintf("  attempt %d", e.Attempt)

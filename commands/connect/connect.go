@@ -342,7 +342,7 @@ func (r Result) Text(w *commands.Text) {
 			w.Printf("%s: would be removed\n", f.Path)
 		} else if r.printed {
 			w.Printf("%s:\n", f.Path)
-			w.Body("", f.Text)
+			w.Whole(commands.Painted(strings.TrimRight(commands.Visible(f.Text), "\n") + "\n"))
 		} else if f.Change != "none" {
 			w.Printf("%s: %s\n", f.Path, f.Change)
 		}
@@ -382,7 +382,8 @@ func (r *Result) connectedText(w *commands.Text) {
 	for _, next := range r.Next {
 		w.Printf("Next: %s\n", next)
 	}
-	w.Printf("Test, while %s runs: mailroom send --db %s %s hello\n", r.Host, orchestrator.ShellWord(r.Database), to)
+	w.Printf("Test, while %s runs:\n", r.Host)
+	w.Whole(commands.Painted("  " + commands.Inline("mailroom send --db "+orchestrator.ShellWord(r.Database)+" "+to+" hello") + "\n"))
 	if r.sleeps {
 		w.Printf("Then type anything into %s, which nothing wakes.\n", r.Host)
 	}

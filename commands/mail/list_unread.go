@@ -56,9 +56,12 @@ func (r ListUnreadResult) Text(w *commands.Text) {
 		w.Printf("%s has no unread messages.\n", r.Agent)
 		return
 	}
-	commands.TableOf(w, []string{"MESSAGE", "SENT", "FROM", "TYPE", "TEXT"}, r.Messages, func(h *Hit) []string {
+	rows := commands.Rows(r.Messages, func(h *Hit) []string {
 		return []string{h.MessageID, w.When(h.CreatedAt), h.Sender, h.Type, h.Excerpt}
 	})
+	if !w.SideBySide([]string{"MESSAGE", "SENT", "FROM", "TYPE", "TEXT…"}, rows) {
+		writeHits(w, r.Messages)
+	}
 	if r.More {
 		w.Printf("There are more: --limit shows up to 100.\n")
 	}

@@ -124,12 +124,26 @@ func spelledOut(data json.RawMessage) string {
 	return string(plain)
 }
 
+// writeHits shows messages where there is no room for a table: a heading and the beginning of the text of each.
+func writeHits(w *commands.Text, list []Hit) {
+	for i := range list {
+		h := &list[i]
+		w.Printf("%s  %s from %s to %s, %s, %s\n", w.Paint(commands.Bold, h.MessageID), h.Type, h.Sender, h.Recipient, w.When(h.CreatedAt), w.Status(h.Status))
+		if h.Excerpt != "" {
+			w.Body("  ", h.Excerpt)
+		}
+	}
+}
+
 // Text shows a line for each message, and how far the search has come.
 func (r SearchMessagesResult) Text(w *commands.Text) {
 	if r.Count > 0 {
-		commands.TableOf(w, []string{"MESSAGE", "SENT", "FROM", "TO", "TYPE", "STATUS", "TEXT"}, r.Messages, func(h *Hit) []string {
+		rows := commands.Rows(r.Messages, func(h *Hit) []string {
 			return []string{h.MessageID, w.When(h.CreatedAt), h.Sender, h.Recipient, h.Type, h.Status, h.Excerpt}
 		})
+		if !w.SideBySide([]string{"MESSAGE", "SENT", "FROM", "TO", "TYPE", "STATUS", "TEXT…"}, rows) {
+			writeHits(w, r.Messages)
+		}
 	}
 	switch {
 	case !r.Complete:

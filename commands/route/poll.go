@@ -67,7 +67,7 @@ func (r PollResult) Text(w *commands.Text) {
 	if len(r.Messages) == 0 {
 		return
 	}
-	commands.TableOf(w, []string{"MESSAGE", "FROM", "TYPE", "STATUS", "SINCE", "NEXT ATTEMPT", "PAYLOAD"}, r.Messages, func(m *PolledMessage) []string {
+	commands.TableOf(w, []string{"MESSAGE", "FROM", "TYPE", "STATUS", "SINCE", "NEXT ATTEMPT", "PAYLOAD…"}, r.Messages, func(m *PolledMessage) []string {
 		return []string{m.MessageID, m.Sender, m.Type, m.Status, w.When(m.CreatedAt), w.When(m.NextAttemptAt), string(m.Payload)}
 	})
 }

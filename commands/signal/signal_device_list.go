@@ -71,6 +71,6 @@ func (r DeviceListResult) Text(w *commands.Text) {
 		if d.PushProblem != "" {
 			push = "problem: " + d.PushProblem
 		}
-		return []string{d.ID, d.Name, state, d.Fingerprint, d.SeenAt, push, d.PushOutcome}
+		return []string{d.ID, d.Name, state, d.Fingerprint, w.When(d.SeenAt), push, d.PushOutcome}
 	})
 }

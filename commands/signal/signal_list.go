@@ -120,7 +120,7 @@ func (r ListResult) Text(w *commands.Text) {
 		w.Printf("There are no such questions. `mailroom signal ask_question` asks one.\n")
 		return
 	}
-	commands.TableOf(w, []string{"QUESTION", "SOURCE", "STATUS", "ASKED", "EXPIRES", "PUSHED", "TEXT"}, r.Questions, func(q *Listed) []string {
+	commands.TableOf(w, []string{"QUESTION", "SOURCE", "STATUS", "ASKED", "EXPIRES", "PUSHED", "TEXT…"}, r.Questions, func(q *Listed) []string {
 		says := q.Question
 		if q.Encrypted {
 			says = "(encrypted)"
@@ -129,6 +129,6 @@ func (r ListResult) Text(w *commands.Text) {
 		for _, p := range q.Pushes {
 			pushed = append(pushed, p.Device+" "+p.Status)
 		}
-		return []string{q.QuestionID, q.Source, q.Status, q.CreatedAt, q.ExpiresAt, strings.Join(pushed, ", "), says}
+		return []string{q.QuestionID, q.Source, q.Status, w.When(q.CreatedAt), w.When(q.ExpiresAt), strings.Join(pushed, ", "), says}
 	})
 }

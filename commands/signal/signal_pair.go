@@ -79,8 +79,12 @@ func draw(picture *os.File, text string) error {
 // Text shows the QR code, and the code to type where an installed app cannot scan it.
 func (r PairResult) Text(w *commands.Text) {
 	var picture bytes.Buffer
-	qrterminal.GenerateHalfBlock(r.URL, qrterminal.M, &picture)
-	w.Printf("%s\n", commands.Painted(picture.String()))
+	if w.ASCII {
+		qrterminal.GenerateWithConfig(r.URL, qrterminal.Config{Level: qrterminal.M, Writer: &picture, BlackChar: "  ", WhiteChar: "##", QuietZone: qrterminal.QUIET_ZONE})
+	} else {
+		qrterminal.GenerateHalfBlock(r.URL, qrterminal.M, &picture)
+	}
+	w.Whole(commands.Painted(picture.String() + "\n"))
 	w.Printf("Scan it with the phone, or open %s there.\n", r.URL)
 	w.Printf("Code: %s, good once until %s. An app on the home screen of an iPhone wants it typed.\n", w.Paint(commands.Bold, r.Code), r.ExpiresAt)
 	w.Printf("Then compare the fingerprint that the phone shows: `mailroom signal device approve FINGERPRINT`\n")

@@ -13,6 +13,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"time"
 
 	urfave "github.com/urfave/cli/v2"
 
@@ -27,6 +28,7 @@ type Config struct {
 	Catalogue *commands.Catalogue
 	Open      func(ctx context.Context, path string, log *slog.Logger) (*delivery.Engine, error) // opens the database at a path
 	Version   string
+	Now       func() time.Time // for times that people read; nil is time.Now
 }
 
 // Program is one run of the command line. Its streams and its environment are fields so that tests can give their own.

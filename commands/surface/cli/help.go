@@ -134,12 +134,45 @@ func (p *Program) help(l *line) error {
 	w.Printf("%s - %s\n", w.Paint(commands.Bold, l.name()), c.Usage)
 	helpPart(w, "Usage", "  "+usage+"\n")
 	if text != "" {
-		w.Printf("\n%s\n", commands.Painted(text))
+		w.Printf("\n")
+		helpProse(w, text)
 	}
 	helpPart(w, "Commands", helpColumns(l.next, func(c command) string { return c.name + "\t" + p.called(c).Usage }))
 	helpPart(w, "Flags", helpColumns(c.Flags, urfave.Flag.String))
 	helpPart(w, "Global flags, anywhere on the line", helpColumns(globalFlags(), urfave.Flag.String))
 	return notWritten(w.Err())
+}
+
+// helpProse writes the text of a help. On a terminal paragraphs and items are broken anew; examples are there to be copied, and stay
+// as they are.
+func helpProse(w *commands.Text, text string) {
+	var part string // a paragraph or an item as far as it has been read
+	flush := func() {
+		indent := ""
+		if strings.HasPrefix(part, "- ") {
+			indent = "  "
+		}
+		if part != "" && w.Width > 0 {
+			part = strings.Join(commands.Lines(part, w.Width-len(indent)), "\n"+indent)
+		}
+		if part != "" {
+			w.Whole(commands.Painted(part + "\n"))
+		}
+		part = ""
+	}
+	for line := range strings.SplitSeq(text, "\n") {
+		switch {
+		case line == "" || strings.HasPrefix(line, "    "):
+			flush()
+			w.Whole(commands.Painted(line + "\n"))
+		case part == "" || w.Width == 0 || strings.HasPrefix(line, "- "):
+			flush()
+			part = line
+		default:
+			part += " " + strings.TrimLeft(line, " ")
+		}
+	}
+	flush()
 }
 
 // helpPart writes a titled part of a help; nothing when there is nothing in it.

@@ -82,7 +82,7 @@ func (f idFinder) find(ctx context.Context, name, text string) (*orchestrator.Me
 	}
 	var lines []string
 	for i := range found[:min(len(found), shown)] {
-		lines = append(lines, inShort(&found[i]))
+		lines = append(lines, inShort(f.p, &found[i]))
 	}
 	more := ""
 	if len(found) > shown {
@@ -93,8 +93,8 @@ func (f idFinder) find(ctx context.Context, name, text string) (*orchestrator.Me
 }
 
 // inShort is a message on one line.
-func inShort(m *orchestrator.Message) string {
-	return fmt.Sprintf("%s  %s from %s to %s, %s: %s", m.ID, m.Type, m.Sender, m.Recipient, m.CreatedAt, commands.Cut(commands.Inline(commands.ContentOf(m).Text), 60))
+func inShort(p *Program, m *orchestrator.Message) string {
+	return fmt.Sprintf("%s  %s from %s to %s, %s: %s", m.ID, m.Type, m.Sender, m.Recipient, m.CreatedAt, p.people(p.Err, p.ErrTerminal).Cut(commands.Inline(commands.ContentOf(m).Text), 60))
 }
 
 // confirm asks whether a command that changes something means this message.
@@ -108,7 +108,7 @@ func (f idFinder) confirm(name, text string, m *orchestrator.Message) error {
 			WithHint("Write the whole id, or run it on a terminal")
 	}
 	w := p.people(p.Err, p.ErrTerminal)
-	w.Printf("%s\n", inShort(m))
+	w.Printf("%s\n", inShort(p, m))
 	w.Printf("`%s` with this message? [y/N] ", strings.TrimPrefix(f.d.CommandLine(), "mailroom "))
 	answer, err := bufio.NewReader(p.In).ReadString('\n')
 	if err != nil || !slices.Contains([]string{"y", "yes"}, strings.ToLower(strings.TrimSpace(answer))) {

@@ -41,7 +41,7 @@ func known(p *Program, before *line, param *commands.Param) (list []candidate) {
 	}
 	defer engine.Close()
 	if ids {
-		return knownMessages(ctx, engine.Ledger)
+		return knownMessages(ctx, p, engine.Ledger)
 	}
 	conf, err := engine.Ledger.Configuration(ctx)
 	if err != nil {
@@ -59,7 +59,7 @@ func known(p *Program, before *line, param *commands.Param) (list []candidate) {
 }
 
 // knownMessages are the newest messages, the first of which is also called last.
-func knownMessages(ctx context.Context, l *ledger.Ledger) (list []candidate) {
+func knownMessages(ctx context.Context, p *Program, l *ledger.Ledger) (list []candidate) {
 	found, err := messages.SearchOwn(ctx, l, messages.Search{Limit: completeIDs, Says: func(*orchestrator.Message) bool { return true }})
 	if err != nil || len(found.Messages) == 0 {
 		return nil
@@ -70,7 +70,7 @@ func knownMessages(ctx context.Context, l *ledger.Ledger) (list []candidate) {
 		if strings.Trim(m.ID, "-_."+orchestrator.Alphanumeric) != "" {
 			continue // written by hand: not a word of a shell
 		}
-		list = append(list, candidate{m.ID, commands.Cut(commands.Inline(m.Sender+" to "+m.Recipient+": "+commands.ContentOf(m).Text), 60)})
+		list = append(list, candidate{m.ID, p.people(p.Out, false).Cut(commands.Inline(m.Sender+" to "+m.Recipient+": "+commands.ContentOf(m).Text), 60)})
 	}
 	return list
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,7 +24,13 @@ func (p *Program) text() bool {
 
 // people returns a writer of text for people to w, in colours if that is a terminal and nothing speaks against them.
 func (p *Program) people(w io.Writer, terminal bool) *commands.Text {
-	return &commands.Text{Out: w, Color: terminal && p.Getenv("NO_COLOR") == "" && p.Getenv("TERM") != "dumb", Width: p.Width}
+	return &commands.Text{Out: w, Color: terminal && p.Getenv("NO_COLOR") == "" && p.Getenv("TERM") != "dumb", Width: p.Width, ASCII: plainLocale(p.Getenv), Now: p.Now}
+}
+
+// plainLocale reports whether the environment names the locale C, which has nothing but ASCII; so does one that names none.
+func plainLocale(getenv func(string) string) bool {
+	locale := cmp.Or(getenv("LC_ALL"), getenv("LC_CTYPE"), getenv("LANG"), "C")
+	return locale == "C" || locale == "POSIX"
 }
 
 // answer writes the answer of a command that succeeded to out.

@@ -152,10 +152,10 @@ func (t *tailing) write(list []messages.Event) error {
 		at := orchestrator.ParseStamp(e.At).Local().Format("15:04:05")
 		w.Printf("%s  %s%s  %s", w.Paint(commands.Dim, at), w.Status(e.Event), commands.Painted(strings.Repeat(" ", max(0, len("acknowledged")-len(e.Event)))), e.MessageID)
 		if e.Sender != "" {
-			w.Printf("  %s → %s", e.Sender, e.Recipient)
+			w.Printf("  %s %s %s", e.Sender, w.Sign("→"), e.Recipient)
 		}
 		if e.Error != "" {
-			w.Printf("  %s", commands.Cut(e.Error, 200))
+			w.Printf("  %s", e.Error)
 		}
 		w.Printf("\n")
 	}
