@@ -86,6 +86,7 @@ type Definition struct {
 	handler    handler
 	database   func(raw json.RawMessage) string
 	batch      func(lines []json.RawMessage) decodedBatch
+	known      map[string]KnownValues // of parameters
 
 	read   sync.Once // fills in what follows
 	params []Param
