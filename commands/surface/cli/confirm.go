@@ -15,7 +15,7 @@ import (
 const yesFlag = "yes"
 
 // canAsk reports whether a person sits at a terminal who can be asked.
-func (p *Program) canAsk() bool { return p.text() && p.InTerminal && p.ErrTerminal }
+func canAsk(p *Program) bool { return p.text() && p.InTerminal && p.ErrTerminal }
 
 // agrees asks, and reports whether the answer is yes. What is asked ends in " [y/N] ".
 func agrees(p *Program, w *commands.Text, question string) bool {
@@ -28,9 +28,9 @@ func agrees(p *Program, w *commands.Text, question string) bool {
 var named = regexp.MustCompile(`\{\w+\}`)
 
 // goesOn asks whether to do what cannot be undone. Where nobody can be asked it is done.
-func (p *Program) goesOn(d *commands.Definition, raw json.RawMessage) error {
+func goesOn(p *Program, d *commands.Definition, raw json.RawMessage) error {
 	var values map[string]json.RawMessage
-	if d.Confirm == "" || !p.canAsk() || json.Unmarshal(raw, &values) != nil {
+	if d.Confirm == "" || !canAsk(p) || json.Unmarshal(raw, &values) != nil {
 		return nil
 	}
 	if only := d.ConfirmWith; only != "" && (values[only] == nil || string(values[only]) == "false") {

@@ -102,7 +102,7 @@ func (f *idFinder) confirm(name, text string, m *orchestrator.Message) error {
 	if f.d.LooksOnly || f.d.Card().OnlyReads() {
 		return nil
 	}
-	if !p.canAsk() {
+	if !canAsk(p) {
 		return orchestrator.InvalidParam(name, "%q stands for %s, but nobody can be asked whether that is meant", text, m.ID).
 			WithHint("Write the whole id, or run it on a terminal")
 	}
