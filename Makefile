@@ -82,11 +82,11 @@ database: ## install the PostgreSQL server that the tests start
 		[ -z "$$CI" ] && echo "NOT TESTED with PostgreSQL: it is not installed; CI will" >&2; }
 
 # Without one of them the pages that use it are left out. CI must have them; others are told.
-programs: ## install the programs that commands in README.md and docs use
-	@missing=$$(for p in curl jq sqlite3; do command -v $$p >/dev/null || echo $$p; done); \
+programs: ## install the programs that commands in README.md and docs use, and the shells that complete commands
+	@missing=$$(for p in curl jq sqlite3 zsh fish; do command -v $$p >/dev/null || echo $$p; done); \
 	[ -z "$$missing" ] || { command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ] && export DEBIAN_FRONTEND=noninteractive && \
 		apt-get update -q && apt-get install -qy --no-install-recommends $$missing; } || { \
-		[ -z "$$CI" ] && echo "NOT TESTED: pages that use" $$missing "which are not installed; CI will" >&2; }
+		[ -z "$$CI" ] && echo "NOT TESTED: pages and completions that use" $$missing "which are not installed; CI will" >&2; }
 
 terminal: ## install tmux, in which the tests of agent hosts type what a person would
 	@command -v tmux >/dev/null || { command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ] && export DEBIAN_FRONTEND=noninteractive && \

@@ -86,6 +86,7 @@ type Definition struct {
 	handler    handler
 	database   func(raw json.RawMessage) string
 	batch      func(lines []json.RawMessage) decodedBatch
+	known      map[string]KnownValues // of parameters
 
 	read   sync.Once // fills in what follows
 	params []Param
@@ -107,6 +108,10 @@ type Traits struct {
 	BesideAny   bool         // readers of every vocabulary need it: as a tool it is there whichever of them is served
 	MakesOne    bool         // it makes the database where there is none, or does without; any other command says that there is none
 	ListsAgents bool         // it shows whom one can write to: an error for a name that nobody has points to it
+
+	// Confirm says what it does that cannot be undone, {name} being the value of that parameter: on a terminal a person is asked first.
+	// With ConfirmWith that is so only where this parameter is given.
+	Confirm, ConfirmWith string
 
 	// LooksOnly: it looks at things as they are, though it may write on the way. A database that is missing, full or read-only is
 	// one of them, so that its span is written only if that is possible at once. A card that lists no table to write says the same.

@@ -23,7 +23,7 @@ type AgentRemoveResult struct {
 	SessionPID  int    `json:"session_pid,omitempty"` // of its session, which goes on
 }
 
-var agentRemoveCommand = commands.Define(vocabulary, "agent remove", agentRemove)
+var agentRemoveCommand = commands.Define(vocabulary, "agent remove", agentRemove).With(commands.Traits{Confirm: "This removes the agent {name}: what it has not read is lost, and whoever has the name next does not inherit it."})
 
 func agentRemove(ctx context.Context, env commands.Env, p AgentRemoveParams) (AgentRemoveResult, error) {
 	r := AgentRemoveResult{Name: p.Name}

@@ -37,7 +37,7 @@ type CommandDetail struct {
 	Text       string             `json:"text"`
 }
 
-var commandsCommand = commands.Define(vocabulary, "commands", listCommands).With(commands.Traits{NoDatabase: true})
+var commandsCommand = commands.Define(vocabulary, "commands", listCommands).With(commands.Traits{NoDatabase: true}).Knowing("name", knownCommands)
 
 // listCommands describes what can be asked.
 func listCommands(_ context.Context, env commands.Env, p CommandsParams) (CommandsResult, error) {

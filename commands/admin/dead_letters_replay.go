@@ -23,7 +23,7 @@ type DeadLettersReplayResult struct {
 	Skipped  int      `json:"skipped"`
 }
 
-var deadLettersReplayCommand = commands.Define(vocabulary, "dead_letters replay", deadLettersReplay)
+var deadLettersReplayCommand = commands.Define(vocabulary, "dead_letters replay", deadLettersReplay).With(commands.Traits{Confirm: "This sends all these dead letters again.", ConfirmWith: "all"})
 
 func deadLettersReplay(ctx context.Context, env commands.Env, p DeadLettersReplayParams) (DeadLettersReplayResult, error) {
 	var r DeadLettersReplayResult

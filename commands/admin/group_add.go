@@ -18,7 +18,7 @@ type GroupMembersResult struct {
 	Group agents.Group `json:"group"`
 }
 
-var groupAddCommand = commands.Define(vocabulary, "group add", groupAdd)
+var groupAddCommand = commands.Define(vocabulary, "group add", groupAdd).Knowing("name", knownGroups)
 
 // groupAdd leaves who is a member already where it stands; repeating it changes nothing.
 func groupAdd(ctx context.Context, env commands.Env, p GroupMembersParams) (GroupMembersResult, error) {

@@ -21,7 +21,7 @@ type GroupSetResult struct {
 	Replaced *[]string    `json:"replaced,omitempty"` // its members before; left out when the group is new
 }
 
-var groupSetCommand = commands.Define(vocabulary, "group set", groupSet)
+var groupSetCommand = commands.Define(vocabulary, "group set", groupSet).Knowing("name", knownGroups)
 
 // groupSet replaces the members; repeating it changes nothing.
 func groupSet(ctx context.Context, env commands.Env, p GroupSetParams) (GroupSetResult, error) {

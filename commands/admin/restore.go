@@ -23,7 +23,7 @@ type RestoreResult struct {
 	Previous  string `json:"previous,omitempty"`
 }
 
-var restoreCommand = commands.Define(vocabulary, "restore", restore).With(commands.Traits{HereOnly: true, MakesOne: true})
+var restoreCommand = commands.Define(vocabulary, "restore", restore).With(commands.Traits{HereOnly: true, MakesOne: true, Confirm: "This puts the messages of {file} in the place of those that are here."})
 
 // restore is one transaction: other processes need not be stopped.
 func restore(ctx context.Context, env commands.Env, p RestoreParams) (RestoreResult, error) {

@@ -22,7 +22,7 @@ type ScheduleAddResult struct {
 	Schedule orchestrator.Schedule `json:"schedule"`
 }
 
-var scheduleAddCommand = commands.Define(vocabulary, "schedule add", scheduleAdd).With(commands.Traits{HereOnly: true})
+var scheduleAddCommand = commands.Define(vocabulary, "schedule add", scheduleAdd).With(commands.Traits{HereOnly: true}).Knowing("name", knownSchedules).Knowing("command", knownCommands)
 
 // scheduleAdd checks the spec, the command and its parameters before it stores anything.
 func scheduleAdd(ctx context.Context, env commands.Env, p ScheduleAddParams) (ScheduleAddResult, error) {

@@ -15,7 +15,7 @@ type SettingSetParams struct {
 	Default bool   `json:"default,omitempty" desc:"go back to the default"`
 }
 
-var settingSetCommand = commands.Define(vocabulary, "setting set", settingSet)
+var settingSetCommand = commands.Define(vocabulary, "setting set", settingSet).Knowing("key", knownSettings)
 
 // settingSet takes effect in every process at its next transaction. Over the network it changes no setting that is local.
 func settingSet(ctx context.Context, env commands.Env, p SettingSetParams) (ledger.Setting, error) {

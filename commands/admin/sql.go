@@ -28,7 +28,7 @@ type SQLResult struct {
 	Named     []Audit        `json:"named,omitempty"`
 }
 
-var sqlCommand = commands.Define(vocabulary, "sql", runSQL)
+var sqlCommand = commands.Define(vocabulary, "sql", runSQL).Knowing("named", knownAudits)
 
 // runSQL answers audits. It cannot write, attach or read credentials, whoever asks.
 func runSQL(ctx context.Context, env commands.Env, p SQLParams) (SQLResult, error) {

@@ -15,7 +15,7 @@ type CloseThreadParams struct {
 	Summary  string `json:"summary,omitempty" desc:"what came of it; kept with the thread" check:"max=8192"`
 }
 
-var closeThreadCommand = commands.Define(vocabulary, "close_thread", closeThread)
+var closeThreadCommand = commands.Define(vocabulary, "close_thread", closeThread).Knowing("threadId", commands.KnownThreads)
 
 // closeThread ends a thread for good. What was posted stays, and mentions that are not read yet are still to be had.
 func closeThread(ctx context.Context, env commands.Env, p CloseThreadParams) (ThreadResult, error) {

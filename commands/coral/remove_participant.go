@@ -19,7 +19,7 @@ type RemoveParticipantResult struct {
 	ThreadResult
 }
 
-var removeParticipantCommand = commands.Define(vocabulary, "remove_participant", removeParticipant)
+var removeParticipantCommand = commands.Define(vocabulary, "remove_participant", removeParticipant).Knowing("threadId", commands.KnownThreads)
 
 // removeParticipant keeps what was sent to the agent, read or not.
 func removeParticipant(ctx context.Context, env commands.Env, p RemoveParticipantParams) (RemoveParticipantResult, error) {

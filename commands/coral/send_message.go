@@ -51,7 +51,7 @@ type SendMessageResult struct {
 	Recipient commands.Presence `json:"recipient_presence,omitempty"`
 }
 
-var sendMessageCommand = commands.Define(vocabulary, "send_message", sendMessage).With(commands.Traits{Kind: tracing.Producer})
+var sendMessageCommand = commands.Define(vocabulary, "send_message", sendMessage).With(commands.Traits{Kind: tracing.Producer}).Knowing("threadId", commands.KnownThreads)
 
 // sendMessage is durable when it returns: a kill or power loss afterwards loses nothing.
 func sendMessage(ctx context.Context, env commands.Env, p SendMessageParams) (SendMessageResult, error) {

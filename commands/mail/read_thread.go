@@ -30,7 +30,7 @@ type ReadThreadResult struct {
 	commands.Taken
 }
 
-var readThreadCommand = commands.Define(vocabulary, "read_thread", readThread).With(commands.Traits{Kind: tracing.Consumer}).Called("thread show", "", "")
+var readThreadCommand = commands.Define(vocabulary, "read_thread", readThread).With(commands.Traits{Kind: tracing.Consumer}).Called("thread show", "", "").Knowing("thread_id", commands.KnownThreads)
 
 // readThread moves the reader's cursor behind what it returns. The administrator has none.
 func readThread(ctx context.Context, env commands.Env, p ReadThreadParams) (ReadThreadResult, error) {

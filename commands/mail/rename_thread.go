@@ -22,7 +22,7 @@ type RenameThreadResult struct {
 	Thread
 }
 
-var renameThreadCommand = commands.Define(vocabulary, "rename_thread", renameThread)
+var renameThreadCommand = commands.Define(vocabulary, "rename_thread", renameThread).Knowing("thread_id", commands.KnownThreads)
 
 // renamedType is the message_type of what tells the participants of another name.
 const renamedType = "thread_renamed"

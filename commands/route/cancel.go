@@ -19,7 +19,7 @@ type CancelResult struct {
 	Cancelled []string `json:"cancelled"`
 }
 
-var cancelCommand = commands.Define(vocabulary, "cancel", cancel)
+var cancelCommand = commands.Define(vocabulary, "cancel", cancel).With(commands.Traits{Confirm: "This takes back {message_id}, which is then never delivered."})
 
 // cancel takes back what was not delivered yet.
 func cancel(ctx context.Context, env commands.Env, p CancelParams) (CancelResult, error) {

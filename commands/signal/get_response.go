@@ -23,7 +23,7 @@ type GetResponseResult struct {
 	Note     string `json:"note,omitempty"`   // an answer that was refused
 }
 
-var getResponseCommand = commands.Define(vocabulary, "get_response", getResponse).With(commands.Traits{Kind: tracing.Consumer})
+var getResponseCommand = commands.Define(vocabulary, "get_response", getResponse).With(commands.Traits{Kind: tracing.Consumer}).Knowing("questionId", knownQuestions)
 
 // getResponse decrypts the answer in this process. It can be asked for again for ten minutes.
 func getResponse(ctx context.Context, env commands.Env, p GetResponseParams) (GetResponseResult, error) {

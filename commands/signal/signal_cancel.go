@@ -18,7 +18,7 @@ type CancelResult struct {
 	Status     string `json:"status"` // cancelled
 }
 
-var cancelCommand = commands.Define(vocabulary, "signal cancel", cancel)
+var cancelCommand = commands.Define(vocabulary, "signal cancel", cancel).Knowing("questionId", knownQuestions)
 
 func cancel(ctx context.Context, env commands.Env, p CancelParams) (CancelResult, error) {
 	q, err := person.Cancel(ctx, env.Ledger, p.QuestionID, env.Caller.Name)

@@ -38,7 +38,11 @@ func (p *Program) runCommand(c *urfave.Context, d *commands.Definition, preset m
 		return err
 	}
 	return p.withEnv(c, d, raw, func(ctx context.Context, env commands.Env) error {
-		raw, err := idFinder{p, env, d}.whole(ctx, raw)
+		finder := &idFinder{p: p, env: env, d: d}
+		raw, err := finder.whole(ctx, raw)
+		if err == nil && !finder.asked && !c.Bool(yesFlag) {
+			err = goesOn(p, d, raw)
+		}
 		if err != nil {
 			return err
 		}

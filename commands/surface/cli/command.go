@@ -99,10 +99,13 @@ func flagsOf(d *commands.Definition) (flags []urfave.Flag) {
 	global := flagTable(globalFlags())
 	for i := range d.Params() {
 		flag := d.Params()[i].Flag()
-		if _, taken := global[flag]; taken || (d.TakesBatch() && (flag == "stdin" || flag == "atomic")) {
+		if _, taken := global[flag]; taken || (d.TakesBatch() && (flag == "stdin" || flag == "atomic")) || (d.Confirm != "" && flag == yesFlag) {
 			panic(fmt.Sprintf("%s: the flag --%s means something else already", d.Name, flag))
 		}
 		flags = append(flags, flagOf(&d.Params()[i]))
+	}
+	if d.Confirm != "" {
+		flags = append(flags, &urfave.BoolFlag{Name: yesFlag, Usage: "do not ask first, as is done on a terminal", DisableDefaultText: true})
 	}
 	if d.TakesBatch() {
 		flags = append(flags,

@@ -30,19 +30,25 @@ complete -o bashdefault -o default -F _mailroom mailroom
 	"zsh": `#compdef mailroom
 # zsh completion for mailroom: name it _mailroom in a folder of your fpath, or source it
 _mailroom() {
-    local -a candidates
-    candidates=("${(@f)$("${words[1]}" __complete "${(@)words[2,CURRENT]}" 2>/dev/null)}")
-    candidates=("${(@)candidates%%$'\t'*}")
-    if [[ -n "${candidates[1]}" ]]; then compadd -- "${candidates[@]}"; else _files; fi
+    local -a lines candidates
+    lines=("${(@f)$("${words[1]}" __complete "${(@)words[2,CURRENT]}" 2>/dev/null)}")
+    candidates=("${(@)lines%%$'\t'*}")
+    lines=("${(@)lines/$'\t'/  -- }")
+    if [[ -n "${candidates[1]}" ]]; then compadd -l -d lines -- "${candidates[@]}"; else _files; fi
 }
 if [[ "${funcstack[1]}" == _mailroom ]]; then _mailroom "$@"; else compdef _mailroom mailroom; fi
 `,
 	"fish": `# fish completion for mailroom: put it into ~/.config/fish/completions/mailroom.fish
 function __mailroom_complete
     set -l words (commandline -opc)
-    $words[1] __complete $words[2..-1] (commandline -ct) 2>/dev/null
+    set -l found ($words[1] __complete $words[2..-1] (commandline -ct) 2>/dev/null)
+    if set -q found[1]
+        printf '%s\n' $found
+    else
+        __fish_complete_path (commandline -ct)
+    end
 end
-complete -c mailroom -a '(__mailroom_complete)'
+complete -c mailroom -f -a '(__mailroom_complete)'
 `,
 }
 

@@ -1,11 +1,9 @@
 package cli
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 
 	"mailroom/commands"
@@ -21,14 +19,15 @@ var idsOfMessages = []string{"message_id", "reply_to", "replyTo"}
 
 // idFinder finds which message a person means.
 type idFinder struct {
-	p   *Program
-	env commands.Env
-	d   *commands.Definition // the command that is to be run
+	p     *Program
+	env   commands.Env
+	d     *commands.Definition // the command that is to be run
+	asked bool                 // a person has agreed that it is run
 }
 
 // whole puts ids of messages in the place of last and of endings of ids. Before a command that changes something it shows what was
 // found and asks; where nobody can be asked that is refused.
-func (f idFinder) whole(ctx context.Context, raw json.RawMessage) (json.RawMessage, error) {
+func (f *idFinder) whole(ctx context.Context, raw json.RawMessage) (json.RawMessage, error) {
 	var values map[string]json.RawMessage
 	if f.env.Engine == nil || json.Unmarshal(raw, &values) != nil {
 		return raw, nil
@@ -59,7 +58,7 @@ func (f idFinder) whole(ctx context.Context, raw json.RawMessage) (json.RawMessa
 
 // find returns the message that last, or the ending of an id, stands for; nil for what is to be taken as it is: a whole id, or a
 // text that no id ends with.
-func (f idFinder) find(ctx context.Context, name, text string) (*orchestrator.Message, error) {
+func (f *idFinder) find(ctx context.Context, name, text string) (*orchestrator.Message, error) {
 	env := f.env
 	if _, err := messages.Find(ctx, env.Ledger, text); err == nil || orchestrator.CodeOf(err) != orchestrator.NotFound {
 		return nil, nil // errors are for the command to tell
@@ -98,21 +97,20 @@ func inShort(p *Program, m *orchestrator.Message) string {
 }
 
 // confirm asks whether a command that changes something means this message.
-func (f idFinder) confirm(name, text string, m *orchestrator.Message) error {
+func (f *idFinder) confirm(name, text string, m *orchestrator.Message) error {
 	p := f.p
 	if f.d.LooksOnly || f.d.Card().OnlyReads() {
 		return nil
 	}
-	if !p.text() || !p.InTerminal || !p.ErrTerminal {
+	if !canAsk(p) {
 		return orchestrator.InvalidParam(name, "%q stands for %s, but nobody can be asked whether that is meant", text, m.ID).
 			WithHint("Write the whole id, or run it on a terminal")
 	}
 	w := p.people(p.Err, p.ErrTerminal)
 	w.Printf("%s\n", inShort(p, m))
-	w.Printf("`%s` with this message? [y/N] ", strings.TrimPrefix(f.d.CommandLine(), "mailroom "))
-	answer, err := bufio.NewReader(p.In).ReadString('\n')
-	if err != nil || !slices.Contains([]string{"y", "yes"}, strings.ToLower(strings.TrimSpace(answer))) {
+	if !agrees(p, w, "`"+strings.TrimPrefix(f.d.CommandLine(), "mailroom ")+"` with this message?") {
 		return orchestrator.InvalidParam(name, "nothing was done")
 	}
+	f.asked = true
 	return nil
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"maps"
@@ -10,6 +11,7 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/messages"
 )
@@ -19,14 +21,18 @@ const (
 	completeIDs    = 20          // how many messages it is offered
 )
 
-// known are the values that a parameter can have: those that it names itself, or agents, groups and messages of the database that the
-// line means. Where the database cannot be had there are none.
+// known are the values that a parameter can have: those that it names itself, or agents, groups, messages and what else a command knows, of the
+// database that the line means. Where the database cannot be had there are none.
 func known(p *Program, before *line, param *commands.Param) (list []candidate) {
 	for _, value := range param.OneOf {
 		list = append(list, candidate{word: value})
 	}
 	ids := slices.Contains(idsOfMessages, param.Name)
-	if !ids && !strings.HasPrefix(param.NameOf, "agent") {
+	var own commands.KnownValues
+	if before.definition != nil {
+		own = before.definition.Known(param.Name)
+	}
+	if own == nil && !ids && !strings.HasPrefix(param.NameOf, "agent") {
 		return list
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), completeWithin)
@@ -40,6 +46,9 @@ func known(p *Program, before *line, param *commands.Param) (list []candidate) {
 		return list
 	}
 	defer engine.Close()
+	if own != nil {
+		return append(list, ownValues(ctx, p, before, engine, own)...)
+	}
 	if ids {
 		return knownMessages(ctx, p, engine.Ledger)
 	}
@@ -53,6 +62,21 @@ func known(p *Program, before *line, param *commands.Param) (list []candidate) {
 	if strings.Contains(param.NameOf, "group") {
 		for _, name := range slices.Sorted(maps.Keys(conf.Groups)) {
 			list = append(list, candidate{name, "group"})
+		}
+	}
+	return list
+}
+
+// ownValues are the values of a parameter whose command says itself what it can be.
+func ownValues(ctx context.Context, p *Program, before *line, engine *delivery.Engine, own commands.KnownValues) (list []candidate) {
+	caller := commands.Caller{Name: cmp.Or(before.globalValue("as"), p.Getenv("MAILROOM_AGENT")), Admin: true, Shell: true}
+	values, err := own(ctx, commands.Env{Engine: engine, Catalogue: p.Catalogue, Caller: caller, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return nil
+	}
+	for _, v := range values {
+		if strings.Trim(v.Value, "-_."+orchestrator.Alphanumeric) == "" { // a word of a shell
+			list = append(list, candidate{v.Value, commands.Inline(v.About)})
 		}
 	}
 	return list

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -38,13 +39,15 @@ func (p *Program) answer(out io.Writer, a commands.Answer) error {
 	if !p.text() {
 		return writeLine(out, a)
 	}
-	w := p.people(out, p.OutTerminal)
+	var b bytes.Buffer // written at once: whoever reads only the beginning of it is not to be told of a broken pipe
+	w := p.people(&b, p.OutTerminal)
 	if texter, ok := a.Result.(commands.Texter); ok {
 		texter.Text(w)
 	} else {
 		w.Fields(fieldsOf(a.Result)...)
 	}
-	return w.Err()
+	_, err := out.Write(b.Bytes())
+	return err
 }
 
 // failure writes the answer of a command that failed: as JSON to out unless it is for people.

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// completed are beginnings of lines, and what the shells are to offer for each: what a line of theirs matches.
+var completed = []struct{ line, offers string }{
+	{"mailroom sen", `\bsend\b`},
+	{"mailroom send b", `\bbob\b.*tests`},
+	{"mailroom show ms", `\bmsg-[0-9A-Z]{26}\b.*operator to bob: the tests are green`},
+	{"mailroom why la", `\blast\b`},
+	{"mailroom list --sin", `--since\b`},
+	{"mailroom setting set retry.l", `retry\.ladder\b`},
+	{"mailroom sql --named over", `\boverdue\b`},
+	{"mailroom thread show th", `\bthread-[0-9A-Z]{26}\b`},
+}
+
+// completing makes an office in which there is something to complete, and a file with the script of a shell.
+func completing(t *testing.T, shell string) (o *office, folder, script string) {
+	if _, err := exec.LookPath(shell); err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal(shell + " is missing: make programs")
+		}
+		t.Skip(shell + " is missing: make programs")
+	}
+	o = newOffice(t, "bob --role tests")
+	o.run("send", "bob", "the tests are green")
+	o.run("--as", "operator", "coral", "create_thread", "--thread-name", "The cart", "--participant-ids", "bob")
+	folder = filepath.Dir(o.db)
+	text, err := o.command("completion", shell).Output()
+	if err == nil {
+		script = filepath.Join(folder, "mailroom."+shell)
+		err = os.WriteFile(script, text, 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o, folder, script
+}
+
+// offered holds what a shell shows for the completion with a number to what it is to be.
+func offered(t *testing.T, number int, shows string) {
+	t.Helper()
+	c := completed[number]
+	for line := range strings.Lines(shows) {
+		if regexp.MustCompile(c.offers).MatchString(line) {
+			return
+		}
+	}
+	t.Errorf("%q is completed to %q; want %s", c.line, shows, c.offers)
+}
+
+// TestCompletionInFish asks fish itself.
+func TestCompletionInFish(t *testing.T) {
+	t.Parallel()
+	o, folder, script := completing(t, "fish")
+	for i, c := range completed {
+		fish := exec.Command("fish", "--no-config", "-c", "source $argv[1]; complete -C $argv[2]", script, c.line)
+		fish.Env, fish.Dir = o.command().Env, folder
+		out, err := fish.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		offered(t, i, string(out))
+		if strings.Contains(string(out), "mailroom.db") {
+			t.Errorf("%q is also completed to files: %s", c.line, out)
+		}
+	}
+	phone := o.paired("pixel")
+	o.run("signal", "device", "approve", phone["fingerprint"])
+	o.run("--as", "bob", "signal", "ask_question", "--question", "Proceed?", "--encrypt=false")
+	asked := exec.Command("fish", "--no-config", "-c", "source $argv[1]; complete -C 'mailroom signal cancel q'; complete -C 'mailroom signal device revoke d'", script)
+	asked.Env, asked.Dir = o.command().Env, folder
+	if out, err := asked.CombinedOutput(); err != nil || !regexp.MustCompile(`^q-\w+\tpending, asked by bob\nd-\w+\tpixel, active\n$`).Match(out) {
+		t.Errorf("questions and devices are completed to %q, %v", out, err)
+	}
+	fish := exec.Command("fish", "--no-config", "-c", "source $argv[1]; complete -C 'mailroom backup mailroom.d'", script)
+	fish.Env, fish.Dir = o.command().Env, folder
+	if out, err := fish.CombinedOutput(); err != nil || !strings.Contains(string(out), "mailroom.db") {
+		t.Errorf("a file is completed to %q, %v", out, err)
+	}
+}
+
+// TestCompletionInZsh and TestCompletionInBash type the lines, and a tab or two behind them.
+func TestCompletionInZsh(t *testing.T) {
+	t.Parallel()
+	typeCompletions(t, "zsh", "exec zsh -f -i", "autoload -Uz compinit; compinit -u -D; zstyle ':completion:*' insert-tab false; setopt NO_ALWAYS_LAST_PROMPT; unsetopt LIST_AMBIGUOUS; ", "\x04")
+}
+
+func TestCompletionInBash(t *testing.T) {
+	t.Parallel()
+	typeCompletions(t, "bash", "exec bash --norc --noprofile -i", "bind 'set show-all-if-ambiguous on'; bind 'set enable-bracketed-paste off'; ", "\x1b?")
+}
+
+// typeCompletions types the lines in a shell, each with the key that lists what is possible.
+func typeCompletions(t *testing.T, shell, start, prepares, lists string) {
+	o, folder, script := completing(t, shell)
+	env := append(o.command().Env, "TERM=dumb", "PS1=", "LC_ALL=C.UTF-8")
+	for i, c := range completed {
+		term := openTTY(t, folder, env, 200, "-c", start)
+		typed := func(keys, until string) string {
+			if _, err := term.master.WriteString(keys); err != nil {
+				t.Fatal(err)
+			}
+			wanted := regexp.MustCompile(until)
+			if !term.await(func(text string) bool { return wanted.MatchString(text) }) {
+				t.Fatalf("%s shows %q after %q; want %s", shell, term.text, keys, until)
+			}
+			text := term.text
+			term.text = ""
+			return text
+		}
+		typed(prepares+"PS1='ready> '; source "+script+"; echo 'so''urced'\n", `sourced[\s\S]*ready> `)
+		until := c.offers
+		if shell == "bash" {
+			until, _, _ = strings.Cut(until, ".*") // it shows no descriptions
+		}
+		shows := typed(c.line+lists, `\n.*`+until)
+		if shell == "zsh" {
+			offered(t, i, shows)
+		}
+	}
+}

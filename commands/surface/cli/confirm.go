@@ -1,0 +1,49 @@
+package cli
+
+import (
+	"bufio"
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strings"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+)
+
+// yesFlag is the switch that leaves out the question before what cannot be undone.
+const yesFlag = "yes"
+
+// canAsk reports whether a person sits at a terminal who can be asked.
+func canAsk(p *Program) bool { return p.text() && p.InTerminal && p.ErrTerminal }
+
+// agrees asks, and reports whether the answer is yes. What is asked ends in " [y/N] ".
+func agrees(p *Program, w *commands.Text, question string) bool {
+	w.Printf("%s [y/N] ", question)
+	answer, err := bufio.NewReader(p.In).ReadString('\n')
+	return err == nil && slices.Contains([]string{"y", "yes"}, strings.ToLower(strings.TrimSpace(answer)))
+}
+
+// named is the name of a parameter where Traits.Confirm has its value.
+var named = regexp.MustCompile(`\{\w+\}`)
+
+// goesOn asks whether to do what cannot be undone. Where nobody can be asked it is done.
+func goesOn(p *Program, d *commands.Definition, raw json.RawMessage) error {
+	var values map[string]json.RawMessage
+	if d.Confirm == "" || !canAsk(p) || json.Unmarshal(raw, &values) != nil {
+		return nil
+	}
+	if only := d.ConfirmWith; only != "" && (values[only] == nil || string(values[only]) == "false") {
+		return nil
+	}
+	says := named.ReplaceAllStringFunc(d.Confirm, func(name string) string {
+		value := values[strings.Trim(name, "{}")]
+		text := string(value)
+		_ = json.Unmarshal(value, &text) // what is no text is shown as JSON
+		return text
+	})
+	if !agrees(p, p.people(p.Err, p.ErrTerminal), says+" Go on?") {
+		return orchestrator.Errorf(orchestrator.InvalidParams, "nothing was done")
+	}
+	return nil
+}
