@@ -13,7 +13,6 @@ import (
 	"unicode/utf8"
 
 	"mailroom/orchestrator"
-	"mailroom/orchestrator/nearest"
 )
 
 // maxParams bounds the JSON of one call: the largest payload, and room for the rest.
@@ -103,7 +102,7 @@ func objectOf(raw json.RawMessage, params []Param, fold bool) (map[string]json.R
 	if token, err := dec.Token(); err != nil {
 		return nil, notJSON(err)
 	} else if token != json.Delim('{') {
-		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "the parameters are not a JSON object")
+		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "the parameters are not a JSON object").WithHint(`Write {"key": ...}`)
 	}
 	values := map[string]json.RawMessage{}
 	for dec.More() {
@@ -200,7 +199,7 @@ func unknownName(key string, params []Param) error {
 		e.Message = fmt.Sprintf("there is no parameter %q", orchestrator.Clip(key))
 		e.Details = map[string]any{"parameter": orchestrator.Clip(key)}
 	}
-	if near := nearest.Nearest(strings.ToLower(key), names); len(near) > 0 {
+	if near := Meant(key, names); len(near) > 0 {
 		return e.WithHint("Did you mean %s?", strings.Join(near, " or "))
 	}
 	if len(names) == 0 {

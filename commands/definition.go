@@ -36,6 +36,7 @@ type Call struct {
 	Scheduled bool          // a schedule runs the command: a run that changes nothing leaves no trace
 	Patience  time.Duration // longest that a command may wait, since what carries its answer gives up on longer ones; 0 is any time
 	Model     bool          // a model reads the answer, of which its host shows only so much
+	Aside     *Text         // to which a command may tell a person why nothing happens; beside the answer, and nil where nobody sees it
 	Narrator  *Text         // to which a command may tell what it does while it does it; nil if the answer is for programs
 
 	// Progress, unless it is nil, is told how far long work is, by several goroutines at once; a total of 0 is unknown.
@@ -107,6 +108,7 @@ type Traits struct {
 	HereOnly    bool         // it makes sense only where its user's files are: no surface offers it to another machine, or to a tool's client
 	BesideAny   bool         // readers of every vocabulary need it: as a tool it is there whichever of them is served
 	MakesOne    bool         // it makes the database where there is none, or does without; any other command says that there is none
+	UntilTold   bool         // it goes on until it is told to stop; Ctrl-C ends it with the status of an interruption all the same
 	ListsAgents bool         // it shows whom one can write to: an error for a name that nobody has points to it
 
 	// Confirm says what it does that cannot be undone, {name} being the value of that parameter: on a terminal a person is asked first.

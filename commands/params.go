@@ -3,6 +3,7 @@ package commands
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -254,6 +255,26 @@ func (p *Param) inBounds(n float64, shown string) error {
 	return nil
 }
 
+// invalidName is the error of a check of a name, with the parameter that holds it.
+func (p *Param) invalidName(err error) error {
+	e, ok := errors.AsType[*orchestrator.Error](err)
+	if !ok {
+		return p.invalid("%s", err)
+	}
+	return p.invalid("%s", e.WithoutHint()).WithHint("%s", e.Hint)
+}
+
+// hintOneOf is the hint for a text that is none of the ones that may stand there; "" if nothing is known about it.
+func (p *Param) hintOneOf(s string) string {
+	if p.Private {
+		return ""
+	}
+	if p.Name == "status" && (s == "read" || s == "unread") {
+		return "A message that is delivered is read or unread: `mailroom inbox` lists what an agent has not read"
+	}
+	return orchestrator.DidYouMean(s, p.OneOf)
+}
+
 // checkText validates a text and brings a name into its one form.
 func (p *Param) checkText(s string) (string, error) {
 	if strings.ContainsRune(s, 0) {
@@ -270,7 +291,7 @@ func (p *Param) checkText(s string) (string, error) {
 			return "", p.invalid("it is not a name: it is a letter, then letters, digits, '_' or '-'")
 		}
 		if err != nil {
-			return "", p.invalid("%s", err)
+			return "", p.invalidName(err)
 		}
 		return name, nil
 	case "id":
@@ -279,7 +300,7 @@ func (p *Param) checkText(s string) (string, error) {
 		}
 	}
 	if len(p.OneOf) > 0 && !slices.Contains(p.OneOf, s) {
-		return "", p.invalid("%s is none of %s", p.shown(strconv.Quote(orchestrator.Clip(s))), p.Bounds())
+		return "", p.invalid("%s is none of %s", p.shown(strconv.Quote(orchestrator.Clip(s))), p.Bounds()).WithHint("%s", p.hintOneOf(s))
 	}
 	if p.Characters {
 		n := utf8.RuneCountInString(s)

@@ -25,7 +25,7 @@ type Answer struct {
 
 // MarshalJSON implements json.Marshaler.
 func (a Answer) MarshalJSON() ([]byte, error) {
-	body, err := orchestrator.JSON(withLists(a.Result))
+	body, err := orchestrator.JSON(WithLists(a.Result))
 	if err != nil {
 		return nil, err
 	}
@@ -36,8 +36,8 @@ func (a Answer) MarshalJSON() ([]byte, error) {
 	return joinObjects(head, body), err
 }
 
-// withLists puts an empty list in place of every missing one among a result's own keys: who reads it finds a list.
-func withLists(result any) any {
+// WithLists puts an empty list in place of every missing one among a result's own keys: who reads it finds a list.
+func WithLists(result any) any {
 	v := reflect.ValueOf(result)
 	if _, ownForm := result.(json.Marshaler); ownForm || v.Kind() != reflect.Struct {
 		return result

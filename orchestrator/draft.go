@@ -121,14 +121,6 @@ const (
 	Stopped PresenceStatus = "stopped"
 )
 
-// QuotingHint returns the most likely reason why a text is not JSON, as a hint.
-func QuotingHint(text []byte) string {
-	if len(text) > 0 && (text[0] == '{' || text[0] == '[') {
-		return `A shell eats double quotes: put single ones around the JSON, as in '{"a":1}'`
-	}
-	return `A bare text needs quotes of its own: '"hello"'`
-}
-
 // The types of the messages by which members of a team ask and answer each other. Source: document 001.
 const (
 	ShutdownRequest      = string(Shutdown) + "_request"

@@ -39,8 +39,8 @@ func TestWaitUnmarksWhenNobodyReads(t *testing.T) {
 	if err := wait.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if got := exitStatus(t, wait); got != 75 {
-		t.Errorf("exit status %d; want 75", got)
+	if got := exitStatus(t, wait); got != 141 {
+		t.Errorf("exit status %d; want 141", got)
 	}
 	if got := o.run("wait", "--recipient", "b", "--timeout", "0")["count"]; got != 1.0 {
 		t.Errorf("the next wait takes %v messages; want 1", got)

@@ -53,9 +53,13 @@ func initProject(ctx context.Context, env commands.Env, p InitParams) (InitResul
 
 // Text says it in a sentence.
 func (r InitResult) Text(w *commands.Text) {
-	if r.Created {
-		w.Printf("Made %s. Commands run in that project find it by themselves.\nNext: `mailroom connect HOST`, or `mailroom agent add NAME`.\n", r.Database)
-	} else {
+	if !r.Created {
 		w.Printf("%s is there already.\n", r.Database)
+		return
 	}
+	found := "Commands run in that project find it by themselves"
+	if filepath.Base(filepath.Dir(r.Database)) != commands.ProjectFolder {
+		found = "Commands find it where --db or MAILROOM_DB names it"
+	}
+	w.Printf("Made %s. %s.\nNext: `mailroom connect HOST`, or `mailroom agent add NAME`.\n", r.Database, found)
 }

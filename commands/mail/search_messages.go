@@ -9,6 +9,7 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/messages"
 )
 
@@ -65,6 +66,9 @@ func searchMessages(ctx context.Context, env commands.Env, p SearchMessagesParam
 	}
 	if ago, err := orchestrator.ParseDuration(p.Since); err == nil {
 		s.Since = orchestrator.Stamp(env.Ledger.Now().Add(-ago))
+	} else if _, isTime := ledger.AdoptTime(p.Since); p.Since != "" && !isTime {
+		return SearchMessagesResult{}, orchestrator.InvalidParam("since", "%q is no time", orchestrator.Clip(p.Since)).
+			WithHint("Give a time such as 2025-10-26T10:30:00Z, or how long ago: 90s, 30m, 2h, 7d")
 	}
 	before, multicast, _ := strings.Cut(p.Continue, ".")
 	s.From.Multicast = multicast

@@ -24,7 +24,7 @@ type WatchResult struct {
 	Found []letters.Problem `json:"found,omitempty"` // what the problems are, the first 20; only after one look
 }
 
-var watchCommand = commands.Define(vocabulary, "watch", watch).With(commands.Traits{Kind: tracing.Consumer, HereOnly: true})
+var watchCommand = commands.Define(vocabulary, "watch", watch).With(commands.Traits{Kind: tracing.Consumer, HereOnly: true, UntilTold: true})
 
 // watch ends when it is asked to, which is no failure.
 func watch(ctx context.Context, env commands.Env, p WatchParams) (WatchResult, error) {

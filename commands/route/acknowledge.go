@@ -33,3 +33,8 @@ func acknowledge(ctx context.Context, env commands.Env, p AcknowledgeParams) (Ac
 		MessageID: m.ID, Recipient: m.Recipient, Status: string(m.Status), ReadAt: m.ReadAt, AcknowledgedAt: m.AcknowledgedAt,
 	}, nil
 }
+
+// Text says it in a sentence.
+func (r AcknowledgeResult) Text(w *commands.Text) {
+	w.Printf("%s is acknowledged by %s, %s.\n", r.MessageID, r.Recipient, w.When(r.AcknowledgedAt))
+}

@@ -41,7 +41,9 @@ type RouteResult struct {
 func (r RouteResult) ActionName() string { return r.action }
 
 // MarshalJSON writes the action's own answer.
-func (r RouteResult) MarshalJSON() ([]byte, error) { return orchestrator.JSON(r.answer) }
+func (r RouteResult) MarshalJSON() ([]byte, error) {
+	return orchestrator.JSON(commands.WithLists(r.answer))
+}
 
 // Text writes the action's own answer for people.
 func (r RouteResult) Text(w *commands.Text) { r.answer.(commands.Texter).Text(w) }

@@ -2,6 +2,8 @@ package route
 
 import (
 	"context"
+	"fmt"
+	"time"
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
@@ -46,6 +48,11 @@ func wait(ctx context.Context, env commands.Env, p WaitParams) (WaitResult, erro
 	if p.WaitFor != "" {
 		o.For = []string{p.WaitFor}
 	}
+	if env.Call.Aside != nil {
+		o.Waiting = func() {
+			env.Call.Aside.Printf("Waiting for a message to %s, up to %s. Stop with Ctrl-C.\n", recipient, spelt(o.Timeout))
+		}
+	}
 	ms, more, err := reading.Wait(ctx, env.Ledger, o)
 	if err != nil {
 		return WaitResult{}, err
@@ -54,6 +61,17 @@ func wait(ctx context.Context, env commands.Env, p WaitParams) (WaitResult, erro
 		Recipient: recipient, Count: len(ms), Messages: ms, More: more, TimedOut: len(ms) == 0, Until: commands.LeaseEnd(ms), Timestamp: timestamp(env),
 		Taken: commands.Take(ms, false),
 	}, nil
+}
+
+// spelt is how long a wait takes at most, for people.
+func spelt(d time.Duration) string {
+	switch {
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%d s", d/time.Second)
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%d min", d.Round(time.Minute)/time.Minute)
+	}
+	return orchestrator.FormatDuration(d)
 }
 
 // Text shows each message with its payload.

@@ -33,7 +33,8 @@ func CheckContent(d orchestrator.Draft) (orchestrator.Draft, error) {
 	}
 	var compact bytes.Buffer
 	if err := json.Compact(&compact, d.Payload); err != nil {
-		return d, &orchestrator.Error{Code: orchestrator.InvalidParams, Message: "payload is not JSON", Err: err, Hint: orchestrator.QuotingHint(d.Payload)}
+		_, hint := orchestrator.JSONFault(d.Payload)
+		return d, &orchestrator.Error{Code: orchestrator.InvalidParams, Message: "payload is not JSON", Err: err, Hint: hint}
 	}
 	d.Payload = compact.Bytes()
 	if !utf8.Valid(d.Payload) {

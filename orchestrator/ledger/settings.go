@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -196,7 +197,8 @@ func findSetting(key string) (Setting, error) {
 	for i, def := range settingList {
 		keys[i] = def.Key
 	}
-	return Setting{}, orchestrator.Errorf(orchestrator.NotFound, "there is no setting %q", key).WithHint("%s", orchestrator.DidYouMean(key, keys))
+	return Setting{}, orchestrator.Errorf(orchestrator.NotFound, "there is no setting %q", key).
+		WithHint("%s", cmp.Or(orchestrator.DidYouMean(key, keys), "`mailroom setting list` lists them"))
 }
 
 // Settings returns all settings with their present values.

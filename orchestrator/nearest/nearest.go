@@ -21,7 +21,7 @@ func Nearest(name string, known []string) []string {
 	}
 	for _, k := range known {
 		d := editDistance(strings.ToLower(name), strings.ToLower(k))
-		if d <= max(2, len(k)/3) && d < max(len(k), len(name)) || (len(name) >= 3 && strings.Contains(k, name)) {
+		if d <= mistakesIn(k) && d < max(len(k), len(name)) || (len(name) >= 3 && strings.Contains(k, name)) {
 			found = append(found, candidate{k, d})
 		}
 	}
@@ -33,23 +33,35 @@ func Nearest(name string, known []string) []string {
 	return names
 }
 
-// editDistance returns the Levenshtein distance of two texts, in bytes.
+// mistakesIn returns how many mistakes a name may have and still be meant. Two in a name of four letters make another word.
+func mistakesIn(name string) int {
+	if len(name) < 5 {
+		return 1
+	}
+	return max(2, len(name)/3)
+}
+
+// editDistance returns in how many steps one text becomes the other, in bytes: a step puts a byte in, takes one out, changes one, or swaps
+// two that are neighbours.
 func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
+	before, row := make([]int, len(b)+1), make([]int, len(b)+1)
+	next := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j
 	}
 	for i := 1; i <= len(a); i++ {
-		diagonal := row[0]
-		row[0] = i
+		next[0] = i
 		for j := 1; j <= len(b); j++ {
-			cost := diagonal
+			cost := row[j-1]
 			if a[i-1] != b[j-1] {
 				cost++
 			}
-			diagonal = row[j]
-			row[j] = min(row[j]+1, row[j-1]+1, cost)
+			next[j] = min(row[j]+1, next[j-1]+1, cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				next[j] = min(next[j], before[j-2]+1)
+			}
 		}
+		before, row, next = row, next, before
 	}
 	return row[len(b)]
 }

@@ -28,6 +28,9 @@ type Options struct {
 	// all.
 	Fits func(ms []orchestrator.Message) int
 
+	// Waiting, unless it is nil, is called once, before the wait, if there is nothing yet.
+	Waiting func()
+
 	// For are agents any of which the recipient waits for, and ReplyTo is a message of its own whose answer it waits for.
 	// Any message ends the wait all the same, unless Filter says otherwise. They say whom it depends on, so that a wait that
 	// closes a circle is refused.
@@ -109,6 +112,9 @@ func Wait(ctx context.Context, l *ledger.Ledger, o Options) (ms []orchestrator.M
 		return nil, false, err
 	}
 	defer func() { withdrawWait(ctx, l, &o, err) }()
+	if o.Waiting != nil {
+		o.Waiting()
+	}
 	return waitOn(ctx, l, &o, rings, posts, deadline, silent)
 }
 

@@ -95,11 +95,14 @@ func (l *line) flag(word string, rest []string) int {
 	}
 	words := []string{word}
 	if takes && !joined {
-		if len(rest) == 0 {
+		if len(rest) == 0 || l.isFlag(rest[0]) {
 			l.waiting = name
 		} else {
 			words = append(words, rest[0])
 		}
+	}
+	if takes && !joined && len(words) == 1 {
+		return 0 // checkFlags says what is missing
 	}
 	if global {
 		l.globals = append(l.globals, words...)
@@ -108,6 +111,15 @@ func (l *line) flag(word string, rest []string) int {
 		l.named = append(l.named, name)
 	}
 	return len(words) - 1
+}
+
+// isFlag reports whether a word is a flag that the line can have, in full: no value, most likely, of the flag before it.
+func (l *line) isFlag(word string) bool {
+	name, long := strings.CutPrefix(word, "--")
+	name, _, _ = strings.Cut(name, "=")
+	_, own := l.own[name]
+	_, global := l.global[name]
+	return long && len(name) > 1 && (own || global)
 }
 
 // globalValue returns the value of a global flag, "" if it is not given.
@@ -132,22 +144,50 @@ func (l *line) has(names ...string) bool {
 	})
 }
 
-// checkFlags refuses flags that the command does not have, naming the near ones.
+// checkFlags refuses flags that the command does not have, naming the one that was meant.
 func (l *line) checkFlags() error {
 	for _, name := range l.named {
 		if _, ok := l.own[name]; ok {
 			continue
 		}
-		e := orchestrator.Errorf(orchestrator.InvalidParams, "%s has no flag --%s", l.name(), name)
-		if near := nearest.Nearest(name, slices.Collect(maps.Keys(l.own))); len(near) > 0 {
-			return e.WithHint("Did you mean --%s?", strings.Join(near, " or --"))
+		return l.noFlag(name)
+	}
+	if l.waiting != "" {
+		return orchestrator.Errorf(orchestrator.InvalidParams, "--%s needs a value", l.waiting).WithHint("A value that looks like a flag is written --%s=VALUE", l.waiting)
+	}
+	return nil
+}
+
+// noFlag is the error for a flag that the command does not have.
+func (l *line) noFlag(name string) error {
+	e := orchestrator.Errorf(orchestrator.InvalidParams, "%s has no flag %s", l.name(), dashed(name))
+	if hint := flagsElsewhere[l.name()+" "+dashed(name)]; hint != "" {
+		return e.WithHint("%s", hint)
+	}
+	near := commands.Meant(name, slices.Concat(slices.Sorted(maps.Keys(l.own)), slices.Sorted(maps.Keys(l.global))))
+	if len(near) == 0 {
+		if l.definition != nil && slices.ContainsFunc(l.definition.Positional(), func(p *commands.Param) bool { return p.Kind == commands.JSON }) {
+			return e.WithHint("`%s --help` lists them; a text that begins with a dash stands behind --", l.name())
 		}
 		return e.WithHint("`%s --help` lists them", l.name())
 	}
-	if l.waiting != "" {
-		return orchestrator.Errorf(orchestrator.InvalidParams, "--%s needs a value", l.waiting)
+	typo := len(nearest.Nearest(name, near)) > 0
+	for i := range near {
+		near[i] = dashed(near[i])
 	}
-	return nil
+	did := "Did you mean " + strings.Join(near, " or ") + "?"
+	if !typo && l.definition != nil && slices.ContainsFunc(l.definition.Positional(), func(p *commands.Param) bool { return "--"+p.Flag() == near[0] }) {
+		return e.WithHint("%s Or write it without a flag: `%s %s`", did, l.name(), argsUsage(l.definition))
+	}
+	return e.WithHint("%s", did)
+}
+
+// dashed is a flag as it is written.
+func dashed(name string) string {
+	if len(name) == 1 {
+		return "-" + name
+	}
+	return "--" + name
 }
 
 // elsewhere are words of other tools, and what they are here.
@@ -166,7 +206,21 @@ var elsewhere = map[string]string{
 	"install": "connect HOST", "setup": "connect HOST", "hook-up": "connect HOST", "config": "setting list", "set": "setting set KEY VALUE",
 	"create": "init", "new": "init", "gc": "clear_old", "prune": "clear_old", "clean": "clear_old", "purge": "clear_old", "vacuum": "clear_old",
 	"check": "doctor", "health": "doctor", "diagnose": "doctor", "dump": "backup FILE", "export": "backup FILE", "query": "sql QUERY", "explain": "why ID",
+	"message list": "list", "message ls": "list", "message send": "send NAME TEXT", "message get": "show ID", "messages send": "send NAME TEXT", "msg list": "list",
+	"mail send": "send NAME TEXT", "mail list": "list", "mail read": "read", "mail inbox": "inbox", "compose": "send NAME TEXT", "write": "send NAME TEXT",
+	"config get": "setting get KEY", "config set": "setting set KEY VALUE", "agent rm": "agent remove NAME", "agent delete": "agent remove NAME",
+	"agent create": "agent add NAME", "agent new": "agent add NAME", "agent register": "agent add NAME", "group create": "group set NAME MEMBER", "group new": "group set NAME MEMBER",
+	"group rm": "group delete NAME", "agent ls": "agent list", "group ls": "group list", "thread ls": "thread list", "open": "show ID", "peek": "inbox", "count": "status",
+	"ping": "status", "uninstall": "connect HOST --remove", "disconnect": "connect HOST --remove",
 	"tools": "commands", "settings": "setting list", "schedules": "schedule list", "cron": "schedule list", "deliver": "deliver_all",
+}
+
+// flagsElsewhere are flags of other tools, and what there is to do instead.
+var flagsElsewhere = map[string]string{
+	"mailroom tail -f": "It follows by itself, until Ctrl-C", "mailroom tail --follow": "It follows by itself, until Ctrl-C",
+	"mailroom serve -d": "`mailroom service install` keeps it running", "mailroom serve --detach": "`mailroom service install` keeps it running",
+	"mailroom serve --daemon": "`mailroom service install` keeps it running", "mailroom list -a": "It lists the messages of all agents, the newest 20; --limit shows more",
+	"mailroom list --all": "It lists the messages of all agents, the newest 20; --limit shows more", "mailroom -V": "`mailroom --version` shows the version",
 }
 
 // checkCommand refuses a command that does not exist, naming the near ones.
@@ -179,14 +233,32 @@ func (l *line) checkCommand() error {
 		word = strings.ToValidUTF8(word[:64], "") + "..."
 	}
 	e := orchestrator.Errorf(orchestrator.UnknownCommand, "there is no command %q", l.name()+" "+word)
-	if ours := elsewhere[strings.ToLower(word)]; ours != "" && len(l.path) == 0 {
+	if ours := l.ours(); ours != "" {
 		return e.WithHint("Here that is `%s`", "mailroom "+ours)
+	}
+	first, _, quoted := strings.Cut(word, " ")
+	switch isOurs := slices.Contains(names(l.next), first); {
+	case strings.EqualFold(word, "mailroom") && len(l.path) == 0:
+		return e.WithHint("Leave the second `mailroom` out")
+	case quoted && isOurs:
+		return e.WithHint("Leave the quotes around the whole out; they go around the text alone, as in `mailroom send NAME \"TEXT\"`")
 	}
 	if near := nearest.Nearest(word, names(l.next)); len(near) > 0 {
 		e.Details = map[string]any{"near": near}
 		return e.WithHint("Did you mean %s?", strings.Join(near, " or "))
 	}
 	return e.WithHint("`%s --help` lists them", l.name())
+}
+
+// ours is what the words of another tool are here, in the words of elsewhere: the first two, or the first; "" for others.
+func (l *line) ours() string {
+	words := slices.Concat(l.path, l.arguments)
+	for n := min(2, len(words)); n > len(l.path); n-- {
+		if ours := elsewhere[strings.ToLower(strings.Join(words[:n], " "))]; ours != "" {
+			return ours
+		}
+	}
+	return ""
 }
 
 // flagTable says of each flag whether it takes a value.

@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"unicode/utf8"
 
 	urfave "github.com/urfave/cli/v2"
@@ -41,7 +43,7 @@ func (p *Program) runCommand(c *urfave.Context, d *commands.Definition, preset m
 		finder := &idFinder{p: p, env: env, d: d}
 		raw, err := finder.whole(ctx, raw)
 		if err == nil && !finder.asked && !c.Bool(yesFlag) {
-			err = goesOn(p, d, raw)
+			err = goesOn(ctx, p, d, raw)
 		}
 		if err != nil {
 			return err
@@ -58,7 +60,8 @@ func onlyLines(c *urfave.Context, d *commands.Definition) error {
 		}
 	}
 	if c.NArg() > 0 {
-		return orchestrator.Errorf(orchestrator.InvalidParams, "%q cannot stand beside --stdin: the parameters are in the lines", c.Args().First())
+		return orchestrator.Errorf(orchestrator.InvalidParams, "%q cannot stand beside --stdin: the parameters are in the lines", c.Args().First()).
+			WithHint("One text from standard input takes a dash in its place: `mailroom send NAME -`")
 	}
 	return nil
 }
@@ -70,6 +73,9 @@ func (p *Program) call(ctx context.Context, env commands.Env, d *commands.Defini
 	if p.text() {
 		env.Call.Narrator = p.people(p.Out, p.OutTerminal)
 	}
+	if report != nil { // standard error is a terminal
+		env.Call.Aside = p.people(p.Err, p.ErrTerminal)
+	}
 	answer, err := d.Run(ctx, env, raw)
 	finish()
 	if err != nil {
@@ -80,6 +86,9 @@ func (p *Program) call(ctx context.Context, env commands.Env, d *commands.Defini
 	}
 	if result, ok := answer.Result.(commands.Exiter); ok && result.ExitStatus() != 0 {
 		return exit(result.ExitStatus())
+	}
+	if d.UntilTold && wasInterrupted(ctx) {
+		return stoppedOnTerminal(p)
 	}
 	return nil
 }
@@ -93,10 +102,17 @@ func (p *Program) hand(ctx context.Context, env commands.Env, out io.Writer, ans
 	return notWritten(err)
 }
 
+// closedPipe is the exit status of a command whose reader has gone, as in `mailroom list | head -1`: that of a process which SIGPIPE
+// ends. Nothing is said about it.
+const closedPipe = exit(128 + 13)
+
 // notWritten makes the error for an answer that could not be written, of the cause. nil stays nil.
 func notWritten(err error) error {
-	if err == nil {
+	switch {
+	case err == nil:
 		return nil
+	case errors.Is(err, syscall.EPIPE):
+		return closedPipe
 	}
 	return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "the answer could not be written", Err: err}
 }
@@ -111,8 +127,8 @@ func (p *Program) withEnv(c *urfave.Context, d *commands.Definition, raw json.Ra
 		return run(c.Context, env)
 	}
 	path := d.DatabaseAt(raw)
-	if path != "" && c.IsSet("db") && c.NArg() == 0 && !c.IsSet("folder") {
-		path = "" // only its default speaks against --db
+	if path != "" && (c.IsSet("db") || p.Getenv("MAILROOM_DB") != "") && c.NArg() == 0 && !c.IsSet("folder") {
+		path = "" // only its default speaks against --db and MAILROOM_DB
 	}
 	if path != "" && c.IsSet("db") {
 		return orchestrator.Errorf(orchestrator.InvalidParams, "--db does not go with %s, which says itself where the database is", d.CommandLine())
@@ -121,6 +137,9 @@ func (p *Program) withEnv(c *urfave.Context, d *commands.Definition, raw json.Ra
 		return err
 	}
 	err = run(c.Context, env)
+	if other := p.Getenv("MAILROOM_DB"); path != "" && other != "" && err == nil {
+		fmt.Fprintf(p.Err, "mailroom: MAILROOM_DB is set: commands go on using %s until it is not\n", commands.Inline(other))
+	}
 	sayWhere(err, env.Engine.Path())
 	if cerr := env.Engine.Close(); cerr != nil && err == nil {
 		env.Log.Warn("closing the database", "error", cerr)
@@ -148,6 +167,9 @@ func (p *Program) open(c *urfave.Context, path string, env *commands.Env) (err e
 			return err
 		}
 	}
+	if err := checkPlace(path); err != nil {
+		return err
+	}
 	env.Engine, err = p.Open(c.Context, path, env.Log)
 	return err
 }
@@ -155,23 +177,32 @@ func (p *Program) open(c *urfave.Context, path string, env *commands.Env) (err e
 // sayWhere adds the database to an error that says that a name is unknown: it may be known in another.
 func sayWhere(err error, path string) {
 	var e *orchestrator.Error
-	if !errors.As(err, &e) || (e.Code != orchestrator.UnknownSender && e.Code != orchestrator.UnknownRecipient) {
+	if !errors.As(err, &e) || errors.Is(err, fs.ErrNotExist) { // that a file is not there says nothing about the database
+		return
+	}
+	switch e.Code {
+	case orchestrator.UnknownSender, orchestrator.UnknownRecipient, orchestrator.NotFound:
+	default:
 		return
 	}
 	if e.Details == nil {
 		e.Details = map[string]any{}
 	}
 	e.Details["database"] = path
-	e.Hint = strings.TrimSpace(e.Hint + " (looked in " + path + ")")
+	if e.Hint == "" {
+		e.Hint = "Looked in " + path
+	} else {
+		e.Hint += " (looked in " + path + ")"
+	}
 }
 
 // fail writes the answer of a command that failed, in document 004's form, and returns the exit status. Whoever reads the answer, a
 // person is told on standard error, who may see nothing else: `id=$(mailroom send ...)`.
 func (p *Program) fail(err error) int {
-	p.failure(p.Out, err)
 	if !p.text() {
-		p.sayFailure(err)
+		_ = writeLine(p.Out, commands.Failure{Err: err}) // if nobody reads it, there is still standard error
 	}
+	p.sayFailure(err)
 	return commands.ExitStatus(err)
 }
 
@@ -223,7 +254,9 @@ func (p *Program) paramsOf(c *urfave.Context, d *commands.Definition, preset map
 			values[param.Name] = json.RawMessage(orchestrator.JSONString(param.Beside[1]))
 		case param.Beside[0] != "":
 			return nil, orchestrator.InvalidParam(param.Beside[0], "it is missing").
-				WithHint("Type a text: `%s %s`; or say with --%s what it is without one", d.CommandLine(), argsUsage(d), param.Flag())
+				WithHint("Type a text: `%s %s`; `-` in its place reads it from standard input; or say with --%s what it is without one", d.CommandLine(), argsUsage(d), param.Flag())
+		case param.Required && param.Arg != "":
+			return nil, orchestrator.InvalidParam(param.Name, "it is missing (%s)", param.Desc).WithHint("Write `%s %s`", d.CommandLine(), argsUsage(d))
 		case param.Required:
 			return orchestrator.JSON(values) // the decoder says that it is missing
 		}

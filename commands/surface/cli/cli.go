@@ -72,7 +72,7 @@ func (p *Program) Run(ctx context.Context, args []string) (status int) {
 	switch {
 	case err == nil:
 		return 0
-	case errors.As(err, &done):
+	case errors.As(err, &done) && (done != closedPipe || l.name() != "mailroom hook"):
 		return int(done)
 	}
 	return fail(err)
@@ -122,9 +122,20 @@ func (p *Program) dispatch(ctx context.Context, l *line) error {
 	}
 	var done exit
 	if !errors.As(err, &done) {
-		p.fail(err)
+		sayInterrupted(p, err)
 	}
 	return interruptedStatus
+}
+
+// sayInterrupted tells of the error of a command that Ctrl-C has ended, which is mostly that it was.
+func sayInterrupted(p *Program, err error) {
+	if p.ErrTerminal {
+		fmt.Fprintln(p.Err) // the terminal has shown ^C
+	}
+	if errors.Is(err, context.Canceled) || strings.Contains(err.Error(), os.Interrupt.String()) {
+		err = orchestrator.Errorf(orchestrator.Unavailable, "interrupted")
+	}
+	p.fail(err)
 }
 
 // interruptedStatus is the exit status of a command that Ctrl-C has ended, as shells have it.
@@ -183,6 +194,10 @@ func (p *Program) parser(l *line) *urfave.App {
 		Writer:                    p.Out, ErrWriter: p.Err, Reader: p.In,
 		ExitErrHandler: func(*urfave.Context, error) {}, // Run sets the exit status
 		OnUsageError: func(_ *urfave.Context, err error, _ bool) error {
+			var value, name string
+			if n, _ := fmt.Sscanf(err.Error(), "invalid value %q for flag -%s parse error", &value, &name); n == 2 {
+				return orchestrator.Errorf(orchestrator.InvalidParams, "%s: %q is not a whole number", dashed(strings.TrimSuffix(name, ":")), orchestrator.Clip(value))
+			}
 			return orchestrator.Errorf(orchestrator.InvalidParams, "%s", strings.TrimPrefix(err.Error(), "flag provided but not defined: ")).
 				WithHint("`--help` after the command lists its flags")
 		},
@@ -211,13 +226,26 @@ func (p *Program) caller(c *urfave.Context) (commands.Caller, error) {
 	caller := commands.Caller{Name: cmp.Or(c.String("as"), p.Getenv("MAILROOM_AGENT")), Session: c.String("session"), Admin: true, Shell: true, Named: c.IsSet("as")}
 	session, err := orchestrator.CheckName("session", cmp.Or(caller.Session, orchestrator.DefaultSession))
 	if caller.Session = session; err != nil || caller.Name == "" {
-		return caller, err
+		return caller, saidIn("--session", err)
 	}
-	caller.Name, err = orchestrator.CheckName("agent", caller.Name)
+	if caller.Name, err = orchestrator.CheckName("agent", caller.Name); err != nil {
+		if c.String("as") != "" {
+			return caller, saidIn("--as", err)
+		}
+		return caller, saidIn("MAILROOM_AGENT", err)
+	}
 	if caller.Name == p.Getenv("MAILROOM_AGENT") && !c.IsSet("db") { // as in the environment of what the daemon starts
 		caller.Since = p.Getenv("MAILROOM_AGENT_SINCE")
 	}
-	return caller, err
+	return caller, nil
+}
+
+// saidIn puts in front of an error where the value stands that it is about. nil stays nil.
+func saidIn(place string, err error) error {
+	if e, ok := errors.AsType[*orchestrator.Error](err); ok {
+		e.Message = place + ": " + e.Message
+	}
+	return err
 }
 
 // Standard returns a program that uses the standard streams and the environment of this process.

@@ -59,7 +59,8 @@ func completionCommand(p *Program) *urfave.Command {
 		Action: func(c *urfave.Context) error {
 			script, ok := completionScripts[c.Args().First()]
 			if !ok || c.NArg() != 1 {
-				return orchestrator.Errorf(orchestrator.InvalidParams, "completion: %q is none of bash, zsh, fish", c.Args().First())
+				return orchestrator.Errorf(orchestrator.InvalidParams, "completion: %q is none of bash, zsh, fish", c.Args().First()).
+					WithHint("`source <(mailroom completion bash)` completes words in bash")
 			}
 			_, err := io.WriteString(p.Out, script)
 			return notWritten(err)

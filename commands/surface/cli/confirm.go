@@ -1,7 +1,7 @@
 package cli
 
 import (
-	"bufio"
+	"context"
 	"encoding/json"
 	"regexp"
 	"slices"
@@ -17,18 +17,21 @@ const yesFlag = "yes"
 // canAsk reports whether a person sits at a terminal who can be asked.
 func canAsk(p *Program) bool { return p.text() && p.InTerminal && p.ErrTerminal }
 
-// agrees asks, and reports whether the answer is yes. What is asked ends in " [y/N] ".
-func agrees(p *Program, w *commands.Text, question string) bool {
+// agrees asks, and reports whether the answer is yes. What is asked ends in " [y/N] ". Error: that of a context that ends meanwhile.
+func agrees(ctx context.Context, p *Program, w *commands.Text, question string) (bool, error) {
 	w.Printf("%s [y/N] ", question)
-	answer, err := bufio.NewReader(p.In).ReadString('\n')
-	return err == nil && slices.Contains([]string{"y", "yes"}, strings.ToLower(strings.TrimSpace(answer)))
+	answer, err := typed(ctx, p)
+	if ctx.Err() != nil {
+		return false, interrupted(ctx.Err())
+	}
+	return err == nil && slices.Contains([]string{"y", "yes"}, strings.ToLower(strings.TrimSpace(answer))), nil
 }
 
 // named is the name of a parameter where Traits.Confirm has its value.
 var named = regexp.MustCompile(`\{\w+\}`)
 
 // goesOn asks whether to do what cannot be undone. Where nobody can be asked it is done.
-func goesOn(p *Program, d *commands.Definition, raw json.RawMessage) error {
+func goesOn(ctx context.Context, p *Program, d *commands.Definition, raw json.RawMessage) error {
 	var values map[string]json.RawMessage
 	if d.Confirm == "" || !canAsk(p) || json.Unmarshal(raw, &values) != nil {
 		return nil
@@ -42,8 +45,9 @@ func goesOn(p *Program, d *commands.Definition, raw json.RawMessage) error {
 		_ = json.Unmarshal(value, &text) // what is no text is shown as JSON
 		return text
 	})
-	if !agrees(p, p.people(p.Err, p.ErrTerminal), says+" Go on?") {
-		return orchestrator.Errorf(orchestrator.InvalidParams, "nothing was done")
+	agreed, err := agrees(ctx, p, p.people(p.Err, p.ErrTerminal), says+" Go on?")
+	if err == nil && !agreed {
+		err = orchestrator.Errorf(orchestrator.InvalidParams, "nothing was done")
 	}
-	return nil
+	return err
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"os"
 	"path/filepath"
+	"strings"
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
@@ -17,10 +18,12 @@ func (p *Program) databasePath(flag string) (string, error) {
 	if path := p.Getenv("MAILROOM_DB"); path != "" {
 		return path, nil
 	}
-	if here, err := os.Getwd(); err == nil {
-		if path := commands.NearestDatabase(here); path != "" {
-			return path, nil
-		}
+	here, err := os.Getwd()
+	if err != nil {
+		return "", folderGone(err)
+	}
+	if path := commands.NearestDatabase(here); path != "" {
+		return path, nil
 	}
 	folder := StateFolder(p.Getenv)
 	if folder == "" {
@@ -28,6 +31,30 @@ func (p *Program) databasePath(flag string) (string, error) {
 			WithHint("Name a file with --db or in MAILROOM_DB")
 	}
 	return filepath.Join(folder, commands.DatabaseName), nil
+}
+
+// folderGone is the error for a shell that stands in a folder which is not there any more.
+func folderGone(err error) error {
+	return &orchestrator.Error{
+		Code: orchestrator.Unavailable, Message: "the folder that you are in cannot be found, and with it the database of its project", Err: err,
+		Hint: "Change to a folder that exists, or name a database with --db",
+	}
+}
+
+// checkPlace refuses a path that is not meant as it is written: one that is relative to a folder which is gone, and one with the ~ that
+// no shell has replaced, as in quotes, in an env file or behind --db=.
+func checkPlace(path string) error {
+	if filepath.IsAbs(path) {
+		return nil
+	}
+	if _, err := os.Getwd(); err != nil {
+		return folderGone(err)
+	}
+	if strings.HasPrefix(path, "~/") {
+		return orchestrator.Errorf(orchestrator.InvalidParams, "the database %s begins with a ~ that no shell has replaced", path).
+			WithHint("Write $HOME%s, or leave the quotes out; a folder of that name is ./%s", path[1:], path)
+	}
+	return nil
 }
 
 // StateFolder is where the program keeps what is the user's own; "" when the environment names no place for it.

@@ -45,7 +45,7 @@ func (f *idFinder) whole(ctx context.Context, raw json.RawMessage) (json.RawMess
 		if m == nil {
 			continue
 		}
-		if err := f.confirm(name, text, m); err != nil {
+		if err := f.confirm(ctx, name, text, m); err != nil {
 			return nil, err
 		}
 		values[name], changed = json.RawMessage(orchestrator.JSONString(m.ID)), true
@@ -97,7 +97,7 @@ func inShort(p *Program, m *orchestrator.Message) string {
 }
 
 // confirm asks whether a command that changes something means this message.
-func (f *idFinder) confirm(name, text string, m *orchestrator.Message) error {
+func (f *idFinder) confirm(ctx context.Context, name, text string, m *orchestrator.Message) error {
 	p := f.p
 	if f.d.LooksOnly || f.d.Card().OnlyReads() {
 		return nil
@@ -108,7 +108,11 @@ func (f *idFinder) confirm(name, text string, m *orchestrator.Message) error {
 	}
 	w := p.people(p.Err, p.ErrTerminal)
 	w.Printf("%s\n", inShort(p, m))
-	if !agrees(p, w, "`"+strings.TrimPrefix(f.d.CommandLine(), "mailroom ")+"` with this message?") {
+	agreed, err := agrees(ctx, p, w, "`"+strings.TrimPrefix(f.d.CommandLine(), "mailroom ")+"` with this message?")
+	if err != nil {
+		return err
+	}
+	if !agreed {
 		return orchestrator.InvalidParam(name, "nothing was done")
 	}
 	f.asked = true

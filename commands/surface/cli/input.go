@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -32,7 +33,7 @@ func (p *Program) jsonText(ctx context.Context, param *commands.Param, text stri
 	if err != nil {
 		return nil, unread(ctx, name, err)
 	}
-	content = bytes.TrimSpace(content)
+	content = bytes.TrimSpace(content) // so that places in it are counted from where it begins
 	if len(content) == 0 && param.TextOrObject {
 		return orchestrator.JSON("") // the command says what it makes of that
 	}
@@ -45,12 +46,11 @@ func (p *Program) jsonText(ctx context.Context, param *commands.Param, text stri
 		}
 		return orchestrator.JSON(string(content))
 	}
-	if err := json.Unmarshal(content, new(json.RawMessage)); err != nil {
-		hint := orchestrator.QuotingHint(content)
+	if err, hint := orchestrator.JSONFault(content); err != nil {
 		if param.Object && content[0] != '{' {
 			hint = `It is an object: '{"key": ...}'`
 		}
-		return nil, badValue(name, fmt.Errorf("it is not JSON: %w", err), hint)
+		return nil, badValue(name, err, hint)
 	}
 	return content, nil
 }
@@ -101,8 +101,18 @@ func (p *Program) standardInput(ctx context.Context) ([]byte, error) {
 		return nil, fmt.Errorf("standard input can be one parameter only")
 	}
 	p.inputTaken = true
+	return inTime(ctx, func() ([]byte, error) { return readBounded(p.In) })
+}
+
+// typed waits for a line that a person types, until ctx ends.
+func typed(ctx context.Context, p *Program) (string, error) {
+	return inTime(ctx, func() (string, error) { return bufio.NewReader(p.In).ReadString('\n') })
+}
+
+// inTime returns what read reads, unless ctx ends before.
+func inTime[T any](ctx context.Context, read func() (T, error)) (content T, err error) {
 	type outcome struct {
-		content []byte
+		content T
 		err     error
 	}
 	done := make(chan outcome, 1)
@@ -112,14 +122,14 @@ func (p *Program) standardInput(ctx context.Context) ([]byte, error) {
 				done <- outcome{err: fmt.Errorf("panic while reading standard input: %v", e)}
 			}
 		}()
-		content, err := readBounded(p.In)
+		content, err := read()
 		done <- outcome{content, err}
 	}()
 	select {
 	case o := <-done:
 		return o.content, o.err
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return content, ctx.Err()
 	}
 }
 

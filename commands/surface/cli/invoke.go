@@ -3,6 +3,9 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
 
 	urfave "github.com/urfave/cli/v2"
 
@@ -18,13 +21,17 @@ func invokeCommand(p *Program) *urfave.Command {
 			"are {}; - reads them from standard input.\n\nExample:\n\n" +
 			`    mailroom invoke route-inter-agent-messages '{"ACTION":"poll","RECIPIENT":"code_developer","BATCH_SIZE":10}'`,
 		Action: func(c *urfave.Context) error {
-			if c.NArg() == 0 || c.NArg() > 2 {
+			if c.NArg() > 2 {
+				return orchestrator.Errorf(orchestrator.InvalidParams, "invoke takes a name and one JSON object, and not %d words more", c.NArg()-1).
+					WithHint(`A shell has cut the JSON at a space: put single quotes around all of it, as in '{"a": "b"}'`)
+			}
+			if c.NArg() == 0 {
 				return orchestrator.Errorf(orchestrator.InvalidParams, "invoke takes a name and one JSON object").
 					WithHint("`mailroom commands` lists the names")
 			}
 			d, err := p.Catalogue.Lookup(c.Args().First())
 			if err != nil {
-				return err
+				return inItsPlace(p, c.Args().First(), err)
 			}
 			raw := json.RawMessage("{}")
 			if c.NArg() == 2 {
@@ -35,4 +42,23 @@ func invokeCommand(p *Program) *urfave.Command {
 			return p.withEnv(c, d, raw, func(ctx context.Context, env commands.Env) error { return p.call(ctx, env, d, raw) })
 		},
 	}
+}
+
+// inItsPlace gives an error about a name that is no command's the hint which command is called so in a shell, here or with another tool.
+func inItsPlace(p *Program, name string, err error) error {
+	e, ok := errors.AsType[*orchestrator.Error](err)
+	if !ok {
+		return err
+	}
+	for _, d := range p.Catalogue.All() {
+		if slices.Contains(d.CommandLines(), "mailroom "+name) {
+			e.Details = map[string]any{"near": []string{d.Name}}
+			return e.WithHint("Its name is %s", d.Name)
+		}
+	}
+	if ours := elsewhere[strings.ToLower(name)]; ours != "" {
+		e.Details = nil
+		return e.WithHint("Here that is `%s`", "mailroom "+ours)
+	}
+	return err
 }

@@ -307,6 +307,7 @@ func (r *lineRun) report(out io.Writer, number int, err error) {
 	if !errors.As(err, &e) {
 		e = &orchestrator.Error{Code: orchestrator.Internal, Message: err.Error()}
 	}
+	sayWhere(e, r.env.Engine.Path())
 	at := *e
 	at.Details = map[string]any{"line": number}
 	maps.Copy(at.Details, e.Details)
@@ -317,8 +318,11 @@ func (r *lineRun) report(out io.Writer, number int, err error) {
 }
 
 func (r *lineRun) end() error {
-	if r.p.text() {
+	switch {
+	case r.p.text():
 		r.p.people(r.p.Out, r.p.OutTerminal).Printf("Lines that went well: %d. Lines that were refused: %d.\n", r.well, r.bad)
+	case r.bad > 0:
+		fmt.Fprintf(r.p.Err, "mailroom: lines that were refused: %d; the answers on standard output say why\n", r.bad)
 	}
 	if r.worst != nil {
 		return exit(commands.ExitStatus(r.worst))

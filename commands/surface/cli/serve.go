@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"fmt"
+
 	urfave "github.com/urfave/cli/v2"
 
 	"mailroom/commands"
@@ -15,7 +17,8 @@ import (
 func serveCommand(p *Program) *urfave.Command {
 	return &urfave.Command{
 		Name: "serve", Usage: "Run the daemon: deliver, retry, clean up as scheduled, and start agents",
-		Description: "Runs until SIGTERM or SIGINT, finishes the deliveries under way and exits within 10 seconds. Several daemons\n" +
+		Description: "Runs until SIGTERM or Ctrl-C, finishes the deliveries under way and exits within 10 seconds, with status 0 after\n" +
+			"SIGTERM and 130 after Ctrl-C. Several daemons\n" +
 			"on one database do no harm. `mailroom schedule list` shows what it runs. An agent that was added with --start is\n" +
 			"started when there are messages for it; its session goes on when the daemon stops.\n\n" +
 			"With --phone it serves the app by which questions reach a person. Phones want HTTPS: put a proxy in front, or give\n" +
@@ -43,7 +46,8 @@ func serveCommand(p *Program) *urfave.Command {
 // serve runs the daemon until it is asked to stop.
 func (p *Program) serve(c *urfave.Context) error {
 	if c.NArg() > 0 {
-		return orchestrator.Errorf(orchestrator.InvalidParams, "serve takes no arguments: %q", c.Args().First())
+		return orchestrator.Errorf(orchestrator.InvalidParams, "serve takes no arguments: %q", c.Args().First()).
+			WithHint("An address stands behind a flag: `mailroom serve --listen 127.0.0.1:8080`")
 	}
 	log, err := p.logger(c)
 	if err != nil {
@@ -62,7 +66,7 @@ func (p *Program) serve(c *urfave.Context) error {
 	if err := p.open(c, "", &env); err != nil {
 		return err
 	}
-	return daemon.Run(c.Context, env, daemon.Options{
+	err = daemon.Run(c.Context, env, daemon.Options{
 		Web: web.Options{
 			Address: c.String("listen"), Cert: c.String("tls-cert"), Key: c.String("tls-key"), Hosts: c.StringSlice("host"),
 			RatePerSecond: c.Int("rate"), Version: p.Version,
@@ -71,6 +75,18 @@ func (p *Program) serve(c *urfave.Context) error {
 		OTLP:  traces,
 		Hello: p.hello,
 	})
+	if err == nil && wasInterrupted(c.Context) {
+		return stoppedOnTerminal(p)
+	}
+	return err
+}
+
+// stoppedOnTerminal is the end of a command that goes on until Ctrl-C. Whoever has typed that is told that it has ended.
+func stoppedOnTerminal(p *Program) error {
+	if p.ErrTerminal {
+		fmt.Fprint(p.Err, "\nmailroom: stopped\n")
+	}
+	return interruptedStatus
 }
 
 // hello writes the first line of a daemon.

@@ -9,6 +9,7 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/messages"
@@ -52,7 +53,11 @@ func tail(c *urfave.Context, p *Program) error {
 	defer env.Engine.Close()
 	agent := env.Caller.Name
 	if c.IsSet("agent") {
-		if agent, err = orchestrator.CheckName("agent", c.String("agent")); err != nil {
+		if agent, err = orchestrator.CheckName("agent", c.String("agent")); err == nil {
+			err = agents.MustKnow(c.Context, env.Ledger, agent) // nothing happens to messages of a name that nobody has
+		}
+		if err != nil {
+			sayWhere(err, env.Engine.Path())
 			return err
 		}
 	}
@@ -62,10 +67,7 @@ func tail(c *urfave.Context, p *Program) error {
 	}
 	err = t.follow(c.Context)
 	if wasInterrupted(c.Context) {
-		if p.ErrTerminal {
-			p.Err.Write([]byte("\nmailroom: stopped\n"))
-		}
-		return interruptedStatus
+		return stoppedOnTerminal(p)
 	}
 	return err
 }

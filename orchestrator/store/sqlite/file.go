@@ -20,7 +20,8 @@ type dbFile struct {
 	path string
 	log  *slog.Logger
 
-	found atomic.Bool // there was a database at path, and no empty file: where it is gone, none is made
+	found  atomic.Bool // there was a database at path, and no empty file: where it is gone, none is made
+	making atomic.Bool // one is to be made, also beside the tables of another program
 
 	fileMu sync.Mutex
 	file   fileID   // that was opened last
@@ -58,7 +59,7 @@ func (d *dbFile) noDatabase() *orchestrator.Error {
 		return databaseRemoved(d.path)
 	}
 	return orchestrator.Errorf(orchestrator.Unavailable, "there is no database at %s", d.path).
-		WithHint("`mailroom init` makes one for the project in this folder, `mailroom connect HOST` the one that is to be there; --db and MAILROOM_DB name another")
+		WithHint("`mailroom init` makes one for the project in this folder. One that is there is found from its project's folder and below; --db and MAILROOM_DB name any other")
 }
 
 // createEmpty makes the file, with its folder, if there is none. Nobody can have it open then, so that closing it here drops

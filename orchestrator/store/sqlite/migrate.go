@@ -57,8 +57,9 @@ var documentColumns = []string{
 	"retry_count", "max_retries", "error_message",
 }
 
-// mayMigrate is checkVersion and checkRoom, both of one moment: others may be migrating the file now.
-func mayMigrate(c *conn) error {
+// mayMigrate is checkVersion and checkRoom, both of one moment: others may be migrating the file now. The tables of another program
+// get ours beside them only if a database is to be made.
+func mayMigrate(c *conn, making bool) error {
 	if err := c.Script("BEGIN"); err != nil {
 		return err
 	}
@@ -67,7 +68,23 @@ func mayMigrate(c *conn) error {
 	if err != nil || version >= schemaVersion {
 		return err
 	}
+	if version == 0 && !making {
+		if err := checkOurs(c); err != nil {
+			return err
+		}
+	}
 	return checkRoom(c, version)
+}
+
+// checkOurs refuses a file in which another program has tables, and none of them is agent_message: who names it has most likely named
+// the wrong one.
+func checkOurs(c *conn) error {
+	have, err := c.Texts(`SELECT lower(name) FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite\_%' ESCAPE '\'`)
+	if err != nil || len(have) == 0 || slices.Contains(have, "agent_message") {
+		return err
+	}
+	return orchestrator.Errorf(orchestrator.Unavailable, "the database holds tables of another program, such as %s, and none of Mailroom's", have[0]).
+		WithHint("--db and MAILROOM_DB name another file; `mailroom init` with this one adds Mailroom's tables to it")
 }
 
 // checkRoom refuses a database of another program before anything is changed in it: one whose agent_message lacks a column

@@ -151,6 +151,7 @@ func (s *Store) Create() (created bool, err error) {
 	if created = !s.Exists(); created && s.found.Load() {
 		return false, s.noDatabase()
 	}
+	s.making.Store(true)
 	return created, s.backend.open(time.Now().Add(s.busy))
 }
 
@@ -197,7 +198,7 @@ func (s *Store) ready(c *conn, until time.Time) error {
 	if version < schemaVersion {
 		leave := s.backend.turn.enter(time.Until(until))
 		defer leave()
-		if err := mayMigrate(c); err != nil {
+		if err := mayMigrate(c, s.making.Load()); err != nil {
 			return err
 		}
 		if err := prepareFile(c); err != nil {
