@@ -101,9 +101,6 @@ func (l *line) flag(word string, rest []string) int {
 			words = append(words, rest[0])
 		}
 	}
-	if takes && !joined && len(words) == 1 {
-		return 0 // checkFlags says what is missing
-	}
 	if global {
 		l.globals = append(l.globals, words...)
 	} else {
@@ -152,10 +149,15 @@ func (l *line) checkFlags() error {
 		}
 		return l.noFlag(name)
 	}
-	if l.waiting != "" {
-		return orchestrator.Errorf(orchestrator.InvalidParams, "--%s needs a value", l.waiting).WithHint("A value that looks like a flag is written --%s=VALUE", l.waiting)
+	return l.valueMissing()
+}
+
+// valueMissing refuses a flag without its value.
+func (l *line) valueMissing() error {
+	if l.waiting == "" {
+		return nil
 	}
-	return nil
+	return orchestrator.Errorf(orchestrator.InvalidParams, "--%s needs a value", l.waiting).WithHint("A value that looks like a flag is written --%s=VALUE", l.waiting)
 }
 
 // noFlag is the error for a flag that the command does not have.

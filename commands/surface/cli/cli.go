@@ -149,6 +149,9 @@ func wasInterrupted(ctx context.Context) bool {
 
 // outputOf returns how a line wants to be answered: json, text, or "" where it does not say.
 func outputOf(l *line) (output string, err error) {
+	if l.waiting == "output" {
+		return "", l.valueMissing()
+	}
 	output = l.globalValue("output")
 	for _, short := range []string{"json", "text"} {
 		switch {

@@ -307,7 +307,9 @@ func (r *lineRun) report(out io.Writer, number int, err error) {
 	if !errors.As(err, &e) {
 		e = &orchestrator.Error{Code: orchestrator.Internal, Message: err.Error()}
 	}
-	sayWhere(e, r.env.Engine.Path())
+	if r.env.Engine != nil {
+		sayWhere(e, r.env.Engine.Path())
+	}
 	at := *e
 	at.Details = map[string]any{"line": number}
 	maps.Copy(at.Details, e.Details)

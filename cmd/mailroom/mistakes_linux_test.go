@@ -1,0 +1,102 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"mailroom/orchestrator/orchestratortest/want"
+)
+
+// atATerminal runs a line of a shell in a terminal of so many columns until it has printed a text, types something and returns all that
+// was printed and the exit status.
+func (o *office) atATerminal(columns int, line, until, typed string) (printed string, status int) {
+	o.t.Helper()
+	env := append(o.command().Env, "NO_COLOR=1", "TERM=xterm")
+	term := openTTY(o.t, filepath.Dir(o.db), env, columns)
+	term.start(line)
+	if !term.await(func(text string) bool { return strings.Contains(text, until) }) {
+		o.t.Errorf("%s never prints %q, but %q", line, until, term.text)
+	}
+	if typed != "\x03" {
+		if _, err := term.master.WriteString(typed); err != nil {
+			o.t.Fatal(err)
+		}
+		term.await(func(string) bool { return false })
+		_ = term.shell.Wait()
+		return strings.ReplaceAll(term.text, "\r\n", "\n"), term.shell.ProcessState.ExitCode()
+	}
+	status = term.interrupt()
+	return strings.ReplaceAll(term.text, "\r\n", "\n"), status
+}
+
+// TestMistakesAtATerminal: Ctrl-C ends whatever waits with one closing line and status 130, nothing half done.
+func TestMistakesAtATerminal(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, "a", "b")
+	id := o.run("send", "b", "tests are green", "--as", "a")["message_id"].(string)
+	for _, c := range []struct{ line, until, closing string }{
+		{"mailroom wait a --timeout 5m", "Waiting for a message to a, up to 5 min. Stop with Ctrl-C.\r\n", "\nmailroom: interrupted\n"},
+		{"mailroom wait a --timeout 90 >/dev/null", "Waiting for a message to a, up to 90 s. Stop with Ctrl-C.\r\n", "\nmailroom: interrupted\n"},
+		{"mailroom cancel last", "`cancel` with this message? [y/N] ", "\nmailroom: interrupted\n"},
+		{"mailroom tail", "created", "\nmailroom: stopped\n"},
+		{"mailroom ralph watch --root watched", "Stop with Ctrl-C.", "\nmailroom: stopped\n"},
+		{"mailroom serve", "Stop with Ctrl-C.", "\nmailroom: stopped\n"},
+	} {
+		printed, status := o.atATerminal(80, c.line, c.until, "\x03")
+		if status != 130 || !strings.HasSuffix(printed, c.closing) || strings.Count(printed, "mailroom: ") != 1 {
+			t.Errorf("%s: exit status %d after %q", c.line, status, printed)
+		}
+	}
+	want.Equal(t, "status", o.run("show", id)["status"], "delivered") // by serve, and not cancelled
+	serve := o.command("serve")
+	if err := serve.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := serve.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	// A signal that comes before the program listens to it ends it as any other.
+	if status := exitStatus(t, serve); status != 0 && status != -1 {
+		t.Errorf("a daemon that is told to stop ends with %d", status)
+	}
+}
+
+// TestSentencesAtATerminal: who really has to wait is told so, and nobody else; acknowledge says what it did; a narrow terminal gets
+// records, and a mistake its lines.
+func TestSentencesAtATerminal(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, "a", "b")
+	id := o.run("send", "b", "tests are green", "--as", "a")["message_id"].(string)
+	for _, c := range []struct {
+		columns   int
+		line      string
+		status    int
+		has, lack string
+	}{
+		{34, "mailroom inbox b", 0, "\nmessage  " + id + "\n", ""},
+		{34, "mailroom inbx b", 64, "Did you mean inbox?\n", ""},
+		{80, "mailroom wait b", 0, "tests are green\n", "Waiting"},
+		{80, "mailroom wait b --timeout 0", 0, "There is no unread message for b.\n", "Waiting"},
+		{80, "mailroom wait b --timeout 1 --json", 0, `"timed_out":true`, "Waiting"},
+		{80, "mailroom acknowledge " + id, 0, id + " is acknowledged by b, now.\n", "read at"},
+		{80, "mailroom list --frm a", 64, "Did you mean --from?\n", ""},
+	} {
+		printed, status := o.atATerminal(c.columns, "sh -c 'echo; "+c.line+"; s=$?; echo ended; exit $s'", "ended", "\n")
+		if status != c.status || !strings.Contains(printed, c.has) || c.lack != "" && strings.Contains(printed, c.lack) {
+			t.Errorf("%s: exit status %d after %q; want %d and %q", c.line, status, printed, c.status, c.has)
+		}
+	}
+	// TERM=dumb and a locale without letters beyond ASCII change no text.
+	o.env = append(o.env, "LC_ALL=C", "TZ=Nowhere/Nothing")
+	o.run("send", "b", "grüße")
+	printed, status := o.atATerminal(80, "sh -c 'mailroom read b; echo ended'", "ended", "\n")
+	if status != 0 || !strings.Contains(printed, "  grüße\n") {
+		t.Errorf("in the locale C: exit status %d after %q", status, printed)
+	}
+	if _, err := os.Stat(filepath.Join(filepath.Dir(o.db), ".mailroom")); err == nil {
+		t.Error("a database was made that nobody asked for")
+	}
+}
