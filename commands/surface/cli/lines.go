@@ -320,11 +320,8 @@ func (r *lineRun) report(out io.Writer, number int, err error) {
 }
 
 func (r *lineRun) end() error {
-	switch {
-	case r.p.text():
+	if r.p.text() {
 		r.p.people(r.p.Out, r.p.OutTerminal).Printf("Lines that went well: %d. Lines that were refused: %d.\n", r.well, r.bad)
-	case r.bad > 0:
-		fmt.Fprintf(r.p.Err, "mailroom: lines that were refused: %d; the answers on standard output say why\n", r.bad)
 	}
 	if r.worst != nil {
 		return exit(commands.ExitStatus(r.worst))

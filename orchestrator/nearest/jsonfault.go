@@ -1,4 +1,4 @@
-package orchestrator
+package nearest
 
 import (
 	"bytes"
