@@ -34,7 +34,7 @@ func CheckContent(d orchestrator.Draft) (orchestrator.Draft, error) {
 	}
 	var compact bytes.Buffer
 	if err := json.Compact(&compact, d.Payload); err != nil {
-		_, hint := nearest.JSONFault(d.Payload)
+		hint, _ := nearest.JSONFault(d.Payload)
 		return d, &orchestrator.Error{Code: orchestrator.InvalidParams, Message: "payload is not JSON", Err: err, Hint: hint}
 	}
 	d.Payload = compact.Bytes()

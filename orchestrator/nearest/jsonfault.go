@@ -14,17 +14,17 @@ import (
 
 // JSONFault says what is wrong with a text that is not JSON, and where, for who wrote it by hand. hint is what to do about it, as the most
 // likely cause has it. err is nil for JSON.
-func JSONFault(text []byte) (err error, hint string) {
+func JSONFault(text []byte) (hint string, err error) {
 	err = json.Unmarshal(text, new(json.RawMessage))
 	var syntax *json.SyntaxError
 	switch {
 	case !errors.As(err, &syntax):
-		return err, ""
+		return "", err
 	case len(bytes.TrimSpace(text)) == 0:
-		return errors.New("there is nothing to read"), "It must be JSON"
+		return "It must be JSON", errors.New("there is nothing to read")
 	}
 	if missing, opened := unclosed(text); missing != "" && int(syntax.Offset) >= len(text) {
-		return fmt.Errorf("it is not JSON: it ends before the %c at character %d is closed", text[opened], characters(text, opened)), missingHint(text, missing)
+		return missingHint(text, missing), fmt.Errorf("it is not JSON: it ends before the %c at character %d is closed", text[opened], characters(text, opened))
 	}
 	at := max(0, min(int(syntax.Offset)-1, len(text)-1))
 	_, expected, _ := strings.Cut(syntax.Error(), "' ")
@@ -40,7 +40,7 @@ func JSONFault(text []byte) (err error, hint string) {
 	if unicode.IsControl(stands) {
 		shown = strconv.Quote(shown)
 	}
-	return fmt.Errorf("it is not JSON: character %d is %s, %s", characters(text, at), shown, cmp.Or(expected, syntax.Error())), faultHint(text, at)
+	return faultHint(text, at), fmt.Errorf("it is not JSON: character %d is %s, %s", characters(text, at), shown, cmp.Or(expected, syntax.Error()))
 }
 
 // characters returns which character, counted from 1, stands at a byte.

@@ -47,7 +47,7 @@ func (p *Program) jsonText(ctx context.Context, param *commands.Param, text stri
 		}
 		return orchestrator.JSON(string(content))
 	}
-	if err, hint := nearest.JSONFault(content); err != nil {
+	if hint, err := nearest.JSONFault(content); err != nil {
 		if param.Object && content[0] != '{' {
 			hint = `It is an object: '{"key": ...}'`
 		}

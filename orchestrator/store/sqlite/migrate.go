@@ -68,12 +68,10 @@ func mayMigrate(c *conn, making bool) error {
 	if err != nil || version >= schemaVersion {
 		return err
 	}
-	if version == 0 && !making {
-		if err := checkOurs(c); err != nil {
-			return err
-		}
+	if err := checkRoom(c, version); err != nil || version > 0 || making {
+		return err
 	}
-	return checkRoom(c, version)
+	return checkOurs(c)
 }
 
 // checkOurs refuses a file in which another program has tables, and none of them is agent_message: who names it has most likely named
