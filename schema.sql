@@ -201,28 +201,39 @@ CREATE TABLE agent_inbox (
 CREATE INDEX agent_inbox_unread ON agent_inbox (recipient)
     WHERE read_at = '';
 
--- message_count: how many rows of agent_message have each status, and how many of agent_inbox are unread, so that nobody need
--- count a million rows to say what waits. Pending, retry and unread are counted for each recipient; all other statuses, and the
--- rows of the archive, under the recipient ''. Statuses are counted of the rows up to a seq, the n of ('', 'counted'), which moves
--- on once in a thousand rows: who asks counts the rest. A row that another program wrote counts once the engine has adopted it
--- (traced_status). The engine counts what it changes, in the transaction of the change; triggers count what a DELETE or a reading
--- takes away, also one by hand. `mailroom recount` counts anew.
+-- message_count: how many rows of agent_message each recipient has of each status, and how many of agent_inbox are unread, so
+-- that nobody need count a million rows to say what waits. The rows of the archive are counted under the recipient ''. Statuses
+-- are counted of the rows up to a seq, the n of ('', 'counted'), which moves on once in a thousand rows: who asks counts the rest.
+-- A row that another program wrote counts once the engine has adopted it (traced_status). The engine counts what it changes, in
+-- the transaction of the change; triggers count what others delete, read, or give to another recipient. Two things by hand are
+-- not seen: INSERT OR REPLACE, and an INSERT into agent_inbox itself. `mailroom doctor` finds the difference, and
+-- `mailroom recount` counts anew.
 CREATE TABLE message_count (
     recipient         TEXT NOT NULL,
     state             TEXT NOT NULL,                   -- a status, unread, archived or counted
     n                 INTEGER NOT NULL,
     PRIMARY KEY (recipient, state)
 );
-CREATE TRIGGER agent_message_deleted AFTER DELETE ON agent_message WHEN OLD.traced_status <> '' BEGIN
-    UPDATE message_count SET n = n - 1 WHERE state = OLD.traced_status
-       AND recipient = CASE WHEN OLD.traced_status IN ('pending','retry') THEN OLD.recipient ELSE '' END
+CREATE TRIGGER agent_message_deleted AFTER DELETE ON agent_message
+    WHEN OLD.traced_status IN ('pending','retry','delivered','failed','expired','cancelled') BEGIN
+    UPDATE message_count SET n = n - 1 WHERE recipient = OLD.recipient AND state = OLD.traced_status
        AND OLD.seq <= (SELECT n FROM message_count WHERE recipient = '' AND state = 'counted');
 END;
 CREATE TRIGGER agent_message_disowned AFTER UPDATE OF traced_status ON agent_message
-    WHEN NEW.traced_status = '' AND OLD.traced_status <> '' BEGIN
-    UPDATE message_count SET n = n - 1 WHERE state = OLD.traced_status
-       AND recipient = CASE WHEN OLD.traced_status IN ('pending','retry') THEN OLD.recipient ELSE '' END
+    WHEN NEW.traced_status NOT IN ('pending','retry','delivered','failed','expired','cancelled')
+     AND OLD.traced_status IN ('pending','retry','delivered','failed','expired','cancelled') BEGIN
+    UPDATE message_count SET n = n - 1 WHERE recipient = OLD.recipient AND state = OLD.traced_status
        AND OLD.seq <= (SELECT n FROM message_count WHERE recipient = '' AND state = 'counted');
+END;
+CREATE TRIGGER agent_message_moved AFTER UPDATE OF recipient, seq ON agent_message
+    WHEN (NEW.recipient IS NOT OLD.recipient OR NEW.seq <> OLD.seq)
+     AND OLD.traced_status IN ('pending','retry','delivered','failed','expired','cancelled') BEGIN
+    UPDATE message_count SET n = n - 1 WHERE recipient = OLD.recipient AND state = OLD.traced_status
+       AND OLD.seq <= (SELECT n FROM message_count WHERE recipient = '' AND state = 'counted');
+    INSERT INTO message_count (recipient, state, n)
+    SELECT NEW.recipient, OLD.traced_status, 1
+     WHERE NEW.seq <= (SELECT n FROM message_count WHERE recipient = '' AND state = 'counted')
+    ON CONFLICT (recipient, state) DO UPDATE SET n = message_count.n + 1;
 END;
 CREATE TRIGGER agent_inbox_read AFTER UPDATE OF read_at ON agent_inbox WHEN (NEW.read_at = '') <> (OLD.read_at = '') BEGIN
     INSERT INTO message_count (recipient, state, n) VALUES (NEW.recipient, 'unread', CASE NEW.read_at WHEN '' THEN 1 ELSE -1 END)

@@ -54,8 +54,9 @@ func (f finished) fillWith(ctx context.Context, conn *sqlite3.SQLiteConn) error 
 			return errors.Join(fmt.Errorf("filling in rows from %d: %w", from, err), rollback)
 		}
 	}
-	if _, err := conn.Exec(`INSERT INTO message_count (recipient, state, n) VALUES ('', 'counted', ?), ('', ?, ?)`,
-		[]driver.Value{int64(f.Rows), f.Status, int64(f.Rows)}); err != nil {
+	if _, err := conn.Exec(`INSERT INTO message_count (recipient, state, n)
+		SELECT '', 'counted', max(seq) FROM agent_message
+		UNION ALL SELECT recipient, traced_status, count(*) FROM agent_message GROUP BY recipient, traced_status`, nil); err != nil {
 		return err
 	}
 	_, err := conn.Exec("PRAGMA journal_mode=WAL", nil)

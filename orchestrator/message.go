@@ -21,6 +21,9 @@ const (
 	Cancelled Status = "cancelled"
 )
 
+// Statuses are all of them.
+var Statuses = []Status{Pending, Retry, Delivered, Failed, Lapsed, Cancelled}
+
 // SystemSender is the sender of the engine's own messages (bounces). No agent can have the name.
 const SystemSender = "system"
 

@@ -49,6 +49,8 @@ func adoptAfter(t *ledger.Tx, after int64) (more bool, last int64, err error) {
 		if more = len(rows) == adoptBatch; adopted > 0 || !more {
 			if d, ok := t.Driver.(interface{ Renumber() error }); ok && last >= store.AlarmedNumber {
 				err = d.Renumber()
+			} else {
+				err = ledger.CountBehind(t, last)
 			}
 			return more, last, err
 		}
@@ -128,9 +130,6 @@ func adoptRow(t *ledger.Tx, f *ForeignRow) error {
 	if err := tracing.Record(t, event); err != nil {
 		return err
 	}
-	if err := ledger.CountAdopted(t, f.seq, Name(f.Recipient), orchestrator.Status(f.Traced), status); err != nil {
-		return err
-	}
 
 	times := timesAdopted(t, f, status, created, &conf.Settings)
 	maxRetries := store.Int(f.maxRetries)
@@ -150,10 +149,13 @@ func adoptRow(t *ledger.Tx, f *ForeignRow) error {
 		adoptedText(f.messageType), Payload(f.payload), created, times.delivered, times.ended, times.next, times.review, times.expires,
 		ledger.CountOf(f.retryCount), min(maxRetries, ledger.MaxCount), adoptedText(f.errorMessage), f.adoptedTTL(), max(0, min(f.hops, ledger.MaxCount)),
 		times.notBefore, CanHold(conf, Name(f.Recipient)))
-	if err == nil && f.Traced == "" {
+	if err != nil {
+		return err
+	}
+	if f.Traced == "" {
 		t.Heartbeat(Name(f.sender))
 	}
-	return err
+	return ledger.CountAdopted(t, f.seq, Name(f.Recipient), orchestrator.Status(f.Traced), status) // a trigger has counted a new recipient
 }
 
 // adoptedTimes are the times of a row that somebody else wrote, in our form; see the columns of agent_message.

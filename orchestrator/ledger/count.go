@@ -2,59 +2,71 @@ package ledger
 
 import (
 	"fmt"
+	"slices"
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/store"
 )
 
-// The states in message_count that are no statuses: what is in an inbox and was not read, and what is in the archive.
+// The states in message_count that are no statuses: what is in an inbox and was not read, and what is in the archive. The archive
+// is counted under the recipient "".
 const (
 	Unread   orchestrator.Status = "unread"
 	Archived orchestrator.Status = "archived"
 )
 
-// countedBy is the expression for the recipient under which message_count has a row with the status traced_status: only what
-// waits is counted for each.
-const countedBy = `CASE WHEN traced_status IN ('pending','retry') THEN recipient ELSE '' END`
-
-// count adds n to the number of messages to a recipient in a state.
-func count(t *transaction, recipient string, state orchestrator.Status, n int64) error {
-	if state != orchestrator.Pending && state != orchestrator.Retry && state != Unread {
-		recipient = ""
-	}
-	return t.Run(store.AddCount, recipient, state, n)
-}
+// known is the condition for rows that are counted: the engine has set their status. Anything may stand there by hand, also the
+// name of another state.
+const known = `traced_status IN ('pending','retry','delivered','failed','expired','cancelled')`
 
 // countedSeq is the seq up to which rows are counted by their status. It moves on once in Options.CountEvery rows, so that a send
 // need not write a count; what is behind it is counted when it is asked for. It is a row of message_count itself.
 const countedSeq = `(SELECT coalesce(max(n), 0) FROM message_count WHERE recipient = '' AND state = 'counted')`
 
-// countUpTo counts the rows that are not counted yet, up to last.
+// maxCounted is how many rows one transaction counts, in case another program has written a million.
+const maxCounted = 20_000
+
+// countUpTo counts rows that are not counted yet: those up to last, of which the first maxCounted.
 func countUpTo(t *transaction, last int64) error {
+	step, err := t.Number(`SELECT max(seq) FROM (SELECT seq FROM agent_message WHERE seq > `+countedSeq+` AND seq <= ?1 ORDER BY seq LIMIT +?2) AS s`,
+		min(last, store.MaxNumber), maxCounted)
+	if err != nil || step == 0 {
+		return err
+	}
 	if err := t.Run(`
 		INSERT INTO message_count (recipient, state, n)
-		SELECT `+countedBy+`, traced_status, count(*) FROM agent_message
-		WHERE seq > `+countedSeq+` AND seq <= ?1 AND traced_status <> '' GROUP BY 1, 2
-		ON CONFLICT (recipient, state) DO UPDATE SET n = message_count.n + excluded.n`, last); err != nil {
+		SELECT recipient, traced_status, count(*) FROM agent_message
+		WHERE seq > `+countedSeq+` AND seq <= ?1 AND `+known+` GROUP BY recipient, traced_status
+		ON CONFLICT (recipient, state) DO UPDATE SET n = message_count.n + excluded.n`, step); err != nil {
 		return err
 	}
 	return t.Run(`INSERT INTO message_count (recipient, state, n) VALUES ('', 'counted', ?1)
-		ON CONFLICT (recipient, state) DO UPDATE SET n = excluded.n`, last)
+		ON CONFLICT (recipient, state) DO UPDATE SET n = excluded.n`, step)
 }
 
-// CountAdopted counts a row whose status and recipient are about to become these. from is the status under which it was known,
-// "" for none.
+// CountBehind counts rows that other programs wrote and that were adopted, once there are Options.CountEvery rows that are not
+// counted. last is the seq of one of the last of them.
+func CountBehind(t *Tx, last int64) error {
+	counted, err := t.Number(`SELECT ` + countedSeq)
+	if err != nil || last-counted < t.Ledger.countEvery {
+		return err
+	}
+	return countUpTo(t.transaction, last)
+}
+
+// CountAdopted counts a row whose status is about to become to. from is the status under which it was known, "" for none;
+// recipient is to be the one that the row has.
 func CountAdopted(t *Tx, seq int64, recipient string, from, to orchestrator.Status) error {
 	counted, err := t.Number(`SELECT `+countedSeq+` >= ?1`, seq)
 	if err != nil || counted == 0 {
 		return err
 	}
-	if from != "" {
-		if err := count(t.transaction, recipient, from, -1); err != nil {
+	if slices.Contains(orchestrator.Statuses, from) {
+		if err := t.Run(store.AddCount, recipient, from, -1); err != nil {
 			return err
 		}
 	}
-	return count(t.transaction, recipient, to, 1)
+	return t.Run(store.AddCount, recipient, to, 1)
 }
 
 // countChanges counts rows whose status is about to become to.
@@ -72,12 +84,12 @@ func countChanges(t *Tx, rows Selection, to orchestrator.Status) error {
 		return group{row.Text(0), orchestrator.Status(row.Text(1)), row.Int(2)}
 	}, `SELECT recipient, traced_status, count(*) FROM agent_message WHERE `+rows.Where+` AND seq <= `+countedSeq+` GROUP BY recipient, traced_status`, args...)
 	for _, g := range groups {
-		if g.from != "" {
-			if err := count(t.transaction, g.recipient, g.from, -g.n); err != nil {
+		if slices.Contains(orchestrator.Statuses, g.from) {
+			if err := t.Run(store.AddCount, g.recipient, g.from, -g.n); err != nil {
 				return err
 			}
 		}
-		if err := count(t.transaction, g.recipient, to, g.n); err != nil {
+		if err := t.Run(store.AddCount, g.recipient, to, g.n); err != nil {
 			return err
 		}
 	}
@@ -90,7 +102,7 @@ const countUnread = `
 	SELECT recipient, 'unread', count(*) FROM agent_inbox WHERE read_at = '' GROUP BY recipient`
 
 // CountArchived counts n more rows of the archive. Those that leave it are counted by a trigger.
-func CountArchived(t *Tx, n int64) error { return count(t.transaction, "", Archived, n) }
+func CountArchived(t *Tx, n int64) error { return t.Run(store.AddCount, "", Archived, n) }
 
 // DeliverBatch delivers the rows of temp.batch, so many to each recipient, through a table, and counts what is unread now. A
 // transport other than that into inboxes may have put them into any inbox: then all are counted anew.
@@ -115,7 +127,7 @@ func DeliverBatch(t *Tx, set orchestrator.SetTransport, recipients map[string]in
 	}
 	for recipient, n := range recipients {
 		if inserted == 0 {
-			err = count(t.transaction, recipient, Unread, int64(n))
+			err = t.Run(store.AddCount, recipient, Unread, n)
 		} else { // some stood there already
 			err = recountUnread(t, recipient)
 		}
@@ -134,15 +146,15 @@ func recountUnread(t *Tx, recipient string) error {
 		ON CONFLICT (recipient, state) DO UPDATE SET n = excluded.n`, recipient)
 }
 
-// Counts returns how many messages there are in each state, by recipient; under "" those whose state is counted for all together.
-// A row that others wrote or changed counts as the engine last knew it.
+// Counts returns how many messages there are in each state, by recipient. A row that others wrote or changed counts as the engine
+// last knew it.
 func Counts(c *store.Conn) (counts map[string]map[orchestrator.Status]int64, err error) {
 	counts = map[string]map[orchestrator.Status]int64{}
 	err = c.Query(`
 		SELECT recipient, state, n FROM message_count WHERE state <> 'counted'
 		UNION ALL
-		SELECT `+countedBy+` AS recipient, traced_status, count(*) FROM agent_message
-		WHERE seq > `+countedSeq+` AND traced_status <> '' GROUP BY 1, 2`, func(row store.Row) error {
+		SELECT recipient, traced_status, count(*) FROM agent_message
+		WHERE seq > `+countedSeq+` AND `+known+` GROUP BY recipient, traced_status`, func(row store.Row) error {
 		of := counts[row.Text(0)]
 		if of == nil {
 			of = map[orchestrator.Status]int64{}
@@ -163,8 +175,8 @@ func Miscounted(c *store.Conn) ([]string, error) {
 		SELECT recipient, state, sum(n) FROM (
 		    SELECT recipient, state, n FROM message_count WHERE state <> 'counted'
 		    UNION ALL
-		    SELECT `+countedBy+` AS recipient, traced_status, -count(*) FROM agent_message
-		    WHERE seq <= `+countedSeq+` AND traced_status <> '' GROUP BY 1, 2
+		    SELECT recipient, traced_status, -count(*) FROM agent_message
+		    WHERE seq <= `+countedSeq+` AND `+known+` GROUP BY recipient, traced_status
 		    UNION ALL
 		    SELECT recipient, 'unread', -count(*) FROM agent_inbox WHERE read_at = '' GROUP BY recipient
 		    UNION ALL
@@ -173,15 +185,21 @@ func Miscounted(c *store.Conn) ([]string, error) {
 }
 
 // Recount counts all messages anew. The triggers and the engine keep the counts; this is for what somebody did by hand that
-// neither sees, such as a row moved to another recipient.
+// neither sees, such as INSERT OR REPLACE.
 func Recount(t *Tx) error {
+	if err := t.Run(`DELETE FROM message_count WHERE true`); err != nil {
+		return err
+	}
+	if err := t.Run(`INSERT INTO message_count (recipient, state, n)
+		SELECT '', 'counted', coalesce(max(seq), 0) FROM agent_message WHERE seq <= ?1`, store.MaxNumber); err != nil {
+		return err
+	}
 	for _, statement := range []string{
-		`DELETE FROM message_count WHERE true`,
 		`INSERT INTO message_count (recipient, state, n)
-		 SELECT ` + countedBy + `, traced_status, count(*) FROM agent_message WHERE traced_status <> '' GROUP BY 1, 2`,
+		 SELECT recipient, traced_status, count(*) FROM agent_message
+		 WHERE seq <= ` + countedSeq + ` AND ` + known + ` GROUP BY recipient, traced_status`,
 		countUnread,
 		`INSERT INTO message_count (recipient, state, n) SELECT '', 'archived', count(*) FROM agent_message_archive`,
-		`INSERT INTO message_count (recipient, state, n) SELECT '', 'counted', coalesce(max(seq), 0) FROM agent_message`,
 	} {
 		if err := t.Run(statement); err != nil {
 			return err

@@ -1,6 +1,7 @@
 package overview
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -31,9 +32,10 @@ func backlogs(c *store.Conn, conf *ledger.Config, counts map[string]map[orchestr
 		}
 	}
 	for recipient, states := range counts {
-		if recipient != "" && states[orchestrator.Pending]+states[orchestrator.Retry]+states[ledger.Unread] > 0 {
+		pending, retry, unread := states[orchestrator.Pending], states[orchestrator.Retry], states[ledger.Unread]
+		if pending != 0 || retry != 0 || unread != 0 { // fewer than 0 says that somebody did something by hand: see doctor
 			b := of(recipient)
-			b.Pending, b.Retry, b.Unread = states[orchestrator.Pending], states[orchestrator.Retry], states[ledger.Unread]
+			b.Pending, b.Retry, b.Unread = pending, retry, unread
 		}
 	}
 	now := orchestrator.Stamp(clock)
@@ -48,7 +50,7 @@ func backlogs(c *store.Conn, conf *ledger.Config, counts map[string]map[orchestr
 			continue
 		}
 		n, err := addWaiting(c, b, now, overdue)
-		if err == nil && conf.Agents[recipient] == nil || recipient == orchestrator.User {
+		if err == nil && (conf.Agents[recipient] == nil || recipient == orchestrator.User) {
 			b.Held, err = c.Number(`SELECT count(*) FROM agent_message WHERE `+ledger.Live+` AND recipient = ?1 AND held <> 0`, recipient)
 		}
 		if err != nil {
@@ -100,19 +102,24 @@ func addWanted(c *store.Conn, of func(recipient string) *RecipientBacklog, now s
 	}, now)
 }
 
-// maxOldest bounds the rows of one recipient and priority that are looked at for how long they have waited.
-const maxOldest = 100
+// maxOldest bounds the rows of one recipient and priority that are looked at for how long they have waited, and maxPriorities
+// the priorities: there are 19 of them, and those that somebody wrote by hand.
+const (
+	maxOldest     = 100
+	maxPriorities = 30
+)
 
 // addWaiting adds since when something has waited for a recipient, and when it is tried next. It returns how many of the oldest
 // rows are overdue.
 func addWaiting(c *store.Conn, b *RecipientBacklog, now, overdue string) (late int64, err error) {
-	for priority := int64(orchestrator.MaxPriority); ; priority-- {
-		there := false
+	below := int64(math.MaxInt64) // priorities that are not looked at yet: up to this one
+	for range maxPriorities {
+		priority, there := int64(0), false
 		err = c.Query(`SELECT priority FROM agent_message WHERE `+ledger.Live+` AND recipient = ?1 AND priority <= ?2 ORDER BY priority DESC LIMIT 1`,
 			func(row store.Row) error {
 				priority, there = row.Int(0), true
 				return nil
-			}, b.Recipient, priority)
+			}, b.Recipient, below)
 		if err != nil || !there {
 			break
 		}
@@ -125,9 +132,10 @@ func addWaiting(c *store.Conn, b *RecipientBacklog, now, overdue string) (late i
 			late += row.Int(2)
 			return nil
 		}, b.Recipient, priority, now, overdue, maxOldest)
-		if err != nil {
+		if err != nil || priority == math.MinInt64 {
 			break
 		}
+		below = priority - 1
 	}
 	if err != nil || b.Retry == 0 {
 		return late, err
@@ -142,7 +150,7 @@ func addForeignTotals(c *store.Conn, totals map[string]int64) error {
 	return c.Query(`SELECT coalesce(status, 'pending'), traced_status, count(*) FROM agent_message WHERE (`+ledger.Foreign+`) GROUP BY status, traced_status`,
 		func(row store.Row) error {
 			totals[row.Text(0)] += row.Int(2)
-			if traced := row.Text(1); traced != "" {
+			if traced := row.Text(1); slices.Contains(orchestrator.Statuses, orchestrator.Status(traced)) {
 				totals[traced] -= row.Int(2)
 			}
 			return nil

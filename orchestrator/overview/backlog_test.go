@@ -61,8 +61,12 @@ func TestStatusCountsEveryRow(t *testing.T) {
 						`DELETE FROM agent_message WHERE message_id = ?`, `UPDATE agent_message SET status = 'pending' WHERE message_id = ?`,
 						`UPDATE agent_message SET status = 'cancelled' WHERE message_id = ?`, `DELETE FROM agent_inbox WHERE message_id = ?`,
 						`DELETE FROM b_inbox WHERE message_id = ?`, `INSERT INTO b_inbox (message_id, payload) VALUES (?, '2')`,
-						`UPDATE agent_inbox SET read_at = '' WHERE message_id = ?`,
-					}[r.IntN(7)], some())
+						`UPDATE agent_inbox SET read_at = '' WHERE message_id = ?`, `UPDATE agent_message SET recipient = 'c' WHERE message_id = ?`,
+						`UPDATE agent_message SET priority = -9223372036854775807 - 1 WHERE message_id = ?`,
+						`UPDATE agent_message SET priority = 9223372036854775807 WHERE message_id = ?`,
+						`UPDATE agent_message SET seq = (SELECT max(seq) + 3 FROM agent_message) WHERE message_id = ?`,
+						`UPDATE agent_message SET traced_status = 'counted' WHERE message_id = ?`,
+					}[r.IntN(12)], some())
 				case 15:
 					f.TakeFor("c", time.Minute)
 				}
@@ -112,17 +116,51 @@ func compareStatus(t *testing.T, f *enginetest.Fixture) {
 func TestRecount(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")
-	for range 4 {
-		f.Send("a", "b")
-	}
-	f.SQL(`UPDATE agent_message SET recipient = 'c' WHERE seq <= 2`)
+	ids := sendSome(f, 4)
+	f.SQL(`INSERT OR REPLACE INTO agent_message (message_id, sender, recipient, payload) VALUES (?, 'a', 'c', '1')`, ids[0])
+	f.SQL(`UPDATE agent_message SET recipient = 'c' WHERE message_id = ?`, ids[1])
+	f.SQL(`INSERT INTO agent_inbox (recipient, message_id, payload) VALUES ('c', 'new', '1')`)
 	wrong, err := ledger.Ask(t.Context(), f.Ledger, ledger.Miscounted)
-	want.Lines(t, wrong, `pending of "b": +2`, `pending of "c": -2`)
+	want.Lines(t, wrong, `pending of "b": +1`, `unread of "c": -1`)
 	if err != nil {
 		t.Error(err)
 	}
 	if err := f.Write(t.Context(), store.Alone, ledger.Recount); err != nil {
 		t.Fatal(err)
 	}
+	compareStatus(t, f)
+}
+
+func sendSome(f *enginetest.Fixture, n int) (ids []string) {
+	for range n {
+		ids = append(ids, f.Send("a", "b"))
+	}
+	return ids
+}
+
+// Statuses written by hand are no names of other counts.
+func TestOddStatuses(t *testing.T) {
+	t.Parallel()
+	f := enginetest.New(t, "a", "b")
+	sendSome(f, 7)
+	for i, status := range []string{"unread", "archived", "counted", "odd", "12"} {
+		f.SQL(`UPDATE agent_message SET status = ?1, traced_status = ?1 WHERE seq = ?2`, status, i+1)
+	}
+	if err := f.Write(t.Context(), store.Alone, ledger.Recount); err != nil {
+		t.Fatal(err)
+	}
+	want.Rows(t, f.Rows(`SELECT recipient, state, n FROM message_count ORDER BY state, recipient`), " archived 0", " counted 7", "b pending 2")
+	f.SQL(`DELETE FROM agent_message WHERE seq <= 5`)
+	want.Rows(t, f.Rows(`SELECT recipient, state, n FROM message_count ORDER BY state, recipient`), " archived 0", " counted 7", "b pending 2")
+}
+
+// Rows that another program wrote are counted as they are adopted, so that neither status nor the next send pays for a million.
+func TestManyByHand(t *testing.T) {
+	t.Parallel()
+	f := enginetest.New(t, "a", "b")
+	f.SQL(`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2500)
+		INSERT INTO agent_message (message_id, sender, recipient, payload) SELECT 'hand-' || i, 'a', 'b', '1' FROM n`)
+	f.Deliver()
+	want.Rows(t, f.Rows(`SELECT n FROM message_count WHERE state = 'counted'`), "2500")
 	compareStatus(t, f)
 }

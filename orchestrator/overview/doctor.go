@@ -202,7 +202,8 @@ func (d *doctor) messages(c *store.Conn, conf *ledger.Config) error {
 	if wrong, err := ledger.Miscounted(c); err != nil {
 		return err
 	} else if len(wrong) > 0 {
-		d.add("counts", "problem", "status counts what is not there, or not what is: "+strings.Join(wrong, ", "), "`mailroom recount`")
+		shown := wrong[:min(len(wrong), 5)]
+		d.add("counts", "problem", fmt.Sprintf("%s of status: wrong by this: %s", orchestrator.Plural(len(wrong), "count"), strings.Join(shown, ", ")), "`mailroom recount`")
 	}
 	if err := d.recipients(c, conf); err != nil {
 		return err

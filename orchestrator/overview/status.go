@@ -57,7 +57,8 @@ func Status(ctx context.Context, l *ledger.Ledger) (State, error) {
 		s.NextDueAt = max(orchestrator.Stamp(next), orchestrator.Stamp(l.Now()))
 	}
 	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
-		for _, status := range []orchestrator.Status{orchestrator.Pending, orchestrator.Retry, orchestrator.Delivered, orchestrator.Failed, orchestrator.Lapsed, orchestrator.Cancelled, ledger.Archived} {
+		s.Totals[string(ledger.Archived)] = 0
+		for _, status := range orchestrator.Statuses {
 			s.Totals[string(status)] = 0
 		}
 		counts, err := ledger.Counts(c)

@@ -11,6 +11,7 @@ import (
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/store"
+	"mailroom/orchestrator/traffic"
 	"mailroom/tracing"
 )
 
@@ -244,6 +245,9 @@ func ClearTraces(ctx context.Context, l *ledger.Ledger, olderThan time.Duration)
 		return 0, 0, err
 	}
 	cutoff := orchestrator.Stamp(l.Now().Add(-cmp.Or(olderThan, conf.Settings.KeepTraces)))
+	if err := traffic.Count(ctx, l); err != nil {
+		return 0, 0, err
+	}
 	var rows int64
 	err = inBatches(ctx, l, func(t *ledger.Tx) (n int64, err error) {
 		n, rows, err = clearMessageTraces(t, cutoff)
@@ -273,6 +277,12 @@ func clearMessageTraces(t *ledger.Tx, cutoff string) (ids, rows int64, err error
 		  AND NOT EXISTS (SELECT 1 FROM agent_message m WHERE m.message_id = g.message_id)
 		  AND NOT EXISTS (SELECT 1 FROM agent_message_archive a WHERE a.message_id = g.message_id)
 		ORDER BY at LIMIT +?2`, cutoff, tracesPerBatch)
+	if err == nil && len(gone) > 0 {
+		err = traffic.Cleared(t, cutoff)
+	}
+	if err != nil {
+		return 0, 0, err
+	}
 	for _, id := range gone {
 		n, err := t.Exec(`DELETE FROM message_trace WHERE message_id = ?`, id)
 		if err != nil {

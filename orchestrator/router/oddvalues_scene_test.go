@@ -30,6 +30,7 @@ import (
 	"mailroom/orchestrator/sessions"
 	"mailroom/orchestrator/teams"
 	"mailroom/orchestrator/threads"
+	"mailroom/orchestrator/traffic"
 )
 
 // goodThings must be as they were when a run is over.
@@ -155,6 +156,7 @@ func (o *oddRun) makeOdd(ctx context.Context) {
 	_, err = letters.NoteProblem(ctx, o.Ledger, letters.Problem{Path: "/a", Fingerprint: "1", Problem: "no JSON"})
 	o.no(err)
 	o.no(daemons.Beat(ctx, o.Ledger, ""))
+	o.no(traffic.Count(ctx, o.Ledger))
 	o.DeadWait("odd1", "odd3", o.Clock.Now().Add(time.Hour))
 	o.DeadWait("odd3", "odd2", o.Clock.Now().Add(time.Hour))
 	o.SQL(`INSERT INTO agent_secrets (agent, secret, created_at) VALUES ('odd2', 'whsec_eA==', '')`)

@@ -1,7 +1,9 @@
 package traffic
 
 import (
+	"cmp"
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 
@@ -65,101 +67,110 @@ func (f fold) addAll(o fold) {
 	}
 }
 
-// event is a row of message_trace, and what it takes of its message to count it.
+// event is a row of message_trace.
 type event struct {
-	id           int64
-	messageID    string
-	at           string
-	name         tracing.EventName
-	known        bool // it is of a message
-	recipient    string
-	due          string // when that was to be delivered first
-	deliveredAt  string
-	firstAttempt string // when the first attempt began, "" if that was the delivery
+	id            int64
+	messageID, at string
+	name          tracing.EventName
+}
+
+// life is what is known of a message before an event.
+type life struct {
+	recipient string // "" says that it is no message, such as a question
+	notBefore string
+	due       string // when it was to be delivered first, since it was sent or replayed
+	attempted string // when the first attempt since then began; "" is none
+	delivered string
 }
 
 // foldAfter counts the events of the rows of message_trace after one, at most limit. to is the last of them.
 func foldAfter(c *store.Conn, from, limit int64) (f fold, to int64, err error) {
+	events, err := store.List(c, func(r store.Row) event {
+		return event{r.Int(0), r.Text(1), r.Text(2), tracing.EventName(r.Text(3))}
+	}, `SELECT id, message_id, at, event FROM message_trace WHERE id > ?1 ORDER BY id LIMIT +?2`, from, limit)
 	f, to = fold{}, from
-	var events []event
-	err = c.Query(`
-		SELECT e.id, e.message_id, e.at, e.event, coalesce(m.recipient, a.recipient), coalesce(m.created_at, a.created_at, ''),
-		       coalesce(m.not_before, a.not_before, ''), coalesce(m.delivered_at, a.delivered_at, ''),
-		       CASE e.event WHEN 'delivered' THEN (SELECT min(c.at) FROM message_trace c WHERE c.message_id = e.message_id
-		            AND c.event IN ('claimed','attempt_failed') AND c.id < e.id) END
-		FROM message_trace e LEFT JOIN agent_message m ON m.message_id = e.message_id
-		LEFT JOIN agent_message_archive a ON a.message_id = e.message_id AND m.message_id IS NULL
-		WHERE e.id > ?1 ORDER BY e.id LIMIT +?2`, func(r store.Row) error {
-		e := event{
-			id: r.Int(0), messageID: r.Text(1), at: r.Text(2), name: tracing.EventName(r.Text(3)), known: r[4] != nil, recipient: r.Text(4),
-			due: max(r.Text(5), r.Text(6)), deliveredAt: r.Text(7), firstAttempt: r.Text(8),
-		}
-		if e.id != to { // an id that was used again by hand is twice in the archive
-			events = append(events, e)
-		}
-		to = e.id
-		return nil
-	}, from, limit)
-	if err != nil {
-		return nil, from, err
-	}
+	lives := map[string]*life{}
 	for i := range events {
 		e := &events[i]
-		if !e.known {
-			if err := e.look(c); err != nil {
+		l := lives[e.messageID]
+		if l == nil {
+			if l, err = lifeBefore(c, e); err != nil {
 				return nil, from, err
 			}
+			lives[e.messageID] = l
 		}
-		if e.known {
-			f.count(e)
-		}
+		l.add(e)
+		f.count(e, l)
+		to = e.id
 	}
-	return f, to, nil
+	return f, to, err
 }
 
-// look finds out from its trace what is known of a message that was deleted. What is no message, such as a question, stays
-// unknown.
-func (e *event) look(c *store.Conn) error {
-	return c.Query(`SELECT event, at, detail FROM message_trace WHERE message_id = ?1 AND event IN ('created','delivered','deleted') ORDER BY id`, func(r store.Row) error {
-		switch tracing.EventName(r.Text(0)) {
-		case tracing.Created:
-			e.due = r.Text(1)
-		case tracing.Delivered:
-			e.deliveredAt = r.Text(1)
-		case tracing.Deleted:
-			var of struct{ Recipient string }
-			if json.Unmarshal([]byte(r.Text(2)), &of) == nil && of.Recipient != "" {
-				e.recipient, e.known = of.Recipient, true
-			}
+// maxEvents is how many of the last events of a message are looked at for its deliveries: what one is tried again and again has
+// more, and would be read again with each.
+const maxEvents = 1000
+
+// lifeBefore finds out what is known of the message of an event, from its row, which may be in the archive, or from the trace of
+// its deletion, and from the events before that one.
+func lifeBefore(c *store.Conn, e *event) (*life, error) {
+	l := &life{}
+	err := c.Query(`
+		SELECT recipient, created_at, not_before, '' FROM agent_message WHERE message_id = ?1
+		UNION ALL SELECT recipient, created_at, not_before, '' FROM agent_message_archive WHERE message_id = ?1
+		UNION ALL SELECT '', '', '', detail FROM message_trace WHERE message_id = ?1 AND event = 'deleted' LIMIT 1`, func(r store.Row) error {
+		l.recipient, l.due, l.notBefore = r.Text(0), max(r.Text(1), r.Text(2)), r.Text(2)
+		var deleted struct{ Recipient string }
+		if detail := r.Text(3); detail != "" && json.Unmarshal([]byte(detail), &deleted) == nil {
+			l.recipient = deleted.Recipient
 		}
 		return nil
 	}, e.messageID)
+	if err != nil || l.recipient == "" || e.name == tracing.Created {
+		return l, err
+	}
+	before, err := store.List(c, func(r store.Row) event {
+		return event{at: r.Text(0), name: tracing.EventName(r.Text(1))}
+	}, `SELECT at, event FROM message_trace WHERE message_id = ?1 AND id < ?2 ORDER BY id DESC LIMIT +?3`, e.messageID, e.id, maxEvents)
+	for i := range slices.Backward(before) {
+		l.add(&before[i])
+	}
+	return l, err
 }
 
-// count counts one event.
-func (f fold) count(e *event) {
+// add adds an event to what is known.
+func (l *life) add(e *event) {
+	switch e.name {
+	case tracing.Created, tracing.Replayed:
+		l.due, l.attempted = max(e.at, l.notBefore), ""
+	case tracing.Claimed, tracing.AttemptFailed:
+		if l.attempted == "" {
+			l.attempted = e.at
+		}
+	case tracing.Delivered:
+		l.delivered = e.at
+	}
+}
+
+// count counts an event of a message.
+func (f fold) count(e *event, l *life) {
 	at := orchestrator.ParseStamp(e.at)
-	if at.IsZero() || strings.HasPrefix(e.recipient, orchestrator.ThreadPrefix) {
+	if at.IsZero() || l.recipient == "" || strings.HasPrefix(l.recipient, orchestrator.ThreadPrefix) {
 		return // a time written by hand, or a thread's own row of a post
 	}
 	for span, d := range map[string]time.Duration{minute: time.Minute, hour: time.Hour} {
-		k := key{span, orchestrator.Stamp(at.Truncate(d)), e.recipient}
+		k := key{span, orchestrator.Stamp(at.Truncate(d)), l.recipient}
 		switch e.name {
 		case tracing.Created:
 			f.row(k).Sent++
 		case tracing.Delivered:
 			r := f.row(k)
 			r.Delivered++
-			first := e.at
-			if e.firstAttempt != "" {
-				first = e.firstAttempt
-			}
-			took(&r.queued, e.due, first)
-			took(&r.delivered, e.due, e.at)
+			took(&r.queued, l.due, cmp.Or(l.attempted, e.at))
+			took(&r.delivered, l.due, e.at)
 		case tracing.Read:
 			r := f.row(k)
 			r.Read++
-			took(&r.read, e.deliveredAt, e.at)
+			took(&r.read, l.delivered, e.at)
 		case tracing.AttemptFailed:
 			f.row(k).AttemptsFailed++
 		case tracing.Failed:

@@ -57,7 +57,7 @@ func Of(ctx context.Context, l *ledger.Ledger, q Query) (Report, error) {
 	since := now.Add(-q.Since).Truncate(q.Every)
 	r := Report{Since: orchestrator.Stamp(since), Every: orchestrator.FormatDuration(q.Every)}
 	err = l.Read(ctx, func(c *store.Conn) error {
-		f, err := rowsOf(c, `WHERE span = ?1 AND at >= ?2`, span, r.Since)
+		f, err := rowsOf(c, `WHERE span = ?1 AND at >= ?2 AND ?3 IN ('', recipient)`, span, r.Since, q.Recipient)
 		if err != nil {
 			return err
 		}

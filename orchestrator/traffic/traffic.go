@@ -1,12 +1,14 @@
 // Package traffic counts what happens to messages: how many were sent, delivered, read and given up in each minute and hour, and
 // how long that took. It counts from message_trace, some time after the fact, so that no send waits for it; what it has not
-// counted yet it counts when it is asked. So the counts are exact, and survive whatever the trace survives.
+// counted yet it counts when it is asked. So the counts are exact for all that stands in the trace when it is counted, and survive
+// whatever the trace survives.
 package traffic
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"time"
 
@@ -26,8 +28,12 @@ const (
 	KeepHours = 90 * orchestrator.Day
 )
 
-// countedKey is the row of settings that has the id of the last row of message_trace that is counted.
-const countedKey = "traffic.counted"
+// The rows of settings that say what is counted: the id of the last row of message_trace that is, and the time since which
+// nothing that was counted has been deleted from message_trace.
+const (
+	countedKey = "traffic.counted"
+	sinceKey   = "traffic.since"
+)
 
 // batch bounds the rows of message_trace that are counted at once.
 const batch = 5000
@@ -58,21 +64,23 @@ func due(c *store.Conn, now time.Time) (bool, error) {
 	err = c.Query(`SELECT (SELECT max(id) FROM message_trace), coalesce((SELECT at FROM message_trace WHERE id > ?1 ORDER BY id LIMIT 1), '')`,
 		func(row store.Row) error {
 			at := row.Text(1)
-			is = row.Int(0) >= counted+batch || at != "" && at < orchestrator.Stamp(now.Add(-time.Minute))
+			is = row.Int(0)-counted >= batch || at != "" && at < orchestrator.Stamp(now.Add(-time.Minute))
 			return nil
 		}, counted)
 	return is, err
 }
 
-// countedOf returns the id of the last row of message_trace that is counted.
+// countedOf returns the id of the last row of message_trace that is counted. Error: conflict if somebody has written something
+// else there.
 func countedOf(c *store.Conn) (int64, error) {
-	text, _, err := c.Text(`SELECT value FROM settings WHERE key = '` + countedKey + `'`)
-	if err != nil {
+	text, there, err := c.Text(`SELECT value FROM settings WHERE key = '` + countedKey + `'`)
+	if err != nil || !there {
 		return 0, err
 	}
 	id, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		return 0, nil // nothing is, or somebody has written something else there
+	if err != nil || id < 0 || id > store.MaxNumber {
+		return 0, orchestrator.Errorf(orchestrator.Conflict, "the row %s of settings should have the number of a row of message_trace, and has %q", countedKey, text).
+			WithHint("`mailroom recount` counts anew")
 	}
 	return id, nil
 }
@@ -114,12 +122,7 @@ func countBatches(ctx context.Context, l *ledger.Ledger, batches int) (more bool
 			if err := f.save(t); err != nil {
 				return err
 			}
-			for span, keep := range map[string]time.Duration{minute: KeepMinutes, hour: KeepHours} {
-				if err := t.Run(`DELETE FROM traffic WHERE span = ?1 AND at < ?2`, span, orchestrator.Stamp(t.Clock.Add(-keep))); err != nil {
-					return err
-				}
-			}
-			return t.Run(store.StoreSetting, countedKey, fmt.Sprint(to), t.Now)
+			return countedTo(t, to)
 		})
 		if err != nil && !errors.Is(err, errMoved) {
 			return false, err
@@ -128,42 +131,69 @@ func countBatches(ctx context.Context, l *ledger.Ledger, batches int) (more bool
 	return true, nil
 }
 
-// Recount counts anew what is as recent as the traces that are kept. What is older stays as it is.
+// countedTo notes that the trace is counted up to a row, and deletes the counts that are too old.
+func countedTo(t *ledger.Tx, last int64) error {
+	for span, keep := range map[string]time.Duration{minute: KeepMinutes, hour: KeepHours} {
+		if err := t.Run(`DELETE FROM traffic WHERE span = ?1 AND at < ?2`, span, orchestrator.Stamp(t.Clock.Add(-keep))); err != nil {
+			return err
+		}
+	}
+	return t.Run(store.StoreSetting, countedKey, fmt.Sprint(last), t.Now)
+}
+
+// Cleared notes that traces which ended before that time are about to be deleted. Recount leaves the counts of that time as they
+// are.
+func Cleared(t *ledger.Tx, before string) error {
+	since, _, err := t.Text(`SELECT value FROM settings WHERE key = '` + sinceKey + `'`)
+	if err != nil || since >= before {
+		return err
+	}
+	return t.Run(store.StoreSetting, sinceKey, before, t.Now)
+}
+
+// Recount counts anew what happened since the last time of which traces were deleted. What is older stays as it is. It reads the
+// trace without the write lock, but for what is written meanwhile.
 func Recount(ctx context.Context, l *ledger.Ledger) error {
-	if err := Count(ctx, l); err != nil {
-		return err
+	all, last, minutes := fold{}, int64(0), orchestrator.Stamp(l.Now().Add(-KeepMinutes))
+	more := func(c *store.Conn) (bool, error) {
+		f, to, err := foldAfter(c, last, batch)
+		if err != nil || to == last {
+			return false, err
+		}
+		maps.DeleteFunc(f, func(k key, _ *row) bool { return k.span == minute && k.at < minutes })
+		all.addAll(f)
+		last = to
+		return true, nil
 	}
-	conf, err := l.Configuration(ctx)
-	if err != nil {
-		return err
+	for {
+		if is, err := ledger.Ask(ctx, l, more); err != nil {
+			return err
+		} else if !is {
+			break
+		}
 	}
-	// The trace of a message is deleted as a whole, once the message has been gone for long enough.
-	since := l.Now().Add(-min(conf.Settings.KeepTraces, KeepHours)).Truncate(time.Hour).Add(time.Hour)
 	return l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
-		counted, err := countedOf(t.Conn)
+		for is := true; is; {
+			var err error
+			if is, err = more(t.Conn); err != nil {
+				return err
+			}
+		}
+		text, _, err := t.Text(`SELECT value FROM settings WHERE key = '` + sinceKey + `'`)
 		if err != nil {
 			return err
 		}
-		all := fold{}
-		for from := int64(0); from < counted; {
-			f, to, err := foldAfter(t.Conn, from, min(batch, counted-from))
-			if err != nil {
-				return err
-			}
-			if to == from {
-				break
-			}
-			all.addAll(f)
-			from = to
+		since := "" // when the first whole hour begins
+		if at := orchestrator.ParseStamp(text); !at.IsZero() {
+			since = orchestrator.Stamp(at.Add(time.Hour - 1).Truncate(time.Hour))
 		}
-		if err := t.Run(`DELETE FROM traffic WHERE at >= ?1`, orchestrator.Stamp(since)); err != nil {
+		if err := t.Run(`DELETE FROM traffic WHERE at >= ?1`, since); err != nil {
 			return err
 		}
-		for key := range all {
-			if key.at < orchestrator.Stamp(since) || key.span == minute && key.at < orchestrator.Stamp(t.Clock.Add(-KeepMinutes)) {
-				delete(all, key)
-			}
+		maps.DeleteFunc(all, func(k key, _ *row) bool { return k.at < since })
+		if err := all.save(t); err != nil {
+			return err
 		}
-		return all.save(t)
+		return countedTo(t, last)
 	})
 }

@@ -195,3 +195,87 @@ func TestWhatIsNotKept(t *testing.T) {
 		}
 	}
 }
+
+// What is sent again after it failed is measured from then on.
+func TestReplayed(t *testing.T) {
+	t.Parallel()
+	f := enginetest.New(t, "a")
+	f.AddWired("w")
+	f.Wire.Set(enginetest.Failing("down"))
+	id := f.Send("a", "w")
+	for range 5 {
+		f.Deliver()
+		f.Clock.Advance(2 * time.Minute)
+	}
+	f.Clock.Advance(10 * time.Hour)
+	f.Wire.Set(nil)
+	if _, err := messages.Replay(t.Context(), f.Ledger, id, ""); err != nil {
+		t.Fatal(err)
+	}
+	f.Clock.Advance(time.Second)
+	f.Deliver()
+	report, err := traffic.Of(t.Context(), f.Ledger, traffic.Query{Since: 24 * time.Hour, Every: time.Hour, Recipient: "w"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	near(t, "delivered", report.Total.DeliveredAfter, []int64{1000})
+	near(t, "queued", report.Total.Queued, []int64{1000})
+}
+
+// Counting anew changes nothing that the trace does not tell any more, and mends what somebody wrote over the counts.
+func TestRecountKeepsWhatTracesDoNotTell(t *testing.T) {
+	t.Parallel()
+	f := enginetest.New(t, "a", "b")
+	f.Set("retention.archive", "24h")
+	begin := f.Clock.Now().Truncate(time.Hour)
+	send := func() {
+		f.Send("a", "b")
+		f.Deliver()
+		f.TakeFor("b", 0)
+	}
+	send()
+	f.Clock.Advance(3 * time.Hour)
+	f.Clear(retention.ClearOptions{OlderThan: time.Hour}) // into the archive
+	f.Clock.Advance(25 * time.Hour)
+	f.Clear(retention.ClearOptions{OlderThan: time.Hour})
+	f.Clock.Advance(3 * time.Hour)
+	send()
+	rows := func() []string { return f.Rows(`SELECT span, at, sent, delivered, read FROM traffic ORDER BY span, at`) }
+	if _, _, err := retention.ClearTraces(t.Context(), f.Ledger, time.Hour); err != nil { // counts before it deletes
+		t.Fatal(err)
+	}
+	want.Rows(t, f.Rows(`SELECT count(DISTINCT message_id) FROM message_trace`), "1")
+	counted := rows()
+	want.Equal(t, "rows of traffic", len(counted), 4)
+	for _, by := range []string{
+		`UPDATE settings SET value = 'x' WHERE key = 'traffic.counted'`,
+		`UPDATE settings SET value = '9223372036854775807' WHERE key = 'traffic.counted'`,
+		`UPDATE settings SET value = '1000000' WHERE key = 'traffic.counted'`,
+		`DELETE FROM settings WHERE key = 'traffic.counted'`,
+		`UPDATE traffic SET sent = 7, read_ms = '[' WHERE at > '` + orchestrator.Stamp(begin.Add(2*time.Hour)) + `'`,
+	} {
+		f.SQL(by)
+		if err := traffic.Recount(t.Context(), f.Ledger); err != nil {
+			t.Fatal(err)
+		}
+		want.Rows(t, rows(), counted...)
+	}
+	f.SQL(`UPDATE settings SET value = 'x' WHERE key = 'traffic.counted'`)
+	_, err := traffic.Of(t.Context(), f.Ledger, traffic.Query{Since: time.Hour, Every: time.Hour})
+	want.Equal(t, "code of an unknown end", orchestrator.CodeOf(err), orchestrator.Conflict)
+}
+
+// A message with very many events costs no more than as many of others.
+func TestManyEventsOfOneMessage(t *testing.T) {
+	t.Parallel()
+	f := enginetest.New(t, "a", "b")
+	f.Send("a", "b")
+	f.Deliver()
+	f.SQL(`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 60000)
+		INSERT INTO message_trace (message_id, at, event)
+		SELECT m.message_id, m.created_at, CASE i % 3 WHEN 0 THEN 'claimed' WHEN 1 THEN 'delivered' ELSE 'read' END FROM n, agent_message m`)
+	if err := traffic.Count(t.Context(), f.Ledger); err != nil {
+		t.Fatal(err)
+	}
+	want.Rows(t, f.Rows(`SELECT delivered, read FROM traffic WHERE span = 'hour'`), "20001 20000")
+}

@@ -65,7 +65,6 @@ var mayCost = map[string]int{
 	`SELECT l.recipient, CASE WHEN l.until > ?1`:                        1,
 	`-count(*) FROM agent_message_archive) AS c`:                        4,
 	`SELECT '', 'archived', count(*) FROM agent_message_archive`:        1,
-	`count(*) FROM agent_message WHERE traced_status <> ''`:             2,
 	`SELECT count(*) FROM agent_message;`:                               1,
 	`SELECT count(*) FROM agent_message m WHERE traced_status <> ''`:    1,
 	`SELECT count(*) FROM heartbeats WHERE told_at <> ''`:               1,

@@ -10,10 +10,8 @@ import (
 // the largest that there can be, SQLite gives none any more, and nobody could send, or do anything else that is traced. One that
 // an archived message has would keep its message, and all that are archived with it, out of the archive.
 
-// numbered are the tables whose rows have such numbers, the column that has them, and where rows of it are kept that were moved.
-var numbered = []struct{ table, column, archive string }{
-	{"agent_message", "seq", "agent_message_archive"}, {"message_trace", "id", ""}, {"command_trace", "id", ""},
-}
+// numbered are the tables whose rows have such numbers, and the column that has them.
+var numbered = []struct{ table, column string }{{"agent_message", "seq"}, {"message_trace", "id"}, {"command_trace", "id"}}
 
 // Again reports whether a statement failed because SQLite had no number left, which it calls a full disk. Then the
 // transaction is to be undone, and the next run of the batch begins with giving it some, once.
@@ -38,20 +36,22 @@ func lastNumber(table, column string) string {
 // keeps its own.
 func (c *conn) Renumber() error {
 	for _, n := range numbered {
-		if err := c.renumberTable(n.table, n.column, n.archive); err != nil {
+		if err := c.renumberTable(n.table, n.column); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (c *conn) renumberTable(table, column, archive string) error {
+func (c *conn) renumberTable(table, column string) error {
+	used := []string{`SELECT max(` + column + `) FROM ` + table + ` WHERE ` + column + ` <= ?`}
+	if table == "agent_message" { // rows of it are moved into the archive, and counted up to a number
+		used = append(used, `SELECT max(seq) FROM agent_message_archive WHERE seq <= ?`,
+			`SELECT max(n) FROM message_count WHERE recipient = '' AND state = 'counted' AND n <= ?`)
+	}
 	next := int64(0)
-	for _, in := range []string{table, archive} {
-		if in == "" {
-			continue
-		}
-		last, err := c.Number(`SELECT max(`+column+`) FROM `+in+` WHERE `+column+` <= ?`, store.MaxNumber)
+	for _, query := range used {
+		last, err := c.Number(query, store.MaxNumber)
 		if err != nil {
 			return err
 		}

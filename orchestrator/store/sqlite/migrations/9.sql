@@ -7,16 +7,26 @@ CREATE TABLE message_count (
     n                 INTEGER NOT NULL,
     PRIMARY KEY (recipient, state)
 );
-CREATE TRIGGER agent_message_deleted AFTER DELETE ON agent_message WHEN OLD.traced_status <> '' BEGIN
-    UPDATE message_count SET n = n - 1 WHERE state = OLD.traced_status
-       AND recipient = CASE WHEN OLD.traced_status IN ('pending','retry') THEN OLD.recipient ELSE '' END
+CREATE TRIGGER agent_message_deleted AFTER DELETE ON agent_message
+    WHEN OLD.traced_status IN ('pending','retry','delivered','failed','expired','cancelled') BEGIN
+    UPDATE message_count SET n = n - 1 WHERE recipient = OLD.recipient AND state = OLD.traced_status
        AND OLD.seq <= (SELECT n FROM message_count WHERE recipient = '' AND state = 'counted');
 END;
 CREATE TRIGGER agent_message_disowned AFTER UPDATE OF traced_status ON agent_message
-    WHEN NEW.traced_status = '' AND OLD.traced_status <> '' BEGIN
-    UPDATE message_count SET n = n - 1 WHERE state = OLD.traced_status
-       AND recipient = CASE WHEN OLD.traced_status IN ('pending','retry') THEN OLD.recipient ELSE '' END
+    WHEN NEW.traced_status NOT IN ('pending','retry','delivered','failed','expired','cancelled')
+     AND OLD.traced_status IN ('pending','retry','delivered','failed','expired','cancelled') BEGIN
+    UPDATE message_count SET n = n - 1 WHERE recipient = OLD.recipient AND state = OLD.traced_status
        AND OLD.seq <= (SELECT n FROM message_count WHERE recipient = '' AND state = 'counted');
+END;
+CREATE TRIGGER agent_message_moved AFTER UPDATE OF recipient, seq ON agent_message
+    WHEN (NEW.recipient IS NOT OLD.recipient OR NEW.seq <> OLD.seq)
+     AND OLD.traced_status IN ('pending','retry','delivered','failed','expired','cancelled') BEGIN
+    UPDATE message_count SET n = n - 1 WHERE recipient = OLD.recipient AND state = OLD.traced_status
+       AND OLD.seq <= (SELECT n FROM message_count WHERE recipient = '' AND state = 'counted');
+    INSERT INTO message_count (recipient, state, n)
+    SELECT NEW.recipient, OLD.traced_status, 1
+     WHERE NEW.seq <= (SELECT n FROM message_count WHERE recipient = '' AND state = 'counted')
+    ON CONFLICT (recipient, state) DO UPDATE SET n = message_count.n + 1;
 END;
 CREATE TRIGGER agent_inbox_read AFTER UPDATE OF read_at ON agent_inbox WHEN (NEW.read_at = '') <> (OLD.read_at = '') BEGIN
     INSERT INTO message_count (recipient, state, n) VALUES (NEW.recipient, 'unread', CASE NEW.read_at WHEN '' THEN 1 ELSE -1 END)
@@ -60,8 +70,8 @@ CREATE TABLE exports (
 );
 
 INSERT INTO message_count (recipient, state, n)
-SELECT CASE WHEN traced_status IN ('pending','retry') THEN recipient ELSE '' END, traced_status, count(*)
-FROM agent_message WHERE traced_status <> '' GROUP BY 1, 2
+SELECT recipient, traced_status, count(*) FROM agent_message
+WHERE seq <= 9007199254740992 AND traced_status IN ('pending','retry','delivered','failed','expired','cancelled') GROUP BY recipient, traced_status
 UNION ALL SELECT recipient, 'unread', count(*) FROM agent_inbox WHERE read_at = '' GROUP BY recipient
 UNION ALL SELECT '', 'archived', count(*) FROM agent_message_archive
-UNION ALL SELECT '', 'counted', coalesce(max(seq), 0) FROM agent_message;
+UNION ALL SELECT '', 'counted', coalesce(max(seq), 0) FROM agent_message WHERE seq <= 9007199254740992;
