@@ -1,6 +1,7 @@
 package overview
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -205,6 +206,9 @@ func (d *doctor) messages(c *store.Conn, conf *ledger.Config) error {
 		shown := wrong[:min(len(wrong), 5)]
 		d.add("counts", "problem", fmt.Sprintf("%s of status: wrong by this: %s", orchestrator.Plural(len(wrong), "count"), strings.Join(shown, ", ")), "`mailroom recount`")
 	}
+	if err := d.exports(c); err != nil {
+		return err
+	}
 	if err := d.recipients(c, conf); err != nil {
 		return err
 	}
@@ -281,6 +285,23 @@ func (d *doctor) manager(conf *ledger.Config) {
 		d.add("manager", "note", "nobody is told when "+strings.Join(untold, ", ")+" falls silent or fails to start: there is no agent "+conf.Settings.Manager,
 			"`mailroom agent add "+conf.Settings.Manager+"`, or name another with `mailroom setting set ralph.pm NAME`")
 	}
+}
+
+// exports tells how far the traces were sent to a collector, if they ever were.
+func (d *doctor) exports(c *store.Conn) error {
+	return c.Query(`SELECT (SELECT max(id) FROM message_trace) - events, refused, missed, sent_at, lease_until > ?1 FROM exports`, func(row store.Row) error {
+		behind, lost, at, sends := row.Int(0), row.Int(1)+row.Int(2), row.Text(3), row.Int(4) != 0
+		says := fmt.Sprintf("%s behind; last sent at %s", orchestrator.Plural(int(behind), "event"), cmp.Or(at, "no time"))
+		switch {
+		case lost > 0:
+			d.add("traces sent", "note", fmt.Sprintf("%s; %d refused by the collector, or deleted before they were sent", says, lost), "See docs/opentelemetry.md")
+		case behind > 0 && !sends:
+			d.add("traces sent", "note", says+"; no daemon sends them", "`mailroom serve --otlp URL`")
+		default:
+			d.add("traces sent", "ok", says, "")
+		}
+		return nil
+	}, orchestrator.Stamp(d.ledger.Now()))
 }
 
 // files tells of what ralph watch could not take in, the first few by name.

@@ -240,7 +240,9 @@ func TestRecountKeepsWhatTracesDoNotTell(t *testing.T) {
 	f.Clear(retention.ClearOptions{OlderThan: time.Hour})
 	f.Clock.Advance(3 * time.Hour)
 	send()
-	rows := func() []string { return f.Rows(`SELECT span, at, sent, delivered, read FROM traffic ORDER BY span, at`) }
+	rows := func() []string {
+		return f.Rows(`SELECT span, at, sent, delivered, read FROM traffic ORDER BY span, at`)
+	}
 	if _, _, err := retention.ClearTraces(t.Context(), f.Ledger, time.Hour); err != nil { // counts before it deletes
 		t.Fatal(err)
 	}
