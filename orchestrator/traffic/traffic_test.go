@@ -265,6 +265,12 @@ func TestRecountKeepsWhatTracesDoNotTell(t *testing.T) {
 	f.SQL(`UPDATE settings SET value = 'x' WHERE key = 'traffic.counted'`)
 	_, err := traffic.Of(t.Context(), f.Ledger, traffic.Query{Since: time.Hour, Every: time.Hour})
 	want.Equal(t, "code of an unknown end", orchestrator.CodeOf(err), orchestrator.Conflict)
+	id := f.Send("a", "b")
+	f.Deliver()
+	want.Equal(t, "a message with an unknown end", f.Message(id).Status, orchestrator.Delivered)
+	if _, _, err := retention.ClearTraces(t.Context(), f.Ledger, time.Hour); err != nil {
+		t.Error(err)
+	}
 }
 
 // A message with very many events costs no more than as many of others.
