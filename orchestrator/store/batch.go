@@ -253,6 +253,14 @@ type Ring struct {
 	names []string // recipients, each once
 }
 
+// Names returns the recipients to be woken; none where everybody is.
+func (r *Ring) Names() []string {
+	if r.All {
+		return nil
+	}
+	return r.names
+}
+
 // maxNames bounds the recipients that a ring names; with more of them it wakes everybody.
 const maxNames = 16
 
@@ -290,7 +298,7 @@ var errSpoiled = errors.New("to be run again with savepoints")
 func (t *Transaction) Apart(fn func() error) (failure, err error) {
 	if !t.careful {
 		before := t.Writes
-		if failure = fn(); failure != nil && t.Writes != before {
+		if failure = fn(); failure != nil && (t.Writes != before || t.Broken()) {
 			t.spoiled = true
 			return failure, errSpoiled
 		}
@@ -300,11 +308,8 @@ func (t *Transaction) Apart(fn func() error) (failure, err error) {
 		return nil, err
 	}
 	if failure = fn(); failure != nil {
-		if t.Broken() {
-			return failure, failure
-		}
 		if _, err := t.Exec("ROLLBACK TO apart"); err != nil {
-			return failure, err
+			return failure, failure // the database has undone all of it
 		}
 	}
 	_, err = t.Exec("RELEASE apart")

@@ -1,5 +1,3 @@
-// Package postgres holds what is PostgreSQL's: how the statements and tables, which are written once and which SQLite
-// reads as they stand, become PostgreSQL's.
 package postgres
 
 import (

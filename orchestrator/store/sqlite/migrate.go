@@ -143,7 +143,7 @@ func makeTables(c *conn) error {
 		if err := c.Script(mailroom.Schema); err != nil {
 			return err
 		}
-		return seed(c)
+		return store.Seed(c.Conn)
 	}
 	if err := c.Script(`ALTER TABLE agent_message RENAME TO ` + adoptedTable); err != nil {
 		return err
@@ -157,24 +157,7 @@ func makeTables(c *conn) error {
 		DROP TABLE ` + adoptedTable); err != nil {
 		return fmt.Errorf("taking over the table agent_message: %w", err)
 	}
-	return seed(c)
-}
-
-// seed writes what a new database begins with.
-func seed(c *conn) error {
-	now := orchestrator.Stamp(time.Now())
-	for _, s := range orchestrator.PresetSchedules {
-		if _, err := c.Exec(`INSERT INTO schedules (name, spec, command, params, created_at) VALUES (?, ?, ?, ?, ?)`,
-			s.Name, s.Spec, s.Command, string(s.Params), now); err != nil {
-			return err
-		}
-	}
-	for _, g := range orchestrator.PresetGroups {
-		if _, err := c.Exec(`INSERT INTO groups (name, created_at) VALUES (?, ?)`, g, now); err != nil {
-			return err
-		}
-	}
-	return nil
+	return store.Seed(c.Conn)
 }
 
 // migrate brings the database to schemaVersion in one transaction. Many processes may call it at once on a new file:

@@ -4,6 +4,7 @@ package postgrestest
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"os/exec"
 	"os/user"
@@ -14,8 +15,8 @@ import (
 	"testing"
 )
 
-// Start starts a server with an empty cluster, which ends with the test, and returns a connection string for its
-// superuser. It listens on a socket in its folder only. Without PostgreSQL it skips the test; with CI set it fails it.
+// Start starts a server with an empty cluster, which ends with the test, and returns the address of a database for its
+// superuser, to which more can be added with &. It listens on a socket in its folder only. Without PostgreSQL it skips the test; with CI set it fails it.
 func Start(t testing.TB) (dsn string) {
 	t.Helper()
 	bin, err := find()
@@ -44,7 +45,7 @@ func Start(t testing.TB) (dsn string) {
 	if err := s.run("initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "-N"); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.run("pg_ctl", "-D", data, "-w", "-l", filepath.Join(folder, "log"), "-o", "-c listen_addresses='' -k '"+folder+"'", "start"); err != nil {
+	if err := s.run("pg_ctl", "-D", data, "-w", "-l", filepath.Join(folder, "log"), "-o", "-c listen_addresses='' -c max_connections=500 -k '"+folder+"'", "start"); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -52,7 +53,7 @@ func Start(t testing.TB) (dsn string) {
 			t.Error(err)
 		}
 	})
-	return "host=" + folder + " user=postgres dbname=postgres"
+	return "postgres://postgres@/postgres?host=" + url.QueryEscape(folder)
 }
 
 // find returns the folder with the newest server's programs.

@@ -1,0 +1,90 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"mailroom/orchestrator"
+)
+
+// errNone is the cause of an error about a database that is not there.
+var errNone = errors.New("it has none of mailroom's tables")
+
+// noDatabase is the error for a place without a database.
+func (s *Store) noDatabase() error {
+	return &orchestrator.Error{Code: orchestrator.Unavailable, Err: errNone, Message: "there is no database at " + s.path,
+		Hint: "`mailroom init --db " + s.path + "` makes one"}
+}
+
+// The classes and codes of the server's errors that this package tells apart. Source: PostgreSQL's manual, appendix A.
+const (
+	lockNotAvailable     = "55P03"
+	serializationFailure = "40001"
+	deadlockDetected     = "40P01"
+	readOnlyTransaction  = "25006"
+	tooManyConnections   = "53300"
+	diskFull             = "53100"
+	undefinedTable       = "42P01"
+	undefinedSchema      = "3F000"
+	noSuchDatabase       = "3D000"
+	noRight              = "42501"
+)
+
+// codeOf returns the server's code of an error, "" for one that is not the server's.
+func codeOf(err error) string {
+	var own *pgconn.PgError
+	if errors.As(err, &own) {
+		return own.Code
+	}
+	return ""
+}
+
+// isLost reports whether an error says that the connection, or the server, has gone.
+func isLost(err error) bool {
+	var net net.Error
+	var connecting *pgconn.ConnectError
+	switch code := codeOf(err); {
+	case err == nil:
+		return false
+	case code != "":
+		return strings.HasPrefix(code, "08") || strings.HasPrefix(code, "57P") || code == readOnlyTransaction
+	}
+	return errors.As(err, &net) || errors.As(err, &connecting) || pgconn.SafeToRetry(err) || strings.Contains(err.Error(), "conn closed") ||
+		strings.Contains(err.Error(), "unexpected EOF")
+}
+
+// Explain gives an error of the database its code and the advice what to do. Others pass through.
+func (s *Store) Explain(err error) error {
+	var own *orchestrator.Error
+	if err == nil || errors.As(err, &own) {
+		return err
+	}
+	fail := func(code orchestrator.Code, message, hint string) error {
+		return &orchestrator.Error{Code: code, Message: message, Hint: hint, Err: err}
+	}
+	switch code := codeOf(err); {
+	case code == lockNotAvailable, code == deadlockDetected, code == serializationFailure:
+		return fail(orchestrator.Busy, "the database "+s.path+" is locked by another program; nothing was written", "Try again")
+	case code == diskFull:
+		return fail(orchestrator.Unavailable, "the disk of the server of "+s.path+" is full; nothing was written", "Free some space there")
+	case code == tooManyConnections:
+		return fail(orchestrator.Unavailable, "the server of "+s.path+" has no connection left", "Raise its max_connections, or end what holds them")
+	case code == noSuchDatabase:
+		return fail(orchestrator.Unavailable, "the server has no database "+s.config.Database, "Make it there: `createdb "+s.config.Database+"`")
+	case code == noRight:
+		return fail(orchestrator.Unavailable, "the user of "+s.path+" may not do that", "`mailroom init` needs a user that may CREATE in the database; later on, use the one that made the tables")
+	case strings.HasPrefix(code, "28"):
+		return fail(orchestrator.Unavailable, "the server of "+s.path+" does not let this user in", "The password belongs into ~/.pgpass or PGPASSWORD; pg_hba.conf of the server says who may enter")
+	case code == readOnlyTransaction:
+		return fail(orchestrator.Unavailable, "the server of "+s.path+" takes no writes: it is a standby, or was made read-only", "Name all servers of the cluster in --db, with target_session_attrs=read-write")
+	case isLost(err):
+		return fail(orchestrator.Unavailable, "the server of "+s.path+" does not answer; nothing was written", "See whether it runs, and whether its address is right")
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return fail(orchestrator.Busy, "gave up waiting for the database; nothing was written", "Try again")
+	}
+	return err
+}

@@ -1,0 +1,128 @@
+package postgres
+
+import (
+	"context"
+	"crypto/rand"
+	_ "embed"
+	"strconv"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/store"
+)
+
+//go:embed functions.sql
+var functionsSQL string
+
+//go:embed schema.sql
+var schemaSQL string
+
+//go:embed triggers.sql
+var triggersSQL string
+
+// schemaVersion is the version of the tables, kept in the row of settings that versionKey names.
+const schemaVersion = 1
+
+const versionKey = "schema.version"
+
+// lockClass is the first number of our advisory locks, whose second is one of these.
+const (
+	lockClass = 0x4d41494c // MAIL, as in the header of a file of SQLite
+
+	makingLock  = 1
+	writingLock = 2
+)
+
+// Create makes the database, in a schema of its own, if it is not there yet, and reports whether it did.
+func (s *Store) Create() (created bool, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), max(s.busy, time.Minute))
+	defer cancel()
+	raw, err := connect(ctx, s.config)
+	if err != nil {
+		return false, s.Explain(err)
+	}
+	defer raw.close()
+	c := &store.Conn{Driver: raw}
+	if err := raw.script(ctx, "BEGIN; SELECT pg_advisory_xact_lock("+strconv.Itoa(lockClass)+", "+strconv.Itoa(makingLock)+")"); err != nil {
+		return false, s.Explain(err)
+	}
+	there, err := hasTables(c)
+	if err != nil || there {
+		return false, s.Explain(err)
+	}
+	if err := s.makeTables(c); err != nil {
+		return false, s.Explain(err)
+	}
+	if err := raw.script(ctx, "COMMIT"); err != nil {
+		return false, s.Explain(err)
+	}
+	s.found.Store(true)
+	return true, nil
+}
+
+// hasTables reports whether the database is there.
+func hasTables(c *store.Conn) (bool, error) {
+	n, err := c.Number(`SELECT count(*) FROM pg_catalog.pg_class WHERE oid = to_regclass('settings')`)
+	return n > 0, err
+}
+
+func (s *Store) makeTables(c *store.Conn) error {
+	if err := c.Script(`CREATE SCHEMA IF NOT EXISTS ` + s.schema); err != nil {
+		return err
+	}
+	for _, script := range []string{functionsSQL, schemaSQL, triggersSQL} {
+		if err := c.Script(script); err != nil {
+			return err
+		}
+	}
+	if err := store.Seed(c); err != nil {
+		return err
+	}
+	id := rand.Text()
+	for key, value := range map[string]string{store.DatabaseID: id, store.ConfigVersion: rand.Text(), versionKey: strconv.Itoa(schemaVersion)} {
+		if err := c.Run(store.StoreSetting, key, value, orchestrator.Stamp(time.Now())); err != nil {
+			return err
+		}
+	}
+	if s.made != nil {
+		s.made(id)
+	}
+	return nil
+}
+
+// Admit refuses tables that a newer program has made unfit for this one.
+func (c *conn) Admit() error {
+	text, there, err := (&store.Conn{Driver: c}).Text(`SELECT value FROM settings WHERE key = '` + versionKey + `'`)
+	if err != nil {
+		return err
+	}
+	version, err := strconv.Atoi(text)
+	if there && err == nil && version <= schemaVersion {
+		return nil
+	}
+	return &orchestrator.Error{Code: orchestrator.Unavailable, Err: store.ErrOutdated,
+		Message: "the database has version " + text + " of the tables; this program knows " + strconv.Itoa(schemaVersion),
+		Hint:    "Restart this session (the MCP server, the daemon, the watch) with that version of mailroom or a later one; nothing was lost",
+	}
+}
+
+// open connects to a database that is there.
+func (s *Store) open(ctx context.Context) (*conn, error) {
+	c, err := connect(ctx, s.config)
+	if err != nil {
+		return nil, err
+	}
+	there, err := hasTables(&store.Conn{Driver: c})
+	if err == nil && !there {
+		err = s.noDatabase()
+	}
+	if err == nil {
+		err = c.Admit()
+	}
+	if err != nil {
+		c.close()
+		return nil, err
+	}
+	s.found.Store(true)
+	return c, nil
+}

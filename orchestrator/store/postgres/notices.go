@@ -1,0 +1,201 @@
+package postgres
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/store"
+)
+
+// notices are a bell that is heard in all processes that have the database open: each listens on a connection of its own, and
+// rings with NOTIFY, after the commit, since a transaction with a NOTIFY in it keeps all others from committing.
+type notices struct {
+	s         *Store
+	id        string // of this process, which hears its own rings without the server
+	listeners store.Listeners
+
+	ctx context.Context // ends with the store
+	end context.CancelFunc
+	all sync.WaitGroup // its goroutines
+
+	mu        sync.Mutex
+	listening chan struct{} // closed once the server knows that we listen; nil before anybody does
+	rung      store.Ring    // what is still to be told
+	telling   bool
+}
+
+// notice is what goes over the wire.
+type notice struct {
+	By    string   `json:"by"`
+	Names []string `json:"names,omitempty"` // none: everybody
+}
+
+func newNotices(s *Store) *notices {
+	n := &notices{s: s, id: rand.Text()}
+	n.ctx, n.end = context.WithCancel(context.Background())
+	return n
+}
+
+func (n *notices) channel() string { return "mailroom_" + n.s.schema }
+
+// Ring wakes listeners here at once, and has the server wake those elsewhere.
+func (n *notices) Ring(recipients ...string) {
+	n.listeners.Wake(recipients...)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.rung.All = n.rung.All || len(recipients) == 0
+	n.rung.Add(recipients)
+	if n.telling || n.ctx.Err() != nil {
+		return
+	}
+	n.telling = true
+	n.all.Add(1)
+	orchestrator.GoSafe("notify", n.s.log, n.tell)
+}
+
+// tell sends what was rung until there is nothing left, one notice at a time: what is rung meanwhile is one more.
+func (n *notices) tell() {
+	defer n.all.Done()
+	var c *conn
+	defer func() {
+		if c != nil {
+			c.close()
+		}
+	}()
+	for idle := false; ; {
+		rung, more := n.take(idle)
+		if !more {
+			return
+		}
+		if rung == nil {
+			orchestrator.Pause(n.ctx, ringerLinger)
+			idle = true
+			continue
+		}
+		idle = false
+		payload, err := json.Marshal(notice{n.id, rung.Names()})
+		if err != nil || len(payload) > maxNotice {
+			payload, _ = json.Marshal(notice{By: n.id})
+		}
+		if c == nil || c.raw.IsClosed() {
+			if c, err = connect(n.ctx, n.s.config); err != nil {
+				c = nil
+				continue // whoever listens looks by itself in the end
+			}
+		}
+		if _, err := (&store.Conn{Driver: c}).Exec(`SELECT pg_notify(?1, ?2)`, n.channel(), string(payload)); err != nil {
+			c.close()
+			c = nil
+		}
+	}
+}
+
+const (
+	maxNotice    = 7000                   // bytes, of 8,000 that a notice may have
+	ringerLinger = 500 * time.Millisecond // how long the connection for ringing is kept
+)
+
+// take returns what is to be told; nil says that nothing is yet. more is false when telling has ended.
+func (n *notices) take(idle bool) (rung *store.Ring, more bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.rung.All || len(n.rung.Names()) > 0 {
+		taken := n.rung
+		n.rung = store.Ring{}
+		return &taken, true
+	}
+	if idle || n.ctx.Err() != nil {
+		n.telling = false
+		return nil, false
+	}
+	return nil, true
+}
+
+// listenPatience bounds how long somebody waits for the server to listen for us; he looks by himself later.
+const listenPatience = 2 * time.Second
+
+// Listen returns a channel on which rings arrive.
+func (n *notices) Listen(ctx context.Context, recipient string) (<-chan bool, func(), error) {
+	if ctx.Err() != nil {
+		return nil, func() {}, context.Cause(ctx)
+	}
+	rings := n.listeners.Add(recipient)
+	n.mu.Lock()
+	if n.listening == nil && n.ctx.Err() == nil {
+		n.listening = make(chan struct{})
+		n.all.Add(1)
+		orchestrator.GoSafe("listen", n.s.log, n.listen)
+	}
+	listening := n.listening
+	n.mu.Unlock()
+	patience := time.NewTimer(listenPatience)
+	defer patience.Stop()
+	select {
+	case <-listening:
+	case <-ctx.Done():
+	case <-n.ctx.Done():
+	case <-patience.C:
+	}
+	return rings, store.StopOnce(ctx, func() { n.listeners.Remove(recipient, rings) }), nil
+}
+
+// listen hears what other processes ring, until the store is closed. It connects again when the connection is lost, and wakes
+// everybody then: nobody knows what was rung meanwhile.
+func (n *notices) listen() {
+	defer n.all.Done()
+	told := sync.OnceFunc(func() { close(n.listening) })
+	pause := 50 * time.Millisecond
+	for n.ctx.Err() == nil {
+		err := n.hear(func() {
+			pause = 50 * time.Millisecond
+			told()
+			n.listeners.Wake()
+		})
+		if err != nil && n.ctx.Err() == nil {
+			n.s.log.Debug("listening on the server was interrupted", "error", err)
+			orchestrator.Pause(n.ctx, pause)
+			pause = min(2*pause, 2*time.Second)
+		}
+	}
+}
+
+// hear listens on one connection until that is lost. ready is called when the server knows.
+func (n *notices) hear(ready func()) error {
+	config := n.s.config.Copy()
+	config.OnNotification = func(_ *pgconn.PgConn, heard *pgconn.Notification) {
+		var rung notice
+		if json.Unmarshal([]byte(heard.Payload), &rung) != nil {
+			rung = notice{} // somebody else has rung
+		}
+		if rung.By != n.id {
+			n.listeners.Wake(rung.Names...)
+		}
+	}
+	c, err := connect(n.ctx, config)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	if err := c.script(n.ctx, `LISTEN `+n.channel()); err != nil {
+		return err
+	}
+	ready()
+	for {
+		if err := c.raw.WaitForNotification(n.ctx); err != nil {
+			return err
+		}
+	}
+}
+
+func (n *notices) close() {
+	n.mu.Lock()
+	n.end()
+	n.mu.Unlock()
+	n.all.Wait()
+}

@@ -1,0 +1,31 @@
+package postgres_test
+
+import (
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+
+	"mailroom/orchestrator/orchestratortest/helper"
+	"mailroom/orchestrator/store"
+	"mailroom/orchestrator/store/postgres"
+	"mailroom/orchestrator/store/postgres/postgrestest"
+	"mailroom/orchestrator/store/storetest"
+)
+
+// TestStorePromises holds this store to what package store promises of every one.
+func TestStorePromises(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Start(t)
+	var places atomic.Int64
+	storetest.Exercise(t, func(testing.TB) string { return fmt.Sprintf("%s&search_path=m%d", server, places.Add(1)) }, openAt)
+}
+
+// TestHelperProcess is what another process does for TestStorePromises.
+func TestHelperProcess(t *testing.T) { helper.Run(storetest.Helpers(openAt)) }
+
+func openAt(o storetest.Options) (store.Store, error) {
+	return postgres.Open(postgres.Options{
+		DSN: o.Address, Log: slog.New(slog.DiscardHandler), BusyTimeout: o.BusyTimeout, Begin: o.Begin, End: o.End,
+	})
+}

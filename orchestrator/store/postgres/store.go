@@ -1,0 +1,207 @@
+// Package postgres is a database on a PostgreSQL server. Its statements and tables are those of SQLite, which it rewrites.
+//
+// One transaction writes at a time, of all processes on all hosts: it begins with an advisory lock.
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/store"
+)
+
+// Options say how to reach a database.
+type Options struct {
+	// DSN is its address, as a URL: postgres://USER@HOST/DATABASE. Its tables are in the schema that search_path names, mailroom
+	// if that is left out.
+	DSN string
+	// Log gets what an operator should know.
+	Log *slog.Logger
+	// Bell wakes daemons and waiters. nil: NOTIFY.
+	Bell orchestrator.Bell
+	// BusyTimeout bounds the wait for what another process writes.
+	BusyTimeout time.Duration
+	// Made is told the id of a database that this process has made, before anybody else can see it.
+	Made func(id string)
+	// Begin is called at the beginning of each write transaction, and End before it is committed. An error ends it.
+	Begin, End func(t *store.Transaction) error
+}
+
+// Store is a database on a server. It is safe for concurrent use.
+type Store struct {
+	config *pgconn.Config
+	path   string
+	schema string
+	log    *slog.Logger
+	busy   time.Duration
+	made   func(id string)
+
+	found   atomic.Bool // the database is there
+	bell    orchestrator.Bell
+	notices *notices // nil where the caller brought a bell
+	backend *backend
+	writer  *store.Writer
+	readers readers
+}
+
+// IsAddress reports whether an address of a database names a server of this kind.
+func IsAddress(address string) bool {
+	return strings.HasPrefix(address, "postgres://") || strings.HasPrefix(address, "postgresql://")
+}
+
+// planning are the settings under which the server plans by the indexes that the statements were written for, whatever its
+// statistics say: they were taken when the queue was empty, or full. Source: postgres.md, section 3.
+var planning = map[string]string{
+	"enable_seqscan": "off", "enable_bitmapscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off",
+	"plan_cache_mode": "force_generic_plan", "jit": "off", "default_transaction_isolation": "read committed", "timezone": "UTC",
+	"idle_in_transaction_session_timeout": "60s", "client_encoding": "UTF8", "client_min_messages": "warning",
+}
+
+// Open prepares a store. It does not connect: the first that needs the database does.
+func Open(o Options) (*Store, error) {
+	config, err := configOf(o.DSN)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{
+		config: config, path: pathOf(config), schema: config.RuntimeParams["search_path"], log: o.Log, busy: o.BusyTimeout, made: o.Made,
+		bell: o.Bell,
+	}
+	if s.bell == nil {
+		s.notices = newNotices(s)
+		s.bell = s.notices
+	}
+	s.backend = newBackend(s)
+	s.writer = &store.Writer{Backend: s.backend, Bell: s.bell, Log: s.log, Busy: s.busy, Begin: o.Begin, End: o.End}
+	s.readers = readers{s: s, places: make(chan struct{}, mostOpen)}
+	return s, nil
+}
+
+// configOf reads an address. Error: invalid_params, which shows nothing of it, since it may hold a password.
+func configOf(dsn string) (*pgconn.Config, error) {
+	wrong := orchestrator.Errorf(orchestrator.InvalidParams, "the address of the database is not postgres://USER@HOST/DATABASE").
+		WithHint("Put the password into ~/.pgpass or PGPASSWORD; percent-encode what is not a letter or digit")
+	address, err := url.Parse(dsn)
+	if err != nil || !IsAddress(dsn) {
+		return nil, wrong
+	}
+	query := address.Query()
+	if query.Get("sslmode") == "" && os.Getenv("PGSSLMODE") == "" && !isLocal(address.Hostname()) {
+		query.Set("sslmode", "verify-full")
+		address.RawQuery = query.Encode()
+	}
+	config, err := pgconn.ParseConfig(address.String())
+	if err != nil {
+		return nil, wrong
+	}
+	for name, value := range planning {
+		config.RuntimeParams[name] = value
+	}
+	config.RuntimeParams["search_path"] = cmp.Or(config.RuntimeParams["search_path"], "mailroom")
+	config.RuntimeParams["application_name"] = cmp.Or(config.RuntimeParams["application_name"], "mailroom")
+	if !orchestrator.IsName(config.RuntimeParams["search_path"]) {
+		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "search_path: it must name one schema, in small letters")
+	}
+	config.ConnectTimeout = cmp.Or(config.ConnectTimeout, 10*time.Second)
+	config.BuildContextWatcherHandler = func(c *pgconn.PgConn) ctxwatch.Handler {
+		return &pgconn.CancelRequestContextWatcherHandler{Conn: c, CancelRequestDelay: 0, DeadlineDelay: 2 * time.Second}
+	}
+	return config, nil
+}
+
+// isLocal reports whether a connection to a host cannot leave this machine: a socket, or loopback.
+func isLocal(host string) bool {
+	return host == "" || host == "localhost" || host == "127.0.0.1" || host == "::1" || strings.HasPrefix(host, "/")
+}
+
+// pathOf names a database for people: without its password, and with what tells it from others.
+func pathOf(config *pgconn.Config) string {
+	u := url.URL{Scheme: "postgres", Host: config.Host, Path: "/" + config.Database}
+	if config.User != "" {
+		u.User = url.User(config.User)
+	}
+	query := url.Values{}
+	if strings.HasPrefix(config.Host, "/") {
+		u.Host = ""
+		query.Set("host", config.Host)
+	} else if config.Port != 5432 {
+		u.Host += ":" + strconv.Itoa(int(config.Port))
+	}
+	if schema := config.RuntimeParams["search_path"]; schema != "mailroom" {
+		query.Set("search_path", schema)
+	}
+	u.RawQuery = query.Encode()
+	return u.String()
+}
+
+// Write does the work of a request in a write transaction.
+func (s *Store) Write(q *store.Request) error { return s.writer.Submit(q) }
+
+// Path names the database, without a password.
+func (s *Store) Path() string { return s.path }
+
+// Bell returns what wakes those who wait for what others write.
+func (s *Store) Bell() orchestrator.Bell { return s.bell }
+
+// Token makes the token of a lease of this process out of an id: the id, since nobody can tell yet which processes of other hosts
+// are alive.
+func (s *Store) Token(id string) string { return id }
+
+// Gone reports false: a lease ends when its time is up.
+func (s *Store) Gone(string) bool { return false }
+
+// Exists reports whether there is a database.
+func (s *Store) Exists() bool {
+	if s.found.Load() {
+		return true
+	}
+	err := s.Look(context.Background(), func(*store.Conn) error { return nil })
+	return err == nil
+}
+
+// NoneYet reports whether there is none, which a server that does not answer cannot say.
+func (s *Store) NoneYet() bool {
+	err := s.Look(context.Background(), func(*store.Conn) error { return nil })
+	return errors.Is(err, errNone)
+}
+
+// Ready reports whether the database can be read and written now.
+func (s *Store) Ready(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return store.GaveUp(ctx)
+	}
+	return s.Look(ctx, func(c *store.Conn) error {
+		readOnly, _, err := c.Text(`SELECT current_setting('transaction_read_only')`)
+		if err == nil && readOnly == "on" {
+			err = orchestrator.Errorf(orchestrator.Unavailable, "the server of %s takes no writes: it is a standby, or was made read-only", s.path).
+				WithHint("Name all servers of the cluster in --db, with target_session_attrs=read-write")
+		}
+		return err
+	})
+}
+
+// Close waits for what is being written, and closes the connections.
+func (s *Store) Close() error {
+	if s.notices != nil {
+		defer s.notices.close()
+	}
+	s.readers.close()
+	err := s.writer.Finish()
+	if err == store.ErrClosed {
+		return err // somebody else is closing it
+	}
+	s.backend.shut()
+	return err
+}
