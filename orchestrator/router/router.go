@@ -11,19 +11,20 @@ import (
 	"mailroom/orchestrator/questions"
 	"mailroom/orchestrator/reading"
 	"mailroom/orchestrator/sessions"
+	"mailroom/orchestrator/store"
+	"mailroom/orchestrator/store/postgres"
 	"mailroom/orchestrator/store/sqlite"
 	"mailroom/orchestrator/teams"
 	"mailroom/orchestrator/threads"
 	"mailroom/orchestrator/traffic"
 )
 
-// Open prepares an Engine. It touches the disk only as far as needed to refuse a path that cannot be a database; the
-// file itself is opened by the first command that needs it, and made by the first that writes, or by Create.
+// Open prepares an Engine of the database at a path: a file, or the address of a PostgreSQL server. It touches the disk only as
+// far as needed to refuse a path that cannot be a database; the database itself is opened by the first command that needs it. A
+// file is made by the first that writes, or by Create.
 func Open(_ context.Context, o ledger.Options) (*delivery.Engine, error) {
 	l := ledger.New(o, newParts())
-	s, err := sqlite.Open(sqlite.Options{
-		Path: o.Path, Now: l.Now, Log: l.Log, Bell: o.Bell, BusyTimeout: l.Busy, Made: l.TrustNew, Begin: l.Begin, End: l.End,
-	})
+	s, err := openStore(o, l)
 	if err != nil {
 		return nil, err
 	}
@@ -35,6 +36,17 @@ func Open(_ context.Context, o ledger.Options) (*delivery.Engine, error) {
 		})
 	}
 	return e, nil
+}
+
+func openStore(o ledger.Options, l *ledger.Ledger) (store.Store, error) {
+	if postgres.IsAddress(o.Path) {
+		return postgres.Open(postgres.Options{
+			DSN: o.Path, Log: l.Log, Bell: o.Bell, BusyTimeout: l.Busy, Made: l.TrustNew, Begin: l.Begin, End: l.End,
+		})
+	}
+	return sqlite.Open(sqlite.Options{
+		Path: o.Path, Now: l.Now, Log: l.Log, Bell: o.Bell, BusyTimeout: l.Busy, Made: l.TrustNew, Begin: l.Begin, End: l.End,
+	})
 }
 
 // newParts lists what the records add to the engine of one database, in the order in which it is called. Teams come before

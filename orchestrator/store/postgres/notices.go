@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/store"
@@ -20,9 +21,11 @@ type notices struct {
 	id        string // of this process, which hears its own rings without the server
 	listeners store.Listeners
 
-	ctx context.Context // ends with the store
-	end context.CancelFunc
-	all sync.WaitGroup // its goroutines
+	ctx     context.Context // ends with the store
+	end     context.CancelFunc
+	closing chan struct{}  // closed before that: nothing is rung any more, but what was is still told
+	tellers sync.WaitGroup // of which there is one
+	ears    sync.WaitGroup // the same
 
 	mu        sync.Mutex
 	listening chan struct{} // closed once the server knows that we listen; nil before anybody does
@@ -37,7 +40,7 @@ type notice struct {
 }
 
 func newNotices(s *Store) *notices {
-	n := &notices{s: s, id: rand.Text()}
+	n := &notices{s: s, id: rand.Text(), closing: make(chan struct{})}
 	n.ctx, n.end = context.WithCancel(context.Background())
 	return n
 }
@@ -51,17 +54,17 @@ func (n *notices) Ring(recipients ...string) {
 	defer n.mu.Unlock()
 	n.rung.All = n.rung.All || len(recipients) == 0
 	n.rung.Add(recipients)
-	if n.telling || n.ctx.Err() != nil {
+	if n.telling || n.isClosing() {
 		return
 	}
 	n.telling = true
-	n.all.Add(1)
+	n.tellers.Add(1)
 	orchestrator.GoSafe("notify", n.s.log, n.tell)
 }
 
 // tell sends what was rung until there is nothing left, one notice at a time: what is rung meanwhile is one more.
 func (n *notices) tell() {
-	defer n.all.Done()
+	defer n.tellers.Done()
 	var c *conn
 	defer func() {
 		if c != nil {
@@ -74,7 +77,10 @@ func (n *notices) tell() {
 			return
 		}
 		if rung == nil {
-			orchestrator.Pause(n.ctx, ringerLinger)
+			select {
+			case <-n.closing:
+			case <-time.After(ringerLinger):
+			}
 			idle = true
 			continue
 		}
@@ -110,7 +116,7 @@ func (n *notices) take(idle bool) (rung *store.Ring, more bool) {
 		n.rung = store.Ring{}
 		return &taken, true
 	}
-	if idle || n.ctx.Err() != nil {
+	if idle || n.isClosing() {
 		n.telling = false
 		return nil, false
 	}
@@ -127,9 +133,9 @@ func (n *notices) Listen(ctx context.Context, recipient string) (<-chan bool, fu
 	}
 	rings := n.listeners.Add(recipient)
 	n.mu.Lock()
-	if n.listening == nil && n.ctx.Err() == nil {
+	if n.listening == nil && !n.isClosing() {
 		n.listening = make(chan struct{})
-		n.all.Add(1)
+		n.ears.Add(1)
 		orchestrator.GoSafe("listen", n.s.log, n.listen)
 	}
 	listening := n.listening
@@ -148,7 +154,7 @@ func (n *notices) Listen(ctx context.Context, recipient string) (<-chan bool, fu
 // listen hears what other processes ring, until the store is closed. It connects again when the connection is lost, and wakes
 // everybody then: nobody knows what was rung meanwhile.
 func (n *notices) listen() {
-	defer n.all.Done()
+	defer n.ears.Done()
 	told := sync.OnceFunc(func() { close(n.listening) })
 	pause := 50 * time.Millisecond
 	for n.ctx.Err() == nil {
@@ -168,6 +174,9 @@ func (n *notices) listen() {
 // hear listens on one connection until that is lost. ready is called when the server knows.
 func (n *notices) hear(ready func()) error {
 	config := n.s.config.Copy()
+	config.BuildContextWatcherHandler = func(c *pgconn.PgConn) ctxwatch.Handler { // what waits here has nothing to cancel
+		return &pgconn.DeadlineContextWatcherHandler{Conn: c.Conn()}
+	}
 	config.OnNotification = func(_ *pgconn.PgConn, heard *pgconn.Notification) {
 		var rung notice
 		if json.Unmarshal([]byte(heard.Payload), &rung) != nil {
@@ -193,9 +202,30 @@ func (n *notices) hear(ready func()) error {
 	}
 }
 
+// farewell bounds how long closing waits until the last rings are told.
+const farewell = 2 * time.Second
+
+func (n *notices) isClosing() bool {
+	select {
+	case <-n.closing:
+		return true
+	default:
+		return false
+	}
+}
+
+// close tells what was rung, and ends the listening.
 func (n *notices) close() {
 	n.mu.Lock()
-	n.end()
+	if n.isClosing() {
+		n.mu.Unlock()
+		return
+	}
+	close(n.closing)
 	n.mu.Unlock()
-	n.all.Wait()
+	stop := time.AfterFunc(farewell, n.end)
+	n.tellers.Wait()
+	stop.Stop()
+	n.end()
+	n.ears.Wait()
 }
