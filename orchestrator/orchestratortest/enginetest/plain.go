@@ -1,6 +1,9 @@
 package enginetest
 
 import (
+	"context"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/store"
 	"database/sql"
 	"embed"
 	"fmt"
@@ -30,6 +33,13 @@ func (f *Fixture) SQL(statement string, args ...any) {
 	f.T.Helper()
 	if uncounted.MatchString(statement) {
 		byHand.Store(f.Path, true)
+	}
+	if f.onServer() {
+		err := f.Write(context.Background(), store.Alone, func(t *ledger.Tx) error { return t.Run(statement, args...) })
+		if err != nil {
+			f.T.Fatalf("%s: %v", statement, err)
+		}
+		return
 	}
 	if _, err := Plain(f.T, f.Path).Exec(statement, args...); err != nil {
 		f.T.Fatalf("%s: %v", statement, err)
