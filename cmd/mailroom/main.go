@@ -83,7 +83,7 @@ func open(ctx context.Context, path string, log *slog.Logger) (*delivery.Engine,
 	o.User = signal.NewUser
 	o.Trust = &ledger.Trust{}
 	if folder := cli.StateFolder(os.Getenv); folder != "" {
-		o.Trust.Folder = filepath.Join(folder, "trusted")
+		o.Trust.Folder, o.State = filepath.Join(folder, "trusted"), folder
 	}
 	return router.Open(ctx, o)
 }

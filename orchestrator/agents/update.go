@@ -130,14 +130,14 @@ func CheckDeliver(l *ledger.Ledger, what, target, folder string) (string, error)
 func IsOwnFile(l *ledger.Ledger, path string) bool {
 	info, statErr := os.Stat(path)
 	for _, suffix := range []string{"", "-wal", "-shm", "-journal", "-turnstile", "-bell"} {
-		if path == l.Path()+suffix {
+		if path == l.Beside()+suffix {
 			return true
 		}
-		if own, err := os.Stat(l.Path() + suffix); err == nil && statErr == nil && os.SameFile(own, info) {
+		if own, err := os.Stat(l.Beside() + suffix); err == nil && statErr == nil && os.SameFile(own, info) {
 			return true
 		}
 	}
-	return isWithin(path, l.Path()+"-signal")
+	return isWithin(path, l.Beside()+"-signal")
 }
 
 // isWithin reports whether a path is a folder or in it, by name or by another name.

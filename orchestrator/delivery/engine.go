@@ -68,7 +68,7 @@ func slotFor(l *ledger.Ledger, agent *ledger.Agent) (orchestrator.Slot, error) {
 	if !ok || agent.Disabled != "" || agent.Withheld() {
 		return nil, nil
 	}
-	return slotted.Slot(l.Path(), agent.Name, max(agent.Concurrency, 1))
+	return slotted.Slot(l.Beside(), agent.Name, max(agent.Concurrency, 1))
 }
 
 // SlotsTaken reports whether as many attempts are under way as the agent allows.

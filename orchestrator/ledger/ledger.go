@@ -22,8 +22,10 @@ import (
 
 // Options say how to open a database.
 type Options struct {
-	// Path of the database file. It is made, with its folder, when it does not exist.
+	// Path of the database file, which is made, with its folder, when it does not exist; or the address of a PostgreSQL server.
 	Path string
+	// State is a folder of the user's in which files of this machine stand that belong to a database on a server. "": there is none.
+	State string
 	// Instance is recorded as lease owner and trace actor. "": HOST-PID.
 	Instance string
 	// Now is the clock. nil: time.Now.
@@ -95,6 +97,9 @@ func (l *Ledger) UseStore(s store.Store) { l.Store = s }
 
 // Path returns the absolute path of the database file.
 func (l *Ledger) Path() string { return l.Store.Path() }
+
+// Beside is what the paths of this machine's files that belong to the database begin with, see store.Store.
+func (l *Ledger) Beside() string { return l.Store.Beside() }
 
 // Instance returns the name under which this process appears as lease owner and trace actor.
 func (l *Ledger) Instance() string { return l.instance }

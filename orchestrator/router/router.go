@@ -32,7 +32,7 @@ func Open(_ context.Context, o ledger.Options) (*delivery.Engine, error) {
 	e := delivery.NewEngine(l)
 	e.Beside = func(ctx context.Context, path string) (*delivery.Engine, error) {
 		return Open(ctx, ledger.Options{
-			Path: path, Instance: l.Instance(), Now: l.Now, Transports: l.Transports, User: l.User, Log: l.Log, BusyTimeout: l.Busy,
+			Path: path, State: o.State, Instance: l.Instance(), Now: l.Now, Transports: l.Transports, User: l.User, Log: l.Log, BusyTimeout: l.Busy,
 		})
 	}
 	return e, nil
@@ -41,7 +41,7 @@ func Open(_ context.Context, o ledger.Options) (*delivery.Engine, error) {
 func openStore(o ledger.Options, l *ledger.Ledger) (store.Store, error) {
 	if postgres.IsAddress(o.Path) {
 		return postgres.Open(postgres.Options{
-			DSN: o.Path, Log: l.Log, Bell: o.Bell, BusyTimeout: l.Busy, Made: l.TrustNew, Begin: l.Begin, End: l.End,
+			DSN: o.Path, State: o.State, Log: l.Log, Bell: o.Bell, BusyTimeout: l.Busy, Made: l.TrustNew, Begin: l.Begin, End: l.End,
 		})
 	}
 	return sqlite.Open(sqlite.Options{

@@ -114,7 +114,7 @@ func (e Exec) Deliver(ctx context.Context, a orchestrator.Attempt) []error {
 // run runs the command and says what became of it.
 func (e Exec) run(ctx context.Context, a *orchestrator.Attempt, ms []*orchestrator.Message, input []byte) error {
 	database := a.Database
-	if database != "" {
+	if database != "" && !strings.Contains(database, "://") {
 		absolute, err := filepath.Abs(database) // the command runs in another folder
 		if err != nil {
 			return err

@@ -3,11 +3,11 @@
 package enginetest
 
 import (
-	"crypto/rand"
-	"os"
 	"context"
+	"crypto/rand"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -31,6 +31,7 @@ type Fixture struct {
 	Wire  *Scripted         // carries the scheme "wire", and pushes to devices
 	User  *Person           // carries messages to the user
 	Path  string            // of the database
+	state string            // folder of this machine's files, where Path is on a server
 	Bell  orchestrator.Bell // set by NewBubble
 	Trust *ledger.Trust     // of what Open opens from now on
 }
@@ -38,7 +39,7 @@ type Fixture struct {
 // New makes a database, with agents of these names, which read in their inboxes.
 func New(t *testing.T, names ...string) *Fixture {
 	t.Helper()
-	f := &Fixture{T: t, Clock: NewClock(), Wire: &Scripted{}, User: &Person{Scripted: &Scripted{}}, Path: place(t)}
+	f := &Fixture{T: t, Clock: NewClock(), Wire: &Scripted{}, User: &Person{Scripted: &Scripted{}}, Path: place(t), state: t.TempDir()}
 	f.Engine = f.Open()
 	if f.onServer() {
 		if _, err := f.Store.Create(); err != nil {
@@ -87,7 +88,7 @@ func (f *Fixture) OpenAll(n int) (engines []*delivery.Engine) {
 // open opens the file with the fixture's clock, until the test ends.
 func (f *Fixture) open(o ledger.Options) *delivery.Engine {
 	f.T.Helper()
-	o.Path, o.Now = f.Path, f.Clock.Now
+	o.Path, o.Now, o.State = f.Path, f.Clock.Now, f.state
 	return OpenWith(f.T, o)
 }
 

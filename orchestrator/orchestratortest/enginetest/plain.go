@@ -2,11 +2,11 @@ package enginetest
 
 import (
 	"context"
-	"mailroom/orchestrator/ledger"
-	"mailroom/orchestrator/store"
 	"database/sql"
 	"embed"
 	"fmt"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/store"
 	"net/url"
 	"path/filepath"
 	"regexp"

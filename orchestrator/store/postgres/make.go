@@ -92,15 +92,28 @@ func (s *Store) makeTables(c *store.Conn) error {
 
 // Admit refuses tables that a newer program has made unfit for this one.
 func (c *conn) Admit() error {
-	text, there, err := (&store.Conn{Driver: c}).Text(`SELECT value FROM settings WHERE key = '` + versionKey + `'`)
-	if err != nil {
-		return err
-	}
-	version, err := strconv.Atoi(text)
-	if there && err == nil && version <= schemaVersion {
+	_, err := c.admitted()
+	return err
+}
+
+// admitted is Admit, and returns the id of the database.
+func (c *conn) admitted() (id string, err error) {
+	var text string
+	err = (&store.Conn{Driver: c}).Query(`SELECT key, value FROM settings WHERE key IN ('`+versionKey+`', '`+store.DatabaseID+`')`, func(row store.Row) error {
+		if row.Text(0) == versionKey {
+			text = row.Text(1)
+		} else {
+			id = row.Text(1)
+		}
 		return nil
+	})
+	if err != nil {
+		return "", err
 	}
-	return &orchestrator.Error{Code: orchestrator.Unavailable, Err: store.ErrOutdated,
+	if version, err := strconv.Atoi(text); err == nil && version <= schemaVersion {
+		return id, nil
+	}
+	return "", &orchestrator.Error{Code: orchestrator.Unavailable, Err: store.ErrOutdated,
 		Message: "the database has version " + text + " of the tables; this program knows " + strconv.Itoa(schemaVersion),
 		Hint:    "Restart this session (the MCP server, the daemon, the watch) with that version of mailroom or a later one; nothing was lost",
 	}
@@ -116,13 +129,15 @@ func (s *Store) open(ctx context.Context) (*conn, error) {
 	if err == nil && !there {
 		err = s.noDatabase()
 	}
+	id := ""
 	if err == nil {
-		err = c.Admit()
+		id, err = c.admitted()
 	}
 	if err != nil {
 		c.close()
 		return nil, err
 	}
+	s.id.Store(&id)
 	s.found.Store(true)
 	return c, nil
 }

@@ -10,7 +10,7 @@ import (
 	"log/slog"
 	"net/url"
 	"os"
-	"strconv"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -27,6 +27,8 @@ type Options struct {
 	// DSN is its address, as a URL: postgres://USER@HOST/DATABASE. Its tables are in the schema that search_path names, mailroom
 	// if that is left out.
 	DSN string
+	// State is the folder in which this machine's files of the database stand, in a folder of its own. "": there is none.
+	State string
 	// Log gets what an operator should know.
 	Log *slog.Logger
 	// Bell wakes daemons and waiters. nil: NOTIFY.
@@ -44,6 +46,8 @@ type Store struct {
 	config *pgconn.Config
 	path   string
 	schema string
+	state  string
+	id     atomic.Pointer[string] // of the database, once it is known
 	log    *slog.Logger
 	busy   time.Duration
 	made   func(id string)
@@ -76,7 +80,7 @@ func Open(o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{
-		config: config, path: pathOf(config), schema: config.RuntimeParams["search_path"], log: o.Log, busy: o.BusyTimeout, made: o.Made,
+		config: config, path: withoutPassword(o.DSN), schema: config.RuntimeParams["search_path"], state: o.State, log: o.Log, busy: o.BusyTimeout, made: o.Made,
 		bell: o.Bell,
 	}
 	if s.bell == nil {
@@ -126,24 +130,20 @@ func isLocal(host string) bool {
 	return host == "" || host == "localhost" || host == "127.0.0.1" || host == "::1" || strings.HasPrefix(host, "/")
 }
 
-// pathOf names a database for people: without its password, and with what tells it from others.
-func pathOf(config *pgconn.Config) string {
-	u := url.URL{Scheme: "postgres", Host: config.Host, Path: "/" + config.Database}
-	if config.User != "" {
-		u.User = url.User(config.User)
+// withoutPassword returns an address without the password in it.
+func withoutPassword(dsn string) string {
+	address, err := url.Parse(dsn)
+	if err != nil {
+		return "postgres://"
 	}
-	query := url.Values{}
-	if strings.HasPrefix(config.Host, "/") {
-		u.Host = ""
-		query.Set("host", config.Host)
-	} else if config.Port != 5432 {
-		u.Host += ":" + strconv.Itoa(int(config.Port))
+	if address.User != nil {
+		address.User = url.User(address.User.Username())
 	}
-	if schema := config.RuntimeParams["search_path"]; schema != "mailroom" {
-		query.Set("search_path", schema)
-	}
-	u.RawQuery = query.Encode()
-	return u.String()
+	query := address.Query()
+	query.Del("password")
+	query.Del("sslpassword")
+	address.RawQuery = query.Encode()
+	return address.String()
 }
 
 // Write does the work of a request in a write transaction.
@@ -151,6 +151,25 @@ func (s *Store) Write(q *store.Request) error { return s.writer.Submit(q) }
 
 // Path names the database, without a password.
 func (s *Store) Path() string { return s.path }
+
+// Beside is a path in a folder of the state folder that is named after the database's id.
+func (s *Store) Beside() string {
+	if s.id.Load() == nil {
+		_ = s.Look(context.Background(), func(*store.Conn) error { return nil }) // which finds out
+	}
+	id := s.id.Load()
+	if s.state == "" || id == nil || *id != filepath.Base(*id) || !filepath.IsLocal(*id) {
+		return noPlace
+	}
+	folder := filepath.Join(s.state, *id)
+	if os.MkdirAll(folder, 0o700) != nil {
+		return noPlace
+	}
+	return filepath.Join(folder, "mailroom")
+}
+
+// noPlace is a path at which nothing can be, for a user without a folder.
+const noPlace = os.DevNull + "/neither HOME nor XDG_STATE_HOME names a folder for this"
 
 // Bell returns what wakes those who wait for what others write.
 func (s *Store) Bell() orchestrator.Bell { return s.bell }
