@@ -23,6 +23,8 @@ const (
 	maxSpans    = 512                    // of one request
 	maxBytes    = 1 << 20                // of one request, but for a single span that is larger
 	leaseMargin = 20 * time.Second       // of a lease, beside what two requests may take
+
+	longestLease = leaseMargin + 2*otlp.LongestTimeout // of any process
 )
 
 // Start sends the traces to the receiver that o names, in the background, until ctx ends or stop is called, which returns when that

@@ -261,6 +261,21 @@ func TestLease(t *testing.T) {
 	want.Equal(t, "requests", len(r.bodies), 2)
 }
 
+// A lease that another process has taken for requests that may take longer than our own is believed, and none beyond that.
+func TestLongLease(t *testing.T) {
+	t.Parallel()
+	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
+	engines := f.OpenAll(2)
+	patient, hasty := exporterOf(engines[0].Ledger, r), newExporter(engines[1].Ledger, slog.New(slog.DiscardHandler), otlp.Options{URL: r.url, Timeout: time.Second}, "v1.2.3")
+	r.round(patient)
+	want.Equal(t, "wait of the hasty", r.round(hasty), standEvery)
+	f.SQL(`UPDATE exports SET lease_until = ?`, orchestrator.Stamp(f.Ledger.Now().Add(time.Hour)))
+	r.round(hasty)
+	if hasty.token == "" {
+		t.Error("a lease from before the clock was set back is believed")
+	}
+}
+
 // After a restore the cursor is that of the backup, also for a daemon that was sending.
 func TestRestored(t *testing.T) {
 	t.Parallel()

@@ -92,6 +92,9 @@ func (o *Options) Target() string {
 
 const defaultTimeout = 10 * time.Second
 
+// LongestTimeout is the longest that a request may take, whatever the environment says.
+const LongestTimeout = time.Minute
+
 // timeout reads a number of milliseconds.
 func timeout(text string) (time.Duration, error) {
 	if text == "" {
@@ -101,7 +104,7 @@ func timeout(text string) (time.Duration, error) {
 	if err != nil || ms < 1 {
 		return 0, fmt.Errorf("OTEL_EXPORTER_OTLP_TIMEOUT is %q, and not a number of milliseconds", Clip(text, 40))
 	}
-	return min(time.Duration(ms)*time.Millisecond, time.Minute), nil
+	return min(time.Duration(ms)*time.Millisecond, LongestTimeout), nil
 }
 
 // pairs reads a list of name=value, separated by commas, whose values are percent-encoded. Errors show nothing of it.
