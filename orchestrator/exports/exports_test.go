@@ -214,7 +214,7 @@ func TestLater(t *testing.T) {
 	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
 	send(f, "b", `1`)
 	e := exporterOf(f.Ledger, r)
-	for _, status := range []int{429, 502, 503, 504, 401, 404, 302} {
+	for _, status := range []int{429, 500, 502, 503, 504, 401, 404, 302} {
 		r.answer = func(string) (int, string, string) { return status, "1800", "" }
 		if wait := r.round(e); wait == 0 || !e.notBefore.After(time.Now()) {
 			t.Errorf("after %d it waits for %s", status, wait)

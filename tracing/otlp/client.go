@@ -200,8 +200,9 @@ func (e *Later) Unwrap() error { return e.Err }
 var elsewhere = []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
 	http.StatusNotAcceptable, http.StatusProxyAuthRequired, http.StatusRequestTimeout, http.StatusUnsupportedMediaType}
 
-// soon are statuses after which the specification wants a request to be sent again.
-var soon = []int{http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout}
+// soon are statuses after which a request is sent again: those of which the specification wants that, and 500, which proxies and
+// receivers give while something behind them is down.
+var soon = []int{http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout}
 
 func failure(answer *http.Response, message string) error {
 	status := answer.StatusCode

@@ -144,7 +144,7 @@ func TestSend(t *testing.T) {
 		}
 	}
 	answer = `{"code":3,"message":"it is wrong"}`
-	for code, refused := range map[int]bool{400: true, 413: true, 422: true, 500: true, 501: true, 302: false, 401: false, 404: false, 429: false, 502: false, 503: false, 504: false} {
+	for code, refused := range map[int]bool{400: true, 413: true, 422: true, 501: true, 500: false, 302: false, 401: false, 404: false, 429: false, 502: false, 503: false, 504: false} {
 		status = code
 		_, err := send(t.Context())
 		if _, is := errors.AsType[*Refused](err); is != refused || !strings.Contains(err.Error(), "it is wrong") {
