@@ -128,7 +128,7 @@ func TestTexts(t *testing.T) {
 	send(f, "w", `"`+strings.Repeat("é", maxText)+`"`)
 	deliver(f)
 	e := exporterOf(f.Ledger, r)
-	e.options.Texts, e.options.Gzip = true, true
+	e.texts, e.options.Gzip = true, true
 	r.drain(e)
 	want.Equal(t, "payload", r.named("created w").at("mailroom.payload"), `"`+strings.Repeat("é", maxText/2-1))
 	if s := r.named("attempt_failed w"); !strings.Contains(s.Status.Message, "a broken wire") || s.at("mailroom.error") != s.Status.Message {

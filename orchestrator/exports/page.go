@@ -2,6 +2,7 @@ package exports
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 	"time"
 
@@ -13,7 +14,7 @@ import (
 
 // page is what one request sends, and the cursor behind it.
 type page struct {
-	commands, events []otlp.Encoded
+	commands, events []json.RawMessage
 	bytes            int
 	first            string // id of the first span
 	more             bool   // there may be others already
@@ -38,8 +39,8 @@ func (p *page) scopes(version string) []otlp.Spans {
 }
 
 // add adds a span to a list of the page, and reports whether it had room.
-func (p *page) add(list *[]otlp.Encoded, s *otlp.Span) (bool, error) {
-	text, err := otlp.Encode(s)
+func (p *page) add(list *[]json.RawMessage, s *otlp.Span) (bool, error) {
+	text, err := json.Marshal(s)
 	if err != nil {
 		return false, err
 	}
@@ -60,7 +61,7 @@ func (e *exporter) read(ctx context.Context, limit int) (p *page, err error) {
 	err = e.ledger.Read(ctx, func(c *store.Conn) error {
 		p = &page{after: e.at}
 		p.after.waiting = slices.Clone(e.at.waiting)
-		r := &reader{Conn: c, database: e.database, texts: e.options.Texts, now: e.ledger.Now(), page: p, firsts: map[string]*first{}}
+		r := &reader{Conn: c, database: e.database, texts: e.texts, now: e.ledger.Now(), page: p, firsts: map[string]*first{}}
 		if err := r.lasting((limit + 1) / 2); err != nil {
 			return err
 		}

@@ -3,7 +3,9 @@ package otlp
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,7 +18,6 @@ type Options struct {
 	Timeout  time.Duration     // of each request
 	Gzip     bool              // bodies are compressed
 	Resource []Attribute       // attributes of what sends, beside those that it says of itself
-	Texts    bool              // payloads, error texts and what transports put out are sent, too
 }
 
 // Off, in place of a URL, sends nothing, whatever the environment says.
@@ -133,7 +134,7 @@ func resource(getenv func(string) string) (list []Attribute, err error) {
 	if name := getenv("OTEL_SERVICE_NAME"); name != "" {
 		all["service.name"] = name
 	}
-	for _, key := range sortedKeys(all) {
+	for _, key := range slices.Sorted(maps.Keys(all)) {
 		list = append(list, Text(key, all[key]))
 	}
 	return list, nil

@@ -54,12 +54,10 @@ func (p *Program) serve(c *urfave.Context) error {
 		return err
 	}
 	traces, err := otlp.Configure(c.String("otlp"), p.Getenv)
-	switch {
-	case err == nil:
-		traces.Texts = c.Bool("otlp-texts")
-	case c.String("otlp") != "":
+	if err != nil && c.String("otlp") != "" {
 		return orchestrator.Errorf(orchestrator.InvalidParams, "%v", err)
-	default: // the variables may be meant for other programs, and mail matters more than traces
+	}
+	if err != nil { // the variables may be meant for other programs, and mail matters more than traces
 		log.Warn("no traces are sent", "error", err)
 	}
 	env := commands.Env{Catalogue: p.Catalogue, Log: log, Caller: commands.Caller{Admin: true, Session: orchestrator.DefaultSession}}
@@ -72,7 +70,7 @@ func (p *Program) serve(c *urfave.Context) error {
 			RatePerSecond: c.Int("rate"), Version: p.Version,
 		},
 		Phone: phone.Options{Address: c.String("phone"), Cert: c.String("phone-tls-cert"), Key: c.String("phone-tls-key")},
-		OTLP:  traces,
+		OTLP:  traces, OTLPTexts: c.Bool("otlp-texts"),
 		Hello: p.hello,
 	})
 	if err == nil && wasInterrupted(c.Context) {
