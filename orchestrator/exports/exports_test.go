@@ -320,6 +320,22 @@ func TestMissed(t *testing.T) {
 	want.Equal(t, "spans", len(r.spans()), 2)
 }
 
+// Commands that were killed are waited for with one statement, and the oldest of too many is given up and counted.
+func TestKilledCommands(t *testing.T) {
+	t.Parallel()
+	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
+	f.SQL(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
+		INSERT INTO command_trace (trace_id, span_id, name, kind, started_at) SELECT i, i, 'killed ' || i, 'INTERNAL', '2026-01-01T00:00:00.000Z' FROM n`, maxWaiting+2)
+	e := exporterOf(f.Ledger, r)
+	r.drain(e)
+	want.Rows(t, f.Rows(`SELECT missed, json_array_length(waiting) FROM exports`), "2 1000")
+	f.SQL(`UPDATE command_trace SET ended_at = '2026-01-01T00:01:00.000Z'`)
+	f.SQL(`DELETE FROM command_trace WHERE name = 'killed 10'`)
+	r.drain(e)
+	want.Rows(t, f.Rows(`SELECT waiting FROM exports`), "[]")
+	want.Equal(t, "spans", len(r.spans()), maxWaiting-1)
+}
+
 // A row that another program wrote, with a time and ids of its own, is sent in a trace of its own with ids that do not change.
 func TestForeignRows(t *testing.T) {
 	t.Parallel()

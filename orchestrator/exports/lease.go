@@ -16,7 +16,7 @@ import (
 const name = "otlp"
 
 // maxWaiting bounds the commands that have not ended and are waited for. A command that was killed never ends; its row is waited
-// for until retention deletes it.
+// for until retention deletes it, or until as many newer ones wait.
 const maxWaiting = 1000
 
 // cursor is how far the traces were sent.
@@ -135,7 +135,8 @@ func (e *exporter) store(ctx context.Context, at cursor) error {
 		return nil
 	}
 	if n := at.missed - e.at.missed; n > 0 {
-		e.log.Warn("events were deleted from the trace before they could be sent", "events", n, "in_all", at.missed)
+		e.log.Warn("something of the trace will not be sent: events that were deleted before, or commands that did not end while many others did not",
+			"rows", n, "in_all", at.missed)
 	}
 	e.at, e.until = at, until
 	return nil

@@ -85,33 +85,36 @@ type reader struct {
 
 const commandColumns = `id, trace_id, span_id, parent_span_id, name, kind, started_at, ended_at, status, status_message, actor, caller, attributes`
 
-// lasting reads the commands that had not ended when the cursor passed them, and have by now.
+// lasting reads the commands that had not ended when the cursor passed them, and have by now. One that is not there any more was
+// killed, and retention has deleted it.
 func (r *reader) lasting(limit int) error {
-	var still []int64
-	for i, id := range r.page.after.waiting {
-		if len(r.page.commands) == limit {
-			still = append(still, r.page.after.waiting[i:]...)
+	if len(r.page.after.waiting) == 0 {
+		return nil
+	}
+	ids, err := json.Marshal(r.page.after.waiting)
+	if err != nil {
+		return err
+	}
+	rows, err := store.List(r.Conn, commandOf, `SELECT `+commandColumns+` FROM command_trace WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id`, string(ids))
+	if err != nil {
+		return err
+	}
+	r.page.after.waiting = nil
+	for i := range rows {
+		row, added := &rows[i], false
+		switch {
+		case row.endedAt == "":
+		case len(r.page.commands) == limit:
 			r.page.more = true
-			break
-		}
-		row, found, err := store.First(r.Conn, commandOf, `SELECT `+commandColumns+` FROM command_trace WHERE id = ?`, id)
-		if err != nil {
-			return err
-		}
-		if !found {
-			continue // it was killed, and retention has deleted it
-		}
-		done := false
-		if row.endedAt != "" {
-			if done, err = r.page.add(&r.page.commands, r.command(&row)); err != nil {
+		default:
+			if added, err = r.page.add(&r.page.commands, r.command(row)); err != nil {
 				return err
 			}
 		}
-		if !done {
-			still = append(still, id)
+		if !added {
+			r.page.after.waiting = append(r.page.after.waiting, row.id)
 		}
 	}
-	r.page.after.waiting = still
 	return nil
 }
 
@@ -126,6 +129,7 @@ func (r *reader) commands(limit int) error {
 		if row.endedAt == "" {
 			if r.page.after.waiting = append(r.page.after.waiting, row.id); len(r.page.after.waiting) > maxWaiting {
 				r.page.after.waiting = r.page.after.waiting[1:]
+				r.page.after.missed++
 			}
 		} else if age := r.now.Sub(orchestrator.ParseStamp(row.endedAt)); age >= -time.Minute && age < tracing.Settled {
 			return nil
