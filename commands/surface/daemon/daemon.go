@@ -64,8 +64,6 @@ func Run(ctx context.Context, env commands.Env, o Options) error {
 func (d *daemon) listen(ctx context.Context) (err error) {
 	o := d.o.Web
 	switch {
-	case o.RatePerSecond < 1:
-		return orchestrator.Errorf(orchestrator.InvalidParams, "rate: %d is out of bounds: at least 1", o.RatePerSecond)
 	case o.Address != "":
 		d.web, err = web.Listen(ctx, d.env, d.endpoints())
 	case o.Cert != "" || o.Key != "" || len(o.Hosts) > 0:
