@@ -43,9 +43,26 @@ func CheckName(kind, name string) (string, error) {
 	}
 	folded := FoldName(name)
 	if !IsName(folded) {
-		return "", Errorf(InvalidParams, "%q is not a name: it is a letter, then letters, digits, '_' or '-'", name).WithHint("%s", nearest.PlainName(folded, IsName))
+		return "", Errorf(InvalidParams, "%q is not a name: it is a letter, then letters, digits, '_' or '-'", name).WithHint("%s", plainName(folded))
 	}
 	return folded, nil
+}
+
+// plainName is the hint for what is not a name but holds one, as in "@bob" and "bob,"; "" if it is none of these.
+func plainName(text string) string {
+	words := strings.FieldsFunc(text, func(c rune) bool { return c == ',' || c == ';' || c == ' ' })
+	for i, word := range words {
+		if words[i] = strings.Trim(word, "@<>:"); !IsName(words[i]) {
+			return ""
+		}
+	}
+	switch {
+	case len(words) == 1:
+		return "Did you mean " + words[0] + "?"
+	case len(words) > 1 && strings.ContainsAny(text, ",;"):
+		return "Several are written to by a group: `mailroom group set NAME " + strings.Join(words, " ") + "`"
+	}
+	return ""
 }
 
 // FoldName returns a name with its ASCII letters in lower case. Other letters stay as they are, so that no two names that look
