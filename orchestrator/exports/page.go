@@ -62,7 +62,7 @@ func (e *exporter) read(ctx context.Context, limit int) (p *page, err error) {
 		p = &page{after: e.at}
 		p.after.waiting = slices.Clone(e.at.waiting)
 		r := &reader{Conn: c, database: e.database, texts: e.texts, now: e.ledger.Now(), page: p, firsts: map[string]*first{}}
-		if err := r.lasting((limit + 1) / 2); err != nil {
+		if err := r.waiting((limit + 1) / 2); err != nil {
 			return err
 		}
 		if err := r.commands((limit+1)/2 - len(p.commands)); err != nil {
@@ -85,9 +85,9 @@ type reader struct {
 
 const commandColumns = `id, trace_id, span_id, parent_span_id, name, kind, started_at, ended_at, status, status_message, actor, caller, attributes`
 
-// lasting reads the commands that had not ended when the cursor passed them, and have by now. One that is not there any more was
+// waiting reads the commands that had not ended when the cursor passed them, and have by now. One that is not there any more was
 // killed, and retention has deleted it.
-func (r *reader) lasting(limit int) error {
+func (r *reader) waiting(limit int) error {
 	if len(r.page.after.waiting) == 0 {
 		return nil
 	}
@@ -131,7 +131,7 @@ func (r *reader) commands(limit int) error {
 				r.page.after.waiting = r.page.after.waiting[1:]
 				r.page.after.missed++
 			}
-		} else if age := r.now.Sub(orchestrator.ParseStamp(row.endedAt)); age >= -time.Minute && age < tracing.Settled {
+		} else if age := r.now.Sub(orchestrator.ParseStamp(row.endedAt)); age >= -time.Minute && age < tracing.SettledAfter {
 			return nil
 		} else if added, err := r.page.add(&r.page.commands, r.command(row)); err != nil || !added {
 			return err
