@@ -88,11 +88,6 @@ func CheckNewName(kind, name string) (string, error) {
 	return folded, nil
 }
 
-// NoMember returns the error for a built-in name that was to become part of a group, a session or a thread; of says which.
-func NoMember(name, of string) *Error {
-	return Errorf(InvalidParams, "%s is %s, and takes part in no %s", name, BuiltIns[name], of).WithHint("Write to %s by its name", name)
-}
-
 // NoAgentsName begins the advice about a message whose recipient has a name that no agent can have.
 const NoAgentsName = "No agent can have that name"
 

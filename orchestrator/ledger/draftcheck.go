@@ -33,7 +33,7 @@ func CheckContent(d orchestrator.Draft) (orchestrator.Draft, error) {
 	}
 	var compact bytes.Buffer
 	if err := json.Compact(&compact, d.Payload); err != nil {
-		hint, _ := orchestrator.JSONFault(d.Payload)
+		hint, _ := JSONFault(d.Payload)
 		return d, &orchestrator.Error{Code: orchestrator.InvalidParams, Message: "payload is not JSON", Err: err, Hint: hint}
 	}
 	d.Payload = compact.Bytes()

@@ -1,4 +1,4 @@
-package orchestrator
+package ledger
 
 import (
 	"bytes"
