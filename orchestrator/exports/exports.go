@@ -55,7 +55,7 @@ type exporter struct {
 	backoff   *backoff.ExponentialBackOff
 	notBefore time.Time // of the next request
 
-	storing, sending orchestrator.Trouble
+	storing, sending, saying orchestrator.Trouble
 }
 
 func newExporter(l *ledger.Ledger, log *slog.Logger, o otlp.Options, version string) *exporter {
@@ -138,7 +138,8 @@ func (e *exporter) send(ctx context.Context, p *page) (wait time.Duration, err e
 	if e.sending.Changed(nil) {
 		e.log.Info("traces can be sent again", "otlp", e.options.Target())
 	}
-	if rejected.Spans > 0 || rejected.Message != "" {
+	rejected.Spans = min(rejected.Spans, int64(p.size()))
+	if rejected.Message != "" && e.saying.Changed(errors.New(rejected.Message)) {
 		e.log.Warn("the receiver of the traces has something to say", "otlp", e.options.Target(), "spans_not_taken", rejected.Spans, "says", rejected.Message)
 	}
 	e.backoff.Reset()

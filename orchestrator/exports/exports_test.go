@@ -202,10 +202,10 @@ func TestPartialSuccess(t *testing.T) {
 	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
 	send(f, "b", `1`)
 	r.answer = func(string) (int, string, string) {
-		return 200, "", `{"partialSuccess":{"rejectedSpans":"3","errorMessage":"too old"}}`
+		return 200, "", `{"partialSuccess":{"rejectedSpans":"9223372036854775807","errorMessage":"too old"}}`
 	}
 	r.drain(exporterOf(f.Ledger, r))
-	want.Rows(t, f.Rows(`SELECT refused FROM exports`), "3")
+	want.Rows(t, f.Rows(`SELECT refused FROM exports`), f.Count("message_trace")) // no more than there were
 }
 
 // While the receiver cannot take spans, or is another than thought, they wait.
@@ -302,7 +302,21 @@ func TestRestored(t *testing.T) {
 	}
 }
 
-// Events that were deleted before they could be sent are counted, and those of before the first request are not.
+// An event whose number was written by hand, beyond belief, holds up nothing.
+func TestNumberBeyondBelief(t *testing.T) {
+	t.Parallel()
+	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
+	e := exporterOf(f.Ledger, r)
+	send(f, "b", `1`)
+	f.SQL(`INSERT INTO message_trace (id, message_id, at, event) VALUES (9223372036854775807, 'm', '2026-01-01T00:00:00.000Z', 'created')`)
+	r.drain(e)
+	f.Send("a", "b") // has all numbers of the trace made anew
+	r.drain(e)
+	want.Rows(t, f.Rows(`SELECT events FROM exports`), f.Rows(`SELECT max(id) FROM message_trace`)...)
+}
+
+// Events that were deleted before they could be sent are counted, also where none was sent yet; those of before the first start
+// are not.
 func TestMissed(t *testing.T) {
 	t.Parallel()
 	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
@@ -318,6 +332,19 @@ func TestMissed(t *testing.T) {
 	r.drain(e)
 	want.Rows(t, f.Rows(`SELECT missed FROM exports`), "1")
 	want.Equal(t, "spans", len(r.spans()), 2)
+
+	f, r = enginetest.New(t, "a", "b"), newReceiver(t)
+	r.answer = func(string) (int, string, string) { return 200, "", `<html>please log in</html>` }
+	e = exporterOf(f.Ledger, r)
+	gone, _ = send(f, "b", `1`)
+	r.round(e)
+	r.round(e)
+	f.SQL(`DELETE FROM message_trace WHERE message_id = ?`, gone)
+	send(f, "b", `1`)
+	r.answer = nil
+	f.SQL(`UPDATE exports SET lease_until = ''`)
+	r.drain(exporterOf(f.Ledger, r))
+	want.Rows(t, f.Rows(`SELECT missed FROM exports`), "1")
 }
 
 // Commands that were killed are waited for with one statement, and the oldest of too many is given up and counted.

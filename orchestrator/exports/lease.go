@@ -51,7 +51,7 @@ func leaseIn(c *store.Conn) (r lease, found bool, err error) {
 		}
 		_ = json.Unmarshal([]byte(row.Text(2)), &r.waiting) // somebody may have written something else
 		if min(r.events, r.spans) < 0 || max(r.events, r.spans) > store.MaxNumber {
-			r.events, r.spans = 0, 0 // beyond belief: all is sent again
+			r.events, r.spans = -1, 0 // beyond belief: all is sent again
 		}
 		return r
 	}, `SELECT events, spans, waiting, refused, missed, sent_at, lease_owner, lease_token, lease_until FROM exports WHERE name = ?`, name)
@@ -84,6 +84,11 @@ func (e *exporter) take(ctx context.Context) (taken bool, err error) {
 			return err
 		}
 		at, token = r.cursor, e.ledger.Store.Token(id)
+		if !found || at.events < 0 { // nothing was sent yet: what was deleted before was not missed
+			if at.events, err = t.Number(`SELECT coalesce(min(id), 1) - 1 FROM message_trace WHERE id > 0`); err != nil {
+				return err
+			}
+		}
 		return t.Run(`
 			INSERT INTO exports (name, lease_owner, lease_token, lease_until, events, spans) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
 			ON CONFLICT (name) DO UPDATE SET lease_owner = excluded.lease_owner, lease_token = excluded.lease_token,

@@ -159,7 +159,7 @@ func (r *reader) events(limit int) error {
 		LEFT JOIN agent_message m ON m.message_id = t.message_id
 		LEFT JOIN agent_message_archive a ON m.message_id IS NULL AND a.message_id = t.message_id
 		LEFT JOIN command_trace c ON t.span_id <> '' AND c.span_id = t.span_id
-		WHERE t.id > ? ORDER BY t.id LIMIT +?`, r.page.after.events, limit)
+		WHERE t.id > ?1 AND t.id <= ?2 ORDER BY t.id LIMIT +?3`, r.page.after.events, store.MaxNumber, limit)
 	if err != nil {
 		return err
 	}
@@ -172,9 +172,7 @@ func (r *reader) events(limit int) error {
 		if added, err := r.page.add(&r.page.events, span); err != nil || !added {
 			return err
 		}
-		if gap := row.id - r.page.after.events - 1; r.page.after.events > 0 && row.id <= store.MaxNumber {
-			r.page.after.missed += gap
-		}
+		r.page.after.missed += row.id - r.page.after.events - 1
 		r.page.after.events = row.id
 	}
 	r.page.more = r.page.more || len(rows) == limit

@@ -85,6 +85,9 @@ func (c *Client) Send(ctx context.Context, spans ...Spans) (Rejected, error) {
 	defer answer.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
 	if answer.StatusCode/100 == 2 {
+		if bytes.HasPrefix(bytes.TrimSpace(text), []byte("<")) {
+			return Rejected{}, &Later{Err: errors.New("a page answers, and no receiver of traces: check the address")}
+		}
 		return rejected(text), nil // what it has taken it has taken, even if its answer is cut short
 	}
 	if err != nil {

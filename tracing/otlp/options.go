@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -54,7 +55,7 @@ func Configure(endpoint string, getenv func(string) string) (o Options, err erro
 	if o.Timeout, err = timeout(specific("TIMEOUT")); err != nil {
 		return Options{}, err
 	}
-	if o.Headers, err = pairs("OTEL_EXPORTER_OTLP_HEADERS", specific("HEADERS")); err != nil {
+	if o.Headers, err = headers(specific("HEADERS")); err != nil {
 		return Options{}, err
 	}
 	switch compression := specific("COMPRESSION"); compression {
@@ -124,6 +125,21 @@ func pairs(name, text string) (map[string]string, error) {
 	}
 	return all, nil
 }
+
+// headers reads what goes with each request.
+func headers(text string) (map[string]string, error) {
+	const variable = "OTEL_EXPORTER_OTLP_HEADERS"
+	all, err := pairs(variable, text)
+	for name, value := range all {
+		if !fieldName.MatchString(name) || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
+			return nil, fmt.Errorf("%s holds what is no header: write name=value, with %%20 for a space in the value", variable)
+		}
+	}
+	return all, err
+}
+
+// fieldName matches the name of a header. Source: RFC 9110, section 5.6.2.
+var fieldName = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
 
 // resource reads the attributes that describe what sends.
 func resource(getenv func(string) string) (list []Attribute, err error) {

@@ -69,6 +69,8 @@ func TestConfigure(t *testing.T) {
 		{"http://h", map[string]string{prefix + "TIMEOUT": "10s"}, "", "TIMEOUT"},
 		{"http://h", map[string]string{prefix + "HEADERS": "secret"}, "", "HEADERS"},
 		{"http://h", map[string]string{prefix + "HEADERS": "a=%0d%0ab"}, "", "HEADERS"},
+		{"http://h", map[string]string{prefix + "HEADERS": "a=b%01c"}, "", "HEADERS"},
+		{"http://h", map[string]string{prefix + "HEADERS": "Authorization: Bearer s3cr3t=="}, "", "HEADERS"},
 		{"http://h", map[string]string{prefix + "COMPRESSION": "zstd"}, "", "COMPRESSION"},
 	} {
 		o, err := Configure(c.flag, func(name string) string { return c.env[name] })
