@@ -20,7 +20,12 @@ type tailed struct {
 
 func (o *office) tail(args ...string) *tailed {
 	o.t.Helper()
-	cmd := o.command(append([]string{"tail"}, args...)...)
+	return o.follow(o.command(append([]string{"tail"}, args...)...))
+}
+
+// follow starts a process that tails.
+func (o *office) follow(cmd *exec.Cmd) *tailed {
+	o.t.Helper()
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()

@@ -10,9 +10,11 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	ossignal "os/signal"
 	"runtime/debug"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	urfave "github.com/urfave/cli/v2"
@@ -141,11 +143,28 @@ func sayInterrupted(p *Program, err error) {
 // interruptedStatus is the exit status of a command that Ctrl-C has ended, as shells have it.
 const interruptedStatus = exit(130)
 
-// wasInterrupted reports whether Ctrl-C has told the program to stop.
-func wasInterrupted(ctx context.Context) bool {
-	cause := context.Cause(ctx)
-	return cause != nil && strings.Contains(cause.Error(), os.Interrupt.String())
+// Stops are the signals that tell a command to stop: Ctrl-C, a kill, and a terminal that is closed, unless nohup has that ignored.
+func Stops() []os.Signal {
+	if ossignal.Ignored(syscall.SIGHUP) {
+		return []os.Signal{syscall.SIGINT, syscall.SIGTERM}
+	}
+	return []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP}
 }
+
+// stoppedBy returns the signal that has told the program to stop, 0 for none.
+func stoppedBy(ctx context.Context) syscall.Signal {
+	if cause := context.Cause(ctx); cause != nil {
+		for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+			if strings.HasPrefix(cause.Error(), s.String()+" ") { // as signal.NotifyContext says it
+				return s
+			}
+		}
+	}
+	return 0
+}
+
+// wasInterrupted reports whether Ctrl-C has told the program to stop.
+func wasInterrupted(ctx context.Context) bool { return stoppedBy(ctx) == syscall.SIGINT }
 
 // outputOf returns how a line wants to be answered: json, text, or "" where it does not say.
 func outputOf(l *line) (output string, err error) {
