@@ -84,7 +84,7 @@ func (p *Program) call(ctx context.Context, env commands.Env, d *commands.Defini
 	if err != nil {
 		return err
 	}
-	if err := p.hand(ctx, env, stoppable{ctx, p.Out}, answer); err != nil {
+	if err := p.hand(ctx, env, p.Out, answer); err != nil {
 		return err
 	}
 	if result, ok := answer.Result.(commands.Exiter); ok && result.ExitStatus() != 0 {

@@ -117,19 +117,21 @@ func (p *Program) dispatch(ctx context.Context, l *line) error {
 		begun, end := p.Begin(ctx)
 		defer end()
 		ctx = begun
+		p.Out = stoppable{ctx, p.Out}
 	}
 	err = p.parser(l).RunContext(ctx, l.argv())
-	if err == nil || l.name() == "mailroom hook" || !wasInterrupted(ctx) {
+	stop := stoppedBy(ctx)
+	if err == nil || l.name() == "mailroom hook" || stop == 0 {
 		return err
 	}
 	var done exit
 	if !errors.As(err, &done) {
 		sayInterrupted(p, err)
 	}
-	return interruptedStatus
+	return exit(128 + stop) // as shells have it
 }
 
-// sayInterrupted tells of the error of a command that Ctrl-C has ended, which is mostly that it was.
+// sayInterrupted tells of the error of a command that a signal has ended, which is mostly that it was.
 func sayInterrupted(p *Program, err error) {
 	if p.ErrTerminal {
 		fmt.Fprintln(p.Err) // the terminal has shown ^C
