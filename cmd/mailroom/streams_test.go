@@ -98,11 +98,11 @@ func TestReadIsTakenBackWhenStopped(t *testing.T) {
 			t.Fatal(err)
 		}
 		release := o.locked()
-		for range 5 { // impatiently, while it waits for its turn to take the messages back
+		for range 50 { // impatiently, while it waits for its turn to take the messages back
 			if err := cmd.Process.Signal(c.stop); err != nil {
 				t.Fatal(err)
 			}
-			o.run("status")
+			o.rows("SELECT 1")
 		}
 		release()
 		if got := exitStatus(t, cmd); got != c.status {
