@@ -54,3 +54,17 @@ func TestConfirmations(t *testing.T) {
 		}
 	}
 }
+
+// TestConfirmationIsNotTypedAhead: a yes that was typed before the question is no answer to it.
+func TestConfirmationIsNotTypedAhead(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, "bob")
+	term := openTTY(t, filepath.Dir(o.db), o.command().Env, 300, "-c", `echo ready; read -r _; mailroom agent remove bob; printf '\001%d\002' $?`)
+	term.await(func(text string) bool { return strings.Contains(text, "ready") })
+	fmt.Fprint(term.master, "\ny\n")
+	term.await(func(text string) bool { return strings.HasSuffix(text, "[y/N] ") })
+	fmt.Fprint(term.master, "n\n")
+	if !term.await(ended.MatchString) || ended.FindStringSubmatch(term.text)[1] != "64" {
+		t.Errorf("it ends otherwise than with status 64: %q", term.text)
+	}
+}
