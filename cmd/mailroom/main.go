@@ -34,7 +34,7 @@ func main() { os.Exit(run()) }
 // run wires the program together and returns its exit status.
 func run() int {
 	p := cli.Standard(config())
-	p.Begin = begin
+	p.Begin, p.OutClosed = begin, outputWasClosed()
 	return p.Run(context.Background(), os.Args)
 }
 
