@@ -9,7 +9,7 @@ FROM golang:1.26-bookworm AS build
 WORKDIR /src
 COPY . .
 RUN make dist ARCHES="$(go env GOARCH)" && \
-    mkdir -p /unpacked /image/usr/bin /image/usr/share/doc/mailroom /image/etc/ssl/certs /image/data /image/tmp && \
+    mkdir -p /unpacked /image/usr/bin /image/usr/share/doc/mailroom /image/etc/ssl/certs /image/tmp /owned/data && \
     chmod 1777 /image/tmp && \
     cp /etc/ssl/certs/ca-certificates.crt /image/etc/ssl/certs/ && \
     tar -xzf dist/*.tar.gz -C /unpacked --strip-components 1 && \
@@ -17,7 +17,8 @@ RUN make dist ARCHES="$(go env GOARCH)" && \
     cp /unpacked/COPYRIGHT /image/usr/share/doc/mailroom/
 
 FROM scratch
-COPY --from=build --chown=1000:1000 /image/ /
+COPY --from=build /image/ /
+COPY --from=build --chown=1000:1000 /owned/ /
 USER 1000:1000
 ENV HOME=/data MAILROOM_DB=/data/mailroom.db
 VOLUME /data

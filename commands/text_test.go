@@ -135,6 +135,33 @@ func TestNoWordReachesTheMargin(t *testing.T) {
 	}
 }
 
+// TestLinesOfATreeInASCII: a line that goes on keeps the trunks of the tree that it stands in, at any depth.
+func TestLinesOfATreeInASCII(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	w := &Text{Out: &b, Width: 24, ASCII: true}
+	for _, line := range []string{"├─ a branch of some more words", "│  ├─ below it another of them", "│  │  └─ and a leaf below that one", "└─ the last branch of them", "   └─ and its leaf of more words"} {
+		for _, branch := range []string{"├─", "└─", "│"} {
+			line = strings.ReplaceAll(line, branch, string(w.Sign(branch)))
+		}
+		w.Printf("%s\n", Painted(line))
+	}
+	want := `|- a branch of some more
+|  words
+|  |- below it another
+|  |  of them
+|  |  ` + "`" + `- and a leaf
+|  |     below that one
+` + "`" + `- the last branch of
+   them
+   ` + "`" + `- and its leaf of
+      more words
+`
+	if got := b.String(); got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
+	}
+}
+
 func TestTableBecomesRecordsWhereItDoesNotFit(t *testing.T) {
 	t.Parallel()
 	got := laid(36, []string{"MESSAGE", "ERROR", "FROM"},

@@ -2,6 +2,7 @@ package commands
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -136,11 +137,9 @@ func hangOf(line string, width int) string {
 		}
 		return true
 	})
-	for _, branch := range []string{"|- ", "`- ", "|  "} { // the same in ASCII
-		for strings.HasPrefix(text, branch) {
-			text = text[len(branch):]
-			b.WriteString(map[string]string{"|- ": "|  ", "`- ": "   ", "|  ": "|  "}[branch])
-		}
+	for len(text) >= 3 && slices.Contains([]string{"|- ", "`- ", "|  ", "   "}, text[:3]) { // the same in ASCII
+		b.WriteString(strings.NewReplacer("-", " ", "`", " ").Replace(text[:3]))
+		text = text[3:]
 	}
 	hang := b.String()
 	if at := column.FindStringSubmatchIndex(text); at != nil {

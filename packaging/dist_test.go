@@ -314,6 +314,16 @@ func TestDistImage(t *testing.T) {
 		t.Errorf("the image is configured as %+v", config)
 	}
 	box := buildah("from", "--pull-never", "mailroom")
+	files := buildah("mount", box)
+	for file, owner := range map[string]uint32{"usr/bin/mailroom": 0, "etc/ssl/certs/ca-certificates.crt": 0, "usr": 0, "data": 1000} {
+		info, err := os.Stat(filepath.Join(files, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if uid := info.Sys().(*syscall.Stat_t).Uid; uid != owner {
+			t.Errorf("%s belongs to user %d; want %d", file, uid, owner)
+		}
+	}
 	data := t.TempDir()
 	if err := os.Chown(data, 1000, 1000); err != nil {
 		t.Fatal(err)

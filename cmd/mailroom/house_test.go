@@ -55,7 +55,7 @@ var mayImport = map[string][]string{
 	// What carries messages outward gets no ledger.
 	"orchestrator/transport": {"orchestrator", "orchestrator/letter", "orchestrator/program", "orchestrator/push"},
 
-	"orchestrator/ledger":   {"orchestrator", "orchestrator/nearest", "orchestrator/push", "orchestrator/store", "tracing"},
+	"orchestrator/ledger":   {"orchestrator", "orchestrator/push", "orchestrator/store", "tracing"},
 	"orchestrator/agents":   {"orchestrator", "orchestrator/confusables", "orchestrator/ledger", "orchestrator/store", "tracing"},
 	"orchestrator/messages": {"orchestrator", "orchestrator/agents", "orchestrator/ledger", "orchestrator/process", "orchestrator/store", "tracing"},
 	"orchestrator/adoption": rows,

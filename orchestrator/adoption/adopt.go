@@ -256,7 +256,7 @@ func (f *ForeignRow) adoptedExpiry(now time.Time, s *ledger.Settings, created st
 	if f.Traced == "" {
 		from = orchestrator.ParseStamp(created)
 	}
-	return orchestrator.Stamp(from.Add(orchestrator.SecondsUpTo(seconds, orchestrator.MaxTTL)))
+	return orchestrator.Stamp(from.Add(ledger.TTL(seconds)))
 }
 
 // Meaning says which status a hand-written one stands for, and why if it was not clear. An unknown word on a new row is

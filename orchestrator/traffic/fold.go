@@ -72,11 +72,12 @@ type event struct {
 	id            int64
 	messageID, at string
 	name          tracing.EventName
+	status        orchestrator.Status // from then on
 }
 
 // life is what is known of a message before an event.
 type life struct {
-	recipient string // "" says that it is no message, such as a question
+	recipient string // "" says that it is none to count: a question, or a test message
 	notBefore string
 	due       string // when it was to be delivered first, since it was sent or replayed
 	attempted string // when the first attempt since then began; "" is none
@@ -86,8 +87,8 @@ type life struct {
 // foldAfter counts the events of the rows of message_trace after one, at most limit. to is the last of them.
 func foldAfter(c *store.Conn, from, limit int64) (f fold, to int64, err error) {
 	events, err := store.List(c, func(r store.Row) event {
-		return event{r.Int(0), r.Text(1), r.Text(2), tracing.EventName(r.Text(3))}
-	}, `SELECT id, message_id, at, event FROM message_trace WHERE id > ?1 ORDER BY id LIMIT +?2`, from, limit)
+		return event{r.Int(0), r.Text(1), r.Text(2), tracing.EventName(r.Text(3)), orchestrator.Status(r.Text(4))}
+	}, `SELECT id, message_id, at, event, new_status FROM message_trace WHERE id > ?1 ORDER BY id LIMIT +?2`, from, limit)
 	f, to = fold{}, from
 	lives := map[string]*life{}
 	for i := range events {
@@ -115,13 +116,19 @@ const maxEvents = 1000
 func lifeBefore(c *store.Conn, e *event) (*life, error) {
 	l := &life{}
 	err := c.Query(`
-		SELECT recipient, created_at, not_before, '' FROM agent_message WHERE message_id = ?1
-		UNION ALL SELECT recipient, created_at, not_before, '' FROM agent_message_archive WHERE message_id = ?1
-		UNION ALL SELECT '', '', '', detail FROM message_trace WHERE message_id = ?1 AND event = 'deleted' LIMIT 1`, func(r store.Row) error {
-		l.recipient, l.due, l.notBefore = r.Text(0), max(r.Text(1), r.Text(2)), r.Text(2)
-		var deleted struct{ Recipient string }
-		if detail := r.Text(3); detail != "" && json.Unmarshal([]byte(detail), &deleted) == nil {
-			l.recipient = deleted.Recipient
+		SELECT recipient, message_type, created_at, not_before, '' FROM agent_message WHERE message_id = ?1
+		UNION ALL SELECT recipient, message_type, created_at, not_before, '' FROM agent_message_archive WHERE message_id = ?1
+		UNION ALL SELECT '', '', '', '', detail FROM message_trace WHERE message_id = ?1 AND event = 'deleted' LIMIT 1`, func(r store.Row) error {
+		m := struct {
+			Recipient string
+			Type      string `json:"message_type"`
+		}{r.Text(0), r.Text(1)}
+		if detail := r.Text(4); detail != "" && json.Unmarshal([]byte(detail), &m) != nil {
+			return nil // written by hand
+		}
+		l.due, l.notBefore = max(r.Text(2), r.Text(3)), r.Text(3)
+		if m.Type != orchestrator.TestMessage {
+			l.recipient = m.Recipient
 		}
 		return nil
 	}, e.messageID)
@@ -162,6 +169,9 @@ func (f fold) count(e *event, l *life) {
 		switch e.name {
 		case tracing.Created:
 			f.row(k).Sent++
+			if e.status == orchestrator.Failed { // nobody has the name
+				f.row(k).Failed++
+			}
 		case tracing.Delivered:
 			r := f.row(k)
 			r.Delivered++

@@ -222,6 +222,27 @@ func TestReplayed(t *testing.T) {
 	near(t, "queued", report.Total.Queued, []int64{1000})
 }
 
+// A message to a name that nobody has is a dead letter at once; doctor's test messages are none of anybody's.
+func TestFailedAtOnce(t *testing.T) {
+	t.Parallel()
+	f := enginetest.New(t, "a", "b")
+	sent, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "a", Recipient: "nobody", Type: "note", Payload: []byte(`1`)})
+	if orchestrator.CodeOf(err) != orchestrator.UnknownRecipient {
+		t.Fatalf("%+v, %v", sent, err)
+	}
+	f.Send("a", "b", func(d *orchestrator.Draft) { d.Type = orchestrator.TestMessage })
+	report, err := traffic.Of(t.Context(), f.Ledger, traffic.Query{Since: time.Hour, Every: time.Hour, Recipient: "nobody"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want.Equal(t, "failed", report.Total.Failed, 1)
+	report, err = traffic.Of(t.Context(), f.Ledger, traffic.Query{Since: time.Hour, Every: time.Hour, Recipient: "b"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want.Equal(t, "sent to b", report.Total.Sent, 0)
+}
+
 // Counting anew changes nothing that the trace does not tell any more, and mends what somebody wrote over the counts.
 func TestRecountKeepsWhatTracesDoNotTell(t *testing.T) {
 	t.Parallel()

@@ -3,7 +3,9 @@ package otlp
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,7 +18,6 @@ type Options struct {
 	Timeout  time.Duration     // of each request
 	Gzip     bool              // bodies are compressed
 	Resource []Attribute       // attributes of what sends, beside those that it says of itself
-	Texts    bool              // payloads, error texts and what transports put out are sent, too
 }
 
 // Off, in place of a URL, sends nothing, whatever the environment says.
@@ -92,6 +93,9 @@ func (o *Options) Target() string {
 
 const defaultTimeout = 10 * time.Second
 
+// LongestTimeout is the longest that a request may take, whatever the environment says.
+const LongestTimeout = time.Minute
+
 // timeout reads a number of milliseconds.
 func timeout(text string) (time.Duration, error) {
 	if text == "" {
@@ -101,7 +105,7 @@ func timeout(text string) (time.Duration, error) {
 	if err != nil || ms < 1 {
 		return 0, fmt.Errorf("OTEL_EXPORTER_OTLP_TIMEOUT is %q, and not a number of milliseconds", Clip(text, 40))
 	}
-	return min(time.Duration(ms)*time.Millisecond, time.Minute), nil
+	return min(time.Duration(ms)*time.Millisecond, LongestTimeout), nil
 }
 
 // pairs reads a list of name=value, separated by commas, whose values are percent-encoded. Errors show nothing of it.
@@ -130,7 +134,7 @@ func resource(getenv func(string) string) (list []Attribute, err error) {
 	if name := getenv("OTEL_SERVICE_NAME"); name != "" {
 		all["service.name"] = name
 	}
-	for _, key := range sortedKeys(all) {
+	for _, key := range slices.Sorted(maps.Keys(all)) {
 		list = append(list, Text(key, all[key]))
 	}
 	return list, nil

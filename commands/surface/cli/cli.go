@@ -13,6 +13,7 @@ import (
 	ossignal "os/signal"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -127,17 +128,17 @@ func (p *Program) dispatch(ctx context.Context, l *line) error {
 	}
 	var done exit
 	if !errors.As(err, &done) {
-		sayInterrupted(p, err)
+		sayInterrupted(ctx, p, err)
 	}
 	return exit(128 + stop) // as shells have it
 }
 
 // sayInterrupted tells of the error of a command that a signal has ended, which is mostly that it was.
-func sayInterrupted(p *Program, err error) {
+func sayInterrupted(ctx context.Context, p *Program, err error) {
 	if p.ErrTerminal {
 		fmt.Fprintln(p.Err) // the terminal has shown ^C
 	}
-	if errors.Is(err, context.Canceled) || strings.Contains(err.Error(), os.Interrupt.String()) {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.Cause(ctx)) {
 		err = orchestrator.Errorf(orchestrator.Unavailable, "interrupted")
 	}
 	p.fail(err)
@@ -219,14 +220,21 @@ func (p *Program) parser(l *line) *urfave.App {
 		Writer:                    p.Out, ErrWriter: p.Err, Reader: p.In,
 		ExitErrHandler: func(*urfave.Context, error) {}, // Run sets the exit status
 		OnUsageError: func(_ *urfave.Context, err error, _ bool) error {
-			var value, name string
-			if n, _ := fmt.Sscanf(err.Error(), "invalid value %q for flag -%s parse error", &value, &name); n == 2 {
-				return orchestrator.Errorf(orchestrator.InvalidParams, "%s: %q is not a whole number", dashed(strings.TrimSuffix(name, ":")), orchestrator.Clip(value))
-			}
-			return orchestrator.Errorf(orchestrator.InvalidParams, "%s", strings.TrimPrefix(err.Error(), "flag provided but not defined: ")).
-				WithHint("`--help` after the command lists its flags")
+			return orchestrator.Errorf(orchestrator.InvalidParams, "%s", strings.TrimPrefix(err.Error(), "flag provided but not defined: ")).WithHint(helpListsFlags)
 		},
 	}
+}
+
+const helpListsFlags = "`--help` after the command lists its flags"
+
+// wholeNumber returns the value of a flag that is a whole number within bounds.
+func wholeNumber(c *urfave.Context, name string, low, high int) (int, error) {
+	n, err := strconv.Atoi(c.String(name))
+	if err != nil || n < low || n > high {
+		return 0, orchestrator.Errorf(orchestrator.InvalidParams, "%s: %q is not a whole number from %d to %d", dashed(name), orchestrator.Clip(c.String(name)), low, high).
+			WithHint(helpListsFlags)
+	}
+	return n, nil
 }
 
 // logger returns the log that a command writes to standard error: text on a terminal, otherwise JSON.

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"encoding/json"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -29,9 +28,6 @@ func agrees(ctx context.Context, p *Program, w *commands.Text, question string) 
 	return err == nil && slices.Contains([]string{"y", "yes"}, strings.ToLower(strings.TrimSpace(answer))), nil
 }
 
-// named is the name of a parameter where Traits.Confirm has its value.
-var named = regexp.MustCompile(`\{\w+\}`)
-
 // goesOn asks whether to do what cannot be undone. Where nobody can be asked it is done.
 func goesOn(ctx context.Context, p *Program, d *commands.Definition, raw json.RawMessage) error {
 	var values map[string]json.RawMessage
@@ -41,7 +37,7 @@ func goesOn(ctx context.Context, p *Program, d *commands.Definition, raw json.Ra
 	if only := d.ConfirmWith; only != "" && (values[only] == nil || string(values[only]) == "false") {
 		return nil
 	}
-	says := named.ReplaceAllStringFunc(d.Confirm, func(name string) string {
+	says := commands.InConfirm.ReplaceAllStringFunc(d.Confirm, func(name string) string {
 		value := values[strings.Trim(name, "{}")]
 		text := string(value)
 		_ = json.Unmarshal(value, &text) // what is no text is shown as JSON

@@ -31,7 +31,7 @@ func tailCommand(p *Program) *urfave.Command {
 			"{\"begun_anew\": true}, and begins with the last events once more.\n\nExamples:\n\n    mailroom tail\n    mailroom tail --agent builder -n 100\n    mailroom tail --json | jq .event",
 		Flags: []urfave.Flag{
 			&urfave.StringFlag{Name: "agent", Usage: "only messages to or from `NAME`", DefaultText: "that of --as or MAILROOM_AGENT, otherwise all"},
-			&urfave.IntFlag{Name: "n", Usage: "how many earlier events to show first", Value: 10},
+			&urfave.StringFlag{Name: "n", Usage: "how many earlier events to show first", Value: "10", DefaultText: "10"},
 		},
 		Action: func(c *urfave.Context) error { return tail(c, p) },
 	}
@@ -41,8 +41,9 @@ func tail(c *urfave.Context, p *Program) error {
 	if c.NArg() > 0 {
 		return orchestrator.Errorf(orchestrator.InvalidParams, "tail takes no arguments: %q", c.Args().First()).WithHint("`mailroom tail --agent NAME` shows one agent's messages")
 	}
-	if c.Int("n") < 0 || c.Int("n") > tailAtOnce {
-		return orchestrator.InvalidParam("n", "%d is out of bounds: 0 to %d", c.Int("n"), tailAtOnce)
+	earlier, err := wholeNumber(c, "n", 0, tailAtOnce)
+	if err != nil {
+		return err
 	}
 	env, err := p.env(c)
 	if err == nil {
@@ -62,7 +63,7 @@ func tail(c *urfave.Context, p *Program) error {
 			return err
 		}
 	}
-	t := &tailing{p: p, ledger: env.Ledger, agent: agent, earlier: int64(c.Int("n"))}
+	t := &tailing{p: p, ledger: env.Ledger, agent: agent, earlier: int64(earlier)}
 	if err := t.begin(c.Context); err != nil {
 		return err
 	}

@@ -10,10 +10,13 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"go.uber.org/goleak"
+	"golang.org/x/sync/errgroup"
 
+	"mailroom/commands/surface/listener"
 	"mailroom/commands/surface/web"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/messages"
@@ -130,6 +133,14 @@ func (v *visitor) exchange(ctx context.Context, l *ledger, others []string) erro
 	return nil
 }
 
+// patient returns options of a server that gives its clients all the time they need: how many there may be is tested, and not how
+// fast this machine is.
+func patient() web.Options {
+	bounds := web.UsualBounds
+	bounds.Bounds = listener.Bounds{Header: time.Hour, Body: time.Hour, Answer: time.Hour}
+	return web.Options{}.Within(bounds)
+}
+
 // 200 clients at once, half over HTTP and half over MCP, who write to each other: nothing is lost, nothing comes twice,
 // and when all is over no goroutine is left. It does not run beside other tests, whose goroutines it could not tell apart.
 func TestManyClients(t *testing.T) {
@@ -137,8 +148,8 @@ func TestManyClients(t *testing.T) {
 	t.Run("at once", func(t *testing.T) {
 		const clients, each = 200, 4
 		everybody := names(clients)
-		f := newFort(t, web.Options{}, everybody...)
-		via := &http.Transport{MaxIdleConnsPerHost: clients}
+		f := newFort(t, patient(), everybody...)
+		via := &http.Transport{MaxIdleConnsPerHost: clients, IdleConnTimeout: 30 * time.Second} // which is sooner than the server's
 		t.Cleanup(via.CloseIdleConnections)
 		visitors := make([]*visitor, clients)
 		for i, name := range everybody {
@@ -147,19 +158,23 @@ func TestManyClients(t *testing.T) {
 			}
 		}
 		l := &ledger{sent: map[string]int{}, came: map[string]int{}}
-		var all sync.WaitGroup
+		// The first error ends them all: somebody may wait for what it kept from being sent.
+		all, ctx := errgroup.WithContext(t.Context())
 		for i, v := range visitors {
 			others := make([]string, each)
 			for j := range others {
 				others[j] = everybody[(i+1+j*j*17)%clients]
 			}
-			all.Go(func() {
-				if err := v.exchange(t.Context(), l, others); err != nil {
-					t.Error(v.name, err)
+			all.Go(func() error {
+				if err := v.exchange(ctx, l, others); err != nil {
+					return fmt.Errorf("%s: %w", v.name, err)
 				}
+				return nil
 			})
 		}
-		all.Wait()
+		if err := all.Wait(); err != nil {
+			t.Fatal(err)
+		}
 		if len(l.sent) != clients*each || len(l.came) != clients*each {
 			t.Errorf("%d messages were sent and %d came; want %d", len(l.sent), len(l.came), clients*each)
 		}
@@ -180,7 +195,7 @@ func TestManyWaiters(t *testing.T) {
 	t.Parallel()
 	const waiters = 1000
 	everybody := names(waiters)
-	f := newFort(t, web.Options{}, append(slices.Clone(everybody), "ann")...)
+	f := newFort(t, patient(), append(slices.Clone(everybody), "ann")...)
 	via := &http.Transport{MaxIdleConnsPerHost: waiters}
 	t.Cleanup(via.CloseIdleConnections)
 	came := make([]string, waiters)
