@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -47,5 +49,18 @@ func TestConfirmations(t *testing.T) {
 		if asked := strings.Count(printed, "[y/N]"); asked != min(1, len(c.asks)) {
 			t.Errorf("%s asks %d times: %q", c.command, asked, printed)
 		}
+	}
+}
+
+// TestConfirmationIsNotTypedAhead: a yes that was typed before the question is no answer to it.
+func TestConfirmationIsNotTypedAhead(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, "bob")
+	term := openTTY(t, filepath.Dir(o.db), o.command().Env, 300, "-c", "echo ready; read -r _; exec mailroom agent remove bob")
+	term.await(func(text string) bool { return strings.Contains(text, "ready") })
+	fmt.Fprint(term.master, "\ny\n")
+	term.await(func(text string) bool { return strings.HasSuffix(text, "[y/N] ") })
+	if status := term.finish("n\n"); status != 64 {
+		t.Errorf("it ends with status %d; want 64: %q", status, term.text)
 	}
 }

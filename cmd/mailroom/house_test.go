@@ -118,7 +118,7 @@ var mayImport = map[string][]string{
 var mayReach = map[string][]string{
 	"github.com/mattn/go-sqlite3": {"orchestrator/store/sqlite"},
 	"golang.org/x/sys/unix": {"orchestrator/store/bell", "orchestrator/store/sqlite", "orchestrator/bridge", "orchestrator/letter", "orchestrator/process", "orchestrator/program",
-		"orchestrator/transport", "commands/surface/hook", "commands/surface/listener", "commands/surface/web"},
+		"orchestrator/transport", "commands/surface/cli", "commands/surface/hook", "commands/surface/listener", "commands/surface/web"},
 }
 
 // forbiddenFolders are names under which anything could stand, so that nothing can be found.

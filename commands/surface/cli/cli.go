@@ -10,10 +10,12 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	ossignal "os/signal"
 	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	urfave "github.com/urfave/cli/v2"
@@ -38,6 +40,7 @@ type Program struct {
 	In          io.Reader
 	Out, Err    io.Writer
 	OutTerminal bool // standard output is a terminal: text for people unless --output says otherwise
+	OutClosed   bool // there is no standard output: what is written to Out is lost, without an error
 	ErrTerminal bool
 	InTerminal  bool // a person can be asked
 	Width       int  // of the terminal, in characters; 0: not known
@@ -116,19 +119,21 @@ func (p *Program) dispatch(ctx context.Context, l *line) error {
 		begun, end := p.Begin(ctx)
 		defer end()
 		ctx = begun
+		p.Out = stoppable{ctx, p.Out}
 	}
 	err = p.parser(l).RunContext(ctx, l.argv())
-	if err == nil || l.name() == "mailroom hook" || !wasInterrupted(ctx) {
+	stop := stoppedBy(ctx)
+	if err == nil || l.name() == "mailroom hook" || stop == 0 {
 		return err
 	}
 	var done exit
 	if !errors.As(err, &done) {
 		sayInterrupted(ctx, p, err)
 	}
-	return interruptedStatus
+	return exit(128 + stop) // as shells have it
 }
 
-// sayInterrupted tells of the error of a command that Ctrl-C has ended, which is mostly that it was.
+// sayInterrupted tells of the error of a command that a signal has ended, which is mostly that it was.
 func sayInterrupted(ctx context.Context, p *Program, err error) {
 	if p.ErrTerminal {
 		fmt.Fprintln(p.Err) // the terminal has shown ^C
@@ -142,11 +147,28 @@ func sayInterrupted(ctx context.Context, p *Program, err error) {
 // interruptedStatus is the exit status of a command that Ctrl-C has ended, as shells have it.
 const interruptedStatus = exit(130)
 
-// wasInterrupted reports whether Ctrl-C has told the program to stop.
-func wasInterrupted(ctx context.Context) bool {
-	cause := context.Cause(ctx)
-	return cause != nil && strings.Contains(cause.Error(), os.Interrupt.String())
+// Stops are the signals that tell a command to stop: Ctrl-C, a kill, and a terminal that is closed, unless nohup has that ignored.
+func Stops() []os.Signal {
+	if ossignal.Ignored(syscall.SIGHUP) {
+		return []os.Signal{syscall.SIGINT, syscall.SIGTERM}
+	}
+	return []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP}
 }
+
+// stoppedBy returns the signal that has told the program to stop, 0 for none.
+func stoppedBy(ctx context.Context) syscall.Signal {
+	if cause := context.Cause(ctx); cause != nil {
+		for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+			if strings.HasPrefix(cause.Error(), s.String()+" ") { // as signal.NotifyContext says it
+				return s
+			}
+		}
+	}
+	return 0
+}
+
+// wasInterrupted reports whether Ctrl-C has told the program to stop.
+func wasInterrupted(ctx context.Context) bool { return stoppedBy(ctx) == syscall.SIGINT }
 
 // outputOf returns how a line wants to be answered: json, text, or "" where it does not say.
 func outputOf(l *line) (output string, err error) {

@@ -120,7 +120,7 @@ func inTime[T any](ctx context.Context, read func() (T, error)) (content T, err 
 	go func() {
 		defer func() {
 			if e := recover(); e != nil {
-				done <- outcome{err: fmt.Errorf("panic while reading standard input: %v", e)}
+				done <- outcome{err: fmt.Errorf("panic: %v", e)}
 			}
 		}()
 		content, err := read()
