@@ -71,9 +71,6 @@ type Unwritten interface {
 	Unwritten(ctx context.Context, env Env) error
 }
 
-// Takes reports whether the result of the command is Unwritten.
-func (d *Definition) Takes() bool { return d.handler.result().Implements(reflect.TypeFor[Unwritten]()) }
-
 // Guard, when a test sets it before anything runs, is asked around every run of a command. release is called after the
 // handler; its error fails the command.
 var Guard func(d *Definition, l *ledger.Ledger) (release func() error)

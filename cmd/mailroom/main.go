@@ -34,7 +34,7 @@ func main() { os.Exit(run()) }
 // run wires the program together and returns its exit status.
 func run() int {
 	p := cli.Standard(config())
-	p.Begin, p.OutClosed = begin, outputWasClosed()
+	p.Begin = begin
 	return p.Run(context.Background(), os.Args)
 }
 

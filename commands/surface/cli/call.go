@@ -71,9 +71,6 @@ func onlyLines(c *urfave.Context, d *commands.Definition) error {
 
 // call runs one command and prints its answer.
 func (p *Program) call(ctx context.Context, env commands.Env, d *commands.Definition, raw json.RawMessage) error {
-	if p.OutClosed && d.Takes() {
-		return orchestrator.Errorf(orchestrator.Unavailable, "standard output is closed, and nothing was taken").WithHint("Where nobody wants to see it, send it to /dev/null")
-	}
 	report, finish := p.progress()
 	env.Call.Progress = report
 	if p.text() {

@@ -40,7 +40,6 @@ type Program struct {
 	In          io.Reader
 	Out, Err    io.Writer
 	OutTerminal bool // standard output is a terminal: text for people unless --output says otherwise
-	OutClosed   bool // there is no standard output: what is written to Out is lost, without an error
 	ErrTerminal bool
 	InTerminal  bool // a person can be asked
 	Width       int  // of the terminal, in characters; 0: not known
