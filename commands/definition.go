@@ -12,7 +12,9 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -201,9 +203,31 @@ func (d *Definition) readDetails() error {
 	if want := "orchestrator." + d.vocabulary.Prefix + d.words; d.card.Command != want {
 		return fmt.Errorf("card: front matter: command is %q; it is %q", d.card.Command, want)
 	}
-	d.params, err = paramsOf(d.handler.zeroParams())
-	return err
+	if d.params, err = paramsOf(d.handler.zeroParams()); err != nil {
+		return err
+	}
+	return d.checkNamed()
 }
+
+// checkNamed checks the names of parameters that Traits and Knowing have.
+func (d *Definition) checkNamed() error {
+	names := slices.Collect(maps.Keys(d.known))
+	for _, inText := range InConfirm.FindAllString(d.Confirm, -1) {
+		names = append(names, strings.Trim(inText, "{}"))
+	}
+	if d.ConfirmWith != "" {
+		names = append(names, d.ConfirmWith)
+	}
+	for _, name := range names {
+		if !slices.ContainsFunc(d.params, func(p Param) bool { return p.Name == name }) {
+			return fmt.Errorf("it has no parameter %s", name)
+		}
+	}
+	return nil
+}
+
+// InConfirm finds the names of parameters in Traits.Confirm, with their braces.
+var InConfirm = regexp.MustCompile(`\{[^}]*\}`)
 
 // With sets the traits of the command.
 func (t Typed[P, R]) With(traits Traits) Typed[P, R] {

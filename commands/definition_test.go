@@ -74,6 +74,21 @@ func TestDefineRefusesWrongParams(t *testing.T) {
 	}](t, "none of x, y")
 }
 
+func TestDefineRefusesNamesOfNoParameter(t *testing.T) {
+	t.Parallel()
+	define := func() Typed[needy, struct{}] { return Define(vocabularyOf("try", goodCard), "try", nothing[needy]) }
+	for says, d := range map[string]Typed[needy, struct{}]{
+		"":                           define().With(Traits{Confirm: "This ends {name}.", ConfirmWith: "name"}).Knowing("name", KnownThreads),
+		"it has no parameter naem":   define().Knowing("naem", KnownThreads),
+		"it has no parameter noname": define().With(Traits{Confirm: "This ends {name} of {noname}."}),
+		"it has no parameter all":    define().With(Traits{Confirm: "This ends {name}.", ConfirmWith: "all"}),
+	} {
+		if got := panicOf(func() { d.Params() }); !strings.HasSuffix(got, says) || (got == "") != (says == "") {
+			t.Errorf("panics with %q; want %q", got, says)
+		}
+	}
+}
+
 func TestCardOfADefinition(t *testing.T) {
 	t.Parallel()
 	d := Define(vocabularyOf("try", goodCard), "try", nothing[struct{}])

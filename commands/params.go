@@ -40,7 +40,8 @@ const (
 //	json:"batch_size,omitempty"   its name; with omitempty it may be left out
 //	desc:"messages at most"       what it is; required
 //	check:"min=1,max=1000"        bounds: of a number, or of the bytes of a text or the elements of a list
-//	                              also agent, agent|group, agent|group|role, id, oneof=a|b; of a JSON value, object or text|object;
+//	                              also agent, agent|group, agent|group|role, id, oneof=a|b, or status, which is that of a message;
+//	                              of a JSON value, object or text|object;
 //	                              characters: the bounds of a text count those; private: no error repeats its value,
 //	                              nor that of any other parameter of the command, nor a name that it does not have: what
 //	                              is private may have come to the wrong place
@@ -63,7 +64,7 @@ type Param struct {
 	Beside   [2]string // on the command line: the parameter beside which it has a value of itself, and that; "" is none
 	Min, Max *float64
 	OneOf    []string
-	NameOf   string // agent, agent|group, agent|group|role, id, or mention, which may be no name
+	NameOf   string // agent, agent|group, agent|group|role, id, status, or mention, which may be no name
 
 	// TextOrObject: the JSON value is a text or an object. On the command line a text needs no quotes of its own.
 	TextOrObject bool
@@ -183,6 +184,11 @@ func (p *Param) readChecks(tag string) error {
 			p.OneOf = strings.Split(value, "|")
 		case "agent", "agent|group", "agent|group|role", "id", "mention":
 			p.NameOf = key
+		case "status":
+			p.NameOf = key
+			for _, status := range orchestrator.Statuses {
+				p.OneOf = append(p.OneOf, string(status))
+			}
 		case "text|object":
 			p.TextOrObject = true
 		case "object":
@@ -269,7 +275,7 @@ func (p *Param) hintOneOf(s string) string {
 	if p.Private {
 		return ""
 	}
-	if p.Name == "status" && (s == "read" || s == "unread") {
+	if p.NameOf == "status" && (s == "read" || s == "unread") {
 		return "A message that is delivered is read or unread: `mailroom inbox` lists what an agent has not read"
 	}
 	return orchestrator.DidYouMean(s, p.OneOf)

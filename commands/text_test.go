@@ -65,8 +65,8 @@ func TestTableCountsColumns(t *testing.T) {
 	}
 }
 
-// TestLinesBreakBetweenWords: no line is longer than the terminal is wide unless it is one word, and none that goes on begins at
-// the margin, where it could pass for a line of ours.
+// TestLinesBreakBetweenWords: no line is longer than the terminal is wide, and none that goes on begins at the margin, where it could
+// pass for a line of ours. Only a word that is wider than the terminal is broken.
 func TestLinesBreakBetweenWords(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
@@ -85,7 +85,8 @@ part of a line and the rest of
   it, in parts
 <dim>key</>  a value of more words
      than a line has,
-     ` + strings.Repeat("x", 40) + `
+     ` + strings.Repeat("x", 25) + `
+     ` + strings.Repeat("x", 15) + `
 ├─ claimed  by the first who
 │  came by and saw it
 │  └─ a leaf that is too long
@@ -101,12 +102,72 @@ Go on? [y/N] `
 	}
 }
 
+// TestNoWordReachesTheMargin: whatever a text pads itself with, no terminal breaks its lines, and none of them begins at the margin
+// or left of the indent.
+func TestNoWordReachesTheMargin(t *testing.T) {
+	t.Parallel()
+	for width := narrowest; width < 3*narrowest; width += 7 {
+		for _, pad := range []string{"\u00a0", " ", "\t", "x", "\u3000", "\u00a0 ", "e\u0301", "界"} {
+			for n := range 2 * width {
+				var b strings.Builder
+				w := &Text{Out: &b, Width: width, Color: true}
+				text := strings.Repeat(pad, n) + "FORGED line of ours"
+				w.Printf("%s  ", w.Paint(Bold, "id"))
+				w.Printf("%s", w.Paint(Red, text))
+				w.Printf("%s\n", text)
+				first := strings.Count(b.String(), "\n")
+				w.Body("    ", "a\n"+text)
+				w.Fields([2]string{"key", text})
+				w.Table([]string{"A", "B"}, [][]string{{"id", text}})
+				for i, line := range strings.Split(escapes.ReplaceAllString(b.String(), ""), "\n") {
+					at := 0
+					for _, r := range line {
+						if at += columnsOf(r); r == '\t' {
+							at = at / tabStop * tabStop
+						}
+					}
+					if at > width || strings.HasPrefix(line, "FORGED") || i > 0 && i < first && !strings.HasPrefix(line, hangs) {
+						t.Fatalf("%d columns, %d times %q: %q in\n%s", width, n, pad, line, b.String())
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestLinesOfATreeInASCII: a line that goes on keeps the trunks of the tree that it stands in, at any depth.
+func TestLinesOfATreeInASCII(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	w := &Text{Out: &b, Width: 24, ASCII: true}
+	for _, line := range []string{"├─ a branch of some more words", "│  ├─ below it another of them", "│  │  └─ and a leaf below that one", "└─ the last branch of them", "   └─ and its leaf of more words"} {
+		for _, branch := range []string{"├─", "└─", "│"} {
+			line = strings.ReplaceAll(line, branch, string(w.Sign(branch)))
+		}
+		w.Printf("%s\n", Painted(line))
+	}
+	want := `|- a branch of some more
+|  words
+|  |- below it another
+|  |  of them
+|  |  ` + "`" + `- and a leaf
+|  |     below that one
+` + "`" + `- the last branch of
+   them
+   ` + "`" + `- and its leaf of
+      more words
+`
+	if got := b.String(); got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
+	}
+}
+
 func TestTableBecomesRecordsWhereItDoesNotFit(t *testing.T) {
 	t.Parallel()
 	got := laid(36, []string{"MESSAGE", "ERROR", "FROM"},
 		[]string{"msg-01M7XCRABXBSEP4S8QH8Y0B8AV", "", "a"}, []string{"msg-01M7XCRACAR6H2P93R2A5P2MCZ", "two\nlines that are longer", "b"})
-	want := "message  msg-01M7XCRABXBSEP4S8QH8Y0B8AV\nfrom     a\n\n" +
-		"message  msg-01M7XCRACAR6H2P93R2A5P2MCZ\nerror    two lines that are longer\nfrom     b\n"
+	want := "message  msg-01M7XCRABXBSEP4S8QH8Y0B\n         8AV\nfrom     a\n\n" +
+		"message  msg-01M7XCRACAR6H2P93R2A5P2\n         MCZ\nerror    two lines that are longer\nfrom     b\n"
 	if got != want {
 		t.Errorf("%q; want %q", got, want)
 	}

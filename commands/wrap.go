@@ -2,6 +2,7 @@ package commands
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -12,6 +13,7 @@ import (
 const (
 	narrowest = 20   // columns of a terminal in which lines are still broken
 	hangs     = "  " // before the rest of a line that begins at the margin and is broken: it cannot pass for a line of its own
+	tabStop   = 8    // as far as a tab can go
 )
 
 // signs are the signs of ours, and how they are written in ASCII.
@@ -41,7 +43,7 @@ func (w *Text) Cut(s string, limit int) string {
 	return s[:end] + ellipsis
 }
 
-// raw writes a text that is safe to show. A line that the terminal would break is broken between two words.
+// raw writes a text that is safe to show. A line that the terminal would break, and go on at the margin, is broken between two words.
 func (w *Text) raw(s string) {
 	if w.Width < narrowest {
 		w.write(s)
@@ -64,6 +66,9 @@ func (w *Text) fit(line string) {
 		w.write(line)
 		return
 	}
+	if columns(w.hang) > w.Width/2 {
+		w.hang = hangs
+	}
 	var b strings.Builder
 	text, ends := strings.CutSuffix(line, "\n")
 	for text != "" {
@@ -74,13 +79,14 @@ func (w *Text) fit(line string) {
 			word = word[:strings.IndexAny(word, " \t")]
 			next = blanks + word
 		}
-		if blanks != "" && word != "" && w.at > hang && w.at+columns(next) > w.Width {
-			b.WriteString("\n" + w.hang + word)
-			w.at = hang + columns(word)
+		if from := w.at + columns(blanks); blanks != "" && word != "" && from+columns(word) > w.Width && (w.at > hang || from >= w.Width) {
+			b.WriteString("\n" + w.hang)
+			w.at = hang
 		} else {
-			b.WriteString(next)
-			w.at += columns(next)
+			b.WriteString(blanks)
+			w.at = from
 		}
+		w.spell(&b, word)
 		text = text[len(next):]
 	}
 	if ends {
@@ -88,6 +94,28 @@ func (w *Text) fit(line string) {
 		w.at = 0
 	}
 	w.write(b.String())
+}
+
+// spell writes a word. One that is wider than the terminal is broken where the terminal would break it.
+func (w *Text) spell(b *strings.Builder, word string) {
+	if n := columns(word); w.at+n <= w.Width {
+		b.WriteString(word)
+		w.at += n
+		return
+	}
+	painting := false // within an escape
+	for _, r := range word {
+		painting = painting || r == '\x1b'
+		if n := columnsOf(r); !painting {
+			if w.at+n > w.Width {
+				b.WriteString("\n" + w.hang)
+				w.at = columns(w.hang)
+			}
+			w.at += n
+		}
+		b.WriteRune(r)
+		painting = painting && r != 'm'
+	}
 }
 
 // column finds the beginning of the second column of a line: behind two blanks or more.
@@ -109,11 +137,9 @@ func hangOf(line string, width int) string {
 		}
 		return true
 	})
-	for _, branch := range []string{"|- ", "`- ", "|  "} { // the same in ASCII
-		for strings.HasPrefix(text, branch) {
-			text = text[len(branch):]
-			b.WriteString(map[string]string{"|- ": "|  ", "`- ": "   ", "|  ": "|  "}[branch])
-		}
+	for len(text) >= 3 && slices.Contains([]string{"|- ", "`- ", "|  ", "   "}, text[:3]) { // the same in ASCII
+		b.WriteString(strings.NewReplacer("-", " ", "`", " ").Replace(text[:3]))
+		text = text[3:]
 	}
 	hang := b.String()
 	if at := column.FindStringSubmatchIndex(text); at != nil {
@@ -147,6 +173,8 @@ func columns(s string) (n int) {
 
 func columnsOf(r rune) int {
 	switch {
+	case r == '\t':
+		return tabStop
 	case r < 0x300:
 		return 1
 	case unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf), r >= 0x1160 && r <= 0x11ff: // the last are parts of a Hangul syllable

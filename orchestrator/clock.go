@@ -65,8 +65,3 @@ func FormatDuration(d time.Duration) string {
 	}
 	return text
 }
-
-// SecondsUpTo returns a number of seconds as a duration, but at most limit.
-func SecondsUpTo(seconds int64, limit time.Duration) time.Duration {
-	return time.Duration(min(seconds, int64(limit/time.Second))) * time.Second
-}

@@ -43,9 +43,26 @@ func CheckName(kind, name string) (string, error) {
 	}
 	folded := FoldName(name)
 	if !IsName(folded) {
-		return "", Errorf(InvalidParams, "%q is not a name: it is a letter, then letters, digits, '_' or '-'", name).WithHint("%s", nearest.PlainName(folded, IsName))
+		return "", Errorf(InvalidParams, "%q is not a name: it is a letter, then letters, digits, '_' or '-'", name).WithHint("%s", plainName(folded))
 	}
 	return folded, nil
+}
+
+// plainName is the hint for what is not a name but holds one, as in "@bob" and "bob,"; "" if it is none of these.
+func plainName(text string) string {
+	words := strings.FieldsFunc(text, func(c rune) bool { return c == ',' || c == ';' || c == ' ' })
+	for i, word := range words {
+		if words[i] = strings.Trim(word, "@<>:"); !IsName(words[i]) {
+			return ""
+		}
+	}
+	switch {
+	case len(words) == 1:
+		return "Did you mean " + words[0] + "?"
+	case len(words) > 1 && strings.ContainsAny(text, ",;"):
+		return "Several are written to by a group: `mailroom group set NAME " + strings.Join(words, " ") + "`"
+	}
+	return ""
 }
 
 // FoldName returns a name with its ASCII letters in lower case. Other letters stay as they are, so that no two names that look
@@ -69,11 +86,6 @@ func CheckNewName(kind, name string) (string, error) {
 		return "", Errorf(InvalidParams, "%q is reserved: no %s can have that name", folded, kind)
 	}
 	return folded, nil
-}
-
-// NoMember returns the error for a built-in name that was to become part of a group, a session or a thread; of says which.
-func NoMember(name, of string) *Error {
-	return Errorf(InvalidParams, "%s is %s, and takes part in no %s", name, BuiltIns[name], of).WithHint("Write to %s by its name", name)
 }
 
 // NoAgentsName begins the advice about a message whose recipient has a name that no agent can have.

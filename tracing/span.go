@@ -33,7 +33,7 @@ type Span struct {
 	saved      bool
 	written    time.Time // the end, and what went wrong, that Save wrote last
 	failure    string
-	lasts      bool        // its row has no end yet
+	open       bool        // its row has no end until End is called
 	ended      bool        // End was called
 	endedAt    time.Time   // the end, which does not change any more; zero until it is known
 	timer      *time.Timer // set by MarkSaved
@@ -140,26 +140,26 @@ func (s *Span) Saved() bool {
 	return s.saved
 }
 
-// LastsFrom is how long after its first row was written a span is called a lasting one. A row does not tell by itself whether its
-// command will change it again, and most write it once: so only one whose command is still at work by then is marked, and who
-// reads the rows of ended spans waits a little longer than that, see Settled.
-const LastsFrom = 2 * time.Second
+// OpenAfter is how long after a span was first saved its row is left without an end, if its command is still at work. Most commands
+// write their row once, and it names that time as their end. Only for those that take longer is it written anew, without one.
+const OpenAfter = 2 * time.Second
 
-// Settled is how long after the end that its row names a span is taken to have ended: LastsFrom, and what it may take to write.
-const Settled = 6 * time.Second
+// SettledAfter is how long after the end that a row names the command has ended for certain: OpenAfter, and what it may take to
+// write the row without an end.
+const SettledAfter = 6 * time.Second
 
-// MarkSaved notes that the transaction which wrote the span has committed. If the span has not ended LastsFrom after the first
-// call, lasting is called, once, in a goroutine of its own: it should write the span with SaveLasting before its context ends,
+// MarkSaved notes that the transaction which wrote the span has committed. If the span has not ended OpenAfter after the first
+// call, saveOpen is called, once, in a goroutine of its own: it should write the span with SaveOpen before its context ends,
 // which it does when End is called.
-func (s *Span) MarkSaved(lasting func(ctx context.Context)) {
+func (s *Span) MarkSaved(saveOpen func(ctx context.Context)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.saved = true; s.timer == nil && !s.ended && !s.lasts {
-		s.timer = time.AfterFunc(LastsFrom, func() { s.stillAtWork(lasting) })
+	if s.saved = true; s.timer == nil && !s.ended && !s.open {
+		s.timer = time.AfterFunc(OpenAfter, func() { s.stillAtWork(saveOpen) })
 	}
 }
 
-func (s *Span) stillAtWork(lasting func(ctx context.Context)) {
+func (s *Span) stillAtWork(saveOpen func(ctx context.Context)) {
 	s.mu.Lock()
 	if s.ended {
 		s.mu.Unlock()
@@ -173,14 +173,14 @@ func (s *Span) stillAtWork(lasting func(ctx context.Context)) {
 		<-done
 	}
 	s.mu.Unlock()
-	lasting(ctx)
+	saveOpen(ctx)
 }
 
-// Lasts makes Save write the span without an end, until End is called.
-func (s *Span) Lasts() {
+// LeaveOpen makes Save write the row without an end, until End is called.
+func (s *Span) LeaveOpen() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.lasts = true
+	s.open = true
 }
 
 // End notes that the command has ended: what is saved of it from now on, as by work that it left in the background, changes
@@ -199,10 +199,10 @@ func (s *Span) End() (unended bool) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.saved && !s.lasts {
+	if s.saved && !s.open {
 		s.endedAt = s.written
 	}
-	return s.lasts
+	return s.open
 }
 
 // Traceparent returns the span as a W3C Trace Context header, for handing on to whatever the command starts.

@@ -44,11 +44,11 @@ func TestEndsSoon(t *testing.T) {
 		var r rows
 		_, s := tracing.Start(t.Context(), "send")
 		save(t, s, &r, at(1), "")
-		s.MarkSaved(func(context.Context) { t.Error("it is taken for a lasting one") })
+		s.MarkSaved(func(context.Context) { t.Error("it is taken for one that is still at work") })
 		if s.End() {
 			t.Error("its row must be written once more")
 		}
-		<-time.After(2 * tracing.LastsFrom)
+		<-time.After(2 * tracing.OpenAfter)
 		save(t, s, &r, at(9), "")
 		r.want(t, "2026-01-02T03:04:01.000Z OK", "2026-01-02T03:04:01.000Z OK")
 	})
@@ -63,16 +63,16 @@ func TestLasts(t *testing.T) {
 		marked := 0
 		mark := func(context.Context) {
 			marked++
-			if err := s.SaveLasting(&r, at(3), "actor"); err != nil {
+			if err := s.SaveOpen(&r, at(3), "actor"); err != nil {
 				t.Error(err)
 			}
 		}
 		s.MarkSaved(mark)
-		<-time.After(tracing.LastsFrom)
+		<-time.After(tracing.OpenAfter)
 		synctest.Wait()
 		save(t, s, &r, at(4), "")
 		s.MarkSaved(mark)
-		<-time.After(2 * tracing.LastsFrom)
+		<-time.After(2 * tracing.OpenAfter)
 		if !s.End() || marked != 1 {
 			t.Errorf("marked %d times", marked)
 		}
@@ -91,12 +91,12 @@ func TestEndWaitsForTheMark(t *testing.T) {
 		ended := false
 		s.MarkSaved(func(ctx context.Context) {
 			<-ctx.Done()
-			if err := s.SaveLasting(&r, at(3), "actor"); err != nil {
+			if err := s.SaveOpen(&r, at(3), "actor"); err != nil {
 				t.Error(err)
 			}
 			ended = true
 		})
-		<-time.After(tracing.LastsFrom)
+		<-time.After(tracing.OpenAfter)
 		synctest.Wait()
 		if s.End() || !ended {
 			t.Errorf("the mark has ended: %v", ended)

@@ -15,7 +15,7 @@ type Execer interface {
 const Layout = "2006-01-02T15:04:05.000Z"
 
 // Save writes the span, or what changed of it since it was last written. end is the time to show as its end, which is left out of
-// a span that lasts, see Lasts; failure is what went wrong so far ("" is nothing), actor the process. It must run in a
+// a span that was left open; failure is what went wrong so far ("" is nothing), actor the process. It must run in a
 // transaction; call MarkSaved when that has committed.
 func (s *Span) Save(x Execer, end time.Time, actor string, failure string) error {
 	s.mu.Lock()
@@ -23,15 +23,15 @@ func (s *Span) Save(x Execer, end time.Time, actor string, failure string) error
 	return s.save(x, end, actor, failure)
 }
 
-// SaveLasting is Save for a command that is at work for longer than most, see MarkSaved. It does nothing once the command has
-// ended.
-func (s *Span) SaveLasting(x Execer, now time.Time, actor string) error {
+// SaveOpen writes the span without an end, since its command is still at work, and makes Save do so too until End is called. It does
+// nothing once that was. It must run in a transaction; see MarkSaved.
+func (s *Span) SaveOpen(x Execer, now time.Time, actor string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended {
 		return nil
 	}
-	s.lasts = true
+	s.open = true
 	return s.save(x, now, actor, "")
 }
 
@@ -57,7 +57,7 @@ func (s *Span) save(x Execer, end time.Time, actor string, failure string) error
 	if failure != "" {
 		status = "ERROR"
 	}
-	if s.lasts && !s.ended {
+	if s.open && !s.ended {
 		status, ended = "UNSET", ""
 	}
 	_, err := x.Exec(`

@@ -60,30 +60,33 @@ func offered(t *testing.T, number int, shows string) {
 func TestCompletionInFish(t *testing.T) {
 	t.Parallel()
 	o, folder, script := completing(t, "fish")
-	for i, c := range completed {
-		fish := exec.Command("fish", "--no-config", "-c", "source $argv[1]; complete -C $argv[2]", script, c.line)
+	complete := func(line string) string {
+		fish := exec.Command("fish", "--no-config", "-c", "source $argv[1]; complete -C $argv[2]", script, line)
 		fish.Env, fish.Dir = o.command().Env, folder
 		out, err := fish.CombinedOutput()
 		if err != nil {
-			t.Fatalf("%v: %s", err, out)
+			t.Fatalf("%s: %v: %s", line, err, out)
 		}
-		offered(t, i, string(out))
-		if strings.Contains(string(out), "mailroom.db") {
-			t.Errorf("%q is also completed to files: %s", c.line, out)
+		return string(out)
+	}
+	for i, c := range completed {
+		shows := complete(c.line)
+		offered(t, i, shows)
+		if strings.Contains(shows, "mailroom.db") {
+			t.Errorf("%q is also completed to files: %s", c.line, shows)
 		}
 	}
 	phone := o.paired("pixel")
 	o.run("signal", "device", "approve", phone["fingerprint"])
 	o.run("--as", "bob", "signal", "ask_question", "--question", "Proceed?", "--encrypt=false")
-	asked := exec.Command("fish", "--no-config", "-c", "source $argv[1]; complete -C 'mailroom signal cancel q'; complete -C 'mailroom signal device revoke d'", script)
-	asked.Env, asked.Dir = o.command().Env, folder
-	if out, err := asked.CombinedOutput(); err != nil || !regexp.MustCompile(`^q-\w+\tpending, asked by bob\nd-\w+\tpixel, active\n$`).Match(out) {
-		t.Errorf("questions and devices are completed to %q, %v", out, err)
-	}
-	fish := exec.Command("fish", "--no-config", "-c", "source $argv[1]; complete -C 'mailroom backup mailroom.d'", script)
-	fish.Env, fish.Dir = o.command().Env, folder
-	if out, err := fish.CombinedOutput(); err != nil || !strings.Contains(string(out), "mailroom.db") {
-		t.Errorf("a file is completed to %q, %v", out, err)
+	for line, offers := range map[string]string{
+		"mailroom signal cancel q":        `^q-\w+\tpending, asked by bob\n$`,
+		"mailroom signal device revoke d": `^d-\w+\tpixel, active\n$`,
+		"mailroom backup mailroom.d":      `mailroom\.db`,
+	} {
+		if shows := complete(line); !regexp.MustCompile(offers).MatchString(shows) {
+			t.Errorf("%q is completed to %q; want %s", line, shows, offers)
+		}
 	}
 }
 

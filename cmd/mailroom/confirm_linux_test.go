@@ -15,42 +15,52 @@ func TestConfirmations(t *testing.T) {
 	o := newOffice(t, "ann", "bob", "cid", "dan")
 	o.run("group", "set", "team", "ann", "bob")
 	message, _ := o.run("send", "ann", "hello", "--not-before", "1h")["message_id"].(string)
-	for _, c := range []struct{ command, answer, asks, ends string }{
-		{"agent remove bob", "n\n", `the agent bob: .* Go on\? \[y/N\] $`, "64"},
-		{"agent remove bob", "\n", `Go on\?`, "64"},
-		{"agent remove bob", "\x04", `Go on\?`, "64"},
-		{"agent remove bob", "y\n", `Go on\?`, "0"},
-		{"agent remove bob", "y\n", `Go on\?`, "66"}, // it is gone
-		{"agent remove cid --yes", "", "", "0"},
-		{"agent remove dan </dev/null", "", "", "0"},
-		{"group delete team", "yes\n", `the group team\. Go on\?`, "0"},
-		{"cancel " + message, "n\n", message + `, which .* Go on\?`, "64"},
-		{"cancel last", "y\n", `with this message\?`, "0"}, // asked once
-		{"clear_traces", "y\n", `Go on\?`, "0"},
-		{"clear_old", "y\n", `Go on\?`, "0"},
-		{"clear_old --json", "", "", "0"},
-		{"clear_old | cat", "", "", "0"},
-		{"dead_letters replay --all", "y\n", `Go on\?`, "0"},
-		{"dead_letters replay " + message, "", "", "65"}, // it is none
-		{"status", "", "", "0"},
+	o.env = append(o.env, "LC_ALL=C.UTF-8")
+	for _, c := range []struct {
+		command, answer, asks string
+		ends                  int
+	}{
+		{"agent remove bob", "n\n", `the agent bob: .* Go on\? \[y/N\] `, 64},
+		{"agent remove bob", "\n", `Go on\?`, 64},
+		{"agent remove bob", "\x04", `Go on\?`, 64},
+		{"agent remove bob", "y\n", `Go on\?`, 0},
+		{"agent remove bob", "y\n", `Go on\?`, 66}, // it is gone
+		{"agent remove cid --yes", "", "", 0},
+		{"agent remove dan </dev/null", "", "", 0},
+		{"group delete team", "yes\n", `the group team\. Go on\?`, 0},
+		{"cancel " + message, "n\n", message + `, which .* Go on\?`, 64},
+		{"cancel last", "y\n", `with this message\?`, 0}, // asked once
+		{"clear_traces", "y\n", `Go on\?`, 0},
+		{"clear_old", "y\n", `Go on\?`, 0},
+		{"clear_old --json", "", "", 0},
+		{"clear_old | cat", "", "", 0},
+		{"dead_letters replay --all", "y\n", `Go on\?`, 0},
+		{"dead_letters replay " + message, "", "", 65}, // it is none
+		{"status", "", "", 0},
 	} {
-		env := append(o.command().Env, "NO_COLOR=1", "LC_ALL=C.UTF-8")
-		term := openTTY(t, filepath.Dir(o.db), env, 300, "-c", "mailroom "+c.command+`; printf '\001%d\002' $?`)
+		until := ""
 		if c.asks != "" {
-			asks := regexp.MustCompile(c.asks)
-			if !term.await(func(text string) bool { return asks.MatchString(text) && strings.HasSuffix(text, "[y/N] ") }) {
-				t.Fatalf("%s does not ask %s: %q", c.command, c.asks, term.text)
-			}
-			fmt.Fprint(term.master, c.answer)
+			until = "[y/N] "
 		}
-		if !term.await(ended.MatchString) {
-			t.Fatalf("%s does not end: %q", c.command, term.text)
+		printed, status := o.atATerminal(300, "sh -c 'mailroom "+c.command+"'", until, c.answer)
+		if status != c.ends || !regexp.MustCompile(c.asks).MatchString(printed) {
+			t.Errorf("%s ends with %d; want %d and %s: %q", c.command, status, c.ends, c.asks, printed)
 		}
-		if status := ended.FindStringSubmatch(term.text)[1]; status != c.ends {
-			t.Errorf("%s ends with %s; want %s: %q", c.command, status, c.ends, term.text)
+		if asked := strings.Count(printed, "[y/N]"); asked != min(1, len(c.asks)) {
+			t.Errorf("%s asks %d times: %q", c.command, asked, printed)
 		}
-		if asked := strings.Count(term.text, "[y/N]"); asked != min(1, len(c.asks)) {
-			t.Errorf("%s asks %d times: %q", c.command, asked, term.text)
-		}
+	}
+}
+
+// TestConfirmationIsNotTypedAhead: a yes that was typed before the question is no answer to it.
+func TestConfirmationIsNotTypedAhead(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, "bob")
+	term := openTTY(t, filepath.Dir(o.db), o.command().Env, 300, "-c", "echo ready; read -r _; exec mailroom agent remove bob")
+	term.await(func(text string) bool { return strings.Contains(text, "ready") })
+	fmt.Fprint(term.master, "\ny\n")
+	term.await(func(text string) bool { return strings.HasSuffix(text, "[y/N] ") })
+	if status := term.finish("n\n"); status != 64 {
+		t.Errorf("it ends with status %d; want 64: %q", status, term.text)
 	}
 }

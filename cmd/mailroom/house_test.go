@@ -55,7 +55,7 @@ var mayImport = map[string][]string{
 	// What carries messages outward gets no ledger.
 	"orchestrator/transport": {"orchestrator", "orchestrator/letter", "orchestrator/program", "orchestrator/push"},
 
-	"orchestrator/ledger":   {"orchestrator", "orchestrator/nearest", "orchestrator/push", "orchestrator/store", "tracing"},
+	"orchestrator/ledger":   {"orchestrator", "orchestrator/push", "orchestrator/store", "tracing"},
 	"orchestrator/agents":   {"orchestrator", "orchestrator/confusables", "orchestrator/ledger", "orchestrator/store", "tracing"},
 	"orchestrator/messages": {"orchestrator", "orchestrator/agents", "orchestrator/ledger", "orchestrator/process", "orchestrator/store", "tracing"},
 	"orchestrator/adoption": rows,
@@ -118,7 +118,7 @@ var mayImport = map[string][]string{
 var mayReach = map[string][]string{
 	"github.com/mattn/go-sqlite3": {"orchestrator/store/sqlite"},
 	"golang.org/x/sys/unix": {"orchestrator/store/bell", "orchestrator/store/sqlite", "orchestrator/bridge", "orchestrator/letter", "orchestrator/process", "orchestrator/program",
-		"orchestrator/transport", "commands/surface/hook", "commands/surface/listener", "commands/surface/web"},
+		"orchestrator/transport", "commands/surface/cli", "commands/surface/hook", "commands/surface/listener", "commands/surface/web"},
 }
 
 // forbiddenFolders are names under which anything could stand, so that nothing can be found.

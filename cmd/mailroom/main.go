@@ -43,7 +43,7 @@ func begin(ctx context.Context) (context.Context, context.CancelFunc) {
 	if os.Getenv("GOGC") == "" && !slices.Contains(os.Args, "serve") {
 		debug.SetGCPercent(400) // a command is over before its memory matters; a daemon keeps Go's own setting
 	}
-	ctx, stop := ossignal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	ctx, stop := ossignal.NotifyContext(ctx, cli.Stops()...)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	// A reader that went away must be an error of the write, not the end of the process: what the answer marked as read
 	// has to be unmarked. Notify, since a child process would inherit an ignored signal.

@@ -224,7 +224,7 @@ func (p *page) interrupt() {
 		if !other.await(func(text string) bool { return p.bind(s, uncoloured(text), false) }) {
 			p.compare(s, uncoloured(other.text))
 		}
-		if status := other.interrupt(); status > 0 && status != 130 {
+		if status := other.finish(interrupt); status > 0 && status != 130 {
 			p.t.Errorf("%s:%d: %s ends with status %d:\n%s", p.name, s.from, s.command, status, uncoloured(other.text))
 		}
 	}

@@ -20,17 +20,13 @@ func TestPicture(t *testing.T) {
 	t.Parallel()
 	drawn := talk(t)
 	file := filepath.Join("..", "..", "docs", "terminals.svg")
-	there, err := os.ReadFile(file)
-	if err == nil && withoutVariants(string(there)) == withoutVariants(drawn) {
+	there, _ := os.ReadFile(file)
+	got, want := withoutVariants(drawn), withoutVariants(string(there))
+	if got == want {
 		return
 	}
 	if !*pictures {
-		was := strings.Split(withoutVariants(string(there)), "\n")
-		for i, line := range strings.Split(withoutVariants(drawn), "\n") {
-			if i >= len(was) || line != was[i] {
-				t.Fatalf("%s is not what the terminals show now: make pictures. The first other line is\n%s", file, line)
-			}
-		}
+		t.Fatalf("%s is not what the terminals show now: make pictures. %s", file, firstDifference(got, want))
 	}
 	if err := os.WriteFile(file, []byte(drawn), 0o644); err != nil {
 		t.Fatal(err)
@@ -66,6 +62,7 @@ func talk(t *testing.T) string {
 		one.ready()
 	}
 	bob.enter("mailroom wait")
+	bob.await(func(text string) bool { return strings.Contains(text, "Waiting for a message") })
 	alice.enter(`mailroom send bob "Are the tests green?"`)
 	alice.ready()
 	bob.ready()

@@ -114,18 +114,18 @@ func (s *shop) at(hms string, args ...string) string {
 func (s *shop) show(term *tty, command string) string {
 	printed, status := term.run(strings.ReplaceAll(command, refused, s.message))
 	text := overwritten.ReplaceAllString(strings.ReplaceAll(printed, "\r\n", "\n"), "")
-	text = strings.ReplaceAll(text, s.folder, "/home/me/screens/shop")
+	text = inBrokenLines(strings.Split(s.folder, ""), "", text, func(string) string { return "/home/me/screens/shop" })
 	text = regexp.MustCompile(`file system: .*`).ReplaceAllString(text, "file system: local (type 0xef53)") // of this machine
 	known := map[string]string{}
 	for _, form := range []struct {
-		pattern *regexp.Regexp
-		as      string // N is the number of a thing
+		pattern []string // of each character
+		as      string   // N is the number of a thing
 	}{
-		{regexp.MustCompile(`\b[0-9A-HJKMNP-TV-Z]{26}\b`), "01KDYEXAMPLE00000000000000"},
-		{regexp.MustCompile(`\b[0-9a-f]{32}\b`), "0123456789abcdef0123456789abcdef"},
-		{regexp.MustCompile(`\b\d\.\d MB`), "0.1 MB"},
+		{slices.Repeat([]string{`[0-9A-HJKMNP-TV-Z]`}, 26), "01KDYEXAMPLE00000000000000"},
+		{slices.Repeat([]string{`[0-9a-f]`}, 32), "0123456789abcdef0123456789abcdef"},
+		{[]string{`\d\.\d MB`}, "0.1 MB"},
 	} {
-		text = form.pattern.ReplaceAllStringFunc(text, func(id string) string {
+		text = inBrokenLines(form.pattern, `\b`, text, func(id string) string {
 			if known[id] == "" {
 				number := fmt.Sprint(len(known) + 1)
 				known[id] = form.as
@@ -140,6 +140,19 @@ func (s *shop) show(term *tty, command string) string {
 		text += "exit status " + status + "\n"
 	}
 	return text
+}
+
+// inBrokenLines replaces what has the characters of a pattern, between two bounds, though a line may be broken behind any of them.
+func inBrokenLines(pattern []string, bound, text string, replaced func(found string) string) string {
+	broken := regexp.MustCompile(`\n[ │|]*`)
+	whole := regexp.MustCompile(bound + strings.Join(pattern, `(?:`+broken.String()+`)?`) + bound)
+	return whole.ReplaceAllStringFunc(text, func(found string) string {
+		as := replaced(broken.ReplaceAllString(found, ""))
+		if at := broken.FindStringIndex(found); at != nil {
+			as = as[:at[0]] + found[at[0]:at[1]] + as[at[0]:]
+		}
+		return as
+	})
 }
 
 // TestScreens compares what a person sees with testdata/screens, in terminals of several widths. With -update it writes that.

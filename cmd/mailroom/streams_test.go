@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"database/sql"
 	"errors"
 	"io"
 	"os"
@@ -45,6 +46,90 @@ func TestWaitUnmarksWhenNobodyReads(t *testing.T) {
 	if got := o.run("wait", "--recipient", "b", "--timeout", "0")["count"]; got != 1.0 {
 		t.Errorf("the next wait takes %v messages; want 1", got)
 	}
+}
+
+// locked keeps other processes from writing to the database until release is called.
+func (o *office) locked() (release func()) {
+	o.t.Helper()
+	db, err := sql.Open("sqlite3", "file:"+o.db+"?_busy_timeout=20000&_txlock=immediate")
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	tx, err := db.Begin()
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	return func() {
+		_ = tx.Rollback()
+		db.Close()
+	}
+}
+
+// TestReadIsTakenBackWhenStopped: whoever asked has stopped reading, so that the answer gets stuck in a pipe that is full. A signal
+// ends the command all the same, and what was not shown is unread, however often the signal comes.
+func TestReadIsTakenBackWhenStopped(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, "a", "b")
+	o.run("send", "--sender", "a", "--recipient", "b", "--message-type", "note", "--payload", `"`+strings.Repeat("x", 100<<10)+`"`)
+	o.run("send", "--sender", "a", "--recipient", "b", "--message-type", "note", "--payload", `"second"`)
+	o.run("deliver_all")
+	for _, c := range []struct {
+		stop    syscall.Signal
+		status  int
+		command []string
+	}{
+		{syscall.SIGINT, 130, []string{"read", "b"}},
+		{syscall.SIGINT, 130, []string{"wait", "b", "--text"}},
+		{syscall.SIGTERM, 143, []string{"read", "b"}},
+		{syscall.SIGHUP, 129, []string{"read", "b", "--text"}},
+		{syscall.SIGHUP, 129, []string{"--as", "b", "ralph", "inbox"}},
+	} {
+		out, in, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := o.command(c.command...)
+		cmd.Stdout = in
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		in.Close()
+		if _, err := io.ReadFull(out, make([]byte, 1000)); err != nil { // it writes now
+			t.Fatal(err)
+		}
+		release := o.locked()
+		for range 50 { // impatiently, while it waits for its turn to take the messages back
+			if err := cmd.Process.Signal(c.stop); err != nil {
+				t.Fatal(err)
+			}
+			o.rows("SELECT 1")
+		}
+		release()
+		if got := exitStatus(t, cmd); got != c.status {
+			t.Errorf("%v ends %v with status %d; want %d", c.stop, c.command, got, c.status)
+		}
+		out.Close()
+		if got := o.rows("SELECT count(*) FROM b_inbox"); got[0] != "2" {
+			t.Fatalf("after %v and %v %s messages are unread; want 2", c.command, c.stop, got[0])
+		}
+	}
+}
+
+// TestHangupIsLeftIgnored: what nohup has started goes on when its terminal is closed.
+func TestHangupIsLeftIgnored(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, "a", "b")
+	first := o.run("send", "b", "one", "--as", "a")["message_id"].(string)
+	tail := o.command("tail", "--json")
+	tail.Args = append([]string{"sh", "-c", `trap "" HUP; exec "$0" "$@"`}, tail.Args...)
+	tail.Path = "/bin/sh"
+	s := o.follow(tail)
+	s.shows("created", first)
+	if err := tail.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	s.shows("created", o.run("send", "b", "two", "--as", "a")["message_id"].(string))
+	s.interrupted()
 }
 
 // TestLinesAreAnsweredOneByOne: a line is answered while standard input stays open, and SIGINT ends the wait for more.

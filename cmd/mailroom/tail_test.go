@@ -20,7 +20,12 @@ type tailed struct {
 
 func (o *office) tail(args ...string) *tailed {
 	o.t.Helper()
-	cmd := o.command(append([]string{"tail"}, args...)...)
+	return o.follow(o.command(append([]string{"tail"}, args...)...))
+}
+
+// follow starts a process that tails.
+func (o *office) follow(cmd *exec.Cmd) *tailed {
+	o.t.Helper()
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()
@@ -115,4 +120,29 @@ func TestTailLeavesOut(t *testing.T) {
 		t.Errorf("%d events of %d are left out", left, many)
 	}
 	s.interrupted()
+}
+
+// TestTailAfterRestore: when an earlier database is put in the place of the one that it reads, it says so once, and goes on.
+func TestTailAfterRestore(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, "a", "b")
+	first := o.run("send", "b", "one", "--as", "a")["message_id"].(string)
+	o.run("backup", o.db+".copy")
+	for range 5 {
+		o.run("send", "b", "gone", "--as", "a")
+	}
+	newest := o.run("send", "b", "gone as well", "--as", "a")["message_id"].(string)
+	s, inWords := o.tail("--json"), o.tail("--text", "-n", "0")
+	s.shows("created", newest)
+	o.run("restore", o.db+".copy", "--force")
+	want.Equal(t, "line", s.line(), `{"begun_anew":true}`)
+	s.shows("created", first)
+	want.Equal(t, "line", inWords.line(), "An earlier database is in the place of this one, or traces were cleared. The last events are now:")
+	second := o.run("send", "b", "two", "--as", "a")["message_id"].(string)
+	s.shows("created", second)
+	if said := inWords.line(); !strings.Contains(said, "created       "+second) {
+		t.Error(said)
+	}
+	s.interrupted()
+	inWords.interrupted()
 }

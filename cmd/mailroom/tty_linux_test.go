@@ -129,10 +129,13 @@ func (term *tty) start(command string) {
 	}
 }
 
-// interrupt types Ctrl-C, waits for the end, and returns the exit status, -1 for none.
-func (term *tty) interrupt() int {
+// interrupt is what Ctrl-C types.
+const interrupt = "\x03"
+
+// finish types what ends a command that was started, waits for that, and returns the exit status, -1 for none.
+func (term *tty) finish(typed string) int {
 	term.t.Helper()
-	if _, err := term.master.WriteString("\x03"); err != nil {
+	if _, err := term.master.WriteString(typed); err != nil {
 		term.t.Fatal(err)
 	}
 	term.await(func(string) bool { return false })

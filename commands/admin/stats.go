@@ -16,7 +16,7 @@ import (
 type StatsParams struct {
 	Since string `json:"since,omitempty" desc:"how far back, such as 1h, 24h or 7d; at most 90d" check:"max=16" default:"24h"`
 	Every string `json:"every,omitempty" desc:"length of an interval, such as 10m, 1h or 1d: whole hours, or minutes where --since is at most 48h; left out: about a dozen intervals, or by the hour" check:"max=16"`
-	Agent string `json:"agent,omitempty" desc:"only what was sent to this recipient" check:"max=128" arg:"1"`
+	Agent string `json:"agent,omitempty" desc:"only what was sent to this recipient" check:"agent" arg:"1"`
 }
 
 // StatsResult is the traffic of some time.

@@ -10,7 +10,7 @@ import (
 
 // GetSentMessagesParams select from an outbox. Source: document 000, "get_sent_messages".
 type GetSentMessagesParams struct {
-	Status   string `json:"status,omitempty" desc:"only with this status" check:"oneof=pending|retry|delivered|failed|expired|cancelled"`
+	Status   string `json:"status,omitempty" desc:"only with this status" check:"status"`
 	Target   string `json:"target,omitempty" desc:"only to this program or group" check:"agent|group|role"`
 	ThreadID string `json:"threadId,omitempty" desc:"only of this thread" check:"max=256"`
 	Source   string `json:"source,omitempty" desc:"whose outbox; another's only for administrators" check:"agent"`

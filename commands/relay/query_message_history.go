@@ -14,9 +14,9 @@ type QueryMessageHistoryParams struct {
 	Source   string `json:"source,omitempty" desc:"only those from this program" check:"agent"`
 	Target   string `json:"target,omitempty" desc:"only those to this program or group" check:"agent|group|role"`
 	Type     string `json:"message_type,omitempty" desc:"only those of this type: any word" check:"min=1"`
-	Status   string `json:"status,omitempty" desc:"only those with this delivery status" check:"oneof=pending|retry|delivered|failed|expired|cancelled"`
-	Since    string `json:"since,omitempty" desc:"only those sent at or after this time, ISO 8601" check:"max=64"`
-	Until    string `json:"until,omitempty" desc:"only those sent at or before this time, ISO 8601" check:"max=64"`
+	Status   string `json:"status,omitempty" desc:"only those with this delivery status" check:"status"`
+	Since    string `json:"since,omitempty" desc:"only those sent at or after this time, ISO 8601, or how long ago" check:"max=64"`
+	Until    string `json:"until,omitempty" desc:"only those sent at or before this time, ISO 8601, or how long ago" check:"max=64"`
 	Limit    int    `json:"limit,omitempty" desc:"messages at most" check:"min=1,max=100" default:"50"`
 }
 

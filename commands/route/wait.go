@@ -2,8 +2,6 @@ package route
 
 import (
 	"context"
-	"fmt"
-	"time"
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
@@ -50,7 +48,7 @@ func wait(ctx context.Context, env commands.Env, p WaitParams) (WaitResult, erro
 	}
 	if env.Call.Aside != nil {
 		o.Waiting = func() {
-			env.Call.Aside.Printf("Waiting for a message to %s, up to %s. Stop with Ctrl-C.\n", recipient, spelt(o.Timeout))
+			env.Call.Aside.Printf("Waiting for a message to %s, up to %s. Stop with Ctrl-C.\n", recipient, orchestrator.FormatDuration(o.Timeout))
 		}
 	}
 	ms, more, err := reading.Wait(ctx, env.Ledger, o)
@@ -61,17 +59,6 @@ func wait(ctx context.Context, env commands.Env, p WaitParams) (WaitResult, erro
 		Recipient: recipient, Count: len(ms), Messages: ms, More: more, TimedOut: len(ms) == 0, Until: commands.LeaseEnd(ms), Timestamp: timestamp(env),
 		Taken: commands.Take(ms, false),
 	}, nil
-}
-
-// spelt is how long a wait takes at most, for people.
-func spelt(d time.Duration) string {
-	switch {
-	case d < 2*time.Minute:
-		return fmt.Sprintf("%d s", d/time.Second)
-	case d < 2*time.Hour:
-		return fmt.Sprintf("%d min", d.Round(time.Minute)/time.Minute)
-	}
-	return orchestrator.FormatDuration(d)
 }
 
 // Text shows each message with its payload.

@@ -130,7 +130,6 @@ func adoptRow(t *ledger.Tx, f *ForeignRow) error {
 	if err := tracing.Record(t, event); err != nil {
 		return err
 	}
-
 	times := timesAdopted(t, f, status, created, &conf.Settings)
 	maxRetries := store.Int(f.maxRetries)
 	if f.maxRetries == nil || maxRetries < 0 {
@@ -155,7 +154,7 @@ func adoptRow(t *ledger.Tx, f *ForeignRow) error {
 	if f.Traced == "" {
 		t.Heartbeat(Name(f.sender))
 	}
-	return ledger.CountAdopted(t, f.seq, Name(f.Recipient), orchestrator.Status(f.Traced), status) // a trigger has counted a new recipient
+	return ledger.CountAdopted(t, f.seq, Name(f.Recipient), orchestrator.Status(f.Traced), status)
 }
 
 // adoptedTimes are the times of a row that somebody else wrote, in our form; see the columns of agent_message.
@@ -256,7 +255,7 @@ func (f *ForeignRow) adoptedExpiry(now time.Time, s *ledger.Settings, created st
 	if f.Traced == "" {
 		from = orchestrator.ParseStamp(created)
 	}
-	return orchestrator.Stamp(from.Add(orchestrator.SecondsUpTo(seconds, orchestrator.MaxTTL)))
+	return orchestrator.Stamp(from.Add(ledger.TTL(seconds)))
 }
 
 // Meaning says which status a hand-written one stands for, and why if it was not clear. An unknown word on a new row is

@@ -72,3 +72,8 @@ func CheckActor(name string) error {
 	}
 	return nil
 }
+
+// NoMember returns the error for a built-in name that was to become part of a group, a session or a thread; of says which.
+func NoMember(name, of string) *orchestrator.Error {
+	return orchestrator.Errorf(orchestrator.InvalidParams, "%s is %s, and takes part in no %s", name, orchestrator.BuiltIns[name], of).WithHint("Write to %s by its name", name)
+}

@@ -145,7 +145,7 @@ func changeGroup(ctx context.Context, l *ledger.Ledger, name string, members []s
 func areAgents(conf *ledger.Config, members []string) error {
 	for _, m := range members {
 		if orchestrator.IsBuiltIn(m) {
-			return orchestrator.NoMember(m, "group")
+			return NoMember(m, "group")
 		}
 		if conf.Agents[m] == nil {
 			return orchestrator.Errorf(orchestrator.NotFound, "there is no agent %q", m).WithHint("%s", whoThereIs(m, conf))

@@ -59,7 +59,7 @@ func admitted(t *ledger.Tx, j Joining) (Presence, error) {
 		return Presence{}, err
 	}
 	if orchestrator.IsBuiltIn(j.Agent) {
-		return Presence{}, orchestrator.NoMember(j.Agent, "session")
+		return Presence{}, NoMember(j.Agent, "session")
 	}
 	if j.DisplayName != nil {
 		present, err := PresencesIn(t.Conn, j.Session)

@@ -248,7 +248,7 @@ func (w *watch) lookAlways(ctx context.Context) {
 }
 
 // look looks at the folders that were heard of.
-func (w *watch) look(ctx context.Context) error {
+func (w *watch) look(ctx context.Context) (err error) {
 	all, folders := w.ear.take()
 	if all {
 		return w.lookAtAll(ctx)
@@ -257,7 +257,7 @@ func (w *watch) look(ctx context.Context) error {
 		return nil
 	}
 	ctx, end := w.aLook(ctx)
-	defer end()
+	defer func() { end(err) }()
 	p, err := w.pass(ctx)
 	if err != nil || p == nil {
 		return err

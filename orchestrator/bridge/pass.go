@@ -44,14 +44,14 @@ type pass struct {
 var errMoved = errors.New("something was moved meanwhile")
 
 // lookAtAll looks at every folder of the root, and forgets the problems that are gone.
-func (w *watch) lookAtAll(ctx context.Context) error {
+func (w *watch) lookAtAll(ctx context.Context) (err error) {
 	before, err := letters.Problems(ctx, w.engine.Ledger) // before the look: what others find meanwhile is not to be forgotten
 	if err != nil {
 		return err
 	}
 	w.soon = false
 	ctx, end := w.aLook(ctx)
-	defer end()
+	defer func() { end(err) }()
 	p, err := w.pass(ctx)
 	if err != nil || p == nil {
 		return err
@@ -96,11 +96,16 @@ func (w *watch) lookAtAll(ctx context.Context) error {
 }
 
 // aLook gives a look a span of its own: what is taken in belongs to that, and not to the whole run of the watch. A look that
-// takes nothing in leaves none. Call end when it is over.
-func (w *watch) aLook(ctx context.Context) (looking context.Context, end func()) {
+// takes nothing in leaves none, nor does one that fails before it does: it would fail again every few seconds, and the log has it.
+// Call end when it is over.
+func (w *watch) aLook(ctx context.Context) (looking context.Context, end func(failure error)) {
 	ctx, span := tracing.Start(ctx, "ralph_watch look")
-	span.Kind, span.Scheduled = tracing.Consumer, true
-	return ctx, func() { w.engine.EndSpan(ctx, span, nil, func() bool { return false }) }
+	span.Kind = tracing.Consumer
+	return ctx, func(failure error) {
+		if span.Saved() {
+			w.engine.EndSpan(ctx, span, failure, func() bool { return false })
+		}
+	}
 }
 
 // pass begins a look. It makes the folders of those who read below the root, but not the root, which could be on a disk

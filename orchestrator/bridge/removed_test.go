@@ -121,11 +121,20 @@ func TestFreedNamesLoseNothing(t *testing.T) {
 	want.Equal(t, "taken in", taken, 2*messages)
 }
 
-// TestSpanOfALook: what is taken in belongs to the look that found it, not to the whole run of the watch.
+// TestSpanOfALook: what is taken in belongs to the look that found it, not to the whole run of the watch. The span says how the look ended.
 func TestSpanOfALook(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "pm", "qa")
 	o.write(note("m1", "pm", "qa"), "qa", "m1.json")
 	o.once()
 	o.wantRows(`SELECT name FROM command_trace JOIN message_trace USING (span_id) WHERE message_id = 'm1' AND event = 'created'`, "ralph_watch look")
+	o.write(note("m2", "pm", "qa"), "qa", "m2.json")
+	o.write(note("m3", "pm", "qa"), "qa", "m3.json")
+	o.SQL(`CREATE TRIGGER refuse BEFORE INSERT ON agent_message WHEN NEW.message_id = 'm3' BEGIN SELECT RAISE(ABORT, 'not m3'); END`)
+	for range 2 { // the second one only fails
+		if _, err := bridge.Once(t.Context(), o.Engine, o.options()); err == nil {
+			t.Error("a look that cannot take in m3 is no failure")
+		}
+	}
+	o.wantRows(`SELECT status FROM command_trace WHERE name = 'ralph_watch look' ORDER BY id`, "OK", "ERROR")
 }

@@ -19,10 +19,12 @@ import (
 func Waits(a *ledger.Agent) bool { return a.Withheld() || a.Disabled != "" && a.Fallback == "" }
 
 // goesSomewhere is the condition for rows that a delivery run can do something about: their recipient is no agent that Waits.
-// staysInside is the same condition in a database that is not trusted, where only inboxes are delivered to, and no transport is
-// asked what became of a message that carries its mark.
-const staysInside = `delivery_marks = '' AND +recipient IN (SELECT name FROM agents WHERE deliver = 'inbox' OR deliver LIKE 'inbox:%')`
 const goesSomewhere = `recipient NOT IN (SELECT name FROM agents WHERE disabled <> '' AND fallback = '' AND name IS NOT NULL)`
+
+// staysInside stands in place of goesSomewhere in a database that is not trusted, where only inboxes are delivered to, and no
+// transport is asked what became of a message that carries its mark. The plus keeps SQLite at the index of what is due, which has
+// the first time at its beginning: by recipient it would read all that waits.
+const staysInside = `delivery_marks = '' AND +recipient IN (SELECT name FROM agents WHERE deliver = 'inbox' OR deliver LIKE 'inbox:%')`
 
 // disableGone disables the transport of an agent that said in an attempt that its address is gone, unless it has got
 // another one meanwhile, and tells the administrators. It returns the agent's name when it did.

@@ -3,6 +3,7 @@ package exports
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -73,7 +74,7 @@ func (r *reader) commandAttributes(row *commandRow) (list []otlp.Attribute) {
 	d := json.NewDecoder(bytes.NewReader([]byte(row.attributes)))
 	d.UseNumber()
 	_ = d.Decode(&all) // somebody may have written something else
-	for _, key := range sorted(all) {
+	for _, key := range slices.Sorted(maps.Keys(all)) {
 		if plain := slices.Contains(plainAttributes, key); plain || r.texts {
 			list = append(list, attribute(key, all[key], plain))
 		}
@@ -124,7 +125,7 @@ func (r *reader) traceID(id string) string {
 	return otlp.TraceID(r.database, "trace", id)
 }
 
-// spanID is traceID for span ids.
+// spanID returns a span id of the tables as a receiver takes it, or one that is made of a text that is none.
 func (r *reader) spanID(id string) string {
 	if low := strings.ToLower(id); otlp.IsSpanID(low) {
 		return low

@@ -1,7 +1,6 @@
 package exports
 
 import (
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -185,5 +184,3 @@ func (r *reader) addTexts(row *eventRow, s *otlp.Span) error {
 	add("mailroom.payload", payload)
 	return err
 }
-
-func sorted(all map[string]any) []string { return slices.Sorted(maps.Keys(all)) }

@@ -23,13 +23,16 @@ const (
 	maxSpans    = 512                    // of one request
 	maxBytes    = 1 << 20                // of one request, but for a single span that is larger
 	leaseMargin = 20 * time.Second       // of a lease, beside what two requests may take
+
+	longestLease = leaseMargin + 2*otlp.LongestTimeout // of any process
 )
 
 // Start sends the traces to the receiver that o names, in the background, until ctx ends or stop is called, which returns when that
 // has ended. Of several processes that do so with one database, one sends; another takes its place when it ends or hangs.
-// version is that of this program.
-func Start(ctx context.Context, l *ledger.Ledger, log *slog.Logger, o otlp.Options, version string) (stop func()) {
+// With texts payloads, error texts and what transports put out are sent, too. version is that of this program.
+func Start(ctx context.Context, l *ledger.Ledger, log *slog.Logger, o otlp.Options, texts bool, version string) (stop func()) {
 	e := newExporter(l, log, o, version)
+	e.texts = texts
 	return orchestrator.Background(ctx, "otlp", log, e.run)
 }
 
@@ -38,6 +41,7 @@ type exporter struct {
 	ledger  *ledger.Ledger
 	log     *slog.Logger
 	options otlp.Options
+	texts   bool
 	version string
 	client  *otlp.Client // made with the first lease, once the database is known
 
@@ -51,7 +55,7 @@ type exporter struct {
 	backoff   *backoff.ExponentialBackOff
 	notBefore time.Time // of the next request
 
-	storing, sending orchestrator.Trouble
+	storing, sending, saying orchestrator.Trouble
 }
 
 func newExporter(l *ledger.Ledger, log *slog.Logger, o otlp.Options, version string) *exporter {
@@ -134,7 +138,8 @@ func (e *exporter) send(ctx context.Context, p *page) (wait time.Duration, err e
 	if e.sending.Changed(nil) {
 		e.log.Info("traces can be sent again", "otlp", e.options.Target())
 	}
-	if rejected.Spans > 0 || rejected.Message != "" {
+	rejected.Spans = min(rejected.Spans, int64(p.size()))
+	if rejected.Message != "" && e.saying.Changed(errors.New(rejected.Message)) {
 		e.log.Warn("the receiver of the traces has something to say", "otlp", e.options.Target(), "spans_not_taken", rejected.Spans, "says", rejected.Message)
 	}
 	e.backoff.Reset()

@@ -85,7 +85,7 @@ func TestEverything(t *testing.T) {
 	f.Wire.Set(func(context.Context, orchestrator.Attempt) []error { return []error{errors.New("another secret")} })
 	send(f, "w", `{}`)
 	delivered := deliver(f)
-	f.Clock.Advance(tracing.Settled)
+	f.Clock.Advance(tracing.SettledAfter)
 	e := exporterOf(f.Ledger, r)
 	r.drain(e)
 	events, _ := strconv.Atoi(f.Count("message_trace"))
@@ -128,7 +128,7 @@ func TestTexts(t *testing.T) {
 	send(f, "w", `"`+strings.Repeat("é", maxText)+`"`)
 	deliver(f)
 	e := exporterOf(f.Ledger, r)
-	e.options.Texts, e.options.Gzip = true, true
+	e.texts, e.options.Gzip = true, true
 	r.drain(e)
 	want.Equal(t, "payload", r.named("created w").at("mailroom.payload"), `"`+strings.Repeat("é", maxText/2-1))
 	if s := r.named("attempt_failed w"); !strings.Contains(s.Status.Message, "a broken wire") || s.at("mailroom.error") != s.Status.Message {
@@ -159,8 +159,8 @@ func TestLongCommands(t *testing.T) {
 	write(func(t *ledger.Tx) error { return long.Save(t, t.Clock, "x", "") })
 	send(f, "b", `1`)
 	want.Rows(t, commands())
-	write(func(t *ledger.Tx) error { return long.SaveLasting(t, t.Clock, "x") })
-	f.Clock.Advance(tracing.Settled)
+	write(func(t *ledger.Tx) error { return long.SaveOpen(t, t.Clock, "x") })
+	f.Clock.Advance(tracing.SettledAfter)
 	want.Rows(t, commands(), "send")
 	e = exporterOf(f.Ledger, r)
 	f.Clock.Advance(time.Hour) // the lease of the one before
@@ -202,10 +202,10 @@ func TestPartialSuccess(t *testing.T) {
 	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
 	send(f, "b", `1`)
 	r.answer = func(string) (int, string, string) {
-		return 200, "", `{"partialSuccess":{"rejectedSpans":"3","errorMessage":"too old"}}`
+		return 200, "", `{"partialSuccess":{"rejectedSpans":"9223372036854775807","errorMessage":"too old"}}`
 	}
 	r.drain(exporterOf(f.Ledger, r))
-	want.Rows(t, f.Rows(`SELECT refused FROM exports`), "3")
+	want.Rows(t, f.Rows(`SELECT refused FROM exports`), f.Count("message_trace")) // no more than there were
 }
 
 // While the receiver cannot take spans, or is another than thought, they wait.
@@ -214,7 +214,7 @@ func TestLater(t *testing.T) {
 	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
 	send(f, "b", `1`)
 	e := exporterOf(f.Ledger, r)
-	for _, status := range []int{429, 502, 503, 504, 401, 404, 302} {
+	for _, status := range []int{429, 500, 502, 503, 504, 401, 404, 302} {
 		r.answer = func(string) (int, string, string) { return status, "1800", "" }
 		if wait := r.round(e); wait == 0 || !e.notBefore.After(time.Now()) {
 			t.Errorf("after %d it waits for %s", status, wait)
@@ -237,7 +237,7 @@ func TestLease(t *testing.T) {
 	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
 	engines := f.OpenAll(2)
 	send(f, "b", `1`)
-	f.Clock.Advance(tracing.Settled)
+	f.Clock.Advance(tracing.SettledAfter)
 	one, two := exporterOf(engines[0].Ledger, r), exporterOf(engines[1].Ledger, r)
 	if taken, err := one.take(t.Context()); !taken || err != nil {
 		t.Fatal(taken, err)
@@ -259,6 +259,21 @@ func TestLease(t *testing.T) {
 	two.release(t.Context())
 	r.drain(one)
 	want.Equal(t, "requests", len(r.bodies), 2)
+}
+
+// A lease that another process has taken for requests that may take longer than our own is believed, and none beyond that.
+func TestLongLease(t *testing.T) {
+	t.Parallel()
+	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
+	engines := f.OpenAll(2)
+	patient, hasty := exporterOf(engines[0].Ledger, r), newExporter(engines[1].Ledger, slog.New(slog.DiscardHandler), otlp.Options{URL: r.url, Timeout: time.Second}, "v1.2.3")
+	r.round(patient)
+	want.Equal(t, "wait of the hasty", r.round(hasty), standEvery)
+	f.SQL(`UPDATE exports SET lease_until = ?`, orchestrator.Stamp(f.Ledger.Now().Add(time.Hour)))
+	r.round(hasty)
+	if hasty.token == "" {
+		t.Error("a lease from before the clock was set back is believed")
+	}
 }
 
 // After a restore the cursor is that of the backup, also for a daemon that was sending.
@@ -287,7 +302,21 @@ func TestRestored(t *testing.T) {
 	}
 }
 
-// Events that were deleted before they could be sent are counted, and those of before the first request are not.
+// An event whose number was written by hand, beyond belief, holds up nothing.
+func TestNumberBeyondBelief(t *testing.T) {
+	t.Parallel()
+	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
+	e := exporterOf(f.Ledger, r)
+	send(f, "b", `1`)
+	f.SQL(`INSERT INTO message_trace (id, message_id, at, event) VALUES (9223372036854775807, 'm', '2026-01-01T00:00:00.000Z', 'created')`)
+	r.drain(e)
+	f.Send("a", "b") // has all numbers of the trace made anew
+	r.drain(e)
+	want.Rows(t, f.Rows(`SELECT events FROM exports`), f.Rows(`SELECT max(id) FROM message_trace`)...)
+}
+
+// Events that were deleted before they could be sent are counted, also where none was sent yet; those of before the first start
+// are not.
 func TestMissed(t *testing.T) {
 	t.Parallel()
 	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
@@ -303,6 +332,35 @@ func TestMissed(t *testing.T) {
 	r.drain(e)
 	want.Rows(t, f.Rows(`SELECT missed FROM exports`), "1")
 	want.Equal(t, "spans", len(r.spans()), 2)
+
+	f, r = enginetest.New(t, "a", "b"), newReceiver(t)
+	r.answer = func(string) (int, string, string) { return 200, "", `<html>please log in</html>` }
+	e = exporterOf(f.Ledger, r)
+	gone, _ = send(f, "b", `1`)
+	r.round(e)
+	r.round(e)
+	f.SQL(`DELETE FROM message_trace WHERE message_id = ?`, gone)
+	send(f, "b", `1`)
+	r.answer = nil
+	f.SQL(`UPDATE exports SET lease_until = ''`)
+	r.drain(exporterOf(f.Ledger, r))
+	want.Rows(t, f.Rows(`SELECT missed FROM exports`), "1")
+}
+
+// Commands that were killed are waited for with one statement, and the oldest of too many is given up and counted.
+func TestKilledCommands(t *testing.T) {
+	t.Parallel()
+	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
+	f.SQL(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
+		INSERT INTO command_trace (trace_id, span_id, name, kind, started_at) SELECT i, i, 'killed ' || i, 'INTERNAL', '2026-01-01T00:00:00.000Z' FROM n`, maxWaiting+2)
+	e := exporterOf(f.Ledger, r)
+	r.drain(e)
+	want.Rows(t, f.Rows(`SELECT missed, json_array_length(waiting) FROM exports`), "2 1000")
+	f.SQL(`UPDATE command_trace SET ended_at = '2026-01-01T00:01:00.000Z'`)
+	f.SQL(`DELETE FROM command_trace WHERE name = 'killed 10'`)
+	r.drain(e)
+	want.Rows(t, f.Rows(`SELECT waiting FROM exports`), "[]")
+	want.Equal(t, "spans", len(r.spans()), maxWaiting-1)
 }
 
 // A row that another program wrote, with a time and ids of its own, is sent in a trace of its own with ids that do not change.
@@ -313,7 +371,7 @@ func TestForeignRows(t *testing.T) {
 	deliver(f)
 	f.SQL(`INSERT INTO command_trace (trace_id, span_id, name, kind, started_at, ended_at, attributes)
 		VALUES ('ABC', 'x', 'strange', 'ODD', 'yesterday', 'today', 'none')`)
-	f.Clock.Advance(tracing.Settled)
+	f.Clock.Advance(tracing.SettledAfter)
 	r.drain(exporterOf(f.Ledger, r))
 	adopted, delivered := r.named("adopted b"), r.named("delivered b")
 	want.Equal(t, "trace", delivered.TraceID, adopted.TraceID)

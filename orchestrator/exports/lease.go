@@ -16,7 +16,7 @@ import (
 const name = "otlp"
 
 // maxWaiting bounds the commands that have not ended and are waited for. A command that was killed never ends; its row is waited
-// for until retention deletes it.
+// for until retention deletes it, or until as many newer ones wait.
 const maxWaiting = 1000
 
 // cursor is how far the traces were sent.
@@ -37,10 +37,10 @@ type lease struct {
 	owner, token, until string
 }
 
-// free reports whether the lease can be taken: it has run out, its process is dead, or it ends later than any that we would write,
-// since a clock was set back.
-func (r *lease) free(l *ledger.Ledger, now time.Time, longest time.Duration) bool {
-	return r.until <= orchestrator.Stamp(now) || r.until > orchestrator.Stamp(now.Add(2*longest)) || l.Store.Gone(r.token)
+// free reports whether the lease can be taken: it has run out, its process is dead, or it ends so late that it was written before a
+// clock was set back. The clocks of two hosts may differ by as much as a lease is long.
+func (r *lease) free(l *ledger.Ledger, now time.Time) bool {
+	return r.until <= orchestrator.Stamp(now) || r.until > orchestrator.Stamp(now.Add(2*longestLease)) || l.Store.Gone(r.token)
 }
 
 func leaseIn(c *store.Conn) (r lease, found bool, err error) {
@@ -51,7 +51,7 @@ func leaseIn(c *store.Conn) (r lease, found bool, err error) {
 		}
 		_ = json.Unmarshal([]byte(row.Text(2)), &r.waiting) // somebody may have written something else
 		if min(r.events, r.spans) < 0 || max(r.events, r.spans) > store.MaxNumber {
-			r.events, r.spans = 0, 0 // beyond belief: all is sent again
+			r.events, r.spans = -1, 0 // beyond belief: all is sent again
 		}
 		return r
 	}, `SELECT events, spans, waiting, refused, missed, sent_at, lease_owner, lease_token, lease_until FROM exports WHERE name = ?`, name)
@@ -62,7 +62,7 @@ func (e *exporter) take(ctx context.Context) (taken bool, err error) {
 	e.token = ""
 	free, err := ledger.Ask(ctx, e.ledger, func(c *store.Conn) (bool, error) {
 		r, found, err := leaseIn(c)
-		return !found || r.free(e.ledger, e.ledger.Now(), e.lease), err
+		return !found || r.free(e.ledger, e.ledger.Now()), err
 	})
 	if err != nil || !free {
 		return false, err
@@ -73,7 +73,7 @@ func (e *exporter) take(ctx context.Context) (taken bool, err error) {
 	err = e.ledger.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		token = ""
 		r, found, err := leaseIn(t.Conn)
-		if err != nil || found && !r.free(e.ledger, t.Clock, e.lease) {
+		if err != nil || found && !r.free(e.ledger, t.Clock) {
 			return err
 		}
 		id, err := t.NewID("")
@@ -84,6 +84,11 @@ func (e *exporter) take(ctx context.Context) (taken bool, err error) {
 			return err
 		}
 		at, token = r.cursor, e.ledger.Store.Token(id)
+		if !found || at.events < 0 { // nothing was sent yet: what was deleted before was not missed
+			if at.events, err = t.Number(`SELECT coalesce(min(id), 1) - 1 FROM message_trace WHERE id > 0`); err != nil {
+				return err
+			}
+		}
 		return t.Run(`
 			INSERT INTO exports (name, lease_owner, lease_token, lease_until, events, spans) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
 			ON CONFLICT (name) DO UPDATE SET lease_owner = excluded.lease_owner, lease_token = excluded.lease_token,
@@ -135,7 +140,8 @@ func (e *exporter) store(ctx context.Context, at cursor) error {
 		return nil
 	}
 	if n := at.missed - e.at.missed; n > 0 {
-		e.log.Warn("events were deleted from the trace before they could be sent", "events", n, "in_all", at.missed)
+		e.log.Warn("something of the trace will not be sent: events that were deleted before, or commands that did not end while many others did not",
+			"rows", n, "in_all", at.missed)
 	}
 	e.at, e.until = at, until
 	return nil

@@ -2,6 +2,7 @@ package exports
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 	"time"
 
@@ -13,7 +14,7 @@ import (
 
 // page is what one request sends, and the cursor behind it.
 type page struct {
-	commands, events []otlp.Encoded
+	commands, events []json.RawMessage
 	bytes            int
 	first            string // id of the first span
 	more             bool   // there may be others already
@@ -38,8 +39,8 @@ func (p *page) scopes(version string) []otlp.Spans {
 }
 
 // add adds a span to a list of the page, and reports whether it had room.
-func (p *page) add(list *[]otlp.Encoded, s *otlp.Span) (bool, error) {
-	text, err := otlp.Encode(s)
+func (p *page) add(list *[]json.RawMessage, s *otlp.Span) (bool, error) {
+	text, err := json.Marshal(s)
 	if err != nil {
 		return false, err
 	}
@@ -60,8 +61,8 @@ func (e *exporter) read(ctx context.Context, limit int) (p *page, err error) {
 	err = e.ledger.Read(ctx, func(c *store.Conn) error {
 		p = &page{after: e.at}
 		p.after.waiting = slices.Clone(e.at.waiting)
-		r := &reader{Conn: c, database: e.database, texts: e.options.Texts, now: e.ledger.Now(), page: p, firsts: map[string]*first{}}
-		if err := r.lasting((limit + 1) / 2); err != nil {
+		r := &reader{Conn: c, database: e.database, texts: e.texts, now: e.ledger.Now(), page: p, firsts: map[string]*first{}}
+		if err := r.waiting((limit + 1) / 2); err != nil {
 			return err
 		}
 		if err := r.commands((limit+1)/2 - len(p.commands)); err != nil {
@@ -84,33 +85,36 @@ type reader struct {
 
 const commandColumns = `id, trace_id, span_id, parent_span_id, name, kind, started_at, ended_at, status, status_message, actor, caller, attributes`
 
-// lasting reads the commands that had not ended when the cursor passed them, and have by now.
-func (r *reader) lasting(limit int) error {
-	var still []int64
-	for i, id := range r.page.after.waiting {
-		if len(r.page.commands) == limit {
-			still = append(still, r.page.after.waiting[i:]...)
+// waiting reads the commands that had not ended when the cursor passed them, and have by now. One that is not there any more was
+// killed, and retention has deleted it.
+func (r *reader) waiting(limit int) error {
+	if len(r.page.after.waiting) == 0 {
+		return nil
+	}
+	ids, err := json.Marshal(r.page.after.waiting)
+	if err != nil {
+		return err
+	}
+	rows, err := store.List(r.Conn, commandOf, `SELECT `+commandColumns+` FROM command_trace WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id`, string(ids))
+	if err != nil {
+		return err
+	}
+	r.page.after.waiting = nil
+	for i := range rows {
+		row, added := &rows[i], false
+		switch {
+		case row.endedAt == "":
+		case len(r.page.commands) == limit:
 			r.page.more = true
-			break
-		}
-		row, found, err := store.First(r.Conn, commandOf, `SELECT `+commandColumns+` FROM command_trace WHERE id = ?`, id)
-		if err != nil {
-			return err
-		}
-		if !found {
-			continue // it was killed, and retention has deleted it
-		}
-		done := false
-		if row.endedAt != "" {
-			if done, err = r.page.add(&r.page.commands, r.command(&row)); err != nil {
+		default:
+			if added, err = r.page.add(&r.page.commands, r.command(row)); err != nil {
 				return err
 			}
 		}
-		if !done {
-			still = append(still, id)
+		if !added {
+			r.page.after.waiting = append(r.page.after.waiting, row.id)
 		}
 	}
-	r.page.after.waiting = still
 	return nil
 }
 
@@ -125,8 +129,9 @@ func (r *reader) commands(limit int) error {
 		if row.endedAt == "" {
 			if r.page.after.waiting = append(r.page.after.waiting, row.id); len(r.page.after.waiting) > maxWaiting {
 				r.page.after.waiting = r.page.after.waiting[1:]
+				r.page.after.missed++
 			}
-		} else if age := r.now.Sub(orchestrator.ParseStamp(row.endedAt)); age >= -time.Minute && age < tracing.Settled {
+		} else if age := r.now.Sub(orchestrator.ParseStamp(row.endedAt)); age >= -time.Minute && age < tracing.SettledAfter {
 			return nil
 		} else if added, err := r.page.add(&r.page.commands, r.command(row)); err != nil || !added {
 			return err
@@ -154,7 +159,7 @@ func (r *reader) events(limit int) error {
 		LEFT JOIN agent_message m ON m.message_id = t.message_id
 		LEFT JOIN agent_message_archive a ON m.message_id IS NULL AND a.message_id = t.message_id
 		LEFT JOIN command_trace c ON t.span_id <> '' AND c.span_id = t.span_id
-		WHERE t.id > ? ORDER BY t.id LIMIT +?`, r.page.after.events, limit)
+		WHERE t.id > ?1 AND t.id <= ?2 ORDER BY t.id LIMIT +?3`, r.page.after.events, store.MaxNumber, limit)
 	if err != nil {
 		return err
 	}
@@ -167,9 +172,7 @@ func (r *reader) events(limit int) error {
 		if added, err := r.page.add(&r.page.events, span); err != nil || !added {
 			return err
 		}
-		if gap := row.id - r.page.after.events - 1; r.page.after.events > 0 && row.id <= store.MaxNumber {
-			r.page.after.missed += gap
-		}
+		r.page.after.missed += row.id - r.page.after.events - 1
 		r.page.after.events = row.id
 	}
 	r.page.more = r.page.more || len(rows) == limit

@@ -32,7 +32,7 @@ func TestLastingCommand(t *testing.T) {
 			}
 			change()
 			want.Equal(t, "row at first", row(), orchestrator.Stamp(time.Now())+" OK")
-			<-time.After(tracing.LastsFrom)
+			<-time.After(tracing.OpenAfter)
 			synctest.Wait()
 			want.Equal(t, "row after a while", row(), " UNSET")
 			change()

@@ -119,8 +119,8 @@ func (l *Ledger) NoneYet() bool { return l.Store.NoneYet() }
 
 // EndSpan writes the end of a command's span into command_trace. A failure to write it does not fail the command: the changes
 // that it made have recorded the span in their own transactions, the last of them with its time as the end, so that no further one
-// is needed unless the command failed or lasted, see tracing.LastsFrom. A scheduled run that changed nothing leaves no row. The span
-// of a command that only read, or that could not have the database, is written only if that is possible without waiting.
+// is needed unless the command failed or was still at work after tracing.OpenAfter. A scheduled run that changed nothing leaves no
+// row. The span of a command that only read, or that could not have the database, is written only if that is possible without waiting.
 func (l *Ledger) EndSpan(ctx context.Context, span *tracing.Span, failure error, onlyReads func() bool) {
 	if unended := span.End(); !unended && failure == nil && (span.Saved() || span.Scheduled) {
 		return
@@ -146,12 +146,12 @@ func (l *Ledger) EndSpan(ctx context.Context, span *tracing.Span, failure error,
 	}
 }
 
-// saveLasting takes the end out of the row of a span whose command is still at work. A failure to write it does not matter much:
+// saveOpen takes the end out of the row of a span whose command is still at work. A failure to write it does not matter much:
 // the row then shows the last change of the command as its end.
-func saveLasting(ctx context.Context, l *Ledger, span *tracing.Span, actor string) {
+func saveOpen(ctx context.Context, l *Ledger, span *tracing.Span, actor string) {
 	ctx, cancel := context.WithTimeout(ctx, l.Busy)
 	defer cancel()
-	if err := l.Write(ctx, store.Shared, func(t *Tx) error { return span.SaveLasting(t, t.Clock, actor) }); err != nil && ctx.Err() == nil {
+	if err := l.Write(ctx, store.Shared, func(t *Tx) error { return span.SaveOpen(t, t.Clock, actor) }); err != nil && ctx.Err() == nil {
 		l.Log.Debug("a command's span could not be written", "command", span.Name, "error", err)
 	}
 }

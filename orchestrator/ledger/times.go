@@ -85,3 +85,8 @@ func AdoptTime(s string) (adopted string, ok bool) {
 	}
 	return "", false
 }
+
+// TTL returns how long a message lives that is to live for so many seconds.
+func TTL(seconds int64) time.Duration {
+	return time.Duration(min(seconds, int64(orchestrator.MaxTTL/time.Second))) * time.Second
+}

@@ -211,7 +211,7 @@ func (t *Tx) finish() error {
 		return nil
 	}
 	l, actor := t.Ledger, t.Actor
-	t.AfterCommit(func() { span.MarkSaved(func(ctx context.Context) { saveLasting(ctx, l, span, actor) }) })
+	t.AfterCommit(func() { span.MarkSaved(func(ctx context.Context) { saveOpen(ctx, l, span, actor) }) })
 	return span.Save(t, t.Clock, t.Actor, "")
 }
 

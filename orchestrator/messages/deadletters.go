@@ -144,7 +144,7 @@ func replay(t *ledger.Tx, m *orchestrator.Message) error {
 	}
 	expires := due.Add(conf.Settings.ExpireAfter)
 	if m.TTL != nil {
-		expires = due.Add(orchestrator.SecondsUpTo(*m.TTL, orchestrator.MaxTTL))
+		expires = due.Add(ledger.TTL(*m.TTL))
 	}
 	m.Status, m.RetryCount, m.Error = orchestrator.Pending, 0, ""
 	t.WakeAll()

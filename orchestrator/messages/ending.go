@@ -38,9 +38,10 @@ func EndingWith(ctx context.Context, l *ledger.Ledger, by, ending string, limit 
 	return found, err
 }
 
-// Newest returns the newest message that the agent by has sent or got, "" being any, and whether there is one.
+// Newest returns the newest message that the agent by has sent or got, "" being any, and whether there is one. Tests of a transport
+// do not count.
 func Newest(ctx context.Context, l *ledger.Ledger, by string) (m orchestrator.Message, found bool, err error) {
-	s := Search{Agent: by, Limit: 1, Says: func(*orchestrator.Message) bool { return true }}
+	s := Search{Agent: by, Limit: 1, Says: func(m *orchestrator.Message) bool { return m.Type != orchestrator.TestMessage }}
 	for {
 		r, err := SearchOwn(ctx, l, s)
 		switch {

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"mailroom/orchestrator"
 	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/orchestratortest/want"
@@ -39,6 +40,7 @@ func TestEndingWith(t *testing.T) {
 	finds("b", second[len(second)-8:])
 	finds("", "%%%%")
 	finds("", "____")
+	f.Send("a", "b", func(d *orchestrator.Draft) { d.Type = orchestrator.TestMessage })
 	newest, found, err := messages.Newest(t.Context(), f.Ledger, "b")
 	if err != nil || !found || newest.ID != first {
 		t.Errorf("%s, %t, %v", newest.ID, found, err)

@@ -18,7 +18,7 @@ type HistoryFilter struct {
 	Target      string // recipient, or the group that the sender named
 	Type        string
 	Status      orchestrator.Status
-	Since       string // created at or after; RFC 3339, or a form that AdoptTime knows; "" is no bound
+	Since       string // created at or after; RFC 3339, a form that AdoptTime knows, or how long ago, as in 1h; "" is no bound
 	Until       string // created at or before
 	Party       string // not "": only what this agent sent or got
 	Posts       bool   // with Party: and what was posted in the thread, whomever it mentions
@@ -30,11 +30,11 @@ type HistoryFilter struct {
 // are others. A post is in the history of its thread once, without the copies for those it mentions; Copies returns these.
 // History marks nothing as read. Error: invalid_params for a time that cannot be read.
 func History(ctx context.Context, l *ledger.Ledger, f HistoryFilter) (ms []orchestrator.Message, more bool, err error) {
-	since, err := boundary("since", f.Since)
+	since, err := boundary(l, "since", f.Since)
 	if err != nil {
 		return nil, false, err
 	}
-	until, err := boundary("until", f.Until)
+	until, err := boundary(l, "until", f.Until)
 	if err != nil {
 		return nil, false, err
 	}
@@ -126,16 +126,19 @@ func Copies(ctx context.Context, l *ledger.Ledger, ms []orchestrator.Message) ([
 	})
 }
 
-// boundary reads a time of a filter.
-func boundary(name, text string) (string, error) {
+// boundary reads a time of a filter, or how long ago that was.
+func boundary(l *ledger.Ledger, name, text string) (string, error) {
 	if text == "" {
 		return "", nil
 	}
-	at, ok := ledger.AdoptTime(text)
-	if !ok {
-		return "", orchestrator.Errorf(orchestrator.InvalidParams, "%s: %q is no time", name, orchestrator.Clip(text)).WithHint("Write it as 2025-10-26T10:30:00Z")
+	if at, ok := ledger.AdoptTime(text); ok {
+		return at, nil
 	}
-	return at, nil
+	if ago, err := orchestrator.ParseDuration(text); err == nil {
+		return orchestrator.Stamp(l.Now().Add(-ago)), nil
+	}
+	return "", orchestrator.InvalidParam(name, "%q is no time", orchestrator.Clip(text)).
+		WithHint("Give a time such as 2025-10-26T10:30:00Z, or how long ago: 90s, 30m, 2h, 7d")
 }
 
 // Receipts returns the receipts of each of the messages, in their order.

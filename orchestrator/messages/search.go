@@ -50,7 +50,7 @@ type Found struct {
 // Nothing is marked as read. Error: invalid_params for a time that cannot be read.
 func SearchOwn(ctx context.Context, l *ledger.Ledger, s Search) (found Found, err error) {
 	s.Agent, s.Sender, s.With = orchestrator.FoldName(s.Agent), orchestrator.FoldName(s.Sender), orchestrator.FoldName(s.With)
-	if s.Since, err = boundary("since", s.Since); err != nil {
+	if s.Since, err = boundary(l, "since", s.Since); err != nil {
 		return found, err
 	}
 	found = Found{Messages: []orchestrator.Message{}, Next: s.From}

@@ -200,25 +200,12 @@ func (d *doctor) messages(c *store.Conn, conf *ledger.Config) error {
 			d.add(check.name, "ok", "none", "")
 		}
 	}
-	if wrong, err := ledger.Miscounted(c); err != nil {
-		return err
-	} else if len(wrong) > 0 {
-		shown := wrong[:min(len(wrong), 5)]
-		d.add("counts", "problem", fmt.Sprintf("%s of status: wrong by this: %s", orchestrator.Plural(len(wrong), "count"), strings.Join(shown, ", ")), "`mailroom recount`")
-	}
-	if err := d.exports(c); err != nil {
-		return err
+	for _, check := range []func(c *store.Conn) error{d.counts, d.exports, d.hosts, d.files, d.copies} {
+		if err := check(c); err != nil {
+			return err
+		}
 	}
 	if err := d.recipients(c, conf); err != nil {
-		return err
-	}
-	if err := d.hosts(c); err != nil {
-		return err
-	}
-	if err := d.files(c); err != nil {
-		return err
-	}
-	if err := d.copies(c); err != nil {
 		return err
 	}
 	d.odd(conf)
@@ -285,6 +272,16 @@ func (d *doctor) manager(conf *ledger.Config) {
 		d.add("manager", "note", "nobody is told when "+strings.Join(untold, ", ")+" falls silent or fails to start: there is no agent "+conf.Settings.Manager,
 			"`mailroom agent add "+conf.Settings.Manager+"`, or name another with `mailroom setting set ralph.pm NAME`")
 	}
+}
+
+// counts tells whether status counts what there is.
+func (d *doctor) counts(c *store.Conn) error {
+	wrong, err := ledger.Miscounted(c)
+	if len(wrong) > 0 {
+		d.add("counts", "problem", fmt.Sprintf("%s of status: wrong by this: %s", orchestrator.Plural(len(wrong), "count"), strings.Join(wrong[:min(len(wrong), 5)], ", ")),
+			"`mailroom recount`")
+	}
+	return err
 }
 
 // exports tells how far the traces were sent to a collector, if they ever were.

@@ -139,7 +139,7 @@ func begin(ctx context.Context, t *ledger.Tx, a *ledger.Agent, run *Run, looked 
 	t.Heartbeat(a.Name)
 	ctx = tracing.WithParent(ctx, tracing.Traceparent(m.traceID, m.spanID))
 	b.span = runSpan(ctx, t, a.Name)
-	b.span.Lasts()
+	b.span.LeaveOpen()
 	b.span.Set(tracing.AttrMessageID, m.first)
 	b.Traceparent = b.span.Traceparent()
 	return b, b.span.Save(t, t.Clock, t.Actor, "")

@@ -60,7 +60,7 @@ func endTurn(t *ledger.Tx, lead string, notice orchestrator.Draft) (ended TurnEn
 		return ended, err
 	}
 	if orchestrator.IsBuiltIn(notice.Sender) {
-		return ended, orchestrator.NoMember(notice.Sender, "session")
+		return ended, agents.NoMember(notice.Sender, "session")
 	}
 	if lead != "" && conf.Agents[lead] == nil {
 		return ended, agents.Unknown(t.Conn, orchestrator.UnknownRecipient, "lead: ", lead, conf)

@@ -113,7 +113,7 @@ func Create(ctx context.Context, l *ledger.Ledger, d Draft) (th Thread, err erro
 func checkParticipant(name string) (string, error) {
 	name, err := orchestrator.CheckName("participant", name)
 	if err == nil && name == orchestrator.User {
-		err = orchestrator.NoMember(name, "thread").WithHint("Post in direct:%s, or write to %s by its name", name, name)
+		err = agents.NoMember(name, "thread").WithHint("Post in direct:%s, or write to %s by its name", name, name)
 	}
 	return name, err
 }

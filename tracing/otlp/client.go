@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -54,7 +53,7 @@ func (c *Client) Close() { c.http.CloseIdleConnections() }
 // Spans are spans that one scope has made.
 type Spans struct {
 	Scope Scope
-	List  []Encoded
+	List  []json.RawMessage // each of a Span
 }
 
 // Rejected says that the receiver took a request, but not all spans of it, which are not to be sent again.
@@ -65,13 +64,9 @@ type Rejected struct {
 
 // Send sends spans in one request. An error is a *Refused, or a *Later after which they are to be sent again.
 func (c *Client) Send(ctx context.Context, spans ...Spans) (Rejected, error) {
-	body, err := c.body(spans)
-	if err != nil {
-		return Rejected{}, err
-	}
 	ctx, cancel := context.WithTimeout(ctx, c.o.Timeout)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.o.URL, bytes.NewReader(body))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.o.URL, bytes.NewReader(c.body(spans)))
 	if err != nil {
 		return Rejected{}, &Later{Err: withoutURL(err)}
 	}
@@ -90,6 +85,9 @@ func (c *Client) Send(ctx context.Context, spans ...Spans) (Rejected, error) {
 	defer answer.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
 	if answer.StatusCode/100 == 2 {
+		if bytes.HasPrefix(bytes.TrimSpace(text), []byte("<")) {
+			return Rejected{}, &Later{Err: errors.New("a page answers, and no receiver of traces: check the address")}
+		}
 		return rejected(text), nil // what it has taken it has taken, even if its answer is cut short
 	}
 	if err != nil {
@@ -101,7 +99,8 @@ func (c *Client) Send(ctx context.Context, spans ...Spans) (Rejected, error) {
 // maxAnswer bounds what is read of an answer, in bytes.
 const maxAnswer = 64 << 10
 
-func (c *Client) body(spans []Spans) ([]byte, error) {
+// body returns the body of a request. Nothing in it can fail: it writes to memory, and a Scope is two texts.
+func (c *Client) body(spans []Spans) []byte {
 	var b bytes.Buffer
 	var w io.Writer = &b
 	var zip *gzip.Writer
@@ -115,10 +114,7 @@ func (c *Client) body(spans []Spans) ([]byte, error) {
 		if len(s.List) == 0 {
 			continue
 		}
-		scope, err := json.Marshal(s.Scope)
-		if err != nil {
-			return nil, err
-		}
+		scope, _ := json.Marshal(s.Scope)
 		fmt.Fprintf(w, `%s{"scope":%s,"spans":[`, comma, scope)
 		for i, span := range s.List {
 			if i > 0 {
@@ -131,11 +127,9 @@ func (c *Client) body(spans []Spans) ([]byte, error) {
 	}
 	io.WriteString(w, "]}]}")
 	if zip != nil {
-		if err := zip.Close(); err != nil {
-			return nil, err
-		}
+		zip.Close()
 	}
-	return b.Bytes(), nil
+	return b.Bytes()
 }
 
 // withoutURL leaves the URL, in which a key may stand, out of an error.
@@ -200,8 +194,9 @@ func (e *Later) Unwrap() error { return e.Err }
 var elsewhere = []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
 	http.StatusNotAcceptable, http.StatusProxyAuthRequired, http.StatusRequestTimeout, http.StatusUnsupportedMediaType}
 
-// soon are statuses after which the specification wants a request to be sent again.
-var soon = []int{http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout}
+// soon are statuses after which a request is sent again: those of which the specification wants that, and 500, which proxies and
+// receivers give while something behind them is down.
+var soon = []int{http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout}
 
 func failure(answer *http.Response, message string) error {
 	status := answer.StatusCode
@@ -227,5 +222,3 @@ func retryAfter(text string, now time.Time) time.Duration {
 	}
 	return 0
 }
-
-func sortedKeys(all map[string]string) []string { return slices.Sorted(maps.Keys(all)) }

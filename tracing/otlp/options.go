@@ -3,7 +3,10 @@ package otlp
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net/url"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,7 +19,6 @@ type Options struct {
 	Timeout  time.Duration     // of each request
 	Gzip     bool              // bodies are compressed
 	Resource []Attribute       // attributes of what sends, beside those that it says of itself
-	Texts    bool              // payloads, error texts and what transports put out are sent, too
 }
 
 // Off, in place of a URL, sends nothing, whatever the environment says.
@@ -53,7 +55,7 @@ func Configure(endpoint string, getenv func(string) string) (o Options, err erro
 	if o.Timeout, err = timeout(specific("TIMEOUT")); err != nil {
 		return Options{}, err
 	}
-	if o.Headers, err = pairs("OTEL_EXPORTER_OTLP_HEADERS", specific("HEADERS")); err != nil {
+	if o.Headers, err = headers(specific("HEADERS")); err != nil {
 		return Options{}, err
 	}
 	switch compression := specific("COMPRESSION"); compression {
@@ -92,6 +94,9 @@ func (o *Options) Target() string {
 
 const defaultTimeout = 10 * time.Second
 
+// LongestTimeout is the longest that a request may take, whatever the environment says.
+const LongestTimeout = time.Minute
+
 // timeout reads a number of milliseconds.
 func timeout(text string) (time.Duration, error) {
 	if text == "" {
@@ -101,7 +106,7 @@ func timeout(text string) (time.Duration, error) {
 	if err != nil || ms < 1 {
 		return 0, fmt.Errorf("OTEL_EXPORTER_OTLP_TIMEOUT is %q, and not a number of milliseconds", Clip(text, 40))
 	}
-	return min(time.Duration(ms)*time.Millisecond, time.Minute), nil
+	return min(time.Duration(ms)*time.Millisecond, LongestTimeout), nil
 }
 
 // pairs reads a list of name=value, separated by commas, whose values are percent-encoded. Errors show nothing of it.
@@ -121,6 +126,21 @@ func pairs(name, text string) (map[string]string, error) {
 	return all, nil
 }
 
+// headers reads what goes with each request.
+func headers(text string) (map[string]string, error) {
+	const variable = "OTEL_EXPORTER_OTLP_HEADERS"
+	all, err := pairs(variable, text)
+	for name, value := range all {
+		if !fieldName.MatchString(name) || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
+			return nil, fmt.Errorf("%s holds what is no header: write name=value, with %%20 for a space in the value", variable)
+		}
+	}
+	return all, err
+}
+
+// fieldName matches the name of a header. Source: RFC 9110, section 5.6.2.
+var fieldName = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
+
 // resource reads the attributes that describe what sends.
 func resource(getenv func(string) string) (list []Attribute, err error) {
 	all, err := pairs("OTEL_RESOURCE_ATTRIBUTES", getenv("OTEL_RESOURCE_ATTRIBUTES"))
@@ -130,7 +150,7 @@ func resource(getenv func(string) string) (list []Attribute, err error) {
 	if name := getenv("OTEL_SERVICE_NAME"); name != "" {
 		all["service.name"] = name
 	}
-	for _, key := range sortedKeys(all) {
+	for _, key := range slices.Sorted(maps.Keys(all)) {
 		list = append(list, Text(key, all[key]))
 	}
 	return list, nil

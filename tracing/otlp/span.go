@@ -5,7 +5,6 @@ package otlp
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"strconv"
 	"strings"
 	"time"
@@ -126,7 +125,7 @@ func derive(digits int, of []string) string {
 // IsTraceID reports whether a text can be sent as a trace id as it is: 32 lower-case hex digits, not all 0.
 func IsTraceID(id string) bool { return len(id) == 32 && isID(id) }
 
-// IsSpanID is IsTraceID for span ids, which have 16 digits.
+// IsSpanID reports whether a text can be sent as a span id as it is: 16 lower-case hex digits, not all 0.
 func IsSpanID(id string) bool { return len(id) == 16 && isID(id) }
 
 func isID(id string) bool {
@@ -138,15 +137,3 @@ type Scope struct {
 	Name    string `json:"name"`
 	Version string `json:"version,omitempty"`
 }
-
-// Encoded is a span as it is sent.
-type Encoded json.RawMessage
-
-// Encode encodes a span.
-func Encode(s *Span) (Encoded, error) {
-	text, err := json.Marshal(s)
-	return Encoded(text), err
-}
-
-// MarshalJSON implements json.Marshaler.
-func (e Encoded) MarshalJSON() ([]byte, error) { return e, nil }

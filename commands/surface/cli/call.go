@@ -8,10 +8,13 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"os"
+	ossignal "os/signal"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 	"unicode/utf8"
 
 	urfave "github.com/urfave/cli/v2"
@@ -93,13 +96,40 @@ func (p *Program) call(ctx context.Context, env commands.Env, d *commands.Defini
 	return nil
 }
 
-// hand writes an answer to out. If that fails it undoes what the command marked for its reader, such as messages as read.
+// hand writes an answer to out. If that fails it undoes what the command marked for its reader, such as messages as read; no second
+// Ctrl-C keeps it from that.
 func (p *Program) hand(ctx context.Context, env commands.Env, out io.Writer, answer commands.Answer) error {
+	if _, takes := answer.Result.(commands.Unwritten); takes {
+		held := make(chan os.Signal, 1)
+		ossignal.Notify(held, Stops()...)
+		defer ossignal.Stop(held)
+	}
 	err := p.answer(out, answer)
 	if err != nil {
 		surface.TakeBack(ctx, env, answer)
 	}
+	if stop := stoppedBy(ctx); stop != 0 && errors.Is(err, context.Canceled) {
+		return exit(128 + stop)
+	}
 	return notWritten(err)
+}
+
+// stoppable is an output that gives a write up when its command has been told to stop, since nobody may read what is written: the
+// reader is a pager, or its window has been closed.
+type stoppable struct {
+	ctx context.Context
+	out io.Writer
+}
+
+// lastWrite is how long a write may still take when its command has been told to stop.
+const lastWrite = time.Second / 4
+
+// Write writes b. Error: context.Canceled for a write that was given up, which may have written some of it, or all.
+func (s stoppable) Write(b []byte) (int, error) {
+	late, cancel := context.WithCancel(context.WithoutCancel(s.ctx))
+	defer cancel()
+	defer context.AfterFunc(s.ctx, func() { time.AfterFunc(lastWrite, cancel) })()
+	return inTime(late, func() (int, error) { return s.out.Write(b) })
 }
 
 // closedPipe is the exit status of a command whose reader has gone, as in `mailroom list | head -1`: that of a process which SIGPIPE

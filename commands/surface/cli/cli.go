@@ -10,9 +10,12 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	ossignal "os/signal"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	urfave "github.com/urfave/cli/v2"
@@ -115,24 +118,26 @@ func (p *Program) dispatch(ctx context.Context, l *line) error {
 		begun, end := p.Begin(ctx)
 		defer end()
 		ctx = begun
+		p.Out = stoppable{ctx, p.Out}
 	}
 	err = p.parser(l).RunContext(ctx, l.argv())
-	if err == nil || l.name() == "mailroom hook" || !wasInterrupted(ctx) {
+	stop := stoppedBy(ctx)
+	if err == nil || l.name() == "mailroom hook" || stop == 0 {
 		return err
 	}
 	var done exit
 	if !errors.As(err, &done) {
-		sayInterrupted(p, err)
+		sayInterrupted(ctx, p, err)
 	}
-	return interruptedStatus
+	return exit(128 + stop) // as shells have it
 }
 
-// sayInterrupted tells of the error of a command that Ctrl-C has ended, which is mostly that it was.
-func sayInterrupted(p *Program, err error) {
+// sayInterrupted tells of the error of a command that a signal has ended, which is mostly that it was.
+func sayInterrupted(ctx context.Context, p *Program, err error) {
 	if p.ErrTerminal {
 		fmt.Fprintln(p.Err) // the terminal has shown ^C
 	}
-	if errors.Is(err, context.Canceled) || strings.Contains(err.Error(), os.Interrupt.String()) {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.Cause(ctx)) {
 		err = orchestrator.Errorf(orchestrator.Unavailable, "interrupted")
 	}
 	p.fail(err)
@@ -141,11 +146,28 @@ func sayInterrupted(p *Program, err error) {
 // interruptedStatus is the exit status of a command that Ctrl-C has ended, as shells have it.
 const interruptedStatus = exit(130)
 
-// wasInterrupted reports whether Ctrl-C has told the program to stop.
-func wasInterrupted(ctx context.Context) bool {
-	cause := context.Cause(ctx)
-	return cause != nil && strings.Contains(cause.Error(), os.Interrupt.String())
+// Stops are the signals that tell a command to stop: Ctrl-C, a kill, and a terminal that is closed, unless nohup has that ignored.
+func Stops() []os.Signal {
+	if ossignal.Ignored(syscall.SIGHUP) {
+		return []os.Signal{syscall.SIGINT, syscall.SIGTERM}
+	}
+	return []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP}
 }
+
+// stoppedBy returns the signal that has told the program to stop, 0 for none.
+func stoppedBy(ctx context.Context) syscall.Signal {
+	if cause := context.Cause(ctx); cause != nil {
+		for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+			if strings.HasPrefix(cause.Error(), s.String()+" ") { // as signal.NotifyContext says it
+				return s
+			}
+		}
+	}
+	return 0
+}
+
+// wasInterrupted reports whether Ctrl-C has told the program to stop.
+func wasInterrupted(ctx context.Context) bool { return stoppedBy(ctx) == syscall.SIGINT }
 
 // outputOf returns how a line wants to be answered: json, text, or "" where it does not say.
 func outputOf(l *line) (output string, err error) {
@@ -197,14 +219,21 @@ func (p *Program) parser(l *line) *urfave.App {
 		Writer:                    p.Out, ErrWriter: p.Err, Reader: p.In,
 		ExitErrHandler: func(*urfave.Context, error) {}, // Run sets the exit status
 		OnUsageError: func(_ *urfave.Context, err error, _ bool) error {
-			var value, name string
-			if n, _ := fmt.Sscanf(err.Error(), "invalid value %q for flag -%s parse error", &value, &name); n == 2 {
-				return orchestrator.Errorf(orchestrator.InvalidParams, "%s: %q is not a whole number", dashed(strings.TrimSuffix(name, ":")), orchestrator.Clip(value))
-			}
-			return orchestrator.Errorf(orchestrator.InvalidParams, "%s", strings.TrimPrefix(err.Error(), "flag provided but not defined: ")).
-				WithHint("`--help` after the command lists its flags")
+			return orchestrator.Errorf(orchestrator.InvalidParams, "%s", strings.TrimPrefix(err.Error(), "flag provided but not defined: ")).WithHint(helpListsFlags)
 		},
 	}
+}
+
+const helpListsFlags = "`--help` after the command lists its flags"
+
+// wholeNumber returns the value of a flag that is a whole number within bounds.
+func wholeNumber(c *urfave.Context, name string, low, high int) (int, error) {
+	n, err := strconv.Atoi(c.String(name))
+	if err != nil || n < low || n > high {
+		return 0, orchestrator.Errorf(orchestrator.InvalidParams, "%s: %q is not a whole number from %d to %d", dashed(name), orchestrator.Clip(c.String(name)), low, high).
+			WithHint(helpListsFlags)
+	}
+	return n, nil
 }
 
 // logger returns the log that a command writes to standard error: text on a terminal, otherwise JSON.

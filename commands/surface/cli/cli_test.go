@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"strings"
 	"testing"
@@ -66,4 +67,20 @@ func FuzzReadArgs(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestInterrupted: after Ctrl-C an error is told as it is, unless it is that of Ctrl-C.
+func TestInterrupted(t *testing.T) {
+	t.Parallel()
+	for text, says := range map[string]string{"interrupt": "no message can interrupt here", "stopped": "interrupted"} {
+		p := newProgram("")
+		p.Begin = func(ctx context.Context) (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancelCause(ctx)
+			cancel(errors.New("interrupt signal received"))
+			return ctx, func() {}
+		}
+		if status := p.run("many", "lines", "--said", text); status != 130 || !strings.Contains(p.out.String(), `"message":"`+says+`"`) {
+			t.Errorf("%s: exit status %d, %s", text, status, p.out)
+		}
+	}
 }

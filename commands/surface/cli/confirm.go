@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"encoding/json"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -17,8 +16,10 @@ const yesFlag = "yes"
 // canAsk reports whether a person sits at a terminal who can be asked.
 func canAsk(p *Program) bool { return p.text() && p.InTerminal && p.ErrTerminal }
 
-// agrees asks, and reports whether the answer is yes. What is asked ends in " [y/N] ". Error: that of a context that ends meanwhile.
+// agrees asks, and reports whether the answer is yes, which is typed after that. What is asked ends in " [y/N] ". Error: that of a
+// context that ends meanwhile.
 func agrees(ctx context.Context, p *Program, w *commands.Text, question string) (bool, error) {
+	dropTypeahead(p.In)
 	w.Printf("%s [y/N] ", question)
 	answer, err := typed(ctx, p)
 	if ctx.Err() != nil {
@@ -26,9 +27,6 @@ func agrees(ctx context.Context, p *Program, w *commands.Text, question string) 
 	}
 	return err == nil && slices.Contains([]string{"y", "yes"}, strings.ToLower(strings.TrimSpace(answer))), nil
 }
-
-// named is the name of a parameter where Traits.Confirm has its value.
-var named = regexp.MustCompile(`\{\w+\}`)
 
 // goesOn asks whether to do what cannot be undone. Where nobody can be asked it is done.
 func goesOn(ctx context.Context, p *Program, d *commands.Definition, raw json.RawMessage) error {
@@ -39,7 +37,7 @@ func goesOn(ctx context.Context, p *Program, d *commands.Definition, raw json.Ra
 	if only := d.ConfirmWith; only != "" && (values[only] == nil || string(values[only]) == "false") {
 		return nil
 	}
-	says := named.ReplaceAllStringFunc(d.Confirm, func(name string) string {
+	says := commands.InConfirm.ReplaceAllStringFunc(d.Confirm, func(name string) string {
 		value := values[strings.Trim(name, "{}")]
 		text := string(value)
 		_ = json.Unmarshal(value, &text) // what is no text is shown as JSON

@@ -68,6 +68,8 @@ func newProgram(in string) *program {
 			panic("boom")
 		case "busy":
 			return lineResult{}, orchestrator.Errorf(orchestrator.Busy, "locked")
+		case "interrupt":
+			return lineResult{}, orchestrator.Errorf(orchestrator.InvalidParams, "no message can interrupt here")
 		case "full":
 			e := orchestrator.Errorf(orchestrator.Unavailable, "b has 9 undelivered messages, its limit")
 			e.Recipient = "b"
@@ -75,7 +77,10 @@ func newProgram(in string) *program {
 		}
 		return lineResult{text, &t.back}, nil
 	}
-	one := commands.Define(surfacetest.Vocabulary("many_lines", "many lines"), "many lines", func(_ context.Context, _ commands.Env, p lineParams) (lineResult, error) {
+	one := commands.Define(surfacetest.Vocabulary("many_lines", "many lines"), "many lines", func(ctx context.Context, _ commands.Env, p lineParams) (lineResult, error) {
+		if p.Text == "stopped" {
+			return lineResult{}, context.Cause(ctx)
+		}
 		return line(p.Text)
 	}).With(commands.Traits{NoDatabase: true})
 	asItIs := func(p *lineParams, _ commands.Caller) (lineParams, error) { return *p, nil }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"mailroom/commands"
@@ -57,12 +58,9 @@ func (f *idFinder) whole(ctx context.Context, raw json.RawMessage) (json.RawMess
 }
 
 // find returns the message that last, or the ending of an id, stands for; nil for what is to be taken as it is: a whole id, or a
-// text that no id ends with.
+// text that no id ends with. Senders may choose ids: none takes the place of last.
 func (f *idFinder) find(ctx context.Context, name, text string) (*orchestrator.Message, error) {
 	env := f.env
-	if _, err := messages.Find(ctx, env.Ledger, text); err == nil || orchestrator.CodeOf(err) != orchestrator.NotFound {
-		return nil, nil // errors are for the command to tell
-	}
 	by := env.Caller.Name
 	if text == last {
 		m, found, err := messages.Newest(ctx, env.Ledger, by)
@@ -70,6 +68,12 @@ func (f *idFinder) find(ctx context.Context, name, text string) (*orchestrator.M
 			err = orchestrator.Errorf(orchestrator.NotFound, "%s: there is no message yet", name)
 		}
 		return &m, err
+	}
+	switch whole, err := messages.Find(ctx, env.Ledger, text); {
+	case err == nil && f.changes():
+		return nil, f.meansOther(ctx, name, text, &whole[0])
+	case err == nil || orchestrator.CodeOf(err) != orchestrator.NotFound:
+		return nil, nil // errors are for the command to tell
 	}
 	const shown = 5
 	found, err := messages.EndingWith(ctx, env.Ledger, by, text, shown+1)
@@ -91,15 +95,46 @@ func (f *idFinder) find(ctx context.Context, name, text string) (*orchestrator.M
 		WithHint("Type more of it:\n%s", strings.Join(lines, "\n"))
 }
 
+// madeHere are the ids that messages get whose sender has not chosen one.
+var madeHere = regexp.MustCompile(`^(msg|mc)-[0-9A-HJKMNP-TV-Z]{26}$|^msg-.+-\d{8}-\d{6}-\d{3,}$`)
+
+// meansOther refuses a whole id that is the ending of another message's: its sender may have chosen it so that what is meant for
+// the other hits this one. nil for any other, since ids that senders choose may well end alike.
+func (f *idFinder) meansOther(ctx context.Context, name, text string, whole *orchestrator.Message) error {
+	if madeHere.MatchString(text) {
+		return nil
+	}
+	const most = 5
+	found, err := messages.EndingWith(ctx, f.env.Ledger, f.env.Caller.Name, text, most)
+	if err != nil {
+		return err
+	}
+	lines := []string{inShort(f.p, whole)}
+	for i := range found {
+		if madeHere.MatchString(found[i].ID) {
+			lines = append(lines, inShort(f.p, &found[i]))
+		}
+	}
+	if len(lines) == 1 {
+		return nil
+	}
+	return orchestrator.InvalidParam(name, "%q is the id of one message and the ending of another's", text).
+		WithHint("Type more of it, or give the command to `mailroom invoke`, which takes an id as it is:\n%s", strings.Join(lines, "\n"))
+}
+
 // inShort is a message on one line.
 func inShort(p *Program, m *orchestrator.Message) string {
-	return fmt.Sprintf("%s  %s from %s to %s, %s: %s", m.ID, m.Type, m.Sender, m.Recipient, m.CreatedAt, p.people(p.Err, p.ErrTerminal).Cut(commands.Inline(commands.ContentOf(m).Text), 60))
+	text := p.people(p.Err, p.ErrTerminal).Cut(commands.Inline(commands.ContentOf(m).Text), 60)
+	return commands.Inline(fmt.Sprintf("%s  %s from %s to %s, %s: %s", m.ID, m.Type, m.Sender, m.Recipient, m.CreatedAt, text))
 }
+
+// changes reports whether the command changes something.
+func (f *idFinder) changes() bool { return !f.d.LooksOnly && !f.d.Card().OnlyReads() }
 
 // confirm asks whether a command that changes something means this message.
 func (f *idFinder) confirm(ctx context.Context, name, text string, m *orchestrator.Message) error {
 	p := f.p
-	if f.d.LooksOnly || f.d.Card().OnlyReads() {
+	if !f.changes() {
 		return nil
 	}
 	if !canAsk(p) {

@@ -14,7 +14,7 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
-	"mailroom/orchestrator/nearest"
+	"mailroom/orchestrator/ledger"
 )
 
 // maxInput bounds what is read for one value; the decoder has tighter bounds, and says so.
@@ -47,7 +47,7 @@ func (p *Program) jsonText(ctx context.Context, param *commands.Param, text stri
 		}
 		return orchestrator.JSON(string(content))
 	}
-	if hint, err := nearest.JSONFault(content); err != nil {
+	if hint, err := ledger.JSONFault(content); err != nil {
 		if param.Object && content[0] != '{' {
 			hint = `It is an object: '{"key": ...}'`
 		}
@@ -120,7 +120,7 @@ func inTime[T any](ctx context.Context, read func() (T, error)) (content T, err 
 	go func() {
 		defer func() {
 			if e := recover(); e != nil {
-				done <- outcome{err: fmt.Errorf("panic while reading standard input: %v", e)}
+				done <- outcome{err: fmt.Errorf("panic: %v", e)}
 			}
 		}()
 		content, err := read()

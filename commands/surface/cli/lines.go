@@ -307,12 +307,12 @@ func (r *lineRun) report(out io.Writer, number int, err error) {
 	if !errors.As(err, &e) {
 		e = &orchestrator.Error{Code: orchestrator.Internal, Message: err.Error()}
 	}
-	if r.env.Engine != nil {
-		sayWhere(e, r.env.Engine.Path())
-	}
-	at := *e
+	at := *e // other lines may have the same error
 	at.Details = map[string]any{"line": number}
 	maps.Copy(at.Details, e.Details)
+	if r.env.Engine != nil {
+		sayWhere(&at, r.env.Engine.Path())
+	}
 	if r.p.text() {
 		at.Message = fmt.Sprintf("line %d: ", number) + at.Message
 	}

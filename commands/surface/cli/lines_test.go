@@ -3,12 +3,16 @@ package cli
 import (
 	"context"
 	"io"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 
+	"mailroom/commands"
 	"mailroom/commands/surface"
 	"mailroom/commands/surface/surfacetest"
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
 )
 
 func TestLinesAnswerInOrder(t *testing.T) {
@@ -180,4 +184,17 @@ func TestLinesOfAWriterThatStaysEndAfterAFault(t *testing.T) {
 		t.Errorf("exit status %d; want 75, and two answers: %s", status, p.out)
 	}
 	_ = in.Close() // ends the reader that waits for more
+}
+
+// TestLinesWithOneError: an error that several lines have says once in each answer which database it is about.
+func TestLinesWithOneError(t *testing.T) {
+	t.Parallel()
+	p := newProgram("")
+	r := &lineRun{p: p.Program, env: commands.Env{Engine: surfacetest.OpenRouter(t, ledger.Options{Path: filepath.Join(t.TempDir(), "m.db")})}}
+	err := orchestrator.Errorf(orchestrator.NotFound, "gone").WithHint("Look")
+	r.report(p.out, 1, err)
+	r.report(p.out, 2, err)
+	if out := p.out.String(); strings.Count(out, "\n") != 2 || strings.Count(out, "(looked in ") != 2 || err.Hint != "Look" || err.Details != nil {
+		t.Errorf("%s%+v", out, err)
+	}
 }

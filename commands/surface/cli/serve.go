@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"math"
 
 	urfave "github.com/urfave/cli/v2"
 
@@ -32,7 +33,7 @@ func serveCommand(p *Program) *urfave.Command {
 			&urfave.StringFlag{Name: "tls-cert", Usage: "`FILE` with the certificate of the endpoints, PEM"},
 			&urfave.StringFlag{Name: "tls-key", Usage: "`FILE` with its key, PEM"},
 			&urfave.StringSliceFlag{Name: "host", Usage: "`NAME` by which clients reach the endpoints, besides the address; may be repeated"},
-			&urfave.IntFlag{Name: "rate", Usage: "requests per second that one token may make", Value: 200},
+			&urfave.StringFlag{Name: "rate", Usage: "requests per second that one token may make", Value: "200", DefaultText: "200"},
 			&urfave.StringFlag{Name: "phone", Usage: "`ADDRESS` of the app for phones, a listener of its own; port 0 picks a free one"},
 			&urfave.StringFlag{Name: "phone-tls-cert", Usage: "`FILE` with the certificate of the app, PEM; without it a proxy with HTTPS stands in front"},
 			&urfave.StringFlag{Name: "phone-tls-key", Usage: "`FILE` with its key, PEM"},
@@ -49,17 +50,19 @@ func (p *Program) serve(c *urfave.Context) error {
 		return orchestrator.Errorf(orchestrator.InvalidParams, "serve takes no arguments: %q", c.Args().First()).
 			WithHint("An address stands behind a flag: `mailroom serve --listen 127.0.0.1:8080`")
 	}
+	rate, err := wholeNumber(c, "rate", 1, math.MaxInt32)
+	if err != nil {
+		return err
+	}
 	log, err := p.logger(c)
 	if err != nil {
 		return err
 	}
 	traces, err := otlp.Configure(c.String("otlp"), p.Getenv)
-	switch {
-	case err == nil:
-		traces.Texts = c.Bool("otlp-texts")
-	case c.String("otlp") != "":
+	if err != nil && c.String("otlp") != "" {
 		return orchestrator.Errorf(orchestrator.InvalidParams, "%v", err)
-	default: // the variables may be meant for other programs, and mail matters more than traces
+	}
+	if err != nil { // the variables may be meant for other programs, and mail matters more than traces
 		log.Warn("no traces are sent", "error", err)
 	}
 	env := commands.Env{Catalogue: p.Catalogue, Log: log, Caller: commands.Caller{Admin: true, Session: orchestrator.DefaultSession}}
@@ -69,10 +72,10 @@ func (p *Program) serve(c *urfave.Context) error {
 	err = daemon.Run(c.Context, env, daemon.Options{
 		Web: web.Options{
 			Address: c.String("listen"), Cert: c.String("tls-cert"), Key: c.String("tls-key"), Hosts: c.StringSlice("host"),
-			RatePerSecond: c.Int("rate"), Version: p.Version,
+			RatePerSecond: rate, Version: p.Version,
 		},
 		Phone: phone.Options{Address: c.String("phone"), Cert: c.String("phone-tls-cert"), Key: c.String("phone-tls-key")},
-		OTLP:  traces,
+		OTLP:  traces, OTLPTexts: c.Bool("otlp-texts"),
 		Hello: p.hello,
 	})
 	if err == nil && wasInterrupted(c.Context) {

@@ -27,10 +27,11 @@ func tailCommand(p *Program) *urfave.Command {
 		Name: "tail", Usage: "Show what happens to messages, a line each, as it happens",
 		Description: "Shows the last events of the trace and then each new one, until Ctrl-C, which ends it with status 130. It reads the database\n" +
 			"itself and needs no daemon. Where more happens than it can write, it says how many events it left out: as JSON the line\n" +
-			"{\"left_out\": N}.\n\nExamples:\n\n    mailroom tail\n    mailroom tail --agent builder -n 100\n    mailroom tail --json | jq .event",
+			"{\"left_out\": N}. Where an earlier database is put in the place of this one, as by `mailroom restore`, it says so, as JSON\n" +
+			"{\"begun_anew\": true}, and begins with the last events once more.\n\nExamples:\n\n    mailroom tail\n    mailroom tail --agent builder -n 100\n    mailroom tail --json | jq .event",
 		Flags: []urfave.Flag{
 			&urfave.StringFlag{Name: "agent", Usage: "only messages to or from `NAME`", DefaultText: "that of --as or MAILROOM_AGENT, otherwise all"},
-			&urfave.IntFlag{Name: "n", Usage: "how many earlier events to show first", Value: 10},
+			&urfave.StringFlag{Name: "n", Usage: "how many earlier events to show first", Value: "10", DefaultText: "10"},
 		},
 		Action: func(c *urfave.Context) error { return tail(c, p) },
 	}
@@ -40,8 +41,9 @@ func tail(c *urfave.Context, p *Program) error {
 	if c.NArg() > 0 {
 		return orchestrator.Errorf(orchestrator.InvalidParams, "tail takes no arguments: %q", c.Args().First()).WithHint("`mailroom tail --agent NAME` shows one agent's messages")
 	}
-	if c.Int("n") < 0 || c.Int("n") > tailAtOnce {
-		return orchestrator.InvalidParam("n", "%d is out of bounds: 0 to %d", c.Int("n"), tailAtOnce)
+	earlier, err := wholeNumber(c, "n", 0, tailAtOnce)
+	if err != nil {
+		return err
 	}
 	env, err := p.env(c)
 	if err == nil {
@@ -61,8 +63,8 @@ func tail(c *urfave.Context, p *Program) error {
 			return err
 		}
 	}
-	t := &tailing{p: p, ledger: env.Ledger, agent: agent}
-	if err := t.begin(c.Context, int64(c.Int("n"))); err != nil {
+	t := &tailing{p: p, ledger: env.Ledger, agent: agent, earlier: int64(earlier)}
+	if err := t.begin(c.Context); err != nil {
 		return err
 	}
 	err = t.follow(c.Context)
@@ -74,19 +76,43 @@ func tail(c *urfave.Context, p *Program) error {
 
 // tailing follows the trace.
 type tailing struct {
-	p      *Program
-	ledger *ledger.Ledger
-	agent  string // whose messages; "" is all
-	last   messages.Cursor
+	p       *Program
+	ledger  *ledger.Ledger
+	agent   string // whose messages; "" is all
+	earlier int64  // how many events it begins with
+	last    messages.Cursor
 }
 
-// begin shows the last n events.
-func (t *tailing) begin(ctx context.Context, n int64) (err error) {
-	var earlier []messages.Event
-	if earlier, t.last, err = messages.LastEvents(ctx, t.ledger, t.agent, n); err != nil {
+// begin shows the last events.
+func (t *tailing) begin(ctx context.Context) (err error) {
+	var list []messages.Event
+	if list, t.last, err = messages.LastEvents(ctx, t.ledger, t.agent, t.earlier); err != nil {
 		return err
 	}
-	return t.write(earlier)
+	return t.write(list)
+}
+
+// beginAnew begins once more if events that were shown are there no longer, since the next ones have their ids.
+func (t *tailing) beginAnew(ctx context.Context) error {
+	newest, err := messages.LastEvent(ctx, t.ledger)
+	if err != nil || newest.Behind(t.last) >= 0 {
+		return err
+	}
+	err = t.note("begun_anew", true, "An earlier database is in the place of this one, or traces were cleared. The last events are now:")
+	if err != nil {
+		return err
+	}
+	return t.begin(ctx)
+}
+
+// note says that not all is shown that has happened: as JSON, or in words.
+func (t *tailing) note(key string, value any, words string) error {
+	if !t.p.text() {
+		return notWritten(writeLine(t.p.Out, map[string]any{key: value}))
+	}
+	w := t.p.people(t.p.Out, t.p.OutTerminal)
+	w.Printf("%s\n", w.Paint(commands.Yellow, words))
+	return notWritten(w.Err())
 }
 
 // follow shows what happens from now on, until ctx ends or nobody reads it.
@@ -123,6 +149,9 @@ func (t *tailing) look(ctx context.Context) (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	if next == t.last {
+		return false, t.beginAnew(ctx)
+	}
 	if err := t.write(list); err != nil || !more {
 		t.last = next
 		return false, err
@@ -133,12 +162,7 @@ func (t *tailing) look(ctx context.Context) (more bool, err error) {
 	}
 	t.last = newest.Before(tailAtOnce)
 	left := t.last.Behind(next)
-	if !t.p.text() {
-		return true, notWritten(writeLine(t.p.Out, map[string]int64{"left_out": left}))
-	}
-	w := t.p.people(t.p.Out, t.p.OutTerminal)
-	w.Printf("%s\n", w.Paint(commands.Yellow, orchestrator.Plural(int(left), "event")+" left out: more happens than can be shown"))
-	return true, notWritten(w.Err())
+	return true, t.note("left_out", left, orchestrator.Plural(int(left), "event")+" left out: more happens than can be shown")
 }
 
 func (t *tailing) write(list []messages.Event) error {

@@ -30,10 +30,11 @@ const exitWithin = 9 * time.Second
 
 // Options say where a daemon can be reached.
 type Options struct {
-	Web   web.Options   // without an address there are no endpoints; what else is served the daemon fills in
-	Phone phone.Options // without an address there is no app for phones
-	OTLP  otlp.Options  // without a URL no traces are sent
-	Hello func(Hello) error
+	Web       web.Options   // without an address there are no endpoints; what else is served the daemon fills in
+	Phone     phone.Options // without an address there is no app for phones
+	OTLP      otlp.Options  // without a URL no traces are sent
+	OTLPTexts bool          // payloads, error texts and what transports put out are sent, too
+	Hello     func(Hello) error
 }
 
 // Hello is what a daemon tells Options.Hello once it can be reached. An error ends it.
@@ -63,8 +64,6 @@ func Run(ctx context.Context, env commands.Env, o Options) error {
 func (d *daemon) listen(ctx context.Context) (err error) {
 	o := d.o.Web
 	switch {
-	case o.RatePerSecond < 1:
-		return orchestrator.Errorf(orchestrator.InvalidParams, "rate: %d is out of bounds: at least 1", o.RatePerSecond)
 	case o.Address != "":
 		d.web, err = web.Listen(ctx, d.env, d.endpoints())
 	case o.Cert != "" || o.Key != "" || len(o.Hosts) > 0:
@@ -131,7 +130,7 @@ func (d *daemon) run(ctx context.Context) error {
 		unsweep := person.Start(ctx, d.engine.Ledger, d.log)
 		unexport := func() {}
 		if d.o.OTLP.URL != "" {
-			unexport = exports.Start(ctx, d.engine.Ledger, d.log, d.o.OTLP, d.o.Web.Version)
+			unexport = exports.Start(ctx, d.engine.Ledger, d.log, d.o.OTLP, d.o.OTLPTexts, d.o.Web.Version)
 		}
 		err := newScheduler(d.env, d.metrics).run(ctx)
 		if ctx.Err() != nil && err != nil {

@@ -32,7 +32,7 @@ type Options struct {
 	Address       string   // 127.0.0.1:PORT; port 0 picks a free one
 	Cert, Key     string   // files, PEM; both or neither
 	Hosts         []string // names under which clients reach a daemon that listens beyond loopback
-	RatePerSecond int      // requests that one token may make
+	RatePerSecond int      // requests that one token may make, at least 1
 	Version       string   // of the program, for the description
 
 	// Handlers by path. Those of Open and Local are asked with GET; those of WithToken with any method, and CallerOf tells them

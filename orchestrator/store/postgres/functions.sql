@@ -26,6 +26,11 @@ CREATE FUNCTION json_object(VARIADIC pairs text[]) RETURNS text IMMUTABLE LANGUA
     SELECT pg_catalog.json_object(pairs)::text
 $$;
 
+-- json_each returns the elements of a list of whole numbers.
+CREATE FUNCTION json_each(list text) RETURNS TABLE (value bigint) IMMUTABLE LANGUAGE sql AS $$
+    SELECT json_array_elements_text(list::json)::bigint
+$$;
+
 CREATE FUNCTION instr(content text, part text) RETURNS integer IMMUTABLE LANGUAGE sql AS $$
     SELECT strpos(content, part)
 $$;

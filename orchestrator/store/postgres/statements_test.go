@@ -68,6 +68,7 @@ func TestFunctions(t *testing.T) {
 		`json_valid('{}')::text`:                          "true",
 		`json_object('a', 'b', 'c', '"d"')::json ->> 'c'`: `"d"`,
 		`round((julianday('2026-03-01T00:00:01.500Z') - julianday('2026-02-28T23:59:00.000Z')) * 86400, 3)::text`: "61.500",
+		`(SELECT sum(value)::text FROM json_each('[1,20]'))`:                                                      "21",
 		`instr('abc', 'c')::text`: "3",
 	} {
 		var got string

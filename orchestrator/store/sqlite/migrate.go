@@ -57,8 +57,8 @@ var documentColumns = []string{
 	"retry_count", "max_retries", "error_message",
 }
 
-// mayMigrate is checkVersion and checkRoom, both of one moment: others may be migrating the file now. The tables of another program
-// get ours beside them only if a database is to be made.
+// mayMigrate refuses a database that must not be migrated: one of a newer mailroom, one in which names of ours are taken, and one of
+// another program unless a database is to be made there. It looks at one moment, since others may be migrating the file now.
 func mayMigrate(c *conn, making bool) error {
 	if err := c.Script("BEGIN"); err != nil {
 		return err
