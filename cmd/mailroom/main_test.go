@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/rand"
 	"database/sql"
 	"encoding/json"
 	"errors"
@@ -141,6 +142,9 @@ func TestScripts(t *testing.T) {
 			e.Setenv("HOME", e.WorkDir)
 			e.Setenv("XDG_STATE_HOME", "")
 			e.Setenv("MAILROOM_DB", filepath.Join(e.WorkDir, "mailroom.db"))
+			if server := os.Getenv("MAILROOM_TEST_POSTGRES"); server != "" {
+				e.Setenv("MAILROOM_DB", server+"&search_path=s"+strings.ToLower(rand.Text()))
+			}
 			e.Setenv("MAILROOM_AGENT", "")
 			e.Setenv("LC_ALL", "C.UTF-8")
 			return makeDatabase(e)
@@ -159,7 +163,7 @@ func makeDatabase(e *testscript.Env) error {
 	if slices.Contains(withoutDatabase, strings.TrimPrefix(filepath.Base(e.WorkDir), "script-")) {
 		return nil
 	}
-	init := exec.Command("mailroom", "--db", filepath.Join(e.WorkDir, "mailroom.db"), "init")
+	init := exec.Command("mailroom", "--db", e.Getenv("MAILROOM_DB"), "init")
 	init.Env = append(os.Environ(), "HOME="+e.WorkDir, "XDG_STATE_HOME=")
 	if out, err := init.CombinedOutput(); err != nil {
 		return fmt.Errorf("%w: %s", err, out)

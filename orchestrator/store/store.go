@@ -157,6 +157,25 @@ type Record struct {
 	Values  []any // nil, int64, float64, string
 }
 
+// UniqueColumns makes column names usable as JSON keys: a repeated one gets a number.
+func UniqueColumns(columns []string) []string {
+	seen := map[string]int{}
+	names := make([]string, len(columns))
+	for i, name := range columns {
+		seen[name]++
+		names[i] = name
+		for n := seen[name]; n > 1; n++ {
+			candidate := name + "_" + string(rune('0'+n%10))
+			if seen[candidate] == 0 {
+				names[i], n = candidate, 0
+				seen[candidate]++
+				break
+			}
+		}
+	}
+	return names
+}
+
 // MarshalJSON keeps the order of the columns.
 func (row Record) MarshalJSON() ([]byte, error) {
 	text := []byte{'{'}

@@ -47,17 +47,17 @@ func (s *Store) Create() (created bool, err error) {
 		return false, s.Explain(err)
 	}
 	there, err := hasTables(c)
-	if err != nil || there {
-		return false, s.Explain(err)
+	if err == nil && !there {
+		err = s.makeTables(c)
 	}
-	if err := s.makeTables(c); err != nil {
-		return false, s.Explain(err)
+	if err == nil {
+		err = raw.script(ctx, grants+"; COMMIT")
 	}
-	if err := raw.script(ctx, "COMMIT"); err != nil {
+	if err != nil {
 		return false, s.Explain(err)
 	}
 	s.found.Store(true)
-	return true, nil
+	return !there, nil
 }
 
 // hasTables reports whether the database is there.

@@ -103,7 +103,7 @@ func (c *conn) audit(ctx context.Context, statement string, limit int, params []
 		return store.Table{}, queryError(ctx, err)
 	}
 	defer rows.Close()
-	table := store.Table{Columns: unique(rows.Columns()), Rows: []store.Record{}}
+	table := store.Table{Columns: store.UniqueColumns(rows.Columns()), Rows: []store.Record{}}
 	dest := make(store.Row, len(table.Columns))
 	kept := 0
 	for {
@@ -158,25 +158,6 @@ func auditValue(v any) any {
 		}
 	}
 	return v
-}
-
-// unique makes column names usable as JSON keys: a repeated one gets a number.
-func unique(columns []string) []string {
-	seen := map[string]int{}
-	names := make([]string, len(columns))
-	for i, name := range columns {
-		seen[name]++
-		names[i] = name
-		for n := seen[name]; n > 1; n++ {
-			candidate := name + "_" + string(rune('0'+n%10))
-			if seen[candidate] == 0 {
-				names[i], n = candidate, 0
-				seen[candidate]++
-				break
-			}
-		}
-	}
-	return names
 }
 
 func queryError(ctx context.Context, err error) error {

@@ -1,0 +1,98 @@
+package postgres
+
+import (
+	"context"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/store"
+)
+
+// AuditRole is the user of the server as which queries that somebody has written are run. It reads all tables but those with
+// credentials, and nothing else: what a query can do is what that user can.
+const AuditRole = "mailroom_audit"
+
+// queryTimeout ends an audit query that runs for too long.
+const queryTimeout = 60 * time.Second
+
+// maxAnswer is the most of an answer that is kept, in bytes.
+const maxAnswer = 64 << 20
+
+// grants lets the user of audits read, if there is one.
+const grants = `
+DO $$
+BEGIN
+    IF EXISTS (SELECT 1 FROM pg_roles WHERE rolname = '` + AuditRole + `') THEN
+        EXECUTE format('GRANT USAGE ON SCHEMA %I TO ` + AuditRole + `', current_schema());
+        EXECUTE format('GRANT SELECT ON ALL TABLES IN SCHEMA %I TO ` + AuditRole + `', current_schema());
+        EXECUTE format('REVOKE ALL ON tokens, agent_secrets, signal_subscriptions, signal_keys, signal_pairings FROM ` + AuditRole + `');
+    END IF;
+END
+$$`
+
+// Query runs one SELECT for an audit, as another user and in a transaction that cannot write, and returns at most limit rows.
+// Parameters are bound to ?1, ?2, ... Errors: invalid_params for a statement that is wrong or not allowed, timeout of a minute as
+// unavailable; unavailable where there is no such user.
+func (s *Store) Query(ctx context.Context, statement string, limit int, params ...any) (store.Table, error) {
+	if strings.ContainsRune(statement, 0) || !utf8.ValidString(statement) {
+		return store.Table{}, orchestrator.Errorf(orchestrator.InvalidParams, "the query holds a NUL or is not valid UTF-8")
+	}
+	if err := s.Look(ctx, func(*store.Conn) error { return nil }); err != nil {
+		return store.Table{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	defer cancel()
+	config := s.config.Copy()
+	config.User, config.Password = AuditRole, ""
+	raw, err := connect(ctx, config)
+	if err != nil {
+		return store.Table{}, &orchestrator.Error{Code: orchestrator.Unavailable, Err: err, Message: "queries are run as the user " + AuditRole + " of the server, which cannot enter",
+			Hint: "Run there: CREATE ROLE " + AuditRole + " LOGIN NOINHERIT; then `mailroom init` again, which lets it read. Its password, if it has one, belongs into ~/.pgpass"}
+	}
+	defer raw.close()
+	stop := context.AfterFunc(ctx, func() { _ = raw.raw.CancelRequest(context.WithoutCancel(ctx)) })
+	defer stop()
+	if err := raw.script(ctx, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"); err != nil {
+		return store.Table{}, s.Explain(err)
+	}
+	c := &store.Conn{Driver: raw}
+	rows, _, err := raw.QueryBound(statement, c.Bind(params))
+	if err != nil {
+		return store.Table{}, queryError(ctx, err)
+	}
+	columns := rows.Columns()
+	table := store.Table{Columns: store.UniqueColumns(columns), Rows: []store.Record{}}
+	kept := 0
+	for values := make(store.Row, len(columns)); rows.Next(values) == nil; values = make(store.Row, len(columns)) {
+		if len(table.Rows) == limit || kept > maxAnswer {
+			table.Truncated = true
+			break
+		}
+		record := store.Record{Columns: table.Columns, Values: make([]any, len(values))}
+		for i, v := range values {
+			record.Values[i] = v
+			if text, ok := v.(string); ok {
+				kept += len(text)
+			}
+		}
+		table.Rows = append(table.Rows, record)
+	}
+	return table, nil
+}
+
+func queryError(ctx context.Context, err error) error {
+	switch {
+	case ctx.Err() == context.DeadlineExceeded:
+		return orchestrator.Errorf(orchestrator.Unavailable, "the query ran for more than %s and was ended", orchestrator.FormatDuration(queryTimeout)).
+			WithHint("Narrow it down, for example by message_id or by time")
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case codeOf(err) == readOnlyTransaction, codeOf(err) == noRight:
+		return &orchestrator.Error{Code: orchestrator.InvalidParams, Message: "the query does something other than reading", Err: err,
+			Hint: "sql takes one SELECT over the tables of this database"}
+	}
+	return &orchestrator.Error{Code: orchestrator.InvalidParams, Message: "the query is not valid", Err: err,
+		Hint: "`mailroom sql \"SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema()\"` lists the tables; schema.sql explains them"}
+}
