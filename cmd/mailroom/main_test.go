@@ -1,7 +1,7 @@
 package main
 
 import (
-	"crypto/rand"
+	"context"
 	"database/sql"
 	"encoding/json"
 	"errors"
@@ -26,6 +26,8 @@ import (
 	"mailroom/orchestrator/ledger"
 	_ "mailroom/orchestrator/orchestratortest/statements" // collects them
 	"mailroom/orchestrator/orchestratortest/torture"
+	"mailroom/orchestrator/store/postgres"
+	"mailroom/orchestrator/store/postgres/postgrestest"
 )
 
 var update = flag.Bool("update", false, "write what the scripts see into their golden files")
@@ -133,18 +135,31 @@ func recordTables(l *ledger.Ledger, does []string) (tables []string) {
 // TestScripts runs every script below testdata/script.
 func TestScripts(t *testing.T) {
 	t.Parallel()
+	runScripts(t, scripts(t), func(e *testscript.Env) string { return filepath.Join(e.WorkDir, "mailroom.db") })
+}
+
+// TestScriptsOnAServer runs those scripts with databases on a PostgreSQL server that are not about a file.
+func TestScriptsOnAServer(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Start(t)
+	files := slices.DeleteFunc(scripts(t), func(file string) bool {
+		_, is := aboutFiles[strings.TrimSuffix(filepath.Base(file), ".txtar")]
+		return is
+	})
+	runScripts(t, files, func(*testscript.Env) string { return postgrestest.Place(server) })
+}
+
+// runScripts runs scripts, each with a database at a place of its own.
+func runScripts(t *testing.T, files []string, place func(*testscript.Env) string) {
 	testscript.Run(t, testscript.Params{
-		Files:               scripts(t),
+		Files:               files,
 		UpdateScripts:       *update,
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("HOME", e.WorkDir)
 			e.Setenv("XDG_STATE_HOME", "")
-			e.Setenv("MAILROOM_DB", filepath.Join(e.WorkDir, "mailroom.db"))
-			if server := os.Getenv("MAILROOM_TEST_POSTGRES"); server != "" {
-				e.Setenv("MAILROOM_DB", server+"&search_path=s"+strings.ToLower(rand.Text()))
-			}
+			e.Setenv("MAILROOM_DB", place(e))
 			e.Setenv("MAILROOM_AGENT", "")
 			e.Setenv("LC_ALL", "C.UTF-8")
 			return makeDatabase(e)
@@ -153,6 +168,14 @@ func TestScripts(t *testing.T) {
 			"status": cmdStatus, "json": cmdJSON, "sql": cmdSQL, "keep": cmdKeep, "signal": cmdSignal,
 		},
 	})
+}
+
+// aboutFiles are the scripts that are about a database in a file, and why.
+var aboutFiles = map[string]string{
+	"backup": "it is copied", "restore": "it is copied back", "checkpoint": "its write-ahead log", "trust": "it is moved",
+	"command_line": "it is named by its path", "status": "it is not there yet", "mcp": "the same", "doctor": "the same", "route-inter-agent-messages": "the same",
+	"signal_doctor": "the folder beside it", "signal_device_approve": "the same", "get_response": "the same", "mistakes": "its path is told",
+	"agent_add": "the views in it", "recount": "SQL of SQLite's", "sql": "the same", "words": "the same", "poll": "the same", "get_message": "the same",
 }
 
 // withoutDatabase are the scripts that begin where there is no database.
@@ -278,6 +301,16 @@ func lookup(ts *testscript.TestScript, path string) (string, bool) {
 func cmdSQL(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 2 {
 		ts.Fatalf("usage: sql file statement")
+	}
+	if address := ts.Getenv("MAILROOM_DB"); args[0] == "mailroom.db" && postgres.IsAddress(address) {
+		rows, err := postgrestest.SQL(context.Background(), address, args[1])
+		if (err != nil) != neg {
+			ts.Fatalf("%v", err)
+		}
+		for _, row := range rows {
+			fmt.Fprintln(ts.Stdout(), row)
+		}
+		return
 	}
 	db, err := sql.Open("sqlite3", "file:"+ts.MkAbs(args[0])+"?_busy_timeout=10000")
 	ts.Check(err)

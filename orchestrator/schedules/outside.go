@@ -79,14 +79,19 @@ func OutsideOf(l *ledger.Ledger, c *store.Conn, conf *ledger.Config) ([]Outside,
 	err = c.Query(`
 		SELECT 'tokens', agent, count(*) || CASE max(admin) WHEN 0 THEN ' of the agent' ELSE ', of an administrator too' END
 		FROM tokens WHERE revoked_at = '' GROUP BY agent
-		UNION ALL SELECT 'phones', device_id, kind || ' ' || name || ': reads and answers questions' FROM signal_devices WHERE state = 'active'
-		UNION ALL SELECT 'trigger', name, sql FROM sqlite_schema WHERE type = 'trigger'
-		    AND tbl_name IN (SELECT name FROM sqlite_schema WHERE type = 'table')`, func(row store.Row) error {
-		if row.Text(0) != "trigger" || !strings.Contains(mailroom.Schema, row.Text(2)+";\n") { // the tables' own are no news
-			add(row.Text(0), row.Text(1), row.Text(2), "")
-		}
+		UNION ALL SELECT 'phones', device_id, kind || ' ' || name || ': reads and answers questions' FROM signal_devices WHERE state = 'active'`, func(row store.Row) error {
+		add(row.Text(0), row.Text(1), row.Text(2), "")
 		return nil
 	})
+	if d, ok := c.Driver.(interface {
+		Triggers(each func(name, text string)) error
+	}); ok && err == nil {
+		err = d.Triggers(func(name, text string) {
+			if !strings.Contains(mailroom.Schema, text+";\n") { // the tables' own are no news
+				add("trigger", name, text, "")
+			}
+		})
+	}
 	return list, err
 }
 

@@ -82,6 +82,15 @@ func (w *backend) open(ctx context.Context) error {
 func (w *backend) Begin(ctx context.Context, until time.Time) error {
 	ctx, cancel := context.WithDeadline(ctx, latest(until))
 	defer cancel()
+	err := w.begin(ctx, until)
+	if isLost(err) && ctx.Err() == nil { // the connection may have been lost since it was used last
+		w.shut()
+		err = w.begin(ctx, until)
+	}
+	return err
+}
+
+func (w *backend) begin(ctx context.Context, until time.Time) error {
 	if err := w.open(ctx); err != nil {
 		if ctx.Err() != nil && !isLost(err) {
 			return store.GaveUp(ctx)

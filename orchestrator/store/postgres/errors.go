@@ -17,7 +17,7 @@ var errNone = errors.New("it has none of mailroom's tables")
 // noDatabase is the error for a place without a database.
 func (s *Store) noDatabase() error {
 	return &orchestrator.Error{Code: orchestrator.Unavailable, Err: errNone, Message: "there is no database at " + s.path,
-		Hint: "`mailroom init --db " + s.path + "` makes one"}
+		Hint: "`mailroom --db " + orchestrator.ShellWord(s.path) + " init` makes one"}
 }
 
 // The classes and codes of the server's errors that this package tells apart. Source: PostgreSQL's manual, appendix A.

@@ -1,9 +1,7 @@
 package postgres_test
 
 import (
-	"fmt"
 	"log/slog"
-	"sync/atomic"
 	"testing"
 
 	"mailroom/orchestrator/orchestratortest/helper"
@@ -17,8 +15,7 @@ import (
 func TestStorePromises(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
-	var places atomic.Int64
-	storetest.Exercise(t, func(testing.TB) string { return fmt.Sprintf("%s&search_path=m%d", server, places.Add(1)) }, openAt)
+	storetest.Exercise(t, func(testing.TB) string { return postgrestest.Place(server) }, openAt)
 }
 
 // TestHelperProcess is what another process does for TestStorePromises.

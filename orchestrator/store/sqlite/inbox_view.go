@@ -73,6 +73,20 @@ func (c *conn) takeOverInbox(name, at string) error {
 	return c.Script(`DROP TABLE "` + name + `_inbox"`)
 }
 
+// CountInboxViews counts the views.
+func (c *conn) CountInboxViews() (int64, error) {
+	return c.Number(`SELECT count(*) FROM sqlite_schema WHERE type = 'view' AND name LIKE '%\_inbox' ESCAPE '\'`)
+}
+
+// Triggers calls each with every trigger of a table, and the statement that made it.
+func (c *conn) Triggers(each func(name, text string)) error {
+	return c.Query(`SELECT name, sql FROM sqlite_schema WHERE type = 'trigger' AND tbl_name IN (SELECT name FROM sqlite_schema WHERE type = 'table')`,
+		func(row store.Row) error {
+			each(row.Text(0), row.Text(1))
+			return nil
+		})
+}
+
 // DropInboxView drops the view of an agent, and with it its triggers.
 func (c *conn) DropInboxView(name string) error {
 	return c.Script(`DROP VIEW IF EXISTS "` + name + `_inbox"`)

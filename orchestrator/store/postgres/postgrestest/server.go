@@ -2,6 +2,9 @@
 package postgrestest
 
 import (
+	"bytes"
+	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/url"
@@ -11,8 +14,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
 // Start starts a server with an empty cluster, which ends with the test, and returns the address of a database for its
@@ -53,7 +60,35 @@ func Start(t testing.TB) (dsn string) {
 			t.Error(err)
 		}
 	})
-	return "postgres://postgres@/postgres?host=" + url.QueryEscape(folder)
+	server := "postgres://postgres@/postgres?host=" + url.QueryEscape(folder)
+	if _, err := SQL(t.Context(), server, "CREATE ROLE mailroom_audit LOGIN NOINHERIT"); err != nil {
+		t.Fatal(err)
+	}
+	return server
+}
+
+// Place returns an address on a server at which there is no database yet.
+func Place(server string) string { return server + "&search_path=t" + strings.ToLower(rand.Text()) }
+
+// SQL runs a statement as a program does that knows nothing of the engine, and returns its rows, columns separated by |.
+func SQL(ctx context.Context, address, statement string) (rows []string, err error) {
+	c, err := pgconn.Connect(ctx, address)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close(ctx)
+	results, err := c.Exec(ctx, statement).ReadAll()
+	for _, result := range results {
+		for _, row := range result.Rows {
+			for i, field := range result.FieldDescriptions {
+				if field.DataTypeOID == pgtype.BoolOID { // as SQLite has it
+					row[i] = map[string][]byte{"t": []byte("1"), "f": []byte("0")}[string(row[i])]
+				}
+			}
+			rows = append(rows, string(bytes.Join(row, []byte("|"))))
+		}
+	}
+	return rows, err
 }
 
 // find returns the folder with the newest server's programs.

@@ -1,0 +1,210 @@
+package postgres_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"net/url"
+	"sync"
+	"testing"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/store"
+	"mailroom/orchestrator/store/postgres/postgrestest"
+	"mailroom/orchestrator/store/storetest"
+)
+
+// job is work that is a function.
+type job func(t *store.Transaction) error
+
+func (j job) Prepare(*store.Transaction) error { return nil }
+func (j job) Run(t *store.Transaction) error   { return j(t) }
+func (j job) Quiet() bool                      { return false }
+func (j job) Rings() *store.Ring               { return &store.Ring{} }
+func (j job) Durable()                         {}
+
+// add is work that adds a row.
+func add(key string) job {
+	return func(t *store.Transaction) error {
+		return t.Run(`INSERT INTO settings (key, value, updated_at) VALUES (?, '', '')`, key)
+	}
+}
+
+// opened makes a database at an address and opens it until the test ends.
+func opened(t *testing.T, address string) store.Store {
+	t.Helper()
+	nothing := func(*store.Transaction) error { return nil }
+	st, err := openAt(storetest.Options{Address: address, BusyTimeout: 10 * time.Second, Begin: nothing, End: nothing})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { st.Close() })
+	if _, err := st.Create(); err != nil {
+		t.Fatal(err)
+	}
+	return st
+}
+
+func write(st store.Store, w store.Work) error {
+	return st.Write(&store.Request{Ctx: context.Background(), Work: w})
+}
+
+// count counts the rows with a key.
+func count(t *testing.T, st store.Store, key string) (n int64) {
+	t.Helper()
+	err := st.Look(t.Context(), func(c *store.Conn) (err error) {
+		n, err = c.Number(`SELECT count(*) FROM settings WHERE key = ?`, key)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// A server that ends its sessions, as one does that is restarted, fails nobody: what was begun is run again, and readers connect
+// again.
+func TestSessionsEnd(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Start(t)
+	st := opened(t, postgrestest.Place(server))
+	end := func() {
+		if _, err := postgrestest.SQL(t.Context(), server, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'mailroom'`); err != nil {
+			t.Error(err)
+		}
+	}
+	for i := range 3 {
+		key := fmt.Sprint("between ", i)
+		if err := write(st, add(key)); err != nil {
+			t.Errorf("a write after the sessions had ended: %v", err)
+		}
+		if n := count(t, st, key); n != 1 {
+			t.Errorf("%s: %d rows", key, n)
+		}
+		end()
+		_ = st.Look(t.Context(), func(c *store.Conn) error { _, err := c.Number(`SELECT 1`); return err }) // a reader that was in use just now is lost
+	}
+	runs := 0
+	err := write(st, job(func(tx *store.Transaction) error {
+		if err := add("within")(tx); err != nil {
+			return err
+		}
+		if runs++; runs == 1 {
+			end()
+		}
+		return add("and after")(tx)
+	}))
+	if err != nil || runs != 2 || count(t, st, "within") != 1 || count(t, st, "and after") != 1 {
+		t.Errorf("a write whose session ended: %v after %d runs", err, runs)
+	}
+}
+
+// proxy stands between a store and its server, and cuts connections at a COMMIT.
+type proxy struct {
+	address string // of the database, through it
+	server  string // the socket
+
+	mu  sync.Mutex
+	cut string // when: "before" the server hears of it, or "after"; once
+}
+
+func newProxy(t *testing.T, place string) *proxy {
+	t.Helper()
+	u, err := url.Parse(place)
+	if err != nil {
+		t.Fatal(err)
+	}
+	query := u.Query()
+	p := &proxy{server: query.Get("host") + "/.s.PGSQL.5432"}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	query.Del("host")
+	query.Set("sslmode", "disable")
+	u.Host, u.RawQuery = listener.Addr().String(), query.Encode()
+	p.address = u.String()
+	orchestrator.GoSafe("proxy", nil, func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			orchestrator.GoSafe("proxy", nil, func() { p.serve(client) })
+		}
+	})
+	return p
+}
+
+func (p *proxy) arm(when string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cut = when
+}
+
+// fires reports whether to cut now, which is done once.
+func (p *proxy) fires(when string, sent []byte) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cut != when || !bytes.Contains(sent, []byte("COMMIT")) {
+		return false
+	}
+	p.cut = ""
+	return true
+}
+
+func (p *proxy) serve(client net.Conn) {
+	defer client.Close()
+	server, err := net.Dial("unix", p.server)
+	if err != nil {
+		return
+	}
+	defer server.Close()
+	var silent sync.Mutex // held for ever once nothing is answered any more
+	orchestrator.GoSafe("proxy", nil, func() {
+		defer client.Close()
+		for buffer := make([]byte, 64<<10); ; {
+			n, err := server.Read(buffer)
+			silent.Lock()
+			if _, werr := client.Write(buffer[:n]); err != nil || werr != nil {
+				return
+			}
+			silent.Unlock()
+		}
+	})
+	for buffer := make([]byte, 64<<10); ; {
+		n, err := client.Read(buffer)
+		if err != nil || p.fires("before", buffer[:n]) {
+			return
+		}
+		after := p.fires("after", buffer[:n])
+		if after {
+			silent.Lock()
+		}
+		if _, err := server.Write(buffer[:n]); err != nil || after {
+			return
+		}
+	}
+}
+
+// A connection that is cut at the commit: the answer is what the server says of the transaction, and nothing is done twice.
+func TestCutAtTheCommit(t *testing.T) {
+	t.Parallel()
+	p := newProxy(t, postgrestest.Place(postgrestest.Start(t)))
+	st := opened(t, p.address)
+	p.arm("after")
+	if err := write(st, add("after")); err != nil || count(t, st, "after") != 1 {
+		t.Errorf("a commit that the server has made: %v, %d rows", err, count(t, st, "after"))
+	}
+	p.arm("before")
+	err := write(st, add("before"))
+	if orchestrator.CodeOf(err) != orchestrator.Unavailable || count(t, st, "before") != 0 {
+		t.Errorf("a commit of which the server has not heard: %v, %d rows", err, count(t, st, "before"))
+	}
+	if err := write(st, add("before")); err != nil || count(t, st, "before") != 1 {
+		t.Errorf("the same again: %v", err)
+	}
+}
