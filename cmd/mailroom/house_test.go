@@ -51,7 +51,7 @@ var mayImport = map[string][]string{
 	// The stores know requests and no rows, and not each other. Nothing but router knows them.
 	"orchestrator/store/bell":     {"orchestrator", "orchestrator/store"},
 	"orchestrator/store/sqlite":   {"", "orchestrator", "orchestrator/store", "orchestrator/store/bell", "tracing"},
-	"orchestrator/store/postgres": {},
+	"orchestrator/store/postgres": {"orchestrator", "orchestrator/store"},
 	// What carries messages outward gets no ledger.
 	"orchestrator/transport": {"orchestrator", "orchestrator/letter", "orchestrator/program", "orchestrator/push"},
 
@@ -79,7 +79,7 @@ var mayImport = map[string][]string{
 	"orchestrator/bridge/letters": and(rows, "orchestrator/delivery"),
 	"orchestrator/watchdog":       and(rows, "orchestrator/delivery", "orchestrator/program", "orchestrator/sessions"),
 	"orchestrator/person":         and(rows, "orchestrator/confusables", "orchestrator/delivery", "orchestrator/overview", "orchestrator/questions"),
-	"orchestrator/router":         and(rows, "orchestrator/delivery", "orchestrator/hosts", "orchestrator/questions", "orchestrator/reading", "orchestrator/sessions", "orchestrator/store/sqlite", "orchestrator/RECORD"),
+	"orchestrator/router":         and(rows, "orchestrator/delivery", "orchestrator/hosts", "orchestrator/questions", "orchestrator/reading", "orchestrator/sessions", "orchestrator/store/postgres", "orchestrator/store/sqlite", "orchestrator/RECORD"),
 
 	"commands":                  engine,
 	"commands/VOCABULARY":       and(engine, "commands"),
@@ -116,7 +116,8 @@ var mayImport = map[string][]string{
 
 // mayReach says which packages, but those of test machinery, may import a package that reaches the machine: a driver, or system calls.
 var mayReach = map[string][]string{
-	"github.com/mattn/go-sqlite3": {"orchestrator/store/sqlite"},
+	"github.com/mattn/go-sqlite3":    {"orchestrator/store/sqlite"},
+	"github.com/jackc/pgx/v5/pgconn": {"orchestrator/store/postgres"},
 	"golang.org/x/sys/unix": {"orchestrator/store/bell", "orchestrator/store/sqlite", "orchestrator/bridge", "orchestrator/letter", "orchestrator/process", "orchestrator/program",
 		"orchestrator/transport", "commands/surface/cli", "commands/surface/hook", "commands/surface/listener", "commands/surface/web"},
 }
