@@ -4,10 +4,8 @@ package enginetest
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -31,7 +29,6 @@ type Fixture struct {
 	Wire  *Scripted         // carries the scheme "wire", and pushes to devices
 	User  *Person           // carries messages to the user
 	Path  string            // of the database
-	state string            // folder of this machine's files, where Path is on a server
 	Bell  orchestrator.Bell // set by NewBubble
 	Trust *ledger.Trust     // of what Open opens from now on
 }
@@ -39,26 +36,11 @@ type Fixture struct {
 // New makes a database, with agents of these names, which read in their inboxes.
 func New(t *testing.T, names ...string) *Fixture {
 	t.Helper()
-	f := &Fixture{T: t, Clock: NewClock(), Wire: &Scripted{}, User: &Person{Scripted: &Scripted{}}, Path: place(t), state: t.TempDir()}
+	f := &Fixture{T: t, Clock: NewClock(), Wire: &Scripted{}, User: &Person{Scripted: &Scripted{}}, Path: filepath.Join(t.TempDir(), "mailroom.db")}
 	f.Engine = f.Open()
-	if f.onServer() {
-		if _, err := f.Store.Create(); err != nil {
-			t.Fatal(err)
-		}
-	}
 	f.AddAll(names...)
 	return f
 }
-
-// place returns a path at which there is no database.
-func place(t *testing.T) string {
-	if server := os.Getenv("MAILROOM_TEST_POSTGRES"); server != "" {
-		return server + "&search_path=t" + strings.ToLower(rand.Text())
-	}
-	return filepath.Join(t.TempDir(), "mailroom.db")
-}
-
-func (f *Fixture) onServer() bool { return strings.HasPrefix(f.Path, "postgres:") }
 
 // Open opens the file once more, as another process would, until the test ends.
 func (f *Fixture) Open() *delivery.Engine {
@@ -88,7 +70,7 @@ func (f *Fixture) OpenAll(n int) (engines []*delivery.Engine) {
 // open opens the file with the fixture's clock, until the test ends.
 func (f *Fixture) open(o ledger.Options) *delivery.Engine {
 	f.T.Helper()
-	o.Path, o.Now, o.State = f.Path, f.Clock.Now, f.state
+	o.Path, o.Now = f.Path, f.Clock.Now
 	return OpenWith(f.T, o)
 }
 
@@ -162,21 +144,6 @@ func (f *Fixture) Set(key, value string) {
 // Rows runs a query and returns every row as text, columns separated by spaces.
 func (f *Fixture) Rows(query string, params ...any) (rows []string) {
 	f.T.Helper()
-	if f.onServer() {
-		rows, err := ledger.Ask(f.T.Context(), f.Ledger, func(c *store.Conn) ([]string, error) {
-			return store.List(c, func(row store.Row) string {
-				var texts []string
-				for i := range row {
-					texts = append(texts, row.Text(i))
-				}
-				return strings.Join(texts, " ")
-			}, query, params...)
-		})
-		if err != nil {
-			f.T.Fatal(err)
-		}
-		return rows
-	}
 	table, err := f.Query(f.T.Context(), query, 1_000_000, params...)
 	if err != nil {
 		f.T.Fatal(err)

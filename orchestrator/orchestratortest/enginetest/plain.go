@@ -1,12 +1,9 @@
 package enginetest
 
 import (
-	"context"
 	"database/sql"
 	"embed"
 	"fmt"
-	"mailroom/orchestrator/ledger"
-	"mailroom/orchestrator/store"
 	"net/url"
 	"path/filepath"
 	"regexp"
@@ -33,13 +30,6 @@ func (f *Fixture) SQL(statement string, args ...any) {
 	f.T.Helper()
 	if uncounted.MatchString(statement) {
 		byHand.Store(f.Path, true)
-	}
-	if f.onServer() {
-		err := f.Write(context.Background(), store.Alone, func(t *ledger.Tx) error { return t.Run(statement, args...) })
-		if err != nil {
-			f.T.Fatalf("%s: %v", statement, err)
-		}
-		return
 	}
 	if _, err := Plain(f.T, f.Path).Exec(statement, args...); err != nil {
 		f.T.Fatalf("%s: %v", statement, err)
