@@ -187,7 +187,7 @@ func (d *doctor) messages(c *store.Conn, conf *ledger.Config) error {
 			`SELECT count(*) FROM agent_runs WHERE state = 'given_up'`, nil},
 		{"trace", "problem", "%s without a trace, though traced_status says that Mailroom has handled it", "message",
 			"Somebody deleted trace rows: a backup has them. Or somebody wrote rows by hand with traced_status, which only Mailroom sets: " +
-				"`sqlite3 " + orchestrator.ShellWord(d.ledger.Path()) + " \"UPDATE agent_message SET traced_status = '' WHERE message_id = 'ID'\"` has it take such a row in",
+				"`" + byHand(d.ledger, "UPDATE agent_message SET traced_status = '' WHERE message_id = 'ID'") + "` has it take such a row in",
 			`SELECT count(*) FROM agent_message m WHERE traced_status <> '' AND NOT EXISTS (SELECT 1 FROM message_trace t WHERE t.message_id = m.message_id)`, nil},
 	} {
 		n, err := c.Number(check.query, check.args...)

@@ -233,7 +233,7 @@ func explainByHand(l *ledger.Ledger, m *orchestrator.Message, why *Reason) {
 	case m.ArchivedAt != "":
 		why.Fix = "Send it again, if it is still wanted"
 	default:
-		why.Fix = fmt.Sprintf("Have it delivered: `sqlite3 %s \"UPDATE agent_message SET status = 'pending' WHERE seq = %d\"`", orchestrator.ShellWord(l.Path()), m.Seq)
+		why.Fix = fmt.Sprintf("Have it delivered: `%s`", byHand(l, fmt.Sprintf("UPDATE agent_message SET status = 'pending' WHERE seq = %d", m.Seq)))
 	}
 }
 

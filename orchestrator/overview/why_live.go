@@ -2,6 +2,7 @@ package overview
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"mailroom/orchestrator"
@@ -175,7 +176,15 @@ func endUnowned(l *ledger.Ledger, m *orchestrator.Message, back string) string {
 	if back != "" {
 		wait = "Run `mailroom deliver_all`, and again when that time is over"
 	}
-	return fmt.Sprintf("%s. Or end it now: `sqlite3 %s \"UPDATE agent_message SET lease_until = '' WHERE seq = %d\"`", wait, orchestrator.ShellWord(l.Path()), m.Seq)
+	return fmt.Sprintf("%s. Or end it now: `%s`", wait, byHand(l, fmt.Sprintf("UPDATE agent_message SET lease_until = '' WHERE seq = %d", m.Seq)))
+}
+
+// byHand is how a person runs a statement that no command runs: in a shell, or, in a database on a server, by whatever they use there.
+func byHand(l *ledger.Ledger, statement string) string {
+	if strings.Contains(l.Path(), "://") {
+		return statement
+	}
+	return "sqlite3 " + orchestrator.ShellWord(l.Path()) + " \"" + statement + "\""
 }
 
 // leaseTakenBack says what becomes of the end of a lease that lies too far ahead; "" for another.
