@@ -14,6 +14,9 @@ func TestConfirmations(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "ann", "bob", "cid", "dan")
 	o.run("group", "set", "team", "ann", "bob")
+	for range 2 {
+		o.command("send", "nobody", "hello").Run() // a dead letter
+	}
 	message, _ := o.run("send", "ann", "hello", "--not-before", "1h")["message_id"].(string)
 	for _, c := range []struct{ command, answer, asks, ends string }{
 		{"agent remove bob", "n\n", `the agent bob: .* Go on\? \[y/N\] $`, "64"},
@@ -30,7 +33,7 @@ func TestConfirmations(t *testing.T) {
 		{"clear_old", "y\n", `Go on\?`, "0"},
 		{"clear_old --json", "", "", "0"},
 		{"clear_old | cat", "", "", "0"},
-		{"dead_letters replay --all", "y\n", `Go on\?`, "0"},
+		{"dead_letters replay --all", "y\n", `This sends dead letters again: 2\. Go on\?`, "0"},
 		{"dead_letters replay " + message, "", "", "65"}, // it is none
 		{"status", "", "", "0"},
 	} {
