@@ -72,7 +72,11 @@ func GiveUp(t *ledger.Tx, m *orchestrator.Message, reason string, attempted bool
 	if _, err := t.ChangeStatus(ledger.BySeq(m.Seq), ledger.Change{To: orchestrator.Failed, Event: tracing.Failed, Failure: reason, Attempted: attempted}); err != nil {
 		return err
 	}
-	say(t, slog.LevelWarn, "a message is a dead letter", m, "retries", retries, "reason", reason)
+	level := slog.LevelWarn
+	if span := tracing.FromContext(t.Ctx); span != nil && !span.Scheduled {
+		level = slog.LevelInfo // the answer of a command that somebody has called tells of it
+	}
+	say(t, level, "a message is a dead letter", m, "retries", retries, "reason", reason)
 	return Bounce(t, m, orchestrator.DeliveryFailed, reason, retries)
 }
 
