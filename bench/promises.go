@@ -13,6 +13,7 @@ func (p promise) lossy() bool { return p.how != "" && !p.durable }
 var promises = map[string]promise{
 	"mailroom":               {true, "WAL, `synchronous=NORMAL` and an fdatasync of the WAL of its own before it answers: as durable as FULL"},
 	"mailroom-10000-rows":    {true, "as mailroom"},
+	"mailroom-1000-waiting":  {true, "as mailroom"},
 	"mailroom-delivered":     {true, "as mailroom"},
 	"bare-loop":              {true, "WAL, `synchronous=FULL`"},
 	"bare-batches":           {true, "WAL, `synchronous=FULL`, one sync for each batch"},

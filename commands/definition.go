@@ -90,6 +90,7 @@ type Definition struct {
 	database   func(raw json.RawMessage) string
 	batch      func(lines []json.RawMessage) decodedBatch
 	known      map[string]KnownValues // of parameters
+	count      func(ctx context.Context, env Env, raw json.RawMessage) (int64, error)
 
 	read   sync.Once // fills in what follows
 	params []Param
@@ -114,7 +115,7 @@ type Traits struct {
 	ListsAgents bool         // it shows whom one can write to: an error for a name that nobody has points to it
 
 	// Confirm says what it does that cannot be undone, {name} being the value of that parameter: on a terminal a person is asked first.
-	// With ConfirmWith that is so only where this parameter is given.
+	// With ConfirmWith that is so only where this parameter is given. {count} is what the definition counts, see Counting.
 	Confirm, ConfirmWith string
 
 	// LooksOnly: it looks at things as they are, though it may write on the way. A database that is missing, full or read-only is
@@ -213,7 +214,9 @@ func (d *Definition) readDetails() error {
 func (d *Definition) checkNamed() error {
 	names := slices.Collect(maps.Keys(d.known))
 	for _, inText := range InConfirm.FindAllString(d.Confirm, -1) {
-		names = append(names, strings.Trim(inText, "{}"))
+		if inText != "{count}" {
+			names = append(names, strings.Trim(inText, "{}"))
+		}
 	}
 	if d.ConfirmWith != "" {
 		names = append(names, d.ConfirmWith)
@@ -226,7 +229,7 @@ func (d *Definition) checkNamed() error {
 	return nil
 }
 
-// InConfirm finds the names of parameters in Traits.Confirm, with their braces.
+// InConfirm finds the names of parameters in Traits.Confirm, and {count}, with their braces.
 var InConfirm = regexp.MustCompile(`\{[^}]*\}`)
 
 // With sets the traits of the command.
@@ -246,6 +249,26 @@ func (t Typed[P, R]) Called(words, preset, summary string) Typed[P, R] {
 	}
 	t.Words = append(t.Words, w)
 	return t
+}
+
+// Counting says what {count} is in Traits.Confirm. It changes nothing.
+func (t Typed[P, R]) Counting(count func(context.Context, Env, P) (int64, error)) Typed[P, R] {
+	t.count = func(ctx context.Context, env Env, raw json.RawMessage) (int64, error) {
+		p, err := decodeAs[P](t.Definition, raw)
+		if err != nil {
+			return 0, err
+		}
+		return count(ctx, env, p)
+	}
+	return t
+}
+
+// Count returns what {count} is in Traits.Confirm for these parameters; 0 where it does not stand there.
+func (d *Definition) Count(ctx context.Context, env Env, raw json.RawMessage) (int64, error) {
+	if d.count == nil {
+		return 0, nil
+	}
+	return d.count(ctx, env, raw)
 }
 
 // WithDatabaseAt lets the parameters say where the database is; "" leaves it to the surface.

@@ -12,10 +12,10 @@ var sameThing = [][]string{
 	{"recipient", "target", "recipients", "to", "receiver", "dest", "destination"},
 	{"sender", "source", "from", "author"},
 	{"payload", "message", "content", "question", "text", "body", "msg", "m", "data", "subject", "title", "p"},
-	{"message_type", "type", "kind", "topic"},
+	{"message_type", "type", "kind", "topic", "t"},
 	{"message_id", "id", "msg_id"},
 	{"reply_to", "replyto", "in_reply_to", "parent"},
-	{"limit", "batch_size", "n", "count", "max", "lines", "tail"},
+	{"limit", "batch_size", "n", "count", "max", "lines", "tail", "l"},
 	{"ttl_seconds", "ttl", "expires", "expire", "expires_in"},
 	{"thread", "thread_id", "threadid", "conversation"},
 	{"timeout", "wait", "timeout_seconds", "t"},
@@ -23,6 +23,8 @@ var sameThing = [][]string{
 	{"grep", "search", "query", "q", "match"},
 	{"agent", "name", "user", "u"},
 	{"output", "format", "o"},
+	{"since", "last", "period"},
+	{"json", "j"},
 	{"listen", "port", "address", "addr", "bind", "p"},
 }
 

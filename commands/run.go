@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/store"
 	"mailroom/tracing"
@@ -81,9 +82,11 @@ func (d *Definition) Run(ctx context.Context, env Env, raw json.RawMessage) (Ans
 	if err := d.permit(ctx, env); err != nil {
 		return Answer{}, err
 	}
+	welcome := welcoming(ctx, env)
 	ctx, span := d.begin(ctx, env)
 	result, err := d.guarded(ctx, env, func() (any, error) { return d.handler.run(ctx, env, d, raw) })
 	d.end(ctx, env, span, err)
+	welcome()
 	if err != nil {
 		return Answer{}, withTrace(err, span)
 	}
@@ -92,6 +95,29 @@ func (d *Definition) Run(ctx context.Context, env Env, raw json.RawMessage) (Ans
 		answer.Action = named.ActionName()
 	}
 	return answer, nil
+}
+
+// welcoming returns what tells a person, once a command has run, that it has made the caller's name known: it may be mistyped.
+func welcoming(ctx context.Context, env Env) func() {
+	name := env.Caller.Name
+	if env.Engine == nil || env.Call.Narrator == nil || name == "" {
+		return func() {}
+	}
+	registered := func() (itself, known bool) {
+		conf, err := env.Ledger.Configuration(ctx)
+		if err != nil || conf.Agents[name] == nil {
+			return false, err != nil
+		}
+		return conf.Agents[name].RegisteredBy == name, true
+	}
+	if _, known := registered(); known {
+		return func() {}
+	}
+	return func() {
+		if itself, _ := registered(); itself {
+			env.Call.Narrator.Printf("%s is new here: `mailroom agent remove %s` if that was a typo.\n", name, name)
+		}
+	}
 }
 
 // permit refuses a command where there is no database, one that only administrators may run, and a caller that acts for an agent whose name another has now.
@@ -272,4 +298,14 @@ func ActAs(caller Caller, named string) (string, error) {
 			WithHint("Leave the name out: you are %s here", caller.Name)
 	}
 	return named, nil
+}
+
+// ReadAs is ActAs for a command that only reads. Over MCP and HTTP a program's first call may be one, and makes its name known; on the
+// command line, where a name may be mistyped, an unknown one is an error, unknown_recipient.
+func ReadAs(ctx context.Context, env Env, named string) (string, error) {
+	name, err := ActAs(env.Caller, named)
+	if err != nil || !env.Caller.Shell || env.Call.Model {
+		return name, err
+	}
+	return name, agents.MustKnow(ctx, env.Ledger, name)
 }

@@ -14,6 +14,9 @@ func TestConfirmations(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "ann", "bob", "cid", "dan")
 	o.run("group", "set", "team", "ann", "bob")
+	for range 2 {
+		o.command("send", "nobody", "hello").Run() // a dead letter
+	}
 	message, _ := o.run("send", "ann", "hello", "--not-before", "1h")["message_id"].(string)
 	o.env = append(o.env, "LC_ALL=C.UTF-8")
 	for _, c := range []struct {
@@ -34,7 +37,7 @@ func TestConfirmations(t *testing.T) {
 		{"clear_old", "y\n", `Go on\?`, 0},
 		{"clear_old --json", "", "", 0},
 		{"clear_old | cat", "", "", 0},
-		{"dead_letters replay --all", "y\n", `Go on\?`, 0},
+		{"dead_letters replay --all", "y\n", `This sends dead letters again: 2\. Go on\?`, 0},
 		{"dead_letters replay " + message, "", "", 65}, // it is none
 		{"status", "", "", 0},
 	} {

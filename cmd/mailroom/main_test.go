@@ -176,6 +176,7 @@ var aboutFiles = map[string]string{
 	"command_line": "it is named by its path", "status": "it is not there yet", "mcp": "the same", "doctor": "the same", "route-inter-agent-messages": "the same",
 	"signal_doctor": "the folder beside it", "signal_device_approve": "the same", "get_response": "the same", "mistakes": "its path is told",
 	"agent_add": "the views in it", "recount": "SQL of SQLite's", "sql": "the same", "words": "the same", "poll": "the same", "get_message": "the same",
+	"ask_question": "the same", "send_message": "the same", "ralph_send": "the same", "wait": "its path is told",
 }
 
 // withoutDatabase are the scripts that begin where there is no database.

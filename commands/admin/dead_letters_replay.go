@@ -5,6 +5,7 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/daemons"
 	"mailroom/orchestrator/messages"
 )
 
@@ -21,9 +22,12 @@ type DeadLettersReplayParams struct {
 type DeadLettersReplayResult struct {
 	Replayed []string `json:"replayed"`
 	Skipped  int      `json:"skipped"`
+
+	noDaemon bool // for people
 }
 
-var deadLettersReplayCommand = commands.Define(vocabulary, "dead_letters replay", deadLettersReplay).With(commands.Traits{Confirm: "This sends all these dead letters again.", ConfirmWith: "all"})
+var deadLettersReplayCommand = commands.Define(vocabulary, "dead_letters replay", deadLettersReplay).With(commands.Traits{Confirm: "This sends dead letters again: {count}.", ConfirmWith: "all"}).
+	Counting(countReplayed)
 
 func deadLettersReplay(ctx context.Context, env commands.Env, p DeadLettersReplayParams) (DeadLettersReplayResult, error) {
 	var r DeadLettersReplayResult
@@ -34,11 +38,9 @@ func deadLettersReplay(ctx context.Context, env commands.Env, p DeadLettersRepla
 	var ms []orchestrator.Message
 	var err error
 	if p.All {
-		filter := messages.DeadLetterFilter{Recipient: p.Recipient, Sender: p.Sender, Limit: p.Limit}
-		if filter.Own = env.Caller.Name != ""; filter.Own { // an agent replays what it has sent itself
-			if filter.Sender, err = commands.ActAs(env.Caller, p.Sender); err != nil {
-				return r, err
-			}
+		var filter messages.DeadLetterFilter
+		if filter, err = p.filter(env.Caller); err != nil {
+			return r, err
 		}
 		ms, r.Skipped, err = messages.ReplayAll(ctx, env.Ledger, filter)
 	} else {
@@ -47,7 +49,32 @@ func deadLettersReplay(ctx context.Context, env commands.Env, p DeadLettersRepla
 	for i := range ms {
 		r.Replayed = append(r.Replayed, ms[i].ID)
 	}
+	if env.Call.Narrator != nil {
+		running, derr := daemons.List(ctx, env.Ledger)
+		r.noDaemon = derr == nil && len(running) == 0
+	}
 	return r, err
+}
+
+// filter selects the dead letters that all means: those that an agent has sent itself.
+func (p *DeadLettersReplayParams) filter(caller commands.Caller) (f messages.DeadLetterFilter, err error) {
+	f = messages.DeadLetterFilter{Recipient: p.Recipient, Sender: p.Sender, Limit: p.Limit, Own: caller.Name != ""}
+	if f.Own {
+		f.Sender, err = commands.ActAs(caller, p.Sender)
+	}
+	return f, err
+}
+
+// countReplayed counts the dead letters that all means; those that are skipped are among them.
+func countReplayed(ctx context.Context, env commands.Env, p DeadLettersReplayParams) (int64, error) {
+	filter, err := p.filter(env.Caller)
+	if err != nil {
+		return 0, err
+	}
+	limit := filter.Limit
+	filter.Limit = 0
+	_, total, err := messages.DeadLetters(ctx, env.Ledger, filter)
+	return min(total, int64(limit)), err
 }
 
 // Text says it in a sentence, and names the messages.
@@ -55,6 +82,9 @@ func (r DeadLettersReplayResult) Text(w *commands.Text) {
 	w.Printf("Replayed %d, skipped %d.\n", len(r.Replayed), r.Skipped)
 	for _, id := range r.Replayed {
 		w.Printf("%s\n", id)
+	}
+	if r.noDaemon && len(r.Replayed) > 0 {
+		w.Printf("%s\n", w.Paint(commands.Yellow, "No daemon runs: they are delivered by `mailroom deliver_all`, or once `mailroom serve` runs."))
 	}
 	if r.Skipped > 0 {
 		w.Printf("Nobody is known under the names of the skipped ones' recipients or senders; add them with `mailroom agent add NAME`.\n")

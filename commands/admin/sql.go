@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -55,7 +56,13 @@ func runSQL(ctx context.Context, env commands.Env, p SQLParams) (SQLResult, erro
 	for i, v := range p.Params {
 		params[i] = v
 	}
-	return tableOf(env.Ledger.Query(ctx, p.Query, p.Limit, params...))
+	r, err := tableOf(env.Ledger.Query(ctx, p.Query, p.Limit, params...))
+	if own, ok := errors.AsType[*orchestrator.Error](err); ok {
+		if audit, nerr := findAudit(strings.TrimSpace(p.Query)); nerr == nil {
+			own.Hint = "That is the name of a query: `mailroom sql --named " + audit.Name + "`"
+		}
+	}
+	return r, err
 }
 
 // tableOf makes a result of what a query gave. SQLite knows infinite numbers (9e999) and JSON does not: they become text.

@@ -43,7 +43,7 @@ var waitForMentionsCommand = commands.Define(vocabulary, "wait_for_mentions", wa
 
 // waitForMentions takes all unread messages of the agent, or waits for one. Each message goes to one of several waiters.
 func waitForMentions(ctx context.Context, env commands.Env, p WaitForMentionsParams) (WaitForMentionsResult, error) {
-	agent, err := commands.ActAs(env.Caller, p.AgentID)
+	agent, err := commands.ReadAs(ctx, env, p.AgentID)
 	if err != nil {
 		return WaitForMentionsResult{}, err
 	}

@@ -26,7 +26,7 @@ var listUnreadCommand = commands.Define(vocabulary, "list_unread", listUnread).C
 
 // listUnread delivers what is due to the agent on the way, and marks nothing.
 func listUnread(ctx context.Context, env commands.Env, p ListUnreadParams) (ListUnreadResult, error) {
-	agent, err := commands.ActAs(env.Caller, p.Agent)
+	agent, err := commands.ReadAs(ctx, env, p.Agent)
 	if err != nil {
 		return ListUnreadResult{}, err
 	}

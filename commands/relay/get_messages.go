@@ -62,7 +62,7 @@ func getMessages(ctx context.Context, env commands.Env, p GetMessagesParams) (Ge
 // readerOf resolves a sessionId: an agent's name, or a session that the caller takes part in.
 func readerOf(ctx context.Context, env commands.Env, sessionID string) (string, error) {
 	if sessionID == "" || sessionID == env.Caller.Name {
-		return commands.ActAs(env.Caller, sessionID)
+		return commands.ReadAs(ctx, env, sessionID)
 	}
 	agent, err := agents.Get(ctx, env.Ledger, sessionID)
 	if err == nil {

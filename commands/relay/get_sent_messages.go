@@ -52,7 +52,7 @@ func getSentMessages(ctx context.Context, env commands.Env, p GetSentMessagesPar
 	source := p.Source
 	if source == "" || !env.Caller.Admin {
 		var err error
-		if source, err = commands.ActAs(env.Caller, p.Source); err != nil {
+		if source, err = commands.ReadAs(ctx, env, p.Source); err != nil {
 			return SentMessagesResult{}, err
 		}
 	}

@@ -57,6 +57,7 @@ type SendResult struct {
 	// For people only.
 	withheld int // how many messages stay here until the database is trusted
 	noDaemon bool
+	looks    bool // the recipient finds it in its inbox, whoever delivers
 }
 
 var sendCommand = commands.WithBatch(commands.Define(vocabulary, "send", send).With(commands.Traits{Kind: tracing.Producer}),
@@ -81,6 +82,8 @@ func send(ctx context.Context, env commands.Env, p SendParams) (SendResult, erro
 	if env.Call.Narrator != nil {
 		daemons, err := daemons.List(ctx, env.Ledger)
 		r.noDaemon = err == nil && len(daemons) == 0
+		conf, err := env.Ledger.Configuration(ctx)
+		r.looks = err == nil && conf.Agents[r.Recipient] != nil && env.Ledger.SetTransport(conf.Agents[r.Recipient]) != nil
 	}
 	return r, nil
 }
@@ -113,6 +116,8 @@ func (r SendResult) Text(w *commands.Text) {
 	case rest > 0:
 		w.Printf("%s\n", w.Paint(commands.Yellow,
 			fmt.Sprintf("No daemon runs: %s %d messages are delivered by `mailroom deliver_all`, or when the members wait for them.", whose, rest)))
+	case r.Note == "" && !r.looks:
+		w.Printf("%s\n", w.Paint(commands.Yellow, "No daemon runs: it is delivered by `mailroom deliver_all`, or once `mailroom serve` runs."))
 	case r.Note == "":
 		w.Printf("%s\n", w.Paint(commands.Yellow, "No daemon runs: it is delivered by `mailroom deliver_all`, or when "+r.Recipient+" or a hook of its session looks for messages."))
 	}

@@ -36,7 +36,7 @@ var waitCommand = commands.Define(vocabulary, "wait", wait).With(commands.Traits
 
 // wait takes unread messages, or waits for some.
 func wait(ctx context.Context, env commands.Env, p WaitParams) (WaitResult, error) {
-	recipient, err := commands.ActAs(env.Caller, p.Recipient)
+	recipient, err := commands.ReadAs(ctx, env, p.Recipient)
 	if err != nil {
 		return WaitResult{}, err
 	}

@@ -214,6 +214,30 @@ func eachDue(ctx context.Context, c *store.Conn, conf *ledger.Config, now string
 	}
 }
 
+// Untidy reports whether times have come that a run acts upon, or rows are to be adopted. It costs microseconds.
+func Untidy(l *ledger.Ledger, c *store.Conn, conf *ledger.Config) (bool, error) {
+	return untidy(l, c, conf, l.Now())
+}
+
+// maxLooked bounds the rows of one recipient that FirstDue looks at.
+const maxLooked = 10_000
+
+// FirstDue reports whether a run would take a message to a recipient, of the first that wait for it.
+func FirstDue(c *store.Conn, conf *ledger.Config, now time.Time, recipient string) (bool, error) {
+	if agent := conf.Agents[recipient]; agent != nil && Waits(agent) {
+		return false, nil
+	}
+	marked := 1 // rows with a transport's mark count
+	if conf.Untrusted != "" {
+		marked = 0
+	}
+	n, err := c.Number(`SELECT EXISTS (SELECT 1 FROM (
+		    SELECT seq, sender, recipient, status, traced_status, priority, next_attempt_at, lease_token, held, delivery_marks FROM agent_message
+		    WHERE `+ledger.Live+` AND recipient = ?2 ORDER BY priority DESC, seq LIMIT +?3) AS m
+		WHERE `+ledger.Claimable+` AND (?4 = 1 OR delivery_marks = ''))`, orchestrator.Stamp(now), recipient, maxLooked, marked)
+	return n != 0, err
+}
+
 // nextRecipient returns the least name from one on that has live rows; by hand, somebody may have written an empty one. A BLOB,
 // which is greater than every name and would be the next for ever, is none: its row is adopted first.
 func nextRecipient(c *store.Conn, from string) (string, bool, error) {

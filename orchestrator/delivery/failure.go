@@ -1,8 +1,10 @@
 package delivery
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -41,7 +43,7 @@ func attemptFailed(t *ledger.Tx, m *orchestrator.Message, out *outcome) (retryAt
 		wait, reason = asked, reason+"; its recipient asks for no other attempt within "+orchestrator.FormatDuration(asked)
 	}
 	retryAt = orchestrator.Stamp(t.Clock.Add(wait))
-	say(t, "a delivery failed and will be retried", m, "attempt", m.Attempt(), "retry_at", retryAt, "reason", reason)
+	say(t, slog.LevelInfo, "a delivery failed and will be retried", m, "attempt", m.Attempt(), "retry_at", retryAt, "reason", reason)
 	_, err = t.ChangeStatus(ledger.BySeq(m.Seq), ledger.Change{To: orchestrator.Retry, Attempted: true, Event: tracing.AttemptFailed, Failure: reason, Detail: out.detail, Next: retryAt})
 	return retryAt, err
 }
@@ -70,14 +72,18 @@ func GiveUp(t *ledger.Tx, m *orchestrator.Message, reason string, attempted bool
 	if _, err := t.ChangeStatus(ledger.BySeq(m.Seq), ledger.Change{To: orchestrator.Failed, Event: tracing.Failed, Failure: reason, Attempted: attempted}); err != nil {
 		return err
 	}
-	say(t, "a message is a dead letter", m, "retries", retries, "reason", reason)
+	level := slog.LevelWarn
+	if span := tracing.FromContext(t.Ctx); span != nil && !span.Scheduled {
+		level = slog.LevelInfo // the answer of a command that somebody has called tells of it
+	}
+	say(t, level, "a message is a dead letter", m, "retries", retries, "reason", reason)
 	return Bounce(t, m, orchestrator.DeliveryFailed, reason, retries)
 }
 
 // say logs what became of a message, once that is on the disk.
-func say(t *ledger.Tx, what string, m *orchestrator.Message, more ...any) {
+func say(t *ledger.Tx, level slog.Level, what string, m *orchestrator.Message, more ...any) {
 	args := append([]any{"message_id", m.ID, "sender", m.Sender, "recipient", m.Recipient}, more...)
-	t.AfterCommit(func() { t.Ledger.Log.Info(what, args...) })
+	t.AfterCommit(func() { t.Ledger.Log.Log(context.Background(), level, what, args...) })
 }
 
 // Bounce sends one error_report to the sender of a message that failed or expired. The engine's own messages never

@@ -3,6 +3,7 @@ package delivery
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -293,7 +294,7 @@ func Lapse(t *ledger.Tx, m *orchestrator.Message, reason string) error {
 	if _, err := t.ChangeStatus(ledger.BySeq(m.Seq), ledger.Change{To: orchestrator.Lapsed, Event: tracing.Expired, Failure: reason}); err != nil {
 		return err
 	}
-	say(t, "a message expired and is a dead letter", m, "reason", reason)
+	say(t, slog.LevelInfo, "a message expired and is a dead letter", m, "reason", reason)
 	return Bounce(t, m, orchestrator.Expired, reason, m.RetryCount)
 }
 

@@ -3,6 +3,7 @@ package delivery
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"mailroom/orchestrator"
@@ -190,7 +191,7 @@ func settleDelivered(t *ledger.Tx, m *orchestrator.Message, out *outcome) error 
 		return err
 	}
 	if m.Status == orchestrator.Retry {
-		say(t, "delivered after a retry", m, "attempt", m.Attempt())
+		say(t, slog.LevelInfo, "delivered after a retry", m, "attempt", m.Attempt())
 	}
 	agents.WakeStarter(t, m.Recipient)
 	return nil

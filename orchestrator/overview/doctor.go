@@ -200,13 +200,11 @@ func (d *doctor) messages(c *store.Conn, conf *ledger.Config) error {
 			d.add(check.name, "ok", "none", "")
 		}
 	}
-	for _, check := range []func(c *store.Conn) error{d.counts, d.exports, d.hosts, d.files, d.copies} {
+	recipients := func(c *store.Conn) error { return d.recipients(c, conf) }
+	for _, check := range []func(c *store.Conn) error{d.counts, d.exports, recipients, d.hosts, d.files, d.copies} {
 		if err := check(c); err != nil {
 			return err
 		}
-	}
-	if err := d.recipients(c, conf); err != nil {
-		return err
 	}
 	d.odd(conf)
 	return d.agents(c, conf)

@@ -23,7 +23,7 @@ type State struct {
 	Recipients []RecipientBacklog `json:"recipients"`
 	Unread     int64              `json:"unread"`                // delivered to inboxes and not read; what a reader has not confirmed included
 	Overdue    int64              `json:"overdue"`               // of the oldest 100 of each recipient and priority
-	NextDueAt  string             `json:"next_due_at,omitempty"` // next planned retry or review; now, if that is overdue
+	NextDueAt  string             `json:"next_due_at,omitempty"` // next planned retry or review; now, if something is due
 	Daemons    []daemons.Daemon   `json:"daemons"`
 	Untrusted  string             `json:"untrusted,omitempty"` // why the database does nothing outside of itself
 }
@@ -76,6 +76,11 @@ func Status(ctx context.Context, l *ledger.Ledger) (State, error) {
 		if s.Recipients, s.Overdue, err = backlogs(c, conf, counts, l.Now(), overdue); err != nil {
 			return err
 		}
+		if due, err := anythingDue(c, l, conf, s.Recipients); err != nil {
+			return err
+		} else if due { // stands in the plan only with the time from which it is overdue
+			s.NextDueAt = orchestrator.Stamp(l.Now())
+		}
 		if err := addForeignTotals(c, s.Totals); err != nil {
 			return err
 		}
@@ -93,6 +98,20 @@ func Status(ctx context.Context, l *ledger.Ledger) (State, error) {
 	s.Bytes, s.WALBytes = l.Size()
 	s.Bytes -= s.WALBytes
 	return s, err
+}
+
+// anythingDue reports whether a delivery run would have anything to do.
+func anythingDue(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, backlog []RecipientBacklog) (due bool, err error) {
+	due, err = delivery.Untidy(l, c, conf)
+	for i := range backlog {
+		if err != nil || due {
+			break
+		}
+		if b := &backlog[i]; b.Pending+b.Retry > b.Later+b.Leased+b.Held {
+			due, err = delivery.FirstDue(c, conf, l.Now(), b.Recipient)
+		}
+	}
+	return due, err
 }
 
 // Attempts counts what came of deliveries, in messages: an attempt with ten messages counts ten.

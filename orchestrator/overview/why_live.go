@@ -14,6 +14,9 @@ import (
 	"mailroom/orchestrator/store"
 )
 
+// noDaemon says what to do for a message that is due later.
+const noDaemon = "No daemon runs: keep `mailroom serve` running, or run `mailroom deliver_all` at that time"
+
 // explainLive explains a message that the engine still has to act on.
 func explainLive(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, m *orchestrator.Message, daemons int, why *Reason) error {
 	if err := adoption.Ahead(c, m, conf, l.Now()); err != nil {
@@ -25,8 +28,10 @@ func explainLive(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, m *orches
 	why.Overdue = m.CreatedAt != "" && overdueAt.Before(l.Now())
 	why.Where = "in agent_message, undelivered"
 	deliver := "Run `mailroom deliver_all`, or keep `mailroom serve` running"
+	comes := noDaemon
 	if daemons > 0 {
 		deliver = "A daemon is running and takes it within seconds; if not, look at its log"
+		comes = "Nothing; it comes by itself"
 	}
 	agent := conf.Agents[m.Recipient]
 	switch {
@@ -53,9 +58,9 @@ func explainLive(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, m *orches
 		why.Rule = "the transport of " + m.Recipient + " is disabled since " + agent.Disabled
 		why.Fix = "`mailroom agent add " + m.Recipient + " --deliver ...` names another address and lets its messages go"
 	case m.NextAttemptAt > now:
-		return explainLater(c, conf, m, l.Now(), why)
+		return explainLater(c, conf, m, l.Now(), comes, why)
 	default:
-		if err := explainOrder(c, l, conf, m, why); err != nil || why.Rule != "" {
+		if err := explainOrder(c, l, conf, m, comes, why); err != nil || why.Rule != "" {
 			return err
 		}
 		if delivery.SlotsTaken(l, agent) {
@@ -117,8 +122,8 @@ func explainLease(l *ledger.Ledger, conf *ledger.Config, m *orchestrator.Message
 	}
 }
 
-// explainLater explains a message that is not due yet.
-func explainLater(c *store.Conn, conf *ledger.Config, m *orchestrator.Message, now time.Time, why *Reason) error {
+// explainLater explains a message that is not due yet. comes says what to do for it to come.
+func explainLater(c *store.Conn, conf *ledger.Config, m *orchestrator.Message, now time.Time, comes string, why *Reason) error {
 	asked, err := delivery.TimesPutOff(c, m.ID)
 	if err != nil {
 		return err
@@ -127,23 +132,34 @@ func explainLater(c *store.Conn, conf *ledger.Config, m *orchestrator.Message, n
 	switch {
 	case ledger.IsWantedLater(m, orchestrator.Stamp(now)):
 		why.Rule = m.Sender + " wants it delivered no earlier than " + m.NotBefore
-		why.Fix = "Nothing; it comes by itself. `mailroom cancel " + m.ID + "` takes it back"
+		why.Fix = comes + ". `mailroom cancel " + m.ID + "` takes it back"
 	case m.Status == orchestrator.Pending && asked == 0:
 		why.Rule = "its next_attempt_at, " + m.NextAttemptAt + ", was written by hand" + back
-		why.Fix = "Nothing; it comes by itself. For a later delivery there is `mailroom send --not-before`"
+		why.Fix = comes + ". For a later delivery there is `mailroom send --not-before`"
 	case m.Status == orchestrator.Pending:
 		why.Rule = fmt.Sprintf("%s asked to be tried later; the next attempt is at %s", m.Recipient, m.NextAttemptAt) + back
-		why.Fix = "Nothing; it comes by itself"
+		why.Fix = comes
 	default:
-		why.Rule = fmt.Sprintf("%s failed; attempt %d is at %s", orchestrator.Plural(m.Attempt()-1, "attempt"), m.Attempt(), m.NextAttemptAt) + back
+		why.Rule = fmt.Sprintf("%s%s failed; attempt %d is at %s", orchestrator.Plural(m.Attempt()-1, "attempt"), through(conf.Agents[m.Recipient]), m.Attempt(), m.NextAttemptAt) + back
 		why.Fix = "Remove the cause; the next attempt comes by itself"
+		if comes == noDaemon {
+			why.Fix = "Remove the cause. " + noDaemon
+		}
 	}
 	return nil
 }
 
+// through names the command or the address where an agent's messages go, for a sentence; "" for one that has none.
+func through(agent *ledger.Agent) string {
+	if _, address, _ := strings.Cut(agent.Deliver, ":"); address != "" {
+		return " through " + agent.Deliver
+	}
+	return ""
+}
+
 // explainOrder explains a message that is due, and waits for one that its sender sent before it; why stays as it is when there
-// is none.
-func explainOrder(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, m *orchestrator.Message, why *Reason) error {
+// is none. comes is as for explainLater.
+func explainOrder(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, m *orchestrator.Message, comes string, why *Reason) error {
 	ahead, err := ledger.Messages(c, `SELECT `+ledger.MessageColumns+` FROM agent_message WHERE `+ledger.Leased+` AND NOT (`+ledger.Foreign+`) AND recipient = ? AND sender = ? AND seq <> ?
 		ORDER BY lease_until DESC LIMIT 1`, m.Recipient, m.Sender, m.Seq)
 	if err != nil {
@@ -165,7 +181,7 @@ func explainOrder(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, m *orche
 		why.Fix = "Wait for that delivery"
 	case len(behind) > 0 && l.SetTransport(conf.Agents[m.Recipient]) == nil:
 		why.Rule = behind[0] + "; their order is kept"
-		why.Fix = "Nothing; it comes by itself"
+		why.Fix = comes
 	}
 	return nil
 }

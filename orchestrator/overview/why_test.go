@@ -7,6 +7,7 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/daemons"
 	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/orchestratortest/want"
@@ -155,4 +156,24 @@ func TestWhyOfWhatIsOver(t *testing.T) {
 	for _, id := range []string{unread, sent, held, "by hand"} {
 		want.Equal(t, "status of "+id, f.Message(id).Status, orchestrator.Lapsed)
 	}
+}
+
+// TestWhyOfARetry: of a message that is tried again, why names the transport that failed, and says what to do if no daemon runs.
+func TestWhyOfARetry(t *testing.T) {
+	t.Parallel()
+	f := enginetest.New(t, "a")
+	f.AddWired("w")
+	f.Wire.Set(enginetest.Failing("down"))
+	id := f.Send("a", "w")
+	f.Deliver()
+	if rule := f.Why(id).Rule; !strings.HasPrefix(rule, "1 attempt through wire:w failed") {
+		t.Errorf("why: %s", rule)
+	}
+	want.Equal(t, "what helps without a daemon", f.Why(id).Fix, "Remove the cause. No daemon runs: keep `mailroom serve` running, or run `mailroom deliver_all` at that time")
+	if err := daemons.Beat(t.Context(), f.Ledger, ""); err != nil {
+		t.Fatal(err)
+	}
+	want.Equal(t, "what helps with one", f.Why(id).Fix, "Remove the cause; the next attempt comes by itself")
+	later := f.Send("a", "w", func(d *orchestrator.Draft) { d.Delay = time.Hour })
+	want.Equal(t, "of what is wanted later", f.Why(later).Fix, "Nothing; it comes by itself. `mailroom cancel "+later+"` takes it back")
 }

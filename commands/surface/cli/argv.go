@@ -197,7 +197,7 @@ var elsewhere = map[string]string{
 	"ls": "list", "ll": "list", "messages": "list", "history": "list", "search": "list", "find": "list", "grep": "list",
 	"watch": "tail", "follow": "tail", "logs": "tail", "log": "tail", "events": "tail", "monitor": "tail",
 	"get": "show ID", "view": "show ID", "cat": "show ID", "describe": "show ID", "info": "show ID",
-	"receive": "read", "recv": "read", "fetch": "read", "pull": "read", "next": "read", "consume": "read", "sub": "wait", "subscribe": "wait",
+	"receive": "read", "recv": "read", "fetch": "read", "pull": "read", "next": "read", "consume": "read", "sub": "tail", "subscribe": "tail",
 	"pub": "send NAME TEXT", "publish": "send NAME TEXT", "post": "send NAME TEXT", "push": "send NAME TEXT", "msg": "send NAME TEXT",
 	"message": "send NAME TEXT", "say": "send NAME TEXT", "tell": "send NAME TEXT", "reply": "send NAME TEXT --reply-to ID",
 	"rm": "cancel ID", "delete": "cancel ID", "del": "cancel ID", "undo": "cancel ID", "remove": "agent remove NAME",
@@ -214,7 +214,15 @@ var elsewhere = map[string]string{
 	"agent create": "agent add NAME", "agent new": "agent add NAME", "agent register": "agent add NAME", "group create": "group set NAME MEMBER", "group new": "group set NAME MEMBER",
 	"group rm": "group delete NAME", "agent ls": "agent list", "group ls": "group list", "thread ls": "thread list", "open": "show ID", "peek": "inbox", "count": "status",
 	"ping": "status", "uninstall": "connect HOST --remove", "disconnect": "connect HOST --remove",
+	"answer": "send NAME TEXT --reply-to ID", "request": "send NAME TEXT", "req": "send NAME TEXT", "topic": "group list", "topics": "group list",
 	"tools": "commands", "settings": "setting list", "schedules": "schedule list", "cron": "schedule list", "deliver": "deliver_all",
+}
+
+// answers are words of other tools for which there is no command here, and what there is to do instead.
+var answers = map[string]string{
+	"whoami":  "--as NAME or MAILROOM_AGENT says who runs a command, else it is operator; `mailroom agent list` shows all names",
+	"stop":    "Ctrl-C ends `mailroom serve`, and `systemctl --user stop` what `mailroom service install` installed",
+	"upgrade": "Put the new program in place of this one; the first command that writes brings the database up to date",
 }
 
 // flagsElsewhere are flags of other tools, and what there is to do instead.
@@ -222,7 +230,8 @@ var flagsElsewhere = map[string]string{
 	"mailroom tail -f": "It follows by itself, until Ctrl-C", "mailroom tail --follow": "It follows by itself, until Ctrl-C",
 	"mailroom serve -d": "`mailroom service install` keeps it running", "mailroom serve --detach": "`mailroom service install` keeps it running",
 	"mailroom serve --daemon": "`mailroom service install` keeps it running", "mailroom list -a": "It lists the messages of all agents, the newest 20; --limit shows more",
-	"mailroom list --all": "It lists the messages of all agents, the newest 20; --limit shows more", "mailroom -V": "`mailroom --version` shows the version",
+	"mailroom list --all": "It lists the messages of all agents, the newest 20; --limit shows more", "mailroom list --to": "`mailroom list --with NAME` lists what is to or from NAME, and `mailroom inbox NAME` what it has not read",
+	"mailroom status --watch": "`mailroom tail` shows what happens; `watch mailroom status` repeats this", "mailroom -V": "`mailroom --version` shows the version",
 }
 
 // checkCommand refuses a command that does not exist, naming the near ones.
@@ -237,6 +246,9 @@ func (l *line) checkCommand() error {
 	e := orchestrator.Errorf(orchestrator.UnknownCommand, "there is no command %q", l.name()+" "+word)
 	if ours := l.ours(); ours != "" {
 		return e.WithHint("Here that is `%s`", "mailroom "+ours)
+	}
+	if answer := answers[strings.ToLower(word)]; answer != "" && len(l.path) == 0 {
+		return e.WithHint("%s", answer)
 	}
 	first, _, quoted := strings.Cut(word, " ")
 	switch isOurs := slices.Contains(names(l.next), first); {
@@ -255,6 +267,9 @@ func (l *line) checkCommand() error {
 // ours is what the words of another tool are here, in the words of elsewhere: the first two, or the first; "" for others.
 func (l *line) ours() string {
 	words := slices.Concat(l.path, l.arguments)
+	if group := strings.TrimSuffix(words[0], "s"); len(l.path) == 0 && len(words) > 1 && slices.Contains(names(l.p.below([]string{group})), words[1]) {
+		return group + " " + strings.Join(words[1:], " ") // agents add b
+	}
 	for n := min(2, len(words)); n > len(l.path); n-- {
 		if ours := elsewhere[strings.ToLower(strings.Join(words[:n], " "))]; ours != "" {
 			return ours

@@ -46,7 +46,7 @@ func (p *Program) runCommand(c *urfave.Context, d *commands.Definition, preset m
 		finder := &idFinder{p: p, env: env, d: d}
 		raw, err := finder.whole(ctx, raw)
 		if err == nil && !finder.asked && !c.Bool(yesFlag) {
-			err = goesOn(ctx, p, d, raw)
+			err = goesOn(ctx, p, env, d, raw)
 		}
 		if err != nil {
 			return err

@@ -138,7 +138,11 @@ func flagOf(param *commands.Param) urfave.Flag {
 		usage += " (" + bounds + ")"
 	}
 	if param.Required && param.Beside[0] == "" {
-		usage += " (required)"
+		usage += " (required"
+		if param.Arg != "" {
+			usage += ", as a flag or as an argument"
+		}
+		usage += ")"
 	}
 	name := param.Flag()
 	var also []string

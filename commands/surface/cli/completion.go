@@ -58,6 +58,10 @@ func completionCommand(p *Program) *urfave.Command {
 		Description: "Example:\n\n    source <(mailroom completion bash)",
 		Action: func(c *urfave.Context) error {
 			script, ok := completionScripts[c.Args().First()]
+			if c.NArg() == 0 {
+				return orchestrator.Errorf(orchestrator.InvalidParams, "completion: the shell is missing").
+					WithHint("Say which: bash, zsh or fish, as in `source <(mailroom completion bash)`")
+			}
 			if !ok || c.NArg() != 1 {
 				return orchestrator.Errorf(orchestrator.InvalidParams, "completion: %q is none of bash, zsh, fish", c.Args().First()).
 					WithHint("`source <(mailroom completion bash)` completes words in bash")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 
 	"mailroom/commands"
@@ -29,7 +30,7 @@ func agrees(ctx context.Context, p *Program, w *commands.Text, question string) 
 }
 
 // goesOn asks whether to do what cannot be undone. Where nobody can be asked it is done.
-func goesOn(ctx context.Context, p *Program, d *commands.Definition, raw json.RawMessage) error {
+func goesOn(ctx context.Context, p *Program, env commands.Env, d *commands.Definition, raw json.RawMessage) error {
 	var values map[string]json.RawMessage
 	if d.Confirm == "" || !canAsk(p) || json.Unmarshal(raw, &values) != nil {
 		return nil
@@ -37,6 +38,11 @@ func goesOn(ctx context.Context, p *Program, d *commands.Definition, raw json.Ra
 	if only := d.ConfirmWith; only != "" && (values[only] == nil || string(values[only]) == "false") {
 		return nil
 	}
+	count, err := d.Count(ctx, env, raw)
+	if err != nil {
+		return err
+	}
+	values["count"] = json.RawMessage(strconv.FormatInt(count, 10))
 	says := commands.InConfirm.ReplaceAllStringFunc(d.Confirm, func(name string) string {
 		value := values[strings.Trim(name, "{}")]
 		text := string(value)
