@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"mailroom/orchestrator/daemons"
 	"mailroom/orchestrator/hosts"
 )
 
@@ -48,4 +49,18 @@ func (p Presence) Text(w *Text) {
 			w.Printf(says[1], strings.Join(names, ", "))
 		}
 	}
+}
+
+// NoDaemon reports, for an answer to a person, that no daemon runs which would deliver.
+func NoDaemon(ctx context.Context, env Env) bool {
+	if env.Call.Narrator == nil {
+		return false
+	}
+	running, err := daemons.List(ctx, env.Ledger)
+	return err == nil && len(running) == 0
+}
+
+// NoDaemon says so of what was sent: "it is" or "they are".
+func (w *Text) NoDaemon(sent string) {
+	w.Printf("%s\n", w.Paint(Yellow, "No daemon runs: "+sent+" delivered by `mailroom deliver_all`, or once `mailroom serve` runs."))
 }

@@ -5,7 +5,6 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
-	"mailroom/orchestrator/daemons"
 	"mailroom/orchestrator/messages"
 )
 
@@ -49,10 +48,7 @@ func deadLettersReplay(ctx context.Context, env commands.Env, p DeadLettersRepla
 	for i := range ms {
 		r.Replayed = append(r.Replayed, ms[i].ID)
 	}
-	if env.Call.Narrator != nil {
-		running, derr := daemons.List(ctx, env.Ledger)
-		r.noDaemon = derr == nil && len(running) == 0
-	}
+	r.noDaemon = commands.NoDaemon(ctx, env)
 	return r, err
 }
 
@@ -84,7 +80,7 @@ func (r DeadLettersReplayResult) Text(w *commands.Text) {
 		w.Printf("%s\n", id)
 	}
 	if r.noDaemon && len(r.Replayed) > 0 {
-		w.Printf("%s\n", w.Paint(commands.Yellow, "No daemon runs: they are delivered by `mailroom deliver_all`, or once `mailroom serve` runs."))
+		w.NoDaemon("they are")
 	}
 	if r.Skipped > 0 {
 		w.Printf("Nobody is known under the names of the skipped ones' recipients or senders; add them with `mailroom agent add NAME`.\n")

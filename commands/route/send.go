@@ -10,7 +10,6 @@ import (
 	"mailroom/commands"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
-	"mailroom/orchestrator/daemons"
 	"mailroom/orchestrator/hosts"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/messages"
@@ -79,9 +78,7 @@ func send(ctx context.Context, env commands.Env, p SendParams) (SendResult, erro
 	}
 	r := sendResult(&draft, &sent)
 	r.Presence = presence
-	if env.Call.Narrator != nil {
-		daemons, err := daemons.List(ctx, env.Ledger)
-		r.noDaemon = err == nil && len(daemons) == 0
+	if r.noDaemon = commands.NoDaemon(ctx, env); r.noDaemon {
 		conf, err := env.Ledger.Configuration(ctx)
 		r.looks = err == nil && conf.Agents[r.Recipient] != nil && env.Ledger.SetTransport(conf.Agents[r.Recipient]) != nil
 	}
@@ -117,7 +114,7 @@ func (r SendResult) Text(w *commands.Text) {
 		w.Printf("%s\n", w.Paint(commands.Yellow,
 			fmt.Sprintf("No daemon runs: %s %d messages are delivered by `mailroom deliver_all`, or when the members wait for them.", whose, rest)))
 	case r.Note == "" && !r.looks:
-		w.Printf("%s\n", w.Paint(commands.Yellow, "No daemon runs: it is delivered by `mailroom deliver_all`, or once `mailroom serve` runs."))
+		w.NoDaemon("it is")
 	case r.Note == "":
 		w.Printf("%s\n", w.Paint(commands.Yellow, "No daemon runs: it is delivered by `mailroom deliver_all`, or when "+r.Recipient+" or a hook of its session looks for messages."))
 	}

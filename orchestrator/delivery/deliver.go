@@ -149,7 +149,7 @@ func AnythingDue(ctx context.Context, l *ledger.Ledger) (found bool, untrusted s
 	now := l.Now()
 	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
 		untrusted = conf.Untrusted
-		if found, err = untidy(l, c, conf, now); err != nil || found {
+		if found, err = Untidy(l, c, conf, now); err != nil || found {
 			return err
 		}
 		if found, err = errandDue(l, c); err != nil || found {
@@ -189,10 +189,7 @@ func doErrands(ctx context.Context, l *ledger.Ledger) {
 // recipient to recipient along the index of live rows. What has to wait for something else, a delivery under way or another
 // address, is not to be taken: nobody makes a run for it.
 func eachDue(ctx context.Context, c *store.Conn, conf *ledger.Config, now string, f func(recipient string) bool) error {
-	something := `SELECT EXISTS (SELECT 1 FROM agent_message m WHERE ` + ledger.Claimable + `)`
-	if conf.Untrusted != "" {
-		something = `SELECT EXISTS (SELECT 1 FROM agent_message m WHERE ` + ledger.Claimable + ` AND delivery_marks = '')`
-	}
+	something := `SELECT EXISTS (SELECT 1 FROM agent_message m WHERE ` + mayBeTaken(conf) + `)`
 	for from := ""; ; {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -214,9 +211,13 @@ func eachDue(ctx context.Context, c *store.Conn, conf *ledger.Config, now string
 	}
 }
 
-// Untidy reports whether times have come that a run acts upon, or rows are to be adopted. It costs microseconds.
-func Untidy(l *ledger.Ledger, c *store.Conn, conf *ledger.Config) (bool, error) {
-	return untidy(l, c, conf, l.Now())
+// mayBeTaken is the condition for rows of agent_message as m, to ?2, that a run takes at the time ?1. In a database that is not trusted no
+// transport is asked what became of a message that carries its mark.
+func mayBeTaken(conf *ledger.Config) string {
+	if conf.Untrusted != "" {
+		return ledger.Claimable + ` AND delivery_marks = ''`
+	}
+	return ledger.Claimable
 }
 
 // maxLooked bounds the rows of one recipient that FirstDue looks at.
@@ -227,14 +228,10 @@ func FirstDue(c *store.Conn, conf *ledger.Config, now time.Time, recipient strin
 	if agent := conf.Agents[recipient]; agent != nil && Waits(agent) {
 		return false, nil
 	}
-	marked := 1 // rows with a transport's mark count
-	if conf.Untrusted != "" {
-		marked = 0
-	}
 	n, err := c.Number(`SELECT EXISTS (SELECT 1 FROM (
 		    SELECT seq, sender, recipient, status, traced_status, priority, next_attempt_at, lease_token, held, delivery_marks FROM agent_message
 		    WHERE `+ledger.Live+` AND recipient = ?2 ORDER BY priority DESC, seq LIMIT +?3) AS m
-		WHERE `+ledger.Claimable+` AND (?4 = 1 OR delivery_marks = ''))`, orchestrator.Stamp(now), recipient, maxLooked, marked)
+		WHERE `+mayBeTaken(conf)+`)`, orchestrator.Stamp(now), recipient, maxLooked)
 	return n != 0, err
 }
 

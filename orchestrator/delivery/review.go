@@ -34,9 +34,9 @@ func untidyQuery(l *ledger.Ledger) string {
 	return text
 }
 
-// untidy looks whether Tidy has anything to do. Most of the time it has not, and this is a twentieth of its work. Whatever has a
+// Untidy looks whether Tidy has anything to do. Most of the time it has not, and this is a twentieth of its work. Whatever has a
 // time of its own is looked for when that has come, and when it lies further ahead than any can, for clampTimes.
-func untidy(l *ledger.Ledger, c *store.Conn, conf *ledger.Config, clock time.Time) (bool, error) {
+func Untidy(l *ledger.Ledger, c *store.Conn, conf *ledger.Config, clock time.Time) (bool, error) {
 	ahead := func(longest time.Duration) string { return orchestrator.Stamp(clock.Add(longest)) }
 	args := []any{
 		orchestrator.Stamp(clock),                              // ?1
@@ -60,7 +60,7 @@ func untidy(l *ledger.Ledger, c *store.Conn, conf *ledger.Config, clock time.Tim
 // and tells senders and the manager what they are to be told. more is true when there is more to do, for the next transaction.
 func Tidy(t *ledger.Tx) (more bool, err error) {
 	conf := t.Config()
-	if untidy, err := untidy(t.Ledger, t.Conn, conf, t.Clock); err != nil || !untidy {
+	if untidy, err := Untidy(t.Ledger, t.Conn, conf, t.Clock); err != nil || !untidy {
 		return false, err
 	}
 	adopting, err := adoption.Some(t)

@@ -4,6 +4,7 @@
 package exports
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -139,7 +140,11 @@ func (e *exporter) send(ctx context.Context, p *page) (wait time.Duration, err e
 		e.log.Info("traces can be sent again", "otlp", e.options.Target())
 	}
 	rejected.Spans = min(rejected.Spans, int64(p.size()))
-	if rejected.Message != "" && e.saying.Changed(errors.New(rejected.Message)) {
+	var said error
+	if rejected.Spans > 0 || rejected.Message != "" {
+		said = errors.New(cmp.Or(rejected.Message, "nothing"))
+	}
+	if e.saying.Changed(said) && said != nil {
 		e.log.Warn("the receiver of the traces has something to say", "otlp", e.options.Target(), "spans_not_taken", rejected.Spans, "says", rejected.Message)
 	}
 	e.backoff.Reset()

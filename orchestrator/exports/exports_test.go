@@ -1,6 +1,7 @@
 package exports
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -206,6 +207,24 @@ func TestPartialSuccess(t *testing.T) {
 	}
 	r.drain(exporterOf(f.Ledger, r))
 	want.Rows(t, f.Rows(`SELECT refused FROM exports`), f.Count("message_trace")) // no more than there were
+}
+
+// A receiver that leaves spans out is told of in the log, also one that does not say why; once as long as it says the same.
+func TestWhatTheReceiverSays(t *testing.T) {
+	t.Parallel()
+	for _, says := range []string{"too old", ""} {
+		f, r := enginetest.New(t, "a", "b"), newReceiver(t)
+		r.answer = func(string) (int, string, string) {
+			return 200, "", `{"partialSuccess":{"rejectedSpans":"1","errorMessage":"` + says + `"}}`
+		}
+		var log bytes.Buffer
+		e := newExporter(f.Ledger, slog.New(slog.NewTextHandler(&log, nil)), otlp.Options{URL: r.url, Timeout: time.Minute}, "v1.2.3")
+		for range 3 {
+			send(f, "b", `1`)
+			r.drain(e)
+		}
+		want.Equal(t, "warnings", strings.Count(log.String(), "has something to say"), 1)
+	}
 }
 
 // While the receiver cannot take spans, or is another than thought, they wait.

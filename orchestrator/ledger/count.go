@@ -61,12 +61,17 @@ func CountAdopted(t *Tx, seq int64, recipient string, from, to orchestrator.Stat
 	if err != nil || counted == 0 {
 		return err
 	}
+	return countMoved(t, recipient, from, to, 1)
+}
+
+// countMoved counts n rows of a recipient under another status. Under from, if that is none of ours, they were not counted.
+func countMoved(t *Tx, recipient string, from, to orchestrator.Status, n int64) error {
 	if slices.Contains(orchestrator.Statuses, from) {
-		if err := t.Run(store.AddCount, recipient, from, -1); err != nil {
+		if err := t.Run(store.AddCount, recipient, from, -n); err != nil {
 			return err
 		}
 	}
-	return t.Run(store.AddCount, recipient, to, 1)
+	return t.Run(store.AddCount, recipient, to, n)
 }
 
 // countChanges counts rows whose status is about to become to.
@@ -84,12 +89,7 @@ func countChanges(t *Tx, rows Selection, to orchestrator.Status) error {
 		return group{row.Text(0), orchestrator.Status(row.Text(1)), row.Int(2)}
 	}, `SELECT recipient, traced_status, count(*) FROM agent_message WHERE `+rows.Where+` AND seq <= `+countedSeq+` GROUP BY recipient, traced_status`, args...)
 	for _, g := range groups {
-		if slices.Contains(orchestrator.Statuses, g.from) {
-			if err := t.Run(store.AddCount, g.recipient, g.from, -g.n); err != nil {
-				return err
-			}
-		}
-		if err := t.Run(store.AddCount, g.recipient, to, g.n); err != nil {
+		if err := countMoved(t, g.recipient, g.from, to, g.n); err != nil {
 			return err
 		}
 	}

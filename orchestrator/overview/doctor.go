@@ -293,7 +293,7 @@ func (d *doctor) counts(c *store.Conn) error {
 // exports tells how far the traces were sent to a collector, if they ever were.
 func (d *doctor) exports(c *store.Conn) error {
 	return c.Query(`SELECT (SELECT max(id) FROM message_trace) - events, refused, missed, sent_at, lease_until > ?1 FROM exports`, func(row store.Row) error {
-		behind, lost, at, sends := row.Int(0), row.Int(1)+row.Int(2), row.Text(3), row.Int(4) != 0
+		behind, lost, at, sends := max(0, row.Int(0)), row.Int(1)+row.Int(2), row.Text(3), row.Int(4) != 0
 		says := fmt.Sprintf("%s behind; last sent at %s", orchestrator.Plural(int(behind), "event"), cmp.Or(at, "no time"))
 		switch {
 		case lost > 0:

@@ -102,7 +102,7 @@ func Status(ctx context.Context, l *ledger.Ledger) (State, error) {
 
 // anythingDue reports whether a delivery run would have anything to do.
 func anythingDue(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, backlog []RecipientBacklog) (due bool, err error) {
-	due, err = delivery.Untidy(l, c, conf)
+	due, err = delivery.Untidy(l, c, conf, l.Now())
 	for i := range backlog {
 		if err != nil || due {
 			break

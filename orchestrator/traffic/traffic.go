@@ -144,10 +144,16 @@ func countedTo(t *ledger.Tx, last int64) error {
 	return t.Run(store.StoreSetting, countedKey, fmt.Sprint(last), t.Now)
 }
 
+// clearedBefore returns the time before which traces were deleted, "" for none.
+func clearedBefore(c *store.Conn) (string, error) {
+	before, _, err := c.Text(`SELECT value FROM settings WHERE key = '` + sinceKey + `'`)
+	return before, err
+}
+
 // Cleared notes that traces which ended before that time are about to be deleted. Recount leaves the counts of that time as they
 // are.
 func Cleared(t *ledger.Tx, before string) error {
-	since, _, err := t.Text(`SELECT value FROM settings WHERE key = '` + sinceKey + `'`)
+	since, err := clearedBefore(t.Conn)
 	if err != nil || since >= before {
 		return err
 	}
@@ -182,7 +188,7 @@ func Recount(ctx context.Context, l *ledger.Ledger) error {
 				return err
 			}
 		}
-		text, _, err := t.Text(`SELECT value FROM settings WHERE key = '` + sinceKey + `'`)
+		text, err := clearedBefore(t.Conn)
 		if err != nil {
 			return err
 		}
