@@ -20,6 +20,12 @@ func (s *Store) noDatabase() error {
 		Hint: "`mailroom --db " + orchestrator.ShellWord(s.path) + " init` makes one"}
 }
 
+// takesNoWrites is the error for a server that can only be read.
+func (s *Store) takesNoWrites(err error) error {
+	return &orchestrator.Error{Code: orchestrator.Unavailable, Err: err, Message: "the server of " + s.path + " takes no writes: it is a standby, or was made read-only",
+		Hint: "Name all servers of the cluster in the database's address, with target_session_attrs=read-write"}
+}
+
 // The classes and codes of the server's errors that this package tells apart. Source: PostgreSQL's manual, appendix A.
 const (
 	lockNotAvailable     = "55P03"
@@ -80,7 +86,7 @@ func (s *Store) Explain(err error) error {
 	case strings.HasPrefix(code, "28"):
 		return fail(orchestrator.Unavailable, "the server of "+s.path+" does not let this user in", "The password belongs into ~/.pgpass or PGPASSWORD; pg_hba.conf of the server says who may enter")
 	case code == readOnlyTransaction:
-		return fail(orchestrator.Unavailable, "the server of "+s.path+" takes no writes: it is a standby, or was made read-only", "Name all servers of the cluster in --db, with target_session_attrs=read-write")
+		return s.takesNoWrites(err)
 	case isLost(err):
 		return fail(orchestrator.Unavailable, "the server of "+s.path+" does not answer; nothing was written", "See whether it runs, and whether its address is right")
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):

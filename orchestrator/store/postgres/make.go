@@ -115,7 +115,7 @@ func (c *conn) admitted() (id string, err error) {
 	}
 	return "", &orchestrator.Error{Code: orchestrator.Unavailable, Err: store.ErrOutdated,
 		Message: "the database has version " + text + " of the tables; this program knows " + strconv.Itoa(schemaVersion),
-		Hint:    "Restart this session (the MCP server, the daemon, the watch) with that version of mailroom or a later one; nothing was lost",
+		Hint:    "Restart this session (the MCP server, the daemon, the watch) with that version of Mailroom or a later one; nothing was lost",
 	}
 }
 

@@ -204,8 +204,7 @@ func (s *Store) Ready(ctx context.Context) error {
 	return s.Look(ctx, func(c *store.Conn) error {
 		readOnly, _, err := c.Text(`SELECT current_setting('transaction_read_only')`)
 		if err == nil && readOnly == "on" {
-			err = orchestrator.Errorf(orchestrator.Unavailable, "the server of %s takes no writes: it is a standby, or was made read-only", s.path).
-				WithHint("Name all servers of the cluster in --db, with target_session_attrs=read-write")
+			err = s.takesNoWrites(nil)
 		}
 		return err
 	})
