@@ -46,7 +46,7 @@ func CursorOf(ctx context.Context, l *ledger.Ledger, text string) (Cursor, error
 		return Cursor{}, orchestrator.Errorf(orchestrator.InvalidParams, "%q is no id of an event", orchestrator.Clip(text)).
 			WithHint("Send the id of the last event that you have seen, 0 for all there are, or none for what happens from now on")
 	}
-	newest, err := ledger.Ask(ctx, l, func(c *store.Conn) (int64, error) { return c.Number(`SELECT coalesce(max(id), 0) FROM message_trace`) })
+	newest, err := newestID(ctx, l)
 	if err == nil && id > newest {
 		err = orchestrator.Errorf(orchestrator.InvalidParams, "there is no event %d, the newest is %d: it is of another database", id, newest).
 			WithHint("Begin anew, without an id")
@@ -73,13 +73,16 @@ func DelayedBy(ctx context.Context, l *ledger.Ledger, at Cursor) (string, error)
 	if err != nil || settled.Holder == "" {
 		return "", err
 	}
-	waiting, err := ledger.Ask(ctx, l, func(c *store.Conn) (int64, error) {
-		return c.Number(`SELECT EXISTS (SELECT 1 FROM message_trace WHERE id > ?1 AND id > ?2)`, at.id, settled.Events)
-	})
-	if err != nil || waiting == 0 {
+	newest, err := newestID(ctx, l)
+	if err != nil || newest <= max(at.id, settled.Events) {
 		return "", err
 	}
 	return settled.Holder, nil
+}
+
+// newestID returns the id of the newest event that can be seen; others may come before it.
+func newestID(ctx context.Context, l *ledger.Ledger) (int64, error) {
+	return ledger.Ask(ctx, l, func(c *store.Conn) (int64, error) { return c.Number(`SELECT coalesce(max(id), 0) FROM message_trace`) })
 }
 
 // Behind returns how many events another place is behind this one, or a few more: ids may be left out.
