@@ -1,15 +1,12 @@
 package postgres_test
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
@@ -48,39 +45,9 @@ func made(t *testing.T, address string, names ...string) *delivery.Engine {
 	return e
 }
 
-// session is a connection on which a test runs transactions as the store does.
-type session struct {
-	t *testing.T
-	c *pgconn.PgConn
-}
-
-func newSession(t *testing.T, address string) session {
-	t.Helper()
-	c, err := pgconn.Connect(t.Context(), address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { c.Close(context.WithoutCancel(t.Context())) })
-	return session{t, c}
-}
-
-func (s session) run(statements string) {
-	s.t.Helper()
-	if _, err := s.c.Exec(s.t.Context(), statements).ReadAll(); err != nil {
-		s.t.Error(err)
-	}
-}
-
-// begin begins a transaction as the store does, beside others.
-func (s session) begin() {
-	s.t.Helper()
-	s.run("BEGIN; SELECT hold_floors(); SELECT pg_current_xact_id()")
-}
-
 // trace writes an event of a message.
-func (s session) trace(message, event string) {
-	s.t.Helper()
-	s.run(fmt.Sprintf(`INSERT INTO message_trace (message_id, at, event) VALUES ('%s', '2026-01-01T00:00:00.000Z', '%s')`, message, event))
+func trace(s *postgrestest.Session, message, event string) {
+	s.Run(fmt.Sprintf(`INSERT INTO message_trace (message_id, at, event) VALUES ('%s', '2026-01-01T00:00:00.000Z', '%s')`, message, event))
 }
 
 // follower follows the trace.
@@ -117,23 +84,23 @@ func TestFirstBegunLastCommitted(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := &follower{t: t, l: e.Ledger, at: start}
-	slow, fast := newSession(t, address), newSession(t, address)
-	slow.begin()
-	slow.trace("m1", "created")
-	fast.begin()
-	fast.trace("m2", "created")
-	fast.run("COMMIT")
+	slow, fast := postgrestest.Connect(t, address), postgrestest.Connect(t, address)
+	slow.Begin()
+	trace(slow, "m1", "created")
+	fast.Begin()
+	trace(fast, "m2", "created")
+	fast.Run("COMMIT")
 	f.look()
 	want.Rows(t, f.words)
 	by, err := messages.DelayedBy(t.Context(), e.Ledger, f.at)
-	if err != nil || by != fmt.Sprintf("pid %d", slow.c.PID()) {
-		t.Errorf("delayed by %q, %v; want process %d", by, err, slow.c.PID())
+	if err != nil || by != fmt.Sprintf("pid %d", slow.PID()) {
+		t.Errorf("delayed by %q, %v; want process %d", by, err, slow.PID())
 	}
 	if last, err := messages.LastEvent(t.Context(), e.Ledger); err != nil || last != start {
 		t.Errorf("what happens from now on begins behind %v, %v; want %v", last, err, start)
 	}
-	slow.trace("m3", "created")
-	slow.run("COMMIT")
+	trace(slow, "m3", "created")
+	slow.Run("COMMIT")
 	f.look()
 	want.Rows(t, f.words, "m1 created", "m2 created", "m3 created")
 	if by, err := messages.DelayedBy(t.Context(), e.Ledger, f.at); by != "" || err != nil {
@@ -141,21 +108,21 @@ func TestFirstBegunLastCommitted(t *testing.T) {
 	}
 
 	// What another program, or another database of the server, has open holds nothing up.
-	slow.run("BEGIN; CREATE TABLE other (n int); INSERT INTO other VALUES (1)")
-	fast.begin()
-	fast.trace("m4", "created")
-	fast.run("COMMIT")
+	slow.Run("BEGIN; CREATE TABLE other (n int); INSERT INTO other VALUES (1)")
+	fast.Begin()
+	trace(fast, "m4", "created")
+	fast.Run("COMMIT")
 	f.look()
 	want.Rows(t, f.words[3:], "m4 created")
-	slow.run("ROLLBACK")
+	slow.Run("ROLLBACK")
 
 	// A transaction that is undone leaves ids out.
-	slow.begin()
-	slow.trace("m5", "created")
-	slow.run("ROLLBACK")
-	fast.begin()
-	fast.trace("m6", "created")
-	fast.run("COMMIT")
+	slow.Begin()
+	trace(slow, "m5", "created")
+	slow.Run("ROLLBACK")
+	fast.Begin()
+	trace(fast, "m6", "created")
+	fast.Run("COMMIT")
 	f.look()
 	want.Rows(t, f.words[4:], "m6 created")
 	if _, err := messages.CursorOf(t.Context(), e.Ledger, f.at.String()); err != nil {
@@ -176,27 +143,27 @@ func TestFollowedBesideWriters(t *testing.T) {
 	var writers sync.WaitGroup
 	written := make(chan string, 10_000)
 	for w := range 6 {
-		s := newSession(t, address)
+		s := postgrestest.Connect(t, address)
 		writers.Go(func() {
 			for n := range 60 {
 				m := fmt.Sprintf("m%d.%d", w, n)
-				s.begin()
-				s.trace(m, "created")
+				s.Begin()
+				trace(s, m, "created")
 				if n%7 == w {
-					s.run("ROLLBACK")
+					s.Run("ROLLBACK")
 					continue
 				}
 				if n%3 == 0 { // others pass this one
-					s.run("SELECT pg_sleep(0.02)")
+					s.Run("SELECT pg_sleep(0.02)")
 				}
-				s.trace(m, "read")
-				s.run("COMMIT")
+				trace(s, m, "read")
+				s.Run("COMMIT")
 				written <- m
 				select {
 				case other := <-written: // by whichever transaction has committed
-					s.begin()
-					s.trace(other, "acknowledged")
-					s.run("COMMIT")
+					s.Begin()
+					trace(s, other, "acknowledged")
+					s.Run("COMMIT")
 				default:
 				}
 			}
