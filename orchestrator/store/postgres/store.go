@@ -58,6 +58,7 @@ type Store struct {
 	backend *backend
 	writer  *store.Writer
 	readers readers
+	settled settled
 }
 
 // IsAddress reports whether an address of a database names a server of this kind.
