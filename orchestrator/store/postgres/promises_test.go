@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"log/slog"
 	"testing"
+	"time"
 
 	"mailroom/orchestrator/orchestratortest/helper"
 	"mailroom/orchestrator/store"
@@ -24,5 +25,6 @@ func TestHelperProcess(t *testing.T) { helper.Run(storetest.Helpers(openAt)) }
 func openAt(o storetest.Options) (store.Store, error) {
 	return postgres.Open(postgres.Options{
 		DSN: o.Address, Log: slog.New(slog.DiscardHandler), BusyTimeout: o.BusyTimeout, Begin: o.Begin, End: o.End,
+		Pulse: 100 * time.Millisecond,
 	})
 }
