@@ -98,7 +98,7 @@ func (w *backend) begin(ctx context.Context, until time.Time) error {
 		return err
 	}
 	w.c.batch = w.c.batch[:0]
-	results, err := w.c.raw.Exec(ctx, fmt.Sprintf(`BEGIN; SET LOCAL lock_timeout = %d; SELECT pg_advisory_xact_lock(%d, hashtext('%s') # %d); SELECT pg_current_xact_id()`,
+	results, err := w.c.raw.Exec(ctx, fmt.Sprintf(`BEGIN; SET LOCAL lock_timeout = %d; SELECT pg_advisory_xact_lock(%d, hashtext('%s') # %d); SELECT pg_current_xact_id(), `+readClock,
 		max(time.Until(until).Milliseconds(), 1), lockClass, w.s.schema, writingLock)).ReadAll()
 	if err != nil {
 		w.Rollback()
@@ -107,7 +107,9 @@ func (w *backend) begin(ctx context.Context, until time.Time) error {
 		}
 		return err
 	}
-	w.xid = string(results[len(results)-1].Rows[0][0])
+	began := results[len(results)-1].Rows[0]
+	w.xid = string(began[0])
+	w.s.clock.set(began[1])
 	return nil
 }
 

@@ -136,6 +136,9 @@ func (s *Store) open(ctx context.Context) (*conn, error) {
 	if err == nil {
 		id, err = c.admitted()
 	}
+	if err == nil {
+		err = s.readClock(ctx, c)
+	}
 	if err != nil {
 		c.close()
 		return nil, err

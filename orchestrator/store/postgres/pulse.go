@@ -55,6 +55,8 @@ const (
 	cutAfter    = 2   // without a beat for so long, this process ends its work
 	missingFor  = 1.5 // longer than a process needs to connect again; whoever has shown no sign for so long is dead
 	looksPer    = 10  // looks for signs, in the time of a beat
+
+	beatPatience = 10 * time.Second // for the server's answer
 )
 
 func newPulse(s *Store, every time.Duration) *pulse {
@@ -161,7 +163,7 @@ const pulseSettings = `SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval
 
 // run calls f with the connection, which it opens if need be. p.mu is held.
 func (p *pulse) run(f func(ctx context.Context) error) error {
-	ctx, cancel := context.WithTimeout(p.ctx, p.every)
+	ctx, cancel := context.WithTimeout(p.ctx, beatPatience)
 	defer cancel()
 	if p.c != nil && p.c.raw.IsClosed() {
 		p.drop()

@@ -35,6 +35,8 @@ type Options struct {
 	Bell orchestrator.Bell
 	// BusyTimeout bounds the wait for what another process writes.
 	BusyTimeout time.Duration
+	// Now is the clock of this machine. nil: time.Now.
+	Now func() time.Time
 	// Pulse is how often a process that takes leases shows that it lives. 0: 10 s. A test sets less.
 	Pulse time.Duration
 	// Made is told the id of a database that this process has made, before anybody else can see it.
@@ -58,6 +60,7 @@ type Store struct {
 	bell    orchestrator.Bell
 	notices *notices // nil where the caller brought a bell
 	pulse   *pulse
+	clock   clock
 	backend *backend
 	writer  *store.Writer
 	readers readers
@@ -89,6 +92,9 @@ func Open(o Options) (*Store, error) {
 	if s.bell == nil {
 		s.notices = newNotices(s)
 		s.bell = s.notices
+	}
+	if s.clock.local = o.Now; o.Now == nil {
+		s.clock.local = time.Now
 	}
 	s.pulse = newPulse(s, cmp.Or(o.Pulse, beatEvery))
 	s.backend = newBackend(s)
@@ -186,6 +192,9 @@ func (s *Store) Gone(token string) bool { return s.pulse.gone(token) }
 
 // Known returns a context that ends when other hosts may soon take this process for dead, since it cannot reach the server.
 func (s *Store) Known() context.Context { return s.pulse.known() }
+
+// Now returns the time by the server's clock, and by this machine's until there was a connection.
+func (s *Store) Now() time.Time { return s.clock.now() }
 
 // Exists reports whether there is a database.
 func (s *Store) Exists() bool {
