@@ -113,7 +113,7 @@ func tryTransport(ctx context.Context, l *ledger.Ledger, agent *ledger.Agent) (T
 		defer slot.Release()
 	}
 	var c *claim
-	err = l.Write(ctx, store.Of(agent.Name).In(store.Adopting), func(t *ledger.Tx) (err error) {
+	err = l.Write(ctx, store.Of(agent.Name), func(t *ledger.Tx) (err error) {
 		c, err = beginTrial(t, agent.Name, &trial)
 		return err
 	})

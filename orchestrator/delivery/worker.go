@@ -89,7 +89,7 @@ func settleAndClaim(ctx context.Context, l *ledger.Ledger, held *claim, outcomes
 	retry := backoff.NewExponentialBackOff(backoff.WithInitialInterval(50*time.Millisecond), backoff.WithMaxInterval(5*time.Second),
 		backoff.WithMaxElapsedTime(ledger.LeaseGrace/2))
 	err = backoff.Retry(func() error {
-		err := l.Write(context.WithoutCancel(ctx), store.Of(recipient).In(store.Adopting), func(t *ledger.Tx) (err error) {
+		err := l.Write(context.WithoutCancel(ctx), store.Of(recipient), func(t *ledger.Tx) (err error) {
 			next, report, t.Quiet = nil, settlement{}, true
 			if held != nil {
 				if report, err = settle(t, held, outcomes); err != nil {

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
+
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/store"
 )
@@ -17,7 +19,9 @@ type backend struct {
 
 	until time.Time // of the present batch: when it gives up
 	tries int       // how often it was run again since something was lost
-	xid   string    // of the present transaction
+	alone bool      // the present transaction is alone
+	xid   string    // of it
+	met   bool      // the batch has met another transaction: it is run again alone
 
 	mu sync.Mutex // held while c is set
 	c  *conn      // nil until it is needed, and after it was lost
@@ -27,7 +31,7 @@ func newBackend(s *Store) *backend { return &backend{s: s, Conn: &store.Conn{}} 
 
 // Write runs the batch. Nothing is left to be done when it returns: the server has the commit on its disk.
 func (w *backend) Write(b *store.Batch, until time.Time) (store.Commit, error) {
-	w.until, w.tries = until, 0
+	w.until, w.tries, w.met = until, 0, false
 	before := w.Writes
 	if err := b.Run(w.Conn, w, until); err != nil {
 		return nil, w.s.Explain(err)
@@ -77,29 +81,33 @@ func (w *backend) open(ctx context.Context) error {
 	return nil
 }
 
-// Begin begins a transaction, which nobody else does meanwhile: the lock is a statement of its own, so that those behind it see
-// what was committed before.
-func (w *backend) Begin(ctx context.Context, until time.Time) error {
+// Begin begins a transaction with the locks of a scope.
+func (w *backend) Begin(ctx context.Context, until time.Time, scope store.Scope) error {
+	if w.met {
+		scope = store.Alone
+	}
 	ctx, cancel := context.WithDeadline(ctx, latest(until))
 	defer cancel()
-	err := w.begin(ctx, until)
+	err := w.begin(ctx, until, scope)
 	if isLost(err) && ctx.Err() == nil { // the connection may have been lost since it was used last
 		w.shut()
-		err = w.begin(ctx, until)
+		err = w.begin(ctx, until, scope)
 	}
 	return err
 }
 
-func (w *backend) begin(ctx context.Context, until time.Time) error {
+func (w *backend) begin(ctx context.Context, until time.Time, scope store.Scope) error {
 	if err := w.open(ctx); err != nil {
 		if ctx.Err() != nil && !isLost(err) {
 			return store.GaveUp(ctx)
 		}
 		return err
 	}
-	w.c.batch = w.c.batch[:0]
-	results, err := w.c.raw.Exec(ctx, fmt.Sprintf(`BEGIN; SET LOCAL lock_timeout = %d; SELECT pg_advisory_xact_lock(%d, hashtext('%s') # %d); SELECT pg_current_xact_id(), `+readClock,
-		max(time.Until(until).Milliseconds(), 1), lockClass, w.s.schema, writingLock)).ReadAll()
+	w.c.batch, w.c.later = w.c.batch[:0], w.c.later[:0]
+	locks, alone := w.s.locks(scope)
+	w.alone = alone
+	results, err := w.c.raw.Exec(ctx, fmt.Sprintf(`BEGIN; SET LOCAL lock_timeout = %d; %s; SELECT pg_current_xact_id(), `+readClock,
+		max(time.Until(until).Milliseconds(), 1), locks)).ReadAll()
 	if err != nil {
 		w.Rollback()
 		if ctx.Err() != nil {
@@ -125,7 +133,7 @@ func latest(until time.Time) time.Time {
 // cancelled may be committed all the same.
 func (w *backend) Commit() error {
 	failed := w.c.raw.TxStatus() == 'E'
-	err := w.c.script(context.Background(), "COMMIT")
+	_, err := w.c.runAll(func(p *pgconn.Pipeline) { p.SendQueryParams("COMMIT", nil, nil, nil, nil) })
 	if err == nil && failed {
 		return orchestrator.Errorf(orchestrator.Internal, "the transaction had failed, and was undone")
 	}
@@ -154,7 +162,7 @@ func (w *backend) fate(lost error) error {
 		case status == "committed":
 			return nil
 		case status == "aborted":
-			return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "the server of " + w.s.path + " has ended the transaction; nothing was written", Hint: "Try again", Err: lost}
+			return &store.Later{Err: lost} // it can be run again
 		}
 	}
 	return &orchestrator.Error{Code: orchestrator.Unavailable, Err: lost, Message: "the server of " + w.s.path + " did not answer, and it is not known whether it has written this",
@@ -166,6 +174,7 @@ func (w *backend) Rollback() error {
 	if w.c == nil || w.c.raw.IsClosed() || w.c.raw.TxStatus() == 'I' {
 		return nil
 	}
+	w.c.later = w.c.later[:0]
 	err := w.c.script(context.Background(), "ROLLBACK")
 	if err != nil {
 		w.shut()
@@ -176,14 +185,16 @@ func (w *backend) Rollback() error {
 // maxTries bounds how often a batch is run again.
 const maxTries = 5
 
-// Again reports whether the transaction can succeed when it is run again: its connection was lost before the commit, or others
-// were in the way.
+// Again reports whether the transaction can succeed when it is run again: its connection was lost before the commit, or it met
+// another that writes at the same time. A row that has become unique twice is such a meeting, unless nobody else writes.
 func (w *backend) Again(failure error) bool {
 	code := codeOf(failure)
-	again := code == serializationFailure || code == deadlockDetected || isLost(failure) || w.c != nil && w.c.raw.IsClosed()
+	meets := code == serializationFailure || code == deadlockDetected || code == uniqueViolation && !w.alone
+	again := meets || isLost(failure) || w.c != nil && w.c.raw.IsClosed()
 	if !again || w.tries >= maxTries || !time.Now().Before(w.until) {
 		return false
 	}
+	w.met = w.met || meets
 	w.tries++
 	if isLost(failure) {
 		w.shut()

@@ -31,6 +31,7 @@ const (
 	lockNotAvailable     = "55P03"
 	serializationFailure = "40001"
 	deadlockDetected     = "40P01"
+	uniqueViolation      = "23505"
 	readOnlyTransaction  = "25006"
 	tooManyConnections   = "53300"
 	diskFull             = "53100"

@@ -28,14 +28,6 @@ const schemaVersion = 1
 
 const versionKey = "schema.version"
 
-// lockClass is the first number of our advisory locks, whose second is one of these.
-const (
-	lockClass = 0x4d41494c // MAIL, as in the header of a file of SQLite
-
-	makingLock  = 1
-	writingLock = 2
-)
-
 // Create makes the database, in a schema of its own, if it is not there yet, and reports whether it did.
 func (s *Store) Create() (created bool, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), max(s.busy, time.Minute))
@@ -46,7 +38,7 @@ func (s *Store) Create() (created bool, err error) {
 	}
 	defer raw.close()
 	c := &store.Conn{Driver: raw}
-	if err := raw.script(ctx, "BEGIN; SELECT pg_advisory_xact_lock("+strconv.Itoa(lockClass)+", "+strconv.Itoa(makingLock)+")"); err != nil {
+	if err := raw.script(ctx, "BEGIN; SELECT "+s.lock(making)); err != nil {
 		return false, s.Explain(err)
 	}
 	there, err := hasTables(c)
