@@ -12,12 +12,18 @@ import (
 	"testing"
 
 	_ "github.com/mattn/go-sqlite3"
+
+	"mailroom/orchestrator/store/postgres"
 )
 
-// Plain opens a database the way a program does that only knows SQLite.
+// Plain opens a database the way a program does that knows nothing of the engine. Statements are SQLite's in any case.
 func Plain(t testing.TB, path string) *sql.DB {
 	t.Helper()
-	db, err := sql.Open("sqlite3", "file:"+(&url.URL{Path: path}).EscapedPath()+"?_busy_timeout=10000")
+	driver, source := "sqlite3", "file:"+(&url.URL{Path: path}).EscapedPath()+"?_busy_timeout=10000"
+	if postgres.IsAddress(path) {
+		driver, source = "outside", path
+	}
+	db, err := sql.Open(driver, source)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,13 +31,15 @@ func Plain(t testing.TB, path string) *sql.DB {
 	return db
 }
 
-// SQL changes the file the way another program does: through a connection that knows nothing of the engine.
+// SQL changes the database the way another program does: through a connection that knows nothing of the engine.
 func (f *Fixture) SQL(statement string, args ...any) {
 	f.T.Helper()
 	if uncounted.MatchString(statement) {
 		byHand.Store(f.Path, true)
 	}
-	if _, err := Plain(f.T, f.Path).Exec(statement, args...); err != nil {
+	db := Plain(f.T, f.Path)
+	defer db.Close()
+	if _, err := db.Exec(statement, args...); err != nil {
 		f.T.Fatalf("%s: %v", statement, err)
 	}
 }

@@ -38,6 +38,9 @@ func rewrite(text string) (sql string, arguments []int) {
 	return out.String(), r.arguments
 }
 
+// Rewrite is rewrite for tests, which change a database by hand in the words of SQLite.
+func Rewrite(text string) (sql string, arguments []int) { return rewrite(text) }
+
 type rewriter struct {
 	arguments []int
 	numbers   map[int]int // of the caller's arguments, to that of the parameter
