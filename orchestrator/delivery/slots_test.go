@@ -95,7 +95,7 @@ func TestSlotHeldElsewhere(t *testing.T) {
 	addGated(f, "b", 2)
 	var held []orchestrator.Slot
 	for range 2 {
-		slot, err := transport.Exec{}.Slot(f.Path, "b", 2)
+		slot, err := transport.Exec{}.Slot(f.Ledger.Beside(), "b", 2)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -165,7 +165,7 @@ func TestSlotIsGivenBack(t *testing.T) {
 	} {
 		f.Wire.Set(answer)
 		f.Deliver()
-		slot, err := transport.Exec{}.Slot(f.Path, "b", 1)
+		slot, err := transport.Exec{}.Slot(f.Ledger.Beside(), "b", 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -181,7 +181,7 @@ func TestSlotCannotBeHad(t *testing.T) {
 	f := enginetest.New(t, "a")
 	addGated(f, "b", 1)
 	id := f.Send("a", "b")
-	if err := os.WriteFile(f.Path+"-slots", nil, 0o600); err != nil {
+	if err := os.WriteFile(f.Ledger.Beside()+"-slots", nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	_, err := f.DeliverAll(t.Context(), delivery.Options{})

@@ -298,6 +298,7 @@ func TestLongLease(t *testing.T) {
 // After a restore the cursor is that of the backup, also for a daemon that was sending.
 func TestRestored(t *testing.T) {
 	t.Parallel()
+	enginetest.OfAFile(t, "a server has its own backups")
 	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
 	e := exporterOf(f.Ledger, r)
 	send(f, "b", `1`)
@@ -331,7 +332,7 @@ func TestNumberBeyondBelief(t *testing.T) {
 	r.drain(e)
 	f.Send("a", "b") // has all numbers of the trace made anew
 	r.drain(e)
-	want.Rows(t, f.Rows(`SELECT events FROM exports`), f.Rows(`SELECT max(id) FROM message_trace`)...)
+	want.Rows(t, f.Rows(`SELECT events FROM exports`), f.Rows(`SELECT max(id) FROM message_trace WHERE id < 9000000000000000000`)...) // a server leaves that one as it is
 }
 
 // Events that were deleted before they could be sent are counted, also where none was sent yet; those of before the first start

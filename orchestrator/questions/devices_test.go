@@ -364,7 +364,7 @@ func TestDeviceOfAFullDatabase(t *testing.T) {
 	f := enginetest.New(t)
 	d, token := f.Pair("phone")
 	f.Clock.Advance(time.Hour)
-	f.SQL(`CREATE TRIGGER full BEFORE UPDATE ON signal_devices BEGIN SELECT raise(ABORT, 'full'); END`)
+	f.Forbid("UPDATE", "signal_devices", `true`, "full")
 	if got, err := questions.DeviceOfToken(t.Context(), f.Ledger, token); err != nil || got.ID != d.ID {
 		t.Errorf("%+v, %v", got, err)
 	}

@@ -206,6 +206,7 @@ func TestReadingLeaseOfArchived(t *testing.T) {
 // Nothing of a lease is left when its agent is removed, or when a backup is restored: what was shown is unread.
 func TestReadingLeaseOfTheGone(t *testing.T) {
 	t.Parallel()
+	enginetest.OfAFile(t, "a server has its own backups")
 	f := enginetest.New(t, "a", "b", "c")
 	ofB, ofC := f.Send("a", "b"), f.Send("a", "c")
 	want.IDs(t, f.TakeFor("b", time.Hour), ofB)

@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"crypto/rand"
 	"database/sql"
 	"embed"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 
@@ -87,4 +89,18 @@ func OldVersion(t *testing.T, version int) (path string) {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// Forbid has the database refuse a change of a table, such as "INSERT" or "UPDATE OF status", of rows for which a condition on NEW or
+// OLD holds, with an error that says why. allow ends that.
+func (f *Fixture) Forbid(change, table, condition, why string) (allow func()) {
+	f.T.Helper()
+	name := "forbid_" + strings.ToLower(rand.Text())
+	if !postgres.IsAddress(f.Path) {
+		f.SQL(`CREATE TRIGGER ` + name + ` BEFORE ` + change + ` ON ` + table + ` WHEN ` + condition + ` BEGIN SELECT RAISE(ABORT, '` + why + `'); END`)
+		return func() { f.T.Helper(); f.SQL(`DROP TRIGGER ` + name) }
+	}
+	f.SQL(`CREATE FUNCTION ` + name + `() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION '` + why + `'; END $$;
+		CREATE TRIGGER ` + name + ` BEFORE ` + change + ` ON ` + table + ` FOR EACH ROW WHEN (` + condition + `) EXECUTE FUNCTION ` + name + `()`)
+	return func() { f.T.Helper(); f.SQL(`DROP FUNCTION ` + name + ` CASCADE`) }
 }
