@@ -52,7 +52,7 @@ func TestLeaseWithoutAnOwner(t *testing.T) {
 				want.Rows(t, f.Rows(`SELECT lease_until, traced_status FROM agent_message ORDER BY seq`), end+" pending", " pending")
 				for id, rule := range map[string]string{held: "it is under a lease without an owner until " + end, behind: held + ", from a to b too, is under a lease without an owner until " + end} {
 					why := f.Why(id)
-					if !strings.Contains(why.Rule, rule) || !strings.HasPrefix(enginetest.Statement(why.Fix), "UPDATE agent_message SET lease_until") {
+					if !strings.Contains(why.Rule, rule) || !strings.Contains(why.Fix, "UPDATE agent_message SET lease_until") {
 						t.Errorf("why: %q; do: %q", why.Rule, why.Fix)
 					}
 				}
@@ -79,7 +79,8 @@ func TestWhyEndsALeaseWithoutAnOwner(t *testing.T) {
 	f := enginetest.New(t, "a", "b")
 	id := f.Send("a", "b")
 	f.SQL(`UPDATE agent_message SET lease_token = 'x', lease_until = '9999-12-31T23:59:59.999Z'`)
-	f.SQL(enginetest.Statement(f.Why(id).Fix))
+	_, end, _ := strings.Cut(f.Why(id).Fix, "Or end it now: ")
+	f.SQL(enginetest.Statement(end))
 	f.Deliver()
 	want.Equal(t, "status", f.Message(id).Status, orchestrator.Delivered)
 }

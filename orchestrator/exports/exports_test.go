@@ -412,8 +412,12 @@ func TestOddCursor(t *testing.T) {
 	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
 	send(f, "b", `1`)
 	r.drain(exporterOf(f.Ledger, r))
-	for _, odd := range []string{`waiting = x'ff00', lease_token = 7`, `waiting = '["a",{}]', events = 'many'`, `events = -9223372036854775808`, `spans = 9223372036854775807`,
-		`lease_until = 'tomorrow', lease_owner = 1.5`, `lease_until = x'ff', refused = x'00', missed = 'none', sent_at = 3`} {
+	odd := []string{`waiting = x'ff00', lease_token = 7`, `waiting = '["a",{}]', events = 'many'`, `events = -9223372036854775808`, `spans = 9223372036854775807`,
+		`lease_until = 'tomorrow', lease_owner = 1.5`, `lease_until = x'ff', refused = x'00', missed = 'none', sent_at = 3`}
+	if f.OnServer() { // whose columns take no other types
+		odd = []string{`waiting = '~', lease_token = '7'`, `waiting = '["a",{}]'`, odd[2], odd[3], `lease_until = 'tomorrow', lease_owner = '1.5'`, `lease_until = '~', sent_at = '3', missed = -1`}
+	}
+	for _, odd := range odd {
 		before := len(r.spans())
 		f.SQL(`UPDATE exports SET events = 0, spans = 0, lease_until = ''`)
 		f.SQL(`UPDATE exports SET ` + odd)

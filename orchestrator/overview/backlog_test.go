@@ -30,7 +30,7 @@ func TestStatusCountsEveryRow(t *testing.T) {
 			f.AddWired("w")
 			leave, enter := `DELETE FROM b_inbox WHERE message_id = ?`, `INSERT INTO b_inbox (message_id, payload) VALUES (?, '2')`
 			if f.OnServer() {
-				leave, enter = `DELETE FROM agent_inbox WHERE recipient = 'b' AND message_id = ?`, `INSERT INTO agent_inbox (recipient, message_id, payload) VALUES ('b', ?, '2') ON CONFLICT DO NOTHING`
+				leave, enter = `DELETE FROM agent_inbox WHERE recipient = 'b' AND message_id = ?`, `UPDATE agent_inbox SET payload = '2' WHERE message_id = ?`
 			}
 			var ids []string
 			some := func() string {

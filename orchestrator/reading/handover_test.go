@@ -23,7 +23,7 @@ func TestHandOverLeavesTheSameRows(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		prepare string
-		forbids string // rows whose status may not be changed
+		forbids string // is true of rows whose status may not be changed
 		limit   int
 		read    int
 	}{
@@ -106,7 +106,7 @@ func readPrepared(t *testing.T, prepare, forbids string, o reading.Options) (ms 
 	}
 	for _, query := range []string{
 		`SELECT 'message', * FROM agent_message ORDER BY seq`,
-		`SELECT 'inbox', * FROM agent_inbox ORDER BY message_id`,
+		`SELECT 'inbox', recipient, message_id, payload, delivered_at, read_at FROM agent_inbox ORDER BY message_id`,
 		`SELECT message_id, row_number() OVER (PARTITION BY message_id ORDER BY id), event, old_status, new_status, at, attempt, actor, error, detail
 		 FROM message_trace ORDER BY message_id, id`,
 	} {

@@ -77,7 +77,7 @@ func TestNobodyInheritsTheMailOfARemovedAgent(t *testing.T) {
 		t.Fatalf("added again: %t, %v", created, err)
 	}
 	f.Deliver()
-	want.Rows(t, f.Rows(`SELECT message_id FROM b_inbox`))
+	want.Rows(t, f.Rows(`SELECT message_id FROM agent_inbox WHERE recipient = 'b' AND read_at = ''`))
 	if ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "b", Limit: 10}); err != nil || len(ms) > 0 {
 		t.Errorf("the later agent got %v, %v", ms, err)
 	}

@@ -39,7 +39,7 @@ func TestClosingChangesOneRow(t *testing.T) {
 	want.Equal(t, "cleared a moment later", cleared.Deleted, 1201)
 	want.Equal(t, "of them delivered", cleared.Statuses[orchestrator.Delivered], 1201)
 	want.Equal(t, "progress", fmt.Sprint(done, " of ", total), "1201 of 1201")
-	want.Rows(t, f.Rows(`SELECT thread_id, count(*), max(ended_at = delivered_at) FROM agent_message_archive GROUP BY thread_id`), th.ID+" 1201 1")
+	want.Rows(t, f.Rows(`SELECT thread_id, count(*), max(CASE ended_at WHEN delivered_at THEN 1 ELSE 0 END) FROM agent_message_archive GROUP BY thread_id`), th.ID+" 1201 1")
 	want.Rows(t, f.Rows(`SELECT DISTINCT thread_id FROM agent_message`), open.ID)
 }
 

@@ -150,7 +150,7 @@ func TestOddRowsBesideMessages(t *testing.T) {
 	for table, insert := range map[string]string{
 		"acknowledgement_due": `(message_id, due_at, within_seconds) SELECT CAST('m' || i AS ` + kind + `), '', 1`,
 		"heartbeats":          `(agent, heard_at, silent_at) SELECT CAST('n' || i AS ` + kind + `), '', '0'`,
-		"signal_questions":    `(question_id, asker, status, body, message_id, created_at, expires_at) SELECT CAST('q' || i AS ` + kind + `), 'a', iif(i % 2 = 1, 'pending', 'answered'), '', 'm' || i, '', ''`,
+		"signal_questions":    `(question_id, asker, status, body, message_id, created_at, expires_at) SELECT CAST('q' || i AS ` + kind + `), 'a', CASE i % 2 WHEN 1 THEN 'pending' ELSE 'answered' END, '', 'm' || i, '', ''`,
 	} {
 		f.SQL(`INSERT INTO ` + table + ` ` + insert + ` FROM (WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1100) SELECT i FROM n) AS n`)
 	}
@@ -275,7 +275,11 @@ func TestNumbersRunOutInABatch(t *testing.T) {
 			t.Errorf("message %d: %v", i, err)
 		}
 	}
-	want.Equal(t, "rows", len(f.Rows(`SELECT 1 FROM agent_message WHERE seq < 100`)), 4)
+	rows := len(f.Rows(`SELECT 1 FROM agent_message WHERE seq < 100`))
+	if f.OnServer() { // which counts on, whatever numbers others write
+		rows++
+	}
+	want.Equal(t, "rows", rows, 4)
 }
 
 // What hinders one message hinders no other: a NULL where its trace counts attempts, and times that are none and hide what is due.
@@ -294,7 +298,11 @@ func TestOddColumnsOfLiveRows(t *testing.T) {
 	want.Equal(t, "status of another's", f.Message(id).Status, orchestrator.Retry)
 	want.Equal(t, "status of the one with a lease", f.Message("null retries, leased").Status, orchestrator.Delivered)
 	want.Equal(t, "next run", f.NextDue(), f.Stamp())
-	f.SQL(`INSERT INTO agents (name, disabled, created_at, updated_at) VALUES (NULL, 'gone', '', '')`)
+	unnamed := any(nil)
+	if f.OnServer() {
+		unnamed = ""
+	}
+	f.SQL(`INSERT INTO agents (name, disabled, created_at, updated_at) VALUES (?, 'gone', '', '')`, unnamed)
 	f.SQL(`UPDATE agent_message SET next_attempt_at = '' WHERE message_id = 'before all times'`)
 	if f.NextDue() == "" {
 		t.Error("with an agent without a name nothing is planned")

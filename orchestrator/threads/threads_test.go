@@ -135,7 +135,7 @@ func TestPostsStayWhileTheThreadIsOpen(t *testing.T) {
 		if _, err := retention.ClearOld(t.Context(), f.Ledger, retention.ClearOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		const list = `SELECT coalesce(group_concat(recipient), '') FROM (SELECT CASE thread_id WHEN ?1 THEN 'open ' ELSE 'closed ' END || iif(recipient = 'b', 'b', 'post') AS recipient FROM `
+		const list = `SELECT coalesce(group_concat(recipient), '') FROM (SELECT CASE thread_id WHEN ?1 THEN 'open ' ELSE 'closed ' END || CASE recipient WHEN 'b' THEN 'b' ELSE 'post' END AS recipient FROM `
 		return f.Rows(list+`agent_message ORDER BY seq) AS r`, open.ID)[0], f.Rows(list+`agent_message_archive ORDER BY seq) AS r`, open.ID)[0]
 	}
 	live, archived := where()
@@ -299,6 +299,7 @@ func TestPostsRaceAClose(t *testing.T) {
 // in it: that of a post in a live thread.
 func TestTraceOfPostsReplays(t *testing.T) {
 	t.Parallel()
+	enginetest.OfAFile(t, "what replays a trace reads a file")
 	f := enginetest.New(t, "a", "b", "c")
 	if err := history.Witness(t.Context(), f.Path); err != nil {
 		t.Fatal(err)
