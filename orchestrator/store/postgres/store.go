@@ -234,7 +234,7 @@ func (s *Store) Close() error {
 	s.readers.close()
 	err := s.writer.Finish()
 	if err == store.ErrClosed {
-		return err // somebody else is closing it
+		return nil // it is closed already, or somebody else is closing it
 	}
 	s.backend.shut()
 	s.pulse.close()
