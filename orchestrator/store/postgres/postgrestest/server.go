@@ -67,6 +67,26 @@ func Start(t testing.TB) (dsn string) {
 	return server
 }
 
+// Restart restarts a server that Start has started, without a farewell to its clients, as after a power failure. It returns when
+// the server is there again.
+func Restart(dsn string) error {
+	address, err := url.Parse(dsn)
+	if err != nil {
+		return err
+	}
+	bin, err := find()
+	if err != nil {
+		return err
+	}
+	s := server{bin, address.Query().Get("host"), nil}
+	if os.Getuid() == 0 {
+		if s.as, err = nobody(); err != nil {
+			return err
+		}
+	}
+	return s.run("pg_ctl", "-D", filepath.Join(s.folder, "data"), "-w", "-m", "immediate", "-l", filepath.Join(s.folder, "log"), "restart")
+}
+
 // Place returns an address on a server at which there is no database yet.
 func Place(server string) string { return server + "&search_path=t" + strings.ToLower(rand.Text()) }
 
