@@ -128,8 +128,8 @@ func (t *Tx) Insert(row *Insertion) (err error) {
 func (t *transaction) TraceCreated() error {
 	rows := t.created
 	t.created = created{}
-	if rows.n > len(rows.events) { // what somebody else has written by hand meanwhile is traced when it is adopted
-		if err := tracing.RecordCreated(t, "agent_message WHERE seq >= ?2 AND traced_status <> ''", rows.by, rows.first); err != nil {
+	if rows.n > len(rows.events) {
+		if err := tracing.RecordCreated(t, "agent_message WHERE seq >= ?2 AND traced_status <> ''"+inOrder, rows.by, rows.first); err != nil {
 			return err
 		}
 	} else {

@@ -282,9 +282,12 @@ func (t *Tx) NoteOf(m *orchestrator.Message, name tracing.EventName, failure str
 	return tracing.Record(t, e)
 }
 
+// inOrder has the trace tell of rows in the order of sending: a server selects them in any order.
+const inOrder = " ORDER BY seq"
+
 // NoteEvent is Note for an event with more details.
 func (t *Tx) NoteEvent(rows Selection, e tracing.Event) error {
-	return tracing.RecordSet(t, "agent_message WHERE "+rows.Where, rows.Arg, "", e)
+	return tracing.RecordSet(t, "agent_message WHERE "+rows.Where+inOrder, rows.Arg, "", e)
 }
 
 // Change is one change of status.
@@ -307,7 +310,7 @@ type Change struct {
 func (t *Tx) ChangeStatus(rows Selection, c Change) (int64, error) {
 	event := t.Event(c.Event, c.Failure)
 	event.Detail = c.Detail
-	if err := tracing.RecordSet(t, "agent_message WHERE "+rows.Where, rows.Arg, string(c.To), event); err != nil {
+	if err := tracing.RecordSet(t, "agent_message WHERE "+rows.Where+inOrder, rows.Arg, string(c.To), event); err != nil {
 		return 0, err
 	}
 	if err := countChanges(t, rows, c.To); err != nil {

@@ -23,6 +23,9 @@ var triggersSQL string
 //go:embed pulse.sql
 var pulseSQL string
 
+//go:embed commits.sql
+var commitsSQL string
+
 // schemaVersion is the version of the tables, kept in the row of settings that versionKey names.
 const schemaVersion = 1
 
@@ -32,14 +35,23 @@ const versionKey = "schema.version"
 func (s *Store) Create() (created bool, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), max(s.busy, time.Minute))
 	defer cancel()
-	raw, err := connect(ctx, s.config)
+	for tries := 0; ; tries++ {
+		created, err := s.create(ctx)
+		if !isLost(err) || ctx.Err() != nil || tries >= maxTries {
+			return created, s.Explain(err)
+		}
+	}
+}
+
+func (s *Store) create(ctx context.Context) (created bool, err error) {
+	raw, err := s.reach(ctx, s.config)
 	if err != nil {
-		return false, s.Explain(err)
+		return false, err
 	}
 	defer raw.close()
 	c := &store.Conn{Driver: raw}
 	if err := raw.script(ctx, "BEGIN; SELECT "+s.lock(making)); err != nil {
-		return false, s.Explain(err)
+		return false, err
 	}
 	there, err := hasTables(c)
 	if err == nil && !there {
@@ -49,7 +61,7 @@ func (s *Store) Create() (created bool, err error) {
 		err = raw.script(ctx, grants+"; COMMIT")
 	}
 	if err != nil {
-		return false, s.Explain(err)
+		return false, err
 	}
 	s.found.Store(true)
 	return !there, nil
@@ -65,7 +77,7 @@ func (s *Store) makeTables(c *store.Conn) error {
 	if err := c.Script(`CREATE SCHEMA IF NOT EXISTS ` + s.schema); err != nil {
 		return err
 	}
-	for _, script := range []string{functionsSQL, schemaSQL, triggersSQL, pulseSQL} {
+	for _, script := range []string{functionsSQL, schemaSQL, triggersSQL, pulseSQL, commitsSQL} {
 		if err := c.Script(script); err != nil {
 			return err
 		}
@@ -116,7 +128,7 @@ func (c *conn) admitted() (id string, err error) {
 
 // open connects to a database that is there.
 func (s *Store) open(ctx context.Context) (*conn, error) {
-	c, err := connect(ctx, s.config)
+	c, err := s.reach(ctx, s.config)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -77,7 +78,7 @@ func IsAddress(address string) bool {
 var planning = map[string]string{
 	"enable_seqscan": "off", "enable_bitmapscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off",
 	"plan_cache_mode": "force_generic_plan", "jit": "off", "default_transaction_isolation": "read committed", "timezone": "UTC",
-	"idle_in_transaction_session_timeout": "60s", "client_encoding": "UTF8", "client_min_messages": "warning",
+	"idle_in_transaction_session_timeout": "10s", "tcp_user_timeout": "10s", "client_encoding": "UTF8", "client_min_messages": "warning",
 }
 
 // Open prepares a store. It does not connect: the first that needs the database does.
@@ -89,6 +90,9 @@ func Open(o Options) (*Store, error) {
 	s := &Store{
 		config: config, path: withoutPassword(o.DSN), schema: config.RuntimeParams["search_path"], state: o.State, log: o.Log, busy: o.BusyTimeout, made: o.Made,
 		bell: o.Bell,
+	}
+	if len(config.Fallbacks) > 0 { // one of them may have to notice first that it is to take over
+		s.busy *= 3
 	}
 	if s.bell == nil {
 		s.notices = newNotices(s)
@@ -112,12 +116,12 @@ func configOf(dsn string) (*pgconn.Config, error) {
 	if err != nil || !IsAddress(dsn) {
 		return nil, wrong
 	}
-	query := address.Query()
-	if query.Get("sslmode") == "" && os.Getenv("PGSSLMODE") == "" && !isLocal(address.Hostname()) {
+	config, err := pgconn.ParseConfig(address.String())
+	if query := address.Query(); err == nil && query.Get("sslmode") == "" && os.Getenv("PGSSLMODE") == "" && !isLocal(config) {
 		query.Set("sslmode", "verify-full")
 		address.RawQuery = query.Encode()
+		config, err = pgconn.ParseConfig(address.String())
 	}
-	config, err := pgconn.ParseConfig(address.String())
 	if err != nil {
 		return nil, wrong
 	}
@@ -129,16 +133,28 @@ func configOf(dsn string) (*pgconn.Config, error) {
 	if !orchestrator.IsName(config.RuntimeParams["search_path"]) {
 		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "search_path: it must name one schema, in small letters")
 	}
-	config.ConnectTimeout = cmp.Or(config.ConnectTimeout, 10*time.Second)
+	if !address.Query().Has("connect_timeout") {
+		config.ConnectTimeout = 10 * time.Second
+		if len(config.Fallbacks) > 0 { // one that stands still is not to keep us from the others
+			config.ConnectTimeout = 3 * time.Second
+		}
+	}
+	config.DialFunc = dial
 	config.BuildContextWatcherHandler = func(c *pgconn.PgConn) ctxwatch.Handler {
 		return &pgconn.CancelRequestContextWatcherHandler{Conn: c, CancelRequestDelay: 0, DeadlineDelay: 2 * time.Second}
 	}
 	return config, nil
 }
 
-// isLocal reports whether a connection to a host cannot leave this machine: a socket, or loopback.
-func isLocal(host string) bool {
-	return host == "" || host == "localhost" || host == "127.0.0.1" || host == "::1" || strings.HasPrefix(host, "/")
+// isLocal reports whether no connection can leave this machine: to a socket, or loopback.
+func isLocal(config *pgconn.Config) bool {
+	hosts := []string{config.Host}
+	for _, other := range config.Fallbacks {
+		hosts = append(hosts, other.Host)
+	}
+	return !slices.ContainsFunc(hosts, func(host string) bool {
+		return host != "" && host != "localhost" && host != "127.0.0.1" && host != "::1" && !strings.HasPrefix(host, "/")
+	})
 }
 
 // withoutPassword returns an address without the password in it.
@@ -165,8 +181,10 @@ func (s *Store) Path() string { return s.path }
 
 // Beside is a path in a folder of the state folder that is named after the database's id.
 func (s *Store) Beside() string {
-	if s.id.Load() == nil {
-		_ = s.Look(context.Background(), func(*store.Conn) error { return nil }) // which finds out
+	for until := time.Now().Add(s.busy); s.id.Load() == nil; {
+		if err := s.Look(context.Background(), func(*store.Conn) error { return nil }); errors.Is(err, errNone) || time.Now().After(until) {
+			break // which would have found out
+		}
 	}
 	id := s.id.Load()
 	if s.state == "" || id == nil || *id != filepath.Base(*id) || !filepath.IsLocal(*id) {
