@@ -43,6 +43,9 @@ func (s *Store) Create() (created bool, err error) {
 	}
 	defer raw.close()
 	c := &store.Conn{Driver: raw}
+	if err := s.suits(c); err != nil {
+		return false, s.Explain(err)
+	}
 	if err := raw.script(ctx, "BEGIN; SELECT pg_advisory_xact_lock("+strconv.Itoa(lockClass)+", "+strconv.Itoa(makingLock)+")"); err != nil {
 		return false, s.Explain(err)
 	}
@@ -57,6 +60,9 @@ func (s *Store) Create() (created bool, err error) {
 		return false, s.Explain(err)
 	}
 	s.found.Store(true)
+	if err := s.setRole(ctx, raw); err != nil {
+		s.log.Warn("the settings of this user could not be stored; connections bring their own", "error", err)
+	}
 	return !there, nil
 }
 
@@ -67,7 +73,7 @@ func hasTables(c *store.Conn) (bool, error) {
 }
 
 func (s *Store) makeTables(c *store.Conn) error {
-	if err := c.Script(`CREATE SCHEMA IF NOT EXISTS ` + s.schema); err != nil {
+	if err := s.makeSchema(c); err != nil {
 		return err
 	}
 	for _, script := range []string{functionsSQL, schemaSQL, triggersSQL} {
