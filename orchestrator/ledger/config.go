@@ -244,11 +244,13 @@ func (conf *Config) readGroups(c *store.Conn) error {
 // ConfigChanged makes every process read the configuration anew. Call it after the last change of agents, groups or settings. The new
 // version is random, not counted: a number that was rolled back and used again would pass for known.
 func (t *Tx) ConfigChanged() error {
+	if err := t.MustBeAlone(); err != nil {
+		return err
+	}
 	id, err := t.NewID("")
 	if err != nil {
 		return err
 	}
-	t.configured = true
 	t.WakeAll()
 	t.KeepSpan()
 	if err := t.StoreSetting(store.ConfigVersion, id); err != nil {

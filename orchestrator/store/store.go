@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"mailroom/orchestrator"
 )
@@ -40,6 +41,9 @@ type Store interface {
 	// known to be dead.
 	Token(id string) string
 	Gone(token string) bool
+	// Known returns a context that ends when Gone may soon be true of this process though it lives: it has lost the database, and
+	// looks to others as if its host were dead. Work under a lease must end then, since others will do it.
+	Known() context.Context
 	// Create makes the database if it is not there yet, and reports whether it did. It makes none where there was one before.
 	Create() (created bool, err error)
 	// Exists reports whether there is a database. NoneYet reports whether there is none, and nothing shows that there was one.
@@ -61,6 +65,8 @@ type (
 	Console interface {
 		Query(ctx context.Context, statement string, limit int, params ...any) (Table, error)
 	}
+	// Clock has a time on which all hosts agree. Another store's is that of its machine.
+	Clock interface{ Now() time.Time }
 	// Observer reports which tables the statements of this process touch.
 	Observer interface {
 		Watch(report func(op, table string)) (stop func())

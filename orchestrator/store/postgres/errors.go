@@ -31,6 +31,7 @@ const (
 	lockNotAvailable     = "55P03"
 	serializationFailure = "40001"
 	deadlockDetected     = "40P01"
+	uniqueViolation      = "23505"
 	readOnlyTransaction  = "25006"
 	tooManyConnections   = "53300"
 	diskFull             = "53100"
@@ -89,6 +90,8 @@ func (s *Store) Explain(err error) error {
 		return fail(orchestrator.Unavailable, "the user of "+s.path+" may not do that", "`mailroom init` needs a user that may CREATE in the database; later on, use the one that made the tables")
 	case strings.HasPrefix(code, "28"):
 		return fail(orchestrator.Unavailable, "the server of "+s.path+" does not let this user in", "The password belongs into ~/.pgpass or PGPASSWORD; pg_hba.conf of the server says who may enter")
+	case errors.Is(err, errUndone):
+		return fail(orchestrator.Unavailable, "the server of "+s.path+" has ended the transaction; nothing was written", "Try again")
 	case code == readOnlyTransaction:
 		return s.takesNoWrites(err)
 	case isLost(err):

@@ -17,7 +17,7 @@ import (
 var settings = map[string]string{
 	"enable_seqscan": "off", "enable_bitmapscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off",
 	"plan_cache_mode": "force_generic_plan", "jit": "off", "default_transaction_isolation": "read committed", "timezone": "UTC",
-	"idle_in_transaction_session_timeout": "60s", "statement_timeout": "0",
+	"idle_in_transaction_session_timeout": "10s", "statement_timeout": "0",
 }
 
 var settingNames = slices.Sorted(maps.Keys(settings))
