@@ -39,6 +39,10 @@ const (
 	undefinedSchema      = "3F000"
 	noSuchDatabase       = "3D000"
 	noRight              = "42501"
+	undefinedFunction    = "42883"
+	undefinedColumn      = "42703"
+	undefinedObject      = "42704"
+	notSupported         = "0A000"
 )
 
 // codeOf returns the server's code of an error, "" for one that is not the server's.

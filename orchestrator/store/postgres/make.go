@@ -50,6 +50,9 @@ func (s *Store) create(ctx context.Context) (created bool, err error) {
 	}
 	defer raw.close()
 	c := &store.Conn{Driver: raw}
+	if err := s.suits(c); err != nil {
+		return false, err
+	}
 	if err := raw.script(ctx, "BEGIN; SELECT "+s.lock(making)); err != nil {
 		return false, err
 	}
@@ -64,6 +67,9 @@ func (s *Store) create(ctx context.Context) (created bool, err error) {
 		return false, err
 	}
 	s.found.Store(true)
+	if err := s.setRole(ctx, raw); err != nil {
+		s.log.Warn("the settings of this user could not be stored; connections bring their own", "error", err)
+	}
 	return !there, nil
 }
 
@@ -74,7 +80,7 @@ func hasTables(c *store.Conn) (bool, error) {
 }
 
 func (s *Store) makeTables(c *store.Conn) error {
-	if err := c.Script(`CREATE SCHEMA IF NOT EXISTS ` + s.schema); err != nil {
+	if err := s.makeSchema(c); err != nil {
 		return err
 	}
 	for _, script := range []string{functionsSQL, schemaSQL, triggersSQL, pulseSQL, commitsSQL} {

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -73,14 +74,6 @@ func IsAddress(address string) bool {
 	return strings.HasPrefix(address, "postgres://") || strings.HasPrefix(address, "postgresql://")
 }
 
-// planning are the settings under which the server plans by the indexes that the statements were written for, whatever its
-// statistics say: they were taken when the queue was empty, or full. Source: postgres.md, section 3.
-var planning = map[string]string{
-	"enable_seqscan": "off", "enable_bitmapscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off",
-	"plan_cache_mode": "force_generic_plan", "jit": "off", "default_transaction_isolation": "read committed", "timezone": "UTC",
-	"idle_in_transaction_session_timeout": "10s", "tcp_user_timeout": "10s", "client_encoding": "UTF8", "client_min_messages": "warning",
-}
-
 // Open prepares a store. It does not connect: the first that needs the database does.
 func Open(o Options) (*Store, error) {
 	config, err := configOf(o.DSN)
@@ -125,9 +118,8 @@ func configOf(dsn string) (*pgconn.Config, error) {
 	if err != nil {
 		return nil, wrong
 	}
-	for name, value := range planning {
-		config.RuntimeParams[name] = value
-	}
+	maps.Copy(config.RuntimeParams, settings)
+	maps.Copy(config.RuntimeParams, map[string]string{"client_encoding": "UTF8", "client_min_messages": "warning", "tcp_user_timeout": "10s"})
 	config.RuntimeParams["search_path"] = cmp.Or(config.RuntimeParams["search_path"], "mailroom")
 	config.RuntimeParams["application_name"] = cmp.Or(config.RuntimeParams["application_name"], "mailroom")
 	if !orchestrator.IsName(config.RuntimeParams["search_path"]) {
