@@ -5,17 +5,20 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/daemons"
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/orchestratortest/want"
+	"mailroom/orchestrator/overview"
 	"mailroom/orchestrator/sessions"
 	"mailroom/orchestrator/store/postgres/postgrestest"
 	"mailroom/orchestrator/transport"
@@ -133,6 +136,7 @@ func TestEachHostDeliversItsOwn(t *testing.T) {
 			t.Errorf("on %s, %d sessions are wanted, not %d; %v", of.Host(), wanted, n, err)
 		}
 	}
+	saysNoRouter(t, alpha, ids["f-beta"])
 	did, err = beta.DeliverAll(t.Context(), delivery.Options{})
 	if err != nil || did.Delivered != 2 {
 		t.Errorf("its own host: %+v, %v", did, err)
@@ -144,4 +148,27 @@ func TestEachHostDeliversItsOwn(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(folder, "alpha")); err == nil {
 		t.Error("the other host has written")
 	}
+}
+
+// saysNoRouter looks at what is said of a message to an agent of host beta, without a daemon there and with one.
+func saysNoRouter(t *testing.T, alpha *delivery.Engine, id string) {
+	t.Helper()
+	look := func(rule, fix, level string) {
+		t.Helper()
+		why, err := overview.Why(t.Context(), alpha.Ledger, id)
+		if err != nil || len(why) != 1 || !strings.Contains(why[0].Rule, rule) || !strings.Contains(why[0].Fix, fix) {
+			t.Errorf("why: %+v, %v", why, err)
+		}
+		found := overview.Doctor(t.Context(), alpha.Ledger, false)
+		i := slices.IndexFunc(found, func(f overview.Finding) bool { return f.Check == "host beta" })
+		if i < 0 || found[i].Level != level {
+			t.Errorf("the doctor: %+v", found)
+		}
+	}
+	look("no router on host beta", "`mailroom serve` on beta; or `mailroom agent add f-beta --host alpha`", "problem")
+	daemon := host(t, "beta", alpha.Path())
+	if err := daemons.Beat(t.Context(), daemon.Ledger, ""); err != nil {
+		t.Fatal(err)
+	}
+	look("is on the host beta, where a daemon takes it", "Nothing", "ok")
 }
