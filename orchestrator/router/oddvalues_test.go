@@ -215,6 +215,23 @@ func TestNumbersWrittenByHand(t *testing.T) {
 	want.Rows(t, f.Rows(`SELECT message_id FROM agent_message_archive WHERE seq = 1`), archived)
 }
 
+// Numbers that come next, written by hand, keep nobody from sending, one message or several.
+func TestNumbersThatComeNext(t *testing.T) {
+	t.Parallel()
+	f := enginetest.New(t, "a", "b")
+	f.SQL(`WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < 30)
+		INSERT INTO agent_message (seq, message_id, sender, recipient, payload) SELECT i, 'odd' || i, 'a', 'b', '1' FROM n`)
+	f.SQL(`WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < 30)
+		INSERT INTO message_trace (id, message_id, at, event) SELECT i, 'none', '', 'read' FROM n`)
+	f.Send("a", "b")
+	draft := orchestrator.Draft{Sender: "a", Recipient: "b", Payload: []byte("1")}
+	f.Send("a", "b")
+	if _, errs := messages.SendBatch(t.Context(), f.Ledger, []orchestrator.Draft{draft, draft}, false); errs[0] != nil || errs[1] != nil {
+		t.Error(errs)
+	}
+	want.Equal(t, "delivered", f.Deliver().Delivered, 33)
+}
+
 // So it is with the largest number in a trace, in which nearly all that is done leaves a row.
 func TestNumbersOfTracesWrittenByHand(t *testing.T) {
 	t.Parallel()

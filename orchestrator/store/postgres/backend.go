@@ -18,6 +18,7 @@ type backend struct {
 	until time.Time // of the present batch: when it gives up
 	tries int       // how often it was run again since something was lost
 	xid   string    // of the present transaction
+	taken bool      // the number of a row was: the next transaction begins with having others
 
 	mu sync.Mutex // held while c is set
 	c  *conn      // nil until it is needed, and after it was lost
@@ -27,7 +28,7 @@ func newBackend(s *Store) *backend { return &backend{s: s, Conn: &store.Conn{}} 
 
 // Write runs the batch. Nothing is left to be done when it returns: the server has the commit on its disk.
 func (w *backend) Write(b *store.Batch, until time.Time) (store.Commit, error) {
-	w.until, w.tries = until, 0
+	w.until, w.tries, w.taken = until, 0, false
 	before := w.Writes
 	if err := b.Run(w.Conn, w, until); err != nil {
 		return nil, w.s.Explain(err)
@@ -108,6 +109,13 @@ func (w *backend) begin(ctx context.Context, until time.Time) error {
 		return err
 	}
 	w.xid = string(results[len(results)-1].Rows[0][0])
+	if w.taken {
+		w.taken = false
+		if err := w.c.renumber(ctx); err != nil {
+			w.Rollback()
+			return err
+		}
+	}
 	return nil
 }
 
@@ -174,15 +182,17 @@ func (w *backend) Rollback() error {
 // maxTries bounds how often a batch is run again.
 const maxTries = 5
 
-// Again reports whether the transaction can succeed when it is run again: its connection was lost before the commit, or others
-// were in the way.
+// Again reports whether the transaction can succeed when it is run again: its connection was lost before the commit, others were
+// in the way, or had taken the number of a row.
 func (w *backend) Again(failure error) bool {
 	code := codeOf(failure)
-	again := code == serializationFailure || code == deadlockDetected || isLost(failure) || w.c != nil && w.c.raw.IsClosed()
+	taken := isTaken(failure)
+	again := taken || code == serializationFailure || code == deadlockDetected || isLost(failure) || w.c != nil && w.c.raw.IsClosed()
 	if !again || w.tries >= maxTries || !time.Now().Before(w.until) {
 		return false
 	}
 	w.tries++
+	w.taken = taken
 	if isLost(failure) {
 		w.shut()
 	}

@@ -35,6 +35,7 @@ const (
 	tooManyConnections   = "53300"
 	diskFull             = "53100"
 	undefinedTable       = "42P01"
+	uniqueViolation      = "23505"
 	undefinedSchema      = "3F000"
 	noSuchDatabase       = "3D000"
 	noRight              = "42501"

@@ -87,7 +87,9 @@ func (r *rewriter) replace(before token, tokens []token) (text string, n int) {
 	return t.text, 1
 }
 
-func isEmptyBlob(tokens []token) bool { return len(tokens) > 0 && strings.EqualFold(tokens[0].text, "x''") }
+func isEmptyBlob(tokens []token) bool {
+	return len(tokens) > 0 && strings.EqualFold(tokens[0].text, "x''")
+}
 
 // parameter returns what stands for ? or ?N.
 func (r *rewriter) parameter(text string) string {
