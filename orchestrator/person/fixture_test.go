@@ -39,7 +39,7 @@ type office struct {
 
 func newOffice(t *testing.T) *office {
 	t.Helper()
-	o := &office{t: t, path: filepath.Join(t.TempDir(), "mailroom.db"), clock: enginetest.NewClock()}
+	o := &office{t: t, path: enginetest.Place(t), clock: enginetest.NewClock()}
 	o.Engine = enginetest.OpenWith(t, ledger.Options{Path: o.path, Now: o.now, Bell: store.NewLocalBell()})
 	if _, err := o.Create(t.Context()); err != nil {
 		t.Fatal(err)
