@@ -22,7 +22,7 @@ PHONE := commands/surface/phone
 CLIENTS := cmd/mailroom/testdata/clients cmd/mailroom/testdata/hosts orchestrator/transport/testdata/ece $(PHONE)/app
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-hosts hosts compiler tools clients browsers database programs terminal statements format vet static unit test-long phone pictures screenshots dist packers test-dist plugins bench torture fuzz corpora powerloss clean
+.PHONY: help build demo test test-hosts hosts compiler tools clients browsers database programs terminal statements format vet static unit test-long test-postgres phone pictures screenshots dist packers test-dist plugins bench torture fuzz corpora powerloss clean
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -96,6 +96,13 @@ terminal: ## install tmux, in which the tests of agent hosts type what a person 
 # The packages whose tests open an engine.
 ENGINE := adoption agents bridge bridge/letters delivery exports hosts ledger messages overview questions reading removal retention router \
 	sessions store/sqlite teams threads traffic
+
+# The packages whose tests open their databases with enginetest, so that they run on a PostgreSQL server, too. The
+# vocabularies' matrix is the tests of cmd/mailroom that ask several vocabularies of one database.
+ON_SERVER := $(patsubst %,./orchestrator/%,adoption agents delivery exports hosts ledger messages overview person questions reading removal retention router \
+	sessions teams threads traffic) ./commands/admin ./commands/surface/hook
+MATRIX := ^Test(Vocabular|EveryVocabulary|Ralph|Alert|Answer|ForgedAnswer|Malformed.*User|OnlyThePhones|QuestionByHand|Strangers|WhatDoesNotFit)
+SERVER := $(GO) run ./cmd/tests -postgres
 
 statements: ## collect the statements of the engine anew, and how SQLite runs each; look at what git says that changed
 	: >orchestrator/orchestratortest/statements/statements.sql
@@ -188,12 +195,18 @@ unit:
 	$(RACE) -short -timeout 40m -p 2 $$($(GO) list ./... | grep -v /cmd/mailroom$$)
 	$(TESTS) -short -timeout 40m ./cmd/mailroom
 	$(RACE) -short -timeout 40m -run '$(SERVING)' ./cmd/mailroom
+	$(SERVER) -short -timeout 40m -p 2 $(ON_SERVER)
+	$(SERVER) -short -timeout 40m -run '$(MATRIX)' ./cmd/mailroom
 	$(TESTS) -C bench -p 2 ./...
 	$(TESTS) -C otlptest -p 2 ./...
 	$(TESTS) -C packaging -p 2 ./...
 
 test-long: tools clients browsers database programs ## all tests at their full length, with the race detector
 	$(RACE) -timeout 2h -p 2 ./...
+
+test-postgres: compiler database ## all tests that can run on a PostgreSQL server, there, with the race detector
+	GORACE=atexit_sleep_ms=0 $(SERVER) -race -timeout 2h -p 2 $(ON_SERVER)
+	$(SERVER) -timeout 2h -run '$(MATRIX)|^TestScriptsOnAServer$$' ./cmd/mailroom
 
 # SEED: which of all runs (a new one). DIR: where everything goes (a temporary folder, kept when something was violated).
 # REPORT=1: write the report into docs/guarantees.md.

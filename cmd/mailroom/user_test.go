@@ -316,7 +316,7 @@ func TestAlertToTheUserWaitsForADevice(t *testing.T) {
 		}
 	}
 	m.exec(`INSERT INTO agent_message (message_id, sender, recipient, message_type, payload) VALUES ('m1', 'writer', 'user', 'note', '"By hand"')`)
-	const state = `SELECT group_concat(DISTINCT status || ' ' || held || ' ' || (delivered_at IS NULL)) FROM agent_message WHERE recipient = 'user'`
+	const state = `SELECT group_concat(DISTINCT status || ' ' || held || ' ' || CASE WHEN delivered_at IS NULL THEN 1 ELSE 0 END) FROM agent_message WHERE recipient = 'user'`
 	for range 3 {
 		m.deliver()
 		if got := m.count(state); got != "pending 1 1" {
@@ -355,7 +355,7 @@ func TestAlertToTheUserWaitsForADevice(t *testing.T) {
 	}
 	m.run("writer", "default", "send", `{"recipient":"user","message_type":"note","payload":"Unpinned"}`)
 	m.deliver()
-	if got := m.count(`SELECT status || ' ' || held || ' ' || (next_attempt_at <> '') FROM agent_message WHERE payload LIKE '%Unpinned%' AND recipient = 'user'`); got != "pending 0 1" {
+	if got := m.count(`SELECT status || ' ' || held || ' ' || CASE next_attempt_at WHEN '' THEN 0 ELSE 1 END FROM agent_message WHERE payload LIKE '%Unpinned%' AND recipient = 'user'`); got != "pending 0 1" {
 		t.Errorf("with a phone that was not approved here it is %s", got)
 	}
 }
