@@ -97,6 +97,13 @@ terminal: ## install tmux, in which the tests of agent hosts type what a person 
 ENGINE := adoption agents bridge bridge/letters delivery exports hosts ledger messages overview questions reading removal retention router \
 	sessions store/sqlite teams threads traffic
 
+# The packages whose tests open their databases with enginetest, so that they run on a PostgreSQL server, too. The
+# vocabularies' matrix is the tests of cmd/mailroom that ask several vocabularies of one database.
+ON_SERVER := $(patsubst %,./orchestrator/%,adoption agents delivery exports hosts ledger messages overview person questions reading removal retention router \
+	sessions teams threads traffic) ./commands/admin ./commands/surface/hook
+MATRIX := ^Test(Vocabular|EveryVocabulary|Ralph|Alert|Answer|ForgedAnswer|Malformed.*User|OnlyThePhones|QuestionByHand|Strangers|WhatDoesNotFit)
+SERVER := $(GO) run ./cmd/tests -postgres
+
 statements: ## collect the statements of the engine anew, and how SQLite runs each; look at what git says that changed
 	: >orchestrator/orchestratortest/statements/statements.sql
 	$(GO) test -p 1 -count 1 $(ENGINE:%=./orchestrator/%) ./commands/admin ./commands/connect ./commands/surface/daemon ./commands/surface/mcp ./commands/surface/web -statements
@@ -188,6 +195,8 @@ unit:
 	$(RACE) -short -timeout 40m -p 2 $$($(GO) list ./... | grep -v /cmd/mailroom$$)
 	$(TESTS) -short -timeout 40m ./cmd/mailroom
 	$(RACE) -short -timeout 40m -run '$(SERVING)' ./cmd/mailroom
+	$(SERVER) -short -timeout 40m -p 2 $(ON_SERVER)
+	$(SERVER) -short -timeout 40m -run '$(MATRIX)' ./cmd/mailroom
 	$(TESTS) -C bench -p 2 ./...
 	$(TESTS) -C otlptest -p 2 ./...
 	$(TESTS) -C packaging -p 2 ./...
@@ -196,7 +205,9 @@ test-long: tools clients browsers database programs ## all tests at their full l
 	$(RACE) -timeout 2h -p 2 ./...
 
 # FOR: how long the torture goes on. SEED: which of all its runs.
-test-postgres: tools database ## the long tests with PostgreSQL servers: processes and servers that are killed (FOR=30s SEED=)
+test-postgres: compiler tools database ## all tests that can run on a PostgreSQL server, there, with the race detector; and the torture (FOR=30s SEED=)
+	GORACE=atexit_sleep_ms=0 $(SERVER) -race -timeout 2h -p 2 $(ON_SERVER)
+	$(SERVER) -timeout 2h -run '$(MATRIX)|^TestScriptsOnAServer$$' ./cmd/mailroom
 	$(TESTS) -timeout 2h -count 1 -run '^TestTortureOnAServer$$' ./cmd/mailroom -torture-for '$(or $(FOR),30s)' $(if $(SEED),-torture-seed '$(SEED)')
 
 # SEED: which of all runs (a new one). DIR: where everything goes (a temporary folder, kept when something was violated).

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"database/sql"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -14,6 +13,7 @@ import (
 
 	"mailroom/commands/signal"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/person"
 	"mailroom/orchestrator/questions"
 )
@@ -208,7 +208,7 @@ func TestAnswerIsKeptWhileItsKeyCannotBeRead(t *testing.T) {
 	m.deliver()
 	question, _ := p.look()
 	p.say(question, "no, by no means")
-	key := filepath.Join(m.router.Path()+"-signal", "replies", question.ID)
+	key := filepath.Join(m.router.Ledger.Beside()+"-signal", "replies", question.ID)
 	whole, err := os.ReadFile(key)
 	if err != nil {
 		t.Fatal(err)
@@ -234,7 +234,7 @@ func TestAnswerIsKeptWhileItsKeyCannotBeRead(t *testing.T) {
 	m.deliver()
 	question, _ = p.look()
 	p.say(question, "yes")
-	if err := os.Remove(filepath.Join(m.router.Path()+"-signal", "replies", question.ID)); err != nil {
+	if err := os.Remove(filepath.Join(m.router.Ledger.Beside()+"-signal", "replies", question.ID)); err != nil {
 		t.Fatal(err)
 	}
 	m.deliver()
@@ -277,10 +277,7 @@ func TestAnswerOfAnotherGoesNowhere(t *testing.T) {
 // exec changes the table as any program could.
 func (m *matrix) exec(statement string, args ...any) {
 	m.t.Helper()
-	db, err := sql.Open("sqlite3", "file:"+m.router.Path()+"?_busy_timeout=10000")
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	db := enginetest.Plain(m.t, m.router.Path())
 	defer db.Close()
 	if _, err := db.Exec(statement, args...); err != nil {
 		m.t.Fatal(err)
@@ -319,7 +316,7 @@ func TestAlertToTheUserWaitsForADevice(t *testing.T) {
 		}
 	}
 	m.exec(`INSERT INTO agent_message (message_id, sender, recipient, message_type, payload) VALUES ('m1', 'writer', 'user', 'note', '"By hand"')`)
-	const state = `SELECT group_concat(DISTINCT status || ' ' || held || ' ' || (delivered_at IS NULL)) FROM agent_message WHERE recipient = 'user'`
+	const state = `SELECT group_concat(DISTINCT status || ' ' || held || ' ' || CASE WHEN delivered_at IS NULL THEN 1 ELSE 0 END) FROM agent_message WHERE recipient = 'user'`
 	for range 3 {
 		m.deliver()
 		if got := m.count(state); got != "pending 1 1" {
@@ -353,12 +350,12 @@ func TestAlertToTheUserWaitsForADevice(t *testing.T) {
 	}
 
 	m.deliver()
-	if err := os.RemoveAll(m.router.Path() + "-signal/devices"); err != nil {
+	if err := os.RemoveAll(m.router.Ledger.Beside() + "-signal/devices"); err != nil {
 		t.Fatal(err)
 	}
 	m.run("writer", "default", "send", `{"recipient":"user","message_type":"note","payload":"Unpinned"}`)
 	m.deliver()
-	if got := m.count(`SELECT status || ' ' || held || ' ' || (next_attempt_at <> '') FROM agent_message WHERE payload LIKE '%Unpinned%' AND recipient = 'user'`); got != "pending 0 1" {
+	if got := m.count(`SELECT status || ' ' || held || ' ' || CASE next_attempt_at WHEN '' THEN 0 ELSE 1 END FROM agent_message WHERE payload LIKE '%Unpinned%' AND recipient = 'user'`); got != "pending 0 1" {
 		t.Errorf("with a phone that was not approved here it is %s", got)
 	}
 }

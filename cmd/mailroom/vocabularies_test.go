@@ -21,6 +21,7 @@ import (
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/router"
 	"mailroom/orchestrator/store"
 )
@@ -35,9 +36,9 @@ type matrix struct {
 
 func newMatrix(t *testing.T) *matrix {
 	log := slog.New(slog.DiscardHandler)
-	r, err := router.Open(t.Context(), ledger.Options{
-		Path: filepath.Join(t.TempDir(), "mailroom.db"), Transports: transports(), User: signal.NewUser, Log: log, Bell: store.NewLocalBell(),
-	})
+	r, err := router.Open(t.Context(), enginetest.Placed(ledger.Options{
+		Path: enginetest.Place(t), Transports: transports(), User: signal.NewUser, Log: log, Bell: store.NewLocalBell(),
+	}))
 	if err != nil {
 		t.Fatal(err)
 	}

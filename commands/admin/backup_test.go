@@ -10,6 +10,7 @@ import (
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/orchestratortest/enginetest"
 )
 
 // load sends from several goroutines and two routers until it is stopped.
@@ -132,6 +133,7 @@ func newPair(t *testing.T) *fixture {
 // acknowledged before the backup began, with its trace.
 func TestBackupUnderLoad(t *testing.T) {
 	t.Parallel()
+	enginetest.OfAFile(t, "a server has its own backups")
 	f := newPair(t)
 	l := startLoad(f)
 	for i := range 3 {

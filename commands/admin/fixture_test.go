@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
-	"path/filepath"
 	"testing"
 
 	_ "github.com/mattn/go-sqlite3"
@@ -58,7 +57,7 @@ type fixture struct {
 func newFixture(t *testing.T, c *enginetest.Clock, more map[string]orchestrator.Transport) *fixture {
 	t.Helper()
 	f := &fixture{
-		t: t, path: filepath.Join(t.TempDir(), "mailroom.db"), clock: c,
+		t: t, path: enginetest.Place(t), clock: c,
 		catalogue: commands.NewCatalogue(route.Definitions(), Definitions()),
 	}
 	f.router = f.open("first", more)

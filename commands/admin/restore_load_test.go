@@ -3,12 +3,15 @@ package admin
 import (
 	"path/filepath"
 	"testing"
+
+	"mailroom/orchestrator/orchestratortest/enginetest"
 )
 
 // TestRestoreLosesNoSend: whatever was acknowledged until the restore is in the file that it saves, and whatever was
 // acknowledged afterwards is in the database.
 func TestRestoreLosesNoSend(t *testing.T) {
 	t.Parallel()
+	enginetest.OfAFile(t, "a server has its own backups")
 	f := newPair(t)
 	file := filepath.Join(t.TempDir(), "copy.db")
 	ask[BackupResult](f, "backup", `{"file":"`+file+`"}`)

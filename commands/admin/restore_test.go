@@ -10,6 +10,7 @@ import (
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/reading"
 )
 
@@ -17,6 +18,7 @@ import (
 // was restored and goes on with that.
 func TestRestoreWhileOthersHaveTheFileOpen(t *testing.T) {
 	t.Parallel()
+	enginetest.OfAFile(t, "a server has its own backups")
 	f := newPair(t)
 	kept := f.send("a", "b", "note", "")
 	file := filepath.Join(t.TempDir(), "copy.db")
@@ -55,6 +57,7 @@ func TestRestoreWhileOthersHaveTheFileOpen(t *testing.T) {
 // TestRestoreRefuses: nothing is touched unless the backup is whole and ours.
 func TestRestoreRefuses(t *testing.T) {
 	t.Parallel()
+	enginetest.OfAFile(t, "a server has its own backups")
 	f := newPair(t)
 	file := filepath.Join(t.TempDir(), "copy.db")
 	ask[BackupResult](f, "backup", `{"file":"`+file+`"}`)

@@ -1,7 +1,6 @@
 package ledger_test
 
 import (
-	"path/filepath"
 	"testing"
 
 	"mailroom/orchestrator/ledger"
@@ -13,7 +12,7 @@ import (
 // that it could not at first. In a file, where there is one writer at a time, it never runs again.
 func TestConfigurationIsChangedAlone(t *testing.T) {
 	t.Parallel()
-	e := enginetest.OpenWith(t, ledger.Options{Path: filepath.Join(t.TempDir(), "mail.db")})
+	e := enginetest.OpenWith(t, ledger.Options{Path: enginetest.Place(t)})
 	for _, c := range []struct {
 		name  string
 		scope store.Scope

@@ -1,7 +1,6 @@
 package person_test
 
 import (
-	"database/sql"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,6 +13,7 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/overview"
 	"mailroom/orchestrator/person"
@@ -23,10 +23,7 @@ import (
 // exec changes the table as any program could.
 func (o *office) exec(statement string, args ...any) {
 	o.t.Helper()
-	db, err := sql.Open("sqlite3", "file:"+o.path+"?_busy_timeout=10000")
-	if err != nil {
-		o.t.Fatal(err)
-	}
+	db := enginetest.Plain(o.t, o.path)
 	defer db.Close()
 	if _, err := db.Exec(statement, args...); err != nil {
 		o.t.Fatal(err)
@@ -166,7 +163,7 @@ func TestApprovedWhileRevoked(t *testing.T) {
 
 // pin writes what is kept of an approved device.
 func (p *phone) pin() {
-	pin := filepath.Join(p.o.path+"-signal", "devices", p.id)
+	pin := filepath.Join(p.o.Ledger.Beside()+"-signal", "devices", p.id)
 	if err := os.WriteFile(pin, []byte(`{"recipient":"`+p.identity.Recipient().String()+`"}`), 0o600); err != nil {
 		p.o.t.Error(err)
 	}
@@ -235,7 +232,7 @@ func TestKeyFolder(t *testing.T) {
 			t.Parallel()
 			o := newOffice(t)
 			p := o.phone()
-			folder := o.path + "-signal"
+			folder := o.Ledger.Beside() + "-signal"
 			if err := spoil(folder, filepath.Join(folder, "devices", p.id)); err != nil {
 				if name == "another owns it" && os.Geteuid() != 0 {
 					t.Skip("only root can give files away")
@@ -263,7 +260,7 @@ func TestKeysAreTheOwners(t *testing.T) {
 	}
 	o.phone()
 	o.ask()
-	err := filepath.WalkDir(o.path+"-signal", func(path string, entry os.DirEntry, err error) error {
+	err := filepath.WalkDir(o.Ledger.Beside()+"-signal", func(path string, entry os.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}

@@ -39,7 +39,7 @@ type office struct {
 
 func newOffice(t *testing.T) *office {
 	t.Helper()
-	o := &office{t: t, path: filepath.Join(t.TempDir(), "mailroom.db"), clock: enginetest.NewClock()}
+	o := &office{t: t, path: enginetest.Place(t), clock: enginetest.NewClock()}
 	o.Engine = enginetest.OpenWith(t, ledger.Options{Path: o.path, Now: o.now, Bell: store.NewLocalBell()})
 	if _, err := o.Create(t.Context()); err != nil {
 		t.Fatal(err)
@@ -223,7 +223,7 @@ func (o *office) answered(id, want string) {
 
 // files lists what lies in the key folder, with / before the names.
 func (o *office) files(folder string) (names []string) {
-	entries, err := os.ReadDir(filepath.Join(o.path+"-signal", folder))
+	entries, err := os.ReadDir(filepath.Join(o.Ledger.Beside()+"-signal", folder))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		o.t.Fatal(err)
 	}
@@ -236,7 +236,7 @@ func (o *office) files(folder string) (names []string) {
 // rename gives the key of a question to another.
 func (o *office) rename(from, to string) {
 	o.t.Helper()
-	replies := filepath.Join(o.path+"-signal", "replies")
+	replies := filepath.Join(o.Ledger.Beside()+"-signal", "replies")
 	if err := os.Rename(filepath.Join(replies, from), filepath.Join(replies, to)); err != nil {
 		o.t.Fatal(err)
 	}

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"path/filepath"
 	"runtime"
 	"testing"
 	"time"
@@ -32,7 +31,7 @@ func TestKilledWaiterRefusesNobody(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("no lock tells whether a process lives; its wait counts until its timeout")
 	}
-	path := filepath.Join(t.TempDir(), "mailroom.db")
+	path := enginetest.Place(t)
 	f := &enginetest.Fixture{Engine: enginetest.Open(t, path), T: t, Path: path} // by the clock of the other process
 	f.Add(agents.Update{Name: "a"})
 	f.Add(agents.Update{Name: "b"})

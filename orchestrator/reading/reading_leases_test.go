@@ -178,7 +178,11 @@ func TestReadingLeaseWrittenByHand(t *testing.T) {
 	f.SQL(`UPDATE reading_lease SET until = '9999' WHERE message_id = ?`, forged)
 	f.Deliver()
 	longest := "2026-01-03T03:04:05.000Z"
-	want.Rows(t, f.Rows(`SELECT count(*), min(until), max(until) FROM reading_lease`), "4 "+longest+" "+longest)
+	left := 4
+	if f.OnServer() {
+		left = 3
+	}
+	want.Rows(t, f.Rows(`SELECT count(*), min(until), max(until) FROM reading_lease`), fmt.Sprint(left, " ", longest, " ", longest))
 	f.Clock.Advance(messages.MaxReadingLease)
 	f.Deliver()
 	want.Rows(t, f.Rows(`SELECT message_id FROM reading_lease`))

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"path/filepath"
 	"testing"
 
 	"mailroom/orchestrator/agents"
@@ -45,7 +44,7 @@ func helpPost(path string, in *bufio.Scanner) {
 // one that was answered stands.
 func TestKilledPosterLeavesWholePosts(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "mailroom.db")
+	path := enginetest.Place(t)
 	f := &enginetest.Fixture{Engine: enginetest.Open(t, path), T: t, Path: path}
 	for _, name := range []string{"a", "b", "c"} {
 		f.Add(agents.Update{Name: name})

@@ -151,8 +151,7 @@ func TestStreamTurns(t *testing.T) {
 // cannotRead keeps messages from becoming read, until it is called.
 func (s *talk) cannotRead() (can func()) {
 	s.T.Helper()
-	s.Forbid("UPDATE", "agent_message", `new.read_at <> ''`, "no")
-	return func() { s.T.Helper(); s.SQL(`DROP TRIGGER no`) }
+	return s.Forbid("UPDATE", "agent_message", `new.read_at <> ''`, "no")
 }
 
 // saysAll returns once the stream has done all that the last of some lines has it do.

@@ -119,7 +119,7 @@ func Open(t *testing.T, path string) *delivery.Engine {
 // open opens a database. One on a server is made first, since there nothing makes it by itself.
 func open(t testing.TB, o ledger.Options) *delivery.Engine {
 	t.Helper()
-	e, err := router.Open(t.Context(), placed(o))
+	e, err := router.Open(t.Context(), Placed(o))
 	if err == nil && postgres.IsAddress(o.Path) {
 		_, err = e.Create(t.Context())
 	}
@@ -131,7 +131,7 @@ func open(t testing.TB, o ledger.Options) *delivery.Engine {
 
 // OpenInHelper opens a file for a helper process, which has no test to end.
 func OpenInHelper(path string) (*delivery.Engine, error) {
-	return router.Open(context.Background(), placed(ledger.Options{Path: path, Log: slog.New(slog.DiscardHandler), Bell: store.NewLocalBell()}))
+	return router.Open(context.Background(), Placed(ledger.Options{Path: path, Log: slog.New(slog.DiscardHandler), Bell: store.NewLocalBell()}))
 }
 
 // Stamp returns the clock's time, as the database has it.

@@ -63,8 +63,8 @@ func OfAFile(t testing.TB, why string) {
 	}
 }
 
-// placed completes the options for the database at o.Path: for one on a server, with a folder for this machine's files.
-func placed(o ledger.Options) ledger.Options {
+// Placed completes the options for the database at o.Path: for one on a server, with a folder for this machine's files.
+func Placed(o ledger.Options) ledger.Options {
 	if postgres.IsAddress(o.Path) {
 		o.State = stateOf(o.Path)
 	}

@@ -23,6 +23,7 @@ type backend struct {
 	tries int       // how often it was run again since something was lost
 	alone bool      // the present transaction is alone
 	xid   string    // of it
+	taken bool      // the number of a row was: the next transaction begins with having others
 	met   bool      // the batch has met another transaction: it is run again alone
 
 	batch  *store.Batch // the present one
@@ -37,7 +38,7 @@ func newBackend(s *Store) *backend { return &backend{s: s, Conn: &store.Conn{}, 
 
 // Write runs the batch. Nothing is left to be done when it returns: the server has the commit on its disk.
 func (w *backend) Write(b *store.Batch, until time.Time) (store.Commit, error) {
-	w.until, w.tries, w.met = until, 0, false
+	w.until, w.tries, w.met, w.taken = until, 0, false, false
 	w.batch, w.before = b, w.Writes
 	if err := b.Run(w.Conn, w, until); err != nil {
 		return nil, w.s.Explain(err)
@@ -125,6 +126,13 @@ func (w *backend) begin(ctx context.Context, until time.Time, scope store.Scope)
 	began := results[len(results)-1].Rows[0]
 	w.xid = string(began[0])
 	w.s.clock.set(began[1])
+	if w.taken {
+		w.taken = false
+		if err := w.c.renumber(ctx); err != nil {
+			w.Rollback()
+			return err
+		}
+	}
 	return nil
 }
 
@@ -182,16 +190,19 @@ func (w *backend) Rollback() error {
 const maxTries = 5
 
 // Again reports whether the transaction can succeed when it is run again: its connection was lost before the commit, or it met
-// another that writes at the same time. A row that has become unique twice is such a meeting, unless nobody else writes.
+// another that writes at the same time, or somebody has taken the number of a row. A row that has become unique twice is such a meeting, unless
+// nobody else writes.
 func (w *backend) Again(failure error) bool {
 	code := codeOf(failure)
+	taken := isTaken(failure)
 	meets := code == serializationFailure || code == deadlockDetected || code == uniqueViolation && !w.alone
-	again := meets || errors.Is(failure, errUndone) || isLost(failure) || w.c != nil && w.c.raw.IsClosed()
+	again := taken || meets || errors.Is(failure, errUndone) || isLost(failure) || w.c != nil && w.c.raw.IsClosed()
 	if !again || w.tries >= maxTries || !time.Now().Before(w.until) {
 		return false
 	}
 	w.met = w.met || meets
 	w.tries++
+	w.taken = taken
 	if isLost(failure) {
 		w.shut()
 	}

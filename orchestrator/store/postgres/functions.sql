@@ -1,11 +1,23 @@
 -- The functions of SQLite that Mailroom's statements use, as far as they use them.
 
+-- moment returns the time that a text is, at a distance such as '+3 seconds' from it. It is NULL where the text is none, or nothing
+-- can be as far away: others may have written anything.
+CREATE FUNCTION moment(at text, distances text[] DEFAULT '{}') RETURNS timestamptz STABLE LANGUAGE plpgsql AS $$
+BEGIN
+    IF at = 'now' THEN
+        RETURN clock_timestamp() + coalesce((SELECT sum(d::interval) FROM unnest(distances) AS d), '0');
+    ELSIF at ~ '^\d{4}-\d\d-\d\d' THEN
+        RETURN at::timestamptz + coalesce((SELECT sum(d::interval) FROM unnest(distances) AS d), '0');
+    END IF;
+    RETURN NULL;
+EXCEPTION WHEN data_exception THEN
+    RETURN NULL;
+END
+$$;
+
 -- strftime returns a time in the one form in which all are stored, whatever the format. Modifiers are such as '+3 seconds'.
 CREATE FUNCTION strftime(format text, at text, VARIADIC modifiers text[] DEFAULT '{}') RETURNS text STABLE LANGUAGE sql AS $$
-    SELECT to_char(
-        (CASE at WHEN 'now' THEN clock_timestamp() ELSE at::timestamptz END + coalesce((SELECT sum(m::interval) FROM unnest(modifiers) AS m), '0'))
-            AT TIME ZONE 'UTC',
-        'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
+    SELECT to_char(moment(at, modifiers) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
 $$;
 
 -- json_extract follows a path of names: '$.name', '$.name.name', or '$."name"' for a single one with dots in it.
@@ -38,7 +50,7 @@ $$;
 
 -- julianday returns days, so that differences of times can be taken.
 CREATE FUNCTION julianday(at text) RETURNS numeric STABLE LANGUAGE sql AS $$
-    SELECT extract(epoch FROM at::timestamptz) / 86400 + 2440587.5
+    SELECT extract(epoch FROM moment(at)) / 86400 + 2440587.5
 $$;
 
 -- A transaction that writes holds its floors: the last ids that the traces had when it began, above which all its own are. Each is the

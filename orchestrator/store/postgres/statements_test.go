@@ -59,12 +59,16 @@ func TestAudits(t *testing.T) {
 func TestFunctions(t *testing.T) {
 	db := open(t)
 	for call, want := range map[string]string{
-		`strftime('%Y-%m-%dT%H:%M:%fZ', '2026-02-28T23:59:59.999Z', '+' || 2 || ' seconds')`: "2026-03-01T00:00:01.999Z",
-		`strftime('%Y-%m-%dT%H:%M:%fZ', '2026-03-01T00:00:01.000Z', '-1 day')`:               "2026-02-28T00:00:01.000Z",
-		`length(strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))::text`:                                "24",
-		`json_extract('{"file": "a", "file.directory": "b"}', '$."file.directory"')`:         "b",
-		`json_extract('{"file": "a"}', '$.file')`:                                            "a",
-		`json_extract('{"of": {"file": "a"}}', '$.of.file')`:                                 "a",
+		`strftime('%Y-%m-%dT%H:%M:%fZ', '2026-02-28T23:59:59.999Z', '+' || 2 || ' seconds')`:                                     "2026-03-01T00:00:01.999Z",
+		`strftime('%Y-%m-%dT%H:%M:%fZ', '2026-03-01T00:00:01.000Z', '-1 day')`:                                                   "2026-02-28T00:00:01.000Z",
+		`strftime('%Y-%m-%dT%H:%M:%fZ', '2026-03-01 00:00:01')`:                                                                  "2026-03-01T00:00:01.000Z",
+		`coalesce(strftime('%Y-%m-%dT%H:%M:%fZ', 'tomorrow'), 'none')`:                                                           "none",
+		`coalesce(strftime('%Y-%m-%dT%H:%M:%fZ', '2026-02-30'), 'none')`:                                                         "none",
+		`coalesce(strftime('%Y-%m-%dT%H:%M:%fZ', '2026-03-01T00:00:01.000Z', '+' || 9223372036854775807 || ' seconds'), 'none')`: "none",
+		`length(strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))::text`:                                                                    "24",
+		`json_extract('{"file": "a", "file.directory": "b"}', '$."file.directory"')`:                                             "b",
+		`json_extract('{"file": "a"}', '$.file')`:                                                                                "a",
+		`json_extract('{"of": {"file": "a"}}', '$.of.file')`:                                                                     "a",
 		`json_valid('{')::text`:                           "false",
 		`json_valid('{}')::text`:                          "true",
 		`json_object('a', 'b', 'c', '"d"')::json ->> 'c'`: `"d"`,
