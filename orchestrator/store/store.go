@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -70,6 +71,10 @@ type (
 	Observer interface {
 		Watch(report func(op, table string)) (stop func())
 	}
+	// Settler says up to which ids the traces are complete, where several transactions write at the same time.
+	Settler interface {
+		Settled(ctx context.Context) (Settled, error)
+	}
 	// Shrinker gives back the space that is free.
 	Shrinker interface {
 		Shrink(ctx context.Context) error
@@ -85,6 +90,23 @@ type (
 		Recovery(err error) string                                  // how to get past damage; "" for any other error
 	}
 )
+
+// Settled says up to which ids the traces are complete: no transaction can add a row there any more. Where several write at the same
+// time, one may commit after another that got larger ids, and whoever followed the ids alone would never see its rows.
+type Settled struct {
+	Events, Commands int64  // ids of message_trace and of command_trace
+	Dense            bool   // an id that is not there was deleted; otherwise its transaction may have been undone
+	Holder           string // the transaction that keeps larger ids from being settled; "" is none
+}
+
+// SettledIn says up to which ids the traces of a store are complete. Whoever follows one asks before the snapshot in which he reads its
+// rows. Where one transaction writes at a time, all that can be seen is settled.
+func SettledIn(ctx context.Context, s Store) (Settled, error) {
+	if several, ok := s.(Settler); ok {
+		return several.Settled(ctx)
+	}
+	return Settled{Events: math.MaxInt64, Commands: math.MaxInt64, Dense: true}, nil
+}
 
 // Report takes a finding of a check: its level is ok, note or problem; do is what to do about it.
 type Report func(check, level, says, do string)

@@ -36,6 +36,8 @@ type statement struct {
 	arguments []int // which of the caller's, counted from 1, each parameter takes; batchArgument: the rows at hand
 	does      batchWork
 	writes    bool
+	bulk      *bulk // for many calls at once, once bulked is set
+	bulked    bool
 }
 
 // batchWork is what a statement does with the rows at hand, beside reading them.
@@ -116,7 +118,7 @@ func (c *conn) prepare(text string) (*statement, error) {
 			return nil, fmt.Errorf("%w in %s", err, sql)
 		}
 		if store.Prepared != nil {
-			store.Prepared(text)
+			store.Prepared(strings.TrimSuffix(text, returning))
 		}
 		s = &statement{StatementDescription: description, arguments: arguments, does: does, writes: does == leaves && writes.MatchString(text)}
 		c.stmts[text] = s
