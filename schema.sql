@@ -316,7 +316,7 @@ CREATE TABLE agents (
     allow_private        INTEGER NOT NULL DEFAULT 0,   -- 1: its webhook may lead to an address of this or a private network
     folder               TEXT NOT NULL DEFAULT '',     -- where its commands run: where the agent was added
     disabled             TEXT NOT NULL DEFAULT '',     -- why its transport is not used any more; '': it is
-    host                 TEXT NOT NULL DEFAULT ''      -- machine that its files and commands are on; '': any. Not used yet
+    host                 TEXT NOT NULL DEFAULT ''      -- that its files and commands are on, in a database on a server; '': any
 );
 
 -- removed_agents: names that were removed. They are nobody's: acting does not register them anew, `mailroom agent add` does.

@@ -40,6 +40,7 @@ func TestMain(m *testing.M) {
 		"mailroom-unguarded": func() { os.Exit(run()) },
 		"mailroom-faulty":    faulty,
 		"mailroom-clocked":   clocked,
+		"mailroom-hasty":     hasty,
 		"courier":            courier,
 		"phone":              phone,
 		"torture-helper":     func() { os.Exit(torture.Helper(os.Args[1:], transports())) },

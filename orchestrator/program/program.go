@@ -168,10 +168,11 @@ func checkFolder(folder string) error {
 	return nil
 }
 
-// environment returns our own environment without what belongs to a message, and with the given variables.
+// environment returns our own environment without what belongs to a message, and with the given variables. The name of the host stays.
 func environment(ours, given []string) (env []string) {
 	for _, variable := range ours {
-		if strings.HasPrefix(variable, "MAILROOM_") || strings.HasPrefix(variable, "TRACEPARENT=") || strings.HasPrefix(variable, "TRACESTATE=") {
+		ofMessage := strings.HasPrefix(variable, "MAILROOM_") && !strings.HasPrefix(variable, "MAILROOM_HOST_NAME=")
+		if ofMessage || strings.HasPrefix(variable, "TRACEPARENT=") || strings.HasPrefix(variable, "TRACESTATE=") {
 			continue
 		}
 		env = append(env, variable)

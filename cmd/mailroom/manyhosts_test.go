@@ -1,0 +1,171 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/store/postgres/postgrestest"
+)
+
+// hasty is main, but takes a process for dead sooner.
+func hasty() {
+	options.Pulse = 500 * time.Millisecond
+	os.Exit(run())
+}
+
+// fleet is some hosts that use one database on a server. Each is an office with a name and a user's folder of its own; all see the
+// same files, so that who writes one shows.
+type fleet struct {
+	t      *testing.T
+	folder string
+	hosts  map[string]*office
+}
+
+func newFleet(t *testing.T, names ...string) *fleet {
+	t.Helper()
+	address, err := url.Parse(postgrestest.Place(postgrestest.Start(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	address.RawQuery = address.Query().Encode() // as mailroom names it
+	f := &fleet{t: t, folder: t.TempDir(), hosts: map[string]*office{}}
+	for i, name := range names {
+		o := &office{t: t, db: address.String(), program: "mailroom-hasty"}
+		o.env = []string{"MAILROOM_HOST_NAME=" + name, "HOME=" + t.TempDir(), "XDG_STATE_HOME="}
+		f.hosts[name] = o
+		if i == 0 {
+			o.run("init")
+		} else {
+			o.run("trust")
+		}
+	}
+	return f
+}
+
+// lines are those of a file that the hosts write.
+func (f *fleet) lines(file string) []string {
+	text, _ := os.ReadFile(filepath.Join(f.folder, file))
+	return strings.Fields(string(text))
+}
+
+// until waits until something is so.
+func (f *fleet) until(what string, is func() bool) {
+	f.t.Helper()
+	ctx, cancel := context.WithTimeout(f.t.Context(), time.Minute+30*time.Second)
+	defer cancel()
+	for ; !is(); orchestrator.Pause(ctx, 20*time.Millisecond) {
+		if ctx.Err() != nil {
+			f.t.Fatalf("it does not come to this: %s", what)
+		}
+	}
+}
+
+// await waits until a file has so many lines, and returns them.
+func (f *fleet) await(file string, n int) []string {
+	f.t.Helper()
+	f.until(fmt.Sprintf("%s has %d lines", file, n), func() bool { return len(f.lines(file)) >= n })
+	return f.lines(file)
+}
+
+// count counts the rows that a query finds.
+func (f *fleet) count(query string) string {
+	f.t.Helper()
+	rows, err := postgrestest.SQL(f.t.Context(), f.hosts["alpha"].db, query)
+	if err != nil || len(rows) != 1 {
+		f.t.Fatalf("%s: %v, %v", query, rows, err)
+	}
+	return rows[0]
+}
+
+// Many hosts on one server: agents on one write to agents whose files, commands and sessions are on another, a message wakes a waiter
+// elsewhere, a schedule runs once, and what a host was delivering that dies is delivered by another.
+func TestManyHosts(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, "alpha", "beta", "gamma")
+	in := func(file string) string { return filepath.Join(f.folder, file) }
+	says := func(file string) string { return "echo $MAILROOM_HOST_NAME >> " + in(file) }
+	send := func(sender, recipient string) (id string) {
+		return fmt.Sprint(f.hosts["alpha"].run("send", "--sender", sender, "--recipient", recipient, "--message-type", "note")["message_id"])
+	}
+	alpha, beta, gamma := f.hosts["alpha"], f.hosts["beta"], f.hosts["gamma"]
+	alpha.run("agent", "add", "ann")
+	alpha.run("agent", "add", "wes")
+	beta.run("agent", "add", "filed", "--deliver", "jsonl:"+in("filed"))
+	beta.run("agent", "add", "command", "--deliver", "exec:"+says("command"))
+	beta.run("agent", "add", "session", "--start", says("session"))
+	alpha.run("agent", "add", "slow", "--host", "", "--deliver", "exec:"+says("slow")+"; until test -e "+in("go")+"; do sleep 0.1; done")
+	alpha.run("schedule", "add", "tick", "--spec", "* * * * *", "--command", "send", "--params", `{"sender":"ann","recipient":"ann","message_type":"tick"}`)
+
+	serving := map[string]*serving{}
+	for name, host := range f.hosts {
+		serving[name] = host.serve()
+	}
+	for _, agent := range []string{"filed", "command", "session"} {
+		send("ann", agent)
+	}
+	f.await("filed", 1)
+	for _, file := range []string{"command", "session"} {
+		if by := f.await(file, 1); by[0] != "beta" {
+			t.Errorf("what belongs to beta was run on %s", by)
+		}
+	}
+
+	waiter := gamma.command("wait", "--recipient", "wes", "--timeout", "60")
+	out, err := waiter.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := waiter.Start(); err != nil {
+		t.Fatal(err)
+	}
+	sent := send("filed", "wes")
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if werr := waiter.Wait(); err != nil || werr != nil || !strings.Contains(line, sent) {
+		t.Errorf("a waiter on another host: %s, %v, %v", line, err, werr)
+	}
+
+	slow := send("ann", "slow")
+	dead := f.await("slow", 1)[0]
+	if err := serving[dead].cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	f.hosts[dead].run("agent", "add", "own", "--deliver", "jsonl:"+in("own"))
+	send("ann", "own")
+	by := f.await("slow", 2)
+	if by[1] == dead {
+		t.Errorf("a host that was killed goes on: %s", by)
+	}
+	if err := os.WriteFile(in("go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if len(f.lines("own")) > 0 {
+		t.Errorf("another host has written %s's file", dead)
+	}
+	f.hosts[dead].serve()
+	f.await("own", 1)
+	const ticks = `SELECT count(*) FROM agent_message WHERE message_type = 'tick'`
+	f.until("a schedule runs", func() bool { return f.count(ticks) != "0" })
+	for query, want := range map[string]string{
+		`SELECT count(*) - count(DISTINCT left(created_at, 16)) FROM agent_message WHERE message_type = 'tick'`:                       "0",
+		`SELECT count(DISTINCT host) FROM daemons`:                                                                                    "3",
+		`SELECT crashes FROM agent_message WHERE message_id = '` + slow + `'`:                                                         "1",
+		`SELECT count(*) FROM message_trace WHERE event = 'failed' OR event = 'attempt_failed'`:                                       "0",
+		`SELECT string_agg(name || ' ' || host, ',' ORDER BY name) FROM agents WHERE name <> 'slow' AND host <> '' AND name <> 'own'`: "command beta,filed beta,session beta",
+	} {
+		if got := f.count(query); got != want {
+			t.Errorf("%s: %s, not %s", query, got, want)
+		}
+	}
+	if !slices.Contains(f.lines("command"), "beta") || len(f.lines("command")) != 1 {
+		t.Errorf("the command ran %q", f.lines("command"))
+	}
+}
