@@ -31,6 +31,7 @@ func TestKilledWaiterRefusesNobody(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("no lock tells whether a process lives; its wait counts until its timeout")
 	}
+	enginetest.OfAFile(t, "there nobody can tell whether a process lives; its wait counts until its timeout")
 	path := enginetest.Place(t)
 	f := &enginetest.Fixture{Engine: enginetest.Open(t, path), T: t, Path: path} // by the clock of the other process
 	f.Add(agents.Update{Name: "a"})
