@@ -1,0 +1,36 @@
+package person
+
+import (
+	"io/fs"
+	"path/filepath"
+
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/store"
+)
+
+// CopyKeys copies the keys of one database to those of another, to which its tables have moved. Those that stay behind harm nobody.
+func CopyKeys(from, to *ledger.Ledger) error {
+	old, err := openKeys(from, false)
+	if err != nil {
+		return err
+	}
+	defer old.close()
+	if old.root == nil {
+		return nil
+	}
+	now, err := openKeys(to, true)
+	if err != nil {
+		return err
+	}
+	defer now.close()
+	return fs.WalkDir(old.root.FS(), ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		text, err := old.content(path)
+		if err != nil {
+			return err
+		}
+		return store.ReplaceFile(filepath.Join(now.path, path), text, 0o600)
+	})
+}
