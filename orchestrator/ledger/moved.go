@@ -13,7 +13,7 @@ func (l *Ledger) takesWrites(conf *Config) error {
 	}
 	if to := conf.Stored[store.MovedTo]; to != "" {
 		return &orchestrator.Error{Code: orchestrator.Unavailable, Err: store.ErrMoved, Message: "the database " + l.Path() + " has moved to " + to + "; nothing was written",
-			Hint: "Name that one with --db or MAILROOM_DB, and start anew what has this one open. `mailroom migrate` moves it back, into another file or database"}
+			Hint: "Use that one from now on, and start anew what has this one open. `mailroom migrate` moves it back, to a place of another name"}
 	}
 	if conf.Stored[store.MovingFrom] != "" {
 		return &orchestrator.Error{Code: orchestrator.Unavailable, Err: store.ErrMoved, Message: "a database is moving to " + l.Path() + "; nothing was written",

@@ -52,7 +52,7 @@ var reached = func(string) {}
 // place that holds more, or where the database is not any more; unavailable when what arrived differs; those of the databases.
 func Run(ctx context.Context, from, to *ledger.Ledger) (Moved, error) {
 	if from.TrustedPath() == to.TrustedPath() {
-		return Moved{}, orchestrator.Errorf(orchestrator.InvalidParams, "the database is at %s already", to.Path()).WithHint("--from names the old place, --db the new one")
+		return Moved{}, orchestrator.Errorf(orchestrator.InvalidParams, "the database is at %s already", to.Path()).WithHint("Name the old place with `--from`, and the new one with `--db`")
 	}
 	from.Moves, to.Moves = true, true
 	defer func() { to.Moves = false }()
@@ -65,7 +65,7 @@ func Run(ctx context.Context, from, to *ledger.Ledger) (Moved, error) {
 	case at == to.Path():
 		return Moved{Before: true}, finish(ctx, from, to, old)
 	case at != "":
-		return Moved{}, orchestrator.Errorf(orchestrator.Conflict, "the database has moved from %s to %s already", from.Path(), at).WithHint("--from names the present place")
+		return Moved{}, orchestrator.Errorf(orchestrator.Conflict, "the database has moved from %s to %s already", from.Path(), at).WithHint("Name the present place with `--from`")
 	case conf.Stored[store.MovingFrom] != "":
 		return Moved{}, orchestrator.Errorf(orchestrator.Conflict, "a database is still moving to %s", from.Path()).WithHint("Run that `mailroom migrate` again first")
 	}
@@ -171,12 +171,12 @@ func arriving(ctx context.Context, source store.Mover, t *ledger.Tx, old string)
 func mayArrive(t *ledger.Tx, old string) error {
 	switch before := t.Config().Stored[store.MovingFrom]; {
 	case t.Config().Stored[store.MovedTo] != "":
-		return orchestrator.Errorf(orchestrator.Conflict, "%s is an old place: its database has moved from there", t.Ledger.Path()).WithHint("Name another one with --db")
+		return orchestrator.Errorf(orchestrator.Conflict, "%s is an old place: its database has moved from there", t.Ledger.Path()).WithHint("Name another one with `--db`")
 	case before == old:
 		return nil
 	case before != "":
 		return orchestrator.Errorf(orchestrator.Conflict, "another database is still moving to %s: %s", t.Ledger.Path(), before).
-			WithHint("Run that `mailroom migrate` again, or name another place with --db")
+			WithHint("Run that `mailroom migrate` again, or name another place with `--db`")
 	}
 	for _, table := range []string{"agent_message", "agent_message_archive", "agents", "tokens", "signal_devices", "message_trace"} {
 		n, err := t.Number(`SELECT EXISTS (SELECT 1 FROM ` + table + `)`)
@@ -185,7 +185,7 @@ func mayArrive(t *ledger.Tx, old string) error {
 		}
 		if n > 0 {
 			return orchestrator.Errorf(orchestrator.Conflict, "%s is in use: there is something in its table %s", t.Ledger.Path(), table).
-				WithHint("A database moves to a place where there is none yet, or an empty one. Name another with --db")
+				WithHint("A database moves to a place where there is none yet, or an empty one. Name another with `--db`")
 		}
 	}
 	return nil

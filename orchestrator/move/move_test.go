@@ -197,7 +197,7 @@ func TestKilledAtRandom(t *testing.T) {
 		for try := time.Duration(1); ; try++ {
 			p := helper.Start(t, "move", strings.Join([]string{"", from, to}, "\n"))
 			p.Expect("begun")
-			kill := time.AfterFunc(rand.N(try*50*time.Millisecond), func() { syscall.Kill(p.ID(), syscall.SIGKILL) })
+			kill := time.AfterFunc(rand.N(try*200*time.Millisecond), func() { syscall.Kill(p.ID(), syscall.SIGKILL) })
 			done := p.Out.Scan()
 			kill.Stop()
 			if done && p.Out.Text() == "ended <nil>" {
