@@ -12,9 +12,11 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// ownColumns are those that only this kind of database has: the order of insertion, and the transaction that has written an event,
-// which is one that has ended for every event that moves in.
-const ownColumns = `('pos', 'xid')`
+// ownTables and pos are what only this kind of database has: of its processes and their commits, and the order of insertion.
+const (
+	ownTables = `('commits', 'pulse')`
+	posColumn = "pos"
+)
 
 // HoldStill locks the tables against everybody who writes; readers go on.
 func (c *conn) HoldStill() error {
@@ -32,16 +34,16 @@ func (c *conn) HoldStill() error {
 // Tables lists the tables.
 func (c *conn) Tables() (list []store.MovedTable, err error) {
 	err = (&store.Conn{Driver: c}).Query(`
-		SELECT t.relname::text, a.attname::text, a.atttypid::bigint, a.attnotnull, a.attname IN `+ownColumns+`
+		SELECT t.relname::text, a.attname::text, a.atttypid::bigint, a.attnotnull, a.attname = '`+posColumn+`'
 		FROM pg_catalog.pg_class t JOIN pg_catalog.pg_attribute a ON a.attrelid = t.oid
-		WHERE t.relnamespace::text = current_schema()::regnamespace::oid::text AND t.relkind = 'r' AND a.attnum > 0 AND NOT a.attisdropped
+		WHERE t.relnamespace::text = current_schema()::regnamespace::oid::text AND t.relkind = 'r' AND t.relname NOT IN `+ownTables+` AND a.attnum > 0 AND NOT a.attisdropped
 		ORDER BY t.relname, a.attnum`, func(row store.Row) error {
 		if len(list) == 0 || list[len(list)-1].Name != row.Text(0) {
 			list = append(list, store.MovedTable{Name: row.Text(0)})
 		}
 		t := &list[len(list)-1]
 		if row.Int(4) != 0 {
-			t.Ordered = t.Ordered || row.Text(1) == "pos"
+			t.Ordered = true
 			return nil
 		}
 		t.Columns = append(t.Columns, store.MovedColumn{Name: row.Text(1), Number: row.Int(2) == int8OID, Never: row.Int(3) != 0})
@@ -96,18 +98,11 @@ func (c *conn) Fill(t store.MovedTable, rows iter.Seq2[store.Row, error]) error 
 		return err
 	}
 	c.wrote()
-	columns, xid, err := columnsOf(t), "", error(nil)
-	there, err := (&store.Conn{Driver: c}).Number(`SELECT count(*) FROM pg_catalog.pg_attribute WHERE attrelid = to_regclass(?1) AND attname = 'xid' AND NOT attisdropped`, t.Name)
-	if err != nil {
-		return err
-	}
-	if there > 0 {
-		columns, xid = columns+`, "xid"`, "\t0"
-	}
 	next, stop := iter.Pull2(rows)
 	defer stop()
-	from := &copied{next: next, tail: xid + "\n"}
-	if _, err = c.raw.CopyFrom(context.Background(), from, `COPY `+t.Name+` (`+columns+`) FROM STDIN`); from.err != nil {
+	from := &copied{next: next}
+	_, err := c.raw.CopyFrom(context.Background(), from, `COPY `+t.Name+` (`+columnsOf(t)+`) FROM STDIN`)
+	if from.err != nil {
 		return from.err
 	}
 	if err != nil {
@@ -119,7 +114,6 @@ func (c *conn) Fill(t store.MovedTable, rows iter.Seq2[store.Row, error]) error 
 // copied are rows in the form that COPY reads.
 type copied struct {
 	next func() (store.Row, error, bool)
-	tail string // what ends each row
 	text []byte // of rows that are not read yet
 	from int    // where that begins in text
 	err  error  // that ended it
@@ -146,7 +140,7 @@ func (r *copied) Read(into []byte) (int, error) {
 				}
 				r.text = appendCopied(r.text, value)
 			}
-			r.text = append(r.text, r.tail...)
+			r.text = append(r.text, '\n')
 		}
 		if len(r.text) == 0 {
 			return 0, io.EOF
@@ -187,7 +181,7 @@ func (c *conn) numbered() (columns map[string]string, err error) {
 	columns = map[string]string{}
 	err = (&store.Conn{Driver: c}).Query(`
 		SELECT t.relname::text, a.attname::text FROM pg_catalog.pg_class t JOIN pg_catalog.pg_attribute a ON a.attrelid = t.oid
-		WHERE t.relnamespace::text = current_schema()::regnamespace::oid::text AND t.relkind = 'r' AND a.attidentity::text <> '' AND a.attname NOT IN `+ownColumns,
+		WHERE t.relnamespace::text = current_schema()::regnamespace::oid::text AND t.relkind = 'r' AND a.attidentity::text <> '' AND a.attname <> '`+posColumn+`' AND t.relname NOT IN `+ownTables,
 		func(row store.Row) error {
 			columns[row.Text(0)] = row.Text(1)
 			return nil
@@ -208,7 +202,7 @@ func (c *conn) Numbers() (map[string]int64, error) {
 	return numbers, err
 }
 
-// Filled sets the numbers that come next, and has the tables analyzed.
+// Filled sets the numbers that come next.
 func (c *conn) Filled(last map[string]int64) error {
 	columns, err := c.numbered()
 	for table, column := range columns {
