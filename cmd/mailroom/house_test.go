@@ -21,7 +21,7 @@ import (
 // engine are the packages that commands and surfaces use: words and verbs. The engine is put together in router, which only cmd
 // and tests know.
 var engine = []string{
-	"orchestrator", "orchestrator/agents", "orchestrator/daemons", "orchestrator/delivery", "orchestrator/ledger", "orchestrator/messages", "orchestrator/nearest",
+	"orchestrator", "orchestrator/agents", "orchestrator/daemons", "orchestrator/delivery", "orchestrator/ledger", "orchestrator/messages", "orchestrator/move", "orchestrator/nearest",
 	"orchestrator/hosts", "orchestrator/overview", "orchestrator/push", "orchestrator/questions", "orchestrator/reading", "orchestrator/removal", "orchestrator/retention",
 	"orchestrator/schedules", "orchestrator/sessions", "orchestrator/store", "tracing", "orchestrator/RECORD",
 }
@@ -77,6 +77,7 @@ var mayImport = map[string][]string{
 	"orchestrator/overview":       and(rows, "orchestrator/adoption", "orchestrator/daemons", "orchestrator/delivery", "orchestrator/hosts", "orchestrator/questions", "orchestrator/schedules", "orchestrator/sessions"),
 	"orchestrator/bridge":         and(rows, "orchestrator/bridge/letters", "orchestrator/daemons", "orchestrator/delivery", "orchestrator/letter"),
 	"orchestrator/bridge/letters": and(rows, "orchestrator/delivery"),
+	"orchestrator/move":           {"orchestrator", "orchestrator/ledger", "orchestrator/person", "orchestrator/store", "tracing"},
 	"orchestrator/watchdog":       and(rows, "orchestrator/delivery", "orchestrator/program", "orchestrator/sessions"),
 	"orchestrator/person":         and(rows, "orchestrator/confusables", "orchestrator/delivery", "orchestrator/overview", "orchestrator/questions"),
 	"orchestrator/router":         and(rows, "orchestrator/delivery", "orchestrator/hosts", "orchestrator/questions", "orchestrator/reading", "orchestrator/sessions", "orchestrator/store/postgres", "orchestrator/store/sqlite", "orchestrator/RECORD"),

@@ -160,7 +160,10 @@ func runScripts(t *testing.T, files []string, place func(*testscript.Env) string
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("HOME", e.WorkDir)
 			e.Setenv("XDG_STATE_HOME", "")
-			e.Setenv("MAILROOM_DB", place(e))
+			at := place(e)
+			e.Setenv("MAILROOM_DB", at)
+			e.Setenv("OTHER_DB", at+"_other")
+			e.Setenv("EMPTY_DB", at+"_empty")
 			e.Setenv("MAILROOM_AGENT", "")
 			e.Setenv("LC_ALL", "C.UTF-8")
 			return makeDatabase(e)

@@ -48,6 +48,7 @@ func Definitions(looks ...Look) []*commands.Definition {
 		initCommand.Definition,
 		backupCommand.Definition,
 		restoreCommand.Definition,
+		migrateCommand.Definition,
 		checkpointCommand.Definition,
 		clearTracesCommand.Definition,
 		recountCommand.Definition,

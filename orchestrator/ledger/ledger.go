@@ -68,6 +68,7 @@ type Ledger struct {
 	Busy       time.Duration
 	Config     ConfigCache
 	Parts      []*Part                // what the records add to the engine
+	Moves      bool                   // this Ledger moves the database, and so writes where others may not, see takesWrites
 	countEvery int64                  // see Options.CountEvery
 	entropy    *ulid.MonotonicEntropy // of new ids; for whoever holds the write lock
 }

@@ -100,6 +100,9 @@ func (l *Ledger) Begin(under *store.Transaction) error {
 			return err
 		}
 	}
+	if err := l.takesWrites(t.conf); err != nil {
+		return err
+	}
 	if last <= t.Now {
 		return nil
 	}

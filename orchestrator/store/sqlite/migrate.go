@@ -243,7 +243,7 @@ func checkVersion(c *conn) (int, error) {
 	var version, application int
 	err := c.Query(`SELECT user_version, application_id FROM pragma_user_version, pragma_application_id`,
 		func(row store.Row) error {
-			version, application = int(row.Int(0)), int(row.Int(1))
+			version, application = int(row.Int(0))&^movedVersion, int(row.Int(1))
 			return nil
 		})
 	switch {

@@ -1,0 +1,285 @@
+package move
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/store"
+)
+
+// copying fills one database from another, each within a transaction.
+type copying struct {
+	ctx      context.Context
+	from, to store.Mover
+	tx       *ledger.Tx // of the new place
+	pairs    []pair
+	left     []string
+	adopt    []int64 // seq of messages whose row was written by hand, and could not be kept as it was
+	repairs  Repairs
+}
+
+// pair is a table at both places. Their columns are the same, in the same order.
+type pair struct {
+	from, to store.MovedTable
+	sent     digest
+}
+
+// plan pairs the tables. What another program has in the same database stays where it is.
+func (c *copying) plan() error {
+	old, err := c.from.Tables()
+	if err != nil {
+		return err
+	}
+	have := map[string]store.MovedTable{}
+	for _, t := range old {
+		have[t.Name] = t
+	}
+	now, err := c.to.Tables()
+	if err != nil {
+		return err
+	}
+	for _, t := range now {
+		from, ok := have[t.Name]
+		if !ok {
+			continue // of another program, at the new place
+		}
+		delete(have, t.Name)
+		names := namesOf(t)
+		for _, column := range namesOf(from) {
+			if !slices.Contains(names, column) {
+				return orchestrator.Errorf(orchestrator.Conflict, "the table %s has a column %s, which no mailroom has made, and which would be lost", t.Name, column).
+					WithHint("Drop that column, or keep what is in it in a table of your own")
+			}
+		}
+		for _, column := range names {
+			if !slices.Contains(namesOf(from), column) {
+				return orchestrator.Errorf(orchestrator.Unavailable, "the table %s lacks the column %s", t.Name, column)
+			}
+		}
+		from.Columns = t.Columns
+		from.Ordered = from.Ordered && t.Ordered
+		c.pairs = append(c.pairs, pair{from: from, to: t})
+	}
+	for name := range have {
+		c.left = append(c.left, name)
+	}
+	slices.Sort(c.left)
+	return nil
+}
+
+func namesOf(t store.MovedTable) (names []string) {
+	for _, column := range t.Columns {
+		names = append(names, column.Name)
+	}
+	return names
+}
+
+// clear empties the tables. It does so twice, since triggers count what the first time deletes.
+func (c *copying) clear() error {
+	for range 2 {
+		for _, p := range c.pairs {
+			statement := `DELETE FROM ` + p.to.Name
+			if p.to.Name == settings {
+				statement += ` WHERE NOT ` + store.OwnSetting
+			}
+			if err := c.tx.Run(statement); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// settings is the table that has rows of its own at each place.
+const settings = "settings"
+
+// copy copies all rows, and the numbers that come next.
+func (c *copying) copy() error {
+	for i := range c.pairs {
+		p := &c.pairs[i]
+		if err := c.to.Fill(p.to, c.rows(p)); err != nil {
+			return err
+		}
+		reached("copied " + p.to.Name)
+	}
+	numbers, err := c.from.Numbers()
+	if err != nil {
+		return err
+	}
+	return c.to.Filled(numbers)
+}
+
+// rows are the rows of a table at the old place, as the new one takes them.
+func (c *copying) rows(p *pair) iter.Seq2[store.Row, error] {
+	return func(yield func(store.Row, error) bool) {
+		fitting := make(store.Row, len(p.to.Columns))
+		stopped := false
+		err := c.each(c.from, p.from, func(row store.Row) error {
+			c.fit(p.to, row, fitting)
+			p.sent.add(fitting, p.from.Ordered)
+			if stopped = !yield(fitting, nil); stopped {
+				return errStopped
+			}
+			return nil
+		})
+		if err != nil && !stopped {
+			yield(nil, err)
+		}
+	}
+}
+
+var errStopped = orchestrator.Errorf(orchestrator.Internal, "the new place takes no more rows")
+
+// each calls each with the rows of a table that move.
+func (c *copying) each(of store.Mover, t store.MovedTable, each func(row store.Row) error) error {
+	n := 0
+	return of.Each(t, func(row store.Row) error {
+		if n++; n%1000 == 0 && c.ctx.Err() != nil {
+			return store.GaveUp(c.ctx)
+		}
+		if t.Name == settings && isOwn(row.Text(slices.Index(namesOf(t), "key"))) {
+			return nil
+		}
+		return each(row)
+	})
+}
+
+// isOwn says what store.OwnSetting does.
+func isOwn(key string) bool {
+	return strings.HasPrefix(key, "schema.") || slices.Contains([]string{store.DatabaseID, store.ConfigVersion, store.MovedTo, store.MovingFrom}, key)
+}
+
+// compare reads all again at the new place.
+func (c *copying) compare() error {
+	for _, p := range c.pairs {
+		var got digest
+		table := p.to
+		table.Ordered = table.Ordered || p.from.Ordered
+		err := c.each(c.to, table, func(row store.Row) error {
+			got.add(row, p.from.Ordered)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		if got != p.sent {
+			return orchestrator.Errorf(orchestrator.Internal, "the table %s has %d rows at the old place and %d at the new one, or they differ; nothing was moved", p.to.Name, p.sent.n, got.n)
+		}
+	}
+	return nil
+}
+
+// digest is the sum of what rows hold, in whatever order they come. Where their order counts, each goes in with its place.
+type digest struct {
+	n   int64
+	sum [2]uint64
+}
+
+func (d *digest) add(row store.Row, ordered bool) {
+	d.n++
+	var text []byte
+	if ordered {
+		text = binary.AppendVarint(text, d.n)
+	}
+	for _, value := range row {
+		switch v := value.(type) {
+		case nil:
+			text = append(text, 'n')
+		case int64:
+			text = binary.AppendVarint(append(text, 'i'), v)
+		default:
+			s := store.Text(v)
+			text = append(binary.AppendVarint(append(text, 't'), int64(len(s))), s...)
+		}
+	}
+	h := sha256.Sum256(text)
+	d.sum[0] += binary.LittleEndian.Uint64(h[:])
+	d.sum[1] += binary.LittleEndian.Uint64(h[8:])
+}
+
+// Repairs are the values that the new place could not hold as they were.
+type Repairs struct {
+	N     int64
+	First []string // some of them, with their rows and what was there
+}
+
+// mostShown bounds the repairs that are shown.
+const mostShown = 20
+
+// fit makes of a row what the columns of the new place can hold. Where somebody has written something else by hand, that is what
+// mailroom has read it as all the time: the nearest number, or 0; text without NULs and without bytes that are no UTF-8.
+func (c *copying) fit(t store.MovedTable, row, fitting store.Row) {
+	adopt := false
+	for i, column := range t.Columns {
+		value, kept := fitValue(column, row[i])
+		fitting[i] = value
+		if kept {
+			continue
+		}
+		if c.repairs.N++; len(c.repairs.First) < mostShown {
+			c.repairs.First = append(c.repairs.First, fmt.Sprintf("%s of %s: %s became %s", column.Name, rowName(t, row), shown(row[i]), shown(value)))
+		}
+		adopt = adopt || t.Name == "agent_message" && slices.Contains([]string{"message_id", "sender", "recipient", "status"}, column.Name)
+	}
+	if adopt {
+		c.adopt = append(c.adopt, fitting.Int(slices.Index(namesOf(t), "seq")))
+	}
+}
+
+func fitValue(column store.MovedColumn, value any) (fitting any, kept bool) {
+	switch v := value.(type) {
+	case nil:
+		switch {
+		case !column.Never:
+			return nil, true
+		case column.Number:
+			return int64(0), false
+		}
+		return "", false
+	case int64:
+		if column.Number {
+			return v, true
+		}
+	case string:
+		if !column.Number {
+			clean := cleaned(v)
+			return clean, clean == v
+		}
+	}
+	if column.Number {
+		return store.Int(value), false
+	}
+	return cleaned(store.Text(value)), false
+}
+
+func cleaned(text string) string {
+	return strings.ToValidUTF8(strings.ReplaceAll(text, "\x00", "\uFFFD"), "\uFFFD")
+}
+
+// rowName names a row by its table and its first column.
+func rowName(t store.MovedTable, row store.Row) string {
+	column := max(slices.IndexFunc(t.Columns, func(c store.MovedColumn) bool { return c.Name == "message_id" || c.Name == "name" || c.Name == "key" }), 0)
+	return fmt.Sprintf("%s in %s", shown(row[column]), t.Name)
+}
+
+// shown is a value for people, who need not see all of it.
+func shown(value any) string {
+	switch v := value.(type) {
+	case nil:
+		return "NULL"
+	case int64:
+		return strconv.FormatInt(v, 10)
+	case []byte:
+		return fmt.Sprintf("x'%x'", v[:min(len(v), 40)])
+	}
+	text := store.Text(value)
+	return strconv.QuoteToASCII(text[:min(len(text), 60)])
+}

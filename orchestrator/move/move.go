@@ -1,0 +1,278 @@
+// Package move moves a database to another place: from a file to a server, or back.
+//
+// The old place is held still meanwhile. The new one is filled in one transaction, compared and committed, but takes no writes; then
+// the old one is marked, and takes none any more; then the new one is opened. Killed at any moment it can be run again, and at no
+// moment can both be written.
+package move
+
+import (
+	"context"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/person"
+	"mailroom/orchestrator/store"
+	"mailroom/tracing"
+)
+
+// Moved says what was moved.
+type Moved struct {
+	Tables  []Table
+	Before  bool     // all was moved by an earlier run: this one has at most finished it
+	Left    []string // tables of other programs, which stay
+	Leases  int64    // that were ended: the processes that have them deliver at the old place
+	Hosts   int64    // agents that belong to this machine from now on
+	Repairs Repairs
+	// Standstill is for how long nobody could write.
+	Standstill time.Duration
+}
+
+// Table is a table that was moved.
+type Table struct {
+	Name string `json:"table"`
+	Rows int64  `json:"rows"`
+}
+
+// Rows returns how many rows were moved in all.
+func (m *Moved) Rows() (n int64) {
+	for _, t := range m.Tables {
+		n += t.Rows
+	}
+	return n
+}
+
+// reached is called with the name of each step of a move that is done, if it is set. A test ends the program there.
+var reached = func(string) {}
+
+// Run moves a database. The new place may not be there yet, and may hold nothing but what is made with it. Errors: conflict for a
+// place that holds more, or where the database is not any more; unavailable when what arrived differs; those of the databases.
+func Run(ctx context.Context, from, to *ledger.Ledger) (Moved, error) {
+	if from.TrustedPath() == to.TrustedPath() {
+		return Moved{}, orchestrator.Errorf(orchestrator.InvalidParams, "the database is at %s already", to.Path()).WithHint("Name the old place with `--from`, and the new one with `--db`")
+	}
+	from.Moves, to.Moves = true, true
+	defer func() { to.Moves = false }()
+	conf, err := from.Configuration(ctx)
+	if err != nil {
+		return Moved{}, err
+	}
+	old := origin(from, conf)
+	switch at := conf.Stored[store.MovedTo]; {
+	case at == to.Path():
+		return Moved{Before: true}, finish(ctx, from, to, old)
+	case at != "":
+		return Moved{}, orchestrator.Errorf(orchestrator.Conflict, "the database has moved from %s to %s already", from.Path(), at).WithHint("Name the present place with `--from`")
+	case conf.Stored[store.MovingFrom] != "":
+		return Moved{}, orchestrator.Errorf(orchestrator.Conflict, "a database is still moving to %s", from.Path()).WithHint("Run that `mailroom migrate` again first")
+	}
+	if _, err := to.Create(ctx); err != nil {
+		return Moved{}, err
+	}
+	reached("made")
+	m, err := leave(ctx, from, to, old)
+	if err != nil {
+		return Moved{}, err
+	}
+	reached("marked")
+	return m, finish(ctx, from, to, old)
+}
+
+// origin names an old place for the new one.
+func origin(from *ledger.Ledger, conf *ledger.Config) string {
+	return conf.Stored[store.DatabaseID] + " " + from.Path()
+}
+
+// leave fills the new place and marks the old one, in one transaction of that.
+func leave(ctx context.Context, from, to *ledger.Ledger, old string) (m Moved, err error) {
+	var failed error
+	var began time.Time
+	err = from.Write(ctx, store.Alone, func(t *ledger.Tx) error {
+		if failed != nil {
+			return failed // it would fail again
+		}
+		if began.IsZero() {
+			began = time.Now()
+		}
+		source, err := mover(t)
+		if err == nil {
+			err = source.HoldStill()
+		}
+		if err == nil {
+			reached("held")
+			m, err = arrive(ctx, source, to, old)
+		}
+		if err == nil {
+			reached("arrived")
+			err = t.StoreSetting(store.MovedTo, to.Path())
+		}
+		if err == nil {
+			err = t.ConfigChanged()
+		}
+		if err == nil {
+			err = source.Leave()
+		}
+		failed = err
+		return err
+	})
+	if !began.IsZero() {
+		m.Standstill = time.Since(began)
+	}
+	return m, err
+}
+
+func mover(t *ledger.Tx) (store.Mover, error) {
+	if m, ok := t.Driver.(store.Mover); ok {
+		return m, nil
+	}
+	return nil, orchestrator.Errorf(orchestrator.Unavailable, "this kind of database cannot be moved")
+}
+
+// arrive fills the new place and compares it, in one transaction of that.
+func arrive(ctx context.Context, source store.Mover, to *ledger.Ledger, old string) (m Moved, err error) {
+	var failed error
+	err = to.Write(ctx, store.Alone, func(t *ledger.Tx) error {
+		if failed != nil {
+			return failed
+		}
+		m, failed = arriving(ctx, source, t, old)
+		return failed
+	})
+	return m, err
+}
+
+func arriving(ctx context.Context, source store.Mover, t *ledger.Tx, old string) (m Moved, err error) {
+	target, err := mover(t)
+	if err == nil {
+		err = target.HoldStill()
+	}
+	if err != nil {
+		return m, err
+	}
+	c := &copying{ctx: ctx, from: source, to: target, tx: t}
+	for _, step := range []func() error{
+		func() error { return mayArrive(t, old) }, c.plan, c.clear, c.copy, c.compare,
+		func() error { return c.settle(&m) },
+		func() error { return t.StoreSetting(store.MovingFrom, old) }, t.ConfigChanged,
+	} {
+		if err := step(); err != nil {
+			return m, err
+		}
+	}
+	m.Tables, m.Left, m.Repairs = c.tables(), c.left, c.repairs
+	reached("filled")
+	return m, nil
+}
+
+// mayArrive refuses a place that holds something, unless it is from an earlier run, which nobody could write since.
+func mayArrive(t *ledger.Tx, old string) error {
+	switch before := t.Config().Stored[store.MovingFrom]; {
+	case t.Config().Stored[store.MovedTo] != "":
+		return orchestrator.Errorf(orchestrator.Conflict, "%s is an old place: its database has moved from there", t.Ledger.Path()).WithHint("Name another one with `--db`")
+	case before == old:
+		return nil
+	case before != "":
+		return orchestrator.Errorf(orchestrator.Conflict, "another database is still moving to %s: %s", t.Ledger.Path(), before).
+			WithHint("Run that `mailroom migrate` again, or name another place with `--db`")
+	}
+	for _, table := range []string{"agent_message", "agent_message_archive", "agents", "tokens", "signal_devices", "message_trace"} {
+		n, err := t.Number(`SELECT EXISTS (SELECT 1 FROM ` + table + `)`)
+		if err != nil {
+			return err
+		}
+		if n > 0 {
+			return orchestrator.Errorf(orchestrator.Conflict, "%s is in use: there is something in its table %s", t.Ledger.Path(), table).
+				WithHint("A database moves to a place where there is none yet, or an empty one. Name another with `--db`")
+		}
+	}
+	return nil
+}
+
+// settle makes what was copied right for its new place.
+func (c *copying) settle(m *Moved) (err error) {
+	t := c.tx
+	for _, p := range t.Ledger.Parts {
+		for _, o := range p.Outdated {
+			if o.Valid != "" {
+				continue // it moves, and is as valid as before
+			}
+			if err := t.Run(o.End, t.ClockText); err != nil {
+				return err
+			}
+		}
+	}
+	if err := t.Note(ledger.Selection{Where: ledger.Leased}, tracing.Released, "the database moves to another place"); err != nil {
+		return err
+	}
+	if m.Leases, err = t.Exec(`UPDATE agent_message SET ` + ledger.NoLease + ` WHERE ` + ledger.Leased); err != nil {
+		return err
+	}
+	for _, statement := range []string{`UPDATE exports SET lease_owner = '', lease_token = '', lease_until = ''`, `DELETE FROM daemons`} {
+		if err := t.Run(statement); err != nil {
+			return err
+		}
+	}
+	for _, seq := range c.adopt {
+		if err := t.Run(`UPDATE agent_message SET traced_status = '' WHERE seq = ?1`, seq); err != nil {
+			return err
+		}
+	}
+	host, ours := "", `host <> ''` // in a file there is one machine, whatever its name
+	if c.to.ManyHosts() {
+		if host, err = os.Hostname(); err != nil {
+			return err
+		}
+		ours = `host = '' AND (` + local + `)`
+	}
+	m.Hosts, err = t.Exec(`UPDATE agents SET host = ?1 WHERE `+ours, host)
+	return err
+}
+
+// local is the condition for agents whose messages go to files or commands of a machine, or whose command runs there.
+var local = func() string {
+	conditions := []string{`start_command <> ''`}
+	for _, scheme := range []string{"jsonl", "dir", "exec"} {
+		for _, column := range []string{"deliver", "fallback"} {
+			conditions = append(conditions, column+` LIKE '`+scheme+`:%'`)
+		}
+	}
+	return strings.Join(conditions, " OR ")
+}()
+
+// finish opens the new place, once the old one is marked. What stands beside the old one comes along.
+func finish(ctx context.Context, from, to *ledger.Ledger, old string) error {
+	conf, err := to.Configuration(ctx)
+	if err != nil || conf.Stored[store.MovingFrom] == "" {
+		return err
+	}
+	if conf.Stored[store.MovingFrom] != old {
+		return orchestrator.Errorf(orchestrator.Conflict, "%s is not where the database of %s has moved: another is moving there", to.Path(), from.Path())
+	}
+	if err := person.CopyKeys(from, to); err != nil {
+		return err
+	}
+	reached("keys")
+	if id, _, _ := strings.Cut(old, " "); to.Trust != nil && !to.Trust.Made(id, from.TrustedPath()) {
+		if err := to.Trust.Remove(conf.Stored[store.DatabaseID], to.TrustedPath()); err != nil {
+			return err
+		}
+	}
+	return to.Write(ctx, store.Alone, func(t *ledger.Tx) error {
+		if _, err := t.Exec(`DELETE FROM settings WHERE key = '` + store.MovingFrom + `'`); err != nil {
+			return err
+		}
+		return t.ConfigChanged()
+	})
+}
+
+// tables lists the tables with their rows, those with most first.
+func (c *copying) tables() (list []Table) {
+	for _, p := range c.pairs {
+		list = append(list, Table{p.to.Name, p.sent.n})
+	}
+	slices.SortStableFunc(list, func(a, b Table) int { return int(b.Rows - a.Rows) })
+	return list
+}

@@ -1,0 +1,222 @@
+package postgres
+
+import (
+	"context"
+	"database/sql/driver"
+	"fmt"
+	"io"
+	"iter"
+	"strconv"
+	"strings"
+
+	"mailroom/orchestrator/store"
+)
+
+// ownTables and pos are what only this kind of database has: of its processes and their commits, and the order of insertion.
+const (
+	ownTables = `('commits', 'pulse')`
+	posColumn = "pos"
+)
+
+// HoldStill locks the tables against everybody who writes; readers go on.
+func (c *conn) HoldStill() error {
+	tables, err := c.Tables()
+	if err != nil {
+		return err
+	}
+	names := make([]string, len(tables))
+	for i, t := range tables {
+		names[i] = `"` + t.Name + `"`
+	}
+	return c.script(context.Background(), `SET LOCAL idle_in_transaction_session_timeout = 0; LOCK TABLE `+strings.Join(names, ", ")+` IN SHARE ROW EXCLUSIVE MODE`)
+}
+
+// Tables lists the tables.
+func (c *conn) Tables() (list []store.MovedTable, err error) {
+	err = (&store.Conn{Driver: c}).Query(`
+		SELECT t.relname::text, a.attname::text, a.atttypid::bigint, a.attnotnull, a.attname = '`+posColumn+`'
+		FROM pg_catalog.pg_class t JOIN pg_catalog.pg_attribute a ON a.attrelid = t.oid
+		WHERE t.relnamespace::text = current_schema()::regnamespace::oid::text AND t.relkind = 'r' AND t.relname NOT IN `+ownTables+` AND a.attnum > 0 AND NOT a.attisdropped
+		ORDER BY t.relname, a.attnum`, func(row store.Row) error {
+		if len(list) == 0 || list[len(list)-1].Name != row.Text(0) {
+			list = append(list, store.MovedTable{Name: row.Text(0)})
+		}
+		t := &list[len(list)-1]
+		if row.Int(4) != 0 {
+			t.Ordered = true
+			return nil
+		}
+		t.Columns = append(t.Columns, store.MovedColumn{Name: row.Text(1), Number: row.Int(2) == int8OID, Never: row.Int(3) != 0})
+		return nil
+	})
+	return list, err
+}
+
+// int8OID is the type bigint.
+const int8OID = 20
+
+// Each calls each with every row of a table, in the order of their insertion if that is known. It keeps only one of them.
+func (c *conn) Each(t store.MovedTable, each func(row store.Row) error) (err error) {
+	if err := c.RunRest(); err != nil {
+		return err
+	}
+	query := `SELECT ` + columnsOf(t) + ` FROM ` + t.Name
+	if t.Ordered {
+		query += ` ORDER BY pos`
+	}
+	reader := c.raw.ExecParams(context.Background(), query, nil, nil, nil, nil)
+	row := make(store.Row, len(t.Columns))
+	for err == nil && reader.NextRow() {
+		for i, text := range reader.Values() {
+			var value driver.Value
+			if value, err = decode(reader.FieldDescriptions()[i].DataTypeOID, text); err != nil {
+				break
+			}
+			row[i] = value
+		}
+		if err == nil {
+			err = each(row)
+		}
+	}
+	if _, failure := reader.Close(); err == nil {
+		err = failure
+	}
+	return err
+}
+
+func columnsOf(t store.MovedTable) string {
+	names := make([]string, len(t.Columns))
+	for i, column := range t.Columns {
+		names[i] = `"` + column.Name + `"`
+	}
+	return strings.Join(names, ", ")
+}
+
+// Fill adds rows to a table, with COPY.
+func (c *conn) Fill(t store.MovedTable, rows iter.Seq2[store.Row, error]) error {
+	if err := c.RunRest(); err != nil {
+		return err
+	}
+	c.wrote()
+	next, stop := iter.Pull2(rows)
+	defer stop()
+	from := &copied{next: next}
+	_, err := c.raw.CopyFrom(context.Background(), from, `COPY `+t.Name+` (`+columnsOf(t)+`) FROM STDIN`)
+	if from.err != nil {
+		return from.err
+	}
+	if err != nil {
+		return fmt.Errorf("a row of %s: %w", t.Name, err)
+	}
+	return nil
+}
+
+// copied are rows in the form that COPY reads.
+type copied struct {
+	next func() (store.Row, error, bool)
+	text []byte // of rows that are not read yet
+	from int    // where that begins in text
+	err  error  // that ended it
+}
+
+// enoughText is how much text is made at a time, in bytes.
+const enoughText = 64 << 10
+
+func (r *copied) Read(into []byte) (int, error) {
+	if r.from == len(r.text) {
+		r.text, r.from = r.text[:0], 0
+		for len(r.text) < enoughText {
+			row, err, more := r.next()
+			if err != nil {
+				r.err = err
+				return 0, err
+			}
+			if !more {
+				break
+			}
+			for i, value := range row {
+				if i > 0 {
+					r.text = append(r.text, '\t')
+				}
+				r.text = appendCopied(r.text, value)
+			}
+			r.text = append(r.text, '\n')
+		}
+		if len(r.text) == 0 {
+			return 0, io.EOF
+		}
+	}
+	n := copy(into, r.text[r.from:])
+	r.from += n
+	return n, nil
+}
+
+// appendCopied appends a value in the form that COPY reads.
+func appendCopied(text []byte, value driver.Value) []byte {
+	switch v := value.(type) {
+	case nil:
+		return append(text, `\N`...)
+	case int64:
+		return strconv.AppendInt(text, v, 10)
+	}
+	for _, b := range []byte(store.Text(value)) {
+		switch b {
+		case '\\':
+			text = append(text, `\\`...)
+		case '\t':
+			text = append(text, `\t`...)
+		case '\n':
+			text = append(text, `\n`...)
+		case '\r':
+			text = append(text, `\r`...)
+		default:
+			text = append(text, b)
+		}
+	}
+	return text
+}
+
+// numbered are the columns whose numbers the server gives, by table.
+func (c *conn) numbered() (columns map[string]string, err error) {
+	columns = map[string]string{}
+	err = (&store.Conn{Driver: c}).Query(`
+		SELECT t.relname::text, a.attname::text FROM pg_catalog.pg_class t JOIN pg_catalog.pg_attribute a ON a.attrelid = t.oid
+		WHERE t.relnamespace::text = current_schema()::regnamespace::oid::text AND t.relkind = 'r' AND a.attidentity::text <> '' AND a.attname <> '`+posColumn+`' AND t.relname NOT IN `+ownTables,
+		func(row store.Row) error {
+			columns[row.Text(0)] = row.Text(1)
+			return nil
+		})
+	return columns, err
+}
+
+// Numbers returns the last number that was given to a row, by table.
+func (c *conn) Numbers() (map[string]int64, error) {
+	columns, err := c.numbered()
+	numbers := map[string]int64{}
+	for table, column := range columns {
+		if err == nil {
+			numbers[table], err = (&store.Conn{Driver: c}).Number(fmt.Sprintf(
+				`SELECT greatest(pg_sequence_last_value(pg_get_serial_sequence('%[1]s', '%[2]s')::regclass), (SELECT max(%[2]s) FROM %[1]s), 0)`, table, column))
+		}
+	}
+	return numbers, err
+}
+
+// Filled sets the numbers that come next.
+func (c *conn) Filled(last map[string]int64) error {
+	columns, err := c.numbered()
+	for table, column := range columns {
+		if err == nil {
+			_, err = (&store.Conn{Driver: c}).Number(fmt.Sprintf(
+				`SELECT setval(pg_get_serial_sequence('%[1]s', '%[2]s'), greatest(%[3]d, (SELECT max(%[2]s) FROM %[1]s), 1), greatest(%[3]d, (SELECT max(%[2]s) FROM %[1]s), 0) > 0)`,
+				table, column, last[table]))
+		}
+	}
+	return err
+}
+
+// Leave does nothing: every program that knows servers knows store.MovedTo.
+func (c *conn) Leave() error { return nil }
+
+// ManyHosts reports true.
+func (c *conn) ManyHosts() bool { return true }

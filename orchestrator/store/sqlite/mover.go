@@ -1,0 +1,125 @@
+package sqlite
+
+import (
+	"fmt"
+	"iter"
+	"strings"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/store"
+)
+
+// movedVersion is added to the version of the tables when the database has moved away, so that programs refuse it that do not know
+// store.MovedTo.
+const movedVersion = 1 << 24
+
+// HoldStill gives numbers beyond belief others: the other place may not be able to go on from them. The write lock keeps everybody
+// else out.
+func (c *conn) HoldStill() error {
+	for _, n := range numbered {
+		last, err := c.Number(`SELECT ` + lastNumber(n.table, n.column))
+		if err != nil {
+			return err
+		}
+		if last >= store.AlarmedNumber {
+			return c.Renumber()
+		}
+	}
+	return nil
+}
+
+// Tables lists the tables.
+func (c *conn) Tables() (list []store.MovedTable, err error) {
+	err = c.Query(`SELECT s.name, p.name, p.type = 'INTEGER', p."notnull" OR p.pk > 0
+		FROM sqlite_schema s JOIN pragma_table_info(s.name) p WHERE s.type = 'table' AND s.name NOT LIKE 'sqlite\_%' ESCAPE '\' ORDER BY s.name, p.cid`,
+		func(row store.Row) error {
+			if len(list) == 0 || list[len(list)-1].Name != row.Text(0) {
+				list = append(list, store.MovedTable{Name: row.Text(0), Ordered: true})
+			}
+			t := &list[len(list)-1]
+			t.Columns = append(t.Columns, store.MovedColumn{Name: row.Text(1), Number: row.Int(2) != 0, Never: row.Int(3) != 0})
+			return nil
+		})
+	return list, err
+}
+
+// Each calls each with every row of a table, in the order of their rowids.
+func (c *conn) Each(t store.MovedTable, each func(row store.Row) error) error {
+	return c.Query(`SELECT `+columnsOf(t)+` FROM `+t.Name+` ORDER BY rowid`, each)
+}
+
+func columnsOf(t store.MovedTable) string {
+	names := make([]string, len(t.Columns))
+	for i, column := range t.Columns {
+		names[i] = `"` + column.Name + `"`
+	}
+	return strings.Join(names, ", ")
+}
+
+// Fill adds rows to a table.
+func (c *conn) Fill(t store.MovedTable, rows iter.Seq2[store.Row, error]) error {
+	insert := `INSERT INTO ` + t.Name + ` (` + columnsOf(t) + `) VALUES (?` + strings.Repeat(", ?", len(t.Columns)-1) + `)`
+	args := make([]any, len(t.Columns))
+	for row, err := range rows {
+		if err != nil {
+			return err
+		}
+		for i, value := range row {
+			args[i] = value
+		}
+		if _, err := c.Exec(insert, args...); err != nil {
+			return fmt.Errorf("a row of %s: %w", t.Name, err)
+		}
+	}
+	return nil
+}
+
+// Numbers returns the last number that was given to a row, by table.
+func (c *conn) Numbers() (map[string]int64, error) {
+	numbers := map[string]int64{}
+	for _, n := range numbered {
+		last, err := c.Number(`SELECT ` + lastNumber(n.table, n.column))
+		if err != nil {
+			return nil, err
+		}
+		numbers[n.table] = last
+	}
+	return numbers, nil
+}
+
+// Filled sets the numbers that come next, and makes the views of the agents' inboxes.
+func (c *conn) Filled(last map[string]int64) error {
+	for _, n := range numbered {
+		if _, err := c.Exec(`DELETE FROM sqlite_sequence WHERE name = ?`, n.table); err != nil {
+			return err
+		}
+		highest, err := c.Number(`SELECT max(` + lastNumber(n.table, n.column) + `, 0)`)
+		if err != nil {
+			return err
+		}
+		if _, err := c.Exec(`INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)`, n.table, max(highest, last[n.table])); err != nil {
+			return err
+		}
+	}
+	names, err := c.Texts(`SELECT name FROM agents`)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if !orchestrator.IsName(name) {
+			continue // written by hand
+		}
+		if err := c.MakeInboxView(name, ""); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Leave raises the version of the tables.
+func (c *conn) Leave() error {
+	return c.Script(fmt.Sprintf("PRAGMA user_version = %d", schemaVersion|movedVersion))
+}
+
+// ManyHosts reports false: a file is for one machine.
+func (c *conn) ManyHosts() bool { return false }
