@@ -20,6 +20,9 @@ var schemaSQL string
 //go:embed triggers.sql
 var triggersSQL string
 
+//go:embed pulse.sql
+var pulseSQL string
+
 // schemaVersion is the version of the tables, kept in the row of settings that versionKey names.
 const schemaVersion = 1
 
@@ -62,7 +65,7 @@ func (s *Store) makeTables(c *store.Conn) error {
 	if err := c.Script(`CREATE SCHEMA IF NOT EXISTS ` + s.schema); err != nil {
 		return err
 	}
-	for _, script := range []string{functionsSQL, schemaSQL, triggersSQL} {
+	for _, script := range []string{functionsSQL, schemaSQL, triggersSQL, pulseSQL} {
 		if err := c.Script(script); err != nil {
 			return err
 		}
@@ -124,6 +127,9 @@ func (s *Store) open(ctx context.Context) (*conn, error) {
 	id := ""
 	if err == nil {
 		id, err = c.admitted()
+	}
+	if err == nil {
+		err = s.readClock(ctx, c)
 	}
 	if err != nil {
 		c.close()

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -48,23 +49,45 @@ func Start(t testing.TB) (dsn string) {
 			t.Fatal(err)
 		}
 	}
-	data := filepath.Join(folder, "data")
+	data := s.data()
 	if err := s.run("initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "-N"); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.run("pg_ctl", "-D", data, "-w", "-l", filepath.Join(folder, "log"), "-o", "-c listen_addresses='' -c max_connections=500 -k '"+folder+"'", "start"); err != nil {
+	if err := s.start(); err != nil {
 		t.Fatal(err)
 	}
+	dsn = "postgres://postgres@/postgres?host=" + url.QueryEscape(folder)
+	started.Store(dsn, s)
 	t.Cleanup(func() {
-		if err := s.run("pg_ctl", "-D", data, "-w", "-m", "immediate", "stop"); err != nil {
+		if err := s.stop(); err != nil && !s.stopped() {
 			t.Error(err)
 		}
+		started.Delete(dsn)
 	})
-	server := "postgres://postgres@/postgres?host=" + url.QueryEscape(folder)
-	if _, err := SQL(t.Context(), server, "CREATE ROLE mailroom_audit LOGIN NOINHERIT"); err != nil {
+	if _, err := SQL(t.Context(), dsn, "CREATE ROLE mailroom_audit LOGIN NOINHERIT"); err != nil {
 		t.Fatal(err)
 	}
-	return server
+	return dsn
+}
+
+// started are the servers that run, by their addresses.
+var started sync.Map
+
+// Stop ends a server as a crash does: it writes nothing more, and drops its sessions.
+func Stop(t testing.TB, dsn string) { do(t, dsn, server.stop) }
+
+// Again starts it again.
+func Again(t testing.TB, dsn string) { do(t, dsn, server.start) }
+
+func do(t testing.TB, dsn string, does func(server) error) {
+	t.Helper()
+	s, found := started.Load(dsn)
+	if !found {
+		t.Fatal("no server of this test has the address " + dsn)
+	}
+	if err := does(s.(server)); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // Place returns an address on a server at which there is no database yet.
@@ -125,6 +148,17 @@ type server struct {
 	bin, folder string
 	as          *syscall.Credential // nil: as whom the test runs
 }
+
+func (s server) data() string { return filepath.Join(s.folder, "data") }
+
+func (s server) start() error {
+	return s.run("pg_ctl", "-D", s.data(), "-w", "-l", filepath.Join(s.folder, "log"), "-o", "-c listen_addresses='' -c max_connections=500 -k '"+s.folder+"'", "start")
+}
+
+func (s server) stop() error { return s.run("pg_ctl", "-D", s.data(), "-w", "-m", "immediate", "stop") }
+
+// stopped reports whether it does not run.
+func (s server) stopped() bool { return s.run("pg_ctl", "-D", s.data(), "status") != nil }
 
 // run runs one of PostgreSQL's programs to its end. It goes through a file, since a server that pg_ctl starts would
 // hold a pipe open.
