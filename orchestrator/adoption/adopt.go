@@ -78,6 +78,15 @@ func All(t *ledger.Tx) error {
 	return nil
 }
 
+// Missed is All for a request that has picked what is delivered next beside others that write: a row that was written since All, and
+// one of its sender behind it that was picked, would come in the wrong order. The request is then run again alone.
+func Missed(t *ledger.Tx) error {
+	if t.IsAlone() {
+		return nil
+	}
+	return All(t)
+}
+
 // ForeignRow is a row as somebody else wrote it.
 type ForeignRow struct {
 	blobID                                bool // the id is no text

@@ -98,8 +98,10 @@ func (b *InboxBatch) run(only string) error {
 	if b.Left <= 0 {
 		b.Left = conf.Settings.ClaimSize
 	}
-	if err := adoption.All(b.Tx); err != nil {
-		return err
+	if b.IsAlone() {
+		if err := adoption.All(b.Tx); err != nil {
+			return err
+		}
 	}
 	names := []string{only}
 	if only == "" {
@@ -141,6 +143,9 @@ func (b *InboxBatch) run(only string) error {
 		if err != nil {
 			return err
 		}
+	}
+	if err := adoption.Missed(b.Tx); err != nil {
+		return err
 	}
 	return b.Deliver()
 }
