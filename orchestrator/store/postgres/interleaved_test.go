@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/delivery"
@@ -40,6 +41,7 @@ type interleaving struct {
 type scene struct {
 	*enginetest.Fixture // whose engine is a, and not stopped by itself
 	ctx                 context.Context
+	now                 func() time.Time
 	a, b                *delivery.Engine
 	place               *place
 	errA, errB          error
@@ -145,8 +147,14 @@ func (d *watchedDriver) QueryBound(text string, args []driver.NamedValue) (drive
 
 // newScene makes a database on a server.
 func newScene(t *testing.T, server string) *scene {
-	s := &scene{ctx: enginetest.Deadline(t), doneB: make(chan struct{})}
-	s.Fixture = &enginetest.Fixture{T: t, Clock: enginetest.NewClock(), Wire: &enginetest.Scripted{}, Path: postgrestest.Place(server)}
+	clock := enginetest.NewClock()
+	return newSceneAt(t, server, clock, clock.Now)
+}
+
+func newSceneAt(t *testing.T, server string, clock *enginetest.Clock, now func() time.Time) *scene {
+	t.Helper()
+	s := &scene{ctx: enginetest.Deadline(t), doneB: make(chan struct{}), now: now}
+	s.Fixture = &enginetest.Fixture{T: t, Clock: clock, Wire: &enginetest.Scripted{}, Path: postgrestest.Place(server)}
 	s.a, s.b = s.engine("a"), s.engine("b")
 	s.Engine = s.a
 	if _, err := s.a.Store.Create(); err != nil {
@@ -160,7 +168,7 @@ func newScene(t *testing.T, server string) *scene {
 // engine opens the database as another process would.
 func (s *scene) engine(name string) *delivery.Engine {
 	e, err := router.Open(s.ctx, ledger.Options{
-		Path: s.Path + "&application_name=" + name, Instance: name, Now: s.Clock.Now, Log: slog.New(slog.DiscardHandler), CountEvery: 3,
+		Path: s.Path + "&application_name=" + name, Instance: name, Now: s.now, Log: slog.New(slog.DiscardHandler), CountEvery: 3,
 		Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}, "wire": s.Wire, "push": s.Wire},
 	})
 	if err != nil {
@@ -201,7 +209,7 @@ func (s *scene) byHand(statement string) []string {
 
 // waits reports whether a statement of b waits for a lock of any kind.
 func (s *scene) waits() bool {
-	return len(s.byHand(`SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'b' AND wait_event_type = 'Lock'`)) > 0
+	return len(s.rows(`SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'b' AND wait_event_type = 'Lock'`)) > 0
 }
 
 // play runs an interleaving in a database of its own, and returns what is wrong then.
@@ -282,11 +290,13 @@ func TestInterleavings(t *testing.T) {
 	lockless := withoutLocks(t, server)
 	for _, i := range append(interleavingsOfMessages(), interleavingsOfRecords()...) {
 		t.Run(i.name, func(t *testing.T) {
+			t.Parallel()
 			if faults := i.play(t, server); len(faults) > 0 {
 				t.Errorf("%s", strings.Join(faults, "\n"))
 			}
 		})
 		t.Run(i.name+", without locks", func(t *testing.T) {
+			t.Parallel()
 			switch faults := i.play(t, lockless); {
 			case i.byLock && len(faults) == 0:
 				t.Error("nothing is wrong without its lock")

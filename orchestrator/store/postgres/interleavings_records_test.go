@@ -108,7 +108,7 @@ func configurations() []interleaving {
 				s.fine()
 				members, err := agents.MembersOf(s.ctx, s.b.Ledger, "crew")
 				s.must(err == nil && slices.Equal(members, []string{"x", "y", "z"}), "%v, %v", members, err)
-				s.count(3, `SELECT DISTINCT position FROM agent_groups`)
+				s.count(3, `SELECT DISTINCT position FROM group_members`)
 			},
 		}, func(s *scene, e *delivery.Engine, n int) error {
 			_, err := agents.AddToGroup(s.ctx, e.Ledger, "crew", []string{[]string{"y", "z"}[n]})
