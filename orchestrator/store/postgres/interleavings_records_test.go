@@ -97,7 +97,7 @@ func decisions() []interleaving {
 func configurations() []interleaving {
 	return []interleaving{
 		both(interleaving{
-			name: "two add members to a group", // each changes the row with the configuration's version
+			name: "two add members to a group", byLock: true,
 			set: func(s *scene) {
 				three(s)
 				if _, err := agents.SetGroup(s.ctx, s.a.Ledger, "crew", []string{"x"}); err != nil {

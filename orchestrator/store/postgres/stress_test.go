@@ -171,5 +171,5 @@ func (c *crowd) end() {
 	want.Equal(c.T, "messages", len(c.rows(`SELECT 1 FROM agent_message`)), all)
 	c.checkTrace()
 	want.Lines(c.T, c.faults)
-	c.T.Log(all, "messages")
+	c.T.Log(all, "messages; commits, rollbacks and deadlocks:", c.rows(`SELECT xact_commit, xact_rollback, deadlocks FROM pg_stat_database WHERE datname = current_database()`))
 }
