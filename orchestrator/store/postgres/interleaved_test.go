@@ -46,7 +46,8 @@ type scene struct {
 	place               *place
 	errA, errB          error
 	doneB               chan struct{}
-	ids                 []string // what the set-up has made
+	ids                 []string   // what the set-up has made
+	mu                  sync.Mutex // for what a transport gets
 	got                 [2][]string
 	faults              []string
 }

@@ -1,6 +1,8 @@
 package postgres_test
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,6 +13,7 @@ import (
 	"mailroom/orchestrator/bridge/letters"
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/orchestratortest/enginetest"
+	"mailroom/orchestrator/push"
 	"mailroom/orchestrator/questions"
 	"mailroom/orchestrator/schedules"
 )
@@ -58,6 +61,38 @@ func decisions() []interleaving {
 			_, _, err := questions.Pair(s.ctx, e.Ledger, questions.PairRequest{Code: s.ids[0], Name: "phone", Recipient: fmt.Sprint("age1", n)})
 			return err
 		}),
+		both(interleaving{
+			name: "two make the key of pushes", byLock: true, at: `INSERT INTO signal_keys`,
+			set: func(s *scene) {
+				s.AddAll("builder")
+				for i := range 2 {
+					d, _ := s.Pair(fmt.Sprint("phone ", i))
+					if _, err := questions.ActivateDevice(s.ctx, s.a.Ledger, d.ID, d.Recipient); err != nil {
+						s.T.Fatal(err)
+					}
+					if err := questions.Subscribe(s.ctx, s.a.Ledger, d.ID, enginetest.Subscription(fmt.Sprint("https://updates.push.services.mozilla.com/", i))); err != nil {
+						s.T.Fatal(err)
+					}
+					s.ids = append(s.ids, d.ID)
+				}
+				s.Question(s.ids)
+				s.byHand(`DELETE FROM signal_keys`)
+				s.Wire.Set(func(_ context.Context, a orchestrator.Attempt) []error {
+					var secret push.Secret
+					err := json.Unmarshal([]byte(a.Secret), &secret)
+					s.mu.Lock()
+					defer s.mu.Unlock()
+					s.got[0] = append(s.got[0], secret.VAPIDPublic)
+					return []error{err}
+				})
+			},
+			check: func(s *scene) {
+				s.fine()
+				slices.Sort(s.got[0])
+				keys := s.rows(`SELECT public_key FROM signal_keys`)
+				s.must(len(s.got[0]) == 2 && slices.Equal(slices.Compact(s.got[0]), keys), "used %v, has %v", s.got[0], keys)
+			},
+		}, func(s *scene, e *delivery.Engine, _ int) error { return s.deliver(e, delivery.Options{}) }),
 		both(interleaving{
 			name: "a team's request is decided twice", byLock: true,
 			set: func(s *scene) {
