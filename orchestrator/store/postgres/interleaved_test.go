@@ -169,7 +169,7 @@ func newSceneAt(t *testing.T, server string, clock *enginetest.Clock, now func()
 // engine opens the database as another process would.
 func (s *scene) engine(name string) *delivery.Engine {
 	e, err := router.Open(s.ctx, ledger.Options{
-		Path: s.Path + "&application_name=" + name, Instance: name, Now: s.now, Log: slog.New(slog.DiscardHandler), CountEvery: 3,
+		Path: s.Path + "&application_name=" + s.session(name), Instance: name, Now: s.now, Log: slog.New(slog.DiscardHandler), CountEvery: 3,
 		Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}, "wire": s.Wire, "push": s.Wire},
 	})
 	if err != nil {
@@ -208,10 +208,16 @@ func (s *scene) byHand(statement string) []string {
 	return rows
 }
 
-// waits reports whether a statement of b waits for a lock of any kind.
+// waits reports whether a statement of b waits for the transaction of a.
 func (s *scene) waits() bool {
-	return len(s.rows(`SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'b' AND wait_event_type = 'Lock'`)) > 0
+	return len(s.rows(`
+		SELECT 1 FROM pg_stat_activity a JOIN pg_stat_activity b ON a.pid = ANY(pg_blocking_pids(b.pid))
+		WHERE a.application_name = ? AND a.state = 'idle in transaction' AND b.application_name = ? AND b.wait_event_type = 'Lock'`,
+		s.session("a"), s.session("b"))) > 0
 }
+
+// session is what an engine's sessions are called on the server, where those of other tests may be.
+func (s *scene) session(engine string) string { return engine + s.Path[len(s.Path)-26:] }
 
 // play runs an interleaving in a database of its own, and returns what is wrong then.
 func (i *interleaving) play(t *testing.T, server string) []string {
