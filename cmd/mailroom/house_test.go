@@ -107,7 +107,7 @@ var mayImport = map[string][]string{
 	"orchestrator/orchestratortest/history":    {}, // it trusts nothing of what it checks
 	"orchestrator/orchestratortest/statements": {"orchestrator/store"},
 	"orchestrator/orchestratortest/powerloss":  and(engine, "orchestrator/router", "orchestrator/transport"),
-	"orchestrator/orchestratortest/torture":    and(engine, "orchestrator/router", "orchestrator/orchestratortest/history"),
+	"orchestrator/orchestratortest/torture":    and(engine, "orchestrator/router", "orchestrator/orchestratortest/history", "orchestrator/store/postgres"),
 	"orchestrator/orchestratortest/want":       {"orchestrator"},
 	"commands/surface/phone/browsertest":       {"orchestrator"},
 	"commands/surface/surfacetest": and(engine, "commands", "commands/admin", "commands/coral", "commands/ralph", "commands/relay", "commands/route",

@@ -58,7 +58,7 @@ func (p *page) add(list *[]json.RawMessage, s *otlp.Span) (bool, error) {
 
 // read reads the next page, of at most limit spans. Commands get half of it, so that neither table waits for the other.
 func (e *exporter) read(ctx context.Context, limit int) (p *page, err error) {
-	settled, err := e.ledger.Store.Settled(ctx)
+	settled, err := store.SettledIn(ctx, e.ledger.Store)
 	if err != nil {
 		return nil, err
 	}

@@ -129,7 +129,7 @@ func (t *transaction) TraceCreated() error {
 	rows := t.created
 	t.created = created{}
 	if rows.n > len(rows.events) {
-		if err := tracing.RecordCreated(t, "agent_message WHERE seq >= ?2 AND traced_status <> ''", rows.by, rows.first); err != nil {
+		if err := tracing.RecordCreated(t, "agent_message WHERE seq >= ?2 AND traced_status <> ''"+inOrder, rows.by, rows.first); err != nil {
 			return err
 		}
 	} else {

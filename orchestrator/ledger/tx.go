@@ -282,9 +282,12 @@ func (t *Tx) NoteOf(m *orchestrator.Message, name tracing.EventName, failure str
 	return tracing.Record(t, e)
 }
 
+// inOrder has the trace tell of rows in the order of sending: a server selects them in any order.
+const inOrder = " ORDER BY seq"
+
 // NoteEvent is Note for an event with more details.
 func (t *Tx) NoteEvent(rows Selection, e tracing.Event) error {
-	return tracing.RecordSet(t, "agent_message WHERE "+rows.Where, rows.Arg, "", e)
+	return tracing.RecordSet(t, "agent_message WHERE "+rows.Where+inOrder, rows.Arg, "", e)
 }
 
 // Change is one change of status.
@@ -307,7 +310,7 @@ type Change struct {
 func (t *Tx) ChangeStatus(rows Selection, c Change) (int64, error) {
 	event := t.Event(c.Event, c.Failure)
 	event.Detail = c.Detail
-	if err := tracing.RecordSet(t, "agent_message WHERE "+rows.Where, rows.Arg, string(c.To), event); err != nil {
+	if err := tracing.RecordSet(t, "agent_message WHERE "+rows.Where+inOrder, rows.Arg, string(c.To), event); err != nil {
 		return 0, err
 	}
 	if err := countChanges(t, rows, c.To); err != nil {
@@ -315,7 +318,7 @@ func (t *Tx) ChangeStatus(rows Selection, c Change) (int64, error) {
 	}
 	retries := "retry_count"
 	if c.Attempted {
-		retries = "retry_count + CASE status WHEN 'retry' THEN 1 ELSE 0 END"
+		retries = "CASE WHEN status = 'retry' AND retry_count + 0 < 1000000000 THEN retry_count + 1 ELSE retry_count END" // others may write any number
 	}
 	var set string
 	switch c.To {
@@ -372,13 +375,8 @@ func (t *Tx) RowApart(what, id string, fn func() error) (failed bool, err error)
 // ChangeRows is Apart for an fn that changes rows. fault is a failure for which the rows are to blame; with any other, err, the
 // whole request must end.
 func (t *Tx) ChangeRows(fn func() error) (fault, err error) {
-	isFault := false
-	failure, err := t.Apart(func() error {
-		err := fn()
-		isFault = err != nil && t.rowsFault(err)
-		return err
-	})
-	if err == nil && !isFault {
+	failure, err := t.Apart(fn) // until then an error has ended a server's whole transaction, whatever is to blame
+	if err == nil && failure != nil && !t.rowsFault(failure) {
 		return nil, failure
 	}
 	return failure, err

@@ -54,9 +54,9 @@ func CursorOf(ctx context.Context, l *ledger.Ledger, text string) (Cursor, error
 	return Cursor{id}, err
 }
 
-// LastEvent returns the place behind the newest event before which none is still to come, see store.Settled.
+// LastEvent returns the place behind the newest event before which none is still to come, see store.SettledIn.
 func LastEvent(ctx context.Context, l *ledger.Ledger) (Cursor, error) {
-	settled, err := l.Store.Settled(ctx)
+	settled, err := store.SettledIn(ctx, l.Store)
 	if err != nil {
 		return Cursor{}, err
 	}
@@ -69,7 +69,7 @@ func LastEvent(ctx context.Context, l *ledger.Ledger) (Cursor, error) {
 // DelayedBy returns what keeps the events behind a place from being shown: a transaction that has been open since before they were
 // written. "" is nothing.
 func DelayedBy(ctx context.Context, l *ledger.Ledger, at Cursor) (string, error) {
-	settled, err := l.Store.Settled(ctx)
+	settled, err := store.SettledIn(ctx, l.Store)
 	if err != nil || settled.Holder == "" {
 		return "", err
 	}
@@ -102,7 +102,7 @@ func LastEvents(ctx context.Context, l *ledger.Ledger, concerning string, n int6
 	if concerning != "" {
 		look = 10_000
 	}
-	settled, err := l.Store.Settled(ctx)
+	settled, err := store.SettledIn(ctx, l.Store)
 	if err != nil {
 		return nil, next, err
 	}
@@ -119,10 +119,10 @@ func LastEvents(ctx context.Context, l *ledger.Ledger, concerning string, n int6
 
 // Events returns what happened to messages after a place in the stream, oldest first. It looks at no more than limit events, of
 // which concerning leaves those of messages that this agent sent or got; "" leaves all. next is the place after them; more says
-// that there may be events behind it already. It stops before events that are not settled, see store.Settled: so nothing is ever passed,
+// that there may be events behind it already. It stops before events that are not settled, see store.SettledIn: so nothing is ever passed,
 // and what happened to one message comes in its order.
 func Events(ctx context.Context, l *ledger.Ledger, after Cursor, concerning string, limit int) (list []Event, next Cursor, more bool, err error) {
-	settled, err := l.Store.Settled(ctx)
+	settled, err := store.SettledIn(ctx, l.Store)
 	if err != nil {
 		return nil, after, false, err
 	}

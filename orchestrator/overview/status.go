@@ -126,7 +126,7 @@ type Attempts struct {
 // counts nothing and only says where the trace ends. It reads each row of the trace once, by its key, so that it may be
 // asked often. A Last that is smaller than after comes from a database that was restored meanwhile; nothing is counted then.
 func AttemptsAfter(ctx context.Context, l *ledger.Ledger, after int64) (a Attempts, err error) {
-	settled, err := l.Store.Settled(ctx)
+	settled, err := store.SettledIn(ctx, l.Store)
 	if err != nil {
 		return a, err
 	}

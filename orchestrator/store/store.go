@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -34,8 +35,6 @@ type Store interface {
 	// Beside is what the paths of this machine's files that belong to the database begin with: locks of its agents' commands, and
 	// keys that must not be in it. Where there is no place for them, nothing can be made there.
 	Beside() string
-	// Settled says up to which ids the traces are complete. Whoever follows one asks before the snapshot in which he reads its rows.
-	Settled(ctx context.Context) (Settled, error)
 	// Bell wakes those who wait for what others write.
 	Bell() orchestrator.Bell
 	// Token makes the token of a lease of this process out of an id; Gone reports whether the process that made a token is
@@ -66,11 +65,15 @@ type (
 	Console interface {
 		Query(ctx context.Context, statement string, limit int, params ...any) (Table, error)
 	}
-	// Clock has a time on which all hosts agree. Another store's is that of its machine.
-	Clock interface{ Now() time.Time }
+	// Central is on a server. Many hosts use it, and go by its time.
+	Central interface{ Now() time.Time }
 	// Observer reports which tables the statements of this process touch.
 	Observer interface {
 		Watch(report func(op, table string)) (stop func())
+	}
+	// Settler says up to which ids the traces are complete, where several transactions write at the same time.
+	Settler interface {
+		Settled(ctx context.Context) (Settled, error)
 	}
 	// Shrinker gives back the space that is free.
 	Shrinker interface {
@@ -94,6 +97,15 @@ type Settled struct {
 	Events, Commands int64  // ids of message_trace and of command_trace
 	Dense            bool   // an id that is not there was deleted; otherwise its transaction may have been undone
 	Holder           string // the transaction that keeps larger ids from being settled; "" is none
+}
+
+// SettledIn says up to which ids the traces of a store are complete. Whoever follows one asks before the snapshot in which he reads its
+// rows. Where one transaction writes at a time, all that can be seen is settled.
+func SettledIn(ctx context.Context, s Store) (Settled, error) {
+	if several, ok := s.(Settler); ok {
+		return several.Settled(ctx)
+	}
+	return Settled{Events: math.MaxInt64, Commands: math.MaxInt64, Dense: true}, nil
 }
 
 // Report takes a finding of a check: its level is ok, note or problem; do is what to do about it.

@@ -109,7 +109,7 @@ func countBatches(ctx context.Context, l *ledger.Ledger, batches int) (more bool
 	for range batches {
 		var from, to int64
 		var f fold
-		settled, err := l.Store.Settled(ctx)
+		settled, err := store.SettledIn(ctx, l.Store)
 		if err != nil {
 			return false, err
 		}
@@ -169,7 +169,7 @@ func Cleared(t *ledger.Tx, before string) error {
 // trace without the write lock, but for what is written meanwhile.
 func Recount(ctx context.Context, l *ledger.Ledger) error {
 	all, last, minutes := fold{}, int64(0), orchestrator.Stamp(l.Now().Add(-KeepMinutes))
-	settled, err := l.Store.Settled(ctx)
+	settled, err := store.SettledIn(ctx, l.Store)
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,9 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -23,20 +25,24 @@ type backend struct {
 	xid   string    // of it
 	met   bool      // the batch has met another transaction: it is run again alone
 
+	batch  *store.Batch // the present one
+	before int          // what Writes was when it began
+	mark   mark         // of the last commit
+
 	mu sync.Mutex // held while c is set
 	c  *conn      // nil until it is needed, and after it was lost
 }
 
-func newBackend(s *Store) *backend { return &backend{s: s, Conn: &store.Conn{}} }
+func newBackend(s *Store) *backend { return &backend{s: s, Conn: &store.Conn{}, mark: newMark()} }
 
 // Write runs the batch. Nothing is left to be done when it returns: the server has the commit on its disk.
 func (w *backend) Write(b *store.Batch, until time.Time) (store.Commit, error) {
 	w.until, w.tries, w.met = until, 0, false
-	before := w.Writes
+	w.batch, w.before = b, w.Writes
 	if err := b.Run(w.Conn, w, until); err != nil {
 		return nil, w.s.Explain(err)
 	}
-	if w.Writes == before && !b.Answers() {
+	if w.Writes == w.before && !b.Answers() {
 		return nil, nil
 	}
 	return committed{}, nil
@@ -89,8 +95,9 @@ func (w *backend) Begin(ctx context.Context, until time.Time, scope store.Scope)
 	ctx, cancel := context.WithDeadline(ctx, latest(until))
 	defer cancel()
 	err := w.begin(ctx, until, scope)
-	if isLost(err) && ctx.Err() == nil { // the connection may have been lost since it was used last
+	for tries := 0; isLost(err) && ctx.Err() == nil && tries < maxTries; tries++ { // the connection may have been lost since it was used last
 		w.shut()
+		orchestrator.Pause(ctx, rand.N(shortestPause))
 		err = w.begin(ctx, until, scope)
 	}
 	return err
@@ -130,43 +137,32 @@ func latest(until time.Time) time.Time {
 }
 
 // Commit commits, and finds out what has become of it when the connection is lost meanwhile. It is never cancelled: what was
-// cancelled may be committed all the same.
+// cancelled may be committed all the same. A commit that makes an outcome durable always writes, since what was read may be another's
+// that no standby has confirmed yet: then it is confirmed before.
 func (w *backend) Commit() error {
-	failed := w.c.raw.TxStatus() == 'E'
-	_, err := w.c.runAll(func(p *pgconn.Pipeline) { p.SendQueryParams("COMMIT", nil, nil, nil, nil) })
-	if err == nil && failed {
+	if w.c.raw.TxStatus() == 'E' {
+		w.Rollback()
 		return orchestrator.Errorf(orchestrator.Internal, "the transaction had failed, and was undone")
 	}
-	if err == nil || !isLost(err) && !w.c.raw.IsClosed() {
+	marked := w.Writes != w.before || w.batch.Answers()
+	_, err := w.c.runAll(func(p *pgconn.Pipeline) {
+		if marked {
+			w.mark.send(p)
+		}
+		p.SendQueryParams("COMMIT", nil, nil, nil, nil)
+	})
+	switch {
+	case err == nil:
+		return nil
+	case !isLost(err) && !w.c.raw.IsClosed():
+		w.Rollback()
 		return err
 	}
 	w.shut()
-	return w.fate(err)
-}
-
-// askFor is how long a server is asked what has become of a transaction, at least.
-const askFor = 30 * time.Second
-
-// fate asks the server what has become of the transaction whose COMMIT it did not answer.
-func (w *backend) fate(lost error) error {
-	ctx, cancel := context.WithTimeout(context.Background(), askFor)
-	defer cancel()
-	for ; ctx.Err() == nil; orchestrator.Pause(ctx, 100*time.Millisecond) {
-		if w.open(ctx) != nil {
-			continue
-		}
-		status, _, err := w.Text(`SELECT pg_xact_status(?1::xid8)`, w.xid)
-		switch {
-		case err != nil:
-			w.shut()
-		case status == "committed":
-			return nil
-		case status == "aborted":
-			return &store.Later{Err: lost} // it can be run again
-		}
+	if !marked {
+		return &store.Later{Err: errUndone}
 	}
-	return &orchestrator.Error{Code: orchestrator.Unavailable, Err: lost, Message: "the server of " + w.s.path + " did not answer, and it is not known whether it has written this",
-		Hint: "See whether it is there before you try again"}
+	return w.fate(err)
 }
 
 // Rollback undoes the transaction, unless that has gone with its connection.
@@ -190,7 +186,7 @@ const maxTries = 5
 func (w *backend) Again(failure error) bool {
 	code := codeOf(failure)
 	meets := code == serializationFailure || code == deadlockDetected || code == uniqueViolation && !w.alone
-	again := meets || isLost(failure) || w.c != nil && w.c.raw.IsClosed()
+	again := meets || errors.Is(failure, errUndone) || isLost(failure) || w.c != nil && w.c.raw.IsClosed()
 	if !again || w.tries >= maxTries || !time.Now().Before(w.until) {
 		return false
 	}

@@ -118,7 +118,7 @@ func (c *conn) prepare(text string) (*statement, error) {
 			return nil, fmt.Errorf("%w in %s", err, sql)
 		}
 		if store.Prepared != nil {
-			store.Prepared(text)
+			store.Prepared(strings.TrimSuffix(text, returning))
 		}
 		s = &statement{StatementDescription: description, arguments: arguments, does: does, writes: does == leaves && writes.MatchString(text)}
 		c.stmts[text] = s

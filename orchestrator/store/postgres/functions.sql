@@ -8,9 +8,10 @@ CREATE FUNCTION strftime(format text, at text, VARIADIC modifiers text[] DEFAULT
         'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
 $$;
 
--- json_extract follows a path of one step: '$.name' or '$."name"'.
+-- json_extract follows a path of names: '$.name', '$.name.name', or '$."name"' for a single one with dots in it.
 CREATE FUNCTION json_extract(document text, path text) RETURNS text IMMUTABLE LANGUAGE sql AS $$
-    SELECT document::json ->> trim(BOTH '"' FROM substr(path, 3))
+    SELECT CASE WHEN path LIKE '%"%' THEN document::json ->> trim(BOTH '"' FROM substr(path, 3))
+        ELSE document::json #>> string_to_array(substr(path, 3), '.') END
 $$;
 
 CREATE FUNCTION json_valid(document text) RETURNS boolean IMMUTABLE LANGUAGE plpgsql AS $$

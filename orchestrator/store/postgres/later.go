@@ -77,14 +77,12 @@ func (c *conn) RunRest() error {
 	return err
 }
 
-// InsertBound runs an INSERT of one row, and returns the number that it got.
+// returning is added to an INSERT whose number is asked for. lastval would tell that of a row which a trigger inserts.
+const returning = " RETURNING seq"
+
+// InsertBound runs an INSERT of one row into a table whose rows are numbered by seq, and returns the number that it got.
 func (c *conn) InsertBound(text string, args []driver.NamedValue) (int64, error) {
-	next, err := c.call(text, args)
-	if err != nil {
-		return 0, err
-	}
-	c.later = append(c.later, next)
-	result, _, err := c.run(`SELECT lastval()`, nil)
+	result, _, err := c.run(text+returning, args)
 	if err != nil {
 		return 0, err
 	}

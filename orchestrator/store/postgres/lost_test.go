@@ -108,6 +108,7 @@ type proxy struct {
 
 	mu  sync.Mutex
 	cut string // when: "before" the server hears of it, or "after"; once
+	and func() // what happens then
 }
 
 func newProxy(t *testing.T, place string) *proxy {
@@ -153,6 +154,9 @@ func (p *proxy) fires(when string, sent []byte) bool {
 		return false
 	}
 	p.cut = ""
+	if p.and != nil {
+		p.and()
+	}
 	return true
 }
 

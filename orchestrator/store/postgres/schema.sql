@@ -60,7 +60,7 @@ CREATE INDEX agent_message_review ON agent_message (review_at)
 CREATE INDEX agent_message_leased ON agent_message (recipient, sender)
     WHERE status IN ('pending','retry') AND lease_token <> '';
 CREATE INDEX agent_message_untraced ON agent_message (seq)
-    WHERE traced_status IS DISTINCT FROM status OR message_id >= U&'\+10FFFF' OR sender >= U&'\+10FFFF' OR recipient >= U&'\+10FFFF' OR status >= U&'\+10FFFF';
+    WHERE traced_status IS DISTINCT FROM status OR message_id IS NULL AND false OR sender IS NULL AND false OR recipient IS NULL AND false OR status IS NULL AND false;
 CREATE INDEX agent_message_ended ON agent_message (ended_at)
     WHERE ended_at <> '';
 CREATE INDEX agent_message_multicast ON agent_message (multicast_id)
@@ -584,3 +584,12 @@ CREATE TABLE exports (
     lease_token       text COLLATE "C" NOT NULL DEFAULT '',
     lease_until       text COLLATE "C" NOT NULL DEFAULT ''
 );
+
+ALTER TABLE agent_message SET (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 500,
+    autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0.05);
+ALTER TABLE agent_inbox SET (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 500,
+    autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0.05);
+ALTER TABLE message_count SET (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 500,
+    autovacuum_vacuum_cost_delay = 0);
+ALTER TABLE message_trace SET (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 500,
+    autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0.05);

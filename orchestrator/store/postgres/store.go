@@ -9,9 +9,11 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -73,14 +75,6 @@ func IsAddress(address string) bool {
 	return strings.HasPrefix(address, "postgres://") || strings.HasPrefix(address, "postgresql://")
 }
 
-// planning are the settings under which the server plans by the indexes that the statements were written for, whatever its
-// statistics say: they were taken when the queue was empty, or full. Source: postgres.md, section 3.
-var planning = map[string]string{
-	"enable_seqscan": "off", "enable_bitmapscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off",
-	"plan_cache_mode": "force_generic_plan", "jit": "off", "default_transaction_isolation": "read committed", "timezone": "UTC",
-	"idle_in_transaction_session_timeout": "60s", "client_encoding": "UTF8", "client_min_messages": "warning",
-}
-
 // Open prepares a store. It does not connect: the first that needs the database does.
 func Open(o Options) (*Store, error) {
 	config, err := configOf(o.DSN)
@@ -90,6 +84,9 @@ func Open(o Options) (*Store, error) {
 	s := &Store{
 		config: config, path: withoutPassword(o.DSN), schema: config.RuntimeParams["search_path"], state: o.State, log: o.Log, busy: o.BusyTimeout, made: o.Made,
 		bell: o.Bell,
+	}
+	if len(config.Fallbacks) > 0 { // one of them may have to notice first that it is to take over
+		s.busy *= 3
 	}
 	if s.bell == nil {
 		s.notices = newNotices(s)
@@ -113,33 +110,44 @@ func configOf(dsn string) (*pgconn.Config, error) {
 	if err != nil || !IsAddress(dsn) {
 		return nil, wrong
 	}
-	query := address.Query()
-	if query.Get("sslmode") == "" && os.Getenv("PGSSLMODE") == "" && !isLocal(address.Hostname()) {
+	config, err := pgconn.ParseConfig(address.String())
+	if query := address.Query(); err == nil && query.Get("sslmode") == "" && os.Getenv("PGSSLMODE") == "" && !isLocal(config) {
 		query.Set("sslmode", "verify-full")
 		address.RawQuery = query.Encode()
+		config, err = pgconn.ParseConfig(address.String())
 	}
-	config, err := pgconn.ParseConfig(address.String())
 	if err != nil {
 		return nil, wrong
 	}
-	for name, value := range planning {
-		config.RuntimeParams[name] = value
-	}
+	maps.Copy(config.RuntimeParams, settings)
+	maps.Copy(config.RuntimeParams, map[string]string{"client_encoding": "UTF8", "client_min_messages": "warning", "tcp_user_timeout": "10s"})
 	config.RuntimeParams["search_path"] = cmp.Or(config.RuntimeParams["search_path"], "mailroom")
 	config.RuntimeParams["application_name"] = cmp.Or(config.RuntimeParams["application_name"], "mailroom")
 	if !orchestrator.IsName(config.RuntimeParams["search_path"]) {
 		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "search_path: it must name one schema, in small letters")
 	}
-	config.ConnectTimeout = cmp.Or(config.ConnectTimeout, 10*time.Second)
+	if !address.Query().Has("connect_timeout") {
+		config.ConnectTimeout = 10 * time.Second
+		if len(config.Fallbacks) > 0 { // one that stands still is not to keep us from the others
+			config.ConnectTimeout = 3 * time.Second
+		}
+	}
+	config.DialFunc = dial
 	config.BuildContextWatcherHandler = func(c *pgconn.PgConn) ctxwatch.Handler {
 		return &pgconn.CancelRequestContextWatcherHandler{Conn: c, CancelRequestDelay: 0, DeadlineDelay: 2 * time.Second}
 	}
 	return config, nil
 }
 
-// isLocal reports whether a connection to a host cannot leave this machine: a socket, or loopback.
-func isLocal(host string) bool {
-	return host == "" || host == "localhost" || host == "127.0.0.1" || host == "::1" || strings.HasPrefix(host, "/")
+// isLocal reports whether no connection can leave this machine: to a socket, or loopback.
+func isLocal(config *pgconn.Config) bool {
+	hosts := []string{config.Host}
+	for _, other := range config.Fallbacks {
+		hosts = append(hosts, other.Host)
+	}
+	return !slices.ContainsFunc(hosts, func(host string) bool {
+		return host != "" && host != "localhost" && host != "127.0.0.1" && host != "::1" && !strings.HasPrefix(host, "/")
+	})
 }
 
 // withoutPassword returns an address without the password in it.
@@ -166,8 +174,10 @@ func (s *Store) Path() string { return s.path }
 
 // Beside is a path in a folder of the state folder that is named after the database's id.
 func (s *Store) Beside() string {
-	if s.id.Load() == nil {
-		_ = s.Look(context.Background(), func(*store.Conn) error { return nil }) // which finds out
+	for until := time.Now().Add(s.busy); s.id.Load() == nil; {
+		if err := s.Look(context.Background(), func(*store.Conn) error { return nil }); errors.Is(err, errNone) || time.Now().After(until) {
+			break // which would have found out
+		}
 	}
 	id := s.id.Load()
 	if s.state == "" || id == nil || *id != filepath.Base(*id) || !filepath.IsLocal(*id) {
@@ -235,7 +245,7 @@ func (s *Store) Close() error {
 	s.readers.close()
 	err := s.writer.Finish()
 	if err == store.ErrClosed {
-		return err // somebody else is closing it
+		return nil // it is closed already, or somebody else is closing it
 	}
 	s.backend.shut()
 	s.pulse.close()

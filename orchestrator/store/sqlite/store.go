@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -123,11 +122,6 @@ func (s *Store) Write(q *store.Request) error { return s.writer.Submit(q) }
 
 // Bell returns what wakes those who wait for what others write.
 func (s *Store) Bell() orchestrator.Bell { return s.bell }
-
-// Settled says that whatever is there is settled: one transaction writes at a time, and what it undoes takes its ids back.
-func (s *Store) Settled(context.Context) (store.Settled, error) {
-	return store.Settled{Events: math.MaxInt64, Commands: math.MaxInt64, Dense: true}, nil
-}
 
 // Beside is the path of the file.
 func (s *Store) Beside() string { return s.path }
