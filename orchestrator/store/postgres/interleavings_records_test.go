@@ -192,7 +192,7 @@ func letterings() []interleaving {
 	}
 	return []interleaving{
 		both(interleaving{
-			name: "a letter is taken in twice", set: three, // by its id
+			name: "a letter is taken in twice", byLock: true, set: three,
 			check: func(s *scene) {
 				s.fine()
 				s.must(strings.Join(s.got[0], "")+" "+strings.Join(s.got[1], "") == "false true", "%v", s.got)

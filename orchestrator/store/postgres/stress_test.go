@@ -28,7 +28,7 @@ type crowd struct {
 	read map[string]int      // how often each was handed out
 }
 
-// lanes is how many things each process does at a time, each in the name of agents of its own; rounds is how often.
+// Each process does so many things at a time, each of them for an agent of its own, and each so often.
 const (
 	processes = 3
 	lanes     = 8
