@@ -63,21 +63,6 @@ func adoptAfter(t *ledger.Tx, after int64) (more bool, last int64, err error) {
 	}
 }
 
-// All adopts all that others wrote, however recently. Whoever picks what is delivered next calls it in the same
-// transaction: a row written since the run was tidied up must not be passed by a later one of its sender.
-func All(t *ledger.Tx) error {
-	for more, last := true, int64(math.MinInt64); more; {
-		if err := t.Ended(); err != nil {
-			return err
-		}
-		var err error
-		if more, last, err = adoptAfter(t, last); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // ForeignRow is a row as somebody else wrote it.
 type ForeignRow struct {
 	blobID                                bool // the id is no text

@@ -82,6 +82,13 @@ func storeHeartbeat(t *ledger.Tx, a *ledger.Agent) error {
 	if a.SilentAfter == 0 {
 		return nil // it has no limit any more
 	}
+	if !t.IsAlone() { // what the agent says that it does stays as it is read from then on: who says it keeps the row, too
+		if err := t.Run(`
+			INSERT INTO heartbeats (agent, heard_at, silent_at) VALUES (?1, ?2, '')
+			ON CONFLICT (agent) DO UPDATE SET heard_at = excluded.heard_at`, a.Name, t.Now); err != nil {
+			return err
+		}
+	}
 	status, _, err := LatestStatus(t.Conn, a.Name)
 	if err != nil {
 		return err

@@ -35,8 +35,10 @@ func claimNext(t *ledger.Tx, recipient string, o Options) (*claim, error) {
 	if agent == nil || Waits(agent) || conf.Untrusted != "" {
 		return nil, nil
 	}
-	if err := adoption.All(t); err != nil {
-		return nil, err
+	if t.IsAlone() {
+		if err := adoption.All(t); err != nil {
+			return nil, err
+		}
 	}
 	size := conf.Settings.ClaimSize
 	if o.ClaimSize > 0 {
@@ -55,6 +57,9 @@ func claimNext(t *ledger.Tx, recipient string, o Options) (*claim, error) {
 		size = min(size, batch(agent, transport))
 	}
 	ms, err := claimableMessages(t, recipient, marked, size)
+	if err == nil {
+		err = adoption.Missed(t)
+	}
 	if err != nil || len(ms) == 0 {
 		return nil, err
 	}

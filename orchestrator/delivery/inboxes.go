@@ -98,8 +98,10 @@ func (b *InboxBatch) run(only string) error {
 	if b.Left <= 0 {
 		b.Left = conf.Settings.ClaimSize
 	}
-	if err := adoption.All(b.Tx); err != nil {
-		return err
+	if b.IsAlone() {
+		if err := adoption.All(b.Tx); err != nil {
+			return err
+		}
 	}
 	names := []string{only}
 	if only == "" {
@@ -123,21 +125,27 @@ func (b *InboxBatch) run(only string) error {
 			break
 		}
 		b.last = recipient
-		held, err := b.Hold(recipient)
-		if agent := conf.Agents[recipient]; err != nil {
-			return err
-		} else if !held {
-			b.passed = append(b.passed, recipient)
-		} else if agent == nil {
-			err = b.failUnknown(recipient)
-		} else if set := b.Ledger.SetTransport(agent); set != nil {
-			err = b.TakeShare(recipient, min(b.Left, max(minShare, b.Left/(len(names)-i))), set)
-		} else {
+		agent := conf.Agents[recipient]
+		if agent != nil && b.Ledger.SetTransport(agent) == nil { // of whom there may be more than the database has room for locks
 			b.others = append(b.others, recipient)
+			continue
+		}
+		held, err := b.Hold(recipient)
+		switch {
+		case err != nil:
+		case !held:
+			b.passed = append(b.passed, recipient)
+		case agent == nil:
+			err = b.failUnknown(recipient)
+		default:
+			err = b.TakeShare(recipient, min(b.Left, max(minShare, b.Left/(len(names)-i))), b.Ledger.SetTransport(agent))
 		}
 		if err != nil {
 			return err
 		}
+	}
+	if err := adoption.Missed(b.Tx); err != nil {
+		return err
 	}
 	return b.Deliver()
 }

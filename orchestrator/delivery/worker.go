@@ -88,8 +88,12 @@ func (e *Engine) deliverClaims(ctx context.Context, recipient string, o Options,
 func settleAndClaim(ctx context.Context, l *ledger.Ledger, held *claim, outcomes []outcome, recipient string, o Options) (next *claim, report settlement, err error) {
 	retry := backoff.NewExponentialBackOff(backoff.WithInitialInterval(50*time.Millisecond), backoff.WithMaxInterval(5*time.Second),
 		backoff.WithMaxElapsedTime(ledger.LeaseGrace/2))
+	scope := store.Of(recipient)
+	if held != nil {
+		scope = store.Of(held.agent.Name) // a trial claims nothing after it
+	}
 	err = backoff.Retry(func() error {
-		err := l.Write(context.WithoutCancel(ctx), store.Of(recipient), func(t *ledger.Tx) (err error) {
+		err := l.Write(context.WithoutCancel(ctx), scope, func(t *ledger.Tx) (err error) {
 			next, report, t.Quiet = nil, settlement{}, true
 			if held != nil {
 				if report, err = settle(t, held, outcomes); err != nil {

@@ -167,6 +167,9 @@ func vapidKeys(t *ledger.Tx) (public, private string, err error) {
 	if err != nil || public != "" {
 		return public, private, err
 	}
+	if err := t.MustBeAlone(); err != nil { // somebody else may be about to make another
+		return "", "", err
+	}
 	pair, err := ecdh.P256().GenerateKey(rand.Reader)
 	if err != nil {
 		return "", "", err

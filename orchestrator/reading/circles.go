@@ -124,6 +124,9 @@ func withdrawWait(ctx context.Context, l *ledger.Ledger, o *Options, failure err
 // checkCircle refuses a wait that closes a circle of processes that live.
 func checkCircle(t *ledger.Tx, waiter string, own *edges) error {
 	chain, err := circle(t, waiter, own)
+	if err == nil && chain != nil {
+		err = t.MustBeAlone() // somebody on the way may have taken just now what ends its wait
+	}
 	if err != nil || chain == nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/adoption"
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/ledger"
@@ -222,6 +223,9 @@ func take(ctx context.Context, l *ledger.Ledger, o *Options) (ms []orchestrator.
 			}
 			if len(ms) == 0 {
 				return nil
+			}
+			if err := adoption.Missed(t); err != nil {
+				return err
 			}
 			if !o.Peek {
 				t.Heartbeat(o.Recipient)

@@ -1,6 +1,7 @@
 // Package postgres is a database on a PostgreSQL server. Its statements and tables are those of SQLite, which it rewrites.
 //
-// One transaction writes at a time, of all processes on all hosts: it begins with an advisory lock.
+// Transactions write at the same time, of all processes on all hosts, as far as the advisory locks allow it with which they begin: see
+// locks.go.
 package postgres
 
 import (
