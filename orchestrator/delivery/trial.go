@@ -139,8 +139,12 @@ func beginTrial(t *ledger.Tx, name string, trial *Trial) (*claim, error) {
 		trial.Says = "it was removed meanwhile"
 		return nil, nil
 	}
-	if agent.Withheld() {
+	switch {
+	case agent.Withheld():
 		trial.Says = "this database is not trusted"
+		return nil, nil
+	case agent.Elsewhere():
+		trial.Says = "it is tried on its host, " + agent.Host
 		return nil, nil
 	}
 	busy, err := t.Number(`SELECT count(*) FROM agent_message WHERE `+ledger.Leased+` AND recipient = ? AND sender = ?`, name, orchestrator.SystemSender)

@@ -24,6 +24,7 @@ type Config struct {
 	Taken      map[string][]string // by built-in name: what else has it in the tables, and is not used
 	formers    map[string]int64    // by name that was removed and added again: see Former
 
+	Elsewhere bool   // some agents get their messages on other hosts
 	Untrusted string // why the database must not act outside of itself; "" is that it may, see trust.go
 
 	LongestSilence time.Duration // that any agent is allowed

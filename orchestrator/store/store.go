@@ -65,8 +65,8 @@ type (
 	Console interface {
 		Query(ctx context.Context, statement string, limit int, params ...any) (Table, error)
 	}
-	// Clock has a time on which all hosts agree. Another store's is that of its machine.
-	Clock interface{ Now() time.Time }
+	// Central is on a server. Many hosts use it, and go by its time.
+	Central interface{ Now() time.Time }
 	// Observer reports which tables the statements of this process touch.
 	Observer interface {
 		Watch(report func(op, table string)) (stop func())

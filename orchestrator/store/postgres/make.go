@@ -138,6 +138,11 @@ func (s *Store) open(ctx context.Context) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	return s.enter(ctx, c)
+}
+
+// enter returns a connection if the database is there, and of a version that this program knows.
+func (s *Store) enter(ctx context.Context, c *conn) (*conn, error) {
 	there, err := hasTables(&store.Conn{Driver: c})
 	if err == nil && !there {
 		err = s.noDatabase()

@@ -169,7 +169,10 @@ func (p *pulse) run(f func(ctx context.Context) error) error {
 		p.drop()
 	}
 	if p.c == nil {
-		c, err := p.s.open(ctx)
+		c, err := connect(ctx, p.s.config) // with no patience but our own
+		if err == nil {
+			c, err = p.s.enter(ctx, c)
+		}
 		if err != nil {
 			return err
 		}

@@ -27,11 +27,13 @@ func (s *Store) reach(ctx context.Context, config *pgconn.Config) (*conn, error)
 	until := time.Now().Add(s.patience())
 	for pause := shortestPause; ; pause = min(2*pause, longestPause) {
 		c, err := connect(ctx, config)
-		if err == nil || !isAway(err) {
-			return c, err
-		}
-		if ctx.Err() != nil {
+		switch {
+		case err == nil:
+			return c, nil
+		case ctx.Err() != nil:
 			return nil, store.GaveUp(ctx)
+		case !isAway(err):
+			return nil, err
 		}
 		if pause = min(pause, time.Until(until)); pause <= 0 {
 			return nil, err

@@ -129,7 +129,9 @@ func (p *readers) with(ctx context.Context, fn func(r *reader) error) error {
 	c := p.pop()
 	if c == nil {
 		var err error
-		if c, err = p.s.open(ctx); err != nil {
+		if c, err = p.s.open(ctx); err != nil && ctx.Err() != nil {
+			return store.GaveUp(ctx)
+		} else if err != nil {
 			return p.s.Explain(err)
 		}
 	}
