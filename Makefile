@@ -204,9 +204,11 @@ unit:
 test-long: tools clients browsers database programs ## all tests at their full length, with the race detector
 	$(RACE) -timeout 2h -p 2 ./...
 
-test-postgres: compiler database ## all tests that can run on a PostgreSQL server, there, with the race detector
+# FOR: how long the torture goes on. SEED: which of all its runs.
+test-postgres: compiler tools database ## all tests that can run on a PostgreSQL server, there, with the race detector; and the torture (FOR=30s SEED=)
 	GORACE=atexit_sleep_ms=0 $(SERVER) -race -timeout 2h -p 2 $(ON_SERVER)
 	$(SERVER) -timeout 2h -run '$(MATRIX)|^TestScriptsOnAServer$$' ./cmd/mailroom
+	$(TESTS) -timeout 2h -count 1 -run '^TestTortureOnAServer$$' ./cmd/mailroom -torture-for '$(or $(FOR),30s)' $(if $(SEED),-torture-seed '$(SEED)')
 
 # SEED: which of all runs (a new one). DIR: where everything goes (a temporary folder, kept when something was violated).
 # REPORT=1: write the report into docs/guarantees.md.

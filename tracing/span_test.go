@@ -12,9 +12,9 @@ import (
 // rows are the rows of one span that were written, each as its end and its status.
 type rows []string
 
-func (r *rows) Exec(_ string, args ...any) (int64, error) {
+func (r *rows) Run(_ string, args ...any) error {
 	*r = append(*r, args[6].(string)+" "+args[7].(string))
-	return 1, nil
+	return nil
 }
 
 func (r *rows) want(t *testing.T, rows ...string) {

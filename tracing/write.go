@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Execer runs one SQL statement within a transaction. It is the only thing that tracing needs of a database.
-type Execer interface {
-	Exec(query string, args ...any) (rows int64, err error)
+// Runner runs one SQL statement within a transaction. It is the only thing that tracing needs of a database.
+type Runner interface {
+	Run(query string, args ...any) error
 }
 
 // Layout is the form of every stored time: RFC 3339, UTC, three fractional digits, so that text order is time order.
@@ -17,7 +17,7 @@ const Layout = "2006-01-02T15:04:05.000Z"
 // Save writes the span, or what changed of it since it was last written. end is the time to show as its end, which is left out of
 // a span that was left open; failure is what went wrong so far ("" is nothing), actor the process. It must run in a
 // transaction; call MarkSaved when that has committed.
-func (s *Span) Save(x Execer, end time.Time, actor string, failure string) error {
+func (s *Span) Save(x Runner, end time.Time, actor string, failure string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.save(x, end, actor, failure)
@@ -25,7 +25,7 @@ func (s *Span) Save(x Execer, end time.Time, actor string, failure string) error
 
 // SaveOpen writes the span without an end, since its command is still at work, and makes Save do so too until End is called. It does
 // nothing once that was. It must run in a transaction; see MarkSaved.
-func (s *Span) SaveOpen(x Execer, now time.Time, actor string) error {
+func (s *Span) SaveOpen(x Runner, now time.Time, actor string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended {
@@ -35,7 +35,7 @@ func (s *Span) SaveOpen(x Execer, now time.Time, actor string) error {
 	return s.save(x, now, actor, "")
 }
 
-func (s *Span) save(x Execer, end time.Time, actor string, failure string) error {
+func (s *Span) save(x Runner, end time.Time, actor string, failure string) error {
 	if s.ended {
 		if s.endedAt.IsZero() {
 			s.endedAt = end
@@ -60,7 +60,7 @@ func (s *Span) save(x Execer, end time.Time, actor string, failure string) error
 	if s.open && !s.ended {
 		status, ended = "UNSET", ""
 	}
-	_, err := x.Exec(`
+	return x.Run(`
 		INSERT INTO command_trace (trace_id, span_id, parent_span_id, name, kind, started_at, ended_at, status,
 		                           status_message, actor, caller, attributes)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -69,7 +69,6 @@ func (s *Span) save(x Execer, end time.Time, actor string, failure string) error
 		    attributes = excluded.attributes`,
 		s.TraceID, s.SpanID, s.ParentSpanID, s.Name, string(s.Kind), s.started.UTC().Format(Layout),
 		ended, status, failure, actor, s.Caller, string(attributes))
-	return err
 }
 
 // EventName is a kind of thing that happens to a message. Source: contract, "The table".
@@ -113,21 +112,19 @@ type Event struct {
 }
 
 // Record appends one event.
-func Record(x Execer, e Event) error {
-	_, err := x.Exec(`
+func Record(x Runner, e Event) error {
+	return x.Run(`
 		INSERT INTO message_trace (message_id, at, event, old_status, new_status, attempt, actor, span_id, error, detail)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		e.MessageID, e.At, string(e.Name), e.OldStatus, e.NewStatus, e.Attempt, e.Actor, e.SpanID, e.Error, e.Detail)
-	return err
 }
 
 // RecordCreated appends a Created event for every row that from names, in which ?2 stands for arg, at the time and with
 // the status, span and error that stand in the row.
-func RecordCreated(x Execer, from string, actor string, arg any) error {
-	_, err := x.Exec(`
+func RecordCreated(x Runner, from string, actor string, arg any) error {
+	return x.Run(`
 		INSERT INTO message_trace (message_id, at, event, new_status, actor, span_id, error)
 		SELECT message_id, created_at, 'created', status, ?1, span_id, coalesce(error_message, '') FROM `+from, actor, arg)
-	return err
 }
 
 // RecordSet appends the same event for every row that from names, a SQL fragment such as
@@ -135,24 +132,22 @@ func RecordCreated(x Execer, from string, actor string, arg any) error {
 // the new one ("" leaves it as it is). The attempt is the one that is being made: the first for a row that never
 // failed, otherwise one more than its retries so far, unless somebody wrote a number there that is none or beyond belief. Events that belong to no attempt, such as cancelled, have 0.
 // e.MessageID, OldStatus, NewStatus and Attempt are not used. In from, ?1 stands for arg; nil where it has none.
-func RecordSet(x Execer, from string, arg any, newStatus string, e Event) error {
-	_, err := x.Exec(`
+func RecordSet(x Runner, from string, arg any, newStatus string, e Event) error {
+	return x.Run(`
 		INSERT INTO message_trace (message_id, at, event, old_status, new_status, attempt, actor, span_id, error, detail)
 		SELECT message_id, ?2, ?3, status, CASE ?4 WHEN '' THEN status ELSE ?4 END,
 		       CASE WHEN ?3 NOT IN ('claimed','released','attempt_failed','delivered','failed') THEN 0
 		           WHEN status = 'pending' THEN 1 WHEN status = 'retry' THEN coalesce(CASE WHEN retry_count + 0 < 1000000000 THEN retry_count END, 0) + 2 ELSE 0 END, ?5, ?6, ?7, ?8
 		FROM `+from, arg, e.At, string(e.Name), newStatus, e.Actor, e.SpanID, e.Error, e.Detail)
-	return err
 }
 
 // RecordDeleted appends a Deleted event for every row that from names, with what a trace cannot do without once the row is
 // gone: its last error, and as detail a JSON object with sender, recipient and message_type. Of e, At, Actor and SpanID are
 // used.
-func RecordDeleted(x Execer, from string, e Event) error {
-	_, err := x.Exec(`
+func RecordDeleted(x Runner, from string, e Event) error {
+	return x.Run(`
 		INSERT INTO message_trace (message_id, at, event, old_status, new_status, actor, span_id, error, detail)
 		SELECT message_id, ?1, 'deleted', status, status, ?2, ?3, coalesce(CAST(error_message AS TEXT), ''),
 		       json_object('sender', CAST(sender AS TEXT), 'recipient', CAST(recipient AS TEXT), 'message_type', CAST(message_type AS TEXT))
 		FROM `+from, e.At, e.Actor, e.SpanID)
-	return err
 }

@@ -80,6 +80,7 @@ var options ledger.Options
 func open(ctx context.Context, path string, log *slog.Logger) (*delivery.Engine, error) {
 	o := options
 	o.Path, o.Instance, o.Transports, o.Log = path, os.Getenv("ORCHESTRATOR_INSTANCE_ID"), transports(), log
+	o.Host = os.Getenv("MAILROOM_HOST_NAME")
 	o.User = signal.NewUser
 	o.Trust = &ledger.Trust{}
 	if folder := cli.StateFolder(os.Getenv); folder != "" {

@@ -29,7 +29,7 @@ func plantable(t *testing.T) string {
 	t.Helper()
 	for length := 4 * time.Second; ; length *= 2 {
 		seed := rand.Uint64()
-		report, folder := tortured(t, seed, length)
+		report, folder := tortured(t, torture.Config{Seed: seed, For: length})
 		if report.Failed() {
 			t.Fatalf("seed %d, in %s: %v", seed, folder, report.Problems())
 		}

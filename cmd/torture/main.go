@@ -39,6 +39,7 @@ func run(ctx context.Context) (violated bool, err error) {
 	length := flag.Duration("for", 10*time.Minute, "how long to go on")
 	folder := flag.String("dir", "", "folder for the database, the files and the history; a new one below the temporary folder")
 	program := flag.String("program", "bin/mailroom", "the program to torture")
+	database := flag.String("db", "", "address of an empty place on a PostgreSQL server for the database, instead of a file")
 	document := flag.String("report", "", "document into which the report goes, between its markers")
 	check := flag.String("check", "", "run nothing, and check what an earlier run left in this folder")
 	flag.Parse()
@@ -64,7 +65,7 @@ func run(ctx context.Context) (violated bool, err error) {
 	}
 	fmt.Printf("seed %d, for %s, in %s\n", *seed, *length, *folder)
 	report, err := torture.Run(ctx, torture.Config{
-		Seed: *seed, For: *length, Folder: *folder, Program: []string{*program}, Helper: []string{self, "helper"}, Log: os.Stdout,
+		Seed: *seed, For: *length, Folder: *folder, Database: *database, Program: []string{*program}, Helper: []string{self, "helper"}, Log: os.Stdout,
 	})
 	if err != nil {
 		return false, err

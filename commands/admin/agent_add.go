@@ -21,6 +21,7 @@ type AgentAddParams struct {
 	Private     *bool             `json:"allow_private,omitempty" desc:"its webhook may lead to an address of this machine or of a private network" remote:"false"`
 	Secret      *string           `json:"secret,omitempty" desc:"secret that signs the messages to its webhook, whsec_ and base64; an empty text makes a new one" check:"max=128"`
 	Start       *string           `json:"start,omitempty" desc:"command that starts a session of the agent for its messages; an empty text removes it" check:"max=4096" remote:""`
+	Host        *string           `json:"host,omitempty" desc:"host that its files and commands are on, in a database on a server; an empty text is any" check:"max=253" remote:""`
 	SilentAfter *commands.Seconds `json:"silent_after,omitempty" desc:"silence after which it counts as lost; 0 is never" check:"min=0,max=2592000"`
 	PlanMode    *bool             `json:"plan_mode,omitempty" desc:"it must have its plans approved"`
 }
@@ -38,7 +39,7 @@ var agentAddCommand = commands.Define(vocabulary, "agent add", agentAdd)
 func agentAdd(ctx context.Context, env commands.Env, p AgentAddParams) (AgentResult, error) {
 	u := agents.Update{
 		Name: p.Name, Role: p.Role, Deliver: p.Deliver, Fallback: p.Fallback, StartCommand: p.Start, PlanModeRequired: p.PlanMode,
-		Batch: p.Batch, Concurrency: p.Concurrency, AllowPrivate: p.Private, Secret: p.Secret, Groups: p.Groups, By: env.Caller.Name,
+		Batch: p.Batch, Concurrency: p.Concurrency, AllowPrivate: p.Private, Secret: p.Secret, Host: p.Host, Groups: p.Groups, By: env.Caller.Name,
 	}
 	if p.Timeout != nil {
 		u.Timeout = new(p.Timeout.Duration())
@@ -65,7 +66,11 @@ func (r AgentResult) Text(w *commands.Text) {
 	if r.Created {
 		what = "Added"
 	}
-	w.Printf("%s %s; its messages go to %s.\n", what, r.Agent.Name, r.Agent.Deliver)
+	on := ""
+	if r.Agent.Host != "" {
+		on = " on " + r.Agent.Host
+	}
+	w.Printf("%s %s; its messages go to %s%s.\n", what, r.Agent.Name, r.Agent.Deliver, on)
 	if r.Agent.StartCommand != "" {
 		w.Printf("While `mailroom serve` or `mailroom ralph watch` runs, its messages start, in %s: %s\n", r.Agent.Folder, r.Agent.StartCommand)
 	}

@@ -64,6 +64,9 @@ func (r AgentListResult) Text(w *commands.Text) {
 	rows := make([][]string, len(r.Agents))
 	for i, a := range r.Agents {
 		deliver := a.Deliver
+		if a.Host != "" {
+			deliver += " on " + a.Host
+		}
 		if a.Disabled != "" {
 			deliver = "(disabled) " + deliver
 		}

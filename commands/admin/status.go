@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"mailroom/commands"
+	"mailroom/orchestrator/daemons"
 	"mailroom/orchestrator/overview"
 )
 
@@ -31,7 +33,7 @@ func (r StatusResult) Text(w *commands.Text) {
 	)
 	commands.NotTrusted(w, r.Untrusted)
 	for _, d := range r.Daemons {
-		w.Printf("daemon %s (process %d), started %s %s\n", d.Instance, d.PID, w.When(d.StartedAt), d.Listening)
+		w.Printf("daemon %s (process %d%s), started %s %s\n", d.Instance, d.PID, r.hostOf(d), w.When(d.StartedAt), d.Listening)
 	}
 	if len(r.Daemons) == 0 {
 		w.Printf("%s\n", w.Paint(commands.Yellow, "No daemon runs: messages are delivered by deliver_all, or when somebody waits for them."))
@@ -73,4 +75,12 @@ func (r *StatusResult) sayHosts(w *commands.Text) {
 		w.Printf("\n")
 		w.Table([]string{"AGENT", "HOST", "STATE", "SEEN", "SESSION"}, rows)
 	}
+}
+
+// hostOf says where a daemon runs, if not all run on one host.
+func (r StatusResult) hostOf(d daemons.Daemon) string {
+	if !slices.ContainsFunc(r.Daemons, func(other daemons.Daemon) bool { return other.Host != d.Host }) {
+		return ""
+	}
+	return " on " + d.Host
 }

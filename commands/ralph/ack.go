@@ -58,7 +58,7 @@ func ack(ctx context.Context, env commands.Env, p AckParams) (AckResult, error) 
 	if err != nil {
 		return r, err
 	}
-	if root, ok := folderOf(&agent); ok && !agent.Withheld() {
+	if root, ok := folderOf(&agent); ok && !agent.Withheld() && !agent.Elsewhere() {
 		r.FileRemoved, err = removeFile(root, &m, letters.MarkOf(&m, agent.Deliver))
 	}
 	return r, err

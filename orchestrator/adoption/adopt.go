@@ -32,6 +32,9 @@ func Some(t *ledger.Tx) (more bool, err error) {
 func adoptAfter(t *ledger.Tx, after int64) (more bool, last int64, err error) {
 	for last = after; ; {
 		rows, err := untraced(t, last, adoptBatch)
+		if err == nil && len(rows) > 0 {
+			err = t.MustBeAlone()
+		}
 		if err != nil {
 			return false, last, err
 		}

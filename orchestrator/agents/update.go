@@ -31,6 +31,7 @@ type Update struct {
 	Concurrency      *int
 	AllowPrivate     *bool
 	Secret           *string  // of its webhook, whsec_ and base64; "" makes a new one
+	Host             *string  // whose its files and commands are; "" is any
 	Folder           string   // where its commands are to run, if the update names any; "" is the present one
 	Groups           []string // groups to join; they must exist
 	By               string   // who asks
@@ -183,6 +184,9 @@ func AddIn(t *ledger.Tx, u Update) (ledger.Agent, bool, error) {
 		return ledger.Agent{}, false, err
 	}
 	if err := chooseFolder(t.Ledger, &u, known, &a); err != nil {
+		return ledger.Agent{}, false, err
+	}
+	if err := chooseHost(t.Ledger, &u, &a); err != nil {
 		return ledger.Agent{}, false, err
 	}
 	if err := mayReach(t.Ledger, &a); err != nil {
@@ -341,14 +345,14 @@ func set[T any](field, value *T) {
 // Store writes the row of an agent, and replaces the one that is there.
 func Store(t *ledger.Tx, a *ledger.Agent) error {
 	return t.Run(`
-		INSERT INTO agents (`+ledger.AgentColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		INSERT INTO agents (`+ledger.AgentColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (name) DO UPDATE SET role = excluded.role, deliver = excluded.deliver, fallback = excluded.fallback,
 		    timeout_seconds = excluded.timeout_seconds, start_command = excluded.start_command,
 		    silent_after_seconds = excluded.silent_after_seconds, plan_mode_required = excluded.plan_mode_required,
 		    updated_at = excluded.updated_at, batch = excluded.batch, concurrency = excluded.concurrency,
-		    allow_private = excluded.allow_private, folder = excluded.folder, disabled = excluded.disabled`,
+		    allow_private = excluded.allow_private, folder = excluded.folder, disabled = excluded.disabled, host = excluded.host`,
 		a.Name, a.Role, a.Deliver, a.Fallback, a.TimeoutSeconds, a.StartCommand, a.SilentAfter, a.PlanModeRequired,
-		a.RegisteredBy, a.CreatedAt, a.UpdatedAt, a.Batch, a.Concurrency, a.AllowPrivate, a.Folder, a.Disabled)
+		a.RegisteredBy, a.CreatedAt, a.UpdatedAt, a.Batch, a.Concurrency, a.AllowPrivate, a.Folder, a.Disabled, a.Host)
 }
 
 // ReleaseHeld makes messages deliverable that were held because nobody had the recipient's name.

@@ -55,7 +55,6 @@ func Attend(ctx context.Context, l *ledger.Ledger, listening string) (wait func(
 
 // Beat records that this process is a running daemon. Attend does so every Heartbeat.
 func Beat(ctx context.Context, l *ledger.Ledger, listening string) error {
-	host, _ := os.Hostname()
 	return l.Write(ctx, store.Shared, func(t *ledger.Tx) error {
 		if err := t.Run(`DELETE FROM daemons WHERE seen_at < ?`, orchestrator.Stamp(t.Clock.Add(-orchestrator.Day))); err != nil {
 			return err
@@ -64,7 +63,7 @@ func Beat(ctx context.Context, l *ledger.Ledger, listening string) error {
 			INSERT INTO daemons (instance, host, pid, started_at, seen_at, listening) VALUES (?1, ?2, ?3, ?4, ?4, ?5)
 			ON CONFLICT (instance) DO UPDATE SET seen_at = excluded.seen_at, listening = excluded.listening,
 			    pid = excluded.pid, host = excluded.host`,
-			l.Instance(), host, os.Getpid(), t.ClockText, listening)
+			l.Instance(), l.Host(), os.Getpid(), t.ClockText, listening)
 	})
 }
 

@@ -44,6 +44,9 @@ func claimNext(t *ledger.Tx, recipient string, o Options) (*claim, error) {
 	}
 	marked := ""
 	if t.Ledger.SetTransport(agent) != nil {
+		if agent.Away() && agent.Fallback != "" {
+			return nil, nil // what its inbox refuses goes into a file there
+		}
 		marked = ` AND delivery_marks <> ''` // the rest is delivered set-based
 	} else if transport, _ := t.Ledger.TransportOf(agent.Deliver); transport != nil {
 		if _, slotted := transport.(orchestrator.Slotted); slotted && o.slot == nil && agent.Disabled == "" {

@@ -247,7 +247,7 @@ func TidyAll(ctx context.Context, l *ledger.Ledger) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		err := l.Write(ctx, store.OfEach.In(store.Tidying, store.Adopting), func(t *ledger.Tx) (err error) {
+		err := l.Write(ctx, store.Shared, func(t *ledger.Tx) (err error) {
 			t.Quiet = true
 			more, err = Tidy(t)
 			return err

@@ -15,11 +15,19 @@ import (
 // names one. Its messages go to its fallback. Without one they wait as they are: none is lost, none climbs the ladder in
 // vain, and no delivery run is made for them. An agent that comes to read by itself gets them.
 
-// Waits reports whether an agent's messages cannot be delivered for now, because its transport is disabled or withheld.
-func Waits(a *ledger.Agent) bool { return a.Withheld() || a.Disabled != "" && a.Fallback == "" }
+// Waits reports whether an agent's messages cannot be delivered here for now, because its transport is disabled, withheld, or on
+// another host.
+func Waits(a *ledger.Agent) bool {
+	return a.Withheld() || a.Elsewhere() || a.Disabled != "" && a.Fallback == ""
+}
 
 // goesSomewhere is the condition for rows that a delivery run can do something about: their recipient is no agent that Waits.
 const goesSomewhere = `recipient NOT IN (SELECT name FROM agents WHERE disabled <> '' AND fallback = '' AND name IS NOT NULL)`
+
+// goesHere stands in place of goesSomewhere where some agents get their messages on other hosts than ?1. It leaves out a few of others,
+// too, for which the other host wakes up.
+const goesHere = `recipient NOT IN (SELECT name FROM agents
+	WHERE (disabled <> '' AND fallback = '' OR host <> '' AND host <> ?1 AND deliver <> 'inbox') AND name IS NOT NULL)`
 
 // staysInside stands in place of goesSomewhere in a database that is not trusted, where only inboxes are delivered to, and no
 // transport is asked what became of a message that carries its mark. The plus keeps SQLite at the index of what is due, which has

@@ -65,7 +65,7 @@ func takeSlot(ctx context.Context, l *ledger.Ledger, recipient string) (orchestr
 func slotFor(l *ledger.Ledger, agent *ledger.Agent) (orchestrator.Slot, error) {
 	transport, _ := l.TransportOf(agent.Deliver)
 	slotted, ok := transport.(orchestrator.Slotted)
-	if !ok || agent.Disabled != "" || agent.Withheld() {
+	if !ok || agent.Disabled != "" || agent.Withheld() || agent.Elsewhere() {
 		return nil, nil
 	}
 	return slotted.Slot(l.Beside(), agent.Name, max(agent.Concurrency, 1))

@@ -3,6 +3,7 @@ package delivery
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"mailroom/orchestrator"
@@ -16,15 +17,32 @@ import (
 // deliverInboxes delivers everything due to recipients whose transport is a table, and calls others with the names of the
 // other recipients that have something due, as soon as it meets them. Rows of recipients that nobody knows fail their
 // attempt here. Each transaction goes on behind the recipient that the one before ended with, so that one with a long
-// backlog holds back nobody.
+// backlog holds back nobody. A recipient to whom somebody else delivers at that moment is passed over, and comes last.
 func deliverInboxes(ctx context.Context, l *ledger.Ledger, o Options, r *run, others func(recipient string)) error {
+	passed := map[string]bool{}
+	if o.Recipient != "" {
+		passed[o.Recipient] = true
+	} else if err := deliverTurns(ctx, l, o, store.Shared, r, others, passed); err != nil {
+		return err
+	}
+	for _, recipient := range slices.Sorted(maps.Keys(passed)) {
+		o.Recipient = recipient
+		if err := deliverTurns(ctx, l, o, store.Of(recipient), r, others, passed); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// deliverTurns is deliverInboxes for the recipients that a scope allows. Those that are passed over are added to passed.
+func deliverTurns(ctx context.Context, l *ledger.Ledger, o Options, scope store.Scope, r *run, others func(recipient string), passed map[string]bool) error {
 	last, idle := "", 0
 	for more := true; more; {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		var batch *InboxBatch
-		err := l.Write(ctx, store.OfEach.In(store.Adopting), func(t *ledger.Tx) (err error) {
+		err := l.Write(ctx, scope, func(t *ledger.Tx) (err error) {
 			t.Quiet = true
 			batch = &InboxBatch{Tx: t, Delivered: map[string]int{}, Left: o.ClaimSize, last: last}
 			return batch.run(o.Recipient)
@@ -40,6 +58,9 @@ func deliverInboxes(ctx context.Context, l *ledger.Ledger, o Options, r *run, ot
 		}
 		for _, recipient := range batch.others {
 			others(recipient)
+		}
+		for _, recipient := range batch.passed {
+			passed[recipient] = true
 		}
 		if idle++; batch.changed > 0 {
 			idle = 0
@@ -60,6 +81,7 @@ type InboxBatch struct {
 	Delivered map[string]int
 	failed    []FailedAttempt
 	others    []string
+	passed    []string // those to whom somebody else delivers
 
 	set   orchestrator.SetTransport // of the rows in temp.batch
 	taken map[string]int            // these by recipient
@@ -101,8 +123,12 @@ func (b *InboxBatch) run(only string) error {
 			break
 		}
 		b.last = recipient
-		var err error
-		if agent := conf.Agents[recipient]; agent == nil {
+		held, err := b.Hold(recipient)
+		if agent := conf.Agents[recipient]; err != nil {
+			return err
+		} else if !held {
+			b.passed = append(b.passed, recipient)
+		} else if agent == nil {
 			err = b.failUnknown(recipient)
 		} else if set := b.Ledger.SetTransport(agent); set != nil {
 			err = b.TakeShare(recipient, min(b.Left, max(minShare, b.Left/(len(names)-i))), set)

@@ -16,8 +16,9 @@ import (
 	"mailroom/tracing"
 )
 
-// untidyQuery returns the statement that untidy runs.
-func untidyQuery(l *ledger.Ledger) string {
+// Untidy looks whether Tidy has anything to do. Most of the time it has not, and this is a twentieth of its work. Whatever has a
+// time of its own is looked for when that has come, and when it lies further ahead than any can, for clampTimes.
+func Untidy(l *ledger.Ledger, c *store.Conn, conf *ledger.Config, clock time.Time) (bool, error) {
 	text := `
 		SELECT EXISTS (SELECT 1 FROM agent_message WHERE ` + ledger.Foreign + `)
 		    OR EXISTS (SELECT 1 FROM agent_message WHERE review_at <> '' AND review_at <= ?1)
@@ -28,15 +29,6 @@ func untidyQuery(l *ledger.Ledger) string {
 		    OR EXISTS (SELECT 1 FROM reading_lease WHERE until > ?6)
 		    OR EXISTS (SELECT 1 FROM acknowledgement_due WHERE due_at <= ?1 OR due_at > ?7)
 		    OR EXISTS (SELECT 1 FROM heartbeats WHERE silent_at <> '' AND (silent_at <= ?1 OR silent_at > ?8))`
-	for i, d := range l.Chores() {
-		text += fmt.Sprintf(` OR EXISTS (SELECT 1 FROM %s WHERE %s AND (%[3]s <= ?1 OR %[3]s > ?%d))`, d.Table, d.Where, d.At, 9+i)
-	}
-	return text
-}
-
-// Untidy looks whether Tidy has anything to do. Most of the time it has not, and this is a twentieth of its work. Whatever has a
-// time of its own is looked for when that has come, and when it lies further ahead than any can, for clampTimes.
-func Untidy(l *ledger.Ledger, c *store.Conn, conf *ledger.Config, clock time.Time) (bool, error) {
 	ahead := func(longest time.Duration) string { return orchestrator.Stamp(clock.Add(longest)) }
 	args := []any{
 		orchestrator.Stamp(clock),                              // ?1
@@ -49,9 +41,11 @@ func Untidy(l *ledger.Ledger, c *store.Conn, conf *ledger.Config, clock time.Tim
 		ahead(conf.LongestSilence),                             // ?8 silences
 	}
 	for _, d := range l.Chores() {
-		args = append(args, ahead(d.Longest)) // ?9 and up
+		args = append(args, ahead(d.Longest))
+		text += fmt.Sprintf(` OR EXISTS (SELECT 1 FROM %s WHERE %s AND (%[3]s <= ?1 OR %[3]s > ?%d))`, d.Table, d.Where, d.At, len(args))
 	}
-	n, err := c.Number(untidyQuery(l), args...)
+	uncounted, more := ledger.Uncounted(l, len(args)+1)
+	n, err := c.Number(text+` OR `+uncounted, append(args, more...)...)
 	return n != 0, err
 }
 
@@ -61,6 +55,9 @@ func Untidy(l *ledger.Ledger, c *store.Conn, conf *ledger.Config, clock time.Tim
 func Tidy(t *ledger.Tx) (more bool, err error) {
 	conf := t.Config()
 	if untidy, err := Untidy(t.Ledger, t.Conn, conf, t.Clock); err != nil || !untidy {
+		return false, err
+	}
+	if err := t.MustBeAlone(); err != nil {
 		return false, err
 	}
 	adopting, err := adoption.Some(t)
@@ -88,6 +85,9 @@ func Tidy(t *ledger.Tx) (more bool, err error) {
 	}
 	telling, err := messages.ReportUnacknowledged(t)
 	if err != nil {
+		return false, err
+	}
+	if err := ledger.CountNew(t); err != nil {
 		return false, err
 	}
 	missing, err := agents.ReportSilent(t)

@@ -22,7 +22,9 @@ func ClearStaged(ctx context.Context, l *ledger.Ledger, targets ...string) {
 		}
 		recipients = append(removed, conf.Names...)
 		for _, name := range conf.Names {
-			targets = append(targets, conf.Agents[name].Deliver)
+			if !conf.Agents[name].Elsewhere() {
+				targets = append(targets, conf.Agents[name].Deliver)
+			}
 		}
 		return nil
 	})

@@ -113,7 +113,7 @@ func tryTransport(ctx context.Context, l *ledger.Ledger, agent *ledger.Agent) (T
 		defer slot.Release()
 	}
 	var c *claim
-	err = l.Write(ctx, store.Of(agent.Name).In(store.Adopting), func(t *ledger.Tx) (err error) {
+	err = l.Write(ctx, store.Of(agent.Name), func(t *ledger.Tx) (err error) {
 		c, err = beginTrial(t, agent.Name, &trial)
 		return err
 	})
@@ -121,7 +121,7 @@ func tryTransport(ctx context.Context, l *ledger.Ledger, agent *ledger.Agent) (T
 		return trial, err
 	}
 	c.slot = slot
-	attempt, cancel := attemptContext(ctx, c.timeout)
+	attempt, cancel := attemptContext(ctx, l.Store.Known(), c.timeout)
 	defer cancel()
 	outcomes := tryTarget(attempt, l, c, c.agent.Deliver)
 	trial.Delivered, trial.Says, trial.PutOff = outcomes[0].delivered, outcomes[0].reason, outcomes[0].postponed
@@ -139,8 +139,12 @@ func beginTrial(t *ledger.Tx, name string, trial *Trial) (*claim, error) {
 		trial.Says = "it was removed meanwhile"
 		return nil, nil
 	}
-	if agent.Withheld() {
+	switch {
+	case agent.Withheld():
 		trial.Says = "this database is not trusted"
+		return nil, nil
+	case agent.Elsewhere():
+		trial.Says = "it is tried on its host, " + agent.Host
 		return nil, nil
 	}
 	busy, err := t.Number(`SELECT count(*) FROM agent_message WHERE `+ledger.Leased+` AND recipient = ? AND sender = ?`, name, orchestrator.SystemSender)

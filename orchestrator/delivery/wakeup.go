@@ -112,19 +112,21 @@ func NextDue(ctx context.Context, l *ledger.Ledger, recipient string) (at time.T
 	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
 		var next string
 		if recipient == "" {
-			going := goesSomewhere
+			going, args := goesSomewhere, []any(nil)
 			if conf.Untrusted != "" {
 				going = staysInside
+			} else if conf.Elsewhere {
+				going, args = goesHere, []any{l.Host()}
 			}
 			next, _, err = c.Text(`
 				SELECT min(at) FROM (
-				    SELECT min(next_attempt_at) AS at FROM agent_message WHERE ` + ledger.Later + ` AND ` + going + `
-				    UNION ALL SELECT min(next_attempt_at) FROM agent_message WHERE ` + ledger.WantedLater + ` AND held = 0 AND lease_token = '' AND ` + going + `
+				    SELECT min(next_attempt_at) AS at FROM agent_message WHERE `+ledger.Later+` AND `+going+`
+				    UNION ALL SELECT min(next_attempt_at) FROM agent_message WHERE `+ledger.WantedLater+` AND held = 0 AND lease_token = '' AND `+going+`
 				    UNION ALL SELECT min(review_at) FROM agent_message WHERE review_at <> ''
-				    UNION ALL SELECT min(lease_until) FROM agent_message WHERE ` + ledger.Leased + `
+				    UNION ALL SELECT min(lease_until) FROM agent_message WHERE `+ledger.Leased+`
 				    UNION ALL SELECT min(until) FROM reading_lease WHERE until > ''
 				    UNION ALL SELECT min(due_at) FROM acknowledgement_due
-				    UNION ALL SELECT min(silent_at) FROM heartbeats WHERE silent_at <> ''` + choreTimes(l) + `) AS due`)
+				    UNION ALL SELECT min(silent_at) FROM heartbeats WHERE silent_at <> ''`+choreTimes(l)+`) AS due`, args...)
 		} else {
 			next, _, err = c.Text(`
 				SELECT min(at) FROM (

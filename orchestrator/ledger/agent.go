@@ -26,6 +26,7 @@ type Agent struct {
 	Concurrency      int      `json:"concurrency,omitempty"`    // of its commands at the same time; 0: one
 	AllowPrivate     bool     `json:"allow_private,omitempty"`  // its webhook may lead into this machine or a private network
 	Folder           string   `json:"folder,omitempty"`         // where its commands run
+	Host             string   `json:"host,omitempty"`           // whose its files and commands are; "" is any
 	Disabled         string   `json:"disabled,omitempty"`       // since when and why its transport is not used any more
 	NewSecret        string   `json:"webhook_secret,omitempty"` // made by this update, and shown nowhere else
 	Groups           []string `json:"groups"`
@@ -35,8 +36,16 @@ type Agent struct {
 	CreatedAt        string   `json:"created_at"`
 	UpdatedAt        string   `json:"updated_at"`
 
-	withheld bool // its transport leads out of a database that is not trusted
+	withheld  bool // its transport leads out of a database that is not trusted
+	away      bool // its files and commands are on another host
+	elsewhere bool // its messages are delivered there
 }
+
+// Away reports whether the files and commands of the agent are on another host, which starts its sessions.
+func (a *Agent) Away() bool { return a.away }
+
+// Elsewhere reports whether only another host delivers to the agent.
+func (a *Agent) Elsewhere() bool { return a.elsewhere }
 
 // Withheld reports whether nothing may be done where the agent's messages go, since what says so is a database that is not
 // trusted.
@@ -44,7 +53,7 @@ func (a *Agent) Withheld() bool { return a.withheld }
 
 // AgentColumns are what scanAgent reads, in its order.
 const AgentColumns = `name, role, deliver, fallback, timeout_seconds, start_command, silent_after_seconds,
-	plan_mode_required, registered_by, created_at, updated_at, batch, concurrency, allow_private, folder, disabled`
+	plan_mode_required, registered_by, created_at, updated_at, batch, concurrency, allow_private, folder, disabled, host`
 
 func scanAgent(row store.Row) *Agent {
 	return &Agent{
@@ -52,7 +61,7 @@ func scanAgent(row store.Row) *Agent {
 		TimeoutSeconds: countIn(row[4], 3600), StartCommand: row.Text(5), SilentAfter: countIn(row[6], int64(maxSilence/time.Second)),
 		PlanModeRequired: row.Int(7) != 0, RegisteredBy: row.Text(8), CreatedAt: row.Text(9), UpdatedAt: row.Text(10),
 		Batch: countIn(row[11], 1000), Concurrency: countIn(row[12], 64), AllowPrivate: row.Int(13) == 1, Folder: row.Text(14),
-		Disabled: row.Text(15),
+		Disabled: row.Text(15), Host: row.Text(16),
 	}
 }
 

@@ -24,6 +24,7 @@ type Config struct {
 	Taken      map[string][]string // by built-in name: what else has it in the tables, and is not used
 	formers    map[string]int64    // by name that was removed and added again: see Former
 
+	Elsewhere bool   // some agents get their messages on other hosts
 	Untrusted string // why the database must not act outside of itself; "" is that it may, see trust.go
 
 	LongestSilence time.Duration // that any agent is allowed
@@ -244,11 +245,13 @@ func (conf *Config) readGroups(c *store.Conn) error {
 // ConfigChanged makes every process read the configuration anew. Call it after the last change of agents, groups or settings. The new
 // version is random, not counted: a number that was rolled back and used again would pass for known.
 func (t *Tx) ConfigChanged() error {
+	if err := t.MustBeAlone(); err != nil {
+		return err
+	}
 	id, err := t.NewID("")
 	if err != nil {
 		return err
 	}
-	t.configured = true
 	t.WakeAll()
 	t.KeepSpan()
 	if err := t.StoreSetting(store.ConfigVersion, id); err != nil {

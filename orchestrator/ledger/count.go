@@ -54,6 +54,22 @@ func CountBehind(t *Tx, last int64) error {
 	return countUpTo(t.transaction, last)
 }
 
+// Uncounted is the condition under which many rows are not counted: where others insert rows at the same time, a send does not count.
+// ?N, with N for number, is how many are many, and ?N+1 the largest seq that is believed.
+func Uncounted(l *Ledger, number int) (condition string, args []any) {
+	return fmt.Sprintf(`EXISTS (SELECT 1 FROM agent_message WHERE seq >= %s + ?%d AND seq <= ?%d)`, countedSeq, number, number+1),
+		[]any{2 * l.countEvery, store.MaxNumber}
+}
+
+// CountNew counts rows that are not counted yet, if they are many.
+func CountNew(t *Tx) error {
+	last, err := t.Number(`SELECT coalesce(max(seq), 0) FROM agent_message WHERE seq <= ?1`, store.MaxNumber)
+	if err != nil {
+		return err
+	}
+	return CountBehind(t, last)
+}
+
 // CountAdopted counts a row whose status is about to become to. from is the status under which it was known, "" for none;
 // recipient is to be the one that the row has.
 func CountAdopted(t *Tx, seq int64, recipient string, from, to orchestrator.Status) error {

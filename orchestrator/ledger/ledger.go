@@ -28,7 +28,9 @@ type Options struct {
 	State string
 	// Instance is recorded as lease owner and trace actor. "": HOST-PID.
 	Instance string
-	// Now is the clock. nil: time.Now.
+	// Host is the name of this machine, for agents whose files and commands are on one. "": its own.
+	Host string
+	// Now is the clock. nil: the database's, see store.Central.
 	Now func() time.Time
 	// Transports by scheme ("inbox", "jsonl"). An agent whose scheme is missing here fails its deliveries.
 	Transports map[string]orchestrator.Transport
@@ -44,6 +46,8 @@ type Options struct {
 	Bell orchestrator.Bell
 	// BusyTimeout bounds the wait for another program's write lock. 0: 10 s.
 	BusyTimeout time.Duration
+	// Pulse is how often a process shows the server of the database that it lives. 0: 10 s. A test sets less.
+	Pulse time.Duration
 	// CountEvery is after how many messages the new ones are counted, in message_count. 0: 1000. A test sets less.
 	CountEvery int64
 }
@@ -53,7 +57,10 @@ type Options struct {
 type Ledger struct {
 	Store      store.Store
 	instance   string
+	host       string
+	central    bool // many hosts may use the database
 	now        func() time.Time
+	ownClock   bool // see Options.Now
 	Transports map[string]orchestrator.Transport
 	User       func(*Ledger) orchestrator.Transport // see Options.User
 	Log        *slog.Logger
@@ -68,18 +75,20 @@ type Ledger struct {
 // New makes a Ledger for an engine with these parts. It has no database yet: call UseStore next.
 func New(o Options, parts []*Part) *Ledger {
 	l := &Ledger{
-		instance: o.Instance, now: o.Now, Transports: map[string]orchestrator.Transport{}, Log: o.Log, Trust: o.Trust, Parts: parts, Busy: o.BusyTimeout,
+		instance: o.Instance, host: o.Host, now: o.Now, Transports: map[string]orchestrator.Transport{}, Log: o.Log, Trust: o.Trust, Parts: parts, Busy: o.BusyTimeout,
 		countEvery: cmp.Or(o.CountEvery, 1000), entropy: newEntropy(),
 	}
 	maps.Copy(l.Transports, o.Transports)
 	if o.User != nil {
 		l.User, l.Transports["person"] = o.User, o.User(l)
 	}
-	if l.instance == "" {
-		host, _ := os.Hostname()
-		l.instance = fmt.Sprintf("%s-%d", host, os.Getpid())
+	if l.host == "" {
+		l.host, _ = os.Hostname()
 	}
-	if l.now == nil {
+	if l.instance == "" {
+		l.instance = fmt.Sprintf("%s-%d", l.host, os.Getpid())
+	}
+	if l.ownClock = l.now != nil; !l.ownClock {
 		l.now = time.Now
 	}
 	if l.Log == nil {
@@ -92,8 +101,14 @@ func New(o Options, parts []*Part) *Ledger {
 	return l
 }
 
-// UseStore sets the database, whose write transactions must call Begin and End.
-func (l *Ledger) UseStore(s store.Store) { l.Store = s }
+// UseStore sets the database, whose write transactions must call Begin and End. Unless the options have a clock, its clock is used.
+func (l *Ledger) UseStore(s store.Store) {
+	l.Store = s
+	central, ok := s.(store.Central)
+	if l.central = ok; ok && !l.ownClock {
+		l.now = central.Now
+	}
+}
 
 // Path returns the absolute path of the database file.
 func (l *Ledger) Path() string { return l.Store.Path() }
@@ -103,6 +118,12 @@ func (l *Ledger) Beside() string { return l.Store.Beside() }
 
 // Instance returns the name under which this process appears as lease owner and trace actor.
 func (l *Ledger) Instance() string { return l.instance }
+
+// Host returns the name of this machine, see Options.Host.
+func (l *Ledger) Host() string { return l.host }
+
+// IsCentral reports whether many hosts may use the database.
+func (l *Ledger) IsCentral() bool { return l.central }
 
 // Now returns the time by the engine's clock, see Options.Now.
 func (l *Ledger) Now() time.Time { return l.now() }

@@ -171,8 +171,10 @@ func (l *Ledger) TrustedPath() string {
 	return l.Path()
 }
 
-// judge notes in a configuration whether its database is trusted, and which agents get nothing until it is.
+// judge notes in a configuration which agents are on other hosts, whether its database is trusted, and which agents get nothing
+// until it is.
 func (l *Ledger) judge(conf *Config) {
+	l.locate(conf)
 	if l.Trust == nil {
 		return
 	}

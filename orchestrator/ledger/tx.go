@@ -32,10 +32,11 @@ type transaction struct {
 
 // created are the new rows whose first events are not written yet.
 type created struct {
-	first int64          // seq of the first of them, 0 when there is none
-	by    string         // actor that made them
-	only  *tracing.Event // of the first, if it is the only one
-	full  int64          // seq of the last of them with which it is time to count; 0: it is not
+	n      int             // how many there are
+	first  int64           // seq of the first of them
+	by     string          // actor that made them
+	events []tracing.Event // of the first; of all, where others may insert rows at the same time
+	full   int64           // seq of the last of them with which it is time to count; 0: it is not
 }
 
 // Tx is one request within a write transaction.
@@ -59,7 +60,7 @@ type Tx struct {
 	ring       store.Ring
 	after      []func() // run once the commit is on the disk
 	spanned    bool     // see KeepSpan
-	configured bool     // it has changed the configuration
+	wantsAlone bool     // see MustBeAlone
 	heartbeats []string // agents with a limit to their silence that did something, each once
 }
 
@@ -127,8 +128,8 @@ type request struct {
 // what it hands out. A context that ends before the request is taken withdraws it, with code busy; afterwards the
 // outcome is awaited. An error of fn is returned as it is.
 //
-// The scope says what nobody else changes while fn runs. If fn changes the configuration, which needs store.Alone, all that it did is
-// undone, whatever it returned, and it is run again with that: so does the first act of an agent that nobody knew.
+// The scope says what nobody else changes while fn runs. What changes the configuration needs more than most scopes, and so does what
+// adopts or tidies up: all that fn did is then undone, and it is run again with store.Alone, see MustBeAlone.
 func (l *Ledger) Write(ctx context.Context, scope store.Scope, fn func(*Tx) error) error {
 	return l.submit(ctx, scope, fn, false)
 }
@@ -139,8 +140,18 @@ func (l *Ledger) WriteSends(ctx context.Context, scope store.Scope, fn func(*Tx)
 	return l.submit(ctx, scope, fn, true)
 }
 
-// errNotAlone ends a request that changes the configuration and is not alone.
+// errNotAlone ends a request that must be alone and is not.
 var errNotAlone = errors.New("to be run again alone")
+
+// MustBeAlone returns an error unless nobody else writes until the transaction ends. After that the request ends, whatever it returns,
+// is undone, and is run again alone. Call it before a change that only some requests of a wider scope come to.
+func (t *Tx) MustBeAlone() error {
+	if t.IsAlone() {
+		return nil
+	}
+	t.wantsAlone = true
+	return errNotAlone
+}
 
 func (l *Ledger) submit(ctx context.Context, scope store.Scope, fn func(*Tx) error, sends bool) error {
 	q := &request{ledger: l, fn: fn, sends: sends}
@@ -181,7 +192,7 @@ func (q *request) Run(under *store.Transaction) error {
 	if err == nil {
 		err = t.finish()
 	}
-	if t.configured && !q.Scope.IsAlone() {
+	if t.wantsAlone {
 		err = errNotAlone
 	}
 	done = err == nil
@@ -271,9 +282,12 @@ func (t *Tx) NoteOf(m *orchestrator.Message, name tracing.EventName, failure str
 	return tracing.Record(t, e)
 }
 
+// inOrder has the trace tell of rows in the order of sending: a server selects them in any order.
+const inOrder = " ORDER BY seq"
+
 // NoteEvent is Note for an event with more details.
 func (t *Tx) NoteEvent(rows Selection, e tracing.Event) error {
-	return tracing.RecordSet(t, "agent_message WHERE "+rows.Where, rows.Arg, "", e)
+	return tracing.RecordSet(t, "agent_message WHERE "+rows.Where+inOrder, rows.Arg, "", e)
 }
 
 // Change is one change of status.
@@ -296,7 +310,7 @@ type Change struct {
 func (t *Tx) ChangeStatus(rows Selection, c Change) (int64, error) {
 	event := t.Event(c.Event, c.Failure)
 	event.Detail = c.Detail
-	if err := tracing.RecordSet(t, "agent_message WHERE "+rows.Where, rows.Arg, string(c.To), event); err != nil {
+	if err := tracing.RecordSet(t, "agent_message WHERE "+rows.Where+inOrder, rows.Arg, string(c.To), event); err != nil {
 		return 0, err
 	}
 	if err := countChanges(t, rows, c.To); err != nil {
@@ -356,19 +370,6 @@ func (t *Tx) RowApart(what, id string, fn func() error) (failed bool, err error)
 	}
 	t.Ledger.Log.Error("a message cannot be changed and is left as it is", "doing", what, "message_id", id, "error", cause)
 	return true, nil
-}
-
-// SetBatch fills the temporary table batch.
-func (t *Tx) SetBatch(seqs ...int64) error {
-	if _, err := t.Exec(`DELETE FROM temp.batch`); err != nil {
-		return err
-	}
-	for _, seq := range seqs {
-		if _, err := t.Exec(`INSERT INTO temp.batch (seq) VALUES (?)`, seq); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // ChangeRows is Apart for an fn that changes rows. fault is a failure for which the rows are to blame; with any other, err, the

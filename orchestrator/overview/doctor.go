@@ -201,7 +201,8 @@ func (d *doctor) messages(c *store.Conn, conf *ledger.Config) error {
 		}
 	}
 	recipients := func(c *store.Conn) error { return d.recipients(c, conf) }
-	for _, check := range []func(c *store.Conn) error{d.counts, d.exports, recipients, d.hosts, d.files, d.copies} {
+	machines := func(c *store.Conn) error { return d.machines(c, conf) }
+	for _, check := range []func(c *store.Conn) error{d.counts, d.exports, recipients, machines, d.hosts, d.files, d.copies} {
 		if err := check(c); err != nil {
 			return err
 		}
@@ -232,6 +233,9 @@ func (d *doctor) agents(c *store.Conn, conf *ledger.Config) error {
 			bad++
 			d.add("transport of "+name, "problem", "it is disabled since "+reason, "`mailroom agent add "+name+" --deliver ...`")
 			continue
+		}
+		if conf.Agents[name].Away() {
+			continue // what is there cannot be seen from here
 		}
 		targets := []string{conf.Agents[name].Deliver, conf.Agents[name].Fallback}
 		if start := conf.Agents[name].StartCommand; start != "" && d.ledger.Transports["exec"] != nil {

@@ -54,6 +54,8 @@ func explainLive(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, m *orches
 	case agent.Withheld():
 		why.Rule = "it waits, since " + ledger.NotTrusted + ": " + conf.Untrusted
 		why.Fix = ledger.NotTrustedHint + "; " + m.Recipient + " can also read it with `mailroom wait --recipient " + m.Recipient + "`"
+	case agent.Elsewhere():
+		return explainElsewhere(c, l, agent, why)
 	case delivery.Waits(agent):
 		why.Rule = "the transport of " + m.Recipient + " is disabled since " + agent.Disabled
 		why.Fix = "`mailroom agent add " + m.Recipient + " --deliver ...` names another address and lets its messages go"

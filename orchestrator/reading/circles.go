@@ -73,7 +73,7 @@ func declareWait(ctx context.Context, l *ledger.Ledger, o *Options, names []stri
 		return nil, nil
 	}
 	own := edges{names: names, filtered: o.Filter.Sender != "", posts: o.Posts}
-	err = l.Write(ctx, store.Shared.In(store.Waiting), func(t *ledger.Tx) error {
+	err = l.Write(ctx, store.Waiting, func(t *ledger.Tx) error {
 		ids = nil
 		if err := t.Run(`DELETE FROM waits WHERE until <= ?1 OR until > ?2`, t.ClockText, orchestrator.Stamp(t.Clock.Add(longestWait))); err != nil {
 			return err

@@ -192,7 +192,7 @@ func take(ctx context.Context, l *ledger.Ledger, o *Options) (ms []orchestrator.
 	var first []int64
 	for again := true; again; {
 		var behind bool
-		err = l.Write(ctx, store.Of(o.Recipient).In(store.Tidying, store.Adopting), func(t *ledger.Tx) (err error) {
+		err = l.Write(ctx, store.Of(o.Recipient), func(t *ledger.Tx) (err error) {
 			t.Quiet = true
 			ms, more, behind = nil, false, false
 			if again, err = delivery.Tidy(t); err != nil || again {

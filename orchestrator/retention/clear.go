@@ -106,7 +106,7 @@ func inBatches(ctx context.Context, l *ledger.Ledger, step func(t *ledger.Tx) (i
 			return context.Cause(ctx)
 		}
 		var n int64
-		err := l.Write(ctx, store.Shared.In(store.Clearing), func(t *ledger.Tx) (err error) {
+		err := l.Write(ctx, store.Alone, func(t *ledger.Tx) (err error) {
 			n, err = step(t)
 			return err
 		})

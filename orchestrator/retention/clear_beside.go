@@ -26,7 +26,7 @@ func clearPosts(ctx context.Context, l *ledger.Ledger, cutoff string, done func(
 			return err
 		}
 		var removed map[orchestrator.Status]int64
-		err = l.Write(ctx, store.Shared.In(store.Clearing), func(t *ledger.Tx) (err error) {
+		err = l.Write(ctx, store.Alone, func(t *ledger.Tx) (err error) {
 			if err := t.SetBatch(seqs...); err != nil {
 				return err
 			}
@@ -81,7 +81,7 @@ func clearRows(ctx context.Context, l *ledger.Ledger, table, over, cutoff string
 		}
 		last = rows[len(rows)-1]
 		var deleted int64
-		err = l.Write(ctx, store.Shared.In(store.Clearing), func(t *ledger.Tx) (err error) {
+		err = l.Write(ctx, store.Alone, func(t *ledger.Tx) (err error) {
 			if err := t.SetBatch(rows...); err != nil {
 				return err
 			}

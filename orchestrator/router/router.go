@@ -4,6 +4,7 @@ package router
 import (
 	"context"
 
+	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/hosts"
@@ -23,6 +24,9 @@ import (
 // far as needed to refuse a path that cannot be a database; the database itself is opened by the first command that needs it. A
 // file is made by the first that writes, or by Create.
 func Open(_ context.Context, o ledger.Options) (*delivery.Engine, error) {
+	if o.Host != "" && !ledger.IsHostName(o.Host) {
+		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "%q is no name of a host: letters, digits, dots, - and _", o.Host)
+	}
 	l := ledger.New(o, newParts())
 	s, err := openStore(o, l)
 	if err != nil {
@@ -32,7 +36,7 @@ func Open(_ context.Context, o ledger.Options) (*delivery.Engine, error) {
 	e := delivery.NewEngine(l)
 	e.Beside = func(ctx context.Context, path string) (*delivery.Engine, error) {
 		return Open(ctx, ledger.Options{
-			Path: path, State: o.State, Instance: l.Instance(), Now: l.Now, Transports: l.Transports, User: l.User, Log: l.Log, BusyTimeout: l.Busy,
+			Path: path, State: o.State, Instance: l.Instance(), Host: l.Host(), Now: l.Now, Transports: l.Transports, User: l.User, Log: l.Log, BusyTimeout: l.Busy,
 		})
 	}
 	return e, nil
@@ -41,7 +45,7 @@ func Open(_ context.Context, o ledger.Options) (*delivery.Engine, error) {
 func openStore(o ledger.Options, l *ledger.Ledger) (store.Store, error) {
 	if postgres.IsAddress(o.Path) {
 		return postgres.Open(postgres.Options{
-			DSN: o.Path, State: o.State, Log: l.Log, Bell: o.Bell, BusyTimeout: l.Busy, Made: l.TrustNew, Begin: l.Begin, End: l.End,
+			DSN: o.Path, State: o.State, Log: l.Log, Bell: o.Bell, BusyTimeout: l.Busy, Pulse: o.Pulse, Made: l.TrustNew, Begin: l.Begin, End: l.End,
 		})
 	}
 	return sqlite.Open(sqlite.Options{

@@ -88,7 +88,7 @@ func (s *Sessions) Begin(ctx context.Context, agent, lost string) (begun *Begun,
 		begun = nil
 		conf := t.Config()
 		a := conf.Agents[agent]
-		if a == nil || a.StartCommand == "" {
+		if a == nil || a.StartCommand == "" || a.Away() {
 			return nil
 		}
 		run, err := LastRun(t.Conn, agent)

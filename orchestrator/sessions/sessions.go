@@ -44,7 +44,7 @@ type Session struct {
 	NextAt    time.Time // when it may be started for the messages that are there; zero when that is now or never
 }
 
-// Look returns the sessions of all agents that have a start command, or that get their messages through the transport exec.
+// Look returns the sessions of all agents of this host that have a start command, or that get their messages through the transport exec.
 func (s *Sessions) Look(ctx context.Context) (list []Session, err error) {
 	var conf *ledger.Config
 	var agents []*ledger.Agent
@@ -59,7 +59,7 @@ func (s *Sessions) Look(ctx context.Context) (list []Session, err error) {
 		return nil, nil
 	}
 	for _, name := range conf.Names {
-		if a := conf.Agents[name]; a.StartCommand != "" || strings.HasPrefix(a.Deliver, "exec:") {
+		if a := conf.Agents[name]; !a.Away() && (a.StartCommand != "" || strings.HasPrefix(a.Deliver, "exec:")) {
 			agents = append(agents, a)
 		}
 	}

@@ -21,9 +21,13 @@ type Batch struct {
 
 // Control begins and ends the transaction of a batch.
 type Control interface {
-	// Begin begins it and takes the write lock. It tries at least once, until a certain time or until ctx ends.
-	Begin(ctx context.Context, until time.Time) error
-	// Commit commits it, or rolls it back and returns why.
+	// Begin begins it and takes the locks that a scope asks for. It tries at least once, until a certain time or until ctx ends.
+	Begin(ctx context.Context, until time.Time, scope Scope) error
+	// Alone reports whether nobody else writes until it ends.
+	Alone() bool
+	// Hold takes the lock of a recipient, see Of, and reports whether it has it: it does not wait for another request.
+	Hold(recipient string) (bool, error)
+	// Commit runs what is still to be run and commits, or returns why it did not. Later is the failure of one of these statements.
 	Commit() error
 	// Rollback undoes it, unless the database has by itself.
 	Rollback() error
@@ -155,22 +159,16 @@ func (b *Batch) durable() {
 func (b *Batch) Run(c *Conn, control Control, until time.Time) error {
 	final := make([]bool, len(b.Requests)) // has failed together with a transaction, and does not run again
 	for careful := false; ; {
-		if err := control.Begin(b.context(), until); err != nil {
+		if err := control.Begin(b.context(), until, b.scope()); err != nil {
 			return err
 		}
-		b.t = Transaction{Conn: c, careful: careful}
+		b.t = Transaction{Conn: c, control: control, careful: careful}
 		err := b.w.Begin(&b.t)
 		if err == nil {
 			err = b.runAll(control, final)
 		}
 		switch {
 		case err != nil:
-			again := control.Again(err)
-			control.Rollback()
-			if again {
-				continue
-			}
-			return err
 		case b.t.lost || b.t.spoiled:
 			if err := control.Rollback(); err != nil {
 				return err
@@ -179,8 +177,19 @@ func (b *Batch) Run(c *Conn, control Control, until time.Time) error {
 			continue
 		case b.allFailed():
 			return control.Rollback()
+		default:
+			if err = control.Commit(); !isLater(err) {
+				return err
+			}
 		}
-		return control.Commit()
+		again := control.Again(err)
+		if !again && !careful && isLater(err) { // it is the failure of one of the requests
+			careful, again = true, true
+		}
+		control.Rollback()
+		if !again {
+			return err
+		}
 	}
 }
 
@@ -199,6 +208,9 @@ func (b *Batch) runAll(control Control, final []bool) error {
 			failure, err = t.Apart(func() error { return call(q.Work, t) })
 		} else {
 			failure = call(q.Work, t)
+		}
+		if failure != nil && !t.careful && !t.spoiled { // perhaps only since it did not learn of an earlier failure
+			t.spoiled = isLater(failure) || t.Flush() != nil
 		}
 		if t.spoiled {
 			return nil
@@ -285,10 +297,18 @@ type Transaction struct {
 	// Shared is what the requests of this transaction share: the writer's begin sets it.
 	Shared any
 
+	control Control
 	careful bool // failures are undone with savepoints
 	spoiled bool // a failure has left something behind: all of it must be rolled back
 	lost    bool // the database has rolled it back, or there was no number left for a row
 }
+
+// IsAlone reports whether nobody else writes until the transaction ends, whatever scope its requests have.
+func (t *Transaction) IsAlone() bool { return t.control.Alone() }
+
+// Hold keeps others from changing messages of a recipient, see Of, until the transaction ends. It reports whether it does: false if
+// another request does so now. It does not wait for that, since that might wait for this one.
+func (t *Transaction) Hold(recipient string) (bool, error) { return t.control.Hold(recipient) }
 
 // errSpoiled ends a request whose transaction is about to be run again.
 var errSpoiled = errors.New("to be run again with savepoints")
@@ -307,7 +327,10 @@ func (t *Transaction) Apart(fn func() error) (failure, err error) {
 	if _, err := t.Exec("SAVEPOINT apart"); err != nil {
 		return nil, err
 	}
-	if failure = fn(); failure != nil {
+	if failure = fn(); failure == nil {
+		failure = t.Flush()
+	}
+	if failure != nil {
 		if _, err := t.Exec("ROLLBACK TO apart"); err != nil {
 			return failure, failure // the database has undone all of it
 		}

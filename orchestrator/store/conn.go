@@ -61,7 +61,7 @@ func (c *Conn) Bind(args []any) []driver.NamedValue {
 	return c.args
 }
 
-// Exec runs one statement and returns how many rows it changed. It has the shape that package tracing writes through.
+// Exec runs one statement and returns how many rows it changed.
 func (c *Conn) Exec(query string, args ...any) (int64, error) {
 	res, err := c.Driver.ExecBound(query, c.Bind(args))
 	if err != nil {
@@ -70,14 +70,61 @@ func (c *Conn) Exec(query string, args ...any) (int64, error) {
 	return res.RowsAffected()
 }
 
-// Run is Exec for a statement of which nothing but its failure counts. It has the shape that a SetTransport writes through.
+// Run is Exec for a statement of which nothing but its failure counts. A database on a server may run it later, together with the
+// next one, whose error is then that of either, see Later. It has the shape that package tracing and a SetTransport write through.
 func (c *Conn) Run(query string, args ...any) error {
+	if d, ok := c.Driver.(interface {
+		RunLater(query string, args []driver.NamedValue) error
+	}); ok {
+		return d.RunLater(query, c.Bind(args))
+	}
 	_, err := c.Driver.ExecBound(query, c.Bind(args))
 	return err
 }
 
+// Later is the failure of a statement that was to be run earlier, see Conn.Run.
+type Later struct{ Err error }
+
+func (l *Later) Error() string { return l.Err.Error() }
+func (l *Later) Unwrap() error { return l.Err }
+
+func isLater(err error) bool {
+	var later *Later
+	return errors.As(err, &later)
+}
+
+// Flush runs what is still to be run.
+func (c *Conn) Flush() error {
+	if d, ok := c.Driver.(interface{ RunRest() error }); ok {
+		return d.RunRest()
+	}
+	return nil
+}
+
+// SetBatch fills the temporary table batch, the rows at hand.
+func (c *Conn) SetBatch(seqs ...int64) error {
+	if d, ok := c.Driver.(interface{ SetBatch(seqs []int64) }); ok {
+		d.SetBatch(seqs)
+		return nil
+	}
+	if err := c.Run(`DELETE FROM temp.batch`); err != nil {
+		return err
+	}
+	for _, seq := range seqs {
+		if err := c.Run(`INSERT INTO temp.batch (seq) VALUES (?)`, seq); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // InsertRow runs an INSERT of one row and returns the number that the database gave it.
 func (c *Conn) InsertRow(query string, args ...any) (int64, error) {
+	if d, ok := c.Driver.(interface {
+		InsertBound(query string, args []driver.NamedValue) (int64, error)
+	}); ok {
+		return d.InsertBound(query, c.Bind(args))
+	}
 	res, err := c.Driver.ExecBound(query, c.Bind(args))
 	if err != nil {
 		return 0, err

@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"mailroom/orchestrator"
 )
@@ -39,6 +41,9 @@ type Store interface {
 	// known to be dead.
 	Token(id string) string
 	Gone(token string) bool
+	// Known returns a context that ends when Gone may soon be true of this process though it lives: it has lost the database, and
+	// looks to others as if its host were dead. Work under a lease must end then, since others will do it.
+	Known() context.Context
 	// Create makes the database if it is not there yet, and reports whether it did. It makes none where there was one before.
 	Create() (created bool, err error)
 	// Exists reports whether there is a database. NoneYet reports whether there is none, and nothing shows that there was one.
@@ -60,9 +65,15 @@ type (
 	Console interface {
 		Query(ctx context.Context, statement string, limit int, params ...any) (Table, error)
 	}
+	// Central is on a server. Many hosts use it, and go by its time.
+	Central interface{ Now() time.Time }
 	// Observer reports which tables the statements of this process touch.
 	Observer interface {
 		Watch(report func(op, table string)) (stop func())
+	}
+	// Settler says up to which ids the traces are complete, where several transactions write at the same time.
+	Settler interface {
+		Settled(ctx context.Context) (Settled, error)
 	}
 	// Shrinker gives back the space that is free.
 	Shrinker interface {
@@ -79,6 +90,23 @@ type (
 		Recovery(err error) string                                  // how to get past damage; "" for any other error
 	}
 )
+
+// Settled says up to which ids the traces are complete: no transaction can add a row there any more. Where several write at the same
+// time, one may commit after another that got larger ids, and whoever followed the ids alone would never see its rows.
+type Settled struct {
+	Events, Commands int64  // ids of message_trace and of command_trace
+	Dense            bool   // an id that is not there was deleted; otherwise its transaction may have been undone
+	Holder           string // the transaction that keeps larger ids from being settled; "" is none
+}
+
+// SettledIn says up to which ids the traces of a store are complete. Whoever follows one asks before the snapshot in which he reads its
+// rows. Where one transaction writes at a time, all that can be seen is settled.
+func SettledIn(ctx context.Context, s Store) (Settled, error) {
+	if several, ok := s.(Settler); ok {
+		return several.Settled(ctx)
+	}
+	return Settled{Events: math.MaxInt64, Commands: math.MaxInt64, Dense: true}, nil
+}
 
 // Report takes a finding of a check: its level is ok, note or problem; do is what to do about it.
 type Report func(check, level, says, do string)

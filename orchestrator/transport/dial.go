@@ -121,6 +121,17 @@ func mustBePublic(address string) error {
 	return nil
 }
 
+// IsRooted reports whether the host of an address is the machine itself, whichever looks.
+func (*Webhook) IsRooted(address string) bool {
+	u, err := url.Parse(address)
+	if err != nil {
+		return false
+	}
+	host := strings.TrimSuffix(u.Hostname(), ".")
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || strings.HasSuffix(host, ".localhost") || err == nil && ip.Unmap().IsLoopback()
+}
+
 // IsPrivate reports whether the host of an address is an IP address that would not be dialled, or localhost.
 func (*Webhook) IsPrivate(address string) bool {
 	u, err := url.Parse(address)

@@ -93,6 +93,9 @@ func (Dir) CheckPlace(agent, root string) error {
 	return nil
 }
 
+// IsRooted reports true: a folder is on one machine.
+func (Dir) IsRooted(string) bool { return true }
+
 // MaxBatch is the most files of one note.
 func (Dir) MaxBatch() int { return maxFiles }
 

@@ -62,6 +62,9 @@ func (Exec) CheckIn(folder, address string) (string, error) {
 	return command, program.Check(command, folder)
 }
 
+// IsRooted reports true: a command is on one machine.
+func (Exec) IsRooted(string) bool { return true }
+
 // MaxBatch is the most messages of one run.
 func (Exec) MaxBatch() int { return maxCommandBatch }
 

@@ -127,6 +127,9 @@ func mustBeRegular(path string, info fs.FileInfo) error {
 	return fmt.Errorf("%s is not a regular file; a pipe or a device cannot be read back after a crash", path)
 }
 
+// IsRooted reports true: a file is on one machine.
+func (JSONL) IsRooted(string) bool { return true }
+
 // MaxBatch is the most lines of one write.
 func (JSONL) MaxBatch() int { return maxLines }
 

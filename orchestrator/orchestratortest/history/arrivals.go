@@ -128,13 +128,25 @@ func (c *checker) ordered(q queue, list []*message) {
 			continue // the same one twice is another check's business
 		}
 		for _, before := range list[:i] {
-			if before.seq > m.seq && (m.failedFirst == 0 || delivered(before) < m.failedFirst) {
+			if before.seq > m.seq && c.hasOrder(m, before) && (m.failedFirst == 0 || delivered(before) < m.failedFirst) {
 				c.violated("arrival order", "%s (seq %d) came behind %s (seq %d) in %s, from %s to %s with priority %d", m.id, m.seq,
 					before.id, before.seq, q.where, q.sender, q.recipient, q.priority)
 				break
 			}
 		}
 	}
+}
+
+// hasOrder reports whether two messages, of which one has the lower number, have an order. In a file all have. On a server several may
+// be written at the same time, and be seen in another order than that of their numbers: only the sends of one lane have one, and those of
+// which one was acknowledged before the other was asked for.
+func (c *checker) hasOrder(lower, higher *message) bool {
+	if !onServer(c.Database) {
+		return true
+	}
+	first, second := lower.send, higher.send
+	return first != nil && second != nil && !first.unsure && !second.unsure &&
+		(first.asked.Lane == second.asked.Lane || first.toldAt != 0 && first.toldAt < second.asked.At)
 }
 
 // delivered is the row of the trace that first tells of a message's delivery.

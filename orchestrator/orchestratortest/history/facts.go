@@ -10,7 +10,8 @@ import (
 	"strings"
 	"time"
 
-	_ "github.com/mattn/go-sqlite3" // opens what is checked, as another program would
+	_ "github.com/jackc/pgx/v5/stdlib" // opens what is checked, as another program would
+	_ "github.com/mattn/go-sqlite3"    // the same
 )
 
 // Evidence is what is left of a run that has come to rest.
@@ -36,6 +37,7 @@ type message struct {
 	final                                 state     // where the trace ends
 	failedFirst                           int64     // row of the trace in which it first went up the ladder; 0: never
 	delivered                             []*traced
+	send                                  *send // that it came of; nil for the engine's own
 }
 
 // row is a message as a table has it.
@@ -166,8 +168,21 @@ func (f *facts) readSettings(ctx context.Context, db *sql.DB) error {
 	})
 }
 
+// checkServer compares each index with its table.
+const checkServer = `
+	SELECT CASE count(public.bt_index_check(i.indexrelid, true)) WHEN 0 THEN 'there is no index' ELSE 'ok' END
+	FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am a ON a.oid = c.relam
+	WHERE a.amname = 'btree' AND c.relnamespace = current_schema()::regnamespace`
+
 func (f *facts) readSound(ctx context.Context, db *sql.DB) error {
-	return each(ctx, db, `PRAGMA integrity_check(20)`, func(rows *sql.Rows) error {
+	check := `PRAGMA integrity_check(20)`
+	if onServer(f.Database) {
+		check = checkServer
+		if _, err := db.ExecContext(ctx, `CREATE EXTENSION IF NOT EXISTS amcheck SCHEMA public`); err != nil {
+			return err
+		}
+	}
+	return each(ctx, db, check, func(rows *sql.Rows) error {
 		var line string
 		err := rows.Scan(&line)
 		f.sound = append(f.sound, line)

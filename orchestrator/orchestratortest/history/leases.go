@@ -52,9 +52,11 @@ func (c *checker) leases() {
 	c.tracedLeases()
 }
 
-// tracedLeases looks for overlapping leases in the trace alone. A claim's rows stand together.
+// tracedLeases looks for overlapping leases in the trace alone. A claim's rows stand together, but on a server, where others may write
+// at the same time.
 func (c *checker) tracedLeases() {
 	live := map[pair]map[string]int64{} // messages that are leased, and the first row of their claim
+	claims := map[string]int64{}
 	var claim int64
 	var before *traced
 	for _, t := range c.trace {
@@ -63,6 +65,13 @@ func (c *checker) tracedLeases() {
 		if t.event == "claimed" {
 			if before == nil || before.event != "claimed" || before.actor != t.actor || before.at != t.at || before.id != t.id-1 {
 				claim = t.id
+			}
+			if onServer(c.Database) {
+				of := t.actor + " at " + t.at
+				if claims[of] == 0 {
+					claims[of] = t.id
+				}
+				claim = claims[of]
 			}
 			for other, of := range live[p] {
 				if of != claim {
@@ -93,7 +102,6 @@ func endsLease(t *traced) bool {
 
 // ladder checks the waits between attempts, and that the last attempt was the last.
 func (c *checker) ladder() {
-	due := c.plannedAt()
 	for _, id := range c.ids {
 		m := c.messages[id]
 		want := "" // when the next attempt is due
@@ -121,27 +129,21 @@ func (c *checker) ladder() {
 			}
 			if t.event == "attempt_failed" && !t.isNote(next) {
 				c.counted("ladder", 1)
-				want = c.rung(m, t, due[step{id, t.id}])
+				want = c.rung(m, t, m.planned(t, next))
 			}
 		}
 	}
 }
 
-// step is a change of one message, named by the row of the trace that tells of it.
-type step struct {
-	message string
-	traced  int64
-}
-
-// plannedAt returns when the next attempt was due after each change, as the witness saw it.
-func (c *checker) plannedAt() map[step]*change {
-	planned := map[step]*change{}
-	for _, w := range c.changes {
-		if w.change == "update" && w.status == "retry" {
-			planned[step{w.message, w.traced}] = w
+// planned returns the change, as the witness saw it, by which a message went up the ladder where its trace says so, nil if there is none.
+// next is the row of its trace behind that, or nil.
+func (m *message) planned(t, next *traced) *change {
+	for _, w := range m.changes {
+		if w.change == "update" && w.status == "retry" && w.traced >= t.id && (next == nil || w.traced < next.id) {
+			return w
 		}
 	}
-	return planned
+	return nil
 }
 
 // rung returns when the attempt after a failure must be due, and checks that it was.

@@ -12,6 +12,7 @@ type send struct {
 	by      []string // processes that asked
 	ids     []string // that they were told
 	toldAt  int64    // when first
+	unsure  bool     // the answer of one of them left it open
 	message *message // that has its token
 }
 
@@ -33,7 +34,7 @@ func (c *checker) sends() {
 		case s.message != nil:
 			c.violated("sends", "the send %s exists twice: as %s and as %s", m.token, s.message.id, id)
 		default:
-			s.message = m
+			s.message, m.send = m, s
 			c.asSent(s)
 		}
 	}
@@ -62,6 +63,10 @@ func (c *checker) collect() map[string]*send {
 				byToken[e.Token] = s
 			}
 			s.by = append(s.by, e.Process)
+		case Unsure:
+			if s := byToken[e.Token]; s != nil {
+				s.unsure = true
+			}
 		case Acknowledged:
 			s := byToken[e.Token]
 			if s == nil {
@@ -92,9 +97,13 @@ func (c *checker) asSent(s *send) {
 	}
 }
 
-// answered checks that an acknowledged send is there, and that only those who were killed got no answer.
+// answered checks that an acknowledged send is there, and that only those who were killed, or could not have the database, got no
+// answer.
 func (c *checker) answered(s *send, killed map[string]bool) {
 	if len(s.ids) == 0 {
+		if s.unsure {
+			return
+		}
 		for _, process := range s.by {
 			if !killed[process] {
 				c.violated("sends", "%s was never answered, and %s was not killed", s.asked.Token, process)
@@ -117,11 +126,11 @@ func (c *checker) answered(s *send, killed map[string]bool) {
 	}
 }
 
-// inLanes: the sends of a lane stand in the order in which they were made.
+// inLanes: the sends of a lane stand in the order in which they were made, but for those that had to be made once more.
 func (c *checker) inLanes(list []*send) {
 	lanes := map[string][]*send{}
 	for _, s := range list {
-		if s.message != nil {
+		if s.message != nil && !s.unsure {
 			lanes[s.asked.Lane] = append(lanes[s.asked.Lane], s)
 		}
 	}

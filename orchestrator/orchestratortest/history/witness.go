@@ -4,13 +4,15 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"net/url"
+	"strings"
 	"time"
 )
 
 // witness keeps a record of its own of every change to a message and to an inbox, within the transaction that makes it.
 // traced is the last row of message_trace at that moment: the engine writes the trace of a change before the change
 // itself, so that the trace up to there must tell of it.
-const witness = `
+const witnessOfFile = `
 	CREATE TABLE IF NOT EXISTS witness (
 	    id              INTEGER PRIMARY KEY AUTOINCREMENT,
 	    change          TEXT NOT NULL,      -- insert, update, delete; inbox, uninbox
@@ -56,12 +58,73 @@ const witness = `
 	    VALUES ('uninbox', OLD.message_id, coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'message_trace'), 0), OLD.recipient);
 	END`
 
+// witnessOfServer is the witness in a database on a PostgreSQL server. It also sees a row of the trace go or change: its numbers
+// have gaps there, which say nothing.
+const witnessOfServer = `
+	CREATE TABLE IF NOT EXISTS witness (
+	    id              bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+	    change          text NOT NULL,      -- insert, update, delete; inbox, uninbox; untrace
+	    message_id      text NOT NULL,
+	    traced          bigint NOT NULL,
+	    status          text,
+	    retry_count     bigint,
+	    crashes         bigint,
+	    next_attempt_at text,
+	    lease_token     text,
+	    lease_owner     text,
+	    seq             bigint,
+	    sender          text,
+	    recipient       text,
+	    priority        bigint,
+	    reply_to        text,
+	    token           text
+	);
+	CREATE OR REPLACE FUNCTION witness() RETURNS trigger LANGUAGE plpgsql AS $$
+	DECLARE
+	    last bigint := (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM message_trace_id_seq);
+	BEGIN
+	    CASE TG_ARGV[0]
+	    WHEN 'insert' THEN
+	        INSERT INTO witness (change, message_id, traced, status, retry_count, crashes, next_attempt_at, lease_token, lease_owner,
+	            seq, sender, recipient, priority, reply_to, token)
+	        VALUES ('insert', NEW.message_id, last, NEW.status, NEW.retry_count, NEW.crashes, NEW.next_attempt_at, NEW.lease_token, NEW.lease_owner,
+	            NEW.seq, NEW.sender, NEW.recipient, NEW.priority, NEW.reply_to, json_extract(NEW.payload, '$.token'));
+	    WHEN 'update' THEN
+	        INSERT INTO witness (change, message_id, traced, status, retry_count, crashes, next_attempt_at, lease_token, lease_owner)
+	        VALUES ('update', NEW.message_id, last, NEW.status, NEW.retry_count, NEW.crashes, NEW.next_attempt_at, NEW.lease_token, NEW.lease_owner);
+	    WHEN 'delete' THEN
+	        INSERT INTO witness (change, message_id, traced, status) VALUES ('delete', OLD.message_id, last, OLD.status);
+	    WHEN 'inbox' THEN
+	        INSERT INTO witness (change, message_id, traced, recipient) VALUES ('inbox', NEW.message_id, last, NEW.recipient);
+	    WHEN 'uninbox' THEN
+	        INSERT INTO witness (change, message_id, traced, recipient) VALUES ('uninbox', OLD.message_id, last, OLD.recipient);
+	    WHEN 'untrace' THEN
+	        INSERT INTO witness (change, message_id, traced) VALUES ('untrace', OLD.message_id, OLD.id);
+	    END CASE;
+	    RETURN NULL;
+	END
+	$$;
+	CREATE OR REPLACE TRIGGER witness_insert AFTER INSERT ON agent_message FOR EACH ROW EXECUTE FUNCTION witness('insert');
+	CREATE OR REPLACE TRIGGER witness_update AFTER UPDATE ON agent_message FOR EACH ROW
+	WHEN ((NEW.status, NEW.retry_count, NEW.crashes, NEW.next_attempt_at, NEW.lease_token)
+	    IS DISTINCT FROM (OLD.status, OLD.retry_count, OLD.crashes, OLD.next_attempt_at, OLD.lease_token)) EXECUTE FUNCTION witness('update');
+	CREATE OR REPLACE TRIGGER witness_delete AFTER DELETE ON agent_message FOR EACH ROW EXECUTE FUNCTION witness('delete');
+	CREATE OR REPLACE TRIGGER witness_inbox AFTER INSERT ON agent_inbox FOR EACH ROW EXECUTE FUNCTION witness('inbox');
+	CREATE OR REPLACE TRIGGER witness_uninbox AFTER DELETE ON agent_inbox FOR EACH ROW EXECUTE FUNCTION witness('uninbox');
+	CREATE OR REPLACE TRIGGER witness_untrace AFTER UPDATE OR DELETE ON message_trace FOR EACH ROW EXECUTE FUNCTION witness('untrace')`
+
+// onServer reports whether a database is on a PostgreSQL server, and named by its address.
+func onServer(database string) bool { return strings.HasPrefix(database, "postgres://") }
+
 // Witness sets the witness up in a database that holds no messages yet.
-func Witness(ctx context.Context, path string) error {
-	return execute(ctx, path, witness)
+func Witness(ctx context.Context, database string) error {
+	if onServer(database) {
+		return execute(ctx, database, witnessOfServer)
+	}
+	return execute(ctx, database, witnessOfFile)
 }
 
-// Dismiss removes the witness's triggers, so that a test can change a database behind its back.
+// Dismiss removes the witness's triggers from a file, so that a test can change a database behind its back.
 func Dismiss(ctx context.Context, path string) error {
 	return execute(ctx, path, `
 		DROP TRIGGER IF EXISTS witness_insert; DROP TRIGGER IF EXISTS witness_update; DROP TRIGGER IF EXISTS witness_delete;
@@ -69,9 +132,21 @@ func Dismiss(ctx context.Context, path string) error {
 }
 
 // OpenPlain opens a database the way another program does: it knows nothing of the engine. It waits for locks for as
-// long as patience.
-func OpenPlain(path string, patience time.Duration) (*sql.DB, error) {
-	db, err := sql.Open("sqlite3", fmt.Sprintf("file:%s?mode=rw&_sync=FULL&_busy_timeout=%d", path, patience.Milliseconds()))
+// long as patience. Parameters are $1, $2, ... in their order, which both kinds of databases understand.
+func OpenPlain(database string, patience time.Duration) (*sql.DB, error) {
+	driver, address := "sqlite3", fmt.Sprintf("file:%s?mode=rw&_sync=FULL&_busy_timeout=%d", database, patience.Milliseconds())
+	if onServer(database) {
+		u, err := url.Parse(database)
+		if err != nil {
+			return nil, err
+		}
+		query := u.Query()
+		query.Set("lock_timeout", fmt.Sprint(patience.Milliseconds()))
+		query.Set("application_name", "plain")
+		u.RawQuery = query.Encode()
+		driver, address = "pgx", u.String()
+	}
+	db, err := sql.Open(driver, address)
 	if err != nil {
 		return nil, err
 	}
@@ -79,14 +154,14 @@ func OpenPlain(path string, patience time.Duration) (*sql.DB, error) {
 	return db, nil
 }
 
-func execute(ctx context.Context, path, script string) error {
-	db, err := OpenPlain(path, 30*time.Second)
+func execute(ctx context.Context, database, script string) error {
+	db, err := OpenPlain(database, 30*time.Second)
 	if err != nil {
 		return err
 	}
 	defer db.Close()
 	if _, err := db.ExecContext(ctx, script); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+		return fmt.Errorf("%s: %w", database, err)
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -15,13 +16,17 @@ import (
 
 // tally counts what was done.
 type tally struct {
-	kills, massacres, pauses, outages, reaped, handed atomic.Int64
+	kills, massacres, pauses, outages, restarts, turnedAway, reaped, handed atomic.Int64
 }
 
 // kill kills a process every now and then, and sometimes all of them at once, so that the next one finds a database that
 // nobody has open.
 func (o *office) kill(_ string, random *rand.Rand) {
-	for pause(o.ctx, between(random, 20*time.Millisecond, 250*time.Millisecond)) {
+	longest := 250 * time.Millisecond
+	if o.Database != "" { // a command has to connect first
+		longest = 600 * time.Millisecond
+	}
+	for pause(o.ctx, between(random, 20*time.Millisecond, longest)) {
 		if random.IntN(40) == 0 {
 			o.tally.kills.Add(int64(o.register.killAll()))
 			o.tally.massacres.Add(1)
@@ -79,7 +84,7 @@ func (o *office) reap(name string, random *rand.Rand) {
 				dead = append(dead, process)
 			}
 		}
-		if err := o.endLeases(dead, 30*time.Second); err != nil {
+		if err := o.endLeases(dead, 30*time.Second); err != nil && o.Database == "" { // a server may be away: time does it then
 			o.fault(name, err)
 		}
 	}
@@ -95,17 +100,28 @@ func (o *office) endLeases(dead []string, patience time.Duration) error {
 		return err
 	}
 	defer db.Close()
-	marks := strings.TrimSuffix(strings.Repeat("?,", len(dead)), ",")
+	marks := make([]string, len(dead))
 	args := make([]any, len(dead))
 	for i := range dead {
-		args[i] = dead[i]
+		marks[i], args[i] = "$"+strconv.Itoa(i+1), dead[i]
 	}
 	res, err := db.ExecContext(o.done, `UPDATE agent_message SET lease_until = '2000-01-01T00:00:00.000Z'
-		WHERE status IN ('pending','retry') AND lease_token <> '' AND lease_owner IN (`+marks+`)`, args...)
+		WHERE status IN ('pending','retry') AND lease_token <> '' AND lease_owner IN (`+strings.Join(marks, ",")+`)`, args...)
 	if err != nil {
 		return fmt.Errorf("ending leases: %w", err)
 	}
 	n, err := res.RowsAffected()
 	o.tally.reaped.Add(n)
 	return err
+}
+
+// restart restarts the server every few seconds, as if the power had failed for a moment.
+func (o *office) restart(name string, random *rand.Rand) {
+	for o.Restart != nil && pause(o.ctx, between(random, 6*time.Second, 10*time.Second)) {
+		if err := o.Restart(); err != nil {
+			o.fault(name, err)
+			return
+		}
+		o.tally.restarts.Add(1)
+	}
 }

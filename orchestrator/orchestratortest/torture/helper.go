@@ -17,6 +17,7 @@ import (
 	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/orchestratortest/history"
 	"mailroom/orchestrator/router"
+	"mailroom/orchestrator/store/postgres"
 )
 
 // lanes is how many goroutines of a helper send at once.
@@ -87,7 +88,9 @@ func sendByAPI(ctx context.Context, path string, seed uint64, d *diary, transpor
 			for number := 1; pause(ctx, between(random, time.Microsecond, 120*time.Millisecond)); number++ {
 				send := o.draw(random, strconv.Itoa(lane), number)
 				send.Token = os.Getenv("ORCHESTRATOR_INSTANCE_ID") + "/" + send.Token
-				if err := sendDraft(r, &send, d); err != nil {
+				if err := sendDraft(r, &send, d); err != nil && serverAway(path, err) {
+					d.add(history.Event{Kind: history.Unsure, Token: send.Token})
+				} else if err != nil {
 					failures <- err
 					return
 				}
@@ -97,7 +100,7 @@ func sendByAPI(ctx context.Context, path string, seed uint64, d *diary, transpor
 	sending.Go(func() {
 		random := rand.New(rand.NewPCG(seed, lanes))
 		for pause(ctx, between(random, time.Millisecond, 300*time.Millisecond)) {
-			if _, err := r.DeliverAll(ctx, delivery.Options{}); err != nil && ctx.Err() == nil {
+			if _, err := r.DeliverAll(ctx, delivery.Options{}); err != nil && ctx.Err() == nil && !serverAway(path, err) {
 				failures <- err
 				return
 			}
@@ -109,6 +112,12 @@ func sendByAPI(ctx context.Context, path string, seed uint64, d *diary, transpor
 		return err
 	}
 	return <-failures
+}
+
+// serverAway reports whether an error says no more than that the server of a database could not be had.
+func serverAway(database string, err error) bool {
+	code := orchestrator.CodeOf(err)
+	return postgres.IsAddress(database) && (code == orchestrator.Unavailable || code == orchestrator.Busy)
 }
 
 func sendDraft(r *delivery.Engine, send *draft, d *diary) error {
@@ -143,8 +152,11 @@ func sendPlain(ctx context.Context, path string, seed uint64, d *diary) error {
 		e := send.Event
 		e.Kind = history.Asked
 		d.add(e)
-		if _, err := db.ExecContext(context.Background(), `INSERT INTO agent_message (message_id, sender, recipient, payload) VALUES (?, ?, ?, ?)`,
-			id, send.Sender, send.Recipient, send.payload()); err != nil {
+		if _, err := db.ExecContext(context.Background(), `INSERT INTO agent_message (message_id, sender, recipient, payload) VALUES ($1, $2, $3, $4)`,
+			id, send.Sender, send.Recipient, send.payload()); err != nil && postgres.IsAddress(path) {
+			d.add(history.Event{Kind: history.Unsure, Token: send.Token})
+			continue
+		} else if err != nil {
 			return err
 		}
 		d.add(history.Event{Kind: history.Acknowledged, Token: send.Token, MessageID: id})

@@ -73,6 +73,9 @@ func (o *office) start(kind string, program []string, args ...string) (*process,
 	return p, nil
 }
 
+// notHad is the exit status of a command that could not have the database, which is no fault where a server may be away.
+const notHad = 75
+
 // wait waits for the end of a process whose output was read to its end. An exit with a status that is not allowed is a
 // fault, unless the process was killed.
 func (p *process) wait(allowed ...int) {
@@ -89,6 +92,11 @@ func (p *process) wait(allowed ...int) {
 		if status == s {
 			return
 		}
+	}
+	if !killed && p.o.Database != "" && status == notHad {
+		p.o.tally.turnedAway.Add(1)
+		p.o.say("%s: turned away: %s", p.name, strings.TrimSpace(p.errors.String()))
+		return
 	}
 	if !killed {
 		p.fault("%v: %s", err, strings.TrimSpace(p.said+"\n"+p.errors.String()))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -20,6 +21,7 @@ type Report struct {
 	Leftovers []string
 
 	Processes, Kills, Massacres, Pauses, Outages int
+	Restarts, Unsure, TurnedAway                 int // of the server, and what came of it
 	Acknowledged, Unanswered, Handed             int
 }
 
@@ -47,6 +49,8 @@ func Check(ctx context.Context, folder string) (Report, error) {
 			asked[e.Token] = true
 		case history.Acknowledged:
 			told[e.Token] = true
+		case history.Unsure:
+			r.Unsure++
 		case history.Handed:
 			r.Handed += len(e.IDs)
 		}
@@ -57,7 +61,11 @@ func Check(ctx context.Context, folder string) (Report, error) {
 
 // Evidence is what a run left in its folder, for history.Check.
 func Evidence(folder string, events []history.Event) history.Evidence {
-	return history.Evidence{Database: filepath.Join(folder, databaseName), Files: files(folder), Folders: folders(folder),
+	database := filepath.Join(folder, databaseName)
+	if address, err := os.ReadFile(filepath.Join(folder, addressName)); err == nil {
+		database = string(address)
+	}
+	return history.Evidence{Database: database, Files: files(folder), Folders: folders(folder),
 		Diaries: diaries(folder), Events: events}
 }
 
@@ -69,6 +77,7 @@ func History(folder string) ([]history.Event, error) {
 func (t *tally) into(r *Report) {
 	r.Kills, r.Massacres = int(t.kills.Load()), int(t.massacres.Load())
 	r.Pauses, r.Outages = int(t.pauses.Load()), int(t.outages.Load())
+	r.Restarts, r.TurnedAway = int(t.restarts.Load()), int(t.turnedAway.Load())
 }
 
 // Problems lists what was violated and what was left over.

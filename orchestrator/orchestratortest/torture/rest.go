@@ -96,12 +96,12 @@ func (o *office) compareStats(ctx context.Context) error {
 	defer db.Close()
 	var sent, delivered, read int64
 	if err := db.QueryRowContext(ctx, `
-		SELECT coalesce(sum(event = 'created'), 0), coalesce(sum(event = 'delivered'), 0), coalesce(sum(event = 'read'), 0)
+		SELECT count(*) FILTER (WHERE event = 'created'), count(*) FILTER (WHERE event = 'delivered'), count(*) FILTER (WHERE event = 'read')
 		FROM message_trace e JOIN (
 		    SELECT message_id, max(recipient) AS recipient FROM (
 		        SELECT message_id, recipient FROM agent_message
 		        UNION ALL SELECT message_id, recipient FROM agent_message_archive
-		        UNION ALL SELECT message_id, json_extract(detail, '$.recipient') FROM message_trace WHERE event = 'deleted')
+		        UNION ALL SELECT message_id, json_extract(detail, '$.recipient') FROM message_trace WHERE event = 'deleted') x
 		    GROUP BY message_id) m USING (message_id)
 		WHERE m.recipient NOT LIKE 'thread:%'`).Scan(&sent, &delivered, &read); err != nil {
 		return err
@@ -171,11 +171,13 @@ func (o *office) leftovers() (left []string) {
 		}
 		switch from, _ := filepath.Rel(o.Folder, path); {
 		case strings.HasPrefix(from, ".local/state/mailroom/trusted/"): // that it was made here, in the home of its programs
-		case from == databaseName, from == historyName, from == seedName, strings.HasSuffix(from, ".jsonl"):
+		case from == databaseName, from == historyName, from == seedName, from == addressName, strings.HasSuffix(from, ".jsonl"):
 		case strings.HasPrefix(from, takenName+"/"), isBox(from):
 		case from == databaseName+"-turnstile", strings.HasSuffix(from, ".jsonl.lock"): // stay, as documented
 			left = append(left, held(path)...)
 			left = append(left, full(path)...)
+		case strings.HasPrefix(from, ".local/state/mailroom/") && strings.Contains(from, "/mailroom-slots/"): // the same of one on a server
+			left = append(left, held(path)...)
 		case strings.HasPrefix(from, databaseName+"-slots/"): // stays, and says who had it last
 			left = append(left, held(path)...)
 		default:

@@ -83,8 +83,24 @@ func (p *process) asked(d *draft) {
 	p.o.log.Add(e)
 }
 
+// refused reports whether an answer says that the database could not be had, and writes that down.
+func (p *process) refused(d *draft, code string) bool {
+	if p.o.Database == "" || code != "unavailable" && code != "busy" {
+		return false
+	}
+	p.o.log.Add(history.Event{Kind: history.Unsure, Process: p.name, Token: d.Token})
+	return true
+}
+
 func (p *process) acknowledged(d *draft, id string) {
 	p.o.log.Add(history.Event{Kind: history.Acknowledged, Process: p.name, Token: d.Token, MessageID: id})
+}
+
+// answer is what a send is answered.
+type answer struct {
+	Success   bool   `json:"success"`
+	MessageID string `json:"message_id"`
+	Error     string `json:"error"` // its code
 }
 
 // window is how many lines a sender has under way at most.
@@ -148,24 +164,27 @@ func (p *process) talk(random *rand.Rand, next func() (draft, bool)) (told int) 
 	var reading sync.WaitGroup
 	reading.Go(func() {
 		defer close(ended)
-		n := 0
+		n, whole := 0, true // until the first that must be sent once more
 		defer func() { answered <- n }()
 		answers := bufio.NewScanner(p.out)
 		answers.Buffer(nil, 4<<20)
 		for answers.Scan() {
 			d := <-underWay
-			var answer struct {
-				Success   bool   `json:"success"`
-				MessageID string `json:"message_id"`
+			var answer answer
+			if err := json.Unmarshal(answers.Bytes(), &answer); err == nil && p.refused(&d, answer.Error) {
+				whole = false
+				continue
 			}
-			if err := json.Unmarshal(answers.Bytes(), &answer); err != nil || !answer.Success {
+			if !answer.Success {
 				if !p.wasKilled() {
 					p.fault("answered %q to %s", answers.Text(), d.Token)
 				}
 				return
 			}
 			p.acknowledged(&d, answer.MessageID)
-			n++
+			if whole {
+				n++
+			}
 		}
 	})
 	p.write(random, next, underWay, ended)
@@ -215,12 +234,14 @@ func (o *office) sendSingly(name string, random *rand.Rand) {
 		e := d.Event
 		e.Kind, e.Process, e.At = history.Asked, p.name, p.began
 		o.log.Add(e)
-		var answer struct {
-			Success   bool   `json:"success"`
-			MessageID string `json:"message_id"`
+		var answer answer
+		if json.Unmarshal(p.finish(), &answer) != nil {
+			continue // it was killed
 		}
-		if json.Unmarshal(p.finish(), &answer) == nil && answer.Success {
+		if answer.Success {
 			p.acknowledged(&d, answer.MessageID)
+		} else {
+			p.refused(&d, answer.Error)
 		}
 	}
 }

@@ -26,6 +26,11 @@ type Config struct {
 	Program []string      // the program under test, with its first arguments
 	Helper  []string      // a program that calls Helper
 	Log     io.Writer     // what goes on, for people
+
+	// Database is the address of an empty place on a PostgreSQL server; "": a file in the folder. Restart, if it is not nil,
+	// restarts that server without a farewell, which is done every few seconds.
+	Database string
+	Restart  func() error
 }
 
 // Names of the files in a run's folder.
@@ -33,8 +38,9 @@ const (
 	databaseName = "mailroom.db"
 	historyName  = "history.jsonl"
 	seedName     = "seed"
-	takenName    = "taken" // folder into which files are taken away
-	shakyName    = "shaky" // folder that is taken away now and then
+	addressName  = "address" // the database's, if it is on a server
+	takenName    = "taken"   // folder into which files are taken away
+	shakyName    = "shaky"   // folder that is taken away now and then
 	solidName    = "solid"
 )
 
@@ -100,6 +106,12 @@ func open(ctx context.Context, c Config) (*office, error) {
 		return nil, err
 	}
 	o := &office{Config: c, db: filepath.Join(folder, databaseName), log: log, done: ctx}
+	if c.Database != "" {
+		o.db = c.Database
+		if err := os.WriteFile(filepath.Join(folder, addressName), []byte(c.Database), 0o600); err != nil {
+			return nil, err
+		}
+	}
 	o.receiver = receiver{folder: folder, seed: c.Seed, fault: o.fault}
 	return o, nil
 }
@@ -237,6 +249,14 @@ func (o *office) act() error {
 		"daemon-0": o.serve, "daemon-1": o.serve, "delivery": o.deliver, "cleaner": o.clean, "looker": o.look,
 		"reader-0": o.read, "reader-1": o.read, "taker": o.take, "meddler": o.meddle,
 		"killer": o.kill, "pauser": o.pauseSome, "breaker": o.breakFolder, "reaper": o.reap, "teller": o.tell,
+	}
+	if o.Database != "" { // as many as there are on three machines
+		for name, act := range map[string]func(string, *rand.Rand){
+			"lines-2": o.sendLines, "api-1": o.sendFromGo, "daemon-2": o.serve, "delivery-1": o.deliver, "delivery-2": o.deliver,
+			"reader-2": o.read, "reader-3": o.read, "restarter": o.restart,
+		} {
+			acting[name] = act
+		}
 	}
 	for name, act := range acting {
 		o.actors.Go(func() { o.guard(name, func() { act(name, o.dice(name)) }) })

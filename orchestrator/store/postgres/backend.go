@@ -2,9 +2,13 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/store"
@@ -17,23 +21,29 @@ type backend struct {
 
 	until time.Time // of the present batch: when it gives up
 	tries int       // how often it was run again since something was lost
-	xid   string    // of the present transaction
+	alone bool      // the present transaction is alone
+	xid   string    // of it
 	taken bool      // the number of a row was: the next transaction begins with having others
+	met   bool      // the batch has met another transaction: it is run again alone
+
+	batch  *store.Batch // the present one
+	before int          // what Writes was when it began
+	mark   mark         // of the last commit
 
 	mu sync.Mutex // held while c is set
 	c  *conn      // nil until it is needed, and after it was lost
 }
 
-func newBackend(s *Store) *backend { return &backend{s: s, Conn: &store.Conn{}} }
+func newBackend(s *Store) *backend { return &backend{s: s, Conn: &store.Conn{}, mark: newMark()} }
 
 // Write runs the batch. Nothing is left to be done when it returns: the server has the commit on its disk.
 func (w *backend) Write(b *store.Batch, until time.Time) (store.Commit, error) {
-	w.until, w.tries, w.taken = until, 0, false
-	before := w.Writes
+	w.until, w.tries, w.met, w.taken = until, 0, false, false
+	w.batch, w.before = b, w.Writes
 	if err := b.Run(w.Conn, w, until); err != nil {
 		return nil, w.s.Explain(err)
 	}
-	if w.Writes == before && !b.Answers() {
+	if w.Writes == w.before && !b.Answers() {
 		return nil, nil
 	}
 	return committed{}, nil
@@ -78,29 +88,34 @@ func (w *backend) open(ctx context.Context) error {
 	return nil
 }
 
-// Begin begins a transaction, which nobody else does meanwhile: the lock is a statement of its own, so that those behind it see
-// what was committed before.
-func (w *backend) Begin(ctx context.Context, until time.Time) error {
+// Begin begins a transaction with the locks of a scope.
+func (w *backend) Begin(ctx context.Context, until time.Time, scope store.Scope) error {
+	if w.met {
+		scope = store.Alone
+	}
 	ctx, cancel := context.WithDeadline(ctx, latest(until))
 	defer cancel()
-	err := w.begin(ctx, until)
-	if isLost(err) && ctx.Err() == nil { // the connection may have been lost since it was used last
+	err := w.begin(ctx, until, scope)
+	for tries := 0; isLost(err) && ctx.Err() == nil && tries < maxTries; tries++ { // the connection may have been lost since it was used last
 		w.shut()
-		err = w.begin(ctx, until)
+		orchestrator.Pause(ctx, rand.N(shortestPause))
+		err = w.begin(ctx, until, scope)
 	}
 	return err
 }
 
-func (w *backend) begin(ctx context.Context, until time.Time) error {
+func (w *backend) begin(ctx context.Context, until time.Time, scope store.Scope) error {
 	if err := w.open(ctx); err != nil {
 		if ctx.Err() != nil && !isLost(err) {
 			return store.GaveUp(ctx)
 		}
 		return err
 	}
-	w.c.batch = w.c.batch[:0]
-	results, err := w.c.raw.Exec(ctx, fmt.Sprintf(`BEGIN; SET LOCAL lock_timeout = %d; SELECT pg_advisory_xact_lock(%d, hashtext('%s') # %d); SELECT pg_current_xact_id()`,
-		max(time.Until(until).Milliseconds(), 1), lockClass, w.s.schema, writingLock)).ReadAll()
+	w.c.batch, w.c.later = w.c.batch[:0], w.c.later[:0]
+	locks, alone := w.s.locks(scope)
+	w.alone = alone
+	results, err := w.c.raw.Exec(ctx, fmt.Sprintf(`BEGIN; SET LOCAL lock_timeout = %d; %s; SELECT hold_floors(); SELECT pg_current_xact_id(), `+readClock,
+		max(time.Until(until).Milliseconds(), 1), locks)).ReadAll()
 	if err != nil {
 		w.Rollback()
 		if ctx.Err() != nil {
@@ -108,7 +123,9 @@ func (w *backend) begin(ctx context.Context, until time.Time) error {
 		}
 		return err
 	}
-	w.xid = string(results[len(results)-1].Rows[0][0])
+	began := results[len(results)-1].Rows[0]
+	w.xid = string(began[0])
+	w.s.clock.set(began[1])
 	if w.taken {
 		w.taken = false
 		if err := w.c.renumber(ctx); err != nil {
@@ -128,43 +145,32 @@ func latest(until time.Time) time.Time {
 }
 
 // Commit commits, and finds out what has become of it when the connection is lost meanwhile. It is never cancelled: what was
-// cancelled may be committed all the same.
+// cancelled may be committed all the same. A commit that makes an outcome durable always writes, since what was read may be another's
+// that no standby has confirmed yet: then it is confirmed before.
 func (w *backend) Commit() error {
-	failed := w.c.raw.TxStatus() == 'E'
-	err := w.c.script(context.Background(), "COMMIT")
-	if err == nil && failed {
+	if w.c.raw.TxStatus() == 'E' {
+		w.Rollback()
 		return orchestrator.Errorf(orchestrator.Internal, "the transaction had failed, and was undone")
 	}
-	if err == nil || !isLost(err) && !w.c.raw.IsClosed() {
+	marked := w.Writes != w.before || w.batch.Answers()
+	_, err := w.c.runAll(func(p *pgconn.Pipeline) {
+		if marked {
+			w.mark.send(p)
+		}
+		p.SendQueryParams("COMMIT", nil, nil, nil, nil)
+	})
+	switch {
+	case err == nil:
+		return nil
+	case !isLost(err) && !w.c.raw.IsClosed():
+		w.Rollback()
 		return err
 	}
 	w.shut()
-	return w.fate(err)
-}
-
-// askFor is how long a server is asked what has become of a transaction, at least.
-const askFor = 30 * time.Second
-
-// fate asks the server what has become of the transaction whose COMMIT it did not answer.
-func (w *backend) fate(lost error) error {
-	ctx, cancel := context.WithTimeout(context.Background(), askFor)
-	defer cancel()
-	for ; ctx.Err() == nil; orchestrator.Pause(ctx, 100*time.Millisecond) {
-		if w.open(ctx) != nil {
-			continue
-		}
-		status, _, err := w.Text(`SELECT pg_xact_status(?1::xid8)`, w.xid)
-		switch {
-		case err != nil:
-			w.shut()
-		case status == "committed":
-			return nil
-		case status == "aborted":
-			return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "the server of " + w.s.path + " has ended the transaction; nothing was written", Hint: "Try again", Err: lost}
-		}
+	if !marked {
+		return &store.Later{Err: errUndone}
 	}
-	return &orchestrator.Error{Code: orchestrator.Unavailable, Err: lost, Message: "the server of " + w.s.path + " did not answer, and it is not known whether it has written this",
-		Hint: "See whether it is there before you try again"}
+	return w.fate(err)
 }
 
 // Rollback undoes the transaction, unless that has gone with its connection.
@@ -172,6 +178,7 @@ func (w *backend) Rollback() error {
 	if w.c == nil || w.c.raw.IsClosed() || w.c.raw.TxStatus() == 'I' {
 		return nil
 	}
+	w.c.later = w.c.later[:0]
 	err := w.c.script(context.Background(), "ROLLBACK")
 	if err != nil {
 		w.shut()
@@ -182,15 +189,18 @@ func (w *backend) Rollback() error {
 // maxTries bounds how often a batch is run again.
 const maxTries = 5
 
-// Again reports whether the transaction can succeed when it is run again: its connection was lost before the commit, others were
-// in the way, or had taken the number of a row.
+// Again reports whether the transaction can succeed when it is run again: its connection was lost before the commit, or it met
+// another that writes at the same time, or somebody has taken the number of a row. A row that has become unique twice is such a meeting, unless
+// nobody else writes.
 func (w *backend) Again(failure error) bool {
 	code := codeOf(failure)
 	taken := isTaken(failure)
-	again := taken || code == serializationFailure || code == deadlockDetected || isLost(failure) || w.c != nil && w.c.raw.IsClosed()
+	meets := code == serializationFailure || code == deadlockDetected || code == uniqueViolation && !w.alone
+	again := taken || meets || errors.Is(failure, errUndone) || isLost(failure) || w.c != nil && w.c.raw.IsClosed()
 	if !again || w.tries >= maxTries || !time.Now().Before(w.until) {
 		return false
 	}
+	w.met = w.met || meets
 	w.tries++
 	w.taken = taken
 	if isLost(failure) {

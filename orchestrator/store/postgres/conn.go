@@ -25,6 +25,7 @@ type conn struct {
 	raw   *pgconn.PgConn
 	stmts map[string]*statement
 	batch []int64 // the rows at hand: what temp.batch is in SQLite
+	later []call  // what is still to be run, before the next statement
 	wrote func()  // called before each statement that may change something
 	used  time.Time
 }
@@ -35,6 +36,8 @@ type statement struct {
 	arguments []int // which of the caller's, counted from 1, each parameter takes; batchArgument: the rows at hand
 	does      batchWork
 	writes    bool
+	bulk      *bulk // for many calls at once, once bulked is set
+	bulked    bool
 }
 
 // batchWork is what a statement does with the rows at hand, beside reading them.
@@ -74,6 +77,9 @@ func (c *conn) Script(text string) error {
 
 // script is Script for statements that change nothing.
 func (c *conn) script(ctx context.Context, text string) error {
+	if err := c.RunRest(); err != nil {
+		return err
+	}
 	_, err := c.raw.Exec(ctx, text).ReadAll()
 	return err
 }
@@ -112,7 +118,7 @@ func (c *conn) prepare(text string) (*statement, error) {
 			return nil, fmt.Errorf("%w in %s", err, sql)
 		}
 		if store.Prepared != nil {
-			store.Prepared(text)
+			store.Prepared(strings.TrimSuffix(text, returning))
 		}
 		s = &statement{StatementDescription: description, arguments: arguments, does: does, writes: does == leaves && writes.MatchString(text)}
 		c.stmts[text] = s
@@ -126,34 +132,13 @@ func (c *conn) prepare(text string) (*statement, error) {
 // writes matches statements that may change something.
 var writes = regexp.MustCompile(`(?i)^\s*(INSERT|UPDATE|DELETE|WITH\b[^;]*\b(INSERT INTO|UPDATE|DELETE FROM)\b|CREATE|DROP|ALTER)\b`)
 
-// run runs a statement and reads all of its answer: nothing else can be run on a connection before.
-func (c *conn) run(text string, args []driver.NamedValue) (*pgconn.Result, *statement, error) {
-	s, err := c.prepare(text)
-	if err != nil {
-		return nil, nil, err
-	}
-	values := make([][]byte, len(s.arguments))
-	for i, n := range s.arguments {
-		switch {
-		case n == batchArgument:
-			values[i] = array(c.batch)
-		case n > len(args):
-			return nil, nil, fmt.Errorf("argument %d is missing for %s", n, text)
-		default:
-			values[i] = encode(s.ParamOIDs[i], args[n-1].Value)
-		}
-	}
-	result := c.raw.ExecPrepared(context.Background(), s.Name, values, nil, nil).Read()
-	return result, s, result.Err
-}
-
 func (c *conn) ExecBound(text string, args []driver.NamedValue) (driver.Result, error) {
 	result, s, err := c.run(text, args)
 	if err != nil {
 		return nil, err
 	}
 	if s.does == leaves {
-		return outcome{c, result.CommandTag.RowsAffected()}, nil
+		return driver.RowsAffected(result.CommandTag.RowsAffected()), nil
 	}
 	for _, row := range result.Rows {
 		seq, err := strconv.ParseInt(string(row[0]), 10, 64)
@@ -166,25 +151,11 @@ func (c *conn) ExecBound(text string, args []driver.NamedValue) (driver.Result, 
 			c.batch = slices.DeleteFunc(c.batch, func(other int64) bool { return other == seq })
 		}
 	}
-	return outcome{c, int64(len(result.Rows))}, nil
+	return driver.RowsAffected(len(result.Rows)), nil
 }
 
-// outcome is what a statement did.
-type outcome struct {
-	c       *conn
-	changed int64
-}
-
-func (o outcome) RowsAffected() (int64, error) { return o.changed, nil }
-
-// LastInsertId returns the number that the row which was inserted last got.
-func (o outcome) LastInsertId() (int64, error) {
-	result, _, err := o.c.run(`SELECT lastval()`, nil)
-	if err != nil {
-		return 0, err
-	}
-	return strconv.ParseInt(string(result.Rows[0][0]), 10, 64)
-}
+// SetBatch sets the rows at hand.
+func (c *conn) SetBatch(seqs []int64) { c.batch = append(c.batch[:0], seqs...) }
 
 func (c *conn) QueryBound(text string, args []driver.NamedValue) (driver.Rows, int, error) {
 	result, s, err := c.run(text, args)

@@ -27,7 +27,7 @@ BEGIN
     IF EXISTS (SELECT 1 FROM pg_roles WHERE rolname = '` + AuditRole + `') THEN
         EXECUTE format('GRANT USAGE ON SCHEMA %I TO ` + AuditRole + `', current_schema());
         EXECUTE format('GRANT SELECT ON ALL TABLES IN SCHEMA %I TO ` + AuditRole + `', current_schema());
-        EXECUTE format('REVOKE ALL ON tokens, agent_secrets, signal_subscriptions, signal_keys, signal_pairings FROM ` + AuditRole + `');
+        EXECUTE format('REVOKE ALL ON ` + credentials + ` FROM ` + AuditRole + `');
     END IF;
 END
 $$`

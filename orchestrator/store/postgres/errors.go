@@ -31,14 +31,18 @@ const (
 	lockNotAvailable     = "55P03"
 	serializationFailure = "40001"
 	deadlockDetected     = "40P01"
+	uniqueViolation      = "23505"
 	readOnlyTransaction  = "25006"
 	tooManyConnections   = "53300"
 	diskFull             = "53100"
 	undefinedTable       = "42P01"
-	uniqueViolation      = "23505"
 	undefinedSchema      = "3F000"
 	noSuchDatabase       = "3D000"
 	noRight              = "42501"
+	undefinedFunction    = "42883"
+	undefinedColumn      = "42703"
+	undefinedObject      = "42704"
+	notSupported         = "0A000"
 )
 
 // codeOf returns the server's code of an error, "" for one that is not the server's.
@@ -86,6 +90,8 @@ func (s *Store) Explain(err error) error {
 		return fail(orchestrator.Unavailable, "the user of "+s.path+" may not do that", "`mailroom init` needs a user that may CREATE in the database; later on, use the one that made the tables")
 	case strings.HasPrefix(code, "28"):
 		return fail(orchestrator.Unavailable, "the server of "+s.path+" does not let this user in", "The password belongs into ~/.pgpass or PGPASSWORD; pg_hba.conf of the server says who may enter")
+	case errors.Is(err, errUndone):
+		return fail(orchestrator.Unavailable, "the server of "+s.path+" has ended the transaction; nothing was written", "Try again")
 	case code == readOnlyTransaction:
 		return s.takesNoWrites(err)
 	case isLost(err):

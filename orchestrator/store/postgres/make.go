@@ -20,31 +20,41 @@ var schemaSQL string
 //go:embed triggers.sql
 var triggersSQL string
 
+//go:embed pulse.sql
+var pulseSQL string
+
+//go:embed commits.sql
+var commitsSQL string
+
 // schemaVersion is the version of the tables, kept in the row of settings that versionKey names.
 const schemaVersion = 1
 
 const versionKey = "schema.version"
 
-// lockClass is the first number of our advisory locks, whose second is one of these.
-const (
-	lockClass = 0x4d41494c // MAIL, as in the header of a file of SQLite
-
-	makingLock  = 1
-	writingLock = 2
-)
-
 // Create makes the database, in a schema of its own, if it is not there yet, and reports whether it did.
 func (s *Store) Create() (created bool, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), max(s.busy, time.Minute))
 	defer cancel()
-	raw, err := connect(ctx, s.config)
+	for tries := 0; ; tries++ {
+		created, err := s.create(ctx)
+		if !isLost(err) || ctx.Err() != nil || tries >= maxTries {
+			return created, s.Explain(err)
+		}
+	}
+}
+
+func (s *Store) create(ctx context.Context) (created bool, err error) {
+	raw, err := s.reach(ctx, s.config)
 	if err != nil {
-		return false, s.Explain(err)
+		return false, err
 	}
 	defer raw.close()
 	c := &store.Conn{Driver: raw}
-	if err := raw.script(ctx, "BEGIN; SELECT pg_advisory_xact_lock("+strconv.Itoa(lockClass)+", "+strconv.Itoa(makingLock)+")"); err != nil {
-		return false, s.Explain(err)
+	if err := s.suits(c); err != nil {
+		return false, err
+	}
+	if err := raw.script(ctx, "BEGIN; SELECT "+s.lock(making)); err != nil {
+		return false, err
 	}
 	there, err := hasTables(c)
 	if err == nil && !there {
@@ -54,9 +64,12 @@ func (s *Store) Create() (created bool, err error) {
 		err = raw.script(ctx, grants+"; COMMIT")
 	}
 	if err != nil {
-		return false, s.Explain(err)
+		return false, err
 	}
 	s.found.Store(true)
+	if err := s.setRole(ctx, raw); err != nil {
+		s.log.Warn("the settings of this user could not be stored; connections bring their own", "error", err)
+	}
 	return !there, nil
 }
 
@@ -67,10 +80,10 @@ func hasTables(c *store.Conn) (bool, error) {
 }
 
 func (s *Store) makeTables(c *store.Conn) error {
-	if err := c.Script(`CREATE SCHEMA IF NOT EXISTS ` + s.schema); err != nil {
+	if err := s.makeSchema(c); err != nil {
 		return err
 	}
-	for _, script := range []string{functionsSQL, schemaSQL, triggersSQL} {
+	for _, script := range []string{functionsSQL, schemaSQL, triggersSQL, pulseSQL, commitsSQL} {
 		if err := c.Script(script); err != nil {
 			return err
 		}
@@ -121,10 +134,15 @@ func (c *conn) admitted() (id string, err error) {
 
 // open connects to a database that is there.
 func (s *Store) open(ctx context.Context) (*conn, error) {
-	c, err := connect(ctx, s.config)
+	c, err := s.reach(ctx, s.config)
 	if err != nil {
 		return nil, err
 	}
+	return s.enter(ctx, c)
+}
+
+// enter returns a connection if the database is there, and of a version that this program knows.
+func (s *Store) enter(ctx context.Context, c *conn) (*conn, error) {
 	there, err := hasTables(&store.Conn{Driver: c})
 	if err == nil && !there {
 		err = s.noDatabase()
@@ -132,6 +150,9 @@ func (s *Store) open(ctx context.Context) (*conn, error) {
 	id := ""
 	if err == nil {
 		id, err = c.admitted()
+	}
+	if err == nil {
+		err = s.readClock(ctx, c)
 	}
 	if err != nil {
 		c.close()

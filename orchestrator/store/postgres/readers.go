@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"database/sql/driver"
 	"sync"
 	"time"
 
@@ -25,27 +26,96 @@ type readers struct {
 
 // Read calls fn with a connection whose statements all see the same state of the database.
 func (s *Store) Read(ctx context.Context, fn func(c *store.Conn) error) error {
-	return s.readers.with(ctx, func(c *conn) error {
-		// The state is that of the first statement.
-		if err := c.script(context.Background(), "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT 1"); err != nil {
+	return s.readers.with(ctx, func(r *reader) error {
+		defer r.end()
+		r.snapshot = true
+		err := r.begin()
+		for tries := 0; isLost(err) && tries < maxTries; tries++ {
+			err = r.renew()
+		}
+		if err != nil {
 			return err
 		}
-		defer func() {
-			if c.script(context.Background(), "ROLLBACK") != nil {
-				c.close()
-			}
-		}()
-		return fn(&store.Conn{Driver: c})
+		return fn(&store.Conn{Driver: r})
 	})
 }
 
 // Look is Read without a snapshot.
 func (s *Store) Look(ctx context.Context, fn func(c *store.Conn) error) error {
-	return s.readers.with(ctx, func(c *conn) error { return fn(&store.Conn{Driver: c}) })
+	return s.readers.with(ctx, func(r *reader) error { return fn(&store.Conn{Driver: r}) })
+}
+
+// reader is a connection that somebody reads with. When it is lost, it goes on with another one, unless it has told something of a state
+// that is gone.
+type reader struct {
+	*conn
+	s        *Store
+	ctx      context.Context
+	snapshot bool // all statements see one state
+	told     bool // something of it was told
+
+	mu   sync.Mutex // held while the connection is exchanged
+	over bool
+}
+
+// begin takes the snapshot. The state is that of the first statement.
+func (r *reader) begin() error {
+	if !r.snapshot {
+		return nil
+	}
+	return r.script(context.Background(), "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT 1")
+}
+
+func (r *reader) end() {
+	if r.conn.raw.IsClosed() {
+		return
+	}
+	if r.script(context.Background(), "ROLLBACK") != nil {
+		r.close()
+	}
+}
+
+// patienceAfter is how long a server has for the answer to a statement whose caller has given up.
+const patienceAfter = 5 * time.Second
+
+// abandon gives the connection up if it is still in use some time after its caller gave up: whoever answers nothing at all may never do
+// so.
+func (r *reader) abandon() {
+	time.AfterFunc(patienceAfter, func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if !r.over {
+			r.conn.raw.Conn().Close()
+		}
+	})
+}
+
+// renew goes on with another connection.
+func (r *reader) renew() error {
+	c, err := r.s.open(r.ctx)
+	if err != nil {
+		return err
+	}
+	r.close()
+	r.mu.Lock()
+	r.conn = c
+	r.mu.Unlock()
+	return r.begin()
+}
+
+func (r *reader) QueryBound(text string, args []driver.NamedValue) (driver.Rows, int, error) {
+	rows, columns, err := r.conn.QueryBound(text, args)
+	for tries := 0; isLost(err) && !r.told && tries < maxTries && r.ctx.Err() == nil; tries++ {
+		if err = r.renew(); err == nil {
+			rows, columns, err = r.conn.QueryBound(text, args)
+		}
+	}
+	r.told = r.told || r.snapshot && err == nil
+	return rows, columns, err
 }
 
 // with calls fn with a connection.
-func (p *readers) with(ctx context.Context, fn func(c *conn) error) error {
+func (p *readers) with(ctx context.Context, fn func(r *reader) error) error {
 	select {
 	case p.places <- struct{}{}:
 	default:
@@ -59,16 +129,28 @@ func (p *readers) with(ctx context.Context, fn func(c *conn) error) error {
 	c := p.pop()
 	if c == nil {
 		var err error
-		if c, err = p.s.open(context.WithoutCancel(ctx)); err != nil {
+		if c, err = p.s.open(ctx); err != nil && ctx.Err() != nil {
+			return store.GaveUp(ctx)
+		} else if err != nil {
 			return p.s.Explain(err)
 		}
 	}
-	defer p.keep(c)
-	return p.s.Explain(fn(c))
+	r := &reader{conn: c, s: p.s, ctx: ctx}
+	defer r.done()
+	stop := context.AfterFunc(ctx, r.abandon)
+	defer stop()
+	return p.s.Explain(fn(r))
 }
 
 // asksAfter is after how long a connection that nobody used is asked whether it is still there.
 const asksAfter = time.Second
+
+func (r *reader) done() {
+	r.mu.Lock()
+	r.over = true
+	r.mu.Unlock()
+	r.s.readers.keep(r.conn)
+}
 
 // pop returns a free connection that is still there, or nil.
 func (p *readers) pop() *conn {
@@ -77,12 +159,19 @@ func (p *readers) pop() *conn {
 	for len(p.free) > 0 {
 		c := p.free[len(p.free)-1]
 		p.free = p.free[:len(p.free)-1]
-		if time.Since(c.used) < asksAfter || c.script(context.Background(), "SELECT 1") == nil {
+		if time.Since(c.used) < asksAfter || c.answers() {
 			return c
 		}
 		c.close()
 	}
 	return nil
+}
+
+// answers reports whether the connection is still there.
+func (c *conn) answers() bool {
+	ctx, cancel := context.WithTimeout(context.Background(), asksAfter)
+	defer cancel()
+	return c.script(ctx, "SELECT 1") == nil
 }
 
 // keep takes back a connection.

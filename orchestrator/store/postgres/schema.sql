@@ -584,3 +584,12 @@ CREATE TABLE exports (
     lease_token       text COLLATE "C" NOT NULL DEFAULT '',
     lease_until       text COLLATE "C" NOT NULL DEFAULT ''
 );
+
+ALTER TABLE agent_message SET (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 500,
+    autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0.05);
+ALTER TABLE agent_inbox SET (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 500,
+    autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0.05);
+ALTER TABLE message_count SET (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 500,
+    autovacuum_vacuum_cost_delay = 0);
+ALTER TABLE message_trace SET (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 500,
+    autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0.05);

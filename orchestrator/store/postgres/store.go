@@ -8,9 +8,11 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -35,6 +37,10 @@ type Options struct {
 	Bell orchestrator.Bell
 	// BusyTimeout bounds the wait for what another process writes.
 	BusyTimeout time.Duration
+	// Now is the clock of this machine. nil: time.Now.
+	Now func() time.Time
+	// Pulse is how often a process that takes leases shows that it lives. 0: 10 s. A test sets less.
+	Pulse time.Duration
 	// Made is told the id of a database that this process has made, before anybody else can see it.
 	Made func(id string)
 	// Begin is called at the beginning of each write transaction, and End before it is committed. An error ends it.
@@ -55,22 +61,17 @@ type Store struct {
 	found   atomic.Bool // the database is there
 	bell    orchestrator.Bell
 	notices *notices // nil where the caller brought a bell
+	pulse   *pulse
+	clock   clock
 	backend *backend
 	writer  *store.Writer
 	readers readers
+	settled settled
 }
 
 // IsAddress reports whether an address of a database names a server of this kind.
 func IsAddress(address string) bool {
 	return strings.HasPrefix(address, "postgres://") || strings.HasPrefix(address, "postgresql://")
-}
-
-// planning are the settings under which the server plans by the indexes that the statements were written for, whatever its
-// statistics say: they were taken when the queue was empty, or full. Source: postgres.md, section 3.
-var planning = map[string]string{
-	"enable_seqscan": "off", "enable_bitmapscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off",
-	"plan_cache_mode": "force_generic_plan", "jit": "off", "default_transaction_isolation": "read committed", "timezone": "UTC",
-	"idle_in_transaction_session_timeout": "60s", "client_encoding": "UTF8", "client_min_messages": "warning",
 }
 
 // Open prepares a store. It does not connect: the first that needs the database does.
@@ -83,10 +84,17 @@ func Open(o Options) (*Store, error) {
 		config: config, path: withoutPassword(o.DSN), schema: config.RuntimeParams["search_path"], state: o.State, log: o.Log, busy: o.BusyTimeout, made: o.Made,
 		bell: o.Bell,
 	}
+	if len(config.Fallbacks) > 0 { // one of them may have to notice first that it is to take over
+		s.busy *= 3
+	}
 	if s.bell == nil {
 		s.notices = newNotices(s)
 		s.bell = s.notices
 	}
+	if s.clock.local = o.Now; o.Now == nil {
+		s.clock.local = time.Now
+	}
+	s.pulse = newPulse(s, cmp.Or(o.Pulse, beatEvery))
 	s.backend = newBackend(s)
 	s.writer = &store.Writer{Backend: s.backend, Bell: s.bell, Log: s.log, Busy: s.busy, Begin: o.Begin, End: o.End}
 	s.readers = readers{s: s, places: make(chan struct{}, mostOpen)}
@@ -101,33 +109,44 @@ func configOf(dsn string) (*pgconn.Config, error) {
 	if err != nil || !IsAddress(dsn) {
 		return nil, wrong
 	}
-	query := address.Query()
-	if query.Get("sslmode") == "" && os.Getenv("PGSSLMODE") == "" && !isLocal(address.Hostname()) {
+	config, err := pgconn.ParseConfig(address.String())
+	if query := address.Query(); err == nil && query.Get("sslmode") == "" && os.Getenv("PGSSLMODE") == "" && !isLocal(config) {
 		query.Set("sslmode", "verify-full")
 		address.RawQuery = query.Encode()
+		config, err = pgconn.ParseConfig(address.String())
 	}
-	config, err := pgconn.ParseConfig(address.String())
 	if err != nil {
 		return nil, wrong
 	}
-	for name, value := range planning {
-		config.RuntimeParams[name] = value
-	}
+	maps.Copy(config.RuntimeParams, settings)
+	maps.Copy(config.RuntimeParams, map[string]string{"client_encoding": "UTF8", "client_min_messages": "warning", "tcp_user_timeout": "10s"})
 	config.RuntimeParams["search_path"] = cmp.Or(config.RuntimeParams["search_path"], "mailroom")
 	config.RuntimeParams["application_name"] = cmp.Or(config.RuntimeParams["application_name"], "mailroom")
 	if !orchestrator.IsName(config.RuntimeParams["search_path"]) {
 		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "search_path: it must name one schema, in small letters")
 	}
-	config.ConnectTimeout = cmp.Or(config.ConnectTimeout, 10*time.Second)
+	if !address.Query().Has("connect_timeout") {
+		config.ConnectTimeout = 10 * time.Second
+		if len(config.Fallbacks) > 0 { // one that stands still is not to keep us from the others
+			config.ConnectTimeout = 3 * time.Second
+		}
+	}
+	config.DialFunc = dial
 	config.BuildContextWatcherHandler = func(c *pgconn.PgConn) ctxwatch.Handler {
 		return &pgconn.CancelRequestContextWatcherHandler{Conn: c, CancelRequestDelay: 0, DeadlineDelay: 2 * time.Second}
 	}
 	return config, nil
 }
 
-// isLocal reports whether a connection to a host cannot leave this machine: a socket, or loopback.
-func isLocal(host string) bool {
-	return host == "" || host == "localhost" || host == "127.0.0.1" || host == "::1" || strings.HasPrefix(host, "/")
+// isLocal reports whether no connection can leave this machine: to a socket, or loopback.
+func isLocal(config *pgconn.Config) bool {
+	hosts := []string{config.Host}
+	for _, other := range config.Fallbacks {
+		hosts = append(hosts, other.Host)
+	}
+	return !slices.ContainsFunc(hosts, func(host string) bool {
+		return host != "" && host != "localhost" && host != "127.0.0.1" && host != "::1" && !strings.HasPrefix(host, "/")
+	})
 }
 
 // withoutPassword returns an address without the password in it.
@@ -154,8 +173,10 @@ func (s *Store) Path() string { return s.path }
 
 // Beside is a path in a folder of the state folder that is named after the database's id.
 func (s *Store) Beside() string {
-	if s.id.Load() == nil {
-		_ = s.Look(context.Background(), func(*store.Conn) error { return nil }) // which finds out
+	for until := time.Now().Add(s.busy); s.id.Load() == nil; {
+		if err := s.Look(context.Background(), func(*store.Conn) error { return nil }); errors.Is(err, errNone) || time.Now().After(until) {
+			break // which would have found out
+		}
 	}
 	id := s.id.Load()
 	if s.state == "" || id == nil || *id != filepath.Base(*id) || !filepath.IsLocal(*id) {
@@ -174,12 +195,17 @@ const noPlace = os.DevNull + "/neither HOME nor XDG_STATE_HOME names a folder fo
 // Bell returns what wakes those who wait for what others write.
 func (s *Store) Bell() orchestrator.Bell { return s.bell }
 
-// Token makes the token of a lease of this process out of an id: the id, since nobody can tell yet which processes of other hosts
-// are alive.
-func (s *Store) Token(id string) string { return id }
+// Token makes the token of a lease of this process out of an id.
+func (s *Store) Token(id string) string { return s.pulse.token(id) }
 
-// Gone reports false: a lease ends when its time is up.
-func (s *Store) Gone(string) bool { return false }
+// Gone reports whether the process that made a token is known to be dead, which takes less than a minute.
+func (s *Store) Gone(token string) bool { return s.pulse.gone(token) }
+
+// Known returns a context that ends when other hosts may soon take this process for dead, since it cannot reach the server.
+func (s *Store) Known() context.Context { return s.pulse.known() }
+
+// Now returns the time by the server's clock, and by this machine's until there was a connection.
+func (s *Store) Now() time.Time { return s.clock.now() }
 
 // Exists reports whether there is a database.
 func (s *Store) Exists() bool {
@@ -221,5 +247,6 @@ func (s *Store) Close() error {
 		return nil // it is closed already, or somebody else is closing it
 	}
 	s.backend.shut()
+	s.pulse.close()
 	return err
 }

@@ -70,8 +70,14 @@ func (w *backend) takeTurn(b *store.Batch, until time.Time) error {
 	return err
 }
 
-// Begin takes the write lock.
-func (w *backend) Begin(ctx context.Context, until time.Time) error {
+// Alone reports true: whoever has the write lock is.
+func (w *backend) Alone() bool { return true }
+
+// Hold reports true: nobody else writes.
+func (w *backend) Hold(string) (bool, error) { return true, nil }
+
+// Begin takes the write lock, which lets nobody else write, whatever the scope.
+func (w *backend) Begin(ctx context.Context, until time.Time, _ store.Scope) error {
 	w.c.trim()
 	err := w.begin(ctx, until)
 	if err == nil && w.renumber {

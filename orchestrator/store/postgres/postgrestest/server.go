@@ -60,11 +60,7 @@ func Run(ctx context.Context, settings string) (dsn string, stop func() error, e
 		return "", nil, err
 	}
 	s := server{bin, folder, nil}
-	data := filepath.Join(folder, "data")
-	stop = func() error {
-		err := s.run("pg_ctl", "-D", data, "-w", "-m", "immediate", "stop")
-		return errors.Join(err, os.RemoveAll(folder))
-	}
+	stop = func() error { return errors.Join(s.stop(), os.RemoveAll(folder)) }
 	defer func() {
 		if err != nil {
 			_ = os.RemoveAll(folder)
@@ -78,11 +74,11 @@ func Run(ctx context.Context, settings string) (dsn string, stop func() error, e
 			return "", nil, err
 		}
 	}
-	if err := s.run("initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "-N"); err != nil {
+	if err := s.run("initdb", "-D", s.data(), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "-N"); err != nil {
 		return "", nil, err
 	}
 	options := "-c listen_addresses='' -c max_connections=500 " + settings + " -k '" + folder + "'"
-	if err := s.run("pg_ctl", "-D", data, "-w", "-l", filepath.Join(folder, "log"), "-o", options, "start"); err != nil {
+	if err := s.run("pg_ctl", "-D", s.data(), "-w", "-l", s.log(), "-o", options, "start"); err != nil {
 		return "", nil, err
 	}
 	dsn = "postgres://postgres@/postgres?host=" + url.QueryEscape(folder)
@@ -90,6 +86,53 @@ func Run(ctx context.Context, settings string) (dsn string, stop func() error, e
 		return "", nil, errors.Join(err, stop())
 	}
 	return dsn, stop, nil
+}
+
+// Stop ends a server that Start has started, as a crash does: it writes nothing more, and drops its sessions.
+func Stop(t testing.TB, dsn string) {
+	t.Helper()
+	s, err := serverOf(dsn)
+	if err == nil {
+		err = s.stop()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Restart starts a server again that Start has started, after ending it, if it still runs, without a farewell to its clients, as after a
+// power failure. It returns when the server is there again.
+func Restart(dsn string) error {
+	s, err := serverOf(dsn)
+	if err != nil {
+		return err
+	}
+	return s.run("pg_ctl", "-D", s.data(), "-w", "-m", "immediate", "-l", s.log(), "restart")
+}
+
+// Again starts a server that was stopped.
+func Again(t testing.TB, dsn string) {
+	t.Helper()
+	if err := Restart(dsn); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// serverOf returns the server with an address.
+func serverOf(dsn string) (server, error) {
+	address, err := url.Parse(dsn)
+	if err != nil {
+		return server{}, err
+	}
+	bin, err := find()
+	if err != nil {
+		return server{}, err
+	}
+	s := server{bin, address.Query().Get("host"), nil}
+	if os.Getuid() == 0 {
+		s.as, err = nobody()
+	}
+	return s, err
 }
 
 // Place returns an address on a server at which there is no database yet.
@@ -154,6 +197,17 @@ type server struct {
 	as          *syscall.Credential // nil: as whom the test runs
 }
 
+func (s server) data() string { return filepath.Join(s.folder, "data") }
+func (s server) log() string  { return filepath.Join(s.folder, "log") }
+
+// stop ends it, if it runs.
+func (s server) stop() error {
+	if s.run("pg_ctl", "-D", s.data(), "status") != nil {
+		return nil
+	}
+	return s.run("pg_ctl", "-D", s.data(), "-w", "-m", "immediate", "stop")
+}
+
 // run runs one of PostgreSQL's programs to its end. It goes through a file, since a server that pg_ctl starts would
 // hold a pipe open.
 func (s server) run(program string, args ...string) error {
@@ -168,7 +222,7 @@ func (s server) run(program string, args ...string) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.as}
 	if err := cmd.Run(); err != nil {
 		said, _ := os.ReadFile(output.Name())
-		log, _ := os.ReadFile(filepath.Join(s.folder, "log"))
+		log, _ := os.ReadFile(s.log())
 		return fmt.Errorf("%s: %w\n%s%s", program, err, said, log)
 	}
 	return nil

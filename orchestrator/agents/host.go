@@ -1,0 +1,59 @@
+package agents
+
+import (
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
+)
+
+// chooseHost sets which host an agent belongs to, in a database that many use: the one on which its files and commands were named. It
+// is one for all of them; an update that would move one which it does not name is refused.
+func chooseHost(l *ledger.Ledger, u *Update, a *ledger.Agent) error {
+	here, was := l.Host(), a.Host
+	invalid := func(text string, args ...any) *orchestrator.Error {
+		return orchestrator.Errorf(orchestrator.InvalidParams, "host: "+text, args...)
+	}
+	named := *a // what the update itself names
+	if u.Deliver == nil {
+		named.Deliver = ""
+	}
+	if u.Fallback == nil {
+		named.Fallback = ""
+	}
+	if u.StartCommand == nil {
+		named.StartCommand = ""
+	}
+	switch {
+	case u.Host != nil && *u.Host != "" && !l.IsCentral():
+		return invalid("a database in a file has one host")
+	case u.Host != nil && *u.Host != "" && !ledger.IsHostName(*u.Host):
+		return invalid("%q is no name of a host", *u.Host)
+	case u.Host != nil && *u.Host != "" && *u.Host != here && l.NeedsHost(&named):
+		return invalid("files and commands are named on their host, and this is %s", here).
+			WithHint("Call `mailroom agent add` on %s, or without them to move what the agent has", *u.Host)
+	case u.Host != nil:
+		a.Host = *u.Host
+	case !l.IsCentral():
+	case !l.NeedsHost(a):
+		a.Host = ""
+	case l.NeedsHost(&named):
+		a.Host = here
+	}
+	if a.Host == was || was == "" || u.Host != nil || a.Host == "" {
+		return nil
+	}
+	kept := *a
+	if u.Deliver != nil {
+		kept.Deliver = ""
+	}
+	if u.Fallback != nil {
+		kept.Fallback = ""
+	}
+	if u.StartCommand != nil {
+		kept.StartCommand = ""
+	}
+	if l.NeedsHost(&kept) {
+		return orchestrator.Errorf(orchestrator.Conflict, "another file or command of %s is on %s, and this one would be here, on %s", a.Name, was, here).
+			WithHint("Call `mailroom agent add` on %s, or name all of them here", was)
+	}
+	return nil
+}

@@ -1,0 +1,128 @@
+package postgres
+
+import (
+	"fmt"
+	"strings"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/store"
+)
+
+// session describes a row of pg_stat_activity as a, for people.
+const session = `'process ' || a.pid || coalesce(' (' || nullif(a.application_name, '') || ' of ' || a.usename || coalesce(' on ' || host(a.client_addr), '') || ')', '')`
+
+// fewConnections is how many free places make a note.
+const fewConnections = 10
+
+func checkConnections(_ *Store, c *store.Conn, report store.Report) error {
+	return c.Query(`SELECT current_setting('max_connections')::bigint - current_setting('superuser_reserved_connections')::bigint
+		- count(*), current_setting('max_connections') FROM pg_stat_activity WHERE backend_type = 'client backend'`, func(row store.Row) error {
+		if free := row.Int(0); free < fewConnections {
+			report("connections", "note", fmt.Sprintf("%s of %s are free; a daemon takes up to %d", orchestrator.Plural(int(max(0, free)), "connection"), row.Text(1), maxReaders+3),
+				"Raise max_connections, or put a pool in front of the server")
+			return nil
+		}
+		report("connections", "ok", fmt.Sprintf("%d of %s are free", row.Int(0), row.Text(1)), "")
+		return nil
+	})
+}
+
+// checkSnapshots names what keeps the server from clearing dead rows away.
+func checkSnapshots(_ *Store, c *store.Conn, report store.Report) error {
+	old, err := c.Texts(`
+		SELECT who || ', for ' || since FROM (
+		    SELECT ` + session + ` AS who, date_trunc('second', clock_timestamp() - a.xact_start) AS since FROM pg_stat_activity a
+		    WHERE a.pid <> pg_backend_pid() AND coalesce(a.backend_xmin, a.backend_xid) IS NOT NULL AND a.xact_start < clock_timestamp() - interval '5 minutes'
+		    UNION ALL SELECT 'the prepared transaction ' || gid, date_trunc('second', clock_timestamp() - prepared) FROM pg_prepared_xacts
+		    WHERE prepared < clock_timestamp() - interval '5 minutes') AS s ORDER BY since DESC LIMIT 3`)
+	if err != nil {
+		return err
+	}
+	slots, err := c.Texts(`SELECT slot_name FROM pg_replication_slots WHERE NOT active AND greatest(age(xmin), age(catalog_xmin)) > 100000 ORDER BY 1 LIMIT 3`)
+	switch {
+	case err != nil:
+		return err
+	case len(old)+len(slots) == 0:
+		report("snapshots", "ok", "nothing keeps the server from clearing dead rows away", "")
+	case len(old) == 0:
+		report("snapshots", "note", "the server keeps dead rows for replication slots that nobody reads: "+strings.Join(slots, ", "), "SELECT pg_drop_replication_slot(NAME), if nobody will")
+	default:
+		report("snapshots", "note", "the server keeps dead rows, which makes deliveries slower, for the transaction of "+strings.Join(old, "; "),
+			"Let it end, or end it: SELECT pg_terminate_backend(PID)")
+	}
+	return nil
+}
+
+// checkWriting names the transactions that have been writing for long.
+func checkWriting(_ *Store, c *store.Conn, report store.Report) error {
+	old, err := c.Texts(`SELECT ` + session + ` || ', ' || a.state || ', for ' || date_trunc('second', clock_timestamp() - a.xact_start) FROM pg_stat_activity a
+		WHERE a.backend_xid IS NOT NULL AND a.datname = current_database() AND a.xact_start < clock_timestamp() - interval '10 seconds' ORDER BY a.xact_start LIMIT 3`)
+	if err != nil {
+		return err
+	}
+	if len(old) == 0 {
+		report("writing", "ok", "no transaction has been writing for more than 10 seconds", "")
+		return nil
+	}
+	report("writing", "note", "a transaction has been writing for long: "+strings.Join(old, "; "), "Let it end, or end it: SELECT pg_terminate_backend(PID)")
+	return nil
+}
+
+func checkWaits(_ *Store, c *store.Conn, report store.Report) error {
+	waits, err := c.Texts(`SELECT ` + session + ` || ' for ' || (SELECT string_agg(b::text, ', ') FROM unnest(pg_blocking_pids(a.pid)) AS b) FROM pg_stat_activity a
+		WHERE a.datname = current_database() AND a.pid IN (SELECT pid FROM pg_locks WHERE NOT granted AND waitstart < clock_timestamp() - interval '2 seconds') ORDER BY a.pid LIMIT 5`)
+	if err != nil {
+		return err
+	}
+	if len(waits) == 0 {
+		report("lock waits", "ok", "nobody has waited for a lock for more than 2 seconds", "")
+		return nil
+	}
+	report("lock waits", "problem", "these wait for a lock, for the processes behind them: "+strings.Join(waits, "; "), "Let those end their transactions, or end them: SELECT pg_terminate_backend(PID)")
+	return nil
+}
+
+// checkEvents names the transaction that keeps events from those who follow them.
+func (s *Store) checkEvents(c *store.Conn, report store.Report) error {
+	return c.Query(`SELECT `+session+` || ', for ' || date_trunc('second', clock_timestamp() - a.xact_start) FROM settled() AS s JOIN pg_stat_activity a ON a.pid = s.holder
+		WHERE s.events < s.last AND a.xact_start < clock_timestamp() - interval '5 seconds'
+		UNION ALL SELECT '' ORDER BY 1 DESC LIMIT 1`, func(row store.Row) error {
+		if who := row.Text(0); who != "" {
+			report("events", "note", "events are shown late, since they wait for the transaction of "+who, "Let it end, or end it: SELECT pg_terminate_backend(PID)")
+			return nil
+		}
+		report("events", "ok", "no transaction delays them", "")
+		return nil
+	})
+}
+
+// hot are the tables whose rows change most.
+const hot = `('agent_message', 'agent_inbox', 'message_count', 'message_trace')`
+
+func checkDeadRows(_ *Store, c *store.Conn, report store.Report) error {
+	dead, err := c.Texts(`SELECT relname || ' ' || n_dead_tup || ' beside ' || n_live_tup || coalesce(', cleared at ' || date_trunc('second', greatest(last_vacuum, last_autovacuum)), ', never cleared')
+		FROM pg_stat_user_tables WHERE schemaname = current_schema() AND relname IN ` + hot + ` AND n_dead_tup > 20000 AND n_dead_tup > 2 * n_live_tup ORDER BY n_dead_tup DESC`)
+	if err != nil {
+		return err
+	}
+	if len(dead) == 0 {
+		report("dead rows", "ok", "the server clears them away", "")
+		return nil
+	}
+	report("dead rows", "note", "many dead rows: "+strings.Join(dead, "; "), "See what is said of snapshots; see that autovacuum is on, and run VACUUM there")
+	return nil
+}
+
+// checkIndex looks at the index of what waits, which grows where dead rows stay.
+func checkIndex(_ *Store, c *store.Conn, report store.Report) error {
+	return c.Query(`SELECT pg_relation_size('agent_message_live'), coalesce((SELECT sum(n) FROM message_count WHERE state IN ('pending', 'retry') AND n > 0), 0)`, func(row store.Row) error {
+		const smallest, bytesOfRow, times = 8 << 20, 64, 20
+		if size := row.Int(0); size > smallest && size > times*bytesOfRow*row.Int(1) {
+			report("index", "note", fmt.Sprintf("the index of what waits has %d MB for %s", size>>20, orchestrator.Plural(int(row.Int(1)), "message")),
+				"Run there: REINDEX INDEX CONCURRENTLY agent_message_live")
+			return nil
+		}
+		report("index", "ok", "that of what waits is not larger than it should be", "")
+		return nil
+	})
+}

@@ -1,0 +1,190 @@
+package postgres_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/orchestratortest/want"
+	"mailroom/orchestrator/store"
+	"mailroom/orchestrator/store/postgres"
+	"mailroom/orchestrator/store/postgres/postgrestest"
+)
+
+// at opens a store as one process has it, until the test ends.
+func at(t *testing.T, address string) *postgres.Store {
+	t.Helper()
+	nothing := func(*store.Transaction) error { return nil }
+	s, err := postgres.Open(postgres.Options{DSN: address, Log: slog.New(slog.DiscardHandler), BusyTimeout: 10 * time.Second, Begin: nothing, End: nothing})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// initAt is at, and makes the database unless it is there.
+func initAt(t *testing.T, address string) *postgres.Store {
+	t.Helper()
+	s := at(t, address)
+	if _, err := s.Create(); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// finds checks the place as a new process does, and looks for some findings: CHECK LEVEL PART-OF-WHAT-IT-SAYS. All others must be ok.
+func finds(t *testing.T, address string, findings ...string) {
+	t.Helper()
+	found := map[string]string{}
+	at(t, address).CheckPlace(func(check, level, says, do string) {
+		if found[check] == "" || level != "ok" {
+			found[check] = level + " " + says
+		}
+		if level != "ok" && do == "" {
+			t.Errorf("%s says nothing of what to do: %s", check, says)
+		}
+	})
+	for _, finding := range findings {
+		check, rest, _ := strings.Cut(finding, ": ")
+		level, says, _ := strings.Cut(rest, " ")
+		if !strings.HasPrefix(found[check], level+" ") || !strings.Contains(found[check], says) {
+			t.Errorf("%s: %q; want %s %q", check, found[check], level, says)
+		}
+		delete(found, check)
+	}
+	for check, is := range found {
+		if !strings.HasPrefix(is, "ok ") {
+			t.Errorf("%s: %s", check, is)
+		}
+	}
+}
+
+// user makes a user with a database of his own, and returns the database's address for him and for the administrator.
+func user(t *testing.T, server, name string) (his, admins string) {
+	t.Helper()
+	for _, statement := range []string{"CREATE ROLE " + name + " LOGIN", "CREATE DATABASE " + name + " OWNER " + name} {
+		if _, err := postgrestest.SQL(t.Context(), server, statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	admins = strings.Replace(server, "/postgres?", "/"+name+"?", 1)
+	return strings.Replace(admins, "postgres@", name+"@", 1), admins
+}
+
+// TestCheckPlace changes the server under a database, and looks what the doctor says of it.
+func TestCheckPlace(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Start(t)
+	ann, admin := user(t, server, "ann")
+	sql := func(statement string) {
+		t.Helper()
+		if _, err := postgrestest.SQL(t.Context(), admin, statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	finds(t, ann, "server: note there is no database at")
+	initAt(t, ann)
+	finds(t, ann, "server: ok as the user ann", "acknowledged: ok on the disk of 1 node", "audit user: ok reads no credentials")
+
+	sql(`GRANT SELECT ON mailroom.tokens TO mailroom_audit`)
+	finds(t, ann, "audit user: problem can read credentials: tokens")
+	initAt(t, ann)
+	finds(t, ann)
+	sql(`GRANT ann TO mailroom_audit`)
+	finds(t, ann, "audit user: problem can do more than read")
+	sql(`REVOKE ann FROM mailroom_audit`)
+
+	sql(`ALTER DATABASE ann SET synchronous_commit = off`)
+	finds(t, ann, "acknowledged: problem on no disk yet")
+	initAt(t, ann) // sets it for ann
+	finds(t, ann)
+
+	// What a pool that takes no settings from its clients has: those of its user.
+	rows, err := postgrestest.SQL(t.Context(), ann, `SELECT current_setting('enable_seqscan'), current_setting('search_path'), current_setting('statement_timeout')`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want.Rows(t, rows, "off|mailroom|0")
+
+	sql(`ALTER SYSTEM SET full_page_writes = off`)
+	sql(`SELECT pg_reload_conf()`)
+	until(t, admin, `SELECT current_setting('full_page_writes')`, "off")
+	finds(t, ann, "settings: problem full_page_writes is off")
+	sql(`ALTER SYSTEM SET full_page_writes = on`)
+	sql(`ALTER SYSTEM SET synchronous_standby_names = 'ANY 2 (a, b, c)'`)
+	sql(`SELECT pg_reload_conf()`)
+	until(t, admin, `SELECT current_setting('synchronous_standby_names')`, "ANY 2 (a, b, c)")
+	finds(t, ann, "acknowledged: problem too few are connected")
+	sql(`ALTER SYSTEM SET synchronous_standby_names = ''`)
+	sql(`SELECT pg_reload_conf()`)
+	until(t, admin, `SELECT current_setting('synchronous_standby_names')`, "")
+	sql(`ALTER ROLE ann SET default_transaction_read_only = on`)
+	finds(t, ann, "server: problem takes no writes")
+}
+
+// until asks until the server has read its configuration anew.
+func until(t *testing.T, address, question, answer string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for ctx.Err() == nil {
+		if rows, err := postgrestest.SQL(ctx, address, question); err == nil && len(rows) == 1 && rows[0] == answer {
+			return
+		}
+	}
+	t.Fatalf("%s is not %q", question, answer)
+}
+
+// TestCheckLock has one process keep others from writing.
+func TestCheckLock(t *testing.T) {
+	t.Parallel()
+	address := postgrestest.Place(postgrestest.Start(t))
+	one, other := initAt(t, address), at(t, address)
+	var level, says string
+	report := func(_, l, s, _ string) { level, says = l, s }
+	if other.CheckLock(t.Context(), report) || level != "ok" {
+		t.Errorf("free: %s %s", level, says)
+	}
+	has, done := make(chan struct{}), make(chan error)
+	released := make(chan struct{})
+	go func() {
+		done <- write(one, job(func(*store.Transaction) error {
+			close(has)
+			<-released
+			return nil
+		}))
+	}()
+	<-has
+	if !other.CheckLock(t.Context(), report) || level != "problem" || !strings.Contains(says, "held by one of process ") {
+		t.Errorf("held: %s %s", level, says)
+	}
+	close(released)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestInitWithoutRights makes a database as a user that may not, and as one for whom the administrator has made the schema.
+func TestInitWithoutRights(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Start(t)
+	if _, err := postgrestest.SQL(t.Context(), server, "CREATE ROLE bob LOGIN"); err != nil {
+		t.Fatal(err)
+	}
+	bobs := strings.Replace(server, "postgres@", "bob@", 1)
+	_, err := at(t, bobs).Create()
+	want.Code(t, err, orchestrator.PermissionDenied)
+	if text := fmt.Sprint(err); !strings.Contains(text, "the user bob may not make the schema mailroom in the database postgres") {
+		t.Error(text)
+	}
+	if _, err := postgrestest.SQL(t.Context(), server, "CREATE SCHEMA mailroom AUTHORIZATION bob"); err != nil {
+		t.Fatal(err)
+	}
+	initAt(t, bobs)
+	finds(t, bobs)
+}

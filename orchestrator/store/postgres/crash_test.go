@@ -1,0 +1,56 @@
+package postgres_test
+
+import (
+	"testing"
+
+	"mailroom/orchestrator/store"
+	"mailroom/orchestrator/store/postgres/postgrestest"
+)
+
+// A server that crashes during a COMMIT gives the transaction's number to another one afterwards, if it had written nothing of the first
+// to its disk. What that number has become says nothing then of what has become of the first, which must be run again.
+func TestNumberGivenTwice(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Start(t)
+	place := postgrestest.Place(server)
+	sql := func(statement string) (first string) {
+		rows, err := postgrestest.SQL(t.Context(), place, statement)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(rows) > 0 {
+			first = rows[0]
+		}
+		return first
+	}
+	sql(`ALTER SYSTEM SET wal_writer_delay = '10s'`) // so that nothing of it is on the disk
+	sql(`SELECT pg_reload_conf()`)
+	p := newProxy(t, place)
+	st := opened(t, p.address)
+	sql(`CREATE TABLE of_another (n integer)`)
+	p.and = func() {
+		if err := postgrestest.Restart(server); err != nil {
+			t.Error(err)
+		}
+		for range 5 {
+			sql(`INSERT INTO of_another VALUES (1)`)
+		}
+	}
+	p.arm("before")
+	number, runs := "", 0
+	err := write(st, job(func(tx *store.Transaction) (err error) {
+		if runs++; runs == 1 {
+			number, _, err = tx.Text(`SELECT pg_current_xact_id()`)
+		}
+		if err == nil {
+			err = add("lost")(tx)
+		}
+		return err
+	}))
+	if err != nil || runs != 2 || count(t, st, "lost") != 1 {
+		t.Errorf("%v after %d runs, %d rows", err, runs, count(t, st, "lost"))
+	}
+	if status := sql(`SELECT pg_xact_status('` + number + `'::xid8)`); status != "committed" {
+		t.Errorf("the number %s is %s: it was not given twice, and nothing was put to the test", number, status)
+	}
+}

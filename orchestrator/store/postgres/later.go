@@ -1,0 +1,137 @@
+package postgres
+
+import (
+	"context"
+	"database/sql/driver"
+	"fmt"
+	"strconv"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"mailroom/orchestrator/store"
+)
+
+// A call is a statement with the values of its parameters.
+type call struct {
+	*statement
+	values [][]byte
+}
+
+// call prepares a statement and its values.
+func (c *conn) call(text string, args []driver.NamedValue) (call, error) {
+	s, err := c.prepare(text)
+	if err != nil {
+		return call{}, err
+	}
+	values := make([][]byte, len(s.arguments))
+	for i, n := range s.arguments {
+		switch {
+		case n == batchArgument:
+			values[i] = array(c.batch)
+		case n > len(args):
+			return call{}, fmt.Errorf("argument %d is missing for %s", n, text)
+		default:
+			values[i] = encode(s.ParamOIDs[i], args[n-1].Value)
+		}
+	}
+	return call{s, values}, nil
+}
+
+// run runs a statement, after those that are still to be run, and reads all of its answer: nothing else can be run on a connection
+// before.
+func (c *conn) run(text string, args []driver.NamedValue) (*pgconn.Result, *statement, error) {
+	next, err := c.call(text, args)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(c.later) == 0 {
+		result := c.raw.ExecPrepared(context.Background(), next.Name, next.values, nil, nil).Read()
+		return result, next.statement, result.Err
+	}
+	result, err := c.runAll(func(p *pgconn.Pipeline) { p.SendQueryPrepared(next.Name, next.values, nil, nil) })
+	return result, next.statement, err
+}
+
+// maxLater bounds the statements that are still to be run.
+const maxLater = 256
+
+// RunLater runs a statement together with the next one, or with the commit: that saves a round trip.
+func (c *conn) RunLater(text string, args []driver.NamedValue) error {
+	if inBatch.MatchString(text) || len(c.later) >= maxLater || c.raw.TxStatus() != 'T' {
+		_, err := c.ExecBound(text, args)
+		return err
+	}
+	next, err := c.call(text, args)
+	if err == nil {
+		c.later = append(c.later, next)
+	}
+	return err
+}
+
+// RunRest runs what is still to be run.
+func (c *conn) RunRest() error {
+	if len(c.later) == 0 {
+		return nil
+	}
+	_, err := c.runAll(func(*pgconn.Pipeline) {})
+	return err
+}
+
+// returning is added to an INSERT whose number is asked for. lastval would tell that of a row which a trigger inserts.
+const returning = " RETURNING seq"
+
+// InsertBound runs an INSERT of one row into a table whose rows are numbered by seq, and returns the number that it got.
+func (c *conn) InsertBound(text string, args []driver.NamedValue) (int64, error) {
+	result, _, err := c.run(text+returning, args)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseInt(string(result.Rows[0][0]), 10, 64)
+}
+
+// runAll runs what is still to be run, and then what last sends, in one round trip. It returns the result of that. Error: store.Later
+// for the failure of an earlier one; none of those behind it was run then.
+func (c *conn) runAll(last func(p *pgconn.Pipeline)) (result *pgconn.Result, err error) {
+	later := c.later
+	c.later = c.later[:0]
+	for i := range later { // before the pipeline begins
+		if i > 0 && later[i].statement == later[i-1].statement {
+			if _, err := c.bulkOf(later[i].statement); err != nil {
+				return nil, err
+			}
+		}
+	}
+	p := c.raw.StartPipeline(context.Background())
+	left := 0
+	for len(later) > 0 {
+		n := 1
+		for n < len(later) && later[n].statement == later[0].statement {
+			n++
+		}
+		left += c.send(p, later[:n])
+		later = later[n:]
+	}
+	last(p)
+	if err := p.Sync(); err != nil {
+		return nil, err
+	}
+	for err == nil {
+		answer, failure := p.GetResults()
+		reader, is := answer.(*pgconn.ResultReader)
+		if failure == nil && !is {
+			break // all was read
+		}
+		if is {
+			result = reader.Read()
+			failure = result.Err
+		}
+		if err = failure; err != nil && left > 0 && codeOf(err) != "" {
+			err = &store.Later{Err: err}
+		}
+		left--
+	}
+	if ended := p.Close(); err == nil {
+		err = ended
+	}
+	return result, err
+}

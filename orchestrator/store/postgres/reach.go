@@ -1,0 +1,76 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/store"
+)
+
+// How long and how often a server is tried that cannot be had just now: it is being restarted, or another takes its place.
+const (
+	firstPatience = 3 * time.Second // for one that this process has not reached yet, and which may not exist
+	shortestPause = 50 * time.Millisecond
+	longestPause  = 2 * time.Second
+)
+
+// reach connects. It tries again for a while if the server cannot be had just now, with growing pauses of random lengths, so that
+// not all clients of a server that was restarted come at once.
+func (s *Store) reach(ctx context.Context, config *pgconn.Config) (*conn, error) {
+	until := time.Now().Add(s.patience())
+	for pause := shortestPause; ; pause = min(2*pause, longestPause) {
+		c, err := connect(ctx, config)
+		switch {
+		case err == nil:
+			return c, nil
+		case ctx.Err() != nil:
+			return nil, store.GaveUp(ctx)
+		case !isAway(err):
+			return nil, err
+		}
+		if pause = min(pause, time.Until(until)); pause <= 0 {
+			return nil, err
+		}
+		orchestrator.Pause(ctx, pause/2+rand.N(pause/2+1))
+	}
+}
+
+// patience is how long a server is tried.
+func (s *Store) patience() time.Duration {
+	if !s.found.Load() && len(s.config.Fallbacks) == 0 {
+		return min(s.busy, firstPatience)
+	}
+	return s.busy
+}
+
+// isAway reports whether an error in connecting may pass by itself.
+func isAway(err error) bool {
+	var unknown *net.DNSError
+	switch code := codeOf(err); {
+	case code == tooManyConnections:
+		return true
+	case code != "":
+		return isLost(err)
+	case errors.As(err, &unknown) && unknown.IsNotFound:
+		return false
+	case strings.Contains(err.Error(), "tls:") || strings.Contains(err.Error(), "TLS"): // it answers, and will not be trusted later on either
+		return false
+	}
+	return isLost(err) || errors.Is(err, pgconn.ErrReadOnlyConnection)
+}
+
+// A connection over which nothing comes back is given up after about so long, instead of a quarter of an hour.
+const silence = 10 * time.Second
+
+// dial connects so that a host that has vanished is noticed.
+func dial(ctx context.Context, network, address string) (net.Conn, error) {
+	d := net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: silence / 2, Interval: silence / 5, Count: 3}, Control: boundSilence}
+	return d.DialContext(ctx, network, address)
+}

@@ -1,0 +1,109 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/store"
+)
+
+// settings are those that a connection needs. With the first ones the server plans by the indexes that the statements were written for,
+// whatever its statistics say: they were taken when the queue was empty, or full. No statement ends by itself, since a COMMIT that is
+// cancelled may be committed all the same. Each connection asks for them when it begins; init also sets them for its user in this database,
+// for pools of connections that take no settings from their clients. Source: postgres.md, sections 2 and 3.
+var settings = map[string]string{
+	"enable_seqscan": "off", "enable_bitmapscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off",
+	"plan_cache_mode": "force_generic_plan", "jit": "off", "default_transaction_isolation": "read committed", "timezone": "UTC",
+	"idle_in_transaction_session_timeout": "10s", "statement_timeout": "0",
+}
+
+var settingNames = slices.Sorted(maps.Keys(settings))
+
+// credentials are the tables that queries may not read.
+const credentials = "tokens, agent_secrets, signal_subscriptions, signal_keys, signal_pairings"
+
+// oldestServer is the oldest version of the server, as server_version_num.
+const oldestServer = 140000
+
+// suits refuses a server that is too old, or that only speaks like PostgreSQL.
+func (s *Store) suits(c *store.Conn) error {
+	var version string
+	number := int64(0)
+	err := c.Query(`SELECT current_setting('server_version'), current_setting('server_version_num')::bigint`, func(row store.Row) error {
+		version, number = row.Text(0), row.Int(1)
+		return nil
+	})
+	if err == nil && number < oldestServer {
+		return orchestrator.Errorf(orchestrator.Unavailable, "the server of %s is PostgreSQL %s; mailroom is for 14 and later", s.path, version).WithHint("Upgrade it, or use another")
+	}
+	if err == nil {
+		err = c.Run(`SELECT pg_current_xact_id_if_assigned() IS NULL, pg_try_advisory_xact_lock_shared(?1, 0), objsubid, waitstart FROM pg_locks LIMIT 1`, settingUp)
+	}
+	if code := codeOf(err); code == undefinedFunction || code == undefinedColumn || code == undefinedTable || code == undefinedObject || code == notSupported {
+		return &orchestrator.Error{Code: orchestrator.Unavailable, Err: err, Message: "the server of " + s.path + " is not PostgreSQL: it lacks what mailroom needs to write with several programs",
+			Hint: "Use PostgreSQL, 14 or later"}
+	}
+	return err
+}
+
+// makeSchema makes the schema of the tables unless somebody has for this user.
+func (s *Store) makeSchema(c *store.Conn) error {
+	n, err := c.Number(`SELECT count(*) FROM pg_namespace WHERE nspname = ?1`, s.schema)
+	if err != nil || n > 0 {
+		return err
+	}
+	err = c.Script(`CREATE SCHEMA ` + s.schema)
+	if codeOf(err) == noRight {
+		user, database := s.config.User, s.config.Database
+		return &orchestrator.Error{Code: orchestrator.PermissionDenied, Err: err, Message: "the user " + user + " may not make the schema " + s.schema + " in the database " + database,
+			Hint: "Run there, as its owner: CREATE SCHEMA " + s.schema + ` AUTHORIZATION "` + user + `"; or: GRANT CREATE ON DATABASE "` + database + `" TO "` + user + `"; then ` + "`mailroom init` again"}
+	}
+	return err
+}
+
+// settingUp is the class of the lock of whoever changes the settings of users: the server refuses two at once.
+const settingUp = 0x4d41494b
+
+// setRole sets the settings for this user in this database, if they are not yet. It leaves a superuser alone, who does other things there.
+func (s *Store) setRole(ctx context.Context, raw *conn) error {
+	c := &store.Conn{Driver: raw}
+	if super, err := c.Number(`SELECT rolsuper FROM pg_roles WHERE rolname = current_user`); err != nil || super != 0 {
+		return err
+	}
+	known, err := c.Texts(`SELECT unnest(setconfig) FROM pg_db_role_setting WHERE setrole = (SELECT oid FROM pg_roles WHERE rolname = current_user)
+		AND setdatabase = (SELECT oid FROM pg_database WHERE datname = current_database())`)
+	if err != nil {
+		return err
+	}
+	wanted := maps.Clone(settings)
+	if s.schema == "mailroom" { // any other is named by each address
+		wanted["search_path"] = s.schema
+	}
+	if off, err := c.Number(`SELECT current_setting('synchronous_commit') = 'off'`); err != nil {
+		return err
+	} else if off != 0 {
+		wanted["synchronous_commit"] = "on"
+	}
+	maps.DeleteFunc(wanted, func(name, value string) bool {
+		return slices.Contains(known, name+"="+value) || name == "timezone" && slices.Contains(known, "TimeZone="+value)
+	})
+	if len(wanted) == 0 {
+		return nil
+	}
+	if err := raw.script(ctx, fmt.Sprintf("BEGIN; SELECT pg_advisory_xact_lock(%d, 0)", settingUp)); err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
+		statement, _, err := c.Text(`SELECT format('ALTER ROLE CURRENT_USER IN DATABASE %I SET %I = %L', current_database(), ?1::text, ?2::text)`, name, wanted[name])
+		if err != nil {
+			return err
+		}
+		if err := c.Script(statement); err != nil {
+			return err
+		}
+	}
+	return raw.script(ctx, "COMMIT")
+}
