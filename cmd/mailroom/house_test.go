@@ -102,7 +102,8 @@ var mayImport = map[string][]string{
 	"orchestrator/store/storetest":             {"orchestrator", "orchestrator/orchestratortest/helper", "orchestrator/store"},
 	"orchestrator/orchestratortest":            {"", "tracing", "orchestrator"},
 	"orchestrator/orchestratortest/corpus":     {},
-	"orchestrator/orchestratortest/enginetest": and(engine, "orchestrator/orchestratortest/statements", "orchestrator/router", "orchestrator/transport"),
+	"orchestrator/orchestratortest/enginetest": and(engine, "orchestrator/orchestratortest/statements", "orchestrator/router", "orchestrator/transport",
+		"orchestrator/store/postgres", "orchestrator/store/postgres/postgrestest"),
 	"orchestrator/orchestratortest/example":    and(engine, "orchestrator/router", "orchestrator/transport"),
 	"orchestrator/orchestratortest/helper":     {},
 	"orchestrator/orchestratortest/history":    {}, // it trusts nothing of what it checks
@@ -118,7 +119,7 @@ var mayImport = map[string][]string{
 // mayReach says which packages, but those of test machinery, may import a package that reaches the machine: a driver, or system calls.
 var mayReach = map[string][]string{
 	"github.com/mattn/go-sqlite3":    {"orchestrator/store/sqlite"},
-	"github.com/jackc/pgx/v5/pgconn": {"orchestrator/store/postgres"},
+	"github.com/jackc/pgx/v5/pgconn": {"orchestrator/store/postgres", "orchestrator/store/postgres/postgrestest"},
 	"golang.org/x/sys/unix": {"orchestrator/store/bell", "orchestrator/store/sqlite", "orchestrator/bridge", "orchestrator/letter", "orchestrator/process", "orchestrator/program",
 		"orchestrator/transport", "commands/surface/cli", "commands/surface/hook", "commands/surface/listener", "commands/surface/web"},
 }

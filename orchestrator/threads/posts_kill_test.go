@@ -74,7 +74,7 @@ func TestKilledPosterLeavesWholePosts(t *testing.T) {
 		}
 	}
 	want.Rows(t, f.Rows(`
-		SELECT DISTINCT count(*) || ' rows, ' || sum(m.status = 'delivered') || ' delivered, ' || sum(m.recipient LIKE 'thread:%') || ' post, ' ||
+		SELECT DISTINCT count(*) || ' rows, ' || count(*) FILTER (WHERE m.status = 'delivered') || ' delivered, ' || count(*) FILTER (WHERE m.recipient LIKE 'thread:%') || ' post, ' ||
 		       sum((SELECT count(*) FROM message_trace t WHERE t.message_id = m.message_id)) || ' events'
 		FROM agent_message m GROUP BY m.multicast_id`), "3 rows, 1 delivered, 1 post, 4 events")
 }
