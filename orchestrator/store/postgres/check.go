@@ -24,8 +24,8 @@ type check struct {
 
 // checks are asked each by itself, outside of a transaction: one that fails, for lack of a right, ends no other.
 var checks = []check{
-	{"server", (*Store).checkServer}, {"settings", checkSettings}, {"acknowledged", checkAcknowledged}, {"audit user", (*Store).checkAuditor},
-	{"connections", checkConnections}, {"snapshots", checkSnapshots}, {"writing", checkWriting}, {"lock waits", checkWaits}, {"events", (*Store).checkEvents},
+	{"server", checkServer}, {"settings", checkSettings}, {"acknowledged", checkAcknowledged}, {"audit user", checkAuditor},
+	{"connections", checkConnections}, {"snapshots", checkSnapshots}, {"writing", checkWriting}, {"lock waits", checkWaits}, {"events", checkEvents},
 	{"dead rows", checkDeadRows}, {"index", checkIndex},
 }
 
@@ -50,7 +50,7 @@ func (s *Store) CheckPlace(report store.Report) {
 	}
 }
 
-func (s *Store) checkServer(c *store.Conn, report store.Report) error {
+func checkServer(_ *Store, c *store.Conn, report store.Report) error {
 	return c.Query(`SELECT current_setting('server_version'), current_setting('server_version_num')::bigint, pg_is_in_recovery(), current_user,
 		current_setting('transaction_read_only')`, func(row store.Row) error {
 		says := "PostgreSQL " + row.Text(0) + ", as the user " + row.Text(3)
@@ -154,7 +154,7 @@ func checkAcknowledged(_ *Store, c *store.Conn, report store.Report) error {
 }
 
 // checkAuditor looks whether queries can be run, and can do nothing but read.
-func (s *Store) checkAuditor(c *store.Conn, report store.Report) error {
+func checkAuditor(_ *Store, c *store.Conn, report store.Report) error {
 	return c.Query(`
 		SELECT r.rolcanlogin AND has_schema_privilege(r.oid, current_schema(), 'USAGE') AND has_table_privilege(r.oid, 'agent_message', 'SELECT'),
 		       r.rolsuper OR r.rolcreaterole OR pg_has_role(r.oid, current_user, 'MEMBER') OR has_table_privilege(r.oid, 'agent_message', 'INSERT, UPDATE, DELETE'),

@@ -83,7 +83,7 @@ func checkWaits(_ *Store, c *store.Conn, report store.Report) error {
 }
 
 // checkEvents names the transaction that keeps events from those who follow them.
-func (s *Store) checkEvents(c *store.Conn, report store.Report) error {
+func checkEvents(_ *Store, c *store.Conn, report store.Report) error {
 	return c.Query(`SELECT `+session+` || ', for ' || date_trunc('second', clock_timestamp() - a.xact_start) FROM settled() AS s JOIN pg_stat_activity a ON a.pid = s.holder
 		WHERE s.events < s.last AND a.xact_start < clock_timestamp() - interval '5 seconds'
 		UNION ALL SELECT '' ORDER BY 1 DESC LIMIT 1`, func(row store.Row) error {
