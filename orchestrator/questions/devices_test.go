@@ -87,7 +87,10 @@ func TestPairingCodeIsGuessed(t *testing.T) {
 		}
 		return "0"
 	}
-	release := f.Jam()
+	release := func() {}
+	if !f.OnServer() { // which nobody can jam as a whole
+		release = f.Jam()
+	}
 	for range 100 { // at random: that needs no write lock, and so jams nobody
 		want.Code(t, guess(other(code[0])+code[1:]), orchestrator.PermissionDenied)
 	}

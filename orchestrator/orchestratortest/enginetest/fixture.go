@@ -98,6 +98,7 @@ func OpenWith(t testing.TB, o ledger.Options) *delivery.Engine {
 // NewBubble makes a database within a bubble of synctest, whose clock it goes by. The test closes it there.
 func NewBubble(t *testing.T) *Fixture {
 	t.Helper()
+	OfAFile(t, "a server's clock is not that of a bubble")
 	f := &Fixture{T: t, Wire: &Scripted{}, Path: Place(t), Bell: store.NewLocalBell()}
 	f.Engine = open(t, ledger.Options{
 		Path: f.Path, Bell: f.Bell, CountEvery: 3, Log: slog.New(slog.DiscardHandler),

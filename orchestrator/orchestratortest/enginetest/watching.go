@@ -6,15 +6,11 @@ import (
 	"strings"
 )
 
-// Jam keeps everybody from writing until release is called, as a program does that holds the database's lock.
+// Jam keeps everybody from writing into a file until release is called, as a program does that holds its lock.
 func (f *Fixture) Jam() (release func()) {
 	f.T.Helper()
 	db := f.oneConnection()
-	begin := `BEGIN IMMEDIATE`
-	if f.OnServer() {
-		begin = `BEGIN; LOCK TABLE ` + strings.Join(f.tables(db), ", ") + ` IN EXCLUSIVE MODE`
-	}
-	f.exec(db, begin)
+	f.exec(db, `BEGIN IMMEDIATE`)
 	return func() { f.T.Helper(); f.exec(db, `ROLLBACK`) }
 }
 
