@@ -103,6 +103,7 @@ var mayImport = map[string][]string{
 	"orchestrator/orchestratortest/corpus":     {},
 	"orchestrator/orchestratortest/enginetest": and(engine, "orchestrator/orchestratortest/statements", "orchestrator/router", "orchestrator/transport"),
 	"orchestrator/orchestratortest/example":    and(engine, "orchestrator/router", "orchestrator/transport"),
+	"orchestrator/orchestratortest/ha":         {},
 	"orchestrator/orchestratortest/helper":     {},
 	"orchestrator/orchestratortest/history":    {}, // it trusts nothing of what it checks
 	"orchestrator/orchestratortest/statements": {"orchestrator/store"},

@@ -28,6 +28,8 @@ type conn struct {
 	later []call  // what is still to be run, before the next statement
 	wrote func()  // called before each statement that may change something
 	used  time.Time
+
+	timeline int64 // of the server, where there are several
 }
 
 // statement is a prepared statement.

@@ -90,7 +90,7 @@ func (n *notices) tell() {
 			payload, _ = json.Marshal(notice{By: n.id})
 		}
 		if c == nil || c.raw.IsClosed() {
-			if c, err = connect(n.ctx, n.s.config); err != nil {
+			if c, err = n.s.connect(n.ctx, n.s.config); err != nil {
 				c = nil
 				continue // whoever listens looks by itself in the end
 			}
@@ -186,7 +186,7 @@ func (n *notices) hear(ready func()) error {
 			n.listeners.Wake(rung.Names...)
 		}
 	}
-	c, err := connect(n.ctx, config)
+	c, err := n.s.connect(n.ctx, config)
 	if err != nil {
 		return err
 	}

@@ -26,7 +26,7 @@ const (
 func (s *Store) reach(ctx context.Context, config *pgconn.Config) (*conn, error) {
 	until := time.Now().Add(s.patience())
 	for pause := shortestPause; ; pause = min(2*pause, longestPause) {
-		c, err := connect(ctx, config)
+		c, err := s.connect(ctx, config)
 		if err == nil || !isAway(err) {
 			return c, err
 		}
@@ -42,7 +42,7 @@ func (s *Store) reach(ctx context.Context, config *pgconn.Config) (*conn, error)
 
 // patience is how long a server is tried.
 func (s *Store) patience() time.Duration {
-	if !s.found.Load() && len(s.config.Fallbacks) == 0 {
+	if !s.found.Load() && len(s.hosts) == 1 {
 		return min(s.busy, firstPatience)
 	}
 	return s.busy

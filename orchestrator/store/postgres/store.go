@@ -49,6 +49,8 @@ type Store struct {
 	schema string
 	state  string
 	id     atomic.Pointer[string] // of the database, once it is known
+	hosts  []host
+	leader leader
 	log    *slog.Logger
 	busy   time.Duration
 	made   func(id string)
@@ -82,9 +84,9 @@ func Open(o Options) (*Store, error) {
 	}
 	s := &Store{
 		config: config, path: withoutPassword(o.DSN), schema: config.RuntimeParams["search_path"], state: o.State, log: o.Log, busy: o.BusyTimeout, made: o.Made,
-		bell: o.Bell,
+		bell: o.Bell, hosts: hostsOf(config),
 	}
-	if len(config.Fallbacks) > 0 { // one of them may have to notice first that it is to take over
+	if len(s.hosts) > 1 { // one of them may have to notice first that it is to take over
 		s.busy *= 3
 	}
 	if s.bell == nil {
@@ -122,9 +124,13 @@ func configOf(dsn string) (*pgconn.Config, error) {
 	if !orchestrator.IsName(config.RuntimeParams["search_path"]) {
 		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "search_path: it must name one schema, in small letters")
 	}
+	several := len(hostsOf(config)) > 1
+	if several && !address.Query().Has("target_session_attrs") && os.Getenv("PGTARGETSESSIONATTRS") == "" {
+		config.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	}
 	if !address.Query().Has("connect_timeout") {
 		config.ConnectTimeout = 10 * time.Second
-		if len(config.Fallbacks) > 0 { // one that stands still is not to keep us from the others
+		if several { // one that stands still is not to keep us from the others
 			config.ConnectTimeout = 3 * time.Second
 		}
 	}
