@@ -84,7 +84,12 @@ func Restart(dsn string) error {
 			return err
 		}
 	}
-	return s.run("pg_ctl", "-D", filepath.Join(s.folder, "data"), "-w", "-m", "immediate", "-l", filepath.Join(s.folder, "log"), "restart")
+	for range 5 { // a process of the old server may still have its memory
+		if err = s.run("pg_ctl", "-D", filepath.Join(s.folder, "data"), "-w", "-m", "immediate", "-l", filepath.Join(s.folder, "log"), "restart"); err == nil {
+			break
+		}
+	}
+	return err
 }
 
 // Place returns an address on a server at which there is no database yet.
