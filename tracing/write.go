@@ -130,14 +130,14 @@ func RecordCreated(x Runner, from string, actor string, arg any) error {
 // RecordSet appends the same event for every row that from names, a SQL fragment such as
 // "agent_message WHERE seq IN (SELECT seq FROM temp.batch)". The rows' present status becomes old_status, and newStatus
 // the new one ("" leaves it as it is). The attempt is the one that is being made: the first for a row that never
-// failed, otherwise one more than its retries so far. Events that belong to no attempt, such as cancelled, have 0.
+// failed, otherwise one more than its retries so far, unless somebody wrote a number there that is none or beyond belief. Events that belong to no attempt, such as cancelled, have 0.
 // e.MessageID, OldStatus, NewStatus and Attempt are not used. In from, ?1 stands for arg; nil where it has none.
 func RecordSet(x Runner, from string, arg any, newStatus string, e Event) error {
 	return x.Run(`
 		INSERT INTO message_trace (message_id, at, event, old_status, new_status, attempt, actor, span_id, error, detail)
 		SELECT message_id, ?2, ?3, status, CASE ?4 WHEN '' THEN status ELSE ?4 END,
 		       CASE WHEN ?3 NOT IN ('claimed','released','attempt_failed','delivered','failed') THEN 0
-		           WHEN status = 'pending' THEN 1 WHEN status = 'retry' THEN coalesce(retry_count, 0) + 2 ELSE 0 END, ?5, ?6, ?7, ?8
+		           WHEN status = 'pending' THEN 1 WHEN status = 'retry' THEN coalesce(CASE WHEN retry_count + 0 < 1000000000 THEN retry_count END, 0) + 2 ELSE 0 END, ?5, ?6, ?7, ?8
 		FROM `+from, arg, e.At, string(e.Name), newStatus, e.Actor, e.SpanID, e.Error, e.Detail)
 }
 

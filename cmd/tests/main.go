@@ -3,6 +3,8 @@
 //
 //	go run ./cmd/tests -race -p 2 ./...
 //
+// With -postgres in front of all others it starts a PostgreSQL server first, and the tests' databases are there.
+//
 // What it prints of a package that passes is one line, as `go test` has it; of one that fails, all that the tests said that
 // did not pass. The exit status is 1 when one failed.
 package main
@@ -19,6 +21,8 @@ import (
 	"slices"
 	"syscall"
 	"time"
+
+	"mailroom/orchestrator/store/postgres/postgrestest"
 )
 
 const (
@@ -34,7 +38,34 @@ const (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	os.Exit(run(ctx, os.Args[1:], patience, os.Stdout, os.Stderr))
+	args, stopServer, err := onServer(ctx, os.Args[1:])
+	if errors.Is(err, postgrestest.ErrMissing) && os.Getenv("CI") == "" {
+		fmt.Fprintln(os.Stderr, "NOT TESTED with PostgreSQL:", err)
+		return
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "tests:", err)
+		os.Exit(1)
+	}
+	status := run(ctx, args, patience, os.Stdout, os.Stderr)
+	if err := stopServer(); err != nil {
+		fmt.Fprintln(os.Stderr, "tests:", err)
+		status = 1
+	}
+	os.Exit(status)
+}
+
+// onServer starts a PostgreSQL server on which the tests' databases are from now on, if the first argument is -postgres, and
+// returns the others. stop ends it.
+func onServer(ctx context.Context, args []string) (others []string, stop func() error, err error) {
+	if len(args) == 0 || args[0] != "-postgres" {
+		return args, func() error { return nil }, nil
+	}
+	address, stop, err := postgrestest.Run(ctx, postgrestest.Careless)
+	if err != nil {
+		return nil, nil, err
+	}
+	return args[1:], stop, os.Setenv(postgrestest.Variable, address)
 }
 
 // run runs `go test` with these arguments until it ends, a test stands still or ctx ends.

@@ -95,7 +95,7 @@ func rowsOfTokens(f *enginetest.Fixture) (ids []string) {
 func neverStored(f *enginetest.Fixture, secrets ...string) {
 	f.T.Helper()
 	files, err := filepath.Glob(f.Path + "*")
-	if err != nil || len(files) == 0 {
+	if err != nil || len(files) == 0 && !f.OnServer() {
 		f.T.Fatal(files, err)
 	}
 	for _, file := range files {

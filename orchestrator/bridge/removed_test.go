@@ -130,7 +130,7 @@ func TestSpanOfALook(t *testing.T) {
 	o.wantRows(`SELECT name FROM command_trace JOIN message_trace USING (span_id) WHERE message_id = 'm1' AND event = 'created'`, "ralph_watch look")
 	o.write(note("m2", "pm", "qa"), "qa", "m2.json")
 	o.write(note("m3", "pm", "qa"), "qa", "m3.json")
-	o.SQL(`CREATE TRIGGER refuse BEFORE INSERT ON agent_message WHEN NEW.message_id = 'm3' BEGIN SELECT RAISE(ABORT, 'not m3'); END`)
+	o.Forbid("INSERT", "agent_message", `NEW.message_id = 'm3'`, "not m3")
 	for range 2 { // the second one only fails
 		if _, err := bridge.Once(t.Context(), o.Engine, o.options()); err == nil {
 			t.Error("a look that cannot take in m3 is no failure")

@@ -190,11 +190,11 @@ func doErrands(ctx context.Context, l *ledger.Ledger) {
 // address, is not to be taken: nobody makes a run for it.
 func eachDue(ctx context.Context, c *store.Conn, conf *ledger.Config, now string, f func(recipient string) bool) error {
 	something := `SELECT EXISTS (SELECT 1 FROM agent_message m WHERE ` + mayBeTaken(conf) + `)`
-	for from := ""; ; {
+	for last, comes := "", ">="; ; comes = ">" { // by hand, somebody may have written an empty name
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		next, found, err := nextRecipient(c, from)
+		next, found, err := nextRecipient(c, comes, last)
 		if err != nil || !found {
 			return err
 		}
@@ -207,7 +207,7 @@ func eachDue(ctx context.Context, c *store.Conn, conf *ledger.Config, now string
 				return nil
 			}
 		}
-		from = next + "\x00" // the least that is greater
+		last = next
 	}
 }
 
@@ -235,10 +235,10 @@ func FirstDue(c *store.Conn, conf *ledger.Config, now time.Time, recipient strin
 	return n != 0, err
 }
 
-// nextRecipient returns the least name from one on that has live rows; by hand, somebody may have written an empty one. A BLOB,
-// which is greater than every name and would be the next for ever, is none: its row is adopted first.
-func nextRecipient(c *store.Conn, from string) (string, bool, error) {
-	return c.Text(`SELECT recipient FROM agent_message WHERE `+ledger.Live+` AND recipient >= ? AND recipient < x'' ORDER BY recipient LIMIT 1`, from)
+// nextRecipient returns the least name with live rows that comes behind another, ">", or is that, ">=". A BLOB, which is greater than
+// every name and would be the next for ever, is none: its row is adopted first.
+func nextRecipient(c *store.Conn, comes, last string) (string, bool, error) {
+	return c.Text(`SELECT recipient FROM agent_message WHERE `+ledger.Live+` AND recipient `+comes+` ? AND recipient < x'' ORDER BY recipient LIMIT 1`, last)
 }
 
 // TidyAll calls Tidy, in one transaction after the other, until there is nothing more to do.

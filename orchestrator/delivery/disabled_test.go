@@ -92,17 +92,7 @@ func TestGoneDoesNotSpin(t *testing.T) {
 	if _, err := delivery.Poll(t.Context(), f.Ledger, "b", 1); err != nil {
 		t.Fatal(err)
 	}
-	conn, err := enginetest.Plain(t, f.Path).Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	version := func() (n int) {
-		if err := conn.QueryRowContext(t.Context(), `PRAGMA data_version`).Scan(&n); err != nil {
-			t.Fatal(err)
-		}
-		return n
-	}
+	version := f.Version()
 	if err := traffic.Count(t.Context(), f.Ledger); err != nil { // which is done once a minute, where something has happened
 		t.Fatal(err)
 	}
@@ -318,6 +308,7 @@ func TestGoneThenAFallback(t *testing.T) {
 // Nobody makes a delivery run for messages that must wait for one that was put off.
 func TestPutOffDoesNotSpin(t *testing.T) {
 	t.Parallel()
+	enginetest.OfAFile(t, "only SQLite tells what statements read")
 	f := goneFixture(t)
 	f.Wire.Set(func(context.Context, orchestrator.Attempt) []error { return []error{orchestrator.ErrTryLater} })
 	for range 3 {

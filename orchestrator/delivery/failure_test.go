@@ -41,7 +41,7 @@ func TestLadderToTheSecond(t *testing.T) {
 	m := f.Message(id)
 	want.Equal(t, "status", m.Status, orchestrator.Failed)
 	want.Equal(t, "error_message", m.Error, "no answer")
-	want.Rows(t, f.Rows(`SELECT event, attempt, (julianday(at) - julianday('2026-01-02T03:04:05.000Z')) * 86400 + 0.5 | 0 AS second
+	want.Rows(t, f.Rows(`SELECT event, attempt, CAST(round((julianday(at) - julianday('2026-01-02T03:04:05.000Z')) * 86400) AS INTEGER) AS second
 		FROM message_trace WHERE message_id = ? AND event IN ('attempt_failed','failed') ORDER BY id`, id),
 		"attempt_failed 1 0", "attempt_failed 2 30", "attempt_failed 3 90", "attempt_failed 4 210", "failed 4 210")
 	f.Clock.Advance(time.Hour)

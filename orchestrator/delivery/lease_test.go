@@ -32,13 +32,16 @@ func TestLeaseWithoutAnOwner(t *testing.T) {
 			t.Run(name+", "+until, func(t *testing.T) {
 				t.Parallel()
 				f := enginetest.New(t, "a")
+				if f.OnServer() && strings.Contains(name+until, "BLOB") {
+					return // there is none
+				}
 				target, minute := "wire:b", time.Minute
 				f.Add(agents.Update{Name: "b", Deliver: &target, Timeout: &minute})
 				held := f.Send("a", "b")
 				f.SQL(`UPDATE agent_message SET ` + lease + set)
 				behind := f.Send("a", "b")
 				for _, id := range []string{held, behind} {
-					const rule, fix = "; the next delivery run takes that back to 1m30s from then", "Run `mailroom deliver_all`, and again when that time is over. Or end it now: `sqlite3 "
+					const rule, fix = "; the next delivery run takes that back to 1m30s from then", "Run `mailroom deliver_all`, and again when that time is over. Or end it now: `"
 					why := f.Why(id)
 					if back := strings.Contains(why.Rule, rule); back != (until != "ends soon") || strings.HasPrefix(why.Fix, fix) != back {
 						t.Errorf("why before the run: %q; do: %q", why.Rule, why.Fix)
@@ -49,7 +52,7 @@ func TestLeaseWithoutAnOwner(t *testing.T) {
 				want.Rows(t, f.Rows(`SELECT lease_until, traced_status FROM agent_message ORDER BY seq`), end+" pending", " pending")
 				for id, rule := range map[string]string{held: "it is under a lease without an owner until " + end, behind: held + ", from a to b too, is under a lease without an owner until " + end} {
 					why := f.Why(id)
-					if !strings.Contains(why.Rule, rule) || !strings.Contains(why.Fix, "sqlite3 "+f.Path) {
+					if !strings.Contains(why.Rule, rule) || !strings.Contains(why.Fix, "UPDATE agent_message SET lease_until") {
 						t.Errorf("why: %q; do: %q", why.Rule, why.Fix)
 					}
 				}
@@ -76,9 +79,8 @@ func TestWhyEndsALeaseWithoutAnOwner(t *testing.T) {
 	f := enginetest.New(t, "a", "b")
 	id := f.Send("a", "b")
 	f.SQL(`UPDATE agent_message SET lease_token = 'x', lease_until = '9999-12-31T23:59:59.999Z'`)
-	_, statement, _ := strings.Cut(f.Why(id).Fix, `"`)
-	statement, _, _ = strings.Cut(statement, `"`)
-	f.SQL(statement)
+	_, end, _ := strings.Cut(f.Why(id).Fix, "Or end it now: ")
+	f.SQL(enginetest.Statement(end))
 	f.Deliver()
 	want.Equal(t, "status", f.Message(id).Status, orchestrator.Delivered)
 }

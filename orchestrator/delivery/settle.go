@@ -40,8 +40,8 @@ func allOutcomes(c *claim, out outcome) []outcome {
 
 // unfinished is the outcome of an attempt whose context ended before the transport came back.
 func unfinished(ctx context.Context, c *claim) outcome {
-	if errors.Is(context.Cause(ctx), orchestrator.ErrStopping) {
-		return outcome{givenBack: true, reason: orchestrator.ErrStopping.Error()}
+	if cause := context.Cause(ctx); errors.Is(cause, orchestrator.ErrStopping) || errors.Is(cause, errCutOff) {
+		return outcome{givenBack: true, reason: cause.Error()}
 	}
 	return timedOut(c)
 }

@@ -95,7 +95,7 @@ func TestSlotHeldElsewhere(t *testing.T) {
 	addGated(f, "b", 2)
 	var held []orchestrator.Slot
 	for range 2 {
-		slot, err := transport.Exec{}.Slot(f.Path, "b", 2)
+		slot, err := transport.Exec{}.Slot(f.Ledger.Beside(), "b", 2)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -104,17 +104,7 @@ func TestSlotHeldElsewhere(t *testing.T) {
 	id, other := f.Send("a", "b"), f.Send("a", "inboxed")
 	f.Deliver()
 	want.Equal(t, "status of another's", f.Message(other).Status, orchestrator.Delivered)
-	conn, err := enginetest.Plain(t, f.Path).Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	version := func() (n int) {
-		if err := conn.QueryRowContext(t.Context(), `PRAGMA data_version`).Scan(&n); err != nil {
-			t.Fatal(err)
-		}
-		return n
-	}
+	version := f.Version()
 	if err := traffic.Count(t.Context(), f.Ledger); err != nil { // which is done once a minute, where something has happened
 		t.Fatal(err)
 	}
@@ -165,7 +155,7 @@ func TestSlotIsGivenBack(t *testing.T) {
 	} {
 		f.Wire.Set(answer)
 		f.Deliver()
-		slot, err := transport.Exec{}.Slot(f.Path, "b", 1)
+		slot, err := transport.Exec{}.Slot(f.Ledger.Beside(), "b", 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -181,7 +171,7 @@ func TestSlotCannotBeHad(t *testing.T) {
 	f := enginetest.New(t, "a")
 	addGated(f, "b", 1)
 	id := f.Send("a", "b")
-	if err := os.WriteFile(f.Path+"-slots", nil, 0o600); err != nil {
+	if err := os.WriteFile(f.Ledger.Beside()+"-slots", nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	_, err := f.DeliverAll(t.Context(), delivery.Options{})
@@ -191,7 +181,7 @@ func TestSlotCannotBeHad(t *testing.T) {
 	m := f.Message(id)
 	want.Equal(t, "status", m.Status, orchestrator.Pending)
 	want.Equal(t, "retry_count", m.RetryCount, 0)
-	if err := os.Remove(f.Path + "-slots"); err != nil {
+	if err := os.Remove(f.Ledger.Beside() + "-slots"); err != nil {
 		t.Fatal(err)
 	}
 	want.Equal(t, "delivered", f.Deliver().Delivered, 1)

@@ -121,7 +121,7 @@ func tryTransport(ctx context.Context, l *ledger.Ledger, agent *ledger.Agent) (T
 		return trial, err
 	}
 	c.slot = slot
-	attempt, cancel := attemptContext(ctx, c.timeout)
+	attempt, cancel := attemptContext(ctx, l.Store.Known(), c.timeout)
 	defer cancel()
 	outcomes := tryTarget(attempt, l, c, c.agent.Deliver)
 	trial.Delivered, trial.Says, trial.PutOff = outcomes[0].delivered, outcomes[0].reason, outcomes[0].postponed

@@ -113,7 +113,7 @@ func settleAndClaim(ctx context.Context, l *ledger.Ledger, held *claim, outcomes
 // first, wherever an earlier attempt may have left it.
 func attempt(ctx context.Context, l *ledger.Ledger, c *claim) []outcome {
 	parent := ctx
-	ctx, cancel := attemptContext(parent, c.timeout)
+	ctx, cancel := attemptContext(parent, l.Store.Known(), c.timeout)
 	defer cancel()
 	if len(c.messages) == 1 && c.messages[0].Marks != "" {
 		found, known := recoverEarlier(ctx, l, c, &c.messages[0])
@@ -140,17 +140,22 @@ func attempt(ctx context.Context, l *ledger.Ledger, c *claim) []outcome {
 // errTimeUp is the cause with which an attempt's context ends at the delivery timeout.
 var errTimeUp = errors.New("its time was up")
 
-// attemptContext ends at the delivery timeout, or some time after the process was asked to stop: an attempt under way
-// is finished if it can be.
-func attemptContext(parent context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+// errCutOff is the cause with which an attempt's context ends when other hosts may soon take this process for dead.
+var errCutOff = errors.New("the database could not be reached for so long that another host delivers in place of this one")
+
+// attemptContext ends at the delivery timeout, or with known, see store.Store. It ends some time after the process was asked to
+// stop: an attempt under way is finished if it can be.
+func attemptContext(parent, known context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
 	ctx, stop := context.WithCancelCause(context.WithoutCancel(parent))
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errTimeUp)
 	unhook := context.AfterFunc(parent, func() {
 		timer := time.AfterFunc(shutdownGrace, func() { stop(orchestrator.ErrStopping) })
 		context.AfterFunc(ctx, func() { timer.Stop() })
 	})
+	unhookKnown := context.AfterFunc(known, func() { stop(errCutOff) })
 	return ctx, func() {
 		unhook()
+		unhookKnown()
 		cancel()
 		stop(nil)
 	}
@@ -160,7 +165,7 @@ func attemptContext(parent context.Context, timeout time.Duration) (context.Cont
 // those that were put off wait for the recipient.
 // The fallback has a delivery timeout of its own, since the transport may have used up the first.
 func tryFallback(ctx context.Context, l *ledger.Ledger, c *claim, outcomes []outcome) []outcome {
-	ctx, cancel := attemptContext(ctx, min(c.timeout, ledger.LeaseGrace/2))
+	ctx, cancel := attemptContext(ctx, l.Store.Known(), min(c.timeout, ledger.LeaseGrace/2))
 	defer cancel()
 	rest := *c
 	rest.messages = nil

@@ -298,6 +298,7 @@ func TestLongLease(t *testing.T) {
 // After a restore the cursor is that of the backup, also for a daemon that was sending.
 func TestRestored(t *testing.T) {
 	t.Parallel()
+	enginetest.OfAFile(t, "a server has its own backups")
 	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
 	e := exporterOf(f.Ledger, r)
 	send(f, "b", `1`)
@@ -331,7 +332,7 @@ func TestNumberBeyondBelief(t *testing.T) {
 	r.drain(e)
 	f.Send("a", "b") // has all numbers of the trace made anew
 	r.drain(e)
-	want.Rows(t, f.Rows(`SELECT events FROM exports`), f.Rows(`SELECT max(id) FROM message_trace`)...)
+	want.Rows(t, f.Rows(`SELECT events FROM exports`), f.Rows(`SELECT max(id) FROM message_trace WHERE id < 9000000000000000000`)...) // a server leaves that one as it is
 }
 
 // Events that were deleted before they could be sent are counted, also where none was sent yet; those of before the first start
@@ -411,8 +412,12 @@ func TestOddCursor(t *testing.T) {
 	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
 	send(f, "b", `1`)
 	r.drain(exporterOf(f.Ledger, r))
-	for _, odd := range []string{`waiting = x'ff00', lease_token = 7`, `waiting = '["a",{}]', events = 'many'`, `events = -9223372036854775808`, `spans = 9223372036854775807`,
-		`lease_until = 'tomorrow', lease_owner = 1.5`, `lease_until = x'ff', refused = x'00', missed = 'none', sent_at = 3`} {
+	odd := []string{`waiting = x'ff00', lease_token = 7`, `waiting = '["a",{}]', events = 'many'`, `events = -9223372036854775808`, `spans = 9223372036854775807`,
+		`lease_until = 'tomorrow', lease_owner = 1.5`, `lease_until = x'ff', refused = x'00', missed = 'none', sent_at = 3`}
+	if f.OnServer() { // whose columns take no other types
+		odd = []string{`waiting = '~', lease_token = '7'`, `waiting = '["a",{}]'`, odd[2], odd[3], `lease_until = 'tomorrow', lease_owner = '1.5'`, `lease_until = '~', sent_at = '3', missed = -1`}
+	}
+	for _, odd := range odd {
 		before := len(r.spans())
 		f.SQL(`UPDATE exports SET events = 0, spans = 0, lease_until = ''`)
 		f.SQL(`UPDATE exports SET ` + odd)

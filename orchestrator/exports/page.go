@@ -58,10 +58,14 @@ func (p *page) add(list *[]json.RawMessage, s *otlp.Span) (bool, error) {
 
 // read reads the next page, of at most limit spans. Commands get half of it, so that neither table waits for the other.
 func (e *exporter) read(ctx context.Context, limit int) (p *page, err error) {
+	settled, err := e.ledger.Store.Settled(ctx)
+	if err != nil {
+		return nil, err
+	}
 	err = e.ledger.Read(ctx, func(c *store.Conn) error {
 		p = &page{after: e.at}
 		p.after.waiting = slices.Clone(e.at.waiting)
-		r := &reader{Conn: c, database: e.database, texts: e.texts, now: e.ledger.Now(), page: p, firsts: map[string]*first{}}
+		r := &reader{Conn: c, settled: settled, database: e.database, texts: e.texts, now: e.ledger.Now(), page: p, firsts: map[string]*first{}}
 		if err := r.waiting((limit + 1) / 2); err != nil {
 			return err
 		}
@@ -76,6 +80,7 @@ func (e *exporter) read(ctx context.Context, limit int) (p *page, err error) {
 // reader reads a page within a snapshot.
 type reader struct {
 	*store.Conn
+	settled  store.Settled
 	database string
 	texts    bool
 	now      time.Time
@@ -123,7 +128,7 @@ func (r *reader) commands(limit int) error {
 	if limit <= 0 {
 		return nil
 	}
-	rows, err := store.List(r.Conn, commandOf, `SELECT `+commandColumns+` FROM command_trace WHERE id > ? ORDER BY id LIMIT +?`, r.page.after.spans, limit)
+	rows, err := store.List(r.Conn, commandOf, `SELECT `+commandColumns+` FROM command_trace WHERE id > ?1 AND id <= ?2 ORDER BY id LIMIT +?3`, r.page.after.spans, r.settled.Commands, limit)
 	for i := range rows {
 		row := &rows[i]
 		if row.endedAt == "" {
@@ -142,9 +147,7 @@ func (r *reader) commands(limit int) error {
 	return err
 }
 
-// events reads the events behind the cursor. Their ids have no gaps in SQLite, whose writers write one after the other and whose
-// numbers are taken back with the transaction: an id that is not there was deleted. With a database in which ids become visible
-// out of order, neither this count nor the cursor would hold.
+// events reads the events behind the cursor. Where a transaction that is undone takes its ids back, an id that is not there was deleted.
 func (r *reader) events(limit int) error {
 	if limit <= 0 {
 		r.page.more = true
@@ -159,7 +162,7 @@ func (r *reader) events(limit int) error {
 		LEFT JOIN agent_message m ON m.message_id = t.message_id
 		LEFT JOIN agent_message_archive a ON m.message_id IS NULL AND a.message_id = t.message_id
 		LEFT JOIN command_trace c ON t.span_id <> '' AND c.span_id = t.span_id
-		WHERE t.id > ?1 AND t.id <= ?2 ORDER BY t.id LIMIT +?3`, r.page.after.events, store.MaxNumber, limit)
+		WHERE t.id > ?1 AND t.id <= ?2 ORDER BY t.id LIMIT +?3`, r.page.after.events, min(r.settled.Events, store.MaxNumber), limit)
 	if err != nil {
 		return err
 	}
@@ -172,7 +175,9 @@ func (r *reader) events(limit int) error {
 		if added, err := r.page.add(&r.page.events, span); err != nil || !added {
 			return err
 		}
-		r.page.after.missed += row.id - r.page.after.events - 1
+		if r.settled.Dense {
+			r.page.after.missed += row.id - r.page.after.events - 1
+		}
 		r.page.after.events = row.id
 	}
 	r.page.more = r.page.more || len(rows) == limit

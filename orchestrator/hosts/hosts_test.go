@@ -381,7 +381,7 @@ func TestShownThoughItsTurnIsNotCounted(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
 	id := r.Send("alice", "bob")
-	r.SQL(`CREATE TRIGGER no BEFORE UPDATE ON host_sessions WHEN new.turns > old.turns BEGIN SELECT RAISE(ABORT, 'no'); END`)
+	r.Forbid("UPDATE", "host_sessions", `new.turns > old.turns`, "no")
 	want.IDs(t, r.event(hosts.Stopped).Messages, id)
 	want.Equal(t, "standing", r.standing(id), "shown")
 }
@@ -426,6 +426,7 @@ func TestTwoSessionsOfOneName(t *testing.T) {
 // With an agent go its sessions, and a backup brings none back as living.
 func TestSessionsOfRemovedAndRestored(t *testing.T) {
 	t.Parallel()
+	enginetest.OfAFile(t, "a server has its own backups")
 	r := newRoom(t)
 	r.event(hosts.Started)
 	backup := filepath.Join(t.TempDir(), "backup.db")

@@ -28,7 +28,7 @@ type Options struct {
 	State string
 	// Instance is recorded as lease owner and trace actor. "": HOST-PID.
 	Instance string
-	// Now is the clock. nil: time.Now.
+	// Now is the clock. nil: the database's, see store.Clock.
 	Now func() time.Time
 	// Transports by scheme ("inbox", "jsonl"). An agent whose scheme is missing here fails its deliveries.
 	Transports map[string]orchestrator.Transport
@@ -44,6 +44,8 @@ type Options struct {
 	Bell orchestrator.Bell
 	// BusyTimeout bounds the wait for another program's write lock. 0: 10 s.
 	BusyTimeout time.Duration
+	// Pulse is how often a process shows the server of the database that it lives. 0: 10 s. A test sets less.
+	Pulse time.Duration
 	// CountEvery is after how many messages the new ones are counted, in message_count. 0: 1000. A test sets less.
 	CountEvery int64
 }
@@ -54,6 +56,7 @@ type Ledger struct {
 	Store      store.Store
 	instance   string
 	now        func() time.Time
+	ownClock   bool // see Options.Now
 	Transports map[string]orchestrator.Transport
 	User       func(*Ledger) orchestrator.Transport // see Options.User
 	Log        *slog.Logger
@@ -79,7 +82,7 @@ func New(o Options, parts []*Part) *Ledger {
 		host, _ := os.Hostname()
 		l.instance = fmt.Sprintf("%s-%d", host, os.Getpid())
 	}
-	if l.now == nil {
+	if l.ownClock = l.now != nil; !l.ownClock {
 		l.now = time.Now
 	}
 	if l.Log == nil {
@@ -92,8 +95,13 @@ func New(o Options, parts []*Part) *Ledger {
 	return l
 }
 
-// UseStore sets the database, whose write transactions must call Begin and End.
-func (l *Ledger) UseStore(s store.Store) { l.Store = s }
+// UseStore sets the database, whose write transactions must call Begin and End. Unless the options have a clock, its clock is used.
+func (l *Ledger) UseStore(s store.Store) {
+	l.Store = s
+	if clock, ok := s.(store.Clock); ok && !l.ownClock {
+		l.now = clock.Now
+	}
+}
 
 // Path returns the absolute path of the database file.
 func (l *Ledger) Path() string { return l.Store.Path() }

@@ -195,7 +195,7 @@ func stranger(t *testing.T) (f *enginetest.Fixture, first *delivery.Engine) {
 func TestUntrustedDatabaseStaysInside(t *testing.T) {
 	t.Parallel()
 	f, first := stranger(t)
-	f.SQL(`CREATE TRIGGER no BEFORE INSERT ON agent_inbox WHEN new.message_id = 'refused' BEGIN SELECT RAISE(ABORT, 'no'); END`)
+	allow := f.Forbid("INSERT", "agent_inbox", `new.message_id = 'refused'`, "no")
 	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload) VALUES ('refused', 'a', 'b', '1'), ('marked', 'a', 'a', '1'), ('late', 'a', 'down', '1')`)
 	ids := []string{f.Send("a", "out"), f.Send("a", "spare"), f.Send("a", orchestrator.User), f.Send("a", "b")}
 	want.Equal(t, "delivered", f.Deliver().Delivered, 2) // marked has no mark yet
@@ -236,7 +236,7 @@ func TestUntrustedDatabaseStaysInside(t *testing.T) {
 		t.Errorf("why: %+v %v", reasons, err)
 	}
 
-	f.SQL(`DROP TRIGGER no`)
+	allow()
 	if _, err := schedules.SetTrusted(t.Context(), first.Ledger, true); err != nil {
 		t.Fatal(err)
 	}
@@ -304,6 +304,7 @@ func TestRestoredFromElsewhereIsNotTrusted(t *testing.T) {
 // and tables with effects are refused there. The triggers of our own views need none.
 func TestTriggersOfStrangersStayInside(t *testing.T) {
 	t.Parallel()
+	enginetest.OfAFile(t, "a server lets nobody make triggers on tables of others")
 	f := enginetest.New(t, "a")
 	for _, statement := range []string{
 		`CREATE TRIGGER bad AFTER INSERT ON agent_message BEGIN SELECT load_extension('/tmp/x'); END`,

@@ -318,7 +318,7 @@ func (t *Tx) ChangeStatus(rows Selection, c Change) (int64, error) {
 	}
 	retries := "retry_count"
 	if c.Attempted {
-		retries = "retry_count + CASE status WHEN 'retry' THEN 1 ELSE 0 END"
+		retries = "CASE WHEN status = 'retry' AND retry_count + 0 < 1000000000 THEN retry_count + 1 ELSE retry_count END" // others may write any number
 	}
 	var set string
 	switch c.To {
@@ -375,13 +375,8 @@ func (t *Tx) RowApart(what, id string, fn func() error) (failed bool, err error)
 // ChangeRows is Apart for an fn that changes rows. fault is a failure for which the rows are to blame; with any other, err, the
 // whole request must end.
 func (t *Tx) ChangeRows(fn func() error) (fault, err error) {
-	isFault := false
-	failure, err := t.Apart(func() error {
-		err := fn()
-		isFault = err != nil && t.rowsFault(err)
-		return err
-	})
-	if err == nil && !isFault {
+	failure, err := t.Apart(fn) // until then an error has ended a server's whole transaction, whatever is to blame
+	if err == nil && failure != nil && !t.rowsFault(failure) {
 		return nil, failure
 	}
 	return failure, err

@@ -46,20 +46,43 @@ func CursorOf(ctx context.Context, l *ledger.Ledger, text string) (Cursor, error
 		return Cursor{}, orchestrator.Errorf(orchestrator.InvalidParams, "%q is no id of an event", orchestrator.Clip(text)).
 			WithHint("Send the id of the last event that you have seen, 0 for all there are, or none for what happens from now on")
 	}
-	newest, err := LastEvent(ctx, l)
-	if err == nil && id > newest.id {
-		err = orchestrator.Errorf(orchestrator.InvalidParams, "there is no event %d, the newest is %d: it is of another database", id, newest.id).
+	newest, err := newestID(ctx, l)
+	if err == nil && id > newest {
+		err = orchestrator.Errorf(orchestrator.InvalidParams, "there is no event %d, the newest is %d: it is of another database", id, newest).
 			WithHint("Begin anew, without an id")
 	}
 	return Cursor{id}, err
 }
 
-// LastEvent returns the place behind the newest event.
+// LastEvent returns the place behind the newest event before which none is still to come, see store.Settled.
 func LastEvent(ctx context.Context, l *ledger.Ledger) (Cursor, error) {
+	settled, err := l.Store.Settled(ctx)
+	if err != nil {
+		return Cursor{}, err
+	}
 	return ledger.Ask(ctx, l, func(c *store.Conn) (Cursor, error) {
-		newest, err := c.Number(`SELECT coalesce(max(id), 0) FROM message_trace`)
+		newest, err := c.Number(`SELECT coalesce(max(id), 0) FROM message_trace WHERE id <= ?1`, settled.Events)
 		return Cursor{newest}, err
 	})
+}
+
+// DelayedBy returns what keeps the events behind a place from being shown: a transaction that has been open since before they were
+// written. "" is nothing.
+func DelayedBy(ctx context.Context, l *ledger.Ledger, at Cursor) (string, error) {
+	settled, err := l.Store.Settled(ctx)
+	if err != nil || settled.Holder == "" {
+		return "", err
+	}
+	newest, err := newestID(ctx, l)
+	if err != nil || newest <= max(at.id, settled.Events) {
+		return "", err
+	}
+	return settled.Holder, nil
+}
+
+// newestID returns the id of the newest event that can be seen; others may come before it.
+func newestID(ctx context.Context, l *ledger.Ledger) (int64, error) {
+	return ledger.Ask(ctx, l, func(c *store.Conn) (int64, error) { return c.Number(`SELECT coalesce(max(id), 0) FROM message_trace`) })
 }
 
 // Behind returns how many events another place is behind this one, or a few more: ids may be left out.
@@ -79,8 +102,12 @@ func LastEvents(ctx context.Context, l *ledger.Ledger, concerning string, n int6
 	if concerning != "" {
 		look = 10_000
 	}
+	settled, err := l.Store.Settled(ctx)
+	if err != nil {
+		return nil, next, err
+	}
 	from, err := ledger.Ask(ctx, l, func(c *store.Conn) (Cursor, error) {
-		id, err := c.Number(`SELECT coalesce((SELECT id FROM message_trace WHERE id > 0 ORDER BY id DESC LIMIT 1 OFFSET +?), 0)`, look)
+		id, err := c.Number(`SELECT coalesce((SELECT id FROM message_trace WHERE id > 0 AND id <= ?1 ORDER BY id DESC LIMIT 1 OFFSET +?2), 0)`, settled.Events, look)
 		return Cursor{id}, err
 	})
 	if err != nil {
@@ -92,8 +119,13 @@ func LastEvents(ctx context.Context, l *ledger.Ledger, concerning string, n int6
 
 // Events returns what happened to messages after a place in the stream, oldest first. It looks at no more than limit events, of
 // which concerning leaves those of messages that this agent sent or got; "" leaves all. next is the place after them; more says
-// that there may be events behind it already.
+// that there may be events behind it already. It stops before events that are not settled, see store.Settled: so nothing is ever passed,
+// and what happened to one message comes in its order.
 func Events(ctx context.Context, l *ledger.Ledger, after Cursor, concerning string, limit int) (list []Event, next Cursor, more bool, err error) {
+	settled, err := l.Store.Settled(ctx)
+	if err != nil {
+		return nil, after, false, err
+	}
 	seen := 0
 	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
 		list, next, seen = nil, after, 0
@@ -104,7 +136,7 @@ func Events(ctx context.Context, l *ledger.Ledger, after Cursor, concerning stri
 			FROM message_trace t
 			LEFT JOIN agent_message m ON m.message_id = t.message_id
 			LEFT JOIN agent_message_archive a ON m.message_id IS NULL AND a.message_id = t.message_id
-			WHERE t.id > ? ORDER BY t.id LIMIT +?`, func(row store.Row) error {
+			WHERE t.id > ?1 AND t.id <= ?2 ORDER BY t.id LIMIT +?3`, func(row store.Row) error {
 			e := Event{
 				ID: row.Int(0), MessageID: row.Text(1), At: row.Text(2), Event: row.Text(3), OldStatus: row.Text(4),
 				NewStatus: row.Text(5), Attempt: row.Int(6), Error: row.Text(7), Sender: row.Text(8),
@@ -117,7 +149,7 @@ func Events(ctx context.Context, l *ledger.Ledger, after Cursor, concerning stri
 				list = append(list, e)
 			}
 			return nil
-		}, after.id, limit)
+		}, after.id, settled.Events, limit)
 	})
 	return list, next, seen == limit, err
 }

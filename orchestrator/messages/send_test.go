@@ -188,7 +188,8 @@ func TestIdempotencyOfEarlierVersions(t *testing.T) {
 		},
 	} {
 		d.Sender, d.Recipient = "a", "b"
-		f.SQL(`INSERT OR REPLACE INTO idempotency (sender, key, params_hash, result, created_at) VALUES ('a', 'k', ?, '{"MessageID":"before"}', '')`, hash)
+		f.SQL(`INSERT INTO idempotency (sender, key, params_hash, result, created_at) VALUES ('a', 'k', ?, '{"MessageID":"before"}', '')
+			ON CONFLICT (sender, key) DO UPDATE SET params_hash = excluded.params_hash, result = excluded.result`, hash)
 		if sent, err := messages.Send(t.Context(), f.Ledger, d); err != nil || sent.MessageID != "before" {
 			t.Errorf("%+v: %+v, %v", d, sent, err)
 		}

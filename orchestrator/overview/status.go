@@ -126,11 +126,15 @@ type Attempts struct {
 // counts nothing and only says where the trace ends. It reads each row of the trace once, by its key, so that it may be
 // asked often. A Last that is smaller than after comes from a database that was restored meanwhile; nothing is counted then.
 func AttemptsAfter(ctx context.Context, l *ledger.Ledger, after int64) (a Attempts, err error) {
+	settled, err := l.Store.Settled(ctx)
+	if err != nil {
+		return a, err
+	}
 	err = l.Read(ctx, func(c *store.Conn) error {
-		if a.Last, err = c.Number(`SELECT coalesce(max(id), 0) FROM message_trace`); err != nil || after < 0 || a.Last <= after {
+		if a.Last, err = c.Number(`SELECT coalesce(max(id), 0) FROM message_trace WHERE id <= ?1`, settled.Events); err != nil || after < 0 || a.Last <= after {
 			return err
 		}
-		return c.Query(`SELECT event, count(*) FROM message_trace WHERE id > ? AND actor = ? GROUP BY event`, func(row store.Row) error {
+		return c.Query(`SELECT event, count(*) FROM message_trace WHERE id > ?1 AND id <= ?2 AND actor = ?3 GROUP BY event`, func(row store.Row) error {
 			switch tracing.EventName(row.Text(0)) {
 			case tracing.Delivered:
 				a.Delivered = row.Int(1)
@@ -140,7 +144,7 @@ func AttemptsAfter(ctx context.Context, l *ledger.Ledger, after int64) (a Attemp
 				a.GivenUp = row.Int(1)
 			}
 			return nil
-		}, after, l.Instance())
+		}, after, a.Last, l.Instance())
 	})
 	return a, err
 }

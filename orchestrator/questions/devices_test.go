@@ -87,17 +87,11 @@ func TestPairingCodeIsGuessed(t *testing.T) {
 		}
 		return "0"
 	}
-	lock := enginetest.Plain(t, f.Path)
-	lock.SetMaxOpenConns(1)
-	if _, err := lock.Exec(`BEGIN IMMEDIATE`); err != nil {
-		t.Fatal(err)
-	}
+	release := f.Jam()
 	for range 100 { // at random: that needs no write lock, and so jams nobody
 		want.Code(t, guess(other(code[0])+code[1:]), orchestrator.PermissionDenied)
 	}
-	if _, err := lock.Exec(`ROLLBACK`); err != nil {
-		t.Fatal(err)
-	}
+	release()
 	for range 4 {
 		want.Code(t, guess(code[:13]+other(code[13])), orchestrator.PermissionDenied)
 	}
@@ -364,7 +358,7 @@ func TestDeviceOfAFullDatabase(t *testing.T) {
 	f := enginetest.New(t)
 	d, token := f.Pair("phone")
 	f.Clock.Advance(time.Hour)
-	f.SQL(`CREATE TRIGGER full BEFORE UPDATE ON signal_devices BEGIN SELECT raise(ABORT, 'full'); END`)
+	f.Forbid("UPDATE", "signal_devices", `true`, "full")
 	if got, err := questions.DeviceOfToken(t.Context(), f.Ledger, token); err != nil || got.ID != d.ID {
 		t.Errorf("%+v, %v", got, err)
 	}

@@ -21,7 +21,7 @@ import (
 func events(f *enginetest.Fixture, id string) string {
 	f.T.Helper()
 	table, err := f.Query(f.T.Context(), fmt.Sprintf(`SELECT group_concat(event || ':' || coalesce(old_status,'') || '>' || coalesce(new_status,''), ' ')
-		FROM (SELECT * FROM message_trace WHERE message_id = '%s' ORDER BY id)`, id), 1)
+		FROM (SELECT * FROM message_trace WHERE message_id = '%s' ORDER BY id) AS e`, id), 1)
 	if err != nil {
 		f.T.Fatal(err)
 	}

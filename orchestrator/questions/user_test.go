@@ -380,6 +380,7 @@ func TestQuestionsTakeTurns(t *testing.T) {
 // A restore brings back neither a device that was revoked meanwhile nor a question that has ended.
 func TestRestoreAndDevices(t *testing.T) {
 	t.Parallel()
+	enginetest.OfAFile(t, "a server has its own backups")
 	f, ids := enginetest.NewPhones(t, 2)
 	d, token := f.Pair("lost")
 	if _, err := questions.ActivateDevice(t.Context(), f.Ledger, d.ID, d.Recipient); err != nil {

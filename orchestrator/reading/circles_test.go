@@ -278,7 +278,7 @@ func TestWaitForAnAnswer(t *testing.T) {
 			done <- err
 		}()
 		untilRows(f, ctx, countWaits, strings.Count(c.edges, ",")+1)
-		want.Rows(t, f.Rows(`SELECT group_concat(waits_for) FROM (SELECT waits_for FROM waits WHERE waiter = 'a' ORDER BY waits_for)`), c.edges)
+		want.Rows(t, f.Rows(`SELECT group_concat(waits_for) FROM (SELECT waits_for FROM waits WHERE waiter = 'a' ORDER BY waits_for) AS w`), c.edges)
 		if others := strings.Contains(c.edges, "c"); others { // c may answer as well, until it waits for one of them
 			want.Equal(t, "b is refused to wait while c may answer", refusesBeside(f, "b", "a"), false)
 			f.DeadWait("c", "b", f.Clock.Now().Add(time.Hour))

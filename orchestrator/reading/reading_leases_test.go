@@ -160,10 +160,14 @@ func TestReadingLeaseWrittenByHand(t *testing.T) {
 	far := `INSERT INTO reading_lease (message_id, recipient, pid, shown_at, until) VALUES (?, ?, ?, ?, ?)`
 	f.SQL(far, read, "b", 0, "", "")
 	f.SQL(far, unread, "b", -1, "soon", "9999-12-31T23:59:59.999Z")
-	f.SQL(far, "msg-none", "nobody", "x", 17, "zzz")
-	f.SQL(far, []byte{0xff}, []byte{0xff}, []byte{1}, []byte{0xfe}, []byte{0xff, 0xff})
-	f.SQL(far, []byte{0xff}, "b", 1, "", "")
-	f.SQL(`UPDATE reading_lease SET pid = 1 << 40, host = 'elsewhere' WHERE message_id = 'msg-none'`)
+	if f.OnServer() {
+		f.SQL(far, "msg-none", "nobody", -2, "17", "zzz")
+	} else {
+		f.SQL(far, "msg-none", "nobody", "x", 17, "zzz")
+		f.SQL(far, []byte{0xff}, []byte{0xff}, []byte{1}, []byte{0xfe}, []byte{0xff, 0xff})
+		f.SQL(far, []byte{0xff}, "b", 1, "", "")
+	}
+	f.SQL(`UPDATE reading_lease SET pid = ?, host = 'elsewhere' WHERE message_id = 'msg-none'`, 1<<40)
 	n, shown := backlogOf(f, "b")
 	want.Equal(t, "unread", n, 2)
 	want.Equal(t, "shown", shown, 0)
@@ -206,6 +210,7 @@ func TestReadingLeaseOfArchived(t *testing.T) {
 // Nothing of a lease is left when its agent is removed, or when a backup is restored: what was shown is unread.
 func TestReadingLeaseOfTheGone(t *testing.T) {
 	t.Parallel()
+	enginetest.OfAFile(t, "a server has its own backups")
 	f := enginetest.New(t, "a", "b", "c")
 	ofB, ofC := f.Send("a", "b"), f.Send("a", "c")
 	want.IDs(t, f.TakeFor("b", time.Hour), ofB)

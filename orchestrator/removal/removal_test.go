@@ -55,7 +55,7 @@ func TestNobodyInheritsTheMailOfARemovedAgent(t *testing.T) {
 	f.Deliver()
 	pending := f.Send("a", "b")
 	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient) VALUES ('by-hand', 'c', ' B')`)
-	f.SQL(`INSERT INTO b_inbox (message_id, payload) VALUES ('no-message', '1')`)
+	f.IntoInbox("b", "no-message", "1")
 
 	_, err := removal.Remove(t.Context(), f.Ledger, removal.Request{Name: "b"})
 	want.Code(t, err, orchestrator.Conflict)
@@ -77,7 +77,7 @@ func TestNobodyInheritsTheMailOfARemovedAgent(t *testing.T) {
 		t.Fatalf("added again: %t, %v", created, err)
 	}
 	f.Deliver()
-	want.Rows(t, f.Rows(`SELECT message_id FROM b_inbox`))
+	want.Rows(t, f.Rows(`SELECT message_id FROM agent_inbox WHERE recipient = 'b' AND read_at = ''`))
 	if ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "b", Limit: 10}); err != nil || len(ms) > 0 {
 		t.Errorf("the later agent got %v, %v", ms, err)
 	}

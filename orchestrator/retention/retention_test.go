@@ -91,6 +91,7 @@ func TestRetention(t *testing.T) {
 // Pages go back to the file system, and what is reported as freed is what the files shrank by.
 func TestClearOldFreesSpace(t *testing.T) {
 	t.Parallel()
+	enginetest.OfAFile(t, "a server gives its space back by itself")
 	f := enginetest.New(t, "a", "b")
 	f.Set("retention.archive", "0")
 	big := []byte(`"` + strings.Repeat("x", 10_000) + `"`)

@@ -22,12 +22,16 @@ import (
 func TestBadRowsJamNobody(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")
-	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload) VALUES ('big', 'a', 'b', zeroblob(20000000))`)
+	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload) VALUES ('big', 'a', 'b', ?)`, strings.Repeat("0", 20_000_000))
 	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload) VALUES ('stuck', 'a', 'b', '"bad"')`)
-	f.SQL(`CREATE TRIGGER jam BEFORE UPDATE ON agent_message WHEN new.message_id = 'stuck' BEGIN SELECT RAISE(ABORT, 'no'); END`)
+	f.Forbid("UPDATE", "agent_message", `new.message_id = 'stuck'`, "no")
 	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload, created_at, ttl_seconds, hops) VALUES
 		('odd', 'a', 'b', '1', '9999-12-31 23:59:59', -5, 9223372036854775807)`)
-	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload) VALUES (x'0102', 'a', 'b', '2')`)
+	blob := any("\x01\x02")
+	if !f.OnServer() {
+		blob = []byte("\x01\x02")
+	}
+	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload) VALUES (?, 'a', 'b', '2')`, blob)
 	f.SQL(`INSERT INTO message_trace (message_id, at, event) VALUES ('x', 'zzzzzzzzzzzzzzzzzzzzzzzz', 'created'), ('x', '9999-12-31T23:59:59.000Z', 'created')`)
 	good := f.Send("a", "c")
 	f.Set("delivery.claim_size", "1")
@@ -107,12 +111,12 @@ func TestReplayOfAHeldMessage(t *testing.T) {
 func TestDatabaseIsNoTarget(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
-	keys := f.Path + "-signal"
+	keys := f.Ledger.Beside() + "-signal"
 	link := filepath.Join(t.TempDir(), "link")
 	if err := errors.Join(os.MkdirAll(filepath.Join(keys, "devices"), 0o700), os.Symlink(keys, link)); err != nil {
 		t.Fatal(err)
 	}
-	for _, target := range []string{"jsonl:" + f.Path, "jsonl:" + f.Path + "-wal", "jsonl:" + f.Path + "-turnstile",
+	for _, target := range []string{"jsonl:" + f.Ledger.Beside(), "jsonl:" + f.Ledger.Beside() + "-wal", "jsonl:" + f.Ledger.Beside() + "-turnstile",
 		"jsonl:" + keys + "/x", "jsonl:" + keys + "/devices/d-00000000", "jsonl:" + link + "/devices/d-00000000"} {
 		_, _, err := agents.Add(t.Context(), f.Ledger, agents.Update{Name: "b", Deliver: &target})
 		if orchestrator.CodeOf(err) != orchestrator.InvalidParams || !strings.Contains(err.Error(), "belongs to the database") {

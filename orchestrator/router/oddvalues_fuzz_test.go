@@ -308,15 +308,33 @@ func notOf(column string) string { return `coalesce(` + column + `, '') NOT LIKE
 // readTables finds out which tables there are, so that one that is new is written into, too. agent_message, of which most can be
 // wrong, is the first.
 func (o *oddRun) readTables() {
-	for _, name := range o.texts(`SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%'
-		ORDER BY name <> 'agent_message', name`) {
-		table := oddTable{name: name, fair: cmp.Or(fairRows[name], "1"), columns: o.texts(`SELECT name FROM pragma_table_info(?)`, name)}
-		if numbers := o.texts(`SELECT name FROM pragma_table_info(?) WHERE pk AND type = 'INTEGER'`, name); len(numbers) > 0 {
+	asks := catalogue
+	if o.OnServer() {
+		asks = serversCatalogue
+	}
+	for _, name := range o.texts(asks.tables + ` ORDER BY name <> 'agent_message', name`) {
+		table := oddTable{name: name, fair: cmp.Or(fairRows[name], "true"), columns: o.texts(asks.columns, name), keys: o.texts(asks.keys, name)}
+		if numbers := o.texts(asks.numbers, name); len(numbers) > 0 {
 			table.number = numbers[0]
 		}
-		table.keys = o.texts(`SELECT (SELECT name FROM pragma_index_info(l.name) LIMIT 1) FROM pragma_index_list(?) l WHERE "unique"`, name)
 		o.tables = append(o.tables, table)
 	}
+}
+
+// catalogue are the queries for what tables, columns, keys and numbered columns there are.
+var catalogue = struct{ tables, columns, numbers, keys string }{
+	`SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%'`,
+	`SELECT name FROM pragma_table_info(?)`,
+	`SELECT name FROM pragma_table_info(?) WHERE pk AND type = 'INTEGER'`,
+	`SELECT (SELECT name FROM pragma_index_info(l.name) LIMIT 1) FROM pragma_index_list(?) l WHERE "unique"`,
+}
+
+var serversCatalogue = struct{ tables, columns, numbers, keys string }{
+	`SELECT name FROM (SELECT table_name::text AS name FROM information_schema.tables WHERE table_schema = current_schema() AND table_type = 'BASE TABLE') AS t`,
+	`SELECT column_name::text FROM information_schema.columns WHERE table_schema = current_schema() AND table_name = ? ORDER BY ordinal_position`,
+	`SELECT column_name::text FROM information_schema.columns WHERE table_schema = current_schema() AND table_name = ? AND is_identity = 'YES'`,
+	`SELECT DISTINCT a.attname::text FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
+		WHERE i.indisunique AND i.indrelid = to_regclass(?)`,
 }
 
 // decisive are the columns by which rows of agent_message are found, told apart and planned.
@@ -340,10 +358,14 @@ func (o *oddRun) writeOdd(ctx context.Context) {
 			value = "odd" // a number may be a setting that means something
 		}
 	}
-	row := fmt.Sprintf(`FROM %[1]s WHERE %[2]s ORDER BY rowid DESC LIMIT 1 OFFSET %[3]d %% max(1, (SELECT count(*) FROM %[1]s WHERE %[2]s))`,
-		table.name, table.fair, o.next(6))
+	id := "rowid"
+	if o.OnServer() {
+		id = "ctid"
+	}
+	row := fmt.Sprintf(`FROM %[1]s WHERE %[2]s ORDER BY %[4]s DESC LIMIT 1 OFFSET %[3]d %% max(1, (SELECT count(*) FROM %[1]s WHERE %[2]s))`,
+		table.name, table.fair, o.next(6), id)
 	if o.next(3) != 0 {
-		o.exec(ctx, fmt.Sprintf(`UPDATE %s SET %s = ?1 WHERE rowid = (SELECT rowid %s)`, table.name, column, row), value)
+		o.exec(ctx, fmt.Sprintf(`UPDATE %s SET %s = ?1 WHERE %s = (SELECT %[3]s %[4]s)`, table.name, column, id, row), value)
 	} else {
 		o.exec(ctx, o.copyOf(&table, column, row), value, fmt.Sprint("odd-", len(o.wrote)))
 	}
@@ -360,6 +382,8 @@ func (o *oddRun) copyOf(table *oddTable, column, row string) string {
 		switch {
 		case name == column:
 			values[i] = "?1"
+		case name == table.number && o.OnServer():
+			values[i] = "nextval(pg_get_serial_sequence('" + table.name + "', '" + name + "'))"
 		case name == table.number:
 			values[i] = "NULL"
 		case slices.Contains(table.keys, name):
@@ -391,7 +415,11 @@ func (o *oddRun) value() any {
 		"{", "[]", `{"a":1}`, strings.Repeat("[", 20000), strings.Repeat("x", 1<<20), "'; DROP TABLE agents; --", `"; DROP TABLE agents; --`,
 		"inbox", "wire:x", "wire:", "jsonl:" + o.Path, "jsonl:" + o.Path + "-wal", "exec:", "webhook:x", "none:x", "dir:", "@doorbell", "@every 1ns", "* * * * *",
 	}
-	switch o.next(4) {
+	kind := o.next(4)
+	if o.OnServer() && kind >= 2 {
+		kind = 0 // there are no BLOBs
+	}
+	switch kind {
 	case 0:
 		return texts[o.next(len(texts))]
 	case 1:

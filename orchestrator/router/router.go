@@ -41,7 +41,7 @@ func Open(_ context.Context, o ledger.Options) (*delivery.Engine, error) {
 func openStore(o ledger.Options, l *ledger.Ledger) (store.Store, error) {
 	if postgres.IsAddress(o.Path) {
 		return postgres.Open(postgres.Options{
-			DSN: o.Path, State: o.State, Log: l.Log, Bell: o.Bell, BusyTimeout: l.Busy, Made: l.TrustNew, Begin: l.Begin, End: l.End,
+			DSN: o.Path, State: o.State, Log: l.Log, Bell: o.Bell, BusyTimeout: l.Busy, Pulse: o.Pulse, Made: l.TrustNew, Begin: l.Begin, End: l.End,
 		})
 	}
 	return sqlite.Open(sqlite.Options{

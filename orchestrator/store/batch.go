@@ -209,7 +209,10 @@ func (b *Batch) runAll(control Control, final []bool) error {
 		} else {
 			failure = call(q.Work, t)
 		}
-		if t.spoiled = t.spoiled || !t.careful && isLater(failure); t.spoiled {
+		if failure != nil && !t.careful && !t.spoiled { // perhaps only since it did not learn of an earlier failure
+			t.spoiled = isLater(failure) || t.Flush() != nil
+		}
+		if t.spoiled {
 			return nil
 		}
 		b.outcomes[i] = b.w.Backend.Explain(failure)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"mailroom/orchestrator"
 )
@@ -33,12 +34,17 @@ type Store interface {
 	// Beside is what the paths of this machine's files that belong to the database begin with: locks of its agents' commands, and
 	// keys that must not be in it. Where there is no place for them, nothing can be made there.
 	Beside() string
+	// Settled says up to which ids the traces are complete. Whoever follows one asks before the snapshot in which he reads its rows.
+	Settled(ctx context.Context) (Settled, error)
 	// Bell wakes those who wait for what others write.
 	Bell() orchestrator.Bell
 	// Token makes the token of a lease of this process out of an id; Gone reports whether the process that made a token is
 	// known to be dead.
 	Token(id string) string
 	Gone(token string) bool
+	// Known returns a context that ends when Gone may soon be true of this process though it lives: it has lost the database, and
+	// looks to others as if its host were dead. Work under a lease must end then, since others will do it.
+	Known() context.Context
 	// Create makes the database if it is not there yet, and reports whether it did. It makes none where there was one before.
 	Create() (created bool, err error)
 	// Exists reports whether there is a database. NoneYet reports whether there is none, and nothing shows that there was one.
@@ -60,6 +66,8 @@ type (
 	Console interface {
 		Query(ctx context.Context, statement string, limit int, params ...any) (Table, error)
 	}
+	// Clock has a time on which all hosts agree. Another store's is that of its machine.
+	Clock interface{ Now() time.Time }
 	// Observer reports which tables the statements of this process touch.
 	Observer interface {
 		Watch(report func(op, table string)) (stop func())
@@ -79,6 +87,14 @@ type (
 		Recovery(err error) string                                  // how to get past damage; "" for any other error
 	}
 )
+
+// Settled says up to which ids the traces are complete: no transaction can add a row there any more. Where several write at the same
+// time, one may commit after another that got larger ids, and whoever followed the ids alone would never see its rows.
+type Settled struct {
+	Events, Commands int64  // ids of message_trace and of command_trace
+	Dense            bool   // an id that is not there was deleted; otherwise its transaction may have been undone
+	Holder           string // the transaction that keeps larger ids from being settled; "" is none
+}
 
 // Report takes a finding of a check: its level is ok, note or problem; do is what to do about it.
 type Report func(check, level, says, do string)

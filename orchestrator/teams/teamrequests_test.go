@@ -225,7 +225,7 @@ func TestOfConcurrentAnswersOneWins(t *testing.T) {
 		}
 		want.Equal(t, "answers that counted", won, 1)
 		want.Rows(t, f.Rows(`
-			SELECT count(*), min(m.message_id = q.answer_id), min(m.reply_to = q.message_id) FROM team_requests q
+			SELECT count(*), count(*) FILTER (WHERE m.message_id = q.answer_id), count(*) FILTER (WHERE m.reply_to = q.message_id) FROM team_requests q
 			JOIN agent_message m ON m.reply_to = q.message_id WHERE q.request_id = ?1 AND q.status <> 'open'`, id), "1 1 1")
 	}
 }

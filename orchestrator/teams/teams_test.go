@@ -133,7 +133,7 @@ func TestApprovedPlanEndsPlanMode(t *testing.T) {
 	f := enginetest.NewTeam(t)
 	f.Add(agents.Update{Name: "dev", PlanModeRequired: new(true)})
 	f.Add(agents.Update{Name: "lead", PlanModeRequired: new(true)})
-	required := `SELECT group_concat(name) FROM (SELECT name FROM agents WHERE plan_mode_required ORDER BY name)`
+	required := `SELECT group_concat(name) FROM (SELECT name FROM agents WHERE plan_mode_required = 1 ORDER BY name) AS a`
 	for _, c := range []struct {
 		approve bool
 		left    string

@@ -111,7 +111,7 @@ func TestPostIsAllOrNothing(t *testing.T) {
 	want.Code(t, err, orchestrator.Unavailable)
 	want.Equal(t, "rows and events after a refusal", count(), before)
 	f.Set("backlog.limit", "0")
-	f.SQL(`CREATE TRIGGER no BEFORE INSERT ON agent_message WHEN NEW.recipient = 'c' BEGIN SELECT RAISE(ABORT, 'no'); END`)
+	f.Forbid("INSERT", "agent_message", `NEW.recipient = 'c'`, "no")
 	if _, err = f.Post(th.ID, "a", "b", "c"); err == nil {
 		t.Error("a post whose last row cannot be stored succeeded")
 	}
@@ -135,8 +135,8 @@ func TestPostsStayWhileTheThreadIsOpen(t *testing.T) {
 		if _, err := retention.ClearOld(t.Context(), f.Ledger, retention.ClearOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		const list = `SELECT coalesce(group_concat(recipient), '') FROM (SELECT CASE thread_id WHEN ?1 THEN 'open ' ELSE 'closed ' END || iif(recipient = 'b', 'b', 'post') AS recipient FROM `
-		return f.Rows(list+`agent_message ORDER BY seq)`, open.ID)[0], f.Rows(list+`agent_message_archive ORDER BY seq)`, open.ID)[0]
+		const list = `SELECT coalesce(group_concat(recipient), '') FROM (SELECT CASE thread_id WHEN ?1 THEN 'open ' ELSE 'closed ' END || CASE recipient WHEN 'b' THEN 'b' ELSE 'post' END AS recipient FROM `
+		return f.Rows(list+`agent_message ORDER BY seq) AS r`, open.ID)[0], f.Rows(list+`agent_message_archive ORDER BY seq) AS r`, open.ID)[0]
 	}
 	live, archived := where()
 	want.Equal(t, "in the table at the end of the thread", live, "open post,closed post")
@@ -299,6 +299,7 @@ func TestPostsRaceAClose(t *testing.T) {
 // in it: that of a post in a live thread.
 func TestTraceOfPostsReplays(t *testing.T) {
 	t.Parallel()
+	enginetest.OfAFile(t, "what replays a trace reads a file")
 	f := enginetest.New(t, "a", "b", "c")
 	if err := history.Witness(t.Context(), f.Path); err != nil {
 		t.Fatal(err)

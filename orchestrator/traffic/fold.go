@@ -84,11 +84,11 @@ type life struct {
 	delivered string
 }
 
-// foldAfter counts the events of the rows of message_trace after one, at most limit. to is the last of them.
-func foldAfter(c *store.Conn, from, limit int64) (f fold, to int64, err error) {
+// foldAfter counts the events of the rows of message_trace after one, up to another and at most limit. to is the last of them.
+func foldAfter(c *store.Conn, from, upTo, limit int64) (f fold, to int64, err error) {
 	events, err := store.List(c, func(r store.Row) event {
 		return event{r.Int(0), r.Text(1), r.Text(2), tracing.EventName(r.Text(3)), orchestrator.Status(r.Text(4))}
-	}, `SELECT id, message_id, at, event, new_status FROM message_trace WHERE id > ?1 ORDER BY id LIMIT +?2`, from, limit)
+	}, `SELECT id, message_id, at, event, new_status FROM message_trace WHERE id > ?1 AND id <= ?2 ORDER BY id LIMIT +?3`, from, upTo, limit)
 	f, to = fold{}, from
 	lives := map[string]*life{}
 	for i := range events {

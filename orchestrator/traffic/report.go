@@ -3,6 +3,7 @@ package traffic
 import (
 	"cmp"
 	"context"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -63,7 +64,7 @@ func Of(ctx context.Context, l *ledger.Ledger, q Query) (Report, error) {
 		}
 		from, err := countedOf(c)
 		for err == nil {
-			more, to, failed := foldAfter(c, from, batch)
+			more, to, failed := foldAfter(c, from, math.MaxInt64, batch)
 			if err = failed; err != nil || to == from {
 				break
 			}

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"strconv"
 	"time"
 
@@ -108,9 +109,13 @@ func countBatches(ctx context.Context, l *ledger.Ledger, batches int) (more bool
 	for range batches {
 		var from, to int64
 		var f fold
-		err := l.Read(ctx, func(c *store.Conn) (err error) {
+		settled, err := l.Store.Settled(ctx)
+		if err != nil {
+			return false, err
+		}
+		err = l.Read(ctx, func(c *store.Conn) (err error) {
 			if from, err = countedOf(c); err == nil {
-				f, to, err = foldAfter(c, from, batch)
+				f, to, err = foldAfter(c, from, settled.Events, batch)
 			}
 			return err
 		})
@@ -164,8 +169,12 @@ func Cleared(t *ledger.Tx, before string) error {
 // trace without the write lock, but for what is written meanwhile.
 func Recount(ctx context.Context, l *ledger.Ledger) error {
 	all, last, minutes := fold{}, int64(0), orchestrator.Stamp(l.Now().Add(-KeepMinutes))
+	settled, err := l.Store.Settled(ctx)
+	if err != nil {
+		return err
+	}
 	more := func(c *store.Conn) (bool, error) {
-		f, to, err := foldAfter(c, last, batch)
+		f, to, err := foldAfter(c, last, settled.Events, batch)
 		if err != nil || to == last {
 			return false, err
 		}
@@ -182,6 +191,7 @@ func Recount(ctx context.Context, l *ledger.Ledger) error {
 		}
 	}
 	return l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
+		settled.Events = math.MaxInt64 // nobody else writes
 		for is := true; is; {
 			var err error
 			if is, err = more(t.Conn); err != nil {

@@ -16,9 +16,10 @@ import (
 )
 
 const (
-	tailAtOnce = 1000        // events that one look takes
-	tailBehind = 20_000      // how many events tail may be behind before it leaves some out
-	tailEvery  = time.Second // how long a change may go unseen for which no bell rings
+	tailAtOnce = 1000            // events that one look takes
+	tailBehind = 20_000          // how many events tail may be behind before it leaves some out
+	tailEvery  = time.Second     // how long a change may go unseen for which no bell rings
+	tailLate   = 5 * time.Second // without an event, after which tail says what delays the next, if anything does
 )
 
 // tailCommand shows what happens to messages, while it happens.
@@ -28,7 +29,8 @@ func tailCommand(p *Program) *urfave.Command {
 		Description: "Shows the last events of the trace and then each new one, until Ctrl-C, which ends it with status 130. It reads the database\n" +
 			"itself and needs no daemon. Where more happens than it can write, it says how many events it left out: as JSON the line\n" +
 			"{\"left_out\": N}. Where an earlier database is put in the place of this one, as by `mailroom restore`, it says so, as JSON\n" +
-			"{\"begun_anew\": true}, and begins with the last events once more.\n\nExamples:\n\n    mailroom tail\n    mailroom tail --agent builder -n 100\n    mailroom tail --json | jq .event",
+			"{\"begun_anew\": true}, and begins with the last events once more. On a server it shows an event once all transactions that began before\n" +
+			"it was written have ended; where one takes more than 5 seconds, it names that: as JSON {\"delayed_by\": \"pid N\"}.\n\nExamples:\n\n    mailroom tail\n    mailroom tail --agent builder -n 100\n    mailroom tail --json | jq .event",
 		Flags: []urfave.Flag{
 			&urfave.StringFlag{Name: "agent", Usage: "only messages to or from `NAME`", DefaultText: "that of --as or MAILROOM_AGENT, otherwise all"},
 			&urfave.StringFlag{Name: "n", Usage: "how many earlier events to show first", Value: "10", DefaultText: "10"},
@@ -124,8 +126,15 @@ func (t *tailing) follow(ctx context.Context) error {
 	defer stop()
 	ticker := time.NewTicker(tailEvery)
 	defer ticker.Stop()
+	shown := time.Now()
 	for {
+		before := t.last
 		more, err := t.look(ctx)
+		if t.last != before {
+			shown = time.Now()
+		} else if err == nil && time.Since(shown) > tailLate {
+			shown, err = time.Now(), t.sayDelay(ctx)
+		}
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
@@ -141,6 +150,15 @@ func (t *tailing) follow(ctx context.Context) error {
 		case <-ticker.C:
 		}
 	}
+}
+
+// sayDelay says what keeps the next events from being shown, if anything does.
+func (t *tailing) sayDelay(ctx context.Context) error {
+	by, err := messages.DelayedBy(ctx, t.ledger, t.last)
+	if err != nil || by == "" {
+		return err
+	}
+	return t.note("delayed_by", by, "There are later events, which wait for an earlier transaction of "+by+" of the server.")
 }
 
 // look shows the next events. more says that there are others already.

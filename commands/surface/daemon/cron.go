@@ -159,11 +159,27 @@ func (s *scheduler) add(ctx context.Context, schedule orchestrator.Schedule, old
 	if j.plan == nil {
 		return // a doorbell
 	}
-	j.entry = s.cron.Schedule(j.plan, j)
+	j.entry = s.cron.Schedule(byClock{j.plan, s.env.Ledger.Now}, j)
 	if start && j.missed(s.env.Ledger.Now()) {
 		s.env.Log.Info("making up for a missed run", "schedule", schedule.Name, "last_run_at", schedule.LastRunAt)
 		s.start(j, j.Run)
 	}
+}
+
+// byClock is a plan by the engine's clock, for cron, which goes by this machine's.
+type byClock struct {
+	cron.Schedule
+	now func() time.Time
+}
+
+// Next returns when the plan is due next after a time, both by this machine's clock.
+func (p byClock) Next(after time.Time) time.Time {
+	ahead := time.Until(p.now())
+	next := p.Schedule.Next(after.Add(ahead))
+	if next.IsZero() {
+		return next
+	}
+	return next.Add(-ahead)
 }
 
 // missed reports whether a run was due while nothing ran. Only plans tied to the clock can miss one; @every cannot.
@@ -258,7 +274,7 @@ func (j *job) claim() (mine bool, err error) {
 	if j.plan == nil {
 		return true, nil // a doorbell
 	}
-	now := j.s.env.Ledger.Now()
+	now := j.s.env.Ledger.Now().Add(time.Second) // cron may come a little early: the clock was read anew meanwhile
 	slot := now
 	if every, ok := j.plan.(cron.ConstantDelaySchedule); ok {
 		if every.Delay < claimFrom {

@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/robfig/cron/v3"
+
 	"mailroom/commands"
 	"mailroom/commands/surface/surfacetest"
 	"mailroom/orchestrator"
@@ -288,4 +290,22 @@ func TestSlowTransportDelaysNoInbox(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Where the engine goes by another clock than this machine, cron is told by this machine's when a plan is due.
+func TestPlansByTheEnginesClock(t *testing.T) {
+	t.Parallel()
+	plan, err := cron.ParseStandard("0 9 * * *")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, ahead := range []time.Duration{0, 5 * time.Minute, -5 * time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			by := byClock{plan, func() time.Time { return time.Now().Add(ahead) }}
+			next := by.Next(time.Now())
+			if at := next.Add(ahead); at.Hour() != 9 || at.Minute() != 0 || at.Second() != 0 {
+				t.Errorf("%s ahead, it is due at %s by the engine's clock", ahead, at)
+			}
+		})
+	}
 }

@@ -151,7 +151,7 @@ func TestStreamTurns(t *testing.T) {
 // cannotRead keeps messages from becoming read, until it is called.
 func (s *talk) cannotRead() (can func()) {
 	s.T.Helper()
-	s.SQL(`CREATE TRIGGER no BEFORE UPDATE ON agent_message WHEN new.read_at <> '' BEGIN SELECT RAISE(ABORT, 'no'); END`)
+	s.Forbid("UPDATE", "agent_message", `new.read_at <> ''`, "no")
 	return func() { s.T.Helper(); s.SQL(`DROP TRIGGER no`) }
 }
 

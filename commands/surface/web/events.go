@@ -20,6 +20,7 @@ const (
 	streamsPerToken = 8                // each looks into the trace at every change
 	eventsEvery     = time.Second      // how long a change may go unseen for which no bell rings
 	stillThere      = 15 * time.Second // between comments, so that neither side takes the other for gone
+	lateAfter       = 5 * time.Second  // without an event, after which the stream says what delays the next, if anything does
 )
 
 // events streams what happens to the messages that the caller sent or received, all messages for an administrator, as
@@ -62,7 +63,7 @@ func (w *Server) follow(ctx context.Context, out *eventWriter, rings <-chan stru
 	}
 	ticker := time.NewTicker(eventsEvery)
 	defer ticker.Stop()
-	quietSince := time.Now()
+	quietSince, lateSince := time.Now(), time.Now()
 	for out.err == nil {
 		list, next, more, err := messages.Events(ctx, w.env.Ledger, last, concerning, eventsAtOnce)
 		if err == nil {
@@ -76,10 +77,15 @@ func (w *Server) follow(ctx context.Context, out *eventWriter, rings <-chan stru
 		}
 		last = next
 		if len(list) > 0 {
-			quietSince = time.Now()
+			quietSince, lateSince = time.Now(), time.Now()
 		} else if time.Since(quietSince) > stillThere {
 			out.comment("still there", last)
 			quietSince = time.Now()
+		} else if time.Since(lateSince) > lateAfter {
+			lateSince = time.Now()
+			if by, err := messages.DelayedBy(ctx, w.env.Ledger, last); err == nil && by != "" {
+				out.write(": delayed by %s\n\n", by)
+			}
 		}
 		if more {
 			continue

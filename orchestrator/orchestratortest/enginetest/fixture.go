@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +16,7 @@ import (
 	_ "mailroom/orchestrator/orchestratortest/statements" // collects them
 	"mailroom/orchestrator/router"
 	"mailroom/orchestrator/store"
+	"mailroom/orchestrator/store/postgres"
 	"mailroom/orchestrator/transport"
 	"mailroom/tracing"
 )
@@ -36,7 +36,7 @@ type Fixture struct {
 // New makes a database, with agents of these names, which read in their inboxes.
 func New(t *testing.T, names ...string) *Fixture {
 	t.Helper()
-	f := &Fixture{T: t, Clock: NewClock(), Wire: &Scripted{}, User: &Person{Scripted: &Scripted{}}, Path: filepath.Join(t.TempDir(), "mailroom.db")}
+	f := &Fixture{T: t, Clock: NewClock(), Wire: &Scripted{}, User: &Person{Scripted: &Scripted{}}, Path: Place(t)}
 	f.Engine = f.Open()
 	f.AddAll(names...)
 	return f
@@ -81,10 +81,7 @@ func OpenWith(t testing.TB, o ledger.Options) *delivery.Engine {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	o.CountEvery = 3
-	e, err := router.Open(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := open(t, o)
 	t.Cleanup(func() {
 		if _, byHand := byHand.Load(o.Path); !byHand {
 			if wrong, err := ledger.Ask(context.Background(), e.Ledger, ledger.Miscounted); err == nil && len(wrong) > 0 {
@@ -101,33 +98,40 @@ func OpenWith(t testing.TB, o ledger.Options) *delivery.Engine {
 // NewBubble makes a database within a bubble of synctest, whose clock it goes by. The test closes it there.
 func NewBubble(t *testing.T) *Fixture {
 	t.Helper()
-	f := &Fixture{T: t, Wire: &Scripted{}, Path: filepath.Join(t.TempDir(), "mailroom.db"), Bell: store.NewLocalBell()}
-	var err error
-	if f.Engine, err = router.Open(t.Context(), ledger.Options{
+	f := &Fixture{T: t, Wire: &Scripted{}, Path: Place(t), Bell: store.NewLocalBell()}
+	f.Engine = open(t, ledger.Options{
 		Path: f.Path, Bell: f.Bell, CountEvery: 3, Log: slog.New(slog.DiscardHandler),
 		Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}, "wire": f.Wire},
-	}); err != nil {
-		t.Fatal(err)
-	}
+	})
 	return f
 }
 
 // Open opens a file whose agents read in their inboxes, by the system's clock, until the test ends.
 func Open(t *testing.T, path string) *delivery.Engine {
 	t.Helper()
-	e, err := router.Open(t.Context(), ledger.Options{
+	e := open(t, ledger.Options{
 		Path: path, Bell: store.NewLocalBell(), Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}},
 	})
+	t.Cleanup(func() { e.Close() })
+	return e
+}
+
+// open opens a database. One on a server is made first, since there nothing makes it by itself.
+func open(t testing.TB, o ledger.Options) *delivery.Engine {
+	t.Helper()
+	e, err := router.Open(t.Context(), placed(o))
+	if err == nil && postgres.IsAddress(o.Path) {
+		_, err = e.Create(t.Context())
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { e.Close() })
 	return e
 }
 
 // OpenInHelper opens a file for a helper process, which has no test to end.
 func OpenInHelper(path string) (*delivery.Engine, error) {
-	return router.Open(context.Background(), ledger.Options{Path: path, Log: slog.New(slog.DiscardHandler), Bell: store.NewLocalBell()})
+	return router.Open(context.Background(), placed(ledger.Options{Path: path, Log: slog.New(slog.DiscardHandler), Bell: store.NewLocalBell()}))
 }
 
 // Stamp returns the clock's time, as the database has it.

@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"crypto/rand"
 	"database/sql"
 	"embed"
 	"fmt"
@@ -8,16 +9,23 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 
 	_ "github.com/mattn/go-sqlite3"
+
+	"mailroom/orchestrator/store/postgres"
 )
 
-// Plain opens a database the way a program does that only knows SQLite.
+// Plain opens a database the way a program does that knows nothing of the engine. Statements are SQLite's in any case.
 func Plain(t testing.TB, path string) *sql.DB {
 	t.Helper()
-	db, err := sql.Open("sqlite3", "file:"+(&url.URL{Path: path}).EscapedPath()+"?_busy_timeout=10000")
+	driver, source := "sqlite3", "file:"+(&url.URL{Path: path}).EscapedPath()+"?_busy_timeout=10000"
+	if postgres.IsAddress(path) {
+		driver, source = "outside", path
+	}
+	db, err := sql.Open(driver, source)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,13 +33,15 @@ func Plain(t testing.TB, path string) *sql.DB {
 	return db
 }
 
-// SQL changes the file the way another program does: through a connection that knows nothing of the engine.
+// SQL changes the database the way another program does: through a connection that knows nothing of the engine.
 func (f *Fixture) SQL(statement string, args ...any) {
 	f.T.Helper()
 	if uncounted.MatchString(statement) {
 		byHand.Store(f.Path, true)
 	}
-	if _, err := Plain(f.T, f.Path).Exec(statement, args...); err != nil {
+	db := Plain(f.T, f.Path)
+	defer db.Close()
+	if _, err := db.Exec(statement, args...); err != nil {
 		f.T.Fatalf("%s: %v", statement, err)
 	}
 }
@@ -79,4 +89,18 @@ func OldVersion(t *testing.T, version int) (path string) {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// Forbid has the database refuse a change of a table, such as "INSERT" or "UPDATE OF status", of rows for which a condition on NEW or
+// OLD holds, with an error that says why. allow ends that.
+func (f *Fixture) Forbid(change, table, condition, why string) (allow func()) {
+	f.T.Helper()
+	name := "forbid_" + strings.ToLower(rand.Text())
+	if !postgres.IsAddress(f.Path) {
+		f.SQL(`CREATE TRIGGER ` + name + ` BEFORE ` + change + ` ON ` + table + ` WHEN ` + condition + ` BEGIN SELECT RAISE(ABORT, '` + why + `'); END`)
+		return func() { f.T.Helper(); f.SQL(`DROP TRIGGER ` + name) }
+	}
+	f.SQL(`CREATE FUNCTION ` + name + `() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION '` + why + `'; END $$;
+		CREATE TRIGGER ` + name + ` BEFORE ` + change + ` ON ` + table + ` FOR EACH ROW WHEN (` + condition + `) EXECUTE FUNCTION ` + name + `()`)
+	return func() { f.T.Helper(); f.SQL(`DROP FUNCTION ` + name + ` CASCADE`) }
 }

@@ -227,9 +227,10 @@ SELECT at, event FROM message_trace WHERE message_id = ? AND id < ? ORDER BY id 
 SELECT at, event FROM message_trace WHERE message_id = ?1 AND id < ?2 ORDER BY id DESC LIMIT +?3;
 SELECT at, old_status, error, detail FROM message_trace WHERE message_id = ? AND event = 'deleted' ORDER BY id DESC LIMIT 1;
 SELECT b.seq FROM temp.batch b JOIN agent_message_archive a ON a.seq = b.seq ORDER BY b.seq;
-SELECT coalesce((SELECT id FROM message_trace WHERE id > 0 ORDER BY id DESC LIMIT 1 OFFSET +?), 0);
+SELECT coalesce((SELECT id FROM message_trace WHERE id > 0 AND id <= ?1 ORDER BY id DESC LIMIT 1 OFFSET +?2), 0);
 SELECT coalesce(max(i.read_at), '') FROM agent_inbox i LEFT JOIN agent_message m ON m.message_id = i.message_id WHERE i.recipient IN (SELECT agent FROM host_sessions WHERE program = ?1 AND (agent = ?2 OR ?2 = ?3)) AND coalesce(m.message_type, '') <> ?4;
 SELECT coalesce(max(id), 0) FROM message_trace;
+SELECT coalesce(max(id), 0) FROM message_trace WHERE id <= ?1;
 SELECT coalesce(max(nudged_seq), 0) FROM host_sessions WHERE agent = ? AND nudged_at > ?;
 SELECT coalesce(max(seen_at), '') FROM host_sessions WHERE program = ?1 AND (agent = ?2 OR ?2 = ?3);
 SELECT coalesce(max(seq), 0) FROM (SELECT max(seq) AS seq FROM agent_message WHERE seq <= ?1 UNION ALL SELECT max(seq) FROM agent_message_archive WHERE seq <= ?1) AS n;
@@ -292,7 +293,7 @@ SELECT error FROM message_trace WHERE message_id = ? AND event = 'cancelled' ORD
 SELECT error FROM message_trace WHERE message_id = ? AND event = 'created' ORDER BY id LIMIT 1;
 SELECT error FROM message_trace WHERE message_id = ? AND event = 'delivered' ORDER BY id DESC LIMIT 1;
 SELECT event FROM message_trace WHERE message_id = ? AND (event = 'read' OR event = 'released' AND error LIKE 'handed back by %') ORDER BY id DESC LIMIT 1;
-SELECT event, count(*) FROM message_trace WHERE id > ? AND actor = ? GROUP BY event;
+SELECT event, count(*) FROM message_trace WHERE id > ?1 AND id <= ?2 AND actor = ?3 GROUP BY event;
 SELECT events, spans, waiting, refused, missed, sent_at, lease_owner, lease_token, lease_until FROM exports WHERE name = ?;
 SELECT fingerprint FROM bridge_problems WHERE path = ?;
 SELECT g.agent FROM given_names g CROSS JOIN host_sessions s ON s.agent = g.agent WHERE s.session = ? AND s.program = ? AND g.ends_at <> '';
@@ -309,8 +310,8 @@ SELECT i.message_id, m.trace_id, m.span_id FROM agent_inbox i LEFT JOIN agent_me
 SELECT id FROM command_trace WHERE id > ?1 ORDER BY 1;
 SELECT id FROM message_trace WHERE id > ?1 ORDER BY 1;
 SELECT id, at, event, old_status, new_status, attempt, actor, span_id, error, detail FROM message_trace WHERE message_id = ? ORDER BY id;
-SELECT id, message_id, at, event, new_status FROM message_trace WHERE id > ?1 ORDER BY id LIMIT +?2;
-SELECT id, trace_id, span_id, parent_span_id, name, kind, started_at, ended_at, status, status_message, actor, caller, attributes FROM command_trace WHERE id > ? ORDER BY id LIMIT +?;
+SELECT id, message_id, at, event, new_status FROM message_trace WHERE id > ?1 AND id <= ?2 ORDER BY id LIMIT +?3;
+SELECT id, trace_id, span_id, parent_span_id, name, kind, started_at, ended_at, status, status_message, actor, caller, attributes FROM command_trace WHERE id > ?1 AND id <= ?2 ORDER BY id LIMIT +?3;
 SELECT id, trace_id, span_id, parent_span_id, name, kind, started_at, ended_at, status, status_message, actor, caller, attributes FROM command_trace WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id;
 SELECT instance, host, pid, started_at, seen_at, listening FROM daemons WHERE seen_at > ? ORDER BY started_at;
 SELECT json_extract(attributes, '$."file.directory"') || '/any' FROM command_trace WHERE name = 'backup' AND json_valid(attributes) UNION SELECT json_extract(params, '$.file') FROM schedules WHERE command = 'backup' AND json_valid(params);
@@ -478,7 +479,7 @@ SELECT state, turns, seen_at, waiter_pid, waiter_born FROM host_sessions WHERE a
 SELECT status, since FROM presence WHERE agent = ? ORDER BY since DESC, rowid DESC LIMIT 1;
 SELECT t.id, t.at, t.event, t.span_id, coalesce(c.trace_id, '') FROM message_trace t LEFT JOIN command_trace c ON t.span_id <> '' AND c.span_id = t.span_id WHERE t.message_id = ? ORDER BY t.id LIMIT 1;
 SELECT t.id, t.message_id, t.at, t.event, t.old_status, t.new_status, t.attempt, t.actor, t.span_id, t.error, t.detail, coalesce(m.sender, a.sender, ''), coalesce(m.recipient, a.recipient, ''), coalesce(m.message_type, a.message_type, ''), coalesce(m.thread_id, a.thread_id, ''), coalesce(m.trace_id, a.trace_id, ''), coalesce(m.span_id, a.span_id, ''), coalesce(c.trace_id, ''), coalesce(c.name, '') FROM message_trace t LEFT JOIN agent_message m ON m.message_id = t.message_id LEFT JOIN agent_message_archive a ON m.message_id IS NULL AND a.message_id = t.message_id LEFT JOIN command_trace c ON t.span_id <> '' AND c.span_id = t.span_id WHERE t.id > ?1 AND t.id <= ?2 ORDER BY t.id LIMIT +?3;
-SELECT t.id, t.message_id, t.at, t.event, t.old_status, t.new_status, t.attempt, t.error, coalesce(m.sender, a.sender, ''), coalesce(m.recipient, a.recipient, ''), coalesce(m.thread_id, a.thread_id, ''), coalesce(m.seq, a.seq, 0), coalesce(m.ended_at, a.ended_at, '') FROM message_trace t LEFT JOIN agent_message m ON m.message_id = t.message_id LEFT JOIN agent_message_archive a ON m.message_id IS NULL AND a.message_id = t.message_id WHERE t.id > ? ORDER BY t.id LIMIT +?;
+SELECT t.id, t.message_id, t.at, t.event, t.old_status, t.new_status, t.attempt, t.error, coalesce(m.sender, a.sender, ''), coalesce(m.recipient, a.recipient, ''), coalesce(m.thread_id, a.thread_id, ''), coalesce(m.seq, a.seq, 0), coalesce(m.ended_at, a.ended_at, '') FROM message_trace t LEFT JOIN agent_message m ON m.message_id = t.message_id LEFT JOIN agent_message_archive a ON m.message_id IS NULL AND a.message_id = t.message_id WHERE t.id > ?1 AND t.id <= ?2 ORDER BY t.id LIMIT +?3;
 SELECT thread_id, read_seq FROM thread_participants WHERE agent = ?;
 SELECT thread_id, session_id, name, creator, status, summary, created_at, closed_at FROM threads WHERE thread_id = ?;
 SELECT trace_id, span_id, parent_span_id, name, kind, started_at, ended_at, status, status_message, actor, caller, attributes FROM command_trace WHERE span_id IN (SELECT span_id FROM message_trace WHERE message_id = ?1 AND span_id <> '') OR trace_id = ?2 AND name LIKE 'start %' AND json_extract(attributes, '$."messaging.message.id"') = ?1 ORDER BY id;

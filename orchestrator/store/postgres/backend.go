@@ -120,7 +120,7 @@ func (w *backend) begin(ctx context.Context, until time.Time, scope store.Scope)
 	w.c.batch, w.c.later = w.c.batch[:0], w.c.later[:0]
 	locks, alone := w.s.locks(scope)
 	w.alone = alone
-	results, err := w.c.raw.Exec(ctx, fmt.Sprintf(`BEGIN; SET LOCAL lock_timeout = %d; %s; SELECT pg_current_xact_id()`,
+	results, err := w.c.raw.Exec(ctx, fmt.Sprintf(`BEGIN; SET LOCAL lock_timeout = %d; %s; SELECT hold_floors(); SELECT pg_current_xact_id(), `+readClock,
 		max(time.Until(until).Milliseconds(), 1), locks)).ReadAll()
 	if err != nil {
 		w.Rollback()
@@ -129,7 +129,9 @@ func (w *backend) begin(ctx context.Context, until time.Time, scope store.Scope)
 		}
 		return err
 	}
-	w.xid = string(results[len(results)-1].Rows[0][0])
+	began := results[len(results)-1].Rows[0]
+	w.xid = string(began[0])
+	w.s.clock.set(began[1])
 	return nil
 }
 

@@ -38,6 +38,8 @@ type statement struct {
 	arguments []int // which of the caller's, counted from 1, each parameter takes; batchArgument: the rows at hand
 	does      batchWork
 	writes    bool
+	bulk      *bulk // for many calls at once, once bulked is set
+	bulked    bool
 }
 
 // batchWork is what a statement does with the rows at hand, beside reading them.

@@ -8,9 +8,10 @@ CREATE FUNCTION strftime(format text, at text, VARIADIC modifiers text[] DEFAULT
         'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
 $$;
 
--- json_extract follows a path of one step: '$.name' or '$."name"'.
+-- json_extract follows a path of names: '$.name', '$.name.name', or '$."name"' for a single one with dots in it.
 CREATE FUNCTION json_extract(document text, path text) RETURNS text IMMUTABLE LANGUAGE sql AS $$
-    SELECT document::json ->> trim(BOTH '"' FROM substr(path, 3))
+    SELECT CASE WHEN path LIKE '%"%' THEN document::json ->> trim(BOTH '"' FROM substr(path, 3))
+        ELSE document::json #>> string_to_array(substr(path, 3), '.') END
 $$;
 
 CREATE FUNCTION json_valid(document text) RETURNS boolean IMMUTABLE LANGUAGE plpgsql AS $$
@@ -38,4 +39,39 @@ $$;
 -- julianday returns days, so that differences of times can be taken.
 CREATE FUNCTION julianday(at text) RETURNS numeric STABLE LANGUAGE sql AS $$
     SELECT extract(epoch FROM at::timestamptz) / 86400 + 2440587.5
+$$;
+
+-- A transaction that writes holds its floors: the last ids that the traces had when it began, above which all its own are. Each is the
+-- second number of an advisory lock, whose first is the sequence. settled reads from them up to which ids the traces are complete.
+
+CREATE FUNCTION signed32(n bigint) RETURNS integer IMMUTABLE LANGUAGE sql AS $$
+    SELECT (((n & 4294967295) # 2147483648) - 2147483648)::integer
+$$;
+
+CREATE FUNCTION hold_floors() RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM pg_advisory_xact_lock_shared(signed32('message_trace_id_seq'::regclass::oid::bigint), signed32(last_value - (NOT is_called)::integer))
+        FROM message_trace_id_seq;
+    PERFORM pg_advisory_xact_lock_shared(signed32('command_trace_id_seq'::regclass::oid::bigint), signed32(last_value - (NOT is_called)::integer))
+        FROM command_trace_id_seq;
+END
+$$;
+
+-- lowest_floor returns the lowest of the floors that are held, and by which process; NULL for none. last is near them.
+CREATE FUNCTION lowest_floor(sequence regclass, last bigint, OUT id bigint, OUT holder integer) LANGUAGE sql AS $$
+    SELECT last + signed32(objid::bigint - last), pid FROM pg_locks
+    WHERE locktype = 'advisory' AND classid = sequence AND objsubid = 2
+      AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+    ORDER BY 1 LIMIT 1
+$$;
+
+-- The last ids are read first: a transaction whose floors are not held by then gets larger ones, or has ended, and what it wrote is seen
+-- by whoever reads the trace afterwards.
+CREATE FUNCTION settled(OUT events bigint, OUT commands bigint, OUT last bigint, OUT holder integer) LANGUAGE plpgsql AS $$
+BEGIN
+    SELECT last_value - (NOT is_called)::integer INTO last FROM message_trace_id_seq;
+    SELECT last_value - (NOT is_called)::integer INTO commands FROM command_trace_id_seq;
+    SELECT least(last, f.id), f.holder INTO events, holder FROM lowest_floor('message_trace_id_seq', last) f;
+    SELECT least(commands, f.id) INTO commands FROM lowest_floor('command_trace_id_seq', commands) f;
+END
 $$;

@@ -92,13 +92,26 @@ func (c *conn) InsertBound(text string, args []driver.NamedValue) (int64, error)
 // runAll runs what is still to be run, and then what last sends, in one round trip. It returns the result of that. Error: store.Later
 // for the failure of an earlier one; none of those behind it was run then.
 func (c *conn) runAll(last func(p *pgconn.Pipeline)) (result *pgconn.Result, err error) {
+	later := c.later
+	c.later = c.later[:0]
+	for i := range later { // before the pipeline begins
+		if i > 0 && later[i].statement == later[i-1].statement {
+			if _, err := c.bulkOf(later[i].statement); err != nil {
+				return nil, err
+			}
+		}
+	}
 	p := c.raw.StartPipeline(context.Background())
-	for _, each := range c.later {
-		p.SendQueryPrepared(each.Name, each.values, nil, nil)
+	left := 0
+	for len(later) > 0 {
+		n := 1
+		for n < len(later) && later[n].statement == later[0].statement {
+			n++
+		}
+		left += c.send(p, later[:n])
+		later = later[n:]
 	}
 	last(p)
-	left := len(c.later)
-	c.later = c.later[:0]
 	if err := p.Sync(); err != nil {
 		return nil, err
 	}

@@ -20,6 +20,9 @@ var schemaSQL string
 //go:embed triggers.sql
 var triggersSQL string
 
+//go:embed pulse.sql
+var pulseSQL string
+
 //go:embed commits.sql
 var commitsSQL string
 
@@ -74,7 +77,7 @@ func (s *Store) makeTables(c *store.Conn) error {
 	if err := c.Script(`CREATE SCHEMA IF NOT EXISTS ` + s.schema); err != nil {
 		return err
 	}
-	for _, script := range []string{functionsSQL, schemaSQL, triggersSQL, commitsSQL} {
+	for _, script := range []string{functionsSQL, schemaSQL, triggersSQL, pulseSQL, commitsSQL} {
 		if err := c.Script(script); err != nil {
 			return err
 		}
@@ -136,6 +139,9 @@ func (s *Store) open(ctx context.Context) (*conn, error) {
 	id := ""
 	if err == nil {
 		id, err = c.admitted()
+	}
+	if err == nil {
+		err = s.readClock(ctx, c)
 	}
 	if err != nil {
 		c.close()

@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"log/slog"
 	"testing"
+	"time"
 
 	"mailroom/orchestrator/orchestratortest/helper"
 	"mailroom/orchestrator/store"
@@ -21,8 +22,12 @@ func TestStorePromises(t *testing.T) {
 // TestHelperProcess is what another process does for TestStorePromises.
 func TestHelperProcess(t *testing.T) { helper.Run(storetest.Helpers(openAt)) }
 
+// pulse is long enough for a process to connect again in half the time, on a busy machine.
+const pulse = 500 * time.Millisecond
+
 func openAt(o storetest.Options) (store.Store, error) {
 	return postgres.Open(postgres.Options{
 		DSN: o.Address, Log: slog.New(slog.DiscardHandler), BusyTimeout: o.BusyTimeout, Begin: o.Begin, End: o.End,
+		Pulse: pulse,
 	})
 }

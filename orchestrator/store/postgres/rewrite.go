@@ -12,7 +12,7 @@ import (
 //     text does not name.
 //   - A plus in front of an operand, which keeps SQLite from using an index or a value, goes.
 //   - INDEXED BY and NOT INDEXED go; CROSS JOIN, which fixes SQLite's order of joining, becomes JOIN.
-//   - An empty BLOB, which is greater than any text, becomes the greatest text.
+//   - No text reaches an empty BLOB, which is greater than any: what is compared with it is one or is NULL.
 //   - IS and IS NOT between two values become IS NOT DISTINCT FROM and IS DISTINCT FROM.
 //   - rowid, the order of insertion, becomes the column pos.
 //   - temp.batch, the rows at hand, becomes the array that its argument, of number batchArgument, holds.
@@ -37,6 +37,9 @@ func rewrite(text string) (sql string, arguments []int) {
 	}
 	return out.String(), r.arguments
 }
+
+// Rewrite is rewrite for tests, which change a database by hand in the words of SQLite.
+func Rewrite(text string) (sql string, arguments []int) { return rewrite(text) }
 
 type rewriter struct {
 	arguments []int
@@ -64,8 +67,10 @@ func (r *rewriter) replace(before token, tokens []token) (text string, n int) {
 		return "", 2
 	case words[0] == "CROSS" && words[1] == "JOIN":
 		return "", 1
-	case words[0] == "X''":
-		return `U&'\+10FFFF'`, 1
+	case words[0] == "<" && isEmptyBlob(tokens[1:]):
+		return "IS NOT NULL", 2
+	case words[0] == ">" && words[1] == "=" && isEmptyBlob(tokens[2:]):
+		return "IS NULL AND false", 3
 	case words[0] == "IS" && words[1] == "NOT" && !truths[words[2]]:
 		return "IS DISTINCT FROM", 2
 	case words[0] == "IS" && words[1] != "NOT" && !truths[words[1]]:
@@ -80,6 +85,10 @@ func (r *rewriter) replace(before token, tokens []token) (text string, n int) {
 		return batch + "batch(seq)", 3
 	}
 	return t.text, 1
+}
+
+func isEmptyBlob(tokens []token) bool {
+	return len(tokens) > 0 && strings.EqualFold(tokens[0].text, "x''")
 }
 
 // parameter returns what stands for ? or ?N.

@@ -21,7 +21,7 @@ func TestRewrite(t *testing.T) {
 		{`FROM m INDEXED BY i WHERE a`, `FROM m WHERE a`, nil},
 		{`FROM m NOT INDEXED WHERE NOT a`, `FROM m WHERE NOT a`, nil},
 		{`a CROSS JOIN b ON c`, `a JOIN b ON c`, nil},
-		{`a < x'' AND b = x'00'`, `a < U&'\+10FFFF' AND b = x'00'`, nil},
+		{`a < x'' AND (b >= x'' OR c = x'00')`, `a IS NOT NULL AND (b IS NULL AND false OR c = x'00')`, nil},
 		{`a IS b`, `a IS NOT DISTINCT FROM b`, nil},
 		{`a IS NOT b`, `a IS DISTINCT FROM b`, nil},
 		{`a IS NOT ?`, `a IS DISTINCT FROM $1`, []int{1}},

@@ -60,7 +60,7 @@ CREATE INDEX agent_message_review ON agent_message (review_at)
 CREATE INDEX agent_message_leased ON agent_message (recipient, sender)
     WHERE status IN ('pending','retry') AND lease_token <> '';
 CREATE INDEX agent_message_untraced ON agent_message (seq)
-    WHERE traced_status IS DISTINCT FROM status OR message_id >= U&'\+10FFFF' OR sender >= U&'\+10FFFF' OR recipient >= U&'\+10FFFF' OR status >= U&'\+10FFFF';
+    WHERE traced_status IS DISTINCT FROM status OR message_id IS NULL AND false OR sender IS NULL AND false OR recipient IS NULL AND false OR status IS NULL AND false;
 CREATE INDEX agent_message_ended ON agent_message (ended_at)
     WHERE ended_at <> '';
 CREATE INDEX agent_message_multicast ON agent_message (multicast_id)

@@ -64,6 +64,7 @@ func TestFunctions(t *testing.T) {
 		`length(strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))::text`:                                "24",
 		`json_extract('{"file": "a", "file.directory": "b"}', '$."file.directory"')`:         "b",
 		`json_extract('{"file": "a"}', '$.file')`:                                            "a",
+		`json_extract('{"of": {"file": "a"}}', '$.of.file')`:                                 "a",
 		`json_valid('{')::text`:                           "false",
 		`json_valid('{}')::text`:                          "true",
 		`json_object('a', 'b', 'c', '"d"')::json ->> 'c'`: `"d"`,

@@ -36,6 +36,10 @@ type Options struct {
 	Bell orchestrator.Bell
 	// BusyTimeout bounds the wait for what another process writes.
 	BusyTimeout time.Duration
+	// Now is the clock of this machine. nil: time.Now.
+	Now func() time.Time
+	// Pulse is how often a process that takes leases shows that it lives. 0: 10 s. A test sets less.
+	Pulse time.Duration
 	// Made is told the id of a database that this process has made, before anybody else can see it.
 	Made func(id string)
 	// Begin is called at the beginning of each write transaction, and End before it is committed. An error ends it.
@@ -58,9 +62,12 @@ type Store struct {
 	found   atomic.Bool // the database is there
 	bell    orchestrator.Bell
 	notices *notices // nil where the caller brought a bell
+	pulse   *pulse
+	clock   clock
 	backend *backend
 	writer  *store.Writer
 	readers readers
+	settled settled
 }
 
 // IsAddress reports whether an address of a database names a server of this kind.
@@ -93,6 +100,10 @@ func Open(o Options) (*Store, error) {
 		s.notices = newNotices(s)
 		s.bell = s.notices
 	}
+	if s.clock.local = o.Now; o.Now == nil {
+		s.clock.local = time.Now
+	}
+	s.pulse = newPulse(s, cmp.Or(o.Pulse, beatEvery))
 	s.backend = newBackend(s)
 	s.writer = &store.Writer{Backend: s.backend, Bell: s.bell, Log: s.log, Busy: s.busy, Begin: o.Begin, End: o.End}
 	s.readers = readers{s: s, places: make(chan struct{}, mostOpen)}
@@ -198,12 +209,17 @@ const noPlace = os.DevNull + "/neither HOME nor XDG_STATE_HOME names a folder fo
 // Bell returns what wakes those who wait for what others write.
 func (s *Store) Bell() orchestrator.Bell { return s.bell }
 
-// Token makes the token of a lease of this process out of an id: the id, since nobody can tell yet which processes of other hosts
-// are alive.
-func (s *Store) Token(id string) string { return id }
+// Token makes the token of a lease of this process out of an id.
+func (s *Store) Token(id string) string { return s.pulse.token(id) }
 
-// Gone reports false: a lease ends when its time is up.
-func (s *Store) Gone(string) bool { return false }
+// Gone reports whether the process that made a token is known to be dead, which takes less than a minute.
+func (s *Store) Gone(token string) bool { return s.pulse.gone(token) }
+
+// Known returns a context that ends when other hosts may soon take this process for dead, since it cannot reach the server.
+func (s *Store) Known() context.Context { return s.pulse.known() }
+
+// Now returns the time by the server's clock, and by this machine's until there was a connection.
+func (s *Store) Now() time.Time { return s.clock.now() }
 
 // Exists reports whether there is a database.
 func (s *Store) Exists() bool {
@@ -242,8 +258,9 @@ func (s *Store) Close() error {
 	s.readers.close()
 	err := s.writer.Finish()
 	if err == store.ErrClosed {
-		return err // somebody else is closing it
+		return nil // it is closed already, or somebody else is closing it
 	}
 	s.backend.shut()
+	s.pulse.close()
 	return err
 }

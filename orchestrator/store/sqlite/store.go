@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -123,6 +124,11 @@ func (s *Store) Write(q *store.Request) error { return s.writer.Submit(q) }
 // Bell returns what wakes those who wait for what others write.
 func (s *Store) Bell() orchestrator.Bell { return s.bell }
 
+// Settled says that whatever is there is settled: one transaction writes at a time, and what it undoes takes its ids back.
+func (s *Store) Settled(context.Context) (store.Settled, error) {
+	return store.Settled{Events: math.MaxInt64, Commands: math.MaxInt64, Dense: true}, nil
+}
+
 // Beside is the path of the file.
 func (s *Store) Beside() string { return s.path }
 
@@ -134,6 +140,9 @@ func (s *Store) Token(id string) string { return s.pulse.token(id) }
 
 // Gone reports whether the process that made a token is known to be dead.
 func (s *Store) Gone(token string) bool { return s.pulse.gone(token) }
+
+// Known returns a context that never ends: a lock on a file cannot be lost.
+func (s *Store) Known() context.Context { return context.Background() }
 
 // job is what the store itself does within a write transaction.
 type job func(t *store.Transaction) error

@@ -5,8 +5,10 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"testing"
 	"time"
 
+	"mailroom/orchestrator/orchestratortest/helper"
 	"mailroom/orchestrator/store"
 )
 
@@ -100,4 +102,9 @@ func rowsSeen(st store.Store) (n int64) {
 func helpLease(st store.Store, in *bufio.Scanner) {
 	fmt.Println(st.Token("id"))
 	in.Scan()
+}
+
+// Holder starts a process that opens a store, prints the token of a lease, and lives until it is killed.
+func Holder(t testing.TB, address string) *helper.Process {
+	return helper.Start(t, helperPrefix+"lease", address)
 }

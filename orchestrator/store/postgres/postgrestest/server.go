@@ -26,70 +26,118 @@ import (
 // superuser, to which more can be added with &. It listens on a socket in its folder only. Without PostgreSQL it skips the test; with CI set it fails it.
 func Start(t testing.TB) (dsn string) {
 	t.Helper()
+	dsn, stop, err := Run(t.Context(), "")
+	if errors.Is(err, ErrMissing) && os.Getenv("CI") == "" {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return dsn
+}
+
+// Variable names the variable with the address of a server that runs already, on which tests have their databases. Without it
+// these are files. See enginetest.Place.
+const Variable = "MAILROOM_TEST_STORE"
+
+// Careless are settings of a server for tests of which none is about what is on its disk after a power cut: it is faster.
+const Careless = "-c fsync=off -c synchronous_commit=off -c full_page_writes=off"
+
+// Run is Start for programs, which call stop at the end. settings are further ones, as postgres takes them on its command line.
+func Run(ctx context.Context, settings string) (dsn string, stop func() error, err error) {
 	bin, err := find()
 	if err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal(err)
-		}
-		t.Skip(err)
+		return "", nil, err
 	}
 	// Not t.TempDir: its name, which holds the test's, can be too long for a socket, and only its owner can enter it.
 	folder, err := os.MkdirTemp("", "postgres")
 	if err != nil {
-		t.Fatal(err)
+		return "", nil, err
 	}
-	t.Cleanup(func() { os.RemoveAll(folder) })
 	s := server{bin, folder, nil}
+	stop = func() error { return errors.Join(s.stop(), os.RemoveAll(folder)) }
+	defer func() {
+		if err != nil {
+			_ = os.RemoveAll(folder)
+		}
+	}()
 	if os.Getuid() == 0 { // as root PostgreSQL does not start
 		if s.as, err = nobody(); err != nil {
-			t.Fatal(err)
+			return "", nil, err
 		}
 		if err := os.Chown(folder, int(s.as.Uid), int(s.as.Gid)); err != nil {
-			t.Fatal(err)
+			return "", nil, err
 		}
 	}
-	data := filepath.Join(folder, "data")
-	if err := s.run("initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "-N"); err != nil {
-		t.Fatal(err)
+	if err := s.run("initdb", "-D", s.data(), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "-N"); err != nil {
+		return "", nil, err
 	}
-	if err := s.run("pg_ctl", "-D", data, "-w", "-l", filepath.Join(folder, "log"), "-o", "-c listen_addresses='' -c max_connections=500 -k '"+folder+"'", "start"); err != nil {
-		t.Fatal(err)
+	options := "-c listen_addresses='' -c max_connections=500 " + settings + " -k '" + folder + "'"
+	if err := s.run("pg_ctl", "-D", s.data(), "-w", "-l", s.log(), "-o", options, "start"); err != nil {
+		return "", nil, err
 	}
-	t.Cleanup(func() {
-		if err := s.run("pg_ctl", "-D", data, "-w", "-m", "immediate", "stop"); err != nil {
-			t.Error(err)
-		}
-	})
-	server := "postgres://postgres@/postgres?host=" + url.QueryEscape(folder)
-	if _, err := SQL(t.Context(), server, "CREATE ROLE mailroom_audit LOGIN NOINHERIT"); err != nil {
-		t.Fatal(err)
+	dsn = "postgres://postgres@/postgres?host=" + url.QueryEscape(folder)
+	if _, err := SQL(ctx, dsn, "CREATE ROLE mailroom_audit LOGIN NOINHERIT"); err != nil {
+		return "", nil, errors.Join(err, stop())
 	}
-	return server
+	return dsn, stop, nil
 }
 
-// Restart restarts a server that Start has started, without a farewell to its clients, as after a power failure. It returns when
-// the server is there again.
+// Stop ends a server that Start has started, as a crash does: it writes nothing more, and drops its sessions.
+func Stop(t testing.TB, dsn string) {
+	t.Helper()
+	s, err := serverOf(dsn)
+	if err == nil {
+		err = s.stop()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Restart starts a server again that Start has started, after ending it, if it still runs, without a farewell to its clients, as after a
+// power failure. It returns when the server is there again.
 func Restart(dsn string) error {
-	address, err := url.Parse(dsn)
+	s, err := serverOf(dsn)
 	if err != nil {
 		return err
-	}
-	bin, err := find()
-	if err != nil {
-		return err
-	}
-	s := server{bin, address.Query().Get("host"), nil}
-	if os.Getuid() == 0 {
-		if s.as, err = nobody(); err != nil {
-			return err
-		}
 	}
 	for range 5 { // a process of the old server may still have its memory
-		if err = s.run("pg_ctl", "-D", filepath.Join(s.folder, "data"), "-w", "-m", "immediate", "-l", filepath.Join(s.folder, "log"), "restart"); err == nil {
+		if err = s.run("pg_ctl", "-D", s.data(), "-w", "-m", "immediate", "-l", s.log(), "restart"); err == nil {
 			break
 		}
 	}
 	return err
+}
+
+// Again starts a server that was stopped.
+func Again(t testing.TB, dsn string) {
+	t.Helper()
+	if err := Restart(dsn); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// serverOf returns the server with an address.
+func serverOf(dsn string) (server, error) {
+	address, err := url.Parse(dsn)
+	if err != nil {
+		return server{}, err
+	}
+	bin, err := find()
+	if err != nil {
+		return server{}, err
+	}
+	s := server{bin, address.Query().Get("host"), nil}
+	if os.Getuid() == 0 {
+		s.as, err = nobody()
+	}
+	return s, err
 }
 
 // Place returns an address on a server at which there is no database yet.
@@ -116,11 +164,14 @@ func SQL(ctx context.Context, address, statement string) (rows []string, err err
 	return rows, err
 }
 
+// ErrMissing says that there is no server to start.
+var ErrMissing = errors.New("there is no PostgreSQL server: install Debian's package postgresql (`make database`)")
+
 // find returns the folder with the newest server's programs.
 func find() (string, error) {
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
 	if len(found) == 0 {
-		return "", errors.New("there is no PostgreSQL server: install Debian's package postgresql (`make database`)")
+		return "", ErrMissing
 	}
 	version := func(path string) int {
 		n, _ := strconv.Atoi(filepath.Base(filepath.Dir(filepath.Dir(path))))
@@ -151,6 +202,17 @@ type server struct {
 	as          *syscall.Credential // nil: as whom the test runs
 }
 
+func (s server) data() string { return filepath.Join(s.folder, "data") }
+func (s server) log() string  { return filepath.Join(s.folder, "log") }
+
+// stop ends it, if it runs.
+func (s server) stop() error {
+	if s.run("pg_ctl", "-D", s.data(), "status") != nil {
+		return nil
+	}
+	return s.run("pg_ctl", "-D", s.data(), "-w", "-m", "immediate", "stop")
+}
+
 // run runs one of PostgreSQL's programs to its end. It goes through a file, since a server that pg_ctl starts would
 // hold a pipe open.
 func (s server) run(program string, args ...string) error {
@@ -165,7 +227,7 @@ func (s server) run(program string, args ...string) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.as}
 	if err := cmd.Run(); err != nil {
 		said, _ := os.ReadFile(output.Name())
-		log, _ := os.ReadFile(filepath.Join(s.folder, "log"))
+		log, _ := os.ReadFile(s.log())
 		return fmt.Errorf("%s: %w\n%s%s", program, err, said, log)
 	}
 	return nil

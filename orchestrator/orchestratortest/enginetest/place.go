@@ -1,0 +1,110 @@
+package enginetest
+
+import (
+	"context"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/store/postgres"
+	"mailroom/orchestrator/store/postgres/postgrestest"
+)
+
+// Place returns the address of a database that is not there yet: a file's path, or that of a schema on the server which
+// postgrestest.Variable names, as `go run ./cmd/tests -postgres PACKAGE` does.
+func Place(t testing.TB) string {
+	t.Helper()
+	server := os.Getenv(postgrestest.Variable)
+	if server == "" {
+		return filepath.Join(t.TempDir(), "mailroom.db")
+	}
+	place := postgrestest.Place(server)
+	schema := schemaOf(place)
+	run := func(statement string) {
+		if _, err := postgrestest.SQL(context.Background(), place, statement); err != nil {
+			t.Errorf("%s: %v", statement, err)
+		}
+	}
+	run("CREATE SCHEMA " + schema + ";" + functions)
+	t.Cleanup(func() {
+		run("SET client_min_messages = warning; DROP SCHEMA " + schema + " CASCADE")
+		if err := os.RemoveAll(stateOf(place)); err != nil {
+			t.Error(err)
+		}
+	})
+	return place
+}
+
+// functions are SQLite's that tests use, and not the product.
+const functions = `
+CREATE FUNCTION group_concat_next(state text, value anyelement) RETURNS text IMMUTABLE LANGUAGE sql AS
+	$$ SELECT CASE WHEN value IS NULL THEN state ELSE coalesce(state || ',', '') || value::text END $$;
+CREATE FUNCTION group_concat_next(state text, value anyelement, separator text) RETURNS text IMMUTABLE LANGUAGE sql AS
+	$$ SELECT CASE WHEN value IS NULL THEN state ELSE coalesce(state || separator, '') || value::text END $$;
+CREATE AGGREGATE group_concat(anyelement) (SFUNC = group_concat_next, STYPE = text);
+CREATE AGGREGATE group_concat(anyelement, text) (SFUNC = group_concat_next, STYPE = text);
+CREATE FUNCTION json_array(VARIADIC items text[]) RETURNS text IMMUTABLE LANGUAGE sql AS $$ SELECT array_to_json(items)::text $$;
+CREATE FUNCTION json_array_length(list text) RETURNS integer IMMUTABLE LANGUAGE sql AS $$ SELECT pg_catalog.json_array_length(list::json) $$;
+CREATE FUNCTION hex(content text) RETURNS text IMMUTABLE LANGUAGE sql AS $$ SELECT upper(encode(convert_to(content, 'UTF8'), 'hex')) $$;
+CREATE FUNCTION iif(condition boolean, yes anyelement, no anyelement) RETURNS anyelement IMMUTABLE LANGUAGE sql AS
+	$$ SELECT CASE WHEN condition THEN yes ELSE no END $$;
+CREATE FUNCTION max(a bigint, b bigint) RETURNS bigint IMMUTABLE LANGUAGE sql AS $$ SELECT greatest(a, b) $$;
+CREATE FUNCTION member(document text, name text) RETURNS text IMMUTABLE LANGUAGE sql AS $$ SELECT document::json ->> name $$;
+CREATE OPERATOR ->> (FUNCTION = member, LEFTARG = text, RIGHTARG = text);`
+
+// OfAFile leaves a test out where databases are on a server, since it is about a file.
+func OfAFile(t testing.TB, why string) {
+	t.Helper()
+	if os.Getenv(postgrestest.Variable) != "" {
+		t.Skip("not on a server: " + why)
+	}
+}
+
+// placed completes the options for the database at o.Path: for one on a server, with a folder for this machine's files.
+func placed(o ledger.Options) ledger.Options {
+	if postgres.IsAddress(o.Path) {
+		o.State = stateOf(o.Path)
+	}
+	return o
+}
+
+func schemaOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		panic(err)
+	}
+	return u.Query().Get("search_path")
+}
+
+// stateOf is the folder for files that belong to a database on a server, the same in all processes of a test.
+func stateOf(address string) string {
+	return filepath.Join(os.TempDir(), "mailroom-"+schemaOf(address))
+}
+
+// OnServer reports whether the database is on a server, where its tables are the same, but not what a file's are beside them: no
+// agent has a view NAME_inbox, and no column takes a value of another type.
+func (f *Fixture) OnServer() bool { return postgres.IsAddress(f.Path) }
+
+// IntoInbox puts a message into an agent's inbox as another program does: through its view, where there is one.
+func (f *Fixture) IntoInbox(agent, id, payload string) {
+	f.T.Helper()
+	if f.OnServer() {
+		f.SQL(`INSERT INTO agent_inbox (recipient, message_id, payload) VALUES (?, ?, ?)`, agent, id, payload)
+		return
+	}
+	f.SQL(`INSERT INTO `+agent+`_inbox (message_id, payload) VALUES (?, ?)`, id, payload)
+}
+
+// Statement returns the SQL statement in what somebody is told to do, which is a command on a file of SQLite's.
+func Statement(fix string) string {
+	for _, quote := range []string{`"`, "`"} {
+		if _, behind, found := strings.Cut(fix, quote); found {
+			statement, _, _ := strings.Cut(behind, quote)
+			return statement
+		}
+	}
+	return ""
+}

@@ -1,0 +1,117 @@
+package router_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/orchestratortest/enginetest"
+	"mailroom/orchestrator/orchestratortest/helper"
+	"mailroom/orchestrator/orchestratortest/want"
+	"mailroom/orchestrator/router"
+	"mailroom/orchestrator/store/postgres/postgrestest"
+	"mailroom/orchestrator/transport"
+)
+
+// pulse is how often the processes of these tests show that they live.
+const pulse = 500 * time.Millisecond
+
+func TestHelperProcess(t *testing.T) {
+	helper.Run(map[string]func(string, *bufio.Scanner){"deliver": helpDeliver})
+}
+
+// helpDeliver delivers what is due through a transport that never comes back.
+func helpDeliver(address string, _ *bufio.Scanner) {
+	wire := &enginetest.Scripted{}
+	wire.Set(func(_ context.Context, a orchestrator.Attempt) []error {
+		fmt.Println("delivering", a.Messages[0].ID)
+		select {}
+	})
+	e, err := router.Open(context.Background(), onServer(address, wire))
+	if err == nil {
+		_, err = e.DeliverAll(context.Background(), delivery.Options{})
+	}
+	fmt.Println("ended", err)
+	os.Exit(1)
+}
+
+func onServer(address string, wire *enginetest.Scripted) ledger.Options {
+	return ledger.Options{
+		Path: address, Pulse: pulse, Log: slog.New(slog.DiscardHandler),
+		Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}, "wire": wire},
+	}
+}
+
+// scene is an engine on a server, with agent a, and agent b behind a wire.
+func scene(t *testing.T, address string) (e *delivery.Engine, wire *enginetest.Scripted) {
+	t.Helper()
+	wire = &enginetest.Scripted{}
+	e = enginetest.OpenWith(t, onServer(address, wire))
+	if _, err := e.Create(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	target := "wire:b"
+	for _, u := range []agents.Update{{Name: "a"}, {Name: "b", Deliver: &target}} {
+		if _, _, err := agents.Add(t.Context(), e.Ledger, u); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return e, wire
+}
+
+func send(t *testing.T, e *delivery.Engine) (id string) {
+	t.Helper()
+	sent, err := messages.Send(t.Context(), e.Ledger, orchestrator.Draft{Sender: "a", Recipient: "b", Type: "note"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sent.MessageID
+}
+
+// The messages that a killed process of another host was delivering are handed over by this one, long before their leases run out.
+func TestKilledOnAServer(t *testing.T) {
+	t.Parallel()
+	address := postgrestest.Place(postgrestest.Start(t))
+	e, wire := scene(t, address)
+	id := send(t, e)
+	other := helper.Start(t, "deliver", address)
+	other.Expect("delivering " + id)
+	other.Kill()
+	for late := time.Now().Add(time.Minute); len(wire.IDs()) == 0 && time.Now().Before(late); orchestrator.Pause(t.Context(), pulse) {
+		if _, err := e.DeliverAll(t.Context(), delivery.Options{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want.Equal(t, "arrived", strings.Join(wire.IDs(), " "), id)
+}
+
+// A delivery whose process cannot reach the server is ended, since other hosts take the process for dead. Its messages are due again,
+// as if it had not begun.
+func TestCutOffFromTheServer(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Start(t)
+	e, wire := scene(t, postgrestest.Place(server))
+	id := send(t, e)
+	wire.Set(func(ctx context.Context, _ orchestrator.Attempt) []error {
+		postgrestest.Stop(t, server)
+		<-ctx.Done()
+		postgrestest.Again(t, server)
+		wire.Set(nil)
+		return []error{context.Cause(ctx)}
+	})
+	did, err := e.DeliverAll(t.Context(), delivery.Options{})
+	if err != nil || did.Delivered != 1 || did.Failed != 0 {
+		t.Errorf("%+v, %v", did, err)
+	}
+	want.Equal(t, "arrived", strings.Join(wire.IDs(), " "), id)
+}

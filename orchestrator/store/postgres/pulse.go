@@ -1,0 +1,263 @@
+package postgres
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"mailroom/orchestrator"
+)
+
+// pulse shows the processes of all hosts that this one lives, and tells which of them do not. The lease of a process that was killed
+// would otherwise hold its recipient up until it runs out, more than five minutes.
+//
+// A process that takes leases draws a random key, which stands in their tokens. It has the server hold an advisory lock on the key,
+// which the server drops when the connection ends; and it writes the time into its row of the table pulse. Another process takes it
+// for dead once both signs have been missing for a while without a break. One is not enough: a server that is restarted drops the
+// locks of all processes, of which each connects again and beats at once; and a process that is stopped does not beat, but the system
+// keeps its connection. Behind a pooler, which keeps connections of its own, there is no lock, and the beat decides.
+//
+// A process that cannot reach the server looks like one whose host is dead. It notices before the others do, and ends its work:
+// see known. Safe for concurrent use.
+type pulse struct {
+	s     *Store
+	every time.Duration // between two beats
+	key   int64         // of this process
+
+	ctx     context.Context // ends with the store
+	end     context.CancelFunc
+	begin   sync.Once
+	first   chan struct{} // closed after the first beat, or the first failure
+	beating sync.WaitGroup
+
+	mu      sync.Mutex
+	c       *conn
+	locked  bool // c holds the lock
+	shown   bool // a beat was written: others can tell that we live
+	beat    time.Time
+	alive   context.Context // see known
+	cut     context.CancelFunc
+	looked  time.Time
+	living  map[int64]bool      // whose lock or beat was there when we looked
+	missing map[int64]time.Time // since when neither was, as seen on c
+}
+
+const (
+	beatEvery = 10 * time.Second
+
+	// In beats.
+	silentAfter = 3   // a beat that is older does not count
+	cutAfter    = 2   // without a beat for so long, this process ends its work
+	missingFor  = 1.5 // longer than a process needs to connect again; whoever has shown no sign for so long is dead
+	looksPer    = 10  // looks for signs, in the time of a beat
+
+	beatPatience = 10 * time.Second // for the server's answer
+)
+
+func newPulse(s *Store, every time.Duration) *pulse {
+	p := &pulse{s: s, every: every, first: make(chan struct{}), missing: map[int64]time.Time{}}
+	var random [8]byte
+	rand.Read(random[:])
+	p.key = int64(binary.BigEndian.Uint64(random[:])>>1) | 1
+	p.ctx, p.end = context.WithCancel(context.Background())
+	p.alive, p.cut = context.WithCancel(p.ctx)
+	return p
+}
+
+// tokenPrefix begins the token of a lease, before the key.
+const tokenPrefix = "pulse."
+
+// token makes the token of a lease out of an id. Before the first it waits until others can tell that this process lives. If that
+// does not succeed the token is the id, and the lease ends when its time is up.
+func (p *pulse) token(id string) string {
+	p.begin.Do(func() {
+		p.beating.Add(1)
+		orchestrator.GoSafe("pulse", p.s.log, p.keep)
+	})
+	<-p.first
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.shown {
+		return id
+	}
+	return fmt.Sprintf("%s%016x-%s", tokenPrefix, p.key, id)
+}
+
+// keyOf returns the key in a token, 0 if there is none.
+func keyOf(token string) int64 {
+	name, found := strings.CutPrefix(token, tokenPrefix)
+	name, _, ended := strings.Cut(name, "-")
+	key, err := strconv.ParseInt(name, 16, 64)
+	if !found || !ended || err != nil || len(name) != 16 {
+		return 0
+	}
+	return key
+}
+
+// known returns a context that ends once other processes may soon take this one for dead. Whoever works under a lease stops then:
+// another process will do the work.
+func (p *pulse) known() context.Context {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.alive
+}
+
+// keep beats until the store is closed.
+func (p *pulse) keep() {
+	defer p.beating.Done()
+	told := sync.OnceFunc(func() { close(p.first) })
+	defer told()
+	for p.ctx.Err() == nil {
+		pause := p.every
+		if err := p.tick(); err != nil {
+			pause /= looksPer
+			p.s.log.Debug("this process could not show that it lives", "error", err)
+		}
+		told()
+		orchestrator.Pause(p.ctx, pause)
+	}
+}
+
+// tick beats once.
+func (p *pulse) tick() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	at := time.Now()
+	err := p.run(func(ctx context.Context) error {
+		if err := p.lock(ctx); err != nil {
+			return err
+		}
+		return p.c.script(ctx, fmt.Sprintf(`INSERT INTO pulse (key, seen_at) VALUES (%d, clock_timestamp()) ON CONFLICT (key) DO UPDATE SET seen_at = excluded.seen_at`, p.key))
+	})
+	if err == nil {
+		if p.beat, p.shown = at, true; p.alive.Err() != nil {
+			p.alive, p.cut = context.WithCancel(p.ctx)
+		}
+		return nil
+	}
+	if p.shown && p.alive.Err() == nil && time.Since(p.beat) >= cutAfter*p.every {
+		p.s.log.Warn("the server of the database cannot be reached, and other hosts will take this process for dead: it ends the deliveries that are under way", "error", err)
+		p.cut()
+	}
+	return err
+}
+
+// lock has the server hold our lock for as long as the connection lasts. One that holds it for a connection which was lost does so until
+// it notices.
+func (p *pulse) lock(ctx context.Context) error {
+	if p.locked {
+		return nil
+	}
+	results, err := p.c.raw.Exec(ctx, fmt.Sprintf(`SELECT pg_backend_pid() = %d AND pg_try_advisory_lock(%d)`, p.c.raw.PID(), p.key)).ReadAll()
+	p.locked = err == nil && string(results[0].Rows[0][0]) == "t"
+	return err
+}
+
+// settings of the connection: the server is to notice within half a minute that a host is gone, and a beat waits for no disk.
+const pulseSettings = `SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 4; SET synchronous_commit = off`
+
+// run calls f with the connection, which it opens if need be. p.mu is held.
+func (p *pulse) run(f func(ctx context.Context) error) error {
+	ctx, cancel := context.WithTimeout(p.ctx, beatPatience)
+	defer cancel()
+	if p.c != nil && p.c.raw.IsClosed() {
+		p.drop()
+	}
+	if p.c == nil {
+		c, err := p.s.open(ctx)
+		if err != nil {
+			return err
+		}
+		p.c = c
+		if err := c.script(ctx, pulseSettings+`; DELETE FROM pulse WHERE seen_at < clock_timestamp() - interval '1 hour'`); err != nil {
+			p.drop()
+			return err
+		}
+	}
+	err := f(ctx)
+	if err != nil {
+		p.drop()
+	}
+	return err
+}
+
+// drop gives up the connection, and what was seen on it: the server may have dropped all locks with it.
+func (p *pulse) drop() {
+	if p.c != nil {
+		p.c.close()
+	}
+	p.c, p.locked, p.looked = nil, false, time.Time{}
+	clear(p.missing)
+}
+
+// gone reports whether the process that made a token is known to be dead.
+func (p *pulse) gone(token string) bool {
+	key := keyOf(token)
+	if key == 0 || key == p.key {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.c == nil || p.c.raw.IsClosed() || time.Since(p.looked) >= p.every/looksPer {
+		if err := p.run(p.look); err != nil {
+			if p.ctx.Err() == nil {
+				p.s.log.Debug("it is not known which processes live", "error", err)
+			}
+			return false
+		}
+	}
+	if p.living[key] {
+		delete(p.missing, key)
+		return false
+	}
+	since, known := p.missing[key]
+	if !known {
+		p.missing[key] = p.looked
+	}
+	return known && p.looked.Sub(since).Seconds() >= missingFor*p.every.Seconds()
+}
+
+// look asks for the signs of all processes at once.
+func (p *pulse) look(ctx context.Context) error {
+	at := time.Now()
+	silent := (silentAfter * p.every).Milliseconds()
+	results, err := p.c.raw.Exec(ctx, fmt.Sprintf(`
+		SELECT key FROM pulse WHERE abs(extract(epoch FROM clock_timestamp() - seen_at)) * 1000 < %d
+		UNION SELECT (classid::bigint << 32) | objid::bigint FROM pg_locks
+		WHERE locktype = 'advisory' AND objsubid = 1 AND granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`, silent)).ReadAll()
+	if err != nil {
+		return err
+	}
+	p.looked, p.living = at, map[int64]bool{}
+	for _, row := range results[0].Rows {
+		key, err := strconv.ParseInt(string(row[0]), 10, 64)
+		if err != nil {
+			return err
+		}
+		p.living[key] = true // some are of other programs, whose numbers are nobody's key
+	}
+	return nil
+}
+
+// close ends the pulse. A lease that this process still has is over soon.
+func (p *pulse) close() {
+	p.begin.Do(func() { close(p.first) })
+	p.end()
+	p.beating.Wait()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.c == nil {
+		return
+	}
+	if p.shown {
+		ctx, cancel := context.WithTimeout(context.Background(), closePatience)
+		defer cancel()
+		_ = p.c.script(ctx, fmt.Sprintf(`DELETE FROM pulse WHERE key = %d`, p.key)) // it is silent from now on, too
+	}
+	p.drop()
+}

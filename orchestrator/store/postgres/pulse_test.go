@@ -1,0 +1,114 @@
+package postgres_test
+
+import (
+	"testing"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/orchestratortest/helper"
+	"mailroom/orchestrator/store"
+	"mailroom/orchestrator/store/postgres/postgrestest"
+	"mailroom/orchestrator/store/storetest"
+)
+
+// holder returns a process that lives and has a lease, and the lease's token.
+func holder(t *testing.T, address string) (p *helper.Process, token string) {
+	t.Helper()
+	p = storetest.Holder(t, address)
+	p.Out.Scan()
+	if token = p.Out.Text(); token == "id" {
+		t.Fatal("the token of a lease names no process")
+	}
+	return p, token
+}
+
+// wait waits until something is so.
+func wait(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for late := time.Now().Add(time.Minute); !is(); orchestrator.Pause(t.Context(), 20*time.Millisecond) {
+		if time.Now().After(late) {
+			t.Fatal(what)
+		}
+	}
+}
+
+// killed kills a process that has a lease, and waits until the lease is over. Meanwhile those of others are not.
+func killed(t *testing.T, st store.Store, address string, living ...string) {
+	t.Helper()
+	dead, token := holder(t, address)
+	dead.Kill()
+	wait(t, "the lease of a process that was killed is not over", func() bool {
+		for _, other := range living {
+			if st.Gone(other) {
+				t.Error("the lease of a process that lives is over")
+			}
+		}
+		return st.Gone(token)
+	})
+}
+
+// A server that is restarted, as after a crash, drops the locks of all processes. Nobody who lives loses a lease.
+func TestRestartLosesNoLease(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Start(t)
+	address := postgrestest.Place(server)
+	st := opened(t, address)
+	_, token := holder(t, address)
+	killed(t, st, address, token)
+	for range 2 {
+		postgrestest.Stop(t, server)
+		if st.Gone(token) {
+			t.Error("a server that cannot be asked says that somebody is dead")
+		}
+		postgrestest.Again(t, server)
+		killed(t, st, address, token)
+	}
+}
+
+// Connections that are cut again and again lose no lease: those of the process that has it, and those of the one that looks.
+func TestCutLosesNoLease(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Start(t)
+	address := postgrestest.Place(server)
+	st := opened(t, address)
+	p, token := holder(t, address)
+	for range 3 {
+		if _, err := postgrestest.SQL(t.Context(), server, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'mailroom'`); err != nil {
+			t.Fatal(err)
+		}
+		killed(t, st, address, token)
+	}
+	p.Stop()
+	killed(t, st, address, token) // for longer than a beat may take: the lock is there
+	p.Kill()
+	wait(t, "the lease of a process that was killed at last is not over", func() bool { return st.Gone(token) })
+}
+
+// Nobody is dead of whom a token says nothing, nor is this process.
+func TestTokensOfNobody(t *testing.T) {
+	t.Parallel()
+	address := postgrestest.Place(postgrestest.Start(t))
+	st := opened(t, address)
+	own := st.Token("id")
+	unknown := []string{"", "id", "-", "pulse.", "pulse.12-id", "pulse.zzzzzzzzzzzzzzzz-id", "1234567890abcdef-id", own[:len(own)-3], own}
+	killed(t, st, address, unknown...)
+}
+
+// A process that cannot reach the server notices that others may take it for dead, and when they do not any more.
+func TestKnown(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Start(t)
+	st := opened(t, postgrestest.Place(server))
+	st.Token("id")
+	known := st.Known()
+	if known.Err() != nil {
+		t.Fatal("a process that has just beaten is not known")
+	}
+	postgrestest.Stop(t, server)
+	<-known.Done()
+	if st.Known().Err() == nil {
+		t.Error("whoever begins now does not hear of it")
+	}
+	postgrestest.Again(t, server)
+	wait(t, "a process whose server is back is not known", func() bool { return st.Known().Err() == nil })
+}

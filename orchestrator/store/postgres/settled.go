@@ -1,0 +1,58 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/store"
+)
+
+// settled is up to which ids the traces were complete when they were last asked. What was complete stays so.
+type settled struct {
+	mu   sync.Mutex
+	last int64 // id that message_trace had given out
+	store.Settled
+}
+
+// Settled says up to which ids the traces are complete, see functions.sql. A transaction of another program or another database holds
+// nothing up, one of ours as long as it is open: a process that is stopped within one is ended by the server.
+func (s *Store) Settled(ctx context.Context) (store.Settled, error) {
+	known, now := &s.settled, settled{}
+	known.mu.Lock()
+	before := known.last
+	known.mu.Unlock()
+	err := s.Look(ctx, func(c *store.Conn) error {
+		standby, err := c.Number(`SELECT pg_is_in_recovery()`)
+		if err == nil && standby != 0 {
+			err = s.noFollowing()
+		}
+		if err != nil {
+			return err
+		}
+		return c.Query(`SELECT events, commands, last, holder FROM settled()`, func(row store.Row) error {
+			now.Events, now.Commands, now.last = row.Int(0), row.Int(1), row.Int(2)
+			if row[3] != nil {
+				now.Holder = fmt.Sprintf("pid %d", row.Int(3))
+			}
+			return nil
+		})
+	})
+	if err != nil {
+		return store.Settled{}, err
+	}
+	known.mu.Lock()
+	defer known.mu.Unlock()
+	if now.last >= before { // otherwise another database is in the place of this one
+		now.last, now.Events, now.Commands = max(now.last, known.last), max(now.Events, known.Events), max(now.Commands, known.Commands)
+	}
+	known.last, known.Settled = now.last, now.Settled
+	return now.Settled, nil
+}
+
+// noFollowing is the error for a standby, which does not know what transactions are under way.
+func (s *Store) noFollowing() error {
+	return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "the server of " + s.path + " is a standby: what happens cannot be followed there",
+		Hint: "Name all servers of the cluster in the database's address, with target_session_attrs=read-write"}
+}
