@@ -120,8 +120,8 @@ func (w *backend) begin(ctx context.Context, until time.Time, scope store.Scope)
 	w.c.batch, w.c.later = w.c.batch[:0], w.c.later[:0]
 	locks, alone := w.s.locks(scope)
 	w.alone = alone
-	results, err := w.c.raw.Exec(ctx, fmt.Sprintf(`BEGIN; SET LOCAL lock_timeout = %d; %s; SELECT hold_floors(); SELECT pg_current_xact_id(), `+readClock,
-		max(time.Until(until).Milliseconds(), 1), locks)).ReadAll()
+	results, err := w.c.exec(ctx, fmt.Sprintf(`BEGIN; SET LOCAL lock_timeout = %d; %s; SELECT hold_floors(); SELECT pg_current_xact_id(), `+readClock,
+		max(time.Until(until).Milliseconds(), 1), locks))
 	if err != nil {
 		w.Rollback()
 		if ctx.Err() != nil {

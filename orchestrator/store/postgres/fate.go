@@ -86,7 +86,7 @@ func (w *backend) fate(lost error) error {
 // ours comes after it, which is confirmed only when all before it is.
 func (c *conn) outcome(ctx context.Context, xid string, m *mark) (over, done bool, err error) {
 	ask := func(text string) (answer string, err error) {
-		results, err := c.raw.Exec(ctx, text).ReadAll()
+		results, err := c.exec(ctx, text)
 		for _, result := range results {
 			for _, row := range result.Rows {
 				answer = string(row[0])

@@ -46,16 +46,17 @@ func (h host) of(config *pgconn.Config) *pgconn.Config {
 
 // connect connects to the server, of several to the one that leads.
 func (s *Store) connect(ctx context.Context, config *pgconn.Config) (*conn, error) {
-	if len(s.hosts) == 1 {
-		return connect(ctx, config)
+	hosts := hostsOf(config)
+	if len(hosts) == 1 {
+		return s.connectAsTaken(ctx, config)
 	}
 	s.leader.mu.Lock()
 	first := s.leader.at
 	s.leader.mu.Unlock()
 	var failure error
-	for i := range s.hosts {
-		at := (first + i) % len(s.hosts)
-		c, err := connect(ctx, s.hosts[at].of(config))
+	for i := range hosts {
+		at := (first + i) % len(hosts)
+		c, err := s.connectAsTaken(ctx, hosts[at].of(config))
 		if err == nil && config.ValidateConnect != nil { // what is writable has a timeline
 			err = s.leads(ctx, c, at)
 		}
@@ -126,7 +127,7 @@ func (s *Store) watch(c *conn) (stop func()) {
 func (s *Store) isDeposed(ctx context.Context, c *conn) bool {
 	for at := range s.hosts {
 		soon, cancel := context.WithTimeout(ctx, asksForSoon)
-		other, err := connect(soon, s.hosts[at].of(s.config))
+		other, err := s.connectAsTaken(soon, s.hosts[at].of(s.config))
 		if err == nil && s.leads(soon, other, at) == nil && other.timeline > c.timeline {
 			other.close()
 			cancel()
