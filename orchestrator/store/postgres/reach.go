@@ -27,11 +27,14 @@ func (s *Store) reach(ctx context.Context, config *pgconn.Config) (*conn, error)
 	until := time.Now().Add(s.patience())
 	for pause := shortestPause; ; pause = min(2*pause, longestPause) {
 		c, err := s.connect(ctx, config)
-		if err == nil || !isAway(err) {
-			return c, err
+		if err == nil {
+			return c, nil
 		}
 		if ctx.Err() != nil {
 			return nil, store.GaveUp(ctx)
+		}
+		if !isAway(err) {
+			return nil, err
 		}
 		if pause = min(pause, time.Until(until)); pause <= 0 {
 			return nil, err

@@ -36,7 +36,7 @@ func Pool(t testing.TB, server, mode string) string {
 	files := map[string]string{"users": "\"postgres\" \"\"\n\"mailroom_audit\" \"\"\n"}
 	name := func(kind string) string { return filepath.Join(s.folder, fmt.Sprintf("pool%d.%s", port, kind)) }
 	files["ini"] = fmt.Sprintf("[databases]\n* = host=%s\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = %d\nunix_socket_dir =\nauth_type = trust\nauth_file = %s\n"+
-		"pool_mode = %s\nmax_client_conn = 500\ndefault_pool_size = 30\nserver_login_retry = 1\n", s.folder, port, name("users"), mode)
+		"pool_mode = %s\nmax_client_conn = 500\ndefault_pool_size = 200\nserver_login_retry = 1\n", s.folder, port, name("users"), mode)
 	for kind, text := range files {
 		if err := os.WriteFile(name(kind), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
