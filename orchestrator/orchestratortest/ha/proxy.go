@@ -33,7 +33,10 @@ func newProxy(port int) (*Proxy, error) {
 		return nil, err
 	}
 	p := &Proxy{listener: listener, server: fmt.Sprintf("127.0.0.1:%d", port), changed: make(chan struct{}), conns: map[net.Conn]bool{}}
-	go p.accept()
+	go func() {
+		defer func() { recover() }()
+		p.accept()
+	}()
 	return p, nil
 }
 
@@ -79,18 +82,19 @@ func (p *Proxy) drop(c net.Conn) {
 }
 
 func (p *Proxy) accept() {
-	defer func() { recover() }()
 	for {
 		client, err := p.listener.Accept()
 		if err != nil {
 			return
 		}
-		go p.serve(client)
+		go func() {
+			defer func() { recover() }()
+			p.serve(client)
+		}()
 	}
 }
 
 func (p *Proxy) serve(client net.Conn) {
-	defer func() { recover() }()
 	p.keep(client)
 	defer p.drop(client)
 	if !p.passes() {
