@@ -134,6 +134,9 @@ func (p *readers) with(ctx context.Context, fn func(r *reader) error) error {
 	if c == nil {
 		var err error
 		if c, err = p.s.open(ctx); err != nil {
+			if ctx.Err() != nil {
+				return store.GaveUp(ctx)
+			}
 			return p.s.Explain(err)
 		}
 	}

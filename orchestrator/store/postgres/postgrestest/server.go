@@ -107,7 +107,7 @@ func Restart(dsn string) error {
 	if err != nil {
 		return err
 	}
-	for range 5 { // a process of the old server may still have its memory
+	for range 20 { // a process of the old server may still have its memory
 		if err = s.run("pg_ctl", "-D", s.data(), "-w", "-m", "immediate", "-l", s.log(), "restart"); err == nil {
 			break
 		}
