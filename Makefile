@@ -22,7 +22,7 @@ PHONE := commands/surface/phone
 CLIENTS := cmd/mailroom/testdata/clients cmd/mailroom/testdata/hosts orchestrator/transport/testdata/ece $(PHONE)/app
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-hosts hosts compiler tools clients browsers database programs terminal statements format vet static unit test-long test-postgres phone pictures screenshots dist packers test-dist plugins bench torture fuzz corpora powerloss clean
+.PHONY: help build demo test test-hosts hosts compiler tools clients browsers database programs terminal statements format vet static unit test-long test-postgres ha cluster phone pictures screenshots dist packers test-dist plugins bench torture fuzz corpora powerloss clean
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -205,10 +205,18 @@ test-long: tools clients browsers database programs ## all tests at their full l
 	$(RACE) -timeout 2h -p 2 ./...
 
 # FOR: how long the torture goes on. SEED: which of all its runs.
-test-postgres: compiler tools database ## all tests that can run on a PostgreSQL server, there, with the race detector; and the torture (FOR=30s SEED=)
+test-postgres: compiler tools cluster ## all tests that can run on a PostgreSQL server, there, with the race detector; the torture, a cluster (FOR=30s SEED=)
 	GORACE=atexit_sleep_ms=0 $(SERVER) -race -timeout 2h -p 2 $(ON_SERVER)
 	$(SERVER) -timeout 2h -run '$(MATRIX)|^TestScriptsOnAServer$$' ./cmd/mailroom
-	$(TESTS) -timeout 2h -count 1 -run '^TestTortureOnAServer$$' ./cmd/mailroom -torture-for '$(or $(FOR),30s)' $(if $(SEED),-torture-seed '$(SEED)')
+	MAILROOM_TEST_HA=short $(TESTS) -timeout 2h -count 1 -run '^(TestTortureOnAServer|TestCluster)$$' ./cmd/mailroom -torture-for '$(or $(FOR),30s)' $(if $(SEED),-torture-seed '$(SEED)')
+
+cluster: database ## install Patroni, etcd and pgbouncer, of which the tests run clusters
+	@command -v patroni >/dev/null && command -v etcd >/dev/null && [ -x /usr/sbin/pgbouncer ] || { command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ] && export DEBIAN_FRONTEND=noninteractive && \
+		apt-get update -q && apt-get install -qy --no-install-recommends patroni etcd-server pgbouncer; } || { \
+		echo "patroni, etcd-server and pgbouncer are missing: install them" >&2; exit 1; }
+
+ha: tools cluster ## do to a cluster of three PostgreSQL servers whatever it must survive; takes a quarter of an hour
+	MAILROOM_TEST_HA=all $(TESTS) -timeout 1h -count 1 -run '^TestCluster$$' ./cmd/mailroom
 
 # SEED: which of all runs (a new one). DIR: where everything goes (a temporary folder, kept when something was violated).
 # REPORT=1: write the report into docs/guarantees.md.

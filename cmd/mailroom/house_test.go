@@ -105,6 +105,7 @@ var mayImport = map[string][]string{
 	"orchestrator/orchestratortest/enginetest": and(engine, "orchestrator/orchestratortest/statements", "orchestrator/router", "orchestrator/transport",
 		"orchestrator/store/postgres", "orchestrator/store/postgres/postgrestest"),
 	"orchestrator/orchestratortest/example":    and(engine, "orchestrator/router", "orchestrator/transport"),
+	"orchestrator/orchestratortest/ha":         {},
 	"orchestrator/orchestratortest/helper":     {},
 	"orchestrator/orchestratortest/history":    {}, // it trusts nothing of what it checks
 	"orchestrator/orchestratortest/statements": {"orchestrator/store"},

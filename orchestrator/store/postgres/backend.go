@@ -30,16 +30,21 @@ type backend struct {
 	before int          // what Writes was when it began
 	mark   mark         // of the last commit
 
+	unwatch func() // ends the watch over the connection
+
 	mu sync.Mutex // held while c is set
 	c  *conn      // nil until it is needed, and after it was lost
 }
 
-func newBackend(s *Store) *backend { return &backend{s: s, Conn: &store.Conn{}, mark: newMark()} }
+func newBackend(s *Store) *backend {
+	return &backend{s: s, Conn: &store.Conn{}, mark: newMark(), unwatch: func() {}}
+}
 
 // Write runs the batch. Nothing is left to be done when it returns: the server has the commit on its disk.
 func (w *backend) Write(b *store.Batch, until time.Time) (store.Commit, error) {
 	w.until, w.tries, w.met, w.taken = until, 0, false, false
 	w.batch, w.before = b, w.Writes
+	defer func() { w.unwatch() }()
 	if err := b.Run(w.Conn, w, until); err != nil {
 		return nil, w.s.Explain(err)
 	}
@@ -111,11 +116,13 @@ func (w *backend) begin(ctx context.Context, until time.Time, scope store.Scope)
 		}
 		return err
 	}
+	w.unwatch()
+	w.unwatch = w.s.watch(w.c)
 	w.c.batch, w.c.later = w.c.batch[:0], w.c.later[:0]
 	locks, alone := w.s.locks(scope)
 	w.alone = alone
-	results, err := w.c.raw.Exec(ctx, fmt.Sprintf(`BEGIN; SET LOCAL lock_timeout = %d; %s; SELECT hold_floors(); SELECT pg_current_xact_id(), `+readClock,
-		max(time.Until(until).Milliseconds(), 1), locks)).ReadAll()
+	results, err := w.c.exec(ctx, fmt.Sprintf(`BEGIN; SET LOCAL lock_timeout = %d; %s; SELECT hold_floors(); SELECT pg_current_xact_id(), `+readClock,
+		max(time.Until(until).Milliseconds(), 1), locks))
 	if err != nil {
 		w.Rollback()
 		if ctx.Err() != nil {

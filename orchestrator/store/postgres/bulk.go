@@ -12,7 +12,7 @@ import (
 
 // bulk inserts many rows with one statement: what an INSERT of one row says of its parameters, said of arrays. That takes the server
 // half the time. nil is none, for a statement of another form.
-type bulk struct{ name string }
+type bulk struct{ name, text string }
 
 // insertOfOne matches an INSERT of one row of nothing but parameters.
 var insertOfOne = regexp.MustCompile(`(?s)^\s*(INSERT INTO \w+\s*\([^)]*\))\s*VALUES\s*\(([$\d\s,]+)\)\s*$`)
@@ -38,7 +38,7 @@ func (c *conn) bulkOf(s *statement) (*bulk, error) {
 	}
 	text := fmt.Sprintf(`%s SELECT %s FROM unnest(%s) WITH ORDINALITY AS rows (%s, n) ORDER BY n`,
 		parts[1], strings.ReplaceAll(parts[2], "$", "p"), strings.Join(arrays, ", "), strings.Join(columns, ", "))
-	b := &bulk{s.Name + "s"}
+	b := &bulk{c.name(s.Name + "s"), text}
 	if _, err := c.raw.Prepare(context.Background(), b.name, text, nil); err != nil {
 		return nil, fmt.Errorf("%w in %s", err, text)
 	}
@@ -51,7 +51,7 @@ func (c *conn) send(p *pgconn.Pipeline, calls []call) int {
 	s := calls[0].statement
 	if s.bulk == nil || len(calls) == 1 {
 		for _, each := range calls {
-			p.SendQueryPrepared(s.Name, each.values, nil, nil)
+			each.send(p)
 		}
 		return len(calls)
 	}
@@ -66,7 +66,11 @@ func (c *conn) send(p *pgconn.Pipeline, calls []call) int {
 		}
 		arrays[i] = append(text, '}')
 	}
-	p.SendQueryPrepared(s.bulk.name, arrays, nil, nil)
+	if s.bulk.name == "" {
+		p.SendQueryParams(s.bulk.text, arrays, nil, nil, nil)
+	} else {
+		p.SendQueryPrepared(s.bulk.name, arrays, nil, nil)
+	}
 	return 1
 }
 

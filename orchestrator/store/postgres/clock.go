@@ -28,7 +28,7 @@ func (c *clock) now() time.Time { return c.local().Add(time.Duration(c.ahead.Loa
 
 // readClock asks the server for the time.
 func (s *Store) readClock(ctx context.Context, c *conn) error {
-	results, err := c.raw.Exec(ctx, `SELECT `+readClock).ReadAll()
+	results, err := c.exec(ctx, `SELECT `+readClock)
 	if err == nil {
 		s.clock.set(results[0].Rows[0][0])
 	}

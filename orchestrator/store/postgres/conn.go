@@ -28,6 +28,9 @@ type conn struct {
 	later []call  // what is still to be run, before the next statement
 	wrote func()  // called before each statement that may change something
 	used  time.Time
+
+	timeline int64  // of the server, where there are several
+	settings string // the statement that makes them in each transaction, behind a pooler; statements have no names then
 }
 
 // statement is a prepared statement.
@@ -80,8 +83,29 @@ func (c *conn) script(ctx context.Context, text string) error {
 	if err := c.RunRest(); err != nil {
 		return err
 	}
-	_, err := c.raw.Exec(ctx, text).ReadAll()
+	_, err := c.exec(ctx, text)
 	return err
+}
+
+// exec is script for statements that return something.
+func (c *conn) exec(ctx context.Context, text string) ([]*pgconn.Result, error) {
+	script, around := c.withSettings(text)
+	results, err := c.raw.Exec(ctx, script).ReadAll()
+	if err != nil && around && c.raw.TxStatus() == 'E' {
+		_ = c.script(ctx, "ROLLBACK")
+	}
+	if around && err == nil {
+		results = results[2 : len(results)-1]
+	}
+	return results, err
+}
+
+// name is that of a statement to be prepared.
+func (c *conn) name(name string) string {
+	if c.settings != "" {
+		return ""
+	}
+	return name
 }
 
 // inBatch matches the statements that change the rows at hand, up to what says which.
@@ -106,14 +130,16 @@ func (c *conn) prepare(text string) (*statement, error) {
 	s := c.stmts[text]
 	if s == nil {
 		if len(c.stmts) >= maxStatements {
-			if err := c.script(context.Background(), "DEALLOCATE ALL"); err != nil {
-				return nil, err
+			if c.settings == "" {
+				if err := c.script(context.Background(), "DEALLOCATE ALL"); err != nil {
+					return nil, err
+				}
 			}
 			clear(c.stmts)
 		}
 		query, does := reading(text)
 		sql, arguments := rewrite(query)
-		description, err := c.raw.Prepare(context.Background(), "s"+strconv.Itoa(len(c.stmts)), sql, nil)
+		description, err := c.raw.Prepare(context.Background(), c.name("s"+strconv.Itoa(len(c.stmts))), sql, nil)
 		if err != nil {
 			return nil, fmt.Errorf("%w in %s", err, sql)
 		}

@@ -46,7 +46,7 @@ func (s *Store) Query(ctx context.Context, statement string, limit int, params .
 	defer cancel()
 	config := s.config.Copy()
 	config.User, config.Password = AuditRole, ""
-	raw, err := connect(ctx, config)
+	raw, err := s.reach(ctx, config)
 	if err != nil {
 		return store.Table{}, &orchestrator.Error{Code: orchestrator.Unavailable, Err: err, Message: "queries are run as the user " + AuditRole + " of the server, which cannot enter",
 			Hint: "Run there: CREATE ROLE " + AuditRole + " LOGIN NOINHERIT; then `mailroom init` again, which lets it read. Its password, if it has one, belongs into ~/.pgpass"}

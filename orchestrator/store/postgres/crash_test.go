@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"fmt"
 	"testing"
 
 	"mailroom/orchestrator/store"
@@ -23,7 +24,7 @@ func TestNumberGivenTwice(t *testing.T) {
 		}
 		return first
 	}
-	sql(`ALTER SYSTEM SET wal_writer_delay = '10s'`) // so that nothing of it is on the disk
+	sql(`ALTER SYSTEM SET wal_writer_delay = '1s'`) // so that nothing of it is on the disk
 	sql(`SELECT pg_reload_conf()`)
 	p := newProxy(t, place)
 	st := opened(t, p.address)
@@ -36,21 +37,24 @@ func TestNumberGivenTwice(t *testing.T) {
 			sql(`INSERT INTO of_another VALUES (1)`)
 		}
 	}
-	p.arm("before")
-	number, runs := "", 0
-	err := write(st, job(func(tx *store.Transaction) (err error) {
-		if runs++; runs == 1 {
-			number, _, err = tx.Text(`SELECT pg_current_xact_id()`)
+	for attempt := range 5 { // something may have come to the disk
+		p.arm("before")
+		key, number, runs := fmt.Sprint("lost ", attempt), "", 0
+		err := write(st, job(func(tx *store.Transaction) (err error) {
+			if runs++; runs == 1 {
+				number, _, err = tx.Text(`SELECT pg_current_xact_id()`)
+			}
+			if err == nil {
+				err = add(key)(tx)
+			}
+			return err
+		}))
+		if err != nil || runs != 2 || count(t, st, key) != 1 {
+			t.Errorf("%v after %d runs, %d rows", err, runs, count(t, st, key))
 		}
-		if err == nil {
-			err = add("lost")(tx)
+		if sql(`SELECT pg_xact_status('`+number+`'::xid8)`) == "committed" {
+			return
 		}
-		return err
-	}))
-	if err != nil || runs != 2 || count(t, st, "lost") != 1 {
-		t.Errorf("%v after %d runs, %d rows", err, runs, count(t, st, "lost"))
 	}
-	if status := sql(`SELECT pg_xact_status('` + number + `'::xid8)`); status != "committed" {
-		t.Errorf("the number %s is %s: it was not given twice, and nothing was put to the test", number, status)
-	}
+	t.Error("no number was given twice: nothing was put to the test")
 }

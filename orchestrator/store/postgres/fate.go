@@ -49,7 +49,7 @@ func (m *mark) send(p *pgconn.Pipeline) {
 var errUndone = errors.New("the server has ended the transaction; nothing was written")
 
 // askFor is how long a server is asked what has become of a transaction, at least.
-const askFor = 30 * time.Second
+const askFor = time.Minute
 
 // fate finds out what has become of the transaction whose COMMIT was not answered: nil if it was committed, errUndone, to be run
 // again, if it was not.
@@ -57,12 +57,16 @@ func (w *backend) fate(lost error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), askFor)
 	defer cancel()
 	for ; ctx.Err() == nil; orchestrator.Pause(ctx, 100*time.Millisecond) {
-		if w.open(ctx) != nil {
+		if err := w.open(ctx); err != nil {
+			lost = err
 			continue
 		}
+		stop := w.s.watch(w.c)
 		over, done, err := w.c.outcome(ctx, w.xid, &w.mark)
+		stop()
 		switch {
 		case err != nil:
+			lost = err
 			w.shut()
 		case over && !done:
 			return &store.Later{Err: errUndone}
@@ -82,7 +86,7 @@ func (w *backend) fate(lost error) error {
 // ours comes after it, which is confirmed only when all before it is.
 func (c *conn) outcome(ctx context.Context, xid string, m *mark) (over, done bool, err error) {
 	ask := func(text string) (answer string, err error) {
-		results, err := c.raw.Exec(ctx, text).ReadAll()
+		results, err := c.exec(ctx, text)
 		for _, result := range results {
 			for _, row := range result.Rows {
 				answer = string(row[0])

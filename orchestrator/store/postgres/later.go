@@ -39,17 +39,39 @@ func (c *conn) call(text string, args []driver.NamedValue) (call, error) {
 
 // run runs a statement, after those that are still to be run, and reads all of its answer: nothing else can be run on a connection
 // before.
-func (c *conn) run(text string, args []driver.NamedValue) (*pgconn.Result, *statement, error) {
+func (c *conn) run(text string, args []driver.NamedValue) (result *pgconn.Result, s *statement, err error) {
+	err = c.within(func() (err error) {
+		result, s, err = c.runNow(text, args)
+		return err
+	})
+	return result, s, err
+}
+
+func (c *conn) runNow(text string, args []driver.NamedValue) (*pgconn.Result, *statement, error) {
 	next, err := c.call(text, args)
 	if err != nil {
 		return nil, nil, err
 	}
 	if len(c.later) == 0 {
-		result := c.raw.ExecPrepared(context.Background(), next.Name, next.values, nil, nil).Read()
+		var result *pgconn.Result
+		if next.Name == "" {
+			result = c.raw.ExecParams(context.Background(), next.SQL, next.values, next.ParamOIDs, nil, nil).Read()
+		} else {
+			result = c.raw.ExecPrepared(context.Background(), next.Name, next.values, nil, nil).Read()
+		}
 		return result, next.statement, result.Err
 	}
-	result, err := c.runAll(func(p *pgconn.Pipeline) { p.SendQueryPrepared(next.Name, next.values, nil, nil) })
+	result, err := c.runAll(next.send)
 	return result, next.statement, err
+}
+
+// send sends it in a pipeline.
+func (c call) send(p *pgconn.Pipeline) {
+	if c.Name == "" {
+		p.SendQueryParams(c.SQL, c.values, c.ParamOIDs, nil, nil)
+	} else {
+		p.SendQueryPrepared(c.Name, c.values, nil, nil)
+	}
 }
 
 // maxLater bounds the statements that are still to be run.

@@ -149,15 +149,15 @@ func (p *proxy) arm(when string) {
 // fires reports whether to cut now, which is done once.
 func (p *proxy) fires(when string, sent []byte) bool {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.cut != when || !bytes.Contains(sent, []byte("COMMIT")) {
-		return false
+	does := p.cut == when && bytes.Contains(sent, []byte("COMMIT"))
+	if does {
+		p.cut = ""
 	}
-	p.cut = ""
-	if p.and != nil {
-		p.and()
+	p.mu.Unlock()
+	if does && p.and != nil {
+		p.and() // meanwhile others come through: a server does not end while somebody connects and says nothing
 	}
-	return true
+	return does
 }
 
 func (p *proxy) serve(client net.Conn) {

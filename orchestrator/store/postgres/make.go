@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
+
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/store"
 )
@@ -44,7 +46,7 @@ func (s *Store) Create() (created bool, err error) {
 }
 
 func (s *Store) create(ctx context.Context) (created bool, err error) {
-	raw, err := s.reach(ctx, s.config)
+	raw, err := s.reach(ctx, s.direct)
 	if err != nil {
 		return false, err
 	}
@@ -133,8 +135,11 @@ func (c *conn) admitted() (id string, err error) {
 }
 
 // open connects to a database that is there.
-func (s *Store) open(ctx context.Context) (*conn, error) {
-	c, err := s.reach(ctx, s.config)
+func (s *Store) open(ctx context.Context) (*conn, error) { return s.openAt(ctx, s.config) }
+
+// openAt connects to it at an address.
+func (s *Store) openAt(ctx context.Context, config *pgconn.Config) (*conn, error) {
+	c, err := s.reach(ctx, config)
 	if err != nil {
 		return nil, err
 	}

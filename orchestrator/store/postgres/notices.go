@@ -90,7 +90,7 @@ func (n *notices) tell() {
 			payload, _ = json.Marshal(notice{By: n.id})
 		}
 		if c == nil || c.raw.IsClosed() {
-			if c, err = connect(n.ctx, n.s.config); err != nil {
+			if c, err = n.s.connect(n.ctx, n.s.config); err != nil {
 				c = nil
 				continue // whoever listens looks by itself in the end
 			}
@@ -158,6 +158,11 @@ func (n *notices) listen() {
 	told := sync.OnceFunc(func() { close(n.listening) })
 	pause := 50 * time.Millisecond
 	for n.ctx.Err() == nil {
+		if n.s.pooled.Load() && n.s.direct == n.s.config {
+			told()
+			n.poll()
+			return
+		}
 		err := n.hear(func() {
 			pause = 50 * time.Millisecond
 			told()
@@ -171,9 +176,22 @@ func (n *notices) listen() {
 	}
 }
 
+// pollEvery is how often everybody looks by himself where nothing can be heard.
+const pollEvery = 250 * time.Millisecond
+
+// poll wakes everybody again and again.
+func (n *notices) poll() {
+	n.s.log.Warn("a pooler stands before the server, through which nothing can be heard: new messages are looked for four times a second",
+		"hint", "Add the server's own address to the database's: direct=postgres://USER@HOST/DATABASE, percent-encoded")
+	for n.ctx.Err() == nil {
+		orchestrator.Pause(n.ctx, pollEvery)
+		n.listeners.Wake()
+	}
+}
+
 // hear listens on one connection until that is lost. ready is called when the server knows.
 func (n *notices) hear(ready func()) error {
-	config := n.s.config.Copy()
+	config := n.s.direct.Copy()
 	config.BuildContextWatcherHandler = func(c *pgconn.PgConn) ctxwatch.Handler { // what waits here has nothing to cancel
 		return &pgconn.DeadlineContextWatcherHandler{Conn: c.Conn()}
 	}
@@ -186,7 +204,7 @@ func (n *notices) hear(ready func()) error {
 			n.listeners.Wake(rung.Names...)
 		}
 	}
-	c, err := connect(n.ctx, config)
+	c, err := n.s.connect(n.ctx, config)
 	if err != nil {
 		return err
 	}

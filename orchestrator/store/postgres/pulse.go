@@ -153,7 +153,7 @@ func (p *pulse) lock(ctx context.Context) error {
 	if p.locked {
 		return nil
 	}
-	results, err := p.c.raw.Exec(ctx, fmt.Sprintf(`SELECT pg_backend_pid() = %d AND pg_try_advisory_lock(%d)`, p.c.raw.PID(), p.key)).ReadAll()
+	results, err := p.c.exec(ctx, fmt.Sprintf(`SELECT pg_backend_pid() = %d AND pg_try_advisory_lock(%d)`, p.c.raw.PID(), p.key))
 	p.locked = err == nil && string(results[0].Rows[0][0]) == "t"
 	return err
 }
@@ -169,7 +169,7 @@ func (p *pulse) run(f func(ctx context.Context) error) error {
 		p.drop()
 	}
 	if p.c == nil {
-		c, err := connect(ctx, p.s.config) // with no patience but our own
+		c, err := p.s.connect(ctx, p.s.direct) // with no patience but our own
 		if err == nil {
 			c, err = p.s.enter(ctx, c)
 		}
@@ -177,7 +177,11 @@ func (p *pulse) run(f func(ctx context.Context) error) error {
 			return err
 		}
 		p.c = c
-		if err := c.script(ctx, pulseSettings+`; DELETE FROM pulse WHERE seen_at < clock_timestamp() - interval '1 hour'`); err != nil {
+		settings := pulseSettings
+		if c.settings != "" { // it has others' connections
+			settings = "SELECT 1"
+		}
+		if err := c.script(ctx, settings+`; DELETE FROM pulse WHERE seen_at < clock_timestamp() - interval '1 hour'`); err != nil {
 			p.drop()
 			return err
 		}
@@ -229,10 +233,10 @@ func (p *pulse) gone(token string) bool {
 func (p *pulse) look(ctx context.Context) error {
 	at := time.Now()
 	silent := (silentAfter * p.every).Milliseconds()
-	results, err := p.c.raw.Exec(ctx, fmt.Sprintf(`
+	results, err := p.c.exec(ctx, fmt.Sprintf(`
 		SELECT key FROM pulse WHERE abs(extract(epoch FROM clock_timestamp() - seen_at)) * 1000 < %d
 		UNION SELECT (classid::bigint << 32) | objid::bigint FROM pg_locks
-		WHERE locktype = 'advisory' AND objsubid = 1 AND granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`, silent)).ReadAll()
+		WHERE locktype = 'advisory' AND objsubid = 1 AND granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`, silent))
 	if err != nil {
 		return err
 	}

@@ -26,13 +26,14 @@ const (
 func (s *Store) reach(ctx context.Context, config *pgconn.Config) (*conn, error) {
 	until := time.Now().Add(s.patience())
 	for pause := shortestPause; ; pause = min(2*pause, longestPause) {
-		c, err := connect(ctx, config)
-		switch {
-		case err == nil:
+		c, err := s.connect(ctx, config)
+		if err == nil {
 			return c, nil
-		case ctx.Err() != nil:
+		}
+		if ctx.Err() != nil {
 			return nil, store.GaveUp(ctx)
-		case !isAway(err):
+		}
+		if !isAway(err) {
 			return nil, err
 		}
 		if pause = min(pause, time.Until(until)); pause <= 0 {
@@ -44,7 +45,7 @@ func (s *Store) reach(ctx context.Context, config *pgconn.Config) (*conn, error)
 
 // patience is how long a server is tried.
 func (s *Store) patience() time.Duration {
-	if !s.found.Load() && len(s.config.Fallbacks) == 0 {
+	if !s.found.Load() && len(s.hosts) == 1 {
 		return min(s.busy, firstPatience)
 	}
 	return s.busy

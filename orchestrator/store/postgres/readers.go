@@ -54,6 +54,8 @@ type reader struct {
 	snapshot bool // all statements see one state
 	told     bool // something of it was told
 
+	unwatch func() // ends the watch over the connection
+
 	mu   sync.Mutex // held while the connection is exchanged
 	over bool
 }
@@ -100,6 +102,8 @@ func (r *reader) renew() error {
 	r.mu.Lock()
 	r.conn = c
 	r.mu.Unlock()
+	r.unwatch()
+	r.unwatch = r.s.watch(c)
 	return r.begin()
 }
 
@@ -129,9 +133,10 @@ func (p *readers) with(ctx context.Context, fn func(r *reader) error) error {
 	c := p.pop()
 	if c == nil {
 		var err error
-		if c, err = p.s.open(ctx); err != nil && ctx.Err() != nil {
-			return store.GaveUp(ctx)
-		} else if err != nil {
+		if c, err = p.s.open(ctx); err != nil {
+			if ctx.Err() != nil {
+				return store.GaveUp(ctx)
+			}
 			return p.s.Explain(err)
 		}
 	}
@@ -139,6 +144,8 @@ func (p *readers) with(ctx context.Context, fn func(r *reader) error) error {
 	defer r.done()
 	stop := context.AfterFunc(ctx, r.abandon)
 	defer stop()
+	r.unwatch = p.s.watch(c)
+	defer func() { r.unwatch() }()
 	return p.s.Explain(fn(r))
 }
 

@@ -55,6 +55,10 @@ type Store struct {
 	schema string
 	state  string
 	id     atomic.Pointer[string] // of the database, once it is known
+	direct *pgconn.Config         // past a pooler; the same where there is none
+	pooled atomic.Bool            // there is one
+	hosts  []host
+	leader leader
 	log    *slog.Logger
 	busy   time.Duration
 	made   func(id string)
@@ -77,15 +81,22 @@ func IsAddress(address string) bool {
 
 // Open prepares a store. It does not connect: the first that needs the database does.
 func Open(o Options) (*Store, error) {
-	config, err := configOf(o.DSN)
+	dsn, direct := splitDirect(o.DSN)
+	config, err := configOf(dsn)
 	if err != nil {
 		return nil, err
 	}
 	s := &Store{
 		config: config, path: withoutPassword(o.DSN), schema: config.RuntimeParams["search_path"], state: o.State, log: o.Log, busy: o.BusyTimeout, made: o.Made,
-		bell: o.Bell,
+		bell: o.Bell, hosts: hostsOf(config),
 	}
-	if len(config.Fallbacks) > 0 { // one of them may have to notice first that it is to take over
+	if s.direct = config; direct != "" {
+		if s.direct, err = configOf(direct); err != nil {
+			return nil, err
+		}
+		s.direct.RuntimeParams["search_path"] = s.schema
+	}
+	if len(s.hosts) > 1 { // one of them may have to notice first that it is to take over
 		s.busy *= 3
 	}
 	if s.bell == nil {
@@ -100,6 +111,19 @@ func Open(o Options) (*Store, error) {
 	s.writer = &store.Writer{Backend: s.backend, Bell: s.bell, Log: s.log, Busy: s.busy, Begin: o.Begin, End: o.End}
 	s.readers = readers{s: s, places: make(chan struct{}, mostOpen)}
 	return s, nil
+}
+
+// splitDirect takes the address past a pooler out of an address.
+func splitDirect(dsn string) (rest, direct string) {
+	address, err := url.Parse(dsn)
+	if err != nil {
+		return dsn, ""
+	}
+	query := address.Query()
+	direct = query.Get("direct")
+	query.Del("direct")
+	address.RawQuery = query.Encode()
+	return address.String(), direct
 }
 
 // configOf reads an address. Error: invalid_params, which shows nothing of it, since it may hold a password.
@@ -126,9 +150,13 @@ func configOf(dsn string) (*pgconn.Config, error) {
 	if !orchestrator.IsName(config.RuntimeParams["search_path"]) {
 		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "search_path: it must name one schema, in small letters")
 	}
+	several := len(hostsOf(config)) > 1
+	if several && !address.Query().Has("target_session_attrs") && os.Getenv("PGTARGETSESSIONATTRS") == "" {
+		config.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	}
 	if !address.Query().Has("connect_timeout") {
 		config.ConnectTimeout = 10 * time.Second
-		if len(config.Fallbacks) > 0 { // one that stands still is not to keep us from the others
+		if several { // one that stands still is not to keep us from the others
 			config.ConnectTimeout = 3 * time.Second
 		}
 	}
@@ -162,6 +190,9 @@ func withoutPassword(dsn string) string {
 	query := address.Query()
 	query.Del("password")
 	query.Del("sslpassword")
+	if direct := query.Get("direct"); direct != "" {
+		query.Set("direct", withoutPassword(direct))
+	}
 	address.RawQuery = query.Encode()
 	return address.String()
 }

@@ -107,7 +107,12 @@ func Restart(dsn string) error {
 	if err != nil {
 		return err
 	}
-	return s.run("pg_ctl", "-D", s.data(), "-w", "-m", "immediate", "-l", s.log(), "restart")
+	for range 20 { // a process of the old server may still have its memory
+		if err = s.run("pg_ctl", "-D", s.data(), "-w", "-m", "immediate", "-l", s.log(), "restart"); err == nil {
+			break
+		}
+	}
+	return err
 }
 
 // Again starts a server that was stopped.

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"mailroom/orchestrator/orchestratortest/ha"
+	"mailroom/orchestrator/orchestratortest/history"
+	"mailroom/orchestrator/orchestratortest/torture"
+)
+
+// faultTime is how long a fault and its mending may take on a busy machine.
+const faultTime = 5 * time.Minute
+
+// TestCluster does to a cluster whatever MAILROOM_TEST_HA names, "all" or "short", while three machines' worth of processes use it and are
+// killed. What was acknowledged is held to all promises. It tells how long nothing was acknowledged.
+func TestCluster(t *testing.T) {
+	which := os.Getenv("MAILROOM_TEST_HA")
+	if which == "" {
+		t.Skip("it belongs to make ha")
+	}
+	if err := ha.Missing(); err != nil {
+		t.Fatal(err)
+	}
+	faults := ha.Faults
+	if which == "short" {
+		faults = faults[:2]
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), faultTime)
+	defer cancel()
+	cluster, err := ha.Start(ctx)
+	if cluster != nil {
+		defer cluster.Stop()
+	}
+	if err != nil {
+		t.Fatal(err, cluster.Logs())
+	}
+	seed := *tortureSeed
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	trial := &trial{cluster: cluster, faults: faults, say: func(format string, args ...any) { t.Logf(format, args...) }}
+	report, folder := tortured(t, torture.Config{
+		Seed: seed, For: time.Duration(len(faults)) * 100 * time.Second, Database: cluster.Address() + "&search_path=mailroom", Restart: trial.next, Log: t.Output(),
+	})
+	for _, problem := range report.Problems() {
+		t.Error(problem)
+	}
+	trial.tell(t, folder)
+	if len(trial.done) == 0 || report.Crashed == 0 || report.Handed == 0 {
+		t.Errorf("%d faults, %d leases lost, %d messages read: something was not put to the test", len(trial.done), report.Crashed, report.Handed)
+	}
+	t.Logf("%d kills, %d sends acknowledged, %d left open, %d commands turned away, %d deliveries into inboxes", report.Kills, report.Acknowledged,
+		report.Unsure, report.TurnedAway, report.Deliveries["inbox"])
+	if t.Failed() {
+		t.Logf("the files and the history are in %s\n%s", folder, cluster.Logs())
+		return
+	}
+	os.RemoveAll(folder)
+}
+
+// trial is what is done to a cluster.
+type trial struct {
+	cluster *ha.Cluster
+	faults  []ha.Fault // still to come
+	say     func(format string, args ...any)
+	done    []trouble
+}
+
+// trouble is a fault with its time.
+type trouble struct {
+	name         string
+	began, ended time.Time
+}
+
+// next does the next fault, and waits until the cluster is healthy.
+func (a *trial) next() error {
+	if len(a.faults) == 0 {
+		return nil
+	}
+	fault := a.faults[0]
+	a.faults = a.faults[1:]
+	ctx, cancel := context.WithTimeout(context.Background(), faultTime)
+	defer cancel()
+	now := trouble{name: fault.Name, began: time.Now()}
+	a.say("%s", fault.Name)
+	err := fault.Do(ctx, a.cluster)
+	if err == nil {
+		err = a.cluster.Healthy(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", fault.Name, err)
+	}
+	now.ended = time.Now()
+	a.done = append(a.done, now)
+	a.say("%s: mended after %.0f s", fault.Name, now.ended.Sub(now.began).Seconds())
+	return nil
+}
+
+// tell tells how long nothing was acknowledged in each fault.
+func (a *trial) tell(t *testing.T, folder string) {
+	events, err := torture.History(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told []int64
+	for _, e := range events {
+		if e.Kind == history.Acknowledged {
+			told = append(told, e.At)
+		}
+	}
+	slices.Sort(told)
+	for _, f := range a.done {
+		longest, last := int64(0), f.began.UnixNano()
+		for _, at := range told {
+			if at > last && last < f.ended.UnixNano() {
+				longest, last = max(longest, at-last), at
+			}
+		}
+		t.Logf("| %s | %.1f |", f.name, time.Duration(longest).Seconds())
+	}
+}

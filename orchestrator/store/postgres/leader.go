@@ -1,0 +1,144 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"mailroom/orchestrator"
+)
+
+// leader is what a process knows of which of several servers leads. One whose place another has taken may not know it and still call
+// itself writable: its commits would never be confirmed. Of two that say so the one with the higher timeline leads, a number
+// that goes up with each server that takes over. Safe for concurrent use.
+type leader struct {
+	mu       sync.Mutex
+	at       int   // its place among the hosts
+	timeline int64 // the highest that was seen
+}
+
+// host is one of the servers in an address, with the ways to it: with TLS, and without.
+type host []*pgconn.FallbackConfig
+
+// hostsOf lists the servers in an address.
+func hostsOf(config *pgconn.Config) (list []host) {
+	ways := append([]*pgconn.FallbackConfig{{Host: config.Host, Port: config.Port, TLSConfig: config.TLSConfig}}, config.Fallbacks...)
+	for i, way := range ways {
+		if i > 0 && way.Host == ways[i-1].Host && way.Port == ways[i-1].Port {
+			list[len(list)-1] = append(list[len(list)-1], way)
+		} else {
+			list = append(list, host{way})
+		}
+	}
+	return list
+}
+
+// of returns a configuration that knows this host only.
+func (h host) of(config *pgconn.Config) *pgconn.Config {
+	only := config.Copy()
+	only.Host, only.Port, only.TLSConfig, only.Fallbacks = h[0].Host, h[0].Port, h[0].TLSConfig, h[1:]
+	return only
+}
+
+// connect connects to the server, of several to the one that leads.
+func (s *Store) connect(ctx context.Context, config *pgconn.Config) (*conn, error) {
+	hosts := hostsOf(config)
+	if len(hosts) == 1 {
+		return s.connectAsTaken(ctx, config)
+	}
+	s.leader.mu.Lock()
+	first := s.leader.at
+	s.leader.mu.Unlock()
+	var failure error
+	for i := range hosts {
+		at := (first + i) % len(hosts)
+		c, err := s.connectAsTaken(ctx, hosts[at].of(config))
+		if err == nil && config.ValidateConnect != nil { // what is writable has a timeline
+			err = s.leads(ctx, c, at)
+		}
+		if err == nil {
+			return c, nil
+		}
+		if failure == nil || !isAway(err) {
+			failure = err
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return nil, failure
+}
+
+// leads notes the timeline of a server, and refuses it if another was seen to have taken its place.
+func (s *Store) leads(ctx context.Context, c *conn, at int) error {
+	timeline, err := c.timelineOf(ctx)
+	if err == nil {
+		s.leader.mu.Lock()
+		defer s.leader.mu.Unlock()
+		if timeline >= s.leader.timeline {
+			s.leader.at, s.leader.timeline, c.timeline = at, timeline, timeline
+			return nil
+		}
+		err = fmt.Errorf("another has taken its place: %w", pgconn.ErrReadOnlyConnection)
+	}
+	c.drop()
+	return err
+}
+
+// timelineOf asks for the timeline of a server that takes writes.
+func (c *conn) timelineOf(ctx context.Context) (int64, error) {
+	results, err := c.raw.Exec(ctx, `SELECT left(pg_walfile_name(pg_current_wal_lsn()), 8)`).ReadAll()
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseInt(string(results[0].Rows[0][0]), 16, 64)
+}
+
+const (
+	hangsAfter  = 3 * time.Second // the answer to a statement is late
+	asksAgain   = 2 * time.Second // how often then the others are asked
+	asksForSoon = 2 * time.Second // for each of their answers
+)
+
+// watch gives a connection up if its server does not answer, and another one has taken its place. stop ends the watch.
+func (s *Store) watch(c *conn) (stop func()) {
+	if len(s.hosts) == 1 {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	timer := time.AfterFunc(hangsAfter, func() {
+		orchestrator.GoSafe("looking for the server that leads", s.log, func() {
+			for ; ctx.Err() == nil; orchestrator.Pause(ctx, asksAgain) {
+				if s.isDeposed(ctx, c) {
+					c.drop()
+					return
+				}
+			}
+		})
+	})
+	return func() { timer.Stop(); cancel() }
+}
+
+// isDeposed reports whether another server leads than that of a connection.
+func (s *Store) isDeposed(ctx context.Context, c *conn) bool {
+	for at := range s.hosts {
+		soon, cancel := context.WithTimeout(ctx, asksForSoon)
+		other, err := s.connectAsTaken(soon, s.hosts[at].of(s.config))
+		if err == nil && s.leads(soon, other, at) == nil && other.timeline > c.timeline {
+			other.close()
+			cancel()
+			return true
+		} else if err == nil {
+			other.drop()
+		}
+		cancel()
+	}
+	return false
+}
+
+// drop gives a connection up without a farewell, for which a server that stands still would be waited for.
+func (c *conn) drop() { c.raw.Conn().Close() }
