@@ -76,13 +76,6 @@ type Reaching interface {
 	IsPrivate(address string) bool
 }
 
-// Rooted is a Transport whose addresses belong to a machine: its files, its programs, or what only it can reach. Only that machine can
-// deliver there.
-type Rooted interface {
-	// IsRooted reports whether an address in canonical form does.
-	IsRooted(address string) bool
-}
-
 // Slotted is a Transport that allows a recipient only so many attempts at a time, in all processes together.
 type Slotted interface {
 	// Slot takes one of the slots 0 to limit-1 of a recipient in a database. It does not wait: ErrNoSlot says that others

@@ -21,7 +21,8 @@ import (
 // engine are the packages that commands and surfaces use: words and verbs. The engine is put together in router, which only cmd
 // and tests know.
 var engine = []string{
-	"orchestrator", "orchestrator/agents", "orchestrator/daemons", "orchestrator/delivery", "orchestrator/ledger", "orchestrator/messages", "orchestrator/move", "orchestrator/nearest",
+	"orchestrator", "orchestrator/agents", "orchestrator/daemons", "orchestrator/delivery", "orchestrator/jsonfault", "orchestrator/ledger", "orchestrator/messages", "orchestrator/move",
+	"orchestrator/nearest",
 	"orchestrator/hosts", "orchestrator/overview", "orchestrator/push", "orchestrator/questions", "orchestrator/reading", "orchestrator/removal", "orchestrator/retention",
 	"orchestrator/schedules", "orchestrator/sessions", "orchestrator/store", "tracing", "orchestrator/RECORD",
 }
@@ -40,6 +41,8 @@ var mayImport = map[string][]string{
 	"orchestrator/nearest": {},
 	"orchestrator/process": {},
 
+	"orchestrator/jsonfault": {},
+
 	"orchestrator": {"orchestrator/nearest", "tracing"},
 
 	"orchestrator/confusables": {"orchestrator"},
@@ -55,7 +58,7 @@ var mayImport = map[string][]string{
 	// What carries messages outward gets no ledger.
 	"orchestrator/transport": {"orchestrator", "orchestrator/letter", "orchestrator/program", "orchestrator/push"},
 
-	"orchestrator/ledger":   {"orchestrator", "orchestrator/push", "orchestrator/store", "tracing"},
+	"orchestrator/ledger":   {"orchestrator", "orchestrator/jsonfault", "orchestrator/push", "orchestrator/store", "tracing"},
 	"orchestrator/agents":   {"orchestrator", "orchestrator/confusables", "orchestrator/ledger", "orchestrator/store", "tracing"},
 	"orchestrator/messages": {"orchestrator", "orchestrator/agents", "orchestrator/ledger", "orchestrator/process", "orchestrator/store", "tracing"},
 	"orchestrator/adoption": rows,

@@ -27,15 +27,15 @@ func chooseHost(l *ledger.Ledger, u *Update, a *ledger.Agent) error {
 		return invalid("a database in a file has one host")
 	case u.Host != nil && *u.Host != "" && !ledger.IsHostName(*u.Host):
 		return invalid("%q is no name of a host", *u.Host)
-	case u.Host != nil && *u.Host != "" && *u.Host != here && l.NeedsHost(&named):
+	case u.Host != nil && *u.Host != "" && *u.Host != here && ledger.NeedsHost(l, &named):
 		return invalid("files and commands are named on their host, and this is %s", here).
 			WithHint("Call `mailroom agent add` on %s, or without them to move what the agent has", *u.Host)
 	case u.Host != nil:
 		a.Host = *u.Host
 	case !l.IsCentral():
-	case !l.NeedsHost(a):
+	case !ledger.NeedsHost(l, a):
 		a.Host = ""
-	case l.NeedsHost(&named):
+	case ledger.NeedsHost(l, &named):
 		a.Host = here
 	}
 	if a.Host == was || was == "" || u.Host != nil || a.Host == "" {
@@ -51,7 +51,7 @@ func chooseHost(l *ledger.Ledger, u *Update, a *ledger.Agent) error {
 	if u.StartCommand != nil {
 		kept.StartCommand = ""
 	}
-	if l.NeedsHost(&kept) {
+	if ledger.NeedsHost(l, &kept) {
 		return orchestrator.Errorf(orchestrator.Conflict, "another file or command of %s is on %s, and this one would be here, on %s", a.Name, was, here).
 			WithHint("Call `mailroom agent add` on %s, or name all of them here", was)
 	}

@@ -50,13 +50,13 @@ func (t *Tx) Config() *Config { return t.conf }
 // Read calls fn with a connection whose statements all see the same state of the database. It fails if a newer program
 // has changed the tables so that this one can no longer use them.
 func (l *Ledger) Read(ctx context.Context, fn func(c *store.Conn) error) error {
-	return l.Store.Read(ctx, l.onOurTables(fn))
+	return l.Store.Read(ctx, onOurTables(l, fn))
 }
 
 // Look calls fn with a connection for one statement, or for several that need not see the same state of the database: it
 // costs less than Read.
 func (l *Ledger) Look(ctx context.Context, fn func(c *store.Conn) error) error {
-	return l.Store.Look(ctx, l.onOurTables(fn))
+	return l.Store.Look(ctx, onOurTables(l, fn))
 }
 
 // Glance is Look without the check whether a newer program has changed the tables. fn makes that check by loading the
@@ -66,7 +66,7 @@ func (l *Ledger) Glance(ctx context.Context, fn func(c *store.Conn) error) error
 }
 
 // onOurTables wraps fn, so that it fails in place of running on tables that a newer program has made unfit for this one.
-func (l *Ledger) onOurTables(fn func(c *store.Conn) error) func(c *store.Conn) error {
+func onOurTables(l *Ledger, fn func(c *store.Conn) error) func(c *store.Conn) error {
 	return func(c *store.Conn) error {
 		if _, err := l.Config.admit(c); err != nil {
 			return err

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/jsonfault"
 )
 
 // Check checks a draft, and returns it in the form in which it is stored. Error: invalid_params.
@@ -33,7 +34,7 @@ func CheckContent(d orchestrator.Draft) (orchestrator.Draft, error) {
 	}
 	var compact bytes.Buffer
 	if err := json.Compact(&compact, d.Payload); err != nil {
-		hint, _ := JSONFault(d.Payload)
+		hint, _ := jsonfault.Of(d.Payload)
 		return d, &orchestrator.Error{Code: orchestrator.InvalidParams, Message: "payload is not JSON", Err: err, Hint: hint}
 	}
 	d.Payload = compact.Bytes()

@@ -98,7 +98,7 @@ func New(o Options, parts []*Part) *Ledger {
 	if l.Busy == 0 {
 		l.Busy = 10 * time.Second
 	}
-	l.Config.parts, l.Config.judge = parts, l.judge
+	l.Config.parts, l.Config.judge = parts, func(conf *Config) { judge(l, conf) }
 	return l
 }
 

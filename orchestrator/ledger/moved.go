@@ -7,7 +7,7 @@ import (
 
 // takesWrites refuses to write a database that has moved to another place, or is still moving in. It is asked in each write
 // transaction: a process may have had the database open for long.
-func (l *Ledger) takesWrites(conf *Config) error {
+func takesWrites(l *Ledger, conf *Config) error {
 	if l.Moves {
 		return nil
 	}

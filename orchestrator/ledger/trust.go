@@ -173,8 +173,8 @@ func (l *Ledger) TrustedPath() string {
 
 // judge notes in a configuration which agents are on other hosts, whether its database is trusted, and which agents get nothing
 // until it is.
-func (l *Ledger) judge(conf *Config) {
-	l.locate(conf)
+func judge(l *Ledger, conf *Config) {
+	locate(l, conf)
 	if l.Trust == nil {
 		return
 	}

@@ -100,7 +100,7 @@ func (l *Ledger) Begin(under *store.Transaction) error {
 			return err
 		}
 	}
-	if err := l.takesWrites(t.conf); err != nil {
+	if err := takesWrites(l, t.conf); err != nil {
 		return err
 	}
 	if last <= t.Now {
@@ -134,13 +134,13 @@ type request struct {
 // The scope says what nobody else changes while fn runs. What changes the configuration needs more than most scopes, and so does what
 // adopts or tidies up: all that fn did is then undone, and it is run again with store.Alone, see MustBeAlone.
 func (l *Ledger) Write(ctx context.Context, scope store.Scope, fn func(*Tx) error) error {
-	return l.submit(ctx, scope, fn, false)
+	return submit(l, ctx, scope, fn, false)
 }
 
 // WriteSends is Write for a request that only sends messages. The first events of all sends of a transaction are then written with
 // one statement.
 func (l *Ledger) WriteSends(ctx context.Context, scope store.Scope, fn func(*Tx) error) error {
-	return l.submit(ctx, scope, fn, true)
+	return submit(l, ctx, scope, fn, true)
 }
 
 // errNotAlone ends a request that must be alone and is not.
@@ -156,12 +156,12 @@ func (t *Tx) MustBeAlone() error {
 	return errNotAlone
 }
 
-func (l *Ledger) submit(ctx context.Context, scope store.Scope, fn func(*Tx) error, sends bool) error {
+func submit(l *Ledger, ctx context.Context, scope store.Scope, fn func(*Tx) error, sends bool) error {
 	q := &request{ledger: l, fn: fn, sends: sends}
 	q.Ctx, q.Scope, q.Work = ctx, scope, q
 	err := l.Store.Write(&q.Request)
 	if errors.Is(err, errNotAlone) {
-		return l.submit(ctx, store.Alone, fn, sends)
+		return submit(l, ctx, store.Alone, fn, sends)
 	}
 	return err
 }

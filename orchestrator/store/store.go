@@ -71,10 +71,6 @@ type (
 	Observer interface {
 		Watch(report func(op, table string)) (stop func())
 	}
-	// Settler says up to which ids the traces are complete, where several transactions write at the same time.
-	Settler interface {
-		Settled(ctx context.Context) (Settled, error)
-	}
 	// Shrinker gives back the space that is free.
 	Shrinker interface {
 		Shrink(ctx context.Context) error
@@ -102,7 +98,9 @@ type Settled struct {
 // SettledIn says up to which ids the traces of a store are complete. Whoever follows one asks before the snapshot in which he reads its
 // rows. Where one transaction writes at a time, all that can be seen is settled.
 func SettledIn(ctx context.Context, s Store) (Settled, error) {
-	if several, ok := s.(Settler); ok {
+	if several, ok := s.(interface {
+		Settled(ctx context.Context) (Settled, error)
+	}); ok {
 		return several.Settled(ctx)
 	}
 	return Settled{Events: math.MaxInt64, Commands: math.MaxInt64, Dense: true}, nil

@@ -14,7 +14,7 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
-	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/jsonfault"
 )
 
 // maxInput bounds what is read for one value; the decoder has tighter bounds, and says so.
@@ -47,7 +47,7 @@ func (p *Program) jsonText(ctx context.Context, param *commands.Param, text stri
 		}
 		return orchestrator.JSON(string(content))
 	}
-	if hint, err := ledger.JSONFault(content); err != nil {
+	if hint, err := jsonfault.Of(content); err != nil {
 		if param.Object && content[0] != '{' {
 			hint = `It is an object: '{"key": ...}'`
 		}

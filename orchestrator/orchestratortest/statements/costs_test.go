@@ -60,6 +60,11 @@ var mayCost = map[string]int{
 	`FROM signal_questions WHERE TRUE AND status = 'pending'`:        1,
 	`FROM signal_questions WHERE TRUE AND (status = 'expired'`:       1,
 
+	// What changes many rows of one agent tells of them in the order of sending.
+	`lease_token = '' AND recipient = ?1 ORDER BY seq`:                                   1,
+	`held <> 0 AND recipient = ?1 ORDER BY seq`:                                          1,
+	`status IN ('pending','retry') AND recipient = ?1 AND lease_token = '' ORDER BY seq`: 1,
+
 	// Status, doctor, backup, restore and clear_old look at all there is; so do the removal of an agent and the return of
 	// all that one has read.
 	`SELECT l.recipient, CASE WHEN l.until > ?1`:                        1,

@@ -159,19 +159,19 @@ func checkAuditor(_ *Store, c *store.Conn, report store.Report) error {
 		SELECT r.rolcanlogin AND has_schema_privilege(r.oid, current_schema(), 'USAGE') AND has_table_privilege(r.oid, 'agent_message', 'SELECT'),
 		       r.rolsuper OR r.rolcreaterole OR pg_has_role(r.oid, current_user, 'MEMBER') OR has_table_privilege(r.oid, 'agent_message', 'INSERT, UPDATE, DELETE'),
 		       (SELECT string_agg(t, ', ' ORDER BY t) FROM unnest(?1::text[]) AS t WHERE has_table_privilege(r.oid, t, 'SELECT')), r.rolname
-		FROM (SELECT 1) AS one LEFT JOIN pg_roles r ON r.rolname = '`+AuditRole+`'`, func(row store.Row) error {
+		FROM (SELECT 1) AS one LEFT JOIN pg_roles r ON r.rolname = '`+auditRole+`'`, func(row store.Row) error {
 		secrets := row.Text(2)
 		switch {
 		case row.Text(3) == "":
-			report("audit user", "note", "there is no user "+AuditRole+": `mailroom sql` is refused", "Run there: CREATE ROLE "+AuditRole+" LOGIN NOINHERIT; then `mailroom init`")
+			report("audit user", "note", "there is no user "+auditRole+": `mailroom sql` is refused", "Run there: CREATE ROLE "+auditRole+" LOGIN NOINHERIT; then `mailroom init`")
 		case row.Int(1) != 0:
-			report("audit user", "problem", "the user "+AuditRole+" can do more than read, and so can every query of `mailroom sql`", "Take its rights and memberships away")
+			report("audit user", "problem", "the user "+auditRole+" can do more than read, and so can every query of `mailroom sql`", "Take its rights and memberships away")
 		case secrets != "":
-			report("audit user", "problem", "the user "+AuditRole+" can read credentials: "+secrets, "`mailroom init` takes that away, unless all users may: REVOKE SELECT ON them FROM PUBLIC")
+			report("audit user", "problem", "the user "+auditRole+" can read credentials: "+secrets, "`mailroom init` takes that away, unless all users may: REVOKE SELECT ON them FROM PUBLIC")
 		case row.Int(0) == 0:
-			report("audit user", "note", "the user "+AuditRole+" cannot read the tables: `mailroom sql` is refused", "`mailroom init` lets it, once it may LOGIN")
+			report("audit user", "note", "the user "+auditRole+" cannot read the tables: `mailroom sql` is refused", "`mailroom init` lets it, once it may LOGIN")
 		default:
-			report("audit user", "ok", "queries are run as "+AuditRole+", which reads no credentials", "")
+			report("audit user", "ok", "queries are run as "+auditRole+", which reads no credentials", "")
 		}
 		return nil
 	}, "{"+strings.ReplaceAll(credentials, " ", "")+"}")

@@ -10,9 +10,9 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// AuditRole is the user of the server as which queries that somebody has written are run. It reads all tables but those with
+// auditRole is the user of the server as which queries that somebody has written are run. It reads all tables but those with
 // credentials, and nothing else: what a query can do is what that user can.
-const AuditRole = "mailroom_audit"
+const auditRole = "mailroom_audit"
 
 // queryTimeout ends an audit query that runs for too long.
 const queryTimeout = 60 * time.Second
@@ -24,10 +24,10 @@ const maxAnswer = 64 << 20
 const grants = `
 DO $$
 BEGIN
-    IF EXISTS (SELECT 1 FROM pg_roles WHERE rolname = '` + AuditRole + `') THEN
-        EXECUTE format('GRANT USAGE ON SCHEMA %I TO ` + AuditRole + `', current_schema());
-        EXECUTE format('GRANT SELECT ON ALL TABLES IN SCHEMA %I TO ` + AuditRole + `', current_schema());
-        EXECUTE format('REVOKE ALL ON ` + credentials + ` FROM ` + AuditRole + `');
+    IF EXISTS (SELECT 1 FROM pg_roles WHERE rolname = '` + auditRole + `') THEN
+        EXECUTE format('GRANT USAGE ON SCHEMA %I TO ` + auditRole + `', current_schema());
+        EXECUTE format('GRANT SELECT ON ALL TABLES IN SCHEMA %I TO ` + auditRole + `', current_schema());
+        EXECUTE format('REVOKE ALL ON ` + credentials + ` FROM ` + auditRole + `');
     END IF;
 END
 $$`
@@ -45,11 +45,11 @@ func (s *Store) Query(ctx context.Context, statement string, limit int, params .
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
 	config := s.config.Copy()
-	config.User, config.Password = AuditRole, ""
+	config.User, config.Password = auditRole, ""
 	raw, err := s.reach(ctx, config)
 	if err != nil {
-		return store.Table{}, &orchestrator.Error{Code: orchestrator.Unavailable, Err: err, Message: "queries are run as the user " + AuditRole + " of the server, which cannot enter",
-			Hint: "Run there: CREATE ROLE " + AuditRole + " LOGIN NOINHERIT; then `mailroom init` again, which lets it read. Its password, if it has one, belongs into ~/.pgpass"}
+		return store.Table{}, &orchestrator.Error{Code: orchestrator.Unavailable, Err: err, Message: "queries are run as the user " + auditRole + " of the server, which cannot enter",
+			Hint: "Run there: CREATE ROLE " + auditRole + " LOGIN NOINHERIT; then `mailroom init` again, which lets it read. Its password, if it has one, belongs into ~/.pgpass"}
 	}
 	defer raw.close()
 	stop := context.AfterFunc(ctx, func() { _ = raw.raw.CancelRequest(context.WithoutCancel(ctx)) })

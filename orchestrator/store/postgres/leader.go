@@ -58,7 +58,7 @@ func (s *Store) connect(ctx context.Context, config *pgconn.Config) (*conn, erro
 		at := (first + i) % len(hosts)
 		c, err := s.connectAsTaken(ctx, hosts[at].of(config))
 		if err == nil && config.ValidateConnect != nil { // what is writable has a timeline
-			err = s.leads(ctx, c, at)
+			err = leads(s, ctx, c, at)
 		}
 		if err == nil {
 			return c, nil
@@ -74,7 +74,7 @@ func (s *Store) connect(ctx context.Context, config *pgconn.Config) (*conn, erro
 }
 
 // leads notes the timeline of a server, and refuses it if another was seen to have taken its place.
-func (s *Store) leads(ctx context.Context, c *conn, at int) error {
+func leads(s *Store, ctx context.Context, c *conn, at int) error {
 	timeline, err := c.timelineOf(ctx)
 	if err == nil {
 		s.leader.mu.Lock()
@@ -113,7 +113,7 @@ func (s *Store) watch(c *conn) (stop func()) {
 	timer := time.AfterFunc(hangsAfter, func() {
 		orchestrator.GoSafe("looking for the server that leads", s.log, func() {
 			for ; ctx.Err() == nil; orchestrator.Pause(ctx, asksAgain) {
-				if s.isDeposed(ctx, c) {
+				if isDeposed(s, ctx, c) {
 					c.drop()
 					return
 				}
@@ -124,11 +124,11 @@ func (s *Store) watch(c *conn) (stop func()) {
 }
 
 // isDeposed reports whether another server leads than that of a connection.
-func (s *Store) isDeposed(ctx context.Context, c *conn) bool {
+func isDeposed(s *Store, ctx context.Context, c *conn) bool {
 	for at := range s.hosts {
 		soon, cancel := context.WithTimeout(ctx, asksForSoon)
 		other, err := s.connectAsTaken(soon, s.hosts[at].of(s.config))
-		if err == nil && s.leads(soon, other, at) == nil && other.timeline > c.timeline {
+		if err == nil && leads(s, soon, other, at) == nil && other.timeline > c.timeline {
 			other.close()
 			cancel()
 			return true

@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgconn"
-
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/store"
 )
@@ -52,7 +50,7 @@ func (s *Store) create(ctx context.Context) (created bool, err error) {
 	}
 	defer raw.close()
 	c := &store.Conn{Driver: raw}
-	if err := s.suits(c); err != nil {
+	if err := suits(s, c); err != nil {
 		return false, err
 	}
 	if err := raw.script(ctx, "BEGIN; SELECT "+s.lock(making)); err != nil {
@@ -69,7 +67,7 @@ func (s *Store) create(ctx context.Context) (created bool, err error) {
 		return false, err
 	}
 	s.found.Store(true)
-	if err := s.setRole(ctx, raw); err != nil {
+	if err := setRole(s, ctx, raw); err != nil {
 		s.log.Warn("the settings of this user could not be stored; connections bring their own", "error", err)
 	}
 	return !there, nil
@@ -82,7 +80,7 @@ func hasTables(c *store.Conn) (bool, error) {
 }
 
 func (s *Store) makeTables(c *store.Conn) error {
-	if err := s.makeSchema(c); err != nil {
+	if err := makeSchema(s, c); err != nil {
 		return err
 	}
 	for _, script := range []string{functionsSQL, schemaSQL, triggersSQL, pulseSQL, commitsSQL} {
@@ -135,11 +133,8 @@ func (c *conn) admitted() (id string, err error) {
 }
 
 // open connects to a database that is there.
-func (s *Store) open(ctx context.Context) (*conn, error) { return s.openAt(ctx, s.config) }
-
-// openAt connects to it at an address.
-func (s *Store) openAt(ctx context.Context, config *pgconn.Config) (*conn, error) {
-	c, err := s.reach(ctx, config)
+func (s *Store) open(ctx context.Context) (*conn, error) {
+	c, err := s.reach(ctx, s.config)
 	if err != nil {
 		return nil, err
 	}

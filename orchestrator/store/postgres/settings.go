@@ -29,7 +29,7 @@ const credentials = "tokens, agent_secrets, signal_subscriptions, signal_keys, s
 const oldestServer = 140000
 
 // suits refuses a server that is too old, or that only speaks like PostgreSQL.
-func (s *Store) suits(c *store.Conn) error {
+func suits(s *Store, c *store.Conn) error {
 	var version string
 	number := int64(0)
 	err := c.Query(`SELECT current_setting('server_version'), current_setting('server_version_num')::bigint`, func(row store.Row) error {
@@ -50,7 +50,7 @@ func (s *Store) suits(c *store.Conn) error {
 }
 
 // makeSchema makes the schema of the tables unless somebody has for this user.
-func (s *Store) makeSchema(c *store.Conn) error {
+func makeSchema(s *Store, c *store.Conn) error {
 	n, err := c.Number(`SELECT count(*) FROM pg_namespace WHERE nspname = ?1`, s.schema)
 	if err != nil || n > 0 {
 		return err
@@ -68,7 +68,7 @@ func (s *Store) makeSchema(c *store.Conn) error {
 const settingUp = 0x4d41494b
 
 // setRole sets the settings for this user in this database, if they are not yet. It leaves a superuser alone, who does other things there.
-func (s *Store) setRole(ctx context.Context, raw *conn) error {
+func setRole(s *Store, ctx context.Context, raw *conn) error {
 	c := &store.Conn{Driver: raw}
 	if super, err := c.Number(`SELECT rolsuper FROM pg_roles WHERE rolname = current_user`); err != nil || super != 0 {
 		return err

@@ -63,9 +63,9 @@ func (s *Store) Backup(ctx context.Context, file string, overwrite bool) (store.
 // openCopy opens the empty file for a copy of the database in a folder of its own, and removes what killed runs
 // left, there and beside the database.
 func (s *Store) openCopy(folder, purpose string) (*os.File, *copyFolder, error) {
-	s.sweep(filepath.Dir(s.path))
+	sweep(s, filepath.Dir(s.path))
 	if folder != filepath.Dir(s.path) {
-		s.sweep(folder)
+		sweep(s, folder)
 	}
 	place, err := newCopyFolder(folder, purpose)
 	if err != nil {

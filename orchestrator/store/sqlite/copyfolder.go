@@ -98,7 +98,7 @@ func eachAbandoned(folder string, f func(path string)) error {
 }
 
 // sweep removes what killed processes left in a folder while they made copies of a database.
-func (s *Store) sweep(folder string) {
+func sweep(s *Store, folder string) {
 	err := eachAbandoned(folder, func(path string) {
 		if err := os.RemoveAll(path); err != nil {
 			s.log.Warn("what a killed backup or restore left cannot be removed", "path", path, "error", err)

@@ -21,7 +21,7 @@ func TestCopyFoldersBesideSweepers(t *testing.T) {
 				case <-done:
 					return
 				default:
-					s.sweep(folder)
+					sweep(s, folder)
 				}
 			}
 		})

@@ -39,7 +39,7 @@ func (s *Store) Restore(ctx context.Context, file string, force bool, outdated [
 	if _, _, damaged := s.presentContent(ctx); damaged != nil {
 		return store.Restored{}, s.replaceDamaged(damaged)
 	}
-	staged, err := s.stage(source)
+	staged, err := stage(s, source)
 	if err != nil {
 		return store.Restored{}, err
 	}
@@ -53,7 +53,7 @@ func (s *Store) Restore(ctx context.Context, file string, force bool, outdated [
 	}
 	// From here on nobody else can write: what is saved now is all that the backup replaces.
 	if done.Previous, err = s.savePrevious(ctx, force); err == nil {
-		done.Ended, err = s.endOutdated(ctx, x.from, outdated)
+		done.Ended, err = endOutdated(s, ctx, x.from, outdated)
 	}
 	if err != nil {
 		x.abandon()
@@ -85,7 +85,7 @@ func (d *dbFile) backupAt(file string) (source string, err error) {
 
 // stage copies a backup beside the database and brings the copy to this version of the tables. What is to be changed in it
 // is changed there: nobody must ever see the database with tokens that are not valid any more.
-func (s *Store) stage(source string) (staged *copyFolder, err error) {
+func stage(s *Store, source string) (staged *copyFolder, err error) {
 	temp, staged, err := s.openCopy(filepath.Dir(s.path), "restore")
 	if err != nil {
 		return nil, fileError("the backup cannot be copied", err)
@@ -105,7 +105,7 @@ func (s *Store) stage(source string) (staged *copyFolder, err error) {
 }
 
 // endOutdated ends in a backup what is not true any more, and counts it by its kind.
-func (s *Store) endOutdated(ctx context.Context, c *conn, outdated []store.Outdated) (map[string]int64, error) {
+func endOutdated(s *Store, ctx context.Context, c *conn, outdated []store.Outdated) (map[string]int64, error) {
 	now, ended := orchestrator.Stamp(s.now()), map[string]int64{}
 	if err := c.Script("BEGIN"); err != nil {
 		return nil, err

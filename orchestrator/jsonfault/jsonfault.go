@@ -1,4 +1,5 @@
-package ledger
+// Package jsonfault says what is wrong with JSON that somebody wrote by hand.
+package jsonfault
 
 import (
 	"bytes"
@@ -12,9 +13,9 @@ import (
 	"unicode/utf8"
 )
 
-// JSONFault says what is wrong with a text that is not JSON, and where, for who wrote it by hand. hint is what to do about it, as the most
+// Of says what is wrong with a text that is not JSON, and where, for who wrote it by hand. hint is what to do about it, as the most
 // likely cause has it. err is nil for JSON.
-func JSONFault(text []byte) (hint string, err error) {
+func Of(text []byte) (hint string, err error) {
 	err = json.Unmarshal(text, new(json.RawMessage))
 	var syntax *json.SyntaxError
 	switch {
