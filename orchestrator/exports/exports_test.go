@@ -340,6 +340,10 @@ func TestNumberBeyondBelief(t *testing.T) {
 func TestMissed(t *testing.T) {
 	t.Parallel()
 	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
+	one := "1"
+	if f.OnServer() { // whose numbers have gaps of transactions that were undone
+		one = "0"
+	}
 	id, _ := send(f, "b", `1`)
 	f.SQL(`DELETE FROM message_trace WHERE message_id = ?`, id)
 	send(f, "b", `1`)
@@ -350,7 +354,7 @@ func TestMissed(t *testing.T) {
 	f.SQL(`DELETE FROM message_trace WHERE message_id = ?`, gone)
 	send(f, "b", `1`)
 	r.drain(e)
-	want.Rows(t, f.Rows(`SELECT missed FROM exports`), "1")
+	want.Rows(t, f.Rows(`SELECT missed FROM exports`), one)
 	want.Equal(t, "spans", len(r.spans()), 2)
 
 	f, r = enginetest.New(t, "a", "b"), newReceiver(t)
@@ -364,7 +368,7 @@ func TestMissed(t *testing.T) {
 	r.answer = nil
 	f.SQL(`UPDATE exports SET lease_until = ''`)
 	r.drain(exporterOf(f.Ledger, r))
-	want.Rows(t, f.Rows(`SELECT missed FROM exports`), "1")
+	want.Rows(t, f.Rows(`SELECT missed FROM exports`), one)
 }
 
 // Commands that were killed are waited for with one statement, and the oldest of too many is given up and counted.

@@ -122,7 +122,7 @@ func TestRecount(t *testing.T) {
 	f := enginetest.New(t, "a", "b", "c")
 	ids := sendSome(f, 4)
 	if f.OnServer() { // which fires its triggers
-		f.SQL(`UPDATE message_count SET n = n + 1 WHERE recipient = 'b' AND state = 'pending'`)
+		f.SQL(`INSERT INTO message_count (recipient, state, n) VALUES ('b', 'pending', 1) ON CONFLICT (recipient, state) DO UPDATE SET n = message_count.n + 1`)
 	} else {
 		f.SQL(`INSERT OR REPLACE INTO agent_message (message_id, sender, recipient, payload) VALUES (?, 'a', 'c', '1')`, ids[0])
 	}

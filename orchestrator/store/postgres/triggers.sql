@@ -66,3 +66,16 @@ END
 $$;
 CREATE TRIGGER agent_message_archive_deleted AFTER DELETE ON agent_message_archive FOR EACH ROW
     EXECUTE FUNCTION agent_message_archive_gone();
+
+-- A number that somebody has written by hand is no larger than the next ones: marks say up to which number all rows are known. What the
+-- engine inserts has a traced_status.
+CREATE FUNCTION agent_message_numbered() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM setval('agent_message_seq_seq', NEW.seq) FROM agent_message_seq_seq WHERE NEW.seq > last_value AND NEW.seq <= 9007199254740992;
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER agent_message_inserted AFTER INSERT ON agent_message FOR EACH ROW
+    WHEN (NEW.traced_status = '') EXECUTE FUNCTION agent_message_numbered();
+CREATE TRIGGER agent_message_renumbered AFTER UPDATE OF seq ON agent_message FOR EACH ROW
+    WHEN (NEW.seq <> OLD.seq) EXECUTE FUNCTION agent_message_numbered();
