@@ -65,7 +65,7 @@ var groups = []struct {
 	{"Look", []string{"list", "show", "tail", "why", "trace", "status", "stats", "sql"}, true},
 	{"Agents", []string{"connect", "agent", "group", "signal"}, true},
 	{"Run", []string{"init", "serve", "service", "deliver_all", "poll", "schedule", "setting", "demo"}, false},
-	{"Care", []string{"doctor", "dead_letters", "backup", "restore", "clear_old", "clear_traces", "checkpoint", "recount", "trust"}, false},
+	{"Care", []string{"doctor", "dead_letters", "backup", "restore", "migrate", "clear_old", "clear_traces", "checkpoint", "recount", "trust"}, false},
 	{"Programs", nil, false},
 }
 
