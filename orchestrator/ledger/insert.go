@@ -73,12 +73,9 @@ func (t *Tx) Insert(row *Insertion) (err error) {
 			return err
 		}
 	}
-	insert := t.InsertRow
-	if t.sends && !t.IsAlone() { // nobody asks for its number
-		insert = func(query string, args ...any) (int64, error) { return 0, t.Run(query, args...) }
-	}
+	alone := t.IsAlone()
 	if row.plain() {
-		row.Seq, err = insert(insertPlain, row.Id, d.Sender, row.Recipient, d.Type, string(d.Payload), row.Status, t.Now,
+		row.Seq, err = t.insertRow(alone, insertPlain, row.Id, d.Sender, row.Recipient, d.Type, string(d.Payload), row.Status, t.Now,
 			row.MaxRetries, row.reviewAt, row.expiresAt, d.Priority, traceID, t.SpanID)
 	} else {
 		var failure any
@@ -89,7 +86,7 @@ func (t *Tx) Insert(row *Insertion) (err error) {
 		if row.Held {
 			held = 1
 		}
-		row.Seq, err = insert(insertAny, row.Id, d.Sender, row.Recipient, d.Type, string(d.Payload), row.Status, t.Now,
+		row.Seq, err = t.insertRow(alone, insertAny, row.Id, d.Sender, row.Recipient, d.Type, string(d.Payload), row.Status, t.Now,
 			row.MaxRetries, row.reviewAt, row.expiresAt, d.Priority, traceID, t.SpanID,
 			failure, endedAt, row.ttl, held, null(d.Summary), null(d.Context), null(d.Action), null(d.ThreadID),
 			null(d.SessionID), null(d.ReplyTo), row.Hops, null(row.MulticastID), null(row.MulticastTarget),
@@ -102,13 +99,13 @@ func (t *Tx) Insert(row *Insertion) (err error) {
 	if t.created.n == 0 {
 		t.created.first, t.created.by = row.Seq, t.Actor
 	}
-	if t.created.n == 0 || !t.IsAlone() {
+	if t.created.n == 0 || !alone {
 		event := t.Event(tracing.Created, row.Failure)
 		event.MessageID, event.NewStatus = row.Id, string(row.Status)
 		t.created.events = append(t.created.events, event)
 	}
 	t.created.n++
-	if t.IsAlone() && row.Seq%t.Ledger.countEvery == 0 {
+	if alone && row.Seq%t.Ledger.countEvery == 0 {
 		t.created.full = row.Seq
 	}
 	if !row.Held && t.sends {
@@ -120,6 +117,14 @@ func (t *Tx) Insert(row *Insertion) (err error) {
 	event := t.Event(tracing.Held, "nobody is known as "+row.Recipient)
 	event.MessageID, event.OldStatus, event.NewStatus = row.Id, string(row.Status), string(row.Status)
 	return tracing.Record(t, event)
+}
+
+// insertRow inserts a row and returns its number, which nobody asks for if the request only sends beside others.
+func (t *Tx) insertRow(alone bool, query string, args ...any) (int64, error) {
+	if t.sends && !alone {
+		return 0, t.Run(query, args...)
+	}
+	return t.InsertRow(query, args...)
 }
 
 // TraceCreated writes the events of the rows that were inserted since it was called last, and counts them. Nothing else may be
