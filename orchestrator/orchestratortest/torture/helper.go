@@ -7,6 +7,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"strconv"
 	"sync"
 	"time"
@@ -75,7 +76,10 @@ func Helper(args []string, transports map[string]orchestrator.Transport) int {
 
 // sendByAPI sends from several goroutines, while another one delivers in the same process.
 func sendByAPI(ctx context.Context, path string, seed uint64, d *diary, transports map[string]orchestrator.Transport) error {
-	r, err := router.Open(ctx, ledger.Options{Path: path, Instance: os.Getenv("ORCHESTRATOR_INSTANCE_ID"), Transports: transports})
+	r, err := router.Open(ctx, ledger.Options{
+		Path: path, Instance: os.Getenv("ORCHESTRATOR_INSTANCE_ID"), Host: os.Getenv("MAILROOM_HOST_NAME"), Transports: transports,
+		State: filepath.Join(os.Getenv("HOME"), ".local", "state", "mailroom"), // as the command line has it
+	})
 	if err != nil {
 		return err
 	}
