@@ -145,16 +145,11 @@ func (c *copying) each(of store.Mover, t store.MovedTable, each func(row store.R
 		if n++; n%1000 == 0 && c.ctx.Err() != nil {
 			return store.GaveUp(c.ctx)
 		}
-		if t.Name == settings && isOwn(row.Text(slices.Index(namesOf(t), "key"))) {
+		if t.Name == settings && store.IsOwnSetting(row.Text(slices.Index(namesOf(t), "key"))) {
 			return nil
 		}
 		return each(row)
 	})
-}
-
-// isOwn says what store.OwnSetting does.
-func isOwn(key string) bool {
-	return strings.HasPrefix(key, "schema.") || slices.Contains([]string{store.DatabaseID, store.ConfigVersion, store.MovedTo, store.MovingFrom}, key)
 }
 
 // compare reads all again at the new place.

@@ -7,7 +7,6 @@ package move
 
 import (
 	"context"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -222,10 +221,7 @@ func (c *copying) settle(m *Moved) (err error) {
 	}
 	host, ours := "", `host <> ''` // in a file there is one machine, whatever its name
 	if c.to.ManyHosts() {
-		if host, err = os.Hostname(); err != nil {
-			return err
-		}
-		ours = `host = '' AND (` + local + `)`
+		host, ours = t.Ledger.Host(), `host = '' AND (`+local+`)`
 	}
 	m.Hosts, err = t.Exec(`UPDATE agents SET host = ?1 WHERE `+ours, host)
 	return err

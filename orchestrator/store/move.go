@@ -3,6 +3,8 @@ package store
 import (
 	"errors"
 	"iter"
+	"slices"
+	"strings"
 )
 
 // The rows of settings that a move from one place to another leaves. A database that has one of them is read, and not written.
@@ -13,8 +15,18 @@ const (
 	MovingFrom = "moving_from"
 )
 
-// OwnSetting matches the rows of settings that belong to a place, and do not move.
-const OwnSetting = `(key LIKE 'schema.%' OR key IN ('` + DatabaseID + `', '` + ConfigVersion + `', '` + MovedTo + `', '` + MovingFrom + `'))`
+// The rows of settings that belong to a place, and do not move: those of this prefix, and these.
+const ownPrefix = "schema."
+
+var ownSettings = []string{DatabaseID, ConfigVersion, MovedTo, MovingFrom}
+
+// OwnSetting is the condition for these rows.
+var OwnSetting = `(key LIKE '` + ownPrefix + `%' OR key IN ('` + strings.Join(ownSettings, `', '`) + `'))`
+
+// IsOwnSetting reports whether the row of a key is one of them.
+func IsOwnSetting(key string) bool {
+	return strings.HasPrefix(key, ownPrefix) || slices.Contains(ownSettings, key)
+}
 
 // ErrMoved is the cause of an error about a database that has moved, or is moving in. It is an ErrOutdated, too: whoever has
 // the database open must end.
@@ -29,6 +41,15 @@ type MovedTable struct {
 	Name    string
 	Columns []MovedColumn // without those that only this kind of database has
 	Ordered bool          // Each goes through its rows in the order in which they were inserted
+}
+
+// ColumnList returns the names of the columns as a statement lists them.
+func (t MovedTable) ColumnList() string {
+	names := make([]string, len(t.Columns))
+	for i, column := range t.Columns {
+		names[i] = `"` + column.Name + `"`
+	}
+	return strings.Join(names, ", ")
 }
 
 // MovedColumn is a column of such a table.

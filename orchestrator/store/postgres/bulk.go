@@ -19,20 +19,20 @@ var insertOfOne = regexp.MustCompile(`(?s)^\s*(INSERT INTO \w+\s*\([^)]*\))\s*VA
 
 var arrayTypes = map[uint32]string{pgtype.TextOID: "text[]", pgtype.Int8OID: "bigint[]"}
 
-// bulkOf prepares the bulk form of a statement, once.
-func (c *conn) bulkOf(s *statement) (*bulk, error) {
+// prepareBulk prepares the bulk form of a statement, once, if it has one.
+func (c *conn) prepareBulk(s *statement) error {
 	if s.bulked {
-		return s.bulk, nil
+		return nil
 	}
 	s.bulked = true
 	parts := insertOfOne.FindStringSubmatch(s.SQL)
 	if parts == nil {
-		return nil, nil
+		return nil
 	}
 	columns, arrays := make([]string, len(s.ParamOIDs)), make([]string, len(s.ParamOIDs))
 	for i, kind := range s.ParamOIDs {
 		if arrayTypes[kind] == "" {
-			return nil, nil
+			return nil
 		}
 		columns[i], arrays[i] = fmt.Sprintf("p%d", i+1), fmt.Sprintf("$%d::%s", i+1, arrayTypes[kind])
 	}
@@ -40,10 +40,10 @@ func (c *conn) bulkOf(s *statement) (*bulk, error) {
 		parts[1], strings.ReplaceAll(parts[2], "$", "p"), strings.Join(arrays, ", "), strings.Join(columns, ", "))
 	b := &bulk{c.name(s.Name + "s"), text}
 	if _, err := c.raw.Prepare(context.Background(), b.name, text, nil); err != nil {
-		return nil, fmt.Errorf("%w in %s", err, text)
+		return fmt.Errorf("%w in %s", err, text)
 	}
 	s.bulk = b
-	return b, nil
+	return nil
 }
 
 // send sends calls of one statement that follow one another, and returns how many results they have.

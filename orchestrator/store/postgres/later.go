@@ -118,7 +118,7 @@ func (c *conn) runAll(last func(p *pgconn.Pipeline)) (result *pgconn.Result, err
 	c.later = c.later[:0]
 	for i := range later { // before the pipeline begins
 		if i > 0 && later[i].statement == later[i-1].statement {
-			if _, err := c.bulkOf(later[i].statement); err != nil {
+			if err := c.prepareBulk(later[i].statement); err != nil {
 				return nil, err
 			}
 		}

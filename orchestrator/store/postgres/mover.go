@@ -60,7 +60,7 @@ func (c *conn) Each(t store.MovedTable, each func(row store.Row) error) (err err
 	if err := c.RunRest(); err != nil {
 		return err
 	}
-	query := `SELECT ` + columnsOf(t) + ` FROM ` + t.Name
+	query := `SELECT ` + t.ColumnList() + ` FROM ` + t.Name
 	if t.Ordered {
 		query += ` ORDER BY pos`
 	}
@@ -84,14 +84,6 @@ func (c *conn) Each(t store.MovedTable, each func(row store.Row) error) (err err
 	return err
 }
 
-func columnsOf(t store.MovedTable) string {
-	names := make([]string, len(t.Columns))
-	for i, column := range t.Columns {
-		names[i] = `"` + column.Name + `"`
-	}
-	return strings.Join(names, ", ")
-}
-
 // Fill adds rows to a table, with COPY.
 func (c *conn) Fill(t store.MovedTable, rows iter.Seq2[store.Row, error]) error {
 	if err := c.RunRest(); err != nil {
@@ -101,7 +93,7 @@ func (c *conn) Fill(t store.MovedTable, rows iter.Seq2[store.Row, error]) error 
 	next, stop := iter.Pull2(rows)
 	defer stop()
 	from := &copied{next: next}
-	_, err := c.raw.CopyFrom(context.Background(), from, `COPY `+t.Name+` (`+columnsOf(t)+`) FROM STDIN`)
+	_, err := c.raw.CopyFrom(context.Background(), from, `COPY `+t.Name+` (`+t.ColumnList()+`) FROM STDIN`)
 	if from.err != nil {
 		return from.err
 	}

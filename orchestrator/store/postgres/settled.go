@@ -24,14 +24,10 @@ func (s *Store) Settled(ctx context.Context) (store.Settled, error) {
 	before := known.last
 	known.mu.Unlock()
 	err := s.Look(ctx, func(c *store.Conn) error {
-		standby, err := c.Number(`SELECT pg_is_in_recovery()`)
-		if err == nil && standby != 0 {
-			err = s.noFollowing()
-		}
-		if err != nil {
-			return err
-		}
-		return c.Query(`SELECT events, commands, last, holder FROM settled()`, func(row store.Row) error {
+		return c.Query(`SELECT events, commands, last, holder, pg_is_in_recovery() FROM settled()`, func(row store.Row) error {
+			if row.Int(4) != 0 {
+				return s.noFollowing()
+			}
 			now.Events, now.Commands, now.last = row.Int(0), row.Int(1), row.Int(2)
 			if row[3] != nil {
 				now.Holder = fmt.Sprintf("pid %d", row.Int(3))

@@ -45,20 +45,12 @@ func (c *conn) Tables() (list []store.MovedTable, err error) {
 
 // Each calls each with every row of a table, in the order of their rowids.
 func (c *conn) Each(t store.MovedTable, each func(row store.Row) error) error {
-	return c.Query(`SELECT `+columnsOf(t)+` FROM `+t.Name+` ORDER BY rowid`, each)
-}
-
-func columnsOf(t store.MovedTable) string {
-	names := make([]string, len(t.Columns))
-	for i, column := range t.Columns {
-		names[i] = `"` + column.Name + `"`
-	}
-	return strings.Join(names, ", ")
+	return c.Query(`SELECT `+t.ColumnList()+` FROM `+t.Name+` ORDER BY rowid`, each)
 }
 
 // Fill adds rows to a table.
 func (c *conn) Fill(t store.MovedTable, rows iter.Seq2[store.Row, error]) error {
-	insert := `INSERT INTO ` + t.Name + ` (` + columnsOf(t) + `) VALUES (?` + strings.Repeat(", ?", len(t.Columns)-1) + `)`
+	insert := `INSERT INTO ` + t.Name + ` (` + t.ColumnList() + `) VALUES (?` + strings.Repeat(", ?", len(t.Columns)-1) + `)`
 	args := make([]any, len(t.Columns))
 	for row, err := range rows {
 		if err != nil {
