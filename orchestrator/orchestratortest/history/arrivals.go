@@ -1,6 +1,7 @@
 package history
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 )
@@ -129,8 +130,8 @@ func (c *checker) ordered(q queue, list []*message) {
 		}
 		for _, before := range list[:i] {
 			if before.seq > m.seq && c.hasOrder(m, before) && (m.failedFirst == 0 || delivered(before) < m.failedFirst) {
-				c.violated("arrival order", "%s (seq %d) came behind %s (seq %d) in %s, from %s to %s with priority %d", m.id, m.seq,
-					before.id, before.seq, q.where, q.sender, q.recipient, q.priority)
+				c.violated("arrival order", "%s (seq %d) came behind %s (seq %d) in %s, from %s to %s with priority %d; the first:%s; the second:%s",
+					m.id, m.seq, before.id, before.seq, q.where, q.sender, q.recipient, q.priority, story(m), story(before))
 				break
 			}
 		}
@@ -147,6 +148,15 @@ func (c *checker) hasOrder(lower, higher *message) bool {
 	first, second := lower.send, higher.send
 	return first != nil && second != nil && !first.unsure && !second.unsure &&
 		(first.asked.Lane == second.asked.Lane || first.toldAt != 0 && first.toldAt < second.asked.At)
+}
+
+// story tells what the trace has of a message.
+func story(m *message) string {
+	var b strings.Builder
+	for _, t := range m.trace {
+		fmt.Fprintf(&b, " %d %s %s by %s", t.id, t.at, t.event, t.actor)
+	}
+	return b.String()
 }
 
 // delivered is the row of the trace that first tells of a message's delivery.
