@@ -44,7 +44,10 @@ func (h host) of(config *pgconn.Config) *pgconn.Config {
 	return only
 }
 
-// connect connects to the server, of several to the one that leads.
+// headStart is how long a host is waited for before the next one is tried as well: one that stands still takes connections and answers none.
+const headStart = 500 * time.Millisecond
+
+// connect connects to the server, of several to the one that leads: first to that which led last.
 func (s *Store) connect(ctx context.Context, config *pgconn.Config) (*conn, error) {
 	hosts := hostsOf(config)
 	if len(hosts) == 1 {
@@ -53,24 +56,55 @@ func (s *Store) connect(ctx context.Context, config *pgconn.Config) (*conn, erro
 	s.leader.mu.Lock()
 	first := s.leader.at
 	s.leader.mu.Unlock()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	answers := make(chan answer, len(hosts))
 	var failure error
-	for i := range hosts {
-		at := (first + i) % len(hosts)
-		c, err := s.connectAsTaken(ctx, hosts[at].of(config))
-		if err == nil && config.ValidateConnect != nil { // what is writable has a timeline
-			err = leads(s, ctx, c, at)
+	for tried, waiting := 0, 0; tried < len(hosts) || waiting > 0; {
+		var next <-chan time.Time
+		if tried < len(hosts) {
+			at := (first + tried) % len(hosts)
+			orchestrator.GoSafe("connecting to a server", s.log, func() { answers <- s.try(ctx, hosts[at].of(config), at) })
+			tried, waiting, next = tried+1, waiting+1, time.After(headStart)
 		}
-		if err == nil {
-			return c, nil
-		}
-		if failure == nil || !isAway(err) {
-			failure = err
-		}
-		if ctx.Err() != nil {
-			break
+		select {
+		case a := <-answers:
+			waiting--
+			if a.err == nil {
+				orchestrator.GoSafe("closing connections that came late", s.log, func() { drop(answers, waiting) })
+				return a.c, nil
+			}
+			if failure == nil || !isAway(a.err) {
+				failure = a.err
+			}
+		case <-next:
 		}
 	}
 	return nil, failure
+}
+
+// answer is that of one of several servers.
+type answer struct {
+	c   *conn
+	err error
+}
+
+// try connects to the server at a place among the hosts, if it leads where that is asked for.
+func (s *Store) try(ctx context.Context, config *pgconn.Config, at int) answer {
+	c, err := s.connectAsTaken(ctx, config)
+	if err == nil && config.ValidateConnect != nil { // what is writable has a timeline
+		err = leads(s, ctx, c, at)
+	}
+	return answer{c, err}
+}
+
+// drop gives up the connections among the next n answers.
+func drop(answers <-chan answer, n int) {
+	for range n {
+		if a := <-answers; a.err == nil {
+			a.c.drop()
+		}
+	}
 }
 
 // leads notes the timeline of a server, and refuses it if another was seen to have taken its place.

@@ -208,3 +208,22 @@ func TestCutAtTheCommit(t *testing.T) {
 		t.Errorf("a commit of which the server has not heard, run again: %v, %d rows", err, count(t, st, "before"))
 	}
 }
+
+// A server that stands still takes connections and answers none. It keeps nobody from the others in the address.
+func TestServerStandsStill(t *testing.T) {
+	t.Parallel()
+	still, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer still.Close()
+	u, err := url.Parse(newProxy(t, postgrestest.Place(postgrestest.Start(t))).address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.Host = still.Addr().String() + "," + u.Host
+	st := opened(t, u.String()+"&connect_timeout=300")
+	if err := write(st, add("meanwhile")); err != nil || count(t, st, "meanwhile") != 1 {
+		t.Errorf("a write while the first server stands still: %v, %d rows", err, count(t, st, "meanwhile"))
+	}
+}
