@@ -117,7 +117,7 @@ func (w *backend) begin(ctx context.Context, until time.Time, scope store.Scope)
 		return err
 	}
 	w.unwatch()
-	w.unwatch = w.s.watch(w.c)
+	w.unwatch = w.s.watch(hangsAfter, asksAgain)
 	w.c.batch, w.c.later = w.c.batch[:0], w.c.later[:0]
 	locks, alone := w.s.locks(scope)
 	w.alone = alone

@@ -29,7 +29,6 @@ type conn struct {
 	wrote func()  // called before each statement that may change something
 	used  time.Time
 
-	timeline int64  // of the server, where there are several
 	settings string // the statement that makes them in each transaction, behind a pooler; statements have no names then
 }
 

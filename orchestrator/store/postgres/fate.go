@@ -61,7 +61,7 @@ func (w *backend) fate(lost error) error {
 			lost = err
 			continue
 		}
-		stop := w.s.watch(w.c)
+		stop := w.s.watch(hangsAfter, asksAgain)
 		over, done, err := w.c.outcome(ctx, w.xid, &w.mark)
 		stop()
 		switch {

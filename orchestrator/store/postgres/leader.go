@@ -17,8 +17,9 @@ import (
 // that goes up with each server that takes over. Safe for concurrent use.
 type leader struct {
 	mu       sync.Mutex
-	at       int   // its place among the hosts
-	timeline int64 // the highest that was seen
+	at       int            // its place among the hosts
+	timeline int64          // the highest that was seen
+	conns    map[*conn]bool // to servers of this timeline; some are closed
 }
 
 // host is one of the servers in an address, with the ways to it: with TLS, and without.
@@ -107,20 +108,32 @@ func drop(answers <-chan answer, n int) {
 	}
 }
 
-// leads notes the timeline of a server, and refuses it if another was seen to have taken its place.
+// leads notes the timeline of a server, and refuses it if another was seen to have taken its place. If it has itself taken another's,
+// all connections to that are given up: what they show is no longer so.
 func leads(s *Store, ctx context.Context, c *conn, at int) error {
 	timeline, err := c.timelineOf(ctx)
-	if err == nil {
-		s.leader.mu.Lock()
-		defer s.leader.mu.Unlock()
-		if timeline >= s.leader.timeline {
-			s.leader.at, s.leader.timeline, c.timeline = at, timeline, timeline
-			return nil
-		}
-		err = fmt.Errorf("another has taken its place: %w", pgconn.ErrReadOnlyConnection)
+	if err != nil {
+		c.drop()
+		return err
 	}
-	c.drop()
-	return err
+	l := &s.leader
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if timeline < l.timeline {
+		c.drop()
+		return fmt.Errorf("another has taken its place: %w", pgconn.ErrReadOnlyConnection)
+	}
+	for other := range l.conns {
+		if timeline > l.timeline {
+			other.drop()
+		}
+		if timeline > l.timeline || other.isOver() {
+			delete(l.conns, other)
+		}
+	}
+	l.at, l.timeline = at, timeline
+	l.conns[c] = true
+	return nil
 }
 
 // timelineOf asks for the timeline of a server that takes writes.
@@ -134,45 +147,46 @@ func (c *conn) timelineOf(ctx context.Context) (int64, error) {
 
 const (
 	hangsAfter  = 3 * time.Second // the answer to a statement is late
-	asksAgain   = 2 * time.Second // how often then the others are asked
+	asksAgain   = 2 * time.Second // how often the others are asked then
 	asksForSoon = 2 * time.Second // for each of their answers
 )
 
-// watch gives a connection up if its server does not answer, and another one has taken its place. stop ends the watch.
-func (s *Store) watch(c *conn) (stop func()) {
-	if len(s.hosts) == 1 {
+// watch asks all servers, from some time on and again and again, which of them leads, so that connections to one whose place another
+// has taken are given up. stop ends it.
+func (s *Store) watch(from, every time.Duration) (stop func()) {
+	if len(s.hosts) == 1 || s.config.ValidateConnect == nil {
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	timer := time.AfterFunc(hangsAfter, func() {
+	timer := time.AfterFunc(from, func() {
 		orchestrator.GoSafe("looking for the server that leads", s.log, func() {
-			for ; ctx.Err() == nil; orchestrator.Pause(ctx, asksAgain) {
-				if isDeposed(s, ctx, c) {
-					c.drop()
-					return
-				}
+			for ; ctx.Err() == nil; orchestrator.Pause(ctx, every) {
+				s.lookForLeader(ctx)
 			}
 		})
 	})
 	return func() { timer.Stop(); cancel() }
 }
 
-// isDeposed reports whether another server leads than that of a connection.
-func isDeposed(s *Store, ctx context.Context, c *conn) bool {
+func (s *Store) lookForLeader(ctx context.Context) {
 	for at := range s.hosts {
 		soon, cancel := context.WithTimeout(ctx, asksForSoon)
-		other, err := s.connectAsTaken(soon, s.hosts[at].of(s.config))
-		if err == nil && leads(s, soon, other, at) == nil && other.timeline > c.timeline {
-			other.close()
-			cancel()
-			return true
-		} else if err == nil {
-			other.drop()
+		if a := s.try(soon, s.hosts[at].of(s.config), at); a.err == nil {
+			a.c.close()
 		}
 		cancel()
 	}
-	return false
 }
 
 // drop gives a connection up without a farewell, for which a server that stands still would be waited for.
 func (c *conn) drop() { c.raw.Conn().Close() }
+
+// isOver reports whether a connection is closed, and known to be.
+func (c *conn) isOver() bool {
+	select {
+	case <-c.raw.CleanupDone():
+		return true
+	default:
+		return false
+	}
+}

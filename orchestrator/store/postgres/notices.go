@@ -213,6 +213,7 @@ func (n *notices) hear(ready func()) error {
 		return err
 	}
 	ready()
+	defer n.s.watch(n.s.pulse.every, n.s.pulse.every)()
 	for {
 		if err := c.raw.WaitForNotification(n.ctx); err != nil {
 			return err

@@ -103,7 +103,7 @@ func (r *reader) renew() error {
 	r.conn = c
 	r.mu.Unlock()
 	r.unwatch()
-	r.unwatch = r.s.watch(c)
+	r.unwatch = r.s.watch(hangsAfter, asksAgain)
 	return r.begin()
 }
 
@@ -144,7 +144,7 @@ func (p *readers) with(ctx context.Context, fn func(r *reader) error) error {
 	defer r.done()
 	stop := context.AfterFunc(ctx, r.abandon)
 	defer stop()
-	r.unwatch = p.s.watch(c)
+	r.unwatch = p.s.watch(hangsAfter, asksAgain)
 	defer func() { r.unwatch() }()
 	return p.s.Explain(fn(r))
 }

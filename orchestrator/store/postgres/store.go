@@ -88,7 +88,7 @@ func Open(o Options) (*Store, error) {
 	}
 	s := &Store{
 		config: config, path: withoutPassword(o.DSN), schema: config.RuntimeParams["search_path"], state: o.State, log: o.Log, busy: o.BusyTimeout, made: o.Made,
-		bell: o.Bell, hosts: hostsOf(config),
+		bell: o.Bell, hosts: hostsOf(config), leader: leader{conns: map[*conn]bool{}},
 	}
 	if s.direct = config; direct != "" {
 		if s.direct, err = configOf(direct); err != nil {
