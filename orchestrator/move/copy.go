@@ -114,7 +114,16 @@ func (c *copying) copy() error {
 	if err != nil {
 		return err
 	}
-	return c.to.Filled(numbers)
+	if err := c.to.Filled(numbers); err != nil {
+		return err
+	}
+	names, err := c.tx.Texts(`SELECT name FROM agents`)
+	for _, name := range names {
+		if err == nil && orchestrator.IsName(name) { // not written by hand
+			err = c.to.MakeInboxView(name, c.tx.Now)
+		}
+	}
+	return err
 }
 
 // rows are the rows of a table at the old place, as the new one takes them.

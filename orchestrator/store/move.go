@@ -73,6 +73,8 @@ type Mover interface {
 	Numbers() (map[string]int64, error)
 	// Filled is called once all tables are filled. The next row of a table gets a number behind its last one, and those that are there.
 	Filled(last map[string]int64) error
+	// MakeInboxView makes the view of an agent's inbox, once all tables are filled.
+	MakeInboxView(agent, at string) error
 	// Leave keeps out older programs, which do not know MovedTo.
 	Leave() error
 	// ManyHosts reports whether several machines can use the database.

@@ -84,19 +84,8 @@ func stateOf(address string) string {
 	return filepath.Join(os.TempDir(), "mailroom-"+schemaOf(address))
 }
 
-// OnServer reports whether the database is on a server, where its tables are the same, but not what a file's are beside them: no
-// agent has a view NAME_inbox, and no column takes a value of another type.
+// OnServer reports whether the database is on a server, where its tables are the same, but no column takes a value of another type.
 func (f *Fixture) OnServer() bool { return postgres.IsAddress(f.Path) }
-
-// IntoInbox puts a message into an agent's inbox as another program does: through its view, where there is one.
-func (f *Fixture) IntoInbox(agent, id, payload string) {
-	f.T.Helper()
-	if f.OnServer() {
-		f.SQL(`INSERT INTO agent_inbox (recipient, message_id, payload) VALUES (?, ?, ?)`, agent, id, payload)
-		return
-	}
-	f.SQL(`INSERT INTO `+agent+`_inbox (message_id, payload) VALUES (?, ?)`, id, payload)
-}
 
 // Statement returns the SQL statement in what somebody is told to do, which is a command on a file of SQLite's.
 func Statement(fix string) string {

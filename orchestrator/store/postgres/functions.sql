@@ -16,7 +16,7 @@ END
 $$;
 
 -- strftime returns a time in the one form in which all are stored, whatever the format. Modifiers are such as '+3 seconds'.
-CREATE FUNCTION strftime(format text, at text, VARIADIC modifiers text[] DEFAULT '{}') RETURNS text STABLE LANGUAGE sql AS $$
+CREATE FUNCTION strftime(format text, at text, VARIADIC modifiers text[] DEFAULT '{}') RETURNS text STABLE LANGUAGE sql SET search_path FROM CURRENT AS $$
     SELECT to_char(moment(at, modifiers) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
 $$;
 

@@ -27,9 +27,11 @@ func (s *Store) lock(kind lockKind) string {
 }
 
 // lockNumber is the second number of a lock. Two names may have the same, and then wait for each other without need.
-func (s *Store) lockNumber(name string) int32 {
+func (s *Store) lockNumber(name string) int32 { return lockNumber(s.schema, name) }
+
+func lockNumber(schema, name string) int32 {
 	h := fnv.New32a()
-	h.Write([]byte(s.schema + "\x00" + name))
+	h.Write([]byte(schema + "\x00" + name))
 	return int32(h.Sum32())
 }
 

@@ -5,7 +5,6 @@ import (
 	"iter"
 	"strings"
 
-	"mailroom/orchestrator"
 	"mailroom/orchestrator/store"
 )
 
@@ -79,7 +78,7 @@ func (c *conn) Numbers() (map[string]int64, error) {
 	return numbers, nil
 }
 
-// Filled sets the numbers that come next, and makes the views of the agents' inboxes.
+// Filled sets the numbers that come next.
 func (c *conn) Filled(last map[string]int64) error {
 	for _, n := range numbered {
 		if _, err := c.Exec(`DELETE FROM sqlite_sequence WHERE name = ?`, n.table); err != nil {
@@ -90,18 +89,6 @@ func (c *conn) Filled(last map[string]int64) error {
 			return err
 		}
 		if _, err := c.Exec(`INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)`, n.table, max(highest, last[n.table])); err != nil {
-			return err
-		}
-	}
-	names, err := c.Texts(`SELECT name FROM agents`)
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		if !orchestrator.IsName(name) {
-			continue // written by hand
-		}
-		if err := c.MakeInboxView(name, ""); err != nil {
 			return err
 		}
 	}

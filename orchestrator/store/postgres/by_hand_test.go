@@ -1,0 +1,41 @@
+package postgres_test
+
+import (
+	"net/url"
+	"testing"
+
+	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/store"
+	"mailroom/orchestrator/store/postgres/postgrestest"
+)
+
+// Whoever writes by hand names the tables with their schema: what the database does by itself then needs no search_path.
+func TestByHandWithoutSearchPath(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Start(t)
+	address := postgrestest.Place(server)
+	e := made(t, address, "a", "b")
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	schema := u.Query().Get("search_path")
+	s := postgrestest.Connect(t, server)
+	s.Run(`INSERT INTO ` + schema + `.agent_message (message_id, sender, recipient, payload) VALUES ('m1', 'a', 'b', '1'), ('m2', 'a', 'b', '2'), ('m3', 'a', 'b', '3')`)
+	if _, err := e.DeliverAll(t.Context(), delivery.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	s.Run(`INSERT INTO ` + schema + `.b_inbox (message_id, payload) VALUES ('m4', '4');
+		DELETE FROM ` + schema + `.b_inbox WHERE message_id IN ('m1', 'm4');
+		DELETE FROM ` + schema + `.agent_inbox WHERE message_id = 'm2';
+		DELETE FROM ` + schema + `.agent_message WHERE message_id = 'm2';
+		UPDATE ` + schema + `.agent_message SET recipient = 'a', seq = seq + 100 WHERE message_id = 'm3'`)
+	var unread int64
+	err = e.Read(t.Context(), func(c *store.Conn) (err error) {
+		unread, err = c.Number(`SELECT n FROM message_count WHERE recipient = 'b' AND state = 'unread'`)
+		return err
+	})
+	if err != nil || unread != 1 {
+		t.Errorf("%d unread are counted, %v; m3 is", unread, err)
+	}
+}

@@ -1,0 +1,54 @@
+package postgres
+
+import (
+	"fmt"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/store"
+)
+
+// inboxView makes the command document's own inbox of an agent, NAME_inbox(message_id, payload), as SQLite has it: it shows what is
+// unread, and what a reader was handed under a lease that has ended. Its triggers are in triggers.sql. The name is checked and can
+// stand in SQL; with its ending it is no longer than the server's names may be.
+const inboxView = `
+	CREATE OR REPLACE VIEW "%[1]s_inbox" AS
+	    SELECT message_id, payload FROM agent_inbox WHERE recipient = '%[1]s' AND read_at = ''
+	    UNION ALL SELECT i.message_id, i.payload FROM reading_lease l JOIN agent_inbox i USING (message_id, recipient)
+	    LEFT JOIN agent_message m USING (message_id, recipient) WHERE l.recipient = '%[1]s'
+	    AND l.until <= strftime('%%Y-%%m-%%dT%%H:%%M:%%fZ','now') AND i.read_at <> '' AND coalesce(m.read_at, '') = '';
+	CREATE OR REPLACE TRIGGER inbox_put INSTEAD OF INSERT ON "%[1]s_inbox" FOR EACH ROW EXECUTE FUNCTION inbox_put(%[2]s);
+	CREATE OR REPLACE TRIGGER inbox_read INSTEAD OF DELETE ON "%[1]s_inbox" FOR EACH ROW EXECUTE FUNCTION inbox_read(%[2]s);
+	DO $$ BEGIN
+	    IF EXISTS (SELECT 1 FROM pg_roles WHERE rolname = '%[3]s') THEN
+	        GRANT SELECT ON "%[1]s_inbox" TO %[3]s;
+	    END IF;
+	END $$`
+
+// MakeInboxView makes the view of an agent's inbox. Error: conflict when something else has its name.
+func (c *conn) MakeInboxView(name, _ string) error {
+	var schema, kind string
+	err := (&store.Conn{Driver: c}).Query(`SELECT current_schema(), coalesce((SELECT relkind::text FROM pg_class WHERE oid = to_regclass('"' || ?1 || '_inbox"')), 'v')`,
+		func(row store.Row) error {
+			schema, kind = row.Text(0), row.Text(1)
+			return nil
+		}, name)
+	if err != nil {
+		return err
+	}
+	if kind != "v" {
+		return orchestrator.Errorf(orchestrator.Conflict, "the schema has something of its own named %s_inbox, which is no view", name).
+			WithHint("Rename that, or choose another name for the agent")
+	}
+	arguments := fmt.Sprintf("'%s', '%d', '%d', '%d', '%d'", name, writing, lockNumber(schema, ""), recipient, lockNumber(schema, name))
+	return c.Script(fmt.Sprintf(inboxView, name, arguments, auditRole))
+}
+
+// DropInboxView drops the view of an agent, and with it its triggers.
+func (c *conn) DropInboxView(name string) error {
+	return c.Script(`DROP VIEW IF EXISTS "` + name + `_inbox"`)
+}
+
+// CountInboxViews counts the views.
+func (c *conn) CountInboxViews() (int64, error) {
+	return (&store.Conn{Driver: c}).Number(`SELECT count(*) FROM pg_class WHERE relkind = 'v' AND relnamespace = current_schema()::regnamespace AND relname LIKE '%\_inbox'`)
+}
