@@ -86,10 +86,4 @@ func (l *Ledger) Shrink(ctx context.Context) error {
 
 // Size returns the bytes that the database takes on disk, and those of its write-ahead log, which are among them. Both are 0 if
 // that is not known.
-func (l *Ledger) Size() (all, log int64) {
-	s, ok := l.Store.(store.Shrinker)
-	if !ok {
-		return 0, 0
-	}
-	return s.Size()
-}
+func (l *Ledger) Size() (all, log int64) { return l.Store.Size() }

@@ -55,12 +55,12 @@ func (d *doctor) machines(c *store.Conn, conf *ledger.Config) error {
 			d.add("host "+host, "ok", "a daemon runs there, for "+orchestrator.Plural(len(names), "agent"), "")
 			continue
 		}
-		level := "problem"
+		says := "no daemon runs there, and no other host delivers to " + strings.Join(names, ", ")
 		if host == d.ledger.Host() { // whoever works without a daemon delivers by hand
-			level = "note"
+			d.add("host "+host, "note", says, "`mailroom serve`")
+			continue
 		}
-		d.add("host "+host, level, fmt.Sprintf("no daemon runs there, and no other host delivers to %s", strings.Join(names, ", ")),
-			"`mailroom serve` on "+host+"; or move them: `mailroom agent add NAME --host "+d.ledger.Host()+"`")
+		d.add("host "+host, "problem", says, "`mailroom serve` on "+host+"; or move them: `mailroom agent add NAME --host "+d.ledger.Host()+"`")
 	}
 	return nil
 }

@@ -51,6 +51,8 @@ type Store interface {
 	NoneYet() bool
 	// Ready reports whether the database can be read and written now. Errors: busy, unavailable.
 	Ready(ctx context.Context) error
+	// Size returns the bytes that the database takes on disk, and those of them that a checkpoint folds; 0 if that is not known.
+	Size() (all, log int64)
 	Close() error
 }
 
@@ -75,7 +77,6 @@ type (
 	Shrinker interface {
 		Shrink(ctx context.Context) error
 		Checkpoint(truncate bool, limit int64) (Checkpointed, error)
-		Size() (all, log int64) // bytes on disk, and those of them that a checkpoint folds
 	}
 	// Checker looks for what an operator should know of the database itself.
 	Checker interface {

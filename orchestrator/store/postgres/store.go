@@ -268,6 +268,18 @@ func (s *Store) Ready(ctx context.Context) error {
 	})
 }
 
+// Size returns the bytes that the tables and their indexes take. The server's log is not the database's.
+func (s *Store) Size() (all, log int64) {
+	err := s.Look(context.Background(), func(c *store.Conn) (err error) {
+		all, err = c.Number(`SELECT sum(pg_total_relation_size(oid)) FROM pg_class WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace`)
+		return err
+	})
+	if err != nil {
+		return 0, 0
+	}
+	return all, 0
+}
+
 // Close waits for what is being written, and closes the connections.
 func (s *Store) Close() error {
 	if s.notices != nil {
