@@ -154,7 +154,7 @@ func checkAcknowledged(_ *Store, c *store.Conn, report store.Report) error {
 }
 
 // checkAuditor looks whether queries can be run, and can do nothing but read.
-func checkAuditor(_ *Store, c *store.Conn, report store.Report) error {
+func checkAuditor(s *Store, c *store.Conn, report store.Report) error {
 	return c.Query(`
 		SELECT r.rolcanlogin AND has_schema_privilege(r.oid, current_schema(), 'USAGE') AND has_table_privilege(r.oid, 'agent_message', 'SELECT'),
 		       r.rolsuper OR r.rolcreaterole OR pg_has_role(r.oid, current_user, 'MEMBER') OR has_table_privilege(r.oid, 'agent_message', 'INSERT, UPDATE, DELETE'),
@@ -171,6 +171,12 @@ func checkAuditor(_ *Store, c *store.Conn, report store.Report) error {
 		case row.Int(0) == 0:
 			report("audit user", "note", "the user "+auditRole+" cannot read the tables: `mailroom sql` is refused", "`mailroom init` lets it, once it may LOGIN")
 		default:
+			c, err := s.enterAsAuditor(context.Background())
+			if err != nil {
+				report("audit user", "note", "the user "+auditRole+" cannot enter: `mailroom sql` is refused: "+err.Error(), "Put its password into ~/.pgpass; pg_hba.conf of the server says who may enter")
+				return nil
+			}
+			c.close()
 			report("audit user", "ok", "queries are run as "+auditRole+", which reads no credentials", "")
 		}
 		return nil

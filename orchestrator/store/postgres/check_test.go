@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -187,4 +189,40 @@ func TestInitWithoutRights(t *testing.T) {
 	}
 	initAt(t, bobs)
 	finds(t, bobs)
+}
+
+// TestPasswords has a server that asks both users for their passwords, which are in a file.
+func TestPasswords(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Start(t)
+	ann, _ := user(t, server, "ann")
+	initAt(t, ann)
+	for _, statement := range []string{"ALTER ROLE ann PASSWORD 'hers'", "ALTER ROLE mailroom_audit PASSWORD 'its'"} {
+		if _, err := postgrestest.SQL(t.Context(), server, statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	hba, err := postgrestest.SQL(t.Context(), server, "SHOW hba_file")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(hba[0], []byte("local all postgres trust\nlocal all all scram-sha-256\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := postgrestest.SQL(t.Context(), server, "SELECT pg_reload_conf()"); err != nil {
+		t.Fatal(err)
+	}
+	for err == nil { // until it has read the file
+		_, err = postgrestest.SQL(t.Context(), ann, "SELECT 1")
+	}
+	file := filepath.Join(t.TempDir(), "pgpass")
+	for _, known := range []struct{ passwords, finding string }{
+		{"*:*:*:ann:hers\n", "audit user: note cannot enter"},
+		{"*:*:*:ann:hers\n*:*:*:mailroom_audit:its\n", "audit user: ok reads no credentials"},
+	} {
+		if err := os.WriteFile(file, []byte(known.passwords), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		finds(t, ann+"&passfile="+file, known.finding)
+	}
 }

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"net/url"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -44,12 +45,10 @@ func (s *Store) Query(ctx context.Context, statement string, limit int, params .
 	}
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
-	config := s.config.Copy()
-	config.User, config.Password = auditRole, ""
-	raw, err := s.reach(ctx, config)
+	raw, err := s.enterAsAuditor(ctx)
 	if err != nil {
 		return store.Table{}, &orchestrator.Error{Code: orchestrator.Unavailable, Err: err, Message: "queries are run as the user " + auditRole + " of the server, which cannot enter",
-			Hint: "Run there: CREATE ROLE " + auditRole + " LOGIN NOINHERIT; then `mailroom init` again, which lets it read. Its password, if it has one, belongs into ~/.pgpass"}
+			Hint: "Run there: CREATE ROLE " + auditRole + " LOGIN NOINHERIT; then `mailroom init` again, which lets it read. If it needs a password, put that into ~/.pgpass"}
 	}
 	defer raw.close()
 	stop := context.AfterFunc(ctx, func() { _ = raw.raw.CancelRequest(context.WithoutCancel(ctx)) })
@@ -80,6 +79,23 @@ func (s *Store) Query(ctx context.Context, statement string, limit int, params .
 		table.Rows = append(table.Rows, record)
 	}
 	return table, nil
+}
+
+// enterAsAuditor connects as the user of audits, whose password is that of no other.
+func (s *Store) enterAsAuditor(ctx context.Context) (*conn, error) {
+	address, err := url.Parse(s.dsn)
+	if err != nil {
+		return nil, err
+	}
+	query := address.Query()
+	query.Del("user")
+	query.Del("password")
+	address.User, address.RawQuery = url.User(auditRole), query.Encode()
+	config, err := configOf(address.String())
+	if err != nil {
+		return nil, err
+	}
+	return s.reach(ctx, config)
 }
 
 func queryError(ctx context.Context, err error) error {

@@ -90,6 +90,8 @@ func (s *Store) Explain(err error) error {
 		return fail(orchestrator.Unavailable, "the user of "+s.path+" may not do that", "`mailroom init` needs a user that may CREATE in the database; later on, use the one that made the tables")
 	case strings.HasPrefix(code, "28"):
 		return fail(orchestrator.Unavailable, "the server of "+s.path+" does not let this user in", "The password belongs into ~/.pgpass or PGPASSWORD; pg_hba.conf of the server says who may enter")
+	case code == "" && isUntrusted(err):
+		return fail(orchestrator.Unavailable, "the certificate of the server of "+s.path+" cannot be trusted", "Name the authority that signed it: sslrootcert=FILE; sslmode=require in the address goes without")
 	case errors.Is(err, errUndone):
 		return fail(orchestrator.Unavailable, "the server of "+s.path+" has ended the transaction; nothing was written", "Try again")
 	case code == readOnlyTransaction:

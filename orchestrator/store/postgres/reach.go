@@ -61,10 +61,15 @@ func isAway(err error) bool {
 		return isLost(err)
 	case errors.As(err, &unknown) && unknown.IsNotFound:
 		return false
-	case strings.Contains(err.Error(), "tls:") || strings.Contains(err.Error(), "TLS"): // it answers, and will not be trusted later on either
+	case isUntrusted(err): // it answers, and will not be trusted later on either
 		return false
 	}
 	return isLost(err) || errors.Is(err, pgconn.ErrReadOnlyConnection)
+}
+
+// isUntrusted reports whether a server's certificate was refused, or it has none.
+func isUntrusted(err error) bool {
+	return strings.Contains(err.Error(), "tls:") || strings.Contains(err.Error(), "TLS")
 }
 
 // A connection over which nothing comes back is given up after about so long, instead of a quarter of an hour.

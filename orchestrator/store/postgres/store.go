@@ -50,6 +50,7 @@ type Options struct {
 
 // Store is a database on a server. It is safe for concurrent use.
 type Store struct {
+	dsn    string // with its password, if it holds one
 	config *pgconn.Config
 	path   string
 	schema string
@@ -87,7 +88,7 @@ func Open(o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{
-		config: config, path: withoutPassword(o.DSN), schema: config.RuntimeParams["search_path"], state: o.State, log: o.Log, busy: o.BusyTimeout, made: o.Made,
+		dsn: dsn, config: config, path: withoutPassword(o.DSN), schema: config.RuntimeParams["search_path"], state: o.State, log: o.Log, busy: o.BusyTimeout, made: o.Made,
 		bell: o.Bell, hosts: hostsOf(config), leader: leader{conns: map[*conn]bool{}},
 	}
 	if s.direct = config; direct != "" {
