@@ -29,6 +29,10 @@ var initCommand = commands.Define(vocabulary, "init", initProject).With(commands
 
 // initProject makes the database of a project, which every mailroom command below that folder finds by itself.
 func initProject(ctx context.Context, env commands.Env, p InitParams) (InitResult, error) {
+	if env.Ledger.IsCentral() {
+		created, err := env.Ledger.Create(ctx)
+		return InitResult{Database: env.Ledger.Path(), Created: created}, err
+	}
 	folder := filepath.Dir(env.Ledger.Path())
 	above := commands.NearestDatabase(filepath.Dir(filepath.Dir(folder)))
 	if above != "" && !p.Nested && env.Ledger.NoneYet() {

@@ -130,15 +130,16 @@ func CheckDeliver(l *ledger.Ledger, what, target, folder string) (string, error)
 // of files in the folder of keys mean something.
 func IsOwnFile(l *ledger.Ledger, path string) bool {
 	info, statErr := os.Stat(path)
+	beside := l.Beside()
 	for _, suffix := range []string{"", "-wal", "-shm", "-journal", "-turnstile", "-bell"} {
-		if path == l.Beside()+suffix {
+		if path == beside+suffix {
 			return true
 		}
-		if own, err := os.Stat(l.Beside() + suffix); err == nil && statErr == nil && os.SameFile(own, info) {
+		if own, err := os.Stat(beside + suffix); err == nil && statErr == nil && os.SameFile(own, info) {
 			return true
 		}
 	}
-	return isWithin(path, l.Beside()+"-signal")
+	return isWithin(path, beside+"-signal")
 }
 
 // isWithin reports whether a path is a folder or in it, by name or by another name.

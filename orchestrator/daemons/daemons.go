@@ -76,15 +76,14 @@ func Leave(ctx context.Context, l *ledger.Ledger) error {
 
 // List lists the daemons that are there: seen lately, and not dead for all that this machine can tell.
 func List(ctx context.Context, l *ledger.Ledger) ([]Daemon, error) {
-	return ledger.Ask(ctx, l, func(c *store.Conn) ([]Daemon, error) { return ListIn(c, l.Now()) })
+	return ledger.Ask(ctx, l, func(c *store.Conn) ([]Daemon, error) { return ListIn(c, l) })
 }
 
-// ListIn lists the daemons that were heard of lately.
-func ListIn(c *store.Conn, now time.Time) ([]Daemon, error) {
-	host, _ := os.Hostname()
+// ListIn is List on a connection.
+func ListIn(c *store.Conn, l *ledger.Ledger) ([]Daemon, error) {
 	list, err := store.List(c, func(row store.Row) Daemon {
 		return Daemon{row.Text(0), row.Text(1), int(row.Int(2)), row.Text(3), row.Text(4), row.Text(5)}
 	}, `SELECT instance, host, pid, started_at, seen_at, listening FROM daemons WHERE seen_at > ? ORDER BY started_at`,
-		orchestrator.Stamp(now.Add(-3*Heartbeat)))
-	return slices.DeleteFunc(list, func(d Daemon) bool { return d.Host == host && syscall.Kill(d.PID, 0) == syscall.ESRCH }), err
+		orchestrator.Stamp(l.Now().Add(-3*Heartbeat)))
+	return slices.DeleteFunc(list, func(d Daemon) bool { return d.Host == l.Host() && syscall.Kill(d.PID, 0) == syscall.ESRCH }), err
 }

@@ -148,7 +148,7 @@ func (d *doctor) trust(c *store.Conn, conf *ledger.Config) error {
 
 // daemons says how many daemons run.
 func (d *doctor) daemons(c *store.Conn) error {
-	running, err := daemons.ListIn(c, d.ledger.Now())
+	running, err := daemons.ListIn(c, d.ledger)
 	if err != nil {
 		return err
 	}

@@ -13,20 +13,24 @@ import (
 
 // explainElsewhere explains a message to an agent whose files or commands are on another host.
 func explainElsewhere(c *store.Conn, l *ledger.Ledger, agent *ledger.Agent, why *Reason) error {
-	running, err := daemonsOn(c, l, agent.Host)
+	running, err := hostsWithDaemons(c, l)
 	why.Rule = fmt.Sprintf("its transport, %s, is on the host %s, where a daemon takes it", agent.Deliver, agent.Host)
 	why.Fix = "Nothing; if it does not move, look at the daemon's log on " + agent.Host
-	if !running {
+	if !running[agent.Host] {
 		why.Rule = fmt.Sprintf("no router on host %s: the transport of %s, %s, is there, and no other host can deliver to it", agent.Host, agent.Name, agent.Deliver)
 		why.Fix = fmt.Sprintf("`mailroom serve` on %s; or `mailroom agent add %s --host %s`, if its files and commands are here now", agent.Host, agent.Name, l.Host())
 	}
 	return err
 }
 
-// daemonsOn reports whether a daemon runs on a host.
-func daemonsOn(c *store.Conn, l *ledger.Ledger, host string) (bool, error) {
-	list, err := daemons.ListIn(c, l.Now())
-	return slices.ContainsFunc(list, func(d daemons.Daemon) bool { return d.Host == host }), err
+// hostsWithDaemons returns the hosts on which a daemon runs.
+func hostsWithDaemons(c *store.Conn, l *ledger.Ledger) (map[string]bool, error) {
+	hosts := map[string]bool{}
+	list, err := daemons.ListIn(c, l)
+	for _, d := range list {
+		hosts[d.Host] = true
+	}
+	return hosts, err
 }
 
 // machines tells of hosts to which agents belong, and on which no daemon runs. It says nothing where no agent belongs to any.
@@ -45,13 +49,10 @@ func (d *doctor) machines(c *store.Conn, conf *ledger.Config) error {
 		}
 	}
 	slices.Sort(hosts)
+	running, err := hostsWithDaemons(c, d.ledger)
 	for _, host := range hosts {
-		running, err := daemonsOn(c, d.ledger, host)
-		if err != nil {
-			return err
-		}
 		names := of[host]
-		if running {
+		if running[host] {
 			d.add("host "+host, "ok", "a daemon runs there, for "+orchestrator.Plural(len(names), "agent"), "")
 			continue
 		}
@@ -62,5 +63,5 @@ func (d *doctor) machines(c *store.Conn, conf *ledger.Config) error {
 		}
 		d.add("host "+host, "problem", says, "`mailroom serve` on "+host+"; or move them: `mailroom agent add NAME --host "+d.ledger.Host()+"`")
 	}
-	return nil
+	return err
 }

@@ -92,7 +92,7 @@ func Status(ctx context.Context, l *ledger.Ledger) (State, error) {
 			return err
 		}
 		s.Untrusted = conf.Untrusted
-		s.Daemons, err = daemons.ListIn(c, l.Now())
+		s.Daemons, err = daemons.ListIn(c, l)
 		return err
 	})
 	s.Bytes, s.WALBytes = l.Size()

@@ -39,7 +39,7 @@ type Reason struct {
 func Why(ctx context.Context, l *ledger.Ledger, id string) (reasons []Reason, err error) {
 	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
 		reasons = nil
-		daemons, err := daemons.ListIn(c, l.Now())
+		daemons, err := daemons.ListIn(c, l)
 		if err != nil {
 			return err
 		}

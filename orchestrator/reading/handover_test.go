@@ -73,6 +73,26 @@ func TestHandOverToNobody(t *testing.T) {
 	})
 }
 
+// TestWaitWithoutARing: a waiter who is not rung for, since the ring was lost, looks from time to time.
+func TestWaitWithoutARing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := enginetest.NewBubble(t)
+		defer f.Close()
+		f.Add(agents.Update{Name: "a"})
+		f.Add(agents.Update{Name: "b"})
+		ended := make(chan waited, 1)
+		began := time.Now()
+		wait(t.Context(), f.Engine, ended, "b")
+		synctest.Wait()
+		f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload) VALUES ('m', 'a', 'b', '1')`)
+		w := <-ended
+		if len(w.ms) != 1 || w.err != nil || time.Since(began) > orchestrator.SlowPoll {
+			t.Errorf("after %s: %v, %v", time.Since(began), w.ms, w.err)
+		}
+	})
+}
+
 // readPrepared sends a few messages, changes the database with a statement, and reads them. It returns what was read, all rows
 // of the database, by payload in place of random names, and the events in their order.
 func readPrepared(t *testing.T, prepare, forbids string, o reading.Options) (ms []orchestrator.Message, rows, order []string) {

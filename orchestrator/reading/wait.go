@@ -128,7 +128,7 @@ func waitOn(ctx context.Context, l *ledger.Ledger, o *Options, rings, posts <-ch
 			return ms, more, err
 		}
 		try = lookAndTake
-		left := deadline.Sub(l.Now())
+		left := min(deadline.Sub(l.Now()), orchestrator.SlowPoll)
 		if left <= 0 {
 			return nil, false, nil
 		}

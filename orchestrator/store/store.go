@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -186,19 +187,14 @@ type Record struct {
 
 // UniqueColumns makes column names usable as JSON keys: a repeated one gets a number.
 func UniqueColumns(columns []string) []string {
-	seen := map[string]int{}
+	taken := map[string]bool{}
 	names := make([]string, len(columns))
 	for i, name := range columns {
-		seen[name]++
 		names[i] = name
-		for n := seen[name]; n > 1; n++ {
-			candidate := name + "_" + string(rune('0'+n%10))
-			if seen[candidate] == 0 {
-				names[i], n = candidate, 0
-				seen[candidate]++
-				break
-			}
+		for n := 2; taken[names[i]]; n++ {
+			names[i] = name + "_" + strconv.Itoa(n)
 		}
+		taken[names[i]] = true
 	}
 	return names
 }

@@ -206,12 +206,10 @@ func (s *Store) Path() string { return s.path }
 
 // Beside is a path in a folder of the state folder that is named after the database's id.
 func (s *Store) Beside() string {
-	for until := time.Now().Add(s.busy); s.id.Load() == nil; {
-		if err := s.Look(context.Background(), func(*store.Conn) error { return nil }); errors.Is(err, errNone) || time.Now().After(until) {
-			break // which would have found out
-		}
-	}
 	id := s.id.Load()
+	if id == nil && s.Look(context.Background(), func(*store.Conn) error { return nil }) == nil { // which finds out
+		id = s.id.Load()
+	}
 	if s.state == "" || id == nil || *id != filepath.Base(*id) || !filepath.IsLocal(*id) {
 		return noPlace
 	}
