@@ -106,13 +106,7 @@ func leave(ctx context.Context, from, to *ledger.Ledger, old string) (m Moved, e
 		}
 		if err == nil {
 			reached("arrived")
-			err = t.StoreSetting(store.MovedTo, to.Path())
-		}
-		if err == nil {
-			err = t.ConfigChanged()
-		}
-		if err == nil {
-			err = source.Leave()
+			err = mark(t, source, store.MovedTo, to.Path())
 		}
 		failed = err
 		return err
@@ -121,6 +115,23 @@ func leave(ctx context.Context, from, to *ledger.Ledger, old string) (m Moved, e
 		m.Standstill = time.Since(began)
 	}
 	return m, err
+}
+
+// mark stores, or with "" deletes, a row of settings that closes a database, and so closes or opens it.
+func mark(t *ledger.Tx, m store.Mover, key, value string) error {
+	var err error
+	if value != "" {
+		err = t.StoreSetting(key, value)
+	} else {
+		err = t.Run(`DELETE FROM settings WHERE key = ?1`, key)
+	}
+	if err == nil {
+		err = m.Shut()
+	}
+	if err != nil {
+		return err
+	}
+	return t.ConfigChanged()
 }
 
 func mover(t *ledger.Tx) (store.Mover, error) {
@@ -153,9 +164,8 @@ func arriving(ctx context.Context, source store.Mover, t *ledger.Tx, old string)
 	}
 	c := &copying{ctx: ctx, from: source, to: target, tx: t}
 	for _, step := range []func() error{
-		func() error { return mayArrive(t, old) }, c.plan, c.clear, c.copy, c.compare,
-		func() error { return c.settle(&m) },
-		func() error { return t.StoreSetting(store.MovingFrom, old) }, t.ConfigChanged,
+		func() error { return mayArrive(t, old) }, func() error { return mark(t, target, store.MovingFrom, "") }, c.plan, c.clear, c.copy, c.compare,
+		func() error { return c.settle(&m) }, func() error { return mark(t, target, store.MovingFrom, old) },
 	} {
 		if err := step(); err != nil {
 			return m, err
@@ -257,10 +267,11 @@ func finish(ctx context.Context, from, to *ledger.Ledger, old string) error {
 		}
 	}
 	return to.Write(ctx, store.Alone, func(t *ledger.Tx) error {
-		if _, err := t.Exec(`DELETE FROM settings WHERE key = '` + store.MovingFrom + `'`); err != nil {
+		m, err := mover(t)
+		if err != nil {
 			return err
 		}
-		return t.ConfigChanged()
+		return mark(t, m, store.MovingFrom, "")
 	})
 }
 

@@ -207,8 +207,25 @@ func (c *conn) Filled(last map[string]int64) error {
 	return err
 }
 
-// Leave does nothing: every program that knows servers knows store.MovedTo.
-func (c *conn) Leave() error { return nil }
+// Shut has a trigger refuse what is written by hand. There are no older programs: every one that knows servers knows store.MovedTo.
+func (c *conn) Shut() error {
+	settings, err := store.MoveSettings(&store.Conn{Driver: c})
+	if err != nil {
+		return err
+	}
+	script := `CREATE OR REPLACE FUNCTION is_closed() RETURNS trigger LANGUAGE plpgsql AS $$
+		BEGIN RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = TG_ARGV[0]; END $$;`
+	says := store.ClosedByHand(settings)
+	for _, table := range store.WrittenByHand {
+		if says == "" {
+			script += "DROP TRIGGER IF EXISTS closed ON " + table + ";"
+			continue
+		}
+		script += "CREATE OR REPLACE TRIGGER closed BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON " + table + // which waits for no reader
+			" FOR EACH STATEMENT EXECUTE FUNCTION is_closed('" + strings.ReplaceAll(says, "'", "''") + "');"
+	}
+	return c.Script(script)
+}
 
 // ManyHosts reports true.
 func (c *conn) ManyHosts() bool { return true }

@@ -200,6 +200,9 @@ func migrateLocked(c *conn, made func(id string)) error {
 		}
 		version = schemaVersion
 	}
+	if err := c.letIn(); err != nil { // a migration may change rows of a database that has moved
+		return err
+	}
 	for ; version < schemaVersion; version++ {
 		if err := c.Script(migration(version)); err != nil {
 			return fmt.Errorf("making version %d of the tables: %w", version+1, err)
@@ -220,7 +223,10 @@ func migrateLocked(c *conn, made func(id string)) error {
 		}
 		made(id)
 	}
-	return c.Script(fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID, schemaVersion))
+	if err := c.Script(fmt.Sprintf("PRAGMA application_id = %d", applicationID)); err != nil {
+		return err
+	}
+	return c.Shut() // also sets the version
 }
 
 // noteVersion stores which programs may use the tables from now on, and gives a database without an id one. The version of the

@@ -108,9 +108,42 @@ func (c *conn) Filled(last map[string]int64) error {
 	return nil
 }
 
-// Leave raises the version of the tables.
-func (c *conn) Leave() error {
-	return c.Script(fmt.Sprintf("PRAGMA user_version = %d", schemaVersion|movedVersion))
+// Shut has triggers refuse what is written by hand, and raises the version of the tables for older programs.
+func (c *conn) Shut() error {
+	settings, err := store.MoveSettings(c.Conn)
+	if err != nil {
+		return err
+	}
+	says, version := store.ClosedByHand(settings), schemaVersion
+	if settings[store.MovedTo] != "" {
+		version |= movedVersion
+	}
+	if err := c.letIn(); err != nil {
+		return err
+	}
+	script := fmt.Sprintf("PRAGMA user_version = %d;", version)
+	for _, table := range store.WrittenByHand {
+		for _, does := range closedTo {
+			if says != "" {
+				script += "CREATE TRIGGER " + table + "_closed_to_" + does + " BEFORE " + does + " ON " + table + " BEGIN SELECT RAISE(ABORT, '" + strings.ReplaceAll(says, "'", "''") + "'); END;"
+			}
+		}
+	}
+	return c.Script(script)
+}
+
+// closedTo is what the triggers of Shut refuse.
+var closedTo = []string{"insert", "update", "delete"}
+
+// letIn drops the triggers of Shut.
+func (c *conn) letIn() error {
+	script := ""
+	for _, table := range store.WrittenByHand {
+		for _, does := range closedTo {
+			script += "DROP TRIGGER IF EXISTS " + table + "_closed_to_" + does + ";"
+		}
+	}
+	return c.Script(script)
 }
 
 // ManyHosts reports false: a file is for one machine.
