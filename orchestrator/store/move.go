@@ -80,6 +80,7 @@ type MovedTable struct {
 	Name    string
 	Columns []MovedColumn // without those that only this kind of database has
 	Ordered bool          // Each goes through its rows in the order in which they were inserted
+	Keys    [][]string    // the columns that no two rows may have the same values in, but for those that number them
 }
 
 // ColumnList returns the names of the columns as a statement lists them.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -47,6 +48,18 @@ func (c *conn) Tables() (list []store.MovedTable, err error) {
 			return nil
 		}
 		t.Columns = append(t.Columns, store.MovedColumn{Name: row.Text(1), Number: row.Int(2) == int8OID, Never: row.Int(3) != 0})
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = (&store.Conn{Driver: c}).Query(`
+		SELECT t.relname::text, string_agg(a.attname::text, ',') FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class t ON t.oid = i.indrelid
+		JOIN pg_catalog.pg_attribute a ON a.attrelid = t.oid AND a.attnum = ANY (i.indkey)
+		WHERE t.relnamespace::text = current_schema()::regnamespace::oid::text AND i.indisunique GROUP BY t.relname, i.indexrelid`, func(row store.Row) error {
+		if i := slices.IndexFunc(list, func(t store.MovedTable) bool { return t.Name == row.Text(0) }); i >= 0 {
+			list[i].Keys = append(list[i].Keys, strings.Split(row.Text(1), ","))
+		}
 		return nil
 	})
 	return list, err

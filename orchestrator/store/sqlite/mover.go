@@ -40,7 +40,21 @@ func (c *conn) Tables() (list []store.MovedTable, err error) {
 			t.Columns = append(t.Columns, store.MovedColumn{Name: row.Text(1), Number: row.Int(2) != 0, Never: row.Int(3) != 0})
 			return nil
 		})
+	for i := range list {
+		if err == nil {
+			list[i].Keys, err = c.keys(list[i].Name)
+		}
+	}
 	return list, err
+}
+
+// keys are the columns of the unique indexes of a table.
+func (c *conn) keys(table string) (keys [][]string, err error) {
+	err = c.Query(`SELECT group_concat(i.name) FROM pragma_index_list(?1) l JOIN pragma_index_info(l.name) i WHERE l."unique" GROUP BY l.name`, func(row store.Row) error {
+		keys = append(keys, strings.Split(row.Text(0), ","))
+		return nil
+	}, table)
+	return keys, err
 }
 
 // Each calls each with every row of a table, in the order of their rowids.
