@@ -229,24 +229,27 @@ func (c *copying) settle(m *Moved) (err error) {
 			return err
 		}
 	}
-	host, ours := "", `host <> ''` // in a file there is one machine, whatever its name
-	if c.to.ManyHosts() {
-		host, ours = t.Ledger.Host(), `host = '' AND (`+local+`)`
-	}
-	m.Hosts, err = t.Exec(`UPDATE agents SET host = ?1 WHERE `+ours, host)
+	m.Hosts, err = settleHosts(t, c.to)
 	return err
 }
 
-// local is the condition for agents whose messages go to files or commands of a machine, or whose command runs there.
-var local = func() string {
-	conditions := []string{`start_command <> ''`}
-	for _, scheme := range []string{"jsonl", "dir", "exec"} {
-		for _, column := range []string{"deliver", "fallback"} {
-			conditions = append(conditions, column+` LIKE '`+scheme+`:%'`)
+// settleHosts has the agents that are on one machine belong to this one, if the new place is for many; in a file nobody belongs to any.
+// It returns how many changed.
+func settleHosts(t *ledger.Tx, to store.Mover) (n int64, err error) {
+	if !to.ManyHosts() {
+		return t.Exec(`UPDATE agents SET host = '' WHERE host <> ''`)
+	}
+	list, err := store.List(t.Conn, func(row store.Row) ledger.Agent {
+		return ledger.Agent{Name: row.Text(0), Deliver: row.Text(1), Fallback: row.Text(2), StartCommand: row.Text(3)}
+	}, `SELECT name, deliver, fallback, start_command FROM agents WHERE host = ''`)
+	for _, a := range list {
+		if err == nil && ledger.NeedsHost(t.Ledger, &a) {
+			n++
+			err = t.Run(`UPDATE agents SET host = ?1 WHERE name = ?2`, t.Ledger.Host(), a.Name)
 		}
 	}
-	return strings.Join(conditions, " OR ")
-}()
+	return n, err
+}
 
 // finish opens the new place, once the old one is marked. What stands beside the old one comes along.
 func finish(ctx context.Context, from, to *ledger.Ledger, old string) error {
