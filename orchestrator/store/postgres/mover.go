@@ -226,16 +226,24 @@ func (c *conn) Shut() error {
 	if err != nil {
 		return err
 	}
+	says := store.ClosedByHand(settings)
+	if says == "" {
+		return c.letIn()
+	}
 	script := `CREATE OR REPLACE FUNCTION is_closed() RETURNS trigger LANGUAGE plpgsql AS $$
 		BEGIN RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = TG_ARGV[0]; END $$;`
-	says := store.ClosedByHand(settings)
 	for _, table := range store.WrittenByHand {
-		if says == "" {
-			script += "DROP TRIGGER IF EXISTS closed ON " + table + ";"
-			continue
-		}
 		script += "CREATE OR REPLACE TRIGGER closed BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON " + table + // which waits for no reader
 			" FOR EACH STATEMENT EXECUTE FUNCTION is_closed('" + strings.ReplaceAll(says, "'", "''") + "');"
+	}
+	return c.Script(script)
+}
+
+// letIn drops the triggers of Shut.
+func (c *conn) letIn() error {
+	script := ""
+	for _, table := range store.WrittenByHand {
+		script += "DROP TRIGGER IF EXISTS closed ON " + table + ";"
 	}
 	return c.Script(script)
 }

@@ -62,6 +62,7 @@ type Store struct {
 	log    *slog.Logger
 	busy   time.Duration
 	made   func(id string)
+	upgrades
 
 	found   atomic.Bool // the database is there
 	bell    orchestrator.Bell
@@ -87,7 +88,7 @@ func Open(o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{
-		config: config, path: withoutPassword(o.DSN), schema: config.RuntimeParams["search_path"], state: o.State, log: o.Log, busy: o.BusyTimeout, made: o.Made,
+		config: config, path: withoutPassword(o.DSN), schema: config.RuntimeParams["search_path"], state: o.State, log: o.Log, busy: o.BusyTimeout, made: o.Made, upgrades: present,
 		bell: o.Bell, hosts: hostsOf(config),
 	}
 	if s.direct = config; direct != "" {
