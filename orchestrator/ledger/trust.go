@@ -65,6 +65,9 @@ func (t *Trust) find(id, path string) (found TrustedDatabase, err error) {
 	return found, err
 }
 
+// Made reports whether a database was made or trusted here by this user, so that it may act outside of itself.
+func (t *Trust) Made(id, path string) bool { return t.why(id, path) == "" }
+
 func readTrusted(file string) (d TrustedDatabase, err error) {
 	text, err := os.ReadFile(file)
 	if err == nil {

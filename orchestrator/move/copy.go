@@ -1,6 +1,7 @@
 package move
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -106,7 +107,7 @@ func (c *copying) copy() error {
 	for i := range c.pairs {
 		p := &c.pairs[i]
 		if err := c.to.Fill(p.to, c.rows(p)); err != nil {
-			return err
+			return cmp.Or(c.twins(p), err)
 		}
 		reached("copied " + p.to.Name)
 	}

@@ -106,13 +106,7 @@ func leave(ctx context.Context, from, to *ledger.Ledger, old string) (m Moved, e
 		}
 		if err == nil {
 			reached("arrived")
-			err = t.StoreSetting(store.MovedTo, to.Path())
-		}
-		if err == nil {
-			err = t.ConfigChanged()
-		}
-		if err == nil {
-			err = source.Leave()
+			err = mark(t, source, store.MovedTo, to.Path())
 		}
 		failed = err
 		return err
@@ -121,6 +115,23 @@ func leave(ctx context.Context, from, to *ledger.Ledger, old string) (m Moved, e
 		m.Standstill = time.Since(began)
 	}
 	return m, err
+}
+
+// mark stores, or with "" deletes, a row of settings that closes a database, and so closes or opens it.
+func mark(t *ledger.Tx, m store.Mover, key, value string) error {
+	var err error
+	if value != "" {
+		err = t.StoreSetting(key, value)
+	} else {
+		err = t.Run(`DELETE FROM settings WHERE key = ?1`, key)
+	}
+	if err == nil {
+		err = m.Shut()
+	}
+	if err != nil {
+		return err
+	}
+	return t.ConfigChanged()
 }
 
 func mover(t *ledger.Tx) (store.Mover, error) {
@@ -153,9 +164,8 @@ func arriving(ctx context.Context, source store.Mover, t *ledger.Tx, old string)
 	}
 	c := &copying{ctx: ctx, from: source, to: target, tx: t}
 	for _, step := range []func() error{
-		func() error { return mayArrive(t, old) }, c.plan, c.clear, c.copy, c.compare,
-		func() error { return c.settle(&m) },
-		func() error { return t.StoreSetting(store.MovingFrom, old) }, t.ConfigChanged,
+		func() error { return mayArrive(t, old) }, func() error { return mark(t, target, store.MovingFrom, "") }, c.plan, c.clear, c.copy, c.compare,
+		func() error { return c.settle(&m) }, func() error { return mark(t, target, store.MovingFrom, old) },
 	} {
 		if err := step(); err != nil {
 			return m, err
@@ -219,24 +229,27 @@ func (c *copying) settle(m *Moved) (err error) {
 			return err
 		}
 	}
-	host, ours := "", `host <> ''` // in a file there is one machine, whatever its name
-	if c.to.ManyHosts() {
-		host, ours = t.Ledger.Host(), `host = '' AND (`+local+`)`
-	}
-	m.Hosts, err = t.Exec(`UPDATE agents SET host = ?1 WHERE `+ours, host)
+	m.Hosts, err = settleHosts(t, c.to)
 	return err
 }
 
-// local is the condition for agents whose messages go to files or commands of a machine, or whose command runs there.
-var local = func() string {
-	conditions := []string{`start_command <> ''`}
-	for _, scheme := range []string{"jsonl", "dir", "exec"} {
-		for _, column := range []string{"deliver", "fallback"} {
-			conditions = append(conditions, column+` LIKE '`+scheme+`:%'`)
+// settleHosts has the agents that are on one machine belong to this one, if the new place is for many; in a file nobody belongs to any.
+// It returns how many changed.
+func settleHosts(t *ledger.Tx, to store.Mover) (n int64, err error) {
+	if !to.ManyHosts() {
+		return t.Exec(`UPDATE agents SET host = '' WHERE host <> ''`)
+	}
+	list, err := store.List(t.Conn, func(row store.Row) ledger.Agent {
+		return ledger.Agent{Name: row.Text(0), Deliver: row.Text(1), Fallback: row.Text(2), StartCommand: row.Text(3)}
+	}, `SELECT name, deliver, fallback, start_command FROM agents WHERE host = ''`)
+	for _, a := range list {
+		if err == nil && ledger.NeedsHost(t.Ledger, &a) {
+			n++
+			err = t.Run(`UPDATE agents SET host = ?1 WHERE name = ?2`, t.Ledger.Host(), a.Name)
 		}
 	}
-	return strings.Join(conditions, " OR ")
-}()
+	return n, err
+}
 
 // finish opens the new place, once the old one is marked. What stands beside the old one comes along.
 func finish(ctx context.Context, from, to *ledger.Ledger, old string) error {
@@ -257,10 +270,11 @@ func finish(ctx context.Context, from, to *ledger.Ledger, old string) error {
 		}
 	}
 	return to.Write(ctx, store.Alone, func(t *ledger.Tx) error {
-		if _, err := t.Exec(`DELETE FROM settings WHERE key = '` + store.MovingFrom + `'`); err != nil {
+		m, err := mover(t)
+		if err != nil {
 			return err
 		}
-		return t.ConfigChanged()
+		return mark(t, m, store.MovingFrom, "")
 	})
 }
 

@@ -5,6 +5,8 @@ import (
 	"iter"
 	"slices"
 	"strings"
+
+	"mailroom/orchestrator"
 )
 
 // The rows of settings that a move from one place to another leaves. A database that has one of them is read, and not written.
@@ -36,11 +38,49 @@ type moved struct{ error }
 
 func (moved) Is(target error) bool { return target == ErrOutdated }
 
+// Closed refuses to write the database of a path if its settings say that it has moved to another place, or is still moving in.
+func Closed(path string, settings map[string]string) error {
+	if to := settings[MovedTo]; to != "" {
+		return &orchestrator.Error{Code: orchestrator.Unavailable, Err: ErrMoved, Message: "the database " + path + " has moved to " + to + "; nothing was written",
+			Hint: "Use that one from now on, and start anew what has this one open. `mailroom migrate` moves it back, to a place of another name"}
+	}
+	if settings[MovingFrom] != "" {
+		return &orchestrator.Error{Code: orchestrator.Unavailable, Err: ErrMoved, Message: "a database is moving to " + path + "; nothing was written",
+			Hint: "If its `mailroom migrate` was interrupted, run it again. Until then the old place is the one to use"}
+	}
+	return nil
+}
+
+// WrittenByHand are the tables that programs write which know nothing of mailroom.
+var WrittenByHand = []string{"agent_message", "agent_inbox"}
+
+// ClosedByHand is what such a program is told by a database that is Closed, "" by any other.
+func ClosedByHand(settings map[string]string) string {
+	if to := settings[MovedTo]; to != "" {
+		return "this database has moved to " + to + ": write there, nothing was written here"
+	}
+	if settings[MovingFrom] != "" {
+		return "a database is moving to this place: write at the old one until then, nothing was written here"
+	}
+	return ""
+}
+
+// MoveSettings returns the rows of settings by which a database is Closed.
+func MoveSettings(c *Conn) (map[string]string, error) {
+	settings := map[string]string{}
+	err := c.Query(`SELECT key, value FROM settings WHERE key IN ('`+MovedTo+`', '`+MovingFrom+`')`, func(row Row) error {
+		settings[row.Text(0)] = row.Text(1)
+		return nil
+	})
+	return settings, err
+}
+
 // MovedTable is a table of a database that moves.
 type MovedTable struct {
 	Name    string
 	Columns []MovedColumn // without those that only this kind of database has
 	Ordered bool          // Each goes through its rows in the order in which they were inserted
+	Keys    [][]string    // the columns that no two rows may have the same values in, but for those that number them
 }
 
 // ColumnList returns the names of the columns as a statement lists them.
@@ -75,8 +115,9 @@ type Mover interface {
 	Filled(last map[string]int64) error
 	// MakeInboxView makes the view of an agent's inbox, once all tables are filled.
 	MakeInboxView(agent, at string) error
-	// Leave keeps out older programs, which do not know MovedTo.
-	Leave() error
+	// Shut keeps out of a database that is Closed who knows nothing of that: programs that write its messages by hand, and older
+	// ones. It lets them into any other.
+	Shut() error
 	// ManyHosts reports whether several machines can use the database.
 	ManyHosts() bool
 }

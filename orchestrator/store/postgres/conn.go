@@ -29,6 +29,7 @@ type conn struct {
 	wrote func()  // called before each statement that may change something
 	used  time.Time
 
+	knows    int    // the version of the tables that this program knows
 	settings string // the statement that makes them in each transaction, behind a pooler; statements have no names then
 }
 
@@ -51,12 +52,12 @@ const (
 	removes           // its rows
 )
 
-func connect(ctx context.Context, config *pgconn.Config) (*conn, error) {
+func connect(ctx context.Context, config *pgconn.Config, knows int) (*conn, error) {
 	raw, err := pgconn.ConnectConfig(ctx, config)
 	if err != nil {
 		return nil, err
 	}
-	return &conn{raw: raw, stmts: map[string]*statement{}, wrote: func() {}}, nil
+	return &conn{raw: raw, stmts: map[string]*statement{}, wrote: func() {}, knows: knows}, nil
 }
 
 // closePatience bounds the farewell.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	_ "embed"
+	"errors"
 	"strconv"
 	"time"
 
@@ -25,11 +26,6 @@ var pulseSQL string
 
 //go:embed commits.sql
 var commitsSQL string
-
-// schemaVersion is the version of the tables, kept in the row of settings that versionKey names.
-const schemaVersion = 1
-
-const versionKey = "schema.version"
 
 // Create makes the database, in a schema of its own, if it is not there yet, and reports whether it did.
 func (s *Store) Create() (created bool, err error) {
@@ -92,7 +88,7 @@ func (s *Store) makeTables(c *store.Conn) error {
 		return err
 	}
 	id := rand.Text()
-	for key, value := range map[string]string{store.DatabaseID: id, store.ConfigVersion: rand.Text(), versionKey: strconv.Itoa(schemaVersion)} {
+	for key, value := range map[string]string{store.DatabaseID: id, store.ConfigVersion: rand.Text(), versionKey: strconv.Itoa(s.version())} {
 		if err := c.Run(store.StoreSetting, key, value, orchestrator.Stamp(time.Now())); err != nil {
 			return err
 		}
@@ -103,61 +99,42 @@ func (s *Store) makeTables(c *store.Conn) error {
 	return nil
 }
 
-// Admit refuses tables that a newer program has made unfit for this one.
-func (c *conn) Admit() error {
-	_, err := c.admitted()
-	return err
-}
-
-// admitted is Admit, and returns the id of the database.
-func (c *conn) admitted() (id string, err error) {
-	var text string
-	err = (&store.Conn{Driver: c}).Query(`SELECT key, value FROM settings WHERE key IN ('`+versionKey+`', '`+store.DatabaseID+`')`, func(row store.Row) error {
-		if row.Text(0) == versionKey {
-			text = row.Text(1)
-		} else {
-			id = row.Text(1)
-		}
-		return nil
-	})
-	if err != nil {
-		return "", err
-	}
-	if version, err := strconv.Atoi(text); err == nil && version <= schemaVersion {
-		return id, nil
-	}
-	return "", &orchestrator.Error{Code: orchestrator.Unavailable, Err: store.ErrOutdated,
-		Message: "the database has version " + text + " of the tables; this program knows " + strconv.Itoa(schemaVersion),
-		Hint:    "Restart this session (the MCP server, the daemon, the watch) with that version of Mailroom or a later one; nothing was lost",
-	}
-}
-
-// open connects to a database that is there.
+// open connects to a database that is there, and brings its tables to the version that this program knows if need be.
 func (s *Store) open(ctx context.Context) (*conn, error) {
-	c, err := s.reach(ctx, s.config)
-	if err != nil {
-		return nil, err
+	for tries := 0; ; tries++ {
+		c, err := s.reach(ctx, s.config)
+		if err != nil {
+			return nil, err
+		}
+		c, err = s.enter(ctx, c)
+		if !errors.Is(err, errBehind) || tries >= maxTries {
+			return c, err
+		}
+		if err := s.upgrade(ctx); err != nil {
+			return nil, err
+		}
 	}
-	return s.enter(ctx, c)
 }
 
-// enter returns a connection if the database is there, and of a version that this program knows.
+// enter returns a connection if the database is there, and of the version that this program knows. It takes over the server's time.
 func (s *Store) enter(ctx context.Context, c *conn) (*conn, error) {
-	there, err := hasTables(&store.Conn{Driver: c})
-	if err == nil && !there {
+	results, err := c.exec(ctx, `SELECT `+readClock+`; `+readVersions)
+	if code := codeOf(err); code == undefinedTable || code == undefinedSchema {
 		err = s.noDatabase()
 	}
-	id := ""
+	said := map[string]string{}
 	if err == nil {
-		id, err = c.admitted()
-	}
-	if err == nil {
-		err = s.readClock(ctx, c)
+		s.clock.set(results[0].Rows[0][0])
+		for _, row := range results[1].Rows {
+			said[string(row[0])] = string(row[1])
+		}
+		err = admit(said, c.knows)
 	}
 	if err != nil {
 		c.close()
 		return nil, err
 	}
+	id := said[store.DatabaseID]
 	s.id.Store(&id)
 	s.found.Store(true)
 	return c, nil

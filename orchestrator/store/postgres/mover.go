@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -47,6 +48,18 @@ func (c *conn) Tables() (list []store.MovedTable, err error) {
 			return nil
 		}
 		t.Columns = append(t.Columns, store.MovedColumn{Name: row.Text(1), Number: row.Int(2) == int8OID, Never: row.Int(3) != 0})
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = (&store.Conn{Driver: c}).Query(`
+		SELECT t.relname::text, string_agg(a.attname::text, ',') FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class t ON t.oid = i.indrelid
+		JOIN pg_catalog.pg_attribute a ON a.attrelid = t.oid AND a.attnum = ANY (i.indkey)
+		WHERE t.relnamespace::text = current_schema()::regnamespace::oid::text AND i.indisunique GROUP BY t.relname, i.indexrelid`, func(row store.Row) error {
+		if i := slices.IndexFunc(list, func(t store.MovedTable) bool { return t.Name == row.Text(0) }); i >= 0 {
+			list[i].Keys = append(list[i].Keys, strings.Split(row.Text(1), ","))
+		}
 		return nil
 	})
 	return list, err
@@ -207,8 +220,33 @@ func (c *conn) Filled(last map[string]int64) error {
 	return err
 }
 
-// Leave does nothing: every program that knows servers knows store.MovedTo.
-func (c *conn) Leave() error { return nil }
+// Shut has a trigger refuse what is written by hand. There are no older programs: every one that knows servers knows store.MovedTo.
+func (c *conn) Shut() error {
+	settings, err := store.MoveSettings(&store.Conn{Driver: c})
+	if err != nil {
+		return err
+	}
+	says := store.ClosedByHand(settings)
+	if says == "" {
+		return c.letIn()
+	}
+	script := `CREATE OR REPLACE FUNCTION is_closed() RETURNS trigger LANGUAGE plpgsql AS $$
+		BEGIN RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = TG_ARGV[0]; END $$;`
+	for _, table := range store.WrittenByHand {
+		script += "CREATE OR REPLACE TRIGGER closed BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON " + table + // which waits for no reader
+			" FOR EACH STATEMENT EXECUTE FUNCTION is_closed('" + strings.ReplaceAll(says, "'", "''") + "');"
+	}
+	return c.Script(script)
+}
+
+// letIn drops the triggers of Shut.
+func (c *conn) letIn() error {
+	script := ""
+	for _, table := range store.WrittenByHand {
+		script += "DROP TRIGGER IF EXISTS closed ON " + table + ";"
+	}
+	return c.Script(script)
+}
 
 // ManyHosts reports true.
 func (c *conn) ManyHosts() bool { return true }

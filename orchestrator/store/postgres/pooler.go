@@ -27,7 +27,7 @@ var taken = []string{"application_name", "client_encoding"}
 func (s *Store) connectAsTaken(ctx context.Context, config *pgconn.Config) (*conn, error) {
 	past := s.direct != s.config && config.Host == s.direct.Host && config.Port == s.direct.Port
 	if !s.pooled.Load() || past {
-		c, err := connect(ctx, config)
+		c, err := connect(ctx, config, s.version())
 		if !refusesSettings(err) {
 			return c, err
 		}
@@ -35,7 +35,7 @@ func (s *Store) connectAsTaken(ctx context.Context, config *pgconn.Config) (*con
 	}
 	bare := config.Copy()
 	maps.DeleteFunc(bare.RuntimeParams, func(name, _ string) bool { return !slices.Contains(taken, name) })
-	c, err := connect(ctx, bare)
+	c, err := connect(ctx, bare, s.version())
 	if err == nil {
 		c.settings = settingsOf(config)
 	}

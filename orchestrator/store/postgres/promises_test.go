@@ -19,8 +19,12 @@ func TestStorePromises(t *testing.T) {
 	storetest.Exercise(t, func(testing.TB) string { return postgrestest.Place(server) }, openAt)
 }
 
-// TestHelperProcess is what another process does for TestStorePromises.
-func TestHelperProcess(t *testing.T) { helper.Run(storetest.Helpers(openAt)) }
+// TestHelperProcess is what another process does for TestStorePromises and TestUpgrade.
+func TestHelperProcess(t *testing.T) {
+	all := storetest.Helpers(openAt)
+	all["upgrade"] = upgradeHelper
+	helper.Run(all)
+}
 
 // pulse is long enough for a process to connect again in half the time, on a busy machine.
 const pulse = 500 * time.Millisecond

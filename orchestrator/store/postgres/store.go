@@ -63,6 +63,7 @@ type Store struct {
 	log    *slog.Logger
 	busy   time.Duration
 	made   func(id string)
+	upgrades
 
 	found   atomic.Bool // the database is there
 	bell    orchestrator.Bell
@@ -88,7 +89,7 @@ func Open(o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{
-		dsn: dsn, config: config, path: withoutPassword(o.DSN), schema: config.RuntimeParams["search_path"], state: o.State, log: o.Log, busy: o.BusyTimeout, made: o.Made,
+		dsn: dsn, config: config, path: withoutPassword(o.DSN), schema: config.RuntimeParams["search_path"], state: o.State, log: o.Log, busy: o.BusyTimeout, made: o.Made, upgrades: present,
 		bell: o.Bell, hosts: hostsOf(config), leader: leader{conns: map[*conn]bool{}},
 	}
 	if s.direct = config; direct != "" {

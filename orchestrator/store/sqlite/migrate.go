@@ -42,11 +42,9 @@ func migration(version int) string {
 
 // oldestVersion is the oldest version of the tables whose programs may go on using a database of this one, and write into
 // it: a change that only adds what they can do without leaves it as it is, any other raises it to schemaVersion. Every
-// migration stores it in the row of settings that schemaOldest names, since an older program cannot know. It is a variable
+// migration stores it in the row of settings that store.SchemaOldest names, since an older program cannot know. It is a variable
 // for a test that builds the next version.
 var oldestVersion = 9
-
-const schemaOldest = "schema.oldest"
 
 // errForeign is the cause of an error about a database that no mailroom has made.
 var errForeign = errors.New("it belongs to another program")
@@ -200,6 +198,9 @@ func migrateLocked(c *conn, made func(id string)) error {
 		}
 		version = schemaVersion
 	}
+	if err := c.letIn(); err != nil { // a migration may change rows of a database that has moved
+		return err
+	}
 	for ; version < schemaVersion; version++ {
 		if err := c.Script(migration(version)); err != nil {
 			return fmt.Errorf("making version %d of the tables: %w", version+1, err)
@@ -220,7 +221,10 @@ func migrateLocked(c *conn, made func(id string)) error {
 		}
 		made(id)
 	}
-	return c.Script(fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID, schemaVersion))
+	if err := c.Script(fmt.Sprintf("PRAGMA application_id = %d", applicationID)); err != nil {
+		return err
+	}
+	return c.Shut() // also sets the version
 }
 
 // noteVersion stores which programs may use the tables from now on, and gives a database without an id one. The version of the
@@ -228,7 +232,7 @@ func migrateLocked(c *conn, made func(id string)) error {
 // package ledger.
 func noteVersion(c *conn) error {
 	now := orchestrator.Stamp(time.Now())
-	for key, value := range map[string]string{schemaOldest: fmt.Sprintf("%d: %d", schemaVersion, oldestVersion), store.ConfigVersion: rand.Text()} {
+	for key, value := range map[string]string{store.SchemaOldest: fmt.Sprintf("%d: %d", schemaVersion, oldestVersion), store.ConfigVersion: rand.Text()} {
 		if _, err := c.Exec(store.StoreSetting, key, value, now); err != nil {
 			return err
 		}
@@ -257,17 +261,8 @@ func checkVersion(c *conn) (int, error) {
 	case version <= schemaVersion:
 		return version, nil
 	}
-	// Where there is no such row, or it was written for another version, nobody knows.
-	var of, oldest int
-	if noted, _, err := c.Text(`SELECT value FROM settings WHERE key = '` + schemaOldest + `'`); err == nil {
-		if n, _ := fmt.Sscanf(noted, "%d: %d", &of, &oldest); n == 2 && of == version && oldest <= schemaVersion {
-			return version, nil
-		}
-	}
-	return 0, &orchestrator.Error{Code: orchestrator.Unavailable, Err: store.ErrOutdated,
-		Message: fmt.Sprintf("the database has version %d of the tables; this program knows %d", version, schemaVersion),
-		Hint:    "Restart this session (the MCP server, the daemon, the watch) with that version of mailroom or a later one; nothing was lost",
-	}
+	noted, _, _ := c.Text(`SELECT value FROM settings WHERE key = '` + store.SchemaOldest + `'`) // a damaged one says nothing
+	return version, store.Outgrown(version, schemaVersion, noted)
 }
 
 // prepareFile makes a new, empty file as the database needs it: mode 0600 in a folder with mode 0700, pages that can be

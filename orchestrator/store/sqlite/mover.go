@@ -39,7 +39,21 @@ func (c *conn) Tables() (list []store.MovedTable, err error) {
 			t.Columns = append(t.Columns, store.MovedColumn{Name: row.Text(1), Number: row.Int(2) != 0, Never: row.Int(3) != 0})
 			return nil
 		})
+	for i := range list {
+		if err == nil {
+			list[i].Keys, err = c.keys(list[i].Name)
+		}
+	}
 	return list, err
+}
+
+// keys are the columns of the unique indexes of a table.
+func (c *conn) keys(table string) (keys [][]string, err error) {
+	err = c.Query(`SELECT group_concat(i.name) FROM pragma_index_list(?1) l JOIN pragma_index_info(l.name) i WHERE l."unique" GROUP BY l.name`, func(row store.Row) error {
+		keys = append(keys, strings.Split(row.Text(0), ","))
+		return nil
+	}, table)
+	return keys, err
 }
 
 // Each calls each with every row of a table, in the order of their rowids.
@@ -95,9 +109,42 @@ func (c *conn) Filled(last map[string]int64) error {
 	return nil
 }
 
-// Leave raises the version of the tables.
-func (c *conn) Leave() error {
-	return c.Script(fmt.Sprintf("PRAGMA user_version = %d", schemaVersion|movedVersion))
+// Shut has triggers refuse what is written by hand, and raises the version of the tables for older programs.
+func (c *conn) Shut() error {
+	settings, err := store.MoveSettings(c.Conn)
+	if err != nil {
+		return err
+	}
+	says, version := store.ClosedByHand(settings), schemaVersion
+	if settings[store.MovedTo] != "" {
+		version |= movedVersion
+	}
+	if err := c.letIn(); err != nil {
+		return err
+	}
+	script := fmt.Sprintf("PRAGMA user_version = %d;", version)
+	for _, table := range store.WrittenByHand {
+		for _, does := range closedTo {
+			if says != "" {
+				script += "CREATE TRIGGER " + table + "_closed_to_" + does + " BEFORE " + does + " ON " + table + " BEGIN SELECT RAISE(ABORT, '" + strings.ReplaceAll(says, "'", "''") + "'); END;"
+			}
+		}
+	}
+	return c.Script(script)
+}
+
+// closedTo is what the triggers of Shut refuse.
+var closedTo = []string{"insert", "update", "delete"}
+
+// letIn drops the triggers of Shut.
+func (c *conn) letIn() error {
+	script := ""
+	for _, table := range store.WrittenByHand {
+		for _, does := range closedTo {
+			script += "DROP TRIGGER IF EXISTS " + table + "_closed_to_" + does + ";"
+		}
+	}
+	return c.Script(script)
 }
 
 // ManyHosts reports false: a file is for one machine.

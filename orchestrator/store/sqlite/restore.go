@@ -52,7 +52,10 @@ func (s *Store) Restore(ctx context.Context, file string, force bool, outdated [
 		return store.Restored{}, err
 	}
 	// From here on nobody else can write: what is saved now is all that the backup replaces.
-	if done.Previous, err = s.savePrevious(ctx, force); err == nil {
+	if err = s.mayReplace(ctx); err == nil {
+		done.Previous, err = s.savePrevious(ctx, force)
+	}
+	if err == nil {
 		done.Ended, err = endOutdated(s, ctx, x.from, outdated)
 	}
 	if err != nil {
@@ -93,7 +96,10 @@ func stage(s *Store, source string) (staged *copyFolder, err error) {
 	if err = vacuumInto(temp, source, readerDSN(source, true), "the backup cannot be copied"); err == nil {
 		var c *conn
 		if c, err = openConn(writerDSN(temp.Name())); err == nil {
-			err = errors.Join(migrate(c, nil), c.close())
+			if err = migrate(c, nil); err == nil {
+				err = reopen(c)
+			}
+			err = errors.Join(err, c.close())
 		}
 		err = databaseError(source, err)
 	}
@@ -102,6 +108,37 @@ func stage(s *Store, source string) (staged *copyFolder, err error) {
 		return nil, err
 	}
 	return staged, nil
+}
+
+// reopen makes a backup of a database that had moved away one that can be written. It is a database of its own from now on.
+func reopen(c *conn) error {
+	settings, err := store.MoveSettings(c.Conn)
+	if err != nil || len(settings) == 0 {
+		return err
+	}
+	if err := c.Script(`BEGIN; DELETE FROM settings WHERE key IN ('` + store.MovedTo + `', '` + store.MovingFrom + `')`); err != nil {
+		return err
+	}
+	if err := c.Shut(); err != nil {
+		return err
+	}
+	return c.Script("COMMIT")
+}
+
+// mayReplace refuses to replace a database that has moved away: it would be written again, beside the one that it has become.
+func (s *Store) mayReplace(ctx context.Context) error {
+	return s.Read(ctx, func(c *store.Conn) error {
+		settings, err := store.MoveSettings(c)
+		if err != nil {
+			return err
+		}
+		err = store.Closed(s.path, settings)
+		var closed *orchestrator.Error
+		if errors.As(err, &closed) {
+			closed.Hint = "Restore the backup into a file of another name: `mailroom --db OTHER.db restore BACKUP`. `mailroom migrate` moves that to a server, where there is room for it"
+		}
+		return err
+	})
 }
 
 // endOutdated ends in a backup what is not true any more, and counts it by its kind.

@@ -1,0 +1,75 @@
+package move
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/store"
+)
+
+// twins is called when a row could not be added at the new place. It returns an error that names two rows of the table which are the
+// same there in what no two may have the same, though they are different at the old place; nil if there are none.
+func (c *copying) twins(p *pair) error {
+	for _, key := range p.to.Keys {
+		if err := c.twinsIn(p, key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// twinsIn is twins for one key. Of all rows it remembers those alone that are the same as one that had to be repaired.
+func (c *copying) twinsIn(p *pair, key []string) error {
+	suspects := map[string]string{} // what a key was, by what it becomes; "" until a row with it was seen
+	err := c.eachKey(p, key, func(_, becomes []any, kept bool) error {
+		if !kept {
+			suspects[fmt.Sprintf("%#v", becomes)] = ""
+		}
+		return nil
+	})
+	if err != nil || len(suspects) == 0 {
+		return err
+	}
+	return c.eachKey(p, key, func(was, becomes []any, _ bool) error {
+		id := fmt.Sprintf("%#v", becomes)
+		switch other, suspected := suspects[id]; {
+		case !suspected:
+			return nil
+		case other != "":
+			return orchestrator.Errorf(orchestrator.Conflict, "the table %s has two rows that the new place cannot tell apart: the %s of one is %s, of the other %s, and both become %s there; nothing was moved",
+				p.to.Name, strings.Join(key, ", "), other, list(was), list(becomes)).
+				WithHint("Give one of them another value by hand at the old place, wherever it stands; then run `mailroom migrate` again")
+		}
+		suspects[id] = list(was)
+		return nil
+	})
+}
+
+// eachKey calls each with the values of a key in each row: what they are, and what they become. One with a NULL is the same as no other.
+func (c *copying) eachKey(p *pair, key []string, each func(was, becomes []any, kept bool) error) error {
+	return c.each(c.from, p.from, func(row store.Row) error {
+		var was, becomes []any
+		kept := true
+		for _, name := range key {
+			i := slices.Index(namesOf(p.to), name)
+			value, same := fitValue(p.to.Columns[i], row[i])
+			if value == nil {
+				return nil
+			}
+			kept = kept && same
+			was, becomes = append(was, row[i]), append(becomes, value)
+		}
+		return each(was, becomes, kept)
+	})
+}
+
+// list is a list of values for people.
+func list(values []any) string {
+	var texts []string
+	for _, value := range values {
+		texts = append(texts, shown(value))
+	}
+	return strings.Join(texts, ", ")
+}

@@ -1,0 +1,72 @@
+package move_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/move"
+	"mailroom/orchestrator/orchestratortest/enginetest"
+	"mailroom/orchestrator/orchestratortest/want"
+	"mailroom/orchestrator/store/postgres/postgrestest"
+)
+
+// Values that a server cannot tell apart keep the database where it is; the error names both. Once one of them is another, it moves.
+func TestTwins(t *testing.T) {
+	server := postgrestest.Start(t)
+	message, key := `INSERT INTO agent_message (message_id, sender, recipient, payload) VALUES (%s, 'a', 'b', '1')`,
+		`INSERT INTO idempotency (sender, key, params_hash, result, created_at) VALUES ('a', %s, '', '', '')`
+	for i, test := range []struct{ table, insert, one, other, says, mend string }{
+		{"agent_message", message, `CAST(x'6100' AS TEXT)`, `CAST(x'61ff' AS TEXT)`,
+			`the message_id of one is "a\x00", of the other "a\xff", and both become "a\ufffd" there`, `UPDATE agent_message SET message_id = 'c' WHERE seq = %d`},
+		{"agent_message", message, `'a'`, `x'61'`, `the message_id of one is "a", of the other x'61', and both become "a" there`, `DELETE FROM agent_message WHERE seq = %d`},
+		{"idempotency", key, `CAST(x'6100' AS TEXT)`, `CAST(x'61efbfbd' AS TEXT)`,
+			`the sender, key of one is "a", "a\x00", of the other "a", "a\ufffd", and both become "a", "a\ufffd" there`, `DELETE FROM idempotency WHERE key = CAST(x'6100' AS TEXT) AND %d > 0`},
+	} {
+		file, place := filepath.Join(t.TempDir(), fmt.Sprint(i, ".db")), postgrestest.Place(server)
+		scene(t, file)
+		db := enginetest.Plain(t, file)
+		enginetest.Miscounts(file)
+		for _, value := range []string{test.one, test.other} {
+			if _, err := db.Exec(fmt.Sprintf(test.insert, value)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		from, to := mustOpen(t, file), mustOpen(t, place)
+		_, err := move.Run(t.Context(), from.Ledger, to.Ledger)
+		want.Equal(t, "the code", orchestrator.CodeOf(err), orchestrator.Conflict)
+		if text := "the table " + test.table + " has two rows that the new place cannot tell apart: " + test.says + "; nothing was moved"; !strings.HasPrefix(fmt.Sprint(err), text) {
+			t.Errorf("%v; want %s", err, text)
+		}
+		if err := send(from); err != nil {
+			t.Errorf("the place from which nothing has moved: %v", err)
+		}
+		want.Equal(t, "messages at the new place", count(t, to), 0)
+		if _, err := db.Exec(fmt.Sprintf(test.mend, messagesAtFirst+2)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := move.Run(t.Context(), from.Ledger, to.Ledger); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Values of which one only begins with the other are both kept.
+func TestNoTwins(t *testing.T) {
+	file, place := filepath.Join(t.TempDir(), "odd.db"), postgrestest.Place(postgrestest.Start(t))
+	scene(t, file)
+	enginetest.Miscounts(file)
+	if _, err := enginetest.Plain(t, file).Exec(`INSERT INTO agent_message (message_id, sender, recipient, payload) VALUES
+		('a', 'a', 'b', '1'), (CAST(x'6100' AS TEXT), 'a', 'b', '1'), (CAST(x'610000' AS TEXT), 'a', 'b', '1')`); err != nil {
+		t.Fatal(err)
+	}
+	from, to := mustOpen(t, file), mustOpen(t, place)
+	m, err := move.Run(t.Context(), from.Ledger, to.Ledger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want.Equal(t, "repairs", m.Repairs.N, 2)
+	want.Equal(t, "messages", count(t, to), messagesAtFirst+3)
+}

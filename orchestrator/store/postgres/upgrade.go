@@ -1,0 +1,103 @@
+package postgres
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/store"
+)
+
+// upgrades lead to the version of the tables that a program knows.
+type upgrades struct {
+	// steps are the scripts that lead from each version to the next, beginning with version 1. A change of schema.sql that databases on
+	// servers must follow comes with one, which stays as it is once it is released.
+	steps []string
+	// oldest is the oldest version whose programs may go on using tables of the last one, and write into them: a step that only adds
+	// what they can do without leaves it as it is, any other raises it to the version that it makes.
+	oldest int
+}
+
+// present are those of this program. There is none yet.
+var present = upgrades{oldest: 1}
+
+// version is that of schema.sql, and the one to which the last step leads.
+func (u upgrades) version() int { return 1 + len(u.steps) }
+
+// versionKey is the row of settings with the version of the tables.
+const versionKey = "schema.version"
+
+// errBehind is the cause of an error about tables that are to be brought to the version of this program first.
+var errBehind = errors.New("upgrade pending")
+
+// readVersions asks what a database says of itself, for admit.
+const readVersions = `SELECT key, value FROM settings WHERE key IN ('` + versionKey + `', '` + store.SchemaOldest + `', '` + store.DatabaseID + `')`
+
+// admit refuses tables that a newer program has made unfit for one that knows a version, and those that are older.
+func admit(said map[string]string, knows int) error {
+	version, err := strconv.Atoi(said[versionKey])
+	switch {
+	case err != nil:
+		return orchestrator.Errorf(orchestrator.Unavailable, "the table settings of the database has no %s", versionKey).WithHint("Its tables are not mailroom's, or somebody has changed them")
+	case version < knows:
+		return &orchestrator.Error{Code: orchestrator.Unavailable, Err: errBehind, Message: fmt.Sprintf("the database has version %d of the tables; this program needs %d", version, knows), Hint: "Try again"}
+	}
+	return store.Outgrown(version, knows, said[store.SchemaOldest])
+}
+
+// Admit refuses tables that a newer program has made unfit for this one.
+func (c *conn) Admit() error {
+	said := map[string]string{}
+	err := (&store.Conn{Driver: c}).Query(readVersions, func(row store.Row) error {
+		said[row.Text(0)] = row.Text(1)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return admit(said, c.knows)
+}
+
+// upgrade brings the tables to the version that this program knows, in one transaction. Several processes may do so at the same time:
+// the first to get the locks does the work, the others find it done. Nobody writes meanwhile, and older programs that have the
+// database open find out with their next transaction, see store.Outgrown.
+func (s *Store) upgrade(ctx context.Context) error {
+	raw, err := s.reach(ctx, s.direct)
+	if err != nil {
+		return err
+	}
+	defer raw.close() // which undoes what is not committed
+	err = raw.script(ctx, fmt.Sprintf("BEGIN; SET LOCAL lock_timeout = %d; SELECT %s; SELECT %s", s.busy.Milliseconds(), s.lock(making), s.lock(writing)))
+	if err != nil {
+		return err
+	}
+	c := &store.Conn{Driver: raw}
+	version, err := c.Number(`SELECT value::bigint FROM settings WHERE key = ?1`, versionKey)
+	if err != nil || int(version) >= s.version() {
+		return err
+	}
+	s.log.Info("bringing the tables of the database to the version of this program", "database", s.path, "from", version, "to", s.version())
+	if err := raw.letIn(); err != nil { // a step may change rows of a database that has moved
+		return err
+	}
+	for ; int(version) < s.version(); version++ {
+		if err := c.Script(s.steps[version-1]); err != nil {
+			return fmt.Errorf("making version %d of the tables: %w", version+1, err)
+		}
+	}
+	for key, value := range map[string]string{
+		versionKey: strconv.Itoa(s.version()), store.SchemaOldest: fmt.Sprintf("%d: %d", s.version(), s.oldest), store.ConfigVersion: rand.Text(),
+	} {
+		if err := c.Run(store.StoreSetting, key, value, orchestrator.Stamp(time.Now())); err != nil {
+			return err
+		}
+	}
+	if err := raw.Shut(); err != nil {
+		return err
+	}
+	return c.Script(grants + "; COMMIT")
+}
