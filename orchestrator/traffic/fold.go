@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -108,48 +107,34 @@ func foldAfter(c *store.Conn, from, upTo, limit int64) (f fold, to int64, err er
 }
 
 // batchOf is the messages of the rows of message_trace after ?1 up to ?2.
-const batchOf = `WITH of AS (SELECT DISTINCT message_id FROM message_trace WHERE id > ?1 AND id <= ?2) `
+const batchOf = `WITH of AS (SELECT DISTINCT message_id FROM message_trace WHERE id > ?1 AND id <= ?2)`
 
 // livesBefore finds out what is known of the messages of some events, those after one row of message_trace up to another: from their
 // rows, which may be in the archive, or from the traces of their deletion, and from the events before.
+//
+// The outer joins and the subqueries are for PostgreSQL: it begins with the batch then, whatever it believes the tables to hold.
 func livesBefore(c *store.Conn, events []event, from, to int64) (map[string]*life, error) {
-	lives := map[string]*life{}
-	each := func(r store.Row) error {
-		if id := r.Text(0); lives[id] == nil || r.Int(6) == 1 {
-			lives[id] = lifeOf(r)
-		}
-		return nil
+	archived := func(column string) string {
+		return `coalesce(m.` + column + `, (SELECT a.` + column + ` FROM agent_message_archive AS a WHERE a.message_id = of.message_id LIMIT 1))`
 	}
+	lives := map[string]*life{}
 	err := c.Query(batchOf+`
-		SELECT m.message_id, m.recipient, m.message_type, m.created_at, m.not_before, '', 1
-		  FROM of CROSS JOIN agent_message AS m ON m.message_id = of.message_id
-		UNION ALL SELECT m.message_id, m.recipient, m.message_type, m.created_at, m.not_before, '', 2
-		  FROM of CROSS JOIN agent_message_archive AS m ON m.message_id = of.message_id`, each, from, to)
+		SELECT of.message_id, `+archived("recipient")+`, `+archived("message_type")+`, `+archived("created_at")+`, `+archived("not_before")+`,
+		       CASE WHEN m.message_id IS NULL THEN (SELECT d.detail FROM message_trace AS d WHERE d.message_id = of.message_id AND d.event = 'deleted' LIMIT 1) END
+		  FROM of LEFT JOIN agent_message AS m ON m.message_id = of.message_id`, func(r store.Row) error {
+		lives[r.Text(0)] = lifeOf(r)
+		return nil
+	}, from, to)
 	if err != nil {
 		return nil, err
 	}
-	if slices.ContainsFunc(events, func(e event) bool { return lives[e.messageID] == nil }) {
-		if err := c.Query(batchOf+`
-			SELECT d.message_id, '', '', '', '', d.detail, 3
-			  FROM of CROSS JOIN message_trace AS d ON d.message_id = of.message_id AND d.event = 'deleted'
-			 WHERE NOT EXISTS (SELECT 1 FROM agent_message AS m WHERE m.message_id = of.message_id)
-			   AND NOT EXISTS (SELECT 1 FROM agent_message_archive AS m WHERE m.message_id = of.message_id)`, each, from, to); err != nil {
-			return nil, err
-		}
-	}
-	older := false // than the first event
-	seen := map[string]bool{}
+	begun := map[string]bool{}
 	for _, e := range events {
-		if lives[e.messageID] == nil {
-			lives[e.messageID] = &life{}
+		if begun[e.messageID] = begun[e.messageID] || e.name == tracing.Created; !begun[e.messageID] {
+			return lives, addBefore(c, lives, from, to)
 		}
-		older = older || !seen[e.messageID] && e.name != tracing.Created
-		seen[e.messageID] = true
 	}
-	if older {
-		err = addBefore(c, lives, from, to)
-	}
-	return lives, err
+	return lives, nil // all began here
 }
 
 // lifeOf returns what a row says of a message.
@@ -158,11 +143,11 @@ func lifeOf(r store.Row) *life {
 		Recipient string
 		Type      string `json:"message_type"`
 	}{r.Text(1), r.Text(2)}
-	if detail := r.Text(5); detail != "" && json.Unmarshal([]byte(detail), &m) != nil {
+	if detail := r.Text(5); detail != "" && m.Recipient == "" && json.Unmarshal([]byte(detail), &m) != nil {
 		return &life{} // written by hand
 	}
 	if m.Type == orchestrator.TestMessage {
-		return &life{}
+		m.Recipient = ""
 	}
 	return &life{recipient: m.Recipient, due: max(r.Text(3), r.Text(4)), notBefore: r.Text(4)}
 }
@@ -171,12 +156,15 @@ func lifeOf(r store.Row) *life {
 // more, and would be read again with each.
 const maxEvents = 1000
 
-// addBefore adds the events of messages before those that are to be counted.
+// addBefore adds the events of messages before those that are to be counted. Nothing is asked of the order of ids alone, or
+// PostgreSQL might walk through all of them for each message.
 func addBefore(c *store.Conn, lives map[string]*life, from, to int64) error {
-	return c.Query(batchOf+`
-		SELECT e.message_id, e.at, e.event FROM of CROSS JOIN message_trace AS e ON e.message_id = of.message_id
-		 WHERE e.id <= ?1 AND e.id > coalesce((
-		       SELECT b.id FROM message_trace AS b WHERE b.message_id = of.message_id AND b.id <= ?1 ORDER BY b.id DESC LIMIT 1 OFFSET +?3), 0)
+	return c.Query(batchOf+`, since AS MATERIALIZED (
+		SELECT of.message_id, coalesce((
+		       SELECT b.id FROM message_trace AS b WHERE b.message_id = of.message_id AND b.id + 0 <= ?1 ORDER BY b.id DESC LIMIT 1 OFFSET +?3), 0) AS id
+		  FROM of)
+		SELECT since.message_id, e.at, e.event FROM since LEFT JOIN message_trace AS e ON e.message_id = since.message_id
+		   AND e.id + 0 <= ?1 AND e.id + 0 > since.id
 		 ORDER BY e.id`, func(r store.Row) error {
 		lives[r.Text(0)].add(&event{at: r.Text(1), name: tracing.EventName(r.Text(2))})
 		return nil
