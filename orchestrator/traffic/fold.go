@@ -3,7 +3,7 @@ package traffic
 import (
 	"cmp"
 	"encoding/json"
-	"slices"
+	"maps"
 	"strings"
 	"time"
 
@@ -89,59 +89,86 @@ func foldAfter(c *store.Conn, from, upTo, limit int64) (f fold, to int64, err er
 	events, err := store.List(c, func(r store.Row) event {
 		return event{r.Int(0), r.Text(1), r.Text(2), tracing.EventName(r.Text(3)), orchestrator.Status(r.Text(4))}
 	}, `SELECT id, message_id, at, event, new_status FROM message_trace WHERE id > ?1 AND id <= ?2 ORDER BY id LIMIT +?3`, from, upTo, limit)
-	f, to = fold{}, from
-	lives := map[string]*life{}
-	for i := range events {
-		e := &events[i]
-		l := lives[e.messageID]
-		if l == nil {
-			if l, err = lifeBefore(c, e); err != nil {
-				return nil, from, err
-			}
-			lives[e.messageID] = l
-		}
-		l.add(e)
-		f.count(e, l)
-		to = e.id
+	f = fold{}
+	if err != nil || len(events) == 0 {
+		return f, from, err
 	}
-	return f, to, err
+	to = events[len(events)-1].id
+	lives, err := livesBefore(c, events, from, to)
+	if err != nil {
+		return f, from, err
+	}
+	for i := range events {
+		l := lives[events[i].messageID]
+		l.add(&events[i])
+		f.count(&events[i], l)
+	}
+	return f, to, nil
+}
+
+// batchOf is the messages of the rows of message_trace after ?1 up to ?2.
+const batchOf = `WITH of AS (SELECT DISTINCT message_id FROM message_trace WHERE id > ?1 AND id <= ?2)`
+
+// livesBefore finds out what is known of the messages of some events, those after one row of message_trace up to another: from their
+// rows, which may be in the archive, or from the traces of their deletion, and from the events before.
+//
+// The outer joins and the subqueries are for PostgreSQL: it begins with the batch then, whatever it believes the tables to hold.
+func livesBefore(c *store.Conn, events []event, from, to int64) (map[string]*life, error) {
+	archived := func(column string) string {
+		return `coalesce(m.` + column + `, (SELECT a.` + column + ` FROM agent_message_archive AS a WHERE a.message_id = of.message_id LIMIT 1))`
+	}
+	lives := map[string]*life{}
+	err := c.Query(batchOf+`
+		SELECT of.message_id, `+archived("recipient")+`, `+archived("message_type")+`, `+archived("created_at")+`, `+archived("not_before")+`,
+		       CASE WHEN m.message_id IS NULL THEN (SELECT d.detail FROM message_trace AS d WHERE d.message_id = of.message_id AND d.event = 'deleted' LIMIT 1) END
+		  FROM of LEFT JOIN agent_message AS m ON m.message_id = of.message_id`, func(r store.Row) error {
+		lives[r.Text(0)] = lifeOf(r)
+		return nil
+	}, from, to)
+	if err != nil {
+		return nil, err
+	}
+	begun := map[string]bool{}
+	for _, e := range events {
+		if begun[e.messageID] = begun[e.messageID] || e.name == tracing.Created; !begun[e.messageID] {
+			return lives, addBefore(c, lives, from, to)
+		}
+	}
+	return lives, nil // all began here
+}
+
+// lifeOf returns what a row says of a message.
+func lifeOf(r store.Row) *life {
+	m := struct {
+		Recipient string
+		Type      string `json:"message_type"`
+	}{r.Text(1), r.Text(2)}
+	if detail := r.Text(5); detail != "" && m.Recipient == "" && json.Unmarshal([]byte(detail), &m) != nil {
+		return &life{} // written by hand
+	}
+	if m.Type == orchestrator.TestMessage {
+		m.Recipient = ""
+	}
+	return &life{recipient: m.Recipient, due: max(r.Text(3), r.Text(4)), notBefore: r.Text(4)}
 }
 
 // maxEvents is how many of the last events of a message are looked at for its deliveries: what one is tried again and again has
 // more, and would be read again with each.
 const maxEvents = 1000
 
-// lifeBefore finds out what is known of the message of an event, from its row, which may be in the archive, or from the trace of
-// its deletion, and from the events before that one.
-func lifeBefore(c *store.Conn, e *event) (*life, error) {
-	l := &life{}
-	err := c.Query(`
-		SELECT recipient, message_type, created_at, not_before, '' FROM agent_message WHERE message_id = ?1
-		UNION ALL SELECT recipient, message_type, created_at, not_before, '' FROM agent_message_archive WHERE message_id = ?1
-		UNION ALL SELECT '', '', '', '', detail FROM message_trace WHERE message_id = ?1 AND event = 'deleted' LIMIT 1`, func(r store.Row) error {
-		m := struct {
-			Recipient string
-			Type      string `json:"message_type"`
-		}{r.Text(0), r.Text(1)}
-		if detail := r.Text(4); detail != "" && json.Unmarshal([]byte(detail), &m) != nil {
-			return nil // written by hand
-		}
-		l.due, l.notBefore = max(r.Text(2), r.Text(3)), r.Text(3)
-		if m.Type != orchestrator.TestMessage {
-			l.recipient = m.Recipient
-		}
+// addBefore adds the events of messages before those that are to be counted. Nothing is asked of the order of ids alone, or
+// PostgreSQL might walk through all of them for each message.
+func addBefore(c *store.Conn, lives map[string]*life, from, to int64) error {
+	return c.Query(batchOf+`, since AS MATERIALIZED (
+		SELECT of.message_id, coalesce((
+		       SELECT b.id FROM message_trace AS b WHERE b.message_id = of.message_id AND b.id + 0 <= ?1 ORDER BY b.id DESC LIMIT 1 OFFSET +?3), 0) AS id
+		  FROM of)
+		SELECT since.message_id, e.at, e.event FROM since LEFT JOIN message_trace AS e ON e.message_id = since.message_id
+		   AND e.id + 0 <= ?1 AND e.id + 0 > since.id
+		 ORDER BY e.id`, func(r store.Row) error {
+		lives[r.Text(0)].add(&event{at: r.Text(1), name: tracing.EventName(r.Text(2))})
 		return nil
-	}, e.messageID)
-	if err != nil || l.recipient == "" || e.name == tracing.Created {
-		return l, err
-	}
-	before, err := store.List(c, func(r store.Row) event {
-		return event{at: r.Text(0), name: tracing.EventName(r.Text(1))}
-	}, `SELECT at, event FROM message_trace WHERE message_id = ?1 AND id < ?2 ORDER BY id DESC LIMIT +?3`, e.messageID, e.id, maxEvents)
-	for i := range slices.Backward(before) {
-		l.add(&before[i])
-	}
-	return l, err
+	}, from, to, maxEvents)
 }
 
 // add adds an event to what is known.
@@ -203,11 +230,11 @@ func took(h *histogram, from, to string) {
 
 // save adds the counts to the table.
 func (f fold) save(t *ledger.Tx) error {
+	stored, err := f.stored(t.Conn)
+	if err != nil {
+		return err
+	}
 	for k, r := range f {
-		stored, err := rowsOf(t.Conn, `WHERE span = ?1 AND at = ?2 AND recipient = ?3`, k.span, k.at, k.recipient)
-		if err != nil {
-			return err
-		}
 		sum := *r
 		if s := stored[k]; s != nil {
 			sum.add(s)
@@ -224,6 +251,24 @@ func (f fold) save(t *ledger.Tx) error {
 		}
 	}
 	return nil
+}
+
+// stored reads the rows to which the counts are to be added, those of an interval at once.
+func (f fold) stored(c *store.Conn) (fold, error) {
+	all, asked := fold{}, map[key]bool{}
+	for k := range f {
+		of := key{span: k.span, at: k.at}
+		if asked[of] {
+			continue
+		}
+		asked[of] = true
+		rows, err := rowsOf(c, `WHERE span = ?1 AND at = ?2`, k.span, k.at)
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(all, rows)
+	}
+	return all, nil
 }
 
 // rowsOf reads rows of the table.

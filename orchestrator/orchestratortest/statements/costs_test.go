@@ -60,6 +60,9 @@ var mayCost = map[string]int{
 	`FROM signal_questions WHERE TRUE AND status = 'pending'`:        1,
 	`FROM signal_questions WHERE TRUE AND (status = 'expired'`:       1,
 
+	// The counts of traffic are of a batch of events, in their order.
+	`WITH of AS (SELECT DISTINCT message_id FROM message_trace WHERE id > ?1 AND id <= ?2)`: 2,
+
 	// What changes many rows of one agent tells of them in the order of sending.
 	`lease_token = '' AND recipient = ?1 ORDER BY seq`:                                   1,
 	`held <> 0 AND recipient = ?1 ORDER BY seq`:                                          1,
