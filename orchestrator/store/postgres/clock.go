@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"context"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -25,12 +24,3 @@ func (c *clock) set(read []byte) {
 }
 
 func (c *clock) now() time.Time { return c.local().Add(time.Duration(c.ahead.Load())) }
-
-// readClock asks the server for the time.
-func (s *Store) readClock(ctx context.Context, c *conn) error {
-	results, err := c.exec(ctx, `SELECT `+readClock)
-	if err == nil {
-		s.clock.set(results[0].Rows[0][0])
-	}
-	return err
-}

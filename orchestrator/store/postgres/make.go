@@ -151,9 +151,6 @@ func (s *Store) enter(ctx context.Context, c *conn) (*conn, error) {
 	if err == nil {
 		id, err = c.admitted()
 	}
-	if err == nil {
-		err = s.readClock(ctx, c)
-	}
 	if err != nil {
 		c.close()
 		return nil, err
