@@ -69,6 +69,17 @@ func (c *conn) close() error {
 	return c.raw.Close(ctx)
 }
 
+// cancel ends what the connection is waiting for, and may end the connection.
+func (c *conn) cancel() {
+	if c.settings != "" {
+		c.drop() // see connectToPooler
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), closePatience)
+	defer cancel()
+	_ = c.raw.CancelRequest(ctx)
+}
+
 // Broken reports whether no transaction is open, or an error has ended it.
 func (c *conn) Broken() bool { return c.raw.IsClosed() || c.raw.TxStatus() != 'T' }
 
@@ -89,15 +100,9 @@ func (c *conn) script(ctx context.Context, text string) error {
 
 // exec is script for statements that return something.
 func (c *conn) exec(ctx context.Context, text string) ([]*pgconn.Result, error) {
-	script, around := c.withSettings(text)
+	script, more := c.withSettings(text)
 	results, err := c.raw.Exec(ctx, script).ReadAll()
-	if err != nil && around && c.raw.TxStatus() == 'E' {
-		_ = c.script(ctx, "ROLLBACK")
-	}
-	if around && err == nil {
-		results = results[2 : len(results)-1]
-	}
-	return results, err
+	return results[min(more, len(results)):], err
 }
 
 // name is that of a statement to be prepared.
@@ -139,7 +144,7 @@ func (c *conn) prepare(text string) (*statement, error) {
 		}
 		query, does := reading(text)
 		sql, arguments := rewrite(query)
-		description, err := c.raw.Prepare(context.Background(), c.name("s"+strconv.Itoa(len(c.stmts))), sql, nil)
+		description, err := c.describe("s"+strconv.Itoa(len(c.stmts)), sql)
 		if err != nil {
 			return nil, fmt.Errorf("%w in %s", err, sql)
 		}

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"fmt"
 	"net/url"
 	"strings"
 	"time"
@@ -51,9 +52,9 @@ func (s *Store) Query(ctx context.Context, statement string, limit int, params .
 			Hint: "Run there: CREATE ROLE " + auditRole + " LOGIN NOINHERIT; then `mailroom init` again, which lets it read. If it needs a password, put that into ~/.pgpass"}
 	}
 	defer raw.close()
-	stop := context.AfterFunc(ctx, func() { _ = raw.raw.CancelRequest(context.WithoutCancel(ctx)) })
+	stop := context.AfterFunc(ctx, raw.cancel)
 	defer stop()
-	if err := raw.script(ctx, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"); err != nil {
+	if err := raw.script(ctx, fmt.Sprintf("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = %d", queryTimeout.Milliseconds())); err != nil {
 		return store.Table{}, s.Explain(err)
 	}
 	c := &store.Conn{Driver: raw}

@@ -39,20 +39,12 @@ func (c *conn) call(text string, args []driver.NamedValue) (call, error) {
 
 // run runs a statement, after those that are still to be run, and reads all of its answer: nothing else can be run on a connection
 // before.
-func (c *conn) run(text string, args []driver.NamedValue) (result *pgconn.Result, s *statement, err error) {
-	err = c.within(func() (err error) {
-		result, s, err = c.runNow(text, args)
-		return err
-	})
-	return result, s, err
-}
-
-func (c *conn) runNow(text string, args []driver.NamedValue) (*pgconn.Result, *statement, error) {
+func (c *conn) run(text string, args []driver.NamedValue) (*pgconn.Result, *statement, error) {
 	next, err := c.call(text, args)
 	if err != nil {
 		return nil, nil, err
 	}
-	if len(c.later) == 0 {
+	if len(c.later) == 0 && !c.setsFirst() {
 		var result *pgconn.Result
 		if next.Name == "" {
 			result = c.raw.ExecParams(context.Background(), next.SQL, next.values, next.ParamOIDs, nil, nil).Read()
@@ -61,7 +53,12 @@ func (c *conn) runNow(text string, args []driver.NamedValue) (*pgconn.Result, *s
 		}
 		return result, next.statement, result.Err
 	}
-	result, err := c.runAll(next.send)
+	result, err := c.runAll(func(p *pgconn.Pipeline) {
+		if c.setsFirst() {
+			p.SendQueryParams(c.settings, nil, nil, nil, nil)
+		}
+		next.send(p)
+	})
 	return result, next.statement, err
 }
 

@@ -116,16 +116,15 @@ func (s *Store) open(ctx context.Context) (*conn, error) {
 	}
 }
 
-// enter returns a connection if the database is there, and of the version that this program knows. It takes over the server's time.
+// enter returns a connection if the database is there, and of the version that this program knows.
 func (s *Store) enter(ctx context.Context, c *conn) (*conn, error) {
-	results, err := c.exec(ctx, `SELECT `+readClock+`; `+readVersions)
+	results, err := c.exec(ctx, readVersions)
 	if code := codeOf(err); code == undefinedTable || code == undefinedSchema {
 		err = s.noDatabase()
 	}
 	said := map[string]string{}
 	if err == nil {
-		s.clock.set(results[0].Rows[0][0])
-		for _, row := range results[1].Rows {
+		for _, row := range results[0].Rows {
 			said[string(row[0])] = string(row[1])
 		}
 		err = admit(said, c.knows)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"sync"
 	"time"
 
@@ -158,16 +159,16 @@ func (n *notices) listen() {
 	told := sync.OnceFunc(func() { close(n.listening) })
 	pause := 50 * time.Millisecond
 	for n.ctx.Err() == nil {
-		if n.s.pooled.Load() && n.s.direct == n.s.config {
-			told()
-			n.poll()
-			return
-		}
 		err := n.hear(func() {
 			pause = 50 * time.Millisecond
 			told()
 			n.listeners.Wake()
 		})
+		if err == errDeaf {
+			told()
+			n.poll()
+			return
+		}
 		if err != nil && n.ctx.Err() == nil {
 			n.s.log.Debug("listening on the server was interrupted", "error", err)
 			orchestrator.Pause(n.ctx, pause)
@@ -175,6 +176,9 @@ func (n *notices) listen() {
 		}
 	}
 }
+
+// errDeaf says that nothing can be heard on a connection.
+var errDeaf = errors.New("a pooler stands before the server")
 
 // pollEvery is how often everybody looks by himself where nothing can be heard.
 const pollEvery = 250 * time.Millisecond
@@ -209,6 +213,9 @@ func (n *notices) hear(ready func()) error {
 		return err
 	}
 	defer c.close()
+	if c.settings != "" {
+		return errDeaf
+	}
 	if err := c.script(n.ctx, `LISTEN `+n.channel()); err != nil {
 		return err
 	}

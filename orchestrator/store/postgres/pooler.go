@@ -3,16 +3,26 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
+	"net"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
+
+	"mailroom/orchestrator"
 )
 
-// A pooler such as pgbouncer stands between clients and servers, and gives each transaction any of its own connections to a server.
-// It refuses settings at the beginning of a connection, by which it is recognized, and what is set or prepared on one is not there on
-// the next. Behind one, everything is therefore run in a transaction that begins with its settings, and no statement has a name.
+// A pooler such as pgbouncer stands between clients and servers, and may give each transaction another of its own connections to a server.
+// What is set, prepared, locked or listened for outside of a transaction is not there in the next one, and may be found by others. So
+// nothing but transactions goes through one, whatever its mode: each begins with its settings, and no statement has a name. What needs a
+// connection for itself, to hear what is rung and to show that the process lives, has one past the pooler, or does without.
+
+// taken are the settings that poolers take at the beginning of a connection. They refuse the others, or leave them out.
+var taken = []string{"application_name", "client_encoding"}
 
 // refusesSettings reports whether an error in connecting is a pooler's.
 func refusesSettings(err error) bool {
@@ -20,26 +30,87 @@ func refusesSettings(err error) bool {
 	return errors.As(err, &own) && strings.Contains(own.Message, "unsupported startup parameter")
 }
 
-// taken are the settings that poolers take at the beginning.
-var taken = []string{"application_name", "client_encoding"}
-
-// connectAsTaken connects, and leaves out the settings if they are refused.
+// connectAsTaken connects with all settings, or to a pooler without.
 func (s *Store) connectAsTaken(ctx context.Context, config *pgconn.Config) (*conn, error) {
-	past := s.direct != s.config && config.Host == s.direct.Host && config.Port == s.direct.Port
+	past := s.isPast(config)
 	if !s.pooled.Load() || past {
 		c, err := connect(ctx, config, s.version())
-		if !refusesSettings(err) {
-			return c, err
+		own := false
+		if err == nil {
+			own, err = s.greet(ctx, c)
 		}
-		s.pooled.Store(true)
+		if own || c != nil && codeOf(err) != "" && !isLost(err) { // what does not even know that is no pooler: see suits
+			return c, nil
+		}
+		if c != nil {
+			c.drop()
+		}
+		if err != nil && !refusesSettings(err) {
+			return nil, err
+		}
+		if !past {
+			s.pooled.Store(true)
+		}
 	}
+	return s.connectToPooler(ctx, config)
+}
+
+// isPast reports whether a configuration is that of the way past a pooler.
+func (s *Store) isPast(config *pgconn.Config) bool {
+	return s.direct != s.config && slices.ContainsFunc(hostsOf(s.direct), func(h host) bool { return h[0].Host == config.Host && h[0].Port == config.Port })
+}
+
+// greet asks for the first things that must be known of a connection: whether the server's process at its other end is the one that
+// has answered it, as is not so behind a pooler, and what time it is there.
+func (s *Store) greet(ctx context.Context, c *conn) (own bool, err error) {
+	results, err := c.exec(ctx, fmt.Sprintf(`SELECT pg_backend_pid() = %d, `+readClock, c.raw.PID()))
+	if err != nil {
+		return false, err
+	}
+	row := results[0].Rows[0]
+	s.clock.set(row[1])
+	return string(row[0]) == "t", nil
+}
+
+// connectToPooler connects without the settings.
+//
+// What was asked for is never cancelled. A request to cancel something is a connection of its own, and pgx closes that when the answer
+// has come meanwhile, of which pgbouncer crashes (1.18; its issues 801 and 822). The connection is given up instead: pgbouncer then ends
+// the server's, and with it the transaction.
+func (s *Store) connectToPooler(ctx context.Context, config *pgconn.Config) (*conn, error) {
 	bare := config.Copy()
 	maps.DeleteFunc(bare.RuntimeParams, func(name, _ string) bool { return !slices.Contains(taken, name) })
-	c, err := connect(ctx, bare, s.version())
-	if err == nil {
-		c.settings = settingsOf(config)
+	var connected atomic.Bool
+	bare.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		if connected.Load() {
+			return nil, errors.New("nothing is cancelled behind a pooler")
+		}
+		return config.DialFunc(ctx, network, address)
 	}
-	return c, err
+	bare.BuildContextWatcherHandler = func(c *pgconn.PgConn) ctxwatch.Handler {
+		return &pgconn.DeadlineContextWatcherHandler{Conn: c.Conn()}
+	}
+	c, err := connect(ctx, bare, s.version())
+	if err != nil {
+		return nil, err
+	}
+	connected.Store(true)
+	c.settings = settingsOf(config)
+	if _, err = s.greet(ctx, c); err != nil {
+		c.drop()
+		return nil, s.explainPooler(err)
+	}
+	return c, nil
+}
+
+// explainPooler refuses a pooler that makes each statement a transaction.
+func (s *Store) explainPooler(err error) error {
+	var own *pgconn.PgError
+	if errors.As(err, &own) && strings.Contains(own.Message, "statement pooling mode") {
+		return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "the pooler before the server of " + s.path + " has pool_mode = statement, with which there are no transactions",
+			Hint: "Set pool_mode = transaction for this database in the pooler's configuration"}
+	}
+	return err
 }
 
 // settingsOf is the statement that makes the settings of a connection for one transaction.
@@ -53,34 +124,42 @@ func settingsOf(config *pgconn.Config) string {
 	return "SELECT " + strings.Join(calls, ", ")
 }
 
-// withSettings returns a script that makes the settings, if it is not the rest of a transaction; around says that it has a transaction
-// around it now.
-func (c *conn) withSettings(script string) (whole string, around bool) {
-	if c.settings == "" || c.raw.TxStatus() != 'I' {
-		return script, false
+// setsFirst reports whether what is run next must make the settings first: it begins a transaction behind a pooler. Statements that are
+// sent together are one, too.
+func (c *conn) setsFirst() bool { return c.settings != "" && c.raw.TxStatus() == 'I' }
+
+// withSettings returns a script that makes the settings first, if need be, and how many results it has for that.
+func (c *conn) withSettings(script string) (whole string, more int) {
+	if !c.setsFirst() {
+		return script, 0
 	}
-	first, rest, _ := strings.Cut(script, ";")
-	if strings.HasPrefix(first, "BEGIN") {
-		return first + "; " + c.settings + "; " + rest, false
+	if first, rest, _ := strings.Cut(script, ";"); strings.HasPrefix(first, "BEGIN") {
+		return first + "; " + c.settings + "; " + rest, 0
 	}
-	return "BEGIN; " + c.settings + "; " + script + "; COMMIT", true
+	return c.settings + "; " + script, 1
 }
 
-// within runs f in a transaction with the settings, if they are needed and there is none.
-func (c *conn) within(f func() error) error {
-	if c.settings == "" || c.raw.TxStatus() != 'I' {
-		return f()
+// describe prepares a statement.
+func (c *conn) describe(name, sql string) (description *pgconn.StatementDescription, err error) {
+	if !c.setsFirst() {
+		return c.raw.Prepare(context.Background(), c.name(name), sql, nil)
 	}
-	if err := c.script(context.Background(), "BEGIN"); err != nil {
-		return err
+	p := c.raw.StartPipeline(context.Background())
+	p.SendQueryParams(c.settings, nil, nil, nil, nil)
+	p.SendPrepare("", sql, nil)
+	err = p.Sync()
+	for err == nil {
+		answer, failure := p.GetResults()
+		if answer == nil || failure != nil {
+			err = failure
+			break
+		}
+		switch a := answer.(type) {
+		case *pgconn.ResultReader:
+			_, err = a.Close()
+		case *pgconn.StatementDescription:
+			description, a.SQL = a, sql
+		}
 	}
-	err := f()
-	end := "COMMIT"
-	if err != nil {
-		end = "ROLLBACK"
-	}
-	if ended := c.script(context.Background(), end); err == nil {
-		err = ended
-	}
-	return err
+	return description, errors.Join(err, p.Close())
 }

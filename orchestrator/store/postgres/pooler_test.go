@@ -5,21 +5,19 @@ import (
 	"testing"
 
 	"mailroom/orchestrator/store/postgres/postgrestest"
+	"mailroom/orchestrator/store/storetest"
 )
 
-// TestPoolers writes and reads behind pgbouncer, with and without the server's own address beside. What is written is there once.
-func TestPoolers(t *testing.T) {
+// TestPoolerPromises holds this store to what package store promises of every one, behind pgbouncer.
+func TestPoolerPromises(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
 	for _, mode := range []string{"transaction", "session"} {
 		pool := postgrestest.Pool(t, server, mode)
-		for _, direct := range []string{"", "&direct=" + url.QueryEscape(server)} {
-			st := opened(t, postgrestest.Place(pool)+direct)
-			for _, key := range []string{"one", "two", "three"} {
-				if err := write(st, add(key)); err != nil || count(t, st, key) != 1 {
-					t.Errorf("%s%s: %v, %d rows", mode, direct, err, count(t, st, key))
-				}
-			}
+		for name, direct := range map[string]string{"alone": "", "with direct": "&direct=" + url.QueryEscape(server)} {
+			t.Run(mode+" "+name, func(t *testing.T) {
+				storetest.Exercise(t, func(testing.TB) string { return postgrestest.Place(pool) + direct }, openAt)
+			})
 		}
 	}
 }

@@ -20,7 +20,7 @@ import (
 // which the server drops when the connection ends; and it writes the time into its row of the table pulse. Another process takes it
 // for dead once both signs have been missing for a while without a break. One is not enough: a server that is restarted drops the
 // locks of all processes, of which each connects again and beats at once; and a process that is stopped does not beat, but the system
-// keeps its connection. Behind a pooler, which keeps connections of its own, there is no lock, and the beat decides.
+// keeps its connection. Behind a pooler, where no lock outlasts a transaction, the beat decides unless the address names a way past it.
 //
 // A process that cannot reach the server looks like one whose host is dead. It notices before the others do, and ends its work:
 // see known. Safe for concurrent use.
@@ -150,10 +150,10 @@ func (p *pulse) tick() error {
 // lock has the server hold our lock for as long as the connection lasts. One that holds it for a connection which was lost does so until
 // it notices.
 func (p *pulse) lock(ctx context.Context) error {
-	if p.locked {
+	if p.locked || p.c.settings != "" {
 		return nil
 	}
-	results, err := p.c.exec(ctx, fmt.Sprintf(`SELECT pg_backend_pid() = %d AND pg_try_advisory_lock(%d)`, p.c.raw.PID(), p.key))
+	results, err := p.c.exec(ctx, fmt.Sprintf(`SELECT pg_try_advisory_lock(%d)`, p.key))
 	p.locked = err == nil && string(results[0].Rows[0][0]) == "t"
 	return err
 }
@@ -177,11 +177,11 @@ func (p *pulse) run(f func(ctx context.Context) error) error {
 			return err
 		}
 		p.c = c
-		settings := pulseSettings
-		if c.settings != "" { // it has others' connections
-			settings = "SELECT 1"
+		script := `DELETE FROM pulse WHERE seen_at < clock_timestamp() - interval '1 hour'`
+		if c.settings == "" { // it is our own
+			script = pulseSettings + "; " + script
 		}
-		if err := c.script(ctx, settings+`; DELETE FROM pulse WHERE seen_at < clock_timestamp() - interval '1 hour'`); err != nil {
+		if err := c.script(ctx, script); err != nil {
 			p.drop()
 			return err
 		}
