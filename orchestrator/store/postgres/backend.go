@@ -22,6 +22,7 @@ type backend struct {
 	until time.Time // of the present batch: when it gives up
 	tries int       // how often it was run again since something was lost
 	alone bool      // the present transaction is alone
+	held  int       // how often it has tried to hold a recipient
 	xid   string    // of it
 	taken bool      // the number of a row was: the next transaction begins with having others
 	met   bool      // the batch has met another transaction: it is run again alone
@@ -120,14 +121,15 @@ func (w *backend) begin(ctx context.Context, until time.Time, scope store.Scope)
 	w.unwatch = w.s.watch(hangsAfter, asksAgain)
 	w.c.batch, w.c.later = w.c.batch[:0], w.c.later[:0]
 	locks, alone := w.s.locks(scope)
-	w.alone = alone
+	w.alone, w.held = alone, 0
 	results, err := w.c.exec(ctx, fmt.Sprintf(`BEGIN; SET LOCAL lock_timeout = %d; %s; SELECT hold_floors(); SELECT pg_current_xact_id(), `+readClock,
 		max(time.Until(until).Milliseconds(), 1), locks))
+	if err != nil && ctx.Err() != nil {
+		w.shut() // the request to cancel it may arrive late, and would hit what comes next
+		return store.GaveUp(ctx)
+	}
 	if err != nil {
 		w.Rollback()
-		if ctx.Err() != nil {
-			return store.GaveUp(ctx)
-		}
 		return err
 	}
 	began := results[len(results)-1].Rows[0]

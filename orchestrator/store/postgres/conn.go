@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -285,15 +286,18 @@ func decode(kind uint32, text []byte) (driver.Value, error) {
 		return int64(0), nil
 	case pgtype.Int8OID, pgtype.Int4OID, pgtype.Int2OID, pgtype.OIDOID:
 		return strconv.ParseInt(string(text), 10, 64)
-	case pgtype.Float8OID, pgtype.Float4OID:
-		return strconv.ParseFloat(string(text), 64)
 	case pgtype.NumericOID: // also the sum of integers
 		if n, err := strconv.ParseInt(string(text), 10, 64); err == nil {
 			return n, nil
 		}
+		fallthrough
+	case pgtype.Float8OID, pgtype.Float4OID:
 		f, err := strconv.ParseFloat(string(text), 64)
 		if errors.Is(err, strconv.ErrRange) {
 			err = nil
+		}
+		if math.IsNaN(f) || math.IsInf(f, 0) { // which no JSON holds
+			return string(text), err
 		}
 		return f, err
 	}

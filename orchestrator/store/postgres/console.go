@@ -57,29 +57,43 @@ func (s *Store) Query(ctx context.Context, statement string, limit int, params .
 	if err := raw.script(ctx, fmt.Sprintf("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = %d", queryTimeout.Milliseconds())); err != nil {
 		return store.Table{}, s.Explain(err)
 	}
-	c := &store.Conn{Driver: raw}
-	rows, _, err := raw.QueryBound(statement, c.Bind(params))
+	next, err := raw.call(statement, (&store.Conn{Driver: raw}).Bind(params))
 	if err != nil {
 		return store.Table{}, queryError(ctx, err)
 	}
-	columns := rows.Columns()
-	table := store.Table{Columns: store.UniqueColumns(columns), Rows: []store.Record{}}
-	kept := 0
-	for values := make(store.Row, len(columns)); rows.Next(values) == nil; values = make(store.Row, len(columns)) {
+	table, err := raw.table(next, limit)
+	if err != nil {
+		return store.Table{}, queryError(ctx, err)
+	}
+	return table, nil
+}
+
+// table reads the answer to a statement, row by row. What is behind the limit, or more than can be kept, is left where it is, and the
+// connection is given up.
+func (c *conn) table(next call, limit int) (store.Table, error) {
+	names := (&rows{of: next.statement}).Columns()
+	table := store.Table{Columns: store.UniqueColumns(names), Rows: []store.Record{}}
+	answer := c.raw.ExecParams(context.Background(), next.SQL, next.values, next.ParamOIDs, nil, nil)
+	for kept := 0; answer.NextRow(); {
 		if len(table.Rows) == limit || kept > maxAnswer {
 			table.Truncated = true
-			break
+			c.drop()
+			return table, nil
 		}
-		record := store.Record{Columns: table.Columns, Values: make([]any, len(values))}
-		for i, v := range values {
-			record.Values[i] = v
-			if text, ok := v.(string); ok {
-				kept += len(text)
+		record := store.Record{Columns: table.Columns, Values: make([]any, len(names))}
+		for i, text := range answer.Values() {
+			value, err := decode(next.Fields[i].DataTypeOID, text)
+			if err != nil {
+				c.drop()
+				return store.Table{}, err
 			}
+			record.Values[i] = value
+			kept += len(text)
 		}
 		table.Rows = append(table.Rows, record)
 	}
-	return table, nil
+	_, err := answer.Close()
+	return table, err
 }
 
 // enterAsAuditor connects as the user of audits, whose password is that of no other.

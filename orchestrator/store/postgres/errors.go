@@ -33,6 +33,8 @@ const (
 	deadlockDetected     = "40P01"
 	uniqueViolation      = "23505"
 	readOnlyTransaction  = "25006"
+	idledTooLong         = "25P03"
+	queryCanceled        = "57014"
 	tooManyConnections   = "53300"
 	diskFull             = "53100"
 	undefinedTable       = "42P01"
@@ -59,10 +61,10 @@ func isLost(err error) bool {
 	var net net.Error
 	var connecting *pgconn.ConnectError
 	switch code := codeOf(err); {
-	case err == nil:
+	case err == nil, err == context.DeadlineExceeded, err == context.Canceled: // what was asked for has given up by itself
 		return false
 	case code != "":
-		return strings.HasPrefix(code, "08") || strings.HasPrefix(code, "57P") || code == readOnlyTransaction
+		return strings.HasPrefix(code, "08") || strings.HasPrefix(code, "57P") || code == readOnlyTransaction || code == idledTooLong
 	}
 	return errors.As(err, &net) || errors.As(err, &connecting) || pgconn.SafeToRetry(err) || strings.Contains(err.Error(), "conn closed") ||
 		strings.Contains(err.Error(), "unexpected EOF")

@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
@@ -225,5 +226,67 @@ func TestServerStandsStill(t *testing.T) {
 	st := opened(t, u.String()+"&connect_timeout=300")
 	if err := write(st, add("meanwhile")); err != nil || count(t, st, "meanwhile") != 1 {
 		t.Errorf("a write while the first server stands still: %v, %d rows", err, count(t, st, "meanwhile"))
+	}
+}
+
+// What a request says of its own deadline is its answer, and no sign that the connection is lost.
+func TestDeadlineOfTheWork(t *testing.T) {
+	t.Parallel()
+	st := opened(t, postgrestest.Place(postgrestest.Start(t)))
+	runs := 0
+	err := write(st, job(func(*store.Transaction) error {
+		runs++
+		return context.DeadlineExceeded
+	}))
+	if runs != 1 || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%d runs, %v", runs, err)
+	}
+}
+
+// A read that its caller gives up ends on the server, too.
+func TestReadGivenUp(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Start(t)
+	st := opened(t, postgrestest.Place(server))
+	const running = `SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%pg_sleep%' AND pid <> pg_backend_pid()`
+	ctx, cancel := context.WithCancel(t.Context())
+	orchestrator.GoSafe("giving up", nil, func() {
+		until(t, server, running, "1")
+		cancel()
+	})
+	err := st.Look(ctx, func(c *store.Conn) error {
+		_, err := c.Number(`SELECT count(*) FROM pg_sleep(600)`)
+		return err
+	})
+	if orchestrator.CodeOf(err) != orchestrator.CodeOf(store.GaveUp(ctx)) {
+		t.Errorf("a read that was given up: %v", err)
+	}
+	until(t, server, running, "0")
+}
+
+// A ring is heard although the connection that was kept for ringing has gone.
+func TestRingOnALostConnection(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Start(t)
+	place := postgrestest.Place(server)
+	a, b := opened(t, place), opened(t, place)
+	rings, stop, err := b.Bell().Listen(t.Context(), "bob")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	for range 3 {
+		for len(rings) > 0 {
+			<-rings
+		}
+		a.Bell().Ring("bob")
+		select {
+		case <-rings:
+		case <-t.Context().Done():
+			t.Fatal("not heard")
+		}
+		if _, err := postgrestest.SQL(t.Context(), server, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'SELECT pg_notify%'`); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

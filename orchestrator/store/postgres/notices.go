@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"strings"
 	"sync"
 	"time"
 
@@ -90,17 +91,28 @@ func (n *notices) tell() {
 		if err != nil || len(payload) > maxNotice {
 			payload, _ = json.Marshal(notice{By: n.id})
 		}
-		if c == nil || c.raw.IsClosed() {
-			if c, err = n.s.connect(n.ctx, n.s.config); err != nil {
-				c = nil
-				continue // whoever listens looks by itself in the end
+		for kept := c != nil; ; kept = false {
+			if c == nil {
+				if c, err = n.s.connect(n.ctx, n.s.config); err != nil {
+					c = nil
+					break // whoever listens looks by itself in the end
+				}
+			}
+			if err = c.notify(n.ctx, n.channel(), payload); err == nil {
+				break
+			}
+			c.drop()
+			if c = nil; !kept { // one that was kept may have been lost meanwhile
+				break
 			}
 		}
-		if _, err := (&store.Conn{Driver: c}).Exec(`SELECT pg_notify(?1, ?2)`, n.channel(), string(payload)); err != nil {
-			c.close()
-			c = nil
-		}
 	}
+}
+
+// notify wakes those who listen on a channel.
+func (c *conn) notify(ctx context.Context, channel string, payload []byte) error {
+	_, err := c.exec(ctx, `SELECT pg_notify('`+channel+`', '`+strings.ReplaceAll(string(payload), "'", "''")+`')`)
+	return err
 }
 
 const (

@@ -80,9 +80,13 @@ func (r *reader) end() {
 // patienceAfter is how long a server has for the answer to a statement whose caller has given up.
 const patienceAfter = 5 * time.Second
 
-// abandon gives the connection up if it is still in use some time after its caller gave up: whoever answers nothing at all may never do
-// so.
+// abandon has the server end what its caller has given up, and gives the connection up if it is still in use some time later: whoever
+// answers nothing at all may never do so.
 func (r *reader) abandon() {
+	r.mu.Lock()
+	c := r.conn
+	r.mu.Unlock()
+	c.cancel()
 	time.AfterFunc(patienceAfter, func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -130,7 +134,7 @@ func (p *readers) with(ctx context.Context, fn func(r *reader) error) error {
 		}
 	}
 	defer func() { <-p.places }()
-	c := p.pop()
+	c := p.take(ctx)
 	if c == nil {
 		var err error
 		if c, err = p.s.open(ctx); err != nil {
@@ -146,7 +150,11 @@ func (p *readers) with(ctx context.Context, fn func(r *reader) error) error {
 	defer stop()
 	r.unwatch = p.s.watch(hangsAfter, asksAgain)
 	defer func() { r.unwatch() }()
-	return p.s.Explain(fn(r))
+	err := fn(r)
+	if ctx.Err() != nil && (isLost(err) || codeOf(err) == queryCanceled) {
+		return store.GaveUp(ctx)
+	}
+	return p.s.Explain(err)
 }
 
 // asksAfter is after how long a connection that nobody used is asked whether it is still there.
@@ -156,27 +164,39 @@ func (r *reader) done() {
 	r.mu.Lock()
 	r.over = true
 	r.mu.Unlock()
+	if r.ctx.Err() != nil { // it may be cancelled yet
+		r.conn.drop()
+		return
+	}
 	r.s.readers.keep(r.conn)
 }
 
-// pop returns a free connection that is still there, or nil.
-func (p *readers) pop() *conn {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for len(p.free) > 0 {
-		c := p.free[len(p.free)-1]
-		p.free = p.free[:len(p.free)-1]
-		if time.Since(c.used) < asksAfter || c.answers() {
+// take returns a free connection that is still there, or nil.
+func (p *readers) take(ctx context.Context) *conn {
+	for c := p.pop(); c != nil; c = p.pop() {
+		if time.Since(c.used) < asksAfter || c.answers(ctx) {
 			return c
 		}
-		c.close()
+		c.drop()
 	}
 	return nil
 }
 
+// pop returns a free connection, or nil.
+func (p *readers) pop() *conn {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.free) == 0 {
+		return nil
+	}
+	c := p.free[len(p.free)-1]
+	p.free = p.free[:len(p.free)-1]
+	return c
+}
+
 // answers reports whether the connection is still there.
-func (c *conn) answers() bool {
-	ctx, cancel := context.WithTimeout(context.Background(), asksAfter)
+func (c *conn) answers(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, asksAfter)
 	defer cancel()
 	return c.script(ctx, "SELECT 1") == nil
 }

@@ -55,11 +55,11 @@ func makeSchema(s *Store, c *store.Conn) error {
 	if err != nil || n > 0 {
 		return err
 	}
-	err = c.Script(`CREATE SCHEMA ` + s.schema)
+	err = c.Script(`CREATE SCHEMA "` + s.schema + `"`)
 	if codeOf(err) == noRight {
 		user, database := s.config.User, s.config.Database
 		return &orchestrator.Error{Code: orchestrator.PermissionDenied, Err: err, Message: "the user " + user + " may not make the schema " + s.schema + " in the database " + database,
-			Hint: "Run there, as its owner: CREATE SCHEMA " + s.schema + ` AUTHORIZATION "` + user + `"; or: GRANT CREATE ON DATABASE "` + database + `" TO "` + user + `"; then ` + "`mailroom init` again"}
+			Hint: "Run there, as its owner: CREATE SCHEMA \"" + s.schema + `" AUTHORIZATION "` + user + `"; or: GRANT CREATE ON DATABASE "` + database + `" TO "` + user + `"; then ` + "`mailroom init` again"}
 	}
 	return err
 }

@@ -146,11 +146,13 @@ func configOf(dsn string) (*pgconn.Config, error) {
 		return nil, wrong
 	}
 	maps.Copy(config.RuntimeParams, settings)
-	maps.Copy(config.RuntimeParams, map[string]string{"client_encoding": "UTF8", "client_min_messages": "warning", "tcp_user_timeout": "10s"})
+	maps.Copy(config.RuntimeParams, map[string]string{"client_encoding": "UTF8", "client_min_messages": "warning", "tcp_user_timeout": "10s",
+		"tcp_keepalives_idle": "10", "tcp_keepalives_interval": "5", "tcp_keepalives_count": "4", // or the locks of a host that has vanished last for hours
+	})
 	config.RuntimeParams["search_path"] = cmp.Or(config.RuntimeParams["search_path"], "mailroom")
 	config.RuntimeParams["application_name"] = cmp.Or(config.RuntimeParams["application_name"], "mailroom")
-	if !orchestrator.IsName(config.RuntimeParams["search_path"]) {
-		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "search_path: it must name one schema, in small letters")
+	if schema := config.RuntimeParams["search_path"]; !orchestrator.IsName(schema) || strings.Contains(schema, "-") || len(schema) > maxSchema {
+		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "search_path: it must name one schema, by at most %d small letters, digits and _", maxSchema)
 	}
 	several := len(hostsOf(config)) > 1
 	if several && !address.Query().Has("target_session_attrs") && os.Getenv("PGTARGETSESSIONATTRS") == "" {
@@ -168,6 +170,9 @@ func configOf(dsn string) (*pgconn.Config, error) {
 	}
 	return config, nil
 }
+
+// maxSchema is the longest name of a schema, in bytes: that of the channel for notices is longer.
+const maxSchema = 54
 
 // isLocal reports whether no connection can leave this machine: to a socket, or loopback.
 func isLocal(config *pgconn.Config) bool {
