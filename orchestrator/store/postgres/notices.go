@@ -31,6 +31,7 @@ type notices struct {
 	listening chan struct{} // closed once the server knows that we listen; nil before anybody does
 	rung      store.Ring    // what is still to be told
 	telling   bool
+	more      chan struct{} // has a value when something was rung since the teller looked
 }
 
 // notice is what goes over the wire.
@@ -40,7 +41,7 @@ type notice struct {
 }
 
 func newNotices(s *Store) *notices {
-	n := &notices{s: s, id: rand.Text(), closing: make(chan struct{})}
+	n := &notices{s: s, id: rand.Text(), closing: make(chan struct{}), more: make(chan struct{}, 1)}
 	n.ctx, n.end = context.WithCancel(context.Background())
 	return n
 }
@@ -55,6 +56,10 @@ func (n *notices) Ring(recipients ...string) {
 	n.rung.All = n.rung.All || len(recipients) == 0
 	n.rung.Add(recipients)
 	if n.telling || n.isClosing() {
+		select {
+		case n.more <- struct{}{}:
+		default: // it will look anyway
+		}
 		return
 	}
 	n.telling = true
@@ -78,10 +83,12 @@ func (n *notices) tell() {
 		}
 		if rung == nil {
 			select {
+			case <-n.more:
 			case <-n.closing:
+				idle = true
 			case <-time.After(ringerLinger):
+				idle = true
 			}
-			idle = true
 			continue
 		}
 		idle = false
@@ -95,7 +102,8 @@ func (n *notices) tell() {
 				continue // whoever listens looks by itself in the end
 			}
 		}
-		if _, err := (&store.Conn{Driver: c}).Exec(`SELECT pg_notify(?1, ?2)`, n.channel(), string(payload)); err != nil {
+		// A notice is a hint: nobody needs it on a disk.
+		if _, err := (&store.Conn{Driver: c}).Exec(`SELECT pg_notify(?1, ?2), set_config('synchronous_commit', 'off', true)`, n.channel(), string(payload)); err != nil {
 			c.close()
 			c = nil
 		}
