@@ -28,6 +28,20 @@ var cases = []Case{
 	cold,
 	hook,
 	idleDaemon,
+	serverSends(1, "",
+		Target{Measure: "rate_per_s", Against: "river-server", Want: 1.5},
+		Target{Measure: "rate_per_s", Against: "pgmq-sql", Want: 0.6}),
+	serverSends(8, "",
+		Target{Measure: "rate_per_s", Against: "river-server", Want: 1.5},
+		Target{Measure: "rate_per_s", Against: "pgmq-sql", Want: 0.6}),
+	serverSends(64, "",
+		Target{Measure: "rate_per_s", Against: "river-server", Want: 6},
+		Target{Measure: "rate_per_s", Against: "pgmq-sql", Want: 1.2},
+		Target{Measure: "server_cpu_us", Against: "river-server", Want: 0.2, AtMost: true},
+		Target{Measure: "server_cpu_us", Against: "pgmq-sql", Want: 0.8, AtMost: true}),
+	serverDeliver,
+	serverClaim,
+	serverWakeup,
 }
 
 // findCase returns nil when there is no such case.

@@ -114,7 +114,7 @@ func syncTime(folder string) (d time.Duration, err error) {
 // measured are the modules whose versions the report gives.
 var measured = []string{
 	"github.com/mattn/go-sqlite3", "github.com/nats-io/nats-server/v2", "github.com/nats-io/nats.go", "github.com/riverqueue/river",
-	"github.com/riverqueue/river/riverdriver/riversqlite", "github.com/mikestefanello/backlite", "modernc.org/sqlite",
+	"github.com/riverqueue/river/riverdriver/riversqlite", "github.com/riverqueue/river/riverdriver/riverpgxv5", "github.com/jackc/pgx/v5", "github.com/mikestefanello/backlite", "modernc.org/sqlite",
 }
 
 // versions tells what is compared, with the commit of the program that is measured. It does not fail for want of the sqlite3 command,

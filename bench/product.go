@@ -27,16 +27,24 @@ func openMailroom(ctx context.Context, path string) (*delivery.Engine, error) {
 // newMailroom makes a database with these agents, and returns its path. It is closed.
 func newMailroom(ctx context.Context, env Env, names ...string) (string, error) {
 	path := filepath.Join(env.Dir, "mailroom.db")
+	return path, makeMailroom(ctx, path, names...)
+}
+
+// makeMailroom is newMailroom for a database at a path or an address.
+func makeMailroom(ctx context.Context, path string, names ...string) error {
 	r, err := openMailroom(ctx, path)
 	if err != nil {
-		return "", err
+		return err
+	}
+	if _, err := r.Ledger.Create(ctx); err != nil {
+		return errors.Join(err, r.Close())
 	}
 	for _, name := range names {
 		if _, _, err := agents.Add(ctx, r.Ledger, agents.Update{Name: name}); err != nil {
-			return "", errors.Join(err, r.Close())
+			return errors.Join(err, r.Close())
 		}
 	}
-	return path, r.Close()
+	return r.Close()
 }
 
 // numbered returns n names: worker1, worker2, ...

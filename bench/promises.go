@@ -11,7 +11,7 @@ func (p promise) lossy() bool { return p.how != "" && !p.durable }
 
 // promises are those of every contestant, by name.
 var promises = map[string]promise{
-	"mailroom":               {true, "WAL, `synchronous=NORMAL` and an fdatasync of the WAL of its own before it answers: as durable as FULL"},
+	"mailroom":               {true, "WAL, `synchronous=NORMAL` and an fdatasync of the WAL of its own before it answers: as durable as FULL; on a server, `synchronous_commit=on`"},
 	"mailroom-10000-rows":    {true, "as mailroom"},
 	"mailroom-1000-waiting":  {true, "as mailroom"},
 	"mailroom-delivered":     {true, "as mailroom"},
@@ -24,6 +24,9 @@ var promises = map[string]promise{
 	"plain-full":             {true, "WAL, `synchronous=FULL`"},
 	"plain-normal":           {false, "WAL, `synchronous=NORMAL`: synced at checkpoints only"},
 	"river":                  {true, "WAL, `synchronous=FULL`"},
+	"river-server":           {true, "`synchronous_commit=on`"},
+	"pgmq-sql":               {true, "`synchronous_commit=on`"},
+	"one-commit":             {true, "`synchronous_commit=on`"},
 	"backlite-full":          {true, "WAL, `synchronous=FULL`"},
 	"backlite":               {false, "WAL, `synchronous=NORMAL`, as its manual sets it up"},
 	"jetstream-always":       {true, "`SyncAlways`"},

@@ -3,8 +3,8 @@ package postgres
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"sync"
 	"time"
 
@@ -120,10 +120,23 @@ func (w *backend) begin(ctx context.Context, until time.Time, scope store.Scope)
 	w.unwatch()
 	w.unwatch = w.s.watch(hangsAfter, asksAgain)
 	w.c.batch, w.c.later = w.c.batch[:0], w.c.later[:0]
+	calls := []ownCall{{text: "BEGIN"}}
+	if w.c.settings != "" {
+		calls = append(calls, ownCall{text: w.c.settings})
+	}
+	patience := strconv.AppendInt(nil, max(time.Until(until).Milliseconds(), 1), 10)
+	calls = append(calls, ownCall{"SELECT set_config('lock_timeout', $1, true)", [][]byte{patience}})
 	locks, alone := w.s.locks(scope)
 	w.alone, w.held = alone, 0
-	results, err := w.c.exec(ctx, fmt.Sprintf(`BEGIN; SET LOCAL lock_timeout = %d; %s; SELECT hold_floors(); SELECT pg_current_xact_id(), `+readClock,
-		max(time.Until(until).Milliseconds(), 1), locks))
+	calls = append(append(calls, locks...), ownCall{text: "SELECT hold_floors(), pg_current_xact_id(), " + readClock})
+	err := w.c.ready(ctx, calls...)
+	var results []*pgconn.Result
+	if err == nil {
+		results, err = w.c.runAll(ctx, func(p *pgconn.Pipeline) {
+			w.c.sendOwn(p, calls...)
+			w.c.sendOpening(p)
+		})
+	}
 	if err != nil && ctx.Err() != nil {
 		w.shut() // the request to cancel it may arrive late, and would hit what comes next
 		return store.GaveUp(ctx)
@@ -132,15 +145,19 @@ func (w *backend) begin(ctx context.Context, until time.Time, scope store.Scope)
 		w.Rollback()
 		return err
 	}
-	began := results[len(results)-1].Rows[0]
-	w.xid = string(began[0])
-	w.s.clock.set(began[1])
+	began := results[len(calls)-1].Rows[0]
+	w.xid = string(began[1])
+	w.s.clock.set(began[2])
 	if w.taken {
 		w.taken = false
 		if err := w.c.renumber(ctx); err != nil {
 			w.Rollback()
 			return err
 		}
+	}
+	w.c.opening.here = true
+	if len(results) > len(calls) {
+		w.c.opening.answer = results[len(calls)]
 	}
 	return nil
 }
@@ -162,12 +179,15 @@ func (w *backend) Commit() error {
 		return orchestrator.Errorf(orchestrator.Internal, "the transaction had failed, and was undone")
 	}
 	marked := w.Writes != w.before || w.batch.Answers()
-	_, err := w.c.runAll(func(p *pgconn.Pipeline) {
-		if marked {
-			w.mark.send(p)
-		}
-		p.SendQueryParams("COMMIT", nil, nil, nil, nil)
-	})
+	var calls []ownCall
+	if marked {
+		calls = w.mark.next()
+	}
+	calls = append(calls, ownCall{text: "COMMIT"})
+	err := w.c.ready(context.Background(), calls...)
+	if err == nil {
+		_, err = w.c.runAll(context.Background(), func(p *pgconn.Pipeline) { w.c.sendOwn(p, calls...) })
+	}
 	switch {
 	case err == nil:
 		return nil

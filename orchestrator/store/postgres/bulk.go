@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -15,7 +16,9 @@ import (
 type bulk struct{ name, text string }
 
 // insertOfOne matches an INSERT of one row of nothing but parameters.
-var insertOfOne = regexp.MustCompile(`(?s)^\s*(INSERT INTO \w+\s*\([^)]*\))\s*VALUES\s*\(([$\d\s,]+)\)\s*$`)
+var insertOfOne = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?s)^\s*(INSERT INTO \w+\s*\([^)]*\))\s*VALUES\s*\(([$\d\s,]+)\)\s*$`)
+})
 
 var arrayTypes = map[uint32]string{pgtype.TextOID: "text[]", pgtype.Int8OID: "bigint[]"}
 
@@ -25,7 +28,7 @@ func (c *conn) prepareBulk(s *statement) error {
 		return nil
 	}
 	s.bulked = true
-	parts := insertOfOne.FindStringSubmatch(s.SQL)
+	parts := insertOfOne().FindStringSubmatch(s.SQL)
 	if parts == nil {
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"mailroom/orchestrator"
@@ -113,7 +114,9 @@ func sameSetting(value, wanted string) bool {
 }
 
 // counted matches how many standbys synchronous_standby_names waits for; without a number it is one.
-var counted = regexp.MustCompile(`(?i)^\s*(?:FIRST|ANY)?\s*(\d+)\s*\(`)
+var counted = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)^\s*(?:FIRST|ANY)?\s*(\d+)\s*\(`)
+})
 
 // checkAcknowledged says what an answered send means on this server.
 func checkAcknowledged(_ *Store, c *store.Conn, report store.Report) error {
@@ -128,7 +131,7 @@ func checkAcknowledged(_ *Store, c *store.Conn, report store.Report) error {
 		return err
 	}
 	wanted := int64(1)
-	if found := counted.FindStringSubmatch(names); found != nil {
+	if found := counted().FindStringSubmatch(names); found != nil {
 		wanted, _ = strconv.ParseInt(found[1], 10, 64)
 	}
 	others := ""

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -23,12 +24,14 @@ import (
 // conn is one connection with its prepared statements. Values go and come as text, so that a number may stand where the server
 // wants text, as SQLite takes it. Not safe for concurrent use.
 type conn struct {
-	raw   *pgconn.PgConn
-	stmts map[string]*statement
-	batch []int64 // the rows at hand: what temp.batch is in SQLite
-	later []call  // what is still to be run, before the next statement
-	wrote func()  // called before each statement that may change something
-	used  time.Time
+	raw     *pgconn.PgConn
+	stmts   map[string]*statement
+	owns    map[string]*own
+	opening opening
+	batch   []int64 // the rows at hand: what temp.batch is in SQLite
+	later   []call  // what is still to be run, before the next statement
+	wrote   func()  // called before each statement that may change something
+	used    time.Time
 
 	knows    int    // the version of the tables that this program knows
 	settings string // the statement that makes them in each transaction, behind a pooler; statements have no names then
@@ -58,7 +61,7 @@ func connect(ctx context.Context, config *pgconn.Config, knows int) (*conn, erro
 	if err != nil {
 		return nil, err
 	}
-	return &conn{raw: raw, stmts: map[string]*statement{}, wrote: func() {}, knows: knows}, nil
+	return &conn{raw: raw, stmts: map[string]*statement{}, owns: map[string]*own{}, wrote: func() {}, knows: knows}, nil
 }
 
 // closePatience bounds the farewell.
@@ -115,11 +118,13 @@ func (c *conn) name(name string) string {
 }
 
 // inBatch matches the statements that change the rows at hand, up to what says which.
-var inBatch = regexp.MustCompile(`^\s*(INSERT INTO temp\.batch \(seq\)|DELETE FROM temp\.batch)`)
+var inBatch = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^\s*(INSERT INTO temp\.batch \(seq\)|DELETE FROM temp\.batch)`)
+})
 
 // reading returns what a statement that changes the rows at hand asks of the database: which rows.
 func reading(text string) (query string, does batchWork) {
-	switch found := inBatch.FindString(text); {
+	switch found := inBatch().FindString(text); {
 	case found == "":
 		return text, leaves
 	case strings.Contains(found, "INSERT"):
@@ -142,6 +147,7 @@ func (c *conn) prepare(text string) (*statement, error) {
 				}
 			}
 			clear(c.stmts)
+			clear(c.owns)
 		}
 		query, does := reading(text)
 		sql, arguments := rewrite(query)
@@ -152,7 +158,7 @@ func (c *conn) prepare(text string) (*statement, error) {
 		if store.Prepared != nil {
 			store.Prepared(strings.TrimSuffix(text, returning))
 		}
-		s = &statement{StatementDescription: description, arguments: arguments, does: does, writes: does == leaves && writes.MatchString(text)}
+		s = &statement{StatementDescription: description, arguments: arguments, does: does, writes: does == leaves && writes().MatchString(text)}
 		c.stmts[text] = s
 	}
 	if s.writes {
@@ -162,7 +168,9 @@ func (c *conn) prepare(text string) (*statement, error) {
 }
 
 // writes matches statements that may change something.
-var writes = regexp.MustCompile(`(?i)^\s*(INSERT|UPDATE|DELETE|WITH\b[^;]*\b(INSERT INTO|UPDATE|DELETE FROM)\b|CREATE|DROP|ALTER)\b`)
+var writes = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)^\s*(INSERT|UPDATE|DELETE|WITH\b[^;]*\b(INSERT INTO|UPDATE|DELETE FROM)\b|CREATE|DROP|ALTER)\b`)
+})
 
 func (c *conn) ExecBound(text string, args []driver.NamedValue) (driver.Result, error) {
 	result, s, err := c.run(text, args)

@@ -9,8 +9,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgconn"
-
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/store"
 )
@@ -33,16 +31,16 @@ const (
 	markAge = "1 hour"
 )
 
-// send makes the mark, at the end of a transaction.
-func (m *mark) send(p *pgconn.Pipeline) {
+// next makes the next mark, at the end of a transaction.
+func (m *mark) next() []ownCall {
 	m.n++
-	values := [][]byte{[]byte(m.process), strconv.AppendInt(nil, m.n, 10)}
-	p.SendQueryParams(`INSERT INTO commits AS c (process, n, at) VALUES ($1, $2, now()) ON CONFLICT (process) DO UPDATE SET n = excluded.n,
-		at = CASE WHEN c.at < now() - interval '`+markFreshness+`' THEN now() ELSE c.at END`, values, nil, nil, nil)
+	calls := []ownCall{{`INSERT INTO commits AS c (process, n, at) VALUES ($1, $2, now()) ON CONFLICT (process) DO UPDATE SET n = excluded.n,
+		at = CASE WHEN c.at < now() - interval '` + markFreshness + `' THEN now() ELSE c.at END`, [][]byte{[]byte(m.process), strconv.AppendInt(nil, m.n, 10)}}}
 	if m.n == 1 {
-		p.SendQueryParams(`DELETE FROM commits WHERE process IN
-			(SELECT process FROM commits WHERE at < now() - interval '`+markAge+`' ORDER BY at LIMIT 4 FOR UPDATE SKIP LOCKED)`, nil, nil, nil, nil)
+		calls = append(calls, ownCall{text: `DELETE FROM commits WHERE process IN
+			(SELECT process FROM commits WHERE at < now() - interval '` + markAge + `' ORDER BY at LIMIT 4 FOR UPDATE SKIP LOCKED)`})
 	}
+	return calls
 }
 
 // errUndone says that a transaction was not committed, and never will be.

@@ -40,6 +40,9 @@ func (c *conn) call(text string, args []driver.NamedValue) (call, error) {
 // run runs a statement, after those that are still to be run, and reads all of its answer: nothing else can be run on a connection
 // before.
 func (c *conn) run(text string, args []driver.NamedValue) (*pgconn.Result, *statement, error) {
+	if result, s := c.ahead(text, args); result != nil {
+		return result, s, nil
+	}
 	next, err := c.call(text, args)
 	if err != nil {
 		return nil, nil, err
@@ -53,13 +56,48 @@ func (c *conn) run(text string, args []driver.NamedValue) (*pgconn.Result, *stat
 		}
 		return result, next.statement, result.Err
 	}
-	result, err := c.runAll(func(p *pgconn.Pipeline) {
+	results, err := c.runAll(context.Background(), func(p *pgconn.Pipeline) {
 		if c.setsFirst() {
 			p.SendQueryParams(c.settings, nil, nil, nil, nil)
 		}
 		next.send(p)
 	})
-	return result, next.statement, err
+	if err != nil {
+		return nil, nil, err
+	}
+	return results[len(results)-1], next.statement, nil
+}
+
+// opening is the query with which a transaction began: the ledger begins each with the same. It is sent together with the BEGIN of the
+// next one, which saves a round trip.
+type opening struct {
+	text   string         // "" is none
+	here   bool           // nothing was asked for in this transaction yet
+	answer *pgconn.Result // in this transaction, until that
+}
+
+// sendOpening sends it.
+func (c *conn) sendOpening(p *pgconn.Pipeline) {
+	c.opening.here, c.opening.answer = false, nil
+	if s := c.stmts[c.opening.text]; s != nil && s.Name != "" && s.does == leaves && !s.writes {
+		p.SendQueryPrepared(s.Name, nil, nil, nil)
+	}
+}
+
+// ahead returns the answer to the first query of a transaction, if it was sent ahead, and notes what to send ahead the next time.
+func (c *conn) ahead(text string, args []driver.NamedValue) (*pgconn.Result, *statement) {
+	if !c.opening.here {
+		return nil, nil
+	}
+	answer := c.opening.answer
+	c.opening.here, c.opening.answer = false, nil
+	if text == c.opening.text {
+		return answer, c.stmts[text]
+	}
+	if c.opening.text = ""; len(args) == 0 {
+		c.opening.text = text
+	}
+	return nil, nil
 }
 
 // send sends it in a pipeline.
@@ -76,7 +114,8 @@ const maxLater = 256
 
 // RunLater runs a statement together with the next one, or with the commit: that saves a round trip.
 func (c *conn) RunLater(text string, args []driver.NamedValue) error {
-	if inBatch.MatchString(text) || len(c.later) >= maxLater || c.raw.TxStatus() != 'T' {
+	c.opening.here = false
+	if inBatch().MatchString(text) || len(c.later) >= maxLater || c.raw.TxStatus() != 'T' {
 		_, err := c.ExecBound(text, args)
 		return err
 	}
@@ -92,7 +131,7 @@ func (c *conn) RunRest() error {
 	if len(c.later) == 0 {
 		return nil
 	}
-	_, err := c.runAll(func(*pgconn.Pipeline) {})
+	_, err := c.runAll(context.Background(), func(*pgconn.Pipeline) {})
 	return err
 }
 
@@ -108,9 +147,9 @@ func (c *conn) InsertBound(text string, args []driver.NamedValue) (int64, error)
 	return strconv.ParseInt(string(result.Rows[0][0]), 10, 64)
 }
 
-// runAll runs what is still to be run, and then what last sends, in one round trip. It returns the result of that. Error: store.Later
+// runAll runs what is still to be run, and then what last sends, in one round trip. It returns the results of all. Error: store.Later
 // for the failure of an earlier one; none of those behind it was run then.
-func (c *conn) runAll(last func(p *pgconn.Pipeline)) (result *pgconn.Result, err error) {
+func (c *conn) runAll(ctx context.Context, last func(p *pgconn.Pipeline)) (results []*pgconn.Result, err error) {
 	later := c.later
 	c.later = c.later[:0]
 	for i := range later { // before the pipeline begins
@@ -120,7 +159,7 @@ func (c *conn) runAll(last func(p *pgconn.Pipeline)) (result *pgconn.Result, err
 			}
 		}
 	}
-	p := c.raw.StartPipeline(context.Background())
+	p := c.raw.StartPipeline(ctx)
 	left := 0
 	for len(later) > 0 {
 		n := 1
@@ -141,8 +180,8 @@ func (c *conn) runAll(last func(p *pgconn.Pipeline)) (result *pgconn.Result, err
 			break // all was read
 		}
 		if is {
-			result = reader.Read()
-			failure = result.Err
+			result := reader.Read()
+			results, failure = append(results, result), result.Err
 		}
 		if err = failure; err != nil && left > 0 && codeOf(err) != "" {
 			err = &store.Later{Err: err}
@@ -152,5 +191,5 @@ func (c *conn) runAll(last func(p *pgconn.Pipeline)) (result *pgconn.Result, err
 	if ended := p.Close(); err == nil {
 		err = ended
 	}
-	return result, err
+	return results, err
 }

@@ -5,7 +5,7 @@ import (
 	"hash/fnv"
 	"maps"
 	"slices"
-	"strings"
+	"strconv"
 
 	"mailroom/orchestrator/store"
 )
@@ -40,22 +40,27 @@ const maxHeld = 64
 
 // locks returns the statements that take the locks of a scope, each a statement of its own, so that those behind see what was
 // committed before; and whether that leaves the transaction alone.
-func (s *Store) locks(scope store.Scope) (statements string, alone bool) {
-	if scope.IsAlone() || len(scope.Recipients()) > maxHeld {
-		return "SELECT " + s.lock(writing), true
+func (s *Store) locks(scope store.Scope) (calls []ownCall, alone bool) {
+	take := func(function string, kind lockKind, number int32) {
+		calls = append(calls, ownCall{"SELECT " + function + "($1::int, $2::int)", [][]byte{strconv.AppendInt(nil, int64(kind), 10), strconv.AppendInt(nil, int64(number), 10)}})
 	}
-	all := "SELECT " + strings.Replace(s.lock(writing), "_lock(", "_lock_shared(", 1)
+	const exclusive, shared = "pg_advisory_xact_lock", "pg_advisory_xact_lock_shared"
+	if scope.IsAlone() || len(scope.Recipients()) > maxHeld {
+		take(exclusive, writing, s.lockNumber(""))
+		return calls, true
+	}
+	take(shared, writing, s.lockNumber(""))
 	if scope.Waits() {
-		all += "; SELECT " + s.lock(waiting)
+		take(exclusive, waiting, s.lockNumber(""))
 	}
 	numbers := map[int32]bool{}
 	for _, name := range scope.Recipients() {
 		numbers[s.lockNumber(name)] = true
 	}
 	for _, n := range slices.Sorted(maps.Keys(numbers)) {
-		all += fmt.Sprintf("; SELECT pg_advisory_xact_lock(%d, %d)", recipient, n)
+		take(exclusive, recipient, n)
 	}
-	return all, false
+	return calls, false
 }
 
 // Alone reports whether nobody else writes.

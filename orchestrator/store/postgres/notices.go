@@ -33,6 +33,7 @@ type notices struct {
 	listening chan struct{} // closed once the server knows that we listen; nil before anybody does
 	rung      store.Ring    // what is still to be told
 	telling   bool
+	more      chan struct{} // has a value when something was rung since the teller looked
 }
 
 // notice is what goes over the wire.
@@ -42,7 +43,7 @@ type notice struct {
 }
 
 func newNotices(s *Store) *notices {
-	n := &notices{s: s, id: rand.Text(), closing: make(chan struct{})}
+	n := &notices{s: s, id: rand.Text(), closing: make(chan struct{}), more: make(chan struct{}, 1)}
 	n.ctx, n.end = context.WithCancel(context.Background())
 	return n
 }
@@ -57,6 +58,10 @@ func (n *notices) Ring(recipients ...string) {
 	n.rung.All = n.rung.All || len(recipients) == 0
 	n.rung.Add(recipients)
 	if n.telling || n.isClosing() {
+		select {
+		case n.more <- struct{}{}:
+		default: // it will look anyway
+		}
 		return
 	}
 	n.telling = true
@@ -80,10 +85,12 @@ func (n *notices) tell() {
 		}
 		if rung == nil {
 			select {
+			case <-n.more:
 			case <-n.closing:
+				idle = true
 			case <-time.After(ringerLinger):
+				idle = true
 			}
-			idle = true
 			continue
 		}
 		idle = false
@@ -109,9 +116,9 @@ func (n *notices) tell() {
 	}
 }
 
-// notify wakes those who listen on a channel.
+// notify wakes those who listen on a channel. It is a hint, which nobody needs on a disk.
 func (c *conn) notify(ctx context.Context, channel string, payload []byte) error {
-	_, err := c.exec(ctx, `SELECT pg_notify('`+channel+`', '`+strings.ReplaceAll(string(payload), "'", "''")+`')`)
+	_, err := c.exec(ctx, `SELECT pg_notify('`+channel+`', '`+strings.ReplaceAll(string(payload), "'", "''")+`'), set_config('synchronous_commit', 'off', true)`)
 	return err
 }
 

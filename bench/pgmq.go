@@ -1,0 +1,160 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// pgmqSchema does what pgmq's functions create, send, read and archive do as its documentation and its version 1.6 have it, with the same
+// tables, indexes and kinds of statements: functions in PL/pgSQL that make the text of a statement and execute it. The
+// extension itself is not in Debian.
+const pgmqSchema = `
+CREATE SCHEMA pgmq;
+CREATE TABLE pgmq.q_letters (
+    msg_id      bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
+    read_ct     integer NOT NULL DEFAULT 0,
+    enqueued_at timestamptz NOT NULL DEFAULT now(),
+    vt          timestamptz NOT NULL,
+    message     jsonb,
+    headers     jsonb
+);
+CREATE INDEX ON pgmq.q_letters (vt);
+CREATE TABLE pgmq.a_letters (
+    msg_id      bigint PRIMARY KEY,
+    read_ct     integer NOT NULL DEFAULT 0,
+    enqueued_at timestamptz NOT NULL DEFAULT now(),
+    archived_at timestamptz NOT NULL DEFAULT now(),
+    vt          timestamptz NOT NULL,
+    message     jsonb,
+    headers     jsonb
+);
+CREATE INDEX ON pgmq.a_letters (archived_at);
+
+CREATE FUNCTION pgmq.table_of(queue text, prefix text) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+    IF queue ~ '[$;'']|--' THEN
+        RAISE EXCEPTION 'not a name of a queue: %', queue;
+    END IF;
+    RETURN lower(prefix || '_' || queue);
+END $$;
+
+CREATE FUNCTION pgmq.send(queue text, msg jsonb, headers jsonb, due timestamptz) RETURNS SETOF bigint LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN QUERY EXECUTE format('INSERT INTO pgmq.%I (vt, message, headers) VALUES ($1, $2, $3) RETURNING msg_id',
+        pgmq.table_of(queue, 'q')) USING due, msg, headers;
+END $$;
+
+CREATE FUNCTION pgmq.send(queue text, msg jsonb) RETURNS SETOF bigint LANGUAGE sql AS $$
+    SELECT * FROM pgmq.send(queue, msg, NULL, clock_timestamp())
+$$;
+
+CREATE FUNCTION pgmq.read(queue text, hidden integer, most integer)
+RETURNS TABLE (msg_id bigint, read_ct integer, enqueued_at timestamptz, vt timestamptz, message jsonb, headers jsonb) LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN QUERY EXECUTE format('
+        WITH due AS (
+            SELECT q.msg_id FROM pgmq.%1$I q WHERE q.vt <= clock_timestamp() ORDER BY q.msg_id LIMIT $1 FOR UPDATE SKIP LOCKED)
+        UPDATE pgmq.%1$I m SET vt = clock_timestamp() + %2$L, read_ct = m.read_ct + 1
+        FROM due WHERE m.msg_id = due.msg_id
+        RETURNING m.msg_id, m.read_ct, m.enqueued_at, m.vt, m.message, m.headers',
+        pgmq.table_of(queue, 'q'), make_interval(secs => hidden)) USING most;
+END $$;
+
+CREATE FUNCTION pgmq.archive(queue text, ids bigint[]) RETURNS SETOF bigint LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN QUERY EXECUTE format('
+        WITH gone AS (
+            DELETE FROM pgmq.%I WHERE msg_id = ANY ($1) RETURNING msg_id, vt, read_ct, enqueued_at, message, headers)
+        INSERT INTO pgmq.%I (msg_id, vt, read_ct, enqueued_at, message, headers)
+        SELECT msg_id, vt, read_ct, enqueued_at, message, headers FROM gone
+        RETURNING msg_id', pgmq.table_of(queue, 'q'), pgmq.table_of(queue, 'a')) USING ids;
+END $$;`
+
+// newPGMQ makes a queue, and n connections to it.
+func newPGMQ(ctx context.Context, s *pgServer, n int) (*pgxpool.Pool, error) {
+	pool, err := s.pool(ctx, n)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := pool.Exec(ctx, pgmqSchema); err != nil {
+		pool.Close()
+		return nil, err
+	}
+	return pool, nil
+}
+
+func sendPGMQ(ctx context.Context, pool *pgxpool.Pool) error {
+	var id int64
+	return pool.QueryRow(ctx, `SELECT * FROM pgmq.send($1, $2)`, "letters", []byte(letterPayload)).Scan(&id)
+}
+
+// pgmqSends is n senders in one process, each with a connection.
+func pgmqSends(n int) func(context.Context, Env, *pgServer) (Measures, error) {
+	return func(ctx context.Context, env Env, s *pgServer) (Measures, error) {
+		pool, err := newPGMQ(ctx, s, n)
+		if err != nil {
+			return nil, err
+		}
+		defer pool.Close()
+		return s.sends(ctx, env, n, func(int) error { return sendPGMQ(ctx, pool) })
+	}
+}
+
+// pgmqTakes reads and archives a backlog, so many messages at a time.
+func pgmqTakes(backlog, atATime int) func(context.Context, Env, *pgServer) (Measures, error) {
+	return func(ctx context.Context, env Env, s *pgServer) (Measures, error) {
+		pool, err := newPGMQ(ctx, s, 1)
+		if err != nil {
+			return nil, err
+		}
+		defer pool.Close()
+		n := scaled(env, backlog, leastBacklog)
+		if _, err := pool.Exec(ctx, `SELECT pgmq.send('letters', $1) FROM generate_series(1, $2)`, []byte(letterPayload), n); err != nil {
+			return nil, fmt.Errorf("filling the queue: %w", err)
+		}
+		return s.takes(n, func() (taken int, err error) {
+			for taken < n && err == nil {
+				var ids []int64
+				if ids, err = readPGMQ(ctx, pool, atATime); err == nil {
+					_, err = pool.Exec(ctx, `SELECT pgmq.archive('letters', $1)`, ids)
+				}
+				if len(ids) == 0 {
+					err = errors.Join(err, errors.New("the queue is empty too early"))
+				}
+				taken += len(ids)
+			}
+			return taken, err
+		})
+	}
+}
+
+func readPGMQ(ctx context.Context, pool *pgxpool.Pool, most int) (ids []int64, err error) {
+	rows, err := pool.Query(ctx, `SELECT msg_id, message FROM pgmq.read('letters', 60, $1)`, most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id int64
+		var message []byte
+		if err := rows.Scan(&id, &message); err != nil {
+			return nil, err
+		}
+		ids = append(ids, id)
+	}
+	return ids, rows.Err()
+}
+
+// takes measures how a backlog of n messages is taken.
+func (s *pgServer) takes(n int, take func() (taken int, err error)) (Measures, error) {
+	return s.spent(func() (Measures, int, error) {
+		began := time.Now()
+		taken, err := take()
+		m := Measures{"rate_per_s": float64(n) / time.Since(began).Seconds()}
+		return m, taken, expect(err, taken, n)
+	})
+}
