@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"mailroom/orchestrator"
@@ -288,6 +289,9 @@ func EndDeadReaders(ctx context.Context, l *ledger.Ledger, recipient string) (en
 			return err
 		}
 		for _, s := range deadOf(list) {
+			if !slices.Contains(recipients, s.recipient) {
+				continue // its lock is not held; the next look sees to it
+			}
 			if err := GiveBack(t, &s, s.String()+" has ended; unread again"); err != nil {
 				return err
 			}

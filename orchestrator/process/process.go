@@ -2,8 +2,12 @@
 package process
 
 import (
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"os"
+	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -25,11 +29,20 @@ func Of(pid int) ID {
 func None() ID { return ID{Space: space()} }
 
 // Host names the machine, and the container on it, in which a process has its number: elsewhere the same number is another
-// process.
+// process. Two machines may have the same hostname, and the numbers of their first containers are the same everywhere.
 func (p ID) Host() string {
 	host, _ := os.Hostname()
-	return host + " " + p.Space
+	return strings.TrimSpace(host + " " + p.Space + " " + machine())
 }
+
+// machine tells machines apart, by a hash of their ids, which are not to be shown. "": this one has none.
+var machine = sync.OnceValue(func() string {
+	id, err := os.ReadFile("/etc/machine-id")
+	if err != nil || len(id) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%x", sha256.Sum256(append([]byte("mailroom "), id...)))[:12]
+})
 
 // Here reports whether it is a process that we can see, and that runs still.
 func (p ID) Here() bool {
