@@ -31,6 +31,10 @@ func (r StatusResult) Text(w *commands.Text) {
 			r.Totals["cancelled"], r.Totals["archived"])},
 		[2]string{"next due", w.When(r.NextDueAt)},
 	)
+	if r.MovedTo != "" {
+		w.Printf("%s\n", w.Paint(commands.Red, "The database has moved to "+r.MovedTo+": use that from now on. This place takes no writes."))
+		return
+	}
 	commands.NotTrusted(w, r.Untrusted)
 	for _, d := range r.Daemons {
 		w.Printf("daemon %s (process %d%s), started %s %s\n", d.Instance, d.PID, r.hostOf(d), w.When(d.StartedAt), d.Listening)

@@ -165,6 +165,9 @@ func (t *Trust) why(id, path string) string {
 // TrustedPath returns the path by which the database is trusted. It is the same through whatever links the database was
 // reached.
 func (l *Ledger) TrustedPath() string {
+	if s, ok := l.Store.(store.Central); ok {
+		return s.Place()
+	}
 	if real, err := filepath.EvalSymlinks(l.Path()); err == nil {
 		return real
 	}

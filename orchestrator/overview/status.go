@@ -25,6 +25,7 @@ type State struct {
 	Overdue    int64              `json:"overdue"`               // of the oldest 100 of each recipient and priority
 	NextDueAt  string             `json:"next_due_at,omitempty"` // next planned retry or review; now, if something is due
 	Daemons    []daemons.Daemon   `json:"daemons"`
+	MovedTo    string             `json:"moved_to,omitempty"`  // where the database is now, if it has moved
 	Untrusted  string             `json:"untrusted,omitempty"` // why the database does nothing outside of itself
 }
 
@@ -91,7 +92,7 @@ func Status(ctx context.Context, l *ledger.Ledger) (State, error) {
 		if err := addSessions(c, s.Recipients, l.Now()); err != nil {
 			return err
 		}
-		s.Untrusted = conf.Untrusted
+		s.MovedTo, s.Untrusted = conf.Stored[store.MovedTo], conf.Untrusted
 		s.Daemons, err = daemons.ListIn(c, l)
 		return err
 	})

@@ -115,6 +115,9 @@ func explainLease(l *ledger.Ledger, conf *ledger.Config, m *orchestrator.Message
 	case m.LeaseUntil > now:
 		why.Rule = fmt.Sprintf("%s is delivering it; its lease ends at %s", m.LeaseOwner, m.LeaseUntil) + leaseTakenBack(l, conf, m)
 		why.Fix = "Wait. If that process has died, the message is due again when the lease ends"
+		if l.IsCentral() {
+			why.Fix = "Wait. If that process has died, the message is due again within a minute"
+		}
 	case ledger.IsUnowned(m):
 		why.Rule = "it was under a lease without an owner, which somebody wrote by hand, until " + m.LeaseUntil
 		why.Fix = deliver

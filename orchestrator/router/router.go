@@ -3,6 +3,7 @@ package router
 
 import (
 	"context"
+	"strings"
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
@@ -47,6 +48,9 @@ func openStore(o ledger.Options, l *ledger.Ledger) (store.Store, error) {
 		return postgres.Open(postgres.Options{
 			DSN: o.Path, State: o.State, Log: l.Log, Bell: o.Bell, BusyTimeout: l.Busy, Pulse: o.Pulse, Made: l.TrustNew, Begin: l.Begin, End: l.End,
 		})
+	}
+	if strings.Contains(o.Path, "://") {
+		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "%q is no place for a database", o.Path).WithHint("Name a file, or a server: postgres://USER@HOST/DATABASE")
 	}
 	return sqlite.Open(sqlite.Options{
 		Path: o.Path, Now: l.Now, Log: l.Log, Bell: o.Bell, BusyTimeout: l.Busy, Made: l.TrustNew, Begin: l.Begin, End: l.End,

@@ -69,7 +69,10 @@ type (
 		Query(ctx context.Context, statement string, limit int, params ...any) (Table, error)
 	}
 	// Central is on a server. Many hosts use it, and go by its time.
-	Central interface{ Now() time.Time }
+	Central interface {
+		Now() time.Time
+		Place() string // its servers, database and schema, the same for whoever uses it and however
+	}
 	// Observer reports which tables the statements of this process touch.
 	Observer interface {
 		Watch(report func(op, table string)) (stop func())
@@ -115,7 +118,7 @@ type Report func(check, level, says, do string)
 func Able[T any](s Store, what string) (T, error) {
 	can, ok := s.(T)
 	if !ok {
-		return can, orchestrator.Errorf(orchestrator.Unavailable, "this kind of database has no %s of mailroom's", what).WithHint("Use that of its server")
+		return can, orchestrator.Errorf(orchestrator.Unavailable, "this kind of database has no %s of mailroom's", what).WithHint("Use what its server has, such as pg_dump")
 	}
 	return can, nil
 }

@@ -191,7 +191,7 @@ func (w *backend) Commit() error {
 	switch {
 	case err == nil:
 		return nil
-	case !isLost(err) && !w.c.raw.IsClosed():
+	case (!isLost(err) || codeOf(err) == readOnlyTransaction) && !w.c.raw.IsClosed(): // the server has refused it
 		w.Rollback()
 		return err
 	}

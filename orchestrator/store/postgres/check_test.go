@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -193,7 +194,6 @@ func TestInitWithoutRights(t *testing.T) {
 
 // TestPasswords has a server that asks both users for their passwords, which are in a file.
 func TestPasswords(t *testing.T) {
-	t.Parallel()
 	server := postgrestest.Start(t)
 	ann, _ := user(t, server, "ann")
 	initAt(t, ann)
@@ -216,13 +216,37 @@ func TestPasswords(t *testing.T) {
 		_, err = postgrestest.SQL(t.Context(), ann, "SELECT 1")
 	}
 	file := filepath.Join(t.TempDir(), "pgpass")
-	for _, known := range []struct{ passwords, finding string }{
-		{"*:*:*:ann:hers\n", "audit user: note cannot enter"},
-		{"*:*:*:ann:hers\n*:*:*:mailroom_audit:its\n", "audit user: ok reads no credentials"},
+	for _, known := range []struct{ hers, passwords, finding string }{
+		{"", "*:*:*:ann:hers\n", "audit user: note cannot enter"},
+		{"", "*:*:*:ann:hers\n*:*:*:mailroom_audit:its\n", "audit user: ok reads no credentials"},
+		{"hers", "*:*:*:mailroom_audit:its\n", "audit user: ok reads no credentials"},
 	} {
+		t.Setenv("PGPASSWORD", known.hers)
 		if err := os.WriteFile(file, []byte(known.passwords), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		finds(t, ann+"&passfile="+file, known.finding)
+	}
+}
+
+// TestTakesNoWrites has a database that somebody has made read-only: reading works, and what writes says why it cannot.
+func TestTakesNoWrites(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Start(t)
+	ann, admin := user(t, server, "ann")
+	initAt(t, ann)
+	if _, err := postgrestest.SQL(t.Context(), admin, "ALTER DATABASE ann SET default_transaction_read_only = on"); err != nil {
+		t.Fatal(err)
+	}
+	finds(t, ann, "server: problem takes no writes")
+	for _, address := range []string{ann, ann + "&default_transaction_read_only=on"} {
+		s := at(t, address)
+		if n := count(t, s, "x"); n != 0 {
+			t.Error(n)
+		}
+		twice := func(t *store.Transaction) error { return errors.Join(add("x")(t), add("y")(t)) }
+		if err := write(s, job(twice)); orchestrator.CodeOf(err) != orchestrator.Unavailable || !strings.Contains(err.Error(), "takes no writes") {
+			t.Errorf("a write: %v", err)
+		}
 	}
 }

@@ -110,6 +110,7 @@ func (s *Store) enterAsAuditor(ctx context.Context) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	config.Password = "" // PGPASSWORD is another's
 	return s.reach(ctx, config)
 }
 

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -18,6 +19,12 @@ var errNone = errors.New("it has none of mailroom's tables")
 func (s *Store) noDatabase() error {
 	return &orchestrator.Error{Code: orchestrator.Unavailable, Err: errNone, Message: "there is no database at " + s.path,
 		Hint: "`mailroom --db " + orchestrator.ShellWord(s.path) + " init` makes one"}
+}
+
+// mayNotEnter is the error for a database that is another user's.
+func (s *Store) mayNotEnter() error {
+	return &orchestrator.Error{Code: orchestrator.PermissionDenied, Message: "the user of " + s.path + " may not use its schema " + s.schema,
+		Hint: "Use the address with which the database was made; mailroom's tables belong to one user"}
 }
 
 // takesNoWrites is the error for a server that can only be read.
@@ -87,13 +94,15 @@ func (s *Store) Explain(err error) error {
 	case code == tooManyConnections:
 		return fail(orchestrator.Unavailable, "the server of "+s.path+" has no connection left", "Raise its max_connections, or end what holds them")
 	case code == noSuchDatabase:
-		return fail(orchestrator.Unavailable, "the server has no database "+s.config.Database, "Make it there: `createdb "+s.config.Database+"`")
+		return fail(orchestrator.Unavailable, "the server has no database "+cmp.Or(s.config.Database, s.config.User), "Make it there: `createdb "+cmp.Or(s.config.Database, s.config.User)+"`")
 	case code == noRight:
 		return fail(orchestrator.Unavailable, "the user of "+s.path+" may not do that", "`mailroom init` needs a user that may CREATE in the database; later on, use the one that made the tables")
 	case strings.HasPrefix(code, "28"):
 		return fail(orchestrator.Unavailable, "the server of "+s.path+" does not let this user in", "The password belongs into ~/.pgpass or PGPASSWORD; pg_hba.conf of the server says who may enter")
+	case code == undefinedObject && errors.As(err, new(*pgconn.ConnectError)):
+		return fail(orchestrator.InvalidParams, "the server of "+s.path+" does not know a parameter of the address", "Correct it: those of libpq, and settings of the server, may stand there")
 	case code == "" && isUntrusted(err):
-		return fail(orchestrator.Unavailable, "the certificate of the server of "+s.path+" cannot be trusted", "Name the authority that signed it: sslrootcert=FILE; sslmode=require in the address goes without")
+		return fail(orchestrator.Unavailable, "the certificate of the server of "+s.path+" cannot be trusted", "Name the server as its certificate does, and the authority that signed that: sslrootcert=FILE; sslmode=require in the address trusts any")
 	case errors.Is(err, errUndone):
 		return fail(orchestrator.Unavailable, "the server of "+s.path+" has ended the transaction; nothing was written", "Try again")
 	case code == readOnlyTransaction:

@@ -116,11 +116,20 @@ func (s *Store) open(ctx context.Context) (*conn, error) {
 	}
 }
 
+// isShut reports whether there is a schema that this user may not use.
+func (c *conn) isShut(ctx context.Context, schema string) (bool, error) {
+	results, err := c.exec(ctx, `SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = '`+schema+`' AND NOT has_schema_privilege(oid, 'USAGE')`)
+	return err == nil && len(results[0].Rows) > 0, err
+}
+
 // enter returns a connection if the database is there, and of the version that this program knows.
 func (s *Store) enter(ctx context.Context, c *conn) (*conn, error) {
 	results, err := c.exec(ctx, readVersions)
 	if code := codeOf(err); code == undefinedTable || code == undefinedSchema {
 		err = s.noDatabase()
+		if shut, asked := c.isShut(ctx, s.schema); asked == nil && shut {
+			err = s.mayNotEnter()
+		}
 	}
 	said := map[string]string{}
 	if err == nil {

@@ -32,6 +32,7 @@ func refusesSettings(err error) bool {
 
 // connectAsTaken connects with all settings, or to a pooler without.
 func (s *Store) connectAsTaken(ctx context.Context, config *pgconn.Config) (*conn, error) {
+	config = withPassword(config, s.dsn)
 	past := s.isPast(config)
 	if !s.pooled.Load() || past {
 		c, err := connect(ctx, config, s.version())

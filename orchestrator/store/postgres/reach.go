@@ -37,6 +37,7 @@ func (s *Store) reach(ctx context.Context, config *pgconn.Config) (*conn, error)
 			return nil, err
 		}
 		if pause = min(pause, time.Until(until)); pause <= 0 {
+			s.missed.Store(true)
 			return nil, err
 		}
 		orchestrator.Pause(ctx, pause/2+rand.N(pause/2+1))
@@ -45,6 +46,9 @@ func (s *Store) reach(ctx context.Context, config *pgconn.Config) (*conn, error)
 
 // patience is how long a server is tried.
 func (s *Store) patience() time.Duration {
+	if !s.found.Load() && s.missed.Load() {
+		return 0 // this process has been patient already
+	}
 	if !s.found.Load() && len(s.hosts) == 1 {
 		return min(s.busy, firstPatience)
 	}

@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -66,6 +67,7 @@ type Store struct {
 	upgrades
 
 	found   atomic.Bool // the database is there
+	missed  atomic.Bool // its server was waited for in vain
 	bell    orchestrator.Bell
 	notices *notices // nil where the caller brought a bell
 	pulse   *pulse
@@ -209,6 +211,15 @@ func (s *Store) Write(q *store.Request) error { return s.writer.Submit(q) }
 
 // Path names the database, without a password.
 func (s *Store) Path() string { return s.path }
+
+// Place names the servers, the database and the schema.
+func (s *Store) Place() string {
+	var hosts []string
+	for _, h := range s.hosts {
+		hosts = append(hosts, h[0].Host+":"+strconv.Itoa(int(h[0].Port)))
+	}
+	return strings.Join(hosts, ",") + "/" + cmp.Or(s.config.Database, s.config.User) + "/" + s.schema
+}
 
 // Beside is a path in a folder of the state folder that is named after the database's id.
 func (s *Store) Beside() string {
