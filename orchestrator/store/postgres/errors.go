@@ -23,8 +23,11 @@ func (s *Store) noDatabase() error {
 // takesNoWrites is the error for a server that can only be read.
 func (s *Store) takesNoWrites(err error) error {
 	return &orchestrator.Error{Code: orchestrator.Unavailable, Err: err, Message: "the server of " + s.path + " takes no writes: it is a standby, or was made read-only",
-		Hint: "Name all servers of the cluster in the database's address, with target_session_attrs=read-write"}
+		Hint: nameAll}
 }
+
+// nameAll is what to do about a server that is a standby.
+const nameAll = "Name all servers of the cluster in the database's address, with target_session_attrs=read-write"
 
 // The classes and codes of the server's errors that this package tells apart. Source: PostgreSQL's manual, appendix A.
 const (
