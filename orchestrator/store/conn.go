@@ -135,6 +135,9 @@ func (c *Conn) InsertRow(query string, args ...any) (int64, error) {
 // Script runs statements that are separated by semicolons and take no arguments.
 func (c *Conn) Script(text string) error { return c.Driver.Script(text) }
 
+// Numbered are the tables whose rows the database numbers, each one more than the largest there ever was, and the column that has the numbers.
+var Numbered = []struct{ Table, Column string }{{"agent_message", "seq"}, {"message_trace", "id"}, {"command_trace", "id"}}
+
 // Somebody may write a row of any number by hand.
 const (
 	MaxNumber     = 1 << 53 // the largest that is believed

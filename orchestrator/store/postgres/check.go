@@ -59,7 +59,7 @@ func checkServer(_ *Store, c *store.Conn, report store.Report) error {
 		case row.Int(1) < oldestServer:
 			report("server", "problem", says+": mailroom is for 14 and later", "Upgrade the server")
 		case row.Int(2) != 0:
-			report("server", "note", says+": a standby, which can only be read", "Name all servers of the cluster in the database's address, with target_session_attrs=read-write")
+			report("server", "note", says+": a standby, which can only be read", nameAll)
 		case row.Text(4) == "on":
 			report("server", "problem", says+": it takes no writes, since default_transaction_read_only is on", "Set it to off for this user")
 		default:
@@ -121,13 +121,13 @@ var counted = sync.OnceValue(func() *regexp.Regexp {
 // checkAcknowledged says what an answered send means on this server.
 func checkAcknowledged(_ *Store, c *store.Conn, report store.Report) error {
 	var commit, names string
-	var synchronous, all, hidden int64
+	var synchronous, all, hidden, standby int64
 	err := c.Query(`SELECT current_setting('synchronous_commit'), current_setting('synchronous_standby_names'), count(*) FILTER (WHERE sync_state IN ('sync', 'quorum')),
-		count(pid), count(pid) FILTER (WHERE sync_state IS NULL) FROM (SELECT 1) AS one LEFT JOIN pg_stat_replication ON true`, func(row store.Row) error {
-		commit, names, synchronous, all, hidden = row.Text(0), row.Text(1), row.Int(2), row.Int(3), row.Int(4)
+		count(pid), count(pid) FILTER (WHERE sync_state IS NULL), pg_is_in_recovery() FROM (SELECT 1) AS one LEFT JOIN pg_stat_replication ON true`, func(row store.Row) error {
+		commit, names, synchronous, all, hidden, standby = row.Text(0), row.Text(1), row.Int(2), row.Int(3), row.Int(4), row.Int(5)
 		return nil
 	})
-	if err != nil {
+	if err != nil || standby != 0 { // which answers no send
 		return err
 	}
 	wanted := int64(1)

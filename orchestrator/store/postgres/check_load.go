@@ -82,11 +82,11 @@ func checkWaits(_ *Store, c *store.Conn, report store.Report) error {
 	return nil
 }
 
-// checkEvents names the transaction that keeps events from those who follow them.
+// checkEvents names the transaction that keeps events from those who follow them, which nobody can on a standby.
 func checkEvents(_ *Store, c *store.Conn, report store.Report) error {
 	return c.Query(`SELECT `+session+` || ', for ' || date_trunc('second', clock_timestamp() - a.xact_start) FROM settled() AS s JOIN pg_stat_activity a ON a.pid = s.holder
 		WHERE s.events < s.last AND a.xact_start < clock_timestamp() - interval '5 seconds'
-		UNION ALL SELECT '' ORDER BY 1 DESC LIMIT 1`, func(row store.Row) error {
+		UNION ALL SELECT '' WHERE NOT pg_is_in_recovery() ORDER BY 1 DESC LIMIT 1`, func(row store.Row) error {
 		if who := row.Text(0); who != "" {
 			report("events", "note", "events are shown late, since they wait for the transaction of "+who, "Let it end, or end it: SELECT pg_terminate_backend(PID)")
 			return nil

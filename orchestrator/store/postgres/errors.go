@@ -30,12 +30,16 @@ func (s *Store) mayNotEnter() error {
 // takesNoWrites is the error for a server that can only be read.
 func (s *Store) takesNoWrites(err error) error {
 	return &orchestrator.Error{Code: orchestrator.Unavailable, Err: err, Message: "the server of " + s.path + " takes no writes: it is a standby, or was made read-only",
-		Hint: "Name all servers of the cluster in the database's address, with target_session_attrs=read-write"}
+		Hint: nameAll}
 }
+
+// nameAll is what to do about a server that is a standby.
+const nameAll = "Name all servers of the cluster in the database's address, with target_session_attrs=read-write"
 
 // The classes and codes of the server's errors that this package tells apart. Source: PostgreSQL's manual, appendix A.
 const (
 	lockNotAvailable     = "55P03"
+	queryCanceled        = "57014"
 	serializationFailure = "40001"
 	deadlockDetected     = "40P01"
 	uniqueViolation      = "23505"
@@ -111,6 +115,8 @@ func (s *Store) Explain(err error) error {
 		return fail(orchestrator.Unavailable, "the server of "+s.path+" does not answer; nothing was written", "See whether it runs, and whether its address is right")
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return fail(orchestrator.Busy, "gave up waiting for the database; nothing was written", "Try again")
+	case code == queryCanceled:
+		return fail(orchestrator.Busy, "the server of "+s.path+" has ended a statement, for its statement_timeout or an administrator; nothing was written", "Try again")
 	}
 	return err
 }

@@ -15,7 +15,8 @@ import (
 type lockKind int32
 
 const (
-	making    lockKind = 0x4d41494c + iota // making the tables
+	settingUp lockKind = 0x4d41494b + iota // changing the settings of users, of any schema: the server refuses two at once
+	making                                 // making the tables, or changing them
 	writing                                // by every transaction that writes: shared, or to be alone
 	waiting                                // noting whom a wait waits for
 	recipient                              // changing messages of a recipient, in the order of their hashes

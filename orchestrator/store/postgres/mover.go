@@ -181,43 +181,30 @@ func appendCopied(text []byte, value driver.Value) []byte {
 	return text
 }
 
-// numbered are the columns whose numbers the server gives, by table.
-func (c *conn) numbered() (columns map[string]string, err error) {
-	columns = map[string]string{}
-	err = (&store.Conn{Driver: c}).Query(`
-		SELECT t.relname::text, a.attname::text FROM pg_catalog.pg_class t JOIN pg_catalog.pg_attribute a ON a.attrelid = t.oid
-		WHERE t.relnamespace::text = current_schema()::regnamespace::oid::text AND t.relkind = 'r' AND a.attidentity::text <> '' AND a.attname <> '`+posColumn+`' AND t.relname NOT IN `+ownTables,
-		func(row store.Row) error {
-			columns[row.Text(0)] = row.Text(1)
-			return nil
-		})
-	return columns, err
-}
-
 // Numbers returns the last number that was given to a row, by table.
 func (c *conn) Numbers() (map[string]int64, error) {
-	columns, err := c.numbered()
 	numbers := map[string]int64{}
-	for table, column := range columns {
-		if err == nil {
-			numbers[table], err = (&store.Conn{Driver: c}).Number(fmt.Sprintf(
-				`SELECT greatest(pg_sequence_last_value(pg_get_serial_sequence('%[1]s', '%[2]s')::regclass), (SELECT max(%[2]s) FROM %[1]s), 0)`, table, column))
+	for _, n := range store.Numbered {
+		last, err := (&store.Conn{Driver: c}).Number(fmt.Sprintf(
+			`SELECT greatest(pg_sequence_last_value(pg_get_serial_sequence('%[1]s', '%[2]s')::regclass), (SELECT max(%[2]s) FROM %[1]s), 0)`, n.Table, n.Column))
+		if err != nil {
+			return nil, err
 		}
+		numbers[n.Table] = last
 	}
-	return numbers, err
+	return numbers, nil
 }
 
 // Filled sets the numbers that come next.
 func (c *conn) Filled(last map[string]int64) error {
-	columns, err := c.numbered()
-	for table, column := range columns {
-		if err == nil {
-			_, err = (&store.Conn{Driver: c}).Number(fmt.Sprintf(
-				`SELECT setval(pg_get_serial_sequence('%[1]s', '%[2]s'), greatest(%[3]d, (SELECT max(%[2]s) FROM %[1]s), 1), greatest(%[3]d, (SELECT max(%[2]s) FROM %[1]s), 0) > 0)`,
-				table, column, last[table]))
+	for _, n := range store.Numbered {
+		if _, err := (&store.Conn{Driver: c}).Number(fmt.Sprintf(
+			`SELECT setval(pg_get_serial_sequence('%[1]s', '%[2]s'), greatest(%[3]d, (SELECT max(%[2]s) FROM %[1]s), 1), greatest(%[3]d, (SELECT max(%[2]s) FROM %[1]s), 0) > 0)`,
+			n.Table, n.Column, last[n.Table])); err != nil {
+			return err
 		}
 	}
-	return err
+	return nil
 }
 
 // Shut has a trigger refuse what is written by hand. There are no older programs: every one that knows servers knows store.MovedTo.

@@ -40,7 +40,7 @@ func suits(s *Store, c *store.Conn) error {
 		return orchestrator.Errorf(orchestrator.Unavailable, "the server of %s is PostgreSQL %s; mailroom is for 14 and later", s.path, version).WithHint("Upgrade it, or use another")
 	}
 	if err == nil {
-		err = c.Run(`SELECT pg_current_xact_id_if_assigned() IS NULL, pg_try_advisory_xact_lock_shared(?1, 0), objsubid, waitstart FROM pg_locks LIMIT 1`, settingUp)
+		err = c.Run(`SELECT pg_current_xact_id_if_assigned() IS NULL, pg_try_advisory_xact_lock_shared(?1, 0), objsubid, waitstart FROM pg_locks LIMIT 1`, int(settingUp))
 	}
 	if code := codeOf(err); code == undefinedFunction || code == undefinedColumn || code == undefinedTable || code == undefinedObject || code == notSupported {
 		return &orchestrator.Error{Code: orchestrator.Unavailable, Err: err, Message: "the server of " + s.path + " is not PostgreSQL: it lacks what mailroom needs to write with several programs",
@@ -63,9 +63,6 @@ func makeSchema(s *Store, c *store.Conn) error {
 	}
 	return err
 }
-
-// settingUp is the class of the lock of whoever changes the settings of users: the server refuses two at once.
-const settingUp = 0x4d41494b
 
 // setRole sets the settings for this user in this database, if they are not yet. It leaves a superuser alone, who does other things there.
 func setRole(s *Store, ctx context.Context, raw *conn) error {

@@ -50,5 +50,5 @@ func (s *Store) Settled(ctx context.Context) (store.Settled, error) {
 // noFollowing is the error for a standby, which does not know what transactions are under way.
 func (s *Store) noFollowing() error {
 	return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "the server of " + s.path + " is a standby: what happens cannot be followed there",
-		Hint: "Name all servers of the cluster in the database's address, with target_session_attrs=read-write"}
+		Hint: nameAll}
 }

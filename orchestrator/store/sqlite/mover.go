@@ -15,8 +15,8 @@ const movedVersion = 1 << 24
 // HoldStill gives numbers beyond belief others: the other place may not be able to go on from them. The write lock keeps everybody
 // else out.
 func (c *conn) HoldStill() error {
-	for _, n := range numbered {
-		last, err := c.Number(`SELECT ` + lastNumber(n.table, n.column))
+	for _, n := range store.Numbered {
+		last, err := c.Number(`SELECT ` + lastNumber(n.Table, n.Column))
 		if err != nil {
 			return err
 		}
@@ -82,27 +82,27 @@ func (c *conn) Fill(t store.MovedTable, rows iter.Seq2[store.Row, error]) error 
 // Numbers returns the last number that was given to a row, by table.
 func (c *conn) Numbers() (map[string]int64, error) {
 	numbers := map[string]int64{}
-	for _, n := range numbered {
-		last, err := c.Number(`SELECT ` + lastNumber(n.table, n.column))
+	for _, n := range store.Numbered {
+		last, err := c.Number(`SELECT ` + lastNumber(n.Table, n.Column))
 		if err != nil {
 			return nil, err
 		}
-		numbers[n.table] = last
+		numbers[n.Table] = last
 	}
 	return numbers, nil
 }
 
 // Filled sets the numbers that come next.
 func (c *conn) Filled(last map[string]int64) error {
-	for _, n := range numbered {
-		if _, err := c.Exec(`DELETE FROM sqlite_sequence WHERE name = ?`, n.table); err != nil {
+	for _, n := range store.Numbered {
+		if _, err := c.Exec(`DELETE FROM sqlite_sequence WHERE name = ?`, n.Table); err != nil {
 			return err
 		}
-		highest, err := c.Number(`SELECT max(` + lastNumber(n.table, n.column) + `, 0)`)
+		highest, err := c.Number(`SELECT max(` + lastNumber(n.Table, n.Column) + `, 0)`)
 		if err != nil {
 			return err
 		}
-		if _, err := c.Exec(`INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)`, n.table, max(highest, last[n.table])); err != nil {
+		if _, err := c.Exec(`INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)`, n.Table, max(highest, last[n.Table])); err != nil {
 			return err
 		}
 	}

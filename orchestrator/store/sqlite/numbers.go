@@ -10,17 +10,14 @@ import (
 // the largest that there can be, SQLite gives none any more, and nobody could send, or do anything else that is traced. One that
 // an archived message has would keep its message, and all that are archived with it, out of the archive.
 
-// numbered are the tables whose rows have such numbers, and the column that has them.
-var numbered = []struct{ table, column string }{{"agent_message", "seq"}, {"message_trace", "id"}, {"command_trace", "id"}}
-
 // Again reports whether a statement failed because SQLite had no number left, which it calls a full disk. Then the
 // transaction is to be undone, and the next run of the batch begins with giving it some, once.
 func (w *backend) Again(failure error) bool {
 	if w.renumber || sqliteCode(failure) != sqlite3.ErrFull {
 		return false
 	}
-	for _, n := range numbered {
-		last, err := w.c.Number(`SELECT ` + lastNumber(n.table, n.column))
+	for _, n := range store.Numbered {
+		last, err := w.c.Number(`SELECT ` + lastNumber(n.Table, n.Column))
 		w.renumber = w.renumber || err == nil && last >= store.AlarmedNumber
 	}
 	return w.renumber
@@ -35,8 +32,8 @@ func lastNumber(table, column string) string {
 // Renumber gives rows whose numbers are beyond belief the numbers that come next, in their order. A row that cannot be changed
 // keeps its own.
 func (c *conn) Renumber() error {
-	for _, n := range numbered {
-		if err := c.renumberTable(n.table, n.column); err != nil {
+	for _, n := range store.Numbered {
+		if err := c.renumberTable(n.Table, n.Column); err != nil {
 			return err
 		}
 	}

@@ -54,38 +54,52 @@ func Run(ctx context.Context, settings string) (dsn string, stop func() error, e
 	if err != nil {
 		return "", nil, err
 	}
-	// Not t.TempDir: its name, which holds the test's, can be too long for a socket, and only its owner can enter it.
-	folder, err := os.MkdirTemp("", "postgres")
+	s, err := newServer(bin)
 	if err != nil {
 		return "", nil, err
 	}
-	s := server{bin, folder, nil}
-	stop = func() error { return errors.Join(s.stop(), os.RemoveAll(folder)) }
+	stop = func() error { return errors.Join(s.stop(), os.RemoveAll(s.folder)) }
 	defer func() {
 		if err != nil {
-			_ = os.RemoveAll(folder)
+			_ = os.RemoveAll(s.folder)
 		}
 	}()
-	if os.Getuid() == 0 { // as root PostgreSQL does not start
-		if s.as, err = nobody(); err != nil {
-			return "", nil, err
-		}
-		if err := os.Chown(folder, int(s.as.Uid), int(s.as.Gid)); err != nil {
-			return "", nil, err
-		}
-	}
 	if err := s.run("initdb", "-D", s.data(), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "-N"); err != nil {
 		return "", nil, err
 	}
-	options := "-c listen_addresses='' -c max_connections=500 " + settings + " -k '" + folder + "'"
-	if err := s.run("pg_ctl", "-D", s.data(), "-w", "-l", s.log(), "-o", options, "start"); err != nil {
+	if err := s.start(settings); err != nil {
 		return "", nil, err
 	}
-	dsn = "postgres://postgres@/postgres?host=" + url.QueryEscape(folder)
+	dsn = s.address()
 	if _, err := SQL(ctx, dsn, "CREATE ROLE mailroom_audit LOGIN NOINHERIT"); err != nil {
 		return "", nil, errors.Join(err, stop())
 	}
 	return dsn, stop, nil
+}
+
+// Standby starts a standby of a server of Start's, which it follows by streaming under a name, until the test ends. It returns its address.
+func Standby(t testing.TB, primary, name string) (dsn string) {
+	t.Helper()
+	from, err := serverOf(primary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := newServer(from.bin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(s.stop(), os.RemoveAll(s.folder)); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := s.run("pg_basebackup", "-D", s.data(), "-R", "-X", "stream", "-c", "fast", "-d", "host="+from.folder+" user=postgres application_name="+name); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.start(""); err != nil {
+		t.Fatal(err)
+	}
+	return s.address()
 }
 
 // Stop ends a server that Start has started, as a crash does: it writes nothing more, and drops its sessions.
@@ -200,6 +214,30 @@ func nobody() (*syscall.Credential, error) {
 type server struct {
 	bin, folder string
 	as          *syscall.Credential // nil: as whom the test runs
+}
+
+// newServer makes a folder for a server.
+func newServer(bin string) (s server, err error) {
+	// Not t.TempDir: its name, which holds the test's, can be too long for a socket, and only its owner can enter it.
+	s = server{bin: bin}
+	if s.folder, err = os.MkdirTemp("", "postgres"); err != nil || os.Getuid() != 0 {
+		return s, err
+	}
+	if s.as, err = nobody(); err != nil { // as root PostgreSQL does not start
+		return s, err
+	}
+	return s, os.Chown(s.folder, int(s.as.Uid), int(s.as.Gid))
+}
+
+// start starts it; settings are further ones, as postgres takes them on its command line.
+func (s server) start(settings string) error {
+	options := "-c listen_addresses='' -c max_connections=500 " + settings + " -k '" + s.folder + "'"
+	return s.run("pg_ctl", "-D", s.data(), "-w", "-l", s.log(), "-o", options, "start")
+}
+
+// address is that of a database for its superuser.
+func (s server) address() string {
+	return "postgres://postgres@/postgres?host=" + url.QueryEscape(s.folder)
 }
 
 func (s server) data() string { return filepath.Join(s.folder, "data") }
