@@ -50,7 +50,7 @@ type reader struct {
 	*conn
 	s        *Store
 	ctx      context.Context
-	snapshot bool // all statements see one state
+	snapshot bool     // all statements see one state
 	told     []answer // of that state
 
 	unwatch func() // ends the watch over the connection
