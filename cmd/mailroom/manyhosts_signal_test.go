@@ -42,8 +42,10 @@ func TestSignalOnManyHosts(t *testing.T) {
 		t.Errorf("%s answers came back", got)
 	}
 
-	beta.run("setting", "set", "signal.host", "beta")
-	beta.run("signal", "device", "list")
+	beta.env = append(beta.env, "MAILROOM_HOST_NAME=gamma")
+	for _, args := range [][]string{{"setting", "set", "signal.host", "beta"}, {"signal", "device", "list"}} {
+		beta.run(append([]string{"--host-name", "beta"}, args...)...) // which comes before the variable
+	}
 	if _, answer := alpha.answerOf("signal", "device", "list"); !strings.Contains(fmt.Sprint(answer), "signal is served by the host beta") {
 		t.Errorf("after signal has moved: %v", answer)
 	}
