@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -43,7 +44,7 @@ func phone() {
 func (o *office) phone(args ...string) string {
 	o.t.Helper()
 	cmd := exec.Command("phone", args...)
-	cmd.Env, cmd.Dir = append(os.Environ(), "MAILROOM_DB="+o.db), filepath.Dir(o.db)
+	cmd.Env, cmd.Dir = append(os.Environ(), "MAILROOM_DB="+o.db), cmp.Or(o.phones, filepath.Dir(o.db))
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		o.t.Fatalf("phone %s: %v\n%s", strings.Join(args, " "), err, out)

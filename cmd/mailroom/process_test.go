@@ -21,6 +21,7 @@ type office struct {
 	db      string
 	program string   // in the PATH; "" is mailroom
 	env     []string // beside that of the test
+	phones  string   // where phones keep what they do; the folder of the database if it is ""
 }
 
 func newOffice(t *testing.T, agents ...string) *office {

@@ -45,6 +45,9 @@ var deviceListCommand = commands.Define(vocabulary, "signal device list", device
 
 // deviceList changes nothing.
 func deviceList(ctx context.Context, env commands.Env, _ struct{}) (DeviceListResult, error) {
+	if err := person.Here(ctx, env.Ledger); err != nil {
+		return DeviceListResult{}, err
+	}
 	devices, err := questions.Devices(ctx, env.Ledger)
 	if err != nil {
 		return DeviceListResult{}, err

@@ -5,6 +5,7 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/person"
 	"mailroom/orchestrator/questions"
 )
 
@@ -21,6 +22,9 @@ var ntfyCommand = commands.Define(vocabulary, "signal ntfy", ntfy)
 func ntfy(ctx context.Context, env commands.Env, p NtfyParams) (DeviceResult, error) {
 	if p.Remove == (p.URL != "") || p.Remove && p.Token != "" {
 		return DeviceResult{}, orchestrator.Errorf(orchestrator.InvalidParams, "say either the url of a topic, or remove")
+	}
+	if err := person.Here(ctx, env.Ledger); err != nil {
+		return DeviceResult{}, err
 	}
 	d, err := questions.SetNtfy(ctx, env.Ledger, questions.NtfyConfig{URL: p.URL, Token: p.Token})
 	return DeviceResult{shown(&d, false)}, err

@@ -41,6 +41,9 @@ func (user) Check(address string) (string, error) {
 	return "", nil
 }
 
+// IsRooted is true: the keys of questions are on one host, see person.Here.
+func (user) IsRooted(string) bool { return true }
+
 // MaxBatch is 1: each message is something of its own to that person.
 func (user) MaxBatch() int { return 1 }
 
@@ -182,8 +185,11 @@ func priorityOf(m *orchestrator.Message) string {
 // Return sends the answers of questions that messages asked back to their senders. An answer that is forged opens its
 // question again; one that cannot be opened here, since its key is gone, is reported to who asked. What fails otherwise is
 // for the next run. One of a question that was not asked by that message, whatever the table says, goes to nobody:
-// permission_denied.
+// permission_denied. On another host than that of the keys it does nothing.
 func (u user) Return(ctx context.Context) error {
+	if err := person.Here(ctx, u.ledger); err != nil {
+		return nil // that host does it
+	}
 	var failures []error
 	for after := ""; ; {
 		list, err := questions.Unreturned(ctx, u.ledger, after)

@@ -24,10 +24,11 @@ func Waits(a *ledger.Agent) bool {
 // goesSomewhere is the condition for rows that a delivery run can do something about: their recipient is no agent that Waits.
 const goesSomewhere = `recipient NOT IN (SELECT name FROM agents WHERE disabled <> '' AND fallback = '' AND name IS NOT NULL)`
 
-// goesHere stands in place of goesSomewhere where some agents get their messages on other hosts than ?1. It leaves out a few of others,
+// goesHere stands in place of goesSomewhere where some agents get their messages on other hosts than ?1, and the user on ?2 unless that is empty. It leaves out a few of others,
 // too, for which the other host wakes up.
 const goesHere = `recipient NOT IN (SELECT name FROM agents
-	WHERE (disabled <> '' AND fallback = '' OR host <> '' AND host <> ?1 AND deliver <> 'inbox') AND name IS NOT NULL)`
+	WHERE (disabled <> '' AND fallback = '' OR host <> '' AND host <> ?1 AND deliver <> 'inbox') AND name IS NOT NULL)
+	AND (recipient <> '` + orchestrator.User + `' OR ?2 IN ('', ?1))`
 
 // staysInside stands in place of goesSomewhere in a database that is not trusted, where only inboxes are delivered to, and no
 // transport is asked what became of a message that carries its mark. The plus keeps SQLite at the index of what is due, which has

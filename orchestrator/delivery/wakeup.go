@@ -116,7 +116,7 @@ func NextDue(ctx context.Context, l *ledger.Ledger, recipient string) (at time.T
 			if conf.Untrusted != "" {
 				going = staysInside
 			} else if conf.Elsewhere {
-				going, args = goesHere, []any{l.Host()}
+				going, args = goesHere, []any{l.Host(), conf.Settings.SignalHost}
 			}
 			next, _, err = c.Text(`
 				SELECT min(at) FROM (

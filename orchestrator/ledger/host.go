@@ -1,6 +1,10 @@
 package ledger
 
-import "strings"
+import (
+	"strings"
+
+	"mailroom/orchestrator"
+)
 
 // A database on a server is used by many hosts, and some agents belong to one of them: their messages go into its files or to its
 // commands. agents.host names it. Only its processes deliver to them, and start their sessions; in a file the column says nothing.
@@ -10,6 +14,7 @@ func locate(l *Ledger, conf *Config) {
 	if !l.central {
 		return
 	}
+	conf.Agents[orchestrator.User].Host = conf.Settings.SignalHost
 	for _, a := range conf.Agents {
 		if a.Host == "" || a.Host == l.host {
 			continue

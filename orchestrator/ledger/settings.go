@@ -36,6 +36,7 @@ type Settings struct {
 	StartLadder     []time.Duration // waits before a session that failed is started again
 	HookTurns       int             // that messages may cause in an agent host's session before its user says something
 
+	SignalHost       string   // where the keys of questions are; "" is any host
 	SignalURL        string   // https address of the phone app, without a path; "" is none
 	PushHosts        []string // where pushes may go besides the known services
 	AllowPrivatePush bool     // those may be on this machine or in a private network
@@ -57,6 +58,9 @@ type Setting struct {
 
 	parse func(s *Settings, value string) error
 }
+
+// SignalHost is the setting that names the host with the keys of questions.
+const SignalHost = "signal.host"
 
 // settingList is the catalogue of settings. Source: contract, "The ladder and retention".
 var settingList = []Setting{
@@ -94,6 +98,16 @@ var settingList = []Setting{
 			return err
 		}},
 	local(onOff("signal.allow_private", "off", "the hosts of signal.push_hosts may be on this machine or in a private network", func(s *Settings) *bool { return &s.AllowPrivatePush })),
+	{Key: SignalHost, Local: true, Default: "-", Bounds: "the name of a host, or - for any", About: "where the keys of questions to the user are, in a database on a server: only that host asks and tells the user",
+		parse: func(s *Settings, v string) error {
+			if s.SignalHost = ""; v != "-" {
+				s.SignalHost = v
+			}
+			if v != "-" && !IsHostName(v) {
+				return fmt.Errorf("%q is no name of a host", v)
+			}
+			return nil
+		}},
 	{Key: "start.ladder", Default: "5s,30s,2m,10m", Bounds: "1 to 20 durations of 10ms to 24h, separated by commas",
 		About: "waits before a session that failed is started again; after the last one it is given up until the next message",
 		parse: func(s *Settings, v string) (err error) { s.StartLadder, err = parseLadder(v); return err }},

@@ -13,12 +13,17 @@ import (
 
 // explainElsewhere explains a message to an agent whose files or commands are on another host.
 func explainElsewhere(c *store.Conn, l *ledger.Ledger, agent *ledger.Agent, why *Reason) error {
+	what := fmt.Sprintf("the transport of %s, %s,", agent.Name, agent.Deliver)
+	move := fmt.Sprintf("`mailroom agent add %s --host %s`, if its files and commands are here now", agent.Name, l.Host())
+	if agent.BuiltIn {
+		what, move = "signal, which asks and tells the user,", fmt.Sprintf("`mailroom setting set %s %s`, if it is to be served here", ledger.SignalHost, l.Host())
+	}
 	running, err := hostsWithDaemons(c, l)
-	why.Rule = fmt.Sprintf("its transport, %s, is on the host %s, where a daemon takes it", agent.Deliver, agent.Host)
+	why.Rule = fmt.Sprintf("%s is on the host %s, where a daemon takes it", what, agent.Host)
 	why.Fix = "Nothing; if it does not move, look at the daemon's log on " + agent.Host
 	if !running[agent.Host] {
-		why.Rule = fmt.Sprintf("no router on host %s: the transport of %s, %s, is there, and no other host can deliver to it", agent.Host, agent.Name, agent.Deliver)
-		why.Fix = fmt.Sprintf("`mailroom serve` on %s; or `mailroom agent add %s --host %s`, if its files and commands are here now", agent.Host, agent.Name, l.Host())
+		why.Rule = fmt.Sprintf("no router on host %s: %s is there, and no other host can deliver to it", agent.Host, what)
+		why.Fix = fmt.Sprintf("`mailroom serve` on %s; or %s", agent.Host, move)
 	}
 	return err
 }
@@ -40,7 +45,7 @@ func (d *doctor) machines(c *store.Conn, conf *ledger.Config) error {
 	}
 	of := map[string][]string{}
 	var hosts []string
-	for _, name := range conf.Names {
+	for _, name := range append([]string{orchestrator.User}, conf.Names...) {
 		if host := conf.Agents[name].Host; host != "" {
 			if of[host] == nil {
 				hosts = append(hosts, host)

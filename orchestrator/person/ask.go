@@ -217,6 +217,9 @@ func (to *readers) told(pushed int) int {
 
 // readersOf opens the key folder and lists who can read what is asked and told. Close the folder.
 func readersOf(ctx context.Context, l *ledger.Ledger) (k *keys, to readers, err error) {
+	if err := Here(ctx, l); err != nil {
+		return nil, to, err
+	}
 	if k, err = openKeys(l, true); err != nil {
 		return nil, to, err
 	}

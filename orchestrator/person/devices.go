@@ -54,6 +54,12 @@ func approve(ctx context.Context, l *ledger.Ledger, waiting *questions.Device) (
 		return *waiting, orchestrator.Errorf(orchestrator.Conflict, "what the device %s calls its key is none", waiting.ID).
 			WithHint("`mailroom signal device revoke %s`, and pair the phone again", waiting.ID)
 	}
+	if err := Here(ctx, l); err != nil {
+		return *waiting, err
+	}
+	if err := stay(ctx, l); err != nil {
+		return *waiting, err
+	}
 	k, err := openKeys(l, true)
 	if err != nil {
 		return *waiting, err

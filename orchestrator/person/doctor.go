@@ -35,6 +35,10 @@ const maxSkew = 2 * time.Minute
 // which it makes when there are none; it asks for the app at its address. With try it pushes a test to every device first.
 func Doctor(ctx context.Context, l *ledger.Ledger, try bool) []overview.Finding {
 	d := &doctor{ledger: l}
+	if elsewhere, is := errors.AsType[*orchestrator.Error](Here(ctx, l)); is {
+		d.add("host", note, elsewhere.Message, elsewhere.Hint)
+		return d.findings
+	}
 	if try {
 		d.trials(ctx)
 	}

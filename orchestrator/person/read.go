@@ -67,6 +67,9 @@ func Look(ctx context.Context, l *ledger.Ledger, id string) (Response, error) {
 }
 
 func look(ctx context.Context, l *ledger.Ledger, id, caller string, wait time.Duration) (Response, error) {
+	if err := Here(ctx, l); err != nil {
+		return Response{}, err
+	}
 	k, err := openKeys(l, false)
 	if err != nil {
 		return Response{}, err

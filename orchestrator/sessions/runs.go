@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
@@ -79,10 +80,10 @@ type Begun struct {
 
 // Begin notes that an agent's start command is about to run for the messages that wait for the agent, which is working from
 // then on. It returns nil if the command is not to run: there are no messages, it is too early after a failure, or the agent
-// has stopped.
+// has stopped. Error: orchestrator.ErrNoSlot while a daemon of another host runs it.
 //
-// The caller must hold the lock under which the agent's sessions run, so that none runs now. If the tables say that one does,
-// it was lost with the process that watched it; Begin ends it, and keeps lost as its last output.
+// The caller must hold the lock under which the agent's sessions run, so that none runs on this host now. If the tables say that one
+// does, it was lost with the process that watched it; Begin ends it, and keeps lost as its last output.
 func (s *Sessions) Begin(ctx context.Context, agent, lost string) (begun *Begun, err error) {
 	err = s.ledger.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		begun = nil
@@ -96,6 +97,9 @@ func (s *Sessions) Begin(ctx context.Context, agent, lost string) (begun *Begun,
 			return err
 		}
 		if run != nil && run.State == Running {
+			if err := notElsewhere(t, run); err != nil {
+				return err
+			}
 			if err := runLost(t, agent, run, lost); err != nil {
 				return err
 			}
@@ -111,6 +115,20 @@ func (s *Sessions) Begin(ctx context.Context, agent, lost string) (begun *Begun,
 		return nil, err
 	}
 	return begun, nil
+}
+
+// silence is after how long without a sign of life a daemon of another host no longer watches a session.
+const silence = time.Minute
+
+// notElsewhere returns orchestrator.ErrNoSlot for a run of a daemon of another host, which may start the agent's sessions, too, as long
+// as that daemon shows that it lives.
+func notElsewhere(t *ledger.Tx, run *Run) error {
+	n, err := t.Number(`SELECT EXISTS (SELECT 1 FROM daemons WHERE instance = ?1 AND host <> ?2 AND seen_at > ?3)`,
+		run.Instance, t.Ledger.Host(), orchestrator.Stamp(t.Clock.Add(-silence)))
+	if err == nil && n != 0 {
+		err = orchestrator.ErrNoSlot
+	}
+	return err
 }
 
 func begin(ctx context.Context, t *ledger.Tx, a *ledger.Agent, run *Run, looked string) (*Begun, error) {

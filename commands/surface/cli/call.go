@@ -22,6 +22,7 @@ import (
 	"mailroom/commands"
 	"mailroom/commands/surface"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
 )
 
 // runCommand runs one command of the catalogue with the flags and arguments of a command line.
@@ -199,6 +200,14 @@ func (p *Program) open(c *urfave.Context, path string, env *commands.Env) (err e
 	}
 	if err := checkPlace(path); err != nil {
 		return err
+	}
+	if c.IsSet(hostFlag) {
+		if !ledger.IsHostName(c.String(hostFlag)) {
+			return orchestrator.Errorf(orchestrator.InvalidParams, "--%s: %q is no name of a host: letters, digits, dots, - and _", hostFlag, c.String(hostFlag))
+		}
+		if err := os.Setenv(hostVariable, c.String(hostFlag)); err != nil { // also for the commands that this process runs
+			return err
+		}
 	}
 	env.Engine, err = p.Open(c.Context, path, env.Log)
 	return err

@@ -115,10 +115,17 @@ func flagsOf(d *commands.Definition) (flags []urfave.Flag) {
 	return flags
 }
 
+// hostFlag names this machine, as the variable does.
+const (
+	hostFlag     = "host-name"
+	hostVariable = "MAILROOM_HOST_NAME"
+)
+
 // globalFlags may stand anywhere on the command line.
 func globalFlags() []urfave.Flag {
 	return []urfave.Flag{
 		&urfave.StringFlag{Name: "db", Usage: "`FILE` of the database", DefaultText: "MAILROOM_DB, or the nearest .mailroom/mailroom.db, or the user's own"},
+		&urfave.StringFlag{Name: hostFlag, Usage: "`NAME` of this machine among those that use a database on a server", DefaultText: "MAILROOM_HOST_NAME, or its hostname"},
 		&urfave.StringFlag{Name: "as", Usage: "`NAME` of the agent that asks; otherwise MAILROOM_AGENT, otherwise the administrator, who sends and reads as operator"},
 		&urfave.StringFlag{Name: "session", Usage: "`NAME` of the session that teams and threads belong to", DefaultText: orchestrator.DefaultSession},
 		&urfave.StringFlag{Name: "output", Usage: "how to answer: `json|text`", DefaultText: "text on a terminal, otherwise json"},

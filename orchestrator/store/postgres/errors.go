@@ -45,7 +45,6 @@ const (
 	uniqueViolation      = "23505"
 	readOnlyTransaction  = "25006"
 	idledTooLong         = "25P03"
-	queryCanceled        = "57014"
 	tooManyConnections   = "53300"
 	diskFull             = "53100"
 	undefinedTable       = "42P01"

@@ -169,7 +169,7 @@ func newSceneAt(t *testing.T, server string, clock *enginetest.Clock, now func()
 // engine opens the database as another process would.
 func (s *scene) engine(name string) *delivery.Engine {
 	e, err := router.Open(s.ctx, ledger.Options{
-		Path: s.Path + "&application_name=" + s.session(name), Instance: name, Now: s.now, Log: slog.New(slog.DiscardHandler), CountEvery: 3,
+		Path: s.Path + "&application_name=" + s.session(name), Instance: name, Host: name, Now: s.now, Log: slog.New(slog.DiscardHandler), CountEvery: 3,
 		Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}, "wire": s.Wire, "push": s.Wire},
 	})
 	if err != nil {
@@ -295,7 +295,7 @@ func TestInterleavings(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
 	lockless := withoutLocks(t, server)
-	for _, i := range append(interleavingsOfMessages(), interleavingsOfRecords()...) {
+	for _, i := range append(interleavingsOfMessages(), append(interleavingsOfRecords(), interleavingsOfHosts()...)...) {
 		t.Run(i.name, func(t *testing.T) {
 			t.Parallel()
 			if faults := i.play(t, server); len(faults) > 0 {

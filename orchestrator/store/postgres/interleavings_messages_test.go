@@ -254,7 +254,7 @@ func deliveries() []interleaving {
 func readings() []interleaving {
 	delivered := func(s *scene) { one(s); s.Deliver() }
 	each := func(s *scene) {
-		s.fine()
+		s.must(s.errA == nil, "a: %v", s.errA)
 		got := slices.Concat(s.got[0], s.got[1])
 		s.must(slices.Equal(got, s.ids), "%v, of %v", got, s.ids)
 	}
@@ -270,9 +270,30 @@ func readings() []interleaving {
 	now := make(chan struct{})
 	close(now)
 	return []interleaving{
-		both(interleaving{name: "two are handed what is due", set: one, check: each}, // an inbox has a message once
+		both(interleaving{name: "two are handed what is due", set: one, check: func(s *scene) { s.fine(); each(s) }}, // an inbox has a message once
 			func(s *scene, e *delivery.Engine, n int) error { return s.take(e, n, "y") }),
-		both(interleaving{name: "two take what is unread", byLock: true, set: delivered, check: each},
+		{
+			name: "a message is cancelled while it is handed out", byLock: true, set: one, at: `INSERT INTO agent_inbox`,
+			a: func(s *scene) error { return s.take(s.a, 0, "y") },
+			b: func(s *scene) error { _, err := messages.Cancel(s.ctx, s.b.Ledger, s.ids[0], ""); return err },
+			check: func(s *scene) {
+				each(s)
+				s.must(s.status() == "delivered" && orchestrator.CodeOf(s.errB) == orchestrator.Conflict, "%s, %v", s.status(), s.errB)
+			},
+		},
+		{
+			name: "a message is acknowledged while it is given back", byLock: true, set: delivered, at: `UPDATE agent_inbox SET read_at`,
+			a: func(s *scene) error {
+				ms, _, err := reading.Wait(s.ctx, s.b.Ledger, reading.Options{Recipient: "y", Limit: 1})
+				return errors.Join(err, reading.Unread(s.ctx, s.a.Ledger, ms))
+			},
+			b: func(s *scene) error { _, err := messages.Acknowledge(s.ctx, s.b.Ledger, s.ids[0], "y"); return err },
+			check: func(s *scene) {
+				s.fine()
+				s.count(1, `SELECT 1 FROM agent_message WHERE acknowledged_at <> '' AND read_at <> ''`)
+			},
+		},
+		both(interleaving{name: "two take what is unread", byLock: true, set: delivered, check: func(s *scene) { s.fine(); each(s) }},
 			func(s *scene, e *delivery.Engine, n int) error { return s.take(e, n, "y") }),
 		{
 			name: "two waits close a circle", byLock: true, set: three,
@@ -317,6 +338,16 @@ func endings() []interleaving {
 		{
 			name: "a message is acknowledged while it is archived", byLock: true, set: delivered, a: clear,
 			b: func(s *scene) error { _, err := messages.Acknowledge(s.ctx, s.b.Ledger, s.ids[0], "y"); return err },
+			check: func(s *scene) {
+				s.fine()
+				s.count(1, `SELECT 1 FROM agent_message_archive WHERE acknowledged_at <> ''`)
+			},
+		},
+		{
+			name: "a message is answered while it is archived", byLock: true, set: delivered, a: clear,
+			b: func(s *scene) error {
+				return s.send(s.b, orchestrator.Draft{Sender: "y", Recipient: "x", ReplyTo: s.ids[0], Acknowledges: true})
+			},
 			check: func(s *scene) {
 				s.fine()
 				s.count(1, `SELECT 1 FROM agent_message_archive WHERE acknowledged_at <> ''`)

@@ -102,6 +102,39 @@ func TestSessionsEnd(t *testing.T) {
 	}
 }
 
+// A reader whose session ends between two statements goes on in another snapshot in which all that it was told is so, and fails where
+// it is not.
+func TestSessionEndsWithinARead(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Start(t)
+	st := opened(t, postgrestest.Place(server))
+	for _, key := range []string{"other", "told"} { // each is added meanwhile
+		runs, after := 0, int64(0)
+		err := st.Read(t.Context(), func(c *store.Conn) error {
+			runs++
+			if _, err := c.Texts(`SELECT key FROM settings WHERE key = 'told'`); err != nil {
+				return err
+			}
+			if err := write(st, add(key)); err != nil {
+				return err
+			}
+			_, err := postgrestest.SQL(t.Context(), server, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'mailroom' AND state LIKE 'idle in%'`)
+			if err != nil {
+				return err
+			}
+			after, err = c.Number(`SELECT count(*) FROM settings WHERE key IN ('other', 'told')`)
+			return err
+		})
+		fine := err == nil && after == 1
+		if key == "told" {
+			fine = orchestrator.CodeOf(err) == orchestrator.Unavailable
+		}
+		if !fine || runs != 1 {
+			t.Errorf("%s: %v after %d runs, %d rows", key, err, runs, after)
+		}
+	}
+}
+
 // proxy stands between a store and its server, and cuts connections at a COMMIT.
 type proxy struct {
 	address string // of the database, through it

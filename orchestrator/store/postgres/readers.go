@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"database/sql/driver"
 	"sync"
 	"time"
 
@@ -45,14 +44,14 @@ func (s *Store) Look(ctx context.Context, fn func(c *store.Conn) error) error {
 	return s.readers.with(ctx, func(r *reader) error { return fn(&store.Conn{Driver: r}) })
 }
 
-// reader is a connection that somebody reads with. When it is lost, it goes on with another one, unless it has told something of a state
-// that is gone.
+// reader is a connection that somebody reads with. When it is lost, it goes on with another one, unless what it has told of one state
+// is not so any more.
 type reader struct {
 	*conn
 	s        *Store
 	ctx      context.Context
-	snapshot bool // all statements see one state
-	told     bool // something of it was told
+	snapshot bool     // all statements see one state
+	told     []answer // of that state
 
 	unwatch func() // ends the watch over the connection
 
@@ -102,6 +101,7 @@ func (r *reader) renew() error {
 	if err != nil {
 		return err
 	}
+	c.batch = r.batch
 	r.close()
 	r.mu.Lock()
 	r.conn = c
@@ -109,17 +109,6 @@ func (r *reader) renew() error {
 	r.unwatch()
 	r.unwatch = r.s.watch(hangsAfter, asksAgain)
 	return r.begin()
-}
-
-func (r *reader) QueryBound(text string, args []driver.NamedValue) (driver.Rows, int, error) {
-	rows, columns, err := r.conn.QueryBound(text, args)
-	for tries := 0; isLost(err) && !r.told && tries < maxTries && r.ctx.Err() == nil; tries++ {
-		if err = r.renew(); err == nil {
-			rows, columns, err = r.conn.QueryBound(text, args)
-		}
-	}
-	r.told = r.told || r.snapshot && err == nil
-	return rows, columns, err
 }
 
 // with calls fn with a connection.
