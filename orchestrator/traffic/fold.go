@@ -73,6 +73,21 @@ type event struct {
 	messageID, at string
 	name          tracing.EventName
 	status        orchestrator.Status // from then on
+	message       *message            // nil for one that is not in agent_message any more
+}
+
+// message is what counts of a message, beside its events.
+type message struct {
+	recipient, kind, createdAt, notBefore string
+}
+
+// life begins what is known of a message.
+func (m *message) life() *life {
+	l := &life{due: max(m.createdAt, m.notBefore), notBefore: m.notBefore}
+	if m.kind != orchestrator.TestMessage {
+		l.recipient = m.recipient
+	}
+	return l
 }
 
 // life is what is known of a message before an event.
@@ -87,8 +102,15 @@ type life struct {
 // foldAfter counts the events of the rows of message_trace after one, up to another and at most limit. to is the last of them.
 func foldAfter(c *store.Conn, from, upTo, limit int64) (f fold, to int64, err error) {
 	events, err := store.List(c, func(r store.Row) event {
-		return event{r.Int(0), r.Text(1), r.Text(2), tracing.EventName(r.Text(3)), orchestrator.Status(r.Text(4))}
-	}, `SELECT id, message_id, at, event, new_status FROM message_trace WHERE id > ?1 AND id <= ?2 ORDER BY id LIMIT +?3`, from, upTo, limit)
+		e := event{id: r.Int(0), messageID: r.Text(1), at: r.Text(2), name: tracing.EventName(r.Text(3)), status: orchestrator.Status(r.Text(4))}
+		if r[5] != nil {
+			e.message = &message{r.Text(5), r.Text(6), r.Text(7), r.Text(8)}
+		}
+		return e
+	}, `
+		SELECT e.id, e.message_id, e.at, e.event, e.new_status, m.recipient, m.message_type, m.created_at, m.not_before
+		FROM message_trace e LEFT JOIN agent_message m ON m.message_id = e.message_id
+		WHERE e.id > ?1 AND e.id <= ?2 ORDER BY e.id LIMIT +?3`, from, upTo, limit)
 	f, to = fold{}, from
 	lives := map[string]*life{}
 	for i := range events {
@@ -113,27 +135,15 @@ const maxEvents = 1000
 
 // lifeBefore finds out what is known of the message of an event, from its row, which may be in the archive, or from the trace of
 // its deletion, and from the events before that one.
-func lifeBefore(c *store.Conn, e *event) (*life, error) {
-	l := &life{}
-	err := c.Query(`
-		SELECT recipient, message_type, created_at, not_before, '' FROM agent_message WHERE message_id = ?1
-		UNION ALL SELECT recipient, message_type, created_at, not_before, '' FROM agent_message_archive WHERE message_id = ?1
-		UNION ALL SELECT '', '', '', '', detail FROM message_trace WHERE message_id = ?1 AND event = 'deleted' LIMIT 1`, func(r store.Row) error {
-		m := struct {
-			Recipient string
-			Type      string `json:"message_type"`
-		}{r.Text(0), r.Text(1)}
-		if detail := r.Text(4); detail != "" && json.Unmarshal([]byte(detail), &m) != nil {
-			return nil // written by hand
+func lifeBefore(c *store.Conn, e *event) (l *life, err error) {
+	m := e.message
+	if m == nil {
+		if m, err = gone(c, e.messageID); err != nil {
+			return nil, err
 		}
-		l.due, l.notBefore = max(r.Text(2), r.Text(3)), r.Text(3)
-		if m.Type != orchestrator.TestMessage {
-			l.recipient = m.Recipient
-		}
-		return nil
-	}, e.messageID)
-	if err != nil || l.recipient == "" || e.name == tracing.Created {
-		return l, err
+	}
+	if l = m.life(); l.recipient == "" || e.name == tracing.Created {
+		return l, nil
 	}
 	before, err := store.List(c, func(r store.Row) event {
 		return event{at: r.Text(0), name: tracing.EventName(r.Text(1))}
@@ -142,6 +152,25 @@ func lifeBefore(c *store.Conn, e *event) (*life, error) {
 		l.add(&before[i])
 	}
 	return l, err
+}
+
+// gone finds a message in the archive, or what the trace of its deletion says of it.
+func gone(c *store.Conn, id string) (*message, error) {
+	m := &message{}
+	err := c.Query(`
+		SELECT recipient, message_type, created_at, not_before, '' FROM agent_message_archive WHERE message_id = ?1
+		UNION ALL SELECT '', '', '', '', detail FROM message_trace WHERE message_id = ?1 AND event = 'deleted' LIMIT 1`, func(r store.Row) error {
+		*m = message{r.Text(0), r.Text(1), r.Text(2), r.Text(3)}
+		told := struct {
+			Recipient string
+			Type      string `json:"message_type"`
+		}{}
+		if detail := r.Text(4); detail != "" && json.Unmarshal([]byte(detail), &told) == nil { // otherwise it was written by hand
+			m.recipient, m.kind = told.Recipient, told.Type
+		}
+		return nil
+	}, id)
+	return m, err
 }
 
 // add adds an event to what is known.

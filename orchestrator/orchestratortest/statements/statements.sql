@@ -293,6 +293,7 @@ SELECT device_id FROM signal_subscriptions WHERE token_hash = ?;
 SELECT device_id, kind FROM signal_devices WHERE state = 'active' AND push_host <> '' AND push_problem = '' ORDER BY device_id;
 SELECT device_id, name, kind, state, recipient, created_at, approved_at, revoked_at, seen_at, push_host, push_problem, pushed_at, push_outcome FROM signal_devices ORDER BY created_at, device_id;
 SELECT device_id, name, kind, state, recipient, created_at, approved_at, revoked_at, seen_at, push_host, push_problem, pushed_at, push_outcome FROM signal_devices WHERE device_id = ?;
+SELECT e.id, e.message_id, e.at, e.event, e.new_status, m.recipient, m.message_type, m.created_at, m.not_before FROM message_trace e LEFT JOIN agent_message m ON m.message_id = e.message_id WHERE e.id > ?1 AND e.id <= ?2 ORDER BY e.id LIMIT +?3;
 SELECT error FROM message_trace WHERE message_id = ? AND event = 'cancelled' ORDER BY id DESC LIMIT 1;
 SELECT error FROM message_trace WHERE message_id = ? AND event = 'created' ORDER BY id LIMIT 1;
 SELECT error FROM message_trace WHERE message_id = ? AND event = 'delivered' ORDER BY id DESC LIMIT 1;
@@ -314,7 +315,6 @@ SELECT i.message_id, m.trace_id, m.span_id FROM agent_inbox i LEFT JOIN agent_me
 SELECT id FROM command_trace WHERE id > ?1 ORDER BY 1;
 SELECT id FROM message_trace WHERE id > ?1 ORDER BY 1;
 SELECT id, at, event, old_status, new_status, attempt, actor, span_id, error, detail FROM message_trace WHERE message_id = ? ORDER BY id;
-SELECT id, message_id, at, event, new_status FROM message_trace WHERE id > ?1 AND id <= ?2 ORDER BY id LIMIT +?3;
 SELECT id, trace_id, span_id, parent_span_id, name, kind, started_at, ended_at, status, status_message, actor, caller, attributes FROM command_trace WHERE id > ?1 AND id <= ?2 ORDER BY id LIMIT +?3;
 SELECT id, trace_id, span_id, parent_span_id, name, kind, started_at, ended_at, status, status_message, actor, caller, attributes FROM command_trace WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id;
 SELECT instance, host, pid, started_at, seen_at, listening FROM daemons WHERE seen_at > ? ORDER BY started_at;
@@ -409,7 +409,7 @@ SELECT recipient FROM agent_message WHERE status IN ('pending','retry') AND reci
 SELECT recipient FROM agent_message WHERE status IN ('pending','retry') AND recipient >= ? AND recipient < x'' ORDER BY recipient LIMIT 1;
 SELECT recipient, count(*) FROM agent_message INDEXED BY agent_message_leased WHERE status IN ('pending','retry') AND lease_token <> '' GROUP BY recipient;
 SELECT recipient, count(*), min(next_attempt_at) FROM agent_message INDEXED BY agent_message_wanted_later WHERE status IN ('pending','retry') AND not_before <> '' AND next_attempt_at = not_before AND next_attempt_at > ?1 GROUP BY recipient;
-SELECT recipient, message_type, created_at, not_before, '' FROM agent_message WHERE message_id = ?1 UNION ALL SELECT recipient, message_type, created_at, not_before, '' FROM agent_message_archive WHERE message_id = ?1 UNION ALL SELECT '', '', '', '', detail FROM message_trace WHERE message_id = ?1 AND event = 'deleted' LIMIT 1;
+SELECT recipient, message_type, created_at, not_before, '' FROM agent_message_archive WHERE message_id = ?1 UNION ALL SELECT '', '', '', '', detail FROM message_trace WHERE message_id = ?1 AND event = 'deleted' LIMIT 1;
 SELECT recipient, state, n FROM message_count WHERE state <> 'counted' UNION ALL SELECT recipient, traced_status, count(*) FROM agent_message WHERE seq > (SELECT coalesce(max(n), 0) FROM message_count WHERE recipient = '' AND state = 'counted') AND traced_status IN ('pending','retry','delivered','failed','expired','cancelled') GROUP BY recipient, traced_status;
 SELECT recipient, state, sum(n) FROM ( SELECT recipient, state, n FROM message_count WHERE state <> 'counted' UNION ALL SELECT recipient, traced_status, -count(*) FROM agent_message WHERE seq <= (SELECT coalesce(max(n), 0) FROM message_count WHERE recipient = '' AND state = 'counted') AND traced_status IN ('pending','retry','delivered','failed','expired','cancelled') GROUP BY recipient, traced_status UNION ALL SELECT recipient, 'unread', -count(*) FROM agent_inbox WHERE read_at = '' GROUP BY recipient UNION ALL SELECT '', 'archived', -count(*) FROM agent_message_archive) AS c GROUP BY recipient, state HAVING sum(n) <> 0 ORDER BY recipient, state;
 SELECT recipient, status, traced_status, count(*), count(*) FILTER (WHERE held <> 0), coalesce(min(CASE WHEN not_before > ?1 THEN NULL ELSE coalesce(strftime('%Y-%m-%dT%H:%M:%fZ', created_at), ?1) END), ''), coalesce(min(nullif(next_attempt_at, '')), '') FROM agent_message WHERE (traced_status IS NOT status OR message_id >= x'' OR sender >= x'' OR recipient >= x'' OR status >= x'') GROUP BY recipient, status, traced_status;
