@@ -513,7 +513,7 @@ UPDATE agent_message SET held = 0 WHERE status IN ('pending','retry') AND held <
 UPDATE agent_message SET held = 1, next_attempt_at = '', lease_token = '', lease_until = '', lease_owner = '' WHERE seq = ?1;
 UPDATE agent_message SET lease_token = '', lease_until = '', lease_owner = '' WHERE seq = ?1;
 UPDATE agent_message SET lease_token = '', lease_until = '', lease_owner = '', crashes = crashes + 1 WHERE seq = ?;
-UPDATE agent_message SET lease_token = ?2, lease_until = ?3, lease_owner = ?4 WHERE seq IN (SELECT seq FROM temp.batch) AND status IN ('pending','retry') AND next_attempt_at <= ?1 AND lease_token = '' AND held = 0 AND traced_status = status;
+UPDATE agent_message SET lease_token = ?2, lease_until = ?3, lease_owner = ?4 WHERE seq IN (SELECT seq FROM temp.batch) AND CASE WHEN status IN ('pending','retry') AND next_attempt_at <= ?1 AND lease_token = '' AND held = 0 AND traced_status = status THEN 1 ELSE 0 END = 1;
 UPDATE agent_message SET lease_until = ?1 WHERE status IN ('pending','retry') AND lease_token <> '' AND (lease_owner = '' OR length(lease_token) < 26) AND lease_until > ?1 AND recipient = ?2;
 UPDATE agent_message SET lease_until = ?1 WHERE status IN ('pending','retry') AND lease_token <> '' AND lease_token = ?2;
 UPDATE agent_message SET lease_until = ?1 WHERE status IN ('pending','retry') AND lease_token <> '' AND lease_until > ?1;
