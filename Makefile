@@ -229,7 +229,7 @@ torture: build ## kill processes for a long time and check what is left (FOR=10m
 
 # It takes about an hour, and wants a machine that does nothing else. DIR: a folder on the disk to measure, which keeps the
 # large databases for the next time (a temporary one in bench/).
-bench: build ## measure beside the peers (CASES="sends-8 cold", ROUNDS=5, SCALE=1, DIR=) and write docs/benchmarks.md
+bench: build database ## measure beside the peers (CASES="sends-8 cold", ROUNDS=5, SCALE=1, DIR=) and write docs/benchmarks.md
 	@command -v sqlite3 >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
 		apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends sqlite3; } || \
 		echo "the sqlite3 command is missing: the case cold will fail" >&2

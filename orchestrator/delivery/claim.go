@@ -132,9 +132,10 @@ func lease(t *ledger.Tx, c *claim) error {
 	if err := t.Note(ledger.InBatch, tracing.Claimed, ""); err != nil {
 		return err
 	}
+	// Without the CASE a server looks for the rows of the batch among all that are due.
 	return t.Run(`
 		UPDATE agent_message SET lease_token = ?2, lease_until = ?3, lease_owner = ?4
-		WHERE seq IN (SELECT seq FROM temp.batch) AND `+ledger.Due,
+		WHERE seq IN (SELECT seq FROM temp.batch) AND CASE WHEN `+ledger.Due+` THEN 1 ELSE 0 END = 1`,
 		t.ClockText, c.token, orchestrator.Stamp(t.Clock.Add(c.timeout+ledger.LeaseGrace)), t.Actor)
 }
 

@@ -59,7 +59,7 @@ func (s *Store) connect(ctx context.Context, config *pgconn.Config) (*conn, erro
 	s.leader.mu.Unlock()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	answers := make(chan answer, len(hosts))
+	answers := make(chan attempt, len(hosts))
 	var failure error
 	for tried, waiting := 0, 0; tried < len(hosts) || waiting > 0; {
 		var next <-chan time.Time
@@ -84,23 +84,23 @@ func (s *Store) connect(ctx context.Context, config *pgconn.Config) (*conn, erro
 	return nil, failure
 }
 
-// answer is that of one of several servers.
-type answer struct {
+// attempt is what came of connecting to one of several servers.
+type attempt struct {
 	c   *conn
 	err error
 }
 
 // try connects to the server at a place among the hosts, if it leads where that is asked for.
-func (s *Store) try(ctx context.Context, config *pgconn.Config, at int) answer {
+func (s *Store) try(ctx context.Context, config *pgconn.Config, at int) attempt {
 	c, err := s.connectAsTaken(ctx, config)
 	if err == nil && config.ValidateConnect != nil { // what is writable has a timeline
 		err = leads(s, ctx, c, at)
 	}
-	return answer{c, err}
+	return attempt{c, err}
 }
 
 // drop gives up the connections among the next n answers.
-func drop(answers <-chan answer, n int) {
+func drop(answers <-chan attempt, n int) {
 	for range n {
 		if a := <-answers; a.err == nil {
 			a.c.drop()
