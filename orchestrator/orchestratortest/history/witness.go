@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"mailroom/orchestrator/store/postgres/postgrestest"
 )
 
 // witness keeps a record of its own of every change to a message and to an inbox, within the transaction that makes it.
@@ -136,7 +138,7 @@ func Dismiss(ctx context.Context, path string) error {
 func OpenPlain(database string, patience time.Duration) (*sql.DB, error) {
 	driver, address := "sqlite3", fmt.Sprintf("file:%s?mode=rw&_sync=FULL&_busy_timeout=%d", database, patience.Milliseconds())
 	if onServer(database) {
-		u, err := url.Parse(database)
+		u, err := url.Parse(postgrestest.Direct(database))
 		if err != nil {
 			return nil, err
 		}
