@@ -144,6 +144,9 @@ func TestPoolerRestarts(t *testing.T) {
 		if err := st.Ready(t.Context()); err != nil {
 			t.Error(err)
 		}
+		if testing.Short() {
+			return
+		}
 	}
 }
 
