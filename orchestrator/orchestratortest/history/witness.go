@@ -7,8 +7,6 @@ import (
 	"net/url"
 	"strings"
 	"time"
-
-	"mailroom/orchestrator/store/postgres/postgrestest"
 )
 
 // witness keeps a record of its own of every change to a message and to an inbox, within the transaction that makes it.
@@ -138,11 +136,16 @@ func Dismiss(ctx context.Context, path string) error {
 func OpenPlain(database string, patience time.Duration) (*sql.DB, error) {
 	driver, address := "sqlite3", fmt.Sprintf("file:%s?mode=rw&_sync=FULL&_busy_timeout=%d", database, patience.Milliseconds())
 	if onServer(database) {
-		u, err := url.Parse(postgrestest.Direct(database))
+		u, err := url.Parse(database)
 		if err != nil {
 			return nil, err
 		}
 		query := u.Query()
+		if past, err := url.Parse(query.Get("direct")); query.Has("direct") && err == nil { // a pooler takes no settings
+			schema := query.Get("search_path")
+			u, query = past, past.Query()
+			query.Set("search_path", schema)
+		}
 		query.Set("lock_timeout", fmt.Sprint(patience.Milliseconds()))
 		query.Set("application_name", "plain")
 		u.RawQuery = query.Encode()
