@@ -48,9 +48,12 @@ var tortureFor = flag.Duration("torture-for", 30*time.Second, "how long torture 
 // TestTortureOnAServer does the same to processes on a PostgreSQL server, three machines' worth, which is restarted meanwhile as after
 // a power failure. A command may find that it cannot have the database; what was acknowledged is held to all promises.
 func TestTortureOnAServer(t *testing.T) {
-	tortureOnAServer(t, func(server string) (address string, restart func() error) {
+	report := tortureOnAServer(t, func(server string) (address string, restart func() error) {
 		return server, func() error { return postgrestest.Restart(server) }
 	})
+	if report.Crashed == 0 || report.Climbed == 0 {
+		t.Errorf("%d leases lost, %d failed attempts: something was not put to the test", report.Crashed, report.Climbed)
+	}
 }
 
 // TestTortureBehindAPooler does it behind pgbouncer, which is killed and started again instead of the server.
@@ -61,7 +64,8 @@ func TestTortureBehindAPooler(t *testing.T) {
 	})
 }
 
-func tortureOnAServer(t *testing.T, way func(server string) (address string, restart func() error)) {
+func tortureOnAServer(t *testing.T, way func(server string) (address string, restart func() error)) torture.Report {
+	t.Helper()
 	if testing.Short() {
 		t.Skip("it belongs to make test-postgres")
 	}
@@ -75,17 +79,17 @@ func tortureOnAServer(t *testing.T, way func(server string) (address string, res
 	for _, problem := range report.Problems() {
 		t.Error(problem)
 	}
-	if report.Kills == 0 || report.Crashed == 0 || report.Climbed == 0 || report.Handed == 0 || report.Restarts == 0 {
-		t.Errorf("%d kills, %d leases lost, %d failed attempts, %d messages read, %d restarts: something was not put to the test",
-			report.Kills, report.Crashed, report.Climbed, report.Handed, report.Restarts)
+	if report.Kills == 0 || report.Handed == 0 || report.Restarts == 0 {
+		t.Errorf("%d kills, %d messages read, %d restarts: something was not put to the test", report.Kills, report.Handed, report.Restarts)
 	}
 	t.Logf("%d kills, %d restarts, %d sends acknowledged, %d left open, %d commands turned away, %d leases lost, %d deliveries into inboxes", report.Kills,
 		report.Restarts, report.Acknowledged, report.Unsure, report.TurnedAway, report.Crashed, report.Deliveries["inbox"])
 	if t.Failed() {
 		t.Logf("again with: go test ./cmd/mailroom -run '^%s$' -torture-seed %d\nthe files and the history are in %s", t.Name(), c.Seed, folder)
-		return
+		return report
 	}
 	os.RemoveAll(folder)
+	return report
 }
 
 // tortured makes a run in a folder that stays.
