@@ -76,9 +76,9 @@ browsers: ## install the browsers that the tests of the phone app drive
 		[ -z "$$CI" ] && echo "NOT TESTED in browsers:" $$missing "not installed; CI will" >&2; }
 
 # Without it its tests are left out. CI must have it; others are told.
-database: ## install the PostgreSQL server that the tests start
-	@ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || { command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ] && export DEBIAN_FRONTEND=noninteractive && \
-		apt-get update -q && apt-get install -qy --no-install-recommends postgresql; } || { \
+database: ## install the PostgreSQL server that the tests start, and pgbouncer
+	@ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 && [ -x /usr/sbin/pgbouncer ] || { command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ] && export DEBIAN_FRONTEND=noninteractive && \
+		apt-get update -q && apt-get install -qy --no-install-recommends postgresql pgbouncer; } || { \
 		[ -z "$$CI" ] && echo "NOT TESTED with PostgreSQL: it is not installed; CI will" >&2; }
 
 # Without one of them the pages that use it are left out. CI must have them; others are told.
@@ -207,15 +207,17 @@ test-long: tools clients browsers database programs ## all tests at their full l
 	$(RACE) -timeout 2h -p 2 ./...
 
 # FOR: how long the torture goes on. SEED: which of all its runs.
-test-postgres: compiler tools cluster ## all tests that can run on a PostgreSQL server, there, with the race detector; the torture, a cluster (FOR=30s SEED=)
+test-postgres: compiler tools cluster ## all tests that can run on a PostgreSQL server, there, with the race detector; through pgbouncer; the torture, a cluster (FOR=30s SEED=)
 	GORACE=atexit_sleep_ms=0 $(SERVER) -race -timeout 2h -p 2 $(ON_SERVER)
 	$(SERVER) -timeout 2h -run '$(MATRIX)|^TestScriptsOnAServer$$' ./cmd/mailroom
-	MAILROOM_TEST_HA=short $(TESTS) -timeout 2h -count 1 -run '^(TestTortureOnAServer|TestCluster)$$' ./cmd/mailroom -torture-for '$(or $(FOR),30s)' $(if $(SEED),-torture-seed '$(SEED)')
+	$(RACE) -timeout 2h -run '^TestPooler' ./orchestrator/store/postgres
+	for mode in transaction session; do $(GO) run ./cmd/tests -pgbouncer=$$mode -short -timeout 2h -p 2 $(CORE_ON_SERVER) || exit 1; done
+	MAILROOM_TEST_HA=short $(TESTS) -timeout 2h -count 1 -run '^(TestTortureOnAServer|TestTortureBehindAPooler|TestCluster)$$' ./cmd/mailroom -torture-for '$(or $(FOR),30s)' $(if $(SEED),-torture-seed '$(SEED)')
 
-cluster: database ## install Patroni, etcd and pgbouncer, of which the tests run clusters
-	@command -v patroni >/dev/null && command -v etcd >/dev/null && [ -x /usr/sbin/pgbouncer ] || { command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ] && export DEBIAN_FRONTEND=noninteractive && \
-		apt-get update -q && apt-get install -qy --no-install-recommends patroni etcd-server pgbouncer; } || { \
-		echo "patroni, etcd-server and pgbouncer are missing: install them" >&2; exit 1; }
+cluster: database ## install Patroni and etcd, of which the tests run clusters
+	@command -v patroni >/dev/null && command -v etcd >/dev/null || { command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ] && export DEBIAN_FRONTEND=noninteractive && \
+		apt-get update -q && apt-get install -qy --no-install-recommends patroni etcd-server; } || { \
+		echo "patroni and etcd-server are missing: install them" >&2; exit 1; }
 
 ha: tools cluster ## do to a cluster of three PostgreSQL servers whatever it must survive; takes a quarter of an hour
 	MAILROOM_TEST_HA=all $(TESTS) -timeout 1h -count 1 -run '^TestCluster$$' ./cmd/mailroom

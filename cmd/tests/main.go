@@ -3,7 +3,8 @@
 //
 //	go run ./cmd/tests -race -p 2 ./...
 //
-// With -postgres in front of all others it starts a PostgreSQL server first, and the tests' databases are there.
+// With -postgres in front of all others it starts a PostgreSQL server first, and the tests' databases are there; with -pgbouncer=MODE, a
+// pgbouncer before it, through which the engine reaches them.
 //
 // What it prints of a package that passes is one line, as `go test` has it; of one that fails, all that the tests said that
 // did not pass. The exit status is 1 when one failed.
@@ -19,6 +20,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -39,7 +41,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	args, stopServer, err := onServer(ctx, os.Args[1:])
-	if errors.Is(err, postgrestest.ErrMissing) && os.Getenv("CI") == "" {
+	if (errors.Is(err, postgrestest.ErrMissing) || errors.Is(err, postgrestest.ErrNoPooler)) && os.Getenv("CI") == "" {
 		fmt.Fprintln(os.Stderr, "NOT TESTED with PostgreSQL:", err)
 		return
 	}
@@ -55,15 +57,28 @@ func main() {
 	os.Exit(status)
 }
 
-// onServer starts a PostgreSQL server on which the tests' databases are from now on, if the first argument is -postgres, and
-// returns the others. stop ends it.
+// onServer starts a PostgreSQL server on which the tests' databases are from now on, if the first argument is -postgres or
+// -pgbouncer=MODE, and returns the others. stop ends it.
 func onServer(ctx context.Context, args []string) (others []string, stop func() error, err error) {
-	if len(args) == 0 || args[0] != "-postgres" {
+	mode, pooled := "", false
+	if len(args) > 0 {
+		mode, pooled = strings.CutPrefix(args[0], "-pgbouncer=")
+	}
+	if !pooled && mode != "-postgres" {
 		return args, func() error { return nil }, nil
 	}
 	address, stop, err := postgrestest.Run(ctx, postgrestest.Careless)
 	if err != nil {
 		return nil, nil, err
+	}
+	if pooled {
+		pool, err := postgrestest.RunPool(ctx, address, mode)
+		if err != nil {
+			return nil, nil, errors.Join(err, stop())
+		}
+		address = pool.Past(address)
+		stopServer := stop
+		stop = func() error { pool.Kill(); return stopServer() }
 	}
 	return args[1:], stop, os.Setenv(postgrestest.Variable, address)
 }

@@ -16,6 +16,7 @@ import (
 	_ "github.com/mattn/go-sqlite3"
 
 	"mailroom/orchestrator/store/postgres"
+	"mailroom/orchestrator/store/postgres/postgrestest"
 )
 
 // Plain opens a database the way a program does that knows nothing of the engine. Statements are SQLite's in any case.
@@ -23,7 +24,7 @@ func Plain(t testing.TB, path string) *sql.DB {
 	t.Helper()
 	driver, source := "sqlite3", "file:"+(&url.URL{Path: path}).EscapedPath()+"?_busy_timeout=10000"
 	if postgres.IsAddress(path) {
-		driver, source = "outside", path
+		driver, source = "outside", postgrestest.Direct(path)
 	}
 	db, err := sql.Open(driver, source)
 	if err != nil {

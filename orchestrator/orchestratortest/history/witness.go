@@ -141,6 +141,11 @@ func OpenPlain(database string, patience time.Duration) (*sql.DB, error) {
 			return nil, err
 		}
 		query := u.Query()
+		if past, err := url.Parse(query.Get("direct")); query.Has("direct") && err == nil { // a pooler takes no settings
+			schema := query.Get("search_path")
+			u, query = past, past.Query()
+			query.Set("search_path", schema)
+		}
 		query.Set("lock_timeout", fmt.Sprint(patience.Milliseconds()))
 		query.Set("application_name", "plain")
 		u.RawQuery = query.Encode()

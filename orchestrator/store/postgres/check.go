@@ -25,7 +25,7 @@ type check struct {
 
 // checks are asked each by itself, outside of a transaction: one that fails, for lack of a right, ends no other.
 var checks = []check{
-	{"server", checkServer}, {"settings", checkSettings}, {"acknowledged", checkAcknowledged}, {"audit user", checkAuditor},
+	{"server", checkServer}, {"settings", checkSettings}, {"pooler", checkPooler}, {"acknowledged", checkAcknowledged}, {"audit user", checkAuditor},
 	{"connections", checkConnections}, {"snapshots", checkSnapshots}, {"writing", checkWriting}, {"lock waits", checkWaits}, {"events", checkEvents},
 	{"dead rows", checkDeadRows}, {"index", checkIndex},
 }

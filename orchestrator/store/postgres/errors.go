@@ -71,7 +71,7 @@ func isLost(err error) bool {
 	var net net.Error
 	var connecting *pgconn.ConnectError
 	switch code := codeOf(err); {
-	case err == nil, err == context.DeadlineExceeded, err == context.Canceled: // what was asked for has given up by itself
+	case err == nil, refusesTransactions(err), err == context.DeadlineExceeded, err == context.Canceled: // the last: what was asked for has given up by itself
 		return false
 	case code != "":
 		return strings.HasPrefix(code, "08") || strings.HasPrefix(code, "57P") || code == readOnlyTransaction || code == idledTooLong
@@ -96,6 +96,9 @@ func (s *Store) Explain(err error) error {
 		return fail(orchestrator.Unavailable, "the disk of the server of "+s.path+" is full; nothing was written", "Free some space there")
 	case code == tooManyConnections:
 		return fail(orchestrator.Unavailable, "the server of "+s.path+" has no connection left", "Raise its max_connections, or end what holds them")
+	case refusesTransactions(err):
+		return fail(orchestrator.Unavailable, "the pooler before the server of "+s.path+" has pool_mode = statement, with which there are no transactions",
+			"Set pool_mode = transaction for this database in the pooler's configuration")
 	case code == noSuchDatabase:
 		return fail(orchestrator.Unavailable, "the server has no database "+cmp.Or(s.config.Database, s.config.User), "Make it there: `createdb "+cmp.Or(s.config.Database, s.config.User)+"`")
 	case code == noRight:

@@ -212,7 +212,11 @@ func followed(t *testing.T, address string, f *follower) {
 // TestFollowedBesideEngines follows the trace, and counts it, beside six processes that send to each other and read.
 func TestFollowedBesideEngines(t *testing.T) {
 	t.Parallel()
-	address := postgrestest.Place(postgrestest.Start(t))
+	followBesideEngines(t, postgrestest.Start(t))
+}
+
+func followBesideEngines(t *testing.T, server string) {
+	address := postgrestest.Place(server)
 	names := []string{"a", "b", "c", "d", "e", "f"}
 	e := made(t, address, names...)
 	start, err := messages.LastEvent(t.Context(), e.Ledger)

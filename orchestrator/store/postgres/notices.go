@@ -192,6 +192,9 @@ func (n *notices) listen() {
 			n.s.log.Debug("listening on the server was interrupted", "error", err)
 			orchestrator.Pause(n.ctx, pause)
 			pause = min(2*pause, 2*time.Second)
+			if n.s.direct != n.s.config { // only the way past a pooler may be closed
+				n.listeners.Wake()
+			}
 		}
 	}
 }

@@ -12,8 +12,6 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
-
-	"mailroom/orchestrator"
 )
 
 // A pooler such as pgbouncer stands between clients and servers, and may give each transaction another of its own connections to a server.
@@ -58,7 +56,8 @@ func (s *Store) connectAsTaken(ctx context.Context, config *pgconn.Config) (*con
 
 // isPast reports whether a configuration is that of the way past a pooler.
 func (s *Store) isPast(config *pgconn.Config) bool {
-	return s.direct != s.config && slices.ContainsFunc(hostsOf(s.direct), func(h host) bool { return h[0].Host == config.Host && h[0].Port == config.Port })
+	is := func(h host) bool { return h[0].Host == config.Host && h[0].Port == config.Port }
+	return slices.ContainsFunc(hostsOf(s.direct), is) && !slices.ContainsFunc(s.hosts, is)
 }
 
 // greet asks for the first things that must be known of a connection: whether the server's process at its other end is the one that
@@ -99,19 +98,15 @@ func (s *Store) connectToPooler(ctx context.Context, config *pgconn.Config) (*co
 	c.settings = settingsOf(config)
 	if _, err = s.greet(ctx, c); err != nil {
 		c.drop()
-		return nil, s.explainPooler(err)
+		return nil, err
 	}
 	return c, nil
 }
 
-// explainPooler refuses a pooler that makes each statement a transaction.
-func (s *Store) explainPooler(err error) error {
+// refusesTransactions reports whether an error is that of a pooler which makes each statement a transaction.
+func refusesTransactions(err error) bool {
 	var own *pgconn.PgError
-	if errors.As(err, &own) && strings.Contains(own.Message, "statement pooling mode") {
-		return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "the pooler before the server of " + s.path + " has pool_mode = statement, with which there are no transactions",
-			Hint: "Set pool_mode = transaction for this database in the pooler's configuration"}
-	}
-	return err
+	return errors.As(err, &own) && strings.Contains(own.Message, "statement pooling mode")
 }
 
 // settingsOf is the statement that makes the settings of a connection for one transaction.

@@ -39,7 +39,11 @@ const (
 // what is sent one after the other. None of them is told that it met another.
 func TestManyAtOnce(t *testing.T) {
 	t.Parallel()
-	c := &crowd{scene: newSceneAt(t, postgrestest.Start(t), nil, time.Now), sent: map[string][]string{}, read: map[string]int{}}
+	manyAtOnce(t, postgrestest.Start(t))
+}
+
+func manyAtOnce(t *testing.T, server string) {
+	c := &crowd{scene: newSceneAt(t, server, nil, time.Now), sent: map[string][]string{}, read: map[string]int{}}
 	for i := range processes {
 		c.engines = append(c.engines, c.engine(fmt.Sprint("process", i)))
 		for lane := range lanes {

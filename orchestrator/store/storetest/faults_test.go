@@ -52,6 +52,8 @@ var faults = []fault{
 		plant: func(s store.Store) store.Store { return otherBell{s, silent{}} }},
 	{says: "rings in its own process", breaks: "a ring reaches other processes", shows: "not heard",
 		options: func(o *sqlite.Options) { o.Bell = store.NewLocalBell() }},
+	{says: "says of no ring whom it is for", breaks: RingNames, shows: "not heard",
+		plant: func(s store.Store) store.Store { return otherBell{s, nameless{s.Bell()}} }},
 	{says: "never stops ringing", breaks: "who stopped to listen hears nothing", shows: "it still hears",
 		plant: func(s store.Store) store.Store { return otherBell{s, endless{s.Bell()}} }},
 	{says: "takes the living for dead", breaks: "the leases of the dead are gone, and no others", shows: "the lease of another process is gone",
@@ -264,6 +266,10 @@ func (silent) Ring(...string) {}
 func (silent) Listen(context.Context, string) (<-chan bool, func(), error) {
 	return make(chan bool), func() {}, nil
 }
+
+type nameless struct{ orchestrator.Bell }
+
+func (b nameless) Ring(...string) { b.Bell.Ring() }
 
 type endless struct{ orchestrator.Bell }
 

@@ -104,6 +104,11 @@ func helpLease(st store.Store, in *bufio.Scanner) {
 	in.Scan()
 }
 
+// Writer starts a process that opens a store, adds a row for each line that it is told, and says when that was answered.
+func Writer(t testing.TB, address string) *helper.Process {
+	return helper.Start(t, helperPrefix+"write", address)
+}
+
 // Holder starts a process that opens a store, prints the token of a lease, and lives until it is killed.
 func Holder(t testing.TB, address string) *helper.Process {
 	return helper.Start(t, helperPrefix+"lease", address)

@@ -33,15 +33,21 @@ type Options struct {
 type Open func(o Options) (store.Store, error)
 
 // Exercise tests a kind of store. place returns an address at which no database has ever been; the tests make one there. What
-// it makes goes away with the test.
-func Exercise(t *testing.T, place func(t testing.TB) string, open Open) {
+// it makes goes away with the test. except are promises that this kind does not keep.
+func Exercise(t *testing.T, place func(t testing.TB) string, open Open, except ...string) {
 	for _, p := range promises {
+		if slices.Contains(except, p.says) {
+			continue
+		}
 		t.Run(p.says, func(t *testing.T) {
 			t.Parallel()
 			p.check(&scene{TB: t, address: place(t), open: open})
 		})
 	}
 }
+
+// RingNames is a promise that does not hold where processes only look whether there is something for them.
+const RingNames = "a ring says whom it is for"
 
 // promise is what a store promises, and a test that fails when it is broken.
 type promise struct {
@@ -64,6 +70,7 @@ var promises = []promise{
 	{"statements return what they did", statements},
 	{"errors have their codes", codes},
 	{"a ring reaches other processes", rings},
+	{RingNames, named},
 	{"who stopped to listen hears nothing", stopped},
 	{"the leases of the dead are gone, and no others", leases},
 	{"a database is made once", creating},

@@ -1,72 +1,144 @@
 package postgrestest
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
 )
 
-// Pool starts a pgbouncer, Debian's, before a server of Start's until the test ends, with a mode such as transaction, and returns the
-// address of a database through it. Without pgbouncer it skips the test; with CI set it fails it.
-func Pool(t testing.TB, server, mode string) string {
+// Pooler is a pgbouncer, Debian's, before a server of Start's or Run's.
+type Pooler struct {
+	Address string // of the server, through it; more can be added with &
+
+	config string // its file
+	as     *syscall.Credential
+	cmd    *exec.Cmd
+}
+
+// PoolerConfig is the configuration that docs/postgres.md advises.
+const PoolerConfig = `[databases]
+mail = host=db.example
+[pgbouncer]
+listen_addr = *
+listen_port = 6432
+auth_type = scram-sha-256
+auth_file = /etc/pgbouncer/userlist.txt
+pool_mode = transaction
+max_client_conn = 1000
+default_pool_size = 60
+server_login_retry = 1
+`
+
+// ErrNoPooler says that there is no pgbouncer to start.
+var ErrNoPooler = errors.New("there is no pgbouncer: install Debian's package pgbouncer (`make database`)")
+
+const pgbouncer = "/usr/sbin/pgbouncer"
+
+// Pool starts a pooler with the configuration that is advised, but for the mode, and with further lines, until the test ends. Without
+// pgbouncer it skips the test; with CI set it fails it.
+func Pool(t testing.TB, server, mode string, lines ...string) *Pooler {
 	t.Helper()
-	program := "/usr/sbin/pgbouncer"
-	if _, err := os.Stat(program); err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal(err)
-		}
-		t.Skip("there is no pgbouncer: install Debian's package pgbouncer (`make cluster`)")
+	p, err := RunPool(t.Context(), server, mode, lines...)
+	if errors.Is(err, ErrNoPooler) && os.Getenv("CI") == "" {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Kill)
+	return p
+}
+
+// RunPool is Pool for programs, which call Kill at the end.
+func RunPool(ctx context.Context, server, mode string, lines ...string) (*Pooler, error) {
+	if _, err := os.Stat(pgbouncer); err != nil {
+		return nil, ErrNoPooler
 	}
 	s, err := serverOf(server)
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	place, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	port := place.Addr().(*net.TCPAddr).Port
+	port := strconv.Itoa(place.Addr().(*net.TCPAddr).Port)
 	place.Close()
-	files := map[string]string{"users": "\"postgres\" \"\"\n\"mailroom_audit\" \"\"\n"}
-	name := func(kind string) string { return filepath.Join(s.folder, fmt.Sprintf("pool%d.%s", port, kind)) }
-	files["ini"] = fmt.Sprintf("[databases]\n* = host=%s\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = %d\nunix_socket_dir =\nauth_type = trust\nauth_file = %s\n"+
-		"pool_mode = %s\nmax_client_conn = 500\ndefault_pool_size = 200\nserver_login_retry = 1\n", s.folder, port, name("users"), mode)
-	for kind, text := range files {
-		if err := os.WriteFile(name(kind), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
+	users := filepath.Join(s.folder, "pooler"+port+".users")
+	p := &Pooler{config: filepath.Join(s.folder, "pooler"+port+".ini"), as: s.as}
+	config := strings.NewReplacer("mail = host=db.example", "* = host="+s.folder, "listen_addr = *", "listen_addr = 127.0.0.1", "6432", port, "scram-sha-256", "trust",
+		"/etc/pgbouncer/userlist.txt", users, "pool_mode = transaction", "pool_mode = "+mode).Replace(PoolerConfig) + "unix_socket_dir =\n" + strings.Join(lines, "\n") + "\n"
+	for file, text := range map[string]string{p.config: config, users: "\"postgres\" \"\"\n\"mailroom_audit\" \"\"\n"} {
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			return nil, err
 		}
 	}
-	cmd := exec.Command(program, "-q", name("ini"))
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.as}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		cmd.Process.Kill()
-		cmd.Wait()
-	})
 	u, err := url.Parse(server)
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	query := u.Query()
 	query.Del("host")
 	query.Set("sslmode", "disable")
-	u.Host, u.RawQuery = fmt.Sprintf("127.0.0.1:%d", port), query.Encode()
-	for range 100 {
-		if _, err = SQL(t.Context(), u.String(), "SELECT 1"); err == nil {
-			break
+	u.Host, u.RawQuery = "127.0.0.1:"+port, query.Encode()
+	p.Address = u.String()
+	return p, p.start(ctx)
+}
+
+// start returns once it lets clients in.
+func (p *Pooler) start(ctx context.Context) (err error) {
+	p.cmd = exec.Command(pgbouncer, "-q", p.config)
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: p.as}
+	if err := p.cmd.Start(); err != nil {
+		return err
+	}
+	for range 200 {
+		if _, err = SQL(ctx, p.Address, ""); err == nil {
+			return nil
 		}
-		<-time.After(100 * time.Millisecond)
+		<-time.After(20 * time.Millisecond)
 	}
+	p.Kill()
+	return fmt.Errorf("pgbouncer does not answer: %w", err)
+}
+
+// Kill ends it without a farewell to its clients.
+func (p *Pooler) Kill() {
+	p.cmd.Process.Kill()
+	p.cmd.Wait()
+}
+
+// Restart kills it and starts it again.
+func (p *Pooler) Restart() error {
+	p.Kill()
+	return p.start(context.Background())
+}
+
+// Past adds a way past a pooler to an address through it.
+func (p *Pooler) Past(server string) string { return p.Address + "&direct=" + url.QueryEscape(server) }
+
+// Direct returns the address past a pooler for a program that knows nothing of those, which is address where it names no such way.
+func Direct(address string) string {
+	u, err := url.Parse(address)
+	if err != nil || !u.Query().Has("direct") {
+		return address
+	}
+	past, err := url.Parse(u.Query().Get("direct"))
 	if err != nil {
-		t.Fatal(err)
+		return address
 	}
-	return u.String()
+	query := past.Query()
+	query.Set("search_path", u.Query().Get("search_path"))
+	past.RawQuery = query.Encode()
+	return past.String()
 }

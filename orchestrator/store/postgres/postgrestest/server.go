@@ -23,10 +23,10 @@ import (
 )
 
 // Start starts a server with an empty cluster, which ends with the test, and returns the address of a database for its
-// superuser, to which more can be added with &. It listens on a socket in its folder only. Without PostgreSQL it skips the test; with CI set it fails it.
-func Start(t testing.TB) (dsn string) {
+// superuser, to which more can be added with &. settings are further ones, as postgres takes them on its command line. It listens on a socket in its folder only. Without PostgreSQL it skips the test; with CI set it fails it.
+func Start(t testing.TB, settings ...string) (dsn string) {
 	t.Helper()
-	dsn, stop, err := Run(t.Context(), "")
+	dsn, stop, err := Run(t.Context(), strings.Join(settings, " "))
 	if errors.Is(err, ErrMissing) && os.Getenv("CI") == "" {
 		t.Skip(err)
 	}
@@ -157,9 +157,9 @@ func serverOf(dsn string) (server, error) {
 // Place returns an address on a server at which there is no database yet.
 func Place(server string) string { return server + "&search_path=t" + strings.ToLower(rand.Text()) }
 
-// SQL runs a statement as a program does that knows nothing of the engine, and returns its rows, columns separated by |.
+// SQL runs a statement as a program does that knows nothing of the engine, and returns its rows, columns separated by |. It goes past a pooler.
 func SQL(ctx context.Context, address, statement string) (rows []string, err error) {
-	c, err := pgconn.Connect(ctx, address)
+	c, err := pgconn.Connect(ctx, Direct(address))
 	if err != nil {
 		return nil, err
 	}

@@ -13,10 +13,10 @@ type Session struct {
 	c *pgconn.PgConn
 }
 
-// Connect connects to a server until the test ends.
+// Connect connects to a server until the test ends, past a pooler.
 func Connect(t testing.TB, address string) *Session {
 	t.Helper()
-	c, err := pgconn.Connect(t.Context(), address)
+	c, err := pgconn.Connect(t.Context(), Direct(address))
 	if err != nil {
 		t.Fatal(err)
 	}

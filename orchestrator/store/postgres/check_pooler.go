@@ -1,0 +1,69 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+
+	"mailroom/orchestrator/store"
+)
+
+// checkPooler says that a pooler stands before the server, how it hands out connections, and whether there is a way past it.
+func checkPooler(s *Store, _ *store.Conn, report store.Report) error {
+	if !s.pooled.Load() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), checkPatience)
+	defer cancel()
+	mode, err := s.poolerMode(ctx)
+	if err != nil {
+		return err
+	}
+	says := "a pooler stands before the server, in " + mode + " mode"
+	const hint = "Add the server's own address to the database's: direct=postgres://USER@HOST/DATABASE, percent-encoded"
+	if s.direct == s.config {
+		report("pooler", "note", says+": nothing can be heard through it, so new messages are looked for four times a second", hint)
+		return nil
+	}
+	c, err := s.connect(ctx, s.direct)
+	if err != nil {
+		report("pooler", "problem", says+"; the way past it that direct names does not lead to the server: "+s.Explain(err).Error(), hint)
+		return nil
+	}
+	defer c.close()
+	if c.settings != "" {
+		report("pooler", "problem", says+"; direct names a pooler, too, so new messages are looked for four times a second", hint)
+		return nil
+	}
+	report("pooler", "ok", says+"; what processes tell each other goes past it", "")
+	return nil
+}
+
+// poolerMode tells a pooler that keeps a server's process for each session from one that keeps it for a transaction: there, sooner or
+// later, two that are open at the same time had the same.
+func (s *Store) poolerMode(ctx context.Context) (mode string, err error) {
+	one, err := s.connect(ctx, s.config)
+	if err != nil {
+		return "", err
+	}
+	defer one.close()
+	other, err := s.connect(ctx, s.config)
+	if err != nil {
+		return "", err
+	}
+	defer other.close()
+	seen := map[string]*conn{}
+	for range 10 {
+		for _, c := range []*conn{one, other} {
+			results, err := c.exec(ctx, `SELECT pg_backend_pid()`)
+			if err != nil {
+				return "", err
+			}
+			pid := fmt.Sprintf("%s", results[0].Rows[0][0])
+			if before := seen[pid]; before != nil && before != c {
+				return "transaction", nil
+			}
+			seen[pid] = c
+		}
+	}
+	return "session", nil
+}
