@@ -101,8 +101,6 @@ ENGINE := adoption agents bridge bridge/letters delivery exports hosts ledger me
 # vocabularies' matrix is the tests of cmd/mailroom that ask several vocabularies of one database.
 ON_SERVER := $(patsubst %,./orchestrator/%,adoption agents delivery exports hosts ledger messages overview person questions reading removal retention router \
 	sessions teams threads traffic) ./commands/admin ./commands/surface/hook
-# Those that `make test` runs there: what sends, delivers and reads.
-CORE_ON_SERVER := $(patsubst %,./orchestrator/%,adoption delivery exports hosts ledger messages questions reading router sessions threads traffic)
 MATRIX := ^Test(Vocabular|EveryVocabulary|Ralph|Alert|Answer|ForgedAnswer|Malformed.*User|OnlyThePhones|QuestionByHand|Strangers|WhatDoesNotFit)
 SERVER := $(GO) run ./cmd/tests -postgres
 
@@ -197,7 +195,7 @@ unit:
 	$(RACE) -short -timeout 40m -p 2 $$($(GO) list ./... | grep -v /cmd/mailroom$$)
 	$(TESTS) -short -timeout 40m ./cmd/mailroom
 	$(RACE) -short -timeout 40m -run '$(SERVING)' ./cmd/mailroom
-	$(SERVER) -short -timeout 40m -p 2 $(CORE_ON_SERVER)
+	$(SERVER) -short -timeout 40m -p 2 $(ON_SERVER)
 	$(SERVER) -short -timeout 40m -run '$(MATRIX)' ./cmd/mailroom
 	$(TESTS) -C bench -p 2 ./...
 	$(TESTS) -C otlptest -p 2 ./...
