@@ -168,10 +168,10 @@ format:
 	@files=$$("$$($(GO) env GOROOT)/bin/gofmt" -l .) || exit 1; \
 	[ -z "$$files" ] || { echo "not formatted with gofmt:" $$files >&2; exit 1; }
 
-# The tag adds files and takes none away.
+# The tags add files and take none away.
 vet:
 	$(call announce)
-	$(GO) vet -p 2 -tags hosts ./...
+	$(GO) vet -p 2 -tags hosts,postgres ./...
 	cd bench && $(GO) vet -p 2 ./...
 	cd otlptest && $(GO) vet -p 2 ./...
 	cd packaging && $(GO) vet -p 2 -tags dist ./...
@@ -179,7 +179,7 @@ vet:
 # Without a network it may be impossible to have staticcheck. CI must have it; others are told.
 static:
 	@if [ -n "$$CI" ] || $(GO) run $(STATICCHECK) -version >/dev/null 2>&1; then \
-		echo "$(GO) run $(STATICCHECK) -tags hosts ./..."; $(GO) run $(STATICCHECK) -tags hosts ./... && \
+		echo "$(GO) run $(STATICCHECK) -tags hosts,postgres ./..."; $(GO) run $(STATICCHECK) -tags hosts,postgres ./... && \
 		for module in bench otlptest packaging; do ( cd $$module && $(GO) run $(STATICCHECK) -tags dist ./... ) || exit 1; done; \
 	else \
 		echo "NOT CHECKED: $(STATICCHECK) could not be fetched or built; CI will run it" >&2; \
@@ -189,7 +189,7 @@ static:
 # thousands of processes, which start five times slower with the race detector: here it is only with those that serve many at once.
 TESTS := $(GO) run ./cmd/tests
 RACE := GORACE=atexit_sleep_ms=0 $(TESTS) -race
-SERVING := ^Test(Serve|MCP|Daemon|Contention|Inspector)
+SERVING := ^Test(Serve|MCP|Daemon|Contention)
 unit:
 	$(call announce,-race)
 	$(RACE) -short -timeout 40m -p 2 $$($(GO) list ./... | grep -v /cmd/mailroom$$)
@@ -208,7 +208,7 @@ test-long: tools clients browsers database programs ## all tests at their full l
 test-postgres: compiler tools cluster ## all tests that can run on a PostgreSQL server, there, with the race detector; the torture, a cluster (FOR=30s SEED=)
 	GORACE=atexit_sleep_ms=0 $(SERVER) -race -timeout 2h -p 2 $(ON_SERVER)
 	$(SERVER) -timeout 2h -run '$(MATRIX)|^TestScriptsOnAServer$$' ./cmd/mailroom
-	MAILROOM_TEST_HA=short $(TESTS) -timeout 2h -count 1 -run '^(TestTortureOnAServer|TestCluster)$$' ./cmd/mailroom -torture-for '$(or $(FOR),30s)' $(if $(SEED),-torture-seed '$(SEED)')
+	$(TESTS) -timeout 2h -count 1 -tags postgres -run '^(TestTortureOnAServer|TestCluster)$$' ./cmd/mailroom -cluster-faults 2 -torture-for '$(or $(FOR),30s)' $(if $(SEED),-torture-seed '$(SEED)')
 
 cluster: database ## install Patroni, etcd and pgbouncer, of which the tests run clusters
 	@command -v patroni >/dev/null && command -v etcd >/dev/null && [ -x /usr/sbin/pgbouncer ] || { command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ] && export DEBIAN_FRONTEND=noninteractive && \
@@ -216,7 +216,7 @@ cluster: database ## install Patroni, etcd and pgbouncer, of which the tests run
 		echo "patroni, etcd-server and pgbouncer are missing: install them" >&2; exit 1; }
 
 ha: tools cluster ## do to a cluster of three PostgreSQL servers whatever it must survive; takes a quarter of an hour
-	MAILROOM_TEST_HA=all $(TESTS) -timeout 1h -count 1 -run '^TestCluster$$' ./cmd/mailroom
+	$(TESTS) -timeout 1h -count 1 -tags postgres -run '^TestCluster$$' ./cmd/mailroom
 
 # SEED: which of all runs (a new one). DIR: where everything goes (a temporary folder, kept when something was violated).
 # REPORT=1: write the report into docs/guarantees.md.
