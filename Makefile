@@ -22,7 +22,7 @@ PHONE := commands/surface/phone
 CLIENTS := cmd/mailroom/testdata/clients cmd/mailroom/testdata/hosts orchestrator/transport/testdata/ece $(PHONE)/app
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-hosts hosts compiler tools clients browsers database programs terminal statements format vet static unit test-long test-postgres ha cluster phone pictures screenshots dist packers test-dist plugins bench torture fuzz corpora powerloss clean
+.PHONY: help build demo test test-hosts hosts compiler tools clients browsers database programs terminal statements format vet static unit test-long test-postgres ha cluster servers phone pictures screenshots dist packers test-dist plugins bench torture fuzz corpora powerloss clean
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -205,10 +205,16 @@ test-long: tools clients browsers database programs ## all tests at their full l
 	$(RACE) -timeout 2h -p 2 ./...
 
 # FOR: how long the torture goes on. SEED: which of all its runs.
-test-postgres: compiler tools cluster ## all tests that can run on a PostgreSQL server, there, with the race detector; the torture, a cluster (FOR=30s SEED=)
+test-postgres: compiler tools cluster servers ## all tests that can run on a PostgreSQL server, there, with the race detector; the torture, a cluster (FOR=30s SEED=)
 	GORACE=atexit_sleep_ms=0 $(SERVER) -race -timeout 2h -p 2 $(ON_SERVER)
 	$(SERVER) -timeout 2h -run '$(MATRIX)|^TestScriptsOnAServer$$' ./cmd/mailroom
+	$(TESTS) -timeout 2h -count 1 -tags postgres -run 'Version|Before14' ./orchestrator/store/postgres
+	for version in 14 16 17 18; do $(SERVER)=$$version -short -timeout 2h -count 1 -p 2 $(ON_SERVER) || exit 1; done
 	$(TESTS) -timeout 2h -count 1 -tags postgres -run '^(TestTortureOnAServer|TestCluster)$$' ./cmd/mailroom -cluster-faults 2 -torture-for '$(or $(FOR),30s)' $(if $(SEED),-torture-seed '$(SEED)')
+
+SERVERS := orchestrator/store/postgres/testdata/servers
+servers: ## install PostgreSQL servers of other versions than Debian's
+	@cd $(SERVERS) && { [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --ignore-scripts --loglevel=error; }
 
 cluster: database ## install Patroni, etcd and pgbouncer, of which the tests run clusters
 	@command -v patroni >/dev/null && command -v etcd >/dev/null && [ -x /usr/sbin/pgbouncer ] || { command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ] && export DEBIAN_FRONTEND=noninteractive && \
@@ -249,4 +255,4 @@ powerloss: tools ## cut the power at POINTS moments of a recording (POINTS=10000
 		./orchestrator/orchestratortest/powerloss
 
 clean: ## remove what was built
-	rm -rf bin dist $(CLIENTS:=/node_modules)
+	rm -rf bin dist $(CLIENTS:=/node_modules) $(SERVERS)/node_modules

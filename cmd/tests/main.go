@@ -3,7 +3,8 @@
 //
 //	go run ./cmd/tests -race -p 2 ./...
 //
-// With -postgres in front of all others it starts a PostgreSQL server first, and the tests' databases are there.
+// With -postgres in front of all others it starts a PostgreSQL server first, and the tests' databases are there; with -postgres=14 one
+// of that version, which `make servers` installs.
 //
 // What it prints of a package that passes is one line, as `go test` has it; of one that fails, all that the tests said that
 // did not pass. The exit status is 1 when one failed.
@@ -19,6 +20,8 @@ import (
 	"os/exec"
 	"os/signal"
 	"slices"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -58,10 +61,16 @@ func main() {
 // onServer starts a PostgreSQL server on which the tests' databases are from now on, if the first argument is -postgres, and
 // returns the others. stop ends it.
 func onServer(ctx context.Context, args []string) (others []string, stop func() error, err error) {
-	if len(args) == 0 || args[0] != "-postgres" {
+	if len(args) == 0 || !strings.HasPrefix(args[0], "-postgres") {
 		return args, func() error { return nil }, nil
 	}
-	address, stop, err := postgrestest.Run(ctx, postgrestest.Careless)
+	version := 0 // Debian's
+	if _, number, named := strings.Cut(args[0], "="); named {
+		if version, err = strconv.Atoi(number); err != nil {
+			return nil, nil, err
+		}
+	}
+	address, stop, err := postgrestest.Run(ctx, version, postgrestest.Careless)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -59,7 +59,7 @@ CREATE FUNCTION group_concat_next(state text, value anyelement, separator text) 
 	$$ SELECT CASE WHEN value IS NULL THEN state ELSE coalesce(state || separator, '') || value::text END $$;
 CREATE AGGREGATE group_concat(anyelement) (SFUNC = group_concat_next, STYPE = text);
 CREATE AGGREGATE group_concat(anyelement, text) (SFUNC = group_concat_next, STYPE = text);
-CREATE FUNCTION json_array(VARIADIC items text[]) RETURNS text IMMUTABLE LANGUAGE sql AS $$ SELECT array_to_json(items)::text $$;
+CREATE FUNCTION "json_array"(VARIADIC items text[]) RETURNS text IMMUTABLE LANGUAGE sql AS $$ SELECT array_to_json(items)::text $$;
 CREATE FUNCTION json_array_length(list text) RETURNS integer IMMUTABLE LANGUAGE sql AS $$ SELECT pg_catalog.json_array_length(list::json) $$;
 CREATE FUNCTION hex(content text) RETURNS text IMMUTABLE LANGUAGE sql AS $$ SELECT upper(encode(convert_to(content, 'UTF8'), 'hex')) $$;
 CREATE FUNCTION iif(condition boolean, yes anyelement, no anyelement) RETURNS anyelement IMMUTABLE LANGUAGE sql AS

@@ -26,7 +26,13 @@ import (
 // superuser, to which more can be added with &. It listens on a socket in its folder only. Without PostgreSQL it skips the test; with CI set it fails it.
 func Start(t testing.TB) (dsn string) {
 	t.Helper()
-	dsn, stop, err := Run(t.Context(), "")
+	return StartVersion(t, 0)
+}
+
+// StartVersion is Start with a server of another version than Debian's, which `make servers` installs.
+func StartVersion(t testing.TB, version int) (dsn string) {
+	t.Helper()
+	dsn, stop, err := Run(t.Context(), version, "")
 	if errors.Is(err, ErrMissing) && os.Getenv("CI") == "" {
 		t.Skip(err)
 	}
@@ -48,24 +54,29 @@ const Variable = "MAILROOM_TEST_STORE"
 // Careless are settings of a server for tests of which none is about what is on its disk after a power cut: it is faster.
 const Careless = "-c fsync=off -c synchronous_commit=off -c full_page_writes=off -c wal_level=minimal -c max_wal_senders=0 -c max_wal_size=256MB"
 
-// Run is Start for programs, which call stop at the end. settings are further ones, as postgres takes them on its command line.
-func Run(ctx context.Context, settings string) (dsn string, stop func() error, err error) {
-	bin, err := find()
-	if err != nil {
-		return "", nil, err
-	}
+// Run is StartVersion for programs, which call stop at the end; version 0 is Debian's. settings are further ones, as postgres takes
+// them on its command line.
+func Run(ctx context.Context, version int, settings string) (dsn string, stop func() error, err error) {
 	// Not t.TempDir: its name, which holds the test's, can be too long for a socket, and only its owner can enter it.
 	folder, err := os.MkdirTemp(memory(), "postgres")
 	if err != nil {
 		return "", nil, err
 	}
-	s := server{bin, folder, nil}
+	s := server{folder: folder}
 	stop = func() error { return errors.Join(s.stop(), os.RemoveAll(folder)) }
 	defer func() {
 		if err != nil {
 			_ = os.RemoveAll(folder)
 		}
 	}()
+	if version > 0 {
+		if err = unpack(version, folder); err != nil {
+			return "", nil, err
+		}
+	}
+	if s.bin, err = find(folder); err != nil {
+		return "", nil, err
+	}
 	if os.Getuid() == 0 { // as root PostgreSQL does not start
 		if s.as, err = nobody(); err != nil {
 			return "", nil, err
@@ -129,11 +140,12 @@ func serverOf(dsn string) (server, error) {
 	if err != nil {
 		return server{}, err
 	}
-	bin, err := find()
+	folder := address.Query().Get("host")
+	bin, err := find(folder)
 	if err != nil {
 		return server{}, err
 	}
-	s := server{bin, address.Query().Get("host"), nil}
+	s := server{bin, folder, nil}
 	if os.Getuid() == 0 {
 		s.as, err = nobody()
 	}
@@ -167,8 +179,11 @@ func SQL(ctx context.Context, address, statement string) (rows []string, err err
 // ErrMissing says that there is no server to start.
 var ErrMissing = errors.New("there is no PostgreSQL server: install Debian's package postgresql (`make database`)")
 
-// find returns the folder with the newest server's programs.
-func find() (string, error) {
+// find returns the folder with the programs of the server in a folder: its own, or the newest that Debian has.
+func find(folder string) (string, error) {
+	if bin := filepath.Join(folder, unpacked, "bin"); isThere(bin) {
+		return bin, nil
+	}
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
 	if len(found) == 0 {
 		return "", ErrMissing
