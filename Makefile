@@ -22,7 +22,7 @@ PHONE := commands/surface/phone
 CLIENTS := cmd/mailroom/testdata/clients cmd/mailroom/testdata/hosts orchestrator/transport/testdata/ece $(PHONE)/app
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-hosts hosts compiler tools clients browsers database programs terminal statements format vet static unit test-long test-postgres ha cluster phone pictures screenshots dist packers test-dist plugins bench torture fuzz corpora powerloss clean
+.PHONY: help build demo test test-hosts hosts compiler tools clients browsers database programs terminal statements format vet static unit test-long test-postgres ha cluster servers phone pictures screenshots dist packers test-dist plugins bench torture fuzz corpora powerloss clean
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -101,10 +101,9 @@ ENGINE := adoption agents bridge bridge/letters delivery exports hosts ledger me
 # vocabularies' matrix is the tests of cmd/mailroom that ask several vocabularies of one database.
 ON_SERVER := $(patsubst %,./orchestrator/%,adoption agents delivery exports hosts ledger messages overview person questions reading removal retention router \
 	sessions teams threads traffic) ./commands/admin ./commands/surface/hook
-# Those that `make test` runs there: what sends, delivers and reads.
-CORE_ON_SERVER := $(patsubst %,./orchestrator/%,adoption delivery exports hosts ledger messages questions reading router sessions threads traffic)
 MATRIX := ^Test(Vocabular|EveryVocabulary|Ralph|Alert|Answer|ForgedAnswer|Malformed.*User|OnlyThePhones|QuestionByHand|Strangers|WhatDoesNotFit)
 SERVER := $(GO) run ./cmd/tests -postgres
+THROUGH_POOLER := $(patsubst %,./orchestrator/%,adoption delivery exports hosts ledger messages questions reading sessions threads traffic)
 
 statements: ## collect the statements of the engine anew, and how SQLite runs each; look at what git says that changed
 	: >orchestrator/orchestratortest/statements/statements.sql
@@ -170,10 +169,10 @@ format:
 	@files=$$("$$($(GO) env GOROOT)/bin/gofmt" -l .) || exit 1; \
 	[ -z "$$files" ] || { echo "not formatted with gofmt:" $$files >&2; exit 1; }
 
-# The tag adds files and takes none away.
+# The tags add files and take none away.
 vet:
 	$(call announce)
-	$(GO) vet -p 2 -tags hosts ./...
+	$(GO) vet -p 2 -tags hosts,postgres ./...
 	cd bench && $(GO) vet -p 2 ./...
 	cd otlptest && $(GO) vet -p 2 ./...
 	cd packaging && $(GO) vet -p 2 -tags dist ./...
@@ -181,7 +180,7 @@ vet:
 # Without a network it may be impossible to have staticcheck. CI must have it; others are told.
 static:
 	@if [ -n "$$CI" ] || $(GO) run $(STATICCHECK) -version >/dev/null 2>&1; then \
-		echo "$(GO) run $(STATICCHECK) -tags hosts ./..."; $(GO) run $(STATICCHECK) -tags hosts ./... && \
+		echo "$(GO) run $(STATICCHECK) -tags hosts,postgres ./..."; $(GO) run $(STATICCHECK) -tags hosts,postgres ./... && \
 		for module in bench otlptest packaging; do ( cd $$module && $(GO) run $(STATICCHECK) -tags dist ./... ) || exit 1; done; \
 	else \
 		echo "NOT CHECKED: $(STATICCHECK) could not be fetched or built; CI will run it" >&2; \
@@ -191,13 +190,13 @@ static:
 # thousands of processes, which start five times slower with the race detector: here it is only with those that serve many at once.
 TESTS := $(GO) run ./cmd/tests
 RACE := GORACE=atexit_sleep_ms=0 $(TESTS) -race
-SERVING := ^Test(Serve|MCP|Daemon|Contention|Inspector)
+SERVING := ^Test(Serve|MCP|Daemon|Contention)
 unit:
 	$(call announce,-race)
 	$(RACE) -short -timeout 40m -p 2 $$($(GO) list ./... | grep -v /cmd/mailroom$$)
 	$(TESTS) -short -timeout 40m ./cmd/mailroom
 	$(RACE) -short -timeout 40m -run '$(SERVING)' ./cmd/mailroom
-	$(SERVER) -short -timeout 40m -p 2 $(CORE_ON_SERVER)
+	$(SERVER) -short -timeout 40m -p 2 $(ON_SERVER)
 	$(SERVER) -short -timeout 40m -run '$(MATRIX)' ./cmd/mailroom
 	$(TESTS) -C bench -p 2 ./...
 	$(TESTS) -C otlptest -p 2 ./...
@@ -207,12 +206,18 @@ test-long: tools clients browsers database programs ## all tests at their full l
 	$(RACE) -timeout 2h -p 2 ./...
 
 # FOR: how long the torture goes on. SEED: which of all its runs.
-test-postgres: compiler tools cluster ## all tests that can run on a PostgreSQL server, there, with the race detector; through pgbouncer; the torture, a cluster (FOR=30s SEED=)
+test-postgres: compiler tools cluster servers ## all tests that can run on a PostgreSQL server, there, with the race detector; through pgbouncer; other versions; the torture, a cluster (FOR=30s SEED=)
 	GORACE=atexit_sleep_ms=0 $(SERVER) -race -timeout 2h -p 2 $(ON_SERVER)
 	$(SERVER) -timeout 2h -run '$(MATRIX)|^TestScriptsOnAServer$$' ./cmd/mailroom
+	$(TESTS) -timeout 2h -count 1 -tags postgres -run 'Version|Before14' ./orchestrator/store/postgres
 	$(RACE) -timeout 2h -run '^TestPooler' ./orchestrator/store/postgres
-	for mode in transaction session; do $(GO) run ./cmd/tests -pgbouncer=$$mode -short -timeout 2h -p 2 $(CORE_ON_SERVER) || exit 1; done
-	MAILROOM_TEST_HA=short $(TESTS) -timeout 2h -count 1 -run '^(TestTortureOnAServer|TestTortureBehindAPooler|TestCluster)$$' ./cmd/mailroom -torture-for '$(or $(FOR),30s)' $(if $(SEED),-torture-seed '$(SEED)')
+	for mode in transaction session; do $(GO) run ./cmd/tests -pgbouncer=$$mode -short -timeout 2h -p 2 $(THROUGH_POOLER) || exit 1; done
+	for version in 14 16 17 18; do $(SERVER)=$$version -short -timeout 2h -count 1 -p 2 $(ON_SERVER) || exit 1; done
+	$(TESTS) -timeout 2h -count 1 -tags postgres -run '^(TestTortureOnAServer|TestTortureBehindAPooler|TestCluster)$$' ./cmd/mailroom -cluster-faults 2 -torture-for '$(or $(FOR),30s)' $(if $(SEED),-torture-seed '$(SEED)')
+
+SERVERS := orchestrator/store/postgres/testdata/servers
+servers: ## install PostgreSQL servers of other versions than Debian's
+	@cd $(SERVERS) && { [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --ignore-scripts --loglevel=error; }
 
 cluster: database ## install Patroni and etcd, of which the tests run clusters
 	@command -v patroni >/dev/null && command -v etcd >/dev/null || { command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ] && export DEBIAN_FRONTEND=noninteractive && \
@@ -220,7 +225,7 @@ cluster: database ## install Patroni and etcd, of which the tests run clusters
 		echo "patroni and etcd-server are missing: install them" >&2; exit 1; }
 
 ha: tools cluster ## do to a cluster of three PostgreSQL servers whatever it must survive; takes a quarter of an hour
-	MAILROOM_TEST_HA=all $(TESTS) -timeout 1h -count 1 -run '^TestCluster$$' ./cmd/mailroom
+	$(TESTS) -timeout 1h -count 1 -tags postgres -run '^TestCluster$$' ./cmd/mailroom
 
 # SEED: which of all runs (a new one). DIR: where everything goes (a temporary folder, kept when something was violated).
 # REPORT=1: write the report into docs/guarantees.md.
@@ -253,4 +258,4 @@ powerloss: tools ## cut the power at POINTS moments of a recording (POINTS=10000
 		./orchestrator/orchestratortest/powerloss
 
 clean: ## remove what was built
-	rm -rf bin dist $(CLIENTS:=/node_modules)
+	rm -rf bin dist $(CLIENTS:=/node_modules) $(SERVERS)/node_modules

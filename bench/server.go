@@ -37,7 +37,7 @@ func startServer(ctx context.Context, env Env) (*pgServer, error) {
 	if err := os.Setenv("TMPDIR", env.Dir); err != nil {
 		return nil, err
 	}
-	address, stop, err := postgrestest.Run(ctx, "")
+	address, stop, err := postgrestest.Run(ctx, 0, "")
 	if err != nil {
 		return nil, fmt.Errorf("%w\nPostgreSQL's user must be able to enter %s and all above it: -dir names another folder", err, env.Dir)
 	}

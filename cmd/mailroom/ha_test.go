@@ -1,7 +1,10 @@
+//go:build postgres
+
 package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -17,20 +20,16 @@ import (
 // faultTime is how long a fault and its mending may take on a busy machine.
 const faultTime = 5 * time.Minute
 
-// TestCluster does to a cluster whatever MAILROOM_TEST_HA names, "all" or "short", while three machines' worth of processes use it and are
+// clusterFaults is how many faults TestCluster does.
+var clusterFaults = flag.Int("cluster-faults", len(ha.Faults), "how many of the faults TestCluster does")
+
+// TestCluster does a number of faults to a cluster while three machines' worth of processes use it and are
 // killed. What was acknowledged is held to all promises. It tells how long nothing was acknowledged.
 func TestCluster(t *testing.T) {
-	which := os.Getenv("MAILROOM_TEST_HA")
-	if which == "" {
-		t.Skip("it belongs to make ha")
-	}
 	if err := ha.Missing(); err != nil {
 		t.Fatal(err)
 	}
-	faults := ha.Faults
-	if which == "short" {
-		faults = faults[:2]
-	}
+	faults := ha.Faults[:*clusterFaults]
 	ctx, cancel := context.WithTimeout(t.Context(), faultTime)
 	defer cancel()
 	cluster, err := ha.Start(ctx)

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"mailroom/orchestrator/orchestratortest/torture"
-	"mailroom/orchestrator/store/postgres/postgrestest"
 )
 
 // tortureSeed makes a run of TestTorture again.
@@ -40,56 +39,6 @@ func TestTorture(t *testing.T) {
 		return
 	}
 	os.RemoveAll(folder)
-}
-
-// tortureFor is how long torture on a server goes on.
-var tortureFor = flag.Duration("torture-for", 30*time.Second, "how long torture on a server goes on")
-
-// TestTortureOnAServer does the same to processes on a PostgreSQL server, three machines' worth, which is restarted meanwhile as after
-// a power failure. A command may find that it cannot have the database; what was acknowledged is held to all promises.
-func TestTortureOnAServer(t *testing.T) {
-	report := tortureOnAServer(t, func(server string) (address string, restart func() error) {
-		return server, func() error { return postgrestest.Restart(server) }
-	})
-	if report.Crashed == 0 || report.Climbed == 0 {
-		t.Errorf("%d leases lost, %d failed attempts: something was not put to the test", report.Crashed, report.Climbed)
-	}
-}
-
-// TestTortureBehindAPooler does it behind pgbouncer, which is killed and started again instead of the server.
-func TestTortureBehindAPooler(t *testing.T) {
-	tortureOnAServer(t, func(server string) (address string, restart func() error) {
-		pool := postgrestest.Pool(t, server, "transaction")
-		return pool.Past(server), pool.Restart
-	})
-}
-
-func tortureOnAServer(t *testing.T, way func(server string) (address string, restart func() error)) torture.Report {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("it belongs to make test-postgres")
-	}
-	c := torture.Config{Seed: *tortureSeed, For: *tortureFor, Log: t.Output()}
-	if c.Seed == 0 {
-		c.Seed = rand.Uint64()
-	}
-	address, restart := way(postgrestest.Start(t))
-	c.Database, c.Restart = postgrestest.Place(address), restart
-	report, folder := tortured(t, c)
-	for _, problem := range report.Problems() {
-		t.Error(problem)
-	}
-	if report.Kills == 0 || report.Handed == 0 || report.Restarts == 0 {
-		t.Errorf("%d kills, %d messages read, %d restarts: something was not put to the test", report.Kills, report.Handed, report.Restarts)
-	}
-	t.Logf("%d kills, %d restarts, %d sends acknowledged, %d left open, %d commands turned away, %d leases lost, %d deliveries into inboxes", report.Kills,
-		report.Restarts, report.Acknowledged, report.Unsure, report.TurnedAway, report.Crashed, report.Deliveries["inbox"])
-	if t.Failed() {
-		t.Logf("again with: go test ./cmd/mailroom -run '^%s$' -torture-seed %d\nthe files and the history are in %s", t.Name(), c.Seed, folder)
-		return report
-	}
-	os.RemoveAll(folder)
-	return report
 }
 
 // tortured makes a run in a folder that stays.

@@ -3,8 +3,8 @@
 //
 //	go run ./cmd/tests -race -p 2 ./...
 //
-// With -postgres in front of all others it starts a PostgreSQL server first, and the tests' databases are there; with -pgbouncer=MODE, a
-// pgbouncer before it, through which the engine reaches them.
+// With -postgres in front of all others it starts a PostgreSQL server first, and the tests' databases are there; with -postgres=14 one
+// of that version, which `make servers` installs; with -pgbouncer=MODE, a pgbouncer before it, through which the engine reaches them.
 //
 // What it prints of a package that passes is one line, as `go test` has it; of one that fails, all that the tests said that
 // did not pass. The exit status is 1 when one failed.
@@ -20,6 +20,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -60,19 +61,26 @@ func main() {
 // onServer starts a PostgreSQL server on which the tests' databases are from now on, if the first argument is -postgres or
 // -pgbouncer=MODE, and returns the others. stop ends it.
 func onServer(ctx context.Context, args []string) (others []string, stop func() error, err error) {
-	mode, pooled := "", false
-	if len(args) > 0 {
-		mode, pooled = strings.CutPrefix(args[0], "-pgbouncer=")
-	}
-	if !pooled && mode != "-postgres" {
+	if len(args) == 0 {
 		return args, func() error { return nil }, nil
 	}
-	address, stop, err := postgrestest.Run(ctx, postgrestest.Careless)
+	name, value, valued := strings.Cut(args[0], "=")
+	pooled := name == "-pgbouncer"
+	if name != "-postgres" && !pooled {
+		return args, func() error { return nil }, nil
+	}
+	version := 0 // Debian's
+	if valued && !pooled {
+		if version, err = strconv.Atoi(value); err != nil {
+			return nil, nil, err
+		}
+	}
+	address, stop, err := postgrestest.Run(ctx, version, postgrestest.Careless)
 	if err != nil {
 		return nil, nil, err
 	}
 	if pooled {
-		pool, err := postgrestest.RunPool(ctx, address, mode)
+		pool, err := postgrestest.RunPool(ctx, address, value)
 		if err != nil {
 			return nil, nil, errors.Join(err, stop())
 		}

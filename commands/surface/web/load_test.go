@@ -193,7 +193,10 @@ func TestManyClients(t *testing.T) {
 // 1,000 who wait in one daemon are each woken by their own message.
 func TestManyWaiters(t *testing.T) {
 	t.Parallel()
-	const waiters = 1000
+	waiters := 1000
+	if testing.Short() {
+		waiters = 250
+	}
 	everybody := names(waiters)
 	f := newFort(t, patient(), append(slices.Clone(everybody), "ann")...)
 	via := &http.Transport{MaxIdleConnsPerHost: waiters}

@@ -2,18 +2,23 @@ package enginetest
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"net/url"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/router"
+	"mailroom/orchestrator/store"
 	"mailroom/orchestrator/store/postgres"
 	"mailroom/orchestrator/store/postgres/postgrestest"
 )
 
-// Place returns the address of a database that is not there yet: a file's path, or that of a schema on the server which
+// Place returns the address of a database for a test: of a file that is not there yet, or of a database that is, on the server which
 // postgrestest.Variable names, as `go run ./cmd/tests -postgres PACKAGE` does.
 func Place(t testing.TB) string {
 	t.Helper()
@@ -21,21 +26,29 @@ func Place(t testing.TB) string {
 	if server == "" {
 		return filepath.Join(t.TempDir(), "mailroom.db")
 	}
-	place := postgrestest.Place(server)
-	schema := schemaOf(place)
-	run := func(statement string) {
-		if _, err := postgrestest.SQL(context.Background(), place, statement); err != nil {
-			t.Errorf("%s: %v", statement, err)
-		}
+	place, drop, err := postgrestest.Copy(t.Context(), server, makeTemplate)
+	if err != nil {
+		t.Fatal(err)
 	}
-	run("CREATE SCHEMA " + schema + ";" + functions)
 	t.Cleanup(func() {
-		run("SET client_min_messages = warning; DROP SCHEMA " + schema + " CASCADE")
-		if err := os.RemoveAll(stateOf(place)); err != nil {
+		if err := errors.Join(drop(), os.RemoveAll(stateOf(place))); err != nil {
 			t.Error(err)
 		}
 	})
 	return place
+}
+
+// makeTemplate makes the database at an address of which those of tests are copies, since that is ten times faster than to make each.
+func makeTemplate(ctx context.Context, address string) error {
+	e, err := router.Open(ctx, Placed(ledger.Options{Path: address, Log: slog.New(slog.DiscardHandler), Bell: store.NewLocalBell()}))
+	if err != nil {
+		return err
+	}
+	_, err = e.Create(ctx)
+	if err = errors.Join(err, e.Close(), os.RemoveAll(stateOf(address))); err == nil {
+		_, err = postgrestest.SQL(ctx, address, functions)
+	}
+	return err
 }
 
 // functions are SQLite's that tests use, and not the product.
@@ -46,7 +59,7 @@ CREATE FUNCTION group_concat_next(state text, value anyelement, separator text) 
 	$$ SELECT CASE WHEN value IS NULL THEN state ELSE coalesce(state || separator, '') || value::text END $$;
 CREATE AGGREGATE group_concat(anyelement) (SFUNC = group_concat_next, STYPE = text);
 CREATE AGGREGATE group_concat(anyelement, text) (SFUNC = group_concat_next, STYPE = text);
-CREATE FUNCTION json_array(VARIADIC items text[]) RETURNS text IMMUTABLE LANGUAGE sql AS $$ SELECT array_to_json(items)::text $$;
+CREATE FUNCTION "json_array"(VARIADIC items text[]) RETURNS text IMMUTABLE LANGUAGE sql AS $$ SELECT array_to_json(items)::text $$;
 CREATE FUNCTION json_array_length(list text) RETURNS integer IMMUTABLE LANGUAGE sql AS $$ SELECT pg_catalog.json_array_length(list::json) $$;
 CREATE FUNCTION hex(content text) RETURNS text IMMUTABLE LANGUAGE sql AS $$ SELECT upper(encode(convert_to(content, 'UTF8'), 'hex')) $$;
 CREATE FUNCTION iif(condition boolean, yes anyelement, no anyelement) RETURNS anyelement IMMUTABLE LANGUAGE sql AS
@@ -71,17 +84,13 @@ func Placed(o ledger.Options) ledger.Options {
 	return o
 }
 
-func schemaOf(address string) string {
+// stateOf is the folder for files that belong to a database on a server, the same in all processes of a test.
+func stateOf(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
 		panic(err)
 	}
-	return u.Query().Get("search_path")
-}
-
-// stateOf is the folder for files that belong to a database on a server, the same in all processes of a test.
-func stateOf(address string) string {
-	return filepath.Join(os.TempDir(), "mailroom-"+schemaOf(address))
+	return filepath.Join(os.TempDir(), "mailroom-"+path.Base(u.Path))
 }
 
 // OnServer reports whether the database is on a server, where its tables are the same, but no column takes a value of another type.

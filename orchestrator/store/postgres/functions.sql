@@ -35,7 +35,7 @@ EXCEPTION WHEN invalid_text_representation THEN
 END
 $$;
 
-CREATE FUNCTION json_object(VARIADIC pairs text[]) RETURNS text IMMUTABLE LANGUAGE sql AS $$
+CREATE FUNCTION "json_object"(VARIADIC pairs text[]) RETURNS text IMMUTABLE LANGUAGE sql AS $$
     SELECT pg_catalog.json_object(pairs)::text
 $$;
 

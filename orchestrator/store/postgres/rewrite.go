@@ -14,6 +14,7 @@ import (
 //   - INDEXED BY and NOT INDEXED go; CROSS JOIN, which fixes SQLite's order of joining, becomes JOIN.
 //   - No text reaches an empty BLOB, which is greater than any: what is compared with it is one or is NULL.
 //   - IS and IS NOT between two values become IS NOT DISTINCT FROM and IS DISTINCT FROM.
+//   - json_object and json_array, which are words of the language since PostgreSQL 16, are quoted, so that they are our functions.
 //   - rowid, the order of insertion, becomes the column pos.
 //   - temp.batch, the rows at hand, becomes the array that its argument, of number batchArgument, holds.
 //
@@ -75,6 +76,8 @@ func (r *rewriter) replace(before token, tokens []token) (text string, n int) {
 		return "IS DISTINCT FROM", 2
 	case words[0] == "IS" && words[1] != "NOT" && !truths[words[1]]:
 		return "IS NOT DISTINCT FROM", 1
+	case t.kind == name && (words[0] == "JSON_OBJECT" || words[0] == "JSON_ARRAY") && before.text != ".":
+		return `"` + strings.ToLower(t.text) + `"`, 1
 	case words[0] == "ROWID":
 		return "pos", 1
 	case words[0] == "TEMP" && words[1] == "." && words[2] == "BATCH":

@@ -17,8 +17,11 @@ import (
 var sqlites = regexp.MustCompile(`PRAGMA|pragma_|sqlite_|VACUUM|_inbox"|^BEGIN IMMEDIATE|^UPDATE temp`)
 
 // TestStatements has a server prepare every statement of the engine.
-func TestStatements(t *testing.T) {
-	db := open(t)
+func TestStatements(t *testing.T) { prepareAll(t, postgrestest.Start(t)) }
+
+func prepareAll(t *testing.T, server string) {
+	t.Helper()
+	db := openOn(t, server)
 	all, err := statements.All()
 	if err != nil {
 		t.Fatal(err)
@@ -69,9 +72,9 @@ func TestFunctions(t *testing.T) {
 		`json_extract('{"file": "a", "file.directory": "b"}', '$."file.directory"')`:                                             "b",
 		`json_extract('{"file": "a"}', '$.file')`:                                                                                "a",
 		`json_extract('{"of": {"file": "a"}}', '$.of.file')`:                                                                     "a",
-		`json_valid('{')::text`:                           "false",
-		`json_valid('{}')::text`:                          "true",
-		`json_object('a', 'b', 'c', '"d"')::json ->> 'c'`: `"d"`,
+		`json_valid('{')::text`:                             "false",
+		`json_valid('{}')::text`:                            "true",
+		`"json_object"('a', 'b', 'c', '"d"')::json ->> 'c'`: `"d"`,
 		`round((julianday('2026-03-01T00:00:01.500Z') - julianday('2026-02-28T23:59:00.000Z')) * 86400, 3)::text`: "61.500",
 		`(SELECT sum(value)::text FROM json_each('[1,20]'))`:                                                      "21",
 		`instr('abc', 'c')::text`: "3",
@@ -86,7 +89,12 @@ func TestFunctions(t *testing.T) {
 // open connects to a server that has the tables.
 func open(t *testing.T) *pgx.Conn {
 	t.Helper()
-	db, err := pgx.Connect(t.Context(), postgrestest.Start(t))
+	return openOn(t, postgrestest.Start(t))
+}
+
+func openOn(t *testing.T, server string) *pgx.Conn {
+	t.Helper()
+	db, err := pgx.Connect(t.Context(), server)
 	if err != nil {
 		t.Fatal(err)
 	}

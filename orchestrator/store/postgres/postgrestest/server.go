@@ -26,7 +26,13 @@ import (
 // superuser, to which more can be added with &. settings are further ones, as postgres takes them on its command line. It listens on a socket in its folder only. Without PostgreSQL it skips the test; with CI set it fails it.
 func Start(t testing.TB, settings ...string) (dsn string) {
 	t.Helper()
-	dsn, stop, err := Run(t.Context(), strings.Join(settings, " "))
+	return StartVersion(t, 0, settings...)
+}
+
+// StartVersion is Start with a server of another version than Debian's, which `make servers` installs.
+func StartVersion(t testing.TB, version int, settings ...string) (dsn string) {
+	t.Helper()
+	dsn, stop, err := Run(t.Context(), version, strings.Join(settings, " "))
 	if errors.Is(err, ErrMissing) && os.Getenv("CI") == "" {
 		t.Skip(err)
 	}
@@ -46,15 +52,11 @@ func Start(t testing.TB, settings ...string) (dsn string) {
 const Variable = "MAILROOM_TEST_STORE"
 
 // Careless are settings of a server for tests of which none is about what is on its disk after a power cut: it is faster.
-const Careless = "-c fsync=off -c synchronous_commit=off -c full_page_writes=off"
+const Careless = "-c fsync=off -c synchronous_commit=off -c full_page_writes=off -c wal_level=minimal -c max_wal_senders=0 -c max_wal_size=256MB"
 
-// Run is Start for programs, which call stop at the end. settings are further ones, as postgres takes them on its command line.
-func Run(ctx context.Context, settings string) (dsn string, stop func() error, err error) {
-	bin, err := find()
-	if err != nil {
-		return "", nil, err
-	}
-	s, err := newServer(bin)
+// Run is StartVersion for programs, which call stop at the end; version 0 is Debian's.
+func Run(ctx context.Context, version int, settings string) (dsn string, stop func() error, err error) {
+	s, err := newServer(version)
 	if err != nil {
 		return "", nil, err
 	}
@@ -84,7 +86,7 @@ func Standby(t testing.TB, primary, name string) (dsn string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := newServer(from.bin)
+	s, err := newServer(0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,11 +145,12 @@ func serverOf(dsn string) (server, error) {
 	if err != nil {
 		return server{}, err
 	}
-	bin, err := find()
+	folder := address.Query().Get("host")
+	bin, err := find(folder)
 	if err != nil {
 		return server{}, err
 	}
-	s := server{bin, address.Query().Get("host"), nil}
+	s := server{bin, folder, nil}
 	if os.Getuid() == 0 {
 		s.as, err = nobody()
 	}
@@ -181,8 +184,11 @@ func SQL(ctx context.Context, address, statement string) (rows []string, err err
 // ErrMissing says that there is no server to start.
 var ErrMissing = errors.New("there is no PostgreSQL server: install Debian's package postgresql (`make database`)")
 
-// find returns the folder with the newest server's programs.
-func find() (string, error) {
+// find returns the folder with the programs of the server in a folder: its own, or the newest that Debian has.
+func find(folder string) (string, error) {
+	if bin := filepath.Join(folder, unpacked, "bin"); isThere(bin) {
+		return bin, nil
+	}
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
 	if len(found) == 0 {
 		return "", ErrMissing
@@ -193,6 +199,17 @@ func find() (string, error) {
 	}
 	newest := slices.MaxFunc(found, func(a, b string) int { return version(a) - version(b) })
 	return filepath.Dir(newest), nil
+}
+
+// memory returns a folder in memory, if the system has one with room for a server and TMPDIR names no other, and otherwise "": a database is
+// some 300 files, and to make and remove those takes ten times longer on a disk.
+func memory() string {
+	const shared, enough = "/dev/shm", 4 << 30
+	var space syscall.Statfs_t
+	if err := syscall.Statfs(shared, &space); os.Getenv("TMPDIR") != "" || err != nil || space.Bavail*uint64(space.Bsize) < enough {
+		return ""
+	}
+	return shared
 }
 
 func nobody() (*syscall.Credential, error) {
@@ -217,10 +234,22 @@ type server struct {
 }
 
 // newServer makes a folder for a server.
-func newServer(bin string) (s server, err error) {
+func newServer(version int) (s server, err error) {
 	// Not t.TempDir: its name, which holds the test's, can be too long for a socket, and only its owner can enter it.
-	s = server{bin: bin}
-	if s.folder, err = os.MkdirTemp("", "postgres"); err != nil || os.Getuid() != 0 {
+	if s.folder, err = os.MkdirTemp(memory(), "postgres"); err != nil {
+		return s, err
+	}
+	defer func() {
+		if err != nil {
+			_ = os.RemoveAll(s.folder)
+		}
+	}()
+	if version > 0 {
+		if err := unpack(version, s.folder); err != nil {
+			return s, err
+		}
+	}
+	if s.bin, err = find(s.folder); err != nil || os.Getuid() != 0 {
 		return s, err
 	}
 	if s.as, err = nobody(); err != nil { // as root PostgreSQL does not start

@@ -1,0 +1,97 @@
+package postgrestest
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"net/url"
+	"strings"
+	"sync"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// template is the database of which Copy makes copies.
+const template = "template_mailroom"
+
+// copies has the connections on which this process copies and drops databases, by the server's address: no more than one each, since
+// the server copies one at a time anyway.
+var copies struct {
+	sync.Mutex
+	at map[string]*pgconn.PgConn
+}
+
+// Copy makes a database on a server, as a copy of one that fill fills, given its address, if no process has yet. drop removes it, whoever is connected to it.
+func Copy(ctx context.Context, server string, fill func(ctx context.Context, address string) error) (address string, drop func() error, err error) {
+	copies.Lock()
+	defer copies.Unlock()
+	if copies.at[server] == nil {
+		c, err := connectToTemplate(ctx, server, fill)
+		if err != nil {
+			return "", nil, err
+		}
+		if copies.at == nil {
+			copies.at = map[string]*pgconn.PgConn{}
+		}
+		copies.at[server] = c
+	}
+	c := copies.at[server]
+	name := "t" + strings.ToLower(rand.Text())
+	statement := "CREATE DATABASE " + name + " TEMPLATE " + template
+	if version := c.ParameterStatus("server_version"); !strings.HasPrefix(version, "14.") { // which knows no other way
+		statement += " STRATEGY file_copy"
+	}
+	if err := c.Exec(ctx, statement).Close(); err != nil {
+		return "", nil, err
+	}
+	return inDatabase(server, name), func() error {
+		copies.Lock()
+		defer copies.Unlock()
+		return c.Exec(context.WithoutCancel(ctx), "DROP DATABASE "+name+" WITH (FORCE)").Close()
+	}, nil
+}
+
+// connectToTemplate connects to a server, and makes the template there unless another process has.
+func connectToTemplate(ctx context.Context, server string, fill func(ctx context.Context, address string) error) (*pgconn.PgConn, error) {
+	c, err := pgconn.Connect(ctx, server)
+	if err != nil {
+		return nil, err
+	}
+	err = c.Exec(ctx, "SELECT pg_advisory_lock(1)").Close()
+	if err == nil {
+		err = makeTemplate(ctx, c, server, fill)
+	}
+	if err = errors.Join(err, c.Exec(ctx, "SELECT pg_advisory_unlock(1)").Close()); err != nil {
+		return nil, errors.Join(err, c.Close(ctx))
+	}
+	return c, nil
+}
+
+func makeTemplate(ctx context.Context, c *pgconn.PgConn, server string, fill func(ctx context.Context, address string) error) error {
+	found, err := c.Exec(ctx, "SELECT 1 FROM pg_database WHERE datname = '"+template+"'").ReadAll()
+	if err != nil || len(found[0].Rows) > 0 {
+		return err
+	}
+	const begun = template + "_begun" // so that one that somebody was killed at is not taken for made
+	for _, statement := range []string{"DROP DATABASE IF EXISTS " + begun + " WITH (FORCE)", "CREATE DATABASE " + begun} {
+		if err := c.Exec(ctx, statement).Close(); err != nil {
+			return err
+		}
+	}
+	if err := fill(ctx, inDatabase(server, begun)); err != nil {
+		return err
+	}
+	return c.Exec(ctx, "ALTER DATABASE "+begun+" RENAME TO "+template).Close()
+}
+
+// inDatabase returns the address of a database of Mailroom's in another database of a server.
+func inDatabase(server, name string) string {
+	address, err := url.Parse(server)
+	if err != nil {
+		panic(err)
+	}
+	query := address.Query()
+	query.Set("search_path", "mailroom") // for programs that know nothing of the engine, too
+	address.Path, address.RawQuery = "/"+name, query.Encode()
+	return address.String()
+}
