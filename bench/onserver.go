@@ -67,7 +67,7 @@ var serverClaim = Case{
 		{Name: "pgmq-sql", Run: onServer(pgmqTakes(5_000, 1))},
 	},
 	Missed: "the row is written three times, each time with new index entries: under a lease, with a note before the transport is asked, and with the outcome; " +
-		"two rows go into the trace, and one tells of the command. Both commit twice for each message. Ten statements look whether all is still as it was.",
+		"two rows go into the trace, and one tells of the command. Both commit twice for each message. Some ten statements read what is to be done, and whether it still is.",
 	Targets: []Target{{Measure: "server_cpu_us", Against: "pgmq-sql", Want: 1.3, AtMost: true}},
 }
 
