@@ -28,13 +28,16 @@ var cases = []Case{
 	cold,
 	hook,
 	idleDaemon,
-	serverSends(1, "",
+	serverSends(1, "a send is two round trips and one commit, as River's is; beside the message with four indexes it writes a trace row and the mark by which a lost commit is "+
+		"recognized, takes two locks, and tells other processes of it in a transaction of its own, which no disk waits for.",
 		Target{Measure: "rate_per_s", Against: "river-server", Want: 1.5},
 		Target{Measure: "rate_per_s", Against: "pgmq-sql", Want: 0.6}),
-	serverSends(8, "",
+	serverSends(8, "the messages of eight senders share a transaction, while River and pgmq have eight transactions under way, whose commits the server "+
+		"writes to the disk together.",
 		Target{Measure: "rate_per_s", Against: "river-server", Want: 1.5},
 		Target{Measure: "rate_per_s", Against: "pgmq-sql", Want: 0.6}),
-	serverSends(64, "",
+	serverSends(64, "the target comes from a probe in which the server spent 2,708 µs on a job of River's; here, where River has a connection for each sender "+
+		"and all of them are open and prepared before, it spends a fraction of that.",
 		Target{Measure: "rate_per_s", Against: "river-server", Want: 6},
 		Target{Measure: "rate_per_s", Against: "pgmq-sql", Want: 1.2},
 		Target{Measure: "server_cpu_us", Against: "river-server", Want: 0.2, AtMost: true},

@@ -127,7 +127,7 @@ func (r *record) summary(page *strings.Builder) {
 	for _, c := range cases {
 		i := r.find(c.Name)
 		if i < 0 {
-			fmt.Fprintf(page, "| [%s](#%s) | | | not measured | |\n", c.Title, c.Name)
+			fmt.Fprintf(page, "| %s (%s) | | | not measured | |\n", c.Title, c.Name)
 			continue
 		}
 		trial := r.Cases[i].Scale != 1 || r.Cases[i].Rounds < 5
