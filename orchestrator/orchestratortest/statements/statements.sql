@@ -320,6 +320,7 @@ SELECT id, trace_id, span_id, parent_span_id, name, kind, started_at, ended_at, 
 SELECT instance, host, pid, started_at, seen_at, listening FROM daemons WHERE seen_at > ? ORDER BY started_at;
 SELECT json_extract(attributes, '$."file.directory"') || '/any' FROM command_trace WHERE name = 'backup' AND json_valid(attributes) UNION SELECT json_extract(params, '$.file') FROM schedules WHERE command = 'backup' AND json_valid(params);
 SELECT key, value FROM settings;
+SELECT key, value FROM settings WHERE key IN ('moved_to', 'moving_from');
 SELECT l.recipient, CASE WHEN l.until > ?1 THEN 1 ELSE 0 END FROM reading_lease l CROSS JOIN agent_inbox i ON i.message_id = l.message_id AND i.recipient = l.recipient AND i.read_at <> '' LEFT JOIN agent_message m ON m.message_id = l.message_id AND m.recipient = l.recipient WHERE coalesce(m.read_at, '') = '';
 SELECT lower(name) FROM pragma_table_info('agent_message');
 SELECT lower(name) FROM pragma_table_info(?) ORDER BY 1;
@@ -513,7 +514,7 @@ UPDATE agent_message SET held = 0 WHERE status IN ('pending','retry') AND held <
 UPDATE agent_message SET held = 1, next_attempt_at = '', lease_token = '', lease_until = '', lease_owner = '' WHERE seq = ?1;
 UPDATE agent_message SET lease_token = '', lease_until = '', lease_owner = '' WHERE seq = ?1;
 UPDATE agent_message SET lease_token = '', lease_until = '', lease_owner = '', crashes = crashes + 1 WHERE seq = ?;
-UPDATE agent_message SET lease_token = ?2, lease_until = ?3, lease_owner = ?4 WHERE seq IN (SELECT seq FROM temp.batch) AND status IN ('pending','retry') AND next_attempt_at <= ?1 AND lease_token = '' AND held = 0 AND traced_status = status;
+UPDATE agent_message SET lease_token = ?2, lease_until = ?3, lease_owner = ?4 WHERE seq IN (SELECT seq FROM temp.batch) AND CASE WHEN status IN ('pending','retry') AND next_attempt_at <= ?1 AND lease_token = '' AND held = 0 AND traced_status = status THEN 1 ELSE 0 END = 1;
 UPDATE agent_message SET lease_until = ?1 WHERE status IN ('pending','retry') AND lease_token <> '' AND (lease_owner = '' OR length(lease_token) < 26) AND lease_until > ?1 AND recipient = ?2;
 UPDATE agent_message SET lease_until = ?1 WHERE status IN ('pending','retry') AND lease_token <> '' AND lease_token = ?2;
 UPDATE agent_message SET lease_until = ?1 WHERE status IN ('pending','retry') AND lease_token <> '' AND lease_until > ?1;
