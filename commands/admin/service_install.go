@@ -11,6 +11,7 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/store"
 )
 
@@ -52,7 +53,7 @@ func serviceInstall(ctx context.Context, env commands.Env, p ServiceInstallParam
 		}
 		return r, unitError(err)
 	}
-	text, err := unitText(name, env.Ledger.Path(), p)
+	text, err := unitText(name, env.Ledger, p)
 	if err != nil {
 		return r, err
 	}
@@ -83,8 +84,8 @@ func unitError(err error) error {
 	return orchestrator.Errorf(orchestrator.Unavailable, "the unit cannot be changed: %v", err)
 }
 
-// unitText is the unit of a daemon: this program, where it lies.
-func unitText(name, database string, p ServiceInstallParams) (string, error) {
+// unitText is the unit of a daemon: this program, where it lies, under the name that this host has here.
+func unitText(name string, l *ledger.Ledger, p ServiceInstallParams) (string, error) {
 	program, err := os.Executable()
 	if err == nil {
 		program, err = filepath.EvalSymlinks(program)
@@ -92,7 +93,10 @@ func unitText(name, database string, p ServiceInstallParams) (string, error) {
 	if err != nil {
 		return "", orchestrator.Errorf(orchestrator.Unavailable, "it cannot be told where this program lies: %v", err)
 	}
-	words := []string{program, "serve", "--db", database, "--log-level", "info"}
+	words := []string{program, "serve", "--db", l.Path(), "--log-level", "info"}
+	if hostname, _ := os.Hostname(); l.Host() != hostname {
+		words = append(words, "--host-name", l.Host())
+	}
 	if p.Listen != "" {
 		words = append(words, "--listen", p.Listen)
 	}
@@ -104,7 +108,7 @@ func unitText(name, database string, p ServiceInstallParams) (string, error) {
 			return "", orchestrator.Errorf(orchestrator.InvalidParams, "%q cannot stand in a unit", word)
 		}
 	}
-	return ServiceUnit("Written by `mailroom service install`", name, "of "+database, words), nil
+	return ServiceUnit("Written by `mailroom service install`", name, "of "+l.Path(), words), nil
 }
 
 // systemctl asks the user's systemd for something. If that cannot be had, it returns the command for the user to run.
