@@ -364,7 +364,7 @@ func Payload(v any) string {
 		return "null"
 	}
 	text := store.Text(v)
-	if utf8.ValidString(text) && json.Valid([]byte(text)) {
+	if utf8.ValidString(text) && json.Valid([]byte(text)) && !ledger.IsDeep([]byte(text)) {
 		return text
 	}
 	return string(orchestrator.JSONString(text))

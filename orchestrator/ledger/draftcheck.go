@@ -37,7 +37,9 @@ func CheckContent(d orchestrator.Draft) (orchestrator.Draft, error) {
 		hint, _ := jsonfault.Of(d.Payload)
 		return d, &orchestrator.Error{Code: orchestrator.InvalidParams, Message: "payload is not JSON", Err: err, Hint: hint}
 	}
-	d.Payload = compact.Bytes()
+	if d.Payload = compact.Bytes(); IsDeep(d.Payload) {
+		return d, orchestrator.Errorf(orchestrator.InvalidParams, "payload has more than %d levels", MaxDepth).WithHint("Send it as text, in a JSON string")
+	}
 	if !utf8.Valid(d.Payload) {
 		return d, orchestrator.Errorf(orchestrator.InvalidParams, "payload is not valid UTF-8")
 	}
@@ -81,4 +83,28 @@ func CheckContent(d orchestrator.Draft) (orchestrator.Draft, error) {
 		d.SessionID = session
 	}
 	return d, err
+}
+
+// MaxDepth is how many levels of arrays and objects a payload may have. Go reads 10,000, of which what a message stands in takes some.
+const MaxDepth = 1000
+
+// IsDeep reports whether JSON text has more levels.
+func IsDeep(text []byte) bool {
+	depth, quoted := 0, false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '[' || c == '{':
+			if depth++; depth > MaxDepth {
+				return true
+			}
+		case c == ']' || c == '}':
+			depth--
+		}
+	}
+	return false
 }

@@ -49,8 +49,8 @@ func openStore(o ledger.Options, l *ledger.Ledger) (store.Store, error) {
 			DSN: o.Path, State: o.State, Log: l.Log, Bell: o.Bell, BusyTimeout: l.Busy, Pulse: o.Pulse, Made: l.TrustNew, Begin: l.Begin, End: l.End,
 		})
 	}
-	if strings.Contains(o.Path, "://") {
-		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "%q is no place for a database", o.Path).WithHint("Name a file, or a server: postgres://USER@HOST/DATABASE")
+	if lower := strings.ToLower(o.Path); strings.Contains(lower, "://") || strings.HasPrefix(lower, "postgres:") || strings.Contains(lower, "password=") {
+		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "the place of the database is no file, and no address of a server").WithHint("Name a file, or a server: postgres://USER@HOST/DATABASE")
 	}
 	return sqlite.Open(sqlite.Options{
 		Path: o.Path, Now: l.Now, Log: l.Log, Bell: o.Bell, BusyTimeout: l.Busy, Made: l.TrustNew, Begin: l.Begin, End: l.End,

@@ -124,7 +124,7 @@ const (
 // globalFlags may stand anywhere on the command line.
 func globalFlags() []urfave.Flag {
 	return []urfave.Flag{
-		&urfave.StringFlag{Name: "db", Usage: "`FILE` of the database", DefaultText: "MAILROOM_DB, or the nearest .mailroom/mailroom.db, or the user's own"},
+		&urfave.StringFlag{Name: "db", Usage: "`FILE` of the database, or its address on a server: postgres://USER@HOST/DATABASE", DefaultText: "MAILROOM_DB, or the nearest .mailroom/mailroom.db, or the user's own"},
 		&urfave.StringFlag{Name: hostFlag, Usage: "`NAME` of this machine among those that use a database on a server", DefaultText: "MAILROOM_HOST_NAME, or its hostname"},
 		&urfave.StringFlag{Name: "as", Usage: "`NAME` of the agent that asks; otherwise MAILROOM_AGENT, otherwise the administrator, who sends and reads as operator"},
 		&urfave.StringFlag{Name: "session", Usage: "`NAME` of the session that teams and threads belong to", DefaultText: orchestrator.DefaultSession},

@@ -229,7 +229,7 @@ func (w *backend) Again(failure error) bool {
 	if !again || w.tries >= maxTries || !time.Now().Before(w.until) {
 		return false
 	}
-	w.met = w.met || meets
+	w.met = w.met || meets || taken // numbers that leap over many would confuse who holds floors below
 	w.tries++
 	w.taken = taken
 	if isLost(failure) {

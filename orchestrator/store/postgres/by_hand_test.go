@@ -4,7 +4,11 @@ import (
 	"net/url"
 	"testing"
 
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/removal"
 	"mailroom/orchestrator/store"
 	"mailroom/orchestrator/store/postgres/postgrestest"
 )
@@ -38,4 +42,33 @@ func TestByHandWithoutSearchPath(t *testing.T) {
 	if err != nil || unread != 1 {
 		t.Errorf("%d unread are counted, %v; m3 is", unread, err)
 	}
+}
+
+// What somebody has written into tables that steer, or holds while he reads, hinders nobody.
+func TestByHandHindersNobody(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Start(t)
+	address := postgrestest.Place(server)
+	e := made(t, address, "a", "b")
+	s := postgrestest.Connect(t, address)
+	s.Run(`INSERT INTO pulse VALUES (123, 'infinity'), (124, '-infinity')`)
+	other := engine(t, address)
+	if other.Store.Gone("pulse.000000000000007b-x") {
+		t.Error("a process without a sign is taken for dead at the first look")
+	}
+	if _, err := messages.Send(t.Context(), e.Ledger, orchestrator.Draft{Sender: "a", Recipient: "b", Type: "note", Payload: []byte("1")}); err != nil {
+		t.Fatal(err)
+	}
+	if did, err := e.DeliverAll(t.Context(), delivery.Options{}); err != nil || did.Delivered != 1 {
+		t.Errorf("%+v, %v", did, err)
+	}
+	s.Run(`BEGIN; SELECT count(*) FROM b_inbox`)
+	if _, err := removal.Remove(t.Context(), e.Ledger, removal.Request{Name: "b", Force: true}); err != nil {
+		t.Errorf("while somebody reads the view: %v", err)
+	}
+	s.Run(`COMMIT`)
+	if _, _, err := agents.Add(t.Context(), e.Ledger, agents.Update{Name: "b"}); err != nil {
+		t.Errorf("again: %v", err)
+	}
+	s.Run(`INSERT INTO b_inbox (message_id, payload) VALUES ('m9', '1')`)
 }

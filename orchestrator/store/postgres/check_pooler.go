@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"fmt"
 
 	"mailroom/orchestrator/store"
 )
@@ -58,7 +57,7 @@ func (s *Store) poolerMode(ctx context.Context) (mode string, err error) {
 			if err != nil {
 				return "", err
 			}
-			pid := fmt.Sprintf("%s", results[0].Rows[0][0])
+			pid := string(results[0].Rows[0][0])
 			if before := seen[pid]; before != nil && before != c {
 				return "transaction", nil
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"regexp"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -34,12 +35,22 @@ BEGIN
 END
 $$`
 
+var (
+	// reads matches how a query begins.
+	reads = regexp.MustCompile(`(?i)^(\s|--[^\n]*\n|/\*([^*]|\*[^/])*\*/|\()*(SELECT|WITH|VALUES|TABLE|EXPLAIN|SHOW)\b`)
+	// holdsUp matches the functions with which one that only reads could keep others from writing, or wake them.
+	holdsUp = regexp.MustCompile(`(?i)\bpg_(try_)?(advisory|notify)`)
+)
+
 // Query runs one SELECT for an audit, as another user and in a transaction that cannot write, and returns at most limit rows.
 // Parameters are bound to ?1, ?2, ... Errors: invalid_params for a statement that is wrong or not allowed, timeout of a minute as
 // unavailable; unavailable where there is no such user.
 func (s *Store) Query(ctx context.Context, statement string, limit int, params ...any) (store.Table, error) {
 	if strings.ContainsRune(statement, 0) || !utf8.ValidString(statement) {
 		return store.Table{}, orchestrator.Errorf(orchestrator.InvalidParams, "the query holds a NUL or is not valid UTF-8")
+	}
+	if !reads.MatchString(statement) || holdsUp.MatchString(statement) {
+		return store.Table{}, orchestrator.Errorf(orchestrator.InvalidParams, "the query does something other than reading").WithHint("sql takes one SELECT over the tables of this database")
 	}
 	if err := s.Look(ctx, func(*store.Conn) error { return nil }); err != nil {
 		return store.Table{}, err

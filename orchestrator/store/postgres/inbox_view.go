@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"context"
 	"fmt"
 
 	"mailroom/orchestrator"
@@ -11,13 +12,13 @@ import (
 // unread, and what a reader was handed under a lease that has ended. Its triggers are in triggers.sql. The name is checked and can
 // stand in SQL; with its ending it is no longer than the server's names may be.
 const inboxView = `
-	CREATE OR REPLACE VIEW "%[1]s_inbox" AS
+	CREATE VIEW "%[1]s_inbox" AS
 	    SELECT message_id, payload FROM agent_inbox WHERE recipient = '%[1]s' AND read_at = ''
 	    UNION ALL SELECT i.message_id, i.payload FROM reading_lease l JOIN agent_inbox i USING (message_id, recipient)
 	    LEFT JOIN agent_message m USING (message_id, recipient) WHERE l.recipient = '%[1]s'
 	    AND l.until <= strftime('%%Y-%%m-%%dT%%H:%%M:%%fZ','now') AND i.read_at <> '' AND coalesce(m.read_at, '') = '';
-	CREATE OR REPLACE TRIGGER inbox_put INSTEAD OF INSERT ON "%[1]s_inbox" FOR EACH ROW EXECUTE FUNCTION inbox_put(%[2]s);
-	CREATE OR REPLACE TRIGGER inbox_read INSTEAD OF DELETE ON "%[1]s_inbox" FOR EACH ROW EXECUTE FUNCTION inbox_read(%[2]s);
+	CREATE TRIGGER inbox_put INSTEAD OF INSERT ON "%[1]s_inbox" FOR EACH ROW EXECUTE FUNCTION inbox_put(%[2]s);
+	CREATE TRIGGER inbox_read INSTEAD OF DELETE ON "%[1]s_inbox" FOR EACH ROW EXECUTE FUNCTION inbox_read(%[2]s);
 	DO $$ BEGIN
 	    IF EXISTS (SELECT 1 FROM pg_roles WHERE rolname = '%[3]s') THEN
 	        GRANT SELECT ON "%[1]s_inbox" TO %[3]s;
@@ -27,7 +28,7 @@ const inboxView = `
 // MakeInboxView makes the view of an agent's inbox. Error: conflict when something else has its name.
 func (c *conn) MakeInboxView(name, _ string) error {
 	var schema, kind string
-	err := (&store.Conn{Driver: c}).Query(`SELECT current_schema(), coalesce((SELECT relkind::text FROM pg_class WHERE oid = to_regclass('"' || ?1 || '_inbox"')), 'v')`,
+	err := (&store.Conn{Driver: c}).Query(`SELECT current_schema(), coalesce((SELECT relkind::text FROM pg_class WHERE oid = to_regclass('"' || ?1 || '_inbox"')), '')`,
 		func(row store.Row) error {
 			schema, kind = row.Text(0), row.Text(1)
 			return nil
@@ -35,7 +36,11 @@ func (c *conn) MakeInboxView(name, _ string) error {
 	if err != nil {
 		return err
 	}
-	if kind != "v" {
+	switch kind {
+	case "v":
+		return nil // of an agent of that name which was removed while somebody read the view
+	case "":
+	default:
 		return orchestrator.Errorf(orchestrator.Conflict, "the schema has something of its own named %s_inbox, which is no view", name).
 			WithHint("Rename that, or choose another name for the agent")
 	}
@@ -43,9 +48,18 @@ func (c *conn) MakeInboxView(name, _ string) error {
 	return c.Script(fmt.Sprintf(inboxView, name, arguments, auditRole))
 }
 
-// DropInboxView drops the view of an agent, and with it its triggers.
+// DropInboxView drops the view of an agent, and with it its triggers. Where somebody reads it at that moment, which may take as long as
+// pg_dump does, it stays: everybody who writes would wait. It shows what an agent has that does not exist: nothing.
 func (c *conn) DropInboxView(name string) error {
-	return c.Script(`DROP VIEW IF EXISTS "` + name + `_inbox"`)
+	before, _, err := (&store.Conn{Driver: c}).Text(`SELECT current_setting('lock_timeout')`)
+	if err != nil {
+		return err
+	}
+	err = c.Script(`SAVEPOINT view; SET LOCAL lock_timeout = '100ms'; DROP VIEW IF EXISTS "` + name + `_inbox"; SET LOCAL lock_timeout = '` + before + `'; RELEASE view`)
+	if codeOf(err) == lockNotAvailable {
+		return c.script(context.Background(), `ROLLBACK TO view; RELEASE view`)
+	}
+	return err
 }
 
 // CountInboxViews counts the views.

@@ -177,7 +177,7 @@ func (p *pulse) run(f func(ctx context.Context) error) error {
 			return err
 		}
 		p.c = c
-		script := `DELETE FROM pulse WHERE seen_at < clock_timestamp() - interval '1 hour'`
+		script := `DELETE FROM pulse WHERE seen_at NOT BETWEEN clock_timestamp() - interval '1 hour' AND clock_timestamp() + interval '1 hour'`
 		if c.settings == "" { // it is our own
 			script = pulseSettings + "; " + script
 		}
@@ -234,7 +234,7 @@ func (p *pulse) look(ctx context.Context) error {
 	at := time.Now()
 	silent := (silentAfter * p.every).Milliseconds()
 	results, err := p.c.exec(ctx, fmt.Sprintf(`
-		SELECT key FROM pulse WHERE abs(extract(epoch FROM clock_timestamp() - seen_at)) * 1000 < %d
+		SELECT key FROM pulse WHERE seen_at BETWEEN clock_timestamp() - interval '%[1]d ms' AND clock_timestamp() + interval '%[1]d ms'
 		UNION SELECT (classid::bigint << 32) | objid::bigint FROM pg_locks
 		WHERE locktype = 'advisory' AND objsubid = 1 AND granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`, silent))
 	if err != nil {

@@ -135,8 +135,8 @@ func configOf(dsn string) (*pgconn.Config, error) {
 	wrong := orchestrator.Errorf(orchestrator.InvalidParams, "the address of the database is not postgres://USER@HOST/DATABASE").
 		WithHint("Put the password into ~/.pgpass or PGPASSWORD; percent-encode what is not a letter or digit")
 	address, err := url.Parse(dsn)
-	if err != nil || !IsAddress(dsn) {
-		return nil, wrong
+	if err != nil || !IsAddress(dsn) || strings.Contains(address.Path+address.Fragment, "@") || strings.Contains(address.Host, "@") {
+		return nil, wrong // a password with characters that have a meaning in an address
 	}
 	config, err := pgconn.ParseConfig(address.String())
 	if query := address.Query(); err == nil && query.Get("sslmode") == "" && os.Getenv("PGSSLMODE") == "" && !isLocal(config) {
@@ -153,7 +153,7 @@ func configOf(dsn string) (*pgconn.Config, error) {
 	})
 	config.RuntimeParams["search_path"] = cmp.Or(config.RuntimeParams["search_path"], "mailroom")
 	config.RuntimeParams["application_name"] = cmp.Or(config.RuntimeParams["application_name"], "mailroom")
-	if schema := config.RuntimeParams["search_path"]; !orchestrator.IsName(schema) || strings.Contains(schema, "-") || len(schema) > maxSchema {
+	if schema := config.RuntimeParams["search_path"]; !orchestrator.IsName(schema) || strings.Contains(schema, "-") || strings.HasPrefix(schema, "pg_") || len(schema) > maxSchema {
 		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "search_path: it must name one schema, by at most %d small letters, digits and _", maxSchema)
 	}
 	several := len(hostsOf(config)) > 1
@@ -197,8 +197,11 @@ func withoutPassword(dsn string) string {
 		address.User = url.User(address.User.Username())
 	}
 	query := address.Query()
-	query.Del("password")
-	query.Del("sslpassword")
+	for name := range query {
+		if strings.EqualFold(name, "password") || strings.EqualFold(name, "sslpassword") {
+			query.Del(name)
+		}
+	}
 	if direct := query.Get("direct"); direct != "" {
 		query.Set("direct", withoutPassword(direct))
 	}

@@ -41,7 +41,7 @@ const readVersions = `SELECT key, value FROM settings WHERE key IN ('` + version
 func admit(said map[string]string, knows int) error {
 	version, err := strconv.Atoi(said[versionKey])
 	switch {
-	case err != nil:
+	case err != nil, version < 1:
 		return orchestrator.Errorf(orchestrator.Unavailable, "the table settings of the database has no %s", versionKey).WithHint("Its tables are not mailroom's, or somebody has changed them")
 	case version < knows:
 		return &orchestrator.Error{Code: orchestrator.Unavailable, Err: errBehind, Message: fmt.Sprintf("the database has version %d of the tables; this program needs %d", version, knows), Hint: "Try again"}
