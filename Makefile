@@ -213,16 +213,16 @@ test-postgres: compiler tools cluster servers ## all tests that can run on a Pos
 	$(RACE) -timeout 2h -run '^TestPooler' ./orchestrator/store/postgres
 	for mode in transaction session; do $(GO) run ./cmd/tests -pgbouncer=$$mode -short -timeout 2h -p 2 $(THROUGH_POOLER) || exit 1; done
 	for version in 14 16 17 18; do $(SERVER)=$$version -short -timeout 2h -count 1 -p 2 $(ON_SERVER) || exit 1; done
-	$(TESTS) -timeout 2h -count 1 -tags postgres -run '^(TestTortureOnAServer|TestTortureBehindAPooler|TestCluster)$$' ./cmd/mailroom -cluster-faults 2 -torture-for '$(or $(FOR),30s)' $(if $(SEED),-torture-seed '$(SEED)')
+	$(TESTS) -timeout 2h -count 1 -tags postgres -run '^(TestTortureOnAServer|TestTortureBehindAPooler|TestHostsInNamespaces|TestCluster)$$' ./cmd/mailroom -cluster-faults 2 -torture-for '$(or $(FOR),30s)' $(if $(SEED),-torture-seed '$(SEED)')
 
 SERVERS := orchestrator/store/postgres/testdata/servers
 servers: ## install PostgreSQL servers of other versions than Debian's
 	@cd $(SERVERS) && { [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --ignore-scripts --loglevel=error; }
 
-cluster: database ## install Patroni and etcd, of which the tests run clusters
-	@command -v patroni >/dev/null && command -v etcd >/dev/null || { command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ] && export DEBIAN_FRONTEND=noninteractive && \
-		apt-get update -q && apt-get install -qy --no-install-recommends patroni etcd-server; } || { \
-		echo "patroni and etcd-server are missing: install them" >&2; exit 1; }
+cluster: database ## install Patroni and etcd, of which the tests run clusters, and iproute2 for networks between hosts
+	@command -v patroni >/dev/null && command -v etcd >/dev/null && [ -x /usr/sbin/ip ] || { command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ] && export DEBIAN_FRONTEND=noninteractive && \
+		apt-get update -q && apt-get install -qy --no-install-recommends patroni etcd-server iproute2; } || { \
+		echo "patroni, etcd-server or iproute2 is missing: install them" >&2; exit 1; }
 
 ha: tools cluster ## do to a cluster of three PostgreSQL servers whatever it must survive; takes a quarter of an hour
 	$(TESTS) -timeout 1h -count 1 -tags postgres -run '^TestCluster$$' ./cmd/mailroom
