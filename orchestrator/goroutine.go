@@ -9,7 +9,7 @@ import (
 
 // GoSafe starts f in a goroutine of its own. All goroutines of the program start here: a panic that nobody recovers ends the program
 // with status 2, which Mailroom never uses, so a panic of f is logged with its stack and ends f alone. What f must leave
-// behind in any case (a closed channel, a released lock) belongs into its own deferred calls. A nil log is
+// behind in any case (a closed channel, a released lock) belongs in its own deferred calls. A nil log is
 // slog.Default().
 func GoSafe(name string, log *slog.Logger, f func()) {
 	go func() {

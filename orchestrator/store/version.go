@@ -19,6 +19,6 @@ func Outgrown(version, known int, noted string) error {
 	}
 	return &orchestrator.Error{Code: orchestrator.Unavailable, Err: ErrOutdated,
 		Message: fmt.Sprintf("the database has version %d of the tables; this program knows %d", version, known),
-		Hint:    "Restart this session (the MCP server, the daemon, the watch) with that version of mailroom or a later one; nothing was lost",
+		Hint:    "Restart this session (the MCP server, the daemon, the watch) with that version of Mailroom or a later one; nothing was lost",
 	}
 }
