@@ -229,14 +229,14 @@ func (c *copying) settle(m *Moved) (err error) {
 			return err
 		}
 	}
-	m.Hosts, err = settleHosts(t, c.to)
+	m.Hosts, err = settleHosts(t)
 	return err
 }
 
 // settleHosts has the agents that are on one machine belong to this one, if the new place is for many; in a file nobody belongs to any.
 // It returns how many changed.
-func settleHosts(t *ledger.Tx, to store.Mover) (n int64, err error) {
-	if !to.ManyHosts() {
+func settleHosts(t *ledger.Tx) (n int64, err error) {
+	if !t.Ledger.IsCentral() {
 		return t.Exec(`UPDATE agents SET host = '' WHERE host <> ''`)
 	}
 	list, err := store.List(t.Conn, func(row store.Row) ledger.Agent {

@@ -118,6 +118,4 @@ type Mover interface {
 	// Shut keeps out of a database that is Closed who knows nothing of that: programs that write its messages by hand, and older
 	// ones. It lets them into any other.
 	Shut() error
-	// ManyHosts reports whether several machines can use the database.
-	ManyHosts() bool
 }

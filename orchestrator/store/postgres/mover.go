@@ -234,6 +234,3 @@ func (c *conn) letIn() error {
 	}
 	return c.Script(script)
 }
-
-// ManyHosts reports true.
-func (c *conn) ManyHosts() bool { return true }

@@ -146,6 +146,3 @@ func (c *conn) letIn() error {
 	}
 	return c.Script(script)
 }
-
-// ManyHosts reports false: a file is for one machine.
-func (c *conn) ManyHosts() bool { return false }
