@@ -1,4 +1,4 @@
-// Command mailroom hands messages between agents, around one SQLite table.
+// Command mailroom hands messages between agents, around one SQL table.
 package main
 
 import (

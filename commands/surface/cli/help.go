@@ -71,7 +71,7 @@ var groups = []struct {
 
 // overview shows the whole program on one screen.
 func overview(p *Program, w *commands.Text) error {
-	w.Printf("%s - messages between agents, around one SQLite table\n", w.Paint(commands.Bold, "mailroom"))
+	w.Printf("%s - messages between agents, around one SQL table\n", w.Paint(commands.Bold, "mailroom"))
 	helpPart(w, "Usage", "  mailroom COMMAND [arguments] [--flags]\n  mailroom help COMMAND\n")
 	all := p.below(nil)
 	taken := map[string]bool{}

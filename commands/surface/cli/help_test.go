@@ -10,7 +10,7 @@ import (
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	for in, parts := range map[string][]string{
-		"":                  {"mailroom - messages between", "mailroom COMMAND [arguments] [--flags]", "Programs:\n  try, many, invoke", "--db, --as"},
+		"":                  {"mailroom - messages between", "mailroom COMMAND [arguments] [--flags]", "Programs:\n  try, many, invoke", "--db, --host-name, --as"},
 		"help":              {"mailroom - messages between"},
 		"--help":            {"mailroom - messages between"},
 		"help try":          {"mailroom try - Try something", "mailroom try [--flags] [WORD] [REST...]", "Tries something.", "Usage notes:", "--thread-id value", "(-9 to 1000) (default: 10)", "--db FILE"},

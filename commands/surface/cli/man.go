@@ -23,7 +23,7 @@ func manCommand(p *Program) *urfave.Command {
 // writeMan writes the manual in roff, from the definitions and their cards.
 func writeMan(out io.Writer, catalogue *commands.Catalogue) error {
 	var b strings.Builder
-	b.WriteString(".TH MAILROOM 1 \"\" \"mailroom\" \"User Commands\"\n.SH NAME\nmailroom \\- messages between agents, around one SQLite table\n")
+	b.WriteString(".TH MAILROOM 1 \"\" \"mailroom\" \"User Commands\"\n.SH NAME\nmailroom \\- messages between agents, around one SQL table\n")
 	b.WriteString(".SH SYNOPSIS\n.B mailroom\nCOMMAND [\\-\\-flags] [ARGUMENTS]\n.br\n.B mailroom invoke\nNAME [JSON|@FILE|\\-]\n")
 	b.WriteString(".SH DATABASE\n\\-\\-db, then $MAILROOM_DB, then the nearest .mailroom/mailroom.db upwards from here, then $XDG_STATE_HOME/mailroom/mailroom.db.\n")
 	b.WriteString(".SH GLOBAL FLAGS\nThey may stand anywhere.\n")
