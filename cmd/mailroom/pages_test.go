@@ -121,7 +121,7 @@ func TestFrontPage(t *testing.T) {
 }
 
 // blockWithoutCommands are the languages of blocks that hold no commands. Those of go are checked by TestGoPage.
-var blockWithoutCommands = []string{"", "go", "json", "sql"}
+var blockWithoutCommands = []string{"", "go", "ini", "json", "sql"}
 
 // TestCommandsAreInConsoleBlocks: whatever a page has one type is in a block of console, which TestPages runs.
 func TestCommandsAreInConsoleBlocks(t *testing.T) {

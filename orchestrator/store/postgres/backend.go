@@ -150,7 +150,7 @@ func (w *backend) begin(ctx context.Context, until time.Time, scope store.Scope)
 	w.s.clock.set(began[2])
 	if w.taken {
 		w.taken = false
-		if err := w.c.renumber(ctx); err != nil {
+		if err := renumber(w.c, ctx); err != nil {
 			w.Rollback()
 			return err
 		}

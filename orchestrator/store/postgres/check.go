@@ -174,7 +174,7 @@ func checkAuditor(s *Store, c *store.Conn, report store.Report) error {
 		case row.Int(0) == 0:
 			report("audit user", "note", "the user "+auditRole+" cannot read the tables: `mailroom sql` is refused", "`mailroom init` lets it, once it may LOGIN")
 		default:
-			c, err := s.enterAsAuditor(context.Background())
+			c, err := enterAsAuditor(s, context.Background())
 			if err != nil {
 				report("audit user", "note", "the user "+auditRole+" cannot enter: `mailroom sql` is refused: "+err.Error(), "Put its password into ~/.pgpass; pg_hba.conf of the server says who may enter")
 				return nil

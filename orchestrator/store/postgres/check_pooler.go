@@ -13,7 +13,7 @@ func checkPooler(s *Store, _ *store.Conn, report store.Report) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), checkPatience)
 	defer cancel()
-	mode, err := s.poolerMode(ctx)
+	mode, err := poolerMode(s, ctx)
 	if err != nil {
 		return err
 	}
@@ -39,7 +39,7 @@ func checkPooler(s *Store, _ *store.Conn, report store.Report) error {
 
 // poolerMode tells a pooler that keeps a server's process for each session from one that keeps it for a transaction: there, sooner or
 // later, two that are open at the same time had the same.
-func (s *Store) poolerMode(ctx context.Context) (mode string, err error) {
+func poolerMode(s *Store, ctx context.Context) (mode string, err error) {
 	one, err := s.connect(ctx, s.config)
 	if err != nil {
 		return "", err

@@ -151,7 +151,7 @@ func (c *conn) prepare(text string) (*statement, error) {
 		}
 		query, does := reading(text)
 		sql, arguments := rewrite(query)
-		description, err := c.describe("s"+strconv.Itoa(len(c.stmts)), sql)
+		description, err := describe(c, "s"+strconv.Itoa(len(c.stmts)), sql)
 		if err != nil {
 			return nil, fmt.Errorf("%w in %s", err, sql)
 		}

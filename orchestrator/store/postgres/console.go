@@ -57,7 +57,7 @@ func (s *Store) Query(ctx context.Context, statement string, limit int, params .
 	}
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
-	raw, err := s.enterAsAuditor(ctx)
+	raw, err := enterAsAuditor(s, ctx)
 	if err != nil {
 		return store.Table{}, &orchestrator.Error{Code: orchestrator.Unavailable, Err: err, Message: "queries are run as the user " + auditRole + " of the server, which cannot enter",
 			Hint: "Run there: CREATE ROLE " + auditRole + " LOGIN NOINHERIT; then `mailroom init` again, which lets it read. If it needs a password, put that into ~/.pgpass"}
@@ -72,7 +72,7 @@ func (s *Store) Query(ctx context.Context, statement string, limit int, params .
 	if err != nil {
 		return store.Table{}, queryError(ctx, err)
 	}
-	table, err := raw.table(next, limit)
+	table, err := table(raw, next, limit)
 	if err != nil {
 		return store.Table{}, queryError(ctx, err)
 	}
@@ -81,7 +81,7 @@ func (s *Store) Query(ctx context.Context, statement string, limit int, params .
 
 // table reads the answer to a statement, row by row. What is behind the limit, or more than can be kept, is left where it is, and the
 // connection is given up.
-func (c *conn) table(next call, limit int) (store.Table, error) {
+func table(c *conn, next call, limit int) (store.Table, error) {
 	names := (&rows{of: next.statement}).Columns()
 	table := store.Table{Columns: store.UniqueColumns(names), Rows: []store.Record{}}
 	answer := c.raw.ExecParams(context.Background(), next.SQL, next.values, next.ParamOIDs, nil, nil)
@@ -108,7 +108,7 @@ func (c *conn) table(next call, limit int) (store.Table, error) {
 }
 
 // enterAsAuditor connects as the user of audits, whose password is that of no other.
-func (s *Store) enterAsAuditor(ctx context.Context) (*conn, error) {
+func enterAsAuditor(s *Store, ctx context.Context) (*conn, error) {
 	address, err := url.Parse(s.dsn)
 	if err != nil {
 		return nil, err

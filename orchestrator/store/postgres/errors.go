@@ -16,19 +16,19 @@ import (
 var errNone = errors.New("it has none of mailroom's tables")
 
 // noDatabase is the error for a place without a database.
-func (s *Store) noDatabase() error {
+func noDatabase(s *Store) error {
 	return &orchestrator.Error{Code: orchestrator.Unavailable, Err: errNone, Message: "there is no database at " + s.path,
 		Hint: "`mailroom --db " + orchestrator.ShellWord(s.path) + " init` makes one"}
 }
 
 // mayNotEnter is the error for a database that is another user's.
-func (s *Store) mayNotEnter() error {
+func mayNotEnter(s *Store) error {
 	return &orchestrator.Error{Code: orchestrator.PermissionDenied, Message: "the user of " + s.path + " may not use its schema " + s.schema,
 		Hint: "Use the address with which the database was made; mailroom's tables belong to one user"}
 }
 
 // takesNoWrites is the error for a server that can only be read.
-func (s *Store) takesNoWrites(err error) error {
+func takesNoWrites(s *Store, err error) error {
 	return &orchestrator.Error{Code: orchestrator.Unavailable, Err: err, Message: "the server of " + s.path + " takes no writes: it is a standby, or was made read-only",
 		Hint: nameAll}
 }
@@ -112,7 +112,7 @@ func (s *Store) Explain(err error) error {
 	case errors.Is(err, errUndone):
 		return fail(orchestrator.Unavailable, "the server of "+s.path+" has ended the transaction; nothing was written", "Try again")
 	case code == readOnlyTransaction:
-		return s.takesNoWrites(err)
+		return takesNoWrites(s, err)
 	case isLost(err):
 		return fail(orchestrator.Unavailable, "the server of "+s.path+" does not answer; nothing was written", "See whether it runs, and whether its address is right")
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):

@@ -60,7 +60,7 @@ func (w *backend) fate(lost error) error {
 			continue
 		}
 		stop := w.s.watch(hangsAfter, asksAgain)
-		over, done, err := w.c.outcome(ctx, w.xid, &w.mark)
+		over, done, err := outcome(w.c, ctx, w.xid, &w.mark)
 		stop()
 		switch {
 		case err != nil:
@@ -82,7 +82,7 @@ func (w *backend) fate(lost error) error {
 // is looked for in a statement of its own: one that asked for both would see the state before it learned that the transaction is
 // over. What is seen may not have been confirmed by a standby yet, if its session was ended while it waited for that; so a commit of
 // ours comes after it, which is confirmed only when all before it is.
-func (c *conn) outcome(ctx context.Context, xid string, m *mark) (over, done bool, err error) {
+func outcome(c *conn, ctx context.Context, xid string, m *mark) (over, done bool, err error) {
 	ask := func(text string) (answer string, err error) {
 		results, err := c.exec(ctx, text)
 		for _, result := range results {
@@ -95,7 +95,7 @@ func (c *conn) outcome(ctx context.Context, xid string, m *mark) (over, done boo
 	status, err := ask(fmt.Sprintf(`SELECT CASE WHEN '%[1]s'::xid8 < pg_current_xact_id() THEN pg_xact_status('%[1]s'::xid8) END`, xid))
 	if err != nil || status == "in progress" {
 		if err == nil {
-			err = c.endAbandoned(ctx, xid)
+			err = endAbandoned(c, ctx, xid)
 		}
 		return false, false, err
 	}
@@ -105,6 +105,6 @@ func (c *conn) outcome(ctx context.Context, xid string, m *mark) (over, done boo
 
 // endAbandoned ends the session of a transaction of ours whose connection was lost, if it waits for its client: it would hold its locks
 // until the server notices. One that works, or waits for the disk or for a standby, is let alone.
-func (c *conn) endAbandoned(ctx context.Context, xid string) error {
+func endAbandoned(c *conn, ctx context.Context, xid string) error {
 	return c.script(ctx, fmt.Sprintf(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_xid = '%s'::xid8::xid AND state LIKE 'idle in transaction%%'`, xid))
 }

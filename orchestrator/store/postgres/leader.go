@@ -111,7 +111,7 @@ func drop(answers <-chan attempt, n int) {
 // leads notes the timeline of a server, and refuses it if another was seen to have taken its place. If it has itself taken another's,
 // all connections to that are given up: what they show is no longer so.
 func leads(s *Store, ctx context.Context, c *conn, at int) error {
-	timeline, err := c.timelineOf(ctx)
+	timeline, err := timelineOf(c, ctx)
 	if err != nil {
 		c.drop()
 		return err
@@ -127,7 +127,7 @@ func leads(s *Store, ctx context.Context, c *conn, at int) error {
 		if timeline > l.timeline {
 			other.drop()
 		}
-		if timeline > l.timeline || other.isOver() {
+		if timeline > l.timeline || isOver(other) {
 			delete(l.conns, other)
 		}
 	}
@@ -137,7 +137,7 @@ func leads(s *Store, ctx context.Context, c *conn, at int) error {
 }
 
 // timelineOf asks for the timeline of a server that takes writes.
-func (c *conn) timelineOf(ctx context.Context) (int64, error) {
+func timelineOf(c *conn, ctx context.Context) (int64, error) {
 	results, err := c.raw.Exec(ctx, `SELECT left(pg_walfile_name(pg_current_wal_lsn()), 8)`).ReadAll()
 	if err != nil {
 		return 0, err
@@ -161,14 +161,14 @@ func (s *Store) watch(from, every time.Duration) (stop func()) {
 	timer := time.AfterFunc(from, func() {
 		orchestrator.GoSafe("looking for the server that leads", s.log, func() {
 			for ; ctx.Err() == nil; orchestrator.Pause(ctx, every) {
-				s.lookForLeader(ctx)
+				lookForLeader(s, ctx)
 			}
 		})
 	})
 	return func() { timer.Stop(); cancel() }
 }
 
-func (s *Store) lookForLeader(ctx context.Context) {
+func lookForLeader(s *Store, ctx context.Context) {
 	for at := range s.hosts {
 		soon, cancel := context.WithTimeout(ctx, asksForSoon)
 		if a := s.try(soon, s.hosts[at].of(s.config), at); a.err == nil {
@@ -182,7 +182,7 @@ func (s *Store) lookForLeader(ctx context.Context) {
 func (c *conn) drop() { c.raw.Conn().Close() }
 
 // isOver reports whether a connection is closed, and known to be.
-func (c *conn) isOver() bool {
+func isOver(c *conn) bool {
 	select {
 	case <-c.raw.CleanupDone():
 		return true

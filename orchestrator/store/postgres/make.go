@@ -54,7 +54,7 @@ func (s *Store) create(ctx context.Context) (created bool, err error) {
 	}
 	there, err := hasTables(c)
 	if err == nil && !there {
-		err = s.makeTables(c)
+		err = makeTables(s, c)
 	}
 	if err == nil {
 		err = raw.script(ctx, grants+"; COMMIT")
@@ -75,7 +75,7 @@ func hasTables(c *store.Conn) (bool, error) {
 	return n > 0, err
 }
 
-func (s *Store) makeTables(c *store.Conn) error {
+func makeTables(s *Store, c *store.Conn) error {
 	if err := makeSchema(s, c); err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func (s *Store) open(ctx context.Context) (*conn, error) {
 }
 
 // isShut reports whether there is a schema that this user may not use.
-func (c *conn) isShut(ctx context.Context, schema string) (bool, error) {
+func isShut(c *conn, ctx context.Context, schema string) (bool, error) {
 	results, err := c.exec(ctx, `SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = '`+schema+`' AND NOT has_schema_privilege(oid, 'USAGE')`)
 	return err == nil && len(results[0].Rows) > 0, err
 }
@@ -126,9 +126,9 @@ func (c *conn) isShut(ctx context.Context, schema string) (bool, error) {
 func (s *Store) enter(ctx context.Context, c *conn) (*conn, error) {
 	results, err := c.exec(ctx, readVersions)
 	if code := codeOf(err); code == undefinedTable || code == undefinedSchema {
-		err = s.noDatabase()
-		if shut, asked := c.isShut(ctx, s.schema); asked == nil && shut {
-			err = s.mayNotEnter()
+		err = noDatabase(s)
+		if shut, asked := isShut(c, ctx, s.schema); asked == nil && shut {
+			err = mayNotEnter(s)
 		}
 	}
 	said := map[string]string{}

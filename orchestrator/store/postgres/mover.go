@@ -215,7 +215,7 @@ func (c *conn) Shut() error {
 	}
 	says := store.ClosedByHand(settings)
 	if says == "" {
-		return c.letIn()
+		return letIn(c)
 	}
 	script := `CREATE OR REPLACE FUNCTION is_closed() RETURNS trigger LANGUAGE plpgsql AS $$
 		BEGIN RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = TG_ARGV[0]; END $$;`
@@ -227,7 +227,7 @@ func (c *conn) Shut() error {
 }
 
 // letIn drops the triggers of Shut.
-func (c *conn) letIn() error {
+func letIn(c *conn) error {
 	script := ""
 	for _, table := range store.WrittenByHand {
 		script += "DROP TRIGGER IF EXISTS closed ON " + table + ";"

@@ -105,7 +105,7 @@ func (n *notices) tell() {
 					break // whoever listens looks by itself in the end
 				}
 			}
-			if err = c.notify(n.ctx, n.channel(), payload); err == nil {
+			if err = notify(c, n.ctx, n.channel(), payload); err == nil {
 				break
 			}
 			c.drop()
@@ -117,7 +117,7 @@ func (n *notices) tell() {
 }
 
 // notify wakes those who listen on a channel. It is a hint, which nobody needs on a disk.
-func (c *conn) notify(ctx context.Context, channel string, payload []byte) error {
+func notify(c *conn, ctx context.Context, channel string, payload []byte) error {
 	_, err := c.exec(ctx, `SELECT pg_notify('`+channel+`', '`+strings.ReplaceAll(string(payload), "'", "''")+`'), set_config('synchronous_commit', 'off', true)`)
 	return err
 }

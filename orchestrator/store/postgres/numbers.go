@@ -23,7 +23,7 @@ func isTaken(err error) bool {
 }
 
 // renumber has the server go on behind the largest number that is believed.
-func (c *conn) renumber(ctx context.Context) error {
+func renumber(c *conn, ctx context.Context) error {
 	var script strings.Builder
 	for _, n := range store.Numbered {
 		fmt.Fprintf(&script, "SELECT setval(s, greatest(nextval(s), (SELECT max(%[2]s) FROM %[1]s WHERE %[2]s <= %[3]d))) FROM pg_get_serial_sequence('%[1]s', '%[2]s') AS s;",

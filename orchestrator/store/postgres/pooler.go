@@ -31,12 +31,12 @@ func refusesSettings(err error) bool {
 // connectAsTaken connects with all settings, or to a pooler without.
 func (s *Store) connectAsTaken(ctx context.Context, config *pgconn.Config) (*conn, error) {
 	config = withPassword(config, s.dsn)
-	past := s.isPast(config)
+	past := isPast(s, config)
 	if !s.pooled.Load() || past {
 		c, err := connect(ctx, config, s.version())
 		own := false
 		if err == nil {
-			own, err = s.greet(ctx, c)
+			own, err = greet(s, ctx, c)
 		}
 		if own || c != nil && codeOf(err) != "" && !isLost(err) { // what does not even know that is no pooler: see suits
 			return c, nil
@@ -55,14 +55,14 @@ func (s *Store) connectAsTaken(ctx context.Context, config *pgconn.Config) (*con
 }
 
 // isPast reports whether a configuration is that of the way past a pooler.
-func (s *Store) isPast(config *pgconn.Config) bool {
+func isPast(s *Store, config *pgconn.Config) bool {
 	is := func(h host) bool { return h[0].Host == config.Host && h[0].Port == config.Port }
 	return slices.ContainsFunc(hostsOf(s.direct), is) && !slices.ContainsFunc(s.hosts, is)
 }
 
 // greet asks for the first things that must be known of a connection: whether the server's process at its other end is the one that
 // has answered it, as is not so behind a pooler, and what time it is there.
-func (s *Store) greet(ctx context.Context, c *conn) (own bool, err error) {
+func greet(s *Store, ctx context.Context, c *conn) (own bool, err error) {
 	results, err := c.exec(ctx, fmt.Sprintf(`SELECT pg_backend_pid() = %d, `+readClock, c.raw.PID()))
 	if err != nil {
 		return false, err
@@ -96,7 +96,7 @@ func (s *Store) connectToPooler(ctx context.Context, config *pgconn.Config) (*co
 	}
 	connected.Store(true)
 	c.settings = settingsOf(config)
-	if _, err = s.greet(ctx, c); err != nil {
+	if _, err = greet(s, ctx, c); err != nil {
 		c.drop()
 		return nil, err
 	}
@@ -136,7 +136,7 @@ func (c *conn) withSettings(script string) (whole string, more int) {
 }
 
 // describe prepares a statement.
-func (c *conn) describe(name, sql string) (description *pgconn.StatementDescription, err error) {
+func describe(c *conn, name, sql string) (description *pgconn.StatementDescription, err error) {
 	if !c.setsFirst() {
 		return c.raw.Prepare(context.Background(), c.name(name), sql, nil)
 	}

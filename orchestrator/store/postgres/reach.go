@@ -24,7 +24,7 @@ const (
 // reach connects. It tries again for a while if the server cannot be had just now, with growing pauses of random lengths, so that
 // not all clients of a server that was restarted come at once.
 func (s *Store) reach(ctx context.Context, config *pgconn.Config) (*conn, error) {
-	until := time.Now().Add(s.patience())
+	until := time.Now().Add(patience(s))
 	for pause := shortestPause; ; pause = min(2*pause, longestPause) {
 		c, err := s.connect(ctx, config)
 		if err == nil {
@@ -45,7 +45,7 @@ func (s *Store) reach(ctx context.Context, config *pgconn.Config) (*conn, error)
 }
 
 // patience is how long a server is tried.
-func (s *Store) patience() time.Duration {
+func patience(s *Store) time.Duration {
 	if !s.found.Load() && s.missed.Load() {
 		return 0 // this process has been patient already
 	}

@@ -26,7 +26,7 @@ func (s *Store) Settled(ctx context.Context) (store.Settled, error) {
 	err := s.Look(ctx, func(c *store.Conn) error {
 		return c.Query(`SELECT events, commands, last, holder, pg_is_in_recovery() FROM settled()`, func(row store.Row) error {
 			if row.Int(4) != 0 {
-				return s.noFollowing()
+				return noFollowing(s)
 			}
 			now.Events, now.Commands, now.last = row.Int(0), row.Int(1), row.Int(2)
 			if row[3] != nil {
@@ -48,7 +48,7 @@ func (s *Store) Settled(ctx context.Context) (store.Settled, error) {
 }
 
 // noFollowing is the error for a standby, which does not know what transactions are under way.
-func (s *Store) noFollowing() error {
+func noFollowing(s *Store) error {
 	return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "the server of " + s.path + " is a standby: what happens cannot be followed there",
 		Hint: nameAll}
 }

@@ -281,7 +281,7 @@ func (s *Store) Ready(ctx context.Context) error {
 	return s.Look(ctx, func(c *store.Conn) error {
 		readOnly, _, err := c.Text(`SELECT current_setting('transaction_read_only')`)
 		if err == nil && readOnly == "on" {
-			err = s.takesNoWrites(nil)
+			err = takesNoWrites(s, nil)
 		}
 		return err
 	})

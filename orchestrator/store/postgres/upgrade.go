@@ -81,7 +81,7 @@ func (s *Store) upgrade(ctx context.Context) error {
 		return err
 	}
 	s.log.Info("bringing the tables of the database to the version of this program", "database", s.path, "from", version, "to", s.version())
-	if err := raw.letIn(); err != nil { // a step may change rows of a database that has moved
+	if err := letIn(raw); err != nil { // a step may change rows of a database that has moved
 		return err
 	}
 	for ; int(version) < s.version(); version++ {
