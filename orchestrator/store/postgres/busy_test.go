@@ -32,7 +32,7 @@ func TestEndedByServer(t *testing.T) {
 	address := postgrestest.Place(postgrestest.Start(t))
 	s := initAt(t, address)
 	sleep := func(c *store.Conn) error {
-		_, err := c.Number(`SELECT count(pg_sleep(60))`)
+		_, err := c.Number(`SELECT count(pg_sleep(?1))`, 60) // what has no arguments is asked ahead the next time: see opening
 		return err
 	}
 	const sleeps, waits = `wait_event = 'PgSleep'`, `wait_event_type = 'Lock'`
