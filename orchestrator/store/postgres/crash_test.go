@@ -29,7 +29,9 @@ func TestNumberGivenTwice(t *testing.T) {
 	p := newProxy(t, place)
 	st := opened(t, p.address)
 	sql(`CREATE TABLE of_another (n integer)`)
+	done := make(chan bool, 1)
 	p.and = func() {
+		defer func() { done <- true }()
 		if err := postgrestest.Restart(server); err != nil {
 			t.Error(err)
 		}
@@ -50,8 +52,9 @@ func TestNumberGivenTwice(t *testing.T) {
 			return err
 		}))
 		if err != nil || runs != 2 || count(t, st, key) != 1 {
-			t.Errorf("%v after %d runs, %d rows", err, runs, count(t, st, key))
+			t.Fatalf("%v after %d runs, %d rows", err, runs, count(t, st, key))
 		}
+		<-done // the connection ends with the server, before what comes behind
 		if sql(`SELECT pg_xact_status('`+number+`'::xid8)`) == "committed" {
 			return
 		}
