@@ -45,7 +45,7 @@ func TestPowerLoss(t *testing.T) {
 	rec := recording(t, seed, int(number(t, "MESSAGES", 200)))
 	points := uint64(1000)
 	if testing.Short() {
-		points = 300
+		points = 150
 	}
 	progress := func(t *testing.T) func(int) { // a sign of life
 		return func(cuts int) { t.Logf("%d power cuts", cuts) }
