@@ -114,9 +114,7 @@ func sameSetting(value, wanted string) bool {
 }
 
 // counted matches how many standbys synchronous_standby_names waits for; without a number it is one.
-var counted = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)^\s*(?:FIRST|ANY)?\s*(\d+)\s*\(`)
-})
+var counted = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)^\s*(?:FIRST|ANY)?\s*(\d+)\s*\(`) })
 
 // checkAcknowledged says what an answered send means on this server.
 func checkAcknowledged(_ *Store, c *store.Conn, report store.Report) error {

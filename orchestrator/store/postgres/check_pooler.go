@@ -18,19 +18,18 @@ func checkPooler(s *Store, _ *store.Conn, report store.Report) error {
 		return err
 	}
 	says := "a pooler stands before the server, in " + mode + " mode"
-	const hint = "Add the server's own address to the database's: direct=postgres://USER@HOST/DATABASE, percent-encoded"
 	if s.direct == s.config {
-		report("pooler", "note", says+": nothing can be heard through it, so new messages are looked for four times a second", hint)
+		report("pooler", "note", says+": nothing can be heard through it, so new messages are looked for four times a second", namePast)
 		return nil
 	}
 	c, err := s.connect(ctx, s.direct)
 	if err != nil {
-		report("pooler", "problem", says+"; the way past it that direct names does not lead to the server: "+s.Explain(err).Error(), hint)
+		report("pooler", "problem", says+"; the way past it that direct names does not lead to the server: "+s.Explain(err).Error(), namePast)
 		return nil
 	}
 	defer c.close()
 	if c.settings != "" {
-		report("pooler", "problem", says+"; direct names a pooler, too, so new messages are looked for four times a second", hint)
+		report("pooler", "problem", says+"; direct names a pooler, too, so new messages are looked for four times a second", namePast)
 		return nil
 	}
 	report("pooler", "ok", says+"; what processes tell each other goes past it", "")

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -37,9 +38,11 @@ $$`
 
 var (
 	// reads matches how a query begins.
-	reads = regexp.MustCompile(`(?i)^(\s|--[^\n]*\n|/\*([^*]|\*[^/])*\*/|\()*(SELECT|WITH|VALUES|TABLE|EXPLAIN|SHOW)\b`)
+	reads = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)^(\s|--[^\n]*\n|/\*([^*]|\*[^/])*\*/|\()*(SELECT|WITH|VALUES|TABLE|EXPLAIN|SHOW)\b`)
+	})
 	// holdsUp matches the functions with which one that only reads could keep others from writing, or wake them.
-	holdsUp = regexp.MustCompile(`(?i)\bpg_(try_)?(advisory|notify)`)
+	holdsUp = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)\bpg_(try_)?(advisory|notify)`) })
 )
 
 // Query runs one SELECT for an audit, as another user and in a transaction that cannot write, and returns at most limit rows.
@@ -49,7 +52,7 @@ func (s *Store) Query(ctx context.Context, statement string, limit int, params .
 	if strings.ContainsRune(statement, 0) || !utf8.ValidString(statement) {
 		return store.Table{}, orchestrator.Errorf(orchestrator.InvalidParams, "the query holds a NUL or is not valid UTF-8")
 	}
-	if !reads.MatchString(statement) || holdsUp.MatchString(statement) {
+	if !reads().MatchString(statement) || holdsUp().MatchString(statement) {
 		return store.Table{}, orchestrator.Errorf(orchestrator.InvalidParams, "the query does something other than reading").WithHint("sql takes one SELECT over the tables of this database")
 	}
 	if err := s.Look(ctx, func(*store.Conn) error { return nil }); err != nil {

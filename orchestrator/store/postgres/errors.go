@@ -36,6 +36,9 @@ func takesNoWrites(s *Store, err error) error {
 // nameAll is what to do about a server that is a standby.
 const nameAll = "Name all servers of the cluster in the database's address, with target_session_attrs=read-write"
 
+// namePast is what to do about a pooler that is the only way to the server.
+const namePast = "Add the server's own address to the database's: direct=postgres://USER@HOST/DATABASE, percent-encoded"
+
 // The classes and codes of the server's errors that this package tells apart. Source: PostgreSQL's manual, appendix A.
 const (
 	lockNotAvailable     = "55P03"

@@ -208,7 +208,7 @@ const pollEvery = 250 * time.Millisecond
 // poll wakes everybody again and again.
 func (n *notices) poll() {
 	n.s.log.Warn("a pooler stands before the server, through which nothing can be heard: new messages are looked for four times a second",
-		"hint", "Add the server's own address to the database's: direct=postgres://USER@HOST/DATABASE, percent-encoded")
+		"hint", namePast)
 	for n.ctx.Err() == nil {
 		orchestrator.Pause(n.ctx, pollEvery)
 		n.listeners.Wake()

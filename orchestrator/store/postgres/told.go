@@ -2,7 +2,7 @@ package postgres
 
 import (
 	"database/sql/driver"
-	"encoding/binary"
+	"fmt"
 	"hash/maphash"
 	"slices"
 )
@@ -26,11 +26,7 @@ func sumOf(found driver.Rows) uint64 {
 	h.SetSeed(seed)
 	for _, row := range found.(*rows).left {
 		for _, value := range row {
-			length := -1 // of NULL
-			if value != nil {
-				length = len(value)
-			}
-			_ = binary.Write(&h, binary.NativeEndian, int64(length))
+			fmt.Fprint(&h, len(value), value == nil, " ")
 			h.Write(value)
 		}
 	}
