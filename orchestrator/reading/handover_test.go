@@ -53,9 +53,8 @@ func TestHandOverLeavesTheSameRows(t *testing.T) {
 	}
 }
 
-// TestHandOverToNobody: an agent that was removed while it waited gets nothing more.
-func TestHandOverToNobody(t *testing.T) {
-	t.Parallel()
+// whileOneWaits calls then in a bubble in which the agent b waits, and a is known.
+func whileOneWaits(t *testing.T, then func(t *testing.T, f *enginetest.Fixture, ended <-chan waited)) {
 	synctest.Test(t, func(t *testing.T) {
 		f := enginetest.NewBubble(t)
 		defer f.Close()
@@ -64,6 +63,14 @@ func TestHandOverToNobody(t *testing.T) {
 		ended := make(chan waited, 1)
 		wait(t.Context(), f.Engine, ended, "b")
 		synctest.Wait()
+		then(t, f, ended)
+	})
+}
+
+// TestHandOverToNobody: an agent that was removed while it waited gets nothing more.
+func TestHandOverToNobody(t *testing.T) {
+	t.Parallel()
+	whileOneWaits(t, func(t *testing.T, f *enginetest.Fixture, ended <-chan waited) {
 		f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload, traced_status, next_attempt_at) VALUES ('m', 'a', 'b', '1', 'pending', '');
 			DELETE FROM agents WHERE name = 'b'; UPDATE settings SET value = 'another' WHERE key = 'config.version'`)
 		f.Bell.Ring("b")
@@ -76,15 +83,8 @@ func TestHandOverToNobody(t *testing.T) {
 // TestWaitWithoutARing: a waiter who is not rung for, since the ring was lost, looks from time to time.
 func TestWaitWithoutARing(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		f := enginetest.NewBubble(t)
-		defer f.Close()
-		f.Add(agents.Update{Name: "a"})
-		f.Add(agents.Update{Name: "b"})
-		ended := make(chan waited, 1)
+	whileOneWaits(t, func(t *testing.T, f *enginetest.Fixture, ended <-chan waited) {
 		began := time.Now()
-		wait(t.Context(), f.Engine, ended, "b")
-		synctest.Wait()
 		f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload) VALUES ('m', 'a', 'b', '1')`)
 		w := <-ended
 		if len(w.ms) != 1 || w.err != nil || time.Since(began) > orchestrator.SlowPoll {
