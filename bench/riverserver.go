@@ -24,10 +24,10 @@ func newServerRiver(ctx context.Context, pool *pgxpool.Pool) (*river.Client[pgx.
 	return river.NewClient(riverpgxv5.New(pool), &river.Config{Logger: quiet})
 }
 
-// riverServerSends is n senders in one process, each with a connection.
-func riverServerSends(n int) func(context.Context, Env, *pgServer) (Measures, error) {
+// onRiver gives a contestant a client of River's with some connections.
+func onRiver(connections int, run func(ctx context.Context, env Env, s *pgServer, pool *pgxpool.Pool, client *river.Client[pgx.Tx]) (Measures, error)) func(context.Context, Env, *pgServer) (Measures, error) {
 	return func(ctx context.Context, env Env, s *pgServer) (Measures, error) {
-		pool, err := s.pool(ctx, n)
+		pool, err := s.pool(ctx, connections)
 		if err != nil {
 			return nil, err
 		}
@@ -36,25 +36,23 @@ func riverServerSends(n int) func(context.Context, Env, *pgServer) (Measures, er
 		if err != nil {
 			return nil, err
 		}
+		return run(ctx, env, s, pool, client)
+	}
+}
+
+// riverServerSends is n senders in one process, each with a connection.
+func riverServerSends(n int) func(context.Context, Env, *pgServer) (Measures, error) {
+	return onRiver(n, func(ctx context.Context, env Env, s *pgServer, _ *pgxpool.Pool, client *river.Client[pgx.Tx]) (Measures, error) {
 		return s.sends(ctx, env, n, func(int) error {
 			_, err := client.Insert(ctx, riverArgs{Body: []byte(letterPayload)}, nil)
 			return err
 		})
-	}
+	})
 }
 
 // riverServerWorks works on a backlog, a thousand jobs at a time.
 func riverServerWorks(backlog int) func(context.Context, Env, *pgServer) (Measures, error) {
-	return func(ctx context.Context, env Env, s *pgServer) (Measures, error) {
-		pool, err := s.pool(ctx, 10)
-		if err != nil {
-			return nil, err
-		}
-		defer pool.Close()
-		client, err := newServerRiver(ctx, pool)
-		if err != nil {
-			return nil, err
-		}
+	return onRiver(10, func(ctx context.Context, env Env, s *pgServer, pool *pgxpool.Pool, client *river.Client[pgx.Tx]) (Measures, error) {
 		n := scaled(env, backlog, leastBacklog)
 		jobs := make([]river.InsertManyParams, n)
 		for i := range jobs {
@@ -64,7 +62,7 @@ func riverServerWorks(backlog int) func(context.Context, Env, *pgServer) (Measur
 			return nil, err
 		}
 		return s.takes(n, func() (int, error) { return workServerRiver(ctx, pool, n, 1000) })
-	}
+	})
 }
 
 // workServerRiver works on n jobs, and returns when the last is noted as completed.
