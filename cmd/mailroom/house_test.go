@@ -52,9 +52,10 @@ var mayImport = map[string][]string{
 	"orchestrator/store":       {"orchestrator"},
 
 	// The stores know requests and no rows, and not each other. Nothing but router knows them.
-	"orchestrator/store/bell":     {"orchestrator", "orchestrator/store"},
-	"orchestrator/store/sqlite":   {"", "orchestrator", "orchestrator/store", "orchestrator/store/bell", "tracing"},
-	"orchestrator/store/postgres": {"orchestrator", "orchestrator/store"},
+	"orchestrator/store/bell":          {"orchestrator", "orchestrator/store"},
+	"orchestrator/store/sqlite":        {"", "orchestrator", "orchestrator/store", "orchestrator/store/bell", "tracing"},
+	"orchestrator/store/postgres":      {"orchestrator", "orchestrator/store", "orchestrator/store/postgres/wire"},
+	"orchestrator/store/postgres/wire": {"orchestrator/store"},
 	// What carries messages outward gets no ledger.
 	"orchestrator/transport": {"orchestrator", "orchestrator/letter", "orchestrator/program", "orchestrator/push"},
 
@@ -106,7 +107,7 @@ var mayImport = map[string][]string{
 	"orchestrator/orchestratortest":            {"", "tracing", "orchestrator"},
 	"orchestrator/orchestratortest/corpus":     {},
 	"orchestrator/orchestratortest/enginetest": and(engine, "orchestrator/orchestratortest/statements", "orchestrator/router", "orchestrator/transport",
-		"orchestrator/store/postgres", "orchestrator/store/postgres/postgrestest"),
+		"orchestrator/store/postgres", "orchestrator/store/postgres/postgrestest", "orchestrator/store/postgres/wire"),
 	"orchestrator/orchestratortest/example":    and(engine, "orchestrator/router", "orchestrator/transport"),
 	"orchestrator/orchestratortest/ha":         {},
 	"orchestrator/orchestratortest/helper":     {},
@@ -123,7 +124,7 @@ var mayImport = map[string][]string{
 // mayReach says which packages, but those of test machinery, may import a package that reaches the machine: a driver, or system calls.
 var mayReach = map[string][]string{
 	"github.com/mattn/go-sqlite3":    {"orchestrator/store/sqlite"},
-	"github.com/jackc/pgx/v5/pgconn": {"orchestrator/store/postgres", "orchestrator/store/postgres/postgrestest"},
+	"github.com/jackc/pgx/v5/pgconn": {"orchestrator/store/postgres", "orchestrator/store/postgres/wire", "orchestrator/store/postgres/postgrestest"},
 	"golang.org/x/sys/unix": {"orchestrator/store/bell", "orchestrator/store/sqlite", "orchestrator/bridge", "orchestrator/letter", "orchestrator/process", "orchestrator/program",
 		"orchestrator/transport", "commands/surface/cli", "commands/surface/hook", "commands/surface/listener", "commands/surface/web"},
 }

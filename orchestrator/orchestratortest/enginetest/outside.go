@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
-	"mailroom/orchestrator/store/postgres"
+	"mailroom/orchestrator/store/postgres/wire"
 )
 
 // outside opens a database on a server for package sql, as a program sees it that knows nothing of the engine. It takes
@@ -67,7 +67,7 @@ func (o outsider) QueryContext(ctx context.Context, statement string, args []dri
 
 // rewritten returns a statement and its arguments as the server takes them.
 func rewritten(statement string, args []driver.NamedValue) (string, []any) {
-	statement, order := postgres.Rewrite(statement)
+	statement, order := wire.Rewrite(statement)
 	values := make([]any, len(order))
 	for i, n := range order {
 		values[i] = args[n-1].Value

@@ -8,10 +8,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgconn"
-
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/store"
+	"mailroom/orchestrator/store/postgres/wire"
 )
 
 // backend is the one connection of a process that writes. Leaders, of whom there is one at a time, own it.
@@ -72,7 +71,7 @@ func (w *backend) shut() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.c != nil {
-		w.c.close()
+		w.c.Close()
 		w.c = nil
 	}
 }
@@ -81,7 +80,7 @@ func (w *backend) shut() {
 func (w *backend) open(ctx context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.c != nil && !w.c.raw.IsClosed() {
+	if w.c != nil && !w.c.Raw.IsClosed() {
 		return nil
 	}
 	w.c = nil
@@ -89,7 +88,7 @@ func (w *backend) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.wrote = func() { w.Writes++ }
+	c.Wrote = func() { w.Writes++ }
 	w.c, w.Driver = c, c
 	return nil
 }
@@ -119,24 +118,12 @@ func (w *backend) begin(ctx context.Context, until time.Time, scope store.Scope)
 	}
 	w.unwatch()
 	w.unwatch = w.s.watch(hangsAfter, asksAgain)
-	w.c.batch, w.c.later = w.c.batch[:0], w.c.later[:0]
-	calls := []ownCall{{text: "BEGIN"}}
-	if w.c.settings != "" {
-		calls = append(calls, ownCall{text: w.c.settings})
-	}
 	patience := strconv.AppendInt(nil, max(time.Until(until).Milliseconds(), 1), 10)
-	calls = append(calls, ownCall{"SELECT set_config('lock_timeout', $1, true)", [][]byte{patience}})
+	calls := []wire.Call{{Text: "SELECT set_config('lock_timeout', $1, true)", Values: [][]byte{patience}}}
 	locks, alone := w.s.locks(scope)
 	w.alone, w.held = alone, 0
-	calls = append(append(calls, locks...), ownCall{text: "SELECT hold_floors(), pg_current_xact_id(), " + readClock})
-	err := w.c.ready(ctx, calls...)
-	var results []*pgconn.Result
-	if err == nil {
-		results, err = w.c.runAll(ctx, func(p *pgconn.Pipeline) {
-			w.c.sendOwn(p, calls...)
-			w.c.sendOpening(p)
-		})
-	}
+	calls = append(append(calls, locks...), wire.Call{Text: "SELECT hold_floors(), pg_current_xact_id(), " + readClock})
+	results, err := w.c.Begin(ctx, calls...)
 	if err != nil && ctx.Err() != nil {
 		w.shut() // the request to cancel it may arrive late, and would hit what comes next
 		return store.GaveUp(ctx)
@@ -145,7 +132,7 @@ func (w *backend) begin(ctx context.Context, until time.Time, scope store.Scope)
 		w.Rollback()
 		return err
 	}
-	began := results[len(calls)-1].Rows[0]
+	began := results[len(results)-1].Rows[0]
 	w.xid = string(began[1])
 	w.s.clock.set(began[2])
 	if w.taken {
@@ -154,10 +141,6 @@ func (w *backend) begin(ctx context.Context, until time.Time, scope store.Scope)
 			w.Rollback()
 			return err
 		}
-	}
-	w.c.opening.here = true
-	if len(results) > len(calls) {
-		w.c.opening.answer = results[len(calls)]
 	}
 	return nil
 }
@@ -174,24 +157,20 @@ func latest(until time.Time) time.Time {
 // cancelled may be committed all the same. A commit that makes an outcome durable always writes, since what was read may be another's
 // that no standby has confirmed yet: then it is confirmed before.
 func (w *backend) Commit() error {
-	if w.c.raw.TxStatus() == 'E' {
+	if w.c.Raw.TxStatus() == 'E' {
 		w.Rollback()
 		return orchestrator.Errorf(orchestrator.Internal, "the transaction had failed, and was undone")
 	}
 	marked := w.Writes != w.before || w.batch.Answers()
-	var calls []ownCall
+	var calls []wire.Call
 	if marked {
 		calls = w.mark.next()
 	}
-	calls = append(calls, ownCall{text: "COMMIT"})
-	err := w.c.ready(context.Background(), calls...)
-	if err == nil {
-		_, err = w.c.runAll(context.Background(), func(p *pgconn.Pipeline) { w.c.sendOwn(p, calls...) })
-	}
+	err := w.c.Commit(calls...)
 	switch {
 	case err == nil:
 		return nil
-	case (!isLost(err) || codeOf(err) == readOnlyTransaction) && !w.c.raw.IsClosed(): // the server has refused it
+	case (!isLost(err) || codeOf(err) == readOnlyTransaction) && !w.c.Raw.IsClosed(): // the server has refused it
 		w.Rollback()
 		return err
 	}
@@ -204,12 +183,10 @@ func (w *backend) Commit() error {
 
 // Rollback undoes the transaction, unless that has gone with its connection.
 func (w *backend) Rollback() error {
-	if w.c == nil || w.c.raw.IsClosed() || w.c.raw.TxStatus() == 'I' {
+	if w.c == nil || w.c.Raw.IsClosed() || w.c.Raw.TxStatus() == 'I' {
 		return nil
 	}
-	w.c.later = w.c.later[:0]
-	err := w.c.script(context.Background(), "ROLLBACK")
-	if err != nil {
+	if w.c.Rollback() != nil {
 		w.shut()
 	}
 	return nil // it is undone with the connection
@@ -225,7 +202,7 @@ func (w *backend) Again(failure error) bool {
 	code := codeOf(failure)
 	taken := isTaken(failure)
 	meets := code == serializationFailure || code == deadlockDetected || code == uniqueViolation && !w.alone
-	again := taken || meets || errors.Is(failure, errUndone) || isLost(failure) || w.c != nil && w.c.raw.IsClosed()
+	again := taken || meets || errors.Is(failure, errUndone) || isLost(failure) || w.c != nil && w.c.Raw.IsClosed()
 	if !again || w.tries >= maxTries || !time.Now().Before(w.until) {
 		return false
 	}

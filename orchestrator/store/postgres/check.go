@@ -177,7 +177,7 @@ func checkAuditor(s *Store, c *store.Conn, report store.Report) error {
 				report("audit user", "note", "the user "+auditRole+" cannot enter: `mailroom sql` is refused: "+err.Error(), "Put its password into ~/.pgpass; pg_hba.conf of the server says who may enter")
 				return nil
 			}
-			c.close()
+			c.Close()
 			report("audit user", "ok", "queries are run as "+auditRole+", which reads no credentials", "")
 		}
 		return nil

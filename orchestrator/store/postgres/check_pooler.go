@@ -27,8 +27,8 @@ func checkPooler(s *Store, _ *store.Conn, report store.Report) error {
 		report("pooler", "problem", says+"; the way past it that direct names does not lead to the server: "+s.Explain(err).Error(), namePast)
 		return nil
 	}
-	defer c.close()
-	if c.settings != "" {
+	defer c.Close()
+	if c.Settings != "" {
 		report("pooler", "problem", says+"; direct names a pooler, too, so new messages are looked for four times a second", namePast)
 		return nil
 	}
@@ -43,16 +43,16 @@ func poolerMode(s *Store, ctx context.Context) (mode string, err error) {
 	if err != nil {
 		return "", err
 	}
-	defer one.close()
+	defer one.Close()
 	other, err := s.connect(ctx, s.config)
 	if err != nil {
 		return "", err
 	}
-	defer other.close()
+	defer other.Close()
 	seen := map[string]*conn{}
 	for range 10 {
 		for _, c := range []*conn{one, other} {
-			results, err := c.exec(ctx, `SELECT pg_backend_pid()`)
+			results, err := c.Ask(ctx, `SELECT pg_backend_pid()`)
 			if err != nil {
 				return "", err
 			}

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"database/sql/driver"
 	"fmt"
 	"net/url"
 	"regexp"
@@ -12,6 +13,7 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/store"
+	"mailroom/orchestrator/store/postgres/wire"
 )
 
 // auditRole is the user of the server as which queries that somebody has written are run. It reads all tables but those with
@@ -65,49 +67,45 @@ func (s *Store) Query(ctx context.Context, statement string, limit int, params .
 		return store.Table{}, &orchestrator.Error{Code: orchestrator.Unavailable, Err: err, Message: "queries are run as the user " + auditRole + " of the server, which cannot enter",
 			Hint: "Run there: CREATE ROLE " + auditRole + " LOGIN NOINHERIT; then `mailroom init` again, which lets it read. If it needs a password, put that into ~/.pgpass"}
 	}
-	defer raw.close()
-	stop := context.AfterFunc(ctx, raw.cancel)
+	defer raw.Close()
+	stop := context.AfterFunc(ctx, raw.Cancel)
 	defer stop()
-	if err := raw.script(ctx, fmt.Sprintf("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = %d", queryTimeout.Milliseconds())); err != nil {
+	if err := raw.Do(ctx, fmt.Sprintf("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = %d", queryTimeout.Milliseconds())); err != nil {
 		return store.Table{}, s.Explain(err)
 	}
-	next, err := raw.call(statement, (&store.Conn{Driver: raw}).Bind(params))
+	answer, err := raw.Stream(statement, (&store.Conn{Driver: raw}).Bind(params))
 	if err != nil {
 		return store.Table{}, queryError(ctx, err)
 	}
-	table, err := table(raw, next, limit)
+	table, err := table(answer, limit)
+	if table.Truncated || err != nil {
+		raw.Drop() // which leaves the rest of the answer where it is
+	}
 	if err != nil {
 		return store.Table{}, queryError(ctx, err)
 	}
 	return table, nil
 }
 
-// table reads the answer to a statement, row by row. What is behind the limit, or more than can be kept, is left where it is, and the
-// connection is given up.
-func table(c *conn, next call, limit int) (store.Table, error) {
-	names := (&rows{of: next.statement}).Columns()
-	table := store.Table{Columns: store.UniqueColumns(names), Rows: []store.Record{}}
-	answer := c.raw.ExecParams(context.Background(), next.SQL, next.values, next.ParamOIDs, nil, nil)
-	for kept := 0; answer.NextRow(); {
-		if len(table.Rows) == limit || kept > maxAnswer {
+// table reads an answer row by row, up to the limit, or to what can be kept.
+func table(answer *wire.Stream, limit int) (store.Table, error) {
+	table := store.Table{Columns: store.UniqueColumns(answer.Columns()), Rows: []store.Record{}}
+	row := make([]driver.Value, len(table.Columns))
+	for answer.Next() {
+		if len(table.Rows) == limit || answer.Size() > maxAnswer {
 			table.Truncated = true
-			c.drop()
 			return table, nil
 		}
-		record := store.Record{Columns: table.Columns, Values: make([]any, len(names))}
-		for i, text := range answer.Values() {
-			value, err := decode(next.Fields[i].DataTypeOID, text)
-			if err != nil {
-				c.drop()
-				return store.Table{}, err
-			}
+		if err := answer.Row(row); err != nil {
+			return store.Table{}, err
+		}
+		record := store.Record{Columns: table.Columns, Values: make([]any, len(row))}
+		for i, value := range row {
 			record.Values[i] = value
-			kept += len(text)
 		}
 		table.Rows = append(table.Rows, record)
 	}
-	_, err := answer.Close()
-	return table, err
+	return table, answer.Close()
 }
 
 // enterAsAuditor connects as the user of audits, whose password is that of no other.

@@ -11,6 +11,7 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/store"
+	"mailroom/orchestrator/store/postgres/wire"
 )
 
 // mark is how a process recognizes its last commit when the server did not answer it. The number of the transaction would not do:
@@ -32,12 +33,12 @@ const (
 )
 
 // next makes the next mark, at the end of a transaction.
-func (m *mark) next() []ownCall {
+func (m *mark) next() []wire.Call {
 	m.n++
-	calls := []ownCall{{`INSERT INTO commits AS c (process, n, at) VALUES ($1, $2, now()) ON CONFLICT (process) DO UPDATE SET n = excluded.n,
-		at = CASE WHEN c.at < now() - interval '` + markFreshness + `' THEN now() ELSE c.at END`, [][]byte{[]byte(m.process), strconv.AppendInt(nil, m.n, 10)}}}
+	calls := []wire.Call{{Text: `INSERT INTO commits AS c (process, n, at) VALUES ($1, $2, now()) ON CONFLICT (process) DO UPDATE SET n = excluded.n,
+		at = CASE WHEN c.at < now() - interval '` + markFreshness + `' THEN now() ELSE c.at END`, Values: [][]byte{[]byte(m.process), strconv.AppendInt(nil, m.n, 10)}}}
 	if m.n == 1 {
-		calls = append(calls, ownCall{text: `DELETE FROM commits WHERE process IN
+		calls = append(calls, wire.Call{Text: `DELETE FROM commits WHERE process IN
 			(SELECT process FROM commits WHERE at < now() - interval '` + markAge + `' ORDER BY at LIMIT 4 FOR UPDATE SKIP LOCKED)`})
 	}
 	return calls
@@ -84,7 +85,7 @@ func (w *backend) fate(lost error) error {
 // ours comes after it, which is confirmed only when all before it is.
 func outcome(c *conn, ctx context.Context, xid string, m *mark) (over, done bool, err error) {
 	ask := func(text string) (answer string, err error) {
-		results, err := c.exec(ctx, text)
+		results, err := c.Ask(ctx, text)
 		for _, result := range results {
 			for _, row := range result.Rows {
 				answer = string(row[0])
@@ -106,5 +107,5 @@ func outcome(c *conn, ctx context.Context, xid string, m *mark) (over, done bool
 // endAbandoned ends the session of a transaction of ours whose connection was lost, if it waits for its client: it would hold its locks
 // until the server notices. One that works, or waits for the disk or for a standby, is let alone.
 func endAbandoned(c *conn, ctx context.Context, xid string) error {
-	return c.script(ctx, fmt.Sprintf(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_xid = '%s'::xid8::xid AND state LIKE 'idle in transaction%%'`, xid))
+	return c.Do(ctx, fmt.Sprintf(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_xid = '%s'::xid8::xid AND state LIKE 'idle in transaction%%'`, xid))
 }

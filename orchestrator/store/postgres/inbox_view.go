@@ -57,7 +57,7 @@ func (c *conn) DropInboxView(name string) error {
 	}
 	err = c.Script(`SAVEPOINT view; SET LOCAL lock_timeout = '100ms'; DROP VIEW IF EXISTS "` + name + `_inbox"; SET LOCAL lock_timeout = '` + before + `'; RELEASE view`)
 	if codeOf(err) == lockNotAvailable {
-		return c.script(context.Background(), `ROLLBACK TO view; RELEASE view`)
+		return c.Do(context.Background(), `ROLLBACK TO view; RELEASE view`)
 	}
 	return err
 }

@@ -103,7 +103,7 @@ func (s *Store) try(ctx context.Context, config *pgconn.Config, at int) attempt 
 func drop(answers <-chan attempt, n int) {
 	for range n {
 		if a := <-answers; a.err == nil {
-			a.c.drop()
+			a.c.Drop()
 		}
 	}
 }
@@ -113,19 +113,19 @@ func drop(answers <-chan attempt, n int) {
 func leads(s *Store, ctx context.Context, c *conn, at int) error {
 	timeline, err := timelineOf(c, ctx)
 	if err != nil {
-		c.drop()
+		c.Drop()
 		return err
 	}
 	l := &s.leader
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if timeline < l.timeline {
-		c.drop()
+		c.Drop()
 		return fmt.Errorf("another has taken its place: %w", pgconn.ErrReadOnlyConnection)
 	}
 	for other := range l.conns {
 		if timeline > l.timeline {
-			other.drop()
+			other.Drop()
 		}
 		if timeline > l.timeline || isOver(other) {
 			delete(l.conns, other)
@@ -138,7 +138,7 @@ func leads(s *Store, ctx context.Context, c *conn, at int) error {
 
 // timelineOf asks for the timeline of a server that takes writes.
 func timelineOf(c *conn, ctx context.Context) (int64, error) {
-	results, err := c.raw.Exec(ctx, `SELECT left(pg_walfile_name(pg_current_wal_lsn()), 8)`).ReadAll()
+	results, err := c.Raw.Exec(ctx, `SELECT left(pg_walfile_name(pg_current_wal_lsn()), 8)`).ReadAll()
 	if err != nil {
 		return 0, err
 	}
@@ -172,19 +172,16 @@ func lookForLeader(s *Store, ctx context.Context) {
 	for at := range s.hosts {
 		soon, cancel := context.WithTimeout(ctx, asksForSoon)
 		if a := s.try(soon, s.hosts[at].of(s.config), at); a.err == nil {
-			a.c.close()
+			a.c.Close()
 		}
 		cancel()
 	}
 }
 
-// drop gives a connection up without a farewell, for which a server that stands still would be waited for.
-func (c *conn) drop() { c.raw.Conn().Close() }
-
 // isOver reports whether a connection is closed, and known to be.
 func isOver(c *conn) bool {
 	select {
-	case <-c.raw.CleanupDone():
+	case <-c.Raw.CleanupDone():
 		return true
 	default:
 		return false

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"mailroom/orchestrator/store"
+	"mailroom/orchestrator/store/postgres/wire"
 )
 
 // The kinds of advisory locks, each of which is the first of the two numbers of a lock. The second is a hash of the schema and of what
@@ -41,9 +42,9 @@ const maxHeld = 64
 
 // locks returns the statements that take the locks of a scope, each a statement of its own, so that those behind see what was
 // committed before; and whether that leaves the transaction alone.
-func (s *Store) locks(scope store.Scope) (calls []ownCall, alone bool) {
+func (s *Store) locks(scope store.Scope) (calls []wire.Call, alone bool) {
 	take := func(function string, kind lockKind, number int32) {
-		calls = append(calls, ownCall{"SELECT " + function + "($1::int, $2::int)", [][]byte{strconv.AppendInt(nil, int64(kind), 10), strconv.AppendInt(nil, int64(number), 10)}})
+		calls = append(calls, wire.Call{Text: "SELECT " + function + "($1::int, $2::int)", Values: [][]byte{strconv.AppendInt(nil, int64(kind), 10), strconv.AppendInt(nil, int64(number), 10)}})
 	}
 	const exclusive, shared = "pg_advisory_xact_lock", "pg_advisory_xact_lock_shared"
 	if scope.IsAlone() || len(scope.Recipients()) > maxHeld {

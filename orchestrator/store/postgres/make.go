@@ -44,12 +44,12 @@ func (s *Store) create(ctx context.Context) (created bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	defer raw.close()
+	defer raw.Close()
 	c := &store.Conn{Driver: raw}
 	if err := suits(s, c); err != nil {
 		return false, err
 	}
-	if err := raw.script(ctx, "BEGIN; SELECT "+s.lock(making)); err != nil {
+	if err := raw.Do(ctx, "BEGIN; SELECT "+s.lock(making)); err != nil {
 		return false, err
 	}
 	there, err := hasTables(c)
@@ -57,7 +57,7 @@ func (s *Store) create(ctx context.Context) (created bool, err error) {
 		err = makeTables(s, c)
 	}
 	if err == nil {
-		err = raw.script(ctx, grants+"; COMMIT")
+		err = raw.Do(ctx, grants+"; COMMIT")
 	}
 	if err != nil {
 		return false, err
@@ -118,13 +118,13 @@ func (s *Store) open(ctx context.Context) (*conn, error) {
 
 // isShut reports whether there is a schema that this user may not use.
 func isShut(c *conn, ctx context.Context, schema string) (bool, error) {
-	results, err := c.exec(ctx, `SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = '`+schema+`' AND NOT has_schema_privilege(oid, 'USAGE')`)
+	results, err := c.Ask(ctx, `SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = '`+schema+`' AND NOT has_schema_privilege(oid, 'USAGE')`)
 	return err == nil && len(results[0].Rows) > 0, err
 }
 
 // enter returns a connection if the database is there, and of the version that this program knows.
 func (s *Store) enter(ctx context.Context, c *conn) (*conn, error) {
-	results, err := c.exec(ctx, readVersions)
+	results, err := c.Ask(ctx, readVersions)
 	if code := codeOf(err); code == undefinedTable || code == undefinedSchema {
 		err = noDatabase(s)
 		if shut, asked := isShut(c, ctx, s.schema); asked == nil && shut {
@@ -139,7 +139,7 @@ func (s *Store) enter(ctx context.Context, c *conn) (*conn, error) {
 		err = admit(said, c.knows)
 	}
 	if err != nil {
-		c.close()
+		c.Close()
 		return nil, err
 	}
 	id := said[store.DatabaseID]

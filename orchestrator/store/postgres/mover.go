@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"database/sql/driver"
 	"fmt"
@@ -29,7 +30,7 @@ func (c *conn) HoldStill() error {
 	for i, t := range tables {
 		names[i] = `"` + t.Name + `"`
 	}
-	return c.script(context.Background(), `SET LOCAL idle_in_transaction_session_timeout = 0; LOCK TABLE `+strings.Join(names, ", ")+` IN SHARE ROW EXCLUSIVE MODE`)
+	return c.Do(context.Background(), `SET LOCAL idle_in_transaction_session_timeout = 0; LOCK TABLE `+strings.Join(names, ", ")+` IN SHARE ROW EXCLUSIVE MODE`)
 }
 
 // Tables lists the tables.
@@ -70,31 +71,21 @@ const int8OID = 20
 
 // Each calls each with every row of a table, in the order of their insertion if that is known. It keeps only one of them.
 func (c *conn) Each(t store.MovedTable, each func(row store.Row) error) (err error) {
-	if err := c.RunRest(); err != nil {
-		return err
-	}
 	query := `SELECT ` + t.ColumnList() + ` FROM ` + t.Name
 	if t.Ordered {
 		query += ` ORDER BY pos`
 	}
-	reader := c.raw.ExecParams(context.Background(), query, nil, nil, nil, nil)
+	rows, err := c.Stream(query, nil)
+	if err != nil {
+		return err
+	}
 	row := make(store.Row, len(t.Columns))
-	for err == nil && reader.NextRow() {
-		for i, text := range reader.Values() {
-			var value driver.Value
-			if value, err = decode(reader.FieldDescriptions()[i].DataTypeOID, text); err != nil {
-				break
-			}
-			row[i] = value
-		}
-		if err == nil {
+	for err == nil && rows.Next() {
+		if err = rows.Row(row); err == nil {
 			err = each(row)
 		}
 	}
-	if _, failure := reader.Close(); err == nil {
-		err = failure
-	}
-	return err
+	return cmp.Or(err, rows.Close())
 }
 
 // Fill adds rows to a table, with COPY.
@@ -102,11 +93,11 @@ func (c *conn) Fill(t store.MovedTable, rows iter.Seq2[store.Row, error]) error 
 	if err := c.RunRest(); err != nil {
 		return err
 	}
-	c.wrote()
+	c.Wrote()
 	next, stop := iter.Pull2(rows)
 	defer stop()
 	from := &copied{next: next}
-	_, err := c.raw.CopyFrom(context.Background(), from, `COPY `+t.Name+` (`+t.ColumnList()+`) FROM STDIN`)
+	_, err := c.Raw.CopyFrom(context.Background(), from, `COPY `+t.Name+` (`+t.ColumnList()+`) FROM STDIN`)
 	if from.err != nil {
 		return from.err
 	}

@@ -75,7 +75,7 @@ func (n *notices) tell() {
 	var c *conn
 	defer func() {
 		if c != nil {
-			c.close()
+			c.Close()
 		}
 	}()
 	for idle := false; ; {
@@ -108,7 +108,7 @@ func (n *notices) tell() {
 			if err = notify(c, n.ctx, n.channel(), payload); err == nil {
 				break
 			}
-			c.drop()
+			c.Drop()
 			if c = nil; !kept { // one that was kept may have been lost meanwhile
 				break
 			}
@@ -118,7 +118,7 @@ func (n *notices) tell() {
 
 // notify wakes those who listen on a channel. It is a hint, which nobody needs on a disk.
 func notify(c *conn, ctx context.Context, channel string, payload []byte) error {
-	_, err := c.exec(ctx, `SELECT pg_notify('`+channel+`', '`+strings.ReplaceAll(string(payload), "'", "''")+`'), set_config('synchronous_commit', 'off', true)`)
+	_, err := c.Ask(ctx, `SELECT pg_notify('`+channel+`', '`+strings.ReplaceAll(string(payload), "'", "''")+`'), set_config('synchronous_commit', 'off', true)`)
 	return err
 }
 
@@ -234,17 +234,17 @@ func (n *notices) hear(ready func()) error {
 	if err != nil {
 		return err
 	}
-	defer c.close()
-	if c.settings != "" {
+	defer c.Close()
+	if c.Settings != "" {
 		return errDeaf
 	}
-	if err := c.script(n.ctx, `LISTEN `+n.channel()); err != nil {
+	if err := c.Do(n.ctx, `LISTEN `+n.channel()); err != nil {
 		return err
 	}
 	ready()
 	defer n.s.watch(n.s.pulse.every, n.s.pulse.every)()
 	for {
-		if err := c.raw.WaitForNotification(n.ctx); err != nil {
+		if err := c.Raw.WaitForNotification(n.ctx); err != nil {
 			return err
 		}
 	}

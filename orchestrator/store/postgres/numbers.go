@@ -29,5 +29,5 @@ func renumber(c *conn, ctx context.Context) error {
 		fmt.Fprintf(&script, "SELECT setval(s, greatest(nextval(s), (SELECT max(%[2]s) FROM %[1]s WHERE %[2]s <= %[3]d))) FROM pg_get_serial_sequence('%[1]s', '%[2]s') AS s;",
 			n.Table, n.Column, store.MaxNumber)
 	}
-	return c.script(ctx, script.String())
+	return c.Do(ctx, script.String())
 }

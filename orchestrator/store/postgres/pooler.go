@@ -33,7 +33,7 @@ func (s *Store) connectAsTaken(ctx context.Context, config *pgconn.Config) (*con
 	config = withPassword(config, s.dsn)
 	past := isPast(s, config)
 	if !s.pooled.Load() || past {
-		c, err := connect(ctx, config, s.version())
+		c, err := connectWith(s, ctx, config)
 		own := false
 		if err == nil {
 			own, err = greet(s, ctx, c)
@@ -42,7 +42,7 @@ func (s *Store) connectAsTaken(ctx context.Context, config *pgconn.Config) (*con
 			return c, nil
 		}
 		if c != nil {
-			c.drop()
+			c.Drop()
 		}
 		if err != nil && !refusesSettings(err) {
 			return nil, err
@@ -63,7 +63,7 @@ func isPast(s *Store, config *pgconn.Config) bool {
 // greet asks for the first things that must be known of a connection: whether the server's process at its other end is the one that
 // has answered it, as is not so behind a pooler, and what time it is there.
 func greet(s *Store, ctx context.Context, c *conn) (own bool, err error) {
-	results, err := c.exec(ctx, fmt.Sprintf(`SELECT pg_backend_pid() = %d, `+readClock, c.raw.PID()))
+	results, err := c.Ask(ctx, fmt.Sprintf(`SELECT pg_backend_pid() = %d, `+readClock, c.Raw.PID()))
 	if err != nil {
 		return false, err
 	}
@@ -90,14 +90,14 @@ func (s *Store) connectToPooler(ctx context.Context, config *pgconn.Config) (*co
 	bare.BuildContextWatcherHandler = func(c *pgconn.PgConn) ctxwatch.Handler {
 		return &pgconn.DeadlineContextWatcherHandler{Conn: c.Conn()}
 	}
-	c, err := connect(ctx, bare, s.version())
+	c, err := connectWith(s, ctx, bare)
 	if err != nil {
 		return nil, err
 	}
 	connected.Store(true)
-	c.settings = settingsOf(config)
+	c.Settings = settingsOf(config)
 	if _, err = greet(s, ctx, c); err != nil {
-		c.drop()
+		c.Drop()
 		return nil, err
 	}
 	return c, nil
@@ -118,44 +118,4 @@ func settingsOf(config *pgconn.Config) string {
 		}
 	}
 	return "SELECT " + strings.Join(calls, ", ")
-}
-
-// setsFirst reports whether what is run next must make the settings first: it begins a transaction behind a pooler. Statements that are
-// sent together are one, too.
-func (c *conn) setsFirst() bool { return c.settings != "" && c.raw.TxStatus() == 'I' }
-
-// withSettings returns a script that makes the settings first, if need be, and how many results it has for that.
-func (c *conn) withSettings(script string) (whole string, more int) {
-	if !c.setsFirst() {
-		return script, 0
-	}
-	if first, rest, _ := strings.Cut(script, ";"); strings.HasPrefix(first, "BEGIN") {
-		return first + "; " + c.settings + "; " + rest, 0
-	}
-	return c.settings + "; " + script, 1
-}
-
-// describe prepares a statement.
-func describe(c *conn, name, sql string) (description *pgconn.StatementDescription, err error) {
-	if !c.setsFirst() {
-		return c.raw.Prepare(context.Background(), c.name(name), sql, nil)
-	}
-	p := c.raw.StartPipeline(context.Background())
-	p.SendQueryParams(c.settings, nil, nil, nil, nil)
-	p.SendPrepare("", sql, nil)
-	err = p.Sync()
-	for err == nil {
-		answer, failure := p.GetResults()
-		if answer == nil || failure != nil {
-			err = failure
-			break
-		}
-		switch a := answer.(type) {
-		case *pgconn.ResultReader:
-			_, err = a.Close()
-		case *pgconn.StatementDescription:
-			description, a.SQL = a, sql
-		}
-	}
-	return description, errors.Join(err, p.Close())
 }

@@ -132,7 +132,7 @@ func (p *pulse) tick() error {
 		if err := p.lock(ctx); err != nil {
 			return err
 		}
-		return p.c.script(ctx, fmt.Sprintf(`INSERT INTO pulse (key, seen_at) VALUES (%d, clock_timestamp()) ON CONFLICT (key) DO UPDATE SET seen_at = excluded.seen_at`, p.key))
+		return p.c.Do(ctx, fmt.Sprintf(`INSERT INTO pulse (key, seen_at) VALUES (%d, clock_timestamp()) ON CONFLICT (key) DO UPDATE SET seen_at = excluded.seen_at`, p.key))
 	})
 	if err == nil {
 		if p.beat, p.shown = at, true; p.alive.Err() != nil {
@@ -150,10 +150,10 @@ func (p *pulse) tick() error {
 // lock has the server hold our lock for as long as the connection lasts. One that holds it for a connection which was lost does so until
 // it notices.
 func (p *pulse) lock(ctx context.Context) error {
-	if p.locked || p.c.settings != "" {
+	if p.locked || p.c.Settings != "" {
 		return nil
 	}
-	results, err := p.c.exec(ctx, fmt.Sprintf(`SELECT pg_try_advisory_lock(%d)`, p.key))
+	results, err := p.c.Ask(ctx, fmt.Sprintf(`SELECT pg_try_advisory_lock(%d)`, p.key))
 	p.locked = err == nil && string(results[0].Rows[0][0]) == "t"
 	return err
 }
@@ -165,7 +165,7 @@ const pulseSettings = `SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval
 func (p *pulse) run(f func(ctx context.Context) error) error {
 	ctx, cancel := context.WithTimeout(p.ctx, beatPatience)
 	defer cancel()
-	if p.c != nil && p.c.raw.IsClosed() {
+	if p.c != nil && p.c.Raw.IsClosed() {
 		p.drop()
 	}
 	if p.c == nil {
@@ -178,10 +178,10 @@ func (p *pulse) run(f func(ctx context.Context) error) error {
 		}
 		p.c = c
 		script := `DELETE FROM pulse WHERE seen_at NOT BETWEEN clock_timestamp() - interval '1 hour' AND clock_timestamp() + interval '1 hour'`
-		if c.settings == "" { // it is our own
+		if c.Settings == "" { // it is our own
 			script = pulseSettings + "; " + script
 		}
-		if err := c.script(ctx, script); err != nil {
+		if err := c.Do(ctx, script); err != nil {
 			p.drop()
 			return err
 		}
@@ -196,7 +196,7 @@ func (p *pulse) run(f func(ctx context.Context) error) error {
 // drop gives up the connection, and what was seen on it: the server may have dropped all locks with it.
 func (p *pulse) drop() {
 	if p.c != nil {
-		p.c.close()
+		p.c.Close()
 	}
 	p.c, p.locked, p.looked = nil, false, time.Time{}
 	clear(p.missing)
@@ -210,7 +210,7 @@ func (p *pulse) gone(token string) bool {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.c == nil || p.c.raw.IsClosed() || time.Since(p.looked) >= p.every/looksPer {
+	if p.c == nil || p.c.Raw.IsClosed() || time.Since(p.looked) >= p.every/looksPer {
 		if err := p.run(p.look); err != nil {
 			if p.ctx.Err() == nil {
 				p.s.log.Debug("it is not known which processes live", "error", err)
@@ -233,7 +233,7 @@ func (p *pulse) gone(token string) bool {
 func (p *pulse) look(ctx context.Context) error {
 	at := time.Now()
 	silent := (silentAfter * p.every).Milliseconds()
-	results, err := p.c.exec(ctx, fmt.Sprintf(`
+	results, err := p.c.Ask(ctx, fmt.Sprintf(`
 		SELECT key FROM pulse WHERE seen_at BETWEEN clock_timestamp() - interval '%[1]d ms' AND clock_timestamp() + interval '%[1]d ms'
 		UNION SELECT (classid::bigint << 32) | objid::bigint FROM pg_locks
 		WHERE locktype = 'advisory' AND objsubid = 1 AND granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`, silent))
@@ -251,6 +251,9 @@ func (p *pulse) look(ctx context.Context) error {
 	return nil
 }
 
+// silencePatience bounds how long the end of a pulse takes.
+const silencePatience = 2 * time.Second
+
 // close ends the pulse. A lease that this process still has is over soon.
 func (p *pulse) close() {
 	p.begin.Do(func() { close(p.first) })
@@ -262,9 +265,9 @@ func (p *pulse) close() {
 		return
 	}
 	if p.shown {
-		ctx, cancel := context.WithTimeout(context.Background(), closePatience)
+		ctx, cancel := context.WithTimeout(context.Background(), silencePatience)
 		defer cancel()
-		_ = p.c.script(ctx, fmt.Sprintf(`DELETE FROM pulse WHERE key = %d`, p.key)) // it is silent from now on, too
+		_ = p.c.Do(ctx, fmt.Sprintf(`DELETE FROM pulse WHERE key = %d`, p.key)) // it is silent from now on, too
 	}
 	p.drop()
 }

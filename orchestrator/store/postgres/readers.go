@@ -64,15 +64,15 @@ func (r *reader) begin() error {
 	if !r.snapshot {
 		return nil
 	}
-	return r.script(context.Background(), "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT 1")
+	return r.Do(context.Background(), "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT 1")
 }
 
 func (r *reader) end() {
-	if r.conn.raw.IsClosed() {
+	if r.conn.Raw.IsClosed() {
 		return
 	}
-	if r.script(context.Background(), "ROLLBACK") != nil {
-		r.close()
+	if r.Do(context.Background(), "ROLLBACK") != nil {
+		r.Close()
 	}
 }
 
@@ -85,12 +85,12 @@ func (r *reader) abandon() {
 	r.mu.Lock()
 	c := r.conn
 	r.mu.Unlock()
-	c.cancel()
+	c.Cancel()
 	time.AfterFunc(patienceAfter, func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if !r.over {
-			r.conn.raw.Conn().Close()
+			r.conn.Raw.Conn().Close()
 		}
 	})
 }
@@ -101,8 +101,8 @@ func (r *reader) renew() error {
 	if err != nil {
 		return err
 	}
-	c.batch = r.batch
-	r.close()
+	c.Batch = r.Batch
+	r.Close()
 	r.mu.Lock()
 	r.conn = c
 	r.mu.Unlock()
@@ -154,7 +154,7 @@ func (r *reader) done() {
 	r.over = true
 	r.mu.Unlock()
 	if r.ctx.Err() != nil { // it may be cancelled yet
-		r.conn.drop()
+		r.conn.Drop()
 		return
 	}
 	r.s.readers.keep(r.conn)
@@ -166,7 +166,7 @@ func (p *readers) take(ctx context.Context) *conn {
 		if time.Since(c.used) < asksAfter || c.answers(ctx) {
 			return c
 		}
-		c.drop()
+		c.Drop()
 	}
 	return nil
 }
@@ -187,15 +187,15 @@ func (p *readers) pop() *conn {
 func (c *conn) answers(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, asksAfter)
 	defer cancel()
-	return c.script(ctx, "SELECT 1") == nil
+	return c.Do(ctx, "SELECT 1") == nil
 }
 
 // keep takes back a connection.
 func (p *readers) keep(c *conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed || len(p.free) >= maxReaders || c.raw.IsClosed() || c.raw.TxStatus() != 'I' {
-		c.close()
+	if p.closed || len(p.free) >= maxReaders || c.Raw.IsClosed() || c.Raw.TxStatus() != 'I' {
+		c.Close()
 		return
 	}
 	c.used = time.Now()
@@ -206,7 +206,7 @@ func (p *readers) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, c := range p.free {
-		c.close()
+		c.Close()
 	}
 	p.free, p.closed = nil, true
 }

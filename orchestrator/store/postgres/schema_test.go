@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"mailroom"
+	"mailroom/orchestrator/store/postgres/wire"
 )
 
 var update = flag.Bool("update", false, "write schema.sql")
@@ -36,7 +37,7 @@ func schema(sqlite string) string {
 	for _, rule := range columns {
 		text = rule.from.ReplaceAllString(text, rule.to)
 	}
-	text, _ = rewrite(text)
+	text, _ = wire.Rewrite(text)
 	for _, table := range inserted {
 		text = strings.Replace(text, "CREATE TABLE "+table+" (", "CREATE TABLE "+table+" (\n    "+pos+",", 1)
 	}

@@ -90,7 +90,7 @@ func setRole(s *Store, ctx context.Context, raw *conn) error {
 	if len(wanted) == 0 {
 		return nil
 	}
-	if err := raw.script(ctx, fmt.Sprintf("BEGIN; SELECT pg_advisory_xact_lock(%d, 0)", settingUp)); err != nil {
+	if err := raw.Do(ctx, fmt.Sprintf("BEGIN; SELECT pg_advisory_xact_lock(%d, 0)", settingUp)); err != nil {
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
@@ -102,5 +102,5 @@ func setRole(s *Store, ctx context.Context, raw *conn) error {
 			return err
 		}
 	}
-	return raw.script(ctx, "COMMIT")
+	return raw.Do(ctx, "COMMIT")
 }

@@ -11,6 +11,7 @@ import (
 
 	"mailroom/orchestrator/orchestratortest/statements"
 	"mailroom/orchestrator/store/postgres/postgrestest"
+	"mailroom/orchestrator/store/postgres/wire"
 )
 
 // sqlites are statements that only SQLite is asked to run.
@@ -30,8 +31,7 @@ func prepareAll(t *testing.T, server string) {
 		if sqlites.MatchString(text) {
 			continue
 		}
-		query, _ := reading(text)
-		sql, _ := rewrite(query)
+		sql, _ := wire.Rewrite(text)
 		if _, err := db.Prepare(t.Context(), "", sql); err != nil {
 			t.Errorf("%v\n%s\n%s", err, text, sql)
 		}
@@ -51,7 +51,7 @@ func TestAudits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sql, _ := rewrite(string(text))
+		sql, _ := wire.Rewrite(string(text))
 		if _, err := db.Prepare(t.Context(), "", sql); err != nil {
 			t.Errorf("%s: %v", file.Name(), err)
 		}

@@ -2,9 +2,9 @@ package postgres
 
 import (
 	"database/sql/driver"
-	"fmt"
-	"hash/maphash"
 	"slices"
+
+	"mailroom/orchestrator/store/postgres/wire"
 )
 
 // answer is what a reader was told by a statement, so that another connection can be asked whether it says the same.
@@ -18,20 +18,6 @@ type answer struct {
 // mostTold bounds the answers that a reader remembers; the engine's have fewer statements. Whoever was told more is not told
 // the rest by another connection.
 const mostTold = 200
-
-var seed = maphash.MakeSeed()
-
-func sumOf(found driver.Rows) uint64 {
-	var h maphash.Hash
-	h.SetSeed(seed)
-	for _, row := range found.(*rows).left {
-		for _, value := range row {
-			fmt.Fprint(&h, len(value), value == nil, " ")
-			h.Write(value)
-		}
-	}
-	return h.Sum64()
-}
 
 // QueryBound runs a statement, on another connection if this one is lost. Where all statements are to see one state, that one is asked
 // first what was told before: callers have made something of it already, and cannot begin anew.
@@ -52,19 +38,19 @@ func (r *reader) QueryBound(text string, args []driver.NamedValue) (driver.Rows,
 		}
 	}
 	if r.snapshot && err == nil && len(r.told) <= mostTold {
-		r.told = append(r.told, answer{text, args, slices.Clone(r.batch), sumOf(found)})
+		r.told = append(r.told, answer{text, args, slices.Clone(r.Batch), found.(*wire.Rows).Sum()})
 	}
 	return found, columns, err
 }
 
 // same reports whether the connection says what was told before.
 func (r *reader) same() (bool, error) {
-	batch := r.batch
-	defer func() { r.batch = batch }()
+	batch := r.Batch
+	defer func() { r.Batch = batch }()
 	for _, a := range r.told {
-		r.batch = a.batch
+		r.Batch = a.batch
 		found, _, err := r.conn.QueryBound(a.text, a.args)
-		if err != nil || sumOf(found) != a.sum {
+		if err != nil || found.(*wire.Rows).Sum() != a.sum {
 			return false, err
 		}
 	}

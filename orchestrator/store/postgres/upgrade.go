@@ -70,8 +70,8 @@ func (s *Store) upgrade(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer raw.close() // which undoes what is not committed
-	err = raw.script(ctx, fmt.Sprintf("BEGIN; SET LOCAL lock_timeout = %d; SELECT %s; SELECT %s", s.busy.Milliseconds(), s.lock(making), s.lock(writing)))
+	defer raw.Close() // which undoes what is not committed
+	err = raw.Do(ctx, fmt.Sprintf("BEGIN; SET LOCAL lock_timeout = %d; SELECT %s; SELECT %s", s.busy.Milliseconds(), s.lock(making), s.lock(writing)))
 	if err != nil {
 		return err
 	}

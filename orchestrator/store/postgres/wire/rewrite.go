@@ -1,4 +1,4 @@
-package postgres
+package wire
 
 import (
 	"strconv"
@@ -39,8 +39,11 @@ func rewrite(text string) (sql string, arguments []int) {
 	return out.String(), r.arguments
 }
 
-// Rewrite is rewrite for tests, which change a database by hand in the words of SQLite.
-func Rewrite(text string) (sql string, arguments []int) { return rewrite(text) }
+// Rewrite returns a statement as a Conn asks it, and which of the caller's arguments, counted from 1, its parameters take.
+func Rewrite(text string) (sql string, arguments []int) {
+	query, _ := reading(text)
+	return rewrite(query)
+}
 
 type rewriter struct {
 	arguments []int

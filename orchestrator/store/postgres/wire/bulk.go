@@ -1,4 +1,4 @@
-package postgres
+package wire
 
 import (
 	"context"
@@ -23,7 +23,7 @@ var insertOfOne = sync.OnceValue(func() *regexp.Regexp {
 var arrayTypes = map[uint32]string{pgtype.TextOID: "text[]", pgtype.Int8OID: "bigint[]"}
 
 // prepareBulk prepares the bulk form of a statement, once, if it has one.
-func (c *conn) prepareBulk(s *statement) error {
+func (c *Conn) prepareBulk(s *statement) error {
 	if s.bulked {
 		return nil
 	}
@@ -42,7 +42,7 @@ func (c *conn) prepareBulk(s *statement) error {
 	text := fmt.Sprintf(`%s SELECT %s FROM unnest(%s) WITH ORDINALITY AS rows (%s, n) ORDER BY n`,
 		parts[1], strings.ReplaceAll(parts[2], "$", "p"), strings.Join(arrays, ", "), strings.Join(columns, ", "))
 	b := &bulk{c.name(s.Name + "s"), text}
-	if _, err := c.raw.Prepare(context.Background(), b.name, text, nil); err != nil {
+	if _, err := c.Raw.Prepare(context.Background(), b.name, text, nil); err != nil {
 		return fmt.Errorf("%w in %s", err, text)
 	}
 	s.bulk = b
@@ -50,7 +50,7 @@ func (c *conn) prepareBulk(s *statement) error {
 }
 
 // send sends calls of one statement that follow one another, and returns how many results they have.
-func (c *conn) send(p *pgconn.Pipeline, calls []call) int {
+func (c *Conn) send(p *pgconn.Pipeline, calls []bound) int {
 	s := calls[0].statement
 	if s.bulk == nil || len(calls) == 1 {
 		for _, each := range calls {

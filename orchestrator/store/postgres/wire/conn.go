@@ -1,0 +1,84 @@
+// Package wire runs the engine's statements, which are SQLite's, on one connection to a PostgreSQL server: rewritten, prepared, and sent
+// together where their answers are not waited for.
+package wire
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// Conn is one connection with its prepared statements. Values go and come as text, so that a number may stand where the server
+// wants text, as SQLite takes it. Not safe for concurrent use, but for Cancel and Drop.
+type Conn struct {
+	Raw   *pgconn.PgConn
+	Wrote func()  // called before each statement that may change something
+	Batch []int64 // the rows at hand: what temp.batch is in SQLite
+	// Settings is the statement that makes them in each transaction, behind a pooler. Statements have no names then, and nothing is
+	// cancelled.
+	Settings string
+
+	statements map[string]*statement
+	own        map[string]*own
+	opening    opening
+	later      []bound // what is still to be run, before the next statement
+}
+
+// Connect connects. The errors are pgconn's.
+func Connect(ctx context.Context, config *pgconn.Config) (*Conn, error) {
+	raw, err := pgconn.ConnectConfig(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	return &Conn{Raw: raw, Wrote: func() {}, statements: map[string]*statement{}, own: map[string]*own{}}, nil
+}
+
+// patience bounds the farewell to a server, and a request to cancel.
+const patience = 2 * time.Second
+
+// Close says farewell, and closes the connection.
+func (c *Conn) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	return c.Raw.Close(ctx)
+}
+
+// Drop gives the connection up without a farewell, for which a server that stands still would be waited for.
+func (c *Conn) Drop() { c.Raw.Conn().Close() }
+
+// Cancel ends what the connection is waiting for, and may end the connection.
+func (c *Conn) Cancel() {
+	if c.Settings != "" {
+		c.Drop()
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	_ = c.Raw.CancelRequest(ctx)
+}
+
+// Broken reports whether no transaction is open, or an error has ended it.
+func (c *Conn) Broken() bool { return c.Raw.IsClosed() || c.Raw.TxStatus() != 'T' }
+
+// Script runs statements that are separated by semicolons and take no arguments.
+func (c *Conn) Script(text string) error {
+	c.Wrote()
+	return c.Do(context.Background(), text)
+}
+
+// Do is Script for statements that change nothing of the engine's.
+func (c *Conn) Do(ctx context.Context, text string) error {
+	if err := c.RunRest(); err != nil {
+		return err
+	}
+	_, err := c.Ask(ctx, text)
+	return err
+}
+
+// Ask is Do for statements that return something. What is still to be run is not run before.
+func (c *Conn) Ask(ctx context.Context, text string) ([]*pgconn.Result, error) {
+	script, more := c.withSettings(text)
+	results, err := c.Raw.Exec(ctx, script).ReadAll()
+	return results[min(more, len(results)):], err
+}

@@ -1,0 +1,107 @@
+package wire
+
+import (
+	"database/sql/driver"
+	"fmt"
+	"hash/maphash"
+	"io"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// Rows are those that a statement has returned.
+type Rows struct {
+	fields []pgconn.FieldDescription
+	left   [][][]byte
+}
+
+// Columns returns the names of the columns.
+func (r *Rows) Columns() []string { return columns(r.fields) }
+
+func columns(fields []pgconn.FieldDescription) []string {
+	names := make([]string, len(fields))
+	for i, field := range fields {
+		names[i] = field.Name
+	}
+	return names
+}
+
+// Close does nothing: all was read.
+func (r *Rows) Close() error { return nil }
+
+// Next stores the values of the next row in dest. Error: io.EOF.
+func (r *Rows) Next(dest []driver.Value) error {
+	if len(r.left) == 0 {
+		return io.EOF
+	}
+	row := r.left[0]
+	r.left = r.left[1:]
+	return decodeRow(dest, r.fields, row)
+}
+
+func decodeRow(dest []driver.Value, fields []pgconn.FieldDescription, row [][]byte) (err error) {
+	for i, text := range row {
+		if dest[i], err = decode(fields[i].DataTypeOID, text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var seed = maphash.MakeSeed()
+
+// Sum returns a hash of the rows that are left, which is the same for the same rows as long as this process lives.
+func (r *Rows) Sum() uint64 {
+	var h maphash.Hash
+	h.SetSeed(seed)
+	for _, row := range r.left {
+		for _, value := range row {
+			fmt.Fprint(&h, len(value), value == nil, " ")
+			h.Write(value)
+		}
+	}
+	return h.Sum64()
+}
+
+// Stream is the answer to a statement, of which one row is kept at a time.
+type Stream struct {
+	reader *pgconn.ResultReader
+	fields []pgconn.FieldDescription
+	size   int
+}
+
+// Stream runs a statement. Nothing else can be run on the connection before the stream is closed.
+func (c *Conn) Stream(text string, args []driver.NamedValue) (*Stream, error) {
+	if err := c.RunRest(); err != nil {
+		return nil, err
+	}
+	next, err := c.bind(text, args)
+	if err != nil {
+		return nil, err
+	}
+	return &Stream{next.start(c), next.Fields, 0}, nil
+}
+
+// Columns returns the names of the columns.
+func (s *Stream) Columns() []string { return columns(s.fields) }
+
+// Next reports whether there is another row.
+func (s *Stream) Next() bool { return s.reader.NextRow() }
+
+// Row stores the values of the present row in dest.
+func (s *Stream) Row(dest []driver.Value) error {
+	row := s.reader.Values()
+	for _, text := range row {
+		s.size += len(text)
+	}
+	return decodeRow(dest, s.fields, row)
+}
+
+// Size returns the bytes of all rows that Row was asked for.
+func (s *Stream) Size() int { return s.size }
+
+// Close reads the rest, and returns the statement's error.
+func (s *Stream) Close() error {
+	_, err := s.reader.Close()
+	return err
+}

@@ -1,0 +1,194 @@
+package wire
+
+import (
+	"context"
+	"database/sql/driver"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"mailroom/orchestrator/store"
+)
+
+// statement is a prepared statement.
+type statement struct {
+	*pgconn.StatementDescription
+	arguments []int // which of the caller's, counted from 1, each parameter takes; batchArgument: the rows at hand
+	does      batchWork
+	writes    bool
+	bulk      *bulk // for many calls at once, once bulked is set
+	bulked    bool
+}
+
+// batchWork is what a statement does with the rows at hand, beside reading them.
+type batchWork int
+
+const (
+	leaves  batchWork = iota
+	adds              // its rows
+	removes           // its rows
+)
+
+// inBatch matches the statements that change the rows at hand, up to what says which.
+var inBatch = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^\s*(INSERT INTO temp\.batch \(seq\)|DELETE FROM temp\.batch)`)
+})
+
+// reading returns what a statement that changes the rows at hand asks of the database: which rows.
+func reading(text string) (query string, does batchWork) {
+	switch found := inBatch().FindString(text); {
+	case found == "":
+		return text, leaves
+	case strings.Contains(found, "INSERT"):
+		return text[len(found):], adds
+	}
+	return strings.Replace(text, "DELETE FROM", "SELECT seq FROM", 1), removes
+}
+
+// maxStatements bounds the prepared statements that a connection keeps; the engine has fewer, only ad hoc ones pile up.
+const maxStatements = 1000
+
+// prepare returns a statement that is about to be run.
+func (c *Conn) prepare(text string) (*statement, error) {
+	s := c.statements[text]
+	if s == nil {
+		if len(c.statements) >= maxStatements {
+			if c.Settings == "" {
+				if err := c.Do(context.Background(), "DEALLOCATE ALL"); err != nil {
+					return nil, err
+				}
+			}
+			clear(c.statements)
+			clear(c.own)
+		}
+		query, does := reading(text)
+		sql, arguments := rewrite(query)
+		description, err := c.describe("s"+strconv.Itoa(len(c.statements)), sql)
+		if err != nil {
+			return nil, fmt.Errorf("%w in %s", err, sql)
+		}
+		if store.Prepared != nil {
+			store.Prepared(strings.TrimSuffix(text, returning))
+		}
+		s = &statement{StatementDescription: description, arguments: arguments, does: does, writes: does == leaves && writes().MatchString(text)}
+		c.statements[text] = s
+	}
+	if s.writes {
+		c.Wrote()
+	}
+	return s, nil
+}
+
+// writes matches statements that may change something.
+var writes = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)^\s*(INSERT|UPDATE|DELETE|WITH\b[^;]*\b(INSERT INTO|UPDATE|DELETE FROM)\b|CREATE|DROP|ALTER)\b`)
+})
+
+// ExecBound runs a statement. Its result has how many rows it changed.
+func (c *Conn) ExecBound(text string, args []driver.NamedValue) (driver.Result, error) {
+	result, s, err := c.run(text, args)
+	if err != nil {
+		return nil, err
+	}
+	if s.does == leaves {
+		return driver.RowsAffected(result.CommandTag.RowsAffected()), nil
+	}
+	for _, row := range result.Rows {
+		seq, err := strconv.ParseInt(string(row[0]), 10, 64)
+		if err != nil {
+			return nil, err
+		}
+		if s.does == adds {
+			c.Batch = append(c.Batch, seq)
+		} else {
+			c.Batch = slices.DeleteFunc(c.Batch, func(other int64) bool { return other == seq })
+		}
+	}
+	return driver.RowsAffected(len(result.Rows)), nil
+}
+
+// QueryBound runs a statement, and returns its rows, which are *Rows, and how many columns they have.
+func (c *Conn) QueryBound(text string, args []driver.NamedValue) (driver.Rows, int, error) {
+	result, s, err := c.run(text, args)
+	if err != nil {
+		return nil, 0, err
+	}
+	return &Rows{s.Fields, result.Rows}, len(s.Fields), nil
+}
+
+// SetBatch sets the rows at hand.
+func (c *Conn) SetBatch(seqs []int64) { c.Batch = append(c.Batch[:0], seqs...) }
+
+// bound is a statement with the values of its parameters.
+type bound struct {
+	*statement
+	values [][]byte
+}
+
+// bind prepares a statement and its values.
+func (c *Conn) bind(text string, args []driver.NamedValue) (bound, error) {
+	s, err := c.prepare(text)
+	if err != nil {
+		return bound{}, err
+	}
+	values := make([][]byte, len(s.arguments))
+	for i, n := range s.arguments {
+		switch {
+		case n == batchArgument:
+			values[i] = array(c.Batch)
+		case n > len(args):
+			return bound{}, fmt.Errorf("argument %d is missing for %s", n, text)
+		default:
+			values[i] = encode(s.ParamOIDs[i], args[n-1].Value)
+		}
+	}
+	return bound{s, values}, nil
+}
+
+// run runs a statement, after those that are still to be run, and reads all of its answer: nothing else can be run on a connection
+// before.
+func (c *Conn) run(text string, args []driver.NamedValue) (*pgconn.Result, *statement, error) {
+	if result, s := c.ahead(text, args); result != nil {
+		return result, s, nil
+	}
+	next, err := c.bind(text, args)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(c.later) == 0 && !c.setsFirst() {
+		result := next.start(c).Read()
+		return result, next.statement, result.Err
+	}
+	results, err := c.runAll(context.Background(), func(p *pgconn.Pipeline) {
+		if c.setsFirst() {
+			p.SendQueryParams(c.Settings, nil, nil, nil, nil)
+		}
+		next.send(p)
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return results[len(results)-1], next.statement, nil
+}
+
+// send sends it in a pipeline.
+func (b bound) send(p *pgconn.Pipeline) {
+	if b.Name == "" {
+		p.SendQueryParams(b.SQL, b.values, b.ParamOIDs, nil, nil)
+	} else {
+		p.SendQueryPrepared(b.Name, b.values, nil, nil)
+	}
+}
+
+// start runs it by itself, with nothing before it.
+func (b bound) start(c *Conn) *pgconn.ResultReader {
+	if b.Name == "" {
+		return c.Raw.ExecParams(context.Background(), b.SQL, b.values, b.ParamOIDs, nil, nil)
+	}
+	return c.Raw.ExecPrepared(context.Background(), b.Name, b.values, nil, nil)
+}
