@@ -86,9 +86,12 @@ type (
 	Checker interface {
 		CheckPlace(report Report)                                   // where it is, if there is one
 		CheckLock(ctx context.Context, report Report) (locked bool) // whether nobody can write it now
-		CheckTables(c *Conn, report Report) error                   // whether it is whole
-		CheckCopies(folders []string, report Report)                // what killed backups left there
-		Recovery(err error) string                                  // how to get past damage; "" for any other error
+	}
+	// FileChecker looks after a database that is a file of this machine.
+	FileChecker interface {
+		CheckTables(c *Conn, report Report) error    // whether it is whole
+		CheckCopies(folders []string, report Report) // what killed backups left there
+		Recovery(err error) string                   // how to get past damage; "" for any other error
 	}
 )
 
