@@ -68,7 +68,7 @@ func Run(ctx context.Context, from, to *ledger.Ledger) (Moved, error) {
 	case conf.Stored[store.MovingFrom] != "":
 		return Moved{}, orchestrator.Errorf(orchestrator.Conflict, "a database is still moving to %s", from.Path()).WithHint("Run that `mailroom migrate` again first")
 	}
-	if _, err := to.Create(ctx); err != nil {
+	if _, err := to.Store.Create(); err != nil {
 		return Moved{}, err
 	}
 	reached("made")

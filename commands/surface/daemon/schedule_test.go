@@ -70,7 +70,7 @@ func openRouter(t *testing.T, path string, now func() time.Time) *delivery.Engin
 // clearSchedules leaves only what the test adds.
 func clearSchedules(t *testing.T, r *delivery.Engine) {
 	t.Helper()
-	if _, err := r.Create(t.Context()); err != nil {
+	if _, err := r.Store.Create(); err != nil {
 		t.Fatal(err)
 	}
 	list, err := schedules.List(t.Context(), r.Ledger)

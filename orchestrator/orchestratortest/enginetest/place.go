@@ -44,7 +44,7 @@ func makeTemplate(ctx context.Context, address string) error {
 	if err != nil {
 		return err
 	}
-	_, err = e.Create(ctx)
+	_, err = e.Store.Create()
 	if err = errors.Join(err, e.Close(), os.RemoveAll(stateOf(address))); err == nil {
 		_, err = postgrestest.SQL(ctx, address, functions)
 	}
