@@ -93,17 +93,16 @@ func leave(ctx context.Context, from, to *ledger.Ledger, old string) (m Moved, e
 		if failed != nil {
 			return failed // it would fail again
 		}
-		if began.IsZero() {
-			began = time.Now()
-		}
+		began = time.Now()
 		source, err := mover(t)
 		if err == nil {
 			err = source.HoldStill()
 		}
-		if err == nil {
-			reached("held")
-			m, err = arrive(ctx, source, to, old)
+		if err != nil {
+			return err
 		}
+		reached("held")
+		m, err = arrive(ctx, source, to, old)
 		if err == nil {
 			reached("arrived")
 			err = mark(t, source, store.MovedTo, to.Path())
@@ -148,23 +147,23 @@ func arrive(ctx context.Context, source store.Mover, to *ledger.Ledger, old stri
 		if failed != nil {
 			return failed
 		}
-		m, failed = arriving(ctx, source, t, old)
+		target, err := mover(t)
+		if err == nil {
+			err = target.HoldStill()
+		}
+		if err != nil {
+			return err
+		}
+		m, failed = arriving(ctx, source, target, t, old)
 		return failed
 	})
 	return m, err
 }
 
-func arriving(ctx context.Context, source store.Mover, t *ledger.Tx, old string) (m Moved, err error) {
-	target, err := mover(t)
-	if err == nil {
-		err = target.HoldStill()
-	}
-	if err != nil {
-		return m, err
-	}
+func arriving(ctx context.Context, source, target store.Mover, t *ledger.Tx, old string) (m Moved, err error) {
 	c := &copying{ctx: ctx, from: source, to: target, tx: t}
 	for _, step := range []func() error{
-		func() error { return mayArrive(t, old) }, func() error { return mark(t, target, store.MovingFrom, "") }, c.plan, c.clear, c.copy, c.compare,
+		c.plan, func() error { return c.mayArrive(old) }, func() error { return mark(t, target, store.MovingFrom, "") }, c.clear, c.copy, c.compare,
 		func() error { return c.settle(&m) }, func() error { return mark(t, target, store.MovingFrom, old) },
 	} {
 		if err := step(); err != nil {
@@ -176,8 +175,14 @@ func arriving(ctx context.Context, source store.Mover, t *ledger.Tx, old string)
 	return m, nil
 }
 
-// mayArrive refuses a place that holds something, unless it is from an earlier run, which nobody could write since.
-func mayArrive(t *ledger.Tx, old string) error {
+// replaced are the tables that a place has rows in before anybody uses it. These go, as docs/postgres.md says.
+var replaced = []string{settings, "schedules", "message_count", "daemons", "command_trace"}
+
+// mayArrive refuses a place that holds something, unless it is from an earlier run, which nobody could write since. A place that was made
+// takes writes until it is filled, for good if the run was killed in between. What somebody writes there by then is found here, while
+// nobody else writes, and so nothing of it is lost.
+func (c *copying) mayArrive(old string) error {
+	t := c.tx
 	switch before := t.Config().Stored[store.MovingFrom]; {
 	case t.Config().Stored[store.MovedTo] != "":
 		return orchestrator.Errorf(orchestrator.Conflict, "%s is an old place: its database has moved from there", t.Ledger.Path()).WithHint("Name another one with `--db`")
@@ -187,13 +192,16 @@ func mayArrive(t *ledger.Tx, old string) error {
 		return orchestrator.Errorf(orchestrator.Conflict, "another database is still moving to %s: %s", t.Ledger.Path(), before).
 			WithHint("Run that `mailroom migrate` again, or name another place with `--db`")
 	}
-	for _, table := range []string{"agent_message", "agent_message_archive", "agents", "tokens", "signal_devices", "message_trace"} {
-		n, err := t.Number(`SELECT EXISTS (SELECT 1 FROM ` + table + `)`)
+	for _, p := range c.pairs {
+		if slices.Contains(replaced, p.to.Name) {
+			continue
+		}
+		n, err := t.Number(`SELECT EXISTS (SELECT 1 FROM ` + p.to.Name + `)`)
 		if err != nil {
 			return err
 		}
 		if n > 0 {
-			return orchestrator.Errorf(orchestrator.Conflict, "%s is in use: there is something in its table %s", t.Ledger.Path(), table).
+			return orchestrator.Errorf(orchestrator.Conflict, "%s is in use: there is something in its table %s", t.Ledger.Path(), p.to.Name).
 				WithHint("A database moves to a place where there is none yet, or an empty one. Name another with `--db`")
 		}
 	}

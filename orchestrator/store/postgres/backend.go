@@ -215,22 +215,25 @@ func (w *backend) Rollback() error {
 	return nil // it is undone with the connection
 }
 
-// maxTries bounds how often a batch is run again.
+// maxTries bounds how often a batch is run again, unless it has waited each time.
 const maxTries = 5
 
 // Again reports whether the transaction can succeed when it is run again: its connection was lost before the commit, or it met
 // another that writes at the same time, or somebody has taken the number of a row. A row that has become unique twice is such a meeting, unless
-// nobody else writes.
+// nobody else writes; so is a lock for which it has not waited as long as it may, see HoldStill.
 func (w *backend) Again(failure error) bool {
 	code := codeOf(failure)
 	taken := isTaken(failure)
-	meets := code == serializationFailure || code == deadlockDetected || code == uniqueViolation && !w.alone
+	waited := code == deadlockDetected || code == lockNotAvailable
+	meets := waited || code == serializationFailure || code == uniqueViolation && !w.alone
 	again := taken || meets || errors.Is(failure, errUndone) || isLost(failure) || w.c != nil && w.c.raw.IsClosed()
 	if !again || w.tries >= maxTries || !time.Now().Before(w.until) {
 		return false
 	}
 	w.met = w.met || meets || taken // numbers that leap over many would confuse who holds floors below
-	w.tries++
+	if !waited {
+		w.tries++
+	}
 	w.taken = taken
 	if isLost(failure) {
 		w.shut()
