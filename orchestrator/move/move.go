@@ -175,8 +175,9 @@ func arriving(ctx context.Context, source, target store.Mover, t *ledger.Tx, old
 	return m, nil
 }
 
-// replaced are the tables that a place has rows in before anybody uses it. These go, as docs/postgres.md says.
-var replaced = []string{settings, "schedules", "message_count", "daemons", "command_trace"}
+// replaced are the tables that a place may have rows in though nobody has used it: those that init makes, and what a daemon writes
+// there. These go, as docs/postgres.md says.
+var replaced = []string{settings, "schedules", "groups", "message_count", "daemons", "exports", "command_trace", "signal_keys"}
 
 // mayArrive refuses a place that holds something, unless it is from an earlier run, which nobody could write since. A place that was made
 // takes writes until it is filled, for good if the run was killed in between. What somebody writes there by then is found here, while
