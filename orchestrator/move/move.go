@@ -92,15 +92,16 @@ func origin(from *ledger.Ledger, conf *ledger.Config) string {
 // leave fills the new place and marks the old one, in one transaction of that.
 func leave(ctx context.Context, from, to *ledger.Ledger, old string) (m Moved, err error) {
 	var failed error
-	var began time.Time
+	var began time.Time // of the last run
 	err = from.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		if failed != nil {
 			return failed // it would fail again
 		}
+		again := !began.IsZero()
 		began = time.Now()
 		source, err := mover(t)
 		if err == nil {
-			err = source.HoldStill()
+			err = source.HoldStill(again)
 		}
 		if err != nil {
 			return err
@@ -147,14 +148,16 @@ func mover(t *ledger.Tx) (store.Mover, error) {
 // arrive fills the new place and compares it, in one transaction of that.
 func arrive(ctx context.Context, source store.Mover, to *ledger.Ledger, old string) (m Moved, err error) {
 	var failed error
+	again := false
 	err = to.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		if failed != nil {
 			return failed
 		}
 		target, err := mover(t)
 		if err == nil {
-			err = target.HoldStill()
+			err = target.HoldStill(again)
 		}
+		again = true
 		if err != nil {
 			return err
 		}

@@ -115,8 +115,8 @@ type MovedColumn struct {
 // Mover is a Driver whose database can move to another place. All but Tables is called in a transaction that is alone.
 type Mover interface {
 	// HoldStill keeps out those, too, who write by hand, and lets the transaction do nothing for a long time. Return its error from the
-	// transaction, which may be run again then.
-	HoldStill() error
+	// transaction: when that is run again, it is called with again, and waits longer for them.
+	HoldStill(again bool) error
 	// Tables lists the tables that there are. The methods that take one are for those that are not Foreign.
 	Tables() ([]MovedTable, error)
 	// Each calls each with every row of a table. The values are only valid during the call.

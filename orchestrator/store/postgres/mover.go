@@ -22,10 +22,14 @@ const (
 // HoldStill locks mailroom's tables against everybody who writes; readers go on.
 //
 // A program that writes by hand may have one of them, and then wait for the lock of whoever writes, which this transaction holds: the
-// view of an inbox takes it. So a table is waited for no longer than one and a half times the server's deadlock_timeout; then the
-// transaction is run again, which lets the other go on. After that time once, the server looks whether this one is in a deadlock, and
-// ends what vacuums the table; after twice, it could be the other that is ended.
-func (c *conn) HoldStill() error {
+// view of an inbox takes it. The server looks for such a deadlock once somebody has waited for its deadlock_timeout, and ends who has.
+// So a table is waited for half as long, and then the transaction is run again, which lets the other go on. The second time it is one and a
+// half times as long, so that the server ends what vacuums the table, and still before it could end somebody who came later.
+func (c *conn) HoldStill(again bool) error {
+	patience := 0.5
+	if again {
+		patience = 1.5
+	}
 	tables, err := c.Tables()
 	if err != nil {
 		return err
@@ -40,9 +44,9 @@ func (c *conn) HoldStill() error {
 			names = append(names, t.Name)
 		}
 	}
-	return c.script(context.Background(), `SET LOCAL idle_in_transaction_session_timeout = 0;
-		SELECT set_config('lock_timeout', (1.5 * setting::int)::int::text, true) FROM pg_catalog.pg_settings WHERE name = 'deadlock_timeout';
-		LOCK TABLE `+strings.Join(names, ", ")+` IN SHARE ROW EXCLUSIVE MODE; SET LOCAL lock_timeout = '`+before+"'")
+	return c.script(context.Background(), fmt.Sprintf(`SET LOCAL idle_in_transaction_session_timeout = 0;
+		SELECT set_config('lock_timeout', (%g * setting::int)::int::text, true) FROM pg_catalog.pg_settings WHERE name = 'deadlock_timeout';
+		LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE; SET LOCAL lock_timeout = '%s'`, patience, strings.Join(names, ", "), before))
 }
 
 // Tables lists the tables.

@@ -15,7 +15,7 @@ const movedVersion = 1 << 24
 
 // HoldStill gives numbers beyond belief others: the other place may not be able to go on from them. The write lock keeps everybody
 // else out.
-func (c *conn) HoldStill() error {
+func (c *conn) HoldStill(bool) error {
 	for _, n := range store.Numbered {
 		last, err := c.Number(`SELECT ` + lastNumber(n.Table, n.Column))
 		if err != nil {
