@@ -46,7 +46,9 @@ func MayMove(ctx context.Context, l *ledger.Ledger, to string) error {
 	if err != nil {
 		return err
 	}
-	devices = slices.DeleteFunc(devices, func(d questions.Device) bool { return d.Kind != questions.DeviceApp || d.State != questions.DeviceActive })
+	devices = slices.DeleteFunc(devices, func(d questions.Device) bool {
+		return d.Kind != questions.DeviceApp || d.State != questions.DeviceActive
+	})
 	if len(devices) == 0 {
 		return nil // no phone opens a question
 	}

@@ -102,7 +102,7 @@ func (w *backend) Begin(ctx context.Context, until time.Time, scope store.Scope)
 	ctx, cancel := context.WithDeadline(ctx, latest(until))
 	defer cancel()
 	err := w.begin(ctx, until, scope)
-	for tries := 0; isLost(err) && ctx.Err() == nil && tries < maxTries; tries++ { // the connection may have been lost since it was used last
+	for tries := 0; (isLost(err) || isDemoted(err)) && ctx.Err() == nil && tries < maxTries; tries++ { // the connection may have been lost since it was used last
 		w.shut()
 		orchestrator.Pause(ctx, rand.N(shortestPause))
 		err = w.begin(ctx, until, scope)
@@ -191,7 +191,7 @@ func (w *backend) Commit() error {
 	switch {
 	case err == nil:
 		return nil
-	case (!isLost(err) || codeOf(err) == readOnlyTransaction) && !w.c.raw.IsClosed(): // the server has refused it
+	case !isLost(err) && !w.c.raw.IsClosed(): // the server has refused it
 		w.Rollback()
 		return err
 	}
@@ -218,7 +218,8 @@ func (w *backend) Rollback() error {
 // maxTries bounds how often a batch is run again, unless it has waited each time.
 const maxTries = 5
 
-// Again reports whether the transaction can succeed when it is run again: its connection was lost before the commit, or it met
+// Again reports whether the transaction can succeed when it is run again: its connection was lost before the commit, or its server takes no
+// writes any more, or it met
 // another that writes at the same time, or somebody has taken the number of a row. A row that has become unique twice is such a meeting, unless
 // nobody else writes; so is a lock for which it has not waited as long as it may, see HoldStill.
 func (w *backend) Again(failure error) bool {
@@ -226,7 +227,8 @@ func (w *backend) Again(failure error) bool {
 	taken := isTaken(failure)
 	waited := code == deadlockDetected || code == lockNotAvailable
 	meets := waited || code == serializationFailure || code == uniqueViolation && !w.alone
-	again := taken || meets || errors.Is(failure, errUndone) || isLost(failure) || w.c != nil && w.c.raw.IsClosed()
+	lost := isLost(failure) || isDemoted(failure)
+	again := taken || meets || errors.Is(failure, errUndone) || lost || w.c != nil && w.c.raw.IsClosed()
 	if !again || w.tries >= maxTries || !time.Now().Before(w.until) {
 		return false
 	}
@@ -235,7 +237,7 @@ func (w *backend) Again(failure error) bool {
 		w.tries++
 	}
 	w.taken = taken
-	if isLost(failure) {
+	if lost {
 		w.shut()
 	}
 	return true
