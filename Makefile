@@ -103,7 +103,7 @@ ON_SERVER := $(patsubst %,./orchestrator/%,adoption agents delivery exports host
 	sessions teams threads traffic) ./commands/admin ./commands/surface/hook
 MATRIX := ^Test(Vocabular|EveryVocabulary|Ralph|Alert|Answer|ForgedAnswer|Malformed.*User|OnlyThePhones|QuestionByHand|Strangers|WhatDoesNotFit)
 SERVER := $(GO) run ./cmd/tests -postgres
-THROUGH_POOLER := $(patsubst %,./orchestrator/%,adoption delivery exports hosts ledger messages questions reading sessions threads traffic)
+THROUGH_POOLER := $(patsubst %,./orchestrator/%,adoption delivery exports hosts ledger messages questions reading router sessions threads traffic)
 
 statements: ## collect the statements of the engine anew, and how SQLite runs each; look at what git says that changed
 	: >orchestrator/orchestratortest/statements/statements.sql

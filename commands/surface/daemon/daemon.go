@@ -74,6 +74,9 @@ func (d *daemon) listen(ctx context.Context) (err error) {
 	}
 	switch app := d.o.Phone; {
 	case app.Address != "":
+		if err := person.Here(ctx, d.engine.Ledger); err != nil {
+			return err
+		}
 		d.phone, err = phone.Listen(ctx, d.engine.Ledger, d.log, app)
 	case app.Cert != "" || app.Key != "":
 		return orchestrator.Errorf(orchestrator.InvalidParams, "phone-tls-cert and phone-tls-key say nothing without phone")

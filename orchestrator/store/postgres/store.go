@@ -61,6 +61,7 @@ type Store struct {
 	pooled atomic.Bool            // there is one
 	hosts  []host
 	leader leader
+	outage outage
 	log    *slog.Logger
 	busy   time.Duration
 	made   func(id string)
