@@ -56,7 +56,7 @@ func TestSignalOnManyHosts(t *testing.T) {
 			t.Errorf("the answer is %v; want %q", answer, says)
 		}
 	}
-	moves(beta, "the keys of 1 phone and 1 open question are not in")
+	moves(beta, ": of the phone "+f.count(`SELECT device_id FROM signal_devices`)+", 1 open question")
 	if _, answer := alpha.answerOf("setting", "set", "signal.host", "beta"); !strings.Contains(fmt.Sprint(answer), "the keys of signal are on alpha") {
 		t.Errorf("a host says of another that it has the keys: %v", answer)
 	}
@@ -74,6 +74,11 @@ func TestSignalOnManyHosts(t *testing.T) {
 	if got := fmt.Sprint(beta.run("--host-name", "beta", "signal", "get_response", open)["response"]); got != "Yes" {
 		t.Errorf("the answer at the new host: %s", got)
 	}
+
+	// Without a phone there are no keys to be missed.
+	alpha.run("signal", "device", "revoke", f.count(`SELECT device_id FROM signal_devices`))
+	beta.run("setting", "set", "signal.host", "gamma")
+	beta.run("signal", "device", "list")
 }
 
 // keyFolder is where a host keeps the keys of signal, in the home of its user.

@@ -14,7 +14,6 @@ import (
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/person"
-	"mailroom/orchestrator/questions"
 	"mailroom/orchestrator/store"
 	"mailroom/tracing"
 )
@@ -249,21 +248,14 @@ func (c *copying) settle(m *Moved) (err error) {
 	return err
 }
 
-// settleHosts has the agents that are on one machine, and the keys of phones, belong to this one, if the new place is for many; in a file
-// nothing belongs to any. It returns how many agents changed.
+// settleHosts has the agents that are on one machine, and signal, belong to this one, if the new place is for many; in a file nothing belongs
+// to any. It returns how many agents changed.
 func settleHosts(t *ledger.Tx) (n int64, err error) {
-	if !t.Ledger.IsCentral() {
-		if err := t.Run(`DELETE FROM settings WHERE key = ?1`, ledger.SignalHost); err != nil {
-			return 0, err
-		}
-		return t.Exec(`UPDATE agents SET host = '' WHERE host <> ''`)
-	}
-	if phones, err := questions.HasDevice(t.Conn); err != nil {
+	if err := person.Stay(t); err != nil {
 		return 0, err
-	} else if phones {
-		if err := t.StoreSetting(ledger.SignalHost, t.Ledger.Host()); err != nil {
-			return 0, err
-		}
+	}
+	if !t.Ledger.IsCentral() {
+		return t.Exec(`UPDATE agents SET host = '' WHERE host <> ''`)
 	}
 	list, err := store.List(t.Conn, func(row store.Row) ledger.Agent {
 		return ledger.Agent{Name: row.Text(0), Deliver: row.Text(1), Fallback: row.Text(2), StartCommand: row.Text(3)}

@@ -67,10 +67,18 @@ func MayMove(ctx context.Context, l *ledger.Ledger, to string) error {
 		return err
 	}
 	lost, err := unanswerable(ctx, l, k)
-	if err == nil && (len(approved) < len(devices) || lost > 0) {
-		err = orchestrator.Errorf(orchestrator.Conflict, "signal cannot be served here yet: the keys of %s and %s are not in %s",
-			orchestrator.Plural(len(devices)-len(approved), "phone"), orchestrator.Plural(lost, "open question"), k.path).
-			WithHint("Copy the key folder of %s to %s; `mailroom signal doctor` there names it. If it is lost: `mailroom signal device revoke`, `mailroom signal cancel`, and pair the phones anew", at, k.path)
+	var missing []string
+	for _, d := range devices {
+		if !slices.Contains(approved, d.ID) {
+			missing = append(missing, "the phone "+d.ID)
+		}
+	}
+	if lost > 0 {
+		missing = append(missing, orchestrator.Plural(lost, "open question"))
+	}
+	if err == nil && len(missing) > 0 {
+		err = orchestrator.Errorf(orchestrator.Conflict, "signal cannot be served here yet: keys are not in %s: of %s", k.path, strings.Join(missing, ", ")).
+			WithHint("Copy the key folder of %s there; `mailroom signal doctor` on it names that. If it is lost: `mailroom signal device revoke ID` of these phones, and pair them anew", at)
 	}
 	return err
 }

@@ -57,9 +57,12 @@ func (s *Store) connect(ctx context.Context, config *pgconn.Config) (*conn, gree
 	s.leader.mu.Lock()
 	first := s.leader.at
 	s.leader.mu.Unlock()
+	answers, waiting := make(chan attempt, len(hosts)), 0
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	answers := make(chan attempt, len(hosts))
+	defer func() {
+		cancel()
+		orchestrator.GoSafe("closing connections that came late", s.log, func() { drop(answers, waiting) })
+	}()
 	try := func(at int, after time.Duration) {
 		orchestrator.GoSafe("connecting to a server", s.log, func() {
 			orchestrator.Pause(ctx, after)
@@ -67,19 +70,21 @@ func (s *Store) connect(ctx context.Context, config *pgconn.Config) (*conn, gree
 		})
 	}
 	var failure error
-	waiting, silent := 0, map[int]bool{} // of whom nothing was heard yet
-	for tried := 0; tried < len(hosts) || len(silent) > 0; {
+	silent := map[int]bool{} // nothing was heard of them yet
+	for at := range hosts {
+		silent[at] = true
+	}
+	for tried := 0; len(silent) > 0; {
 		var next <-chan time.Time
 		if tried < len(hosts) {
 			at := (first + tried) % len(hosts)
 			try(at, 0)
-			tried, waiting, silent[at], next = tried+1, waiting+1, true, time.After(headStart)
+			tried, waiting, next = tried+1, waiting+1, time.After(headStart)
 		}
 		select {
 		case a := <-answers:
 			waiting--
 			if a.err == nil {
-				orchestrator.GoSafe("closing connections that came late", s.log, func() { drop(answers, waiting) })
 				return a.c, a.said, nil
 			}
 			if failure == nil || !isAway(a.err) {
@@ -92,7 +97,6 @@ func (s *Store) connect(ctx context.Context, config *pgconn.Config) (*conn, gree
 		case <-next:
 		}
 	}
-	orchestrator.GoSafe("closing connections that came late", s.log, func() { drop(answers, waiting) })
 	return nil, greeting{}, failure
 }
 
