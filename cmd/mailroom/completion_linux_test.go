@@ -32,7 +32,7 @@ func completing(t *testing.T, shell string) (o *office, folder, script string) {
 	o = newOffice(t, "bob --role tests")
 	o.run("send", "bob", "the tests are green")
 	o.run("--as", "operator", "coral", "create_thread", "--thread-name", "The cart", "--participant-ids", "bob")
-	folder = filepath.Dir(o.db)
+	folder = o.folder
 	text, err := o.command("completion", shell).Output()
 	if err == nil {
 		script = filepath.Join(folder, "mailroom."+shell)

@@ -14,7 +14,7 @@ import (
 func TestKilledCopies(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "a", "b")
-	beside, away := filepath.Dir(o.db), t.TempDir()
+	beside, away := o.folder, t.TempDir()
 	o.rows(`WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 40)
 		INSERT INTO agent_message (message_id, sender, recipient, payload) SELECT 'm' || n, 'a', 'b', '"' || hex(zeroblob(400000)) || '"' FROM c`)
 	whole := filepath.Join(away, "whole.db")
@@ -67,7 +67,7 @@ func TestKilledCopies(t *testing.T) {
 func TestCopiesOfEarlierVersions(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "a")
-	folder := filepath.Dir(o.db)
+	folder := o.folder
 	old := time.Now().Add(-25 * time.Hour)
 	for name, keep := range map[string]bool{
 		".mailroom-backup-12345": false, ".mailroom-restore-12345-wal": false, ".mailroom-backup-777": true,

@@ -130,7 +130,8 @@ func overwrite(t *testing.T, path string, at int64, bytes []byte) {
 // TestRecoveryOfAPathThatNeedsQuotes: what doctor says to do is right for a shell, whatever the path is.
 func TestRecoveryOfAPathThatNeedsQuotes(t *testing.T) {
 	t.Parallel()
-	o := &office{t: t, db: filepath.Join(t.TempDir(), "it's $HOME's room; x", "mailroom.db")}
+	folder := filepath.Join(t.TempDir(), "it's $HOME's room; x")
+	o := &office{t: t, db: filepath.Join(folder, "mailroom.db"), folder: folder}
 	o.run("--db", o.db, "init")
 	o.run("agent", "add", "a")
 	o.run("agent", "add", "b")

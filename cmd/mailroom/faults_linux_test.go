@@ -71,7 +71,7 @@ func (o *office) sentUntilItFails(recipient string, size int) (ids []string, sta
 func TestFullDiskAndBack(t *testing.T) {
 	t.Parallel()
 	o := newOfficeOf(t, "mailroom", orchestratortest.SmallDisk(t, 8), "a", "b")
-	ballast := filepath.Join(filepath.Dir(o.db), "ballast")
+	ballast := filepath.Join(o.folder, "ballast")
 	if err := os.WriteFile(ballast, make([]byte, 5<<20), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -140,12 +140,13 @@ func (o *office) steps(off time.Duration) {
 	}
 }
 
-func (o *office) clockFile() string { return filepath.Join(filepath.Dir(o.db), "clock") }
+func (o *office) clockFile() string { return filepath.Join(o.folder, "clock") }
 
 // steppedOffice is one whose processes share a clock that the test sets.
 func steppedOffice(t *testing.T, agents ...string) *office {
 	t.Helper()
-	o := &office{t: t, db: filepath.Join(t.TempDir(), "mailroom.db"), program: "mailroom-faulty"}
+	folder := t.TempDir()
+	o := &office{t: t, db: filepath.Join(folder, "mailroom.db"), folder: folder, program: "mailroom-faulty"}
 	o.env = []string{"MAILROOM_TEST_CLOCK=" + o.clockFile()}
 	o.steps(0)
 	o.run("--db", o.db, "init")

@@ -10,11 +10,17 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"mailroom/orchestrator/store/postgres"
+	"mailroom/orchestrator/store/postgres/postgrestest"
 )
 
-// harms are what can be wrong with the database of a desk. Each returns what mends it.
+// harms are what can be wrong with the database of a desk, in a file and on a server. Each returns what mends it.
 var harms = map[string]func(k *desk) (repair func()){
 	"missing": func(k *desk) func() {
+		if postgres.IsAddress(k.db) {
+			return k.statements("ALTER SCHEMA mailroom RENAME TO away", "ALTER SCHEMA away RENAME TO mailroom")
+		}
 		k.move(k.db, k.db+".away")
 		return func() {
 			if _, err := os.Stat(k.db); err == nil {
@@ -24,6 +30,9 @@ var harms = map[string]func(k *desk) (repair func()){
 		}
 	},
 	"busy": func(k *desk) func() {
+		if postgres.IsAddress(k.db) {
+			return k.statements("BEGIN; LOCK TABLE agents, settings", "ROLLBACK")
+		}
 		db, err := sql.Open("sqlite3", "file:"+k.db+"?_txlock=immediate&_busy_timeout=20000")
 		if err != nil {
 			k.t.Fatal(err)
@@ -40,6 +49,9 @@ var harms = map[string]func(k *desk) (repair func()){
 		}
 	},
 	"read-only": func(k *desk) func() {
+		if postgres.IsAddress(k.db) {
+			return k.statements(readOnly("SET default_transaction_read_only = on"), "SET default_transaction_read_only = off; "+readOnly("RESET default_transaction_read_only"))
+		}
 		folder := filepath.Dir(k.db)
 		if os.Geteuid() == 0 {
 			return k.mountReadOnly(folder)
@@ -53,6 +65,19 @@ var harms = map[string]func(k *desk) (repair func()){
 		k.run("trust", "--remove")
 		return func() { k.run("trust") }
 	},
+}
+
+// statements runs a statement on the desk's server, and returns what runs another on the same connection.
+func (k *desk) statements(harm, repair string) func() {
+	k.t.Helper()
+	c := postgrestest.Connect(k.t, k.db)
+	c.Run(harm)
+	return func() { c.Run(repair) }
+}
+
+// readOnly is the statement that changes a database's default.
+func readOnly(change string) string {
+	return "DO $$ BEGIN EXECUTE 'ALTER DATABASE ' || current_database() || ' " + change + "'; END $$"
 }
 
 // mountReadOnly has nobody write into a folder, the superuser neither, for whom permissions mean nothing.

@@ -17,7 +17,7 @@ import (
 func TestFullDiskAnswersEveryLine(t *testing.T) {
 	t.Parallel()
 	o := newOfficeOf(t, "mailroom", orchestratortest.SmallDisk(t, 8), "a", "b")
-	if err := os.WriteFile(filepath.Join(filepath.Dir(o.db), "ballast"), make([]byte, 4<<20), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(o.folder, "ballast"), make([]byte, 4<<20), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	const lines = 2000

@@ -49,7 +49,7 @@ func forms(word string) map[string][]byte {
 func (h *household) places() map[string][]byte {
 	h.t.Helper()
 	found := map[string][]byte{}
-	err := filepath.WalkDir(filepath.Dir(h.db), func(path string, entry fs.DirEntry, err error) error {
+	err := filepath.WalkDir(h.folder, func(path string, entry fs.DirEntry, err error) error {
 		if err == nil && entry.Type().IsRegular() {
 			found[path], err = os.ReadFile(path)
 		}

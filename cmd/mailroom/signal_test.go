@@ -69,7 +69,7 @@ func TestSignalIsNowhereInClear(t *testing.T) {
 	o.run("setting", "set", "signal.push_hosts", "127.0.0.1:9")
 	o.run("setting", "set", "signal.allow_private", "on")
 	o.phone("pixel", "subscribe", "https://127.0.0.1:9/push") // where nothing listens: the daemon tells in its log
-	logs, err := os.Create(filepath.Join(filepath.Dir(o.db), "mailroom.db-logs"))
+	logs, err := os.Create(filepath.Join(o.folder, "mailroom.db-logs"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -71,12 +71,12 @@ func newLiving(t *testing.T, oldest int) *living {
 		t.Fatal(err)
 	}
 	l := &living{office: newOffice(t, "a", "b"), folder: filepath.Join(t.TempDir(), "root")}
-	l.run("agent", "add", "f", "--deliver", "jsonl:"+filepath.Join(filepath.Dir(l.db), "f.jsonl"))
+	l.run("agent", "add", "f", "--deliver", "jsonl:"+filepath.Join(l.office.folder, "f.jsonl"))
 	present, err := strconv.Atoi(l.rows("PRAGMA user_version")[0])
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.next = &office{t: t, db: l.db, program: program, env: []string{oldestEnv + "=" + strconv.Itoa(present+oldest)}}
+	l.next = &office{t: t, db: l.db, folder: l.office.folder, program: program, env: []string{oldestEnv + "=" + strconv.Itoa(present+oldest)}}
 	l.tools = dialMCP(t, overStdio(l.office)("a", "relay", false))
 	t.Cleanup(func() { l.tools.Close() })
 	l.daemon = l.serve()

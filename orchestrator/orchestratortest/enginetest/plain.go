@@ -22,7 +22,7 @@ import (
 // Plain opens a database the way a program does that knows nothing of the engine. Statements are SQLite's in any case.
 func Plain(t testing.TB, path string) *sql.DB {
 	t.Helper()
-	driver, source := "sqlite3", "file:"+(&url.URL{Path: path}).EscapedPath()+"?_busy_timeout=10000"
+	driver, source := "sqlite3", "file:"+(&url.URL{Path: path}).EscapedPath()+"?_busy_timeout=20000"
 	if postgres.IsAddress(path) {
 		driver, source = "outside", postgrestest.Direct(path)
 	}
