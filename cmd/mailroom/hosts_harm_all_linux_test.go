@@ -3,7 +3,6 @@
 package main
 
 import (
-	"database/sql"
 	"fmt"
 	"io/fs"
 	"os"
@@ -11,15 +10,15 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/store/postgres"
-	"mailroom/orchestrator/store/postgres/postgrestest"
 )
 
 // harms are what can be wrong with the database of a desk, in a file and on a server. Each returns what mends it.
 var harms = map[string]func(k *desk) (repair func()){
 	"missing": func(k *desk) func() {
 		if postgres.IsAddress(k.db) {
-			return k.statements("ALTER SCHEMA mailroom RENAME TO away", "ALTER SCHEMA away RENAME TO mailroom")
+			return enginetest.Hide(k.t, k.db)
 		}
 		k.move(k.db, k.db+".away")
 		return func() {
@@ -29,28 +28,10 @@ var harms = map[string]func(k *desk) (repair func()){
 			k.move(k.db+".away", k.db)
 		}
 	},
-	"busy": func(k *desk) func() {
-		if postgres.IsAddress(k.db) {
-			return k.statements("BEGIN; LOCK TABLE agents, settings", "ROLLBACK")
-		}
-		db, err := sql.Open("sqlite3", "file:"+k.db+"?_txlock=immediate&_busy_timeout=20000")
-		if err != nil {
-			k.t.Fatal(err)
-		}
-		k.t.Cleanup(func() { db.Close() })
-		tx, err := db.Begin()
-		if err != nil {
-			k.t.Fatal(err)
-		}
-		return func() {
-			if err := tx.Rollback(); err != nil {
-				k.t.Error(err)
-			}
-		}
-	},
+	"busy": func(k *desk) func() { return enginetest.Jam(k.t, k.db) },
 	"read-only": func(k *desk) func() {
 		if postgres.IsAddress(k.db) {
-			return k.statements(readOnly("SET default_transaction_read_only = on"), "SET default_transaction_read_only = off; "+readOnly("RESET default_transaction_read_only"))
+			return enginetest.Harm(k.t, k.db, readOnly("SET default_transaction_read_only = on"), "SET default_transaction_read_only = off; "+readOnly("RESET default_transaction_read_only"))
 		}
 		folder := filepath.Dir(k.db)
 		if os.Geteuid() == 0 {
@@ -65,14 +46,6 @@ var harms = map[string]func(k *desk) (repair func()){
 		k.run("trust", "--remove")
 		return func() { k.run("trust") }
 	},
-}
-
-// statements runs a statement on the desk's server, and returns what runs another on the same connection.
-func (k *desk) statements(harm, repair string) func() {
-	k.t.Helper()
-	c := postgrestest.Connect(k.t, k.db)
-	c.Run(harm)
-	return func() { c.Run(repair) }
 }
 
 // readOnly is the statement that changes a database's default.

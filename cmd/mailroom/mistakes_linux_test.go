@@ -32,7 +32,7 @@ func TestMistakesAtATerminal(t *testing.T) {
 		{"mailroom cancel last", "`cancel` with this message? [y/N] "},
 		{"mailroom tail", "created"},
 		{"mailroom ralph watch --root watched", "Stop with Ctrl-C."},
-		{"mailroom serve", "Serving "},
+		{"mailroom serve", "Serving"},
 	} {
 		printed, status := o.atATerminal(80, c.line, c.until, interrupt)
 		closed := strings.HasSuffix(printed, "\nmailroom: interrupted\n") || strings.HasSuffix(printed, "\nmailroom: stopped\n")

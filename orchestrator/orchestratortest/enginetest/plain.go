@@ -34,6 +34,38 @@ func Plain(t testing.TB, path string) *sql.DB {
 	return db
 }
 
+// Jam has another program keep everybody from writing into a database, until release.
+func Jam(t testing.TB, path string) (release func()) {
+	t.Helper()
+	if postgres.IsAddress(path) {
+		return Harm(t, path, "BEGIN; LOCK TABLE agents, settings", "ROLLBACK")
+	}
+	return Harm(t, path, "BEGIN IMMEDIATE", "ROLLBACK")
+}
+
+// Hide has the tables of a database on a server missing, until release.
+func Hide(t testing.TB, address string) (release func()) {
+	t.Helper()
+	return Harm(t, address, "ALTER SCHEMA mailroom RENAME TO away", "ALTER SCHEMA away RENAME TO mailroom")
+}
+
+// Harm runs a statement as another program does, and returns what runs another on the same connection.
+func Harm(t testing.TB, path, statement, repair string) (release func()) {
+	t.Helper()
+	c, err := Plain(t, path).Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(statement string) {
+		t.Helper()
+		if _, err := c.ExecContext(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run(statement)
+	return func() { t.Helper(); run(repair) }
+}
+
 // SQL changes the database the way another program does: through a connection that knows nothing of the engine.
 func (f *Fixture) SQL(statement string, args ...any) {
 	f.T.Helper()
