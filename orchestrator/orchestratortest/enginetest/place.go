@@ -22,9 +22,15 @@ import (
 // postgrestest.Variable names, as `go run ./cmd/tests -postgres PACKAGE` does.
 func Place(t testing.TB) string {
 	t.Helper()
+	return PlaceAt(t, filepath.Join(t.TempDir(), "mailroom.db"))
+}
+
+// PlaceAt is Place where the file, if it is one, has a path of the test's own.
+func PlaceAt(t testing.TB, file string) string {
+	t.Helper()
 	server := os.Getenv(postgrestest.Variable)
 	if server == "" {
-		return filepath.Join(t.TempDir(), "mailroom.db")
+		return file
 	}
 	place, drop, err := postgrestest.Copy(t.Context(), server, makeTemplate)
 	if err != nil {

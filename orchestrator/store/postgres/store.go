@@ -280,7 +280,7 @@ func (s *Store) Ready(ctx context.Context) error {
 		return store.GaveUp(ctx)
 	}
 	return s.Look(ctx, func(c *store.Conn) error {
-		readOnly, _, err := c.Text(`SELECT current_setting('transaction_read_only')`)
+		readOnly, _, err := c.Text(`SELECT current_setting('transaction_read_only') FROM settings WHERE key = ?1`, versionKey)
 		if err == nil && readOnly == "on" {
 			err = takesNoWrites(s, nil)
 		}
