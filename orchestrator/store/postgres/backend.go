@@ -84,7 +84,7 @@ func (w *backend) open(ctx context.Context) error {
 		return nil
 	}
 	w.c = nil
-	c, err := w.s.open(ctx)
+	c, err := w.s.open(ctx, false)
 	if err != nil {
 		return err
 	}

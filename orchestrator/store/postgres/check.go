@@ -52,15 +52,14 @@ func (s *Store) CheckPlace(report store.Report) {
 }
 
 func checkServer(_ *Store, c *store.Conn, report store.Report) error {
-	return c.Query(`SELECT current_setting('server_version'), current_setting('server_version_num')::bigint, pg_is_in_recovery(), current_user,
-		current_setting('transaction_read_only')`, func(row store.Row) error {
+	return c.Query(`SELECT current_setting('server_version'), current_setting('server_version_num')::bigint, pg_is_in_recovery(), current_user, `+takesNone, func(row store.Row) error {
 		says := "PostgreSQL " + row.Text(0) + ", as the user " + row.Text(3)
 		switch {
 		case row.Int(1) < oldestServer:
 			report("server", "problem", says+": mailroom is for 14 and later", "Upgrade the server")
 		case row.Int(2) != 0:
 			report("server", "note", says+": a standby, which can only be read", nameAll)
-		case row.Text(4) == "on":
+		case row.Int(4) != 0:
 			report("server", "problem", says+": it takes no writes, since default_transaction_read_only is on", "Set it to off for this user")
 		default:
 			report("server", "ok", says, "")

@@ -99,14 +99,15 @@ func makeTables(s *Store, c *store.Conn) error {
 	return nil
 }
 
-// open connects to a database that is there, and brings its tables to the version that this program knows if need be.
-func (s *Store) open(ctx context.Context) (*conn, error) {
+// open connects to a database that is there, and brings its tables to the version that this program knows if need be. On a connection that
+// is only to read, the server refuses to write.
+func (s *Store) open(ctx context.Context, onlyReads bool) (*conn, error) {
 	for tries := 0; ; tries++ {
 		c, err := s.reach(ctx, s.config)
 		if err != nil {
 			return nil, err
 		}
-		c, err = s.enter(ctx, c)
+		c, err = s.enter(ctx, c, onlyReads)
 		if !errors.Is(err, errBehind) || tries >= maxTries {
 			return c, err
 		}
@@ -123,8 +124,15 @@ func isShut(c *conn, ctx context.Context, schema string) (bool, error) {
 }
 
 // enter returns a connection if the database is there, and of the version that this program knows.
-func (s *Store) enter(ctx context.Context, c *conn) (*conn, error) {
-	results, err := c.Ask(ctx, readVersions)
+func (s *Store) enter(ctx context.Context, c *conn, onlyReads bool) (*conn, error) {
+	question := readVersions
+	switch {
+	case onlyReads && c.Settings != "":
+		c.Settings += ", set_config('transaction_read_only', 'on', true)"
+	case onlyReads:
+		question += "; SET default_transaction_read_only = on"
+	}
+	results, err := c.Ask(ctx, question)
 	if code := codeOf(err); code == undefinedTable || code == undefinedSchema {
 		err = noDatabase(s)
 		if shut, asked := isShut(c, ctx, s.schema); asked == nil && shut {

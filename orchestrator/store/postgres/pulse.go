@@ -171,7 +171,7 @@ func (p *pulse) run(f func(ctx context.Context) error) error {
 	if p.c == nil {
 		c, err := p.s.connect(ctx, p.s.direct) // with no patience but our own
 		if err == nil {
-			c, err = p.s.enter(ctx, c)
+			c, err = p.s.enter(ctx, c, false)
 		}
 		if err != nil {
 			return err

@@ -97,7 +97,7 @@ func (r *reader) abandon() {
 
 // renew goes on with another connection.
 func (r *reader) renew() error {
-	c, err := r.s.open(r.ctx)
+	c, err := r.s.open(r.ctx, true)
 	if err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ func (p *readers) with(ctx context.Context, fn func(r *reader) error) error {
 	c := p.take(ctx)
 	if c == nil {
 		var err error
-		if c, err = p.s.open(ctx); err != nil {
+		if c, err = p.s.open(ctx, true); err != nil {
 			if ctx.Err() != nil {
 				return store.GaveUp(ctx)
 			}

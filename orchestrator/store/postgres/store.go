@@ -273,14 +273,17 @@ func (s *Store) NoneYet() bool {
 	return errors.Is(err, errNone)
 }
 
+// takesNone is the condition under which the server takes no writes. A reader's own setting says nothing about that.
+const takesNone = `pg_is_in_recovery() OR (SELECT reset_val = 'on' FROM pg_settings WHERE name = 'default_transaction_read_only')`
+
 // Ready reports whether the database can be read and written now.
 func (s *Store) Ready(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return store.GaveUp(ctx)
 	}
 	return s.Look(ctx, func(c *store.Conn) error {
-		readOnly, _, err := c.Text(`SELECT current_setting('transaction_read_only')`)
-		if err == nil && readOnly == "on" {
+		readOnly, err := c.Number(`SELECT ` + takesNone)
+		if err == nil && readOnly != 0 {
 			err = takesNoWrites(s, nil)
 		}
 		return err
