@@ -23,8 +23,10 @@ func cannotWrite(t *testing.T, address string) {
 		"look": func(fn func(*store.Conn) error) error { return e.Store.Look(t.Context(), fn) },
 		"read": func(fn func(*store.Conn) error) error { return e.Store.Read(t.Context(), fn) },
 	} {
-		err := read(func(c *store.Conn) error { _, err := c.Exec(`UPDATE settings SET value = 'x'`)
-			return err })
+		err := read(func(c *store.Conn) error {
+			_, err := c.Exec(`UPDATE settings SET value = 'x'`)
+			return err
+		})
 		if err == nil || !strings.Contains(err.Error(), "takes no writes") {
 			t.Errorf("%s: %v", name, err)
 		}
