@@ -20,8 +20,9 @@ const (
 const known = `traced_status IN ('pending','retry','delivered','failed','expired','cancelled')`
 
 // countedSeq is the seq up to which rows are counted by their status. It moves on once in Options.CountEvery rows, so that a send
-// need not write a count; what is behind it is counted when it is asked for. It is a row of message_count itself.
-const countedSeq = `(SELECT coalesce(max(n), 0) FROM message_count WHERE recipient = '' AND state = 'counted')`
+// need not write a count; what is behind it is counted when it is asked for. It is a row of message_count itself. What else somebody has
+// written there counts as everything: Recount mends that.
+const countedSeq = `(SELECT coalesce(max(CASE WHEN n BETWEEN 0 AND 9007199254740992 THEN n ELSE 9007199254740992 END), 0) FROM message_count WHERE recipient = '' AND state = 'counted')`
 
 // maxCounted is how many rows one transaction counts, in case another program has written a million.
 const maxCounted = 20_000
@@ -37,7 +38,7 @@ func countUpTo(t *transaction, last int64) error {
 		INSERT INTO message_count (recipient, state, n)
 		SELECT recipient, traced_status, count(*) FROM agent_message
 		WHERE seq > `+countedSeq+` AND seq <= ?1 AND `+known+` GROUP BY recipient, traced_status
-		ON CONFLICT (recipient, state) DO UPDATE SET n = message_count.n + excluded.n`, step); err != nil {
+		`+store.AddToCount, step); err != nil {
 		return err
 	}
 	return t.Run(`INSERT INTO message_count (recipient, state, n) VALUES ('', 'counted', ?1)
@@ -189,7 +190,8 @@ func Miscounted(c *store.Conn) ([]string, error) {
 		return fmt.Sprintf("%s of %q: %+d", row.Text(1), row.Text(0), row.Int(2))
 	}, `
 		SELECT recipient, state, sum(n) FROM (
-		    SELECT recipient, state, n FROM message_count WHERE state <> 'counted'
+		    SELECT recipient, state, CASE WHEN n BETWEEN -9007199254740992 AND 9007199254740992 THEN n ELSE 9007199254740992 END AS n
+		    FROM message_count WHERE state <> 'counted'
 		    UNION ALL
 		    SELECT recipient, traced_status, -count(*) FROM agent_message
 		    WHERE seq <= `+countedSeq+` AND `+known+` GROUP BY recipient, traced_status

@@ -15,8 +15,12 @@ import (
 const formerPrefix = "former."
 
 // NoteFormer notes that an agent is about to get a name that a removed agent had, so that all messages there are now belong to
-// the former one.
+// the former one. Numbers that are beyond belief are given anew first: not all databases go on from them.
 func (t *Tx) NoteFormer(name string) error {
+	err := t.Driver.(interface{ RenumberMessages() error }).RenumberMessages()
+	if err != nil {
+		return err
+	}
 	newest, err := newest(t.Conn)
 	if err != nil {
 		return err
@@ -95,8 +99,7 @@ func (conf *Config) Owns(m *orchestrator.Message, agent string) bool {
 	return conf.Sent(m, agent) || conf.Got(m, agent)
 }
 
-// newest is the largest number that is believed of all messages that there are; 0 when there is none.
+// newest is the largest number of all messages that there are; 0 when there is none.
 func newest(c *store.Conn) (int64, error) {
-	return c.Number(`SELECT coalesce(max(seq), 0) FROM (SELECT max(seq) AS seq FROM agent_message WHERE seq <= ?1
-		UNION ALL SELECT max(seq) FROM agent_message_archive WHERE seq <= ?1) AS n`, store.MaxNumber)
+	return c.Number(`SELECT coalesce(max(seq), 0) FROM (SELECT max(seq) AS seq FROM agent_message UNION ALL SELECT max(seq) FROM agent_message_archive) AS n`)
 }

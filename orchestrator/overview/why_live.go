@@ -72,8 +72,23 @@ func explainLive(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, m *orches
 		}
 		why.Rule = "it is due now, and the next delivery run takes it"
 		why.Fix = deliver
+		return explainLocks(c, l, m, why)
 	}
 	return nil
+}
+
+// explainLocks tells of other programs that may keep a message from being delivered, by locking its row or one that comes before it.
+func explainLocks(c *store.Conn, l *ledger.Ledger, m *orchestrator.Message, why *Reason) error {
+	s, ok := l.Store.(store.Central)
+	if !ok {
+		return nil
+	}
+	who, err := s.LockedBy(c)
+	if err == nil && len(who) > 0 {
+		why.Rule = "it is due now, but rows of messages may be locked by " + strings.Join(who, "; ") + ": if that is one to " + m.Recipient + ", all to it wait"
+		why.Fix = "Let that end its transaction, or end it on the server: SELECT pg_terminate_backend(PID)"
+	}
+	return err
 }
 
 // explainOver explains a message that expires with the next run, unless its transport is found to have taken it.

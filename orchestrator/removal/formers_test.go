@@ -322,3 +322,32 @@ func TestASuccessorIsShownNothingThatWasPlacedForTheFormer(t *testing.T) {
 		t.Errorf("%+v, %v", in, err)
 	}
 }
+
+// A number beyond belief, which somebody has written by hand, shows no mail of a removed agent to the next one, and hides none of its own.
+func TestASuccessorReadsNothingOfAnyNumber(t *testing.T) {
+	t.Parallel()
+	for _, number := range []string{"9007199254740991", "9007199254740992", "9007199254740999", "4611686018427387999"} {
+		for _, place := range []string{"table", "archive"} {
+			f := enginetest.New(t, "a", "b")
+			ctx := t.Context()
+			f.SQL(`INSERT INTO agent_message (seq, message_id, sender, recipient, payload) VALUES (` + number + `, 'odd', 'a', 'b', '1')`)
+			old := []string{"odd", f.Send("a", "b"), f.Send("b", "a")}
+			f.Deliver()
+			f.Take("b")
+			f.Take("a")
+			if place == "archive" {
+				f.ArchiveAll()
+			}
+			succeed(f, "b")
+			for _, id := range old {
+				_, err := threads.OwnMessage(ctx, f.Ledger, id, "b")
+				want.Code(t, err, orchestrator.NotFound)
+			}
+			sent := f.Send("b", "a")
+			f.Deliver()
+			if _, err := threads.OwnMessage(ctx, f.Ledger, sent, "b"); err != nil {
+				t.Errorf("%s in the %s: its own: %v", number, place, err)
+			}
+		}
+	}
+}

@@ -68,6 +68,8 @@ type (
 		Now() time.Time
 		Place() string // its servers, database and schema, the same for whoever uses it and however
 		Settled(ctx context.Context) (Settled, error)
+		// LockedBy names the sessions of other programs that may have locked rows of messages.
+		LockedBy(c *Conn) ([]string, error)
 	}
 	// Observer reports which tables the statements of this process touch.
 	Observer interface {
@@ -138,4 +140,9 @@ const StoreSetting = `
 // AddCount adds ?3 to the count of messages of the recipient ?1 in the state ?2.
 const AddCount = `
 	INSERT INTO message_count (recipient, state, n) VALUES (?1, ?2, ?3)
-	ON CONFLICT (recipient, state) DO UPDATE SET n = message_count.n + excluded.n`
+	` + AddToCount
+
+// AddToCount ends an INSERT into message_count. What somebody has written there that is beyond belief stays as it is: a sum might be no number
+// any more.
+const AddToCount = `ON CONFLICT (recipient, state) DO UPDATE SET n = CASE WHEN message_count.n BETWEEN -9007199254740992 AND 9007199254740992
+	THEN message_count.n + excluded.n ELSE message_count.n END`

@@ -109,7 +109,7 @@ var mayCost = map[string]int{
 	`SELECT event, count(*) FROM message_trace WHERE id >`:  1,
 	`GROUP BY status, traced_status`:                        1,
 	`INDEXED BY agent_message_wanted_later`:                 1,
-	`(SELECT coalesce(max(n), 0) FROM message_count`:        1,
+	`(SELECT coalesce(max(CASE WHEN n BETWEEN`:              1,
 	`WHERE reply_to IN (?1, ?3)`:                            2,
 	`FROM command_trace WHERE span_id IN`:                   1,
 

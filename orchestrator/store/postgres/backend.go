@@ -21,6 +21,8 @@ type backend struct {
 	until time.Time // of the present batch: when it gives up
 	tries int       // how often it was run again since something was lost
 	alone bool      // the present transaction is alone
+	scope []string  // the recipients that it holds from its beginning
+	looks time.Time // until when locked rows are looked for
 	held  int       // how often it has tried to hold a recipient
 	xid   string    // of it
 	taken bool      // the number of a row was: the next transaction begins with having others
@@ -121,8 +123,9 @@ func (w *backend) begin(ctx context.Context, until time.Time, scope store.Scope)
 	patience := strconv.AppendInt(nil, max(time.Until(until).Milliseconds(), 1), 10)
 	calls := []wire.Call{{Text: "SELECT set_config('lock_timeout', $1, true)", Values: [][]byte{patience}}}
 	locks, alone := w.s.locks(scope)
-	w.alone, w.held = alone, 0
-	calls = append(append(calls, locks...), wire.Call{Text: "SELECT hold_floors(), pg_current_xact_id(), " + readClock})
+	w.alone, w.scope, w.held = alone, scope.Recipients(), 0
+	calls = append(append(calls, locks...), wire.Call{Text: "SELECT hold_floors(), pg_current_xact_id(), " + readClock + ", set_config('lock_timeout', $1, true)",
+		Values: [][]byte{rowWait}})
 	results, err := w.c.Begin(ctx, calls...)
 	if err != nil && ctx.Err() != nil {
 		w.shut() // the request to cancel it may arrive late, and would hit what comes next
@@ -201,6 +204,9 @@ const maxTries = 5
 // nobody else writes; so is a lock for which it has not waited as long as it may, see HoldStill.
 func (w *backend) Again(failure error) bool {
 	code := codeOf(failure)
+	if code == lockNotAvailable {
+		return w.meetsLock()
+	}
 	taken := isTaken(failure)
 	waited := code == deadlockDetected || code == lockNotAvailable
 	meets := waited || code == serializationFailure || code == uniqueViolation && !w.alone

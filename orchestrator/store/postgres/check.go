@@ -26,7 +26,7 @@ type check struct {
 // checks are asked each by itself, outside of a transaction: one that fails, for lack of a right, ends no other.
 var checks = []check{
 	{"server", checkServer}, {"settings", checkSettings}, {"pooler", checkPooler}, {"acknowledged", checkAcknowledged}, {"audit user", checkAuditor},
-	{"connections", checkConnections}, {"snapshots", checkSnapshots}, {"writing", checkWriting}, {"lock waits", checkWaits}, {"events", checkEvents},
+	{"connections", checkConnections}, {"snapshots", checkSnapshots}, {"writing", checkWriting}, {"lock waits", checkWaits}, {"row locks", checkRowLocks}, {"events", checkEvents},
 	{"dead rows", checkDeadRows}, {"index", checkIndex},
 }
 

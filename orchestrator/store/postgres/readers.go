@@ -101,7 +101,7 @@ func (r *reader) renew() error {
 	if err != nil {
 		return err
 	}
-	c.Batch = r.Batch
+	c.Batch, c.ReadOnly = r.Batch, true
 	r.Close()
 	r.mu.Lock()
 	r.conn = c
@@ -133,6 +133,7 @@ func (p *readers) with(ctx context.Context, fn func(r *reader) error) error {
 			return p.s.Explain(err)
 		}
 	}
+	c.ReadOnly = true
 	r := &reader{conn: c, s: p.s, ctx: ctx}
 	defer r.done()
 	stop := context.AfterFunc(ctx, r.abandon)

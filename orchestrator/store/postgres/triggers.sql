@@ -3,11 +3,12 @@
 
 CREATE FUNCTION count_message(of text, as_state text, by bigint) RETURNS void LANGUAGE sql AS $$
     INSERT INTO message_count (recipient, state, n) VALUES (of, as_state, by)
-    ON CONFLICT (recipient, state) DO UPDATE SET n = message_count.n + excluded.n
+    ON CONFLICT (recipient, state) DO UPDATE SET n = CASE WHEN message_count.n BETWEEN -9007199254740992 AND 9007199254740992
+        THEN message_count.n + excluded.n ELSE message_count.n END
 $$;
 
 CREATE FUNCTION counted_up_to() RETURNS bigint LANGUAGE sql AS $$
-    SELECT coalesce(max(n), 0) FROM message_count WHERE recipient = '' AND state = 'counted'
+    SELECT coalesce(max(n), 0) FROM message_count WHERE recipient = '' AND state = 'counted' -- compared, never added to
 $$;
 
 CREATE FUNCTION is_counted(status text) RETURNS boolean IMMUTABLE LANGUAGE sql AS $$

@@ -40,10 +40,26 @@ func (c *conn) Renumber() error {
 	return nil
 }
 
+// RenumberMessages is Renumber for messages alone, and those in the archive.
+func (c *conn) RenumberMessages() error {
+	const archived = `coalesce((SELECT max(seq) FROM agent_message_archive), 0)`
+	last, err := c.Number(`SELECT max(` + archived + `, ` + lastNumber("agent_message", "seq") + `)`)
+	if err != nil || last <= store.MaxNumber {
+		return err
+	}
+	for _, table := range []string{"agent_message_archive", "agent_message"} {
+		if err := c.renumberTable(table, "seq"); err != nil {
+			return err
+		}
+	}
+	_, err = c.Exec(`UPDATE sqlite_sequence SET seq = max(seq, ` + archived + `) WHERE name = 'agent_message'`)
+	return err
+}
+
 func (c *conn) renumberTable(table, column string) error {
 	used := []string{`SELECT max(` + column + `) FROM ` + table + ` WHERE ` + column + ` <= ?`}
-	if table == "agent_message" { // rows of it are moved into the archive, and counted up to a number
-		used = append(used, `SELECT max(seq) FROM agent_message_archive WHERE seq <= ?`,
+	if column == "seq" { // rows of the one table are moved into the other, and counted up to a number
+		used = append(used, `SELECT max(seq) FROM agent_message WHERE seq <= ?`, `SELECT max(seq) FROM agent_message_archive WHERE seq <= ?`,
 			`SELECT max(n) FROM message_count WHERE recipient = '' AND state = 'counted' AND n <= ?`)
 	}
 	next := int64(0)

@@ -4,6 +4,7 @@ package wire
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -15,6 +16,8 @@ type Conn struct {
 	Raw   *pgconn.PgConn
 	Wrote func()  // called before each statement that may change something
 	Batch []int64 // the rows at hand: what temp.batch is in SQLite
+
+	ReadOnly bool // what may change something is refused
 	// Settings is the statement that makes them in each transaction, behind a pooler. Statements have no names then, and nothing is
 	// cancelled.
 	Settings string
@@ -63,8 +66,19 @@ func (c *Conn) Broken() bool { return c.Raw.IsClosed() || c.Raw.TxStatus() != 'T
 
 // Script runs statements that are separated by semicolons and take no arguments.
 func (c *Conn) Script(text string) error {
-	c.Wrote()
+	if err := c.mayWrite(); err != nil {
+		return err
+	}
 	return c.Do(context.Background(), text)
+}
+
+// mayWrite is called before each statement that may change something.
+func (c *Conn) mayWrite() error {
+	if c.ReadOnly {
+		return errors.New("a connection that is there to read was to write")
+	}
+	c.Wrote()
+	return nil
 }
 
 // Do is Script for statements that change nothing of the engine's.

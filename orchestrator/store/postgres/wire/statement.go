@@ -79,7 +79,7 @@ func (c *Conn) prepare(text string) (*statement, error) {
 		c.statements[text] = s
 	}
 	if s.writes {
-		c.Wrote()
+		return s, c.mayWrite()
 	}
 	return s, nil
 }
