@@ -149,12 +149,11 @@ func seqsOf(ms []orchestrator.Message) []int64 {
 // mark stores a transport's note with every row of the claim, if this process still holds all of them.
 func mark(ctx context.Context, l *ledger.Ledger, c *claim, target, note string) error {
 	return l.Write(ctx, store.Of(c.messages[0].Recipient), func(t *ledger.Tx) error {
-		if err := stillHeld(t, c); err != nil {
-			return err
-		}
 		for i := range c.messages {
-			if err := t.AddMark(&c.messages[i], target, note); err != nil {
+			if held, err := t.AddMarkHeld(&c.messages[i], c.token, target, note); err != nil {
 				return err
+			} else if !held {
+				return orchestrator.ErrLeaseLost
 			}
 		}
 		return nil

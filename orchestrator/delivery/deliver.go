@@ -262,7 +262,11 @@ func TidyAll(ctx context.Context, l *ledger.Ledger) error {
 // startWorker begins to deliver to one recipient through a transport outside the database, unless enough workers of this
 // process are at it already. A worker that has claimed something starts the next, if more may be claimed.
 func (e *Engine) startWorker(ctx context.Context, recipient string, o Options, r *run) {
-	allowed, seats := e.workersOf(ctx, recipient)
+	var agent *ledger.Agent
+	if conf, err := e.Configuration(ctx); err == nil {
+		agent = conf.Agents[recipient]
+	}
+	allowed, seats := e.workersOf(agent)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.delivering[recipient] >= allowed {
@@ -293,19 +297,18 @@ func (e *Engine) startWorker(ctx context.Context, recipient string, o Options, r
 	})
 }
 
-// callHelp starts another worker for a recipient whose transport makes several attempts at a time, if there is something
-// for it.
-func (e *Engine) callHelp(ctx context.Context, recipient string, o Options, r *run) error {
-	allowed, _ := e.workersOf(ctx, recipient)
+// callHelp starts another worker for an agent whose transport makes several attempts at a time, if there is something for it.
+func (e *Engine) callHelp(ctx context.Context, agent *ledger.Agent, o Options, r *run) error {
+	allowed, _ := e.workersOf(agent)
 	e.mu.Lock()
-	enough := e.delivering[recipient] >= allowed
+	enough := e.delivering[agent.Name] >= allowed
 	e.mu.Unlock()
 	if enough {
 		return nil
 	}
-	more, err := claimable(ctx, e.Ledger, recipient)
+	more, err := claimable(ctx, e.Ledger, agent.Name)
 	if err == nil && more {
-		e.startWorker(ctx, recipient, o, r)
+		e.startWorker(ctx, agent.Name, o, r)
 	}
 	return err
 }

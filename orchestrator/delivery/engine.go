@@ -80,14 +80,12 @@ func SlotsTaken(l *ledger.Ledger, agent *ledger.Agent) bool {
 	return errors.Is(err, orchestrator.ErrNoSlot)
 }
 
-// workersOf returns how many workers may deliver to a recipient at the same time, and what bounds those of its transport. More
-// than one are of use only where a transport says how many attempts it makes at a time.
-func (e *Engine) workersOf(ctx context.Context, recipient string) (allowed int, seats chan struct{}) {
-	conf, err := e.Configuration(ctx)
-	if err != nil || conf.Agents[recipient] == nil {
+// workersOf returns how many workers may deliver to an agent at the same time, and what bounds those of its transport. More than one
+// are of use only where a transport says how many attempts it makes at a time. nil is a recipient that is no agent.
+func (e *Engine) workersOf(agent *ledger.Agent) (allowed int, seats chan struct{}) {
+	if agent == nil {
 		return 1, nil
 	}
-	agent := conf.Agents[recipient]
 	scheme, _, _ := strings.Cut(agent.Deliver, ":")
 	if _, slotted := e.Transports[scheme].(orchestrator.Slotted); slotted {
 		return max(agent.Concurrency, 1), e.seats[scheme]

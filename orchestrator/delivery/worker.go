@@ -76,7 +76,7 @@ func (e *Engine) deliverClaims(ctx context.Context, recipient string, o Options,
 		if next == nil {
 			return claims, nil
 		}
-		if err := e.callHelp(ctx, recipient, o, r); err != nil {
+		if err := e.callHelp(ctx, next.agent, o, r); err != nil {
 			e.Log.Warn("no look for more could be taken", "recipient", recipient, "error", err)
 		}
 		held, outcomes = next, attempt(ctx, e.Ledger, next)

@@ -194,18 +194,37 @@ func MarksOf(m *orchestrator.Message) map[string]string {
 
 // AddMark stores the note of a transport with a message, in the row and in m. The notes of other targets stay. An empty note
 // removes it.
-func (t *Tx) AddMark(m *orchestrator.Message, target, note string) error {
+func (t *Tx) AddMark(m *orchestrator.Message, target, note string) (err error) {
+	if m.Marks, err = withMark(m, target, note); err != nil {
+		return err
+	}
+	_, err = t.Exec(`UPDATE agent_message SET delivery_marks = ? WHERE seq = ?`, m.Marks, m.Seq)
+	return err
+}
+
+// AddMarkHeld is AddMark for a message that is live and under a lease. It reports whether it still is; otherwise it stores nothing.
+func (t *Tx) AddMarkHeld(m *orchestrator.Message, token, target, note string) (held bool, err error) {
+	marks, err := withMark(m, target, note)
+	if err != nil {
+		return false, err
+	}
+	n, err := t.Exec(`UPDATE agent_message SET delivery_marks = ?1 WHERE seq = ?2 AND lease_token = ?3 AND `+Live, marks, m.Seq, token)
+	if err != nil || n == 0 {
+		return false, err
+	}
+	m.Marks = marks
+	return true, nil
+}
+
+// withMark returns the notes of a message with that of one more target.
+func withMark(m *orchestrator.Message, target, note string) (string, error) {
 	marks := MarksOf(m)
 	if marks[target] = note; note == "" {
 		delete(marks, target)
 	}
-	if m.Marks = ""; len(marks) > 0 {
-		text, err := json.Marshal(marks)
-		if err != nil {
-			return err
-		}
-		m.Marks = string(text)
+	if len(marks) == 0 {
+		return "", nil
 	}
-	_, err := t.Exec(`UPDATE agent_message SET delivery_marks = ? WHERE seq = ?`, m.Marks, m.Seq)
-	return err
+	text, err := json.Marshal(marks)
+	return string(text), err
 }

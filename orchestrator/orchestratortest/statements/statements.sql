@@ -509,6 +509,7 @@ UPDATE agent_message SET acknowledged_at = ? WHERE message_id = ? AND recipient 
 UPDATE agent_message SET delivery_marks = '' WHERE seq = ?;
 UPDATE agent_message SET delivery_marks = ? WHERE message_id = ?;
 UPDATE agent_message SET delivery_marks = ? WHERE seq = ?;
+UPDATE agent_message SET delivery_marks = ?1 WHERE seq = ?2 AND lease_token = ?3 AND status IN ('pending','retry');
 UPDATE agent_message SET ended_at = '' WHERE seq = ?;
 UPDATE agent_message SET ended_at = coalesce(delivered_at, created_at, '') WHERE seq IN (SELECT seq FROM temp.batch);
 UPDATE agent_message SET expires_at = ?, review_at = ?, next_attempt_at = ? WHERE seq = ?;

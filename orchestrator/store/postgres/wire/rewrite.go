@@ -16,7 +16,8 @@ import (
 //   - IS and IS NOT between two values become IS NOT DISTINCT FROM and IS DISTINCT FROM.
 //   - json_object and json_array, which are words of the language since PostgreSQL 16, are quoted, so that they are our functions.
 //   - rowid, the order of insertion, becomes the column pos.
-//   - temp.batch, the rows at hand, becomes the array that its argument, of number batchArgument, holds.
+//   - temp.batch, the rows at hand, becomes the array that its argument, of number batchArgument, holds. Where a column is looked for in
+//     it, the array is what an index is asked for, in half the time that a join takes.
 //
 // What is quoted or a comment stays as it is.
 func rewrite(text string) (sql string, arguments []int) {
@@ -83,18 +84,35 @@ func (r *rewriter) replace(before token, tokens []token) (text string, n int) {
 		return `"` + strings.ToLower(t.text) + `"`, 1
 	case words[0] == "ROWID":
 		return "pos", 1
+	case words[0] == "IN" && !strings.EqualFold(before.text, "NOT") && isBatch(tokens[1:]):
+		return "= ANY (" + r.number(batchArgument) + "::bigint[])", 1 + len(batch)
 	case words[0] == "TEMP" && words[1] == "." && words[2] == "BATCH":
-		batch := "unnest(" + r.number(batchArgument) + "::bigint[]) AS "
+		rows := "unnest(" + r.number(batchArgument) + "::bigint[]) AS "
 		if len(tokens) > 3 && tokens[3].kind == name && !following[strings.ToUpper(tokens[3].text)] {
-			return batch + tokens[3].text + "(seq)", 4
+			return rows + tokens[3].text + "(seq)", 4
 		}
-		return batch + "batch(seq)", 3
+		return rows + "batch(seq)", 3
 	}
 	return t.text, 1
 }
 
 func isEmptyBlob(tokens []token) bool {
 	return len(tokens) > 0 && strings.EqualFold(tokens[0].text, "x''")
+}
+
+// batch are the tokens of all rows at hand.
+var batch = scan("(SELECT seq FROM temp.batch)")
+
+func isBatch(tokens []token) bool {
+	if len(tokens) < len(batch) {
+		return false
+	}
+	for i, t := range batch {
+		if t.text != tokens[i].text {
+			return false
+		}
+	}
+	return true
 }
 
 // parameter returns what stands for ? or ?N.

@@ -28,7 +28,9 @@ func TestRewrite(t *testing.T) {
 		{`a IS NULL AND b IS NOT NULL AND c IS TRUE`, `a IS NULL AND b IS NOT NULL AND c IS TRUE`, nil},
 		{`a IS DISTINCT FROM b OR a IS NOT DISTINCT FROM b`, `a IS DISTINCT FROM b OR a IS NOT DISTINCT FROM b`, nil},
 		{`SELECT i.rowid ORDER BY rowid`, `SELECT i.pos ORDER BY pos`, nil},
-		{`a = ? AND seq IN (SELECT seq FROM temp.batch)`, `a = $1 AND seq IN (SELECT seq FROM unnest($2::bigint[]) AS batch(seq))`, []int{1, batchArgument}},
+		{`a = ? AND seq IN (SELECT seq FROM temp.batch) AND b = ?`, `a = $1 AND seq = ANY ($2::bigint[]) AND b = $3`, []int{1, batchArgument, 2}},
+		{`seq NOT IN (SELECT seq FROM temp.batch)`, `seq NOT IN (SELECT seq FROM unnest($1::bigint[]) AS batch(seq))`, []int{batchArgument}},
+		{`seq IN (SELECT seq FROM temp.batch WHERE seq > 1)`, `seq IN (SELECT seq FROM unnest($1::bigint[]) AS batch(seq) WHERE seq > 1)`, []int{batchArgument}},
 		{`FROM temp.batch b JOIN m`, `FROM unnest($1::bigint[]) AS b(seq) JOIN m`, []int{batchArgument}},
 		{`FROM temp.batch WHERE batch.seq = 1`, `FROM unnest($1::bigint[]) AS batch(seq) WHERE batch.seq = 1`, []int{batchArgument}},
 	} {
