@@ -208,9 +208,10 @@ SERVING := ^Test(Serve|MCP|Daemon|Contention)
 # Which packages take longest. They begin first, so that in the end no core waits for one of them.
 LONGEST := $(patsubst %,./%,commands/surface/phone commands/surface/web $(addprefix orchestrator/,store/postgres transport move bridge delivery router))
 
-# Tests wait for processes, disks and browsers, so that there are more at a time than cores. `make vet` has looked at all of them already.
-SHORT := -short -vet=off -timeout 40m -p 3
-CROWDED := -parallel $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
+# Tests wait for processes, disks and browsers most of the time, so that several run for each core. `make vet` has looked at all of them
+# before, so that go test need not.
+SHORT := -short -vet=off -timeout 40m -p 4
+CROWDED := -parallel $(shell echo $$((3 * $$(getconf _NPROCESSORS_ONLN))))
 unit:
 	$(call announce,-race)
 	$(RACE) $(SHORT) $(LONGEST) $$($(GO) list ./... | grep -vxF "$$($(GO) list $(PLAIN))")
