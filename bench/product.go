@@ -36,7 +36,7 @@ func makeMailroom(ctx context.Context, path string, names ...string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := r.Ledger.Create(ctx); err != nil {
+	if _, err := r.Store.Create(); err != nil {
 		return errors.Join(err, r.Close())
 	}
 	for _, name := range names {

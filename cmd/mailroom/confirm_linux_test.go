@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -59,7 +58,7 @@ func TestConfirmations(t *testing.T) {
 func TestConfirmationIsNotTypedAhead(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "bob")
-	term := openTTY(t, filepath.Dir(o.db), o.command().Env, 300, "-c", "echo ready; read -r _; exec mailroom agent remove bob")
+	term := openTTY(t, o.folder, o.command().Env, 300, "-c", "echo ready; read -r _; exec mailroom agent remove bob")
 	term.await(func(text string) bool { return strings.Contains(text, "ready") })
 	fmt.Fprint(term.master, "\ny\n")
 	term.await(func(text string) bool { return strings.HasSuffix(text, "[y/N] ") })

@@ -7,14 +7,17 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"mailroom/orchestrator/orchestratortest/enginetest"
 )
 
 // TestKilledCopies: what a backup or a restore leaves that was killed with SIGKILL is named by the doctor and removed by the
 // next one; what a living process is writing, be it stopped, is neither.
 func TestKilledCopies(t *testing.T) {
 	t.Parallel()
+	enginetest.OfAFile(t, "a server has its own backups")
 	o := newOffice(t, "a", "b")
-	beside, away := filepath.Dir(o.db), t.TempDir()
+	beside, away := o.folder, t.TempDir()
 	o.rows(`WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 40)
 		INSERT INTO agent_message (message_id, sender, recipient, payload) SELECT 'm' || n, 'a', 'b', '"' || hex(zeroblob(400000)) || '"' FROM c`)
 	whole := filepath.Join(away, "whole.db")
@@ -66,8 +69,9 @@ func TestKilledCopies(t *testing.T) {
 // old. What only looks like them is not.
 func TestCopiesOfEarlierVersions(t *testing.T) {
 	t.Parallel()
+	enginetest.OfAFile(t, "a server has its own backups")
 	o := newOffice(t, "a")
-	folder := filepath.Dir(o.db)
+	folder := o.folder
 	old := time.Now().Add(-25 * time.Hour)
 	for name, keep := range map[string]bool{
 		".mailroom-backup-12345": false, ".mailroom-restore-12345-wal": false, ".mailroom-backup-777": true,

@@ -12,6 +12,7 @@ import (
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/router"
 )
 
@@ -31,9 +32,9 @@ func courier() {
 		panic(err)
 	}
 	k := &knife{where: os.Args[1]}
-	r, err := router.Open(context.Background(), ledger.Options{
+	r, err := router.Open(context.Background(), enginetest.Placed(ledger.Options{
 		Path: os.Getenv("MAILROOM_DB"), Transports: k.transports(), Log: slog.New(slog.DiscardHandler),
-	})
+	}))
 	if err != nil {
 		panic(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,13 +24,17 @@ const faultTime = 5 * time.Minute
 // clusterFaults is how many faults TestCluster does.
 var clusterFaults = flag.Int("cluster-faults", len(ha.Faults), "how many of the faults TestCluster does")
 
+// clusterFault has TestCluster do those only whose names contain it.
+var clusterFault = flag.String("cluster-fault", "", "part of the names of the faults that TestCluster does")
+
 // TestCluster does a number of faults to a cluster while three machines' worth of processes use it and are
 // killed. What was acknowledged is held to all promises. It tells how long nothing was acknowledged.
 func TestCluster(t *testing.T) {
 	if err := ha.Missing(); err != nil {
 		t.Fatal(err)
 	}
-	faults := ha.Faults[:*clusterFaults]
+	faults := slices.DeleteFunc(slices.Clone(ha.Faults), func(f ha.Fault) bool { return !strings.Contains(f.Name, *clusterFault) })
+	faults = faults[:min(*clusterFaults, len(faults))]
 	ctx, cancel := context.WithTimeout(t.Context(), faultTime)
 	defer cancel()
 	cluster, err := ha.Start(ctx)

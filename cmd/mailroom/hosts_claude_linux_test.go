@@ -84,7 +84,7 @@ func TestClaudeKilledBeforeItsModelAnswers(t *testing.T) {
 			k := claudeDesk(t)
 			work, answered := k.newGate(), k.newGate()
 			if !asked {
-				k.hooked = fmt.Sprintf("$HOOK; if [ $EVENT = PostToolUse ]; then %s; fi", answered.pass())
+				k.hooked = fmt.Sprintf("hook; if [ $EVENT = PostToolUse ]; then %s; fi", answered.pass())
 			}
 			s := k.claude()
 			s.prompts("Do it.")

@@ -3,13 +3,13 @@
 package main
 
 import (
-	"database/sql"
 	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
 	"testing"
 
+	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
@@ -55,7 +55,7 @@ func TestClaudeInterruptedHook(t *testing.T) {
 				t.Parallel()
 				k := claudeDesk(t)
 				g := k.newGate()
-				k.hooked = fmt.Sprintf("$HOOK; if [ -e $EVENT.held ]; then %s; fi", g.pass())
+				k.hooked = fmt.Sprintf("hook; if [ -e $EVENT.held ]; then %s; fi", g.pass())
 				s := k.sits()
 				id := s.showsAtHeldHook(event, g)
 				s.interrupts()
@@ -167,10 +167,7 @@ func (k *desk) longAgo(id string) {
 // change changes one row by hand.
 func (k *desk) change(statement string, args ...any) {
 	k.t.Helper()
-	db, err := sql.Open("sqlite3", "file:"+k.db+"?_busy_timeout=20000")
-	if err != nil {
-		k.t.Fatal(err)
-	}
+	db := enginetest.Plain(k.t, k.db)
 	defer db.Close()
 	changed, err := db.Exec(statement, args...)
 	if err != nil {

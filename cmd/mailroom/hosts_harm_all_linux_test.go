@@ -3,18 +3,23 @@
 package main
 
 import (
-	"database/sql"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"mailroom/orchestrator/orchestratortest/enginetest"
+	"mailroom/orchestrator/store/postgres"
 )
 
-// harms are what can be wrong with the database of a desk. Each returns what mends it.
+// harms are what can be wrong with the database of a desk, in a file and on a server. Each returns what mends it.
 var harms = map[string]func(k *desk) (repair func()){
 	"missing": func(k *desk) func() {
+		if postgres.IsAddress(k.db) {
+			return enginetest.Hide(k.t, k.db)
+		}
 		k.move(k.db, k.db+".away")
 		return func() {
 			if _, err := os.Stat(k.db); err == nil {
@@ -23,23 +28,11 @@ var harms = map[string]func(k *desk) (repair func()){
 			k.move(k.db+".away", k.db)
 		}
 	},
-	"busy": func(k *desk) func() {
-		db, err := sql.Open("sqlite3", "file:"+k.db+"?_txlock=immediate&_busy_timeout=20000")
-		if err != nil {
-			k.t.Fatal(err)
-		}
-		k.t.Cleanup(func() { db.Close() })
-		tx, err := db.Begin()
-		if err != nil {
-			k.t.Fatal(err)
-		}
-		return func() {
-			if err := tx.Rollback(); err != nil {
-				k.t.Error(err)
-			}
-		}
-	},
+	"busy": func(k *desk) func() { return enginetest.Jam(k.t, k.db) },
 	"read-only": func(k *desk) func() {
+		if postgres.IsAddress(k.db) {
+			return enginetest.Harm(k.t, k.db, readOnly("SET default_transaction_read_only = on"), "SET default_transaction_read_only = off; "+readOnly("RESET default_transaction_read_only"))
+		}
 		folder := filepath.Dir(k.db)
 		if os.Geteuid() == 0 {
 			return k.mountReadOnly(folder)
@@ -53,6 +46,11 @@ var harms = map[string]func(k *desk) (repair func()){
 		k.run("trust", "--remove")
 		return func() { k.run("trust") }
 	},
+}
+
+// readOnly is the statement that changes a database's default.
+func readOnly(change string) string {
+	return "DO $$ BEGIN EXECUTE 'ALTER DATABASE ' || current_database() || ' " + change + "'; END $$"
 }
 
 // mountReadOnly has nobody write into a folder, the superuser neither, for whom permissions mean nothing.

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"mailroom/orchestrator/orchestratortest/enginetest"
 )
 
 // hostsFolder is where the agent hosts are installed, and whether they must be: the folder that MAILROOM_TEST_HOSTS names, or the one
@@ -53,7 +55,7 @@ type desk struct {
 	hooks   []string // events
 	wakes   bool     // a hook in the background wakes an idle session
 	speaks  string   // vocabulary of its tools; "" is relay, where it has tools
-	hooked  string   // a shell command around that of a hook, in which $HOOK is it and $EVENT what has happened; "" is the hook alone
+	hooked  string   // a shell command around that of a hook, in which `hook` runs it and $EVENT is what has happened; "" is the hook alone
 }
 
 // newDesk makes a desk whose host tells of these events.
@@ -68,9 +70,10 @@ func newDesk(t *testing.T, host, program string, d dialect, hooks ...string) *de
 	if err := os.Mkdir(room, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	k := &desk{office: &office{t: t, db: filepath.Join(room, "mailroom.db"), program: "mailroom"}, folder: folder, host: host, program: program, hooks: hooks}
+	o := &office{t: t, db: enginetest.PlaceAt(t, filepath.Join(room, "mailroom.db")), folder: room, program: "mailroom"}
+	k := &desk{office: o, folder: folder, host: host, program: program, hooks: hooks}
 	k.env = []string{"XDG_STATE_HOME=", "HOME=" + folder} // the host's hooks use its home
-	k.run("--db", k.db, "init")
+	k.begin()
 	k.run("agent", "add", "alice")
 	k.run("agent", "add", "bob")
 	k.model = newModel(t, d)
@@ -82,9 +85,12 @@ func (k *desk) hookSettings() map[string]any {
 	k.t.Helper()
 	settings := map[string]any{}
 	for _, event := range k.hooks {
-		command := fmt.Sprintf("%s hook %s --host %s --as bob --db %s", k.mailroom(), event, k.host, k.db)
+		hook := func(event string) string {
+			return fmt.Sprintf("%s hook %s --host %s --as bob --db '%s'", k.mailroom(), event, k.host, k.db)
+		}
+		command := hook(event)
 		if k.hooked != "" {
-			command = fmt.Sprintf("EVENT=%s; HOOK='%s'; %s", event, command, k.hooked)
+			command = fmt.Sprintf("EVENT=%s; hook() { %s; }; %s", event, command, k.hooked)
 		}
 		timeout := 60
 		if k.host == "gemini" {
@@ -93,8 +99,7 @@ func (k *desk) hookSettings() map[string]any {
 		entry := map[string]any{"type": "command", "command": command, "timeout": timeout}
 		settings[event] = []any{map[string]any{"hooks": []any{entry}}}
 		if k.wakes && (event == "SessionStart" || event == "Stop") {
-			wake := fmt.Sprintf("%s hook wake --host %s --as bob --db %s", k.mailroom(), k.host, k.db)
-			entry := map[string]any{"type": "command", "command": wake, "async": true, "asyncRewake": true, "timeout": 86400}
+			entry := map[string]any{"type": "command", "command": hook("wake"), "async": true, "asyncRewake": true, "timeout": 86400}
 			settings[event] = append(settings[event].([]any), map[string]any{"hooks": []any{entry}})
 		}
 	}
@@ -161,7 +166,7 @@ func (k *desk) send(text string) string {
 func (k *desk) standings() string {
 	k.t.Helper()
 	return strings.Join(k.rows(`SELECT CASE WHEN m.read_at <> '' THEN 'read' WHEN i.read_at <> '' THEN 'shown' ELSE 'unread' END
-		FROM agent_message m LEFT JOIN agent_inbox i USING (message_id) WHERE m.recipient = 'bob' ORDER BY m.rowid`), " ")
+		FROM agent_message m LEFT JOIN agent_inbox i USING (message_id) WHERE m.recipient = 'bob' ORDER BY m.seq`), " ")
 }
 
 // stand holds the messages to bob to how they should stand now.

@@ -212,7 +212,7 @@ func TestHostsConverse(t *testing.T) {
 				r.calls(prefix+tool, arguments)
 				r = speaker.asks()
 				r.showsInOrder(heard...)
-				said := b.rows(`SELECT message_id FROM agent_message WHERE recipient = '` + to + `' ORDER BY rowid`)
+				said := b.rows(`SELECT message_id FROM agent_message WHERE recipient = '` + to + `' ORDER BY seq`)
 				if len(said) != len(willHear)+1 {
 					t.Fatalf("%s has got %q; the model is told\n%s", to, said, r.text())
 				}

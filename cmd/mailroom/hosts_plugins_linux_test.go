@@ -6,12 +6,14 @@ import (
 	"testing"
 
 	"mailroom/commands/connect"
+	"mailroom/orchestrator/orchestratortest/enginetest"
 )
 
 // pack writes the packages for hosts into the desk's folder, and returns where that of this host is. From then on the database is the
 // one that the project in this folder would have, which a package has to find by itself.
 func (k *desk) pack() string {
 	k.t.Helper()
+	enginetest.OfAFile(k.t, "a package finds the file of its project")
 	for name, text := range connect.Packages("v1.2.3") {
 		k.write(filepath.Join("dist", filepath.FromSlash(name)), string(text))
 	}

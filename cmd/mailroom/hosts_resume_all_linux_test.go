@@ -78,7 +78,7 @@ func TestHostsKilledBeforeTheirModelIsAsked(t *testing.T) {
 			inEachHost(t, func(t *testing.T, k *desk, of seat) {
 				work, answered := k.newGate(), k.newGate()
 				if of.end != "" {
-					k.hooked = fmt.Sprintf("$HOOK; if [ $EVENT = %s ]; then %s; fi", of.end, answered.pass())
+					k.hooked = fmt.Sprintf("hook; if [ $EVENT = %s ]; then %s; fi", of.end, answered.pass())
 				}
 				s := k.sits()
 				s.worksAt(s.asks(), work)

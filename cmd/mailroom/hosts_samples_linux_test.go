@@ -16,7 +16,7 @@ import (
 const samples = "../../commands/surface/hook/testdata/samples"
 
 // recording is a shell command around that of a hook that keeps what the host says to it.
-func (k *desk) recording() string { return fmt.Sprintf("tee %s/$EVENT.said | $HOOK", k.folder) }
+func (k *desk) recording() string { return fmt.Sprintf("tee %s/$EVENT.said | hook", k.folder) }
 
 // neutral are what differs from one run to the next.
 var neutral = []struct {

@@ -250,7 +250,7 @@ func TestCodexTerminalInterrupted(t *testing.T) {
 			k := codexTerminalDesk(t)
 			work, answered := k.newGate(), k.newGate()
 			if !asked {
-				k.hooked = fmt.Sprintf("$HOOK; if [ $EVENT = PostToolUse ]; then %s; fi", answered.pass())
+				k.hooked = fmt.Sprintf("hook; if [ $EVENT = PostToolUse ]; then %s; fi", answered.pass())
 				k.write("shop/.codex/hooks.json", map[string]any{"hooks": k.hookSettings()})
 			}
 			c := k.codexTerminal("--no-daemon")

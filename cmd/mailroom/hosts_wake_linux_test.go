@@ -17,7 +17,7 @@ import (
 func (k *desk) stops() string { return filepath.Join(k.folder, "stops") }
 
 func (k *desk) noteStops() {
-	k.hooked = "$HOOK; test $EVENT != Stop || echo >>" + k.stops()
+	k.hooked = "hook; test $EVENT != Stop || echo >>" + k.stops()
 }
 
 // untilIdle waits until bob's only session is idle after so many turns, so that no hook of them shows what comes, and has a process

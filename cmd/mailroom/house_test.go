@@ -89,6 +89,7 @@ var mayImport = map[string][]string{
 	"commands":                  engine,
 	"commands/VOCABULARY":       and(engine, "commands"),
 	"commands/ralph":            and(engine, "commands", "orchestrator/bridge", "orchestrator/bridge/letters", "orchestrator/letter", "orchestrator/watchdog"),
+	"commands/admin":            and(engine, "commands", "orchestrator/person"),
 	"commands/signal":           and(engine, "commands", "orchestrator/letter", "orchestrator/person"),
 	"commands/surface":          {"commands", "orchestrator"},
 	"commands/surface/listener": {"commands", "orchestrator"},

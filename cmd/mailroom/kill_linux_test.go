@@ -17,6 +17,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"mailroom/orchestrator/orchestratortest/enginetest"
 )
 
 // recipient is an agent of a transport, and where its messages can be seen.
@@ -53,6 +55,7 @@ type surgery struct {
 
 func newSurgery(t *testing.T, schemes ...string) *surgery {
 	t.Helper()
+	enginetest.OfAFile(t, "there a courier is found dead after a while only, see TestTortureOnAServer")
 	folder := t.TempDir()
 	s := &surgery{
 		office: newOfficeOf(t, "mailroom", folder, "ann", "bob"), folder: folder,

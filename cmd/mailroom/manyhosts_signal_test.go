@@ -1,7 +1,12 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -16,9 +21,9 @@ func TestSignalOnManyHosts(t *testing.T) {
 	beta.run("agent", "add", "ann")
 	alpha.run("signal", "device", "approve", alpha.paired("pixel")["fingerprint"])
 
-	for _, command := range []string{"device list", "get_response q-0123456789", `ask_question --question May_I? --as ann`} {
-		if _, answer := beta.answerOf(strings.Fields("signal " + command)...); !strings.Contains(fmt.Sprint(answer), "signal is served by the host alpha") {
-			t.Errorf("signal %s on another host: %v", command, answer)
+	for _, command := range []string{"signal device list", "signal get_response q-0123456789", "signal ask_question --question May_I? --as ann", "signal pair", "serve --phone 127.0.0.1:0"} {
+		if _, answer := beta.answerOf(strings.Fields(command)...); !strings.Contains(fmt.Sprint(answer), "signal is served by the host alpha") {
+			t.Errorf("%s on another host: %v", command, answer)
 		}
 	}
 
@@ -42,11 +47,58 @@ func TestSignalOnManyHosts(t *testing.T) {
 		t.Errorf("%s answers came back", got)
 	}
 
+	// Signal moves with its keys. While some are missing it does not, whoever asks for it.
+	open := fmt.Sprint(alpha.run(strings.Fields("signal ask_question --question May_I? --as ann")...)["questionId"])
 	beta.env = append(beta.env, "MAILROOM_HOST_NAME=gamma")
-	for _, args := range [][]string{{"setting", "set", "signal.host", "beta"}, {"signal", "device", "list"}} {
-		beta.run(append([]string{"--host-name", "beta"}, args...)...) // which comes before the variable
+	moves := func(o *office, says string) {
+		t.Helper()
+		if _, answer := o.answerOf("--host-name", "beta", "setting", "set", "signal.host", "beta"); !strings.Contains(fmt.Sprint(answer), says) {
+			t.Errorf("the answer is %v; want %q", answer, says)
+		}
 	}
+	moves(beta, ": of the phone "+f.count(`SELECT device_id FROM signal_devices`)+", 1 open question")
+	if _, answer := alpha.answerOf("setting", "set", "signal.host", "beta"); !strings.Contains(fmt.Sprint(answer), "the keys of signal are on alpha") {
+		t.Errorf("a host says of another that it has the keys: %v", answer)
+	}
+	from, to := f.keyFolder(alpha), f.keyFolder(beta)
+	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+		t.Fatal(err)
+	}
+	onlyOwners(t, to)
+	moves(beta, "signal.host") // the flag comes before the variable
+	beta.run("--host-name", "beta", "signal", "device", "list")
 	if _, answer := alpha.answerOf("signal", "device", "list"); !strings.Contains(fmt.Sprint(answer), "signal is served by the host beta") {
 		t.Errorf("after signal has moved: %v", answer)
+	}
+	alpha.phone("pixel", "answer", open, "Yes")
+	if got := fmt.Sprint(beta.run("--host-name", "beta", "signal", "get_response", open)["response"]); got != "Yes" {
+		t.Errorf("the answer at the new host: %s", got)
+	}
+
+	// Without a phone there are no keys to be missed.
+	alpha.run("signal", "device", "revoke", f.count(`SELECT device_id FROM signal_devices`))
+	beta.run("setting", "set", "signal.host", "gamma")
+	beta.run("signal", "device", "list")
+}
+
+// keyFolder is where a host keeps the keys of signal, in the home of its user.
+func (f *fleet) keyFolder(o *office) string {
+	id := f.count(`SELECT value FROM settings WHERE key = 'database.id'`)
+	i := slices.IndexFunc(o.env, func(line string) bool { return strings.HasPrefix(line, "HOME=") })
+	return filepath.Join(strings.TrimPrefix(o.env[i], "HOME="), ".local/state/mailroom", id, "mailroom-signal")
+}
+
+// onlyOwners takes a folder from all but its owner.
+func onlyOwners(t *testing.T, folder string) {
+	t.Helper()
+	err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+		mode := fs.FileMode(0o600)
+		if entry.IsDir() {
+			mode = 0o700
+		}
+		return errors.Join(err, os.Chmod(path, mode))
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }

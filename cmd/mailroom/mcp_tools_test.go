@@ -1,7 +1,6 @@
 package main
 
 import (
-	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -96,7 +95,7 @@ func callAll(t *testing.T, o *office, offered []string, call func(tool string, a
 	}
 	kept := o.paired("pixel")
 	o.run("signal", "device", "approve", kept["fingerprint"]) // no tool: an agent could approve a phone of its own
-	kept["FOLDER"] = filepath.Dir(o.db)
+	kept["FOLDER"] = o.folder
 	for _, c := range toolCalls {
 		delete(left, c.tool)
 		args := strings.Fields(kept.fill(c.args))

@@ -12,7 +12,7 @@ import (
 func (o *office) atATerminal(columns int, line, until, typed string) (printed string, status int) {
 	o.t.Helper()
 	env := append(o.command().Env, "NO_COLOR=1", "TERM=xterm")
-	term := openTTY(o.t, filepath.Dir(o.db), env, columns)
+	term := openTTY(o.t, o.folder, env, columns)
 	term.start(line)
 	if !term.await(func(text string) bool { return strings.Contains(text, until) }) {
 		o.t.Errorf("%s never prints %q, but %q", line, until, term.text)
@@ -32,7 +32,7 @@ func TestMistakesAtATerminal(t *testing.T) {
 		{"mailroom cancel last", "`cancel` with this message? [y/N] "},
 		{"mailroom tail", "created"},
 		{"mailroom ralph watch --root watched", "Stop with Ctrl-C."},
-		{"mailroom serve", "Serving "},
+		{"mailroom serve", "Serving"},
 	} {
 		printed, status := o.atATerminal(80, c.line, c.until, interrupt)
 		closed := strings.HasSuffix(printed, "\nmailroom: interrupted\n") || strings.HasSuffix(printed, "\nmailroom: stopped\n")
@@ -77,7 +77,7 @@ func TestSentencesAtATerminal(t *testing.T) {
 	if status != 0 || !strings.Contains(printed, "  grüße\n") {
 		t.Errorf("in the locale C: exit status %d after %q", status, printed)
 	}
-	if _, err := os.Stat(filepath.Join(filepath.Dir(o.db), ".mailroom")); err == nil {
+	if _, err := os.Stat(filepath.Join(o.folder, ".mailroom")); err == nil {
 		t.Error("a database was made that nobody asked for")
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -44,7 +43,7 @@ func phone() {
 func (o *office) phone(args ...string) string {
 	o.t.Helper()
 	cmd := exec.Command("phone", args...)
-	cmd.Env, cmd.Dir = append(os.Environ(), "MAILROOM_DB="+o.db), cmp.Or(o.phones, filepath.Dir(o.db))
+	cmd.Env, cmd.Dir = append(os.Environ(), "MAILROOM_DB="+o.db), cmp.Or(o.phones, o.folder)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		o.t.Fatalf("phone %s: %v\n%s", strings.Join(args, " "), err, out)

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"mailroom/orchestrator/orchestratortest/enginetest"
 )
 
 // nextVersion is the program as the next version will be: built from these sources and one more migration. The environment
@@ -66,17 +68,18 @@ type living struct {
 // newLiving starts them, and has each do something. oldest is the oldest version that may go on, as seen from this one.
 func newLiving(t *testing.T, oldest int) *living {
 	t.Helper()
+	enginetest.OfAFile(t, "the tables of a server have had one version only")
 	program, err := nextVersion()
 	if err != nil {
 		t.Fatal(err)
 	}
 	l := &living{office: newOffice(t, "a", "b"), folder: filepath.Join(t.TempDir(), "root")}
-	l.run("agent", "add", "f", "--deliver", "jsonl:"+filepath.Join(filepath.Dir(l.db), "f.jsonl"))
+	l.run("agent", "add", "f", "--deliver", "jsonl:"+filepath.Join(l.office.folder, "f.jsonl"))
 	present, err := strconv.Atoi(l.rows("PRAGMA user_version")[0])
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.next = &office{t: t, db: l.db, program: program, env: []string{oldestEnv + "=" + strconv.Itoa(present+oldest)}}
+	l.next = &office{t: t, db: l.db, folder: l.office.folder, program: program, env: []string{oldestEnv + "=" + strconv.Itoa(present+oldest)}}
 	l.tools = dialMCP(t, overStdio(l.office)("a", "relay", false))
 	t.Cleanup(func() { l.tools.Close() })
 	l.daemon = l.serve()

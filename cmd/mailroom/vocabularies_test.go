@@ -43,7 +43,7 @@ func newMatrix(t *testing.T) *matrix {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { r.Close() })
-	if _, err := r.Create(t.Context()); err != nil {
+	if _, err := r.Store.Create(); err != nil {
 		t.Fatal(err)
 	}
 	m := &matrix{t, r, log}

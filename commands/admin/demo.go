@@ -44,7 +44,7 @@ func demo(ctx context.Context, env commands.Env, _ struct{}) (DemoResult, error)
 	}
 	engine, err := env.Engine.Beside(ctx, filepath.Join(folder, "mailroom.db"))
 	if err == nil {
-		_, err = engine.Create(ctx)
+		err = engine.Create(ctx)
 	}
 	if err != nil {
 		return DemoResult{}, err

@@ -61,7 +61,7 @@ func newFixture(t *testing.T, c *enginetest.Clock, more map[string]orchestrator.
 		catalogue: commands.NewCatalogue(route.Definitions(), Definitions()),
 	}
 	f.router = f.open("first", more)
-	if _, err := f.router.Create(t.Context()); err != nil {
+	if _, err := f.router.Store.Create(); err != nil {
 		t.Fatal(err)
 	}
 	return f

@@ -30,7 +30,7 @@ var initCommand = commands.Define(vocabulary, "init", initProject).With(commands
 // initProject makes the database of a project, which every mailroom command below that folder finds by itself.
 func initProject(ctx context.Context, env commands.Env, p InitParams) (InitResult, error) {
 	if env.Ledger.IsCentral() {
-		created, err := env.Ledger.Create(ctx)
+		created, err := env.Ledger.Store.Create()
 		return InitResult{Database: env.Ledger.Path(), Created: created}, err
 	}
 	folder := filepath.Dir(env.Ledger.Path())
@@ -39,7 +39,7 @@ func initProject(ctx context.Context, env commands.Env, p InitParams) (InitResul
 		return InitResult{}, orchestrator.Errorf(orchestrator.Conflict, "this folder uses the database %s already", above).
 			WithHint("Agents in different databases cannot write to each other. If this folder is to have its own: `mailroom init --nested`")
 	}
-	created, err := env.Ledger.Create(ctx)
+	created, err := env.Ledger.Store.Create()
 	if err != nil {
 		return InitResult{}, err
 	}

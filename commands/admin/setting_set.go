@@ -6,6 +6,7 @@ import (
 	"mailroom/commands"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/person"
 )
 
 // SettingSetParams change one setting.
@@ -29,6 +30,11 @@ func settingSet(ctx context.Context, env commands.Env, p SettingSetParams) (ledg
 		}
 		if setting.Local {
 			return setting, commands.OnlyHere("key", p.Key, "mailroom setting set "+p.Key)
+		}
+	}
+	if p.Key == ledger.SignalHost {
+		if err := person.MayMove(ctx, env.Ledger, p.Value); err != nil {
+			return ledger.Setting{}, err
 		}
 	}
 	return env.Ledger.SetSetting(ctx, p.Key, p.Value)

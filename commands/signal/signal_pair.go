@@ -33,6 +33,9 @@ var pairCommand = commands.Define(vocabulary, "signal pair", pair).With(commands
 
 // pair makes a code that is good once and for five minutes. The phone is a device when it was approved.
 func pair(ctx context.Context, env commands.Env, p PairParams) (PairResult, error) {
+	if err := person.Here(ctx, env.Ledger); err != nil {
+		return PairResult{}, err
+	}
 	address, err := questions.SignalURL(ctx, env.Ledger)
 	if err != nil {
 		return PairResult{}, err

@@ -167,7 +167,7 @@ func begin(ctx context.Context, engine *delivery.Engine, o Options) (*watch, err
 		engine: engine, o: o, log: cmp.Or(o.Log, slog.Default()), waiting: make(chan struct{}, 8), stirred: make(chan struct{}, 1),
 		seen: map[string]map[string]sight{}, gone: map[string]map[string]time.Time{}, places: map[string]letter.Identity{},
 	}
-	if _, err := engine.Create(ctx); err != nil {
+	if err := engine.Create(ctx); err != nil {
 		return nil, err
 	}
 	var err error

@@ -22,7 +22,7 @@ func TestKilledDaemon(t *testing.T) {
 	path := enginetest.Place(t)
 	for name, there := range map[string]int{"alpha": 0, "beta": 1} {
 		e := enginetest.OpenWith(t, ledger.Options{Path: path, Host: name, Bell: store.NewLocalBell()})
-		if _, err := e.Create(t.Context()); err != nil {
+		if _, err := e.Store.Create(); err != nil {
 			t.Fatal(err)
 		}
 		now := orchestrator.Stamp(e.Now())

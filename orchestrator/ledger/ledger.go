@@ -132,9 +132,15 @@ func (l *Ledger) Now() time.Time { return l.now() }
 // Close closes the database. Nothing may be called afterwards.
 func (l *Ledger) Close() error { return l.Store.Close() }
 
-// Create makes the database if there is none yet. created is false if there was one. It makes none at a path from which a
-// database has disappeared.
-func (l *Ledger) Create(ctx context.Context) (created bool, err error) { return l.Store.Create() }
+// Create makes the database if it is a file that is not there yet. It makes none at a path from which a database has disappeared, and
+// none on a server, where an address with a typing error may lead as well: only Store.Create does. Error there: unavailable, which says so.
+func (l *Ledger) Create(ctx context.Context) error {
+	if l.central {
+		return l.Look(ctx, func(*store.Conn) error { return nil })
+	}
+	_, err := l.Store.Create()
+	return err
+}
 
 // NoneYet reports whether there is no database at the path, and nothing shows that there was one.
 func (l *Ledger) NoneYet() bool { return l.Store.NoneYet() }

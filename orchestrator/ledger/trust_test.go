@@ -35,7 +35,7 @@ func openWith(t *testing.T, path, folder string) *delivery.Engine {
 // made makes a database, with whatever one has on the machine where it is made.
 func made(t *testing.T, r *delivery.Engine) {
 	t.Helper()
-	if _, err := r.Create(t.Context()); err != nil {
+	if _, err := r.Store.Create(); err != nil {
 		t.Fatal(err)
 	}
 }

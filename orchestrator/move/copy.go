@@ -41,19 +41,19 @@ func (c *copying) plan() error {
 	}
 	have := map[string]store.MovedTable{}
 	for _, t := range old {
-		have[t.Name] = t
+		if have[t.Name] = t; t.Foreign {
+			c.left = append(c.left, t.Name)
+		}
 	}
 	now, err := c.to.Tables()
 	if err != nil {
 		return err
 	}
 	for _, t := range now {
-		from, ok := have[t.Name]
-		if !ok {
-			continue // of another program, at the new place
+		if t.Foreign {
+			continue
 		}
-		delete(have, t.Name)
-		names := namesOf(t)
+		from, names := have[t.Name], namesOf(t)
 		for _, column := range namesOf(from) {
 			if !slices.Contains(names, column) {
 				return orchestrator.Errorf(orchestrator.Conflict, "the table %s has a column %s, which no mailroom has made, and which would be lost", t.Name, column).
@@ -69,10 +69,6 @@ func (c *copying) plan() error {
 		from.Ordered = from.Ordered && t.Ordered
 		c.pairs = append(c.pairs, pair{from: from, to: t})
 	}
-	for name := range have {
-		c.left = append(c.left, name)
-	}
-	slices.Sort(c.left)
 	return nil
 }
 

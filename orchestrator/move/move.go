@@ -59,6 +59,9 @@ func Run(ctx context.Context, from, to *ledger.Ledger) (Moved, error) {
 	if err != nil {
 		return Moved{}, err
 	}
+	if err := person.Here(ctx, from); err != nil {
+		return Moved{}, err // the keys of questions move with it
+	}
 	old := origin(from, conf)
 	switch at := conf.Stored[store.MovedTo]; {
 	case at == to.Path():
@@ -68,7 +71,7 @@ func Run(ctx context.Context, from, to *ledger.Ledger) (Moved, error) {
 	case conf.Stored[store.MovingFrom] != "":
 		return Moved{}, orchestrator.Errorf(orchestrator.Conflict, "a database is still moving to %s", from.Path()).WithHint("Run that `mailroom migrate` again first")
 	}
-	if _, err := to.Create(ctx); err != nil {
+	if _, err := to.Store.Create(); err != nil {
 		return Moved{}, err
 	}
 	reached("made")
@@ -88,22 +91,22 @@ func origin(from *ledger.Ledger, conf *ledger.Config) string {
 // leave fills the new place and marks the old one, in one transaction of that.
 func leave(ctx context.Context, from, to *ledger.Ledger, old string) (m Moved, err error) {
 	var failed error
-	var began time.Time
+	var began time.Time // of the last run
 	err = from.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		if failed != nil {
 			return failed // it would fail again
 		}
-		if began.IsZero() {
-			began = time.Now()
-		}
+		again := !began.IsZero()
+		began = time.Now()
 		source, err := mover(t)
 		if err == nil {
-			err = source.HoldStill()
+			err = source.HoldStill(again)
 		}
-		if err == nil {
-			reached("held")
-			m, err = arrive(ctx, source, to, old)
+		if err != nil {
+			return err
 		}
+		reached("held")
+		m, err = arrive(ctx, source, to, old)
 		if err == nil {
 			reached("arrived")
 			err = mark(t, source, store.MovedTo, to.Path())
@@ -144,27 +147,29 @@ func mover(t *ledger.Tx) (store.Mover, error) {
 // arrive fills the new place and compares it, in one transaction of that.
 func arrive(ctx context.Context, source store.Mover, to *ledger.Ledger, old string) (m Moved, err error) {
 	var failed error
+	again := false
 	err = to.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		if failed != nil {
 			return failed
 		}
-		m, failed = arriving(ctx, source, t, old)
+		target, err := mover(t)
+		if err == nil {
+			err = target.HoldStill(again)
+		}
+		again = true
+		if err != nil {
+			return err
+		}
+		m, failed = arriving(ctx, source, target, t, old)
 		return failed
 	})
 	return m, err
 }
 
-func arriving(ctx context.Context, source store.Mover, t *ledger.Tx, old string) (m Moved, err error) {
-	target, err := mover(t)
-	if err == nil {
-		err = target.HoldStill()
-	}
-	if err != nil {
-		return m, err
-	}
+func arriving(ctx context.Context, source, target store.Mover, t *ledger.Tx, old string) (m Moved, err error) {
 	c := &copying{ctx: ctx, from: source, to: target, tx: t}
 	for _, step := range []func() error{
-		func() error { return mayArrive(t, old) }, func() error { return mark(t, target, store.MovingFrom, "") }, c.plan, c.clear, c.copy, c.compare,
+		c.plan, func() error { return c.mayArrive(old) }, func() error { return mark(t, target, store.MovingFrom, "") }, c.clear, c.copy, c.compare,
 		func() error { return c.settle(&m) }, func() error { return mark(t, target, store.MovingFrom, old) },
 	} {
 		if err := step(); err != nil {
@@ -176,8 +181,15 @@ func arriving(ctx context.Context, source store.Mover, t *ledger.Tx, old string)
 	return m, nil
 }
 
-// mayArrive refuses a place that holds something, unless it is from an earlier run, which nobody could write since.
-func mayArrive(t *ledger.Tx, old string) error {
+// replaced are the tables that a place may have rows in though nobody has used it: those that init makes, and what a daemon writes
+// there. These go, as docs/postgres.md says.
+var replaced = []string{settings, "schedules", "groups", "message_count", "daemons", "exports", "command_trace", "signal_keys"}
+
+// mayArrive refuses a place that holds something, unless it is from an earlier run, which nobody could write since. A place that was made
+// takes writes until it is filled, for good if the run was killed in between. What somebody writes there by then is found here, while
+// nobody else writes, and so nothing of it is lost.
+func (c *copying) mayArrive(old string) error {
+	t := c.tx
 	switch before := t.Config().Stored[store.MovingFrom]; {
 	case t.Config().Stored[store.MovedTo] != "":
 		return orchestrator.Errorf(orchestrator.Conflict, "%s is an old place: its database has moved from there", t.Ledger.Path()).WithHint("Name another one with `--db`")
@@ -187,13 +199,16 @@ func mayArrive(t *ledger.Tx, old string) error {
 		return orchestrator.Errorf(orchestrator.Conflict, "another database is still moving to %s: %s", t.Ledger.Path(), before).
 			WithHint("Run that `mailroom migrate` again, or name another place with `--db`")
 	}
-	for _, table := range []string{"agent_message", "agent_message_archive", "agents", "tokens", "signal_devices", "message_trace"} {
-		n, err := t.Number(`SELECT EXISTS (SELECT 1 FROM ` + table + `)`)
+	for _, p := range c.pairs {
+		if slices.Contains(replaced, p.to.Name) {
+			continue
+		}
+		n, err := t.Number(`SELECT EXISTS (SELECT 1 FROM ` + p.to.Name + `)`)
 		if err != nil {
 			return err
 		}
 		if n > 0 {
-			return orchestrator.Errorf(orchestrator.Conflict, "%s is in use: there is something in its table %s", t.Ledger.Path(), table).
+			return orchestrator.Errorf(orchestrator.Conflict, "%s is in use: there is something in its table %s", t.Ledger.Path(), p.to.Name).
 				WithHint("A database moves to a place where there is none yet, or an empty one. Name another with `--db`")
 		}
 	}
@@ -233,9 +248,12 @@ func (c *copying) settle(m *Moved) (err error) {
 	return err
 }
 
-// settleHosts has the agents that are on one machine belong to this one, if the new place is for many; in a file nobody belongs to any.
-// It returns how many changed.
+// settleHosts has the agents that are on one machine, and signal, belong to this one, if the new place is for many; in a file nothing belongs
+// to any. It returns how many agents changed.
 func settleHosts(t *ledger.Tx) (n int64, err error) {
+	if err := person.Stay(t); err != nil {
+		return 0, err
+	}
 	if !t.Ledger.IsCentral() {
 		return t.Exec(`UPDATE agents SET host = '' WHERE host <> ''`)
 	}

@@ -75,7 +75,7 @@ const messagesAtFirst = 10
 func scene(t *testing.T, place string) {
 	t.Helper()
 	e := mustOpen(t, place)
-	if _, err := e.Create(t.Context()); err != nil {
+	if _, err := e.Store.Create(); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"a", "b"} {

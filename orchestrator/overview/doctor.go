@@ -87,7 +87,7 @@ func (d *doctor) content(ctx context.Context) {
 	if !d.ledger.Store.Exists() {
 		return
 	}
-	check, ok := d.ledger.Store.(store.Checker)
+	check, ok := d.ledger.Store.(store.FileChecker)
 	err := d.ledger.Read(ctx, func(c *store.Conn) error {
 		if ok {
 			if err := check.CheckTables(c, d.add); err != nil {
@@ -336,6 +336,10 @@ func (d *doctor) files(c *store.Conn) error {
 
 // copies tells of what killed backups and restores left: beside the database, and where its backups go.
 func (d *doctor) copies(c *store.Conn) error {
+	check, ok := d.ledger.Store.(store.FileChecker)
+	if !ok {
+		return nil
+	}
 	files, err := c.Texts(`
 		SELECT json_extract(attributes, '$."` + tracing.AttrDirectory + `"') || '/any' FROM command_trace
 		WHERE name = 'backup' AND json_valid(attributes)
@@ -349,8 +353,6 @@ func (d *doctor) copies(c *store.Conn) error {
 			folders = append(folders, filepath.Dir(file))
 		}
 	}
-	if check, ok := d.ledger.Store.(store.Checker); ok {
-		check.CheckCopies(folders, d.add)
-	}
+	check.CheckCopies(folders, d.add)
 	return nil
 }

@@ -283,34 +283,18 @@ func (d *doctor) replies(ctx context.Context) {
 	}
 	defer k.close()
 	names, err := k.names(repliesFolder)
-	clear, err2 := k.names(clearFolder)
+	lost, err2 := unanswerable(ctx, d.ledger, k)
 	if err = errors.Join(err, err2); err != nil {
 		d.failed(check, err)
 		return
 	}
-	there := map[string]bool{}
-	for _, name := range clear {
-		there[name] = true
-	}
 	orphans := 0
 	for _, name := range names {
-		there[name] = true
 		if !plainID(name) {
 			continue
 		}
 		if _, err := questions.Get(ctx, d.ledger, name); orchestrator.CodeOf(err) == orchestrator.NotFound {
 			orphans++
-		}
-	}
-	open, err := questions.List(ctx, d.ledger, questions.Filter{Status: questions.Pending, Limit: 1000})
-	if err != nil {
-		d.failed(check, err)
-		return
-	}
-	lost := 0
-	for i := range open {
-		if !there[open[i].ID] {
-			lost++
 		}
 	}
 	if orphans > 0 {

@@ -41,7 +41,7 @@ func newOffice(t *testing.T) *office {
 	t.Helper()
 	o := &office{t: t, path: enginetest.Place(t), clock: enginetest.NewClock()}
 	o.Engine = enginetest.OpenWith(t, ledger.Options{Path: o.path, Now: o.now, Bell: store.NewLocalBell()})
-	if _, err := o.Create(t.Context()); err != nil {
+	if _, err := o.Store.Create(); err != nil {
 		t.Fatal(err)
 	}
 	return o

@@ -1,10 +1,15 @@
 package person
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"slices"
+	"strings"
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/questions"
 )
 
 // Here returns an error, conflict, where the keys of questions are on another host, as the setting signal.host says.
@@ -15,7 +20,7 @@ func Here(ctx context.Context, l *ledger.Ledger) error {
 	}
 	if host := conf.Settings.SignalHost; l.IsCentral() && host != "" && host != l.Host() {
 		return orchestrator.Errorf(orchestrator.Conflict, "signal is served by the host %s, where its keys are, and this is %s", host, l.Host()).
-			WithHint("Call it on %s. Messages to the agent `user` reach it from every host. `mailroom setting set signal.host %s` there moves signal here, without its keys", host, l.Host())
+			WithHint("Do it on %s. Messages to the agent `user` reach it from every host. To serve signal here instead, copy its keys, then `mailroom setting set signal.host %s` here; see docs/postgres.md", host, l.Host())
 	}
 	return nil
 }
@@ -28,4 +33,68 @@ func stay(ctx context.Context, l *ledger.Ledger) error {
 	}
 	_, err = l.SetSetting(ctx, ledger.SignalHost, l.Host())
 	return err
+}
+
+// MayMove returns an error, conflict, if signal cannot move to a host, "-" or "" for any, since keys would be missing there: those of devices
+// that were approved, or of open questions. Only the host itself can see whether it has them.
+func MayMove(ctx context.Context, l *ledger.Ledger, to string) error {
+	conf, err := l.Configuration(ctx)
+	if err != nil || !l.IsCentral() || strings.TrimPrefix(to, "-") == conf.Settings.SignalHost {
+		return err
+	}
+	devices, err := questions.Devices(ctx, l)
+	if err != nil {
+		return err
+	}
+	devices = slices.DeleteFunc(devices, func(d questions.Device) bool {
+		return d.Kind != questions.DeviceApp || d.State != questions.DeviceActive
+	})
+	if len(devices) == 0 {
+		return nil // no phone opens a question
+	}
+	at := cmp.Or(conf.Settings.SignalHost, "the host where the phones were approved")
+	if to != l.Host() {
+		return orchestrator.Errorf(orchestrator.Conflict, "the keys of signal are on %s, and only the host to which it moves can see whether it has them", at).
+			WithHint("Copy the keys there, and run `mailroom setting set signal.host HOST` on that host; see docs/postgres.md")
+	}
+	k, err := openKeys(l, false)
+	if err != nil {
+		return err
+	}
+	defer k.close()
+	approved, err := Approved(l, devices)
+	if err != nil {
+		return err
+	}
+	lost, err := unanswerable(ctx, l, k)
+	var missing []string
+	for _, d := range devices {
+		if !slices.Contains(approved, d.ID) {
+			missing = append(missing, "the phone "+d.ID)
+		}
+	}
+	if lost > 0 {
+		missing = append(missing, orchestrator.Plural(lost, "open question"))
+	}
+	if err == nil && len(missing) > 0 {
+		err = orchestrator.Errorf(orchestrator.Conflict, "signal cannot be served here yet: keys are not in %s: of %s", k.path, strings.Join(missing, ", ")).
+			WithHint("Copy the key folder of %s there; `mailroom signal doctor` on it names that. If it is lost: `mailroom signal device revoke ID` of these phones, and pair them anew", at)
+	}
+	return err
+}
+
+// unanswerable counts the open questions whose answers cannot be opened here, since their keys are not in the folder.
+func unanswerable(ctx context.Context, l *ledger.Ledger, k *keys) (n int, err error) {
+	sealed, err := k.names(repliesFolder)
+	clear, err2 := k.names(clearFolder)
+	if err = errors.Join(err, err2); err != nil {
+		return 0, err
+	}
+	open, err := questions.List(ctx, l, questions.Filter{Status: questions.Pending, Limit: 1000})
+	for i := range open {
+		if !slices.Contains(sealed, open[i].ID) && !slices.Contains(clear, open[i].ID) {
+			n++
+		}
+	}
+	return n, err
 }

@@ -8,8 +8,21 @@ import (
 	"syscall"
 
 	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/questions"
 	"mailroom/orchestrator/store"
 )
+
+// Stay notes that the keys of phones, if there are any, are on this host, in a database that has moved. In a file they are on none.
+func Stay(t *ledger.Tx) error {
+	if !t.Ledger.IsCentral() {
+		return t.Run(`DELETE FROM settings WHERE key = ?1`, ledger.SignalHost)
+	}
+	phones, err := questions.HasDevice(t.Conn)
+	if err == nil && phones {
+		err = t.StoreSetting(ledger.SignalHost, t.Ledger.Host())
+	}
+	return err
+}
 
 // CopyKeys copies the keys of one database to those of another, to which its tables have moved. Those that stay behind harm nobody.
 func CopyKeys(from, to *ledger.Ledger) error {

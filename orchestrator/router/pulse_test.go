@@ -57,7 +57,7 @@ func scene(t *testing.T, address string) (e *delivery.Engine, wire *enginetest.S
 	t.Helper()
 	wire = &enginetest.Scripted{}
 	e = enginetest.OpenWith(t, onServer(address, wire))
-	if _, err := e.Create(t.Context()); err != nil {
+	if _, err := e.Store.Create(); err != nil {
 		t.Fatal(err)
 	}
 	target := "wire:b"

@@ -79,8 +79,21 @@ func MoveSettings(c *Conn) (map[string]string, error) {
 type MovedTable struct {
 	Name    string
 	Columns []MovedColumn // without those that only this kind of database has
+	Foreign bool          // another program's
 	Ordered bool          // Each goes through its rows in the order in which they were inserted
 	Keys    [][]string    // the columns that no two rows may have the same values in, but for those that number them
+}
+
+// TablesMade returns the names of the tables that a script makes. In it each begins a line, and its name can stand in SQL as it is.
+func TablesMade(script string) map[string]bool {
+	made := map[string]bool{}
+	for line := range strings.Lines(script) {
+		if rest, found := strings.CutPrefix(line, "CREATE TABLE "); found {
+			name, _, _ := strings.Cut(rest, " ")
+			made[name] = true
+		}
+	}
+	return made
 }
 
 // ColumnList returns the names of the columns as a statement lists them.
@@ -101,9 +114,10 @@ type MovedColumn struct {
 
 // Mover is a Driver whose database can move to another place. All but Tables is called in a transaction that is alone.
 type Mover interface {
-	// HoldStill keeps out those, too, who write by hand, and lets the transaction do nothing for a long time.
-	HoldStill() error
-	// Tables lists the tables that there are.
+	// HoldStill keeps out those, too, who write by hand, and lets the transaction do nothing for a long time. Return its error from the
+	// transaction: when that is run again, it is called with again, and waits longer for them.
+	HoldStill(again bool) error
+	// Tables lists the tables that there are. The methods that take one are for those that are not Foreign.
 	Tables() ([]MovedTable, error)
 	// Each calls each with every row of a table. The values are only valid during the call.
 	Each(t MovedTable, each func(row Row) error) error

@@ -4,12 +4,7 @@ package store
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"math"
-	"os"
-	"path/filepath"
-	"strconv"
-	"syscall"
 	"time"
 
 	"mailroom/orchestrator"
@@ -72,6 +67,7 @@ type (
 	Central interface {
 		Now() time.Time
 		Place() string // its servers, database and schema, the same for whoever uses it and however
+		Settled(ctx context.Context) (Settled, error)
 	}
 	// Observer reports which tables the statements of this process touch.
 	Observer interface {
@@ -86,9 +82,12 @@ type (
 	Checker interface {
 		CheckPlace(report Report)                                   // where it is, if there is one
 		CheckLock(ctx context.Context, report Report) (locked bool) // whether nobody can write it now
-		CheckTables(c *Conn, report Report) error                   // whether it is whole
-		CheckCopies(folders []string, report Report)                // what killed backups left there
-		Recovery(err error) string                                  // how to get past damage; "" for any other error
+	}
+	// FileChecker looks after a database that is a file of this machine.
+	FileChecker interface {
+		CheckTables(c *Conn, report Report) error    // whether it is whole
+		CheckCopies(folders []string, report Report) // what killed backups left there
+		Recovery(err error) string                   // how to get past damage; "" for any other error
 	}
 )
 
@@ -103,10 +102,8 @@ type Settled struct {
 // SettledIn says up to which ids the traces of a store are complete. Whoever follows one asks before the snapshot in which he reads its
 // rows. Where one transaction writes at a time, all that can be seen is settled.
 func SettledIn(ctx context.Context, s Store) (Settled, error) {
-	if several, ok := s.(interface {
-		Settled(ctx context.Context) (Settled, error)
-	}); ok {
-		return several.Settled(ctx)
+	if central, ok := s.(Central); ok {
+		return central.Settled(ctx)
 	}
 	return Settled{Events: math.MaxInt64, Commands: math.MaxInt64, Dense: true}, nil
 }
@@ -142,132 +139,3 @@ const StoreSetting = `
 const AddCount = `
 	INSERT INTO message_count (recipient, state, n) VALUES (?1, ?2, ?3)
 	ON CONFLICT (recipient, state) DO UPDATE SET n = message_count.n + excluded.n`
-
-// Backup is a copy of the database in one file.
-type Backup struct {
-	File     string
-	Bytes    int64
-	Messages int64 // rows of agent_message in it
-}
-
-// Outdated is something that a backup says and that is not true any more: it is ended in a copy of the backup, before that replaces
-// the database.
-type Outdated struct {
-	Kind string // of what is counted, see Restored.Ended
-	// Valid lists the ids of what is valid at the time ?1, in the backup and in the database; what is in the first list alone has
-	// ended since. End ends at the time ?1 what has the id ?2. Without Valid it ends everything that there is.
-	Valid, End string
-}
-
-// Restored is what a restore did.
-type Restored struct {
-	Messages int64            // rows of agent_message that the backup brought
-	Ended    map[string]int64 // how much of each kind is valid in the backup, and no more now
-	// Untrusted is why the database does nothing outside of itself from now on: the backup is of another one. "" if it may.
-	Untrusted string
-	Previous  string // where the database as it was before has been saved; "" when it was empty
-}
-
-// Checkpointed is what a checkpoint did.
-type Checkpointed struct {
-	WALBefore int64 // bytes
-	WALAfter  int64
-	Complete  bool // false: readers or writers were in the way; the next one goes on
-}
-
-// Table is the answer of an audit query.
-type Table struct {
-	Columns   []string
-	Rows      []Record
-	Truncated bool // there were more rows than asked for
-}
-
-// Record is one row of a Table. It marshals as a JSON object whose keys are the columns, in their order.
-type Record struct {
-	Columns []string
-	Values  []any // nil, int64, float64, string
-}
-
-// UniqueColumns makes column names usable as JSON keys: a repeated one gets a number.
-func UniqueColumns(columns []string) []string {
-	taken := map[string]bool{}
-	names := make([]string, len(columns))
-	for i, name := range columns {
-		names[i] = name
-		for n := 2; taken[names[i]]; n++ {
-			names[i] = name + "_" + strconv.Itoa(n)
-		}
-		taken[names[i]] = true
-	}
-	return names
-}
-
-// MarshalJSON keeps the order of the columns.
-func (row Record) MarshalJSON() ([]byte, error) {
-	text := []byte{'{'}
-	for i, column := range row.Columns {
-		if i > 0 {
-			text = append(text, ',')
-		}
-		value, err := orchestrator.JSON(row.Values[i])
-		if err != nil {
-			return nil, err
-		}
-		text = append(append(append(text, orchestrator.JSONString(column)...), ':'), value...)
-	}
-	return append(text, '}'), nil
-}
-
-// SyncFolders syncs a folder and all above it: a new folder lasts only once the one above is synced, and a power cut must
-// not take the database with all that was answered since. Nothing is answered before the file has the version of its tables,
-// so the process that gives it that syncs the folders first, whichever process made them. A folder that we may not open was
-// not made by us, and some file systems cannot sync folders; only an error of the disk counts.
-func SyncFolders(path string) error {
-	for {
-		if err := SyncFolder(path); errors.Is(err, syscall.EIO) {
-			return err
-		}
-		above := filepath.Dir(path)
-		if above == path {
-			return nil
-		}
-		path = above
-	}
-}
-
-// SyncFolder syncs one folder.
-func SyncFolder(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
-}
-
-// ReplaceFile writes a file so that it is there whole or not at all, on disk when it returns. Folders that are missing are made.
-func ReplaceFile(path string, text []byte, mode fs.FileMode) error {
-	folder := filepath.Dir(path)
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return err
-	}
-	temp, err := os.CreateTemp(folder, ".mailroom-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(temp.Name())
-	_, err = temp.Write(text)
-	if err == nil {
-		err = temp.Chmod(mode)
-	}
-	if err == nil {
-		err = temp.Sync()
-	}
-	if err = errors.Join(err, temp.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(temp.Name(), path); err != nil {
-		return err
-	}
-	return SyncFolder(folder)
-}

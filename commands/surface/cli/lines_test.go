@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"io"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -13,6 +12,7 @@ import (
 	"mailroom/commands/surface/surfacetest"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/orchestratortest/enginetest"
 )
 
 func TestLinesAnswerInOrder(t *testing.T) {
@@ -190,7 +190,7 @@ func TestLinesOfAWriterThatStaysEndAfterAFault(t *testing.T) {
 func TestLinesWithOneError(t *testing.T) {
 	t.Parallel()
 	p := newProgram("")
-	r := &lineRun{p: p.Program, env: commands.Env{Engine: surfacetest.OpenRouter(t, ledger.Options{Path: filepath.Join(t.TempDir(), "m.db")})}}
+	r := &lineRun{p: p.Program, env: commands.Env{Engine: surfacetest.OpenRouter(t, ledger.Options{Path: enginetest.Place(t)})}}
 	err := orchestrator.Errorf(orchestrator.NotFound, "gone").WithHint("Look")
 	r.report(p.out, 1, err)
 	r.report(p.out, 2, err)

@@ -108,6 +108,9 @@ func (s *scheduler) load(ctx context.Context, start bool) error {
 	if err != nil || (!start && version == s.version) {
 		return err
 	}
+	if err := ledger.TakesWrites(ctx, s.env.Ledger); err != nil { // where nothing is due, nothing else would find out
+		return err
+	}
 	list, untrusted, err := schedules.Runnable(ctx, s.env.Ledger)
 	if err != nil {
 		return err

@@ -21,17 +21,25 @@ import (
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/overview"
 	"mailroom/orchestrator/schedules"
 	"mailroom/orchestrator/store"
 	"mailroom/orchestrator/transport"
 )
 
+// bubble runs a test in a bubble of synctest, whose clock its database goes by.
+func bubble(t *testing.T, test func(t *testing.T)) {
+	t.Helper()
+	enginetest.OfAFile(t, "a server's clock is not that of a bubble")
+	synctest.Test(t, test)
+}
+
 // A schedule tied to the clock runs when local time says so, and one with a period in its period.
 func TestSchedulesKeepTime(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := openRouter(t, filepath.Join(t.TempDir(), "mailroom.db"), nil)
+	bubble(t, func(t *testing.T) {
+		r := openRouter(t, enginetest.Place(t), nil)
 		clearSchedules(t, r)
 		begin := time.Now()
 		nightly := begin.Local().Add(40 * time.Minute).Truncate(time.Minute)
@@ -72,9 +80,9 @@ func (g *gate) pass(ctx context.Context, mark string) {
 // Rings that come while a run is under way are one run after it, and nothing else waits for it.
 func TestRingsDuringARun(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		bell := store.NewLocalBell()
-		r := surfacetest.OpenRouter(t, ledger.Options{Path: filepath.Join(t.TempDir(), "mailroom.db"), Bell: bell})
+		r := surfacetest.OpenRouter(t, ledger.Options{Path: enginetest.Place(t), Bell: bell})
 		clearSchedules(t, r)
 		addSchedule(t, r, "bell", orchestrator.Doorbell)
 		runs, g := make(chan string, 1000), newGate("bell")
@@ -110,8 +118,8 @@ func TestRingsDuringARun(t *testing.T) {
 // A run that takes longer than its period is not joined by a second one, neither when its schedule is changed meanwhile.
 func TestRunsDoNotOverlap(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := openRouter(t, filepath.Join(t.TempDir(), "mailroom.db"), nil)
+	bubble(t, func(t *testing.T) {
+		r := openRouter(t, enginetest.Place(t), nil)
 		clearSchedules(t, r)
 		addSchedule(t, r, "slow", "@every 1s")
 		runs, g := make(chan string, 1000), newGate("slow")
@@ -142,8 +150,8 @@ func TestRunsDoNotOverlap(t *testing.T) {
 // A run that panics is the end of that run alone.
 func TestRunThatPanics(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := openRouter(t, filepath.Join(t.TempDir(), "mailroom.db"), nil)
+	bubble(t, func(t *testing.T) {
+		r := openRouter(t, enginetest.Place(t), nil)
 		clearSchedules(t, r)
 		addSchedule(t, r, "often", "@every 1s")
 		addSchedule(t, r, "bell", orchestrator.Doorbell)
@@ -161,7 +169,7 @@ func TestRunThatPanics(t *testing.T) {
 // While the database is gone, the log says once of the schedules, and of each run, that it fails, and once that it works again.
 func TestLastingFailuresAreLoggedOnce(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		folder := filepath.Join(t.TempDir(), "database")
 		r := openRouter(t, filepath.Join(folder, "mailroom.db"), nil)
 		clearSchedules(t, r)
@@ -241,10 +249,10 @@ func delivering(t *testing.T, delivered chan<- string) *commands.Catalogue {
 // costs no rung.
 func TestSlowTransportDelaysNoInbox(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		h := hanging{began: make(chan struct{})}
 		r := surfacetest.OpenRouter(t, ledger.Options{
-			Path:       filepath.Join(t.TempDir(), "mailroom.db"),
+			Path:       enginetest.Place(t),
 			Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}, "hang": h},
 		})
 		clearSchedules(t, r)
@@ -300,7 +308,7 @@ func TestPlansByTheEnginesClock(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, ahead := range []time.Duration{0, 5 * time.Minute, -5 * time.Minute} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble(t, func(t *testing.T) {
 			by := byClock{plan, func() time.Time { return time.Now().Add(ahead) }}
 			next := by.Next(time.Now())
 			if at := next.Add(ahead); at.Hour() != 9 || at.Minute() != 0 || at.Second() != 0 {

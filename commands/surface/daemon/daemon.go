@@ -52,7 +52,7 @@ type Hello struct {
 // ErrOutdated when a newer program takes the database over.
 func Run(ctx context.Context, env commands.Env, o Options) error {
 	d := &daemon{env: env, log: env.Log, engine: env.Engine, o: o}
-	if _, err := d.engine.Create(ctx); err != nil {
+	if err := d.engine.Create(ctx); err != nil {
 		d.engine.Close()
 		return err
 	}
@@ -74,6 +74,9 @@ func (d *daemon) listen(ctx context.Context) (err error) {
 	}
 	switch app := d.o.Phone; {
 	case app.Address != "":
+		if err := person.Here(ctx, d.engine.Ledger); err != nil {
+			return err
+		}
 		d.phone, err = phone.Listen(ctx, d.engine.Ledger, d.log, app)
 	case app.Cert != "" || app.Key != "":
 		return orchestrator.Errorf(orchestrator.InvalidParams, "phone-tls-cert and phone-tls-key say nothing without phone")

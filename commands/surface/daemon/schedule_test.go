@@ -2,11 +2,9 @@ package daemon
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"log/slog"
 	"maps"
-	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -19,6 +17,7 @@ import (
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/schedules"
 )
 
@@ -70,7 +69,7 @@ func openRouter(t *testing.T, path string, now func() time.Time) *delivery.Engin
 // clearSchedules leaves only what the test adds.
 func clearSchedules(t *testing.T, r *delivery.Engine) {
 	t.Helper()
-	if _, err := r.Create(t.Context()); err != nil {
+	if _, err := r.Store.Create(); err != nil {
 		t.Fatal(err)
 	}
 	list, err := schedules.List(t.Context(), r.Ledger)
@@ -113,15 +112,12 @@ func addSchedule(t *testing.T, r *delivery.Engine, name, spec string) {
 // A schedule that somebody wrote odd values into does not run, and leaves nothing behind; the others do, each once.
 func TestOddSchedules(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "mailroom.db")
+	enginetest.OfAFile(t, "a server takes no value of another type")
+	path := enginetest.Place(t)
 	r := openRouter(t, path, nil)
 	clearSchedules(t, r)
 	addSchedule(t, r, "good", "@every 10s")
-	db, err := sql.Open("sqlite3", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
+	db := enginetest.Plain(t, path)
 	const odd = `(NULL, '@every 10s', 'tick', '{}', ''), (x'ff', 'never', 'tick', '{}', ''), (CAST('good' AS BLOB), '@every 10s', 'tick', '{}', ''),
 		('spec', x'ff', 'tick', '{}', ''), ('command', '@every 10s', x'ff', '{}', ''), ('times', '0 3 * * *', 'tick', '{}', x'ff'),
 		('params', '@every 10s', 'tick', '{"mark":', ''), ('no_text', '@every 10s', 'tick', x'ff', ''), ('no_object', '@every 10s', 'tick', '[]', '')`
@@ -150,7 +146,7 @@ func TestOddSchedules(t *testing.T) {
 func TestMissedRunIsMadeUpOnce(t *testing.T) {
 	t.Parallel()
 	clock := &fakeTime{at: time.Date(2026, 5, 1, 12, 0, 0, 0, time.Local)}
-	path := filepath.Join(t.TempDir(), "mailroom.db")
+	path := enginetest.Place(t)
 	r := openRouter(t, path, clock.now)
 	clearSchedules(t, r)
 	addSchedule(t, r, "daily", "0 3 * * *")
@@ -191,7 +187,7 @@ func TestMissedRunIsMadeUpOnce(t *testing.T) {
 // A schedule that is added while the daemon runs is taken up; one that cannot run is left out and harms nobody.
 func TestSchedulesAreReadAgain(t *testing.T) {
 	t.Parallel()
-	r := openRouter(t, filepath.Join(t.TempDir(), "mailroom.db"), nil)
+	r := openRouter(t, enginetest.Place(t), nil)
 	clearSchedules(t, r)
 	runs := make(chan string, 100)
 	startScheduler(t, r, ticking(t, runs))
@@ -250,7 +246,7 @@ func TestMissed(t *testing.T) {
 
 func TestLatestSlot(t *testing.T) {
 	t.Parallel()
-	r := openRouter(t, filepath.Join(t.TempDir(), "mailroom.db"), nil)
+	r := openRouter(t, enginetest.Place(t), nil)
 	env := commands.Env{Engine: r, Log: slog.New(slog.DiscardHandler), Catalogue: ticking(t, make(chan string, 1))}
 	s := newScheduler(env, newMetrics(r.Ledger, "test", slog.New(slog.DiscardHandler)))
 	at := func(text string) time.Time {

@@ -16,6 +16,7 @@ import (
 	"mailroom/commands"
 	"mailroom/commands/surface/surfacetest"
 	"mailroom/commands/surface/web"
+	"mailroom/orchestrator/orchestratortest/enginetest"
 )
 
 // endpoints are those of a new database, with tools among them.
@@ -119,10 +120,7 @@ func done(t *testing.T, s *sdk.ClientSession, tool, args string) string {
 // value asks the database, as another program does.
 func (e *endpoints) value(query string, args ...any) (got string) {
 	e.T.Helper()
-	db, err := sql.Open("sqlite3", "file:"+e.Router.Path()+"?_busy_timeout=20000")
-	if err != nil {
-		e.T.Fatal(err)
-	}
+	db := enginetest.Plain(e.T, e.Router.Path())
 	defer db.Close()
 	if err := db.QueryRow(query, args...).Scan(&got); err != nil && err != sql.ErrNoRows {
 		e.T.Fatalf("%s: %v", query, err)

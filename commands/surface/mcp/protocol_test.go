@@ -19,6 +19,7 @@ import (
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/transport"
 )
 
@@ -317,7 +318,7 @@ func TestAdviceWithoutAShell(t *testing.T) {
 func TestAdviceWhereLessIsOffered(t *testing.T) {
 	t.Parallel()
 	e := &endpoints{surfacetest.On(t, surfacetest.OpenRouter(t, ledger.Options{
-		Path: t.TempDir() + "/mailroom.db", Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}, "webhook": new(transport.Webhook)},
+		Path: enginetest.Place(t), Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}, "webhook": new(transport.Webhook)},
 	}))}
 	e.serve(e.Env, nil)
 	if _, _, err := agents.Add(t.Context(), e.Router.Ledger, agents.Update{Name: "builder"}); err != nil {

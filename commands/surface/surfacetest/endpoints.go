@@ -15,7 +15,7 @@ import (
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/ledger"
-	_ "mailroom/orchestrator/orchestratortest/statements" // collects them
+	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/router"
 	"mailroom/orchestrator/store"
 	"mailroom/orchestrator/transport"
@@ -27,7 +27,7 @@ type Endpoints struct {
 	T       testing.TB
 	Router  *delivery.Engine
 	Env     commands.Env // for whatever serves the database
-	Folder  string       // the database's
+	Folder  string       // that of the database, if it is a file
 	Address string       // http://127.0.0.1:PORT, once something is served
 
 	mu      sync.Mutex
@@ -38,12 +38,13 @@ type Endpoints struct {
 // New opens a new database with some agents in it, until the test ends. The test serves it, and says where in Address.
 func New(t testing.TB, names ...string) *Endpoints {
 	t.Helper()
-	e := &Endpoints{T: t, Folder: t.TempDir()}
+	folder := t.TempDir()
+	e := &Endpoints{T: t, Folder: folder}
 	log := slog.New(slog.NewJSONHandler(e, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	r, err := router.Open(t.Context(), ledger.Options{
-		Path: filepath.Join(e.Folder, "mailroom.db"), Instance: "test", Now: e.now, Log: log, Bell: store.NewLocalBell(),
+	r, err := router.Open(t.Context(), enginetest.Placed(ledger.Options{
+		Path: enginetest.PlaceAt(t, filepath.Join(folder, "mailroom.db")), Instance: "test", Now: e.now, Log: log, Bell: store.NewLocalBell(),
 		Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}, "jsonl": transport.JSONL{}},
-	})
+	}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"mailroom/commands/team"
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/router"
 	"mailroom/orchestrator/store"
 )
@@ -70,7 +71,7 @@ func OpenRouter(t testing.TB, o ledger.Options) *delivery.Engine {
 	if o.Bell == nil {
 		o.Bell = store.NewLocalBell()
 	}
-	r, err := router.Open(t.Context(), o)
+	r, err := router.Open(t.Context(), enginetest.Placed(o))
 	if err != nil {
 		t.Fatal(err)
 	}

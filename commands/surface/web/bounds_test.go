@@ -12,6 +12,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"mailroom/commands/surface/web"
+	"mailroom/orchestrator/store/postgres"
 )
 
 // Too many requests are refused, each kind within its own bounds: who has no token takes nothing from those who have one.
@@ -127,7 +128,7 @@ func TestTokensLeakNowhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	files, err := filepath.Glob(f.Folder + "/*")
-	if err != nil || len(files) == 0 {
+	if err != nil || len(files) == 0 && !postgres.IsAddress(f.Router.Path()) {
 		t.Fatal(files, err)
 	}
 	for _, path := range files {

@@ -20,6 +20,8 @@ import (
 	"mailroom/commands/surface/web"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/orchestratortest/corpus"
+	"mailroom/orchestrator/orchestratortest/enginetest"
+	"mailroom/orchestrator/store/postgres"
 )
 
 // target is a daemon that takes whatever comes.
@@ -36,13 +38,9 @@ func newTarget(t testing.TB) *target {
 	f.web.LimitFailures(rate.Inf)
 	ann := f.Env
 	ann.Caller = commands.Caller{Name: "ann", Session: "default"}
-	db, err := sql.Open("sqlite3", "file:"+f.Router.Path())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { db.Close() })
 	g := &target{fort: f, token: f.Token("ann", false), tools: mcp.NewServer(ann, "v1")}
-	if g.other, err = db.Conn(t.Context()); err != nil {
+	var err error
+	if g.other, err = enginetest.Plain(t, f.Router.Path()).Conn(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return g
@@ -74,7 +72,11 @@ func (g *target) post(t *testing.T, path, body string, change func(*http.Request
 // version changes with every change of the database by anybody else than this connection.
 func (g *target) version(t *testing.T) (n int64) {
 	t.Helper()
-	if err := g.other.QueryRowContext(t.Context(), `PRAGMA data_version`).Scan(&n); err != nil {
+	query := `PRAGMA data_version`
+	if postgres.IsAddress(g.Router.Path()) {
+		query = `SELECT sum(n) FROM commits` // by everybody
+	}
+	if err := g.other.QueryRowContext(t.Context(), query).Scan(&n); err != nil {
 		t.Fatal(err)
 	}
 	return n

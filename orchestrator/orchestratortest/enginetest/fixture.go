@@ -122,7 +122,7 @@ func open(t testing.TB, o ledger.Options) *delivery.Engine {
 	t.Helper()
 	e, err := router.Open(t.Context(), Placed(o))
 	if err == nil && postgres.IsAddress(o.Path) {
-		_, err = e.Create(t.Context())
+		_, err = e.Store.Create()
 	}
 	if err != nil {
 		t.Fatal(err)

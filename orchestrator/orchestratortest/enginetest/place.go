@@ -22,9 +22,15 @@ import (
 // postgrestest.Variable names, as `go run ./cmd/tests -postgres PACKAGE` does.
 func Place(t testing.TB) string {
 	t.Helper()
+	return PlaceAt(t, filepath.Join(t.TempDir(), "mailroom.db"))
+}
+
+// PlaceAt is Place where the file, if it is one, has a path of the test's own.
+func PlaceAt(t testing.TB, file string) string {
+	t.Helper()
 	server := os.Getenv(postgrestest.Variable)
 	if server == "" {
-		return filepath.Join(t.TempDir(), "mailroom.db")
+		return file
 	}
 	place, drop, err := postgrestest.Copy(t.Context(), server, makeTemplate)
 	if err != nil {
@@ -44,7 +50,7 @@ func makeTemplate(ctx context.Context, address string) error {
 	if err != nil {
 		return err
 	}
-	_, err = e.Create(ctx)
+	_, err = e.Store.Create()
 	if err = errors.Join(err, e.Close(), os.RemoveAll(stateOf(address))); err == nil {
 		_, err = postgrestest.SQL(ctx, address, functions)
 	}

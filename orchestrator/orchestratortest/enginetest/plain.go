@@ -19,19 +19,55 @@ import (
 	"mailroom/orchestrator/store/postgres/postgrestest"
 )
 
-// Plain opens a database the way a program does that knows nothing of the engine. Statements are SQLite's in any case.
+// OpenPlain opens a database the way a program does that knows nothing of the engine. Statements are SQLite's in any case.
+func OpenPlain(path string) (*sql.DB, error) {
+	if postgres.IsAddress(path) {
+		return sql.Open("outside", postgrestest.Direct(path))
+	}
+	return sql.Open("sqlite3", "file:"+(&url.URL{Path: path}).EscapedPath()+"?_busy_timeout=20000")
+}
+
+// Plain is OpenPlain until the test ends.
 func Plain(t testing.TB, path string) *sql.DB {
 	t.Helper()
-	driver, source := "sqlite3", "file:"+(&url.URL{Path: path}).EscapedPath()+"?_busy_timeout=10000"
-	if postgres.IsAddress(path) {
-		driver, source = "outside", postgrestest.Direct(path)
-	}
-	db, err := sql.Open(driver, source)
+	db, err := OpenPlain(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { db.Close() })
 	return db
+}
+
+// Jam has another program keep everybody from writing into a database, until release.
+func Jam(t testing.TB, path string) (release func()) {
+	t.Helper()
+	if postgres.IsAddress(path) {
+		return Harm(t, path, "BEGIN; LOCK TABLE agents, settings", "ROLLBACK")
+	}
+	return Harm(t, path, "BEGIN IMMEDIATE", "ROLLBACK")
+}
+
+// Hide has the tables of a database on a server missing, until release.
+func Hide(t testing.TB, address string) (release func()) {
+	t.Helper()
+	return Harm(t, address, "ALTER SCHEMA mailroom RENAME TO away", "ALTER SCHEMA away RENAME TO mailroom")
+}
+
+// Harm runs a statement as another program does, and returns what runs another on the same connection.
+func Harm(t testing.TB, path, statement, repair string) (release func()) {
+	t.Helper()
+	c, err := Plain(t, path).Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(statement string) {
+		t.Helper()
+		if _, err := c.ExecContext(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run(statement)
+	return func() { t.Helper(); run(repair) }
 }
 
 // SQL changes the database the way another program does: through a connection that knows nothing of the engine.

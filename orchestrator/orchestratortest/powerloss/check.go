@@ -179,7 +179,7 @@ func (s *stage) recover(ctx context.Context) error {
 	}
 	defer r.Close()
 	if r.NoneYet() { // the cut came before it was made, or while the file was empty
-		if _, err := r.Create(ctx); err != nil {
+		if err := r.Create(ctx); err != nil {
 			return fmt.Errorf("making: %w", err)
 		}
 	}

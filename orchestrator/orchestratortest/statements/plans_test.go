@@ -95,7 +95,7 @@ func openLikeEngine(t *testing.T) *sql.DB {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { r.Close() })
-	if _, err := r.Create(t.Context()); err != nil {
+	if _, err := r.Store.Create(); err != nil {
 		t.Fatal(err)
 	}
 	db, err := sql.Open("sqlite3", path)

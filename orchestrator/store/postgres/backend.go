@@ -101,7 +101,7 @@ func (w *backend) Begin(ctx context.Context, until time.Time, scope store.Scope)
 	ctx, cancel := context.WithDeadline(ctx, latest(until))
 	defer cancel()
 	err := w.begin(ctx, until, scope)
-	for tries := 0; isLost(err) && ctx.Err() == nil && tries < maxTries; tries++ { // the connection may have been lost since it was used last
+	for tries := 0; (isLost(err) || isDemoted(err)) && ctx.Err() == nil && tries < maxTries; tries++ { // the connection may have been lost since it was used last
 		w.shut()
 		orchestrator.Pause(ctx, rand.N(shortestPause))
 		err = w.begin(ctx, until, scope)
@@ -170,7 +170,7 @@ func (w *backend) Commit() error {
 	switch {
 	case err == nil:
 		return nil
-	case (!isLost(err) || codeOf(err) == readOnlyTransaction) && !w.c.Raw.IsClosed(): // the server has refused it
+	case !isLost(err) && !w.c.Raw.IsClosed(): // the server has refused it
 		w.Rollback()
 		return err
 	}
@@ -192,24 +192,29 @@ func (w *backend) Rollback() error {
 	return nil // it is undone with the connection
 }
 
-// maxTries bounds how often a batch is run again.
+// maxTries bounds how often a batch is run again, unless it has waited each time.
 const maxTries = 5
 
-// Again reports whether the transaction can succeed when it is run again: its connection was lost before the commit, or it met
+// Again reports whether the transaction can succeed when it is run again: its connection was lost before the commit, or its server takes no
+// writes any more, or it met
 // another that writes at the same time, or somebody has taken the number of a row. A row that has become unique twice is such a meeting, unless
-// nobody else writes.
+// nobody else writes; so is a lock for which it has not waited as long as it may, see HoldStill.
 func (w *backend) Again(failure error) bool {
 	code := codeOf(failure)
 	taken := isTaken(failure)
-	meets := code == serializationFailure || code == deadlockDetected || code == uniqueViolation && !w.alone
-	again := taken || meets || errors.Is(failure, errUndone) || isLost(failure) || w.c != nil && w.c.Raw.IsClosed()
+	waited := code == deadlockDetected || code == lockNotAvailable
+	meets := waited || code == serializationFailure || code == uniqueViolation && !w.alone
+	lost := isLost(failure) || isDemoted(failure)
+	again := taken || meets || errors.Is(failure, errUndone) || lost || w.c != nil && w.c.Raw.IsClosed()
 	if !again || w.tries >= maxTries || !time.Now().Before(w.until) {
 		return false
 	}
 	w.met = w.met || meets || taken // numbers that leap over many would confuse who holds floors below
-	w.tries++
+	if !waited {
+		w.tries++
+	}
 	w.taken = taken
-	if isLost(failure) {
+	if lost {
 		w.shut()
 	}
 	return true

@@ -220,12 +220,3 @@ func (l look) Run(*store.Transaction) error     { return l() }
 func (l look) Quiet() bool                      { return true }
 func (l look) Rings() *store.Ring               { return &store.Ring{} }
 func (l look) Durable()                         {}
-
-// CheckTables does nothing: a server looks after its files itself.
-func (s *Store) CheckTables(*store.Conn, store.Report) error { return nil }
-
-// CheckCopies does nothing: there are no files.
-func (s *Store) CheckCopies([]string, store.Report) {}
-
-// Recovery returns "": what is damaged there is not mended by mailroom.
-func (s *Store) Recovery(error) string { return "" }

@@ -22,7 +22,7 @@ func checkPooler(s *Store, _ *store.Conn, report store.Report) error {
 		report("pooler", "note", says+": nothing can be heard through it, so new messages are looked for four times a second", namePast)
 		return nil
 	}
-	c, err := s.connect(ctx, s.direct)
+	c, _, err := s.connect(ctx, s.direct)
 	if err != nil {
 		report("pooler", "problem", says+"; the way past it that direct names does not lead to the server: "+s.Explain(err).Error(), namePast)
 		return nil
@@ -39,12 +39,12 @@ func checkPooler(s *Store, _ *store.Conn, report store.Report) error {
 // poolerMode tells a pooler that keeps a server's process for each session from one that keeps it for a transaction: there, sooner or
 // later, two that are open at the same time had the same.
 func poolerMode(s *Store, ctx context.Context) (mode string, err error) {
-	one, err := s.connect(ctx, s.config)
+	one, _, err := s.connect(ctx, s.config)
 	if err != nil {
 		return "", err
 	}
 	defer one.Close()
-	other, err := s.connect(ctx, s.config)
+	other, _, err := s.connect(ctx, s.config)
 	if err != nil {
 		return "", err
 	}

@@ -123,7 +123,8 @@ func enterAsAuditor(s *Store, ctx context.Context) (*conn, error) {
 		return nil, err
 	}
 	config.Password = "" // PGPASSWORD is another's
-	return s.reach(ctx, config)
+	c, _, err := s.reach(ctx, config)
+	return c, err
 }
 
 func queryError(ctx context.Context, err error) error {

@@ -77,11 +77,14 @@ func isLost(err error) bool {
 	case err == nil, refusesTransactions(err), err == context.DeadlineExceeded, err == context.Canceled: // the last: what was asked for has given up by itself
 		return false
 	case code != "":
-		return strings.HasPrefix(code, "08") || strings.HasPrefix(code, "57P") || code == readOnlyTransaction || code == idledTooLong
+		return strings.HasPrefix(code, "08") || strings.HasPrefix(code, "57P") || code == idledTooLong
 	}
 	return errors.As(err, &net) || errors.As(err, &connecting) || pgconn.SafeToRetry(err) || strings.Contains(err.Error(), "conn closed") ||
 		strings.Contains(err.Error(), "unexpected EOF")
 }
+
+// isDemoted reports whether an error says that the server takes no writes, though it answers: another may have taken its place.
+func isDemoted(err error) bool { return codeOf(err) == readOnlyTransaction }
 
 // Explain gives an error of the database its code and the advice what to do. Others pass through.
 func (s *Store) Explain(err error) error {
@@ -114,7 +117,7 @@ func (s *Store) Explain(err error) error {
 		return fail(orchestrator.Unavailable, "the certificate of the server of "+s.path+" cannot be trusted", "Name the server as its certificate does, and the authority that signed that: sslrootcert=FILE; sslmode=require in the address trusts any")
 	case errors.Is(err, errUndone):
 		return fail(orchestrator.Unavailable, "the server of "+s.path+" has ended the transaction; nothing was written", "Try again")
-	case code == readOnlyTransaction:
+	case isDemoted(err):
 		return takesNoWrites(s, err)
 	case isLost(err):
 		return fail(orchestrator.Unavailable, "the server of "+s.path+" does not answer; nothing was written", "See whether it runs, and whether its address is right")

@@ -34,7 +34,7 @@ func engine(t *testing.T, address string) *delivery.Engine {
 func made(t *testing.T, address string, names ...string) *delivery.Engine {
 	t.Helper()
 	e := engine(t, address)
-	if _, err := e.Create(t.Context()); err != nil {
+	if _, err := e.Store.Create(); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range names {

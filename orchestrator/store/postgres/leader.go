@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"sync"
 	"time"
 
@@ -48,8 +47,9 @@ func (h host) of(config *pgconn.Config) *pgconn.Config {
 // headStart is how long a host is waited for before the next one is tried as well: one that stands still takes connections and answers none.
 const headStart = 500 * time.Millisecond
 
-// connect connects to the server, of several to the one that leads: first to that which led last.
-func (s *Store) connect(ctx context.Context, config *pgconn.Config) (*conn, error) {
+// connect connects to the server, of several to the one that leads: first to that which led last. While one of them says nothing, those
+// are asked again that do not lead: one of them may take the place of the other meanwhile.
+func (s *Store) connect(ctx context.Context, config *pgconn.Config) (*conn, greeting, error) {
 	hosts := hostsOf(config)
 	if len(hosts) == 1 {
 		return s.connectAsTaken(ctx, config)
@@ -57,46 +57,64 @@ func (s *Store) connect(ctx context.Context, config *pgconn.Config) (*conn, erro
 	s.leader.mu.Lock()
 	first := s.leader.at
 	s.leader.mu.Unlock()
+	answers, waiting := make(chan attempt, len(hosts)), 0
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	answers := make(chan attempt, len(hosts))
+	defer func() {
+		cancel()
+		orchestrator.GoSafe("closing connections that came late", s.log, func() { drop(answers, waiting) })
+	}()
+	try := func(at int, after time.Duration) {
+		orchestrator.GoSafe("connecting to a server", s.log, func() {
+			orchestrator.Pause(ctx, after)
+			answers <- s.try(ctx, hosts[at].of(config), at)
+		})
+	}
 	var failure error
-	for tried, waiting := 0, 0; tried < len(hosts) || waiting > 0; {
+	silent := map[int]bool{} // nothing was heard of them yet
+	for at := range hosts {
+		silent[at] = true
+	}
+	for tried := 0; len(silent) > 0; {
 		var next <-chan time.Time
 		if tried < len(hosts) {
 			at := (first + tried) % len(hosts)
-			orchestrator.GoSafe("connecting to a server", s.log, func() { answers <- s.try(ctx, hosts[at].of(config), at) })
+			try(at, 0)
 			tried, waiting, next = tried+1, waiting+1, time.After(headStart)
 		}
 		select {
 		case a := <-answers:
 			waiting--
 			if a.err == nil {
-				orchestrator.GoSafe("closing connections that came late", s.log, func() { drop(answers, waiting) })
-				return a.c, nil
+				return a.c, a.said, nil
 			}
 			if failure == nil || !isAway(a.err) {
 				failure = a.err
 			}
+			if delete(silent, a.at); len(silent) > 0 {
+				try(a.at, asksAgain)
+				waiting++
+			}
 		case <-next:
 		}
 	}
-	return nil, failure
+	return nil, greeting{}, failure
 }
 
 // attempt is what came of connecting to one of several servers.
 type attempt struct {
-	c   *conn
-	err error
+	at   int // its place among the hosts
+	c    *conn
+	said greeting
+	err  error
 }
 
 // try connects to the server at a place among the hosts, if it leads where that is asked for.
 func (s *Store) try(ctx context.Context, config *pgconn.Config, at int) attempt {
-	c, err := s.connectAsTaken(ctx, config)
+	c, said, err := s.connectAsTaken(ctx, config)
 	if err == nil && config.ValidateConnect != nil { // what is writable has a timeline
-		err = leads(s, ctx, c, at)
+		err = leads(s, c, said.timeline, at)
 	}
-	return attempt{c, err}
+	return attempt{at, c, said, err}
 }
 
 // drop gives up the connections among the next n answers.
@@ -110,12 +128,7 @@ func drop(answers <-chan attempt, n int) {
 
 // leads notes the timeline of a server, and refuses it if another was seen to have taken its place. If it has itself taken another's,
 // all connections to that are given up: what they show is no longer so.
-func leads(s *Store, ctx context.Context, c *conn, at int) error {
-	timeline, err := timelineOf(c, ctx)
-	if err != nil {
-		c.Drop()
-		return err
-	}
+func leads(s *Store, c *conn, timeline int64, at int) error {
 	l := &s.leader
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -136,19 +149,10 @@ func leads(s *Store, ctx context.Context, c *conn, at int) error {
 	return nil
 }
 
-// timelineOf asks for the timeline of a server that takes writes.
-func timelineOf(c *conn, ctx context.Context) (int64, error) {
-	results, err := c.Raw.Exec(ctx, `SELECT left(pg_walfile_name(pg_current_wal_lsn()), 8)`).ReadAll()
-	if err != nil {
-		return 0, err
-	}
-	return strconv.ParseInt(string(results[0].Rows[0][0]), 16, 64)
-}
-
 const (
 	hangsAfter  = 3 * time.Second // the answer to a statement is late
-	asksAgain   = 2 * time.Second // how often the others are asked then
-	asksForSoon = 2 * time.Second // for each of their answers
+	asksAgain   = time.Second     // how often each server is asked then
+	asksForSoon = 2 * time.Second // for the answer
 )
 
 // watch asks all servers, from some time on and again and again, which of them leads, so that connections to one whose place another
@@ -159,22 +163,23 @@ func (s *Store) watch(from, every time.Duration) (stop func()) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	timer := time.AfterFunc(from, func() {
-		orchestrator.GoSafe("looking for the server that leads", s.log, func() {
-			for ; ctx.Err() == nil; orchestrator.Pause(ctx, every) {
-				lookForLeader(s, ctx)
-			}
-		})
+		for at := range s.hosts { // each by itself, since one may answer nothing
+			orchestrator.GoSafe("looking for the server that leads", s.log, func() {
+				for ; ctx.Err() == nil; orchestrator.Pause(ctx, every) {
+					s.ask(ctx, at)
+				}
+			})
+		}
 	})
 	return func() { timer.Stop(); cancel() }
 }
 
-func lookForLeader(s *Store, ctx context.Context) {
-	for at := range s.hosts {
-		soon, cancel := context.WithTimeout(ctx, asksForSoon)
-		if a := s.try(soon, s.hosts[at].of(s.config), at); a.err == nil {
-			a.c.Close()
-		}
-		cancel()
+// ask asks the server at a place among the hosts whether it leads.
+func (s *Store) ask(ctx context.Context, at int) {
+	ctx, cancel := context.WithTimeout(ctx, asksForSoon)
+	defer cancel()
+	if a := s.try(ctx, s.hosts[at].of(s.config), at); a.err == nil {
+		a.c.Close()
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // The kinds of advisory locks, each of which is the first of the two numbers of a lock. The second is a hash of the schema and of what
-// is locked. They are taken in this order, and end with the transaction. Source: postgres.md, section 4.
+// is locked. They are taken in this order, and end with the transaction.
 type lockKind int32
 
 const (

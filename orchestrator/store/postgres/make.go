@@ -40,7 +40,7 @@ func (s *Store) Create() (created bool, err error) {
 }
 
 func (s *Store) create(ctx context.Context) (created bool, err error) {
-	raw, err := s.reach(ctx, s.direct)
+	raw, _, err := s.reach(ctx, s.direct)
 	if err != nil {
 		return false, err
 	}
@@ -102,11 +102,11 @@ func makeTables(s *Store, c *store.Conn) error {
 // open connects to a database that is there, and brings its tables to the version that this program knows if need be.
 func (s *Store) open(ctx context.Context) (*conn, error) {
 	for tries := 0; ; tries++ {
-		c, err := s.reach(ctx, s.config)
+		c, said, err := s.reach(ctx, s.config)
 		if err != nil {
 			return nil, err
 		}
-		c, err = s.enter(ctx, c)
+		c, err = s.enter(ctx, c, said)
 		if !errors.Is(err, errBehind) || tries >= maxTries {
 			return c, err
 		}
@@ -122,27 +122,23 @@ func isShut(c *conn, ctx context.Context, schema string) (bool, error) {
 	return err == nil && len(results[0].Rows) > 0, err
 }
 
-// enter returns a connection if the database is there, and of the version that this program knows.
-func (s *Store) enter(ctx context.Context, c *conn) (*conn, error) {
-	results, err := c.Ask(ctx, readVersions)
+// enter returns a connection if the database is there, and of the version that this program knows, as the server said.
+func (s *Store) enter(ctx context.Context, c *conn, said greeting) (*conn, error) {
+	err := said.failure
 	if code := codeOf(err); code == undefinedTable || code == undefinedSchema {
 		err = noDatabase(s)
 		if shut, asked := isShut(c, ctx, s.schema); asked == nil && shut {
 			err = mayNotEnter(s)
 		}
 	}
-	said := map[string]string{}
 	if err == nil {
-		for _, row := range results[0].Rows {
-			said[string(row[0])] = string(row[1])
-		}
-		err = admit(said, c.knows)
+		err = admit(said.versions, c.knows)
 	}
 	if err != nil {
 		c.Close()
 		return nil, err
 	}
-	id := said[store.DatabaseID]
+	id := said.versions[store.DatabaseID]
 	s.id.Store(&id)
 	s.found.Store(true)
 	return c, nil

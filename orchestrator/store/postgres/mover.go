@@ -20,28 +20,46 @@ const (
 	posColumn = "pos"
 )
 
-// HoldStill locks the tables against everybody who writes; readers go on.
-func (c *conn) HoldStill() error {
+// HoldStill locks mailroom's tables against everybody who writes; readers go on.
+//
+// A program that writes by hand may have one of them, and then wait for the lock of whoever writes, which this transaction holds: the
+// view of an inbox takes it. The server looks for such a deadlock once somebody has waited for its deadlock_timeout, and ends who has.
+// So a table is waited for half as long, and then the transaction is run again, which lets the other go on. The second time it is one and a
+// half times as long, so that the server ends what vacuums the table, and still before it could end somebody who came later.
+func (c *conn) HoldStill(again bool) error {
+	patience := 0.5
+	if again {
+		patience = 1.5
+	}
 	tables, err := c.Tables()
 	if err != nil {
 		return err
 	}
-	names := make([]string, len(tables))
-	for i, t := range tables {
-		names[i] = `"` + t.Name + `"`
+	before, _, err := (&store.Conn{Driver: c}).Text(`SELECT current_setting('lock_timeout')`)
+	if err != nil {
+		return err
 	}
-	return c.Do(context.Background(), `SET LOCAL idle_in_transaction_session_timeout = 0; LOCK TABLE `+strings.Join(names, ", ")+` IN SHARE ROW EXCLUSIVE MODE`)
+	var names []string
+	for _, t := range tables {
+		if !t.Foreign {
+			names = append(names, t.Name)
+		}
+	}
+	return c.Do(context.Background(), fmt.Sprintf(`SET LOCAL idle_in_transaction_session_timeout = 0;
+		SELECT set_config('lock_timeout', (%g * setting::int)::int::text, true) FROM pg_catalog.pg_settings WHERE name = 'deadlock_timeout';
+		LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE; SET LOCAL lock_timeout = '%s'`, patience, strings.Join(names, ", "), before))
 }
 
 // Tables lists the tables.
 func (c *conn) Tables() (list []store.MovedTable, err error) {
+	ours := store.TablesMade(schemaSQL)
 	err = (&store.Conn{Driver: c}).Query(`
 		SELECT t.relname::text, a.attname::text, a.atttypid::bigint, a.attnotnull, a.attname = '`+posColumn+`'
 		FROM pg_catalog.pg_class t JOIN pg_catalog.pg_attribute a ON a.attrelid = t.oid
 		WHERE t.relnamespace::text = current_schema()::regnamespace::oid::text AND t.relkind = 'r' AND t.relname NOT IN `+ownTables+` AND a.attnum > 0 AND NOT a.attisdropped
 		ORDER BY t.relname, a.attnum`, func(row store.Row) error {
 		if len(list) == 0 || list[len(list)-1].Name != row.Text(0) {
-			list = append(list, store.MovedTable{Name: row.Text(0)})
+			list = append(list, store.MovedTable{Name: row.Text(0), Foreign: !ours[row.Text(0)]})
 		}
 		t := &list[len(list)-1]
 		if row.Int(4) != 0 {

@@ -100,7 +100,7 @@ func (n *notices) tell() {
 		}
 		for kept := c != nil; ; kept = false {
 			if c == nil {
-				if c, err = n.s.connect(n.ctx, n.s.config); err != nil {
+				if c, _, err = n.s.connect(n.ctx, n.s.config); err != nil {
 					c = nil
 					break // whoever listens looks by itself in the end
 				}
@@ -230,7 +230,7 @@ func (n *notices) hear(ready func()) error {
 			n.listeners.Wake(rung.Names...)
 		}
 	}
-	c, err := n.s.connect(n.ctx, config)
+	c, _, err := n.s.connect(n.ctx, config)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 
@@ -29,23 +30,23 @@ func refusesSettings(err error) bool {
 }
 
 // connectAsTaken connects with all settings, or to a pooler without.
-func (s *Store) connectAsTaken(ctx context.Context, config *pgconn.Config) (*conn, error) {
+func (s *Store) connectAsTaken(ctx context.Context, config *pgconn.Config) (*conn, greeting, error) {
 	config = withPassword(config, s.dsn)
 	past := isPast(s, config)
 	if !s.pooled.Load() || past {
 		c, err := connectWith(s, ctx, config)
-		own := false
+		var said greeting
 		if err == nil {
-			own, err = greet(s, ctx, c)
+			said, err = greet(s, ctx, c)
 		}
-		if own || c != nil && codeOf(err) != "" && !isLost(err) { // what does not even know that is no pooler: see suits
-			return c, nil
+		if said.own || c != nil && codeOf(err) != "" && !isLost(err) { // what does not even know that is no pooler: see suits
+			return c, said, nil
 		}
 		if c != nil {
 			c.Drop()
 		}
 		if err != nil && !refusesSettings(err) {
-			return nil, err
+			return nil, greeting{}, err
 		}
 		if !past {
 			s.pooled.Store(true)
@@ -60,16 +61,36 @@ func isPast(s *Store, config *pgconn.Config) bool {
 	return slices.ContainsFunc(hostsOf(s.direct), is) && !slices.ContainsFunc(s.hosts, is)
 }
 
-// greet asks for the first things that must be known of a connection: whether the server's process at its other end is the one that
-// has answered it, as is not so behind a pooler, and what time it is there.
-func greet(s *Store, ctx context.Context, c *conn) (own bool, err error) {
-	results, err := c.Ask(ctx, fmt.Sprintf(`SELECT pg_backend_pid() = %d, `+readClock, c.Raw.PID()))
-	if err != nil {
-		return false, err
+// greeting is what a server says first.
+type greeting struct {
+	own      bool              // its process is the one that has answered the connection, as is not so behind a pooler
+	timeline int64             // of one that takes writes, if the database has several servers
+	versions map[string]string // see readVersions
+	failure  error             // in place of them
+}
+
+// greet asks for that, and notes the time of the server.
+func greet(s *Store, ctx context.Context, c *conn) (said greeting, err error) {
+	first := fmt.Sprintf(`SELECT pg_backend_pid() = %d, `+readClock, c.Raw.PID())
+	if len(s.hosts) > 1 {
+		first += `, CASE WHEN NOT pg_is_in_recovery() THEN ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint END`
+	}
+	results, err := c.Ask(ctx, first+"; "+readVersions)
+	if len(results) == 0 || len(results[0].Rows) == 0 {
+		return said, err
 	}
 	row := results[0].Rows[0]
 	s.clock.set(row[1])
-	return string(row[0]) == "t", nil
+	if said.own = string(row[0]) == "t"; len(row) > 2 && row[2] != nil {
+		said.timeline, _ = strconv.ParseInt(string(row[2]), 10, 64)
+	}
+	if said.failure = err; err == nil {
+		said.versions = map[string]string{}
+		for _, row := range results[1].Rows {
+			said.versions[string(row[0])] = string(row[1])
+		}
+	}
+	return said, nil
 }
 
 // connectToPooler connects without the settings.
@@ -77,7 +98,7 @@ func greet(s *Store, ctx context.Context, c *conn) (own bool, err error) {
 // What was asked for is never cancelled. A request to cancel something is a connection of its own, and pgx closes that when the answer
 // has come meanwhile, of which pgbouncer crashes (1.18; its issues 801 and 822). The connection is given up instead: pgbouncer then ends
 // the server's, and with it the transaction.
-func (s *Store) connectToPooler(ctx context.Context, config *pgconn.Config) (*conn, error) {
+func (s *Store) connectToPooler(ctx context.Context, config *pgconn.Config) (*conn, greeting, error) {
 	bare := config.Copy()
 	maps.DeleteFunc(bare.RuntimeParams, func(name, _ string) bool { return !slices.Contains(taken, name) })
 	var connected atomic.Bool
@@ -92,15 +113,16 @@ func (s *Store) connectToPooler(ctx context.Context, config *pgconn.Config) (*co
 	}
 	c, err := connectWith(s, ctx, bare)
 	if err != nil {
-		return nil, err
+		return nil, greeting{}, err
 	}
 	connected.Store(true)
 	c.Settings = settingsOf(config)
-	if _, err = greet(s, ctx, c); err != nil {
+	said, err := greet(s, ctx, c)
+	if err != nil {
 		c.Drop()
-		return nil, err
+		return nil, greeting{}, err
 	}
-	return c, nil
+	return c, said, nil
 }
 
 // refusesTransactions reports whether an error is that of a pooler which makes each statement a transaction.

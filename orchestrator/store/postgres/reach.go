@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -23,24 +24,52 @@ const (
 
 // reach connects. It tries again for a while if the server cannot be had just now, with growing pauses of random lengths, so that
 // not all clients of a server that was restarted come at once.
-func (s *Store) reach(ctx context.Context, config *pgconn.Config) (*conn, error) {
-	until := time.Now().Add(patience(s))
+func (s *Store) reach(ctx context.Context, config *pgconn.Config) (*conn, greeting, error) {
+	began := time.Now()
+	until := began.Add(patience(s))
 	for pause := shortestPause; ; pause = min(2*pause, longestPause) {
-		c, err := s.connect(ctx, config)
+		c, said, err := s.connect(ctx, config)
 		if err == nil {
-			return c, nil
+			s.outage.ended(s)
+			return c, said, nil
 		}
 		if ctx.Err() != nil {
-			return nil, store.GaveUp(ctx)
+			return nil, greeting{}, store.GaveUp(ctx)
 		}
 		if !isAway(err) {
-			return nil, err
+			return nil, greeting{}, err
 		}
+		s.outage.began(s, began, err)
 		if pause = min(pause, time.Until(until)); pause <= 0 {
 			s.missed.Store(true)
-			return nil, err
+			return nil, greeting{}, err
 		}
 		orchestrator.Pause(ctx, pause/2+rand.N(pause/2+1))
+	}
+}
+
+// outage is the time in which a server that this process has reached before cannot be had. Its beginning and its end are logged, once,
+// whoever notices. Safe for concurrent use.
+type outage struct {
+	mu    sync.Mutex
+	since time.Time // zero while there is none
+}
+
+func (o *outage) began(s *Store, at time.Time, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if s.found.Load() && o.since.IsZero() {
+		o.since = at
+		s.log.Warn("the server of the database cannot be reached", "database", s.path, "error", err)
+	}
+}
+
+func (o *outage) ended(s *Store) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.since.IsZero() {
+		s.log.Warn("the server of the database is there again", "database", s.path, "seconds", time.Since(o.since).Round(100*time.Millisecond).Seconds())
+		o.since = time.Time{}
 	}
 }
 
@@ -62,7 +91,7 @@ func isAway(err error) bool {
 	case code == tooManyConnections:
 		return true
 	case code != "":
-		return isLost(err)
+		return isLost(err) || isDemoted(err)
 	case errors.As(err, &unknown) && unknown.IsNotFound:
 		return false
 	case isUntrusted(err): // it answers, and will not be trusted later on either

@@ -46,7 +46,7 @@ func schema(sqlite string) string {
 }
 
 // storage has the server leave room in the pages of rows that change in place, and clear dead rows away early: a queue's statistics say
-// that it is empty, or full. Source: postgres.md, section 3.
+// that it is empty, or full.
 const storage = `ALTER TABLE agent_message SET (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 500,
     autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0.05);
 ALTER TABLE agent_inbox SET (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 500,

@@ -13,7 +13,7 @@ import (
 // settings are those that a connection needs. With the first ones the server plans by the indexes that the statements were written for,
 // whatever its statistics say: they were taken when the queue was empty, or full. No statement ends by itself, since a COMMIT that is
 // cancelled may be committed all the same. Each connection asks for them when it begins; init also sets them for its user in this database,
-// for pools of connections that take no settings from their clients. Source: postgres.md, sections 2 and 3.
+// for pools of connections that take no settings from their clients.
 var settings = map[string]string{
 	"enable_seqscan": "off", "enable_bitmapscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off",
 	"plan_cache_mode": "force_generic_plan", "jit": "off", "default_transaction_isolation": "read committed", "timezone": "UTC",

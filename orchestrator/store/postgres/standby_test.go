@@ -40,7 +40,7 @@ func TestStandby(t *testing.T) {
 	server := postgrestest.Start(t)
 	ann, admin := user(t, server, "ann")
 	e := engineAt(t, ann)
-	if _, err := e.Create(t.Context()); err != nil {
+	if _, err := e.Store.Create(); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"a", "b"} {
@@ -102,7 +102,7 @@ func onlyReads(t *testing.T, e *delivery.Engine) {
 			t.Errorf("doctor: %+v", finding)
 		}
 	}
-	_, created := e.Create(t.Context())
+	_, created := e.Store.Create()
 	_, delivered := e.DeliverAll(t.Context(), delivery.Options{})
 	for does, err := range map[string]error{"a send": send(t, e), "init": created, "a delivery": delivered} {
 		if text := fmt.Sprint(err); orchestrator.CodeOf(err) != orchestrator.Unavailable || !strings.Contains(text, "takes no writes: it is a standby") || !strings.Contains(text, "Name all servers") {

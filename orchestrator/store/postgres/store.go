@@ -61,6 +61,7 @@ type Store struct {
 	pooled atomic.Bool            // there is one
 	hosts  []host
 	leader leader
+	outage outage
 	log    *slog.Logger
 	busy   time.Duration
 	made   func(id string)
@@ -279,7 +280,7 @@ func (s *Store) Ready(ctx context.Context) error {
 		return store.GaveUp(ctx)
 	}
 	return s.Look(ctx, func(c *store.Conn) error {
-		readOnly, _, err := c.Text(`SELECT current_setting('transaction_read_only')`)
+		readOnly, _, err := c.Text(`SELECT current_setting('transaction_read_only') FROM settings WHERE key = ?1`, versionKey)
 		if err == nil && readOnly == "on" {
 			err = takesNoWrites(s, nil)
 		}

@@ -66,7 +66,7 @@ func (c *conn) Admit() error {
 // the first to get the locks does the work, the others find it done. Nobody writes meanwhile, and older programs that have the
 // database open find out with their next transaction, see store.Outgrown.
 func (s *Store) upgrade(ctx context.Context) error {
-	raw, err := s.reach(ctx, s.direct)
+	raw, _, err := s.reach(ctx, s.direct)
 	if err != nil {
 		return err
 	}

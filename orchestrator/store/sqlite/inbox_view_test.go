@@ -19,7 +19,7 @@ func TestInboxViewIsRenewed(t *testing.T) {
 	if _, err := enginetest.Plain(t, path).Exec(`CREATE VIEW "a_inbox" AS SELECT message_id, payload FROM agent_inbox WHERE recipient = 'a' AND read_at = ''`); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := enginetest.Open(t, path).Create(t.Context()); err != nil {
+	if _, err := enginetest.Open(t, path).Store.Create(); err != nil {
 		t.Fatal(err)
 	}
 	fresh := enginetest.New(t, "a")
@@ -42,7 +42,7 @@ func TestInboxViewsAreRemade(t *testing.T) {
 		INSERT INTO agent_inbox (recipient, message_id, payload, read_at) VALUES ('a', 'read', '1', '2026-01-01T00:00:00.000Z'), ('a', 'unread', '2', '')`); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := enginetest.Open(t, old).Create(t.Context()); err != nil {
+	if _, err := enginetest.Open(t, old).Store.Create(); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := agents.Add(t.Context(), enginetest.Open(t, fresh).Ledger, agents.Update{Name: "a"}); err != nil {

@@ -21,7 +21,7 @@ func versionOne(t *testing.T) (path string) { return enginetest.OldVersion(t, 1)
 func TestMigratedFromOlderVersions(t *testing.T) {
 	t.Parallel()
 	fresh := filepath.Join(t.TempDir(), "fresh.db")
-	if _, err := enginetest.Open(t, fresh).Create(t.Context()); err != nil {
+	if _, err := enginetest.Open(t, fresh).Store.Create(); err != nil {
 		t.Fatal(err)
 	}
 	for version := range userVersion(t, fresh) {
@@ -46,11 +46,11 @@ func userVersion(t *testing.T, path string) (version int) {
 
 func migratedFrom(t *testing.T, version int) {
 	fresh, old := filepath.Join(t.TempDir(), "fresh.db"), enginetest.OldVersion(t, version)
-	if _, err := enginetest.Open(t, fresh).Create(t.Context()); err != nil {
+	if _, err := enginetest.Open(t, fresh).Store.Create(); err != nil {
 		t.Fatal(err)
 	}
 	r := enginetest.Open(t, old)
-	if _, err := r.Create(t.Context()); err != nil {
+	if _, err := r.Store.Create(); err != nil {
 		t.Fatal(err)
 	}
 	if a, b := dump(t, fresh), dump(t, old); !slices.Equal(a, b) {
@@ -95,7 +95,7 @@ func TestForeignTablesAreRefused(t *testing.T) {
 			before, mode := dump(t, path), journalMode(t, path)
 			r := enginetest.Open(t, path)
 			for what, use := range map[string]func() error{
-				"writing": func() error { _, err := r.Create(t.Context()); return err },
+				"writing": func() error { _, err := r.Store.Create(); return err },
 				"reading": func() error { _, err := agents.List(t.Context(), r.Ledger); return err },
 			} {
 				err := use()

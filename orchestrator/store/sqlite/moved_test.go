@@ -190,7 +190,7 @@ func TestRemovedDatabase(t *testing.T) {
 				for what, use := range map[string]func() error{
 					"send":   func() error { _, err := messages.Send(t.Context(), r.Ledger, draftOf("lost")); return err },
 					"poll":   func() error { _, err := delivery.Poll(t.Context(), r.Ledger, "b", 1); return err },
-					"create": func() error { _, err := r.Create(t.Context()); return err },
+					"create": func() error { _, err := r.Store.Create(); return err },
 					"wait": func() error {
 						_, _, err := reading.Wait(t.Context(), r.Ledger, reading.Options{Recipient: "b", Limit: 1, Timeout: time.Minute})
 						return err

@@ -5,6 +5,7 @@ import (
 	"iter"
 	"strings"
 
+	"mailroom"
 	"mailroom/orchestrator/store"
 )
 
@@ -14,7 +15,7 @@ const movedVersion = 1 << 24
 
 // HoldStill gives numbers beyond belief others: the other place may not be able to go on from them. The write lock keeps everybody
 // else out.
-func (c *conn) HoldStill() error {
+func (c *conn) HoldStill(bool) error {
 	for _, n := range store.Numbered {
 		last, err := c.Number(`SELECT ` + lastNumber(n.Table, n.Column))
 		if err != nil {
@@ -29,11 +30,12 @@ func (c *conn) HoldStill() error {
 
 // Tables lists the tables.
 func (c *conn) Tables() (list []store.MovedTable, err error) {
+	ours := store.TablesMade(mailroom.Schema)
 	err = c.Query(`SELECT s.name, p.name, p.type = 'INTEGER', p."notnull" OR p.pk > 0
 		FROM sqlite_schema s JOIN pragma_table_info(s.name) p WHERE s.type = 'table' AND s.name NOT LIKE 'sqlite\_%' ESCAPE '\' ORDER BY s.name, p.cid`,
 		func(row store.Row) error {
 			if len(list) == 0 || list[len(list)-1].Name != row.Text(0) {
-				list = append(list, store.MovedTable{Name: row.Text(0), Ordered: true})
+				list = append(list, store.MovedTable{Name: row.Text(0), Foreign: !ours[row.Text(0)], Ordered: true})
 			}
 			t := &list[len(list)-1]
 			t.Columns = append(t.Columns, store.MovedColumn{Name: row.Text(1), Number: row.Int(2) != 0, Never: row.Int(3) != 0})

@@ -50,7 +50,7 @@ func dump(t *testing.T, path string) []string {
 func TestMigratedEqualsFresh(t *testing.T) {
 	t.Parallel()
 	fresh, old := filepath.Join(t.TempDir(), "fresh.db"), filepath.Join(t.TempDir(), "old.db")
-	if _, err := enginetest.Open(t, fresh).Create(t.Context()); err != nil {
+	if _, err := enginetest.Open(t, fresh).Store.Create(); err != nil {
 		t.Fatal(err)
 	}
 	db := enginetest.Plain(t, old)
@@ -62,7 +62,7 @@ func TestMigratedEqualsFresh(t *testing.T) {
 		}
 	}
 	r := enginetest.Open(t, old)
-	if _, err := r.Create(t.Context()); err != nil {
+	if _, err := r.Store.Create(); err != nil {
 		t.Fatal(err)
 	}
 	if a, b := dump(t, fresh), dump(t, old); !slices.Equal(a, b) {
@@ -102,7 +102,7 @@ func TestManyOpenANewFileAtOnce(t *testing.T) {
 	for range 16 {
 		r := enginetest.Open(t, path)
 		wg.Go(func() {
-			if _, err := r.Create(t.Context()); err != nil {
+			if _, err := r.Store.Create(); err != nil {
 				t.Error(err)
 			}
 		})
@@ -138,7 +138,7 @@ func TestWhatIsNoDatabase(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := enginetest.Open(t, newer).Create(t.Context()); err != nil {
+	if _, err := enginetest.Open(t, newer).Store.Create(); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := enginetest.Plain(t, newer).Exec(`PRAGMA user_version = 999`); err != nil {
@@ -149,7 +149,7 @@ func TestWhatIsNoDatabase(t *testing.T) {
 	} {
 		r := enginetest.Open(t, path)
 		for what, use := range map[string]func() error{
-			"writing": func() error { _, err := r.Create(t.Context()); return err },
+			"writing": func() error { _, err := r.Store.Create(); return err },
 			"reading": func() error { _, err := agents.List(t.Context(), r.Ledger); return err },
 		} {
 			err := use()

@@ -22,11 +22,12 @@ var copies struct {
 }
 
 // Copy makes a database on a server, as a copy of one that fill fills, given its address, if no process has yet. drop removes it, whoever is connected to it.
+// What is done to the server goes past a pooler, whose connections would keep it from copying.
 func Copy(ctx context.Context, server string, fill func(ctx context.Context, address string) error) (address string, drop func() error, err error) {
 	copies.Lock()
 	defer copies.Unlock()
 	if copies.at[server] == nil {
-		c, err := connectToTemplate(ctx, server, fill)
+		c, err := connectToTemplate(ctx, Direct(server), fill)
 		if err != nil {
 			return "", nil, err
 		}
@@ -92,6 +93,9 @@ func inDatabase(server, name string) string {
 	}
 	query := address.Query()
 	query.Set("search_path", "mailroom") // for programs that know nothing of the engine, too
+	if past := query.Get("direct"); past != "" {
+		query.Set("direct", inDatabase(past, name))
+	}
 	address.Path, address.RawQuery = "/"+name, query.Encode()
 	return address.String()
 }
