@@ -22,7 +22,7 @@ PHONE := commands/surface/phone
 CLIENTS := cmd/mailroom/testdata/clients cmd/mailroom/testdata/hosts orchestrator/transport/testdata/ece $(PHONE)/app
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-hosts hosts compiler tools clients browsers database programs terminal statements format vet static unit test-long test-postgres ha cluster servers phone pictures screenshots dist packers test-dist plugins bench torture fuzz corpora powerloss clean
+.PHONY: help build demo test test-hosts hosts compiler tools clients browsers database programs terminal statements format vet static prepared unit test-long test-postgres ha cluster servers phone pictures screenshots dist packers test-dist plugins bench torture fuzz corpora powerloss clean
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -38,7 +38,7 @@ build: compiler ## build bin/mailroom
 demo: build ## run the demo: agents, messages, a ladder climbed, the trace
 	bin/mailroom demo
 
-test: tools clients browsers database programs format vet static unit ## all checks and all tests, with the race detector
+test: prepared format vet static unit ## all checks and all tests, with the race detector
 
 compiler: ## install a C compiler where that is possible, and say what is missing
 	@command -v $(GO) >/dev/null || { echo "Go 1.26 or later is missing: see https://go.dev/doc/install" >&2; exit 1; }
@@ -92,6 +92,16 @@ terminal: ## install tmux, in which the tests of agent hosts type what a person 
 	@command -v tmux >/dev/null || { command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ] && export DEBIAN_FRONTEND=noninteractive && \
 		apt-get update -q && apt-get install -qy --no-install-recommends tmux; } || { \
 		echo "tmux is missing: agent hosts cannot be tested in a terminal. Install it" >&2; exit 1; }
+
+# SQLite is compiled for each set of flags that the tests use, on one core: all at once, while what tests need comes over the network.
+LIBRARIES := ./commands/... ./orchestrator/... ./tracing/...
+prepared: compiler
+	$(call announce)
+	@$(GO) build -p 2 $(LIBRARIES) & plain=$$!; \
+	$(GO) build -p 2 -race $(LIBRARIES) & race=$$!; \
+	$(if $(STATIC),$(GO) build -p 2 -trimpath -tags '$(TAGS)' $(LIBRARIES) & packaged=$$!;) \
+	$(GO) run $(STATICCHECK) -version >/dev/null 2>&1 & \
+	$(MAKE) --no-print-directory tools clients browsers database programs && wait $$plain && wait $$race && wait $$packaged
 
 # The packages whose tests open an engine.
 ENGINE := adoption agents bridge bridge/letters delivery exports hosts ledger messages overview questions reading removal retention router \
@@ -189,21 +199,32 @@ static:
 		echo "NOT CHECKED: $(STATICCHECK) could not be fetched or built; CI will run it" >&2; \
 	fi
 
-# cmd/tests says what goes on, and ends a run in which a test stands still for five minutes. The tests of cmd/mailroom start
-# thousands of processes, which start five times slower with the race detector: here it is only with those that serve many at once.
+# cmd/tests says what goes on, and ends a run in which a test stands still for five minutes.
 TESTS := $(GO) run ./cmd/tests
 RACE := GORACE=atexit_sleep_ms=0 $(TESTS) -race
+
+# The tests of cmd/mailroom start thousands of processes, which start five times slower with the race detector: there it is only
+# with those that serve many at once. Powerloss follows a recording step by step, in one goroutine.
+PLAIN := ./cmd/mailroom ./orchestrator/orchestratortest/powerloss
 SERVING := ^Test(Serve|MCP|Daemon|Contention)
+
+# Which packages take longest. They begin first, so that in the end no core waits for one of them.
+LONGEST := $(patsubst %,./%,commands/surface/phone commands/surface/web $(addprefix orchestrator/,store/postgres transport move bridge delivery router))
+
+# Tests wait for processes, disks and browsers most of the time, so that several run for each core. `make vet` has looked at all of them
+# before, so that go test need not.
+SHORT := -short -vet=off -timeout 40m -p 4
+CROWDED := -parallel $(shell echo $$((3 * $$(getconf _NPROCESSORS_ONLN))))
 unit:
 	$(call announce,-race)
-	$(RACE) -short -timeout 40m -p 2 $$($(GO) list ./... | grep -v /cmd/mailroom$$)
-	$(TESTS) -short -timeout 40m ./cmd/mailroom
-	$(RACE) -short -timeout 40m -run '$(SERVING)' ./cmd/mailroom
-	$(SERVER) -short -timeout 40m -p 2 $(ON_SERVER)
-	$(SERVER) -short -timeout 40m -run '$(MATRIX)' ./cmd/mailroom
-	$(TESTS) -C bench -p 2 ./...
-	$(TESTS) -C otlptest -p 2 ./...
-	$(TESTS) -C packaging -p 2 ./...
+	$(RACE) $(SHORT) $(LONGEST) $$($(GO) list ./... | grep -vxF "$$($(GO) list $(PLAIN))")
+	$(TESTS) $(SHORT) $(CROWDED) -skip '$(SERVING)' $(PLAIN)
+	$(RACE) $(SHORT) $(CROWDED) -run '$(SERVING)' ./cmd/mailroom
+	$(SERVER) $(SHORT) $(ON_SERVER)
+	$(SERVER) $(SHORT) $(CROWDED) -run '$(MATRIX)' ./cmd/mailroom
+	$(TESTS) -C bench -vet=off -p 2 ./...
+	$(TESTS) -C otlptest -vet=off -p 2 ./...
+	$(TESTS) -C packaging -vet=off -p 2 ./...
 
 test-long: tools clients browsers database programs ## all tests at their full length, with the race detector
 	$(RACE) -timeout 2h -p 2 ./...

@@ -30,9 +30,14 @@ func TestPostponedForAnHour(t *testing.T) {
 		return []error{enginetest.ErrLater}
 	})
 	id := f.Send("a", "b")
-	for range 3600 {
-		d := f.Deliver()
-		want.Equal(t, "failed", d.Failed, 0)
+	deliver := func() int {
+		want.Equal(t, "failed", f.Deliver().Failed, 0)
+		return attempts
+	}
+	for range 120 { // every attempt is due at a multiple of 30 s
+		tried := deliver()
+		f.Clock.Advance(29 * time.Second)
+		want.Equal(t, "attempts a second early", deliver(), tried)
 		f.Clock.Advance(time.Second)
 	}
 	want.Equal(t, "attempts in an hour", attempts, 32) // 0, 30, 90, 210, and every 120 s

@@ -40,6 +40,7 @@ func refused(t *testing.T, place, says string) {
 
 // What is written by hand is refused where the database has moved from, and where it has not arrived yet.
 func TestByHand(t *testing.T) {
+	t.Parallel()
 	directions(t, func(t *testing.T, place func(int) (string, string)) {
 		from, to := place(0)
 		scene(t, from)

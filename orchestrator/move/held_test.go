@@ -22,6 +22,7 @@ import (
 // A program that writes by hand, through the table and through a view in one transaction, has a lock that a move waits for, and then waits
 // for the move. Both come to their end, whoever of them waits first for how long.
 func TestMeetsWhoWritesByHand(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Start(t, "-c deadlock_timeout=2s")
 	for _, waited := range []string{"0 s", "2.2 s"} { // after 2 s the server looks whether the move is in a deadlock
 		from, to := postgrestest.Place(server), filepath.Join(t.TempDir(), "to.db")
@@ -63,6 +64,7 @@ func until(t *testing.T, address, query string) {
 
 // Tables of other programs are not waited for, and stay as they are, at both places, even if they have one name.
 func TestForeignTables(t *testing.T) {
+	t.Parallel()
 	const foreign = `other's "notes"`
 	directions(t, func(t *testing.T, place func(int) (string, string)) {
 		from, to := place(0)
@@ -102,6 +104,7 @@ func TestForeignTables(t *testing.T) {
 // The new place takes writes after a run that was killed when it had made it. What was written there is kept, and the move refused; once
 // it is gone the database moves.
 func TestKilledWhenMade(t *testing.T) {
+	t.Parallel()
 	directions(t, func(t *testing.T, place func(int) (string, string)) {
 		for i, row := range []string{`agent_inbox (recipient, message_id, payload) VALUES ('b', 'x', '1')`, `heartbeats (agent, heard_at) VALUES ('x', '')`} {
 			table, _, _ := strings.Cut(row, " ")

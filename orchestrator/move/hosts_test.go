@@ -17,6 +17,7 @@ import (
 
 // Agents that are on one machine belong to the one that moves them to a server, and to none when they come back into a file.
 func TestHosts(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Start(t)
 	first, place, last := filepath.Join(t.TempDir(), "first.db"), postgrestest.Place(server), filepath.Join(t.TempDir(), "last.db")
 	scene(t, first)

@@ -122,6 +122,7 @@ func directions(t *testing.T, do func(t *testing.T, place func(n int) (from, to 
 
 // Killed after any step, a move can be run again; and never can both places be written.
 func TestKilledAtEachStep(t *testing.T) {
+	t.Parallel()
 	directions(t, func(t *testing.T, place func(int) (string, string)) {
 		for i, step := range []string{"made", "held", "copied agent_message", "copied waits", "filled", "arrived", "marked", "keys"} {
 			from, to := place(i)
@@ -190,6 +191,7 @@ func ends(t *testing.T, from, to string, n int64) {
 
 // Killed at any moment, again and again, it comes to its end.
 func TestKilledAtRandom(t *testing.T) {
+	t.Parallel()
 	directions(t, func(t *testing.T, place func(int) (string, string)) {
 		from, to := place(0)
 		scene(t, from)
@@ -218,7 +220,8 @@ func TestKilledAtRandom(t *testing.T) {
 	})
 }
 
-// Nobody writes while a database moves, and who has it open learns that it has moved.
+// Nobody writes while a database moves, and who has it open learns that it has moved. It runs before the others, since it looks at all moves
+// of this process.
 func TestHeldStill(t *testing.T) {
 	directions(t, func(t *testing.T, place func(int) (string, string)) {
 		from, to := place(0)
@@ -341,6 +344,7 @@ func dump(t *testing.T, file string) map[string][]string {
 
 // All rows of all tables come back as they went.
 func TestThereAndBack(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Start(t)
 	first, place, last := filepath.Join(t.TempDir(), "first.db"), postgrestest.Place(server), filepath.Join(t.TempDir(), "last.db")
 	scene(t, first)
@@ -374,6 +378,7 @@ func TestThereAndBack(t *testing.T) {
 
 // What PostgreSQL cannot hold is repaired, counted and shown; and what nobody could read becomes readable.
 func TestRepairs(t *testing.T) {
+	t.Parallel()
 	file, place := filepath.Join(t.TempDir(), "odd.db"), postgrestest.Place(postgrestest.Start(t))
 	scene(t, file)
 	db := enginetest.Plain(t, file)

@@ -15,6 +15,7 @@ import (
 
 // Values that a server cannot tell apart keep the database where it is; the error names both. Once one of them is another, it moves.
 func TestTwins(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Start(t)
 	message, key := `INSERT INTO agent_message (message_id, sender, recipient, payload) VALUES (%s, 'a', 'b', '1')`,
 		`INSERT INTO idempotency (sender, key, params_hash, result, created_at) VALUES ('a', %s, '', '', '')`
@@ -55,6 +56,7 @@ func TestTwins(t *testing.T) {
 
 // Values of which one only begins with the other are both kept.
 func TestNoTwins(t *testing.T) {
+	t.Parallel()
 	file, place := filepath.Join(t.TempDir(), "odd.db"), postgrestest.Place(postgrestest.Start(t))
 	scene(t, file)
 	enginetest.Miscounts(file)

@@ -118,8 +118,12 @@ func (r *replay) doSize(s step) error {
 func (r *replay) doSync(s step) error {
 	if !s.leaves {
 		o, err := r.at(s, s.args[0])
-		if o == nil || err != nil || (r.ignoring != nil && r.ignoring(s)) {
+		if o == nil || err != nil {
 			return err
+		}
+		if r.ignoring != nil && r.ignoring(s) {
+			r.ignored++
+			return nil
 		}
 		r.syncs[s.call], r.syncing[s.call] = r.disk.sync(o.node), o.node
 		return nil

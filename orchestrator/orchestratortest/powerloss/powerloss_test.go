@@ -124,6 +124,7 @@ func recording(t *testing.T, seed uint64, messages int) *powerloss.Recording {
 	if out, err := exec.Command("go", "build", "-o", program, "mailroom/cmd/mailroom").CombinedOutput(); err != nil {
 		t.Fatalf("building: %v\n%s", err, out)
 	}
+	t.Log("the program is built")
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -133,6 +134,7 @@ func recording(t *testing.T, seed uint64, messages int) *powerloss.Recording {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Log("the load is recorded")
 	if err := rec.Faithful(); err != nil {
 		t.Fatal(err)
 	}

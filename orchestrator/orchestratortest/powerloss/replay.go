@@ -33,6 +33,7 @@ type replay struct {
 	syncing  map[*call]*node
 	counted  map[string]int // calls by kind of file, for the report
 	ignoring func(s step) bool
+	ignored  int // syncs that were dropped so far
 }
 
 func newReplay(root string, strict bool, steps []step) (*replay, error) {
