@@ -15,7 +15,7 @@ import (
 	"mailroom/orchestrator/transport"
 )
 
-// Agents that are on one machine belong to the one that moves them to a server, and to none when they come back into a file.
+// Agents that are on one machine, and signal, belong to the one that moves them to a server, and to none when they come back into a file.
 func TestHosts(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
@@ -23,7 +23,8 @@ func TestHosts(t *testing.T) {
 	scene(t, first)
 	if _, err := enginetest.Plain(t, first).Exec(`INSERT INTO agents (name, deliver, fallback, start_command, created_at, updated_at) VALUES
 		('command', 'exec:make', '', '', '', ''), ('fallback', 'inbox', 'jsonl:/tmp/f', '', '', ''), ('file', 'jsonl:/tmp/f', '', '', '', ''), ('folder', 'dir:/tmp', '', '', '', ''),
-		('here', 'webhook:http://localhost:8080/', '', '', '', ''), ('starts', 'inbox', '', 'make', '', ''), ('there', 'webhook:https://example.org/', '', '', '', '')`); err != nil {
+		('here', 'webhook:http://localhost:8080/', '', '', '', ''), ('starts', 'inbox', '', 'make', '', ''), ('there', 'webhook:https://example.org/', '', '', '', '');
+		INSERT INTO signal_devices (device_id, name, state, recipient, created_at) VALUES ('d-1', 'phone', 'active', '', '')`); err != nil {
 		t.Fatal(err)
 	}
 	moves := func(from, to string) *ledger.Ledger {
@@ -57,6 +58,18 @@ func TestHosts(t *testing.T) {
 		}
 		return list
 	}
-	want.Rows(t, hosts(moves(first, place)), "command", "fallback", "file", "folder", "here", "starts")
-	want.Rows(t, hosts(moves(place, last)))
+	signal := func(l *ledger.Ledger) string {
+		t.Helper()
+		setting, err := l.Setting(t.Context(), ledger.SignalHost)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return setting.Value
+	}
+	there := moves(first, place)
+	want.Rows(t, hosts(there), "command", "fallback", "file", "folder", "here", "starts")
+	want.Equal(t, "the host of the phone's keys", signal(there), "ours")
+	back := moves(place, last)
+	want.Rows(t, hosts(back))
+	want.Equal(t, "the host of the phone's keys in a file", signal(back), "-")
 }

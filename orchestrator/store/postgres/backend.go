@@ -198,10 +198,9 @@ func (w *backend) Rollback() error {
 // maxTries bounds how often a batch is run again, unless it has waited each time.
 const maxTries = 5
 
-// Again reports whether the transaction can succeed when it is run again: its connection was lost before the commit, or its server takes no
-// writes any more, or it met
-// another that writes at the same time, or somebody has taken the number of a row. A row that has become unique twice is such a meeting, unless
-// nobody else writes; so is a lock for which it has not waited as long as it may, see HoldStill.
+// Again reports whether the transaction can succeed when it is run again: its connection was lost before the commit, or its server takes
+// no writes any more, or it met another that writes at the same time, or somebody has taken the number of a row. A row that has become
+// unique twice is such a meeting, unless nobody else writes; so is a lock for which it has not waited as long as it may, see HoldStill.
 func (w *backend) Again(failure error) bool {
 	code := codeOf(failure)
 	if code == lockNotAvailable {
