@@ -61,7 +61,7 @@ func serviceInstall(ctx context.Context, env commands.Env, p ServiceInstallParam
 		r.Content = text
 		return r, nil
 	}
-	if _, err := env.Ledger.Create(ctx); err != nil {
+	if err := env.Ledger.Provide(ctx); err != nil {
 		return r, err
 	}
 	before, _ := os.ReadFile(r.Unit)

@@ -154,7 +154,7 @@ func wire(ctx context.Context, env commands.Env, h *host, at *place, c *connecti
 	if r.printed {
 		return r, nil
 	}
-	if _, err := env.Ledger.Create(ctx); err != nil {
+	if err := env.Ledger.Provide(ctx); err != nil {
 		return r, err
 	}
 	conf, err := env.Ledger.Configuration(ctx)

@@ -136,6 +136,16 @@ func (l *Ledger) Close() error { return l.Store.Close() }
 // database has disappeared.
 func (l *Ledger) Create(ctx context.Context) (created bool, err error) { return l.Store.Create() }
 
+// Provide makes the database if it is a file that is not there yet, as Create does. On a server only Create does: where a mistyped address
+// leads is some other database. Error: unavailable if there is none.
+func (l *Ledger) Provide(ctx context.Context) error {
+	if l.central {
+		return l.Look(ctx, func(*store.Conn) error { return nil })
+	}
+	_, err := l.Create(ctx)
+	return err
+}
+
 // NoneYet reports whether there is no database at the path, and nothing shows that there was one.
 func (l *Ledger) NoneYet() bool { return l.Store.NoneYet() }
 

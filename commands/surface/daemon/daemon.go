@@ -52,7 +52,7 @@ type Hello struct {
 // ErrOutdated when a newer program takes the database over.
 func Run(ctx context.Context, env commands.Env, o Options) error {
 	d := &daemon{env: env, log: env.Log, engine: env.Engine, o: o}
-	if _, err := d.engine.Create(ctx); err != nil {
+	if err := d.engine.Provide(ctx); err != nil {
 		d.engine.Close()
 		return err
 	}
