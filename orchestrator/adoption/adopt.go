@@ -196,64 +196,6 @@ func timesAdopted(t *ledger.Tx, f *ForeignRow, status orchestrator.Status, creat
 	return times
 }
 
-// maxForeign is the largest payload, in bytes, that adoption reads. What somebody wrote beyond that fails, untouched.
-const maxForeign = 16 * orchestrator.MaxPayload
-
-// The longest names and ids, in bytes, that adoption leaves whole. A server cannot index much longer ones, so that nothing could become of
-// their rows.
-const (
-	maxForeignName = 255
-	maxForeignID   = 2000
-)
-
-// tooLong says which value of a row is longer than any can be; "" for none.
-func (f *ForeignRow) tooLong() string {
-	for _, v := range []struct {
-		what string
-		has  bool
-		most int
-	}{
-		{"payload", f.tooBig, maxForeign}, {"sender", len(Name(f.sender)) > maxForeignName, maxForeignName},
-		{"recipient", len(Name(f.Recipient)) > maxForeignName, maxForeignName}, {"message_id", len(f.id) > maxForeignID, maxForeignID},
-	} {
-		if v.has {
-			return fmt.Sprintf("its %s has more than %d bytes", v.what, v.most)
-		}
-	}
-	return ""
-}
-
-// refuseForeign makes a dead letter of a row with a value that is too long. Of a name or an id the beginning is kept.
-func refuseForeign(t *ledger.Tx, f *ForeignRow, reason string) error {
-	if len(f.id) > maxForeignID {
-		f.id = fmt.Sprintf("%s-%d", cut(f.id, maxForeignID), f.seq)
-		if err := t.Run(`UPDATE agent_message SET message_id = ? WHERE seq = ?`, f.id, f.seq); err != nil {
-			return err
-		}
-	}
-	event := t.Event(tracing.Failed, reason)
-	event.MessageID, event.NewStatus = f.id, string(orchestrator.Failed)
-	if err := tracing.Record(t, event); err != nil {
-		return err
-	}
-	recipient := cut(Name(f.Recipient), maxForeignName)
-	err := t.Run(`UPDATE agent_message SET status = 'failed', traced_status = 'failed', ended_at = ?2, error_message = ?3, sender = ?4, recipient = ?5,
-		review_at = '', next_attempt_at = '', `+ledger.NoLease+` WHERE seq = ?1`,
-		f.seq, t.Now, reason, cut(Name(f.sender), maxForeignName), recipient)
-	if err != nil {
-		return err
-	}
-	return ledger.CountAdopted(t, f.seq, recipient, orchestrator.Status(f.Traced), orchestrator.Failed)
-}
-
-// cut is the beginning of a text, of at most so many bytes.
-func cut(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most], "")
-}
-
 // adoptID makes text of an id that somebody wrote as a blob, which no text would ever match. If another message has, or had, that
 // id, it gets its number behind it; so does an id whose place in the recipient's inbox an archived message has, since nobody
 // would ever be handed the new one.

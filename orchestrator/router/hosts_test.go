@@ -2,7 +2,6 @@ package router_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -20,7 +19,6 @@ import (
 	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/overview"
-	"mailroom/orchestrator/router"
 	"mailroom/orchestrator/sessions"
 	"mailroom/orchestrator/store/postgres/postgrestest"
 	"mailroom/orchestrator/transport"
@@ -39,26 +37,6 @@ func host(t *testing.T, name, path string) *delivery.Engine {
 		t.Fatal(err)
 	}
 	return e
-}
-
-// A typing error in an address makes no database: on a server only init does.
-func TestNothingMakesADatabaseOnAServerByTheWay(t *testing.T) {
-	t.Parallel()
-	address := postgrestest.Place(postgrestest.Start(t))
-	e, err := router.Open(t.Context(), enginetest.Placed(ledger.Options{Path: address, State: t.TempDir(), Log: slog.New(slog.DiscardHandler)}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer e.Close()
-	if err := e.Create(t.Context()); orchestrator.CodeOf(err) != orchestrator.Unavailable || !strings.Contains(fmt.Sprint(err), "there is no database at") {
-		t.Errorf("before init: %v", err)
-	}
-	if created, err := e.Store.Create(); !created || err != nil {
-		t.Errorf("init: %v, %v", created, err)
-	}
-	if err := e.Create(t.Context()); err != nil {
-		t.Errorf("after init: %v", err)
-	}
 }
 
 // What agents have that belongs to a machine decides which host delivers to them.

@@ -1,16 +1,21 @@
 package postgres_test
 
 import (
+	"errors"
 	"net/url"
+	"strings"
 	"testing"
+	"time"
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/removal"
 	"mailroom/orchestrator/store"
 	"mailroom/orchestrator/store/postgres/postgrestest"
+	"mailroom/orchestrator/store/storetest"
 )
 
 // Whoever writes by hand names the tables with their schema: what the database does by itself then needs no search_path.
@@ -71,4 +76,27 @@ func TestByHandHindersNobody(t *testing.T) {
 		t.Errorf("again: %v", err)
 	}
 	s.Run(`INSERT INTO b_inbox (message_id, payload) VALUES ('m9', '1')`)
+}
+
+// Where a mistyped address leads nothing is made, but by who asks for that.
+func TestOnlyInitMakesTables(t *testing.T) {
+	t.Parallel()
+	place, err := openAt(storetest.Options{Address: postgrestest.Place(postgrestest.Start(t)), BusyTimeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer place.Close()
+	e := ledger.New(ledger.Options{}, nil)
+	e.UseStore(place)
+	err = e.Create(t.Context())
+	var own *orchestrator.Error
+	if !errors.As(err, &own) || own.Code != orchestrator.Unavailable || !strings.Contains(own.Hint, " init` makes one") || !e.Store.NoneYet() {
+		t.Errorf("%+v", err)
+	}
+	if _, err := place.Create(); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Create(t.Context()); err != nil {
+		t.Error(err)
+	}
 }
