@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"mailroom/commands/surface/phone/browsertest"
+	"mailroom/orchestrator/orchestratortest/enginetest"
+	"mailroom/orchestrator/store/postgres"
 )
 
 // TestFirefoxQuestion: a question that is asked on the command line is pushed, decrypted in the service worker and shown
@@ -40,7 +42,11 @@ func TestFirefoxQuestion(t *testing.T) {
 	if got := h.response(taken); got["answered"] != false || got["status"] != "cancelled" {
 		t.Errorf("the asker of a cancelled question is told %v", got)
 	}
-	h.shows(h.db+"-wal", "table signal_questions")
+	if postgres.IsAddress(h.db) {
+		h.shows("table signal_questions")
+	} else {
+		h.shows(h.db+"-wal", "table signal_questions")
+	}
 	h.stop()
 	h.hides(words, "yes", "no")
 }
@@ -69,6 +75,7 @@ func (h *household) ends(desktop *browsertest.Desktop, body string, asked ...bro
 // notification comes is seen by the next one, which is the first.
 func TestFirefoxTampered(t *testing.T) {
 	t.Parallel()
+	enginetest.OfAFile(t, "the trigger is written for SQLite")
 	ctx := browsertest.Start(t, browsertest.FirefoxPrograms...)
 	h := newHousehold(ctx, t, "mailroom-unguarded") // for its triggers
 	desktop := browsertest.NewDesktop(ctx, t)

@@ -45,14 +45,38 @@ func newOfficeOf(t *testing.T, program, folder string, agents ...string) *office
 	return o
 }
 
-// begin makes the database. One on a server is there already, and made to be trusted by this office's user.
+// begin makes the database. One on a server is there already: the user of this office comes to trust it, and has files of it in the own
+// home, since all databases of tests have one id.
 func (o *office) begin() {
 	o.t.Helper()
-	if postgres.IsAddress(o.db) {
-		o.run("trust")
-	} else {
+	if !postgres.IsAddress(o.db) {
 		o.run("--db", o.db, "init")
+		return
 	}
+	o.env = append(o.env, "XDG_STATE_HOME=")
+	o.run("trust")
+}
+
+// beside is how the paths of files begin that belong to the database.
+func (o *office) beside() string {
+	o.t.Helper()
+	if !postgres.IsAddress(o.db) {
+		return o.db
+	}
+	return filepath.Join(o.folder, ".local", "state", "mailroom", o.rows(`SELECT value FROM settings WHERE key = 'database.id'`)[0], "mailroom")
+}
+
+// tables returns what the tables say.
+func (o *office) tables() map[string][]byte {
+	o.t.Helper()
+	names, said := `SELECT name FROM sqlite_schema WHERE type = 'table'`, map[string][]byte{}
+	if postgres.IsAddress(o.db) {
+		names = `SELECT tablename FROM pg_tables WHERE schemaname = 'mailroom'`
+	}
+	for _, table := range o.rows(names) {
+		said["table "+table] = []byte(strings.Join(o.rows(fmt.Sprintf("SELECT * FROM %q", table)), "\n"))
+	}
+	return said
 }
 
 // command is one process on the database. TestMain has put `mailroom` into the PATH.

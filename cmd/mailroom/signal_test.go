@@ -1,7 +1,6 @@
 package main
 
 import (
-	"database/sql"
 	"encoding/base64"
 	"encoding/json"
 	"io"
@@ -13,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"mailroom/orchestrator/orchestratortest/enginetest"
 )
 
 // canary is a word of all that the tests below keep secret.
@@ -91,7 +92,10 @@ func TestSignalIsNowhereInClear(t *testing.T) {
 		t.Fatal(err)
 	}
 	exitStatus(t, daemon.cmd)
-	entries, err := filepath.Glob(o.db + "*")
+	for _, content := range o.tables() {
+		seen += string(content)
+	}
+	entries, err := filepath.Glob(filepath.Join(o.folder, "mailroom.db*"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,17 +186,13 @@ func TestServeRemovesKeys(t *testing.T) {
 	}
 	read, unread := ask(), ask()
 	o.run("signal", "get_response", "--as", "builder", read)
-	db, err := sql.Open("sqlite3", "file:"+o.db+"?_busy_timeout=20000")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	if _, err := db.Exec(`UPDATE signal_questions SET read_at = '2026-01-02T03:04:05.000Z' WHERE question_id = ?`, read); err != nil {
+	if _, err := enginetest.Plain(t, o.db).Exec(`UPDATE signal_questions SET read_at = '2026-01-02T03:04:05.000Z' WHERE question_id = ?`, read); err != nil {
 		t.Fatal(err)
 	}
 	o.serve()
+	replies := filepath.Join(o.beside()+"-signal", "replies")
 	there := func(id string) bool {
-		_, err := os.Stat(filepath.Join(o.db+"-signal", "replies", id))
+		_, err := os.Stat(filepath.Join(replies, id))
 		return err == nil
 	}
 	o.until("the key of the answer that was read is gone", func() bool { return !there(read) })
@@ -236,7 +236,7 @@ func TestWhoAsksSeals(t *testing.T) {
 		},
 	} {
 		id, _ := run.ask("Canary by " + way)["questionId"].(string)
-		rows := o.rows(`SELECT q.encrypted || ' ' || substr(q.body, 1, 28) || ' ' || m.status || ' ' || (json_extract(m.payload, '$.body') = q.body)
+		rows := o.rows(`SELECT q.encrypted || ' ' || substr(q.body, 1, 28) || ' ' || m.status || ' ' || iif(json_extract(m.payload, '$.body') = q.body, '1', '0')
 			FROM signal_questions q JOIN agent_message m ON m.recipient LIKE 'device:%' AND json_extract(m.payload, '$.id') = q.question_id
 			WHERE q.question_id = '` + id + `'`)
 		if want := "1 " + base64.StdEncoding.EncodeToString([]byte("age-encryption.org/v1"))[:28] + " pending 1"; len(rows) != 1 || rows[0] != want {

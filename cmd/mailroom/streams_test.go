@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"database/sql"
 	"errors"
 	"io"
 	"os"
@@ -10,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"mailroom/orchestrator/orchestratortest/enginetest"
 )
 
 // exitStatus waits for a process and returns its exit status; -1 is a process that a signal ended.
@@ -48,23 +49,6 @@ func TestWaitUnmarksWhenNobodyReads(t *testing.T) {
 	}
 }
 
-// locked keeps other processes from writing to the database until release is called.
-func (o *office) locked() (release func()) {
-	o.t.Helper()
-	db, err := sql.Open("sqlite3", "file:"+o.db+"?_busy_timeout=20000&_txlock=immediate")
-	if err != nil {
-		o.t.Fatal(err)
-	}
-	tx, err := db.Begin()
-	if err != nil {
-		o.t.Fatal(err)
-	}
-	return func() {
-		_ = tx.Rollback()
-		db.Close()
-	}
-}
-
 // TestReadIsTakenBackWhenStopped: whoever asked has stopped reading, so that the answer gets stuck in a pipe that is full. A signal
 // ends the command all the same, and what was not shown is unread, however often the signal comes.
 func TestReadIsTakenBackWhenStopped(t *testing.T) {
@@ -97,7 +81,7 @@ func TestReadIsTakenBackWhenStopped(t *testing.T) {
 		if _, err := io.ReadFull(out, make([]byte, 1000)); err != nil { // it writes now
 			t.Fatal(err)
 		}
-		release := o.locked()
+		release := enginetest.Jam(t, o.db)
 		for range 50 { // impatiently, while it waits for its turn to take the messages back
 			if err := cmd.Process.Signal(c.stop); err != nil {
 				t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
@@ -125,6 +126,7 @@ func TestTailLeavesOut(t *testing.T) {
 // TestTailAfterRestore: when an earlier database is put in the place of the one that it reads, it says so once, and goes on.
 func TestTailAfterRestore(t *testing.T) {
 	t.Parallel()
+	enginetest.OfAFile(t, "a server has its own backups")
 	o := newOffice(t, "a", "b")
 	first := o.run("send", "b", "one", "--as", "a")["message_id"].(string)
 	o.run("backup", o.db+".copy")

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"mailroom/orchestrator/orchestratortest/enginetest"
 )
 
 // nextVersion is the program as the next version will be: built from these sources and one more migration. The environment
@@ -66,6 +68,7 @@ type living struct {
 // newLiving starts them, and has each do something. oldest is the oldest version that may go on, as seen from this one.
 func newLiving(t *testing.T, oldest int) *living {
 	t.Helper()
+	enginetest.OfAFile(t, "the tables of a server have had one version only")
 	program, err := nextVersion()
 	if err != nil {
 		t.Fatal(err)

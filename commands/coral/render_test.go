@@ -5,7 +5,6 @@ import (
 	"encoding/xml"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"strings"
 	"testing"
 	"unicode"
@@ -18,6 +17,7 @@ import (
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/router"
 	"mailroom/orchestrator/store"
 	"mailroom/orchestrator/transport"
@@ -31,10 +31,10 @@ type office struct {
 
 func newOffice(t *testing.T, names ...string) *office {
 	t.Helper()
-	r, err := router.Open(t.Context(), ledger.Options{
-		Path: filepath.Join(t.TempDir(), "mailroom.db"), Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}},
+	r, err := router.Open(t.Context(), enginetest.Placed(ledger.Options{
+		Path: enginetest.Place(t), Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}},
 		Log: slog.New(slog.DiscardHandler), Bell: store.NewLocalBell(),
-	})
+	}))
 	if err != nil {
 		t.Fatal(err)
 	}

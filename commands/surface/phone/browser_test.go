@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -26,6 +25,7 @@ import (
 	"mailroom/commands/surface/phone"
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/person"
 	"mailroom/orchestrator/questions"
 	"mailroom/orchestrator/router"
@@ -74,8 +74,8 @@ type machine struct {
 
 func newMachine(t *testing.T) *machine {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "mailroom.db")
-	router, err := router.Open(t.Context(), ledger.Options{Path: file, Log: slog.New(slog.DiscardHandler)})
+	file := enginetest.Place(t)
+	router, err := router.Open(t.Context(), enginetest.Placed(ledger.Options{Path: file, Log: slog.New(slog.DiscardHandler)}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,6 @@ package phone
 
 import (
 	"bytes"
-	"database/sql"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -21,6 +20,7 @@ import (
 
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/person"
 	"mailroom/orchestrator/questions"
 	"mailroom/orchestrator/router"
@@ -32,6 +32,7 @@ type home struct {
 	*Phone
 	t      testing.TB
 	folder string
+	path   string // of the database, in that folder if it is a file
 	client *http.Client
 
 	mu      sync.Mutex
@@ -70,9 +71,8 @@ func newHome(t testing.TB, o Options, change func(*Phone)) *home {
 	h := &home{t: t, folder: t.TempDir(), client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
 	h.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	log := slog.New(slog.NewJSONHandler(h, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	r, err := router.Open(t.Context(), ledger.Options{
-		Path: filepath.Join(h.folder, "mailroom.db"), Instance: "test", Now: h.now, Log: log, Bell: store.NewLocalBell(),
-	})
+	h.path = enginetest.PlaceAt(t, filepath.Join(h.folder, "mailroom.db"))
+	r, err := router.Open(t.Context(), enginetest.Placed(ledger.Options{Path: h.path, Instance: "test", Now: h.now, Log: log, Bell: store.NewLocalBell()}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -350,12 +350,7 @@ func (h *home) cells(query string) (list []string) {
 // hidden reads what no query through the router may read.
 func (h *home) hidden(query string) (value string) {
 	h.t.Helper()
-	db, err := sql.Open("sqlite3", filepath.Join(h.folder, "mailroom.db"))
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	defer db.Close()
-	if err := db.QueryRowContext(h.t.Context(), query).Scan(&value); err != nil {
+	if err := enginetest.Plain(h.t, h.path).QueryRowContext(h.t.Context(), query).Scan(&value); err != nil {
 		h.t.Fatal(err)
 	}
 	return value

@@ -1,11 +1,12 @@
 package phone_test
 
 import (
-	"database/sql"
 	"testing"
 
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
+
+	"mailroom/orchestrator/orchestratortest/enginetest"
 )
 
 // TestFailedCard: what cannot be shown, for whatever reason, keeps nothing else from being shown, nor for longer.
@@ -157,12 +158,7 @@ func TestSubscribesAnew(t *testing.T) {
 	tb.press("Turn on notifications")
 	tb.until(`!document.querySelector("main").innerText.includes("Turn on notifications")`)
 	problem := func(text string) {
-		db, err := sql.Open("sqlite3", m.file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer db.Close()
-		if _, err := db.ExecContext(t.Context(), `UPDATE signal_devices SET push_problem = ?`, text); err != nil {
+		if _, err := enginetest.Plain(t, m.file).ExecContext(t.Context(), `UPDATE signal_devices SET push_problem = ?`, text); err != nil {
 			t.Fatal(err)
 		}
 	}
