@@ -24,7 +24,7 @@ import (
 	"mailroom/commands/surface/web"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/ledger"
-	_ "mailroom/orchestrator/orchestratortest/statements" // collects them
+	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/orchestratortest/torture"
 	"mailroom/orchestrator/store/postgres"
 	"mailroom/orchestrator/store/postgres/postgrestest"
@@ -176,11 +176,9 @@ func runScripts(t *testing.T, files []string, place func(*testscript.Env) string
 
 // aboutFiles are the scripts that are about a database in a file, and why.
 var aboutFiles = map[string]string{
-	"backup": "it is copied", "restore": "it is copied back", "checkpoint": "its write-ahead log", "trust": "it is moved",
-	"command_line": "it is named by its path", "status": "it is not there yet", "mcp": "the same", "doctor": "the same", "route-inter-agent-messages": "the same",
-	"signal_doctor": "the folder beside it", "signal_device_approve": "the same", "get_response": "the same", "mistakes": "its path is told",
-	"agent_add": "the views in it", "recount": "SQL of SQLite's", "sql": "the same", "words": "the same", "poll": "the same", "get_message": "the same",
-	"ask_question": "the same", "send_message": "the same", "ralph_send": "the same", "wait": "its path is told",
+	"backup": "it is copied", "restore": "it is copied back", "trust": "it is moved", "command_line": "it is named by its path",
+	"status": "where it is not yet", "doctor": "its pages", "recount": "SQL that only SQLite has", "sql": "the same", "poll": "values of other types",
+	"mistakes": "it is in folders, and copied",
 }
 
 // withoutDatabase are the scripts that begin where there is no database.
@@ -196,6 +194,20 @@ func makeDatabase(e *testscript.Env) error {
 	if out, err := init.CombinedOutput(); err != nil {
 		return fmt.Errorf("%w: %s", err, out)
 	}
+	return setBeside(e)
+}
+
+// setBeside sets BESIDE to how the paths of files begin that belong to the database.
+func setBeside(e *testscript.Env) error {
+	at := e.Getenv("MAILROOM_DB")
+	if postgres.IsAddress(at) {
+		id, err := postgrestest.SQL(context.Background(), at, "SELECT value FROM settings WHERE key = 'database.id'")
+		if err != nil {
+			return err
+		}
+		at = filepath.Join(e.WorkDir, ".local", "state", "mailroom", id[0], "mailroom")
+	}
+	e.Setenv("BESIDE", at)
 	return nil
 }
 
@@ -307,17 +319,11 @@ func cmdSQL(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 2 {
 		ts.Fatalf("usage: sql file statement")
 	}
+	path := ts.MkAbs(args[0])
 	if address := ts.Getenv("MAILROOM_DB"); args[0] == "mailroom.db" && postgres.IsAddress(address) {
-		rows, err := postgrestest.SQL(context.Background(), address, args[1])
-		if (err != nil) != neg {
-			ts.Fatalf("%v", err)
-		}
-		for _, row := range rows {
-			fmt.Fprintln(ts.Stdout(), row)
-		}
-		return
+		path = address
 	}
-	db, err := sql.Open("sqlite3", "file:"+ts.MkAbs(args[0])+"?_busy_timeout=10000")
+	db, err := enginetest.OpenPlain(path)
 	ts.Check(err)
 	defer db.Close()
 	rows, err := db.Query(args[1])

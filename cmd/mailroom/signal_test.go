@@ -92,8 +92,8 @@ func TestSignalIsNowhereInClear(t *testing.T) {
 		t.Fatal(err)
 	}
 	exitStatus(t, daemon.cmd)
-	for _, content := range o.tables() {
-		seen += string(content)
+	for table, content := range o.tables() {
+		seen += table + string(content)
 	}
 	entries, err := filepath.Glob(filepath.Join(o.folder, "mailroom.db*"))
 	if err != nil {

@@ -91,7 +91,7 @@ func TestEveryRoute(t *testing.T) {
 	if a := p.ask("GET", "/api/device", ""); a.status != 401 {
 		t.Errorf("after unpairing: %d %s", a.status, a.body)
 	}
-	spans := h.cells(`SELECT name || ' ' || kind || ' ' || status || ' ' || caller FROM command_trace WHERE name LIKE 'phone %' ORDER BY rowid`)
+	spans := h.cells(`SELECT name || ' ' || kind || ' ' || status || ' ' || caller FROM command_trace WHERE name LIKE 'phone %' ORDER BY id`)
 	me := "device:" + p.id
 	if want := []string{
 		"phone pair SERVER OK device:unknown", "phone subscribe SERVER OK " + me, "phone answer SERVER OK " + me, "phone answer SERVER OK " + me,

@@ -19,14 +19,18 @@ import (
 	"mailroom/orchestrator/store/postgres/postgrestest"
 )
 
-// Plain opens a database the way a program does that knows nothing of the engine. Statements are SQLite's in any case.
+// OpenPlain opens a database the way a program does that knows nothing of the engine. Statements are SQLite's in any case.
+func OpenPlain(path string) (*sql.DB, error) {
+	if postgres.IsAddress(path) {
+		return sql.Open("outside", postgrestest.Direct(path))
+	}
+	return sql.Open("sqlite3", "file:"+(&url.URL{Path: path}).EscapedPath()+"?_busy_timeout=20000")
+}
+
+// Plain is OpenPlain until the test ends.
 func Plain(t testing.TB, path string) *sql.DB {
 	t.Helper()
-	driver, source := "sqlite3", "file:"+(&url.URL{Path: path}).EscapedPath()+"?_busy_timeout=20000"
-	if postgres.IsAddress(path) {
-		driver, source = "outside", postgrestest.Direct(path)
-	}
-	db, err := sql.Open(driver, source)
+	db, err := OpenPlain(path)
 	if err != nil {
 		t.Fatal(err)
 	}
