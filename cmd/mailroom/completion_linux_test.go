@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"mailroom/orchestrator/store/postgres"
 )
 
 // completed are beginnings of lines, and what the shells are to offer for each: what a line of theirs matches.
@@ -79,11 +81,15 @@ func TestCompletionInFish(t *testing.T) {
 	phone := o.paired("pixel")
 	o.run("signal", "device", "approve", phone["fingerprint"])
 	o.run("--as", "bob", "signal", "ask_question", "--question", "Proceed?", "--encrypt=false")
-	for line, offers := range map[string]string{
+	lines := map[string]string{
 		"mailroom signal cancel q":        `^q-\w+\tpending, asked by bob\n$`,
 		"mailroom signal device revoke d": `^d-\w+\tpixel, active\n$`,
 		"mailroom backup mailroom.d":      `mailroom\.db`,
-	} {
+	}
+	if postgres.IsAddress(o.db) {
+		delete(lines, "mailroom backup mailroom.d")
+	}
+	for line, offers := range lines {
 		if shows := complete(line); !regexp.MustCompile(offers).MatchString(shows) {
 			t.Errorf("%q is completed to %q; want %s", line, shows, offers)
 		}

@@ -7,12 +7,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"mailroom/orchestrator/orchestratortest/enginetest"
 )
 
 // TestKilledCopies: what a backup or a restore leaves that was killed with SIGKILL is named by the doctor and removed by the
 // next one; what a living process is writing, be it stopped, is neither.
 func TestKilledCopies(t *testing.T) {
 	t.Parallel()
+	enginetest.OfAFile(t, "a server has its own backups")
 	o := newOffice(t, "a", "b")
 	beside, away := o.folder, t.TempDir()
 	o.rows(`WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 40)
@@ -66,6 +69,7 @@ func TestKilledCopies(t *testing.T) {
 // old. What only looks like them is not.
 func TestCopiesOfEarlierVersions(t *testing.T) {
 	t.Parallel()
+	enginetest.OfAFile(t, "a server has its own backups")
 	o := newOffice(t, "a")
 	folder := o.folder
 	old := time.Now().Add(-25 * time.Hour)

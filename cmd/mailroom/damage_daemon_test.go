@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"mailroom/orchestrator/orchestratortest/enginetest"
 )
 
 // pagesOf returns where the root pages of a table and its indexes are in the file.
@@ -48,6 +50,7 @@ func (s *serving) readiness(t *testing.T) (status int, body string) {
 // when they have been mended, and ends when it is asked to.
 func TestDaemonSurvivesDamage(t *testing.T) {
 	t.Parallel()
+	enginetest.OfAFile(t, "a server keeps its own pages whole")
 	for table, stir := range map[string]string{
 		// What another program writes makes the daemon read its pages anew.
 		"agent_message": `UPDATE agents SET role = 'changed'`,
@@ -130,6 +133,7 @@ func overwrite(t *testing.T, path string, at int64, bytes []byte) {
 // TestRecoveryOfAPathThatNeedsQuotes: what doctor says to do is right for a shell, whatever the path is.
 func TestRecoveryOfAPathThatNeedsQuotes(t *testing.T) {
 	t.Parallel()
+	enginetest.OfAFile(t, "a server keeps its own pages whole")
 	folder := filepath.Join(t.TempDir(), "it's $HOME's room; x")
 	o := &office{t: t, db: filepath.Join(folder, "mailroom.db"), folder: folder}
 	o.run("--db", o.db, "init")
@@ -149,6 +153,7 @@ func TestRecoveryOfAPathThatNeedsQuotes(t *testing.T) {
 // different from any other.
 func TestDamagedFreePageAndLog(t *testing.T) {
 	t.Parallel()
+	enginetest.OfAFile(t, "a server keeps its own pages whole")
 	for name, damage := range map[string]func(o *office){
 		"free list": func(o *office) {
 			o.run("checkpoint", "--truncate")

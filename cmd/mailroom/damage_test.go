@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"mailroom/orchestrator/orchestratortest/enginetest"
 )
 
 // pageSize is that of our databases.
@@ -71,6 +73,7 @@ func (o *office) answerOf(args ...string) (status int, answer map[string]any) {
 // doctor says what is wrong and what to do, and doing exactly that brings the messages of the backup back.
 func TestDamagedPages(t *testing.T) {
 	t.Parallel()
+	enginetest.OfAFile(t, "a server keeps its own pages whole")
 	for name, damage := range map[string]func(o *office, pageOf func(string) int64){
 		"header":   func(o *office, _ func(string) int64) { scribble(o.t, o.db, 0, 100) },
 		"schema":   func(o *office, _ func(string) int64) { scribble(o.t, o.db, 100, pageSize-100) },

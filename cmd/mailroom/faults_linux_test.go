@@ -17,6 +17,7 @@ import (
 	"github.com/mattn/go-sqlite3"
 
 	"mailroom/orchestrator/orchestratortest"
+	"mailroom/orchestrator/orchestratortest/enginetest"
 )
 
 // faulty is the program with the clock and the patience that a test sets: it is MAILROOM_TEST_CLOCK's content off the
@@ -70,6 +71,7 @@ func (o *office) sentUntilItFails(recipient string, size int) (ids []string, sta
 // anew: every acknowledged message is delivered once.
 func TestFullDiskAndBack(t *testing.T) {
 	t.Parallel()
+	enginetest.OfAFile(t, "a server has a disk of its own")
 	o := newOfficeOf(t, "mailroom", orchestratortest.SmallDisk(t, 8), "a", "b")
 	ballast := filepath.Join(o.folder, "ballast")
 	if err := os.WriteFile(ballast, make([]byte, 5<<20), 0o600); err != nil {
@@ -161,6 +163,7 @@ func steppedOffice(t *testing.T, agents ...string) *office {
 // ahead is brought back; the trace never runs backwards.
 func TestClockStepsUnderSeveralProcesses(t *testing.T) {
 	t.Parallel()
+	enginetest.OfAFile(t, "a server has a clock of its own")
 	file := filepath.Join(t.TempDir(), "filed.jsonl")
 	away := filepath.Join(t.TempDir(), "away")
 	if err := os.Mkdir(away, 0o700); err != nil {
@@ -271,6 +274,7 @@ func allStopped(t *testing.T, tasks string) bool {
 // what it was writing is there once.
 func TestStoppedInsideATransaction(t *testing.T) {
 	t.Parallel()
+	enginetest.OfAFile(t, "only a file has one lock for all who write")
 	o := newOfficeOf(t, "mailroom-faulty", t.TempDir(), "a", "b")
 	o.env = []string{"MAILROOM_TEST_PATIENCE=100ms"}
 	// The trigger keeps the transaction open for as long as it counts: until the process is stopped, and beyond.

@@ -10,12 +10,14 @@ import (
 	"testing"
 
 	"mailroom/orchestrator/orchestratortest"
+	"mailroom/orchestrator/orchestratortest/enginetest"
 )
 
 // TestFullDiskAnswersEveryLine: when the disk fills in the middle of `send --stdin`, each line has its answer: the first ones
 // are sent, and all others refused.
 func TestFullDiskAnswersEveryLine(t *testing.T) {
 	t.Parallel()
+	enginetest.OfAFile(t, "a server has a disk of its own")
 	o := newOfficeOf(t, "mailroom", orchestratortest.SmallDisk(t, 8), "a", "b")
 	if err := os.WriteFile(filepath.Join(o.folder, "ballast"), make([]byte, 4<<20), 0o600); err != nil {
 		t.Fatal(err)

@@ -18,6 +18,6 @@ func TestLongLinesAreInNoSpan(t *testing.T) {
 	out, _ := cmd.Output()
 	want.Equal(t, "exit status", cmd.ProcessState.ExitCode(), 65)
 	want.Equal(t, "lines that went well", strings.Count(string(out), `"success":true`), 2)
-	want.Rows(t, o.rows(`SELECT sum(json_extract(attributes, '$."messaging.batch.message_count"')) || ' ' || sum(status = 'ERROR')
+	want.Rows(t, o.rows(`SELECT sum(CAST(json_extract(attributes, '$."messaging.batch.message_count"') AS INTEGER)) || ' ' || count(CASE WHEN status = 'ERROR' THEN 1 END)
 		FROM command_trace WHERE name = 'send'`), "2 0")
 }

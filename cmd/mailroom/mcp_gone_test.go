@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"mailroom/orchestrator/orchestratortest/enginetest"
 )
 
 // startTools starts `mailroom mcp` as a process that the test may end, and connects to it. in is its standard input.
@@ -69,6 +71,7 @@ func TestMCPClientGone(t *testing.T) {
 // its place, and all goes on when it is back.
 func TestMCPDatabaseRemoved(t *testing.T) {
 	t.Parallel()
+	enginetest.OfAFile(t, "what is removed is a file")
 	for name, test := range map[string]struct {
 		names []string // in the folder above that of the database
 		says  string

@@ -236,7 +236,7 @@ func TestWhoAsksSeals(t *testing.T) {
 		},
 	} {
 		id, _ := run.ask("Canary by " + way)["questionId"].(string)
-		rows := o.rows(`SELECT q.encrypted || ' ' || substr(q.body, 1, 28) || ' ' || m.status || ' ' || iif(json_extract(m.payload, '$.body') = q.body, '1', '0')
+		rows := o.rows(`SELECT q.encrypted || ' ' || substr(q.body, 1, 28) || ' ' || m.status || ' ' || CASE WHEN json_extract(m.payload, '$.body') = q.body THEN 1 ELSE 0 END
 			FROM signal_questions q JOIN agent_message m ON m.recipient LIKE 'device:%' AND json_extract(m.payload, '$.id') = q.question_id
 			WHERE q.question_id = '` + id + `'`)
 		if want := "1 " + base64.StdEncoding.EncodeToString([]byte("age-encryption.org/v1"))[:28] + " pending 1"; len(rows) != 1 || rows[0] != want {
