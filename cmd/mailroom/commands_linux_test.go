@@ -12,12 +12,15 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"mailroom/orchestrator/orchestratortest/enginetest"
 )
 
 // TestCommandsAtATime: however many processes deliver, and though one after the other is killed, no more commands of an
 // agent run at a time than it allows. Those of a killed process go on, and count.
 func TestCommandsAtATime(t *testing.T) {
 	t.Parallel()
+	enginetest.OfAFile(t, "there a killed process is found dead after a while only, see TestTortureOnAServer")
 	for _, limit := range []int{1, 3} {
 		t.Run(strconv.Itoa(limit), func(t *testing.T) {
 			t.Parallel()
@@ -126,6 +129,7 @@ func readLines(t *testing.T, path string) []string {
 // is started again for the same message.
 func TestCommandOfAKilledProcess(t *testing.T) {
 	t.Parallel()
+	enginetest.OfAFile(t, "there a killed process is found dead after a while only, see TestTortureOnAServer")
 	folder := t.TempDir()
 	started, goOn := fifo(t, filepath.Join(folder, "started")), fifo(t, filepath.Join(folder, "go"))
 	o := newOfficeOf(t, "mailroom", folder, "ann")

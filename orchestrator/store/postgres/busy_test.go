@@ -76,3 +76,23 @@ func TestEndedByServer(t *testing.T) {
 		want.Equal(t, key, count(t, s, key), n)
 	}
 }
+
+// Who only reads does not wait for ever either for a table that somebody has locked.
+func TestReaderOfALockedTable(t *testing.T) {
+	t.Parallel()
+	address := postgrestest.Place(postgrestest.Start(t))
+	s := initAt(t, address)
+	read := func() error {
+		return s.Look(t.Context(), func(c *store.Conn) error {
+			_, err := c.Number(`SELECT count(*) FROM agents WHERE name = ?1`, "a")
+			return err
+		})
+	}
+	other := postgrestest.Connect(t, address)
+	other.Run(`BEGIN; LOCK TABLE agents`)
+	want.Code(t, read(), orchestrator.Busy)
+	other.Run(`ROLLBACK`)
+	if err := read(); err != nil {
+		t.Error(err)
+	}
+}

@@ -49,7 +49,7 @@ func (s *Store) create(ctx context.Context) (created bool, err error) {
 	if err := suits(s, c); err != nil {
 		return false, err
 	}
-	if err := raw.script(ctx, "BEGIN; SELECT "+s.lock(making)); err != nil {
+	if err := raw.script(ctx, "BEGIN; SET LOCAL lock_timeout = 0; SELECT "+s.lock(making)); err != nil {
 		return false, err
 	}
 	there, err := hasTables(c)

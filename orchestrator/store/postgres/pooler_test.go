@@ -60,7 +60,7 @@ func TestPoolerTakesAnySettings(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
 	pool := postgrestest.Pool(t, server, "transaction", "ignore_startup_parameters = client_min_messages, default_transaction_isolation, enable_bitmapscan, enable_hashjoin, "+
-		"enable_mergejoin, enable_seqscan, idle_in_transaction_session_timeout, jit, plan_cache_mode, search_path, statement_timeout, tcp_user_timeout, extra_float_digits")
+		"enable_mergejoin, enable_seqscan, idle_in_transaction_session_timeout, jit, lock_timeout, plan_cache_mode, search_path, statement_timeout, tcp_user_timeout, extra_float_digits")
 	address := postgrestest.Place(pool.Address)
 	st, other := opened(t, address), opened(t, address)
 	for n := range 5 {

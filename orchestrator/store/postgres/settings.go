@@ -12,12 +12,12 @@ import (
 
 // settings are those that a connection needs. With the first ones the server plans by the indexes that the statements were written for,
 // whatever its statistics say: they were taken when the queue was empty, or full. No statement ends by itself, since a COMMIT that is
-// cancelled may be committed all the same. Each connection asks for them when it begins; init also sets them for its user in this database,
+// cancelled may be committed all the same; but none waits for ever for a table that somebody has locked. Each connection asks for them when it begins; init also sets them for its user in this database,
 // for pools of connections that take no settings from their clients. Source: postgres.md, sections 2 and 3.
 var settings = map[string]string{
 	"enable_seqscan": "off", "enable_bitmapscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off",
 	"plan_cache_mode": "force_generic_plan", "jit": "off", "default_transaction_isolation": "read committed", "timezone": "UTC",
-	"idle_in_transaction_session_timeout": "10s", "statement_timeout": "0",
+	"idle_in_transaction_session_timeout": "10s", "statement_timeout": "0", "lock_timeout": "10s",
 }
 
 var settingNames = slices.Sorted(maps.Keys(settings))
@@ -90,7 +90,7 @@ func setRole(s *Store, ctx context.Context, raw *conn) error {
 	if len(wanted) == 0 {
 		return nil
 	}
-	if err := raw.script(ctx, fmt.Sprintf("BEGIN; SELECT pg_advisory_xact_lock(%d, 0)", settingUp)); err != nil {
+	if err := raw.script(ctx, fmt.Sprintf("BEGIN; SET LOCAL lock_timeout = 0; SELECT pg_advisory_xact_lock(%d, 0)", settingUp)); err != nil {
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
