@@ -119,7 +119,7 @@ var mayImport = map[string][]string{
 	"orchestrator/orchestratortest/want":       {"orchestrator"},
 	"commands/surface/phone/browsertest":       {"orchestrator"},
 	"commands/surface/surfacetest": and(engine, "commands", "commands/admin", "commands/coral", "commands/ralph", "commands/relay", "commands/route",
-		"commands/team", "orchestrator/orchestratortest/statements", "orchestrator/router", "orchestrator/transport"),
+		"commands/team", "orchestrator/orchestratortest/enginetest", "orchestrator/router", "orchestrator/transport"),
 }
 
 // mayReach says which packages, but those of test machinery, may import a package that reaches the machine: a driver, or system calls.

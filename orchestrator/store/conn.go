@@ -24,7 +24,7 @@ type Conn struct {
 }
 
 // Driver is a connection as its own database has it. Arguments are only valid during the call. What only some databases can do
-// with some rows are further methods, such as those of Remote; whoever needs one asks for it by a type assertion.
+// with some rows are further methods, such as those of remote; whoever needs one asks for it by a type assertion.
 type Driver interface {
 	// ExecBound runs one statement.
 	ExecBound(query string, args []driver.NamedValue) (driver.Result, error)
@@ -38,8 +38,8 @@ type Driver interface {
 	Admit() error
 }
 
-// Remote is a Driver of a database on a server, where each statement costs a round trip.
-type Remote interface {
+// remote is a Driver of a database on a server, where each statement costs a round trip.
+type remote interface {
 	// RunLater runs a statement together with the next one, or with the commit. RunRest runs what is still to be run.
 	RunLater(query string, args []driver.NamedValue) error
 	RunRest() error
@@ -84,7 +84,7 @@ func (c *Conn) Exec(query string, args ...any) (int64, error) {
 // Run is Exec for a statement of which nothing but its failure counts. A database on a server may run it later, together with the
 // next one, whose error is then that of either, see Later. It has the shape that package tracing and a SetTransport write through.
 func (c *Conn) Run(query string, args ...any) error {
-	if d, ok := c.Driver.(Remote); ok {
+	if d, ok := c.Driver.(remote); ok {
 		return d.RunLater(query, c.Bind(args))
 	}
 	_, err := c.Driver.ExecBound(query, c.Bind(args))
@@ -104,7 +104,7 @@ func isLater(err error) bool {
 
 // Flush runs what is still to be run.
 func (c *Conn) Flush() error {
-	if d, ok := c.Driver.(Remote); ok {
+	if d, ok := c.Driver.(remote); ok {
 		return d.RunRest()
 	}
 	return nil
@@ -112,7 +112,7 @@ func (c *Conn) Flush() error {
 
 // SetBatch fills the temporary table batch, the rows at hand.
 func (c *Conn) SetBatch(seqs ...int64) error {
-	if d, ok := c.Driver.(Remote); ok {
+	if d, ok := c.Driver.(remote); ok {
 		d.SetBatch(seqs)
 		return nil
 	}
@@ -129,7 +129,7 @@ func (c *Conn) SetBatch(seqs ...int64) error {
 
 // InsertRow runs an INSERT of one row and returns the number that the database gave it.
 func (c *Conn) InsertRow(query string, args ...any) (int64, error) {
-	if d, ok := c.Driver.(Remote); ok {
+	if d, ok := c.Driver.(remote); ok {
 		return d.InsertBound(query, c.Bind(args))
 	}
 	res, err := c.Driver.ExecBound(query, c.Bind(args))
