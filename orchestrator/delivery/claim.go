@@ -150,7 +150,7 @@ func seqsOf(ms []orchestrator.Message) []int64 {
 func mark(ctx context.Context, l *ledger.Ledger, c *claim, target, note string) error {
 	return l.Write(ctx, store.Of(c.messages[0].Recipient), func(t *ledger.Tx) error {
 		for i := range c.messages {
-			if held, err := t.AddMarkHeld(&c.messages[i], c.token, target, note); err != nil {
+			if held, err := addMarkHeld(t, &c.messages[i], c.token, target, note); err != nil {
 				return err
 			} else if !held {
 				return orchestrator.ErrLeaseLost

@@ -51,7 +51,7 @@ func attemptFailed(t *ledger.Tx, m *orchestrator.Message, out *outcome) (retryAt
 // mayHaveArrived reports whether an attempt left its mark with a transport that can be asked about it, and nobody has
 // heard yet what became of it.
 func mayHaveArrived(l *ledger.Ledger, m *orchestrator.Message) bool {
-	for target := range ledger.MarksOf(m) {
+	for target := range MarksOf(m) {
 		transport, _ := l.TransportOf(target)
 		if _, ok := transport.(orchestrator.Recoverer); ok {
 			return true

@@ -301,7 +301,7 @@ func (b *InboxBatch) failAlone(seq int64, agent *ledger.Agent, cause error) erro
 	if agent.Fallback != "" {
 		b.changed++
 		b.others = append(b.others, agent.Name)
-		return b.AddMark(&ms[0], agent.Deliver, reason)
+		return AddMark(b.Tx, &ms[0], agent.Deliver, reason)
 	}
 	return b.failOne(&ms[0], reason)
 }

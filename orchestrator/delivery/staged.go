@@ -63,7 +63,7 @@ func TargetsOfEnded(ctx context.Context, l *ledger.Ledger, cutoff string) (targe
 			WHERE ended_at <> '' AND ended_at < ? AND status IS NOT 'delivered' AND delivery_marks <> ''`, cutoff)
 	})
 	for _, text := range marks {
-		targets = slices.AppendSeq(targets, maps.Keys(ledger.MarksOf(&orchestrator.Message{Marks: text})))
+		targets = slices.AppendSeq(targets, maps.Keys(MarksOf(&orchestrator.Message{Marks: text})))
 	}
 	return targets, err
 }

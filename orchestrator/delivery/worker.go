@@ -215,7 +215,7 @@ func wroteNothing(ctx context.Context, l *ledger.Ledger, c *claim, m *orchestrat
 // recoverEarlier asks every transport that left a mark on the message whether it delivered it. known is false when none
 // did and the message may be delivered now.
 func recoverEarlier(ctx context.Context, l *ledger.Ledger, c *claim, message *orchestrator.Message) (found outcome, known bool) {
-	marks := ledger.MarksOf(message)
+	marks := MarksOf(message)
 	for _, target := range slices.Sorted(maps.Keys(marks)) {
 		transport, address := l.TransportOf(target)
 		recoverer, ok := transport.(orchestrator.Recoverer)

@@ -8,6 +8,7 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/store"
@@ -93,7 +94,7 @@ func takenIn(c *store.Conn, conf *ledger.Config, in *TakenIn) (got Reception, kn
 // came with: that root may have been moved here, and then no other file is left for the recipient.
 func checkCopy(c *store.Conn, m *orchestrator.Message, in *TakenIn) error {
 	scheme, _, _ := strings.Cut(in.Target, ":")
-	for target := range ledger.MarksOf(m) {
+	for target := range delivery.MarksOf(m) {
 		if !strings.HasPrefix(target, scheme+":") {
 			continue
 		}
@@ -165,7 +166,7 @@ func storeTakenIn(t *ledger.Tx, conf *ledger.Config, in *TakenIn, placed bool) e
 	t.Heartbeat(in.Sender)
 	t.Wake(in.Recipient)
 	if placed {
-		if err := t.AddMark(&orchestrator.Message{Seq: row.Seq}, in.Target, in.Mark); err != nil {
+		if err := delivery.AddMark(t, &orchestrator.Message{Seq: row.Seq}, in.Target, in.Mark); err != nil {
 			return err
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/store"
@@ -42,7 +43,7 @@ func EachPlaced(ctx context.Context, l *ledger.Ledger, agent, target string, f f
 					WHERE `+placedUnacknowledged+` AND recipient = ? AND seq > ? ORDER BY seq LIMIT +?`, func(row store.Row) error {
 					p := Placed{table: table, seq: row.Int(0), ID: row.Text(1), marks: row.Text(2)}
 					n, after = n+1, p.seq
-					marks := ledger.MarksOf((&orchestrator.Message{Marks: p.marks}))
+					marks := delivery.MarksOf((&orchestrator.Message{Marks: p.marks}))
 					if p.Mark = marks[target]; p.Mark != "" && len(marks) == 1 { // not if another transport may have taken it instead
 						page = append(page, p)
 					}
@@ -98,7 +99,7 @@ func MovePlaced(ctx context.Context, l *ledger.Ledger, id, target, was, mark str
 		if err != nil || !found || m.Status != orchestrator.Delivered || m.AcknowledgedAt != "" || MarkOf(&m, target) != was {
 			return err
 		}
-		marks := ledger.MarksOf(&m)
+		marks := delivery.MarksOf(&m)
 		maps.DeleteFunc(marks, func(other, _ string) bool { return strings.HasPrefix(other, scheme+":") })
 		marks[target] = mark
 		text, err := json.Marshal(marks)
@@ -111,4 +112,4 @@ func MovePlaced(ctx context.Context, l *ledger.Ledger, id, target, was, mark str
 
 // MarkOf returns the note that a transport left with a message (see orchestrator.Attempt.Mark) when it delivered it to target;
 // "" if there is none.
-func MarkOf(m *orchestrator.Message, target string) string { return ledger.MarksOf(m)[target] }
+func MarkOf(m *orchestrator.Message, target string) string { return delivery.MarksOf(m)[target] }

@@ -1,9 +1,10 @@
-package ledger_test
+package delivery_test
 
 import (
 	"testing"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/orchestratortest/want"
@@ -28,7 +29,7 @@ func TestMarksWrittenByHand(t *testing.T) {
 	} {
 		if err := f.Write(t.Context(), store.Alone, func(tx *ledger.Tx) error {
 			m := orchestrator.Message{Seq: seq, Marks: written}
-			return tx.AddMark(&m, "wire:a", "here")
+			return delivery.AddMark(tx, &m, "wire:a", "here")
 		}); err != nil {
 			t.Errorf("%q: %v", written, err)
 		}
