@@ -199,23 +199,22 @@ func (w *backend) Rollback() error {
 const maxTries = 5
 
 // Again reports whether the transaction can succeed when it is run again: its connection was lost before the commit, or its server takes
-// no writes any more, or it met another that writes at the same time, or somebody has taken the number of a row. A row that has become
-// unique twice is such a meeting, unless nobody else writes; so is a lock for which it has not waited as long as it may, see HoldStill.
+// no writes any more, or it met another that writes at the same time, or it has waited for a row or a table, or somebody has taken the
+// number of a row. A row that has become unique twice is such a meeting, unless nobody else writes.
 func (w *backend) Again(failure error) bool {
 	code := codeOf(failure)
 	if code == lockNotAvailable {
 		return w.meetsLock()
 	}
 	taken := isTaken(failure)
-	waited := code == deadlockDetected || code == lockNotAvailable
-	meets := waited || code == serializationFailure || code == uniqueViolation && !w.alone
+	meets := code == deadlockDetected || code == serializationFailure || code == uniqueViolation && !w.alone
 	lost := isLost(failure) || isDemoted(failure)
 	again := taken || meets || errors.Is(failure, errUndone) || lost || w.c != nil && w.c.Raw.IsClosed()
 	if !again || w.tries >= maxTries || !time.Now().Before(w.until) {
 		return false
 	}
 	w.met = w.met || meets || taken // numbers that leap over many would confuse who holds floors below
-	if !waited {
+	if code != deadlockDetected {
 		w.tries++
 	}
 	w.taken = taken
