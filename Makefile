@@ -114,7 +114,7 @@ ON_SERVER := $(patsubst %,./orchestrator/%,adoption agents delivery exports host
 SURFACES := $(patsubst %,./commands/%,coral surface/cli surface/daemon surface/mcp surface/phone surface/web)
 MATRIX := ^Test(Vocabular|EveryVocabulary|Ralph|Alert|Answer|ForgedAnswer|Malformed.*User|OnlyThePhones|QuestionByHand|Strangers|WhatDoesNotFit)
 # The tests of cmd/mailroom that have no database, or one of their own.
-ELSEWHERE := ^Test(Scripts|Pages|GoPage|Screens|Picture|Torture|ManyHosts|SignalOnManyHosts|Cards|Malformed|Functions|Packages|Types|Files|Links|Imports|Folders|Everything|Goroutines|Statements)
+ELSEWHERE := ^Test(Scripts|Pages|GoPage|Screens|Picture|Torture|ManyHosts|SignalOnManyHosts|Cards|MalformedLines|Functions|Packages|Types|Files|Links|Imports|Folders|Everything|Goroutines|Statements)
 SERVER := $(GO) run ./cmd/tests -postgres
 THROUGH_POOLER := $(patsubst %,./orchestrator/%,adoption delivery exports hosts ledger messages questions reading router sessions threads traffic)
 

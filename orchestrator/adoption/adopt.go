@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -40,20 +39,8 @@ func adoptAfter(t *ledger.Tx, after int64) (more bool, last int64, err error) {
 			return false, last, err
 		}
 		adopted := 0
-		seqs := make([]int64, len(rows))
-		for i := range rows {
-			seqs[i] = rows[i].seq
-		}
-		locked, err := t.Locked(seqs)
-		if err != nil {
-			return false, last, err
-		}
 		for i := range rows {
 			f := &rows[i]
-			if slices.Contains(locked, f.seq) {
-				last = f.seq
-				continue
-			}
 			failed, err := t.RowApart("adopting it", f.id, func() error { return adoptRow(t, f) })
 			if err != nil {
 				return false, last, err

@@ -38,8 +38,8 @@ func (f *ForeignRow) tooLong() string {
 
 // refuseForeign makes a dead letter of a row with a value that is too long. Of a name or an id the beginning is kept.
 func refuseForeign(t *ledger.Tx, f *ForeignRow, reason string) error {
-	if len(f.id) > maxForeignID {
-		f.id = fmt.Sprintf("%s-%d", cut(f.id, maxForeignID), f.seq)
+	if f.blobID || len(f.id) > maxForeignID {
+		f.id = fmt.Sprintf("%s-%d", cut(strings.ToValidUTF8(f.id, "\uFFFD"), maxForeignID), f.seq)
 		if err := t.Run(`UPDATE agent_message SET message_id = ? WHERE seq = ?`, f.id, f.seq); err != nil {
 			return err
 		}

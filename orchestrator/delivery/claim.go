@@ -35,9 +35,6 @@ func claimNext(t *ledger.Tx, recipient string, o Options) (*claim, error) {
 	if agent == nil || Waits(agent) || conf.Untrusted != "" {
 		return nil, nil
 	}
-	if held, err := t.Hold(recipient); err != nil || !held {
-		return nil, err
-	}
 	if t.IsAlone() {
 		if err := adoption.All(t); err != nil {
 			return nil, err
@@ -125,7 +122,11 @@ func lease(t *ledger.Tx, c *claim) error {
 		return err
 	}
 	c.token = t.Ledger.Store.Token(token)
-	if err := t.SetBatch(seqsOf(c.messages)...); err != nil {
+	seqs := make([]int64, len(c.messages))
+	for i := range c.messages {
+		seqs[i] = c.messages[i].Seq
+	}
+	if err := t.SetBatch(seqs...); err != nil {
 		return err
 	}
 	if err := t.Note(ledger.InBatch, tracing.Claimed, ""); err != nil {
@@ -136,14 +137,6 @@ func lease(t *ledger.Tx, c *claim) error {
 		UPDATE agent_message SET lease_token = ?2, lease_until = ?3, lease_owner = ?4
 		WHERE seq IN (SELECT seq FROM temp.batch) AND CASE WHEN `+ledger.Due+` THEN 1 ELSE 0 END = 1`,
 		t.ClockText, c.token, orchestrator.Stamp(t.Clock.Add(c.timeout+ledger.LeaseGrace)), t.Actor)
-}
-
-func seqsOf(ms []orchestrator.Message) []int64 {
-	seqs := make([]int64, len(ms))
-	for i := range ms {
-		seqs[i] = ms[i].Seq
-	}
-	return seqs
 }
 
 // mark stores a transport's note with every row of the claim, if this process still holds all of them.

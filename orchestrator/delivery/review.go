@@ -206,15 +206,7 @@ func pastStuck(t *ledger.Tx, what string, page func(skip int) ([]orchestrator.Me
 			return false, err
 		}
 		before := stuck
-		locked, err := t.Locked(seqsOf(ms))
-		if err != nil {
-			return false, err
-		}
 		for i := range ms {
-			if slices.Contains(locked, ms[i].Seq) {
-				stuck++
-				continue
-			}
 			failed, err := t.RowApart(what, ms[i].ID, func() error { return one(&ms[i]) })
 			if err != nil {
 				return false, err

@@ -190,7 +190,7 @@ func Miscounted(c *store.Conn) ([]string, error) {
 		return fmt.Sprintf("%s of %q: %+d", row.Text(1), row.Text(0), row.Int(2))
 	}, `
 		SELECT recipient, state, sum(n) FROM (
-		    SELECT recipient, state, CASE WHEN n BETWEEN -9007199254740992 AND 9007199254740992 THEN n ELSE 9007199254740992 END AS n
+		    SELECT recipient, state, CASE WHEN n `+store.Believed+` THEN n ELSE 9007199254740992 END AS n
 		    FROM message_count WHERE state <> 'counted'
 		    UNION ALL
 		    SELECT recipient, traced_status, -count(*) FROM agent_message

@@ -39,7 +39,10 @@ func stay(ctx context.Context, l *ledger.Ledger) error {
 // that were approved, or of open questions. Only the host itself can see whether it has them.
 func MayMove(ctx context.Context, l *ledger.Ledger, to string) error {
 	conf, err := l.Configuration(ctx)
-	if err != nil || !l.IsCentral() || strings.TrimPrefix(to, "-") == conf.Settings.SignalHost {
+	if to == "-" {
+		to = ""
+	}
+	if err != nil || !l.IsCentral() || to == conf.Settings.SignalHost {
 		return err
 	}
 	devices, err := questions.Devices(ctx, l)

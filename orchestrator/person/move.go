@@ -15,7 +15,7 @@ import (
 // Stay notes that the keys of phones, if there are any, are on this host, in a database that has moved. In a file they are on none.
 func Stay(t *ledger.Tx) error {
 	if !t.Ledger.IsCentral() {
-		return t.Run(`DELETE FROM settings WHERE key = ?1`, ledger.SignalHost)
+		return t.Run(`DELETE FROM settings WHERE key = ?`, ledger.SignalHost)
 	}
 	phones, err := questions.HasDevice(t.Conn)
 	if err == nil && phones {

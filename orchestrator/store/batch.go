@@ -27,9 +27,6 @@ type Control interface {
 	Alone() bool
 	// Hold takes the lock of a recipient, see Of, and reports whether it has it: it does not wait for another request.
 	Hold(recipient string) (bool, error)
-	// Locked returns those of some rows of agent_message that a program which bypasses our locks keeps from being changed, as far as is
-	// known without waiting for them.
-	Locked(seqs []int64) ([]int64, error)
 	// Commit runs what is still to be run and commits, or returns why it did not. Later is the failure of one of these statements.
 	Commit() error
 	// Rollback undoes it, unless the database has by itself.
@@ -310,12 +307,8 @@ type Transaction struct {
 func (t *Transaction) IsAlone() bool { return t.control.Alone() }
 
 // Hold keeps others from changing messages of a recipient, see Of, until the transaction ends. It reports whether it does: false if
-// another request does so now, or somebody has locked its rows by hand. It does not wait for that, since that might wait for this one.
+// another request does so now. It does not wait for that, since that might wait for this one.
 func (t *Transaction) Hold(recipient string) (bool, error) { return t.control.Hold(recipient) }
-
-// Locked returns those of some rows of agent_message that somebody has locked by hand: what is done to one row after the other leaves them
-// aside.
-func (t *Transaction) Locked(seqs []int64) ([]int64, error) { return t.control.Locked(seqs) }
 
 // errSpoiled ends a request whose transaction is about to be run again.
 var errSpoiled = errors.New("to be run again with savepoints")

@@ -34,6 +34,8 @@ type Driver interface {
 	Script(text string) error
 	// Broken reports whether no transaction is open, or an error has ended it.
 	Broken() bool
+	// RenumberMessages gives messages, also archived ones, whose numbers are beyond belief those that come next, in their order.
+	RenumberMessages() error
 	// Admit refuses tables that a newer program has made unfit for this one, and a database that is another program's.
 	Admit() error
 }
@@ -147,8 +149,9 @@ var Numbered = []struct{ Table, Column string }{{"agent_message", "seq"}, {"mess
 
 // Somebody may write a row of any number by hand.
 const (
-	MaxNumber     = 1 << 53 // the largest that is believed
-	AlarmedNumber = 1 << 62 // from here on rows are numbered anew
+	MaxNumber     = 1 << 53                                          // the largest that is believed
+	Believed      = `BETWEEN -9007199254740992 AND 9007199254740992` // the numbers that are believed, as a condition
+	AlarmedNumber = 1 << 62                                          // from here on rows are numbered anew
 )
 
 // Broken reports whether no transaction is open, or an error has ended it.

@@ -144,5 +144,5 @@ const AddCount = `
 
 // AddToCount ends an INSERT into message_count. What somebody has written there that is beyond belief stays as it is: a sum might be no number
 // any more.
-const AddToCount = `ON CONFLICT (recipient, state) DO UPDATE SET n = CASE WHEN message_count.n BETWEEN -9007199254740992 AND 9007199254740992
+const AddToCount = `ON CONFLICT (recipient, state) DO UPDATE SET n = CASE WHEN message_count.n ` + Believed + `
 	THEN message_count.n + excluded.n ELSE message_count.n END`

@@ -331,6 +331,7 @@ SELECT m.message_id FROM agent_message m JOIN agent_inbox i ON i.message_id = m.
 SELECT m.message_id, m.trace_id, m.span_id FROM agent_message m WHERE m.ended_at <> '' AND m.ended_at >= ?2 AND m.ended_at >= ?3 AND NOT (m.ended_at = ?3 AND m.seq <= ?4) AND m.recipient = ?1 AND m.status = 'delivered' AND m.read_at = '' AND m.acknowledged_at = '' AND (m.sender IS NOT 'system' OR m.message_type IS NOT 'transport_test') ORDER BY CASE m.action WHEN 'interrupt' THEN 0 ELSE 1 END, m.priority DESC, m.seq LIMIT +1000;
 SELECT m.message_id, m.trace_id, m.span_id FROM agent_message m WHERE m.seq = ?1 ORDER BY CASE m.action WHEN 'interrupt' THEN 0 ELSE 1 END, m.priority DESC, m.seq LIMIT +1000;
 SELECT m.seq FROM threads h CROSS JOIN agent_message m ON m.thread_id = h.thread_id WHERE h.closed_at <> '' AND h.closed_at < ?1 AND m.recipient = 'thread:' || h.thread_id AND m.status = 'delivered' AND m.ended_at = '' LIMIT +?2;
+SELECT max(CAST(value AS INTEGER)) FROM settings WHERE key LIKE 'former.%' AND CAST(value AS INTEGER) <= ?;
 SELECT max(coalesce((SELECT max(id) FROM command_trace), 0), coalesce((SELECT max(seq) FROM sqlite_sequence WHERE name = 'command_trace'), 0));
 SELECT max(coalesce((SELECT max(id) FROM message_trace), 0), coalesce((SELECT max(seq) FROM sqlite_sequence WHERE name = 'message_trace'), 0));
 SELECT max(coalesce((SELECT max(seq) FROM agent_message), 0), coalesce((SELECT max(seq) FROM sqlite_sequence WHERE name = 'agent_message'), 0));

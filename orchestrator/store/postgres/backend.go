@@ -21,8 +21,6 @@ type backend struct {
 	until time.Time // of the present batch: when it gives up
 	tries int       // how often it was run again since something was lost
 	alone bool      // the present transaction is alone
-	scope []string  // the recipients that it holds from its beginning
-	looks time.Time // until when locked rows are looked for
 	held  int       // how often it has tried to hold a recipient
 	xid   string    // of it
 	taken bool      // the number of a row was: the next transaction begins with having others
@@ -123,9 +121,8 @@ func (w *backend) begin(ctx context.Context, until time.Time, scope store.Scope)
 	patience := strconv.AppendInt(nil, max(time.Until(until).Milliseconds(), 1), 10)
 	calls := []wire.Call{{Text: "SELECT set_config('lock_timeout', $1, true)", Values: [][]byte{patience}}}
 	locks, alone := w.s.locks(scope)
-	w.alone, w.scope, w.held = alone, scope.Recipients(), 0
-	calls = append(append(calls, locks...), wire.Call{Text: "SELECT hold_floors(), pg_current_xact_id(), " + readClock + ", set_config('lock_timeout', $1, true)",
-		Values: [][]byte{rowWait}})
+	w.alone, w.held = alone, 0
+	calls = append(append(calls, locks...), wire.Call{Text: "SELECT hold_floors(), pg_current_xact_id(), " + readClock})
 	results, err := w.c.Begin(ctx, calls...)
 	if err != nil && ctx.Err() != nil {
 		w.shut() // the request to cancel it may arrive late, and would hit what comes next
@@ -195,26 +192,24 @@ func (w *backend) Rollback() error {
 	return nil // it is undone with the connection
 }
 
-// maxTries bounds how often a batch is run again, unless it has waited each time.
+// maxTries bounds how often a batch is run again, unless it has waited for a lock each time.
 const maxTries = 5
 
 // Again reports whether the transaction can succeed when it is run again: its connection was lost before the commit, or its server takes
-// no writes any more, or it met another that writes at the same time, or it has waited for a row or a table, or somebody has taken the
-// number of a row. A row that has become unique twice is such a meeting, unless nobody else writes.
+// no writes any more, or it met another that writes at the same time, or somebody has taken the number of a row. A row that has become
+// unique twice is such a meeting, unless nobody else writes; so is a table for which it has not waited as long as it may, see HoldStill.
 func (w *backend) Again(failure error) bool {
 	code := codeOf(failure)
-	if code == lockNotAvailable {
-		return w.meetsLock()
-	}
 	taken := isTaken(failure)
-	meets := code == deadlockDetected || code == serializationFailure || code == uniqueViolation && !w.alone
+	waited := code == deadlockDetected || code == lockNotAvailable
+	meets := waited || code == serializationFailure || code == uniqueViolation && !w.alone
 	lost := isLost(failure) || isDemoted(failure)
 	again := taken || meets || errors.Is(failure, errUndone) || lost || w.c != nil && w.c.Raw.IsClosed()
 	if !again || w.tries >= maxTries || !time.Now().Before(w.until) {
 		return false
 	}
 	w.met = w.met || meets || taken // numbers that leap over many would confuse who holds floors below
-	if code != deadlockDetected {
+	if !waited {
 		w.tries++
 	}
 	w.taken = taken

@@ -90,7 +90,7 @@ func (s *Store) connect(ctx context.Context, config *pgconn.Config) (*conn, gree
 			if failure == nil || !isAway(a.err) {
 				failure = a.err
 			}
-			if delete(silent, a.at); len(silent) > 0 {
+			if delete(silent, a.at); len(silent) > 0 && isAway(a.err) {
 				try(a.at, asksAgain)
 				waiting++
 			}
@@ -111,7 +111,7 @@ type attempt struct {
 // try connects to the server at a place among the hosts, if it leads where that is asked for.
 func (s *Store) try(ctx context.Context, config *pgconn.Config, at int) attempt {
 	c, said, err := s.connectAsTaken(ctx, config)
-	if err == nil && config.ValidateConnect != nil { // what is writable has a timeline
+	if err == nil && said.timeline != 0 {
 		err = leads(s, c, said.timeline, at)
 	}
 	return attempt{at, c, said, err}
@@ -140,7 +140,7 @@ func leads(s *Store, c *conn, timeline int64, at int) error {
 		if timeline > l.timeline {
 			other.Drop()
 		}
-		if timeline > l.timeline || isOver(other) {
+		if timeline > l.timeline || other.IsOver() {
 			delete(l.conns, other)
 		}
 	}
@@ -180,15 +180,5 @@ func (s *Store) ask(ctx context.Context, at int) {
 	defer cancel()
 	if a := s.try(ctx, s.hosts[at].of(s.config), at); a.err == nil {
 		a.c.Close()
-	}
-}
-
-// isOver reports whether a connection is closed, and known to be.
-func isOver(c *conn) bool {
-	select {
-	case <-c.Raw.CleanupDone():
-		return true
-	default:
-		return false
 	}
 }

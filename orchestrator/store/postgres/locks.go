@@ -71,16 +71,14 @@ func (w *backend) Alone() bool { return w.alone }
 // mostHeld is how many locks Hold takes in a transaction: those of all transactions share a table of some thousands.
 const mostHeld = 500
 
-// Hold takes the lock of a recipient, if nobody has it or has locked its rows, and the transaction has not taken too many.
+// Hold takes the lock of a recipient, if nobody has it and the transaction has not taken too many.
 func (w *backend) Hold(name string) (bool, error) {
-	if !w.alone && !slices.Contains(w.scope, name) {
-		if w.held++; w.held > mostHeld {
-			return false, nil
-		}
-		got, err := w.Number(`SELECT pg_try_advisory_xact_lock(?1, ?2)`, int(recipient), int(w.s.lockNumber(name)))
-		if err != nil || got == 0 {
-			return false, err
-		}
+	if w.alone {
+		return true, nil
 	}
-	return w.isFree(name)
+	if w.held++; w.held > mostHeld {
+		return false, nil
+	}
+	got, err := w.Number(`SELECT pg_try_advisory_xact_lock(?1, ?2)`, int(recipient), int(w.s.lockNumber(name)))
+	return got != 0, err
 }

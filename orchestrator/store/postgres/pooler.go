@@ -37,7 +37,7 @@ func (s *Store) connectAsTaken(ctx context.Context, config *pgconn.Config) (*con
 		c, err := connectWith(s, ctx, config)
 		var said greeting
 		if err == nil {
-			said, err = greet(s, ctx, c)
+			said, err = greet(s, ctx, c, config)
 		}
 		if said.own || c != nil && codeOf(err) != "" && !isLost(err) { // what does not even know that is no pooler: see suits
 			return c, said, nil
@@ -64,18 +64,19 @@ func isPast(s *Store, config *pgconn.Config) bool {
 // greeting is what a server says first.
 type greeting struct {
 	own      bool              // its process is the one that has answered the connection, as is not so behind a pooler
-	timeline int64             // of one that takes writes, if the database has several servers
+	timeline int64             // of one that takes writes, where that is asked for
 	versions map[string]string // see readVersions
 	failure  error             // in place of them
 }
 
 // greet asks for that, and notes the time of the server.
-func greet(s *Store, ctx context.Context, c *conn) (said greeting, err error) {
+func greet(s *Store, ctx context.Context, c *conn, config *pgconn.Config) (said greeting, err error) {
 	first := fmt.Sprintf(`SELECT pg_backend_pid() = %d, `+readClock, c.Raw.PID())
-	if len(s.hosts) > 1 {
+	if config.ValidateConnect != nil {
 		first += `, CASE WHEN NOT pg_is_in_recovery() THEN ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint END`
 	}
 	results, err := c.Ask(ctx, first+"; "+readVersions)
+	said.failure = err
 	if len(results) == 0 || len(results[0].Rows) == 0 {
 		return said, err
 	}
@@ -84,7 +85,7 @@ func greet(s *Store, ctx context.Context, c *conn) (said greeting, err error) {
 	if said.own = string(row[0]) == "t"; len(row) > 2 && row[2] != nil {
 		said.timeline, _ = strconv.ParseInt(string(row[2]), 10, 64)
 	}
-	if said.failure = err; err == nil {
+	if err == nil {
 		said.versions = map[string]string{}
 		for _, row := range results[1].Rows {
 			said.versions[string(row[0])] = string(row[1])
@@ -117,7 +118,7 @@ func (s *Store) connectToPooler(ctx context.Context, config *pgconn.Config) (*co
 	}
 	connected.Store(true)
 	c.Settings = settingsOf(config)
-	said, err := greet(s, ctx, c)
+	said, err := greet(s, ctx, c, config)
 	if err != nil {
 		c.Drop()
 		return nil, greeting{}, err

@@ -58,7 +58,7 @@ type outage struct {
 func (o *outage) began(s *Store, at time.Time, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if s.found.Load() && o.since.IsZero() {
+	if s.found.Load() && o.since.IsZero() && codeOf(err) != tooManyConnections {
 		o.since = at
 		s.log.Warn("the server of the database cannot be reached", "database", s.path, "error", err)
 	}

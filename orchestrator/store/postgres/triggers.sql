@@ -8,7 +8,8 @@ CREATE FUNCTION count_message(of text, as_state text, by bigint) RETURNS void LA
 $$;
 
 CREATE FUNCTION counted_up_to() RETURNS bigint LANGUAGE sql AS $$
-    SELECT coalesce(max(n), 0) FROM message_count WHERE recipient = '' AND state = 'counted' -- compared, never added to
+    SELECT coalesce(max(CASE WHEN n BETWEEN 0 AND 9007199254740992 THEN n ELSE 9007199254740992 END), 0)
+    FROM message_count WHERE recipient = '' AND state = 'counted'
 $$;
 
 CREATE FUNCTION is_counted(status text) RETURNS boolean IMMUTABLE LANGUAGE sql AS $$

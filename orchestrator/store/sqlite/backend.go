@@ -76,9 +76,6 @@ func (w *backend) Alone() bool { return true }
 // Hold reports true: nobody else writes.
 func (w *backend) Hold(string) (bool, error) { return true, nil }
 
-// Locked returns none: there are no locks of rows.
-func (w *backend) Locked([]int64) ([]int64, error) { return nil, nil }
-
 // Begin takes the write lock, which lets nobody else write, whatever the scope.
 func (w *backend) Begin(ctx context.Context, until time.Time, _ store.Scope) error {
 	w.c.trim()

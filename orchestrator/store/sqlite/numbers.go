@@ -40,7 +40,7 @@ func (c *conn) Renumber() error {
 	return nil
 }
 
-// RenumberMessages is Renumber for messages alone, and those in the archive.
+// RenumberMessages is Renumber for messages alone, and for those in the archive.
 func (c *conn) RenumberMessages() error {
 	const archived = `coalesce((SELECT max(seq) FROM agent_message_archive), 0)`
 	last, err := c.Number(`SELECT max(` + archived + `, ` + lastNumber("agent_message", "seq") + `)`)
@@ -60,7 +60,8 @@ func (c *conn) renumberTable(table, column string) error {
 	used := []string{`SELECT max(` + column + `) FROM ` + table + ` WHERE ` + column + ` <= ?`}
 	if column == "seq" { // rows of the one table are moved into the other, and counted up to a number
 		used = append(used, `SELECT max(seq) FROM agent_message WHERE seq <= ?`, `SELECT max(seq) FROM agent_message_archive WHERE seq <= ?`,
-			`SELECT max(n) FROM message_count WHERE recipient = '' AND state = 'counted' AND n <= ?`)
+			`SELECT max(n) FROM message_count WHERE recipient = '' AND state = 'counted' AND n <= ?`,
+			`SELECT max(CAST(value AS INTEGER)) FROM settings WHERE key LIKE 'former.%' AND CAST(value AS INTEGER) <= ?`) // and an agent owns what is behind it
 	}
 	next := int64(0)
 	for _, query := range used {

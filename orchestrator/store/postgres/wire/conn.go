@@ -5,13 +5,14 @@ package wire
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // Conn is one connection with its prepared statements. Values go and come as text, so that a number may stand where the server
-// wants text, as SQLite takes it. Not safe for concurrent use, but for Cancel and Drop.
+// wants text, as SQLite takes it. Not safe for concurrent use, but for Cancel, Drop and IsOver.
 type Conn struct {
 	Raw   *pgconn.PgConn
 	Wrote func()  // called before each statement that may change something
@@ -22,6 +23,7 @@ type Conn struct {
 	// cancelled.
 	Settings string
 
+	dropped    atomic.Bool
 	statements map[string]*statement
 	own        map[string]*own
 	opening    opening
@@ -48,7 +50,20 @@ func (c *Conn) Close() error {
 }
 
 // Drop gives the connection up without a farewell, for which a server that stands still would be waited for.
-func (c *Conn) Drop() { c.Raw.Conn().Close() }
+func (c *Conn) Drop() {
+	c.dropped.Store(true)
+	c.Raw.Conn().Close()
+}
+
+// IsOver reports whether the connection is known to be closed, or was given up.
+func (c *Conn) IsOver() bool {
+	select {
+	case <-c.Raw.CleanupDone():
+		return true
+	default:
+		return c.dropped.Load()
+	}
+}
 
 // Cancel ends what the connection is waiting for, and may end the connection.
 func (c *Conn) Cancel() {
