@@ -57,7 +57,7 @@ func TestSignalOnManyHosts(t *testing.T) {
 		}
 	}
 	moves(beta, ": of the phone "+f.count(`SELECT device_id FROM signal_devices`)+", 1 open question")
-	if _, answer := alpha.answerOf("setting", "set", "signal.host", "beta"); !strings.Contains(fmt.Sprint(answer), "the keys of signal are on alpha") {
+	if _, answer := alpha.answerOf("setting", "set", "signal.host", "beta"); !strings.Contains(fmt.Sprint(answer), "signal moves to the host on which that is said, and this is alpha") {
 		t.Errorf("a host says of another that it has the keys: %v", answer)
 	}
 	from, to := f.keyFolder(alpha), f.keyFolder(beta)

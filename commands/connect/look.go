@@ -106,6 +106,9 @@ func exists(path string) bool {
 	return path != "" && err == nil
 }
 
+// isThere reports whether a database is there. Of one on a server that is taken for granted.
+func isThere(database string) bool { return strings.Contains(database, "://") || exists(database) }
+
 // command is a command line that connects it anew, or with more words does something else with it.
 func (s *site) command(more string) string {
 	folder := cmp.Or(s.at.folder, s.was)
@@ -129,7 +132,7 @@ func (s *site) paths() (moved string, err error) {
 		return "", err
 	case w.agent == "":
 		return "", errors.New("its configuration has nothing of Mailroom any more")
-	case w.database != s.database && (w.database == "" || exists(w.database)):
+	case w.database != s.database && (w.database == "" || isThere(w.database)):
 		return "", fmt.Errorf("its configuration names another database, %s", w.where())
 	case w.database != s.database:
 		return noDatabase + w.database, nil
@@ -302,7 +305,7 @@ func lost(b book, at *place, list []*site, database string) (found []overview.Fi
 	for _, h := range known {
 		r, connected := b.findTools(h, at)
 		listed := slices.ContainsFunc(list, func(s *site) bool { return s.host == h && s.at.scope() == at.scope() })
-		if !connected || listed || exists(r.Database) {
+		if !connected || listed || isThere(r.Database) {
 			continue
 		}
 		found = append(found, overview.Finding{

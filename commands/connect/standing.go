@@ -46,7 +46,7 @@ func (r *HostResult) lookAt(ctx context.Context, env commands.Env, h *host, at *
 	case !found:
 		r.Says = "connected by somebody else, or on another machine: " + h.command(at) + " connects it here"
 		return
-	case w.database != "" && !exists(w.database):
+	case w.database != "" && !isThere(w.database):
 		r.Level, r.Says = "problem", noDatabase+w.database+"; "+h.command(at)+" connects it with "+env.Ledger.Path()
 		return
 	case w.agent != "" && w.database != env.Ledger.Path():

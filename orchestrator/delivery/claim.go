@@ -2,6 +2,8 @@ package delivery
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"mailroom/orchestrator"
@@ -139,9 +141,12 @@ func lease(t *ledger.Tx, c *claim) error {
 		t.ClockText, c.token, orchestrator.Stamp(t.Clock.Add(c.timeout+ledger.LeaseGrace)), t.Actor)
 }
 
+// errUnmarked is an error of the database in storing a transport's note. The transport has done nothing yet.
+var errUnmarked = errors.New("its note could not be stored")
+
 // mark stores a transport's note with every row of the claim, if this process still holds all of them.
 func mark(ctx context.Context, l *ledger.Ledger, c *claim, target, note string) error {
-	return l.Write(ctx, store.Of(c.messages[0].Recipient), func(t *ledger.Tx) error {
+	err := l.Write(ctx, store.Of(c.messages[0].Recipient), func(t *ledger.Tx) error {
 		for i := range c.messages {
 			if held, err := addMarkHeld(t, &c.messages[i], c.token, target, note); err != nil {
 				return err
@@ -151,6 +156,10 @@ func mark(ctx context.Context, l *ledger.Ledger, c *claim, target, note string) 
 		}
 		return nil
 	})
+	if code := orchestrator.CodeOf(err); code == orchestrator.Busy || code == orchestrator.Unavailable {
+		err = fmt.Errorf("%w: %w", errUnmarked, err)
+	}
+	return err
 }
 
 // stillHeld fails with ErrLeaseLost unless this process still holds every row of the claim.

@@ -66,6 +66,9 @@ func outcomesOf(ctx context.Context, c *claim, errs []error) []outcome {
 }
 
 func failedOutcome(ctx context.Context, c *claim, err error) outcome {
+	if errors.Is(err, errUnmarked) {
+		return outcome{givenBack: true, reason: err.Error()}
+	}
 	if ctx.Err() != nil && !errors.Is(err, orchestrator.ErrUndecidable) {
 		out := unfinished(ctx, c)
 		out.reason += ": " + err.Error()

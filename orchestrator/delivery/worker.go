@@ -100,7 +100,7 @@ func settleAndClaim(ctx context.Context, l *ledger.Ledger, held *claim, outcomes
 					return err
 				}
 			}
-			if ctx.Err() == nil {
+			if ctx.Err() == nil && l.Store.Known().Err() == nil { // an attempt would be cut off at once
 				next, err = claimNext(t, recipient, o)
 			}
 			return err

@@ -153,7 +153,7 @@ func (t *Trust) why(id, path string) string {
 	others, _ := t.List()
 	for _, d := range others {
 		if d.ID == id {
-			return "it is trusted at " + d.Path + ", and this is a copy of it, or it was moved"
+			return "it is trusted at " + d.Path + ", and this is a copy of it, or it was moved, or the server has another address here"
 		}
 	}
 	if t.Folder == "" {

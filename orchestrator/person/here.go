@@ -45,6 +45,10 @@ func MayMove(ctx context.Context, l *ledger.Ledger, to string) error {
 	if err != nil || !l.IsCentral() || to == conf.Settings.SignalHost {
 		return err
 	}
+	if to != "" && to != l.Host() {
+		return orchestrator.Errorf(orchestrator.Conflict, "signal moves to the host on which that is said, and this is %s", l.Host()).
+			WithHint("Copy the keys to %s, if there are any, and run `mailroom setting set signal.host %s` there; see docs/postgres.md", to, to)
+	}
 	devices, err := questions.Devices(ctx, l)
 	if err != nil {
 		return err
@@ -56,9 +60,9 @@ func MayMove(ctx context.Context, l *ledger.Ledger, to string) error {
 		return nil // no phone opens a question
 	}
 	at := cmp.Or(conf.Settings.SignalHost, "the host where the phones were approved")
-	if to != l.Host() {
-		return orchestrator.Errorf(orchestrator.Conflict, "the keys of signal are on %s, and only the host to which it moves can see whether it has them", at).
-			WithHint("Copy the keys there, and run `mailroom setting set signal.host HOST` on that host; see docs/postgres.md")
+	if to == "" {
+		return orchestrator.Errorf(orchestrator.Conflict, "the keys of signal are on %s: it must belong to that host", at).
+			WithHint("Copy the keys to another, and run `mailroom setting set signal.host HOST` there; see docs/postgres.md")
 	}
 	k, err := openKeys(l, false)
 	if err != nil {

@@ -58,6 +58,7 @@ const (
 	undefinedColumn      = "42703"
 	undefinedObject      = "42704"
 	notSupported         = "0A000"
+	protocolViolation    = "08P01"
 )
 
 // codeOf returns the server's code of an error, "" for one that is not the server's.
@@ -106,7 +107,7 @@ func (s *Store) Explain(err error) error {
 		return fail(orchestrator.Unavailable, "the pooler before the server of "+s.path+" has pool_mode = statement, with which there are no transactions",
 			"Set pool_mode = transaction for this database in the pooler's configuration")
 	case code == noSuchDatabase:
-		return fail(orchestrator.Unavailable, "the server has no database "+cmp.Or(s.config.Database, s.config.User), "Make it there: `createdb "+cmp.Or(s.config.Database, s.config.User)+"`")
+		return fail(orchestrator.Unavailable, "the server has no database "+cmp.Or(s.config.Database, s.config.User), "See whether the address names the right one. To make it there: `createdb -O "+s.config.User+" "+cmp.Or(s.config.Database, s.config.User)+"`")
 	case code == noRight:
 		return fail(orchestrator.Unavailable, "the user of "+s.path+" may not do that", "`mailroom init` needs a user that may CREATE in the database; later on, use the one that made the tables")
 	case strings.HasPrefix(code, "28"):

@@ -139,6 +139,13 @@ func configOf(dsn string) (*pgconn.Config, error) {
 	if err != nil || !IsAddress(dsn) || strings.Contains(address.Path+address.Fragment, "@") || strings.Contains(address.Host, "@") {
 		return nil, wrong // a password with characters that have a meaning in an address
 	}
+	for _, name := range []string{"sslrootcert", "sslcert", "sslkey"} {
+		if file := address.Query().Get(name); file != "" && file != "system" {
+			if _, err := os.Stat(file); err != nil {
+				return nil, orchestrator.Errorf(orchestrator.InvalidParams, "%s of the address names a file that cannot be had: %v", name, err)
+			}
+		}
+	}
 	config, err := pgconn.ParseConfig(address.String())
 	if query := address.Query(); err == nil && query.Get("sslmode") == "" && os.Getenv("PGSSLMODE") == "" && !isLocal(config) {
 		query.Set("sslmode", "verify-full")
