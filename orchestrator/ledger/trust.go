@@ -188,7 +188,7 @@ func judge(l *Ledger, conf *Config) {
 		return
 	}
 	for _, a := range conf.Agents {
-		a.withheld = l.SetTransport(a) == nil
+		a.withheld = l.SetTransport(a) == nil && !a.elsewhere // where the trust of this machine counts for nothing
 	}
 }
 

@@ -39,6 +39,35 @@ func host(t *testing.T, name, path string) *delivery.Engine {
 	return e
 }
 
+// A host that does not trust the database says nothing of that about agents of another host, which alone delivers to them.
+func TestTrustIsOfOneHost(t *testing.T) {
+	t.Parallel()
+	address, file := postgrestest.Place(postgrestest.Start(t)), "jsonl:"+filepath.Join(t.TempDir(), "in")
+	alpha := host(t, "alpha", address)
+	beta := enginetest.OpenWith(t, ledger.Options{
+		Path: address, Host: "beta", Pulse: pulse, State: t.TempDir(), Log: slog.New(slog.DiscardHandler), Trust: &ledger.Trust{Folder: t.TempDir()},
+		Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}, "jsonl": transport.JSONL{}},
+	})
+	none := ""
+	for _, u := range []agents.Update{{Name: "a"}, {Name: "there", Deliver: &file}, {Name: "anywhere", Deliver: &file, Host: &none}} {
+		if _, _, err := agents.Add(t.Context(), alpha.Ledger, u); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, withheld := range map[string]int{"there": 0, "anywhere": 1} {
+		sent, err := messages.Send(t.Context(), beta.Ledger, orchestrator.Draft{Sender: "a", Recipient: name})
+		if err != nil || len(sent.Withheld) != withheld {
+			t.Errorf("%s: withheld %v, %v", name, sent.Withheld, err)
+		}
+	}
+	if did, err := beta.DeliverAll(t.Context(), delivery.Options{}); err != nil || did.Delivered != 0 {
+		t.Errorf("on a host that does not trust it: %+v, %v", did, err)
+	}
+	if did, err := alpha.DeliverAll(t.Context(), delivery.Options{}); err != nil || did.Delivered != 2 {
+		t.Errorf("where it is trusted: %+v, %v", did, err)
+	}
+}
+
 // What agents have that belongs to a machine decides which host delivers to them.
 func TestAgentsBelongToHosts(t *testing.T) {
 	t.Parallel()
