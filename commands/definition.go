@@ -115,7 +115,8 @@ type Traits struct {
 	ListsAgents bool         // it shows whom one can write to: an error for a name that nobody has points to it
 
 	// Confirm says what it does that cannot be undone, {name} being the value of that parameter: on a terminal a person is asked first.
-	// With ConfirmWith that is so only where this parameter is given. {count} is what the definition counts, see Counting.
+	// With ConfirmWith that is so only where this parameter is given. {database} is the one of the call, {count} what the definition
+	// counts, see Counting.
 	Confirm, ConfirmWith string
 
 	// LooksOnly: it looks at things as they are, though it may write on the way. A database that is missing, full or read-only is
@@ -214,7 +215,7 @@ func (d *Definition) readDetails() error {
 func (d *Definition) checkNamed() error {
 	names := slices.Collect(maps.Keys(d.known))
 	for _, inText := range InConfirm.FindAllString(d.Confirm, -1) {
-		if inText != "{count}" {
+		if inText != "{count}" && inText != "{database}" {
 			names = append(names, strings.Trim(inText, "{}"))
 		}
 	}
@@ -229,7 +230,7 @@ func (d *Definition) checkNamed() error {
 	return nil
 }
 
-// InConfirm finds the names of parameters in Traits.Confirm, and {count}, with their braces.
+// InConfirm finds the names of parameters in Traits.Confirm, {database} and {count}, with their braces.
 var InConfirm = regexp.MustCompile(`\{[^}]*\}`)
 
 // With sets the traits of the command.

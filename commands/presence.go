@@ -60,6 +60,23 @@ func NoDaemon(ctx context.Context, env Env) bool {
 	return err == nil && len(running) == 0
 }
 
+// HostWithout returns, for an answer to a person, the host that alone delivers to an agent, if no daemon runs there and it is another than this.
+func HostWithout(ctx context.Context, env Env, agent string) string {
+	if env.Call.Narrator == nil {
+		return ""
+	}
+	conf, err := env.Ledger.Configuration(ctx)
+	if err != nil || conf.Agents[agent] == nil || !conf.Agents[agent].Elsewhere() {
+		return ""
+	}
+	host := conf.Agents[agent].Host
+	running, err := daemons.List(ctx, env.Ledger)
+	if err != nil || slices.ContainsFunc(running, func(d daemons.Daemon) bool { return d.Host == host }) {
+		return ""
+	}
+	return host
+}
+
 // NoDaemon says so of what was sent: "it is" or "they are".
 func (w *Text) NoDaemon(sent string) {
 	w.Printf("%s\n", w.Paint(Yellow, "No daemon runs: "+sent+" delivered by `mailroom deliver_all`, or once `mailroom serve` runs."))

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -65,7 +66,15 @@ func TestSignalOnManyHosts(t *testing.T) {
 		t.Fatal(err)
 	}
 	onlyOwners(t, to)
+	daemon := alpha.serve("--phone", "127.0.0.1:0")
+	if status := daemon.phoneSays(t); status != http.StatusOK {
+		t.Errorf("the listener for phones answers %d", status)
+	}
 	moves(beta, "signal.host") // the flag comes before the variable
+	if status := daemon.phoneSays(t); status != http.StatusServiceUnavailable {
+		t.Errorf("the listener for phones where signal was answers %d", status)
+	}
+	daemon.until(t, "phones are refused here: signal has moved to another host")
 	beta.run("--host-name", "beta", "signal", "device", "list")
 	if _, answer := alpha.answerOf("signal", "device", "list"); !strings.Contains(fmt.Sprint(answer), "signal is served by the host beta") {
 		t.Errorf("after signal has moved: %v", answer)
@@ -79,6 +88,17 @@ func TestSignalOnManyHosts(t *testing.T) {
 	alpha.run("signal", "device", "revoke", f.count(`SELECT device_id FROM signal_devices`))
 	beta.run("setting", "set", "signal.host", "gamma")
 	beta.run("signal", "device", "list")
+}
+
+// phoneSays asks the listener for phones for its page.
+func (s *serving) phoneSays(t *testing.T) (status int) {
+	t.Helper()
+	res, err := http.Get(s.phone + "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	return res.StatusCode
 }
 
 // keyFolder is where a host keeps the keys of signal, in the home of its user.

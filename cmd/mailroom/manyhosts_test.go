@@ -105,6 +105,10 @@ func TestManyHosts(t *testing.T) {
 	alpha.run("agent", "add", "slow", "--host", "", "--deliver", "exec:"+says("slow")+"; until test -e "+in("go")+"; do sleep 0.1; done")
 	alpha.run("schedule", "add", "tick", "--spec", "* * * * *", "--command", "send", "--params", `{"sender":"ann","recipient":"ann","message_type":"tick"}`)
 
+	said, err := alpha.command("send", "filed", "early", "--as", "ann", "--output", "text").Output()
+	if err != nil || !strings.Contains(string(said), "No daemon runs on beta, which alone delivers to filed: it waits until `mailroom serve` runs there.") {
+		t.Errorf("what is sent to a host without a daemon: %s, %v", said, err)
+	}
 	serving := map[string]*serving{}
 	for name, host := range f.hosts {
 		serving[name] = host.serve()
@@ -112,7 +116,7 @@ func TestManyHosts(t *testing.T) {
 	for _, agent := range []string{"filed", "command", "session"} {
 		send("ann", agent)
 	}
-	f.await("filed", 1)
+	f.await("filed", 2)
 	for _, file := range []string{"command", "session"} {
 		if by := f.await(file, 1); by[0] != "beta" {
 			t.Errorf("what belongs to beta was run on %s", by)

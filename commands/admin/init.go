@@ -9,6 +9,7 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
 )
 
 // InitParams say where the project is.
@@ -21,6 +22,7 @@ type InitParams struct {
 type InitResult struct {
 	Database string `json:"database"`
 	Created  bool   `json:"created"`
+	Note     string `json:"note,omitempty"` // what does not work yet
 }
 
 var initCommand = commands.Define(vocabulary, "init", initProject).With(commands.Traits{HereOnly: true, MakesOne: true}).WithDatabaseAt(func(p InitParams) string {
@@ -30,8 +32,7 @@ var initCommand = commands.Define(vocabulary, "init", initProject).With(commands
 // initProject makes the database of a project, which every mailroom command below that folder finds by itself.
 func initProject(ctx context.Context, env commands.Env, p InitParams) (InitResult, error) {
 	if env.Ledger.IsCentral() {
-		created, err := env.Ledger.Store.Create()
-		return InitResult{Database: env.Ledger.Path(), Created: created}, err
+		return initOnServer(ctx, env)
 	}
 	folder := filepath.Dir(env.Ledger.Path())
 	above := commands.NearestDatabase(filepath.Dir(filepath.Dir(folder)))
@@ -40,6 +41,9 @@ func initProject(ctx context.Context, env commands.Env, p InitParams) (InitResul
 			WithHint("Agents in different databases cannot write to each other. If this folder is to have its own: `mailroom init --nested`")
 	}
 	created, err := env.Ledger.Store.Create()
+	if err == nil {
+		err = ledger.TakesWrites(ctx, env.Ledger)
+	}
 	if err != nil {
 		return InitResult{}, err
 	}
@@ -55,8 +59,28 @@ func initProject(ctx context.Context, env commands.Env, p InitParams) (InitResul
 	return InitResult{Database: env.Ledger.Path(), Created: created}, nil
 }
 
+// initOnServer makes a database on a server, or brings the settings and rights of one that is there up to date.
+func initOnServer(ctx context.Context, env commands.Env) (InitResult, error) {
+	r := InitResult{Database: env.Ledger.Path()}
+	var err error
+	if r.Created, err = env.Ledger.Store.Create(); err == nil {
+		err = ledger.TakesWrites(ctx, env.Ledger)
+	}
+	if err != nil {
+		return InitResult{}, err
+	}
+	var refused *orchestrator.Error
+	if _, err := env.Ledger.Query(ctx, `SELECT 1`, 1); errors.As(err, &refused) {
+		r.Note = "`mailroom sql` does not work yet: " + refused.Message + ". " + refused.Hint
+	}
+	return r, nil
+}
+
 // Text says it in a sentence.
 func (r InitResult) Text(w *commands.Text) {
+	if r.Note != "" {
+		defer w.Printf("%s\n", w.Paint(commands.Yellow, r.Note))
+	}
 	if !r.Created {
 		w.Printf("%s is there already.\n", r.Database)
 		return

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"mailroom/commands"
@@ -25,13 +26,18 @@ type MigrateResult struct {
 	Standstill float64  `json:"standstill_seconds"`
 	Leases     int64    `json:"leases_ended"`
 	Hosts      int64    `json:"agents_of_host"`
+	Others     []string `json:"agents_of_other_hosts"` // as "bob of db2": whose files, commands and sessions are on that machine
 	Repaired   int64    `json:"repaired"`
 	Repairs    []string `json:"repairs"` // the first of them
 	Left       []string `json:"left"`    // tables of other programs
+
+	// For people only.
+	central bool
+	host    string
 }
 
 var migrateCommand = commands.Define(vocabulary, "migrate", migrate).With(commands.Traits{
-	HereOnly: true, MakesOne: true, Confirm: "This moves the database from {from} to another place; the old one takes no messages any more.",
+	HereOnly: true, MakesOne: true, Confirm: "This moves the database from {from} to {database}; the old place takes no messages any more.",
 })
 
 // migrate opens the old place beside the one of the call.
@@ -46,8 +52,9 @@ func migrate(ctx context.Context, env commands.Env, p MigrateParams) (MigrateRes
 		return MigrateResult{}, err
 	}
 	r := MigrateResult{Database: env.Ledger.Path(), From: old.Path(), Finished: m.Before, Rows: m.Rows(), Tables: []move.Table{},
-		Standstill: m.Standstill.Round(time.Millisecond).Seconds(), Leases: m.Leases, Hosts: m.Hosts, Repaired: m.Repairs.N, Repairs: []string{}, Left: []string{}}
-	r.Tables, r.Repairs, r.Left = append(r.Tables, m.Tables...), append(r.Repairs, m.Repairs.First...), append(r.Left, m.Left...)
+		Standstill: m.Standstill.Round(time.Millisecond).Seconds(), Leases: m.Leases, Hosts: m.Hosts, Others: []string{}, Repaired: m.Repairs.N, Repairs: []string{}, Left: []string{}, central: env.Ledger.IsCentral(), host: env.Ledger.Host()}
+	r.Tables, r.Others = append(r.Tables, m.Tables...), append(r.Others, m.Others...)
+	r.Repairs, r.Left = append(r.Repairs, m.Repairs.First...), append(r.Left, m.Left...)
 	return r, nil
 }
 
@@ -66,6 +73,12 @@ func (r MigrateResult) Text(w *commands.Text) {
 	}
 	if r.Leases > 0 {
 		w.Printf("%s that were being delivered will be delivered again, from here.\n", orchestrator.Plural(int(r.Leases), "message"))
+	}
+	if r.Hosts > 0 && r.central {
+		w.Printf("%s with files or commands, which are on this machine: they belong to the host %s from now on.\n", orchestrator.Plural(int(r.Hosts), "agent"), r.host)
+	}
+	if len(r.Others) > 0 {
+		w.Printf("A file is for one machine. The files, commands and sessions of these were on others, and are looked for here from now on: %s.\n", commands.Inline(strings.Join(r.Others, ", ")))
 	}
 	if r.Repaired > 0 {
 		w.Printf("%s could not be kept as they were:\n", orchestrator.Plural(int(r.Repaired), "value"))

@@ -112,6 +112,11 @@ func connect(ctx context.Context, env commands.Env, p Params) (Result, error) {
 	if why != "" {
 		return Result{}, orchestrator.Errorf(orchestrator.PermissionDenied, "%s is not trusted: %s", database, why).WithHint(ledger.NotTrustedHint)
 	}
+	if !env.Ledger.NoneYet() {
+		if err := ledger.TakesWrites(ctx, env.Ledger); err != nil {
+			return Result{}, err
+		}
+	}
 	for _, name := range p.Vocabulary {
 		if known := env.Catalogue.Vocabularies(); !slices.Contains(known, name) {
 			return Result{}, orchestrator.InvalidParam("vocabulary", "there is none with the name %q", orchestrator.Clip(name)).WithHint("Known: %s", strings.Join(known, ", "))

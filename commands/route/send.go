@@ -56,7 +56,8 @@ type SendResult struct {
 	// For people only.
 	withheld int // how many messages stay here until the database is trusted
 	noDaemon bool
-	looks    bool // the recipient finds it in its inbox, whoever delivers
+	noHost   string // the host that delivers it, where no daemon runs
+	looks    bool   // the recipient finds it in its inbox, whoever delivers
 }
 
 var sendCommand = commands.WithBatch(commands.Define(vocabulary, "send", send).With(commands.Traits{Kind: tracing.Producer}),
@@ -78,6 +79,7 @@ func send(ctx context.Context, env commands.Env, p SendParams) (SendResult, erro
 	}
 	r := sendResult(&draft, &sent)
 	r.Presence = presence
+	r.noHost = commands.HostWithout(ctx, env, r.Recipient)
 	if r.noDaemon = commands.NoDaemon(ctx, env); r.noDaemon {
 		conf, err := env.Ledger.Configuration(ctx)
 		r.looks = err == nil && conf.Agents[r.Recipient] != nil && env.Ledger.SetTransport(conf.Agents[r.Recipient]) != nil
@@ -109,6 +111,8 @@ func (r SendResult) Text(w *commands.Text) {
 		w.Printf("%s\n", w.Paint(commands.Yellow, "It "+r.Note+". "+ledger.NotTrustedHint+"."))
 	}
 	switch {
+	case r.noHost != "":
+		w.Printf("%s\n", w.Paint(commands.Yellow, fmt.Sprintf("No daemon runs on %s, which alone delivers to %s: it waits until `mailroom serve` runs there.", r.noHost, r.Recipient)))
 	case !r.noDaemon:
 	case rest > 0:
 		w.Printf("%s\n", w.Paint(commands.Yellow,

@@ -81,9 +81,24 @@ func List(ctx context.Context, l *ledger.Ledger) ([]Daemon, error) {
 
 // ListIn is List on a connection.
 func ListIn(c *store.Conn, l *ledger.Ledger) ([]Daemon, error) {
-	list, err := store.List(c, func(row store.Row) Daemon {
+	list, err := seen(c, l)
+	return slices.DeleteFunc(list, func(d Daemon) bool { return isMissing(l, d) }), err
+}
+
+// Missing lists the daemons that were seen lately under the name of this host, and whose processes are not here: they were killed since,
+// or another machine has the same name.
+func Missing(c *store.Conn, l *ledger.Ledger) ([]Daemon, error) {
+	list, err := seen(c, l)
+	return slices.DeleteFunc(list, func(d Daemon) bool { return !isMissing(l, d) }), err
+}
+
+func isMissing(l *ledger.Ledger, d Daemon) bool {
+	return d.Host == l.Host() && syscall.Kill(d.PID, 0) == syscall.ESRCH
+}
+
+func seen(c *store.Conn, l *ledger.Ledger) ([]Daemon, error) {
+	return store.List(c, func(row store.Row) Daemon {
 		return Daemon{row.Text(0), row.Text(1), int(row.Int(2)), row.Text(3), row.Text(4), row.Text(5)}
 	}, `SELECT instance, host, pid, started_at, seen_at, listening FROM daemons WHERE seen_at > ? ORDER BY started_at`,
 		orchestrator.Stamp(l.Now().Add(-3*Heartbeat)))
-	return slices.DeleteFunc(list, func(d Daemon) bool { return d.Host == l.Host() && syscall.Kill(d.PID, 0) == syscall.ESRCH }), err
 }

@@ -35,5 +35,10 @@ func TestKilledDaemon(t *testing.T) {
 			t.Fatal(err)
 		}
 		want.Equal(t, "daemons that "+name+" sees", len(list), there)
+		missing, err := ledger.Ask(t.Context(), e.Ledger, func(c *store.Conn) ([]daemons.Daemon, error) { return daemons.Missing(c, e.Ledger) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		want.Equal(t, "daemons that "+name+" misses", len(missing), 1-there)
 	}
 }

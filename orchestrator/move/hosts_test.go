@@ -27,7 +27,7 @@ func TestHosts(t *testing.T) {
 		INSERT INTO signal_devices (device_id, name, state, recipient, created_at) VALUES ('d-1', 'phone', 'active', '', '')`); err != nil {
 		t.Fatal(err)
 	}
-	moves := func(from, to string) *ledger.Ledger {
+	moves := func(from, to string, others ...string) *ledger.Ledger {
 		t.Helper()
 		at := func(path string) *ledger.Ledger {
 			t.Helper()
@@ -46,6 +46,7 @@ func TestHosts(t *testing.T) {
 			t.Fatal(err)
 		}
 		want.Equal(t, "agents whose host changed", m.Hosts, 6)
+		want.Rows(t, m.Others, others...)
 		return now
 	}
 	hosts := func(l *ledger.Ledger) (list []string) {
@@ -69,7 +70,10 @@ func TestHosts(t *testing.T) {
 	there := moves(first, place)
 	want.Rows(t, hosts(there), "command", "fallback", "file", "folder", "here", "starts")
 	want.Equal(t, "the host of the phone's keys", signal(there), "ours")
-	back := moves(place, last)
+	if _, err := postgrestest.SQL(t.Context(), place, `UPDATE agents SET host = 'theirs' WHERE name IN ('command', 'starts')`); err != nil {
+		t.Fatal(err)
+	}
+	back := moves(place, last, "command of theirs", "starts of theirs")
 	want.Rows(t, hosts(back))
 	want.Equal(t, "the host of the phone's keys in a file", signal(back), "-")
 }

@@ -25,6 +25,7 @@ type Moved struct {
 	Left    []string // tables of other programs, which stay
 	Leases  int64    // that were ended: the processes that have them deliver at the old place
 	Hosts   int64    // agents that belong to this machine from now on
+	Others  []string // those of them that belonged to another, in a database that is for one machine now, as "bob of db2"
 	Repairs Repairs
 	// Standstill is for how long nobody could write.
 	Standstill time.Duration
@@ -244,29 +245,34 @@ func (c *copying) settle(m *Moved) (err error) {
 			return err
 		}
 	}
-	m.Hosts, err = settleHosts(t)
-	return err
+	return settleHosts(t, m)
 }
 
 // settleHosts has the agents that are on one machine, and signal, belong to this one, if the new place is for many; in a file nothing belongs
-// to any. It returns how many agents changed.
-func settleHosts(t *ledger.Tx) (n int64, err error) {
+// to any.
+func settleHosts(t *ledger.Tx, m *Moved) error {
 	if err := person.Stay(t); err != nil {
-		return 0, err
+		return err
 	}
 	if !t.Ledger.IsCentral() {
-		return t.Exec(`UPDATE agents SET host = '' WHERE host <> ''`)
+		var err error
+		m.Others, err = store.List(t.Conn, func(row store.Row) string { return row.Text(0) + " of " + row.Text(1) },
+			`SELECT name, host FROM agents WHERE host <> '' AND host <> ?1 ORDER BY name`, t.Ledger.Host())
+		if err == nil {
+			m.Hosts, err = t.Exec(`UPDATE agents SET host = '' WHERE host <> ''`)
+		}
+		return err
 	}
 	list, err := store.List(t.Conn, func(row store.Row) ledger.Agent {
 		return ledger.Agent{Name: row.Text(0), Deliver: row.Text(1), Fallback: row.Text(2), StartCommand: row.Text(3)}
 	}, `SELECT name, deliver, fallback, start_command FROM agents WHERE host = ''`)
 	for _, a := range list {
 		if err == nil && ledger.NeedsHost(t.Ledger, &a) {
-			n++
+			m.Hosts++
 			err = t.Run(`UPDATE agents SET host = ?1 WHERE name = ?2`, t.Ledger.Host(), a.Name)
 		}
 	}
-	return n, err
+	return err
 }
 
 // finish opens the new place, once the old one is marked. What stands beside the old one comes along.

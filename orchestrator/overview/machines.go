@@ -54,6 +54,14 @@ func (d *doctor) machines(c *store.Conn, conf *ledger.Config) error {
 		}
 	}
 	slices.Sort(hosts)
+	missing, err := daemons.Missing(c, d.ledger)
+	for _, m := range missing {
+		d.add("host "+m.Host, "note", fmt.Sprintf("a daemon of that name, process %d, was seen at %s and is not on this machine: it was killed since, or another machine has the same name", m.PID, m.SeenAt),
+			"Give one of two machines another name: --host-name NAME")
+	}
+	if err != nil {
+		return err
+	}
 	running, err := hostsWithDaemons(c, d.ledger)
 	for _, host := range hosts {
 		names := of[host]

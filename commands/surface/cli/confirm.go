@@ -43,6 +43,9 @@ func goesOn(ctx context.Context, p *Program, env commands.Env, d *commands.Defin
 		return err
 	}
 	values["count"] = json.RawMessage(strconv.FormatInt(count, 10))
+	if env.Engine != nil {
+		values["database"], _ = json.Marshal(env.Ledger.Path())
+	}
 	says := commands.InConfirm.ReplaceAllStringFunc(d.Confirm, func(name string) string {
 		value := values[strings.Trim(name, "{}")]
 		text := string(value)

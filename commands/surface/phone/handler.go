@@ -4,17 +4,20 @@ package phone
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"net/url"
 	"runtime/debug"
 	"strings"
+	"sync"
 
 	"golang.org/x/time/rate"
 
 	"mailroom/commands/surface/listener"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/person"
 	"mailroom/orchestrator/questions"
 )
 
@@ -46,6 +49,7 @@ type Phone struct {
 	codes     *rate.Limiter // attempts to pair
 	devices   listener.Rates
 	handler   http.Handler
+	moved     sync.Once // that signal has moved to another host is logged once
 }
 
 // Listen binds the address and serves until Close. ctx ends the requests under way. Errors: invalid_params, unavailable.
@@ -124,9 +128,26 @@ func (p *Phone) guard(next http.Handler) http.Handler {
 		case listener.Astray(r):
 			nothingAt(rw, r)
 		default:
+			if err := p.stillHere(r.Context()); err != nil {
+				listener.WriteFailure(rw, http.StatusServiceUnavailable, err)
+				return
+			}
 			next.ServeHTTP(rw, r)
 		}
 	})
+}
+
+// stillHere returns an error, conflict, once signal has moved to another host, where the keys of new questions are.
+func (p *Phone) stillHere(ctx context.Context) error {
+	err := person.Here(ctx, p.ledger)
+	var own *orchestrator.Error
+	if !errors.As(err, &own) || own.Code != orchestrator.Conflict {
+		return nil // what cannot be read now is told by whoever needs it
+	}
+	p.moved.Do(func() {
+		p.log.Warn("phones are refused here: signal has moved to another host", "error", err, "hint", "Start this daemon without --phone, and the one there with it; lead signal.url there")
+	})
+	return err
 }
 
 // recovered is deferred: a bug costs one request its answer, and stands in the log.

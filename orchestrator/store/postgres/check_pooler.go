@@ -8,21 +8,29 @@ import (
 
 // checkPooler says that a pooler stands before the server, how it hands out connections, and whether there is a way past it.
 func checkPooler(s *Store, _ *store.Conn, report store.Report) error {
-	if !s.pooled.Load() {
+	pooled, past := s.pooled.Load(), s.direct != s.config
+	if !pooled && !past {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), checkPatience)
 	defer cancel()
-	mode, err := poolerMode(s, ctx)
-	if err != nil {
-		return err
+	says := "no pooler stands before the server"
+	if pooled {
+		mode, err := poolerMode(s, ctx)
+		if err != nil {
+			return err
+		}
+		says = "a pooler stands before the server, in " + mode + " mode"
 	}
-	says := "a pooler stands before the server, in " + mode + " mode"
-	if s.direct == s.config {
+	if !past {
 		report("pooler", "note", says+": nothing can be heard through it, so new messages are looked for four times a second", namePast)
 		return nil
 	}
-	c, _, err := s.connect(ctx, s.direct)
+	c, _, err := s.connectPast(ctx, s.direct)
+	if err == errAstray {
+		report("pooler", "problem", says+"; "+errAstray.Message+", so new messages are looked for four times a second", namePast)
+		return nil
+	}
 	if err != nil {
 		report("pooler", "problem", says+"; the way past it that direct names does not lead to the server: "+s.Explain(err).Error(), namePast)
 		return nil
@@ -32,7 +40,7 @@ func checkPooler(s *Store, _ *store.Conn, report store.Report) error {
 		report("pooler", "problem", says+"; direct names a pooler, too, so new messages are looked for four times a second", namePast)
 		return nil
 	}
-	report("pooler", "ok", says+"; what processes tell each other goes past it", "")
+	report("pooler", "ok", says+"; what processes tell each other goes by the address that direct names", "")
 	return nil
 }
 

@@ -183,9 +183,9 @@ func (n *notices) listen() {
 			told()
 			n.listeners.Wake()
 		})
-		if err == errDeaf {
+		if err == errDeaf || err == errAstray {
 			told()
-			n.poll()
+			n.poll(err)
 			return
 		}
 		if err != nil && n.ctx.Err() == nil {
@@ -200,15 +200,14 @@ func (n *notices) listen() {
 }
 
 // errDeaf says that nothing can be heard on a connection.
-var errDeaf = errors.New("a pooler stands before the server")
+var errDeaf = errors.New("a pooler stands before the server, through which nothing can be heard")
 
 // pollEvery is how often everybody looks by himself where nothing can be heard.
 const pollEvery = 250 * time.Millisecond
 
-// poll wakes everybody again and again.
-func (n *notices) poll() {
-	n.s.log.Warn("a pooler stands before the server, through which nothing can be heard: new messages are looked for four times a second",
-		"hint", namePast)
+// poll wakes everybody again and again, since nothing can be heard for a reason that stays.
+func (n *notices) poll(why error) {
+	n.s.log.Warn("what other processes send is not heard at once: new messages are looked for four times a second", "error", why, "hint", namePast)
 	for n.ctx.Err() == nil {
 		orchestrator.Pause(n.ctx, pollEvery)
 		n.listeners.Wake()
@@ -230,7 +229,7 @@ func (n *notices) hear(ready func()) error {
 			n.listeners.Wake(rung.Names...)
 		}
 	}
-	c, _, err := n.s.connect(n.ctx, config)
+	c, _, err := n.s.connectPast(n.ctx, config)
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,9 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/store"
 )
 
 // A pooler such as pgbouncer stands between clients and servers, and may give each transaction another of its own connections to a server.
@@ -59,6 +62,23 @@ func (s *Store) connectAsTaken(ctx context.Context, config *pgconn.Config) (*con
 func isPast(s *Store, config *pgconn.Config) bool {
 	is := func(h host) bool { return h[0].Host == config.Host && h[0].Port == config.Port }
 	return slices.ContainsFunc(hostsOf(s.direct), is) && !slices.ContainsFunc(s.hosts, is)
+}
+
+// errAstray says that the way past a pooler leads to another database. What is heard there is rung for others.
+var errAstray = &orchestrator.Error{Code: orchestrator.Unavailable, Message: "direct, in the address of the database, leads to another database", Hint: namePast}
+
+// connectPast connects by the way past a pooler, if the address names one, and makes sure that it leads to the same database.
+func (s *Store) connectPast(ctx context.Context, config *pgconn.Config) (*conn, greeting, error) {
+	c, said, err := s.connect(ctx, config)
+	if err != nil || s.direct == s.config {
+		return c, said, err
+	}
+	id := s.databaseID()
+	if id == "" || said.versions[store.DatabaseID] == id {
+		return c, said, nil
+	}
+	c.Close()
+	return nil, greeting{}, errAstray
 }
 
 // greeting is what a server says first.

@@ -95,6 +95,40 @@ func TestPoolerChecked(t *testing.T) {
 	}
 }
 
+// An address whose way past the pooler leads to another database hears nothing there, and shows no life there: it is told, and looks by
+// itself.
+func TestDirectLeadsElsewhere(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Start(t, postgrestest.Careless)
+	place := postgrestest.Place("")
+	initAt(t, server+place)
+	other := strings.Replace(server, "/postgres?", "/other?", 1)
+	for _, made := range []bool{false, true} {
+		if made {
+			initAt(t, other+place)
+		} else if _, err := postgrestest.SQL(t.Context(), server, "CREATE DATABASE other"); err != nil {
+			t.Fatal(err)
+		}
+		address := server + place + "&direct=" + url.QueryEscape(other)
+		finds(t, address, "settings: problem fsync is off", "acknowledged: problem synchronous_commit is off", "pooler: problem leads to another database")
+		s := at(t, address)
+		if token := s.Token("an-id"); token != "an-id" {
+			t.Errorf("the token of a lease is %s", token)
+		}
+		rings, stop, err := s.Bell().Listen(t.Context(), "ann")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			<-rings
+		}
+		stop()
+		if beats, err := postgrestest.SQL(t.Context(), other+place, "SELECT count(*) FROM pulse"); made && (err != nil || beats[0] != "0") {
+			t.Errorf("%s beats in the other database, %v", beats, err)
+		}
+	}
+}
+
 // A pooler without transactions is refused.
 func TestPoolerOfStatements(t *testing.T) {
 	t.Parallel()

@@ -169,7 +169,7 @@ func (p *pulse) run(f func(ctx context.Context) error) error {
 		p.drop()
 	}
 	if p.c == nil {
-		c, said, err := p.s.connect(ctx, p.s.direct) // with no patience but our own
+		c, said, err := p.s.connectPast(ctx, p.s.direct) // with no patience but our own
 		if err == nil {
 			c, err = p.s.enter(ctx, c, said)
 		}

@@ -232,16 +232,25 @@ func (s *Store) Place() string {
 	return strings.Join(hosts, ",") + "/" + cmp.Or(s.config.Database, s.config.User) + "/" + s.schema
 }
 
-// Beside is a path in a folder of the state folder that is named after the database's id.
-func (s *Store) Beside() string {
+// databaseID returns the id of the database, "" if that cannot be had.
+func (s *Store) databaseID() string {
 	id := s.id.Load()
 	if id == nil && s.Look(context.Background(), func(*store.Conn) error { return nil }) == nil { // which finds out
 		id = s.id.Load()
 	}
-	if s.state == "" || id == nil || *id != filepath.Base(*id) || !filepath.IsLocal(*id) {
+	if id == nil {
+		return ""
+	}
+	return *id
+}
+
+// Beside is a path in a folder of the state folder that is named after the database's id.
+func (s *Store) Beside() string {
+	id := s.databaseID()
+	if s.state == "" || id == "" || id != filepath.Base(id) || !filepath.IsLocal(id) {
 		return noPlace
 	}
-	folder := filepath.Join(s.state, *id)
+	folder := filepath.Join(s.state, id)
 	if os.MkdirAll(folder, 0o700) != nil {
 		return noPlace
 	}
