@@ -31,7 +31,7 @@ func TestSettingsOverTheNetwork(t *testing.T) {
 		"signal.url":           {true, "https://phone.example.com"}, // where phones are paired: who serves the app reads all
 		"signal.push_hosts":    {true, "10.0.0.5"},                  // where the daemon connects to
 		"signal.allow_private": {true, "on"},                        // and that this may be its own machine
-		"signal.host":          {true, "alpha"},                     // and which machine that is
+		"signal.host":          {true, f.Router.Host()},             // and which machine that is
 	}
 	settings, err := f.Router.Settings(t.Context())
 	if err != nil || len(settings) != len(table) {
