@@ -16,10 +16,11 @@ LDFLAGS = $(if $(STATIC),-s -w -linkmode external -extldflags -static)
 
 # The sources of the phone app. What they need of npm is only for building them anew; what they build to is committed.
 PHONE := commands/surface/phone
+CONSOLE := commands/surface/console
 
 # Programs of others, which the tests run against ours: MCP clients, and a decryptor of pushes. They need npm, and are
 # ignored by git.
-CLIENTS := cmd/mailroom/testdata/clients cmd/mailroom/testdata/hosts orchestrator/transport/testdata/ece $(PHONE)/app
+CLIENTS := cmd/mailroom/testdata/clients cmd/mailroom/testdata/hosts orchestrator/transport/testdata/ece $(PHONE)/app $(CONSOLE)/app
 
 .DEFAULT_GOAL := help
 .PHONY: help build demo test test-hosts hosts compiler tools clients browsers database programs terminal statements format vet static prepared unit test-long test-postgres ha cluster servers phone pictures screenshots dist packers test-dist plugins bench torture fuzz corpora powerloss clean
@@ -123,6 +124,10 @@ statements: ## collect the statements of the engine anew, and how SQLite runs ea
 	$(GO) test -p 1 -count 1 $(ENGINE:%=./orchestrator/%) ./commands/admin ./commands/connect ./commands/surface/daemon ./commands/surface/mcp ./commands/surface/web -statements
 	$(GO) test -count 1 ./cmd/mailroom -statements
 	$(GO) test -count 1 -run '^TestPlans$$' ./orchestrator/orchestratortest/statements -update
+
+console: ## build the console's page anew (commands/surface/console/app to www); commit what it writes
+	cd $(CONSOLE)/app && npm ci --ignore-scripts --loglevel=error
+	$(GO) test -count 1 -run '^TestBundle$$' ./$(CONSOLE) -update
 
 phone: ## build the phone app anew (commands/surface/phone/app to www); commit what it writes
 	cd $(PHONE)/app && npm ci --ignore-scripts --loglevel=error

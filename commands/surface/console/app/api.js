@@ -1,0 +1,97 @@
+// What the daemon is asked: commands, and the stream of events. Everything on the page goes through these two.
+
+const tokenKey = "mailroom-token"; // in sessionStorage, which ends with the tab, and which no other address is sent
+
+// Failure is an error that a command answers with.
+export class Failure extends Error {
+  constructor(code, message, hint, status) {
+    super(message);
+    this.code = code;
+    this.hint = hint;
+    this.status = status;
+  }
+}
+
+export const token = () => sessionStorage.getItem(tokenKey);
+export const keepToken = (text) => sessionStorage.setItem(tokenKey, text);
+export const dropToken = () => sessionStorage.removeItem(tokenKey);
+
+// ask makes one request and returns the JSON that answers it. Errors: Failure; its code is offline where nobody answers.
+async function ask(method, path, { body, signal, bare } = {}) {
+  let response;
+  try {
+    response = await fetch(path, {
+      method, signal, cache: "no-store", credentials: "omit",
+      headers: { ...(bare ? {} : { Authorization: `Bearer ${token()}` }), ...(body === undefined ? {} : { "Content-Type": "application/json" }) },
+      body: body === undefined ? undefined : JSON.stringify(body),
+    });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Failure("offline", "The daemon cannot be reached.", "Start it again with `mailroom serve`, or open this page with `mailroom console`.", 0);
+  }
+  const answer = await response.json().catch(() => null);
+  if (response.ok && answer) return answer;
+  throw new Failure(answer?.error ?? "internal", answer?.message ?? `The answer cannot be read (status ${response.status}).`, answer?.hint ?? "", response.status);
+}
+
+// run runs a command, such as run("trace", {message_id}), and returns its result.
+export const run = (name, params = {}, options = {}) => ask("POST", `/v1/commands/${name}`, { body: params, ...options });
+
+// signIn exchanges a one-time code for a session, and keeps its token.
+export async function signIn(code) {
+  const session = await ask("POST", "/v1/console/session", { body: { code }, bare: true });
+  keepToken(session.token);
+}
+
+// whoAmI says as whom one is logged in: {agent, admin, expires_at, database, project, version, host}.
+export const whoAmI = () => ask("GET", "/v1/console/session");
+
+// signOut ends the session.
+export async function signOut() {
+  await ask("DELETE", "/v1/console/session").catch(() => {});
+  dropToken();
+}
+
+// events yields what the stream of events says, from behind the id `after` on: {id, event, data}. An id of null begins now; the first
+// thing that it yields then has nothing but the id at which it begins. It ends when the connection does. Errors: Failure.
+export async function* events(after, signal) {
+  let response;
+  try {
+    response = await fetch("/v1/events", {
+      signal, cache: "no-store", credentials: "omit",
+      headers: { Authorization: `Bearer ${token()}`, ...(after ? { "Last-Event-ID": after } : {}) },
+    });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Failure("offline", "The daemon cannot be reached.", "", 0);
+  }
+  if (!response.ok) {
+    const answer = await response.json().catch(() => null);
+    throw new Failure(answer?.error ?? "internal", answer?.message ?? "", answer?.hint ?? "", response.status);
+  }
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let text = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    text += value;
+    const parts = text.split("\n\n");
+    text = parts.pop();
+    for (const part of parts) {
+      const event = readEvent(part);
+      if (event) yield event;
+    }
+  }
+}
+
+// readEvent reads one server-sent event, and the comment with which a stream says where it begins.
+function readEvent(part) {
+  const event = {};
+  for (const line of part.split("\n")) {
+    if (line.startsWith(": from ")) event.id = line.slice(7);
+    else if (line.startsWith("id: ")) event.id = line.slice(4);
+    else if (line.startsWith("event: ")) event.event = line.slice(7);
+    else if (line.startsWith("data: ")) event.data = JSON.parse(line.slice(6));
+  }
+  return event.id ? event : null;
+}

@@ -1,0 +1,57 @@
+// What a view shows, asked for again whenever it may have changed.
+
+import { useEffect, useRef, useState } from "preact/hooks";
+import { run } from "./api.js";
+import { onEvents } from "./live.js";
+
+const settle = 1000; // milliseconds after an event before a view asks again, so that a flood of them asks once a second
+
+// useCommand asks a command, and again after each event that `matters`, after `every` milliseconds if that is set, and when its parameters
+// change. It returns {data, failure, loading, reload}. Old data stay until new ones are there. A name of null asks nothing.
+export function useCommand(name, params = {}, { matters = () => true, every = 0 } = {}) {
+  const [state, setState] = useState({ data: null, failure: null, loading: true });
+  const key = JSON.stringify([name, params]);
+  const latest = useRef({});
+  latest.current.matters = matters;
+  const ask = useRef(() => {});
+  useEffect(() => {
+    if (name === null) return;
+    let ended = false, under = null, again = false, timer = null;
+    setState((before) => ({ ...before, loading: true }));
+    ask.current = async () => {
+      if (under) {
+        again = true;
+        return;
+      }
+      under = new AbortController();
+      try {
+        const data = await run(name, params, { signal: under.signal });
+        if (!ended) setState({ data, failure: null, loading: false });
+      } catch (failure) {
+        if (!ended && failure.name !== "AbortError") setState((before) => ({ data: before.data, failure, loading: false }));
+      }
+      under = null;
+      if (again && !ended) {
+        again = false;
+        ask.current();
+      }
+    };
+    const soon = () => {
+      timer ??= setTimeout(() => {
+        timer = null;
+        ask.current();
+      }, settle);
+    };
+    ask.current();
+    const stop = onEvents((list) => (!list.length || list.some(latest.current.matters)) && soon());
+    const ticker = every ? setInterval(() => document.hidden || ask.current(), every) : null;
+    return () => {
+      ended = true;
+      stop();
+      clearTimeout(timer);
+      clearInterval(ticker);
+      under?.abort();
+    };
+  }, [key, every]);
+  return { ...state, reload: () => ask.current() };
+}

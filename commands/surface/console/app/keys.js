@@ -1,0 +1,49 @@
+// Keys: g and a letter goes to a view, ? lists them all, and each view adds its own.
+
+import { useEffect } from "preact/hooks";
+import { signal } from "@preact/signals";
+import { go } from "./route.js";
+
+// listed is what ? shows: [keys, what they do] of the view that is open.
+export const listed = signal([]);
+export const keysOpen = signal(false);
+
+const views = { n: "/", m: "/messages", t: "/threads", a: "/agents", q: "/questions", o: "/operations", u: "/audit" };
+const handlers = new Set();
+let after = null; // g was typed, and the letter is to come
+
+const typing = (element) => element.closest?.("input, textarea, select, [contenteditable]");
+
+addEventListener("keydown", (event) => {
+  if (event.defaultPrevented || event.metaKey || event.ctrlKey || event.altKey) return;
+  if (typing(event.target)) {
+    if (event.key === "Escape") event.target.blur();
+    return;
+  }
+  if (document.querySelector("dialog[open]")) return;
+  if (after && Date.now() - after < 2000 && views[event.key]) {
+    after = null;
+    event.preventDefault();
+    go(views[event.key]);
+    return;
+  }
+  after = event.key === "g" ? Date.now() : null;
+  if (event.key === "?") keysOpen.value = true;
+  for (const keys of handlers) {
+    const f = keys[event.key];
+    if (f && f(event) !== false) event.preventDefault();
+  }
+});
+
+// useKeys has keys do something while a view is open: {j: f}. what lists them for ?: [["j k", "move"]].
+export function useKeys(keys, what = []) {
+  useEffect(() => {
+    handlers.add(keys);
+    return () => handlers.delete(keys);
+  });
+  useEffect(() => {
+    if (!what.length) return;
+    listed.value = what;
+    return () => (listed.value = []);
+  }, []);
+}

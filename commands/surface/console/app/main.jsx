@@ -1,0 +1,190 @@
+// The page: who is logged in, the rail, the bar above, and the view that the address names.
+
+import { render } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { signal } from "@preact/signals";
+import { dropToken, keepToken, signIn, signOut, token, whoAmI } from "./api.js";
+import { connection, follow } from "./live.js";
+import { route } from "./route.js";
+import { keysOpen, listed, useKeys } from "./keys.js";
+import { clock, toggleUTC } from "./time.js";
+import { Icon, Problem } from "./parts.jsx";
+import { tallies } from "./tallies.js";
+import { Now } from "./views/now.jsx";
+import { Messages } from "./views/messages.jsx";
+import { Message } from "./views/message.jsx";
+import { Threads } from "./views/threads.jsx";
+import { Agents } from "./views/agents.jsx";
+import { Questions } from "./views/questions.jsx";
+import { Operations } from "./views/operations.jsx";
+import { Audit } from "./views/audit.jsx";
+
+// views are what the rail lists: the first part of the address, the word, what is shown. A view gets the rest of the address.
+const views = [
+  ["", "Now", Now], ["messages", "Messages", ({ rest }) => (rest.length ? <Message id={rest[0]} /> : <Messages />)], ["threads", "Threads", Threads],
+  ["agents", "Agents", Agents], ["questions", "Questions", Questions], ["operations", "Operations", Operations], ["audit", "Audit", Audit],
+];
+
+const me = signal(null); // as whoAmI says
+const address = (path) => `/${path}`;
+
+function Rail({ current }) {
+  return (
+    <aside class="rail">
+      <a class="brand" href="/" aria-label="Mailroom"><Mark /><span>Mailroom</span></a>
+      <nav aria-label="Views">
+        {views.map(([path, word]) => (
+          <>
+            {path === "operations" && <span class="sep" />}
+            <a href={address(path)} aria-current={path === current ? "page" : undefined}>
+              <Icon name={path || "now"} />{word}<Tally of={tallies.value[path]} />
+            </a>
+          </>
+        ))}
+      </nav>
+      <footer>
+        <p title={me.value.database}>{me.value.project}</p>
+        <p>{me.value.agent}{me.value.admin ? "" : ", without an administrator’s rights"}</p>
+        <p class="keep"><kbd>?</kbd> <button class="link" type="button" onClick={() => (keysOpen.value = true)}>keys</button></p>
+        <p class="keep"><button class="link" type="button" onClick={leave}>Log out</button></p>
+      </footer>
+    </aside>
+  );
+}
+
+const Tally = ({ of }) => (of?.n ? <span class={of.hot ? "tally hot" : "tally"} title={of.title}>{of.n}</span> : null);
+
+const Mark = () => (
+  <svg viewBox="0 0 28 28" aria-hidden="true">
+    <rect width="28" height="28" rx="7" fill="#17594f" /><rect x="5.5" y="8" width="17" height="12" rx="1.5" fill="#fff" />
+    <path d="m6.5 9.5 7.5 6 7.5-6" fill="none" stroke="#17594f" stroke-width="1.7" stroke-linejoin="round" />
+  </svg>
+);
+
+const states = { live: "Live", paused: "Paused", offline: "Offline since", ended: "Logged out" };
+
+function Live() {
+  const { state, since } = connection.value;
+  return (
+    <span class={`live ${state}`} role="status" title={state === "live" ? "Connected. At most 4 updates a second." : undefined}>
+      <i />{states[state]}{state === "offline" && <time class="muted">{clock(new Date(since).toISOString())}</time>}
+    </span>
+  );
+}
+
+function Top({ word, rest }) {
+  return (
+    <header class="top">
+      <a class="brand narrow" href="/" aria-label="Mailroom"><Mark /></a>
+      <div class="crumbs">{rest.length ? <><a href={address(route.value.path[0])}>{word}</a><Icon name="right" /><b>{rest.join(" / ")}</b></> : <b>{word}</b>}</div>
+      <span class="find none" />
+      <Live />
+    </header>
+  );
+}
+
+const goKeys = views.map(([, word]) => [`g ${word === "Audit" ? "u" : word[0].toLowerCase()}`, word]);
+
+function Keys() {
+  const dialog = useRef();
+  useEffect(() => {
+    if (keysOpen.value && !dialog.current.open) dialog.current.showModal();
+  });
+  const part = (title, list) => (
+    <section><h3>{title}</h3><dl>{list.map(([keys, what]) => <><dt>{keys.split(" ").map((k) => <><kbd>{k}</kbd> </>)}</dt><dd>{what}</dd></>)}</dl></section>
+  );
+  if (!keysOpen.value) return null;
+  return (
+    <dialog id="keys" ref={dialog} aria-labelledby="keys-h" onClose={() => (keysOpen.value = false)}>
+      <form method="dialog"><div class="bar"><h2 id="keys-h">Keys</h2><button class="btn quiet">Close <kbd>Esc</kbd></button></div></form>
+      <div class="keys">
+        {part("Go", goKeys)}
+        {part("Look", [["t", "times: local or UTC"], ["?", "this list"]])}
+        {listed.value.length > 0 && part("Here", listed.value)}
+      </div>
+    </dialog>
+  );
+}
+
+function App() {
+  const [first = "", ...rest] = route.value.path;
+  const view = views.find(([path]) => path === first);
+  useKeys({ t: toggleUTC });
+  useEffect(() => {
+    document.title = view ? `${rest[0] ?? view[1]} · Mailroom` : "Mailroom";
+  });
+  const View = view?.[2];
+  return (
+    <>
+      <a class="skip" href="#main">Skip to the content</a>
+      <Rail current={first} />
+      <div class="sheet">
+        <Top word={view?.[1] ?? "Nothing here"} rest={view ? rest : []} />
+        <main id="main" class="page" tabIndex={-1}>
+          {connection.value.state === "ended" && <Ended />}
+          {View ? <View rest={rest} /> : <section class="lede"><h1>There is nothing at this address</h1><p><a href="/">Now</a> shows what there is.</p></section>}
+        </main>
+      </div>
+      <nav class="tabs" aria-label="Views">
+        {views.slice(0, 5).map(([path, word]) => <a href={address(path)} aria-current={path === first ? "page" : undefined}><Icon name={path || "now"} />{word}</a>)}
+      </nav>
+      <Keys />
+    </>
+  );
+}
+
+const Ended = () => (
+  <div class="problem" role="alert">
+    <p>This session is over: it was revoked, or twelve hours have passed.</p><p><code>mailroom console</code> begins another one.</p>
+  </div>
+);
+
+async function leave() {
+  await signOut();
+  location.reload();
+}
+
+// Gate is what stands there as long as nobody is logged in.
+function Gate({ failure, onToken }) {
+  const [typed, setTyped] = useState("");
+  const enter = (event) => {
+    event.preventDefault();
+    keepToken(typed.trim());
+    onToken();
+  };
+  return (
+    <main class="gate" id="main">
+      <h1>Mailroom</h1>
+      <p>Run <code>mailroom console</code> in the folder of your project. It opens this page with you logged in.</p>
+      <Problem failure={failure} />
+      <p class="muted">Or paste an administrator’s token, as <code>mailroom agent token NAME --admin</code> issues it.</p>
+      <form onSubmit={enter}>
+        <input class="field-text" type="password" autocomplete="off" aria-label="Token" value={typed} onInput={(e) => setTyped(e.target.value)} />
+        <button class="btn" disabled={!typed.trim()}>Log in</button>
+      </form>
+    </main>
+  );
+}
+
+// start logs in, with the code in the address if there is one, and shows the page.
+async function start() {
+  const code = location.hash.startsWith("#code=") ? location.hash.slice(6) : "";
+  if (code) history.replaceState(null, "", location.pathname + location.search); // it stays in no history
+  let failure = null;
+  try {
+    if (code) await signIn(code);
+    if (token()) me.value = await whoAmI();
+  } catch (error) {
+    failure = error;
+    if (error.status === 401 && !code) dropToken();
+  }
+  const root = document.getElementById("app");
+  if (!me.value) {
+    render(<Gate failure={failure} onToken={start} />, root);
+    return;
+  }
+  render(<App />, root);
+  follow();
+}
+
+start();

@@ -1,0 +1,116 @@
+// The small things that all views are made of.
+
+import { useEffect, useRef, useState } from "preact/hooks";
+import { age, clock, utc } from "./time.js";
+import { shortId } from "./words.js";
+import { to } from "./route.js";
+
+// Icon is a picture of index.html's sprite: "to" is #i-to.
+export const Icon = ({ name }) => <svg class="i" aria-hidden="true"><use href={`#i-${name}`} /></svg>;
+
+// Shape is the shape of a state: "failed" is #s-failed.
+export const Shape = ({ name }) => <svg class="st" aria-hidden="true"><use href={`#s-${name}`} /></svg>;
+
+// State is a state as everywhere: shape, word and colour. word is what stands there if that is not the state's name.
+export const State = ({ name, shape = name, word = name, title }) => (
+  <span class={`state ${name}`} title={title}><Shape name={shape} />{word}</span>
+);
+
+// When is a time: its clock, and the exact one on hover.
+export function When({ at, seconds = true }) {
+  utc.value; // shown anew when that changes
+  return at ? <time dateTime={at} title={at}>{clock(at, { seconds })}</time> : null;
+}
+
+// Age is how long ago something was, and the exact time on hover.
+export const Age = ({ at }) => (at ? <time dateTime={at} title={at}>{age(at)}</time> : null);
+
+// Agent is a name that leads to its page.
+export const Agent = ({ name }) => <a class="agent" href={to(["agents", name])}>{name}</a>;
+
+// Pair is who wrote to whom.
+export const Pair = ({ from, to: recipient }) => (
+  <span class="pair"><span class="agent">{from}</span><Icon name="to" /><span class="agent">{recipient}</span></span>
+);
+
+// MessageLink leads to a message.
+export const MessageLink = ({ id }) => <a class="mono" href={to(["messages", id])} title={id}>{shortId(id)}</a>;
+
+// Problem is an error with what to do about it, where it belongs. retry asks again.
+export function Problem({ failure, retry }) {
+  if (!failure) return null;
+  return (
+    <div class="problem" role="alert">
+      <p>{failure.message}</p>
+      {failure.hint && <p><Hint text={failure.hint} /></p>}
+      {retry && <p><button class="btn" type="button" onClick={retry}>Try again</button></p>}
+    </div>
+  );
+}
+
+// Hint is a sentence with commands in backquotes, which are shown as code.
+export const Hint = ({ text }) => text.split("`").map((part, i) => (i % 2 ? <code>{part}</code> : part));
+
+// Empty says that there is nothing, and the command that would change that.
+export const Empty = ({ children, command }) => (
+  <div class="empty"><p>{children}</p>{command && <Command text={command} />}</div>
+);
+
+// Command is a line for a terminal, with a button that copies it.
+export function Command({ text }) {
+  const [copied, setCopied] = useState(false);
+  const copy = async () => {
+    await navigator.clipboard.writeText(text);
+    setCopied(true);
+    setTimeout(() => setCopied(false), 2000);
+  };
+  return (
+    <div class="cmd">
+      <span class="p">$</span><code>{text}</code>
+      <button class="copy" type="button" aria-label={copied ? "Copied" : "Copy"} onClick={copy}><Icon name={copied ? "check" : "copy"} /></button>
+    </div>
+  );
+}
+
+// Loaded shows what a command answers (see useCommand) once it is there: its error above, the old data in grey while it cannot be
+// asked, and children(data).
+export function Loaded({ of, children }) {
+  if (of.data === null && of.failure === null) return <p class="muted" aria-busy="true">Loading…</p>;
+  return (
+    <>
+      <Problem failure={of.failure} retry={of.reload} />
+      {of.data !== null && (of.failure ? <div class="old">{children(of.data)}</div> : children(of.data))}
+    </>
+  );
+}
+
+// Confirm asks before something is done: what it does, the word on the button, and what happens then. onDone is called with true once it
+// is done, with false if not. An error of `act` is shown in the dialog.
+export function Confirm({ title, children, word, danger = false, act, onDone }) {
+  const dialog = useRef(), [failure, setFailure] = useState(null), [busy, setBusy] = useState(false);
+  useEffect(() => dialog.current.showModal(), []);
+  const go = async (event) => {
+    event.preventDefault();
+    setBusy(true);
+    try {
+      await act();
+      onDone(true);
+    } catch (error) {
+      setFailure(error);
+      setBusy(false);
+    }
+  };
+  return (
+    <dialog class="ask" ref={dialog} aria-labelledby="ask-title" onClose={() => onDone(false)}>
+      <form onSubmit={go}>
+        <h2 id="ask-title">{title}</h2>
+        {children}
+        <Problem failure={failure} />
+        <div class="acts">
+          <button class="btn quiet" type="button" onClick={() => dialog.current.close()}>Leave it</button>
+          <button class={danger ? "btn danger" : "btn first"} disabled={busy}>{word}</button>
+        </div>
+      </form>
+    </dialog>
+  );
+}

@@ -1,0 +1,63 @@
+// Times as people read them. `now` ticks once a second while the page is looked at, so that "2 min ago" stays true.
+
+import { signal } from "@preact/signals";
+
+export const now = signal(Date.now());
+setInterval(() => {
+  if (!document.hidden) now.value = Date.now();
+}, 1000);
+document.addEventListener("visibilitychange", () => (now.value = Date.now()));
+
+// utc is whether times are shown in UTC; otherwise they are local.
+export const utc = signal(localStorage.getItem("utc") === "yes");
+export function toggleUTC() {
+  utc.value = !utc.value;
+  localStorage.setItem("utc", utc.value ? "yes" : "no");
+}
+
+const zone = () => (utc.value ? "UTC" : undefined);
+const made = new Map(); // formats are costly to make
+function format(options) {
+  const key = JSON.stringify(options) + zone();
+  if (!made.has(key)) made.set(key, new Intl.DateTimeFormat("en-GB", { ...options, timeZone: zone() }));
+  return made.get(key);
+}
+
+// exact is the whole time in UTC, as the database has it, for titles.
+export const exact = (text) => text;
+
+// clock is a time of today as 15:18:04, another as 20 Nov 15:18.
+export function clock(text, { seconds = true } = {}) {
+  const at = new Date(text), today = format({ dateStyle: "short" });
+  if (today.format(at) === today.format(now.value)) {
+    return format({ hour: "2-digit", minute: "2-digit", ...(seconds ? { second: "2-digit" } : {}) }).format(at);
+  }
+  return format({ day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" }).format(at).replace(",", "");
+}
+
+// precise is a time with its milliseconds.
+export const precise = (text) => format({ hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3 }).format(new Date(text));
+
+// day is a day as Friday 20 November.
+export const day = (at) => format({ weekday: "long", day: "numeric", month: "long" }).format(at).replace(",", "");
+
+// span is a length of time, in milliseconds, as 12 ms, 1.4 s, 42 min, 6 h 12 min or 3 d 4 h.
+export function span(ms) {
+  if (ms < 1000) return `${Math.max(0, Math.round(ms))} ms`;
+  const s = ms / 1000;
+  if (s < 10) return `${s.toFixed(1).replace(/\.0$/, "")} s`;
+  if (s < 60) return `${Math.floor(s)} s`;
+  const min = Math.floor(s / 60);
+  if (min < 60) return `${min} min`;
+  const h = Math.floor(min / 60);
+  if (h < 24) return min % 60 ? `${h} h ${min % 60} min` : `${h} h`;
+  const d = Math.floor(h / 24);
+  return h % 24 ? `${d} d ${h % 24} h` : `${d} d`;
+}
+
+// age is how long ago a time is, as a span; "" of none. It reads `now`.
+export function age(text) {
+  if (!text) return "";
+  const ms = now.value - Date.parse(text);
+  return ms < 1000 ? "now" : span(Math.floor(ms / 1000) * 1000);
+}

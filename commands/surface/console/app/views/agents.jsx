@@ -1,0 +1,1 @@
+export const Agents = () => <section class="lede"><h1>Agents</h1></section>;

@@ -1,0 +1,1 @@
+export const Audit = () => <section class="lede"><h1>Audit</h1></section>;

@@ -1,0 +1,1 @@
+export const Message = () => <section class="lede"><h1>Message</h1></section>;

@@ -1,0 +1,1 @@
+export const Messages = () => <section class="lede"><h1>Messages</h1></section>;

@@ -1,0 +1,28 @@
+// Numbers and names as they are shown.
+
+const grouped = new Intl.NumberFormat("en");
+
+// count is a number with its thousands apart.
+export const count = (n) => grouped.format(n ?? 0);
+
+// plural is a number with its word: plural(2, "message") is "2 messages".
+export const plural = (n, one, many = one + "s") => `${count(n)} ${n === 1 ? one : many}`;
+
+const small = ["No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten"];
+
+// sentence is plural at the beginning of one: "Five things".
+export const sentence = (n, one, many = one + "s") => `${small[n] ?? count(n)} ${n === 1 ? one : many}`;
+
+// bytes is a size as 412 MB.
+export function bytes(n) {
+  for (const unit of ["B", "kB", "MB", "GB"]) {
+    if (n < 1000 || unit === "GB") return `${n < 10 && unit !== "B" ? n.toFixed(1) : Math.round(n)} ${unit}`;
+    n /= 1000;
+  }
+}
+
+// shortId leaves out the middle of a long id.
+export const shortId = (id) => (id.length <= 18 ? id : `${id.slice(0, 9)}…${id.slice(-6)}`);
+
+// list joins names as people do: "a, b and c".
+export const list = (names) => (names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`);
