@@ -88,6 +88,9 @@ func HashToken(secret string) string {
 // name. Of those only the operator has credentials: the sessions of the console.
 func Authenticate(ctx context.Context, l *ledger.Ledger, secret string) (token Token, err error) {
 	refused := orchestrator.Errorf(orchestrator.Unauthenticated, "the token is not valid").WithHint("`mailroom agent token NAME` issues one")
+	if strings.HasPrefix(secret, sessionPrefix) {
+		refused.Hint = "The session is over: `mailroom console` opens another"
+	}
 	if !strings.HasPrefix(secret, tokenPrefix) || len(secret) > maxSecret {
 		return Token{}, refused
 	}

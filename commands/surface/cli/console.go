@@ -139,7 +139,9 @@ func listenForConsole(ctx context.Context, env commands.Env, port int, version s
 		for range 20 {
 			chosen := 20_000 + rand.IntN(10_000)
 			if server, err = listen(chosen); err == nil {
-				_, err = env.Ledger.SetSetting(ctx, ledger.ConsolePort, fmt.Sprint(chosen))
+				if _, err = env.Ledger.SetSetting(ctx, ledger.ConsolePort, fmt.Sprint(chosen)); err != nil {
+					server.Close()
+				}
 				return server, err
 			}
 			if orchestrator.CodeOf(err) != orchestrator.Unavailable {
