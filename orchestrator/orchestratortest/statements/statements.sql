@@ -54,6 +54,7 @@ DELETE FROM thread_participants WHERE joined_at < ?1 AND NOT EXISTS (SELECT 1 FR
 DELETE FROM thread_participants WHERE thread_id = ? AND agent = ?;
 DELETE FROM threads WHERE closed_at <> '' AND closed_at < ?1 AND NOT EXISTS (SELECT 1 FROM agent_message m WHERE m.thread_id = threads.thread_id) AND NOT EXISTS (SELECT 1 FROM agent_message_archive a WHERE a.thread_id = threads.thread_id) AND rowid IN (SELECT seq FROM temp.batch);
 DELETE FROM tokens WHERE (revoked_at <> '' AND revoked_at < ?1 OR expires_at <> '' AND expires_at < ?1) AND rowid IN (SELECT seq FROM temp.batch);
+DELETE FROM tokens WHERE agent = 'operator' AND ?1 <> '';
 DELETE FROM tokens WHERE agent = 'operator' AND expires_at <> '' AND expires_at <= ?;
 DELETE FROM tokens WHERE hash = ? AND agent = 'operator' AND admin = 0 AND revoked_at = '' AND expires_at > ?;
 DELETE FROM traffic WHERE at >= ?1;
