@@ -145,7 +145,7 @@ func TestAgentsInTheirStates(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "ann", "boss")
 	r.add(agents.Update{Name: "evil", Role: new(strings.ReplaceAll(hostile, "\u202e", ""))})
-	r.as("evil", "register_agent", map[string]any{"agentId": "evil", "displayName": "E v i l <b>b</b>"})
+	r.as("evil", "coral_register_agent", map[string]any{"agentId": "evil", "agentName": "E v i l", "description": hostile})
 	r.as("evil", "send", map[string]any{"recipient": "ann", "message_type": "note<i>", "payload": hostile})
 	r.as("boss", "deliver_all", map[string]any{})
 	if _, _, err := agents.Disable(t.Context(), r.Router.Ledger, agents.Disabling{Agent: "evil", Why: `<b>why</b>`}); err != nil {

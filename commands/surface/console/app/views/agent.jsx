@@ -203,7 +203,7 @@ function Sent({ name }) {
   const stats = useCommand("stats", { agent: name, since }, { matters: concerns(name), every: 60_000 });
   return (
     <figure class="plot">
-      <figcaption class="bar"><h3>Sent to it</h3><span class="ranges">{Object.entries(ranges).map(([value, word]) => <button class="link" type="button" aria-pressed={value === since} onClick={() => setQuery({ since: value })}>{word}</button>)}</span></figcaption>
+      <figcaption><div class="bar"><h3>Sent to it</h3><span class="ranges">{Object.entries(ranges).map(([value, word]) => <button class="link" type="button" aria-pressed={value === since} onClick={() => setQuery({ since: value })}>{word}</button>)}</span></div></figcaption>
       <Loaded of={stats}>{(data) => <Bars data={data} />}</Loaded>
     </figure>
   );
@@ -238,7 +238,7 @@ function Lately({ of, name }) {
       <section>
         <div class="bar"><h2>Newest messages</h2><a class="link" href={to(["messages"], { agent: name })}>All</a></div>
         <table><tbody>{of.newest.map((m) => (
-          <tr key={m.message_id}><td class="muted"><When at={m.created_at} /></td><td><State name={m.status} /></td><td>{m.sender === name ? <>to <b>{m.recipient}</b></> : <>from <b>{m.sender}</b></>}</td><td class="wide-c mono">{m.message_type}</td><td class="num"><MessageLink id={m.message_id} /></td></tr>
+          <tr key={m.message_id}><td class="muted"><When at={m.created_at} /></td><td><State name={m.status} /></td><td><a href={to(["messages", m.message_id])}>{m.sender !== name ? <>from <b>{m.sender}</b></> : m.recipient.startsWith("thread:") ? "to a thread" : <>to <b>{m.recipient}</b></>}</a></td><td class="wide-c mono">{m.message_type}</td><td class="wide-c num"><MessageLink id={m.message_id} /></td></tr>
         ))}</tbody></table>
         <p class="muted small">Counted among the newest {plural(of.among, "message")} of all.</p>
       </section>

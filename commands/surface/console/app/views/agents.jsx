@@ -84,13 +84,16 @@ function Row({ agent, hosts, at, onMark }) {
       <td><State name={state.name} word={state.word} title={agent.disabled} /></td>
       {hosts && <td class="wide-c">{agent.host}</td>}
       <td class="wide-c cut mono" title={agent.deliver}>{agent.deliver}</td>
-      <td class="num">{count(backlog.pending + backlog.retry)}</td>
-      <td class="num">{count(backlog.unread)}</td>
-      <td class="num"><Age at={oldest(backlog)} /></td>
+      <Number n={backlog.pending + backlog.retry} word="wait" />
+      <Number n={backlog.unread} word="unread" />
+      <td class="num" data-word={oldest(backlog) && "old"}><Age at={oldest(backlog)} /></td>
       <td class="num wide-c muted"><Age at={lastHeard(agent)} /></td>
     </tr>
   );
 }
+
+// Number is a cell with a number, and the word that stands beside it where the table has no head.
+const Number = ({ n, word }) => <td class={n ? "num" : "num faint nil"} data-word={word}>{count(n)}</td>;
 
 // Pages leads to the pages of a list that is too long for one.
 function Pages({ page, total }) {

@@ -62,7 +62,7 @@ function Question({ question: q, names, reload }) {
   const failed = q.pushes.filter((p) => p.error);
   return (
     <article class="ask">
-      <p class="meta"><Agent name={q.source} /><High question={q} />{!q.encrypted && <span class="state"><Icon name="unlock" />Not encrypted</span>}<time>waits {age(q.createdAt)} · open until <When at={q.expiresAt} seconds={false} /></time></p>
+      <p class="meta"><span class="who"><Agent name={q.source} /></span><High question={q} />{!q.encrypted && <span class="state"><Icon name="unlock" />Not encrypted</span>}<time>waits {age(q.createdAt)} · open until <When at={q.expiresAt} seconds={false} /></time></p>
       {q.encrypted
         ? <div class="lock"><Icon name="lock" /><p><b>Only a paired phone can open it.</b><br /><span class="muted">It is encrypted for the phones that were paired when it was asked.</span></p></div>
         : <><p class="q">{q.question}</p>{q.context && <p class="ctx">{q.context}</p>}{q.options?.length > 0 ? <ul class="options" aria-label="Options">{q.options.map((option) => <li>{option}</li>)}</ul> : <p class="muted">It is answered in words.</p>}</>}
