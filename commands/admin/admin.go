@@ -27,6 +27,8 @@ func Definitions(looks ...Look) []*commands.Definition {
 		agentListCommand.Definition,
 		agentShowCommand.Definition,
 		agentRemoveCommand.Definition,
+		agentDisableCommand.Definition,
+		agentEnableCommand.Definition,
 		agentTokenCommand.Definition,
 		groupSetCommand.Definition,
 		groupAddCommand.Definition,
