@@ -34,6 +34,7 @@ func Definitions(looks ...Look) []*commands.Definition {
 		groupDeleteCommand.Definition,
 		groupListCommand.Definition,
 		deadLettersListCommand.Definition,
+		deadLettersGroupsCommand.Definition,
 		deadLettersReplayCommand.Definition,
 		traceCommand.Definition,
 		whyCommand.Definition,
