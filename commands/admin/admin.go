@@ -44,6 +44,7 @@ func Definitions(looks ...Look) []*commands.Definition {
 		settingSetCommand.Definition,
 		scheduleListCommand.Definition,
 		scheduleAddCommand.Definition,
+		scheduleRunCommand.Definition,
 		scheduleRemoveCommand.Definition,
 		commandsCommand.Definition,
 		initCommand.Definition,
