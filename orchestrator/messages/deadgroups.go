@@ -22,6 +22,7 @@ type DeadLetterGroup struct {
 	Recipient string   `json:"recipient"`
 	Known     bool     `json:"known"` // false: nobody has the recipient's name, so that none of them can be replayed
 	Error     string   `json:"error"` // of the newest
+	Kind      string   `json:"kind"`  // what errors that are alike have in common: the words of one, without those that may differ
 	Messages  int64    `json:"messages"`
 	Expired   int64    `json:"expired,omitempty"` // of those, what expired; the others failed
 	Senders   []string `json:"senders"`           // of the newest, at most five
@@ -56,7 +57,7 @@ func GroupDeadLetters(ctx context.Context, l *ledger.Ledger, limit int) (g DeadL
 			if !has {
 				i = len(g.Groups)
 				at[key] = i
-				g.Groups = append(g.Groups, DeadLetterGroup{Recipient: recipient, Known: conf.Agents[recipient] != nil, Error: reason, MessageID: row.Text(0), Since: row.Text(4)})
+				g.Groups = append(g.Groups, DeadLetterGroup{Recipient: recipient, Known: conf.Agents[recipient] != nil, Error: reason, Kind: key[1], MessageID: row.Text(0), Since: row.Text(4)})
 			}
 			g.Groups[i].add(row.Text(1), orchestrator.Status(row.Text(3)), row.Text(4))
 			return nil
