@@ -30,7 +30,7 @@ const (
 func LastRuns(ctx context.Context, l *ledger.Ledger, list []orchestrator.Schedule) (last map[string]Run, err error) {
 	last = map[string]Run{}
 	err = l.Read(ctx, func(c *store.Conn) error {
-		runs, err := lastOfEach(c, `SELECT name, started_at, ended_at, status, status_message FROM command_trace ORDER BY id DESC LIMIT +?`, recentRuns)
+		runs, err := lastOfEach(c, `SELECT name, started_at, ended_at, status, status_message FROM command_trace WHERE id > (SELECT coalesce(max(id), 0) FROM command_trace) - ?`, recentRuns)
 		if err != nil {
 			return err
 		}

@@ -305,6 +305,7 @@ SELECT g.name, m.agent, m.position FROM groups g LEFT JOIN group_members m ON m.
 SELECT hash FROM tokens WHERE revoked_at = '' AND (expires_at = '' OR expires_at > ?1);
 SELECT hash, agent, admin, created_at, expires_at, revoked_at FROM tokens WHERE ?1 = '' OR agent = ?1 ORDER BY created_at, hash;
 SELECT hash, agent, admin, created_at, expires_at, revoked_at FROM tokens WHERE hash = ?;
+SELECT hash, agent, admin, created_at, expires_at, revoked_at FROM tokens WHERE hash >= ?1 AND hash < ?1 || 'g' ORDER BY hash LIMIT 1;
 SELECT heard_at FROM heartbeats WHERE agent = ?;
 SELECT heard_at, silent_at, told_at FROM heartbeats WHERE agent = ?;
 SELECT host, waiter_pid, waiter_born FROM host_sessions WHERE agent = ? AND session = ?;
@@ -374,6 +375,8 @@ SELECT name, role, deliver, fallback, timeout_seconds, start_command, silent_aft
 SELECT name, role, removed_at, removed_by FROM removed_agents ORDER BY name;
 SELECT name, spec, command, params, enabled, last_run_at, created_at FROM schedules ORDER BY name;
 SELECT name, sql FROM sqlite_schema WHERE type = 'trigger' AND tbl_name IN (SELECT name FROM sqlite_schema WHERE type = 'table');
+SELECT name, started_at, ended_at, status, status_message FROM command_trace WHERE id > (SELECT coalesce(max(id), 0) FROM command_trace) - ?;
+SELECT name, started_at, ended_at, status, status_message FROM command_trace WHERE started_at >= ? ORDER BY started_at LIMIT +?;
 SELECT next_attempt_at FROM agent_message INDEXED BY agent_message_later WHERE status IN ('pending','retry') AND next_attempt_at <> '' AND next_attempt_at <> not_before AND recipient = ?1 ORDER BY next_attempt_at LIMIT 1;
 SELECT octet_length(payload) FROM agent_message m WHERE status IN ('pending','retry') AND next_attempt_at <= ?1 AND lease_token = '' AND held = 0 AND traced_status = status AND recipient = ?2 AND NOT EXISTS (SELECT 1 FROM agent_message l WHERE l.status IN ('pending','retry') AND l.lease_token <> '' AND l.recipient = ?2 AND l.sender = m.sender) AND NOT EXISTS (SELECT 1 FROM agent_message p WHERE p.status = 'pending' AND p.next_attempt_at <> '' AND p.next_attempt_at <> p.not_before AND p.recipient = ?2 AND p.sender = m.sender AND p.next_attempt_at > ?1 AND p.priority = m.priority AND p.seq < m.seq) AND delivery_marks <> '' ORDER BY priority DESC, seq LIMIT +?3;
 SELECT octet_length(payload) FROM agent_message m WHERE status IN ('pending','retry') AND next_attempt_at <= ?1 AND lease_token = '' AND held = 0 AND traced_status = status AND recipient = ?2 AND NOT EXISTS (SELECT 1 FROM agent_message l WHERE l.status IN ('pending','retry') AND l.lease_token <> '' AND l.recipient = ?2 AND l.sender = m.sender) AND NOT EXISTS (SELECT 1 FROM agent_message p WHERE p.status = 'pending' AND p.next_attempt_at <> '' AND p.next_attempt_at <> p.not_before AND p.recipient = ?2 AND p.sender = m.sender AND p.next_attempt_at > ?1 AND p.priority = m.priority AND p.seq < m.seq) ORDER BY priority DESC, seq LIMIT +?3;
@@ -604,6 +607,7 @@ UPDATE threads SET status = 'closed', summary = 'its last participant was remove
 UPDATE threads SET status = 'closed', summary = ?, closed_at = ? WHERE thread_id = ?;
 UPDATE tokens SET revoked_at = ? WHERE agent = ? AND revoked_at = '';
 UPDATE tokens SET revoked_at = ?1 WHERE hash = ?2;
+UPDATE tokens SET revoked_at = ?1 WHERE hash >= ?2 AND hash < ?2 || 'g' AND revoked_at = '';
 VACUUM INTO ?;
 WITH of AS (SELECT DISTINCT message_id FROM message_trace WHERE id > ?1 AND id <= ?2) SELECT of.message_id, coalesce(m.recipient, (SELECT a.recipient FROM agent_message_archive AS a WHERE a.message_id = of.message_id LIMIT 1)), coalesce(m.message_type, (SELECT a.message_type FROM agent_message_archive AS a WHERE a.message_id = of.message_id LIMIT 1)), coalesce(m.created_at, (SELECT a.created_at FROM agent_message_archive AS a WHERE a.message_id = of.message_id LIMIT 1)), coalesce(m.not_before, (SELECT a.not_before FROM agent_message_archive AS a WHERE a.message_id = of.message_id LIMIT 1)), CASE WHEN m.message_id IS NULL THEN (SELECT d.detail FROM message_trace AS d WHERE d.message_id = of.message_id AND d.event = 'deleted' LIMIT 1) END FROM of LEFT JOIN agent_message AS m ON m.message_id = of.message_id;
 WITH of AS (SELECT DISTINCT message_id FROM message_trace WHERE id > ?1 AND id <= ?2), since AS MATERIALIZED ( SELECT of.message_id, coalesce(( SELECT b.id FROM message_trace AS b WHERE b.message_id = of.message_id AND b.id + 0 <= ?1 ORDER BY b.id DESC LIMIT 1 OFFSET +?3), 0) AS id FROM of) SELECT since.message_id, e.at, e.event FROM since LEFT JOIN message_trace AS e ON e.message_id = since.message_id AND e.id + 0 <= ?1 AND e.id + 0 > since.id ORDER BY e.id;
