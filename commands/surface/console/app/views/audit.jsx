@@ -4,7 +4,7 @@ import { signal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { run } from "../api.js";
 import { useCommand } from "../data.js";
-import { Command, Problem } from "../parts.jsx";
+import { Command, Hint, Problem } from "../parts.jsx";
 import { go, route, to } from "../route.js";
 import { NoRight, quoted, Asked } from "./operations/asked.jsx";
 import { Answer } from "./audit/answer.jsx";
@@ -48,7 +48,7 @@ function Named({ name, audit }) {
   const params = values.flatMap((value, i) => (value === audit.params[i].default && values.every((v, j) => v === audit.params[j].default) ? [] : ["--params", quoted(value)]));
   return (
     <>
-      <section class="lede"><h1>{audit.about.replace(/\.$/, "")}</h1><p>{audit.notes}</p></section>
+      <section class="lede"><h1>{audit.about.replace(/\.$/, "")}</h1><p><Hint text={audit.notes} /></p></section>
       <form class="query" onSubmit={ask}>
         <div class="fields">
           {audit.params.map((p, i) => (

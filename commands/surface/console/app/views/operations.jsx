@@ -2,9 +2,8 @@
 
 import { useCommand } from "../data.js";
 import { to } from "../route.js";
-import { age } from "../time.js";
 import { bytes, count, plural } from "../words.js";
-import { Asked } from "./operations/asked.jsx";
+import { Asked, ago } from "./operations/asked.jsx";
 import { Database } from "./operations/database.jsx";
 import { DeadLetters, givenUp } from "./operations/deadletters.jsx";
 import { Doctor } from "./operations/doctor.jsx";
@@ -23,7 +22,7 @@ export function Operations({ rest }) {
   const Section = sections.find(([path]) => path === open)?.[2];
   return (
     <>
-      <nav class="facets" aria-label="Operations">
+      <nav class="facets first" aria-label="Operations">
         {sections.map(([path, word]) => <a href={address(path)} aria-current={path === open ? "page" : undefined}>{word}</a>)}
       </nav>
       {Section ? <Section /> : <section class="lede"><h1>There is nothing at this address</h1><p><a href={address("")}>Operations</a> shows what there is.</p></section>}
@@ -56,7 +55,7 @@ const Line = ({ path, word, of, children }) => (
 );
 
 const deadSentence = ({ total, groups }) =>
-  total ? `${plural(total, "message")} given up, most of them to ${groups[0].recipient}: the last ${age(groups[0].latest)} ago.` : "Nothing was given up.";
+  total ? `${plural(total, "message")} given up, most of them to ${groups[0].recipient}: the last ${ago(groups[0].latest)}.` : "Nothing was given up.";
 
 function scheduleSentence({ schedules }) {
   const failed = schedules.filter((s) => s.last_run?.failed || s.problem).map((s) => s.name);
@@ -69,4 +68,4 @@ function settingSentence({ settings }) {
 }
 
 const databaseSentence = ({ database_bytes, wal_bytes, totals, daemons }) =>
-  `${bytes(database_bytes)}, and ${bytes(wal_bytes)} of log; ${plural(totals.archived, "archived message")}; ${plural(daemons.length, "daemon")}.`;
+  `${bytes(database_bytes)}, and ${bytes(wal_bytes)} of log; ${plural(totals.archived, "archived message")}; ${daemons.length ? `${plural(daemons.length, "daemon")} running` : "no daemon runs"}.`;

@@ -1,6 +1,7 @@
 // What the sections of Operations, and Audit, are made of beside the common parts.
 
 import { Command, Loaded } from "../../parts.jsx";
+import { age } from "../../time.js";
 
 // Asked is Loaded, and says what to do where one has no right to ask.
 export function Asked({ of, children }) {
@@ -14,6 +15,12 @@ export const NoRight = () => (
     <Command text="mailroom console" />
   </div>
 );
+
+// ago is how long ago a time is, in words.
+export const ago = (at) => (age(at) === "now" ? "just now" : `${age(at)} ago`);
+
+// Ago is that, and the exact time on hover.
+export const Ago = ({ at }) => <time dateTime={at} title={at}>{ago(at)}</time>;
 
 // Said is what was done just now, and what takes it back.
 export const Said = ({ children }) => <div class="said" role="status">{children}</div>;

@@ -4,7 +4,7 @@ import { useCommand } from "../../data.js";
 import { Age, Agent, Command, State } from "../../parts.jsx";
 import { to } from "../../route.js";
 import { bytes, count, plural } from "../../words.js";
-import { Asked } from "./asked.jsx";
+import { Ago, Asked } from "./asked.jsx";
 
 const version = "SELECT value FROM settings WHERE key = 'schema.oldest'"; // "9: 8" is version 9, which programs of version 8 can use
 
@@ -18,7 +18,7 @@ export function Database() {
       <Asked of={status}>
         {(s) => (
           <>
-            <section class="lede"><h1>{bytes(s.database_bytes)} on disk</h1><p><bdi class="mono">{s.database}</bdi></p></section>
+            <section class="lede"><h1>{bytes(s.database_bytes + s.wal_bytes)} on disk</h1><p><bdi class="mono">{s.database}</bdi></p></section>
             {s.moved_to && <p class="bad">The database has moved to <bdi class="mono">{s.moved_to}</bdi>: use that from now on. This place takes no writes.</p>}
             {s.untrusted && <p class="warn">It is not trusted on this machine, and does nothing outside of itself: {s.untrusted}. <code>mailroom trust</code> shows what it would do.</p>}
             <div class="three">
@@ -76,7 +76,7 @@ function Daemons({ daemons, agents }) {
           {daemons.map((d) => (
             <li class="row">
               <div class="what"><b>{d.host}</b><span>process {d.pid}{d.listening ? <> · <bdi>{d.listening}</bdi></> : ""}</span></div>
-              <div class="value"><State name="working" word={<>since <Age at={d.started_at} /></>} /><small>heard <Age at={d.seen_at} /> ago</small></div><span />
+              <div class="value"><State name="working" word={<span>for <Age at={d.started_at} /></span>} /><small>heard <Ago at={d.seen_at} /></small></div><span />
             </li>
           ))}
         </ul>

@@ -4,10 +4,9 @@ import { useState } from "preact/hooks";
 import { run } from "../../api.js";
 import { useCommand } from "../../data.js";
 import { route, setQuery } from "../../route.js";
-import { age } from "../../time.js";
 import { count, list, plural, sentence } from "../../words.js";
-import { Age, Agent, Confirm, Empty, Icon, MessageLink, Pair, State, When } from "../../parts.jsx";
-import { Asked, Said, clip } from "./asked.jsx";
+import { Agent, Confirm, Empty, Icon, MessageLink, Pair, State, When } from "../../parts.jsx";
+import { Ago, Asked, Said, ago, clip, quoted } from "./asked.jsx";
 
 // givenUp are the events that make dead letters, or unmake them.
 export const givenUp = ({ event }) => ["failed", "expired", "replayed", "deleted", "cancelled"].includes(event);
@@ -52,7 +51,7 @@ function Groups({ data, said, ask }) {
       {said && <Said>{said}</Said>}
       {counted < total && <p class="muted">These are the newest {count(counted)} of {count(total)}.</p>}
       {more && <p class="muted">There are more groups than these {count(groups.length)}, which are the largest. Replay some, or see them all with <code>mailroom dead_letters groups --limit 1000</code>.</p>}
-      <div class="bar">
+      <div class="bar level">
         <div class="acts" role="group" aria-label="Grouped by">
           {["recipient", "error"].map((name) => <button class="btn" type="button" aria-pressed={by === name} onClick={() => setQuery({ by: name === "error" ? name : "" })}>By {name}</button>)}
         </div>
@@ -85,8 +84,8 @@ function Bundle({ by, bundle, ask }) {
   const what = by === "error" ? "the messages with this error" : `the dead letters of ${first.recipient}`;
   return (
     <section>
-      <div class="bar">
-        <h2>{by === "error" ? <bdi class="reason">{clip(first.error || "No error is noted", 200)}</bdi> : <Agent name={first.recipient} />}</h2>
+      <div class="bar level">
+        <h2>{by === "error" ? <bdi class="reason">{clip(first.error || "No error is noted", 200)}</bdi> : <bdi><Agent name={first.recipient} /></bdi>}</h2>
         <div class="acts">
           <span class="muted">{plural(n, "message")}, since <When at={since} seconds={false} /></span>
           {groups.length > 1 && groups.some((g) => g.known) && (by !== "error" || first.error) && (
@@ -105,9 +104,9 @@ function Group({ by, group: g, ask }) {
   return (
     <li class="row">
       <div class="what">
-        {by === "error" ? <b><Agent name={g.recipient} /></b> : <bdi class="reason">{clip(g.error || "No error is noted")}</bdi>}
-        <span>from {list(g.senders)} · the last <Age at={g.latest} /> ago{g.expired ? ` · ${count(g.expired)} expired` : ""}</span>
-        {!g.known && <span class="warn">Nobody has the name {g.recipient}, so these cannot be sent again: <code>mailroom agent add {g.recipient}</code> first.</span>}
+        {by === "error" ? <b><bdi><Agent name={g.recipient} /></bdi></b> : <bdi class="reason">{clip(g.error || "No error is noted")}</bdi>}
+        <span>from <bdi>{list(g.senders)}</bdi> · the last <Ago at={g.latest} />{g.expired ? ` · ${count(g.expired)} expired` : ""}</span>
+        {!g.known && <span class="warn">Nobody has the name <bdi>{g.recipient}</bdi>, so these cannot be sent again: <code>mailroom agent add {quoted(g.recipient)}</code> first.</span>}
         <p class="acts">
           <button class="link" type="button" aria-expanded={open} onClick={() => setOpen(!open)}>{open ? "Hide them" : g.messages === 1 ? "Show it" : `Show the ${count(g.messages)}`}</button>
         </p>
@@ -154,7 +153,7 @@ function Replay({ of, say, onDone }) {
   };
   return (
     <Confirm title={`Replay ${of.what}?`} word={`Replay ${count(n)}`} act={act} onDone={onDone}>
-      <p>This sends {plural(n, "message")} to {to.length > 4 ? plural(to.length, "agent") : list(to)} again. The last attempt failed {age(latest)} ago; if its cause is still there, {n === 1 ? "it fails" : "they fail"} again, and who sent {n === 1 ? "it" : "them"} is told again.</p>
+      <p>This sends {plural(n, "message")} to {to.length > 4 ? plural(to.length, "agent") : <bdi>{list(to)}</bdi>} again. The last one failed {ago(latest)}; if its cause is still there, {n === 1 ? "it fails" : "they fail"} again, and who sent {n === 1 ? "it" : "them"} is told again.</p>
       {unknown > 0 && <p>{plural(unknown, "message")} to names that nobody has stay as they are.</p>}
     </Confirm>
   );

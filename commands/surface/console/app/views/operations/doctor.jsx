@@ -3,10 +3,10 @@
 import { useEffect, useState } from "preact/hooks";
 import { run, whoAmI } from "../../api.js";
 import { useCommand } from "../../data.js";
-import { Age, Agent, Command, Confirm, Hint, Problem, State, When } from "../../parts.jsx";
+import { Agent, Command, Confirm, Hint, Problem, State, When } from "../../parts.jsx";
 import { now } from "../../time.js";
 import { count, plural, sentence } from "../../words.js";
-import { Asked, NoRight, Said } from "./asked.jsx";
+import { Ago, Asked, NoRight, Said } from "./asked.jsx";
 
 export function Doctor() {
   return <><Findings /><Tokens /></>;
@@ -32,14 +32,14 @@ function Findings() {
   return (
     <>
       <section class="lede">
-        <div class="bar">
+        <div class="bar level">
           <h1>{!data ? "The doctor looks…" : problems.length ? sentence(problems.length, "thing is wrong", "things are wrong") : "Nothing is wrong"}</h1>
           <div class="acts">
             <button class="btn" type="button" disabled={busy} onClick={() => look(false)}>Check again</button>
             <button class="btn" type="button" disabled={busy} onClick={() => setAsking(true)}>Test each transport…</button>
           </div>
         </div>
-        <p>{data ? <>Looked <Age at={at} /> ago{tried ? ", and sent each agent a test message" : "; nothing was sent"}.</> : "It reads the whole database, which takes a while where that is large."}</p>
+        <p>{data ? <>Looked <Ago at={at} />{tried ? ", and sent each agent a test message" : "; nothing was sent"}.</> : "It reads the whole database, which takes a while where that is large."}</p>
       </section>
       <Problem failure={failure} retry={() => look(false)} />
       {data && (

@@ -3,9 +3,9 @@
 import { useState } from "preact/hooks";
 import { run } from "../../api.js";
 import { useCommand } from "../../data.js";
-import { Age, Command, Confirm, State, When } from "../../parts.jsx";
+import { Command, Confirm, State, When } from "../../parts.jsx";
 import { span } from "../../time.js";
-import { Asked, Said, clip, quoted } from "./asked.jsx";
+import { Ago, Asked, Said, clip, quoted } from "./asked.jsx";
 
 export function Schedules() {
   const schedules = useCommand("schedule_list", {}, { matters: () => false, every: 30_000 });
@@ -67,10 +67,10 @@ function Schedule({ schedule: s, about, ask }) {
 
 // LastRun is how the last run went, as far as the trace has it.
 function LastRun({ run: last, at }) {
-  if (!last) return at ? <span class="muted">ran <Age at={at} /> ago</span> : <span class="faint" title="A run that changes nothing leaves no trace.">no run in the trace</span>;
-  if (!last.ended_at) return <State name="pending" word={<>began <Age at={last.started_at} /> ago</>} title={last.started_at} />;
+  if (!last) return at ? <span class="muted">ran <Ago at={at} /></span> : <span class="faint" title="A run that changes nothing leaves no trace.">no run in the trace</span>;
+  if (!last.ended_at) return <State name="pending" word={<span>began <Ago at={last.started_at} /></span>} title={last.started_at} />;
   const took = span(Date.parse(last.ended_at) - Date.parse(last.started_at));
-  return <State name={last.failed ? "failed" : "delivered"} word={<>{last.failed ? "failed" : "ran"} <Age at={last.started_at} /> ago, {took}</>} />;
+  return <State name={last.failed ? "failed" : "delivered"} word={<span>{last.failed ? "failed" : "ran"} <Ago at={last.started_at} />, {took}</span>} />;
 }
 
 const named = { "@hourly": "every hour", "@daily": "every day at midnight", "@midnight": "every day at midnight", "@weekly": "every week", "@monthly": "every month", "@yearly": "every year", "@annually": "every year", "@doorbell": "whenever somebody sends" };
@@ -90,7 +90,7 @@ function Run({ schedule: s, about, say, onDone }) {
   return (
     <Confirm title={`Run ${s.name} now?`} word="Run it" act={act} onDone={onDone}>
       <p>This runs <code>{s.command}</code>{JSON.stringify(s.params) === "{}" ? "" : " with the schedule’s parameters"}, as the daemon does{about ? `: ${about[0].toLowerCase()}${about.slice(1)}` : ""}. The schedule goes on as planned, and the trace notes who asked.</p>
-      {!s.last_run_at && !s.last_run ? null : <p class="muted">It last ran <Age at={s.last_run?.started_at ?? s.last_run_at} /> ago.</p>}
+      {!s.last_run_at && !s.last_run ? null : <p class="muted">It last ran <Ago at={s.last_run?.started_at ?? s.last_run_at} />.</p>}
       <Command text={`mailroom schedule run ${quoted(s.name)}`} />
     </Confirm>
   );

@@ -3,7 +3,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { run } from "../../api.js";
 import { useCommand } from "../../data.js";
-import { Command, Confirm, Icon, Problem } from "../../parts.jsx";
+import { Command, Confirm, Hint, Icon, Problem } from "../../parts.jsx";
 import { Asked, Said, quoted } from "./asked.jsx";
 
 const undoFor = 60_000; // milliseconds for which the old value is offered
@@ -56,7 +56,7 @@ function Setting({ setting: s, change }) {
     <li class="row">
       <div class="what">
         <b class="mono">{s.key}</b>
-        <span>{s.about}.</span>
+        <span><Hint text={s.about} />.</span>
         {s.ignored && <span class="warn">What is stored, <code>{s.ignored}</code>, cannot be read: the default holds.</span>}
         {s.local && <Command text={`mailroom setting set ${s.key} VALUE`} />}
       </div>
@@ -74,9 +74,9 @@ function Change({ setting: s, onDone }) {
   };
   return (
     <Confirm title={`Change ${s.key}`} word="Change it" act={act} onDone={(done) => onDone(done ? after : false)}>
-      <p>{s.about}. Every process heeds the new value from its next transaction on.</p>
+      <p><Hint text={s.about} />. Every process heeds the new value from its next transaction on.</p>
       <label class="field"><span>New value</span><input class="field-text mono" value={value} autocomplete="off" spellcheck={false} onInput={(e) => setValue(e.target.value)} /></label>
-      <p class="muted">{s.bounds}. Leave it empty for the default, <code>{s.default}</code>.</p>
+      <p class="muted"><Hint text={s.bounds} />. Leave it empty for the default, <code>{s.default}</code>.</p>
       <Command text={`mailroom setting set ${s.key} ${value.trim() ? quoted(value.trim()) : "--default"}`} />
     </Confirm>
   );
