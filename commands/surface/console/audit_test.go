@@ -16,7 +16,8 @@ func TestNamedAudit(t *testing.T) {
 	}
 	r.givesUp("architect", "tester", "a")
 	d := r.opens(1440, false, "/audit")
-	d.Click("dead_letters_by_reason")
+	d.Until(`document.querySelector("a[href='/audit/dead_letters_by_reason']")`)
+	d.Eval(`document.querySelector("a[href='/audit/dead_letters_by_reason']").click()`, nil)
 	d.Until(`location.pathname === "/audit/dead_letters_by_reason"`)
 	d.Reads("Dead letters, counted by reason")
 	d.Reads(hostile)

@@ -83,7 +83,7 @@ function ByHand() {
     const mine = (under.current = new AbortController());
     setState((before) => ({ ...before, busy: true }));
     try {
-      const data = await run("sql", { query, limit }, { signal: mine.signal });
+      const data = await run("sql", { query: byHand.value.trim(), limit }, { signal: mine.signal });
       setState({ data, limit });
     } catch (failure) {
       if (failure.name !== "AbortError") setState({ failure });

@@ -3,7 +3,7 @@
 import { useState } from "preact/hooks";
 import { run } from "../../api.js";
 import { useCommand } from "../../data.js";
-import { Command, Confirm, State, When } from "../../parts.jsx";
+import { Command, Confirm, Hint, State, When } from "../../parts.jsx";
 import { span } from "../../time.js";
 import { Ago, Asked, Said, clip, quoted } from "./asked.jsx";
 
@@ -29,7 +29,7 @@ export function Schedules() {
               <p class="muted">What a daemon runs by itself is decided on its own machine, in a terminal.</p>
               <div class="commands">
                 <Command text="mailroom schedule add nightly_backup '15 2 * * *' backup '{&quot;file&quot;:&quot;/var/backups/mailroom.db&quot;,&quot;overwrite&quot;:true}'" />
-                {all.length > 0 && <Command text={`mailroom schedule remove ${quoted(all[0].name)}`} />}
+                <Command text="mailroom schedule remove NAME" />
               </div>
             </section>
           </>
@@ -54,7 +54,7 @@ function Schedule({ schedule: s, about, ask }) {
         <span>{inWords(s.spec)}{s.enabled ? "" : " · switched off"} · <code title={s.spec}>{s.command}{params === "{}" ? "" : ` ${clip(params, 200)}`}</code></span>
         {about && <span>{about}</span>}
         {s.problem && <span class="bad">{clip(s.problem)}</span>}
-        {s.last_run?.failed && <span class="bad">{clip(s.last_run.error || "It failed.")}</span>}
+        {s.last_run?.failed && <span class="bad"><Hint text={clip(s.last_run.error || "It failed.")} /></span>}
       </div>
       <div class="value">
         <LastRun run={s.last_run} at={s.last_run_at} />
