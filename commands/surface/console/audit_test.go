@@ -37,7 +37,8 @@ func TestNamedAudit(t *testing.T) {
 	if text := first(); !strings.Contains(text, "tester") {
 		t.Errorf("sorted by messages, the first row is %q", text)
 	}
-	d.Eval(`(() => { URL.createObjectURL = (blob) => { window.saved = blob; return "#" }; HTMLAnchorElement.prototype.click = function () { window.savedAs = this.download } })()`, nil)
+	d.Eval(`(() => { URL.createObjectURL = (blob) => { window.saved = blob; return "#" }; const follow = HTMLAnchorElement.prototype.click;
+		HTMLAnchorElement.prototype.click = function () { this.download ? window.savedAs = this.download : follow.call(this) } })()`, nil)
 	d.Click("Download as CSV")
 	var file struct{ Name, Text string }
 	d.Eval(`(async () => ({ name: savedAs, text: await saved.text() }))()`, &file)
@@ -64,7 +65,7 @@ func TestQueryByHand(t *testing.T) {
 		d.Eval(fmt.Sprintf(`(() => { const q = document.querySelector("textarea"); q.value = %q; q.dispatchEvent(new Event("input", { bubbles: true })); q.form.requestSubmit() })()`, query), nil)
 	}
 	d.Until(`document.querySelector("textarea")`)
-	ask("SELECT name, 7 AS n, NULL AS nothing, '<b>bold</b>' AS markup FROM agents")
+	ask("SELECT name, 7 AS n, NULL AS empty, '<b>bold</b>' AS markup FROM agents")
 	d.Reads("<b>bold</b>")
 	d.Reads("NULL")
 	d.Reads("1 row")
@@ -94,9 +95,10 @@ func TestAuditOnAPhone(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "ann", "bob")
 	r.givesUp("ann", "bob", strings.Repeat(hostile, 20))
-	for _, path := range []string{"/audit", "/audit/sql", "/audit/dead_letters_by_reason", "/audit/overdue", "/audit/none"} {
-		for _, dark := range []bool{false, true} {
-			d := r.opens(360, dark, path)
+	for _, dark := range []bool{false, true} {
+		d := r.opens(360, dark, "/audit")
+		for _, path := range []string{"/audit", "/audit/sql", "/audit/dead_letters_by_reason", "/audit/overdue", "/audit/none"} {
+			d.Open(r.Address + path)
 			d.Until(`document.querySelector("main h1") && !document.querySelector("[aria-busy=true]")`)
 			if n := d.tooWide(); n > 0 {
 				t.Errorf("%s is %d pixels too wide for a phone", path, n)

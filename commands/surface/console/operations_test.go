@@ -222,10 +222,11 @@ func TestSectionsOfOperations(t *testing.T) {
 		full.givesUp("architect", "builder", fmt.Sprintf("exit status %d: %s", i, hostile))
 	}
 	sections := []string{"", "/dead-letters", "/schedules", "/settings", "/database", "/doctor"}
-	for _, section := range sections {
+	for name, of := range map[string]*room{"empty": r, "full": full} {
 		for _, dark := range []bool{false, true} {
-			for name, of := range map[string]*room{"empty": r, "full": full} {
-				d := of.opens(360, dark, "/operations"+section)
+			d := of.opens(360, dark, "/operations")
+			for _, section := range sections {
+				d.Open(of.Address + "/operations" + section)
 				d.Until(`document.querySelector("main h1") && !document.querySelector("[aria-busy=true]")`)
 				if n := d.tooWide(); n > 0 {
 					t.Errorf("%s, %s, is %d pixels too wide for a phone", section, name, n)
