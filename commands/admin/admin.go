@@ -33,6 +33,7 @@ func Definitions(looks ...Look) []*commands.Definition {
 		groupRemoveCommand.Definition,
 		groupDeleteCommand.Definition,
 		groupListCommand.Definition,
+		messagesListCommand.Definition,
 		deadLettersListCommand.Definition,
 		deadLettersReplayCommand.Definition,
 		traceCommand.Definition,
