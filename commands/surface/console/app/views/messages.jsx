@@ -17,13 +17,13 @@ import { useWindow } from "./window.js";
 let last = null; // the list as it was left, to which Back returns: {key, feed, at, y}
 
 export function Messages() {
-  const filter = readFilter(route.value.query), key = JSON.stringify(filter);
+  const filter = readFilter(route.value.query), key = JSON.stringify(filter), totals = useTotals(filter);
   return (
     <>
       <section>
-        <Head filter={filter} />
+        <Head totals={totals} />
         <Filter filter={filter} key={key} />
-        <Facets filter={filter} />
+        <Facets filter={filter} totals={totals} />
       </section>
       <Stream filter={filter} key={key} id={key} />
     </>
@@ -33,13 +33,13 @@ export function Messages() {
 const filtered = (filter) => Object.keys(filter).some((key) => key !== "status");
 const open = (filter) => go(to(["messages"], filter));
 
+// useTotals is how many messages have each status, where that is known without counting: of all.
 function useTotals(filter) {
   const { data } = useCommand(filtered(filter) ? null : "status", {}, { matters: (e) => e.data.old_status !== e.data.new_status });
   return filtered(filter) ? null : data?.totals;
 }
 
-function Head({ filter }) {
-  const totals = useTotals(filter);
+function Head({ totals }) {
   const all = totals && Object.entries(totals).reduce((sum, [status, n]) => sum + (status === "archived" ? 0 : n), 0);
   return <div class="bar"><h1>Messages</h1>{totals && <span class="muted">{plural(all, "message")}{totals.archived ? `, and ${count(totals.archived)} archived` : ""}</span>}</div>;
 }
@@ -74,8 +74,7 @@ function Filter({ filter }) {
 
 const facets = [["All", ""], ["Needs a person", "dead"], ["Pending", "pending"], ["Retry", "retry"], ["Delivered", "delivered"], ["Failed", "failed"], ["Expired", "expired"], ["Cancelled", "cancelled"]];
 
-function Facets({ filter }) {
-  const totals = useTotals(filter);
+function Facets({ filter, totals }) {
   const number = (status) => (status === "" ? null : status === "dead" ? (totals.failed ?? 0) + (totals.expired ?? 0) : totals[status] ?? 0);
   return (
     <nav class="facets" aria-label="Status">
