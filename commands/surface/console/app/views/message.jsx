@@ -46,10 +46,10 @@ function One({ story, why, reload }) {
   return (
     <>
       <section class="head">
-        <p class="muted"><Agent name={m.sender} /> to <Agent name={m.recipient} />{m.multicast_target && <> of a send to <b>{m.multicast_target}</b></>} · <span class="type">{m.message_type}</span> · {m.created_at ? <>sent <When at={m.created_at} />, {age(m.created_at)} ago</> : "nobody knows when it was sent"}</p>
+        <p class="muted"><Agent name={m.sender} /> to <Agent name={m.recipient} />{m.multicast_target && <> of a send to <b>{m.multicast_target}</b></>} · <span class="type">{m.message_type}</span> · {m.created_at ? <>sent <When at={m.created_at} />{ago(m.created_at)}</> : "nobody knows when it was sent"}</p>
         <div class="line"><span class={`state ${m.status}`}><Shape name={m.status} /></span><h1>{title(story)}</h1></div>
-        <p class="say">{why ? <Hint text={say(why, m)} /> : " "}</p>
-        <dl><dt>What helps</dt><dd>{why ? <Hint text={why.fix || "Nothing is needed."} /> : " "}</dd></dl>
+        <p class="say">{why ? <Hint text={local(say(why, m))} /> : " "}</p>
+        <dl><dt>What helps</dt><dd>{why ? <Hint text={local(why.fix || "Nothing is needed.")} /> : " "}</dd></dl>
         <Acts story={story} why={why} reload={reload} />
       </section>
       <div class="cols">
@@ -67,6 +67,11 @@ function One({ story, why, reload }) {
     </>
   );
 }
+
+const ago = (at) => (age(at) === "now" ? ", just now" : `, ${age(at)} ago`);
+
+// local has the times within a sentence of the engine's as they are read here.
+const local = (text) => text.replace(/\d{4}-\d\d-\d\dT[\d:]{8}\.\d{3}Z/g, (at) => clock(at));
 
 const words = ["no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"];
 const ordinals = ["", "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth"];

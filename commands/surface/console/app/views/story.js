@@ -29,7 +29,7 @@ export function steps({ message, events, commands }, why, now) {
     switch (e.event) {
       case "created":
         add({ kind: "sent", shape: "sent", label: `Sent by ${message.sender || "an unknown agent"}`, from: by ? Math.min(ms(by.started_at), at) : at, to: at, note: by && by.name !== "send" ? `with ${by.name}` : "", at: e.at });
-        waits = message.held ? `Held: nobody has the name ${message.recipient}` : message.not_before && ms(message.not_before) > at ? `Wanted no earlier than ${clock(message.not_before)}` : "Waits to be delivered";
+        waits = e.new_status === "failed" ? "Dead letter, nobody replayed it" : message.held ? `Held: nobody has the name ${message.recipient}` : message.not_before && ms(message.not_before) > at ? `Wanted no earlier than ${clock(message.not_before)}` : "Waits to be delivered";
         break;
       case "adopted": point("sent", "Written or changed by hand, and taken in"); waits = "Waits to be delivered"; break;
       case "held": point("pending", `Held: nobody has the name ${message.recipient}`); waits = "Held by nobody’s name"; break;
@@ -66,7 +66,7 @@ export function steps({ message, events, commands }, why, now) {
       case "read": point("delivered", `Read by ${message.recipient}`); waits = `Not acknowledged by ${message.recipient}`; break;
       case "acknowledged": point("delivered", `Acknowledged by ${message.recipient}`); waits = ""; break;
       case "cancelled": point("cancelled", "Taken back"); waits = ""; break;
-      case "overdue": point("overdue", "Overdue: it waits for longer than it should"); break;
+      case "overdue": point("overdue", "Overdue", { note: "it waits for longer than it should" }); break;
       case "answered": point("question", "Answered"); break;
       case "archived": point("idle", "Archived"); break;
       case "deleted": point("stopped", "Deleted by retention"); waits = ""; break;
@@ -90,12 +90,22 @@ function openEnd(list, { message, why, now, claimed, tries, done, waits }) {
   switch (message.status) {
     case "pending": case "retry":
       if (claimed !== null) open({ kind: "act", shape: "working", label: `Attempt ${tries + 1} is under way`, from: claimed });
-      else if (message.status === "retry" && ms(message.next_attempt_at) > now) open({ kind: "wait", label: `On the ladder, again in ${span(ms(message.next_attempt_at) - now)}` });
-      else open({ kind: "wait", label: message.held ? `Held: nobody has the name ${message.recipient}` : waits, note: why?.rule });
+      else if (waits === "On the ladder") climb(message, now, done, open);
+      else open({ kind: "wait", label: message.held ? `Held: nobody has the name ${message.recipient}` : `${waits}, still` });
       break;
     case "failed": case "expired": open({ kind: "dead", label: "Dead letter, still", note: "waits for you" }); break;
     case "delivered":
       if (waits.startsWith("Unread") && !message.archived_at && why?.where?.startsWith("in the inbox")) open({ kind: "wait", label: `${waits}, still`, note: `${message.recipient} has read nothing since` });
+  }
+}
+
+// climb adds the wait on the ladder that goes on, and since when the next attempt is due.
+function climb(message, now, done, open) {
+  const due = ms(message.next_attempt_at);
+  if (due > now) open({ kind: "wait", label: `On the ladder, again in ${span(due - now)}` });
+  else {
+    if (due > done) open({ kind: "wait", label: "On the ladder", to: due, open: false });
+    open({ kind: "wait", label: "Due, and nobody has taken it", from: Math.max(due, done) });
   }
 }
 
