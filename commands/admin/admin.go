@@ -35,6 +35,7 @@ func Definitions(looks ...Look) []*commands.Definition {
 		groupRemoveCommand.Definition,
 		groupDeleteCommand.Definition,
 		groupListCommand.Definition,
+		messagesListCommand.Definition,
 		deadLettersListCommand.Definition,
 		deadLettersGroupsCommand.Definition,
 		deadLettersReplayCommand.Definition,
