@@ -1,0 +1,71 @@
+package console_test
+
+import (
+	"strings"
+	"testing"
+
+	"mailroom/orchestrator/agents"
+)
+
+// The code in the address is exchanged for a session, once, and stays in no history. Each view has an address, a key and no need to
+// scroll sideways.
+func TestFrame(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t, "ann")
+	d := r.opens(1440, false, "/")
+	var at string
+	if d.Eval(`location.href + " " + sessionStorage.length + " " + document.cookie`, &at); at != r.Address+"/ 1 " {
+		t.Errorf("after logging in the page is at %q", at)
+	}
+	for key, path := range map[string]string{"m": "/messages", "t": "/threads", "a": "/agents", "q": "/questions", "o": "/operations", "u": "/audit", "n": "/"} {
+		d.Key("g", key)
+		d.Until(`location.pathname === "` + path + `" && document.querySelector(".rail a[aria-current]")?.getAttribute("href") === "` + path + `"`)
+		d.Until(`document.querySelector("main h1")`)
+	}
+	d.Eval(`history.back()`, nil)
+	d.Until(`location.pathname !== "/"`)
+	d.Key("?")
+	d.Until(`document.querySelector("#keys[open]")`)
+	d.Key("Escape")
+	d.Until(`!document.querySelector("#keys[open]")`)
+	for _, dark := range []bool{false, true} {
+		for _, path := range []string{"/", "/messages", "/threads", "/agents", "/questions", "/operations", "/audit"} {
+			small := r.opens(360, dark, path)
+			small.Until(`document.querySelector("main h1")`)
+			if n := small.tooWide(); n > 0 {
+				t.Errorf("%s is %d pixels too wide for a phone", path, n)
+			}
+		}
+	}
+}
+
+// Whoever has no session is told how to get one, and an administrator's token logs in.
+func TestGate(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t, "ann")
+	s := r.browser.NewScreen(1024, 768, false)
+	s.Open(r.Address + "/#code=mailroom_code_that_nobody_has_issued")
+	s.Reads("mailroom console")
+	s.Until(`document.querySelector("[role=alert]")`)
+	s.Type("Token", r.Token("ann", true))
+	s.Click("Log in")
+	s.Until(`document.querySelector(".rail")`)
+	s.Reads("ann")
+	s.Click("Log out")
+	s.Until(`document.querySelector(".gate")`)
+}
+
+// A session that is revoked ends on the page that is open, and says so.
+func TestRevokedSession(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t, "ann")
+	d := r.opens(1440, false, "/")
+	d.Until(`document.querySelector(".live.live")`)
+	if n, err := agents.RevokeTokens(t.Context(), r.Router.Ledger, "operator"); err != nil || n != 1 {
+		t.Fatal(n, err)
+	}
+	d.Until(`document.querySelector(".live.ended")`)
+	if text := d.Text(); !strings.Contains(text, "This session is over") {
+		t.Errorf("the page says %s", text)
+	}
+}

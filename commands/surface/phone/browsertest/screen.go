@@ -1,0 +1,112 @@
+package browsertest
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+)
+
+// Screen is a page of a browser on a desk, with a keyboard.
+type Screen struct {
+	*Page
+	tab    *chromiumTab
+	faults feed[string]
+}
+
+// NewScreen opens a tab of a size, in CSS pixels, in the light or the dark theme. What it stores is not seen by other tabs. What the
+// page throws or prints as an error, and what its policy forbids, fails the test when it ends.
+func (c *Chromium) NewScreen(width, height int64, dark bool) *Screen {
+	c.t.Helper()
+	s := &Screen{}
+	ctx, cancel := chromedp.NewContext(c.root, chromedp.WithNewBrowserContext(), chromedp.WithListener(s.listen))
+	s.tab = &chromiumTab{ctx}
+	s.Page = &Page{t: c.t, ctx: c.ctx, driver: s.tab}
+	c.t.Cleanup(func() {
+		cancel()
+		for _, fault := range s.faults.all() {
+			c.t.Errorf("the page: %s", fault)
+		}
+	})
+	theme := "light"
+	if dark {
+		theme = "dark"
+	}
+	err := chromedp.Do(ctx, chromedp.EmulateViewport(width, height))
+	if err == nil {
+		_, err = chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: theme}, {Name: "prefers-reduced-motion", Value: "reduce"}},
+		})
+	}
+	if err == nil {
+		_, err = chromedp.Call(ctx, log.Enable, cdp.Empty{})
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return s
+}
+
+func (s *Screen) listen(event any) {
+	switch e := event.(type) {
+	case *runtime.EventExceptionThrown:
+		s.faults.add("it throws " + thrown(e.ExceptionDetails))
+	case *runtime.EventConsoleAPICalled:
+		if e.Type == runtime.ConsoleAPICalledTypeError {
+			var said []string
+			for _, arg := range e.Args {
+				said = append(said, string(arg.Value)+arg.Description)
+			}
+			s.faults.add("it prints the error " + strings.Join(said, " "))
+		}
+	case *log.EventEntryAdded:
+		if e.Entry.Level == log.EntryLevelError && e.Entry.Source != log.EntrySourceNetwork { // what a request is refused is shown on the page
+			s.faults.add(fmt.Sprintf("%s: %s", e.Entry.Source, e.Entry.Text))
+		}
+	}
+}
+
+// Key presses keys one after the other, each by its name: "j", "Enter", "Escape", "ArrowDown".
+func (s *Screen) Key(names ...string) {
+	s.t.Helper()
+	ctx, cancel := s.tab.until(s.ctx)
+	defer cancel()
+	for _, name := range names {
+		text := ""
+		if len([]rune(name)) == 1 {
+			text = name
+		} else if name == "Enter" {
+			text = "\r"
+		}
+		for _, kind := range []input.DispatchKeyEventType{input.DispatchKeyEventTypeKeyDown, input.DispatchKeyEventTypeKeyUp} {
+			p := input.DispatchKeyEventParams{Type: kind, Key: name}
+			if kind == input.DispatchKeyEventTypeKeyDown {
+				p.Text = text
+			}
+			if _, err := chromedp.Call(ctx, input.DispatchKeyEvent, p); err != nil {
+				s.t.Fatalf("press %s: %v", name, err)
+			}
+		}
+	}
+}
+
+// Picture writes what the page shows, as PNG; with whole also what one has to scroll to.
+func (s *Screen) Picture(file string, whole bool) {
+	s.t.Helper()
+	ctx, cancel := s.tab.until(s.ctx)
+	defer cancel()
+	shot, err := chromedp.Call(ctx, page.CaptureScreenshot, page.CaptureScreenshotParams{CaptureBeyondViewport: &whole})
+	if err == nil {
+		err = os.WriteFile(file, shot.Data, 0o644)
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
