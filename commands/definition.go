@@ -60,7 +60,7 @@ type Caller struct {
 	Admin   bool   // may run commands whose card says rights: admin
 	Remote  bool   // asks over the network: names no files and no programs of this machine (overnetwork.go)
 	Named   bool   // by --as, and not by the environment
-	Shell   bool   // asks in a shell, or on standard input, of this machine: without a name it sends and reads as the operator
+	Shell   bool   // asks in a shell, or on standard input, of this machine, or (Remote) in the console: without a name it sends and reads as the operator
 	Since   string // when the agent was added for which the asking program was started; "": it was not started for one
 	Process int    // id of a process: once it has ended, what the caller took under a lease is unread again; 0: none tells that
 }

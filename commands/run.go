@@ -145,6 +145,9 @@ func (d *Definition) permit(ctx context.Context, env Env) error {
 func (d *Definition) begin(ctx context.Context, env Env) (context.Context, *tracing.Span) {
 	ctx, span := tracing.Start(ledger.WithIdentity(ctx, env.Caller.Name), d.Name)
 	span.Kind, span.Caller, span.Scheduled = cmp.Or(d.Kind, tracing.Internal), env.Caller.Name, env.Call.Scheduled
+	if env.Caller.Name == "" && env.Caller.Remote { // a session of the console
+		span.Caller = orchestrator.Operator
+	}
 	span.Set(tracing.AttrSystem, "mailroom")
 	span.Set(tracing.AttrOperation, d.Name)
 	if env.Engine != nil {

@@ -12,7 +12,7 @@ const maxName = 57
 
 // Operator is the name of whoever types in a shell of this machine without saying as whom. It has an inbox as agents have,
 // is always there and belongs to no group or team. It is no proof of a person: who can open the file can act as it. Over the
-// network nobody does: no token speaks as it.
+// network only a session of the console does, to which whoever can open the file has let a browser in.
 const Operator = "operator"
 
 // User is the name of the person who runs the agents. It is no agent: nobody acts under it, and it belongs to no group,

@@ -72,7 +72,7 @@ func flagsTable(t *testing.T) string {
 	for _, f := range helpFlags(t, "Global flags, anywhere on the line:", "version") {
 		rows = append(rows, flagRow{f[0], f[1], []string{"all"}})
 	}
-	for _, command := range []string{"serve", "mcp", "tail"} {
+	for _, command := range []string{"serve", "console", "mcp", "tail"} {
 		for _, f := range helpFlags(t, "Flags:", command) {
 			add(f[0], f[1], command)
 		}

@@ -24,7 +24,7 @@ func doctorCommand(looks []Look) commands.Typed[DoctorParams, DoctorResult] {
 	return commands.Define(vocabulary, "doctor", func(ctx context.Context, env commands.Env, p DoctorParams) (DoctorResult, error) {
 		r := DoctorResult{Healthy: true, Database: env.Ledger.Path(), Findings: append(overview.Doctor(ctx, env.Ledger, p.Try), brokenSchedules(ctx, env)...)}
 		for _, look := range looks {
-			r.Findings = append(r.Findings, look(ctx, env, p.Try && env.Caller.Shell)...)
+			r.Findings = append(r.Findings, look(ctx, env, p.Try && !env.Caller.Remote && env.Caller.Shell)...)
 		}
 		for _, f := range r.Findings {
 			r.Healthy = r.Healthy && f.Level != "problem"

@@ -6,7 +6,7 @@ import (
 )
 
 // Part returns what agents add. Heartbeats are stored here. Retention deletes presences in sessions that are over, and tokens
-// that are no longer valid; a restore brings back no token that has been revoked, or went with its agent.
+// that are no longer valid; a restore brings back no token that has been revoked, or went with its agent, and no session of the console.
 func Part() *ledger.Part {
 	return &ledger.Part{
 		Name:  "agents",
@@ -15,11 +15,14 @@ func Part() *ledger.Part {
 			{Table: "presence", Idle: true, Over: overPresence},
 			{Table: "tokens", Over: `(revoked_at <> '' AND revoked_at < ?1 OR expires_at <> '' AND expires_at < ?1)`},
 		},
-		Outdated: []store.Outdated{{
-			Kind:  "tokens",
-			Valid: `SELECT hash FROM tokens WHERE revoked_at = '' AND (expires_at = '' OR expires_at > ?1)`,
-			End:   `UPDATE tokens SET revoked_at = ?1 WHERE hash = ?2`,
-		}},
+		Outdated: []store.Outdated{
+			{End: `DELETE FROM tokens WHERE agent = 'operator' AND ?1 <> ''`},
+			{
+				Kind:  "tokens",
+				Valid: `SELECT hash FROM tokens WHERE revoked_at = '' AND (expires_at = '' OR expires_at > ?1)`,
+				End:   `UPDATE tokens SET revoked_at = ?1 WHERE hash = ?2`,
+			},
+		},
 	}
 }
 

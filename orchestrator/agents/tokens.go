@@ -17,6 +17,9 @@ import (
 // tokenPrefix begins every token, so that scanners for secrets can find one that leaked.
 const tokenPrefix = "mailroom_"
 
+// maxSecret is how long what is shown as a credential may be, in bytes.
+const maxSecret = 128
+
 // maxTokenLife is the longest time for which a token can be issued, unless it is for ever.
 const maxTokenLife = 3650 * orchestrator.Day
 
@@ -82,10 +85,13 @@ func HashToken(secret string) string {
 
 // Authenticate returns the token that belongs to a credential. It reads the database each time, so that a revocation works at
 // once. Error: unauthenticated, which does not tell whether the credential is unknown, expired, revoked, or for a built-in
-// name.
+// name. Of those only the operator has credentials: the sessions of the console.
 func Authenticate(ctx context.Context, l *ledger.Ledger, secret string) (token Token, err error) {
 	refused := orchestrator.Errorf(orchestrator.Unauthenticated, "the token is not valid").WithHint("`mailroom agent token NAME` issues one")
-	if !strings.HasPrefix(secret, tokenPrefix) || len(secret) > 128 {
+	if strings.HasPrefix(secret, sessionPrefix) {
+		refused.Hint = "The session is over: `mailroom console` opens another"
+	}
+	if !strings.HasPrefix(secret, tokenPrefix) || len(secret) > maxSecret {
 		return Token{}, refused
 	}
 	return ledger.Ask(ctx, l, func(c *store.Conn) (Token, error) {
@@ -93,7 +99,7 @@ func Authenticate(ctx context.Context, l *ledger.Ledger, secret string) (token T
 		if err != nil {
 			return Token{}, err
 		}
-		if !found || orchestrator.IsBuiltIn(token.Agent) || token.RevokedAt != "" || (token.ExpiresAt != "" && token.ExpiresAt <= orchestrator.Stamp(l.Now())) {
+		if !found || !speaksFor(secret, token) || token.RevokedAt != "" || (token.ExpiresAt != "" && token.ExpiresAt <= orchestrator.Stamp(l.Now())) {
 			return Token{}, refused
 		}
 		return token, nil
@@ -110,10 +116,11 @@ func scanToken(row store.Row) Token {
 	}
 }
 
-// Tokens returns the tokens of an agent, or all tokens for "", oldest first. Expired and revoked ones are included.
+// Tokens returns the tokens of an agent, or all tokens for "", oldest first. Expired and revoked ones are included, and so are sessions
+// of the console as tokens of the operator, but not its codes.
 func Tokens(ctx context.Context, l *ledger.Ledger, agent string) ([]Token, error) {
 	return ledger.Ask(ctx, l, func(c *store.Conn) ([]Token, error) {
-		return store.List(c, scanToken, `SELECT `+tokenColumns+` FROM tokens WHERE ?1 = '' OR agent = ?1 ORDER BY created_at, hash`, agent)
+		return store.List(c, scanToken, `SELECT `+tokenColumns+` FROM tokens WHERE (?1 = '' OR agent = ?1) AND NOT (agent = 'operator' AND admin = 0) ORDER BY created_at, hash`, agent)
 	})
 }
 

@@ -76,7 +76,7 @@ func disableGone(t *ledger.Tx, c *claim, outcomes []outcome) (disabled string, e
 }
 
 // tellAdministrators sends a note of the engine's own to every agent that has a valid administrator's token. Whoever works
-// on the command line sees the same in `status`, `agent list` and `doctor`.
+// on the command line or in the console sees the same in `status`, `agent list` and `doctor`.
 func tellAdministrators(t *ledger.Tx, kind string, payload json.RawMessage) error {
 	names, err := t.Texts(`SELECT DISTINCT agent FROM tokens WHERE admin = 1 AND revoked_at = '' AND (expires_at = '' OR expires_at > ?)
 		ORDER BY agent`, t.Now)
@@ -84,6 +84,9 @@ func tellAdministrators(t *ledger.Tx, kind string, payload json.RawMessage) erro
 		return err
 	}
 	for _, name := range names {
+		if orchestrator.IsBuiltIn(name) { // a session of the console
+			continue
+		}
 		if err := t.Tell(&orchestrator.Draft{Recipient: name, Type: kind, Payload: payload, Priority: orchestrator.PriorityOf("urgent")}); err != nil {
 			return err
 		}

@@ -34,6 +34,7 @@ type Settings struct {
 	strictRoutes    bool            // of ralph messages
 	Manager         string          // agent that is told when another is silent or fails to start; "" is nobody
 	StartLadder     []time.Duration // waits before a session that failed is started again
+	ConsolePort     int             // of `mailroom console`, on 127.0.0.1; 0: it is yet to be chosen
 	HookTurns       int             // that messages may cause in an agent host's session before its user says something
 
 	SignalHost       string   // where the keys of questions are; "" is any host
@@ -59,8 +60,11 @@ type Setting struct {
 	parse func(s *Settings, value string) error
 }
 
-// SignalHost is the setting that names the host with the keys of questions.
-const SignalHost = "signal.host"
+// Settings that the program itself sets.
+const (
+	SignalHost  = "signal.host"  // names the host with the keys of questions
+	ConsolePort = "console.port" // keeps the address of the console
+)
 
 // settingList is the catalogue of settings. Source: contract, "The ladder and retention".
 var settingList = []Setting{
@@ -87,6 +91,16 @@ var settingList = []Setting{
 				s.Manager, err = orchestrator.CheckName("ralph.pm", v)
 			}
 			return err
+		}},
+	{Key: ConsolePort, Local: true, Default: "-", Bounds: "1024 to 65535, or - for one that is chosen when it is next needed", About: "port of `mailroom console` where no daemon serves it; it is kept, since a browser keeps what it stores by address and port",
+		parse: func(s *Settings, v string) (err error) {
+			if s.ConsolePort = 0; v == "-" {
+				return nil
+			}
+			if s.ConsolePort, err = strconv.Atoi(v); err != nil || s.ConsolePort < 1024 || s.ConsolePort > math.MaxUint16 {
+				return fmt.Errorf("%q is not a port from 1024 to 65535", v)
+			}
+			return nil
 		}},
 	{Key: "signal.url", Local: true, Default: "-", Bounds: "an address such as https://phone.example.com (http://localhost:PORT to try it here), or - for none", About: "where phones reach the app of `mailroom serve --phone`",
 		parse: func(s *Settings, v string) (err error) { s.SignalURL, err = push.ParseSignalURL(v); return err }},

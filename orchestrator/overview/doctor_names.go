@@ -30,11 +30,12 @@ func (d *doctor) odd(conf *ledger.Config) {
 // maxOdd is how many odd rows the doctor names one by one.
 const maxOdd = 10
 
-// builtInNames tells of what has a built-in name in the tables, and of tokens for one.
+// builtInNames tells of what has a built-in name in the tables, and of tokens for one. Those of the operator that run out are sessions
+// of the console.
 func (d *doctor) builtInNames(c *store.Conn, conf *ledger.Config) error {
 	found := false
 	for _, a := range agents.BuiltInsIn(conf) {
-		n, err := c.Number(`SELECT count(*) FROM tokens WHERE agent = ? AND revoked_at = '' AND (expires_at = '' OR expires_at > ?)`, a.Name, orchestrator.Stamp(d.ledger.Now()))
+		n, err := c.Number(`SELECT count(*) FROM tokens WHERE agent = ? AND revoked_at = '' AND (expires_at = '' OR expires_at > ? AND agent <> 'operator')`, a.Name, orchestrator.Stamp(d.ledger.Now()))
 		if err != nil {
 			return err
 		}

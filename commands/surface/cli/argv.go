@@ -210,6 +210,7 @@ var elsewhere = map[string]string{
 	"check": "doctor", "health": "doctor", "diagnose": "doctor", "dump": "backup FILE", "export": "backup FILE", "query": "sql QUERY", "explain": "why ID",
 	"message list": "list", "message ls": "list", "message send": "send NAME TEXT", "message get": "show ID", "messages send": "send NAME TEXT", "msg list": "list",
 	"mail send": "send NAME TEXT", "mail list": "list", "mail read": "read", "mail inbox": "inbox", "compose": "send NAME TEXT", "write": "send NAME TEXT",
+	"ui": "console", "gui": "console", "web": "console", "dashboard": "console", "browser": "console",
 	"config get": "setting get KEY", "config set": "setting set KEY VALUE", "agent rm": "agent remove NAME", "agent delete": "agent remove NAME",
 	"agent create": "agent add NAME", "agent new": "agent add NAME", "agent register": "agent add NAME", "group create": "group set NAME MEMBER", "group new": "group set NAME MEMBER",
 	"group rm": "group delete NAME", "agent ls": "agent list", "group ls": "group list", "thread ls": "thread list", "open": "show ID", "peek": "inbox", "count": "status",

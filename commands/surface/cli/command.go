@@ -73,6 +73,7 @@ func ownCommands() []command {
 		{name: "tail", own: tailCommand},
 		{name: "completion", own: completionCommand},
 		{name: "man", own: manCommand},
+		{name: "console", own: consoleCommand},
 		{name: "serve", own: serveCommand},
 		{name: "mcp", own: mcpCommand},
 		{name: "hook", own: hookCommand},

@@ -22,6 +22,8 @@ func serveCommand(p *Program) *urfave.Command {
 			"SIGTERM and 130 after Ctrl-C. Several daemons\n" +
 			"on one database do no harm. `mailroom schedule list` shows what it runs. An agent that was added with --start is\n" +
 			"started when there are messages for it; its session goes on when the daemon stops.\n\n" +
+			"With --listen it serves the console, too, a page for people that `mailroom console` opens, unless --no-console is given. Beyond\n" +
+			"this machine the page wants TLS: --tls-cert and --tls-key, or a proxy in front that --host names.\n\n" +
 			"With --phone it serves the app by which questions reach a person. Phones want HTTPS: put a proxy in front, or give\n" +
 			"--phone-tls-cert and --phone-tls-key, and say under which address they come: `mailroom setting set signal.url\n" +
 			"https://NAME`. Other names are refused.\n\n" +
@@ -33,6 +35,7 @@ func serveCommand(p *Program) *urfave.Command {
 			&urfave.StringFlag{Name: "tls-cert", Usage: "`FILE` with the certificate of the endpoints, PEM"},
 			&urfave.StringFlag{Name: "tls-key", Usage: "`FILE` with its key, PEM"},
 			&urfave.StringSliceFlag{Name: "host", Usage: "`NAME` by which clients reach the endpoints, besides the address; may be repeated"},
+			&urfave.BoolFlag{Name: "no-console", Usage: "serve no page for people at the address of the endpoints, see `mailroom console`", DisableDefaultText: true},
 			&urfave.StringFlag{Name: "rate", Usage: "requests per second that one token may make", Value: "200", DefaultText: "200"},
 			&urfave.StringFlag{Name: "phone", Usage: "`ADDRESS` of the app for phones, a listener of its own; port 0 picks a free one"},
 			&urfave.StringFlag{Name: "phone-tls-cert", Usage: "`FILE` with the certificate of the app, PEM; without it a proxy with HTTPS stands in front"},
@@ -72,7 +75,7 @@ func (p *Program) serve(c *urfave.Context) error {
 	err = daemon.Run(c.Context, env, daemon.Options{
 		Web: web.Options{
 			Address: c.String("listen"), Cert: c.String("tls-cert"), Key: c.String("tls-key"), Hosts: c.StringSlice("host"),
-			RatePerSecond: rate, Version: p.Version,
+			RatePerSecond: rate, Version: p.Version, Console: !c.Bool("no-console"),
 		},
 		Phone: phone.Options{Address: c.String("phone"), Cert: c.String("phone-tls-cert"), Key: c.String("phone-tls-key")},
 		OTLP:  traces, OTLPTexts: c.Bool("otlp-texts"),

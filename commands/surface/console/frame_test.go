@@ -43,7 +43,7 @@ func TestFrame(t *testing.T) {
 func TestGate(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "ann")
-	s := r.browser.NewScreen(1024, 768, false)
+	s := r.browser.NewScreen(1440, 900, false)
 	s.Open(r.Address + "/#code=mailroom_code_that_nobody_has_issued")
 	s.Reads("mailroom console")
 	s.Until(`document.querySelector("[role=alert]")`)

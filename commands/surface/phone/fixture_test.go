@@ -154,8 +154,8 @@ func (h *home) ask(method, path, body string, change func(*http.Request)) answer
 func (h *home) strict(what string, a answer) {
 	h.t.Helper()
 	for name, want := range map[string]string{
-		"Content-Security-Policy": "default-src 'none'; script-src 'self'; connect-src 'self'; img-src 'self'; worker-src 'self'; manifest-src 'self'; " +
-			"style-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types mailroom",
+		"Content-Security-Policy": "default-src 'none'; script-src 'self'; connect-src 'self'; img-src 'self'; manifest-src 'self'; style-src 'self'; " +
+			"frame-ancestors 'none'; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; worker-src 'self'; trusted-types mailroom",
 		"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Set-Cookie": "", "Access-Control-Allow-Origin": "",
 	} {
 		if got := a.header.Values(name); len(got) > 1 || a.header.Get(name) != want {

@@ -66,7 +66,7 @@ func open(ctx context.Context, l *ledger.Ledger, log *slog.Logger, o Options) (*
 	if o.Bounds == (listener.Bounds{}) {
 		o.Bounds = listener.Usual
 	}
-	files, err := readFiles(Files())
+	files, err := listener.ReadFiles(Files())
 	if err != nil {
 		return nil, err
 	}
@@ -101,24 +101,12 @@ func (p *Phone) warn(ctx context.Context, o Options) {
 	}
 }
 
-// contentSecurityPolicy lets the app's own files run and talk to this listener, and nothing else.
-var contentSecurityPolicy = strings.Join([]string{
-	"default-src 'none'", "script-src 'self'", "connect-src 'self'", "img-src 'self'", "worker-src 'self'", "manifest-src 'self'",
-	"style-src 'self'", "frame-ancestors 'none'", "base-uri 'none'", "form-action 'none'", "require-trusted-types-for 'script'",
-	"trusted-types mailroom",
-}, "; ")
-
 // guard gives every answer its headers, and refuses requests that no phone sends: for another host, as from a page whose own name
 // was made to resolve to this address (DNS rebinding), and changes that a page of another origin asks for.
 func (p *Phone) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		defer p.recovered(rw)
-		h := rw.Header()
-		h.Set("Content-Security-Policy", contentSecurityPolicy)
-		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("Referrer-Policy", "no-referrer")
-		h.Set("Cross-Origin-Resource-Policy", "same-origin")
-		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		listener.Strict(rw.Header(), "worker-src 'self'", "trusted-types mailroom")
 		switch {
 		case !p.knownHost(r):
 			listener.WriteFailure(rw, http.StatusForbidden, orchestrator.Errorf(orchestrator.PermissionDenied, "this is not %s", orchestrator.Clip(r.Host)).
@@ -178,11 +166,17 @@ func (p *Phone) knownHost(r *http.Request) bool {
 // nothingAt answers where there is nothing.
 var nothingAt = listener.NothingAt("The app is at /")
 
-// routes are what the app needs.
-func (p *Phone) routes(files map[string]file) http.Handler {
+// routes are what the app needs. Its page is at / and at /pair, where the link of a pairing leads.
+func (p *Phone) routes(files map[string]listener.File) http.Handler {
 	mux := http.NewServeMux()
-	for path, f := range files {
-		listener.Handle(mux, path, listener.Methods{"GET": f})
+	for name, f := range files {
+		paths := []string{"/" + name}
+		if name == listener.Index {
+			paths = []string{"/{$}", "/pair"}
+		}
+		for _, path := range paths {
+			listener.Handle(mux, path, listener.Methods{"GET": f})
+		}
 	}
 	listener.Handle(mux, "/api/pair", listener.Methods{"POST": http.HandlerFunc(p.pairing)})
 	listener.Handle(mux, "/api/once/{id}/{option}/{token}", listener.Methods{"POST": http.HandlerFunc(p.button)})

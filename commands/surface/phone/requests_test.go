@@ -67,7 +67,7 @@ func TestFilesOfTheApp(t *testing.T) {
 		}
 	}
 	for _, bad := range []fstest.MapFS{{}, {"app.js": {}}, {"index.html": {}, "notes.txt": {}}, {"index.html": {Mode: fs.ModeDir}}} {
-		if files, err := readFiles(bad); err == nil {
+		if files, err := listener.ReadFiles(bad); err == nil {
 			t.Errorf("%v is an app: %v", bad, files)
 		}
 	}

@@ -28,7 +28,7 @@ const (
 // last id it has seen, in the header Last-Event-ID or the query parameter after, gets all that came since; otherwise it
 // gets what happens from now on.
 func (w *Server) events(rw http.ResponseWriter, r *http.Request) {
-	ctx, token := r.Context(), askerOf(r.Context()).token
+	ctx, token := r.Context(), askerOf(r.Context()).token.ID
 	last, err := w.startOfEvents(r)
 	if err != nil {
 		listener.WriteFailure(rw, commands.HTTPStatus(err), err)

@@ -40,3 +40,6 @@ func (w *Server) HoldBodies(bytes int64) (release func(), ok bool) {
 
 // Handler is what answers requests.
 func (w *Server) Handler() http.Handler { return w.handler }
+
+// LimitCodes says how many attempts to log in may come per second.
+func (w *Server) LimitCodes(perSecond rate.Limit) { w.codes.SetLimit(perSecond) }

@@ -101,7 +101,7 @@ type asker struct {
 	commands.Caller
 	ledger *ledger.Ledger
 	secret string // the token, as the request showed it
-	token  string // its id
+	token  agents.Token
 }
 
 type askerKey struct{}
@@ -111,7 +111,8 @@ func askerOf(ctx context.Context) asker {
 	return a
 }
 
-// CallerOf returns who sent a request that showed a token: the token's agent, in the session that the URL names.
+// CallerOf returns who sent a request that showed a token: the token's agent, in the session that the URL names. For a session of the
+// console that is the administrator, who sends and reads as the operator.
 func CallerOf(ctx context.Context) commands.Caller { return askerOf(ctx).Caller }
 
 // stillValid reports by its error that the token was revoked, or ran out, while the request was under way.
@@ -137,11 +138,11 @@ func (w *Server) authenticated(next http.Handler) http.Handler {
 		if err != nil {
 			return
 		}
-		if !w.rates.Enter(a.token, max(1, cap(w.slots)/4)) {
+		if !w.rates.Enter(a.token.ID, max(1, cap(w.slots)/4)) {
 			listener.TooMany(rw, "too many requests under way with this token")
 			return
 		}
-		defer w.rates.Leave(a.token)
+		defer w.rates.Leave(a.token.ID)
 		select {
 		case w.slots <- struct{}{}:
 			defer func() { <-w.slots }()
@@ -164,18 +165,19 @@ func (w *Server) authenticated(next http.Handler) http.Handler {
 func (w *Server) authenticate(rw http.ResponseWriter, r *http.Request) (a asker, err error) {
 	a.ledger = w.env.Ledger
 	a.secret, err = listener.BearerOf(r, "Send `Authorization: Bearer TOKEN`; `mailroom agent token NAME` issues one")
-	var token agents.Token
 	if err == nil {
-		token, err = agents.Authenticate(r.Context(), a.ledger, a.secret)
+		a.token, err = agents.Authenticate(r.Context(), a.ledger, a.secret)
 	}
 	switch {
 	case orchestrator.CodeOf(err) == orchestrator.Unauthenticated && !w.failures.Allow():
 		return a, listener.TooMany(rw, "too many requests without a valid token")
-	case err == nil && !w.rates.Allow(token.ID):
+	case err == nil && !w.rates.Allow(a.token.ID):
 		return a, listener.TooMany(rw, "too many requests with this token")
 	case err == nil:
-		a.Caller = commands.Caller{Name: token.Agent, Admin: token.Admin, Remote: true}
-		a.token = token.ID
+		a.Caller = commands.Caller{Name: a.token.Agent, Admin: a.token.Admin, Remote: true}
+		if a.token.Agent == orchestrator.Operator { // a session of the console, which is as a shell is without a name
+			a.Name, a.Shell = "", true
+		}
 		a.Session, err = sessionOf(r)
 	}
 	if err != nil {

@@ -28,6 +28,7 @@ func TestSettingsOverTheNetwork(t *testing.T) {
 		"retention.ended": {false, "1d"}, "retention.archive": {false, "1d"}, "retention.trace": {false, "1d"}, "backlog.limit": {false, "10"},
 		"hops.limit": {false, "10"}, "hook.turns": {false, "6"}, "bounce": {false, "off"}, "ralph.strict_routes": {false, "on"}, "ralph.pm": {false, "boss"},
 		"start.ladder": {false, "10s"}, "wal.limit": {false, "2097152"},
+		"console.port":         {true, "20123"},                     // where this machine listens
 		"signal.url":           {true, "https://phone.example.com"}, // where phones are paired: who serves the app reads all
 		"signal.push_hosts":    {true, "10.0.0.5"},                  // where the daemon connects to
 		"signal.allow_private": {true, "on"},                        // and that this may be its own machine

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"mailroom/commands"
+	"mailroom/commands/surface/console"
 	"mailroom/commands/surface/listener"
 	"mailroom/orchestrator"
 )
@@ -34,6 +35,7 @@ type Options struct {
 	Hosts         []string // names under which clients reach a daemon that listens beyond loopback
 	RatePerSecond int      // requests that one token may make, at least 1
 	Version       string   // of the program, for the description
+	Console       bool     // the console's page is served, and lets people in
 
 	// Handlers by path. Those of Open and Local are asked with GET; those of WithToken with any method, and CallerOf tells them
 	// who asks.
@@ -53,6 +55,7 @@ type Server struct {
 	slots    chan struct{}
 	rates    listener.Rates
 	failures *rate.Limiter       // requests without a valid token
+	codes    *rate.Limiter       // attempts to log in to the console
 	bodies   *semaphore.Weighted // bytes of large bodies under way
 	streams  listener.Rates      // of events
 }
@@ -71,19 +74,28 @@ func Listen(ctx context.Context, env commands.Env, o Options) (*Server, error) {
 	}
 	w := &Server{
 		Server: server, env: env, options: o, slots: make(chan struct{}, o.bounds.Requests),
-		rates: listener.Rates{PerSecond: o.RatePerSecond}, failures: rate.NewLimiter(20, 100),
+		rates: listener.Rates{PerSecond: o.RatePerSecond}, failures: rate.NewLimiter(20, 100), codes: rate.NewLimiter(20, 100),
 		bodies: semaphore.NewWeighted(maxBodies),
 	}
 	if !w.Loopback && o.Cert == "" {
 		env.Log.Warn("tokens and messages travel unencrypted: give --tls-cert and --tls-key, or put a proxy with TLS in front", "listen", o.Address)
+		if o.Console && len(o.Hosts) == 0 {
+			env.Log.Warn("the console's page is not served: whoever listens on the way would get a session. Give --tls-cert and --tls-key, or --host NAME for a proxy with TLS in front", "listen", o.Address)
+			w.options.Console = false
+		}
 	}
-	w.handler = listener.Patient(o.bounds.Bounds, w.guard(w.routes()))
+	routes, err := w.routes()
+	if err != nil {
+		w.Close()
+		return nil, err
+	}
+	w.handler = listener.Patient(o.bounds.Bounds, w.guard(routes))
 	w.Serve(w.handler)
 	return w, nil
 }
 
 // routes are the endpoints.
-func (w *Server) routes() http.Handler {
+func (w *Server) routes() (http.Handler, error) {
 	mux := http.NewServeMux()
 	for path, h := range w.options.Open {
 		handle(mux, "GET", path, h)
@@ -97,8 +109,16 @@ func (w *Server) routes() http.Handler {
 	handle(mux, "POST", commandsPath+"{name}", w.authenticated(http.HandlerFunc(w.command)))
 	handle(mux, "GET", "/v1/openapi.json", w.authenticated(http.HandlerFunc(w.description)))
 	handle(mux, "GET", "/v1/events", w.authenticated(http.HandlerFunc(w.events)))
-	mux.HandleFunc("/", nothingAt)
-	return mux
+	if !w.options.Console {
+		mux.HandleFunc("/", nothingAt)
+		return mux, nil
+	}
+	listener.Handle(mux, SessionPath, listener.Methods{
+		"POST": http.HandlerFunc(w.logIn), "GET": w.authenticated(http.HandlerFunc(w.whoAsks)), "DELETE": w.authenticated(http.HandlerFunc(w.logOut)),
+	})
+	page, err := console.Handler(nothingAt)
+	mux.Handle("/", page)
+	return mux, err
 }
 
 // handle serves a path for one method, and refuses the others.

@@ -1,0 +1,217 @@
+package cli
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/url"
+	"os/exec"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	urfave "github.com/urfave/cli/v2"
+
+	"mailroom/commands"
+	"mailroom/commands/surface/web"
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/daemons"
+	"mailroom/orchestrator/ledger"
+)
+
+// consoleCommand opens the console, and serves it where no daemon does.
+func consoleCommand(p *Program) *urfave.Command {
+	return &urfave.Command{
+		Name: "console", Usage: "Open a page in the browser that shows who talks to whom and what is stuck",
+		Description: "Opens the console at the address of a daemon of this machine, `mailroom serve --listen`. Where there is none, it serves the\n" +
+			"console itself, for this machine only, until Ctrl-C, which ends it with status 130; it then delivers nothing, as with any command\n" +
+			"beside a daemon. Its port is chosen once, and kept in the setting console.port.\n\n" +
+			"The address has a code that works once, within a minute: whoever opens it acts as the administrator, for 12 hours.\n" +
+			"`mailroom agent token operator --list` shows such sessions, and --revoke ends them. Without a terminal, or where no browser can\n" +
+			"be opened, the address is printed.\n\nExamples:\n\n    mailroom console\n    mailroom console --print",
+		Flags: []urfave.Flag{
+			&urfave.BoolFlag{Name: "print", Usage: "print the address, and open no browser", DisableDefaultText: true},
+		},
+		Action: func(c *urfave.Context) error { return runConsole(c, p) },
+	}
+}
+
+func runConsole(c *urfave.Context, p *Program) error {
+	if c.NArg() > 0 {
+		return orchestrator.Errorf(orchestrator.InvalidParams, "console takes no arguments: %q", c.Args().First()).WithHint(helpListsFlags)
+	}
+	env, err := p.env(c)
+	if err == nil {
+		err = p.open(c, "", &env)
+	}
+	if err != nil {
+		return err
+	}
+	defer env.Engine.Close()
+	ctx := c.Context
+	conf, err := env.Ledger.Configuration(ctx) // which says whether there is a database
+	if err != nil {
+		return err
+	}
+	o := opening{p: p, ledger: env.Ledger, print: c.Bool("print")}
+	address, err := consoleOfDaemon(ctx, env.Ledger)
+	if err != nil {
+		return err
+	}
+	if address != "" {
+		return o.open(ctx, address)
+	}
+	server, err := listenForConsole(ctx, env, conf.Settings.ConsolePort, p.Version)
+	if err != nil {
+		return err
+	}
+	defer server.Close()
+	o.serves = true
+	if err := o.open(ctx, server.Address); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	if wasInterrupted(ctx) {
+		return stoppedOnTerminal(p)
+	}
+	return nil
+}
+
+// consoleOfDaemon returns the address of a daemon of this machine that serves the console; "" if there is none.
+func consoleOfDaemon(ctx context.Context, l *ledger.Ledger) (string, error) {
+	list, err := daemons.List(ctx, l)
+	for _, d := range list {
+		if d.Host == l.Host() && d.Listening != "" {
+			if address := consoleAt(ctx, d.Listening); address != "" {
+				return address, nil
+			}
+		}
+	}
+	return "", err
+}
+
+// consoleAt asks whether a daemon that listens at an address serves the console, and returns under which address a browser gets there;
+// "" if it does not. Nothing secret is sent, so that a certificate need not be known here.
+func consoleAt(ctx context.Context, listening string) string {
+	at, err := url.Parse(listening)
+	if err != nil {
+		return ""
+	}
+	if ip := net.ParseIP(at.Hostname()); ip != nil && ip.IsUnspecified() {
+		at.Host = net.JoinHostPort("127.0.0.1", at.Port())
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String()+web.SessionPath, nil)
+	if err != nil {
+		return ""
+	}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}
+	answer, err := transport.RoundTrip(request)
+	if err != nil {
+		return ""
+	}
+	answer.Body.Close()
+	if answer.StatusCode != http.StatusUnauthorized && answer.StatusCode != http.StatusTooManyRequests {
+		return ""
+	}
+	if answer.TLS != nil { // a browser wants a name that the certificate has
+		cert := answer.TLS.PeerCertificates[0]
+		if names := cert.DNSNames; cert.VerifyHostname(at.Hostname()) != nil && len(names) > 0 && !strings.Contains(names[0], "*") {
+			at.Host = net.JoinHostPort(names[0], at.Port())
+		}
+	}
+	return at.String()
+}
+
+// listenForConsole serves the console to this machine, on the port that the database keeps for it, if that is free. A port that is
+// chosen is not among those that systems give to outgoing connections.
+func listenForConsole(ctx context.Context, env commands.Env, port int, version string) (server *web.Server, err error) {
+	listen := func(port int) (*web.Server, error) {
+		return web.Listen(ctx, env, web.Options{Address: fmt.Sprintf("127.0.0.1:%d", port), RatePerSecond: 200, Version: version, Console: true})
+	}
+	if port == 0 {
+		for range 20 {
+			chosen := 20_000 + rand.IntN(10_000)
+			if server, err = listen(chosen); err == nil {
+				if _, err = env.Ledger.SetSetting(ctx, ledger.ConsolePort, fmt.Sprint(chosen)); err != nil {
+					server.Close()
+				}
+				return server, err
+			}
+			if orchestrator.CodeOf(err) != orchestrator.Unavailable {
+				break
+			}
+		}
+		return nil, err
+	}
+	if server, err = listen(port); orchestrator.CodeOf(err) != orchestrator.Unavailable {
+		return server, err
+	}
+	env.Log.Warn("the port of the console is taken, so it is at another this time: a browser does not find there what it has stored", "port", port, "setting", ledger.ConsolePort)
+	return listen(0)
+}
+
+// opening is how a browser gets to the console.
+type opening struct {
+	p      *Program
+	ledger *ledger.Ledger
+	print  bool // the address is to be printed only
+	serves bool // this process serves the console
+}
+
+// open makes a code, and opens an address with it, or prints that.
+func (o *opening) open(ctx context.Context, address string) error {
+	code, err := agents.IssueCode(ctx, o.ledger)
+	if err != nil {
+		return err
+	}
+	link := address + "/#code=" + code
+	if !o.p.text() {
+		return notWritten(writeLine(o.p.Out, struct {
+			URL string `json:"url"`
+		}{link}))
+	}
+	w := o.p.people(o.p.Out, o.p.OutTerminal)
+	switch {
+	case o.print || !o.p.OutTerminal:
+		w.Printf("%s\n", link)
+		return notWritten(w.Err())
+	case browse(o.p.Getenv, link):
+		w.Printf("Opened %s in the browser.\n", address)
+	default:
+		w.Printf("No browser could be opened here. Open this address within a minute; it works once:\n%s\n", link)
+	}
+	if o.serves {
+		w.Printf("Serving the console. Stop with Ctrl-C.\n")
+	}
+	return notWritten(w.Err())
+}
+
+// browse opens an address in the browser of whoever is logged in here, and reports whether that could be done.
+func browse(getenv func(string) string, link string) bool {
+	opener := "xdg-open"
+	if runtime.GOOS == "darwin" {
+		opener = "open"
+	} else if getenv("DISPLAY") == "" && getenv("WAYLAND_DISPLAY") == "" {
+		return false
+	}
+	cmd := exec.Command(opener, link)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // Ctrl-C here does not end the browser
+	if cmd.Start() != nil {
+		return false
+	}
+	failed := make(chan bool, 1)
+	go func() { failed <- cmd.Wait() != nil }()
+	select {
+	case bad := <-failed:
+		return !bad
+	case <-time.After(2 * time.Second): // it is the browser itself, and runs
+		return true
+	}
+}

@@ -1,0 +1,82 @@
+package listener
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"path"
+	"strings"
+	"time"
+)
+
+// Index is the name of the page of an app.
+const Index = "index.html"
+
+// contentTypes are those of an app's files by ending. The system's table is not asked: it says different things on
+// different machines, and nosniff has a browser refuse a script of another type.
+var contentTypes = map[string]string{
+	".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8",
+	".webmanifest": "application/manifest+json", ".png": "image/png", ".svg": "image/svg+xml",
+}
+
+// File is one file of an app.
+type File struct {
+	body        []byte
+	contentType string
+	tag         string // its ETag
+}
+
+// ReadFiles reads the files of an app, by name. Index is among them.
+func ReadFiles(from fs.FS) (map[string]File, error) {
+	files := map[string]File{}
+	names, err := fs.Glob(from, "*.*")
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		body, err := fs.ReadFile(from, name)
+		if err != nil {
+			return nil, err
+		}
+		contentType, known := contentTypes[path.Ext(name)]
+		if !known {
+			return nil, fmt.Errorf("the app has a file of no known type: %s", name)
+		}
+		sum := sha256.Sum256(body)
+		files[name] = File{body, contentType, `"` + hex.EncodeToString(sum[:16]) + `"`}
+	}
+	if _, there := files[Index]; !there {
+		return nil, fmt.Errorf("the app has no %s among %q", Index, names)
+	}
+	return files, nil
+}
+
+// ServeHTTP implements http.Handler. A browser asks each time whether its copy is the newest, so that a new version of the
+// daemon replaces the app, its service worker included, at the next look.
+func (f File) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	h := rw.Header()
+	h.Set("Content-Type", f.contentType)
+	h.Set("Cache-Control", "no-cache")
+	h.Set("ETag", f.tag)
+	r.Header.Del("Range") // of these files nobody needs a part
+	http.ServeContent(rw, r, "", time.Time{}, bytes.NewReader(f.body))
+}
+
+// strict lets an app's own files run and talk to where they came from, and nothing else.
+var strict = []string{
+	"default-src 'none'", "script-src 'self'", "connect-src 'self'", "img-src 'self'", "manifest-src 'self'", "style-src 'self'",
+	"frame-ancestors 'none'", "base-uri 'none'", "form-action 'none'", "require-trusted-types-for 'script'",
+}
+
+// Strict sets the headers under which a browser shows an app: nothing inline, nothing of another origin, in no frame. further are the
+// directives of its content security policy that it needs besides.
+func Strict(h http.Header, further ...string) {
+	h.Set("Content-Security-Policy", strings.Join(append(strict[:len(strict):len(strict)], further...), "; "))
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+}

@@ -1,0 +1,133 @@
+package web
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"mailroom/commands"
+	"mailroom/commands/surface/listener"
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/tracing"
+)
+
+// SessionPath is where the console's page logs in, asks who it is, and logs out. A daemon without the console has nothing there.
+const SessionPath = "/v1/console/session"
+
+// login is what the exchange of a code brings: who is logged in, and by which token from now on.
+type login struct {
+	Token string `json:"token"`
+	identity
+}
+
+// identity says who asks, and whom.
+type identity struct {
+	Agent     string `json:"agent"`
+	Admin     bool   `json:"admin"`
+	ExpiresAt string `json:"expires_at"` // "": the token is valid until it is revoked
+	Database  string `json:"database"`
+	Project   string `json:"project"` // a short name of the database for people
+	Version   string `json:"version"`
+	Host      string `json:"host"`
+	// KeepsAddress: the page has the same address at the next start, so that what a browser stores for it is found again.
+	KeepsAddress bool `json:"keeps_address"`
+}
+
+// identityOf describes the holder of a token.
+func (w *Server) identityOf(token agents.Token) identity {
+	at := w.env.Engine.Path()
+	return identity{
+		Agent: token.Agent, Admin: token.Admin, ExpiresAt: token.ExpiresAt, Database: at, Project: projectOf(at), Version: w.options.Version,
+		Host: w.env.Ledger.Host(), KeepsAddress: !strings.HasSuffix(w.options.Address, ":0"),
+	}
+}
+
+// projectOf returns the name of the folder that a database is of, or its own name on a server.
+func projectOf(database string) string {
+	if at, err := url.Parse(database); err == nil && at.Host != "" {
+		return path.Base(at.Path)
+	}
+	folder := filepath.Dir(database)
+	if filepath.Base(folder) == commands.ProjectFolder {
+		folder = filepath.Dir(folder)
+	}
+	return filepath.Base(folder)
+}
+
+// logIn exchanges a code for a session of the console. How often that may be tried is bounded for all together, since nobody has shown
+// yet who they are.
+func (w *Server) logIn(rw http.ResponseWriter, r *http.Request) {
+	if !w.codes.Allow() {
+		listener.TooMany(rw, "too many attempts to log in")
+		return
+	}
+	if !listener.ReadAll(rw, r, smallBody) {
+		return
+	}
+	var given struct {
+		Code string `json:"code"`
+	}
+	body, err := io.ReadAll(r.Body)
+	if err == nil {
+		read := json.NewDecoder(bytes.NewReader(body))
+		read.DisallowUnknownFields()
+		if read.Decode(&given) != nil || given.Code == "" {
+			err = orchestrator.Errorf(orchestrator.InvalidParams, "the body is no object with a code").WithHint("`mailroom console` opens the page with one")
+		}
+	}
+	var secret string
+	var session agents.Token
+	if err == nil {
+		err = w.traced(r, "console login", func(r *http.Request) (err error) {
+			secret, session, err = agents.OpenSession(r.Context(), w.env.Ledger, given.Code)
+			return err
+		})
+	}
+	w.reply(rw, login{secret, w.identityOf(session)}, err)
+}
+
+// whoAsks says who is logged in.
+func (w *Server) whoAsks(rw http.ResponseWriter, r *http.Request) {
+	w.reply(rw, w.identityOf(askerOf(r.Context()).token), nil)
+}
+
+// logOut revokes the session that asks.
+func (w *Server) logOut(rw http.ResponseWriter, r *http.Request) {
+	err := w.traced(r, "console logout", func(r *http.Request) error {
+		return agents.EndSession(r.Context(), w.env.Ledger, askerOf(r.Context()).secret)
+	})
+	w.reply(rw, struct{}{}, err)
+}
+
+// traced runs do within a span of the operator's. A failure leaves none, since strangers could fill the disk with them.
+func (w *Server) traced(r *http.Request, name string, do func(*http.Request) error) error {
+	ctx, span := tracing.Start(r.Context(), name)
+	span.Kind, span.Caller = tracing.Server, orchestrator.Operator
+	span.Set(tracing.AttrSystem, "mailroom")
+	span.Set(tracing.AttrOperation, name)
+	span.Begin(w.env.Ledger.Now())
+	err := do(r.WithContext(ctx))
+	if err == nil {
+		w.env.Ledger.EndSpan(ctx, span, nil, func() bool { return false })
+	}
+	return err
+}
+
+// reply answers with a result in the form of a command's, or with an error.
+func (w *Server) reply(rw http.ResponseWriter, result any, err error) {
+	var body []byte
+	if err == nil {
+		body, err = orchestrator.JSON(commands.Answer{Action: "console", Result: result})
+	}
+	if err != nil {
+		listener.WriteFailure(rw, commands.HTTPStatus(err), err)
+		return
+	}
+	listener.WriteJSON(rw, http.StatusOK, body)
+}

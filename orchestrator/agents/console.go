@@ -1,0 +1,98 @@
+package agents
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/store"
+)
+
+// The console's page speaks for the operator. A code, which stands in the address that a browser is sent to, is exchanged once for
+// a session, which is a token. Both are rows of tokens, and no other token is of the operator; the prefix of a secret is part of
+// its hash, so that neither passes for the other.
+const (
+	codePrefix    = "mailroom_once_"
+	sessionPrefix = tokenPrefix + "console_"
+)
+
+// How long a code can be exchanged, and how long a session lasts.
+const (
+	codeLife    = time.Minute
+	sessionLife = 12 * time.Hour
+)
+
+// IssueCode makes a code for one session of the console. Codes and sessions that have run out are deleted.
+func IssueCode(ctx context.Context, l *ledger.Ledger) (code string, err error) {
+	code = NewToken(codePrefix)
+	return code, l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
+		if err := t.Run(`DELETE FROM tokens WHERE agent = 'operator' AND expires_at <> '' AND expires_at <= ?`, t.ClockText); err != nil {
+			return err
+		}
+		return insertConsole(t, code, false, codeLife)
+	})
+}
+
+// OpenSession exchanges a code for a session of the console. Of several who try at once, one gets it. Error: unauthenticated, which does
+// not tell whether the code is unknown, used or too old.
+func OpenSession(ctx context.Context, l *ledger.Ledger, code string) (secret string, session Token, err error) {
+	refused := orchestrator.Errorf(orchestrator.Unauthenticated, "the code is not valid: it works once, and for %s", orchestrator.FormatDuration(codeLife)).
+		WithHint("`mailroom console` makes a new one")
+	if !strings.HasPrefix(code, codePrefix) || len(code) > maxSecret {
+		return "", Token{}, refused
+	}
+	secret = NewToken(sessionPrefix)
+	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
+		taken, err := t.Exec(`DELETE FROM tokens WHERE hash = ? AND agent = 'operator' AND admin = 0 AND revoked_at = '' AND expires_at > ?`, HashToken(code), t.ClockText)
+		if err != nil {
+			return err
+		}
+		if taken != 1 {
+			return refused
+		}
+		t.KeepSpan()
+		session = Token{
+			ID: HashToken(secret)[:12], Agent: orchestrator.Operator, Admin: true,
+			CreatedAt: t.Now, ExpiresAt: orchestrator.Stamp(t.Clock.Add(sessionLife)),
+		}
+		return insertConsole(t, secret, true, sessionLife)
+	})
+	if err != nil {
+		return "", Token{}, err
+	}
+	return secret, session, nil
+}
+
+// insertConsole adds the row of a code, or of a session, which alone has rights.
+func insertConsole(t *ledger.Tx, secret string, session bool, lifetime time.Duration) error {
+	admin := 0
+	if session {
+		admin = 1
+	}
+	return t.Run(`INSERT INTO tokens (hash, agent, admin, created_at, expires_at) VALUES (?, ?, ?, ?, ?)`,
+		HashToken(secret), orchestrator.Operator, admin, t.Now, orchestrator.Stamp(t.Clock.Add(lifetime)))
+}
+
+// EndSession revokes the session of the console that has this secret. Error: invalid_params for the token of an agent, which others may
+// use, too.
+func EndSession(ctx context.Context, l *ledger.Ledger, secret string) error {
+	if !strings.HasPrefix(secret, sessionPrefix) {
+		return orchestrator.Errorf(orchestrator.InvalidParams, "this token is no session of the console").
+			WithHint("Forget it where it is stored; `mailroom agent token NAME --revoke` revokes the tokens of an agent")
+	}
+	return l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
+		t.KeepSpan()
+		return t.Run(`UPDATE tokens SET revoked_at = ? WHERE hash = ? AND agent = 'operator' AND revoked_at = ''`, t.Now, HashToken(secret))
+	})
+}
+
+// speaksFor reports whether a credential may be one of the agent whose row has its hash: a session of the console is the operator's,
+// and the operator has no other tokens. Nobody speaks as the user.
+func speaksFor(secret string, token Token) bool {
+	if strings.HasPrefix(secret, sessionPrefix) {
+		return token.Agent == orchestrator.Operator && token.Admin
+	}
+	return !orchestrator.IsBuiltIn(token.Agent)
+}
