@@ -23,6 +23,15 @@ func now(ctx context.Context, env commands.Env, _ struct{}) (NowResult, error) {
 // counted are the words behind the numbers of needs.
 var counted = map[string]string{"failed": "failed", "overdue": "overdue", "unread": "unread", "disabled": "disabled", "question": "open", "daemon": "waiting"}
 
+// fewNames joins the first names of a list.
+func fewNames(names []string) string {
+	const most = 5
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return strings.Join(names[:most], ", ") + " and " + strconv.Itoa(len(names)-most) + " more"
+}
+
 // Text shows a few lines for each need.
 func (r NowResult) Text(w *commands.Text) {
 	if len(r.Needs) == 0 {
@@ -36,7 +45,7 @@ func (r NowResult) Text(w *commands.Text) {
 		if n.Count > 0 {
 			number = strconv.FormatInt(n.Count, 10) + " " + counted[n.Kind]
 		}
-		w.Fields([2]string{"how many", number}, [2]string{"because", n.Because}, [2]string{"from", strings.Join(n.From, ", ")}, [2]string{"since", w.When(n.Since)},
+		w.Fields([2]string{"how many", number}, [2]string{"because", n.Because}, [2]string{"from", fewNames(n.From)}, [2]string{"since", w.When(n.Since)},
 			[2]string{"the oldest", n.ID}, [2]string{"what helps", n.Do})
 	}
 }

@@ -70,7 +70,7 @@ func Needs(ctx context.Context, l *ledger.Ledger) (r Needed, err error) {
 		if r.Messages, err = c.Number(`SELECT coalesce(max(seq), 0) FROM agent_message`); err != nil {
 			return err
 		}
-		r.Begun, _, err = c.Text(`SELECT started_at FROM command_trace ORDER BY id LIMIT 1`)
+		r.Begun, _, err = c.Text(`SELECT started_at FROM command_trace WHERE id = (SELECT min(id) FROM command_trace)`)
 		return err
 	})
 	return r, err
@@ -252,7 +252,7 @@ func byCount(names []string) (list []string) {
 func (n *needs) unreadMail() error {
 	unread := func(m *Member) int64 { return m.Unread }
 	list := n.sorted(func(m *Member) bool {
-		return m.Name == orchestrator.Operator && m.unreadAt != "" || m.Name != orchestrator.Operator && n.unreadTooLong(m)
+		return m.Name == orchestrator.Operator && m.unreadAt != "" || m.Name != orchestrator.Operator && (m.agent == nil || m.agent.Disabled == "") && n.unreadTooLong(m)
 	}, unread)
 	for i, m := range list {
 		if i == mostNeeds {

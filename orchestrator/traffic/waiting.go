@@ -88,17 +88,18 @@ func hasInbox(conf *ledger.Config, recipient string) bool {
 // replay is when a dead letter to a recipient was sent again: no counter has that.
 type replay struct{ recipient, at string }
 
-// maxFailures is how many of the newest failures are looked at for messages that were replayed.
-const maxFailures = 5000
+// maxFailures is how many of the newest failures, of attempts too, are looked at for messages that were replayed.
+const maxFailures = 2000
 
 // replays finds the replays since a time, by the trace of what failed before.
 func replays(c *store.Conn, since string) (list []replay, err error) {
 	seen := map[int64]bool{}
 	err = c.Query(`
 		SELECT r.id, r.at, m.recipient
-		  FROM (SELECT message_id FROM message_trace WHERE event IN ('attempt_failed','failed','expired') ORDER BY at DESC LIMIT +?1) AS f
-		  JOIN message_trace AS r ON r.message_id = f.message_id AND r.event = 'replayed' AND r.at >= ?2
-		  JOIN agent_message AS m ON m.message_id = f.message_id`, func(row store.Row) error {
+		  FROM (SELECT message_id, event FROM message_trace WHERE event IN ('attempt_failed','failed','expired') ORDER BY at DESC LIMIT +?1) AS f
+		  CROSS JOIN message_trace AS r ON r.message_id = f.message_id AND r.event = 'replayed' AND r.at >= ?2
+		  CROSS JOIN agent_message AS m ON m.message_id = f.message_id
+		 WHERE f.event <> 'attempt_failed'`, func(row store.Row) error {
 		if id := row.Int(0); !seen[id] {
 			seen[id] = true
 			list = append(list, replay{row.Text(2), row.Text(1)})

@@ -23,10 +23,10 @@ function settle(names, links) {
   });
   const room = Math.max(44, 92 - 2.2 * names.length);
   forceSimulation(nodes)
-    .force("link", forceLink(links.map(([source, target]) => ({ source, target }))).id((node) => node.name).distance(room * 1.7).strength(0.25))
-    .force("charge", forceManyBody().strength(-9 * room))
+    .force("link", forceLink(links.map(([source, target]) => ({ source, target }))).id((node) => node.name).distance(room * 1.8).strength(0.2))
+    .force("charge", forceManyBody().strength(-14 * room))
     .force("collide", forceCollide((node) => Math.max(room / 1.6, half(node.name) * 0.8)).strength(0.9))
-    .force("x", forceX(width / 2).strength(0.06)).force("y", forceY(height / 2).strength(0.14))
+    .force("x", forceX(width / 2).strength(0.05)).force("y", forceY(height / 2).strength(0.1))
     .force("edge", () => nodes.forEach(keepIn))
     .stop().tick(300);
   nodes.forEach(keepIn);

@@ -17,11 +17,14 @@ export function Now() {
   return <Loaded of={of}>{(data) => (isFirst(data) ? <Welcome data={data} /> : <Day data={data} />)}</Loaded>;
 }
 
+const mostShown = 12; // needs, before one asks for all
+
 function Day({ data }) {
   const chosen = spans[route.value.query.span] ? route.value.query.span : "1h";
   const stats = useCommand("stats", { since: chosen, every: spans[chosen].every, waiting: true }, { matters: () => false, every: 15_000 });
   const room = useCommand("room", {}, { matters: () => false, every: 10_000 });
   const found = unsaid(data.needs, problems.value), n = data.needs.length + found.length;
+  const [all, setAll] = useState(false), shown = all ? n : mostShown;
   return (
     <>
       <section class="lede">
@@ -32,9 +35,10 @@ function Day({ data }) {
         <section class="close">
           <h2 class="unseen">What needs a person</h2>
           <ul class="needs">
-            {data.needs.map((need, i) => <Need key={`${need.kind} ${need.agent} ${need.id ?? i}`} need={need} first={i === 0} />)}
-            {found.map((finding) => <Finding key={finding.check} finding={finding} first={data.needs.length === 0 && finding === found[0]} />)}
+            {data.needs.slice(0, shown).map((need, i) => <Need key={`${need.kind} ${need.agent} ${need.id ?? i}`} need={need} first={i === 0} />)}
+            {found.slice(0, Math.max(0, shown - data.needs.length)).map((finding) => <Finding key={finding.check} finding={finding} first={data.needs.length === 0 && finding === found[0]} />)}
           </ul>
+          {n > shown && <p class="more"><button class="btn quiet" type="button" onClick={() => setAll(true)}>Show the other {n - shown}</button></p>}
         </section>
       )}
       <section>
@@ -101,11 +105,15 @@ function from({ kind, from: names }) {
   return `${names.length === 1 ? "all from" : "from"} ${list(shown)}`;
 }
 
-const Finding = ({ finding, first }) => (
-  <Row kind={{ state: "overdue", shape: "doctor" }} tag="Doctor" says={`${finding.check[0].toUpperCase()}${finding.check.slice(1)}: ${finding.says}`} href={to(["operations"])} word="What to do" first={first} does={finding.do}>
-    <Hint text={finding.do ?? ""} />
-  </Row>
-);
+// Finding is a problem that doctor found. What it says stands in the second line if it is long.
+function Finding({ finding: { check, says, do: does }, first }) {
+  const title = `${check[0].toUpperCase()}${check.slice(1)}`, short = says.length < 70;
+  return (
+    <Row kind={{ state: "overdue", shape: "doctor" }} tag="Doctor" says={short ? `${title}: ${says}` : title} href={to(["operations"])} word="What to do" first={first} does={does}>
+      {!short && <Stamped text={says} />}{!short && does && " · "}<Hint text={does ?? ""} />
+    </Row>
+  );
+}
 
 // Row is a line of what needs a person.
 function Row({ kind, tag, says, since, href, word, first, does, children }) {

@@ -42,7 +42,7 @@ function Palette() {
   return (
     <dialog class="palette" ref={dialog} aria-label="Find" onClose={leave} onClick={(event) => event.target === dialog.current && leave()}>
       <label class="ask-for"><Icon name="search" />
-        <input type="text" role="combobox" aria-label="Find" aria-expanded="true" aria-controls="choices" aria-activedescendant={choices.length ? `choice-${marked}` : undefined} autocomplete="off" spellcheck={false}
+        <input type="text" role="combobox" aria-label="What to find" aria-expanded="true" aria-controls="choices" aria-activedescendant={choices.length ? `choice-${marked}` : undefined} autocomplete="off" spellcheck={false}
           placeholder="An id, an agent, a thread, a word" value={text} onKeyDown={key} onInput={(event) => (setText(event.target.value), setAt(0))} />
         <kbd>Esc</kbd>
       </label>

@@ -7,7 +7,7 @@ import { count } from "../words.js";
 export const spans = {
   "1h": { every: "1m", word: "hour", title: "The last hour", within: "the last hour", steps: "minute by minute", each: "a minute" },
   "6h": { every: "5m", word: "6 hours", title: "The last 6 hours", within: "the last 6 hours", steps: "by 5 minutes", each: "in 5 minutes" },
-  "24h": { every: "20m", word: "day", title: "The last day", within: "the last day", steps: "by 20 minutes", each: "in 20 minutes" },
+  "24h": { every: "1h", word: "day", title: "The last day", within: "the last day", steps: "hour by hour", each: "an hour" },
 };
 
 export function Plots({ traffic, chosen, needs }) {
@@ -64,11 +64,13 @@ function Axis({ traffic }) {
 
 // Rows is a plot as a table, for those who cannot see it.
 const Rows = ({ caption, heads, traffic, cells }) => (
-  <table class="unseen">
-    <caption>{caption}</caption>
-    <thead><tr><th>From</th>{heads.map((head) => <th>{head}</th>)}</tr></thead>
-    <tbody>{traffic.intervals.map((one, i) => <tr><td>{clock(one.at, { seconds: false })}</td>{cells(one, i).map((cell) => <td>{cell}</td>)}</tr>)}</tbody>
-  </table>
+  <div class="unseen">
+    <table>
+      <caption>{caption}</caption>
+      <thead><tr><th>From</th>{heads.map((head) => <th>{head}</th>)}</tr></thead>
+      <tbody>{traffic.intervals.map((one, i) => <tr><td>{clock(one.at, { seconds: false })}</td>{cells(one, i).map((cell) => <td>{cell}</td>)}</tr>)}</tbody>
+    </table>
+  </div>
 );
 
 function Delivered({ traffic, chosen, broke }) {
@@ -142,13 +144,11 @@ function Took({ traffic, chosen, broke }) {
   );
 }
 
-// labels moves labels apart that would stand upon each other; they come from the top down.
+// labels moves labels apart that would stand upon each other; they come from the top down, and stay beside the plot.
 function labels(list, y) {
-  let above = -20;
-  return list.map((one) => {
-    above = Math.max(y(one.ms), above + 13);
-    return { ...one, at: above };
-  });
+  let above = -20, below = 100 + 13;
+  const moved = list.map((one) => ({ ...one, at: (above = Math.max(y(one.ms), above + 13)) }));
+  return moved.reverse().map((one) => ({ ...one, at: (below = Math.min(one.at, below - 13)) }));
 }
 
 const colours = { failed: ["c-bad", "kbad"], overdue: ["c-warn", "kwarn"], unread: ["c-warn", "kwarn"] };

@@ -1,12 +1,13 @@
 // Who writes to whom, as a picture and as a list, and who is there.
 
 import { go, route, to } from "../route.js";
+import { now } from "../time.js";
 import { count, plural } from "../words.js";
 import { Age, Agent, Icon, State } from "../parts.jsx";
 import { height, place, width } from "./layout.js";
 
 // states are how an agent is shown: shape, and word.
-export const states = {
+const states = {
   disabled: ["disabled", "disabled"], fails: ["failed", "fails"], unread: ["silent", "reads no mail"], silent: ["silent", "silent"], retries: ["retry", "tried again"],
   waiting: ["working", "waits for mail"], working: ["working", "working"], idle: ["idle", "idle"], stopped: ["stopped", "stopped"], "": ["idle", "not heard of yet"],
 };
@@ -96,7 +97,7 @@ function Picture({ pairs, members }) {
             <path class={`ah ${tone(pair)}`} d={head} />
           </g>
         ))}
-        {names.map((name) => <Node key={name} name={name} at={places.get(name)} state={members.get(name)?.state ?? ""} above={isAbove(name, places, shown)} />)}
+        {names.map((name) => <Node key={name} name={name} at={places.get(name)} member={members.get(name)} above={isAbove(name, places, shown)} />)}
         {edges.filter(({ pair }) => pair.trouble).map(({ pair, middle: [x, y] }) => <text key={`${pair.sender} ${pair.recipient}`} class={`nb halo ${pair.trouble[0]}`} x={x} y={y} dy="4" text-anchor="middle">{pair.trouble[1]}</text>)}
       </svg>
       {members.size > names.length && pairs.length > shown.length && <p class="muted wide">The {names.length} busiest, and those that fail.</p>}
@@ -105,8 +106,8 @@ function Picture({ pairs, members }) {
 }
 
 // Node is an agent in the picture: a link to its page.
-function Node({ name, at, state, above }) {
-  const [shape, word] = states[state] ?? states[""], size = shape === "working" ? 24 : 16, href = to(["agents", name]);
+function Node({ name, at, member, above }) {
+  const [shape, word] = stateOf(member ?? { known: false }), size = shape === "working" ? 24 : 16, href = to(["agents", name]);
   const open = (event) => {
     if (event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
     event.preventDefault();
@@ -149,6 +150,15 @@ function toward(a, b) {
   return [(b.x - a.x) / long, (b.y - a.y) / long];
 }
 
+const recent = 5 * 60_000; // milliseconds
+
+// stateOf is how an agent is shown. Of one that says nothing of itself it is told whether it was heard of lately.
+function stateOf({ known, state, heard_at }) {
+  if (!known) return ["stopped", "nobody’s name"];
+  if (state !== "" || !heard_at) return states[state] ?? states[""];
+  return now.value - Date.parse(heard_at) < recent ? ["working", "active"] : ["idle", "quiet"];
+}
+
 // Members is who is there, those with whom something is wrong first.
 export function Members({ there }) {
   const list = there.agents.filter((member) => !member.built_in || member.unread + member.pending > 0);
@@ -161,7 +171,7 @@ export function Members({ there }) {
         <thead><tr><th>Name</th><th>Presence</th><th class="num" title="Undelivered, or unread in the inbox">Waiting</th><th class="num">Oldest</th><th class="num wide-c">Heard</th></tr></thead>
         <tbody>
           {list.slice(0, mostListed).map((member) => {
-            const [shape, word] = member.known ? states[member.state] ?? states[""] : ["stopped", "nobody has that name"];
+            const [shape, word] = stateOf(member);
             return (
               <tr key={member.name}>
                 <td><Agent name={member.name} /></td>
