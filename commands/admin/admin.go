@@ -23,6 +23,8 @@ func Definitions(looks ...Look) []*commands.Definition {
 	return []*commands.Definition{
 		statusCommand.Definition,
 		statsCommand.Definition,
+		nowCommand.Definition,
+		roomCommand.Definition,
 		agentAddCommand.Definition,
 		agentListCommand.Definition,
 		agentShowCommand.Definition,
