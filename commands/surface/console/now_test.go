@@ -11,30 +11,20 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
-	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/messages"
-	"mailroom/orchestrator/questions"
 	"mailroom/orchestrator/reading"
 	"mailroom/orchestrator/store"
 )
 
-// send sends a message, which waits if nobody has the recipient's name.
-func (r *room) send(sender, recipient, text string) {
+// note sends a note, which waits if nobody has the recipient's name.
+func (r *room) note(sender, recipient, text string) {
 	r.t.Helper()
 	payload, err := json.Marshal(map[string]string{"text": text})
 	if err == nil {
 		_, err = messages.Send(r.t.Context(), r.Router.Ledger, orchestrator.Draft{Sender: sender, Recipient: recipient, Type: "note", Payload: payload, HoldUnknown: true})
 	}
 	if err != nil {
-		r.t.Fatal(err)
-	}
-}
-
-// deliver delivers what is due.
-func (r *room) deliver() {
-	r.t.Helper()
-	if _, err := r.Router.DeliverAll(r.t.Context(), delivery.Options{}); err != nil {
 		r.t.Fatal(err)
 	}
 }
@@ -46,22 +36,6 @@ func (r *room) read(names ...string) {
 		if _, _, err := reading.Wait(r.t.Context(), r.Router.Ledger, reading.Options{Recipient: name, Limit: 100}); err != nil {
 			r.t.Fatal(err)
 		}
-	}
-}
-
-// ask asks the user a question that needs no key.
-func (r *room) ask(asker, question string) {
-	r.t.Helper()
-	id, err := questions.NewSignalID(r.Router.Ledger, "q-")
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	body, err := json.Marshal(map[string]any{"question": question, "options": []string{"Yes", "No"}})
-	if err == nil {
-		_, _, err = questions.Ask(r.t.Context(), r.Router.Ledger, questions.Draft{ID: id, Asker: asker, Body: string(body), TTL: 24 * time.Hour})
-	}
-	if err != nil {
-		r.t.Fatal(err)
 	}
 }
 
@@ -101,26 +75,26 @@ func badDay(t *testing.T, minutes int, odd string) *room {
 	}
 	for i := range minutes {
 		for j := range 3 + i%4 {
-			r.send("architect", "code_developer", fmt.Sprint("task ", i, " ", j))
-			r.send("code_developer", []string{"architect", "tester"}[j%2], "done")
+			r.note("architect", "code_developer", fmt.Sprint("task ", i, " ", j))
+			r.note("code_developer", []string{"architect", "tester"}[j%2], "done")
 		}
 		if i > minutes/3 && i%3 == 0 {
-			r.send("code_developer", "reviewer", "please review")
-			r.send("release-bot", "billing", "invoice")
+			r.note("code_developer", "reviewer", "please review")
+			r.note("release-bot", "billing", "invoice")
 		}
 		if i > minutes/2 && i < minutes-3 {
-			r.send([]string{"architect", "code_developer"}[i%2], "builder", odd)
+			r.note([]string{"architect", "code_developer"}[i%2], "builder", odd)
 		}
 		if i == minutes/2 {
 			r.disable("billing", "410 Gone: "+odd)
-			r.ask("release-bot", "Which name should the release carry? "+odd)
+			r.ask("release-bot", false, map[string]any{"question": "Which name should the release carry? "+odd, "options": []string{"Yes", "No"}})
 		}
 		r.deliver()
 		r.read("architect", "code_developer", "tester", "pm")
 		r.Step(time.Minute)
 	}
-	r.send("pm", "operator", odd)
-	r.send("pm", "ghost", odd)
+	r.note("pm", "operator", odd)
+	r.note("pm", "ghost", odd)
 	r.deliver()
 	return r
 }
