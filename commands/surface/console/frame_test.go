@@ -17,13 +17,15 @@ func TestFrame(t *testing.T) {
 	if d.Eval(`location.href + " " + sessionStorage.length + " " + document.cookie`, &at); at != r.Address+"/ 1 " {
 		t.Errorf("after logging in the page is at %q", at)
 	}
-	for key, path := range map[string]string{"m": "/messages", "t": "/threads", "a": "/agents", "q": "/questions", "o": "/operations", "u": "/audit", "n": "/"} {
-		d.Key("g", key)
-		d.Until(`location.pathname === "` + path + `" && document.querySelector(".rail a[aria-current]")?.getAttribute("href") === "` + path + `"`)
+	for _, step := range []struct{ key, path string }{
+		{"m", "/messages"}, {"t", "/threads"}, {"a", "/agents"}, {"q", "/questions"}, {"o", "/operations"}, {"u", "/audit"}, {"n", "/"},
+	} {
+		d.Key("g", step.key)
+		d.Until(`location.pathname === "` + step.path + `" && document.querySelector(".rail a[aria-current]")?.getAttribute("href") === "` + step.path + `"`)
 		d.Until(`document.querySelector("main h1")`)
 	}
 	d.Eval(`history.back()`, nil)
-	d.Until(`location.pathname !== "/"`)
+	d.Until(`location.pathname === "/audit"`)
 	d.Key("?")
 	d.Until(`document.querySelector("#keys[open]")`)
 	d.Key("Escape")
