@@ -87,7 +87,7 @@ func badDay(t *testing.T, minutes int, odd string) *room {
 		}
 		if i == minutes/2 {
 			r.disable("billing", "410 Gone: "+odd)
-			r.ask("release-bot", false, map[string]any{"question": "Which name should the release carry? "+odd, "options": []string{"Yes", "No"}})
+			r.ask("release-bot", false, map[string]any{"question": "Which name should the release carry? " + odd, "options": []string{"Yes", "No"}})
 		}
 		r.deliver()
 		r.read("architect", "code_developer", "tester", "pm")

@@ -1,6 +1,7 @@
 package console_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -86,7 +87,8 @@ func (d *desk) accessible(t *testing.T, what string) {
 		t.Skip("NOT TESTED: npm did not install axe (make clients)")
 	}
 	var found []string
-	d.Eval(`(`+string(axe)+`, axe.run(document)).then(({ violations }) => violations.flatMap((v) => v.nodes.map((n) => v.id + ": " + n.html.slice(0, 200) + " " + n.failureSummary)))`, &found)
+	d.Eval("(() => {"+string(axe)+"\n})()", nil)
+	d.Eval(`axe.run(document).then(({ violations }) => violations.flatMap((v) => v.nodes.map((n) => v.id + ": " + n.html.slice(0, 200) + " " + n.failureSummary)))`, &found)
 	if len(found) > 0 {
 		t.Errorf("%s: %s", what, strings.Join(found, "\n"))
 	}
@@ -113,7 +115,7 @@ func TestViews(t *testing.T) {
 				if *screenshots != "" {
 					theme := map[bool]string{false: "light", true: "dark"}[dark]
 					name := strings.Trim(strings.ReplaceAll(strings.Replace(path, failed, "failed", 1), "/", "-"), "-")
-					d.Picture(filepath.Join(*screenshots, fmt.Sprintf("%s-%d-%s.png", max(name, "now"), width, theme)), true)
+					d.Picture(filepath.Join(*screenshots, fmt.Sprintf("%s-%d-%s.png", cmp.Or(name, "now"), width, theme)), true)
 				}
 			}
 		}

@@ -32,7 +32,7 @@ const address = (path) => `/${path}`;
 
 function Rail({ current }) {
   return (
-    <aside class="rail">
+    <aside class="rail" aria-label="Mailroom">
       <a class="brand" href="/" aria-label="Mailroom"><Mark /><span>Mailroom</span></a>
       <nav aria-label="Views">
         {views.map(([path, word]) => (

@@ -125,7 +125,7 @@ const Fact = ({ term, children }) => (children || children === 0 ? <><dt>{term}<
 
 function Transport({ agent }) {
   return (
-    <section><h3>Transport</h3><dl class="facts">
+    <section><h2>Transport</h2><dl class="facts">
       <Fact term="Goes to"><code>{agent.deliver}</code></Fact>
       <Fact term="Fallback">{agent.fallback ? <code>{agent.fallback}</code> : <span class="muted">none</span>}</Fact>
       <Fact term="Timeout">{agent.timeout_seconds ? `${agent.timeout_seconds} s` : ""}</Fact>
@@ -144,7 +144,7 @@ function Sessions({ agent, backlog }) {
   const { run: last, start_command: command } = agent, hosted = backlog.host_sessions ?? [];
   const [state, word] = runStates[last?.state] ?? [];
   return (
-    <section><h3>Sessions</h3><dl class="facts">
+    <section><h2>Sessions</h2><dl class="facts">
       <Fact term="Started by">{command ? <code>{command}</code> : <span class="muted">nobody: it has no start command</span>}</Fact>
       {last && <Fact term="Last run"><State name={state} word={word} /> <When at={last.since} /></Fact>}
       <Fact term="It said">{last?.outcome}</Fact>
@@ -162,7 +162,7 @@ function Tokens({ name }) {
   const tokens = useCommand("agent_token", { name, list: true }, { matters: () => false });
   const [asks, setAsks] = useState(false);
   return (
-    <section><h3>Tokens</h3>
+    <section><h2>Tokens</h2>
       <Loaded of={tokens}>{({ tokens: all = [] }) => {
         const valid = all.filter(isValid), old = all.length - valid.length;
         return (
@@ -187,7 +187,7 @@ function Backlog({ name, backlog }) {
   const waiting = backlog.pending + backlog.retry, at = oldest(backlog);
   const parts = [["being delivered", backlog.leased], ["wanted later", backlog.later], ["wait for another attempt", backlog.retry], ["unread in its inbox", backlog.unread], ["handed to a reader", backlog.shown]].filter(([, n]) => n);
   return (
-    <section class="plot"><h3>Waits now</h3>
+    <section class="plot"><h2>Waits now</h2>
       <p class="big">{count(waiting + backlog.unread)} <small>{at ? <>oldest {age(at)}, since <When at={at} /></> : "nothing waits"}</small></p>
       {parts.length > 0 && <dl class="facts wide-terms">{parts.map(([word, n]) => <><dt>{word}</dt><dd>{count(n)}</dd></>)}</dl>}
       {waiting + backlog.unread > 0 && <p class="small"><a class="link" href={to(["messages"], { agent: name })}>Show them</a></p>}
@@ -203,7 +203,7 @@ function Sent({ name }) {
   const stats = useCommand("stats", { agent: name, since }, { matters: concerns(name), every: 60_000 });
   return (
     <figure class="plot">
-      <figcaption><div class="bar"><h3>Sent to it</h3><span class="ranges">{Object.entries(ranges).map(([value, word]) => <button class="link" type="button" aria-pressed={value === since} onClick={() => setQuery({ since: value })}>{word}</button>)}</span></div></figcaption>
+      <figcaption><div class="bar"><h2>Sent to it</h2><span class="ranges">{Object.entries(ranges).map(([value, word]) => <button class="link" type="button" aria-pressed={value === since} onClick={() => setQuery({ since: value })}>{word}</button>)}</span></div></figcaption>
       <Loaded of={stats}>{(data) => <Bars data={data} />}</Loaded>
     </figure>
   );

@@ -19,6 +19,7 @@ export function Audit({ rest }) {
   return (
     <div class={open ? "audit detail" : "audit"}>
       <nav class="audits" aria-label="Audits">
+        <h1 class="narrow-only">Audit</h1>
         <a href={to(["audit", "sql"])} aria-current={open === "sql" || !open ? "page" : undefined}><b>By hand</b><span>A SELECT of your own</span></a>
         <Asked of={named}>
           {({ named: all }) => all.map((a) => <a key={a.name} href={to(["audit", a.name])} aria-current={a.name === open ? "page" : undefined}><b class="mono">{a.name}</b><span>{a.about}</span></a>)}

@@ -15,7 +15,7 @@ export function Find() {
   useKeys({ "/": () => (route.value.path[0] === "messages" && route.value.path.length === 1 ? false : ((open.value = true), true)) });
   return (
     <>
-      <button class="find" type="button" aria-label="Find" onClick={() => (open.value = true)}><Icon name="search" /><span>Find an id, an agent, a word</span><kbd>/</kbd></button>
+      <button class="find" type="button" aria-label="Find an id, an agent, a word" onClick={() => (open.value = true)}><Icon name="search" /><span>Find an id, an agent, a word</span><kbd aria-hidden="true">/</kbd></button>
       {open.value && <Palette />}
     </>
   );

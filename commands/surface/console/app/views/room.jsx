@@ -114,7 +114,7 @@ function Node({ name, at, member, above }) {
     go(href);
   };
   return (
-    <a href={href} onClick={open} aria-label={`${name}: ${word}`}>
+    <a href={href} onClick={open}>
       <title>{`${name}: ${word}`}</title>
       <g class={`state ${shape === "silent" ? "overdue" : shape}`}>
         <circle class="node" cx={at.x} cy={at.y} r="9" /><use class="st" href={`#s-${shape}`} x={at.x - size / 2} y={at.y - size / 2} width={size} height={size} />
