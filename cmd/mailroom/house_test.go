@@ -119,8 +119,8 @@ var mayImport = map[string][]string{
 	"orchestrator/orchestratortest/torture":    and(engine, "orchestrator/router", "orchestrator/orchestratortest/history", "orchestrator/store/postgres"),
 	"orchestrator/orchestratortest/want":       {"orchestrator"},
 	"commands/surface/phone/browsertest":       {"orchestrator"},
-	"commands/surface/surfacetest": and(engine, "commands", "commands/admin", "commands/coral", "commands/mail", "commands/ralph", "commands/relay", "commands/route",
-		"commands/signal", "commands/team", "orchestrator/orchestratortest/enginetest", "orchestrator/router", "orchestrator/transport"),
+	"commands/surface/surfacetest": and(engine, "commands", "commands/admin", "commands/coral", "commands/ralph", "commands/relay", "commands/route",
+		"commands/team", "orchestrator/orchestratortest/enginetest", "orchestrator/router", "orchestrator/transport"),
 }
 
 // mayReach says which packages, but those of test machinery, may import a package that reaches the machine: a driver, or system calls.
