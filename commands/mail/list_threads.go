@@ -105,14 +105,11 @@ func renderThreads(list []threads.Overview) []OwnThread {
 		rendered[i] = OwnThread{Thread: renderThread(&list[i].Thread), Unread: list[i].Unread}
 		if last := list[i].Last; len(last) > 0 {
 			text := []rune(commands.ContentOf(&last[0]).Text)
-			rendered[i].LastPost = &LastPost{last[0].ID, last[0].Sender, last[0].CreatedAt, string(text[:min(len(text), maxExcerpt)])}
+			rendered[i].LastPost = &LastPost{last[0].ID, last[0].Sender, last[0].CreatedAt, string(text[:min(len(text), commands.MaxExcerpt)])}
 		}
 	}
 	return rendered
 }
-
-// maxExcerpt is how many characters of a message a list shows.
-const maxExcerpt = 200
 
 // Text shows a line for each thread.
 func (r ListThreadsResult) Text(w *commands.Text) {

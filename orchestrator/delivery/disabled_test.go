@@ -134,10 +134,17 @@ func TestGoneIsNotPlanned(t *testing.T) {
 	}
 }
 
-// The administrators are told once, whatever comes afterwards; nobody else is.
+// The administrators are told once, whatever comes afterwards; nobody else is, and not the operator for a session of the console.
 func TestGoneIsToldOnce(t *testing.T) {
 	t.Parallel()
 	f := goneFixture(t)
+	code, err := agents.IssueCode(t.Context(), f.Ledger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := agents.OpenSession(t.Context(), f.Ledger, code); err != nil {
+		t.Fatal(err)
+	}
 	notes := func() []string {
 		return f.Rows(`SELECT recipient, sender, message_type, json_extract(payload, '$.payload.agent') FROM agent_message WHERE sender = 'system' ORDER BY seq`)
 	}

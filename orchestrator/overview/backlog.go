@@ -148,11 +148,15 @@ func addWaiting(c *store.Conn, b *RecipientBacklog, now, overdue string) (late i
 		}
 		err = c.Query(`
 			SELECT coalesce(min(CASE WHEN not_before > ?3 THEN NULL WHEN not_before > created_at THEN not_before ELSE created_at END), ''),
-			       coalesce(min(nullif(next_attempt_at, '')), ''), count(*) FILTER (WHERE created_at < ?4 AND not_before < ?4)
-			FROM (SELECT created_at, not_before, next_attempt_at FROM agent_message
+			       coalesce(min(nullif(next_attempt_at, '')), ''), count(*) FILTER (WHERE created_at < ?4 AND not_before < ?4),
+			       coalesce(min(CASE WHEN created_at < ?4 AND not_before < ?4 THEN seq END), 0)
+			FROM (SELECT created_at, not_before, next_attempt_at, seq FROM agent_message
 			      WHERE `+ledger.Live+` AND recipient = ?1 AND priority = ?2 AND (`+ledger.Foreign+`) IS NOT TRUE ORDER BY seq LIMIT +?5) AS w`, func(row store.Row) error {
 			b.OldestAt, b.NextAt = earlier(b.OldestAt, row.Text(0)), earlier(b.NextAt, row.Text(1))
 			late += row.Int(2)
+			if seq := row.Int(3); seq != 0 && (b.overdueSeq == 0 || seq < b.overdueSeq) {
+				b.overdueSeq = seq
+			}
 			return nil
 		}, b.Recipient, priority, now, overdue, maxOldest)
 		if err != nil || priority == math.MinInt64 {
@@ -160,7 +164,7 @@ func addWaiting(c *store.Conn, b *RecipientBacklog, now, overdue string) (late i
 		}
 		below = priority - 1
 	}
-	if err != nil || b.Retry == 0 {
+	if b.Overdue = late; err != nil || b.Retry == 0 {
 		return late, err
 	}
 	next, _, err := c.Text(`SELECT next_attempt_at FROM agent_message INDEXED BY agent_message_later WHERE `+ledger.Later+` AND recipient = ?1 ORDER BY next_attempt_at LIMIT 1`, b.Recipient)
