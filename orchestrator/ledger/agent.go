@@ -56,7 +56,9 @@ func (a *Agent) Withheld() bool { return a.withheld }
 func (a *Agent) Waits() bool { return a.withheld || a.elsewhere || a.KeptBack() }
 
 // KeptBack reports whether they wait for a disabled transport without a fallback. That of an inbox is only for what the inbox refuses.
-func (a *Agent) KeptBack() bool { return a.Disabled != "" && (a.Fallback == "" || strings.HasPrefix(a.Deliver+":", "inbox:")) }
+func (a *Agent) KeptBack() bool {
+	return a.Disabled != "" && (a.Fallback == "" || strings.HasPrefix(a.Deliver+":", "inbox:"))
+}
 
 // AgentColumns are what scanAgent reads, in its order.
 const AgentColumns = `name, role, deliver, fallback, timeout_seconds, start_command, silent_after_seconds,
