@@ -52,15 +52,12 @@ func (a *Agent) Elsewhere() bool { return a.elsewhere }
 // trusted.
 func (a *Agent) Withheld() bool { return a.withheld }
 
-// Waits reports whether the agent's messages cannot be delivered here for now, because its transport is disabled, withheld, or on
-// another host.
+// Waits reports whether the agent's messages cannot be delivered here for now: its transport is withheld, on another host or disabled.
 func (a *Agent) Waits() bool { return a.withheld || a.elsewhere || a.KeptBack() }
 
-// KeptBack reports whether the agent's messages wait because its transport is disabled, and nothing stands in for it. The fallback of
-// an inbox is only for what the inbox refuses.
+// KeptBack reports whether they wait for a disabled transport without a fallback. That of an inbox is only for what the inbox refuses.
 func (a *Agent) KeptBack() bool {
-	scheme, _, _ := strings.Cut(a.Deliver, ":")
-	return a.Disabled != "" && (a.Fallback == "" || scheme == "inbox")
+	return a.Disabled != "" && (a.Fallback == "" || strings.HasPrefix(a.Deliver+":", "inbox:"))
 }
 
 // AgentColumns are what scanAgent reads, in its order.

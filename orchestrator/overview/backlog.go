@@ -28,18 +28,7 @@ func backlogs(c *store.Conn, conf *ledger.Config, counts map[string]map[orchestr
 		}
 		return b
 	}
-	for name, agent := range conf.Agents {
-		if !agent.BuiltIn {
-			of(name)
-		}
-	}
-	for recipient, states := range counts {
-		pending, retry, unread := states[orchestrator.Pending], states[orchestrator.Retry], states[ledger.Unread]
-		if pending != 0 || retry != 0 || unread != 0 { // fewer than 0 says that somebody did something by hand: see doctor
-			b := of(recipient)
-			b.Pending, b.Retry, b.Unread = pending, retry, unread
-		}
-	}
+	addCounted(conf, counts, of)
 	now := orchestrator.Stamp(clock)
 	if err := addShown(c, of, now); err != nil {
 		return nil, 0, err
@@ -82,6 +71,22 @@ func backlogs(c *store.Conn, conf *ledger.Config, counts map[string]map[orchestr
 		}
 	}
 	return list, late, err
+}
+
+// addCounted adds all agents, and what is counted of whomever.
+func addCounted(conf *ledger.Config, counts map[string]map[orchestrator.Status]int64, of func(recipient string) *RecipientBacklog) {
+	for name, agent := range conf.Agents {
+		if !agent.BuiltIn {
+			of(name)
+		}
+	}
+	for recipient, states := range counts {
+		pending, retry, unread := states[orchestrator.Pending], states[orchestrator.Retry], states[ledger.Unread]
+		if pending != 0 || retry != 0 || unread != 0 { // fewer than 0 says that somebody did something by hand: see doctor
+			b := of(recipient)
+			b.Pending, b.Retry, b.Unread = pending, retry, unread
+		}
+	}
 }
 
 // addShown adds what is handed to readers, and what is being delivered.

@@ -6,6 +6,13 @@ import (
 	_ "github.com/mattn/go-sqlite3"
 	"go.uber.org/goleak"
 
+	"mailroom/commands"
+	"mailroom/commands/admin"
+	"mailroom/commands/coral"
+	"mailroom/commands/mail"
+	"mailroom/commands/relay"
+	"mailroom/commands/route"
+	"mailroom/commands/signal"
 	"mailroom/commands/surface/phone/browsertest"
 	"mailroom/commands/surface/surfacetest"
 	"mailroom/commands/surface/web"
@@ -25,6 +32,7 @@ type room struct {
 func serveRoom(t *testing.T, names ...string) *room {
 	t.Helper()
 	r := &room{Endpoints: surfacetest.New(t, names...), t: t}
+	r.Env.Catalogue = allCommands()
 	server, err := web.Listen(t.Context(), r.Env, web.Options{Address: "127.0.0.1:0", RatePerSecond: 100_000, Version: "v1.2.3", Console: true})
 	if err != nil {
 		t.Fatal(err)
@@ -41,6 +49,11 @@ func newRoom(t *testing.T, names ...string) *room {
 	r := serveRoom(t, names...)
 	r.browser = browsertest.StartChromium(ctx, t)
 	return r
+}
+
+// allCommands are those of the program that the page's views call.
+func allCommands() *commands.Catalogue {
+	return commands.NewCatalogue(route.Definitions(), relay.Definitions(), coral.Definitions(), mail.Definitions(), signal.Definitions(), admin.Definitions())
 }
 
 // desk is a page of the console, on which the operator is logged in.
