@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"mailroom/commands/surface/web"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/delivery"
@@ -145,6 +146,27 @@ func TestSettings(t *testing.T) {
 		t.Errorf("after it was undone the setting is %s", got)
 	}
 	d.Reads("mailroom setting set signal.url VALUE")
+}
+
+// Where no daemon answers any more the old values stay, and what cannot be done says so where it was asked for.
+func TestSettingsWithoutADaemon(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t, "ann")
+	server, err := web.Listen(t.Context(), r.Env, web.Options{Address: "127.0.0.1:0", RatePerSecond: 100_000, Version: "v1.2.3", Console: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Address = server.Address
+	d := r.opens(1440, false, "/operations/settings")
+	d.Reads("retry.ladder")
+	server.Close()
+	d.Until(`document.querySelector(".live.offline")`)
+	d.Eval(`document.querySelector("[aria-label='Change retry.ladder']").click()`, nil)
+	d.Click("Change it")
+	d.Until(`document.querySelector("dialog [role=alert]")?.innerText.includes("The daemon cannot be reached.")`)
+	d.Click("Leave it")
+	d.Until(`!document.querySelector("dialog")`)
+	d.Reads("30s,60s,120s")
 }
 
 // A schedule is run from the page, and how it went is shown; parameters and problems that others wrote are texts.
