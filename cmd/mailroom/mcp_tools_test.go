@@ -84,6 +84,8 @@ var toolCalls = []struct{ tool, args string }{
 	{"checkpoint", ""},
 	{"recount", ""},
 	{"stats", ""},
+	{"now", ""},
+	{"room", ""},
 	{"clear_old", ""},
 	{"clear_traces", ""},
 }

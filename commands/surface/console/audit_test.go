@@ -12,7 +12,7 @@ func TestNamedAudit(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "architect", "builder", "tester")
 	for range 2 {
-		r.givesUp("architect", "builder", hostile)
+		r.givesUp("architect", "builder", oddText)
 	}
 	r.givesUp("architect", "tester", "a")
 	d := r.opens(1440, false, "/audit")
@@ -20,7 +20,7 @@ func TestNamedAudit(t *testing.T) {
 	d.Eval(`document.querySelector("a[href='/audit/dead_letters_by_reason']").click()`, nil)
 	d.Until(`location.pathname === "/audit/dead_letters_by_reason"`)
 	d.Reads("Dead letters, counted by reason")
-	d.Reads(hostile)
+	d.Reads(oddText)
 	d.Reads("mailroom sql --named dead_letters_by_reason")
 	d.pictured("audit-named")
 	first := func() (text string) {
@@ -94,7 +94,7 @@ func TestQueryByHand(t *testing.T) {
 func TestAuditOnAPhone(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "ann", "bob")
-	r.givesUp("ann", "bob", strings.Repeat(hostile, 20))
+	r.givesUp("ann", "bob", strings.Repeat(oddText, 20))
 	for _, dark := range []bool{false, true} {
 		d := r.opens(360, dark, "/audit")
 		for _, path := range []string{"/audit", "/audit/sql", "/audit/dead_letters_by_reason", "/audit/overdue", "/audit/none"} {

@@ -17,8 +17,8 @@ import (
 	"mailroom/orchestrator/schedules"
 )
 
-// hostile is a text of others that a page must show as it is: markup, what turns the direction of writing, and a formula.
-const hostile = "=1+1 <img src=x onerror=alert(1)> \u202etxet\u202c </script> ${7*7} 'quoted' \"twice\""
+// oddText is a text of others that a page must show as it is: markup, what turns the direction of writing, and a formula.
+const oddText = "=1+1 <img src=x onerror=alert(1)> \u202etxet\u202c </script> ${7*7} 'quoted' \"twice\""
 
 // givesUp makes a dead letter to an agent, whose error is the one given.
 func (r *room) givesUp(sender, recipient, reason string) (id string) {
@@ -67,7 +67,7 @@ func (d *desk) pictured(name string) {
 }
 
 // Dead letters are sent again by their error, by their recipient and one by one; what that does is said before.
-func TestReplayFromThePage(t *testing.T) {
+func TestReplayDeadLettersFromThePage(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "architect", "builder", "tester")
 	locked := func(process int) string {
@@ -75,11 +75,11 @@ func TestReplayFromThePage(t *testing.T) {
 	}
 	a, b := r.givesUp("architect", "builder", locked(4411)), r.givesUp("tester", "builder", locked(90210))
 	other, mine := r.givesUp("architect", "builder", "exit status 2: no such file"), r.givesUp("builder", "tester", locked(5120))
-	odd := r.givesUp("architect", "tester", hostile)
+	odd := r.givesUp("architect", "tester", oddText)
 
 	d := r.opens(1440, false, "/operations/dead-letters")
 	d.Reads("Five messages were given up")
-	d.Reads(hostile)
+	d.Reads(oddText)
 	d.pictured("dead-letters")
 	d.Click("By error")
 	d.Until(`location.search === "?by=error"`)
@@ -173,7 +173,7 @@ func TestSettingsWithoutADaemon(t *testing.T) {
 func TestScheduleFromThePage(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "ann")
-	params, err := json.Marshal(map[string]string{"query": hostile})
+	params, err := json.Marshal(map[string]string{"query": oddText})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -243,7 +243,7 @@ func TestSectionsOfOperations(t *testing.T) {
 	r := newRoom(t, "ann")
 	full := newRoom(t, "architect", "builder")
 	for i := range 3 {
-		full.givesUp("architect", "builder", fmt.Sprintf("exit status %d: %s", i, hostile))
+		full.givesUp("architect", "builder", fmt.Sprintf("exit status %d: %s", i, oddText))
 	}
 	sections := []string{"", "/dead-letters", "/schedules", "/settings", "/database", "/doctor"}
 	for name, of := range map[string]*room{"empty": r, "full": full} {
