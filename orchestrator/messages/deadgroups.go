@@ -14,6 +14,12 @@ import (
 // maxGrouped is how many dead letters GroupDeadLetters looks at, the newest.
 const maxGrouped = 20_000
 
+// reason selects the error of a dead letter, as much of it as is looked at, in characters: somebody may have written any text there by hand.
+const (
+	reason    = `substr(coalesce(error_message, ''), 1, 2000)`
+	maxReason = 2000
+)
+
 // maxGroupSenders is how many senders a group names.
 const maxGroupSenders = 5
 
@@ -50,14 +56,14 @@ func GroupDeadLetters(ctx context.Context, l *ledger.Ledger, limit int) (g DeadL
 		g.Counted = min(g.Total, maxGrouped)
 		at := map[[2]string]int{}
 		g.Groups = []DeadLetterGroup{}
-		return c.Query(`SELECT message_id, sender, recipient, status, ended_at, coalesce(error_message, '')`+deadLetters+` ORDER BY seq DESC LIMIT +?4`, func(row store.Row) error {
-			recipient, reason := row.Text(2), row.Text(5)
-			key := [2]string{recipient, alike(reason)}
+		return c.Query(`SELECT message_id, sender, recipient, status, ended_at, `+reason+deadLetters+` ORDER BY seq DESC LIMIT +?4`, func(row store.Row) error {
+			recipient, said := row.Text(2), row.Text(5)
+			key := [2]string{recipient, alike(said)}
 			i, has := at[key]
 			if !has {
 				i = len(g.Groups)
 				at[key] = i
-				g.Groups = append(g.Groups, DeadLetterGroup{Recipient: recipient, Known: conf.Agents[recipient] != nil, Error: reason, Kind: key[1], MessageID: row.Text(0), Since: row.Text(4)})
+				g.Groups = append(g.Groups, DeadLetterGroup{Recipient: recipient, Known: conf.Agents[recipient] != nil, Error: said, Kind: key[1], MessageID: row.Text(0), Since: row.Text(4)})
 			}
 			g.Groups[i].add(row.Text(1), orchestrator.Status(row.Text(3)), row.Text(4))
 			return nil
@@ -81,11 +87,12 @@ func (g *DeadLetterGroup) add(sender string, status orchestrator.Status, ended s
 	g.Since, g.Latest = min(g.Since, ended), max(g.Latest, ended)
 }
 
-// likeError returns the dead letters that the filter selects by their error, too, and how many there are without its limit.
+// likeError returns the dead letters that the filter selects by their error, too, fewer than its limit if their payloads have more than 4 MiB
+// together, and how many there are without it.
 func (f *DeadLetterFilter) likeError(c *store.Conn, args []any) (ms []orchestrator.Message, total int64, err error) {
 	var seqs []int64
-	like := alike(f.Error)
-	err = c.Query(`SELECT seq, coalesce(error_message, '')`+deadLetters+` ORDER BY seq DESC`, func(row store.Row) error {
+	like := f.kind()
+	err = c.Query(`SELECT seq, `+reason+deadLetters+` ORDER BY seq DESC`, func(row store.Row) error {
 		if alike(row.Text(1)) == like {
 			if total++; len(seqs) < f.Limit {
 				seqs = append(seqs, row.Int(0))
@@ -93,21 +100,33 @@ func (f *DeadLetterFilter) likeError(c *store.Conn, args []any) (ms []orchestrat
 		}
 		return nil
 	}, args...)
+	size := 0
 	for _, seq := range seqs {
-		if err != nil {
+		if err != nil || size > ledger.MaxRead {
 			break
 		}
 		var one []orchestrator.Message
 		one, err = ledger.Messages(c, `SELECT `+ledger.MessageColumns+` FROM agent_message WHERE seq = ?`, seq)
+		for i := range one {
+			size += len(one[i].Payload)
+		}
 		ms = append(ms, one...)
 	}
 	return ms, total, err
 }
 
+// kind is what the errors that the filter selects have in common; "" is any.
+func (f *DeadLetterFilter) kind() string {
+	if said := []rune(f.Error); len(said) > maxReason {
+		return alike(string(said[:maxReason]))
+	}
+	return alike(f.Error)
+}
+
 // alike returns an error without its words that have four digits or more: times, ids, processes. Errors for which it returns the same
 // are of one group. A number of fewer digits may be an exit status, or what a server answered.
-func alike(reason string) string {
-	words := strings.FieldsFunc(reason, func(r rune) bool { return strings.ContainsRune(" \t\n\"'`,;()[]{}=/", r) })
+func alike(said string) string {
+	words := strings.FieldsFunc(said, func(r rune) bool { return strings.ContainsRune(" \t\n\"'`,;()[]{}=/", r) })
 	for i, word := range words {
 		digits := 0
 		for _, r := range word {

@@ -2,6 +2,8 @@ package messages_test
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"mailroom/orchestrator/messages"
@@ -49,6 +51,19 @@ func TestDeadLetterGroups(t *testing.T) {
 		t.Errorf("replayed %v, skipped %d, %v", replayed, skipped, err)
 	}
 	want.Equal(t, "status of another", fmt.Sprint(f.Rows(`SELECT status FROM agent_message WHERE message_id = 'm3'`)), "[failed]")
+	replayed, _, err = messages.ReplayAll(t.Context(), f.Ledger, messages.DeadLetterFilter{Recipient: "builder", Error: "()", Limit: 9})
+	if err != nil || len(replayed) != 0 {
+		t.Errorf("by an error that has no word: replayed %v, %v", replayed, err)
+	}
+	long := strings.Repeat("é very long ", 400_000)
+	dead("m7", "architect", "tester", "failed", long)
+	if g, err = messages.GroupDeadLetters(t.Context(), f.Ledger, 99); err != nil || slices.ContainsFunc(g.Groups, func(g messages.DeadLetterGroup) bool { return len(g.Error) > 8000 }) {
+		t.Errorf("an error of megabytes is grouped with all of it: %v", err)
+	}
+	ms, total, err = messages.DeadLetters(t.Context(), f.Ledger, messages.DeadLetterFilter{Error: long, Limit: 9})
+	if err != nil || total != 1 || ms[0].ID != "m7" {
+		t.Errorf("%d with an error of megabytes, %v", total, err)
+	}
 	replayed, skipped, err = messages.ReplayAll(t.Context(), f.Ledger, messages.DeadLetterFilter{Error: "not read before it expired at 2025-10-26T10:00:00.000Z", Limit: 9})
 	if err != nil || skipped != 2 || len(replayed) != 0 {
 		t.Errorf("to nobody: replayed %v, skipped %d, %v", replayed, skipped, err)

@@ -112,13 +112,13 @@ func ReplayAll(ctx context.Context, l *ledger.Ledger, f DeadLetterFilter) (repla
 // toReplay returns the ids of what the filter selects, oldest first but for those that cannot be replayed, which are last.
 func (f *DeadLetterFilter) toReplay(ctx context.Context, l *ledger.Ledger) (ids []string, err error) {
 	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
-		like, limit := alike(f.Error), f.Limit
-		if like != "" {
+		like, limit := f.kind(), f.Limit
+		if f.Error != "" {
 			limit = math.MaxInt32
 		}
-		return c.Query(`SELECT message_id, coalesce(error_message, '')`+deadLetters+` ORDER BY recipient IN (SELECT name FROM agents) DESC,
+		return c.Query(`SELECT message_id, `+reason+deadLetters+` ORDER BY recipient IN (SELECT name FROM agents) DESC,
 			coalesce(error_message, '') LIKE 'unknown_sender: %' AND sender NOT IN (SELECT name FROM agents), seq LIMIT +?4`, func(row store.Row) error {
-			if len(ids) < f.Limit && (like == "" || alike(row.Text(1)) == like) {
+			if len(ids) < f.Limit && (f.Error == "" || alike(row.Text(1)) == like) {
 				ids = append(ids, row.Text(0))
 			}
 			return nil

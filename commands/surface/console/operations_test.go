@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"mailroom/commands/surface/web"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/delivery"
@@ -59,7 +60,9 @@ func (r *room) statuses(ids ...string) (list []orchestrator.Status) {
 // pictured writes pictures of what a desk shows, if CONSOLE_PICTURES names a folder for them.
 func (d *desk) pictured(name string) {
 	if folder := os.Getenv("CONSOLE_PICTURES"); folder != "" {
-		d.Picture(filepath.Join(folder, name+".png"), true)
+		var asks bool // a dialog would move when the window grows for the picture
+		d.Eval(`!!document.querySelector("dialog[open]")`, &asks)
+		d.Picture(filepath.Join(folder, name+".png"), !asks)
 	}
 }
 
@@ -145,6 +148,27 @@ func TestSettings(t *testing.T) {
 	d.Reads("mailroom setting set signal.url VALUE")
 }
 
+// Where no daemon answers any more the old values stay, and what cannot be done says so where it was asked for.
+func TestSettingsWithoutADaemon(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t, "ann")
+	server, err := web.Listen(t.Context(), r.Env, web.Options{Address: "127.0.0.1:0", RatePerSecond: 100_000, Version: "v1.2.3", Console: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Address = server.Address
+	d := r.opens(1440, false, "/operations/settings")
+	d.Reads("retry.ladder")
+	server.Close()
+	d.Until(`document.querySelector(".live.offline")`)
+	d.Eval(`document.querySelector("[aria-label='Change retry.ladder']").click()`, nil)
+	d.Click("Change it")
+	d.Until(`document.querySelector("dialog [role=alert]")?.innerText.includes("The daemon cannot be reached.")`)
+	d.Click("Leave it")
+	d.Until(`!document.querySelector("dialog")`)
+	d.Reads("30s,60s,120s")
+}
+
 // A schedule is run from the page, and how it went is shown; parameters and problems that others wrote are texts.
 func TestScheduleFromThePage(t *testing.T) {
 	t.Parallel()
@@ -223,15 +247,18 @@ func TestSectionsOfOperations(t *testing.T) {
 	}
 	sections := []string{"", "/dead-letters", "/schedules", "/settings", "/database", "/doctor"}
 	for name, of := range map[string]*room{"empty": r, "full": full} {
-		for _, dark := range []bool{false, true} {
-			d := of.opens(360, dark, "/operations")
+		for _, look := range []struct {
+			width int64
+			dark  bool
+		}{{360, false}, {360, true}, {1440, name == "full"}} {
+			d := of.opens(look.width, look.dark, "/operations")
 			for _, section := range sections {
 				d.Open(of.Address + "/operations" + section)
 				d.Until(`document.querySelector("main h1") && !document.querySelector("[aria-busy=true]")`)
 				if n := d.tooWide(); n > 0 {
-					t.Errorf("%s, %s, is %d pixels too wide for a phone", section, name, n)
+					t.Errorf("%s, %s, is %d pixels wider than a window of %d", section, name, n, look.width)
 				}
-				d.pictured(fmt.Sprintf("phone-operations%s-%s-%t", strings.ReplaceAll(section, "/", "-"), name, dark))
+				d.pictured(fmt.Sprintf("%d-operations%s-%s-%t", look.width, strings.ReplaceAll(section, "/", "-"), name, look.dark))
 			}
 		}
 	}

@@ -4,7 +4,7 @@ import { useCommand } from "../../data.js";
 import { Age, Agent, Command, State } from "../../parts.jsx";
 import { to } from "../../route.js";
 import { bytes, count, plural } from "../../words.js";
-import { Ago, Asked } from "./asked.jsx";
+import { Ago, Asked, quoted } from "./asked.jsx";
 
 const version = "SELECT value FROM settings WHERE key = 'schema.oldest'"; // "9: 8" is version 9, which programs of version 8 can use
 
@@ -25,7 +25,7 @@ export function Database() {
               <section><h3>What is in it</h3><dl class="facts wide-facts">
                 {["pending", "retry", "delivered", "failed", "expired", "cancelled", "archived"].map((state) => <><dt>{state}</dt><dd class="num">{count(s.totals[state])}</dd></>)}
               </dl></section>
-              <section><h3>Write-ahead log</h3><dl class="facts wide-facts"><dt>Now</dt><dd class="num">{bytes(s.wal_bytes)}</dd><Kept settings={settings} keys={{ "wal.limit": "Emptied at" }} /></dl></section>
+              {!onServer(s) && <section><h3>Write-ahead log</h3><dl class="facts wide-facts"><dt>Now</dt><dd class="num">{bytes(s.wal_bytes)}</dd><Kept settings={settings} keys={{ "wal.limit": "Emptied at" }} /></dl></section>}
               <section><h3>Kept for</h3><dl class="facts wide-facts"><Kept settings={settings} keys={{ "retention.ended": "Ended messages", "retention.archive": "Archived", "retention.trace": "Traces" }} /></dl>
                 <p class="muted"><a href={to(["operations", "settings"])}>Settings</a> changes it; <code>clear_old</code> and <code>clear_traces</code> do it.</p></section>
               <section><h3>Tables</h3><Asked of={tables}>{(t) => <Version rows={t.rows} />}</Asked></section>
@@ -34,23 +34,39 @@ export function Database() {
           </>
         )}
       </Asked>
-      <section>
-        <div class="bar"><h2>Backups</h2></div>
-        <p class="muted">A copy is made while others go on sending. These are for a terminal on the database’s machine.</p>
-        <div class="commands">
-          <Command text="mailroom backup /var/backups/mailroom.db" />
-          <Command text="mailroom restore /var/backups/mailroom.db" />
-          <Command text="mailroom checkpoint --truncate" />
-        </div>
-      </section>
-      <section>
-        <div class="bar"><h2>Move it</h2></div>
-        <p class="muted">To a PostgreSQL server, for many machines at a time, or back to a file.</p>
-        <Command text="mailroom migrate --help" />
-      </section>
+      {status.data && (onServer(status.data) ? <CareOfServer database={status.data.database} /> : <CareOfFile />)}
     </>
   );
 }
+
+const onServer = ({ database }) => /^postgres(ql)?:/.test(database);
+
+const CareOfFile = () => (
+  <>
+    <section>
+      <div class="bar"><h2>Backups</h2></div>
+      <p class="muted">A copy is made while others go on sending. These are for a terminal on the database’s machine.</p>
+      <div class="commands">
+        <Command text="mailroom backup /var/backups/mailroom.db" />
+        <Command text="mailroom restore /var/backups/mailroom.db" />
+        <Command text="mailroom checkpoint --truncate" />
+      </div>
+    </section>
+    <section>
+      <div class="bar"><h2>Move it</h2></div>
+      <p class="muted">To a PostgreSQL server, for many machines at a time.</p>
+      <Command text="mailroom migrate --help" />
+    </section>
+  </>
+);
+
+const CareOfServer = ({ database }) => (
+  <section>
+    <div class="bar"><h2>Backups</h2></div>
+    <p class="muted">The server’s own tools copy the database; <code>mailroom migrate</code> takes it back to a file.</p>
+    <div class="commands"><Command text={`pg_dump --format=custom --file=mailroom.dump ${quoted(database)}`} /><Command text="mailroom migrate --help" /></div>
+  </section>
+);
 
 const Kept = ({ settings, keys }) => (settings.data?.settings ?? []).filter((s) => keys[s.key]).map((s) => (
   <><dt>{keys[s.key]}</dt><dd class="num">{s.key === "wal.limit" ? bytes(Number(s.value)) : s.value}</dd></>

@@ -100,33 +100,37 @@ function Bundle({ by, bundle, ask }) {
 
 function Group({ by, group: g, ask }) {
   const [open, setOpen] = useState(false);
-  const params = { recipient: g.recipient, ...(g.error ? { error: g.error } : {}) };
+  const params = { recipient: g.recipient, error: g.error };
+  const together = g.known && g.error !== ""; // what has no error cannot be told from the others to the same recipient
   return (
     <li class="row">
       <div class="what">
         {by === "error" ? <b><bdi><Agent name={g.recipient} /></bdi></b> : <bdi class="reason">{clip(g.error || "No error is noted")}</bdi>}
         <span>from <bdi>{list(g.senders)}</bdi> · the last <Ago at={g.latest} />{g.expired ? ` · ${count(g.expired)} expired` : ""}</span>
         {!g.known && <span class="warn">Nobody has the name <bdi>{g.recipient}</bdi>, so these cannot be sent again: <code>mailroom agent add {quoted(g.recipient)}</code> first.</span>}
+        {g.known && !g.error && <span class="warn">Nobody noted why, so these are sent again one by one, or with all of {g.recipient}.</span>}
         <p class="acts">
           <button class="link" type="button" aria-expanded={open} onClick={() => setOpen(!open)}>{open ? "Hide them" : g.messages === 1 ? "Show it" : `Show the ${count(g.messages)}`}</button>
         </p>
         {open && <Letters params={params} ask={ask} group={g} />}
       </div>
       <State name={g.expired === g.messages ? "expired" : "failed"} word={count(g.messages)} title={plural(g.messages, "message")} />
-      <button class="btn" type="button" disabled={!g.known} onClick={() => ask({ what: plural(g.messages, "message"), n: g.messages, params, groups: [g] })}><Icon name="again" />Replay {count(g.messages)}…</button>
+      <button class="btn" type="button" disabled={!together} onClick={() => ask({ what: plural(g.messages, "message"), n: g.messages, params, groups: [g] })}><Icon name="again" />Replay {count(g.messages)}…</button>
     </li>
   );
 }
 
-// Letters are the messages of a group, the newest fifty.
+const most = 50; // messages of a group that are shown
+
+// Letters are the newest messages of a group.
 function Letters({ params, group, ask }) {
-  const letters = useCommand("dead_letters_list", { ...params, limit: 50 }, { matters: givenUp });
+  const letters = useCommand("dead_letters_list", { ...params, limit: most }, { matters: givenUp });
   return (
     <Asked of={letters}>
       {({ dead_letters, total }) => (
         <>
           <ul class="letters">
-            {dead_letters.map((m) => (
+            {dead_letters.filter((m) => params.error || !m.error_message).map((m) => (
               <li key={m.message_id}>
                 <MessageLink id={m.message_id} /><Pair from={m.sender} to={m.recipient} /><span class="type">{m.message_type}</span><When at={m.ended_at} />
                 <button class="link" type="button" disabled={!group.known} onClick={() => ask({ what: "1 message", n: 1, one: m.message_id, groups: [group] })}>Replay…</button>

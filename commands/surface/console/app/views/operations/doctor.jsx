@@ -4,6 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import { run, whoAmI } from "../../api.js";
 import { useCommand } from "../../data.js";
 import { Agent, Command, Confirm, Hint, Problem, State, When } from "../../parts.jsx";
+import { to } from "../../route.js";
 import { now } from "../../time.js";
 import { count, plural, sentence } from "../../words.js";
 import { Ago, Asked, NoRight, Said } from "./asked.jsx";
@@ -65,7 +66,7 @@ function Finding({ finding: f }) {
   const [shape, word] = levels[f.level] ?? levels.note;
   return (
     <li class="row">
-      <div class="what"><b>{f.check}</b><span><Hint text={f.says} /></span>{f.do && <span class="do"><Hint text={f.do} /></span>}</div>
+      <div class="what"><b>{f.check}</b><span><Hint text={f.says} /></span>{f.do && <span class="do"><Hint text={f.do} /></span>}{f.check === "dead letters" && f.level !== "ok" && <a class="link" href={to(["operations", "dead-letters"])}>See them</a>}</div>
       <State name={shape} word={word} /><span />
     </li>
   );

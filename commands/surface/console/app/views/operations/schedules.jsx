@@ -13,7 +13,7 @@ export function Schedules() {
   const status = useCommand("status", {}, { matters: () => false, every: 60_000 });
   const [asking, setAsking] = useState(null); // the schedule
   const [ran, setRan] = useState(null); // what it answered
-  const about = (command) => commands.data?.commands.find((c) => c.use === `mailroom ${command.replaceAll("_", " ")}` || c.name === command)?.description;
+  const about = (command) => commands.data?.commands.find((c) => c.name === command)?.description;
   return (
     <>
       <section class="lede"><h1>Schedules</h1><p>Commands that the daemon runs by itself.</p></section>
