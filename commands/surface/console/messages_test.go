@@ -180,7 +180,7 @@ func TestReplayFromThePage(t *testing.T) {
 	d := r.opens(1440, false, "/messages")
 	d.Until(`document.querySelector(".live.live")`)
 	d.Click("Needs a person 1")
-	d.Until(`location.search === "?status=dead" && document.querySelector("tr.is-failed")`)
+	d.Until(`document.querySelector(".chip") && document.querySelectorAll("tr[aria-rowindex]").length === 1`)
 	d.Key("j", "Enter")
 	d.Until(`document.querySelector("main h1")?.textContent === "Failed after four attempts"`)
 	d.Reads("does not exist; make it")
@@ -241,26 +241,29 @@ func TestHostileMessages(t *testing.T) {
 		if i%2 == 0 {
 			payload, _ = json.Marshal(text)
 		}
-		short := text[:min(len(text), 3000)]
+		short := text[:min(len(text), 600)]
 		r.sql(`INSERT INTO agent_message (message_id, sender, recipient, message_type, payload, status, traced_status, created_at, ended_at, error_message, summary, context, action,
 			session_id, multicast_target, idempotency_key, lease_owner, thread_id, reply_to, trace_id)
 			VALUES (?1, ?2, ?2, ?2, ?3, 'failed', 'failed', '2026-01-01T00:00:00.000Z', '2026-01-01T00:00:00.000Z', ?2, ?2, ?2, ?2, ?2, ?2, ?2, ?2, ?2, ?2, ?2)`,
 			fmt.Sprint("m", i), short, string(payload))
 	}
-	for _, width := range []int64{1440, 360} {
+	for _, width := range []int64{360, 1440} {
 		d := r.opens(width, false, "/messages")
 		d.Until(fmt.Sprintf(`document.querySelectorAll(".stream tr[aria-rowindex]").length === %d`, len(hostile)))
 		harmless(t, d, "the table")
 		for i := range hostile {
+			if width > 360 && i%3 > 0 {
+				continue
+			}
 			d.Open(fmt.Sprint(r.Address, "/messages/m", i))
 			d.Until(`document.querySelector("main h1")?.textContent === "Refused when it was sent" && document.querySelector("main .tree, main .out.long")`)
 			d.Until(`document.querySelector(".head dd").textContent.trim()`)
 			harmless(t, d, fmt.Sprint("message ", i))
 		}
-		d.Open(r.Address + "/messages/m8")
-		d.Click("Show more")
-		d.Reads("<b><b>")
 	}
+	d := r.opens(1440, true, "/messages/m8")
+	d.Click("Show more")
+	d.Until(`document.querySelector(".out.long").textContent.length === 60000`)
 	if listed, err := messages.List(t.Context(), r.Router.Ledger, messages.ListFilter{Limit: 100}); err != nil || len(listed.Messages) != len(hostile) {
 		t.Error(listed, err)
 	}

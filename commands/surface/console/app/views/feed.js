@@ -5,8 +5,8 @@ import { signal } from "@preact/signals";
 import { run } from "../api.js";
 import { params } from "./filter.js";
 
-const page = 200; // rows that one call asks for
-const most = 3000; // rows that are held
+const page = 400; // rows that one call asks for
+const most = 4000; // rows that are held
 const patience = 20; // calls in a row that may find nothing before a person is asked whether to go on
 
 export class Feed {
