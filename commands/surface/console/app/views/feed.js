@@ -52,8 +52,8 @@ export class Feed {
     if (this.#busy || this.failure) return;
     const end = this.base + this.rows.length;
     if (from < this.base - 2 * page || (from > end + 2 * page && end < this.known)) this.#jump(from);
-    else if (from < this.base) this.#newer();
-    else if (to > end && !(this.complete && end === this.known) && !this.waits) this.more();
+    else if (this.base > 0 && from - page / 2 < this.base) this.#newer();
+    else if (to + page / 2 > end && !(this.complete && end === this.known) && !this.waits) this.more();
   }
 
   // more loads what is behind the rows that are held. placeholder stands there until then.
