@@ -24,6 +24,7 @@ var cases = []Case{
 	wakeup,
 	growth,
 	waiting,
+	consoleCase,
 	clearOld,
 	cold,
 	hook,

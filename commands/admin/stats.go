@@ -17,6 +17,8 @@ type StatsParams struct {
 	Since string `json:"since,omitempty" desc:"how far back, such as 1h, 24h or 7d; at most 90d" check:"max=16" default:"24h"`
 	Every string `json:"every,omitempty" desc:"length of an interval, such as 10m, 1h or 1d: whole hours, or minutes where --since is at most 48h; left out: about a dozen intervals, or by the hour" check:"max=16"`
 	Agent string `json:"agent,omitempty" desc:"only what was sent to this recipient" check:"agent" arg:"1"`
+
+	Waiting bool `json:"waiting,omitempty" desc:"also how many messages waited for each recipient at the end of each interval"`
 }
 
 // StatsResult is the traffic of some time.
@@ -25,7 +27,7 @@ type StatsResult struct{ traffic.Report }
 var statsCommand = commands.Define(vocabulary, "stats", stats)
 
 func stats(ctx context.Context, env commands.Env, p StatsParams) (r StatsResult, err error) {
-	q := traffic.Query{Recipient: p.Agent}
+	q := traffic.Query{Recipient: p.Agent, Waiting: p.Waiting}
 	if q.Since, err = period("since", p.Since); err != nil {
 		return r, err
 	}
@@ -95,6 +97,28 @@ func (r StatsResult) Text(w *commands.Text) {
 	for _, l := range r.Intervals[first:] {
 		w.Printf("%s  %s %d\n", orchestrator.ParseStamp(l.At).Local().Format("01-02 15:04"), w.Paint(commands.Green, strings.Repeat("#", int((l.Sent*longest+most-1)/most))), l.Sent)
 	}
+	if len(r.Waiting) > 0 {
+		r.sayWaiting(w, first)
+	}
+}
+
+// sayWaiting shows what waited at the end of each interval, from the first one on.
+func (r StatsResult) sayWaiting(w *commands.Text, first int) {
+	w.Printf("\n%s\n", w.Paint(commands.Dim, "Undelivered, or unread in an inbox, at the end of each:"))
+	header, rows := []string{"UNTIL"}, make([][]string, len(r.Intervals))
+	for i := range rows {
+		rows[i] = []string{"now"}
+		if i+1 < len(rows) {
+			rows[i][0] = orchestrator.ParseStamp(r.Intervals[i+1].At).Local().Format("01-02 15:04")
+		}
+	}
+	for _, of := range r.Waiting {
+		header = append(header, of.Recipient)
+		for i, n := range of.Messages {
+			rows[i] = append(rows[i], fmt.Sprint(n))
+		}
+	}
+	w.Table(header, rows[first:])
 }
 
 // spread shows percentiles of durations; nothing where nothing was counted.

@@ -306,6 +306,16 @@ func List(ctx context.Context, l *ledger.Ledger, f Filter) (list []Question, err
 	return list, err
 }
 
+// OpenIn returns the questions that can still be answered, at most a hundred of those that end first, and how many there are.
+func OpenIn(c *store.Conn, now time.Time) (first []Question, total int64, err error) {
+	at := orchestrator.Stamp(now)
+	if total, err = c.Number(`SELECT count(*) FROM signal_questions WHERE status = 'pending' AND expires_at > ?1`, at); err != nil || total == 0 {
+		return nil, 0, err
+	}
+	first, err = questionsBy(c, `status = 'pending' AND expires_at > ?1 ORDER BY expires_at LIMIT +?2`, at, 100)
+	return first, total, err
+}
+
 // query returns the statement of a filter; an index fits each. since is when the asker was added.
 func (f *Filter) query(now, since string) (query string, args []any) {
 	where := ` WHERE TRUE`

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -48,8 +50,25 @@ func (h histogram) text() string {
 	return string(text)
 }
 
-// parse reads a histogram of the table. What somebody has written there by hand and is none holds nothing.
+// parse reads a histogram of the table. What somebody has written there by hand and is none holds nothing. A day has many, so that
+// what text has written, {"12":3,"13":1}, is read without the ways of encoding/json.
 func parse(text string) (h histogram) {
+	for rest := strings.TrimPrefix(text, "{"); rest != "" && rest != "}"; {
+		part, more, _ := strings.Cut(rest, ",")
+		name, value, _ := strings.Cut(strings.TrimSuffix(part, "}"), ":")
+		bucket, err := strconv.Atoi(strings.Trim(name, `"`))
+		n, err2 := strconv.ParseInt(value, 10, 64)
+		if err != nil || err2 != nil {
+			return parseAny(text)
+		}
+		h.add(bucket, n)
+		rest = more
+	}
+	return h
+}
+
+// parseAny reads a histogram that is written in another way.
+func parseAny(text string) (h histogram) {
 	if json.Unmarshal([]byte(text), &h) != nil {
 		return nil
 	}

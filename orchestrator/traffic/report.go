@@ -18,6 +18,7 @@ type Query struct {
 	Since     time.Duration // how far back; at most KeepHours
 	Every     time.Duration // length of an interval: whole hours, or minutes if Since is at most KeepMinutes
 	Recipient string        // "" is all
+	Waiting   bool          // report Waiting, too
 }
 
 // Line is what happened in some time, and how long it took; nil where it did not happen.
@@ -39,6 +40,8 @@ type Report struct {
 	Total      Line   `json:"total"`
 	Recipients []Line `json:"recipients"`
 	Intervals  []Line `json:"intervals"`
+
+	Waiting []Waiting `json:"waiting,omitempty"` // by recipient, those for whom most waits now first
 }
 
 // tail is how many events may be left to count while somebody waits for a report.
@@ -75,8 +78,16 @@ func Of(ctx context.Context, l *ledger.Ledger, q Query) (Report, error) {
 			return err
 		}
 		counts, err := ledger.Counts(c)
+		if err != nil {
+			return err
+		}
+		r.fill(f, span, since, now, q, counts)
+		if !q.Waiting {
+			return nil
+		}
+		conf, err := l.Config.Load(c)
 		if err == nil {
-			r.fill(f, span, since, now, q, counts)
+			r.Waiting, err = r.waiting(c, f, q, conf, counts)
 		}
 		return err
 	})

@@ -21,10 +21,9 @@ type room struct {
 	browser *browsertest.Chromium
 }
 
-// newRoom serves the console of a new database with some agents in it, and starts a browser.
-func newRoom(t *testing.T, names ...string) *room {
+// serveRoom serves the console of a new database with some agents in it.
+func serveRoom(t *testing.T, names ...string) *room {
 	t.Helper()
-	ctx := browsertest.Start(t, browsertest.ChromiumPrograms...)
 	r := &room{Endpoints: surfacetest.New(t, names...), t: t}
 	server, err := web.Listen(t.Context(), r.Env, web.Options{Address: "127.0.0.1:0", RatePerSecond: 100_000, Version: "v1.2.3", Console: true})
 	if err != nil {
@@ -32,6 +31,14 @@ func newRoom(t *testing.T, names ...string) *room {
 	}
 	t.Cleanup(server.Close)
 	r.Address = server.Address
+	return r
+}
+
+// newRoom is serveRoom with a browser.
+func newRoom(t *testing.T, names ...string) *room {
+	t.Helper()
+	ctx := browsertest.Start(t, browsertest.ChromiumPrograms...)
+	r := serveRoom(t, names...)
 	r.browser = browsertest.StartChromium(ctx, t)
 	return r
 }

@@ -223,8 +223,8 @@ func TestReplayOfMarked(t *testing.T) {
 	d.Reads("There is no such message")
 }
 
-// hostile are texts that would do something if a page took them for more than text.
-var hostile = []string{
+// hostileTexts are texts that would do something if a page took them for more than text.
+var hostileTexts = []string{
 	`<img src=x onerror="window.pwned=1"><script>window.pwned=1</script>`, `"'><svg onload=window.pwned=1>`, "\u202egnp.exe\u2066 \u200b\ufeff", "a\u2400b\x01\x7f",
 	"{{constructor.constructor('window.pwned=1')()}}", "javascript:window.pwned=1", "x\r\nSet-Cookie: a=b\r\n\r\n<b>", "\U0001F469\u200d\U0001F469\u0301\u0301\u0301",
 	strings.Repeat("<b>", 20_000), strings.Repeat("W", 1<<20),
@@ -234,7 +234,7 @@ var hostile = []string{
 func TestHostileMessages(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "ann", "bob")
-	for i, text := range hostile {
+	for i, text := range hostileTexts {
 		payload, err := json.Marshal(map[string]any{text[:min(len(text), 1000)]: text, "list": []string{text}})
 		if err != nil {
 			t.Fatal(err)
@@ -250,9 +250,9 @@ func TestHostileMessages(t *testing.T) {
 	}
 	for _, width := range []int64{360, 1440} {
 		d := r.opens(width, false, "/messages")
-		d.Until(fmt.Sprintf(`document.querySelectorAll(".stream tr[aria-rowindex]").length === %d`, len(hostile)))
+		d.Until(fmt.Sprintf(`document.querySelectorAll(".stream tr[aria-rowindex]").length === %d`, len(hostileTexts)))
 		harmless(t, d, "the table")
-		for i := range hostile {
+		for i := range hostileTexts {
 			if width > 360 && i%3 > 0 {
 				continue
 			}
@@ -265,7 +265,7 @@ func TestHostileMessages(t *testing.T) {
 	d := r.opens(1440, true, "/messages/m8")
 	d.Click("Show more")
 	d.Until(`document.querySelector(".out.long").textContent.length === 60000`)
-	if listed, err := messages.List(t.Context(), r.Router.Ledger, messages.ListFilter{Limit: 100}); err != nil || len(listed.Messages) != len(hostile) {
+	if listed, err := messages.List(t.Context(), r.Router.Ledger, messages.ListFilter{Limit: 100}); err != nil || len(listed.Messages) != len(hostileTexts) {
 		t.Error(listed, err)
 	}
 }

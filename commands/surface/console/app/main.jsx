@@ -10,6 +10,8 @@ import { keysOpen, listed, useKeys } from "./keys.js";
 import { clock, toggleUTC } from "./time.js";
 import { Icon, Problem } from "./parts.jsx";
 import { tallies } from "./tallies.js";
+import { Standing } from "./needs.js";
+import { Find } from "./views/palette.jsx";
 import { Now } from "./views/now.jsx";
 import { Messages } from "./views/messages.jsx";
 import { Message } from "./views/message.jsx";
@@ -77,7 +79,7 @@ function Top({ word, rest }) {
     <header class="top">
       <a class="brand narrow" href="/" aria-label="Mailroom"><Mark /></a>
       <div class="crumbs">{rest.length ? <><a href={address(route.value.path[0])}>{word}</a><Icon name="right" /><b>{rest.join(" / ")}</b></> : <b>{word}</b>}</div>
-      <span class="find none" />
+      <Find />
       <Live />
     </header>
   );
@@ -99,7 +101,7 @@ function Keys() {
       <form method="dialog"><div class="bar"><h2 id="keys-h">Keys</h2><button class="btn quiet">Close <kbd>Esc</kbd></button></div></form>
       <div class="keys">
         {part("Go", goKeys)}
-        {part("Look", [["t", "times: local or UTC"], ["?", "this list"]])}
+        {part("Look", [["/", "find, or filter"], ["t", "times: local or UTC"], ["?", "this list"]])}
         {listed.value.length > 0 && part("Here", listed.value)}
       </div>
     </dialog>
@@ -126,9 +128,10 @@ function App() {
         </main>
       </div>
       <nav class="tabs" aria-label="Views">
-        {views.slice(0, 5).map(([path, word]) => <a href={address(path)} aria-current={path === first ? "page" : undefined}><Icon name={path || "now"} />{word}</a>)}
+        {views.slice(0, 5).map(([path, word]) => <a href={address(path)} aria-current={path === first ? "page" : undefined}><Icon name={path || "now"} />{word}{tallies.value[path]?.hot && <Tally of={tallies.value[path]} />}</a>)}
       </nav>
       <Keys />
+      <Standing />
     </>
   );
 }

@@ -1,1 +1,167 @@
-export const Now = () => <section class="lede"><h1>Now</h1></section>;
+// Now: what needs a person, how much flows, who writes to whom, and who is there.
+
+import { useEffect, useState } from "preact/hooks";
+import { whoAmI } from "../api.js";
+import { useCommand } from "../data.js";
+import { route, to } from "../route.js";
+import { isFirst, needed, problems, unsaid } from "../needs.js";
+import { count, list, plural, sentence } from "../words.js";
+import { span } from "../time.js";
+import { Age, Command, Hint, Icon, Loaded, Shape, When } from "../parts.jsx";
+import { Stamped } from "./stamped.jsx";
+import { Plots, spans } from "./plots.jsx";
+import { Members, Room } from "./room.jsx";
+
+export function Now() {
+  const of = needed.value;
+  return <Loaded of={of}>{(data) => (isFirst(data) ? <Welcome data={data} /> : <Day data={data} />)}</Loaded>;
+}
+
+const mostShown = 12; // needs, before one asks for all
+
+function Day({ data }) {
+  const chosen = spans[route.value.query.span] ? route.value.query.span : "1h";
+  const stats = useCommand("stats", { since: chosen, every: spans[chosen].every, waiting: true }, { matters: () => false, every: 15_000 });
+  const room = useCommand("room", {}, { matters: () => false, every: 10_000 });
+  const found = unsaid(data.needs, problems.value), n = data.needs.length + found.length;
+  const [all, setAll] = useState(false), shown = all ? n : mostShown;
+  return (
+    <>
+      <section class="lede">
+        <h1>{n === 0 ? "Nothing needs you" : `${sentence(n, "thing")} ${n === 1 ? "needs" : "need"} you`}</h1>
+        <p><Flow stats={stats.data} chosen={chosen} calm={n === 0} /></p>
+      </section>
+      {n > 0 && (
+        <section class="close">
+          <h2 class="unseen">What needs a person</h2>
+          <ul class="needs">
+            {data.needs.slice(0, shown).map((need, i) => <Need key={`${need.kind} ${need.agent} ${need.id ?? i}`} need={need} first={i === 0} />)}
+            {found.slice(0, Math.max(0, shown - data.needs.length)).map((finding) => <Finding key={finding.check} finding={finding} first={data.needs.length === 0 && finding === found[0]} />)}
+          </ul>
+          {n > shown && <p class="more"><button class="btn quiet" type="button" onClick={() => setAll(true)}>Show the other {n - shown}</button></p>}
+        </section>
+      )}
+      <section>
+        <div class="bar">
+          <h2>{spans[chosen].title}</h2>
+          <Spans chosen={chosen} stats={stats.data} />
+        </div>
+        <Loaded of={stats}>{(traffic) => <Plots traffic={traffic} chosen={chosen} needs={data.needs} />}</Loaded>
+      </section>
+      <Loaded of={room}>{(there) => <div class="two"><Room there={there} /><Members there={there} /></div>}</Loaded>
+    </>
+  );
+}
+
+// Flow says how much flows beside what is stuck.
+function Flow({ stats, chosen, calm }) {
+  if (!stats) return "…";
+  const { delivered, delivered_after: took } = stats.total, within = spans[chosen].within;
+  if (!delivered) return `Nothing was delivered in ${within}.`;
+  const n = plural(delivered, "message");
+  return `${calm ? "All flows" : "Everything else flows"}: ${n} delivered in ${within}${took ? `, half of them within ${span(took.p50_ms)}` : ""}.`;
+}
+
+// Spans are the times that the plots can show.
+function Spans({ chosen, stats }) {
+  const query = route.value.query;
+  return (
+    <span class="muted">
+      {stats && <>to <When at={stats.intervals.at(-1).at} seconds={false} />, {spans[chosen].steps} · </>}
+      {Object.entries(spans).map(([name, { word }], i) => (
+        <>{i > 0 && " · "}{name === chosen ? <b>{word}</b> : <a class="link" href={to([], { ...query, span: name === "1h" ? "" : name })}>{word}</a>}</>
+      ))}
+    </span>
+  );
+}
+
+// kinds are how each kind of need is shown: its state and shape, what is counted, and the button that leads to where it is freed.
+const kinds = {
+  failed: { state: "failed", tag: (n) => `${n} failed`, word: (n) => (n.count === 1 ? "See it" : `See the ${count(n.count)}`), at: (n) => to(["messages"], { to: n.agent, status: "dead" }) },
+  overdue: { state: "overdue", tag: (n) => `${n} overdue`, word: (n) => (n.says.startsWith("Nobody") ? "See them" : `Open ${n.agent}`), at: (n) => (n.says.startsWith("Nobody") ? to(["messages"], { to: n.agent, status: "live" }) : to(["agents", n.agent])) },
+  unread: { state: "silent", tag: (n) => `${n} unread`, word: (n) => (n.agent === "operator" ? "Read them" : `Open ${n.agent}`), at: (n) => (n.agent === "operator" ? to(["messages"], { to: n.agent }) : to(["agents", n.agent])) },
+  disabled: { state: "disabled", tag: () => "Disabled", word: () => "Give an address", at: (n) => to(["agents", n.agent]) },
+  question: { state: "question", tag: (n) => (n === "1" ? "1 question" : `${n} questions`), word: () => "Answer", at: () => to(["questions"]) },
+  daemon: { state: "overdue", tag: () => "No daemon", does: true },
+  trust: { state: "overdue", shape: "doctor", tag: () => "Not trusted", does: true },
+  moved: { state: "failed", tag: () => "Moved", does: true },
+};
+const other = { state: "overdue", shape: "doctor", tag: () => "Look here", does: true };
+
+function Need({ need, first }) {
+  const kind = kinds[need.kind] ?? other;
+  const at = need.agent || need.kind === "question" ? kind.at?.(need) : need.kind === "failed" || need.kind === "overdue" ? to(["messages"], { status: need.kind === "failed" ? "dead" : "live" }) : null;
+  return (
+    <Row kind={kind} tag={kind.tag(count(need.count))} says={need.says} since={need.since} href={at ?? to(["operations"])} word={at && need.agent && kind.word ? kind.word(need) : "What to do"} first={first} does={need.do}>
+      <Stamped text={need.because ?? ""} />{need.from && <> · {from(need)}</>}{kind.does && need.do && <> · <Hint text={need.do} /></>}
+    </Row>
+  );
+}
+
+// from says who sent what waits, or asks too.
+function from({ kind, from: names }) {
+  const shown = names.length > 4 ? [...names.slice(0, 3), `${names.length - 3} more`] : names;
+  if (kind === "question") return `${list(shown)} ${names.length === 1 ? "asks" : "ask"}, too`;
+  return `${names.length === 1 ? "all from" : "from"} ${list(shown)}`;
+}
+
+// Finding is a problem that doctor found. What it says stands in the second line if it is long.
+function Finding({ finding: { check, says, do: does }, first }) {
+  const title = `${check[0].toUpperCase()}${check.slice(1)}`, short = says.length < 70;
+  return (
+    <Row kind={{ state: "overdue", shape: "doctor" }} tag="Doctor" says={short ? `${title}: ${says}` : title} href={to(["operations"])} word="What to do" first={first} does={does}>
+      {!short && <Stamped text={says} />}{!short && does && " · "}<Hint text={does ?? ""} />
+    </Row>
+  );
+}
+
+// Row is a line of what needs a person.
+function Row({ kind, tag, says, since, href, word, first, does, children }) {
+  return (
+    <li>
+      <span class={`state ${kind.state}`}><Shape name={kind.shape ?? kind.state} />{tag}</span>
+      <p class="what"><b>{says}</b><span>{children}</span></p>
+      <p class="since">{since && <><b><Age at={since} /></b>since <When at={since} seconds={false} /></>}</p>
+      <a class={first ? "btn first" : "btn"} href={href} title={does?.replaceAll("`", "")}>{word}</a>
+    </li>
+  );
+}
+
+// Welcome is what stands there as long as nobody has written to anybody: what to type, step by step.
+function Welcome({ data }) {
+  const [database, setDatabase] = useState("");
+  useEffect(() => void whoAmI().then((me) => setDatabase(me.database)).catch(() => {}), []);
+  const step = data.agents < 2 ? 2 : 3;
+  const is = (n) => (n < step ? "done" : n === step ? "next" : "later");
+  return (
+    <>
+      <section class="lede">
+        <h1>The room is ready, and {data.agents === 0 ? "nobody is in it yet" : data.agents === 1 ? "one agent is in it" : "nobody has written yet"}</h1>
+        <p>Type these in the folder of your project. This page notices by itself.</p>
+      </section>
+      <ol class="steps close">
+        <Step n={1} is="done" title="The database is there">
+          <p class="muted"><code>{database}</code>{data.begun_at && <>, used since <When at={data.begun_at} seconds={false} /></>}</p>
+        </Step>
+        <Step n={2} is={is(2)} title="Add two agents">
+          <Command text="mailroom agent add orchestrator" />
+          <Command text="mailroom agent add code_developer" />
+          {step === 2 && <p class="wait-dot" role="status"><i />waiting for the {data.agents === 0 ? "first" : "second"} one</p>}
+        </Step>
+        <Step n={3} is={is(3)} title="Send a message">
+          <Command text={`mailroom send --sender orchestrator --recipient code_developer --message-type task_assignment --payload '{"task_id":"TASK-31-1"}'`} />
+          {step === 3 && <p class="wait-dot" role="status"><i />waiting for it</p>}
+        </Step>
+        <Step n={4} is={data.daemons > 0 ? "done" : "later"} title="Keep it delivered">
+          {data.daemons > 0 ? <p class="muted">A daemon runs.</p> : <Command text="mailroom serve" />}
+          <p class="muted">It delivers, tries again, and starts agents that have mail.</p>
+        </Step>
+      </ol>
+      <p class="muted">Rather look first? <code>mailroom demo</code> runs four agents in a room of its own, with a failure and its replay.</p>
+    </>
+  );
+}
+
+const Step = ({ n, is, title, children }) => (
+  <li class={is}><span class="n">{is === "done" ? <Icon name="check" /> : n}</span><div><h2>{title}</h2>{children}</div></li>
+);

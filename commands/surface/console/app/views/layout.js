@@ -1,0 +1,42 @@
+// Where the agents of the picture stand. What has found its place keeps it as long as the page is open, so that nothing jumps while
+// one looks.
+
+import { forceCollide, forceLink, forceManyBody, forceSimulation, forceX, forceY } from "d3-force";
+
+export const width = 620, height = 392;
+const places = new Map(); // by name: {x, y}
+
+const half = (name) => Math.min(width / 2, 3.5 * name.length + 8); // of a name's length, in pixels
+
+// place returns where each of some agents stands: {name: {x, y}}. links are [from, to].
+export function place(names, links) {
+  for (const name of places.keys()) if (!names.includes(name)) places.delete(name);
+  if (names.some((name) => !places.has(name))) settle(names, links);
+  return places;
+}
+
+// settle finds places for those that have none, around those that have.
+function settle(names, links) {
+  const nodes = names.map((name) => {
+    const at = places.get(name);
+    return at ? { name, fx: at.x, fy: at.y } : { name };
+  });
+  const room = Math.max(44, 92 - 2.2 * names.length);
+  forceSimulation(nodes)
+    .force("link", forceLink(links.map(([source, target]) => ({ source, target }))).id((node) => node.name).distance(room * 1.8).strength(0.2))
+    .force("charge", forceManyBody().strength(-14 * room))
+    .force("collide", forceCollide((node) => Math.max(room / 1.6, half(node.name) * 0.8)).strength(0.9))
+    .force("x", forceX(width / 2).strength(0.05)).force("y", forceY(height / 2).strength(0.1))
+    .force("edge", () => nodes.forEach(keepIn))
+    .stop().tick(300);
+  nodes.forEach(keepIn);
+  for (const node of nodes) places.set(node.name, { x: Math.round(node.x), y: Math.round(node.y) });
+}
+
+// keepIn keeps an agent where its whole name is seen.
+function keepIn(node) {
+  if (node.fx !== undefined) return;
+  const side = half(node.name);
+  node.x = Math.min(Math.max(node.x, side), width - side);
+  node.y = Math.min(Math.max(node.y, 32), height - 32);
+}

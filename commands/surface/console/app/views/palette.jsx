@@ -1,0 +1,100 @@
+// The palette: type an id, the name of an agent or a thread, or a word, and go there.
+
+import { signal } from "@preact/signals";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { run } from "../api.js";
+import { useKeys } from "../keys.js";
+import { go, route, to } from "../route.js";
+import { Icon } from "../parts.jsx";
+
+const open = signal(false);
+const views = [["Now", "/"], ["Messages", "/messages"], ["Threads", "/threads"], ["Agents", "/agents"], ["Questions", "/questions"], ["Operations", "/operations"], ["Audit", "/audit"]];
+
+// Find is the box in the bar that opens the palette; so does / outside of Messages, which has a filter of its own.
+export function Find() {
+  useKeys({ "/": () => (route.value.path[0] === "messages" && route.value.path.length === 1 ? false : ((open.value = true), true)) });
+  return (
+    <>
+      <button class="find" type="button" aria-label="Find" onClick={() => (open.value = true)}><Icon name="search" /><span>Find an id, an agent, a word</span><kbd>/</kbd></button>
+      {open.value && <Palette />}
+    </>
+  );
+}
+
+function Palette() {
+  const dialog = useRef(), [text, setText] = useState(""), [at, setAt] = useState(0);
+  const choices = useChoices(text.trim()), marked = Math.min(at, choices.length - 1);
+  useEffect(() => dialog.current.showModal(), []);
+  useEffect(() => document.getElementById(`choice-${marked}`)?.scrollIntoView({ block: "nearest" }), [marked]);
+  const leave = () => (open.value = false);
+  const take = (choice) => {
+    if (!choice) return;
+    leave();
+    go(choice.href);
+  };
+  const key = (event) => {
+    const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (by && choices.length) setAt((marked + by + choices.length) % choices.length);
+    else if (event.key === "Enter") take(choices[marked]);
+    else return;
+    event.preventDefault();
+  };
+  return (
+    <dialog class="palette" ref={dialog} aria-label="Find" onClose={leave} onClick={(event) => event.target === dialog.current && leave()}>
+      <label class="ask-for"><Icon name="search" />
+        <input type="text" role="combobox" aria-label="What to find" aria-expanded="true" aria-controls="choices" aria-activedescendant={choices.length ? `choice-${marked}` : undefined} autocomplete="off" spellcheck={false}
+          placeholder="An id, an agent, a thread, a word" value={text} onKeyDown={key} onInput={(event) => (setText(event.target.value), setAt(0))} />
+        <kbd>Esc</kbd>
+      </label>
+      <ul id="choices" role="listbox" aria-label="What was found">
+        {choices.map((choice, i) => (
+          <li id={`choice-${i}`} key={choice.href + choice.kind} role="option" aria-selected={i === marked} onPointerMove={() => setAt(i)} onClick={() => take(choice)}>
+            <span class="muted">{choice.kind}</span><b class="cut">{choice.name}</b>{choice.says && <span class="muted cut">{choice.says}</span>}
+          </li>
+        ))}
+      </ul>
+    </dialog>
+  );
+}
+
+// useChoices returns what fits a text: views and agents at once, and what has to be looked for once nobody types any more.
+function useChoices(text) {
+  const [agents, setAgents] = useState([]), [threads, setThreads] = useState([]), [found, setFound] = useState({ text: "", list: [] });
+  useEffect(() => {
+    run("agent_list").then((r) => setAgents(r.agents.filter((a) => !a.built_in)), () => {});
+    run("list_threads", { limit: 200 }).then((r) => setThreads(r.threads), () => {});
+  }, []);
+  useEffect(() => {
+    if (!text) return;
+    const stop = new AbortController();
+    const timer = setTimeout(() => lookFor(text, stop.signal).then((list) => stop.signal.aborted || setFound({ text, list })), 200);
+    return () => (clearTimeout(timer), stop.abort());
+  }, [text]);
+  const has = (name) => name.toLowerCase().includes(text.toLowerCase()), first = (list) => list.sort((a, b) => b.name.startsWith(text) - a.name.startsWith(text)).slice(0, 7);
+  const here = [
+    ...first(agents.filter((a) => has(a.name) || (text && has(a.role))).map((a) => ({ kind: "Agent", name: a.name, says: a.role, href: to(["agents", a.name]) }))),
+    ...first(threads.filter((t) => text && (has(t.name) || has(t.thread_id))).map((t) => ({ kind: "Thread", name: t.name, says: t.summary || t.participants.join(", "), href: to(["threads", t.thread_id]) }))),
+    ...views.filter(([word]) => has(word)).map(([name, href]) => ({ kind: "View", name, href })),
+  ];
+  if (!text) return here;
+  const words = { kind: "Search", name: `Messages that say “${text}”`, href: to(["messages"], { text }) };
+  return [...(found.text === text ? found.list.filter((one) => one.sure) : []), ...here, words, ...(found.text === text ? found.list.filter((one) => !one.sure) : [])];
+}
+
+const failed = () => null;
+
+// lookFor asks for what an id names, and for the newest messages that say a text.
+async function lookFor(text, signal) {
+  const id = !/\s/.test(text) && text.length > 3;
+  const [named, hits] = await Promise.all([
+    id ? run("why", { message_id: text }, { signal }).catch(failed) : null,
+    run("search_messages", { text: text.slice(0, 1024), limit: 5 }, { signal }).catch(failed),
+  ]);
+  const list = [];
+  if (named?.reasons?.length) {
+    const one = named.reasons[0], at = text.startsWith("q-") ? to(["questions"], { id: text }) : to(["messages", text]);
+    list.push({ kind: "Message", name: text, says: `${one.sender} to ${one.recipient}: ${one.status}`, href: at, sure: true });
+  }
+  for (const hit of hits?.messages ?? []) list.push({ kind: "Message", name: `${hit.sender} to ${hit.recipient}`, says: hit.excerpt, href: to(["messages", hit.message_id]) });
+  return list;
+}

@@ -1,0 +1,189 @@
+// Who writes to whom, as a picture and as a list, and who is there.
+
+import { go, route, to } from "../route.js";
+import { now } from "../time.js";
+import { count, plural } from "../words.js";
+import { Age, Agent, Icon, State } from "../parts.jsx";
+import { height, place, width } from "./layout.js";
+
+// states are how an agent is shown: shape, and word.
+const states = {
+  disabled: ["disabled", "disabled"], fails: ["failed", "fails"], unread: ["silent", "reads no mail"], silent: ["silent", "silent"], retries: ["retry", "tried again"],
+  waiting: ["working", "waits for mail"], working: ["working", "working"], idle: ["idle", "idle"], stopped: ["stopped", "stopped"], "": ["idle", "not heard of yet"],
+};
+const troubled = (state) => ["disabled", "fails", "unread", "silent", "retries"].indexOf(state);
+const rank = (state) => (troubled(state) < 0 ? 9 : troubled(state));
+
+const mostDrawn = 25, mostListed = 12;
+
+// trouble is what is wrong between two: [colour, words], or null. With a recipient that is disabled everything waits.
+function trouble(pair, member) {
+  if (pair.failed) return ["bad", `${count(pair.failed)} failed`];
+  if (member?.state === "disabled" && pair.pending + pair.retry > 0) return ["bad", `${count(pair.pending + pair.retry)} ${pair.pending + pair.retry === 1 ? "waits" : "wait"}`];
+  if (member?.state === "unread" && pair.unread) return ["warn", `${count(pair.unread)} unread`];
+  if (pair.retry) return ["warn", `${count(pair.retry)} tried again`];
+  return null;
+}
+
+const filled = (pair) => ({ failed: 0, retry: 0, pending: 0, unread: 0, ...pair });
+
+export function Room({ there }) {
+  const members = new Map(there.agents.map((member) => [member.name, member]));
+  const pairs = there.pairs.map(filled).map((pair) => ({ ...pair, trouble: trouble(pair, members.get(pair.recipient)) }));
+  const asList = route.value.query.room === "list", query = route.value.query;
+  return (
+    <section>
+      <div class="bar">
+        <h2>Who writes to whom</h2>
+        {pairs.length > 0 && (
+          <span class="muted wide">
+            {!asList && "wide: many · red: fails · amber: nobody reads · "}
+            <a class="link" href={to([], { ...query, room: asList ? "" : "list" })}>{asList ? "as a picture" : "as a list"}</a>
+          </span>
+        )}
+      </div>
+      {pairs.length === 0 && <p class="muted">Nobody wrote to anybody in the last hour.</p>}
+      {pairs.length > 0 && !asList && <Picture pairs={pairs} members={members} />}
+      {pairs.length > 0 && <Pairs pairs={pairs} narrow={!asList} />}
+      {there.cut && <p class="muted">There were more messages in the last hour; these are the newest.</p>}
+    </section>
+  );
+}
+
+// Pairs is the picture as a list.
+function Pairs({ pairs, narrow }) {
+  const sorted = [...pairs].sort((a, b) => !!b.trouble - !!a.trouble), shown = sorted.slice(0, mostDrawn);
+  return (
+    <>
+      <table class={narrow ? "narrow pairs" : "pairs"}>
+        <thead class="unseen"><tr><th>From and to</th><th>What is wrong</th><th>Messages</th></tr></thead>
+        <tbody>
+          {shown.map((pair) => (
+            <tr key={`${pair.sender} ${pair.recipient}`}>
+              <td><a class="pair" href={to(["messages"], { from: pair.sender, to: pair.recipient })}><b>{pair.sender}</b><Icon name="to" /><b>{pair.recipient}</b></a></td>
+              <td class={`num ${pair.trouble?.[0] ?? ""}`}>{pair.trouble?.[1]}</td>
+              <td class="num" title={plural(pair.messages, "message")}>{count(pair.messages)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      {sorted.length > shown.length && <p class={narrow ? "muted narrow" : "muted"}>And {plural(sorted.length - shown.length, "other pair")}: <code>mailroom room</code> lists them.</p>}
+    </>
+  );
+}
+
+// drawn chooses whom the picture shows: those with whom something is wrong, and those who write or get most.
+function drawn(pairs, members) {
+  const busy = new Map();
+  for (const pair of pairs) {
+    const n = pair.messages + (pair.trouble ? 1e6 : 0);
+    for (const name of [pair.sender, pair.recipient]) busy.set(name, (busy.get(name) ?? 0) + n);
+  }
+  const names = [...busy.keys()].sort((a, b) => rank(members.get(a)?.state ?? "") - rank(members.get(b)?.state ?? "") || busy.get(b) - busy.get(a) || (a < b ? -1 : 1));
+  return names.slice(0, mostDrawn);
+}
+
+function Picture({ pairs, members }) {
+  const names = drawn(pairs, members), shown = pairs.filter((pair) => pair.sender !== pair.recipient && names.includes(pair.sender) && names.includes(pair.recipient));
+  const places = place(names, shown.map((pair) => [pair.sender, pair.recipient])), most = Math.max(1, ...shown.map((pair) => pair.messages));
+  const edges = [...shown].sort((a, b) => !!a.trouble - !!b.trouble).map((pair) => ({ pair, ...curve(places.get(pair.sender), places.get(pair.recipient), 1.2 + 4.8 * Math.sqrt(pair.messages / most)) }));
+  const tone = (pair) => pair.trouble?.[0] ?? (pair.messages >= most / 4 ? "busy" : "");
+  return (
+    <>
+      <svg class="room wide" viewBox={`0 0 ${width} ${height}`} role="group" aria-label="Who writes to whom. The same stands in the list.">
+        {edges.map(({ pair, path, head, wide }) => (
+          <g key={`${pair.sender} ${pair.recipient}`}>
+            <path class={`e ${tone(pair)}`} stroke-width={wide} d={path}><title>{`${pair.sender} to ${pair.recipient}: ${plural(pair.messages, "message")}${pair.trouble ? `, ${pair.trouble[1]}` : ""}`}</title></path>
+            <path class={`ah ${tone(pair)}`} d={head} />
+          </g>
+        ))}
+        {names.map((name) => <Node key={name} name={name} at={places.get(name)} member={members.get(name)} above={isAbove(name, places, shown)} />)}
+        {edges.filter(({ pair }) => pair.trouble).map(({ pair, middle: [x, y] }) => <text key={`${pair.sender} ${pair.recipient}`} class={`nb halo ${pair.trouble[0]}`} x={x} y={y} dy="4" text-anchor="middle">{pair.trouble[1]}</text>)}
+      </svg>
+      {members.size > names.length && pairs.length > shown.length && <p class="muted wide">The {names.length} busiest, and those that fail.</p>}
+    </>
+  );
+}
+
+// Node is an agent in the picture: a link to its page.
+function Node({ name, at, member, above }) {
+  const [shape, word] = stateOf(member ?? { known: false }), size = shape === "working" ? 24 : 16, href = to(["agents", name]);
+  const open = (event) => {
+    if (event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
+    event.preventDefault();
+    go(href);
+  };
+  return (
+    <a href={href} onClick={open} aria-label={`${name}: ${word}`}>
+      <title>{`${name}: ${word}`}</title>
+      <g class={`state ${shape === "silent" ? "overdue" : shape}`}>
+        <circle class="node" cx={at.x} cy={at.y} r="9" /><use class="st" href={`#s-${shape}`} x={at.x - size / 2} y={at.y - size / 2} width={size} height={size} />
+      </g>
+      <text class="halo" x={at.x} y={at.y + (above ? -14 : 23)} text-anchor="middle">{name}</text>
+    </a>
+  );
+}
+
+// isAbove says on which side of an agent its name is out of the way of its lines.
+function isAbove(name, places, pairs) {
+  const others = pairs.filter((pair) => pair.sender === name || pair.recipient === name).map((pair) => places.get(pair.sender === name ? pair.recipient : pair.sender).y);
+  return others.length === 0 || others.reduce((sum, y) => sum + y, 0) / others.length >= places.get(name).y;
+}
+
+const r = (n) => Math.round(n * 10) / 10;
+
+// curve is the way from one agent to another, bent to the left, with its head and its middle.
+function curve(a, b, wide) {
+  const dx = b.x - a.x, dy = b.y - a.y, long = Math.hypot(dx, dy) || 1, bend = Math.min(26, 0.16 * long);
+  const cx = (a.x + b.x) / 2 + (dy / long) * bend, cy = (a.y + b.y) / 2 - (dx / long) * bend;
+  const [ux, uy] = toward(a, { x: cx, y: cy }), [vx, vy] = toward({ x: cx, y: cy }, b), size = 5 + 0.9 * wide;
+  const sx = a.x + 13 * ux, sy = a.y + 13 * uy, tx = b.x - 13 * vx, ty = b.y - 13 * vy, ex = tx - size * vx, ey = ty - size * vy;
+  return {
+    wide: r(wide), path: `M${r(sx)} ${r(sy)}Q${r(cx)} ${r(cy)} ${r(ex)} ${r(ey)}`,
+    head: `M${r(tx)} ${r(ty)}L${r(ex - (size / 2) * vy)} ${r(ey + (size / 2) * vx)}L${r(ex + (size / 2) * vy)} ${r(ey - (size / 2) * vx)}Z`,
+    middle: [r(sx / 4 + cx / 2 + ex / 4), r(sy / 4 + cy / 2 + ey / 4)],
+  };
+}
+
+function toward(a, b) {
+  const long = Math.hypot(b.x - a.x, b.y - a.y) || 1;
+  return [(b.x - a.x) / long, (b.y - a.y) / long];
+}
+
+const recent = 5 * 60_000; // milliseconds
+
+// stateOf is how an agent is shown. Of one that says nothing of itself it is told whether it was heard of lately.
+function stateOf({ known, state, heard_at }) {
+  if (!known) return ["stopped", "nobody’s name"];
+  if (state !== "" || !heard_at) return states[state] ?? states[""];
+  return now.value - Date.parse(heard_at) < recent ? ["working", "active"] : ["idle", "quiet"];
+}
+
+// Members is who is there, those with whom something is wrong first.
+export function Members({ there }) {
+  const list = there.agents.filter((member) => !member.built_in || member.unread + member.pending > 0);
+  list.sort((a, b) => rank(a.state) - rank(b.state) || (b.heard_at ?? "").localeCompare(a.heard_at ?? "") || (a.name < b.name ? -1 : 1));
+  const waits = (member) => member.pending + member.unread;
+  return (
+    <section>
+      <div class="bar"><h2>Agents</h2><a class="link" href="/agents">All {count(list.length)}</a></div>
+      <table>
+        <thead><tr><th>Name</th><th>Presence</th><th class="num" title="Undelivered, or unread in the inbox">Waiting</th><th class="num">Oldest</th><th class="num wide-c">Heard</th></tr></thead>
+        <tbody>
+          {list.slice(0, mostListed).map((member) => {
+            const [shape, word] = stateOf(member);
+            return (
+              <tr key={member.name}>
+                <td><Agent name={member.name} /></td>
+                <td><State name={shape} word={word} /></td>
+                <td class={waits(member) ? "num" : "num faint"}>{count(waits(member))}</td>
+                <td class={troubled(member.state) < 0 ? "num muted" : "num"}>{waits(member) > 0 && <Age at={member.oldest_at} />}</td>
+                <td class="num muted wide-c"><Age at={member.heard_at} /></td>
+              </tr>
+            );
+          })}
+        </tbody>
+      </table>
+    </section>
+  );
+}

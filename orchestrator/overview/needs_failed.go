@@ -1,0 +1,157 @@
+package overview
+
+import (
+	"cmp"
+	"regexp"
+	"slices"
+	"strings"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/store"
+)
+
+// failures bounds the events of failed attempts that are looked at for dead letters: the newest.
+const failures = 5000
+
+// dead are dead letters to one recipient that failed alike.
+type dead struct {
+	recipient string
+	letters   []written // oldest first
+}
+
+// failed tells of dead letters, those that failed alike together.
+func (n *needs) failed() error {
+	groups := n.deadLetters()
+	left := map[string]int64{}
+	for name, m := range n.members {
+		left[name] = m.Failed
+	}
+	for i, g := range groups {
+		left[g.recipient] -= int64(len(g.letters))
+		if i >= mostNeeds {
+			continue
+		}
+		n.addFailed(&g)
+	}
+	for _, g := range groups[min(len(groups), mostNeeds):] {
+		left[g.recipient] += int64(len(g.letters))
+	}
+	others := n.sorted(func(m *Member) bool { return left[m.Name] > 0 }, func(m *Member) int64 { return left[m.Name] })
+	for i, m := range others {
+		if i == mostNeeds {
+			n.fold("failed", "have dead letters, too", "`mailroom dead_letters list` shows them", others[i:], func(m *Member) int64 { return left[m.Name] })
+			break
+		}
+		n.add(Need{Kind: "failed", Agent: m.Name, Count: left[m.Name], Says: "Messages to " + m.Name + " failed or expired", Because: "some time ago; `mailroom dead_letters list --recipient " + m.Name + "` lists them",
+			Do: "Remove the cause, then `mailroom dead_letters replay --all --recipient " + m.Name + "`"})
+	}
+	return nil
+}
+
+// addFailed adds what dead letters that failed alike need.
+func (n *needs) addFailed(g *dead) {
+	newest, m := &g.letters[len(g.letters)-1], n.of(g.recipient)
+	need := Need{Kind: "failed", Agent: g.recipient, Count: int64(len(g.letters)), Because: firstLine(newest.err), Since: g.letters[0].ended, ID: g.letters[0].id,
+		Do: "Remove the cause, then `mailroom dead_letters replay --all --recipient " + g.recipient + "`"}
+	scheme := ""
+	if m.agent != nil {
+		scheme, _, _ = strings.Cut(m.agent.Deliver, ":")
+	}
+	letter := orchestrator.Message{ID: newest.id, Sender: newest.sender, Recipient: newest.recipient, Error: newest.err}
+	switch {
+	case messages.LacksSender(n.conf, &letter):
+		need.Says = "Nobody has the name " + newest.sender + ", which wrote to " + g.recipient
+		need.Do = orchestrator.AddIt(newest.sender) + ", then `mailroom dead_letters replay --all --sender " + newest.sender + "`"
+	case m.agent == nil && orchestrator.CanBeAgent(g.recipient):
+		need.Says = "Nobody has the name " + g.recipient
+		need.Do = orchestrator.AddIt(g.recipient) + ", then `mailroom dead_letters replay --all --recipient " + g.recipient + "`"
+	case m.agent == nil:
+		need.Says = "No agent can have the name " + g.recipient
+		need.Do = orchestrator.NoAgentsName + ": send it again to another, if it is still wanted"
+	case newest.status == string(orchestrator.Lapsed):
+		need.Says = "Messages to " + g.recipient + " expired"
+	case scheme == "exec":
+		need.Says = "The command of " + g.recipient + " fails"
+	case scheme == "webhook":
+		need.Says = "The webhook of " + g.recipient + " fails"
+	default:
+		need.Says = "Messages to " + g.recipient + " failed"
+	}
+	if m.Pending > 0 && m.agent != nil {
+		need.Says += ", and " + plural(m.Pending, "more message is", "more messages are") + " on their way to it"
+		if m.Pending == 1 {
+			need.Says = strings.Replace(need.Says, "on their way", "on its way", 1)
+		}
+	}
+	var senders []string
+	for i := range g.letters {
+		senders = append(senders, g.letters[i].sender)
+	}
+	need.From = byCount(senders)
+	n.add(need)
+}
+
+// digits are what differs between errors that are alike: numbers of processes, times, ids.
+var digits = regexp.MustCompile(`[0-9]+`)
+
+// findLetters finds the dead letters of which the newest failures and the newest messages tell. How many there are is counted; what
+// they say is looked up for the newest only, by the trace of their failures, so that nobody need read a million messages that did not
+// fail.
+func (o *look) findLetters() error {
+	found := map[int64]written{}
+	take := func(w written) {
+		if w.kind != orchestrator.TestMessage && (w.status == string(orchestrator.Failed) || w.status == string(orchestrator.Lapsed)) {
+			found[w.seq] = w
+		}
+	}
+	for _, w := range o.recent { // a message to a name that nobody has fails with its sending
+		take(w)
+	}
+	some := false
+	for _, m := range o.members {
+		some = some || m.Failed > 0
+	}
+	if some {
+		rows, err := store.List(o.c, func(row store.Row) written {
+			return written{seq: row.Int(0), id: row.Text(1), sender: row.Text(2), recipient: row.Text(3), kind: row.Text(4), status: row.Text(5), ended: row.Text(6), err: row.Text(7), at: row.Text(8)}
+		}, `SELECT m.seq, m.message_id, m.sender, m.recipient, m.message_type, m.status, m.ended_at, m.error_message, m.created_at
+			FROM (SELECT message_id, event FROM message_trace WHERE event IN ('attempt_failed','failed','expired') ORDER BY at DESC LIMIT +?1) AS f
+			CROSS JOIN agent_message AS m ON m.message_id = f.message_id AND m.status IN ('failed','expired')
+			WHERE f.event <> 'attempt_failed'`, failures)
+		if err != nil {
+			return err
+		}
+		for _, w := range rows {
+			take(w)
+		}
+	}
+	for _, w := range found {
+		if m := o.members[w.recipient]; m != nil && w.ended >= orchestrator.Stamp(o.now.Add(-roomTime)) {
+			m.failedAt = max(m.failedAt, w.ended)
+		}
+		o.letters = append(o.letters, w)
+	}
+	return nil
+}
+
+// deadLetters returns the dead letters that were found, those that failed alike together, the largest groups first.
+func (o *look) deadLetters() []dead {
+	groups := map[[3]string]*dead{}
+	for _, w := range o.letters {
+		key := [3]string{w.recipient, w.status, digits.ReplaceAllString(firstLine(w.err), "0")}
+		if groups[key] == nil {
+			groups[key] = &dead{recipient: w.recipient}
+		}
+		groups[key].letters = append(groups[key].letters, w)
+	}
+	list := make([]dead, 0, len(groups))
+	for _, g := range groups {
+		slices.SortFunc(g.letters, func(a, b written) int { return cmp.Or(cmp.Compare(a.ended, b.ended), cmp.Compare(a.seq, b.seq)) })
+		list = append(list, *g)
+	}
+	slices.SortFunc(list, func(a, b dead) int {
+		return cmp.Or(cmp.Compare(len(b.letters), len(a.letters)), cmp.Compare(a.letters[0].seq, b.letters[0].seq))
+	})
+	return list
+}

@@ -1,0 +1,123 @@
+package overview_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/orchestratortest/enginetest"
+	"mailroom/orchestrator/orchestratortest/want"
+	"mailroom/orchestrator/overview"
+	"mailroom/orchestrator/questions"
+)
+
+// needed returns a line for each need, without the ids and times in it.
+func needed(t *testing.T, f *enginetest.Fixture) (lines []string) {
+	t.Helper()
+	r, err := overview.Needs(t.Context(), f.Ledger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range r.Needs {
+		since := ""
+		if n.Since != "" {
+			since = f.Clock.Now().Sub(orchestrator.ParseStamp(n.Since)).String()
+		}
+		lines = append(lines, fmt.Sprintf("%s %d %s | %s | %s", n.Kind, n.Count, n.Says, strings.Join(n.From, ", "), since))
+	}
+	return lines
+}
+
+// look returns a line for each agent and each pair of the room.
+func look(t *testing.T, f *enginetest.Fixture) (lines []string) {
+	t.Helper()
+	r, err := overview.LookAround(t.Context(), f.Ledger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range r.Agents {
+		if a.State != "" || a.Pending+a.Unread+a.Failed > 0 {
+			lines = append(lines, fmt.Sprintf("%s %s %d %d %d", a.Name, a.State, a.Pending, a.Unread, a.Failed))
+		}
+	}
+	for _, p := range r.Pairs {
+		lines = append(lines, fmt.Sprintf("%s to %s: %d, %d failed, %d retry, %d pending, %d unread", p.Sender, p.Recipient, p.Messages, p.Failed, p.Retry, p.Pending, p.Unread))
+	}
+	return lines
+}
+
+// TestNeeds: what needs a person is found, is said once, and is gone when it is mended.
+func TestNeeds(t *testing.T) {
+	t.Parallel()
+	f := enginetest.New(t, "a", "b")
+	f.AddWired("w")
+	want.Rows(t, needed(t, f), "daemon 0 No daemon runs |  | ")
+	f.Wire.Set(enginetest.Failing("cannot lock, held by process 11"))
+	f.Send("a", "w")
+	f.Send("b", "w")
+	f.Send("a", "w", func(d *orchestrator.Draft) { d.HoldUnknown = true })
+	f.Send("a", "ghost", func(d *orchestrator.Draft) { d.HoldUnknown = true })
+	f.Send("a", "b")
+	for range 4 {
+		f.Deliver()
+		f.Clock.Advance(20 * time.Minute)
+	}
+	f.Send("b", "w")
+	f.Deliver()
+	want.Rows(t, needed(t, f),
+		"daemon 2 No daemon runs, and 2 messages wait to be delivered |  | 1h20m0s",
+		"failed 3 Messages to w failed, and 1 more message is on its way to it | a, b | 20m0s",
+		"overdue 1 Nobody has the name ghost | a | 1h20m0s",
+		"unread 2 a reads no mail | system | 20m0s",
+		"unread 2 b reads no mail | a, system | 1h20m0s",
+	)
+	want.Rows(t, look(t, f),
+		"a unread 0 2 0", "b unread 0 2 0", "ghost  1 0 0", "w fails 1 0 3", "b to w: 1, 1 failed, 1 retry, 0 pending, 0 unread", "a to w: 0, 2 failed, 0 retry, 0 pending, 0 unread",
+	)
+	f.Wire.Set(nil)
+	f.Clock.Advance(10 * time.Minute)
+	f.Deliver()
+	f.TakeFor("a", 0)
+	f.TakeFor("b", 0)
+	f.AddAll("ghost")
+	f.Deliver()
+	f.TakeFor("ghost", 0)
+	want.Rows(t, needed(t, f), "daemon 0 No daemon runs |  | ", "failed 3 Messages to w failed | a, b | 30m0s")
+}
+
+// TestNeedsOfPeople: a question, mail for the operator, and an address that is not used any more.
+func TestNeedsOfPeople(t *testing.T) {
+	t.Parallel()
+	f, devices := enginetest.NewPhones(t, 1)
+	f.AddWired("w")
+	f.Question(devices)
+	f.Question(devices, func(d *questions.Draft) {
+		d.Asker, d.Encrypted, d.Body = "reviewer", false, `{"question":"Which name?"}`
+	})
+	f.Send("builder", orchestrator.Operator)
+	f.Deliver()
+	f.Wire.Set(enginetest.Refusing(enginetest.ErrGone))
+	f.Send("builder", "w")
+	f.Deliver()
+	r, err := overview.Needs(t.Context(), f.Ledger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, n := range r.Needs {
+		got = append(got, n.Kind+" "+n.Agent+": "+n.Says+"; "+n.Because)
+	}
+	want.Rows(t, got,
+		"daemon : No daemon runs, and 1 message waits to be delivered; messages are delivered when somebody runs `mailroom deliver_all` or waits for them",
+		"disabled w: The transport of w is disabled, and 1 message waits for another; 410 Gone: the address is gone for good",
+		"unread operator: Mail for whoever runs Mailroom is unread; agents write to operator",
+		"question builder: builder asks something that only a paired device can read; it is open until 2026-01-02T04:04:05.000Z")
+	f.Clock.Advance(30 * orchestrator.Day)
+	for _, line := range needed(t, f) {
+		if strings.HasPrefix(line, "question") {
+			t.Error("a question that is over waits for nobody:", line)
+		}
+	}
+}

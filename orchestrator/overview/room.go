@@ -1,0 +1,340 @@
+package overview
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/push"
+	"mailroom/orchestrator/sessions"
+	"mailroom/orchestrator/store"
+)
+
+// Room is who is there, and who wrote to whom in the last hour.
+type Room struct {
+	Since  string   `json:"since"`         // of the messages that are counted
+	Cut    bool     `json:"cut,omitempty"` // there were more messages; only the newest are counted
+	Agents []Member `json:"agents"`
+	Pairs  []Pair   `json:"pairs"` // those with most messages first
+}
+
+// Member is an agent, as a look around the room finds it.
+type Member struct {
+	Name     string `json:"name"`
+	Known    bool   `json:"known"` // false: something is written to a name that nobody has
+	BuiltIn  bool   `json:"built_in,omitempty"`
+	State    string `json:"state"`              // disabled, fails, unread, silent, retries, waiting, working, idle, stopped; "" when nothing is known
+	HeardAt  string `json:"heard_at,omitempty"` // when it last sent, read, waited or was seen to work
+	Pending  int64  `json:"pending"`            // what is not delivered yet
+	Unread   int64  `json:"unread"`
+	OldestAt string `json:"oldest_at,omitempty"` // since when something has been undelivered or unread
+	Failed   int64  `json:"failed"`              // dead letters
+
+	backlog    RecipientBacklog
+	agent      *ledger.Agent
+	readAt     string // when it last read something
+	unreadAt   string // when the oldest unread message came
+	failedAt   string // of a message of the last hour
+	lastStatus orchestrator.PresenceStatus
+	lastSince  string
+	running    bool // its session
+}
+
+// Pair is who wrote to whom.
+type Pair struct {
+	Sender    string `json:"sender"`
+	Recipient string `json:"recipient"`
+	Messages  int64  `json:"messages"`
+	Failed    int64  `json:"failed,omitempty"`  // in that hour, whenever they were sent
+	Retry     int64  `json:"retry,omitempty"`   // an attempt failed, and there will be another
+	Pending   int64  `json:"pending,omitempty"` // those on the ladder not included
+	Unread    int64  `json:"unread,omitempty"`  // in the recipient's inbox
+	LastAt    string `json:"last_at"`
+}
+
+const (
+	roomTime  = time.Hour // of messages that are looked at
+	roomRows  = 5000      // and how many, the newest
+	roomStep  = 200       // at once
+	roomLimit = 50 * time.Millisecond
+)
+
+// written is a message, as little of it as a look around needs.
+type written struct {
+	seq                                                  int64
+	id, sender, recipient, kind, status, at, ended, read string
+	err                                                  string
+}
+
+// look is a look around: who is there, and the messages of the last hour.
+type look struct {
+	c       *store.Conn
+	l       *ledger.Ledger
+	conf    *ledger.Config
+	now     time.Time
+	members map[string]*Member
+	recent  []written
+	letters []written // dead letters: those that can be found at once
+	cut     bool
+}
+
+// LookAround returns who is there, and who wrote to whom in the last hour. It costs the same however many messages there are: of
+// more than 5,000 in that time only the newest are counted.
+func LookAround(ctx context.Context, l *ledger.Ledger) (r Room, err error) {
+	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
+		o, err := lookAround(c, l, conf)
+		if err != nil {
+			return err
+		}
+		r = Room{Since: orchestrator.Stamp(o.now.Add(-roomTime)), Cut: o.cut, Agents: []Member{}, Pairs: o.pairs()}
+		for _, m := range o.members {
+			m.State = o.state(m)
+			r.Agents = append(r.Agents, *m)
+		}
+		slices.SortFunc(r.Agents, func(a, b Member) int { return cmp.Compare(a.Name, b.Name) })
+		return nil
+	})
+	return r, err
+}
+
+// lookAround looks at all that Room and Needs are made of.
+func lookAround(c *store.Conn, l *ledger.Ledger, conf *ledger.Config) (*look, error) {
+	o := &look{c: c, l: l, conf: conf, now: l.Now(), members: map[string]*Member{}}
+	for name, agent := range conf.Agents {
+		o.members[name] = &Member{Name: name, Known: true, BuiltIn: agent.BuiltIn, agent: agent}
+	}
+	for _, step := range []func() error{o.walk, o.waiting, o.heard, o.unread, o.findLetters} {
+		if err := step(); err != nil {
+			return nil, err
+		}
+	}
+	return o, nil
+}
+
+// of returns the member of a name, also of one that nobody has.
+func (o *look) of(name string) *Member {
+	m := o.members[name]
+	if m == nil {
+		m = &Member{Name: name}
+		o.members[name] = m
+	}
+	return m
+}
+
+// walk reads the newest messages, back to an hour ago, as far as that is possible in little time: columns that stand behind a
+// payload cost as much to read as it is long.
+func (o *look) walk() error {
+	since, until, before := orchestrator.Stamp(o.now.Add(-roomTime)), time.Now().Add(roomLimit), int64(math.MaxInt64)
+	for n := 0; ; n += roomStep {
+		rows, err := store.List(o.c, func(row store.Row) written {
+			return written{row.Int(0), row.Text(1), row.Text(2), row.Text(3), row.Text(4), row.Text(5), row.Text(6), row.Text(7), row.Text(8), row.Text(9)}
+		}, `SELECT seq, message_id, sender, recipient, message_type, status, created_at, ended_at, read_at, error_message
+			FROM agent_message WHERE seq < ?1 ORDER BY seq DESC LIMIT +?2`, before, roomStep)
+		if err != nil {
+			return err
+		}
+		for _, w := range rows {
+			if w.at >= since && w.kind != orchestrator.TestMessage && !strings.HasPrefix(w.recipient, orchestrator.ThreadPrefix) {
+				o.recent = append(o.recent, w)
+			}
+		}
+		if len(rows) < roomStep || rows[len(rows)-1].at < since {
+			return nil
+		}
+		if before = rows[len(rows)-1].seq; n+roomStep >= roomRows || time.Now().After(until) {
+			o.cut = true
+			return nil
+		}
+	}
+}
+
+// waiting adds what waits for whom, and what failed.
+func (o *look) waiting() error {
+	counts, err := ledger.Counts(o.c)
+	if err != nil {
+		return err
+	}
+	list, _, err := backlogs(o.c, o.conf, counts, o.now, orchestrator.Stamp(o.now.Add(-o.conf.Settings.OverdueAfter)), nil)
+	if err != nil {
+		return err
+	}
+	if err := addSessions(o.c, list, o.now); err != nil {
+		return err
+	}
+	for _, b := range list {
+		if strings.HasPrefix(b.Recipient, push.DevicePrefix) || strings.HasPrefix(b.Recipient, orchestrator.ThreadPrefix) {
+			continue
+		}
+		m := o.of(b.Recipient)
+		m.backlog, m.Pending, m.Unread, m.OldestAt = b, b.Pending+b.Retry, b.Unread, b.OldestAt
+		for _, s := range b.Sessions {
+			m.HeardAt = max(m.HeardAt, s.SeenAt)
+		}
+	}
+	for name, of := range counts {
+		if n := of[orchestrator.Failed] + of[orchestrator.Lapsed]; n > 0 && !strings.HasPrefix(name, push.DevicePrefix) && !strings.HasPrefix(name, orchestrator.ThreadPrefix) {
+			o.of(name).Failed = n
+		}
+	}
+	return nil
+}
+
+// heard adds when each agent was last heard of, and what it said that it does.
+func (o *look) heard() error {
+	for i := range o.recent {
+		w := &o.recent[i]
+		if m := o.members[w.sender]; m != nil {
+			m.HeardAt = max(m.HeardAt, w.at)
+		}
+	}
+	now := orchestrator.Stamp(o.now)
+	for _, ask := range []struct {
+		query string
+		args  []any
+		take  func(m *Member, row store.Row)
+	}{
+		{`SELECT agent, heard_at FROM heartbeats`, nil, func(m *Member, row store.Row) { m.HeardAt = max(m.HeardAt, row.Text(1)) }},
+		{`SELECT agent, status, since FROM presence`, nil, func(m *Member, row store.Row) {
+			if at := row.Text(2); at >= m.lastSince {
+				m.lastStatus, m.lastSince = orchestrator.PresenceStatus(row.Text(1)), at
+				m.HeardAt = max(m.HeardAt, at)
+			}
+		}},
+		{`SELECT agent, max(seen_at) FROM host_sessions GROUP BY agent`, nil, func(m *Member, row store.Row) { m.HeardAt = max(m.HeardAt, row.Text(1)) }},
+		{`SELECT agent, state, started_at, ended_at FROM agent_runs`, nil, func(m *Member, row store.Row) {
+			m.running = row.Text(1) == string(sessions.Running)
+			m.HeardAt = max(m.HeardAt, row.Text(2), row.Text(3))
+		}},
+		{`SELECT waiter, since FROM waits WHERE until > ?1`, []any{now}, func(m *Member, _ store.Row) {
+			m.HeardAt, m.lastStatus = now, waits
+		}},
+		{`SELECT recipient, max(at) FROM traffic WHERE span = 'hour' AND at >= ?1 AND read > 0 GROUP BY recipient`,
+			[]any{orchestrator.Stamp(o.now.Add(-7 * orchestrator.Day))}, o.hasRead},
+		{`SELECT recipient, max(at) FROM traffic WHERE span = 'minute' AND at >= ?1 AND read > 0 GROUP BY recipient`,
+			[]any{orchestrator.Stamp(o.now.Add(-3 * time.Hour))}, o.hasRead},
+	} {
+		err := o.c.Query(ask.query, func(row store.Row) error {
+			if m := o.members[row.Text(0)]; m != nil {
+				ask.take(m, row)
+			}
+			return nil
+		}, ask.args...)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// waits is the status of an agent that waits for messages right now. It is never stored.
+const waits orchestrator.PresenceStatus = "waiting"
+
+// hasRead notes that an agent read something in the minute or the hour that began then.
+func (o *look) hasRead(m *Member, row store.Row) {
+	m.readAt = max(m.readAt, row.Text(1))
+	m.HeardAt = max(m.HeardAt, m.readAt)
+}
+
+// unread adds since when the oldest message in each inbox has not been read.
+func (o *look) unread() error {
+	for name, m := range o.members {
+		if m.Unread <= 0 {
+			continue
+		}
+		err := o.c.Query(`SELECT i.delivered_at FROM agent_inbox i WHERE i.recipient = ?1 AND i.read_at = '' ORDER BY i.rowid LIMIT 1`, func(row store.Row) error {
+			m.unreadAt = row.Text(0)
+			m.OldestAt = earlier(m.OldestAt, m.unreadAt)
+			return nil
+		}, name)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// patience is how many times overdue.after mail may lie unread with an agent that does other things meanwhile.
+const patience = 12
+
+// unreadTooLong reports whether nobody reads an agent's mail: some has lain for longer than overdue.after, and nothing was heard of
+// the agent since it came; or for an hour, and the agent, whatever else it does, has read nothing.
+func (o *look) unreadTooLong(m *Member) bool {
+	if m.unreadAt == "" || m.Name == orchestrator.User {
+		return false
+	}
+	lies, limit := o.now.Sub(orchestrator.ParseStamp(m.unreadAt)), o.conf.Settings.OverdueAfter
+	minute := orchestrator.Stamp(orchestrator.ParseStamp(m.unreadAt).Truncate(time.Minute)) // that reading is counted in
+	return lies > limit && m.HeardAt < minute || lies > patience*limit && m.readAt < minute
+}
+
+// state says in a word how an agent is: what is wrong with it, or what it does.
+func (o *look) state(m *Member) string {
+	switch {
+	case m.agent != nil && m.agent.Disabled != "":
+		return "disabled"
+	case m.failedAt != "":
+		return "fails"
+	case !m.BuiltIn && o.unreadTooLong(m):
+		return "unread"
+	case m.backlog.Retry > 0:
+		return "retries"
+	case m.lastStatus == waits, m.lastStatus == "" && m.running:
+		return cmp.Or(string(m.lastStatus), string(orchestrator.Working))
+	case m.agent != nil && m.agent.SilentAfter > 0 && m.lastStatus != orchestrator.Idle && m.lastStatus != orchestrator.Stopped && m.HeardAt != "" &&
+		o.now.Sub(orchestrator.ParseStamp(m.HeardAt)) > time.Duration(m.agent.SilentAfter)*time.Second:
+		return string(Silent)
+	}
+	return string(m.lastStatus)
+}
+
+// pairs counts the messages of the last hour by who wrote to whom, and those that failed in that time. What the engine itself says is
+// left out, and so are pushes.
+func (o *look) pairs() []Pair {
+	found := map[[2]string]*Pair{}
+	of := func(w *written) *Pair {
+		if w.sender == orchestrator.SystemSender || strings.HasPrefix(w.recipient, push.DevicePrefix) || strings.HasPrefix(w.recipient, orchestrator.ThreadPrefix) {
+			return &Pair{} // counts for nothing
+		}
+		p := found[[2]string{w.sender, w.recipient}]
+		if p == nil {
+			p = &Pair{Sender: w.sender, Recipient: w.recipient}
+			found[[2]string{w.sender, w.recipient}] = p
+		}
+		p.LastAt = max(p.LastAt, w.at)
+		return p
+	}
+	for i := range o.recent {
+		w := &o.recent[i]
+		p := of(w)
+		p.Messages++
+		switch orchestrator.Status(w.status) {
+		case orchestrator.Retry:
+			p.Retry++
+		case orchestrator.Pending:
+			p.Pending++
+		case orchestrator.Delivered:
+			if m := o.members[w.recipient]; w.read == "" && m != nil && m.Unread > 0 {
+				p.Unread++
+			}
+		}
+	}
+	since := orchestrator.Stamp(o.now.Add(-roomTime))
+	for i := range o.letters {
+		if w := &o.letters[i]; w.ended >= since {
+			of(w).Failed++
+		}
+	}
+	list := make([]Pair, 0, len(found))
+	for _, p := range found {
+		list = append(list, *p)
+	}
+	slices.SortFunc(list, func(a, b Pair) int {
+		return cmp.Or(cmp.Compare(b.Messages, a.Messages), cmp.Compare(a.Sender, b.Sender), cmp.Compare(a.Recipient, b.Recipient))
+	})
+	return list
+}
