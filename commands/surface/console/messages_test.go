@@ -204,6 +204,34 @@ func TestReplayFromThePage(t *testing.T) {
 	d.Until(`document.querySelector("main h1")?.textContent === "Taken back before it was delivered"`)
 }
 
+// The operator acknowledges mail of their own from the page, and nobody else's; what was read is made unread again.
+func TestReadMail(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t, "ann", "bob")
+	r.send("ann", "operator", "note", `"for you"`)
+	r.send("ann", "bob", "note", `"for bob"`)
+	r.deliver()
+	if status, answer := r.Run(r.Token("bob", false), "wait", `{"recipient":"bob"}`); status != 200 {
+		t.Fatal(status, answer)
+	}
+	d := r.opens(1440, false, "/messages?from=ann")
+	d.Until(rows + ` === "for bob|for you"`)
+	d.Key("j", "Enter")
+	d.Until(`document.querySelector("main h1")?.textContent === "Delivered, and read" && !document.body.innerText.includes("Acknowledge a")`)
+	d.Click("Make unread")
+	d.Reads("If it has begun to act on it, it may do so twice")
+	d.Eval(`document.querySelector("dialog .btn.first").click()`, nil)
+	d.Until(`document.querySelector("main h1")?.textContent === "Delivered"`)
+	d.Key("Escape")
+	d.Until(rows + ` === "for bob|for you"`)
+	d.Key("j", "Enter")
+	d.Until(`document.querySelector("main h1")?.textContent === "Delivered" && document.querySelector(".out.long")?.textContent === "for you"`)
+	d.Key("a")
+	d.Reads("ann sees that you have dealt with it")
+	d.Click("Acknowledge")
+	d.Until(`document.querySelector("main h1")?.textContent === "Delivered, and acknowledged"`)
+}
+
 // Several that failed are marked and replayed at once.
 func TestReplayOfMarked(t *testing.T) {
 	t.Parallel()

@@ -59,8 +59,9 @@ export class Feed {
   // more loads what is behind the rows that are held. placeholder stands there until then.
   more(placeholder) {
     return this.#load(async () => {
-      if (placeholder?.length) this.rows = placeholder;
       const end = this.base + (placeholder ? 0 : this.rows.length), atEnd = end >= this.known;
+      if (placeholder) this.rows = placeholder;
+      if (placeholder) this.known = placeholder.length;
       const before = atEnd ? this.#behind : this.rows.at(-1).seq;
       const answer = await this.#find(before ? { before } : {});
       if (!answer) return;
