@@ -83,7 +83,7 @@ func TestMessagesLive(t *testing.T) {
 	d.Until(rows + ` === "the first"`)
 	d.Key("j")
 	d.Until(`document.querySelector("tr.at[aria-selected=true]")`)
-	r.send("ann", "bob", "note", `{"title":"the second","of":2}`)
+	r.send("ann", "bob", "note", `{"title":"the second","of":12345678901234567890}`)
 	d.Reads("1 new")
 	r.deliver()
 	d.Until(rows + ` === "the first" && document.querySelector("tr.at.is-delivered")`)
@@ -93,6 +93,8 @@ func TestMessagesLive(t *testing.T) {
 	d.Until(`document.querySelector("main h1")?.textContent === "Delivered" && document.querySelector(".out")?.textContent === "the first"`)
 	d.Key("Escape")
 	d.Until(rows + ` === "the second|the first" && document.querySelector("tr.at .c-says").textContent === "the first"`)
+	d.Key("k", "Enter")
+	d.Until(`document.querySelector(".tree")?.textContent.includes('"of": 12345678901234567890')`)
 }
 
 // What one filters by stands in the address and as chips, and Back takes it back.
@@ -132,9 +134,9 @@ func TestMessagesFilter(t *testing.T) {
 func TestMessagesScroll(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "ann", "bob")
-	const n = 40_000
+	const n = 100_000
 	r.sql(`INSERT INTO agent_message (message_id, sender, recipient, message_type, payload, status, traced_status, created_at, delivered_at, ended_at, max_retries)
-		WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 40000)
+		WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100000)
 		SELECT 'm' || i, 'ann', 'bob', 'note', '"number ' || i || '"', 'delivered', 'delivered', '2026-01-01T00:00:00.000Z', '2026-01-01T00:00:00.000Z', '2026-01-01T00:00:00.000Z', 3 FROM n`)
 	d := r.opens(1440, false, "/messages")
 	d.Until(`document.querySelector(".stream tr[aria-rowindex]")`)
@@ -149,7 +151,7 @@ func TestMessagesScroll(t *testing.T) {
 			seen.Nodes = Math.max(seen.Nodes, document.querySelectorAll("main *").length);
 			const rows = [...document.querySelectorAll(".stream tr[aria-rowindex]")], numbers = rows.map((row) => +row.querySelector(".c-says").textContent.slice(7));
 			for (let i = 1; i < numbers.length; i++) if (numbers[i] !== numbers[i - 1] - 1) seen.Gaps.push(numbers[i - 1] + " is followed by " + numbers[i]);
-			for (const [i, row] of rows.entries()) if (+row.getAttribute("aria-rowindex") + numbers[i] !== 40001) seen.Gaps.push(numbers[i] + " stands at " + row.getAttribute("aria-rowindex"));
+			for (const [i, row] of rows.entries()) if (+row.getAttribute("aria-rowindex") + numbers[i] !== 100001) seen.Gaps.push(numbers[i] + " stands at " + row.getAttribute("aria-rowindex"));
 			seen.Shown = numbers.at(-1);
 		};
 		while (seen.Shown !== 1 && seen.Gaps.length < 3) {
@@ -162,7 +164,7 @@ func TestMessagesScroll(t *testing.T) {
 	if seen.Shown != 1 || len(seen.Gaps) > 0 || seen.Nodes > 3000 {
 		t.Errorf("scrolled to %d, with %d nodes at most; %v", seen.Shown, seen.Nodes, seen.Gaps)
 	}
-	d.Reads("40,000 messages, and no more")
+	d.Reads("100,000 messages, and no more")
 	for _, place := range []int{0, n / 2, n - 1, 3 * n / 4, 10, 0} { // of rows that were dropped meanwhile
 		d.Eval(fmt.Sprintf(`scrollTo(0, document.querySelector(".stream tbody").getBoundingClientRect().top + scrollY + %d * document.querySelector(".stream tr[aria-rowindex]").getBoundingClientRect().height - 300)`, place), nil)
 		d.Until(fmt.Sprintf(`document.querySelector('.stream tr[aria-rowindex="%d"]')?.textContent.includes("number %d")`, place+1, n-place))
