@@ -16,6 +16,10 @@ export const token = () => sessionStorage.getItem(tokenKey);
 export const keepToken = (text) => sessionStorage.setItem(tokenKey, text);
 export const dropToken = () => sessionStorage.removeItem(tokenKey);
 
+// read reads JSON. A number with more digits than JavaScript keeps stays as it was written (JSON.rawJSON), where the browser knows how.
+const read = (text) => (/\d{16}/.test(text) && JSON.rawJSON ? JSON.parse(text, exact) : JSON.parse(text));
+const exact = (_, value, { source }) => (typeof value === "number" && source.length > 15 && String(value) !== source ? JSON.rawJSON(source) : value);
+
 // ask makes one request and returns the JSON that answers it. Errors: Failure; its code is offline where nobody answers.
 async function ask(method, path, { body, signal, bare } = {}) {
   let response;
@@ -29,7 +33,7 @@ async function ask(method, path, { body, signal, bare } = {}) {
     if (error.name === "AbortError") throw error;
     throw new Failure("offline", "The daemon cannot be reached.", "Start it again with `mailroom serve`, or open this page with `mailroom console`.", 0);
   }
-  const answer = await response.json().catch(() => null);
+  const answer = await response.text().then(read).catch(() => null);
   if (response.ok && answer) return answer;
   throw new Failure(answer?.error ?? "internal", answer?.message ?? `The answer cannot be read (status ${response.status}).`, answer?.hint ?? "", response.status);
 }

@@ -5,8 +5,8 @@ import { signal } from "@preact/signals";
 import { run } from "../api.js";
 import { params } from "./filter.js";
 
-const page = 200; // rows that one call asks for
-const most = 3000; // rows that are held
+const page = 400; // rows that one call asks for
+const most = 4000; // rows that are held
 const patience = 20; // calls in a row that may find nothing before a person is asked whether to go on
 
 export class Feed {
@@ -52,15 +52,16 @@ export class Feed {
     if (this.#busy || this.failure) return;
     const end = this.base + this.rows.length;
     if (from < this.base - 2 * page || (from > end + 2 * page && end < this.known)) this.#jump(from);
-    else if (from < this.base) this.#newer();
-    else if (to > end && !(this.complete && end === this.known) && !this.waits) this.more();
+    else if (this.base > 0 && from - page / 2 < this.base) this.#newer();
+    else if (to + page / 2 > end && !(this.complete && end === this.known) && !this.waits) this.more();
   }
 
   // more loads what is behind the rows that are held. placeholder stands there until then.
   more(placeholder) {
     return this.#load(async () => {
-      if (placeholder?.length) this.rows = placeholder;
       const end = this.base + (placeholder ? 0 : this.rows.length), atEnd = end >= this.known;
+      if (placeholder) this.rows = placeholder;
+      if (placeholder) this.known = placeholder.length;
       const before = atEnd ? this.#behind : this.rows.at(-1).seq;
       const answer = await this.#find(before ? { before } : {});
       if (!answer) return;

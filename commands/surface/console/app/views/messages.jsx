@@ -1,6 +1,6 @@
 // The messages of all agents, as a live table that is endless in both directions.
 
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { run } from "../api.js";
 import { useCommand } from "../data.js";
 import { useKeys } from "../keys.js";
@@ -109,19 +109,22 @@ function Stream({ filter, id }) {
       feed.refresh(feed.rows.map((row) => row.message_id));
       feed.look();
     }
-    last = { key: id, feed, at: null, y: 0 };
-    const scrolled = () => (last.y = scrollY);
+    last = { key: id, feed, at, y: back ?? 0 };
+    const scrolled = () => location.pathname === "/messages" && (last.y = scrollY);
     addEventListener("scroll", scrolled, { passive: true });
     return () => removeEventListener("scroll", scrolled);
   }, []);
-  useEffect(() => void (last.at = at), [at]);
-  useEffect(() => feed.show(seen.from, seen.to));
+  useLayoutEffect(() => {
+    if (last?.feed === feed) last.at = at;
+  }, [at]);
+  useLayoutEffect(() => feed.show(seen.from, seen.to));
   useLive(feed, () => latest.current.at === null && scrollY < 8, () => latest.current.seen);
 
   const rows = feed.rows, place = rows.findIndex((row) => row.seq === at), marked = rows[place];
   const move = (by) => {
     const next = place < 0 ? Math.max(0, seen.first - feed.base) : Math.min(rows.length - 1, Math.max(0, place + by));
     if (!rows[next]) return;
+    document.activeElement?.blur(); // so that Enter opens the row, and not what was pressed before
     setAt(rows[next].seq);
     seen.reveal(feed.base + next);
   };

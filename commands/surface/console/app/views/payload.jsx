@@ -34,7 +34,7 @@ function Text({ text }) {
 // Node is one value, with its key if it has one.
 function Node({ name, value, comma = "", open = false }) {
   const key = name === undefined ? null : <><span class="k">{JSON.stringify(name)}</span>: </>;
-  if (value === null || typeof value !== "object") return <div>{key}<Leaf value={value} />{comma}</div>;
+  if (value === null || typeof value !== "object" || JSON.isRawJSON?.(value)) return <div>{key}<Leaf value={value} />{comma}</div>;
   return <Branch key_={key} value={value} comma={comma} begun={open} />;
 }
 

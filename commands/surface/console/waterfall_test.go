@@ -1,0 +1,50 @@
+package console_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// The waterfall tells what was waited for, folds alike attempts where there are many, and stays within its width, true to scale and not.
+func TestWaterfall(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t, "ann")
+	r.failing("bob")
+	r.Step(-5 * time.Hour)
+	r.send("ann", "bob", "task", `"build it"`)
+	r.deliver()
+	r.sql(`UPDATE agent_message SET max_retries = 99 WHERE status = 'retry'`)
+	for range 45 {
+		r.Step(130 * time.Second)
+		r.deliver()
+	}
+	for _, width := range []int64{1440, 390} {
+		d := r.opens(width, width == 390, "/messages?status=live")
+		d.Until(`document.querySelector("tr.is-retry")`)
+		d.Key("j", "Enter")
+		d.Until(`document.querySelector("main h1")?.textContent === "Failed 46 times, and is tried again"`)
+		d.Reads("Due, and nobody has taken it")
+		d.Reads("2 min on the ladder")
+		d.Reads("46 alike")
+		for _, what := range []string{"to scale", "shorten waits", "44 alike: show them"} {
+			if width == 390 && what == "44 alike: show them" {
+				continue
+			}
+			if what == "44 alike: show them" {
+				d.Until(`[...document.querySelectorAll(".wf button")].some((b) => / alike: show them/.test(b.textContent))`)
+				d.Eval(`document.querySelector(".wf button").click()`, nil)
+				d.Until(`document.querySelectorAll(".wf .lab .state.failed").length === 46`)
+			} else {
+				d.Click(what)
+			}
+			var outside string
+			d.Eval(`[...document.querySelectorAll(".wf rect, .spent rect")].map((r) => [parseFloat(r.getAttribute("x") ?? 0), parseFloat(r.getAttribute("width"))])
+				.filter(([x, w]) => !(x >= 0 && w > 0 && x + w <= 101)).join("; ")`, &outside)
+			if n := d.tooWide(); outside != "" || n > 0 {
+				t.Errorf("%s, %d wide: bars at %s, %d too wide", what, width, outside, n)
+			}
+		}
+		d.Until(fmt.Sprintf(`document.querySelector(".spent h2").textContent.includes("so far") && innerWidth === %d`, width))
+	}
+}
