@@ -113,6 +113,8 @@ CREATE INDEX agent_message_past ON agent_message (sender)
     WHERE status NOT IN ('pending','retry');
 CREATE INDEX agent_message_placed ON agent_message (recipient)
     WHERE status = 'delivered' AND acknowledged_at = '' AND delivery_marks <> '';
+CREATE INDEX agent_message_dead ON agent_message (seq)
+    WHERE status IN ('failed','expired');
 
 
 -- agent_message_archive: delivered messages that retention moved out of the way, kept for 90 days more. The same columns

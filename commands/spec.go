@@ -25,6 +25,24 @@ func (c *Catalogue) Runs(s *orchestrator.Schedule, now time.Time) (d *Definition
 	return d, plan, nil
 }
 
+// NextRun returns when a schedule with this plan runs next, as far as that is known: the time of one that runs more often than every minute is not
+// noted, and nobody knows when a doorbell rings. Otherwise it is the zero time.
+func NextRun(s *orchestrator.Schedule, plan cron.Schedule, now time.Time) time.Time {
+	every, constant := plan.(cron.ConstantDelaySchedule)
+	last, err := time.Parse(time.RFC3339, s.LastRunAt)
+	switch {
+	case plan == nil || !s.Enabled || constant && err != nil:
+		return time.Time{}
+	case !constant:
+		return plan.Next(now.Local())
+	}
+	next := last.Add(every.Delay)
+	if next.Before(now) {
+		return now
+	}
+	return next
+}
+
 // ParseSpec reads the spec of a schedule, nil for the doorbell, and holds it to what the scheduler does with it as
 // written. The parser alone panics on a time zone with nothing behind it, rounds a short @every to whole seconds, and
 // takes days that no calendar has.

@@ -27,6 +27,7 @@ var toolCalls = []struct{ tool, args string }{
 	{"setting_set", `key=bounce value=off`},
 	{"setting_get", `key=bounce`},
 	{"schedule_list", ""},
+	{"schedule_run", `name=checkpoint`},
 	{"schedule_remove", `name=deliver_all`},
 	{"send", `sender=boss recipient=tomorrow message_type=note payload={"n":1} hold_unknown=true`}, // no daemon delivers it
 	{"poll", `recipient=tomorrow`},
@@ -47,6 +48,7 @@ var toolCalls = []struct{ tool, args string }{
 	{"get_dead_letters", `limit=5`},
 	{"query_message_history", `source=boss`},
 	{"dead_letters_list", ""},
+	{"dead_letters_groups", ""},
 	{"dead_letters_replay", `all=true`},
 	{"SendMessage", `to=builder message=Hello`},
 	{"team_messages", ""},

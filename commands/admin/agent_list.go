@@ -2,35 +2,45 @@ package admin
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
 	"mailroom/commands"
+	"mailroom/orchestrator"
 	"mailroom/orchestrator/overview"
 )
 
 // AgentListParams say whom to list.
 type AgentListParams struct {
-	All bool `json:"all,omitempty" desc:"list the names that were removed, too"`
+	All     bool   `json:"all,omitempty" desc:"list the names that were removed, too"`
+	Search  string `json:"search,omitempty" desc:"only those that have this text in their name, role or host" check:"max=256"`
+	Backlog bool   `json:"backlog,omitempty" desc:"say what waits for each, and since when"`
+	Order   string `json:"order,omitempty" desc:"by name; or as they wait: first who is disabled, then for whom most waits" check:"oneof=name|waiting" default:"name"`
+	Limit   int    `json:"limit,omitempty" desc:"agents at most; left out: all" check:"min=1,max=1000"`
+	Skip    int    `json:"skip,omitempty" desc:"leave out so many of the first" check:"min=0"`
 }
 
 // AgentListResult lists the agents that are known, behind them the operator and the user, and then who was removed.
 type AgentListResult struct {
 	Agents []overview.Standing `json:"agents"`
+	Total  int                 `json:"total"` // without limit and skip, and without those that were removed
 }
 
 var agentListCommand = commands.Define(vocabulary, "agent list", agentList).With(commands.Traits{ListsAgents: true})
 
 func agentList(ctx context.Context, env commands.Env, p AgentListParams) (AgentListResult, error) {
-	agents, err := overview.Standings(ctx, env.Ledger)
+	agents, total, err := overview.Standings(ctx, env.Ledger, overview.Roster{
+		Search: p.Search, Waiting: p.Order == "waiting", Skip: p.Skip, Limit: p.Limit, Backlog: p.Backlog,
+	})
 	for i := range agents {
 		conceal(env.Caller, &agents[i])
 	}
 	if err != nil || !p.All {
-		return AgentListResult{Agents: agents}, err
+		return AgentListResult{agents, total}, err
 	}
 	removed, err := overview.RemovedAgents(ctx, env.Ledger)
-	return AgentListResult{Agents: append(agents, removed...)}, err
+	return AgentListResult{append(agents, removed...), total}, err
 }
 
 // conceal keeps the files, commands and addresses of other agents from an agent on another machine: keys stand in them.
@@ -44,6 +54,9 @@ func conceal(caller commands.Caller, a *overview.Standing) {
 	if a.Disabled != "" {
 		a.Disabled, _, _ = strings.Cut(a.Disabled, " ") // since when
 	}
+	if a.Backlog != nil {
+		a.Backlog.Disabled = a.Disabled
+	}
 	if a.Run != nil {
 		run := *a.Run
 		run.Outcome, run.Output = "", ""
@@ -53,13 +66,24 @@ func conceal(caller commands.Caller, a *overview.Standing) {
 
 // Text shows a table.
 func (r AgentListResult) Text(w *commands.Text) {
-	if !slices.ContainsFunc(r.Agents, func(a overview.Standing) bool { return !a.BuiltIn }) {
+	switch {
+	case r.Total > 0 && len(r.Agents) == 0:
+		w.Printf("There are %s, and --skip leaves them all out.\n", orchestrator.Plural(r.Total, "agent"))
+		return
+	case len(r.Agents) == 0:
+		w.Printf("Nobody has that in name, role or host.\n")
+		return
+	case r.Total == len(r.Agents) && !slices.ContainsFunc(r.Agents, func(a overview.Standing) bool { return !a.BuiltIn }):
 		w.Printf("Nobody is known yet. Add somebody with `mailroom agent add NAME`.\n")
 	}
 	headings := []string{"AGENT", "ROLE", "STATUS", "DELIVER", "FALLBACK", "GROUPS"}
 	started := slices.ContainsFunc(r.Agents, func(a overview.Standing) bool { return a.Run != nil })
 	if started {
 		headings = append(headings, "LAST RUN")
+	}
+	waiting := slices.ContainsFunc(r.Agents, func(a overview.Standing) bool { return a.Backlog != nil })
+	if waiting {
+		headings = append(headings, "WAIT", "UNREAD", "OLDEST")
 	}
 	rows := make([][]string, len(r.Agents))
 	for i, a := range r.Agents {
@@ -74,6 +98,9 @@ func (r AgentListResult) Text(w *commands.Text) {
 		if started {
 			rows[i] = append(rows[i], runState(w, a.Run))
 		}
+		if waiting {
+			rows[i] = append(rows[i], waits(w, a.Backlog)...)
+		}
 	}
 	w.Table(headings, rows)
 	for _, a := range r.Agents {
@@ -81,6 +108,14 @@ func (r AgentListResult) Text(w *commands.Text) {
 			w.Printf("%s\n", w.Paint(commands.Yellow, a.Note+". `mailroom doctor` says what to do."))
 		}
 	}
+}
+
+// waits says how much waits for an agent, how much is unread, and since when; nothing of one that was removed.
+func waits(w *commands.Text, b *overview.RecipientBacklog) []string {
+	if b == nil {
+		return []string{"", "", ""}
+	}
+	return []string{fmt.Sprint(b.Pending + b.Retry), fmt.Sprint(b.Unread), w.When(b.Oldest())}
 }
 
 // standing says in a few words what an agent does, and since when.

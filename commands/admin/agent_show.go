@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"mailroom/commands"
+	"mailroom/orchestrator"
 	"mailroom/orchestrator/overview"
 	"mailroom/orchestrator/sessions"
 )
@@ -15,29 +16,41 @@ type AgentNameParams struct {
 	Name string `json:"name" desc:"name of the agent" check:"agent" arg:"1"`
 }
 
+// AgentShowParams name one agent, and say what to show of it.
+type AgentShowParams struct {
+	Name   string `json:"name" desc:"name of the agent" check:"agent" arg:"1"`
+	Lately bool   `json:"lately,omitempty" desc:"who wrote to it, and to whom it wrote, among the newest messages of all; of others only for administrators"`
+}
+
 // AgentShowResult is one agent and what waits for it.
 type AgentShowResult struct {
 	Agent   overview.Standing         `json:"agent"`
 	Backlog overview.RecipientBacklog `json:"backlog"`
+	Lately  *overview.Lately          `json:"lately,omitempty"`
 }
 
 var agentShowCommand = commands.Define(vocabulary, "agent show", agentShow)
 
-func agentShow(ctx context.Context, env commands.Env, p AgentNameParams) (AgentShowResult, error) {
+func agentShow(ctx context.Context, env commands.Env, p AgentShowParams) (AgentShowResult, error) {
 	agent, err := overview.StandingOf(ctx, env.Ledger, p.Name)
 	if err != nil {
 		return AgentShowResult{}, err
 	}
-	conceal(env.Caller, &agent)
-	r := AgentShowResult{Agent: agent}
-	state, err := overview.Status(ctx, env.Ledger)
-	for _, b := range state.Recipients {
-		if b.Recipient == agent.Name {
-			b.Disabled = agent.Disabled
-			r.Backlog = b
-		}
+	if p.Lately && !env.Caller.Admin && env.Caller.Name != agent.Name {
+		return AgentShowResult{}, orchestrator.Errorf(orchestrator.PermissionDenied, "with whom %s has to do is for administrators", agent.Name).WithHint("Leave lately out")
 	}
-	return r, err
+	r := AgentShowResult{}
+	if r.Backlog, err = overview.BacklogOf(ctx, env.Ledger, agent.Agent); err != nil {
+		return r, err
+	}
+	conceal(env.Caller, &agent)
+	r.Agent, r.Backlog.Disabled = agent, agent.Disabled
+	if p.Lately {
+		lately, err := overview.LatelyOf(ctx, env.Ledger, agent.Name)
+		r.Lately = &lately
+		return r, err
+	}
+	return r, nil
 }
 
 // Text shows a line per field; what is not set is left out.
@@ -62,8 +75,28 @@ func (r AgentShowResult) Text(w *commands.Text) {
 		[2]string{"silent after", set(a.SilentAfter, " s")}, [2]string{"plan mode", plan}, [2]string{"groups", strings.Join(a.Groups, ", ")},
 		[2]string{"registered by", a.RegisteredBy}, [2]string{"since", a.CreatedAt},
 		[2]string{"note", a.Note}, [2]string{"backlog", fmt.Sprintf("%d pending, %d retry, %d unread", b.Pending, b.Retry, b.Unread)},
-		[2]string{"oldest", w.When(b.OldestAt)},
+		[2]string{"oldest", w.When(b.OldestAt)}, [2]string{"oldest unread", w.When(b.UnreadSince)},
 	)
+	r.textLately(w)
+}
+
+// textLately shows who wrote to it, and to whom it wrote.
+func (r AgentShowResult) textLately(w *commands.Text) {
+	if r.Lately == nil {
+		return
+	}
+	for _, of := range []struct {
+		heading string
+		peers   []overview.Peer
+	}{{"WROTE TO IT", r.Lately.Senders}, {"IT WROTE TO", r.Lately.Recipients}} {
+		if len(of.peers) > 0 {
+			w.Printf("\n")
+			commands.TableOf(w, []string{of.heading, "MESSAGES", "FAILED", "LAST"}, of.peers, func(p *overview.Peer) []string {
+				return []string{p.Agent, fmt.Sprint(p.Messages), fmt.Sprint(p.Failed), w.When(p.LastAt)}
+			})
+		}
+	}
+	w.Printf("\n%s\n", w.Paint(commands.Dim, "Counted among the newest "+orchestrator.Plural(r.Lately.Among, "message")+" of all."))
 }
 
 // set is a number with its unit, "" for 0.

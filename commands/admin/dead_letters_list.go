@@ -12,6 +12,7 @@ import (
 type DeadLettersListParams struct {
 	Recipient string `json:"recipient,omitempty" desc:"only those to this name" check:"agent"`
 	Sender    string `json:"sender,omitempty" desc:"only those from this name" check:"agent"`
+	Error     string `json:"error,omitempty" desc:"only those with an error like this one" check:"max=65536"`
 	Limit     int    `json:"limit,omitempty" desc:"how many at most, newest first" check:"min=1,max=1000" default:"50"`
 }
 
@@ -24,7 +25,7 @@ type DeadLettersListResult struct {
 var deadLettersListCommand = commands.Define(vocabulary, "dead_letters list", deadLettersList)
 
 func deadLettersList(ctx context.Context, env commands.Env, p DeadLettersListParams) (DeadLettersListResult, error) {
-	ms, total, err := messages.DeadLetters(ctx, env.Ledger, messages.DeadLetterFilter{Recipient: p.Recipient, Sender: p.Sender, Limit: p.Limit})
+	ms, total, err := messages.DeadLetters(ctx, env.Ledger, messages.DeadLetterFilter{Recipient: p.Recipient, Sender: p.Sender, Error: p.Error, Limit: p.Limit})
 	return DeadLettersListResult{Total: total, DeadLetters: ms}, err
 }
 

@@ -11,9 +11,10 @@ import (
 // DeadLettersReplayParams name a dead letter, or select many.
 type DeadLettersReplayParams struct {
 	MessageID string `json:"message_id,omitempty" desc:"dead letter, or multicast_id of a send to a group" check:"id" arg:"1"`
-	All       bool   `json:"all,omitempty" desc:"replay all that match recipient and sender"`
+	All       bool   `json:"all,omitempty" desc:"replay all that match recipient, sender and error"`
 	Recipient string `json:"recipient,omitempty" desc:"with all: only those to this name" check:"agent"`
 	Sender    string `json:"sender,omitempty" desc:"with all: only those from this name" check:"agent"`
+	Error     string `json:"error,omitempty" desc:"with all: only those with an error like this one" check:"max=65536"`
 	Limit     int    `json:"limit,omitempty" desc:"with all: how many at most" check:"min=1,max=100000" default:"1000"`
 }
 
@@ -54,7 +55,7 @@ func deadLettersReplay(ctx context.Context, env commands.Env, p DeadLettersRepla
 
 // filter selects the dead letters that all means: those that an agent has sent itself.
 func (p *DeadLettersReplayParams) filter(caller commands.Caller) (f messages.DeadLetterFilter, err error) {
-	f = messages.DeadLetterFilter{Recipient: p.Recipient, Sender: p.Sender, Limit: p.Limit, Own: caller.Name != ""}
+	f = messages.DeadLetterFilter{Recipient: p.Recipient, Sender: p.Sender, Error: p.Error, Limit: p.Limit, Own: caller.Name != ""}
 	if f.Own {
 		f.Sender, err = commands.ActAs(caller, p.Sender)
 	}
@@ -68,7 +69,7 @@ func countReplayed(ctx context.Context, env commands.Env, p DeadLettersReplayPar
 		return 0, err
 	}
 	limit := filter.Limit
-	filter.Limit = 0
+	filter.Limit = 0 // all are counted, and none is read
 	_, total, err := messages.DeadLetters(ctx, env.Ledger, filter)
 	return min(total, int64(limit)), err
 }

@@ -11,14 +11,42 @@ import (
 
 // ScheduleListResult lists the schedules.
 type ScheduleListResult struct {
-	Schedules []orchestrator.Schedule `json:"schedules"`
+	Schedules []ListedSchedule `json:"schedules"`
+}
+
+// ListedSchedule is a schedule, and what is known of its runs.
+type ListedSchedule struct {
+	orchestrator.Schedule
+	NextRunAt string         `json:"next_run_at,omitempty"` // where a daemon runs; "" is often, or not known
+	LastRun   *schedules.Run `json:"last_run,omitempty"`    // for administrators
 }
 
 var scheduleListCommand = commands.Define(vocabulary, "schedule list", scheduleList)
 
-func scheduleList(ctx context.Context, env commands.Env, _ struct{}) (ScheduleListResult, error) {
+func scheduleList(ctx context.Context, env commands.Env, _ struct{}) (r ScheduleListResult, err error) {
 	list, err := listSchedules(ctx, env)
-	return ScheduleListResult{Schedules: list}, err
+	if err != nil {
+		return r, err
+	}
+	last := map[string]schedules.Run{}
+	if env.Caller.Admin {
+		if last, err = schedules.LastRuns(ctx, env.Ledger, list); err != nil {
+			return r, err
+		}
+	}
+	for _, s := range list {
+		listed := ListedSchedule{Schedule: s}
+		if run, ran := last[s.Name]; ran {
+			listed.LastRun = &run
+		}
+		if _, plan, err := env.Catalogue.Runs(&s, env.Ledger.Now()); err == nil {
+			if next := commands.NextRun(&s, plan, env.Ledger.Now()); !next.IsZero() {
+				listed.NextRunAt = orchestrator.Stamp(next)
+			}
+		}
+		r.Schedules = append(r.Schedules, listed)
+	}
+	return r, nil
 }
 
 // listSchedules lists the schedules, and says of one that no daemon can run why that is.
@@ -46,7 +74,7 @@ func removesSchedule(name string) string { return "`mailroom schedule remove " +
 
 // Text shows a table.
 func (r ScheduleListResult) Text(w *commands.Text) {
-	commands.TableOf(w, []string{"SCHEDULE", "SPEC", "COMMAND", "PARAMS", "LAST RUN"}, r.Schedules, func(s *orchestrator.Schedule) []string {
+	commands.TableOf(w, []string{"SCHEDULE", "SPEC", "COMMAND", "PARAMS", "LAST RUN"}, r.Schedules, func(s *ListedSchedule) []string {
 		return []string{s.Name, s.Spec, s.Command, string(s.Params), w.When(s.LastRunAt)}
 	})
 	for _, s := range r.Schedules {

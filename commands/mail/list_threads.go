@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"mailroom/commands"
+	"mailroom/orchestrator"
 	"mailroom/orchestrator/threads"
 )
 
@@ -14,6 +15,10 @@ type ListThreadsParams struct {
 	Status string `json:"status,omitempty" desc:"only open, or only closed threads" check:"oneof=open|closed"`
 	Limit  int    `json:"limit,omitempty" desc:"threads at most" check:"min=1,max=200" default:"50"`
 	Agent  string `json:"agent,omitempty" desc:"agent whose threads they are" check:"agent"`
+
+	All      bool   `json:"all,omitempty" desc:"the threads of all, the newest first; for administrators"`
+	Search   string `json:"search,omitempty" desc:"with all: only those whose name has this text" check:"max=256"`
+	Continue string `json:"continue,omitempty" desc:"with all: value of this name in the answer before" check:"max=256"`
 }
 
 // Thread is a conversation, apart from what is said in it.
@@ -49,16 +54,23 @@ type LastPost struct {
 
 // ListThreadsResult lists threads; where something was posted last comes first.
 type ListThreadsResult struct {
-	Agent   string      `json:"agent"`
-	Count   int         `json:"count"`
-	More    bool        `json:"more"` // there are others: ask for more of them
-	Threads []OwnThread `json:"threads"`
+	Agent    string      `json:"agent,omitempty"` // none if it lists those of all
+	Count    int         `json:"count"`
+	More     bool        `json:"more"` // there are others: ask for more of them
+	Continue string      `json:"continue,omitempty"`
+	Threads  []OwnThread `json:"threads"`
 }
 
 var listThreadsCommand = commands.Define(vocabulary, "list_threads", listThreads).Called("thread list", "", "")
 
 // listThreads changes nothing.
 func listThreads(ctx context.Context, env commands.Env, p ListThreadsParams) (ListThreadsResult, error) {
+	if p.All {
+		return allThreads(ctx, env, p)
+	}
+	if p.Search != "" || p.Continue != "" {
+		return ListThreadsResult{}, orchestrator.Errorf(orchestrator.InvalidParams, "search and continue go with all")
+	}
 	agent, err := ownerOf(ctx, env, p.Agent)
 	if err != nil {
 		return ListThreadsResult{}, err
@@ -67,23 +79,48 @@ func listThreads(ctx context.Context, env commands.Env, p ListThreadsParams) (Li
 	if err != nil {
 		return ListThreadsResult{}, err
 	}
-	r := ListThreadsResult{Agent: agent, Count: len(list), More: more, Threads: make([]OwnThread, len(list))}
-	for i := range list {
-		r.Threads[i] = OwnThread{Thread: renderThread(&list[i].Thread), Unread: list[i].Unread}
-		if last := list[i].Last; len(last) > 0 {
-			text := []rune(commands.ContentOf(&last[0]).Text)
-			r.Threads[i].LastPost = &LastPost{last[0].ID, last[0].Sender, last[0].CreatedAt, string(text[:min(len(text), maxExcerpt)])}
-		}
-	}
-	return r, nil
+	return ListThreadsResult{Agent: agent, Count: len(list), More: more, Threads: renderThreads(list)}, nil
 }
 
-// maxExcerpt is how many characters of a message a list shows.
-const maxExcerpt = 200
+// allThreads lists the threads of all.
+func allThreads(ctx context.Context, env commands.Env, p ListThreadsParams) (ListThreadsResult, error) {
+	if !env.Caller.Admin || p.Agent != "" {
+		return ListThreadsResult{}, onlyAdministrators(env.Caller, "all", p.Agent)
+	}
+	list, next, err := threads.All(ctx, env.Ledger, threads.AllOptions{Status: threads.Status(p.Status), Search: p.Search, Before: p.Continue, Limit: p.Limit})
+	return ListThreadsResult{Count: len(list), More: next != "", Continue: next, Threads: renderThreads(list)}, err
+}
+
+// onlyAdministrators is the error for who asks for what others said, or names an agent beside.
+func onlyAdministrators(caller commands.Caller, param, agent string) error {
+	if caller.Admin {
+		return orchestrator.Errorf(orchestrator.InvalidParams, "%s is for administrators, who ask in nobody's name, and not for %s", param, agent).WithHint("Leave agent out, or %s", param)
+	}
+	return orchestrator.Errorf(orchestrator.PermissionDenied, "%s is for administrators", param).WithHint("Leave it out: then it is about what is yours")
+}
+
+func renderThreads(list []threads.Overview) []OwnThread {
+	rendered := make([]OwnThread, len(list))
+	for i := range list {
+		rendered[i] = OwnThread{Thread: renderThread(&list[i].Thread), Unread: list[i].Unread}
+		if last := list[i].Last; len(last) > 0 {
+			text := []rune(commands.ContentOf(&last[0]).Text)
+			rendered[i].LastPost = &LastPost{last[0].ID, last[0].Sender, last[0].CreatedAt, string(text[:min(len(text), commands.MaxExcerpt)])}
+		}
+	}
+	return rendered
+}
 
 // Text shows a line for each thread.
 func (r ListThreadsResult) Text(w *commands.Text) {
-	if r.Count == 0 {
+	switch {
+	case r.Count == 0 && r.More:
+		w.Printf("None among those that were looked at; go on with --continue %s\n", r.Continue)
+		return
+	case r.Count == 0 && r.Agent == "":
+		w.Printf("There are no such threads.\n")
+		return
+	case r.Count == 0:
 		w.Printf("No threads of %s.\n", r.Agent)
 		return
 	}
@@ -94,7 +131,10 @@ func (r ListThreadsResult) Text(w *commands.Text) {
 		}
 		return []string{th.ThreadID, th.Name, th.Status, fmt.Sprint(th.Unread), last, strings.Join(th.Participants, ", ")}
 	})
-	if r.More {
+	switch {
+	case r.Continue != "":
+		w.Printf("There are more: continue with --continue %s\n", r.Continue)
+	case r.More:
 		w.Printf("There are more.\n")
 	}
 }

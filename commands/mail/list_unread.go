@@ -37,7 +37,7 @@ func listUnread(ctx context.Context, env commands.Env, p ListUnreadParams) (List
 	r := ListUnreadResult{Agent: agent, Count: len(ms), More: more, Messages: make([]Hit, len(ms))}
 	for i := range ms {
 		r.Messages[i] = hitOf(&ms[i])
-		r.Messages[i].Excerpt, _ = excerpt(&ms[i], "")
+		r.Messages[i].Excerpt, _ = commands.Excerpt(&ms[i], "")
 	}
 	return r, nil
 }

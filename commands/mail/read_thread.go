@@ -18,6 +18,7 @@ type ReadThreadParams struct {
 	Limit    int    `json:"limit,omitempty" desc:"posts at most" check:"min=1,max=100" default:"50"`
 	Peek     bool   `json:"peek,omitempty" desc:"leave the posts unread"`
 	Agent    string `json:"agent,omitempty" desc:"agent that reads" check:"agent"`
+	Newest   bool   `json:"newest,omitempty" desc:"the newest posts, whoever takes part, and with continue those before; marks nothing; for administrators"`
 }
 
 // ReadThreadResult is a thread with posts of it, oldest first.
@@ -34,11 +35,16 @@ var readThreadCommand = commands.Define(vocabulary, "read_thread", readThread).W
 
 // readThread moves the reader's cursor behind what it returns. The administrator has none.
 func readThread(ctx context.Context, env commands.Env, p ReadThreadParams) (ReadThreadResult, error) {
-	agent, err := ownerOrAll(ctx, env, p.Agent)
+	o := threads.ReadOptions{Thread: p.ThreadID, All: p.All, Limit: p.Limit, Peek: p.Peek, Newest: p.Newest}
+	var err error
+	if p.Newest && (!env.Caller.Admin || p.Agent != "") {
+		err = onlyAdministrators(env.Caller, "newest", p.Agent)
+	} else if !p.Newest {
+		o.Agent, err = ownerOrAll(ctx, env, p.Agent)
+	}
 	if err != nil {
 		return ReadThreadResult{}, err
 	}
-	o := threads.ReadOptions{Thread: p.ThreadID, Agent: agent, All: p.All, Limit: p.Limit, Peek: p.Peek}
 	if o.After, err = place(p.Continue); err != nil {
 		return ReadThreadResult{}, err
 	}

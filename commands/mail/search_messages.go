@@ -1,9 +1,7 @@
 package mail
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -69,7 +67,7 @@ func searchMessages(ctx context.Context, env commands.Env, p SearchMessagesParam
 		return SearchMessagesResult{}, err
 	}
 	s.Says = func(m *orchestrator.Message) bool {
-		_, says := excerpt(m, p.Text)
+		_, says := commands.Excerpt(m, p.Text)
 		return says
 	}
 	found, err := messages.SearchOwn(ctx, env.Ledger, s)
@@ -80,7 +78,7 @@ func searchMessages(ctx context.Context, env commands.Env, p SearchMessagesParam
 	for i := range found.Messages {
 		m := &found.Messages[i]
 		r.Messages[i] = hitOf(m)
-		r.Messages[i].Excerpt, _ = excerpt(m, p.Text)
+		r.Messages[i].Excerpt, _ = commands.Excerpt(m, p.Text)
 	}
 	if !r.Complete {
 		r.SearchedBackTo, r.Continue = found.BackTo, fmt.Sprint(found.Next.Before)
@@ -89,36 +87,6 @@ func searchMessages(ctx context.Context, env commands.Env, p SearchMessagesParam
 		}
 	}
 	return r, nil
-}
-
-// excerpt finds a text in what a message says, whatever its case, and returns what stands around it.
-func excerpt(m *orchestrator.Message, text string) (around string, says bool) {
-	content := commands.ContentOf(m)
-	wanted := []rune(strings.ToLower(text))
-	for _, said := range []string{content.Text, spelledOut(content.Data), m.Summary, m.Context} {
-		lower := strings.ToLower(said)
-		at := strings.Index(lower, string(wanted))
-		if at < 0 || said == "" && text == "" {
-			continue
-		}
-		runes := []rune(said) // as many as there are in lower
-		from := max(0, len([]rune(lower[:at]))-maxExcerpt/4)
-		return string(runes[from:min(len(runes), from+max(maxExcerpt, len(wanted)))]), true
-	}
-	return "", text == ""
-}
-
-// spelledOut is JSON without the escapes that hide letters from a search.
-func spelledOut(data json.RawMessage) string {
-	var value any
-	if !bytes.ContainsRune(data, '\\') || json.Unmarshal(data, &value) != nil {
-		return string(data)
-	}
-	plain, err := orchestrator.JSON(value)
-	if err != nil {
-		return string(data)
-	}
-	return string(plain)
 }
 
 // writeHits shows messages where there is no room for a table: a heading and the beginning of the text of each.

@@ -1,6 +1,7 @@
 package signal
 
 import (
+	"cmp"
 	"context"
 
 	"mailroom/commands"
@@ -10,6 +11,7 @@ import (
 // CancelParams say which question to take back.
 type CancelParams struct {
 	QuestionID string `json:"questionId" desc:"question to take back" check:"id" arg:"1"`
+	Source     string `json:"source,omitempty" desc:"program that asked it; another's only for administrators" check:"agent"`
 }
 
 // CancelResult says how the question stands.
@@ -21,7 +23,14 @@ type CancelResult struct {
 var cancelCommand = commands.Define(vocabulary, "signal cancel", cancel).Knowing("questionId", knownQuestions)
 
 func cancel(ctx context.Context, env commands.Env, p CancelParams) (CancelResult, error) {
-	q, err := person.Cancel(ctx, env.Ledger, p.QuestionID, env.Caller.Name)
+	by := cmp.Or(p.Source, env.Caller.Name)
+	if !env.Caller.Admin {
+		var err error
+		if by, err = commands.ActAs(env.Caller, by); err != nil {
+			return CancelResult{}, err
+		}
+	}
+	q, err := person.Cancel(ctx, env.Ledger, p.QuestionID, by)
 	return CancelResult{q.ID, string(q.Status)}, err
 }
 

@@ -17,6 +17,7 @@ import (
 type ListParams struct {
 	Status string `json:"status,omitempty" desc:"only those that stand so" check:"oneof=pending|answered|expired|cancelled"`
 	Source string `json:"source,omitempty" desc:"only those of this program; another's only for administrators" check:"agent"`
+	All    bool   `json:"all,omitempty" desc:"those of all programs; only for administrators"`
 	Limit  int    `json:"limit,omitempty" desc:"questions at most, newest first" check:"min=1,max=100" default:"20"`
 }
 
@@ -28,6 +29,8 @@ type Listed struct {
 	Encrypted  bool     `json:"encrypted"`
 	Question   string   `json:"question,omitempty"`
 	Options    []string `json:"options,omitempty"`
+	Context    string   `json:"context,omitempty"`
+	Answer     string   `json:"answer,omitempty"`
 	Priority   string   `json:"priority"`
 	CreatedAt  string   `json:"createdAt"`
 	ExpiresAt  string   `json:"expiresAt"`
@@ -60,7 +63,14 @@ var listCommand = commands.Define(vocabulary, "signal list", list)
 // list changes nothing.
 func list(ctx context.Context, env commands.Env, p ListParams) (ListResult, error) {
 	of := cmp.Or(p.Source, env.Caller.Name)
-	if !env.Caller.Admin {
+	switch {
+	case p.All && !env.Caller.Admin:
+		return ListResult{}, orchestrator.Errorf(orchestrator.PermissionDenied, "all is for administrators").WithHint("Leave it out: then yours are listed")
+	case p.All && p.Source != "":
+		return ListResult{}, orchestrator.Errorf(orchestrator.InvalidParams, "source and all exclude each other")
+	case p.All:
+		of = ""
+	case !env.Caller.Admin:
 		var err error
 		if of, err = commands.ActAs(env.Caller, of); err != nil {
 			return ListResult{}, err
@@ -89,11 +99,25 @@ func listed(q *questions.Question) Listed {
 	var said struct {
 		Question string   `json:"question"`
 		Options  []string `json:"options"`
+		Context  string   `json:"context"`
 	}
 	if !q.Encrypted && json.Unmarshal([]byte(q.Body), &said) == nil {
-		l.Question, l.Options = said.Question, said.Options
+		l.Question, l.Options, l.Context = said.Question, said.Options, said.Context
+		l.Answer = answerOf(q.Answer, said.Options)
 	}
 	return l
+}
+
+// answerOf returns what the user answered in clear: a text, or one of the options.
+func answerOf(stored string, options []string) string {
+	var answer struct {
+		Option *int   `json:"option"`
+		Text   string `json:"text"`
+	}
+	if json.Unmarshal([]byte(stored), &answer) == nil && answer.Option != nil && *answer.Option >= 0 && *answer.Option < len(options) {
+		return options[*answer.Option]
+	}
+	return answer.Text
 }
 
 // maxPushes is more than one question has: one for each device, and one more when it ended.

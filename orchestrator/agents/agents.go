@@ -31,13 +31,20 @@ func List(ctx context.Context, l *ledger.Ledger) ([]ledger.Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	list := make([]ledger.Agent, 0, len(conf.Names))
-	for _, name := range conf.Names {
-		a := *conf.Agents[name]
-		a.Groups = groupsOf(conf, name)
-		list = append(list, a)
+	return Of(conf, conf.Names), nil
+}
+
+// Of returns the agents with these names, as the configuration knows them; the operator or the user may be among them.
+func Of(conf *ledger.Config, names []string) []ledger.Agent {
+	list := make([]ledger.Agent, len(names))
+	for i, name := range names {
+		list[i] = *conf.Agents[name]
+		list[i].Groups = groupsOf(conf, name)
+		if list[i].BuiltIn {
+			list[i].Note = takenNote(conf, name)
+		}
 	}
-	return list, nil
+	return list
 }
 
 // MustKnow returns an error unless an agent with this name exists. Error: unknown_recipient, whose hint names the most similar
@@ -60,8 +67,7 @@ func Get(ctx context.Context, l *ledger.Ledger, name string) (found ledger.Agent
 		if a == nil || l.PartOf(name) != nil {
 			return NoAgent(c, name, conf)
 		}
-		found = *a
-		found.Groups, found.Note = groupsOf(conf, name), takenNote(conf, name)
+		found = Of(conf, []string{name})[0]
 		return nil
 	})
 	return found, err

@@ -20,13 +20,8 @@ func takenNote(conf *ledger.Config, name string) string {
 }
 
 // BuiltInsIn returns the operator and the user, as the configuration knows them, sorted by name.
-func BuiltInsIn(conf *ledger.Config) (list []ledger.Agent) {
-	for _, name := range []string{orchestrator.Operator, orchestrator.User} {
-		a := *conf.Agents[name]
-		a.Groups, a.Note = []string{}, takenNote(conf, name)
-		list = append(list, a)
-	}
-	return list
+func BuiltInsIn(conf *ledger.Config) []ledger.Agent {
+	return Of(conf, []string{orchestrator.Operator, orchestrator.User})
 }
 
 // BuiltIns returns the recipients that always exist and are no agents: the operator and the user. Their Note is set if an agent

@@ -147,6 +147,27 @@ func RevokeTokens(ctx context.Context, l *ledger.Ledger, agent string) (n int64,
 	return n, err
 }
 
+// RevokeToken revokes the token with an id, as Tokens shows it, and returns it; valid tells whether it was so until now. Error: not_found.
+func RevokeToken(ctx context.Context, l *ledger.Ledger, id string) (token Token, valid bool, err error) {
+	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
+		var found bool
+		token, found, err = store.First(t.Conn, scanToken, `SELECT `+tokenColumns+` FROM tokens WHERE hash >= ?1 AND hash < ?1 || 'g' ORDER BY hash LIMIT 1`, id)
+		if err != nil {
+			return err
+		}
+		if !found || token.ID != id {
+			return orchestrator.Errorf(orchestrator.NotFound, "there is no token %q", id).WithHint("`mailroom agent token --list` lists them")
+		}
+		if valid = token.RevokedAt == ""; !valid {
+			return nil
+		}
+		t.KeepSpan()
+		token.RevokedAt = t.Now
+		return t.Run(`UPDATE tokens SET revoked_at = ?1 WHERE hash >= ?2 AND hash < ?2 || 'g' AND revoked_at = ''`, t.Now, id)
+	})
+	return token, valid, err
+}
+
 // RevokeTokensIn revokes all tokens of an agent, within a transaction, and returns how many were valid. Any name will do.
 func RevokeTokensIn(t *ledger.Tx, agent string) (int64, error) {
 	t.KeepSpan()

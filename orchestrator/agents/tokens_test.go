@@ -149,3 +149,32 @@ func TestNoTokenForABuiltInName(t *testing.T) {
 	_, err = agents.Authenticate(t.Context(), f.Ledger, secret)
 	want.Code(t, err, orchestrator.Unauthenticated)
 }
+
+// One token is revoked by its id, and no other.
+func TestRevokeToken(t *testing.T) {
+	t.Parallel()
+	f := enginetest.New(t, "a")
+	first, token, err := agents.IssueToken(t.Context(), f.Ledger, "a", false, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, _, err := agents.IssueToken(t.Context(), f.Ledger, "a", true, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, valid := range []bool{true, false} {
+		revoked, was, err := agents.RevokeToken(t.Context(), f.Ledger, token.ID)
+		if err != nil || was != valid || revoked.Agent != "a" || revoked.RevokedAt == "" {
+			t.Errorf("revoked %+v, valid until now: %t, %v", revoked, was, err)
+		}
+	}
+	_, err = agents.Authenticate(t.Context(), f.Ledger, first)
+	want.Code(t, err, orchestrator.Unauthenticated)
+	if _, err := agents.Authenticate(t.Context(), f.Ledger, second); err != nil {
+		t.Error(err)
+	}
+	for _, id := range []string{token.ID[:11] + "x", token.ID[:11], ""} {
+		_, _, err := agents.RevokeToken(t.Context(), f.Ledger, id)
+		want.Code(t, err, orchestrator.NotFound)
+	}
+}

@@ -34,7 +34,7 @@ type claim struct {
 func claimNext(t *ledger.Tx, recipient string, o Options) (*claim, error) {
 	conf := t.Config()
 	agent := conf.Agents[recipient]
-	if agent == nil || Waits(agent) || conf.Untrusted != "" {
+	if agent == nil || agent.Waits() || conf.Untrusted != "" {
 		return nil, nil
 	}
 	if t.IsAlone() {

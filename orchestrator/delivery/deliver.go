@@ -198,7 +198,7 @@ func eachDue(ctx context.Context, c *store.Conn, conf *ledger.Config, now string
 		if err != nil || !found {
 			return err
 		}
-		if agent := conf.Agents[next]; agent == nil || !Waits(agent) {
+		if agent := conf.Agents[next]; agent == nil || !agent.Waits() {
 			n, err := c.Number(something, now, next)
 			if err != nil {
 				return err
@@ -225,7 +225,7 @@ const maxLooked = 10_000
 
 // FirstDue reports whether a run would take a message to a recipient, of the first that wait for it.
 func FirstDue(c *store.Conn, conf *ledger.Config, now time.Time, recipient string) (bool, error) {
-	if agent := conf.Agents[recipient]; agent != nil && Waits(agent) {
+	if agent := conf.Agents[recipient]; agent != nil && agent.Waits() {
 		return false, nil
 	}
 	n, err := c.Number(`SELECT EXISTS (SELECT 1 FROM (

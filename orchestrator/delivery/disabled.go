@@ -11,23 +11,21 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// An agent whose address is gone for good is disabled: its transport is not used any more, until `agent add --deliver`
-// names one. Its messages go to its fallback. Without one they wait as they are: none is lost, none climbs the ladder in
-// vain, and no delivery run is made for them. An agent that comes to read by itself gets them.
+// An agent whose address is gone for good is disabled, and so is one that somebody disables by hand: its transport is not used any
+// more, until `agent enable`, or until `agent add --deliver` names one. Its messages go to its fallback. Without one they wait as
+// they are: none is lost, none climbs the ladder in vain, and no delivery run is made for them. So do those to an inbox, whose
+// fallback is only for what it refuses. An agent that comes to read by itself gets them.
 
-// Waits reports whether an agent's messages cannot be delivered here for now, because its transport is disabled, withheld, or on
-// another host.
-func Waits(a *ledger.Agent) bool {
-	return a.Withheld() || a.Elsewhere() || a.Disabled != "" && a.Fallback == ""
-}
+// keptBack is the condition for agents whose messages wait because their transport is disabled, as ledger.Agent.Waits has it.
+const keptBack = `disabled <> '' AND (fallback = '' OR deliver = 'inbox' OR deliver LIKE 'inbox:%')`
 
-// goesSomewhere is the condition for rows that a delivery run can do something about: their recipient is no agent that Waits.
-const goesSomewhere = `recipient NOT IN (SELECT name FROM agents WHERE disabled <> '' AND fallback = '' AND name IS NOT NULL)`
+// goesSomewhere is the condition for rows that a delivery run can do something about: their recipient is no agent that waits.
+const goesSomewhere = `recipient NOT IN (SELECT name FROM agents WHERE ` + keptBack + ` AND name IS NOT NULL)`
 
 // goesHere stands in place of goesSomewhere where some agents get their messages on other hosts than ?1, and the user on ?2 unless that is empty. It leaves out a few of others,
 // too, for which the other host wakes up.
 const goesHere = `recipient NOT IN (SELECT name FROM agents
-	WHERE (disabled <> '' AND fallback = '' OR host <> '' AND host <> ?1 AND deliver <> 'inbox') AND name IS NOT NULL)
+	WHERE (` + keptBack + ` OR host <> '' AND host <> ?1 AND deliver <> 'inbox') AND name IS NOT NULL)
 	AND (recipient <> '` + orchestrator.User + `' OR ?2 IN ('', ?1))`
 
 // staysInside stands in place of goesSomewhere in a database that is not trusted, where only inboxes are delivered to, and no

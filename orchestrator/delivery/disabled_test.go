@@ -312,6 +312,56 @@ func TestGoneThenAFallback(t *testing.T) {
 	}
 }
 
+// Somebody disables an agent by hand, and enables it: meanwhile its messages wait, in an inbox too, and no run is made for them.
+func TestDisabledByHand(t *testing.T) {
+	t.Parallel()
+	f := enginetest.New(t, "a", "c")
+	f.AddWired("b")
+	f.Add(agents.Update{Name: "c", Fallback: new("jsonl:" + t.TempDir() + "/c.jsonl")})
+	disable := func(name string, want bool) {
+		t.Helper()
+		if _, disabled, err := agents.Disable(t.Context(), f.Ledger, agents.Disabling{Agent: name, Why: "moves", By: "a"}); err != nil || disabled != want {
+			t.Fatalf("%s: disabled: %t, %v", name, disabled, err)
+		}
+	}
+	first := f.Send("a", "b")
+	f.Wire.Set(func(context.Context, orchestrator.Attempt) []error { return []error{orchestrator.ErrTryLater} })
+	f.Deliver() // it is put off
+	f.Wire.Set(nil)
+	for _, name := range []string{"b", "c"} {
+		disable(name, true)
+		disable(name, false)
+	}
+	want.Equal(t, "why", f.Agent("b").Disabled, "2026-01-02T03:04:05.000Z it was disabled by a: moves")
+	sent := []string{first, f.Send("a", "b"), f.Send("a", "b")}
+	inbox := f.Send("a", "c")
+	f.Clock.Advance(time.Minute)
+	want.Equal(t, "delivered while disabled", f.Deliver().Delivered, 0)
+	if next, err := delivery.NextDue(t.Context(), f.Ledger, ""); err != nil || !next.After(f.Clock.Now()) {
+		t.Errorf("the next run is planned for %s, %v", next, err)
+	}
+	if reasons, err := overview.Why(t.Context(), f.Ledger, inbox); err != nil || !strings.Contains(reasons[0].Rule, "disabled by a: moves") {
+		t.Errorf("%+v, %v", reasons, err)
+	}
+	for _, name := range []string{"b", "c", "c"} {
+		if _, _, err := agents.Enable(t.Context(), f.Ledger, name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want.Equal(t, "delivered once enabled", f.Deliver().Delivered, 4)
+	if got := f.Wire.IDs(); !slices.Equal(got, sent) {
+		t.Errorf("arrived as %v; want %v", got, sent)
+	}
+	for _, name := range []string{"operator", "user"} {
+		_, _, err := agents.Disable(t.Context(), f.Ledger, agents.Disabling{Agent: name})
+		want.Code(t, err, orchestrator.InvalidParams)
+	}
+	_, _, err := agents.Enable(t.Context(), f.Ledger, "nobody")
+	want.Code(t, err, orchestrator.NotFound)
+	_, _, err = agents.Disable(t.Context(), f.Ledger, agents.Disabling{Agent: "b", Why: "two\nlines"})
+	want.Code(t, err, orchestrator.InvalidParams)
+}
+
 // Nobody makes a delivery run for messages that must wait for one that was put off.
 func TestPutOffDoesNotSpin(t *testing.T) {
 	t.Parallel()

@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"mailroom/orchestrator"
@@ -50,6 +51,17 @@ func (a *Agent) Elsewhere() bool { return a.elsewhere }
 // Withheld reports whether nothing may be done where the agent's messages go, since what says so is a database that is not
 // trusted.
 func (a *Agent) Withheld() bool { return a.withheld }
+
+// Waits reports whether the agent's messages cannot be delivered here for now, because its transport is disabled, withheld, or on
+// another host.
+func (a *Agent) Waits() bool { return a.withheld || a.elsewhere || a.KeptBack() }
+
+// KeptBack reports whether the agent's messages wait because its transport is disabled, and nothing stands in for it. The fallback of
+// an inbox is only for what the inbox refuses.
+func (a *Agent) KeptBack() bool {
+	scheme, _, _ := strings.Cut(a.Deliver, ":")
+	return a.Disabled != "" && (a.Fallback == "" || scheme == "inbox")
+}
 
 // AgentColumns are what scanAgent reads, in its order.
 const AgentColumns = `name, role, deliver, fallback, timeout_seconds, start_command, silent_after_seconds,

@@ -16,8 +16,9 @@ import (
 type DeadLetterFilter struct {
 	Recipient string
 	Sender    string
-	Limit     int  // at most, newest first
-	Own       bool // only what Sender has sent itself, and not a removed agent that had its name
+	Error     string // only those with an error like this one: numbers of four digits and more, times and ids do not matter
+	Limit     int    // at most, newest first
+	Own       bool   // only what Sender has sent itself, and not a removed agent that had its name
 }
 
 // deadLetters selects what a filter names.
@@ -29,6 +30,10 @@ const deadLetters = ` FROM agent_message WHERE status IN ('failed','expired')
 func DeadLetters(ctx context.Context, l *ledger.Ledger, f DeadLetterFilter) (ms []orchestrator.Message, total int64, err error) {
 	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
 		args := f.args(conf)
+		if f.Error != "" {
+			ms, total, err = f.likeError(c, args)
+			return err
+		}
 		if total, err = c.Number(`SELECT count(*)`+deadLetters, args...); err != nil {
 			return err
 		}
@@ -85,12 +90,7 @@ func Replay(ctx context.Context, l *ledger.Ledger, id, by string) (replayed []or
 // left as they are, because nobody has the name of their recipient or sender. With an error, replayed says what was replayed
 // before it.
 func ReplayAll(ctx context.Context, l *ledger.Ledger, f DeadLetterFilter) (replayed []orchestrator.Message, skipped int, err error) {
-	var ids []string
-	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
-		ids, err = c.Texts(`SELECT message_id`+deadLetters+` ORDER BY recipient IN (SELECT name FROM agents) DESC,
-			coalesce(error_message, '') LIKE 'unknown_sender: %' AND sender NOT IN (SELECT name FROM agents), seq LIMIT +?4`, append(f.args(conf), f.Limit)...)
-		return err
-	})
+	ids, err := f.toReplay(ctx, l)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -107,6 +107,24 @@ func ReplayAll(ctx context.Context, l *ledger.Ledger, f DeadLetterFilter) (repla
 		replayed = append(replayed, again...)
 	}
 	return replayed, skipped, nil
+}
+
+// toReplay returns the ids of what the filter selects, oldest first but for those that cannot be replayed, which are last.
+func (f *DeadLetterFilter) toReplay(ctx context.Context, l *ledger.Ledger) (ids []string, err error) {
+	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
+		like, limit := alike(f.Error), f.Limit
+		if like != "" {
+			limit = math.MaxInt32
+		}
+		return c.Query(`SELECT message_id, coalesce(error_message, '')`+deadLetters+` ORDER BY recipient IN (SELECT name FROM agents) DESC,
+			coalesce(error_message, '') LIKE 'unknown_sender: %' AND sender NOT IN (SELECT name FROM agents), seq LIMIT +?4`, func(row store.Row) error {
+			if len(ids) < f.Limit && (like == "" || alike(row.Text(1)) == like) {
+				ids = append(ids, row.Text(0))
+			}
+			return nil
+		}, append(f.args(conf), limit)...)
+	})
+	return ids, err
 }
 
 // LacksSender reports whether a message was refused because nobody had its sender's name, and still nobody has.

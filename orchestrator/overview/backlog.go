@@ -1,6 +1,7 @@
 package overview
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -15,8 +16,9 @@ import (
 
 // backlogs reports every recipient that is known or for which something waits, and how many messages are overdue, created and
 // wanted before that time. What others wrote and nobody has adopted yet is counted as adoption will make it. What waits is
-// counted by message_count, so that a million messages cost no more than a thousand.
-func backlogs(c *store.Conn, conf *ledger.Config, counts map[string]map[orchestrator.Status]int64, clock time.Time, overdue string) (list []RecipientBacklog, late int64, err error) {
+// counted by message_count, so that a million messages cost no more than a thousand. Unless only is nil, others than these are left
+// out.
+func backlogs(c *store.Conn, conf *ledger.Config, counts map[string]map[orchestrator.Status]int64, clock time.Time, overdue string, only []string) (list []RecipientBacklog, late int64, err error) {
 	all := map[string]*RecipientBacklog{}
 	of := func(recipient string) *RecipientBacklog {
 		b := all[recipient]
@@ -45,7 +47,12 @@ func backlogs(c *store.Conn, conf *ledger.Config, counts map[string]map[orchestr
 	if err := addWanted(c, of, now); err != nil {
 		return nil, 0, err
 	}
+	isLeftOut := func(recipient string) bool { return only != nil && !slices.Contains(only, recipient) }
+	maps.DeleteFunc(all, func(recipient string, _ *RecipientBacklog) bool { return isLeftOut(recipient) })
 	for recipient, b := range all {
+		if err := addUnread(c, b); err != nil {
+			return nil, 0, err
+		}
 		if b.Pending+b.Retry == 0 {
 			continue
 		}
@@ -65,7 +72,9 @@ func backlogs(c *store.Conn, conf *ledger.Config, counts map[string]map[orchestr
 	slices.SortFunc(list, func(a, b RecipientBacklog) int { return strings.Compare(a.Recipient, b.Recipient) })
 	others, err := foreignBacklogs(c, conf, clock)
 	for _, other := range others {
-		list = addBacklog(list, other)
+		if !isLeftOut(other.Recipient) {
+			list = addBacklog(list, other)
+		}
 	}
 	for i := range list {
 		if agent := conf.Agents[list[i].Recipient]; agent != nil {
@@ -90,6 +99,15 @@ func addShown(c *store.Conn, of func(recipient string) *RecipientBacklog, now st
 		of(row.Text(0)).Leased = row.Int(1)
 		return nil
 	})
+}
+
+// addUnread adds since when something has been unread in an inbox: of the first rows that its index has, which are the oldest.
+func addUnread(c *store.Conn, b *RecipientBacklog) (err error) {
+	if b.Unread > 0 {
+		b.UnreadSince, _, err = c.Text(`SELECT coalesce(min(delivered_at), '') FROM (SELECT delivered_at FROM agent_inbox
+			WHERE recipient = ?1 AND read_at = '' LIMIT +?2) AS u`, b.Recipient, maxOldest)
+	}
+	return err
 }
 
 // addWanted adds what its senders want delivered later.
@@ -210,6 +228,9 @@ func addBacklog(list []RecipientBacklog, other RecipientBacklog) []RecipientBack
 	b.OldestAt, b.NextAt = earlier(b.OldestAt, other.OldestAt), earlier(b.NextAt, other.NextAt)
 	return list
 }
+
+// Oldest returns since when something has been undelivered or unread.
+func (b *RecipientBacklog) Oldest() string { return earlier(b.OldestAt, b.UnreadSince) }
 
 // earlier is the earlier of two times, of which "" is none.
 func earlier(a, b string) string {

@@ -231,7 +231,7 @@ func (d *doctor) agents(c *store.Conn, conf *ledger.Config) error {
 		}
 		if reason := conf.Agents[name].Disabled; reason != "" {
 			bad++
-			d.add("transport of "+name, "problem", "it is disabled since "+reason, "`mailroom agent add "+name+" --deliver ...`")
+			d.add("transport of "+name, "problem", "it is disabled since "+reason, "`mailroom agent enable "+name+"`; or another address: `mailroom agent add "+name+" --deliver ...`")
 			continue
 		}
 		if conf.Agents[name].Away() {

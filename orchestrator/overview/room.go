@@ -159,7 +159,7 @@ func (o *look) waiting() error {
 	if err != nil {
 		return err
 	}
-	list, _, err := backlogs(o.c, o.conf, counts, o.now, orchestrator.Stamp(o.now.Add(-o.conf.Settings.OverdueAfter)))
+	list, _, err := backlogs(o.c, o.conf, counts, o.now, orchestrator.Stamp(o.now.Add(-o.conf.Settings.OverdueAfter)), nil)
 	if err != nil {
 		return err
 	}

@@ -25,30 +25,16 @@ type Standing struct {
 	Untold      bool                        `json:"untold,omitempty"`       // its silence was told to nobody: no other agent has the name ralph.pm
 	Run         *sessions.Run               `json:"run,omitempty"`          // the last run of its start command
 	RemovedBy   string                      `json:"removed_by,omitempty"`   // agent that removed it; "" is the administrator
-}
-
-// Standings returns the standings of all agents, sorted by name, and then those of the operator and the user.
-func Standings(ctx context.Context, l *ledger.Ledger) (list []Standing, err error) {
-	known, err := agents.List(ctx, l)
-	if err != nil {
-		return nil, err
-	}
-	if list, err = standings(ctx, l, known...); err != nil {
-		return nil, err
-	}
-	others, err := agents.BuiltIns(ctx, l)
-	for _, a := range others {
-		list = append(list, Standing{Agent: a})
-	}
-	return list, err
+	HeardAt     string                      `json:"heard_at,omitempty"`     // when it was last heard of, if there is a limit to its silence
+	Backlog     *RecipientBacklog           `json:"backlog,omitempty"`      // what waits for it, if that was asked
 }
 
 // StandingOf returns the standing of an agent, or of the operator or the user. Error: not_found, whose hint names the most
 // similar agents.
 func StandingOf(ctx context.Context, l *ledger.Ledger, name string) (Standing, error) {
 	a, err := agents.Get(ctx, l, name)
-	if err != nil || a.BuiltIn {
-		return Standing{Agent: a}, err
+	if err != nil {
+		return Standing{}, err
 	}
 	list, err := standings(ctx, l, a)
 	if err != nil {
@@ -59,34 +45,44 @@ func StandingOf(ctx context.Context, l *ledger.Ledger, name string) (Standing, e
 
 // standings returns the standings of these agents, in their order.
 func standings(ctx context.Context, l *ledger.Ledger, known ...ledger.Agent) (list []Standing, err error) {
-	now := orchestrator.Stamp(l.Now())
-	list = make([]Standing, len(known))
 	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) (err error) {
-		for i, a := range known {
-			s := &list[i]
-			*s = Standing{Agent: a}
-			if s.Status, s.StatusSince, err = agents.LatestStatus(c, a.Name); err != nil {
-				return err
-			}
-			if err := addSilence(c, s, conf, now); err != nil {
-				return err
-			}
-			if s.Run, err = sessions.LastRun(c, a.Name); err != nil {
-				return err
-			}
-			if s.Run != nil {
-				s.Run.Output = sessions.Output(l, a.Name)
-			}
-		}
-		return nil
+		list, err = standingsIn(c, l, conf, known)
+		return err
 	})
 	return list, err
+}
+
+// standingsIn is standings within a transaction. Of the operator and the user nothing more is known.
+func standingsIn(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, known []ledger.Agent) (list []Standing, err error) {
+	now := orchestrator.Stamp(l.Now())
+	list = make([]Standing, len(known))
+	for i, a := range known {
+		s := &list[i]
+		*s = Standing{Agent: a}
+		if a.BuiltIn {
+			continue
+		}
+		if s.Status, s.StatusSince, err = agents.LatestStatus(c, a.Name); err != nil {
+			return nil, err
+		}
+		if err := addSilence(c, s, conf, now); err != nil {
+			return nil, err
+		}
+		if s.Run, err = sessions.LastRun(c, a.Name); err != nil {
+			return nil, err
+		}
+		if s.Run != nil {
+			s.Run.Output = sessions.Output(l, a.Name)
+		}
+	}
+	return list, nil
 }
 
 // addSilence corrects what an agent says of itself by when it was last heard of.
 func addSilence(c *store.Conn, s *Standing, conf *ledger.Config, now string) error {
 	return c.Query(`SELECT heard_at, silent_at, told_at FROM heartbeats WHERE agent = ?`, func(row store.Row) error {
 		heard, silentAt, told := row.Text(0), row.Text(1), row.Text(2)
+		s.HeardAt = heard
 		switch {
 		case told != "" || silentAt != "" && silentAt <= now:
 			s.Status, s.StatusSince = Silent, heard

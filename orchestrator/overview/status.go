@@ -45,6 +45,8 @@ type RecipientBacklog struct {
 	Overdue   int64  `json:"overdue,omitempty"`  // of the oldest 100 of each priority
 	Disabled  string `json:"disabled,omitempty"` // since when and why its transport is not used any more
 
+	UnreadSince string `json:"unread_since,omitempty"` // since when something has been unread in its inbox
+
 	Sessions []hosts.Session `json:"host_sessions,omitempty"` // of agent hosts, that live; of several the first that looks gets a message
 
 	overdueSeq int64 // of the first row that is overdue; 0: none is
@@ -77,7 +79,7 @@ func Status(ctx context.Context, l *ledger.Ledger) (State, error) {
 			}
 		}
 		overdue := orchestrator.Stamp(l.Now().Add(-conf.Settings.OverdueAfter))
-		if s.Recipients, s.Overdue, err = backlogs(c, conf, counts, l.Now(), overdue); err != nil {
+		if s.Recipients, s.Overdue, err = backlogs(c, conf, counts, l.Now(), overdue, nil); err != nil {
 			return err
 		}
 		if due, err := anythingDue(c, l, conf, s.Recipients); err != nil {

@@ -56,9 +56,9 @@ func explainLive(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, m *orches
 		why.Fix = ledger.NotTrustedHint + "; " + m.Recipient + " can also read it with `mailroom wait --recipient " + m.Recipient + "`"
 	case agent.Elsewhere():
 		return explainElsewhere(c, l, agent, why)
-	case delivery.Waits(agent):
+	case agent.Waits():
 		why.Rule = "the transport of " + m.Recipient + " is disabled since " + agent.Disabled
-		why.Fix = "`mailroom agent add " + m.Recipient + " --deliver ...` names another address and lets its messages go"
+		why.Fix = "`mailroom agent enable " + m.Recipient + "` uses it again, `mailroom agent add " + m.Recipient + " --deliver ...` names another address; both let its messages go"
 	case m.NextAttemptAt > now:
 		return explainLater(c, conf, m, l.Now(), comes, why)
 	default:

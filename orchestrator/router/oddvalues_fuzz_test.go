@@ -171,7 +171,7 @@ func (o *oddRun) ask(ctx context.Context) {
 	must("tokens", err)
 	_, err = overview.Status(ctx, o.Ledger)
 	must("status", err)
-	_, err = overview.Standings(ctx, o.Ledger)
+	_, _, err = overview.Standings(ctx, o.Ledger, overview.Roster{Backlog: true, Waiting: true})
 	must("standings", err)
 	_, _, err = messages.DeadLetters(ctx, o.Ledger, messages.DeadLetterFilter{Limit: 100})
 	must("dead letters", err)

@@ -62,14 +62,19 @@ func Remove(ctx context.Context, l *ledger.Ledger, name string) error {
 			return err
 		}
 		if n == 0 {
-			names, err := t.Texts(`SELECT name FROM schedules ORDER BY name`)
-			if err != nil {
-				return err
-			}
-			return orchestrator.Errorf(orchestrator.NotFound, "there is no schedule %q", name).WithHint("%s", cmp.Or(orchestrator.DidYouMean(name, names), "`mailroom schedule list` lists them"))
+			return unknown(t.Conn, name)
 		}
 		return t.ConfigChanged()
 	})
+}
+
+// unknown is the error about a schedule that is not there.
+func unknown(c *store.Conn, name string) error {
+	names, err := c.Texts(`SELECT name FROM schedules ORDER BY name`)
+	if err != nil {
+		return err
+	}
+	return orchestrator.Errorf(orchestrator.NotFound, "there is no schedule %q", name).WithHint("%s", cmp.Or(orchestrator.DidYouMean(name, names), "`mailroom schedule list` lists them"))
 }
 
 // ClaimRun notes that this daemon runs a schedule for the time at. mine is false if another daemon has noted that time, or a

@@ -128,7 +128,7 @@ const attendedPoll = 2 * time.Second
 // wishOf decides whether the session of an agent that does not run is to be started.
 func (s *Sessions) wishOf(c *store.Conn, conf *ledger.Config, a *ledger.Agent, run *Run, now time.Time) (w wish, err error) {
 	status, _, err := agents.LatestStatus(c, a.Name)
-	if err != nil || status == orchestrator.Stopped {
+	if err != nil || status == orchestrator.Stopped || a.KeptBack() {
 		return w, err
 	}
 	var left bool

@@ -459,3 +459,21 @@ func TestNoneIsStartedBesideAHosts(t *testing.T) {
 	f.Clock.Advance(time.Hour)
 	want.Equal(t, "wanted when nothing was heard of that for long", session(f, s).Wanted, true)
 }
+
+// No session is started for an agent that is disabled, also not for what it has got before.
+func TestNoneIsStartedForADisabledAgent(t *testing.T) {
+	t.Parallel()
+	f := enginetest.New(t)
+	s := addSession(f, "inbox")
+	f.Send("b", "a")
+	f.Deliver()
+	want.Equal(t, "wanted", session(f, s).Wanted, true)
+	if _, _, err := agents.Disable(t.Context(), f.Ledger, agents.Disabling{Agent: "a"}); err != nil {
+		t.Fatal(err)
+	}
+	want.Equal(t, "wanted while it is disabled", session(f, s).Wanted, false)
+	if _, _, err := agents.Enable(t.Context(), f.Ledger, "a"); err != nil {
+		t.Fatal(err)
+	}
+	want.Equal(t, "wanted once it is enabled", session(f, s).Wanted, true)
+}

@@ -2,6 +2,8 @@ package threads
 
 import (
 	"context"
+	"math"
+	"slices"
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/ledger"
@@ -38,6 +40,12 @@ const postsOf = `SELECT 0, seq FROM agent_message WHERE thread_id = ?1 AND seq >
 	UNION ALL
 	SELECT 1, seq FROM agent_message_archive WHERE thread_id = ?1 AND seq > ?2 AND recipient = '` + orchestrator.ThreadPrefix + `' || ?1
 	ORDER BY seq LIMIT +?3`
+
+// newestPosts selects the posts in the thread ?1 before the seq ?2, the newest first.
+const newestPosts = `SELECT 0, seq FROM agent_message WHERE thread_id = ?1 AND seq < ?2 AND recipient = '` + orchestrator.ThreadPrefix + `' || ?1
+	UNION ALL
+	SELECT 1, seq FROM agent_message_archive WHERE thread_id = ?1 AND seq < ?2 AND recipient = '` + orchestrator.ThreadPrefix + `' || ?1
+	ORDER BY seq DESC LIMIT +?3`
 
 // Own returns the threads in which an agent takes part, the one with the newest post first, at most limit of them; more says
 // that there are others. status "" selects open and closed ones. Nothing is marked as read.
@@ -88,6 +96,7 @@ type ReadOptions struct {
 	After  int64  // from behind this place, see ReadPosts.Next; 0 is none
 	Limit  int    // posts at most; fewer when their payloads have more than 4 MiB together
 	Peek   bool   // leave the cursor where it is
+	Newest bool   // the newest posts, and with After those before that place; only for the administrator
 }
 
 // ReadPosts are the posts that Read returns, oldest first.
@@ -95,7 +104,7 @@ type ReadPosts struct {
 	Thread Thread
 	Posts  []orchestrator.Message // to be given to Unread if they cannot be shown
 	More   bool
-	Next   int64 // the place of the last of them
+	Next   int64 // the place of the last of them, or of the first if the newest were asked for
 }
 
 // Read returns posts of a thread and marks them as read by the agent: it moves the agent's cursor in the thread behind them.
@@ -118,6 +127,14 @@ func Read(ctx context.Context, l *ledger.Ledger, o ReadOptions) (read ReadPosts,
 			}
 		}
 		read = ReadPosts{Thread: th, Next: after}
+		if o.Newest {
+			if after == 0 {
+				after = math.MaxInt64
+			}
+			read.Posts, read.More, err = ledger.Fetch(c, newestPosts, o.Limit, ledger.MaxRead, th.ID, after, o.Limit+1)
+			slices.Reverse(read.Posts)
+			return err
+		}
 		read.Posts, read.More, err = ledger.Fetch(c, postsOf, o.Limit, ledger.MaxRead, th.ID, after, o.Limit+1)
 		return err
 	})
@@ -125,6 +142,9 @@ func Read(ctx context.Context, l *ledger.Ledger, o ReadOptions) (read ReadPosts,
 		return read, err
 	}
 	read.Next = read.Posts[len(read.Posts)-1].Seq
+	if o.Newest {
+		read.Next = read.Posts[0].Seq
+	}
 	if o.Peek || o.Agent == "" {
 		return read, nil
 	}

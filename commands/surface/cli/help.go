@@ -62,7 +62,7 @@ var groups = []struct {
 	describe bool // each on a line of its own, with what it does
 }{
 	{"Talk", []string{"send", "inbox", "read", "wait", "acknowledge", "cancel", "thread"}, true},
-	{"Look", []string{"list", "show", "tail", "why", "trace", "now", "room", "status", "stats", "sql", "console"}, true},
+	{"Look", []string{"list", "show", "tail", "why", "trace", "now", "room", "status", "stats", "messages", "sql", "console"}, true},
 	{"Agents", []string{"connect", "agent", "group", "signal"}, true},
 	{"Run", []string{"init", "serve", "service", "deliver_all", "poll", "schedule", "setting", "demo"}, false},
 	{"Care", []string{"doctor", "dead_letters", "backup", "restore", "migrate", "clear_old", "clear_traces", "checkpoint", "recount", "trust"}, false},

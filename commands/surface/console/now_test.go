@@ -8,36 +8,34 @@ import (
 	"testing"
 	"time"
 
+	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/daemons"
 	"mailroom/orchestrator/ledger"
-	"mailroom/orchestrator/questions"
+	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/reading"
 	"mailroom/orchestrator/store"
 )
 
-// send sends a message, which waits if nobody has the recipient's name.
-func (r *room) send(sender, recipient, text string) {
+// note sends a note, which waits if nobody has the recipient's name.
+func (r *room) note(sender, recipient, text string) {
 	r.t.Helper()
-	params, err := json.Marshal(map[string]any{"sender": sender, "recipient": recipient, "message_type": "note", "payload": map[string]string{"text": text}, "hold_unknown": true})
+	payload, err := json.Marshal(map[string]string{"text": text})
+	if err == nil {
+		_, err = messages.Send(r.t.Context(), r.Router.Ledger, orchestrator.Draft{Sender: sender, Recipient: recipient, Type: "note", Payload: payload, HoldUnknown: true})
+	}
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	r.does("send", string(params))
 }
 
-// ask asks the user a question that needs no key.
-func (r *room) ask(asker, question string) {
+// read has agents read their mail.
+func (r *room) read(names ...string) {
 	r.t.Helper()
-	id, err := questions.NewSignalID(r.Router.Ledger, "q-")
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	body, err := json.Marshal(map[string]any{"question": question, "options": []string{"Yes", "No"}})
-	if err == nil {
-		_, _, err = questions.Ask(r.t.Context(), r.Router.Ledger, questions.Draft{ID: id, Asker: asker, Body: string(body), TTL: 24 * time.Hour})
-	}
-	if err != nil {
-		r.t.Fatal(err)
+	for _, name := range names {
+		if _, _, err := reading.Wait(r.t.Context(), r.Router.Ledger, reading.Options{Recipient: name, Limit: 100}); err != nil {
+			r.t.Fatal(err)
+		}
 	}
 }
 
@@ -72,37 +70,34 @@ func badDay(t *testing.T, minutes int, odd string) *room {
 	if err := os.Mkdir(filepath.Join(taken, "mail.jsonl"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	r.does("setting_set", `{"key":"retry.ladder","value":"1m,1m"}`)
+	if _, err := r.Router.SetSetting(t.Context(), "retry.ladder", "1m,1m"); err != nil {
+		t.Fatal(err)
+	}
 	for i := range minutes {
 		for j := range 3 + i%4 {
-			r.send("architect", "code_developer", fmt.Sprint("task ", i, " ", j))
-			r.send("code_developer", []string{"architect", "tester"}[j%2], "done")
+			r.note("architect", "code_developer", fmt.Sprint("task ", i, " ", j))
+			r.note("code_developer", []string{"architect", "tester"}[j%2], "done")
 		}
 		if i > minutes/3 && i%3 == 0 {
-			r.send("code_developer", "reviewer", "please review")
-			r.send("release-bot", "billing", "invoice")
+			r.note("code_developer", "reviewer", "please review")
+			r.note("release-bot", "billing", "invoice")
 		}
 		if i > minutes/2 && i < minutes-3 {
-			r.send([]string{"architect", "code_developer"}[i%2], "builder", odd)
+			r.note([]string{"architect", "code_developer"}[i%2], "builder", odd)
 		}
 		if i == minutes/2 {
 			r.disable("billing", "410 Gone: "+odd)
-			r.ask("release-bot", "Which name should the release carry? "+odd)
+			r.ask("release-bot", false, map[string]any{"question": "Which name should the release carry? " + odd, "options": []string{"Yes", "No"}})
 		}
-		r.does("deliver_all", `{}`)
-		for _, reader := range []string{"architect", "code_developer", "tester", "pm"} {
-			r.does("wait", fmt.Sprintf(`{"recipient":%q,"timeout":0,"batch_size":100}`, reader))
-		}
+		r.deliver()
+		r.read("architect", "code_developer", "tester", "pm")
 		r.Step(time.Minute)
 	}
-	r.send("pm", "operator", odd)
-	r.send("pm", "ghost", odd)
-	r.does("deliver_all", `{}`)
+	r.note("pm", "operator", odd)
+	r.note("pm", "ghost", odd)
+	r.deliver()
 	return r
 }
-
-// hostile is what a text may be whose writer means harm, or knows no better.
-const hostile = `<img src=x onerror="document.title='owned'"></script><script>document.title='owned'</script> \u202Egnp.exe \u2066 {{7*7}} ` + "`mailroom agent remove pm`"
 
 // TestNow: a bad day is seen on Now. What needs a person is there, each with where it is freed, and hostile texts are texts.
 func TestNow(t *testing.T) {
@@ -161,7 +156,7 @@ func TestWelcome(t *testing.T) {
 	d.Reads("one agent is in it")
 	r.does("agent_add", `{"name":"bob"}`)
 	d.Reads("nobody has written yet")
-	r.send("ann", "bob", "hello")
+	r.note("ann", "bob", "hello")
 	d.Reads("No daemon runs, and 1 message waits to be delivered")
 	r.does("deliver_all", `{}`)
 	if err := daemons.Beat(t.Context(), r.Router.Ledger, ""); err != nil {
@@ -176,7 +171,7 @@ func TestWelcome(t *testing.T) {
 func TestPalette(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "ann", "bob")
-	r.send("ann", "bob", "the quick brown fox")
+	r.note("ann", "bob", "the quick brown fox")
 	id := r.does("send", `{"sender":"ann","recipient":"bob","message_type":"note","payload":{"n":1}}`)["message_id"].(string)
 	d := r.opens(1440, false, "/")
 	d.Until(`document.querySelector(".plot")`)

@@ -10,9 +10,11 @@ import (
 	"mailroom/commands"
 	"mailroom/commands/admin"
 	"mailroom/commands/coral"
+	"mailroom/commands/mail"
 	"mailroom/commands/ralph"
 	"mailroom/commands/relay"
 	"mailroom/commands/route"
+	"mailroom/commands/signal"
 	"mailroom/commands/team"
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/ledger"
@@ -61,7 +63,8 @@ func Vocabulary(name, path string) *commands.Vocabulary {
 
 // Catalogue is that of the program, for tests that need real commands.
 func Catalogue() *commands.Catalogue {
-	return commands.NewCatalogue(route.Definitions(), relay.Definitions(), team.Definitions(), coral.Definitions(), ralph.Definitions(), admin.Definitions())
+	return commands.NewCatalogue(route.Definitions(), relay.Definitions(), team.Definitions(), coral.Definitions(), ralph.Definitions(), mail.Definitions(),
+		signal.Definitions(), admin.Definitions())
 }
 
 // OpenRouter opens a database until the test ends, without a log and with a bell of the process's own.

@@ -10,8 +10,8 @@ import (
 var growing = regexp.MustCompile(`\b(agent_message|agent_message_archive|agent_inbox|dead_letter|message_trace|command_trace|` +
 	`acknowledgement_due|idempotency|reading_lease|threads|team_requests|signal_questions|signal_alerts|heartbeats)\b(?: AS)?(?: (\w+))?`)
 
-// few finds the indexes of the rows that wait for something, which are few however many others there are.
-var few = regexp.MustCompile(`INDEX (agent_message_(live|later|wanted_later|put_off|review|leased|untraced)|agent_inbox_unread|` +
+// few finds the indexes of the rows that wait for something, or that somebody should look at, which are few however many others there are.
+var few = regexp.MustCompile(`INDEX (agent_message_(live|later|wanted_later|put_off|review|leased|untraced|dead)|agent_inbox_unread|` +
 	`heartbeats_silent|signal_questions_(pending|open|unreturned)|team_requests_responder)$`)
 
 var (
@@ -54,7 +54,7 @@ var mayCost = map[string]int{
 	// Lists for people walk from the newest row on, up to their limit, if no index is for the filter.
 	`<= ?7) AND (recipient = ?3 OR multicast_target = ?3) UNION ALL`: 2,
 	`<= ?7) AND (+sender = ?9 AND +seq > ?10 OR`:                     2,
-	`FROM agent_message WHERE status IN ('failed','expired')`:        2,
+	`FROM agent_message WHERE status IN ('failed','expired')`:        1,
 	`FROM signal_questions WHERE TRUE ORDER BY question_id`:          1,
 	`FROM signal_questions WHERE TRUE AND created_at`:                1,
 	`FROM signal_questions WHERE TRUE AND status = 'pending'`:        1,

@@ -75,6 +75,8 @@ CREATE INDEX agent_message_past ON agent_message (sender)
     WHERE status NOT IN ('pending','retry');
 CREATE INDEX agent_message_placed ON agent_message (recipient)
     WHERE status = 'delivered' AND acknowledged_at = '' AND delivery_marks <> '';
+CREATE INDEX agent_message_dead ON agent_message (seq)
+    WHERE status IN ('failed','expired');
 
 
 CREATE TABLE agent_message_archive (

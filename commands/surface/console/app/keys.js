@@ -1,6 +1,6 @@
 // Keys: g and a letter goes to a view, ? lists them all, and each view adds its own.
 
-import { useEffect } from "preact/hooks";
+import { useLayoutEffect } from "preact/hooks";
 import { signal } from "@preact/signals";
 import { go } from "./route.js";
 
@@ -37,11 +37,11 @@ addEventListener("keydown", (event) => {
 
 // useKeys has keys do something while a view is open: {j: f}. what lists them for ?: [["j k", "move"]].
 export function useKeys(keys, what = []) {
-  useEffect(() => {
+  useLayoutEffect(() => {
     handlers.add(keys);
     return () => handlers.delete(keys);
   });
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (!what.length) return;
     listed.value = what;
     return () => (listed.value = []);

@@ -10,7 +10,7 @@ import { keysOpen, listed, useKeys } from "./keys.js";
 import { clock, toggleUTC } from "./time.js";
 import { Icon, Problem } from "./parts.jsx";
 import { tallies } from "./tallies.js";
-import { Standing } from "./standing.js";
+import { Standing } from "./needs.js";
 import { Find } from "./views/palette.jsx";
 import { Now } from "./views/now.jsx";
 import { Messages } from "./views/messages.jsx";

@@ -1,86 +1,44 @@
-// How things stand: what needs a person, and what doctor finds. Asked for in one place, for the rail and for Now.
+// How an agent stands, in words: the same in the list, on its page and in threads.
 
-import { signal } from "@preact/signals";
-import { useEffect } from "preact/hooks";
-import { run } from "./api.js";
-import { useCommand } from "./data.js";
-import { tallies } from "./tallies.js";
+import { age, clock } from "./time.js";
 import { plural } from "./words.js";
 
-// needed is what the command now answers: {data, failure, loading, reload}.
-export const needed = signal({ data: null, failure: null, loading: true, reload: () => {} });
-
-// problems are what doctor found last, but for what stands among the needs already.
-export const problems = signal([]);
-
-const changes = new Set(["failed", "expired", "replayed", "cancelled", "overdue", "held", "read", "answered"]);
-const matters = ({ event, data }) => changes.has(event) || changes.has(data?.event);
-
-// isFirst reports whether nothing has happened in the database yet: then the page shows how to begin.
-export const isFirst = (data) => data.messages === 0 && data.needs.every((need) => need.kind === "daemon");
-
-// Standing keeps needed, problems and the rail's numbers up to date. It shows nothing.
-export function Standing() {
-  const first = needed.value.data && isFirst(needed.value.data);
-  const asked = useCommand("now", {}, { matters, every: first ? 2000 : 10_000 });
-  useEffect(() => {
-    needed.value = asked;
-  }, [asked.data, asked.failure, asked.loading]);
-  useEffect(examineOften, []);
-  useEffect(tell, [needed.value, problems.value]);
-  return null;
+// since parts what is stored of a disabled agent, "TIME REASON", into both.
+export function disabledSince(text) {
+  const at = text.indexOf(" ");
+  return at < 0 ? { at: text, why: "" } : { at: text.slice(0, at), why: text.slice(at + 1) };
 }
 
-// tell sets the rail's numbers.
-function tell() {
-  const { data } = needed.value;
-  if (!data) return;
-  const n = data.needs.length + unsaid(data.needs, problems.value).length;
-  const open = data.needs.find((need) => need.kind === "question")?.count ?? 0;
-  tallies.value = {
-    ...tallies.value,
-    "": { n, hot: true, title: n === 1 ? "1 thing needs a person" : `${n} things need a person` },
-    agents: { n: data.agents, title: plural(data.agents, "agent") },
-    questions: { n: open, title: plural(open, "open question") },
-  };
+const failing = { failed: "its last session failed", given_up: "its sessions were given up" };
+
+// standing says how an agent is: {name} of a state (as State has it), a few words, and whether that needs a person.
+export function standing(agent) {
+  if (agent.disabled) return { name: "disabled", word: `disabled since ${clock(disabledSince(agent.disabled).at, { seconds: false })}`, bad: true };
+  if (failing[agent.run?.state]) return { name: "failed", word: `${failing[agent.run.state]}, ${clock(agent.run.since, { seconds: false })}`, bad: true };
+  if (agent.status === "silent") return { name: "silent", word: `silent since ${clock(agent.status_since, { seconds: false })}`, warn: true };
+  if (agent.backlog?.retry) return { name: "retry", word: `${plural(agent.backlog.retry, "message waits", "messages wait")} for another attempt`, warn: true };
+  if (agent.run?.state === "running") return { name: "working", word: `its session runs since ${clock(agent.run.started_at, { seconds: false })}` };
+  if (agent.status === "working") return { name: "working", word: heard(agent) };
+  if (agent.status === "idle" || agent.status === "stopped") return { name: agent.status, word: `${agent.status} since ${clock(agent.status_since, { seconds: false })}` };
+  if (agent.built_in) return { name: "idle", word: agent.role };
+  return { name: "idle", word: "has not said what it does" };
 }
 
-let examining = null;
-
-// examine has doctor look, and says how long that took. It reads all there is, so that it is not asked after each event.
-export function examine() {
-  examining ??= (async () => {
-    const begun = performance.now();
-    try {
-      const { findings } = await run("doctor", { try: false });
-      problems.value = findings.filter((finding) => finding.level === "problem");
-    } catch {
-      // the needs, asked at the same time, say what is wrong
-    }
-    examining = null;
-    return performance.now() - begun;
-  })();
-  return examining;
+// heard says when an agent that works was last heard of.
+function heard(agent) {
+  const at = agent.heard_at ?? agent.backlog?.host_sessions?.[0]?.seen_at ?? agent.status_since;
+  const ago = age(at);
+  return ago === "now" ? "working · heard now" : `working · heard ${ago} ago`;
 }
 
-// examineOften has doctor look about once a minute, less often where that takes long, and never while the page is hidden.
-function examineOften() {
-  let timer = setTimeout(look, 500);
-  async function look() {
-    const took = document.hidden ? 0 : await examine();
-    timer = setTimeout(look, Math.max(60_000, 50 * took));
-  }
-  return () => clearTimeout(timer);
-}
+// lastHeard is when an agent was last heard of, as far as anything says so.
+export const lastHeard = (agent) => agent.heard_at ?? agent.backlog?.host_sessions?.[0]?.seen_at ?? agent.status_since;
 
-// unsaid are the problems that no need tells of.
-export function unsaid(needs, found) {
-  const kinds = new Set(needs.map((need) => need.kind)), disabled = new Set(needs.filter((need) => need.kind === "disabled").map((need) => need.agent));
-  return found.filter(({ check }) => {
-    if (check === "overdue") return !kinds.has("overdue") && !kinds.has("disabled") && !kinds.has("daemon");
-    if (check === "trust") return !kinds.has("trust");
-    if (check === "unknown recipients") return !needs.some((need) => need.says.startsWith("Nobody has the name"));
-    if (check.startsWith("transport of ")) return !disabled.has(check.slice("transport of ".length));
-    return !check.startsWith("host ");
-  });
+// waits is how many messages wait for an agent: not delivered, or not read.
+export const waits = (backlog) => (backlog ? backlog.pending + backlog.retry + backlog.unread : 0);
+
+// oldest is since when the oldest of them waits.
+export function oldest(backlog) {
+  const times = [backlog?.oldest_at, backlog?.unread_since].filter(Boolean).sort();
+  return times[0];
 }

@@ -1,4 +1,4 @@
--- From version 8 to 9: counts of messages, and how far the traces were sent. Once version 9 is released this file stays as it
+-- From version 8 to 9: counts of messages, how far the traces were sent, and an index of dead letters. Once version 9 is released this file stays as it
 -- is; a later version changes what it makes by a file of its own.
 
 CREATE TABLE message_count (
@@ -75,3 +75,6 @@ WHERE seq <= 9007199254740992 AND traced_status IN ('pending','retry','delivered
 UNION ALL SELECT recipient, 'unread', count(*) FROM agent_inbox WHERE read_at = '' GROUP BY recipient
 UNION ALL SELECT '', 'archived', count(*) FROM agent_message_archive
 UNION ALL SELECT '', 'counted', coalesce(max(seq), 0) FROM agent_message WHERE seq <= 9007199254740992;
+
+CREATE INDEX agent_message_dead ON agent_message (seq)
+    WHERE status IN ('failed','expired');

@@ -1,1 +1,153 @@
-export const Agents = () => <section class="lede"><h1>Agents</h1></section>;
+// The agents: a list of all, and a page of each.
+
+import { useEffect, useRef, useState } from "preact/hooks";
+import { useCommand } from "../data.js";
+import { useKeys } from "../keys.js";
+import { mayAdminister } from "../me.js";
+import { go, route, setQuery, to } from "../route.js";
+import { lastHeard, oldest, standing, waits } from "../standing.js";
+import { tally } from "../tallies.js";
+import { Age, Empty, Loaded, State } from "../parts.jsx";
+import { count, plural, sentence } from "../words.js";
+import { AgentPage } from "./agent.jsx";
+import { ChangeAgent } from "./agent-change.jsx";
+
+const pageSize = 100;
+
+export function Agents({ rest }) {
+  return rest.length ? <Split name={rest[0]} /> : <List />;
+}
+
+// useList asks for a page of the agents, those first that need somebody.
+function useList(page, search) {
+  const list = useCommand("agent_list", { backlog: true, order: "waiting", limit: pageSize, skip: page * pageSize, search }, { every: 15_000 });
+  const total = list.data?.total;
+  useEffect(() => {
+    if (total !== undefined && !search) tally("agents", { n: Math.max(0, total - 2), title: plural(total - 2, "agent") });
+  }, [total, search]);
+  return list;
+}
+
+function List() {
+  const { q: search = "", page: at = "0" } = route.value.query;
+  const page = Math.max(0, parseInt(at, 10) || 0);
+  const list = useList(page, search);
+  const [adding, setAdding] = useState(false);
+  const agents = list.data?.agents ?? [];
+  const [marked, mark] = useMarked(agents.map((a) => to(["agents", a.name])));
+  return (
+    <>
+      <section class="lede">
+        <div class="bar">
+          <h1>{headline(list.data, search)}</h1>
+          <div class="acts"><button class="btn" type="button" disabled={!mayAdminister()} onClick={() => setAdding(true)}>Add an agent</button></div>
+        </div>
+        <p>Who needs somebody stands first: who is disabled, then for whom most waits.</p>
+      </section>
+      <Search value={search} label="Find a name, a role or a host" />
+      <Loaded of={list}>{(data) => <Table data={data} page={page} search={search} marked={marked} mark={mark} />}</Loaded>
+      {adding && <ChangeAgent onDone={(name) => (setAdding(false), name && go(to(["agents", name])))} />}
+    </>
+  );
+}
+
+// headline says in the page's largest type what needs a person.
+function headline(data, search) {
+  if (!data) return "Agents";
+  if (search) return `${sentence(data.total, "agent")} with “${search}”`;
+  const bad = data.agents.filter((a) => standing(a).bad || standing(a).warn);
+  if (bad.length) return `${sentence(bad.length, "agent needs", "agents need")} a look`;
+  const known = data.total - 2; // the operator and the user are no agents
+  return known > 0 ? sentence(known, "agent") : "Nobody is known yet";
+}
+
+function Table({ data, page, search, marked, mark }) {
+  if (search && !data.total) return <Empty>Nobody has that in name, role or host.</Empty>;
+  const hosts = data.agents.some((a) => a.host);
+  return (
+    <>
+      {!search && data.total <= 2 && <Empty command="mailroom agent add NAME --role 'what it does'">An agent is known once it is added, or once it sends its first message.</Empty>}
+      <table class="roster">
+        <thead><tr><th>Agent</th><th>State</th>{hosts && <th class="wide-c">Host</th>}<th class="wide-c">Transport</th><th class="num">Waits</th><th class="num">Unread</th><th class="num">Oldest</th><th class="num wide-c">Heard</th></tr></thead>
+        <tbody>{data.agents.map((agent, i) => <Row key={agent.name} agent={agent} hosts={hosts} at={i === marked} onMark={() => mark(i)} />)}</tbody>
+      </table>
+      <Pages page={page} total={data.total} />
+    </>
+  );
+}
+
+function Row({ agent, hosts, at, onMark }) {
+  const state = standing(agent), backlog = agent.backlog;
+  return (
+    <tr class={at ? "at" : undefined} aria-selected={at} onClick={onMark}>
+      <td><a class="agent" href={to(["agents", agent.name])}>{agent.name}</a></td>
+      <td><State name={state.name} word={state.word} title={agent.disabled} /></td>
+      {hosts && <td class="wide-c">{agent.host}</td>}
+      <td class="wide-c cut mono" title={agent.deliver}>{agent.deliver}</td>
+      <Number n={backlog.pending + backlog.retry} word="wait" />
+      <Number n={backlog.unread} word="unread" />
+      <td class="num" data-word={oldest(backlog) && "old"}><Age at={oldest(backlog)} /></td>
+      <td class="num wide-c muted"><Age at={lastHeard(agent)} /></td>
+    </tr>
+  );
+}
+
+// Number is a cell with a number, and the word that stands beside it where the table has no head.
+const Number = ({ n, word }) => <td class={n ? "num" : "num faint nil"} data-word={word}>{count(n)}</td>;
+
+// Pages leads to the pages of a list that is too long for one.
+function Pages({ page, total }) {
+  if (total <= pageSize) return null;
+  const last = Math.ceil(total / pageSize) - 1, of = (n) => to(route.value.path, { ...route.value.query, page: n || "" });
+  return (
+    <p class="pages">
+      {page > 0 && <a class="link" href={of(page - 1)}>Previous</a>}
+      <span class="muted">{count(page * pageSize + 1)} to {count(Math.min(total, (page + 1) * pageSize))} of {count(total)}</span>
+      {page < last && <a class="link" href={of(page + 1)}>Next</a>}
+    </p>
+  );
+}
+
+// Search narrows a list while one types; the address has the text.
+export function Search({ value, label }) {
+  return <input class="field-text search" type="search" aria-label={label} placeholder={label} value={value} onInput={(e) => setQuery({ q: e.target.value, page: "" })} />;
+}
+
+// useMarked has j and k move a mark through a list of addresses, and Enter open the marked one. / goes to the search.
+export function useMarked(addresses) {
+  const [marked, setMarked] = useState(-1), now = useRef(-1); // keys come faster than the page is shown anew
+  const mark = (i) => setMarked((now.current = i));
+  const move = (by) => () => mark(Math.max(0, Math.min(addresses.length - 1, now.current + by)));
+  useKeys(
+    { j: move(1), k: move(-1), Enter: () => (addresses[now.current] ? go(addresses[now.current]) : false), "/": () => document.querySelector(".search")?.focus() },
+    [["j k", "down, up"], ["Enter", "open"], ["/", "find"]],
+  );
+  return [marked, mark];
+}
+
+// Split has the list beside the page of one agent.
+function Split({ name }) {
+  const list = useList(0, "");
+  return (
+    <div class="split detail bleed">
+      <section class="list">
+        <header><h2>Agents</h2><a class="link" href="/agents">All</a></header>
+        <ul>{list.data?.agents.map((agent) => <Item key={agent.name} agent={agent} current={agent.name === name} />)}</ul>
+        {list.data?.total > pageSize && <p class="muted beyond">The first {count(pageSize)} of {count(list.data.total)}</p>}
+      </section>
+      <section class="open"><AgentPage key={name} name={name} /></section>
+    </div>
+  );
+}
+
+function Item({ agent, current }) {
+  const state = standing(agent), n = waits(agent.backlog);
+  return (
+    <li>
+      <a href={to(["agents", agent.name])} aria-current={current ? "true" : undefined}>
+        <span class="r"><State name={state.name} word="" /><b>{agent.name}</b><span class={n && state.bad ? "hot" : n && state.warn ? "hot warn" : undefined}>{n ? `${count(n)} wait${n === 1 ? "s" : ""}` : ""}</span></span>
+        <span class="cut">{state.word}</span>
+      </a>
+    </li>
+  );
+}

@@ -1,1 +1,195 @@
-export const Message = () => <section class="lede"><h1>Message</h1></section>;
+// One message: where it is and why, what helps, what happened to it, and what it says.
+
+import { useCommand } from "../data.js";
+import { useKeys } from "../keys.js";
+import { go, to } from "../route.js";
+import { connection } from "../live.js";
+import { age, clock, now } from "../time.js";
+import { plural, shortId } from "../words.js";
+import { Agent, Command, Hint, Loaded, MessageLink, Shape, State, When } from "../parts.jsx";
+import { Acts } from "./acts.jsx";
+import { Payload } from "./payload.jsx";
+import { sentence } from "./row.jsx";
+import { steps } from "./story.js";
+import { Attempts, Spent, Waterfall } from "./waterfall.jsx";
+
+export function Message({ id }) {
+  const matters = (e) => e.data.message_id === id;
+  const trace = useCommand("trace", { message_id: id }, { matters }), why = useCommand("why", { message_id: id }, { matters });
+  useKeys({ Escape: () => (history.length > 1 ? history.back() : go("/messages")) }, keys);
+  if (trace.failure?.code === "not_found") return <Missing id={id} failure={trace.failure} />;
+  const reload = () => (trace.reload(), why.reload());
+  return (
+    <Loaded of={trace}>
+      {({ stories }) => (stories.length === 1 && stories[0].message.message_id === id
+        ? <One story={stories[0]} why={why.data?.reasons?.find((r) => r.message_id === id)} reload={reload} />
+        : <Several id={id} stories={stories} />)}
+    </Loaded>
+  );
+}
+
+const keys = [["r", "replay"], ["x", "take back (cancel)"], ["a", "acknowledge"], ["c", "copy as command"], ["Esc", "back"]];
+
+const Missing = ({ id, failure }) => (
+  <section class="lede">
+    <h1>There is no such message</h1>
+    <p>Nothing is known under the id <code>{id}</code>: it may be of another database, or retention has deleted it and its trace.</p>
+    <p><Hint text={failure.hint} /></p>
+    <p><a href="/messages">All messages</a></p>
+  </section>
+);
+
+function One({ story, why, reload }) {
+  const m = story.message;
+  const moves = ["pending", "retry", "failed", "expired", "delivered"].includes(m.status);
+  const list = steps(story, why, moves ? now.value : Date.parse(story.events.at(-1)?.at ?? m.created_at));
+  return (
+    <>
+      <section class="head">
+        <p class="muted"><Agent name={m.sender} /> to <Agent name={m.recipient} />{m.multicast_target && <> of a send to <b>{m.multicast_target}</b></>} · <span class="type">{m.message_type}</span> · {m.created_at ? <>sent <When at={m.created_at} />{ago(m.created_at)}</> : "nobody knows when it was sent"}</p>
+        <div class="line"><span class={`state ${m.status}`}><Shape name={m.status} /></span><h1>{title(story)}</h1></div>
+        <p class="say">{why ? <Hint text={local(say(why, m))} /> : " "}</p>
+        <dl><dt>What helps</dt><dd>{why ? <Hint text={local(why.fix || "Nothing is needed.")} /> : " "}</dd></dl>
+        <Acts story={story} why={why} reload={reload} />
+      </section>
+      <div class="cols">
+        <div>
+          <Spent list={list} message={m} />
+          <Waterfall list={list} />
+          <Attempts list={list} recipient={m.recipient} />
+          {m.summary && <section><div class="bar"><h2>Summary</h2></div><p class="texts" dir="auto">{m.summary}</p></section>}
+          {m.context && <section><div class="bar"><h2>Context</h2></div><p class="texts" dir="auto">{m.context}</p></section>}
+          {story.gone ? <section><h2>Payload</h2><p class="muted">Retention has deleted it; its trace is left.</p></section> : <Payload value={m.payload} />}
+          <section><div class="bar"><h2>The same in a terminal</h2></div><Command text={`mailroom trace ${m.message_id}`} /></section>
+        </div>
+        <Side story={story} why={why} />
+      </div>
+    </>
+  );
+}
+
+const ago = (at) => (age(at) === "now" ? ", just now" : `, ${age(at)} ago`);
+
+// local has the times within a sentence of the engine's as they are read here.
+const local = (text) => text.replace(/\d{4}-\d\d-\d\dT[\d:]{8}\.\d{3}Z/g, (at) => clock(at));
+
+const words = ["no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"];
+const ordinals = ["", "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth"];
+
+// title is what has become of a message, in a few words.
+function title({ message: m, events, gone }) {
+  if (gone) return "Deleted by retention";
+  const tries = events.filter((e) => e.event === "attempt_failed").length;
+  const many = `${words[tries] ?? tries} attempt${tries === 1 ? "" : "s"}`;
+  switch (m.status) {
+    case "failed": return tries ? `Failed after ${many}` : "Refused when it was sent";
+    case "expired": return m.delivered_at ? "Expired, and nobody had read it" : tries ? `Expired after ${many}` : "Expired before it was delivered";
+    case "cancelled": return "Taken back before it was delivered";
+    case "retry": return `Failed ${tries === 1 ? "once" : tries === 2 ? "twice" : `${words[tries] ?? tries} times`}, and is tried again`;
+    case "pending": return m.held ? `Held until somebody is called ${m.recipient}` : m.lease_until ? "Is being delivered" : m.not_before && Date.parse(m.not_before) > now.value ? `Wanted no earlier than ${clock(m.not_before)}` : "Waits to be delivered";
+  }
+  const how = tries ? `Delivered at the ${ordinals[tries + 1] ?? `${tries + 1}th`} attempt` : "Delivered";
+  if (m.recipient.startsWith("thread:")) return "Posted in its thread";
+  return m.acknowledged_at ? `${how}, and acknowledged` : m.read_at ? `${how}, and read` : how;
+}
+
+// say is where a message is and why, as `mailroom why` says it.
+function say(why, m) {
+  const error = why.last_error && !why.rule.includes(why.last_error) ? ` The last error was: ${why.last_error.replace(/\s+/g, " ").replaceAll("`", "'")}.` : "";
+  return `It ${why.gone ? "was" : "is"} ${why.where}: ${why.rule}.${error}${why.overdue ? " It is overdue." : ""}${m.archived_at ? " It is archived." : ""}`.replace(/\.\.( |$)/, ".$1");
+}
+
+function Side({ story, why }) {
+  const m = story.message, tried = story.events.filter((e) => e.event === "attempt_failed").length + (m.delivered_at ? 1 : 0);
+  const fact = (name, value) => (value || value === 0 ? <><dt>{name}</dt><dd>{value}</dd></> : null);
+  return (
+    <aside class="side" aria-label="Facts">
+      <Receipts story={story} />
+      <section><h3>Message</h3>
+        <dl class="facts">
+          {fact("Id", <code>{m.message_id}</code>)}
+          {fact("Priority", m.priority || 0)}
+          {fact("Attempts", ["delivered", "cancelled"].includes(m.status) ? tried : `${tried} of ${m.max_retries + 1}`)}
+          {fact("Next attempt", m.next_attempt_at && ["pending", "retry"].includes(m.status) && <When at={m.next_attempt_at} />)}
+          {fact("Not before", m.not_before && <When at={m.not_before} />)}
+          {fact("Expires", m.expires_at && !m.read_at && <When at={m.expires_at} />)}
+          {fact("Action", m.action)}
+          {fact("Session", m.session_id)}
+          {fact("Sent to", m.multicast_target && <a class="link" href={to(["messages", m.multicast_id])}>{m.multicast_target}</a>)}
+          {fact("Answers", m.reply_to && <MessageLink id={m.reply_to} />)}
+          {fact("Hops", m.hops || "")}
+          {fact("Idempotency", m.idempotency_key && <code>{m.idempotency_key}</code>)}
+          {fact("Taken by", m.lease_owner && `${m.lease_owner}, until ${clock(m.lease_until)}`)}
+          {fact("Crashes", m.crashes || "")}
+          {fact("Trace", m.trace_id && <code title={m.trace_id}>{shortId(m.trace_id)}</code>)}
+          {fact("Behind it", !["delivered", "cancelled"].includes(m.status) && <a class="link" href={to(["messages"], { to: m.recipient, status: "live" })}>what waits for {m.recipient}</a>)}
+        </dl>
+      </section>
+      {m.thread_id && <Thread id={m.thread_id} self={m.message_id} />}
+    </aside>
+  );
+}
+
+function Receipts({ story }) {
+  const m = story.message, has = new Set(story.receipts.map((r) => r.what));
+  const answer = story.receipts.find((r) => r.what === "answered")?.evidence.replace(/^reply_to of /, "");
+  const missing = ["failed", "expired", "cancelled"].includes(m.status) ? [] : ["delivered", "read", "acknowledged"].filter((what) => !has.has(what));
+  return (
+    <section><h3>Receipts</h3>
+      <ul class="receipts">
+        {["failed", "expired", "cancelled"].includes(m.status) && <li><State name={m.status} word="" /><span>{m.status}</span><b><When at={m.ended_at} /></b></li>}
+        {story.receipts.map((r) => (
+          <li title={r.evidence}><State name={r.what === "created" ? "pending" : "delivered"} shape={r.what === "created" ? "sent" : r.what === "shown" ? "pending" : "delivered"} word="" />
+            {r.what === "answered" && answer ? <a class="link" href={to(["messages", answer])}>answered</a> : <span>{r.what === "created" ? "sent" : r.what}</span>}<b><When at={r.at} /></b></li>
+        ))}
+        {missing.map((what) => <li><State name="idle" word="" /><span>{what}</span><span class="faint">not yet</span></li>)}
+      </ul>
+    </section>
+  );
+}
+
+// Thread is what was said around a message in its thread.
+function Thread({ id, self }) {
+  const { data } = useCommand("messages_list", { thread_id: id, archived: true, limit: 8 }, { matters: (e) => e.data.thread_id === id });
+  if (!data) return null;
+  const name = data.messages.find((row) => row.thread_name)?.thread_name ?? shortId(id);
+  return (
+    <section><h3>In the thread <a class="link" href={to(["threads", id])}>{name}</a></h3>
+      <ul class="receipts">
+        {data.messages.toReversed().map((row) => (
+          <li><State name={row.status} word="" />
+            {row.message_id === self ? <b>this message</b> : <a class="cut" href={to(["messages", row.message_id])}>{row.sender}: {sentence(row.says)}</a>}
+            <span class="muted"><When at={row.created_at} seconds={false} /></span></li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+// Several is a send to a group, or a post and its mentions: one message for each recipient.
+function Several({ id, stories }) {
+  connection.value;
+  const numbers = {};
+  for (const { message } of stories) numbers[message.status] = (numbers[message.status] ?? 0) + 1;
+  const [first] = stories;
+  return (
+    <>
+      <section class="lede">
+        <h1>Sent to {plural(stories.length, "recipient")}: {Object.entries(numbers).map(([status, n]) => `${n} ${status}`).join(", ")}</h1>
+        <p>{first.message.sender} sent it to <b>{first.message.multicast_target || "several"}</b>. Each recipient has a message of its own.</p>
+      </section>
+      <section>
+        <table>
+          <thead><tr><th>Status</th><th>To</th><th>Message</th><th>Last error</th></tr></thead>
+          <tbody>
+            {stories.slice(0, 500).map(({ message: m }) => (
+              <tr><td><State name={m.status} /></td><td class="agent">{m.recipient}</td><td>{m.message_id === id ? <code>{shortId(id)}</code> : <MessageLink id={m.message_id} />}</td><td class="cut bad">{m.error_message}</td></tr>
+            ))}
+          </tbody>
+        </table>
+        {stories.length > 500 && <p class="muted">{plural(stories.length - 500, "recipient")} more.</p>}
+      </section>
+      <Payload value={first.message.payload} />
+    </>
+  );
+}

@@ -1,1 +1,255 @@
-export const Messages = () => <section class="lede"><h1>Messages</h1></section>;
+// The messages of all agents, as a live table that is endless in both directions.
+
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { run } from "../api.js";
+import { useCommand } from "../data.js";
+import { useKeys } from "../keys.js";
+import { onEvents } from "../live.js";
+import { go, route, to } from "../route.js";
+import { clock } from "../time.js";
+import { count, plural } from "../words.js";
+import { Command, Confirm, Icon, Problem } from "../parts.jsx";
+import { command, parse, readFilter } from "./filter.js";
+import { Feed } from "./feed.js";
+import { MessageRow } from "./row.jsx";
+import { useWindow } from "./window.js";
+
+let last = null; // the list as it was left, to which Back returns: {key, feed, at, y}
+
+export function Messages() {
+  const filter = readFilter(route.value.query), key = JSON.stringify(filter), totals = useTotals(filter);
+  return (
+    <>
+      <section>
+        <Head totals={totals} />
+        <Filter filter={filter} key={key} />
+        <Facets filter={filter} totals={totals} />
+      </section>
+      <Stream filter={filter} key={key} id={key} />
+    </>
+  );
+}
+
+const filtered = (filter) => Object.keys(filter).some((key) => key !== "status");
+const open = (filter) => go(to(["messages"], filter));
+
+// useTotals is how many messages have each status, where that is known without counting: of all.
+function useTotals(filter) {
+  const { data } = useCommand(filtered(filter) ? null : "status", {}, { matters: (e) => e.data.old_status !== e.data.new_status });
+  return filtered(filter) ? null : data?.totals;
+}
+
+function Head({ totals }) {
+  const all = totals && Object.entries(totals).reduce((sum, [status, n]) => sum + (status === "archived" ? 0 : n), 0);
+  return <div class="bar"><h1>Messages</h1>{totals && <span class="muted">{plural(all, "message")}{totals.archived ? `, and ${count(totals.archived)} archived` : ""}</span>}</div>;
+}
+
+// Filter is the line into which one types what to look for. What is set stands in it as chips.
+function Filter({ filter }) {
+  const [typed, setTyped] = useState(""), input = useRef();
+  useKeys({ "/": () => input.current.focus() });
+  const enter = (event) => {
+    event.preventDefault();
+    if (typed.trim()) open({ ...filter, ...parse(typed) });
+  };
+  const without = (key) => open({ ...filter, [key]: undefined });
+  const takeBack = (event) => {
+    const keys = Object.keys(filter);
+    if (event.key === "Backspace" && !typed && keys.length) without(keys.at(-1));
+  };
+  return (
+    <form class="filter" role="search" onSubmit={enter}>
+      <Icon name="search" />
+      {Object.entries(filter).map(([key, value]) => (
+        <span class="chip"><em>{key}</em> <b>{value}</b>
+          <button type="button" aria-label={`Remove ${key}`} onClick={() => without(key)}><Icon name="x" /></button>
+        </span>
+      ))}
+      <input ref={input} value={typed} onInput={(e) => setTyped(e.target.value)} onKeyDown={takeBack} aria-label="Filter" autocomplete="off" spellcheck={false}
+        autocapitalize="off" placeholder="agent: from: to: pair:a,b type: status: thread: since:1h until: archived:yes or a word" />
+      <kbd>/</kbd>
+    </form>
+  );
+}
+
+const facets = [["All", ""], ["Needs a person", "dead"], ["Pending", "pending"], ["Retry", "retry"], ["Delivered", "delivered"], ["Failed", "failed"], ["Expired", "expired"], ["Cancelled", "cancelled"]];
+
+function Facets({ filter, totals }) {
+  const number = (status) => (status === "" ? null : status === "dead" ? (totals.failed ?? 0) + (totals.expired ?? 0) : totals[status] ?? 0);
+  return (
+    <nav class="facets" aria-label="Status">
+      {facets.map(([word, status]) => {
+        const n = totals ? number(status) : null;
+        return (
+          <a href={to(["messages"], { ...filter, status })} class={status === "dead" && n ? "bad" : undefined} aria-current={(filter.status ?? "") === status ? "true" : undefined}>
+            {word}{n !== null && <b>{count(n)}</b>}
+          </a>
+        );
+      })}
+    </nav>
+  );
+}
+
+// Stream is the table. It holds the rows that are looked at, and some around them.
+function Stream({ filter, id }) {
+  const feed = useMemo(() => (last?.key === id ? last.feed : new Feed(filter)), []);
+  const [at, setAt] = useState(last?.key === id ? last.at : null); // seq of the row of j and k
+  const [picked, setPicked] = useState(new Set()), [asks, setAsks] = useState(false);
+  const body = useRef();
+  feed.version.value; // shown anew when it changes
+  const seen = useWindow(body, feed.known + (feed.complete ? 0 : 1));
+  const latest = useRef({});
+  latest.current = { at, seen };
+
+  useEffect(() => {
+    const back = last?.key === id ? last.y : null;
+    if (back === null) feed.start();
+    else {
+      scrollTo(0, back);
+      feed.refresh(feed.rows.map((row) => row.message_id));
+      feed.look();
+    }
+    last = { key: id, feed, at: null, y: 0 };
+    const scrolled = () => (last.y = scrollY);
+    addEventListener("scroll", scrolled, { passive: true });
+    return () => removeEventListener("scroll", scrolled);
+  }, []);
+  useEffect(() => void (last.at = at), [at]);
+  useEffect(() => feed.show(seen.from, seen.to));
+  useLive(feed, () => latest.current.at === null && scrollY < 8, () => latest.current.seen);
+
+  const rows = feed.rows, place = rows.findIndex((row) => row.seq === at), marked = rows[place];
+  const move = (by) => {
+    const next = place < 0 ? Math.max(0, seen.first - feed.base) : Math.min(rows.length - 1, Math.max(0, place + by));
+    if (!rows[next]) return;
+    setAt(rows[next].seq);
+    seen.reveal(feed.base + next);
+  };
+  const admit = () => {
+    feed.admit();
+    setAt(null);
+    scrollTo(0, 0);
+  };
+  const pick = (row) => {
+    const set = new Set(picked);
+    if (!set.delete(row.message_id)) set.add(row.message_id);
+    setPicked(set);
+  };
+  const openRow = (row) => go(to(["messages", row.message_id]));
+  useKeys({
+    j: () => move(1), k: () => move(-1), ArrowDown: () => (at === null ? false : move(1)), ArrowUp: () => (at === null ? false : move(-1)),
+    Enter: (e) => (marked && !e.target.closest("a, button") ? openRow(marked) : false), " ": (e) => (marked && !e.target.closest("button") ? pick(marked) : false),
+    ".": admit, Escape: () => (setAt(null), setPicked(new Set())), r: () => (picked.size ? setAsks(true) : false),
+  }, [["/", "filter"], ["j k", "down, up"], ["Enter", "open"], ["Space", "mark a row"], [".", "show what is new"], ["r", "replay what is marked"], ["Esc", "no row"]]);
+
+  const from = Math.max(seen.from, feed.base), shown = rows.slice(from - feed.base, Math.max(0, seen.to - feed.base));
+  const above = from - seen.shift, below = feed.known - from - shown.length;
+  const n = feed.fresh.length;
+  return (
+    <section class="stream">
+      <Picked ids={picked} rows={rows} onClear={() => setPicked(new Set())} onReplay={() => setAsks(true)} />
+      <table aria-rowcount={feed.complete ? feed.known : -1} aria-busy={feed.loading}>
+        <colgroup><col class="k-st" /><col class="k-time" /><col class="k-pair" /><col class="k-type" /><col /><col class="k-thread" /><col class="k-try" /><col class="k-wait" /></colgroup>
+        <thead>
+          <tr><th>Status</th><th>Sent</th><th>From, to</th><th>Type</th><th>Says</th><th>Thread</th><th class="num">Tries</th><th class="num">Took</th></tr>
+          <tr class="fresh"><th colSpan={8}>
+            {n > 0 ? <button type="button" onClick={admit}><Icon name="up" />{count(n)}{feed.freshMore ? "+" : ""} new <kbd>.</kbd></button>
+              : <span class="none">{feed.rows.length ? "up to date" : ""}</span>}
+          </th></tr>
+        </thead>
+        <tbody ref={body}>
+          <Gap rows={above} height={seen.height} />
+          {shown.map((row, i) => (
+            <MessageRow key={row.seq} row={row} index={from + i + 1} marked={row.seq === at} picked={picked.has(row.message_id)} wanted={filter.text} onPick={pick} />
+          ))}
+          <Gap rows={below} height={seen.height} />
+        </tbody>
+      </table>
+      <Problem failure={feed.failure} retry={() => (feed.known ? feed.more() : feed.start())} />
+      <Foot feed={feed} filter={filter} />
+      {asks && <Replay ids={[...picked]} onDone={(done) => (setAsks(false), done && setPicked(new Set()))} />}
+    </section>
+  );
+}
+
+// useLive follows what happens: new rows come by themselves where one looks at the top, and wait otherwise; rows that change do so at their place.
+function useLive(feed, atTop, seen) {
+  useEffect(() => {
+    const changed = new Set();
+    let timer = null, all = false;
+    const act = async () => {
+      timer = null;
+      if (all) {
+        const { from, to } = seen();
+        for (const row of feed.rows.slice(Math.max(0, from - feed.base), Math.max(0, to - feed.base))) changed.add(row.message_id);
+      }
+      all = false;
+      const ids = [...changed];
+      changed.clear();
+      await Promise.all([feed.look(), feed.refresh(ids)]);
+      if (feed.fresh.length && atTop()) feed.admit();
+    };
+    const stop = onEvents((list, more) => {
+      for (const { data } of list) changed.add(data.message_id);
+      all ||= !list.length || more > 0;
+      timer ??= setTimeout(act, feed.fresh.length || list.length > 20 ? 1000 : 100);
+    });
+    return () => {
+      stop();
+      clearTimeout(timer);
+    };
+  }, []);
+}
+
+// Gap stands for rows that are not shown. Its height is an attribute of an image, since the page allows no inline styles.
+const Gap = ({ rows, height }) => (rows > 0 ? <tr class="gap" aria-hidden="true"><td colSpan={8}><svg width="1" height={rows * height} /></td></tr> : null);
+
+function Foot({ feed, filter }) {
+  if (feed.failure) return null;
+  if (feed.waits) {
+    return (
+      <p class="foot muted">Nothing more was found back to {clock(feed.asFar)}. <button class="link" type="button" onClick={() => feed.searchOn()}>Search further back</button></p>
+    );
+  }
+  if (feed.loading) return <p class="foot muted" aria-live="polite">{feed.asFar ? `Looking further back than ${clock(feed.asFar)}…` : "Loading…"}</p>;
+  if (!feed.complete) return <p class="foot" />;
+  if (!feed.known && !Object.keys(filter).length) {
+    return <div class="empty"><p>No message was sent yet. This sends one:</p><Command text="mailroom send operator 'hello'" /></div>;
+  }
+  if (!feed.known) return <div class="empty"><p>No message fits.{filter.archived ? "" : <> Archived ones were left out: <a class="link" href={to(["messages"], { ...filter, archived: "yes" })}>look there, too</a>.</>}</p></div>;
+  return <div class="foot muted"><p>{plural(feed.known, "message")}, and no more. The same in a terminal:</p><Command text={command(filter)} /></div>;
+}
+
+// Picked says what is marked, and what can be done with it.
+function Picked({ ids, rows, onClear, onReplay }) {
+  if (!ids.size) return null;
+  const dead = rows.filter((row) => ids.has(row.message_id) && (row.status === "failed" || row.status === "expired")).length;
+  return (
+    <div class="acts picked" role="status">
+      <b>{plural(ids.size, "message")} marked</b>
+      <button class="btn" type="button" disabled={!dead} onClick={onReplay}><Icon name="again" />Replay… <kbd>r</kbd></button>
+      <button class="btn quiet" type="button" onClick={onClear}>Mark none</button>
+      {!dead && <span class="why-not">only what failed or expired can be replayed</span>}
+    </div>
+  );
+}
+
+function Replay({ ids, onDone }) {
+  const act = async () => {
+    let failure = null, done = 0;
+    for (const message_id of ids) {
+      try {
+        await run("dead_letters_replay", { message_id });
+        done++;
+      } catch (error) {
+        if (error.code !== "conflict") failure ??= error;
+      }
+    }
+    if (failure && !done) throw failure;
+  };
+  return (
+    <Confirm title={`Replay ${plural(ids.length, "message")}?`} word="Replay" act={act} onDone={onDone}>
+      <p>Each is pending again, with no attempt made, and is delivered at once if its recipient takes it. What did not fail or expire stays as it is.</p>
+    </Confirm>
+  );
+}

@@ -4,7 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import { whoAmI } from "../api.js";
 import { useCommand } from "../data.js";
 import { route, to } from "../route.js";
-import { isFirst, needed, problems, unsaid } from "../standing.js";
+import { isFirst, needed, problems, unsaid } from "../needs.js";
 import { count, list, plural, sentence } from "../words.js";
 import { span } from "../time.js";
 import { Age, Command, Hint, Icon, Loaded, Shape, When } from "../parts.jsx";

@@ -1,1 +1,71 @@
-export const Operations = () => <section class="lede"><h1>Operations</h1></section>;
+// Operations: what an administrator looks after, in sections with an address each.
+
+import { useCommand } from "../data.js";
+import { to } from "../route.js";
+import { bytes, count, plural } from "../words.js";
+import { Asked, ago } from "./operations/asked.jsx";
+import { Database } from "./operations/database.jsx";
+import { DeadLetters, givenUp } from "./operations/deadletters.jsx";
+import { Doctor } from "./operations/doctor.jsx";
+import { Schedules } from "./operations/schedules.jsx";
+import { Settings } from "./operations/settings.jsx";
+
+const sections = [
+  ["", "All", Overview], ["dead-letters", "Dead letters", DeadLetters], ["schedules", "Schedules", Schedules], ["settings", "Settings", Settings],
+  ["database", "Database", Database], ["doctor", "Doctor", Doctor],
+];
+
+const address = (path) => to(path ? ["operations", path] : ["operations"]);
+
+export function Operations({ rest }) {
+  const open = rest[0] ?? "";
+  const Section = sections.find(([path]) => path === open)?.[2];
+  return (
+    <>
+      <nav class="facets first" aria-label="Operations">
+        {sections.map(([path, word]) => <a href={address(path)} aria-current={path === open ? "page" : undefined}>{word}</a>)}
+      </nav>
+      {Section ? <Section /> : <section class="lede"><h1>There is nothing at this address</h1><p><a href={address("")}>Operations</a> shows what there is.</p></section>}
+    </>
+  );
+}
+
+// Overview says in a sentence each how the sections stand.
+function Overview() {
+  const dead = useCommand("dead_letters_groups", { limit: 1 }, { matters: givenUp });
+  const schedules = useCommand("schedule_list", {}, { matters: () => false, every: 60_000 });
+  const settings = useCommand("setting_list", {}, { matters: () => false });
+  const status = useCommand("status", {}, { matters: () => false, every: 60_000 });
+  return (
+    <>
+      <section class="lede"><h1>Operations</h1><p>What was given up, what runs by itself, and how the database is doing.</p></section>
+      <ul class="rows">
+        <Line path="dead-letters" word="Dead letters" of={dead}>{deadSentence}</Line>
+        <Line path="schedules" word="Schedules" of={schedules}>{scheduleSentence}</Line>
+        <Line path="settings" word="Settings" of={settings}>{settingSentence}</Line>
+        <Line path="database" word="Database" of={status}>{databaseSentence}</Line>
+        <li class="row"><div class="what"><b><a href={address("doctor")}>Doctor</a></b><span>Checks the database and the way to each agent; tokens and sessions of this page.</span></div></li>
+      </ul>
+    </>
+  );
+}
+
+const Line = ({ path, word, of, children }) => (
+  <li class="row"><div class="what"><b><a href={address(path)}>{word}</a></b><Asked of={of}>{(data) => <span>{children(data)}</span>}</Asked></div></li>
+);
+
+const deadSentence = ({ total, groups }) =>
+  total ? `${plural(total, "message")} given up, most of them to ${groups[0].recipient}: the last ${ago(groups[0].latest)}.` : "Nothing was given up.";
+
+function scheduleSentence({ schedules }) {
+  const failed = schedules.filter((s) => s.last_run?.failed || s.problem).map((s) => s.name);
+  return `${plural(schedules.length, "schedule")}${failed.length ? `; ${failed.join(", ")} failed` : ""}.`;
+}
+
+function settingSentence({ settings }) {
+  const changed = settings.filter((s) => s.value !== s.default).length;
+  return `${plural(settings.length, "setting")}, ${changed ? count(changed) : "none"} of them changed.`;
+}
+
+const databaseSentence = ({ database_bytes, wal_bytes, totals, daemons }) =>
+  `${bytes(database_bytes)}, and ${bytes(wal_bytes)} of log; ${plural(totals.archived, "archived message")}; ${daemons.length ? `${plural(daemons.length, "daemon")} running` : "no daemon runs"}.`;

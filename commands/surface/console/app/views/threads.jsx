@@ -1,1 +1,182 @@
-export const Threads = () => <section class="lede"><h1>Threads</h1></section>;
+// The threads of all agents: a list, and each like a conversation.
+
+import { useEffect, useState } from "preact/hooks";
+import { run } from "../api.js";
+import { useCommand } from "../data.js";
+import { useKeys } from "../keys.js";
+import { go, route, to } from "../route.js";
+import { clock, day, span } from "../time.js";
+import { tally } from "../tallies.js";
+import { Agent, Empty, Hint, Loaded, MessageLink, State, When } from "../parts.jsx";
+import { count, plural, sentence } from "../words.js";
+import { Search, useMarked } from "./agents.jsx";
+
+const listed = 50; // threads of one page of the list
+const shown = 50; // posts that are shown at first, and more at each step
+
+export function Threads({ rest }) {
+  const list = useThreads();
+  return rest.length ? <Split list={list} id={rest[0]} /> : <List list={list} />;
+}
+
+// useThreads asks for the threads that the address selects, in the order of their last posts.
+function useThreads() {
+  const { q: search = "", status = "", from = "" } = route.value.query;
+  const list = useCommand("list_threads", { all: true, limit: listed, ...(search && { search }), ...(status && { status }), ...(from && { continue: from }) }, { every: 30_000 });
+  const threads = (list.data?.threads ?? []).toSorted((a, b) => (lastAt(a) < lastAt(b) ? 1 : -1));
+  const open = threads.filter((t) => t.status === "open").length, whole = !search && !status && !from && !list.data?.more;
+  useEffect(() => {
+    if (whole && list.data) tally("threads", { n: open, title: `${plural(open, "thread")} open` });
+  }, [open, whole, list.data]);
+  return { ...list, threads, open };
+}
+
+const lastAt = (thread) => thread.last_post?.created_at ?? thread.created_at;
+
+// said is the beginning of what was said last in a thread.
+const said = ({ last_post: last }) => (last ? `${last.sender}: ${last.text || "(no text)"}` : "nobody has posted yet");
+
+const statuses = [["", "All"], ["open", "Open"], ["closed", "Closed"]];
+
+function Facets() {
+  const { status = "" } = route.value.query;
+  return <div class="facets">{statuses.map(([value, word]) => <a href={to(["threads"], { ...route.value.query, status: value, from: "" })} aria-current={value === status ? "true" : undefined}>{word}</a>)}</div>;
+}
+
+function List({ list }) {
+  const { q: search = "", status = "", from = "" } = route.value.query;
+  const [marked, mark] = useMarked(list.threads.map((t) => to(["threads", t.thread_id])));
+  return (
+    <>
+      <section class="lede">
+        <h1>{!list.data ? "Threads" : list.open ? `${sentence(list.open, "thread is", "threads are")} open` : "No thread is open"}</h1>
+        <p>In a thread several agents talk to each other. Who is mentioned gets the post as a message, too.</p>
+      </section>
+      <Search value={search} label="Find a thread by its name" />
+      <Facets />
+      <Loaded of={list}>{(data) => (
+        <>
+          {!list.threads.length && (search || status || data.more
+            ? <Empty>{data.more ? "None among the newest threads. Go on to look at older ones." : "No thread is like that."}</Empty>
+            : <Empty command="mailroom coral create_thread --as NAME --thread-name 'release 2.4' --participant-ids OTHER">There are no threads yet. An agent makes one.</Empty>)}
+          <table class="roster">
+            {list.threads.length > 0 && <thead><tr><th>Thread</th><th>State</th><th class="wide-c">Who takes part</th><th class="wide-c">Said last</th><th class="num">When</th></tr></thead>}
+            <tbody>{list.threads.map((thread, i) => (
+              <tr key={thread.thread_id} class={i === marked ? "at" : undefined} aria-selected={i === marked} onClick={() => mark(i)}>
+                <td><a class="agent" href={to(["threads", thread.thread_id])}>{thread.name}</a></td>
+                <td><Status thread={thread} /></td>
+                <td class="wide-c cut">{thread.participants.join(", ")}</td>
+                <td class="wide-c cut muted">{said(thread)}</td>
+                <td class="num muted"><When at={lastAt(thread)} seconds={false} /></td>
+              </tr>
+            ))}</tbody>
+          </table>
+          <p class="pages">{from && <a class="link" href={to(["threads"], { ...route.value.query, from: "" })}>Newest</a>}{data.more && <a class="link" href={to(["threads"], { ...route.value.query, from: data.continue })}>Older threads</a>}</p>
+        </>
+      )}</Loaded>
+    </>
+  );
+}
+
+const Status = ({ thread }) => (thread.status === "open" ? <State name="working" word="open" /> : <State name="stopped" word="closed" title={thread.summary} />);
+
+function Split({ list, id }) {
+  return (
+    <div class="split detail bleed">
+      <section class="list">
+        <header><h2>Threads</h2><a class="link" href={to(["threads"], route.value.query)}>{list.open ? `${count(list.open)} open` : "All"}</a></header>
+        <ul>{list.threads.map((thread) => (
+          <li key={thread.thread_id}>
+            <a href={to(["threads", thread.thread_id], route.value.query)} aria-current={thread.thread_id === id ? "true" : undefined}>
+              <span class="r"><b>{thread.name}</b><When at={lastAt(thread)} seconds={false} /></span>
+              <span class="cut">{thread.status === "closed" ? `closed${thread.summary ? `: ${thread.summary}` : ""}` : said(thread)}</span>
+            </a>
+          </li>
+        ))}</ul>
+      </section>
+      <section class="open"><ThreadPage key={id} id={id} /></section>
+    </div>
+  );
+}
+
+function ThreadPage({ id }) {
+  const newest = useCommand("read_thread", { thread_id: id, newest: true, limit: shown }, { matters: ({ data }) => !data?.thread_id || data.thread_id === id });
+  const [before, setBefore] = useState({ posts: [], continue: null, failure: null });
+  useKeys({ Escape: () => go("/threads") }, [["Escape", "all threads"]]);
+  if (newest.failure?.code === "not_found") return <section class="lede"><h1>There is no thread {id}</h1><p><Hint text={newest.failure.hint} /></p></section>;
+  // What was shown as newest stays when newer posts push it out of the answer.
+  const older = async () => {
+    const from = before.continue ?? newest.data.continue;
+    try {
+      const more = await run("read_thread", { thread_id: id, newest: true, limit: shown, continue: from });
+      setBefore({ posts: [...more.posts, ...(before.continue === null ? [] : before.posts)], continue: more.continue ?? "", failure: null });
+    } catch (failure) {
+      setBefore({ ...before, failure });
+    }
+  };
+  return (
+    <Loaded of={newest}>{(thread) => {
+      const posts = merged(before.posts, thread.posts), more = before.continue === null ? thread.more : before.continue !== "";
+      return (
+        <>
+          <Head thread={thread} />
+          {before.failure && <p class="bad">{before.failure.message}</p>}
+          {more && <p class="earlier"><button class="btn" type="button" onClick={older}>Earlier posts</button></p>}
+          {posts.length ? <ol class="talk">{posts.map((post, i) => <Post key={post.message_id} post={post} before={posts[i - 1]} />)}</ol>
+            : <Empty command={`mailroom coral send_message --as ${thread.participants[0]} --thread-id ${thread.thread_id} --content 'hello'`}>Nobody has posted here yet.</Empty>}
+        </>
+      );
+    }}</Loaded>
+  );
+}
+
+// merged is the earlier posts, and behind them the newest, each once.
+function merged(earlier, newest) {
+  const seen = new Set(newest.map((p) => p.message_id));
+  return [...earlier.filter((p) => !seen.has(p.message_id)), ...newest];
+}
+
+function Head({ thread }) {
+  const closed = thread.status !== "open";
+  return (
+    <div class="lede">
+      <h1>{thread.name}</h1>
+      <p class="people">
+        {closed ? <State name="stopped" word={`closed since ${clock(thread.closed_at, { seconds: false })}`} /> : <State name="working" word={`open since ${clock(thread.created_at, { seconds: false })}`} />}
+        <span class="muted">session {thread.session_id} · begun by {thread.participants[0] ?? "nobody who still takes part"}</span>
+      </p>
+      {closed && <p>{thread.summary ? `What came of it: ${thread.summary}` : "It was closed without a word on what came of it."}</p>}
+      <p class="people">{thread.participants.length ? thread.participants.map((name) => <Agent key={name} name={name} />) : <span class="muted">Nobody takes part any more.</span>}</p>
+    </div>
+  );
+}
+
+const quiet = 10 * 60_000; // milliseconds of silence that are worth a line
+
+// Gap says what lies between two posts: another day, or a silence.
+function Gap({ post, before }) {
+  const at = Date.parse(post.created_at), prior = before && Date.parse(before.created_at);
+  if (!before || day(at) !== day(prior)) return <li><span class="gap">{day(at)}</span></li>;
+  return at - prior >= quiet ? <li><span class="gap">{span(at - prior)} of silence</span></li> : null;
+}
+
+function Post({ post, before }) {
+  return (
+    <>
+      <Gap post={post} before={before} />
+      <li>
+        <span class="face" aria-hidden="true">{initials(post.sender)}</span>
+        <div>
+          <p class="meta"><Agent name={post.sender} /><When at={post.created_at} /><span class="type mono">{post.message_type}</span><MessageLink id={post.message_id} /></p>
+          {post.mentions?.length > 0 && <p class="fate">{post.mentions.map((name) => <span key={name} class="at-name">@{name}</span>)}</p>}
+          {post.summary && <p class="body"><b>{post.summary}</b></p>}
+          {post.text && <p class="body said">{post.text}</p>}
+          {post.data !== undefined && <pre class="out data">{JSON.stringify(post.data, null, 2)}</pre>}
+        </div>
+      </li>
+    </>
+  );
+}
+
+// initials stand for an agent: of release-bot, rb.
+const initials = (name) => name.split(/[-_]/).map((part) => part[0] ?? "").join("").slice(0, 2);

@@ -1,0 +1,196 @@
+package console_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/store"
+)
+
+// hostile is what agents may call themselves and say: markup, a script's end, an address that runs something, and letters that turn
+// the line round.
+const hostile = `<img src=x onerror="document.title='owned'"></script><b>bold</b> javascript:alert(1) ` + "\u202egnp.exe"
+
+// as runs a command in an agent's name, and returns what it answers.
+func (r *room) as(agent, command string, params any) map[string]any {
+	r.t.Helper()
+	text, err := json.Marshal(params)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	status, answer := r.Run(r.Token(agent, agent == "boss"), command, string(text))
+	result := map[string]any{}
+	if err := json.Unmarshal([]byte(answer), &result); err != nil || status != 200 {
+		r.t.Fatalf("%s %s as %s: %d %s", command, text, agent, status, answer)
+	}
+	return result
+}
+
+// add adds or changes an agent, as on the machine itself.
+func (r *room) add(u agents.Update) ledger.Agent {
+	r.t.Helper()
+	a, _, err := agents.Add(r.t.Context(), r.Router.Ledger, u)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return a
+}
+
+// looksRight looks at an address in both themes and on a phone: it must show a heading and need no scrolling sideways, and nothing of
+// what is hostile may be more than text.
+func (r *room) looksRight(path, until string) {
+	r.t.Helper()
+	for _, dark := range []bool{false, true} {
+		for _, width := range []int64{360, 1440} {
+			d := r.opens(width, dark, path)
+			d.Until(until)
+			if n := d.tooWide(); n > 0 {
+				r.t.Errorf("%s is %d pixels too wide for a window of %d", path, n, width)
+			}
+			var odd string
+			if d.Eval(`[document.title === "owned" && "title", document.querySelector("main img, main script, main b b") && "markup"].filter(Boolean).join()`, &odd); odd != "" {
+				r.t.Errorf("%s has made something of a hostile text: %s", path, odd)
+			}
+		}
+	}
+}
+
+// Somebody disables an agent through the page and enables it: meanwhile its messages wait, and then they arrive.
+func TestAgentIsDisabledAndEnabled(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t, "ann", "boss")
+	file := filepath.Join(t.TempDir(), "bob.jsonl")
+	r.add(agents.Update{Name: "bob", Role: new("writes code"), Deliver: new("jsonl:" + file)})
+	d := r.opens(1440, false, "/agents")
+	d.Click("bob")
+	d.Until(`location.pathname === "/agents/bob" && document.querySelector("main h1")?.innerText === "bob"`)
+	d.Reads("Writes code.")
+	d.Click("Disable…")
+	d.Type("Why", "its disk is full")
+	d.Click("Disable")
+	d.Until(`document.querySelector("main h1").innerText === "bob is disabled"`)
+	d.Reads("it was disabled by hand: its disk is full")
+
+	r.as("ann", "send", map[string]any{"recipient": "bob", "message_type": "note", "payload": "hello"})
+	r.as("boss", "deliver_all", map[string]any{})
+	if _, err := os.Stat(file); err == nil {
+		t.Error("a disabled agent got a message")
+	}
+	d.Reads("1 message waits.")
+	d.Click("Enable…")
+	d.Click("Enable")
+	d.Until(`document.querySelector("main h1").innerText === "bob"`)
+	r.as("boss", "deliver_all", map[string]any{})
+	if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), "hello") {
+		t.Errorf("the agent got %q, %v", text, err)
+	}
+	d.Until(`[...document.querySelectorAll("main table")].some(t => t.innerText.includes("ann"))`) // who writes to it
+	d.Key("Escape")
+	d.Until(`location.pathname === "/agents"`)
+}
+
+// A token is revoked through the page, and works no more.
+func TestTokenIsRevoked(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t, "ann")
+	token := r.Token("ann", false)
+	d := r.opens(1440, false, "/agents/ann")
+	d.Click("Revoke…")
+	d.Reads("Revoke 1 token of ann?")
+	d.Click("Revoke")
+	d.Reads("It has no valid token")
+	if status, answer := r.Run(token, "list_unread", `{}`); status != 401 {
+		t.Errorf("the revoked token is answered with %d %s", status, answer)
+	}
+}
+
+// An agent is added and changed through the page, as far as that is allowed over the network; what is not stands there as a command.
+func TestAgentIsAddedAndChanged(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t, "boss")
+	d := r.opens(1440, false, "/agents")
+	d.Click("Add an agent")
+	d.Type("Name", "carol")
+	d.Type("Role", "tests")
+	d.Click("a command or a file of the machine")
+	d.Reads("mailroom agent add carol --deliver exec:COMMAND")
+	d.Click("its inbox, where it reads")
+	d.Click("Add")
+	d.Until(`location.pathname === "/agents/carol" && document.querySelector("main h1")?.innerText === "carol"`)
+	d.Click("Change…")
+	d.Type("Role", " what others write")
+	d.Type("Minutes of silence after which it counts as lost", "10")
+	d.Click("Change")
+	d.Reads("Tests what others write.")
+	d.Reads("lost after 10 min")
+	d.Click("Change…")
+	d.Click("a webhook")
+	d.Type("Address", "ftp://nowhere")
+	d.Click("Change")
+	d.Until(`document.querySelector("dialog [role=alert]")`)
+	d.Click("Leave it")
+	if a, err := agents.Get(t.Context(), r.Router.Ledger, "carol"); err != nil || a.Deliver != "inbox" || a.SilentAfter != 600 || a.Role != "tests what others write" {
+		t.Errorf("%+v, %v", a, err)
+	}
+}
+
+// What agents call themselves is text; who has no right is told so; and what is not there says what helps.
+func TestAgentsInTheirStates(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t, "ann", "boss")
+	r.add(agents.Update{Name: "evil", Role: new(strings.ReplaceAll(hostile, "\u202e", ""))})
+	r.as("evil", "coral_register_agent", map[string]any{"agentId": "evil", "agentName": "E v i l", "description": hostile})
+	r.as("evil", "send", map[string]any{"recipient": "ann", "message_type": "note<i>", "payload": hostile})
+	r.as("boss", "deliver_all", map[string]any{})
+	if _, _, err := agents.Disable(t.Context(), r.Router.Ledger, agents.Disabling{Agent: "evil", Why: `<b>why</b>`}); err != nil {
+		t.Fatal(err)
+	}
+	r.looksRight("/agents", `document.querySelectorAll("main tbody tr").length === 5`)
+	r.looksRight("/agents/evil", `document.querySelector("main h1")?.innerText === "evil is disabled" && document.querySelectorAll("main table").length > 0`)
+
+	d := r.opens(1440, false, "/agents/anne")
+	d.Reads("There is no agent anne")
+	d.Reads("Did you mean ann")
+	s := r.browser.NewScreen(1440, 900, false)
+	s.Open(r.Address + "/agents/ann")
+	s.Type("Token", r.Token("ann", false))
+	s.Click("Log in")
+	s.Reads("only an administrator changes agents")
+	s.Until(`document.querySelector("main .three [role=alert]")`) // the tokens
+	s.Reads("agent_token is for administrators")
+}
+
+// With thousands of agents the list is as quick as with ten: it has pages, and a search.
+func TestManyAgents(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	l := r.Router.Ledger
+	err := l.Write(t.Context(), store.Alone, func(t *ledger.Tx) error {
+		for i := range 10_000 {
+			a := ledger.Agent{Name: fmt.Sprintf("agent-%05d", i), Role: "one of many", Deliver: "inbox", CreatedAt: t.Now, UpdatedAt: t.Now}
+			if err := agents.Store(t, &a); err != nil {
+				return err
+			}
+		}
+		return t.ConfigChanged()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := r.opens(1440, false, "/agents")
+	d.Reads("10,000 agents")
+	d.Reads("1 to 100 of 10,002")
+	d.Click("Next")
+	d.Reads("101 to 200 of 10,002")
+	d.Type("Find a name, a role or a host", "agent-09999")
+	d.Until(`document.querySelectorAll("main tbody tr").length === 1`)
+	d.Reads("One agent with “agent-09999”")
+	d.Key("Escape", "j", "Enter")
+	d.Until(`location.pathname === "/agents/agent-09999"`)
+}

@@ -1,0 +1,69 @@
+// What can be done about a message. What cannot be done now stays there, and says why.
+
+import { useState } from "preact/hooks";
+import { run } from "../api.js";
+import { useKeys } from "../keys.js";
+import { Confirm, Icon } from "../parts.jsx";
+
+// possible says of each act why it cannot be done now; "" if it can.
+function possible(story) {
+  const m = story.message, live = m.status === "pending" || m.status === "retry", dead = m.status === "failed" || m.status === "expired";
+  const gone = story.gone ? "it is deleted" : m.archived_at ? "it is archived" : "";
+  const shown = story.receipts.some((r) => r.what === "shown");
+  return {
+    replay: gone || (dead ? "" : "nothing to replay: it has not failed"),
+    cancel: gone || (live ? (m.lease_until ? "it is being delivered right now" : "") : dead ? "nothing to cancel: no attempt is planned" : m.status === "cancelled" ? "it is taken back already" : "too late to cancel: it is delivered"),
+    release: gone || (m.status !== "delivered" ? "it is not delivered" : m.acknowledged_at ? "it is acknowledged" : m.read_at || shown ? "" : "it is unread"),
+    acknowledge: gone || (m.recipient !== "operator" ? "only its recipient acknowledges it" : m.status !== "delivered" ? "it is not delivered" : m.acknowledged_at ? "it is acknowledged" : ""),
+  };
+}
+
+export function Acts({ story, reload }) {
+  const m = story.message, why = possible(story), [asks, setAsks] = useState(null), [copied, setCopied] = useState(false);
+  const command = !why.replay ? `mailroom dead_letters replay ${m.message_id}` : !why.cancel ? `mailroom cancel ${m.message_id}` : `mailroom why ${m.message_id}`;
+  const copy = async () => {
+    await navigator.clipboard.writeText(command);
+    setCopied(true);
+    setTimeout(() => setCopied(false), 2000);
+  };
+  const ask = (act) => why[act] === "" && setAsks(act);
+  useKeys({ r: () => ask("replay"), x: () => ask("cancel"), a: () => ask("acknowledge"), c: copy });
+  const offered = [["replay", "Replay", "again", "r"], ["cancel", "Cancel", "x", "x"], ["release", "Make unread", "unlock", ""], ["acknowledge", "Acknowledge", "check", "a"]];
+  const can = offered.filter(([act]) => !why[act]), cannot = offered.filter(([act]) => why[act] && (act === "replay" || act === "cancel"));
+  return (
+    <div class="acts">
+      {can.map(([act, word, icon, key]) => (
+        <button class={act === "replay" || act === "acknowledge" ? "btn first" : "btn"} type="button" onClick={() => setAsks(act)}>{icon !== "x" && <Icon name={icon} />}{word}{key && <> <kbd>{key}</kbd></>}</button>
+      ))}
+      <button class="btn" type="button" title={command} onClick={copy}><Icon name={copied ? "check" : "copy"} />{copied ? "Copied" : "Copy as command"} <kbd>c</kbd></button>
+      {cannot.slice(-1).map(([act, word]) => <><button class="btn quiet" type="button" disabled>{word}</button><span class="why-not">{why[act]}</span></>)}
+      {asks && <Ask act={asks} m={m} onDone={(done) => (setAsks(null), done && reload())} />}
+    </div>
+  );
+}
+
+function Ask({ act, m, onDone }) {
+  const id = { message_id: m.message_id };
+  switch (act) {
+    case "replay": return (
+      <Confirm title="Replay this message?" word="Replay" act={() => run("dead_letters_replay", id)} onDone={onDone}>
+        <p>It is pending again, with no attempt made, and {m.recipient} gets it as soon as its transport takes it. What was tried before stays in the trace.</p>
+      </Confirm>
+    );
+    case "cancel": return (
+      <Confirm title="Take this message back?" word="Cancel the message" danger act={() => run("cancel", id)} onDone={onDone}>
+        <p>It is not delivered any more, and {m.recipient} never sees it. This cannot be undone; {m.sender} can send it again.</p>
+      </Confirm>
+    );
+    case "release": return (
+      <Confirm title="Make this message unread?" word="Make unread" act={() => run("release", id)} onDone={onDone}>
+        <p>{m.recipient} reads it again, with the next look into its inbox. If it has begun to act on it, it may do so twice.</p>
+      </Confirm>
+    );
+  }
+  return (
+    <Confirm title="Acknowledge this message?" word="Acknowledge" act={() => run("acknowledge", id)} onDone={onDone}>
+      <p>{m.sender} sees that you have dealt with it. It counts as read, too.</p>
+    </Confirm>
+  );
+}

@@ -1,0 +1,48 @@
+// Adding an agent, and changing one, where that may be done over the network.
+
+import { useState } from "preact/hooks";
+import { run } from "../api.js";
+import { Command, Confirm } from "../parts.jsx";
+
+const kinds = { inbox: "its inbox, where it reads", webhook: "a webhook", here: "a command or a file of the machine" };
+
+const kindOf = (deliver) => (deliver === "inbox" ? "inbox" : deliver.startsWith("webhook:") ? "webhook" : "here");
+
+// quoted makes one word of a text for a shell.
+const quoted = (text) => (/^[\w./:@%+,-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
+
+// ChangeAgent asks what an agent is to be, and adds or changes it. agent is the present one, nothing for a new one. onDone gets the name
+// of the agent once that is done, and the secret of its webhook if one was made.
+export function ChangeAgent({ agent, onDone }) {
+  const [name, setName] = useState(agent?.name ?? ""), [role, setRole] = useState(agent?.role ?? "");
+  const [kind, setKind] = useState(agent ? kindOf(agent.deliver) : "inbox"), [url, setUrl] = useState(agent?.deliver.startsWith("webhook:") ? agent.deliver.slice(8) : "");
+  const [silent, setSilent] = useState(agent?.silent_after_seconds ? String(agent.silent_after_seconds / 60) : "");
+  let result = null;
+  const act = async () => {
+    const params = { name, role };
+    const deliver = kind === "webhook" ? `webhook:${url}` : kind;
+    if (kind !== "here" && deliver !== agent?.deliver) params.deliver = deliver;
+    if (silent !== "" || agent?.silent_after_seconds) params.silent_after = Math.round(60 * Number(silent));
+    result = await run("agent_add", params);
+  };
+  const command = `mailroom agent add ${quoted(name || "NAME")} --deliver exec:COMMAND`;
+  return (
+    <Confirm title={agent ? `Change ${agent.name}` : "Add an agent"} word={agent ? "Change" : "Add"} act={act} onDone={(done) => onDone(done ? result.agent.name : "", result?.agent.webhook_secret)}>
+      <div class="form">
+        {!agent && <Field label="Name" value={name} set={setName} hint="A letter, then letters, digits, _ or -." />}
+        <Field label="Role" value={role} set={setRole} hint="What it does, in a few words." />
+        <fieldset>
+          <legend>Its messages go to</legend>
+          {Object.entries(kinds).map(([value, word]) => <label><input type="radio" name="kind" checked={kind === value} onChange={() => setKind(value)} />{word}</label>)}
+        </fieldset>
+        {kind === "webhook" && <Field label="Address" value={url} set={setUrl} hint="https://… Its receiver proves messages by a secret, which is shown once." />}
+        {kind === "here" && <div><p class="muted">Which commands run and which files are written is decided on the machine itself. Run this there:</p><Command text={command} /></div>}
+        <Field label="Minutes of silence after which it counts as lost" value={silent} set={setSilent} hint="Empty: never." mode="numeric" />
+      </div>
+    </Confirm>
+  );
+}
+
+const Field = ({ label, value, set, hint, mode }) => (
+  <label class="line">{label}<input class="field-text" aria-label={label} value={value} inputMode={mode} autocomplete="off" onInput={(e) => set(e.target.value)} /><small class="muted">{hint}</small></label>
+);

@@ -1,0 +1,260 @@
+// The page of one agent.
+
+import { useState } from "preact/hooks";
+import { run } from "../api.js";
+import { useCommand } from "../data.js";
+import { useKeys } from "../keys.js";
+import { mayAdminister } from "../me.js";
+import { go, route, setQuery, to } from "../route.js";
+import { disabledSince, lastHeard, oldest } from "../standing.js";
+import { age, clock, span } from "../time.js";
+import { Age, Agent, Command, Confirm, Empty, Hint, Loaded, MessageLink, State, When } from "../parts.jsx";
+import { count, list, plural } from "../words.js";
+import { ChangeAgent } from "./agent-change.jsx";
+
+// concerns reports whether an event may change what the page of an agent shows.
+const concerns = (name) => ({ data }) => !data?.recipient || data.recipient === name || data.sender === name;
+
+export function AgentPage({ name }) {
+  const shown = useCommand("agent_show", { name, lately: true }, { matters: concerns(name), every: 15_000 });
+  const plain = useCommand(shown.failure?.code === "permission_denied" ? "agent_show" : null, { name }); // to whom not more is shown
+  const of = plain.data ? { ...plain, failure: plain.failure } : shown;
+  useKeys({ Escape: () => go("/agents") }, [["Escape", "all agents"]]);
+  if (of.failure?.code === "not_found") {
+    return <section class="lede"><h1>There is no agent {name}</h1><p><Hint text={of.failure.hint} /></p></section>;
+  }
+  if (shown.data === null && !plain.data) return <><h1>{name}</h1><Loaded of={of} /></>;
+  return <Loaded of={of}>{(data) => <Page data={data} reload={shown.reload} />}</Loaded>;
+}
+
+function Page({ data, reload }) {
+  const { agent, backlog, lately } = data;
+  const [secret, setSecret] = useState("");
+  return (
+    <>
+      <Head agent={agent} backlog={backlog} reload={reload} onSecret={setSecret} />
+      {secret && <div class="problem note" role="status"><p>Messages to its webhook are signed with this secret. Its receiver must know it, and it is not shown again:</p><p><code>{secret}</code></p></div>}
+      <div class="three">
+        <Transport agent={agent} />
+        <Sessions agent={agent} backlog={backlog} />
+        {!agent.built_in && <Tokens name={agent.name} />}
+      </div>
+      <div class="duo">
+        <Backlog name={agent.name} backlog={backlog} />
+        <Sent name={agent.name} />
+      </div>
+      {lately && <Lately of={lately} name={agent.name} />}
+    </>
+  );
+}
+
+// sentenceOf says how the agent is, for the page's largest type, and what that means.
+function sentenceOf(agent, backlog) {
+  const waiting = backlog.pending + backlog.retry, wait = waiting ? ` ${plural(waiting, "message waits", "messages wait")}.` : "";
+  const { name, run, role } = agent;
+  if (agent.disabled) {
+    const { at, why } = disabledSince(agent.disabled);
+    return ["disabled", `${name} is disabled`, `Its transport is not used since ${clock(at)}: ${why || "it is not said why"}.${wait} Enabled, it gets them, in their order.`];
+  }
+  if (run?.state === "failed" || run?.state === "given_up") {
+    const next = run.next_at ? ` It is started again at ${clock(run.next_at)}.` : run.state === "given_up" ? " It is started again when there is a new message." : "";
+    return ["failed", `The sessions of ${name} fail`, `${plural(run.failures, "run")} in a row failed, the last at ${clock(run.since)}${run.outcome ? `: ${run.outcome}` : ""}.${next}${wait}`];
+  }
+  if (agent.status === "silent") return ["silent", `${name} is silent`, `Nothing was heard of it since ${clock(agent.status_since)}, though it was at work.${wait}`];
+  if (backlog.retry) return ["retry", `${plural(backlog.retry, "message waits", "messages wait")} for another attempt`, `What ${name} should get did not arrive; the next attempt is at ${clock(backlog.next_attempt_at)}.`];
+  const says = role ? `${role[0].toUpperCase()}${role.slice(1).replace(/\.$/, "")}.` : "";
+  if (agent.built_in) return ["idle", name, says];
+  const does = { working: "is at work", idle: "is idle", stopped: "has stopped" }[agent.status];
+  if (does) return [agent.status, `${name} ${does}`, `${says} Since ${clock(agent.status_since)}.${wait}`];
+  return ["idle", name, `${says} It has not said yet what it does.${wait}`];
+}
+
+function Head({ agent, backlog, reload, onSecret }) {
+  const [state, title, says] = sentenceOf(agent, backlog), [asks, setAsks] = useState("");
+  const done = () => {
+    setAsks("");
+    reload();
+  };
+  const may = mayAdminister();
+  return (
+    <div class="head">
+      <div class="bar">
+        <div class="line"><State name={state} word="" /><h1>{title}</h1></div>
+        {!agent.built_in && (
+          <div class="acts">
+            {agent.disabled && <button class="btn first" type="button" disabled={!may} onClick={() => setAsks("enable")}>Enable…</button>}
+            <button class="btn" type="button" disabled={!may} onClick={() => setAsks("change")}>Change…</button>
+            {!agent.disabled && <button class="btn" type="button" disabled={!may} onClick={() => setAsks("disable")}>Disable…</button>}
+            {!may && <span class="why-not">only an administrator changes agents</span>}
+          </div>
+        )}
+      </div>
+      <p class="say">{says}</p>
+      {agent.note && <p class="warn">{agent.note}</p>}
+      <p class="muted people">
+        {agent.groups?.length > 0 && <span>In {agent.groups.length === 1 ? "the group" : "the groups"} {list(agent.groups)}</span>}
+        {agent.host && <span>On the host {agent.host}</span>}
+        {agent.created_at && <span>Known since <When at={agent.created_at} />{agent.registered_by ? `, added by ${agent.registered_by}` : ""}</span>}
+        <a class="link" href={to(["messages"], { agent: agent.name })}>Its messages</a>
+      </p>
+      {asks === "disable" && <Disable agent={agent} backlog={backlog} onDone={done} />}
+      {asks === "enable" && <Enable agent={agent} backlog={backlog} onDone={done} />}
+      {asks === "change" && <ChangeAgent agent={agent} onDone={(name, secret) => (done(), secret && onSecret(secret))} />}
+    </div>
+  );
+}
+
+function Disable({ agent, onDone }) {
+  const [why, setWhy] = useState(""), inbox = agent.deliver === "inbox";
+  return (
+    <Confirm title={`Disable ${agent.name}?`} word="Disable" danger act={() => run("agent_disable", why.trim() ? { name: agent.name, why: why.trim() } : { name: agent.name })} onDone={onDone}>
+      <p>{agent.fallback && !inbox ? `Its messages go to ${agent.fallback}` : "Its messages wait, and none is lost"}, until it is enabled again. No session is started for it. What it reads by itself it still gets.</p>
+      <div class="form"><label class="line">Why<input class="field-text" aria-label="Why" value={why} maxLength={200} autocomplete="off" onInput={(e) => setWhy(e.target.value)} /><small class="muted">It is shown wherever it is said that {agent.name} is disabled.</small></label></div>
+    </Confirm>
+  );
+}
+
+const Enable = ({ agent, backlog, onDone }) => (
+  <Confirm title={`Enable ${agent.name}?`} word="Enable" act={() => run("agent_enable", { name: agent.name })} onDone={onDone}>
+    <p>{backlog.pending + backlog.retry ? `${plural(backlog.pending + backlog.retry, "message that waits is", "messages that wait are")} delivered to ${agent.deliver}, the oldest first.` : `What is sent to it from now on goes to ${agent.deliver}.`} If its address is gone for good, the first attempt disables it again.</p>
+  </Confirm>
+);
+
+// Fact is a line of facts; nothing where there is nothing to say.
+const Fact = ({ term, children }) => (children || children === 0 ? <><dt>{term}</dt><dd>{children}</dd></> : null);
+
+function Transport({ agent }) {
+  return (
+    <section><h3>Transport</h3><dl class="facts">
+      <Fact term="Goes to"><code>{agent.deliver}</code></Fact>
+      <Fact term="Fallback">{agent.fallback ? <code>{agent.fallback}</code> : <span class="muted">none</span>}</Fact>
+      <Fact term="Timeout">{agent.timeout_seconds ? `${agent.timeout_seconds} s` : ""}</Fact>
+      <Fact term="At a time">{agent.concurrency > 1 ? plural(agent.concurrency, "command") : ""}</Fact>
+      <Fact term="Batch">{agent.batch ? plural(agent.batch, "message") : ""}</Fact>
+      <Fact term="Folder">{agent.folder && <span class="mono">{agent.folder}</span>}</Fact>
+      <Fact term="Silence">{agent.silent_after_seconds ? `lost after ${span(1000 * agent.silent_after_seconds)}` : <span class="muted">has no limit</span>}</Fact>
+      <Fact term="Heard"><Age at={lastHeard(agent)} /></Fact>
+    </dl></section>
+  );
+}
+
+const runStates = { running: ["working", "runs"], ended: ["delivered", "ended"], failed: ["failed", "failed"], given_up: ["failed", "given up"] };
+
+function Sessions({ agent, backlog }) {
+  const { run: last, start_command: command } = agent, hosted = backlog.host_sessions ?? [];
+  const [state, word] = runStates[last?.state] ?? [];
+  return (
+    <section><h3>Sessions</h3><dl class="facts">
+      <Fact term="Started by">{command ? <code>{command}</code> : <span class="muted">nobody: it has no start command</span>}</Fact>
+      {last && <Fact term="Last run"><State name={state} word={word} /> <When at={last.since} /></Fact>}
+      <Fact term="It said">{last?.outcome}</Fact>
+      <Fact term="Runs">{last ? count(last.starts) : ""}</Fact>
+      <Fact term="Again at">{last?.next_at && <When at={last.next_at} />}</Fact>
+      {hosted.map((s) => <Fact key={s.session} term={s.program}><State name={s.state} /> seen <Age at={s.seen_at} /> ago<small class="mono">{s.session}</small></Fact>)}
+      {!command && !agent.built_in && <Fact term="Start it"><Command text={`mailroom agent add ${agent.name} --start COMMAND`} /></Fact>}
+    </dl></section>
+  );
+}
+
+const isValid = (token) => !token.revoked_at && (!token.expires_at || Date.parse(token.expires_at) > Date.now());
+
+function Tokens({ name }) {
+  const tokens = useCommand("agent_token", { name, list: true }, { matters: () => false });
+  const [asks, setAsks] = useState(false);
+  return (
+    <section><h3>Tokens</h3>
+      <Loaded of={tokens}>{({ tokens: all = [] }) => {
+        const valid = all.filter(isValid), old = all.length - valid.length;
+        return (
+          <>
+            {valid.length ? <dl class="facts">{valid.map((t) => <Fact key={t.id} term={<span class="mono">{t.id.slice(0, 8)}</span>}>{t.admin ? "administrator’s, " : ""}{t.expires_at ? <>ends <When at={t.expires_at} seconds={false} /></> : "never ends"}<small>issued <When at={t.created_at} seconds={false} /></small></Fact>)}</dl>
+              : <p class="muted">It has no valid token, so nobody speaks for it over the network.</p>}
+            {old > 0 && <p class="muted small">{plural(old, "other was", "others were")} revoked, or {old === 1 ? "is" : "are"} over.</p>}
+            {valid.length > 0 && <p class="small"><button class="link" type="button" disabled={!mayAdminister()} onClick={() => setAsks(true)}>Revoke…</button></p>}
+            {asks && (
+              <Confirm title={`Revoke ${plural(valid.length, "token")} of ${name}?`} word="Revoke" danger act={() => run("agent_token", { name, revoke: true })} onDone={() => (setAsks(false), tokens.reload())}>
+                <p>Whoever has one is refused at once. Its mail stays. This cannot be undone: <code>mailroom agent token {name}</code> issues a new one.</p>
+              </Confirm>
+            )}
+          </>
+        );
+      }}</Loaded>
+    </section>
+  );
+}
+
+function Backlog({ name, backlog }) {
+  const waiting = backlog.pending + backlog.retry, at = oldest(backlog);
+  const parts = [["being delivered", backlog.leased], ["wanted later", backlog.later], ["wait for another attempt", backlog.retry], ["unread in its inbox", backlog.unread], ["handed to a reader", backlog.shown]].filter(([, n]) => n);
+  return (
+    <section class="plot"><h3>Waits now</h3>
+      <p class="big">{count(waiting + backlog.unread)} <small>{at ? <>oldest {age(at)}, since <When at={at} /></> : "nothing waits"}</small></p>
+      {parts.length > 0 && <dl class="facts wide-terms">{parts.map(([word, n]) => <><dt>{word}</dt><dd>{count(n)}</dd></>)}</dl>}
+      {waiting + backlog.unread > 0 && <p class="small"><a class="link" href={to(["messages"], { agent: name })}>Show them</a></p>}
+    </section>
+  );
+}
+
+const ranges = { "1h": "hour", "24h": "day", "7d": "week" };
+
+// Sent is what was sent to the agent over time, and what of it failed.
+function Sent({ name }) {
+  const since = ranges[route.value.query.since] ? route.value.query.since : "24h";
+  const stats = useCommand("stats", { agent: name, since }, { matters: concerns(name), every: 60_000 });
+  return (
+    <figure class="plot">
+      <figcaption><div class="bar"><h3>Sent to it</h3><span class="ranges">{Object.entries(ranges).map(([value, word]) => <button class="link" type="button" aria-pressed={value === since} onClick={() => setQuery({ since: value })}>{word}</button>)}</span></div></figcaption>
+      <Loaded of={stats}>{(data) => <Bars data={data} />}</Loaded>
+    </figure>
+  );
+}
+
+function Bars({ data }) {
+  const { intervals, total } = data, most = Math.max(1, ...intervals.map((i) => i.sent)), n = intervals.length;
+  const took = total.delivered_after, failed = total.failed + total.expired;
+  return (
+    <>
+      <p class="big">{count(total.sent)} <small>{plural(total.delivered, "was", "were")} delivered{took ? `, half within ${span(took.p50_ms)}` : ""}{failed ? <>, <b class="bad">{count(failed)} failed</b></> : ""}</small></p>
+      <svg class="field" role="img" aria-label={`${plural(total.sent, "message")} sent since ${clock(data.since)}`} viewBox={`0 0 ${n} 100`} preserveAspectRatio="none">
+        {intervals.map((interval, i) => {
+          const height = (100 * interval.sent) / most, bad = (100 * Math.min(interval.sent, interval.failed + interval.expired)) / most;
+          return <g key={interval.at}><title>{`${clock(interval.at)}: ${interval.sent} sent`}</title><rect class="c-mid" x={i + 0.1} width="0.8" y={100 - height} height={height} />{bad > 0 && <rect class="c-bad" x={i + 0.1} width="0.8" y={100 - bad} height={bad} />}</g>;
+        })}
+        <line class="base-l" x1="0" x2={n} y1="100" y2="100" vector-effect="non-scaling-stroke" />
+      </svg>
+      <div class="ax"><span>{clock(data.since, { seconds: false })}</span><span>now</span></div>
+    </>
+  );
+}
+
+function Lately({ of, name }) {
+  if (!of.newest.length) return <Empty command={`mailroom send --recipient ${name} --message-type note`}>Nothing was sent to it or by it lately.</Empty>;
+  return (
+    <>
+      <div class="duo">
+        <Peers title="Who writes to it" head="Sender" peers={of.senders} none="Nobody wrote to it lately." />
+        <Peers title="To whom it writes" head="Recipient" peers={of.recipients} none="It wrote to nobody lately." />
+      </div>
+      <section>
+        <div class="bar"><h2>Newest messages</h2><a class="link" href={to(["messages"], { agent: name })}>All</a></div>
+        <table><tbody>{of.newest.map((m) => (
+          <tr key={m.message_id}><td class="muted"><When at={m.created_at} /></td><td><State name={m.status} /></td><td><a href={to(["messages", m.message_id])}>{m.sender !== name ? <>from <b>{m.sender}</b></> : m.recipient.startsWith("thread:") ? "to a thread" : <>to <b>{m.recipient}</b></>}</a></td><td class="wide-c mono">{m.message_type}</td><td class="wide-c num"><MessageLink id={m.message_id} /></td></tr>
+        ))}</tbody></table>
+        <p class="muted small">Counted among the newest {plural(of.among, "message")} of all.</p>
+      </section>
+    </>
+  );
+}
+
+function Peers({ title, head, peers, none }) {
+  return (
+    <section><div class="bar"><h2>{title}</h2></div>
+      {peers.length ? (
+        <table>
+          <thead><tr><th>{head}</th><th class="num">Messages</th><th class="num">Failed</th><th class="num">Last</th></tr></thead>
+          <tbody>{peers.map((p) => <tr key={p.agent}><td><Agent name={p.agent} /></td><td class="num">{count(p.messages)}</td><td class={p.failed ? "num bad" : "num faint"}>{count(p.failed)}</td><td class="num muted"><Age at={p.last_at} /></td></tr>)}</tbody>
+        </table>
+      ) : <p class="muted">{none}</p>}
+    </section>
+  );
+}

@@ -1,0 +1,198 @@
+// The rows of a list of messages that is too long to be held. Of the rows that have been seen only some are there; of the others it knows
+// how many they are, and where to find them again.
+
+import { signal } from "@preact/signals";
+import { run } from "../api.js";
+import { params } from "./filter.js";
+
+const page = 200; // rows that one call asks for
+const most = 3000; // rows that are held
+const patience = 20; // calls in a row that may find nothing before a person is asked whether to go on
+
+export class Feed {
+  rows = []; // newest first
+  base = 0; // place of rows[0]: how many come before it
+  known = 0; // how many rows are known, held or not
+  complete = false; // nothing is behind them
+  asFar = ""; // when the message was sent to which the search has come
+  waits = false; // a person is to say whether to search on
+  failure = null;
+  fresh = []; // those that have come since, newest first
+  freshMore = false; // and there are more
+  version = signal(0); // changes with anything of the above
+
+  #filter;
+  #marks = []; // [place, seq] of some rows, in order
+  #top = 0; // seq of the newest row that has a place
+  #behind = null; // seq from which the search goes on
+  #busy = null;
+  #looked = 0; // seq up to which `look` has looked, where it found nothing
+  #checking = false;
+  #generation = 0;
+
+  constructor(filter) {
+    this.#filter = params(filter);
+  }
+
+  // start loads the newest rows, and forgets all others.
+  async start() {
+    this.#generation++;
+    Object.assign(this, { base: 0, known: 0, complete: false, waits: false, fresh: [], freshMore: false });
+    this.#marks = [];
+    this.#behind = null;
+    this.#busy = null;
+    const before = this.rows;
+    this.rows = [];
+    this.#top = this.#looked = 0;
+    await this.more(before);
+  }
+
+  // show has the rows from one place up to another loaded, as soon as that can be.
+  show(from, to) {
+    if (this.#busy || this.failure) return;
+    const end = this.base + this.rows.length;
+    if (from < this.base - 2 * page || (from > end + 2 * page && end < this.known)) this.#jump(from);
+    else if (from < this.base) this.#newer();
+    else if (to > end && !(this.complete && end === this.known) && !this.waits) this.more();
+  }
+
+  // more loads what is behind the rows that are held. placeholder stands there until then.
+  more(placeholder) {
+    return this.#load(async () => {
+      if (placeholder?.length) this.rows = placeholder;
+      const end = this.base + (placeholder ? 0 : this.rows.length), atEnd = end >= this.known;
+      const before = atEnd ? this.#behind : this.rows.at(-1).seq;
+      const answer = await this.#find(before ? { before } : {});
+      if (!answer) return;
+      this.rows = placeholder ? answer.messages : this.rows.concat(answer.messages);
+      this.#top ||= answer.messages[0]?.seq ?? 0;
+      if (answer.messages.length) this.#mark(end, answer.messages[0].seq);
+      if (atEnd) {
+        this.known = this.base + this.rows.length;
+        this.#behind = answer.next ?? null;
+        this.complete = answer.complete;
+        this.waits = !answer.complete && !answer.messages.length;
+      } else if (!answer.messages.length) this.known = end; // they are gone
+      const tooMany = this.rows.length - most;
+      if (tooMany > 0) {
+        this.rows = this.rows.slice(tooMany);
+        this.base += tooMany;
+      }
+    });
+  }
+
+  // searchOn goes on with a search that has found nothing for long.
+  searchOn() {
+    this.waits = false;
+    return this.more();
+  }
+
+  // #newer loads what comes before the rows that are held.
+  #newer() {
+    return this.#load(async () => {
+      const answer = await this.#find({ oldest_first: true, after: this.rows[0].seq, before: this.#top + 1 });
+      if (!answer) return;
+      const found = answer.messages.reverse();
+      this.rows = found.concat(this.rows).slice(0, most);
+      this.base = answer.complete ? 0 : Math.max(1, this.base - found.length); // rows may have come or gone meanwhile
+      this.known = Math.max(this.known, this.base + this.rows.length);
+    });
+  }
+
+  // #jump holds the rows at a place that was seen before, instead of those that it holds.
+  #jump(place) {
+    return this.#load(async () => {
+      const [at, seq] = this.#marks.findLast(([at]) => at <= place) ?? [0, this.#top];
+      const answer = await this.#find({ before: seq + 1 });
+      if (!answer) return;
+      this.rows = answer.messages;
+      this.base = at;
+    });
+  }
+
+  #mark(place, seq) {
+    if (place >= (this.#marks.at(-1)?.[0] ?? -1) + page / 2) this.#marks.push([place, seq]);
+  }
+
+  async #load(work) {
+    if (this.#busy) return this.#busy;
+    const generation = this.#generation;
+    this.#busy = (async () => {
+      try {
+        this.failure = null;
+        await work();
+      } catch (failure) {
+        if (generation === this.#generation) this.failure = failure;
+      }
+      if (generation !== this.#generation) return;
+      this.#busy = null;
+      this.version.value++;
+    })();
+    this.version.value++;
+    return this.#busy;
+  }
+
+  // #find asks for rows until there are some, or none are left, or that takes long. It returns null if the feed was begun anew meanwhile.
+  async #find(where) {
+    const generation = this.#generation;
+    for (let calls = 1; ; calls++) {
+      const answer = await run("messages_list", { ...this.#filter, limit: page, ...where });
+      if (generation !== this.#generation) return null;
+      this.asFar = answer.as_far ?? "";
+      if (answer.messages.length || answer.complete || calls === patience) return answer;
+      where = { ...where, [where.oldest_first ? "after" : "before"]: answer.next };
+      this.version.value++;
+    }
+  }
+
+  get loading() {
+    return this.#busy !== null;
+  }
+
+  // look finds out what has come since.
+  async look() {
+    if (this.#checking || this.#busy || this.freshMore) return;
+    this.#checking = true;
+    try {
+      const after = Math.max(this.fresh[0]?.seq ?? this.#top, this.#looked);
+      const answer = await this.#find({ oldest_first: true, ...(after ? { after } : {}) });
+      if (answer) {
+        this.#looked = answer.next ?? 0;
+        this.fresh = answer.messages.reverse().concat(this.fresh);
+        this.freshMore = !answer.complete && this.fresh.length >= page;
+        this.version.value++;
+      }
+    } catch {
+      // The bar above says that nobody answers; the next event looks again.
+    }
+    this.#checking = false;
+  }
+
+  // admit puts what has come before the rows.
+  admit() {
+    if (this.freshMore || this.base > 0) return this.start();
+    const n = this.fresh.length;
+    if (!n) return;
+    this.#top = this.fresh[0].seq;
+    this.rows = this.fresh.concat(this.rows);
+    this.known += n;
+    this.#marks = [[0, this.#top], ...this.#marks.map(([at, seq]) => [at + n, seq])];
+    this.fresh = [];
+    if (this.rows.length > most) this.rows.length = most;
+    this.version.value++;
+  }
+
+  // refresh shows rows as they are now, each at its place.
+  async refresh(ids) {
+    const wanted = new Set(ids), held = this.rows.filter((row) => wanted.has(row.message_id)).map((row) => row.message_id).slice(0, 500);
+    if (!held.length) return;
+    try {
+      const answer = await run("messages_list", { message_ids: held });
+      const now = new Map(answer.messages.map((row) => [row.seq, row]));
+      this.rows = this.rows.map((row) => (now.has(row.seq) ? { ...now.get(row.seq), says: row.says } : row));
+      this.version.value++;
+    } catch {
+      // as above
+    }
+  }
+}

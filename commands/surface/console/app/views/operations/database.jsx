@@ -1,0 +1,102 @@
+// Database: how large it is, what is kept how long, which daemons serve it, and what to do to it in a terminal.
+
+import { useCommand } from "../../data.js";
+import { Age, Agent, Command, State } from "../../parts.jsx";
+import { to } from "../../route.js";
+import { bytes, count, plural } from "../../words.js";
+import { Ago, Asked } from "./asked.jsx";
+
+const version = "SELECT value FROM settings WHERE key = 'schema.oldest'"; // "9: 8" is version 9, which programs of version 8 can use
+
+export function Database() {
+  const status = useCommand("status", {}, { matters: () => false, every: 30_000 });
+  const settings = useCommand("setting_list", {}, { matters: () => false });
+  const agents = useCommand("agent_list", {}, { matters: () => false });
+  const tables = useCommand("sql", { query: version }, { matters: () => false });
+  return (
+    <>
+      <Asked of={status}>
+        {(s) => (
+          <>
+            <section class="lede"><h1>{bytes(s.database_bytes + s.wal_bytes)} on disk</h1><p><bdi class="mono">{s.database}</bdi></p></section>
+            {s.moved_to && <p class="bad">The database has moved to <bdi class="mono">{s.moved_to}</bdi>: use that from now on. This place takes no writes.</p>}
+            {s.untrusted && <p class="warn">It is not trusted on this machine, and does nothing outside of itself: {s.untrusted}. <code>mailroom trust</code> shows what it would do.</p>}
+            <div class="three">
+              <section><h3>What is in it</h3><dl class="facts wide-facts">
+                {["pending", "retry", "delivered", "failed", "expired", "cancelled", "archived"].map((state) => <><dt>{state}</dt><dd class="num">{count(s.totals[state])}</dd></>)}
+              </dl></section>
+              <section><h3>Write-ahead log</h3><dl class="facts wide-facts"><dt>Now</dt><dd class="num">{bytes(s.wal_bytes)}</dd><Kept settings={settings} keys={{ "wal.limit": "Emptied at" }} /></dl></section>
+              <section><h3>Kept for</h3><dl class="facts wide-facts"><Kept settings={settings} keys={{ "retention.ended": "Ended messages", "retention.archive": "Archived", "retention.trace": "Traces" }} /></dl>
+                <p class="muted"><a href={to(["operations", "settings"])}>Settings</a> changes it; <code>clear_old</code> and <code>clear_traces</code> do it.</p></section>
+              <section><h3>Tables</h3><Asked of={tables}>{(t) => <Version rows={t.rows} />}</Asked></section>
+            </div>
+            <Daemons daemons={s.daemons} agents={agents} />
+          </>
+        )}
+      </Asked>
+      <section>
+        <div class="bar"><h2>Backups</h2></div>
+        <p class="muted">A copy is made while others go on sending. These are for a terminal on the database’s machine.</p>
+        <div class="commands">
+          <Command text="mailroom backup /var/backups/mailroom.db" />
+          <Command text="mailroom restore /var/backups/mailroom.db" />
+          <Command text="mailroom checkpoint --truncate" />
+        </div>
+      </section>
+      <section>
+        <div class="bar"><h2>Move it</h2></div>
+        <p class="muted">To a PostgreSQL server, for many machines at a time, or back to a file.</p>
+        <Command text="mailroom migrate --help" />
+      </section>
+    </>
+  );
+}
+
+const Kept = ({ settings, keys }) => (settings.data?.settings ?? []).filter((s) => keys[s.key]).map((s) => (
+  <><dt>{keys[s.key]}</dt><dd class="num">{s.key === "wal.limit" ? bytes(Number(s.value)) : s.value}</dd></>
+));
+
+function Version({ rows }) {
+  const [now, oldest] = (rows[0]?.value ?? "").split(": ");
+  if (!now) return <p class="muted">Their version is not noted.</p>;
+  return <dl class="facts wide-facts"><dt>Version</dt><dd class="num">{now}</dd><dt>Programs from</dt><dd class="num">{oldest ?? now}</dd></dl>;
+}
+
+// Daemons are the daemons that run, and which agents belong to which machine where there are several.
+function Daemons({ daemons, agents }) {
+  const hosts = new Map();
+  for (const a of agents.data?.agents ?? []) if (a.host) hosts.set(a.host, [...(hosts.get(a.host) ?? []), a.name]);
+  for (const d of daemons) if (hosts.size && !hosts.has(d.host)) hosts.set(d.host, []);
+  return (
+    <>
+      <section>
+        <div class="bar"><h2>Daemons</h2></div>
+        {daemons.length === 0 && <><p class="warn">No daemon runs: messages are delivered when somebody runs <code>deliver_all</code> or waits for them.</p><Command text="mailroom serve" /></>}
+        <ul class="rows">
+          {daemons.map((d) => (
+            <li class="row">
+              <div class="what"><b>{d.host}</b><span>process {d.pid}{d.listening ? <> · <bdi>{d.listening}</bdi></> : ""}</span></div>
+              <div class="value"><State name="working" word={<span>for <Age at={d.started_at} /></span>} /><small>heard <Ago at={d.seen_at} /></small></div><span />
+            </li>
+          ))}
+        </ul>
+      </section>
+      {hosts.size > 0 && (
+        <section>
+          <div class="bar"><h2>Machines</h2><span class="muted">who has files or commands there</span></div>
+          <ul class="rows">
+            {[...hosts].sort().map(([host, names]) => {
+              const runs = daemons.some((d) => d.host === host);
+              return (
+                <li class="row">
+                  <div class="what"><b>{host}</b><span class="people">{names.slice(0, 50).map((name) => <Agent name={name} />)}{names.length > 50 && <span>and {plural(names.length - 50, "other")}</span>}{!names.length && "no agent belongs to it"}</span></div>
+                  <State name={runs ? "working" : names.length ? "disabled" : "stopped"} word={runs ? "a daemon runs" : "no daemon"} /><span />
+                </li>
+              );
+            })}
+          </ul>
+        </section>
+      )}
+    </>
+  );
+}

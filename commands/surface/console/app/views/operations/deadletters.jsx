@@ -1,0 +1,160 @@
+// Dead letters: what was given up, by recipient or by error, and how it is sent again.
+
+import { useState } from "preact/hooks";
+import { run } from "../../api.js";
+import { useCommand } from "../../data.js";
+import { route, setQuery } from "../../route.js";
+import { count, list, plural, sentence } from "../../words.js";
+import { Agent, Confirm, Empty, Icon, MessageLink, Pair, State, When } from "../../parts.jsx";
+import { Ago, Asked, Said, ago, clip, quoted } from "./asked.jsx";
+
+// givenUp are the events that make dead letters, or unmake them.
+export const givenUp = ({ event }) => ["failed", "expired", "replayed", "deleted", "cancelled"].includes(event);
+
+const mostReplayed = 100_000; // messages of one replay
+
+export function DeadLetters() {
+  const groups = useCommand("dead_letters_groups", {}, { matters: givenUp });
+  const [asking, setAsking] = useState(null); // what is to be sent again: {what, params, groups}
+  const [said, setSaid] = useState("");
+  const done = (replayed) => {
+    setAsking(null);
+    if (replayed) groups.reload();
+  };
+  return (
+    <>
+      <Asked of={groups}>{(data) => <Groups data={data} said={said} ask={setAsking} />}</Asked>
+      {asking && <Replay of={asking} say={setSaid} onDone={done} />}
+    </>
+  );
+}
+
+function Groups({ data, said, ask }) {
+  const by = route.value.query.by === "error" ? "error" : "recipient";
+  const { total, counted, groups, more } = data;
+  if (!total) {
+    return (
+      <>
+        <section class="lede"><h1>Nothing was given up</h1><p>A message that fails at each attempt, or is not delivered in time, becomes a dead letter and stands here.</p></section>
+        {said && <Said>{said}</Said>}
+        <Empty command="mailroom dead_letters list">The same in a terminal:</Empty>
+      </>
+    );
+  }
+  const sendable = groups.filter((g) => g.known);
+  return (
+    <>
+      <section class="lede">
+        <h1>{sentence(total, "message was given up", "messages were given up")}</h1>
+        <p>Remove the cause first; what is sent again begins at its first attempt. Nothing of this is lost before <code>clear_old</code> deletes it.</p>
+      </section>
+      {said && <Said>{said}</Said>}
+      {counted < total && <p class="muted">These are the newest {count(counted)} of {count(total)}.</p>}
+      {more && <p class="muted">There are more groups than these {count(groups.length)}, which are the largest. Replay some, or see them all with <code>mailroom dead_letters groups --limit 1000</code>.</p>}
+      <div class="bar level">
+        <div class="acts" role="group" aria-label="Grouped by">
+          {["recipient", "error"].map((name) => <button class="btn" type="button" aria-pressed={by === name} onClick={() => setQuery({ by: name === "error" ? name : "" })}>By {name}</button>)}
+        </div>
+        {groups.length > 1 && sendable.length > 0 && (
+          <button class="btn" type="button" onClick={() => ask({ what: "all dead letters", n: total, params: {}, groups })}><Icon name="again" />Replay all…</button>
+        )}
+      </div>
+      {bundles(groups, by).map((bundle) => <Bundle key={bundle.key} by={by} bundle={bundle} ask={ask} />)}
+    </>
+  );
+}
+
+// bundles puts groups together that have the same recipient, or the same kind of error.
+function bundles(groups, by) {
+  const made = new Map();
+  for (const g of groups) {
+    const key = by === "error" ? g.kind : g.recipient;
+    const bundle = made.get(key) ?? { key, groups: [], n: 0, since: g.since };
+    bundle.groups.push(g);
+    bundle.n += g.messages;
+    if (g.since < bundle.since) bundle.since = g.since;
+    made.set(key, bundle);
+  }
+  return [...made.values()].sort((a, b) => b.n - a.n);
+}
+
+function Bundle({ by, bundle, ask }) {
+  const { groups, n, since } = bundle, first = groups[0];
+  const selects = by === "error" ? { error: first.error } : { recipient: first.recipient };
+  const what = by === "error" ? "the messages with this error" : `the dead letters of ${first.recipient}`;
+  return (
+    <section>
+      <div class="bar level">
+        <h2>{by === "error" ? <bdi class="reason">{clip(first.error || "No error is noted", 200)}</bdi> : <bdi><Agent name={first.recipient} /></bdi>}</h2>
+        <div class="acts">
+          <span class="muted">{plural(n, "message")}, since <When at={since} seconds={false} /></span>
+          {groups.length > 1 && groups.some((g) => g.known) && (by !== "error" || first.error) && (
+            <button class="btn" type="button" onClick={() => ask({ what, n, params: selects, groups })}><Icon name="again" />Replay {count(n)}…</button>
+          )}
+        </div>
+      </div>
+      <ul class="rows">{groups.map((g) => <Group key={g.recipient + g.kind} by={by} group={g} ask={ask} />)}</ul>
+    </section>
+  );
+}
+
+function Group({ by, group: g, ask }) {
+  const [open, setOpen] = useState(false);
+  const params = { recipient: g.recipient, ...(g.error ? { error: g.error } : {}) };
+  return (
+    <li class="row">
+      <div class="what">
+        {by === "error" ? <b><bdi><Agent name={g.recipient} /></bdi></b> : <bdi class="reason">{clip(g.error || "No error is noted")}</bdi>}
+        <span>from <bdi>{list(g.senders)}</bdi> · the last <Ago at={g.latest} />{g.expired ? ` · ${count(g.expired)} expired` : ""}</span>
+        {!g.known && <span class="warn">Nobody has the name <bdi>{g.recipient}</bdi>, so these cannot be sent again: <code>mailroom agent add {quoted(g.recipient)}</code> first.</span>}
+        <p class="acts">
+          <button class="link" type="button" aria-expanded={open} onClick={() => setOpen(!open)}>{open ? "Hide them" : g.messages === 1 ? "Show it" : `Show the ${count(g.messages)}`}</button>
+        </p>
+        {open && <Letters params={params} ask={ask} group={g} />}
+      </div>
+      <State name={g.expired === g.messages ? "expired" : "failed"} word={count(g.messages)} title={plural(g.messages, "message")} />
+      <button class="btn" type="button" disabled={!g.known} onClick={() => ask({ what: plural(g.messages, "message"), n: g.messages, params, groups: [g] })}><Icon name="again" />Replay {count(g.messages)}…</button>
+    </li>
+  );
+}
+
+// Letters are the messages of a group, the newest fifty.
+function Letters({ params, group, ask }) {
+  const letters = useCommand("dead_letters_list", { ...params, limit: 50 }, { matters: givenUp });
+  return (
+    <Asked of={letters}>
+      {({ dead_letters, total }) => (
+        <>
+          <ul class="letters">
+            {dead_letters.map((m) => (
+              <li key={m.message_id}>
+                <MessageLink id={m.message_id} /><Pair from={m.sender} to={m.recipient} /><span class="type">{m.message_type}</span><When at={m.ended_at} />
+                <button class="link" type="button" disabled={!group.known} onClick={() => ask({ what: "1 message", n: 1, one: m.message_id, groups: [group] })}>Replay…</button>
+              </li>
+            ))}
+          </ul>
+          {total > dead_letters.length && <p class="muted">These are the newest {count(dead_letters.length)} of {count(total)}.</p>}
+        </>
+      )}
+    </Asked>
+  );
+}
+
+// Replay says what a replay does before it does it.
+function Replay({ of, say, onDone }) {
+  const to = [...new Set(of.groups.filter((g) => g.known).map((g) => g.recipient))];
+  const unknown = of.groups.filter((g) => !g.known).reduce((n, g) => n + g.messages, 0);
+  const latest = of.groups.reduce((last, g) => (g.latest > last ? g.latest : last), "");
+  const n = of.n - unknown;
+  const act = async () => {
+    const params = of.one ? { message_id: of.one } : { all: true, limit: mostReplayed, ...of.params };
+    const { replayed, skipped } = await run("dead_letters_replay", params);
+    say(`${plural(replayed.length, "message")} sent again${skipped ? `; ${count(skipped)} left as they are, since nobody has the name of their recipient or sender` : ""}.`);
+  };
+  return (
+    <Confirm title={`Replay ${of.what}?`} word={`Replay ${count(n)}`} act={act} onDone={onDone}>
+      <p>This sends {plural(n, "message")} to {to.length > 4 ? plural(to.length, "agent") : <bdi>{list(to)}</bdi>} again. The last one failed {ago(latest)}; if its cause is still there, {n === 1 ? "it fails" : "they fail"} again, and who sent {n === 1 ? "it" : "them"} is told again.</p>
+      {unknown > 0 && <p>{plural(unknown, "message")} to names that nobody has stay as they are.</p>}
+    </Confirm>
+  );
+}

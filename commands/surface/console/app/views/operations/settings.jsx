@@ -1,0 +1,103 @@
+// Settings: what each means, and how it is changed and changed back.
+
+import { useEffect, useState } from "preact/hooks";
+import { run } from "../../api.js";
+import { useCommand } from "../../data.js";
+import { Command, Confirm, Hint, Icon, Problem } from "../../parts.jsx";
+import { Asked, Said, quoted } from "./asked.jsx";
+
+const undoFor = 60_000; // milliseconds for which the old value is offered
+
+export function Settings() {
+  const settings = useCommand("setting_list", {}, { matters: () => false, every: 60_000 });
+  const [changing, setChanging] = useState(null); // the setting
+  const [changed, setChanged] = useState(null); // {key, before, after}
+  useEffect(() => {
+    if (!changed) return;
+    const timer = setTimeout(() => setChanged(null), undoFor);
+    return () => clearTimeout(timer);
+  }, [changed]);
+  return (
+    <>
+      <section class="lede"><h1>Settings</h1><p>They are kept in the database and hold for every process that uses it, from its next transaction on.</p></section>
+      {changed && <Undo change={changed} onDone={() => { setChanged(null); settings.reload(); }} />}
+      <Asked of={settings}>
+        {({ settings: all }) => {
+          const here = all.filter((s) => s.local);
+          return (
+            <>
+              <ul class="rows">{all.filter((s) => !s.local).map((s) => <Setting key={s.key} setting={s} change={() => setChanging(s)} />)}</ul>
+              {here.length > 0 && (
+                <section>
+                  <div class="bar"><h2><Icon name="lock" /> On the machine alone</h2></div>
+                  <p class="muted">These say where the daemon connects to and where the keys of questions are. They are changed in a terminal on the database’s own machine.</p>
+                  <ul class="rows">{here.map((s) => <Setting key={s.key} setting={s} />)}</ul>
+                </section>
+              )}
+            </>
+          );
+        }}
+      </Asked>
+      {changing && (
+        <Change setting={changing} onDone={(after) => {
+          setChanging(null);
+          if (after === false) return;
+          setChanged({ key: changing.key, before: changing, after });
+          settings.reload();
+        }} />
+      )}
+    </>
+  );
+}
+
+function Setting({ setting: s, change }) {
+  const isDefault = s.value === s.default;
+  return (
+    <li class="row">
+      <div class="what">
+        <b class="mono">{s.key}</b>
+        <span><Hint text={s.about} />.</span>
+        {s.ignored && <span class="warn">What is stored, <code>{s.ignored}</code>, cannot be read: the default holds.</span>}
+        {s.local && <Command text={`mailroom setting set ${s.key} VALUE`} />}
+      </div>
+      <div class="value"><code>{s.value}</code><small>{isDefault ? "the default" : <>default <code>{s.default}</code></>}</small></div>
+      {change ? <button class="btn" type="button" onClick={change} aria-label={`Change ${s.key}`}>Change…</button> : <span />}
+    </li>
+  );
+}
+
+function Change({ setting: s, onDone }) {
+  const [value, setValue] = useState(s.value);
+  let after = null;
+  const act = async () => {
+    after = await run("setting_set", value.trim() === "" ? { key: s.key, default: true } : { key: s.key, value: value.trim() });
+  };
+  return (
+    <Confirm title={`Change ${s.key}`} word="Change it" act={act} onDone={(done) => onDone(done ? after : false)}>
+      <p><Hint text={s.about} />. Every process heeds the new value from its next transaction on.</p>
+      <label class="field"><span>New value</span><input class="field-text mono" value={value} autocomplete="off" spellcheck={false} onInput={(e) => setValue(e.target.value)} /></label>
+      <p class="muted"><Hint text={s.bounds} />. Leave it empty for the default, <code>{s.default}</code>.</p>
+      <Command text={`mailroom setting set ${s.key} ${value.trim() ? quoted(value.trim()) : "--default"}`} />
+    </Confirm>
+  );
+}
+
+// Undo says what was changed, and sets it back.
+function Undo({ change: { key, before, after }, onDone }) {
+  const [failure, setFailure] = useState(null);
+  const undo = async () => {
+    try {
+      await run("setting_set", before.value === before.default ? { key, default: true } : { key, value: before.value });
+      onDone();
+    } catch (error) {
+      setFailure(error);
+    }
+  };
+  return (
+    <Said>
+      <span>Changed: <code>{key}</code> is <code>{after.value}</code> now; it was <code>{before.value}</code>.</span>
+      <button class="btn" type="button" onClick={undo}>Undo</button>
+      <Problem failure={failure} />
+    </Said>
+  );
+}

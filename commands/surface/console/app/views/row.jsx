@@ -1,0 +1,95 @@
+// One row of the table of messages.
+
+import { Component } from "preact";
+import { Icon, State } from "../parts.jsx";
+import { to } from "../route.js";
+import { clock, now, span, utc } from "../time.js";
+import { shortId } from "../words.js";
+
+// MessageRow is drawn anew only if something in it is another: there are many, and they move while one scrolls.
+export class MessageRow extends Component {
+  shouldComponentUpdate(next) {
+    return ["row", "index", "marked", "picked", "wanted"].some((name) => next[name] !== this.props[name]);
+  }
+
+  render({ row, index, marked, picked, wanted, onPick }) {
+    const link = to(["messages", row.message_id]);
+    return (
+      <tr class={`is-${row.status}${marked ? " at" : ""}${picked ? " picked" : ""}`} aria-rowindex={index} aria-selected={marked} onClick={(e) => opens(e, row, onPick)}>
+        <td class="c-st">{picked && <span class="unseen">marked </span>}<State name={row.status} /></td>
+        <td class="c-time nowrap"><Sent at={row.created_at} /></td>
+        <td class="c-pair"><a class="pair" href={link}><span class="agent">{row.sender}</span><Icon name="to" /><span class="agent" title={row.multicast_target && `of a send to ${row.multicast_target}`}>{row.recipient}</span></a></td>
+        <td class="c-type cut"><span class="type" title={row.message_type}>{row.message_type}</span></td>
+        <td class="c-says cut says">{says(row, wanted)}</td>
+        <td class="c-thread cut muted" title={row.thread_id}>{row.thread_name || (row.thread_id && shortId(row.thread_id))}</td>
+        <td class="c-try num">{tries(row)}</td>
+        <td class="c-wait num"><Took row={row} /></td>
+      </tr>
+    );
+  }
+}
+
+// opens opens a message by a click anywhere in its row; with Ctrl, or where the state stands, the click marks it.
+function opens(event, row, onPick) {
+  if (event.target.closest("a, button") || !getSelection().isCollapsed) return;
+  if (event.ctrlKey || event.metaKey || event.target.closest(".c-st")) onPick(row);
+  else event.currentTarget.querySelector("a").click();
+}
+
+function Sent({ at }) {
+  utc.value;
+  if (!at) return <span class="faint">unknown</span>;
+  const text = clock(at);
+  return <time dateTime={at} title={at}>{text}{/:\d\d:/.test(text) && <span class="faint">{at.slice(19, 23)}</span>}</time>;
+}
+
+const ended = new Set(["failed", "retry", "expired"]);
+
+// says is the beginning of what a message says, on one line; of one that fails the last error.
+function says(row, wanted) {
+  if (ended.has(row.status) && row.error_message && !wanted) return oneLine(row.error_message);
+  return oneLine(wanted ? row.says : sentence(row.says));
+}
+
+const oneLine = (text) => text.replace(/\s+/g, " ");
+
+// sentence is the text within a JSON object that says what it is about, if there is one.
+export function sentence(text) {
+  if (!text.startsWith("{")) return text;
+  const [, found] = text.match(/"(?:text|message|title|summary|subject|question|description)"\s*:\s*"((?:[^"\\]|\\.)+)/) ?? [];
+  if (!found) return text;
+  try {
+    return JSON.parse(`"${found}"`);
+  } catch {
+    return found;
+  }
+}
+
+const refused = (row) => /^unknown_(recipient|sender): /.test(row.error_message ?? "");
+
+// tries says how many attempts were made, and how many there may be.
+export function tries(row) {
+  const may = row.max_retries + 1, made = row.retry_count + 1;
+  switch (row.status) {
+    case "pending": return `0 of ${may}`;
+    case "retry": return `${made} of ${may}`;
+    case "failed": return refused(row) ? "" : `${made} of ${may}`;
+    case "delivered": return <span class="faint">{made}</span>;
+  }
+  return row.error_message && row.status === "expired" ? `${made} of ${may}` : "";
+}
+
+// Took says how long a message took, or since when it waits.
+function Took({ row }) {
+  const since = (at) => span(now.value - Date.parse(at)), ahead = Date.parse(row.next_attempt_at || 0) - now.value;
+  switch (row.status) {
+    case "delivered": return row.delivered_at && row.created_at ? <span class="muted">{span(Date.parse(row.delivered_at) - Date.parse(row.created_at))}</span> : null;
+    case "failed": case "expired": return row.ended_at ? `dead ${since(row.ended_at)}` : null;
+    case "pending": case "retry":
+      if (row.held) return "held";
+      if (row.lease_until) return "under way";
+      if (ahead > 0) return `${row.status === "retry" ? "again" : "wanted"} in ${span(ahead)}`;
+      return row.status === "retry" ? "due" : row.created_at ? `waits ${since(row.created_at)}` : "waits";
+  }
+  return null;
+}

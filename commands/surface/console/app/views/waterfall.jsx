@@ -1,0 +1,132 @@
+// The waterfall of a message: what was done, and what was waited for, on one axis of time.
+
+import { useState } from "preact/hooks";
+import { State } from "../parts.jsx";
+import { precise, span, utc } from "../time.js";
+import { plural } from "../words.js";
+import { fold, scale, sums } from "./story.js";
+
+const fills = { sent: "c-strong", act: "c-strong", good: "c-good", bad: "c-bad" };
+const hatches = { wait: "url(#h-wait)", dead: "url(#h-dead)", folded: "url(#h-wait)", ladder: "url(#h-wait)" };
+const fill = (kind) => (hatches[kind] ? { fill: hatches[kind] } : { class: fills[kind] });
+
+// Spent is the strip that is true to scale: what the time went into until the message was delivered, or until now.
+export function Spent({ list, message }) {
+  const part = list.filter((step) => !step.session);
+  const delivered = part.find((step) => step.kind === "good");
+  const start = part[0]?.from, end = delivered ? part.findLast((step) => step.kind === "good").to : part.at(-1)?.to;
+  const whole = end - start;
+  if (!(whole >= 1000)) return null;
+  const shown = part.filter((step) => step.from < end), x = (at) => ((Math.min(at, end) - start) / whole) * 100;
+  const total = sums(shown);
+  const ends = delivered ? "from send to delivery" : { failed: "since it was sent", expired: "since it was sent", cancelled: "until it was taken back" }[message.status] ?? "so far";
+  return (
+    <section class="spent">
+      <div class="bar"><h2>{span(whole)} {ends}</h2><span class="muted">true to scale</span></div>
+      <svg role="img" aria-label={total.map((t) => `${span(t.ms)} ${t.label}`).join(", ")}>
+        {shown.map((step) => <rect x={`${x(step.from).toFixed(2)}%`} width={`${Math.max(0.15, x(step.to) - x(step.from)).toFixed(2)}%`} height="100%" {...fill(step.kind)} />)}
+      </svg>
+      <ul>{total.map((t) => <li><svg aria-hidden="true"><rect width="100%" height="100%" rx="2" {...fill(t.kind)} /></svg><b>{span(t.ms)}</b>{t.label}</li>)}</ul>
+    </section>
+  );
+}
+
+export function Waterfall({ list }) {
+  const [linear, setLinear] = useState(false), [unfolded, setUnfolded] = useState(new Set());
+  utc.value;
+  if (!list.length) return <section><h2>What happened</h2><p class="muted">Nothing yet: it was written by hand, and no delivery has come by.</p></section>;
+  const shown = fold(list).flatMap((step) => (step.folded && unfolded.has(step.from) ? step.folded : [step]));
+  const at = scale(shown, linear), start = list[0].from;
+  return (
+    <section>
+      <div class="bar">
+        <h2>What happened</h2>
+        <span class="muted">{linear ? "true to scale" : "long waits are drawn shorter, by the root of their length"} · <button class="link" type="button" onClick={() => setLinear(!linear)}>{linear ? "shorten waits" : "to scale"}</button></span>
+      </div>
+      <div class="wf">
+        <Axis list={shown} at={at} start={start} />
+        {shown.map((step) => <Step step={step} at={at} start={start} onUnfold={() => setUnfolded(new Set(unfolded).add(step.from))} />)}
+      </div>
+    </section>
+  );
+}
+
+// Axis names the beginnings of some steps, as far apart as their words need.
+function Axis({ list, at, start }) {
+  const ticks = [];
+  for (const step of list) {
+    const x = at(step.from);
+    if (!["bad", "good", "sent", "act"].includes(step.kind) || (ticks.length && x - ticks.at(-1).x < 13)) continue;
+    ticks.push({ x, text: step.from === start ? "0" : `+${span(step.from - start)}` });
+  }
+  return (
+    <div class="axis">
+      <span title={new Date(start).toISOString()}>{precise(start)}</span>
+      <svg class="tr" aria-hidden="true">{ticks.map((t) => <text x={`${t.x.toFixed(1)}%`} y="17">{t.text}</text>)}</svg>
+      <span class="num">took</span>
+    </div>
+  );
+}
+
+const tones = { bad: "r-bad", good: "r-good", dead: "r-bad" };
+
+function Step({ step, at, start, onUnfold }) {
+  const x = at(step.from), width = Math.max(0.9, at(step.to) - x), end = x + width, before = end > 58;
+  const room = Math.floor(((before ? x : 100 - end) / 100) * 95) - 2, note = clip((step.note ?? "").split("\n")[0], room);
+  const waits = hatches[step.kind];
+  return (
+    <div class={waits ? "wait" : ""} title={`+${span(step.from - start)}${step.note ? `: ${step.note}` : ""}`}>
+      <div class="lab">
+        {!waits && <State name={shapeClass(step)} shape={step.shape} word="" />}
+        {step.folded ? <button class="link" type="button" onClick={onUnfold}>{step.label}: show them</button> : <span>{step.label}</span>}
+      </div>
+      <svg class="tr" aria-hidden="true">
+        <rect x={`${x.toFixed(2)}%`} width={`${width.toFixed(2)}%`} y="25%" height="50%" rx="3" {...fill(step.kind)} />
+        {note && <text class={tones[step.kind]} x={`${(before ? x : end).toFixed(2)}%`} dx={before ? -8 : 8} text-anchor={before ? "end" : "start"} y="50%" dy="4">{note}</text>}
+      </svg>
+      <div class="num">{step.to > step.from || step.open ? took(step.to - step.from) : ""}</div>
+    </div>
+  );
+}
+
+// took has the milliseconds of what is short.
+const took = (ms) => (ms >= 1000 && ms < 60_000 ? `${(ms / 1000).toFixed(3)} s` : span(ms));
+
+const clip = (text, most) => (text.length <= most ? text : most < 8 ? "" : text.slice(0, most - 1) + "…");
+
+const shapeClass = (step) => ({ bad: step.shape === "expired" ? "expired" : "failed", good: "delivered", sent: "pending" })[step.kind] ?? (step.shape === "overdue" ? "overdue" : step.shape === "replay" ? "replayed" : step.shape === "delivered" ? "delivered" : "pending");
+
+// Attempts is what the transport said of each attempt, the last first; what says the same as the one before it stands there once.
+export function Attempts({ list, recipient }) {
+  const said = list.filter((step) => step.attempt && (step.output || step.note)).reverse();
+  const groups = [];
+  for (const step of said) {
+    const last = groups.at(-1);
+    if (last && last[0].kind === step.kind && last[0].note === step.note && (last[0].output ?? "") === (step.output ?? "")) last.push(step);
+    else groups.push([step]);
+  }
+  if (!groups.length) return null;
+  return (
+    <section>
+      <div class="bar"><h2>What the transport of {recipient} said</h2></div>
+      <ol class="tries">
+        {groups.slice(0, 20).map((group) => <Group group={group} />)}
+      </ol>
+      {groups.length > 20 && <p class="muted">{plural(groups.length - 20, "earlier answer")} more: `mailroom trace` shows them all.</p>}
+    </section>
+  );
+}
+
+function Group({ group }) {
+  const [first] = group, good = first.kind === "good", last = group.at(-1);
+  const name = group.length === 1 ? `Attempt ${first.attempt}` : `Attempts ${last.attempt} to ${first.attempt}`;
+  return (
+    <li>
+      <p>
+        <State name={good ? "delivered" : "failed"} word={`${name}${good ? "" : " failed"}`} />
+        <span class="muted">{precise(group.at(-1).to)}{group.length > 1 && ` to ${precise(first.to)}, ${group.length} alike`}</span>
+      </p>
+      <pre class="out" tabIndex={0}>{first.note && <span class={good ? undefined : "bad"}>{first.note}{first.output ? "\n" : ""}</span>}{first.output}</pre>
+    </li>
+  );
+}

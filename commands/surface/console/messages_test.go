@@ -1,0 +1,280 @@
+package console_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/store"
+)
+
+// send sends a message as an agent does.
+func (r *room) send(from, to, kind, payload string) {
+	r.t.Helper()
+	status, answer := r.Run(r.Token(from, false), "send", fmt.Sprintf(`{"recipient":%q,"message_type":%q,"payload":%s}`, to, kind, payload))
+	if status != 200 {
+		r.t.Fatal(status, answer)
+	}
+}
+
+// deliver makes one run of delivery.
+func (r *room) deliver() {
+	r.t.Helper()
+	if _, err := r.Router.DeliverAll(r.t.Context(), delivery.Options{}); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// sql changes the tables by hand.
+func (r *room) sql(statement string, args ...any) {
+	r.t.Helper()
+	if err := r.Router.Ledger.Write(r.t.Context(), store.Alone, func(t *ledger.Tx) error { return t.Run(statement, args...) }); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// failing adds an agent whose messages fail until `mend` is called.
+func (r *room) failing(name string) (mend func()) {
+	r.t.Helper()
+	folder := filepath.Join(r.t.TempDir(), "late")
+	target := "jsonl:" + filepath.Join(folder, "mail.jsonl")
+	mend = func() {
+		if err := os.Mkdir(folder, 0o700); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	mend()
+	if _, _, err := agents.Add(r.t.Context(), r.Router.Ledger, agents.Update{Name: name, Deliver: &target}); err != nil {
+		r.t.Fatal(err)
+	}
+	if err := os.Remove(folder); err != nil {
+		r.t.Fatal(err)
+	}
+	return mend
+}
+
+// fails lets time pass until what was sent to a failing agent is a dead letter.
+func (r *room) fails() {
+	for range 4 {
+		r.deliver()
+		r.Step(10 * time.Minute)
+	}
+}
+
+// rows is what the table of messages says, row by row.
+const rows = `[...document.querySelectorAll(".stream tr[aria-rowindex] .c-says")].map((cell) => cell.textContent).join("|")`
+
+// A message is in the table without a reload; it waits in a line of its own where somebody reads, and what changes keeps its place.
+func TestMessagesLive(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t, "ann", "bob")
+	d := r.opens(1440, false, "/messages")
+	d.Reads("No message was sent yet")
+	d.Until(`document.querySelector(".live.live")`)
+	r.send("ann", "bob", "note", `"the first"`)
+	d.Until(rows + ` === "the first"`)
+	d.Key("j")
+	d.Until(`document.querySelector("tr.at[aria-selected=true]")`)
+	r.send("ann", "bob", "note", `{"title":"the second","of":2}`)
+	d.Reads("1 new")
+	r.deliver()
+	d.Until(rows + ` === "the first" && document.querySelector("tr.at.is-delivered")`)
+	d.Key(".")
+	d.Until(rows + ` === "the second|the first" && !document.querySelector("tr.at")`)
+	d.Key("j", "j", "Enter")
+	d.Until(`document.querySelector("main h1")?.textContent === "Delivered" && document.querySelector(".out")?.textContent === "the first"`)
+	d.Key("Escape")
+	d.Until(rows + ` === "the second|the first" && document.querySelector("tr.at .c-says").textContent === "the first"`)
+}
+
+// What one filters by stands in the address and as chips, and Back takes it back.
+func TestMessagesFilter(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t, "ann", "bob", "carol")
+	r.send("ann", "bob", "note", `"the disk is full"`)
+	r.send("bob", "ann", "note", `"the disk is empty"`)
+	r.send("carol", "bob", "task", `"something else"`)
+	r.deliver()
+	d := r.opens(1440, false, "/messages")
+	d.Until(rows + `.split("|").length === 3`)
+	d.Key("/")
+	d.Type("Filter", "from:ann type:note disk")
+	d.Key("Enter")
+	d.Until(rows + ` === "the disk is full" && location.search === "?from=ann&type=note&text=disk" && document.querySelectorAll(".chip").length === 3`)
+	d.Click("Remove from")
+	d.Until(rows + ` === "the disk is empty|the disk is full"`)
+	d.Eval(`history.back()`, nil)
+	d.Until(rows + ` === "the disk is full"`)
+	d.Eval(`history.back()`, nil)
+	d.Until(rows + `.split("|").length === 3 && location.search === ""`)
+	d.Click("Pending 0")
+	d.Reads("No message fits")
+	for filter, found := range map[string]string{
+		"pair=bob,carol": "something else", "to=bob&since=1h": "something else|the disk is full", "agent=carol": "something else",
+		"text=EMPTY&status=delivered": "the disk is empty", "until=1h": "",
+	} {
+		d.Open(r.Address + "/messages?" + filter)
+		d.Until(`document.querySelector(".stream .foot code, .stream .empty") && ` + rows + ` === "` + found + `"`)
+	}
+	d.Open(r.Address + "/messages?since=never")
+	d.Reads("is no time")
+}
+
+// Long lists scroll to their end and back, with few rows on the page at any time.
+func TestMessagesScroll(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t, "ann", "bob")
+	const n = 100_000
+	r.sql(`INSERT INTO agent_message (message_id, sender, recipient, message_type, payload, status, traced_status, created_at, delivered_at, ended_at, max_retries)
+		WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100000)
+		SELECT 'm' || i, 'ann', 'bob', 'note', '"number ' || i || '"', 'delivered', 'delivered', '2026-01-01T00:00:00.000Z', '2026-01-01T00:00:00.000Z', '2026-01-01T00:00:00.000Z', 3 FROM n`)
+	d := r.opens(1440, false, "/messages")
+	d.Until(`document.querySelector(".stream tr[aria-rowindex]")`)
+	var seen struct {
+		Nodes, Shown int
+		Gaps         []string
+	}
+	d.Eval(`(async () => {
+		const seen = { Nodes: 0, Shown: 0, Gaps: [] };
+		const frame = () => new Promise((f) => requestAnimationFrame(f));
+		const look = () => {
+			seen.Nodes = Math.max(seen.Nodes, document.querySelectorAll("main *").length);
+			const rows = [...document.querySelectorAll(".stream tr[aria-rowindex]")], numbers = rows.map((row) => +row.querySelector(".c-says").textContent.slice(7));
+			for (let i = 1; i < numbers.length; i++) if (numbers[i] !== numbers[i - 1] - 1) seen.Gaps.push(numbers[i - 1] + " is followed by " + numbers[i]);
+			for (const [i, row] of rows.entries()) if (+row.getAttribute("aria-rowindex") + numbers[i] !== 100001) seen.Gaps.push(numbers[i] + " stands at " + row.getAttribute("aria-rowindex"));
+			seen.Shown = numbers.at(-1);
+		};
+		while (seen.Shown !== 1 && seen.Gaps.length < 3) {
+			scrollTo(0, document.documentElement.scrollHeight);
+			await frame();
+			look();
+		}
+		return seen;
+	})()`, &seen)
+	if seen.Shown != 1 || len(seen.Gaps) > 0 || seen.Nodes > 3000 {
+		t.Errorf("scrolled to %d, with %d nodes at most; %v", seen.Shown, seen.Nodes, seen.Gaps)
+	}
+	d.Reads("100,000 messages, and no more")
+	for _, place := range []int{0, n / 2, n - 1, 3 * n / 4, 10, 0} { // of rows that were dropped meanwhile
+		d.Eval(fmt.Sprintf(`scrollTo(0, document.querySelector(".stream tbody").getBoundingClientRect().top + scrollY + %d * document.querySelector(".stream tr[aria-rowindex]").getBoundingClientRect().height - 300)`, place), nil)
+		d.Until(fmt.Sprintf(`document.querySelector('.stream tr[aria-rowindex="%d"]')?.textContent.includes("number %d")`, place+1, n-place))
+	}
+}
+
+// A message that failed is found, replayed and delivered from the page.
+func TestReplayFromThePage(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t, "ann")
+	mend := r.failing("bob")
+	r.Step(-2 * time.Hour)
+	r.send("ann", "bob", "task", `{"title":"build it"}`)
+	r.fails()
+	d := r.opens(1440, false, "/messages")
+	d.Until(`document.querySelector(".live.live")`)
+	d.Click("Needs a person 1")
+	d.Until(`location.search === "?status=dead" && document.querySelector("tr.is-failed")`)
+	d.Key("j", "Enter")
+	d.Until(`document.querySelector("main h1")?.textContent === "Failed after four attempts"`)
+	d.Reads("does not exist; make it")
+	mend()
+	d.Key("r")
+	d.Reads("It is pending again")
+	d.Click("Replay")
+	d.Until(`document.querySelector("main h1")?.textContent === "Waits to be delivered"`)
+	d.Reads("Replayed by operator")
+	r.deliver()
+	d.Until(`document.querySelector("main h1")?.textContent === "Delivered at the fifth attempt"`)
+	d.Reads("too late to cancel: it is delivered")
+
+	r.send("ann", "bob", "task", `"not wanted"`)
+	d.Open(r.Address + "/messages?status=live")
+	d.Key("j", "Enter")
+	d.Until(`document.querySelector("main h1")?.textContent === "Waits to be delivered"`)
+	d.Key("x")
+	d.Click("Cancel the message")
+	d.Until(`document.querySelector("main h1")?.textContent === "Taken back before it was delivered"`)
+}
+
+// Several that failed are marked and replayed at once.
+func TestReplayOfMarked(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t, "ann")
+	r.failing("bob")
+	for i := range 3 {
+		r.send("ann", "bob", "task", fmt.Sprint(i))
+	}
+	r.fails()
+	d := r.opens(1440, true, "/messages?status=failed")
+	d.Until(`document.querySelectorAll("tr.is-failed").length === 3`)
+	d.Key("j", " ", "j", " ", "r")
+	d.Reads("Replay 2 messages?")
+	d.Click("Replay")
+	d.Until(`document.querySelectorAll("tr.is-pending").length === 2 && document.querySelectorAll("tr.is-failed").length === 1 && !document.querySelector(".picked")`)
+	d.Open(r.Address + "/messages/nosuch")
+	d.Reads("There is no such message")
+}
+
+// hostileTexts are texts that would do something if a page took them for more than text.
+var hostileTexts = []string{
+	`<img src=x onerror="window.pwned=1"><script>window.pwned=1</script>`, `"'><svg onload=window.pwned=1>`, "\u202egnp.exe\u2066 \u200b\ufeff", "a\u2400b\x01\x7f",
+	"{{constructor.constructor('window.pwned=1')()}}", "javascript:window.pwned=1", "x\r\nSet-Cookie: a=b\r\n\r\n<b>", "\U0001F469\u200d\U0001F469\u0301\u0301\u0301",
+	strings.Repeat("<b>", 20_000), strings.Repeat("W", 1<<20),
+}
+
+// Whatever a message says in any of its fields stands on the page as text.
+func TestHostileMessages(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t, "ann", "bob")
+	for i, text := range hostileTexts {
+		payload, err := json.Marshal(map[string]any{text[:min(len(text), 1000)]: text, "list": []string{text}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i%2 == 0 {
+			payload, _ = json.Marshal(text)
+		}
+		short := text[:min(len(text), 3000)]
+		r.sql(`INSERT INTO agent_message (message_id, sender, recipient, message_type, payload, status, traced_status, created_at, ended_at, error_message, summary, context, action,
+			session_id, multicast_target, idempotency_key, lease_owner, thread_id, reply_to, trace_id)
+			VALUES (?1, ?2, ?2, ?2, ?3, 'failed', 'failed', '2026-01-01T00:00:00.000Z', '2026-01-01T00:00:00.000Z', ?2, ?2, ?2, ?2, ?2, ?2, ?2, ?2, ?2, ?2, ?2)`,
+			fmt.Sprint("m", i), short, string(payload))
+	}
+	for _, width := range []int64{1440, 360} {
+		d := r.opens(width, false, "/messages")
+		d.Until(fmt.Sprintf(`document.querySelectorAll(".stream tr[aria-rowindex]").length === %d`, len(hostileTexts)))
+		harmless(t, d, "the table")
+		for i := range hostileTexts {
+			d.Open(fmt.Sprint(r.Address, "/messages/m", i))
+			d.Until(`document.querySelector("main h1")?.textContent === "Refused when it was sent" && document.querySelector("main .tree, main .out.long")`)
+			d.Until(`document.querySelector(".head dd").textContent.trim()`)
+			harmless(t, d, fmt.Sprint("message ", i))
+		}
+		d.Open(r.Address + "/messages/m8")
+		d.Click("Show more")
+		d.Reads("<b><b>")
+	}
+	if listed, err := messages.List(t.Context(), r.Router.Ledger, messages.ListFilter{Limit: 100}); err != nil || len(listed.Messages) != len(hostileTexts) {
+		t.Error(listed, err)
+	}
+}
+
+// harmless checks that nothing that a message says has become a part of the page, and that no text of it makes the page wider.
+func harmless(t *testing.T, d *desk, what string) {
+	t.Helper()
+	var found string
+	d.Eval(`(window.pwned ? "a script ran; " : "") + [...document.querySelectorAll("main script, main img, main iframe, main [onload], main [onerror], main a[href^='javascript']")].map((e) => e.outerHTML).join(" ")`, &found)
+	if found != "" {
+		t.Errorf("%s: %s", what, found)
+	}
+	if n := d.tooWide(); n > 0 {
+		t.Errorf("%s is %d pixels too wide", what, n)
+	}
+}

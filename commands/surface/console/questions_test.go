@@ -1,0 +1,59 @@
+package console_test
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"mailroom/orchestrator/questions"
+)
+
+// ask asks the user something, in clear or as a text that only a phone could open.
+func (r *room) ask(asker string, encrypted bool, says map[string]any, change ...func(*questions.Draft)) questions.Question {
+	r.t.Helper()
+	id, err := questions.NewSignalID(r.Router.Ledger, "q-")
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	body, err := json.Marshal(says)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	d := questions.Draft{ID: id, Asker: asker, Encrypted: encrypted, Body: string(body), TTL: time.Hour, Priority: 7}
+	if encrypted {
+		d.Body = "c2VhbGVk"
+	}
+	for _, c := range change {
+		c(&d)
+	}
+	q, _, err := questions.Ask(r.t.Context(), r.Router.Ledger, d)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return q
+}
+
+// Open questions stand there with who asks and what is to be chosen; what is encrypted is locked. One is taken back.
+func TestQuestions(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t, "ann", "bob")
+	d := r.opens(1440, false, "/questions")
+	d.Reads("No question waits for you")
+	d.Reads("mailroom signal pair")
+	asked := r.ask("ann", false, map[string]any{"question": "Ship it " + hostile, "options": []string{"Yes", "<b>No</b>"}, "context": "<i>It is tagged.</i>"})
+	r.ask("bob", true, nil)
+	d.Open(r.Address + "/questions")
+	d.Reads("Two questions wait for you")
+	d.Reads("Only a paired phone can open it.")
+	d.Reads("<b>No</b>")
+	d.Reads("<i>It is tagged.</i>")
+	d.Click("Take it back…")
+	d.Reads("ann is told that it was cancelled")
+	d.Click("Take it back")
+	d.Reads("One question waits for you")
+	d.Until(`document.querySelector(".answered").innerText.includes("taken back")`)
+	if q, err := questions.Get(t.Context(), r.Router.Ledger, asked.ID); err != nil || q.Status != questions.Cancelled {
+		t.Errorf("%+v, %v", q, err)
+	}
+	r.looksRight("/questions", `document.querySelectorAll(".ask").length === 1 && document.querySelectorAll(".answered li").length === 1`)
+}

@@ -1,0 +1,64 @@
+package console_test
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// A thread is a conversation: who said what and when, whom it mentions, and what came of it. It is live, and goes back post by post.
+func TestThreads(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t, "ann", "bob")
+	d := r.opens(1440, false, "/threads")
+	d.Reads("There are no threads yet")
+	made := r.as("ann", "coral_create_thread", map[string]any{"threadName": "release 2.4", "participantIds": []string{"bob"}})
+	thread := made["threadId"].(string)
+	r.as("ann", "coral_create_thread", map[string]any{"threadName": "lunch"})
+	for i := range 55 {
+		r.as("ann", "coral_send_message", map[string]any{"threadId": thread, "content": "post " + strconv.Itoa(i), "mentions": []string{"bob"}})
+	}
+	d.Open(r.Address + "/threads")
+	d.Reads("Two threads are open")
+	d.Type("Find a thread by its name", "RELEASE")
+	d.Until(`document.querySelectorAll("main tbody tr").length === 1`)
+	d.Click("release 2.4")
+	d.Until(`document.querySelectorAll(".talk .body").length === 50`)
+	d.Reads("post 54")
+	d.Reads("@bob")
+	d.Click("Earlier posts")
+	d.Until(`document.querySelectorAll(".talk .body").length === 55`)
+	d.Until(`document.querySelector(".talk .body").innerText === "post 0"`)
+
+	r.as("bob", "coral_send_message", map[string]any{"threadId": thread, "content": "it is out"})
+	d.Reads("it is out") // without being asked
+	var message string
+	d.Eval(`document.querySelector(".talk li:last-child .meta a.mono").getAttribute("href")`, &message)
+	if !strings.HasPrefix(message, "/messages/msg-") {
+		t.Errorf("a post leads to %q", message)
+	}
+	r.as("ann", "coral_close_thread", map[string]any{"threadId": thread, "summary": "2.4 is out"})
+	d.Reads("What came of it: 2.4 is out")
+	d.Key("Escape")
+	d.Until(`location.pathname === "/threads"`)
+	d.Click("Closed")
+	d.Until(`document.querySelectorAll("main tbody tr").length === 1`)
+}
+
+// Posts, names and what came of a thread are text, whatever they say; of a thread that is not there, the page says what helps.
+func TestThreadsInTheirStates(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t, "ann", "boss")
+	made := r.as("ann", "coral_create_thread", map[string]any{"threadName": strings.ReplaceAll(hostile, "\u202e", "")})
+	thread := made["threadId"].(string)
+	r.as("ann", "coral_send_message", map[string]any{"threadId": thread, "content": hostile + strings.Repeat("long", 500)})
+	r.looksRight("/threads", `document.querySelectorAll("main tbody tr").length === 1`)
+	r.looksRight("/threads/"+thread, `document.querySelectorAll(".talk .body").length === 1`)
+	d := r.opens(1440, false, "/threads/thread-none")
+	d.Reads("There is no thread thread-none")
+	s := r.browser.NewScreen(1440, 900, false)
+	s.Open(r.Address + "/threads")
+	s.Type("Token", r.Token("ann", false))
+	s.Click("Log in")
+	s.Reads("all is for administrators")
+}

@@ -1,0 +1,81 @@
+package agents
+
+import (
+	"context"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/store"
+)
+
+// Disabling is a request to use an agent's transport no more, until Enable.
+type Disabling struct {
+	Agent string
+	Why   string // at most 256 bytes, in a line
+	By    string // who asks; "" is the administrator
+}
+
+// Disable has the agent's transport used no more. Its messages go to its fallback, or wait; what is being delivered is delivered
+// to its end, and what the agent reads by itself it gets. disabled is false if that was so before. Errors: invalid_params, also for
+// the operator and the user; not_found.
+func Disable(ctx context.Context, l *ledger.Ledger, d Disabling) (agent ledger.Agent, disabled bool, err error) {
+	if err := orchestrator.CheckText("why", d.Why, orchestrator.MaxKey); err != nil {
+		return agent, false, err
+	}
+	if err := orchestrator.CheckPlain("why", d.Why); err != nil {
+		return agent, false, err
+	}
+	reason := "it was disabled by hand"
+	if d.By != "" {
+		reason = "it was disabled by " + d.By
+	}
+	if d.Why != "" {
+		reason += ": " + d.Why
+	}
+	return changeDisabled(ctx, l, d.Agent, func(t *ledger.Tx, a *ledger.Agent) (bool, error) {
+		if a.Disabled != "" {
+			return false, nil
+		}
+		a.Disabled = t.Now + " " + reason
+		return true, nil
+	})
+}
+
+// Enable has the agent's transport used again, and what waited for that delivered. enabled is false if it was in use. Errors: as
+// Disable.
+func Enable(ctx context.Context, l *ledger.Ledger, name string) (agent ledger.Agent, enabled bool, err error) {
+	return changeDisabled(ctx, l, name, func(t *ledger.Tx, a *ledger.Agent) (bool, error) {
+		if a.Disabled == "" {
+			return false, nil
+		}
+		a.Disabled = ""
+		return true, ReleasePutOff(t, a.Name, "its transport is used again")
+	})
+}
+
+// changeDisabled changes an agent, and stores it if the change says that it did something.
+func changeDisabled(ctx context.Context, l *ledger.Ledger, name string, change func(*ledger.Tx, *ledger.Agent) (bool, error)) (a ledger.Agent, changed bool, err error) {
+	name = orchestrator.FoldName(name)
+	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
+		conf := t.Config()
+		known := conf.Agents[name]
+		switch {
+		case known == nil || l.PartOf(name) != nil:
+			return NoAgent(t.Conn, name, conf)
+		case known.BuiltIn:
+			return orchestrator.Errorf(orchestrator.InvalidParams, "%s is %s; only an agent can be disabled", name, orchestrator.BuiltIns[name])
+		}
+		a = *known
+		a.Groups = groupsOf(conf, name)
+		if changed, err = change(t, &a); err != nil || !changed {
+			return err
+		}
+		a.UpdatedAt = t.Now
+		t.KeepSpan()
+		if err := Store(t, &a); err != nil {
+			return err
+		}
+		return t.ConfigChanged()
+	})
+	return a, changed, err
+}

@@ -1,0 +1,56 @@
+package messages_test
+
+import (
+	"fmt"
+	"testing"
+
+	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/orchestratortest/enginetest"
+	"mailroom/orchestrator/orchestratortest/want"
+)
+
+// Errors that differ in a time, an id or a process are one group, and select each other; an exit status keeps them apart.
+func TestDeadLetterGroups(t *testing.T) {
+	t.Parallel()
+	f := enginetest.New(t, "architect", "builder", "tester")
+	dead := func(id, sender, recipient, status, reason string) {
+		f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, status, traced_status, ended_at, error_message) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)`,
+			id, sender, recipient, status, status, "2025-10-26T10:00:0"+id[1:]+".000Z", reason)
+	}
+	dead("m1", "architect", "builder", "failed", "exit status 1: locked by process 4411")
+	dead("m2", "tester", "builder", "failed", "exit status 1: locked by process 90210")
+	dead("m3", "architect", "builder", "failed", "exit status 2: locked by process 4411")
+	dead("m4", "architect", "gone", "expired", "not read before it expired at 2025-10-26T10:00:00.000Z")
+	dead("m5", "builder", "gone", "expired", "not read before it expired at 2025-10-27T11:00:00.000Z")
+	dead("m6", "architect", "gone", "failed", "")
+
+	g, err := messages.GroupDeadLetters(t.Context(), f.Ledger, 99)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, group := range g.Groups {
+		got = append(got, fmt.Sprintf("%d %d %s %v %s %s %v", group.Messages, group.Expired, group.Recipient, group.Known, group.MessageID, group.Since[17:19], group.Senders))
+	}
+	want.Equal(t, "groups", fmt.Sprint(got), "[2 2 gone false m5 04 [builder architect] 2 0 builder true m2 01 [tester architect] 1 0 gone false m6 06 [architect] 1 0 builder true m3 03 [architect]]")
+	want.Equal(t, "all of them", fmt.Sprint(g.Total, g.Counted, g.More), "6 6 false")
+	if g, err = messages.GroupDeadLetters(t.Context(), f.Ledger, 1); err != nil || len(g.Groups) != 1 || !g.More {
+		t.Errorf("one group: %+v, %v", g, err)
+	}
+
+	like := messages.DeadLetterFilter{Recipient: "builder", Error: "exit status 1: locked by process 12345", Limit: 1}
+	ms, total, err := messages.DeadLetters(t.Context(), f.Ledger, like)
+	if err != nil || total != 2 || len(ms) != 1 || ms[0].ID != "m2" {
+		t.Errorf("%d with an error like it, %v, %v", total, ms, err)
+	}
+	like.Limit = 9
+	replayed, skipped, err := messages.ReplayAll(t.Context(), f.Ledger, like)
+	if err != nil || skipped != 0 || len(replayed) != 2 || replayed[0].ID != "m1" {
+		t.Errorf("replayed %v, skipped %d, %v", replayed, skipped, err)
+	}
+	want.Equal(t, "status of another", fmt.Sprint(f.Rows(`SELECT status FROM agent_message WHERE message_id = 'm3'`)), "[failed]")
+	replayed, skipped, err = messages.ReplayAll(t.Context(), f.Ledger, messages.DeadLetterFilter{Error: "not read before it expired at 2025-10-26T10:00:00.000Z", Limit: 9})
+	if err != nil || skipped != 2 || len(replayed) != 0 {
+		t.Errorf("to nobody: replayed %v, skipped %d, %v", replayed, skipped, err)
+	}
+}

@@ -1,0 +1,223 @@
+package messages
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+	"strings"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/store"
+)
+
+// ListFilter says which messages List returns. The zero value selects all that are not archived, and a Limit is needed.
+type ListFilter struct {
+	Agent       string    // sent or got by this agent
+	Sender      string    // sent by this one
+	Recipient   string    // sent to this one, or to the group of this name
+	Pair        [2]string // sent by one of these two to the other
+	Type        string
+	Statuses    []orchestrator.Status // one of these; two at most
+	ThreadID    string
+	Since       string // created at or after; see HistoryFilter
+	Until       string // created at or before
+	Archived    bool   // archived ones too
+	Before      int64  // only with a seq below this one; 0 is no bound
+	After       int64  // only with a seq above this one
+	OldestFirst bool
+	Limit       int
+
+	// Says reports whether a message says what is looked for; nil takes all. It is asked outside of any transaction.
+	Says func(*orchestrator.Message) bool
+}
+
+// Listed is what one call of List found, in its order.
+type Listed struct {
+	Messages []orchestrator.Message
+	Complete bool   // nothing is left; otherwise:
+	Next     int64  // Before, or with OldestFirst After, of the call that goes on
+	At       string // when the message was created to which it has come
+}
+
+// List returns messages of all agents, newest first unless OldestFirst is set. One call looks at a bounded number of messages, whether they
+// fit or not: if Complete is false, call it again from Next. Nothing is marked as read. Error: invalid_params for a time that cannot
+// be read.
+func List(ctx context.Context, l *ledger.Ledger, f ListFilter) (listed Listed, err error) {
+	for _, name := range []*string{&f.Agent, &f.Sender, &f.Recipient, &f.Pair[0], &f.Pair[1]} {
+		*name = orchestrator.FoldName(*name)
+	}
+	if f.Since, err = boundary(l, "since", f.Since); err != nil {
+		return listed, err
+	}
+	if f.Until, err = boundary(l, "until", f.Until); err != nil {
+		return listed, err
+	}
+	listed.Messages = []orchestrator.Message{}
+	f.Before, f.After = cmp.Or(f.Before, math.MaxInt64), cmp.Or(f.After, math.MinInt64)
+	size := 0
+	for range searchSteps {
+		var step searched
+		err := l.View(ctx, func(c *store.Conn, _ *ledger.Config) (err error) {
+			step, err = f.step(c, f.Limit-len(listed.Messages))
+			return err
+		})
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return listed, err
+		}
+		for i := range step.candidates {
+			m := &step.candidates[i]
+			if f.Says != nil && !f.Says(m) {
+				continue
+			}
+			if size += len(m.Payload); len(listed.Messages) > 0 && size > ledger.MaxRead {
+				return listed, nil
+			}
+			listed.Messages = append(listed.Messages, *m)
+			listed.Next, listed.At = m.Seq, m.CreatedAt
+			if len(listed.Messages) == f.Limit {
+				return listed, nil
+			}
+		}
+		if listed.Complete = step.last; step.last {
+			return listed, nil
+		}
+		listed.Next, listed.At = step.floor, step.backTo
+		if f.OldestFirst {
+			f.After = step.floor
+		} else {
+			f.Before = step.floor
+		}
+	}
+	return listed, nil
+}
+
+// sources are what a list walks through, in the order of seq.
+func (f *ListFilter) sources() (list []searchSource) {
+	list = []searchSource{{`agent_message m NOT INDEXED`, `true`}, {`agent_message_archive m NOT INDEXED`, `true`}}
+	if f.ThreadID != "" {
+		list = []searchSource{
+			{`agent_message m INDEXED BY agent_message_thread`, `thread_id = ?3`}, {`agent_message_archive m INDEXED BY agent_message_archive_thread`, `thread_id = ?3`},
+		}
+	}
+	if !f.Archived {
+		list = list[:1]
+	}
+	return list
+}
+
+// step walks through searchStep rows of each source, or fewer if their payloads are large or enough of them fit.
+func (f *ListFilter) step(c *store.Conn, enough int) (step searched, err error) {
+	statuses := [2]string{}
+	for i, status := range f.Statuses {
+		statuses[i] = string(status)
+	}
+	args := []any{f.After, f.Before, f.ThreadID, f.Agent, f.Sender, f.Recipient, f.Pair[0], f.Pair[1], f.Type, statuses[0], statuses[1], f.Since, f.Until}
+	sources := f.sources()
+	for _, from := range sources {
+		err := c.Query(f.end(from), func(row store.Row) error {
+			if seq := row.Int(0); step.floor == 0 || f.OldestFirst == (seq < step.floor) {
+				step.floor, step.backTo = seq, row.Text(1)
+			}
+			return nil
+		}, append(slices.Clone(args[:3]), searchStep-1)...)
+		if err != nil {
+			return step, err
+		}
+	}
+	if step.last = step.floor == 0; !step.last && f.OldestFirst {
+		args[1] = step.floor + 1
+	} else if !step.last {
+		args[0] = step.floor - 1
+	}
+	if f.Says != nil {
+		enough = searchStep
+	}
+	var more bool
+	step.candidates, more, err = ledger.Fetch(c, f.fitting(sources), enough, ledger.MaxRead, append(slices.Clone(args), enough+1)...)
+	if err != nil {
+		return step, err
+	}
+	if more {
+		end := &step.candidates[len(step.candidates)-1]
+		step.floor, step.backTo, step.last = end.Seq, end.CreatedAt, false
+		return step, nil
+	}
+	if bound := f.bound(); bound != "" && !step.last {
+		step.last, err = f.allBeyond(c, bound, sources, args)
+	}
+	return step, err
+}
+
+// end selects the row with which a step through a source ends; it selects none if the source has no so many left.
+func (f *ListFilter) end(from searchSource) string {
+	return `SELECT seq, created_at FROM ` + from.from + ` WHERE ` + from.where + ` AND seq > ?1 AND seq < ?2 ORDER BY seq ` + f.order() + ` LIMIT 1 OFFSET +?4`
+}
+
+// fitting selects the places of what fits, in the order that is asked for.
+func (f *ListFilter) fitting(sources []searchSource) string {
+	const fits = ` AND seq > ?1 AND seq < ?2 AND (?3 = '' OR +thread_id = ?3) AND (?4 = '' OR +sender = ?4 OR +recipient = ?4) AND (?5 = '' OR +sender = ?5)
+		AND (?6 = '' OR +recipient = ?6 OR +multicast_target = ?6)
+		AND (?7 = '' OR +sender = ?7 AND +recipient = ?8 OR +sender = ?8 AND +recipient = ?7) AND (?9 = '' OR message_type = ?9)
+		AND (?10 = '' OR +status = ?10 OR +status = ?11) AND (?12 = '' OR created_at >= ?12) AND (?13 = '' OR created_at <= ?13)`
+	var parts []string
+	for i, from := range sources {
+		archived := []string{`0`, `1`}[i]
+		parts = append(parts, `SELECT `+archived+`, seq FROM `+from.from+` WHERE `+from.where+fits)
+	}
+	return strings.Join(parts, "\nUNION ALL\n") + ` ORDER BY 2 ` + f.order() + ` LIMIT +?14`
+}
+
+func (f *ListFilter) order() string {
+	if f.OldestFirst {
+		return "ASC"
+	}
+	return "DESC"
+}
+
+// bound is the time beyond which nothing fits in the direction of the list; "" is none.
+func (f *ListFilter) bound() string {
+	if f.OldestFirst {
+		return f.Until
+	}
+	return f.Since
+}
+
+// allBeyond reports whether a step has come to messages beyond the time alone: nothing behind them fits either, since times ascend, but
+// for single ones that were written by hand.
+func (f *ListFilter) allBeyond(c *store.Conn, bound string, sources []searchSource, args []any) (bool, error) {
+	within := `created_at >= ?4`
+	if f.OldestFirst {
+		within = `created_at <= ?4`
+	}
+	for _, from := range sources {
+		n, err := c.Number(`SELECT EXISTS (SELECT 1 FROM `+from.from+` WHERE `+from.where+` AND seq > ?1 AND seq < ?2 AND `+within+`)`,
+			append(slices.Clone(args[:3]), bound)...)
+		if err != nil || n > 0 {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// Named returns the messages that have these ids, as they are now, archived ones too; of a send to several agents those that have an id
+// of their own. What is not there is left out.
+func Named(ctx context.Context, l *ledger.Ledger, ids []string) ([]orchestrator.Message, error) {
+	return ledger.Ask(ctx, l, func(c *store.Conn) (ms []orchestrator.Message, err error) {
+		for _, id := range ids {
+			found, err := ledger.Messages(c, `SELECT `+ledger.MessageColumns+` FROM agent_message WHERE message_id = ?`, id)
+			if err == nil && len(found) == 0 {
+				found, err = ledger.Messages(c, `SELECT `+ledger.ArchivedColumns+` FROM agent_message_archive WHERE message_id = ?`, id)
+			}
+			if err != nil {
+				return nil, err
+			}
+			ms = append(ms, found...)
+		}
+		return ms, nil
+	})
+}
