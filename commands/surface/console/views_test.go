@@ -86,7 +86,8 @@ func (d *desk) accessible(t *testing.T, what string) {
 		t.Skip("NOT TESTED: npm did not install axe (make clients)")
 	}
 	var found []string
-	d.Eval(`(`+string(axe)+`, axe.run(document)).then(({ violations }) => violations.flatMap((v) => v.nodes.map((n) => v.id + ": " + n.html.slice(0, 200) + " " + n.failureSummary)))`, &found)
+	script := strings.TrimSuffix(strings.TrimSpace(string(axe)), ";")
+	d.Eval(`(`+script+`, axe.run(document)).then(({ violations }) => violations.flatMap((v) => v.nodes.map((n) => v.id + ": " + n.html.slice(0, 200) + " " + n.failureSummary)))`, &found)
 	if len(found) > 0 {
 		t.Errorf("%s: %s", what, strings.Join(found, "\n"))
 	}
