@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/daemons"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/reading"
@@ -99,4 +99,96 @@ func badDay(t *testing.T, minutes int, odd string) *room {
 	return r
 }
 
-var _ = strings.Contains
+// TestNow: a bad day is seen on Now. What needs a person is there, each with where it is freed, and hostile texts are texts.
+func TestNow(t *testing.T) {
+	t.Parallel()
+	r := badDay(t, 24, hostile)
+	r.Step(6 * time.Minute) // overdue
+	d := r.opens(1440, false, "/")
+	d.Until(`document.querySelectorAll(".plot").length === 3 && document.querySelector("svg.room") && document.querySelector(".needs .st use[href='#s-doctor']")`)
+	for kind, href := range map[string]string{
+		"No daemon": "/operations", "failed": "/messages?to=builder&status=dead", "Disabled": "/agents/billing", "12 unread|unread": "/agents/reviewer",
+		"overdue": "/messages?to=ghost&status=live", "1 question": "/questions", "Doctor": "/operations",
+	} {
+		d.Until(fmt.Sprintf(`[...document.querySelectorAll(".needs li")].some((li) => new RegExp(%q).test(li.querySelector(".state").textContent) && li.querySelector("a.btn").getAttribute("href") === %q)`, kind, href))
+	}
+	d.Until(`document.querySelectorAll(".needs a.btn.first").length === 1`)
+	d.Until(`document.querySelector("h1").textContent === (["", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten"][document.querySelectorAll(".needs li").length]) + " things need you"`)
+	d.Until(`document.querySelector(".rail nav a .tally.hot").textContent === String(document.querySelectorAll(".needs li").length)`)
+	d.Until(`[...document.querySelectorAll(".needs .what b")].some((b) => b.textContent.includes("onerror=")) && !document.querySelector("main img")`)
+	var title string
+	if d.Eval(`document.title`, &title); title != "Now · Mailroom" {
+		t.Errorf("the page is called %q", title)
+	}
+	d.Until(`[...document.querySelectorAll("svg.room text.nb.bad")].some((text) => text.textContent.endsWith("failed"))`)
+	var places [2]string
+	where := `[...document.querySelectorAll("svg.room a")].map((a) => a.getAttribute("href") + a.querySelector("circle").getAttribute("cx") + " " + a.querySelector("circle").getAttribute("cy")).sort().join()`
+	d.Eval(where, &places[0])
+	d.Click("6 hours")
+	d.Until(`location.search === "?span=6h" && document.querySelector(".plot h3").textContent === "Delivered, in 5 minutes"`)
+	d.Click("as a list")
+	d.Until(`location.search === "?span=6h&room=list" && !document.querySelector("svg.room") && document.querySelector("table.pairs td.bad")`)
+	d.Click("as a picture")
+	d.Until(`document.querySelector("svg.room")`)
+	if d.Eval(where, &places[1]); places[0] != places[1] {
+		t.Errorf("the agents stood at %s, and now at %s", places[0], places[1])
+	}
+	d.Click("Open reviewer")
+	d.Until(`location.pathname === "/agents/reviewer"`)
+	for _, dark := range []bool{false, true} {
+		small := r.opens(360, dark, "/")
+		small.Until(`document.querySelectorAll(".plot").length === 3 && document.querySelector("table.pairs") && document.querySelector(".needs .st use[href='#s-doctor']")`)
+		if n := small.tooWide(); n > 0 {
+			t.Errorf("Now is %d pixels too wide for a phone", n)
+		}
+		small.accessible(t, "Now")
+	}
+}
+
+// TestWelcome: an empty database says how to begin, and notices what one does; in the end nothing needs anybody.
+func TestWelcome(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	d := r.opens(1440, false, "/")
+	d.Reads("nobody is in it yet")
+	d.Eval(`document.body.dataset.loaded = "once"`, nil)
+	r.does("agent_add", `{"name":"ann"}`)
+	d.Reads("one agent is in it")
+	r.does("agent_add", `{"name":"bob"}`)
+	d.Reads("nobody has written yet")
+	r.note("ann", "bob", "hello")
+	d.Reads("No daemon runs, and 1 message waits to be delivered")
+	r.does("deliver_all", `{}`)
+	if err := daemons.Beat(t.Context(), r.Router.Ledger, ""); err != nil {
+		t.Fatal(err)
+	}
+	r.does("wait", `{"recipient":"bob","timeout":0}`)
+	d.Reads("Nothing needs you")
+	d.Until(`document.body.dataset.loaded === "once" && !document.querySelector(".needs")`)
+}
+
+// TestPalette: the palette is opened with a key, finds agents, messages and words, and leads there.
+func TestPalette(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t, "ann", "bob")
+	r.note("ann", "bob", "the quick brown fox")
+	id := r.does("send", `{"sender":"ann","recipient":"bob","message_type":"note","payload":{"n":1}}`)["message_id"].(string)
+	d := r.opens(1440, false, "/")
+	d.Until(`document.querySelector(".plot")`)
+	d.Key("/")
+	d.Type("What to find", "bo")
+	d.Until(`document.querySelector(".palette [aria-selected=true] b")?.textContent === "bob"`)
+	d.Key("Enter")
+	d.Until(`location.pathname === "/agents/bob" && !document.querySelector(".palette")`)
+	d.Click("Find")
+	d.Type("What to find", id)
+	d.Until(`document.querySelector(".palette [role=option] b")?.textContent === "` + id + `"`)
+	d.Key("ArrowDown", "ArrowUp", "Enter")
+	d.Until(`location.pathname === "/messages/` + id + `"`)
+	d.Until(`document.querySelector("main h1")`)
+	d.Key("/")
+	d.Type("What to find", "brown fox")
+	d.Until(`[...document.querySelectorAll(".palette [role=option]")].some((li) => li.textContent.includes("ann to bob"))`)
+	d.Key("Escape")
+	d.Until(`!document.querySelector(".palette")`)
+}

@@ -36,6 +36,7 @@ function Palette() {
     const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (by && choices.length) setAt((marked + by + choices.length) % choices.length);
     else if (event.key === "Enter") take(choices[marked]);
+    else if (event.key === "Escape") dialog.current.close();
     else return;
     event.preventDefault();
   };
@@ -88,13 +89,13 @@ async function lookFor(text, signal) {
   const id = !/\s/.test(text) && text.length > 3;
   const [named, hits] = await Promise.all([
     id ? run("why", { message_id: text }, { signal }).catch(failed) : null,
-    run("search_messages", { text: text.slice(0, 1024), limit: 5 }, { signal }).catch(failed),
+    run("messages_list", { text: text.slice(0, 1024), limit: 5 }, { signal }).catch(failed),
   ]);
   const list = [];
   if (named?.reasons?.length) {
     const one = named.reasons[0], at = text.startsWith("q-") ? to(["questions"], { id: text }) : to(["messages", text]);
     list.push({ kind: "Message", name: text, says: `${one.sender} to ${one.recipient}: ${one.status}`, href: at, sure: true });
   }
-  for (const hit of hits?.messages ?? []) list.push({ kind: "Message", name: `${hit.sender} to ${hit.recipient}`, says: hit.excerpt, href: to(["messages", hit.message_id]) });
+  for (const hit of hits?.messages ?? []) list.push({ kind: "Message", name: `${hit.sender} to ${hit.recipient}`, says: hit.says, href: to(["messages", hit.message_id]) });
   return list;
 }
