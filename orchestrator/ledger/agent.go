@@ -48,8 +48,7 @@ func (a *Agent) Away() bool { return a.away }
 // Elsewhere reports whether only another host delivers to the agent.
 func (a *Agent) Elsewhere() bool { return a.elsewhere }
 
-// Withheld reports whether nothing may be done where the agent's messages go, since what says so is a database that is not
-// trusted.
+// Withheld reports whether nothing may be done where the agent's messages go, since the database that says so is not trusted.
 func (a *Agent) Withheld() bool { return a.withheld }
 
 // Waits reports whether the agent's messages cannot be delivered here for now: its transport is withheld, on another host or disabled.
@@ -105,8 +104,7 @@ const (
 	takenByMember = "a member of the group " // and its name
 )
 
-// Heartbeat notes that an agent is alive: it sent, read or acknowledged something. It is stored once, at the end of the
-// request, and only for an agent that has a limit to its silence.
+// Heartbeat notes that an agent which has a limit to its silence is alive. It is stored once, at the end of the request.
 func (t *Tx) Heartbeat(name string) {
 	if a := t.Config().Agents[name]; a != nil && a.SilentAfter > 0 && !slices.Contains(t.heartbeats, name) {
 		t.heartbeats = append(t.heartbeats, name)
