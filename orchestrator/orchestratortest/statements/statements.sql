@@ -257,6 +257,7 @@ SELECT coalesce(max(seq), 0) FROM (SELECT max(seq) AS seq FROM agent_message UNI
 SELECT coalesce(max(seq), 0) FROM agent_message;
 SELECT coalesce(max(seq), 0) FROM agent_message WHERE seq <= ?1;
 SELECT coalesce(min(CASE WHEN not_before > ?3 THEN NULL WHEN not_before > created_at THEN not_before ELSE created_at END), ''), coalesce(min(nullif(next_attempt_at, '')), ''), count(*) FILTER (WHERE created_at < ?4 AND not_before < ?4), coalesce(min(CASE WHEN created_at < ?4 AND not_before < ?4 THEN seq END), 0) FROM (SELECT created_at, not_before, next_attempt_at, seq FROM agent_message WHERE status IN ('pending','retry') AND recipient = ?1 AND priority = ?2 AND (traced_status IS NOT status OR message_id >= x'' OR sender >= x'' OR recipient >= x'' OR status >= x'') IS NOT TRUE ORDER BY seq LIMIT +?5) AS w;
+SELECT coalesce(min(delivered_at), '') FROM (SELECT delivered_at FROM agent_inbox WHERE recipient = ?1 AND read_at = '' LIMIT +?2) AS u;
 SELECT coalesce(min(id), 1) - 1 FROM message_trace WHERE id > 0;
 SELECT coalesce(status, 'pending'), traced_status, count(*) FROM agent_message WHERE (traced_status IS NOT status OR message_id >= x'' OR sender >= x'' OR recipient >= x'' OR status >= x'') GROUP BY status, traced_status;
 SELECT count(*) FROM (SELECT 1 FROM agent_message WHERE status IN ('pending','retry') AND recipient = ? LIMIT +?) AS m;
@@ -328,7 +329,6 @@ SELECT heard_at FROM heartbeats WHERE agent = ?;
 SELECT heard_at, silent_at, told_at FROM heartbeats WHERE agent = ?;
 SELECT host, waiter_pid, waiter_born FROM host_sessions WHERE agent = ? AND session = ?;
 SELECT i.delivered_at FROM agent_inbox i LEFT JOIN agent_message m ON m.message_id = i.message_id AND m.recipient = i.recipient WHERE i.recipient = ?1 AND i.read_at = '' AND (m.sender IS NOT 'system' OR m.message_type IS NOT 'transport_test') ORDER BY i.rowid DESC LIMIT 1;
-SELECT i.delivered_at FROM agent_inbox i WHERE i.recipient = ?1 AND i.read_at = '' ORDER BY i.rowid LIMIT 1;
 SELECT i.message_id, i.payload, i.delivered_at FROM agent_inbox i WHERE i.recipient = ? AND i.read_at = '' AND NOT EXISTS (SELECT 1 FROM agent_message m WHERE m.message_id = i.message_id AND m.recipient = i.recipient) AND NOT EXISTS (SELECT 1 FROM agent_message_archive a WHERE a.message_id = i.message_id AND a.recipient = i.recipient) ORDER BY i.rowid LIMIT +?;
 SELECT i.message_id, m.sender FROM agent_inbox i LEFT JOIN agent_message m ON m.message_id = i.message_id WHERE i.recipient = ?1 AND i.read_at = '' ORDER BY i.rowid LIMIT +?2;
 SELECT i.message_id, m.trace_id, m.span_id FROM agent_inbox i LEFT JOIN agent_message m ON m.message_id = i.message_id AND m.recipient = i.recipient WHERE i.recipient = ?1 AND i.read_at = '' AND (m.sender IS NOT 'system' OR m.message_type IS NOT 'transport_test') ORDER BY CASE m.action WHEN 'interrupt' THEN 0 ELSE 1 END, m.priority DESC, m.seq LIMIT +1000;
