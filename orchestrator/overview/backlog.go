@@ -59,6 +59,12 @@ func backlogs(c *store.Conn, conf *ledger.Config, counts map[string]map[orchestr
 		list = append(list, *b)
 	}
 	slices.SortFunc(list, func(a, b RecipientBacklog) int { return strings.Compare(a.Recipient, b.Recipient) })
+	list, err = withForeign(list, c, conf, clock, isLeftOut)
+	return list, late, err
+}
+
+// withForeign adds what others wrote, and says of each recipient what is known of it.
+func withForeign(list []RecipientBacklog, c *store.Conn, conf *ledger.Config, clock time.Time, isLeftOut func(recipient string) bool) ([]RecipientBacklog, error) {
 	others, err := foreignBacklogs(c, conf, clock)
 	for _, other := range others {
 		if !isLeftOut(other.Recipient) {
@@ -70,7 +76,7 @@ func backlogs(c *store.Conn, conf *ledger.Config, counts map[string]map[orchestr
 			list[i].Known, list[i].Disabled = true, agent.Disabled
 		}
 	}
-	return list, late, err
+	return list, err
 }
 
 // addCounted adds all agents, and what is counted of whomever.

@@ -108,7 +108,7 @@ func lookAround(c *store.Conn, l *ledger.Ledger, conf *ledger.Config) (*look, er
 	for name, agent := range conf.Agents {
 		o.members[name] = &Member{Name: name, Known: true, BuiltIn: agent.BuiltIn, agent: agent}
 	}
-	for _, step := range []func() error{o.walk, o.waiting, o.heard, o.unread, o.findLetters} {
+	for _, step := range []func() error{o.walk, o.waiting, o.heard, o.findLetters} {
 		if err := step(); err != nil {
 			return nil, err
 		}
@@ -171,7 +171,7 @@ func (o *look) waiting() error {
 			continue
 		}
 		m := o.of(b.Recipient)
-		m.backlog, m.Pending, m.Unread, m.OldestAt = b, b.Pending+b.Retry, b.Unread, b.OldestAt
+		m.backlog, m.Pending, m.Unread, m.unreadAt, m.OldestAt = b, b.Pending+b.Retry, b.Unread, b.UnreadSince, earlier(b.OldestAt, b.UnreadSince)
 		for _, s := range b.Sessions {
 			m.HeardAt = max(m.HeardAt, s.SeenAt)
 		}
@@ -238,24 +238,6 @@ const waits orchestrator.PresenceStatus = "waiting"
 func (o *look) hasRead(m *Member, row store.Row) {
 	m.readAt = max(m.readAt, row.Text(1))
 	m.HeardAt = max(m.HeardAt, m.readAt)
-}
-
-// unread adds since when the oldest message in each inbox has not been read.
-func (o *look) unread() error {
-	for name, m := range o.members {
-		if m.Unread <= 0 {
-			continue
-		}
-		err := o.c.Query(`SELECT i.delivered_at FROM agent_inbox i WHERE i.recipient = ?1 AND i.read_at = '' ORDER BY i.rowid LIMIT 1`, func(row store.Row) error {
-			m.unreadAt = row.Text(0)
-			m.OldestAt = earlier(m.OldestAt, m.unreadAt)
-			return nil
-		}, name)
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // patience is how many times overdue.after mail may lie unread with an agent that does other things meanwhile.

@@ -330,7 +330,6 @@ SELECT heard_at FROM heartbeats WHERE agent = ?;
 SELECT heard_at, silent_at, told_at FROM heartbeats WHERE agent = ?;
 SELECT host, waiter_pid, waiter_born FROM host_sessions WHERE agent = ? AND session = ?;
 SELECT i.delivered_at FROM agent_inbox i LEFT JOIN agent_message m ON m.message_id = i.message_id AND m.recipient = i.recipient WHERE i.recipient = ?1 AND i.read_at = '' AND (m.sender IS NOT 'system' OR m.message_type IS NOT 'transport_test') ORDER BY i.rowid DESC LIMIT 1;
-SELECT i.delivered_at FROM agent_inbox i WHERE i.recipient = ?1 AND i.read_at = '' ORDER BY i.rowid LIMIT 1;
 SELECT i.message_id, i.payload, i.delivered_at FROM agent_inbox i WHERE i.recipient = ? AND i.read_at = '' AND NOT EXISTS (SELECT 1 FROM agent_message m WHERE m.message_id = i.message_id AND m.recipient = i.recipient) AND NOT EXISTS (SELECT 1 FROM agent_message_archive a WHERE a.message_id = i.message_id AND a.recipient = i.recipient) ORDER BY i.rowid LIMIT +?;
 SELECT i.message_id, m.sender FROM agent_inbox i LEFT JOIN agent_message m ON m.message_id = i.message_id WHERE i.recipient = ?1 AND i.read_at = '' ORDER BY i.rowid LIMIT +?2;
 SELECT i.message_id, m.trace_id, m.span_id FROM agent_inbox i LEFT JOIN agent_message m ON m.message_id = i.message_id AND m.recipient = i.recipient WHERE i.recipient = ?1 AND i.read_at = '' AND (m.sender IS NOT 'system' OR m.message_type IS NOT 'transport_test') ORDER BY CASE m.action WHEN 'interrupt' THEN 0 ELSE 1 END, m.priority DESC, m.seq LIMIT +1000;
