@@ -14,7 +14,7 @@ import (
 )
 
 // transaction is what the requests of one write transaction share. There is one clock reading for all of it, taken once
-// the write lock is held.
+// its locks are held; those that Hold takes later have it read anew.
 type transaction struct {
 	*store.Transaction
 
@@ -81,10 +81,9 @@ const maxAhead = 3650 * orchestrator.Day
 // Begin is called by the store when it begins a write transaction. It reads the clock, the last time stored, and whether the
 // configuration or the version of the tables has changed.
 func (l *Ledger) Begin(under *store.Transaction) error {
-	t := &transaction{Transaction: under, Clock: l.now()}
+	t := &transaction{Transaction: under}
 	under.Shared = t
-	t.ClockText = orchestrator.Stamp(t.Clock)
-	t.Now, t.idTime = t.ClockText, ulid.Timestamp(t.Clock)
+	t.read(l.now())
 	var last, version string
 	err := t.Query(`
 		SELECT (SELECT at FROM message_trace ORDER BY id DESC LIMIT 1),
@@ -110,6 +109,24 @@ func (l *Ledger) Begin(under *store.Transaction) error {
 		t.Now, t.idTime = last, ulid.Timestamp(at)
 	}
 	return nil
+}
+
+// read takes a reading of the clock over.
+func (t *transaction) read(clock time.Time) {
+	t.Clock, t.ClockText = clock, orchestrator.Stamp(clock)
+	if t.ClockText > t.Now {
+		t.Now, t.idTime = t.ClockText, ulid.Timestamp(clock)
+	}
+}
+
+// Hold is that of store.Transaction. What others did to the recipient's messages since the transaction began has an earlier time than what
+// this one does to them.
+func (t *Tx) Hold(recipient string) (bool, error) {
+	held, err := t.Transaction.Hold(recipient)
+	if held && !t.IsAlone() {
+		t.read(t.Ledger.now())
+	}
+	return held, err
 }
 
 // End is called by the store before it commits a write transaction. It writes the events of new rows that are not yet written.

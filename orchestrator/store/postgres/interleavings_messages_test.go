@@ -214,6 +214,23 @@ func deliveries() []interleaving {
 			b:     func(s *scene) error { return s.deliver(s.b, delivery.Options{ClaimSize: 3}) },
 			check: func(s *scene) { s.fine(); s.inOrder(s.ids) },
 		},
+		{
+			name: "times say in which order two deliver to an inbox",
+			set:  one, at: `SELECT EXISTS (SELECT 1 FROM agent_message m`, // it has read its clock, and has not taken the recipient yet
+			a: func(s *scene) error { return s.deliver(s.a, delivery.Options{}) },
+			b: func(s *scene) error {
+				s.Clock.Advance(time.Second)
+				if err := s.deliver(s.b, delivery.Options{}); err != nil {
+					return err
+				}
+				return s.send(s.b, orchestrator.Draft{Sender: "x", Recipient: "y"})
+			},
+			check: func(s *scene) {
+				s.fine()
+				s.inOrder(append(s.ids, s.got[1][0]))
+				s.count(0, `SELECT 1 FROM message_trace a JOIN message_trace b ON b.id > a.id AND b.at < a.at`)
+			},
+		},
 		both(interleaving{
 			name: "two deliver by a transport", byLock: true, set: wired,
 			check: func(s *scene) {

@@ -71,7 +71,7 @@ func (w *backend) Alone() bool { return w.alone }
 // mostHeld is how many locks Hold takes in a transaction: those of all transactions share a table of some thousands.
 const mostHeld = 500
 
-// Hold takes the lock of a recipient, if nobody has it and the transaction has not taken too many.
+// Hold takes the lock of a recipient, if nobody has it and the transaction has not taken too many, and reads the clock behind it.
 func (w *backend) Hold(name string) (bool, error) {
 	if w.alone {
 		return true, nil
@@ -79,6 +79,11 @@ func (w *backend) Hold(name string) (bool, error) {
 	if w.held++; w.held > mostHeld {
 		return false, nil
 	}
-	got, err := w.Number(`SELECT pg_try_advisory_xact_lock(?1, ?2)`, int(recipient), int(w.s.lockNumber(name)))
-	return got != 0, err
+	got := false
+	err := w.Query(`SELECT pg_try_advisory_xact_lock(?1, ?2), `+readClock, func(row store.Row) error {
+		got = row.Int(0) != 0
+		w.s.clock.set([]byte(row.Text(1)))
+		return nil
+	}, int(recipient), int(w.s.lockNumber(name)))
+	return got, err
 }
