@@ -131,6 +131,9 @@ func (b *InboxBatch) run(only string) error {
 			continue
 		}
 		held, err := b.Hold(recipient)
+		if held && !b.IsAlone() { // what others did to its messages since this began is to have an earlier time
+			b.ReadClock(b.Ledger.Now())
+		}
 		switch {
 		case err != nil:
 		case !held:

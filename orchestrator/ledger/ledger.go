@@ -212,3 +212,14 @@ func (l *Ledger) Inbox() orchestrator.SetTransport {
 	set, _ := l.Transports["inbox"].(orchestrator.SetTransport)
 	return set
 }
+
+type instanceKey struct{}
+
+// WithInstance returns a context whose commands appear under another name than the process's own as lease owner and
+// trace actor: the ORCHESTRATOR_INSTANCE_ID of one call. "" changes nothing.
+func WithInstance(ctx context.Context, instance string) context.Context {
+	if instance == "" {
+		return ctx
+	}
+	return context.WithValue(ctx, instanceKey{}, instance)
+}

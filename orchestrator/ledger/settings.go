@@ -92,16 +92,8 @@ var settingList = []Setting{
 			}
 			return err
 		}},
-	{Key: ConsolePort, Local: true, Default: "-", Bounds: "1024 to 65535, or - for one that is chosen when it is next needed", About: "port of `mailroom console` where no daemon serves it; it is kept, since a browser keeps what it stores by address and port",
-		parse: func(s *Settings, v string) (err error) {
-			if s.ConsolePort = 0; v == "-" {
-				return nil
-			}
-			if s.ConsolePort, err = strconv.Atoi(v); err != nil || s.ConsolePort < 1024 || s.ConsolePort > math.MaxUint16 {
-				return fmt.Errorf("%q is not a port from 1024 to 65535", v)
-			}
-			return nil
-		}},
+	local(integer(ConsolePort, "0", 0, math.MaxUint16, "port of `mailroom console` where no daemon serves it; 0: one is chosen when it is next needed, and kept, since a browser keeps what it stores by address and port",
+		func(s *Settings) *int { return &s.ConsolePort })),
 	{Key: "signal.url", Local: true, Default: "-", Bounds: "an address such as https://phone.example.com (http://localhost:PORT to try it here), or - for none", About: "where phones reach the app of `mailroom serve --phone`",
 		parse: func(s *Settings, v string) (err error) { s.SignalURL, err = push.ParseSignalURL(v); return err }},
 	{Key: "signal.push_hosts", Local: true, Default: "-", Bounds: "hosts separated by commas, or - for none", About: "push services and ntfy servers of your own, besides those of the browsers and ntfy.sh",

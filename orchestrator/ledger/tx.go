@@ -64,17 +64,6 @@ type Tx struct {
 	heartbeats []string // agents with a limit to their silence that did something, each once
 }
 
-type instanceKey struct{}
-
-// WithInstance returns a context whose commands appear under another name than the process's own as lease owner and
-// trace actor: the ORCHESTRATOR_INSTANCE_ID of one call. "" changes nothing.
-func WithInstance(ctx context.Context, instance string) context.Context {
-	if instance == "" {
-		return ctx
-	}
-	return context.WithValue(ctx, instanceKey{}, instance)
-}
-
 // maxAhead is how far the last time stored may lie ahead of the clock to be believed. Anybody can write a trace row.
 const maxAhead = 3650 * orchestrator.Day
 
@@ -83,7 +72,7 @@ const maxAhead = 3650 * orchestrator.Day
 func (l *Ledger) Begin(under *store.Transaction) error {
 	t := &transaction{Transaction: under}
 	under.Shared = t
-	t.read(l.now())
+	t.ReadClock(l.now())
 	var last, version string
 	err := t.Query(`
 		SELECT (SELECT at FROM message_trace ORDER BY id DESC LIMIT 1),
@@ -111,22 +100,12 @@ func (l *Ledger) Begin(under *store.Transaction) error {
 	return nil
 }
 
-// read takes a reading of the clock over.
-func (t *transaction) read(clock time.Time) {
+// ReadClock takes a reading of the clock over.
+func (t *transaction) ReadClock(clock time.Time) {
 	t.Clock, t.ClockText = clock, orchestrator.Stamp(clock)
 	if t.ClockText > t.Now {
 		t.Now, t.idTime = t.ClockText, ulid.Timestamp(clock)
 	}
-}
-
-// Hold is that of store.Transaction. What others did to the recipient's messages since the transaction began has an earlier time than what
-// this one does to them.
-func (t *Tx) Hold(recipient string) (bool, error) {
-	held, err := t.Transaction.Hold(recipient)
-	if held && !t.IsAlone() {
-		t.read(t.Ledger.now())
-	}
-	return held, err
 }
 
 // End is called by the store before it commits a write transaction. It writes the events of new rows that are not yet written.

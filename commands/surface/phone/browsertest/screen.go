@@ -73,6 +73,9 @@ func (s *Screen) listen(event any) {
 	}
 }
 
+// keyCodes are what the browser itself goes by for keys that close dialogs and press buttons.
+var keyCodes = map[string]int64{"Escape": 27, "Enter": 13, "Tab": 9}
+
 // Key presses keys one after the other, each by its name: "j", "Enter", "Escape", "ArrowDown".
 func (s *Screen) Key(names ...string) {
 	s.t.Helper()
@@ -86,7 +89,7 @@ func (s *Screen) Key(names ...string) {
 			text = "\r"
 		}
 		for _, kind := range []input.DispatchKeyEventType{input.DispatchKeyEventTypeKeyDown, input.DispatchKeyEventTypeKeyUp} {
-			p := input.DispatchKeyEventParams{Type: kind, Key: name}
+			p := input.DispatchKeyEventParams{Type: kind, Key: name, Code: name, WindowsVirtualKeyCode: keyCodes[name]}
 			if kind == input.DispatchKeyEventTypeKeyDown {
 				p.Text = text
 			}
