@@ -180,7 +180,7 @@ func TestPalette(t *testing.T) {
 	d.Until(`document.querySelector(".palette [aria-selected=true] b")?.textContent === "bob"`)
 	d.Key("Enter")
 	d.Until(`location.pathname === "/agents/bob" && !document.querySelector(".palette")`)
-	d.Click("Find")
+	d.Click("Find an id, an agent, a word")
 	d.Type("What to find", id)
 	d.Until(`document.querySelector(".palette [role=option] b")?.textContent === "` + id + `"`)
 	d.Key("ArrowDown", "ArrowUp", "Enter")
