@@ -103,7 +103,7 @@ func TestInspector(t *testing.T) {
 					t.Fatal(err)
 				}
 				callEach(t, o, inspect(t, func(vocabulary string) []string {
-					own := []string{program, "--db", o.db, "mcp", "--as", "boss", "--admin"} // it hands little of its environment on
+					own := []string{"env", "XDG_STATE_HOME=" + os.Getenv("XDG_STATE_HOME"), program, "--db", o.db, "mcp", "--as", "boss", "--admin"} // it hands little of its environment on
 					if vocabulary != "" {
 						own = append(own, "--vocabulary", vocabulary)
 					}

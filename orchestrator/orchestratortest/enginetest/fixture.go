@@ -178,7 +178,7 @@ func (f *Fixture) Rows(query string, params ...any) (rows []string) {
 
 // Deadline returns a context that ends only a test that hangs.
 func Deadline(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
