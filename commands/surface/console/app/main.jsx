@@ -125,6 +125,7 @@ function App() {
         <main id="main" class="page" tabIndex={-1}>
           {connection.value.state === "ended" && <Ended />}
           {View ? <View rest={rest} /> : <section class="lede"><h1>There is nothing at this address</h1><p><a href="/">Now</a> shows what there is.</p></section>}
+          <p class="more narrow-only">{views.slice(5).map(([path, word]) => <a class="link" href={address(path)}>{word}</a>)}</p>
         </main>
       </div>
       <nav class="tabs" aria-label="Views">
