@@ -119,7 +119,7 @@ func TestHintsWithoutAShell(t *testing.T) {
 	}
 	flag := regexp.MustCompile(`--([a-z][-a-z]*)`)
 	// What has no definition is the program's own.
-	programs := regexp.MustCompile("^mailroom (serve|mcp|tail|--db|commands|invoke)")
+	programs := regexp.MustCompile("^mailroom (serve|console|mcp|tail|--db|commands|invoke)")
 	seen := 0
 	for at, hint := range hints(t) {
 		seen++

@@ -194,7 +194,7 @@ func dashed(name string) string {
 
 // elsewhere are words of other tools, and what they are here.
 var elsewhere = map[string]string{
-	"ls": "list", "ll": "list", "messages": "list", "history": "list", "search": "list", "find": "list", "grep": "list",
+	"ls": "list", "ll": "list", "history": "list", "search": "list", "find": "list", "grep": "list",
 	"watch": "tail", "follow": "tail", "logs": "tail", "log": "tail", "events": "tail", "monitor": "tail",
 	"get": "show ID", "view": "show ID", "cat": "show ID", "describe": "show ID", "info": "show ID",
 	"receive": "read", "recv": "read", "fetch": "read", "pull": "read", "next": "read", "consume": "read", "sub": "tail", "subscribe": "tail",
