@@ -214,7 +214,7 @@ PLAIN := ./cmd/mailroom ./orchestrator/orchestratortest/powerloss
 SERVING := ^Test(Serve|MCP|Daemon|Contention)
 
 # Which packages take longest. They begin first, so that in the end no core waits for one of them.
-LONGEST := $(patsubst %,./%,commands/surface/phone commands/surface/web $(addprefix orchestrator/,store/postgres transport move bridge delivery router))
+LONGEST := $(patsubst %,./%,commands/surface/console commands/surface/phone commands/surface/web $(addprefix orchestrator/,store/postgres transport move bridge delivery router))
 
 # Tests wait for processes, disks and browsers most of the time, so that several run for each core. `make vet` has looked at all of them
 # before, so that go test need not.

@@ -103,6 +103,9 @@ func TestViews(t *testing.T) {
 	all := append([]string{"/messages/" + failed, "/agents/builder", "/operations/dead-letters", "/operations/settings"}, views...)
 	for _, width := range []int64{1440, 360} {
 		for _, dark := range []bool{false, true} {
+			if testing.Short() && dark != (width == 360) {
+				continue
+			}
 			d := r.opens(width, dark, "/")
 			for _, path := range all {
 				d.Eval(fmt.Sprintf(`(history.pushState(null, "", %q), dispatchEvent(new PopStateEvent("popstate")))`, path), nil)
