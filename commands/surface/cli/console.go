@@ -207,7 +207,7 @@ func browse(getenv func(string) string, link string) bool {
 		return false
 	}
 	failed := make(chan bool, 1)
-	go func() { failed <- cmd.Wait() != nil }()
+	orchestrator.GoSafe("opening the browser", nil, func() { failed <- cmd.Wait() != nil })
 	select {
 	case bad := <-failed:
 		return !bad
