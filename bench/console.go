@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -16,13 +17,14 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/messages"
 )
 
 // asked are the commands that each view of the console runs to be shown.
 var asked = map[string][][2]string{
 	"now":        {{"now", `{}`}, {"room", `{}`}, {"stats", `{"since":"1h","every":"1m","waiting":true}`}},
-	"messages":   {{"messages_list", `{"limit":100}`}, {"messages_list", `{"agent":"worker3","limit":100}`}, {"messages_list", `{"from":"sender2","to":"worker3","limit":100}`}, {"messages_list", `{"status":"failed","limit":100}`}},
+	"messages":   {{"messages_list", `{"limit":100}`}, {"messages_list", `{"agent":"worker3","limit":100}`}, {"messages_list", `{"sender":"sender2","recipient":"worker3","limit":100}`}, {"messages_list", `{"status":"failed","limit":100}`}},
 	"message":    {{"trace", `{"message_id":"msg-00000000000000000000001000"}`}, {"why", `{"message_id":"msg-00000000000000000000001000"}`}},
 	"agents":     {{"agent_list", `{"backlog":true,"order":"waiting","limit":50}`}},
 	"agent":      {{"agent_show", `{"name":"worker3","lately":true}`}, {"stats", `{"agent":"worker3","since":"24h"}`}},
@@ -85,11 +87,23 @@ func prepareConsole(ctx context.Context, path string) (token string, err error) 
 	if err != nil {
 		return "", err
 	}
+	gone := filepath.Join(filepath.Dir(path), "gone")
+	deliver := "jsonl:" + filepath.Join(gone, "mail.jsonl")
+	if err := os.Mkdir(gone, 0o700); err != nil {
+		return "", errors.Join(err, r.Close())
+	}
+	_, _, err = agents.Add(ctx, r.Ledger, agents.Update{Name: "gone", Deliver: &deliver})
+	if err := errors.Join(err, os.Remove(gone)); err != nil {
+		return "", errors.Join(err, r.Close())
+	}
 	drafts := make([]orchestrator.Draft, 1000)
 	for i := range drafts {
-		drafts[i] = letter("sender1", fmt.Sprintf("nobody%d", i%20))
+		drafts[i] = letter(fmt.Sprintf("sender%d", i%8+1), "gone")
+		drafts[i].MaxRetries = new(0)
 	}
 	_, errs := messages.SendBatch(ctx, r.Ledger, drafts, true)
+	_, err = r.DeliverAll(ctx, delivery.Options{})
+	errs = append(errs, err)
 	token, _, err = agents.IssueToken(ctx, r.Ledger, "boss", true, 0)
 	return token, errors.Join(errors.Join(errs...), err, r.Close())
 }
