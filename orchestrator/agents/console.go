@@ -31,7 +31,8 @@ func IssueCode(ctx context.Context, l *ledger.Ledger) (code string, err error) {
 		if err := t.Run(`DELETE FROM tokens WHERE agent = 'operator' AND expires_at <> '' AND expires_at <= ?`, t.ClockText); err != nil {
 			return err
 		}
-		return insertConsole(t, code, false, codeLife)
+		_, err := insertToken(t, code, orchestrator.Operator, false, codeLife) // which alone has no rights
+		return err
 	})
 }
 
@@ -53,26 +54,13 @@ func OpenSession(ctx context.Context, l *ledger.Ledger, code string) (secret str
 			return refused
 		}
 		t.KeepSpan()
-		session = Token{
-			ID: HashToken(secret)[:12], Agent: orchestrator.Operator, Admin: true,
-			CreatedAt: t.Now, ExpiresAt: orchestrator.Stamp(t.Clock.Add(sessionLife)),
-		}
-		return insertConsole(t, secret, true, sessionLife)
+		session, err = insertToken(t, secret, orchestrator.Operator, true, sessionLife)
+		return err
 	})
 	if err != nil {
 		return "", Token{}, err
 	}
 	return secret, session, nil
-}
-
-// insertConsole adds the row of a code, or of a session, which alone has rights.
-func insertConsole(t *ledger.Tx, secret string, session bool, lifetime time.Duration) error {
-	admin := 0
-	if session {
-		admin = 1
-	}
-	return t.Run(`INSERT INTO tokens (hash, agent, admin, created_at, expires_at) VALUES (?, ?, ?, ?, ?)`,
-		HashToken(secret), orchestrator.Operator, admin, t.Now, orchestrator.Stamp(t.Clock.Add(lifetime)))
 }
 
 // EndSession revokes the session of the console that has this secret. Error: invalid_params for the token of an agent, which others may

@@ -48,7 +48,6 @@ func IssueToken(ctx context.Context, l *ledger.Ledger, agent string, admin bool,
 		return "", Token{}, orchestrator.Errorf(orchestrator.InvalidParams, "expires: %s is out of bounds: 1 second to %s", orchestrator.FormatDuration(lifetime), orchestrator.FormatDuration(maxTokenLife))
 	}
 	secret = NewToken(tokenPrefix)
-	hash := HashToken(secret)
 	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		conf := t.Config()
 		if _, isGroup := conf.Groups[agent]; isGroup {
@@ -59,15 +58,22 @@ func IssueToken(ctx context.Context, l *ledger.Ledger, agent string, admin bool,
 		} else if removed != "" {
 			return Removed(orchestrator.Conflict, "", agent, removed)
 		}
-		token = Token{ID: hash[:12], Agent: agent, Admin: admin, CreatedAt: t.Now}
-		if lifetime > 0 {
-			token.ExpiresAt = orchestrator.Stamp(t.Clock.Add(lifetime))
-		}
 		t.KeepSpan()
-		return t.Run(`INSERT INTO tokens (hash, agent, admin, created_at, expires_at) VALUES (?, ?, ?, ?, ?)`,
-			hash, agent, admin, token.CreatedAt, token.ExpiresAt)
+		token, err = insertToken(t, secret, agent, admin, lifetime)
+		return err
 	})
 	return secret, token, err
+}
+
+// insertToken adds the row of a credential. A lifetime of 0 means for ever.
+func insertToken(t *ledger.Tx, secret, agent string, admin bool, lifetime time.Duration) (Token, error) {
+	hash := HashToken(secret)
+	token := Token{ID: hash[:12], Agent: agent, Admin: admin, CreatedAt: t.Now}
+	if lifetime > 0 {
+		token.ExpiresAt = orchestrator.Stamp(t.Clock.Add(lifetime))
+	}
+	return token, t.Run(`INSERT INTO tokens (hash, agent, admin, created_at, expires_at) VALUES (?, ?, ?, ?, ?)`,
+		hash, agent, admin, token.CreatedAt, token.ExpiresAt)
 }
 
 // NewToken makes a credential of 256 random bits behind a prefix.
