@@ -113,9 +113,7 @@ func (o *look) findLetters() error {
 		some = some || m.Failed > 0
 	}
 	if some {
-		rows, err := store.List(o.c, func(row store.Row) written {
-			return written{seq: row.Int(0), id: row.Text(1), sender: row.Text(2), recipient: row.Text(3), kind: row.Text(4), status: row.Text(5), ended: row.Text(6), err: row.Text(7), at: row.Text(8)}
-		}, `SELECT m.seq, m.message_id, m.sender, m.recipient, m.message_type, m.status, m.ended_at, m.error_message, m.created_at
+		rows, err := store.List(o.c, scanWritten, `SELECT `+writtenColumns+`
 			FROM (SELECT message_id, event FROM message_trace WHERE event IN ('attempt_failed','failed','expired') ORDER BY at DESC LIMIT +?1) AS f
 			CROSS JOIN agent_message AS m ON m.message_id = f.message_id AND m.status IN ('failed','expired')
 			WHERE f.event <> 'attempt_failed'`, failures)

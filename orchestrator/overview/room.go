@@ -71,6 +71,13 @@ type written struct {
 	err                                                  string
 }
 
+// writtenColumns are what scanWritten reads, of agent_message as m.
+const writtenColumns = `m.seq, m.message_id, m.sender, m.recipient, m.message_type, m.status, m.created_at, m.ended_at, m.read_at, m.error_message`
+
+func scanWritten(row store.Row) written {
+	return written{row.Int(0), row.Text(1), row.Text(2), row.Text(3), row.Text(4), row.Text(5), row.Text(6), row.Text(7), row.Text(8), row.Text(9)}
+}
+
 // look is a look around: who is there, and the messages of the last hour.
 type look struct {
 	c       *store.Conn
@@ -131,10 +138,7 @@ func (o *look) of(name string) *Member {
 func (o *look) walk() error {
 	since, until, before := orchestrator.Stamp(o.now.Add(-roomTime)), time.Now().Add(roomLimit), int64(math.MaxInt64)
 	for n := 0; ; n += roomStep {
-		rows, err := store.List(o.c, func(row store.Row) written {
-			return written{row.Int(0), row.Text(1), row.Text(2), row.Text(3), row.Text(4), row.Text(5), row.Text(6), row.Text(7), row.Text(8), row.Text(9)}
-		}, `SELECT seq, message_id, sender, recipient, message_type, status, created_at, ended_at, read_at, error_message
-			FROM agent_message WHERE seq < ?1 ORDER BY seq DESC LIMIT +?2`, before, roomStep)
+		rows, err := store.List(o.c, scanWritten, `SELECT `+writtenColumns+` FROM agent_message m WHERE seq < ?1 ORDER BY seq DESC LIMIT +?2`, before, roomStep)
 		if err != nil {
 			return err
 		}
@@ -167,7 +171,7 @@ func (o *look) waiting() error {
 		return err
 	}
 	for _, b := range list {
-		if strings.HasPrefix(b.Recipient, push.DevicePrefix) || strings.HasPrefix(b.Recipient, orchestrator.ThreadPrefix) {
+		if !push.IsMailbox(b.Recipient) {
 			continue
 		}
 		m := o.of(b.Recipient)
@@ -177,7 +181,7 @@ func (o *look) waiting() error {
 		}
 	}
 	for name, of := range counts {
-		if n := of[orchestrator.Failed] + of[orchestrator.Lapsed]; n > 0 && !strings.HasPrefix(name, push.DevicePrefix) && !strings.HasPrefix(name, orchestrator.ThreadPrefix) {
+		if n := of[orchestrator.Failed] + of[orchestrator.Lapsed]; n > 0 && push.IsMailbox(name) {
 			o.of(name).Failed = n
 		}
 	}
@@ -279,7 +283,7 @@ func (o *look) state(m *Member) string {
 func (o *look) pairs() []Pair {
 	found := map[[2]string]*Pair{}
 	of := func(w *written) *Pair {
-		if w.sender == orchestrator.SystemSender || strings.HasPrefix(w.recipient, push.DevicePrefix) || strings.HasPrefix(w.recipient, orchestrator.ThreadPrefix) {
+		if w.sender == orchestrator.SystemSender || !push.IsMailbox(w.recipient) {
 			return &Pair{} // counts for nothing
 		}
 		p := found[[2]string{w.sender, w.recipient}]

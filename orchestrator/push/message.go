@@ -16,6 +16,11 @@ import (
 // DevicePrefix begins the recipient of a push, before the id of the device. No agent has such a name.
 const DevicePrefix = "device:"
 
+// IsMailbox reports whether a recipient is somebody's name, and neither a thread nor a device.
+func IsMailbox(recipient string) bool {
+	return !strings.HasPrefix(recipient, DevicePrefix) && !strings.HasPrefix(recipient, orchestrator.ThreadPrefix)
+}
+
 // Type is the message_type of a push. A push is sent by the system, so that nobody is told when it fails: a question
 // waits in the app, too.
 const Type = "push"

@@ -3,7 +3,6 @@ package traffic
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/ledger"
@@ -51,7 +50,7 @@ func (r *Report) waiting(c *store.Conn, f fold, q Query, conf *ledger.Config, co
 	}
 	list := []Waiting{}
 	for recipient, of := range counts {
-		if recipient == "" || strings.HasPrefix(recipient, orchestrator.ThreadPrefix) || strings.HasPrefix(recipient, push.DevicePrefix) || q.Recipient != "" && recipient != q.Recipient {
+		if recipient == "" || !push.IsMailbox(recipient) || q.Recipient != "" && recipient != q.Recipient {
 			continue
 		}
 		now, series, any := of[orchestrator.Pending]+of[orchestrator.Retry]+of[ledger.Unread], make([]int64, len(r.Intervals)), false
