@@ -188,6 +188,15 @@ func (p *Program) env(c *urfave.Context) (commands.Env, error) {
 	return env, err
 }
 
+// opened is env with the database open that the command line and the environment name.
+func opened(p *Program, c *urfave.Context) (commands.Env, error) {
+	env, err := p.env(c)
+	if err == nil {
+		err = p.open(c, "", &env)
+	}
+	return env, err
+}
+
 // open opens the database at a path for env; "" is where the command line and the environment say.
 func (p *Program) open(c *urfave.Context, path string, env *commands.Env) (err error) {
 	if path == "" {

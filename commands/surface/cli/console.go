@@ -45,10 +45,7 @@ func runConsole(c *urfave.Context, p *Program) error {
 	if c.NArg() > 0 {
 		return orchestrator.Errorf(orchestrator.InvalidParams, "console takes no arguments: %q", c.Args().First()).WithHint(helpListsFlags)
 	}
-	env, err := p.env(c)
-	if err == nil {
-		err = p.open(c, "", &env)
-	}
+	env, err := opened(p, c)
 	if err != nil {
 		return err
 	}

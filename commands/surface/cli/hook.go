@@ -73,10 +73,7 @@ func answerHook(p *Program, c *urfave.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(c.Context, hook.Patience)
 	defer cancel()
-	env, err := p.env(c)
-	if err == nil {
-		err = p.open(c, "", &env)
-	}
+	env, err := opened(p, c)
 	if err != nil {
 		return host.Silent(p.Out, err)
 	}

@@ -47,10 +47,7 @@ func tail(c *urfave.Context, p *Program) error {
 	if err != nil {
 		return err
 	}
-	env, err := p.env(c)
-	if err == nil {
-		err = p.open(c, "", &env)
-	}
+	env, err := opened(p, c)
 	if err != nil {
 		return err
 	}
