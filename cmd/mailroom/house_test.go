@@ -118,6 +118,7 @@ var mayImport = map[string][]string{
 	"orchestrator/orchestratortest/powerloss":  and(engine, "orchestrator/router", "orchestrator/transport"),
 	"orchestrator/orchestratortest/torture":    and(engine, "orchestrator/router", "orchestrator/orchestratortest/history", "orchestrator/store/postgres"),
 	"orchestrator/orchestratortest/want":       {"orchestrator"},
+	"commands/surface/bundletest":              {},
 	"commands/surface/phone/browsertest":       {"orchestrator"},
 	"commands/surface/surfacetest": and(engine, "commands", "commands/admin", "commands/coral", "commands/ralph", "commands/relay", "commands/route",
 		"commands/team", "orchestrator/orchestratortest/enginetest", "orchestrator/router", "orchestrator/transport"),

@@ -1,7 +1,6 @@
 package console_test
 
 import (
-	"bytes"
 	"flag"
 	"os"
 	"path/filepath"
@@ -9,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/evanw/esbuild/pkg/api"
+
+	"mailroom/commands/surface/bundletest"
 )
 
 var update = flag.Bool("update", false, "build app/ into www/")
@@ -18,41 +19,10 @@ const budget = 300_000
 
 // TestBundle builds the page from its sources and compares what comes out with what is committed, byte for byte.
 func TestBundle(t *testing.T) {
-	if _, err := os.Stat(filepath.Join("app", "node_modules", "preact")); err != nil {
-		if *update || os.Getenv("CI") != "" {
-			t.Fatalf("npm has to install the page's libraries (make clients): %v", err)
-		}
-		t.Skip("NOT TESTED: npm did not install the page's libraries, so that it cannot be rebuilt (make clients)")
-	}
-	for name, source := range map[string]string{"app.js": "app/main.jsx", "style.css": "app/style.css"} {
-		content, file := built(t, source), filepath.Join("www", name)
-		if *update {
-			if err := os.WriteFile(file, content, 0o644); err != nil {
-				t.Fatal(err)
-			}
-			continue
-		}
-		committed, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !bytes.Equal(committed, content) {
-			t.Errorf("%s is not what app/ builds to; run make console and commit what it writes", file)
-		}
-	}
-}
-
-// built bundles one source and what it imports.
-func built(t *testing.T, source string) []byte {
-	t.Helper()
-	result := api.Build(api.BuildOptions{
-		EntryPoints: []string{source}, Bundle: true, Format: api.FormatIIFE, Target: api.ES2022, Charset: api.CharsetUTF8, JSX: api.JSXAutomatic, JSXImportSource: "preact",
-		MinifyWhitespace: true, MinifyIdentifiers: true, MinifySyntax: true, LegalComments: api.LegalCommentsNone, Outdir: "www",
+	bundletest.Compare(t, *update, "preact", "console", func() map[string][]byte {
+		o := api.BuildOptions{JSX: api.JSXAutomatic, JSXImportSource: "preact", LegalComments: api.LegalCommentsNone, Outdir: "www"}
+		return map[string][]byte{"app.js": bundletest.Build(t, "app/main.jsx", o), "style.css": bundletest.Build(t, "app/style.css", o)}
 	})
-	for _, message := range append(result.Errors, result.Warnings...) {
-		t.Fatalf("%s: %s", source, message.Text)
-	}
-	return result.OutputFiles[0].Contents
 }
 
 // TestSize: the page must stay something that loads at once.

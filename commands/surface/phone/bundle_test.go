@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/evanw/esbuild/pkg/api"
 
+	"mailroom/commands/surface/bundletest"
 	"mailroom/commands/surface/phone"
 )
 
@@ -26,36 +26,15 @@ const budget = 200_000
 
 // TestBundle builds the app from its sources and compares what comes out with what is committed, byte for byte.
 func TestBundle(t *testing.T) {
-	if _, err := os.Stat(filepath.Join("app", "node_modules", "age-encryption")); err != nil {
-		if *update || os.Getenv("CI") != "" {
-			t.Fatalf("npm has to install the app's dependency (make clients): %v", err)
-		}
-		t.Skip("NOT TESTED: npm did not install the app's dependency, so that it cannot be rebuilt (make clients)")
-	}
-	for name, content := range build(t) {
-		file := filepath.Join("www", name)
-		if *update {
-			if err := os.WriteFile(file, content, 0o644); err != nil {
-				t.Fatal(err)
-			}
-			continue
-		}
-		committed, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !bytes.Equal(committed, content) {
-			t.Errorf("%s is not what app/ builds to; run make phone and commit what it writes", file)
-		}
-	}
+	bundletest.Compare(t, *update, "age-encryption", "phone", func() map[string][]byte { return build(t) })
 }
 
 // build returns the scripts by the names under which they are served.
 func build(t *testing.T) map[string][]byte {
 	t.Helper()
 	built := map[string][]byte{
-		"age.js": script(t, "app/age.js", "age", nil),
-		"app.js": script(t, "app/app.js", "", nil),
+		"age.js": bundletest.Build(t, "app/age.js", api.BuildOptions{GlobalName: "age"}),
+		"app.js": bundletest.Build(t, "app/app.js", api.BuildOptions{}),
 	}
 	// The service worker names the state of everything that it caches, so that a change of any of it installs it anew.
 	digest := sha256.New()
@@ -68,29 +47,8 @@ func build(t *testing.T) map[string][]byte {
 		digest.Write(content)
 	}
 	version := strconv.Quote(hex.EncodeToString(digest.Sum(nil)[:8]))
-	built["sw.js"] = script(t, "app/sw.js", "", map[string]string{"VERSION": version})
+	built["sw.js"] = bundletest.Build(t, "app/sw.js", api.BuildOptions{Define: map[string]string{"VERSION": version}})
 	return built
-}
-
-// script bundles one source and what it imports into a classic script.
-func script(t *testing.T, source, global string, define map[string]string) []byte {
-	t.Helper()
-	result := api.Build(api.BuildOptions{
-		EntryPoints:       []string{source},
-		Bundle:            true,
-		Format:            api.FormatIIFE,
-		GlobalName:        global,
-		Target:            api.ES2022,
-		Charset:           api.CharsetUTF8,
-		MinifyWhitespace:  true,
-		MinifyIdentifiers: true,
-		MinifySyntax:      true,
-		Define:            define,
-	})
-	for _, message := range append(result.Errors, result.Warnings...) {
-		t.Fatalf("%s: %s", source, message.Text)
-	}
-	return result.OutputFiles[0].Contents
 }
 
 // served reads all files that are served.

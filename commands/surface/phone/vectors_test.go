@@ -6,18 +6,15 @@ import (
 
 	"github.com/chromedp/chromedp"
 	"github.com/evanw/esbuild/pkg/api"
+
+	"mailroom/commands/surface/bundletest"
 )
 
 // sealing gives the page the app's own encryption under the name `sealing`.
 func (tb *tab) sealing() {
 	tb.t.Helper()
-	result := api.Build(api.BuildOptions{
-		EntryPoints: []string{"app/seal.js"}, Bundle: true, Format: api.FormatIIFE, GlobalName: "sealing", Target: api.ES2022,
-	})
-	if len(result.Errors) > 0 {
-		tb.t.Fatal(result.Errors[0].Text)
-	}
-	eval[chromedp.Void](tb, `%s;window.sealing = sealing;undefined`, result.OutputFiles[0].Contents)
+	script := bundletest.Build(tb.t, "app/seal.js", api.BuildOptions{GlobalName: "sealing"})
+	eval[chromedp.Void](tb, `%s;window.sealing = sealing;undefined`, script)
 }
 
 // TestVectorsToPage: what Go seals, the page reads: alone or among other devices, short and long. Wherever one byte of it

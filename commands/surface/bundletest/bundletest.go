@@ -1,0 +1,52 @@
+// Package bundletest builds web apps for the tests that hold what is served to its sources.
+package bundletest
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/evanw/esbuild/pkg/api"
+)
+
+// Compare compares what is built from the sources in app/ with the files of the same names that are committed in www/, byte for byte. With
+// update it writes them instead. needs is a package of npm without which nothing can be built, and target what builds the app by make: where it is
+// not installed the test is skipped, but fails where CI is set.
+func Compare(t *testing.T, update bool, needs, target string, build func() map[string][]byte) {
+	t.Helper()
+	if _, err := os.Stat(filepath.Join("app", "node_modules", needs)); err != nil {
+		if update || os.Getenv("CI") != "" {
+			t.Fatalf("npm has to install what app/ needs (make clients): %v", err)
+		}
+		t.Skip("NOT TESTED: npm did not install what app/ needs, so that it cannot be rebuilt (make clients)")
+	}
+	for name, content := range build() {
+		file := filepath.Join("www", name)
+		if update {
+			if err := os.WriteFile(file, content, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		committed, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(committed, content) {
+			t.Errorf("%s is not what app/ builds to; run make %s and commit what it writes", file, target)
+		}
+	}
+}
+
+// Build bundles one source and what it imports, for browsers of 2022 and later. The options may say more.
+func Build(t *testing.T, source string, o api.BuildOptions) []byte {
+	t.Helper()
+	o.EntryPoints, o.Bundle, o.Format, o.Target, o.Charset = []string{source}, true, api.FormatIIFE, api.ES2022, api.CharsetUTF8
+	o.MinifyWhitespace, o.MinifyIdentifiers, o.MinifySyntax = true, true, true
+	result := api.Build(o)
+	for _, message := range append(result.Errors, result.Warnings...) {
+		t.Fatalf("%s: %s", source, message.Text)
+	}
+	return result.OutputFiles[0].Contents
+}
