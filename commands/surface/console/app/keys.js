@@ -2,13 +2,13 @@
 
 import { useLayoutEffect } from "preact/hooks";
 import { signal } from "@preact/signals";
-import { go } from "./route.js";
+import { go, places } from "./route.js";
 
 // listed is what ? shows: [keys, what they do] of the view that is open.
 export const listed = signal([]);
 export const keysOpen = signal(false);
 
-const views = { n: "/", m: "/messages", t: "/threads", a: "/agents", q: "/questions", o: "/operations", u: "/audit" };
+const views = Object.fromEntries(places.map(({ key, address }) => [key, address]));
 const handlers = new Set();
 let after = null; // g was typed, and the letter is to come
 

@@ -2,10 +2,10 @@
 
 import { render } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { signal } from "@preact/signals";
 import { dropToken, keepToken, signIn, signOut, token, whoAmI } from "./api.js";
 import { connection, follow } from "./live.js";
-import { route } from "./route.js";
+import { places, route } from "./route.js";
+import { me } from "./me.js";
 import { keysOpen, listed, useKeys } from "./keys.js";
 import { clock, toggleUTC } from "./time.js";
 import { Icon, Problem } from "./parts.jsx";
@@ -21,24 +21,21 @@ import { Questions } from "./views/questions.jsx";
 import { Operations } from "./views/operations.jsx";
 import { Audit } from "./views/audit.jsx";
 
-// views are what the rail lists: the first part of the address, the word, what is shown. A view gets the rest of the address.
-const views = [
-  ["", "Now", Now], ["messages", "Messages", ({ rest }) => (rest.length ? <Message id={rest[0]} /> : <Messages />)], ["threads", "Threads", Threads],
-  ["agents", "Agents", Agents], ["questions", "Questions", Questions], ["operations", "Operations", Operations], ["audit", "Audit", Audit],
-];
-
-const me = signal(null); // as whoAmI says
-const address = (path) => `/${path}`;
+// views are what is shown at each place. A view gets the rest of the address.
+const views = {
+  "": Now, messages: ({ rest }) => (rest.length ? <Message id={rest[0]} /> : <Messages />), threads: Threads, agents: Agents, questions: Questions,
+  operations: Operations, audit: Audit,
+};
 
 function Rail({ current }) {
   return (
     <aside class="rail" aria-label="Mailroom">
       <a class="brand" href="/" aria-label="Mailroom"><Mark /><span>Mailroom</span></a>
       <nav aria-label="Views">
-        {views.map(([path, word]) => (
+        {places.map(({ path, word, address }) => (
           <>
             {path === "operations" && <span class="sep" />}
-            <a href={address(path)} aria-current={path === current ? "page" : undefined}>
+            <a href={address} aria-current={path === current ? "page" : undefined}>
               <Icon name={path || "now"} />{word}<Tally of={tallies.value[path]} />
             </a>
           </>
@@ -74,18 +71,18 @@ function Live() {
   );
 }
 
-function Top({ word, rest }) {
+function Top({ word, address, rest }) {
   return (
     <header class="top">
       <a class="brand narrow" href="/" aria-label="Mailroom"><Mark /></a>
-      <div class="crumbs">{rest.length ? <><a href={address(route.value.path[0])}>{word}</a><Icon name="right" /><b>{rest.join(" / ")}</b></> : <b>{word}</b>}</div>
+      <div class="crumbs">{rest.length ? <><a href={address}>{word}</a><Icon name="right" /><b>{rest.join(" / ")}</b></> : <b>{word}</b>}</div>
       <Find />
       <Live />
     </header>
   );
 }
 
-const goKeys = views.map(([, word]) => [`g ${word === "Audit" ? "u" : word[0].toLowerCase()}`, word]);
+const goKeys = places.map(({ key, word }) => [`g ${key}`, word]);
 
 function Keys() {
   const dialog = useRef();
@@ -110,26 +107,26 @@ function Keys() {
 
 function App() {
   const [first = "", ...rest] = route.value.path;
-  const view = views.find(([path]) => path === first);
+  const place = places.find(({ path }) => path === first);
   useKeys({ t: toggleUTC });
   useEffect(() => {
-    document.title = view ? `${rest[0] ?? view[1]} · Mailroom` : "Mailroom";
+    document.title = place ? `${rest[0] ?? place.word} · Mailroom` : "Mailroom";
   });
-  const View = view?.[2];
+  const View = place && views[first];
   return (
     <>
       <a class="skip" href="#main">Skip to the content</a>
       <Rail current={first} />
       <div class="sheet">
-        <Top word={view?.[1] ?? "Nothing here"} rest={view ? rest : []} />
+        <Top word={place?.word ?? "Nothing here"} address={place?.address} rest={place ? rest : []} />
         <main id="main" class="page" tabIndex={-1}>
           {connection.value.state === "ended" && <Ended />}
           {View ? <View rest={rest} /> : <section class="lede"><h1>There is nothing at this address</h1><p><a href="/">Now</a> shows what there is.</p></section>}
-          <p class="more narrow-only">{views.slice(5).map(([path, word]) => <a class="link" href={address(path)}>{word}</a>)}</p>
+          <p class="more narrow-only">{places.slice(5).map(({ word, address }) => <a class="link" href={address}>{word}</a>)}</p>
         </main>
       </div>
       <nav class="tabs" aria-label="Views">
-        {views.slice(0, 5).map(([path, word]) => <a href={address(path)} aria-current={path === first ? "page" : undefined}><Icon name={path || "now"} />{word}{tallies.value[path]?.hot && <Tally of={tallies.value[path]} />}</a>)}
+        {places.slice(0, 5).map(({ path, word, address }) => <a href={address} aria-current={path === first ? "page" : undefined}><Icon name={path || "now"} />{word}{tallies.value[path]?.hot && <Tally of={tallies.value[path]} />}</a>)}
       </nav>
       <Keys />
       <Standing />

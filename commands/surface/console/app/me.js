@@ -1,17 +1,9 @@
-// As whom one is logged in, for views that say what one may not do.
+// As whom one is logged in.
 
 import { signal } from "@preact/signals";
-import { whoAmI } from "./api.js";
 
-// me is {agent, admin, ...} once it is known.
+// me is what whoAmI says, before any view is shown.
 export const me = signal(null);
-let asked = false;
 
-// mayAdminister reports whether one may change agents; yes until it is known.
-export function mayAdminister() {
-  if (!asked) {
-    asked = true;
-    whoAmI().then((who) => (me.value = who), () => (asked = false));
-  }
-  return me.value?.admin ?? true;
-}
+// mayAdminister reports whether one may change agents.
+export const mayAdminister = () => me.value.admin;

@@ -17,6 +17,12 @@ export function to(path, query = {}) {
   return kept.length ? `${address}?${new URLSearchParams(kept)}` : address;
 }
 
+// places are the views, as the rail lists them: {path, word, key, address}, of which path is the first part of the address. g and the key goes there.
+export const places = [
+  ["", "Now", "n"], ["messages", "Messages", "m"], ["threads", "Threads", "t"], ["agents", "Agents", "a"], ["questions", "Questions", "q"],
+  ["operations", "Operations", "o"], ["audit", "Audit", "u"],
+].map(([path, word, key]) => ({ path, word, key, address: `/${path}` }));
+
 // go opens an address of the page; with replace it takes the place of the present one in the history.
 export function go(address, { replace = false } = {}) {
   history[replace ? "replaceState" : "pushState"](null, "", address);

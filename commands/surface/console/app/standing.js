@@ -26,8 +26,7 @@ export function standing(agent) {
 
 // heard says when an agent that works was last heard of.
 function heard(agent) {
-  const at = agent.heard_at ?? agent.backlog?.host_sessions?.[0]?.seen_at ?? agent.status_since;
-  const ago = age(at);
+  const ago = age(lastHeard(agent));
   return ago === "now" ? "working · heard now" : `working · heard ${ago} ago`;
 }
 

@@ -23,9 +23,6 @@ function format(options) {
   return made.get(key);
 }
 
-// exact is the whole time in UTC, as the database has it, for titles.
-export const exact = (text) => text;
-
 // clock is a time of today as 15:18:04, another as 20 Nov 15:18.
 export function clock(text, { seconds = true } = {}) {
   const at = new Date(text), today = format({ dateStyle: "short" });
@@ -61,3 +58,6 @@ export function age(text) {
   const ms = now.value - Date.parse(text);
   return ms < 1000 ? "now" : span(Math.floor(ms / 1000) * 1000);
 }
+
+// ago is how long ago a time is, in words.
+export const ago = (text) => (age(text) === "now" ? "just now" : `${age(text)} ago`);

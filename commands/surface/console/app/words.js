@@ -26,3 +26,6 @@ export const shortId = (id) => (id.length <= 18 ? id : `${id.slice(0, 9)}…${id
 
 // list joins names as people do: "a, b and c".
 export const list = (names) => (names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`);
+
+// quoted is a word as a shell takes it.
+export const quoted = (word) => (/^[\w.,:+-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);

@@ -3,13 +3,11 @@
 import { useState } from "preact/hooks";
 import { run } from "../api.js";
 import { Command, Confirm } from "../parts.jsx";
+import { quoted } from "../words.js";
 
 const kinds = { inbox: "its inbox, where it reads", webhook: "a webhook", here: "a command or a file of the machine" };
 
 const kindOf = (deliver) => (deliver === "inbox" ? "inbox" : deliver.startsWith("webhook:") ? "webhook" : "here");
-
-// quoted makes one word of a text for a shell.
-const quoted = (text) => (/^[\w./:@%+,-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
 
 // ChangeAgent asks what an agent is to be, and adds or changes it. agent is the present one, nothing for a new one. onDone gets the name
 // of the agent once that is done, and the secret of its webhook if one was made.

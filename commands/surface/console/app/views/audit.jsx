@@ -6,7 +6,8 @@ import { run } from "../api.js";
 import { useCommand } from "../data.js";
 import { Command, Hint, Problem } from "../parts.jsx";
 import { go, route, to } from "../route.js";
-import { NoRight, quoted, Asked } from "./operations/asked.jsx";
+import { quoted } from "../words.js";
+import { NoRight, Asked } from "./operations/asked.jsx";
 import { Answer } from "./audit/answer.jsx";
 
 const limits = [100, 1000, 10_000];

@@ -1,5 +1,7 @@
 // The filter of the messages: as the address has it, as one types it, and as the command wants it.
 
+import { quoted } from "../words.js";
+
 // keys are what can stand before a colon: the parameter of `messages list` that each becomes.
 const keys = {
   agent: "agent", from: "sender", to: "recipient", pair: "pair", type: "message_type", status: "status", thread: "thread_id",
@@ -39,11 +41,10 @@ export function params(filter) {
 
 // command is the filter as a line for a terminal.
 export function command(filter) {
-  const quote = (text) => (/^[\w.,:+-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`);
   const flags = { agent: "agent", from: "from", to: "to", type: "type", status: "status", thread: "thread", since: "since", until: "until" };
   let line = "mailroom messages list";
-  if (filter.text) line += ` --grep ${quote(filter.text)}`;
-  for (const [key, flag] of Object.entries(flags)) if (filter[key]) line += ` --${flag} ${quote(filter[key])}`;
-  for (const name of filter.pair?.split(",") ?? []) line += ` --pair ${quote(name.trim())}`;
+  if (filter.text) line += ` --grep ${quoted(filter.text)}`;
+  for (const [key, flag] of Object.entries(flags)) if (filter[key]) line += ` --${flag} ${quoted(filter[key])}`;
+  for (const name of filter.pair?.split(",") ?? []) line += ` --pair ${quoted(name.trim())}`;
   return filter.archived ? line + " --archived" : line;
 }

@@ -4,7 +4,7 @@ import { useCommand } from "../data.js";
 import { useKeys } from "../keys.js";
 import { go, to } from "../route.js";
 import { connection } from "../live.js";
-import { age, clock, now } from "../time.js";
+import { ago, clock, now } from "../time.js";
 import { plural, shortId } from "../words.js";
 import { Agent, Command, Hint, Loaded, MessageLink, Shape, State, When } from "../parts.jsx";
 import { Acts } from "./acts.jsx";
@@ -46,7 +46,7 @@ function One({ story, why, reload }) {
   return (
     <>
       <section class="head">
-        <p class="muted"><Agent name={m.sender} /> to <Agent name={m.recipient} />{m.multicast_target && <> of a send to <b>{m.multicast_target}</b></>} · <span class="type">{m.message_type}</span> · {m.created_at ? <>sent <When at={m.created_at} />{ago(m.created_at)}</> : "nobody knows when it was sent"}</p>
+        <p class="muted"><Agent name={m.sender} /> to <Agent name={m.recipient} />{m.multicast_target && <> of a send to <b>{m.multicast_target}</b></>} · <span class="type">{m.message_type}</span> · {m.created_at ? <>sent <When at={m.created_at} />, {ago(m.created_at)}</> : "nobody knows when it was sent"}</p>
         <div class="line"><span class={`state ${m.status}`}><Shape name={m.status} /></span><h1>{title(story)}</h1></div>
         <p class="say">{why ? <Hint text={local(say(why, m))} /> : " "}</p>
         <dl><dt>What helps</dt><dd>{why ? <Hint text={local(why.fix || "Nothing is needed.")} /> : " "}</dd></dl>
@@ -67,8 +67,6 @@ function One({ story, why, reload }) {
     </>
   );
 }
-
-const ago = (at) => (age(at) === "now" ? ", just now" : `, ${age(at)} ago`);
 
 // local has the times within a sentence of the engine's as they are read here.
 const local = (text) => text.replace(/\d{4}-\d\d-\d\dT[\d:]{8}\.\d{3}Z/g, (at) => clock(at));

@@ -3,7 +3,8 @@
 import { useCommand } from "../data.js";
 import { to } from "../route.js";
 import { bytes, count, plural } from "../words.js";
-import { Asked, ago } from "./operations/asked.jsx";
+import { ago } from "../time.js";
+import { Asked } from "./operations/asked.jsx";
 import { Database } from "./operations/database.jsx";
 import { DeadLetters, givenUp } from "./operations/deadletters.jsx";
 import { Doctor } from "./operations/doctor.jsx";

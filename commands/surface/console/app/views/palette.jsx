@@ -4,11 +4,10 @@ import { signal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { run } from "../api.js";
 import { useKeys } from "../keys.js";
-import { go, route, to } from "../route.js";
+import { go, places, route, to } from "../route.js";
 import { Icon } from "../parts.jsx";
 
 const open = signal(false);
-const views = [["Now", "/"], ["Messages", "/messages"], ["Threads", "/threads"], ["Agents", "/agents"], ["Questions", "/questions"], ["Operations", "/operations"], ["Audit", "/audit"]];
 
 // Find is the box in the bar that opens the palette; so does / outside of Messages, which has a filter of its own.
 export function Find() {
@@ -75,7 +74,7 @@ function useChoices(text) {
   const here = [
     ...first(agents.filter((a) => has(a.name) || (text && has(a.role))).map((a) => ({ kind: "Agent", name: a.name, says: a.role, href: to(["agents", a.name]) }))),
     ...first(threads.filter((t) => text && (has(t.name) || has(t.thread_id))).map((t) => ({ kind: "Thread", name: t.name, says: t.summary || t.participants.join(", "), href: to(["threads", t.thread_id]) }))),
-    ...views.filter(([word]) => has(word)).map(([name, href]) => ({ kind: "View", name, href })),
+    ...places.filter(({ word }) => has(word)).map(({ word, address }) => ({ kind: "View", name: word, href: address })),
   ];
   if (!text) return here;
   const words = { kind: "Search", name: `Messages that say “${text}”`, href: to(["messages"], { text }) };

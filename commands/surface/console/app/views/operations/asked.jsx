@@ -1,7 +1,7 @@
 // What the sections of Operations, and Audit, are made of beside the common parts.
 
 import { Command, Loaded } from "../../parts.jsx";
-import { age } from "../../time.js";
+import { ago } from "../../time.js";
 
 // Asked is Loaded, and says what to do where one has no right to ask.
 export function Asked({ of, children }) {
@@ -16,17 +16,11 @@ export const NoRight = () => (
   </div>
 );
 
-// ago is how long ago a time is, in words.
-export const ago = (at) => (age(at) === "now" ? "just now" : `${age(at)} ago`);
-
-// Ago is that, and the exact time on hover.
+// Ago is how long ago a time is, in words, and the exact time on hover.
 export const Ago = ({ at }) => <time dateTime={at} title={at}>{ago(at)}</time>;
 
 // Said is what was done just now, and what takes it back.
 export const Said = ({ children }) => <div class="said" role="status">{children}</div>;
-
-// quoted is a word as a shell takes it.
-export const quoted = (word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
 
 // clip shortens what may be long: text of others can be of any length.
 export const clip = (text, most = 600) => (text.length > most ? `${text.slice(0, most)}… (${text.length} characters)` : text);

@@ -3,8 +3,8 @@
 import { useCommand } from "../../data.js";
 import { Age, Agent, Command, State } from "../../parts.jsx";
 import { to } from "../../route.js";
-import { bytes, count, plural } from "../../words.js";
-import { Ago, Asked, quoted } from "./asked.jsx";
+import { bytes, count, plural, quoted } from "../../words.js";
+import { Ago, Asked } from "./asked.jsx";
 
 const version = "SELECT value FROM settings WHERE key = 'schema.oldest'"; // "9: 8" is version 9, which programs of version 8 can use
 

@@ -4,9 +4,10 @@ import { useState } from "preact/hooks";
 import { run } from "../../api.js";
 import { useCommand } from "../../data.js";
 import { route, setQuery } from "../../route.js";
-import { count, list, plural, sentence } from "../../words.js";
+import { ago } from "../../time.js";
+import { count, list, plural, quoted, sentence } from "../../words.js";
 import { Agent, Confirm, Empty, Icon, MessageLink, Pair, State, When } from "../../parts.jsx";
-import { Ago, Asked, Said, ago, clip, quoted } from "./asked.jsx";
+import { Ago, Asked, Said, clip } from "./asked.jsx";
 
 // givenUp are the events that make dead letters, or unmake them.
 export const givenUp = ({ event }) => ["failed", "expired", "replayed", "deleted", "cancelled"].includes(event);

@@ -5,7 +5,8 @@ import { run } from "../../api.js";
 import { useCommand } from "../../data.js";
 import { Command, Confirm, Hint, State, When } from "../../parts.jsx";
 import { span } from "../../time.js";
-import { Ago, Asked, Said, clip, quoted } from "./asked.jsx";
+import { quoted } from "../../words.js";
+import { Ago, Asked, Said, clip } from "./asked.jsx";
 
 export function Schedules() {
   const schedules = useCommand("schedule_list", {}, { matters: () => false, every: 30_000 });

@@ -4,7 +4,8 @@ import { useEffect, useState } from "preact/hooks";
 import { run } from "../../api.js";
 import { useCommand } from "../../data.js";
 import { Command, Confirm, Hint, Icon, Problem } from "../../parts.jsx";
-import { Asked, Said, quoted } from "./asked.jsx";
+import { quoted } from "../../words.js";
+import { Asked, Said } from "./asked.jsx";
 
 const undoFor = 60_000; // milliseconds for which the old value is offered
 
