@@ -137,10 +137,15 @@ func sayInterrupted(ctx context.Context, p *Program, err error) {
 	if p.ErrTerminal {
 		fmt.Fprintln(p.Err) // the terminal has shown ^C
 	}
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.Cause(ctx)) {
+	if isStop(ctx, err) {
 		err = orchestrator.Errorf(orchestrator.Unavailable, "interrupted")
 	}
 	p.fail(err)
+}
+
+// isStop reports whether err says no more than that ctx has ended.
+func isStop(ctx context.Context, err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.Cause(ctx))
 }
 
 // interruptedStatus is the exit status of a command that Ctrl-C has ended, as shells have it.

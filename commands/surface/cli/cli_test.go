@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
 	"strings"
+	"syscall"
 	"testing"
 
 	"mailroom/orchestrator/delivery"
@@ -25,6 +27,35 @@ func TestPanicsAreInternal(t *testing.T) {
 			if !strings.Contains(p.out.String(), part) {
 				t.Errorf("%s answers %s; want %s in it", words, p.out, part)
 			}
+		}
+	}
+}
+
+// TestDaemonIsStoppedWhileStarting: a daemon that SIGTERM reaches before it serves has ended as it was told to, and one that could not
+// have its database all the same has not.
+func TestDaemonIsStoppedWhileStarting(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		signal syscall.Signal
+		fault  error
+		status int
+	}{
+		{syscall.SIGTERM, nil, 0},
+		{syscall.SIGINT, nil, 130},
+		{syscall.SIGTERM, errDisk, 143},
+	} {
+		p := newProgram("")
+		var stop context.CancelCauseFunc
+		p.Begin = func(ctx context.Context) (context.Context, context.CancelFunc) {
+			ctx, stop = context.WithCancelCause(ctx)
+			return ctx, func() {}
+		}
+		p.Open = func(ctx context.Context, _ string, _ *slog.Logger) (*delivery.Engine, error) {
+			stop(errors.New(c.signal.String() + " signal received")) // what signal.NotifyContext says
+			return nil, cmp.Or(c.fault, ctx.Err())
+		}
+		if status := p.run("serve", "--db", "x"); status != c.status {
+			t.Errorf("%v while the database is opened (%v): exit status %d; want %d\n%s", c.signal, c.fault, status, c.status, p.err)
 		}
 	}
 }

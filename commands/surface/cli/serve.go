@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"math"
+	"syscall"
 
 	urfave "github.com/urfave/cli/v2"
 
@@ -43,7 +44,13 @@ func serveCommand(p *Program) *urfave.Command {
 			&urfave.StringFlag{Name: "otlp", Usage: "`URL` of an OpenTelemetry receiver to which traces are sent; off sends none", DefaultText: "OTEL_EXPORTER_OTLP_ENDPOINT"},
 			&urfave.BoolFlag{Name: "otlp-texts", Usage: "send payloads, error texts and what transports put out, too"},
 		},
-		Action: p.serve,
+		Action: func(c *urfave.Context) error {
+			err := p.serve(c)
+			if stoppedBy(c.Context) == syscall.SIGTERM && isStop(c.Context, err) {
+				return nil // it was told to end while it was still starting
+			}
+			return err
+		},
 	}
 }
 
