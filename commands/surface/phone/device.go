@@ -5,6 +5,7 @@ import (
 
 	"filippo.io/age"
 
+	"mailroom/commands"
 	"mailroom/commands/surface/listener"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/person"
@@ -71,6 +72,7 @@ type deviceState struct {
 	Fingerprint string `json:"fingerprint"`
 	VAPIDKey    string `json:"vapidKey"`
 	Push        string `json:"push"`
+	Project     string `json:"project"` // a short name of the database for people
 }
 
 func (p *Phone) device(r *http.Request, d questions.Device) (any, error) {
@@ -85,7 +87,7 @@ func (p *Phone) device(r *http.Request, d questions.Device) (any, error) {
 	case d.PushHost == "":
 		push = "none"
 	}
-	return deviceState{d.ID, d.Name, d.State, d.Fingerprint, key, push}, nil
+	return deviceState{d.ID, d.Name, d.State, d.Fingerprint, key, push, commands.ProjectName(p.ledger.Path())}, nil
 }
 
 // unpair revokes the device that asks.

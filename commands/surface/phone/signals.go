@@ -86,7 +86,7 @@ func (p *Phone) question(r *http.Request, d questions.Device) (questions.Questio
 	return q, err
 }
 
-// reply is an answer as a device sends it; one of the three is given.
+// reply is an answer as a device sends it: sealed, or in clear as an option with or without a text beside it, or as a text.
 type reply struct {
 	Ciphertext *string `json:"ciphertext,omitempty"`
 	Option     *int    `json:"option,omitempty"`
@@ -122,15 +122,10 @@ func (p *Phone) answer(r *http.Request, d questions.Device) (any, error) {
 // check returns an answer in the form in which it is stored. Whether it fits the question, the engine checks. Errors:
 // invalid_params, which do not repeat it.
 func (a reply) check(q questions.Question) (string, error) {
-	given := 0
-	for _, there := range []bool{a.Ciphertext != nil, a.Option != nil, a.Text != nil} {
-		if there {
-			given++
-		}
-	}
+	clear := a.Option != nil || a.Text != nil
 	switch {
-	case given != 1:
-		return "", orchestrator.Errorf(orchestrator.InvalidParams, "an answer has one of ciphertext, option and text; %d are given", given)
+	case clear == (a.Ciphertext != nil):
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, "an answer has either a ciphertext, or an option, a text or both")
 	case q.Encrypted && a.Ciphertext == nil:
 		return "", orchestrator.Errorf(orchestrator.InvalidParams, "the question is encrypted, so its answer must be")
 	case q.Encrypted:
@@ -138,8 +133,8 @@ func (a reply) check(q questions.Question) (string, error) {
 	case a.Ciphertext != nil:
 		return "", orchestrator.Errorf(orchestrator.InvalidParams, "the question is not encrypted, so nobody could open the answer")
 	}
-	clear, err := orchestrator.JSON(a)
-	return string(clear), err
+	body, err := orchestrator.JSON(a)
+	return string(body), err
 }
 
 // checkSealed refuses what is not base64 of an age file.
