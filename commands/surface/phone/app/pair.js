@@ -1,6 +1,7 @@
 // From a code to an approved device.
 import { Refused, call } from "./api.js";
-import { icon, make } from "./dom.js";
+import { make } from "../../look/dom.js";
+import { icon } from "./dom.js";
 import { installed, onApple } from "./push.js";
 import { fingerprint, makeKey, supported } from "./seal.js";
 import * as store from "./store.js";
@@ -36,7 +37,7 @@ export function form(code, done) {
   const codeInput = make("input", { id: "code", name: "code", value: canonical(code), required: true, maxlength: "20",
     autocomplete: "off", autocapitalize: "characters", spellcheck: "false", placeholder: "ABCD-EFGH-JKLM", class: "code" });
   const nameInput = make("input", { id: "name", name: "name", value: guess(), required: true, maxlength: "60", autocomplete: "off" });
-  const button = make("button", { type: "submit", class: "primary" }, "Pair this device");
+  const button = make("button", { type: "submit", class: "btn first" }, "Pair this device");
   const submit = async (event) => {
     event.preventDefault();
     button.disabled = true;
@@ -81,11 +82,11 @@ export const waiting = (device, cancel) =>
     make("p", {}, "On your machine, compare it and run:"),
     make("pre", { tabindex: "0", "aria-label": "Command to run" }, make("code", {}, `mailroom signal device approve ${device.fingerprint}`)),
     make("p", { class: "muted" }, "This page goes on by itself as soon as that is done."),
-    make("button", { type: "button", class: "plain", onclick: cancel }, "Cancel"));
+    make("button", { type: "button", class: "btn", onclick: cancel }, "Cancel"));
 
 // revoked makes the view of a device that the daemon no longer knows.
 export const revoked = (again) =>
   make("section", { class: "card" },
     make("h1", {}, "Not paired any more"),
     make("p", {}, icon("info"), " This device was revoked or unpaired. To use it again, pair it with a new code; what it keeps is removed first."),
-    make("button", { type: "button", class: "primary", onclick: again }, "Remove and pair again"));
+    make("button", { type: "button", class: "btn first", onclick: again }, "Remove and pair again"));

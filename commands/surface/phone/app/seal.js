@@ -70,16 +70,16 @@ const moment = (time) => (typeof time === "string" && !Number.isNaN(Date.parse(t
 
 // wellFormed reports whether what is shown of a question or an alert is what the page takes it for. Whoever can write
 // the daemon's table can have it say anything.
-function wellFormed({ kind, from, question, message, context, sessionId, options }) {
-  const texts = [from, kind === "question" ? question : message, context ?? "", sessionId ?? "", ...(Array.isArray(options) ? options : [])];
+function wellFormed({ kind, from, question, message, context, sessionId, projectId, options }) {
+  const texts = [from, kind === "question" ? question : message, context ?? "", sessionId ?? "", projectId ?? "", ...(Array.isArray(options) ? options : [])];
   return texts.every((text) => typeof text === "string") && (options ?? null) === (Array.isArray(options) ? options : null);
 }
 
-// sealAnswer makes the body of a request that answers a question. answer is {option} or {text}.
+// sealAnswer makes the body of a request that answers a question. answer is {option}, {option, text} or {text}.
 export async function sealAnswer(item, question, answer) {
   if (!item.encrypted) return answer;
   const time = new Date().toISOString();
-  const what = answer.text === undefined ? `option:${answer.option}` : `text:${answer.text}`;
+  const what = Object.entries({ option: answer.option, text: answer.text }).filter(([, value]) => value !== undefined).map((part) => part.join(":")).join("\n");
   const key = await crypto.subtle.importKey("raw", unbase64(question.mac), { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
   const signed = text.encode(`mailroom answer v1\n${item.id}\n${what}\n${time}`);
   const mac = base64(new Uint8Array(await crypto.subtle.sign("HMAC", key, signed)));
