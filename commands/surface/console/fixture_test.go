@@ -1,6 +1,7 @@
 package console_test
 
 import (
+	"net"
 	"testing"
 
 	_ "github.com/mattn/go-sqlite3"
@@ -33,13 +34,31 @@ func serveRoom(t *testing.T, names ...string) *room {
 	t.Helper()
 	r := &room{Endpoints: surfacetest.New(t, names...), t: t}
 	r.Env.Catalogue = allCommands()
-	server, err := web.Listen(t.Context(), r.Env, web.Options{Address: "127.0.0.1:0", RatePerSecond: 100_000, Version: "v1.2.3", Console: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(server.Close)
-	r.Address = server.Address
+	r.serves("127.0.0.1:0")
 	return r
+}
+
+// serves serves the console at an address.
+func (r *room) serves(address string) {
+	r.t.Helper()
+	server, err := web.Listen(r.t.Context(), r.Env, web.Options{Address: address, RatePerSecond: 100_000, Version: "v1.2.3", Console: true})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(server.Close)
+	r.Address = server.Address
+}
+
+// keepsAddress serves the console at an address that it would have again at the next start, as a daemon has that was given one.
+func (r *room) keepsAddress() {
+	r.t.Helper()
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	address := free.Addr().String()
+	free.Close()
+	r.serves(address)
 }
 
 // newRoom is serveRoom with a browser.

@@ -284,21 +284,47 @@ const kept = `new Promise((resolve) => {
 	};
 })`
 
-// TestKeyIsNotExported: neither of the keys that the page keeps can be taken out of the browser.
+// TestKeyIsNotExported: no script can take the key that the page keeps out of the browser.
 func TestKeyIsNotExported(t *testing.T) {
 	t.Parallel()
 	tb, _ := newMachine(t).pair()
-	got := eval[string](tb, `new Promise((resolve) => {
-		indexedDB.open("mailroom").onsuccess = ({ target: { result: db } }) => {
-			db.transaction("kept").objectStore("kept").get("key").onsuccess = ({ target: { result: key } }) => {
-				db.close();
-				resolve([key.wrapping.extractable, key.wrapping.algorithm.name, key.wrapped.byteLength > 0, Object.keys(key).join()].join(" "));
-			};
-		};
+	got := eval[string](tb, keptKey+`.then(async (key) => {
+		const taken = await Promise.allSettled(["jwk", "pkcs8", "raw"].map((form) => crypto.subtle.exportKey(form, key.privateKey)));
+		return [Object.keys(key).join(), key.privateKey.extractable, ...taken.map(({ status }) => status)].join(" ");
 	})`)
-	if got != "false AES-KW true wrapping,wrapped,recipient" {
+	if got != "privateKey,recipient false rejected rejected rejected" {
 		t.Errorf("the page keeps: %s", got)
 	}
+}
+
+// keptKey is an expression for what the page keeps of its key.
+const keptKey = `new Promise((resolve) => {
+	indexedDB.open("mailroom").onsuccess = ({ target: { result: db } }) => {
+		db.transaction("kept").objectStore("kept").get("key").onsuccess = ({ target: { result: key } }) => {
+			db.close();
+			resolve(key);
+		};
+	};
+})`
+
+// TestKeyOfWebKit: a browser that reads a stored key of X25519 back as null keeps it wrapped, and reads with it.
+func TestKeyOfWebKit(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	tb := m.open(m.pairingLink())
+	eval[string](tb, `(() => {
+		const put = IDBObjectStore.prototype.put;
+		IDBObjectStore.prototype.put = function (value, ...key) {
+			return put.call(this, value?.privateKey ? { ...value, privateKey: null } : value, ...key);
+		};
+		return "";
+	})()`)
+	d := m.approves(tb)
+	if got := eval[string](tb, keptKey+`.then((key) => [Object.keys(key).join(), key.wrapping.extractable, key.wrapping.algorithm.name].join(" "))`); got != "wrapping,wrapped,recipient false AES-KW" {
+		t.Errorf("the page keeps: %s", got)
+	}
+	m.ask(d, true, said{"question": "Can you read this?"})
+	tb.sees("Can you read this?")
 }
 
 // TestKeyboard: a question is answered with the Tab and Enter keys alone, and the focus stays with its card.

@@ -342,19 +342,31 @@ func (tb *tab) command(_ any, err error) {
 // pair pairs the tab's device by the link of the code and approves it. The tab was opened at the code's address.
 func (m *machine) pair() (*tab, questions.Device) {
 	m.t.Helper()
+	tb := m.open(m.pairingLink())
+	return tb, m.approves(tb)
+}
+
+// pairingLink returns where a phone pairs.
+func (m *machine) pairingLink() string {
+	m.t.Helper()
 	code, _, err := questions.StartPairing(m.t.Context(), m.Ledger)
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	tb := m.open("/pair#c=" + code)
+	return "/pair#c=" + code
+}
+
+// approves pairs a page that shows the code, and approves it.
+func (m *machine) approves(tb *tab) questions.Device {
+	m.t.Helper()
 	tb.press("Pair this device")
 	tb.sees("Approve this device")
-	d := m.device()
-	if d, err = person.Approve(m.t.Context(), m.Engine.Ledger, d.Fingerprint); err != nil {
+	d, err := person.Approve(m.t.Context(), m.Engine.Ledger, m.device().Fingerprint)
+	if err != nil {
 		m.t.Fatal(err)
 	}
 	tb.sees("No open questions.")
-	return tb, d
+	return d
 }
 
 // device returns the newest device.

@@ -6,16 +6,19 @@ import { onEvents } from "./live.js";
 
 const settle = 1000; // milliseconds after an event before a view asks again, so that a flood of them asks once a second
 
-// useCommand asks a command, and again after each event that `matters`, after `every` milliseconds if that is set, and when its parameters
-// change. It returns {data, failure, loading, reload}. Old data stay until new ones are there. A name of null asks nothing.
-export function useCommand(name, params = {}, { matters = () => true, every = 0 } = {}) {
+// useCommand asks a command, as useAnswer does, and anew when its parameters change. A name of null asks nothing.
+export const useCommand = (name, params = {}, options) =>
+  useAnswer(name === null ? null : JSON.stringify([name, params]), (signal) => run(name, params, { signal }), options);
+
+// useAnswer asks `question(signal)`, and again after each event that `matters`, after `every` milliseconds if that is set, and when its key
+// changes. It returns {data, failure, loading, reload}. Old data stay until new ones are there. A key of null asks nothing.
+export function useAnswer(key, question, { matters = () => true, every = 0 } = {}) {
   const [state, setState] = useState({ data: null, failure: null, loading: true });
-  const key = JSON.stringify([name, params]);
   const latest = useRef({});
   latest.current.matters = matters;
   const ask = useRef(() => {});
   useEffect(() => {
-    if (name === null) return;
+    if (key === null) return;
     let ended = false, under = null, again = false, timer = null;
     setState((before) => ({ ...before, loading: true }));
     ask.current = async () => {
@@ -25,7 +28,7 @@ export function useCommand(name, params = {}, { matters = () => true, every = 0 
       }
       under = new AbortController();
       try {
-        const data = await run(name, params, { signal: under.signal });
+        const data = await question(under.signal);
         if (!ended) setState({ data, failure: null, loading: false });
       } catch (failure) {
         if (!ended && failure.name !== "AbortError") setState((before) => ({ data: before.data, failure, loading: false }));

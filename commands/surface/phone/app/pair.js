@@ -2,9 +2,9 @@
 import { Refused, call } from "./api.js";
 import { make } from "../../look/dom.js";
 import { icon } from "./dom.js";
+import { enrol } from "./enrol.js";
 import { installed, onApple } from "./push.js";
-import { fingerprint, makeKey, supported } from "./seal.js";
-import * as store from "./store.js";
+import { supported } from "./seal.js";
 
 // takeCode returns the code in the address and removes it from there, so that it stays in no history.
 export function takeCode() {
@@ -15,16 +15,6 @@ export function takeCode() {
 
 // canonical writes a code as the daemon does, however it was typed.
 export const canonical = (typed) => (typed.toUpperCase().match(/[A-Z0-9]/g) ?? []).join("").replace(/(.{4})(?=.)/g, "$1-");
-
-async function pair(code, name) {
-  const recipient = (await store.get("key"))?.recipient ?? (await makeKey());
-  const answer = await call("POST", "/api/pair", { code, name, recipient });
-  // The print is that of the key here, and not what the daemon says it is: comparing it is what approval is for.
-  const print = await fingerprint(recipient);
-  if (answer.fingerprint !== print) throw new Error(`the daemon took another key for this device (${answer.fingerprint})`);
-  await store.put("device", { id: answer.device, name, token: answer.token, state: "waiting", fingerprint: print });
-  navigator.storage?.persist?.().catch(() => {}); // Firefox asks the person first, who may never answer
-}
 
 function guess() {
   const [kind] = /iPhone|iPad|Android/.exec(navigator.userAgent) ?? ["Browser"];
@@ -44,7 +34,8 @@ export function form(code, done) {
     problem.hidden = true;
     try {
       if (!(await supported())) throw new Error("this browser cannot make the key that is needed (X25519). A newer version can");
-      await pair(canonical(codeInput.value), nameInput.value.trim() || guess());
+      const name = nameInput.value.trim() || guess();
+      await enrol(name, (recipient) => call("POST", "/api/pair", { code: canonical(codeInput.value), name, recipient }));
       await done();
     } catch (error) {
       problem.textContent = error instanceof Refused ? error.message : `It could not be paired: ${error.message}.`;

@@ -27,9 +27,16 @@ export async function supported() {
   }
 }
 
-// makeKey makes this device's key, keeps it, and returns its recipient (age1..). It is stored wrapped under a key that
-// cannot be exported: a private X25519 key that is stored itself reads back as null on WebKit.
+// makeKey makes this device's key, keeps it, and returns its recipient (age1..). The browser keeps it so that no script can have its bytes. WebKit
+// reads such a key back as null: there it is stored wrapped, which keeps it from whoever reads the disk.
 export async function makeKey() {
+  const { privateKey } = await crypto.subtle.generateKey({ name: "X25519" }, false, ["deriveBits"]);
+  const recipient = await age.identityToRecipient(privateKey);
+  await store.put("key", { privateKey, recipient });
+  return (await store.get("key")).privateKey ? recipient : makeWrappedKey();
+}
+
+async function makeWrappedKey() {
   const pair = await crypto.subtle.generateKey({ name: "X25519" }, true, ["deriveBits"]);
   const wrapping = await crypto.subtle.generateKey({ name: "AES-KW", length: 256 }, false, ["wrapKey", "unwrapKey"]);
   const wrapped = await crypto.subtle.wrapKey("pkcs8", pair.privateKey, wrapping, "AES-KW");
@@ -41,7 +48,7 @@ export async function makeKey() {
 async function privateKey() {
   const kept = await store.get("key");
   if (!kept) throw new Unreadable("this device has no key");
-  return crypto.subtle.unwrapKey("pkcs8", kept.wrapped, kept.wrapping, "AES-KW", { name: "X25519" }, false, ["deriveBits"]);
+  return kept.privateKey ?? crypto.subtle.unwrapKey("pkcs8", kept.wrapped, kept.wrapping, "AES-KW", { name: "X25519" }, false, ["deriveBits"]);
 }
 
 // open returns what an item says: {id, kind, encrypted, ciphertext or text}. What is inside must call itself what it is
