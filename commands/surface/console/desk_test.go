@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"mailroom/commands/surface/phone/browsertest"
 	"mailroom/orchestrator/agents"
@@ -37,14 +38,20 @@ func (r *room) pairs(p *browsertest.Page) (device string) {
 	return approved["id"].(string)
 }
 
-// session opens a session of the console without a browser.
-func (r *room) session() string {
+// code makes a code that logs in once.
+func (r *room) code() string {
 	r.t.Helper()
 	code, err := agents.IssueCode(r.t.Context(), r.Router.Ledger)
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	token, _, err := agents.OpenSession(r.t.Context(), r.Router.Ledger, code)
+	return code
+}
+
+// session opens a session of the console without a browser.
+func (r *room) session() string {
+	r.t.Helper()
+	token, _, err := agents.OpenSession(r.t.Context(), r.Router.Ledger, r.code())
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -115,15 +122,149 @@ func TestDeskFirefox(t *testing.T) {
 	r := serveRoom(t, "ann")
 	r.keepsAddress()
 	page := browsertest.StartFirefox(ctx, t, browsertest.NewDesktop(ctx, t), browsertest.NewPushService(ctx, t)).NewPage()
-	code, err := agents.IssueCode(t.Context(), r.Router.Ledger)
-	if err != nil {
-		t.Fatal(err)
-	}
-	page.Open(r.Address + "/questions#code=" + code)
+	page.Open(r.Address + "/questions#code=" + r.code())
 	r.pairs(page)
 	question := r.asks("ann", "Shall it fly?", "Yes", "No")
 	page.Reads("Shall it fly?")
 	page.Click("No")
 	page.Reads("You answered: No")
 	r.hears("ann", question, "No")
+}
+
+// Two desks: who answers first answers for all, and the other is told. What ends while one looks at it says what became of it.
+func TestTwoDesks(t *testing.T) {
+	t.Parallel()
+	r := newDesk(t, "ann")
+	one, two := r.opens(1440, false, "/questions"), r.opens(1440, true, "/questions")
+	r.pairs(one.Page)
+	early := r.asks("ann", "Asked before the second desk was there?", "Yes")
+	r.pairs(two.Page)
+	one.Reads("Asked before")
+	two.Reads("It was asked before this desk was paired.")
+	if shows(two.Page, "Asked before the second") {
+		t.Error("a desk reads what was asked before it was paired")
+	}
+	r.does("signal_cancel", fmt.Sprintf(`{"questionId":%q}`, early))
+	one.Reads("Cancelled by the asker")
+
+	question := r.asks("ann", "Who is first?", "One", "Two")
+	two.Reads("Who is first?")
+	one.Reads("Who is first?")
+	two.Eval(`(window.asked = fetch, window.fetch = (path, o) => path.endsWith("/answer") ? new Promise((go) => (window.send = () => go(asked(path, o)))) : asked(path, o), null)`, nil)
+	two.Click("Two")
+	two.Until(`window.send`)
+	one.Click("One")
+	one.Reads("You answered: One")
+	two.Eval(`(send(), null)`, nil)
+	two.Reads("Answered on another device before your answer arrived")
+	r.hears("ann", question, "One")
+
+	r.does("ask_question", `{"source":"ann","question":"Is there time?","options":["Yes"],"ttl":3600}`)
+	one.Reads("Is there time?")
+	r.Step(2 * time.Hour)
+	one.Click("Yes")
+	one.Reads("Expired before your answer arrived")
+}
+
+// A desk that is revoked says so; its keys are removed, and it can be paired again. Unpairing revokes it, and leaves nothing in the browser.
+func TestDeskEnds(t *testing.T) {
+	t.Parallel()
+	r := newDesk(t, "ann")
+	d := r.opens(1440, false, "/questions")
+	id := r.pairs(d.Page)
+	r.asks("ann", "Shall the canary fly?", "Yes")
+	d.Reads("Shall the canary fly?")
+	r.does("signal_device_revoke", fmt.Sprintf(`{"id":%q}`, id))
+	d.Reads("This desk was revoked")
+	if shows(d.Page, "canary") {
+		t.Error("a desk that was revoked still shows what is encrypted")
+	}
+	d.Click("Remove its keys")
+	d.Reads("This browser is not paired.")
+
+	id = r.pairs(d.Page)
+	d.Click("Unpair this desk…")
+	d.Reads("Open questions that no other device can read are cancelled.")
+	d.Click("Unpair")
+	d.Reads("This browser is not paired.")
+	if kept := d.kept(); kept != "" {
+		t.Errorf("after unpairing the browser keeps %s", kept)
+	}
+	for _, device := range r.does("signal_device_list", `{}`)["devices"].([]any) {
+		if d := device.(map[string]any); d["id"] == id && d["state"] != "revoked" {
+			t.Errorf("after unpairing the desk is %v", d)
+		}
+	}
+
+	d.Click("Pair this desk")
+	d.Click("Pair it")
+	d.Reads("Approve this desk")
+	d.Click("Cancel")
+	d.Reads("This browser is not paired.")
+}
+
+// kept returns what the browser stores for a desk, as JSON; keys have none.
+func (d *desk) kept() (all string) {
+	d.Eval(`new Promise((resolve) => {
+		indexedDB.open("mailroom").onsuccess = ({ target: { result: db } }) => {
+			const found = [];
+			for (const name of ["kept", "signals"]) db.transaction(name).objectStore(name).getAll().onsuccess = ({ target: { result } }) => {
+				found.push(...result.map((value) => JSON.stringify(value)));
+				if (name === "signals") db.close(), resolve(found.join());
+			};
+		};
+	})`, &all)
+	return all
+}
+
+// Logging out leaves nothing that can be read, and does not unpair: another session of the same browser reads again.
+func TestDeskAndSessions(t *testing.T) {
+	t.Parallel()
+	r := newDesk(t, "ann")
+	d := r.opens(1440, false, "/questions")
+	r.pairs(d.Page)
+	question := r.asks("ann", "Shall the canary fly?", "Let it")
+	d.Reads("Shall the canary fly?")
+	r.does("send_alert", `{"source":"ann","message":"The canary is out.","alertType":"warning"}`)
+	d.Reads("The canary is out.")
+	d.Click("Log out")
+	d.Reads("Run mailroom console")
+	if kept := d.kept(); shows(d.Page, "canary") || strings.Contains(kept, "canary") {
+		t.Errorf("after logging out there is still what is encrypted; the browser keeps %s", kept)
+	}
+	d.Open(r.Address + "/#code=" + r.code())
+	d.Until(`document.querySelector(".rail")`)
+	d.Open(r.Address + "/questions")
+	d.Reads("Shall the canary fly?")
+	d.Reads("The canary is out.")
+	d.Click("Let it")
+	d.Reads("You answered: Let it")
+	r.hears("ann", question, "Let it")
+
+	question = r.asks("ann", "And again?", "Yes")
+	d.Reads("And again?")
+	if _, err := agents.RevokeTokens(t.Context(), r.Router.Ledger, "operator"); err != nil {
+		t.Fatal(err)
+	}
+	d.Reads("This session is over")
+	d.Until(`!document.documentElement.outerHTML.includes("And again?")`)
+}
+
+// Where the page is not at its usual address, and for the token of an agent, pairing is not offered, and the reason is.
+func TestDeskNotOffered(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t, "ann")
+	d := r.opens(1440, false, "/questions")
+	d.Reads("This page is not at its usual address")
+	r.keepsAddress()
+	r.browserWith(d, r.Token("ann", true))
+	d.Reads("A session that mailroom console opens can pair this browser.")
+	d.Until(`![...document.querySelectorAll("button")].some((b) => b.innerText === "Pair this desk")`)
+}
+
+// browserWith opens the questions as who has a token.
+func (r *room) browserWith(d *desk, token string) {
+	d.Open(r.Address + "/questions")
+	d.Type("Token", token)
+	d.Click("Log in")
 }

@@ -17,7 +17,6 @@ import (
 	"mailroom/commands/surface/phone/browsertest"
 	"mailroom/commands/surface/surfacetest"
 	"mailroom/commands/surface/web"
-	"mailroom/orchestrator/agents"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -81,12 +80,8 @@ type desk struct{ *browsertest.Screen }
 // opens logs in with a one-time code, in a window of a width, and opens an address of the console, such as "/messages".
 func (r *room) opens(width int64, dark bool, path string) *desk {
 	r.t.Helper()
-	code, err := agents.IssueCode(r.t.Context(), r.Router.Ledger)
-	if err != nil {
-		r.t.Fatal(err)
-	}
 	d := &desk{r.browser.NewScreen(width, 900, dark)}
-	d.Open(r.Address + path + "#code=" + code)
+	d.Open(r.Address + path + "#code=" + r.code())
 	d.Until(`document.querySelector(".rail")`)
 	return d
 }
