@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -267,4 +268,43 @@ func (r *room) browserWith(d *desk, token string) {
 	d.Open(r.Address + "/questions")
 	d.Type("Token", token)
 	d.Click("Log in")
+}
+
+// TestDeskLooks: a paired desk, one that waits and one that is not paired look right, wide and narrow.
+func TestDeskLooks(t *testing.T) {
+	t.Parallel()
+	r := newDesk(t, "architect", "release-bot")
+	r.pairs(r.opens(1440, false, "/questions").Page)
+	r.does("ask_question", `{"source":"release-bot","question":"Which name should the release carry?","options":["2.4 “Post horn”","2.4 “Pigeonhole”","No name"],"context":"Everything is tagged and built; the name goes into the notes and cannot be changed afterwards.","priority":"high"}`)
+	r.asks("architect", "Token rotation would break two old clients. What shall I tell them? "+strings.Repeat("long", 40))
+	r.does("ask_question", `{"source":"architect","question":"May everybody read this?","options":["Yes","No"],"encrypt":false}`)
+	for _, width := range []int64{1440, 360} {
+		for _, dark := range []bool{false, true} {
+			d := r.opens(width, dark, "/questions")
+			d.looks(t, fmt.Sprintf("unpaired-%d-%t", width, dark), `document.querySelectorAll(".locked li").length === 2`)
+			d.Click("Pair this desk")
+			d.Click("Pair it")
+			d.looks(t, fmt.Sprintf("waiting-%d-%t", width, dark), `document.querySelector(".fingerprint")`)
+			d.Click("Cancel")
+			d.Reads("This browser is not paired.")
+			r.pairs(d.Page)
+			r.does("send_alert", `{"source":"release-bot","message":"The build of main failed three times.","alertType":"error"}`)
+			asked := r.asks("architect", "Is this one for this desk, too?", "Yes", "No")
+			d.looks(t, fmt.Sprintf("paired-%d-%t", width, dark), `document.querySelectorAll(".ask .choice").length === 4 && document.querySelector(".alerts")`)
+			r.does("signal_cancel", fmt.Sprintf(`{"questionId":%q}`, asked))
+		}
+	}
+}
+
+// looks holds a page to its window and to axe once a condition is true, and takes a picture of it.
+func (d *desk) looks(t *testing.T, what, condition string) {
+	t.Helper()
+	d.Until(condition)
+	if n := d.tooWide(); n > 0 {
+		t.Errorf("%s is %d pixels too wide", what, n)
+	}
+	d.accessible(t, what)
+	if *screenshots != "" {
+		d.Picture(filepath.Join(*screenshots, what+".png"), true)
+	}
 }

@@ -4,16 +4,17 @@ import { useEffect, useState } from "preact/hooks";
 import { forget, guess, obstacle, pair, unpair } from "../../desk.js";
 import { Command, Confirm, Hint } from "../../parts.jsx";
 
-// Offer is the button that pairs this desk; or the reason why it cannot be.
-export function Offer({ reload }) {
+// Offer is the button that pairs this desk; or the reason why it cannot be. quiet is for where another one stands that catches the eye.
+export function Offer({ reload, quiet }) {
   const [why, setWhy] = useState(null), [asks, setAsks] = useState(false), [name, setName] = useState(guess());
   useEffect(() => {
     obstacle().then(setWhy);
   }, []);
+  if (why === null) return null;
   if (why) return <p class="muted why-not"><Hint text={why} /></p>;
   return (
     <>
-      <button class="btn first" type="button" disabled={why === null} onClick={() => setAsks(true)}>Pair this desk</button>
+      <button class={quiet ? "btn" : "btn first"} type="button" onClick={() => setAsks(true)}>Pair this desk</button>
       {asks && (
         <Confirm title="Pair this desk?" word="Pair it" act={() => pair(name.trim() || guess())} onDone={(done) => (setAsks(false), done && reload())}>
           <p>This browser becomes a device, as a phone is: what is asked from then on is encrypted for it, too, and whoever is logged in to the console in it can read and answer. A command on the machine of the daemon approves it.</p>
@@ -51,7 +52,7 @@ const Waiting = ({ device, reload }) => (
 // ThisDesk says among the devices how this browser stands.
 export function ThisDesk({ desk, reload }) {
   const [asks, setAsks] = useState(false);
-  if (desk.state === "none") return <div class="acts this-desk"><p class="muted">This browser is not paired.</p><Offer reload={reload} /></div>;
+  if (desk.state === "none") return <div class="acts this-desk"><p class="muted">This browser is not paired.</p><Offer reload={reload} quiet /></div>;
   if (desk.state !== "active") return null;
   return (
     <div class="acts this-desk">

@@ -24,7 +24,7 @@ export function Question({ question: q, desk, names, reload, forget }) {
       {open && what && active && held && <Answer q={q} what={what} reload={reload} />}
       {open && what && !active && <Choices options={q.options} />}
       {open && failed.map((p) => <p key={p.device} class="warn">{names.get(p.device) ?? p.device} has not been told: {p.error}</p>)}
-      {open && !active && !q.pushes.length && <p class="warn">No device has been told of it.</p>}
+      {open && !names.size && <p class="warn">No device has been told of it.</p>}
       {open && <TakeBack q={q} reload={() => (forget(), reload())} />}
     </article>
   );
