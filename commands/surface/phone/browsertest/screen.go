@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
@@ -103,12 +104,35 @@ func (s *Screen) Key(names ...string) {
 // Picture writes what the page shows, as PNG; with whole also what one has to scroll to.
 func (s *Screen) Picture(file string, whole bool) {
 	s.t.Helper()
+	if err := os.WriteFile(file, s.Shot(whole), 0o644); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// Shot is what the page shows, as PNG; with whole also what one has to scroll to.
+func (s *Screen) Shot(whole bool) []byte {
+	s.t.Helper()
 	ctx, cancel := s.tab.until(s.ctx)
 	defer cancel()
 	shot, err := chromedp.Call(ctx, page.CaptureScreenshot, page.CaptureScreenshotParams{CaptureBeyondViewport: &whole})
-	if err == nil {
-		err = os.WriteFile(file, shot.Data, 0o644)
+	if err != nil {
+		s.t.Fatal(err)
 	}
+	return shot.Data
+}
+
+// SetClock has the pages that are opened from now on see another time than this machine's: so much later.
+func (s *Screen) SetClock(later time.Duration) {
+	s.t.Helper()
+	ctx, cancel := s.tab.until(s.ctx)
+	defer cancel()
+	_, err := chromedp.Call(ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: fmt.Sprintf(`{
+		const Real = Date;
+		globalThis.Date = class extends Real {
+			constructor(...given) { given.length ? super(...given) : super(Real.now() + %[1]d); }
+			static now() { return Real.now() + %[1]d; }
+		};
+	}`, later.Milliseconds())})
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import { ago, clock, now } from "../time.js";
 import { plural, shortId } from "../words.js";
 import { Agent, Command, Hint, Loaded, MessageLink, Shape, State, When } from "../parts.jsx";
 import { Acts } from "./acts.jsx";
+import { asked, become } from "./asked.js";
 import { Payload } from "./payload.jsx";
 import { sentence } from "./row.jsx";
 import { steps } from "./story.js";
@@ -21,12 +22,15 @@ export function Message({ id }) {
   const reload = () => (trace.reload(), why.reload());
   return (
     <Loaded of={trace}>
-      {({ stories }) => (stories.length === 1 && stories[0].message.message_id === id
+      {({ stories }) => (stories[0].message.message_id === id && (stories.length === 1 || isSignal(id))
         ? <One story={stories[0]} why={why.data?.reasons?.find((r) => r.message_id === id)} reload={reload} />
         : <Several id={id} stories={stories} />)}
     </Loaded>
   );
 }
+
+// isSignal reports whether an id is that of a question or an alert: behind its story stand those of its pushes.
+const isSignal = (id) => /^[qa]-/.test(id);
 
 const keys = [["r", "replay"], ["x", "take back (cancel)"], ["a", "acknowledge"], ["c", "copy as command"], ["Esc", "back"]];
 
@@ -42,12 +46,17 @@ const Missing = ({ id, failure }) => (
 function One({ story, why, reload }) {
   const m = story.message;
   const moves = ["pending", "retry", "failed", "expired", "delivered"].includes(m.status);
-  const list = steps(story, why, moves ? now.value : Date.parse(story.events.at(-1)?.at ?? m.created_at));
+  const question = useQuestion(story, why), until = moves ? now.value : Date.parse(story.events.at(-1)?.at ?? m.created_at);
+  const answer = question?.story.message.status, stands = answer ? { answered: "delivered", pending: "question" }[answer] ?? answer : m.status;
+  const own = question?.story === story ? [] : steps(story, why, until);
+  const report = useReport(story);
+  const list = [...own, ...(question ? asked(question.story, question.names, now.value).filter((step) => !own.length || step.kind !== "sent") : []), ...told(report)]
+    .sort((a, b) => a.from - b.from || a.to - b.to);
   return (
     <>
       <section class="head">
         <p class="muted"><Agent name={m.sender} /> to <Agent name={m.recipient} />{m.multicast_target && <> of a send to <b>{m.multicast_target}</b></>} · <span class="type">{m.message_type}</span> · {m.created_at ? <>sent <When at={m.created_at} />, {ago(m.created_at)}</> : "nobody knows when it was sent"}</p>
-        <div class="line"><span class={`state ${m.status}`}><Shape name={m.status} /></span><h1>{title(story)}</h1></div>
+        <div class="line"><span class={`state ${stands}`}><Shape name={stands} /></span><h1>{question ? become(question.story) : title(story)}</h1></div>
         <p class="say">{why ? <Hint text={local(say(why, m))} /> : " "}</p>
         <dl><dt>What helps</dt><dd>{why ? <Hint text={local(why.fix || "Nothing is needed.")} /> : " "}</dd></dl>
         <Acts story={story} why={why} reload={reload} />
@@ -66,6 +75,34 @@ function One({ story, why, reload }) {
       </div>
     </>
   );
+}
+
+// useQuestion is the story of the question that a message to the person became, or that of the question which `story` itself is, with the
+// names of the devices on which it can be answered; null for any other message.
+function useQuestion(story, why) {
+  const m = story.message, own = isSignal(m.message_id) && m.message_type === "question";
+  const id = m.recipient === "user" && !own ? /\bq-\w+/.exec(why?.where)?.[0] : null;
+  const trace = useCommand(id ? "trace" : null, { message_id: id }, { matters: (e) => e.data.message_id === id });
+  const devices = useCommand(id || own ? "signal_device_list" : null, {}, { matters: () => false });
+  const found = own ? story : trace.data?.stories[0];
+  return found && { story: found, names: new Map(devices.data?.devices.map((d) => [d.id, d.name])) };
+}
+
+// useReport is the error_report by which the sender of a message was told that it failed or expired; undefined if there is none. Both were
+// written at the same time.
+function useReport({ message: m, events }) {
+  const at = events.findLast((e) => e.event === "failed" || e.event === "expired")?.at;
+  const { data } = useCommand(at ? "messages_list" : null, {
+    recipient: m.sender, message_type: "error_report", text: m.message_id, since: at, until: at && new Date(Date.parse(at) + 1000).toISOString(), archived: true, limit: 1,
+  }, { matters: () => false });
+  return data?.messages[0];
+}
+
+// told is the step of a report.
+function told(report) {
+  if (!report) return [];
+  const at = Date.parse(report.created_at);
+  return [{ kind: "act", shape: "sent", label: `${report.recipient} was told`, href: to(["messages", report.message_id]), from: at, to: at, note: "by an error_report" }];
 }
 
 // local has the times within a sentence of the engine's as they are read here.
@@ -105,7 +142,7 @@ function Side({ story, why }) {
       <Receipts story={story} />
       <section><h3>Message</h3>
         <dl class="facts">
-          {fact("Id", <code>{m.message_id}</code>)}
+          {fact("Id", <code title={m.message_id}>{shortId(m.message_id)}</code>)}
           {fact("Priority", m.priority || 0)}
           {fact("Attempts", ["delivered", "cancelled"].includes(m.status) ? tried : `${tried} of ${m.max_retries + 1}`)}
           {fact("Next attempt", m.next_attempt_at && ["pending", "retry"].includes(m.status) && <When at={m.next_attempt_at} />)}
@@ -135,11 +172,11 @@ function Receipts({ story }) {
   return (
     <section><h3>Receipts</h3>
       <ul class="receipts">
-        {["failed", "expired", "cancelled"].includes(m.status) && <li><State name={m.status} word="" /><span>{m.status}</span><b><When at={m.ended_at} /></b></li>}
         {story.receipts.map((r) => (
           <li title={r.evidence}><State name={r.what === "created" ? "pending" : "delivered"} shape={r.what === "created" ? "sent" : r.what === "shown" ? "pending" : "delivered"} word="" />
             {r.what === "answered" && answer ? <a class="link" href={to(["messages", answer])}>answered</a> : <span>{r.what === "created" ? "sent" : r.what}</span>}<b><When at={r.at} /></b></li>
         ))}
+        {["failed", "expired", "cancelled"].includes(m.status) && <li><State name={m.status} word="" /><span>{m.status}</span><b><When at={m.ended_at} /></b></li>}
         {missing.map((what) => <li><State name="idle" word="" /><span>{what}</span><span class="faint">not yet</span></li>)}
       </ul>
     </section>
