@@ -85,14 +85,14 @@ func TestConsoleOfDemo(t *testing.T) {
 		{"messages", "/messages", []string{"status_update"}},
 		{"message-ladder", "/messages/" + ladder, []string{"Delivered at the fourth attempt", "on the ladder"}},
 		{"message-bounced", "/messages/" + bounced, []string{"Failed after two attempts", "orchestrator was told", "Dead letter, still"}},
-		{"message-answered", "/messages/" + answered, []string{"A person has answered", "Waits for a person", "Answered on the demo's phone", "The answer went back to code_developer"}},
+		{"message-answered", "/messages/" + answered, []string{"A person has answered", "Waits for a person", "Answered on the demo's phone", "The answer went back"}},
 		{"", "/messages/" + question, []string{"A person has answered", "Asked by code_developer"}},
-		{"message-thread", "/messages/" + thread, []string{"Release 2.4"}},
+		{"message-thread", "/messages/" + thread, []string{"Posted by architect", "this message", "code_developer: It is merged"}},
 		{"threads", "/threads/" + v.rows(`SELECT thread_id FROM threads`)[0], []string{"What came of it: 2.4 is tagged."}},
 		{"agent", "/agents/builder", []string{"jsonl:"}},
 		{"questions", "/questions", []string{"on the demo's phone"}},
 		{"operations", "/operations", []string{"builder"}},
-		{"audit", "/audit", []string{"retries"}},
+		{"audit", "/audit/retries_by_recipient", []string{"failed_attempts", "builder"}},
 	}
 	for _, look := range []struct {
 		width int64
@@ -116,7 +116,7 @@ func TestConsoleOfDemo(t *testing.T) {
 			if look.width < 720 {
 				theme = "narrow"
 			}
-			if err := browsertest.Keep(filepath.Join("..", "..", "docs", "console", stop.name+"-"+theme+".png"), s.Shot(true)); err != nil {
+			if err := browsertest.Keep(filepath.Join("..", "..", "docs", "console", stop.name+"-"+theme+".png"), s.Whole(look.width, 900, 1800)); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -32,7 +32,7 @@ func Keep(file string, taken []byte) error {
 	return os.WriteFile(file, small.Bytes(), 0o644)
 }
 
-// reduced is a picture with its 256 most frequent colours; what has another has the nearest of them.
+// reduced is a picture with 256 colours: of the colours that hardly differ the most frequent stands for all.
 func reduced(from image.Image) *image.Paletted {
 	bounds, count := from.Bounds(), map[color.RGBA]int{}
 	at := func(x, y int) color.RGBA { return color.RGBAModel.Convert(from.At(x, y)).(color.RGBA) }
@@ -41,13 +41,21 @@ func reduced(from image.Image) *image.Paletted {
 			count[at(x, y)]++
 		}
 	}
-	frequent := slices.SortedFunc(maps.Keys(count), func(a, b color.RGBA) int {
+	oftener := func(a, b color.RGBA) int {
 		return cmp.Or(count[b]-count[a], int(a.R)-int(b.R), int(a.G)-int(b.G), int(a.B)-int(b.B))
-	})
-	var palette color.Palette
-	for _, c := range frequent[:min(256, len(frequent))] {
-		palette = append(palette, c)
 	}
+	alike := map[color.RGBA]bool{} // by their upper bits
+	var first, rest color.Palette
+	for _, c := range slices.SortedFunc(maps.Keys(count), oftener) {
+		if kind := (color.RGBA{c.R >> 4, c.G >> 4, c.B >> 4, 0}); alike[kind] {
+			rest = append(rest, c)
+		} else {
+			alike[kind] = true
+			first = append(first, c)
+		}
+	}
+	palette := append(first, rest...)
+	palette = palette[:min(256, len(palette))]
 	nearest := map[color.RGBA]uint8{}
 	for c := range count {
 		nearest[c] = uint8(palette.Index(c))

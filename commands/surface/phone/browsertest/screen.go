@@ -104,13 +104,12 @@ func (s *Screen) Key(names ...string) {
 // Picture writes what the page shows, as PNG; with whole also what one has to scroll to.
 func (s *Screen) Picture(file string, whole bool) {
 	s.t.Helper()
-	if err := os.WriteFile(file, s.Shot(whole), 0o644); err != nil {
+	if err := os.WriteFile(file, s.shot(whole), 0o644); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
-// Shot is what the page shows, as PNG; with whole also what one has to scroll to.
-func (s *Screen) Shot(whole bool) []byte {
+func (s *Screen) shot(whole bool) []byte {
 	s.t.Helper()
 	ctx, cancel := s.tab.until(s.ctx)
 	defer cancel()
@@ -119,6 +118,26 @@ func (s *Screen) Shot(whole bool) []byte {
 		s.t.Fatal(err)
 	}
 	return shot.Data
+}
+
+// Whole is the whole page as PNG, as a window shows it that is as high as the page, but of a height between two bounds.
+func (s *Screen) Whole(width, least, most int64) []byte {
+	s.t.Helper()
+	ctx, cancel := s.tab.until(s.ctx)
+	defer cancel()
+	resize := func(height int64) {
+		if err := chromedp.Do(ctx, chromedp.EmulateViewport(width, height)); err != nil {
+			s.t.Fatal(err)
+		}
+		s.Eval(`(document.activeElement?.blur(), new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(() => drawn(1)))))`, nil)
+	}
+	for range 2 { // it may be higher once nothing of its width is a scrollbar's
+		var high int64
+		s.Eval(`document.documentElement.scrollHeight`, &high)
+		resize(min(max(high, least), most))
+	}
+	defer resize(least)
+	return s.shot(false)
 }
 
 // SetClock has the pages that are opened from now on see another time than this machine's: so much later.

@@ -8,8 +8,9 @@ import { ago, clock, now } from "../time.js";
 import { plural, shortId } from "../words.js";
 import { Agent, Command, Hint, Loaded, MessageLink, Shape, State, When } from "../parts.jsx";
 import { Acts } from "./acts.jsx";
-import { asked, become } from "./asked.js";
+import { asked, become, isSignal, outcome, useQuestion } from "./asked.js";
 import { Payload } from "./payload.jsx";
+import { told, useReport } from "./report.js";
 import { sentence } from "./row.jsx";
 import { steps } from "./story.js";
 import { Attempts, Spent, Waterfall } from "./waterfall.jsx";
@@ -29,9 +30,6 @@ export function Message({ id }) {
   );
 }
 
-// isSignal reports whether an id is that of a question or an alert: behind its story stand those of its pushes.
-const isSignal = (id) => /^[qa]-/.test(id);
-
 const keys = [["r", "replay"], ["x", "take back (cancel)"], ["a", "acknowledge"], ["c", "copy as command"], ["Esc", "back"]];
 
 const Missing = ({ id, failure }) => (
@@ -49,16 +47,16 @@ function One({ story, why, reload }) {
   const question = useQuestion(story, why), until = moves ? now.value : Date.parse(story.events.at(-1)?.at ?? m.created_at);
   const answer = question?.story.message.status, stands = answer ? { answered: "delivered", pending: "question" }[answer] ?? answer : m.status;
   const own = question?.story === story ? [] : steps(story, why, until);
-  const report = useReport(story);
+  const report = useReport(story), answered = question ? outcome(question.story) : "";
   const list = [...own, ...(question ? asked(question.story, question.names, now.value).filter((step) => !own.length || step.kind !== "sent") : []), ...told(report)]
     .sort((a, b) => a.from - b.from || a.to - b.to);
   return (
     <>
       <section class="head">
-        <p class="muted"><Agent name={m.sender} /> to <Agent name={m.recipient} />{m.multicast_target && <> of a send to <b>{m.multicast_target}</b></>} · <span class="type">{m.message_type}</span> · {m.created_at ? <>sent <When at={m.created_at} />, {ago(m.created_at)}</> : "nobody knows when it was sent"}</p>
+        <p class="muted"><Agent name={m.sender} /> to <Agent name={m.recipient} />{m.multicast_target && (inThread(m) ? <>, mentioned in <a class="link" href={to(["threads", m.thread_id])}>a thread</a></> : <> of a send to <b>{m.multicast_target}</b></>)} · <span class="type">{m.message_type}</span> · {m.created_at ? <>sent <When at={m.created_at} />, {ago(m.created_at)}</> : "nobody knows when it was sent"}</p>
         <div class="line"><span class={`state ${stands}`}><Shape name={stands} /></span><h1>{question ? become(question.story) : title(story)}</h1></div>
-        <p class="say">{why ? <Hint text={local(say(why, m))} /> : " "}</p>
-        <dl><dt>What helps</dt><dd>{why ? <Hint text={local(why.fix || "Nothing is needed.")} /> : " "}</dd></dl>
+        <p class="say">{why ? <Hint text={answered || local(say(why, m))} /> : " "}</p>
+        <dl><dt>What helps</dt><dd>{why ? <Hint text={local((!answered && why.fix) || "Nothing is needed.")} /> : " "}</dd></dl>
         <Acts story={story} why={why} reload={reload} />
       </section>
       <div class="cols">
@@ -75,34 +73,6 @@ function One({ story, why, reload }) {
       </div>
     </>
   );
-}
-
-// useQuestion is the story of the question that a message to the person became, or that of the question which `story` itself is, with the
-// names of the devices on which it can be answered; null for any other message.
-function useQuestion(story, why) {
-  const m = story.message, own = isSignal(m.message_id) && m.message_type === "question";
-  const id = m.recipient === "user" && !own ? /\bq-\w+/.exec(why?.where)?.[0] : null;
-  const trace = useCommand(id ? "trace" : null, { message_id: id }, { matters: (e) => e.data.message_id === id });
-  const devices = useCommand(id || own ? "signal_device_list" : null, {}, { matters: () => false });
-  const found = own ? story : trace.data?.stories[0];
-  return found && { story: found, names: new Map(devices.data?.devices.map((d) => [d.id, d.name])) };
-}
-
-// useReport is the error_report by which the sender of a message was told that it failed or expired; undefined if there is none. Both were
-// written at the same time.
-function useReport({ message: m, events }) {
-  const at = events.findLast((e) => e.event === "failed" || e.event === "expired")?.at;
-  const { data } = useCommand(at ? "messages_list" : null, {
-    recipient: m.sender, message_type: "error_report", text: m.message_id, since: at, until: at && new Date(Date.parse(at) + 1000).toISOString(), archived: true, limit: 1,
-  }, { matters: () => false });
-  return data?.messages[0];
-}
-
-// told is the step of a report.
-function told(report) {
-  if (!report) return [];
-  const at = Date.parse(report.created_at);
-  return [{ kind: "act", shape: "sent", label: `${report.recipient} was told`, href: to(["messages", report.message_id]), from: at, to: at, note: "by an error_report" }];
 }
 
 // local has the times within a sentence of the engine's as they are read here.
@@ -150,7 +120,7 @@ function Side({ story, why }) {
           {fact("Expires", m.expires_at && !m.read_at && <When at={m.expires_at} />)}
           {fact("Action", m.action)}
           {fact("Session", m.session_id)}
-          {fact("Sent to", m.multicast_target && <a class="link" href={to(["messages", m.multicast_id])}>{m.multicast_target}</a>)}
+          {fact("Sent to", m.multicast_target && <a class="link" href={to(["messages", m.multicast_id])}>{inThread(m) ? "all whom it mentions" : m.multicast_target}</a>)}
           {fact("Answers", m.reply_to && <MessageLink id={m.reply_to} />)}
           {fact("Hops", m.hops || "")}
           {fact("Idempotency", m.idempotency_key && <code>{m.idempotency_key}</code>)}
@@ -160,7 +130,7 @@ function Side({ story, why }) {
           {fact("Behind it", !["delivered", "cancelled"].includes(m.status) && <a class="link" href={to(["messages"], { to: m.recipient, status: "live" })}>what waits for {m.recipient}</a>)}
         </dl>
       </section>
-      {m.thread_id && <Thread id={m.thread_id} self={m.message_id} />}
+      {m.thread_id && <Thread id={m.thread_id} self={m} />}
     </aside>
   );
 }
@@ -168,7 +138,7 @@ function Side({ story, why }) {
 function Receipts({ story }) {
   const m = story.message, has = new Set(story.receipts.map((r) => r.what));
   const answer = story.receipts.find((r) => r.what === "answered")?.evidence.replace(/^reply_to of /, "");
-  const missing = ["failed", "expired", "cancelled"].includes(m.status) ? [] : ["delivered", "read", "acknowledged"].filter((what) => !has.has(what));
+  const missing = ["failed", "expired", "cancelled"].includes(m.status) ? [] : (m.recipient === "user" ? ["delivered"] : ["delivered", "read", "acknowledged"]).filter((what) => !has.has(what));
   return (
     <section><h3>Receipts</h3>
       <ul class="receipts">
@@ -183,17 +153,20 @@ function Receipts({ story }) {
   );
 }
 
-// Thread is what was said around a message in its thread.
+// inThread reports whether a message is that of one whom a post in a thread mentions.
+const inThread = (m) => m.multicast_target?.startsWith("thread:");
+
+// Thread is what was said around a message in its thread. Those whom a post mentions have a message of their own, written with it.
 function Thread({ id, self }) {
-  const { data } = useCommand("messages_list", { thread_id: id, archived: true, limit: 8 }, { matters: (e) => e.data.thread_id === id });
+  const { data } = useCommand("messages_list", { thread_id: id, archived: true, limit: 30 }, { matters: (e) => e.data.thread_id === id });
   if (!data) return null;
   const name = data.messages.find((row) => row.thread_name)?.thread_name ?? shortId(id);
   return (
     <section><h3>In the thread <a class="link" href={to(["threads", id])}>{name}</a></h3>
       <ul class="receipts">
-        {data.messages.toReversed().map((row) => (
+        {data.messages.filter((row) => row.recipient.startsWith("thread:")).slice(0, 8).reverse().map((row) => (
           <li><State name={row.status} word="" />
-            {row.message_id === self ? <b>this message</b> : <a class="cut" href={to(["messages", row.message_id])}>{row.sender}: {sentence(row.says)}</a>}
+            {row.sender === self.sender && row.created_at === self.created_at ? <b>this message</b> : <a class="cut" href={to(["messages", row.message_id])}>{row.sender}: {sentence(row.says)}</a>}
             <span class="muted"><When at={row.created_at} seconds={false} /></span></li>
         ))}
       </ul>

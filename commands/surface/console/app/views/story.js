@@ -10,6 +10,7 @@ const short = 20; // milliseconds that are no wait
 export function steps({ message, events, commands }, why, now) {
   const spans = new Map(commands.map((c) => [c.span_id, c])), acted = new Set(events.map((e) => e.span_id));
   const list = [];
+  const posted = message.multicast_target?.startsWith("thread:");
   let done = null, claimed = null, waits = "waits to be delivered", tries = 0;
   const wait = (until, open = false) => {
     if (done === null || until - done < short) return;
@@ -28,7 +29,7 @@ export function steps({ message, events, commands }, why, now) {
     };
     switch (e.event) {
       case "created":
-        add({ kind: "sent", shape: "sent", label: `Sent by ${message.sender || "an unknown agent"}`, from: by ? Math.min(ms(by.started_at), at) : at, to: at, note: by && by.name !== "send" ? `with ${by.name}` : "", at: e.at });
+        add({ kind: "sent", shape: "sent", label: `${posted ? "Posted" : "Sent"} by ${message.sender || "an unknown agent"}`, from: by ? Math.min(ms(by.started_at), at) : at, to: at, note: posted ? `in the thread, with @${message.recipient}` : by && by.name !== "send" ? `with ${by.name}` : "", at: e.at });
         waits = e.new_status === "failed" ? "Dead letter, nobody replayed it" : message.held ? `Held: nobody has the name ${message.recipient}` : message.not_before && ms(message.not_before) > at ? `Wanted no earlier than ${clock(message.not_before)}` : "Waits to be delivered";
         break;
       case "adopted": point("sent", "Written or changed by hand, and taken in"); waits = "Waits to be delivered"; break;
