@@ -131,11 +131,13 @@ func (s *Screen) Whole(width, least, most int64) []byte {
 		}
 		s.Eval(`(document.activeElement?.blur(), new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(() => drawn(1)))))`, nil)
 	}
-	for range 2 { // it may be higher once nothing of its width is a scrollbar's
-		var high int64
-		s.Eval(`document.documentElement.scrollHeight`, &high)
-		resize(min(max(high, least), most))
+	if _, err := chromedp.Call(ctx, emulation.SetScrollbarsHidden, emulation.SetScrollbarsHiddenParams{Hidden: true}); err != nil {
+		s.t.Fatal(err)
 	}
+	resize(least)
+	var high int64
+	s.Eval(`document.documentElement.scrollHeight`, &high)
+	resize(min(max(high, least), most))
 	defer resize(least)
 	return s.shot(false)
 }
