@@ -2,9 +2,9 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { run } from "./api.js";
-import { onEvents } from "./live.js";
+import { onEvents, shown } from "./live.js";
 
-const settle = 1000; // milliseconds after an event before a view asks again, so that a flood of them asks once a second
+const settle = 500; // milliseconds between two times that a view asks because of events, so that a flood of them asks twice a second
 
 // useCommand asks a command, and again after each event that `matters`, after `every` milliseconds if that is set, and when its parameters
 // change. It returns {data, failure, loading, reload}. Old data stay until new ones are there. A name of null asks nothing.
@@ -16,15 +16,17 @@ export function useCommand(name, params = {}, { matters = () => true, every = 0 
   const ask = useRef(() => {});
   useEffect(() => {
     if (name === null) return;
-    let ended = false, under = null, again = false, timer = null;
+    let ended = false, under = null, again = false, timer = null, asked = 0;
     setState((before) => ({ ...before, loading: true }));
     ask.current = async () => {
       if (under) {
-        again = true;
+        again = !document.hidden;
         return;
       }
       under = new AbortController();
       try {
+        await shown();
+        asked = performance.now();
         const data = await run(name, params, { signal: under.signal });
         if (!ended) setState({ data, failure: null, loading: false });
       } catch (failure) {
@@ -40,11 +42,11 @@ export function useCommand(name, params = {}, { matters = () => true, every = 0 
       timer ??= setTimeout(() => {
         timer = null;
         ask.current();
-      }, settle);
+      }, Math.max(0, asked + settle - performance.now()));
     };
     ask.current();
     const stop = onEvents((list) => (!list.length || list.some(latest.current.matters)) && soon());
-    const ticker = every ? setInterval(() => document.hidden || ask.current(), every) : null;
+    const ticker = every ? setInterval(() => ask.current(), every) : null;
     return () => {
       ended = true;
       stop();
