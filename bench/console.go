@@ -73,9 +73,6 @@ func runConsole(ctx context.Context, env Env) (Measures, error) {
 		for _, c := range commands {
 			p95, askErr := asks(ctx, address, token, c[0], c[1], 50)
 			err = errors.Join(err, askErr)
-			if os.Getenv("BENCH_EACH") != "" {
-				fmt.Fprintf(os.Stderr, "%s %s: %s\n", c[0], c[1], p95)
-			}
 			m[view+"_p95_ms"] = max(m[view+"_p95_ms"], inMicroseconds(p95)/1000)
 		}
 	}
