@@ -41,8 +41,12 @@ function heard(event) {
   timer ??= setTimeout(tell, updateEvery);
 }
 
-// follow follows the stream for as long as the page is open. Call it once there is a token.
+let following = false;
+
+// follow follows the stream until the session is over. Call it whenever there is a token anew.
 export async function follow() {
+  if (following) return;
+  following = true;
   let pause = 250;
   for (;;) {
     await shown();
@@ -62,6 +66,7 @@ export async function follow() {
     } catch (error) {
       if (error instanceof Failure && error.status === 401) {
         become("ended");
+        following = false;
         return;
       }
       if (error instanceof Failure && error.status === 404) cursor = null; // the event is not kept any more
