@@ -138,7 +138,7 @@ function Transport({ agent }) {
   );
 }
 
-const runStates = { running: ["working", "runs"], ended: ["delivered", "ended"], failed: ["failed", "failed"], given_up: ["failed", "given up"] };
+const runStates = { __proto__: null, running: ["working", "runs"], ended: ["delivered", "ended"], failed: ["failed", "failed"], given_up: ["failed", "given up"] };
 
 function Sessions({ agent, backlog }) {
   const { run: last, start_command: command } = agent, hosted = backlog.host_sessions ?? [];

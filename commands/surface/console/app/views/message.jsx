@@ -177,7 +177,7 @@ function Thread({ id, self }) {
 // Several is a send to a group, or a post and its mentions: one message for each recipient.
 function Several({ id, stories }) {
   connection.value;
-  const numbers = {};
+  const numbers = { __proto__: null };
   for (const { message } of stories) numbers[message.status] = (numbers[message.status] ?? 0) + 1;
   const [first] = stories;
   return (
