@@ -3,6 +3,8 @@ package console_test
 import (
 	"encoding/json"
 	"fmt"
+	"net/url"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -124,6 +126,36 @@ func TestHostileAddresses(t *testing.T) {
 	d.Type("Filter", "constructor:x __proto__:y from:ann")
 	d.Key("Enter")
 	d.Until(`location.search === "?from=ann&text=constructor%3Ax+__proto__%3Ay"`)
+}
+
+// Whoever sends a message chooses its id. What the page has one copy into a terminal takes it as one word, whatever it is.
+func TestCopiedCommands(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t, "ann", "bob")
+	d := r.opens(1440, false, "/")
+	for id, whole := range map[string]string{
+		"$(touch pwned)`id`;'\\\"\nls": "", "\x03\nid\n\u202e": "", "--all": "mailroom trace -- --all",
+	} {
+		r.sql(`INSERT INTO agent_message (message_id, sender, recipient, status, traced_status, created_at, ended_at) VALUES (?1, 'ann', 'bob', 'failed', 'failed', ?2, ?2)`, id, orchestrator.Stamp(time.Now()))
+		d.visits("/messages/" + url.PathEscape(id))
+		d.Until(`[...document.querySelectorAll(".cmd code")].some((code) => code.textContent.startsWith("mailroom trace "))`)
+		var command string
+		d.Eval(`[...document.querySelectorAll(".cmd code")].find((code) => code.textContent.startsWith("mailroom trace ")).textContent`, &command)
+		if whole != "" {
+			if command != whole {
+				t.Errorf("the command is %q; want %q", command, whole)
+			}
+			continue
+		}
+		shell := exec.CommandContext(t.Context(), "bash", "--norc", "-c", "printf %s "+strings.TrimPrefix(command, "mailroom trace "))
+		shell.Env = []string{"LANG=C.UTF-8", "LC_ALL=C.UTF-8"}
+		if word, err := shell.Output(); string(word) != id || err != nil {
+			t.Errorf("of %q a shell makes %q, %v; want %q", command, word, err, id)
+		}
+		if strings.ContainsAny(command, "\x03\u202e") {
+			t.Errorf("%q has what a terminal acts on", command)
+		}
+	}
 }
 
 // A megabyte in what somebody writes, and ten thousand agents that write to each other, leave every view usable.

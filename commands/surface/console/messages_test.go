@@ -268,6 +268,8 @@ func harmless(t *testing.T, d *desk, what string) {
 		t.Errorf("%s: %s", what, found)
 	}
 	if n := d.tooWide(); n > 0 {
-		t.Errorf("%s is %d pixels too wide", what, n)
+		var wide []string
+		d.Eval(`[...document.querySelectorAll("body *:not(.unseen *)")].filter((e) => e.getBoundingClientRect().right > innerWidth + 1).map((e) => e.tagName + "." + (e.className.baseVal ?? e.className) + " in " + e.parentElement.className).slice(0, 5)`, &wide)
+		t.Errorf("%s is %d pixels too wide: %q", what, n, wide)
 	}
 }

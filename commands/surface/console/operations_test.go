@@ -17,7 +17,7 @@ import (
 )
 
 // oddText is a text of others that a page must show as it is: markup, what turns the direction of writing, and a formula.
-const oddText = "=1+1 <img src=x onerror=alert(1)> \u202etxet\u202c </script> ${7*7} 'quoted' \"twice\""
+const oddText = "=1+1 <img src=x onerror=alert(1)> \u202etxet\u202c </script> ${7*7} 'quoted' \"twice\" ;=2+2"
 
 // givesUp makes a dead letter to an agent, whose error is the one given.
 func (r *room) givesUp(sender, recipient, reason string) (id string) {

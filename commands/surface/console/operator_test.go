@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -169,9 +170,11 @@ func TestKeyboardAlone(t *testing.T) {
 	d.Key("Tab", "Enter") // to the content, past the rail
 	d.Until(`document.activeElement.id === "main"`)
 	d.tabsTo(t, "See it")
-	d.Key("Enter")
-	d.Until(`location.pathname === "/messages" && document.querySelectorAll("tr.is-failed").length === 1`)
-	d.Key("j", "Enter")
+	d.Key("g", "m")
+	d.Until(`document.querySelector("[aria-label=Filter]")`)
+	d.Key(append(strings.Split("/status:dead", ""), "Enter")...)
+	d.Until(`location.search === "?status=dead" && document.querySelectorAll("tr.is-failed").length === 1`)
+	d.Key("Tab", "Escape", "j", "Enter")
 	d.Until(`document.querySelector("main h1")?.textContent === "Failed after four attempts"`)
 	d.Key("r")
 	d.Until(`document.querySelector("dialog[open]")?.contains(document.activeElement)`)
