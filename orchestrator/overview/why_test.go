@@ -151,7 +151,7 @@ func TestWhyOfWhatIsOver(t *testing.T) {
 		f.Clock.Now().UTC().Format(time.RFC3339))
 	f.Clock.Advance(time.Hour)
 	for _, id := range []string{unread, sent, held, "by hand"} {
-		if why := f.Why(id); !strings.Contains(why.Rule, "its time was over at 2026-01-02T03:05:0") || !strings.Contains(why.Fix, "dead_letters replay "+id) {
+		if why := f.Why(id); !strings.Contains(why.Rule, "its time was over at 2026-01-02T03:05:0") || !strings.Contains(why.Fix, "dead_letters replay "+orchestrator.ShellWord(id)) {
 			t.Errorf("why %s: %+v", id, why)
 		}
 	}
