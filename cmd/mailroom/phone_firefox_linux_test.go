@@ -52,6 +52,8 @@ func TestFirefoxQuestion(t *testing.T) {
 	page.Eval(`void (Date.now = ((at) => () => at)(Date.now()))`, nil) // no time passes in which an answer would be sent
 	undone := h.ask(words["question"]+" undone?", "--options", words["yes"], "--options", words["no"])
 	page.Eval(`void dispatchEvent(new Event("focus"))`, nil)
+	page.Reads("Cancelled by the asker") // so that the options are those of one question
+	page.Reads(words["question"] + " undone?")
 	page.Click(words["no"])
 	page.Click("Undo")
 	page.Click("Add a word")
