@@ -87,7 +87,7 @@ func (s *service) device(r *http.Request, d questions.Device) (any, error) {
 	case d.PushHost == "":
 		push = "none"
 	}
-	return deviceState{d.ID, d.Name, d.State, d.Fingerprint, key, push, commands.ProjectName(p.ledger.Path())}, nil
+	return deviceState{d.ID, d.Name, d.State, d.Fingerprint, key, push, commands.ProjectName(s.ledger.Path())}, nil
 }
 
 // unpair revokes the device that asks.
