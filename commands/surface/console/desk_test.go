@@ -22,6 +22,7 @@ func newDesk(t *testing.T, names ...string) *room {
 // pairs pairs the browser of a page as a device, and approves it at the machine's command line. It returns the device's id.
 func (r *room) pairs(p *browsertest.Page) (device string) {
 	r.t.Helper()
+	p.Until(`!document.querySelector("[aria-busy=true]")`) // what comes later moves the button
 	p.Click("Pair this desk")
 	p.Click("Pair it")
 	p.Reads("Approve this desk")

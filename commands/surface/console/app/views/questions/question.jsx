@@ -95,7 +95,7 @@ export function Locked({ questions, desk, reload }) {
 
 // Over is a question that has ended. What was encrypted can be read if this page has opened it.
 export function Over({ question: q, desk, names }) {
-  const on = names.get(q.answeredBy) ?? q.answeredBy, by = on ? `on ${on}` : "", what = q.encrypted ? wasRead(q.questionId) : q;
+  const on = names.get(q.answeredBy) ?? q.answeredBy, by = on ? `on ${on}` : "", what = q.encrypted ? desk.state === "active" && wasRead(q.questionId) : q;
   const given = q.answeredBy === desk.device?.id && answerGiven(q.questionId), word = q.answer || (what && given && spoken(given, what.options));
   return (
     <li>
