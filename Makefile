@@ -134,11 +134,12 @@ phone: ## build the phone app anew (commands/surface/phone/app to www); commit w
 	$(GO) test -count 1 -run '^TestIcons$$' ./$(PHONE) -update
 	$(GO) test -count 1 -run '^TestBundle$$' ./$(PHONE) -update
 
-pictures: tools screenshots ## take the pictures of README.md: two agents in their terminals, and the phone app
+pictures: tools screenshots ## take the pictures of README.md: two agents in their terminals, the phone app and the console
 	$(GO) test -count 1 -run '^TestPicture$$' ./cmd/mailroom -pictures
 
-screenshots: ## take the pictures of the phone app in docs/phone with Chromium
+screenshots: ## take the pictures in docs/phone and docs/console with Chromium
 	$(GO) test -count 1 -run '^TestScreenshots$$' ./$(PHONE) -screenshots
+	$(GO) test -count 1 -run '^TestConsoleOfDemo$$' ./cmd/mailroom -screenshots
 
 # The tests that run real agent hosts. `make test` has the main ones of each host, the tag has all.
 HOSTTESTS = $(RACE) -timeout 1h -count 1 -tags hosts -run '^Test(Claude|Codex|Gemini|OpenCode|Hosts)' ./cmd/mailroom

@@ -113,7 +113,7 @@ func TestFrontPage(t *testing.T) {
 	if len(text) > 6000 {
 		t.Errorf("README.md has %d bytes; 6000 is the most", len(text))
 	}
-	for _, picture := range []string{"docs/terminals.svg", "docs/phone/"} {
+	for _, picture := range []string{"docs/terminals.svg", "docs/console/", "docs/phone/"} {
 		if !strings.Contains(string(text), picture) {
 			t.Errorf("README.md does not show %s", picture)
 		}

@@ -43,10 +43,11 @@ func demo(ctx context.Context, env commands.Env, _ struct{}) (DemoResult, error)
 		return DemoResult{}, &orchestrator.Error{Code: orchestrator.Unavailable, Message: "no temporary folder can be made", Err: err}
 	}
 	engine, err := env.Engine.Beside(ctx, filepath.Join(folder, "mailroom.db"))
-	if err == nil {
-		err = engine.Create(ctx)
-	}
 	if err != nil {
+		return DemoResult{}, err
+	}
+	engine.Trust = env.Engine.Trust // this user makes it here, so that what the console replays in it is delivered
+	if err := engine.Create(ctx); err != nil {
 		return DemoResult{}, err
 	}
 	watcher := env.Call.Narrator // the commands that it runs have none: it tells itself what they do
@@ -54,10 +55,10 @@ func demo(ctx context.Context, env commands.Env, _ struct{}) (DemoResult, error)
 	quiet, stop := context.WithCancelCause(tracing.WithParent(context.Background(), tracing.FromContext(ctx).Traceparent()))
 	defer stop(nil)
 	defer context.AfterFunc(ctx, func() { stop(context.Cause(ctx)) })()
-	d := &demonstration{ctx: ctx, quiet: quiet, env: env, watcher: watcher, late: filepath.Join(folder, "late")}
+	d := &demonstration{ctx: ctx, quiet: quiet, env: env, watcher: watcher, late: filepath.Join(folder, "late"), gone: filepath.Join(folder, "gone")}
 	d.types, d.attempts = map[string]string{}, map[string]int{}
 	d.result.Database, d.result.File = engine.Path(), filepath.Join(d.late, "project_manager.jsonl")
-	for _, step := range []func() error{d.agents, d.sends, d.ladder, d.deadLetter, d.reading, d.story} {
+	for _, step := range []func() error{d.agents, d.sends, d.ladder, d.deadLetter, d.reading, d.question, d.thread, d.story} {
 		if err := step(); err != nil {
 			engine.Close()
 			return d.result, err
@@ -72,6 +73,7 @@ type demonstration struct {
 	quiet  context.Context // of the commands that it runs
 	env    commands.Env
 	late   string // folder that is missing at first
+	gone   string // folder that stays missing
 	result DemoResult
 
 	watcher *commands.Text // who is told what happens; nil is nobody
@@ -124,13 +126,15 @@ func (d *demonstration) tell(what func(*commands.Text)) {
 }
 
 func (d *demonstration) agents() error {
-	d.step("1. Four agents, one of whom cannot be reached yet")
-	file := "jsonl:" + d.result.File
-	if err := os.Mkdir(d.late, 0o700); err != nil {
-		return err
+	d.step("1. Five agents, two of whom cannot be reached yet")
+	for _, folder := range []string{d.late, d.gone} {
+		if err := os.Mkdir(folder, 0o700); err != nil {
+			return err
+		}
 	}
 	for _, agent := range [][2]string{
-		{"orchestrator", "inbox"}, {"architect", "inbox"}, {"code_developer", "inbox"}, {"project_manager", file},
+		{"orchestrator", "inbox"}, {"architect", "inbox"}, {"code_developer", "inbox"},
+		{"project_manager", "jsonl:" + d.result.File}, {"builder", "jsonl:" + filepath.Join(d.gone, "builder.jsonl")},
 	} {
 		if err := d.run("agent_add", map[string]any{"name": agent[0], "deliver": agent[1]}, nil); err != nil {
 			return err
@@ -140,10 +144,10 @@ func (d *demonstration) agents() error {
 	if err := d.run("setting_set", map[string]any{"key": "retry.ladder", "value": strings.Join(demoLadder, ",")}, nil); err != nil {
 		return err
 	}
-	if err := os.Remove(d.late); err != nil {
+	if err := errors.Join(os.Remove(d.late), os.Remove(d.gone)); err != nil {
 		return err
 	}
-	d.say("the folder %s is taken away, so deliveries to project_manager fail", d.late)
+	d.say("the folders of the last two are taken away, so deliveries to them fail")
 	d.say("the retry ladder is shortened from 30s, 60s, 120s to %s", strings.Join(demoLadder, ", "))
 	return nil
 }
@@ -157,11 +161,9 @@ func (d *demonstration) sends() error {
 		{&d.task, message("orchestrator", "code_developer", "task_assignment", `{"task_id":"TASK-31-1","spec_id":"SPEC-031","priority":"high"}`)},
 		{nil, message("architect", "code_developer", "spec_ready", `{"spec_id":"SPEC-031"}`)},
 		{&d.climber, message("orchestrator", "project_manager", "status_update", `{"open_tasks":3}`)},
-		{&d.doomed, message("architect", "project_manager", "question", `{"text":"May SPEC-032 wait?"}`)},
+		{&d.doomed, once(message("architect", "project_manager", "question", `{"text":"May SPEC-032 wait?"}`))},
+		{nil, once(message("orchestrator", "builder", "build_request", `{"branch":"fix/token-signing"}`))},
 	} {
-		if m.id == &d.doomed {
-			m.params["max_retries"] = 1
-		}
 		var sent struct {
 			MessageID string `json:"message_id"`
 		}
@@ -182,6 +184,12 @@ func message(sender, recipient, kind, payload string) map[string]any {
 	return map[string]any{"sender": sender, "recipient": recipient, "message_type": kind, "payload": json.RawMessage(payload)}
 }
 
+// once has a message retried once only, and then be a dead letter.
+func once(params map[string]any) map[string]any {
+	params["max_retries"] = 1
+	return params
+}
+
 // delivered is what the demo reads in an answer of deliver_all.
 type delivered struct {
 	Delivered int                      `json:"messages_delivered"`
@@ -197,7 +205,7 @@ type mail struct {
 // ladder delivers until nothing waits any more, and removes the cause of the failures in between.
 func (d *demonstration) ladder() error {
 	d.step("3. Delivery; a recipient that fails climbs the ladder")
-	for attempt := 1; ; attempt++ {
+	for made := false; ; {
 		var run delivered
 		if err := d.run("deliver_all", map[string]any{}, &run); err != nil {
 			return err
@@ -210,20 +218,27 @@ func (d *demonstration) ladder() error {
 		for i := range run.Errors {
 			d.sayFailed(&run.Errors[i])
 		}
-		if attempt == 3 {
+		if !made && d.attempts[d.climber] == 3 {
 			if err := os.Mkdir(d.late, 0o700); err != nil {
 				return err
 			}
-			d.say("(the folder is made now: the cause is gone)")
+			made = true
+			d.say("(the folder of project_manager is made now: the cause is gone)")
 		}
-		var next mail
-		if err := d.run("poll", map[string]any{"recipient": "project_manager", "batch_size": 1}, &next); err != nil {
-			return err
+		due := ""
+		for _, recipient := range []string{"project_manager", "builder"} {
+			var next mail
+			if err := d.run("poll", map[string]any{"recipient": recipient, "batch_size": 1}, &next); err != nil {
+				return err
+			}
+			if len(next.Messages) > 0 && (due == "" || next.Messages[0].NextAttemptAt < due) {
+				due = next.Messages[0].NextAttemptAt
+			}
 		}
-		if len(next.Messages) == 0 {
+		if due == "" {
 			return nil
 		}
-		if err := d.waitUntil(next.Messages[0].NextAttemptAt); err != nil {
+		if err := d.waitUntil(due); err != nil {
 			return err
 		}
 	}
@@ -251,8 +266,13 @@ func (d *demonstration) waitUntil(at string) error {
 	if err != nil {
 		return nil // due now
 	}
+	return d.pause(due.Sub(d.env.Ledger.Now()))
+}
+
+// pause waits for a time, unless the demo is ended meanwhile.
+func (d *demonstration) pause(length time.Duration) error {
 	select {
-	case <-time.After(due.Sub(d.env.Ledger.Now())):
+	case <-time.After(length):
 		return nil
 	case <-d.ctx.Done():
 		return context.Cause(d.ctx)
@@ -279,12 +299,8 @@ func (d *demonstration) deadLetter() error {
 
 func (d *demonstration) reading() error {
 	d.step("5. Reading marks as read, in the transaction that answers")
-	var got mail
-	if err := d.run("wait", map[string]any{"recipient": "code_developer", "timeout": 0}, &got); err != nil {
+	if err := d.reads("code_developer"); err != nil {
 		return err
-	}
-	for _, m := range got.Messages {
-		d.say("code_developer read %s from %s: %s", m.Type, m.Sender, m.Payload)
 	}
 	if err := d.run("acknowledge", map[string]any{"message_id": d.task}, nil); err != nil {
 		return err
@@ -321,14 +337,14 @@ func (d *demonstration) waiting() error {
 }
 
 func (d *demonstration) story() error {
-	d.step("6. The trace of the message that climbed the ladder")
+	d.step("8. The trace of the message that climbed the ladder")
 	story, err := trace(d.quiet, d.env, MessageIDParams{MessageID: d.climber})
 	if err != nil {
 		return err
 	}
 	d.result.Stories = story.Stories
 	d.tell(story.Text)
-	d.step("7. An audit in plain SQL: retries_by_recipient")
+	d.step("9. An audit in plain SQL: retries_by_recipient")
 	table, err := runSQL(d.quiet, d.env, SQLParams{Named: "retries_by_recipient", Limit: 100})
 	if err != nil {
 		return err
@@ -340,7 +356,9 @@ func (d *demonstration) story() error {
 
 // Text ends the narration, which was printed while it happened.
 func (r DemoResult) Text(w *commands.Text) {
-	w.Printf("\nAll of this is real and still there:\n")
+	w.Printf("\nAll of this is real and still there. Look at it in a browser, where one message still needs you:\n")
 	db := commands.Inline(r.Database)
+	w.Whole(commands.Painted("  mailroom --db " + db + " console\n"))
+	w.Printf("or in the terminal:\n")
 	w.Whole(commands.Painted("  mailroom --db " + db + " status\n  sqlite3 " + db + " 'SELECT * FROM message_trace'\n  cat " + commands.Inline(r.File) + "\n"))
 }

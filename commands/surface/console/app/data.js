@@ -2,9 +2,9 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { run } from "./api.js";
-import { onEvents } from "./live.js";
+import { onEvents, shown } from "./live.js";
 
-const settle = 1000; // milliseconds after an event before a view asks again, so that a flood of them asks once a second
+const settle = 500; // milliseconds between two times that a view asks because of events, so that a flood of them asks twice a second
 
 // useCommand asks a command, as useAnswer does, and anew when its parameters change. A name of null asks nothing.
 export const useCommand = (name, params = {}, options) =>
@@ -19,15 +19,17 @@ export function useAnswer(key, question, { matters = () => true, every = 0 } = {
   const ask = useRef(() => {});
   useEffect(() => {
     if (key === null) return;
-    let ended = false, under = null, again = false, timer = null;
+    let ended = false, under = null, again = false, timer = null, asked = 0;
     setState((before) => ({ ...before, loading: true }));
     ask.current = async () => {
       if (under) {
-        again = true;
+        again = !document.hidden;
         return;
       }
       under = new AbortController();
       try {
+        await shown();
+        asked = performance.now();
         const data = await question(under.signal);
         if (!ended) setState({ data, failure: null, loading: false });
       } catch (failure) {
@@ -43,11 +45,11 @@ export function useAnswer(key, question, { matters = () => true, every = 0 } = {
       timer ??= setTimeout(() => {
         timer = null;
         ask.current();
-      }, settle);
+      }, Math.max(0, asked + settle - performance.now()));
     };
     ask.current();
     const stop = onEvents((list) => (!list.length || list.some(latest.current.matters)) && soon());
-    const ticker = every ? setInterval(() => document.hidden || ask.current(), every) : null;
+    const ticker = every ? setInterval(() => ask.current(), every) : null;
     return () => {
       ended = true;
       stop();

@@ -47,12 +47,12 @@ function tell() {
 
 let examining = null;
 
-// examine has doctor look, and says how long that took. It reads all there is, so that it is not asked after each event.
+// examine has doctor look, but for what takes long, and says how long that took. It is not asked after each event.
 export function examine() {
   examining ??= (async () => {
     const begun = performance.now();
     try {
-      const { findings } = await run("doctor", { try: false });
+      const { findings } = await run("doctor", { try: false, quick: true });
       problems.value = findings.filter((finding) => finding.level === "problem");
     } catch {
       // the needs, asked at the same time, say what is wrong
@@ -75,12 +75,12 @@ function examineOften() {
 
 // unsaid are the problems that no need tells of.
 export function unsaid(needs, found) {
-  const kinds = new Set(needs.map((need) => need.kind)), disabled = new Set(needs.filter((need) => need.kind === "disabled").map((need) => need.agent));
+  const kinds = new Set(needs.map((need) => need.kind)), said = new Set(needs.filter((need) => need.kind === "disabled" || need.kind === "failed").map((need) => need.agent));
   return found.filter(({ check }) => {
     if (check === "overdue") return !kinds.has("overdue") && !kinds.has("disabled") && !kinds.has("daemon");
     if (check === "trust") return !kinds.has("trust");
     if (check === "unknown recipients") return !needs.some((need) => need.says.startsWith("Nobody has the name"));
-    if (check.startsWith("transport of ")) return !disabled.has(check.slice("transport of ".length));
+    if (check.startsWith("transport of ")) return !said.has(check.slice("transport of ".length));
     return !check.startsWith("host ");
   });
 }

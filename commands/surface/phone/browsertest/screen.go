@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
+	"github.com/chromedp/cdproto/browser"
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/input"
@@ -73,6 +75,24 @@ func (s *Screen) listen(event any) {
 	}
 }
 
+// Hide has the browser minimize the window of the page, or show it again.
+func (s *Screen) Hide(hidden bool) {
+	s.t.Helper()
+	ctx, cancel := s.tab.until(s.ctx)
+	defer cancel()
+	state := browser.WindowStateNormal
+	if hidden {
+		state = browser.WindowStateMinimized
+	}
+	window, err := chromedp.Call(ctx, browser.GetWindowForTarget, browser.GetWindowForTargetParams{})
+	if err == nil {
+		_, err = chromedp.Call(ctx, browser.SetWindowBounds, browser.SetWindowBoundsParams{WindowID: window.WindowID, Bounds: &browser.Bounds{WindowState: state}})
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
 // keyCodes are what the browser itself goes by for keys that close dialogs and press buttons.
 var keyCodes = map[string]int64{"Escape": 27, "Enter": 13, "Tab": 9}
 
@@ -103,12 +123,56 @@ func (s *Screen) Key(names ...string) {
 // Picture writes what the page shows, as PNG; with whole also what one has to scroll to.
 func (s *Screen) Picture(file string, whole bool) {
 	s.t.Helper()
+	if err := os.WriteFile(file, s.shot(whole), 0o644); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *Screen) shot(whole bool) []byte {
+	s.t.Helper()
 	ctx, cancel := s.tab.until(s.ctx)
 	defer cancel()
 	shot, err := chromedp.Call(ctx, page.CaptureScreenshot, page.CaptureScreenshotParams{CaptureBeyondViewport: &whole})
-	if err == nil {
-		err = os.WriteFile(file, shot.Data, 0o644)
+	if err != nil {
+		s.t.Fatal(err)
 	}
+	return shot.Data
+}
+
+// Whole is the whole page as PNG, as a window shows it that is as high as the page, but of a height between two bounds.
+func (s *Screen) Whole(width, least, most int64) []byte {
+	s.t.Helper()
+	ctx, cancel := s.tab.until(s.ctx)
+	defer cancel()
+	resize := func(height int64) {
+		if err := chromedp.Do(ctx, chromedp.EmulateViewport(width, height)); err != nil {
+			s.t.Fatal(err)
+		}
+		s.Eval(`(document.activeElement?.blur(), new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(() => drawn(1)))))`, nil)
+	}
+	if _, err := chromedp.Call(ctx, emulation.SetScrollbarsHidden, emulation.SetScrollbarsHiddenParams{Hidden: true}); err != nil {
+		s.t.Fatal(err)
+	}
+	resize(least)
+	var high int64
+	s.Eval(`document.documentElement.scrollHeight`, &high)
+	resize(min(max(high, least), most))
+	defer resize(least)
+	return s.shot(false)
+}
+
+// SetClock has the pages that are opened from now on see another time than this machine's: so much later.
+func (s *Screen) SetClock(later time.Duration) {
+	s.t.Helper()
+	ctx, cancel := s.tab.until(s.ctx)
+	defer cancel()
+	_, err := chromedp.Call(ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: fmt.Sprintf(`{
+		const Real = Date;
+		globalThis.Date = class extends Real {
+			constructor(...given) { given.length ? super(...given) : super(Real.now() + %[1]d); }
+			static now() { return Real.now() + %[1]d; }
+		};
+	}`, later.Milliseconds())})
 	if err != nil {
 		s.t.Fatal(err)
 	}

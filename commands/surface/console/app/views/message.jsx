@@ -8,7 +8,9 @@ import { ago, clock, now } from "../time.js";
 import { plural, shortId } from "../words.js";
 import { Agent, Command, Hint, Loaded, MessageLink, Shape, State, When } from "../parts.jsx";
 import { Acts } from "./acts.jsx";
+import { asked, become, isSignal, outcome, useQuestion } from "./asked.js";
 import { Payload } from "./payload.jsx";
+import { told, useReport } from "./report.js";
 import { sentence } from "./row.jsx";
 import { steps } from "./story.js";
 import { Attempts, Spent, Waterfall } from "./waterfall.jsx";
@@ -21,7 +23,7 @@ export function Message({ id }) {
   const reload = () => (trace.reload(), why.reload());
   return (
     <Loaded of={trace}>
-      {({ stories }) => (stories.length === 1 && stories[0].message.message_id === id
+      {({ stories }) => (stories[0].message.message_id === id && (stories.length === 1 || isSignal(id))
         ? <One story={stories[0]} why={why.data?.reasons?.find((r) => r.message_id === id)} reload={reload} />
         : <Several id={id} stories={stories} />)}
     </Loaded>
@@ -42,14 +44,19 @@ const Missing = ({ id, failure }) => (
 function One({ story, why, reload }) {
   const m = story.message;
   const moves = ["pending", "retry", "failed", "expired", "delivered"].includes(m.status);
-  const list = steps(story, why, moves ? now.value : Date.parse(story.events.at(-1)?.at ?? m.created_at));
+  const question = useQuestion(story, why), until = moves ? now.value : Date.parse(story.events.at(-1)?.at ?? m.created_at);
+  const answer = question?.story.message.status, stands = answer ? { answered: "delivered", pending: "question" }[answer] ?? answer : m.status;
+  const own = question?.story === story ? [] : steps(story, why, until);
+  const report = useReport(story), answered = question ? outcome(question.story) : "";
+  const list = [...own, ...(question ? asked(question.story, question.names, now.value).filter((step) => !own.length || step.kind !== "sent") : []), ...told(report)]
+    .sort((a, b) => a.from - b.from || a.to - b.to);
   return (
     <>
       <section class="head">
-        <p class="muted"><Agent name={m.sender} /> to <Agent name={m.recipient} />{m.multicast_target && <> of a send to <b>{m.multicast_target}</b></>} · <span class="type">{m.message_type}</span> · {m.created_at ? <>sent <When at={m.created_at} />, {ago(m.created_at)}</> : "nobody knows when it was sent"}</p>
-        <div class="line"><span class={`state ${m.status}`}><Shape name={m.status} /></span><h1>{title(story)}</h1></div>
-        <p class="say">{why ? <Hint text={local(say(why, m))} /> : " "}</p>
-        <dl><dt>What helps</dt><dd>{why ? <Hint text={local(why.fix || "Nothing is needed.")} /> : " "}</dd></dl>
+        <p class="muted"><Agent name={m.sender} /> to <Agent name={m.recipient} />{m.multicast_target && (inThread(m) ? <>, mentioned in <a class="link" href={to(["threads", m.thread_id])}>a thread</a></> : <> of a send to <b>{m.multicast_target}</b></>)} · <span class="type">{m.message_type}</span> · {m.created_at ? <>sent <When at={m.created_at} />, {ago(m.created_at)}</> : "nobody knows when it was sent"}</p>
+        <div class="line"><span class={`state ${stands}`}><Shape name={stands} /></span><h1>{question ? become(question.story) : title(story)}</h1></div>
+        <p class="say">{why ? <Hint text={answered || local(say(why, m))} /> : " "}</p>
+        <dl><dt>What helps</dt><dd>{why ? <Hint text={local((!answered && why.fix) || "Nothing is needed.")} /> : " "}</dd></dl>
         <Acts story={story} why={why} reload={reload} />
       </section>
       <div class="cols">
@@ -105,7 +112,7 @@ function Side({ story, why }) {
       <Receipts story={story} />
       <section><h3>Message</h3>
         <dl class="facts">
-          {fact("Id", <code>{m.message_id}</code>)}
+          {fact("Id", <code title={m.message_id}>{shortId(m.message_id)}</code>)}
           {fact("Priority", m.priority || 0)}
           {fact("Attempts", ["delivered", "cancelled"].includes(m.status) ? tried : `${tried} of ${m.max_retries + 1}`)}
           {fact("Next attempt", m.next_attempt_at && ["pending", "retry"].includes(m.status) && <When at={m.next_attempt_at} />)}
@@ -113,7 +120,7 @@ function Side({ story, why }) {
           {fact("Expires", m.expires_at && !m.read_at && <When at={m.expires_at} />)}
           {fact("Action", m.action)}
           {fact("Session", m.session_id)}
-          {fact("Sent to", m.multicast_target && <a class="link" href={to(["messages", m.multicast_id])}>{m.multicast_target}</a>)}
+          {fact("Sent to", m.multicast_target && <a class="link" href={to(["messages", m.multicast_id])}>{inThread(m) ? "all whom it mentions" : m.multicast_target}</a>)}
           {fact("Answers", m.reply_to && <MessageLink id={m.reply_to} />)}
           {fact("Hops", m.hops || "")}
           {fact("Idempotency", m.idempotency_key && <code>{m.idempotency_key}</code>)}
@@ -123,7 +130,7 @@ function Side({ story, why }) {
           {fact("Behind it", !["delivered", "cancelled"].includes(m.status) && <a class="link" href={to(["messages"], { to: m.recipient, status: "live" })}>what waits for {m.recipient}</a>)}
         </dl>
       </section>
-      {m.thread_id && <Thread id={m.thread_id} self={m.message_id} />}
+      {m.thread_id && <Thread id={m.thread_id} self={m} />}
     </aside>
   );
 }
@@ -131,32 +138,35 @@ function Side({ story, why }) {
 function Receipts({ story }) {
   const m = story.message, has = new Set(story.receipts.map((r) => r.what));
   const answer = story.receipts.find((r) => r.what === "answered")?.evidence.replace(/^reply_to of /, "");
-  const missing = ["failed", "expired", "cancelled"].includes(m.status) ? [] : ["delivered", "read", "acknowledged"].filter((what) => !has.has(what));
+  const missing = ["failed", "expired", "cancelled"].includes(m.status) ? [] : (m.recipient === "user" ? ["delivered"] : ["delivered", "read", "acknowledged"]).filter((what) => !has.has(what));
   return (
     <section><h3>Receipts</h3>
       <ul class="receipts">
-        {["failed", "expired", "cancelled"].includes(m.status) && <li><State name={m.status} word="" /><span>{m.status}</span><b><When at={m.ended_at} /></b></li>}
         {story.receipts.map((r) => (
           <li title={r.evidence}><State name={r.what === "created" ? "pending" : "delivered"} shape={r.what === "created" ? "sent" : r.what === "shown" ? "pending" : "delivered"} word="" />
             {r.what === "answered" && answer ? <a class="link" href={to(["messages", answer])}>answered</a> : <span>{r.what === "created" ? "sent" : r.what}</span>}<b><When at={r.at} /></b></li>
         ))}
+        {["failed", "expired", "cancelled"].includes(m.status) && <li><State name={m.status} word="" /><span>{m.status}</span><b><When at={m.ended_at} /></b></li>}
         {missing.map((what) => <li><State name="idle" word="" /><span>{what}</span><span class="faint">not yet</span></li>)}
       </ul>
     </section>
   );
 }
 
-// Thread is what was said around a message in its thread.
+// inThread reports whether a message is that of one whom a post in a thread mentions.
+const inThread = (m) => m.multicast_target?.startsWith("thread:");
+
+// Thread is what was said around a message in its thread. Those whom a post mentions have a message of their own, written with it.
 function Thread({ id, self }) {
-  const { data } = useCommand("messages_list", { thread_id: id, archived: true, limit: 8 }, { matters: (e) => e.data.thread_id === id });
+  const { data } = useCommand("messages_list", { thread_id: id, archived: true, limit: 30 }, { matters: (e) => e.data.thread_id === id });
   if (!data) return null;
   const name = data.messages.find((row) => row.thread_name)?.thread_name ?? shortId(id);
   return (
     <section><h3>In the thread <a class="link" href={to(["threads", id])}>{name}</a></h3>
       <ul class="receipts">
-        {data.messages.toReversed().map((row) => (
+        {data.messages.filter((row) => row.recipient.startsWith("thread:")).slice(0, 8).reverse().map((row) => (
           <li><State name={row.status} word="" />
-            {row.message_id === self ? <b>this message</b> : <a class="cut" href={to(["messages", row.message_id])}>{row.sender}: {sentence(row.says)}</a>}
+            {row.sender === self.sender && row.created_at === self.created_at ? <b>this message</b> : <a class="cut" href={to(["messages", row.message_id])}>{row.sender}: {sentence(row.says)}</a>}
             <span class="muted"><When at={row.created_at} seconds={false} /></span></li>
         ))}
       </ul>

@@ -56,7 +56,7 @@ const Line = ({ path, word, of, children }) => (
 );
 
 const deadSentence = ({ total, groups }) =>
-  total ? `${plural(total, "message")} given up, most of them to ${groups[0].recipient}: the last ${ago(groups[0].latest)}.` : "Nothing was given up.";
+  total ? `${plural(total, "message")} given up, ${groups.length > 1 ? "most of them " : ""}to ${groups[0].recipient}: the last ${ago(groups[0].latest)}.` : "Nothing was given up.";
 
 function scheduleSentence({ schedules }) {
   const failed = schedules.filter((s) => s.last_run?.failed || s.problem).map((s) => s.name);

@@ -89,7 +89,7 @@ function Delivered({ traffic, chosen, broke }) {
   const says = `Messages delivered, tried again and failed, ${each}, over ${spans[chosen].within}: ${count(traffic.total.delivered)} delivered, ${count(sums.again)} attempts failed, ${count(sums.failed)} failed for good.${broke ? ` ${broke.says} at ${clock(broke.at)}.` : ""}`;
   return (
     <figure class="plot">
-      <figcaption><h3>Delivered, {each}</h3><p class="big">{count(last.delivered)} <small>at last · {count(traffic.total.delivered)} in {spans[chosen].within}</small></p></figcaption>
+      <figcaption><h3>Delivered, {each}</h3><p class="big">{count(last.delivered)} <small>now · {count(traffic.total.delivered)} in {spans[chosen].within}</small></p></figcaption>
       <div class="gutter left">
         <svg class="field" role="img" aria-label={says}>
           <Grid lines={[{ y: 0, text: count(top) }, { y: 50, text: count(top / 2) }, { y: 100, text: "0" }]} />
@@ -120,7 +120,7 @@ function Took({ traffic, chosen, broke }) {
     let d = "", on = false;
     list.forEach(({ delivered_after: p }, i) => {
       if (p) d += `${on ? "L" : "M"}${i + 0.5} ${y(p[key])}`;
-      else if (on) d += "h.01"; // a dot where one stands alone
+      if (p && !list[i + 1]?.delivered_after) d += "h.01"; // a dot where one stands alone
       on = !!p;
     });
     return d;

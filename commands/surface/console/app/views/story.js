@@ -10,6 +10,7 @@ const short = 20; // milliseconds that are no wait
 export function steps({ message, events, commands }, why, now) {
   const spans = new Map(commands.map((c) => [c.span_id, c])), acted = new Set(events.map((e) => e.span_id));
   const list = [];
+  const posted = message.multicast_target?.startsWith("thread:");
   let done = null, claimed = null, waits = "waits to be delivered", tries = 0;
   const wait = (until, open = false) => {
     if (done === null || until - done < short) return;
@@ -28,7 +29,7 @@ export function steps({ message, events, commands }, why, now) {
     };
     switch (e.event) {
       case "created":
-        add({ kind: "sent", shape: "sent", label: `Sent by ${message.sender || "an unknown agent"}`, from: by ? Math.min(ms(by.started_at), at) : at, to: at, note: by && by.name !== "send" ? `with ${by.name}` : "", at: e.at });
+        add({ kind: "sent", shape: "sent", label: `${posted ? "Posted" : "Sent"} by ${message.sender || "an unknown agent"}`, from: by ? Math.min(ms(by.started_at), at) : at, to: at, note: posted ? `in the thread, with @${message.recipient}` : by && by.name !== "send" ? `with ${by.name}` : "", at: e.at });
         waits = e.new_status === "failed" ? "Dead letter, nobody replayed it" : message.held ? `Held: nobody has the name ${message.recipient}` : message.not_before && ms(message.not_before) > at ? `Wanted no earlier than ${clock(message.not_before)}` : "Waits to be delivered";
         break;
       case "adopted": point("sent", "Written or changed by hand, and taken in"); waits = "Waits to be delivered"; break;
@@ -58,9 +59,9 @@ export function steps({ message, events, commands }, why, now) {
       case "delivered":
         tries++;
         if (claimed === null) wait(at);
-        add({ kind: "good", shape: "delivered", attempt: tries, label: tries > 1 ? `Attempt ${tries}: delivered` : "Delivered", from: claimed ?? at, to: at, note: e.error, output: e.detail, at: e.at });
+        add({ kind: "good", shape: "delivered", attempt: tries, label: tries > 1 ? `Attempt ${tries}: delivered` : message.recipient === "user" ? "On the phones" : "Delivered", from: claimed ?? at, to: at, note: e.error, output: e.detail, at: e.at });
         claimed = null;
-        waits = `Unread by ${message.recipient}`;
+        waits = message.recipient === "user" ? "" : `Unread by ${message.recipient}`;
         break;
       case "shown": point("pending", `Shown to ${message.recipient}, not confirmed yet`); waits = `${message.recipient} has it, and has not confirmed it`; break;
       case "read": point("delivered", `Read by ${message.recipient}`); waits = `Not acknowledged by ${message.recipient}`; break;
@@ -134,14 +135,14 @@ export function fold(list) {
   return out;
 }
 
-// scale makes a function from times to percent of the width. Unless it is true to scale, each stretch between two steps is as wide as the root of
-// its length, so that what took a second can be seen beside what took an hour.
+// scale makes a function from times to percent of the width. Unless it is true to scale, each stretch between two steps is as wide as the cube root
+// of its length, so that what took a second can be seen beside what took an hour.
 export function scale(list, linear, width = 90) {
   const times = [...new Set(list.flatMap((step) => [step.from, step.to]))].sort((a, b) => a - b);
   const at = new Map([[times[0], 0]]);
   let sum = 0;
   for (let i = 1; i < times.length; i++) {
-    sum += linear ? times[i] - times[i - 1] : Math.sqrt(times[i] - times[i - 1]) || 0;
+    sum += linear ? times[i] - times[i - 1] : Math.cbrt(times[i] - times[i - 1]);
     at.set(times[i], sum);
   }
   return (time) => (sum ? (at.get(time) / sum) * width : 0);
@@ -149,7 +150,7 @@ export function scale(list, linear, width = 90) {
 
 // sums adds up what the time went into: [{kind, ms, label}], from sending to the end.
 export function sums(list) {
-  const total = { bad: 0, good: 0, act: 0, ladder: 0, wait: 0, dead: 0 };
+  const total = { bad: 0, good: 0, act: 0, ladder: 0, wait: 0, person: 0, dead: 0 };
   for (const step of list) {
     if (step.session || /^(Unread|Not acknowledged|.* has it, and)/.test(step.label)) continue;
     const length = step.to - step.from;
@@ -157,6 +158,6 @@ export function sums(list) {
     else if (step.kind === "sent") total.act += length;
     else if (step.kind in total) total[step.kind] += length;
   }
-  const labels = { bad: "in attempts that failed", good: "in the attempt that delivered it", act: "at work", ladder: "on the ladder", wait: "waiting", dead: "a dead letter that nobody replayed" };
+  const labels = { bad: "in attempts that failed", good: "in the attempt that delivered it", act: "at work", ladder: "on the ladder", wait: "waiting", person: "waiting for a person", dead: "a dead letter that nobody replayed" };
   return Object.entries(total).filter(([, length]) => length >= 1).map(([kind, length]) => ({ kind, ms: length, label: labels[kind] }));
 }

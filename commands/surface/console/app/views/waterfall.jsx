@@ -7,7 +7,7 @@ import { plural } from "../words.js";
 import { fold, scale, sums } from "./story.js";
 
 const fills = { sent: "c-strong", act: "c-strong", good: "c-good", bad: "c-bad" };
-const hatches = { wait: "url(#h-wait)", dead: "url(#h-dead)", folded: "url(#h-wait)", ladder: "url(#h-wait)" };
+const hatches = { wait: "url(#h-wait)", dead: "url(#h-dead)", folded: "url(#h-wait)", ladder: "url(#h-wait)", person: "url(#h-wait)" };
 const fill = (kind) => (hatches[kind] ? { fill: hatches[kind] } : { class: fills[kind] });
 
 // Spent is the strip that is true to scale: what the time went into until the message was delivered, or until now.
@@ -19,7 +19,7 @@ export function Spent({ list, message }) {
   if (!(whole >= 1000)) return null;
   const shown = part.filter((step) => step.from < end), x = (at) => ((Math.min(at, end) - start) / whole) * 100;
   const total = sums(shown);
-  const ends = delivered ? "from send to delivery" : { failed: "since it was sent", expired: "since it was sent", cancelled: "until it was taken back" }[message.status] ?? "so far";
+  const ends = part.some((step) => step.kind === "person" && !step.open) ? "from question to answer" : delivered ? "from send to delivery" : { failed: "since it was sent", expired: "since it was sent", cancelled: "until it was taken back" }[message.status] ?? "so far";
   return (
     <section class="spent">
       <div class="bar"><h2>{span(whole)} {ends}</h2><span class="muted">true to scale</span></div>
@@ -41,7 +41,7 @@ export function Waterfall({ list }) {
     <section>
       <div class="bar">
         <h2>What happened</h2>
-        <span class="muted">{linear ? "true to scale" : "long waits are drawn shorter, by the root of their length"} · <button class="link" type="button" onClick={() => setLinear(!linear)}>{linear ? "shorten waits" : "to scale"}</button></span>
+        <span class="muted" title={linear ? undefined : "By the cube root of their length"}>{linear ? "true to scale" : "long waits are drawn shorter"} · <button class="link" type="button" onClick={() => setLinear(!linear)}>{linear ? "shorten waits" : "to scale"}</button></span>
       </div>
       <div class="wf">
         <Axis list={shown} at={at} start={start} />
@@ -78,7 +78,7 @@ function Step({ step, at, start, onUnfold }) {
     <div class={waits ? "wait" : ""} title={`+${span(step.from - start)}${step.note ? `: ${step.note}` : ""}`}>
       <div class="lab">
         {!waits && <State name={shapeClass(step)} shape={step.shape} word="" />}
-        {step.folded ? <button class="link" type="button" onClick={onUnfold}>{step.label}: show them</button> : <span>{step.label}</span>}
+        {step.folded ? <button class="link" type="button" onClick={onUnfold}>{step.label}: show them</button> : step.href ? <a class="link" href={step.href}>{step.label}</a> : <span>{step.label}</span>}
       </div>
       <svg class="tr" aria-hidden="true">
         <rect x={`${x.toFixed(2)}%`} width={`${width.toFixed(2)}%`} y="25%" height="50%" rx="3" {...fill(step.kind)} />
@@ -119,7 +119,7 @@ export function Attempts({ list, recipient }) {
 
 function Group({ group }) {
   const [first] = group, good = first.kind === "good", last = group.at(-1);
-  const name = group.length === 1 ? `Attempt ${first.attempt}` : `Attempts ${last.attempt} to ${first.attempt}`;
+  const name = group.length === 1 ? `Attempt ${first.attempt}` : `Attempts ${last.attempt} ${group.length === 2 ? "and" : "to"} ${first.attempt}`;
   return (
     <li>
       <p>

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"mailroom/commands/surface/phone/browsertest"
+)
+
+var screenshots = flag.Bool("screenshots", false, "write the pictures of the console to docs/console")
+
+// begins is when the demo of the pictures begins, and looks is how much later somebody opens the console on it.
+var begins = time.Date(2026, time.November, 20, 15, 2, 11, 0, time.UTC)
+
+const looks = 18 * time.Minute
+
+// tour is the console of a demo's database, which a daemon serves.
+type tour struct {
+	*office
+	browser *browsertest.Chromium
+	served  *serving
+	clock   time.Duration // how much later than this machine's it is there
+}
+
+// newTour runs the demo, and then a daemon with the console on its database.
+func newTour(t *testing.T) *tour {
+	t.Helper()
+	ctx := browsertest.Start(t, browsertest.ChromiumPrograms...)
+	clock := filepath.Join(t.TempDir(), "clock")
+	v := &tour{office: &office{t: t, folder: t.TempDir(), program: "mailroom-faulty"}, clock: time.Until(begins)}
+	v.env = []string{"MAILROOM_TEST_CLOCK=" + clock, "TMPDIR=/tmp", "MAILROOM_HOST_NAME=workshop", "TZ=UTC"}
+	set := func() {
+		if err := os.WriteFile(clock, []byte(v.clock.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set()
+	v.db = v.run("demo")["database"].(string)
+	t.Cleanup(func() { os.RemoveAll(filepath.Dir(v.db)) })
+	v.clock += looks
+	set()
+	v.served = v.serve()
+	v.browser = browsertest.StartChromium(ctx, t)
+	return v
+}
+
+// opens logs in, in a window of a width, and shows an address of the console.
+func (v *tour) opens(width int64, dark bool) *browsertest.Screen {
+	v.t.Helper()
+	cmd, address, code := v.consoleOf()
+	if err := cmd.Wait(); err != nil {
+		v.t.Fatal(err)
+	}
+	s := v.browser.NewScreen(width, 900, dark)
+	s.SetClock(v.clock)
+	s.Open(address + "/#code=" + code)
+	s.Until(`document.querySelector(".live.live")`)
+	return s
+}
+
+// id is that of the message that a condition selects.
+func (v *tour) id(where string) string {
+	v.t.Helper()
+	return v.rows(`SELECT message_id FROM agent_message WHERE ` + where)[0]
+}
+
+// TestConsoleOfDemo looks at the demo's database in the console: a message that climbed the ladder, one that bounced, one that a person
+// answered and one that went through a thread say what happened to them. With -screenshots it takes the pictures of docs/console.
+func TestConsoleOfDemo(t *testing.T) {
+	t.Parallel()
+	v := newTour(t)
+	ladder, bounced := v.id(`message_type = 'status_update'`), v.id(`status = 'failed'`)
+	answered, thread := v.id(`recipient = 'user'`), v.id(`thread_id <> '' AND recipient = 'orchestrator' AND message_type <> 'thread_closed'`)
+	question := v.rows(`SELECT question_id FROM signal_questions`)[0]
+	stops := []struct {
+		name, path string // a stop without a name is on no picture
+		says       []string
+	}{
+		{"now", "/", []string{"One thing needs you"}},
+		{"messages", "/messages", []string{"status_update"}},
+		{"message-ladder", "/messages/" + ladder, []string{"Delivered at the fourth attempt", "on the ladder"}},
+		{"message-bounced", "/messages/" + bounced, []string{"Failed after two attempts", "orchestrator was told", "Dead letter, still"}},
+		{"message-answered", "/messages/" + answered, []string{"A person has answered", "Waits for a person", "Answered on the demo's phone", "The answer went back"}},
+		{"", "/messages/" + question, []string{"A person has answered", "Asked by code_developer"}},
+		{"message-thread", "/messages/" + thread, []string{"Posted by architect", "this message", "code_developer: It is merged"}},
+		{"threads", "/threads/" + v.rows(`SELECT thread_id FROM threads`)[0], []string{"What came of it: 2.4 is tagged."}},
+		{"agent", "/agents/builder", []string{"jsonl:"}},
+		{"questions", "/questions", []string{"on the demo's phone"}},
+		{"operations", "/operations", []string{"builder"}},
+		{"audit", "/audit/retries_by_recipient", []string{"failed_attempts", "builder"}},
+	}
+	for _, look := range []struct {
+		width int64
+		dark  bool
+		only  string // parts of names; "" is all
+	}{{1440, false, ""}, {1440, true, "now message-ladder message-bounced"}, {390, false, "now message-ladder"}} {
+		s := v.opens(look.width, look.dark)
+		for _, stop := range stops {
+			if look.only != "" && !strings.Contains(" "+look.only+" ", " "+stop.name+" ") {
+				continue
+			}
+			s.Eval(fmt.Sprintf(`(history.pushState(null, "", %q), dispatchEvent(new PopStateEvent("popstate")))`, stop.path), nil)
+			s.Until(`document.querySelector("main h1") && !document.querySelector("[aria-busy=true]")`)
+			for _, text := range stop.says {
+				s.Reads(text)
+			}
+			if !*screenshots || stop.name == "" {
+				continue
+			}
+			theme := map[bool]string{false: "light", true: "dark"}[look.dark]
+			if look.width < 720 {
+				theme = "narrow"
+			}
+			if err := browsertest.Keep(filepath.Join("..", "..", "docs", "console", stop.name+"-"+theme+".png"), s.Whole(look.width, 900, 1800)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}

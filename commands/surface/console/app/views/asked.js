@@ -1,0 +1,60 @@
+// The story of a question to the person: asked, answered on a phone, and gone back to who asked.
+
+import { useCommand } from "../data.js";
+import { span } from "../time.js";
+
+// isSignal reports whether an id is that of a question or an alert: behind its story stand those of its pushes.
+export const isSignal = (id) => /^[qa]-/.test(id);
+
+// useQuestion is the story of the question that a message to the person became, or that of the question which `story` itself is, with the
+// names of the devices on which it can be answered; null for any other message.
+export function useQuestion(story, why) {
+  const m = story.message, own = isSignal(m.message_id) && m.message_type === "question";
+  const id = m.recipient === "user" && !own ? /\bq-\w+/.exec(why?.where)?.[0] : null;
+  const trace = useCommand(id ? "trace" : null, { message_id: id }, { matters: (e) => e.data.message_id === id });
+  const devices = useCommand(id || own ? "signal_device_list" : null, {}, { matters: () => false });
+  const found = own ? story : trace.data?.stories[0];
+  return found && { story: found, names: new Map(devices.data?.devices.map((d) => [d.id, d.name])) };
+}
+
+const ms = (at) => Date.parse(at);
+
+// asked tells the story of a question (see the command trace) until `now`, as steps like those of story.js. names are those of devices.
+export function asked({ message, events }, names, now) {
+  const list = [], who = message.sender;
+  let done = null;
+  const point = (e, kind, shape, label, note) => {
+    list.push({ kind, shape, label, from: ms(e.at), to: ms(e.at), note, at: e.at });
+    done = ms(e.at);
+  };
+  const wait = (to, open = false) => to > done && list.push({ kind: "person", label: open ? "Waits for a person, still" : "Waits for a person", from: done, to, open });
+  for (const e of events) {
+    const why = e.error || e.detail;
+    switch (e.event) {
+      case "created": point(e, "sent", "question", `Asked by ${who}`); break;
+      case "answered": {
+        const device = why?.replace(/^by /, "");
+        wait(ms(e.at));
+        point(e, "good", "delivered", `Answered on ${names.get(device) ?? device ?? "a phone"}`);
+        break;
+      }
+      case "refused": point(e, "bad", "failed", "An answer was refused", why); break;
+      case "delivered": point(e, "act", "sent", "The answer went back", `to ${who}`); break;
+      case "failed": point(e, "bad", "failed", "The answer did not go back", why); break;
+      case "read": point(e, "act", "delivered", "The answer was read", `by ${who}`); break;
+      case "expired": wait(ms(e.at)); point(e, "bad", "expired", "Nobody answered in time"); break;
+      case "cancelled": wait(ms(e.at)); point(e, "act", "cancelled", "Taken back", why); break;
+    }
+  }
+  if (message.status === "pending") wait(now, true);
+  return list;
+}
+
+// become is what has become of a question, in a few words.
+export const become = ({ message }) => ({ answered: "A person has answered", expired: "Nobody answered in time", cancelled: "Taken back before it was answered" })[message.status] ?? "Waits for a person’s answer";
+
+// outcome says it in a sentence; "" where nobody has answered yet.
+export function outcome({ message, events }) {
+  const answered = events.find((e) => e.event === "answered"), from = ms(events[0]?.at);
+  return message.status === "answered" && answered ? `${message.sender} asked the person who runs the agents, on the phone, and had the answer after ${span(ms(answered.at) - from)}.` : "";
+}
