@@ -13,7 +13,8 @@ import (
 
 // TestFirefoxQuestion: a question that is asked on the command line is pushed, decrypted in the service worker and shown
 // as a notification with buttons; one of them is pressed, and the asker decrypts the answer. Nothing of it can be read
-// anywhere on the machine. One that is taken back afterwards leaves a word in place of its notification.
+// anywhere on the machine. One that is taken back afterwards leaves a word in place of its notification. An answer that is taken back is not
+// sent; the next one comes with its comment.
 func TestFirefoxQuestion(t *testing.T) {
 	t.Parallel()
 	ctx := browsertest.Start(t, browsertest.FirefoxPrograms...)
@@ -23,7 +24,7 @@ func TestFirefoxQuestion(t *testing.T) {
 	h.pair(page)
 	h.ring(page)
 
-	words := newCanaries("question", "yes", "no", "context")
+	words := newCanaries("question", "yes", "no", "context", "comment")
 	id := h.ask(words["question"]+" proceed?", "--options", words["yes"], "--options", words["no"], "--context", words["context"])
 	n := desktop.Shown()
 	if n.Summary != h.project()+": builder asks" || n.Body != words["question"]+" proceed?" {
@@ -47,8 +48,20 @@ func TestFirefoxQuestion(t *testing.T) {
 	} else {
 		h.shows(h.db+"-wal", "table signal_questions")
 	}
+
+	page.Eval(`void (Date.now = ((at) => () => at)(Date.now()))`, nil) // no time passes in which an answer would be sent
+	undone := h.ask(words["question"]+" undone?", "--options", words["yes"], "--options", words["no"])
+	page.Eval(`void dispatchEvent(new Event("focus"))`, nil)
+	page.Click(words["no"])
+	page.Click("Undo")
+	page.Click("Add a word")
+	page.Type("Goes with the option that you press", words["comment"])
+	h.answer(page, words["yes"])
+	if got := h.response(undone); got["response"] != words["yes"] || got["comment"] != words["comment"] {
+		t.Errorf("the asker is told %v", got)
+	}
 	h.stop()
-	h.hides(words, "yes", "no")
+	h.hides(words, "yes", "no", "comment")
 }
 
 // ends waits until none of some notifications is shown any more, and one in their place says what became of the question,

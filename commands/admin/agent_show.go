@@ -7,6 +7,7 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/overview"
 	"mailroom/orchestrator/sessions"
 )
@@ -26,7 +27,7 @@ type AgentShowParams struct {
 type AgentShowResult struct {
 	Agent   overview.Standing         `json:"agent"`
 	Backlog overview.RecipientBacklog `json:"backlog"`
-	Lately  *overview.Lately          `json:"lately,omitempty"`
+	Lately  *messages.Lately          `json:"lately,omitempty"`
 }
 
 var agentShowCommand = commands.Define(vocabulary, "agent show", agentShow)
@@ -46,7 +47,7 @@ func agentShow(ctx context.Context, env commands.Env, p AgentShowParams) (AgentS
 	conceal(env.Caller, &agent)
 	r.Agent, r.Backlog.Disabled = agent, agent.Disabled
 	if p.Lately {
-		lately, err := overview.LatelyOf(ctx, env.Ledger, agent.Name)
+		lately, err := messages.LatelyOf(ctx, env.Ledger, agent.Name)
 		r.Lately = &lately
 		return r, err
 	}
@@ -87,11 +88,11 @@ func (r AgentShowResult) textLately(w *commands.Text) {
 	}
 	for _, of := range []struct {
 		heading string
-		peers   []overview.Peer
+		peers   []messages.Peer
 	}{{"WROTE TO IT", r.Lately.Senders}, {"IT WROTE TO", r.Lately.Recipients}} {
 		if len(of.peers) > 0 {
 			w.Printf("\n")
-			commands.TableOf(w, []string{of.heading, "MESSAGES", "FAILED", "LAST"}, of.peers, func(p *overview.Peer) []string {
+			commands.TableOf(w, []string{of.heading, "MESSAGES", "FAILED", "LAST"}, of.peers, func(p *messages.Peer) []string {
 				return []string{p.Agent, fmt.Sprint(p.Messages), fmt.Sprint(p.Failed), w.When(p.LastAt)}
 			})
 		}

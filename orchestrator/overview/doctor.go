@@ -103,12 +103,7 @@ func (d *doctor) content(ctx context.Context) {
 		if !ok {
 			return nil
 		}
-		if all {
-			if err := check.CheckTables(c, d.add); err != nil {
-				return err
-			}
-		}
-		return check.CheckLog(c, d.add)
+		return check.CheckTables(c, all, d.add)
 	})
 	if err == nil {
 		err = d.ledger.Read(ctx, func(c *store.Conn) error {

@@ -55,7 +55,7 @@ func TestRoster(t *testing.T) {
 	want.Equal(t, "found", names, "d ")
 	want.Equal(t, "found in all", total, 1)
 
-	lately, err := overview.LatelyOf(t.Context(), f.Ledger, "b")
+	lately, err := messages.LatelyOf(t.Context(), f.Ledger, "b")
 	if err != nil || len(lately.Senders) != 1 || len(lately.Recipients) != 1 || len(lately.Newest) != 3 {
 		t.Fatalf("%+v, %v", lately, err)
 	}

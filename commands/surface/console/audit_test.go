@@ -42,7 +42,7 @@ func TestNamedAudit(t *testing.T) {
 	d.Click("Download as CSV")
 	var file struct{ Name, Text string }
 	d.Eval(`(async () => ({ name: savedAs, text: await saved.text() }))()`, &file)
-	for _, part := range []string{"reason,recipient,messages,latest_at\r\na,tester,1,", "\"'=1+1 <img src=x"} {
+	for _, part := range []string{"reason,recipient,messages,latest_at\r\na,tester,1,", "\"'=1+1 <img src=x", ";'=2+2\""} {
 		if !strings.Contains(file.Text, part) || file.Name != "mailroom-dead_letters_by_reason.csv" {
 			t.Errorf("the file %s has not %q:\n%s", file.Name, part, file.Text)
 		}

@@ -104,6 +104,7 @@ func TestNow(t *testing.T) {
 	t.Parallel()
 	r := badDay(t, 24, hostile)
 	r.Step(6 * time.Minute) // overdue
+	r.sql(`INSERT INTO schedules (name, spec, command, created_at) VALUES ('odd', 'zork', 'checkpoint', '')`) // of which only the doctor tells
 	d := r.opens(1440, false, "/")
 	d.Until(`document.querySelectorAll(".plot").length === 3 && document.querySelector("svg.room") && document.querySelector(".needs .st use[href='#s-doctor']")`)
 	for kind, href := range map[string]string{

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"mailroom/commands/surface/web"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/delivery"
@@ -18,7 +17,7 @@ import (
 )
 
 // oddText is a text of others that a page must show as it is: markup, what turns the direction of writing, and a formula.
-const oddText = "=1+1 <img src=x onerror=alert(1)> \u202etxet\u202c </script> ${7*7} 'quoted' \"twice\""
+const oddText = "=1+1 <img src=x onerror=alert(1)> \u202etxet\u202c </script> ${7*7} 'quoted' \"twice\" ;=2+2"
 
 // givesUp makes a dead letter to an agent, whose error is the one given.
 func (r *room) givesUp(sender, recipient, reason string) (id string) {
@@ -152,11 +151,7 @@ func TestSettings(t *testing.T) {
 func TestSettingsWithoutADaemon(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "ann")
-	server, err := web.Listen(t.Context(), r.Env, web.Options{Address: "127.0.0.1:0", RatePerSecond: 100_000, Version: "v1.2.3", Console: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Address = server.Address
+	server := r.serves("127.0.0.1:0")
 	d := r.opens(1440, false, "/operations/settings")
 	d.Reads("retry.ladder")
 	server.Close()

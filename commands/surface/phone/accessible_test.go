@@ -77,6 +77,7 @@ func TestAccessible(t *testing.T) {
 	tb.press("Add a word")
 	tb.accessible("questions")
 	tb.network(false)
+	tb.halt()
 	tb.press("c")
 	tb.shows("Undo")
 	tb.accessible("an answer that can be taken back")

@@ -76,7 +76,7 @@ func TestAnswerOption(t *testing.T) {
 	tb.sees("All of them are good.")
 	tb.sees("High priority")
 	tb.hides("Not encrypted")
-	tb.answers("four")
+	tb.press("four")
 	tb.sees("You answered: four")
 	if got := m.answer(q); got != "option:3" {
 		t.Errorf("the answer is %s", got)
@@ -96,14 +96,14 @@ func TestAnswerText(t *testing.T) {
 	tb.sees("Say <b>something</b>")
 	const text = "Grüße, <i>\"you\"</i> 🎉"
 	tb.fill("Your answer", text)
-	tb.answers("Send answer")
+	tb.press("Send answer")
 	tb.sees("You answered: " + text)
 	if got := m.answer(q); got != "text:"+text {
 		t.Errorf("the answer is %s", got)
 	}
 	open := m.ask(d, false, said{"question": "In clear?", "options": []string{"yes", "no"}})
 	tb.sees("Not encrypted")
-	tb.answers("no")
+	tb.press("no")
 	tb.sees("You answered: no")
 	if got := m.answer(open); got != `{"option":1}` {
 		t.Errorf("the answer is %s", got)
@@ -200,7 +200,7 @@ func TestReopened(t *testing.T) {
 	tb, d := m.pair()
 	q := m.ask(d, true, said{"question": "Again?", "options": []string{"once", "twice"}})
 	tb.sees("Again?")
-	tb.answers("once")
+	tb.press("once")
 	tb.shows("You answered: once")
 	over, err := questions.Get(t.Context(), m.Ledger, q.id)
 	if err != nil {
@@ -210,7 +210,7 @@ func TestReopened(t *testing.T) {
 		t.Fatal(err)
 	}
 	tb.sees("Your answer did not pass the asker's check. Please answer again.")
-	tb.answers("twice")
+	tb.press("twice")
 	tb.shows("You answered: twice")
 	if got := m.answer(q); got != "option:1" {
 		t.Errorf("the answer is %s", got)
@@ -230,12 +230,12 @@ func TestLostRace(t *testing.T) {
 	if _, err := questions.Answer(t.Context(), m.Ledger, q.id, d.ID, "by another"); err != nil {
 		t.Fatal(err)
 	}
-	tb.answers("me")
+	tb.press("me")
 	tb.shows("Answered on another device before your answer arrived")
 	if _, err := questions.Cancel(t.Context(), m.Ledger, late.id, "builder"); err != nil {
 		t.Fatal(err)
 	}
-	tb.answers("still")
+	tb.press("still")
 	tb.shows("Cancelled by the asker before your answer arrived")
 }
 
@@ -341,7 +341,6 @@ func TestKeyboard(t *testing.T) {
 		}
 	}
 	tb.do(chromedp.KeyEvent(kb.Enter))
-	tb.sent()
 	tb.shows("You answered: second")
 	if got := m.answer(q); got != "option:1" {
 		t.Errorf("the answer is %s", got)

@@ -114,8 +114,8 @@ type tab struct {
 
 // watching has the page report violations of its policy where the test listens anyway. When the browser offers to install
 // the app is up to the browser, so that offer is kept from the page. It counts how often the page looks for news that is
-// not over: the page clears its timer when it begins to and when it ends, and sets it then. Time passes in it by a millisecond whenever it looks
-// at the clock, and otherwise by pass(ms).
+// not over: the page clears its timer when it begins to and when it ends, and sets it then. The time in which an answer can be taken back is
+// over at once, until a test halts the clock: then time passes by pass(ms), and by a millisecond whenever the page looks at the clock.
 const watching = `
 	addEventListener("securitypolicyviolation", (e) => console.error("violated", e.violatedDirective, e.blockedURI, e.sourceFile, e.lineNumber));
 	addEventListener("beforeinstallprompt", (e) => e.isTrusted && e.stopImmediatePropagation());
@@ -131,13 +131,20 @@ const watching = `
 	})();
 	(() => {
 		const Real = Date, beats = [];
-		let at = Real.now();
+		let halted = 0, ahead = 0;
+		const read = () => (halted ? ++halted : Real.now()) + ahead;
 		window.Date = class extends Real {
-			constructor(...given) { super(...(given.length > 0 ? given : [Date.now()])); }
-			static now() { return ++at; }
+			constructor(...given) { super(...(given.length > 0 ? given : [read()])); }
+			static now() { return read(); }
 		};
 		window.setInterval = (work) => beats.push(work);
-		window.pass = (ms) => { at += ms; for (const beat of beats) beat(); };
+		window.halt = () => { halted = Real.now(); };
+		window.pass = (ms) => {
+			ahead += ms;
+			for (const beat of beats) beat();
+			if (!halted) ahead = 0;
+		};
+		new MutationObserver(() => !halted && document.querySelector("[data-until]") && pass(5000)).observe(document, { subtree: true, childList: true });
 	})();`
 
 // open opens a tab of phone size at a path of a machine.
@@ -288,16 +295,16 @@ func (tb *tab) press(name string) {
 	eval[chromedp.Void](tb, find+`.click()`, js(name))
 }
 
-// answers presses what gives an answer, and has the time pass in which that can be taken back.
+// halt halts the clock of the page. The service worker, whose clock goes on, is not asked to send what the page holds.
+func (tb *tab) halt() {
+	tb.t.Helper()
+	eval[chromedp.Void](tb, `(halt(), void delete ServiceWorkerRegistration.prototype.sync)`)
+}
+
+// answers presses what gives an answer while the clock is halted, and has the time pass in which that can be taken back.
 func (tb *tab) answers(name string) {
 	tb.t.Helper()
 	tb.press(name)
-	tb.sent()
-}
-
-// sent has the time pass in which an answer can be taken back.
-func (tb *tab) sent() {
-	tb.t.Helper()
 	tb.until(`document.querySelector("[data-until]")`)
 	eval[chromedp.Void](tb, `pass(5000)`)
 }

@@ -3,6 +3,7 @@ package phone_test
 import (
 	"testing"
 
+	"github.com/chromedp/cdproto/serviceworker"
 	"github.com/chromedp/chromedp"
 
 	"mailroom/orchestrator/questions"
@@ -16,15 +17,12 @@ func (m *machine) pending(id string) {
 	}
 }
 
-// alone keeps the service worker from sending what the page holds: its clock is the real one.
-func (tb *tab) alone() { eval[bool](tb, `delete ServiceWorkerRegistration.prototype.sync`) }
-
 // TestUndo: for five seconds an answer is not sent and can be taken back; then another one is given, which is.
 func TestUndo(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	tb, d := m.pair()
-	tb.alone()
+	tb.halt()
 	q := m.ask(d, true, said{"question": "Sure?", "options": []string{"sure", "wait"}})
 	tb.sees("Sure?")
 	tb.press("sure")
@@ -51,7 +49,7 @@ func TestUndoneWords(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	tb, d := m.pair()
-	tb.alone()
+	tb.halt()
 	q := m.ask(d, true, said{"question": "Which name?"})
 	tb.sees("Which name?")
 	tb.fill("Your answer", "Ledger")
@@ -71,7 +69,7 @@ func TestHeldWhenClosed(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	tb, d := m.pair()
-	tb.alone()
+	tb.halt()
 	hidden := m.ask(d, true, said{"question": "Hidden?", "options": []string{"hide", "stay"}})
 	tb.sees("Hidden?")
 	tb.press("hide")
@@ -90,11 +88,34 @@ func TestHeldWhenClosed(t *testing.T) {
 	})()`)
 	m.pending(killed.id)
 	tb.do(chromedp.Reload())
-	tb.until(`document.getElementById(%s)?.innerText.includes("live")`, js(killed.id)) // held still, or sent already
-	eval[chromedp.Void](tb, `pass(5000)`)
 	if got := m.answer(killed); got != "option:1" {
 		t.Errorf("the answer is %s", got)
 	}
+}
+
+// TestHeldByWorker: where the browser lets the service worker send what waits, it sends a held answer once its time is over, without the page.
+func TestHeldByWorker(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	tb, d := m.pair()
+	tb.halt()
+	w := tb.worker()
+	q := m.ask(d, true, said{"question": "Closed?", "options": []string{"closed", "open"}})
+	tb.sees("Closed?")
+	tb.press("closed")
+	tb.shows("Your answer: closed")
+	eval[chromedp.Void](w.inside, `(() => {
+		Date.now = () => 0; // long before
+		const set = setTimeout;
+		setTimeout = (work, ms) => { Date.now = () => ms; set(work); }; // as if that time had passed
+	})()`)
+	tb.command(chromedp.Call(tb.ctx, serviceworker.DispatchSyncEvent, serviceworker.DispatchSyncEventParams{
+		Origin: m.listen.Address, RegistrationID: w.registration, Tag: "answers",
+	}))
+	if got := m.answer(q); got != "option:0" {
+		t.Errorf("the answer is %s", got)
+	}
+	tb.shows("You answered: closed")
 }
 
 // TestHeldOnceOnly: the page, a second page and the service worker, all of which send what is due, send an answer once.
@@ -102,7 +123,7 @@ func TestHeldOnceOnly(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	tb, d := m.pair()
-	tb.alone()
+	tb.halt()
 	eval[chromedp.Void](tb, `(() => {
 		const ask = window.fetch;
 		window.posts = 0;
@@ -128,7 +149,7 @@ func TestCancelledWhileHeld(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	tb, d := m.pair()
-	tb.alone()
+	tb.halt()
 	q := m.ask(d, true, said{"question": "Still?", "options": []string{"yes", "no"}})
 	tb.sees("Still?")
 	tb.press("yes")
@@ -145,7 +166,7 @@ func TestWordBeside(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	tb, d := m.pair()
-	tb.alone()
+	tb.halt()
 	const label = "Goes with the option that you press"
 	for _, encrypted := range []bool{true, false} {
 		q := m.ask(d, encrypted, said{"question": "Deploy?", "options": []string{"Yes", "No"}})
@@ -172,6 +193,7 @@ func TestWordBeside(t *testing.T) {
 		}
 		tb.do(chromedp.Reload())
 		tb.shows("No open questions.")
+		tb.halt()
 	}
 }
 
@@ -202,7 +224,7 @@ func TestOptions(t *testing.T) {
 	}
 	q := m.ask(d, true, said{"question": "Last one?", "options": []string{"Remove", "Keep all", "Keep some"}})
 	tb.sees("Last one?")
-	tb.answers("Remove")
+	tb.press("Remove")
 	if got := m.answer(q); got != "option:0" {
 		t.Errorf("the answer is %s", got)
 	}
@@ -213,6 +235,7 @@ func TestTimeLeft(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	tb, d := m.pair()
+	tb.halt()
 	eval[chromedp.Void](tb, `pass(60000)`)
 	m.ask(d, true, said{"question": "How long?"})
 	tb.sees("59 min left")

@@ -158,7 +158,7 @@ func TestNotification(t *testing.T) {
 			t.Errorf("shown is %+v", got)
 		}
 	}
-	w.answers("back")
+	w.press("back")
 	w.shows("You answered: back")
 	w.gone(many.id)
 	w.push(said{"kind": "ended", "id": many.id, "status": "answered"})

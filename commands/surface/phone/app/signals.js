@@ -183,12 +183,14 @@ function unanswered({ answer, queued, due, tried, problem, reopened, ...rest }) 
   return rest;
 }
 
-// flush sends the answers that wait, but for those that can still be taken back.
+// flush sends the answers that wait, but for those that can still be taken back. It reports whether there were any.
 export async function flush() {
-  for (const { id, queued } of await store.signals()) if (queued) await send(id);
+  let any = false;
+  for (const { id, queued } of await store.signals()) if (queued) await send(id, () => (any = true));
+  return any;
 }
 
-// flushAll sends the answers that wait, each once it can no longer be taken back.
+// flushAll is flush once no answer can be taken back any more.
 export async function flushAll() {
   for (;;) {
     const due = (await store.signals()).map((record) => (record.queued && record.due) || 0);
@@ -201,10 +203,13 @@ export async function flushAll() {
 // alone keeps the page and the service worker from sending the same answer twice, which would look like a lost race.
 const alone = (work) => navigator.locks.request("mailroom-answers", work);
 
-const send = (id) =>
+// send sends an answer that waits and cannot be taken back any more, and says so by starting(); it returns the record.
+const send = (id, starting = () => {}) =>
   alone(async () => {
     const record = await store.signal(id);
-    return record?.queued && !(record.due > Date.now()) ? post(id, record.queued) : record;
+    if (!record?.queued || record.due > Date.now()) return record;
+    starting();
+    return post(id, record.queued);
   });
 
 async function post(id, body) {

@@ -157,4 +157,4 @@ async function show(id = "") {
 addEventListener("pushsubscriptionchange", (event) => event.waitUntil(subscribe(registration)));
 
 // A browser that has this rings when there is a connection again, even if the page is closed.
-addEventListener("sync", (event) => event.waitUntil(signals.flushAll().then(tellPages)));
+addEventListener("sync", (event) => event.waitUntil(signals.flushAll().then((any) => any && tellPages())));
