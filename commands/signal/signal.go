@@ -51,7 +51,7 @@ func noteOf(ctx context.Context, env commands.Env, unused []string, devices, pus
 	case untrusted != "":
 		notes = append(notes, "Nothing is pushed "+ledger.UntilTrusted+": "+ledger.NotTrusted)
 	case devices > 0 && pushed == 0:
-		notes = append(notes, "No device can be pushed to now: it shows when the app is opened")
+		notes = append(notes, "No device can be pushed to now: it shows when the app or the console is opened")
 	}
 	return strings.Join(notes, ". ")
 }

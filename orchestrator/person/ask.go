@@ -268,7 +268,7 @@ func (to *readers) nobody() error {
 	case to.ntfy:
 		return e.WithHint("ntfy can show only what is not encrypted: say that encrypt is false. Or pair a phone with `mailroom signal pair`")
 	}
-	return e.WithHint("Pair a phone with `mailroom signal pair`")
+	return e.WithHint("Pair a phone with `mailroom signal pair`, or a browser in Questions of `mailroom console`")
 }
 
 // pinned returns the recipient that was approved for a device; nil if none was, or if the table has another one now.

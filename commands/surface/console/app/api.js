@@ -22,11 +22,11 @@ const read = (text) => (/\d{16}/.test(text) && JSON.rawJSON ? JSON.parse(text, e
 const exact = (_, value, { source }) => (typeof value === "number" && source.length > 15 && String(value) !== source ? JSON.rawJSON(source) : value);
 
 // ask makes one request and returns the JSON that answers it. Errors: Failure; its code is offline where nobody answers.
-async function ask(method, path, { body, signal, bare, headers } = {}) {
+async function ask(method, path, { body, signal, bare, headers, keepalive } = {}) {
   let response;
   try {
     response = await fetch(path, {
-      method, signal, cache: "no-store", credentials: "omit",
+      method, signal, keepalive, cache: "no-store", credentials: "omit",
       headers: { ...(bare ? {} : { Authorization: `Bearer ${token()}` }), ...(body === undefined ? {} : { "Content-Type": "application/json" }), ...headers },
       body: body === undefined ? undefined : JSON.stringify(body),
     });

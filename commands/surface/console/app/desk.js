@@ -1,6 +1,8 @@
 // This browser as a device of the user's: pairing it, what it is asked and told, and answering. Its key and its token are in the storage that the
 // browser has for this address (IndexedDB), as on a phone. What questions say is kept in the memory of this page only.
 
+import { signal } from "@preact/signals";
+import { takeBack } from "../../look/answer.js";
 import * as age from "../../phone/app/age.js";
 import { enrol } from "../../phone/app/enrol.js";
 import { open, sealAnswer, supported } from "../../phone/app/seal.js";
@@ -11,8 +13,10 @@ import { me } from "./me.js";
 globalThis.age = age; // the name by which seal.js knows the library
 
 const read = new Map(); // what was opened, by id: {item, what} or {item, why}
-const sealed = new Map(); // requests that answer, by question and answer: what is sent again is the same
-const given = new Map(); // what was answered on this page, by question: {option} or {text}
+const given = new Map(); // what was answered on this page, by question: {option}, {option, text} or {text}
+
+// held are the answers that can still be taken back, by question: {says, body, until, timer}. refused are the errors of those that were not taken.
+export const held = signal(new Map()), refused = signal(new Map());
 
 // answerGiven returns what was answered on this page to a question.
 export const answerGiven = (id) => given.get(id);
@@ -82,13 +86,57 @@ export async function unpair() {
 // forget removes the keys of this desk, and what was read with them.
 export async function forget() {
   await store.forget();
-  for (const kept of [read, sealed, given]) kept.clear();
+  read.clear();
+  given.clear();
 }
 
-// answer answers a question with {option} or {text}. Errors: Failure; with status 409 somebody was first, or its time is over.
-export async function answer(id, says) {
-  const device = await store.get("device"), { item, what } = read.get(id), key = id + JSON.stringify(says);
-  if (!sealed.has(key)) sealed.set(key, await sealAnswer(item, what, says));
-  given.set(id, says);
-  await askAsDevice(device.token, "POST", `questions/${encodeURIComponent(id)}/answer`, { body: sealed.get(key) });
+const put = (map, id, value) => {
+  const next = new Map(map.value);
+  if (value === undefined) next.delete(id);
+  else next.set(id, value);
+  map.value = next;
+};
+
+// hold keeps an answer for the time in which it can be taken back, and sends it then. done is called when that has come to an end.
+export async function hold(id, says, done) {
+  const { item, what } = read.get(id);
+  let body;
+  try {
+    body = await sealAnswer(item, what, says);
+  } catch (failure) {
+    put(refused, id, failure);
+    return;
+  }
+  put(refused, id);
+  put(held, id, { says, body, until: Date.now() + takeBack, timer: setTimeout(() => release(id), takeBack), done });
 }
+
+// undo takes an answer back that was not sent.
+export function undo(id) {
+  clearTimeout(held.value.get(id)?.timer);
+  put(held, id);
+}
+
+// release sends an answer that is held. That somebody was first, or that the time is over (409), the lists say.
+async function release(id) {
+  const { says, body, timer, done } = held.value.get(id);
+  clearTimeout(timer);
+  given.set(id, says);
+  put(held, id, { says, body, until: 0 });
+  try {
+    const device = await store.get("device");
+    await askAsDevice(device.token, "POST", `questions/${encodeURIComponent(id)}/answer`, { body, keepalive: true });
+  } catch (failure) {
+    if (failure.status !== 409) {
+      given.delete(id);
+      put(refused, id, failure);
+    }
+  }
+  put(held, id);
+  done();
+}
+
+// releaseAll sends what is held, for a page that goes away.
+export const releaseAll = () => Promise.all([...held.value].map(([id, { until }]) => until && release(id)));
+
+addEventListener("pagehide", releaseAll);

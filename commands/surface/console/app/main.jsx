@@ -3,6 +3,7 @@
 import { render } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { dropToken, logIn, signIn, signOut, token, whoAmI } from "./api.js";
+import { releaseAll } from "./desk.js";
 import { connection, follow } from "./live.js";
 import { places, route } from "./route.js";
 import { me } from "./me.js";
@@ -142,6 +143,7 @@ const Ended = () => (
 );
 
 async function leave() {
+  await releaseAll();
   await signOut();
   location.reload();
 }

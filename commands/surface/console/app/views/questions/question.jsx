@@ -1,9 +1,10 @@
 // A question: who asks, what, and the answer that is given here.
 
-import { useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { answerForm, counted, heldAnswer, spoken } from "../../../../look/answer.js";
 import { fate } from "../../../../phone/app/words.js";
 import { run } from "../../api.js";
-import { answer, answerGiven, wasRead } from "../../desk.js";
+import { answerGiven, held, hold, refused, undo, wasRead } from "../../desk.js";
 import { mayAdminister } from "../../me.js";
 import { age, now, span } from "../../time.js";
 import { Agent, Confirm, Icon, Problem, State, When } from "../../parts.jsx";
@@ -14,14 +15,14 @@ const High = ({ question }) => (question.priority === "high" || question.priorit
 
 // Question is one that can be read here, or that this desk should be able to read.
 export function Question({ question: q, desk, names, reload, forget }) {
-  const held = desk.questions?.get(q.questionId), what = q.encrypted ? (held?.what ?? (desk.state === "active" ? wasRead(q.questionId) : undefined)) : q;
+  const mine = desk.questions?.get(q.questionId), what = q.encrypted ? (mine?.what ?? (desk.state === "active" ? wasRead(q.questionId) : undefined)) : q;
   const failed = q.pushes.filter((p) => p.error), open = q.status === "pending", active = desk.state === "active";
   return (
     <article class="ask" data-id={q.questionId}>
       <p class="meta"><span class="who"><Agent name={q.source} /></span><High question={q} />{!q.encrypted && <span class="state"><Icon name="unlock" />Not encrypted</span>}<time>{open ? `waits ${age(q.createdAt)} · open until ` : "was open until "}<When at={q.expiresAt} seconds={false} /></time></p>
-      {what ? <Asked what={what} /> : <Unread why={held?.why} />}
+      {what ? <Asked id={q.questionId} what={what} /> : <Unread why={mine?.why} />}
       {!open && <p class="fate" role="status">{said(q, what, desk, names)}</p>}
-      {open && what && active && held && <Answer q={q} what={what} reload={reload} />}
+      {open && what && active && mine?.what && <Answer q={q} what={mine.what} reload={reload} />}
       {open && what && !active && <Choices options={q.options} />}
       {open && failed.map((p) => <p key={p.device} class="warn">{names.get(p.device) ?? p.device} has not been told: {p.error}</p>)}
       {open && !names.size && <p class="warn">No device has been told of it.</p>}
@@ -30,7 +31,7 @@ export function Question({ question: q, desk, names, reload, forget }) {
   );
 }
 
-const Asked = ({ what }) => <><p class="q">{what.question}</p>{what.context && <p class="ctx">{what.context}</p>}</>;
+const Asked = ({ id, what }) => <><p class="q" id={`${id}-asked`}>{what.question}</p>{what.context && <p class="ctx">{what.context}</p>}</>;
 
 const Unread = ({ why }) => (
   <div class="lock"><Icon name="lock" /><p><b>This desk cannot read it.</b><br /><span class="muted">{why ? `It was sealed for other devices, or changed on its way: ${why}.` : "It was asked before this desk was paired. The devices that were paired then can answer it."}</span></p></div>
@@ -41,38 +42,32 @@ const Choices = ({ options }) => (options?.length ? <ul class="options" aria-lab
 // said is what became of a question that was open while one looked at it.
 function said(q, what, desk, names) {
   const given = answerGiven(q.questionId), mine = q.answeredBy === desk.device?.id;
-  const word = given?.text ?? what?.options?.[given?.option];
   if (q.status === "answered" && !mine && names.has(q.answeredBy) && !given) return `Answered on ${names.get(q.answeredBy)}`;
-  return fate({ status: q.status, mine, answer: given }, word);
+  return fate({ status: q.status, mine, answer: given }, given && spoken(given, what?.options));
 }
 
-// Answer is what answers a question: a button for each option, or a text.
+// Answer is what answers a question: its options, with words beside them, or a text; and what is about to be sent.
 function Answer({ q, what, reload }) {
-  const [text, setText] = useState(""), [busy, setBusy] = useState(null), [failure, setFailure] = useState(null);
-  const give = async (says) => {
-    setBusy(says);
-    setFailure(null);
-    try {
-      await answer(q.questionId, says);
-    } catch (error) {
-      if (error.status !== 409) setFailure(error); // who was first, or that its time is over, the lists say
+  const box = useRef(), [draft, setDraft] = useState(), id = q.questionId, options = what.options ?? [];
+  const holds = held.value.get(id), over = !holds && Date.parse(q.expiresAt) < now.value;
+  useEffect(() => {
+    if (over) return;
+    if (!holds) {
+      box.current.replaceChildren(answerForm({ id, question: what.question, options, draft, onAnswer: (says) => hold(id, says, reload) }));
+      return;
     }
-    setBusy(null);
-    reload();
-  };
-  if (Date.parse(q.expiresAt) < now.value) return <p class="fate" role="status">{fate({ status: "expired" })}</p>;
-  const send = (event) => {
-    event.preventDefault();
-    if (text.trim()) give({ text: text.trim() });
-  };
-  return (
-    <>
-      {what.options?.length
-        ? <div class="choices" role="group" aria-label={`Answers to ${q.source}`}>{what.options.map((option, n) => <button class="choice" type="button" disabled={!!busy} onClick={() => give({ option: n })}>{option}</button>)}</div>
-        : <form class="acts" onSubmit={send}><textarea class="line-input" rows="2" maxlength="2000" aria-label={`Your answer to ${q.source}`} placeholder="Your answer" value={text} onInput={(e) => setText(e.target.value)} /><button class="btn first tall" disabled={!!busy || !text.trim()}>Send answer</button></form>}
-      <Problem failure={failure} />
-    </>
-  );
+    const back = (draft) => {
+      setDraft(draft);
+      undo(id);
+    };
+    box.current.replaceChildren(holds.until ? heldAnswer({
+      answer: holds.says, options, until: holds.until, onUndo: () => back(holds.says.text ? holds.says : undefined), onWords: () => back(holds.says),
+    }) : `Sending your answer: ${spoken(holds.says, options)}`);
+    const left = box.current.querySelector("[data-until]"), timer = left && setInterval(() => (left.textContent = counted(holds.until)), 250);
+    return () => clearInterval(timer);
+  }, [holds, over]);
+  if (over) return <p class="fate" role="status">{fate({ status: "expired" })}</p>;
+  return <><div ref={box} /><Problem failure={refused.value.get(id)} /></>;
 }
 
 function TakeBack({ q, reload }) {
@@ -100,8 +95,8 @@ export function Locked({ questions, desk, reload }) {
 
 // Over is a question that has ended. What was encrypted can be read if this page has opened it.
 export function Over({ question: q, desk, names }) {
-  const on = names.get(q.answeredBy) ?? q.answeredBy, by = on ? `on ${on}` : "", what = q.encrypted ? wasRead(q.questionId) : q;
-  const given = q.answeredBy === desk.device?.id && answerGiven(q.questionId), word = q.answer || (what && given && (given.text ?? what.options?.[given.option]));
+  const on = names.get(q.answeredBy) ?? q.answeredBy, by = on ? `on ${on}` : "", what = q.encrypted ? desk.state === "active" && wasRead(q.questionId) : q;
+  const given = q.answeredBy === desk.device?.id && answerGiven(q.questionId), word = q.answer || (what && given && spoken(given, what.options));
   return (
     <li>
       <p class="muted"><b class="agent">{q.source}</b><span><When at={q.endedAt || q.expiresAt} seconds={false} />{q.endedAt && `, waited ${span(Date.parse(q.endedAt) - Date.parse(q.createdAt))}`}</span></p>
