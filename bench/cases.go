@@ -25,6 +25,7 @@ var cases = []Case{
 	growth,
 	waiting,
 	consoleCase,
+	consoleLive,
 	clearOld,
 	cold,
 	hook,

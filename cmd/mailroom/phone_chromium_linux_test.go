@@ -37,7 +37,7 @@ func TestChromiumQuestion(t *testing.T) {
 	}
 	worker.Push(h.daemon.phone, flipped(t, pushed))
 	worker.Push(h.daemon.phone, pushed)
-	if got := worker.Shown(); got.Title != "builder asks" || got.Body != words["question"] || got.Tag != id || len(got.Actions) > 0 {
+	if got := worker.Shown(); got.Title != h.project()+": builder asks" || got.Body != words["question"] || got.Tag != id || len(got.Actions) > 0 {
 		t.Errorf("notification %+v; five buttons are too many for it", got)
 	}
 	page.Reads(words["context"])
@@ -46,7 +46,7 @@ func TestChromiumQuestion(t *testing.T) {
 	if !slices.Equal(buttons, options) {
 		t.Errorf("buttons %q; want %q", buttons, options)
 	}
-	page.Click(words["fourth"])
+	h.answer(page, words["fourth"])
 	h.answered(id, words["fourth"])
 	page.Quiet()
 
@@ -55,7 +55,7 @@ func TestChromiumQuestion(t *testing.T) {
 	worker.Push(h.daemon.phone, receiver.Next())
 	worker.Shown()
 	page.Type("Your answer", words["text"])
-	page.Click("Send answer")
+	h.answer(page, "Send answer")
 	h.answered(open, words["text"])
 	page.Reads("You answered: " + words["text"])
 	page.Quiet()
@@ -99,7 +99,7 @@ func TestChromiumAlert(t *testing.T) {
 		h.run("signal", "send-alert", "--as", "builder", "--message", "Deployed", "--alert-type", "success", flag)
 		worker.Push(h.daemon.phone, receiver.Next())
 		got := worker.Shown()
-		if got.Title != "Success from builder" || got.Body != body {
+		if got.Title != h.project()+": Success from builder" || got.Body != body {
 			t.Errorf("notification %+v; want %q", got, body)
 		}
 	}

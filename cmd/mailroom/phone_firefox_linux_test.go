@@ -26,7 +26,7 @@ func TestFirefoxQuestion(t *testing.T) {
 	words := newCanaries("question", "yes", "no", "context")
 	id := h.ask(words["question"]+" proceed?", "--options", words["yes"], "--options", words["no"], "--context", words["context"])
 	n := desktop.Shown()
-	if n.Summary != "builder asks" || n.Body != words["question"]+" proceed?" {
+	if n.Summary != h.project()+": builder asks" || n.Body != words["question"]+" proceed?" {
 		t.Errorf("notification %+v", n)
 	}
 	h.hides(words, "yes", "no")
@@ -174,7 +174,7 @@ func (p *couple) ahead(both [2]browsertest.Notification) (second browsertest.Not
 		const gate = new Promise(open => window.look = () => { window.fetch = ask; open() });
 		window.fetch = async (url, o) => { if (o.method === "GET") await gate; return ask(url, o) };
 	})()`, nil)
-	p.first.Click("no")
+	p.answer(p.first, "no")
 	gone := p.desktop.Next()
 	i := slices.IndexFunc(both[:], func(n browsertest.Notification) bool { return n.ID != gone.ID })
 	if !gone.Closed || both[1-i].ID != gone.ID {
@@ -209,7 +209,7 @@ func TestFirefoxTwoDevices(t *testing.T) {
 	const late = "Answered on another device before your answer arrived"
 
 	id, both := p.ask("Which is told in time?")
-	p.first.Click("yes")
+	p.answer(p.first, "yes")
 	h.answered(id, "yes")
 	says(p.first, id, "You answered: yes")
 	says(p.second, id, "Answered on another device")
@@ -217,7 +217,7 @@ func TestFirefoxTwoDevices(t *testing.T) {
 
 	id, both = p.ask("Which page is too late?")
 	_, look := p.ahead(both)
-	p.second.Click("yes")
+	p.answer(p.second, "yes")
 	says(p.second, id, late)
 	h.answered(id, "no")
 	if n := desktop.Next(); !n.Closed {

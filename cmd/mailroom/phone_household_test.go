@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"mailroom/commands"
 	"mailroom/commands/surface/phone/browsertest"
 )
 
@@ -74,6 +75,17 @@ func (h *household) ask(question string, more ...string) (id string) {
 	answer := h.run(append([]string{"signal", "ask-question", "--as", "builder", "--question", question}, more...)...)
 	return answer["questionId"].(string)
 }
+
+// answer presses what gives an answer on a page, and turns away from it: then what could still be taken back is sent at once.
+func (h *household) answer(p *browsertest.Page, name string) {
+	h.t.Helper()
+	p.Click(name)
+	p.Until(`document.querySelector("[data-until]")`)
+	p.Eval(`void dispatchEvent(new Event("pagehide"))`, nil)
+}
+
+// project is what the app calls the project of the database.
+func (h *household) project() string { return commands.ProjectName(h.db) }
 
 // response waits until a question has ended, and returns what the asker is told.
 func (h *household) response(id string) map[string]any {

@@ -29,7 +29,7 @@ import (
 //	phone NAME pair URL            pairs it, by the address that a QR code holds
 //	phone NAME subscribe ENDPOINT  lets it be pushed to
 //	phone NAME read ID             prints what a question or an alert says
-//	phone NAME answer ID N|TEXT    answers a question
+//	phone NAME answer ID N|TEXT    answers a question; N: TEXT gives both
 //
 // What it keeps is in the file NAME.phone, as on a phone.
 func phone() {
@@ -156,12 +156,16 @@ func (p *pocket) read(ctx context.Context, r *delivery.Engine, id string) (strin
 	return string(text), err
 }
 
-// answer answers a question as the app does: a number is the index of an option.
+// answer answers a question as the app does: a number is the index of an option, and a text behind it and ": " stands beside it.
 func (p *pocket) answer(ctx context.Context, r *delivery.Engine, id, what string) error {
 	said := map[string]any{"text": what}
 	signed := "text:" + what
-	if n, err := strconv.Atoi(what); err == nil {
-		said, signed = map[string]any{"option": n}, "option:"+what
+	option, comment, both := strings.Cut(what, ": ")
+	if n, err := strconv.Atoi(option); err == nil {
+		said, signed = map[string]any{"option": n}, "option:"+option
+		if both {
+			said["text"], signed = comment, signed+"\ntext:"+comment
+		}
 	}
 	content, err := p.read(ctx, r, id)
 	if err != nil {

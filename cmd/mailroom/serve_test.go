@@ -32,7 +32,13 @@ type serving struct {
 
 func (o *office) serve(flags ...string) *serving {
 	o.t.Helper()
-	s := &serving{cmd: o.command(append([]string{"serve", "--listen", "127.0.0.1:0", "--log-level", "info"}, flags...)...)}
+	return o.serveAt("127.0.0.1:0", flags...)
+}
+
+// serveAt is serve at an address.
+func (o *office) serveAt(listen string, flags ...string) *serving {
+	o.t.Helper()
+	s := &serving{cmd: o.command(append([]string{"serve", "--listen", listen, "--log-level", "info"}, flags...)...)}
 	out, err := s.cmd.StdoutPipe()
 	if err != nil {
 		o.t.Fatal(err)

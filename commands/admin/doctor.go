@@ -16,13 +16,18 @@ type DoctorResult struct {
 
 // DoctorParams say what to look at.
 type DoctorParams struct {
-	Try bool `json:"try,omitempty" desc:"send a test message through the transport of each agent, and mend paths of connected hosts; false only looks" default:"true"`
+	Try   bool `json:"try,omitempty" desc:"send a test message through the transport of each agent, and mend paths of connected hosts; false only looks" default:"true"`
+	Quick bool `json:"quick,omitempty" desc:"leave out the checks that read every row of a large database, which may take a minute"`
 }
 
 // doctorCommand goes on after a check that fails. Without trials it reads only, and over the network it mends no files.
 func doctorCommand(looks []Look) commands.Typed[DoctorParams, DoctorResult] {
 	return commands.Define(vocabulary, "doctor", func(ctx context.Context, env commands.Env, p DoctorParams) (DoctorResult, error) {
-		r := DoctorResult{Healthy: true, Database: env.Ledger.Path(), Findings: append(overview.Doctor(ctx, env.Ledger, p.Try), brokenSchedules(ctx, env)...)}
+		examine := overview.Doctor
+		if p.Quick {
+			examine = overview.QuickDoctor
+		}
+		r := DoctorResult{Healthy: true, Database: env.Ledger.Path(), Findings: append(examine(ctx, env.Ledger, p.Try), brokenSchedules(ctx, env)...)}
 		for _, look := range looks {
 			r.Findings = append(r.Findings, look(ctx, env, p.Try && !env.Caller.Remote && env.Caller.Shell)...)
 		}

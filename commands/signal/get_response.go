@@ -19,8 +19,9 @@ type GetResponseParams struct {
 type GetResponseResult struct {
 	Answered bool   `json:"answered"`
 	Response string `json:"response,omitempty"`
-	Status   string `json:"status,omitempty"` // expired or cancelled: there will be no answer
-	Note     string `json:"note,omitempty"`   // an answer that was refused
+	Comment  string `json:"comment,omitempty"` // what the person wrote beside the option
+	Status   string `json:"status,omitempty"`  // expired or cancelled: there will be no answer
+	Note     string `json:"note,omitempty"`    // an answer that was refused
 }
 
 var getResponseCommand = commands.Define(vocabulary, "get_response", getResponse).With(commands.Traits{Kind: tracing.Consumer}).Knowing("questionId", knownQuestions)
@@ -31,7 +32,7 @@ func getResponse(ctx context.Context, env commands.Env, p GetResponseParams) (Ge
 	if err != nil {
 		return GetResponseResult{}, err
 	}
-	r := GetResponseResult{Answered: read.Answered, Response: read.Text}
+	r := GetResponseResult{Answered: read.Answered, Response: read.Text, Comment: read.Comment}
 	if read.Status == questions.Expired || read.Status == questions.Cancelled {
 		r.Status = string(read.Status)
 	}
@@ -46,6 +47,9 @@ func (r GetResponseResult) Text(w *commands.Text) {
 	switch {
 	case r.Answered:
 		w.Block("", "  ", r.Response)
+		if r.Comment != "" {
+			w.Block("", "  ", r.Comment)
+		}
 	case r.Status != "":
 		w.Printf("There is no answer: the question is %s.\n", r.Status)
 	default:

@@ -9,11 +9,11 @@ import (
 	"mailroom/orchestrator/questions"
 )
 
-// Device is a phone, or the ntfy topic.
+// Device is a phone, a desk, or the ntfy topic.
 type Device struct {
 	ID          string `json:"id"`
 	Name        string `json:"name"`
-	Kind        string `json:"kind"`     // app or ntfy
+	Kind        string `json:"kind"`     // app, desk (a browser at the console) or ntfy
 	State       string `json:"state"`    // waiting, active or revoked
 	Approved    bool   `json:"approved"` // on this machine, with the key that it has: only then anything is sealed for it
 	Fingerprint string `json:"fingerprint,omitempty"`
@@ -68,7 +68,7 @@ func (r DeviceListResult) Text(w *commands.Text) {
 	}
 	commands.TableOf(w, []string{"DEVICE", "NAME", "STATE", "FINGERPRINT", "SEEN", "PUSHED THROUGH", "LAST PUSH"}, r.Devices, func(d *Device) []string {
 		state, push := d.State, d.PushHost
-		if d.State == questions.DeviceActive && d.Kind == questions.DeviceApp && !d.Approved {
+		if d.State == questions.DeviceActive && d.Kind != questions.DeviceNtfy && !d.Approved {
 			state += ", not approved here"
 		}
 		if d.PushProblem != "" {

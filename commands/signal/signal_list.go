@@ -31,6 +31,7 @@ type Listed struct {
 	Options    []string `json:"options,omitempty"`
 	Context    string   `json:"context,omitempty"`
 	Answer     string   `json:"answer,omitempty"`
+	Comment    string   `json:"comment,omitempty"` // what was written beside the option
 	Priority   string   `json:"priority"`
 	CreatedAt  string   `json:"createdAt"`
 	ExpiresAt  string   `json:"expiresAt"`
@@ -103,21 +104,21 @@ func listed(q *questions.Question) Listed {
 	}
 	if !q.Encrypted && json.Unmarshal([]byte(q.Body), &said) == nil {
 		l.Question, l.Options, l.Context = said.Question, said.Options, said.Context
-		l.Answer = answerOf(q.Answer, said.Options)
+		l.Answer, l.Comment = answerOf(q.Answer, said.Options)
 	}
 	return l
 }
 
-// answerOf returns what the user answered in clear: a text, or one of the options.
-func answerOf(stored string, options []string) string {
-	var answer struct {
+// answerOf returns what the user answered in clear: a text, or one of the options and the comment that was written beside it.
+func answerOf(stored string, options []string) (answer, comment string) {
+	var said struct {
 		Option *int   `json:"option"`
 		Text   string `json:"text"`
 	}
-	if json.Unmarshal([]byte(stored), &answer) == nil && answer.Option != nil && *answer.Option >= 0 && *answer.Option < len(options) {
-		return options[*answer.Option]
+	if json.Unmarshal([]byte(stored), &said) == nil && said.Option != nil && *said.Option >= 0 && *said.Option < len(options) {
+		return options[*said.Option], said.Text
 	}
-	return answer.Text
+	return said.Text, ""
 }
 
 // maxPushes is more than one question has: one for each device, and one more when it ended.

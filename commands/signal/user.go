@@ -246,29 +246,33 @@ func replyTo(m *orchestrator.Message, answer *person.Response) (reply questions.
 		Recipient: m.Sender, ReplyTo: m.ID, ThreadID: m.ThreadID, SessionID: m.SessionID,
 	}}
 	d := &reply.Draft
+	text := answer.Text
+	if answer.Comment != "" {
+		text += ": " + answer.Comment // in one text, which every vocabulary shows
+	}
 	var body any
 	isRequest := m.Type == orchestrator.PlanApprovalRequest || m.Type == orchestrator.ShutdownRequest
 	switch {
 	case isRequest && slices.Contains(verdicts, answer.Text): // and not a Yes to something else, whose type was changed in the table
-		return verdict(m, reply, answer.Text == verdicts[approval])
+		return verdict(m, reply, answer.Text == verdicts[approval], answer.Comment)
 	case m.Type == "question":
 		d.Type, d.MakeID = "answer", letter.ID
 		body = struct {
 			Question string `json:"questionId"`
 			Answer   string `json:"answer"`
-		}{m.ID, answer.Text}
+		}{m.ID, text}
 	default:
 		d.Type = "RESULT"
 		body = struct {
 			Message string `json:"message"`
-		}{answer.Text}
+		}{text}
 	}
 	d.Payload, err = orchestrator.JSON(body)
 	return reply, err
 }
 
-// verdict is the answer to a request of a team. Source: document 001, "Structured Protocol Messages".
-func verdict(m *orchestrator.Message, reply questions.UserReply, approve bool) (questions.UserReply, error) {
+// verdict is the answer to a request of a team, with the person's words about it. Source: document 001, "Structured Protocol Messages".
+func verdict(m *orchestrator.Message, reply questions.UserReply, approve bool, comment string) (questions.UserReply, error) {
 	var asked struct {
 		RequestID string `json:"requestId"`
 	}
@@ -280,7 +284,10 @@ func verdict(m *orchestrator.Message, reply questions.UserReply, approve bool) (
 		q.Kind = orchestrator.PlanApproval
 	}
 	var why *string
-	if !approve {
+	switch {
+	case comment != "":
+		why = &comment
+	case !approve:
 		why = new("The user rejected it on the phone. Ask what to change")
 	}
 	v, err := commands.TeamVerdict(q, approve, why)

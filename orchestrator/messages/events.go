@@ -25,6 +25,7 @@ type Event struct {
 	Sender    string `json:"sender,omitempty"` // "" once the message is deleted
 	Recipient string `json:"recipient,omitempty"`
 	ThreadID  string `json:"thread_id,omitempty"`
+	Seq       int64  `json:"seq,omitempty"` // of the message: its place in the order of sending
 }
 
 // Cursor is a place in the stream of events: behind one event and before the next. The zero value stands before the first. Only the
@@ -140,11 +141,11 @@ func Events(ctx context.Context, l *ledger.Ledger, after Cursor, concerning stri
 			e := Event{
 				ID: row.Int(0), MessageID: row.Text(1), At: row.Text(2), Event: row.Text(3), OldStatus: row.Text(4),
 				NewStatus: row.Text(5), Attempt: row.Int(6), Error: row.Text(7), Sender: row.Text(8),
-				Recipient: row.Text(9), ThreadID: row.Text(10),
+				Recipient: row.Text(9), ThreadID: row.Text(10), Seq: row.Int(11),
 			}
 			next = e.Cursor()
 			seen++
-			m := orchestrator.Message{Sender: e.Sender, Recipient: e.Recipient, Seq: row.Int(11), EndedAt: row.Text(12)}
+			m := orchestrator.Message{Sender: e.Sender, Recipient: e.Recipient, Seq: e.Seq, EndedAt: row.Text(12)}
 			if concerning == "" || conf.Owns(&m, concerning) {
 				list = append(list, e)
 			}

@@ -31,7 +31,12 @@ type ListFilter struct {
 
 	// Says reports whether a message says what is looked for; nil takes all. It is asked outside of any transaction.
 	Says func(*orchestrator.Message) bool
+
+	fewLive bool // those that are not delivered yet are few enough to be sorted
 }
+
+// mostLive is how many messages may be live if a list of some of them is to sort all.
+const mostLive = 5000
 
 // Listed is what one call of List found, in its order.
 type Listed struct {
@@ -96,13 +101,18 @@ func List(ctx context.Context, l *ledger.Ledger, f ListFilter) (listed Listed, e
 	return listed, nil
 }
 
-// sources are what a list walks through, in the order of seq.
+// sources are what a list walks through, in the order of seq: an index, where one has what is looked for and little else.
 func (f *ListFilter) sources() (list []searchSource) {
 	list = []searchSource{{`agent_message m NOT INDEXED`, `true`}, {`agent_message_archive m NOT INDEXED`, `true`}}
-	if f.ThreadID != "" {
+	switch {
+	case f.ThreadID != "":
 		list = []searchSource{
 			{`agent_message m INDEXED BY agent_message_thread`, `thread_id = ?3`}, {`agent_message_archive m INDEXED BY agent_message_archive_thread`, `thread_id = ?3`},
 		}
+	case f.only(orchestrator.Failed, orchestrator.Lapsed): // which are never archived
+		return []searchSource{{`agent_message m INDEXED BY agent_message_dead`, `status IN ('failed','expired')`}}
+	case f.fewLive && f.only(orchestrator.Pending, orchestrator.Retry):
+		return []searchSource{{`agent_message m INDEXED BY agent_message_live`, ledger.Live}}
 	}
 	if !f.Archived {
 		list = list[:1]
@@ -110,11 +120,23 @@ func (f *ListFilter) sources() (list []searchSource) {
 	return list
 }
 
+// only reports whether the filter selects statuses of these only.
+func (f *ListFilter) only(statuses ...orchestrator.Status) bool {
+	return len(f.Statuses) > 0 && !slices.ContainsFunc(f.Statuses, func(s orchestrator.Status) bool { return !slices.Contains(statuses, s) })
+}
+
 // step walks through searchStep rows of each source, or fewer if their payloads are large or enough of them fit.
 func (f *ListFilter) step(c *store.Conn, enough int) (step searched, err error) {
 	statuses := [2]string{}
 	for i, status := range f.Statuses {
 		statuses[i] = string(status)
+	}
+	if f.only(orchestrator.Pending, orchestrator.Retry) {
+		live, err := c.Number(`SELECT coalesce(sum(n), 0) FROM message_count WHERE state IN ('pending','retry')`)
+		if err != nil {
+			return step, err
+		}
+		f.fewLive = live <= mostLive
 	}
 	args := []any{f.After, f.Before, f.ThreadID, f.Agent, f.Sender, f.Recipient, f.Pair[0], f.Pair[1], f.Type, statuses[0], statuses[1], f.Since, f.Until}
 	sources := f.sources()

@@ -64,6 +64,7 @@ func TestList(t *testing.T) {
 		})
 		sent = append(sent, f.Message(id))
 	}
+	f.SQL(`UPDATE agent_message SET status = 'failed', traced_status = 'failed' WHERE seq % 3 = 0`)
 	for i := range sent {
 		sent[i] = f.Message(sent[i].ID)
 	}
@@ -82,6 +83,7 @@ func TestList(t *testing.T) {
 		"type":   {messages.ListFilter{Type: "y"}, func(m *orchestrator.Message) bool { return m.Type == "y" }},
 		"thread": {messages.ListFilter{ThreadID: th.ID, Sender: "a"}, func(m *orchestrator.Message) bool { return m.ThreadID == th.ID && m.Sender == "a" }},
 		"status": {messages.ListFilter{Statuses: []orchestrator.Status{orchestrator.Pending, orchestrator.Retry}}, func(m *orchestrator.Message) bool { return m.Status == orchestrator.Pending }},
+		"dead":   {messages.ListFilter{Statuses: []orchestrator.Status{orchestrator.Failed}}, func(m *orchestrator.Message) bool { return m.Status == orchestrator.Failed }},
 		"since":  {messages.ListFilter{Since: middle}, func(m *orchestrator.Message) bool { return m.CreatedAt >= middle }},
 		"until":  {messages.ListFilter{Until: middle}, func(m *orchestrator.Message) bool { return m.CreatedAt <= middle }},
 		"text": {messages.ListFilter{Says: func(m *orchestrator.Message) bool { return string(m.Payload) == "7" }},

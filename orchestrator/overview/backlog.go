@@ -39,9 +39,6 @@ func backlogs(c *store.Conn, conf *ledger.Config, counts map[string]map[orchestr
 	isLeftOut := func(recipient string) bool { return only != nil && !slices.Contains(only, recipient) }
 	maps.DeleteFunc(all, func(recipient string, _ *RecipientBacklog) bool { return isLeftOut(recipient) })
 	for recipient, b := range all {
-		if err := addUnread(c, b); err != nil {
-			return nil, 0, err
-		}
 		if b.Pending+b.Retry == 0 {
 			continue
 		}
@@ -112,11 +109,13 @@ func addShown(c *store.Conn, of func(recipient string) *RecipientBacklog, now st
 	})
 }
 
-// addUnread adds since when something has been unread in an inbox: of the first rows that its index has, which are the oldest.
-func addUnread(c *store.Conn, b *RecipientBacklog) (err error) {
-	if b.Unread > 0 {
-		b.UnreadSince, _, err = c.Text(`SELECT coalesce(min(delivered_at), '') FROM (SELECT delivered_at FROM agent_inbox
-			WHERE recipient = ?1 AND read_at = '' LIMIT +?2) AS u`, b.Recipient, maxOldest)
+// addUnread adds since when something has been unread in each inbox: of the first rows that its index has, which are the oldest.
+func addUnread(c *store.Conn, list []RecipientBacklog) (err error) {
+	for i := range list {
+		if b := &list[i]; b.Unread > 0 && err == nil {
+			b.UnreadSince, _, err = c.Text(`SELECT coalesce(min(delivered_at), '') FROM (SELECT delivered_at FROM agent_inbox
+				WHERE recipient = ?1 AND read_at = '' LIMIT +?2) AS u`, b.Recipient, maxOldest)
+		}
 	}
 	return err
 }

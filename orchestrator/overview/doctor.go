@@ -29,7 +29,16 @@ type Finding struct {
 // Doctor checks the file, its tables, and what waits in them. A check that fails does not keep the others from being made. It
 // only reads, unless try is set: then it sends a test message through the transport of each agent, see delivery.TryTransports.
 func Doctor(ctx context.Context, l *ledger.Ledger, try bool) []Finding {
-	d := &doctor{ledger: l}
+	return (&doctor{ledger: l}).examine(ctx, try)
+}
+
+// QuickDoctor is Doctor for who asks often: of a large database it leaves out the checks that read every row, and says so.
+func QuickDoctor(ctx context.Context, l *ledger.Ledger, try bool) []Finding {
+	return (&doctor{ledger: l, quick: true}).examine(ctx, try)
+}
+
+func (d *doctor) examine(ctx context.Context, try bool) []Finding {
+	l := d.ledger
 	check, ok := l.Store.(store.Checker)
 	if ok {
 		check.CheckPlace(d.add)
@@ -76,6 +85,7 @@ func (d *doctor) trials(ctx context.Context) {
 
 type doctor struct {
 	ledger   *ledger.Ledger
+	quick    bool
 	findings []Finding
 }
 
@@ -87,22 +97,34 @@ func (d *doctor) content(ctx context.Context) {
 	if !d.ledger.Store.Exists() {
 		return
 	}
+	all := d.looksAtAll()
 	check, ok := d.ledger.Store.(store.FileChecker)
 	err := d.ledger.Read(ctx, func(c *store.Conn) error {
-		if ok {
+		if !ok {
+			return nil
+		}
+		if all {
 			if err := check.CheckTables(c, d.add); err != nil {
 				return err
 			}
 		}
-		conf, err := d.ledger.Config.Load(c)
-		if err != nil {
-			return err
-		}
-		if err := d.trust(c, conf); err != nil {
-			return err
-		}
-		return d.messages(c, conf)
+		return check.CheckLog(c, d.add)
 	})
+	if err == nil {
+		err = d.ledger.Read(ctx, func(c *store.Conn) error {
+			conf, err := d.ledger.Config.Load(c)
+			if err != nil {
+				return err
+			}
+			if err := d.trust(c, conf); err != nil {
+				return err
+			}
+			return d.messages(c, conf)
+		})
+	}
+	if err == nil && all {
+		err = d.everyRow(ctx)
+	}
 	var own *orchestrator.Error
 	if ok && errors.As(err, &own) {
 		if do := check.Recovery(err); do != "" {
@@ -146,6 +168,15 @@ func (d *doctor) trust(c *store.Conn, conf *ledger.Config) error {
 	return err
 }
 
+// addCount adds how many of something a check has found.
+func (d *doctor) addCount(n int64, check, level, says, noun, do string) {
+	if n == 0 {
+		d.add(check, "ok", "none", "")
+		return
+	}
+	d.add(check, level, fmt.Sprintf(says, orchestrator.Plural(int(n), noun)), do)
+}
+
 // daemons says how many daemons run.
 func (d *doctor) daemons(c *store.Conn) error {
 	running, err := daemons.ListIn(c, d.ledger)
@@ -185,24 +216,16 @@ func (d *doctor) messages(c *store.Conn, conf *ledger.Config) error {
 			`SELECT count(*) FROM heartbeats WHERE told_at <> ''`, nil},
 		{"sessions", "problem", "%s whose sessions failed until they were given up", "agent", "`mailroom agent list` shows them, `mailroom agent show NAME` how they ended",
 			`SELECT count(*) FROM agent_runs WHERE state = 'given_up'`, nil},
-		{"trace", "problem", "%s without a trace, though traced_status says that Mailroom has handled it", "message",
-			"Somebody deleted trace rows: a backup has them. Or somebody wrote rows by hand with traced_status, which only Mailroom sets: " +
-				"`" + byHand(d.ledger, "UPDATE agent_message SET traced_status = '' WHERE message_id = 'ID'") + "` has it take such a row in",
-			`SELECT count(*) FROM agent_message m WHERE traced_status <> '' AND NOT EXISTS (SELECT 1 FROM message_trace t WHERE t.message_id = m.message_id)`, nil},
 	} {
 		n, err := c.Number(check.query, check.args...)
 		if err != nil {
 			return err
 		}
-		if n > 0 {
-			d.add(check.name, check.level, fmt.Sprintf(check.says, orchestrator.Plural(int(n), check.noun)), check.do)
-		} else {
-			d.add(check.name, "ok", "none", "")
-		}
+		d.addCount(n, check.name, check.level, check.says, check.noun, check.do)
 	}
 	recipients := func(c *store.Conn) error { return d.recipients(c, conf) }
 	machines := func(c *store.Conn) error { return d.machines(c, conf) }
-	for _, check := range []func(c *store.Conn) error{d.counts, d.exports, recipients, machines, d.hosts, d.files, d.copies} {
+	for _, check := range []func(c *store.Conn) error{d.exports, recipients, machines, d.hosts, d.files, d.copies} {
 		if err := check(c); err != nil {
 			return err
 		}
@@ -282,16 +305,6 @@ func (d *doctor) manager(conf *ledger.Config) {
 		d.add("manager", "note", "nobody is told when "+strings.Join(untold, ", ")+" falls silent or fails to start: there is no agent "+conf.Settings.Manager,
 			"`mailroom agent add "+conf.Settings.Manager+"`, or name another with `mailroom setting set ralph.pm NAME`")
 	}
-}
-
-// counts tells whether status counts what there is.
-func (d *doctor) counts(c *store.Conn) error {
-	wrong, err := ledger.Miscounted(c)
-	if len(wrong) > 0 {
-		d.add("counts", "problem", fmt.Sprintf("%s of status: wrong by this: %s", orchestrator.Plural(len(wrong), "count"), strings.Join(wrong[:min(len(wrong), 5)], ", ")),
-			"`mailroom recount`")
-	}
-	return err
 }
 
 // exports tells how far the traces were sent to a collector, if they ever were.

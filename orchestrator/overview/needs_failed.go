@@ -11,8 +11,14 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// failures bounds the events of failed attempts that are looked at for dead letters: the newest.
-const failures = 5000
+// mostLetters is how many dead letters are looked at, the newest.
+const mostLetters = 2000
+
+// written is a dead letter, as little of it as a look around needs.
+type written struct {
+	seq                                           int64
+	id, sender, recipient, status, at, ended, err string
+}
 
 // dead are dead letters to one recipient that failed alike.
 type dead struct {
@@ -95,42 +101,19 @@ func (n *needs) addFailed(g *dead) {
 // digits are what differs between errors that are alike: numbers of processes, times, ids.
 var digits = regexp.MustCompile(`[0-9]+`)
 
-// findLetters finds the dead letters of which the newest failures and the newest messages tell. How many there are is counted; what
-// they say is looked up for the newest only, by the trace of their failures, so that nobody need read a million messages that did not
-// fail.
-func (o *look) findLetters() error {
-	found := map[int64]written{}
-	take := func(w written) {
-		if w.kind != orchestrator.TestMessage && (w.status == string(orchestrator.Failed) || w.status == string(orchestrator.Lapsed)) {
-			found[w.seq] = w
-		}
-	}
-	for _, w := range o.recent { // a message to a name that nobody has fails with its sending
-		take(w)
-	}
-	some := false
-	for _, m := range o.members {
-		some = some || m.Failed > 0
-	}
-	if some {
-		rows, err := store.List(o.c, scanWritten, `SELECT `+writtenColumns+`
-			FROM (SELECT message_id, event FROM message_trace WHERE event IN ('attempt_failed','failed','expired') ORDER BY at DESC LIMIT +?1) AS f
-			CROSS JOIN agent_message AS m ON m.message_id = f.message_id AND m.status IN ('failed','expired')
-			WHERE f.event <> 'attempt_failed'`, failures)
-		if err != nil {
-			return err
-		}
-		for _, w := range rows {
-			take(w)
-		}
-	}
-	for _, w := range found {
+// findLetters finds the newest dead letters. How many there are is counted; what they say is looked up for these only.
+func (o *look) findLetters() (err error) {
+	o.letters, err = store.List(o.c, func(row store.Row) written {
+		return written{row.Int(0), row.Text(1), row.Text(2), row.Text(3), row.Text(4), row.Text(5), row.Text(6), row.Text(7)}
+	}, `SELECT seq, message_id, sender, recipient, status, created_at, ended_at, error_message FROM agent_message INDEXED BY agent_message_dead
+		WHERE status IN ('failed','expired') AND message_type IS NOT '`+orchestrator.TestMessage+`' ORDER BY seq DESC LIMIT +?1`, mostLetters)
+	for i := range o.letters {
+		w := &o.letters[i]
 		if m := o.members[w.recipient]; m != nil && w.ended >= orchestrator.Stamp(o.now.Add(-roomTime)) {
 			m.failedAt = max(m.failedAt, w.ended)
 		}
-		o.letters = append(o.letters, w)
 	}
-	return nil
+	return err
 }
 
 // deadLetters returns the dead letters that were found, those that failed alike together, the largest groups first.

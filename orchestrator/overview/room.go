@@ -3,9 +3,9 @@ package overview
 import (
 	"cmp"
 	"context"
+	"errors"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"mailroom/orchestrator"
@@ -60,22 +60,17 @@ type Pair struct {
 const (
 	roomTime  = time.Hour // of messages that are looked at
 	roomRows  = 5000      // and how many, the newest
-	roomStep  = 200       // at once
+	roomStep  = 500       // at once
 	roomLimit = 50 * time.Millisecond
 )
 
-// written is a message, as little of it as a look around needs.
-type written struct {
-	seq                                                  int64
-	id, sender, recipient, kind, status, at, ended, read string
-	err                                                  string
-}
-
-// writtenColumns are what scanWritten reads, of agent_message as m.
-const writtenColumns = `m.seq, m.message_id, m.sender, m.recipient, m.message_type, m.status, m.created_at, m.ended_at, m.read_at, m.error_message`
-
-func scanWritten(row store.Row) written {
-	return written{row.Int(0), row.Text(1), row.Text(2), row.Text(3), row.Text(4), row.Text(5), row.Text(6), row.Text(7), row.Text(8), row.Text(9)}
+// flow is some of the messages from one to another: those that are in the same state.
+type flow struct {
+	sender, recipient string
+	status            orchestrator.Status
+	unread            bool
+	messages          int64
+	lastAt            string // when the last of them was sent
 }
 
 // look is a look around: who is there, and the messages of the last hour.
@@ -85,8 +80,8 @@ type look struct {
 	conf    *ledger.Config
 	now     time.Time
 	members map[string]*Member
-	recent  []written
-	letters []written // dead letters: those that can be found at once
+	recent  []flow
+	letters []written // dead letters, the newest
 	cut     bool
 }
 
@@ -133,24 +128,32 @@ func (o *look) of(name string) *Member {
 	return m
 }
 
-// walk reads the newest messages, back to an hour ago, as far as that is possible in little time: columns that stand behind a
+// walk counts the newest messages, back to an hour ago, as far as that is possible in little time: columns that stand behind a
 // payload cost as much to read as it is long.
 func (o *look) walk() error {
 	since, until, before := orchestrator.Stamp(o.now.Add(-roomTime)), time.Now().Add(roomLimit), int64(math.MaxInt64)
 	for n := 0; ; n += roomStep {
-		rows, err := store.List(o.c, scanWritten, `SELECT `+writtenColumns+` FROM agent_message m WHERE seq < ?1 ORDER BY seq DESC LIMIT +?2`, before, roomStep)
+		from, at := int64(math.MinInt64), ""
+		err := o.c.Query(`SELECT seq, created_at FROM agent_message WHERE seq < ?1 ORDER BY seq DESC LIMIT 1 OFFSET +?2`, func(row store.Row) error {
+			from, at = row.Int(0), row.Text(1)
+			return nil
+		}, before, roomStep-1)
 		if err != nil {
 			return err
 		}
-		for _, w := range rows {
-			if w.at >= since && w.kind != orchestrator.TestMessage && !strings.HasPrefix(w.recipient, orchestrator.ThreadPrefix) {
-				o.recent = append(o.recent, w)
-			}
+		flows, err := store.List(o.c, func(row store.Row) flow {
+			return flow{row.Text(0), row.Text(1), orchestrator.Status(row.Text(2)), row.Int(3) == 1, row.Int(4), row.Text(5)}
+		}, `SELECT sender, recipient, status, CASE read_at WHEN '' THEN 1 ELSE 0 END AS unread, count(*), max(created_at) FROM agent_message
+			WHERE seq >= ?1 AND seq < ?2 AND created_at >= ?3 AND recipient NOT LIKE 'thread:%' AND coalesce(message_type, '') <> '`+orchestrator.TestMessage+`'
+			GROUP BY sender, recipient, status, unread`, from, before, since)
+		if err != nil {
+			return err
 		}
-		if len(rows) < roomStep || rows[len(rows)-1].at < since {
+		o.recent = append(o.recent, flows...)
+		if at < since { // also where there are no more
 			return nil
 		}
-		if before = rows[len(rows)-1].seq; n+roomStep >= roomRows || time.Now().After(until) {
+		if before = from; n+roomStep >= roomRows || time.Now().After(until) {
 			o.cut = true
 			return nil
 		}
@@ -167,7 +170,7 @@ func (o *look) waiting() error {
 	if err != nil {
 		return err
 	}
-	if err := addSessions(o.c, list, o.now); err != nil {
+	if err := errors.Join(addUnread(o.c, list), addSessions(o.c, list, o.now)); err != nil {
 		return err
 	}
 	for _, b := range list {
@@ -193,7 +196,7 @@ func (o *look) heard() error {
 	for i := range o.recent {
 		w := &o.recent[i]
 		if m := o.members[w.sender]; m != nil {
-			m.HeardAt = max(m.HeardAt, w.at)
+			m.HeardAt = max(m.HeardAt, w.lastAt)
 		}
 	}
 	now := orchestrator.Stamp(o.now)
@@ -282,37 +285,37 @@ func (o *look) state(m *Member) string {
 // left out, and so are pushes.
 func (o *look) pairs() []Pair {
 	found := map[[2]string]*Pair{}
-	of := func(w *written) *Pair {
-		if w.sender == orchestrator.SystemSender || !push.IsMailbox(w.recipient) {
+	of := func(sender, recipient, at string) *Pair {
+		if sender == orchestrator.SystemSender || !push.IsMailbox(recipient) {
 			return &Pair{} // counts for nothing
 		}
-		p := found[[2]string{w.sender, w.recipient}]
+		p := found[[2]string{sender, recipient}]
 		if p == nil {
-			p = &Pair{Sender: w.sender, Recipient: w.recipient}
-			found[[2]string{w.sender, w.recipient}] = p
+			p = &Pair{Sender: sender, Recipient: recipient}
+			found[[2]string{sender, recipient}] = p
 		}
-		p.LastAt = max(p.LastAt, w.at)
+		p.LastAt = max(p.LastAt, at)
 		return p
 	}
 	for i := range o.recent {
 		w := &o.recent[i]
-		p := of(w)
-		p.Messages++
-		switch orchestrator.Status(w.status) {
+		p := of(w.sender, w.recipient, w.lastAt)
+		p.Messages += w.messages
+		switch w.status {
 		case orchestrator.Retry:
-			p.Retry++
+			p.Retry += w.messages
 		case orchestrator.Pending:
-			p.Pending++
+			p.Pending += w.messages
 		case orchestrator.Delivered:
-			if m := o.members[w.recipient]; w.read == "" && m != nil && m.Unread > 0 {
-				p.Unread++
+			if m := o.members[w.recipient]; w.unread && m != nil && m.Unread > 0 {
+				p.Unread += w.messages
 			}
 		}
 	}
 	since := orchestrator.Stamp(o.now.Add(-roomTime))
 	for i := range o.letters {
 		if w := &o.letters[i]; w.ended >= since {
-			of(w).Failed++
+			of(w.sender, w.recipient, w.at).Failed++
 		}
 	}
 	list := make([]Pair, 0, len(found))

@@ -3,6 +3,7 @@ package overview
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
@@ -82,7 +83,7 @@ func addBacklogs(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, counts ma
 	if err != nil {
 		return err
 	}
-	if err := addSessions(c, waiting, l.Now()); err != nil {
+	if err := errors.Join(addUnread(c, waiting), addSessions(c, waiting, l.Now())); err != nil {
 		return err
 	}
 	for i := range list {

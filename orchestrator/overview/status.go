@@ -45,7 +45,7 @@ type RecipientBacklog struct {
 	Overdue   int64  `json:"overdue,omitempty"`  // of the oldest 100 of each priority
 	Disabled  string `json:"disabled,omitempty"` // since when and why its transport is not used any more
 
-	UnreadSince string `json:"unread_since,omitempty"` // since when something has been unread in its inbox
+	UnreadSince string `json:"unread_since,omitempty"` // since when something has been unread in its inbox; Status does not ask
 
 	Sessions []hosts.Session `json:"host_sessions,omitempty"` // of agent hosts, that live; of several the first that looks gets a message
 

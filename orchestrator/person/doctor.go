@@ -239,7 +239,7 @@ func (d *doctor) device(ctx context.Context, k *keys, device *questions.Device) 
 	default:
 		return false
 	}
-	if device.Kind == questions.DeviceApp {
+	if device.Kind != questions.DeviceNtfy {
 		recipient, err := k.pinned(device)
 		if err != nil {
 			d.failed(check, err)
@@ -261,6 +261,8 @@ func (d *doctor) device(ctx context.Context, k *keys, device *questions.Device) 
 		d.add(check, problem, device.Name+" cannot be pushed to since "+device.PushProblem, "Name its topic anew: `mailroom signal ntfy https://HOST/TOPIC`")
 	case device.PushProblem != "":
 		d.add(check, problem, device.Name+" cannot be pushed to since "+device.PushProblem, "Open the app on it: it subscribes anew")
+	case device.Kind == questions.DeviceDesk:
+		d.add(check, fine, device.Name+" is a browser, which shows what comes while the console is open in it", "")
 	case device.PushHost == "":
 		d.add(check, problem, device.Name+" gets no pushes: it has not subscribed", "Open the app on it and allow notifications; on an iPhone, from the home screen")
 	case device.PushedAt != "" && device.PushOutcome != "delivered":
@@ -271,7 +273,7 @@ func (d *doctor) device(ctx context.Context, k *keys, device *questions.Device) 
 	default:
 		d.add(check, fine, device.Name+" through "+device.PushHost+"; "+last, "")
 	}
-	return device.Kind == questions.DeviceApp
+	return device.Kind != questions.DeviceNtfy
 }
 
 // replies looks for files of questions that are not there, and questions whose answers cannot be opened here.

@@ -152,15 +152,16 @@ func (p *phone) answer(q questions.Question, what any) *said {
 // sign computes the HMAC over what the fields say now.
 func (s *said) sign() *said {
 	key, _ := base64.RawURLEncoding.DecodeString(s.mac)
-	what := ""
+	var what []string
 	if option, ok := s.fields["option"]; ok {
 		number, _ := json.Marshal(option)
-		what = "option:" + string(number)
-	} else if text, ok := s.fields["text"].(string); ok {
-		what = "text:" + text
+		what = append(what, "option:"+string(number))
+	}
+	if text, ok := s.fields["text"].(string); ok {
+		what = append(what, "text:"+text)
 	}
 	h := hmac.New(sha256.New, key)
-	io.WriteString(h, strings.Join([]string{"mailroom answer v1", s.fields["id"].(string), what, s.fields["time"].(string)}, "\n"))
+	io.WriteString(h, strings.Join([]string{"mailroom answer v1", s.fields["id"].(string), strings.Join(what, "\n"), s.fields["time"].(string)}, "\n"))
 	s.fields["mac"] = base64.RawURLEncoding.EncodeToString(h.Sum(nil))
 	return s
 }

@@ -54,10 +54,10 @@ func MayMove(ctx context.Context, l *ledger.Ledger, to string) error {
 		return err
 	}
 	devices = slices.DeleteFunc(devices, func(d questions.Device) bool {
-		return d.Kind != questions.DeviceApp || d.State != questions.DeviceActive
+		return d.Kind == questions.DeviceNtfy || d.State != questions.DeviceActive
 	})
 	if len(devices) == 0 {
-		return nil // no phone opens a question
+		return nil // no device opens a question
 	}
 	at := cmp.Or(conf.Settings.SignalHost, "the host where the phones were approved")
 	if to == "" {

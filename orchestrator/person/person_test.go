@@ -3,6 +3,7 @@ package person_test
 import (
 	"encoding/base64"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -94,7 +95,9 @@ func TestForgedAnswers(t *testing.T) {
 		"negative":          change(-1, func(*said) {}),
 		"a text":            change("Yes", func(*said) {}),
 		"nothing":           change(nil, func(*said) {}),
-		"both":              change(1, func(s *said) { s.fields["text"] = "Yes" }),
+		"words put in":      change(1, func(s *said) { s.fields["text"] = "Yes" }),
+		"no words":          change(1, func(s *said) { s.fields["text"] = " "; s.sign() }),
+		"too many words":    change(1, func(s *said) { s.fields["text"] = strings.Repeat("x", 2001); s.sign() }),
 		"a further key":     change(1, func(s *said) { s.fields["also"] = 1 }),
 		"another's answer":  p.answer(other.Question, 2).seal(),
 		"in clear":          `{"option":1}`,
@@ -125,6 +128,39 @@ func TestForgedAnswers(t *testing.T) {
 	o.answered(asked.ID, "No")
 	o.put(text.ID, p.id, p.answer(text.Question, strings.Repeat("ü", 2000)).seal())
 	o.answered(text.ID, strings.Repeat("ü", 2000))
+}
+
+// TestComment: words beside an option come with it, and nobody can take them away or put them elsewhere.
+func TestComment(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	p := o.phone()
+	asked := o.ask("Yes", "No")
+	right := p.answer(asked.Question, 0)
+	right.fields["text"] = "but only on staging\nnot before noon"
+	right.sign()
+	for name, edit := range map[string]func(){
+		"the words are gone": func() { delete(right.fields, "text") },
+		"the option is gone": func() { delete(right.fields, "option") },
+		"another option":     func() { right.fields["option"] = 1 },
+		"the end is cut off": func() { right.fields["text"] = "but only on staging" },
+		"the end is in another": func() {
+			right.fields["text"], right.fields["time"] = "but only on staging", "not before noon\n2026-01-02T03:05:00.000Z"
+		},
+	} {
+		kept := maps.Clone(right.fields)
+		edit()
+		o.forge(asked.ID, right.seal())
+		if r, err := o.get(asked.ID); err != nil || r.Answered || r.Refused == "" {
+			t.Errorf("%s: %+v, %v", name, r, err)
+		}
+		right.fields = kept
+	}
+	o.put(asked.ID, p.id, right.seal())
+	o.answered(asked.ID, "Yes")
+	if r, err := o.get(asked.ID); err != nil || r.Comment != "but only on staging\nnot before noon" {
+		t.Errorf("%+v, %v", r, err)
+	}
 }
 
 // flipped changes one byte of a sealed text's payload.

@@ -23,6 +23,7 @@ type Response struct {
 	questions.Question
 	Answered bool
 	Text     string // what was answered: the text of the option, or what was written
+	Comment  string // what was written beside the option, "" when nothing was
 	Refused  string // why an answer was refused just now, which no device wrote that had read the question; "" when none was
 
 	sealed bool  // a device wrote the answer that was approved, and had read the question
@@ -103,11 +104,11 @@ func (k *keys) answered(ctx context.Context, l *ledger.Ledger, q questions.Quest
 	if caller != "" && caller != secret.Asker { // the table says otherwise, but this file is what the asker left
 		return Response{}, orchestrator.Errorf(orchestrator.PermissionDenied, "question %s was asked by another agent, who alone may read its answer", q.ID)
 	}
-	text, err := secret.open(q.ID, q.Answer)
+	text, comment, err := secret.open(q.ID, q.Answer)
 	if err != nil {
 		return k.refuse(ctx, l, q, secret, err.Error())
 	}
-	return Response{Question: q, Answered: true, Text: text, sealed: secret.Identity != "", asked: reply{Asker: secret.Asker, MessageID: secret.MessageID}}, nil
+	return Response{Question: q, Answered: true, Text: text, Comment: comment, sealed: secret.Identity != "", asked: reply{Asker: secret.Asker, MessageID: secret.MessageID}}, nil
 }
 
 // keyMissing returns the error of an answer that cannot be opened here any more, or never could be.

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"io"
 	"strconv"
+	"strings"
 	"time"
 
 	"filippo.io/age"
@@ -130,7 +131,7 @@ func newReply(q *sealedQuestion) (reply, error) {
 	return reply{Asker: q.From, Options: q.Options, Identity: identity.String(), MAC: q.MAC, ExpiresAt: q.ExpiresAt}, nil
 }
 
-// answer is what a device says: of a question with options the index of one, else a text.
+// answer is what a device says: of a question with options the index of one and, perhaps, a few words beside it; else a text.
 type answer struct {
 	V      int     `json:"v,omitempty"`
 	ID     string  `json:"id,omitempty"`
@@ -140,31 +141,31 @@ type answer struct {
 	MAC    string  `json:"mac,omitempty"`
 }
 
-// open returns what the answer to a question says: the text of the option that was chosen, or the text that was written. Its
-// errors say why no device that read the question can have given the answer, and repeat nothing of it.
-func (k *reply) open(id, given string) (text string, err error) {
+// open returns what the answer to a question says: the text of the option that was chosen and the comment that was written beside it, or
+// the text that was written. Its errors say why no device that read the question can have given the answer, and repeat nothing of it.
+func (k *reply) open(id, given string) (text, comment string, err error) {
 	plain := []byte(given)
 	if k.Identity != "" {
 		identity, err := age.ParseX25519Identity(k.Identity)
 		if err != nil {
-			return "", errors.New("the key of its question is damaged")
+			return "", "", errors.New("the key of its question is damaged")
 		}
 		if plain, err = open(given, identity, maxAnswer); err != nil {
-			return "", err
+			return "", "", err
 		}
 	}
 	decoder := json.NewDecoder(bytes.NewReader(plain))
 	decoder.DisallowUnknownFields()
 	var a answer
 	if decoder.Decode(&a) != nil || decoder.Decode(new(any)) != io.EOF {
-		return "", errors.New("it is not in the form of an answer")
+		return "", "", errors.New("it is not in the form of an answer")
 	}
 	if k.Identity != "" {
 		if err := k.authentic(id, &a); err != nil {
-			return "", err
+			return "", "", err
 		}
 	}
-	return k.text(&a)
+	return k.says(&a)
 }
 
 // authentic checks that the answer is to this question, and by somebody who could read it: age does not say who wrote.
@@ -213,32 +214,31 @@ func (k *reply) inTime(a *answer) error {
 
 // sum returns the HMAC of what the answer says.
 func (a *answer) sum(key []byte) []byte {
-	said := ""
-	switch {
-	case a.Option != nil:
-		said = "option:" + strconv.Itoa(*a.Option)
-	case a.Text != nil:
-		said = "text:" + *a.Text
+	var said []string
+	if a.Option != nil {
+		said = append(said, "option:"+strconv.Itoa(*a.Option))
+	}
+	if a.Text != nil {
+		said = append(said, "text:"+*a.Text)
 	}
 	h := hmac.New(sha256.New, key)
-	io.WriteString(h, "mailroom answer v1\n"+a.ID+"\n"+said+"\n"+a.Time)
+	io.WriteString(h, "mailroom answer v1\n"+a.ID+"\n"+strings.Join(said, "\n")+"\n"+a.Time)
 	return h.Sum(nil)
 }
 
-// text returns the option that was chosen, or the text that was written.
-func (k *reply) text(a *answer) (string, error) {
+// says returns the option that was chosen and what was written beside it, or the text that was written.
+func (k *reply) says(a *answer) (text, comment string, err error) {
 	switch {
-	case (a.Option == nil) == (a.Text == nil):
-		return "", errors.New("it is not one option or one text")
 	case len(k.Options) > 0 && (a.Option == nil || *a.Option < 0 || *a.Option >= len(k.Options)):
-		return "", errors.New("it is none of the options")
+		return "", "", errors.New("it is none of the options")
+	case len(k.Options) > 0 && a.Text == nil:
+		return k.Options[*a.Option], "", nil
+	case len(k.Options) == 0 && (a.Option != nil || a.Text == nil):
+		return "", "", errors.New("it is no text where one was asked for")
+	case questions.CheckAnswerText(*a.Text) != nil:
+		return "", "", errors.New("its text is empty or too long")
 	case len(k.Options) > 0:
-		return k.Options[*a.Option], nil
-	case a.Text == nil:
-		return "", errors.New("it is an option where none was given")
+		return k.Options[*a.Option], *a.Text, nil
 	}
-	if questions.CheckAnswerText(*a.Text) != nil {
-		return "", errors.New("it is empty or too long")
-	}
-	return *a.Text, nil
+	return *a.Text, "", nil
 }

@@ -20,14 +20,14 @@ func FuzzAnswer(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, given string) {
 		chosen := reply{Options: options}
-		if text, err := chosen.open("q-1", given); err == nil && !slices.Contains(options, text) {
-			t.Errorf("an option is read as %q", text)
+		if text, comment, err := chosen.open("q-1", given); err == nil && (!slices.Contains(options, text) || utf8.RuneCountInString(comment) > maxQuestion) {
+			t.Errorf("an option is read as %q, %q", text, comment)
 		}
 		written := reply{}
-		if text, err := written.open("q-1", given); err == nil && (strings.TrimSpace(text) == "" || utf8.RuneCountInString(text) > maxQuestion) {
-			t.Errorf("a text is read as %q", text)
+		if text, comment, err := written.open("q-1", given); err == nil && (strings.TrimSpace(text) == "" || utf8.RuneCountInString(text) > maxQuestion || comment != "") {
+			t.Errorf("a text is read as %q, %q", text, comment)
 		}
-		if text, err := keys.open("q-1", given); err == nil {
+		if text, _, err := keys.open("q-1", given); err == nil {
 			t.Errorf("what is not sealed is read as %q", text)
 		}
 	})

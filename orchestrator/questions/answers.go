@@ -65,18 +65,18 @@ func checkClearAnswer(q *Question, answer string) error {
 	if err := json.Unmarshal([]byte(q.Body), &asked); err != nil {
 		return orchestrator.Errorf(orchestrator.InvalidParams, "the question's body cannot be read")
 	}
-	if err := json.Unmarshal([]byte(answer), &said); err != nil || (said.Option == nil) == (said.Text == nil) {
-		return orchestrator.Errorf(orchestrator.InvalidParams, "an answer has either an option or a text")
+	if err := json.Unmarshal([]byte(answer), &said); err != nil || said.Option == nil && said.Text == nil {
+		return orchestrator.Errorf(orchestrator.InvalidParams, "an answer has an option, a text, or both")
 	}
 	switch {
 	case len(asked.Options) > 0 && (said.Option == nil || *said.Option < 0 || *said.Option >= len(asked.Options)):
 		return orchestrator.Errorf(orchestrator.InvalidParams, "option: the question has options 0 to %d", len(asked.Options)-1)
-	case len(asked.Options) == 0 && said.Text == nil:
-		return CheckAnswerText("")
-	case len(asked.Options) == 0:
-		return CheckAnswerText(*said.Text)
+	case len(asked.Options) > 0 && said.Text == nil:
+		return nil
+	case len(asked.Options) == 0 && said.Option != nil:
+		return orchestrator.Errorf(orchestrator.InvalidParams, "option: the question has none")
 	}
-	return nil
+	return CheckAnswerText(*said.Text)
 }
 
 // CheckAnswerText checks an answer in words: it must have 1 to 2,000 characters, and not only spaces. Error: invalid_params,

@@ -25,18 +25,19 @@ const (
 	DeviceActive  = "active"
 	DeviceRevoked = "revoked"
 
-	DeviceApp  = "app"
+	DeviceApp  = "app"  // a phone
+	DeviceDesk = "desk" // a browser in which the console was opened; it asks, and is not pushed to
 	DeviceNtfy = "ntfy"
 )
 
 // ntfyDevice is the id of the ntfy topic among the devices.
 const ntfyDevice = "ntfy"
 
-// Device is a phone of the user's, or a topic of an ntfy server; the latter can read nothing that is encrypted.
+// Device is a phone or a desk of the user's, or a topic of an ntfy server; the latter can read nothing that is encrypted.
 type Device struct {
 	ID          string
 	Name        string
-	Kind        string // DeviceApp or DeviceNtfy
+	Kind        string // DeviceApp, DeviceDesk or DeviceNtfy
 	State       string
 	Recipient   string // age recipient, "age1..."; "" of a topic
 	Fingerprint string // of the recipient
@@ -204,14 +205,14 @@ func RevokeDevice(ctx context.Context, l *ledger.Ledger, id string) (Device, err
 
 // HasDevice reports whether the user has an active device that can show what is sealed.
 func HasDevice(c *store.Conn) (bool, error) {
-	n, err := c.Number(`SELECT EXISTS (SELECT 1 FROM signal_devices WHERE state = 'active' AND kind = '` + DeviceApp + `')`)
+	n, err := c.Number(`SELECT EXISTS (SELECT 1 FROM signal_devices WHERE state = 'active' AND kind <> '` + DeviceNtfy + `')`)
 	return n != 0, err
 }
 
 // endUnreadable takes back the questions that no device is left to read: who asked would wait in vain.
 func endUnreadable(t *ledger.Tx) error {
 	list, err := questionsBy(t.Conn, `status = 'pending' AND encrypted <> 0 AND NOT EXISTS (
-		SELECT 1 FROM signal_devices d WHERE d.state = 'active' AND d.kind = '`+DeviceApp+`' AND d.approved_at <= signal_questions.created_at)`)
+		SELECT 1 FROM signal_devices d WHERE d.state = 'active' AND d.kind <> '`+DeviceNtfy+`' AND d.approved_at <= signal_questions.created_at)`)
 	for i := range list {
 		if err == nil {
 			err = endQuestion(t, &list[i], Cancelled, "", "no phone is left that can read it")

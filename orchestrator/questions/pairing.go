@@ -65,18 +65,13 @@ type PairRequest struct {
 // authenticates with from now on. Errors: permission_denied for a code that is wrong, used or too old, without saying which;
 // invalid_params.
 func Pair(ctx context.Context, l *ledger.Ledger, p PairRequest) (d Device, token string, err error) {
-	if p.Name = strings.TrimSpace(p.Name); p.Name == "" || utf8.RuneCountInString(p.Name) > maxDeviceName || strings.ContainsFunc(p.Name, unicode.IsControl) {
-		return d, "", orchestrator.Errorf(orchestrator.InvalidParams, "name: it has 1 to %d characters, and no control characters", maxDeviceName)
+	if p.Name, err = checkDeviceName(p.Name); err != nil {
+		return d, "", err
 	}
 	refused := orchestrator.Errorf(orchestrator.PermissionDenied, "the code is wrong, used already or older than five minutes").WithHint("`mailroom signal pair` makes a new one")
 	plain := ungrouped(p.Code)
 	if len(plain) != pairingLength {
 		return d, "", refused
-	}
-	token = agents.NewToken(deviceTokenPrefix)
-	id, err := NewSignalID(l, "d-")
-	if err != nil {
-		return d, "", err
 	}
 	// Who guesses at random takes no write lock.
 	known, err := ledger.Ask(ctx, l, func(c *store.Conn) (int64, error) {
@@ -93,10 +88,7 @@ func Pair(ctx context.Context, l *ledger.Ledger, p PairRequest) (d Device, token
 		if right, err = usePairing(t, plain); err != nil || !right {
 			return err // the try counts
 		}
-		if err := addDevice(t, id, &p, token); err != nil {
-			return err
-		}
-		d, err = device(t.Conn, id)
+		d, token, err = addDevice(t, DeviceApp, p.Name, p.Recipient)
 		return err
 	})
 	if err == nil && !right {
@@ -106,6 +98,30 @@ func Pair(ctx context.Context, l *ledger.Ledger, p PairRequest) (d Device, token
 		return Device{}, "", err
 	}
 	return d, token, nil
+}
+
+// PairDesk makes a browser in which the console is open a device, which waits for approval as a phone does. It takes no code: the caller has
+// checked that the browser has a session of the console, which was opened with a code of this machine. name and recipient are as in a
+// PairRequest. Error: invalid_params.
+func PairDesk(ctx context.Context, l *ledger.Ledger, name, recipient string) (d Device, token string, err error) {
+	if name, err = checkDeviceName(name); err != nil {
+		return d, "", err
+	}
+	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
+		t.KeepSpan()
+		d, token, err = addDevice(t, DeviceDesk, name, recipient)
+		return err
+	})
+	return d, token, err
+}
+
+// checkDeviceName returns what a device calls itself, without space around it.
+func checkDeviceName(name string) (string, error) {
+	name = strings.TrimSpace(name)
+	if name == "" || utf8.RuneCountInString(name) > maxDeviceName || strings.ContainsFunc(name, unicode.IsControl) {
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, "name: it has 1 to %d characters, and no control characters", maxDeviceName)
+	}
+	return name, nil
 }
 
 // usePairing reports whether a code is right, and uses it up, or one of its tries.
@@ -124,7 +140,8 @@ func usePairing(t *ledger.Tx, code string) (right bool, err error) {
 	return true, err
 }
 
-func addDevice(t *ledger.Tx, id string, p *PairRequest, token string) error {
+// addDevice adds a device that waits for approval, and returns the token that it authenticates with.
+func addDevice(t *ledger.Tx, kind, name, recipient string) (d Device, token string, err error) {
 	// What was never approved within a day is forgotten.
 	old := orchestrator.Stamp(t.Clock.Add(-maxWaitingDevice))
 	for _, forget := range []string{
@@ -132,14 +149,23 @@ func addDevice(t *ledger.Tx, id string, p *PairRequest, token string) error {
 		`DELETE FROM signal_devices WHERE state = 'waiting' AND created_at < ?`,
 	} {
 		if err := t.Run(forget, old); err != nil {
-			return err
+			return d, "", err
 		}
 	}
-	if err := t.Run(`INSERT INTO signal_devices (device_id, name, recipient, created_at, seen_at) VALUES (?1, ?2, ?3, ?4, ?4)`,
-		id, p.Name, p.Recipient, t.Now); err != nil {
-		return err
+	id, err := NewSignalID(t.Ledger, "d-")
+	if err != nil {
+		return d, "", err
 	}
-	return t.Run(`INSERT INTO signal_subscriptions (device_id, token_hash) VALUES (?, ?)`, id, agents.HashToken(token))
+	token = agents.NewToken(deviceTokenPrefix)
+	if err := t.Run(`INSERT INTO signal_devices (device_id, name, kind, recipient, created_at, seen_at) VALUES (?1, ?2, ?3, ?4, ?5, ?5)`,
+		id, name, kind, recipient, t.Now); err != nil {
+		return d, "", err
+	}
+	if err := t.Run(`INSERT INTO signal_subscriptions (device_id, token_hash) VALUES (?, ?)`, id, agents.HashToken(token)); err != nil {
+		return d, "", err
+	}
+	d, err = device(t.Conn, id)
+	return d, token, err
 }
 
 // VAPIDPublicKey returns the key by which push services know this database: base64url of an uncompressed point of P-256. The

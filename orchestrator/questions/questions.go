@@ -47,7 +47,7 @@ type Question struct {
 	CreatedAt  string
 	ExpiresAt  string
 	EndedAt    string
-	Answer     string // encrypted: an age file in base64, for the asker; otherwise JSON, {"option":1} or {"text":".."}
+	Answer     string // encrypted: an age file in base64, for the asker; otherwise JSON, {"option":1}, {"option":1,"text":".."} or {"text":".."}
 	AnsweredBy string // device
 	ReadAt     string // when the asker first read the answer
 	ReturnedAt string // when the answer went back as a message

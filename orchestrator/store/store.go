@@ -87,7 +87,8 @@ type (
 	}
 	// FileChecker looks after a database that is a file of this machine.
 	FileChecker interface {
-		CheckTables(c *Conn, report Report) error    // whether it is whole
+		CheckTables(c *Conn, report Report) error    // whether it is whole; it reads all of it
+		CheckLog(c *Conn, report Report) error       // how its log is
 		CheckCopies(folders []string, report Report) // what killed backups left there
 		Recovery(err error) string                   // how to get past damage; "" for any other error
 	}

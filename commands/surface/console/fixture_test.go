@@ -1,6 +1,7 @@
 package console_test
 
 import (
+	"net"
 	"testing"
 
 	_ "github.com/mattn/go-sqlite3"
@@ -16,7 +17,6 @@ import (
 	"mailroom/commands/surface/phone/browsertest"
 	"mailroom/commands/surface/surfacetest"
 	"mailroom/commands/surface/web"
-	"mailroom/orchestrator/agents"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -33,13 +33,31 @@ func serveRoom(t *testing.T, names ...string) *room {
 	t.Helper()
 	r := &room{Endpoints: surfacetest.New(t, names...), t: t}
 	r.Env.Catalogue = allCommands()
-	server, err := web.Listen(t.Context(), r.Env, web.Options{Address: "127.0.0.1:0", RatePerSecond: 100_000, Version: "v1.2.3", Console: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(server.Close)
-	r.Address = server.Address
+	r.serves("127.0.0.1:0")
 	return r
+}
+
+// serves serves the console at an address.
+func (r *room) serves(address string) {
+	r.t.Helper()
+	server, err := web.Listen(r.t.Context(), r.Env, web.Options{Address: address, RatePerSecond: 100_000, Version: "v1.2.3", Console: true})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(server.Close)
+	r.Address = server.Address
+}
+
+// keepsAddress serves the console at an address that it would have again at the next start, as a daemon has that was given one.
+func (r *room) keepsAddress() {
+	r.t.Helper()
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	address := free.Addr().String()
+	free.Close()
+	r.serves(address)
 }
 
 // newRoom is serveRoom with a browser.
@@ -62,12 +80,8 @@ type desk struct{ *browsertest.Screen }
 // opens logs in with a one-time code, in a window of a width, and opens an address of the console, such as "/messages".
 func (r *room) opens(width int64, dark bool, path string) *desk {
 	r.t.Helper()
-	code, err := agents.IssueCode(r.t.Context(), r.Router.Ledger)
-	if err != nil {
-		r.t.Fatal(err)
-	}
 	d := &desk{r.browser.NewScreen(width, 900, dark)}
-	d.Open(r.Address + path + "#code=" + code)
+	d.Open(r.Address + path + "#code=" + r.code())
 	d.Until(`document.querySelector(".rail")`)
 	return d
 }

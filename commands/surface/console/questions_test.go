@@ -44,7 +44,7 @@ func TestQuestions(t *testing.T) {
 	r.ask("bob", true, nil)
 	d.Open(r.Address + "/questions")
 	d.Reads("Two questions wait for you")
-	d.Reads("Only a paired phone can open it.")
+	d.Reads("1 encrypted question")
 	d.Reads("<b>No</b>")
 	d.Reads("<i>It is tagged.</i>")
 	d.Click("Take it back…")

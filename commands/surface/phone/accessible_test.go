@@ -23,13 +23,16 @@ func (tb *tab) accessible(view string) {
 			tb.t.Errorf("%s, %s: %s", view, scheme, violation)
 		}
 	}
-	small := eval[[]string](tb, `[...document.querySelectorAll("a, button, input, textarea")].filter((e) => e.checkVisibility())
+	small := eval[[]string](tb, `[...document.querySelectorAll("a, button, input, summary, textarea")].filter((e) => e.checkVisibility())
 		.filter((e) => { const { width, height } = e.getBoundingClientRect(); return width < 44 || height < 44; }).map((e) => e.outerHTML)`)
 	if len(small) > 0 {
 		tb.t.Errorf("%s: less than 44 pixels to touch: %s", view, strings.Join(small, "\n"))
 	}
-	if wide := eval[int](tb, `document.documentElement.scrollWidth - innerWidth`); wide > 0 {
-		tb.t.Errorf("%s: %d pixels wider than the screen", view, wide)
+	for _, width := range []int64{320, 1440, 360} {
+		tb.do(chromedp.EmulateViewport(width, 740, chromedp.EmulateMobile, chromedp.EmulateTouch))
+		if wide := eval[int](tb, `document.documentElement.scrollWidth - document.documentElement.clientWidth`); wide > 0 {
+			tb.t.Errorf("%s: %d pixels wider than a screen of %d", view, wide, width)
+		}
 	}
 }
 
@@ -71,9 +74,14 @@ func TestAccessible(t *testing.T) {
 	tb.accessible("no questions")
 	eval[bool](tb, `navigator.serviceWorker.dispatchEvent(new Event("controllerchange"))`)
 	m.fillAll(tb, d)
+	tb.press("Add a word")
 	tb.accessible("questions")
 	tb.network(false)
-	tb.press("keep it")
+	tb.press("c")
+	tb.shows("Undo")
+	tb.accessible("an answer that can be taken back")
+	tb.press("Undo")
+	tb.answers("keep it")
 	tb.shows("Do not send it")
 	tb.accessible("an answer that waits")
 	tb.network(true)

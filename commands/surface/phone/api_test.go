@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"mailroom/commands"
 	"mailroom/orchestrator/person"
 	"mailroom/orchestrator/push"
 	"mailroom/orchestrator/questions"
@@ -30,7 +31,8 @@ func TestEveryRoute(t *testing.T) {
 	}
 	device := func(state, push string) {
 		t.Helper()
-		want := fmt.Sprintf(`{"device":%q,"name":"Ann's phone","state":%q,"fingerprint":%q,"vapidKey":%q,"push":%q}`, p.id, state, p.fingerprint, key, push)
+		want := fmt.Sprintf(`{"device":%q,"name":"Ann's phone","state":%q,"fingerprint":%q,"vapidKey":%q,"push":%q,"project":%q}`, p.id, state, p.fingerprint, key, push,
+			commands.ProjectName(h.path))
 		if a := p.ask("GET", "/api/device", ""); a.status != 200 || strings.TrimSpace(a.body) != want {
 			t.Errorf("the device is %d %s; want %s", a.status, a.body, want)
 		}
@@ -185,12 +187,13 @@ func TestAnswersThatDoNotFit(t *testing.T) {
 	free := h.question(`{"question":"?"}`, false, time.Hour, p)
 	secret := h.question(`{"question":"?","options":["a","b"]}`, true, time.Hour, p)
 	for id, bodies := range map[string][]string{
-		options: {`{"option":2}`, `{"option":-1}`, `{"option":1.5}`, `{"option":"1"}`, `{"option":1e30}`, `{"text":"a"}`, `{"ciphertext":"` + sealed + `"}`, `{"option":null}`},
-		free:    {`{"option":0}`, `{"text":""}`, `{"text":"` + strings.Repeat("ä", 2001) + `"}`, `{"text":7}`, `{"ciphertext":"` + sealed + `"}`},
-		secret: {`{"option":0}`, `{"text":"a"}`, `{"ciphertext":""}`, `{"ciphertext":"YWJj"}`, `{"ciphertext":"` + sealed[:40] + `!"}`, `{"ciphertext":["x"]}`,
+		options: {`{"option":2}`, `{"option":-1}`, `{"option":1.5}`, `{"option":"1"}`, `{"option":1e30}`, `{"text":"a"}`, `{"ciphertext":"` + sealed + `"}`, `{"option":null}`,
+			`{"option":0,"text":" "}`, `{"option":2,"text":"a"}`, `{"option":0,"text":"` + strings.Repeat("ä", 2001) + `"}`},
+		free: {`{"option":0}`, `{"option":0,"text":"a"}`, `{"text":""}`, `{"text":"` + strings.Repeat("ä", 2001) + `"}`, `{"text":7}`, `{"ciphertext":"` + sealed + `"}`},
+		secret: {`{"option":0}`, `{"option":0,"text":"a"}`, `{"text":"a"}`, `{"ciphertext":""}`, `{"ciphertext":"YWJj"}`, `{"ciphertext":"` + sealed[:40] + `!"}`, `{"ciphertext":["x"]}`,
 			`{"ciphertext":"` + base64.StdEncoding.EncodeToString([]byte("age-encryption.org/v1\n"+strings.Repeat("x", 30_000))) + `"}`},
 	} {
-		for _, body := range append(bodies, `{}`, `{"option":0,"text":"a"}`, `{"option":0,"ciphertext":"`+sealed+`"}`, `[]`, `null`, `"x"`, ``) {
+		for _, body := range append(bodies, `{}`, `{"option":0,"text":"a","ciphertext":"`+sealed+`"}`, `{"option":0,"ciphertext":"`+sealed+`"}`, `[]`, `null`, `"x"`, ``) {
 			if a := p.ask("POST", "/api/questions/"+id+"/answer", body); a.status != 400 && (body != "" || a.status != 415) || a.code() != "invalid_params" {
 				t.Errorf("%.60s: %d %s", body, a.status, a.body)
 			}

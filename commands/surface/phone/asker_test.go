@@ -129,7 +129,7 @@ func (m *machine) alert(d questions.Device, encrypted bool, s said) string {
 	return id
 }
 
-// answer waits until a question is over and returns what was answered: "option:1" or "text:..".
+// answer waits until a question is over and returns what was answered: "option:1", "text:.." or both in two lines.
 func (m *machine) answer(q asked) string {
 	m.t.Helper()
 	over, err := questions.Wait(m.t.Context(), m.Ledger, q.id, patience)
@@ -171,13 +171,14 @@ func (q asked) open(answer string) (string, error) {
 	if err := decoder.Decode(&a); err != nil {
 		return "", err
 	}
-	what := ""
-	switch {
-	case a.Option != nil && a.Text == nil:
-		what = fmt.Sprintf("option:%d", *a.Option)
-	case a.Text != nil && a.Option == nil:
-		what = "text:" + *a.Text
+	var said []string
+	if a.Option != nil {
+		said = append(said, fmt.Sprintf("option:%d", *a.Option))
 	}
+	if a.Text != nil {
+		said = append(said, "text:"+*a.Text)
+	}
+	what := strings.Join(said, "\n")
 	hash := hmac.New(sha256.New, q.mac)
 	hash.Write([]byte(strings.Join([]string{"mailroom answer v1", a.ID, what, a.Time}, "\n")))
 	if a.MAC != base64.RawURLEncoding.EncodeToString(hash.Sum(nil)) {

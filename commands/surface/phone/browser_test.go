@@ -22,6 +22,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"go.uber.org/goleak"
 
+	"mailroom/commands"
 	"mailroom/commands/surface/phone"
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/ledger"
@@ -113,7 +114,8 @@ type tab struct {
 
 // watching has the page report violations of its policy where the test listens anyway. When the browser offers to install
 // the app is up to the browser, so that offer is kept from the page. It counts how often the page looks for news that is
-// not over: the page clears its timer when it begins to and when it ends, and sets it then.
+// not over: the page clears its timer when it begins to and when it ends, and sets it then. Time passes in it by a millisecond whenever it looks
+// at the clock, and otherwise by pass(ms).
 const watching = `
 	addEventListener("securitypolicyviolation", (e) => console.error("violated", e.violatedDirective, e.blockedURI, e.sourceFile, e.lineNumber));
 	addEventListener("beforeinstallprompt", (e) => e.isTrusted && e.stopImmediatePropagation());
@@ -126,6 +128,16 @@ const watching = `
 			window.looked?.(looking);
 			return window.frozen ? 0 : set(work, after);
 		};
+	})();
+	(() => {
+		const Real = Date, beats = [];
+		let at = Real.now();
+		window.Date = class extends Real {
+			constructor(...given) { super(...(given.length > 0 ? given : [Date.now()])); }
+			static now() { return ++at; }
+		};
+		window.setInterval = (work) => beats.push(work);
+		window.pass = (ms) => { at += ms; for (const beat of beats) beat(); };
 	})();`
 
 // open opens a tab of phone size at a path of a machine.
@@ -271,10 +283,27 @@ func (tb *tab) hides(text string) {
 // press presses the button or link with a name.
 func (tb *tab) press(name string) {
 	tb.t.Helper()
-	const find = `[...document.querySelectorAll("button, a")].find((e) => e.checkVisibility() && e.innerText.trim() === %s)`
+	const find = `[...document.querySelectorAll("button, a, summary")].find((e) => e.checkVisibility() && [e, ...e.querySelectorAll("span")].some((n) => n.innerText.trim() === %s))`
 	tb.until(find, js(name))
 	eval[chromedp.Void](tb, find+`.click()`, js(name))
 }
+
+// answers presses what gives an answer, and has the time pass in which that can be taken back.
+func (tb *tab) answers(name string) {
+	tb.t.Helper()
+	tb.press(name)
+	tb.sent()
+}
+
+// sent has the time pass in which an answer can be taken back.
+func (tb *tab) sent() {
+	tb.t.Helper()
+	tb.until(`document.querySelector("[data-until]")`)
+	eval[chromedp.Void](tb, `pass(5000)`)
+}
+
+// project is what the app calls the project of the machine's database.
+func (m *machine) project() string { return commands.ProjectName(m.file) }
 
 // fill types into the field with a label.
 func (tb *tab) fill(label, text string) {
@@ -313,19 +342,31 @@ func (tb *tab) command(_ any, err error) {
 // pair pairs the tab's device by the link of the code and approves it. The tab was opened at the code's address.
 func (m *machine) pair() (*tab, questions.Device) {
 	m.t.Helper()
+	tb := m.open(m.pairingLink())
+	return tb, m.approves(tb)
+}
+
+// pairingLink returns where a phone pairs.
+func (m *machine) pairingLink() string {
+	m.t.Helper()
 	code, _, err := questions.StartPairing(m.t.Context(), m.Ledger)
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	tb := m.open("/pair#c=" + code)
+	return "/pair#c=" + code
+}
+
+// approves pairs a page that shows the code, and approves it.
+func (m *machine) approves(tb *tab) questions.Device {
+	m.t.Helper()
 	tb.press("Pair this device")
 	tb.sees("Approve this device")
-	d := m.device()
-	if d, err = person.Approve(m.t.Context(), m.Engine.Ledger, d.Fingerprint); err != nil {
+	d, err := person.Approve(m.t.Context(), m.Engine.Ledger, m.device().Fingerprint)
+	if err != nil {
 		m.t.Fatal(err)
 	}
 	tb.sees("No open questions.")
-	return tb, d
+	return d
 }
 
 // device returns the newest device.

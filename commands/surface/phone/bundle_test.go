@@ -22,19 +22,20 @@ import (
 var update = flag.Bool("update", false, "build app/ into www/, and draw the icons")
 
 // budget is what a phone may have to load for the app to start, in bytes, without compression.
-const budget = 200_000
+const budget = 210_000
 
 // TestBundle builds the app from its sources and compares what comes out with what is committed, byte for byte.
 func TestBundle(t *testing.T) {
-	bundletest.Compare(t, *update, "age-encryption", "phone", func() map[string][]byte { return build(t) })
+	bundletest.Compare(t, *update, "phone", func() map[string][]byte { return build(t) }, "app/node_modules/age-encryption")
 }
 
 // build returns the scripts by the names under which they are served.
 func build(t *testing.T) map[string][]byte {
 	t.Helper()
 	built := map[string][]byte{
-		"age.js": bundletest.Build(t, "app/age.js", api.BuildOptions{GlobalName: "age"}),
-		"app.js": bundletest.Build(t, "app/app.js", api.BuildOptions{}),
+		"age.js":    bundletest.Build(t, "app/age.js", api.BuildOptions{GlobalName: "age"}),
+		"app.js":    bundletest.Build(t, "app/app.js", api.BuildOptions{}),
+		"style.css": bundletest.Build(t, "app/style.css", api.BuildOptions{}),
 	}
 	// The service worker names the state of everything that it caches, so that a change of any of it installs it anew.
 	digest := sha256.New()

@@ -5,6 +5,7 @@ import (
 
 	"filippo.io/age"
 
+	"mailroom/commands"
 	"mailroom/commands/surface/listener"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/person"
@@ -22,20 +23,20 @@ type paired struct {
 
 // pairing serves whoever has a pairing code. Only failed attempts count against the rate, which all callers share, so that nobody
 // can keep the owner out. How often a code can be guessed at is bounded by the code's own count of tries.
-func (p *Phone) pairing(rw http.ResponseWriter, r *http.Request) {
+func (s *service) pairing(rw http.ResponseWriter, r *http.Request) {
 	if !listener.ReadAll(rw, r, maxBody) {
 		return
 	}
-	result, err := p.traced(r, "phone pair", push.DevicePrefix+"unknown", false, p.pair)
-	if err != nil && !p.codes.Allow() {
+	result, err := s.traced(r, "phone pair", push.DevicePrefix+"unknown", false, s.pair)
+	if err != nil && !s.codes.Allow() {
 		listener.TooMany(rw, "too many attempts to pair")
 		return
 	}
-	p.reply(rw, r, result, err)
+	s.reply(rw, r, result, err)
 }
 
 // pair takes a code for a token. The device waits for its approval then.
-func (p *Phone) pair(r *http.Request) (any, error) {
+func (s *service) pair(r *http.Request) (any, error) {
 	var body struct{ Code, Name, Recipient string }
 	if err := decode(r, &body); err != nil {
 		return nil, err
@@ -43,7 +44,7 @@ func (p *Phone) pair(r *http.Request) (any, error) {
 	if err := checkRecipient(body.Recipient); err != nil {
 		return nil, err
 	}
-	d, token, err := questions.Pair(r.Context(), p.ledger, questions.PairRequest{Code: body.Code, Name: body.Name, Recipient: body.Recipient})
+	d, token, err := questions.Pair(r.Context(), s.ledger, questions.PairRequest{Code: body.Code, Name: body.Name, Recipient: body.Recipient})
 	if err != nil {
 		return nil, err
 	}
@@ -71,10 +72,11 @@ type deviceState struct {
 	Fingerprint string `json:"fingerprint"`
 	VAPIDKey    string `json:"vapidKey"`
 	Push        string `json:"push"`
+	Project     string `json:"project"` // a short name of the database for people
 }
 
-func (p *Phone) device(r *http.Request, d questions.Device) (any, error) {
-	key, err := questions.VAPIDPublicKey(r.Context(), p.ledger)
+func (s *service) device(r *http.Request, d questions.Device) (any, error) {
+	key, err := questions.VAPIDPublicKey(r.Context(), s.ledger)
 	if err != nil {
 		return nil, err
 	}
@@ -85,17 +87,17 @@ func (p *Phone) device(r *http.Request, d questions.Device) (any, error) {
 	case d.PushHost == "":
 		push = "none"
 	}
-	return deviceState{d.ID, d.Name, d.State, d.Fingerprint, key, push}, nil
+	return deviceState{d.ID, d.Name, d.State, d.Fingerprint, key, push, commands.ProjectName(s.ledger.Path())}, nil
 }
 
 // unpair revokes the device that asks.
-func (p *Phone) unpair(r *http.Request, d questions.Device) (any, error) {
-	d, err := person.Revoke(r.Context(), p.ledger, d.ID)
+func (s *service) unpair(r *http.Request, d questions.Device) (any, error) {
+	d, err := person.Revoke(r.Context(), s.ledger, d.ID)
 	return map[string]string{"state": d.State}, err
 }
 
 // subscribe takes what a browser's PushSubscription says of itself; the engine checks it.
-func (p *Phone) subscribe(r *http.Request, d questions.Device) (any, error) {
+func (s *service) subscribe(r *http.Request, d questions.Device) (any, error) {
 	var body struct {
 		Endpoint       string
 		ExpirationTime any // browsers have it; push services say by themselves when it is over
@@ -104,9 +106,9 @@ func (p *Phone) subscribe(r *http.Request, d questions.Device) (any, error) {
 	if err := decode(r, &body); err != nil {
 		return nil, err
 	}
-	return map[string]string{"push": "ok"}, questions.Subscribe(r.Context(), p.ledger, d.ID, questions.Subscription{Endpoint: body.Endpoint, P256dh: body.Keys.P256dh, Auth: body.Keys.Auth})
+	return map[string]string{"push": "ok"}, questions.Subscribe(r.Context(), s.ledger, d.ID, questions.Subscription{Endpoint: body.Endpoint, P256dh: body.Keys.P256dh, Auth: body.Keys.Auth})
 }
 
-func (p *Phone) unsubscribe(r *http.Request, d questions.Device) (any, error) {
-	return map[string]string{"push": "none"}, questions.Unsubscribe(r.Context(), p.ledger, d.ID)
+func (s *service) unsubscribe(r *http.Request, d questions.Device) (any, error) {
+	return map[string]string{"push": "none"}, questions.Unsubscribe(r.Context(), s.ledger, d.ID)
 }

@@ -42,14 +42,28 @@ type Options struct {
 // Phone is the listener. It is safe for concurrent use.
 type Phone struct {
 	*listener.Server
+	service
+	origin  *http.CrossOriginProtection
+	handler http.Handler
+	moved   sync.Once // that signal has moved to another host is logged once
+}
+
+// service is what devices ask, wherever it is served.
+type service struct {
+	kind      string // of the devices that are served: the token of a desk is worth nothing without a session of the console
 	ledger    *ledger.Ledger
 	log       *slog.Logger
-	origin    *http.CrossOriginProtection
 	strangers *rate.Limiter // requests without a valid token
 	codes     *rate.Limiter // attempts to pair
 	devices   listener.Rates
-	handler   http.Handler
-	moved     sync.Once // that signal has moved to another host is logged once
+}
+
+// newService returns what devices of a kind ask.
+func newService(kind string, l *ledger.Ledger, log *slog.Logger) service {
+	return service{
+		kind: kind, ledger: l, log: log, strangers: rate.NewLimiter(strangersPerSec, strangersAtOnce), codes: rate.NewLimiter(strangersPerSec, strangersAtOnce),
+		devices: listener.Rates{PerSecond: devicePerSecond},
+	}
 }
 
 // Listen binds the address and serves until Close. ctx ends the requests under way. Errors: invalid_params, unavailable.
@@ -77,11 +91,7 @@ func open(ctx context.Context, l *ledger.Ledger, log *slog.Logger, o Options) (*
 	if err != nil {
 		return nil, err
 	}
-	p := &Phone{
-		Server: server, ledger: l, log: log, origin: http.NewCrossOriginProtection(),
-		strangers: rate.NewLimiter(strangersPerSec, strangersAtOnce), codes: rate.NewLimiter(strangersPerSec, strangersAtOnce),
-		devices: listener.Rates{PerSecond: devicePerSecond},
-	}
+	p := &Phone{Server: server, service: newService(questions.DeviceApp, l, log), origin: http.NewCrossOriginProtection()}
 	p.warn(ctx, o)
 	p.handler = listener.Patient(o.Bounds, p.guard(p.routes(files)))
 	return p, nil
@@ -184,9 +194,14 @@ func (p *Phone) routes(files map[string]listener.File) http.Handler {
 	listener.Handle(mux, "/api/subscription", listener.Methods{
 		"PUT": p.waiting("phone subscribe", p.subscribe), "DELETE": p.waiting("phone unsubscribe", p.unsubscribe),
 	})
-	listener.Handle(mux, "/api/signals", listener.Methods{"GET": p.active("", p.signals)})
-	listener.Handle(mux, "/api/signals/{id}", listener.Methods{"GET": p.active("", p.signal)})
-	listener.Handle(mux, "/api/questions/{id}/answer", listener.Methods{"POST": p.active("phone answer", p.answer)})
+	p.reading(mux, "/api")
 	mux.HandleFunc("/", nothingAt)
 	return mux
+}
+
+// reading serves, below a path, what approved devices read and answer.
+func (s *service) reading(mux *http.ServeMux, path string) {
+	listener.Handle(mux, path+"/signals", listener.Methods{"GET": s.active("", s.signals)})
+	listener.Handle(mux, path+"/signals/{id}", listener.Methods{"GET": s.active("", s.signal)})
+	listener.Handle(mux, path+"/questions/{id}/answer", listener.Methods{"POST": s.active("phone answer", s.answer)})
 }

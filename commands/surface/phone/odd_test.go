@@ -25,7 +25,7 @@ func TestFailedCard(t *testing.T) {
 	m.ask(d, true, said{"question": "A good one", "options": []string{"good"}})
 	tb.sees("This cannot be shown: it is bad.")
 	tb.sees("A good one")
-	tb.press("good")
+	tb.answers("good")
 	tb.shows("You answered: good")
 }
 
@@ -71,7 +71,7 @@ func TestOddID(t *testing.T) {
 	tb.press("Settings")
 	w.button(q.id, "")
 	tb.until(`document.activeElement.id === %s`, js(q.id))
-	tb.press("no")
+	tb.answers("no")
 	tb.shows("You answered: no")
 	if got := m.answer(q); got != "option:1" {
 		t.Errorf("the answer is %s", got)

@@ -21,15 +21,15 @@ type act func(r *http.Request, d questions.Device) (any, error)
 
 // waiting returns a handler for devices that show a valid token, also for those that wait for their approval. command is the name
 // of the span that is recorded; "" records none, which is for what changes nothing.
-func (p *Phone) waiting(command string, do act) http.Handler { return p.known(true, command, do) }
+func (s *service) waiting(command string, do act) http.Handler { return s.known(true, command, do) }
 
 // active returns a handler like waiting, but only for devices that were approved.
-func (p *Phone) active(command string, do act) http.Handler { return p.known(false, command, do) }
+func (s *service) active(command string, do act) http.Handler { return s.known(false, command, do) }
 
 // known is the handler behind waiting and active: it finds out which device asks, and bounds how much it asks at once.
-func (p *Phone) known(waitingToo bool, command string, do act) http.Handler {
+func (s *service) known(waitingToo bool, command string, do act) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		d, err := p.authenticate(rw, r)
+		d, err := s.authenticate(rw, r)
 		if err != nil {
 			return
 		}
@@ -37,65 +37,68 @@ func (p *Phone) known(waitingToo bool, command string, do act) http.Handler {
 			err := orchestrator.Errorf(orchestrator.PermissionDenied, "this device is not approved yet").
 				WithHint("Compare the fingerprint that it shows, and run `mailroom signal device approve FINGERPRINT`")
 			err.Details = map[string]any{"state": d.State}
-			p.fail(rw, r, err)
+			s.fail(rw, r, err)
 			return
 		}
-		if !p.devices.Enter(d.ID, deviceAtOnce) {
+		if !s.devices.Enter(d.ID, deviceAtOnce) {
 			listener.TooMany(rw, "too many requests of this device under way")
 			return
 		}
-		defer p.devices.Leave(d.ID)
-		p.run(rw, r, func(r *http.Request) (any, error) {
+		defer s.devices.Leave(d.ID)
+		s.run(rw, r, func(r *http.Request) (any, error) {
 			if command == "" {
 				return do(r, d)
 			}
-			return p.traced(r, command, push.DevicePrefix+d.ID, true, func(r *http.Request) (any, error) { return do(r, d) })
+			return s.traced(r, command, push.DevicePrefix+d.ID, true, func(r *http.Request) (any, error) { return do(r, d) })
 		})
 	})
 }
 
 // authenticate finds out which device asks. A device counts as approved only if somebody did so on this machine, for the key that
 // it has now: what the table says is not enough, since other programs may write it. On an error it has answered the request.
-func (p *Phone) authenticate(rw http.ResponseWriter, r *http.Request) (d questions.Device, err error) {
+func (s *service) authenticate(rw http.ResponseWriter, r *http.Request) (d questions.Device, err error) {
 	secret, err := listener.BearerOf(r, "Pair this device again: `mailroom signal pair` prints a code")
 	if err == nil {
-		d, err = questions.DeviceOfToken(r.Context(), p.ledger, secret)
+		d, err = questions.DeviceOfToken(r.Context(), s.ledger, secret)
+	}
+	if err == nil && d.Kind != s.kind {
+		err = orchestrator.Errorf(orchestrator.Unauthenticated, "the token is that of another kind of device")
 	}
 	if err == nil && d.State == questions.DeviceActive {
 		var approved []string
-		if approved, err = person.Approved(p.ledger, []questions.Device{d}); len(approved) == 0 {
+		if approved, err = person.Approved(s.ledger, []questions.Device{d}); len(approved) == 0 {
 			d.State = questions.DeviceWaiting
 		}
 	}
 	switch {
-	case orchestrator.CodeOf(err) == orchestrator.Unauthenticated && !p.strangers.Allow():
+	case orchestrator.CodeOf(err) == orchestrator.Unauthenticated && !s.strangers.Allow():
 		return d, listener.TooMany(rw, "too many requests without a valid token")
-	case err == nil && !p.devices.Allow(d.ID):
+	case err == nil && !s.devices.Allow(d.ID):
 		return d, listener.TooMany(rw, "too many requests of this device")
 	}
 	if err != nil {
-		p.fail(rw, r, err)
+		s.fail(rw, r, err)
 	}
 	return d, err
 }
 
 // run reads the body, does what is asked, and answers.
-func (p *Phone) run(rw http.ResponseWriter, r *http.Request, do func(*http.Request) (any, error)) {
+func (s *service) run(rw http.ResponseWriter, r *http.Request, do func(*http.Request) (any, error)) {
 	if !listener.ReadAll(rw, r, maxBody) {
 		return
 	}
 	result, err := do(r)
-	p.reply(rw, r, result, err)
+	s.reply(rw, r, result, err)
 }
 
 // reply answers with a result, or with an error.
-func (p *Phone) reply(rw http.ResponseWriter, r *http.Request, result any, err error) {
+func (s *service) reply(rw http.ResponseWriter, r *http.Request, result any, err error) {
 	var body []byte
 	if err == nil {
 		body, err = orchestrator.JSON(result)
 	}
 	if err != nil {
-		p.fail(rw, r, err)
+		s.fail(rw, r, err)
 		return
 	}
 	listener.WriteJSON(rw, http.StatusOK, body)
@@ -103,25 +106,25 @@ func (p *Phone) reply(rw http.ResponseWriter, r *http.Request, result any, err e
 
 // traced runs do within a span. known says that the caller has shown who they are. For others a failure leaves no span unless
 // something was changed, since strangers could fill the disk with them.
-func (p *Phone) traced(r *http.Request, command, caller string, known bool, do func(*http.Request) (any, error)) (any, error) {
+func (s *service) traced(r *http.Request, command, caller string, known bool, do func(*http.Request) (any, error)) (any, error) {
 	ctx, span := tracing.Start(r.Context(), command)
 	span.Kind, span.Caller = tracing.Server, caller
 	span.Set(tracing.AttrSystem, "mailroom")
 	span.Set(tracing.AttrOperation, command)
-	span.Begin(p.ledger.Now())
+	span.Begin(s.ledger.Now())
 	result, err := do(r.WithContext(ctx))
 	if err == nil || known || span.Saved() {
-		p.ledger.EndSpan(ctx, span, err, func() bool { return false })
+		s.ledger.EndSpan(ctx, span, err, func() bool { return false })
 	}
 	return result, err
 }
 
 // fail answers with an error. What is wrong with the daemon's machine goes to its log, and not to the phone.
-func (p *Phone) fail(rw http.ResponseWriter, r *http.Request, err error) {
+func (s *service) fail(rw http.ResponseWriter, r *http.Request, err error) {
 	switch code := orchestrator.CodeOf(err); code {
 	case orchestrator.Internal, orchestrator.Unavailable, orchestrator.Busy:
 		if r.Context().Err() == nil {
-			p.log.Error("a request of a phone failed", "route", r.Pattern, "error", err)
+			s.log.Error("a request of a phone failed", "route", r.Pattern, "error", err)
 		}
 		err = orchestrator.Errorf(code, "the daemon could not do it").WithHint("Its log says why. Try again in a while")
 	}

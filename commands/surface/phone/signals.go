@@ -49,8 +49,8 @@ func alertItem(a questions.Alert) item {
 }
 
 // signals returns the open questions and the alerts for a device.
-func (p *Phone) signals(r *http.Request, d questions.Device) (any, error) {
-	questions, alerts, err := questions.SignalsFor(r.Context(), p.ledger, d)
+func (s *service) signals(r *http.Request, d questions.Device) (any, error) {
+	questions, alerts, err := questions.SignalsFor(r.Context(), s.ledger, d)
 	if err != nil {
 		return nil, err
 	}
@@ -68,25 +68,25 @@ func (p *Phone) signals(r *http.Request, d questions.Device) (any, error) {
 }
 
 // signal returns one question or alert, even if the question has ended.
-func (p *Phone) signal(r *http.Request, d questions.Device) (any, error) {
+func (s *service) signal(r *http.Request, d questions.Device) (any, error) {
 	if !strings.HasPrefix(r.PathValue("id"), "q-") {
-		a, err := questions.GetAlert(r.Context(), p.ledger, r.PathValue("id"))
+		a, err := questions.GetAlert(r.Context(), s.ledger, r.PathValue("id"))
 		return alertItem(a), err
 	}
-	q, err := p.question(r, d)
+	q, err := s.question(r, d)
 	return questionItem(q), err
 }
 
 // question finds the one that a path names, unless it was sealed before the device was approved: it is for others.
-func (p *Phone) question(r *http.Request, d questions.Device) (questions.Question, error) {
-	q, err := questions.Get(r.Context(), p.ledger, r.PathValue("id"))
+func (s *service) question(r *http.Request, d questions.Device) (questions.Question, error) {
+	q, err := questions.Get(r.Context(), s.ledger, r.PathValue("id"))
 	if err == nil && q.Encrypted && q.CreatedAt < d.ApprovedAt {
 		err = orchestrator.Errorf(orchestrator.NotFound, "the question %s was asked before this device was approved", q.ID)
 	}
 	return q, err
 }
 
-// reply is an answer as a device sends it; one of the three is given.
+// reply is an answer as a device sends it: sealed, or in clear as an option with or without a text beside it, or as a text.
 type reply struct {
 	Ciphertext *string `json:"ciphertext,omitempty"`
 	Option     *int    `json:"option,omitempty"`
@@ -98,12 +98,12 @@ var answered = map[string]questions.Status{"status": questions.Answered}
 
 // answer answers a question. What is sealed is stored as it came: only the asker can read it. A device that was not told
 // that its answer was taken sends it again, and is told so.
-func (p *Phone) answer(r *http.Request, d questions.Device) (any, error) {
+func (s *service) answer(r *http.Request, d questions.Device) (any, error) {
 	var given reply
 	if err := decode(r, &given); err != nil {
 		return nil, err
 	}
-	q, err := p.question(r, d)
+	q, err := s.question(r, d)
 	if err != nil {
 		return nil, err
 	}
@@ -111,8 +111,8 @@ func (p *Phone) answer(r *http.Request, d questions.Device) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err = questions.Answer(r.Context(), p.ledger, q.ID, d.ID, text); orchestrator.CodeOf(err) == orchestrator.Conflict {
-		if now, again := questions.Get(r.Context(), p.ledger, q.ID); again == nil && now.AnsweredBy == d.ID && now.Answer == text {
+	if _, err = questions.Answer(r.Context(), s.ledger, q.ID, d.ID, text); orchestrator.CodeOf(err) == orchestrator.Conflict {
+		if now, again := questions.Get(r.Context(), s.ledger, q.ID); again == nil && now.AnsweredBy == d.ID && now.Answer == text {
 			err = nil
 		}
 	}
@@ -122,15 +122,10 @@ func (p *Phone) answer(r *http.Request, d questions.Device) (any, error) {
 // check returns an answer in the form in which it is stored. Whether it fits the question, the engine checks. Errors:
 // invalid_params, which do not repeat it.
 func (a reply) check(q questions.Question) (string, error) {
-	given := 0
-	for _, there := range []bool{a.Ciphertext != nil, a.Option != nil, a.Text != nil} {
-		if there {
-			given++
-		}
-	}
+	clear := a.Option != nil || a.Text != nil
 	switch {
-	case given != 1:
-		return "", orchestrator.Errorf(orchestrator.InvalidParams, "an answer has one of ciphertext, option and text; %d are given", given)
+	case clear == (a.Ciphertext != nil):
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, "an answer has either a ciphertext, or an option, a text or both")
 	case q.Encrypted && a.Ciphertext == nil:
 		return "", orchestrator.Errorf(orchestrator.InvalidParams, "the question is encrypted, so its answer must be")
 	case q.Encrypted:
@@ -138,8 +133,8 @@ func (a reply) check(q questions.Question) (string, error) {
 	case a.Ciphertext != nil:
 		return "", orchestrator.Errorf(orchestrator.InvalidParams, "the question is not encrypted, so nobody could open the answer")
 	}
-	clear, err := orchestrator.JSON(a)
-	return string(clear), err
+	body, err := orchestrator.JSON(a)
+	return string(body), err
 }
 
 // checkSealed refuses what is not base64 of an age file.
@@ -153,22 +148,22 @@ func checkSealed(text string) error {
 
 // button serves the buttons of ntfy notifications. Only wrong tokens count against the rate, so that nobody keeps the right
 // ones out.
-func (p *Phone) button(rw http.ResponseWriter, r *http.Request) {
-	result, err := p.traced(r, "phone once", push.DevicePrefix+questions.DeviceNtfy, false, p.once)
-	if orchestrator.CodeOf(err) == orchestrator.PermissionDenied && !p.strangers.Allow() {
+func (s *service) button(rw http.ResponseWriter, r *http.Request) {
+	result, err := s.traced(r, "phone once", push.DevicePrefix+questions.DeviceNtfy, false, s.once)
+	if orchestrator.CodeOf(err) == orchestrator.PermissionDenied && !s.strangers.Allow() {
 		listener.TooMany(rw, "too many requests without a valid token")
 		return
 	}
-	p.reply(rw, r, result, err)
+	s.reply(rw, r, result, err)
 }
 
 // once answers by the button of an ntfy notification, whose address is good for one answer.
-func (p *Phone) once(r *http.Request) (any, error) {
+func (s *service) once(r *http.Request) (any, error) {
 	option, err := strconv.Atoi(r.PathValue("option"))
 	if err != nil {
 		return nil, orchestrator.Errorf(orchestrator.PermissionDenied, "the address of the button names no option")
 	}
-	if err := questions.NtfyOption(r.Context(), p.ledger, r.PathValue("id"), option, r.PathValue("token")); err != nil {
+	if err := questions.NtfyOption(r.Context(), s.ledger, r.PathValue("id"), option, r.PathValue("token")); err != nil {
 		return nil, err
 	}
 	return answered, nil

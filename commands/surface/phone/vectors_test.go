@@ -68,6 +68,7 @@ func TestVectorsFromPage(t *testing.T) {
 	q.id = "q-1"
 	for answer, want := range map[string]string{
 		`{"option":0}`: "option:0", `{"option":4}`: "option:4", `{"text":"Grüße\n🎉"}`: "text:Grüße\n🎉", `{"text":"option:1"}`: "text:option:1",
+		`{"option":1,"text":"but\nlater"}`: "option:1\ntext:but\nlater",
 	} {
 		question := js(said{"reply": q.identity.Recipient().String(), "mac": base64.RawURLEncoding.EncodeToString(q.mac)})
 		sealed := eval[string](tb, `sealing.sealAnswer({ id: "q-1", encrypted: true }, %s, %s).then((body) => body.ciphertext)`, question, answer)

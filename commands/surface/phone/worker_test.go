@@ -138,7 +138,7 @@ func TestNotification(t *testing.T) {
 	q := m.ask(d, true, said{"question": "Two ways?", "options": []string{"left", "right"}, "priority": "high"})
 	w.push(m.pushed(q.id))
 	got := w.shown(`list.length === 1`)[0]
-	if got.Tag != q.id || got.Title != "builder asks" || got.Body != "Two ways?" || strings.Join(got.Actions, " ") != "left right" ||
+	if got.Tag != q.id || got.Title != m.project()+": builder asks" || got.Body != "Two ways?" || strings.Join(got.Actions, " ") != "left right" ||
 		got.Silent || !got.RequireInteraction {
 		t.Errorf("shown is %+v", got)
 	}
@@ -158,7 +158,7 @@ func TestNotification(t *testing.T) {
 			t.Errorf("shown is %+v", got)
 		}
 	}
-	w.press("back")
+	w.answers("back")
 	w.shows("You answered: back")
 	w.gone(many.id)
 	w.push(said{"kind": "ended", "id": many.id, "status": "answered"})
@@ -177,7 +177,7 @@ func TestNotificationInClear(t *testing.T) {
 	id := m.alert(d, true, said{"message": "The disk is full", "alertType": "error", "priority": "high"})
 	w.push(m.pushed(id))
 	got := w.shown(`list.length === 1`)[0]
-	if got.Title != "Error from builder" || got.Body != "The disk is full" || !got.RequireInteraction {
+	if got.Title != m.project()+": Error from builder" || got.Body != "The disk is full" || !got.RequireInteraction {
 		t.Errorf("shown is %+v", got)
 	}
 	w.push(said{"kind": "question", "id": "q-clear", "text": said{"v": 1, "kind": "question", "id": "q-clear", "from": "builder", "question": "In clear?"}})

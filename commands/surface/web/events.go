@@ -16,11 +16,12 @@ import (
 
 // Bounds of a stream of events.
 const (
-	eventsAtOnce    = 500              // that one look takes
-	streamsPerToken = 8                // each looks into the trace at every change
-	eventsEvery     = time.Second      // how long a change may go unseen for which no bell rings
-	stillThere      = 15 * time.Second // between comments, so that neither side takes the other for gone
-	lateAfter       = 5 * time.Second  // without an event, after which the stream says what delays the next, if anything does
+	eventsAtOnce    = 500                    // that one look takes
+	streamsPerToken = 8                      // each looks into the trace at every change
+	eventsEvery     = time.Second            // how long a change may go unseen for which no bell rings
+	eventsPause     = 100 * time.Millisecond // between two looks, so that many sends cost a stream no more than ten looks a second
+	stillThere      = 15 * time.Second       // between comments, so that neither side takes the other for gone
+	lateAfter       = 5 * time.Second        // without an event, after which the stream says what delays the next, if anything does
 )
 
 // events streams what happens to the messages that the caller sent or received, all messages for an administrator, as
@@ -49,6 +50,7 @@ func (w *Server) events(rw http.ResponseWriter, r *http.Request) {
 	rw.Header().Set("Cache-Control", "no-store")
 	out := &eventWriter{rw: rw, control: http.NewResponseController(rw)}
 	out.comment("from", last)
+	out.flush()
 	if err := w.follow(ctx, out, rings, last); err != nil {
 		w.env.Log.Debug("a stream of events ended", "error", err)
 	}
@@ -65,6 +67,7 @@ func (w *Server) follow(ctx context.Context, out *eventWriter, rings <-chan stru
 	defer ticker.Stop()
 	quietSince, lateSince := time.Now(), time.Now()
 	for out.err == nil {
+		began := time.Now()
 		list, next, more, err := messages.Events(ctx, w.env.Ledger, last, concerning, eventsAtOnce)
 		if err == nil {
 			err = caller.stillValid(ctx)
@@ -87,6 +90,7 @@ func (w *Server) follow(ctx context.Context, out *eventWriter, rings <-chan stru
 				out.write(": delayed by %s\n\n", by)
 			}
 		}
+		out.flush()
 		if more {
 			continue
 		}
@@ -95,6 +99,11 @@ func (w *Server) follow(ctx context.Context, out *eventWriter, rings <-chan stru
 			return nil
 		case <-rings:
 		case <-ticker.C:
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(eventsPause - time.Since(began)):
 		}
 	}
 	return nil
@@ -113,6 +122,7 @@ func (w *Server) startOfEvents(r *http.Request) (messages.Cursor, error) {
 type eventWriter struct {
 	rw      http.ResponseWriter
 	control *http.ResponseController
+	unsent  bool // something was written since the last flush
 	err     error
 }
 
@@ -131,7 +141,13 @@ func (o *eventWriter) write(format string, args ...any) {
 	if o.err != nil {
 		return
 	}
-	if _, o.err = fmt.Fprintf(o.rw, format, args...); o.err == nil {
-		o.err = o.control.Flush()
+	_, o.err = fmt.Fprintf(o.rw, format, args...)
+	o.unsent = true
+}
+
+// flush sends what was written.
+func (o *eventWriter) flush() {
+	if o.err == nil && o.unsent {
+		o.err, o.unsent = o.control.Flush(), false
 	}
 }

@@ -5,9 +5,6 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
-	"net/url"
-	"path"
-	"path/filepath"
 	"strings"
 
 	"mailroom/commands"
@@ -43,21 +40,9 @@ type identity struct {
 func (w *Server) identityOf(token agents.Token) identity {
 	at := w.env.Engine.Path()
 	return identity{
-		Agent: token.Agent, Admin: token.Admin, ExpiresAt: token.ExpiresAt, Database: at, Project: projectOf(at), Version: w.options.Version,
+		Agent: token.Agent, Admin: token.Admin, ExpiresAt: token.ExpiresAt, Database: at, Project: commands.ProjectName(at), Version: w.options.Version,
 		Host: w.env.Ledger.Host(), KeepsAddress: !strings.HasSuffix(w.options.Address, ":0"),
 	}
-}
-
-// projectOf returns the name of the folder that a database is of, or its own name on a server.
-func projectOf(database string) string {
-	if at, err := url.Parse(database); err == nil && at.Host != "" {
-		return path.Base(at.Path)
-	}
-	folder := filepath.Dir(database)
-	if filepath.Base(folder) == commands.ProjectFolder {
-		folder = filepath.Dir(folder)
-	}
-	return filepath.Base(folder)
 }
 
 // logIn exchanges a code for a session of the console. How often that may be tried is bounded for all together, since nobody has shown

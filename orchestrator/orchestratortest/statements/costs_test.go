@@ -60,6 +60,9 @@ var mayCost = map[string]int{
 	`FROM signal_questions WHERE TRUE AND status = 'pending'`:        1,
 	`FROM signal_questions WHERE TRUE AND (status = 'expired'`:       1,
 
+	// A list of what is not delivered yet sorts it, if it is little.
+	`m INDEXED BY agent_message_live WHERE status IN ('pending','retry') AND seq > ?1`: 1,
+
 	// The newest failures are read in the order of their index, up to a limit; and there is one heartbeat for each agent.
 	`event IN ('attempt_failed','failed','expired') ORDER BY at DESC LIMIT`: 1,
 	`SELECT agent, heard_at FROM heartbeats`:                                1,
@@ -78,7 +81,6 @@ var mayCost = map[string]int{
 	`-count(*) FROM agent_message_archive) AS c`:                        4,
 	`SELECT '', 'archived', count(*) FROM agent_message_archive`:        1,
 	`SELECT count(*) FROM agent_message;`:                               1,
-	`SELECT count(*) FROM agent_message m WHERE traced_status <> ''`:    1,
 	`SELECT count(*) FROM heartbeats WHERE told_at <> ''`:               1,
 	`FROM command_trace WHERE name = 'backup'`:                          3,
 	`UPDATE reading_lease SET until = ?1, pid = 0`:                      1,
@@ -105,6 +107,7 @@ var mayCost = map[string]int{
 	// So is what was found, or what is under way: the rows of one batch, of one step of a search, of other programs.
 	`IN (SELECT seq FROM temp.batch)`:                       1,
 	`m NOT INDEXED WHERE true AND seq >= ?11 AND seq < ?6`:  1,
+	`WHERE seq >= ?1 AND seq < ?2 AND created_at >= ?3`:     1,
 	`SELECT DISTINCT lease_token`:                           1,
 	`SELECT DISTINCT delivery_marks`:                        1,
 	`GROUP BY recipient, status, traced_status`:             1,

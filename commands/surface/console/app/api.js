@@ -2,13 +2,14 @@
 
 const tokenKey = "mailroom-token"; // in sessionStorage, which ends with the tab, and which no other address is sent
 
-// Failure is an error that a command answers with.
+// Failure is an error that a command answers with. answer is all that it says.
 export class Failure extends Error {
-  constructor(code, message, hint, status) {
+  constructor(code, message, hint, status, answer = {}) {
     super(message);
     this.code = code;
     this.hint = hint;
     this.status = status;
+    this.answer = answer;
   }
 }
 
@@ -21,12 +22,12 @@ const read = (text) => (/\d{16}/.test(text) && JSON.rawJSON ? JSON.parse(text, e
 const exact = (_, value, { source }) => (typeof value === "number" && source.length > 15 && String(value) !== source ? JSON.rawJSON(source) : value);
 
 // ask makes one request and returns the JSON that answers it. Errors: Failure; its code is offline where nobody answers.
-async function ask(method, path, { body, signal, bare } = {}) {
+async function ask(method, path, { body, signal, bare, headers } = {}) {
   let response;
   try {
     response = await fetch(path, {
       method, signal, cache: "no-store", credentials: "omit",
-      headers: { ...(bare ? {} : { Authorization: `Bearer ${token()}` }), ...(body === undefined ? {} : { "Content-Type": "application/json" }) },
+      headers: { ...(bare ? {} : { Authorization: `Bearer ${token()}` }), ...(body === undefined ? {} : { "Content-Type": "application/json" }), ...headers },
       body: body === undefined ? undefined : JSON.stringify(body),
     });
   } catch (error) {
@@ -35,11 +36,14 @@ async function ask(method, path, { body, signal, bare } = {}) {
   }
   const answer = await response.text().then(read).catch(() => null);
   if (response.ok && answer) return answer;
-  throw new Failure(answer?.error ?? "internal", answer?.message ?? `The answer cannot be read (status ${response.status}).`, answer?.hint ?? "", response.status);
+  throw new Failure(answer?.error ?? "internal", answer?.message ?? `The answer cannot be read (status ${response.status}).`, answer?.hint ?? "", response.status, answer ?? {});
 }
 
 // run runs a command, such as run("trace", {message_id}), and returns its result.
 export const run = (name, params = {}, options = {}) => ask("POST", `/v1/commands/${name}`, { body: params, ...options });
+
+// askAsDevice makes a request of the device that has a token: askAsDevice(token, "GET", "signals").
+export const askAsDevice = (device, method, path, options = {}) => ask(method, `/v1/console/desk/${path}`, { ...options, headers: { "Mailroom-Device": device } });
 
 // signIn exchanges a one-time code for a session, and keeps its token.
 export async function signIn(code) {

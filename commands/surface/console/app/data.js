@@ -2,30 +2,35 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { run } from "./api.js";
-import { onEvents } from "./live.js";
+import { onEvents, shown } from "./live.js";
 
-const settle = 1000; // milliseconds after an event before a view asks again, so that a flood of them asks once a second
+const settle = 500; // milliseconds between two times that a view asks because of events, so that a flood of them asks twice a second
 
-// useCommand asks a command, and again after each event that `matters`, after `every` milliseconds if that is set, and when its parameters
-// change. It returns {data, failure, loading, reload}. Old data stay until new ones are there. A name of null asks nothing.
-export function useCommand(name, params = {}, { matters = () => true, every = 0 } = {}) {
+// useCommand asks a command, as useAnswer does, and anew when its parameters change. A name of null asks nothing.
+export const useCommand = (name, params = {}, options) =>
+  useAnswer(name === null ? null : JSON.stringify([name, params]), (signal) => run(name, params, { signal }), options);
+
+// useAnswer asks `question(signal)`, and again after each event that `matters`, after `every` milliseconds if that is set, and when its key
+// changes. It returns {data, failure, loading, reload}. Old data stay until new ones are there. A key of null asks nothing.
+export function useAnswer(key, question, { matters = () => true, every = 0 } = {}) {
   const [state, setState] = useState({ data: null, failure: null, loading: true });
-  const key = JSON.stringify([name, params]);
   const latest = useRef({});
   latest.current.matters = matters;
   const ask = useRef(() => {});
   useEffect(() => {
-    if (name === null) return;
-    let ended = false, under = null, again = false, timer = null;
+    if (key === null) return;
+    let ended = false, under = null, again = false, timer = null, asked = 0;
     setState((before) => ({ ...before, loading: true }));
     ask.current = async () => {
       if (under) {
-        again = true;
+        again = !document.hidden;
         return;
       }
       under = new AbortController();
       try {
-        const data = await run(name, params, { signal: under.signal });
+        await shown();
+        asked = performance.now();
+        const data = await question(under.signal);
         if (!ended) setState({ data, failure: null, loading: false });
       } catch (failure) {
         if (!ended && failure.name !== "AbortError") setState((before) => ({ data: before.data, failure, loading: false }));
@@ -40,11 +45,11 @@ export function useCommand(name, params = {}, { matters = () => true, every = 0 
       timer ??= setTimeout(() => {
         timer = null;
         ask.current();
-      }, settle);
+      }, Math.max(0, asked + settle - performance.now()));
     };
     ask.current();
     const stop = onEvents((list) => (!list.length || list.some(latest.current.matters)) && soon());
-    const ticker = every ? setInterval(() => document.hidden || ask.current(), every) : null;
+    const ticker = every ? setInterval(() => ask.current(), every) : null;
     return () => {
       ended = true;
       stop();

@@ -8,7 +8,7 @@ import { events, Failure } from "./api.js";
 export const connection = signal({ state: "offline", since: Date.now() });
 
 const updateEvery = 250; // milliseconds between two updates of the page
-const mostKept = 500; // events of one update; of more only their number is known
+const mostKept = 2000; // events of one update; of more only their number is known
 
 const listeners = new Set();
 let cursor = null; // the id of the last event that was seen
@@ -43,18 +43,18 @@ function heard(event) {
 
 // follow follows the stream for as long as the page is open. Call it once there is a token.
 export async function follow() {
-  let pause = 250;
+  let pause = 250, before = false;
   for (;;) {
     await shown();
     const stop = new AbortController();
     const hide = () => document.hidden && stop.abort();
     document.addEventListener("visibilitychange", hide);
     try {
-      const resumed = cursor !== null;
       for await (const event of events(cursor, stop.signal)) {
         if (connection.value.state !== "live") {
           become("live");
-          if (resumed) tell();
+          if (before) tell();
+          before = true;
         }
         pause = 250;
         heard(event);
@@ -64,7 +64,7 @@ export async function follow() {
         become("ended");
         return;
       }
-      if (error instanceof Failure && error.status === 404) cursor = null; // the event is not kept any more
+      if (error instanceof Failure && error.status === 400) cursor = null; // an older copy of the database is in its place
     } finally {
       document.removeEventListener("visibilitychange", hide);
     }
@@ -79,7 +79,7 @@ export async function follow() {
 }
 
 // shown waits until the page is looked at.
-function shown() {
+export function shown() {
   if (!document.hidden) return Promise.resolve();
   return new Promise((resolve) => {
     document.addEventListener("visibilitychange", function look() {

@@ -47,12 +47,12 @@ function tell() {
 
 let examining = null;
 
-// examine has doctor look, and says how long that took. It reads all there is, so that it is not asked after each event.
+// examine has doctor look, but for what takes long, and says how long that took. It is not asked after each event.
 export function examine() {
   examining ??= (async () => {
     const begun = performance.now();
     try {
-      const { findings } = await run("doctor", { try: false });
+      const { findings } = await run("doctor", { try: false, quick: true });
       problems.value = findings.filter((finding) => finding.level === "problem");
     } catch {
       // the needs, asked at the same time, say what is wrong

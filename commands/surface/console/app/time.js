@@ -1,6 +1,9 @@
 // Times as people read them. `now` ticks once a second while the page is looked at, so that "2 min ago" stays true.
 
 import { signal } from "@preact/signals";
+import { span } from "../../look/time.js";
+
+export { span };
 
 export const now = signal(Date.now());
 setInterval(() => {
@@ -37,20 +40,6 @@ export const precise = (text) => format({ hour: "2-digit", minute: "2-digit", se
 
 // day is a day as Friday 20 November.
 export const day = (at) => format({ weekday: "long", day: "numeric", month: "long" }).format(at).replace(",", "");
-
-// span is a length of time, in milliseconds, as 12 ms, 1.4 s, 42 min, 6 h 12 min or 3 d 4 h.
-export function span(ms) {
-  if (ms < 1000) return `${Math.max(0, Math.round(ms))} ms`;
-  const s = ms / 1000;
-  if (s < 10) return `${s.toFixed(1).replace(/\.0$/, "")} s`;
-  if (s < 60) return `${Math.floor(s)} s`;
-  const min = Math.floor(s / 60);
-  if (min < 60) return `${min} min`;
-  const h = Math.floor(min / 60);
-  if (h < 24) return min % 60 ? `${h} h ${min % 60} min` : `${h} h`;
-  const d = Math.floor(h / 24);
-  return h % 24 ? `${d} d ${h % 24} h` : `${d} d`;
-}
 
 // age is how long ago a time is, as a span; "" of none. It reads `now`.
 export function age(text) {

@@ -23,6 +23,7 @@ export async function call(method, path, body) {
       method,
       cache: "no-store",
       credentials: "omit",
+      keepalive: body !== undefined, // an answer goes out though the page is closed meanwhile
       redirect: "error",
       signal: AbortSignal.timeout(20000),
       headers: {

@@ -1,7 +1,10 @@
 // The page: what is kept on this device, shown, and kept up to date while somebody looks.
+import { countDown, takeBack } from "../../look/answer.js";
+import { make } from "../../look/dom.js";
+import * as alerts from "./alerts.js";
 import { Offline, call } from "./api.js";
 import * as cards from "./cards.js";
-import { announce, icon, make } from "./dom.js";
+import { announce, icon } from "./dom.js";
 import { fill } from "./list.js";
 import * as pairing from "./pair.js";
 import * as push from "./push.js";
@@ -23,6 +26,8 @@ const state = {
   fresh: false, // a newer version has been installed
   sending: new Map(), // what is being sent, by question
   stay: new Set(), // questions that ended while they were on the screen
+  drafts: new Map(), // answers that were taken back, by question
+  news: new Set(), // alerts that came up while this view of them is open
 };
 const read = new Map(); // what records say, by id; decrypted once
 
@@ -48,7 +53,7 @@ async function load() {
   const first = state.device === undefined;
   const before = state.device?.state;
   state.device = (await store.get("device")) ?? null;
-  if (!state.device) for (const kept of [read, state.sending, state.stay]) kept.clear();
+  if (!state.device) for (const kept of [read, state.sending, state.stay, state.drafts, state.news]) kept.clear();
   if (before === "waiting" && state.device?.state === "active") announce("This device was approved.");
   state.putOff = (await store.get("putOff")) ?? [];
   state.refreshed = (await store.get("refreshed")) ?? "";
@@ -77,7 +82,7 @@ let shown = Promise.resolve();
 
 // inTurn has nothing come between what is read and what is shown of it. What fails there fails for this time only.
 const inTurn = (work) => (shown = shown.then(work).catch((error) => console.error(error)));
-const show = () => inTurn(() => load().then(render));
+const show = () => inTurn(() => load().then(render).then(see));
 
 // render shows the state.
 function render() {
@@ -88,14 +93,31 @@ function render() {
   document.getElementById("fresh").hidden = !state.fresh;
   const [first, ...rest] = paired ? entries[view()]() : [entrance(device)];
   fill(main, [first, problem(), ...rest].filter(Boolean));
+  cards.keepTime();
   const open = state.records.filter((record) => record.kind === "question" && record.status === "pending").length;
+  document.getElementById("project").textContent = device?.project ?? "";
   for (const link of document.querySelectorAll("#views a")) {
     const here = link.hash === `#${view()}`;
     if (here) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
   document.getElementById("count").textContent = open || "";
+  document.getElementById("unread").textContent = state.records.filter(isUnread).length || "";
   document.title = paired ? `${open ? `(${open}) ` : ""}${views[view()]} · Mailroom` : "Mailroom";
+}
+
+const isUnread = (record) => record.kind === "alert" && !record.read;
+
+// see notes that the alerts on the screen have been read. They are marked as new until one goes elsewhere.
+async function see() {
+  if (view() !== "alerts" || document.hidden) return;
+  const unread = state.records.filter(isUnread);
+  for (const record of unread) {
+    state.news.add(record.id);
+    record.read = true;
+    await signals.see(record.id);
+  }
+  if (unread.length > 0) render();
 }
 
 function entrance(device) {
@@ -117,29 +139,47 @@ const stale = () => !state.online && {
     ` Mailroom cannot be reached. ${state.refreshed ? `What you see is from ${when(state.refreshed)}. ` : ""}Answers are kept and sent later.`),
 };
 
-function entry(record, build) {
-  const shown = { ...read.get(record.id), sending: state.sending.get(record.id) };
-  const overdue = Date.parse(record.expiresAt) < Date.now();
+// saidBy is what is shown of a record besides itself.
+function saidBy(record) {
+  const known = read.get(record.id);
+  return {
+    ...known, project: known.what?.projectId || state.device.project, sending: state.sending.get(record.id), draft: state.drafts.get(record.id),
+  };
+}
+
+function entry(record) {
+  const { sending, draft, project } = saidBy(record);
+  const overdue = Date.parse(record.expiresAt) < Date.now(), held = record.due > Date.now();
   const { rung, ...seen } = record; // that it rang changes nothing here, least of all what somebody types
-  return { key: record.id, signature: JSON.stringify([seen, shown.sending, overdue]), build: () => cards.whole("article", record, () => build(record, shown, act)) };
+  return {
+    key: record.id, signature: JSON.stringify([seen, sending, draft, project, overdue, held]),
+    build: () => cards.whole("article", record, () => cards.question(record, saidBy(record), act)),
+  };
+}
+
+// group is the entry of the alerts of one agent and kind.
+function group({ key, list }) {
+  const isNew = ({ id }) => state.news.has(id), shows = (record) => isNew(record) || !record.read || record.id === target();
+  const signature = JSON.stringify(list.map((record) => [record.id, record.ciphertext, isNew(record), shows(record), saidBy(record).project]));
+  return { key, signature, build: () => alerts.card(list, saidBy, { shows, isNew }, act) };
 }
 
 const entries = {
   questions() {
     const shown = state.records.filter((r) => r.kind === "question" && (r.status === "pending" || state.stay.has(r.id) || r.id === target()));
     const steps = settings.steps(state.device, state, act);
-    const list = shown.length ? shown.map((r) => entry(r, cards.question)) : [empty("No open questions.")];
+    const list = shown.length ? shown.map(entry) : [empty("No open questions.")];
     return [title("Questions"), stale(), ...steps, ...list];
   },
   alerts() {
-    const shown = state.records.filter((r) => r.kind === "alert");
-    return [title("Alerts"), stale(), ...(shown.length ? shown.map((r) => entry(r, cards.alert)) : [empty("No alerts.")])];
+    const shown = alerts.groups(state.records.filter((r) => r.kind === "alert" && !r.gone), read);
+    return [title("Alerts"), stale(), ...(shown.length ? shown.map(group) : [empty("No alerts.")])];
   },
   history() {
     const over = state.records.filter((r) => r.kind === "alert" || r.status !== "pending");
     const signature = JSON.stringify(over);
-    const list = () => make("ul", { class: "lines", role: "list" }, over.map((r) => cards.whole("li", r, () => cards.line(r, read.get(r.id)))));
-    const clear = () => make("button", { type: "button", class: "plain", onclick: act.clear }, "Clear the history");
+    const list = () => make("ul", { class: "lines", role: "list" }, over.map((r) => cards.whole("li", r, () => cards.line(r, saidBy(r)))));
+    const clear = () => make("button", { type: "button", class: "btn", onclick: act.clear }, "Clear the history");
     return over.length === 0
       ? [title("History"), empty("Nothing yet. What you answered and what you were told is kept here, on this device only.")]
       : [title("History"), { key: "lines", signature, build: list }, { key: "clear", signature: "", build: clear }];
@@ -161,31 +201,73 @@ const guard = (work) => async (...given) => {
 
 const registration = () => navigator.serviceWorker.ready;
 
-const give = guard(async (id, given) => {
+const give = guard(async (id) => {
   let record;
   try {
-    record = await signals.answer(id, given);
+    record = await signals.release(id);
   } finally {
     state.sending.delete(id);
   }
+  if (!record?.answer && !record?.problem) return; // it was taken back just before
   state.stay.add(id);
   if (!record.queued) return announce(record.problem ?? fate(record, chosen(record, read.get(id).what)));
   state.online = false;
   announce("No connection. Your answer is kept and will be sent later.");
-  const worker = await navigator.serviceWorker?.getRegistration();
-  await worker?.sync?.register("answers").catch(() => {}); // not every browser has it, or allows it
+  await sendWithoutPage();
 });
 
+// sendWithoutPage has the service worker send what waits, should the page be closed meanwhile. Not every browser has that, or allows it.
+async function sendWithoutPage() {
+  const worker = await navigator.serviceWorker?.getRegistration();
+  await worker?.sync?.register("answers").catch(() => {});
+}
+
+// send sends an answer that was held. Its card stays where the focus is.
+async function send(id) {
+  const record = state.records.find((known) => known.id === id);
+  if (!record?.queued || state.sending.has(id)) return;
+  state.sending.set(id, record.answer);
+  render();
+  await give(id);
+  focus(id);
+}
+
+// sendDue sends the answers that cannot be taken back any more, and those that can as well when nobody looks any more: they were given.
+function sendDue({ all = false } = {}) {
+  for (const { id, queued, due } of state.records) if (queued && due && (all || due <= Date.now())) send(id);
+}
+
+// focus has the focus be in a card, unless it is elsewhere.
+function focus(id) {
+  if (document.activeElement === document.body) document.getElementById(id)?.focus();
+}
+
+// undo takes an answer back. What was written with it stands in its field again; with `words` there is a field in any case.
+async function undo(id, words) {
+  const answer = state.records.find((record) => record.id === id)?.answer;
+  if (words || answer?.text) state.drafts.set(id, answer);
+  await guard(() => signals.withdraw(id))();
+  if (words) document.getElementById(`${id}-text`)?.focus();
+  focus(id);
+}
+
 const act = {
-  // The buttons go away, so the focus goes to their card, and to the one that takes its place unless it went elsewhere.
+  // An answer can be taken back for a moment, unless its question would expire meanwhile. The buttons go away, so the focus goes to their card.
   async answer(id, given) {
-    state.sending.set(id, given);
-    render();
+    const expires = Date.parse(state.records.find((record) => record.id === id)?.expiresAt);
+    const due = Date.now() + (expires < Date.now() + 2 * takeBack ? 0 : takeBack);
     document.getElementById(id)?.focus();
-    await give(id, given);
-    if (document.activeElement === document.body) document.getElementById(id)?.focus();
+    await guard(() => signals.hold(id, given, due))();
+    state.drafts.delete(id);
+    focus(id);
+    if (!state.records.some((record) => record.id === id && record.due)) return; // it could not be kept, as the page says
+    announce("Your answer is sent in five seconds, unless you undo it.");
+    sendDue();
+    await sendWithoutPage();
   },
-  withdraw: guard((id) => signals.withdraw(id)),
+  withdraw: (id) => undo(id, false),
+  addWords: (id) => undo(id, true),
+  dismiss: guard((ids) => signals.dismiss(ids)),
   clear: guard(async () => {
     await signals.clear();
     state.stay.clear();
@@ -227,8 +309,8 @@ const act = {
 // askDevice asks the daemon what it makes of this device.
 async function askDevice() {
   const owner = (await store.get("device"))?.id;
-  const { name, state: now, vapidKey, push: ring } = await call("GET", "/api/device");
-  await store.keep("device", (device) => ({ ...device, name, state: now, vapidKey, push: ring }), owner);
+  const { name, state: now, vapidKey, push: ring, project } = await call("GET", "/api/device");
+  await store.keep("device", (device) => ({ ...device, name, state: now, vapidKey, push: ring, project }), owner);
 }
 
 // mend subscribes anew where the browser dropped the subscription or the daemon no longer gets through to it: once for
@@ -288,8 +370,10 @@ const wake = () => tick(true);
 
 // arrive goes to what the address names, or to the top of a view.
 const arrive = () => inTurn(() => {
+  state.news.clear();
   render();
   if (!found()) scrollTo(0, 0);
+  return see();
 });
 
 // seek goes to the question or alert that the address names, which may not have been here before.
@@ -299,7 +383,7 @@ const seek = () => inTurn(found);
 // whether it is there.
 function found() {
   const card = document.getElementById(target());
-  if (!card?.matches(".card")) return false;
+  if (!card?.matches(".card, .told")) return false;
   if (!card.contains(document.activeElement)) card.focus();
   return true;
 }
@@ -329,7 +413,8 @@ addEventListener("hashchange", arrive);
 addEventListener("focus", wake);
 addEventListener("online", wake);
 addEventListener("offline", () => ((state.online = false), inTurn(render)));
-document.addEventListener("visibilitychange", () => !document.hidden && wake());
+document.addEventListener("visibilitychange", () => (document.hidden ? sendDue({ all: true }) : wake()));
+addEventListener("pagehide", () => sendDue({ all: true }));
 addEventListener("beforeinstallprompt", (event) => {
   event.preventDefault();
   state.prompt = event;
@@ -339,4 +424,5 @@ pages.onmessage = () => tick();
 document.getElementById("reload").addEventListener("click", () => location.reload());
 for (const link of document.querySelectorAll("#views a")) link.prepend(icon(link.hash.slice(1)));
 
+countDown(sendDue);
 show().then(arrive).then(wake).then(seek).then(startWorker);

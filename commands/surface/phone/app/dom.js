@@ -1,16 +1,5 @@
-// Making elements. Text only ever becomes text: nothing here parses markup.
-
-// make makes an element. attributes: those whose value is undefined or false are left out, true is written empty;
-// onName is a listener. children: elements and strings; what is undefined, false or "" is left out.
-export function make(tag, attributes = {}, ...children) {
-  const element = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) {
-    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
-    else if (value !== undefined && value !== false) element.setAttribute(name, value === true ? "" : value);
-  }
-  element.append(...children.flat().filter((child) => child !== undefined && child !== false && child !== ""));
-  return element;
-}
+// The small things that this page is made of.
+import { make } from "../../look/dom.js";
 
 const paths = {
   questions: "M4 5h16v11H9l-5 4z",
@@ -34,7 +23,7 @@ export function icon(name) {
   const drawing = document.createElementNS(svg, "svg");
   drawing.setAttribute("viewBox", "0 0 24 24");
   drawing.setAttribute("aria-hidden", "true");
-  drawing.setAttribute("class", "icon");
+  drawing.setAttribute("class", "i");
   const path = document.createElementNS(svg, "path");
   path.setAttribute("d", paths[name]);
   drawing.append(path);

@@ -1,9 +1,10 @@
 // From a code to an approved device.
 import { Refused, call } from "./api.js";
-import { icon, make } from "./dom.js";
+import { make } from "../../look/dom.js";
+import { icon } from "./dom.js";
+import { enrol } from "./enrol.js";
 import { installed, onApple } from "./push.js";
-import { fingerprint, makeKey, supported } from "./seal.js";
-import * as store from "./store.js";
+import { supported } from "./seal.js";
 
 // takeCode returns the code in the address and removes it from there, so that it stays in no history.
 export function takeCode() {
@@ -14,16 +15,6 @@ export function takeCode() {
 
 // canonical writes a code as the daemon does, however it was typed.
 export const canonical = (typed) => (typed.toUpperCase().match(/[A-Z0-9]/g) ?? []).join("").replace(/(.{4})(?=.)/g, "$1-");
-
-async function pair(code, name) {
-  const recipient = (await store.get("key"))?.recipient ?? (await makeKey());
-  const answer = await call("POST", "/api/pair", { code, name, recipient });
-  // The print is that of the key here, and not what the daemon says it is: comparing it is what approval is for.
-  const print = await fingerprint(recipient);
-  if (answer.fingerprint !== print) throw new Error(`the daemon took another key for this device (${answer.fingerprint})`);
-  await store.put("device", { id: answer.device, name, token: answer.token, state: "waiting", fingerprint: print });
-  navigator.storage?.persist?.().catch(() => {}); // Firefox asks the person first, who may never answer
-}
 
 function guess() {
   const [kind] = /iPhone|iPad|Android/.exec(navigator.userAgent) ?? ["Browser"];
@@ -36,14 +27,15 @@ export function form(code, done) {
   const codeInput = make("input", { id: "code", name: "code", value: canonical(code), required: true, maxlength: "20",
     autocomplete: "off", autocapitalize: "characters", spellcheck: "false", placeholder: "ABCD-EFGH-JKLM", class: "code" });
   const nameInput = make("input", { id: "name", name: "name", value: guess(), required: true, maxlength: "60", autocomplete: "off" });
-  const button = make("button", { type: "submit", class: "primary" }, "Pair this device");
+  const button = make("button", { type: "submit", class: "btn first" }, "Pair this device");
   const submit = async (event) => {
     event.preventDefault();
     button.disabled = true;
     problem.hidden = true;
     try {
       if (!(await supported())) throw new Error("this browser cannot make the key that is needed (X25519). A newer version can");
-      await pair(canonical(codeInput.value), nameInput.value.trim() || guess());
+      const name = nameInput.value.trim() || guess();
+      await enrol(name, (recipient) => call("POST", "/api/pair", { code: canonical(codeInput.value), name, recipient }));
       await done();
     } catch (error) {
       problem.textContent = error instanceof Refused ? error.message : `It could not be paired: ${error.message}.`;
@@ -81,11 +73,11 @@ export const waiting = (device, cancel) =>
     make("p", {}, "On your machine, compare it and run:"),
     make("pre", { tabindex: "0", "aria-label": "Command to run" }, make("code", {}, `mailroom signal device approve ${device.fingerprint}`)),
     make("p", { class: "muted" }, "This page goes on by itself as soon as that is done."),
-    make("button", { type: "button", class: "plain", onclick: cancel }, "Cancel"));
+    make("button", { type: "button", class: "btn", onclick: cancel }, "Cancel"));
 
 // revoked makes the view of a device that the daemon no longer knows.
 export const revoked = (again) =>
   make("section", { class: "card" },
     make("h1", {}, "Not paired any more"),
     make("p", {}, icon("info"), " This device was revoked or unpaired. To use it again, pair it with a new code; what it keeps is removed first."),
-    make("button", { type: "button", class: "primary", onclick: again }, "Remove and pair again"));
+    make("button", { type: "button", class: "btn first", onclick: again }, "Remove and pair again"));

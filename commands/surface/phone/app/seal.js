@@ -27,9 +27,16 @@ export async function supported() {
   }
 }
 
-// makeKey makes this device's key, keeps it, and returns its recipient (age1..). It is stored wrapped under a key that
-// cannot be exported: a private X25519 key that is stored itself reads back as null on WebKit.
+// makeKey makes this device's key, keeps it, and returns its recipient (age1..). The browser keeps it so that no script can have its bytes. WebKit
+// reads such a key back as null: there it is stored wrapped, which keeps it from whoever reads the disk.
 export async function makeKey() {
+  const { privateKey } = await crypto.subtle.generateKey({ name: "X25519" }, false, ["deriveBits"]);
+  const recipient = await age.identityToRecipient(privateKey);
+  await store.put("key", { privateKey, recipient });
+  return (await store.get("key")).privateKey ? recipient : makeWrappedKey();
+}
+
+async function makeWrappedKey() {
   const pair = await crypto.subtle.generateKey({ name: "X25519" }, true, ["deriveBits"]);
   const wrapping = await crypto.subtle.generateKey({ name: "AES-KW", length: 256 }, false, ["wrapKey", "unwrapKey"]);
   const wrapped = await crypto.subtle.wrapKey("pkcs8", pair.privateKey, wrapping, "AES-KW");
@@ -41,7 +48,7 @@ export async function makeKey() {
 async function privateKey() {
   const kept = await store.get("key");
   if (!kept) throw new Unreadable("this device has no key");
-  return crypto.subtle.unwrapKey("pkcs8", kept.wrapped, kept.wrapping, "AES-KW", { name: "X25519" }, false, ["deriveBits"]);
+  return kept.privateKey ?? crypto.subtle.unwrapKey("pkcs8", kept.wrapped, kept.wrapping, "AES-KW", { name: "X25519" }, false, ["deriveBits"]);
 }
 
 // open returns what an item says: {id, kind, encrypted, ciphertext or text}. What is inside must call itself what it is
@@ -70,16 +77,16 @@ const moment = (time) => (typeof time === "string" && !Number.isNaN(Date.parse(t
 
 // wellFormed reports whether what is shown of a question or an alert is what the page takes it for. Whoever can write
 // the daemon's table can have it say anything.
-function wellFormed({ kind, from, question, message, context, sessionId, options }) {
-  const texts = [from, kind === "question" ? question : message, context ?? "", sessionId ?? "", ...(Array.isArray(options) ? options : [])];
+function wellFormed({ kind, from, question, message, context, sessionId, projectId, options }) {
+  const texts = [from, kind === "question" ? question : message, context ?? "", sessionId ?? "", projectId ?? "", ...(Array.isArray(options) ? options : [])];
   return texts.every((text) => typeof text === "string") && (options ?? null) === (Array.isArray(options) ? options : null);
 }
 
-// sealAnswer makes the body of a request that answers a question. answer is {option} or {text}.
+// sealAnswer makes the body of a request that answers a question. answer is {option}, {option, text} or {text}.
 export async function sealAnswer(item, question, answer) {
   if (!item.encrypted) return answer;
   const time = new Date().toISOString();
-  const what = answer.text === undefined ? `option:${answer.option}` : `text:${answer.text}`;
+  const what = Object.entries({ option: answer.option, text: answer.text }).filter(([, value]) => value !== undefined).map((part) => part.join(":")).join("\n");
   const key = await crypto.subtle.importKey("raw", unbase64(question.mac), { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
   const signed = text.encode(`mailroom answer v1\n${item.id}\n${what}\n${time}`);
   const mac = base64(new Uint8Array(await crypto.subtle.sign("HMAC", key, signed)));

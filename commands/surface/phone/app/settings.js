@@ -1,5 +1,5 @@
 // The device: its name, whether it rings, installing, unpairing; and the cards that offer the first steps.
-import { make } from "./dom.js";
+import { make } from "../../look/dom.js";
 import { obstacle } from "./push.js";
 
 const reason = "With notifications a question rings here even when this page is closed. The push service sees only encrypted data; this device decrypts it.";
@@ -23,9 +23,9 @@ const card = (title, { words, button, press }, later) =>
   make("section", { class: "card step" },
     make("h2", {}, title),
     make("p", {}, words),
-    make("div", { class: "row" },
-      button && make("button", { type: "button", class: "primary", onclick: press }, button),
-      later && make("button", { type: "button", class: "plain", onclick: later }, "Not now")));
+    make("div", { class: "acts" },
+      button && make("button", { type: "button", class: "btn first", onclick: press }, button),
+      later && make("button", { type: "button", class: "btn", onclick: later }, "Not now")));
 
 const install = (act) => ({ words: "As an app it starts from your home screen.", button: "Install", press: act.install });
 
@@ -66,12 +66,12 @@ function unpair(act) {
   const dialog = make("dialog", { "aria-labelledby": "unpair-title" },
     make("h2", { id: "unpair-title" }, "Unpair this device?"),
     make("p", {}, "Its key and everything that it keeps are removed. Questions that are open stay open on your other devices."),
-    make("div", { class: "row" },
-      make("button", { type: "button", class: "danger", onclick: () => (dialog.close(), act.unpair()) }, "Unpair"),
-      make("button", { type: "button", class: "plain", onclick: () => dialog.close() }, "Keep it")));
+    make("div", { class: "acts" },
+      make("button", { type: "button", class: "btn danger", onclick: () => (dialog.close(), act.unpair()) }, "Unpair"),
+      make("button", { type: "button", class: "btn", onclick: () => dialog.close() }, "Keep it")));
   return make("section", { class: "card" },
     make("h2", {}, "Unpair"),
     make("p", {}, "Removes this device from Mailroom, and everything from this device."),
-    make("button", { type: "button", class: "danger", onclick: () => dialog.showModal() }, "Unpair this device"),
+    make("button", { type: "button", class: "btn danger", onclick: () => dialog.showModal() }, "Unpair this device"),
     dialog);
 }

@@ -1,13 +1,16 @@
 // What happens to questions and alerts on this device, shared by the page and the service worker. A record is an item
 // of the daemon {id, kind, encrypted, ciphertext or text, status, createdAt, expiresAt} and besides:
-//   answer   what was answered here: {option} or {text}
+//   answer   what was answered here: {option}, {option, text} or {text}
 //   queued   the request body with that answer, as long as the daemon has not taken it
+//   due      until then (milliseconds since 1970) it can be taken back, and is not sent
 //   tried    a try to send it ended without an answer, so it may have arrived
 //   mine     the daemon took the answer of this device
 //   problem  why the daemon did not take the answer; the question is still open
 //   rung     a notification was shown for it; a push that is delivered again rings no second time
 //   reopened the answer was taken, but the asker refused it: the question is open again
 //   endedAt  when this device learned that the question is no longer open
+//   read     the alert was on the screen
+//   gone     the alert was dismissed: only the history still has it
 import { Offline, call } from "./api.js";
 import { Unreadable, open, sealAnswer } from "./seal.js";
 import * as store from "./store.js";
@@ -32,7 +35,7 @@ function merge(record, item, asked) {
 
 // ended makes the record of a question that is no longer open.
 export function ended(record, status) {
-  const { queued, ...rest } = record;
+  const { queued, due, ...rest } = record;
   return { ...rest, status, endedAt: record.endedAt ?? new Date().toISOString() };
 }
 
@@ -148,15 +151,27 @@ async function close(registration, filter) {
   for (const shown of (await registration?.getNotifications?.(filter)) ?? []) shown.close();
 }
 
-// answer keeps an answer, {option} or {text}, tries to send it, and returns the record. Where that still has `queued`,
-// there was no connection and the answer will be sent later. Where an answer was given before, that one stays: it may
-// have arrived. It throws Unreadable only.
-export async function answer(id, given) {
+// hold keeps an answer, {option}, {option, text} or {text}, which is not sent before the time is due (milliseconds since 1970), and returns
+// the record. Where an answer was given before, that one stays: it may have arrived. It throws Unreadable only.
+export async function hold(id, given, due) {
   const record = await store.signal(id);
   if (!record) throw new Unreadable("this question is not on this device");
   const body = await sealAnswer(record, await open(record), given);
-  await store.change(id, (now) => (now?.status === "pending" && !now.queued ? { ...unanswered(now), answer: given, queued: body } : undefined));
+  const held = await store.change(id, (now) => (now?.status === "pending" && !now.queued ? { ...unanswered(now), answer: given, queued: body, due } : undefined));
   await hush(id);
+  return held;
+}
+
+// answer keeps an answer, tries to send it at once, and returns the record, as release does.
+export async function answer(id, given) {
+  await hold(id, given, 0);
+  return send(id);
+}
+
+// release tries to send an answer that is held, though it could still be taken back, and returns the record. Where that still has
+// `queued`, there was no connection and the answer will be sent later.
+export async function release(id) {
+  await store.change(id, (record) => (record?.due ? { ...record, due: 0 } : undefined));
   return send(id);
 }
 
@@ -164,13 +179,23 @@ export async function answer(id, given) {
 export const withdraw = (id) =>
   alone(() => store.change(id, (record) => (record?.queued && !record.tried ? unanswered(record) : undefined)));
 
-function unanswered({ answer, queued, tried, problem, reopened, ...rest }) {
+function unanswered({ answer, queued, due, tried, problem, reopened, ...rest }) {
   return rest;
 }
 
-// flush sends the answers that wait.
+// flush sends the answers that wait, but for those that can still be taken back.
 export async function flush() {
   for (const { id, queued } of await store.signals()) if (queued) await send(id);
+}
+
+// flushAll sends the answers that wait, each once it can no longer be taken back.
+export async function flushAll() {
+  for (;;) {
+    const due = (await store.signals()).map((record) => (record.queued && record.due) || 0);
+    const left = Math.max(0, ...due) - Date.now();
+    if (left <= 0) return flush();
+    await new Promise((later) => setTimeout(later, left));
+  }
 }
 
 // alone keeps the page and the service worker from sending the same answer twice, which would look like a lost race.
@@ -179,7 +204,7 @@ const alone = (work) => navigator.locks.request("mailroom-answers", work);
 const send = (id) =>
   alone(async () => {
     const record = await store.signal(id);
-    return record?.queued ? post(id, record.queued) : record;
+    return record?.queued && !(record.due > Date.now()) ? post(id, record.queued) : record;
   });
 
 async function post(id, body) {
@@ -191,9 +216,20 @@ async function post(id, body) {
   return store.change(id, (now) => now && { ...ended(now, "answered"), mine: true });
 }
 
-// hush takes away the notification of a question that was answered here: its buttons must not answer once more.
+// hush takes away the notification of a question that was answered here, whose buttons must not answer once more, or of an alert.
 const hush = (id) =>
   showing(async () => close(globalThis.registration ?? (await navigator.serviceWorker?.getRegistration()), { tag: id }));
+
+// see notes that an alert was read, and takes its notification away.
+export async function see(id) {
+  await store.change(id, (record) => record && { ...record, read: true });
+  await hush(id);
+}
+
+// dismiss takes alerts from the list; the history keeps them.
+export async function dismiss(ids) {
+  for (const id of ids) await store.change(id, (record) => record && { ...record, read: true, gone: true });
+}
 
 function refused(record, error) {
   // What was not looked at stays in the queue. What never left can be taken back: that is known only if the browser

@@ -1,6 +1,7 @@
 // The service worker: starts the app without a connection, shows what is pushed, and answers from a notification.
 import { open } from "./seal.js";
-import { alertWord, fate } from "./words.js";
+import { ranked } from "../../look/options.js";
+import { alertWord, fate, within } from "./words.js";
 import * as signals from "./signals.js";
 import { subscribe } from "./push.js";
 import * as store from "./store.js";
@@ -68,7 +69,7 @@ async function showNew({ id, kind, ciphertext, text }) {
   const what = await open(item);
   const shown = await signals.news(item, what, device.id, () => {
     tellPages();
-    return (kind === "alert" ? showAlert : showQuestion)(item, what);
+    return (kind === "alert" ? showAlert : showQuestion)(item, what, what.projectId || device.project);
   });
   if (!shown && (await onApple())) await flash("Mailroom", { body: "Nothing new.", tag: "nothing" });
 }
@@ -90,10 +91,9 @@ const marked = (item, body) => (item.encrypted ? body : `Not encrypted. ${body}`
 // Where it cannot be asked for and there are buttons at all, two is what browsers show.
 const maxActions = () => Notification.maxActions ?? ("actions" in Notification.prototype ? 2 : 0);
 
-function showQuestion(item, what) {
-  const options = what.options ?? [];
-  const actions = options.map((title, n) => ({ action: `option:${n}`, title }));
-  return notify(`${what.from} asks`, {
+function showQuestion(item, what, project) {
+  const actions = ranked(what.question, what.options ?? []).map(({ option, words }) => ({ action: `option:${option}`, title: words }));
+  return notify(within(project, `${what.from} asks`), {
     body: marked(item, what.question),
     tag: item.id,
     actions: actions.length <= maxActions() ? actions : [],
@@ -104,8 +104,8 @@ function showQuestion(item, what) {
   });
 }
 
-function showAlert(item, what) {
-  return notify(`${alertWord(what)} from ${what.from}`, {
+function showAlert(item, what, project) {
+  return notify(within(project, `${alertWord(what)} from ${what.from}`), {
     body: marked(item, what.message),
     tag: item.id,
     silent: what.priority === "low",
@@ -157,4 +157,4 @@ async function show(id = "") {
 addEventListener("pushsubscriptionchange", (event) => event.waitUntil(subscribe(registration)));
 
 // A browser that has this rings when there is a connection again, even if the page is closed.
-addEventListener("sync", (event) => event.waitUntil(signals.flush().then(tellPages)));
+addEventListener("sync", (event) => event.waitUntil(signals.flushAll().then(tellPages)));

@@ -1,4 +1,5 @@
 // What things are called, in the page and in notifications.
+import { spoken } from "../../look/answer.js";
 
 // fate says what became of a question; chosen is what was answered here, if anything was.
 export function fate(record, chosen) {
@@ -17,7 +18,10 @@ export function fate(record, chosen) {
 }
 
 // chosen is the answer of this device.
-export const chosen = (record, question) => record.answer?.text ?? question?.options?.[record.answer?.option] ?? "";
+export const chosen = (record, question) => spoken(record.answer, question?.options);
+
+// within puts the name of the project before the title of a notification: a person may have several.
+export const within = (project, title) => (project ? `${project}: ${title}` : title);
 
 const alertWords = { error: "Error", warning: "Warning", success: "Success", info: "Information" };
 

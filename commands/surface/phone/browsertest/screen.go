@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/chromedp/cdproto/browser"
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/input"
@@ -71,6 +72,24 @@ func (s *Screen) listen(event any) {
 		if e.Entry.Level == log.EntryLevelError && e.Entry.Source != log.EntrySourceNetwork { // what a request is refused is shown on the page
 			s.faults.add(fmt.Sprintf("%s: %s", e.Entry.Source, e.Entry.Text))
 		}
+	}
+}
+
+// Hide has the browser minimize the window of the page, or show it again.
+func (s *Screen) Hide(hidden bool) {
+	s.t.Helper()
+	ctx, cancel := s.tab.until(s.ctx)
+	defer cancel()
+	state := browser.WindowStateNormal
+	if hidden {
+		state = browser.WindowStateMinimized
+	}
+	window, err := chromedp.Call(ctx, browser.GetWindowForTarget, browser.GetWindowForTargetParams{})
+	if err == nil {
+		_, err = chromedp.Call(ctx, browser.SetWindowBounds, browser.SetWindowBoundsParams{WindowID: window.WindowID, Bounds: &browser.Bounds{WindowState: state}})
+	}
+	if err != nil {
+		s.t.Fatal(err)
 	}
 }
 

@@ -3,6 +3,7 @@
 
 import { signal } from "@preact/signals";
 import { run } from "../api.js";
+import { shown } from "../live.js";
 import { params } from "./filter.js";
 
 const page = 400; // rows that one call asks for
@@ -27,6 +28,7 @@ export class Feed {
   #behind = null; // seq from which the search goes on
   #busy = null;
   #looked = 0; // seq up to which `look` has looked, where it found nothing
+  #born = []; // seqs of messages that were sent since it looked last
   #checking = false;
   #generation = 0;
 
@@ -44,6 +46,7 @@ export class Feed {
     const before = this.rows;
     this.rows = [];
     this.#top = this.#looked = 0;
+    this.#born = [];
     await this.more(before);
   }
 
@@ -137,6 +140,7 @@ export class Feed {
   async #find(where) {
     const generation = this.#generation;
     for (let calls = 1; ; calls++) {
+      await shown();
       const answer = await run("messages_list", { ...this.#filter, limit: page, ...where });
       if (generation !== this.#generation) return null;
       this.asFar = answer.as_far ?? "";
@@ -150,17 +154,22 @@ export class Feed {
     return this.#busy !== null;
   }
 
-  // look finds out what has come since.
-  async look() {
+  // look finds out what has come since. born are the seqs of messages that were sent; one may be lower than others that have come before it,
+  // since on a server whoever commits first is seen first.
+  async look(born = []) {
+    this.#born.push(...born);
     if (this.#checking || this.#busy || this.freshMore) return;
     this.#checking = true;
     try {
-      const after = Math.max(this.fresh[0]?.seq ?? this.#top, this.#looked);
+      const after = Math.max(this.fresh[0]?.seq ?? 0, this.#top, this.#looked), late = this.#late(after);
+      this.#born = [];
       const answer = await this.#find({ oldest_first: true, ...(after ? { after } : {}) });
+      const more = late.length && (await this.#find({ after: Math.min(...late) - 1, before: Math.max(...late) + 1 }));
       if (answer) {
         this.#looked = answer.next ?? 0;
         this.fresh = answer.messages.reverse().concat(this.fresh);
         this.freshMore = !answer.complete && this.fresh.length >= page;
+        if (more) this.fresh = sorted(this.fresh.concat(more.messages.filter((row) => late.includes(row.seq))));
         this.version.value++;
       }
     } catch {
@@ -169,15 +178,21 @@ export class Feed {
     this.#checking = false;
   }
 
-  // admit puts what has come before the rows.
+  // #late returns the seqs of messages that were sent, are behind one up to which all was known, and are not held where they should be.
+  #late(known) {
+    const end = this.rows.at(-1)?.seq ?? 0, held = new Set(this.rows.concat(this.fresh).map((row) => row.seq));
+    return this.base > 0 ? [] : this.#born.filter((seq) => seq <= known && (seq > end || this.complete) && !held.has(seq));
+  }
+
+  // admit puts what has come to its place, most of it before the rows.
   admit() {
     if (this.freshMore || this.base > 0) return this.start();
-    const n = this.fresh.length;
-    if (!n) return;
-    this.#top = this.fresh[0].seq;
-    this.rows = this.fresh.concat(this.rows);
-    this.known += n;
-    this.#marks = [[0, this.#top], ...this.#marks.map(([at, seq]) => [at + n, seq])];
+    const come = this.fresh;
+    if (!come.length) return;
+    this.rows = sorted(come.concat(this.rows));
+    this.known += come.length;
+    this.#top = this.rows[0].seq;
+    this.#marks = [[0, this.#top], ...this.#marks.map(([at, seq]) => [at + come.filter((row) => row.seq > seq).length, seq])];
     this.fresh = [];
     if (this.rows.length > most) this.rows.length = most;
     this.version.value++;
@@ -187,6 +202,7 @@ export class Feed {
   async refresh(ids) {
     const wanted = new Set(ids), held = this.rows.filter((row) => wanted.has(row.message_id)).map((row) => row.message_id).slice(0, 500);
     if (!held.length) return;
+    await shown();
     try {
       const answer = await run("messages_list", { message_ids: held });
       const now = new Map(answer.messages.map((row) => [row.seq, row]));
@@ -197,3 +213,5 @@ export class Feed {
     }
   }
 }
+
+const sorted = (rows) => rows.sort((a, b) => b.seq - a.seq);

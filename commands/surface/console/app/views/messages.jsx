@@ -175,27 +175,34 @@ function Stream({ filter, id }) {
   );
 }
 
+const settle = 500; // milliseconds between two looks for what has come
+
 // useLive follows what happens: new rows come by themselves where one looks at the top, and wait otherwise; rows that change do so at their place.
 function useLive(feed, atTop, seen) {
   useEffect(() => {
     const changed = new Set();
-    let timer = null, all = false;
+    let timer = null, all = false, born = [], acted = 0;
     const act = async () => {
       timer = null;
+      acted = performance.now();
       if (all) {
         const { from, to } = seen();
         for (const row of feed.rows.slice(Math.max(0, from - feed.base), Math.max(0, to - feed.base))) changed.add(row.message_id);
       }
       all = false;
-      const ids = [...changed];
+      const ids = [...changed], sent = born;
       changed.clear();
-      await Promise.all([feed.look(), feed.refresh(ids)]);
+      born = [];
+      await Promise.all([feed.look(sent), feed.refresh(ids)]);
       if (feed.fresh.length && atTop()) feed.admit();
     };
     const stop = onEvents((list, more) => {
-      for (const { data } of list) changed.add(data.message_id);
+      for (const { event, data } of list) {
+        changed.add(data.message_id);
+        if ((event === "created" || event === "adopted") && data.seq) born.push(data.seq);
+      }
       all ||= !list.length || more > 0;
-      timer ??= setTimeout(act, feed.fresh.length || list.length > 20 ? 1000 : 100);
+      timer ??= setTimeout(act, Math.max(0, acted + settle - performance.now()));
     });
     return () => {
       stop();

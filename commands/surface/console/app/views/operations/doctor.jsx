@@ -13,19 +13,19 @@ export function Doctor() {
   return <><Findings /><Tokens /></>;
 }
 
-// Findings asks the doctor once, since it looks at every message, and again when it is told to.
+// Findings asks the doctor once, and again when it is told to: then for every message, too.
 function Findings() {
   const [state, setState] = useState({ busy: true }), [asking, setAsking] = useState(false);
-  const look = async (tries) => {
+  const look = async (tries, quick = false) => {
     setState((before) => ({ ...before, busy: true }));
     try {
-      setState({ data: await run("doctor", { try: tries }), tried: tries, at: new Date().toISOString() });
+      setState({ data: await run("doctor", { try: tries, quick }), tried: tries, at: new Date().toISOString() });
     } catch (failure) {
       setState((before) => ({ data: before.data, at: before.at, failure }));
       if (tries) throw failure;
     }
   };
-  useEffect(() => void look(false), []);
+  useEffect(() => void look(false, true), []);
   const { data, failure, busy, tried, at } = state;
   if (failure?.code === "permission_denied") return <NoRight />;
   const problems = data?.findings.filter((f) => f.level === "problem") ?? [], notes = data?.findings.filter((f) => f.level === "note") ?? [];
@@ -36,11 +36,11 @@ function Findings() {
         <div class="bar level">
           <h1>{!data ? "The doctor looks…" : problems.length ? sentence(problems.length, "thing is wrong", "things are wrong") : "Nothing is wrong"}</h1>
           <div class="acts">
-            <button class="btn" type="button" disabled={busy} onClick={() => look(false)}>Check again</button>
+            <button class="btn" type="button" disabled={busy} onClick={() => look(false)}>Check everything</button>
             <button class="btn" type="button" disabled={busy} onClick={() => setAsking(true)}>Test each transport…</button>
           </div>
         </div>
-        <p>{data ? <>Looked <Ago at={at} />{tried ? ", and sent each agent a test message" : "; nothing was sent"}.</> : "It reads the whole database, which takes a while where that is large."}</p>
+        <p>{data ? <>Looked <Ago at={at} />{tried ? ", and sent each agent a test message" : "; nothing was sent"}.</> : "A moment."}</p>
       </section>
       <Problem failure={failure} retry={() => look(false)} />
       {data && (

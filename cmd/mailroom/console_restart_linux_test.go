@@ -1,0 +1,43 @@
+package main
+
+import (
+	"strings"
+	"syscall"
+	"testing"
+
+	"mailroom/commands/surface/phone/browsertest"
+)
+
+// TestConsoleOutlivesItsDaemon: a page stays open while its daemon is killed, or told to end, and another is started at the same
+// address. It says that nobody answers, goes on by itself, without a reload and as who was logged in, and has missed nothing.
+func TestConsoleOutlivesItsDaemon(t *testing.T) {
+	t.Parallel()
+	ctx := browsertest.Start(t, browsertest.ChromiumPrograms...)
+	o := newOffice(t, "a", "b")
+	s := o.serve()
+	_, address, code := o.consoleOf()
+	d := browsertest.StartChromium(ctx, t).NewScreen(1440, 900, false)
+	d.Open(address + "/messages#code=" + code)
+	d.Until(`document.querySelector(".live.live")`)
+	d.Eval(`document.body.dataset.loaded = "once"`, nil)
+	says := `[...document.querySelectorAll(".stream tr.is-delivered .c-says")].map((cell) => cell.textContent).join("|")`
+	var sent []string
+	send := func(text string) {
+		o.run("send", "--sender", "a", "--recipient", "b", "--message-type", "note", "--payload", `"`+text+`"`)
+		sent = append([]string{text}, sent...)
+	}
+	for _, end := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM, syscall.SIGKILL} {
+		send("before " + end.String())
+		d.Until(says + ` === "` + strings.Join(sent, "|") + `"`)
+		if err := s.cmd.Process.Signal(end); err != nil {
+			t.Fatal(err)
+		}
+		s.cmd.Wait()
+		d.Until(`document.querySelector(".live.offline")`)
+		send("while nobody served")
+		s = o.serveAt(strings.TrimPrefix(address, "http://"))
+		d.Until(`document.querySelector(".live.live") && ` + says + ` === "` + strings.Join(sent, "|") + `"`)
+		send("after " + end.String())
+		d.Until(says + ` === "` + strings.Join(sent, "|") + `" && document.body.dataset.loaded === "once"`)
+	}
+}

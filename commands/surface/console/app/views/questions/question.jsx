@@ -1,0 +1,114 @@
+// A question: who asks, what, and the answer that is given here.
+
+import { useState } from "preact/hooks";
+import { fate } from "../../../../phone/app/words.js";
+import { run } from "../../api.js";
+import { answer, answerGiven, wasRead } from "../../desk.js";
+import { mayAdminister } from "../../me.js";
+import { age, now, span } from "../../time.js";
+import { Agent, Confirm, Icon, Problem, State, When } from "../../parts.jsx";
+import { plural } from "../../words.js";
+import { Offer } from "./desk.jsx";
+
+const High = ({ question }) => (question.priority === "high" || question.priority === "urgent" ? <span class="state overdue"><Icon name="high" />{question.priority === "urgent" ? "Urgent" : "High priority"}</span> : null);
+
+// Question is one that can be read here, or that this desk should be able to read.
+export function Question({ question: q, desk, names, reload, forget }) {
+  const held = desk.questions?.get(q.questionId), what = q.encrypted ? (held?.what ?? (desk.state === "active" ? wasRead(q.questionId) : undefined)) : q;
+  const failed = q.pushes.filter((p) => p.error), open = q.status === "pending", active = desk.state === "active";
+  return (
+    <article class="ask" data-id={q.questionId}>
+      <p class="meta"><span class="who"><Agent name={q.source} /></span><High question={q} />{!q.encrypted && <span class="state"><Icon name="unlock" />Not encrypted</span>}<time>{open ? `waits ${age(q.createdAt)} · open until ` : "was open until "}<When at={q.expiresAt} seconds={false} /></time></p>
+      {what ? <Asked what={what} /> : <Unread why={held?.why} />}
+      {!open && <p class="fate" role="status">{said(q, what, desk, names)}</p>}
+      {open && what && active && held && <Answer q={q} what={what} reload={reload} />}
+      {open && what && !active && <Choices options={q.options} />}
+      {open && failed.map((p) => <p key={p.device} class="warn">{names.get(p.device) ?? p.device} has not been told: {p.error}</p>)}
+      {open && !names.size && <p class="warn">No device has been told of it.</p>}
+      {open && <TakeBack q={q} reload={() => (forget(), reload())} />}
+    </article>
+  );
+}
+
+const Asked = ({ what }) => <><p class="q">{what.question}</p>{what.context && <p class="ctx">{what.context}</p>}</>;
+
+const Unread = ({ why }) => (
+  <div class="lock"><Icon name="lock" /><p><b>This desk cannot read it.</b><br /><span class="muted">{why ? `It was sealed for other devices, or changed on its way: ${why}.` : "It was asked before this desk was paired. The devices that were paired then can answer it."}</span></p></div>
+);
+
+const Choices = ({ options }) => (options?.length ? <ul class="options" aria-label="Options">{options.map((option) => <li>{option}</li>)}</ul> : <p class="muted">It is answered in words.</p>);
+
+// said is what became of a question that was open while one looked at it.
+function said(q, what, desk, names) {
+  const given = answerGiven(q.questionId), mine = q.answeredBy === desk.device?.id;
+  const word = given?.text ?? what?.options?.[given?.option];
+  if (q.status === "answered" && !mine && names.has(q.answeredBy) && !given) return `Answered on ${names.get(q.answeredBy)}`;
+  return fate({ status: q.status, mine, answer: given }, word);
+}
+
+// Answer is what answers a question: a button for each option, or a text.
+function Answer({ q, what, reload }) {
+  const [text, setText] = useState(""), [busy, setBusy] = useState(null), [failure, setFailure] = useState(null);
+  const give = async (says) => {
+    setBusy(says);
+    setFailure(null);
+    try {
+      await answer(q.questionId, says);
+    } catch (error) {
+      if (error.status !== 409) setFailure(error); // who was first, or that its time is over, the lists say
+    }
+    setBusy(null);
+    reload();
+  };
+  if (Date.parse(q.expiresAt) < now.value) return <p class="fate" role="status">{fate({ status: "expired" })}</p>;
+  const send = (event) => {
+    event.preventDefault();
+    if (text.trim()) give({ text: text.trim() });
+  };
+  return (
+    <>
+      {what.options?.length
+        ? <div class="choices" role="group" aria-label={`Answers to ${q.source}`}>{what.options.map((option, n) => <button class="choice" type="button" disabled={!!busy} onClick={() => give({ option: n })}>{option}</button>)}</div>
+        : <form class="acts" onSubmit={send}><textarea class="line-input" rows="2" maxlength="2000" aria-label={`Your answer to ${q.source}`} placeholder="Your answer" value={text} onInput={(e) => setText(e.target.value)} /><button class="btn first tall" disabled={!!busy || !text.trim()}>Send answer</button></form>}
+      <Problem failure={failure} />
+    </>
+  );
+}
+
+function TakeBack({ q, reload }) {
+  const [asks, setAsks] = useState(false);
+  return (
+    <div class="acts"><button class="btn quiet" type="button" disabled={!mayAdminister()} onClick={() => setAsks(true)}>Take it back…</button>{!mayAdminister() && <span class="why-not">only who asked and an administrator take it back</span>}
+      {asks && (
+        <Confirm title="Take this question back?" word="Take it back" danger act={() => run("signal_cancel", { questionId: q.questionId, source: q.source })} onDone={(done) => (setAsks(false), done && reload())}>
+          <p>Nobody can answer it any more, its notification goes from the devices, and {q.source} is told that it was cancelled. This cannot be undone.</p>
+        </Confirm>
+      )}
+    </div>
+  );
+}
+
+// Locked are the questions that are encrypted for other devices: how many, who asks, and since when.
+export function Locked({ questions, desk, reload }) {
+  return (
+    <section class="ask locked">
+      <div class="lock"><Icon name="lock" /><p><b>{plural(questions.length, "encrypted question")}</b><br /><span class="muted">Only a paired device can open {questions.length === 1 ? "it" : "them"}. Once this desk is paired, it opens what is asked from then on.</span></p>{desk.state === "none" && <Offer reload={reload} />}</div>
+      <ul>{questions.map((q) => <li key={q.questionId}><p class="meta"><span class="who"><Agent name={q.source} /></span><High question={q} /><time>waits {age(q.createdAt)} · open until <When at={q.expiresAt} seconds={false} /></time></p><TakeBack q={q} reload={reload} /></li>)}</ul>
+    </section>
+  );
+}
+
+// Over is a question that has ended. What was encrypted can be read if this page has opened it.
+export function Over({ question: q, desk, names }) {
+  const on = names.get(q.answeredBy) ?? q.answeredBy, by = on ? `on ${on}` : "", what = q.encrypted ? wasRead(q.questionId) : q;
+  const given = q.answeredBy === desk.device?.id && answerGiven(q.questionId), word = q.answer || (what && given && (given.text ?? what.options?.[given.option]));
+  return (
+    <li>
+      <p class="muted"><b class="agent">{q.source}</b><span><When at={q.endedAt || q.expiresAt} seconds={false} />{q.endedAt && `, waited ${span(Date.parse(q.endedAt) - Date.parse(q.createdAt))}`}</span></p>
+      {what ? <p>{what.question}</p> : <p class="muted"><svg class="i in" aria-hidden="true"><use href="#i-lock" /></svg>encrypted</p>}
+      {q.status === "answered" && <State name="delivered" word={word ? <span><b>{word}</b>{by && `, ${by}`}</span> : `answered ${by}`} />}
+      {q.status === "expired" && <State name="expired" word="nobody answered in time" />}
+      {q.status === "cancelled" && <State name="cancelled" word="taken back" />}
+    </li>
+  );
+}

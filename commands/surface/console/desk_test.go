@@ -1,0 +1,310 @@
+package console_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"mailroom/commands/surface/phone/browsertest"
+	"mailroom/orchestrator/agents"
+)
+
+// newDesk is newRoom at an address that a browser can keep keys for.
+func newDesk(t *testing.T, names ...string) *room {
+	t.Helper()
+	r := newRoom(t, names...)
+	r.keepsAddress()
+	return r
+}
+
+// pairs pairs the browser of a page as a device, and approves it at the machine's command line. It returns the device's id.
+func (r *room) pairs(p *browsertest.Page) (device string) {
+	r.t.Helper()
+	p.Click("Pair this desk")
+	p.Click("Pair it")
+	p.Reads("Approve this desk")
+	var print string
+	p.Eval(`document.querySelector(".fingerprint").textContent`, &print)
+	p.Reads("mailroom signal device approve " + print)
+	if status, answer := r.Run(r.session(), "signal_device_approve", fmt.Sprintf(`{"fingerprint":%q}`, print)); status != 403 {
+		r.t.Errorf("a session approves a device: %d %s", status, answer)
+	}
+	approved := r.does("signal_device_approve", fmt.Sprintf(`{"fingerprint":%q}`, print))["device"].(map[string]any)
+	if approved["kind"] != "desk" || approved["state"] != "active" {
+		r.t.Fatalf("the desk is %v", approved)
+	}
+	p.Reads("Unpair this desk…")
+	return approved["id"].(string)
+}
+
+// code makes a code that logs in once.
+func (r *room) code() string {
+	r.t.Helper()
+	code, err := agents.IssueCode(r.t.Context(), r.Router.Ledger)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return code
+}
+
+// session opens a session of the console without a browser.
+func (r *room) session() string {
+	r.t.Helper()
+	token, _, err := agents.OpenSession(r.t.Context(), r.Router.Ledger, r.code())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return token
+}
+
+// asks has an agent ask an encrypted question, and returns its id.
+func (r *room) asks(asker, question string, options ...string) string {
+	r.t.Helper()
+	list := "[]"
+	if len(options) > 0 {
+		list = `["` + strings.Join(options, `","`) + `"]`
+	}
+	return r.does("ask_question", fmt.Sprintf(`{"source":%q,"question":%q,"options":%s,"context":"It is tagged."}`, asker, question, list))["questionId"].(string)
+}
+
+// hears holds what the asker gets as the answer to what it should be.
+func (r *room) hears(asker, question, want string) {
+	r.t.Helper()
+	if got := r.does("get_response", fmt.Sprintf(`{"questionId":%q}`, question)); got["response"] != want {
+		r.t.Errorf("%s gets %v; want %q", asker, got, want)
+	}
+}
+
+// shows reports whether a page has a text anywhere in its document.
+func shows(p *browsertest.Page, text string) (there bool) {
+	p.Eval(fmt.Sprintf(`document.documentElement.outerHTML.includes(%q)`, text), &there)
+	return there
+}
+
+// A browser is paired as a device. An encrypted question comes live, and is answered with an option or in words; a browser that is not paired
+// shows nothing of it.
+func TestDesk(t *testing.T) {
+	t.Parallel()
+	r := newDesk(t, "ann", "bob")
+	d := r.opens(1440, false, "/questions")
+	d.Reads("No device is paired, so nobody can answer.")
+	desk := r.pairs(d.Page)
+
+	other := r.opens(1440, false, "/questions")
+	question := r.asks("ann", "Shall the canary fly?", "Let it fly", "Keep it")
+	d.Reads("Shall the canary fly?")
+	d.Reads("It is tagged.")
+	other.Reads("1 encrypted question")
+	other.Reads("ann")
+	if shows(other.Page, "canary") || shows(other.Page, "tagged") || shows(other.Page, "Let it fly") {
+		t.Error("a browser that is not paired shows what is encrypted")
+	}
+	d.Click("Let it fly")
+	d.Reads("You answered: Let it fly")
+	r.hears("ann", question, "Let it fly")
+	d.Until(`document.querySelector(".answered").innerText.includes("Let it fly")`)
+
+	question = r.asks("bob", "What is its name?")
+	d.Type("Your answer to bob", "Pip & <b>Pop</b>")
+	d.Click("Send answer")
+	d.Reads("You answered: Pip & <b>Pop</b>")
+	r.hears("bob", question, "Pip & <b>Pop</b>")
+	if by := r.does("signal_list", `{"all":true}`)["questions"].([]any)[0].(map[string]any)["answeredBy"]; by != desk {
+		t.Errorf("it was answered by %v", by)
+	}
+}
+
+// TestDeskFirefox pairs the other kind of browser, which answers.
+func TestDeskFirefox(t *testing.T) {
+	t.Parallel()
+	ctx := browsertest.Start(t, browsertest.FirefoxPrograms...)
+	r := serveRoom(t, "ann")
+	r.keepsAddress()
+	page := browsertest.StartFirefox(ctx, t, browsertest.NewDesktop(ctx, t), browsertest.NewPushService(ctx, t)).NewPage()
+	page.Open(r.Address + "/questions#code=" + r.code())
+	r.pairs(page)
+	question := r.asks("ann", "Shall it fly?", "Yes", "No")
+	page.Reads("Shall it fly?")
+	page.Click("No")
+	page.Reads("You answered: No")
+	r.hears("ann", question, "No")
+}
+
+// Two desks: who answers first answers for all, and the other is told. What ends while one looks at it says what became of it.
+func TestTwoDesks(t *testing.T) {
+	t.Parallel()
+	r := newDesk(t, "ann")
+	one, two := r.opens(1440, false, "/questions"), r.opens(1440, true, "/questions")
+	r.pairs(one.Page)
+	early := r.asks("ann", "Asked before the second desk was there?", "Yes")
+	r.pairs(two.Page)
+	one.Reads("Asked before")
+	two.Reads("It was asked before this desk was paired.")
+	if shows(two.Page, "Asked before the second") {
+		t.Error("a desk reads what was asked before it was paired")
+	}
+	r.does("signal_cancel", fmt.Sprintf(`{"questionId":%q}`, early))
+	one.Reads("Cancelled by the asker")
+
+	question := r.asks("ann", "Who is first?", "One", "Two")
+	two.Reads("Who is first?")
+	one.Reads("Who is first?")
+	two.Eval(`(window.asked = fetch, window.fetch = (path, o) => path.endsWith("/answer") ? new Promise((go) => (window.send = () => go(asked(path, o)))) : asked(path, o), null)`, nil)
+	two.Click("Two")
+	two.Until(`window.send`)
+	one.Click("One")
+	one.Reads("You answered: One")
+	two.Eval(`(send(), null)`, nil)
+	two.Reads("Answered on another device before your answer arrived")
+	r.hears("ann", question, "One")
+
+	r.does("ask_question", `{"source":"ann","question":"Is there time?","options":["Yes"],"ttl":3600}`)
+	one.Reads("Is there time?")
+	r.Step(2 * time.Hour)
+	one.Click("Yes")
+	one.Reads("Expired before your answer arrived")
+}
+
+// A desk that is revoked says so; its keys are removed, and it can be paired again. Unpairing revokes it, and leaves nothing in the browser.
+func TestDeskEnds(t *testing.T) {
+	t.Parallel()
+	r := newDesk(t, "ann")
+	d := r.opens(1440, false, "/questions")
+	id := r.pairs(d.Page)
+	r.asks("ann", "Shall the canary fly?", "Yes")
+	d.Reads("Shall the canary fly?")
+	r.does("signal_device_revoke", fmt.Sprintf(`{"id":%q}`, id))
+	d.Reads("This desk was revoked")
+	if shows(d.Page, "canary") {
+		t.Error("a desk that was revoked still shows what is encrypted")
+	}
+	d.Click("Remove its keys")
+	d.Reads("This browser is not paired.")
+
+	id = r.pairs(d.Page)
+	d.Click("Unpair this desk…")
+	d.Reads("Open questions that no other device can read are cancelled.")
+	d.Click("Unpair")
+	d.Reads("This browser is not paired.")
+	if kept := d.kept(); kept != "" {
+		t.Errorf("after unpairing the browser keeps %s", kept)
+	}
+	for _, device := range r.does("signal_device_list", `{}`)["devices"].([]any) {
+		if d := device.(map[string]any); d["id"] == id && d["state"] != "revoked" {
+			t.Errorf("after unpairing the desk is %v", d)
+		}
+	}
+
+	d.Click("Pair this desk")
+	d.Click("Pair it")
+	d.Reads("Approve this desk")
+	d.Click("Cancel")
+	d.Reads("This browser is not paired.")
+}
+
+// kept returns what the browser stores for a desk, as JSON; keys have none.
+func (d *desk) kept() (all string) {
+	d.Eval(`new Promise((resolve) => {
+		indexedDB.open("mailroom").onsuccess = ({ target: { result: db } }) => {
+			const found = [];
+			for (const name of ["kept", "signals"]) db.transaction(name).objectStore(name).getAll().onsuccess = ({ target: { result } }) => {
+				found.push(...result.map((value) => JSON.stringify(value)));
+				if (name === "signals") db.close(), resolve(found.join());
+			};
+		};
+	})`, &all)
+	return all
+}
+
+// Logging out leaves nothing that can be read, and does not unpair: another session of the same browser reads again.
+func TestDeskAndSessions(t *testing.T) {
+	t.Parallel()
+	r := newDesk(t, "ann")
+	d := r.opens(1440, false, "/questions")
+	r.pairs(d.Page)
+	question := r.asks("ann", "Shall the canary fly?", "Let it")
+	d.Reads("Shall the canary fly?")
+	r.does("send_alert", `{"source":"ann","message":"The canary is out.","alertType":"warning"}`)
+	d.Reads("The canary is out.")
+	d.Click("Log out")
+	d.Reads("Run mailroom console")
+	if kept := d.kept(); shows(d.Page, "canary") || strings.Contains(kept, "canary") {
+		t.Errorf("after logging out there is still what is encrypted; the browser keeps %s", kept)
+	}
+	d.Open(r.Address + "/#code=" + r.code())
+	d.Until(`document.querySelector(".rail")`)
+	d.Open(r.Address + "/questions")
+	d.Reads("Shall the canary fly?")
+	d.Reads("The canary is out.")
+	d.Click("Let it")
+	d.Reads("You answered: Let it")
+	r.hears("ann", question, "Let it")
+
+	question = r.asks("ann", "And again?", "Yes")
+	d.Reads("And again?")
+	if _, err := agents.RevokeTokens(t.Context(), r.Router.Ledger, "operator"); err != nil {
+		t.Fatal(err)
+	}
+	d.Reads("This session is over")
+	d.Until(`!document.documentElement.outerHTML.includes("And again?")`)
+}
+
+// Where the page is not at its usual address, and for the token of an agent, pairing is not offered, and the reason is.
+func TestDeskNotOffered(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t, "ann")
+	d := r.opens(1440, false, "/questions")
+	d.Reads("This page is not at its usual address")
+	r.keepsAddress()
+	r.browserWith(d, r.Token("ann", true))
+	d.Reads("A session that mailroom console opens can pair this browser.")
+	d.Until(`![...document.querySelectorAll("button")].some((b) => b.innerText === "Pair this desk")`)
+}
+
+// browserWith opens the questions as who has a token.
+func (r *room) browserWith(d *desk, token string) {
+	d.Open(r.Address + "/questions")
+	d.Type("Token", token)
+	d.Click("Log in")
+}
+
+// TestDeskLooks: a paired desk, one that waits and one that is not paired look right, wide and narrow.
+func TestDeskLooks(t *testing.T) {
+	t.Parallel()
+	r := newDesk(t, "architect", "release-bot")
+	r.pairs(r.opens(1440, false, "/questions").Page)
+	r.does("ask_question", `{"source":"release-bot","question":"Which name should the release carry?","options":["2.4 “Post horn”","2.4 “Pigeonhole”","No name"],"context":"Everything is tagged and built; the name goes into the notes and cannot be changed afterwards.","priority":"high"}`)
+	r.asks("architect", "Token rotation would break two old clients. What shall I tell them? "+strings.Repeat("long", 40))
+	r.does("ask_question", `{"source":"architect","question":"May everybody read this?","options":["Yes","No"],"encrypt":false}`)
+	for _, width := range []int64{1440, 360} {
+		for _, dark := range []bool{false, true} {
+			d := r.opens(width, dark, "/questions")
+			d.looks(t, fmt.Sprintf("unpaired-%d-%t", width, dark), `document.querySelectorAll(".locked li").length === 2`)
+			d.Click("Pair this desk")
+			d.Click("Pair it")
+			d.looks(t, fmt.Sprintf("waiting-%d-%t", width, dark), `document.querySelector(".fingerprint")`)
+			d.Click("Cancel")
+			d.Reads("This browser is not paired.")
+			r.pairs(d.Page)
+			r.does("send_alert", `{"source":"release-bot","message":"The build of main failed three times.","alertType":"error"}`)
+			asked := r.asks("architect", "Is this one for this desk, too?", "Yes", "No")
+			d.looks(t, fmt.Sprintf("paired-%d-%t", width, dark), `document.querySelectorAll(".ask .choice").length === 4 && document.querySelector(".alerts")`)
+			r.does("signal_cancel", fmt.Sprintf(`{"questionId":%q}`, asked))
+		}
+	}
+}
+
+// looks holds a page to its window and to axe once a condition is true, and takes a picture of it.
+func (d *desk) looks(t *testing.T, what, condition string) {
+	t.Helper()
+	d.Until(condition)
+	if n := d.tooWide(); n > 0 {
+		t.Errorf("%s is %d pixels too wide", what, n)
+	}
+	d.accessible(t, what)
+	if *screenshots != "" {
+		d.Picture(filepath.Join(*screenshots, what+".png"), true)
+	}
+}

@@ -1,0 +1,40 @@
+package overview_test
+
+import (
+	"slices"
+	"testing"
+
+	"mailroom/orchestrator/orchestratortest/enginetest"
+	"mailroom/orchestrator/overview"
+)
+
+// A quick look leaves out what reads every row of a large database, and says so; of a small one it leaves out nothing.
+func TestQuickDoctor(t *testing.T) {
+	t.Parallel()
+	enginetest.OfAFile(t, "how large tables are is known of a file at once")
+	f := enginetest.New(t, "a")
+	f.Send("a", "a")
+	has := func(list []overview.Finding, check string) bool {
+		return slices.ContainsFunc(list, func(found overview.Finding) bool { return found.Check == check })
+	}
+	for _, large := range []bool{false, true} {
+		if large {
+			f.SQL(`INSERT INTO bridge_problems (path, fingerprint, problem, found_at) VALUES ('large', '', hex(zeroblob(35000000)), '')`)
+		}
+		quick, all := overview.QuickDoctor(t.Context(), f.Ledger, false), overview.Doctor(t.Context(), f.Ledger, false)
+		for _, check := range []string{"integrity", "trace"} {
+			if has(quick, check) == large || !has(all, check) {
+				t.Errorf("large %t, %s: quickly %v; in full %v", large, check, has(quick, check), has(all, check))
+			}
+		}
+		if has(quick, "every row") != large || has(all, "every row") || !has(quick, "journal") || !has(quick, "overdue") {
+			t.Errorf("large %t: quickly %v", large, quick)
+		}
+	}
+	f.SQL(`DELETE FROM message_trace`)
+	if n := slices.IndexFunc(overview.Doctor(t.Context(), f.Ledger, false), func(found overview.Finding) bool {
+		return found.Check == "trace" && found.Level == "problem"
+	}); n < 0 {
+		t.Error("a message without a trace is not found")
+	}
+}
