@@ -179,7 +179,7 @@ func (n *needs) stuck() error {
 		}
 		at, why, _ := strings.Cut(m.agent.Disabled, " ")
 		need := Need{Kind: "disabled", Agent: m.Name, Count: m.Pending, Says: "The transport of " + m.Name + " is disabled", Because: strings.TrimLeft(why, "(: "), Since: at,
-			Do: "`mailroom agent add " + m.Name + " --deliver ...` names another address and lets its messages go"}
+			Do: "`mailroom agent add " + orchestrator.ShellWord(m.Name) + " --deliver ...` names another address and lets its messages go"}
 		if m.Pending > 0 {
 			need.Says += ", and " + plural(m.Pending, "message waits", "messages wait") + " for another"
 		}
@@ -260,7 +260,7 @@ func (n *needs) unreadMail() error {
 			break
 		}
 		var senders []string
-		need := Need{Kind: "unread", Agent: m.Name, Count: m.Unread, Says: m.Name + " reads no mail", Because: n.whySilent(m), Since: m.unreadAt, Do: "`mailroom wait --recipient " + m.Name + "` reads it here"}
+		need := Need{Kind: "unread", Agent: m.Name, Count: m.Unread, Says: m.Name + " reads no mail", Because: n.whySilent(m), Since: m.unreadAt, Do: "`mailroom wait --recipient " + orchestrator.ShellWord(m.Name) + "` reads it here"}
 		if m.Name == orchestrator.Operator {
 			need.Says, need.Because = "Mail for whoever runs Mailroom is unread", "agents write to operator"
 		}
@@ -300,7 +300,7 @@ func (n *needs) whySilent(m *Member) string {
 	case m.running:
 		says += "; its session runs"
 	default:
-		says += "; `mailroom agent show " + m.Name + "` says how its last session ended"
+		says += "; `mailroom agent show " + orchestrator.ShellWord(m.Name) + "` says how its last session ended"
 	}
 	return says
 }

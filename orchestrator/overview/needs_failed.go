@@ -49,8 +49,8 @@ func (n *needs) failed() error {
 			n.fold("failed", "have dead letters, too", "`mailroom dead_letters list` shows them", others[i:], func(m *Member) int64 { return left[m.Name] })
 			break
 		}
-		n.add(Need{Kind: "failed", Agent: m.Name, Count: left[m.Name], Says: "Messages to " + m.Name + " failed or expired", Because: "some time ago; `mailroom dead_letters list --recipient " + m.Name + "` lists them",
-			Do: "Remove the cause, then `mailroom dead_letters replay --all --recipient " + m.Name + "`"})
+		n.add(Need{Kind: "failed", Agent: m.Name, Count: left[m.Name], Says: "Messages to " + m.Name + " failed or expired", Because: "some time ago; `mailroom dead_letters list --recipient " + orchestrator.ShellWord(m.Name) + "` lists them",
+			Do: "Remove the cause, then `mailroom dead_letters replay --all --recipient " + orchestrator.ShellWord(m.Name) + "`"})
 	}
 	return nil
 }
@@ -59,7 +59,7 @@ func (n *needs) failed() error {
 func (n *needs) addFailed(g *dead) {
 	newest, m := &g.letters[len(g.letters)-1], n.of(g.recipient)
 	need := Need{Kind: "failed", Agent: g.recipient, Count: int64(len(g.letters)), Because: firstLine(newest.err), Since: g.letters[0].ended, ID: g.letters[0].id,
-		Do: "Remove the cause, then `mailroom dead_letters replay --all --recipient " + g.recipient + "`"}
+		Do: "Remove the cause, then `mailroom dead_letters replay --all --recipient " + orchestrator.ShellWord(g.recipient) + "`"}
 	scheme := ""
 	if m.agent != nil {
 		scheme, _, _ = strings.Cut(m.agent.Deliver, ":")
@@ -68,10 +68,10 @@ func (n *needs) addFailed(g *dead) {
 	switch {
 	case messages.LacksSender(n.conf, &letter):
 		need.Says = "Nobody has the name " + newest.sender + ", which wrote to " + g.recipient
-		need.Do = orchestrator.AddIt(newest.sender) + ", then `mailroom dead_letters replay --all --sender " + newest.sender + "`"
+		need.Do = orchestrator.AddIt(newest.sender) + ", then `mailroom dead_letters replay --all --sender " + orchestrator.ShellWord(newest.sender) + "`"
 	case m.agent == nil && orchestrator.CanBeAgent(g.recipient):
 		need.Says = "Nobody has the name " + g.recipient
-		need.Do = orchestrator.AddIt(g.recipient) + ", then `mailroom dead_letters replay --all --recipient " + g.recipient + "`"
+		need.Do = orchestrator.AddIt(g.recipient) + ", then `mailroom dead_letters replay --all --recipient " + orchestrator.ShellWord(g.recipient) + "`"
 	case m.agent == nil:
 		need.Says = "No agent can have the name " + g.recipient
 		need.Do = orchestrator.NoAgentsName + ": send it again to another, if it is still wanted"

@@ -83,7 +83,7 @@ func explainDeleted(c *store.Conn, id string) ([]Reason, error) {
 	why := Reason{
 		MessageID: id, Sender: m.Sender, Recipient: m.Recipient, Status: m.Status, Gone: true, LastError: m.Error,
 		Where: "nowhere: it was deleted at " + at, Rule: "retention deletes what has ended for long enough",
-		Fix: "Nothing; `mailroom trace " + id + "` tells its story",
+		Fix: "Nothing; `mailroom trace " + orchestrator.ShellWord(id) + "` tells its story",
 	}
 	if why.Attempts, err = failedAttempts(c, id); err == nil {
 		why.Receipts, err = messages.ReceiptsOf(c, &m)
@@ -122,7 +122,7 @@ func explain(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, m *orchestrat
 		explainFailed(conf, m, n > 0, &why)
 	case orchestrator.Lapsed:
 		why.Where, why.Rule = "among the dead letters", "it expired: "+m.Error
-		why.Fix = "`mailroom dead_letters replay " + m.ID + "` sends it again"
+		why.Fix = "`mailroom dead_letters replay " + orchestrator.ShellWord(m.ID) + "` sends it again"
 	case orchestrator.Cancelled:
 		why.Where, why.Rule = "nowhere", "its sender took it back"
 		if reason, _, err := c.Text(`SELECT error FROM message_trace WHERE message_id = ? AND event = 'cancelled' ORDER BY id DESC LIMIT 1`, m.ID); err != nil {
@@ -173,20 +173,20 @@ func explainDelivered(l *ledger.Ledger, c *store.Conn, conf *ledger.Config, m *o
 	switch {
 	case lease != nil && lease.Until <= orchestrator.Stamp(l.Now()):
 		why.Rule = fmt.Sprintf("delivered; shown to %s at %s, and not confirmed: unread again since %s", lease, lease.At, lease.Until)
-		why.Fix = "`mailroom wait --recipient " + m.Recipient + "` reads it"
+		why.Fix = "`mailroom wait --recipient " + orchestrator.ShellWord(m.Recipient) + "` reads it"
 	case lease != nil && lease.Session != "":
 		why.Rule = fmt.Sprintf("delivered; shown to %s at %s, not yet confirmed: what happens there next says whether its model has it", lease, lease.At)
-		why.Fix = "Nothing: the next tool call, or the end of the turn, confirms it; `mailroom mail release " + m.ID + "` makes it unread at once"
+		why.Fix = "Nothing: the next tool call, or the end of the turn, confirms it; `mailroom mail release " + orchestrator.ShellWord(m.ID) + "` makes it unread at once"
 	case lease != nil:
 		why.Rule = fmt.Sprintf("delivered; shown to %s at %s, not yet confirmed: it is unread again at %s unless it is acknowledged", lease, lease.At, lease.Until)
-		why.Fix = "`mailroom acknowledge " + m.ID + "` confirms it, `mailroom mail release " + m.ID + "` makes it unread at once"
+		why.Fix = "`mailroom acknowledge " + orchestrator.ShellWord(m.ID) + "` confirms it, `mailroom mail release " + orchestrator.ShellWord(m.ID) + "` makes it unread at once"
 	case m.AcknowledgedAt != "":
 		why.Rule = "delivered, read and acknowledged"
 	case m.ReadAt != "":
 		why.Rule = "delivered and read; not acknowledged"
 	case place == "read":
 		why.Rule = "delivered; its place in the inbox looks read though no reader has it and nobody has read it: somebody changed the tables by hand"
-		why.Fix = "`mailroom mail release " + m.ID + "` makes it unread again"
+		why.Fix = "`mailroom mail release " + orchestrator.ShellWord(m.ID) + "` makes it unread again"
 	default:
 		why.Rule, why.Fix = rule, fix
 		switch {
@@ -247,7 +247,7 @@ func whereTaken(c *store.Conn, m *orchestrator.Message, through, whose string, i
 		where = "with " + m.Recipient + ": it was delivered, and does not stand in the inbox (any more)"
 		if inInbox {
 			where = "in the inbox of " + m.Recipient
-			fix = "`mailroom wait --recipient " + m.Recipient + "` reads it"
+			fix = "`mailroom wait --recipient " + orchestrator.ShellWord(m.Recipient) + "` reads it"
 		}
 	case "jsonl":
 		where = "in the file " + address + whose
@@ -270,7 +270,7 @@ func whereTaken(c *store.Conn, m *orchestrator.Message, through, whose string, i
 			return "", "", "", err
 		}
 		where = "in the app of the user's phones, as " + made
-		rule, fix = "delivered: it was made a question or an alert", "Nothing; `mailroom why "+made+"` says more"
+		rule, fix = "delivered: it was made a question or an alert", "Nothing; `mailroom why "+orchestrator.ShellWord(made)+"` says more"
 	default:
 		where = "with " + m.Recipient + ", through " + through
 	}
@@ -287,15 +287,15 @@ func explainFailed(conf *ledger.Config, m *orchestrator.Message, tried bool, why
 	case !tried:
 		why.Rule = strings.TrimSuffix("it was given up: "+m.Error, ": ")
 	}
-	why.Fix = "Remove the cause, then `mailroom dead_letters replay " + m.ID + "`"
+	why.Fix = "Remove the cause, then `mailroom dead_letters replay " + orchestrator.ShellWord(m.ID) + "`"
 	switch {
 	case messages.LacksSender(conf, m) && orchestrator.CanBeAgent(m.Sender):
-		why.Fix = orchestrator.AddIt(m.Sender) + ", then `mailroom dead_letters replay " + m.ID + "`"
+		why.Fix = orchestrator.AddIt(m.Sender) + ", then `mailroom dead_letters replay " + orchestrator.ShellWord(m.ID) + "`"
 	case messages.LacksSender(conf, m):
 		why.Fix = orchestrator.NoAgentsName + ": send it again from another, if it is still wanted"
 	case conf.Agents[m.Recipient] != nil:
 	case orchestrator.CanBeAgent(m.Recipient):
-		why.Fix = orchestrator.AddIt(m.Recipient) + ", then `mailroom dead_letters replay " + m.ID + "`"
+		why.Fix = orchestrator.AddIt(m.Recipient) + ", then `mailroom dead_letters replay " + orchestrator.ShellWord(m.ID) + "`"
 	default:
 		why.Fix = orchestrator.NoAgentsName + ": send it again to another, if it is still wanted"
 	}

@@ -47,18 +47,18 @@ func explainLive(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, m *orches
 			return err
 		}
 		why.Rule = nobody + "; it climbs the ladder and then fails"
-		why.Fix = "`mailroom agent add " + m.Recipient + "`"
+		why.Fix = "`mailroom agent add " + orchestrator.ShellWord(m.Recipient) + "`"
 		if !orchestrator.CanBeAgent(m.Recipient) {
-			why.Fix = orchestrator.NoAgentsName + ": `mailroom cancel " + m.ID + "` takes it back now"
+			why.Fix = orchestrator.NoAgentsName + ": `mailroom cancel " + orchestrator.ShellWord(m.ID) + "` takes it back now"
 		}
 	case agent.Withheld():
 		why.Rule = "it waits, since " + ledger.NotTrusted + ": " + conf.Untrusted
-		why.Fix = ledger.NotTrustedHint + "; " + m.Recipient + " can also read it with `mailroom wait --recipient " + m.Recipient + "`"
+		why.Fix = ledger.NotTrustedHint + "; " + m.Recipient + " can also read it with `mailroom wait --recipient " + orchestrator.ShellWord(m.Recipient) + "`"
 	case agent.Elsewhere():
 		return explainElsewhere(c, l, agent, why)
 	case agent.Waits():
 		why.Rule = "the transport of " + m.Recipient + " is disabled since " + agent.Disabled
-		why.Fix = "`mailroom agent enable " + m.Recipient + "` uses it again, `mailroom agent add " + m.Recipient + " --deliver ...` names another address; both let its messages go"
+		why.Fix = "`mailroom agent enable " + orchestrator.ShellWord(m.Recipient) + "` uses it again, `mailroom agent add " + orchestrator.ShellWord(m.Recipient) + " --deliver ...` names another address; both let its messages go"
 	case m.NextAttemptAt > now:
 		return explainLater(c, conf, m, l.Now(), comes, why)
 	default:
@@ -97,25 +97,25 @@ func explainOver(m *orchestrator.Message, why *Reason) {
 	if m.Marks != "" {
 		why.Rule += ", unless its transport has it already, which is asked then"
 	}
-	why.Fix = "`mailroom dead_letters replay " + m.ID + "` sends it again, once it has expired"
+	why.Fix = "`mailroom dead_letters replay " + orchestrator.ShellWord(m.ID) + "` sends it again, once it has expired"
 }
 
 // explainHeld explains a message that waits until somebody is there. known tells that the recipient is an agent.
 func explainHeld(m *orchestrator.Message, known bool, why *Reason) {
 	if m.Recipient == orchestrator.User {
 		why.Rule = "it " + orchestrator.WaitsForDevice + ": " + orchestrator.User + " has none that could show it. It is kept as an alert for the first that is approved"
-		why.Fix = "`mailroom signal pair` adds a phone; `mailroom cancel " + m.ID + "` takes the message back, and leaves the alert"
+		why.Fix = "`mailroom signal pair` adds a phone; `mailroom cancel " + orchestrator.ShellWord(m.ID) + "` takes the message back, and leaves the alert"
 		return
 	}
 	why.Rule = "it is held until somebody has the name " + m.Recipient
-	why.Fix = "`mailroom agent add " + m.Recipient + "` or `mailroom cancel " + m.ID + "`"
+	why.Fix = "`mailroom agent add " + orchestrator.ShellWord(m.Recipient) + "` or `mailroom cancel " + orchestrator.ShellWord(m.ID) + "`"
 	switch {
 	case known:
 		why.Rule = "somebody wrote by hand that it is held, though " + m.Recipient + " is known"
-		why.Fix = "`mailroom agent add " + m.Recipient + "` lets it go, `mailroom cancel " + m.ID + "` takes it back"
+		why.Fix = "`mailroom agent add " + orchestrator.ShellWord(m.Recipient) + "` lets it go, `mailroom cancel " + orchestrator.ShellWord(m.ID) + "` takes it back"
 	case !orchestrator.CanBeAgent(m.Recipient):
 		why.Rule = fmt.Sprintf("it is held until somebody has the name %q, which somebody wrote by hand", m.Recipient)
-		why.Fix = orchestrator.NoAgentsName + ": `mailroom cancel " + m.ID + "` takes it back"
+		why.Fix = orchestrator.NoAgentsName + ": `mailroom cancel " + orchestrator.ShellWord(m.ID) + "` takes it back"
 	}
 }
 
@@ -152,7 +152,7 @@ func explainLater(c *store.Conn, conf *ledger.Config, m *orchestrator.Message, n
 	switch {
 	case ledger.IsWantedLater(m, orchestrator.Stamp(now)):
 		why.Rule = m.Sender + " wants it delivered no earlier than " + m.NotBefore
-		why.Fix = comes + ". `mailroom cancel " + m.ID + "` takes it back"
+		why.Fix = comes + ". `mailroom cancel " + orchestrator.ShellWord(m.ID) + "` takes it back"
 	case m.Status == orchestrator.Pending && asked == 0:
 		why.Rule = "its next_attempt_at, " + m.NextAttemptAt + ", was written by hand" + back
 		why.Fix = comes + ". For a later delivery there is `mailroom send --not-before`"

@@ -37,15 +37,16 @@ func serveRoom(t *testing.T, names ...string) *room {
 	return r
 }
 
-// serves serves the console at an address.
-func (r *room) serves(address string) {
+// serves serves the console at an address, until the test ends or the server is closed.
+func (r *room) serves(at string) *web.Server {
 	r.t.Helper()
-	server, err := web.Listen(r.t.Context(), r.Env, web.Options{Address: address, RatePerSecond: 100_000, Version: "v1.2.3", Console: true})
+	server, err := web.Listen(r.t.Context(), r.Env, web.Options{Address: at, RatePerSecond: 100_000, Version: "v1.2.3", Console: true})
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	r.t.Cleanup(server.Close)
 	r.Address = server.Address
+	return server
 }
 
 // keepsAddress serves the console at an address that it would have again at the next start, as a daemon has that was given one.

@@ -1,11 +1,6 @@
 package console_test
 
-import (
-	"strings"
-	"testing"
-
-	"mailroom/orchestrator/agents"
-)
+import "testing"
 
 // The code in the address is exchanged for a session, once, and stays in no history. Each view has an address, a key and no need to
 // scroll sideways.
@@ -55,19 +50,4 @@ func TestGate(t *testing.T) {
 	s.Reads("ann")
 	s.Click("Log out")
 	s.Until(`document.querySelector(".gate")`)
-}
-
-// A session that is revoked ends on the page that is open, and says so.
-func TestRevokedSession(t *testing.T) {
-	t.Parallel()
-	r := newRoom(t, "ann")
-	d := r.opens(1440, false, "/")
-	d.Until(`document.querySelector(".live.live")`)
-	if n, err := agents.RevokeTokens(t.Context(), r.Router.Ledger, "operator"); err != nil || n != 1 {
-		t.Fatal(n, err)
-	}
-	d.Until(`document.querySelector(".live.ended")`)
-	if text := d.Text(); !strings.Contains(text, "This session is over") {
-		t.Errorf("the page says %s", text)
-	}
 }

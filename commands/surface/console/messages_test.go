@@ -130,50 +130,6 @@ func TestMessagesFilter(t *testing.T) {
 	d.Reads("is no time")
 }
 
-// Long lists scroll to their end and back, with few rows on the page at any time.
-func TestMessagesScroll(t *testing.T) {
-	t.Parallel()
-	r := newRoom(t, "ann", "bob")
-	n := 100_000
-	if testing.Short() {
-		n = 20_000
-	}
-	r.sql(`INSERT INTO agent_message (message_id, sender, recipient, message_type, payload, status, traced_status, created_at, delivered_at, ended_at, max_retries)
-		WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1)
-		SELECT 'm' || i, 'ann', 'bob', 'note', '"number ' || i || '"', 'delivered', 'delivered', '2026-01-01T00:00:00.000Z', '2026-01-01T00:00:00.000Z', '2026-01-01T00:00:00.000Z', 3 FROM n`, n)
-	d := r.opens(1440, false, "/messages")
-	d.Until(`document.querySelector(".stream tr[aria-rowindex]")`)
-	var seen struct {
-		Nodes, Shown int
-		Gaps         []string
-	}
-	d.Eval(`(async () => {
-		const seen = { Nodes: 0, Shown: 0, Gaps: [] };
-		const frame = () => new Promise((f) => requestAnimationFrame(f));
-		const look = () => {
-			seen.Nodes = Math.max(seen.Nodes, document.querySelectorAll("main *").length);
-			const rows = [...document.querySelectorAll(".stream tr[aria-rowindex]")], numbers = rows.map((row) => +row.querySelector(".c-says").textContent.slice(7));
-			for (let i = 1; i < numbers.length; i++) if (numbers[i] !== numbers[i - 1] - 1) seen.Gaps.push(numbers[i - 1] + " is followed by " + numbers[i]);
-			for (const [i, row] of rows.entries()) if (+row.getAttribute("aria-rowindex") + numbers[i] !== `+fmt.Sprint(n+1)+`) seen.Gaps.push(numbers[i] + " stands at " + row.getAttribute("aria-rowindex"));
-			seen.Shown = numbers.at(-1);
-		};
-		while (seen.Shown !== 1 && seen.Gaps.length < 3) {
-			scrollTo(0, document.documentElement.scrollHeight);
-			await frame();
-			look();
-		}
-		return seen;
-	})()`, &seen)
-	if seen.Shown != 1 || len(seen.Gaps) > 0 || seen.Nodes > 3000 {
-		t.Errorf("scrolled to %d, with %d nodes at most; %v", seen.Shown, seen.Nodes, seen.Gaps)
-	}
-	d.Reads(fmt.Sprintf("%d,000 messages, and no more", n/1000))
-	for _, place := range []int{0, n / 2, n - 1, 3 * n / 4, 10, 0} { // of rows that were dropped meanwhile
-		d.Eval(fmt.Sprintf(`scrollTo(0, document.querySelector(".stream tbody").getBoundingClientRect().top + scrollY + %d * document.querySelector(".stream tr[aria-rowindex]").getBoundingClientRect().height - 300)`, place), nil)
-		d.Until(fmt.Sprintf(`document.querySelector('.stream tr[aria-rowindex="%d"]')?.textContent.includes("number %d")`, place+1, n-place))
-	}
-}
-
 // A message that failed is found, replayed and delivered from the page.
 func TestReplayFromThePage(t *testing.T) {
 	t.Parallel()

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"mailroom/commands/surface/web"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/delivery"
@@ -152,11 +151,7 @@ func TestSettings(t *testing.T) {
 func TestSettingsWithoutADaemon(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "ann")
-	server, err := web.Listen(t.Context(), r.Env, web.Options{Address: "127.0.0.1:0", RatePerSecond: 100_000, Version: "v1.2.3", Console: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Address = server.Address
+	server := r.serves("127.0.0.1:0")
 	d := r.opens(1440, false, "/operations/settings")
 	d.Reads("retry.ladder")
 	server.Close()

@@ -4,6 +4,7 @@ const minute = 60_000; // milliseconds
 
 // span is a length of time, in milliseconds, as 12 ms, 1.4 s, 42 min, 6 h 12 min or 3 d 4 h.
 export function span(ms) {
+  if (Number.isNaN(ms)) return "?";
   if (ms < 1000) return `${Math.max(0, Math.round(ms))} ms`;
   const s = ms / 1000;
   if (s < 10) return `${s.toFixed(1).replace(/\.0$/, "")} s`;

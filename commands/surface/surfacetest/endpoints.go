@@ -43,7 +43,7 @@ func New(t testing.TB, names ...string) *Endpoints {
 	log := slog.New(slog.NewJSONHandler(e, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	r, err := router.Open(t.Context(), enginetest.Placed(ledger.Options{
 		Path: enginetest.PlaceAt(t, filepath.Join(folder, "mailroom.db")), Instance: "test", Now: e.now, Log: log, Bell: store.NewLocalBell(),
-		Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}, "jsonl": transport.JSONL{}},
+		Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}, "jsonl": transport.JSONL{}, "webhook": new(transport.Webhook)},
 	}))
 	if err != nil {
 		t.Fatal(err)

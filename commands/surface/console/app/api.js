@@ -51,6 +51,13 @@ export async function signIn(code) {
   keepToken(session.token);
 }
 
+// logIn begins a session with what somebody pastes: a token, or the address or the code that `mailroom console --print` prints.
+export async function logIn(text) {
+  const [code] = text.match(/mailroom_once_[\w-]+/) ?? [];
+  if (code) await signIn(code);
+  else keepToken(text.trim());
+}
+
 // whoAmI says as whom one is logged in: {agent, admin, expires_at, database, project, version, host}.
 export const whoAmI = () => ask("GET", "/v1/console/session");
 

@@ -41,9 +41,13 @@ function heard(event) {
   timer ??= setTimeout(tell, updateEvery);
 }
 
-// follow follows the stream for as long as the page is open. Call it once there is a token.
+let following = false, before = false; // whether the stream is followed, and was live before
+
+// follow follows the stream until the session is over. Call it whenever there is a token anew.
 export async function follow() {
-  let pause = 250, before = false;
+  if (following) return;
+  following = true;
+  let pause = 250;
   for (;;) {
     await shown();
     const stop = new AbortController();
@@ -62,6 +66,7 @@ export async function follow() {
     } catch (error) {
       if (error instanceof Failure && error.status === 401) {
         become("ended");
+        following = false;
         return;
       }
       if (error instanceof Failure && error.status === 400) cursor = null; // an older copy of the database is in its place

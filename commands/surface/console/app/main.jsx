@@ -2,13 +2,13 @@
 
 import { render } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { dropToken, keepToken, signIn, signOut, token, whoAmI } from "./api.js";
+import { dropToken, logIn, signIn, signOut, token, whoAmI } from "./api.js";
 import { connection, follow } from "./live.js";
 import { places, route } from "./route.js";
 import { me } from "./me.js";
 import { keysOpen, listed, useKeys } from "./keys.js";
 import { clock, toggleUTC } from "./time.js";
-import { Icon, Problem } from "./parts.jsx";
+import { Again, Icon, Problem } from "./parts.jsx";
 import { tallies } from "./tallies.js";
 import { Standing } from "./needs.js";
 import { Find } from "./views/palette.jsx";
@@ -136,7 +136,8 @@ function App() {
 
 const Ended = () => (
   <div class="problem" role="alert">
-    <p>This session is over: it was revoked, or twelve hours have passed.</p><p><code>mailroom console</code> begins another one.</p>
+    <p>This session is over: it was revoked, or twelve hours have passed. What you typed here stays.</p>
+    <Again />
   </div>
 );
 
@@ -148,17 +149,24 @@ async function leave() {
 // Gate is what stands there as long as nobody is logged in.
 function Gate({ failure, onToken }) {
   const [typed, setTyped] = useState("");
-  const enter = (event) => {
+  const [refused, setRefused] = useState(null);
+  const enter = async (event) => {
     event.preventDefault();
-    keepToken(typed.trim());
+    try {
+      await logIn(typed);
+    } catch (error) {
+      setRefused(error);
+      return;
+    }
+    setRefused(null);
     onToken();
   };
   return (
     <main class="gate" id="main">
       <h1>Mailroom</h1>
       <p>Run <code>mailroom console</code> in the folder of your project. It opens this page with you logged in.</p>
-      <Problem failure={failure} />
-      <p class="muted">Or paste an administrator’s token, as <code>mailroom agent token NAME --admin</code> issues it.</p>
+      <Problem failure={refused ?? failure} />
+      <p class="muted">Or paste what <code>mailroom console --print</code> prints, or an administrator’s token, as <code>mailroom agent token NAME --admin</code> issues it.</p>
       <form onSubmit={enter}>
         <input class="field-text" type="password" autocomplete="off" aria-label="Token" value={typed} onInput={(e) => setTyped(e.target.value)} />
         <button class="btn" disabled={!typed.trim()}>Log in</button>

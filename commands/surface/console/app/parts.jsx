@@ -1,6 +1,9 @@
 // The small things that all views are made of.
 
 import { useEffect, useRef, useState } from "preact/hooks";
+import { logIn, whoAmI } from "./api.js";
+import { follow } from "./live.js";
+import { me } from "./me.js";
 import { age, clock, utc } from "./time.js";
 import { shortId } from "./words.js";
 import { to } from "./route.js";
@@ -45,6 +48,37 @@ export function Problem({ failure, retry }) {
       {failure.hint && <p><Hint text={failure.hint} /></p>}
       {retry && <p><button class="btn" type="button" onClick={retry}>Try again</button></p>}
     </div>
+  );
+}
+
+// Again lets somebody in again whose session is over, on the page as it is. It is no form, so that it can stand in one.
+export function Again({ onDone = () => {} }) {
+  const [typed, setTyped] = useState(""), [failure, setFailure] = useState(null);
+  const enter = async () => {
+    try {
+      await logIn(typed);
+      me.value = await whoAmI();
+    } catch (error) {
+      setFailure(error);
+      return;
+    }
+    onDone();
+    follow();
+  };
+  const key = (event) => {
+    if (event.key !== "Enter") return;
+    event.preventDefault();
+    enter();
+  };
+  return (
+    <>
+      <p>Log in again with what <code>mailroom console --print</code> prints, or with a token:</p>
+      <div class="acts">
+        <input class="field-text" type="password" autocomplete="off" aria-label="Address or token" value={typed} onInput={(e) => setTyped(e.target.value)} onKeyDown={key} />
+        <button class="btn" type="button" disabled={!typed.trim()} onClick={enter}>Log in</button>
+      </div>
+      {failure && <p class="bad" role="alert">{failure.message}</p>}
+    </>
   );
 }
 
@@ -106,6 +140,7 @@ export function Confirm({ title, children, word, danger = false, act, onDone }) 
         <h2 id="ask-title">{title}</h2>
         {children}
         <Problem failure={failure} />
+        {failure?.status === 401 && <Again onDone={() => setFailure(null)} />}
         <div class="acts">
           <button class="btn quiet" type="button" onClick={() => dialog.current.close()}>Leave it</button>
           <button class={danger ? "btn danger" : "btn first"} disabled={busy}>{word}</button>

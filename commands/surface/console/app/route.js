@@ -3,9 +3,18 @@
 import { signal, batch } from "@preact/signals";
 
 const read = () => ({
-  path: location.pathname.split("/").filter(Boolean).map(decodeURIComponent),
+  path: location.pathname.split("/").filter(Boolean).map(decoded),
   query: Object.fromEntries(new URLSearchParams(location.search)),
 });
+
+// decoded is a part of a path as it was before it was encoded. Where that cannot be, since somebody typed a %, it is what stands there.
+function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
 
 // route is {path, query}: /messages/m-1?type=note is {path: ["messages", "m-1"], query: {type: "note"}}.
 export const route = signal(read());

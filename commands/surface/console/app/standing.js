@@ -9,7 +9,7 @@ export function disabledSince(text) {
   return at < 0 ? { at: text, why: "" } : { at: text.slice(0, at), why: text.slice(at + 1) };
 }
 
-const failing = { failed: "its last session failed", given_up: "its sessions were given up" };
+const failing = { __proto__: null, failed: "its last session failed", given_up: "its sessions were given up" };
 
 // standing says how an agent is: {name} of a state (as State has it), a few words, and whether that needs a person.
 export function standing(agent) {

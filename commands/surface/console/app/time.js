@@ -26,25 +26,30 @@ function format(options) {
   return made.get(key);
 }
 
+// written is a time in a form. What is none stands there as it is: programs can write anything into the tables.
+function written(text, options) {
+  const at = new Date(text);
+  return Number.isNaN(+at) ? String(text ?? "") : format(options).format(at);
+}
+
 // clock is a time of today as 15:18:04, another as 20 Nov 15:18.
 export function clock(text, { seconds = true } = {}) {
-  const at = new Date(text), today = format({ dateStyle: "short" });
-  if (today.format(at) === today.format(now.value)) {
-    return format({ hour: "2-digit", minute: "2-digit", ...(seconds ? { second: "2-digit" } : {}) }).format(at);
-  }
-  return format({ day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" }).format(at).replace(",", "");
+  const today = { dateStyle: "short" };
+  if (written(text, today) === written(now.value, today)) return written(text, { hour: "2-digit", minute: "2-digit", ...(seconds ? { second: "2-digit" } : {}) });
+  return written(text, { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" }).replace(",", "");
 }
 
 // precise is a time with its milliseconds.
-export const precise = (text) => format({ hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3 }).format(new Date(text));
+export const precise = (text) => written(text, { hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3 });
 
 // day is a day as Friday 20 November.
-export const day = (at) => format({ weekday: "long", day: "numeric", month: "long" }).format(at).replace(",", "");
+export const day = (at) => written(at, { weekday: "long", day: "numeric", month: "long" }).replace(",", "");
 
 // age is how long ago a time is, as a span; "" of none. It reads `now`.
 export function age(text) {
   if (!text) return "";
   const ms = now.value - Date.parse(text);
+  if (Number.isNaN(ms)) return "";
   return ms < 1000 ? "now" : span(Math.floor(ms / 1000) * 1000);
 }
 

@@ -4,6 +4,7 @@ import { useState } from "preact/hooks";
 import { run } from "../api.js";
 import { useKeys } from "../keys.js";
 import { Confirm, Icon } from "../parts.jsx";
+import { named } from "../words.js";
 
 // possible says of each act why it cannot be done now; "" if it can.
 function possible(story) {
@@ -20,7 +21,7 @@ function possible(story) {
 
 export function Acts({ story, reload }) {
   const m = story.message, why = possible(story), [asks, setAsks] = useState(null), [copied, setCopied] = useState(false);
-  const command = !why.replay ? `mailroom dead_letters replay ${m.message_id}` : !why.cancel ? `mailroom cancel ${m.message_id}` : `mailroom why ${m.message_id}`;
+  const command = `mailroom ${!why.replay ? "dead_letters replay" : !why.cancel ? "cancel" : "why"} ${named(m.message_id)}`;
   const copy = async () => {
     await navigator.clipboard.writeText(command);
     setCopied(true);

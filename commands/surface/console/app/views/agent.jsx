@@ -9,7 +9,7 @@ import { go, route, setQuery, to } from "../route.js";
 import { disabledSince, lastHeard, oldest } from "../standing.js";
 import { age, clock, span } from "../time.js";
 import { Age, Agent, Command, Confirm, Empty, Hint, Loaded, MessageLink, State, When } from "../parts.jsx";
-import { count, list, plural } from "../words.js";
+import { count, list, plural, quoted } from "../words.js";
 import { ChangeAgent } from "./agent-change.jsx";
 
 // concerns reports whether an event may change what the page of an agent shows.
@@ -138,7 +138,7 @@ function Transport({ agent }) {
   );
 }
 
-const runStates = { running: ["working", "runs"], ended: ["delivered", "ended"], failed: ["failed", "failed"], given_up: ["failed", "given up"] };
+const runStates = { __proto__: null, running: ["working", "runs"], ended: ["delivered", "ended"], failed: ["failed", "failed"], given_up: ["failed", "given up"] };
 
 function Sessions({ agent, backlog }) {
   const { run: last, start_command: command } = agent, hosted = backlog.host_sessions ?? [];
@@ -151,7 +151,7 @@ function Sessions({ agent, backlog }) {
       <Fact term="Runs">{last ? count(last.starts) : ""}</Fact>
       <Fact term="Again at">{last?.next_at && <When at={last.next_at} />}</Fact>
       {hosted.map((s) => <Fact key={s.session} term={s.program}><State name={s.state} /> seen <Age at={s.seen_at} /> ago<small class="mono">{s.session}</small></Fact>)}
-      {!command && !agent.built_in && <Fact term="Start it"><Command text={`mailroom agent add ${agent.name} --start COMMAND`} /></Fact>}
+      {!command && !agent.built_in && <Fact term="Start it"><Command text={`mailroom agent add ${quoted(agent.name)} --start COMMAND`} /></Fact>}
     </dl></section>
   );
 }
@@ -199,7 +199,7 @@ const ranges = { "1h": "hour", "24h": "day", "7d": "week" };
 
 // Sent is what was sent to the agent over time, and what of it failed.
 function Sent({ name }) {
-  const since = ranges[route.value.query.since] ? route.value.query.since : "24h";
+  const since = Object.hasOwn(ranges, route.value.query.since) ? route.value.query.since : "24h";
   const stats = useCommand("stats", { agent: name, since }, { matters: concerns(name), every: 60_000 });
   return (
     <figure class="plot">
@@ -228,7 +228,7 @@ function Bars({ data }) {
 }
 
 function Lately({ of, name }) {
-  if (!of.newest.length) return <Empty command={`mailroom send --recipient ${name} --message-type note`}>Nothing was sent to it or by it lately.</Empty>;
+  if (!of.newest.length) return <Empty command={`mailroom send --recipient ${quoted(name)} --message-type note`}>Nothing was sent to it or by it lately.</Empty>;
   return (
     <>
       <div class="duo">

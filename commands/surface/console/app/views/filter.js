@@ -20,7 +20,7 @@ export function parse(line) {
   const filter = {}, words = [];
   for (const part of line.match(/(?:\w+:)?"[^"]*"|\S+/g) ?? []) {
     const [, key, value] = part.match(/^(\w+):"?(.*?)"?$/s) ?? [];
-    if (key in keys && value) filter[key] = key === "archived" ? "yes" : value;
+    if (value && Object.hasOwn(keys, key)) filter[key] = key === "archived" ? "yes" : value;
     else words.push(part.replace(/^"(.*)"$/s, "$1"));
   }
   if (words.length) filter.text = words.join(" ");

@@ -5,7 +5,7 @@ import { useKeys } from "../keys.js";
 import { go, to } from "../route.js";
 import { connection } from "../live.js";
 import { ago, clock, now } from "../time.js";
-import { plural, shortId } from "../words.js";
+import { named, plural, shortId } from "../words.js";
 import { Agent, Command, Hint, Loaded, MessageLink, Shape, State, When } from "../parts.jsx";
 import { Acts } from "./acts.jsx";
 import { asked, become, isSignal, outcome, useQuestion } from "./asked.js";
@@ -67,7 +67,7 @@ function One({ story, why, reload }) {
           {m.summary && <section><div class="bar"><h2>Summary</h2></div><p class="texts" dir="auto">{m.summary}</p></section>}
           {m.context && <section><div class="bar"><h2>Context</h2></div><p class="texts" dir="auto">{m.context}</p></section>}
           {story.gone ? <section><h2>Payload</h2><p class="muted">Retention has deleted it; its trace is left.</p></section> : <Payload value={m.payload} />}
-          <section><div class="bar"><h2>The same in a terminal</h2></div><Command text={`mailroom trace ${m.message_id}`} /></section>
+          <section><div class="bar"><h2>The same in a terminal</h2></div><Command text={`mailroom trace ${named(m.message_id)}`} /></section>
         </div>
         <Side story={story} why={why} />
       </div>
@@ -177,7 +177,7 @@ function Thread({ id, self }) {
 // Several is a send to a group, or a post and its mentions: one message for each recipient.
 function Several({ id, stories }) {
   connection.value;
-  const numbers = {};
+  const numbers = { __proto__: null };
   for (const { message } of stories) numbers[message.status] = (numbers[message.status] ?? 0) + 1;
   const [first] = stories;
   return (

@@ -141,9 +141,10 @@ function Stream({ filter, id }) {
   const openRow = (row) => go(to(["messages", row.message_id]));
   useKeys({
     j: () => move(1), k: () => move(-1), ArrowDown: () => (at === null ? false : move(1)), ArrowUp: () => (at === null ? false : move(-1)),
+    Home: () => seen.jump(0), End: () => seen.jump(feed.known - 1),
     Enter: (e) => (marked && !e.target.closest("a, button") ? openRow(marked) : false), " ": (e) => (marked && !e.target.closest("button") ? pick(marked) : false),
     ".": admit, Escape: () => (setAt(null), setPicked(new Set())), r: () => (picked.size ? setAsks(true) : false),
-  }, [["/", "filter"], ["j k", "down, up"], ["Enter", "open"], ["Space", "mark a row"], [".", "show what is new"], ["r", "replay what is marked"], ["Esc", "no row"]]);
+  }, [["/", "filter"], ["j k", "down, up"], ["Home End", "first, last"], ["Enter", "open"], ["Space", "mark a row"], [".", "show what is new"], ["r", "replay what is marked"], ["Esc", "no row"]]);
 
   const from = Math.max(seen.from, feed.base), shown = rows.slice(from - feed.base, Math.max(0, seen.to - feed.base));
   const above = from - seen.shift, below = feed.known - from - shown.length;

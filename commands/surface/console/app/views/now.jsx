@@ -20,7 +20,7 @@ export function Now() {
 const mostShown = 12; // needs, before one asks for all
 
 function Day({ data }) {
-  const chosen = spans[route.value.query.span] ? route.value.query.span : "1h";
+  const chosen = Object.hasOwn(spans, route.value.query.span) ? route.value.query.span : "1h";
   const stats = useCommand("stats", { since: chosen, every: spans[chosen].every, waiting: true }, { matters: () => false, every: 15_000 });
   const room = useCommand("room", {}, { matters: () => false, every: 10_000 });
   const found = unsaid(data.needs, problems.value), n = data.needs.length + found.length;

@@ -2,7 +2,7 @@
 
 import { clock, span } from "../time.js";
 
-const ms = (at) => Date.parse(at);
+const ms = (at) => Date.parse(at) || 0; // of what is no time, too
 const short = 20; // milliseconds that are no wait
 
 // steps tells a story (see the command trace) until `now`: [{kind, label, from, to, note, output, shape, at}]. kind is sent, good, bad, act, wait or

@@ -8,7 +8,7 @@ import { go, route, to } from "../route.js";
 import { clock, day, span } from "../time.js";
 import { tally } from "../tallies.js";
 import { Agent, Empty, Hint, Loaded, MessageLink, State, When } from "../parts.jsx";
-import { count, plural, sentence } from "../words.js";
+import { count, plural, quoted, sentence } from "../words.js";
 import { Search, useMarked } from "./agents.jsx";
 
 const listed = 50; // threads of one page of the list
@@ -123,7 +123,7 @@ function ThreadPage({ id }) {
           {before.failure && <p class="bad">{before.failure.message}</p>}
           {more && <p class="earlier"><button class="btn" type="button" onClick={older}>Earlier posts</button></p>}
           {posts.length ? <ol class="talk">{posts.map((post, i) => <Post key={post.message_id} post={post} before={posts[i - 1]} />)}</ol>
-            : <Empty command={`mailroom coral send_message --as ${thread.participants[0]} --thread-id ${thread.thread_id} --content 'hello'`}>Nobody has posted here yet.</Empty>}
+            : <Empty command={`mailroom coral send_message --as ${quoted(thread.participants[0] ?? "NAME")} --thread-id ${quoted(thread.thread_id)} --content 'hello'`}>Nobody has posted here yet.</Empty>}
         </>
       );
     }}</Loaded>

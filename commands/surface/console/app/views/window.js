@@ -9,7 +9,7 @@ const guess = 36; // height of a row before there is one
 
 // useWindow says which of n rows of equal height, in the table body `body`, are to be on the page: {from, to}, first is the first
 // that is seen. height is that of one; the rows before `shift` have no height, so that a list can be longer than what a browser draws.
-// reveal scrolls to a row.
+// reveal scrolls to a row that is near, jump to any.
 export function useWindow(body, n) {
   const [state, setState] = useState({ from: 0, to: 60, first: 0, height: guess, shift: 0 });
   const latest = useRef(state);
@@ -35,7 +35,12 @@ export function useWindow(body, n) {
     scrollBy(0, (latest.current.shift - shift) * height);
     return shift;
   };
-  useLayoutEffect(measure);
+  const goal = useRef(null); // the row to which jump goes
+  useLayoutEffect(() => {
+    if (goal.current !== null) reveal(goal.current);
+    goal.current = null;
+    measure();
+  });
   useLayoutEffect(() => {
     let frame = null;
     const soon = () => {
@@ -58,5 +63,10 @@ export function useWindow(body, n) {
     if (top < head) scrollBy(0, top - head);
     else if (top > foot) scrollBy(0, top - foot);
   };
-  return { ...state, to: Math.min(state.to, n + around), reveal };
+  const jump = (place) => {
+    const shift = Math.max(0, place - Math.floor(tallest / 2 / latest.current.height));
+    goal.current = place;
+    setState({ ...latest.current, shift, from: Math.max(shift, place - around), to: place + around });
+  };
+  return { ...state, to: Math.min(state.to, n + around), reveal, jump };
 }

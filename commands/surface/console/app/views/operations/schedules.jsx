@@ -74,7 +74,7 @@ function LastRun({ run: last, at }) {
   return <State name={last.failed ? "failed" : "delivered"} word={<span>{last.failed ? "failed" : "ran"} <Ago at={last.started_at} />, {took}</span>} />;
 }
 
-const named = { "@hourly": "every hour", "@daily": "every day at midnight", "@midnight": "every day at midnight", "@weekly": "every week", "@monthly": "every month", "@yearly": "every year", "@annually": "every year", "@doorbell": "whenever somebody sends" };
+const named = { __proto__: null, "@hourly": "every hour", "@daily": "every day at midnight", "@midnight": "every day at midnight", "@weekly": "every week", "@monthly": "every month", "@yearly": "every year", "@annually": "every year", "@doorbell": "whenever somebody sends" };
 
 // inWords says when a schedule runs, where that is simple; otherwise its spec does.
 function inWords(spec) {
