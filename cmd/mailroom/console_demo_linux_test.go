@@ -45,7 +45,6 @@ func newTour(t *testing.T) *tour {
 	v.clock += looks
 	set()
 	v.served = v.serve()
-	v.run("setting", "set", "console.port", v.served.address[strings.LastIndex(v.served.address, ":")+1:]) // where a browser may pair
 	v.browser = browsertest.StartChromium(ctx, t)
 	return v
 }
