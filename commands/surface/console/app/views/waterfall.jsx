@@ -72,7 +72,7 @@ const tones = { bad: "r-bad", good: "r-good", dead: "r-bad" };
 
 function Step({ step, at, start, onUnfold }) {
   const x = at(step.from), width = Math.max(0.9, at(step.to) - x), end = x + width, before = end > 58;
-  const room = Math.floor(((before ? x : 100 - end) / 100) * 95) - 2, note = clip((step.note ?? "").split("\n")[0], room);
+  const room = Math.floor(((before ? x : 100 - end) / 100) * 84) - 2, note = clip((step.note ?? "").split("\n")[0], room);
   const waits = hatches[step.kind];
   return (
     <div class={waits ? "wait" : ""} title={`+${span(step.from - start)}${step.note ? `: ${step.note}` : ""}`}>
