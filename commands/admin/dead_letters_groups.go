@@ -9,9 +9,11 @@ import (
 	"mailroom/orchestrator/messages"
 )
 
-// DeadLettersGroupsParams bound the answer.
+// DeadLettersGroupsParams select dead letters, and bound the answer.
 type DeadLettersGroupsParams struct {
-	Limit int `json:"limit,omitempty" desc:"how many groups at most, the largest first" check:"min=1,max=1000" default:"100"`
+	Recipient string `json:"recipient,omitempty" desc:"only those to this name" check:"max=1024"`
+	Error     string `json:"error,omitempty" desc:"only those with an error like this one" check:"max=65536"`
+	Limit     int    `json:"limit,omitempty" desc:"how many groups at most, the largest first" check:"min=1,max=1000" default:"100"`
 }
 
 // DeadLettersGroupsResult has the groups.
@@ -20,7 +22,7 @@ type DeadLettersGroupsResult struct{ messages.DeadLetterGroups }
 var deadLettersGroupsCommand = commands.Define(vocabulary, "dead_letters groups", deadLettersGroups)
 
 func deadLettersGroups(ctx context.Context, env commands.Env, p DeadLettersGroupsParams) (DeadLettersGroupsResult, error) {
-	groups, err := messages.GroupDeadLetters(ctx, env.Ledger, p.Limit)
+	groups, err := messages.GroupDeadLetters(ctx, env.Ledger, messages.DeadLetterFilter{Recipient: p.Recipient, Error: p.Error, Limit: p.Limit})
 	return DeadLettersGroupsResult{groups}, err
 }
 

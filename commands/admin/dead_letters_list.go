@@ -10,7 +10,7 @@ import (
 
 // DeadLettersListParams select dead letters.
 type DeadLettersListParams struct {
-	Recipient string `json:"recipient,omitempty" desc:"only those to this name" check:"agent"`
+	Recipient string `json:"recipient,omitempty" desc:"only those to this name" check:"max=1024"`
 	Sender    string `json:"sender,omitempty" desc:"only those from this name" check:"agent"`
 	Error     string `json:"error,omitempty" desc:"only those with an error like this one" check:"max=65536"`
 	Limit     int    `json:"limit,omitempty" desc:"how many at most, newest first" check:"min=1,max=1000" default:"50"`

@@ -20,7 +20,7 @@ const (
 
 // How long a code can be exchanged, and how long a session lasts.
 const (
-	codeLife    = time.Minute
+	CodeLife    = time.Minute
 	sessionLife = 12 * time.Hour
 )
 
@@ -31,15 +31,23 @@ func IssueCode(ctx context.Context, l *ledger.Ledger) (code string, err error) {
 		if err := t.Run(`DELETE FROM tokens WHERE agent = 'operator' AND expires_at <> '' AND expires_at <= ?`, t.ClockText); err != nil {
 			return err
 		}
-		_, err := insertToken(t, code, orchestrator.Operator, false, codeLife) // which alone has no rights
+		_, err := insertToken(t, code, orchestrator.Operator, false, CodeLife) // which alone has no rights
 		return err
+	})
+}
+
+// CodeWaits reports whether a code can still be exchanged: nobody has, and it has not run out.
+func CodeWaits(ctx context.Context, l *ledger.Ledger, code string) (bool, error) {
+	return ledger.Ask(ctx, l, func(c *store.Conn) (bool, error) {
+		n, err := c.Number(`SELECT count(*) FROM tokens WHERE hash = ? AND agent = 'operator' AND revoked_at = '' AND expires_at > ?`, HashToken(code), orchestrator.Stamp(l.Now()))
+		return n > 0, err
 	})
 }
 
 // OpenSession exchanges a code for a session of the console. Of several who try at once, one gets it. Error: unauthenticated, which does
 // not tell whether the code is unknown, used or too old.
 func OpenSession(ctx context.Context, l *ledger.Ledger, code string) (secret string, session Token, err error) {
-	refused := orchestrator.Errorf(orchestrator.Unauthenticated, "the code is not valid: it works once, and for %s", orchestrator.FormatDuration(codeLife)).
+	refused := orchestrator.Errorf(orchestrator.Unauthenticated, "the code is not valid: it works once, and for %s", orchestrator.FormatDuration(CodeLife)).
 		WithHint("`mailroom console` makes a new one")
 	if !strings.HasPrefix(code, codePrefix) || len(code) > maxSecret {
 		return "", Token{}, refused

@@ -43,6 +43,27 @@ func TestConsoleSession(t *testing.T) {
 	want.Equal(t, "sessions that have run out, after a new code", len(rowsOfTokens(f)), 0)
 }
 
+// A code waits until it is exchanged, and for a minute at the longest.
+func TestCodeWaits(t *testing.T) {
+	t.Parallel()
+	f := enginetest.New(t)
+	waits := func(code string) bool {
+		waits, err := agents.CodeWaits(t.Context(), f.Ledger, code)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return waits
+	}
+	used, late := issueCode(f), issueCode(f)
+	want.Equal(t, "two codes", waits(used) && waits(late), true)
+	if _, _, err := agents.OpenSession(t.Context(), f.Ledger, used); err != nil {
+		t.Fatal(err)
+	}
+	want.Equal(t, "the one that was used", waits(used), false)
+	f.Clock.Advance(agents.CodeLife)
+	want.Equal(t, "the one that has run out", waits(late), false)
+}
+
 // A code works once, for a minute, and is no token; a token is no code.
 func TestCodesThatAreRefused(t *testing.T) {
 	t.Parallel()

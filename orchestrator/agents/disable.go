@@ -12,7 +12,7 @@ import (
 type Disabling struct {
 	Agent string
 	Why   string // at most 256 bytes, in a line
-	By    string // who asks; "" is the administrator
+	By    string // who asks, in words; "" is the administrator
 }
 
 // Disable has the agent's transport used no more. Its messages go to its fallback, or wait; what is being delivered is delivered

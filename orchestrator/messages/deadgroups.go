@@ -45,11 +45,12 @@ type DeadLetterGroups struct {
 	More    bool              `json:"more"`    // there are other groups
 }
 
-// GroupDeadLetters puts the newest dead letters into groups, and returns the largest, as many as limit allows.
-func GroupDeadLetters(ctx context.Context, l *ledger.Ledger, limit int) (g DeadLetterGroups, err error) {
+// GroupDeadLetters puts the newest dead letters that the filter selects into groups, and returns the largest, as many as its limit allows.
+// A filter with an error counts as total what it finds among the newest.
+func GroupDeadLetters(ctx context.Context, l *ledger.Ledger, f DeadLetterFilter) (g DeadLetterGroups, err error) {
+	like := Alike(f.Error)
 	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
-		all := DeadLetterFilter{}
-		args := all.args(conf)
+		args := f.args(conf)
 		if g.Total, err = c.Number(`SELECT count(*)`+deadLetters, args...); err != nil {
 			return err
 		}
@@ -58,7 +59,10 @@ func GroupDeadLetters(ctx context.Context, l *ledger.Ledger, limit int) (g DeadL
 		g.Groups = []DeadLetterGroup{}
 		return c.Query(`SELECT message_id, sender, recipient, status, ended_at, `+reason+deadLetters+` ORDER BY seq DESC LIMIT +?4`, func(row store.Row) error {
 			recipient, said := row.Text(2), row.Text(5)
-			key := [2]string{recipient, alike(said)}
+			key := [2]string{recipient, Alike(said)}
+			if f.Error != "" && key[1] != like {
+				return nil
+			}
 			i, has := at[key]
 			if !has {
 				i = len(g.Groups)
@@ -69,9 +73,16 @@ func GroupDeadLetters(ctx context.Context, l *ledger.Ledger, limit int) (g DeadL
 			return nil
 		}, append(args, maxGrouped)...)
 	})
+	if f.Error != "" {
+		g.Total = 0
+		for i := range g.Groups {
+			g.Total += g.Groups[i].Messages
+		}
+		g.Counted = g.Total
+	}
 	slices.SortStableFunc(g.Groups, func(a, b DeadLetterGroup) int { return cmp.Compare(b.Messages, a.Messages) })
-	g.More = len(g.Groups) > limit
-	g.Groups = g.Groups[:min(len(g.Groups), limit)]
+	g.More = len(g.Groups) > f.Limit
+	g.Groups = g.Groups[:min(len(g.Groups), f.Limit)]
 	return g, err
 }
 
@@ -91,9 +102,9 @@ func (g *DeadLetterGroup) add(sender string, status orchestrator.Status, ended s
 // together, and how many there are without it.
 func (f *DeadLetterFilter) likeError(c *store.Conn, args []any) (ms []orchestrator.Message, total int64, err error) {
 	var seqs []int64
-	like := f.kind()
+	like := Alike(f.Error)
 	err = c.Query(`SELECT seq, `+reason+deadLetters+` ORDER BY seq DESC`, func(row store.Row) error {
-		if alike(row.Text(1)) == like {
+		if Alike(row.Text(1)) == like {
 			if total++; len(seqs) < f.Limit {
 				seqs = append(seqs, row.Int(0))
 			}
@@ -115,18 +126,18 @@ func (f *DeadLetterFilter) likeError(c *store.Conn, args []any) (ms []orchestrat
 	return ms, total, err
 }
 
-// kind is what the errors that the filter selects have in common; "" is any.
-func (f *DeadLetterFilter) kind() string {
-	if said := []rune(f.Error); len(said) > maxReason {
-		return alike(string(said[:maxReason]))
+// Reason returns as much of an error as is looked at.
+func Reason(said string) string {
+	if text := []rune(said); len(text) > maxReason {
+		return string(text[:maxReason])
 	}
-	return alike(f.Error)
+	return said
 }
 
-// alike returns an error without its words that have four digits or more: times, ids, processes. Errors for which it returns the same
-// are of one group. A number of fewer digits may be an exit status, or what a server answered.
-func alike(said string) string {
-	words := strings.FieldsFunc(said, func(r rune) bool { return strings.ContainsRune(" \t\n\"'`,;()[]{}=/", r) })
+// Alike returns the reason that an error gives without its words that have four digits or more: times, ids, processes. Errors for which it
+// returns the same are of one group. A number of fewer digits may be an exit status, or what a server answered.
+func Alike(said string) string {
+	words := strings.FieldsFunc(Reason(said), between)
 	for i, word := range words {
 		digits := 0
 		for _, r := range word {
@@ -139,4 +150,13 @@ func alike(said string) string {
 		}
 	}
 	return strings.Join(words, " ")
+}
+
+// between reports whether a character stands between the words of an error.
+func between(r rune) bool {
+	switch r {
+	case ' ', '\t', '\n', '"', '\'', '`', ',', ';', '(', ')', '[', ']', '{', '}', '=', '/':
+		return true
+	}
+	return false
 }

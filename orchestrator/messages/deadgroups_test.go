@@ -26,7 +26,7 @@ func TestDeadLetterGroups(t *testing.T) {
 	dead("m5", "builder", "gone", "expired", "not read before it expired at 2025-10-27T11:00:00.000Z")
 	dead("m6", "architect", "gone", "failed", "")
 
-	g, err := messages.GroupDeadLetters(t.Context(), f.Ledger, 99)
+	g, err := messages.GroupDeadLetters(t.Context(), f.Ledger, messages.DeadLetterFilter{Limit: 99})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,8 +36,15 @@ func TestDeadLetterGroups(t *testing.T) {
 	}
 	want.Equal(t, "groups", fmt.Sprint(got), "[2 2 gone false m5 04 [builder architect] 2 0 builder true m2 01 [tester architect] 1 0 gone false m6 06 [architect] 1 0 builder true m3 03 [architect]]")
 	want.Equal(t, "all of them", fmt.Sprint(g.Total, g.Counted, g.More), "6 6 false")
-	if g, err = messages.GroupDeadLetters(t.Context(), f.Ledger, 1); err != nil || len(g.Groups) != 1 || !g.More {
+	if g, err = messages.GroupDeadLetters(t.Context(), f.Ledger, messages.DeadLetterFilter{Limit: 1}); err != nil || len(g.Groups) != 1 || !g.More {
 		t.Errorf("one group: %+v, %v", g, err)
+	}
+	one := messages.DeadLetterFilter{Recipient: "builder", Error: "exit status 1: locked by process 12345", Limit: 9}
+	if g, err = messages.GroupDeadLetters(t.Context(), f.Ledger, one); err != nil || len(g.Groups) != 1 || g.Total != 2 || g.Counted != 2 || g.Groups[0].MessageID != "m2" || g.More {
+		t.Errorf("the group of an error: %+v, %v", g, err)
+	}
+	if g, err = messages.GroupDeadLetters(t.Context(), f.Ledger, messages.DeadLetterFilter{Recipient: "gone", Limit: 9}); err != nil || len(g.Groups) != 2 || g.Total != 3 {
+		t.Errorf("the groups of a recipient: %+v, %v", g, err)
 	}
 
 	like := messages.DeadLetterFilter{Recipient: "builder", Error: "exit status 1: locked by process 12345", Limit: 1}
@@ -57,7 +64,7 @@ func TestDeadLetterGroups(t *testing.T) {
 	}
 	long := strings.Repeat("é very long ", 400_000)
 	dead("m7", "architect", "tester", "failed", long)
-	if g, err = messages.GroupDeadLetters(t.Context(), f.Ledger, 99); err != nil || slices.ContainsFunc(g.Groups, func(g messages.DeadLetterGroup) bool { return len(g.Error) > 8000 }) {
+	if g, err = messages.GroupDeadLetters(t.Context(), f.Ledger, messages.DeadLetterFilter{Limit: 99}); err != nil || slices.ContainsFunc(g.Groups, func(g messages.DeadLetterGroup) bool { return len(g.Error) > 8000 }) {
 		t.Errorf("an error of megabytes is grouped with all of it: %v", err)
 	}
 	ms, total, err = messages.DeadLetters(t.Context(), f.Ledger, messages.DeadLetterFilter{Error: long, Limit: 9})

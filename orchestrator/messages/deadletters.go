@@ -16,7 +16,7 @@ import (
 type DeadLetterFilter struct {
 	Recipient string
 	Sender    string
-	Error     string // only those with an error like this one: numbers of four digits and more, times and ids do not matter
+	Error     string // only those with an error that is Alike
 	Limit     int    // at most, newest first
 	Own       bool   // only what Sender has sent itself, and not a removed agent that had its name
 }
@@ -49,7 +49,11 @@ func (f *DeadLetterFilter) args(conf *ledger.Config) []any {
 	if f.Own {
 		after = conf.Former(f.Sender)
 	}
-	return []any{f.Recipient, f.Sender, after}
+	recipient := f.Recipient // which need not be a name: by hand anything can be written there
+	if folded := orchestrator.FoldName(recipient); orchestrator.IsName(folded) {
+		recipient = folded
+	}
+	return []any{recipient, f.Sender, after}
 }
 
 // Replay sends dead letters again: they are pending, with no retries made; what was tried before stays in the trace. A TTL that
@@ -112,13 +116,13 @@ func ReplayAll(ctx context.Context, l *ledger.Ledger, f DeadLetterFilter) (repla
 // toReplay returns the ids of what the filter selects, oldest first but for those that cannot be replayed, which are last.
 func (f *DeadLetterFilter) toReplay(ctx context.Context, l *ledger.Ledger) (ids []string, err error) {
 	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
-		like, limit := f.kind(), f.Limit
+		like, limit := Alike(f.Error), f.Limit
 		if f.Error != "" {
 			limit = math.MaxInt32
 		}
 		return c.Query(`SELECT message_id, `+reason+deadLetters+` ORDER BY recipient IN (SELECT name FROM agents) DESC,
 			coalesce(error_message, '') LIKE 'unknown_sender: %' AND sender NOT IN (SELECT name FROM agents), seq LIMIT +?4`, func(row store.Row) error {
-			if len(ids) < f.Limit && (f.Error == "" || alike(row.Text(1)) == like) {
+			if len(ids) < f.Limit && (f.Error == "" || Alike(row.Text(1)) == like) {
 				ids = append(ids, row.Text(0))
 			}
 			return nil

@@ -26,6 +26,7 @@ type Need struct {
 	From    []string `json:"from,omitempty"`  // who sent those messages, or asks too
 	Since   string   `json:"since,omitempty"` // since when, as far as that is known
 	ID      string   `json:"id,omitempty"`    // of the oldest message or question
+	Error   string   `json:"error,omitempty"` // of the newest of those that failed: messages.DeadLetterFilter selects them by it
 	Do      string   `json:"do"`              // what helps
 }
 

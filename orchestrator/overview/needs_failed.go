@@ -2,7 +2,6 @@ package overview
 
 import (
 	"cmp"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -58,7 +57,7 @@ func (n *needs) failed() error {
 // addFailed adds what dead letters that failed alike need.
 func (n *needs) addFailed(g *dead) {
 	newest, m := &g.letters[len(g.letters)-1], n.of(g.recipient)
-	need := Need{Kind: "failed", Agent: g.recipient, Count: int64(len(g.letters)), Because: firstLine(newest.err), Since: g.letters[0].ended, ID: g.letters[0].id,
+	need := Need{Kind: "failed", Agent: g.recipient, Count: int64(len(g.letters)), Error: messages.Reason(newest.err), Because: firstLine(newest.err), Since: g.letters[0].ended, ID: g.letters[0].id,
 		Do: "Remove the cause, then `mailroom dead_letters replay --all --recipient " + orchestrator.ShellWord(g.recipient) + "`"}
 	scheme := ""
 	if m.agent != nil {
@@ -98,9 +97,6 @@ func (n *needs) addFailed(g *dead) {
 	n.add(need)
 }
 
-// digits are what differs between errors that are alike: numbers of processes, times, ids.
-var digits = regexp.MustCompile(`[0-9]+`)
-
 // findLetters finds the newest dead letters. How many there are is counted; what they say is looked up for these only.
 func (o *look) findLetters() (err error) {
 	o.letters, err = store.List(o.c, func(row store.Row) written {
@@ -116,11 +112,11 @@ func (o *look) findLetters() (err error) {
 	return err
 }
 
-// deadLetters returns the dead letters that were found, those that failed alike together, the largest groups first.
+// deadLetters returns the dead letters that were found, those with errors that are alike together, the largest groups first.
 func (o *look) deadLetters() []dead {
-	groups := map[[3]string]*dead{}
+	groups := map[[2]string]*dead{}
 	for _, w := range o.letters {
-		key := [3]string{w.recipient, w.status, digits.ReplaceAllString(firstLine(w.err), "0")}
+		key := [2]string{w.recipient, messages.Alike(w.err)}
 		if groups[key] == nil {
 			groups[key] = &dead{recipient: w.recipient}
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/overview"
@@ -85,6 +86,37 @@ func TestNeeds(t *testing.T) {
 	f.Deliver()
 	f.TakeFor("ghost", 0)
 	want.Rows(t, needed(t, f), "daemon 0 No daemon runs |  | ", "failed 3 Messages to w failed | a, b | 30m0s")
+}
+
+// TestNeedsAreGroups: each kind of failure is a need of its own, and its error selects exactly the dead letters that the need speaks of.
+func TestNeedsAreGroups(t *testing.T) {
+	t.Parallel()
+	f := enginetest.New(t, "a")
+	f.AddWired("w")
+	for _, says := range []string{"exit status 1: locked by process 4411", "exit status 2", "exit status 1: locked by process 90210"} {
+		f.Wire.Set(enginetest.Failing(says))
+		f.Send("a", "w")
+		for range 4 {
+			f.Deliver()
+			f.Clock.Advance(20 * time.Minute)
+		}
+	}
+	r, err := overview.Needs(t.Context(), f.Ledger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, n := range r.Needs {
+		if n.Kind != "failed" {
+			continue
+		}
+		g, err := messages.GroupDeadLetters(t.Context(), f.Ledger, messages.DeadLetterFilter{Recipient: n.Agent, Error: n.Error, Limit: 9})
+		if err != nil || len(g.Groups) != 1 || g.Total != n.Count {
+			t.Errorf("%+v leads to %+v, %v", n, g, err)
+		}
+		got = append(got, fmt.Sprintf("%d %s", n.Count, n.Error))
+	}
+	want.Rows(t, got, "2 exit status 1: locked by process 90210", "1 exit status 2")
 }
 
 // TestNeedsOfPeople: a question, mail for the operator, and an address that is not used any more.

@@ -4,11 +4,14 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"html"
 	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"syscall"
@@ -175,30 +178,80 @@ func (o *opening) open(ctx context.Context, address string) error {
 		}{link}))
 	}
 	w := o.p.people(o.p.Out, o.p.OutTerminal)
-	switch {
-	case o.print || !o.p.OutTerminal:
+	if o.print || !o.p.OutTerminal {
 		w.Printf("%s\n", link)
 		return notWritten(w.Err())
-	case browse(o.p.Getenv, link):
+	}
+	folder, err := pageTo(o.p.Getenv("HOME"), link)
+	defer os.RemoveAll(folder)
+	opened := err == nil && browse(o.p.Getenv, filepath.Join(folder, pageFile))
+	if opened {
 		w.Printf("Opened %s in the browser.\n", address)
-	default:
+	} else {
 		w.Printf("No browser could be opened here. Open this address within a minute; it works once:\n%s\n", link)
 	}
 	if o.serves {
 		w.Printf("Serving the console. Stop with Ctrl-C.\n")
 	}
+	if err := w.Err(); err != nil || !opened {
+		return notWritten(err)
+	}
+	if o.isUsed(ctx, code, slow) {
+		return nil
+	}
+	w.Printf("If it shows no page, open this address; it works once:\n%s\n", link)
+	o.isUsed(ctx, code, agents.CodeLife-slow)
 	return notWritten(w.Err())
 }
 
-// browse opens an address in the browser of whoever is logged in here, and reports whether that could be done.
-func browse(getenv func(string) string, link string) bool {
+const (
+	slow   = 10 * time.Second       // after which a browser may not have found the page
+	glance = 200 * time.Millisecond // between two looks for whether it has
+)
+
+// isUsed waits until a code is exchanged, and reports whether that was so after a time at the latest.
+func (o *opening) isUsed(ctx context.Context, code string, within time.Duration) bool {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	for {
+		if waits, err := agents.CodeWaits(ctx, o.ledger, code); err == nil && !waits {
+			return true
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(glance):
+		}
+	}
+}
+
+const pageFile = "open.html"
+
+// pageTo writes a page that leads to an address with a code, for the owner alone: what a program is called with, other users of the machine
+// see. It returns the folder of the page, which is in the home folder and whose name begins with no dot, since a browser in a sandbox may
+// read nothing else.
+func pageTo(home, link string) (folder string, err error) {
+	const name = "mailroom-console-"
+	if folder, err = os.MkdirTemp(home, name); err != nil {
+		folder, err = os.MkdirTemp("", name)
+	}
+	if err != nil {
+		return "", err
+	}
+	page := `<!doctype html><meta charset="utf-8"><meta name="referrer" content="no-referrer"><title>Mailroom</title>` +
+		`<meta http-equiv="refresh" content="0; url=` + html.EscapeString(link) + `"><p><a href="` + html.EscapeString(link) + `">To the console</a></p>`
+	return folder, os.WriteFile(filepath.Join(folder, pageFile), []byte(page), 0o600)
+}
+
+// browse opens a file in the browser of whoever is logged in here, and reports whether that could be done.
+func browse(getenv func(string) string, file string) bool {
 	opener := "xdg-open"
 	if runtime.GOOS == "darwin" {
 		opener = "open"
 	} else if getenv("DISPLAY") == "" && getenv("WAYLAND_DISPLAY") == "" {
 		return false
 	}
-	cmd := exec.Command(opener, link)
+	cmd := exec.Command(opener, file)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // Ctrl-C here does not end the browser
 	if cmd.Start() != nil {
 		return false

@@ -75,7 +75,7 @@ func TestAgentIsDisabledAndEnabled(t *testing.T) {
 	d.Type("Why", "its disk is full")
 	d.Click("Disable")
 	d.Until(`document.querySelector("main h1").innerText === "bob is disabled"`)
-	d.Reads("it was disabled by hand: its disk is full")
+	d.Reads("it was disabled by the operator, in the console: its disk is full")
 
 	r.as("ann", "send", map[string]any{"recipient": "bob", "message_type": "note", "payload": "hello"})
 	r.as("boss", "deliver_all", map[string]any{})

@@ -108,10 +108,10 @@ func TestNow(t *testing.T) {
 	d := r.opens(1440, false, "/")
 	d.Until(`document.querySelectorAll(".plot").length === 3 && document.querySelector("svg.room") && document.querySelector(".needs .st use[href='#s-doctor']")`)
 	for kind, href := range map[string]string{
-		"No daemon": "/operations", "failed": "/messages?to=builder&status=dead", "Disabled": "/agents/billing", "12 unread|unread": "/agents/reviewer",
+		"No daemon": "/operations", "failed": "/operations/dead-letters?to=builder&error=", "Disabled": "/agents/billing", "12 unread|unread": "/agents/reviewer",
 		"overdue": "/messages?to=ghost&status=live", "1 question": "/questions", "Doctor": "/operations",
 	} {
-		d.Until(fmt.Sprintf(`[...document.querySelectorAll(".needs li")].some((li) => new RegExp(%q).test(li.querySelector(".state").textContent) && li.querySelector("a.btn").getAttribute("href") === %q)`, kind, href))
+		d.Until(fmt.Sprintf(`[...document.querySelectorAll(".needs li")].some((li) => new RegExp(%q).test(li.querySelector(".state").textContent) && li.querySelector("a.btn").getAttribute("href").replace(/error=.*/, "error=") === %q)`, kind, href))
 	}
 	d.Until(`document.querySelectorAll(".needs a.btn.first").length === 1`)
 	d.Until(`document.querySelector("h1").textContent === (["", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten"][document.querySelectorAll(".needs li").length]) + " things need you"`)

@@ -9,7 +9,7 @@ import (
 // A thread is a conversation: who said what and when, whom it mentions, and what came of it. It is live, and goes back post by post.
 func TestThreads(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t, "ann", "bob")
+	r := newRoom(t, "ann", "bob", "carol")
 	d := r.opens(1440, false, "/threads")
 	d.Reads("There are no threads yet")
 	made := r.as("ann", "coral_create_thread", map[string]any{"threadName": "release 2.4", "participantIds": []string{"bob"}})
@@ -37,7 +37,17 @@ func TestThreads(t *testing.T) {
 	if !strings.HasPrefix(message, "/messages/msg-") {
 		t.Errorf("a post leads to %q", message)
 	}
-	r.as("ann", "coral_close_thread", map[string]any{"threadId": thread, "summary": "2.4 is out"})
+	r.as("bob", "coral_send_message", map[string]any{"threadId": thread, "content": "carol, are you there?", "mentions": []string{"ann"}})
+	d.Until(`document.querySelector(".talk li:last-child .fate")?.innerText.includes("has not got it yet")`)
+	r.as("ann", "wait", map[string]any{})
+	d.Until(`document.querySelector(".talk li:last-child .fate")?.innerText.includes("read it")`)
+	d.Click("Add somebody…")
+	d.Type("Name of the agent", "carol")
+	d.Click("Add")
+	d.Until(`[...document.querySelectorAll(".people .agent")].some((a) => a.textContent === "carol")`)
+	d.Click("Close…")
+	d.Type("What came of it", "2.4 is out")
+	d.Click("Close it")
 	d.Reads("What came of it: 2.4 is out")
 	d.Key("Escape")
 	d.Until(`location.pathname === "/threads"`)

@@ -56,10 +56,13 @@ func (w *Server) knownHost(header string) bool {
 	return net.ParseIP(host) != nil || (err == nil && strings.EqualFold(own, host))
 }
 
-// sameOrigin reports whether a request comes from no page in a browser, or from one of this daemon's own.
+// sameOrigin reports whether a request comes from no page in a browser, or from one of this daemon's own. That a person is led to the
+// console, in a window of its own, does no harm: the page itself has nothing secret, and `mailroom console` has the browser open a file that
+// leads there.
 func sameOrigin(r *http.Request) bool {
+	led := r.Method == http.MethodGet && r.URL.Path == "/" && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
 	for _, site := range r.Header.Values("Sec-Fetch-Site") {
-		if site != "same-origin" && site != "none" {
+		if site != "same-origin" && site != "none" && !led {
 			return false
 		}
 	}

@@ -188,6 +188,15 @@ func TestConsoleFromElsewhere(t *testing.T) {
 			}
 		}
 	}
+	led := both(browser, set("Sec-Fetch-Site", "cross-site", "Sec-Fetch-Dest", "document"))
+	if status, _, body := f.Request(http.MethodGet, "/", "", led); status != 200 || !strings.Contains(body, "<title>") {
+		t.Errorf("a file that leads to the page: %d %s", status, body)
+	}
+	for _, path := range []string{"/messages/x", "/v1/events", "/app.js", web.SessionPath} {
+		if status, _, body := f.Request(http.MethodGet, path, "", both(led, bearer(session))); status != 403 {
+			t.Errorf("another site that leads to %s: %d %s", path, status, body)
+		}
+	}
 	status, header, body := f.Request(http.MethodOptions, web.SessionPath, "", nil)
 	if status != 405 || header.Get("Access-Control-Allow-Origin") != "" {
 		t.Errorf("OPTIONS: %d %v %s", status, header, body)

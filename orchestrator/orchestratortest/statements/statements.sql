@@ -307,6 +307,7 @@ SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND lower(name) = ?;
 SELECT count(*) FROM sqlite_schema WHERE type = 'view' AND name LIKE '%\_inbox' ESCAPE '\';
 SELECT count(*) FROM temp.batch;
 SELECT count(*) FROM tokens WHERE agent = ? AND revoked_at = '' AND (expires_at = '' OR expires_at > ? AND agent <> 'operator');
+SELECT count(*) FROM tokens WHERE hash = ? AND agent = 'operator' AND revoked_at = '' AND expires_at > ?;
 SELECT count(*), coalesce(max(m.seq), 0) FROM agent_inbox i LEFT JOIN agent_message m ON m.message_id = i.message_id AND m.recipient = i.recipient WHERE i.recipient = ?1 AND i.read_at = '' AND (m.sender IS NOT 'system' OR m.message_type IS NOT 'transport_test');
 SELECT count(*), coalesce(max(m.seq), 0) FROM agent_message m WHERE m.ended_at <> '' AND m.ended_at >= ?2 AND m.ended_at >= ?3 AND NOT (m.ended_at = ?3 AND m.seq <= ?4) AND m.recipient = ?1 AND m.status = 'delivered' AND m.read_at = '' AND m.acknowledged_at = '' AND (m.sender IS NOT 'system' OR m.message_type IS NOT 'transport_test');
 SELECT count(*), coalesce(max(seq), 0) FROM ( SELECT seq FROM agent_inbox i LEFT JOIN agent_message USING (message_id) WHERE i.recipient = ?2 AND i.read_at = '' UNION ALL SELECT seq FROM agent_message m WHERE status IN ('pending','retry') AND next_attempt_at <= ?1 AND lease_token = '' AND held = 0 AND traced_status = status AND recipient = ?2 AND NOT EXISTS (SELECT 1 FROM agent_message l WHERE l.status IN ('pending','retry') AND l.lease_token <> '' AND l.recipient = ?2 AND l.sender = m.sender) AND delivery_marks = '') AS u;

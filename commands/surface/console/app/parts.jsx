@@ -39,9 +39,17 @@ export const Pair = ({ from, to: recipient }) => (
 // MessageLink leads to a message.
 export const MessageLink = ({ id }) => <a class="mono" href={to(["messages", id])} title={id}>{shortId(id)}</a>;
 
-// Problem is an error with what to do about it, where it belongs. retry asks again.
+// Problem is an error with what to do about it, where it belongs. retry asks again, which is no use to who has no right.
 export function Problem({ failure, retry }) {
   if (!failure) return null;
+  if (failure.code === "permission_denied" && me.value?.admin === false) {
+    return (
+      <div class="problem note" role="alert">
+        <p>{failure.message}</p>
+        <p>You are logged in as {me.value.agent}, which is no administrator. <code>mailroom console</code> opens this page as one.</p>
+      </div>
+    );
+  }
   return (
     <div class="problem" role="alert">
       <p>{failure.message}</p>

@@ -4,7 +4,8 @@ import { useState } from "preact/hooks";
 import { run } from "../api.js";
 import { useKeys } from "../keys.js";
 import { Confirm, Icon } from "../parts.jsx";
-import { named } from "../words.js";
+import { count, named, plural } from "../words.js";
+import { Replay, alike } from "./operations/deadletters.jsx";
 
 // possible says of each act why it cannot be done now; "" if it can.
 function possible(story) {
@@ -19,13 +20,18 @@ function possible(story) {
   };
 }
 
-export function Acts({ story, reload }) {
+// Acts are the buttons. group is the dead letters that failed for the same reason, if there are others.
+export function Acts({ story, group, reload }) {
   const m = story.message, why = possible(story), [asks, setAsks] = useState(null), [copied, setCopied] = useState(false);
   const command = `mailroom ${!why.replay ? "dead_letters replay" : !why.cancel ? "cancel" : "why"} ${named(m.message_id)}`;
   const copy = async () => {
     await navigator.clipboard.writeText(command);
     setCopied(true);
     setTimeout(() => setCopied(false), 2000);
+  };
+  const done = (changed) => {
+    setAsks(null);
+    if (changed) reload();
   };
   const ask = (act) => why[act] === "" && setAsks(act);
   useKeys({ r: () => ask("replay"), x: () => ask("cancel"), a: () => ask("acknowledge"), c: copy });
@@ -36,9 +42,11 @@ export function Acts({ story, reload }) {
       {can.map(([act, word, icon, key]) => (
         <button class={act === "replay" || act === "acknowledge" ? "btn first" : "btn"} type="button" onClick={() => setAsks(act)}>{icon !== "x" && <Icon name={icon} />}{word}{key && <> <kbd>{key}</kbd></>}</button>
       ))}
+      {group?.known && <button class="btn" type="button" onClick={() => setAsks("group")}>Replay all {count(group.messages)}…</button>}
       <button class="btn" type="button" title={command} onClick={copy}><Icon name={copied ? "check" : "copy"} />{copied ? "Copied" : "Copy as command"} <kbd>c</kbd></button>
       {cannot.slice(-1).map(([act, word]) => <><button class="btn quiet" type="button" disabled>{word}</button><span class="why-not">{why[act]}</span></>)}
-      {asks && <Ask act={asks} m={m} onDone={(done) => (setAsks(null), done && reload())} />}
+      {asks === "group" && group && <Replay of={{ what: plural(group.messages, "message"), n: group.messages, params: alike(m.recipient, m.error_message), groups: [group] }} say={() => {}} onDone={done} />}
+      {asks && asks !== "group" && <Ask act={asks} m={m} onDone={done} />}
     </div>
   );
 }

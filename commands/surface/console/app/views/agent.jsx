@@ -4,27 +4,28 @@ import { useState } from "preact/hooks";
 import { run } from "../api.js";
 import { useCommand } from "../data.js";
 import { useKeys } from "../keys.js";
-import { mayAdminister } from "../me.js";
+import { mayAdminister, me } from "../me.js";
 import { go, route, setQuery, to } from "../route.js";
 import { disabledSince, lastHeard, oldest } from "../standing.js";
 import { age, clock, span } from "../time.js";
 import { Age, Agent, Command, Confirm, Empty, Hint, Loaded, MessageLink, State, When } from "../parts.jsx";
 import { count, list, plural, quoted } from "../words.js";
 import { ChangeAgent } from "./agent-change.jsx";
+import { Replay, givenUp, lettersAt } from "./operations/deadletters.jsx";
+import { steps } from "./story.js";
+import { Attempts } from "./waterfall.jsx";
 
 // concerns reports whether an event may change what the page of an agent shows.
 const concerns = (name) => ({ data }) => !data?.recipient || data.recipient === name || data.sender === name;
 
 export function AgentPage({ name }) {
-  const shown = useCommand("agent_show", { name, lately: true }, { matters: concerns(name), every: 15_000 });
-  const plain = useCommand(shown.failure?.code === "permission_denied" ? "agent_show" : null, { name }); // to whom not more is shown
-  const of = plain.data ? { ...plain, failure: plain.failure } : shown;
+  const of = useCommand("agent_show", { name, ...((mayAdminister() || me.value.agent === name) && { lately: true }) }, { matters: concerns(name), every: 15_000 });
   useKeys({ Escape: () => go("/agents") }, [["Escape", "all agents"]]);
   if (of.failure?.code === "not_found") {
     return <section class="lede"><h1>There is no agent {name}</h1><p><Hint text={of.failure.hint} /></p></section>;
   }
-  if (shown.data === null && !plain.data) return <><h1>{name}</h1><Loaded of={of} /></>;
-  return <Loaded of={of}>{(data) => <Page data={data} reload={shown.reload} />}</Loaded>;
+  if (of.data === null) return <><h1>{name}</h1><Loaded of={of} /></>;
+  return <Loaded of={of}>{(data) => <Page data={data} reload={of.reload} />}</Loaded>;
 }
 
 function Page({ data, reload }) {
@@ -39,14 +40,14 @@ function Page({ data, reload }) {
         <Sessions agent={agent} backlog={backlog} />
         {!agent.built_in && <Tokens name={agent.name} />}
       </div>
-      <div class="duo">
-        <Backlog name={agent.name} backlog={backlog} />
-        <Sent name={agent.name} />
-      </div>
+      <Flow name={agent.name} backlog={backlog} />
+      {lately && agent.deliver !== "inbox" && <LastWords name={agent.name} newest={lately.newest} />}
       {lately && <Lately of={lately} name={agent.name} />}
     </>
   );
 }
+
+const excerpt = (text) => (text.length > 160 ? `${text.slice(0, 160)}…` : text);
 
 // sentenceOf says how the agent is, for the page's largest type, and what that means.
 function sentenceOf(agent, backlog) {
@@ -70,18 +71,22 @@ function sentenceOf(agent, backlog) {
 }
 
 function Head({ agent, backlog, reload, onSecret }) {
-  const [state, title, says] = sentenceOf(agent, backlog), [asks, setAsks] = useState("");
+  const [state, title, says] = sentenceOf(agent, backlog), [asks, setAsks] = useState(""), [replayed, setReplayed] = useState("");
+  const may = mayAdminister();
+  const letters = useCommand(may ? "dead_letters_groups" : null, { recipient: agent.name }, { matters: givenUp });
   const done = () => {
     setAsks("");
     reload();
+    letters.reload();
   };
-  const may = mayAdminister();
+  const { total = 0, groups = [] } = letters.data ?? {}, again = { what: `the dead letters of ${agent.name}`, n: total, params: { recipient: agent.name }, groups };
   return (
     <div class="head">
       <div class="bar">
         <div class="line"><State name={state} word="" /><h1>{title}</h1></div>
         {!agent.built_in && (
           <div class="acts">
+            {total > 0 && <button class={agent.disabled ? "btn" : "btn first"} type="button" onClick={() => setAsks("replay")}>Replay {count(total)}…</button>}
             {agent.disabled && <button class="btn first" type="button" disabled={!may} onClick={() => setAsks("enable")}>Enable…</button>}
             <button class="btn" type="button" disabled={!may} onClick={() => setAsks("change")}>Change…</button>
             {!agent.disabled && <button class="btn" type="button" disabled={!may} onClick={() => setAsks("disable")}>Disable…</button>}
@@ -90,6 +95,10 @@ function Head({ agent, backlog, reload, onSecret }) {
         )}
       </div>
       <p class="say">{says}</p>
+      {total > 0 && (
+        <p><b class="bad">{plural(total, "message failed for good", "messages failed for good")}</b>{groups[0].error && <>, {groups.length > 1 ? "most" : "the last"} with “{excerpt(groups[0].error)}”</>}: <a class="link" href={lettersAt(agent.name)}>see {total === 1 ? "it" : "them"}</a>.</p>
+      )}
+      {replayed && <p role="status">{replayed}</p>}
       {agent.note && <p class="warn">{agent.note}</p>}
       <p class="muted people">
         {agent.groups?.length > 0 && <span>In {agent.groups.length === 1 ? "the group" : "the groups"} {list(agent.groups)}</span>}
@@ -97,6 +106,7 @@ function Head({ agent, backlog, reload, onSecret }) {
         {agent.created_at && <span>Known since <When at={agent.created_at} />{agent.registered_by ? `, added by ${agent.registered_by}` : ""}</span>}
         <a class="link" href={to(["messages"], { agent: agent.name })}>Its messages</a>
       </p>
+      {asks === "replay" && <Replay of={again} say={setReplayed} onDone={done} />}
       {asks === "disable" && <Disable agent={agent} backlog={backlog} onDone={done} />}
       {asks === "enable" && <Enable agent={agent} backlog={backlog} onDone={done} />}
       {asks === "change" && <ChangeAgent agent={agent} onDone={(name, secret) => (done(), secret && onSecret(secret))} />}
@@ -133,7 +143,7 @@ function Transport({ agent }) {
       <Fact term="Batch">{agent.batch ? plural(agent.batch, "message") : ""}</Fact>
       <Fact term="Folder">{agent.folder && <span class="mono">{agent.folder}</span>}</Fact>
       <Fact term="Silence">{agent.silent_after_seconds ? `lost after ${span(1000 * agent.silent_after_seconds)}` : <span class="muted">has no limit</span>}</Fact>
-      <Fact term="Heard"><Age at={lastHeard(agent)} /></Fact>
+      <Fact term="Heard">{lastHeard(agent) ? <><Age at={lastHeard(agent)} /> ago</> : <span class="muted">nothing yet</span>}</Fact>
     </dl></section>
   );
 }
@@ -183,30 +193,59 @@ function Tokens({ name }) {
   );
 }
 
-function Backlog({ name, backlog }) {
-  const waiting = backlog.pending + backlog.retry, at = oldest(backlog);
-  const parts = [["being delivered", backlog.leased], ["wanted later", backlog.later], ["wait for another attempt", backlog.retry], ["unread in its inbox", backlog.unread], ["handed to a reader", backlog.shown]].filter(([, n]) => n);
+const ranges = { "1h": "hour", "24h": "day", "7d": "week" };
+
+// Flow is what waits for an agent and what is sent to it, now and over time.
+function Flow({ name, backlog }) {
+  const since = Object.hasOwn(ranges, route.value.query.since) ? route.value.query.since : "24h";
+  const stats = useCommand(mayAdminister() ? "stats" : null, { agent: name, since, waiting: true }, { matters: concerns(name), every: 60_000 });
   return (
-    <section class="plot"><h2>Waits now</h2>
-      <p class="big">{count(waiting + backlog.unread)} <small>{at ? <>oldest {age(at)}, since <When at={at} /></> : "nothing waits"}</small></p>
-      {parts.length > 0 && <dl class="facts wide-terms">{parts.map(([word, n]) => <><dt>{word}</dt><dd>{count(n)}</dd></>)}</dl>}
-      {waiting + backlog.unread > 0 && <p class="small"><a class="link" href={to(["messages"], { agent: name })}>Show them</a></p>}
-    </section>
+    <div class="duo">
+      <Backlog name={name} backlog={backlog} stats={stats.data} />
+      {mayAdminister() && (
+        <figure class="plot">
+          <figcaption><div class="bar"><h2>Sent to it</h2><span class="ranges">{Object.entries(ranges).map(([value, word]) => <button class="link" type="button" aria-pressed={value === since} onClick={() => setQuery({ since: value })}>{word}</button>)}</span></div></figcaption>
+          <Loaded of={stats}>{(data) => <Bars data={data} />}</Loaded>
+        </figure>
+      )}
+    </div>
   );
 }
 
-const ranges = { "1h": "hour", "24h": "day", "7d": "week" };
-
-// Sent is what was sent to the agent over time, and what of it failed.
-function Sent({ name }) {
-  const since = Object.hasOwn(ranges, route.value.query.since) ? route.value.query.since : "24h";
-  const stats = useCommand("stats", { agent: name, since }, { matters: concerns(name), every: 60_000 });
+function Backlog({ name, backlog, stats }) {
+  const waiting = backlog.pending + backlog.retry, at = oldest(backlog);
+  const parts = [["being delivered", backlog.leased], ["wanted later", backlog.later], ["wait for another attempt", backlog.retry], ["unread in its inbox", backlog.unread], ["handed to a reader", backlog.shown]].filter(([, n]) => n);
   return (
     <figure class="plot">
-      <figcaption><div class="bar"><h2>Sent to it</h2><span class="ranges">{Object.entries(ranges).map(([value, word]) => <button class="link" type="button" aria-pressed={value === since} onClick={() => setQuery({ since: value })}>{word}</button>)}</span></div></figcaption>
-      <Loaded of={stats}>{(data) => <Bars data={data} />}</Loaded>
+      <figcaption><div class="bar"><h2>Waits now</h2>{waiting + backlog.unread > 0 && <a class="link" href={to(["messages"], { agent: name })}>Show them</a>}</div></figcaption>
+      <p class="big">{count(waiting + backlog.unread)} <small>{at ? <>oldest {age(at)}, since <When at={at} /></> : "nothing waits"}</small></p>
+      {stats && <Waited stats={stats} />}
+      {parts.length > 0 && <dl class="facts wide-terms">{parts.map(([word, n]) => <><dt>{word}</dt><dd>{count(n)}</dd></>)}</dl>}
     </figure>
   );
+}
+
+// Waited is how many messages waited at the end of each interval.
+function Waited({ stats }) {
+  const series = stats.waiting?.[0]?.messages ?? stats.intervals.map(() => 0), n = series.length, most = Math.max(...series), y = (v) => 100 - (100 * v) / Math.max(1, most);
+  const line = series.map((v, i) => `${i ? "L" : "M"}${i} ${y(v)}H${i + 1}`).join("");
+  return (
+    <>
+      <svg class="field" role="img" aria-label={`At most ${plural(most, "message")} waited since ${clock(stats.since)}`} viewBox={`0 0 ${n} 100`} preserveAspectRatio="none">
+        {most > 0 && <path class="c-mid" d={`${line}V100H0Z`} />}
+        <line class="base-l" x1="0" x2={n} y1="100" y2="100" vector-effect="non-scaling-stroke" />
+      </svg>
+      <div class="ax"><span>{clock(stats.since, { seconds: false })}</span><span>{most > 0 && `at most ${count(most)}`}</span><span>now</span></div>
+    </>
+  );
+}
+
+// LastWords is what the transport of an agent said of the newest message that it tried.
+function LastWords({ name, newest }) {
+  const tried = newest.find((m) => m.recipient === name && !["pending", "cancelled"].includes(m.status));
+  const { data } = useCommand(tried && mayAdminister() ? "trace" : null, { message_id: tried?.message_id }, { matters: concerns(name) });
+  const story = tried && data?.stories.find(({ message }) => message.message_id === tried.message_id);
+  return story ? <Attempts list={steps(story, undefined, Date.now()).slice(-12)} recipient={name} /> : null;
 }
 
 function Bars({ data }) {

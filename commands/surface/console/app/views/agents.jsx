@@ -1,14 +1,14 @@
 // The agents: a list of all, and a page of each.
 
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import { useCommand } from "../data.js";
 import { useKeys } from "../keys.js";
 import { mayAdminister } from "../me.js";
+import { needed } from "../needs.js";
 import { go, route, setQuery, to } from "../route.js";
 import { lastHeard, oldest, standing, waits } from "../standing.js";
-import { tally } from "../tallies.js";
 import { Age, Empty, Loaded, State } from "../parts.jsx";
-import { count, plural, sentence } from "../words.js";
+import { count, sentence } from "../words.js";
 import { AgentPage } from "./agent.jsx";
 import { ChangeAgent } from "./agent-change.jsx";
 
@@ -20,12 +20,7 @@ export function Agents({ rest }) {
 
 // useList asks for a page of the agents, those first that need somebody.
 function useList(page, search) {
-  const list = useCommand("agent_list", { backlog: true, order: "waiting", limit: pageSize, skip: page * pageSize, search }, { every: 15_000 });
-  const total = list.data?.total;
-  useEffect(() => {
-    if (total !== undefined && !search) tally("agents", { n: Math.max(0, total - 2), title: plural(total - 2, "agent") });
-  }, [total, search]);
-  return list;
+  return useCommand("agent_list", { backlog: true, order: "waiting", limit: pageSize, skip: page * pageSize, search }, { every: 15_000 });
 }
 
 function List() {
@@ -35,6 +30,12 @@ function List() {
   const [adding, setAdding] = useState(false);
   const agents = list.data?.agents ?? [];
   const [marked, mark] = useMarked(agents.map((a) => to(["agents", a.name])));
+  const added = (name) => {
+    setAdding(false);
+    if (!name) return;
+    needed.value.reload(); // which the rail counts
+    go(to(["agents", name]));
+  };
   return (
     <>
       <section class="lede">
@@ -46,7 +47,7 @@ function List() {
       </section>
       <Search value={search} label="Find a name, a role or a host" />
       <Loaded of={list}>{(data) => <Table data={data} page={page} search={search} marked={marked} mark={mark} />}</Loaded>
-      {adding && <ChangeAgent onDone={(name) => (setAdding(false), name && go(to(["agents", name])))} />}
+      {adding && <ChangeAgent onDone={added} />}
     </>
   );
 }

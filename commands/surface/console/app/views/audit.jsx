@@ -4,10 +4,9 @@ import { signal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { run } from "../api.js";
 import { useCommand } from "../data.js";
-import { Command, Hint, Problem } from "../parts.jsx";
+import { Command, Hint, Loaded, Problem } from "../parts.jsx";
 import { go, route, to } from "../route.js";
 import { quoted } from "../words.js";
-import { NoRight, Asked } from "./operations/asked.jsx";
 import { Answer } from "./audit/answer.jsx";
 
 const limits = [100, 1000, 10_000];
@@ -16,15 +15,15 @@ const byHand = signal("SELECT status, count(*) FROM agent_message GROUP BY statu
 export function Audit({ rest }) {
   const named = useCommand("sql", { list: true }, { matters: () => false });
   const [open] = rest;
-  if (named.failure?.code === "permission_denied") return <NoRight />;
+  if (named.failure?.code === "permission_denied") return <><h1>Audit</h1><Problem failure={named.failure} /></>;
   return (
     <div class={open ? "audit detail" : "audit"}>
       <nav class="audits" aria-label="Audits">
         <h1 class="narrow-only">Audit</h1>
         <a href={to(["audit", "sql"])} aria-current={open === "sql" || !open ? "page" : undefined}><b>By hand</b><span>A SELECT of your own</span></a>
-        <Asked of={named}>
+        <Loaded of={named}>
           {({ named: all }) => all.map((a) => <a key={a.name} href={to(["audit", a.name])} aria-current={a.name === open ? "page" : undefined}><b class="mono">{a.name}</b><span>{a.about}</span></a>)}
-        </Asked>
+        </Loaded>
       </nav>
       <div class="answer">
         <a class="link back" href="/audit">All audits</a>

@@ -3,12 +3,14 @@
 import { useCommand } from "../data.js";
 import { useKeys } from "../keys.js";
 import { go, to } from "../route.js";
+import { disabledSince } from "../standing.js";
 import { connection } from "../live.js";
 import { ago, clock, now } from "../time.js";
-import { named, plural, shortId } from "../words.js";
+import { count, named, plural, shortId } from "../words.js";
 import { Agent, Command, Hint, Loaded, MessageLink, Shape, State, When } from "../parts.jsx";
 import { Acts } from "./acts.jsx";
 import { asked, become, isSignal, outcome, useQuestion } from "./asked.js";
+import { alike, givenUp, lettersAt } from "./operations/deadletters.jsx";
 import { Payload } from "./payload.jsx";
 import { told, useReport } from "./report.js";
 import { sentence } from "./row.jsx";
@@ -44,6 +46,7 @@ const Missing = ({ id, failure }) => (
 function One({ story, why, reload }) {
   const m = story.message;
   const moves = ["pending", "retry", "failed", "expired", "delivered"].includes(m.status);
+  const group = useGroup(m);
   const question = useQuestion(story, why), until = moves ? now.value : Date.parse(story.events.at(-1)?.at ?? m.created_at);
   const answer = question?.story.message.status, stands = answer ? { answered: "delivered", pending: "question" }[answer] ?? answer : m.status;
   const own = question?.story === story ? [] : steps(story, why, until);
@@ -56,8 +59,11 @@ function One({ story, why, reload }) {
         <p class="muted"><Agent name={m.sender} /> to <Agent name={m.recipient} />{m.multicast_target && (inThread(m) ? <>, mentioned in <a class="link" href={to(["threads", m.thread_id])}>a thread</a></> : <> of a send to <b>{m.multicast_target}</b></>)} · <span class="type">{m.message_type}</span> · {m.created_at ? <>sent <When at={m.created_at} />, {ago(m.created_at)}</> : "nobody knows when it was sent"}</p>
         <div class="line"><span class={`state ${stands}`}><Shape name={stands} /></span><h1>{question ? become(question.story) : title(story)}</h1></div>
         <p class="say">{why ? <Hint text={answered || local(say(why, m))} /> : " "}</p>
-        <dl><dt>What helps</dt><dd>{why ? <Hint text={local((!answered && why.fix) || "Nothing is needed.")} /> : " "}</dd></dl>
-        <Acts story={story} why={why} reload={reload} />
+        <dl><dt>What helps</dt><dd>
+          {why ? <Hint text={local((!answered && why.fix) || "Nothing is needed.")} /> : " "}
+          {group && <>{/[.!?]$/.test(why?.fix ?? ".") ? "" : "."} {plural(group.messages - 1, "more message", "more messages")} to {m.recipient} failed for the same reason: <a class="link" href={lettersAt(m.recipient, m.error_message)}>see the {count(group.messages)}</a>.</>}
+        </dd></dl>
+        <Acts story={story} group={group} reload={reload} />
       </section>
       <div class="cols">
         <div>
@@ -73,6 +79,13 @@ function One({ story, why, reload }) {
       </div>
     </>
   );
+}
+
+// useGroup is the group of dead letters to which a message belongs, if there are others in it.
+function useGroup({ status, recipient, error_message: error }) {
+  const dead = (status === "failed" || status === "expired") && error;
+  const { data } = useCommand(dead ? "dead_letters_groups" : null, { ...alike(recipient, error), limit: 1 }, { matters: givenUp });
+  return dead && data?.groups[0]?.messages > 1 ? data.groups[0] : null;
 }
 
 // local has the times within a sentence of the engine's as they are read here.
@@ -110,6 +123,7 @@ function Side({ story, why }) {
   return (
     <aside class="side" aria-label="Facts">
       <Receipts story={story} />
+      {!m.recipient.includes(":") && <Way message={m} />}
       <section><h3>Message</h3>
         <dl class="facts">
           {fact("Id", <code title={m.message_id}>{shortId(m.message_id)}</code>)}
@@ -127,11 +141,28 @@ function Side({ story, why }) {
           {fact("Taken by", m.lease_owner && `${m.lease_owner}, until ${clock(m.lease_until)}`)}
           {fact("Crashes", m.crashes || "")}
           {fact("Trace", m.trace_id && <code title={m.trace_id}>{shortId(m.trace_id)}</code>)}
-          {fact("Behind it", !["delivered", "cancelled"].includes(m.status) && <a class="link" href={to(["messages"], { to: m.recipient, status: "live" })}>what waits for {m.recipient}</a>)}
         </dl>
       </section>
       {m.thread_id && <Thread id={m.thread_id} self={m} />}
     </aside>
+  );
+}
+
+// Way is where the messages of the recipient go, and how many others wait for that.
+function Way({ message: { recipient, status } }) {
+  const { data } = useCommand("agent_show", { name: recipient }, { matters: (e) => e.data.recipient === recipient });
+  if (!data) return null;
+  const { agent, backlog } = data, others = backlog.pending + backlog.retry - (status === "pending" || status === "retry");
+  return (
+    <section><h3>Where it goes</h3>
+      <dl class="facts">
+        <dt>Transport</dt><dd><code>{agent.deliver}</code></dd>
+        {agent.disabled && <><dt>Disabled</dt><dd class="bad"><When at={disabledSince(agent.disabled).at} />: {disabledSince(agent.disabled).why}</dd></>}
+        {agent.timeout_seconds > 0 && <><dt>Timeout</dt><dd>{agent.timeout_seconds} s</dd></>}
+        <dt>Fallback</dt><dd>{agent.fallback ? <code>{agent.fallback}</code> : <span class="muted">none</span>}</dd>
+        {others > 0 && <><dt>Waits</dt><dd><a class="link" href={to(["messages"], { to: recipient, status: "live" })}>{plural(others, "other message")}</a></dd></>}
+      </dl>
+    </section>
   );
 }
 

@@ -11,6 +11,7 @@ import { count, plural } from "../words.js";
 import { Command, Confirm, Icon, Problem } from "../parts.jsx";
 import { command, parse, readFilter } from "./filter.js";
 import { Feed } from "./feed.js";
+import { OverTime } from "./over-time.jsx";
 import { MessageRow } from "./row.jsx";
 import { useWindow } from "./window.js";
 
@@ -24,6 +25,7 @@ export function Messages() {
         <Head totals={totals} />
         <Filter filter={filter} key={key} />
         <Facets filter={filter} totals={totals} />
+        <OverTime filter={filter} />
       </section>
       <Stream filter={filter} key={key} id={key} />
     </>
@@ -44,6 +46,8 @@ function Head({ totals }) {
   return <div class="bar"><h1>Messages</h1>{totals && <span class="muted">{plural(all, "message")}{totals.archived ? `, and ${count(totals.archived)} archived` : ""}</span>}</div>;
 }
 
+const stamp = /^\d{4}-\d\d-\d\dT[\d:.]+Z$/;
+
 // Filter is the line into which one types what to look for. What is set stands in it as chips.
 function Filter({ filter }) {
   const [typed, setTyped] = useState(""), input = useRef();
@@ -61,7 +65,7 @@ function Filter({ filter }) {
     <form class="filter" role="search" onSubmit={enter}>
       <Icon name="search" />
       {Object.entries(filter).map(([key, value]) => (
-        <span class="chip"><em>{key}</em> <b>{value}</b>
+        <span class="chip"><em>{key}</em> <b title={value}>{stamp.test(value) ? clock(value) : value}</b>
           <button type="button" aria-label={`Remove ${key}`} onClick={() => without(key)}><Icon name="x" /></button>
         </span>
       ))}

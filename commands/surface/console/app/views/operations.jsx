@@ -1,10 +1,11 @@
 // Operations: what an administrator looks after, in sections with an address each.
 
 import { useCommand } from "../data.js";
+import { mayAdminister } from "../me.js";
+import { Loaded, Problem } from "../parts.jsx";
 import { to } from "../route.js";
 import { bytes, count, plural } from "../words.js";
 import { ago } from "../time.js";
-import { Asked } from "./operations/asked.jsx";
 import { Database } from "./operations/database.jsx";
 import { DeadLetters, givenUp } from "./operations/deadletters.jsx";
 import { Doctor } from "./operations/doctor.jsx";
@@ -18,7 +19,10 @@ const sections = [
 
 const address = (path) => to(path ? ["operations", path] : ["operations"]);
 
+const forbidden = { code: "permission_denied", message: "Operations are for administrators." };
+
 export function Operations({ rest }) {
+  if (!mayAdminister()) return <><h1>Operations</h1><Problem failure={forbidden} /></>;
   const open = rest[0] ?? "";
   const Section = sections.find(([path]) => path === open)?.[2];
   return (
@@ -52,7 +56,7 @@ function Overview() {
 }
 
 const Line = ({ path, word, of, children }) => (
-  <li class="row"><div class="what"><b><a href={address(path)}>{word}</a></b><Asked of={of}>{(data) => <span>{children(data)}</span>}</Asked></div></li>
+  <li class="row"><div class="what"><b><a href={address(path)}>{word}</a></b><Loaded of={of}>{(data) => <span>{children(data)}</span>}</Loaded></div></li>
 );
 
 const deadSentence = ({ total, groups }) =>

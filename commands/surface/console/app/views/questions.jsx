@@ -4,7 +4,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { look } from "../desk.js";
 import { useAnswer, useCommand } from "../data.js";
 import { connection } from "../live.js";
-import { tally } from "../tallies.js";
+import { needed } from "../needs.js";
 import { age } from "../time.js";
 import { Command, Empty, Loaded, Problem, State, When } from "../parts.jsx";
 import { plural, sentence } from "../words.js";
@@ -29,7 +29,7 @@ export function Questions() {
   }, [desk.state]);
   const n = open.data?.questions.length;
   useEffect(() => {
-    if (n !== undefined) tally("questions", { n, title: `${plural(n, "question waits", "questions wait")} for an answer` });
+    if (n !== undefined) needed.value.reload(); // which the rail counts
   }, [n]);
   const names = new Map((devices.data?.devices ?? []).map((d) => [d.id, d.name]));
   const reload = () => (open.reload(), ended.reload(), asked.reload());

@@ -153,7 +153,7 @@ function toward(a, b) {
 const recent = 5 * 60_000; // milliseconds
 
 // stateOf is how an agent is shown. Of one that says nothing of itself it is told whether it was heard of lately.
-function stateOf({ known, state, heard_at }) {
+export function stateOf({ known, state, heard_at }) {
   if (!known) return ["stopped", "nobody’s name"];
   if (state !== "" || !heard_at) return states[state] ?? states[""];
   return now.value - Date.parse(heard_at) < recent ? ["working", "active"] : ["idle", "quiet"];

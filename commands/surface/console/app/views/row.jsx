@@ -18,7 +18,7 @@ export class MessageRow extends Component {
       <tr class={`is-${row.status}${marked ? " at" : ""}${picked ? " picked" : ""}`} aria-rowindex={index} aria-selected={marked} onClick={(e) => opens(e, row, onPick)}>
         <td class="c-st">{picked && <span class="unseen">marked </span>}<State name={row.status} /></td>
         <td class="c-time nowrap"><Sent at={row.created_at} /></td>
-        <td class="c-pair"><a class="pair" href={link}><span class="agent">{row.sender}</span><Icon name="to" /><span class="agent" title={row.multicast_target && `of a send to ${row.multicast_target}`}>{row.recipient}</span></a></td>
+        <td class="c-pair"><a class="pair" href={link}><span class="agent">{row.sender}</span><Icon name="to" /><span class="agent" title={row.multicast_target && `of a send to ${row.multicast_target}`}>{recipient(row)}</span></a></td>
         <td class="c-type cut"><span class="type" title={row.message_type}>{row.message_type}</span></td>
         <td class="c-says cut says">{says(row, wanted)}</td>
         <td class="c-thread cut muted" title={row.thread_id}>{row.thread_name || (row.thread_id && shortId(row.thread_id))}</td>
@@ -28,6 +28,9 @@ export class MessageRow extends Component {
     );
   }
 }
+
+// recipient is who got a message; of a post, the thread in which it stands.
+const recipient = (row) => (row.recipient.startsWith("thread:") ? row.thread_name || "a thread" : row.recipient);
 
 // opens opens a message by a click anywhere in its row; with Ctrl, or where the state stands, the click marks it.
 function opens(event, row, onPick) {

@@ -10,6 +10,8 @@ import { tally } from "../tallies.js";
 import { Agent, Empty, Hint, Loaded, MessageLink, State, When } from "../parts.jsx";
 import { count, plural, quoted, sentence } from "../words.js";
 import { Search, useMarked } from "./agents.jsx";
+import { stateOf } from "./room.jsx";
+import { ThreadActs } from "./thread-change.jsx";
 
 const listed = 50; // threads of one page of the list
 const shown = 50; // posts that are shown at first, and more at each step
@@ -100,7 +102,10 @@ function Split({ list, id }) {
 }
 
 function ThreadPage({ id }) {
-  const newest = useCommand("read_thread", { thread_id: id, newest: true, limit: shown }, { matters: ({ data }) => !data?.thread_id || data.thread_id === id });
+  const matters = ({ data }) => !data?.thread_id || data.thread_id === id;
+  const newest = useCommand("read_thread", { thread_id: id, newest: true, limit: shown }, { matters });
+  const copies = useCommand("messages_list", { thread_id: id, archived: true, limit: 500 }, { matters }), fates = new Map((copies.data?.messages ?? []).map((row) => [copyOf(row, row.recipient), row]));
+  const room = useCommand("room", {}, { matters: () => false, every: 30_000 });
   const [before, setBefore] = useState({ posts: [], continue: null, failure: null });
   useKeys({ Escape: () => go("/threads") }, [["Escape", "all threads"]]);
   if (newest.failure?.code === "not_found") return <section class="lede"><h1>There is no thread {id}</h1><p><Hint text={newest.failure.hint} /></p></section>;
@@ -119,10 +124,10 @@ function ThreadPage({ id }) {
       const posts = merged(before.posts, thread.posts), more = before.continue === null ? thread.more : before.continue !== "";
       return (
         <>
-          <Head thread={thread} />
+          <Head thread={thread} members={room.data?.agents ?? []} reload={newest.reload} />
           {before.failure && <p class="bad">{before.failure.message}</p>}
           {more && <p class="earlier"><button class="btn" type="button" onClick={older}>Earlier posts</button></p>}
-          {posts.length ? <ol class="talk">{posts.map((post, i) => <Post key={post.message_id} post={post} before={posts[i - 1]} />)}</ol>
+          {posts.length ? <ol class="talk">{posts.map((post, i) => <Post key={post.message_id} post={post} before={posts[i - 1]} fates={fates} />)}</ol>
             : <Empty command={`mailroom coral send_message --as ${quoted(thread.participants[0] ?? "NAME")} --thread-id ${quoted(thread.thread_id)} --content 'hello'`}>Nobody has posted here yet.</Empty>}
         </>
       );
@@ -136,19 +141,28 @@ function merged(earlier, newest) {
   return [...earlier.filter((p) => !seen.has(p.message_id)), ...newest];
 }
 
-function Head({ thread }) {
+// copyOf tells which message is the one that somebody mentioned in a post got: they are sent at once.
+const copyOf = ({ sender, created_at: at }, recipient) => `${sender} ${at} ${recipient}`;
+
+function Head({ thread, members, reload }) {
   const closed = thread.status !== "open";
   return (
     <div class="lede">
-      <h1>{thread.name}</h1>
+      <div class="bar level"><h1>{thread.name}</h1>{!closed && <ThreadActs thread={thread} reload={reload} />}</div>
       <p class="people">
         {closed ? <State name="stopped" word={`closed since ${clock(thread.closed_at, { seconds: false })}`} /> : <State name="working" word={`open since ${clock(thread.created_at, { seconds: false })}`} />}
         <span class="muted">session {thread.session_id} · begun by {thread.participants[0] ?? "nobody who still takes part"}</span>
       </p>
       {closed && <p>{thread.summary ? `What came of it: ${thread.summary}` : "It was closed without a word on what came of it."}</p>}
-      <p class="people">{thread.participants.length ? thread.participants.map((name) => <Agent key={name} name={name} />) : <span class="muted">Nobody takes part any more.</span>}</p>
+      <p class="people">{thread.participants.length ? thread.participants.map((name) => <Participant key={name} name={name} member={members.find((member) => member.name === name)} />) : <span class="muted">Nobody takes part any more.</span>}</p>
     </div>
   );
+}
+
+function Participant({ name, member }) {
+  if (!member) return <Agent name={name} />;
+  const [shape, word] = stateOf(member);
+  return <State name={shape} title={word} word={<Agent name={name} />} />;
 }
 
 const quiet = 10 * 60_000; // milliseconds of silence that are worth a line
@@ -160,7 +174,19 @@ function Gap({ post, before }) {
   return at - prior >= quiet ? <li><span class="gap">{span(at - prior)} of silence</span></li> : null;
 }
 
-function Post({ post, before }) {
+// Fate is what became of the message to somebody who is mentioned.
+function Fate({ name, row }) {
+  if (!row) return <span class="at-name">@{name}</span>;
+  const [state, says] = row.read_at ? ["delivered", <>read it <When at={row.read_at} seconds={false} /></>]
+    : row.status === "delivered" ? ["idle", "has it, unread"]
+    : row.status === "pending" ? ["pending", row.held ? "nobody has that name" : "has not got it yet"]
+    : [row.status, row.error_message ? oneLine(row.error_message) : row.status];
+  return <span class="fate-of"><span class="at-name">@{name}</span> <a href={to(["messages", row.message_id])}><State name={state} word={state === "failed" || state === "expired" ? says : <span class="muted">{says}</span>} /></a></span>;
+}
+
+const oneLine = (text) => text.replace(/\s+/g, " ").slice(0, 120);
+
+function Post({ post, before, fates }) {
   return (
     <>
       <Gap post={post} before={before} />
@@ -168,10 +194,10 @@ function Post({ post, before }) {
         <span class="face" aria-hidden="true">{initials(post.sender)}</span>
         <div>
           <p class="meta"><Agent name={post.sender} /><When at={post.created_at} /><span class="type mono">{post.message_type}</span><MessageLink id={post.message_id} /></p>
-          {post.mentions?.length > 0 && <p class="fate">{post.mentions.map((name) => <span key={name} class="at-name">@{name}</span>)}</p>}
           {post.summary && <p class="body"><b>{post.summary}</b></p>}
-          {post.text && <p class="body said">{post.text}</p>}
+          {post.text && <p class="body text">{post.text}</p>}
           {post.data !== undefined && <pre class="out data">{JSON.stringify(post.data, null, 2)}</pre>}
+          {post.mentions?.length > 0 && <p class="fate">{post.mentions.map((name) => <Fate key={name} name={name} row={fates.get(copyOf(post, name))} />)}</p>}
         </div>
       </li>
     </>

@@ -1,10 +1,10 @@
 // Database: how large it is, what is kept how long, which daemons serve it, and what to do to it in a terminal.
 
 import { useCommand } from "../../data.js";
-import { Age, Agent, Command, State } from "../../parts.jsx";
+import { Age, Agent, Command, Loaded, State } from "../../parts.jsx";
 import { to } from "../../route.js";
 import { bytes, count, plural, quoted } from "../../words.js";
-import { Ago, Asked } from "./asked.jsx";
+import { Ago } from "./asked.jsx";
 
 const version = "SELECT value FROM settings WHERE key = 'schema.oldest'"; // "9: 8" is version 9, which programs of version 8 can use
 
@@ -15,7 +15,7 @@ export function Database() {
   const tables = useCommand("sql", { query: version }, { matters: () => false });
   return (
     <>
-      <Asked of={status}>
+      <Loaded of={status}>
         {(s) => (
           <>
             <section class="lede"><h1>{bytes(s.database_bytes + s.wal_bytes)} on disk</h1><p><bdi class="mono">{s.database}</bdi></p></section>
@@ -28,12 +28,12 @@ export function Database() {
               {!onServer(s) && <section><h3>Write-ahead log</h3><dl class="facts wide-facts"><dt>Now</dt><dd class="num">{bytes(s.wal_bytes)}</dd><Kept settings={settings} keys={{ "wal.limit": "Emptied at" }} /></dl></section>}
               <section><h3>Kept for</h3><dl class="facts wide-facts"><Kept settings={settings} keys={{ "retention.ended": "Ended messages", "retention.archive": "Archived", "retention.trace": "Traces" }} /></dl>
                 <p class="muted"><a href={to(["operations", "settings"])}>Settings</a> changes it; <code>clear_old</code> and <code>clear_traces</code> do it.</p></section>
-              <section><h3>Tables</h3><Asked of={tables}>{(t) => <Version rows={t.rows} />}</Asked></section>
+              <section><h3>Tables</h3><Loaded of={tables}>{(t) => <Version rows={t.rows} />}</Loaded></section>
             </div>
             <Daemons daemons={s.daemons} agents={agents} />
           </>
         )}
-      </Asked>
+      </Loaded>
       {status.data && (onServer(status.data) ? <CareOfServer database={status.data.database} /> : <CareOfFile />)}
     </>
   );

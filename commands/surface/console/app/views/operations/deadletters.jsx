@@ -3,19 +3,34 @@
 import { useState } from "preact/hooks";
 import { run } from "../../api.js";
 import { useCommand } from "../../data.js";
-import { route, setQuery } from "../../route.js";
+import { route, setQuery, to } from "../../route.js";
 import { ago } from "../../time.js";
 import { count, list, plural, quoted, sentence } from "../../words.js";
-import { Agent, Confirm, Empty, Icon, MessageLink, Pair, State, When } from "../../parts.jsx";
-import { Ago, Asked, Said, clip } from "./asked.jsx";
+import { Agent, Confirm, Empty, Icon, Loaded, MessageLink, Pair, State, When } from "../../parts.jsx";
+import { Ago, Said, clip } from "./asked.jsx";
 
 // givenUp are the events that make dead letters, or unmake them.
 export const givenUp = ({ event }) => ["failed", "expired", "replayed", "deleted", "cancelled"].includes(event);
 
 const mostReplayed = 100_000; // messages of one replay
+const longest = 2000; // characters of an error by which dead letters are told apart
+
+// alike selects the dead letters of one recipient with errors that are alike, or all of its dead letters where no error is given.
+export const alike = (recipient, error) => ({ recipient, ...(error && { error: [...error].slice(0, longest).join("") }) });
+
+// lettersAt is where dead letters stand: those of one recipient, or with one error, too.
+export function lettersAt(recipient, error) {
+  const selected = alike(recipient, error);
+  return to(["operations", "dead-letters"], { to: selected.recipient, error: selected.error });
+}
 
 export function DeadLetters() {
-  const groups = useCommand("dead_letters_groups", {}, { matters: givenUp });
+  const { to: recipient, error } = route.value.query;
+  return <Selected key={`${recipient} ${error}`} selected={recipient || error ? alike(recipient, error) : null} />;
+}
+
+function Selected({ selected }) {
+  const groups = useCommand("dead_letters_groups", selected ?? {}, { matters: givenUp });
   const [asking, setAsking] = useState(null); // what is to be sent again: {what, params, groups}
   const [said, setSaid] = useState("");
   const done = (replayed) => {
@@ -24,19 +39,24 @@ export function DeadLetters() {
   };
   return (
     <>
-      <Asked of={groups}>{(data) => <Groups data={data} said={said} ask={setAsking} />}</Asked>
+      <Loaded of={groups}>{(data) => <Groups data={data} selected={selected} said={said} ask={setAsking} />}</Loaded>
       {asking && <Replay of={asking} say={setSaid} onDone={done} />}
     </>
   );
 }
 
-function Groups({ data, said, ask }) {
+const All = () => <a class="link" href="/operations/dead-letters">All dead letters</a>;
+
+function Groups({ data, selected, said, ask }) {
   const by = route.value.query.by === "error" ? "error" : "recipient";
   const { total, counted, groups, more } = data;
   if (!total) {
     return (
       <>
-        <section class="lede"><h1>Nothing was given up</h1><p>A message that fails at each attempt, or is not delivered in time, becomes a dead letter and stands here.</p></section>
+        <section class="lede">
+          <h1>{selected ? "None of these is left" : "Nothing was given up"}</h1>
+          <p>{selected ? <>They were sent again, or deleted. <All /></> : "A message that fails at each attempt, or is not delivered in time, becomes a dead letter and stands here."}</p>
+        </section>
         {said && <Said>{said}</Said>}
         <Empty command="mailroom dead_letters list">The same in a terminal:</Empty>
       </>
@@ -46,21 +66,21 @@ function Groups({ data, said, ask }) {
   return (
     <>
       <section class="lede">
-        <h1>{sentence(total, "message was given up", "messages were given up")}</h1>
-        <p>Remove the cause first; what is sent again begins at its first attempt. Nothing of this is lost before <code>clear_old</code> deletes it.</p>
+        <h1>{selected ? <>{sentence(total, "message")}{selected.recipient && <> to <bdi>{clip(selected.recipient, 80)}</bdi></>} failed{selected.error && total > 1 && " for the same reason"}</> : sentence(total, "message was given up", "messages were given up")}</h1>
+        <p>Remove the cause first; what is sent again begins at its first attempt. Nothing of this is lost before <code>clear_old</code> deletes it.{selected && <> <All /></>}</p>
       </section>
       {said && <Said>{said}</Said>}
       {counted < total && <p class="muted">These are the newest {count(counted)} of {count(total)}.</p>}
       {more && <p class="muted">There are more groups than these {count(groups.length)}, which are the largest. Replay some, or see them all with <code>mailroom dead_letters groups --limit 1000</code>.</p>}
-      <div class="bar level">
+      {groups.length > 1 && <div class="bar level">
         <div class="acts" role="group" aria-label="Grouped by">
           {["recipient", "error"].map((name) => <button class="btn" type="button" aria-pressed={by === name} onClick={() => setQuery({ by: name === "error" ? name : "" })}>By {name}</button>)}
         </div>
-        {groups.length > 1 && sendable.length > 0 && (
-          <button class="btn" type="button" onClick={() => ask({ what: "all dead letters", n: total, params: {}, groups })}><Icon name="again" />Replay all…</button>
+        {sendable.length > 0 && (
+          <button class="btn" type="button" onClick={() => ask({ what: selected ? "these dead letters" : "all dead letters", n: total, params: selected ?? {}, groups })}><Icon name="again" />Replay all…</button>
         )}
-      </div>
-      {bundles(groups, by).map((bundle) => <Bundle key={bundle.key} by={by} bundle={bundle} ask={ask} />)}
+      </div>}
+      {bundles(groups, by).map((bundle) => <Bundle key={bundle.key} by={by} bundle={bundle} ask={ask} only={selected && groups.length === 1} />)}
     </>
   );
 }
@@ -79,7 +99,7 @@ function bundles(groups, by) {
   return [...made.values()].sort((a, b) => b.n - a.n);
 }
 
-function Bundle({ by, bundle, ask }) {
+function Bundle({ by, bundle, ask, only }) {
   const { groups, n, since } = bundle, first = groups[0];
   const selects = by === "error" ? { error: first.error } : { recipient: first.recipient };
   const what = by === "error" ? "the messages with this error" : `the dead letters of ${first.recipient}`;
@@ -94,13 +114,14 @@ function Bundle({ by, bundle, ask }) {
           )}
         </div>
       </div>
-      <ul class="rows">{groups.map((g) => <Group key={g.recipient + g.kind} by={by} group={g} ask={ask} />)}</ul>
+      <ul class="rows">{groups.map((g) => <Group key={g.recipient + g.kind} by={by} group={g} ask={ask} only={only} />)}</ul>
     </section>
   );
 }
 
-function Group({ by, group: g, ask }) {
-  const [open, setOpen] = useState(false);
+// Group is a line for each group. The only one that is selected shows its messages at once.
+function Group({ by, group: g, ask, only }) {
+  const [open, setOpen] = useState(only);
   const params = { recipient: g.recipient, error: g.error };
   const together = g.known && g.error !== ""; // what has no error cannot be told from the others to the same recipient
   return (
@@ -116,7 +137,7 @@ function Group({ by, group: g, ask }) {
         {open && <Letters params={params} ask={ask} group={g} />}
       </div>
       <State name={g.expired === g.messages ? "expired" : "failed"} word={count(g.messages)} title={plural(g.messages, "message")} />
-      <button class="btn" type="button" disabled={!together} onClick={() => ask({ what: plural(g.messages, "message"), n: g.messages, params, groups: [g] })}><Icon name="again" />Replay {count(g.messages)}…</button>
+      <button class={only ? "btn first" : "btn"} type="button" disabled={!together} onClick={() => ask({ what: plural(g.messages, "message"), n: g.messages, params, groups: [g] })}><Icon name="again" />Replay {count(g.messages)}…</button>
     </li>
   );
 }
@@ -127,7 +148,7 @@ const most = 50; // messages of a group that are shown
 function Letters({ params, group, ask }) {
   const letters = useCommand("dead_letters_list", { ...params, limit: most }, { matters: givenUp });
   return (
-    <Asked of={letters}>
+    <Loaded of={letters}>
       {({ dead_letters, total }) => (
         <>
           <ul class="letters">
@@ -141,24 +162,25 @@ function Letters({ params, group, ask }) {
           {total > dead_letters.length && <p class="muted">These are the newest {count(dead_letters.length)} of {count(total)}.</p>}
         </>
       )}
-    </Asked>
+    </Loaded>
   );
 }
 
-// Replay says what a replay does before it does it.
-function Replay({ of, say, onDone }) {
-  const to = [...new Set(of.groups.filter((g) => g.known).map((g) => g.recipient))];
+// Replay says what a replay does before it does it, and then says what it did.
+export function Replay({ of, say, onDone }) {
+  const names = [...new Set(of.groups.filter((g) => g.known).map((g) => g.recipient))];
   const unknown = of.groups.filter((g) => !g.known).reduce((n, g) => n + g.messages, 0);
   const latest = of.groups.reduce((last, g) => (g.latest > last ? g.latest : last), "");
   const n = of.n - unknown;
   const act = async () => {
     const params = of.one ? { message_id: of.one } : { all: true, limit: mostReplayed, ...of.params };
     const { replayed, skipped } = await run("dead_letters_replay", params);
-    say(`${plural(replayed.length, "message")} sent again${skipped ? `; ${count(skipped)} left as they are, since nobody has the name of their recipient or sender` : ""}.`);
+    const again = `${plural(replayed.length, "message")} sent again${skipped ? `; ${count(skipped)} left as they are, since nobody has the name of their recipient or sender` : ""}.`;
+    say(<span>{again}{names.length === 1 && <> <a class="link" href={to(["messages"], { to: names[0] })}>See whether they arrive</a></>}</span>);
   };
   return (
     <Confirm title={`Replay ${of.what}?`} word={`Replay ${count(n)}`} act={act} onDone={onDone}>
-      <p>This sends {plural(n, "message")} to {to.length > 4 ? plural(to.length, "agent") : <bdi>{list(to)}</bdi>} again. The last one failed {ago(latest)}; if its cause is still there, {n === 1 ? "it fails" : "they fail"} again, and who sent {n === 1 ? "it" : "them"} is told again.</p>
+      <p>This sends {plural(n, "message")} to {names.length > 4 ? plural(names.length, "agent") : <bdi>{list(names)}</bdi>} again. The last one failed {ago(latest)}; if its cause is still there, {n === 1 ? "it fails" : "they fail"} again, and who sent {n === 1 ? "it" : "them"} is told again.</p>
       {unknown > 0 && <p>{plural(unknown, "message")} to names that nobody has stay as they are.</p>}
     </Confirm>
   );

@@ -3,11 +3,11 @@
 import { useEffect, useState } from "preact/hooks";
 import { run, whoAmI } from "../../api.js";
 import { useCommand } from "../../data.js";
-import { Agent, Command, Confirm, Hint, Problem, State, When } from "../../parts.jsx";
+import { Agent, Command, Confirm, Hint, Loaded, Problem, State, When } from "../../parts.jsx";
 import { to } from "../../route.js";
 import { now } from "../../time.js";
 import { count, plural, sentence } from "../../words.js";
-import { Ago, Asked, NoRight, Said } from "./asked.jsx";
+import { Ago, Said } from "./asked.jsx";
 
 export function Doctor() {
   return <><Findings /><Tokens /></>;
@@ -27,7 +27,6 @@ function Findings() {
   };
   useEffect(() => void look(false, true), []);
   const { data, failure, busy, tried, at } = state;
-  if (failure?.code === "permission_denied") return <NoRight />;
   const problems = data?.findings.filter((f) => f.level === "problem") ?? [], notes = data?.findings.filter((f) => f.level === "note") ?? [];
   const fine = data?.findings.filter((f) => f.level === "ok") ?? [];
   return (
@@ -84,7 +83,7 @@ function Tokens() {
     <section>
       <div class="bar"><h2>Tokens and sessions</h2><span class="muted">who may come in over the network</span></div>
       {said && <Said>{said}</Said>}
-      <Asked of={tokens}>
+      <Loaded of={tokens}>
         {({ tokens: all }) => {
           const valid = all.filter((t) => !over(t)).reverse(), shown = valid.slice(0, 200);
           return (
@@ -96,7 +95,7 @@ function Tokens() {
             </>
           );
         }}
-      </Asked>
+      </Loaded>
       {asking && (
         <Confirm title={asking.agent === "operator" ? "End this session of the console?" : `Revoke this token of ${asking.agent}?`} word="Revoke it" danger
           act={async () => {

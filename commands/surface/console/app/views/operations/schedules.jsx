@@ -3,10 +3,10 @@
 import { useState } from "preact/hooks";
 import { run } from "../../api.js";
 import { useCommand } from "../../data.js";
-import { Command, Confirm, Hint, State, When } from "../../parts.jsx";
+import { Command, Confirm, Hint, Loaded, State, When } from "../../parts.jsx";
 import { span } from "../../time.js";
 import { quoted } from "../../words.js";
-import { Ago, Asked, Said, clip } from "./asked.jsx";
+import { Ago, Said, clip } from "./asked.jsx";
 
 export function Schedules() {
   const schedules = useCommand("schedule_list", {}, { matters: () => false, every: 30_000 });
@@ -20,7 +20,7 @@ export function Schedules() {
       <section class="lede"><h1>Schedules</h1><p>Commands that the daemon runs by itself.</p></section>
       {status.data?.daemons.length === 0 && <p class="warn">No daemon runs, so nothing of this runs by itself: <code>mailroom serve</code>, or <code>mailroom service install</code>.</p>}
       {ran && <Said><span>{ran.name} has run <code>{ran.command}</code> in {span(1000 * ran.seconds)}.</span><pre class="out">{clip(JSON.stringify(ran.answer, null, 2), 4000)}</pre></Said>}
-      <Asked of={schedules}>
+      <Loaded of={schedules}>
         {({ schedules: all }) => (
           <>
             {all.length === 0 && <p class="muted">There is none. Messages are delivered only when somebody asks for it.</p>}
@@ -35,7 +35,7 @@ export function Schedules() {
             </section>
           </>
         )}
-      </Asked>
+      </Loaded>
       {asking && (
         <Run schedule={asking} about={about(asking.command)} say={setRan} onDone={() => {
           setAsking(null);

@@ -3,9 +3,9 @@
 import { useEffect, useState } from "preact/hooks";
 import { run } from "../../api.js";
 import { useCommand } from "../../data.js";
-import { Command, Confirm, Hint, Icon, Problem } from "../../parts.jsx";
+import { Command, Confirm, Hint, Icon, Loaded, Problem } from "../../parts.jsx";
 import { quoted } from "../../words.js";
-import { Asked, Said } from "./asked.jsx";
+import { Said } from "./asked.jsx";
 
 const undoFor = 60_000; // milliseconds for which the old value is offered
 
@@ -22,7 +22,7 @@ export function Settings() {
     <>
       <section class="lede"><h1>Settings</h1><p>They are kept in the database and hold for every process that uses it, from its next transaction on.</p></section>
       {changed && <Undo change={changed} onDone={() => { setChanged(null); settings.reload(); }} />}
-      <Asked of={settings}>
+      <Loaded of={settings}>
         {({ settings: all }) => {
           const here = all.filter((s) => s.local);
           return (
@@ -38,7 +38,7 @@ export function Settings() {
             </>
           );
         }}
-      </Asked>
+      </Loaded>
       {changing && (
         <Change setting={changing} onDone={(after) => {
           setChanging(null);

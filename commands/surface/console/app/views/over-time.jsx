@@ -1,0 +1,104 @@
+// How many messages were sent over time, above their list. Dragging over it, or arrows and Enter, shows those of a time alone.
+
+import { useEffect, useRef, useState } from "preact/hooks";
+import { useCommand } from "../data.js";
+import { go, to } from "../route.js";
+import { clock } from "../time.js";
+import { count } from "../words.js";
+
+const minute = 60_000, hour = 60 * minute, day = 24 * hour;
+const most = 96; // bars
+const steps = [1, 2, 5, 10, 15, 20, 30, 60, 120, 180, 360, 720, 1440].map((n) => n * minute);
+const byMinute = 48 * hour, kept = 90 * day; // as far back as the counters have each minute, and as far as they have anything
+
+// counted are the parts of a filter with which messages are counted already. With any other they would have to be read.
+const counted = new Set(["to", "since", "until", "archived"]);
+
+// readTime is a time of a filter in milliseconds: a time, or how long ago. NaN if it is neither.
+function readTime(text) {
+  const [, n, unit] = /^(\d+)([smhd])$/.exec(text) ?? [];
+  return unit ? Date.now() - n * { s: 1000, m: minute, h: hour, d: day }[unit] : Date.parse(text);
+}
+
+// windowOf is the time that a filter selects, or as far back as is said, in intervals of a length: {from, until, step}; null where the
+// counters do not tell.
+function windowOf(filter, back) {
+  if (Object.keys(filter).some((key) => !counted.has(key))) return null;
+  const now = Date.now(), until = filter.until ? Math.min(now, readTime(filter.until)) : now;
+  const from = Math.max(filter.since ? readTime(filter.since) : until - back, now - kept + 2 * day);
+  if (!(from < until)) return null;
+  const least = now - from < byMinute - hour ? 0 : hour;
+  const step = steps.find((one) => one >= least && (until - from) / one <= most) ?? steps.at(-1);
+  return { from: Math.floor(from / step) * step, until, step };
+}
+
+// OverTime is shown where it costs little to know, and where there is anything.
+export function OverTime({ filter }) {
+  const [back, setBack] = useState(day);
+  const window = windowOf(filter, back), { from, until, step } = window ?? {};
+  const params = window && { since: `${Math.ceil((Date.now() - from) / step) * (step / minute)}m`, every: `${step / minute}m`, ...(filter.to && { agent: filter.to }) };
+  const { data } = useCommand(window ? "stats" : null, params ?? {}, { matters: () => false, every: 15_000 });
+  useEffect(() => setBack(day), [filter.to]);
+  useEffect(() => { // where all of a day was sent lately, that is shown at its full width
+    const first = back === day && !filter.since && data?.intervals.find((bar) => bar.sent);
+    if (first) setBack([hour, 3 * hour, 8 * hour].find((length) => Date.now() - Date.parse(first.at) < length) ?? day);
+  }, [data]);
+  if (!window || !data) return null;
+  const length = data.intervals.length > 1 ? Date.parse(data.intervals[1].at) - Date.parse(data.intervals[0].at) : step; // of what is there, until other intervals are
+  const bars = data.intervals.filter(({ at }) => Date.parse(at) >= from && Date.parse(at) < until);
+  if (!bars.some((bar) => bar.sent + bar.failed + bar.expired)) return null;
+  const choose = (first, last) => {
+    const end = Date.parse(bars[last].at) + length - 1;
+    go(to(["messages"], { ...filter, since: bars[first].at, until: end < Date.now() ? new Date(end).toISOString() : filter.until }));
+  };
+  return <Bars bars={bars} step={length} choose={choose} />;
+}
+
+function Bars({ bars, step, choose }) {
+  const field = useRef(), [at, setAt] = useState(null); // the bars that are pointed at: {first, last, held}
+  const n = bars.length, bad = (bar) => bar.failed + bar.expired, top = Math.max(...bars.map((bar) => Math.max(bar.sent, bad(bar))));
+  const low = at && Math.min(at.first, at.last, n - 1), high = at && Math.min(Math.max(at.first, at.last), n - 1);
+  const says = at ? saysOf(bars.slice(low, high + 1), step, bad) : "";
+  const pointed = (event) => {
+    const { left, width } = field.current.getBoundingClientRect();
+    return Math.max(0, Math.min(n - 1, Math.floor(((event.clientX - left) / width) * n)));
+  };
+  const down = (event) => {
+    if (event.button) return;
+    field.current.setPointerCapture(event.pointerId);
+    setAt({ first: pointed(event), last: pointed(event), held: true });
+  };
+  const move = (event) => setAt(at?.held ? { ...at, last: pointed(event) } : { first: pointed(event), last: pointed(event) });
+  const up = () => at?.held && (setAt(null), choose(low, high));
+  const key = (event) => {
+    const last = { ArrowLeft: (at?.last ?? n) - 1, ArrowRight: (at?.last ?? -1) + 1, Home: 0, End: n - 1 }[event.key];
+    if (last !== undefined) setAt({ first: event.shiftKey && at ? at.first : Math.max(0, Math.min(n - 1, last)), last: Math.max(0, Math.min(n - 1, last)) });
+    else if (event.key === "Escape" && at) setAt(null);
+    else if (event.key === "Enter" && at) choose(low, high);
+    else return;
+    event.preventDefault();
+  };
+  const rect = (name, i, value) => value > 0 && <rect class={name} x={i} width="1" y={100 - (100 * value) / top} height={(100 * value) / top} />;
+  return (
+    <figure class="when plot">
+      <div ref={field} class="over-time" role="slider" tabIndex={0} aria-label="Messages sent over time" aria-valuemin={0} aria-valuemax={n - 1} aria-valuenow={at?.last ?? n - 1}
+        aria-valuetext={says || "Arrows choose a time, with Shift several; Enter shows its messages"}
+        onPointerDown={down} onPointerMove={move} onPointerUp={up} onPointerLeave={() => at?.held || setAt(null)} onPointerCancel={() => setAt(null)} onKeyDown={key} onBlur={() => setAt(null)}>
+        <svg viewBox={`0 0 ${n} 100`} preserveAspectRatio="none" aria-hidden="true">
+          {at && <rect class="c-pointed" x={low} width={high - low + 1} y="0" height="100" />}
+          {bars.map((bar, i) => <>{rect(at && i >= low && i <= high ? "c-mid" : "c-ok", i, bar.sent)}{rect("c-bad", i, bad(bar))}</>)}
+          <line class="base-l" x1="0" x2={n} y1="100" y2="100" vector-effect="non-scaling-stroke" />
+        </svg>
+      </div>
+      <div class="ax" aria-hidden="true"><span>{time(bars[0].at)}</span><span>{says}</span><span>{time(Date.parse(bars.at(-1).at) + step)}</span></div>
+    </figure>
+  );
+}
+
+const time = (at) => clock(at, { seconds: false });
+
+// saysOf says what was sent in some intervals, and what failed in that time.
+function saysOf(list, step, bad) {
+  const sent = list.reduce((sum, bar) => sum + bar.sent, 0), failed = list.reduce((sum, bar) => sum + bad(bar), 0);
+  return `${time(list[0].at)} to ${time(Date.parse(list.at(-1).at) + step)}: ${count(sent)} sent${failed ? `, ${count(failed)} failed` : ""}`;
+}
