@@ -44,7 +44,10 @@ func newTour(t *testing.T) *tour {
 	t.Cleanup(func() { os.RemoveAll(filepath.Dir(v.db)) })
 	v.clock += looks
 	set()
-	v.served = v.serve()
+	first := v.serve()
+	first.cmd.Process.Kill()
+	first.cmd.Wait()
+	v.served = v.serveAt(strings.TrimPrefix(first.address, "http://")) // an address that is kept, at which a desk can be paired
 	v.browser = browsertest.StartChromium(ctx, t)
 	return v
 }

@@ -161,8 +161,9 @@ function Sessions({ agent, backlog }) {
       <Fact term="Runs">{last ? count(last.starts) : ""}</Fact>
       <Fact term="Again at">{last?.next_at && <When at={last.next_at} />}</Fact>
       {hosted.map((s) => <Fact key={s.session} term={s.program}><State name={s.state} /> seen <Age at={s.seen_at} /> ago<small class="mono">{s.session}</small></Fact>)}
-      {!command && !agent.built_in && <Fact term="Start it"><Command text={`mailroom agent add ${quoted(agent.name)} --start COMMAND`} /></Fact>}
-    </dl></section>
+    </dl>
+      {!command && !agent.built_in && <Command text={`mailroom agent add ${quoted(agent.name)} --start COMMAND`} />}
+    </section>
   );
 }
 

@@ -89,7 +89,7 @@ function lead(data, devices, desk) {
   const here = desk.state === "active", others = active.filter((d) => d.id !== desk.device?.id);
   const where = !here ? (others.length === 1 ? `on ${others[0].name}` : `on one of ${plural(others.length, "device")}`)
     : others.length ? `here or on ${others.length === 1 ? others[0].name : plural(others.length, "other device")}` : "here";
-  return `${waited}Answer ${where}${active.length > 1 ? "; who answers first answers for all" : ""}.`;
+  return `${waited}${first ? "Answer" : "What agents ask is answered"} ${where}${active.length > 1 ? "; who answers first answers for all" : ""}.`;
 }
 
 function Devices({ of, desk, reload }) {
