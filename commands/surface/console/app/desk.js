@@ -15,7 +15,7 @@ globalThis.age = age; // the name by which seal.js knows the library
 const read = new Map(); // what was opened, by id: {item, what} or {item, why}
 const given = new Map(); // what was answered on this page, by question: {option}, {option, text} or {text}
 
-// held are the answers that can still be taken back, by question: {says, body, until, timer}. refused are the errors of those that were not taken.
+// held are the answers that can still be taken back, by question: {says, body, until, timer}. refused are those that were not taken: {says, failure}.
 export const held = signal(new Map()), refused = signal(new Map());
 
 // answerGiven returns what was answered on this page to a question.
@@ -104,10 +104,11 @@ export async function hold(id, says, done) {
   try {
     body = await sealAnswer(item, what, says);
   } catch (failure) {
-    put(refused, id, failure);
+    put(refused, id, { says, failure });
     return;
   }
   put(refused, id);
+  undo(id); // two presses, one after the other: the second counts
   put(held, id, { says, body, until: Date.now() + takeBack, timer: setTimeout(() => release(id), takeBack), done });
 }
 
@@ -129,7 +130,7 @@ async function release(id) {
   } catch (failure) {
     if (failure.status !== 409) {
       given.delete(id);
-      put(refused, id, failure);
+      put(refused, id, { says, failure });
     }
   }
   put(held, id);

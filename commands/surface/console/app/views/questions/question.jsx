@@ -53,7 +53,7 @@ function Answer({ q, what, reload }) {
   useEffect(() => {
     if (over) return;
     if (!holds) {
-      box.current.replaceChildren(answerForm({ id, question: what.question, options, draft, onAnswer: (says) => hold(id, says, reload) }));
+      box.current.replaceChildren(answerForm({ id, question: what.question, options, draft: refused.peek().get(id)?.says ?? draft, onAnswer: (says) => hold(id, says, reload) }));
       return;
     }
     const back = (draft) => {
@@ -67,7 +67,7 @@ function Answer({ q, what, reload }) {
     return () => clearInterval(timer);
   }, [holds, over]);
   if (over) return <p class="fate" role="status">{fate({ status: "expired" })}</p>;
-  return <><div ref={box} /><Problem failure={refused.value.get(id)} /></>;
+  return <><div ref={box} /><Problem failure={refused.value.get(id)?.failure} /></>;
 }
 
 function TakeBack({ q, reload }) {
