@@ -110,5 +110,5 @@ func TestAuditOnAPhone(t *testing.T) {
 	s.Open(r.Address + "/audit")
 	s.Type("Token", r.Token("ann", false))
 	s.Click("Log in")
-	s.Reads("Only an administrator sees this")
+	s.Reads("You are logged in as ann, which is no administrator")
 }

@@ -261,5 +261,5 @@ func TestSectionsOfOperations(t *testing.T) {
 	s.Open(r.Address + "/operations/dead-letters")
 	s.Type("Token", r.Token("ann", false))
 	s.Click("Log in")
-	s.Reads("Only an administrator sees this")
+	s.Reads("Operations are for administrators")
 }
