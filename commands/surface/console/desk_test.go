@@ -246,7 +246,7 @@ func TestDeskAndSessions(t *testing.T) {
 	d.Reads("You answered: Let it")
 	r.hears("ann", question, "Let it")
 
-	question = r.asks("ann", "And again?", "Yes")
+	r.asks("ann", "And again?", "Yes")
 	d.Reads("And again?")
 	if _, err := agents.RevokeTokens(t.Context(), r.Router.Ledger, "operator"); err != nil {
 		t.Fatal(err)
