@@ -18,7 +18,8 @@ export const keepToken = (text) => sessionStorage.setItem(tokenKey, text);
 export const dropToken = () => sessionStorage.removeItem(tokenKey);
 
 // read reads JSON. A number with more digits than JavaScript keeps stays as it was written (JSON.rawJSON), where the browser knows how.
-const read = (text) => (/\d{16}/.test(text) && JSON.rawJSON ? JSON.parse(text, exact) : JSON.parse(text));
+// That takes ten times as long, so that it is done only where such a number seems to stand outside of a string.
+const read = (text) => (/[:[,]\s*-?\d[\d.eE+-]{15}/.test(text) && JSON.rawJSON ? JSON.parse(text, exact) : JSON.parse(text));
 const exact = (_, value, { source }) => (typeof value === "number" && source.length > 15 && String(value) !== source ? JSON.rawJSON(source) : value);
 
 // ask makes one request and returns the JSON that answers it. Errors: Failure; its code is offline where nobody answers.
