@@ -40,7 +40,7 @@ export function useWindow(body, n) {
     if (goal.current !== null) reveal(goal.current);
     goal.current = null;
     measure();
-  });
+  }, [n, state]); // not whenever a row changes: to measure makes the browser lay out all of them at once
   useLayoutEffect(() => {
     let frame = null;
     const soon = () => {
