@@ -92,7 +92,7 @@ func TestRecipientsThatNobodyCanBe(t *testing.T) {
 		inTime(t, "the delivery", func(context.Context) { f.Deliver() })
 		want.Equal(t, "status of another's message", f.Message(id).Status, orchestrator.Delivered)
 		want.Equal(t, "status of the one to "+recipient, f.Message("given up").Status, orchestrator.Retry)
-		cannot("given up", "`mailroom cancel given up`")
+		cannot("given up", "`mailroom cancel 'given up'`")
 		if _, err := messages.Cancel(t.Context(), f.Ledger, "taken back", ""); err != nil {
 			t.Errorf("%s: %v", recipient, err)
 		}
