@@ -90,7 +90,7 @@ func TestHostileEverywhere(t *testing.T) {
 	for _, width := range []int64{360, 1440} {
 		d := r.opens(width, width == 360, "/")
 		for i, path := range paths {
-			if testing.Short() && width == 360 && i%2 > 0 {
+			if testing.Short() && (i%2 == 0) != (width == 360) { // each address once
 				continue
 			}
 			d.visits(path)
