@@ -24,7 +24,7 @@ import { Audit } from "./views/audit.jsx";
 
 // views are what is shown at each place. A view gets the rest of the address.
 const views = {
-  "": Now, messages: ({ rest }) => (rest.length ? <Message id={rest[0]} /> : <Messages />), threads: Threads, agents: Agents, questions: Questions,
+  "": Now, messages: ({ rest }) => (rest.length ? <Message key={rest[0]} id={rest[0]} /> : <Messages />), threads: Threads, agents: Agents, questions: Questions,
   operations: Operations, audit: Audit,
 };
 

@@ -157,8 +157,9 @@ export class Feed {
   // look finds out what has come since. born are the seqs of messages that were sent; one may be lower than others that have come before it,
   // since on a server whoever commits first is seen first.
   async look(born = []) {
+    if (this.freshMore) return;
     this.#born.push(...born);
-    if (this.#checking || this.#busy || this.freshMore) return;
+    if (this.#checking || this.#busy) return;
     this.#checking = true;
     try {
       const after = Math.max(this.fresh[0]?.seq ?? 0, this.#top, this.#looked), late = this.#late(after);
@@ -168,7 +169,7 @@ export class Feed {
       if (answer) {
         this.#looked = answer.next ?? 0;
         this.fresh = answer.messages.reverse().concat(this.fresh);
-        this.freshMore = !answer.complete && this.fresh.length >= page;
+        this.freshMore = this.fresh.length >= (answer.complete ? most : page);
         if (more) this.fresh = sorted(this.fresh.concat(more.messages.filter((row) => late.includes(row.seq))));
         this.version.value++;
       }

@@ -251,16 +251,15 @@ function Picked({ ids, rows, onClear, onReplay }) {
 
 function Replay({ ids, onDone }) {
   const act = async () => {
-    let failure = null, done = 0;
+    let failure = null;
     for (const message_id of ids) {
       try {
         await run("dead_letters_replay", { message_id });
-        done++;
       } catch (error) {
         if (error.code !== "conflict") failure ??= error;
       }
     }
-    if (failure && !done) throw failure;
+    if (failure) throw failure;
   };
   return (
     <Confirm title={`Replay ${plural(ids.length, "message")}?`} word="Replay" act={act} onDone={onDone}>
