@@ -89,7 +89,7 @@ func (n *needs) place() error {
 	}
 	outside, err := schedules.OutsideOf(n.l, n.c, n.conf)
 	if len(outside) > 0 {
-		n.add(Need{Kind: "trust", Count: 0, Says: "This database is not trusted, and does nothing outside of itself", Because: ledger.NotTrusted + ": " + n.conf.Untrusted, Do: ledger.NotTrustedHint})
+		n.add(Need{Kind: "trust", Says: "This database is not trusted, and does nothing outside of itself", Because: ledger.NotTrusted + ": " + n.conf.Untrusted, Do: ledger.NotTrustedHint})
 	}
 	return err
 }

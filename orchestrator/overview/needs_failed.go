@@ -13,8 +13,8 @@ import (
 // mostLetters is how many dead letters are looked at, the newest.
 const mostLetters = 2000
 
-// written is a dead letter, as little of it as a look around needs.
-type written struct {
+// deadLetter is a dead letter, as little of it as a look around needs.
+type deadLetter struct {
 	seq                                           int64
 	id, sender, recipient, status, at, ended, err string
 }
@@ -22,7 +22,7 @@ type written struct {
 // dead are dead letters to one recipient that failed alike.
 type dead struct {
 	recipient string
-	letters   []written // oldest first
+	letters   []deadLetter // oldest first
 }
 
 // failed tells of dead letters, those that failed alike together.
@@ -99,8 +99,8 @@ func (n *needs) addFailed(g *dead) {
 
 // findLetters finds the newest dead letters. How many there are is counted; what they say is looked up for these only.
 func (o *look) findLetters() (err error) {
-	o.letters, err = store.List(o.c, func(row store.Row) written {
-		return written{row.Int(0), row.Text(1), row.Text(2), row.Text(3), row.Text(4), row.Text(5), row.Text(6), row.Text(7)}
+	o.letters, err = store.List(o.c, func(row store.Row) deadLetter {
+		return deadLetter{row.Int(0), row.Text(1), row.Text(2), row.Text(3), row.Text(4), row.Text(5), row.Text(6), row.Text(7)}
 	}, `SELECT seq, message_id, sender, recipient, status, created_at, ended_at, error_message FROM agent_message INDEXED BY agent_message_dead
 		WHERE status IN ('failed','expired') AND message_type IS NOT '`+orchestrator.TestMessage+`' ORDER BY seq DESC LIMIT +?1`, mostLetters)
 	for i := range o.letters {
@@ -124,7 +124,7 @@ func (o *look) deadLetters() []dead {
 	}
 	list := make([]dead, 0, len(groups))
 	for _, g := range groups {
-		slices.SortFunc(g.letters, func(a, b written) int { return cmp.Or(cmp.Compare(a.ended, b.ended), cmp.Compare(a.seq, b.seq)) })
+		slices.SortFunc(g.letters, func(a, b deadLetter) int { return cmp.Or(cmp.Compare(a.ended, b.ended), cmp.Compare(a.seq, b.seq)) })
 		list = append(list, *g)
 	}
 	slices.SortFunc(list, func(a, b dead) int {

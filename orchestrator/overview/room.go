@@ -81,7 +81,7 @@ type look struct {
 	now     time.Time
 	members map[string]*Member
 	recent  []flow
-	letters []written // dead letters, the newest
+	letters []deadLetter // dead letters, the newest
 	cut     bool
 }
 
