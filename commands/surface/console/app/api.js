@@ -1,4 +1,4 @@
-// What the daemon is asked: commands, and the stream of events. Everything on the page goes through these two.
+// What the daemon is asked: commands, the stream of events, what a paired desk asks, and the session. All that the page asks goes through here.
 
 const tokenKey = "mailroom-token"; // in sessionStorage, which ends with the tab, and which no other address is sent
 
@@ -59,7 +59,7 @@ export async function logIn(text) {
   else keepToken(text.trim());
 }
 
-// whoAmI says as whom one is logged in: {agent, admin, expires_at, database, project, version, host}.
+// whoAmI says as whom one is logged in: {agent, admin, expires_at, database, project, version, host, keeps_address}.
 export const whoAmI = () => ask("GET", "/v1/console/session");
 
 // signOut ends the session.

@@ -5,5 +5,5 @@ import { signal } from "@preact/signals";
 // me is what whoAmI says, before any view is shown.
 export const me = signal(null);
 
-// mayAdminister reports whether one may change agents.
+// mayAdminister reports whether one has the right of an administrator.
 export const mayAdminister = () => me.value.admin;

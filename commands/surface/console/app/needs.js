@@ -10,7 +10,7 @@ import { plural } from "./words.js";
 // needed is what the command now answers: {data, failure, loading, reload}.
 export const needed = signal({ data: null, failure: null, loading: true, reload: () => {} });
 
-// problems are what doctor found last, but for what stands among the needs already.
+// problems are what doctor found last. unsaid leaves out what stands among the needs already.
 export const problems = signal([]);
 
 const changes = new Set(["failed", "expired", "replayed", "cancelled", "overdue", "held", "read", "answered"]);

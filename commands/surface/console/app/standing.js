@@ -1,9 +1,9 @@
-// How an agent stands, in words: the same in the list, on its page and in threads.
+// How an agent stands, in words.
 
 import { age, clock } from "./time.js";
 import { plural } from "./words.js";
 
-// since parts what is stored of a disabled agent, "TIME REASON", into both.
+// disabledSince parts what is stored of a disabled agent, "TIME REASON", into both.
 export function disabledSince(text) {
   const at = text.indexOf(" ");
   return at < 0 ? { at: text, why: "" } : { at: text.slice(0, at), why: text.slice(at + 1) };
