@@ -88,20 +88,26 @@ func consoleDatabase(ctx context.Context, env Env) (path string, err error) {
 	if _, err := os.Stat(path); err == nil {
 		return path, nil
 	}
-	made, err := newMailroom(ctx, env, append(numbered("worker", 10), numbered("sender", 8)...)...)
+	made, err := makeConsoleDatabase(ctx, env, rows)
 	if err != nil {
-		return "", err
-	}
-	if err := (finished{Rows: rows, Status: "delivered", Ended: time.Minute, Senders: 8}).fill(ctx, made); err != nil {
-		return "", err
-	}
-	if err := addDeadLetters(ctx, made); err != nil {
 		return "", err
 	}
 	if err := os.MkdirAll(final, 0o700); err != nil {
 		return "", err
 	}
 	return path, os.Rename(made, path)
+}
+
+// makeConsoleDatabase makes a database with so many messages that have ended, and a thousand dead letters.
+func makeConsoleDatabase(ctx context.Context, env Env, rows int) (path string, err error) {
+	path, err = newMailroom(ctx, env, append(numbered("worker", 10), numbered("sender", 8)...)...)
+	if err != nil {
+		return "", err
+	}
+	if err := (finished{Rows: rows, Status: "delivered", Ended: time.Minute, Senders: 8}).fill(ctx, path); err != nil {
+		return "", err
+	}
+	return path, addDeadLetters(ctx, path)
 }
 
 // addDeadLetters adds a thousand dead letters, and counts what the traces tell, as a daemon does by and by.

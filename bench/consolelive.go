@@ -35,14 +35,8 @@ var consoleLive = Case{
 }
 
 func runConsoleLive(ctx context.Context, env Env) (Measures, error) {
-	path, err := newMailroom(ctx, env, append(numbered("worker", 10), numbered("sender", 8)...)...)
+	path, err := makeConsoleDatabase(ctx, env, scaled(env, 100_000, 20_000))
 	if err != nil {
-		return nil, err
-	}
-	if err := (finished{Rows: scaled(env, 100_000, 20_000), Status: "delivered", Ended: time.Minute, Senders: 8}).fill(ctx, path); err != nil {
-		return nil, err
-	}
-	if err := addDeadLetters(ctx, path); err != nil {
 		return nil, err
 	}
 	token, err := administrator(ctx, path)
