@@ -1,16 +1,14 @@
 package phone_test
 
 import (
-	"bytes"
 	"flag"
-	"image/color"
-	"image/png"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/chromedp/chromedp"
 
+	"mailroom/commands/surface/phone/browsertest"
 	"mailroom/orchestrator/person"
 	"mailroom/orchestrator/questions"
 )
@@ -106,29 +104,9 @@ func (tb *tab) picture(name string) {
 			tb.t.Fatal(err)
 		}
 		file := filepath.Join(folder, name+"-"+scheme+".png")
-		if there, err := os.ReadFile(file); err == nil && alike(there, taken) {
-			continue
-		}
-		if err := os.WriteFile(file, taken, 0o644); err != nil {
+		if err := browsertest.Keep(file, taken); err != nil {
 			tb.t.Fatal(err)
 		}
 	}
 	tb.scheme("light")
-}
-
-// alike reports whether two pictures differ in no more than a few edges, which Chromium smooths now so, now so.
-func alike(a, b []byte) bool {
-	was, err := png.Decode(bytes.NewReader(a))
-	is, failed := png.Decode(bytes.NewReader(b))
-	if err != nil || failed != nil || was.Bounds() != is.Bounds() {
-		return false
-	}
-	differ := 0
-	for y := range is.Bounds().Dy() {
-		for x := range is.Bounds().Dx() {
-			p, q := color.GrayModel.Convert(was.At(x, y)).(color.Gray).Y, color.GrayModel.Convert(is.At(x, y)).(color.Gray).Y
-			differ += int(max(p, q) - min(p, q))
-		}
-	}
-	return differ < 1000 // a letter makes more
 }
