@@ -32,15 +32,9 @@ func (n *needs) failed() error {
 	for name, m := range n.members {
 		left[name] = m.Failed
 	}
-	for i, g := range groups {
+	for _, g := range groups[:min(len(groups), mostNeeds)] {
 		left[g.recipient] -= int64(len(g.letters))
-		if i >= mostNeeds {
-			continue
-		}
 		n.addFailed(&g)
-	}
-	for _, g := range groups[min(len(groups), mostNeeds):] {
-		left[g.recipient] += int64(len(g.letters))
 	}
 	others := n.sorted(func(m *Member) bool { return left[m.Name] > 0 }, func(m *Member) int64 { return left[m.Name] })
 	for i, m := range others {
@@ -84,10 +78,7 @@ func (n *needs) addFailed(g *dead) {
 		need.Says = "Messages to " + g.recipient + " failed"
 	}
 	if m.Pending > 0 && m.agent != nil {
-		need.Says += ", and " + plural(m.Pending, "more message is", "more messages are") + " on their way to it"
-		if m.Pending == 1 {
-			need.Says = strings.Replace(need.Says, "on their way", "on its way", 1)
-		}
+		need.Says += ", and " + plural(m.Pending, "more message is on its way", "more messages are on their way") + " to it"
 	}
 	var senders []string
 	for i := range g.letters {
