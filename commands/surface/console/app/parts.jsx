@@ -98,14 +98,20 @@ export const Empty = ({ children, command }) => (
   <div class="empty"><p>{children}</p>{command && <Command text={command} />}</div>
 );
 
-// Command is a line for a terminal, with a button that copies it.
-export function Command({ text }) {
+// useCopy returns [copied, copy]: copy puts a text into the clipboard, and copied says for a moment that it is there.
+export function useCopy(text) {
   const [copied, setCopied] = useState(false);
   const copy = async () => {
     await navigator.clipboard.writeText(text);
     setCopied(true);
     setTimeout(() => setCopied(false), 2000);
   };
+  return [copied, copy];
+}
+
+// Command is a line for a terminal, with a button that copies it.
+export function Command({ text }) {
+  const [copied, copy] = useCopy(text);
   return (
     <div class="cmd">
       <span class="p">$</span><code>{text}</code>

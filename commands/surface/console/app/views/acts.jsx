@@ -3,7 +3,7 @@
 import { useState } from "preact/hooks";
 import { run } from "../api.js";
 import { useKeys } from "../keys.js";
-import { Confirm, Icon } from "../parts.jsx";
+import { Confirm, Icon, useCopy } from "../parts.jsx";
 import { count, named, plural } from "../words.js";
 import { Replay, alike } from "./operations/deadletters.jsx";
 
@@ -22,13 +22,9 @@ function possible(story) {
 
 // Acts are the buttons. group is the dead letters that failed for the same reason, if there are others.
 export function Acts({ story, group, reload }) {
-  const m = story.message, why = possible(story), [asks, setAsks] = useState(null), [copied, setCopied] = useState(false);
+  const m = story.message, why = possible(story), [asks, setAsks] = useState(null);
   const command = `mailroom ${!why.replay ? "dead_letters replay" : !why.cancel ? "cancel" : "why"} ${named(m.message_id)}`;
-  const copy = async () => {
-    await navigator.clipboard.writeText(command);
-    setCopied(true);
-    setTimeout(() => setCopied(false), 2000);
-  };
+  const [copied, copy] = useCopy(command);
   const done = (changed) => {
     setAsks(null);
     if (changed) reload();

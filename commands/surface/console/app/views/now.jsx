@@ -1,11 +1,11 @@
 // Now: what needs a person, how much flows, who writes to whom, and who is there.
 
-import { useEffect, useState } from "preact/hooks";
-import { whoAmI } from "../api.js";
+import { useState } from "preact/hooks";
 import { useCommand } from "../data.js";
 import { route, to } from "../route.js";
 import { isFirst, needed, problems, unsaid } from "../needs.js";
 import { count, list, plural, sentence } from "../words.js";
+import { me } from "../me.js";
 import { span } from "../time.js";
 import { Age, Command, Hint, Icon, Loaded, Shape, When } from "../parts.jsx";
 import { Stamped } from "./stamped.jsx";
@@ -130,8 +130,6 @@ function Row({ kind, tag, says, since, href, word, first, does, children }) {
 
 // Welcome is what stands there as long as nobody has written to anybody: what to type, step by step.
 function Welcome({ data }) {
-  const [database, setDatabase] = useState("");
-  useEffect(() => void whoAmI().then((me) => setDatabase(me.database)).catch(() => {}), []);
   const step = data.agents < 2 ? 2 : 3;
   const is = (n) => (n < step ? "done" : n === step ? "next" : "later");
   return (
@@ -142,7 +140,7 @@ function Welcome({ data }) {
       </section>
       <ol class="steps close">
         <Step n={1} is="done" title="The database is there">
-          <p class="muted"><code>{database}</code>{data.begun_at && <>, used since <When at={data.begun_at} seconds={false} /></>}</p>
+          <p class="muted"><code>{me.value.database}</code>{data.begun_at && <>, used since <When at={data.begun_at} seconds={false} /></>}</p>
         </Step>
         <Step n={2} is={is(2)} title="Add two agents">
           <Command text="mailroom agent add orchestrator" />

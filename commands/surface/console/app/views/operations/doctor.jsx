@@ -1,10 +1,11 @@
 // Doctor: what is wrong and what to do about it; and the tokens by which somebody is let in.
 
 import { useEffect, useState } from "preact/hooks";
-import { run, whoAmI } from "../../api.js";
+import { run } from "../../api.js";
 import { useCommand } from "../../data.js";
 import { Agent, Command, Confirm, Hint, Loaded, Problem, State, When } from "../../parts.jsx";
 import { to } from "../../route.js";
+import { me } from "../../me.js";
 import { now } from "../../time.js";
 import { count, plural, sentence } from "../../words.js";
 import { Ago, Said } from "./asked.jsx";
@@ -74,11 +75,10 @@ function Finding({ finding: f }) {
 // Tokens lists who may come in over the network, and takes that back.
 function Tokens() {
   const tokens = useCommand("agent_token", { list: true }, { matters: () => false, every: 60_000 });
-  const [mine, setMine] = useState(null), [asking, setAsking] = useState(null), [said, setSaid] = useState("");
-  useEffect(() => void whoAmI().then(setMine, () => {}), []);
+  const [asking, setAsking] = useState(null), [said, setSaid] = useState("");
   if (tokens.failure?.code === "permission_denied") return null;
   const over = (t) => t.revoked_at || (t.expires_at && Date.parse(t.expires_at) <= now.value);
-  const isMine = (t) => mine && t.agent === mine.agent && t.expires_at === mine.expires_at;
+  const isMine = (t) => t.agent === me.value.agent && t.expires_at === me.value.expires_at;
   return (
     <section>
       <div class="bar"><h2>Tokens and sessions</h2><span class="muted">who may come in over the network</span></div>
