@@ -70,10 +70,10 @@ clients: ## install the programs of others that the tests run
 # Firefox finds libnotify by itself, to show notifications on a bus of the test's. Without the browsers their tests are left
 # out. CI must have them; others are told.
 browsers: ## install the browsers that the tests of the phone app drive
-	@missing=$$(for p in firefox-esr chromium dbus-daemon; do command -v $$p >/dev/null || echo $$p; done; \
+	@missing=$$(for p in firefox-esr chromium chromium-headless-shell dbus-daemon; do command -v $$p >/dev/null || echo $$p; done; \
 		PATH=$$PATH:/sbin:/usr/sbin ldconfig -p 2>/dev/null | grep -q 'libnotify\.so\.4' || echo libnotify4); \
 	[ -z "$$missing" ] || { command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ] && export DEBIAN_FRONTEND=noninteractive && \
-		apt-get update -q && apt-get install -qy --no-install-recommends firefox-esr chromium dbus libnotify4; } || { \
+		apt-get update -q && apt-get install -qy --no-install-recommends firefox-esr chromium chromium-headless-shell dbus libnotify4; } || { \
 		[ -z "$$CI" ] && echo "NOT TESTED in browsers:" $$missing "not installed; CI will" >&2; }
 
 # Without it its tests are left out. CI must have it; others are told.

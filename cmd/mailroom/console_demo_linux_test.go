@@ -30,7 +30,7 @@ type tour struct {
 // newTour runs the demo, and then a daemon with the console on its database.
 func newTour(t *testing.T) *tour {
 	t.Helper()
-	ctx := browsertest.Start(t, browsertest.ChromiumPrograms...)
+	ctx := browsertest.Start(t, browsertest.ShellPrograms...)
 	clock := filepath.Join(t.TempDir(), "clock")
 	v := &tour{office: &office{t: t, folder: t.TempDir(), program: "mailroom-faulty"}, clock: time.Until(begins)}
 	v.env = []string{"MAILROOM_TEST_CLOCK=" + clock, "TMPDIR=/tmp", "MAILROOM_HOST_NAME=workshop", "TZ=UTC"}
@@ -48,7 +48,7 @@ func newTour(t *testing.T) *tour {
 	first.cmd.Process.Kill()
 	first.cmd.Wait()
 	v.served = v.serveAt(strings.TrimPrefix(first.address, "http://")) // an address that is kept, at which a desk can be paired
-	v.browser = browsertest.StartChromium(ctx, t)
+	v.browser = browsertest.StartShell(ctx, t)
 	return v
 }
 

@@ -12,11 +12,11 @@ import (
 // address. It says that nobody answers, goes on by itself, without a reload and as who was logged in, and has missed nothing.
 func TestConsoleOutlivesItsDaemon(t *testing.T) {
 	t.Parallel()
-	ctx := browsertest.Start(t, browsertest.ChromiumPrograms...)
+	ctx := browsertest.Start(t, browsertest.ShellPrograms...)
 	o := newOffice(t, "a", "b")
 	s := o.serve()
 	_, address, code := o.consoleOf()
-	d := browsertest.StartChromium(ctx, t).NewScreen(1440, 900, false)
+	d := browsertest.StartShell(ctx, t).NewScreen(1440, 900, false)
 	d.Open(address + "/messages#code=" + code)
 	d.Until(`document.querySelector(".live.live")`)
 	d.Eval(`document.body.dataset.loaded = "once"`, nil)

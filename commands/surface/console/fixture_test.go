@@ -64,9 +64,9 @@ func (r *room) keepsAddress() {
 // newRoom is serveRoom with a browser.
 func newRoom(t *testing.T, names ...string) *room {
 	t.Helper()
-	ctx := browsertest.Start(t, browsertest.ChromiumPrograms...)
+	ctx := browsertest.Start(t, browsertest.ShellPrograms...)
 	r := serveRoom(t, names...)
-	r.browser = browsertest.StartChromium(ctx, t)
+	r.browser = browsertest.StartShell(ctx, t)
 	return r
 }
 
