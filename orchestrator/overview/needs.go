@@ -44,7 +44,7 @@ const mostNeeds = 12
 
 // needs are the needs that are found, and how.
 type needs struct {
-	*look
+	*snapshot
 	list    []Need
 	daemons int
 }
@@ -54,11 +54,11 @@ type needs struct {
 // longer to find Doctor says.
 func Needs(ctx context.Context, l *ledger.Ledger) (r Needed, err error) {
 	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
-		o, err := lookAround(c, l, conf)
+		s, err := takeSnapshot(c, l, conf)
 		if err != nil {
 			return err
 		}
-		n := &needs{look: o}
+		n := &needs{snapshot: s}
 		for _, find := range []func() error{n.place, n.engine, n.failed, n.stuck, n.unreadMail, n.questions} {
 			if err := find(); err != nil {
 				return err

@@ -13,21 +13,21 @@ import (
 // mostLetters is how many dead letters are looked at, the newest.
 const mostLetters = 2000
 
-// deadLetter is a dead letter, as little of it as a look around needs.
+// deadLetter is a dead letter, as little of it as a snapshot needs.
 type deadLetter struct {
 	seq                                           int64
 	id, sender, recipient, status, at, ended, err string
 }
 
-// dead are dead letters to one recipient that failed alike.
-type dead struct {
+// deadLetterGroup is dead letters to one recipient that failed alike.
+type deadLetterGroup struct {
 	recipient string
 	letters   []deadLetter // oldest first
 }
 
 // failed tells of dead letters, those that failed alike together.
 func (n *needs) failed() error {
-	groups := n.deadLetters()
+	groups := n.groupLetters()
 	left := map[string]int64{}
 	for name, m := range n.members {
 		left[name] = m.Failed
@@ -49,7 +49,7 @@ func (n *needs) failed() error {
 }
 
 // addFailed adds what dead letters that failed alike need.
-func (n *needs) addFailed(g *dead) {
+func (n *needs) addFailed(g *deadLetterGroup) {
 	newest, m := &g.letters[len(g.letters)-1], n.of(g.recipient)
 	need := Need{Kind: "failed", Agent: g.recipient, Count: int64(len(g.letters)), Error: messages.Reason(newest.err), Because: firstLine(newest.err), Since: g.letters[0].ended, ID: g.letters[0].id,
 		Do: "Remove the cause, then `mailroom dead_letters replay --all --recipient " + orchestrator.ShellWord(g.recipient) + "`"}
@@ -89,36 +89,36 @@ func (n *needs) addFailed(g *dead) {
 }
 
 // findLetters finds the newest dead letters. How many there are is counted; what they say is looked up for these only.
-func (o *look) findLetters() (err error) {
-	o.letters, err = store.List(o.c, func(row store.Row) deadLetter {
+func (s *snapshot) findLetters() (err error) {
+	s.letters, err = store.List(s.c, func(row store.Row) deadLetter {
 		return deadLetter{row.Int(0), row.Text(1), row.Text(2), row.Text(3), row.Text(4), row.Text(5), row.Text(6), row.Text(7)}
 	}, `SELECT seq, message_id, sender, recipient, status, created_at, ended_at, error_message FROM agent_message INDEXED BY agent_message_dead
 		WHERE status IN ('failed','expired') AND message_type IS NOT '`+orchestrator.TestMessage+`' ORDER BY seq DESC LIMIT +?1`, mostLetters)
-	for i := range o.letters {
-		w := &o.letters[i]
-		if m := o.members[w.recipient]; m != nil && w.ended >= orchestrator.Stamp(o.now.Add(-roomTime)) {
+	for i := range s.letters {
+		w := &s.letters[i]
+		if m := s.members[w.recipient]; m != nil && w.ended >= orchestrator.Stamp(s.now.Add(-roomTime)) {
 			m.failedAt = max(m.failedAt, w.ended)
 		}
 	}
 	return err
 }
 
-// deadLetters returns the dead letters that were found, those with errors that are alike together, the largest groups first.
-func (o *look) deadLetters() []dead {
-	groups := map[[2]string]*dead{}
-	for _, w := range o.letters {
+// groupLetters returns the dead letters that were found, those with errors that are alike together, the largest groups first.
+func (s *snapshot) groupLetters() []deadLetterGroup {
+	groups := map[[2]string]*deadLetterGroup{}
+	for _, w := range s.letters {
 		key := [2]string{w.recipient, messages.Alike(w.err)}
 		if groups[key] == nil {
-			groups[key] = &dead{recipient: w.recipient}
+			groups[key] = &deadLetterGroup{recipient: w.recipient}
 		}
 		groups[key].letters = append(groups[key].letters, w)
 	}
-	list := make([]dead, 0, len(groups))
+	list := make([]deadLetterGroup, 0, len(groups))
 	for _, g := range groups {
 		slices.SortFunc(g.letters, func(a, b deadLetter) int { return cmp.Or(cmp.Compare(a.ended, b.ended), cmp.Compare(a.seq, b.seq)) })
 		list = append(list, *g)
 	}
-	slices.SortFunc(list, func(a, b dead) int {
+	slices.SortFunc(list, func(a, b deadLetterGroup) int {
 		return cmp.Or(cmp.Compare(len(b.letters), len(a.letters)), cmp.Compare(a.letters[0].seq, b.letters[0].seq))
 	})
 	return list

@@ -31,8 +31,8 @@ func needed(t *testing.T, f *enginetest.Fixture) (lines []string) {
 	return lines
 }
 
-// look returns a line for each agent and each pair of the room.
-func look(t *testing.T, f *enginetest.Fixture) (lines []string) {
+// roomLines returns a line for each agent and each pair of the room.
+func roomLines(t *testing.T, f *enginetest.Fixture) (lines []string) {
 	t.Helper()
 	r, err := overview.LookAround(t.Context(), f.Ledger)
 	if err != nil {
@@ -74,7 +74,7 @@ func TestNeeds(t *testing.T) {
 		"unread 2 a reads no mail | system | 20m0s",
 		"unread 2 b reads no mail | a, system | 1h20m0s",
 	)
-	want.Rows(t, look(t, f),
+	want.Rows(t, roomLines(t, f),
 		"a unread 0 2 0", "b unread 0 2 0", "ghost  1 0 0", "w fails 1 0 3", "b to w: 1, 1 failed, 1 retry, 0 pending, 0 unread", "a to w: 0, 2 failed, 0 retry, 0 pending, 0 unread",
 	)
 	f.Wire.Set(nil)

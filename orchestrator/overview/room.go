@@ -23,7 +23,7 @@ type Room struct {
 	Pairs  []Pair   `json:"pairs"` // those with most messages first
 }
 
-// Member is an agent, as a look around the room finds it.
+// Member is an agent, or a name that nobody has and to which something was written.
 type Member struct {
 	Name     string `json:"name"`
 	Known    bool   `json:"known"` // false: something is written to a name that nobody has
@@ -73,8 +73,8 @@ type flow struct {
 	lastAt            string // when the last of them was sent
 }
 
-// look is a look around: who is there, and the messages of the last hour.
-type look struct {
+// snapshot is what Room and Needs are made of: who is there, the messages of the last hour, and the newest dead letters.
+type snapshot struct {
 	c       *store.Conn
 	l       *ledger.Ledger
 	conf    *ledger.Config
@@ -89,13 +89,13 @@ type look struct {
 // more than 5,000 in that time only the newest are counted.
 func LookAround(ctx context.Context, l *ledger.Ledger) (r Room, err error) {
 	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
-		o, err := lookAround(c, l, conf)
+		s, err := takeSnapshot(c, l, conf)
 		if err != nil {
 			return err
 		}
-		r = Room{Since: orchestrator.Stamp(o.now.Add(-roomTime)), Cut: o.cut, Agents: []Member{}, Pairs: o.pairs()}
-		for _, m := range o.members {
-			m.State = o.state(m)
+		r = Room{Since: orchestrator.Stamp(s.now.Add(-roomTime)), Cut: s.cut, Agents: []Member{}, Pairs: s.pairs()}
+		for _, m := range s.members {
+			m.State = s.state(m)
 			r.Agents = append(r.Agents, *m)
 		}
 		slices.SortFunc(r.Agents, func(a, b Member) int { return cmp.Compare(a.Name, b.Name) })
@@ -104,44 +104,44 @@ func LookAround(ctx context.Context, l *ledger.Ledger) (r Room, err error) {
 	return r, err
 }
 
-// lookAround looks at all that Room and Needs are made of.
-func lookAround(c *store.Conn, l *ledger.Ledger, conf *ledger.Config) (*look, error) {
-	o := &look{c: c, l: l, conf: conf, now: l.Now(), members: map[string]*Member{}}
+// takeSnapshot reads what Room and Needs are made of.
+func takeSnapshot(c *store.Conn, l *ledger.Ledger, conf *ledger.Config) (*snapshot, error) {
+	s := &snapshot{c: c, l: l, conf: conf, now: l.Now(), members: map[string]*Member{}}
 	for name, agent := range conf.Agents {
-		o.members[name] = &Member{Name: name, Known: true, BuiltIn: agent.BuiltIn, agent: agent}
+		s.members[name] = &Member{Name: name, Known: true, BuiltIn: agent.BuiltIn, agent: agent}
 	}
-	for _, step := range []func() error{o.walk, o.waiting, o.heard, o.findLetters} {
+	for _, step := range []func() error{s.walk, s.waiting, s.heard, s.findLetters} {
 		if err := step(); err != nil {
 			return nil, err
 		}
 	}
-	return o, nil
+	return s, nil
 }
 
 // of returns the member of a name, also of one that nobody has.
-func (o *look) of(name string) *Member {
-	m := o.members[name]
+func (s *snapshot) of(name string) *Member {
+	m := s.members[name]
 	if m == nil {
 		m = &Member{Name: name}
-		o.members[name] = m
+		s.members[name] = m
 	}
 	return m
 }
 
 // walk counts the newest messages, back to an hour ago, as far as that is possible in little time: columns that stand behind a
 // payload cost as much to read as it is long.
-func (o *look) walk() error {
-	since, until, before := orchestrator.Stamp(o.now.Add(-roomTime)), time.Now().Add(roomLimit), int64(math.MaxInt64)
+func (s *snapshot) walk() error {
+	since, until, before := orchestrator.Stamp(s.now.Add(-roomTime)), time.Now().Add(roomLimit), int64(math.MaxInt64)
 	for n := 0; ; n += roomStep {
 		from, at := int64(math.MinInt64), ""
-		err := o.c.Query(`SELECT seq, created_at FROM agent_message WHERE seq < ?1 ORDER BY seq DESC LIMIT 1 OFFSET +?2`, func(row store.Row) error {
+		err := s.c.Query(`SELECT seq, created_at FROM agent_message WHERE seq < ?1 ORDER BY seq DESC LIMIT 1 OFFSET +?2`, func(row store.Row) error {
 			from, at = row.Int(0), row.Text(1)
 			return nil
 		}, before, roomStep-1)
 		if err != nil {
 			return err
 		}
-		flows, err := store.List(o.c, func(row store.Row) flow {
+		flows, err := store.List(s.c, func(row store.Row) flow {
 			return flow{row.Text(0), row.Text(1), orchestrator.Status(row.Text(2)), row.Int(3) == 1, row.Int(4), row.Text(5)}
 		}, `SELECT sender, recipient, status, CASE read_at WHEN '' THEN 1 ELSE 0 END AS unread, count(*), max(created_at) FROM agent_message
 			WHERE seq >= ?1 AND seq < ?2 AND created_at >= ?3 AND recipient NOT LIKE 'thread:%' AND coalesce(message_type, '') <> '`+orchestrator.TestMessage+`'
@@ -149,57 +149,57 @@ func (o *look) walk() error {
 		if err != nil {
 			return err
 		}
-		o.recent = append(o.recent, flows...)
+		s.recent = append(s.recent, flows...)
 		if at < since { // also where there are no more
 			return nil
 		}
 		if before = from; n+roomStep >= roomRows || time.Now().After(until) {
-			o.cut = true
+			s.cut = true
 			return nil
 		}
 	}
 }
 
 // waiting adds what waits for whom, and what failed.
-func (o *look) waiting() error {
-	counts, err := ledger.Counts(o.c)
+func (s *snapshot) waiting() error {
+	counts, err := ledger.Counts(s.c)
 	if err != nil {
 		return err
 	}
-	list, _, err := backlogs(o.c, o.conf, counts, o.now, orchestrator.Stamp(o.now.Add(-o.conf.Settings.OverdueAfter)), nil)
+	list, _, err := backlogs(s.c, s.conf, counts, s.now, orchestrator.Stamp(s.now.Add(-s.conf.Settings.OverdueAfter)), nil)
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(addUnread(o.c, list), addSessions(o.c, list, o.now)); err != nil {
+	if err := errors.Join(addUnread(s.c, list), addSessions(s.c, list, s.now)); err != nil {
 		return err
 	}
 	for _, b := range list {
 		if !push.IsMailbox(b.Recipient) {
 			continue
 		}
-		m := o.of(b.Recipient)
+		m := s.of(b.Recipient)
 		m.backlog, m.Pending, m.Unread, m.unreadAt, m.OldestAt = b, b.Pending+b.Retry, b.Unread, b.UnreadSince, earlier(b.OldestAt, b.UnreadSince)
-		for _, s := range b.Sessions {
-			m.HeardAt = max(m.HeardAt, s.SeenAt)
+		for _, session := range b.Sessions {
+			m.HeardAt = max(m.HeardAt, session.SeenAt)
 		}
 	}
 	for name, of := range counts {
 		if n := of[orchestrator.Failed] + of[orchestrator.Lapsed]; n > 0 && push.IsMailbox(name) {
-			o.of(name).Failed = n
+			s.of(name).Failed = n
 		}
 	}
 	return nil
 }
 
 // heard adds when each agent was last heard of, and what it said that it does.
-func (o *look) heard() error {
-	for i := range o.recent {
-		w := &o.recent[i]
-		if m := o.members[w.sender]; m != nil {
+func (s *snapshot) heard() error {
+	for i := range s.recent {
+		w := &s.recent[i]
+		if m := s.members[w.sender]; m != nil {
 			m.HeardAt = max(m.HeardAt, w.lastAt)
 		}
 	}
-	now := orchestrator.Stamp(o.now)
+	now := orchestrator.Stamp(s.now)
 	for _, ask := range []struct {
 		query string
 		args  []any
@@ -221,12 +221,12 @@ func (o *look) heard() error {
 			m.HeardAt, m.lastStatus = now, waits
 		}},
 		{`SELECT recipient, max(at) FROM traffic WHERE span = 'hour' AND at >= ?1 AND read > 0 GROUP BY recipient`,
-			[]any{orchestrator.Stamp(o.now.Add(-7 * orchestrator.Day))}, o.hasRead},
+			[]any{orchestrator.Stamp(s.now.Add(-7 * orchestrator.Day))}, s.hasRead},
 		{`SELECT recipient, max(at) FROM traffic WHERE span = 'minute' AND at >= ?1 AND read > 0 GROUP BY recipient`,
-			[]any{orchestrator.Stamp(o.now.Add(-3 * time.Hour))}, o.hasRead},
+			[]any{orchestrator.Stamp(s.now.Add(-3 * time.Hour))}, s.hasRead},
 	} {
-		err := o.c.Query(ask.query, func(row store.Row) error {
-			if m := o.members[row.Text(0)]; m != nil {
+		err := s.c.Query(ask.query, func(row store.Row) error {
+			if m := s.members[row.Text(0)]; m != nil {
 				ask.take(m, row)
 			}
 			return nil
@@ -242,7 +242,7 @@ func (o *look) heard() error {
 const waits orchestrator.PresenceStatus = "waiting"
 
 // hasRead notes that an agent read something in the minute or the hour that began then.
-func (o *look) hasRead(m *Member, row store.Row) {
+func (s *snapshot) hasRead(m *Member, row store.Row) {
 	m.readAt = max(m.readAt, row.Text(1))
 	m.HeardAt = max(m.HeardAt, m.readAt)
 }
@@ -252,30 +252,30 @@ const patience = 12
 
 // unreadTooLong reports whether nobody reads an agent's mail: some has lain for longer than overdue.after, and nothing was heard of
 // the agent since it came; or for an hour, and the agent, whatever else it does, has read nothing.
-func (o *look) unreadTooLong(m *Member) bool {
+func (s *snapshot) unreadTooLong(m *Member) bool {
 	if m.unreadAt == "" || m.Name == orchestrator.User {
 		return false
 	}
-	lies, limit := o.now.Sub(orchestrator.ParseStamp(m.unreadAt)), o.conf.Settings.OverdueAfter
+	lies, limit := s.now.Sub(orchestrator.ParseStamp(m.unreadAt)), s.conf.Settings.OverdueAfter
 	minute := orchestrator.Stamp(orchestrator.ParseStamp(m.unreadAt).Truncate(time.Minute)) // that reading is counted in
 	return lies > limit && m.HeardAt < minute || lies > patience*limit && m.readAt < minute
 }
 
 // state says in a word how an agent is: what is wrong with it, or what it does.
-func (o *look) state(m *Member) string {
+func (s *snapshot) state(m *Member) string {
 	switch {
 	case m.agent != nil && m.agent.Disabled != "":
 		return "disabled"
 	case m.failedAt != "":
 		return "fails"
-	case !m.BuiltIn && o.unreadTooLong(m):
+	case !m.BuiltIn && s.unreadTooLong(m):
 		return "unread"
 	case m.backlog.Retry > 0:
 		return "retries"
 	case m.lastStatus == waits, m.lastStatus == "" && m.running:
 		return cmp.Or(string(m.lastStatus), string(orchestrator.Working))
 	case m.agent != nil && m.agent.SilentAfter > 0 && m.lastStatus != orchestrator.Idle && m.lastStatus != orchestrator.Stopped && m.HeardAt != "" &&
-		o.now.Sub(orchestrator.ParseStamp(m.HeardAt)) > time.Duration(m.agent.SilentAfter)*time.Second:
+		s.now.Sub(orchestrator.ParseStamp(m.HeardAt)) > time.Duration(m.agent.SilentAfter)*time.Second:
 		return string(Silent)
 	}
 	return string(m.lastStatus)
@@ -283,7 +283,7 @@ func (o *look) state(m *Member) string {
 
 // pairs counts the messages of the last hour by who wrote to whom, and those that failed in that time. What the engine itself says is
 // left out, and so are pushes.
-func (o *look) pairs() []Pair {
+func (s *snapshot) pairs() []Pair {
 	found := map[[2]string]*Pair{}
 	of := func(sender, recipient, at string) *Pair {
 		if sender == orchestrator.SystemSender || !push.IsMailbox(recipient) {
@@ -297,8 +297,8 @@ func (o *look) pairs() []Pair {
 		p.LastAt = max(p.LastAt, at)
 		return p
 	}
-	for i := range o.recent {
-		w := &o.recent[i]
+	for i := range s.recent {
+		w := &s.recent[i]
 		p := of(w.sender, w.recipient, w.lastAt)
 		p.Messages += w.messages
 		switch w.status {
@@ -307,14 +307,14 @@ func (o *look) pairs() []Pair {
 		case orchestrator.Pending:
 			p.Pending += w.messages
 		case orchestrator.Delivered:
-			if m := o.members[w.recipient]; w.unread && m != nil && m.Unread > 0 {
+			if m := s.members[w.recipient]; w.unread && m != nil && m.Unread > 0 {
 				p.Unread += w.messages
 			}
 		}
 	}
-	since := orchestrator.Stamp(o.now.Add(-roomTime))
-	for i := range o.letters {
-		if w := &o.letters[i]; w.ended >= since {
+	since := orchestrator.Stamp(s.now.Add(-roomTime))
+	for i := range s.letters {
+		if w := &s.letters[i]; w.ended >= since {
 			of(w.sender, w.recipient, w.at).Failed++
 		}
 	}
