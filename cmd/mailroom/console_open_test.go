@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"os"
@@ -17,7 +18,7 @@ import (
 )
 
 // TestConsoleIsOpened: what opens the browser is called with a file, which only its owner can read and which leads to the address with the
-// code. Once the code was used, the file is gone.
+// code. Once the code was used, the file is gone. Ctrl-C before that ends it as any command.
 func TestConsoleIsOpened(t *testing.T) {
 	home, programs := t.TempDir(), t.TempDir()
 	env := map[string]string{"MAILROOM_DB": filepath.Join(t.TempDir(), "mailroom.db"), "HOME": home, "DISPLAY": ":0", "NO_COLOR": "1"}
@@ -83,6 +84,17 @@ func TestConsoleIsOpened(t *testing.T) {
 	answer.Body.Close()
 	if code := <-ended; code != 0 || !strings.HasPrefix(out.String(), "Opened http://127.0.0.1:") || strings.Contains(out.String(), "mailroom_once_") {
 		t.Errorf("it ends with %d and says %s", code, &out)
+	}
+
+	out.Reset()
+	ctrlC, interrupt := context.WithCancelCause(t.Context())
+	go func() { ended <- program(&out, true).Run(ctrlC, []string{"mailroom", "console"}) }()
+	if _, err := os.ReadFile(called); err != nil {
+		t.Fatal(err)
+	}
+	interrupt(errors.New("interrupt signal received"))
+	if code := <-ended; code != 130 || strings.Contains(out.String(), "mailroom_once_") {
+		t.Errorf("after Ctrl-C it ends with %d and says %s", code, &out)
 	}
 	if left, err := os.ReadDir(home); err != nil || len(left) > 0 {
 		t.Errorf("%v is left in the home folder, %v", left, err)

@@ -63,19 +63,20 @@ func runConsole(c *urfave.Context, p *Program) error {
 	if err != nil {
 		return err
 	}
-	if address != "" {
-		return o.open(ctx, address)
+	if address == "" {
+		server, err := listenForConsole(ctx, env, conf.Settings.ConsolePort, p.Version)
+		if err != nil {
+			return err
+		}
+		defer server.Close()
+		address, o.serves = server.Address, true
 	}
-	server, err := listenForConsole(ctx, env, conf.Settings.ConsolePort, p.Version)
-	if err != nil {
+	if err := o.open(ctx, address); err != nil {
 		return err
 	}
-	defer server.Close()
-	o.serves = true
-	if err := o.open(ctx, server.Address); err != nil {
-		return err
+	if o.serves {
+		<-ctx.Done()
 	}
-	<-ctx.Done()
 	if wasInterrupted(ctx) {
 		return stoppedOnTerminal(p)
 	}
@@ -196,7 +197,7 @@ func (o *opening) open(ctx context.Context, address string) error {
 	if err := w.Err(); err != nil || !opened {
 		return notWritten(err)
 	}
-	if o.isUsed(ctx, code, slow) {
+	if o.isUsed(ctx, code, slow) || ctx.Err() != nil {
 		return nil
 	}
 	w.Printf("If it shows no page, open this address; it works once:\n%s\n", link)
