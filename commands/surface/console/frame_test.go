@@ -47,7 +47,8 @@ func TestGate(t *testing.T) {
 	s.Type("Token", r.Token("ann", true))
 	s.Click("Log in")
 	s.Until(`document.querySelector(".rail")`)
-	s.Reads("ann")
+	s.Open(r.Address + "/operations/doctor")
+	s.Reads("ann, this page")
 	s.Click("Log out")
 	s.Until(`document.querySelector(".gate")`)
 }

@@ -105,11 +105,13 @@ func TestNow(t *testing.T) {
 	r := badDay(t, 24, hostile)
 	r.Step(6 * time.Minute)                                                                                   // overdue
 	r.sql(`INSERT INTO schedules (name, spec, command, created_at) VALUES ('odd', 'zork', 'checkpoint', '')`) // of which only the doctor tells
+	r.sql(`INSERT INTO signal_devices (device_id, name, recipient, state, created_at, push_host, push_problem)
+		VALUES ('d-1', 'Pixel 9', 'age1', 'active', '', 'fcm.googleapis.com', '2026-01-02T03:04:05.000Z 410 Gone')`)
 	d := r.opens(1440, false, "/")
-	d.Until(`document.querySelectorAll(".plot").length === 3 && document.querySelector("svg.room") && document.querySelector(".needs .st use[href='#s-doctor']")`)
+	d.Until(`document.querySelectorAll(".plot").length === 3 && document.querySelector("svg.room") && document.querySelectorAll(".needs .st use[href='#s-doctor']").length === 1`)
 	for kind, href := range map[string]string{
 		"No daemon": "/operations", "failed": "/operations/dead-letters?to=builder&error=", "Disabled": "/agents/billing", "12 unread|unread": "/agents/reviewer",
-		"overdue": "/messages?to=ghost&status=live", "1 question": "/questions", "Doctor": "/operations",
+		"overdue": "/messages?to=ghost&status=live", "1 question": "/questions", "Phone": "/questions", "Doctor": "/operations",
 	} {
 		d.Until(fmt.Sprintf(`[...document.querySelectorAll(".needs li")].some((li) => new RegExp(%q).test(li.querySelector(".state").textContent) && li.querySelector("a.btn").getAttribute("href").replace(/error=.*/, "error=") === %q)`, kind, href))
 	}

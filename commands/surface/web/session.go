@@ -26,6 +26,7 @@ type login struct {
 // identity says who asks, and whom.
 type identity struct {
 	Agent     string `json:"agent"`
+	TokenID   string `json:"token_id"` // by which it is listed and revoked
 	Admin     bool   `json:"admin"`
 	ExpiresAt string `json:"expires_at"` // "": the token is valid until it is revoked
 	Database  string `json:"database"`
@@ -40,7 +41,7 @@ type identity struct {
 func (w *Server) identityOf(token agents.Token) identity {
 	at := w.env.Engine.Path()
 	return identity{
-		Agent: token.Agent, Admin: token.Admin, ExpiresAt: token.ExpiresAt, Database: at, Project: commands.ProjectName(at), Version: w.options.Version,
+		Agent: token.Agent, TokenID: token.ID, Admin: token.Admin, ExpiresAt: token.ExpiresAt, Database: at, Project: commands.ProjectName(at), Version: w.options.Version,
 		Host: w.env.Ledger.Host(), KeepsAddress: !strings.HasSuffix(w.options.Address, ":0"),
 	}
 }

@@ -59,7 +59,7 @@ export async function logIn(text) {
   else keepToken(text.trim());
 }
 
-// whoAmI says as whom one is logged in: {agent, admin, expires_at, database, project, version, host, keeps_address}.
+// whoAmI says as whom one is logged in: {agent, token_id, admin, expires_at, database, project, version, host, keeps_address}.
 export const whoAmI = () => ask("GET", "/v1/console/session");
 
 // signOut ends the session.

@@ -76,11 +76,10 @@ function examineOften() {
 // unsaid are the problems that no need tells of.
 export function unsaid(needs, found) {
   const kinds = new Set(needs.map((need) => need.kind)), said = new Set(needs.filter((need) => need.kind === "disabled" || need.kind === "failed").map((need) => need.agent));
-  return found.filter(({ check }) => {
+  return found.filter(({ check, agent, host }) => {
     if (check === "overdue") return !kinds.has("overdue") && !kinds.has("disabled") && !kinds.has("daemon");
     if (check === "trust") return !kinds.has("trust");
-    if (check === "unknown recipients") return !needs.some((need) => need.says.startsWith("Nobody has the name"));
-    if (check.startsWith("transport of ")) return !said.has(check.slice("transport of ".length));
-    return !check.startsWith("host ");
+    if (check === "unknown recipients") return !needs.some((need) => need.unknown);
+    return !host && !(agent && said.has(agent));
   });
 }

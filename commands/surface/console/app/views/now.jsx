@@ -79,10 +79,11 @@ function Spans({ chosen, stats }) {
 // kinds are how each kind of need is shown: its state and shape, what is counted, and the button that leads to where it is freed.
 const kinds = {
   failed: { state: "failed", tag: (n) => `${n} failed`, word: (n) => (n.count === 1 ? "See it" : `See the ${count(n.count)}`), at: (n) => lettersAt(n.agent, n.error) },
-  overdue: { state: "overdue", tag: (n) => `${n} overdue`, word: (n) => (n.says.startsWith("Nobody") ? "See them" : `Open ${n.agent}`), at: (n) => (n.says.startsWith("Nobody") ? to(["messages"], { to: n.agent, status: "live" }) : to(["agents", n.agent])) },
+  overdue: { state: "overdue", tag: (n) => `${n} overdue`, word: (n) => (n.unknown ? "See them" : `Open ${n.agent}`), at: (n) => (n.unknown ? to(["messages"], { to: n.agent, status: "live" }) : to(["agents", n.agent])) },
   unread: { state: "silent", tag: (n) => `${n} unread`, word: (n) => (n.agent === "operator" ? "Read them" : `Open ${n.agent}`), at: (n) => (n.agent === "operator" ? to(["messages"], { to: n.agent }) : to(["agents", n.agent])) },
   disabled: { state: "disabled", tag: () => "Disabled", word: () => "Give an address", at: (n) => to(["agents", n.agent]) },
   question: { state: "question", tag: (n) => (n === "1" ? "1 question" : `${n} questions`), word: () => "Answer", at: () => to(["questions"]) },
+  phone: { state: "overdue", shape: "question", tag: () => "Phone", at: () => to(["questions"]), does: true },
   daemon: { state: "overdue", tag: () => "No daemon", does: true },
   trust: { state: "overdue", shape: "doctor", tag: () => "Not trusted", does: true },
   moved: { state: "failed", tag: () => "Moved", does: true },
@@ -91,7 +92,7 @@ const other = { state: "overdue", shape: "doctor", tag: () => "Look here", does:
 
 function Need({ need, first }) {
   const kind = kinds[need.kind] ?? other;
-  const at = need.agent || need.kind === "question" || need.kind === "failed" ? kind.at?.(need) : need.kind === "overdue" ? to(["messages"], { status: "live" }) : null;
+  const at = need.agent || need.kind === "phone" || need.kind === "failed" ? kind.at?.(need) : need.kind === "overdue" ? to(["messages"], { status: "live" }) : null;
   return (
     <Row kind={kind} tag={kind.tag(count(need.count))} says={need.says} since={need.since} href={at ?? to(["operations"])} word={at && need.agent && kind.word ? kind.word(need) : "What to do"} first={first} does={need.do}>
       <Stamped text={need.because ?? ""} />{need.from && <> · {from(need)}</>}{kind.does && need.do && <> · <Hint text={need.do} /></>}

@@ -49,7 +49,7 @@ const All = () => <a class="link" href="/operations/dead-letters">All dead lette
 
 function Groups({ data, selected, said, ask }) {
   const by = route.value.query.by === "error" ? "error" : "recipient";
-  const { total, counted, groups, more } = data;
+  const { total, counted, cut, groups, more } = data;
   if (!total) {
     return (
       <>
@@ -71,6 +71,7 @@ function Groups({ data, selected, said, ask }) {
       </section>
       {said && <Said>{said}</Said>}
       {counted < total && <p class="muted">These are the newest {count(counted)} of {count(total)}.</p>}
+      {cut && counted === total && <p class="muted">Only the newest dead letters were looked at: there may be more like these.</p>}
       {more && <p class="muted">There are more groups than these {count(groups.length)}, which are the largest. Replay some, or see them all with <code>mailroom dead_letters groups --limit 1000</code>.</p>}
       {groups.length > 1 && <div class="bar level">
         <div class="acts" role="group" aria-label="Grouped by">

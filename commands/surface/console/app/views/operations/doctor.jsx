@@ -78,7 +78,7 @@ function Tokens() {
   const [asking, setAsking] = useState(null), [said, setSaid] = useState("");
   if (tokens.failure?.code === "permission_denied") return null;
   const over = (t) => t.revoked_at || (t.expires_at && Date.parse(t.expires_at) <= now.value);
-  const isMine = (t) => t.agent === me.value.agent && t.expires_at === me.value.expires_at;
+  const isMine = (t) => t.id === me.value.token_id;
   return (
     <section>
       <div class="bar"><h2>Tokens and sessions</h2><span class="muted">who may come in over the network</span></div>
