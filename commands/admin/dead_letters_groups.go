@@ -30,15 +30,15 @@ func deadLettersGroups(ctx context.Context, env commands.Env, p DeadLettersGroup
 func (r DeadLettersGroupsResult) Text(w *commands.Text) {
 	if r.Total == 0 {
 		w.Printf("No dead letters.\n")
-		return
+	} else {
+		commands.TableOf(w, []string{"MESSAGES", "TO", "FROM", "SINCE", "LATEST", "WHY"}, r.Groups, func(g *messages.DeadLetterGroup) []string {
+			return []string{fmt.Sprint(g.Messages), g.Recipient, strings.Join(g.Senders, ", "), w.When(g.Since), w.When(g.Latest), g.Error}
+		})
 	}
-	commands.TableOf(w, []string{"MESSAGES", "TO", "FROM", "SINCE", "LATEST", "WHY"}, r.Groups, func(g *messages.DeadLetterGroup) []string {
-		return []string{fmt.Sprint(g.Messages), g.Recipient, strings.Join(g.Senders, ", "), w.When(g.Since), w.When(g.Latest), g.Error}
-	})
 	if r.More {
 		w.Printf("There are more groups; --limit shows them.\n")
 	}
-	if r.Counted < r.Total {
-		w.Printf("These are the newest %d of %d dead letters.\n", r.Counted, r.Total)
+	if r.Cut {
+		w.Printf("Only the newest 20,000 dead letters were looked at.\n")
 	}
 }

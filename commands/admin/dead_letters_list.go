@@ -16,29 +16,29 @@ type DeadLettersListParams struct {
 	Limit     int    `json:"limit,omitempty" desc:"how many at most, newest first" check:"min=1,max=1000" default:"50"`
 }
 
-// DeadLettersListResult lists dead letters, newest first; total counts all that were selected.
-type DeadLettersListResult struct {
-	Total       int64                  `json:"total"`
-	DeadLetters []orchestrator.Message `json:"dead_letters"`
-}
+// DeadLettersListResult lists dead letters, newest first.
+type DeadLettersListResult struct{ messages.DeadLetterList }
 
 var deadLettersListCommand = commands.Define(vocabulary, "dead_letters list", deadLettersList)
 
 func deadLettersList(ctx context.Context, env commands.Env, p DeadLettersListParams) (DeadLettersListResult, error) {
-	ms, total, err := messages.DeadLetters(ctx, env.Ledger, messages.DeadLetterFilter{Recipient: p.Recipient, Sender: p.Sender, Error: p.Error, Limit: p.Limit})
-	return DeadLettersListResult{Total: total, DeadLetters: ms}, err
+	list, err := messages.DeadLetters(ctx, env.Ledger, messages.DeadLetterFilter{Recipient: p.Recipient, Sender: p.Sender, Error: p.Error, Limit: p.Limit})
+	return DeadLettersListResult{list}, err
 }
 
 // Text shows a table.
 func (r DeadLettersListResult) Text(w *commands.Text) {
 	if r.Total == 0 {
 		w.Printf("No dead letters.\n")
-		return
+	} else {
+		commands.TableOf(w, []string{"MESSAGE", "FROM", "TO", "TYPE", "STATUS", "SINCE", "WHY"}, r.DeadLetters, func(m *orchestrator.Message) []string {
+			return []string{m.ID, m.Sender, m.Recipient, m.Type, string(m.Status), w.When(m.EndedAt), m.Error}
+		})
 	}
-	commands.TableOf(w, []string{"MESSAGE", "FROM", "TO", "TYPE", "STATUS", "SINCE", "WHY"}, r.DeadLetters, func(m *orchestrator.Message) []string {
-		return []string{m.ID, m.Sender, m.Recipient, m.Type, string(m.Status), w.When(m.EndedAt), m.Error}
-	})
 	if int64(len(r.DeadLetters)) < r.Total {
 		w.Printf("%d of %d; --limit shows more.\n", len(r.DeadLetters), r.Total)
+	}
+	if r.Cut {
+		w.Printf("Only the newest 20,000 dead letters were looked at.\n")
 	}
 }

@@ -68,10 +68,7 @@ func countReplayed(ctx context.Context, env commands.Env, p DeadLettersReplayPar
 	if err != nil {
 		return 0, err
 	}
-	limit := filter.Limit
-	filter.Limit = 0 // all are counted, and none is read
-	_, total, err := messages.DeadLetters(ctx, env.Ledger, filter)
-	return min(total, int64(limit)), err
+	return messages.CountForReplay(ctx, env.Ledger, filter)
 }
 
 // Text says it in a sentence, and names the messages.

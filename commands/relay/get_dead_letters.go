@@ -16,9 +16,9 @@ var getDeadLettersCommand = commands.Define(vocabulary, "get_dead_letters", getD
 
 // getDeadLetters changes nothing.
 func getDeadLetters(ctx context.Context, env commands.Env, p GetDeadLettersParams) (SentMessagesResult, error) {
-	ms, total, err := messages.DeadLetters(ctx, env.Ledger, messages.DeadLetterFilter{Limit: p.Limit})
+	list, err := messages.DeadLetters(ctx, env.Ledger, messages.DeadLetterFilter{Limit: p.Limit})
 	if err != nil {
 		return SentMessagesResult{}, err
 	}
-	return sentMessages(ctx, env, ms, total > int64(len(ms)))
+	return sentMessages(ctx, env, list.DeadLetters, list.Total > int64(len(list.DeadLetters)))
 }

@@ -46,8 +46,8 @@ func TestFailedTrialsAreNoDeadLetters(t *testing.T) {
 			t.Errorf("%+v, %v", why, err)
 		}
 	}
-	_, dead, err := messages.DeadLetters(t.Context(), f.Ledger, messages.DeadLetterFilter{Limit: 1})
-	want.Equal(t, "dead letters", dead, 0)
+	dead, err := messages.DeadLetters(t.Context(), f.Ledger, messages.DeadLetterFilter{Limit: 1})
+	want.Equal(t, "dead letters", dead.Total, 0)
 	if err != nil {
 		t.Error(err)
 	}

@@ -11,7 +11,7 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// maxGrouped is how many dead letters GroupDeadLetters looks at, the newest.
+// maxGrouped is how many dead letters are looked at where their errors are compared, the newest.
 const maxGrouped = 20_000
 
 // reason selects the error of a dead letter, as much of it as is looked at, in characters: somebody may have written any text there by hand.
@@ -39,10 +39,11 @@ type DeadLetterGroup struct {
 
 // DeadLetterGroups is what GroupDeadLetters returns.
 type DeadLetterGroups struct {
-	Total   int64             `json:"total"`   // dead letters in all
-	Counted int64             `json:"counted"` // of those, the newest, which were grouped
-	Groups  []DeadLetterGroup `json:"groups"`  // the largest first
-	More    bool              `json:"more"`    // there are other groups
+	Total   int64             `json:"total"`         // dead letters in all
+	Counted int64             `json:"counted"`       // of those, the newest, which were grouped
+	Groups  []DeadLetterGroup `json:"groups"`        // the largest first
+	More    bool              `json:"more"`          // there are other groups
+	Cut     bool              `json:"cut,omitempty"` // only the newest 20,000 dead letters were looked at, and there are more
 }
 
 // GroupDeadLetters puts the newest dead letters that the filter selects into groups, and returns the largest, as many as its limit allows.
@@ -54,7 +55,7 @@ func GroupDeadLetters(ctx context.Context, l *ledger.Ledger, f DeadLetterFilter)
 		if g.Total, err = c.Number(`SELECT count(*)`+deadLetters, args...); err != nil {
 			return err
 		}
-		g.Counted = min(g.Total, maxGrouped)
+		g.Counted, g.Cut = min(g.Total, maxGrouped), g.Total > maxGrouped
 		at := map[[2]string]int{}
 		g.Groups = []DeadLetterGroup{}
 		return c.Query(`SELECT message_id, sender, recipient, status, ended_at, `+reason+deadLetters+` ORDER BY seq DESC LIMIT +?4`, func(row store.Row) error {
@@ -99,18 +100,20 @@ func (g *DeadLetterGroup) add(sender string, status orchestrator.Status, ended s
 }
 
 // likeError returns the dead letters that the filter selects by their error, too, fewer than its limit if their payloads have more than 4 MiB
-// together, and how many there are without it.
-func (f *DeadLetterFilter) likeError(c *store.Conn, args []any) (ms []orchestrator.Message, total int64, err error) {
+// together.
+func (f *DeadLetterFilter) likeError(c *store.Conn, args []any) (list DeadLetterList, err error) {
 	var seqs []int64
-	like := Alike(f.Error)
-	err = c.Query(`SELECT seq, `+reason+deadLetters+` ORDER BY seq DESC`, func(row store.Row) error {
-		if Alike(row.Text(1)) == like {
-			if total++; len(seqs) < f.Limit {
+	looked, like := 0, Alike(f.Error)
+	err = c.Query(`SELECT seq, `+reason+deadLetters+` ORDER BY seq DESC LIMIT +?4`, func(row store.Row) error {
+		if looked++; looked > maxGrouped {
+			list.Cut = true
+		} else if Alike(row.Text(1)) == like {
+			if list.Total++; len(seqs) < f.Limit {
 				seqs = append(seqs, row.Int(0))
 			}
 		}
 		return nil
-	}, args...)
+	}, append(args, maxGrouped+1)...)
 	size := 0
 	for _, seq := range seqs {
 		if err != nil || size > ledger.MaxRead {
@@ -121,9 +124,9 @@ func (f *DeadLetterFilter) likeError(c *store.Conn, args []any) (ms []orchestrat
 		for i := range one {
 			size += len(one[i].Payload)
 		}
-		ms = append(ms, one...)
+		list.DeadLetters = append(list.DeadLetters, one...)
 	}
-	return ms, total, err
+	return list, err
 }
 
 // Reason returns as much of an error as is looked at.

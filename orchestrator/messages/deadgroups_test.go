@@ -9,6 +9,7 @@ import (
 	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/orchestratortest/want"
+	"mailroom/orchestrator/push"
 )
 
 // Errors that differ in a time, an id or a process are one group, and select each other; an exit status keeps them apart.
@@ -48,9 +49,9 @@ func TestDeadLetterGroups(t *testing.T) {
 	}
 
 	like := messages.DeadLetterFilter{Recipient: "builder", Error: "exit status 1: locked by process 12345", Limit: 1}
-	ms, total, err := messages.DeadLetters(t.Context(), f.Ledger, like)
-	if err != nil || total != 2 || len(ms) != 1 || ms[0].ID != "m2" {
-		t.Errorf("%d with an error like it, %v, %v", total, ms, err)
+	list, err := messages.DeadLetters(t.Context(), f.Ledger, like)
+	if err != nil || list.Total != 2 || len(list.DeadLetters) != 1 || list.DeadLetters[0].ID != "m2" || list.Cut {
+		t.Errorf("with an error like it: %+v, %v", list, err)
 	}
 	like.Limit = 9
 	replayed, skipped, err := messages.ReplayAll(t.Context(), f.Ledger, like)
@@ -67,12 +68,59 @@ func TestDeadLetterGroups(t *testing.T) {
 	if g, err = messages.GroupDeadLetters(t.Context(), f.Ledger, messages.DeadLetterFilter{Limit: 99}); err != nil || slices.ContainsFunc(g.Groups, func(g messages.DeadLetterGroup) bool { return len(g.Error) > 8000 }) {
 		t.Errorf("an error of megabytes is grouped with all of it: %v", err)
 	}
-	ms, total, err = messages.DeadLetters(t.Context(), f.Ledger, messages.DeadLetterFilter{Error: long, Limit: 9})
-	if err != nil || total != 1 || ms[0].ID != "m7" {
-		t.Errorf("%d with an error of megabytes, %v", total, err)
+	list, err = messages.DeadLetters(t.Context(), f.Ledger, messages.DeadLetterFilter{Error: long, Limit: 9})
+	if err != nil || list.Total != 1 || list.DeadLetters[0].ID != "m7" {
+		t.Errorf("with an error of megabytes: %d, %v", list.Total, err)
 	}
 	replayed, skipped, err = messages.ReplayAll(t.Context(), f.Ledger, messages.DeadLetterFilter{Error: "not read before it expired at 2025-10-26T10:00:00.000Z", Limit: 9})
 	if err != nil || skipped != 2 || len(replayed) != 0 {
 		t.Errorf("to nobody: replayed %v, skipped %d, %v", replayed, skipped, err)
+	}
+}
+
+// Errors are compared of the newest 20,000 dead letters, and the answer says when there are more; a replay finds the others, too.
+func TestOldDeadLetters(t *testing.T) {
+	t.Parallel()
+	f := enginetest.New(t, "architect", "builder")
+	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, status, traced_status, error_message)
+		WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 20001)
+		SELECT 'm' || i, 'architect', 'builder', 'failed', 'failed', CASE i WHEN 0 THEN 'old' ELSE 'no route' END FROM n`)
+	for reason, total := range map[string]int64{"old": 0, "no route": 20_000} {
+		filter := messages.DeadLetterFilter{Error: reason, Limit: 30_000}
+		g, err := messages.GroupDeadLetters(t.Context(), f.Ledger, filter)
+		if err != nil || g.Total != total || !g.Cut {
+			t.Errorf("groups of %q: %d, cut %v, %v", reason, g.Total, g.Cut, err)
+		}
+		filter.Limit = 1
+		list, err := messages.DeadLetters(t.Context(), f.Ledger, filter)
+		if err != nil || list.Total != total || !list.Cut {
+			t.Errorf("list of %q: %d, cut %v, %v", reason, list.Total, list.Cut, err)
+		}
+		if n, err := messages.CountForReplay(t.Context(), f.Ledger, filter); err != nil || n != 1 {
+			t.Errorf("to be replayed of %q: %d, %v", reason, n, err)
+		}
+	}
+}
+
+// Pushes to phones are among the dead letters only where the device is asked for: nobody is to replay them, or add an agent of that name.
+func TestPushesAreNoDeadLetters(t *testing.T) {
+	t.Parallel()
+	f, devices := enginetest.NewPhones(t, 1)
+	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, status, traced_status, error_message) VALUES
+		('p', 'system', ?1, 'failed', 'failed', 'no route'), ('m', 'builder', 'reviewer', 'failed', 'failed', 'no route')`, push.DevicePrefix+devices[0])
+	for recipient, id := range map[string]string{"": "m", push.DevicePrefix + devices[0]: "p"} {
+		filter := messages.DeadLetterFilter{Recipient: recipient, Limit: 9}
+		list, err := messages.DeadLetters(t.Context(), f.Ledger, filter)
+		if err != nil || list.Total != 1 || list.DeadLetters[0].ID != id {
+			t.Errorf("to %q: %+v, %v", recipient, list, err)
+		}
+		g, err := messages.GroupDeadLetters(t.Context(), f.Ledger, filter)
+		if err != nil || g.Total != 1 || len(g.Groups) != 1 || g.Groups[0].MessageID != id {
+			t.Errorf("groups to %q: %+v, %v", recipient, g, err)
+		}
+	}
+	replayed, _, err := messages.ReplayAll(t.Context(), f.Ledger, messages.DeadLetterFilter{Limit: 9})
+	if err != nil || len(replayed) != 1 || replayed[0].ID != "m" {
+		t.Errorf("replayed %v, %v", replayed, err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/push"
 	"mailroom/orchestrator/store"
 	"mailroom/tracing"
 )
@@ -21,26 +22,32 @@ type DeadLetterFilter struct {
 	Own       bool   // only what Sender has sent itself, and not a removed agent that had its name
 }
 
-// deadLetters selects what a filter names.
+// deadLetters selects what a filter names. Pushes to phones only where the device is named: what they were to tell of waits in the app.
 const deadLetters = ` FROM agent_message WHERE status IN ('failed','expired')
-	AND (?1 = '' OR recipient = ?1) AND (?2 = '' OR sender = ?2) AND +seq > ?3`
+	AND (?1 = '' AND recipient NOT LIKE '` + push.DevicePrefix + `%' OR recipient = ?1) AND (?2 = '' OR sender = ?2) AND +seq > ?3`
 
-// DeadLetters returns the messages that failed or expired, newest first, as many as the filter's limit allows. total is how
-// many the filter selects without its limit.
-func DeadLetters(ctx context.Context, l *ledger.Ledger, f DeadLetterFilter) (ms []orchestrator.Message, total int64, err error) {
+// DeadLetterList is what DeadLetters returns.
+type DeadLetterList struct {
+	Total       int64                  `json:"total"`         // how many the filter selects without its limit
+	Cut         bool                   `json:"cut,omitempty"` // with an error: only the newest 20,000 dead letters were looked at, and there are more
+	DeadLetters []orchestrator.Message `json:"dead_letters"`
+}
+
+// DeadLetters returns the messages that failed or expired, newest first, as many as the filter's limit allows.
+func DeadLetters(ctx context.Context, l *ledger.Ledger, f DeadLetterFilter) (list DeadLetterList, err error) {
 	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
 		args := f.args(conf)
 		if f.Error != "" {
-			ms, total, err = f.likeError(c, args)
+			list, err = f.likeError(c, args)
 			return err
 		}
-		if total, err = c.Number(`SELECT count(*)`+deadLetters, args...); err != nil {
+		if list.Total, err = c.Number(`SELECT count(*)`+deadLetters, args...); err != nil {
 			return err
 		}
-		ms, err = ledger.Messages(c, `SELECT `+ledger.MessageColumns+deadLetters+` ORDER BY seq DESC LIMIT +?4`, append(args, f.Limit)...)
+		list.DeadLetters, err = ledger.Messages(c, `SELECT `+ledger.MessageColumns+deadLetters+` ORDER BY seq DESC LIMIT +?4`, append(args, f.Limit)...)
 		return err
 	})
-	return ms, total, err
+	return list, err
 }
 
 // args are the parameters of deadLetters.
@@ -111,6 +118,12 @@ func ReplayAll(ctx context.Context, l *ledger.Ledger, f DeadLetterFilter) (repla
 		replayed = append(replayed, again...)
 	}
 	return replayed, skipped, nil
+}
+
+// CountForReplay counts the dead letters that ReplayAll tries to replay, those that it skips included.
+func CountForReplay(ctx context.Context, l *ledger.Ledger, f DeadLetterFilter) (int64, error) {
+	ids, err := f.toReplay(ctx, l)
+	return int64(len(ids)), err
 }
 
 // toReplay returns the ids of what the filter selects, oldest first but for those that cannot be replayed, which are last.

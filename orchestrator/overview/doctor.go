@@ -13,6 +13,7 @@ import (
 	"mailroom/orchestrator/daemons"
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/push"
 	"mailroom/orchestrator/schedules"
 	"mailroom/orchestrator/store"
 	"mailroom/tracing"
@@ -21,7 +22,9 @@ import (
 // Finding is the result of one check of Doctor.
 type Finding struct {
 	Check string `json:"check"`
-	Level string `json:"level"` // ok, note, problem
+	Agent string `json:"agent,omitempty"` // whose transport it is about
+	Host  string `json:"host,omitempty"`  // that it is about
+	Level string `json:"level"`           // ok, note, problem
 	Says  string `json:"says"`
 	Do    string `json:"do,omitempty"`
 }
@@ -90,7 +93,17 @@ type doctor struct {
 }
 
 func (d *doctor) add(check, level, says, do string) {
-	d.findings = append(d.findings, Finding{check, level, says, do})
+	d.findings = append(d.findings, Finding{Check: check, Level: level, Says: says, Do: do})
+}
+
+// addTransport adds a problem of an agent's transport.
+func (d *doctor) addTransport(agent, says, do string) {
+	d.findings = append(d.findings, Finding{Check: "transport of " + agent, Agent: agent, Level: "problem", Says: says, Do: do})
+}
+
+// addHost adds what was found of a host.
+func (d *doctor) addHost(host, level, says, do string) {
+	d.findings = append(d.findings, Finding{Check: "host " + host, Host: host, Level: level, Says: says, Do: do})
 }
 
 func (d *doctor) content(ctx context.Context) {
@@ -201,7 +214,7 @@ func (d *doctor) messages(c *store.Conn, conf *ledger.Config) error {
 			"`mailroom sql --named overdue` lists them, `mailroom why ID` says what holds each",
 			`SELECT count(*) FROM agent_message WHERE ` + ledger.Live + ` AND created_at < ?1 AND not_before < ?1`, []any{overdue}},
 		{"dead letters", "note", "%s", "dead letter", "`mailroom dead_letters list`, then `mailroom dead_letters replay ID`",
-			`SELECT count(*) FROM agent_message WHERE status IN ('failed','expired')`, nil},
+			`SELECT count(*) FROM agent_message WHERE status IN ('failed','expired') AND recipient NOT LIKE '` + push.DevicePrefix + `%'`, nil},
 		{"leases", "note", "%s ran out, until the next delivery run comes by", "lease", "`mailroom deliver_all`",
 			`SELECT count(*) FROM agent_message WHERE ` + ledger.Leased + ` AND lease_until <= ?`, []any{now}},
 		{"leases without an owner", "problem", "%s that somebody wrote by hand: no process holds it, and what its sender sent to that agent waits until it ends", "lease",
@@ -249,7 +262,7 @@ func (d *doctor) agents(c *store.Conn, conf *ledger.Config) error {
 		}
 		if reason := conf.Agents[name].Disabled; reason != "" {
 			bad++
-			d.add("transport of "+name, "problem", "it is disabled since "+reason, "`mailroom agent enable "+name+"`; or another address: `mailroom agent add "+name+" --deliver ...`")
+			d.addTransport(name, "it is disabled since "+reason, "`mailroom agent enable "+name+"`; or another address: `mailroom agent add "+name+" --deliver ...`")
 			continue
 		}
 		if conf.Agents[name].Away() {
@@ -265,7 +278,7 @@ func (d *doctor) agents(c *store.Conn, conf *ledger.Config) error {
 			}
 			if err := d.target(conf.Agents[name], target); err != nil {
 				bad++
-				d.add("transport of "+name, "problem", err.Error(), "`mailroom agent add "+name+" --deliver ...`")
+				d.addTransport(name, err.Error(), "`mailroom agent add "+name+" --deliver ...`")
 			}
 		}
 	}

@@ -56,7 +56,7 @@ func (d *doctor) machines(c *store.Conn, conf *ledger.Config) error {
 	slices.Sort(hosts)
 	missing, err := daemons.Missing(c, d.ledger)
 	for _, m := range missing {
-		d.add("host "+m.Host, "note", fmt.Sprintf("a daemon of that name, process %d, was seen at %s and is not on this machine: it was killed since, or another machine has the same name", m.PID, m.SeenAt),
+		d.addHost(m.Host, "note", fmt.Sprintf("a daemon of that name, process %d, was seen at %s and is not on this machine: it was killed since, or another machine has the same name", m.PID, m.SeenAt),
 			"Give one of two machines another name: --host-name NAME")
 	}
 	if err != nil {
@@ -66,15 +66,15 @@ func (d *doctor) machines(c *store.Conn, conf *ledger.Config) error {
 	for _, host := range hosts {
 		names := of[host]
 		if running[host] {
-			d.add("host "+host, "ok", "a daemon runs there, for "+orchestrator.Plural(len(names), "agent"), "")
+			d.addHost(host, "ok", "a daemon runs there, for "+orchestrator.Plural(len(names), "agent"), "")
 			continue
 		}
 		says := "no daemon runs there, and no other host delivers to " + strings.Join(names, ", ")
 		if host == d.ledger.Host() { // whoever works without a daemon delivers by hand
-			d.add("host "+host, "note", says, "`mailroom serve`")
+			d.addHost(host, "note", says, "`mailroom serve`")
 			continue
 		}
-		d.add("host "+host, "problem", says, "`mailroom serve` on "+host+"; or move them: `mailroom agent add NAME --host "+d.ledger.Host()+"`")
+		d.addHost(host, "problem", says, "`mailroom serve` on "+host+"; or move them: `mailroom agent add NAME --host "+d.ledger.Host()+"`")
 	}
 	return err
 }

@@ -18,10 +18,11 @@ import (
 
 // Need is something that waits for a person.
 type Need struct {
-	Kind    string   `json:"kind"`            // moved, trust, daemon, failed, overdue, unread, disabled or question
-	Agent   string   `json:"agent,omitempty"` // recipient that it is about, or the agent that asks
-	Count   int64    `json:"count,omitempty"` // messages, or questions
-	Says    string   `json:"says"`            // one sentence
+	Kind    string   `json:"kind"`              // moved, trust, daemon, failed, overdue, unread, disabled, phone or question
+	Agent   string   `json:"agent,omitempty"`   // recipient that it is about, or the agent that asks
+	Unknown bool     `json:"unknown,omitempty"` // nobody has the agent's name
+	Count   int64    `json:"count,omitempty"`   // messages, or questions
+	Says    string   `json:"says"`              // one sentence
 	Because string   `json:"because,omitempty"`
 	From    []string `json:"from,omitempty"`  // who sent those messages, or asks too
 	Since   string   `json:"since,omitempty"` // since when, as far as that is known
@@ -59,7 +60,7 @@ func Needs(ctx context.Context, l *ledger.Ledger) (r Needed, err error) {
 			return err
 		}
 		n := &needs{snapshot: s}
-		for _, find := range []func() error{n.place, n.engine, n.failed, n.stuck, n.unreadMail, n.questions} {
+		for _, find := range []func() error{n.place, n.engine, n.failed, n.stuck, n.unreadMail, n.phones, n.questions} {
 			if err := find(); err != nil {
 				return err
 			}
@@ -120,7 +121,7 @@ func (n *needs) engine() error {
 	err = d.machines(n.c, n.conf)
 	for _, f := range d.findings {
 		if f.Level == "problem" {
-			n.add(Need{Kind: "daemon", Says: "No daemon runs on " + strings.TrimPrefix(f.Check, "host "), Because: f.Says, Do: f.Do})
+			n.add(Need{Kind: "daemon", Says: "No daemon runs on " + f.Host, Because: f.Says, Do: f.Do})
 		}
 	}
 	return err
@@ -204,7 +205,7 @@ func (n *needs) late(m *Member) error {
 	if err != nil {
 		return err
 	}
-	need := Need{Kind: "overdue", Agent: m.Name, Count: m.backlog.Overdue, Says: "Mail for " + m.Name + " is not delivered", Because: reason.Rule, Since: since, ID: oldest[0].ID, Do: reason.Fix}
+	need := Need{Kind: "overdue", Agent: m.Name, Unknown: !m.Known, Count: m.backlog.Overdue, Says: "Mail for " + m.Name + " is not delivered", Because: reason.Rule, Since: since, ID: oldest[0].ID, Do: reason.Fix}
 	if !m.Known {
 		need.Says = "Nobody has the name " + m.Name
 	}
@@ -261,7 +262,7 @@ func (n *needs) unreadMail() error {
 			break
 		}
 		var senders []string
-		need := Need{Kind: "unread", Agent: m.Name, Count: m.Unread, Says: m.Name + " reads no mail", Because: n.whySilent(m), Since: m.unreadAt, Do: "`mailroom wait --recipient " + orchestrator.ShellWord(m.Name) + "` reads it here"}
+		need := Need{Kind: "unread", Agent: m.Name, Unknown: m.agent == nil, Count: m.Unread, Says: m.Name + " reads no mail", Because: n.whySilent(m), Since: m.unreadAt, Do: "`mailroom wait --recipient " + orchestrator.ShellWord(m.Name) + "` reads it here"}
 		if m.Name == orchestrator.Operator {
 			need.Says, need.Because = "Mail for whoever runs Mailroom is unread", "agents write to operator"
 		}

@@ -7,6 +7,8 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/push"
+	"mailroom/orchestrator/questions"
 	"mailroom/orchestrator/store"
 )
 
@@ -42,16 +44,34 @@ func (n *needs) failed() error {
 			n.fold("failed", "have dead letters, too", "`mailroom dead_letters list` shows them", others[i:], func(m *Member) int64 { return left[m.Name] })
 			break
 		}
-		n.add(Need{Kind: "failed", Agent: m.Name, Count: left[m.Name], Says: "Messages to " + m.Name + " failed or expired", Because: "some time ago; `mailroom dead_letters list --recipient " + orchestrator.ShellWord(m.Name) + "` lists them",
+		n.add(Need{Kind: "failed", Agent: m.Name, Unknown: m.agent == nil, Count: left[m.Name], Says: "Messages to " + m.Name + " failed or expired", Because: "some time ago; `mailroom dead_letters list --recipient " + orchestrator.ShellWord(m.Name) + "` lists them",
 			Do: "Remove the cause, then `mailroom dead_letters replay --all --recipient " + orchestrator.ShellWord(m.Name) + "`"})
 	}
 	return nil
 }
 
+// phones tells of devices that cannot be pushed to, and of those to which the last push failed, where pushes were given up. What they
+// were to tell of waits in the app, and is not to be sent again.
+func (n *needs) phones() error {
+	devices, err := questions.DevicesIn(n.c)
+	for _, d := range devices {
+		since, why, _ := strings.Cut(d.PushProblem, " ")
+		failed := n.pushes[push.DevicePrefix+d.ID]
+		if why == "" && failed > 0 && d.PushOutcome != "delivered" {
+			since, why = d.PushedAt, d.PushOutcome
+		}
+		if d.State == questions.DeviceActive && why != "" {
+			n.add(Need{Kind: "phone", Count: failed, Says: d.Name + " is not told of questions and alerts", Because: firstLine(why), Since: since,
+				Do: "`mailroom signal doctor` says what is missing"})
+		}
+	}
+	return err
+}
+
 // addFailed adds what dead letters that failed alike need.
 func (n *needs) addFailed(g *deadLetterGroup) {
 	newest, m := &g.letters[len(g.letters)-1], n.of(g.recipient)
-	need := Need{Kind: "failed", Agent: g.recipient, Count: int64(len(g.letters)), Error: messages.Reason(newest.err), Because: firstLine(newest.err), Since: g.letters[0].ended, ID: g.letters[0].id,
+	need := Need{Kind: "failed", Agent: g.recipient, Unknown: m.agent == nil, Count: int64(len(g.letters)), Error: messages.Reason(newest.err), Because: firstLine(newest.err), Since: g.letters[0].ended, ID: g.letters[0].id,
 		Do: "Remove the cause, then `mailroom dead_letters replay --all --recipient " + orchestrator.ShellWord(g.recipient) + "`"}
 	scheme := ""
 	if m.agent != nil {
@@ -88,14 +108,20 @@ func (n *needs) addFailed(g *deadLetterGroup) {
 	n.add(need)
 }
 
-// findLetters finds the newest dead letters. How many there are is counted; what they say is looked up for these only.
-func (s *snapshot) findLetters() (err error) {
-	s.letters, err = store.List(s.c, func(row store.Row) deadLetter {
+// findLetters finds the newest dead letters, and counts the pushes among them. How many there are is counted; what they say is looked
+// up for these only.
+func (s *snapshot) findLetters() error {
+	newest, err := store.List(s.c, func(row store.Row) deadLetter {
 		return deadLetter{row.Int(0), row.Text(1), row.Text(2), row.Text(3), row.Text(4), row.Text(5), row.Text(6), row.Text(7)}
 	}, `SELECT seq, message_id, sender, recipient, status, created_at, ended_at, error_message FROM agent_message INDEXED BY agent_message_dead
 		WHERE status IN ('failed','expired') AND message_type IS NOT '`+orchestrator.TestMessage+`' ORDER BY seq DESC LIMIT +?1`, mostLetters)
-	for i := range s.letters {
-		w := &s.letters[i]
+	s.pushes = map[string]int64{}
+	for _, w := range newest {
+		if !push.IsMailbox(w.recipient) {
+			s.pushes[w.recipient]++
+			continue
+		}
+		s.letters = append(s.letters, w)
 		if m := s.members[w.recipient]; m != nil && w.ended >= orchestrator.Stamp(s.now.Add(-roomTime)) {
 			m.failedAt = max(m.failedAt, w.ended)
 		}

@@ -2,6 +2,7 @@ package overview_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/overview"
+	"mailroom/orchestrator/push"
 	"mailroom/orchestrator/questions"
 )
 
@@ -74,6 +76,13 @@ func TestNeeds(t *testing.T) {
 		"unread 2 a reads no mail | system | 20m0s",
 		"unread 2 b reads no mail | a, system | 1h20m0s",
 	)
+	r, err := overview.Needs(t.Context(), f.Ledger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range r.Needs {
+		want.Equal(t, "nobody has the name of "+n.Agent, n.Unknown, n.Agent == "ghost")
+	}
 	want.Rows(t, roomLines(t, f),
 		"a unread 0 2 0", "b unread 0 2 0", "ghost  1 0 0", "w fails 1 0 3", "b to w: 1, 1 failed, 1 retry, 0 pending, 0 unread", "a to w: 0, 2 failed, 0 retry, 0 pending, 0 unread",
 	)
@@ -150,6 +159,50 @@ func TestNeedsOfPeople(t *testing.T) {
 	for _, line := range needed(t, f) {
 		if strings.HasPrefix(line, "question") {
 			t.Error("a question that is over waits for nobody:", line)
+		}
+	}
+}
+
+// TestNeedsOfPhones: a phone is nobody in the room, and a push that failed nothing to send again; one to which pushes fail is named until one arrives.
+func TestNeedsOfPhones(t *testing.T) {
+	t.Parallel()
+	f, devices := enginetest.NewPhones(t, 2)
+	f.Wire.Set(enginetest.Failing("no route to host"))
+	long := func(d *questions.Draft) { d.TTL = 24 * time.Hour }
+	f.Question(devices[:1], long)
+	for range 4 {
+		f.Deliver()
+		f.Clock.Advance(20 * time.Minute)
+	}
+	f.Wire.Set(enginetest.Refusing(enginetest.ErrGone))
+	f.Question(devices[1:], long)
+	f.Deliver()
+	r, err := overview.LookAround(t.Context(), f.Ledger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range r.Agents {
+		if strings.HasPrefix(m.Name, push.DevicePrefix) {
+			t.Errorf("%s is in the room", m.Name)
+		}
+	}
+	phones := func() (lines []string) {
+		for _, line := range needed(t, f) {
+			if !strings.HasPrefix(line, "daemon") && !strings.HasPrefix(line, "question") {
+				lines = append(lines, line)
+			}
+		}
+		slices.Sort(lines)
+		return lines
+	}
+	want.Rows(t, phones(), "phone 1 phone 0 is not told of questions and alerts |  | 20m0s", "phone 1 phone 1 is not told of questions and alerts |  | 0s")
+	f.Wire.Set(nil)
+	f.Question(devices[:1], long)
+	f.Deliver()
+	want.Rows(t, phones(), "phone 1 phone 1 is not told of questions and alerts |  | 0s")
+	for _, found := range overview.Doctor(t.Context(), f.Ledger, false) {
+		if found.Check == "dead letters" && found.Level != "ok" {
+			t.Errorf("doctor finds dead letters: %s", found.Says)
 		}
 	}
 }

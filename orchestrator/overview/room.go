@@ -81,7 +81,8 @@ type snapshot struct {
 	now     time.Time
 	members map[string]*Member
 	recent  []flow
-	letters []deadLetter // dead letters, the newest
+	letters []deadLetter     // dead letters, the newest
+	pushes  map[string]int64 // and among the newest, pushes that failed, by device
 	cut     bool
 }
 
@@ -108,6 +109,9 @@ func LookAround(ctx context.Context, l *ledger.Ledger) (r Room, err error) {
 func takeSnapshot(c *store.Conn, l *ledger.Ledger, conf *ledger.Config) (*snapshot, error) {
 	s := &snapshot{c: c, l: l, conf: conf, now: l.Now(), members: map[string]*Member{}}
 	for name, agent := range conf.Agents {
+		if !push.IsMailbox(name) {
+			continue // a phone: see needs.phones
+		}
 		s.members[name] = &Member{Name: name, Known: true, BuiltIn: agent.BuiltIn, agent: agent}
 	}
 	for _, step := range []func() error{s.walk, s.waiting, s.heard, s.findLetters} {

@@ -93,9 +93,12 @@ func SameFingerprint(typed, fingerprint string) bool {
 
 // Devices returns all devices, oldest first, revoked ones included.
 func Devices(ctx context.Context, l *ledger.Ledger) ([]Device, error) {
-	return ledger.Ask(ctx, l, func(c *store.Conn) ([]Device, error) {
-		return store.List(c, scanDevice, `SELECT `+deviceColumns+` FROM signal_devices ORDER BY created_at, device_id`)
-	})
+	return ledger.Ask(ctx, l, DevicesIn)
+}
+
+// DevicesIn is Devices within a transaction.
+func DevicesIn(c *store.Conn) ([]Device, error) {
+	return store.List(c, scanDevice, `SELECT `+deviceColumns+` FROM signal_devices ORDER BY created_at, device_id`)
 }
 
 func device(c *store.Conn, id string) (Device, error) {

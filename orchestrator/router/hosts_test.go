@@ -189,7 +189,7 @@ func saysNoRouter(t *testing.T, alpha *delivery.Engine, id string) {
 			t.Errorf("why: %+v, %v", why, err)
 		}
 		found := overview.Doctor(t.Context(), alpha.Ledger, false)
-		i := slices.IndexFunc(found, func(f overview.Finding) bool { return f.Check == "host beta" })
+		i := slices.IndexFunc(found, func(f overview.Finding) bool { return f.Host == "beta" })
 		if i < 0 || found[i].Level != level {
 			t.Errorf("the doctor: %+v", found)
 		}

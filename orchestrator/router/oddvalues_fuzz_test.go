@@ -173,7 +173,7 @@ func (o *oddRun) ask(ctx context.Context) {
 	must("status", err)
 	_, _, err = overview.Standings(ctx, o.Ledger, overview.Roster{Backlog: true, Waiting: true})
 	must("standings", err)
-	_, _, err = messages.DeadLetters(ctx, o.Ledger, messages.DeadLetterFilter{Limit: 100})
+	_, err = messages.DeadLetters(ctx, o.Ledger, messages.DeadLetterFilter{Limit: 100})
 	must("dead letters", err)
 	_, _, _, err = messages.Events(ctx, o.Ledger, messages.Cursor{}, "", 1000)
 	must("events", err)

@@ -69,8 +69,8 @@ func TestPostsAreNobodysMail(t *testing.T) {
 		if _, err := delivery.Poll(t.Context(), f.Ledger, "thread:"+th.ID, 9); err == nil {
 			t.Error("a thread can be polled")
 		}
-		if _, total, err := messages.DeadLetters(t.Context(), f.Ledger, messages.DeadLetterFilter{Limit: 9}); err != nil || total != 0 {
-			t.Errorf("%d dead letters, %v", total, err)
+		if dead, err := messages.DeadLetters(t.Context(), f.Ledger, messages.DeadLetterFilter{Limit: 9}); err != nil || dead.Total != 0 {
+			t.Errorf("%d dead letters, %v", dead.Total, err)
 		}
 		s, err := overview.Status(t.Context(), f.Ledger)
 		if err != nil {
