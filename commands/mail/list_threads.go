@@ -16,7 +16,7 @@ type ListThreadsParams struct {
 	Limit  int    `json:"limit,omitempty" desc:"threads at most" check:"min=1,max=200" default:"50"`
 	Agent  string `json:"agent,omitempty" desc:"agent whose threads they are" check:"agent"`
 
-	All      bool   `json:"all,omitempty" desc:"the threads of all, the newest first; for administrators"`
+	All      bool   `json:"all,omitempty" desc:"the threads of all; for administrators"`
 	Search   string `json:"search,omitempty" desc:"with all: only those whose name has this text" check:"max=256"`
 	Continue string `json:"continue,omitempty" desc:"with all: value of this name in the answer before" check:"max=256"`
 }
@@ -87,7 +87,7 @@ func allThreads(ctx context.Context, env commands.Env, p ListThreadsParams) (Lis
 	if !env.Caller.Admin || p.Agent != "" {
 		return ListThreadsResult{}, onlyAdministrators(env.Caller, "all", p.Agent)
 	}
-	list, next, err := threads.All(ctx, env.Ledger, threads.AllOptions{Status: threads.Status(p.Status), Search: p.Search, Before: p.Continue, Limit: p.Limit})
+	list, next, err := threads.All(ctx, env.Ledger, threads.AllOptions{Status: threads.Status(p.Status), Search: p.Search, After: p.Continue, Limit: p.Limit})
 	return ListThreadsResult{Count: len(list), More: next != "", Continue: next, Threads: renderThreads(list)}, err
 }
 

@@ -2,50 +2,92 @@ package threads
 
 import (
 	"context"
+	"fmt"
 	"math"
+	"slices"
+	"strconv"
 	"strings"
 
+	"mailroom/orchestrator"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/store"
 )
 
-// AllOptions select threads of all agents, newest first.
+// AllOptions select threads of all agents: those in which something was posted lately, the last post first, and then the others, newest first.
 type AllOptions struct {
 	Status Status // "" is any
 	Search string // part of the name, in whatever letters; "" is any
-	Before string // only those that were created before this one, by its id; "" is from the newest on
+	After  string // where the call before said to go on; "" is from the beginning
 	Limit  int
 }
 
-// maxLooked bounds the threads that one call of All looks at.
-const maxLooked = 2000
+const (
+	lately    = 5000 // of the newest messages, among which the last posts are sought
+	maxLooked = 2000 // of the other threads, at which one call of All looks
+)
+
+// postedLately selects the threads of the posts behind the seq ?1, the last post first.
+const postedLately = `SELECT t.thread_id, t.status, t.name, m.seq FROM agent_message AS m CROSS JOIN threads AS t ON t.thread_id = substr(m.recipient, 8)
+	WHERE m.seq > ?1 AND m.recipient LIKE '` + orchestrator.ThreadPrefix + `%' ORDER BY m.seq DESC`
 
 // allThreads selects threads that were created before ?1, newest first. An id tells when its thread was created.
 const allThreads = `SELECT thread_id, status, name FROM threads WHERE thread_id < ?1 ORDER BY thread_id DESC LIMIT +?2`
 
-// All returns threads for the administrator, the newest first, at most limit of them. Next is where the next call goes on, "" at the
-// end: it looks at so many threads only, and may have found fewer. None is unread for the administrator.
-func All(ctx context.Context, l *ledger.Ledger, o AllOptions) (list []Overview, next string, err error) {
-	type place struct {
-		id, status, name string
-	}
-	search, before := strings.ToLower(o.Search), o.Before
-	if before == "" {
-		before = "~" // behind every id
-	}
-	err = l.Read(ctx, func(c *store.Conn) error {
-		looked := maxLooked
-		if o.Search == "" && o.Status == "" {
-			looked = o.Limit + 1
+// place is where a thread stands in the list of all.
+type place struct{ id, status, name, after string }
+
+// placesAfter returns the threads behind a place, in the order of All, and behind which place there are more, "" for none.
+func placesAfter(c *store.Conn, after string) (list []place, next string, err error) {
+	text, isLate := strings.CutPrefix(after, "@")
+	before := int64(math.MaxInt64)
+	if isLate {
+		if before, err = strconv.ParseInt(text, 10, 64); err != nil {
+			return nil, "", orchestrator.Errorf(orchestrator.InvalidParams, "no answer says to continue at %q", orchestrator.Clip(after))
 		}
-		places, err := store.List(c, func(row store.Row) place { return place{row.Text(0), row.Text(1), row.Text(2)} }, allThreads, before, looked)
+	}
+	last, err := c.Number(`SELECT coalesce(max(seq), 0) FROM agent_message`)
+	if err != nil {
+		return nil, "", err
+	}
+	posted := map[string]bool{}
+	err = c.Query(postedLately, func(row store.Row) error {
+		id, seq := row.Text(0), row.Int(3)
+		if posted[id] {
+			return nil
+		}
+		posted[id] = true
+		if seq < before && (after == "" || isLate) {
+			list = append(list, place{id, row.Text(1), row.Text(2), fmt.Sprint("@", seq)})
+		}
+		return nil
+	}, last-lately)
+	if err != nil {
+		return nil, "", err
+	}
+	if after == "" || isLate {
+		after = "~" // behind every id
+	}
+	others, err := store.List(c, func(row store.Row) place { return place{row.Text(0), row.Text(1), row.Text(2), row.Text(0)} }, allThreads, after, maxLooked)
+	if len(others) == maxLooked {
+		next = others[maxLooked-1].id
+	}
+	others = slices.DeleteFunc(others, func(p place) bool { return posted[p.id] })
+	return append(list, others...), next, err
+}
+
+// All returns threads for the administrator, at most limit of them. Next is where the next call goes on, "" at the end: it looks at so many
+// threads only, and may have found fewer. None is unread for the administrator. Error: invalid_params for a place that no call returned.
+func All(ctx context.Context, l *ledger.Ledger, o AllOptions) (list []Overview, next string, err error) {
+	search := strings.ToLower(o.Search)
+	err = l.Read(ctx, func(c *store.Conn) error {
+		places, behind, err := placesAfter(c, o.After)
 		if err != nil {
 			return err
 		}
 		list, next = nil, ""
 		for i, p := range places {
 			if len(list) == o.Limit {
-				next = places[i-1].id
+				next = places[i-1].after
 				return nil
 			}
 			if o.Status != "" && Status(p.status) != o.Status || !strings.Contains(strings.ToLower(p.name), search) {
@@ -57,9 +99,7 @@ func All(ctx context.Context, l *ledger.Ledger, o AllOptions) (list []Overview, 
 			}
 			list = append(list, one)
 		}
-		if len(places) == looked {
-			next = places[looked-1].id
-		}
+		next = behind
 		return nil
 	})
 	return list, next, err

@@ -6,12 +6,13 @@ import (
 	"testing"
 	"time"
 
+	"mailroom/orchestrator"
 	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/threads"
 )
 
-// The administrator sees all threads, the newest first, however they are asked for, and the posts of any from the newest back.
+// The administrator sees all threads, first where something was posted lately, then the newest, however they are asked for, and the posts of any from the newest back.
 func TestAllThreads(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -24,12 +25,16 @@ func TestAllThreads(t *testing.T) {
 		}
 		ids = append(ids, th.ID)
 	}
-	for i := range 3 {
-		_, err := threads.Post(t.Context(), f.Ledger, threads.PostDraft{Thread: ids[0], Sender: "a", Type: "note",
-			Payload: func([]string) (json.RawMessage, error) { return json.RawMessage(fmt.Sprint(i)), nil }})
+	post := func(id, says string) {
+		t.Helper()
+		_, err := threads.Post(t.Context(), f.Ledger, threads.PostDraft{Thread: id, Sender: "a", Type: "note",
+			Payload: func([]string) (json.RawMessage, error) { return json.RawMessage(says), nil }})
 		if err != nil {
 			t.Fatal(err)
 		}
+	}
+	for i := range 3 {
+		post(ids[0], fmt.Sprint(i))
 	}
 	if _, err := threads.Close(t.Context(), f.Ledger, threads.Change{Thread: ids[3], By: "a"}, threads.Closing{}); err != nil {
 		t.Fatal(err)
@@ -49,17 +54,27 @@ func TestAllThreads(t *testing.T) {
 		return names, next
 	}
 	names, next := all(threads.AllOptions{Limit: 2})
-	want.Equal(t, "the newest", names, "43")
-	names, next = all(threads.AllOptions{Limit: 2, Before: next})
-	want.Equal(t, "the next", names, "21")
-	names, next = all(threads.AllOptions{Limit: 2, Before: next})
-	want.Equal(t, "the last", names+next, "0=2")
+	want.Equal(t, "the one with posts, and the newest", names, "0=24")
+	names, next = all(threads.AllOptions{Limit: 2, After: next})
+	want.Equal(t, "the next", names, "32")
+	names, next = all(threads.AllOptions{Limit: 2, After: next})
+	want.Equal(t, "the last", names+next, "1")
 	names, next = all(threads.AllOptions{Limit: 2, Status: threads.Open})
-	want.Equal(t, "open ones", names, "42")
-	names, _ = all(threads.AllOptions{Limit: 2, Status: threads.Open, Before: next})
-	want.Equal(t, "further open ones", names, "10=2")
+	want.Equal(t, "open ones", names, "0=24")
+	names, _ = all(threads.AllOptions{Limit: 2, Status: threads.Open, After: next})
+	want.Equal(t, "further open ones", names, "21")
 	names, next = all(threads.AllOptions{Limit: 2, Search: "EAD 1"})
 	want.Equal(t, "found", names+next, "1")
+	post(ids[1], "3")
+	names, next = all(threads.AllOptions{Limit: 1})
+	want.Equal(t, "where something was posted last", names, "1=3")
+	names, next = all(threads.AllOptions{Limit: 1, After: next})
+	want.Equal(t, "and before that", names, "0=2")
+	names, _ = all(threads.AllOptions{Limit: 9, After: next})
+	want.Equal(t, "the others", names, "432")
+	if _, _, err := threads.All(t.Context(), f.Ledger, threads.AllOptions{Limit: 1, After: "@x"}); orchestrator.CodeOf(err) != orchestrator.InvalidParams {
+		t.Errorf("a place that no call returned: %v", err)
+	}
 
 	newest := func(after int64) (posts string, read threads.ReadPosts) {
 		t.Helper()
