@@ -61,7 +61,7 @@ var mayImport = map[string][]string{
 
 	"orchestrator/ledger":   {"orchestrator", "orchestrator/jsonfault", "orchestrator/push", "orchestrator/store", "tracing"},
 	"orchestrator/agents":   {"orchestrator", "orchestrator/confusables", "orchestrator/ledger", "orchestrator/store", "tracing"},
-	"orchestrator/messages": {"orchestrator", "orchestrator/agents", "orchestrator/ledger", "orchestrator/process", "orchestrator/store", "tracing"},
+	"orchestrator/messages": {"orchestrator", "orchestrator/agents", "orchestrator/ledger", "orchestrator/process", "orchestrator/push", "orchestrator/store", "tracing"},
 	"orchestrator/adoption": rows,
 	"orchestrator/daemons":  {"orchestrator", "orchestrator/ledger", "orchestrator/store"},
 	"orchestrator/delivery": and(rows, "orchestrator/adoption"),
