@@ -85,6 +85,14 @@ export class Feed {
     });
   }
 
+  // retry asks again for what could not be asked.
+  retry() {
+    if (!this.failure) return;
+    if (!this.known) return this.start();
+    this.failure = null;
+    this.version.value++; // whereupon the view has loaded what it shows
+  }
+
   // searchOn goes on with a search that has found nothing for long.
   searchOn() {
     this.waits = false;

@@ -173,7 +173,7 @@ function Stream({ filter, id }) {
           <Gap rows={below} height={seen.height} />
         </tbody>
       </table>
-      <Problem failure={feed.failure} retry={() => (feed.known ? feed.more() : feed.start())} />
+      <Problem failure={feed.failure} retry={() => feed.retry()} />
       <Foot feed={feed} filter={filter} />
       {asks && <Replay ids={[...picked]} onDone={(done) => (setAsks(false), done && setPicked(new Set()))} />}
     </section>
@@ -202,6 +202,7 @@ function useLive(feed, atTop, seen) {
       if (feed.fresh.length && atTop()) feed.admit();
     };
     const stop = onEvents((list, more) => {
+      if (!list.length) feed.retry();
       for (const { event, data } of list) {
         changed.add(data.message_id);
         if ((event === "created" || event === "adopted") && data.seq) born.push(data.seq);
