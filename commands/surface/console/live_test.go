@@ -138,6 +138,13 @@ func TestLateMessages(t *testing.T) {
 	filtered.Until(rows + ` === "the third|later|late|the first" && document.querySelector(".live.live")`)
 	insert(150, "very late")
 	filtered.Until(rows + ` === "the third|later|late|very late|the first"`)
+
+	// Where most rows are replaced at once, their elements stay.
+	filtered.Eval(`document.querySelector(".stream tr[aria-rowindex]").stays = true`, nil)
+	r.sql(`INSERT INTO agent_message (message_id, sender, recipient, message_type, payload)
+		WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100) SELECT 'n' || i, 'ann', 'bob', 'note', '"of many"' FROM n`)
+	r.deliver()
+	filtered.Until(rows + `.startsWith("of many|of many|") && document.querySelector(".stream tr[aria-rowindex]").stays`)
 }
 
 // An older copy of the database, in which the last event that the page has seen never happened, is followed from then on.
