@@ -1,20 +1,32 @@
 package console_test
 
 import (
+	"context"
 	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
 	"testing"
 
 	"mailroom/commands/surface/web"
 )
 
-// asking keeps what the page asks for from now on in window.asked.
+// asking keeps what the page asks for from now on in window.asked: paths, and of the stream of events from where it is to go on.
 const asking = `(() => {
 	const before = window.fetch;
 	window.asked = [];
-	window.fetch = (...what) => (window.asked.push(String(what[0])), before(...what));
+	window.fetch = (path, options) => {
+		window.asked.push([path, options.headers["Last-Event-ID"]].filter(Boolean).join(" from "));
+		return before(path, options);
+	};
 })()`
 
-// While nobody looks at it the page asks for nothing, and when somebody does again it shows all that has happened.
+// While nobody looks at it the page asks for nothing, and when somebody does again it shows all that has happened. It does so, too, after its
+// connection has fallen silent.
 func TestHiddenPage(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "ann", "bob")
@@ -33,9 +45,72 @@ func TestHiddenPage(t *testing.T) {
 		}
 		d.Hide(false)
 		d.Until(`document.querySelector(".live.live") && window.asked.some((path) => path.startsWith("/v1/commands/"))`)
+		d.Until(`window.asked.includes("/v1/events")`) // what happened meanwhile is not sent, since all is asked for anew
 		if path == "/messages" {
 			d.Until(rows + `.startsWith("sent while nobody looked at ")`)
 		}
+	}
+	r.fallsSilent()
+}
+
+// fallsSilent has a page's connection fall silent without an end, as a network does that loses its way, and a command that is never answered.
+func (r *room) fallsSilent() {
+	to, err := url.Parse(r.Address)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	silent := make(chan struct{}) // from when on what was open passes nothing
+	transport := &http.Transport{}
+	proxy := &httputil.ReverseProxy{
+		Transport: transport, FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0),
+		Rewrite: func(p *httputil.ProxyRequest) { p.SetURL(to); p.Out.Host = p.In.Host },
+		ModifyResponse: func(response *http.Response) error {
+			select {
+			case <-silent:
+			default:
+				response.Body = silenced{response.Body, silent, response.Request.Context()}
+			}
+			return nil
+		},
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		if strings.HasSuffix(q.URL.Path, "/agent_list") {
+			io.Copy(io.Discard, q.Body) // only then is it noticed that the page has hung up
+			<-q.Context().Done()
+			return
+		}
+		proxy.ServeHTTP(w, q)
+	}))
+	r.t.Cleanup(func() { server.CloseClientConnections(); server.Close(); transport.CloseIdleConnections() })
+	direct := r.Address
+	r.Address = server.URL
+	d := r.opens(1440, false, "/messages")
+	d.Until(`document.querySelector(".live.live") && document.querySelector(".stream tr[aria-rowindex]")`)
+	close(silent)
+	d.Eval(`(() => { const now = Date.now; Date.now = () => now() + 60_000; })()`, nil)
+	r.Address = direct
+	r.send("ann", "bob", "note", `"sent unheard"`)
+	d.Until(rows + `.startsWith("sent unheard|")`)
+	d.Eval(`(() => { const limit = AbortSignal.timeout; AbortSignal.timeout = (ms) => limit.call(AbortSignal, ms / 60); })()`, nil) // minutes pass in seconds
+	d.Key("g", "a")
+	d.Reads("The daemon has not answered for two minutes.")
+}
+
+// silenced is the body of an answer of which nothing passes any more once it is silent.
+type silenced struct {
+	io.ReadCloser
+	silent <-chan struct{}
+	ctx    context.Context
+}
+
+func (s silenced) Read(p []byte) (int, error) {
+	n, err := s.ReadCloser.Read(p)
+	select {
+	case <-s.silent:
+		<-s.ctx.Done()
+		return 0, s.ctx.Err()
+	default:
+		return n, err
 	}
 }
 
@@ -63,6 +138,13 @@ func TestLateMessages(t *testing.T) {
 	filtered.Until(rows + ` === "the third|later|late|the first" && document.querySelector(".live.live")`)
 	insert(150, "very late")
 	filtered.Until(rows + ` === "the third|later|late|very late|the first"`)
+
+	// Where most rows are replaced at once, their elements stay.
+	filtered.Eval(`document.querySelector(".stream tr[aria-rowindex]").stays = true`, nil)
+	r.sql(`INSERT INTO agent_message (message_id, sender, recipient, message_type, payload)
+		WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100) SELECT 'n' || i, 'ann', 'bob', 'note', '"of many"' FROM n`)
+	r.deliver()
+	filtered.Until(rows + `.startsWith("of many|of many|") && document.querySelector(".stream tr[aria-rowindex]").stays`)
 }
 
 // An older copy of the database, in which the last event that the page has seen never happened, is followed from then on.
@@ -83,6 +165,8 @@ func TestOlderDatabase(t *testing.T) {
 	d.Until(rows + ` === "undone|of the past"`)
 	server.Close()
 	d.Until(`document.querySelector(".live.offline")`)
+	d.Click("Pending 1")
+	d.Reads("The daemon cannot be reached.")
 	r.sql(`DELETE FROM message_trace WHERE id > 1`)
 	r.sql(`DELETE FROM agent_message WHERE payload = '"undone"'`)
 	server, err = web.Listen(t.Context(), r.Env, web.Options{Address: r.Address[len("http://"):], RatePerSecond: 100_000, Version: "v1.2.3", Console: true})
@@ -91,7 +175,8 @@ func TestOlderDatabase(t *testing.T) {
 	}
 	t.Cleanup(server.Close)
 	d.Until(`document.querySelector(".live.live")`)
+	d.Reads("No message fits") // which is asked again without being told to
 	r.Address = own
 	r.send("ann", "bob", "note", `"of a new time"`)
-	d.Until(rows + `.startsWith("of a new time|")`)
+	d.Until(rows + ` === "of a new time"`)
 }

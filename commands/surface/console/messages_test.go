@@ -95,6 +95,22 @@ func TestMessagesLive(t *testing.T) {
 	d.Until(rows + ` === "the second|the first" && document.querySelector("tr.at .c-says").textContent === "the first"`)
 	d.Key("k", "Enter")
 	d.Until(`document.querySelector(".tree")?.textContent.includes('"of": 12345678901234567890')`)
+	d.Eval(`Object.defineProperty(navigator, "clipboard", {})`, nil) // as at an address that is no https
+	d.Key("c")
+	d.Until(`getSelection().toString().startsWith("mailroom why msg-")`)
+	d.Reads("copy it by hand")
+	d.pictured("copied-by-hand")
+
+	// The plot above the table begins where the first of today's messages was sent, also hours after it was opened.
+	d.Key("Escape")
+	d.Until(`document.querySelector(".over-time")`)
+	r.Step(2 * time.Hour)
+	d.Eval(`(() => { const now = Date.now; Date.now = () => now() + 2 * 3600_000; })()`, nil)
+	r.send("ann", "bob", "note", `"two hours later"`)
+	d.Until(`(() => {
+		const places = [...document.querySelectorAll(".over-time rect")].map((bar) => bar.getAttribute("x") / document.querySelector(".over-time svg").viewBox.baseVal.width);
+		return places.some((at) => at < 0.7) && places.some((at) => at > 0.9);
+	})()`)
 }
 
 // What one filters by stands in the address and as chips, and Back takes it back.

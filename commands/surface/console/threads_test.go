@@ -31,7 +31,8 @@ func TestThreads(t *testing.T) {
 	d.Until(`document.querySelector(".talk .body").innerText === "post 0"`)
 
 	r.as("bob", "coral_send_message", map[string]any{"threadId": thread, "content": "it is out"})
-	d.Reads("it is out") // without being asked
+	d.Reads("it is out")                                              // without being asked
+	d.Until(`document.querySelectorAll(".talk .body").length === 56`) // none that was shown is gone
 	var message string
 	d.Eval(`document.querySelector(".talk li:last-child .meta a.mono").getAttribute("href")`, &message)
 	if !strings.HasPrefix(message, "/messages/msg-") {

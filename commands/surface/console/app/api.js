@@ -22,20 +22,31 @@ export const dropToken = () => sessionStorage.removeItem(tokenKey);
 const read = (text) => (/[:[,]\s*-?\d[\d.eE+-]{15}/.test(text) && JSON.rawJSON ? JSON.parse(text, exact) : JSON.parse(text));
 const exact = (_, value, { source }) => (typeof value === "number" && source.length > 15 && String(value) !== source ? JSON.rawJSON(source) : value);
 
-// ask makes one request and returns the JSON that answers it. Errors: Failure; its code is offline where nobody answers.
+const patience = 120_000; // milliseconds that an answer may take
+
+// ask makes one request and returns the JSON that answers it. Errors: Failure; its code is offline where nobody answers, and late where the
+// answer does not come.
 async function ask(method, path, { body, signal, bare, headers, keepalive } = {}) {
-  let response;
+  const late = AbortSignal.timeout(patience);
+  let response, text;
   try {
     response = await fetch(path, {
-      method, signal, keepalive, cache: "no-store", credentials: "omit",
+      method, keepalive, signal: signal ? AbortSignal.any([signal, late]) : late, cache: "no-store", credentials: "omit",
       headers: { ...(bare ? {} : { Authorization: `Bearer ${token()}` }), ...(body === undefined ? {} : { "Content-Type": "application/json" }), ...headers },
       body: body === undefined ? undefined : JSON.stringify(body),
     });
+    text = await response.text();
   } catch (error) {
     if (error.name === "AbortError") throw error;
+    if (error.name === "TimeoutError") throw new Failure("late", "The daemon has not answered for two minutes.", "It may still do what it was asked. See what `mailroom doctor` says, then try again.", 0);
     throw new Failure("offline", "The daemon cannot be reached.", "Start it again with `mailroom serve`, or open this page with `mailroom console`.", 0);
   }
-  const answer = await response.text().then(read).catch(() => null);
+  let answer = null;
+  try {
+    answer = read(text);
+  } catch {
+    // no JSON
+  }
   if (response.ok && answer) return answer;
   throw new Failure(answer?.error ?? "internal", answer?.message ?? `The answer cannot be read (status ${response.status}).`, answer?.hint ?? "", response.status, answer ?? {});
 }
@@ -69,7 +80,8 @@ export async function signOut() {
 }
 
 // events yields what the stream of events says, from behind the id `after` on: {id, event, data}. An id of null begins now; the first
-// thing that it yields then has nothing but the id at which it begins. It ends when the connection does. Errors: Failure.
+// thing that it yields then has nothing but the id at which it begins, and so has what says from time to time that the stream is still there.
+// It ends when the connection does. Errors: Failure.
 export async function* events(after, signal) {
   let response;
   try {
@@ -100,11 +112,12 @@ export async function* events(after, signal) {
   }
 }
 
-// readEvent reads one server-sent event, and the comment with which a stream says where it begins.
+// readEvent reads one server-sent event, or a comment that says where the stream is.
 function readEvent(part) {
   const event = {};
   for (const line of part.split("\n")) {
-    if (line.startsWith(": from ")) event.id = line.slice(7);
+    const [, at] = /^: (?:from|still there) (.*)/.exec(line) ?? [];
+    if (at) event.id = at;
     else if (line.startsWith("id: ")) event.id = line.slice(4);
     else if (line.startsWith("event: ")) event.event = line.slice(7);
     else if (line.startsWith("data: ")) event.data = JSON.parse(line.slice(6));

@@ -6,19 +6,24 @@ import { onEvents, shown } from "./live.js";
 
 const settle = 500; // milliseconds between two times that a view asks because of events, so that a flood of them asks twice a second
 
+const nothing = { data: null, failure: null, loading: true };
+
 // useCommand asks a command, as useAnswer does, and anew when its parameters change. A name of null asks nothing.
 export const useCommand = (name, params = {}, options) =>
   useAnswer(name === null ? null : JSON.stringify([name, params]), (signal) => run(name, params, { signal }), options);
 
 // useAnswer asks `question(signal)`, and again after each event that `matters`, after `every` milliseconds if that is set, and when its key
-// changes. It returns {data, failure, loading, reload}. Old data stay until new ones are there. A key of null asks nothing.
+// changes. It returns {data, failure, loading, reload}. Old data stay until new ones are there. A key of null asks nothing, and has no data.
 export function useAnswer(key, question, { matters = () => true, every = 0 } = {}) {
-  const [state, setState] = useState({ data: null, failure: null, loading: true });
+  const [state, setState] = useState(nothing);
   const latest = useRef({});
   latest.current.matters = matters;
   const ask = useRef(() => {});
   useEffect(() => {
-    if (key === null) return;
+    if (key === null) {
+      setState(nothing);
+      return;
+    }
     let ended = false, under = null, again = false, timer = null, asked = 0;
     setState((before) => ({ ...before, loading: true }));
     ask.current = async () => {
@@ -58,5 +63,5 @@ export function useAnswer(key, question, { matters = () => true, every = 0 } = {
       under?.abort();
     };
   }, [key, every]);
-  return { ...state, reload: () => ask.current() };
+  return { ...(key === null ? nothing : state), reload: () => ask.current() };
 }

@@ -9,6 +9,7 @@ export const connection = signal({ state: "offline", since: Date.now() });
 
 const updateEvery = 250; // milliseconds between two updates of the page
 const mostKept = 2000; // events of one update; of more only their number is known
+const silence = 40_000; // milliseconds after which a stream is given up: the daemon says something every 16 seconds
 
 const listeners = new Set();
 let cursor = null; // the id of the last event that was seen
@@ -26,11 +27,19 @@ export function onEvents(f) {
 }
 
 function tell() {
+  clearTimeout(timer);
   timer = null;
   const list = batch, more = dropped;
   batch = [];
   dropped = 0;
   for (const f of listeners) f(list, more);
+}
+
+// tellAll says that anything may have happened.
+function tellAll() {
+  batch = [];
+  dropped = 0;
+  tell();
 }
 
 function heard(event) {
@@ -53,11 +62,14 @@ export async function follow() {
     const stop = new AbortController();
     const hide = () => document.hidden && stop.abort();
     document.addEventListener("visibilitychange", hide);
+    let last = Date.now(); // when something was heard
+    const watch = setInterval(() => Date.now() - last > silence && stop.abort(), 1000);
     try {
       for await (const event of events(cursor, stop.signal)) {
+        last = Date.now();
         if (connection.value.state !== "live") {
           become("live");
-          if (before) tell();
+          if (before) tellAll();
           before = true;
         }
         pause = 250;
@@ -71,10 +83,12 @@ export async function follow() {
       }
       if (error instanceof Failure && error.status === 400) cursor = null; // an older copy of the database is in its place
     } finally {
+      clearInterval(watch);
       document.removeEventListener("visibilitychange", hide);
     }
     if (document.hidden) {
       become("paused");
+      cursor = null; // everything is asked for anew
       continue;
     }
     become("offline");

@@ -98,26 +98,39 @@ export const Empty = ({ children, command }) => (
   <div class="empty"><p>{children}</p>{command && <Command text={command} />}</div>
 );
 
-// useCopy returns [copied, copy]: copy puts a text into the clipboard, and copied says for a moment that it is there.
+// useCopy returns [after, copy]: copy puts a text into the clipboard. after.copied says for a moment that it is there, after.refused when the
+// browser refused that, as it does where the address of the page is neither this machine nor https.
 export function useCopy(text) {
-  const [copied, setCopied] = useState(false);
+  const [after, setAfter] = useState({});
   const copy = async () => {
-    await navigator.clipboard.writeText(text);
-    setCopied(true);
-    setTimeout(() => setCopied(false), 2000);
+    try {
+      await navigator.clipboard.writeText(text);
+    } catch {
+      setAfter({ refused: Date.now() });
+      return;
+    }
+    setAfter({ copied: true });
+    setTimeout(() => setAfter({}), 2000);
   };
-  return [copied, copy];
+  return [after, copy];
 }
 
-// Command is a line for a terminal, with a button that copies it.
+// Command is a line for a terminal, with a button that copies it. What the browser refuses to copy is selected, to be copied by hand.
 export function Command({ text }) {
-  const [copied, copy] = useCopy(text);
+  const [{ copied, refused }, copy] = useCopy(text);
   return (
     <div class="cmd">
-      <span class="p">$</span><code>{text}</code>
+      <span class="p">$</span>{refused ? <ByHand text={text} refused={refused} /> : <code>{text}</code>}
       <button class="copy" type="button" aria-label={copied ? "Copied" : "Copy"} onClick={copy}><Icon name={copied ? "check" : "copy"} /></button>
     </div>
   );
+}
+
+// ByHand is a command that the browser refused to copy. It is selected, each time anew.
+export function ByHand({ text, refused }) {
+  const code = useRef();
+  useEffect(() => getSelection().selectAllChildren(code.current), [refused]);
+  return <span class="by-hand"><code ref={code}>{text}</code><span class="muted" role="status">This browser does not let the page copy. The command is selected: copy it by hand.</span></span>;
 }
 
 // Loaded shows what a command answers (see useCommand) once it is there: its error above, the old data in grey while it cannot be

@@ -3,7 +3,7 @@
 import { useState } from "preact/hooks";
 import { run } from "../api.js";
 import { useKeys } from "../keys.js";
-import { Confirm, Icon, useCopy } from "../parts.jsx";
+import { ByHand, Confirm, Icon, useCopy } from "../parts.jsx";
 import { count, named, plural } from "../words.js";
 import { Replay, alike } from "./operations/deadletters.jsx";
 
@@ -24,7 +24,7 @@ function possible(story) {
 export function Acts({ story, group, reload }) {
   const m = story.message, why = possible(story), [asks, setAsks] = useState(null);
   const command = `mailroom ${!why.replay ? "dead_letters replay" : !why.cancel ? "cancel" : "why"} ${named(m.message_id)}`;
-  const [copied, copy] = useCopy(command);
+  const [{ copied, refused }, copy] = useCopy(command);
   const done = (changed) => {
     setAsks(null);
     if (changed) reload();
@@ -40,6 +40,7 @@ export function Acts({ story, group, reload }) {
       ))}
       {group?.known && <button class="btn" type="button" onClick={() => setAsks("group")}>Replay all {count(group.messages)}…</button>}
       <button class="btn" type="button" title={command} onClick={copy}><Icon name={copied ? "check" : "copy"} />{copied ? "Copied" : "Copy as command"} <kbd>c</kbd></button>
+      {refused && <ByHand text={command} refused={refused} />}
       {cannot.slice(-1).map(([act, word]) => <><button class="btn quiet" type="button" disabled>{word}</button><span class="why-not">{why[act]}</span></>)}
       {asks === "group" && group && <Replay of={{ what: plural(group.messages, "message"), n: group.messages, params: alike(m.recipient, m.error_message), groups: [group] }} say={() => {}} onDone={done} />}
       {asks && asks !== "group" && <Ask act={asks} m={m} onDone={done} />}

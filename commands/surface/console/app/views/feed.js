@@ -85,6 +85,14 @@ export class Feed {
     });
   }
 
+  // retry asks again for what could not be asked.
+  retry() {
+    if (!this.failure) return;
+    if (!this.known) return this.start();
+    this.failure = null;
+    this.version.value++; // whereupon the view has loaded what it shows
+  }
+
   // searchOn goes on with a search that has found nothing for long.
   searchOn() {
     this.waits = false;
@@ -154,7 +162,7 @@ export class Feed {
     return this.#busy !== null;
   }
 
-  // look finds out what has come since. born are the seqs of messages that were sent; one may be lower than others that have come before it,
+  // look finds out what has come since; version is for the caller to change, who may have more to do. born are the seqs of messages that were sent; one may be lower than others that have come before it,
   // since on a server whoever commits first is seen first.
   async look(born = []) {
     if (this.freshMore) return;
@@ -171,7 +179,6 @@ export class Feed {
         this.fresh = answer.messages.reverse().concat(this.fresh);
         this.freshMore = this.fresh.length >= (answer.complete ? most : page);
         if (more) this.fresh = sorted(this.fresh.concat(more.messages.filter((row) => late.includes(row.seq))));
-        this.version.value++;
       }
     } catch {
       // The bar above says that nobody answers; the next event looks again.
@@ -199,7 +206,7 @@ export class Feed {
     this.version.value++;
   }
 
-  // refresh shows rows as they are now, each at its place.
+  // refresh asks how rows are now, each at its place; version is for the caller to change.
   async refresh(ids) {
     const wanted = new Set(ids), held = this.rows.filter((row) => wanted.has(row.message_id)).map((row) => row.message_id).slice(0, 500);
     if (!held.length) return;
@@ -208,7 +215,6 @@ export class Feed {
       const answer = await run("messages_list", { message_ids: held });
       const now = new Map(answer.messages.map((row) => [row.seq, row]));
       this.rows = this.rows.map((row) => (now.has(row.seq) ? { ...now.get(row.seq), says: row.says } : row));
-      this.version.value++;
     } catch {
       // as above
     }

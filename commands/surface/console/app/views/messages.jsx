@@ -110,8 +110,7 @@ function Stream({ filter, id }) {
     if (back === null) feed.start();
     else {
       scrollTo(0, back);
-      feed.refresh(feed.rows.map((row) => row.message_id));
-      feed.look();
+      Promise.all([feed.refresh(feed.rows.map((row) => row.message_id)), feed.look()]).then(() => feed.version.value++);
     }
     last = { key: id, feed, at, y: back ?? 0 };
     const scrolled = () => location.pathname === "/messages" && (last.y = scrollY);
@@ -152,7 +151,7 @@ function Stream({ filter, id }) {
 
   const from = Math.max(seen.from, feed.base), shown = rows.slice(from - feed.base, Math.max(0, seen.to - feed.base));
   const above = from - seen.shift, below = feed.known - from - shown.length;
-  const n = feed.fresh.length;
+  const n = feed.fresh.length, keys = useElements(shown);
   return (
     <section class="stream">
       <Picked ids={picked} rows={rows} onClear={() => setPicked(new Set())} onReplay={() => setAsks(true)} />
@@ -168,16 +167,25 @@ function Stream({ filter, id }) {
         <tbody ref={body}>
           <Gap rows={above} height={seen.height} />
           {shown.map((row, i) => (
-            <MessageRow key={row.seq} row={row} index={from + i + 1} marked={row.seq === at} picked={picked.has(row.message_id)} wanted={filter.text} onPick={pick} />
+            <MessageRow key={keys.get(row.seq)} row={row} index={from + i + 1} marked={row.seq === at} picked={picked.has(row.message_id)} wanted={filter.text} onPick={pick} />
           ))}
           <Gap rows={below} height={seen.height} />
         </tbody>
       </table>
-      <Problem failure={feed.failure} retry={() => (feed.known ? feed.more() : feed.start())} />
+      <Problem failure={feed.failure} retry={() => feed.retry()} />
       <Foot feed={feed} filter={filter} />
       {asks && <Replay ids={[...picked]} onDone={(done) => (setAsks(false), done && setPicked(new Set()))} />}
     </section>
   );
+}
+
+// useElements gives each row that is shown the key of its element. A row keeps its own; but where most rows are new ones, as in a flood, they
+// take the elements of those that they replace, which costs the browser far less than to make others.
+function useElements(rows) {
+  const latest = useRef({ keys: new Map(), next: 0 }).current, { keys } = latest;
+  const flood = rows.filter((row) => keys.has(row.seq)).length < rows.length / 2, free = [...keys.values()];
+  latest.keys = new Map(rows.map((row, i) => [row.seq, (flood ? free[i] : keys.get(row.seq)) ?? latest.next++]));
+  return latest.keys;
 }
 
 const settle = 500; // milliseconds between two looks for what has come
@@ -200,8 +208,10 @@ function useLive(feed, atTop, seen) {
       born = [];
       await Promise.all([feed.look(sent), feed.refresh(ids)]);
       if (feed.fresh.length && atTop()) feed.admit();
+      else feed.version.value++;
     };
     const stop = onEvents((list, more) => {
+      if (!list.length) feed.retry();
       for (const { event, data } of list) {
         changed.add(data.message_id);
         if ((event === "created" || event === "adopted") && data.seq) born.push(data.seq);

@@ -34,14 +34,14 @@ function windowOf(filter, back) {
 
 // OverTime is shown where it costs little to know, and where there is anything.
 export function OverTime({ filter }) {
-  const [back, setBack] = useState(day);
+  const [first, setFirst] = useState(null); // when the first of the last day's messages was sent
+  const back = [hour, 3 * hour, 8 * hour].find((length) => Date.now() - Date.parse(first) < length) ?? day; // where all was sent lately, that is shown at its full width
   const window = windowOf(filter, back), { from, until, step } = window ?? {};
   const params = window && { since: `${Math.ceil((Date.now() - from) / step) * (step / minute)}m`, every: `${step / minute}m`, ...(filter.to && { agent: filter.to }) };
   const { data } = useCommand(window ? "stats" : null, params ?? {}, { matters: () => false, every: 15_000 });
-  useEffect(() => setBack(day), [filter.to]);
-  useEffect(() => { // where all of a day was sent lately, that is shown at its full width
-    const first = back === day && !filter.since && data?.intervals.find((bar) => bar.sent);
-    if (first) setBack([hour, 3 * hour, 8 * hour].find((length) => Date.now() - Date.parse(first.at) < length) ?? day);
+  useEffect(() => setFirst(null), [filter.to]);
+  useEffect(() => {
+    if (back === day && !filter.since && data) setFirst(data.intervals.find((bar) => bar.sent)?.at ?? null);
   }, [data]);
   if (!window || !data) return null;
   const length = data.intervals.length > 1 ? Date.parse(data.intervals[1].at) - Date.parse(data.intervals[0].at) : step; // of what is there, until other intervals are

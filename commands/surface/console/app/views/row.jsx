@@ -84,13 +84,14 @@ export function tries(row) {
 
 // Took says how long a message took, or since when it waits.
 function Took({ row }) {
-  const since = (at) => span(now.value - Date.parse(at)), ahead = Date.parse(row.next_attempt_at || 0) - now.value;
+  const since = (at) => span(now.value - Date.parse(at));
   switch (row.status) {
     case "delivered": return row.delivered_at && row.created_at ? <span class="muted">{span(Date.parse(row.delivered_at) - Date.parse(row.created_at))}</span> : null;
     case "failed": case "expired": return row.ended_at ? `dead ${since(row.ended_at)}` : null;
     case "pending": case "retry":
       if (row.held) return "held";
       if (row.lease_until) return "under way";
+      const ahead = Date.parse(row.next_attempt_at || 0) - now.value;
       if (ahead > 0) return `${row.status === "retry" ? "again" : "wanted"} in ${span(ahead)}`;
       return row.status === "retry" ? "due" : row.created_at ? `waits ${since(row.created_at)}` : "waits";
   }

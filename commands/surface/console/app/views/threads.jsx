@@ -1,12 +1,11 @@
 // The threads of all agents: a list, and each like a conversation.
 
-import { useEffect, useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import { run } from "../api.js";
 import { useCommand } from "../data.js";
 import { useKeys } from "../keys.js";
 import { go, route, to } from "../route.js";
 import { clock, day, span } from "../time.js";
-import { tally } from "../tallies.js";
 import { Agent, Empty, Hint, Loaded, MessageLink, State, When } from "../parts.jsx";
 import { count, plural, quoted, sentence } from "../words.js";
 import { Search, useMarked } from "./agents.jsx";
@@ -26,11 +25,7 @@ function useThreads() {
   const { q: search = "", status = "", from = "" } = route.value.query;
   const list = useCommand("list_threads", { all: true, limit: listed, ...(search && { search }), ...(status && { status }), ...(from && { continue: from }) }, { every: 30_000 });
   const threads = (list.data?.threads ?? []).toSorted((a, b) => (lastAt(a) < lastAt(b) ? 1 : -1));
-  const open = threads.filter((t) => t.status === "open").length, whole = !search && !status && !from && !list.data?.more;
-  useEffect(() => {
-    if (whole && list.data) tally("threads", { n: open, title: `${plural(open, "thread")} open` });
-  }, [open, whole, list.data]);
-  return { ...list, threads, open };
+  return { ...list, threads, open: threads.filter((t) => t.status === "open").length };
 }
 
 const lastAt = (thread) => thread.last_post?.created_at ?? thread.created_at;
@@ -106,26 +101,29 @@ function ThreadPage({ id }) {
   const newest = useCommand("read_thread", { thread_id: id, newest: true, limit: shown }, { matters });
   const copies = useCommand("messages_list", { thread_id: id, archived: true, limit: 500 }, { matters }), fates = new Map((copies.data?.messages ?? []).map((row) => [copyOf(row, row.recipient), row]));
   const room = useCommand("room", {}, { matters: () => false, every: 30_000 });
-  const [before, setBefore] = useState({ posts: [], continue: null, failure: null });
+  const talk = useRef({ posts: [], continue: null }).current; // what is shown; continue says where earlier posts go on, "" if there are none, null until somebody asks for them
+  const [failure, setFailure] = useState(null), [, redraw] = useState();
   useKeys({ Escape: () => go("/threads") }, [["Escape", "all threads"]]);
   if (newest.failure?.code === "not_found") return <section class="lede"><h1>There is no thread {id}</h1><p><Hint text={newest.failure.hint} /></p></section>;
-  // What was shown as newest stays when newer posts push it out of the answer.
   const older = async () => {
-    const from = before.continue ?? newest.data.continue;
+    const from = (talk.continue ??= newest.data.continue);
     try {
       const more = await run("read_thread", { thread_id: id, newest: true, limit: shown, continue: from });
-      setBefore({ posts: [...more.posts, ...(before.continue === null ? [] : before.posts)], continue: more.continue ?? "", failure: null });
-    } catch (failure) {
-      setBefore({ ...before, failure });
+      if (talk.continue === from) Object.assign(talk, { posts: [...more.posts, ...talk.posts], continue: more.continue ?? "" });
+      setFailure(null);
+    } catch (error) {
+      setFailure(error);
     }
+    redraw({});
   };
   return (
     <Loaded of={newest}>{(thread) => {
-      const posts = merged(before.posts, thread.posts), more = before.continue === null ? thread.more : before.continue !== "";
+      join(talk, thread.posts);
+      const { posts } = talk, more = talk.continue === null ? thread.more : talk.continue !== "";
       return (
         <>
           <Head thread={thread} members={room.data?.agents ?? []} reload={newest.reload} />
-          {before.failure && <p class="bad">{before.failure.message}</p>}
+          {failure && <p class="bad">{failure.message}</p>}
           {more && <p class="earlier"><button class="btn" type="button" onClick={older}>Earlier posts</button></p>}
           {posts.length ? <ol class="talk">{posts.map((post, i) => <Post key={post.message_id} post={post} before={posts[i - 1]} fates={fates} />)}</ol>
             : <Empty command={`mailroom coral send_message --as ${quoted(thread.participants[0] ?? "NAME")} --thread-id ${quoted(thread.thread_id)} --content 'hello'`}>Nobody has posted here yet.</Empty>}
@@ -135,10 +133,12 @@ function ThreadPage({ id }) {
   );
 }
 
-// merged is the earlier posts, and behind them the newest, each once.
-function merged(earlier, newest) {
-  const seen = new Set(newest.map((p) => p.message_id));
-  return [...earlier.filter((p) => !seen.has(p.message_id)), ...newest];
+// join shows the newest posts. Where somebody has asked for earlier ones, what was shown before them stays; but not if more came than one
+// answer holds, since what is between is not known.
+function join(talk, newest) {
+  const at = talk.continue === null ? -1 : talk.posts.findIndex((post) => post.message_id === newest[0]?.message_id);
+  if (at < 0) Object.assign(talk, { posts: newest, continue: null });
+  else talk.posts = [...talk.posts.slice(0, at), ...newest];
 }
 
 // copyOf tells which message is the one that somebody mentioned in a post got: they are sent at once.

@@ -2,7 +2,7 @@
 
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 
-const around = 12; // rows above and below what is seen
+const around = 8; // rows above and below what is seen
 const step = 6; // the window moves by so many rows
 const tallest = 12_000_000; // pixels, of which a browser draws no more than some millions more
 const guess = 36; // height of a row before there is one
@@ -11,7 +11,7 @@ const guess = 36; // height of a row before there is one
 // that is seen. height is that of one; the rows before `shift` have no height, so that a list can be longer than what a browser draws.
 // reveal scrolls to a row that is near, jump to any.
 export function useWindow(body, n) {
-  const [state, setState] = useState({ from: 0, to: 60, first: 0, height: guess, shift: 0 });
+  const [state, setState] = useState({ from: 0, to: 36, first: 0, height: guess, shift: 0 });
   const latest = useRef(state);
   latest.current = state;
   const measure = () => {
@@ -25,7 +25,7 @@ export function useWindow(body, n) {
     else if (shift > 0 && covered < 2000) shift = move(Math.max(0, shift - Math.floor(tallest / height / 2)), height);
     const first = shift + Math.floor(Math.max(0, -body.current.getBoundingClientRect().top) / height);
     const from = Math.max(shift, Math.floor((first - around) / step) * step);
-    const to = from + Math.ceil((innerHeight / height + 2 * around) / step + 1) * step;
+    const to = Math.ceil((first + innerHeight / height + around) / step) * step;
     const was = latest.current;
     if (was.from !== from || was.to !== to || was.height !== height || was.shift !== shift || Math.abs(was.first - first) > step) setState({ from, to, first, height, shift });
     else was.first = first;
@@ -40,7 +40,7 @@ export function useWindow(body, n) {
     if (goal.current !== null) reveal(goal.current);
     goal.current = null;
     measure();
-  }, [n, state]); // not whenever a row changes: to measure makes the browser lay out all of them at once
+  }, [state]);
   useLayoutEffect(() => {
     let frame = null;
     const soon = () => {
@@ -49,6 +49,7 @@ export function useWindow(body, n) {
         measure();
       });
     };
+    soon();
     addEventListener("scroll", soon, { passive: true });
     addEventListener("resize", soon);
     return () => {
@@ -56,7 +57,7 @@ export function useWindow(body, n) {
       removeEventListener("resize", soon);
       cancelAnimationFrame(frame);
     };
-  }, []);
+  }, [n]); // not whenever a row changes, and with the next frame: to measure has the browser lay out all that has changed
   const reveal = (place) => {
     const { height, shift } = latest.current, top = body.current.getBoundingClientRect().top + (place - shift) * height;
     const head = 130, foot = innerHeight - height - 80; // what covers rows above and below
