@@ -95,7 +95,7 @@ func TestConsoleOfDemo(t *testing.T) {
 		{"agent", "/agents/builder", []string{"jsonl:"}},
 		{"questions", "/questions", []string{"on the demo's phone"}},
 		{"operations", "/operations", []string{"builder"}},
-		{"audit", "/audit/retries_by_recipient", []string{"failed_attempts", "builder"}},
+		{"audit", "/audit/retries_by_recipient", []string{"failed_attempts", "builder", "mailroom --db " + v.db + " sql --named"}},
 	}
 	for _, look := range []struct {
 		width int64

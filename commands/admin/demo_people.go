@@ -36,7 +36,7 @@ func (d *demonstration) question() error {
 	if len(open.Questions) != 1 {
 		return orchestrator.Errorf(orchestrator.Internal, "%d questions are open; the demo has asked one", len(open.Questions))
 	}
-	d.say("code_developer asks the user; only the phone can open the question")
+	d.say("code_developer asks the user; the question goes to the phone encrypted")
 	if err := d.pause(thinking); err != nil {
 		return err
 	}

@@ -64,7 +64,7 @@ func runConsole(c *urfave.Context, p *Program) error {
 		return err
 	}
 	if address == "" {
-		server, err := listenForConsole(ctx, env, conf.Settings.ConsolePort, p.Version)
+		server, err := listenForConsole(ctx, env, conf.Settings.ConsolePort, web.Options{RatePerSecond: 200, Version: p.Version, Console: true, Named: named(env, p.Getenv)})
 		if err != nil {
 			return err
 		}
@@ -132,9 +132,10 @@ func consoleAt(ctx context.Context, listening string) string {
 
 // listenForConsole serves the console to this machine, on the port that the database keeps for it, if that is free. A port that is
 // chosen is not among those that systems give to outgoing connections.
-func listenForConsole(ctx context.Context, env commands.Env, port int, version string) (server *web.Server, err error) {
+func listenForConsole(ctx context.Context, env commands.Env, port int, options web.Options) (server *web.Server, err error) {
 	listen := func(port int) (*web.Server, error) {
-		return web.Listen(ctx, env, web.Options{Address: fmt.Sprintf("127.0.0.1:%d", port), RatePerSecond: 200, Version: version, Console: true})
+		options.Address = fmt.Sprintf("127.0.0.1:%d", port)
+		return web.Listen(ctx, env, options)
 	}
 	if port == 0 {
 		for range 20 {

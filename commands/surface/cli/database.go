@@ -33,6 +33,11 @@ func (p *Program) databasePath(flag string) (string, error) {
 	return filepath.Join(folder, commands.DatabaseName), nil
 }
 
+// named reports whether a command in any folder finds the open database only if --db names it.
+func named(env commands.Env, getenv func(string) string) bool {
+	return env.Ledger.Path() != filepath.Join(StateFolder(getenv), commands.DatabaseName)
+}
+
 // folderGone is the error for a shell that stands in a folder which is not there any more.
 func folderGone(err error) error {
 	return &orchestrator.Error{

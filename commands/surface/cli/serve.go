@@ -82,7 +82,7 @@ func (p *Program) serve(c *urfave.Context) error {
 	err = daemon.Run(c.Context, env, daemon.Options{
 		Web: web.Options{
 			Address: c.String("listen"), Cert: c.String("tls-cert"), Key: c.String("tls-key"), Hosts: c.StringSlice("host"),
-			RatePerSecond: rate, Version: p.Version, Console: !c.Bool("no-console"),
+			RatePerSecond: rate, Version: p.Version, Console: !c.Bool("no-console"), Named: named(env, p.Getenv),
 		},
 		Phone: phone.Options{Address: c.String("phone"), Cert: c.String("phone-tls-cert"), Key: c.String("phone-tls-key")},
 		OTLP:  traces, OTLPTexts: c.Bool("otlp-texts"),

@@ -30,6 +30,7 @@ type identity struct {
 	Admin     bool   `json:"admin"`
 	ExpiresAt string `json:"expires_at"` // "": the token is valid until it is revoked
 	Database  string `json:"database"`
+	Named     bool   `json:"named"`   // commands find the database everywhere only if --db names it
 	Project   string `json:"project"` // a short name of the database for people
 	Version   string `json:"version"`
 	Host      string `json:"host"`
@@ -41,7 +42,7 @@ type identity struct {
 func (w *Server) identityOf(token agents.Token) identity {
 	at := w.env.Engine.Path()
 	return identity{
-		Agent: token.Agent, TokenID: token.ID, Admin: token.Admin, ExpiresAt: token.ExpiresAt, Database: at, Project: commands.ProjectName(at), Version: w.options.Version,
+		Agent: token.Agent, TokenID: token.ID, Admin: token.Admin, ExpiresAt: token.ExpiresAt, Database: at, Named: w.options.Named, Project: commands.ProjectName(at), Version: w.options.Version,
 		Host: w.env.Ledger.Host(), KeepsAddress: !strings.HasSuffix(w.options.Address, ":0"),
 	}
 }

@@ -69,7 +69,7 @@ func TestConsoleSession(t *testing.T) {
 	f := newConsole(t, "ann", "bob")
 	token := f.session()
 	status, answer := f.who(token)
-	for _, part := range []string{`"agent":"operator"`, `"admin":true`, `"token_id":"` + agents.HashToken(token)[:12] + `"`, `"expires_at":"20`, `"version":"v1.2.3"`, `"host":"` + f.Router.Ledger.Host() + `"`, `"keeps_address":false`} {
+	for _, part := range []string{`"agent":"operator"`, `"admin":true`, `"token_id":"` + agents.HashToken(token)[:12] + `"`, `"expires_at":"20`, `"version":"v1.2.3"`, `"host":"` + f.Router.Ledger.Host() + `"`, `"named":false`, `"keeps_address":false`} {
 		if status != 200 || !strings.Contains(answer, part) {
 			t.Errorf("who asks: %d %s; want %s", status, answer, part)
 		}

@@ -36,6 +36,7 @@ type Options struct {
 	RatePerSecond int      // requests that one token may make, at least 1
 	Version       string   // of the program, for the description
 	Console       bool     // the console's page is served, and lets people in
+	Named         bool     // commands find the database only where --db names it, or in the folder of its project
 
 	// Handlers by path. Those of Open and Local are asked with GET; those of WithToken with any method, and CallerOf tells them
 	// who asks.

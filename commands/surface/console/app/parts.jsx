@@ -3,7 +3,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { logIn, whoAmI } from "./api.js";
 import { follow } from "./live.js";
-import { me } from "./me.js";
+import { anywhere, me } from "./me.js";
 import { age, clock, utc } from "./time.js";
 import { shortId } from "./words.js";
 import { to } from "./route.js";
@@ -91,7 +91,7 @@ export function Again({ onDone = () => {} }) {
 }
 
 // Hint is a sentence with commands in backquotes, which are shown as code.
-export const Hint = ({ text }) => text.split("`").map((part, i) => (i % 2 ? <code>{part}</code> : part));
+export const Hint = ({ text }) => text.split("`").map((part, i) => (i % 2 ? <code title={anywhere(part)}>{part}</code> : part));
 
 // Empty says that there is nothing, and the command that would change that.
 export const Empty = ({ children, command }) => (
@@ -115,9 +115,9 @@ export function useCopy(text) {
   return [after, copy];
 }
 
-// Command is a line for a terminal, with a button that copies it. What the browser refuses to copy is selected, to be copied by hand.
-export function Command({ text }) {
-  const [{ copied, refused }, copy] = useCopy(text);
+// Command is a line for a terminal in any folder, with a button that copies it. What the browser refuses to copy is selected, to be copied by hand.
+export function Command({ text: command }) {
+  const text = anywhere(command), [{ copied, refused }, copy] = useCopy(text);
   return (
     <div class="cmd">
       <span class="p">$</span>{refused ? <ByHand text={text} refused={refused} /> : <code>{text}</code>}

@@ -26,7 +26,7 @@ export const list = (names) => (names.length < 2 ? names.join("") : `${names.sli
 // quoted is a word as a shell takes it. What a terminal would act on, or would not show in its place, is written as a number.
 const unseen = /(?!\n)[\p{C}\p{Zl}\p{Zp}]/gu;
 export function quoted(word) {
-  if (/^[\w.,:+-]+$/.test(word)) return word;
+  if (/^[\w.,:+/@%-]+$/.test(word)) return word;
   if (word.search(unseen) < 0) return `'${word.replaceAll("'", "'\\''")}'`;
   const numbered = (c) => `\\U${c.codePointAt(0).toString(16).padStart(8, "0")}`;
   return `$'${word.replace(/[\\']/g, "\\$&").replace(unseen, numbered)}'`;

@@ -3,6 +3,7 @@
 import { useState } from "preact/hooks";
 import { run } from "../api.js";
 import { useKeys } from "../keys.js";
+import { anywhere } from "../me.js";
 import { ByHand, Confirm, Icon, useCopy } from "../parts.jsx";
 import { count, named, plural } from "../words.js";
 import { Replay, alike } from "./operations/deadletters.jsx";
@@ -23,7 +24,7 @@ function possible(story) {
 // Acts are the buttons. group is the dead letters that failed for the same reason, if there are others.
 export function Acts({ story, group, reload }) {
   const m = story.message, why = possible(story), [asks, setAsks] = useState(null);
-  const command = `mailroom ${!why.replay ? "dead_letters replay" : !why.cancel ? "cancel" : "why"} ${named(m.message_id)}`;
+  const command = anywhere(`mailroom ${!why.replay ? "dead_letters replay" : !why.cancel ? "cancel" : "why"} ${named(m.message_id)}`);
   const [{ copied, refused }, copy] = useCopy(command);
   const done = (changed) => {
     setAsks(null);
