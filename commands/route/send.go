@@ -57,6 +57,7 @@ type SendResult struct {
 	withheld int // how many messages stay here until the database is trusted
 	noDaemon bool
 	noHost   string // the host that delivers it, where no daemon runs
+	disabled bool   // the recipient's transport is
 	looks    bool   // the recipient finds it in its inbox, whoever delivers
 }
 
@@ -80,9 +81,13 @@ func send(ctx context.Context, env commands.Env, p SendParams) (SendResult, erro
 	r := sendResult(&draft, &sent)
 	r.Presence = presence
 	r.noHost = commands.HostWithout(ctx, env, r.Recipient)
-	if r.noDaemon = commands.NoDaemon(ctx, env); r.noDaemon {
-		conf, err := env.Ledger.Configuration(ctx)
-		r.looks = err == nil && conf.Agents[r.Recipient] != nil && env.Ledger.SetTransport(conf.Agents[r.Recipient]) != nil
+	r.noDaemon = commands.NoDaemon(ctx, env)
+	if env.Call.Narrator == nil {
+		return r, nil
+	}
+	if conf, err := env.Ledger.Configuration(ctx); err == nil && conf.Agents[r.Recipient] != nil {
+		agent := conf.Agents[r.Recipient]
+		r.disabled, r.looks = agent.KeptBack(), env.Ledger.SetTransport(agent) != nil
 	}
 	return r, nil
 }
@@ -111,6 +116,9 @@ func (r SendResult) Text(w *commands.Text) {
 		w.Printf("%s\n", w.Paint(commands.Yellow, "It "+r.Note+". "+ledger.NotTrustedHint+"."))
 	}
 	switch {
+	case r.disabled:
+		name := orchestrator.ShellWord(r.Recipient)
+		w.Printf("%s\n", w.Paint(commands.Yellow, fmt.Sprintf("The transport of %s is disabled: it waits until `mailroom agent enable %s`.", r.Recipient, name)))
 	case r.noHost != "":
 		w.Printf("%s\n", w.Paint(commands.Yellow, fmt.Sprintf("No daemon runs on %s, which alone delivers to %s: it waits until `mailroom serve` runs there.", r.noHost, r.Recipient)))
 	case !r.noDaemon:
