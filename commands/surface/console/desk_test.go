@@ -109,7 +109,10 @@ func TestDesk(t *testing.T) {
 	if shows(other.Page, "canary") || shows(other.Page, "tagged") || shows(other.Page, "Let it fly") {
 		t.Error("a browser that is not paired shows what is encrypted")
 	}
-	d.Click("Keep it")
+	d.Key("?")
+	d.Reads("its option of that place")
+	d.Key("Escape", "2")
+	d.Key("j", "2")
 	d.Reads("Your answer: Keep it")
 	d.Click("Undo")
 	d.Click("Let it fly")
@@ -127,12 +130,15 @@ func TestDesk(t *testing.T) {
 		t.Errorf("it was answered by %v", by)
 	}
 
-	question = r.asks("ann", "And when nobody waits?", "Go", "Stop")
+	question = r.asks("ann", "And when nobody waits?", "Go", "Drop it")
 	d.takesBackFor(never)
-	d.Click("Stop")
-	d.Reads("Your answer: Stop")
+	d.Reads("And when nobody waits?")
+	d.Key("j", "2")
+	d.Until(`document.activeElement.innerText === "Drop it"`) // it was not pressed, which is up to Enter
+	d.Key("Enter")
+	d.Reads("Your answer: Drop it")
 	d.CloseTab()
-	if got := r.does("get_response", fmt.Sprintf(`{"questionId":%q,"wait_seconds":20}`, question)); got["response"] != "Stop" {
+	if got := r.does("get_response", fmt.Sprintf(`{"questionId":%q,"wait_seconds":20}`, question)); got["response"] != "Drop it" {
 		t.Errorf("after the tab was closed, ann gets %v", got)
 	}
 }

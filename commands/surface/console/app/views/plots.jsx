@@ -120,7 +120,7 @@ function Took({ traffic, chosen, broke }) {
     let d = "", on = false;
     list.forEach(({ delivered_after: p }, i) => {
       if (p) d += `${on ? "L" : "M"}${i + 0.5} ${y(p[key])}`;
-      if (p && !list[i + 1]?.delivered_after) d += "h.01"; // a dot where one stands alone
+      if (p && !list[i + 1]?.delivered_after) d += on ? "h.01" : "m-.5 0h1"; // where one stands alone, a line as long as its time
       on = !!p;
     });
     return d;

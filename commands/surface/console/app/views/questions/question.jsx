@@ -18,7 +18,7 @@ export function Question({ question: q, desk, names, reload, forget }) {
   const mine = desk.questions?.get(q.questionId), what = q.encrypted ? (mine?.what ?? (desk.state === "active" ? wasRead(q.questionId) : undefined)) : q;
   const failed = q.pushes.filter((p) => p.error), open = q.status === "pending", active = desk.state === "active";
   return (
-    <article class="ask" data-id={q.questionId}>
+    <article class="ask" data-id={q.questionId} tabIndex={-1}>
       <p class="meta"><span class="who"><Agent name={q.source} /></span><High question={q} />{!q.encrypted && <span class="state"><Icon name="unlock" />Not encrypted</span>}<time>{open ? `waits ${age(q.createdAt)} · open until ` : "was open until "}<When at={q.expiresAt} seconds={false} /></time></p>
       {what ? <Asked id={q.questionId} what={what} /> : <Unread why={mine?.why} />}
       {!open && <p class="fate" role="status">{said(q, what, desk, names)}</p>}
