@@ -132,6 +132,7 @@ func TestConsoleOfDemo(t *testing.T) {
 	v.run("dead_letters", "replay", bounced)
 	s := v.opens(1440, false)
 	s.Reads("Nothing needs you")
+	s.Until(`document.querySelectorAll(".plot").length === 3 && !document.querySelector("[aria-busy=true]")`)
 	if *screenshots {
 		v.keeps(s, 1440, "now-calm-light")
 	}

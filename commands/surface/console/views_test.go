@@ -94,7 +94,8 @@ func (d *desk) accessible(t *testing.T, what string) {
 	}
 }
 
-// holdsColumns finds the cells of a table, and heads of columns, whose text is cut or stands upon the next one, but for those that may be cut.
+// holdsColumns finds the cells of a table whose text is cut or stands upon the next one, but for those that may be cut, and words in plots for
+// which there is no room.
 func (d *desk) holdsColumns(t *testing.T, what string) {
 	t.Helper()
 	var cut []string
@@ -102,13 +103,13 @@ func (d *desk) holdsColumns(t *testing.T, what string) {
 	if len(cut) > 0 {
 		t.Errorf("in %s there is no room for %q", what, cut)
 	}
-	if what != "/messages" {
-		return
+	d.Eval(`[...document.querySelectorAll(".plot svg.field > text, .ax, .key, .wf .note")].filter((e) => e.checkVisibility() && (e.getBoundingClientRect().right > document.documentElement.clientWidth || e.getBoundingClientRect().height > 32)).map((e) => e.textContent)`, &cut)
+	if len(cut) > 0 {
+		t.Errorf("in %s is outside of the window, or broken into lines: %q", what, cut)
 	}
-	var says int
-	d.Eval(`document.querySelector(".stream td.c-says").clientWidth`, &says)
-	if says < 120 {
-		t.Errorf("what a message says has %d pixels", says)
+	d.Eval(`[...document.querySelectorAll(".stream td.c-says, .tries .out")].filter((e) => e.clientWidth < 100).map((e) => e.textContent)`, &cut)
+	if len(cut) > 0 {
+		t.Errorf("in %s there is hardly room for %q", what, cut)
 	}
 }
 

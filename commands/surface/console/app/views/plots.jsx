@@ -99,7 +99,7 @@ function Delivered({ traffic, chosen, broke }) {
         </svg>
         <Axis traffic={traffic} />
       </div>
-      <p class="key left" aria-hidden="true"><Swatch name="c-ok" />delivered<Swatch name="c-warn" />tried again {count(sums.again)}<Swatch name="c-bad" />failed {count(sums.failed)}</p>
+      <p class="key left" aria-hidden="true"><span><Swatch name="c-ok" />delivered</span><span><Swatch name="c-warn" />tried again {count(sums.again)}</span><span><Swatch name="c-bad" />failed {count(sums.failed)}</span></p>
       <Rows caption={`Delivered, ${each}`} heads={["Delivered", "Tried again", "Failed"]} traffic={traffic} cells={(one) => [one.delivered, one.attempts_failed, bad(one)]} />
     </figure>
   );
