@@ -100,8 +100,15 @@ func TestConsoleOfDemo(t *testing.T) {
 	for _, look := range []struct {
 		width int64
 		dark  bool
-		only  string // parts of names; "" is all
-	}{{1440, false, ""}, {1440, true, "now message-ladder message-bounced"}, {390, false, "now message-ladder"}} {
+		only  string // names; "" is all
+		theme string // a part of the pictures' names
+	}{
+		{1440, false, "", "light"}, {1440, true, "now message-bounced", "dark"},
+		{390, false, "now message-bounced", "narrow"}, {390, true, "message-ladder message-answered message-thread", "narrow-dark"},
+	} {
+		if look.only != "" && !*screenshots {
+			break
+		}
 		s := v.opens(look.width, look.dark)
 		for _, stop := range stops {
 			if look.only != "" && !strings.Contains(" "+look.only+" ", " "+stop.name+" ") {
@@ -115,13 +122,26 @@ func TestConsoleOfDemo(t *testing.T) {
 			if !*screenshots || stop.name == "" {
 				continue
 			}
-			theme := map[bool]string{false: "light", true: "dark"}[look.dark]
-			if look.width < 720 {
-				theme = "narrow"
-			}
-			if err := browsertest.Keep(filepath.Join("..", "..", "docs", "console", stop.name+"-"+theme+".png"), s.Whole(look.width, 900, 1800)); err != nil {
-				t.Fatal(err)
-			}
+			v.keeps(s, look.width, stop.name+"-"+look.theme)
 		}
+	}
+	gone := strings.TrimPrefix(v.rows(`SELECT deliver FROM agents WHERE name = 'builder'`)[0], "jsonl:")
+	if err := os.MkdirAll(filepath.Dir(gone), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	v.run("dead_letters", "replay", bounced)
+	s := v.opens(1440, false)
+	s.Reads("Nothing needs you")
+	s.Until(`document.querySelectorAll(".plot").length === 3 && !document.querySelector("[aria-busy=true]")`)
+	if *screenshots {
+		v.keeps(s, 1440, "now-calm-light")
+	}
+}
+
+// keeps writes what a page shows to docs/console.
+func (v *tour) keeps(s *browsertest.Screen, width int64, name string) {
+	v.t.Helper()
+	if err := browsertest.Keep(filepath.Join("..", "..", "docs", "console", name+".png"), s.Whole(width, 900, 1800)); err != nil {
+		v.t.Fatal(err)
 	}
 }

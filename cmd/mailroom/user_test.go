@@ -119,7 +119,7 @@ func TestEveryVocabularyWritesToTheUser(t *testing.T) {
 		{name: "plan approved", command: "SendMessage", params: `{"to":"user","message":{"type":"plan_approval_request","plan":"1. rewrite it"}}`,
 			question: "May I carry out this plan? 1. rewrite it|Approve,Reject", says: "0", read: "team_messages", answer: `"approve":true,"plan_mode_required":false`},
 		{name: "plan rejected", command: "SendMessage", params: `{"to":"user","message":{"type":"plan_approval_request","plan":"2. delete it"}}`,
-			question: "May I carry out this plan? 2. delete it|Approve,Reject", says: "1", read: "team_messages", answer: `"approve":false,"feedback":"The user rejected it on the phone`},
+			question: "May I carry out this plan? 2. delete it|Approve,Reject", says: "1", read: "team_messages", answer: `"approve":false,"feedback":"The user rejected it. Ask what to change`},
 		{name: "plan approved with a word", command: "SendMessage", params: `{"to":"user","message":{"type":"plan_approval_request","plan":"3. test it"}}`,
 			question: "May I carry out this plan? 3. test it|Approve,Reject", says: "0: but keep it small", read: "team_messages",
 			answer: `"approve":true,"feedback":"but keep it small","plan_mode_required":false`},

@@ -288,7 +288,7 @@ func verdict(m *orchestrator.Message, reply questions.UserReply, approve bool, c
 	case comment != "":
 		why = &comment
 	case !approve:
-		why = new("The user rejected it on the phone. Ask what to change")
+		why = new("The user rejected it. Ask what to change")
 	}
 	v, err := commands.TeamVerdict(q, approve, why)
 	if err != nil {

@@ -218,7 +218,7 @@ func endUnreadable(t *ledger.Tx) error {
 		SELECT 1 FROM signal_devices d WHERE d.state = 'active' AND d.kind <> '`+DeviceNtfy+`' AND d.approved_at <= signal_questions.created_at)`)
 	for i := range list {
 		if err == nil {
-			err = endQuestion(t, &list[i], Cancelled, "", "no phone is left that can read it")
+			err = endQuestion(t, &list[i], Cancelled, "", "no device is left that can read it")
 		}
 	}
 	return err

@@ -430,7 +430,7 @@ func TestQuestionsOfALostPhone(t *testing.T) {
 		t.Errorf("%+v, %v", q, err)
 	}
 	want.Rows(t, f.Rows(`SELECT recipient, payload ->> 'message' FROM agent_message WHERE message_type = 'error_report'`),
-		"builder user has not answered, and will not: no phone is left that can read it")
+		"builder user has not answered, and will not: no device is left that can read it")
 }
 
 // The doctor and `why` know the user and the devices, though they are no agents.

@@ -78,6 +78,13 @@ func (r *room) hears(asker, question, want string) {
 	}
 }
 
+// takesBackFor has a page hold answers for so many milliseconds in place of five seconds.
+func (d *desk) takesBackFor(ms int) {
+	d.Eval(fmt.Sprintf(`((set) => (window.setTimeout = (f, ms, ...rest) => set(f, ms === 5000 ? %d : ms, ...rest), null))(setTimeout)`, ms), nil)
+}
+
+const never = 1 << 30 // milliseconds
+
 // shows reports whether a page has a text anywhere in its document.
 func shows(p *browsertest.Page, text string) (there bool) {
 	p.Eval(fmt.Sprintf(`document.documentElement.outerHTML.includes(%q)`, text), &there)
@@ -102,7 +109,10 @@ func TestDesk(t *testing.T) {
 	if shows(other.Page, "canary") || shows(other.Page, "tagged") || shows(other.Page, "Let it fly") {
 		t.Error("a browser that is not paired shows what is encrypted")
 	}
-	d.Click("Keep it")
+	d.Key("?")
+	d.Reads("its option of that place")
+	d.Key("Escape", "2")
+	d.Key("j", "2")
 	d.Reads("Your answer: Keep it")
 	d.Click("Undo")
 	d.Click("Let it fly")
@@ -110,6 +120,7 @@ func TestDesk(t *testing.T) {
 	r.hears("ann", question, "Let it fly")
 	d.Until(`document.querySelector(".answered").innerText.includes("Let it fly")`)
 
+	d.takesBackFor(0)
 	question = r.asks("bob", "What is its name?")
 	d.Type("Your answer", "Pip & <b>Pop</b>")
 	d.Click("Send answer")
@@ -118,6 +129,49 @@ func TestDesk(t *testing.T) {
 	if by := r.does("signal_list", `{"all":true}`)["questions"].([]any)[0].(map[string]any)["answeredBy"]; by != desk {
 		t.Errorf("it was answered by %v", by)
 	}
+
+	question = r.asks("ann", "And when nobody waits?", "Go", "Drop it")
+	d.takesBackFor(never)
+	d.Reads("And when nobody waits?")
+	d.Key("j", "2")
+	d.Until(`document.activeElement.innerText === "Drop it"`) // it was not pressed, which is up to Enter
+	d.Key("Enter")
+	d.Reads("Your answer: Drop it")
+	d.CloseTab()
+	if got := r.does("get_response", fmt.Sprintf(`{"questionId":%q,"wait_seconds":20}`, question)); got["response"] != "Drop it" {
+		t.Errorf("after the tab was closed, ann gets %v", got)
+	}
+}
+
+// An answer that the daemon does not take, or that does not pass the asker's check, says so and why, and the words are there again.
+func TestDeskRefused(t *testing.T) {
+	t.Parallel()
+	r := newDesk(t, "ann")
+	d := r.opens(1440, false, "/questions")
+	r.pairs(d.Page)
+	d.takesBackFor(0)
+	question := r.asks("ann", "Shall it fly?", "Let it fly", "Keep it")
+	d.Click("Add a word")
+	d.Type("Goes with the option that you press", "but slowly")
+	const answers = `((asked) => (window.fetch = (path, o) => path.endsWith("/answer") ? (window.fetch = asked, %s) : asked(path, o), null))(fetch)`
+	d.Eval(fmt.Sprintf(answers, `Promise.resolve(Response.json({ error: "unavailable", message: "The disk is full.", hint: "Make room." }, { status: 503 }))`), nil)
+	d.Click("Let it fly")
+	d.Reads("Your answer was not taken: Let it fly: but slowly")
+	d.Reads("The disk is full. Make room.")
+	d.Until(`document.querySelector("textarea").value === "but slowly"`)
+
+	d.Eval(fmt.Sprintf(answers, `asked(path, { ...o, body: JSON.stringify({ ciphertext: btoa("age-encryption.org/v1\n") }) })`), nil)
+	d.Click("Let it fly")
+	d.Until(`document.querySelector(".answered").innerText.includes("Let it fly")`)
+	if got := r.does("get_response", fmt.Sprintf(`{"questionId":%q}`, question)); got["answered"] != false {
+		t.Errorf("ann gets %v of a forged answer", got)
+	}
+	d.Reads("It did not pass the check of who asked, so that the question is open again.")
+	d.Reads("mailroom trace " + question)
+	d.Until(`document.querySelector("textarea").value === "but slowly"`)
+	d.Click("Let it fly")
+	d.Reads("You answered: Let it fly: but slowly")
+	r.hears("ann", question, "Let it fly")
 }
 
 // TestDeskFirefox pairs the other kind of browser, which answers.
@@ -151,6 +205,8 @@ func TestTwoDesks(t *testing.T) {
 	}
 	r.does("signal_cancel", fmt.Sprintf(`{"questionId":%q}`, early))
 	one.Reads("Cancelled by the asker")
+	one.takesBackFor(0)
+	two.takesBackFor(0)
 
 	question := r.asks("ann", "Who is first?", "One", "Two")
 	two.Reads("Who is first?")
@@ -178,7 +234,11 @@ func TestDeskEnds(t *testing.T) {
 	d := r.opens(1440, false, "/questions")
 	id := r.pairs(d.Page)
 	r.asks("ann", "Shall the canary fly?", "Yes")
-	d.Reads("Shall the canary fly?")
+	d.takesBackFor(never)
+	d.Eval(`((clear) => (window.cleared = new Set(), window.clearTimeout = (id) => (cleared.add(id), clear(id)), null))(clearTimeout)`, nil)
+	d.Eval(`((set) => (window.setTimeout = (f, ms, ...rest) => (ms === 5000 ? window.holds = set(f, ms, ...rest) : set(f, ms, ...rest)), null))(setTimeout)`, nil)
+	d.Click("Yes")
+	d.Reads("Your answer: Yes")
 	r.does("signal_device_revoke", fmt.Sprintf(`{"id":%q}`, id))
 	d.Reads("This desk was revoked")
 	if shows(d.Page, "canary") {
@@ -186,8 +246,12 @@ func TestDeskEnds(t *testing.T) {
 	}
 	d.Click("Remove its keys")
 	d.Reads("This browser is not paired.")
+	d.Until(`cleared.has(holds)`)
 
 	id = r.pairs(d.Page)
+	question := r.asks("ann", "Shall it sing?", "Yes")
+	d.Click("Yes")
+	d.Reads("Your answer: Yes")
 	d.Click("Unpair this desk…")
 	d.Reads("Open questions that no other device can read are cancelled.")
 	d.Click("Unpair")
@@ -195,6 +259,7 @@ func TestDeskEnds(t *testing.T) {
 	if kept := d.kept(); kept != "" {
 		t.Errorf("after unpairing the browser keeps %s", kept)
 	}
+	r.hears("ann", question, "Yes") // which was held
 	for _, device := range r.does("signal_device_list", `{}`)["devices"].([]any) {
 		if d := device.(map[string]any); d["id"] == id && d["state"] != "revoked" {
 			t.Errorf("after unpairing the desk is %v", d)
@@ -232,6 +297,9 @@ func TestDeskAndSessions(t *testing.T) {
 	d.Reads("Shall the canary fly?")
 	r.does("send_alert", `{"source":"ann","message":"The canary is out.","alertType":"warning"}`)
 	d.Reads("The canary is out.")
+	r.does("send_alert", `{"source":"ann","message":"The canary is back.","alertType":"warning"}`)
+	d.Until(`document.querySelectorAll(".alerts.warning").length === 1 && document.querySelectorAll(".alerts .new").length === 2`)
+	d.Reads("2 alerts")
 	d.Click("Log out")
 	d.Reads("Run mailroom console")
 	if kept := d.kept(); shows(d.Page, "canary") || strings.Contains(kept, "canary") {
@@ -241,8 +309,18 @@ func TestDeskAndSessions(t *testing.T) {
 	d.Until(`document.querySelector(".rail")`)
 	d.Open(r.Address + "/questions")
 	d.Reads("Shall the canary fly?")
-	d.Reads("The canary is out.")
+	d.Reads("The canary is back.")
+	d.Until(`!document.querySelector(".alerts .new")`)
+	d.Click("1 earlier")
+	d.Until(`[...document.querySelectorAll(".message")].filter((p) => p.checkVisibility()).map((p) => p.innerText).join() === "The canary is back.,The canary is out."`)
+	d.Click("Dismiss all 2")
+	d.Until(`!document.querySelector(".alerts")`)
+	d.Open(r.Address + "/questions")
+	d.takesBackFor(0)
 	d.Click("Let it")
+	if shows(d.Page, "The canary is back.") {
+		t.Error("an alert that was dismissed is there again")
+	}
 	d.Reads("You answered: Let it")
 	r.hears("ann", question, "Let it")
 

@@ -203,5 +203,9 @@ func (p *Phone) routes(files map[string]listener.File) http.Handler {
 func (s *service) reading(mux *http.ServeMux, path string) {
 	listener.Handle(mux, path+"/signals", listener.Methods{"GET": s.active("", s.signals)})
 	listener.Handle(mux, path+"/signals/{id}", listener.Methods{"GET": s.active("", s.signal)})
-	listener.Handle(mux, path+"/questions/{id}/answer", listener.Methods{"POST": s.active("phone answer", s.answer)})
+	word := "phone"
+	if s.kind == questions.DeviceDesk {
+		word = "desk"
+	}
+	listener.Handle(mux, path+"/questions/{id}/answer", listener.Methods{"POST": s.active(word+" answer", s.answer)})
 }

@@ -7,39 +7,65 @@ import * as age from "../../phone/app/age.js";
 import { enrol } from "../../phone/app/enrol.js";
 import { open, sealAnswer, supported } from "../../phone/app/seal.js";
 import * as store from "../../phone/app/store.js";
-import { askAsDevice, whoAmI } from "./api.js";
+import { Failure, askAsDevice, whoAmI } from "./api.js";
 import { me } from "./me.js";
 
 globalThis.age = age; // the name by which seal.js knows the library
 
 const read = new Map(); // what was opened, by id: {item, what} or {item, why}
-const given = new Map(); // what was answered on this page, by question: {option}, {option, text} or {text}
+const given = new Map(); // what was answered on this page, by question: {says, taken}; taken is when the daemon had taken it
 
-// held are the answers that can still be taken back, by question: {says, body, until, timer}. refused are those that were not taken: {says, failure}.
+// held are the answers that can still be taken back, by question: {says, body, token, until, timer, done}. refused are those that were not taken:
+// {says, failure}. What an answer says is {option}, {option, text} or {text}.
 export const held = signal(new Map()), refused = signal(new Map());
 
 // answerGiven returns what was answered on this page to a question.
-export const answerGiven = (id) => given.get(id);
+export const answerGiven = (id) => given.get(id)?.says;
 
 // wasRead returns what a question says that was open on this page.
 export const wasRead = (id) => read.get(id)?.what;
 
 // look asks how this desk stands: {state: none, waiting, active or revoked, device, questions, alerts}. questions is a Map of what is open, by
-// id, and alerts a list: {item, what}, or {item, why} where it cannot be read. Errors: Failure.
+// id, and alerts a list of those that were not dismissed: {item, what, seen}, or {item, why, seen} where it cannot be read. Errors: Failure.
 export async function look(signal) {
   const device = await store.get("device");
   if (!device) return { state: "none" };
   try {
     const { state } = await askAsDevice(device.token, "GET", "device", { signal });
     if (state !== "active") return { state: "waiting", device };
+    const asked = performance.now();
     const { questions, alerts } = await askAsDevice(device.token, "GET", "signals", { signal });
-    return { state, device, questions: new Map((await Promise.all(questions.map(opened))).map((q) => [q.item.id, q])), alerts: await Promise.all(alerts.map(opened)) };
+    for (const { id } of questions) reopened(id, asked);
+    return { state, device, questions: new Map((await Promise.all(questions.map(opened))).map((q) => [q.item.id, q])), alerts: await told(alerts) };
   } catch (failure) {
     if (failure.status !== 401) throw failure;
     await whoAmI(); // which fails if it is the session that is over
     return { state: "revoked", device };
   }
 }
+
+// reopened notes that an answer was refused: the daemon had taken it, and said at `asked`, which is later, that the question is open.
+function reopened(id, asked) {
+  const { says, taken } = given.get(id) ?? {};
+  if (!(taken < asked)) return;
+  given.delete(id);
+  put(refused, id, { says, failure: new Failure("refused", "It did not pass the check of who asked, so that the question is open again.", `Answer once more. \`mailroom trace ${id}\` says what was wrong.`) });
+}
+
+// told opens alerts, but for those that were dismissed.
+async function told(alerts) {
+  const { seen, gone } = await marks();
+  const shown = await Promise.all(alerts.filter(({ id }) => !gone.includes(id)).map(opened));
+  return shown.map((alert) => ({ ...alert, seen: seen.includes(alert.item.id) }));
+}
+
+// marks are the ids of the alerts that were seen and that were dismissed on this desk.
+const marks = async () => ({ seen: [], gone: [], ...(await store.get("alerts")) });
+
+const mostMarks = 1000; // of each kind: ten times what the daemon tells, so that the oldest are told no more
+
+// mark notes that alerts were "seen", or that they are "gone": dismissed.
+export const mark = (kind, ids) => store.keep("alerts", (kept) => ({ ...kept, [kind]: [...new Set([...(kept?.[kind] ?? []), ...ids])].slice(-mostMarks) }));
 
 // opened opens an item once.
 async function opened(item) {
@@ -71,9 +97,10 @@ export function guess() {
 // pair makes this browser a device that waits for approval.
 export const pair = (name) => enrol(name, (recipient) => askAsDevice("", "POST", "device", { body: { name, recipient } }));
 
-// unpair revokes this desk and forgets its keys.
+// unpair sends what is held, revokes this desk and forgets its keys.
 export async function unpair() {
   const device = await store.get("device");
+  await releaseAll();
   try {
     if (device) await askAsDevice(device.token, "DELETE", "device");
   } catch (failure) {
@@ -83,11 +110,12 @@ export async function unpair() {
   await forget();
 }
 
-// forget removes the keys of this desk, and what was read with them.
+// forget removes the keys of this desk, what was read with them, and the answers that nobody would take from it any more.
 export async function forget() {
   await store.forget();
-  read.clear();
-  given.clear();
+  for (const { timer } of held.value.values()) clearTimeout(timer);
+  for (const kept of [read, given]) kept.clear();
+  for (const kept of [held, refused]) kept.value = new Map();
 }
 
 const put = (map, id, value) => {
@@ -100,16 +128,17 @@ const put = (map, id, value) => {
 // hold keeps an answer for the time in which it can be taken back, and sends it then. done is called when that has come to an end.
 export async function hold(id, says, done) {
   const { item, what } = read.get(id);
-  let body;
+  let body, token;
   try {
     body = await sealAnswer(item, what, says);
+    ({ token } = await store.get("device"));
   } catch (failure) {
     put(refused, id, { says, failure });
     return;
   }
   put(refused, id);
   undo(id); // two presses, one after the other: the second counts
-  put(held, id, { says, body, until: Date.now() + takeBack, timer: setTimeout(() => release(id), takeBack), done });
+  put(held, id, { says, body, token, until: Date.now() + takeBack, timer: setTimeout(() => release(id), takeBack), done });
 }
 
 // undo takes an answer back that was not sent.
@@ -118,15 +147,17 @@ export function undo(id) {
   put(held, id);
 }
 
-// release sends an answer that is held. That somebody was first, or that the time is over (409), the lists say.
+// release sends an answer that is held. It waits for nothing before, since a page that goes away does not go on after an await. That somebody
+// was first, or that the time is over (409), the lists say.
 async function release(id) {
-  const { says, body, timer, done } = held.value.get(id);
+  const { says, body, token, timer, done } = held.value.get(id);
   clearTimeout(timer);
-  given.set(id, says);
-  put(held, id, { says, body, until: 0 });
+  const answer = { says };
+  given.set(id, answer);
+  put(held, id, { says, until: 0 });
   try {
-    const device = await store.get("device");
-    await askAsDevice(device.token, "POST", `questions/${encodeURIComponent(id)}/answer`, { body, keepalive: true });
+    await askAsDevice(token, "POST", `questions/${encodeURIComponent(id)}/answer`, { body, keepalive: true });
+    answer.taken = performance.now();
   } catch (failure) {
     if (failure.status !== 409) {
       given.delete(id);

@@ -1,11 +1,12 @@
 // The page: what is kept on this device, shown, and kept up to date while somebody looks.
+import { groups } from "../../look/alerts.js";
 import { countDown, takeBack } from "../../look/answer.js";
 import { make } from "../../look/dom.js";
+import { fill } from "../../look/list.js";
 import * as alerts from "./alerts.js";
 import { Offline, call } from "./api.js";
 import * as cards from "./cards.js";
 import { announce, icon } from "./dom.js";
-import { fill } from "./list.js";
 import * as pairing from "./pair.js";
 import * as push from "./push.js";
 import { open } from "./seal.js";
@@ -172,7 +173,7 @@ const entries = {
     return [title("Questions"), stale(), ...steps, ...list];
   },
   alerts() {
-    const shown = alerts.groups(state.records.filter((r) => r.kind === "alert" && !r.gone), read);
+    const shown = groups(state.records.filter((r) => r.kind === "alert" && !r.gone), ({ id }) => read.get(id)?.what);
     return [title("Alerts"), stale(), ...(shown.length ? shown.map(group) : [empty("No alerts.")])];
   },
   history() {

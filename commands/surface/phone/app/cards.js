@@ -1,9 +1,10 @@
 // Questions as cards, and the lines of the history. What cannot be read is a card too.
 import { answerForm, heldAnswer } from "../../look/answer.js";
+import { alertType, alertWord } from "../../look/alerts.js";
 import { make } from "../../look/dom.js";
 import { left } from "../../look/time.js";
 import { icon, time } from "./dom.js";
-import { alertType, alertWord, chosen, fate, when } from "./words.js";
+import { chosen, fate, when } from "./words.js";
 
 // whole makes what build makes, or tag in its place when that fails: one record that is odd keeps no other from view.
 export function whole(tag, record, build) {

@@ -1,7 +1,8 @@
 // The service worker: starts the app without a connection, shows what is pushed, and answers from a notification.
 import { open } from "./seal.js";
+import { alertWord } from "../../look/alerts.js";
 import { ranked } from "../../look/options.js";
-import { alertWord, fate, within } from "./words.js";
+import { fate, within } from "./words.js";
 import * as signals from "./signals.js";
 import { subscribe } from "./push.js";
 import * as store from "./store.js";

@@ -23,11 +23,6 @@ export const chosen = (record, question) => spoken(record.answer, question?.opti
 // within puts the name of the project before the title of a notification: a person may have several.
 export const within = (project, title) => (project ? `${project}: ${title}` : title);
 
-const alertWords = { error: "Error", warning: "Warning", success: "Success", info: "Information" };
-
-export const alertType = (alert) => (Object.hasOwn(alertWords, alert.alertType) ? alert.alertType : "info");
-export const alertWord = (alert) => alertWords[alertType(alert)];
-
 // when writes a time as short as it can be: without the date if it is today's, without the year if it is this one.
 export function when(time) {
   const at = new Date(time);

@@ -93,6 +93,16 @@ func (s *Screen) Hide(hidden bool) {
 	}
 }
 
+// CloseTab closes the tab, as a person does: the page is told, and is given no time.
+func (s *Screen) CloseTab() {
+	s.t.Helper()
+	ctx, cancel := s.tab.until(s.ctx)
+	defer cancel()
+	if _, err := chromedp.Call(ctx, page.Close, cdp.Empty{}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
 // keyCodes are what the browser itself goes by for keys that close dialogs and press buttons.
 var keyCodes = map[string]int64{"Escape": 27, "Enter": 13, "Tab": 9}
 

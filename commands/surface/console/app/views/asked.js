@@ -1,4 +1,4 @@
-// The story of a question to the person: asked, answered on a phone, and gone back to who asked.
+// The story of a question to the person: asked, answered on a device, and gone back to who asked.
 
 import { useCommand } from "../data.js";
 import { span } from "../time.js";
@@ -19,6 +19,12 @@ export function useQuestion(story, why) {
 
 const ms = (at) => Date.parse(at);
 
+// deviceOf names the device on which a question was answered, by the event that says so.
+function deviceOf({ error, detail }, names) {
+  const id = (error || detail)?.replace(/^by /, "");
+  return names.get(id) ?? id ?? "a device";
+}
+
 // asked tells the story of a question (see the command trace) until `now`, as steps like those of story.js. names are those of devices.
 export function asked({ message, events }, names, now) {
   const list = [], who = message.sender;
@@ -33,9 +39,8 @@ export function asked({ message, events }, names, now) {
     switch (e.event) {
       case "created": point(e, "sent", "question", `Asked by ${who}`); break;
       case "answered": {
-        const device = why?.replace(/^by /, "");
         wait(ms(e.at));
-        point(e, "good", "delivered", `Answered on ${names.get(device) ?? device ?? "a phone"}`);
+        point(e, "good", "delivered", `Answered on ${deviceOf(e, names)}`);
         break;
       }
       case "refused": point(e, "bad", "failed", "An answer was refused", why); break;
@@ -54,7 +59,7 @@ export function asked({ message, events }, names, now) {
 export const become = ({ message }) => ({ answered: "A person has answered", expired: "Nobody answered in time", cancelled: "Taken back before it was answered" })[message.status] ?? "Waits for a person’s answer";
 
 // outcome says it in a sentence; "" where nobody has answered yet.
-export function outcome({ message, events }) {
+export function outcome({ message, events }, names) {
   const answered = events.find((e) => e.event === "answered"), from = ms(events[0]?.at);
-  return message.status === "answered" && answered ? `${message.sender} asked the person who runs the agents, on the phone, and had the answer after ${span(ms(answered.at) - from)}.` : "";
+  return message.status === "answered" && answered ? `${message.sender} asked the person who runs the agents, who answered on ${deviceOf(answered, names)} after ${span(ms(answered.at) - from)}.` : "";
 }

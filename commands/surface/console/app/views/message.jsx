@@ -50,7 +50,7 @@ function One({ story, why, reload }) {
   const question = useQuestion(story, why), until = moves ? now.value : Date.parse(story.events.at(-1)?.at ?? m.created_at);
   const answer = question?.story.message.status, stands = answer ? { answered: "delivered", pending: "question" }[answer] ?? answer : m.status;
   const own = question?.story === story ? [] : steps(story, why, until);
-  const report = useReport(story), answered = question ? outcome(question.story) : "";
+  const report = useReport(story), answered = question ? outcome(question.story, question.names) : "";
   const list = [...own, ...(question ? asked(question.story, question.names, now.value).filter((step) => !own.length || step.kind !== "sent") : []), ...told(report)]
     .sort((a, b) => a.from - b.from || a.to - b.to);
   return (

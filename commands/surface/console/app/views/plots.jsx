@@ -99,7 +99,7 @@ function Delivered({ traffic, chosen, broke }) {
         </svg>
         <Axis traffic={traffic} />
       </div>
-      <p class="key left" aria-hidden="true"><Swatch name="c-ok" />delivered<Swatch name="c-warn" />tried again {count(sums.again)}<Swatch name="c-bad" />failed {count(sums.failed)}</p>
+      <p class="key left" aria-hidden="true"><span><Swatch name="c-ok" />delivered</span><span><Swatch name="c-warn" />tried again {count(sums.again)}</span><span><Swatch name="c-bad" />failed {count(sums.failed)}</span></p>
       <Rows caption={`Delivered, ${each}`} heads={["Delivered", "Tried again", "Failed"]} traffic={traffic} cells={(one) => [one.delivered, one.attempts_failed, bad(one)]} />
     </figure>
   );
@@ -120,7 +120,7 @@ function Took({ traffic, chosen, broke }) {
     let d = "", on = false;
     list.forEach(({ delivered_after: p }, i) => {
       if (p) d += `${on ? "L" : "M"}${i + 0.5} ${y(p[key])}`;
-      if (p && !list[i + 1]?.delivered_after) d += "h.01"; // a dot where one stands alone
+      if (p && !list[i + 1]?.delivered_after) d += on ? "h.01" : "m-.5 0h1"; // where one stands alone, a line as long as its time
       on = !!p;
     });
     return d;

@@ -3,6 +3,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { look } from "../desk.js";
 import { useAnswer, useCommand } from "../data.js";
+import { useKeys } from "../keys.js";
 import { connection } from "../live.js";
 import { needed } from "../needs.js";
 import { age } from "../time.js";
@@ -16,7 +17,27 @@ const most = 100; // that one answer holds
 
 const matters = ({ data }) => !data?.recipient || data.recipient === "user" || data.recipient.startsWith("device:");
 
+// focusOn gives the focus to the next question that is open, or that before (by -1); without one that has it, to the first.
+function focusOn(by) {
+  const list = [...document.querySelectorAll(".ask[data-id]:not(:has(> .fate))")], at = list.findIndex((ask) => ask.contains(document.activeElement));
+  list[at < 0 ? 0 : Math.min(Math.max(at + by, 0), list.length - 1)]?.focus();
+}
+
+// choose presses an option of the question that has the focus, by its place there. What destroys or refuses something, and all options of a
+// question that is about that, only get the focus: a slip of a finger must not answer so.
+function choose(n) {
+  const ask = document.activeElement.closest(".ask"), choices = [...(ask?.querySelectorAll(".choice") ?? [])], choice = choices[n - 1];
+  if (!choice) return false;
+  choice.focus();
+  if (!choices[0].matches(".first") || choice.matches(".apart")) return true;
+  ask.focus(); // which stays, where the options make place for the answer
+  choice.click();
+}
+
+const keys = { j: () => focusOn(1), k: () => focusOn(-1), ...Object.fromEntries([1, 2, 3, 4, 5, 6, 7, 8, 9].map((n) => [n, () => choose(n)])) };
+
 export function Questions() {
+  useKeys(keys, [["j k", "next question, the one before"], ["1 – 9", "its option of that place; one that destroys or refuses has the focus then, and Enter presses it"]]);
   const open = useCommand("signal_list", { all: true, status: "pending", limit: most }, { matters, every: 15_000 });
   const ended = useCommand("signal_list", { all: true, limit: most }, { matters, every: 60_000 });
   const devices = useCommand("signal_device_list", {}, { matters: () => false, every: 60_000 });

@@ -59,7 +59,7 @@ export function steps({ message, events, commands }, why, now) {
       case "delivered":
         tries++;
         if (claimed === null) wait(at);
-        add({ kind: "good", shape: "delivered", attempt: tries, label: tries > 1 ? `Attempt ${tries}: delivered` : message.recipient === "user" ? "On the phones" : "Delivered", from: claimed ?? at, to: at, note: e.error, output: e.detail, at: e.at });
+        add({ kind: "good", shape: "delivered", attempt: tries, label: tries > 1 ? `Attempt ${tries}: delivered` : message.recipient === "user" ? "On the devices" : "Delivered", from: claimed ?? at, to: at, note: e.error, output: e.detail, at: e.at });
         claimed = null;
         waits = message.recipient === "user" ? "" : `Unread by ${message.recipient}`;
         break;

@@ -72,7 +72,7 @@ const tones = { bad: "r-bad", good: "r-good", dead: "r-bad" };
 
 function Step({ step, at, start, onUnfold }) {
   const x = at(step.from), width = Math.max(0.9, at(step.to) - x), end = x + width, before = end > 58;
-  const room = Math.floor(((before ? x : 100 - end) / 100) * 84) - 2, note = clip((step.note ?? "").split("\n")[0], room);
+  const room = before ? x : 100 - end, note = room > 20 && (step.note ?? "").split("\n")[0];
   const waits = hatches[step.kind];
   return (
     <div class={waits ? "wait" : ""} title={`+${span(step.from - start)}${step.note ? `: ${step.note}` : ""}`}>
@@ -82,7 +82,7 @@ function Step({ step, at, start, onUnfold }) {
       </div>
       <svg class="tr" aria-hidden="true">
         <rect x={`${x.toFixed(2)}%`} width={`${width.toFixed(2)}%`} y="25%" height="50%" rx="3" {...fill(step.kind)} />
-        {note && <text class={tones[step.kind]} x={`${(before ? x : end).toFixed(2)}%`} dx={before ? -8 : 8} text-anchor={before ? "end" : "start"} y="50%" dy="4">{note}</text>}
+        {note && <foreignObject x={before ? 0 : `${end.toFixed(2)}%`} width={`${room.toFixed(2)}%`} height="100%"><p class={`note ${tones[step.kind] ?? ""}${before ? " before" : ""}`}>{note}</p></foreignObject>}
       </svg>
       <div class="num">{step.to > step.from || step.open ? took(step.to - step.from) : ""}</div>
     </div>
@@ -91,8 +91,6 @@ function Step({ step, at, start, onUnfold }) {
 
 // took has the milliseconds of what is short.
 const took = (ms) => (ms >= 1000 && ms < 60_000 ? `${(ms / 1000).toFixed(3)} s` : span(ms));
-
-const clip = (text, most) => (text.length <= most ? text : most < 8 ? "" : text.slice(0, most - 1) + "…");
 
 const shapeClass = (step) => ({ bad: step.shape === "expired" ? "expired" : "failed", good: "delivered", sent: "pending" })[step.kind] ?? (step.shape === "overdue" ? "overdue" : step.shape === "replay" ? "replayed" : step.shape === "delivered" ? "delivered" : "pending");
 

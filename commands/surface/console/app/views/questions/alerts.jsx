@@ -1,21 +1,47 @@
-// What agents tell the user, on a paired desk.
+// What agents tell the user, on a paired desk: alike alerts in one card, those that were seen folded, until they are dismissed.
 
-import { alertType, alertWord } from "../../../../phone/app/words.js";
-import { Agent, Icon, State, When } from "../../parts.jsx";
-
-const shapes = { error: "failed", warning: "overdue", success: "delivered", info: "sent" };
+import { useEffect, useRef, useState } from "preact/hooks";
+import { alertCard, groups } from "../../../../look/alerts.js";
+import { make } from "../../../../look/dom.js";
+import { fill } from "../../../../look/list.js";
+import { icon } from "../../../../phone/app/dom.js";
+import { mark } from "../../desk.js";
+import { to } from "../../route.js";
+import { clock } from "../../time.js";
 
 export function Alerts({ desk }) {
-  if (!desk.alerts?.length) return null;
-  return (
-    <section class="alerts"><div class="bar"><h2>Alerts</h2></div>
-      <ul>{desk.alerts.map(({ item, what, why }) => (
-        <li key={item.id}>
-          <p class="meta">{what ? <><State name={shapes[alertType(what)]} word={alertWord(what)} /><span class="who"><Agent name={what.from} /></span></> : <span class="who">An alert</span>}{!item.encrypted && <span class="state"><Icon name="unlock" />Not encrypted</span>}<When at={item.createdAt} seconds={false} /></p>
-          <p>{what ? what.message : `This cannot be read on this desk: ${why}.`}</p>
-          {what?.context && <p class="ctx">{what.context}</p>}
-        </li>
-      ))}</ul>
-    </section>
-  );
+  const box = useRef(), news = useRef(new Set()), [gone, setGone] = useState(new Set());
+  const list = (desk.alerts ?? []).filter(({ item }) => !gone.has(item.id));
+  const when = (at) => clock(at, { seconds: false });
+  const times = list.map(({ item }) => when(item.createdAt)); // here, so that they are shown anew when they are wanted in UTC
+  useEffect(() => {
+    if (!list.length) return;
+    const unseen = list.filter((alert) => !alert.seen).map(({ item }) => item.id);
+    for (const id of unseen) news.current.add(id); // and so they stay while this view is open
+    if (unseen.length) mark("seen", unseen);
+    const isNew = ({ item }) => news.current.has(item.id);
+    fill(box.current, groups(list, ({ what }) => what).map(({ key, list }) => ({
+      key, signature: JSON.stringify([list.map((alert) => [alert.item.id, when(alert.item.createdAt), isNew(alert), !alert.what])]),
+      build: () => alertCard(list, {
+        what: list[0].what, heading: "h3", icon, from: agent(list[0].what), shows: isNew, told: (alert) => told(alert, when, isNew(alert)),
+        dismiss: () => dismiss(list.map(({ item }) => item.id)),
+      }),
+    })));
+  }, [desk.alerts, gone, times.join()]);
+  const dismiss = (ids) => {
+    mark("gone", ids);
+    setGone((before) => new Set([...before, ...ids]));
+  };
+  return list.length ? <section class="told-here"><div class="bar"><h2>Alerts</h2></div><div ref={box} /></section> : null;
 }
+
+const agent = (what) => what && make("a", { class: "agent", href: to(["agents", what.from]) }, what.from);
+
+const told = ({ item, what, why }, when, isNew) => make("article", { class: "told" },
+  make("p", { class: "message" }, what ? what.message : `This cannot be read on this desk: ${why}.`),
+  what?.context && make("p", { class: "context" }, what.context),
+  make("p", { class: "labels" },
+    isNew && make("b", { class: "new" }, "New"),
+    what?.priority === "high" && make("span", {}, "High priority"),
+    !item.encrypted && make("span", {}, "Not encrypted"),
+    make("time", { datetime: item.createdAt, title: item.createdAt }, when(item.createdAt))));

@@ -7,7 +7,7 @@ import { run } from "../../api.js";
 import { answerGiven, held, hold, refused, undo, wasRead } from "../../desk.js";
 import { mayAdminister } from "../../me.js";
 import { age, now, span } from "../../time.js";
-import { Agent, Confirm, Icon, Problem, State, When } from "../../parts.jsx";
+import { Agent, Confirm, Hint, Icon, State, When } from "../../parts.jsx";
 import { plural } from "../../words.js";
 import { Offer } from "./desk.jsx";
 
@@ -18,7 +18,7 @@ export function Question({ question: q, desk, names, reload, forget }) {
   const mine = desk.questions?.get(q.questionId), what = q.encrypted ? (mine?.what ?? (desk.state === "active" ? wasRead(q.questionId) : undefined)) : q;
   const failed = q.pushes.filter((p) => p.error), open = q.status === "pending", active = desk.state === "active";
   return (
-    <article class="ask" data-id={q.questionId}>
+    <article class="ask" data-id={q.questionId} tabIndex={-1}>
       <p class="meta"><span class="who"><Agent name={q.source} /></span><High question={q} />{!q.encrypted && <span class="state"><Icon name="unlock" />Not encrypted</span>}<time>{open ? `waits ${age(q.createdAt)} · open until ` : "was open until "}<When at={q.expiresAt} seconds={false} /></time></p>
       {what ? <Asked id={q.questionId} what={what} /> : <Unread why={mine?.why} />}
       {!open && <p class="fate" role="status">{said(q, what, desk, names)}</p>}
@@ -49,11 +49,11 @@ function said(q, what, desk, names) {
 // Answer is what answers a question: its options, with words beside them, or a text; and what is about to be sent.
 function Answer({ q, what, reload }) {
   const box = useRef(), [draft, setDraft] = useState(), id = q.questionId, options = what.options ?? [];
-  const holds = held.value.get(id), over = !holds && Date.parse(q.expiresAt) < now.value;
+  const holds = held.value.get(id), not = refused.value.get(id), over = !holds && Date.parse(q.expiresAt) < now.value;
   useEffect(() => {
     if (over) return;
     if (!holds) {
-      box.current.replaceChildren(answerForm({ id, question: what.question, options, draft: refused.peek().get(id)?.says ?? draft, onAnswer: (says) => hold(id, says, reload) }));
+      box.current.replaceChildren(answerForm({ id, question: what.question, options, draft: not?.says.text ? not.says : draft, onAnswer: (says) => hold(id, says, reload) }));
       return;
     }
     const back = (draft) => {
@@ -65,10 +65,18 @@ function Answer({ q, what, reload }) {
     }) : `Sending your answer: ${spoken(holds.says, options)}`);
     const left = box.current.querySelector("[data-until]"), timer = left && setInterval(() => (left.textContent = counted(holds.until)), 250);
     return () => clearInterval(timer);
-  }, [holds, over]);
+  }, [holds, not, over]);
   if (over) return <p class="fate" role="status">{fate({ status: "expired" })}</p>;
-  return <><div ref={box} /><Problem failure={refused.value.get(id)?.failure} /></>;
+  return <>{not && !holds && <Refused says={not.says} failure={not.failure} options={options} />}<div ref={box} /></>;
 }
+
+// Refused says that an answer was not taken, why, and what to do. Its words are in the form again.
+const Refused = ({ says, failure, options }) => (
+  <div class="problem" role="alert">
+    <p>Your answer was not taken: {spoken(says, options)}</p>
+    <p><Hint text={[failure.message, failure.hint].filter(Boolean).join(" ")} /></p>
+  </div>
+);
 
 function TakeBack({ q, reload }) {
   const [asks, setAsks] = useState(false);
