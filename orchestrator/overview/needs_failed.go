@@ -27,20 +27,21 @@ type deadLetterGroup struct {
 	letters   []deadLetter // oldest first
 }
 
-// failed tells of dead letters, those that failed alike together.
+// failed tells of dead letters, those that failed alike together, and behind the newest of those that are not looked at.
 func (n *needs) failed() error {
 	groups := n.groupLetters()
+	groups = groups[:min(len(groups), mostNeeds)]
 	left := map[string]int64{}
 	for name, m := range n.members {
 		left[name] = m.Failed
 	}
-	for _, g := range groups[:min(len(groups), mostNeeds)] {
+	for _, g := range groups {
 		left[g.recipient] -= int64(len(g.letters))
 		n.addFailed(&g)
 	}
 	others := n.sorted(func(m *Member) bool { return left[m.Name] > 0 }, func(m *Member) int64 { return left[m.Name] })
 	for i, m := range others {
-		if i == mostNeeds {
+		if i == mostNeeds-len(groups) {
 			n.fold("failed", "have dead letters, too", "`mailroom dead_letters list` shows them", others[i:], func(m *Member) int64 { return left[m.Name] })
 			break
 		}
@@ -108,20 +109,14 @@ func (n *needs) addFailed(g *deadLetterGroup) {
 	n.add(need)
 }
 
-// findLetters finds the newest dead letters, and counts the pushes among them. How many there are is counted; what they say is looked
-// up for these only.
+// findLetters finds the newest dead letters that are no pushes. How many there are is counted; what they say is looked up for these only.
 func (s *snapshot) findLetters() error {
 	newest, err := store.List(s.c, func(row store.Row) deadLetter {
 		return deadLetter{row.Int(0), row.Text(1), row.Text(2), row.Text(3), row.Text(4), row.Text(5), row.Text(6), row.Text(7)}
 	}, `SELECT seq, message_id, sender, recipient, status, created_at, ended_at, error_message FROM agent_message INDEXED BY agent_message_dead
-		WHERE status IN ('failed','expired') AND message_type IS NOT '`+orchestrator.TestMessage+`' ORDER BY seq DESC LIMIT +?1`, mostLetters)
-	s.pushes = map[string]int64{}
+		WHERE status IN ('failed','expired') AND recipient NOT LIKE '`+push.DevicePrefix+`%' AND message_type IS NOT '`+orchestrator.TestMessage+`' ORDER BY seq DESC LIMIT +?1`, mostLetters)
+	s.letters = newest
 	for _, w := range newest {
-		if !push.IsMailbox(w.recipient) {
-			s.pushes[w.recipient]++
-			continue
-		}
-		s.letters = append(s.letters, w)
 		if m := s.members[w.recipient]; m != nil && w.ended >= orchestrator.Stamp(s.now.Add(-roomTime)) {
 			m.failedAt = max(m.failedAt, w.ended)
 		}

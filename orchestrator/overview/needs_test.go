@@ -126,6 +126,21 @@ func TestNeedsAreGroups(t *testing.T) {
 		got = append(got, fmt.Sprintf("%d %s", n.Count, n.Error))
 	}
 	want.Rows(t, got, "2 exit status 1: locked by process 90210", "1 exit status 2")
+
+	// Of more than twelve kinds the rest is one need.
+	for _, letter := range "abcdefghijkl" {
+		f.Wire.Set(enginetest.Failing("no " + string(letter)))
+		f.Send("a", "w", func(d *orchestrator.Draft) { d.MaxRetries = new(0) })
+		f.Deliver()
+	}
+	if r, err = overview.Needs(t.Context(), f.Ledger); err != nil {
+		t.Fatal(err)
+	}
+	failed := slices.DeleteFunc(r.Needs, func(n overview.Need) bool { return n.Kind != "failed" })
+	last := failed[len(failed)-1]
+	if len(failed) != 13 || last.Count != 2 || last.Error != "" || strings.Contains(last.Because, "some time ago") {
+		t.Errorf("%d needs, the last %+v", len(failed), last)
+	}
 }
 
 // TestNeedsOfPeople: a question, mail for the operator, and an address that is not used any more.

@@ -82,7 +82,7 @@ type snapshot struct {
 	members map[string]*Member
 	recent  []flow
 	letters []deadLetter     // dead letters, the newest
-	pushes  map[string]int64 // and among the newest, pushes that failed, by device
+	pushes  map[string]int64 // pushes that failed, by device
 	cut     bool
 }
 
@@ -107,7 +107,7 @@ func LookAround(ctx context.Context, l *ledger.Ledger) (r Room, err error) {
 
 // takeSnapshot reads what Room and Needs are made of.
 func takeSnapshot(c *store.Conn, l *ledger.Ledger, conf *ledger.Config) (*snapshot, error) {
-	s := &snapshot{c: c, l: l, conf: conf, now: l.Now(), members: map[string]*Member{}}
+	s := &snapshot{c: c, l: l, conf: conf, now: l.Now(), members: map[string]*Member{}, pushes: map[string]int64{}}
 	for name, agent := range conf.Agents {
 		if !push.IsMailbox(name) {
 			continue // a phone: see needs.phones
@@ -188,7 +188,10 @@ func (s *snapshot) waiting() error {
 		}
 	}
 	for name, of := range counts {
-		if n := of[orchestrator.Failed] + of[orchestrator.Lapsed]; n > 0 && push.IsMailbox(name) {
+		switch n := of[orchestrator.Failed] + of[orchestrator.Lapsed]; {
+		case !push.IsMailbox(name):
+			s.pushes[name] = n
+		case n > 0:
 			s.of(name).Failed = n
 		}
 	}
