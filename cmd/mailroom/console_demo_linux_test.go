@@ -103,8 +103,8 @@ func TestConsoleOfDemo(t *testing.T) {
 		only  string // names; "" is all
 		theme string // a part of the pictures' names
 	}{
-		{1440, false, "", "light"}, {1440, true, "now message-bounced", "dark"},
-		{390, false, "now message-bounced", "narrow"}, {390, true, "message-ladder message-answered message-thread", "narrow-dark"},
+		{1440, false, "", "light"}, {1440, true, "now", "dark"},
+		{390, false, "now", "narrow"}, {390, true, "message-ladder message-bounced message-answered message-thread", "narrow-dark"},
 	} {
 		if look.only != "" && !*screenshots {
 			break
