@@ -9,6 +9,7 @@ import (
 
 	"mailroom/commands/surface/phone/browsertest"
 	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/store"
 )
 
 // newDesk is newRoom at an address that a browser can keep keys for.
@@ -109,6 +110,7 @@ func TestDesk(t *testing.T) {
 	if shows(other.Page, "canary") || shows(other.Page, "tagged") || shows(other.Page, "Let it fly") {
 		t.Error("a browser that is not paired shows what is encrypted")
 	}
+	d.Until(`document.querySelectorAll(".choice").length === 2`)
 	d.Key("?")
 	d.Reads("its option of that place")
 	d.Key("Escape", "2")
@@ -129,10 +131,20 @@ func TestDesk(t *testing.T) {
 	if by := r.does("signal_list", `{"all":true}`)["questions"].([]any)[0].(map[string]any)["answeredBy"]; by != desk {
 		t.Errorf("it was answered by %v", by)
 	}
+	err := r.Router.Ledger.Read(t.Context(), func(c *store.Conn) error {
+		n, err := c.Number(`SELECT count(*) FROM command_trace WHERE name = 'desk answer'`)
+		if err == nil && n != 2 {
+			t.Errorf("of two answers %d are in the trace as those of a desk", n)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 
 	question = r.asks("ann", "And when nobody waits?", "Go", "Drop it")
 	d.takesBackFor(never)
-	d.Reads("And when nobody waits?")
+	d.Until(`[...document.querySelectorAll(".choice")].some((choice) => choice.innerText === "Drop it")`)
 	d.Key("j", "2")
 	d.Until(`document.activeElement.innerText === "Drop it"`) // it was not pressed, which is up to Enter
 	d.Key("Enter")
