@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"cmp"
 	"context"
 
 	"mailroom/orchestrator"
@@ -15,6 +16,9 @@ type Disabling struct {
 	By    string // who asks, in words; "" is the administrator
 }
 
+// ByHand is how the reason begins for which an agent is disabled, if somebody did that.
+const ByHand = "it was disabled by "
+
 // Disable has the agent's transport used no more. Its messages go to its fallback, or wait; what is being delivered is delivered
 // to its end, and what the agent reads by itself it gets. disabled is false if that was so before. Errors: invalid_params, also for
 // the operator and the user; not_found.
@@ -25,10 +29,7 @@ func Disable(ctx context.Context, l *ledger.Ledger, d Disabling) (agent ledger.A
 	if err := orchestrator.CheckPlain("why", d.Why); err != nil {
 		return agent, false, err
 	}
-	reason := "it was disabled by hand"
-	if d.By != "" {
-		reason = "it was disabled by " + d.By
-	}
+	reason := ByHand + cmp.Or(d.By, "hand")
 	if d.Why != "" {
 		reason += ": " + d.Why
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/daemons"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/questions"
@@ -184,6 +185,13 @@ func (n *needs) stuck() error {
 			Do: "`mailroom agent add " + orchestrator.ShellWord(m.Name) + " --deliver ...` names another address and lets its messages go"}
 		if m.Pending > 0 {
 			need.Says += ", and " + plural(m.Pending, "message waits", "messages wait") + " for another"
+		}
+		if strings.HasPrefix(need.Because, agents.ByHand) { // its address is as good as it was
+			need.Says = m.Name + " is disabled"
+			if m.Pending > 0 {
+				need.Says += ", and " + plural(m.Pending, "message waits", "messages wait")
+			}
+			need.Do = "`mailroom agent enable " + orchestrator.ShellWord(m.Name) + "` lets its messages go"
 		}
 		var err error
 		if need.From, need.ID, err = n.sendersTo(m.Name); err != nil {

@@ -110,11 +110,13 @@ func TestNow(t *testing.T) {
 	d := r.opens(1440, false, "/")
 	d.Until(`document.querySelectorAll(".plot").length === 3 && document.querySelector("svg.room") && document.querySelectorAll(".needs .st use[href='#s-doctor']").length === 1`)
 	for kind, href := range map[string]string{
-		"No daemon": "/operations", "failed": "/operations/dead-letters?to=builder&error=", "Disabled": "/agents/billing", "12 unread|unread": "/agents/reviewer",
-		"overdue": "/messages?to=ghost&status=live", "1 question": "/questions", "Phone": "/questions", "Doctor": "/operations",
+		"failed": "/operations/dead-letters?to=builder&error=", "Disabled": "/agents/billing", "12 unread|unread": "/agents/reviewer",
+		"overdue": "/messages?to=ghost&status=live", "1 question": "/questions", "Phone": "/questions", "Doctor": "/operations/doctor",
 	} {
 		d.Until(fmt.Sprintf(`[...document.querySelectorAll(".needs li")].some((li) => new RegExp(%q).test(li.querySelector(".state").textContent) && li.querySelector("a.btn").getAttribute("href").replace(/error=.*/, "error=") === %q)`, kind, href))
 	}
+	d.Until(`[...document.querySelectorAll(".needs li")].findIndex((li) => li.querySelector(".state.overdue")) > [...document.querySelectorAll(".needs li")].findIndex((li) => li.querySelector(".state.failed"))`) // the worst first
+	d.Until(`document.querySelector(".needs button.btn").title.endsWith(" serve")`)
 	d.Until(`document.querySelectorAll(".needs a.btn.first").length === 1`)
 	d.Until(`document.querySelector("h1").textContent === (["", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten"][document.querySelectorAll(".needs li").length]) + " things need you"`)
 	d.Until(`document.querySelector(".rail nav a .tally.hot").textContent === String(document.querySelectorAll(".needs li").length)`)

@@ -118,7 +118,7 @@ func TestBadDay(t *testing.T) {
 	d := r.opens(1440, false, "/")
 	frees := func(name string, f fault) { d.frees(t, r.Address+"/", name, f) }
 	frees("nothing delivers", fault{
-		find: []string{"What to do", "Schedules"}, says: "No daemon runs, so nothing of this runs by itself",
+		find: []string{"Operations", "Schedules"}, says: "No daemon runs, so nothing of this runs by itself",
 		free: []string{"Run deliver now", "Run it"}, done: func() bool { return r.arrived("tester") == 25 },
 	})
 	frees("a file that is gone", fault{

@@ -113,6 +113,7 @@ function App() {
   useEffect(() => {
     document.title = place ? `${rest[0] ?? place.word} · Mailroom` : "Mailroom";
   });
+  useEffect(() => document.querySelectorAll(":is(.tabs, .facets) [aria-current]").forEach(center), [route.value.path.join("/")]);
   const View = place && views[first];
   return (
     <>
@@ -123,16 +124,21 @@ function App() {
         <main id="main" class="page" tabIndex={-1}>
           {connection.value.state === "ended" && <Ended />}
           {View ? <View rest={rest} /> : <section class="lede"><h1>There is nothing at this address</h1><p><a href="/">Now</a> shows what there is.</p></section>}
-          <p class="more narrow-only">{places.slice(5).map(({ word, address }) => <a class="link" href={address}>{word}</a>)}</p>
         </main>
       </div>
       <nav class="tabs" aria-label="Views">
-        {places.slice(0, 5).map(({ path, word, address }) => <a href={address} aria-current={path === first ? "page" : undefined}><Icon name={path || "now"} />{word}{tallies.value[path]?.hot && <Tally of={tallies.value[path]} />}</a>)}
+        {places.map(({ path, word, address }) => <a href={address} aria-current={path === first ? "page" : undefined}><Icon name={path || "now"} />{word}{tallies.value[path]?.hot && <Tally of={tallies.value[path]} />}</a>)}
       </nav>
       <Keys />
       <Standing />
     </>
   );
+}
+
+// center scrolls a row of tabs sideways, where it is too long, so that one of them is seen.
+function center(tab) {
+  const row = tab.parentElement;
+  row.scrollLeft = tab.offsetLeft - row.offsetLeft - (row.clientWidth - tab.offsetWidth) / 2;
 }
 
 const Ended = () => (
@@ -154,6 +160,10 @@ function Gate({ failure, onToken }) {
   const [refused, setRefused] = useState(null);
   const enter = async (event) => {
     event.preventDefault();
+    if (!typed.trim()) {
+      setRefused({ message: "The field is empty.", hint: "Paste into it what `mailroom console --print` prints, or an administrator’s token." });
+      return;
+    }
     try {
       await logIn(typed);
     } catch (error) {
@@ -171,7 +181,7 @@ function Gate({ failure, onToken }) {
       <p class="muted">Or paste what <code>mailroom console --print</code> prints, or an administrator’s token, as <code>mailroom agent token NAME --admin</code> issues it.</p>
       <form onSubmit={enter}>
         <input class="field-text" type="password" autocomplete="off" aria-label="Token" value={typed} onInput={(e) => setTyped(e.target.value)} />
-        <button class="btn" disabled={!typed.trim()}>Log in</button>
+        <button class="btn">Log in</button>
       </form>
     </main>
   );
@@ -187,7 +197,10 @@ async function start() {
     if (token()) me.value = await whoAmI();
   } catch (error) {
     failure = error;
-    if (error.status === 401 && !code) dropToken();
+    if (error.status === 401 && !code) {
+      dropToken();
+      failure = { message: error.message, hint: "`mailroom agent token NAME --admin` issues one. `mailroom console` needs none." };
+    }
   }
   const root = document.getElementById("app");
   if (!me.value) {

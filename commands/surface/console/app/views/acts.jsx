@@ -54,7 +54,7 @@ function Ask({ act, m, onDone }) {
   switch (act) {
     case "replay": return (
       <Confirm title="Replay this message?" word="Replay" act={() => run("dead_letters_replay", id)} onDone={onDone}>
-        <p>It is pending again, with no attempt made, and {m.recipient} gets it as soon as its transport takes it. What was tried before stays in the trace.</p>
+        <p>It is pending again, and gets {plural(m.max_retries + 1, "attempt")}, as a new one does: {m.recipient} gets it as soon as its transport takes it. What was tried before stays in the trace.</p>
       </Confirm>
     );
     case "cancel": return (

@@ -6,8 +6,8 @@ import { useCommand } from "../data.js";
 import { useKeys } from "../keys.js";
 import { mayAdminister, me } from "../me.js";
 import { go, route, setQuery, to } from "../route.js";
-import { disabledSince, lastHeard, oldest } from "../standing.js";
-import { age, clock, span } from "../time.js";
+import { disabledSince, isActive, lastHeard, oldest, useHeard } from "../standing.js";
+import { age, ago, clock, span } from "../time.js";
 import { Age, Agent, Command, Confirm, Empty, Hint, Loaded, MessageLink, State, When } from "../parts.jsx";
 import { count, list, plural, quoted } from "../words.js";
 import { ChangeAgent } from "./agent-change.jsx";
@@ -20,12 +20,13 @@ const concerns = (name) => ({ data }) => !data?.recipient || data.recipient === 
 
 export function AgentPage({ name }) {
   const of = useCommand("agent_show", { name, ...((mayAdminister() || me.value.agent === name) && { lately: true }) }, { matters: concerns(name), every: 15_000 });
+  const heard = useHeard();
   useKeys({ Escape: () => go("/agents") }, [["Escape", "all agents"]]);
   if (of.failure?.code === "not_found") {
-    return <section class="lede"><h1>There is no agent {name}</h1><p><Hint text={of.failure.hint} /></p></section>;
+    return <section class="lede"><h1>There is no agent {name}</h1><p>Nobody has that name here, or nobody has it any more. <a href="/agents">All agents</a></p></section>;
   }
   if (of.data === null) return <><h1>{name}</h1><Loaded of={of} /></>;
-  return <Loaded of={of}>{(data) => <Page data={data} reload={of.reload} />}</Loaded>;
+  return <Loaded of={of}>{(data) => <Page data={{ ...data, agent: heard(data.agent) }} reload={of.reload} />}</Loaded>;
 }
 
 function Page({ data, reload }) {
@@ -55,7 +56,7 @@ function sentenceOf(agent, backlog) {
   const { name, run, role } = agent;
   if (agent.disabled) {
     const { at, why } = disabledSince(agent.disabled);
-    return ["disabled", `${name} is disabled`, `Its transport is not used since ${clock(at)}: ${why || "it is not said why"}.${wait} Enabled, it gets them, in their order.`];
+    return ["disabled", `${name} is disabled`, `Nothing is delivered to it since ${clock(at)}: ${why || "it is not said why"}.${wait} Enabled, it gets them, in their order.`];
   }
   if (run?.state === "failed" || run?.state === "given_up") {
     const next = run.next_at ? ` It is started again at ${clock(run.next_at)}.` : run.state === "given_up" ? " It is started again when there is a new message." : "";
@@ -67,7 +68,8 @@ function sentenceOf(agent, backlog) {
   if (agent.built_in) return ["idle", name, says];
   const does = { working: "is at work", idle: "is idle", stopped: "has stopped" }[agent.status];
   if (does) return [agent.status, `${name} ${does}`, `${says} Since ${clock(agent.status_since)}.${wait}`];
-  return ["idle", name, `${says} It has not said yet what it does.${wait}`];
+  const at = lastHeard(agent);
+  return [agent.state === "fails" ? "failed" : at && isActive(at) ? "working" : "idle", name, `${says} ${at ? `Last heard ${ago(at)}` : "Not heard of yet"}.${wait}`];
 }
 
 function Head({ agent, backlog, reload, onSecret }) {
@@ -124,9 +126,11 @@ function Disable({ agent, onDone }) {
   );
 }
 
+const place = ({ deliver }) => (deliver === "inbox" ? "its inbox" : deliver);
+
 const Enable = ({ agent, backlog, onDone }) => (
   <Confirm title={`Enable ${agent.name}?`} word="Enable" act={() => run("agent_enable", { name: agent.name })} onDone={onDone}>
-    <p>{backlog.pending + backlog.retry ? `${plural(backlog.pending + backlog.retry, "message that waits is", "messages that wait are")} delivered to ${agent.deliver}, the oldest first.` : `What is sent to it from now on goes to ${agent.deliver}.`} If its address is gone for good, the first attempt disables it again.</p>
+    <p>{backlog.pending + backlog.retry ? `${plural(backlog.pending + backlog.retry, "message that waits is", "messages that wait are")} delivered to ${place(agent)}, the oldest first.` : `What is sent to it from now on goes to ${place(agent)}.`}{agent.deliver !== "inbox" && " If its address is gone for good, the first attempt disables it again."}</p>
   </Confirm>
 );
 
@@ -218,7 +222,7 @@ function Backlog({ name, backlog, stats }) {
   const parts = [["being delivered", backlog.leased], ["wanted later", backlog.later], ["wait for another attempt", backlog.retry], ["unread in its inbox", backlog.unread], ["handed to a reader", backlog.shown]].filter(([, n]) => n);
   return (
     <figure class="plot">
-      <figcaption><div class="bar"><h2>Waits now</h2>{waiting + backlog.unread > 0 && <a class="link" href={to(["messages"], { agent: name })}>Show them</a>}</div></figcaption>
+      <figcaption><div class="bar"><h2>Waits or unread</h2>{waiting + backlog.unread > 0 && <a class="link" href={to(["messages"], { agent: name })}>Show them</a>}</div></figcaption>
       <p class="big">{count(waiting + backlog.unread)} <small>{at ? <>oldest {age(at)}, since <When at={at} /></> : "nothing waits"}</small></p>
       {stats && <Waited stats={stats} />}
       {parts.length > 0 && <dl class="facts wide-terms">{parts.map(([word, n]) => <><dt>{word}</dt><dd>{count(n)}</dd></>)}</dl>}

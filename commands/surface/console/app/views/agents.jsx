@@ -6,7 +6,7 @@ import { useKeys } from "../keys.js";
 import { mayAdminister } from "../me.js";
 import { needed } from "../needs.js";
 import { go, route, setQuery, to } from "../route.js";
-import { lastHeard, oldest, standing, waits } from "../standing.js";
+import { lastHeard, oldest, standing, useHeard } from "../standing.js";
 import { Age, Empty, Loaded, State } from "../parts.jsx";
 import { count, sentence } from "../words.js";
 import { AgentPage } from "./agent.jsx";
@@ -20,7 +20,14 @@ export function Agents({ rest }) {
 
 // useList asks for a page of the agents, those first that need somebody.
 function useList(page, search) {
-  return useCommand("agent_list", { backlog: true, order: "waiting", limit: pageSize, skip: page * pageSize, search }, { every: 15_000 });
+  const list = useCommand("agent_list", { backlog: true, order: "waiting", limit: pageSize, skip: page * pageSize, search }, { every: 15_000 }), heard = useHeard();
+  return list.data ? { ...list, data: { ...list.data, agents: list.data.agents.map(heard).sort((a, b) => rank(a) - rank(b)) } } : list;
+}
+
+// rank is where an agent stands among those of a page: who fails comes before those who only need a look.
+function rank(agent) {
+  const { bad, warn } = standing(agent);
+  return bad ? 0 : warn ? 1 : 2;
 }
 
 function List() {
@@ -43,7 +50,7 @@ function List() {
           <h1>{headline(list.data, search)}</h1>
           <div class="acts"><button class="btn" type="button" disabled={!mayAdminister()} onClick={() => setAdding(true)}>Add an agent</button></div>
         </div>
-        <p>Who needs somebody stands first: who is disabled, then for whom most waits.</p>
+        <p>First who is disabled or fails, then who is silent or reads nothing, then for whom most waits.</p>
       </section>
       <Search value={search} label="Find a name, a role or a host" />
       <Loaded of={list}>{(data) => <Table data={data} page={page} search={search} marked={marked} mark={mark} />}</Loaded>
@@ -142,11 +149,11 @@ function Split({ name }) {
 }
 
 function Item({ agent, current }) {
-  const state = standing(agent), n = waits(agent.backlog);
+  const state = standing(agent), { pending, retry, unread } = agent.backlog, n = pending + retry;
   return (
     <li>
       <a href={to(["agents", agent.name])} aria-current={current ? "true" : undefined}>
-        <span class="r"><State name={state.name} word="" /><b>{agent.name}</b><span class={n && state.bad ? "hot" : n && state.warn ? "hot warn" : undefined}>{n ? `${count(n)} wait${n === 1 ? "s" : ""}` : ""}</span></span>
+        <span class="r"><State name={state.name} word="" /><b>{agent.name}</b><span class={n + unread && state.bad ? "hot" : n + unread && state.warn ? "hot warn" : undefined}>{n ? `${count(n)} wait${n === 1 ? "s" : ""}` : unread ? `${count(unread)} unread` : ""}</span></span>
         <span class="cut">{state.word}</span>
       </a>
     </li>

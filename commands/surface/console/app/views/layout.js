@@ -29,8 +29,18 @@ function settle(names, links) {
     .force("x", forceX(width / 2).strength(0.05)).force("y", forceY(height / 2).strength(0.1))
     .force("edge", () => nodes.forEach(keepIn))
     .stop().tick(300);
+  if (places.size === 0) fill(nodes);
   nodes.forEach(keepIn);
   for (const node of nodes) places.set(node.name, { x: Math.round(node.x), y: Math.round(node.y) });
+}
+
+// fill stretches a picture that is smaller than its box.
+function fill(nodes) {
+  for (const [axis, size] of [["x", width - 120], ["y", height - 72]]) {
+    const all = nodes.map((node) => node[axis]), low = Math.min(...all), high = Math.max(...all);
+    const grow = Math.max(1, Math.min(1.6, size / Math.max(1, high - low)));
+    for (const node of nodes) node[axis] = (node[axis] - (low + high) / 2) * grow + (axis === "x" ? width : height) / 2;
+  }
 }
 
 // keepIn keeps an agent where its whole name is seen.

@@ -21,7 +21,7 @@ export function Message({ id }) {
   const matters = (e) => e.data.message_id === id;
   const trace = useCommand("trace", { message_id: id }, { matters }), why = useCommand("why", { message_id: id }, { matters });
   useKeys({ Escape: () => (history.length > 1 ? history.back() : go("/messages")) }, keys);
-  if (trace.failure?.code === "not_found") return <Missing id={id} failure={trace.failure} />;
+  if (trace.failure?.code === "not_found") return <Missing id={id} />;
   const reload = () => (trace.reload(), why.reload());
   return (
     <Loaded of={trace}>
@@ -34,11 +34,10 @@ export function Message({ id }) {
 
 const keys = [["r", "replay"], ["x", "take back (cancel)"], ["a", "acknowledge"], ["c", "copy as command"], ["Esc", "back"]];
 
-const Missing = ({ id, failure }) => (
+const Missing = ({ id }) => (
   <section class="lede">
     <h1>There is no such message</h1>
     <p>Nothing is known under the id <code>{id}</code>: it may be of another database, or retention has deleted it and its trace.</p>
-    <p><Hint text={failure.hint} /></p>
     <p><a href="/messages">All messages</a></p>
   </section>
 );
@@ -118,7 +117,7 @@ function say(why, m) {
 }
 
 function Side({ story, why }) {
-  const m = story.message, tried = story.events.filter((e) => e.event === "attempt_failed").length + (m.delivered_at ? 1 : 0);
+  const m = story.message, anew = story.events.slice(story.events.findLastIndex((e) => e.event === "replayed") + 1), tried = anew.filter((e) => e.event === "attempt_failed").length + (m.delivered_at ? 1 : 0);
   const fact = (name, value) => (value || value === 0 ? <><dt>{name}</dt><dd>{value}</dd></> : null);
   return (
     <aside class="side" aria-label="Facts">

@@ -61,7 +61,9 @@ function Filter({ filter }) {
     const keys = Object.keys(filter);
     if (event.key === "Backspace" && !typed && keys.length) without(keys.at(-1));
   };
+  const [, unknown] = filter.text?.match(/(?:^|\s)(\w+):(?=\w)/) ?? [];
   return (
+    <>
     <form class="filter" role="search" onSubmit={enter}>
       <Icon name="search" />
       {Object.entries(filter).map(([key, value]) => (
@@ -73,6 +75,8 @@ function Filter({ filter }) {
         autocapitalize="off" placeholder="agent: from: to: pair:a,b type: status: thread: since:1h until: archived:yes or a word" />
       <kbd>/</kbd>
     </form>
+    {unknown && <p class="muted small">There is no filter {unknown}: messages with the text “{filter.text}” are looked for.</p>}
+    </>
   );
 }
 
@@ -172,7 +176,8 @@ function Stream({ filter, id }) {
           <Gap rows={below} height={seen.height} />
         </tbody>
       </table>
-      <Problem failure={feed.failure} retry={() => feed.retry()} />
+      <Problem failure={feed.failure} retry={feed.failure?.code === "invalid_params" ? undefined : () => feed.retry()} />
+      {feed.failure?.code === "invalid_params" && <p class="foot"><button class="btn" type="button" onClick={() => open({})}>{Object.keys(filter).length === 1 ? "Remove this filter" : "Remove all filters"}</button></p>}
       <Foot feed={feed} filter={filter} />
       {asks && <Replay ids={[...picked]} onDone={(done) => (setAsks(false), done && setPicked(new Set()))} />}
     </section>
@@ -239,7 +244,7 @@ function Foot({ feed, filter }) {
   if (feed.loading) return <p class="foot muted" aria-live="polite">{feed.asFar ? `Looking further back than ${clock(feed.asFar)}…` : "Loading…"}</p>;
   if (!feed.complete) return <p class="foot" />;
   if (!feed.known && !Object.keys(filter).length) {
-    return <div class="empty"><p>No message was sent yet. This sends one:</p><Command text="mailroom send operator 'hello'" /></div>;
+    return <div class="empty"><p>No message was sent yet. This sends one to you, as the operator:</p><Command text="mailroom send operator 'hello'" /></div>;
   }
   if (!feed.known) return <div class="empty"><p>No message fits.{filter.archived ? "" : <> Archived ones were left out: <a class="link" href={to(["messages"], { ...filter, archived: "yes" })}>look there, too</a>.</>}</p></div>;
   return <div class="foot muted"><p>{plural(feed.known, "message")}, and no more. The same in a terminal:</p><Command text={command(filter)} /></div>;
@@ -273,7 +278,7 @@ function Replay({ ids, onDone }) {
   };
   return (
     <Confirm title={`Replay ${plural(ids.length, "message")}?`} word="Replay" act={act} onDone={onDone}>
-      <p>Each is pending again, with no attempt made, and is delivered at once if its recipient takes it. What did not fail or expire stays as it is.</p>
+      <p>Each is pending again, gets as many attempts as a new message, and is delivered at once if its recipient takes it. What did not fail or expire stays as it is.</p>
     </Confirm>
   );
 }

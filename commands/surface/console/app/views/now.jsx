@@ -5,9 +5,9 @@ import { useCommand } from "../data.js";
 import { route, to } from "../route.js";
 import { isFirst, needed, problems, unsaid } from "../needs.js";
 import { count, list, plural, sentence } from "../words.js";
-import { me } from "../me.js";
+import { anywhere, me } from "../me.js";
 import { span } from "../time.js";
-import { Age, Command, Hint, Icon, Loaded, Shape, When } from "../parts.jsx";
+import { Age, ByHand, Command, Hint, Icon, Loaded, Shape, When, useCopy } from "../parts.jsx";
 import { Stamped } from "./stamped.jsx";
 import { lettersAt } from "./operations/deadletters.jsx";
 import { Plots, spans } from "./plots.jsx";
@@ -24,7 +24,7 @@ function Day({ data }) {
   const chosen = Object.hasOwn(spans, route.value.query.span) ? route.value.query.span : "1h";
   const stats = useCommand("stats", { since: chosen, every: spans[chosen].every, waiting: true }, { matters: () => false, every: 15_000 });
   const room = useCommand("room", {}, { matters: () => false, every: 10_000 });
-  const found = unsaid(data.needs, problems.value), n = data.needs.length + found.length;
+  const needs = data.needs.toSorted((a, b) => isRed(b) - isRed(a)), found = unsaid(needs, problems.value), n = needs.length + found.length;
   const [all, setAll] = useState(false), shown = all ? n : mostShown;
   return (
     <>
@@ -36,8 +36,8 @@ function Day({ data }) {
         <section class="close">
           <h2 class="unseen">What needs a person</h2>
           <ul class="needs">
-            {data.needs.slice(0, shown).map((need, i) => <Need key={`${need.kind} ${need.agent} ${need.id ?? i}`} need={need} first={i === 0} />)}
-            {found.slice(0, Math.max(0, shown - data.needs.length)).map((finding) => <Finding key={finding.check} finding={finding} first={data.needs.length === 0 && finding === found[0]} />)}
+            {needs.slice(0, shown).map((need, i) => <Need key={`${need.kind} ${need.agent} ${need.id ?? i}`} need={need} first={i === 0} />)}
+            {found.slice(0, Math.max(0, shown - needs.length)).map((finding) => <Finding key={finding.check} finding={finding} first={needs.length === 0 && finding === found[0]} />)}
           </ul>
           {n > shown && <p class="more"><button class="btn quiet" type="button" onClick={() => setAll(true)}>Show the other {n - shown}</button></p>}
         </section>
@@ -81,20 +81,22 @@ const kinds = {
   failed: { state: "failed", tag: (n) => `${n} failed`, word: (n) => (n.count === 1 ? "See it" : `See the ${count(n.count)}`), at: (n) => lettersAt(n.agent, n.error) },
   overdue: { state: "overdue", tag: (n) => `${n} overdue`, word: (n) => (n.unknown ? "See them" : `Open ${n.agent}`), at: (n) => (n.unknown ? to(["messages"], { to: n.agent, status: "live" }) : to(["agents", n.agent])) },
   unread: { state: "silent", tag: (n) => `${n} unread`, word: (n) => (n.agent === "operator" ? "Read them" : `Open ${n.agent}`), at: (n) => (n.agent === "operator" ? to(["messages"], { to: n.agent }) : to(["agents", n.agent])) },
-  disabled: { state: "disabled", tag: () => "Disabled", word: () => "Give an address", at: (n) => to(["agents", n.agent]) },
+  disabled: { state: "disabled", tag: () => "Disabled", word: (n) => (n.do.includes(" agent enable ") ? "Enable" : "Give an address"), at: (n) => to(["agents", n.agent]) },
   question: { state: "question", tag: (n) => (n === "1" ? "1 question" : `${n} questions`), word: () => "Answer", at: () => to(["questions"]) },
   phone: { state: "overdue", shape: "question", tag: () => "Phone", at: () => to(["questions"]), does: true },
-  daemon: { state: "overdue", tag: () => "No daemon", does: true },
-  trust: { state: "overdue", shape: "doctor", tag: () => "Not trusted", does: true },
+  daemon: { state: "overdue", tag: () => "No daemon", does: true, copies: true },
+  trust: { state: "overdue", shape: "doctor", tag: () => "Not trusted", does: true, copies: true },
   moved: { state: "failed", tag: () => "Moved", does: true },
 };
+const isRed = ({ kind }) => ["failed", "disabled"].includes(kinds[kind]?.state);
+
 const other = { state: "overdue", shape: "doctor", tag: () => "Look here", does: true };
 
 function Need({ need, first }) {
   const kind = kinds[need.kind] ?? other;
   const at = need.agent || need.kind === "phone" || need.kind === "failed" ? kind.at?.(need) : need.kind === "overdue" ? to(["messages"], { status: "live" }) : null;
   return (
-    <Row kind={kind} tag={kind.tag(count(need.count))} says={need.says} since={need.since} href={at ?? to(["operations"])} word={at && need.agent && kind.word ? kind.word(need) : "What to do"} first={first} does={need.do}>
+    <Row kind={kind} tag={kind.tag(count(need.count))} says={need.says} since={need.since} href={at ?? to(["operations", "doctor"])} word={at && need.agent && kind.word ? kind.word(need) : "What to do"} first={first} does={need.do}>
       <Stamped text={need.because ?? ""} />{need.from && <> · {from(need)}</>}{kind.does && need.do && <> · <Hint text={need.do} /></>}
     </Row>
   );
@@ -111,7 +113,7 @@ function from({ kind, from: names }) {
 function Finding({ finding: { check, says, do: does }, first }) {
   const title = `${check[0].toUpperCase()}${check.slice(1)}`, short = says.length < 70;
   return (
-    <Row kind={{ state: "overdue", shape: "doctor" }} tag="Doctor" says={short ? `${title}: ${says}` : title} href={to(["operations"])} word="What to do" first={first} does={does}>
+    <Row kind={{ state: "overdue", shape: "doctor" }} tag="Doctor" says={short ? `${title}: ${says}` : title} href={to(["operations", "doctor"])} word="What to do" first={first} does={does}>
       {!short && <Stamped text={says} />}{!short && does && " · "}<Hint text={does ?? ""} />
     </Row>
   );
@@ -119,14 +121,21 @@ function Finding({ finding: { check, says, do: does }, first }) {
 
 // Row is a line of what needs a person.
 function Row({ kind, tag, says, since, href, word, first, does, children }) {
+  const [, command] = (kind.copies && does?.match(/`(mailroom [^`]+)`/)) || [];
   return (
     <li>
       <span class={`state ${kind.state}`}><Shape name={kind.shape ?? kind.state} />{tag}</span>
-      <p class="what"><b>{says}</b><span>{children}</span></p>
+      <p class={kind.does ? "what whole" : "what"}><b>{says}</b><span>{children}</span></p>
       <p class="since">{since && <><b><Age at={since} /></b>since <When at={since} seconds={false} /></>}</p>
-      <a class={first ? "btn first" : "btn"} href={href} title={does?.replaceAll("`", "")}>{word}</a>
+      {command ? <CopyButton text={command} first={first} /> : <a class={first ? "btn first" : "btn"} href={href} title={does?.replaceAll("`", "")}>{word}</a>}
     </li>
   );
+}
+
+// CopyButton copies the command that helps, where that can only be run in a terminal.
+function CopyButton({ text: command, first }) {
+  const text = anywhere(command), [{ copied, refused }, copy] = useCopy(text);
+  return refused ? <ByHand text={text} refused={refused} /> : <button class={first ? "btn first" : "btn"} type="button" title={text} onClick={copy}><Icon name={copied ? "check" : "copy"} />{copied ? "Copied" : "Copy command"}</button>;
 }
 
 // Welcome is what stands there as long as nobody has written to anybody: what to type, step by step.
@@ -143,13 +152,14 @@ function Welcome({ data }) {
         <Step n={1} is="done" title="The database is there">
           <p class="muted"><code>{me.value.database}</code>{data.begun_at && <>, used since <When at={data.begun_at} seconds={false} /></>}</p>
         </Step>
-        <Step n={2} is={is(2)} title="Add two agents">
-          <Command text="mailroom agent add orchestrator" />
-          <Command text="mailroom agent add code_developer" />
+        <Step n={2} is={is(2)} title="Connect two agents">
+          <Command text="mailroom connect claude --as alice" />
+          <Command text="mailroom connect codex --as bob" />
+          <p class="muted">Codex, Gemini CLI and OpenCode are connected alike. Without a model, <code>mailroom agent add NAME</code> makes one.</p>
           {step === 2 && <p class="wait-dot" role="status"><i />waiting for the {data.agents === 0 ? "first" : "second"} one</p>}
         </Step>
         <Step n={3} is={is(3)} title="Send a message">
-          <Command text={`mailroom send --sender orchestrator --recipient code_developer --message-type task_assignment --payload '{"task_id":"TASK-31-1"}'`} />
+          <Command text={`mailroom send bob "what do you work on?" --as alice`} />
           {step === 3 && <p class="wait-dot" role="status"><i />waiting for it</p>}
         </Step>
         <Step n={4} is={data.daemons > 0 ? "done" : "later"} title="Keep it delivered">
@@ -157,7 +167,7 @@ function Welcome({ data }) {
           <p class="muted">It delivers, tries again, and starts agents that have mail.</p>
         </Step>
       </ol>
-      <p class="muted">Rather look first? <code>mailroom demo</code> runs four agents in a room of its own, with a failure and its replay.</p>
+      <p class="muted">Rather look first? <code>mailroom demo</code> runs five agents in a room of its own, with a failure and its replay.</p>
     </>
   );
 }

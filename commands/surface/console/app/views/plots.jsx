@@ -107,7 +107,7 @@ function Delivered({ traffic, chosen, broke }) {
 
 const Swatch = ({ name }) => <svg><rect class={name} width="100%" height="100%" rx="2" /></svg>;
 
-const percentiles = [["p99", "p99_ms", "l3", "ki"], ["p95", "p95_ms", "l2", "k2"], ["p50", "p50_ms", "l1", "k1"]];
+const percentiles = [["99 %", "p99_ms", "l3", "ki", "99 of 100"], ["95 %", "p95_ms", "l2", "k2", "95 of 100"], ["half", "p50_ms", "l1", "k1", "half"]];
 
 function Took({ traffic, chosen, broke }) {
   const list = traffic.intervals, n = list.length, total = traffic.total.delivered_after;
@@ -125,7 +125,7 @@ function Took({ traffic, chosen, broke }) {
     });
     return d;
   };
-  const ends = labels(percentiles.map(([word, key, , name]) => ({ word, name, ms: list.findLast((one) => one.delivered_after)?.delivered_after[key] })).filter((one) => one.ms !== undefined), y);
+  const ends = labels(total ? percentiles.map(([word, key, , name, many]) => ({ word, name, many, ms: total[key] })) : [], y);
   const says = total ? `Time to delivery over ${spans[chosen].within}: half of the messages within ${span(total.p50_ms)}, 95 of 100 within ${span(total.p95_ms)}, 99 of 100 within ${span(total.p99_ms)}.` : `Nothing was delivered in ${spans[chosen].within}.`;
   return (
     <figure class="plot">
@@ -135,11 +135,11 @@ function Took({ traffic, chosen, broke }) {
           <Grid lines={decades} base={false} />
           <svg viewBox={`0 0 ${n} 100`} width="100%" height="100%" preserveAspectRatio="none">{percentiles.map(([, key, name]) => <path class={`l ${name}`} d={line(key)} />)}</svg>
           <Mark broke={broke} />
-          {ends.map(({ word, name, at, ms }) => <text class={name} x="100%" dx="8" y={`${at}%`} dy="4">{word} {span(ms)}</text>)}
+          {ends.map(({ word, name, many, at, ms }) => <text class={name} x="100%" dx="8" y={`${at}%`} dy="4"><title>{`${many} within ${span(ms)}, in ${spans[chosen].within}`}</title>{word} {span(ms)}</text>)}
         </svg>
         <Axis traffic={traffic} />
       </div>
-      <Rows caption="Time to delivery" heads={["p50", "p95", "p99"]} traffic={traffic} cells={({ delivered_after: p }) => (p ? [span(p.p50_ms), span(p.p95_ms), span(p.p99_ms)] : ["", "", ""])} />
+      <Rows caption="Time to delivery" heads={["Half within", "95 of 100 within", "99 of 100 within"]} traffic={traffic} cells={({ delivered_after: p }) => (p ? [span(p.p50_ms), span(p.p95_ms), span(p.p99_ms)] : ["", "", ""])} />
     </figure>
   );
 }

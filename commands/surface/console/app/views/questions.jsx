@@ -36,7 +36,7 @@ function choose(n) {
 
 const keys = { j: () => focusOn(1), k: () => focusOn(-1), ...Object.fromEntries([1, 2, 3, 4, 5, 6, 7, 8, 9].map((n) => [n, () => choose(n)])) };
 
-export function Questions() {
+export function Questions({ rest: [id] }) {
   useKeys(keys, [["j k", "next question, the one before"], ["1 – 9", "its option of that place; one that destroys or refuses has the focus then, and Enter presses it"]]);
   const open = useCommand("signal_list", { all: true, status: "pending", limit: most }, { matters, every: 15_000 });
   const ended = useCommand("signal_list", { all: true, limit: most }, { matters, every: 60_000 });
@@ -59,6 +59,7 @@ export function Questions() {
       <section class="lede"><h1>{headline(open.data)}</h1><p>{lead(open.data, devices.data, desk)}</p></section>
       <div class="cols close">
         <section class="asks">
+          {id && ended.data && <Asked id={id} question={ended.data.questions.find((q) => q.questionId === id)} />}
           <Problem failure={desk.state === "unknown" ? asked.failure : null} retry={asked.reload} />
           <Attention desk={desk} reload={asked.reload} />
           <Loaded of={open}>{(data) => <Open desk={desk} open={data.questions} ended={ended.data?.questions ?? []} names={names} reload={reload} />}</Loaded>
@@ -74,6 +75,12 @@ export function Questions() {
       </div>
     </>
   );
+}
+
+// Asked says where the question is that the address names, if it is not among those that are open.
+function Asked({ id, question }) {
+  if (question?.status === "pending") return null;
+  return <div class="problem note" role="status"><p>{question ? `The question ${id} is over: it is ${question.status}.` : `There is no question ${id} here: it may be long over, or of another database.`} <a href="/questions">All questions</a></p></div>;
 }
 
 // Open lists what can be answered, the oldest first. On a paired desk a question that ends while one looks at it stays, and says what became of it.

@@ -1,9 +1,9 @@
 // Who writes to whom, as a picture and as a list, and who is there.
 
 import { go, route, to } from "../route.js";
-import { now } from "../time.js";
 import { count, plural } from "../words.js";
 import { Age, Agent, Icon, State } from "../parts.jsx";
+import { isActive } from "../standing.js";
 import { height, place, width } from "./layout.js";
 
 // states are how an agent is shown: shape, and word.
@@ -150,13 +150,11 @@ function toward(a, b) {
   return [(b.x - a.x) / long, (b.y - a.y) / long];
 }
 
-const recent = 5 * 60_000; // milliseconds
-
 // stateOf is how an agent is shown. Of one that says nothing of itself it is told whether it was heard of lately.
 export function stateOf({ known, state, heard_at }) {
   if (!known) return ["stopped", "nobody’s name"];
   if (state !== "" || !heard_at) return states[state] ?? states[""];
-  return now.value - Date.parse(heard_at) < recent ? ["working", "active"] : ["idle", "quiet"];
+  return isActive(heard_at) ? ["working", "active"] : ["idle", "quiet"];
 }
 
 // Members is who is there, those with whom something is wrong first.
@@ -166,7 +164,7 @@ export function Members({ there }) {
   const waits = (member) => member.pending + member.unread;
   return (
     <section>
-      <div class="bar"><h2>Agents</h2><a class="link" href="/agents">All {count(list.length)}</a></div>
+      <div class="bar"><h2>Agents</h2><a class="link" href="/agents">All {count(there.agents.filter((member) => member.known && !member.built_in).length)}</a></div>
       <table>
         <thead><tr><th>Name</th><th>Presence</th><th class="num" title="Undelivered, or unread in the inbox">Waiting</th><th class="num">Oldest</th><th class="num wide-c">Heard</th></tr></thead>
         <tbody>

@@ -77,7 +77,7 @@ export function tries(row) {
     case "pending": return `0 of ${may}`;
     case "retry": return `${made} of ${may}`;
     case "failed": return refused(row) ? "" : `${made} of ${may}`;
-    case "delivered": return <span class="faint">{made}</span>;
+    case "delivered": return <span class={made === 1 ? "faint one" : "faint"}>{made}</span>;
   }
   return row.error_message && row.status === "expired" ? `${made} of ${may}` : "";
 }

@@ -6,7 +6,7 @@ import { useCommand } from "../data.js";
 import { useKeys } from "../keys.js";
 import { go, route, to } from "../route.js";
 import { clock, day, span } from "../time.js";
-import { Agent, Empty, Hint, Loaded, MessageLink, State, When } from "../parts.jsx";
+import { Agent, Empty, Loaded, MessageLink, State, When } from "../parts.jsx";
 import { count, plural, quoted, sentence } from "../words.js";
 import { Search, useMarked } from "./agents.jsx";
 import { stateOf } from "./room.jsx";
@@ -55,7 +55,7 @@ function List({ list }) {
         <>
           {!list.threads.length && (search || status || data.more
             ? <Empty>{data.more ? "None among the newest threads. Go on to look at older ones." : "No thread is like that."}</Empty>
-            : <Empty command="mailroom coral create_thread --as NAME --thread-name 'release 2.4' --participant-ids OTHER">There are no threads yet. An agent makes one.</Empty>)}
+            : <Empty command="mailroom coral create_thread --as NAME --thread-name 'release 2.4' --participant-ids OTHER">There are no threads yet. Agents make them with tools of their own; this makes one in the name of an agent:</Empty>)}
           <table class="roster">
             {list.threads.length > 0 && <thead><tr><th>Thread</th><th>State</th><th class="wide-c">Who takes part</th><th class="wide-c">Said last</th><th class="num">When</th></tr></thead>}
             <tbody>{list.threads.map((thread, i) => (
@@ -104,7 +104,7 @@ function ThreadPage({ id }) {
   const talk = useRef({ posts: [], continue: null }).current; // what is shown; continue says where earlier posts go on, "" if there are none, null until somebody asks for them
   const [failure, setFailure] = useState(null), [, redraw] = useState();
   useKeys({ Escape: () => go("/threads") }, [["Escape", "all threads"]]);
-  if (newest.failure?.code === "not_found") return <section class="lede"><h1>There is no thread {id}</h1><p><Hint text={newest.failure.hint} /></p></section>;
+  if (newest.failure?.code === "not_found") return <section class="lede"><h1>There is no thread {id}</h1><p>It may be of another database. <a href="/threads">All threads</a></p></section>;
   const older = async () => {
     const from = (talk.continue ??= newest.data.continue);
     try {

@@ -71,7 +71,7 @@ function Axis({ list, at, start }) {
 const tones = { bad: "r-bad", good: "r-good", dead: "r-bad" };
 
 function Step({ step, at, start, onUnfold }) {
-  const x = at(step.from), width = Math.max(0.9, at(step.to) - x), end = x + width, before = end > 58;
+  const x = at(step.from), width = Math.max(0.9, at(step.to) - x), end = x + width, before = x > 100 - end;
   const room = before ? x : 100 - end, note = room > 20 && (step.note ?? "").split("\n")[0];
   const waits = hatches[step.kind];
   return (

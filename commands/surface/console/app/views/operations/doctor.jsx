@@ -34,7 +34,7 @@ function Findings() {
     <>
       <section class="lede">
         <div class="bar level">
-          <h1>{!data ? "The doctor looks…" : problems.length ? sentence(problems.length, "thing is wrong", "things are wrong") : "Nothing is wrong"}</h1>
+          <h1>{!data ? "The doctor looks…" : problems.length ? sentence(problems.length, "thing is wrong", "things are wrong") : notes.length ? `Nothing is broken, but look at ${sentence(notes.length, "thing").toLowerCase()}` : "Nothing is wrong"}</h1>
           <div class="acts">
             <button class="btn" type="button" disabled={busy} onClick={() => look(false)}>Check everything</button>
             <button class="btn" type="button" disabled={busy} onClick={() => setAsking(true)}>Test each transport…</button>
