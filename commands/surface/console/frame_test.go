@@ -21,6 +21,9 @@ func TestFrame(t *testing.T) {
 	}
 	d.Eval(`history.back()`, nil)
 	d.Until(`location.pathname === "/audit"`)
+	d.Eval(`document.querySelector("main").append(Object.assign(document.createElement("a"), { href: "/questions/xyz", textContent: "follow me" }))`, nil)
+	d.Click("follow me")
+	d.Reads("There is no question xyz here")
 	d.Key("?")
 	d.Until(`document.querySelector("#keys[open]")`)
 	d.Key("Escape")
@@ -44,6 +47,8 @@ func TestGate(t *testing.T) {
 	s.Open(r.Address + "/#code=mailroom_code_that_nobody_has_issued")
 	s.Reads("mailroom console")
 	s.Until(`document.querySelector("[role=alert]")`)
+	s.Click("Log in")
+	s.Reads("The field is empty.")
 	s.Type("Token", r.Token("ann", true))
 	s.Click("Log in")
 	s.Until(`document.querySelector(".rail")`)

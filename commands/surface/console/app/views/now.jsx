@@ -155,7 +155,7 @@ function Welcome({ data }) {
         <Step n={2} is={is(2)} title="Connect two agents">
           <Command text="mailroom connect claude --as alice" />
           <Command text="mailroom connect codex --as bob" />
-          <p class="muted">Codex, Gemini CLI and OpenCode are connected alike. Without a model, <code>mailroom agent add NAME</code> makes one.</p>
+          <p class="muted">Gemini CLI and OpenCode are connected alike. Without a model, <code>mailroom agent add NAME</code> makes one.</p>
           {step === 2 && <p class="wait-dot" role="status"><i />waiting for the {data.agents === 0 ? "first" : "second"} one</p>}
         </Step>
         <Step n={3} is={is(3)} title="Send a message">
