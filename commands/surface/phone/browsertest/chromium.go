@@ -50,7 +50,7 @@ func start(ctx context.Context, t *testing.T, program string) *Chromium {
 	t.Helper()
 	home := t.TempDir()
 	p := run(ctx, t, []string{"HOME=" + home, "XDG_CONFIG_HOME=", "XDG_CACHE_HOME=", "DBUS_SESSION_BUS_ADDRESS=disabled:"}, program,
-		"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+		"--headless", "--hide-scrollbars", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
 		"--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--no-proxy-server", "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
 		"--user-data-dir="+home, "--remote-debugging-port=0", "about:blank")
 	address := p.says(regexp.MustCompile(`^DevTools listening on (ws://\S+)`))[1]
