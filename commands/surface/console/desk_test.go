@@ -264,6 +264,17 @@ func TestDeskEnds(t *testing.T) {
 	question := r.asks("ann", "Shall it sing?", "Yes")
 	d.Click("Yes")
 	d.Reads("Your answer: Yes")
+	d.refuses("/answer")
+	d.Eval(`(dispatchEvent(new Event("pagehide")), null)`, nil) // which sends it
+	d.Reads("Sending your answer: Yes")
+	d.Click("Unpair this desk…")
+	d.Click("Unpair")
+	d.Eval(`refuse()`, nil)
+	d.Reads("This desk stays paired, since an answer was not taken: The disk is full.")
+	d.Click("Leave it")
+	d.Reads("Your answer was not taken: Yes")
+	d.Click("Yes")
+	d.Reads("Your answer: Yes")
 	d.Click("Unpair this desk…")
 	d.Reads("Open questions that no other device can read are cancelled.")
 	d.Click("Unpair")
@@ -281,8 +292,20 @@ func TestDeskEnds(t *testing.T) {
 	d.Click("Pair this desk")
 	d.Click("Pair it")
 	d.Reads("Approve this desk")
+	d.refuses("/device")
+	d.Click("Cancel")
+	d.Until(`window.refuse`)
+	d.Eval(`refuse()`, nil)
+	d.Reads("The disk is full.")
 	d.Click("Cancel")
 	d.Reads("This browser is not paired.")
+}
+
+// refuses holds back what a page asks next of an address with this end, until refuse() in the page refuses it.
+func (d *desk) refuses(end string) {
+	d.Eval(fmt.Sprintf(`((asked) => (window.refuse = null, window.fetch = (path, o) => path.endsWith(%q) && o.method !== "GET" ? new Promise((go) => {
+		window.refuse = () => (window.fetch = asked, go(Response.json({ error: "unavailable", message: "The disk is full." }, { status: 503 })), null);
+	}) : asked(path, o), null))(fetch)`, end), nil)
 }
 
 // kept returns what the browser stores for a desk, as JSON; keys have none.
@@ -338,11 +361,19 @@ func TestDeskAndSessions(t *testing.T) {
 
 	r.asks("ann", "And again?", "Yes")
 	d.Reads("And again?")
+	d.Click("Add a word")
+	d.Type("Goes with the option that you press", "quite so")
 	if _, err := agents.RevokeTokens(t.Context(), r.Router.Ledger, "operator"); err != nil {
 		t.Fatal(err)
 	}
 	d.Reads("This session is over")
 	d.Until(`!document.documentElement.outerHTML.includes("And again?")`)
+	if shows(d.Page, "This browser is not paired") {
+		t.Error("the page says that the browser is not paired, since the session is over")
+	}
+	d.fills("[aria-label='Address or token']", r.code())
+	d.Click("Log in")
+	d.Until(`document.querySelector("textarea")?.value === "quite so"`)
 }
 
 // Where the page is not at its usual address, and for the token of an agent, pairing is not offered, and the reason is.

@@ -189,10 +189,16 @@ func TestHostileMasses(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.sql(`UPDATE agent_message SET error_message = ?1 WHERE message_id IN ('m0', 'm3')`, big)
+	wide := "1"
+	for range 6 {
+		wide = "[" + strings.Repeat(wide+",", 7) + wide + "]"
+	}
+	r.sql(`UPDATE agent_message SET payload = ?1 WHERE message_id = 'm1'`, wide)
+	r.sql(`UPDATE agent_message SET payload = ?1 WHERE message_id = 'm2'`, strings.Repeat("[", 999)+strings.Repeat("1,", 450_000)+"1"+strings.Repeat("]", 999))
 	for _, width := range widths {
 		d := r.opens(width, false, "/")
 		for _, path := range []string{
-			"/", "/?room=list", "/messages", "/messages/m0", "/agents", "/agents/agent-00007", "/threads", "/threads/" + thread, "/operations", "/operations/dead-letters", "/operations/dead-letters?by=error",
+			"/", "/?room=list", "/messages", "/messages/m0", "/messages/m1", "/messages/m2", "/agents", "/agents/agent-00007", "/threads", "/threads/" + thread, "/operations", "/operations/dead-letters", "/operations/dead-letters?by=error",
 			"/operations/database", "/operations/doctor", "/audit/dead_letters_by_reason",
 		} {
 			d.visits(path)
@@ -203,7 +209,18 @@ func TestHostileMasses(t *testing.T) {
 			}
 		}
 	}
-	d := r.opens(1440, false, "/")
+	d := r.opens(1440, false, "/messages/m2")
+	const open = `document.querySelectorAll(".turn[aria-expanded=true]").length`
+	d.Until(open + ` === 8`)
+	d.Eval(`(document.querySelector(".turn[aria-expanded=false]").click(), null)`, nil)
+	d.Until(open + ` === 16`)
+	d.Click("as text")
+	d.Until(`document.querySelector(".out.long")?.textContent.startsWith("[[[")`)
+	d.Eval(`((asked) => (window.fetch = (path, o) => path.endsWith("/trace") ? Promise.resolve(Response.json({})) : asked(path, o), null))(fetch)`, nil)
+	d.visits("/messages/m1")
+	d.Reads("This cannot be shown") // what the page does not expect ends the view, not the page
+	d.Key("g", "a")
+	d.Until(`document.querySelector(".roster")`)
 	d.Key("/")
 	last := fmt.Sprintf("agent-%05d", many-1)
 	d.Type("What to find", last)

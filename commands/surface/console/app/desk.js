@@ -15,8 +15,11 @@ globalThis.age = age; // the name by which seal.js knows the library
 const read = new Map(); // what was opened, by id: {item, what} or {item, why}
 const given = new Map(); // what was answered on this page, by question: {says, taken}; taken is when the daemon had taken it
 
-// held are the answers that can still be taken back, by question: {says, body, token, until, timer, done}. refused are those that were not taken:
-// {says, failure}. What an answer says is {option}, {option, text} or {text}.
+// drafts are the words that were typed and not sent, by question: {text}. They are kept while the form is not shown.
+export const drafts = new Map();
+
+// held are the answers that can still be taken back, by question: {says, body, token, until, timer, done}; of one on its way {says, until: 0,
+// sending}. refused are those that were not taken: {says, failure}. What an answer says is {option}, {option, text} or {text}.
 export const held = signal(new Map()), refused = signal(new Map());
 
 // answerGiven returns what was answered on this page to a question.
@@ -97,10 +100,11 @@ export function guess() {
 // pair makes this browser a device that waits for approval.
 export const pair = (name) => enrol(name, (recipient) => askAsDevice("", "POST", "device", { body: { name, recipient } }));
 
-// unpair sends what is held, revokes this desk and forgets its keys.
+// unpair sends what is held, revokes this desk and forgets its keys. If an answer is refused, the desk stays paired, so that its words stay.
 export async function unpair() {
-  const device = await store.get("device");
-  await releaseAll();
+  const device = await store.get("device"), refusal = (await releaseAll()).find(Boolean);
+  if (refusal?.status === 401) await whoAmI(); // which fails if it is the session that is over
+  else if (refusal) throw new Failure(refusal.code, `This desk stays paired, since an answer was not taken: ${refusal.message}`, refusal.hint);
   try {
     if (device) await askAsDevice(device.token, "DELETE", "device");
   } catch (failure) {
@@ -114,7 +118,7 @@ export async function unpair() {
 export async function forget() {
   await store.forget();
   for (const { timer } of held.value.values()) clearTimeout(timer);
-  for (const kept of [read, given]) kept.clear();
+  for (const kept of [read, given, drafts]) kept.clear();
   for (const kept of [held, refused]) kept.value = new Map();
 }
 
@@ -127,11 +131,13 @@ const put = (map, id, value) => {
 
 // hold keeps an answer for the time in which it can be taken back, and sends it then. done is called when that has come to an end.
 export async function hold(id, says, done) {
-  const { item, what } = read.get(id);
+  drafts.delete(id);
   let body, token;
   try {
-    body = await sealAnswer(item, what, says);
-    ({ token } = await store.get("device"));
+    const opened = read.get(id), device = await store.get("device");
+    if (!opened || !device) throw new Failure("unpaired", "This browser is not paired any more.", "Pair it anew, or answer on another device.");
+    body = await sealAnswer(opened.item, opened.what, says);
+    token = device.token;
   } catch (failure) {
     put(refused, id, { says, failure });
     return;
@@ -147,28 +153,36 @@ export function undo(id) {
   put(held, id);
 }
 
-// release sends an answer that is held. It waits for nothing before, since a page that goes away does not go on after an await. That somebody
-// was first, or that the time is over (409), the lists say.
-async function release(id) {
-  const { says, body, token, timer, done } = held.value.get(id);
+// release sends an answer that is held, and returns a promise of the failure if it is refused.
+function release(id) {
+  const answer = held.value.get(id), sending = send(id, answer);
+  put(held, id, { says: answer.says, until: 0, sending });
+  return sending;
+}
+
+// send does so. It waits for nothing before, since a page that goes away does not go on after an await. That somebody was first, or that the
+// time is over (409), the lists say.
+async function send(id, { says, body, token, timer, done }) {
   clearTimeout(timer);
   const answer = { says };
+  let refusal;
   given.set(id, answer);
-  put(held, id, { says, until: 0 });
   try {
     await askAsDevice(token, "POST", `questions/${encodeURIComponent(id)}/answer`, { body, keepalive: true });
     answer.taken = performance.now();
   } catch (failure) {
     if (failure.status !== 409) {
+      refusal = failure;
       given.delete(id);
       put(refused, id, { says, failure });
     }
   }
   put(held, id);
   done();
+  return refusal;
 }
 
-// releaseAll sends what is held, for a page that goes away.
-export const releaseAll = () => Promise.all([...held.value].map(([id, { until }]) => until && release(id)));
+// releaseAll sends what is held, for a page that goes away, and waits for what is on its way. Of each it returns the failure if it is refused.
+export const releaseAll = () => Promise.all([...held.value].map(([id, { sending }]) => sending ?? release(id)));
 
 addEventListener("pagehide", releaseAll);

@@ -3,9 +3,10 @@
 import { render } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { dropToken, logIn, signIn, signOut, token, whoAmI } from "./api.js";
+import { Boundary } from "./boundary.jsx";
 import { releaseAll } from "./desk.js";
 import { connection, follow } from "./live.js";
-import { places, route } from "./route.js";
+import { go, places, route } from "./route.js";
 import { me } from "./me.js";
 import { keysOpen, listed, useKeys } from "./keys.js";
 import { clock, toggleUTC } from "./time.js";
@@ -123,7 +124,7 @@ function App() {
         <Top word={place?.word ?? "Nothing here"} address={place?.address} rest={place ? rest : []} />
         <main id="main" class="page" tabIndex={-1}>
           {connection.value.state === "ended" && <Ended />}
-          {View ? <View rest={rest} /> : <section class="lede"><h1>There is nothing at this address</h1><p><a href="/">Now</a> shows what there is.</p></section>}
+          {View ? <Boundary><View rest={rest} /></Boundary> : <section class="lede"><h1>There is nothing at this address</h1><p><a href="/">Now</a> shows what there is.</p></section>}
         </main>
       </div>
       <nav class="tabs" aria-label="Views">
@@ -148,8 +149,12 @@ const Ended = () => (
   </div>
 );
 
+// leave logs out. First it sends the answers that are held. If one is refused, the page stays and shows which.
 async function leave() {
-  await releaseAll();
+  if ((await releaseAll()).some((refusal) => refusal && refusal.status !== 401)) {
+    go("/questions");
+    return;
+  }
   await signOut();
   location.reload();
 }

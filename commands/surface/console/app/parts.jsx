@@ -39,8 +39,9 @@ export const Pair = ({ from, to: recipient }) => (
 // MessageLink leads to a message.
 export const MessageLink = ({ id }) => <a class="mono" href={to(["messages", id])} title={id}>{shortId(id)}</a>;
 
-// Problem is an error with what to do about it, where it belongs. retry asks again, which is no use to who has no right.
-export function Problem({ failure, retry }) {
+// Problem is an error with what to do about it, where it belongs. retry asks again, which is no use to who has no right. With stale, what comes
+// after it is old, and grey.
+export function Problem({ failure, retry, stale }) {
   if (!failure) return null;
   if (failure.code === "permission_denied" && me.value?.admin === false) {
     return (
@@ -51,7 +52,7 @@ export function Problem({ failure, retry }) {
     );
   }
   return (
-    <div class="problem" role="alert">
+    <div class={stale ? "problem stale" : "problem"} role="alert">
       <p>{failure.message}</p>
       {failure.hint && <p><Hint text={failure.hint} /></p>}
       {retry && <p><button class="btn" type="button" onClick={retry}>Try again</button></p>}
@@ -134,13 +135,13 @@ export function ByHand({ text, refused }) {
 }
 
 // Loaded shows what a command answers (see useCommand) once it is there: its error above, the old data in grey while it cannot be
-// asked, and children(data).
+// asked, and children(data). These stay in the same place of the tree, so that a dialog that is open in them, and what was typed there, stays.
 export function Loaded({ of, children }) {
   if (of.data === null && of.failure === null) return <p class="muted" aria-busy="true">Loading…</p>;
   return (
     <>
-      <Problem failure={of.failure} retry={of.reload} />
-      {of.data !== null && (of.failure ? <div class="old">{children(of.data)}</div> : children(of.data))}
+      <Problem failure={of.failure} retry={of.reload} stale={of.data !== null} />
+      {of.data !== null && children(of.data)}
     </>
   );
 }

@@ -1,25 +1,36 @@
 // What a message says: as text, or as a tree of JSON. It is shown as what it is, and never as markup.
 
-import { useState } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
+import { route } from "../route.js";
 import { bytes } from "../words.js";
 
 const first = 20_000, more = 200_000; // characters of a text that are shown at once, and then with each wish for more
 const few = 100; // members of an object or an array
+const levels = 8, share = 200; // of a tree open by itself, and with each press, so many levels with so many branches each
+const deepest = 64; // levels of a tree: a thousand, which a message may have, are too many for a browser to draw one within the other
 
 export function Payload({ value }) {
-  const json = typeof value !== "string", [asText, setAsText] = useState(false);
-  const text = json ? JSON.stringify(value, null, 2) : value;
-  const size = new Blob([json ? JSON.stringify(value) : value]).size;
+  const json = typeof value !== "string", [asText, setAsText] = useState(route.value.query.as === "text");
+  const size = useMemo(() => new Blob([json ? JSON.stringify(value) : value]).size, [value]);
   return (
     <section>
       <div class="bar">
         <h2>Payload</h2>
         <span class="muted">{bytes(size)}{json && <> · <button class="link" type="button" onClick={() => setAsText(!asText)}>{asText ? "as a tree" : "as text"}</button></>}</span>
       </div>
-      {value === null ? <p class="muted">It says nothing: its payload is null.</p> : json && !asText ? <div class="tree"><Node value={value} open /></div> : <Text text={text} />}
+      {value === null ? <p class="muted">It says nothing: its payload is null.</p> : !json ? <Text text={value} /> : asText ? <Written value={value} /> : <div class="tree"><Node value={value} level={0} open /></div>}
     </section>
   );
 }
+
+// Written is JSON as text.
+export function Written({ value }) {
+  const text = useMemo(() => JSON.stringify(value, null, isDeeper(value, 20) ? 0 : 2), [value]); // the indents of a deep value would be a gigabyte
+  return <Text text={text} />;
+}
+
+// isDeeper reports whether a value has more than n levels.
+const isDeeper = (value, n) => value !== null && typeof value === "object" && (n === 0 || Object.values(value).some((inner) => isDeeper(inner, n - 1)));
 
 function Text({ text }) {
   const [shown, setShown] = useState(first);
@@ -31,24 +42,32 @@ function Text({ text }) {
   );
 }
 
-// Node is one value, with its key if it has one.
-function Node({ name, value, comma = "", open = false }) {
+// Node is one value, with its key if it has one. level is how many it is within. opens is what of it opens by itself: what is above a level, and
+// how many branches.
+function Node({ name, value, comma = "", level, opens = { until: levels, share }, open = false }) {
   const key = name === undefined ? null : <><span class="k">{JSON.stringify(name)}</span>: </>;
   if (value === null || typeof value !== "object" || JSON.isRawJSON?.(value)) return <div>{key}<Leaf value={value} />{comma}</div>;
-  return <Branch key_={key} value={value} comma={comma} begun={open} />;
+  return <Branch key_={key} value={value} comma={comma} level={level} opens={opens} begun={open} />;
 }
 
-function Branch({ key_, value, comma, begun }) {
+function Branch({ key_, value, comma, level, opens: before, begun }) {
   const array = Array.isArray(value), members = Object.entries(value);
-  const [open, setOpen] = useState(begun || members.length <= 8), [shown, setShown] = useState(few);
+  const [open, setOpen] = useState(begun || (members.length <= 8 && level < before.until && before.share >= 1)), [shown, setShown] = useState(few), [opens, setOpens] = useState(before);
   const [left, right] = array ? "[]" : "{}";
   if (!members.length) return <div>{key_}{left + right}{comma}</div>;
-  const toggle = <button class="turn" type="button" aria-expanded={open} aria-label={open ? "Close" : "Open"} onClick={() => setOpen(!open)}>{open ? "▾" : "▸"}</button>;
-  if (!open) return <div>{toggle}{key_}{left} <span class="faint">{members.length} {array ? "elements" : "members"}</span> {right}{comma}</div>;
+  const closed = <>{key_}{left} <span class="faint">{members.length} {array ? "elements" : "members"}</span> {right}{comma}</>;
+  if (level >= deepest) return <div>{closed} <span class="faint">which only the text shows</span></div>;
+  const press = () => {
+    setOpen(!open);
+    setOpens({ until: level + levels, share });
+  };
+  const toggle = <button class="turn" type="button" aria-expanded={open} aria-label={open ? "Close" : "Open"} onClick={press}>{open ? "▾" : "▸"}</button>;
+  if (!open) return <div>{toggle}{closed}</div>;
+  const inner = { ...opens, share: opens.share / Math.min(members.length, few) };
   return (
     <div>
       {toggle}{key_}{left}
-      {members.slice(0, shown).map(([name, inner], i) => <Node name={array ? undefined : name} value={inner} comma={i < members.length - 1 ? "," : ""} />)}
+      {members.slice(0, shown).map(([name, member], i) => <Node name={array ? undefined : name} value={member} comma={i < members.length - 1 ? "," : ""} level={level + 1} opens={inner} />)}
       {members.length > shown && <div><button class="link" type="button" onClick={() => setShown(shown + 10 * few)}>{(members.length - shown).toLocaleString("en")} more</button></div>}
       {right}{comma}
     </div>

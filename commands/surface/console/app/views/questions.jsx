@@ -43,7 +43,7 @@ export function Questions({ rest: [id] }) {
   const devices = useCommand("signal_device_list", {}, { matters: () => false, every: 60_000 });
   const [waits, setWaits] = useState(false);
   const asked = useAnswer("desk", look, { matters, every: waits ? 2000 : 15_000 });
-  const desk = connection.value.state === "ended" ? { state: "none" } : (asked.data ?? { state: "unknown" });
+  const desk = connection.value.state === "ended" ? { state: "unknown" } : (asked.data ?? { state: "unknown" });
   useEffect(() => {
     setWaits(desk.state === "waiting");
     devices.reload();

@@ -9,6 +9,7 @@ import { clock, day, span } from "../time.js";
 import { Agent, Empty, Loaded, MessageLink, State, When } from "../parts.jsx";
 import { count, plural, quoted, sentence } from "../words.js";
 import { Search, useMarked } from "./agents.jsx";
+import { Written } from "./payload.jsx";
 import { stateOf } from "./room.jsx";
 import { ThreadActs } from "./thread-change.jsx";
 
@@ -196,7 +197,7 @@ function Post({ post, before, fates }) {
           <p class="meta"><Agent name={post.sender} /><When at={post.created_at} /><span class="type mono">{post.message_type}</span><MessageLink id={post.message_id} /></p>
           {post.summary && <p class="body"><b>{post.summary}</b></p>}
           {post.text && <p class="body text">{post.text}</p>}
-          {post.data !== undefined && <pre class="out data">{JSON.stringify(post.data, null, 2)}</pre>}
+          {post.data !== undefined && <Written value={post.data} />}
           {post.mentions?.length > 0 && <p class="fate">{post.mentions.map((name) => <Fate key={name} name={name} row={fates.get(copyOf(post, name))} />)}</p>}
         </div>
       </li>

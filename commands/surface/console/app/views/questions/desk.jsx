@@ -2,13 +2,13 @@
 
 import { useEffect, useState } from "preact/hooks";
 import { forget, guess, obstacle, pair, unpair } from "../../desk.js";
-import { Command, Confirm, Hint } from "../../parts.jsx";
+import { Command, Confirm, Hint, Problem } from "../../parts.jsx";
 
 // Offer is the button that pairs this desk; or the reason why it cannot be. quiet is for where another one stands that catches the eye.
 export function Offer({ reload, quiet }) {
   const [why, setWhy] = useState(null), [asks, setAsks] = useState(false), [name, setName] = useState(guess());
   useEffect(() => {
-    obstacle().then(setWhy);
+    obstacle().then(setWhy, (error) => setWhy(error.message));
   }, []);
   if (why === null) return null;
   if (why) return <p class="muted why-not"><Hint text={why} /></p>;
@@ -33,7 +33,7 @@ export function Attention({ desk, reload }) {
     <section class="ask pairing">
       <h2>This desk was revoked</h2>
       <p>It reads and answers nothing any more. To use it again, remove its keys and pair it anew.</p>
-      <div class="acts"><button class="btn first" type="button" onClick={() => forget().then(reload)}>Remove its keys</button></div>
+      <Act look="btn first" act={forget} onDone={reload}>Remove its keys</Act>
     </section>
   );
 }
@@ -45,9 +45,15 @@ const Waiting = ({ device, reload }) => (
     <p class="fingerprint">{device.fingerprint}</p>
     <p>Run this in a terminal of the daemon’s machine; the page goes on by itself then.</p>
     <Command text={`mailroom signal device approve ${device.fingerprint}`} />
-    <div class="acts"><button class="btn quiet" type="button" onClick={() => unpair().then(reload)}>Cancel</button></div>
+    <Act look="btn quiet" act={unpair} onDone={reload}>Cancel</Act>
   </section>
 );
+
+// Act is a button that does something at once, and says below why if that fails.
+function Act({ look, act, onDone, children }) {
+  const [failure, setFailure] = useState(null);
+  return <><div class="acts"><button class={look} type="button" onClick={() => act().then(onDone, setFailure)}>{children}</button></div><Problem failure={failure} /></>;
+}
 
 // ThisDesk says among the devices how this browser stands.
 export function ThisDesk({ desk, reload }) {

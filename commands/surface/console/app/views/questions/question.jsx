@@ -4,7 +4,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { answerForm, counted, heldAnswer, spoken } from "../../../../look/answer.js";
 import { fate } from "../../../../phone/app/words.js";
 import { run } from "../../api.js";
-import { answerGiven, held, hold, refused, undo, wasRead } from "../../desk.js";
+import { answerGiven, drafts, held, hold, refused, undo, wasRead } from "../../desk.js";
 import { mayAdminister } from "../../me.js";
 import { age, now, span } from "../../time.js";
 import { Agent, Confirm, Hint, Icon, State, When } from "../../parts.jsx";
@@ -48,16 +48,16 @@ function said(q, what, desk, names) {
 
 // Answer is what answers a question: its options, with words beside them, or a text; and what is about to be sent.
 function Answer({ q, what, reload }) {
-  const box = useRef(), [draft, setDraft] = useState(), id = q.questionId, options = what.options ?? [];
+  const box = useRef(), id = q.questionId, options = what.options ?? [];
   const holds = held.value.get(id), not = refused.value.get(id), over = !holds && Date.parse(q.expiresAt) < now.value;
   useEffect(() => {
     if (over) return;
     if (!holds) {
-      box.current.replaceChildren(answerForm({ id, question: what.question, options, draft: not?.says.text ? not.says : draft, onAnswer: (says) => hold(id, says, reload) }));
+      box.current.replaceChildren(answerForm({ id, question: what.question, options, draft: drafts.get(id) ?? (not?.says.text ? not.says : undefined), onAnswer: (says) => hold(id, says, reload) }));
       return;
     }
     const back = (draft) => {
-      setDraft(draft);
+      if (draft) drafts.set(id, draft);
       undo(id);
     };
     box.current.replaceChildren(holds.until ? heldAnswer({
@@ -67,7 +67,7 @@ function Answer({ q, what, reload }) {
     return () => clearInterval(timer);
   }, [holds, not, over]);
   if (over) return <p class="fate" role="status">{fate({ status: "expired" })}</p>;
-  return <>{not && !holds && <Refused says={not.says} failure={not.failure} options={options} />}<div ref={box} /></>;
+  return <>{not && !holds && <Refused says={not.says} failure={not.failure} options={options} />}<div ref={box} onInput={(e) => drafts.set(id, { text: e.target.value })} /></>;
 }
 
 // Refused says that an answer was not taken, why, and what to do. Its words are in the form again.
@@ -95,7 +95,7 @@ function TakeBack({ q, reload }) {
 export function Locked({ questions, desk, reload }) {
   return (
     <section class="ask locked">
-      <div class="lock"><Icon name="lock" /><p><b>{plural(questions.length, "encrypted question")}</b><br /><span class="muted">Only a paired device can open {questions.length === 1 ? "it" : "them"}. Once this desk is paired, it opens what is asked from then on.</span></p>{desk.state === "none" && <Offer reload={reload} />}</div>
+      <div class="lock"><Icon name="lock" /><p><b>{plural(questions.length, "encrypted question")}</b><br /><span class="muted">Only a paired device can open {questions.length === 1 ? "it" : "them"}.{desk.state !== "unknown" && " Once this desk is paired, it opens what is asked from then on."}</span></p>{desk.state === "none" && <Offer reload={reload} />}</div>
       <ul>{questions.map((q) => <li key={q.questionId}><p class="meta"><span class="who"><Agent name={q.source} /></span><High question={q} /><time>waits {age(q.createdAt)} · open until <When at={q.expiresAt} seconds={false} /></time></p><TakeBack q={q} reload={reload} /></li>)}</ul>
     </section>
   );

@@ -1,0 +1,22 @@
+// What stands in the place of a view that cannot be shown.
+
+import { useEffect, useErrorBoundary, useRef } from "preact/hooks";
+import { route, to } from "./route.js";
+
+// Boundary shows its children. If an error of the page itself ends one of them, it says so until one goes to another address, and the rail stays.
+export function Boundary({ children }) {
+  const [error, again] = useErrorBoundary(), at = useRef(route.value), { path } = route.value;
+  useEffect(() => {
+    if (at.current !== route.value && error) again();
+    at.current = route.value;
+  });
+  if (!error) return children;
+  return (
+    <section class="lede" role="alert">
+      <h1>This cannot be shown</h1>
+      <p>It is an error of the page: {String(error.message ?? error).slice(0, 300)}</p>
+      {path[0] === "messages" && path[1] && <p><a href={to(path, { as: "text" })}>The message with its payload as text</a></p>}
+      <p><button class="btn" type="button" onClick={again}>Try again</button></p>
+    </section>
+  );
+}
