@@ -23,7 +23,7 @@ export function AgentPage({ name }) {
   const heard = useHeard();
   useKeys({ Escape: () => go("/agents") }, [["Escape", "all agents"]]);
   if (of.failure?.code === "not_found") {
-    return <section class="lede"><h1>There is no agent {name}</h1><p>Nobody has that name here, or nobody has it any more. <a href="/agents">All agents</a></p></section>;
+    return <section class="lede"><h1>There is no agent {name}</h1><p><Hint text={of.failure.hint} /></p><p><a href="/agents">All agents</a></p></section>;
   }
   if (of.data === null) return <><h1>{name}</h1><Loaded of={of} /></>;
   return <Loaded of={of}>{(data) => <Page data={{ ...data, agent: heard(data.agent) }} reload={of.reload} />}</Loaded>;
