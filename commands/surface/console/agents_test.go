@@ -133,6 +133,12 @@ func TestAgentIsAddedAndChanged(t *testing.T) {
 	d.Reads("Tests what others write.")
 	d.Reads("lost after 10 min")
 	d.Click("Change…")
+	d.Type("Minutes of silence after which it counts as lost", "e") // no number, and not nothing
+	d.Click("Change")
+	d.Until(`document.querySelector("dialog input:invalid")`)
+	d.Click("Leave it")
+	d.Until(`!document.querySelector("dialog")`)
+	d.Click("Change…")
 	d.Click("a webhook")
 	d.Type("Address", "ftp://nowhere")
 	d.Click("Change")
@@ -189,6 +195,10 @@ func TestManyAgents(t *testing.T) {
 	d := r.opens(1440, false, "/agents")
 	d.Reads("10,000 agents")
 	d.Reads("1 to 100 of 10,002")
+	if _, _, err := agents.Disable(t.Context(), l, agents.Disabling{Agent: "agent-00500", Why: "its disk is full"}); err != nil {
+		t.Fatal(err)
+	}
+	d.Reads("One of these 100 agents needs a look")
 	d.Click("Next")
 	d.Reads("101 to 200 of 10,002")
 	d.Type("Find a name, a role or a host", "agent-09999")

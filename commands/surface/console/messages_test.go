@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/ledger"
@@ -111,6 +112,13 @@ func TestMessagesLive(t *testing.T) {
 		const places = [...document.querySelectorAll(".over-time rect")].map((bar) => bar.getAttribute("x") / document.querySelector(".over-time svg").viewBox.baseVal.width);
 		return places.some((at) => at < 0.7) && places.some((at) => at > 0.9);
 	})()`)
+
+	// A send to several is followed by the ids of the copies.
+	r.does("group_set", `{"name":"crew","members":["ann","bob"]}`)
+	d.Open(r.Address + "/messages/" + r.does("send", `{"sender":"operator","recipient":"crew","message_type":"note","payload":"to all"}`)["multicast_id"].(string))
+	d.Until(`document.querySelector(".live.live") && document.querySelector("main h1")?.textContent === "Sent to 2 recipients: 2 pending"`)
+	r.deliver()
+	d.Until(`document.querySelector("main h1").textContent === "Sent to 2 recipients: 2 delivered"`)
 }
 
 // What one filters by stands in the address and as chips, and Back takes it back.
@@ -144,6 +152,27 @@ func TestMessagesFilter(t *testing.T) {
 	}
 	d.Open(r.Address + "/messages?since=never")
 	d.Reads("is no time")
+
+	// What comes while a slow search is under way is shown once that has ended.
+	d.Open(r.Address + "/messages")
+	d.Until(rows + `.split("|").length === 3 && document.querySelector(".live.live")`)
+	d.Eval(`(() => {
+		const before = window.fetch, held = new Promise((f) => (window.release = f));
+		window.fetch = async (path, options) => {
+			const answer = await before(path, options);
+			if (path.endsWith("/now")) window.heard = true;
+			if (options.body?.includes('"text"')) await ((window.found = true), held);
+			return answer;
+		};
+	})()`, nil)
+	d.Type("Filter", "disk")
+	d.Key("Enter")
+	d.Until(`window.found`)
+	d.Eval(`window.heard = false`, nil)
+	r.send("ann", "bob", "note", `"the disk is new"`)
+	d.Until(`window.heard`) // by what asks after each event
+	d.Eval(`release()`, nil)
+	d.Until(rows + ` === "the disk is new|the disk is empty|the disk is full"`)
 }
 
 // A message that failed is found, replayed and delivered from the page.
@@ -224,6 +253,34 @@ func TestReplayOfMarked(t *testing.T) {
 	d.Reads("Replay 2 messages?")
 	d.Click("Replay")
 	d.Until(`document.querySelectorAll("tr.is-pending").length === 2 && document.querySelectorAll("tr.is-failed").length === 1 && !document.querySelector(".picked")`)
+
+	// A row that is far down is as it is now, also after one has looked at its message, and after nobody has looked at the page.
+	r.sql(`INSERT INTO agent_message (message_id, sender, recipient, message_type, payload, status, traced_status, created_at, ended_at)
+		WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 700) SELECT 'n' || i, 'ann', 'bob', 'note', '"of many"', 'cancelled', 'cancelled', ?1, ?1 FROM n`, orchestrator.Stamp(time.Now()))
+	d.Open(r.Address + "/messages")
+	d.Until(`document.querySelector(".live.live") && document.querySelectorAll(".stream tr.is-cancelled").length > 30`)
+	d.Key("End")
+	d.Reads("706 messages, and no more")
+	d.Key("End")
+	d.Until(`document.querySelector("tr.is-failed a.pair")`)
+	d.Eval(`document.querySelector("tr.is-failed a.pair").click()`, nil)
+	d.Until(`document.querySelector("main h1")?.textContent.startsWith("Failed ")`)
+	d.Eval(asking, nil)
+	d.Key("r")
+	d.Click("Replay")
+	d.Until(`document.querySelector("main h1")?.textContent === "Waits to be delivered" && window.asked.includes("/v1/commands/now")`) // after the event
+	d.Key("Escape")
+	d.Until(`document.querySelectorAll("tr.is-pending").length === 3`)
+	d.Key("Home")
+	d.Until(`!document.querySelector("tr.is-pending")`)
+	d.Hide(true)
+	d.Until(`document.querySelector(".live.paused")`)
+	r.deliver()
+	d.Eval(asking, nil)
+	d.Hide(false)
+	d.Until(`document.querySelector(".live.live") && window.asked.includes("/v1/commands/messages_list")`)
+	d.Key("End")
+	d.Until(`document.querySelectorAll("tr.is-retry").length === 3`)
 	d.Open(r.Address + "/messages/nosuch")
 	d.Reads("There is no such message")
 }

@@ -196,4 +196,18 @@ func TestPalette(t *testing.T) {
 	d.Until(`[...document.querySelectorAll(".palette [role=option]")].some((li) => li.textContent.includes("ann to bob"))`)
 	d.Key("Escape")
 	d.Until(`!document.querySelector(".palette")`)
+
+	// It finds the threads of all, and leads to what is asked.
+	r.as("ann", "coral_create_thread", map[string]any{"threadName": "release 2.4"})
+	d.Key("/")
+	d.Type("What to find", "RELEASE")
+	d.Until(`document.querySelector(".palette [aria-selected=true] b")?.textContent === "release 2.4"`)
+	d.Key("Enter")
+	d.Until(`location.pathname.startsWith("/threads/") && document.querySelector(".open h1")?.textContent === "release 2.4"`)
+	asked := r.ask("ann", false, map[string]any{"question": "Ship 2.4?"}).ID
+	d.Key("/")
+	d.Type("What to find", asked)
+	d.Until(`document.querySelector(".palette [aria-selected=true] b")?.textContent === "` + asked + `"`)
+	d.Key("Enter")
+	d.Until(`location.pathname === "/messages/` + asked + `" && document.querySelector("main h1")?.textContent === "Waits for a person’s answer"`)
 }

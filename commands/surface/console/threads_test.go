@@ -22,6 +22,7 @@ func TestThreads(t *testing.T) {
 	d.Reads("Two threads are open")
 	d.Type("Find a thread by its name", "RELEASE")
 	d.Until(`document.querySelectorAll("main tbody tr").length === 1`)
+	d.Reads("One thread shown, 1 open")
 	d.Click("release 2.4")
 	d.Until(`document.querySelectorAll(".talk .body").length === 50`)
 	d.Reads("post 54")

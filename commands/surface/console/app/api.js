@@ -22,23 +22,23 @@ export const dropToken = () => sessionStorage.removeItem(tokenKey);
 const read = (text) => (/[:[,]\s*-?\d[\d.eE+-]{15}/.test(text) && JSON.rawJSON ? JSON.parse(text, exact) : JSON.parse(text));
 const exact = (_, value, { source }) => (typeof value === "number" && source.length > 15 && String(value) !== source ? JSON.rawJSON(source) : value);
 
-const patience = 120_000; // milliseconds that an answer may take
+const patience = 120_000; // milliseconds that an answer may take, unless it is `slow`
 
 // ask makes one request and returns the JSON that answers it. Errors: Failure; its code is offline where nobody answers, and late where the
-// answer does not come.
-async function ask(method, path, { body, signal, bare, headers, keepalive } = {}) {
-  const late = AbortSignal.timeout(patience);
+// answer does not come in time. To hang up has the daemon stop where it is, so that what is rightly slow, such as a backup, has no limit.
+async function ask(method, path, { body, signal, bare, headers, keepalive, slow } = {}) {
+  const ends = [signal, slow ? null : AbortSignal.timeout(patience)].filter(Boolean);
   let response, text;
   try {
     response = await fetch(path, {
-      method, keepalive, signal: signal ? AbortSignal.any([signal, late]) : late, cache: "no-store", credentials: "omit",
+      method, keepalive, signal: AbortSignal.any(ends), cache: "no-store", credentials: "omit",
       headers: { ...(bare ? {} : { Authorization: `Bearer ${token()}` }), ...(body === undefined ? {} : { "Content-Type": "application/json" }), ...headers },
       body: body === undefined ? undefined : JSON.stringify(body),
     });
     text = await response.text();
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    if (error.name === "TimeoutError") throw new Failure("late", "The daemon has not answered for two minutes.", "It may still do what it was asked. See what `mailroom doctor` says, then try again.", 0);
+    if (error.name === "TimeoutError") throw new Failure("late", "The daemon has not answered for two minutes.", "What it was asked may be done, wholly or in part. See what `mailroom doctor` says, then try again.", 0);
     throw new Failure("offline", "The daemon cannot be reached.", "Start it again with `mailroom serve`, or open this page with `mailroom console`.", 0);
   }
   let answer = null;

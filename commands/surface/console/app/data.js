@@ -53,7 +53,7 @@ export function useAnswer(key, question, { matters = () => true, every = 0 } = {
       }, Math.max(0, asked + settle - performance.now()));
     };
     ask.current();
-    const stop = onEvents((list) => (!list.length || list.some(latest.current.matters)) && soon());
+    const stop = onEvents((list, more) => (more || !list.length || list.some(latest.current.matters)) && soon());
     const ticker = every ? setInterval(() => ask.current(), every) : null;
     return () => {
       ended = true;

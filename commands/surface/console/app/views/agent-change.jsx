@@ -35,12 +35,12 @@ export function ChangeAgent({ agent, onDone }) {
         </fieldset>
         {kind === "webhook" && <Field label="Address" value={url} set={setUrl} hint="https://… Its receiver proves messages by a secret, which is shown once." />}
         {kind === "here" && <div><p class="muted">Which commands run and which files are written is decided on the machine itself. Run this there:</p><Command text={command} /></div>}
-        <Field label="Minutes of silence after which it counts as lost" value={silent} set={setSilent} hint="Empty: never." mode="numeric" />
+        <Field label="Minutes of silence after which it counts as lost" value={silent} set={setSilent} hint="Empty: never." type="number" />
       </div>
     </Confirm>
   );
 }
 
-const Field = ({ label, value, set, hint, mode }) => (
-  <label class="line">{label}<input class="field-text" aria-label={label} value={value} inputMode={mode} autocomplete="off" onInput={(e) => set(e.target.value)} /><small class="muted">{hint}</small></label>
+const Field = ({ label, value, set, hint, type }) => (
+  <label class="line">{label}<input class="field-text" aria-label={label} type={type} min="0" step="any" value={value} autocomplete="off" onInput={(e) => set(e.target.value)} /><small class="muted">{hint}</small></label>
 );

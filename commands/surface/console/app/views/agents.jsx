@@ -64,7 +64,8 @@ function headline(data, search) {
   if (!data) return "Agents";
   if (search) return `${sentence(data.total, "agent")} with “${search}”`;
   const bad = data.agents.filter((a) => standing(a).bad || standing(a).warn);
-  if (bad.length) return `${sentence(bad.length, "agent needs", "agents need")} a look`;
+  const of = data.total > data.agents.length ? `of these ${count(data.agents.length)} agents` : "";
+  if (bad.length) return `${of ? sentence(bad.length, `${of} needs`, `${of} need`) : sentence(bad.length, "agent needs", "agents need")} a look`;
   const known = data.total - 2; // the operator and the user are no agents
   return known > 0 ? sentence(known, "agent") : "Nobody is known yet";
 }

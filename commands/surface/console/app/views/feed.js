@@ -8,6 +8,7 @@ import { params } from "./filter.js";
 
 const page = 400; // rows that one call asks for
 const most = 4000; // rows that are held
+const atOnce = 500; // rows that one call refreshes
 const patience = 20; // calls in a row that may find nothing before a person is asked whether to go on
 
 export class Feed {
@@ -29,7 +30,8 @@ export class Feed {
   #busy = null;
   #looked = 0; // seq up to which `look` has looked, where it found nothing
   #born = []; // seqs of messages that were sent since it looked last
-  #checking = false;
+  #checking = null; // the look that is under way
+  #queued = false; // another one waits for it, or for what is loaded
   #generation = 0;
 
   constructor(filter) {
@@ -162,13 +164,22 @@ export class Feed {
     return this.#busy !== null;
   }
 
-  // look finds out what has come since; version is for the caller to change, who may have more to do. born are the seqs of messages that were sent; one may be lower than others that have come before it,
-  // since on a server whoever commits first is seen first.
+  // look finds out what has come since, once nothing is loaded or looked for any more; version is for the caller to change, who may have more
+  // to do. born are the seqs of messages that were sent; one may be lower than others that have come before it, since on a server whoever
+  // commits first is seen first.
   async look(born = []) {
     if (this.freshMore) return;
     this.#born.push(...born);
-    if (this.#checking || this.#busy) return;
-    this.#checking = true;
+    if (this.#queued) return; // which looks for these, too
+    this.#queued = true;
+    while (this.#busy || this.#checking) await (this.#busy ?? this.#checking);
+    this.#queued = false;
+    this.#checking = this.#look();
+    await this.#checking;
+    this.#checking = null;
+  }
+
+  async #look() {
     try {
       const after = Math.max(this.fresh[0]?.seq ?? 0, this.#top, this.#looked), late = this.#late(after);
       this.#born = [];
@@ -183,7 +194,6 @@ export class Feed {
     } catch {
       // The bar above says that nobody answers; the next event looks again.
     }
-    this.#checking = false;
   }
 
   // #late returns the seqs of messages that were sent, are behind one up to which all was known, and are not held where they should be.
@@ -206,17 +216,24 @@ export class Feed {
     this.version.value++;
   }
 
-  // refresh asks how rows are now, each at its place; version is for the caller to change.
-  async refresh(ids) {
-    const wanted = new Set(ids), held = this.rows.filter((row) => wanted.has(row.message_id)).map((row) => row.message_id).slice(0, 500);
-    if (!held.length) return;
-    await shown();
-    try {
-      const answer = await run("messages_list", { message_ids: held });
-      const now = new Map(answer.messages.map((row) => [row.seq, row]));
-      this.rows = this.rows.map((row) => (now.has(row.seq) ? { ...now.get(row.seq), says: row.says } : row));
-    } catch {
-      // as above
+  // refresh asks how rows are now, each at its place. One call takes only so many: those from the place seen() on come first, and version
+  // changes between two calls. After the last it is for the caller to change.
+  async refresh(ids, seen) {
+    const left = new Set(ids);
+    for (let calls = 0; ; calls++) {
+      const at = Math.max(0, seen() - this.base);
+      const held = this.rows.slice(at).concat(this.rows.slice(0, at)).map((row) => row.message_id).filter((id) => left.has(id)).slice(0, atOnce);
+      if (!held.length) return;
+      if (calls) this.version.value++;
+      for (const id of held) left.delete(id);
+      await shown();
+      try {
+        const answer = await run("messages_list", { message_ids: held });
+        const now = new Map(answer.messages.map((row) => [row.seq, row]));
+        this.rows = this.rows.map((row) => (now.has(row.seq) ? { ...now.get(row.seq), says: row.says } : row));
+      } catch {
+        return; // as above
+      }
     }
   }
 }

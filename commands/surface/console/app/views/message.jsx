@@ -4,7 +4,6 @@ import { useCommand } from "../data.js";
 import { useKeys } from "../keys.js";
 import { go, to } from "../route.js";
 import { disabledSince } from "../standing.js";
-import { connection } from "../live.js";
 import { ago, clock, now } from "../time.js";
 import { count, named, plural, shortId } from "../words.js";
 import { Agent, Command, Hint, Loaded, MessageLink, Shape, State, When } from "../parts.jsx";
@@ -18,7 +17,7 @@ import { steps } from "./story.js";
 import { Attempts, Spent, Waterfall } from "./waterfall.jsx";
 
 export function Message({ id }) {
-  const matters = (e) => e.data.message_id === id;
+  const matters = ({ data }) => data.message_id === id || trace.data?.stories.some(({ message }) => message.message_id === data.message_id); // those of a send to a group have ids of their own
   const trace = useCommand("trace", { message_id: id }, { matters }), why = useCommand("why", { message_id: id }, { matters });
   useKeys({ Escape: () => (history.length > 1 ? history.back() : go("/messages")) }, keys);
   if (trace.failure?.code === "not_found") return <Missing id={id} />;
@@ -206,7 +205,6 @@ function Thread({ id, self }) {
 
 // Several is a send to a group, or a post and its mentions: one message for each recipient.
 function Several({ id, stories }) {
-  connection.value;
   const numbers = { __proto__: null };
   for (const { message } of stories) numbers[message.status] = (numbers[message.status] ?? 0) + 1;
   const [first] = stories;

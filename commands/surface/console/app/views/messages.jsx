@@ -114,7 +114,7 @@ function Stream({ filter, id }) {
     if (back === null) feed.start();
     else {
       scrollTo(0, back);
-      Promise.all([feed.refresh(feed.rows.map((row) => row.message_id)), feed.look()]).then(() => feed.version.value++);
+      Promise.all([feed.refresh(feed.rows.map((row) => row.message_id), () => latest.current.seen.from), feed.look()]).then(() => feed.version.value++);
     }
     last = { key: id, feed, at, y: back ?? 0 };
     const scrolled = () => location.pathname === "/messages" && (last.y = scrollY);
@@ -125,7 +125,7 @@ function Stream({ filter, id }) {
     if (last?.feed === feed) last.at = at;
   }, [at]);
   useLayoutEffect(() => feed.show(seen.from, seen.to));
-  useLive(feed, () => latest.current.at === null && scrollY < 8, () => latest.current.seen);
+  useLive(feed, () => latest.current.at === null && scrollY < 8, () => latest.current.seen.from);
 
   const rows = feed.rows, place = rows.findIndex((row) => row.seq === at), marked = rows[place];
   const move = (by) => {
@@ -203,15 +203,11 @@ function useLive(feed, atTop, seen) {
     const act = async () => {
       timer = null;
       acted = performance.now();
-      if (all) {
-        const { from, to } = seen();
-        for (const row of feed.rows.slice(Math.max(0, from - feed.base), Math.max(0, to - feed.base))) changed.add(row.message_id);
-      }
+      const ids = all ? feed.rows.map((row) => row.message_id) : [...changed], sent = born;
       all = false;
-      const ids = [...changed], sent = born;
       changed.clear();
       born = [];
-      await Promise.all([feed.look(sent), feed.refresh(ids)]);
+      await Promise.all([feed.look(sent), feed.refresh(ids, seen)]);
       if (feed.fresh.length && atTop()) feed.admit();
       else feed.version.value++;
     };

@@ -4,6 +4,7 @@ import { signal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { run } from "../api.js";
 import { useKeys } from "../keys.js";
+import { mayAdminister } from "../me.js";
 import { go, places, route, to } from "../route.js";
 import { Icon } from "../parts.jsx";
 
@@ -62,7 +63,7 @@ function useChoices(text) {
   const [agents, setAgents] = useState([]), [threads, setThreads] = useState([]), [found, setFound] = useState({ text: "", list: [] });
   useEffect(() => {
     run("agent_list").then((r) => setAgents(r.agents.filter((a) => !a.built_in)), () => {});
-    run("list_threads", { limit: 200 }).then((r) => setThreads(r.threads), () => {});
+    run("list_threads", { limit: 200, all: mayAdminister() }).then((r) => setThreads(r.threads), () => {});
   }, []);
   useEffect(() => {
     if (!text) return;
@@ -92,8 +93,8 @@ async function lookFor(text, signal) {
   ]);
   const list = [];
   if (named?.reasons?.length) {
-    const one = named.reasons[0], at = text.startsWith("q-") ? to(["questions"], { id: text }) : to(["messages", text]);
-    list.push({ kind: "Message", name: text, says: `${one.sender} to ${one.recipient}: ${one.status}`, href: at, sure: true });
+    const one = named.reasons[0];
+    list.push({ kind: "Message", name: text, says: `${one.sender} to ${one.recipient}: ${one.status}`, href: to(["messages", text]), sure: true });
   }
   for (const hit of hits?.messages ?? []) list.push({ kind: "Message", name: `${hit.sender} to ${hit.recipient}`, says: hit.says, href: to(["messages", hit.message_id]) });
   return list;

@@ -26,7 +26,7 @@ function useThreads() {
   const { q: search = "", status = "", from = "" } = route.value.query;
   const list = useCommand("list_threads", { all: true, limit: listed, ...(search && { search }), ...(status && { status }), ...(from && { continue: from }) }, { every: 30_000 });
   const threads = (list.data?.threads ?? []).toSorted((a, b) => (lastAt(a) < lastAt(b) ? 1 : -1));
-  return { ...list, threads, open: threads.filter((t) => t.status === "open").length };
+  return { ...list, threads, open: threads.filter((t) => t.status === "open").length, whole: list.data && !list.data.more && !from && !search && status !== "closed" };
 }
 
 const lastAt = (thread) => thread.last_post?.created_at ?? thread.created_at;
@@ -41,13 +41,19 @@ function Facets() {
   return <div class="facets">{statuses.map(([value, word]) => <a href={to(["threads"], { ...route.value.query, status: value, from: "" })} aria-current={value === status ? "true" : undefined}>{word}</a>)}</div>;
 }
 
+// headline says how many threads are open, and of a page of them no more than what is on it.
+function headline({ whole, threads, open }) {
+  if (whole) return open ? `${sentence(open, "thread is", "threads are")} open` : "No thread is open";
+  return threads.length ? `${sentence(threads.length, "thread")} shown, ${open ? count(open) : "none"} open` : "Threads";
+}
+
 function List({ list }) {
   const { q: search = "", status = "", from = "" } = route.value.query;
   const [marked, mark] = useMarked(list.threads.map((t) => to(["threads", t.thread_id])));
   return (
     <>
       <section class="lede">
-        <h1>{!list.data ? "Threads" : list.open ? `${sentence(list.open, "thread is", "threads are")} open` : "No thread is open"}</h1>
+        <h1>{headline(list)}</h1>
         <p>In a thread several agents talk to each other. Who is mentioned gets the post as a message, too.</p>
       </section>
       <Search value={search} label="Find a thread by its name" />
@@ -55,7 +61,7 @@ function List({ list }) {
       <Loaded of={list}>{(data) => (
         <>
           {!list.threads.length && (search || status || data.more
-            ? <Empty>{data.more ? "None among the newest threads. Go on to look at older ones." : "No thread is like that."}</Empty>
+            ? <Empty>{data.more ? "None among those that were looked at. Go on with the next page." : "No thread is like that."}</Empty>
             : <Empty command="mailroom coral create_thread --as NAME --thread-name 'release 2.4' --participant-ids OTHER">There are no threads yet. Agents make them with tools of their own; this makes one in the name of an agent:</Empty>)}
           <table class="roster">
             {list.threads.length > 0 && <thead><tr><th>Thread</th><th>State</th><th class="wide-c">Who takes part</th><th class="wide-c">Said last</th><th class="num">When</th></tr></thead>}
@@ -69,7 +75,7 @@ function List({ list }) {
               </tr>
             ))}</tbody>
           </table>
-          <p class="pages">{from && <a class="link" href={to(["threads"], { ...route.value.query, from: "" })}>Newest</a>}{data.more && <a class="link" href={to(["threads"], { ...route.value.query, from: data.continue })}>Older threads</a>}</p>
+          <p class="pages">{from && <a class="link" href={to(["threads"], { ...route.value.query, from: "" })}>First page</a>}{data.more && <a class="link" href={to(["threads"], { ...route.value.query, from: data.continue })}>Next page</a>}</p>
         </>
       )}</Loaded>
     </>
@@ -82,7 +88,7 @@ function Split({ list, id }) {
   return (
     <div class="split detail bleed">
       <section class="list">
-        <header><h2>Threads</h2><a class="link" href={to(["threads"], route.value.query)}>{list.open ? `${count(list.open)} open` : "All"}</a></header>
+        <header><h2>Threads</h2><a class="link" href={to(["threads"], route.value.query)}>{list.whole && list.open ? `${count(list.open)} open` : "All"}</a></header>
         <ul>{list.threads.map((thread) => (
           <li key={thread.thread_id}>
             <a href={to(["threads", thread.thread_id], route.value.query)} aria-current={thread.thread_id === id ? "true" : undefined}>

@@ -175,7 +175,7 @@ export function Replay({ of, say, onDone }) {
   const n = of.n - unknown;
   const act = async () => {
     const params = of.one ? { message_id: of.one } : { all: true, limit: mostReplayed, ...of.params };
-    const { replayed, skipped } = await run("dead_letters_replay", params);
+    const { replayed, skipped } = await run("dead_letters_replay", params, { slow: true });
     const again = `${plural(replayed.length, "message")} sent again${skipped ? `; ${count(skipped)} left as they are, since nobody has the name of their recipient or sender` : ""}.`;
     say(<span>{again}{names.length === 1 && <> <a class="link" href={to(["messages"], { to: names[0] })}>See whether they arrive</a></>}</span>);
   };

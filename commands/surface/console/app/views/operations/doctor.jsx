@@ -20,7 +20,7 @@ function Findings() {
   const look = async (tries, quick = false) => {
     setState((before) => ({ ...before, busy: true }));
     try {
-      setState({ data: await run("doctor", { try: tries, quick }), tried: tries, at: new Date().toISOString() });
+      setState({ data: await run("doctor", { try: tries, quick }, { slow: !quick }), tried: tries, at: new Date().toISOString() });
     } catch (failure) {
       setState((before) => ({ data: before.data, at: before.at, failure }));
       if (tries) throw failure;

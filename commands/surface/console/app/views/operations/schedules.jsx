@@ -87,7 +87,7 @@ function inWords(spec) {
 }
 
 function Run({ schedule: s, about, say, onDone }) {
-  const act = async () => say(await run("schedule_run", { name: s.name }));
+  const act = async () => say(await run("schedule_run", { name: s.name }, { slow: true }));
   return (
     <Confirm title={`Run ${s.name} now?`} word="Run it" act={act} onDone={onDone}>
       <p>This runs <code>{s.command}</code>{JSON.stringify(s.params) === "{}" ? "" : " with the schedule’s parameters"}, as the daemon does{about ? `: ${about[0].toLowerCase()}${about.slice(1)}` : ""}. The schedule goes on as planned, and the trace notes who asked.</p>
