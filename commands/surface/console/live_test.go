@@ -162,7 +162,7 @@ func TestOlderDatabase(t *testing.T) {
 	d := r.opens(1440, false, "/messages")
 	d.Until(rows + ` === "of the past" && document.querySelector(".live.live")`)
 	r.send("ann", "bob", "note", `"undone"`)
-	d.Until(rows + ` === "undone|of the past"`)
+	d.Until(rows + ` === "undone|of the past" && [...document.querySelectorAll(".facets a")].some((a) => a.textContent === "Pending1")`)
 	server.Close()
 	d.Until(`document.querySelector(".live.offline")`)
 	d.Click("Pending 1")
