@@ -1,6 +1,10 @@
 package main
 
 import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -13,7 +17,11 @@ import (
 func TestConsoleOutlivesItsDaemon(t *testing.T) {
 	t.Parallel()
 	ctx := browsertest.Start(t, browsertest.ShellPrograms...)
-	o := newOffice(t, "a", "b")
+	odd := filepath.Join(t.TempDir(), "it's $' $& $$ \u200d")
+	if err := os.Mkdir(odd, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	o := newOfficeOf(t, "mailroom", odd, "a", "b")
 	s := o.serve()
 	_, address, code := o.consoleOf()
 	d := browsertest.StartShell(ctx, t).NewScreen(1440, 900, false)
@@ -39,5 +47,17 @@ func TestConsoleOutlivesItsDaemon(t *testing.T) {
 		d.Until(`document.querySelector(".live.live") && ` + says + ` === "` + strings.Join(sent, "|") + `"`)
 		send("after " + end.String())
 		d.Until(says + ` === "` + strings.Join(sent, "|") + `" && document.body.dataset.loaded === "once"`)
+	}
+
+	// Commands to copy name the database, and each word of them is one for a shell, whatever the folder and the sender are called.
+	id := "x; touch made; #"
+	o.run("invoke", "ralph_send", `{"from":"a","to":"b","type":"status_update","payload":{},"id":"`+id+`"}`)
+	d.Eval(fmt.Sprintf(`(history.pushState(null, "", "/messages/" + encodeURIComponent(%q)), dispatchEvent(new PopStateEvent("popstate")))`, id), nil)
+	d.Until(`document.querySelector(".cmd code")`)
+	var command string
+	d.Eval(`[...document.querySelectorAll(".cmd code")].at(-1).textContent`, &command)
+	said, err := exec.CommandContext(ctx, "bash", "-c", `printf '%s\n' `+command).CombinedOutput()
+	if want := "mailroom\n--db\n" + o.db + "\ntrace\n" + id + "\n"; err != nil || string(said) != want {
+		t.Errorf("of %q a shell makes %q, %v; want %q", command, said, err, want)
 	}
 }

@@ -144,6 +144,14 @@ func TestSettings(t *testing.T) {
 	if got := value(); got != "30s,60s,120s" {
 		t.Errorf("after it was undone the setting is %s", got)
 	}
+	change("5s")
+	d.Reads("Changed: ")
+	r.does("setting_set", `{"key":"retry.ladder","value":"7s"}`)
+	d.Click("Undo")
+	d.Reads("Somebody has set it to 7s since")
+	if got := value(); got != "7s" {
+		t.Errorf("Undo has made the setting %s, which somebody else has changed", got)
+	}
 	d.Reads("mailroom setting set signal.url VALUE")
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"mailroom/commands"
@@ -132,8 +133,11 @@ func (o *eventWriter) event(e *messages.Event) {
 		o.err = err
 		return
 	}
-	o.write("id: %s\nevent: %s\ndata: %s\n\n", e.Cursor(), e.Event, body)
+	o.write("id: %s\nevent: %s\ndata: %s\n\n", e.Cursor(), oneLine.Replace(e.Event), body)
 }
+
+// oneLine keeps the name of an event, which may have been written by hand, from ending a line of the stream.
+var oneLine = strings.NewReplacer("\n", " ", "\r", " ")
 
 func (o *eventWriter) comment(text string, last messages.Cursor) { o.write(": %s %s\n\n", text, last) }
 

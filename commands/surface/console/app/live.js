@@ -83,6 +83,7 @@ export async function follow() {
       }
       if (error instanceof Failure && error.status === 400) cursor = null; // an older copy of the database is in its place
     } finally {
+      stop.abort(); // what has failed may still be open
       clearInterval(watch);
       document.removeEventListener("visibilitychange", hide);
     }

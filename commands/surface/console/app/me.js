@@ -10,4 +10,4 @@ export const me = signal(null);
 export const mayAdminister = () => me.value.admin;
 
 // anywhere is a command for a terminal as it can be typed in any folder: it names the database where it would not find it.
-export const anywhere = (command) => (me.value?.named ? command.replace(/^mailroom /, `mailroom --db ${quoted(me.value.database)} `) : command);
+export const anywhere = (command) => (me.value?.named ? command.replace(/^mailroom /, () => `mailroom --db ${quoted(me.value.database)} `) : command);

@@ -23,13 +23,14 @@ export const shortId = (id) => (id.length <= 18 ? id : `${id.slice(0, 9)}…${id
 // list joins names as people do: "a, b and c".
 export const list = (names) => (names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`);
 
-// quoted is a word as a shell takes it. What a terminal would act on, or would not show in its place, is written as a number.
+// quoted is a word as a shell takes it. What a terminal would act on, or would not show in its place, is written as a number, and so are quotes
+// then: it is one word also for a shell that knows no $'.
 const unseen = /(?!\n)[\p{C}\p{Zl}\p{Zp}]/gu;
 export function quoted(word) {
   if (/^[\w.,:+/@%-]+$/.test(word)) return word;
   if (word.search(unseen) < 0) return `'${word.replaceAll("'", "'\\''")}'`;
   const numbered = (c) => `\\U${c.codePointAt(0).toString(16).padStart(8, "0")}`;
-  return `$'${word.replace(/[\\']/g, "\\$&").replace(unseen, numbered)}'`;
+  return `$'${word.replace(/[\\']/g, numbered).replace(unseen, numbered)}'`;
 }
 
 // named is the id of something as the argument of a command. Whoever sends a message may choose its id, also one that looks like a flag.

@@ -1,7 +1,7 @@
 // Settings: what each means, and how it is changed and changed back.
 
 import { useEffect, useState } from "preact/hooks";
-import { run } from "../../api.js";
+import { Failure, run } from "../../api.js";
 import { useCommand } from "../../data.js";
 import { Command, Confirm, Hint, Icon, Loaded, Problem } from "../../parts.jsx";
 import { quoted } from "../../words.js";
@@ -42,8 +42,8 @@ export function Settings() {
       {changing && (
         <Change setting={changing} onDone={(after) => {
           setChanging(null);
-          if (after === false) return;
-          setChanged({ key: changing.key, before: changing, after });
+          if (!after) return;
+          setChanged(after);
           settings.reload();
         }} />
       )}
@@ -69,12 +69,13 @@ function Setting({ setting: s, change }) {
 
 function Change({ setting: s, onDone }) {
   const [value, setValue] = useState(s.value);
-  let after = null;
+  let changed = null;
   const act = async () => {
-    after = await run("setting_set", value.trim() === "" ? { key: s.key, default: true } : { key: s.key, value: value.trim() });
+    const before = await run("setting_get", { key: s.key });
+    changed = { key: s.key, before, after: await run("setting_set", value.trim() === "" ? { key: s.key, default: true } : { key: s.key, value: value.trim() }) };
   };
   return (
-    <Confirm title={`Change ${s.key}`} word="Change it" act={act} onDone={(done) => onDone(done ? after : false)}>
+    <Confirm title={`Change ${s.key}`} word="Change it" act={act} onDone={(done) => onDone(done && changed)}>
       <p><Hint text={s.about} />. Every process heeds the new value from its next transaction on.</p>
       <label class="field"><span>New value</span><input class="field-text mono" value={value} autocomplete="off" spellcheck={false} onInput={(e) => setValue(e.target.value)} /></label>
       <p class="muted"><Hint text={s.bounds} />. Leave it empty for the default, <code>{s.default}</code>.</p>
@@ -83,11 +84,13 @@ function Change({ setting: s, onDone }) {
   );
 }
 
-// Undo says what was changed, and sets it back.
+// Undo says what was changed, and sets it back, unless somebody has changed it since.
 function Undo({ change: { key, before, after }, onDone }) {
   const [failure, setFailure] = useState(null);
   const undo = async () => {
     try {
+      const { value } = await run("setting_get", { key });
+      if (value !== after.value) throw new Failure("conflict", `Somebody has set it to ${value} since: it was left so.`, "", 0);
       await run("setting_set", before.value === before.default ? { key, default: true } : { key, value: before.value });
       onDone();
     } catch (error) {
