@@ -51,7 +51,7 @@ func TestConsoleOutlivesItsDaemon(t *testing.T) {
 
 	// Commands to copy name the database, and each word of them is one for a shell, whatever the folder and the sender are called.
 	id := "x; touch made; #"
-	o.run("invoke", "ralph_send", `{"from":"a","to":"b","type":"status_update","payload":{},"id":"`+id+`"}`)
+	o.run("invoke", "ralph_send", `{"from":"a","to":"b","type":"note","payload":{},"id":"`+id+`"}`)
 	d.Eval(fmt.Sprintf(`(history.pushState(null, "", "/messages/" + encodeURIComponent(%q)), dispatchEvent(new PopStateEvent("popstate")))`, id), nil)
 	d.Until(`document.querySelector(".cmd code")`)
 	var command string

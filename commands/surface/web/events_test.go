@@ -18,6 +18,7 @@ import (
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/orchestratortest/enginetest"
 )
 
 // eventStream is a client of GET /v1/events.
@@ -110,12 +111,20 @@ func TestEventsConcern(t *testing.T) {
 		s.comment(t)
 	}
 	first, second, third, last := f.send("ann", "bob"), f.send("bob", "cid"), f.send("cid", "cid"), f.send("bob", "ann")
+	if _, err := enginetest.Plain(t, f.Router.Path()).Exec(`INSERT INTO message_trace (message_id, at, event) VALUES (?1, ?2, ?3)`, last, orchestrator.Stamp(time.Now()), "odd\ndata: oops"); err != nil {
+		t.Fatal(err)
+	}
 	want := map[string][]string{"ann": {first, last}, "bob": {first, second, last}, "cid": {first, second, third, last}}
 	for who, ids := range want {
 		for _, id := range ids {
 			e, ok := streams[who].next()
 			if !ok || e.MessageID != id || e.Event.Event != "created" || e.name != "created" || e.id != strconv.FormatInt(e.ID, 10) {
 				t.Errorf("%s sees %+v (%t); want created of %s", who, e, ok, id)
+			}
+		}
+		if who == "cid" { // what is written into the trace by hand ends no line of the stream
+			if e, ok := streams[who].next(); !ok || e.name != "odd data: oops" {
+				t.Errorf("an odd name of an event comes as %+v (%t)", e, ok)
 			}
 		}
 	}
