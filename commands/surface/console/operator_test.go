@@ -279,10 +279,10 @@ func TestRevokedSession(t *testing.T) {
 	d.Type("Why", "its disk is full")
 	d.Eval(`((asked) => (window.fetch = (path, o) => path.endsWith("/agent_show") ? Promise.resolve(Response.json({ error: "unavailable", message: "The disk is full." }, { status: 503 })) : asked(path, o), window.recover = () => (window.fetch = asked, null), null))(fetch)`, nil)
 	r.send("ann", "bob", "note", `"hello"`)
-	d.Until(`document.querySelector("main > .problem.stale")`)
+	d.Until(`document.querySelector("main .problem.stale")`)
 	d.Eval(`recover()`, nil)
 	r.send("ann", "bob", "note", `"hello again"`)
-	d.Until(`!document.querySelector("main > .problem")`) // and through all that the dialog stays
+	d.Until(`!document.querySelector("main .problem.stale")`) // and through all that the dialog stays
 	revoke()
 	d.Until(`document.querySelector(".live.ended")`)
 	d.Click("Disable")

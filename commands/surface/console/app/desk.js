@@ -102,7 +102,7 @@ export const pair = (name) => enrol(name, (recipient) => askAsDevice("", "POST",
 
 // unpair sends what is held, revokes this desk and forgets its keys. If an answer is refused, the desk stays paired, so that its words stay.
 export async function unpair() {
-  const device = await store.get("device"), refusal = (await releaseAll()).find(Boolean);
+  const refusal = (await releaseAll()).find(Boolean), device = await store.get("device");
   if (refusal?.status === 401) await whoAmI(); // which fails if it is the session that is over
   else if (refusal) throw new Failure(refusal.code, `This desk stays paired, since an answer was not taken: ${refusal.message}`, refusal.hint);
   try {
