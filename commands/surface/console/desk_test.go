@@ -232,6 +232,14 @@ func TestTwoDesks(t *testing.T) {
 	two.Reads("Answered on another device before your answer arrived")
 	r.hears("ann", question, "One")
 
+	question = r.does("ask_question", `{"source":"ann","question":"Which tab is first?","options":["That","This"],"encrypt":false}`)["questionId"].(string)
+	one.Reads("Which tab is first?")
+	one.Eval(`((asked) => (window.fetch = (path, o) => path.endsWith("/answer")
+		? (window.fetch = asked, asked(path, { ...o, body: JSON.stringify({ option: 0 }) }).then(() => asked(path, o))) : asked(path, o), null))(fetch)`, nil) // another tab answers
+	one.Click("This")
+	one.Reads("Answered by this browser before your answer arrived")
+	r.hears("ann", question, "That")
+
 	r.does("ask_question", `{"source":"ann","question":"Is there time?","options":["Yes"],"ttl":3600}`)
 	one.Reads("Is there time?")
 	r.Step(2 * time.Hour)

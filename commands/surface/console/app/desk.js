@@ -13,7 +13,8 @@ import { me } from "./me.js";
 globalThis.age = age; // the name by which seal.js knows the library
 
 const read = new Map(); // what was opened, by id: {item, what} or {item, why}
-const given = new Map(); // what was answered on this page, by question: {says, taken}; taken is when the daemon had taken it
+// given is what was answered on this page, by question: {says, taken, late}. taken is when the daemon had taken it; late that it came too late.
+const given = new Map();
 
 // drafts are the words that were typed and not sent, by question: {text}. They are kept while the form is not shown.
 export const drafts = new Map();
@@ -22,8 +23,8 @@ export const drafts = new Map();
 // sending}. refused are those that were not taken: {says, failure}. What an answer says is {option}, {option, text} or {text}.
 export const held = signal(new Map()), refused = signal(new Map());
 
-// answerGiven returns what was answered on this page to a question.
-export const answerGiven = (id) => given.get(id)?.says;
+// answerGiven returns what was answered on this page to a question: {says, taken, late}.
+export const answerGiven = (id) => given.get(id);
 
 // wasRead returns what a question says that was open on this page.
 export const wasRead = (id) => read.get(id)?.what;
@@ -171,7 +172,8 @@ async function send(id, { says, body, token, timer, done }) {
     await askAsDevice(token, "POST", `questions/${encodeURIComponent(id)}/answer`, { body, keepalive: true });
     answer.taken = performance.now();
   } catch (failure) {
-    if (failure.status !== 409) {
+    if (failure.status === 409) answer.late = true;
+    else {
       refusal = failure;
       given.delete(id);
       put(refused, id, { says, failure });

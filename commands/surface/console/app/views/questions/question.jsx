@@ -43,7 +43,8 @@ const Choices = ({ options }) => (options?.length ? <ul class="options" aria-lab
 function said(q, what, desk, names) {
   const given = answerGiven(q.questionId), mine = q.answeredBy === desk.device?.id;
   if (q.status === "answered" && !mine && names.has(q.answeredBy) && !given) return `Answered on ${names.get(q.answeredBy)}`;
-  return fate({ status: q.status, mine, answer: given }, given && spoken(given, what?.options));
+  if (q.status === "answered" && mine && given?.late) return "Answered by this browser before your answer arrived";
+  return fate({ status: q.status, mine, answer: given }, given?.taken && spoken(given.says, what?.options));
 }
 
 // Answer is what answers a question: its options, with words beside them, or a text; and what is about to be sent.
@@ -104,7 +105,7 @@ export function Locked({ questions, desk, reload }) {
 // Over is a question that has ended. What was encrypted can be read if this page has opened it.
 export function Over({ question: q, desk, names }) {
   const on = names.get(q.answeredBy) ?? q.answeredBy, by = on ? `on ${on}` : "", what = q.encrypted ? desk.state === "active" && wasRead(q.questionId) : q;
-  const given = q.answeredBy === desk.device?.id && answerGiven(q.questionId), word = q.answer || (what && given && spoken(given, what.options));
+  const given = q.answeredBy === desk.device?.id && answerGiven(q.questionId), word = q.answer || (what && given?.taken && spoken(given.says, what.options));
   return (
     <li>
       <p class="muted"><b class="agent">{q.source}</b><span><When at={q.endedAt || q.expiresAt} seconds={false} />{q.endedAt && `, waited ${span(Date.parse(q.endedAt) - Date.parse(q.createdAt))}`}</span></p>
