@@ -257,10 +257,13 @@ func TestDeskEnds(t *testing.T) {
 	d.takesBackFor(never)
 	d.Eval(`((clear) => (window.cleared = new Set(), window.clearTimeout = (id) => (cleared.add(id), clear(id)), null))(clearTimeout)`, nil)
 	d.Eval(`((set) => (window.setTimeout = (f, ms, ...rest) => (ms === 5000 ? window.holds = set(f, ms, ...rest) : set(f, ms, ...rest)), null))(setTimeout)`, nil)
+	d.Click("Add a word")
+	d.Type("Goes with the option that you press", "but softly")
 	d.Click("Yes")
-	d.Reads("Your answer: Yes")
-	r.does("signal_device_revoke", fmt.Sprintf(`{"id":%q}`, id))
+	d.Reads("Your answer: Yes: but softly")
+	r.does("signal_device_revoke", fmt.Sprintf(`{"id":%q}`, id)) // which cancels the question: no other device reads it
 	d.Reads("This desk was revoked")
+	d.Reads("Your answer to ann was not taken, since this desk was revoked: Yes: but softly")
 	if shows(d.Page, "canary") {
 		t.Error("a desk that was revoked still shows what is encrypted")
 	}

@@ -44,7 +44,17 @@ export async function look(signal) {
   } catch (failure) {
     if (failure.status !== 401) throw failure;
     await whoAmI(); // which fails if it is the session that is over
+    refuseHeld();
     return { state: "revoked", device };
+  }
+}
+
+// refuseHeld gives up what is held on a desk that was revoked: nobody would take it.
+function refuseHeld() {
+  for (const [id, { says, sending }] of held.value) {
+    if (sending) continue;
+    undo(id);
+    put(refused, id, { says, failure: new Failure("unauthenticated", "This desk was revoked.") });
   }
 }
 
@@ -118,7 +128,6 @@ export async function unpair() {
 // forget removes the keys of this desk, what was read with them, and the answers that nobody would take from it any more.
 export async function forget() {
   await store.forget();
-  for (const { timer } of held.value.values()) clearTimeout(timer);
   for (const kept of [read, given, drafts]) kept.clear();
   for (const kept of [held, refused]) kept.value = new Map();
 }
