@@ -209,14 +209,19 @@ func TestTwoDesks(t *testing.T) {
 	one, two := r.opens(1440, false, "/questions"), r.opens(1440, true, "/questions")
 	r.pairs(one.Page)
 	early := r.asks("ann", "Asked before the second desk was there?", "Yes")
+	r.by(`UPDATE signal_questions SET asker = 'bob' WHERE question_id = ?`, early)
 	r.pairs(two.Page)
+	one.Open(r.Address + "/questions")
 	one.Reads("Asked before")
+	one.Until(`document.querySelector(".ask .who").innerText === "ann"`) // who sealed it
+	two.Until(`document.querySelector(".ask .who").innerText === "bob"`) // which the table says
 	two.Reads("It was asked before this desk was paired.")
 	if shows(two.Page, "Asked before the second") {
 		t.Error("a desk reads what was asked before it was paired")
 	}
 	r.does("signal_cancel", fmt.Sprintf(`{"questionId":%q}`, early))
 	one.Reads("Cancelled by the asker")
+	one.Until(`document.querySelector(".answered .agent").innerText === "ann"`)
 	one.takesBackFor(0)
 	two.takesBackFor(0)
 
