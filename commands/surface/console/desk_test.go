@@ -209,14 +209,19 @@ func TestTwoDesks(t *testing.T) {
 	one, two := r.opens(1440, false, "/questions"), r.opens(1440, true, "/questions")
 	r.pairs(one.Page)
 	early := r.asks("ann", "Asked before the second desk was there?", "Yes")
+	r.by(`UPDATE signal_questions SET asker = 'bob' WHERE question_id = ?`, early)
 	r.pairs(two.Page)
+	one.Open(r.Address + "/questions")
 	one.Reads("Asked before")
+	one.Until(`document.querySelector(".ask .who").innerText === "ann"`) // who sealed it
+	two.Until(`document.querySelector(".ask .who").innerText === "bob"`) // which the table says
 	two.Reads("It was asked before this desk was paired.")
 	if shows(two.Page, "Asked before the second") {
 		t.Error("a desk reads what was asked before it was paired")
 	}
 	r.does("signal_cancel", fmt.Sprintf(`{"questionId":%q}`, early))
 	one.Reads("Cancelled by the asker")
+	one.Until(`document.querySelector(".answered .agent").innerText === "ann"`)
 	one.takesBackFor(0)
 	two.takesBackFor(0)
 
@@ -231,6 +236,14 @@ func TestTwoDesks(t *testing.T) {
 	two.Eval(`(send(), null)`, nil)
 	two.Reads("Answered on another device before your answer arrived")
 	r.hears("ann", question, "One")
+
+	question = r.does("ask_question", `{"source":"ann","question":"Which tab is first?","options":["That","This"],"encrypt":false}`)["questionId"].(string)
+	one.Reads("Which tab is first?")
+	one.Eval(`((asked) => (window.fetch = (path, o) => path.endsWith("/answer")
+		? (window.fetch = asked, asked(path, { ...o, body: JSON.stringify({ option: 0 }) }).then(() => asked(path, o))) : asked(path, o), null))(fetch)`, nil) // another tab answers
+	one.Click("This")
+	one.Reads("Answered by this browser before your answer arrived")
+	r.hears("ann", question, "That")
 
 	r.does("ask_question", `{"source":"ann","question":"Is there time?","options":["Yes"],"ttl":3600}`)
 	one.Reads("Is there time?")
@@ -249,10 +262,13 @@ func TestDeskEnds(t *testing.T) {
 	d.takesBackFor(never)
 	d.Eval(`((clear) => (window.cleared = new Set(), window.clearTimeout = (id) => (cleared.add(id), clear(id)), null))(clearTimeout)`, nil)
 	d.Eval(`((set) => (window.setTimeout = (f, ms, ...rest) => (ms === 5000 ? window.holds = set(f, ms, ...rest) : set(f, ms, ...rest)), null))(setTimeout)`, nil)
+	d.Click("Add a word")
+	d.Type("Goes with the option that you press", "but softly")
 	d.Click("Yes")
-	d.Reads("Your answer: Yes")
-	r.does("signal_device_revoke", fmt.Sprintf(`{"id":%q}`, id))
+	d.Reads("Your answer: Yes: but softly")
+	r.does("signal_device_revoke", fmt.Sprintf(`{"id":%q}`, id)) // which cancels the question: no other device reads it
 	d.Reads("This desk was revoked")
+	d.Reads("Your answer to ann was not taken, since this desk was revoked: Yes: but softly")
 	if shows(d.Page, "canary") {
 		t.Error("a desk that was revoked still shows what is encrypted")
 	}

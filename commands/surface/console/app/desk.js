@@ -13,7 +13,8 @@ import { me } from "./me.js";
 globalThis.age = age; // the name by which seal.js knows the library
 
 const read = new Map(); // what was opened, by id: {item, what} or {item, why}
-const given = new Map(); // what was answered on this page, by question: {says, taken}; taken is when the daemon had taken it
+// given is what was answered on this page, by question: {says, taken, late}. taken is when the daemon had taken it; late that it came too late.
+const given = new Map();
 
 // drafts are the words that were typed and not sent, by question: {text}. They are kept while the form is not shown.
 export const drafts = new Map();
@@ -22,8 +23,8 @@ export const drafts = new Map();
 // sending}. refused are those that were not taken: {says, failure}. What an answer says is {option}, {option, text} or {text}.
 export const held = signal(new Map()), refused = signal(new Map());
 
-// answerGiven returns what was answered on this page to a question.
-export const answerGiven = (id) => given.get(id)?.says;
+// answerGiven returns what was answered on this page to a question: {says, taken, late}.
+export const answerGiven = (id) => given.get(id);
 
 // wasRead returns what a question says that was open on this page.
 export const wasRead = (id) => read.get(id)?.what;
@@ -43,7 +44,17 @@ export async function look(signal) {
   } catch (failure) {
     if (failure.status !== 401) throw failure;
     await whoAmI(); // which fails if it is the session that is over
+    refuseHeld();
     return { state: "revoked", device };
+  }
+}
+
+// refuseHeld gives up what is held on a desk that was revoked: nobody would take it.
+function refuseHeld() {
+  for (const [id, { says, sending }] of held.value) {
+    if (sending) continue;
+    undo(id);
+    put(refused, id, { says, failure: new Failure("unauthenticated", "This desk was revoked.") });
   }
 }
 
@@ -117,7 +128,6 @@ export async function unpair() {
 // forget removes the keys of this desk, what was read with them, and the answers that nobody would take from it any more.
 export async function forget() {
   await store.forget();
-  for (const { timer } of held.value.values()) clearTimeout(timer);
   for (const kept of [read, given, drafts]) kept.clear();
   for (const kept of [held, refused]) kept.value = new Map();
 }
@@ -171,7 +181,8 @@ async function send(id, { says, body, token, timer, done }) {
     await askAsDevice(token, "POST", `questions/${encodeURIComponent(id)}/answer`, { body, keepalive: true });
     answer.taken = performance.now();
   } catch (failure) {
-    if (failure.status !== 409) {
+    if (failure.status === 409) answer.late = true;
+    else {
       refusal = failure;
       given.delete(id);
       put(refused, id, { says, failure });

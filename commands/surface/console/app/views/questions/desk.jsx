@@ -1,7 +1,8 @@
 // Pairing this browser, waiting for its approval, and unpairing it.
 
 import { useEffect, useState } from "preact/hooks";
-import { forget, guess, obstacle, pair, unpair } from "../../desk.js";
+import { spoken } from "../../../../look/answer.js";
+import { forget, guess, obstacle, pair, refused, unpair, wasRead } from "../../desk.js";
 import { Command, Confirm, Hint, Problem } from "../../parts.jsx";
 
 // Offer is the button that pairs this desk; or the reason why it cannot be. quiet is for where another one stands that catches the eye.
@@ -33,10 +34,14 @@ export function Attention({ desk, reload }) {
     <section class="ask pairing">
       <h2>This desk was revoked</h2>
       <p>It reads and answers nothing any more. To use it again, remove its keys and pair it anew.</p>
+      {[...refused.value].map(([id, { says }]) => <NotTaken key={id} says={says} question={wasRead(id)} />)}
       <Act look="btn first" act={forget} onDone={reload}>Remove its keys</Act>
     </section>
   );
 }
+
+// NotTaken has the words of an answer that this desk cannot give any more, whatever became of the question.
+const NotTaken = ({ says, question }) => <p class="problem" role="alert">Your answer to {question.from} was not taken, since this desk was revoked: {spoken(says, question.options)}</p>;
 
 const Waiting = ({ device, reload }) => (
   <section class="ask pairing">

@@ -13,13 +13,16 @@ import { Offer } from "./desk.jsx";
 
 const High = ({ question }) => (question.priority === "high" || question.priority === "urgent" ? <span class="state overdue"><Icon name="high" />{question.priority === "urgent" ? "Urgent" : "High priority"}</span> : null);
 
+// asker is who asks: as sealed, where that was opened, since whoever writes the table can change the name there.
+const asker = (q, what) => (q.encrypted && what ? what.from : q.source);
+
 // Question is one that can be read here, or that this desk should be able to read.
 export function Question({ question: q, desk, names, reload, forget }) {
   const mine = desk.questions?.get(q.questionId), what = q.encrypted ? (mine?.what ?? (desk.state === "active" ? wasRead(q.questionId) : undefined)) : q;
   const failed = q.pushes.filter((p) => p.error), open = q.status === "pending", active = desk.state === "active";
   return (
     <article class="ask" data-id={q.questionId} tabIndex={-1}>
-      <p class="meta"><span class="who"><Agent name={q.source} /></span><High question={q} />{!q.encrypted && <span class="state"><Icon name="unlock" />Not encrypted</span>}<time>{open ? `waits ${age(q.createdAt)} · open until ` : "was open until "}<When at={q.expiresAt} seconds={false} /></time></p>
+      <p class="meta"><span class="who"><Agent name={asker(q, what)} /></span><High question={q} />{!q.encrypted && <span class="state"><Icon name="unlock" />Not encrypted</span>}<time>{open ? `waits ${age(q.createdAt)} · open until ` : "was open until "}<When at={q.expiresAt} seconds={false} /></time></p>
       {what ? <Asked id={q.questionId} what={what} /> : <Unread why={mine?.why} />}
       {!open && <p class="fate" role="status">{said(q, what, desk, names)}</p>}
       {open && what && active && mine?.what && <Answer q={q} what={mine.what} reload={reload} />}
@@ -43,7 +46,8 @@ const Choices = ({ options }) => (options?.length ? <ul class="options" aria-lab
 function said(q, what, desk, names) {
   const given = answerGiven(q.questionId), mine = q.answeredBy === desk.device?.id;
   if (q.status === "answered" && !mine && names.has(q.answeredBy) && !given) return `Answered on ${names.get(q.answeredBy)}`;
-  return fate({ status: q.status, mine, answer: given }, given && spoken(given, what?.options));
+  if (q.status === "answered" && mine && given?.late) return "Answered by this browser before your answer arrived";
+  return fate({ status: q.status, mine, answer: given }, given?.taken && spoken(given.says, what?.options));
 }
 
 // Answer is what answers a question: its options, with words beside them, or a text; and what is about to be sent.
@@ -104,10 +108,10 @@ export function Locked({ questions, desk, reload }) {
 // Over is a question that has ended. What was encrypted can be read if this page has opened it.
 export function Over({ question: q, desk, names }) {
   const on = names.get(q.answeredBy) ?? q.answeredBy, by = on ? `on ${on}` : "", what = q.encrypted ? desk.state === "active" && wasRead(q.questionId) : q;
-  const given = q.answeredBy === desk.device?.id && answerGiven(q.questionId), word = q.answer || (what && given && spoken(given, what.options));
+  const given = q.answeredBy === desk.device?.id && answerGiven(q.questionId), word = q.answer || (what && given?.taken && spoken(given.says, what.options));
   return (
     <li>
-      <p class="muted"><b class="agent">{q.source}</b><span><When at={q.endedAt || q.expiresAt} seconds={false} />{q.endedAt && `, waited ${span(Date.parse(q.endedAt) - Date.parse(q.createdAt))}`}</span></p>
+      <p class="muted"><b class="agent">{asker(q, what)}</b><span><When at={q.endedAt || q.expiresAt} seconds={false} />{q.endedAt && `, waited ${span(Date.parse(q.endedAt) - Date.parse(q.createdAt))}`}</span></p>
       {what ? <p>{what.question}</p> : <p class="muted"><svg class="i in" aria-hidden="true"><use href="#i-lock" /></svg>encrypted</p>}
       {q.status === "answered" && <State name="delivered" word={word ? <span><b>{word}</b>{by && `, ${by}`}</span> : `answered ${by}`} />}
       {q.status === "expired" && <State name="expired" word="nobody answered in time" />}
