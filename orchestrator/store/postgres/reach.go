@@ -25,9 +25,9 @@ const (
 // reach connects. It tries again for a while if the server cannot be had just now, with growing pauses of random lengths, so that
 // not all clients of a server that was restarted come at once.
 func (s *Store) reach(ctx context.Context, config *pgconn.Config) (*conn, greeting, error) {
-	began := time.Now()
-	until := began.Add(patience(s))
+	until := time.Now().Add(patience(s))
 	for pause := shortestPause; ; pause = min(2*pause, longestPause) {
+		tried := time.Now()
 		c, said, err := s.connect(ctx, config)
 		if err == nil {
 			s.outage.ended(s)
@@ -39,7 +39,7 @@ func (s *Store) reach(ctx context.Context, config *pgconn.Config) (*conn, greeti
 		if !isAway(err) {
 			return nil, greeting{}, err
 		}
-		s.outage.began(s, began, err)
+		s.outage.began(s, tried, err)
 		if pause = min(pause, time.Until(until)); pause <= 0 {
 			s.missed.Store(true)
 			return nil, greeting{}, err
@@ -53,12 +53,14 @@ func (s *Store) reach(ctx context.Context, config *pgconn.Config) (*conn, greeti
 type outage struct {
 	mu    sync.Mutex
 	since time.Time // zero while there is none
+	over  time.Time // when the last one ended
 }
 
+// began notes that a try failed which was begun at a time. One that was begun before the last outage ended tells of that.
 func (o *outage) began(s *Store, at time.Time, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if s.found.Load() && o.since.IsZero() && codeOf(err) != tooManyConnections {
+	if s.found.Load() && o.since.IsZero() && at.After(o.over) && codeOf(err) != tooManyConnections {
 		o.since = at
 		s.log.Warn("the server of the database cannot be reached", "database", s.path, "error", err)
 	}
@@ -69,7 +71,7 @@ func (o *outage) ended(s *Store) {
 	defer o.mu.Unlock()
 	if !o.since.IsZero() {
 		s.log.Warn("the server of the database is there again", "database", s.path, "seconds", time.Since(o.since).Round(100*time.Millisecond).Seconds())
-		o.since = time.Time{}
+		o.since, o.over = time.Time{}, time.Now()
 	}
 }
 
