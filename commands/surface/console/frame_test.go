@@ -21,8 +21,11 @@ func TestFrame(t *testing.T) {
 	}
 	d.Eval(`history.back()`, nil)
 	d.Until(`location.pathname === "/audit"`)
-	d.Eval(`document.querySelector("main").append(Object.assign(document.createElement("a"), { href: "/questions/xyz", textContent: "follow me" }))`, nil)
-	d.Click("follow me")
+	d.Eval(`(() => {
+		const link = Object.assign(document.createElement("a"), { href: "/questions/xyz" });
+		document.body.append(link);
+		link.click();
+	})()`, nil)
 	d.Reads("There is no question xyz here")
 	d.Key("?")
 	d.Until(`document.querySelector("#keys[open]")`)
