@@ -6,7 +6,7 @@ import { useCommand } from "../data.js";
 import { useKeys } from "../keys.js";
 import { mayAdminister, me } from "../me.js";
 import { go, route, setQuery, to } from "../route.js";
-import { disabledSince, isActive, lastHeard, oldest, useHeard } from "../standing.js";
+import { disabledSince, isActive, lastHeard, oldest } from "../standing.js";
 import { age, ago, clock, span } from "../time.js";
 import { Age, Agent, Command, Confirm, Empty, Hint, Loaded, MessageLink, State, When } from "../parts.jsx";
 import { count, list, plural, quoted } from "../words.js";
@@ -18,9 +18,8 @@ import { Attempts } from "./waterfall.jsx";
 // concerns reports whether an event may change what the page of an agent shows.
 const concerns = (name) => ({ data }) => !data?.recipient || data.recipient === name || data.sender === name;
 
-export function AgentPage({ name }) {
+export function AgentPage({ name, heard }) {
   const of = useCommand("agent_show", { name, ...((mayAdminister() || me.value.agent === name) && { lately: true }) }, { matters: concerns(name), every: 15_000 });
-  const heard = useHeard();
   useKeys({ Escape: () => go("/agents") }, [["Escape", "all agents"]]);
   if (of.failure?.code === "not_found") {
     return <section class="lede"><h1>There is no agent {name}</h1><p><Hint text={of.failure.hint} /></p><p><a href="/agents">All agents</a></p></section>;

@@ -15,12 +15,13 @@ import { ChangeAgent } from "./agent-change.jsx";
 const pageSize = 100;
 
 export function Agents({ rest }) {
-  return rest.length ? <Split name={rest[0]} /> : <List />;
+  const heard = useHeard();
+  return rest.length ? <Split name={rest[0]} heard={heard} /> : <List heard={heard} />;
 }
 
-// useList asks for a page of the agents, those first that need somebody.
-function useList(page, search) {
-  const list = useCommand("agent_list", { backlog: true, order: "waiting", limit: pageSize, skip: page * pageSize, search }, { every: 15_000 }), heard = useHeard();
+// useList asks for a page of the agents, those first that need somebody. heard is what useHeard returns.
+function useList(page, search, heard) {
+  const list = useCommand("agent_list", { backlog: true, order: "waiting", limit: pageSize, skip: page * pageSize, search }, { every: 15_000 });
   return list.data ? { ...list, data: { ...list.data, agents: list.data.agents.map(heard).sort((a, b) => rank(a) - rank(b)) } } : list;
 }
 
@@ -30,10 +31,10 @@ function rank(agent) {
   return bad ? 0 : warn ? 1 : 2;
 }
 
-function List() {
+function List({ heard }) {
   const { q: search = "", page: at = "0" } = route.value.query;
   const page = Math.max(0, parseInt(at, 10) || 0);
-  const list = useList(page, search);
+  const list = useList(page, search, heard);
   const [adding, setAdding] = useState(false);
   const agents = list.data?.agents ?? [];
   const [marked, mark] = useMarked(agents.map((a) => to(["agents", a.name])));
@@ -135,8 +136,8 @@ export function useMarked(addresses) {
 }
 
 // Split has the list beside the page of one agent.
-function Split({ name }) {
-  const list = useList(0, "");
+function Split({ name, heard }) {
+  const list = useList(0, "", heard);
   return (
     <div class="split detail bleed">
       <section class="list">
@@ -144,7 +145,7 @@ function Split({ name }) {
         <ul>{list.data?.agents.map((agent) => <Item key={agent.name} agent={agent} current={agent.name === name} />)}</ul>
         {list.data?.total > pageSize && <p class="muted beyond">The first {count(pageSize)} of {count(list.data.total)}</p>}
       </section>
-      <section class="open"><AgentPage key={name} name={name} /></section>
+      <section class="open"><AgentPage key={name} name={name} heard={heard} /></section>
     </div>
   );
 }
