@@ -38,7 +38,5 @@ func (r DeadLettersGroupsResult) Text(w *commands.Text) {
 	if r.More {
 		w.Printf("There are more groups; --limit shows them.\n")
 	}
-	if r.Cut {
-		w.Printf("Only the newest 20,000 dead letters were looked at.\n")
-	}
+	onlyNewest(w, r.Cut)
 }

@@ -38,7 +38,12 @@ func (r DeadLettersListResult) Text(w *commands.Text) {
 	if int64(len(r.DeadLetters)) < r.Total {
 		w.Printf("%d of %d; --limit shows more.\n", len(r.DeadLetters), r.Total)
 	}
-	if r.Cut {
+	onlyNewest(w, r.Cut)
+}
+
+// onlyNewest says so where not all dead letters were looked at.
+func onlyNewest(w *commands.Text, cut bool) {
+	if cut {
 		w.Printf("Only the newest 20,000 dead letters were looked at.\n")
 	}
 }
