@@ -43,7 +43,7 @@ export function Questions({ rest: [id] }) {
   const devices = useCommand("signal_device_list", {}, { matters: () => false, every: 60_000 });
   const [waits, setWaits] = useState(false);
   const asked = useAnswer("desk", look, { matters, every: waits ? 2000 : 15_000 });
-  const desk = connection.value.state === "ended" ? { state: "unknown" } : (asked.data ?? { state: "unknown" });
+  const desk = (connection.value.state !== "ended" && asked.data) || { state: "unknown" };
   useEffect(() => {
     setWaits(desk.state === "waiting");
     devices.reload();
@@ -59,7 +59,7 @@ export function Questions({ rest: [id] }) {
       <section class="lede"><h1>{headline(open.data)}</h1><p>{lead(open.data, devices.data, desk)}</p></section>
       <div class="cols close">
         <section class="asks">
-          {id && ended.data && <Asked id={id} question={ended.data.questions.find((q) => q.questionId === id)} />}
+          {id && ended.data && <NotOpen id={id} question={ended.data.questions.find((q) => q.questionId === id)} />}
           <Problem failure={desk.state === "unknown" ? asked.failure : null} retry={asked.reload} />
           <Attention desk={desk} reload={asked.reload} />
           <Loaded of={open}>{(data) => <Open desk={desk} open={data.questions} ended={ended.data?.questions ?? []} names={names} reload={reload} />}</Loaded>
@@ -77,8 +77,8 @@ export function Questions({ rest: [id] }) {
   );
 }
 
-// Asked says where the question is that the address names, if it is not among those that are open.
-function Asked({ id, question }) {
+// NotOpen says where the question is that the address names, if it is not among those that are open.
+function NotOpen({ id, question }) {
   if (question?.status === "pending") return null;
   return <div class="problem note" role="status"><p>{question ? `The question ${id} is over: it is ${question.status}.` : `There is no question ${id} here: it may be long over, or of another database.`} <a href="/questions">All questions</a></p></div>;
 }
