@@ -35,16 +35,18 @@ type pulse struct {
 	first   chan struct{} // closed after the first beat, or the first failure
 	beating sync.WaitGroup
 
-	mu      sync.Mutex
+	asking  sync.Mutex // of whoever asks the server, which may take beatPatience
 	c       *conn
 	locked  bool // c holds the lock
-	shown   bool // a beat was written: others can tell that we live
-	beat    time.Time
-	alive   context.Context // see known
-	cut     context.CancelFunc
 	looked  time.Time
 	living  map[int64]bool      // whose lock or beat was there when we looked
 	missing map[int64]time.Time // since when neither was, as seen on c
+
+	mu    sync.Mutex // held for a moment only: transactions of the engine wait for it
+	shown bool       // a beat was written: others can tell that we live
+	beat  time.Time
+	alive context.Context // see known
+	cut   context.CancelFunc
 }
 
 const (
@@ -56,7 +58,9 @@ const (
 	missingFor  = 1.5 // longer than a process needs to connect again; whoever has shown no sign for so long is dead
 	looksPer    = 10  // looks for signs, in the time of a beat
 
-	beatPatience = 10 * time.Second // for the server's answer
+	// For the server's answer. Transactions of the engine wait for the first beat, and the server ends those that are idle for longer
+	// than its idle_in_transaction_session_timeout, see settings.
+	beatPatience = 5 * time.Second
 )
 
 func newPulse(s *Store, every time.Duration) *pulse {
@@ -125,8 +129,8 @@ func (p *pulse) keep() {
 
 // tick beats once.
 func (p *pulse) tick() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.asking.Lock()
+	defer p.asking.Unlock()
 	at := time.Now()
 	err := p.run(func(ctx context.Context) error {
 		if err := p.lock(ctx); err != nil {
@@ -134,6 +138,8 @@ func (p *pulse) tick() error {
 		}
 		return p.c.Do(ctx, fmt.Sprintf(`INSERT INTO pulse (key, seen_at) VALUES (%d, clock_timestamp()) ON CONFLICT (key) DO UPDATE SET seen_at = excluded.seen_at`, p.key))
 	})
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if err == nil {
 		if p.beat, p.shown = at, true; p.alive.Err() != nil {
 			p.alive, p.cut = context.WithCancel(p.ctx)
@@ -161,7 +167,7 @@ func (p *pulse) lock(ctx context.Context) error {
 // settings of the connection: the server is to notice within half a minute that a host is gone, and a beat waits for no disk.
 const pulseSettings = `SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 4; SET synchronous_commit = off`
 
-// run calls f with the connection, which it opens if need be. p.mu is held.
+// run calls f with the connection, which it opens if need be. p.asking is held.
 func (p *pulse) run(f func(ctx context.Context) error) error {
 	ctx, cancel := context.WithTimeout(p.ctx, beatPatience)
 	defer cancel()
@@ -202,14 +208,13 @@ func (p *pulse) drop() {
 	clear(p.missing)
 }
 
-// gone reports whether the process that made a token is known to be dead.
+// gone reports whether the process that made a token is known to be dead. While the server is asked something else, that is not known.
 func (p *pulse) gone(token string) bool {
 	key := keyOf(token)
-	if key == 0 || key == p.key {
+	if key == 0 || key == p.key || !p.asking.TryLock() {
 		return false
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	defer p.asking.Unlock()
 	if p.c == nil || p.c.Raw.IsClosed() || time.Since(p.looked) >= p.every/looksPer {
 		if err := p.run(p.look); err != nil {
 			if p.ctx.Err() == nil {
@@ -259,8 +264,8 @@ func (p *pulse) close() {
 	p.begin.Do(func() { close(p.first) })
 	p.end()
 	p.beating.Wait()
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.asking.Lock()
+	defer p.asking.Unlock()
 	if p.c == nil {
 		return
 	}

@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -92,6 +93,32 @@ func TestTokensOfNobody(t *testing.T) {
 	own := st.Token("id")
 	unknown := []string{"", "id", "-", "pulse.", "pulse.12-id", "pulse.zzzzzzzzzzzzzzzz-id", "1234567890abcdef-id", own[:len(own)-3], own}
 	killed(t, st, address, unknown...)
+}
+
+// A transaction that takes a lease waits for no beat but the first, nor for a look at the signs of others: the server ends a transaction
+// that is idle for long.
+func TestNoLeaseWaitsForABeat(t *testing.T) {
+	t.Parallel()
+	address := postgrestest.Place(postgrestest.Start(t))
+	st := opened(t, address)
+	st.Token("id")
+	_, others := holder(t, address)
+	other := postgrestest.Connect(t, address)
+	other.Run(`BEGIN; SELECT FROM pulse FOR UPDATE`)
+	beat := func() string { // the one of st that other holds up, and its time
+		rows, err := postgrestest.SQL(t.Context(), address, `SELECT pid, query_start FROM pg_stat_activity
+			WHERE wait_event_type = 'Lock' AND query LIKE 'INSERT INTO pulse%' AND application_name = 'mailroom' ORDER BY query_start`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Join(rows, " ")
+	}
+	wait(t, "each lease waits for a beat", func() bool {
+		before := beat()
+		st.Token("id")
+		st.Gone(others)
+		return strings.Count(before, "|") == 2 && beat() == before
+	})
 }
 
 // A process that cannot reach the server notices that others may take it for dead, and when they do not any more.
