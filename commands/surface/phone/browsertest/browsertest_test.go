@@ -71,6 +71,13 @@ func (s *site) subscribe(p *Page, name string) webpush.Subscription {
 	s.t.Helper()
 	p.Open(s.url + "/index.html")
 	p.Type("Name", name)
+	p.Eval(`(() => {
+		const button = document.getElementById("subscribe");
+		button.scrollIntoView = () => { // moves away once it has been looked at, once
+			delete button.scrollIntoView;
+			queueMicrotask(() => (button.style.marginTop = "300px"));
+		};
+	})()`, nil)
 	p.Click("Subscribe")
 	p.Until(`document.getElementById("state").textContent !== "new"`)
 	var state string

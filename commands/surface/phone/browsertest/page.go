@@ -92,28 +92,48 @@ func control(name string) string {
 			.some(n => n && n.replace(/\s+/g, " ").trim() === ` + quoted(name) + `))`
 }
 
-// Click waits for a button, link or field of a name, and presses it as a person does: where it is, with the pointer.
+// aimed is an expression for where the control of a name is, null if there is none. From then on what the pointer does beside it is
+// kept from the page and noted in window.missed: the page may move between a look and a press.
+func aimed(name string) string {
+	return `(() => {
+		const e = ` + control(name) + `;
+		if (!e) return null;
+		e.scrollIntoView({ block: "center", behavior: "instant" });
+		const r = e.getBoundingClientRect(), x = r.x + r.width / 2, y = r.y + r.height / 2, top = document.elementFromPoint(x, y);
+		const kinds = ["pointerdown", "mousedown", "pointerup", "mouseup", "click"];
+		const guard = (event) => {
+			if (!event.isTrusted || e.contains(event.target)) return;
+			event.preventDefault();
+			event.stopImmediatePropagation();
+			window.missed = true;
+		};
+		window.missed = false;
+		window.unguard?.();
+		window.unguard = () => kinds.forEach((kind) => removeEventListener(kind, guard, true));
+		kinds.forEach((kind) => addEventListener(kind, guard, true));
+		return { x, y, above: e.contains(top) ? "" : top ? top.outerHTML : "it is outside of the window" };
+	})()`
+}
+
+// Click waits for a button, link or field of a name, and presses it as a person does: where it is, with the pointer. It tries again
+// when the page has moved it away meanwhile.
 func (p *Page) Click(name string) {
 	p.t.Helper()
-	var at *struct {
-		X, Y  float64
-		Above string // what lies above it
-	}
-	for at == nil { // it may be made anew between two looks
-		p.Until(control(name))
-		p.Eval(`(() => {
-			const e = `+control(name)+`;
-			if (!e) return null;
-			e.scrollIntoView({ block: "center", behavior: "instant" });
-			const r = e.getBoundingClientRect(), x = r.x + r.width / 2, y = r.y + r.height / 2, top = document.elementFromPoint(x, y);
-			return { x, y, above: e.contains(top) ? "" : top ? top.outerHTML : "it is outside of the window" };
-		})()`, &at)
-	}
-	if at.Above != "" {
-		p.t.Fatalf("%q cannot be pressed, something lies above it: %.200s\n%s", name, at.Above, p.about())
-	}
-	if err := p.driver.click(p.ctx, at.X, at.Y); err != nil {
-		p.t.Fatalf("press %q: %v\n%s", name, err, p.about())
+	for missed := "yes"; missed != ""; missed, _ = p.driver.eval(p.ctx, `(window.unguard?.(), window.missed ? "yes" : "")`) { // it may have left the page
+		var at *struct {
+			X, Y  float64
+			Above string // what lies above it
+		}
+		for at == nil { // it may be made anew between two looks
+			p.Until(control(name))
+			p.Eval(aimed(name), &at)
+		}
+		if at.Above != "" {
+			p.t.Fatalf("%q cannot be pressed, something lies above it: %.200s\n%s", name, at.Above, p.about())
+		}
+		if err := p.driver.click(p.ctx, at.X, at.Y); err != nil {
+			p.t.Fatalf("press %q: %v\n%s", name, err, p.about())
+		}
 	}
 }
 
