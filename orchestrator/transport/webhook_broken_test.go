@@ -226,7 +226,7 @@ func TestWebhookLeavesNothing(t *testing.T) {
 					<-hr.Context().Done()
 				}
 			})
-			w := r.webhook(transport.Surroundings{Idle: time.Millisecond})
+			w := r.webhook(transport.Surroundings{Idle: 100 * time.Millisecond})
 			for _, id := range []string{"a", "talks", "b", "hangs"} {
 				a, _ := r.attempt(note(id, `1`))
 				if err := errors.Join(w.Deliver(ctx, a)...); (err != nil) != (id == "hangs") {
