@@ -645,7 +645,8 @@ CREATE INDEX message_trace_gone ON message_trace (at)
 CREATE INDEX message_trace_failed ON message_trace (at)
     WHERE event IN ('attempt_failed','failed','expired');
 
--- traffic: what happened to messages in each minute (kept for 48 hours) and in each hour (kept for 90 days), by recipient. It is
+-- traffic: what happened to messages in each minute (kept for 48 hours) and in each hour (kept for 90 days), by recipient, and how
+-- many each agent wrote. It is
 -- counted from message_trace, up to the row that the setting 'traffic.counted' names, about once a minute by whoever delivers;
 -- `mailroom stats` adds what is behind that row, and so do you if you need it to the second. The last three columns are
 -- histograms of milliseconds: JSON objects from the number of a bucket to how many it has. Bucket n, from 0, holds what is at least 1.1^n and
@@ -661,6 +662,7 @@ CREATE TABLE traffic (
     failed            INTEGER NOT NULL DEFAULT 0,      -- dead letters, those that expired are not among them
     expired           INTEGER NOT NULL DEFAULT 0,
     cancelled         INTEGER NOT NULL DEFAULT 0,
+    wrote             INTEGER NOT NULL DEFAULT 0,      -- sent by the recipient itself, one for each to whom it went
     queued_ms         TEXT NOT NULL DEFAULT '{}',      -- from when a delivered message was due to its first attempt
     delivered_ms      TEXT NOT NULL DEFAULT '{}',      -- from when it was due until it was delivered
     read_ms           TEXT NOT NULL DEFAULT '{}',      -- from its delivery until it was read

@@ -16,13 +16,16 @@ import (
 type StatsParams struct {
 	Since string `json:"since,omitempty" desc:"how far back, such as 1h, 24h or 7d; at most 90d" check:"max=16" default:"24h"`
 	Every string `json:"every,omitempty" desc:"length of an interval, such as 10m, 1h or 1d: whole hours, or minutes where --since is at most 48h; left out: about a dozen intervals, or by the hour" check:"max=16"`
-	Agent string `json:"agent,omitempty" desc:"only what was sent to this recipient" check:"agent" arg:"1"`
+	Agent string `json:"agent,omitempty" desc:"only what was sent to this recipient, and how much it wrote" check:"agent" arg:"1"`
 
 	Waiting bool `json:"waiting,omitempty" desc:"also how many messages waited for each recipient at the end of each interval"`
 }
 
 // StatsResult is the traffic of some time.
-type StatsResult struct{ traffic.Report }
+type StatsResult struct {
+	traffic.Report
+	agent string
+}
 
 var statsCommand = commands.Define(vocabulary, "stats", stats)
 
@@ -36,6 +39,7 @@ func stats(ctx context.Context, env commands.Env, p StatsParams) (r StatsResult,
 			return r, err
 		}
 	}
+	r.agent = p.Agent
 	r.Report, err = traffic.Of(ctx, env.Ledger, q)
 	return r, err
 }
@@ -62,8 +66,15 @@ func interval(since time.Duration) time.Duration {
 
 // Text shows a line for each recipient, and a bar for each interval.
 func (r StatsResult) Text(w *commands.Text) {
+	if r.agent != "" && r.Total.Wrote > 0 {
+		w.Printf("%s itself has sent %s since %s.\n", r.agent, orchestrator.Plural(int(r.Total.Wrote), "message"), w.When(r.Since))
+	}
 	if len(r.Recipients) == 0 {
-		w.Printf("Nothing has been sent since %s.\n", w.When(r.Since))
+		toWhom := ""
+		if r.agent != "" {
+			toWhom = " to " + r.agent
+		}
+		w.Printf("Nothing has been sent%s since %s.\n", toWhom, w.When(r.Since))
 		return
 	}
 	w.Printf("Since %s: %s sent, %d delivered, %d read, %d failed, %d expired.\n\n", w.When(r.Since), orchestrator.Plural(int(r.Total.Sent), "message"),

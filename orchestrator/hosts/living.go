@@ -21,12 +21,12 @@ type Session struct {
 	Name    string `json:"session"` // the host's own name of it
 	Program string `json:"program"`
 	State   string `json:"state"` // working or idle
+	Since   string `json:"started_at"`
 	SeenAt  string `json:"seen_at"`
 	Wakes   bool   `json:"wakes,omitempty"` // a process wakes it when messages come
 
-	living    bool
-	startedAt string
-	id        process.ID // of the host on this machine; the zero value if none proves that the session lives
+	living bool
+	id     process.ID // of the host on this machine; the zero value if none proves that the session lives
 }
 
 // Living lists the sessions that have not ended, and whose process is there, by agents.
@@ -48,7 +48,7 @@ func list(c *store.Conn, now time.Time, where string, args ...any) ([]Session, e
 	here := process.Of(os.Getpid())
 	host := here.Host()
 	sessions, err := store.List(c, func(row store.Row) Session {
-		s := Session{Agent: row.Text(0), Name: row.Text(1), Program: row.Text(2), State: row.Text(3), SeenAt: row.Text(4), startedAt: row.Text(10)}
+		s := Session{Agent: row.Text(0), Name: row.Text(1), Program: row.Text(2), State: row.Text(3), SeenAt: row.Text(4), Since: row.Text(10)}
 		s.living = s.State == IsWorking || s.State == IsIdle
 		if row.Text(5) == host && row.Int(6) > 0 {
 			s.id = process.ID{PID: int(row.Int(6)), Born: row.Text(7), Space: here.Space}

@@ -78,7 +78,7 @@ func (k *known) otherSession(c *store.Conn, e *Event, now time.Time) error {
 	found, err := list(c, now, `agent = ?`, e.Agent)
 	for i := range found {
 		s := &found[i]
-		isNew := e.Kind == Started || s.startedAt > k.row.seenAt
+		isNew := e.Kind == Started || s.Since > k.row.seenAt
 		if s.Name != e.Session && s.attends(now) && isNew && (s.id.PID == 0 || s.id != e.Process) {
 			k.other = s.Name
 			return err

@@ -227,10 +227,10 @@ func (s *snapshot) heard() error {
 		{`SELECT waiter, since FROM waits WHERE until > ?1`, []any{now}, func(m *Member, _ store.Row) {
 			m.HeardAt, m.lastStatus = now, waits
 		}},
-		{`SELECT recipient, max(at) FROM traffic WHERE span = 'hour' AND at >= ?1 AND read > 0 GROUP BY recipient`,
-			[]any{orchestrator.Stamp(s.now.Add(-7 * orchestrator.Day))}, s.hasRead},
-		{`SELECT recipient, max(at) FROM traffic WHERE span = 'minute' AND at >= ?1 AND read > 0 GROUP BY recipient`,
-			[]any{orchestrator.Stamp(s.now.Add(-3 * time.Hour))}, s.hasRead},
+		{`SELECT recipient, max(at), max(CASE WHEN read > 0 THEN at END) FROM traffic WHERE span = 'hour' AND at >= ?1 AND read + wrote > 0 GROUP BY recipient`,
+			[]any{orchestrator.Stamp(s.now.Add(-7 * orchestrator.Day))}, s.counted},
+		{`SELECT recipient, max(at), max(CASE WHEN read > 0 THEN at END) FROM traffic WHERE span = 'minute' AND at >= ?1 AND read + wrote > 0 GROUP BY recipient`,
+			[]any{orchestrator.Stamp(s.now.Add(-3 * time.Hour))}, s.counted},
 	} {
 		err := s.c.Query(ask.query, func(row store.Row) error {
 			if m := s.members[row.Text(0)]; m != nil {
@@ -248,10 +248,10 @@ func (s *snapshot) heard() error {
 // waits is the status of an agent that waits for messages right now. It is never stored.
 const waits orchestrator.PresenceStatus = "waiting"
 
-// hasRead notes that an agent read something in the minute or the hour that began then.
-func (s *snapshot) hasRead(m *Member, row store.Row) {
-	m.readAt = max(m.readAt, row.Text(1))
-	m.HeardAt = max(m.HeardAt, m.readAt)
+// counted notes that an agent wrote or read something in the minute or the hour that began then.
+func (s *snapshot) counted(m *Member, row store.Row) {
+	m.HeardAt = max(m.HeardAt, row.Text(1))
+	m.readAt = max(m.readAt, row.Text(2))
 }
 
 // patience is how many times overdue.after mail may lie unread with an agent that does other things meanwhile.

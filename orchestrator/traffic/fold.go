@@ -22,6 +22,7 @@ type Counts struct {
 	Failed         int64 `json:"failed"`
 	Expired        int64 `json:"expired"`
 	Cancelled      int64 `json:"cancelled"`
+	Wrote          int64 `json:"wrote"` // sent by the agent itself: one for each recipient, and for the thread of a post
 }
 
 func (c *Counts) add(o *Counts) {
@@ -32,6 +33,7 @@ func (c *Counts) add(o *Counts) {
 	c.Failed += o.Failed
 	c.Expired += o.Expired
 	c.Cancelled += o.Cancelled
+	c.Wrote += o.Wrote
 }
 
 // row is what a row of the table traffic counts.
@@ -47,7 +49,7 @@ func (r *row) add(o *row) {
 	r.read.addAll(o.read)
 }
 
-type key struct{ span, at, recipient string }
+type key struct{ span, at, recipient string } // whoever wrote is the recipient of the row that says so
 
 // fold is counts that are not stored yet.
 type fold map[key]*row
@@ -77,6 +79,7 @@ type event struct {
 
 // life is what is known of a message before an event.
 type life struct {
+	sender    string
 	recipient string // "" says that it is none to count: a question, or a test message
 	notBefore string
 	due       string // when it was to be delivered first, since it was sent or replayed
@@ -119,7 +122,7 @@ func livesBefore(c *store.Conn, events []event, from, to int64) (map[string]*lif
 	}
 	lives := map[string]*life{}
 	err := c.Query(batchOf+`
-		SELECT of.message_id, `+archived("recipient")+`, `+archived("message_type")+`, `+archived("created_at")+`, `+archived("not_before")+`,
+		SELECT of.message_id, `+archived("sender")+`, `+archived("recipient")+`, `+archived("message_type")+`, `+archived("created_at")+`, `+archived("not_before")+`,
 		       CASE WHEN m.message_id IS NULL THEN (SELECT d.detail FROM message_trace AS d WHERE d.message_id = of.message_id AND d.event = 'deleted' LIMIT 1) END
 		  FROM of LEFT JOIN agent_message AS m ON m.message_id = of.message_id`, func(r store.Row) error {
 		lives[r.Text(0)] = lifeOf(r)
@@ -140,16 +143,16 @@ func livesBefore(c *store.Conn, events []event, from, to int64) (map[string]*lif
 // lifeOf returns what a row says of a message.
 func lifeOf(r store.Row) *life {
 	m := struct {
-		Recipient string
-		Type      string `json:"message_type"`
-	}{r.Text(1), r.Text(2)}
-	if detail := r.Text(5); detail != "" && m.Recipient == "" && json.Unmarshal([]byte(detail), &m) != nil {
+		Sender, Recipient string
+		Type              string `json:"message_type"`
+	}{r.Text(1), r.Text(2), r.Text(3)}
+	if detail := r.Text(6); detail != "" && m.Recipient == "" && json.Unmarshal([]byte(detail), &m) != nil {
 		return &life{} // written by hand
 	}
 	if m.Type == orchestrator.TestMessage {
 		m.Recipient = ""
 	}
-	return &life{recipient: m.Recipient, due: max(r.Text(3), r.Text(4)), notBefore: r.Text(4)}
+	return &life{sender: m.Sender, recipient: m.Recipient, due: max(r.Text(4), r.Text(5)), notBefore: r.Text(5)}
 }
 
 // maxEvents is how many of the last events of a message are looked at for its deliveries: what one is tried again and again has
@@ -188,11 +191,17 @@ func (l *life) add(e *event) {
 // count counts an event of a message.
 func (f fold) count(e *event, l *life) {
 	at := orchestrator.ParseStamp(e.at)
-	if at.IsZero() || l.recipient == "" || strings.HasPrefix(l.recipient, orchestrator.ThreadPrefix) {
-		return // a time written by hand, or a thread's own row of a post
+	if at.IsZero() || l.recipient == "" {
+		return // a time written by hand
 	}
 	for span, d := range map[string]time.Duration{minute: time.Minute, hour: time.Hour} {
 		k := key{span, orchestrator.Stamp(at.Truncate(d)), l.recipient}
+		if e.name == tracing.Created && l.sender != "" {
+			f.row(key{k.span, k.at, l.sender}).Wrote++
+		}
+		if strings.HasPrefix(l.recipient, orchestrator.ThreadPrefix) {
+			continue // a thread's own row of a post
+		}
 		switch e.name {
 		case tracing.Created:
 			f.row(k).Sent++
@@ -240,12 +249,12 @@ func (f fold) save(t *ledger.Tx) error {
 			sum.add(s)
 		}
 		if err := t.Run(`
-			INSERT INTO traffic (span, at, recipient, sent, delivered, read, attempts_failed, failed, expired, cancelled, queued_ms, delivered_ms, read_ms)
-			VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
+			INSERT INTO traffic (span, at, recipient, sent, delivered, read, attempts_failed, failed, expired, cancelled, wrote, queued_ms, delivered_ms, read_ms)
+			VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
 			ON CONFLICT (span, at, recipient) DO UPDATE SET sent = excluded.sent, delivered = excluded.delivered, read = excluded.read,
-			    attempts_failed = excluded.attempts_failed, failed = excluded.failed, expired = excluded.expired, cancelled = excluded.cancelled,
+			    attempts_failed = excluded.attempts_failed, failed = excluded.failed, expired = excluded.expired, cancelled = excluded.cancelled, wrote = excluded.wrote,
 			    queued_ms = excluded.queued_ms, delivered_ms = excluded.delivered_ms, read_ms = excluded.read_ms`,
-			k.span, k.at, k.recipient, sum.Sent, sum.Delivered, sum.Read, sum.AttemptsFailed, sum.Failed, sum.Expired, sum.Cancelled,
+			k.span, k.at, k.recipient, sum.Sent, sum.Delivered, sum.Read, sum.AttemptsFailed, sum.Failed, sum.Expired, sum.Cancelled, sum.Wrote,
 			sum.queued.text(), sum.delivered.text(), sum.read.text()); err != nil {
 			return err
 		}
@@ -275,11 +284,11 @@ func (f fold) stored(c *store.Conn) (fold, error) {
 func rowsOf(c *store.Conn, where string, args ...any) (fold, error) {
 	f := fold{}
 	err := c.Query(`
-		SELECT span, at, recipient, sent, delivered, read, attempts_failed, failed, expired, cancelled, queued_ms, delivered_ms, read_ms
+		SELECT span, at, recipient, sent, delivered, read, attempts_failed, failed, expired, cancelled, wrote, queued_ms, delivered_ms, read_ms
 		FROM traffic `+where, func(r store.Row) error {
 		f[key{r.Text(0), r.Text(1), r.Text(2)}] = &row{
-			Counts: Counts{Sent: r.Int(3), Delivered: r.Int(4), Read: r.Int(5), AttemptsFailed: r.Int(6), Failed: r.Int(7), Expired: r.Int(8), Cancelled: r.Int(9)},
-			queued: parse(r.Text(10)), delivered: parse(r.Text(11)), read: parse(r.Text(12)),
+			Counts: Counts{Sent: r.Int(3), Delivered: r.Int(4), Read: r.Int(5), AttemptsFailed: r.Int(6), Failed: r.Int(7), Expired: r.Int(8), Cancelled: r.Int(9), Wrote: r.Int(10)},
+			queued: parse(r.Text(11)), delivered: parse(r.Text(12)), read: parse(r.Text(13)),
 		}
 		return nil
 	}, args...)

@@ -148,7 +148,7 @@ func (r *Report) fill(f fold, span string, since, now time.Time, q Query, counts
 		of := counts[recipient]
 		pending, unread := of[orchestrator.Pending]+of[orchestrator.Retry], of[ledger.Unread]
 		line.Recipient, line.Pending, line.Unread = recipient, &pending, &unread
-		if line.Counts != (Counts{}) || pending+unread > 0 {
+		if got := line.Counts; got != (Counts{Wrote: got.Wrote}) || pending+unread > 0 {
 			r.Recipients = append(r.Recipients, line)
 		}
 	}

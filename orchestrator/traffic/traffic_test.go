@@ -84,6 +84,7 @@ func compare(t *testing.T, f *enginetest.Fixture, begin time.Time) {
 	}
 	want.Equal(t, "sent in all intervals", perInterval.Sent, report.Total.Sent)
 	want.Equal(t, "delivered in all intervals", perInterval.Delivered, report.Total.Delivered)
+	want.Equal(t, "written by all", report.Total.Wrote, report.Total.Sent)
 	wanted, delivered, read := fromTrace(t, f)
 	for what, n := range wanted {
 		want.Equal(t, what, got[what], n)
@@ -167,19 +168,19 @@ func TestCountedByDeliveries(t *testing.T) {
 	want.Rows(t, f.Rows(`SELECT span FROM traffic`))
 	f.Clock.Advance(61 * time.Second)
 	f.Deliver()
-	want.Rows(t, f.Rows(`SELECT span, recipient, sent, delivered FROM traffic ORDER BY span`), "hour b 1 1", "minute b 1 1")
+	want.Rows(t, f.Rows(`SELECT span, recipient, sent, delivered, wrote FROM traffic ORDER BY span, recipient`), "hour a 0 0 1", "hour b 1 1 0", "minute a 0 0 1", "minute b 1 1 0")
 	f.Clock.Advance(traffic.KeepMinutes + time.Hour)
 	f.Send("a", "b")
 	f.Clock.Advance(61 * time.Second)
 	f.Deliver()
 	f.Deliver()
-	want.Rows(t, f.Rows(`SELECT span, count(*) FROM traffic GROUP BY span`), "hour 2", "minute 1")
+	want.Rows(t, f.Rows(`SELECT span, count(*) FROM traffic GROUP BY span`), "hour 4", "minute 2")
 	f.Clock.Advance(traffic.KeepHours + time.Hour)
 	f.Send("a", "b")
 	f.Clock.Advance(61 * time.Second)
 	f.Deliver()
 	f.Deliver()
-	want.Rows(t, f.Rows(`SELECT span, count(*) FROM traffic GROUP BY span`), "hour 1", "minute 1")
+	want.Rows(t, f.Rows(`SELECT span, count(*) FROM traffic GROUP BY span`), "hour 2", "minute 2")
 }
 
 // Intervals can be minutes only where minutes are kept, and no report goes further back than the hours.
@@ -192,6 +193,34 @@ func TestWhatIsNotKept(t *testing.T) {
 	} {
 		if _, err := traffic.Of(t.Context(), f.Ledger, q); orchestrator.CodeOf(err) != orchestrator.InvalidParams {
 			t.Errorf("%+v: %v", q, err)
+		}
+	}
+}
+
+// Whoever writes is counted, too: what it sent to agents, and in threads, but is no recipient for that.
+func TestWhoWrote(t *testing.T) {
+	t.Parallel()
+	f := enginetest.New(t, "a", "b")
+	f.Send("a", "b")
+	f.Deliver()
+	if err := traffic.Count(t.Context(), f.Ledger); err != nil {
+		t.Fatal(err)
+	}
+	f.Clear(retention.ClearOptions{}) // told from its deletion in a recount
+	f.Clock.Advance(time.Hour)
+	f.MustPost(f.Thread("a", "b").ID, "a", "b")
+	for range 2 {
+		report, err := traffic.Of(t.Context(), f.Ledger, traffic.Query{Since: 2 * time.Hour, Every: time.Hour, Recipient: "a"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		wrote := []int64{}
+		for _, l := range report.Intervals {
+			wrote = append(wrote, l.Wrote)
+		}
+		want.Equal(t, "written in each hour, and recipients", fmt.Sprint(wrote, len(report.Recipients)), "[0 1 2] 0")
+		if err := traffic.Recount(t.Context(), f.Ledger); err != nil {
+			t.Fatal(err)
 		}
 	}
 }
@@ -262,20 +291,20 @@ func TestRecountKeepsWhatTracesDoNotTell(t *testing.T) {
 	f.Clock.Advance(3 * time.Hour)
 	send()
 	rows := func() []string {
-		return f.Rows(`SELECT span, at, sent, delivered, read FROM traffic ORDER BY span, at`)
+		return f.Rows(`SELECT span, at, recipient, sent, delivered, read, wrote FROM traffic ORDER BY span, at, recipient`)
 	}
 	if _, _, err := retention.ClearTraces(t.Context(), f.Ledger, time.Hour); err != nil { // counts before it deletes
 		t.Fatal(err)
 	}
 	want.Rows(t, f.Rows(`SELECT count(DISTINCT message_id) FROM message_trace`), "1")
 	counted := rows()
-	want.Equal(t, "rows of traffic", len(counted), 4)
+	want.Equal(t, "rows of traffic", len(counted), 8)
 	for _, by := range []string{
 		`UPDATE settings SET value = 'x' WHERE key = 'traffic.counted'`,
 		`UPDATE settings SET value = '9223372036854775807' WHERE key = 'traffic.counted'`,
 		`UPDATE settings SET value = '1000000' WHERE key = 'traffic.counted'`,
 		`DELETE FROM settings WHERE key = 'traffic.counted'`,
-		`UPDATE traffic SET sent = 7, read_ms = '[' WHERE at > '` + orchestrator.Stamp(begin.Add(2*time.Hour)) + `'`,
+		`UPDATE traffic SET sent = 7, wrote = 7, read_ms = '[' WHERE at > '` + orchestrator.Stamp(begin.Add(2*time.Hour)) + `'`,
 	} {
 		f.SQL(by)
 		if err := traffic.Recount(t.Context(), f.Ledger); err != nil {
@@ -306,5 +335,5 @@ func TestManyEventsOfOneMessage(t *testing.T) {
 	if err := traffic.Count(t.Context(), f.Ledger); err != nil {
 		t.Fatal(err)
 	}
-	want.Rows(t, f.Rows(`SELECT delivered, read FROM traffic WHERE span = 'hour'`), "20001 20000")
+	want.Rows(t, f.Rows(`SELECT delivered, read FROM traffic WHERE span = 'hour' AND recipient = 'b'`), "20001 20000")
 }

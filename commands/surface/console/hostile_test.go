@@ -128,6 +128,28 @@ func TestHostileAddresses(t *testing.T) {
 	d.Until(`location.search === "?from=ann&text=constructor%3Ax+__proto__%3Ay"`)
 }
 
+// Each message has an address, also one whose id is a step to another.
+func TestDottedIDs(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t, "ann", "bob")
+	ids := []string{".", "..", "~.", "~~..", "...", "~"}
+	for _, id := range ids {
+		r.sql(`INSERT INTO agent_message (message_id, sender, recipient, message_type, status, traced_status, created_at, ended_at) VALUES (?1, 'ann', 'bob', ?1, 'failed', 'failed', ?2, ?2)`, id, orchestrator.Stamp(time.Now()))
+	}
+	d := r.opens(1440, false, "/messages")
+	for _, id := range ids {
+		d.visits("/messages?type=" + url.QueryEscape(id))
+		d.Until(`document.querySelectorAll(".stream tr.is-failed a").length > 0`)
+		d.Eval(`document.querySelector(".stream tr.is-failed a.pair").click()`, nil)
+		for range 2 {
+			d.Until(fmt.Sprintf(`[...document.querySelectorAll(".cmd code")].some((code) => code.textContent === "mailroom trace %s")`, orchestrator.ShellWord(id)))
+			var address string
+			d.Eval(`location.href`, &address)
+			d.Open(address)
+		}
+	}
+}
+
 // Whoever sends a message chooses its id. What the page has one copy into a terminal takes it as one word, whatever it is.
 func TestCopiedCommands(t *testing.T) {
 	t.Parallel()

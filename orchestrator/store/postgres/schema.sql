@@ -540,6 +540,7 @@ CREATE TABLE traffic (
     failed            bigint NOT NULL DEFAULT 0,
     expired           bigint NOT NULL DEFAULT 0,
     cancelled         bigint NOT NULL DEFAULT 0,
+    wrote             bigint NOT NULL DEFAULT 0,
     queued_ms         text COLLATE "C" NOT NULL DEFAULT '{}',
     delivered_ms      text COLLATE "C" NOT NULL DEFAULT '{}',
     read_ms           text COLLATE "C" NOT NULL DEFAULT '{}',

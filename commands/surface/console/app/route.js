@@ -7,10 +7,15 @@ const read = () => ({
   query: Object.fromEntries(new URLSearchParams(location.search)),
 });
 
+// The names . and .. would be steps to another address, however they are encoded: they have a ~ before them, and so has what looks like that.
+const dots = /^~*\.\.?$/;
+const encoded = (part) => encodeURIComponent(dots.test(part) ? `~${part}` : part);
+
 // decoded is a part of a path as it was before it was encoded. Where that cannot be, since somebody typed a %, it is what stands there.
 function decoded(part) {
   try {
-    return decodeURIComponent(part);
+    const name = decodeURIComponent(part);
+    return dots.test(name) ? name.slice(1) : name;
   } catch {
     return part;
   }
@@ -22,7 +27,7 @@ export const route = signal(read());
 // to builds an address of the page. What is "" or undefined in the query is left out.
 export function to(path, query = {}) {
   const kept = Object.entries(query).filter(([, value]) => value !== undefined && value !== null && value !== "");
-  const address = "/" + path.map(encodeURIComponent).join("/");
+  const address = "/" + path.map(encoded).join("/");
   return kept.length ? `${address}?${new URLSearchParams(kept)}` : address;
 }
 

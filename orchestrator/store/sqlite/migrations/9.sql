@@ -50,6 +50,7 @@ CREATE TABLE traffic (
     failed            INTEGER NOT NULL DEFAULT 0,
     expired           INTEGER NOT NULL DEFAULT 0,
     cancelled         INTEGER NOT NULL DEFAULT 0,
+    wrote             INTEGER NOT NULL DEFAULT 0,
     queued_ms         TEXT NOT NULL DEFAULT '{}',
     delivered_ms      TEXT NOT NULL DEFAULT '{}',
     read_ms           TEXT NOT NULL DEFAULT '{}',

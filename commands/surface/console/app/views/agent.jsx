@@ -11,6 +11,7 @@ import { age, ago, clock, span } from "../time.js";
 import { Age, Agent, Command, Confirm, Empty, Hint, Loaded, MessageLink, State, When } from "../parts.jsx";
 import { count, list, plural, quoted } from "../words.js";
 import { ChangeAgent } from "./agent-change.jsx";
+import { Presence } from "./presence.jsx";
 import { Replay, givenUp, lettersAt } from "./operations/deadletters.jsx";
 import { steps } from "./story.js";
 import { Attempts } from "./waterfall.jsx";
@@ -199,20 +200,28 @@ function Tokens({ name }) {
 
 const ranges = { "1h": "hour", "24h": "day", "7d": "week" };
 
-// Flow is what waits for an agent and what is sent to it, now and over time.
+// Flow is when an agent was there, what waits for it and what is sent to it, now and over time.
 function Flow({ name, backlog }) {
   const since = Object.hasOwn(ranges, route.value.query.since) ? route.value.query.since : "24h";
   const stats = useCommand(mayAdminister() ? "stats" : null, { agent: name, since, waiting: true }, { matters: concerns(name), every: 60_000 });
   return (
-    <div class="duo">
-      <Backlog name={name} backlog={backlog} stats={stats.data} />
+    <>
       {mayAdminister() && (
-        <figure class="plot">
-          <figcaption><div class="bar"><h2>Sent to it</h2><span class="ranges">{Object.entries(ranges).map(([value, word]) => <button class="link" type="button" aria-pressed={value === since} onClick={() => setQuery({ since: value })}>{word}</button>)}</span></div></figcaption>
-          <Loaded of={stats}>{(data) => <Bars data={data} />}</Loaded>
+        <figure class="plot there">
+          <figcaption><div class="bar"><h2>Heard of it</h2><span class="ranges">{Object.entries(ranges).map(([value, word]) => <button class="link" type="button" aria-pressed={value === since} onClick={() => setQuery({ since: value })}>{word}</button>)}</span></div></figcaption>
+          <Loaded of={stats}>{(data) => <Presence stats={data} sessions={backlog.host_sessions ?? []} />}</Loaded>
         </figure>
       )}
-    </div>
+      <div class="duo">
+        <Backlog name={name} backlog={backlog} stats={stats.data} />
+        {mayAdminister() && (
+          <figure class="plot">
+            <figcaption><div class="bar"><h2>Sent to it</h2></div></figcaption>
+            <Loaded of={stats}>{(data) => <Bars data={data} />}</Loaded>
+          </figure>
+        )}
+      </div>
+    </>
   );
 }
 
