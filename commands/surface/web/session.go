@@ -29,9 +29,9 @@ type identity struct {
 	TokenID   string `json:"token_id"` // by which it is listed and revoked
 	Admin     bool   `json:"admin"`
 	ExpiresAt string `json:"expires_at"` // "": the token is valid until it is revoked
-	Database  string `json:"database"`
-	Named     bool   `json:"named"`   // commands find the database everywhere only if --db names it
-	Project   string `json:"project"` // a short name of the database for people
+	Database  string `json:"database"`   // where it is, on the daemon's machine; "" for an agent
+	Named     bool   `json:"named"`      // commands find the database everywhere only if --db names it
+	Project   string `json:"project"`    // a short name of the database for people
 	Version   string `json:"version"`
 	Host      string `json:"host"`
 	// KeepsAddress: the page has the same address at the next start, so that what a browser stores for it is found again.
@@ -41,10 +41,14 @@ type identity struct {
 // identityOf describes the holder of a token.
 func (w *Server) identityOf(token agents.Token) identity {
 	at := w.env.Engine.Path()
-	return identity{
-		Agent: token.Agent, TokenID: token.ID, Admin: token.Admin, ExpiresAt: token.ExpiresAt, Database: at, Named: w.options.Named, Project: commands.ProjectName(at), Version: w.options.Version,
+	is := identity{
+		Agent: token.Agent, TokenID: token.ID, Admin: token.Admin, ExpiresAt: token.ExpiresAt, Project: commands.ProjectName(at), Version: w.options.Version,
 		Host: w.env.Ledger.Host(), KeepsAddress: !strings.HasSuffix(w.options.Address, ":0"),
 	}
+	if token.Admin {
+		is.Database, is.Named = at, w.options.Named
+	}
+	return is
 }
 
 // logIn exchanges a code for a session of the console. How often that may be tried is bounded for all together, since nobody has shown

@@ -74,6 +74,9 @@ func TestConsoleSession(t *testing.T) {
 			t.Errorf("who asks: %d %s; want %s", status, answer, part)
 		}
 	}
+	if status, answer := f.who(f.Token("ann", false)); status != 200 || strings.Contains(answer, f.Folder) || !strings.Contains(answer, `"project"`) {
+		t.Errorf("an agent that asks is told: %d %s", status, answer)
+	}
 	events := f.stream(token, "")
 	events.comment(t)
 	f.send("ann", "bob")
