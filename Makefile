@@ -112,7 +112,7 @@ ENGINE := adoption agents bridge bridge/letters delivery exports hosts ledger me
 # vocabularies' matrix is the tests of cmd/mailroom that ask several vocabularies of one database.
 ON_SERVER := $(patsubst %,./orchestrator/%,adoption agents delivery exports hosts ledger messages overview person questions reading removal retention router \
 	sessions teams threads traffic) ./commands/admin ./commands/surface/hook
-SURFACES := $(patsubst %,./commands/%,coral surface/cli surface/daemon surface/mcp surface/phone surface/web)
+SURFACES := $(patsubst %,./commands/%,coral surface/cli surface/console surface/daemon surface/mcp surface/phone surface/web)
 MATRIX := ^Test(Vocabular|EveryVocabulary|Ralph|Alert|Answer|ForgedAnswer|Malformed.*User|OnlyThePhones|QuestionByHand|Strangers|WhatDoesNotFit)
 # The tests of cmd/mailroom that have no database, or one of their own.
 ELSEWHERE := ^Test(Scripts|Pages|GoPage|Screens|Picture|Torture|ManyHosts|SignalOnManyHosts|Cards|MalformedLines|Functions|Packages|Types|Files|Links|Imports|Folders|Everything|Goroutines|Statements)
@@ -228,6 +228,7 @@ unit:
 	$(RACE) $(SHORT) $(CROWDED) -run '$(SERVING)' ./cmd/mailroom
 	$(SERVER) $(SHORT) $(ON_SERVER)
 	$(SERVER) $(SHORT) $(CROWDED) -run '$(MATRIX)' ./cmd/mailroom
+	$(SERVER) $(SHORT) -run '^Test(Views|MessagesLive)$$' ./commands/surface/console
 	$(TESTS) -C bench -vet=off -p 2 ./...
 	$(TESTS) -C otlptest -vet=off -p 2 ./...
 	$(TESTS) -C packaging -vet=off -p 2 ./...

@@ -36,7 +36,7 @@ func hostileRoom(t *testing.T) *room {
 		for j, status := range []string{"pending", "retry", "failed", "expired", "delivered", "cancelled", "constructor"} {
 			id := fmt.Sprintf("h-%d-%d", i, j)
 			r.sql(`INSERT INTO agent_message (message_id, sender, recipient, message_type, payload, status, traced_status, created_at, ended_at, error_message, summary, context, next_attempt_at, lease_owner, trace_id)
-				VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6, ?7, iif(?6 IN ('pending','retry'), '', ?7), ?4, ?4, ?4, ?8, ?4, ?4)`, id, name, hostileNames[(i+1)%len(hostileNames)], text, string(payload), status, now, later)
+				VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6, ?7, CASE WHEN ?6 IN ('pending','retry') THEN '' ELSE ?7 END, ?4, ?4, ?4, ?8, ?4, ?4)`, id, name, hostileNames[(i+1)%len(hostileNames)], text, string(payload), status, now, later)
 			for _, event := range []string{"created", "claimed", "attempt_failed", status, "overdue", "replayed", text} {
 				r.sql(`INSERT INTO message_trace (message_id, at, event, old_status, new_status, attempt, actor, span_id, error, detail) VALUES (?1, ?2, ?3, ?4, ?4, 1, ?4, ?5, ?4, ?4)`, id, now, event, text, id)
 			}
@@ -200,7 +200,7 @@ func TestHostileMasses(t *testing.T) {
 			}
 			status := []string{"failed", "pending", "delivered"}[i%3]
 			err := t.Run(`INSERT INTO agent_message (message_id, sender, recipient, message_type, payload, status, traced_status, created_at, ended_at, error_message)
-				VALUES (?1, ?2, ?3, 'note', '"x"', ?4, ?4, ?5, iif(?4 = 'pending', '', ?5), ?6)`, fmt.Sprint("m", i), a.Name, fmt.Sprintf("agent-%05d", (7*i)%many), status, now, fmt.Sprint("error ", i))
+				VALUES (?1, ?2, ?3, 'note', '"x"', ?4, ?4, ?5, CASE ?4 WHEN 'pending' THEN '' ELSE ?5 END, ?6)`, fmt.Sprint("m", i), a.Name, fmt.Sprintf("agent-%05d", (7*i)%many), status, now, fmt.Sprint("error ", i))
 			if err != nil {
 				return err
 			}

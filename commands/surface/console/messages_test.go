@@ -80,6 +80,9 @@ func TestMessagesLive(t *testing.T) {
 	d := r.opens(1440, false, "/messages")
 	d.Reads("No message was sent yet")
 	d.Until(`document.querySelector(".live.live")`)
+	d.Eval(`((asked, left) => { // the first look fails
+		window.fetch = (path, o) => path.endsWith("/messages_list") && left-- > 0 ? Promise.resolve(Response.json({ error: "busy", message: "The database is busy." }, { status: 503 })) : asked(path, o);
+	})(fetch, 1)`, nil)
 	r.send("ann", "bob", "note", `"the first"`)
 	d.Until(rows + ` === "the first"`)
 	d.Key("j")

@@ -13,6 +13,7 @@ import (
 	"mailroom/orchestrator/daemons"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/reading"
 	"mailroom/orchestrator/store"
 )
@@ -102,6 +103,7 @@ func badDay(t *testing.T, minutes int, odd string) *room {
 // TestNow: a bad day is seen on Now. What needs a person is there, each with where it is freed, and hostile texts are texts.
 func TestNow(t *testing.T) {
 	t.Parallel()
+	enginetest.OfAFile(t, "the doctor has more to say of the tests' server, which writes without care")
 	r := badDay(t, 24, hostile)
 	r.Step(6 * time.Minute)                                                                                   // overdue
 	r.sql(`INSERT INTO schedules (name, spec, command, created_at) VALUES ('odd', 'zork', 'checkpoint', '')`) // of which only the doctor tells
@@ -153,6 +155,7 @@ func TestNow(t *testing.T) {
 // TestWelcome: an empty database says how to begin, and notices what one does; in the end nothing needs anybody.
 func TestWelcome(t *testing.T) {
 	t.Parallel()
+	enginetest.OfAFile(t, "the doctor has more to say of the tests' server, which writes without care")
 	r := newRoom(t)
 	d := r.opens(1440, false, "/")
 	d.Reads("nobody is in it yet")

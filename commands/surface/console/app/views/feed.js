@@ -164,25 +164,26 @@ export class Feed {
     return this.#busy !== null;
   }
 
-  // look finds out what has come since, once nothing is loaded or looked for any more; version is for the caller to change, who may have more
-  // to do. born are the seqs of messages that were sent; one may be lower than others that have come before it, since on a server whoever
+  // look finds out what has come since, once nothing is loaded or looked for any more, and returns whether that is known; version is for the
+  // caller to change, who may have more to do. born are the seqs of messages that were sent; one may be lower than others that have come before it, since on a server whoever
   // commits first is seen first.
   async look(born = []) {
-    if (this.freshMore) return;
+    if (this.freshMore) return true;
     this.#born.push(...born);
-    if (this.#queued) return; // which looks for these, too
+    if (this.#queued) return true; // which looks for these, too
     this.#queued = true;
     while (this.#busy || this.#checking) await (this.#busy ?? this.#checking);
     this.#queued = false;
     this.#checking = this.#look();
-    await this.#checking;
+    const known = await this.#checking;
     this.#checking = null;
+    return known;
   }
 
   async #look() {
+    const after = Math.max(this.fresh[0]?.seq ?? 0, this.#top, this.#looked), late = this.#late(after);
+    this.#born = [];
     try {
-      const after = Math.max(this.fresh[0]?.seq ?? 0, this.#top, this.#looked), late = this.#late(after);
-      this.#born = [];
       const answer = await this.#find({ oldest_first: true, ...(after ? { after } : {}) });
       const more = late.length && (await this.#find({ after: Math.min(...late) - 1, before: Math.max(...late) + 1 }));
       if (answer) {
@@ -191,8 +192,10 @@ export class Feed {
         this.freshMore = this.fresh.length >= (answer.complete ? most : page);
         if (more) this.fresh = sorted(this.fresh.concat(more.messages.filter((row) => late.includes(row.seq))));
       }
+      return true;
     } catch {
-      // The bar above says that nobody answers; the next event looks again.
+      this.#born.push(...late);
+      return false;
     }
   }
 
@@ -217,13 +220,13 @@ export class Feed {
   }
 
   // refresh asks how rows are now, each at its place. One call takes only so many: those from the place seen() on come first, and version
-  // changes between two calls. After the last it is for the caller to change.
+  // changes between two calls. After the last it is for the caller to change. It returns those of which it could not find out.
   async refresh(ids, seen) {
     const left = new Set(ids);
     for (let calls = 0; ; calls++) {
       const at = Math.max(0, seen() - this.base);
       const held = this.rows.slice(at).concat(this.rows.slice(0, at)).map((row) => row.message_id).filter((id) => left.has(id)).slice(0, atOnce);
-      if (!held.length) return;
+      if (!held.length) return [];
       if (calls) this.version.value++;
       for (const id of held) left.delete(id);
       await shown();
@@ -232,7 +235,7 @@ export class Feed {
         const now = new Map(answer.messages.map((row) => [row.seq, row]));
         this.rows = this.rows.map((row) => (now.has(row.seq) ? { ...now.get(row.seq), says: row.says } : row));
       } catch {
-        return; // as above
+        return [...held, ...left];
       }
     }
   }

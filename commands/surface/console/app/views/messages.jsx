@@ -194,12 +194,13 @@ function useElements(rows) {
 }
 
 const settle = 500; // milliseconds between two looks for what has come
+const again = 2000; // milliseconds after which a look is made again that has failed
 
 // useLive follows what happens: new rows come by themselves where one looks at the top, and wait otherwise; rows that change do so at their place.
 function useLive(feed, atTop, seen) {
   useEffect(() => {
     const changed = new Set();
-    let timer = null, all = false, born = [], acted = 0;
+    let timer = null, all = false, born = [], acted = 0, ended = false;
     const act = async () => {
       timer = null;
       acted = performance.now();
@@ -207,7 +208,9 @@ function useLive(feed, atTop, seen) {
       all = false;
       changed.clear();
       born = [];
-      await Promise.all([feed.look(sent), feed.refresh(ids, seen)]);
+      const [known, left] = await Promise.all([feed.look(sent), feed.refresh(ids, seen)]);
+      for (const id of left) changed.add(id);
+      if (!ended && (!known || left.length)) timer ??= setTimeout(act, again);
       if (feed.fresh.length && atTop()) feed.admit();
       else feed.version.value++;
     };
@@ -221,6 +224,7 @@ function useLive(feed, atTop, seen) {
       timer ??= setTimeout(act, Math.max(0, acted + settle - performance.now()));
     });
     return () => {
+      ended = true;
       stop();
       clearTimeout(timer);
     };
