@@ -88,6 +88,8 @@ func TestAgentIsDisabledAndEnabled(t *testing.T) {
 		t.Error("a disabled agent got a message")
 	}
 	d.Reads("1 message waits.")
+	d.Open(r.Address + "/agents/bob")
+	d.Until(`performance.getEntriesByType("resource").some((e) => e.name.endsWith("/doctor") && e.responseEnd > 0)`) // which finds that bob is disabled
 	d.Click("Enable…")
 	d.Click("Enable")
 	d.Until(`document.querySelector("main h1").innerText === "bob"`)
@@ -98,6 +100,12 @@ func TestAgentIsDisabledAndEnabled(t *testing.T) {
 	d.Until(`[...document.querySelectorAll("main table")].some(t => t.innerText.includes("ann"))`) // who writes to it
 	d.Key("Escape")
 	d.Until(`location.pathname === "/agents"`)
+	d.visits("/") // where what doctor found before stands no more
+	d.Until(`document.querySelector("main h1 + p") && !document.querySelector(".needs")?.innerText.includes("bob is disabled")`)
+	var needs string
+	if d.Eval(`document.querySelector(".needs")?.innerText ?? ""`, &needs); strings.Contains(needs, "bob") {
+		t.Errorf("bob is enabled, and needs a person all the same: %s", needs)
+	}
 }
 
 // A token is revoked through the page, and works no more.

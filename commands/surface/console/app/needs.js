@@ -24,11 +24,21 @@ export function Standing() {
   const first = needed.value.data && isFirst(needed.value.data);
   const asked = useCommand("now", {}, { matters, every: first ? 2000 : 10_000 });
   useEffect(() => {
+    forget(needed.value.data, asked.data);
     needed.value = asked;
   }, [asked.data, asked.failure, asked.loading]);
   useEffect(examineOften, []);
   useEffect(tell, [needed.value, problems.value]);
   return null;
+}
+
+// forget drops what doctor found about agents that no need tells of any more, and has it look again: most likely that was mended, too.
+function forget(before, data) {
+  if (!before || !data) return;
+  const now = agentsOf(data.needs), freed = new Set([...agentsOf(before.needs)].filter((agent) => !now.has(agent)));
+  if (!freed.size) return;
+  problems.value = problems.value.filter(({ agent }) => !freed.has(agent));
+  examine();
 }
 
 // tell sets the rail's numbers.
@@ -73,9 +83,12 @@ function examineOften() {
   return () => clearTimeout(timer);
 }
 
+// agentsOf are the agents that are disabled, or to whom messages failed.
+const agentsOf = (needs) => new Set(needs.filter((need) => need.kind === "disabled" || need.kind === "failed").map((need) => need.agent));
+
 // unsaid are the problems that no need tells of.
 export function unsaid(needs, found) {
-  const kinds = new Set(needs.map((need) => need.kind)), said = new Set(needs.filter((need) => need.kind === "disabled" || need.kind === "failed").map((need) => need.agent));
+  const kinds = new Set(needs.map((need) => need.kind)), said = agentsOf(needs);
   return found.filter(({ check, agent, host }) => {
     if (check === "overdue") return !kinds.has("overdue") && !kinds.has("disabled") && !kinds.has("daemon");
     if (check === "trust") return !kinds.has("trust");

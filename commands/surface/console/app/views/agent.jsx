@@ -5,6 +5,7 @@ import { run } from "../api.js";
 import { useCommand } from "../data.js";
 import { useKeys } from "../keys.js";
 import { mayAdminister, me } from "../me.js";
+import { needed } from "../needs.js";
 import { go, route, setQuery, to } from "../route.js";
 import { disabledSince, isActive, lastHeard, oldest } from "../standing.js";
 import { age, ago, clock, span } from "../time.js";
@@ -80,6 +81,7 @@ function Head({ agent, backlog, reload, onSecret }) {
     setAsks("");
     reload();
     letters.reload();
+    needed.value.reload(); // which the rail counts
   };
   const { total = 0, groups = [] } = letters.data ?? {}, again = { what: `the dead letters of ${agent.name}`, n: total, params: { recipient: agent.name }, groups };
   return (
