@@ -85,18 +85,18 @@ func listThreads(ctx context.Context, env commands.Env, p ListThreadsParams) (Li
 // allThreads lists the threads of all.
 func allThreads(ctx context.Context, env commands.Env, p ListThreadsParams) (ListThreadsResult, error) {
 	if !env.Caller.Admin || p.Agent != "" {
-		return ListThreadsResult{}, onlyAdministrators(env.Caller, "all", p.Agent)
+		return ListThreadsResult{}, onlyAdministrators(env.Caller, "all", "the list of all threads", p.Agent)
 	}
 	list, next, err := threads.All(ctx, env.Ledger, threads.AllOptions{Status: threads.Status(p.Status), Search: p.Search, After: p.Continue, Limit: p.Limit})
 	return ListThreadsResult{Count: len(list), More: next != "", Continue: next, Threads: renderThreads(list)}, err
 }
 
 // onlyAdministrators is the error for who asks for what others said, or names an agent beside.
-func onlyAdministrators(caller commands.Caller, param, agent string) error {
+func onlyAdministrators(caller commands.Caller, param, what, agent string) error {
 	if caller.Admin {
 		return orchestrator.Errorf(orchestrator.InvalidParams, "%s is for administrators, who ask in nobody's name, and not for %s", param, agent).WithHint("Leave agent out, or %s", param)
 	}
-	return orchestrator.Errorf(orchestrator.PermissionDenied, "%s is for administrators", param).WithHint("Leave it out: then it is about what is yours")
+	return orchestrator.Errorf(orchestrator.PermissionDenied, "%s is for administrators", what).WithHint("Leave %s out: then it is about what is yours", param)
 }
 
 func renderThreads(list []threads.Overview) []OwnThread {

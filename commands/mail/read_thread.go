@@ -38,7 +38,7 @@ func readThread(ctx context.Context, env commands.Env, p ReadThreadParams) (Read
 	o := threads.ReadOptions{Thread: p.ThreadID, All: p.All, Limit: p.Limit, Peek: p.Peek, Newest: p.Newest}
 	var err error
 	if p.Newest && (!env.Caller.Admin || p.Agent != "") {
-		err = onlyAdministrators(env.Caller, "newest", p.Agent)
+		err = onlyAdministrators(env.Caller, "newest", "the list of newest posts", p.Agent)
 	} else if !p.Newest {
 		o.Agent, err = ownerOrAll(ctx, env, p.Agent)
 	}

@@ -66,7 +66,7 @@ func list(ctx context.Context, env commands.Env, p ListParams) (ListResult, erro
 	of := cmp.Or(p.Source, env.Caller.Name)
 	switch {
 	case p.All && !env.Caller.Admin:
-		return ListResult{}, orchestrator.Errorf(orchestrator.PermissionDenied, "all is for administrators").WithHint("Leave it out: then yours are listed")
+		return ListResult{}, orchestrator.Errorf(orchestrator.PermissionDenied, "the list of all questions is for administrators").WithHint("Leave all out: then yours are listed")
 	case p.All && p.Source != "":
 		return ListResult{}, orchestrator.Errorf(orchestrator.InvalidParams, "source and all exclude each other")
 	case p.All:

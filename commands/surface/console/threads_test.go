@@ -72,5 +72,5 @@ func TestThreadsInTheirStates(t *testing.T) {
 	s.Open(r.Address + "/threads")
 	s.Type("Token", r.Token("ann", false))
 	s.Click("Log in")
-	s.Reads("all is for administrators")
+	s.Reads("the list of all threads is for administrators")
 }

@@ -1,6 +1,7 @@
 // How an agent stands, in words.
 
 import { useCommand } from "./data.js";
+import { mayAdminister } from "./me.js";
 import { ago, clock, now } from "./time.js";
 import { plural } from "./words.js";
 
@@ -37,7 +38,7 @@ export function standing(agent) {
   if (agent.status === "idle" || agent.status === "stopped") return { name: agent.status, word: `${agent.status} since ${clock(agent.status_since, { seconds: false })}` };
   if (agent.built_in) return { name: "idle", word: agent.role };
   const at = lastHeard(agent);
-  if (!at) return { name: "idle", word: "not heard of yet" };
+  if (!at) return { name: "idle", word: mayAdminister() ? "not heard of yet" : "only an administrator sees whether it is there" };
   return isActive(at) ? { name: "working", word: `active · heard ${ago(at)}` } : { name: "idle", word: `quiet · heard ${ago(at)}` };
 }
 

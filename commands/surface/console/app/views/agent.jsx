@@ -69,8 +69,8 @@ function sentenceOf(agent, backlog) {
   if (agent.built_in) return ["idle", name, says];
   const does = { working: "is at work", idle: "is idle", stopped: "has stopped" }[agent.status];
   if (does) return [agent.status, `${name} ${does}`, `${says} Since ${clock(agent.status_since)}.${wait}`];
-  const at = lastHeard(agent);
-  return [agent.state === "fails" ? "failed" : at && isActive(at) ? "working" : "idle", name, `${says} ${at ? `Last heard ${ago(at)}` : "Not heard of yet"}.${wait}`];
+  const at = lastHeard(agent), heard = at ? `Last heard ${ago(at)}.` : mayAdminister() ? "Not heard of yet." : "";
+  return [agent.state === "fails" ? "failed" : at && isActive(at) ? "working" : "idle", name, `${says} ${heard}${wait}`];
 }
 
 function Head({ agent, backlog, reload, onSecret }) {
@@ -149,7 +149,7 @@ function Transport({ agent }) {
       <Fact term="Batch">{agent.batch ? plural(agent.batch, "message") : ""}</Fact>
       <Fact term="Folder">{agent.folder && <span class="mono">{agent.folder}</span>}</Fact>
       <Fact term="Silence">{agent.silent_after_seconds ? `lost after ${span(1000 * agent.silent_after_seconds)}` : <span class="muted">has no limit</span>}</Fact>
-      <Fact term="Heard">{lastHeard(agent) ? <><Age at={lastHeard(agent)} /> ago</> : <span class="muted">nothing yet</span>}</Fact>
+      <Fact term="Heard">{lastHeard(agent) ? <><Age at={lastHeard(agent)} /> ago</> : <span class="muted">{mayAdminister() ? "nothing yet" : "only an administrator sees it"}</span>}</Fact>
     </dl></section>
   );
 }
