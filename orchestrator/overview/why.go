@@ -124,7 +124,7 @@ func explain(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, m *orchestrat
 		why.Where, why.Rule = "among the dead letters", "it expired: "+m.Error
 		why.Fix = "`mailroom dead_letters replay " + orchestrator.ShellWord(m.ID) + "` sends it again"
 	case orchestrator.Cancelled:
-		why.Where, why.Rule = "nowhere", "its sender took it back"
+		why.Where, why.Rule = "nowhere", "it was taken back before it was delivered"
 		if reason, _, err := c.Text(`SELECT error FROM message_trace WHERE message_id = ? AND event = 'cancelled' ORDER BY id DESC LIMIT 1`, m.ID); err != nil {
 			return why, err
 		} else if reason != "" {

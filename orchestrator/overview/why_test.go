@@ -179,4 +179,8 @@ func TestWhyOfARetry(t *testing.T) {
 	want.Equal(t, "what helps with one", f.Why(id).Fix, "Remove the cause; the next attempt comes by itself")
 	later := f.Send("a", "w", func(d *orchestrator.Draft) { d.Delay = time.Hour })
 	want.Equal(t, "of what is wanted later", f.Why(later).Fix, "Nothing; it comes by itself. `mailroom cancel "+later+"` takes it back")
+	if _, err := messages.Cancel(t.Context(), f.Ledger, later, ""); err != nil {
+		t.Fatal(err)
+	}
+	want.Equal(t, "of what was taken back, by whomever", f.Why(later).Rule, "it was taken back before it was delivered")
 }

@@ -76,6 +76,7 @@ func TestAgentIsDisabledAndEnabled(t *testing.T) {
 	d.Click("bob")
 	d.Until(`location.pathname === "/agents/bob" && document.querySelector("main h1")?.innerText === "bob"`)
 	d.Reads("Writes code.")
+	d.Reads("send bob Hello")
 	d.Click("Disable…")
 	d.Type("Why", "its disk is full")
 	d.Click("Disable")

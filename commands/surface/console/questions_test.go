@@ -44,6 +44,7 @@ func TestQuestions(t *testing.T) {
 	r.ask("bob", true, nil)
 	d.Open(r.Address + "/questions")
 	d.Reads("Two questions wait for you")
+	d.Until(`[...document.querySelectorAll(".ask .meta > time")].every((e) => /^asked (just now|.* ago) · open until/.test(e.innerText))`)
 	d.Reads("1 encrypted question")
 	d.Reads("<b>No</b>")
 	d.Reads("<i>It is tagged.</i>")

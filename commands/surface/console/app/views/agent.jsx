@@ -282,7 +282,7 @@ function Bars({ data }) {
 }
 
 function Lately({ of, name }) {
-  if (!of.newest.length) return <Empty command={`mailroom send --recipient ${quoted(name)} --message-type note`}>Nothing was sent to it or by it lately.</Empty>;
+  if (!of.newest.length) return <Empty command={`mailroom send ${quoted(name)} Hello`}>Nothing was sent to it or by it lately.</Empty>;
   return (
     <>
       <div class="duo">

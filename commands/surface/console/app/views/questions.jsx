@@ -111,7 +111,7 @@ function headline(data) {
 // lead says how long the first has waited, and where it can be answered.
 function lead(data, devices, desk) {
   const first = data?.questions.at(-1), active = (devices?.devices ?? []).filter((d) => d.state === "active");
-  const waited = first ? `The first has waited ${age(first.createdAt)}. ` : "";
+  const since = age(first?.createdAt), waited = !first ? "" : since === "now" ? "The first came just now. " : `The first has waited ${since}. `;
   if (!devices) return waited;
   if (!active.length) return `${waited}No device is paired, so nobody can answer.`;
   const here = desk.state === "active", others = active.filter((d) => d.id !== desk.device?.id);

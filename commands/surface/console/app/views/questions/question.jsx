@@ -6,7 +6,7 @@ import { fate } from "../../../../phone/app/words.js";
 import { run } from "../../api.js";
 import { answerGiven, drafts, held, hold, refused, undo, wasRead } from "../../desk.js";
 import { mayAdminister } from "../../me.js";
-import { age, now, span } from "../../time.js";
+import { ago, now, span } from "../../time.js";
 import { Agent, Confirm, Hint, Icon, State, When } from "../../parts.jsx";
 import { plural } from "../../words.js";
 import { Offer } from "./desk.jsx";
@@ -22,7 +22,7 @@ export function Question({ question: q, desk, names, reload, forget }) {
   const failed = q.pushes.filter((p) => p.error), open = q.status === "pending", active = desk.state === "active";
   return (
     <article class="ask" data-id={q.questionId} tabIndex={-1}>
-      <p class="meta"><span class="who"><Agent name={asker(q, what)} /></span><High question={q} />{!q.encrypted && <span class="state"><Icon name="unlock" />Not encrypted</span>}<time>{open ? `waits ${age(q.createdAt)} · open until ` : "was open until "}<When at={q.expiresAt} seconds={false} /></time></p>
+      <p class="meta"><span class="who"><Agent name={asker(q, what)} /></span><High question={q} />{!q.encrypted && <span class="state"><Icon name="unlock" />Not encrypted</span>}<time>{open ? `asked ${ago(q.createdAt)} · open until ` : "was open until "}<When at={q.expiresAt} seconds={false} /></time></p>
       {what ? <Asked id={q.questionId} what={what} /> : <Unread why={mine?.why} />}
       {!open && <p class="fate" role="status">{said(q, what, desk, names)}</p>}
       {open && what && active && mine?.what && <Answer q={q} what={mine.what} reload={reload} />}
@@ -100,7 +100,7 @@ export function Locked({ questions, desk, reload }) {
   return (
     <section class="ask locked">
       <div class="lock"><Icon name="lock" /><p><b>{plural(questions.length, "encrypted question")}</b><br /><span class="muted">Only a paired device can open {questions.length === 1 ? "it" : "them"}.{desk.state !== "unknown" && " Once this desk is paired, it opens what is asked from then on."}</span></p>{desk.state === "none" && <Offer reload={reload} />}</div>
-      <ul>{questions.map((q) => <li key={q.questionId}><p class="meta"><span class="who"><Agent name={q.source} /></span><High question={q} /><time>waits {age(q.createdAt)} · open until <When at={q.expiresAt} seconds={false} /></time></p><TakeBack q={q} reload={reload} /></li>)}</ul>
+      <ul>{questions.map((q) => <li key={q.questionId}><p class="meta"><span class="who"><Agent name={q.source} /></span><High question={q} /><time>asked {ago(q.createdAt)} · open until <When at={q.expiresAt} seconds={false} /></time></p><TakeBack q={q} reload={reload} /></li>)}</ul>
     </section>
   );
 }
