@@ -152,7 +152,19 @@ func lifeOf(r store.Row) *life {
 	if m.Type == orchestrator.TestMessage {
 		m.Recipient = ""
 	}
-	return &life{sender: m.Sender, recipient: m.Recipient, due: max(r.Text(4), r.Text(5)), notBefore: r.Text(5)}
+	return &life{sender: bounded(m.Sender), recipient: bounded(m.Recipient), due: max(r.Text(4), r.Text(5)), notBefore: r.Text(5)}
+}
+
+// maxName is how many bytes of a name are counted under. Adoption keeps as many of one written by hand; PostgreSQL's index of the table
+// takes no more than a few thousand, and would refuse to count anything with it.
+const maxName = 255
+
+// bounded cuts a name that somebody wrote by hand, after adoption or into the trace.
+func bounded(name string) string {
+	if len(name) > maxName {
+		return strings.ToValidUTF8(name[:maxName], "")
+	}
+	return name
 }
 
 // maxEvents is how many of the last events of a message are looked at for its deliveries: what one is tried again and again has
