@@ -356,3 +356,16 @@ func TestLongNamesByHand(t *testing.T) {
 	}
 	want.Rows(t, f.Rows(`SELECT length(recipient), sent, wrote FROM traffic WHERE span = 'hour' ORDER BY sent, wrote`), "1 1 0", "255 1 1")
 }
+
+// Numbers that somebody wrote into the counts are reported as ones that can be added up, and that a page can read.
+func TestCountsByHand(t *testing.T) {
+	t.Parallel()
+	f := enginetest.New(t, "a", "b")
+	f.SQL(`INSERT INTO traffic (span, at, recipient, sent, read, wrote) VALUES ('hour', ?1, 'a', -1, 9007199254740993, 9223372036854775807), ('hour', ?1, 'b', 2, 1, 9223372036854775807)`,
+		orchestrator.Stamp(f.Clock.Now().Truncate(time.Hour)))
+	report, err := traffic.Of(t.Context(), f.Ledger, traffic.Query{Since: time.Hour, Every: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want.Equal(t, "total", report.Total.Counts, traffic.Counts{Sent: 2, Read: 1<<40 + 1, Wrote: 2 << 40})
+}
