@@ -152,7 +152,19 @@ func lifeOf(r store.Row) *life {
 	if m.Type == orchestrator.TestMessage {
 		m.Recipient = ""
 	}
-	return &life{sender: m.Sender, recipient: m.Recipient, due: max(r.Text(4), r.Text(5)), notBefore: r.Text(5)}
+	return &life{sender: bounded(m.Sender), recipient: bounded(m.Recipient), due: max(r.Text(4), r.Text(5)), notBefore: r.Text(5)}
+}
+
+// maxName is how many bytes of a name are counted under. Adoption keeps as many of one written by hand; PostgreSQL's index of the table
+// takes no more than a few thousand, and would refuse to count anything with it.
+const maxName = 255
+
+// bounded cuts a name that somebody wrote by hand, after adoption or into the trace.
+func bounded(name string) string {
+	if len(name) > maxName {
+		return strings.ToValidUTF8(name[:maxName], "")
+	}
+	return name
 }
 
 // maxEvents is how many of the last events of a message are looked at for its deliveries: what one is tried again and again has
@@ -280,14 +292,19 @@ func (f fold) stored(c *store.Conn) (fold, error) {
 	return all, nil
 }
 
+// mostCounted is the largest number of a row that is believed. Somebody may write any by hand; sums of these neither overflow nor have more
+// digits than JavaScript keeps.
+const mostCounted = 1 << 40
+
 // rowsOf reads rows of the table.
 func rowsOf(c *store.Conn, where string, args ...any) (fold, error) {
 	f := fold{}
 	err := c.Query(`
 		SELECT span, at, recipient, sent, delivered, read, attempts_failed, failed, expired, cancelled, wrote, queued_ms, delivered_ms, read_ms
 		FROM traffic `+where, func(r store.Row) error {
+		n := func(column int) int64 { return min(max(r.Int(column), 0), mostCounted) }
 		f[key{r.Text(0), r.Text(1), r.Text(2)}] = &row{
-			Counts: Counts{Sent: r.Int(3), Delivered: r.Int(4), Read: r.Int(5), AttemptsFailed: r.Int(6), Failed: r.Int(7), Expired: r.Int(8), Cancelled: r.Int(9), Wrote: r.Int(10)},
+			Counts: Counts{Sent: n(3), Delivered: n(4), Read: n(5), AttemptsFailed: n(6), Failed: n(7), Expired: n(8), Cancelled: n(9), Wrote: n(10)},
 			queued: parse(r.Text(11)), delivered: parse(r.Text(12)), read: parse(r.Text(13)),
 		}
 		return nil

@@ -337,3 +337,35 @@ func TestManyEventsOfOneMessage(t *testing.T) {
 	}
 	want.Rows(t, f.Rows(`SELECT delivered, read FROM traffic WHERE span = 'hour' AND recipient = 'b'`), "20001 20000")
 }
+
+// A name too long for an index, written by hand over a message's own or into the trace, keeps nothing from being counted.
+func TestLongNamesByHand(t *testing.T) {
+	t.Parallel()
+	f := enginetest.New(t, "a", "b")
+	r := rand.New(rand.NewPCG(1, 2))
+	long := ""
+	for len(long) < 30_000 { // random, so that a server cannot compress it
+		long += fmt.Sprintf("%016x", r.Uint64())
+	}
+	f.Send("a", "b")
+	f.SQL(`UPDATE agent_message SET sender = '` + long + `'`)
+	f.SQL(`INSERT INTO message_trace (message_id, at, event, detail) SELECT 'gone', created_at, 'created', '' FROM agent_message`)
+	f.SQL(`INSERT INTO message_trace (message_id, at, event, detail) SELECT 'gone', created_at, 'deleted', '{"recipient":"` + long + `"}' FROM agent_message`)
+	if err := traffic.Count(t.Context(), f.Ledger); err != nil {
+		t.Fatal(err)
+	}
+	want.Rows(t, f.Rows(`SELECT length(recipient), sent, wrote FROM traffic WHERE span = 'hour' ORDER BY sent, wrote`), "1 1 0", "255 1 1")
+}
+
+// Numbers that somebody wrote into the counts are reported as ones that can be added up, and that a page can read.
+func TestCountsByHand(t *testing.T) {
+	t.Parallel()
+	f := enginetest.New(t, "a", "b")
+	f.SQL(`INSERT INTO traffic (span, at, recipient, sent, read, wrote) VALUES ('hour', ?1, 'a', -1, 9007199254740993, 9223372036854775807), ('hour', ?1, 'b', 2, 1, 9223372036854775807)`,
+		orchestrator.Stamp(f.Clock.Now().Truncate(time.Hour)))
+	report, err := traffic.Of(t.Context(), f.Ledger, traffic.Query{Since: time.Hour, Every: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want.Equal(t, "total", report.Total.Counts, traffic.Counts{Sent: 2, Read: 1<<40 + 1, Wrote: 2 << 40})
+}
