@@ -8,6 +8,7 @@ import (
 
 	"mailroom/orchestrator/daemons"
 	"mailroom/orchestrator/hosts"
+	"mailroom/orchestrator/ledger"
 )
 
 // Presence is what is known of the recipients of a message by the sessions of their agent hosts: working, idle, not running, no hooks.
@@ -60,21 +61,16 @@ func NoDaemon(ctx context.Context, env Env) bool {
 	return err == nil && len(running) == 0
 }
 
-// HostWithout returns, for an answer to a person, the host that alone delivers to an agent, if no daemon runs there and it is another than this.
-func HostWithout(ctx context.Context, env Env, agent string) string {
-	if env.Call.Narrator == nil {
+// HostWithout returns the host that alone delivers to an agent, if it is another than this and no daemon runs there; "" otherwise.
+func HostWithout(ctx context.Context, env Env, agent *ledger.Agent) string {
+	if !agent.Elsewhere() {
 		return ""
 	}
-	conf, err := env.Ledger.Configuration(ctx)
-	if err != nil || conf.Agents[agent] == nil || !conf.Agents[agent].Elsewhere() {
-		return ""
-	}
-	host := conf.Agents[agent].Host
 	running, err := daemons.List(ctx, env.Ledger)
-	if err != nil || slices.ContainsFunc(running, func(d daemons.Daemon) bool { return d.Host == host }) {
+	if err != nil || slices.ContainsFunc(running, func(d daemons.Daemon) bool { return d.Host == agent.Host }) {
 		return ""
 	}
-	return host
+	return agent.Host
 }
 
 // NoDaemon says so of what was sent: "it is" or "they are".

@@ -80,14 +80,13 @@ func send(ctx context.Context, env commands.Env, p SendParams) (SendResult, erro
 	}
 	r := sendResult(&draft, &sent)
 	r.Presence = presence
-	r.noHost = commands.HostWithout(ctx, env, r.Recipient)
 	r.noDaemon = commands.NoDaemon(ctx, env)
 	if env.Call.Narrator == nil {
 		return r, nil
 	}
 	if conf, err := env.Ledger.Configuration(ctx); err == nil && conf.Agents[r.Recipient] != nil {
 		agent := conf.Agents[r.Recipient]
-		r.disabled, r.looks = agent.KeptBack(), env.Ledger.SetTransport(agent) != nil
+		r.disabled, r.looks, r.noHost = agent.KeptBack(), env.Ledger.SetTransport(agent) != nil, commands.HostWithout(ctx, env, agent)
 	}
 	return r, nil
 }

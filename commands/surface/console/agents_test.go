@@ -172,10 +172,10 @@ func TestPresenceOverTime(t *testing.T) {
 	r.sql(`INSERT INTO traffic (span, at, recipient, wrote, read) VALUES ('hour', ?1, 'bob', 3, 0), ('hour', ?2, 'bob', 0, 2), ('hour', ?3, 'ann', 9, 9)`, hour(5), hour(1), hour(3))
 	r.sql(`INSERT INTO host_sessions (agent, session, program, state, started_at, seen_at) VALUES ('bob', 's', 'codex', 'idle', ?1, ?2)`, hour(2), orchestrator.Stamp(now))
 	d := r.opens(1440, false, "/agents/bob")
-	d.Reads("in 3 of 25 hours it sent 4 · read 2 · silent for 3 h at most, until ")
+	d.Reads("in 3 of 24 hours it sent 4 · read 2 · silent for 3 h at most, until ")
 	d.Until(`document.querySelectorAll(".there rect.c-strong").length === 3 && document.querySelectorAll(".there rect.c-ok").length === 1`)
 	d.Click("hour")
-	d.Reads("in 1 of 13 intervals of 5 min it sent 1")
+	d.Reads("in 1 of 12 intervals of 5 min it sent 1")
 }
 
 // What agents call themselves is text; who has no right is told so; and what is not there says what helps.

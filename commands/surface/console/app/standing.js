@@ -53,3 +53,6 @@ export function oldest(backlog) {
   const times = [backlog?.oldest_at, backlog?.unread_since].filter(Boolean).sort();
   return times[0];
 }
+
+// concerns reports whether an event may change what the page of an agent shows.
+export const concerns = (name) => ({ data }) => !data?.recipient || data.recipient === name || data.sender === name;

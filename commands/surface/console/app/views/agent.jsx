@@ -6,19 +6,16 @@ import { useCommand } from "../data.js";
 import { useKeys } from "../keys.js";
 import { mayAdminister, me } from "../me.js";
 import { needed } from "../needs.js";
-import { go, route, setQuery, to } from "../route.js";
-import { disabledSince, isActive, lastHeard, oldest } from "../standing.js";
-import { age, ago, clock, span } from "../time.js";
+import { go, to } from "../route.js";
+import { concerns, disabledSince, isActive, lastHeard } from "../standing.js";
+import { ago, clock, span } from "../time.js";
 import { Age, Agent, Command, Confirm, Empty, Hint, Loaded, MessageLink, State, When } from "../parts.jsx";
 import { count, list, plural, quoted } from "../words.js";
 import { ChangeAgent } from "./agent-change.jsx";
-import { Presence } from "./presence.jsx";
+import { Flow } from "./flow.jsx";
 import { Replay, givenUp, lettersAt } from "./operations/deadletters.jsx";
 import { steps } from "./story.js";
 import { Attempts } from "./waterfall.jsx";
-
-// concerns reports whether an event may change what the page of an agent shows.
-const concerns = (name) => ({ data }) => !data?.recipient || data.recipient === name || data.sender === name;
 
 export function AgentPage({ name, heard }) {
   const of = useCommand("agent_show", { name, ...((mayAdminister() || me.value.agent === name) && { lately: true }) }, { matters: concerns(name), every: 15_000 });
@@ -111,7 +108,7 @@ function Head({ agent, backlog, reload, onSecret }) {
         <a class="link" href={to(["messages"], { agent: agent.name })}>Its messages</a>
       </p>
       {asks === "replay" && <Replay of={again} say={setReplayed} onDone={done} />}
-      {asks === "disable" && <Disable agent={agent} backlog={backlog} onDone={done} />}
+      {asks === "disable" && <Disable agent={agent} onDone={done} />}
       {asks === "enable" && <Enable agent={agent} backlog={backlog} onDone={done} />}
       {asks === "change" && <ChangeAgent agent={agent} onDone={(name, secret) => (done(), secret && onSecret(secret))} />}
     </div>
@@ -200,85 +197,12 @@ function Tokens({ name }) {
   );
 }
 
-const ranges = { "1h": "hour", "24h": "day", "7d": "week" };
-
-// Flow is when an agent was there, what waits for it and what is sent to it, now and over time.
-function Flow({ name, backlog }) {
-  const since = Object.hasOwn(ranges, route.value.query.since) ? route.value.query.since : "24h";
-  const stats = useCommand(mayAdminister() ? "stats" : null, { agent: name, since, waiting: true }, { matters: concerns(name), every: 60_000 });
-  return (
-    <>
-      {mayAdminister() && (
-        <figure class="plot there">
-          <figcaption><div class="bar"><h2>Heard of it</h2><span class="ranges">{Object.entries(ranges).map(([value, word]) => <button class="link" type="button" aria-pressed={value === since} onClick={() => setQuery({ since: value })}>{word}</button>)}</span></div></figcaption>
-          <Loaded of={stats}>{(data) => <Presence stats={data} sessions={backlog.host_sessions ?? []} />}</Loaded>
-        </figure>
-      )}
-      <div class="duo">
-        <Backlog name={name} backlog={backlog} stats={stats.data} />
-        {mayAdminister() && (
-          <figure class="plot">
-            <figcaption><div class="bar"><h2>Sent to it</h2></div></figcaption>
-            <Loaded of={stats}>{(data) => <Bars data={data} />}</Loaded>
-          </figure>
-        )}
-      </div>
-    </>
-  );
-}
-
-function Backlog({ name, backlog, stats }) {
-  const waiting = backlog.pending + backlog.retry, at = oldest(backlog);
-  const parts = [["being delivered", backlog.leased], ["wanted later", backlog.later], ["wait for another attempt", backlog.retry], ["unread in its inbox", backlog.unread], ["handed to a reader", backlog.shown]].filter(([, n]) => n);
-  return (
-    <figure class="plot">
-      <figcaption><div class="bar"><h2>Waits or unread</h2>{waiting + backlog.unread > 0 && <a class="link" href={to(["messages"], { agent: name })}>Show them</a>}</div></figcaption>
-      <p class="big">{count(waiting + backlog.unread)} <small>{at ? <>oldest {age(at)}, since <When at={at} /></> : "nothing waits"}</small></p>
-      {stats && <Waited stats={stats} />}
-      {parts.length > 0 && <dl class="facts wide-terms">{parts.map(([word, n]) => <><dt>{word}</dt><dd>{count(n)}</dd></>)}</dl>}
-    </figure>
-  );
-}
-
-// Waited is how many messages waited at the end of each interval.
-function Waited({ stats }) {
-  const series = stats.waiting?.[0]?.messages ?? stats.intervals.map(() => 0), n = series.length, most = Math.max(...series), y = (v) => 100 - (100 * v) / Math.max(1, most);
-  const line = series.map((v, i) => `${i ? "L" : "M"}${i} ${y(v)}H${i + 1}`).join("");
-  return (
-    <>
-      <svg class="field" role="img" aria-label={`At most ${plural(most, "message")} waited since ${clock(stats.since)}`} viewBox={`0 0 ${n} 100`} preserveAspectRatio="none">
-        {most > 0 && <path class="c-mid" d={`${line}V100H0Z`} />}
-        <line class="base-l" x1="0" x2={n} y1="100" y2="100" vector-effect="non-scaling-stroke" />
-      </svg>
-      <div class="ax"><span>{clock(stats.since, { seconds: false })}</span><span>{most > 0 && `at most ${count(most)}`}</span><span>now</span></div>
-    </>
-  );
-}
-
 // LastWords is what the transport of an agent said of the newest message that it tried.
 function LastWords({ name, newest }) {
   const tried = newest.find((m) => m.recipient === name && !["pending", "cancelled"].includes(m.status));
   const { data } = useCommand(tried && mayAdminister() ? "trace" : null, { message_id: tried?.message_id }, { matters: concerns(name) });
   const story = tried && data?.stories.find(({ message }) => message.message_id === tried.message_id);
   return story ? <Attempts list={steps(story, undefined, Date.now()).slice(-12)} recipient={name} /> : null;
-}
-
-function Bars({ data }) {
-  const { intervals, total } = data, most = Math.max(1, ...intervals.map((i) => i.sent)), n = intervals.length;
-  const took = total.delivered_after, failed = total.failed + total.expired;
-  return (
-    <>
-      <p class="big">{count(total.sent)} <small>{plural(total.delivered, "was", "were")} delivered{took ? `, half within ${span(took.p50_ms)}` : ""}{failed ? <>, <b class="bad">{count(failed)} failed</b></> : ""}</small></p>
-      <svg class="field" role="img" aria-label={`${plural(total.sent, "message")} sent since ${clock(data.since)}`} viewBox={`0 0 ${n} 100`} preserveAspectRatio="none">
-        {intervals.map((interval, i) => {
-          const height = (100 * interval.sent) / most, bad = (100 * Math.min(interval.sent, interval.failed + interval.expired)) / most;
-          return <g key={interval.at}><title>{`${clock(interval.at)}: ${interval.sent} sent`}</title><rect class="c-mid" x={i + 0.1} width="0.8" y={100 - height} height={height} />{bad > 0 && <rect class="c-bad" x={i + 0.1} width="0.8" y={100 - bad} height={bad} />}</g>;
-        })}
-        <line class="base-l" x1="0" x2={n} y1="100" y2="100" vector-effect="non-scaling-stroke" />
-      </svg>
-      <div class="ax"><span>{clock(data.since, { seconds: false })}</span><span>now</span></div>
-    </>
-  );
 }
 
 function Lately({ of, name }) {
