@@ -14,7 +14,7 @@ export class Failure extends Error {
 }
 
 export const token = () => sessionStorage.getItem(tokenKey);
-export const keepToken = (text) => sessionStorage.setItem(tokenKey, text);
+const keepToken = (text) => sessionStorage.setItem(tokenKey, text);
 export const dropToken = () => sessionStorage.removeItem(tokenKey);
 
 // read reads JSON. A number with more digits than JavaScript keeps stays as it was written (JSON.rawJSON), where the browser knows how.

@@ -50,7 +50,7 @@ function heard(event) {
   timer ??= setTimeout(tell, updateEvery);
 }
 
-let following = false, before = false; // whether the stream is followed, and was live before
+let following = false, wasLive = false; // whether the stream is followed, and was live once
 
 // follow follows the stream until the session is over. Call it whenever there is a token anew.
 export async function follow() {
@@ -69,8 +69,8 @@ export async function follow() {
         last = Date.now();
         if (connection.value.state !== "live") {
           become("live");
-          if (before) tellAll();
-          before = true;
+          if (wasLive) tellAll();
+          wasLive = true;
         }
         pause = 250;
         heard(event);

@@ -58,7 +58,7 @@ function tell() {
 let examining = null;
 
 // examine has doctor look, but for what takes long, and says how long that took. It is not asked after each event.
-export function examine() {
+function examine() {
   examining ??= (async () => {
     const begun = performance.now();
     try {
