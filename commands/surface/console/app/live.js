@@ -50,7 +50,7 @@ function heard(event) {
   timer ??= setTimeout(tell, updateEvery);
 }
 
-let following = false, wasLive = false; // whether the stream is followed, and was live once
+let following = false;
 
 // follow follows the stream until the session is over. Call it whenever there is a token anew.
 export async function follow() {
@@ -69,8 +69,7 @@ export async function follow() {
         last = Date.now();
         if (connection.value.state !== "live") {
           become("live");
-          if (wasLive) tellAll();
-          wasLive = true;
+          tellAll(); // what was asked for before the stream began may have changed since
         }
         pause = 250;
         heard(event);
