@@ -229,7 +229,7 @@ func show(path string) string {
 	return fmt.Sprintf(`(async () => {
 		history.pushState(null, "", %q);
 		dispatchEvent(new PopStateEvent("popstate"));
-		while (!document.querySelector(".live.live") || !document.querySelector("main h1") || document.querySelector("[aria-busy=true]")) await new Promise((f) => setTimeout(f, 50));
+		while (!document.querySelector(".live[title]") || !document.querySelector("main h1") || document.querySelector("[aria-busy=true]")) await new Promise((f) => setTimeout(f, 50));
 		return true;
 	})()`, path)
 }

@@ -62,7 +62,7 @@ func (v *tour) opens(width int64, dark bool) *browsertest.Screen {
 	s := v.browser.NewScreen(width, 900, dark)
 	s.SetClock(v.clock)
 	s.Open(address + "/#code=" + code)
-	s.Until(`document.querySelector(".live.live")`)
+	s.Until(`document.querySelector(".live[title]")`)
 	return s
 }
 

@@ -26,7 +26,7 @@ func TestConsoleOutlivesItsDaemon(t *testing.T) {
 	_, address, code := o.consoleOf()
 	d := browsertest.StartShell(ctx, t).NewScreen(1440, 900, false)
 	d.Open(address + "/messages#code=" + code)
-	d.Until(`document.querySelector(".live.live")`)
+	d.Until(`document.querySelector(".live[title]")`)
 	d.Eval(`document.body.dataset.loaded = "once"`, nil)
 	says := `[...document.querySelectorAll(".stream tr.is-delivered .c-says")].map((cell) => cell.textContent).join("|")`
 	var sent []string
@@ -44,7 +44,7 @@ func TestConsoleOutlivesItsDaemon(t *testing.T) {
 		d.Until(`document.querySelector(".live.offline")`)
 		send("while nobody served")
 		s = o.serveAt(strings.TrimPrefix(address, "http://"))
-		d.Until(`document.querySelector(".live.live") && ` + says + ` === "` + strings.Join(sent, "|") + `"`)
+		d.Until(`document.querySelector(".live[title]") && ` + says + ` === "` + strings.Join(sent, "|") + `"`)
 		send("after " + end.String())
 		d.Until(says + ` === "` + strings.Join(sent, "|") + `" && document.body.dataset.loaded === "once"`)
 	}

@@ -32,7 +32,7 @@ func TestHiddenPage(t *testing.T) {
 	r := newRoom(t, "ann", "bob")
 	for _, path := range []string{"/messages", "/", "/agents"} {
 		d := r.opens(1440, false, path)
-		d.Until(`document.querySelector(".live.live") && document.querySelector("main h1") && !document.querySelector("[aria-busy=true]")`)
+		d.Until(`document.querySelector(".live[title]") && document.querySelector("main h1") && !document.querySelector("[aria-busy=true]")`)
 		d.Hide(true)
 		d.Until(`document.querySelector(".live.paused")`)
 		d.Eval(asking, nil)
@@ -44,7 +44,7 @@ func TestHiddenPage(t *testing.T) {
 			t.Errorf("%s, hidden, asks for %v", path, asked)
 		}
 		d.Hide(false)
-		d.Until(`document.querySelector(".live.live") && window.asked.some((path) => path.startsWith("/v1/commands/"))`)
+		d.Until(`document.querySelector(".live[title]") && window.asked.some((path) => path.startsWith("/v1/commands/"))`)
 		d.Until(`window.asked.includes("/v1/events")`) // what happened meanwhile is not sent, since all is asked for anew
 		if path == "/messages" {
 			d.Until(rows + `.startsWith("sent while nobody looked at ")`)
@@ -85,7 +85,7 @@ func (r *room) fallsSilent() {
 	direct := r.Address
 	r.Address = server.URL
 	d := r.opens(1440, false, "/messages")
-	d.Until(`document.querySelector(".live.live") && document.querySelector(".stream tr[aria-rowindex]")`)
+	d.Until(`document.querySelector(".live[title]") && document.querySelector(".stream tr[aria-rowindex]")`)
 	close(silent)
 	d.Eval(`(() => { const now = Date.now; Date.now = () => now() + 60_000; })()`, nil)
 	r.Address = direct
@@ -119,7 +119,7 @@ func TestLateMessages(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "ann", "bob")
 	d := r.opens(1440, false, "/messages")
-	d.Until(`document.querySelector(".live.live")`)
+	d.Until(`document.querySelector(".live[title]")`)
 	insert := func(seq int, says string) {
 		r.sql(`INSERT INTO agent_message (seq, message_id, sender, recipient, message_type, payload) VALUES (?1, ?2, 'ann', 'bob', 'note', ?3)`, seq, fmt.Sprint("m", seq), `"`+says+`"`)
 		r.deliver()
@@ -135,7 +135,7 @@ func TestLateMessages(t *testing.T) {
 	d.Key(".")
 	d.Until(rows + ` === "the third|later|late|the first"`)
 	filtered := r.opens(1440, false, "/messages?to=bob")
-	filtered.Until(rows + ` === "the third|later|late|the first" && document.querySelector(".live.live")`)
+	filtered.Until(rows + ` === "the third|later|late|the first" && document.querySelector(".live[title]")`)
 	insert(150, "very late")
 	filtered.Until(rows + ` === "the third|later|late|very late|the first"`)
 
@@ -160,7 +160,7 @@ func TestOlderDatabase(t *testing.T) {
 	r.send("ann", "bob", "note", `"of the past"`)
 	r.deliver()
 	d := r.opens(1440, false, "/messages")
-	d.Until(rows + ` === "of the past" && document.querySelector(".live.live")`)
+	d.Until(rows + ` === "of the past" && document.querySelector(".live[title]")`)
 	r.send("ann", "bob", "note", `"undone"`)
 	d.Until(rows + ` === "undone|of the past" && [...document.querySelectorAll(".facets a")].some((a) => a.textContent === "Pending1")`)
 	server.Close()
@@ -174,7 +174,7 @@ func TestOlderDatabase(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(server.Close)
-	d.Until(`document.querySelector(".live.live")`)
+	d.Until(`document.querySelector(".live[title]")`)
 	d.Reads("No message fits") // which is asked again without being told to
 	r.Address = own
 	r.send("ann", "bob", "note", `"of a new time"`)

@@ -79,7 +79,7 @@ func TestMessagesLive(t *testing.T) {
 	r := newRoom(t, "ann", "bob")
 	d := r.opens(1440, false, "/messages")
 	d.Reads("No message was sent yet")
-	d.Until(`document.querySelector(".live.live")`)
+	d.Until(`document.querySelector(".live[title]")`)
 	d.Eval(`((asked, left) => { // the first look fails
 		window.fetch = (path, o) => path.endsWith("/messages_list") && left-- > 0 ? Promise.resolve(Response.json({ error: "busy", message: "The database is busy." }, { status: 503 })) : asked(path, o);
 	})(fetch, 1)`, nil)
@@ -119,7 +119,7 @@ func TestMessagesLive(t *testing.T) {
 	// A send to several is followed by the ids of the copies.
 	r.does("group_set", `{"name":"crew","members":["ann","bob"]}`)
 	d.Open(r.Address + "/messages/" + r.does("send", `{"sender":"operator","recipient":"crew","message_type":"note","payload":"to all"}`)["multicast_id"].(string))
-	d.Until(`document.querySelector(".live.live") && document.querySelector("main h1")?.textContent === "Sent to 2 recipients: 2 pending"`)
+	d.Until(`document.querySelector(".live[title]") && document.querySelector("main h1")?.textContent === "Sent to 2 recipients: 2 pending"`)
 	r.deliver()
 	d.Until(`document.querySelector("main h1").textContent === "Sent to 2 recipients: 2 delivered"`)
 }
@@ -158,7 +158,7 @@ func TestMessagesFilter(t *testing.T) {
 
 	// What comes while a slow search is under way is shown once that has ended.
 	d.Open(r.Address + "/messages")
-	d.Until(rows + `.split("|").length === 3 && document.querySelector(".live.live")`)
+	d.Until(rows + `.split("|").length === 3 && document.querySelector(".live[title]")`)
 	d.Eval(`(() => {
 		const before = window.fetch, held = new Promise((f) => (window.release = f));
 		window.fetch = async (path, options) => {
@@ -187,7 +187,7 @@ func TestReplayFromThePage(t *testing.T) {
 	r.send("ann", "bob", "task", `{"title":"build it"}`)
 	r.fails()
 	d := r.opens(1440, false, "/messages")
-	d.Until(`document.querySelector(".live.live")`)
+	d.Until(`document.querySelector(".live[title]")`)
 	d.Click("Needs a person 1")
 	d.Until(`document.querySelector(".chip") && document.querySelectorAll("tr[aria-rowindex]").length === 1`)
 	d.Key("j", "Enter")
@@ -261,7 +261,7 @@ func TestReplayOfMarked(t *testing.T) {
 	r.sql(`INSERT INTO agent_message (message_id, sender, recipient, message_type, payload, status, traced_status, created_at, ended_at)
 		WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 700) SELECT 'n' || i, 'ann', 'bob', 'note', '"of many"', 'cancelled', 'cancelled', ?1, ?1 FROM n`, orchestrator.Stamp(time.Now()))
 	d.Open(r.Address + "/messages")
-	d.Until(`document.querySelector(".live.live") && document.querySelectorAll(".stream tr.is-cancelled").length > 30`)
+	d.Until(`document.querySelector(".live[title]") && document.querySelectorAll(".stream tr.is-cancelled").length > 30`)
 	d.Key("End")
 	d.Reads("706 messages, and no more")
 	d.Key("End")
@@ -281,7 +281,7 @@ func TestReplayOfMarked(t *testing.T) {
 	r.deliver()
 	d.Eval(asking, nil)
 	d.Hide(false)
-	d.Until(`document.querySelector(".live.live") && window.asked.includes("/v1/commands/messages_list")`)
+	d.Until(`document.querySelector(".live[title]") && window.asked.includes("/v1/commands/messages_list")`)
 	d.Key("End")
 	d.Until(`document.querySelectorAll("tr.is-retry").length === 3`)
 	d.Open(r.Address + "/messages/nosuch")

@@ -221,7 +221,7 @@ func TestTwoPages(t *testing.T) {
 	one, other, third := r.opens(1440, false, "/messages?status=dead"), r.opens(1440, true, "/operations/dead-letters"), r.opens(1440, false, "/")
 	third.Until(`document.querySelector(".needs .state.failed")`)
 	other.Reads("One message was given up")
-	one.Until(`document.querySelector(".live.live") && document.querySelectorAll("tr.is-failed").length === 1`)
+	one.Until(`document.querySelector(".live[title]") && document.querySelectorAll("tr.is-failed").length === 1`)
 	one.Key("j", "Enter")
 	one.Until(`document.querySelector("main h1")?.textContent === "Failed after four attempts"`)
 	other.Click("Replay 1…")
@@ -260,7 +260,7 @@ func TestRevokedSession(t *testing.T) {
 		return code
 	}
 	d := r.opens(1440, false, "/audit")
-	d.Until(`document.querySelector(".live.live")`)
+	d.Until(`document.querySelector(".live[title]")`)
 	d.fills("textarea", "SELECT 6 * 7 AS answer")
 	revoke()
 	d.Until(`document.querySelector(".live.ended")`)
@@ -270,7 +270,7 @@ func TestRevokedSession(t *testing.T) {
 	d.Until(`document.querySelector(".problem .bad")`)
 	d.fills("[aria-label='Address or token']", r.Address+"/#code="+code())
 	d.Click("Log in")
-	d.Until(`document.querySelector(".live.live") && !document.querySelector("main > .problem")`)
+	d.Until(`document.querySelector(".live[title]") && !document.querySelector("main > .problem")`)
 	d.Click("Run Ctrl Enter")
 	d.Until(`document.querySelector("main tbody td")?.textContent === "42"`)
 
@@ -313,7 +313,7 @@ func TestRestartUnderAnOpenPage(t *testing.T) {
 	r := newRoom(t, "ann", "bob")
 	first := r.serves("127.0.0.1:0")
 	d := r.opens(1440, false, "/messages")
-	d.Until(`document.querySelector(".live.live")`)
+	d.Until(`document.querySelector(".live[title]")`)
 	d.Eval(`document.body.dataset.loaded = "once"`, nil)
 	r.send("ann", "bob", "note", `"before"`)
 	d.Until(rows + ` === "before"`)
@@ -321,5 +321,5 @@ func TestRestartUnderAnOpenPage(t *testing.T) {
 	d.Until(`document.querySelector(".live.offline")`)
 	r.note("ann", "bob", "meanwhile")
 	r.serves(first.Address[len("http://"):])
-	d.Until(`document.querySelector(".live.live") && ` + rows + `.split("|").length === 2 && document.body.dataset.loaded === "once"`)
+	d.Until(`document.querySelector(".live[title]") && ` + rows + `.split("|").length === 2 && document.body.dataset.loaded === "once"`)
 }

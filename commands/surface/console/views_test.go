@@ -161,7 +161,7 @@ func TestFirefox(t *testing.T) {
 		t.Fatal(err)
 	}
 	page.Open(r.Address + "/#code=" + code)
-	page.Until(`document.querySelector(".live.live")`)
+	page.Until(`document.querySelector(".live[title]")`)
 	for _, path := range append(views, "/messages/"+failed) {
 		page.Open(r.Address + path)
 		page.Until(`document.querySelector("main h1") && !document.querySelector("[aria-busy=true]")`)
