@@ -180,3 +180,21 @@ func TestOlderDatabase(t *testing.T) {
 	r.send("ann", "bob", "note", `"of a new time"`)
 	d.Until(rows + ` === "of a new time"`)
 }
+
+// What is sent after a view has asked, and before the stream of events begins, is shown once that does.
+func TestSentBeforeTheStream(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t, "ann", "bob")
+	s := r.browser.NewScreen(1440, 900, false)
+	s.Open(r.Address + "/messages")
+	s.Until(`document.querySelector("input")`)
+	s.Eval(`((asked, held) => {
+		window.fetch = async (path, o) => (path === "/v1/events" && await held, asked(path, o));
+	})(fetch, new Promise((f) => (window.release = f)))`, nil)
+	s.Type("Token", r.Token("ann", true))
+	s.Click("Log in")
+	s.Reads("No message was sent yet")
+	r.send("ann", "bob", "note", `"early"`)
+	s.Eval(`window.release()`, nil)
+	s.Until(rows + ` === "early"`)
+}
