@@ -165,8 +165,8 @@ export class Feed {
   }
 
   // look finds out what has come since, once nothing is loaded or looked for any more, and returns whether that is known; version is for the
-  // caller to change, who may have more to do. born are the seqs of messages that were sent; one may be lower than others that have come before it, since on a server whoever
-  // commits first is seen first.
+  // caller to change, who may have more to do. born are the seqs of messages that were sent; one may be lower than others that have come
+  // before it, since on a server whoever commits first is seen first.
   async look(born = []) {
     if (this.freshMore) return true;
     this.#born.push(...born);
