@@ -3,6 +3,7 @@ package coral
 import (
 	"context"
 	"encoding/xml"
+	"errors"
 	"time"
 
 	"mailroom/commands"
@@ -50,7 +51,7 @@ func waitForMentions(ctx context.Context, env commands.Env, p WaitForMentionsPar
 	r := WaitForMentionsResult{AgentID: agent, Threads: []Thread{}, format: p.Format}
 	r.waited = env.Wait(time.Duration(p.TimeoutMs) * time.Millisecond)
 	o := reading.Options{
-		Recipient: agent, Timeout: r.waited, Limit: maxTaken, ReplyTo: p.ReplyTo, Posts: p.Any,
+		Recipient: agent, Timeout: r.waited, Limit: maxTaken, ReplyTo: p.ReplyTo, Posts: p.Any, Lease: commands.Lease(env.Caller, "wait_for_mentions", 0),
 	}
 	if p.WaitFor != "" {
 		o.For = []string{p.WaitFor}
@@ -62,15 +63,12 @@ func waitForMentions(ctx context.Context, env commands.Env, p WaitForMentionsPar
 	if err != nil {
 		return WaitForMentionsResult{}, err
 	}
-	r.Count, r.More, r.TimedOut, r.Taken = len(ms), more, len(ms) == 0, commands.Take(ms, false)
+	r.Count, r.More, r.TimedOut, r.Taken = len(ms), more, len(ms) == 0, commands.Take(ms, o.Lease)
 	if r.TimedOut {
 		return r, nil
 	}
 	if r.Threads, err = render(ctx, env, agent, ms); err != nil {
-		if back := r.Unwritten(context.WithoutCancel(ctx), env); back != nil {
-			env.Log.Error("messages were marked as read and could not be shown", "agent", agent, "error", back)
-		}
-		return WaitForMentionsResult{}, err
+		return WaitForMentionsResult{}, errors.Join(err, r.Settle(context.WithoutCancel(ctx), env, false))
 	}
 	return r, nil
 }

@@ -35,7 +35,7 @@ var readThreadCommand = commands.Define(vocabulary, "read_thread", readThread).W
 
 // readThread moves the reader's cursor behind what it returns. The administrator has none.
 func readThread(ctx context.Context, env commands.Env, p ReadThreadParams) (ReadThreadResult, error) {
-	o := threads.ReadOptions{Thread: p.ThreadID, All: p.All, Limit: p.Limit, Peek: p.Peek, Newest: p.Newest}
+	o := threads.ReadOptions{Thread: p.ThreadID, All: p.All, Limit: p.Limit, Peek: p.Peek, Newest: p.Newest, Lease: commands.Lease(env.Caller, "read_thread", 0)}
 	var err error
 	if p.Newest && (!env.Caller.Admin || p.Agent != "") {
 		err = onlyAdministrators(env.Caller, "newest", "the list of newest posts", p.Agent)
@@ -60,7 +60,9 @@ func readThread(ctx context.Context, env commands.Env, p ReadThreadParams) (Read
 	if r.More {
 		r.Continue = strconv.FormatInt(read.Next, 10)
 	}
-	r.Taken = commands.Take(read.Posts, p.Peek || o.Agent == "")
+	if !p.Peek && o.Agent != "" {
+		r.Taken = commands.Take(read.Posts, o.Lease)
+	}
 	return r, nil
 }
 

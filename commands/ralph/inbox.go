@@ -18,7 +18,7 @@ type InboxParams struct {
 	Agent      string           `json:"agent,omitempty" desc:"agent whose inbox to show; may be left out if the caller's credential names it" check:"agent"`
 	MarkAsRead bool             `json:"markAsRead,omitempty" desc:"mark the messages as read; false only looks" default:"true"`
 	Limit      int              `json:"limit,omitempty" desc:"messages at most" check:"min=1,max=100" default:"50"`
-	Lease      commands.Seconds `json:"lease,omitempty" desc:"seconds after which they come back unless they are acknowledged; left out: they are read at once" check:"min=1,max=86400"`
+	Lease      commands.Seconds `json:"lease,omitempty" desc:"seconds after which they come back unless they are acknowledged; left out: they are read once they are shown" check:"min=1,max=86400"`
 	Wait       commands.Seconds `json:"wait,omitempty" desc:"seconds to wait for one when there is none; left out: not at all" check:"min=0,max=3600"`
 }
 
@@ -52,15 +52,15 @@ func inbox(ctx context.Context, env commands.Env, p InboxParams) (InboxResult, e
 	} else if orchestrator.CodeOf(err) != orchestrator.NotFound { // it may be about to register itself
 		return InboxResult{}, err
 	}
-	ms, more, err := reading.Wait(ctx, env.Ledger, reading.Options{
-		Recipient: name, Timeout: wait, Limit: p.Limit, Peek: !p.MarkAsRead,
-		Lease: commands.Lease(env.Caller, "ralph inbox", p.Lease),
-	})
+	lease := commands.Lease(env.Caller, "ralph inbox", p.Lease)
+	ms, more, err := reading.Wait(ctx, env.Ledger, reading.Options{Recipient: name, Timeout: wait, Limit: p.Limit, Peek: !p.MarkAsRead, Lease: lease})
 	if err != nil {
 		return InboxResult{}, err
 	}
 	r := showInbox(name, ms, more)
-	r.Taken = commands.Take(ms, !p.MarkAsRead)
+	if p.MarkAsRead {
+		r.Taken = commands.Take(ms, lease)
+	}
 	return r, nil
 }
 
@@ -72,7 +72,7 @@ func inboxOfFolder(ctx context.Context, env commands.Env, agent *ledger.Agent, p
 		return InboxResult{}, err
 	}
 	r := showInbox(agent.Name, in.Messages, in.More)
-	r.Taken = commands.Take(in.Fresh, false)
+	r.Taken = commands.TakeLetters(agent.Name, in.Fresh)
 	return r, nil
 }
 

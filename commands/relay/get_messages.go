@@ -51,7 +51,10 @@ func getMessages(ctx context.Context, env commands.Env, p GetMessagesParams) (Ge
 	if err != nil {
 		return GetMessagesResult{}, err
 	}
-	r := GetMessagesResult{Count: len(ms), HasMore: more, Messages: make([]Message, len(ms)), LeaseUntil: commands.LeaseEnd(ms), Taken: commands.Take(ms, !p.MarkAsRead)}
+	r := GetMessagesResult{Count: len(ms), HasMore: more, Messages: make([]Message, len(ms)), LeaseUntil: commands.LeaseEnd(ms)}
+	if p.MarkAsRead {
+		r.Taken = commands.Take(ms, o.Lease)
+	}
 	for i := range ms {
 		r.Messages[i] = render(&ms[i])
 		r.HasInterrupts = r.HasInterrupts || r.Messages[i].Action == "interrupt"

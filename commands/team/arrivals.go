@@ -13,21 +13,22 @@ import (
 const maxArrivals = 100
 
 // Arrivals are the caller's unread messages, which every answer of the vocabulary carries: messages reach teammates
-// without their asking. They are marked as read, and unread again if the answer cannot be written.
+// without their asking. They are read once the answer was written.
 type Arrivals struct {
 	Messages []Message `json:"messages"`
 	More     bool      `json:"more,omitempty"` // there are others: the answer carries as many as it can
 	commands.Taken
 }
 
-// arrivals takes an agent's unread messages. A command that fails afterwards must call Unwritten.
+// arrivals takes an agent's unread messages. A command that fails afterwards must settle them as not written.
 func arrivals(ctx context.Context, env commands.Env, agent string) (Arrivals, error) {
 	var a Arrivals
-	ms, more, err := reading.Wait(ctx, env.Ledger, reading.Options{Recipient: agent, Limit: maxArrivals})
+	lease := commands.Lease(env.Caller, "team", 0)
+	ms, more, err := reading.Wait(ctx, env.Ledger, reading.Options{Recipient: agent, Limit: maxArrivals, Lease: lease})
 	if err != nil {
 		return a, err
 	}
-	a.Taken, a.More = commands.Take(ms, false), more
+	a.Taken, a.More = commands.Take(ms, lease), more
 	for i := range ms {
 		a.Messages = append(a.Messages, rendered(&ms[i]))
 	}

@@ -171,6 +171,9 @@ func explainDelivered(l *ledger.Ledger, c *store.Conn, conf *ledger.Config, m *o
 		return err
 	}
 	switch {
+	case lease != nil && lease.Unwritten():
+		why.Rule = fmt.Sprintf("delivered; handed to %s at %s, whose answer is not written yet", lease, lease.At)
+		why.Fix = "Nothing: it is read once the answer was written, and unread again if that process ends before"
 	case lease != nil && lease.Until <= orchestrator.Stamp(l.Now()):
 		why.Rule = fmt.Sprintf("delivered; shown to %s at %s, and not confirmed: unread again since %s", lease, lease.At, lease.Until)
 		why.Fix = "`mailroom wait --recipient " + orchestrator.ShellWord(m.Recipient) + "` reads it"

@@ -123,7 +123,7 @@ func (o *oddRun) makeOdd(ctx context.Context) {
 	_, err = hosts.NameOf(ctx, o.Ledger, hosts.Holder{Program: "odd4", Process: process.Of(os.Getpid())})
 	o.no(err)
 	_, _, err = reading.Wait(ctx, o.Ledger, reading.Options{Recipient: "odd1", Limit: 1,
-		Lease: messages.ReadingLease{For: time.Hour, Holder: "wait", PID: os.Getpid()}})
+		Lease: messages.ReadingLease{For: time.Hour, Holder: "wait", Reader: process.Self()}})
 	o.no(err)
 	begun, err := sessions.New(o.Ledger).Begin(ctx, "odd3", "")
 	if o.no(err); begun == nil {

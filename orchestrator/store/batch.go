@@ -119,11 +119,21 @@ func (b *Batch) allFailed() bool {
 // which is not on the disk yet, so the batch is synced even if it changed nothing.
 func (b *Batch) Answers() bool {
 	for i, q := range b.Requests {
-		if b.outcomes[i] == nil && !q.closes && !q.Work.Quiet() {
+		if b.outcomes[i] == nil && !q.closes && !q.Work.Quiet() && !q.Work.Lazy() {
 			return true
 		}
 	}
 	return false
+}
+
+// Lazy reports whether all requests that have not failed are lazy: the batch is not synced.
+func (b *Batch) Lazy() bool {
+	for i, q := range b.Requests {
+		if b.outcomes[i] == nil && (q.closes || !q.Work.Lazy()) {
+			return false
+		}
+	}
+	return true
 }
 
 // ring rings once for all requests that made work due.

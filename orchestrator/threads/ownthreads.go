@@ -97,12 +97,14 @@ type ReadOptions struct {
 	Limit  int    // posts at most; fewer when their payloads have more than 4 MiB together
 	Peek   bool   // leave the cursor where it is
 	Newest bool   // the newest posts, and with After those before that place; only for the administrator
+
+	Lease messages.ReadingLease // of which the Writer counts, see messages.MarkPostsRead
 }
 
 // ReadPosts are the posts that Read returns, oldest first.
 type ReadPosts struct {
 	Thread Thread
-	Posts  []orchestrator.Message // to be given to Unread if they cannot be shown
+	Posts  []orchestrator.Message // for reading.Written, or reading.Unread if they cannot be shown
 	More   bool
 	Next   int64 // the place of the last of them, or of the first if the newest were asked for
 }
@@ -112,6 +114,11 @@ type ReadPosts struct {
 // that does not take part.
 func Read(ctx context.Context, l *ledger.Ledger, o ReadOptions) (read ReadPosts, err error) {
 	o.Agent = orchestrator.FoldName(o.Agent)
+	if o.Agent != "" {
+		if _, err := messages.EndDeadReaders(ctx, l, o.Agent); err != nil {
+			return read, err
+		}
+	}
 	err = l.Read(ctx, func(c *store.Conn) error {
 		th, found, err := thread(c, o.Thread)
 		if err != nil {
@@ -149,7 +156,7 @@ func Read(ctx context.Context, l *ledger.Ledger, o ReadOptions) (read ReadPosts,
 		return read, nil
 	}
 	err = l.Write(ctx, store.Of(o.Agent), func(t *ledger.Tx) error {
-		if err := messages.MarkPostsRead(t, o.Agent, read.Posts); err != nil {
+		if err := messages.MarkPostsRead(t, o.Agent, read.Posts, &o.Lease); err != nil {
 			return err
 		}
 		t.Heartbeat(o.Agent)

@@ -97,18 +97,16 @@ func (p *Program) call(ctx context.Context, env commands.Env, d *commands.Defini
 	return nil
 }
 
-// hand writes an answer to out. If that fails it undoes what the command marked for its reader, such as messages as read; no second
-// Ctrl-C keeps it from that.
+// hand writes an answer to out, and notes whether it could: what it hands out is read then, or unread again. No second Ctrl-C keeps
+// it from that.
 func (p *Program) hand(ctx context.Context, env commands.Env, out io.Writer, answer commands.Answer) error {
-	if _, takes := answer.Result.(commands.Unwritten); takes {
+	if _, takes := answer.Result.(commands.Handed); takes {
 		held := make(chan os.Signal, 1)
 		ossignal.Notify(held, Stops()...)
 		defer ossignal.Stop(held)
 	}
 	err := p.answer(out, answer)
-	if err != nil {
-		surface.TakeBack(ctx, env, answer)
-	}
+	surface.Settle(ctx, env, answer, err == nil)
 	if stop := stoppedBy(ctx); stop != 0 && errors.Is(err, context.Canceled) {
 		return exit(128 + stop)
 	}
