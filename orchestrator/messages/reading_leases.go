@@ -77,7 +77,6 @@ func Lend(t *ledger.Tx, m *orchestrator.Message, l *ReadingLease) error {
 		return err
 	}
 	if l.For == 0 {
-		m.ReadAt = t.Now // when it is read, that is the time
 		return nil
 	}
 	how := "to " + l.Holder + ", until " + m.ShownUntil + " unless it is acknowledged"
@@ -141,7 +140,7 @@ func Written(t *ledger.Tx, m *orchestrator.Message, l *ReadingLease) error {
 	}
 	for _, table := range []string{"agent_message", "agent_message_archive"} {
 		n, err := t.Exec(`UPDATE `+table+` SET read_at = ?3, review_at = '' WHERE message_id = ?1 AND recipient = ?2
-			AND status = 'delivered' AND read_at = '' AND acknowledged_at = ''`, m.ID, m.Recipient, m.ReadAt)
+			AND status = 'delivered' AND read_at = '' AND acknowledged_at = ''`, m.ID, m.Recipient, t.Now)
 		if err != nil {
 			return err
 		}
