@@ -3,6 +3,7 @@ package mcp
 import (
 	"bytes"
 	"context"
+	"errors"
 	"encoding/json"
 	"io"
 	"log/slog"
@@ -22,7 +23,10 @@ type taken struct {
 	back chan struct{}
 }
 
-func (r taken) Unwritten(context.Context, commands.Env) error {
+func (r taken) Settle(_ context.Context, _ commands.Env, written bool) error {
+	if written {
+		return errors.New("nobody is there to whom it could be written")
+	}
 	r.back <- struct{}{}
 	return nil
 }
