@@ -50,7 +50,7 @@ var Checks = []struct{ Name, About string }{
 		" one command at a time; what each answered is what the trace says, unless that attempt was lost"},
 	{"arrival order", "order per sender and recipient within a priority; only what failed an attempt came later"},
 	{"reports", "one error_report for every dead letter"},
-	{"readings", "a message was handed to one reader, and what was marked as read had been handed out"},
+	{"readings", "a message was handed to one reader, or after its death to a second, and what was marked as read had been handed out"},
 	{"integrity", "PRAGMA integrity_check"},
 }
 
