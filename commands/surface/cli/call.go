@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -200,9 +201,6 @@ func opened(p *Program, c *urfave.Context) (commands.Env, error) {
 // open opens the database at a path for env; "" is where the command line and the environment say.
 func (p *Program) open(c *urfave.Context, path string, env *commands.Env) (err error) {
 	if path == "" {
-		if c.IsSet("db") && c.String("db") == "" {
-			return orchestrator.Errorf(orchestrator.InvalidParams, "--db is empty").WithHint("Name a file, or leave it out")
-		}
 		if path, err = p.databasePath(c.String("db")); err != nil {
 			return err
 		}
@@ -271,22 +269,30 @@ func (p *Program) paramsOf(c *urfave.Context, d *commands.Definition, preset map
 		values[param.Name] = value
 	}
 	args := c.Args().Slice()
+	var flagged *commands.Param // the first that is given as a flag and that an argument can be, too
 	for _, param := range d.Positional() {
 		if len(args) == 0 {
 			break
 		}
 		if slices.Contains(given, param.Flag()) {
+			flagged = cmp.Or(flagged, param)
 			continue
 		}
 		taken := args[:1]
 		if param.Arg == "rest" {
 			taken = args
 		}
+		if flagged != nil && param.Kind == commands.JSON && len(taken) > 1 {
+			return nil, twice(flagged, args[0]).WithHint("If it is the beginning of a text, put quotes around that: `%s --%s ... \"TEXT\"`", d.CommandLine(), flagged.Flag())
+		}
 		value, err := p.argument(c.Context, param, taken)
 		if err != nil {
 			return nil, err
 		}
 		values[param.Name], args = value, args[len(taken):]
+	}
+	if len(args) > 0 && flagged != nil {
+		return nil, twice(flagged, c.Args().First()).WithHint("Leave one of them out; `%s --help` shows what it takes", d.CommandLine())
 	}
 	if len(args) > 0 {
 		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "too many arguments: %q is left over", args[0]).
@@ -310,6 +316,11 @@ func (p *Program) paramsOf(c *urfave.Context, d *commands.Definition, preset map
 		}
 	}
 	return orchestrator.JSON(values)
+}
+
+// twice is the error for a parameter that is given as a flag and, it seems, as an argument too.
+func twice(param *commands.Param, argument string) *orchestrator.Error {
+	return orchestrator.InvalidParam(param.Name, "it is given twice: as --%s, and as %q", param.Flag(), orchestrator.Clip(argument))
 }
 
 func (p *Program) flagValue(c *urfave.Context, param *commands.Param) (json.RawMessage, error) {
