@@ -25,7 +25,7 @@ type line struct {
 	named                     []string // flags given to the command, without dashes
 	waiting                   string   // the last flag whose value is missing
 	empty                     string   // a global flag whose value is an empty text
-	asText                    string   // --help or --version where a text can stand, as it was written
+	texts                     []string // words that look like flags and stand where a text can
 }
 
 // readArgs sorts the words behind the program's name. What follows "--" are arguments.
@@ -100,14 +100,11 @@ func (l *line) flag(word string, rest []string) int {
 			words, value = append(words, rest[0]), rest[0]
 		}
 	}
-	switch {
-	case !global:
-	case takes && value == "" && l.waiting == "":
+	if !own && l.textMayFollow() {
+		l.texts = append(l.texts, word)
+	}
+	if global && takes && value == "" && l.waiting == "" {
 		l.empty = name
-	case slices.Contains(helpFlags, name) || slices.Contains(versionFlags, name):
-		if l.asText == "" && l.textMayFollow() {
-			l.asText = word
-		}
 	}
 	if global {
 		l.globals = append(l.globals, words...)

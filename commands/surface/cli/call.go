@@ -283,7 +283,8 @@ func (p *Program) paramsOf(c *urfave.Context, d *commands.Definition, preset map
 			taken = args
 		}
 		if flagged != nil && param.Kind == commands.JSON && len(taken) > 1 {
-			return nil, twice(flagged, args[0]).WithHint("If it is the beginning of a text, put quotes around that: `%s --%s ... \"TEXT\"`", d.CommandLine(), flagged.Flag())
+			return nil, orchestrator.InvalidParam(flagged.Name, "it is given twice: as --%s, and as %q", flagged.Flag(), orchestrator.Clip(args[0])).
+				WithHint("If that is the beginning of a text, put quotes around the text: `%s --%s ... \"TEXT\"`", d.CommandLine(), flagged.Flag())
 		}
 		value, err := p.argument(c.Context, param, taken)
 		if err != nil {
@@ -291,12 +292,13 @@ func (p *Program) paramsOf(c *urfave.Context, d *commands.Definition, preset map
 		}
 		values[param.Name], args = value, args[len(taken):]
 	}
-	if len(args) > 0 && flagged != nil {
-		return nil, twice(flagged, c.Args().First()).WithHint("Leave one of them out; `%s --help` shows what it takes", d.CommandLine())
-	}
 	if len(args) > 0 {
-		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "too many arguments: %q is left over", args[0]).
-			WithHint("`%s --help` shows what it takes; quote an argument that has spaces", d.CommandLine())
+		hint := "quote an argument that has spaces"
+		if flagged != nil {
+			hint = "what --" + flagged.Flag() + " gives is no argument besides"
+		}
+		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "too many arguments: %q is left over", orchestrator.Clip(args[0])).
+			WithHint("`%s --help` shows what it takes; %s", d.CommandLine(), hint)
 	}
 	for i := range d.Params() {
 		param := &d.Params()[i]
@@ -316,11 +318,6 @@ func (p *Program) paramsOf(c *urfave.Context, d *commands.Definition, preset map
 		}
 	}
 	return orchestrator.JSON(values)
-}
-
-// twice is the error for a parameter that is given as a flag and, it seems, as an argument too.
-func twice(param *commands.Param, argument string) *orchestrator.Error {
-	return orchestrator.InvalidParam(param.Name, "it is given twice: as --%s, and as %q", param.Flag(), orchestrator.Clip(argument))
 }
 
 func (p *Program) flagValue(c *urfave.Context, param *commands.Param) (json.RawMessage, error) {

@@ -13,17 +13,28 @@ import (
 	"mailroom/orchestrator/nearest"
 )
 
-// checkWords refuses a line that may not even be asked for help: a word of it that looks like a flag may be a value or a text.
+// checkWords refuses a line that asks for help, or for the version, only if none of its words is the value of a flag or a text.
 func (l *line) checkWords() error {
-	if err := l.valueMissing(); err != nil || l.asText == "" {
+	if err := l.valueMissing(); err != nil {
 		return err
 	}
-	shows := "the help is `" + l.name() + " --help`"
-	if slices.Contains(versionFlags, strings.TrimLeft(l.asText, "-")) {
-		shows = "the version is `mailroom --version`"
+	for _, word := range l.texts {
+		shows := "The help is `" + l.name() + " --help`"
+		switch name := strings.TrimLeft(word, "-"); {
+		case slices.Contains(versionFlags, name):
+			shows = "The version is `mailroom --version`"
+		case !slices.Contains(helpFlags, name):
+			continue
+		}
+		return orchestrator.Errorf(orchestrator.InvalidParams, "%s stands where a text can stand; nothing was done", word).
+			WithHint("%s. %s", behindDashes(l, word), shows)
 	}
-	return orchestrator.Errorf(orchestrator.InvalidParams, "%s stands where a text can stand; nothing was done", l.asText).
-		WithHint("A text that begins with a dash stands behind --: `%s ... -- %s`; %s", l.name(), l.asText, shows)
+	return nil
+}
+
+// behindDashes says how a text is written that looks like a flag.
+func behindDashes(l *line, word string) string {
+	return fmt.Sprintf("A text that begins with a dash stands behind --: `%s ... -- %s`", l.name(), orchestrator.ShellWord(orchestrator.Clip(word)))
 }
 
 // checkFlags refuses flags that the command does not have, naming the one that was meant, flags of one value that are given
@@ -85,27 +96,36 @@ func (l *line) textMayFollow() bool {
 
 // noFlag is the error for a flag that the command does not have.
 func (l *line) noFlag(name string) error {
-	shown := orchestrator.Clip(dashed(name))
-	e := orchestrator.Errorf(orchestrator.InvalidParams, "%s has no flag %s", l.name(), shown)
+	written, mayBeText := dashed(name), false
+	if i := slices.IndexFunc(l.texts, func(word string) bool { return flagName(word) == name }); i >= 0 {
+		written, mayBeText = l.texts[i], true
+	}
+	e := orchestrator.Errorf(orchestrator.InvalidParams, "%s has no flag %s", l.name(), orchestrator.Clip(written))
 	if hint := flagsElsewhere[l.name()+" "+dashed(name)]; hint != "" {
 		return e.WithHint("%s", hint)
 	}
 	near := commands.Meant(name, slices.Concat(slices.Sorted(maps.Keys(l.own)), slices.Sorted(maps.Keys(l.global))))
 	typo := len(nearest.Nearest(name, near)) > 0
-	hint := "`" + l.name() + " --help` lists them."
+	hints := []string{"`" + l.name() + " --help` lists them"}
 	for i := range near {
 		near[i] = dashed(near[i])
 	}
 	if len(near) > 0 {
-		hint = "Did you mean " + strings.Join(near, " or ") + "?"
+		hints[0] = "Did you mean " + strings.Join(near, " or ") + "?"
 	}
-	switch {
-	case l.takesText() && (len(near) == 0 || l.textMayFollow()):
-		hint += fmt.Sprintf(" A text that begins with a dash stands behind --: `%s ... -- %s`", l.name(), shown)
-	case len(near) > 0 && !typo && l.definition != nil && slices.ContainsFunc(l.definition.Positional(), func(p *commands.Param) bool { return "--"+p.Flag() == near[0] }):
-		hint += fmt.Sprintf(" Or write it without a flag: `%s %s`", l.name(), argsUsage(l.definition))
+	if len(near) > 0 && !typo && l.definition != nil && slices.ContainsFunc(l.definition.Positional(), func(p *commands.Param) bool { return "--"+p.Flag() == near[0] }) {
+		hints = append(hints, fmt.Sprintf("Or write it without a flag: `%s %s`", l.name(), argsUsage(l.definition)))
 	}
-	return e.WithHint("%s", strings.TrimSuffix(hint, "."))
+	if mayBeText {
+		hints = append(hints, behindDashes(l, written))
+	}
+	return e.WithHint("%s", strings.ReplaceAll(strings.Join(hints, ". "), "?.", "?"))
+}
+
+// flagName is the name of a flag as it was written: without dashes and value.
+func flagName(word string) string {
+	name, _, _ := strings.Cut(strings.TrimLeft(word, "-"), "=")
+	return name
 }
 
 // dashed is a flag as it is written.

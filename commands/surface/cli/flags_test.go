@@ -110,9 +110,15 @@ func TestAFlagOfOneValueIsGivenOnce(t *testing.T) {
 // TestAFlagAndAnArgumentAreTwo: what a flag gives no argument gives, too.
 func TestAFlagAndAnArgumentAreTwo(t *testing.T) {
 	t.Parallel()
-	for _, in := range []string{"texts bob hi --to eve", "texts --to eve bob hi", "texts --to eve is bob there", "texts bob hi --said 5", "texts --to eve --said 5 bob"} {
+	for in, want := range map[string]string{
+		"texts bob hi --to eve":      `it is given twice: as --to, and as \"bob\"`,
+		"texts --to eve bob hi":      `it is given twice: as --to, and as \"bob\"`,
+		"texts --to eve bob is here": `it is given twice: as --to, and as \"bob\"`,
+		"texts bob hi --said 5":      `\"hi\" is left over`,
+		"texts --to eve --said 5 b":  "what --to gives is no argument besides",
+	} {
 		p := withTexts()
-		if status := p.run(strings.Fields(in)...); status != 64 || !strings.Contains(p.out.String(), "it is given twice: as --") {
+		if status := p.run(strings.Fields(in)...); status != 64 || !strings.Contains(p.out.String(), want) {
 			t.Errorf("%s: exit status %d: %s", in, status, p.out)
 		}
 	}
