@@ -383,9 +383,9 @@ func (t *Tx) ChangeRows(fn func() error) (fault, err error) {
 
 // rowsFault reports whether a set-based delivery failed because of its rows, and not because of the disk or a lock.
 func (t *Tx) rowsFault(err error) bool {
-	if t.Broken() {
+	var own *orchestrator.Error
+	if t.Broken() || errors.As(err, &own) {
 		return false
 	}
-	var own *orchestrator.Error
-	return !errors.As(t.Ledger.Store.Explain(err), &own)
+	return !errors.As(t.Ledger.Store.Explain(err), &own) || own.Code == orchestrator.InvalidParams
 }
