@@ -383,9 +383,10 @@ func (t *Tx) ChangeRows(fn func() error) (fault, err error) {
 
 // rowsFault reports whether a set-based delivery failed because of its rows, and not because of the disk or a lock.
 func (t *Tx) rowsFault(err error) bool {
-	var own *orchestrator.Error
-	if t.Broken() || errors.As(err, &own) {
+	if t.Broken() {
 		return false
 	}
-	return !errors.As(t.Ledger.Store.Explain(err), &own) || own.Code == orchestrator.InvalidParams
+	var own *orchestrator.Error
+	explained := t.Ledger.Store.Explain(err)
+	return store.IsRefused(explained) || !errors.As(explained, &own)
 }

@@ -89,7 +89,7 @@ func sendAll(ctx context.Context, l *ledger.Ledger, drafts []orchestrator.Draft,
 	}
 	for {
 		err = l.WriteSends(ctx, scopeOf(drafts), write)
-		if atomic || len(drafts) == 1 || ended < 0 || orchestrator.CodeOf(err) != orchestrator.InvalidParams {
+		if atomic || len(drafts) == 1 || ended < 0 || !store.IsRefused(err) {
 			break
 		}
 		invalid[ended] = err // a trigger with RAISE(ROLLBACK) has undone the others, too
