@@ -177,7 +177,7 @@ func runScripts(t *testing.T, files []string, place func(*testscript.Env) string
 // aboutFiles are the scripts that are about a database in a file, and why.
 var aboutFiles = map[string]string{
 	"backup": "it is copied", "restore": "it is copied back", "trust": "it is moved", "command_line": "it is named by its path",
-	"status": "where it is not yet", "doctor": "its pages", "recount": "SQL that only SQLite has", "sql": "the same", "poll": "values of other types",
+	"status": "where it is not yet", "doctor": "its pages", "recount": "SQL that only SQLite has", "sql": "the same", "send_stdin_refused": "its trigger", "poll": "values of other types",
 	"mistakes": "it is in folders, and copied",
 }
 

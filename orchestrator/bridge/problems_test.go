@@ -277,7 +277,7 @@ func runUnreadable(t *testing.T, args []string) {
 	o.write(note("m2", "pm", "developer"), "developer", "m2.json")
 	o.write(note("m3", "pm", "arch"), "arch", "m3.json")
 	must(t, os.Chmod(o.path("developer", "m1.json"), 0))
-	must(t, os.Mkdir(o.path("qa"), 0))
+	must(t, os.Chmod(o.path("qa"), 0))
 	must(t, os.Chmod(o.path("arch"), 0o644)) // it can be listed, and not entered
 	got := o.once()
 	want.Equal(t, "taken in", got.TakenIn, 1)

@@ -397,5 +397,6 @@ func (t *Tx) rowsFault(err error) bool {
 		return false
 	}
 	var own *orchestrator.Error
-	return !errors.As(t.Ledger.Store.Explain(err), &own)
+	explained := t.Ledger.Store.Explain(err)
+	return store.IsRefused(explained) || !errors.As(explained, &own)
 }

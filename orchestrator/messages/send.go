@@ -61,14 +61,18 @@ func sendAll(ctx context.Context, l *ledger.Ledger, drafts []orchestrator.Draft,
 	if atomic && bad {
 		return sent, withheld(errs)
 	}
-	invalid := append([]error(nil), errs...)
-	err := l.WriteSends(ctx, scopeOf(drafts), func(t *ledger.Tx) error {
+	invalid, ended, err := append([]error(nil), errs...), 0, error(nil)
+	write := func(t *ledger.Tx) error {
 		copy(errs, invalid)
+		ended = -1
 		for i := range checked {
 			if errs[i] != nil {
 				continue
 			}
 			if err := sendOne(t, &checked[i], &sent[i], &errs[i], len(drafts) > 1); err != nil {
+				if t.Broken() {
+					ended = i
+				}
 				return err
 			}
 			if atomic && errs[i] != nil {
@@ -82,7 +86,14 @@ func sendAll(ctx context.Context, l *ledger.Ledger, drafts []orchestrator.Draft,
 			}
 		}
 		return nil
-	})
+	}
+	for {
+		err = l.WriteSends(ctx, scopeOf(drafts), write)
+		if atomic || len(drafts) == 1 || ended < 0 || !store.IsRefused(err) {
+			break
+		}
+		invalid[ended] = err // a trigger with RAISE(ROLLBACK) has undone the others, too
+	}
 	if err == nil {
 		return sent, errs
 	}
@@ -135,6 +146,7 @@ func sendOne(t *ledger.Tx, d *orchestrator.Draft, sent *orchestrator.Sent, failu
 		return nil
 	}
 	failed, err := t.Apart(send)
+	failed = t.Ledger.Store.Explain(failed)
 	if err == nil && failed != nil && orchestrator.CodeOf(failed) == orchestrator.Internal {
 		err = failed
 	}

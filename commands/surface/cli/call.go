@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -198,9 +199,6 @@ func opened(p *Program, c *urfave.Context) (commands.Env, error) {
 // open opens the database at a path for env; "" is where the command line and the environment say.
 func (p *Program) open(c *urfave.Context, path string, env *commands.Env) (err error) {
 	if path == "" {
-		if c.IsSet("db") && c.String("db") == "" {
-			return orchestrator.Errorf(orchestrator.InvalidParams, "--db is empty").WithHint("Name a file, or leave it out")
-		}
 		if path, err = p.databasePath(c.String("db")); err != nil {
 			return err
 		}
@@ -269,16 +267,22 @@ func (p *Program) paramsOf(c *urfave.Context, d *commands.Definition, preset map
 		values[param.Name] = value
 	}
 	args := c.Args().Slice()
+	var flagged *commands.Param // the first that is given as a flag and that an argument can be, too
 	for _, param := range d.Positional() {
 		if len(args) == 0 {
 			break
 		}
 		if slices.Contains(given, param.Flag()) {
+			flagged = cmp.Or(flagged, param)
 			continue
 		}
 		taken := args[:1]
 		if param.Arg == "rest" {
 			taken = args
+		}
+		if flagged != nil && param.Kind == commands.JSON && len(taken) > 1 {
+			return nil, orchestrator.InvalidParam(flagged.Name, "it is given twice: as --%s, and as %q", flagged.Flag(), orchestrator.Clip(args[0])).
+				WithHint("If that is the beginning of a text, put quotes around the text: `%s --%s ... \"TEXT\"`", d.CommandLine(), flagged.Flag())
 		}
 		value, err := p.argument(c.Context, param, taken)
 		if err != nil {
@@ -287,8 +291,12 @@ func (p *Program) paramsOf(c *urfave.Context, d *commands.Definition, preset map
 		values[param.Name], args = value, args[len(taken):]
 	}
 	if len(args) > 0 {
-		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "too many arguments: %q is left over", args[0]).
-			WithHint("`%s --help` shows what it takes; quote an argument that has spaces", d.CommandLine())
+		hint := "quote an argument that has spaces"
+		if flagged != nil {
+			hint = "what --" + flagged.Flag() + " gives is no argument besides"
+		}
+		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "too many arguments: %q is left over", orchestrator.Clip(args[0])).
+			WithHint("`%s --help` shows what it takes; %s", d.CommandLine(), hint)
 	}
 	for i := range d.Params() {
 		param := &d.Params()[i]
