@@ -61,6 +61,7 @@ func CheckContent(d orchestrator.Draft) (orchestrator.Draft, error) {
 	if err := orchestrator.CheckPlain("id", d.ID); err != nil {
 		return d, err
 	}
+	d.IdempotencyKey = cmp.Or(d.IdempotencyKey, d.ID) // a repeat has the same id
 	switch {
 	case d.Priority < -orchestrator.MaxPriority || d.Priority > orchestrator.MaxPriority:
 		return d, orchestrator.Errorf(orchestrator.InvalidParams, "priority is %d; it goes from %d to %d", d.Priority, -orchestrator.MaxPriority, orchestrator.MaxPriority)

@@ -285,7 +285,7 @@ func explainFailed(conf *ledger.Config, m *orchestrator.Message, tried bool, why
 	why.Where = "among the dead letters"
 	why.Rule = fmt.Sprintf("it failed for good after %s", orchestrator.Plural(why.Attempts, "attempt"))
 	switch {
-	case strings.HasPrefix(m.Error, string(orchestrator.UnknownRecipient)+": "), strings.HasPrefix(m.Error, string(orchestrator.UnknownSender)+": "):
+	case ledger.WasRefused(m):
 		why.Rule = "it was refused when it was sent"
 	case !tried:
 		why.Rule = strings.TrimSuffix("it was given up: "+m.Error, ": ")
