@@ -43,6 +43,9 @@ func CheckContent(d orchestrator.Draft) (orchestrator.Draft, error) {
 	if !utf8.Valid(d.Payload) {
 		return d, orchestrator.Errorf(orchestrator.InvalidParams, "payload is not valid UTF-8")
 	}
+	if err := orchestrator.CheckPairs("payload", d.Payload); err != nil {
+		return d, err
+	}
 	for _, text := range []struct {
 		name, value string
 		limit       int
