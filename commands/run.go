@@ -97,7 +97,7 @@ func (d *Definition) Run(ctx context.Context, env Env, raw json.RawMessage) (Ans
 	}
 	welcome := welcoming(ctx, env)
 	ctx, span := d.begin(ctx, env)
-	result, err := d.guarded(ctx, env, func() (any, error) { return d.handler.run(ctx, env, d, raw) })
+	result, err := d.guarded(ctx, env, func() (any, error) { return d.run(ctx, env, raw) })
 	d.end(ctx, env, span, err)
 	welcome()
 	if err != nil {

@@ -24,7 +24,8 @@ type WaitResult struct {
 	Recipient string                 `json:"recipient"`
 	Count     int                    `json:"count"`
 	Messages  []orchestrator.Message `json:"messages"`
-	More      bool                   `json:"more"` // there are others: ask again
+	More      bool                   `json:"more"`           // there are others: ask again
+	Rest      string                 `json:"rest,omitempty"` // for a model: how to get those
 	TimedOut  bool                   `json:"timed_out"`
 	Until     string                 `json:"lease_until,omitempty"` // they come back then
 	Timestamp string                 `json:"timestamp"`
@@ -40,8 +41,12 @@ func wait(ctx context.Context, env commands.Env, p WaitParams) (WaitResult, erro
 	if err != nil {
 		return WaitResult{}, err
 	}
+	answer := func(ms []orchestrator.Message) any {
+		return WaitResult{Recipient: recipient, Count: len(ms), Messages: ms, Until: commands.LeaseEnd(ms), Timestamp: timestamp(env)}
+	}
 	o := reading.Options{
 		Recipient: recipient, Timeout: env.Wait(p.Timeout.Duration()), Limit: p.BatchSize, ReplyTo: p.ReplyTo, Lease: commands.Lease(env.Caller, "wait", p.Lease),
+		Fits: env.Fits(answer),
 	}
 	if p.WaitFor != "" {
 		o.For = []string{p.WaitFor}
@@ -55,10 +60,9 @@ func wait(ctx context.Context, env commands.Env, p WaitParams) (WaitResult, erro
 	if err != nil {
 		return WaitResult{}, err
 	}
-	return WaitResult{
-		Recipient: recipient, Count: len(ms), Messages: ms, More: more, TimedOut: len(ms) == 0, Until: commands.LeaseEnd(ms), Timestamp: timestamp(env),
-		Taken: commands.Take(ms, o.Lease),
-	}, nil
+	r := answer(env.Shown(ms, answer)).(WaitResult)
+	r.More, r.Rest, r.TimedOut, r.Taken = more, env.Rest(more, "call wait again"), len(ms) == 0, commands.Take(ms, o.Lease)
+	return r, nil
 }
 
 // Text shows each message with its payload.

@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -236,7 +237,7 @@ func (p *pass) message(folder, name string, text []byte) (in letters.TakenIn, er
 	}
 	in = letters.TakenIn{Draft: l.Draft(), ID: l.ID, Path: p.path(folder, name), Target: p.target}
 	says, err := p.check(&l)
-	in.Fault, in.Presence = err, says
+	in.Fault, in.Presence = cmp.Or(orchestrator.CheckPairs("the file", text), err), says
 	in.Done = folder == p.o.Name && says != ""
 	return in, nil
 }

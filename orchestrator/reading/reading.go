@@ -102,6 +102,14 @@ func withUnreadPosts(t *ledger.Tx, o *Options, ms []orchestrator.Message, more b
 	if err != nil || len(posts) == 0 {
 		return ms, more, err
 	}
+	if o.Fits != nil {
+		if n := max(0, o.Fits(slices.Concat(ms, posts))-len(ms)); n < len(posts) {
+			posts, others = posts[:n], true
+		}
+		if len(posts) == 0 {
+			return ms, true, nil
+		}
+	}
 	if !o.Peek {
 		if err := messages.MarkPostsRead(t, o.Recipient, posts, &o.Lease); err != nil {
 			return nil, false, err
@@ -193,7 +201,7 @@ const maxHandOver = 8
 // handOver delivers what is due to a recipient and hands it out, message by message, in half the statements that
 // deliverForReading and readUnread take for a few: a waiter that was just rung for one message has them all cold. It
 // leaves the same rows. It does nothing unless that is all there is to read: nothing unread stands in the inbox, and no
-// more is due than may be read at once, by count and by size. A row that cannot be delivered is left to deliverForReading,
+// more is due than may be read at once, by count and by size, and than fits. A row that cannot be delivered is left to deliverForReading,
 // too.
 func handOver(t *ledger.Tx, o *Options) ([]orchestrator.Message, error) {
 	inbox, recipient := t.Ledger.Inbox(), o.Recipient
@@ -213,7 +221,7 @@ func handOver(t *ledger.Tx, o *Options) ([]orchestrator.Message, error) {
 	for i := range ms {
 		size += len(ms[i].Payload)
 	}
-	if len(ms) > 1 && size > ledger.MaxRead {
+	if len(ms) > 1 && (size > ledger.MaxRead || o.Fits != nil && o.Fits(ms) < len(ms)) {
 		return nil, nil
 	}
 	fault, err := t.ChangeRows(func() error {

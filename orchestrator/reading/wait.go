@@ -189,7 +189,7 @@ func lookAndTake(ctx context.Context, l *ledger.Ledger, o *Options) (ms []orches
 // take reads what there is, without waiting. Of a long backlog a first transaction delivers the usual share. What is to be
 // read first may stand behind that share, so it is looked for, and a second transaction delivers it and reads.
 func take(ctx context.Context, l *ledger.Ledger, o *Options) (ms []orchestrator.Message, more bool, err error) {
-	everything := o.Filter == Filter{} && !o.Peek && o.Lease.For == 0 && o.Fits == nil
+	everything := o.Filter == Filter{} && !o.Peek && o.Lease.For == 0
 	var first []int64
 	for again := true; again; {
 		var behind bool

@@ -280,7 +280,7 @@ func (o *oddRun) askBeside(ctx context.Context, must, fine func(what string, err
 		fine("answering a teammate", err)
 	}
 	for _, name := range []string{"good_reader", "odd1", "odd2", "odd3", "gone", "user"} {
-		_, _, err = threads.Own(ctx, o.Ledger, name, "", 100)
+		_, _, err = threads.Own(ctx, o.Ledger, name, "", 0, 100)
 		fine("own threads", err)
 		_, _, err = messages.History(ctx, o.Ledger, messages.HistoryFilter{Party: name, Posts: true, Limit: 100})
 		fine("history", err)

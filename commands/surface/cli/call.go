@@ -312,10 +312,10 @@ func (p *Program) paramsOf(c *urfave.Context, d *commands.Definition, preset map
 		case param.Required && param.Arg != "":
 			return nil, orchestrator.InvalidParam(param.Name, "it is missing (%s)", param.Desc).WithHint("Write `%s %s`", d.CommandLine(), argsUsage(d))
 		case param.Required:
-			return orchestrator.JSON(values) // the decoder says that it is missing
+			return orchestrator.Unmended(values) // the decoder says that it is missing
 		}
 	}
-	return orchestrator.JSON(values)
+	return orchestrator.Unmended(values)
 }
 
 func (p *Program) flagValue(c *urfave.Context, param *commands.Param) (json.RawMessage, error) {

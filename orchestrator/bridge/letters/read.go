@@ -25,6 +25,8 @@ type Request struct {
 	Target string // SCHEME:ADDRESS
 	Limit  int    // messages at most; fewer when their payloads have more than 4 MiB together
 	Mark   bool   // note that the agent is alive, and return as Fresh what Written is to mark as read
+
+	Fits func(ms []orchestrator.Message) int // see reading.Options; nil takes all
 }
 
 // Inbox is what Read and Wait return.
@@ -80,6 +82,10 @@ func (r *Request) find(c *store.Conn, conf *ledger.Config) (in Inbox, err error)
 		    UNION ALL
 		    SELECT 1, seq, priority, action FROM agent_message_archive`+there+`) AS m`+ledger.ReadingOrder+` LIMIT +?2`,
 		r.Limit, ledger.MaxRead, r.Agent, r.Limit+1, string(key)+":", conf.Former(r.Agent), conf.Since(r.Agent))
+	if r.Fits != nil && err == nil {
+		n := r.Fits(in.Messages)
+		in.Messages, in.More = in.Messages[:n], in.More || n < len(in.Messages)
+	}
 	return in, err
 }
 
