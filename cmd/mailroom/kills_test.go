@@ -5,6 +5,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"testing"
 
 	"mailroom/orchestrator/orchestratortest/kills"
@@ -35,8 +36,8 @@ func TestKilledReaders(t *testing.T) {
 				t.Error(problem)
 			}
 			for _, d := range report.Doors {
-				if d.Kills == 0 && report.Kills > 0 {
-					t.Errorf("%s: no reader was killed there", d.Name)
+				if d.Kills+d.Late == 0 && report.Kills > 0 {
+					t.Errorf("%s: nobody read there", d.Name)
 				}
 			}
 			if t.Failed() {
@@ -82,6 +83,9 @@ func killed(t *testing.T, c kills.Config) (kills.Report, string) {
 // rash is the program with a bug planted: an answer counts as written before anybody has it. What a command writes goes into a pipe
 // that the process itself empties, and out of it only when the command has ended.
 func rash() {
+	if slices.Contains([]string{"send", "serve"}, os.Args[1]) { // their answers are needed at once
+		os.Exit(run())
+	}
 	out := os.Stdout
 	in, theirs, err := os.Pipe()
 	if err != nil {
@@ -90,7 +94,7 @@ func rash() {
 	os.Stdout = theirs
 	text := make(chan []byte, 1)
 	go func() {
-		content, _ := io.ReadAll(in)
+		content, _ := io.ReadAll(in) // what there is of it is written
 		text <- content
 	}()
 	status := run()

@@ -28,7 +28,7 @@ func (o *office) startDaemon() (*daemon, error) {
 		return nil, err
 	}
 	d := &daemon{reader: r}
-	line, err := lineOf(r.out)
+	line, err := r.lines.ReadBytes('\n')
 	var told struct{ Listening string }
 	if err == nil {
 		err = json.Unmarshal(line, &told)
@@ -38,7 +38,7 @@ func (o *office) startDaemon() (*daemon, error) {
 		return nil, errors.Join(fmt.Errorf("a daemon began with %q: %w: %s", line, err, r.errors.Bytes()), kerr, r.out.Close())
 	}
 	d.address = strings.TrimPrefix(told.Listening, "http://")
-	d.reading.Go(func() { io.Copy(io.Discard, r.out) })
+	d.reading.Go(func() { io.Copy(io.Discard, r.lines) })
 	return d, nil
 }
 

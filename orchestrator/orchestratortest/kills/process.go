@@ -1,6 +1,7 @@
 package kills
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -22,6 +23,7 @@ type reader struct {
 	cmd    *exec.Cmd
 	in     io.WriteCloser
 	out    *os.File
+	lines  *bufio.Reader // of out
 	errors bytes.Buffer
 	began  time.Time
 }
@@ -47,7 +49,7 @@ func (o *office) start(stuck bool, words ...string) (*reader, error) {
 			return nil, err
 		}
 	}
-	r.out, r.cmd.Stdout, r.began = out, theirs, time.Now()
+	r.out, r.lines, r.cmd.Stdout, r.began = out, bufio.NewReader(out), theirs, time.Now()
 	return r, r.cmd.Start()
 }
 
@@ -140,7 +142,7 @@ func byTool(o *office, d *door, v *visit) (out outcome, err error) {
 	defer r.out.Close()
 	var greeting, text []byte
 	if _, err = io.WriteString(r.in, hello); err == nil {
-		greeting, err = lineOf(r.out)
+		greeting, err = r.lines.ReadBytes('\n')
 	}
 	begun := time.Now()
 	if err == nil {
@@ -154,13 +156,13 @@ func byTool(o *office, d *door, v *visit) (out outcome, err error) {
 	var reading sync.WaitGroup
 	read := func() {
 		for {
-			line, err := lineOf(r.out)
+			line, err := r.lines.ReadBytes('\n')
 			if text = append(text, line...); err != nil {
 				return
 			}
 			if bytes.Contains(line, []byte(callID)) {
 				close(over)
-				io.Copy(io.Discard, r.out)
+				io.Copy(io.Discard, r.lines)
 				return
 			}
 		}
@@ -190,20 +192,6 @@ func byTool(o *office, d *door, v *visit) (out outcome, err error) {
 		out.answers = append(out.answers, answer{v.name, line, whole})
 	}
 	return out, errors.Join(err, kerr)
-}
-
-// lineOf reads a line byte by byte from a buffer of the system, so that the rest stays there.
-func lineOf(from *os.File) (line []byte, err error) {
-	buffer := make([]byte, 1)
-	for {
-		n, err := from.Read(buffer)
-		if n > 0 {
-			line = append(line, buffer[0])
-		}
-		if err != nil || n > 0 && buffer[0] == '\n' {
-			return line, err
-		}
-	}
 }
 
 // command runs the program to its end.
