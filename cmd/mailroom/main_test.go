@@ -41,6 +41,7 @@ func TestMain(m *testing.M) {
 		"mailroom-faulty":    faulty,
 		"mailroom-clocked":   clocked,
 		"mailroom-hasty":     hasty,
+		"mailroom-rash":      rash,
 		"courier":            courier,
 		"phone":              phone,
 		"torture-helper":     func() { os.Exit(torture.Helper(os.Args[1:], transports())) },
