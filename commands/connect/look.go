@@ -3,12 +3,10 @@ package connect
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -24,9 +22,6 @@ type written struct{ agent, database string } // "" is nothing
 // where says in which database it is to be looked for.
 func (w *written) where() string { return cmp.Or(w.database, "that of its folder") }
 
-// connected finds the command line of the tools in what connect has written.
-var connected = regexp.MustCompile(`"mcp",\s*"--as",\s*"([a-z][a-z0-9_-]*)",\s*"--vocabulary",\s*"[^"\\]*"(?:,\s*"--db",\s*("(?:[^"\\]|\\.)*"))?`)
-
 // writtenIn reads it; nothing where the host is not connected. An error is that of a file which cannot be read.
 func writtenIn(h *host, at *place) (w written, err error) {
 	for _, f := range h.files(at, &connection{}) {
@@ -34,11 +29,12 @@ func writtenIn(h *host, at *place) (w written, err error) {
 		if err != nil {
 			return w, fmt.Errorf("%s cannot be read: %w", f.path, err)
 		}
-		if found := connected.FindSubmatch(text); found != nil {
-			if w.agent = string(found[1]); len(found[2]) > 0 {
-				err = json.Unmarshal(found[2], &w.database)
+		if words := f.tools(text); words != nil {
+			w.agent = words[3]
+			if i := slices.Index(words, "--db"); i >= 0 && i+1 < len(words) {
+				w.database = words[i+1]
 			}
-			return w, err
+			return w, nil
 		}
 	}
 	return w, nil
