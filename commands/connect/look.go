@@ -1,6 +1,7 @@
 package connect
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -291,6 +292,38 @@ func Look(ctx context.Context, env commands.Env, mend bool) (found []overview.Fi
 	}
 	for _, at := range []*place{at, {folder: at.folder, home: at.home, user: true}} {
 		found = append(found, lost(bookOf(env), at, list, env.Ledger.Path())...)
+		found = append(found, leftOver(bookOf(env), at)...)
+	}
+	return found
+}
+
+// leftOver lists what runs Mailroom in the configurations of a place though connect does not know of it: the entries of a connection of
+// which nothing is kept, and command lines that somebody else has written.
+func leftOver(b book, at *place) (found []overview.Finding) {
+	for _, h := range known {
+		_, connected := b.findTools(h, at)
+		for _, f := range h.files(at, &connection{}) {
+			text, path, err := read(f.path)
+			if err != nil || !carried.Match(text) {
+				continue
+			}
+			check := h.name + " in " + cmp.Or(at.scope(), "all folders")
+			for _, line := range f.others(text) {
+				found = append(found, overview.Finding{
+					Check: check, Level: "note", Says: path + " runs Mailroom by a command line that connect has not written, or that was changed since: " + orchestrator.Clip(line),
+					Do: "Take it out by hand, if it is not to run",
+				})
+			}
+			if _, kept := b.find(at.scope(), path, text); kept || connected {
+				continue
+			}
+			if after, err := f.without(text, &record{}); err != nil || !bytes.Equal(after, text) {
+				found = append(found, overview.Finding{
+					Check: check, Level: "note", Says: path + " runs Mailroom, but nothing is kept of a connection: it is left over, of another machine, or of somebody else",
+					Do: h.command(at) + " connects it here, and with --remove takes it out",
+				})
+			}
+		}
 	}
 	return found
 }

@@ -441,7 +441,7 @@ func TestWhatARepositoryBrings(t *testing.T) {
 	}
 	d.t.Chdir(d.project)
 	before := tree(t, d.project)
-	want.Equal(t, "findings", len(Look(t.Context(), d.env, true)), 0)
+	d.looks(true, "note", "nothing is kept of a connection")
 	d.same("looked at", before)
 	want.Equal(t, "says", d.connect("", `{}`).of("claude").Agent, "alice")
 	want.Equal(t, "agent", d.connect("", `{"host":"claude"}`).Agent, "claude")
