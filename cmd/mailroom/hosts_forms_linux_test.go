@@ -90,7 +90,7 @@ func (k *desk) hostRuns(env []string, args ...string) []byte {
 	k.t.Helper()
 	c := exec.Command(k.program, args...)
 	c.Dir = k.folder
-	c.Env = append(append(os.Environ(), "HOME="+k.folder, "XDG_CONFIG_HOME="+k.folder+"/config"), env...)
+	c.Env = append(k.environment(), env...)
 	out, err := c.Output()
 	if err != nil {
 		text, _ := os.ReadFile(filepath.Join(k.folder, ".codex", "config.toml"))
@@ -103,7 +103,7 @@ func (k *desk) hostRuns(env []string, args ...string) []byte {
 // look like its variables, and finds the rest as it was when Mailroom is removed.
 func TestOpenCodeReadsWhatConnectWrites(t *testing.T) {
 	t.Parallel()
-	k := openCodeDesk(t)
+	k := bareOpenCodeDesk(t)
 	env := []string{"OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_DISABLE_MODELS_FETCH=1"}
 	servers := func() (found map[string]struct{ Command []string }) {
 		var config struct {
@@ -120,8 +120,8 @@ func TestOpenCodeReadsWhatConnectWrites(t *testing.T) {
 		t.Fatal(err)
 	}
 	for about, text := range map[string]string{
-		"a comment at the end": "{\n  \"mcp\": {\n    // mine\n    \"other\": {\"type\": \"local\", \"command\": [\"x\"]}, // mine\n  },\n}\n// end",
-		"CRLF, a mark":         "\uFEFF{\r\n  \"mcp\": { \"other\": {\"type\": \"local\", \"command\": [\"x\"]} } /* mine */\r\n}",
+		"a comment at the end": "{\n  \"$schema\": \"https://opencode.ai/config.json\", // without it OpenCode adds it\n  \"mcp\": {\n    // mine\n    \"other\": {\"type\": \"local\", \"command\": [\"x\"]}, // mine\n  },\n}\n// end",
+		"CRLF, a mark":         "\uFEFF{\r\n  \"$schema\": \"https://opencode.ai/config.json\",\r\n  \"mcp\": { \"other\": {\"type\": \"local\", \"command\": [\"x\"]} } /* mine */\r\n}",
 	} {
 		path := k.write("opencode.jsonc", text)
 		k.run("--db", db, "connect", "opencode", "--as", "bob", "--folder", k.folder)
