@@ -570,3 +570,13 @@ func TestNamesThatHostsReplace(t *testing.T) {
 		}
 	}
 }
+
+// TestRemoveLeavesNoComma: the value before ours, which a comma follows after a space or a comment, is the last one then, and JSON takes
+// no comma after that.
+func TestRemoveLeavesNoComma(t *testing.T) {
+	const ours = `"mailroom": {"command": "x", "args": ["mcp", "--as", "bob", "--vocabulary", "relay"]}`
+	f := wired{"gemini", 0, "settings.json"}.file("bob")
+	left, err := f.without([]byte(`{"mcpServers": {"other": {} /* mine */, /* ours */ `+ours+` /* last */}}`), &record{})
+	want.Equal(t, "error", err, nil)
+	want.Equal(t, "left", string(left), "{\"mcpServers\": {\"other\": {} /* mine */ /* ours */\n /* last */}}")
+}
