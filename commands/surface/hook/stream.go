@@ -260,7 +260,7 @@ func (s *stream) look(ctx context.Context) error {
 		return nil
 	}
 	kind, agent := s.next, s.env.Caller.Name
-	e := hosts.Event{Agent: agent, Program: s.Name, Session: s.session, Process: s.self, Kind: kind, Fits: fits, Settled: true}
+	e := hosts.Event{Agent: agent, Program: s.Name, Session: s.session, Process: s.self, Kind: kind, Fits: s.fits, Settled: true}
 	if r := s.recalled[s.session]; r != nil {
 		e.Transcript = r
 	}
@@ -278,7 +278,7 @@ func (s *stream) look(ctx context.Context) error {
 		return nil // nothing else is worth a turn
 	}
 	s.works = true
-	s.shown = delivery{Session: s.session, IDs: a.Marks, Text: frame(agent, kind, &a, verified(ctx, s.env, a.Messages))}
+	s.shown = delivery{Session: s.session, IDs: a.Marks, Text: s.frame(agent, kind, &a, verified(ctx, s.env, a.Messages))}
 	_, err = s.out.Write(mustJSON(s.shown))
 	return err
 }
