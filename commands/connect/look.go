@@ -11,21 +11,23 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/agenthost"
 	"mailroom/orchestrator/hosts"
 	"mailroom/orchestrator/overview"
 )
 
 // written is what a host's configuration says of Mailroom.
-type written struct{ agent, database string } // "" is nothing
+type written struct{ agent, database, host string } // "" is nothing
 
 // where says in which database it is to be looked for.
 func (w *written) where() string { return cmp.Or(w.database, "that of its folder") }
 
 // connected finds the command line of the tools in what connect has written.
-var connected = regexp.MustCompile(`"mcp",\s*"--as",\s*"([a-z][a-z0-9_-]*)",\s*"--vocabulary",\s*"[^"\\]*"(?:,\s*"--db",\s*("(?:[^"\\]|\\.)*"))?`)
+var connected = regexp.MustCompile(`"mcp",\s*"--as",\s*"([a-z][a-z0-9_-]*)",\s*"--vocabulary",\s*"[^"\\]*"(?:,\s*"--db",\s*("(?:[^"\\]|\\.)*"))?(?:,\s*"--host",\s*"(\w+)")?`)
 
 // writtenIn reads it; nothing where the host is not connected. An error is that of a file which cannot be read.
 func writtenIn(h *host, at *place) (w written, err error) {
@@ -35,7 +37,7 @@ func writtenIn(h *host, at *place) (w written, err error) {
 			return w, fmt.Errorf("%s cannot be read: %w", f.path, err)
 		}
 		if found := connected.FindSubmatch(text); found != nil {
-			if w.agent = string(found[1]); len(found[2]) > 0 {
+			if w.agent, w.host = string(found[1]), string(found[3]); len(found[2]) > 0 {
 				err = json.Unmarshal(found[2], &w.database)
 			}
 			return w, err
@@ -140,6 +142,8 @@ func (s *site) paths() (moved string, err error) {
 		return "it named a program that is not there: " + s.record.Command, nil
 	case s.was != "":
 		return "its folder was " + s.was, nil
+	case w.host == "":
+		return "its tools did not say for which host they are", nil
 	}
 	return "", s.whole()
 }
@@ -293,8 +297,29 @@ func Look(ctx context.Context, env commands.Env, mend bool) (found []overview.Fi
 	for _, s := range list {
 		found = append(found, s.look(ctx, env, mend))
 	}
+	found = append(found, elsewhere(env, list)...)
 	for _, at := range []*place{at, {folder: at.folder, home: at.home, user: true}} {
 		found = append(found, lost(bookOf(env), at, list, env.Ledger.Path())...)
+	}
+	return found
+}
+
+// elsewhere lists the hosts that have run what is connected for another, lately, and the one in which this runs if it is such a host.
+func elsewhere(env commands.Env, list []*site) (found []overview.Finding) {
+	database := env.Ledger.Path()
+	if here := agenthost.Around(); len(list) > 0 && here.Host != "" && !slices.ContainsFunc(list, func(s *site) bool { return s.name == here.Host }) {
+		found = append(found, overview.Finding{
+			Check: here.Host, Level: "note", Says: "doctor runs in it (" + here.By + "), and it is not connected: hooks and tools of other hosts do nothing in it",
+			Do: here.Own(database),
+		})
+	}
+	for _, r := range agenthost.Refusals(stateOf(env), database, time.Now()) {
+		found = append(found, overview.Finding{
+			Check: r.Seen.Host + " in " + r.Folder, Level: "note",
+			Says: fmt.Sprintf("it ran the %s of %s at %s (%s): they did nothing there, and what came for %s waits for %s", r.What, r.Host,
+				r.At.UTC().Format(time.RFC3339), r.Seen.By, r.Agent, r.Host),
+			Do: r.Seen.Own(database),
+		})
 	}
 	return found
 }

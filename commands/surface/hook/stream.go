@@ -84,6 +84,20 @@ func (h *Host) Stream(ctx context.Context, env commands.Env, in io.Reader, out i
 	}
 }
 
+// Idle is a Stream that has nothing to write: it returns when in ends or ctx does.
+func Idle(ctx context.Context, in io.Reader) {
+	for lines := readLines(ctx, in); ; {
+		select {
+		case _, open := <-lines:
+			if !open {
+				return
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // stream is the state of a Stream.
 type stream struct {
 	*Host

@@ -17,8 +17,10 @@ import (
 // arrival registers the one agent whose host has started `mailroom mcp`, and lets it join its session, when the host connects.
 // It is safe for concurrent use.
 type arrival struct {
-	env commands.Env // its caller is the agent
+	env   commands.Env // its caller is the agent
+	owner Owner
 
+	refused sync.Once
 	first sync.Once
 	mu    sync.Mutex
 	done  bool // the agent has arrived, or cannot and need not be asked again
