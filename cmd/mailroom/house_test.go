@@ -21,7 +21,7 @@ import (
 // engine are the packages that commands and surfaces use: words and verbs. The engine is put together in router, which only cmd
 // and tests know.
 var engine = []string{
-	"orchestrator", "orchestrator/agents", "orchestrator/daemons", "orchestrator/delivery", "orchestrator/jsonfault", "orchestrator/ledger", "orchestrator/messages", "orchestrator/move",
+	"orchestrator", "orchestrator/agenthost", "orchestrator/agents", "orchestrator/daemons", "orchestrator/delivery", "orchestrator/jsonfault", "orchestrator/ledger", "orchestrator/messages", "orchestrator/move",
 	"orchestrator/nearest",
 	"orchestrator/hosts", "orchestrator/overview", "orchestrator/push", "orchestrator/questions", "orchestrator/reading", "orchestrator/removal", "orchestrator/retention",
 	"orchestrator/schedules", "orchestrator/sessions", "orchestrator/store", "tracing", "orchestrator/RECORD",
@@ -58,6 +58,7 @@ var mayImport = map[string][]string{
 	"orchestrator/store/postgres/wire": {"orchestrator/store"},
 	// What carries messages outward gets no ledger.
 	"orchestrator/transport": {"orchestrator", "orchestrator/letter", "orchestrator/program", "orchestrator/push"},
+	"orchestrator/agenthost": {"orchestrator/process", "orchestrator/store"},
 
 	"orchestrator/ledger":   {"orchestrator", "orchestrator/jsonfault", "orchestrator/push", "orchestrator/store", "tracing"},
 	"orchestrator/agents":   {"orchestrator", "orchestrator/confusables", "orchestrator/ledger", "orchestrator/store", "tracing"},

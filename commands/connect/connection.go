@@ -26,16 +26,13 @@ type connection struct {
 	allow                    bool // the user has said that the host is not to ask any more
 }
 
-// serve are the words after the program's name with which the host starts the tools.
+// serve are the words after the program's name with which the host starts the tools. They name the host, since others read its file.
 func (c *connection) serve(host string) []string {
 	words := []string{"mcp", "--as", c.agent, "--vocabulary", strings.Join(c.vocabularies, ",")}
 	if c.database != "" {
 		words = append(words, "--db", c.database)
 	}
-	if c.agent == orchestrator.Auto {
-		words = append(words, "--host", host)
-	}
-	return words
+	return append(words, "--host", host)
 }
 
 // hook is the command line of a hook.

@@ -10,15 +10,17 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/agenthost"
 	"mailroom/orchestrator/hosts"
 	"mailroom/orchestrator/overview"
 )
 
 // written is what a host's configuration says of Mailroom.
-type written struct{ agent, database string } // "" is nothing
+type written struct{ agent, database, host string } // "" is nothing
 
 // where says in which database it is to be looked for.
 func (w *written) where() string { return cmp.Or(w.database, "that of its folder") }
@@ -34,6 +36,9 @@ func writtenIn(h *host, at *place) (w written, err error) {
 			w.agent = words[3]
 			if i := slices.Index(words, "--db"); i >= 0 && i+1 < len(words) {
 				w.database = words[i+1]
+			}
+			if i := slices.Index(words, "--host"); i >= 0 && i+1 < len(words) {
+				w.host = words[i+1]
 			}
 			return w, nil
 		}
@@ -137,6 +142,8 @@ func (s *site) paths() (moved string, err error) {
 		return "it named a program that is not there: " + s.record.Command, nil
 	case s.was != "":
 		return "its folder was " + s.was, nil
+	case w.host == "":
+		return "its tools did not say for which host they are", nil
 	}
 	return "", s.whole()
 }
@@ -290,6 +297,7 @@ func Look(ctx context.Context, env commands.Env, mend bool) (found []overview.Fi
 	for _, s := range list {
 		found = append(found, s.look(ctx, env, mend))
 	}
+	found = append(found, elsewhere(env, list)...)
 	for _, at := range []*place{at, {folder: at.folder, home: at.home, user: true}} {
 		found = append(found, lost(bookOf(env), at, list, env.Ledger.Path())...)
 		found = append(found, leftOver(bookOf(env), at)...)
@@ -324,6 +332,26 @@ func leftOver(b book, at *place) (found []overview.Finding) {
 				})
 			}
 		}
+	}
+	return found
+}
+
+// elsewhere lists the hosts that have run what is connected for another, lately, and the one in which this runs if it is such a host.
+func elsewhere(env commands.Env, list []*site) (found []overview.Finding) {
+	database := env.Ledger.Path()
+	if here := agenthost.Around(); len(list) > 0 && here.Host != "" && !slices.ContainsFunc(list, func(s *site) bool { return s.name == here.Host }) {
+		found = append(found, overview.Finding{
+			Check: here.Host, Level: "note", Says: "doctor runs in it (" + here.By + "), and it is not connected: hooks and tools of other hosts do nothing in it",
+			Do: here.Own(database),
+		})
+	}
+	for _, r := range agenthost.Refusals(stateOf(env), database, time.Now()) {
+		found = append(found, overview.Finding{
+			Check: r.Seen.Host + " in " + r.Folder, Level: "note",
+			Says: fmt.Sprintf("it ran the %s of %s at %s (%s): they did nothing there, and what came for %s waits for %s", r.What, r.Host,
+				r.At.UTC().Format(time.RFC3339), r.Seen.By, r.Agent, r.Host),
+			Do: r.Seen.Own(database),
+		})
 	}
 	return found
 }

@@ -47,8 +47,16 @@ func (r *record) cameTo(folder, file string, text []byte) bool {
 type book string
 
 func bookOf(env commands.Env) book {
+	if state := stateOf(env); state != "" {
+		return book(filepath.Join(state, "connections"))
+	}
+	return ""
+}
+
+// stateOf returns the user's state folder; "" if there is none.
+func stateOf(env commands.Env) string {
 	if trust := env.Ledger.Trust; trust != nil && trust.Folder != "" {
-		return book(filepath.Join(filepath.Dir(trust.Folder), "connections"))
+		return filepath.Dir(trust.Folder)
 	}
 	return ""
 }

@@ -13,13 +13,21 @@ const maxAncestors = 20
 // Ancestor returns the nearest ancestor of this process that runs one of these programs, by the name of its file or, for a script,
 // by the name of that. The zero value if there is none, or this system does not tell.
 func Ancestor(programs []string) ID {
+	return Nearest(func(words []string) bool {
+		return Runs(words, func(file string) bool { return slices.Contains(programs, filepath.Base(file)) })
+	})
+}
+
+// Nearest returns the nearest ancestor of this process whose command line is looked for. The zero value if there is none, or this
+// system does not tell.
+func Nearest(is func(words []string) bool) ID {
 	pid := os.Getppid()
 	for range maxAncestors {
 		if pid <= 1 {
 			break // everybody's ancestor, and the foster parent of orphans
 		}
 		parent, words := lineage(pid)
-		if runs(words, programs) {
+		if is(words) {
 			return Of(pid)
 		}
 		pid = parent
@@ -27,15 +35,15 @@ func Ancestor(programs []string) ID {
 	return ID{}
 }
 
-// runs reports whether a command line runs one of these programs. What interpreters are told before the script, such as node's
-// --max-old-space-size, does not count; a word after -c is no file.
-func runs(words, programs []string) bool {
+// Runs reports whether a command line runs a file that is looked for, as a program or as a script. What interpreters are told before the
+// script, such as node's --max-old-space-size, does not count; a word after -c is no file.
+func Runs(words []string, is func(file string) bool) bool {
 	if len(words) == 0 {
 		return false
 	}
-	if slices.Contains(programs, filepath.Base(words[0])) {
+	if is(words[0]) {
 		return true
 	}
 	script := slices.IndexFunc(words[1:], func(word string) bool { return !strings.HasPrefix(word, "--") })
-	return script >= 0 && slices.Contains(programs, filepath.Base(words[1+script]))
+	return script >= 0 && is(words[1+script])
 }

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"path/filepath"
 	"testing"
 )
 
@@ -20,7 +21,7 @@ func TestRuns(t *testing.T) {
 		{[]string{"node", "--version"}, false},
 		{nil, false},
 	} {
-		if got := runs(test.words, []string{"gemini"}); got != test.want {
+		if got := Runs(test.words, func(file string) bool { return filepath.Base(file) == "gemini" }); got != test.want {
 			t.Errorf("%q runs gemini: %t, want %t", test.words, got, test.want)
 		}
 	}

@@ -4,12 +4,17 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
 
 	urfave "github.com/urfave/cli/v2"
 
 	"mailroom/commands"
 	"mailroom/commands/surface/hook"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/agenthost"
 )
 
 // hookCommand answers the hooks of agent hosts.
@@ -30,7 +35,7 @@ func hookCommand(p *Program) *urfave.Command {
 		},
 		Action: func(c *urfave.Context) error {
 			answer := answerHook
-			switch c.Args().First() {
+			switch c.Args().First() { // queue runs in the background: the hook that started it has looked where it is
 			case "wake":
 				answer = withDatabase(func(ctx context.Context, host *hook.Host, env commands.Env) error {
 					nudge, err := host.Wake(ctx, env, p.In)
@@ -71,6 +76,9 @@ func answerHook(p *Program, c *urfave.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := refused(p, c, host); err != nil {
+		return host.Silent(p.Out, err)
+	}
 	ctx, cancel := context.WithTimeout(c.Context, hook.Patience)
 	defer cancel()
 	env, err := opened(p, c)
@@ -92,6 +100,15 @@ func withDatabase(run func(ctx context.Context, host *hook.Host, env commands.En
 		if err != nil {
 			return err
 		}
+		switch event := c.Args().First(); event {
+		case "wake", "stream":
+			if err := refused(p, c, host); err != nil {
+				if event == "stream" { // the plugin would start it again at once
+					hook.Idle(c.Context, p.In)
+				}
+				return err
+			}
+		}
 		if !p.ErrTerminal {
 			env.Log = slog.New(slog.DiscardHandler)
 		}
@@ -101,6 +118,38 @@ func withDatabase(run func(ctx context.Context, host *hook.Host, env commands.En
 		defer env.Engine.Close()
 		return run(c.Context, host, env)
 	}
+}
+
+// refused is an error where another known host runs a hook than that for which it was configured. Then it does nothing: it would take
+// messages that nobody sees.
+func refused(p *Program, c *urfave.Context, host *hook.Host) error {
+	seen := agenthost.Around()
+	if !seen.Other(host.Name) {
+		return nil
+	}
+	caller, err := p.caller(c)
+	if err != nil {
+		return err
+	}
+	database, err := p.databasePath(c.String("db"))
+	if err != nil {
+		return err
+	}
+	if !strings.Contains(database, "://") {
+		if database, err = filepath.Abs(database); err != nil {
+			return err
+		}
+	}
+	p.refuses(agenthost.Refusal{Host: host.Name, Seen: seen, What: "hooks", Agent: caller.Name, Database: database})
+	return orchestrator.Errorf(orchestrator.PermissionDenied, "the hooks are for %s, and this is %s: %s. Nothing was done", host.Name, seen.Host, seen.By).
+		WithHint("%s", seen.Own(database))
+}
+
+// refuses keeps for doctor that a host was refused.
+func (p *Program) refuses(r agenthost.Refusal) error {
+	r.Folder, _ = os.Getwd()
+	r.At = time.Now()
+	return r.Keep(StateFolder(p.Getenv))
 }
 
 func hookHost(c *urfave.Context) (*hook.Host, error) {

@@ -11,6 +11,7 @@ import (
 	"mailroom/commands"
 	"mailroom/commands/surface/mcp"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/agenthost"
 	"mailroom/orchestrator/agents"
 )
 
@@ -27,7 +28,7 @@ func mcpCommand(p *Program) *urfave.Command {
 			"Example:\n\n    mailroom mcp --as builder --vocabulary relay,team --db ~/src/shop/.mailroom/mailroom.db",
 		Flags: []urfave.Flag{
 			&urfave.StringSliceFlag{Name: "vocabulary", Usage: "`NAMES` of the vocabularies to serve, with commas between them, or several times (default: all)"},
-			&urfave.StringFlag{Name: "host", Usage: "`HOST` that starts this, for --as auto: claude or gemini"},
+			&urfave.StringFlag{Name: "host", Usage: "`HOST` for which this is: claude, codex, gemini or opencode; in another its tools only say so"},
 			&urfave.BoolFlag{Name: "admin", Usage: "also serve the tools that are for administrators", DisableDefaultText: true},
 		},
 		Action: p.serveTools,
@@ -52,15 +53,20 @@ func (p *Program) serveTools(c *urfave.Context) error {
 	if err != nil {
 		return err
 	}
+	host := c.String("host")
+	if host != "" && !agenthost.Known(host) {
+		return orchestrator.Errorf(orchestrator.InvalidParams, "host: %q is none that is known", orchestrator.Clip(host))
+	}
 	if err := p.open(c, "", &env); err != nil {
 		return err
 	}
-	if env.Caller.Name == orchestrator.Auto {
+	owner := mcp.Owner{Host: host, Around: agenthost.Around(), Refused: p.refuses}
+	if env.Caller.Name == orchestrator.Auto && !owner.Around.Other(host) {
 		if env.Caller.Name, err = autoCaller(c, env); err != nil {
 			return errors.Join(err, env.Engine.Close())
 		}
 	}
-	err = mcp.NewServer(env, p.Version).Serve(c.Context, p.In, p.Out, vocabularies...)
+	err = mcp.NewServer(env, p.Version).For(owner).Serve(c.Context, p.In, p.Out, vocabularies...)
 	return errors.Join(err, env.Engine.Close())
 }
 

@@ -4,14 +4,16 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/hosts"
 )
 
-// An answer has at most maxAnswer characters, since Claude Code shows only the beginning of one over 10,000; and at most
-// maxMessage of each message. Both count characters as commands.Units does.
+// An answer has at most maxAnswer characters, and at most maxMessage of each message, as its host counts them. Claude Code shows only
+// the beginning of an answer over 10,000, in UTF-16 units. Codex shows the beginning and the end of one over 10,000 bytes. Gemini CLI
+// and OpenCode, which show all of it, are written in JavaScript and count as Claude Code does.
 const (
 	maxAnswer  = 8000
 	maxMessage = 4000
@@ -22,9 +24,30 @@ const (
 // its frame, so that nothing else can say it.
 const byPhone = ` verified="your user answered this on a paired phone"`
 
+// size counts the characters of a text as the host does.
+func (h *Host) size(text string) int {
+	if h.bytes {
+		return len(text)
+	}
+	return commands.Units(text)
+}
+
+// first returns the beginning of a text, of at most n characters as the host counts them. None is cut through.
+func (h *Host) first(text string, n int) string {
+	if !h.bytes {
+		return commands.FirstUnits(text, n)
+	}
+	if n = min(n, len(text)); n < len(text) {
+		for !utf8.RuneStart(text[n]) {
+			n--
+		}
+	}
+	return text[:n]
+}
+
 // frame returns the text of an answer; "" if there is nothing to show. Messages are other agents' words, and the text says so, but
 // for those whose ids verified has.
-func frame(agent string, kind hosts.Kind, a *hosts.Answer, verified []string) string {
+func (h *Host) frame(agent string, kind hosts.Kind, a *hosts.Answer, verified []string) string {
 	var b strings.Builder
 	if a.Other != "" {
 		fmt.Fprintf(&b, "mailroom: the agent %s also works in the session %s. A message to %[1]s goes to whichever looks first.\n", agent, commands.FirstUnits(strings.Map(plain, a.Other), 100))
@@ -42,7 +65,7 @@ func frame(agent string, kind hosts.Kind, a *hosts.Answer, verified []string) st
 			orchestrator.Plural(n, "new message"), agent, but)
 	}
 	for i := range a.Messages {
-		b.WriteString(framed(&a.Messages[i], a.Marks[i], slices.Contains(verified, a.Messages[i].ID)))
+		b.WriteString(h.framed(&a.Messages[i], a.Marks[i], slices.Contains(verified, a.Messages[i].ID)))
 	}
 	if a.Left > 0 {
 		verb := "wait"
@@ -60,10 +83,10 @@ func ownName(agent string) string {
 }
 
 // fits returns how many messages one answer takes.
-func fits(ms []orchestrator.Message) int {
+func (h *Host) fits(ms []orchestrator.Message) int {
 	size := headroom
 	for i := range ms {
-		if size += commands.Units(framed(&ms[i], longestMark, ms[i].Sender == orchestrator.User)); size > maxAnswer && i > 0 {
+		if size += h.size(h.framed(&ms[i], longestMark, ms[i].Sender == orchestrator.User)); size > maxAnswer && i > 0 {
 			return i
 		}
 	}
@@ -75,7 +98,7 @@ var longestMark = strings.Repeat("0", len("9223372036854775807.")+24)
 
 // framed returns a message in its frame, by whose mark it is found in a transcript. What is too long is cut, and says how the next part
 // is read.
-func framed(m *orchestrator.Message, mark string, verified bool) string {
+func (h *Host) framed(m *orchestrator.Message, mark string, verified bool) string {
 	var b strings.Builder
 	b.WriteString(`<mailroom-message`)
 	attribute := func(name, value string) {
@@ -99,7 +122,7 @@ func framed(m *orchestrator.Message, mark string, verified bool) string {
 	}
 	b.WriteString(">\n")
 	body := commands.Told(m)
-	start := commands.FirstUnits(body, maxMessage)
+	start := h.first(body, maxMessage)
 	b.WriteString(start)
 	if start != body {
 		b.WriteString("\n[" + commands.NextPart(0, commands.Units(start), commands.Units(body), strings.Map(plain, m.ID)) + "]")

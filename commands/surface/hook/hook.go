@@ -106,7 +106,7 @@ func (h *Host) answer(ctx context.Context, env *commands.Env, event string, in i
 	}
 	e := hosts.Event{
 		Agent: agent, Program: h.Name, Session: input.Session, Process: h.process(), Kind: kind, Inner: input.Subagent != "",
-		Transcript: transcript{input.Transcript, h}, Writer: process.Self(), Fits: fits, Nudge: h.shows, Forgets: h.forgets,
+		Transcript: transcript{input.Transcript, h}, Writer: process.Self(), Fits: h.fits, Nudge: h.shows, Forgets: h.forgets,
 	}
 	a, err := hosts.Happened(ctx, env.Ledger, e)
 	if err != nil || e.Inner {
@@ -136,7 +136,7 @@ func (h *Host) text(ctx context.Context, env *commands.Env, kind hosts.Kind, aut
 	if h.shows && kind == hosts.Stopped {
 		return text + nudgeText(a.Left)
 	}
-	return text + frame(agent, kind, a, verified(ctx, *env, a.Messages))
+	return text + h.frame(agent, kind, a, verified(ctx, *env, a.Messages))
 }
 
 // verified returns the ids of the messages that bring an answer which the user gave on a paired phone.

@@ -26,6 +26,7 @@ type Host struct {
 	shows    bool     // what it is answered at the end of a turn it shows to its user
 	streams  bool     // a plugin takes what a Stream writes, and tells what becomes of it
 	forgets  bool     // what it is answered when a session starts is not restored when the session is resumed
+	bytes    bool     // it counts the bytes of an answer, others its UTF-16 units
 	late     bool     // its transcript may never have what was shown, and yet its model has it
 	form     func(event, text string) []byte
 	speaks   func(line *entry) bool // whether an entry of its transcript is what the model has said
@@ -88,6 +89,7 @@ var codex = Host{
 	},
 	programs: []string{"codex"},
 	nudges:   []nudge{{ourNudge, hosts.Rested}},
+	bytes:    true,
 	unproved: true, // its daemon runs the sessions of terminals that are closed
 	form:     blocksAt("Stop"),
 	// A running session looks into its queue, after ten seconds at the latest.

@@ -84,6 +84,20 @@ func (h *Host) Stream(ctx context.Context, env commands.Env, in io.Reader, out i
 	}
 }
 
+// Idle is a Stream that has nothing to write: it returns when in ends or ctx does.
+func Idle(ctx context.Context, in io.Reader) {
+	for lines := readLines(ctx, in); ; {
+		select {
+		case _, open := <-lines:
+			if !open {
+				return
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // stream is the state of a Stream.
 type stream struct {
 	*Host
@@ -260,7 +274,7 @@ func (s *stream) look(ctx context.Context) error {
 		return nil
 	}
 	kind, agent := s.next, s.env.Caller.Name
-	e := hosts.Event{Agent: agent, Program: s.Name, Session: s.session, Process: s.self, Kind: kind, Fits: fits, Settled: true}
+	e := hosts.Event{Agent: agent, Program: s.Name, Session: s.session, Process: s.self, Kind: kind, Fits: s.fits, Settled: true}
 	if r := s.recalled[s.session]; r != nil {
 		e.Transcript = r
 	}
@@ -278,7 +292,7 @@ func (s *stream) look(ctx context.Context) error {
 		return nil // nothing else is worth a turn
 	}
 	s.works = true
-	s.shown = delivery{Session: s.session, IDs: a.Marks, Text: frame(agent, kind, &a, verified(ctx, s.env, a.Messages))}
+	s.shown = delivery{Session: s.session, IDs: a.Marks, Text: s.frame(agent, kind, &a, verified(ctx, s.env, a.Messages))}
 	_, err = s.out.Write(mustJSON(s.shown))
 	return err
 }

@@ -17,11 +17,13 @@ import (
 // arrival registers the one agent whose host has started `mailroom mcp`, and lets it join its session, when the host connects.
 // It is safe for concurrent use.
 type arrival struct {
-	env commands.Env // its caller is the agent
+	env   commands.Env // its caller is the agent
+	owner Owner
 
-	first sync.Once
-	mu    sync.Mutex
-	done  bool // the agent has arrived, or cannot and need not be asked again
+	refused sync.Once
+	first   sync.Once
+	mu      sync.Mutex
+	done    bool // the agent has arrived, or cannot and need not be asked again
 }
 
 // arrivalPatience is how long a host that connects waits for the arrival. If it takes longer, the first call of a tool tries

@@ -28,6 +28,7 @@ type Server struct {
 	version  string
 	patience time.Duration // how long a call may wait
 	every    time.Duration // between two reports of progress
+	owner    Owner         // on standard input and output
 	arrival  *arrival      // of the one agent that is served, on standard input and output; nil over HTTP, where many are
 }
 
@@ -60,7 +61,7 @@ func (s *Server) offering(admin bool, vocabularies ...string) *sdk.Server {
 	}
 	s.addResources(server)
 	if s.arrival != nil {
-		server.AddReceivingMiddleware(s.arrival.greet)
+		server.AddReceivingMiddleware(s.arrival.elsewhere)
 	}
 	server.AddReceivingMiddleware(withCodes, withNames(offer))
 	return server

@@ -18,7 +18,7 @@ import (
 // ctx does, which are no errors. The caller is registered, and takes part in its session, when its host connects.
 func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer, vocabularies ...string) error {
 	alone := *s
-	alone.arrival = &arrival{env: s.env}
+	alone.arrival = &arrival{env: s.env, owner: s.owner}
 	return serveStream(ctx, s.env.Log, alone.offering(s.env.Caller.Admin, vocabularies...), s.env.Caller, in, out)
 }
 

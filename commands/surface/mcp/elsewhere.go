@@ -1,0 +1,75 @@
+package mcp
+
+import (
+	"context"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/agenthost"
+)
+
+// Owner is the host for which the tools of one agent were configured. Another that starts them, since it reads the same file, would take
+// messages which the agent's model never sees: there each tool only says so.
+type Owner struct {
+	Host    string                        // "": any host may use them
+	Around  agenthost.Seen                // the host in which this process runs, which counts where the client's name is not known
+	Refused func(agenthost.Refusal) error // keeps that another host got nothing; nil keeps nothing
+}
+
+// For has Serve serve the owner's host only.
+func (s *Server) For(owner Owner) *Server {
+	of := *s
+	of.owner = owner
+	return &of
+}
+
+// elsewhere is a middleware that answers another host than the owner in place of next.
+func (a *arrival) elsewhere(next sdk.MethodHandler) sdk.MethodHandler {
+	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
+		seen := a.client(req)
+		if a.owner.Host == "" || !seen.Other(a.owner.Host) {
+			return a.greet(next)(ctx, method, req)
+		}
+		database, agent := a.env.Ledger.Path(), a.env.Caller.Name
+		a.refused.Do(func() {
+			if a.owner.Refused == nil {
+				return
+			}
+			err := a.owner.Refused(agenthost.Refusal{Host: a.owner.Host, Seen: seen, What: "tools", Agent: agent, Database: database})
+			if err != nil {
+				a.env.Log.Warn("doctor will not tell that another host has started this", "host", seen.Host, "error", err)
+			}
+		})
+		why := orchestrator.Errorf(orchestrator.PermissionDenied, "these tools were connected for %s, and this is %s: %s. Nothing was done",
+			a.owner.Host, seen.Host, seen.By).WithHint("%s", seen.Own(database))
+		switch method {
+		case "tools/call":
+			return toolFailure(why)
+		case "resources/read", "resources/subscribe":
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: why.Error() + " (" + why.Hint + ")"}
+		}
+		return next(ctx, method, req)
+	}
+}
+
+// client returns the host that has sent a request: what its client calls itself decides. For an agent of the host's process, which was
+// not found, it is the host around.
+func (a *arrival) client(req sdk.Request) agenthost.Seen {
+	if a.env.Caller.Name == orchestrator.Auto {
+		return a.owner.Around
+	}
+	var who *sdk.Implementation
+	if first, is := req.GetParams().(*sdk.InitializeParams); is {
+		who = first.ClientInfo
+	} else if r, is := req.(interface{ ClientInfo() *sdk.Implementation }); is {
+		who = r.ClientInfo()
+	}
+	if who != nil {
+		if seen := agenthost.Client(who.Name); seen.Host != "" {
+			return seen
+		}
+	}
+	return a.owner.Around
+}
