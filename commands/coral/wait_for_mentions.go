@@ -14,6 +14,9 @@ import (
 // maxTaken is how many messages one wait takes at most. The next wait gets the others.
 const maxTaken = 100
 
+// longestWait is what timeoutMs may be at most. Source: document 003.
+const longestWait = time.Minute
+
 // WaitForMentionsParams say whose messages to wait for. Source: document 003, "Waiting for Messages".
 type WaitForMentionsParams struct {
 	AgentID   string `json:"agentId,omitempty" desc:"agent that waits; may be left out if the caller's credential names it" check:"agent"`
@@ -33,13 +36,15 @@ type WaitForMentionsResult struct {
 	More     bool     `json:"more"` // there are others: ask again
 	Threads  []Thread `json:"threads"`
 	TimedOut bool     `json:"timed_out"`
+	commands.Waited
 	commands.Taken
 
-	waited time.Duration
-	format string
+	timeout time.Duration
+	format  string
 }
 
-var waitForMentionsCommand = commands.Define(vocabulary, "wait_for_mentions", waitForMentions).With(commands.Traits{Kind: tracing.Consumer})
+var waitForMentionsCommand = commands.Define(vocabulary, "wait_for_mentions", waitForMentions).
+	With(commands.Traits{Kind: tracing.Consumer, Patience: longestWait})
 
 // waitForMentions takes all unread messages of the agent, or waits for one. Each message goes to one of several waiters.
 func waitForMentions(ctx context.Context, env commands.Env, p WaitForMentionsParams) (WaitForMentionsResult, error) {
@@ -48,9 +53,10 @@ func waitForMentions(ctx context.Context, env commands.Env, p WaitForMentionsPar
 		return WaitForMentionsResult{}, err
 	}
 	r := WaitForMentionsResult{AgentID: agent, Threads: []Thread{}, format: p.Format}
-	r.waited = env.Wait(time.Duration(p.TimeoutMs) * time.Millisecond)
+	asked := time.Duration(p.TimeoutMs) * time.Millisecond
+	r.timeout = env.Wait(asked)
 	o := reading.Options{
-		Recipient: agent, Timeout: r.waited, Limit: maxTaken, ReplyTo: p.ReplyTo, Posts: p.Any,
+		Recipient: agent, Timeout: r.timeout, Limit: maxTaken, ReplyTo: p.ReplyTo, Posts: p.Any,
 	}
 	if p.WaitFor != "" {
 		o.For = []string{p.WaitFor}
@@ -64,6 +70,7 @@ func waitForMentions(ctx context.Context, env commands.Env, p WaitForMentionsPar
 	}
 	r.Count, r.More, r.TimedOut, r.Taken = len(ms), more, len(ms) == 0, commands.Take(ms, false)
 	if r.TimedOut {
+		r.Waited = env.WaitedFor(asked)
 		return r, nil
 	}
 	if r.Threads, err = render(ctx, env, agent, ms); err != nil {
@@ -96,7 +103,11 @@ func (r WaitForMentionsResult) ToolText() string {
 		return marshaled(orchestrator.JSON(r))
 	}
 	if r.TimedOut {
-		return "No new messages came for " + r.AgentID + " within the timeout of " + r.waited.String() + "."
+		text := "No new messages came for " + r.AgentID + " within the timeout of " + r.timeout.String() + "."
+		if r.Less != "" {
+			text += " It waited " + r.Less + "."
+		}
+		return text
 	}
 	return marshaled(xml.MarshalIndent(struct {
 		XMLName xml.Name `xml:"messages"`

@@ -2,7 +2,6 @@ package ralph
 
 import (
 	"context"
-	"time"
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
@@ -29,6 +28,7 @@ type InboxResult struct {
 	HasMore  bool       `json:"has_more"` // there are others
 	Messages []Received `json:"messages"`
 	Until    string     `json:"lease_until,omitempty"` // they come back then
+	commands.Waited
 	commands.Taken
 }
 
@@ -40,44 +40,46 @@ func inbox(ctx context.Context, env commands.Env, p InboxParams) (InboxResult, e
 	if err != nil {
 		return InboxResult{}, err
 	}
-	wait := env.Wait(p.Wait.Duration())
 	agent, err := agents.Get(ctx, env.Ledger, name)
 	if err == nil {
 		if _, ok := folderOf(&agent); ok && p.Lease > 0 {
 			return InboxResult{}, orchestrator.Errorf(orchestrator.InvalidParams, "lease: what lies in the folder of %s is shown until it is acknowledged", agent.Name).
 				WithHint("Leave the lease out")
 		} else if ok {
-			return inboxOfFolder(ctx, env, &agent, p, wait)
+			return inboxOfFolder(ctx, env, &agent, p)
 		}
 	} else if orchestrator.CodeOf(err) != orchestrator.NotFound { // it may be about to register itself
 		return InboxResult{}, err
 	}
 	ms, more, err := reading.Wait(ctx, env.Ledger, reading.Options{
-		Recipient: name, Timeout: wait, Limit: p.Limit, Peek: !p.MarkAsRead,
+		Recipient: name, Timeout: env.Wait(p.Wait.Duration()), Limit: p.Limit, Peek: !p.MarkAsRead,
 		Lease: commands.Lease(env.Caller, "ralph inbox", p.Lease),
 	})
 	if err != nil {
 		return InboxResult{}, err
 	}
-	r := showInbox(name, ms, more)
+	r := showInbox(env, p, name, ms, more)
 	r.Taken = commands.Take(ms, !p.MarkAsRead)
 	return r, nil
 }
 
 // inboxOfFolder shows what lies in an agent's inbox folder, as far as the engine knows: what was delivered there and is not
 // acknowledged.
-func inboxOfFolder(ctx context.Context, env commands.Env, agent *ledger.Agent, p InboxParams, wait time.Duration) (InboxResult, error) {
-	in, err := letters.Wait(ctx, env.Engine, letters.Request{Agent: agent.Name, Target: agent.Deliver, Limit: p.Limit, Mark: p.MarkAsRead}, wait)
+func inboxOfFolder(ctx context.Context, env commands.Env, agent *ledger.Agent, p InboxParams) (InboxResult, error) {
+	in, err := letters.Wait(ctx, env.Engine, letters.Request{Agent: agent.Name, Target: agent.Deliver, Limit: p.Limit, Mark: p.MarkAsRead}, env.Wait(p.Wait.Duration()))
 	if err != nil {
 		return InboxResult{}, err
 	}
-	r := showInbox(agent.Name, in.Messages, in.More)
+	r := showInbox(env, p, agent.Name, in.Messages, in.More)
 	r.Taken = commands.Take(in.Fresh, false)
 	return r, nil
 }
 
-func showInbox(agent string, ms []orchestrator.Message, more bool) InboxResult {
+func showInbox(env commands.Env, p InboxParams, agent string, ms []orchestrator.Message, more bool) InboxResult {
 	r := InboxResult{Agent: agent, Count: len(ms), HasMore: more, Messages: make([]Received, len(ms)), Until: commands.LeaseEnd(ms)}
+	if len(ms) == 0 {
+		r.Waited = env.WaitedFor(p.Wait.Duration())
+	}
 	for i := range ms {
 		r.Messages[i] = render(&ms[i])
 	}

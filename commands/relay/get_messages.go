@@ -30,6 +30,7 @@ type GetMessagesResult struct {
 	HasMore       bool      `json:"hasMore"` // there are others: ask again
 	Messages      []Message `json:"messages"`
 	LeaseUntil    string    `json:"leaseUntil,omitempty"` // they come back then
+	commands.Waited
 	commands.Taken
 }
 
@@ -52,6 +53,9 @@ func getMessages(ctx context.Context, env commands.Env, p GetMessagesParams) (Ge
 		return GetMessagesResult{}, err
 	}
 	r := GetMessagesResult{Count: len(ms), HasMore: more, Messages: make([]Message, len(ms)), LeaseUntil: commands.LeaseEnd(ms), Taken: commands.Take(ms, !p.MarkAsRead)}
+	if len(ms) == 0 {
+		r.Waited = env.WaitedFor(p.Wait.Duration())
+	}
 	for i := range ms {
 		r.Messages[i] = render(&ms[i])
 		r.HasInterrupts = r.HasInterrupts || r.Messages[i].Action == "interrupt"

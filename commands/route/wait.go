@@ -28,6 +28,7 @@ type WaitResult struct {
 	TimedOut  bool                   `json:"timed_out"`
 	Until     string                 `json:"lease_until,omitempty"` // they come back then
 	Timestamp string                 `json:"timestamp"`
+	commands.Waited
 	commands.Taken
 }
 
@@ -55,10 +56,14 @@ func wait(ctx context.Context, env commands.Env, p WaitParams) (WaitResult, erro
 	if err != nil {
 		return WaitResult{}, err
 	}
-	return WaitResult{
+	r := WaitResult{
 		Recipient: recipient, Count: len(ms), Messages: ms, More: more, TimedOut: len(ms) == 0, Until: commands.LeaseEnd(ms), Timestamp: timestamp(env),
 		Taken: commands.Take(ms, false),
-	}, nil
+	}
+	if r.TimedOut {
+		r.Waited = env.WaitedFor(p.Timeout.Duration())
+	}
+	return r, nil
 }
 
 // Text shows each message with its payload.

@@ -123,31 +123,6 @@ func TestWaitsThatLeaveTheLine(t *testing.T) {
 	})
 }
 
-// TestWaitsOfTwoClients: a line orders nothing but its own waits, and whoever stands in none goes by no line.
-func TestWaitsOfTwoClients(t *testing.T) {
-	inLine(t, func(t *testing.T, q *queue) {
-		other := &queue{Fixture: q.Fixture}
-		waits := []<-chan waited{q.waits(t.Context(), reading.Options{}), other.waits(t.Context(), reading.Options{})}
-		wait(t.Context(), q.Engine, make(chan waited, 1), "c")
-		taken := map[string]bool{}
-		for range waits {
-			id := q.Send("a", "b")
-			synctest.Wait()
-			for _, ended := range waits {
-				select {
-				case w := <-ended:
-					want.Equal(t, "messages", len(w.ms), 1)
-					taken[w.ms[0].ID] = true
-				default:
-				}
-			}
-			if !taken[id] {
-				t.Errorf("nobody has got %s", id)
-			}
-		}
-	})
-}
-
 // TestCircleInALine: a wait that is refused while another takes a message for it loses nothing, and the edges of one that was served by
 // another are gone with the message.
 func TestCircleInALine(t *testing.T) {
