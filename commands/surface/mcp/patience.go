@@ -19,8 +19,8 @@ const (
 	spare = 5 * time.Second
 )
 
-// clientTime is how long the client of one connection waits for the answer to a call. The zero value knows nothing of it. It is safe for concurrent
-// use.
+// clientTime is how long the client of one connection waits for the answer to a call. The zero value knows nothing of it. It is safe for
+// concurrent use.
 type clientTime struct {
 	of   func(host string) time.Duration // nil knows none
 	once sync.Once
