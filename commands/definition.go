@@ -36,21 +36,13 @@ type Env struct {
 // Call says what is special about one call of a command; nothing for the zero value.
 type Call struct {
 	Scheduled bool          // a schedule runs the command: a run that changes nothing leaves no trace
-	Patience  time.Duration // longest that a command may wait, since what carries its answer gives up on longer ones; 0 is any time
+	Patience  time.Duration // longest that a command may wait, since whoever asks abandons longer calls; 0 is any time
 	Model     bool          // a model reads the answer, of which its host shows only so much
 	Aside     *Text         // to which a command may tell a person why nothing happens; beside the answer, and nil where nobody sees it
 	Narrator  *Text         // to which a command may tell what it does while it does it; nil if the answer is for programs
 
 	// Progress, unless it is nil, is told how far long work is, by several goroutines at once; a total of 0 is unknown.
 	Progress func(done, total int64, unit string)
-}
-
-// Wait returns how long a command may wait that was asked to wait for a time.
-func (e Env) Wait(asked time.Duration) time.Duration {
-	if e.Call.Patience > 0 {
-		return min(asked, e.Call.Patience)
-	}
-	return asked
 }
 
 // Caller is who asks.
@@ -113,6 +105,10 @@ type Traits struct {
 	MakesOne    bool         // it makes the database where there is none, or does without; any other command says that there is none
 	UntilTold   bool         // it goes on until it is told to stop; Ctrl-C ends it with the status of an interruption all the same
 	ListsAgents bool         // it shows whom one can write to: an error for a name that nobody has points to it
+
+	// Patience is how long its document lets a call of it wait, where it is not known how long whoever asks waits for an answer; 0 is as
+	// long as most do.
+	Patience time.Duration
 
 	// Confirm says what it does that cannot be undone, {name} being the value of that parameter: on a terminal a person is asked first.
 	// With ConfirmWith that is so only where this parameter is given. {database} is the one of the call, {foreseen} what the definition

@@ -29,9 +29,13 @@ func (k *desk) claude(args ...string) *session {
 
 // claudeEnv has Claude Code ask the test's model, and nobody else.
 func (k *desk) claudeEnv() []string {
-	return []string{
+	env := []string{
 		"ANTHROPIC_BASE_URL=" + k.model.server.URL, "ANTHROPIC_API_KEY=sk-none", "DISABLE_AUTOUPDATER=1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1",
 	}
+	if k.limit > 0 {
+		env = append(env, fmt.Sprintf("MCP_TOOL_TIMEOUT=%d", 1000*k.limit))
+	}
+	return env
 }
 
 // prompts has the user say something to Claude Code.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -39,9 +40,9 @@ hooks = true
 [mcp_servers.mailroom]
 command = %q
 args = %s
-tool_timeout_sec = 120
+tool_timeout_sec = %d
 default_tools_approval_mode = "approve"
-`, k.codexModel(), command, list))
+`, k.codexModel(), command, list, cmp.Or(k.limit, 120)))
 	s := k.start(nil, append([]string{"exec", "--dangerously-bypass-hook-trust", "--skip-git-repo-check"}, args...)...)
 	s.in.Close()
 	return s

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"os/exec"
 	"strings"
 	"testing"
@@ -53,7 +54,7 @@ func (k *desk) geminiSettings(hooks map[string]any) {
 	servers := map[string]any{}
 	if k.speaks != "" {
 		command, words := k.server()
-		servers["mailroom"] = map[string]any{"command": command, "args": words, "timeout": 120_000, "trust": true}
+		servers["mailroom"] = map[string]any{"command": command, "args": words, "timeout": 1000 * cmp.Or(k.limit, 120), "trust": true}
 	}
 	k.write(".gemini/settings.json", map[string]any{
 		"mcpServers":  servers,

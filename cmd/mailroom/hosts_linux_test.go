@@ -54,6 +54,7 @@ type desk struct {
 	model   *model
 	hooks   []string // events
 	wakes   bool     // a hook in the background wakes an idle session
+	limit   int      // seconds that it waits for a tool; 0 is what connect writes
 	speaks  string   // vocabulary of its tools; "" is relay, where it has tools
 	hooked  string   // a shell command around that of a hook, in which `hook` runs it and $EVENT is what has happened; "" is the hook alone
 }

@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"syscall"
+	"time"
 
 	"mailroom/commands"
 	"mailroom/commands/admin"
@@ -58,6 +59,7 @@ func config() cli.Config {
 		Open:      open,
 		Version:   version(),
 		Now:       options.Now,
+		CallTime:  func(host string) time.Duration { return connect.CallTime(host, os.Args[1:]) },
 	}
 }
 

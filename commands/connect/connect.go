@@ -97,11 +97,10 @@ func connect(ctx context.Context, env commands.Env, p Params) (Result, error) {
 	if p.Host == "" {
 		return Result{Hosts: standing(ctx, env, at), Database: database}, nil
 	}
-	i := slices.IndexFunc(known, func(h *host) bool { return h.name == p.Host })
-	if i < 0 {
+	h := find(p.Host)
+	if h == nil {
 		return Result{}, orchestrator.InvalidParam("host", "there is no host %q", orchestrator.Clip(p.Host)).WithHint("Known: %s", strings.Join(names(), ", "))
 	}
-	h := known[i]
 	r := Result{Host: h.name, Database: database, removed: p.Remove, printed: p.Print, sleeps: h.sleeps}
 	if p.Remove {
 		r.Files, err = disconnect(h, at, bookOf(env), p.Print)

@@ -16,6 +16,9 @@ import (
 // maxTaken is how many messages one wait takes at most. The next wait gets the others.
 const maxTaken = 100
 
+// longestWait is what timeoutMs may be at most. Source: document 003.
+const longestWait = time.Minute
+
 // WaitForMentionsParams say whose messages to wait for. Source: document 003, "Waiting for Messages".
 type WaitForMentionsParams struct {
 	AgentID   string `json:"agentId,omitempty" desc:"agent that waits; may be left out if the caller's credential names it" check:"agent"`
@@ -36,13 +39,15 @@ type WaitForMentionsResult struct {
 	Rest     string   `json:"rest,omitempty"` // for a model: how to get those
 	Threads  []Thread `json:"threads"`
 	TimedOut bool     `json:"timed_out"`
+	commands.Waited
 	commands.Taken
 
-	waited time.Duration
-	format string
+	timeout time.Duration
+	format  string
 }
 
-var waitForMentionsCommand = commands.Define(vocabulary, "wait_for_mentions", waitForMentions).With(commands.Traits{Kind: tracing.Consumer})
+var waitForMentionsCommand = commands.Define(vocabulary, "wait_for_mentions", waitForMentions).
+	With(commands.Traits{Kind: tracing.Consumer, Patience: longestWait})
 
 // waitForMentions takes all unread messages of the agent, or waits for one. Each message goes to one of several waiters.
 func waitForMentions(ctx context.Context, env commands.Env, p WaitForMentionsParams) (WaitForMentionsResult, error) {
@@ -51,10 +56,11 @@ func waitForMentions(ctx context.Context, env commands.Env, p WaitForMentionsPar
 		return WaitForMentionsResult{}, err
 	}
 	r := WaitForMentionsResult{AgentID: agent, Threads: []Thread{}, format: p.Format}
-	r.waited = env.Wait(time.Duration(p.TimeoutMs) * time.Millisecond)
+	asked := time.Duration(p.TimeoutMs) * time.Millisecond
+	r.timeout = env.Wait(asked)
 	beside := func(ms []orchestrator.Message) any { return besideThreads(env, agent, ms) }
 	o := reading.Options{
-		Recipient: agent, Timeout: r.waited, Limit: maxTaken, ReplyTo: p.ReplyTo, Posts: p.Any, Fits: env.Fits(beside),
+		Recipient: agent, Timeout: r.timeout, Limit: maxTaken, ReplyTo: p.ReplyTo, Posts: p.Any, Fits: env.Fits(beside),
 		Lease: commands.Lease(env.Caller, "wait_for_mentions", 0),
 	}
 	if p.WaitFor != "" {
@@ -70,6 +76,7 @@ func waitForMentions(ctx context.Context, env commands.Env, p WaitForMentionsPar
 	r.Count, r.More, r.TimedOut, r.Taken = len(ms), more, len(ms) == 0, commands.Take(ms, o.Lease)
 	r.Rest = env.Rest(more, "call wait_for_mentions again")
 	if r.TimedOut {
+		r.Waited = env.WaitedFor(asked)
 		return r, nil
 	}
 	if r.Threads, err = render(ctx, env, agent, env.Shown(ms, beside)); err != nil {
@@ -117,7 +124,11 @@ func (r WaitForMentionsResult) ToolText() string {
 		return marshaled(orchestrator.JSON(r))
 	}
 	if r.TimedOut {
-		return "No new messages came for " + r.AgentID + " within the timeout of " + r.waited.String() + "."
+		text := "No new messages came for " + r.AgentID + " within the timeout of " + r.timeout.String() + "."
+		if r.Less != "" {
+			text += " It waited " + r.Less + "."
+		}
+		return text
 	}
 	return marshaled(xml.MarshalIndent(struct {
 		XMLName xml.Name `xml:"messages"`

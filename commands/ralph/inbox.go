@@ -2,7 +2,6 @@ package ralph
 
 import (
 	"context"
-	"time"
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
@@ -30,6 +29,7 @@ type InboxResult struct {
 	Messages []Received `json:"messages"`
 	Rest     string     `json:"rest,omitempty"`        // for a model: how to get those
 	Until    string     `json:"lease_until,omitempty"` // they come back then
+	commands.Waited
 	commands.Taken
 }
 
@@ -41,14 +41,13 @@ func inbox(ctx context.Context, env commands.Env, p InboxParams) (InboxResult, e
 	if err != nil {
 		return InboxResult{}, err
 	}
-	wait := env.Wait(p.Wait.Duration())
 	agent, err := agents.Get(ctx, env.Ledger, name)
 	if err == nil {
 		if _, ok := folderOf(&agent); ok && p.Lease > 0 {
 			return InboxResult{}, orchestrator.Errorf(orchestrator.InvalidParams, "lease: what lies in the folder of %s is shown until it is acknowledged", agent.Name).
 				WithHint("Leave the lease out")
 		} else if ok {
-			return inboxOfFolder(ctx, env, &agent, p, wait)
+			return inboxOfFolder(ctx, env, &agent, p)
 		}
 	} else if orchestrator.CodeOf(err) != orchestrator.NotFound { // it may be about to register itself
 		return InboxResult{}, err
@@ -56,7 +55,7 @@ func inbox(ctx context.Context, env commands.Env, p InboxParams) (InboxResult, e
 	answer := func(ms []orchestrator.Message) any { return showInbox(name, ms) }
 	lease := commands.Lease(env.Caller, "ralph inbox", p.Lease)
 	ms, more, err := reading.Wait(ctx, env.Ledger, reading.Options{
-		Recipient: name, Timeout: wait, Limit: p.Limit, Peek: !p.MarkAsRead, Lease: lease, Fits: env.Fits(answer),
+		Recipient: name, Timeout: env.Wait(p.Wait.Duration()), Limit: p.Limit, Peek: !p.MarkAsRead, Lease: lease, Fits: env.Fits(answer),
 	})
 	if err != nil {
 		return InboxResult{}, err
@@ -66,21 +65,27 @@ func inbox(ctx context.Context, env commands.Env, p InboxParams) (InboxResult, e
 	if p.MarkAsRead {
 		r.Taken = commands.Take(ms, lease)
 	}
+	if len(ms) == 0 {
+		r.Waited = env.WaitedFor(p.Wait.Duration())
+	}
 	return r, nil
 }
 
 // inboxOfFolder shows what lies in an agent's inbox folder, as far as the engine knows: what was delivered there and is not
 // acknowledged.
-func inboxOfFolder(ctx context.Context, env commands.Env, agent *ledger.Agent, p InboxParams, wait time.Duration) (InboxResult, error) {
+func inboxOfFolder(ctx context.Context, env commands.Env, agent *ledger.Agent, p InboxParams) (InboxResult, error) {
 	answer := func(ms []orchestrator.Message) any { return showInbox(agent.Name, ms) }
 	in, err := letters.Wait(ctx, env.Engine, letters.Request{
 		Agent: agent.Name, Target: agent.Deliver, Limit: p.Limit, Mark: p.MarkAsRead, Fits: env.Fits(answer),
-	}, wait)
+	}, env.Wait(p.Wait.Duration()))
 	if err != nil {
 		return InboxResult{}, err
 	}
 	r := showInbox(agent.Name, env.Shown(in.Messages, answer))
 	r.HasMore, r.Rest, r.Taken = in.More, env.Rest(in.More, "acknowledge these, and call inbox again"), commands.TakeLetters(agent.Name, in.Fresh)
+	if len(in.Messages) == 0 {
+		r.Waited = env.WaitedFor(p.Wait.Duration())
+	}
 	return r, nil
 }
 

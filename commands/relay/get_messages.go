@@ -31,6 +31,7 @@ type GetMessagesResult struct {
 	Messages      []Message `json:"messages"`
 	Rest          string    `json:"rest,omitempty"`       // for a model: how to get those
 	LeaseUntil    string    `json:"leaseUntil,omitempty"` // they come back then
+	commands.Waited
 	commands.Taken
 }
 
@@ -56,6 +57,9 @@ func getMessages(ctx context.Context, env commands.Env, p GetMessagesParams) (Ge
 	r.HasMore, r.Rest = more, env.Rest(more, "call get_messages again")
 	if p.MarkAsRead {
 		r.Taken = commands.Take(ms, o.Lease)
+	}
+	if len(ms) == 0 {
+		r.Waited = env.WaitedFor(p.Wait.Duration())
 	}
 	return r, nil
 }

@@ -29,6 +29,7 @@ type WaitResult struct {
 	TimedOut  bool                   `json:"timed_out"`
 	Until     string                 `json:"lease_until,omitempty"` // they come back then
 	Timestamp string                 `json:"timestamp"`
+	commands.Waited
 	commands.Taken
 }
 
@@ -62,6 +63,9 @@ func wait(ctx context.Context, env commands.Env, p WaitParams) (WaitResult, erro
 	}
 	r := answer(env.Shown(ms, answer)).(WaitResult)
 	r.More, r.Rest, r.TimedOut, r.Taken = more, env.Rest(more, "call wait again"), len(ms) == 0, commands.Take(ms, o.Lease)
+	if r.TimedOut {
+		r.Waited = env.WaitedFor(p.Timeout.Duration())
+	}
 	return r, nil
 }
 

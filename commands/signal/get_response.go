@@ -22,6 +22,7 @@ type GetResponseResult struct {
 	Comment  string `json:"comment,omitempty"` // what the person wrote beside the option
 	Status   string `json:"status,omitempty"`  // expired or cancelled: there will be no answer
 	Note     string `json:"note,omitempty"`    // an answer that was refused
+	commands.Waited
 }
 
 var getResponseCommand = commands.Define(vocabulary, "get_response", getResponse).With(commands.Traits{Kind: tracing.Consumer}).Knowing("questionId", knownQuestions)
@@ -35,6 +36,9 @@ func getResponse(ctx context.Context, env commands.Env, p GetResponseParams) (Ge
 	r := GetResponseResult{Answered: read.Answered, Response: read.Text, Comment: read.Comment}
 	if read.Status == questions.Expired || read.Status == questions.Cancelled {
 		r.Status = string(read.Status)
+	}
+	if !read.Answered && r.Status == "" {
+		r.Waited = env.WaitedFor(p.Wait.Duration())
 	}
 	if read.Refused != "" {
 		r.Note = "An answer was refused: " + read.Refused

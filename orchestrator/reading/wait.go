@@ -56,9 +56,10 @@ const selected = ` AND (?3 = '' OR message_type = ?3) AND (?4 = '' OR coalesce(m
 // Wait takes the unread messages of a recipient: interrupts first, then by priority, then the oldest first. It marks them as
 // read, and delivers what is due to the recipient's inbox beforehand. If there are none it waits until one comes or the timeout
 // ends; no messages and no error means that the timeout ended. more says that there are others that fit, beyond the limit or
-// beyond 4 MiB of payload. Of several waiters exactly one gets each message, and after the death of one a second. With a lease a
-// message is not marked as read: if the lease has a Writer, call Written once the answer was written; otherwise an acknowledgement ends
-// it, or the message is unread again. If the caller cannot use what it got, Unread gives it back.
+// beyond 4 MiB of payload. Of several waiters exactly one gets each message, and after the death of one a second; of those in one Line
+// the newest is first. With a lease a message is not marked as read: if the lease has a Writer, call Written once the answer was
+// written; otherwise an acknowledgement ends it, or the message is unread again. If the caller cannot use what it got, Unread gives it
+// back.
 //
 // A recipient whose transport is not its inbox only gets what that transport has not delivered yet.
 //
@@ -89,7 +90,9 @@ func Wait(ctx context.Context, l *ledger.Ledger, o Options) (ms []orchestrator.M
 	}
 	deadline := l.Now().Add(o.Timeout)
 	o.Recipient = recipient
-	if ms, more, err = lookAndTake(ctx, l, &o); err != nil || len(ms) > 0 {
+	here := stand(ctx, l, &o)
+	defer func() { ms, more, err = here.leave(ms, more, err) }()
+	if ms, more, err = here.take(ctx, l, &o, lookAndTake); err != nil || len(ms) > 0 {
 		return ms, more, err
 	}
 	silent := agents.Heartbeat(ctx, l, recipient, !o.Peek)
@@ -109,22 +112,23 @@ func Wait(ctx context.Context, l *ledger.Ledger, o Options) (ms []orchestrator.M
 		}
 		defer stopPosts()
 	}
-	if o.edges, err = declareWait(ctx, l, &o, names); err != nil {
+	here.alone(func() { o.edges, err = declareWait(ctx, l, &o, names) })
+	if err != nil {
 		return nil, false, err
 	}
-	defer func() { withdrawWait(ctx, l, &o, err) }()
+	defer func() { here.alone(func() { withdrawWait(ctx, l, &o, err) }) }()
 	if o.Waiting != nil {
 		o.Waiting()
 	}
-	return waitOn(ctx, l, &o, rings, posts, deadline, silent)
+	return waitOn(ctx, l, &o, here, rings, posts, deadline, silent)
 }
 
 // waitOn takes what there is, as soon as there is something, until the deadline. An agent with a limit to its silence is
 // heard of every half of it. posts rings for posts in threads; it is nil unless they count.
-func waitOn(ctx context.Context, l *ledger.Ledger, o *Options, rings, posts <-chan bool, deadline time.Time, silent time.Duration) (ms []orchestrator.Message, more bool, err error) {
+func waitOn(ctx context.Context, l *ledger.Ledger, o *Options, here *place, rings, posts <-chan bool, deadline time.Time, silent time.Duration) (ms []orchestrator.Message, more bool, err error) {
 	try := lookAndTake
 	for {
-		if ms, more, err = try(ctx, l, o); err != nil || len(ms) > 0 {
+		if ms, more, err = here.take(ctx, l, o, try); err != nil || len(ms) > 0 {
 			return ms, more, err
 		}
 		try = lookAndTake
@@ -148,6 +152,7 @@ func waitOn(ctx context.Context, l *ledger.Ledger, o *Options, rings, posts <-ch
 				try = take // there is something, so there is no need to look first
 			}
 		case <-posts: // of any thread
+		case <-here.wakes():
 		case <-time.After(left):
 			silent = agents.Heartbeat(ctx, l, o.Recipient, !o.Peek)
 		case <-ctx.Done():

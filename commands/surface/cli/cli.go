@@ -32,6 +32,9 @@ type Config struct {
 	Open      func(ctx context.Context, path string, log *slog.Logger) (*delivery.Engine, error) // opens the database at a path
 	Version   string
 	Now       func() time.Time // for times that people read; nil is time.Now
+	// CallTime returns how long an agent host, by name, waits for the answer to the call of a tool of `mailroom mcp`; 0 is not known, and
+	// nil knows none.
+	CallTime func(host string) time.Duration
 }
 
 // Program is one run of the command line. Its streams and its environment are fields so that tests can give their own.

@@ -66,7 +66,9 @@ func (p *Program) serveTools(c *urfave.Context) error {
 			return errors.Join(err, env.Engine.Close())
 		}
 	}
-	err = mcp.NewServer(env, p.Version).For(owner).Serve(c.Context, p.In, p.Out, vocabularies...)
+	server := mcp.NewServer(env, p.Version).For(owner)
+	server.CallTime = p.CallTime
+	err = server.Serve(c.Context, p.In, p.Out, vocabularies...)
 	return errors.Join(err, env.Engine.Close())
 }
 

@@ -37,7 +37,7 @@ func (u *underway) enter(r *http.Request, body []byte, leave context.CancelFunc)
 	id := callID{r.Header.Get("Authorization"), r.URL.RawQuery, string(message.ID)}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if message.Method == "notifications/cancelled" {
+	if message.Method == cancelled {
 		id.id = string(message.Params.RequestID)
 		for _, end := range u.calls[id] {
 			(*end)()

@@ -38,7 +38,7 @@ type taker struct {
 }
 
 func newTaker(e *endpoints) *taker {
-	k := &taker{env: e.Env, started: make(chan struct{}, 1), back: make(chan struct{}, 2)}
+	k := &taker{env: e.Env, started: make(chan struct{}, 1), back: make(chan struct{}, 4)}
 	try := commands.Define(surfacetest.Vocabulary("try", "try"), "try", func(ctx context.Context, _ commands.Env, _ struct{}) (taken, error) {
 		k.started <- struct{}{}
 		<-ctx.Done()

@@ -7,6 +7,18 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
+// cancelled is the method by which a client calls a request off.
+const cancelled = "notifications/cancelled"
+
+// callOff returns the message by which a client calls a request off.
+func callOff(id jsonrpc.ID) *jsonrpc.Request {
+	params, err := json.Marshal(map[string]any{"requestId": id.Raw()})
+	if err != nil {
+		panic(err) // it is a number or a text
+	}
+	return &jsonrpc.Request{Method: cancelled, Params: params}
+}
+
 // openCalls keeps track of the requests of one connection that have not been answered yet. A request that its client has
 // cancelled gets no answer at all. Source: Model Context Protocol 2025-11-25, "Cancellation". It is safe for concurrent use.
 type openCalls struct {
@@ -28,7 +40,7 @@ func (o *openCalls) heard(m jsonrpc.Message) {
 			o.calls = map[jsonrpc.ID]bool{}
 		}
 		o.calls[request.ID] = false
-	case request.Method == "notifications/cancelled":
+	case request.Method == cancelled:
 		var params struct {
 			RequestID any `json:"requestId"`
 		}
@@ -42,13 +54,25 @@ func (o *openCalls) heard(m jsonrpc.Message) {
 	}
 }
 
-// answer takes note that a request is about to be answered, and reports whether its client still wants that answer.
-func (o *openCalls) answer(id jsonrpc.ID) (wanted bool) {
+// wanted reports whether the client of a request still wants its answer.
+func (o *openCalls) wanted(id jsonrpc.ID) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	calledOff := o.calls[id]
+	return !o.calls[id]
+}
+
+// answered takes note that a request is not open any more: its answer was written or, if that was not possible, taken back.
+func (o *openCalls) answered(id jsonrpc.ID) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	delete(o.calls, id)
-	return !calledOff
+}
+
+func (o *openCalls) has(id jsonrpc.ID) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	_, open := o.calls[id]
+	return open
 }
 
 func (o *openCalls) count() int {

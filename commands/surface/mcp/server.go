@@ -16,25 +16,26 @@ import (
 	"mailroom/tracing"
 )
 
-// patience is how long one call of a tool may wait: hosts give a call about a minute. Source: agents.md, "MCP".
-const patience = 55 * time.Second
-
 // progressEvery is how often a client that asked for progress hears of a call that takes its time.
 const progressEvery = 5 * time.Second
 
 // Server offers commands as tools. It is safe for concurrent use.
 type Server struct {
-	env      commands.Env // for each call with the caller of that call
-	version  string
-	patience time.Duration // how long a call may wait
-	every    time.Duration // between two reports of progress
-	owner    Owner         // on standard input and output
-	arrival  *arrival      // of the one agent that is served, on standard input and output; nil over HTTP, where many are
+	// CallTime returns how long an agent host, by the name by which package hosts knows it, waits for the answer to a call on standard
+	// input and output; 0 is not known. It is called once at most for a connection. nil knows none.
+	CallTime func(host string) time.Duration
+
+	env     commands.Env // for each call with the caller of that call
+	version string
+	every   time.Duration // between two reports of progress
+	owner   Owner         // on standard input and output
+	arrival *arrival      // of the one agent that is served, on standard input and output; nil over HTTP, where many are
+	client  *clientTime   // of the one connection on standard input and output; over HTTP it knows nothing
 }
 
 // NewServer returns a server of the catalogue's commands. Serve and Handlers say to whom.
 func NewServer(env commands.Env, version string) *Server {
-	return &Server{env: env, version: version, patience: patience, every: progressEvery}
+	return &Server{env: env, version: version, every: progressEvery, client: new(clientTime)}
 }
 
 // offering makes the SDK's server for clients that are administrators, or for those that are not: with the tools that
@@ -109,7 +110,7 @@ func (s *Server) call(d *commands.Definition, offer surface.Offer) sdk.ToolHandl
 			}
 		}
 		env := s.env
-		env.Caller, env.Call.Patience, env.Call.Model = x.caller, s.patience, true
+		env.Caller, env.Call.Patience, env.Call.Model = x.caller, s.client.patience(d, req), true
 		parent, _ := req.Params.Meta["traceparent"].(string) // source: SEP-414
 		ctx = tracing.WithParent(ctx, parent)
 		stop := s.reportProgress(ctx, req)

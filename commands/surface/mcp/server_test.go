@@ -179,29 +179,6 @@ func TestToolFailures(t *testing.T) {
 	}
 }
 
-// TestToolPatience: a call that may wait for an hour answers before its client's host gives up on it, and says that nothing
-// came.
-func TestToolPatience(t *testing.T) {
-	t.Parallel()
-	e := newEndpoints(t, "a")
-	tools := NewServer(e.Env, "v1")
-	tools.patience = time.Nanosecond
-	s, _ := piped(t, tools.offering(false), "a", nil)
-	for tool, want := range map[string]string{
-		`get_messages {"wait_seconds":3600}`:           `"count":0`,
-		`coral_wait_for_mentions {"timeoutMs":60000}`:  "within the timeout of 1ns",
-		`wait {"recipient":"a","timeout":3600}`:        `"timed_out":true`,
-		`coral_wait_for_mentions {"format":"json"}`:    `"timed_out":true`,
-		`get_messages {"sessionId":"a","limit":1}`:     `"hasInterrupts":false`,
-		`get_messages {"markAsRead":false,"limit":10}`: `"messages":[]`,
-	} {
-		name, args, _ := strings.Cut(tool, " ")
-		if text := done(t, s, name, args); !strings.Contains(text, want) {
-			t.Errorf("%s: %s; want %s", tool, text, want)
-		}
-	}
-}
-
 // TestToolParts: a model gets a long message in parts, and a program that asks over HTTP gets it whole.
 func TestToolParts(t *testing.T) {
 	t.Parallel()

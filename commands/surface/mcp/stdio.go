@@ -12,13 +12,14 @@ import (
 
 	"mailroom/commands"
 	"mailroom/commands/surface"
+	"mailroom/orchestrator/reading"
 )
 
 // Serve serves tools of the named vocabularies, of all when none is named, to the caller of the server's Env, until in ends or
 // ctx does, which are no errors. The caller is registered, and takes part in its session, when its host connects.
 func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer, vocabularies ...string) error {
 	alone := *s
-	alone.arrival = &arrival{env: s.env, owner: s.owner}
+	alone.arrival, alone.client = &arrival{env: s.env, owner: s.owner}, &clientTime{of: s.CallTime}
 	return serveStream(ctx, s.env.Log, alone.offering(s.env.Caller.Admin, vocabularies...), s.env.Caller, in, out)
 }
 
@@ -33,7 +34,7 @@ func serveStream(ctx context.Context, log *slog.Logger, s *sdk.Server, caller co
 	transport := &watchedTransport{
 		Transport: &sdk.IOTransport{Reader: messages, Writer: answers, MaxLineLength: surface.MaxLine + 1}, x: x, leave: leave,
 	}
-	err := s.Run(withExchange(ctx, x), transport)
+	err := s.Run(reading.InLine(withExchange(ctx, x), new(reading.Line)), transport)
 	leave()
 	x.end()
 	if ctx.Err() != nil || errors.Is(err, io.EOF) || errors.Is(err, sdk.ErrConnectionClosed) {
@@ -59,28 +60,39 @@ type watchedConnection struct {
 	sdk.Connection
 	t        *watchedTransport
 	open     openCalls
-	answered chan struct{} // gets something, unless it is full, when a request was answered
+	answered chan struct{}    // gets something, unless it is full, when a request was answered
+	held     *jsonrpc.Request // to be read next: the client gave it the id of a request that is open
 }
 
 // lastWords is how long calls under way may go on when standard input has ended: whoever pipes some requests in still reads
 // the answers. What cannot be written then is taken back.
 const lastWords = time.Second
 
-// Read implements sdk.Connection.
+// Read implements sdk.Connection. A request with the id of an open one is read when that one has ended: it is called off, since its
+// answer would be taken for the other's.
 func (c *watchedConnection) Read(ctx context.Context) (jsonrpc.Message, error) {
+	if held := c.held; held != nil {
+		c.held = nil
+		c.until(ctx, nil, func() bool { return !c.open.has(held.ID) })
+		c.open.heard(held)
+		return held, nil
+	}
 	m, err := c.Connection.Read(ctx)
+	if request, ok := m.(*jsonrpc.Request); ok && request.IsCall() && c.open.has(request.ID) {
+		c.held = request
+		m = callOff(request.ID)
+	}
 	c.open.heard(m)
 	if err != nil {
-		c.finish(ctx)
+		c.until(ctx, time.After(lastWords), func() bool { return c.open.count() == 0 })
 		c.t.leave()
 	}
 	return m, err
 }
 
-// finish waits until all requests are answered, for lastWords at most.
-func (c *watchedConnection) finish(ctx context.Context) {
-	patience := time.After(lastWords)
-	for c.open.count() > 0 {
+// until waits for answers until enough is true, patience has something, or ctx ends.
+func (c *watchedConnection) until(ctx context.Context, patience <-chan time.Time, enough func() bool) {
+	for !enough() {
 		select {
 		case <-c.answered:
 		case <-patience:
@@ -97,11 +109,12 @@ func (c *watchedConnection) Write(ctx context.Context, m jsonrpc.Message) (err e
 	if !ok {
 		return c.Connection.Write(ctx, m)
 	}
-	wanted := c.open.answer(answer.ID)
+	wanted := c.open.wanted(answer.ID)
 	if wanted {
 		err = c.Connection.Write(ctx, &jsonrpc.Response{ID: answer.ID, Result: answer.Result, Error: withCode(answer.Error, jsonrpc.CodeInvalidRequest)})
 	}
 	c.t.x.settle(answer.Result, wanted && err == nil)
+	c.open.answered(answer.ID)
 	select {
 	case c.answered <- struct{}{}:
 	default:

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// waitsForLess has a host's model wait for messages longer than its host waits for a tool, and checks what it is told: that the tool
+// waited for less.
+func waitsForLess(r *request, next func() *request) {
+	r.t.Helper()
+	for _, tool := range r.tools(r.body) {
+		if strings.HasSuffix(tool[1], "get_messages") { // each host has its own words before
+			r.calls(tool[1], map[string]any{"wait_seconds": 300})
+		}
+	}
+	r = next()
+	if text := r.text(); !strings.Contains(text, "4s and not 5m") {
+		r.t.Errorf("the model is told\n%s", text)
+	}
+	r.says("Done.")
+}
+
+// hostLimit is how many seconds the hosts of these tests wait for a tool; a call waits for half of it.
+const hostLimit = 8
+
+// TestCodexWaitsForLess: a tool waits no longer than Codex's configuration allows.
+func TestCodexWaitsForLess(t *testing.T) {
+	t.Parallel()
+	k := codexDesk(t)
+	k.limit = hostLimit
+	s := k.codex("Do it.")
+	waitsForLess(s.asks(), s.asks)
+	s.ends()
+}
+
+// TestClaudeWaitsForLess: a tool waits no longer than the environment of Claude Code allows.
+func TestClaudeWaitsForLess(t *testing.T) {
+	t.Parallel()
+	k := claudeDesk(t)
+	k.speaks, k.limit = "relay", hostLimit
+	s := k.claude()
+	s.prompts("Do it.")
+	waitsForLess(s.asks(), s.asks)
+	s.ends()
+}
+
+// TestGeminiWaitsForLess: a tool waits no longer than Gemini's configuration allows.
+func TestGeminiWaitsForLess(t *testing.T) {
+	t.Parallel()
+	k := geminiDesk(t)
+	k.speaks, k.limit = "relay", hostLimit
+	s := k.gemini("Do it.")
+	waitsForLess(s.asks(), s.asks)
+	s.ends()
+}
+
+// TestOpenCodeWaitsForLess: a tool waits no longer than OpenCode's configuration allows.
+func TestOpenCodeWaitsForLess(t *testing.T) {
+	t.Parallel()
+	k := openCodeDesk(t)
+	path := filepath.Join(k.folder, "opencode.json")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.write("opencode.json", strings.Replace(string(text), "120000", "8000", 1))
+	o := k.openCode()
+	o.prompts("Do it.")
+	waitsForLess(o.asks(), o.asks)
+	o.rests()
+}
