@@ -189,7 +189,7 @@ func (o *office) read(random *rand.Rand) {
 		if err := o.round(d, v); err != nil && o.ctx.Err() == nil {
 			o.fail(fmt.Errorf("%s: %w", d.name, err))
 		}
-		if n := o.killed.Load(); o.Log != nil && turn%1000 == 0 {
+		if n := o.killed.Load(); o.Log != nil && turn%100 == 0 {
 			fmt.Fprintf(o.Log, "%d readers, %d killed, %d messages\n", turn, n, o.mail.count())
 		}
 	}
