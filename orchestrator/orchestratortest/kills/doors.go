@@ -17,7 +17,6 @@ type door struct {
 	args     func(o *office, a *agent) string   // JSON
 	posts    bool                               // it shows posts of the thread
 	arriving bool                               // nothing is there when it begins
-	reset    bool                               // the client closes both directions, before anything is sent
 
 	kills, late atomic.Int64
 
@@ -138,7 +137,7 @@ func allDoors() []*door {
 
 		{name: "http wait, client gone", way: byClient(requestOfCommand), tool: "wait", args: waitOf(0)},
 		{name: "http wait, arriving, client gone", way: byClient(requestOfCommand), arriving: true, tool: "wait", args: waitOf(50)},
-		{name: "http wait, client gone before", way: byClient(requestOfCommand), arriving: true, reset: true, tool: "wait", args: waitOf(50)},
+		{name: "http wait, client gone before", way: byDeserter(requestOfCommand), arriving: true, tool: "wait", args: waitOf(50)},
 		{name: "http mcp get_messages, client gone", way: byClient(requestOfTool), tool: "get_messages", args: fixed(`{}`)},
 		{name: "http mcp coral_wait_for_mentions, client gone", way: byClient(requestOfTool), posts: true, tool: "coral_wait_for_mentions", args: fixed(`{"any":true,"timeoutMs":0}`)},
 		{name: "http mcp read_thread, client gone", way: byClient(requestOfTool), posts: true, tool: "read_thread", args: inThread},

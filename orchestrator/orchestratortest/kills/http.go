@@ -128,12 +128,6 @@ func byClient(request request) func(o *office, d *door, v *visit) (outcome, erro
 			return out, err
 		}
 		defer c.conn.Close()
-		if d.reset && !v.spared {
-			pause(o.ctx, v.before)
-			c.conn.SetLinger(0)
-			out.killed = true
-			return out, errors.Join(c.conn.Close(), o.feed(d, v))
-		}
 		if !v.stuck {
 			c.reading.Go(c.read)
 		}
@@ -159,6 +153,27 @@ func byClient(request request) func(o *office, d *door, v *visit) (outcome, erro
 			}
 		}
 		return out, err
+	}
+}
+
+// byDeserter is a request to the daemon whose client closes the connection while nothing is there; then something is sent. It has an
+// agent of its own, so that nothing can come before: what was on its way would be lost unseen.
+func byDeserter(request request) func(o *office, d *door, v *visit) (outcome, error) {
+	return func(o *office, d *door, v *visit) (out outcome, err error) {
+		o.deserting.Lock()
+		defer o.deserting.Unlock()
+		v.agent = o.deserter
+		if err := o.drain(v.agent); err != nil {
+			return out, err
+		}
+		c, err := o.daemon.ask(v.agent, request(o, d, v.agent))
+		if err != nil {
+			return out, err
+		}
+		pause(o.ctx, v.before)
+		c.conn.SetLinger(0)
+		out.killed, out.took = true, time.Since(c.began)
+		return out, errors.Join(c.conn.Close(), o.feed(d, v))
 	}
 }
 

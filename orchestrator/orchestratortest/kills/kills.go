@@ -10,8 +10,8 @@
 // counts it apart.
 //
 // A client of HTTP breaks its connection by ending its own direction of it, and reads on: so nothing that the server's kernel has
-// taken is lost on the way, and what comes of the race is always known. Where no message was there when it broke off, it also closes
-// both directions.
+// taken is lost on the way, and what comes of the race is always known. A client that closes both directions has an agent of its own, to
+// whom nothing is sent before.
 //
 // At the end all processes are gone. Then each agent reads until nothing comes any more, without waiting: whatever a dead reader had
 // must be unread again by then. A message that nobody was shown is an error, be it that it is marked as read or that it is stuck.
@@ -52,12 +52,15 @@ type office struct {
 	db     string
 	ctx    context.Context
 	fail   context.CancelCauseFunc // ends ctx
-	agents []*agent
-	thread string // a thread of all agents
+	agents []*agent                // that take part in the thread
+	thread string                  // a thread of all agents
 	doors  []*door
 	daemon *daemon // of the clients that break their connections
 	feeder *feeder
 	mail   mail
+
+	deserter  *agent // see byDeserter
+	deserting sync.Mutex
 
 	turn   atomic.Int64 // of the doors
 	killed atomic.Int64
@@ -92,8 +95,10 @@ func Run(ctx context.Context, c Config) (report Report, err error) {
 	if cause := context.Cause(o.ctx); cause != nil {
 		return Report{}, errors.Join(cause, err)
 	}
-	if err == nil {
-		err = o.drain()
+	for _, a := range append(o.agents, o.deserter) {
+		if err == nil {
+			err = o.drain(a)
+		}
 	}
 	if err != nil {
 		return Report{}, err
@@ -115,19 +120,18 @@ func (o *office) prepare() error {
 	}
 	var names []string
 	for i := range agents {
-		a := &agent{name: fmt.Sprintf("reader%d", i)}
-		if _, err := o.command("agent", "add", a.name); err != nil {
+		a, err := o.add(fmt.Sprintf("reader%d", i))
+		if err != nil {
 			return err
 		}
-		var issued struct{ Token string }
-		if err := o.answer(&issued, "agent", "token", a.name); err != nil {
-			return err
-		}
-		a.token = issued.Token
 		o.agents, names = append(o.agents, a), append(names, a.name)
 	}
+	var err error
+	if o.deserter, err = o.add("deserter"); err != nil {
+		return err
+	}
 	var made struct{ ThreadID string }
-	err := o.answer(&made, "coral", "create-thread", "--as", writer, "--thread-name", "all", "--participant-ids", strings.Join(names, ","))
+	err = o.answer(&made, "coral", "create-thread", "--as", writer, "--thread-name", "all", "--participant-ids", strings.Join(names, ","))
 	if err != nil {
 		return err
 	}
@@ -145,6 +149,16 @@ func (o *office) prepare() error {
 	}
 	o.daemon, err = o.startDaemon()
 	return err
+}
+
+// add makes an agent, with a token.
+func (o *office) add(name string) (*agent, error) {
+	if _, err := o.command("agent", "add", name); err != nil {
+		return nil, err
+	}
+	var issued struct{ Token string }
+	err := o.answer(&issued, "agent", "token", name)
+	return &agent{name, issued.Token}, err
 }
 
 // close ends the processes that are still there, in order.
@@ -175,7 +189,7 @@ func (o *office) read(random *rand.Rand) {
 		if err := o.round(d, v); err != nil && o.ctx.Err() == nil {
 			o.fail(fmt.Errorf("%s: %w", d.name, err))
 		}
-		if n := o.killed.Load(); o.Log != nil && turn%1000 == 0 {
+		if n := o.killed.Load(); o.Log != nil && turn%100 == 0 {
 			fmt.Fprintf(o.Log, "%d readers, %d killed, %d messages\n", turn, n, o.mail.count())
 		}
 	}
@@ -216,18 +230,20 @@ func (o *office) round(d *door, v visit) error {
 	return nil
 }
 
-// drain lets each agent read until nothing is left.
-func (o *office) drain() error {
-	for _, a := range o.agents {
-		for _, words := range [][]string{{"read", a.name, "--batch-size", "100"}, {"thread", "show", o.thread, "--as", a.name}} {
-			for {
-				text, err := o.command(words...)
-				if err != nil {
-					return err
-				}
-				if o.mail.shown(answer{a.name, text, true}) == 0 {
-					break
-				}
+// drain lets an agent read until nothing is left.
+func (o *office) drain(a *agent) error {
+	doors := [][]string{{"read", a.name, "--batch-size", "100"}}
+	if a != o.deserter {
+		doors = append(doors, []string{"thread", "show", o.thread, "--as", a.name})
+	}
+	for _, words := range doors {
+		for {
+			text, err := o.command(words...)
+			if err != nil {
+				return err
+			}
+			if o.mail.shown(answer{a.name, text, true}) == 0 {
+				break
 			}
 		}
 	}
