@@ -18,7 +18,7 @@ type ListUnreadParams struct {
 type ListUnreadResult struct {
 	Agent    string `json:"agent"`
 	Count    int    `json:"count"`
-	More     bool   `json:"more"` // there are others: ask for more of them
+	More     bool   `json:"more"`           // there are others: ask for more of them
 	Rest     string `json:"rest,omitempty"` // for a model: how to see those
 	Messages []Hit  `json:"messages"`
 }
