@@ -25,6 +25,7 @@ import (
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/orchestratortest/enginetest"
+	"mailroom/orchestrator/orchestratortest/helper"
 	"mailroom/orchestrator/orchestratortest/torture"
 	"mailroom/orchestrator/store/postgres"
 	"mailroom/orchestrator/store/postgres/postgrestest"
@@ -54,6 +55,7 @@ var ownFolder string
 type withOwnFolder struct{ *testing.M }
 
 func (m withOwnFolder) Run() int {
+	helper.OwnSignals()
 	var err error
 	if ownFolder, err = os.MkdirTemp("", "mailroom-test-"); err != nil {
 		panic(err)
