@@ -10,12 +10,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	_ "github.com/mattn/go-sqlite3"
 	"github.com/rogpeppe/go-internal/testscript"
@@ -25,6 +27,7 @@ import (
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/orchestratortest/enginetest"
+	"mailroom/orchestrator/orchestratortest/helper"
 	"mailroom/orchestrator/orchestratortest/torture"
 	"mailroom/orchestrator/store/postgres"
 	"mailroom/orchestrator/store/postgres/postgrestest"
@@ -55,6 +58,7 @@ var ownFolder string
 type withOwnFolder struct{ *testing.M }
 
 func (m withOwnFolder) Run() int {
+	helper.OwnSignals()
 	var err error
 	if ownFolder, err = os.MkdirTemp("", "mailroom-test-"); err != nil {
 		panic(err)
@@ -171,6 +175,7 @@ func runScripts(t *testing.T, files []string, place func(*testscript.Env) string
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"status": cmdStatus, "json": cmdJSON, "sql": cmdSQL, "keep": cmdKeep, "signal": cmdSignal,
+			"until": cmdUntil, "ended": cmdEnded,
 		},
 	})
 }
@@ -362,6 +367,39 @@ func cmdSignal(ts *testscript.TestScript, neg bool, args []string) {
 	pid, err := strconv.Atoi(strings.TrimSpace(ts.ReadFile(args[1])))
 	ts.Check(err)
 	ts.Check(syscall.Kill(pid, number))
+}
+
+// cmdUntil runs a program again and again until what it prints matches: until REGEXP PROGRAM ARGS... What comes behind looks at the
+// last answer.
+func cmdUntil(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: until regexp program args...")
+	}
+	wanted, err := regexp.Compile("(?m)" + args[0])
+	ts.Check(err)
+	again(ts, func() bool {
+		err := ts.Exec(args[1], args[2:]...)
+		return err == nil && wanted.MatchString(ts.ReadFile("stdout"))
+	})
+}
+
+// cmdEnded waits for the end of the processes whose numbers files hold: ended FILE...
+func cmdEnded(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: ended file...")
+	}
+	for _, file := range args {
+		pid, err := strconv.Atoi(strings.TrimSpace(ts.ReadFile(file)))
+		ts.Check(err)
+		again(ts, func() bool { return syscall.Kill(pid, 0) != nil })
+	}
+}
+
+// again asks until something holds. A script for which it never does fails when its tests run out of time.
+func again(ts *testscript.TestScript, holds func() bool) {
+	for !holds() {
+		time.Sleep(20 * time.Millisecond)
+	}
 }
 
 // TestEveryCommandOwnsAScript holds every command to a script of its name.

@@ -99,6 +99,16 @@ func TestReadIsTakenBackWhenStopped(t *testing.T) {
 	}
 }
 
+// TestOfSignalsUnderNohup: the tests that send signals do so also where they were started with SIGHUP ignored.
+func TestOfSignalsUnderNohup(t *testing.T) {
+	t.Parallel()
+	const test = "TestReadIsTakenBackWhenStopped"
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", `trap '' HUP INT; exec "$0" -test.v -test.run "^$1$"`, os.Args[0], test)
+	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: "+test) {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
 // TestHangupIsLeftIgnored: what nohup has started goes on when its terminal is closed.
 func TestHangupIsLeftIgnored(t *testing.T) {
 	t.Parallel()

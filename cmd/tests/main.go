@@ -111,6 +111,7 @@ func run(ctx context.Context, args []string, still time.Duration, stdout io.Writ
 	}
 	w := newWatch(stdout, still)
 	stopped := w.follow(ctx, output, stderr, func(s syscall.Signal) { syscall.Kill(-cmd.Process.Pid, s) })
+	w.rest()
 	fmt.Fprintln(stderr, w.state(time.Now()))
 	if err = cmd.Wait(); err != nil || stopped {
 		return 1
@@ -151,7 +152,7 @@ func (w *watch) follow(ctx context.Context, output *os.File, stderr io.Writer, s
 			}
 			continue
 		}
-		stopped, kill = true, now.Add(lastWords)
+		stopped, kill = true, now.Add(min(lastWords, w.still))
 		send(syscall.SIGQUIT)
 	}
 }

@@ -47,6 +47,19 @@ func TestStandingTestIsNamed(t *testing.T) {
 	}
 }
 
+// What the goroutines of a test that stands still do is told also where a process that outlives it holds its output open, so that
+// go test does not end by itself.
+func TestStandingTestLeavesAProcess(t *testing.T) {
+	t.Parallel()
+	status, stdout, stderr := ran(t, 2*time.Second, "-tags", "leaving", "-run", "TestLeavesAProcess")
+	if part := "FAIL: standing TestLeavesAProcess stands still"; status != 1 || !strings.Contains(stderr, part) {
+		t.Errorf("status %d; %q is not in what it said:\n%s", status, part, stderr)
+	}
+	if part := "standing.TestLeavesAProcess("; !strings.Contains(stdout, part) {
+		t.Errorf("%q is not in what it printed:\n%s", part, stdout)
+	}
+}
+
 // A test whose subtests wait for others to leave them a place does not stand still.
 func TestWaitingForAPlaceIsNotStandingStill(t *testing.T) {
 	t.Parallel()

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -102,6 +103,15 @@ func (w *watch) end(e *event, name string) {
 	for _, text := range said {
 		fmt.Fprint(w.out, text)
 	}
+}
+
+// rest prints what was said by tests and packages whose end nobody has told of. `go test` that was killed does not, since a process
+// which a test had started held its output open, say.
+func (w *watch) rest() {
+	for _, name := range slices.Sorted(maps.Keys(w.said)) {
+		fmt.Fprint(w.out, strings.Join(w.said[name], ""))
+	}
+	clear(w.said)
 }
 
 // standing is the name of a test that has given no sign of life for too long; "" when there is none.
