@@ -115,7 +115,7 @@ ON_SERVER := $(patsubst %,./orchestrator/%,adoption agents delivery exports host
 SURFACES := $(patsubst %,./commands/%,coral surface/cli surface/console surface/daemon surface/mcp surface/phone surface/web)
 MATRIX := ^Test(Vocabular|EveryVocabulary|Ralph|Alert|Answer|ForgedAnswer|Malformed.*User|OnlyThePhones|QuestionByHand|Strangers|WhatDoesNotFit)
 # The tests of cmd/mailroom that have no database, or one of their own.
-ELSEWHERE := ^Test(Scripts|Pages|GoPage|Screens|Picture|Torture|ManyHosts|SignalOnManyHosts|Cards|MalformedLines|Functions|Packages|Types|Files|Links|Imports|Folders|Everything|Goroutines|Statements)
+ELSEWHERE := ^Test(Scripts|Pages|GoPage|Screens|Picture|Torture|KilledReaders|ManyHosts|SignalOnManyHosts|Cards|MalformedLines|Functions|Packages|Types|Files|Links|Imports|Folders|Everything|Goroutines|Statements)
 SERVER := $(GO) run ./cmd/tests -postgres
 THROUGH_POOLER := $(patsubst %,./orchestrator/%,adoption delivery exports hosts ledger messages questions reading router sessions threads traffic)
 
@@ -266,6 +266,11 @@ torture: build ## kill processes for a long time and check what is left (FOR=10m
 	$(GO) build -p 2 -o bin/torture ./cmd/torture
 	bin/torture -program bin/mailroom -for '$(or $(FOR),10m)' $(if $(SEED),-seed '$(SEED)') $(if $(DIR),-dir '$(DIR)') \
 		$(if $(REPORT),-report docs/guarantees.md)
+
+# KILLS: how many readers on each store. PROGRAM: another than this one, such as one of before. DOORS: only those whose names begin so.
+kills: build database ## kill readers at random moments, at every door and on both stores, and count what nobody saw (KILLS=10000 PROGRAM= DOORS= SEED=)
+	$(GO) test -p 2 -count 1 -timeout 6h -v -run '^TestKilledReaders$$' ./cmd/mailroom -kills $(or $(KILLS),10000) \
+		-kills-program '$(abspath $(or $(PROGRAM),bin/mailroom))' -kills-doors '$(DOORS)' $(if $(SEED),-kills-seed '$(SEED)')
 
 # It takes about an hour, and wants a machine that does nothing else. DIR: a folder on the disk to measure, which keeps the
 # large databases for the next time (a temporary one in bench/).

@@ -210,6 +210,9 @@ func unknownName(key string, params []Param) error {
 
 // decode puts one JSON value into a field.
 func (p *Param) decode(value json.RawMessage, field reflect.Value) error {
+	if err := orchestrator.CheckPairs(p.Name, value); err != nil {
+		return err
+	}
 	switch p.Kind {
 	case JSON:
 		if p.TextOrObject && value[0] != '"' && value[0] != '{' {
@@ -275,22 +278,12 @@ func (p *Param) decodeList(value json.RawMessage, field reflect.Value) error {
 	return p.inBounds(float64(len(list)), fmt.Sprintf("it has %d elements, which", len(list)))
 }
 
-// text reads a JSON string, validates it and brings a name into its one form. A string that is no Unicode text, since half of a
-// surrogate pair stands alone in it, is refused: the standard decoder puts U+FFFD in place of that half, so that there are more of
-// them in the text than in the JSON.
+// text reads a JSON string, validates it and brings a name into its one form.
 func (p *Param) text(value json.RawMessage) (s string, err error) {
 	if len(value) == 0 || value[0] != '"' || json.Unmarshal(value, &s) != nil {
 		return "", p.wrongType(value, "a text")
 	}
-	if n := strings.Count(s, "\uFFFD"); n > 0 && n > bytes.Count(value, []byte("\uFFFD"))+escapedReplacements(value) {
-		return "", p.invalid("it holds half of a surrogate pair, which is no character")
-	}
 	return p.checkText(s)
-}
-
-// escapedReplacements counts how often U+FFFD is written as an escape in a JSON string. What follows an escaped backslash is none.
-func escapedReplacements(value []byte) int {
-	return bytes.Count(bytes.ToLower(bytes.ReplaceAll(value, []byte(`\\`), nil)), []byte(`\ufffd`))
 }
 
 // notAnObject refuses another value. Programs that write calls like to put an object into a text.

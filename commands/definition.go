@@ -90,7 +90,7 @@ type Definition struct {
 	database   func(raw json.RawMessage) string
 	batch      func(lines []json.RawMessage) decodedBatch
 	known      map[string]KnownValues // of parameters
-	count      func(ctx context.Context, env Env, raw json.RawMessage) (int64, error)
+	foresee    func(ctx context.Context, env Env, raw json.RawMessage) (string, error)
 
 	read   sync.Once // fills in what follows
 	params []Param
@@ -115,8 +115,8 @@ type Traits struct {
 	ListsAgents bool         // it shows whom one can write to: an error for a name that nobody has points to it
 
 	// Confirm says what it does that cannot be undone, {name} being the value of that parameter: on a terminal a person is asked first.
-	// With ConfirmWith that is so only where this parameter is given. {database} is the one of the call, {count} what the definition
-	// counts, see Counting.
+	// With ConfirmWith that is so only where this parameter is given. {database} is the one of the call, {foreseen} what the definition
+	// foresees, see Foreseeing.
 	Confirm, ConfirmWith string
 
 	// LooksOnly: it looks at things as they are, though it may write on the way. A database that is missing, full or read-only is
@@ -215,7 +215,7 @@ func (d *Definition) readDetails() error {
 func (d *Definition) checkNamed() error {
 	names := slices.Collect(maps.Keys(d.known))
 	for _, inText := range InConfirm.FindAllString(d.Confirm, -1) {
-		if inText != "{count}" && inText != "{database}" {
+		if inText != "{foreseen}" && inText != "{database}" {
 			names = append(names, strings.Trim(inText, "{}"))
 		}
 	}
@@ -230,7 +230,7 @@ func (d *Definition) checkNamed() error {
 	return nil
 }
 
-// InConfirm finds the names of parameters in Traits.Confirm, {database} and {count}, with their braces.
+// InConfirm finds the names of parameters in Traits.Confirm, {database} and {foreseen}, with their braces.
 var InConfirm = regexp.MustCompile(`\{[^}]*\}`)
 
 // With sets the traits of the command.
@@ -252,24 +252,24 @@ func (t Typed[P, R]) Called(words, preset, summary string) Typed[P, R] {
 	return t
 }
 
-// Counting says what {count} is in Traits.Confirm. It changes nothing.
-func (t Typed[P, R]) Counting(count func(context.Context, Env, P) (int64, error)) Typed[P, R] {
-	t.count = func(ctx context.Context, env Env, raw json.RawMessage) (int64, error) {
+// Foreseeing says what {foreseen} is in Traits.Confirm. It changes nothing.
+func (t Typed[P, R]) Foreseeing(foresee func(context.Context, Env, P) (string, error)) Typed[P, R] {
+	t.foresee = func(ctx context.Context, env Env, raw json.RawMessage) (string, error) {
 		p, err := decodeAs[P](t.Definition, raw)
 		if err != nil {
-			return 0, err
+			return "", err
 		}
-		return count(ctx, env, p)
+		return foresee(ctx, env, p)
 	}
 	return t
 }
 
-// Count returns what {count} is in Traits.Confirm for these parameters; 0 where it does not stand there.
-func (d *Definition) Count(ctx context.Context, env Env, raw json.RawMessage) (int64, error) {
-	if d.count == nil {
-		return 0, nil
+// Foreseen returns what {foreseen} is in Traits.Confirm for these parameters; "" where it does not stand there.
+func (d *Definition) Foreseen(ctx context.Context, env Env, raw json.RawMessage) (string, error) {
+	if d.foresee == nil {
+		return "", nil
 	}
-	return d.count(ctx, env, raw)
+	return d.foresee(ctx, env, raw)
 }
 
 // WithDatabaseAt lets the parameters say where the database is; "" leaves it to the surface.

@@ -38,6 +38,6 @@ func KnownOf[T any](list []T, known func(*T) Known) []Known {
 // KnownThreads are the newest threads in which the caller takes part.
 func KnownThreads(ctx context.Context, env Env) ([]Known, error) {
 	const most = 50
-	list, _, err := threads.Own(ctx, env.Ledger, cmp.Or(env.Caller.Name, orchestrator.Operator), "", most)
+	list, _, err := threads.Own(ctx, env.Ledger, cmp.Or(env.Caller.Name, orchestrator.Operator), "", 0, most)
 	return KnownOf(list, func(th *threads.Overview) Known { return Known{th.Thread.ID, th.Thread.Name} }), err
 }

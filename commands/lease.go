@@ -4,14 +4,21 @@ import (
 	"context"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/bridge/letters"
 	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/process"
 	"mailroom/orchestrator/reading"
 )
 
-// Lease returns the lease under which a command takes messages for a caller. With 0 seconds there is none, and they are read at
-// once. It ends before its time when the caller's process has ended.
+// Lease returns the lease under which a command takes messages for a caller. Until its answer was written it is this process's.
+// Then, with 0 seconds, the messages are read. Otherwise they come back after that time, or when the caller's process has ended,
+// unless they are acknowledged.
 func Lease(caller Caller, command string, seconds Seconds) messages.ReadingLease {
-	return messages.ReadingLease{For: seconds.Duration(), Holder: command, PID: caller.Process}
+	lease := messages.ReadingLease{For: seconds.Duration(), Holder: command, Writer: process.Self()}
+	if caller.Process > 0 {
+		lease.Reader = process.Of(caller.Process)
+	}
+	return lease
 }
 
 // LeaseEnd is when messages that were handed out together come back unless they are acknowledged; "" when they do not.
@@ -34,18 +41,35 @@ func TellRest(w *Text, until string, more bool) {
 	}
 }
 
-// Taken are messages that a command marks as read with its answer. They are unread again if the answer cannot be written.
-type Taken struct{ messages []orchestrator.Message }
-
-// Take returns the messages as Taken; with peek, which left them unread, there are none.
-func Take(ms []orchestrator.Message, peek bool) Taken {
-	if peek {
-		return Taken{}
-	}
-	return Taken{ms}
+// Taken is what an answer hands out: it is read once the answer was written. The zero value is nothing.
+type Taken struct {
+	settle func(ctx context.Context, env Env, written bool) error
 }
 
-// Unwritten makes the messages unread again.
-func (t Taken) Unwritten(ctx context.Context, env Env) error {
-	return reading.Unread(ctx, env.Ledger, t.messages)
+// Settle implements Handed.
+func (t Taken) Settle(ctx context.Context, env Env, written bool) error {
+	if t.settle == nil {
+		return nil
+	}
+	return t.settle(ctx, env, written)
+}
+
+// Take returns messages that were handed out under a lease of Lease.
+func Take(ms []orchestrator.Message, lease messages.ReadingLease) Taken {
+	return Taken{func(ctx context.Context, env Env, written bool) error {
+		if written {
+			return reading.Written(ctx, env.Ledger, ms, lease)
+		}
+		return reading.Unread(ctx, env.Ledger, ms)
+	}}
+}
+
+// TakeLetters returns letters that lie in an agent's folder. They are shown until they are acknowledged, so that they need no lease.
+func TakeLetters(agent string, ms []orchestrator.Message) Taken {
+	return Taken{func(ctx context.Context, env Env, written bool) error {
+		if !written {
+			return nil
+		}
+		return letters.Written(ctx, env.Ledger, agent, ms)
+	}}
 }

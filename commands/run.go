@@ -22,6 +22,19 @@ import (
 type Answer struct {
 	Action string
 	Result any
+
+	span *tracing.Span // of its run
+}
+
+// Settle is called once it is known whether the answer was written: whether the kernel has taken all of it for whoever asked. What was
+// handed out with an answer that was written is read; otherwise it is unread again. Nothing else is to be settled. A second call
+// after an error tries again.
+func (a Answer) Settle(ctx context.Context, env Env, written bool) error {
+	handed, ok := a.Result.(Handed)
+	if !ok {
+		return nil
+	}
+	return handed.Settle(tracing.Within(ctx, a.span), env, written)
 }
 
 // MarshalJSON implements json.Marshaler.
@@ -67,9 +80,9 @@ type Named interface{ ActionName() string }
 // Exiter is a result whose answer ends the program with an exit status of its own: a doctor's that found a problem.
 type Exiter interface{ ExitStatus() int }
 
-// Unwritten is a result that must be taken back when it could not be written to whoever asked.
-type Unwritten interface {
-	Unwritten(ctx context.Context, env Env) error
+// Handed is a result with messages that are leased to this process until their answer was written, see Answer.Settle.
+type Handed interface {
+	Settle(ctx context.Context, env Env, written bool) error
 }
 
 // Guard, when a test sets it before anything runs, is asked around every run of a command. release is called after the
@@ -84,13 +97,13 @@ func (d *Definition) Run(ctx context.Context, env Env, raw json.RawMessage) (Ans
 	}
 	welcome := welcoming(ctx, env)
 	ctx, span := d.begin(ctx, env)
-	result, err := d.guarded(ctx, env, func() (any, error) { return d.handler.run(ctx, env, d, raw) })
+	result, err := d.guarded(ctx, env, func() (any, error) { return d.run(ctx, env, raw) })
 	d.end(ctx, env, span, err)
 	welcome()
 	if err != nil {
 		return Answer{}, withTrace(err, span)
 	}
-	answer := Answer{Action: d.Name, Result: result}
+	answer := Answer{Action: d.Name, Result: result, span: span}
 	if named, ok := result.(Named); ok {
 		answer.Action = named.ActionName()
 	}

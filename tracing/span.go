@@ -205,6 +205,21 @@ func (s *Span) End() (unended bool) {
 	return s.open
 }
 
+// Settled reports whether the command has ended and its row has the end: nothing need be written of it any more.
+func (s *Span) Settled() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.endedAt.IsZero()
+}
+
+// Within returns a context in which what is done belongs to a span, nil for none.
+func Within(ctx context.Context, s *Span) context.Context {
+	if s == nil {
+		return ctx
+	}
+	return context.WithValue(ctx, spanKey{}, s)
+}
+
 // Traceparent returns the span as a W3C Trace Context header, for handing on to whatever the command starts.
 func (s *Span) Traceparent() string { return Traceparent(s.TraceID, s.SpanID) }
 

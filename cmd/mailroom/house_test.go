@@ -115,6 +115,7 @@ var mayImport = map[string][]string{
 	"orchestrator/orchestratortest/ha":         {},
 	"orchestrator/orchestratortest/helper":     {},
 	"orchestrator/orchestratortest/history":    {}, // it trusts nothing of what it checks
+	"orchestrator/orchestratortest/kills":      {"orchestrator/orchestratortest/history"},
 	"orchestrator/orchestratortest/statements": {"orchestrator/store"},
 	"orchestrator/orchestratortest/powerloss":  and(engine, "orchestrator/router", "orchestrator/transport"),
 	"orchestrator/orchestratortest/torture":    and(engine, "orchestrator/router", "orchestrator/orchestratortest/history", "orchestrator/store/postgres"),

@@ -313,8 +313,8 @@ func (s *surgery) checkCrashes() {
 	}
 }
 
-// kills is how many times each of these tests kills; with -short it is less.
-func kills() int {
+// killsOfCouriers is how many times each of these tests kills; with -short it is less.
+func killsOfCouriers() int {
 	if testing.Short() {
 		return 50
 	}
@@ -327,7 +327,7 @@ func TestKilledBeforeSettling(t *testing.T) {
 	t.Parallel()
 	s := newSurgery(t, "jsonl", "dir", "exec", "webhook")
 	random := rand.New(rand.NewPCG(1, 5))
-	for range kills() {
+	for range killsOfCouriers() {
 		s.cut("settling", random)
 	}
 	s.finish()
@@ -339,7 +339,7 @@ func TestKilledAfterMark(t *testing.T) {
 	t.Parallel()
 	s := newSurgery(t, "jsonl", "dir")
 	random := rand.New(rand.NewPCG(2, 5))
-	for range kills() {
+	for range killsOfCouriers() {
 		s.cut("marked", random)
 	}
 	s.finish()
@@ -351,7 +351,7 @@ func TestKilledWithFullInbox(t *testing.T) {
 	t.Parallel()
 	s := newSurgery(t, "inbox")
 	random := rand.New(rand.NewPCG(3, 5))
-	for range kills() {
+	for range killsOfCouriers() {
 		s.cut("inbox", random)
 	}
 	s.finish()
@@ -370,7 +370,7 @@ func TestKilledAnywhere(t *testing.T) {
 	s.run("setting", "set", "delivery.crashes_per_rung", "100") // some messages will see many
 	random := rand.New(rand.NewPCG(4, 5))
 	killed := 0
-	for range kills() {
+	for range killsOfCouriers() {
 		s.send(random)
 		places := 1 + random.IntN(12)
 		if s.operate("nowhere", 1+random.IntN(3), func(said [][]string) bool { return len(said) >= places }) {

@@ -41,6 +41,7 @@ func TestMain(m *testing.M) {
 		"mailroom-faulty":    faulty,
 		"mailroom-clocked":   clocked,
 		"mailroom-hasty":     hasty,
+		"mailroom-rash":      rash,
 		"courier":            courier,
 		"phone":              phone,
 		"torture-helper":     func() { os.Exit(torture.Helper(os.Args[1:], transports())) },
@@ -177,7 +178,7 @@ func runScripts(t *testing.T, files []string, place func(*testscript.Env) string
 // aboutFiles are the scripts that are about a database in a file, and why.
 var aboutFiles = map[string]string{
 	"backup": "it is copied", "restore": "it is copied back", "trust": "it is moved", "command_line": "it is named by its path",
-	"status": "where it is not yet", "doctor": "its pages", "recount": "SQL that only SQLite has", "sql": "the same", "poll": "values of other types",
+	"status": "where it is not yet", "doctor": "its pages", "recount": "SQL that only SQLite has", "sql": "the same", "send_stdin_refused": "its trigger", "poll": "values of other types",
 	"mistakes": "it is in folders, and copied",
 }
 

@@ -102,14 +102,14 @@ func TestRalphExamplesReturn(t *testing.T) {
 	}
 }
 
-// TestRalphInboxUnwritten: messages whose answer could not be written are unread again, whatever the agent's transport is.
+// TestRalphInboxUnwritten: messages are read once their answer was written, whatever the agent's transport is, and not before.
 func TestRalphInboxUnwritten(t *testing.T) {
 	t.Parallel()
 	m := newMatrix(t)
 	for name, deliver := range map[string]string{"reader": "inbox", "third": "dir:" + t.TempDir()} {
 		m.run("", "default", "agent_add", `{"name":%q,"deliver":%q}`, name, deliver)
 		m.run("writer", "default", "ralph_send", `{"to":%q,"type":"note"}`, name)
-		answer := m.run(name, "default", "ralph_inbox", `{}`)
+		env := commands.Env{Engine: m.router}
 		read := func() string {
 			t.Helper()
 			table, err := m.router.Query(t.Context(), `SELECT read_at <> '' FROM agent_message WHERE recipient = ?1`, 1, name)
@@ -118,11 +118,14 @@ func TestRalphInboxUnwritten(t *testing.T) {
 			}
 			return fmt.Sprint(table.Rows[0].Values[0])
 		}
-		if read() != "1" {
-			t.Errorf("%s: what inbox shows is not read", deliver)
-		}
-		if err := answer.Result.(commands.Unwritten).Unwritten(t.Context(), commands.Env{Engine: m.router}); err != nil || read() != "0" {
-			t.Errorf("%s: read: %s, %v", deliver, read(), err)
+		for _, written := range []bool{false, true} {
+			answer := m.ask(name, "default", "ralph_inbox", `{}`)
+			if read() != "0" {
+				t.Errorf("%s: it is read before its answer was written", deliver)
+			}
+			if err := answer.Settle(t.Context(), env, written); err != nil || (read() == "1") != written {
+				t.Errorf("%s: written %t, read: %s, %v", deliver, written, read(), err)
+			}
 		}
 	}
 }

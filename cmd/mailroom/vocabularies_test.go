@@ -57,6 +57,16 @@ func newMatrix(t *testing.T) *matrix {
 // run runs a command, which must succeed, as somebody ("" is the administrator) in a session.
 func (m *matrix) run(as, session, command, params string, args ...any) commands.Answer {
 	m.t.Helper()
+	answer := m.ask(as, session, command, params, args...)
+	if err := answer.Settle(m.t.Context(), commands.Env{Engine: m.router}, true); err != nil {
+		m.t.Fatal(err)
+	}
+	return answer
+}
+
+// ask is run for an answer that is not written yet.
+func (m *matrix) ask(as, session, command, params string, args ...any) commands.Answer {
+	m.t.Helper()
 	d, err := config().Catalogue.Lookup(command)
 	if err != nil {
 		m.t.Fatal(err)

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"strconv"
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
@@ -26,8 +27,8 @@ type DeadLettersReplayResult struct {
 	noDaemon bool // for people
 }
 
-var deadLettersReplayCommand = commands.Define(vocabulary, "dead_letters replay", deadLettersReplay).With(commands.Traits{Confirm: "This sends dead letters again: {count}.", ConfirmWith: "all"}).
-	Counting(countReplayed)
+var deadLettersReplayCommand = commands.Define(vocabulary, "dead_letters replay", deadLettersReplay).With(commands.Traits{Confirm: "This sends dead letters again: {foreseen}.", ConfirmWith: "all"}).
+	Foreseeing(countReplayed)
 
 func deadLettersReplay(ctx context.Context, env commands.Env, p DeadLettersReplayParams) (DeadLettersReplayResult, error) {
 	var r DeadLettersReplayResult
@@ -63,12 +64,13 @@ func (p *DeadLettersReplayParams) filter(caller commands.Caller) (f messages.Dea
 }
 
 // countReplayed counts the dead letters that all means; those that are skipped are among them.
-func countReplayed(ctx context.Context, env commands.Env, p DeadLettersReplayParams) (int64, error) {
+func countReplayed(ctx context.Context, env commands.Env, p DeadLettersReplayParams) (string, error) {
 	filter, err := p.filter(env.Caller)
 	if err != nil {
-		return 0, err
+		return "", err
 	}
-	return messages.CountForReplay(ctx, env.Ledger, filter)
+	n, err := messages.CountForReplay(ctx, env.Ledger, filter)
+	return strconv.FormatInt(n, 10), err
 }
 
 // Text says it in a sentence, and names the messages.

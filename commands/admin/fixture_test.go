@@ -89,7 +89,11 @@ func (f *fixture) try(r *delivery.Engine, command, params string) (commands.Answ
 		f.t.Fatal(err)
 	}
 	env := commands.Env{Engine: r, Caller: commands.Caller{Admin: true}, Log: slog.New(slog.DiscardHandler), Catalogue: f.catalogue}
-	return d.Run(f.t.Context(), env, json.RawMessage(params))
+	answer, err := d.Run(f.t.Context(), env, json.RawMessage(params))
+	if err == nil {
+		err = answer.Settle(f.t.Context(), env, true)
+	}
+	return answer, err
 }
 
 // ask runs a command that must succeed, and returns its result.

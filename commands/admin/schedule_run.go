@@ -22,7 +22,12 @@ type ScheduleRunResult struct {
 	Seconds float64         `json:"seconds"`
 	Answer  json.RawMessage `json:"answer"` // as the command itself gives it
 
-	told any // for people
+	ran commands.Answer
+}
+
+// Settle implements commands.Handed.
+func (r ScheduleRunResult) Settle(ctx context.Context, env commands.Env, written bool) error {
+	return r.ran.Settle(ctx, env, written)
 }
 
 var scheduleRunCommand = commands.Define(vocabulary, "schedule run", scheduleRun).Knowing("name", knownSchedules)
@@ -51,7 +56,7 @@ func scheduleRun(ctx context.Context, env commands.Env, p ScheduleRunParams) (r 
 	if err != nil {
 		return r, err
 	}
-	r.Seconds, r.told = time.Since(started).Seconds(), answer.Result
+	r.Seconds, r.ran = time.Since(started).Seconds(), answer
 	r.Answer, err = answer.MarshalJSON()
 	return r, err
 }
@@ -59,7 +64,7 @@ func scheduleRun(ctx context.Context, env commands.Env, p ScheduleRunParams) (r 
 // Text says it in a sentence, and then what the command says.
 func (r ScheduleRunResult) Text(w *commands.Text) {
 	w.Printf("%s has run %s in %.1f s.\n", r.Name, r.Command, r.Seconds)
-	if told, ok := r.told.(interface{ Text(*commands.Text) }); ok {
+	if told, ok := r.ran.Result.(interface{ Text(*commands.Text) }); ok {
 		told.Text(w)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,13 +22,27 @@ type MessageIDParams struct {
 // TraceResult is the story of each message.
 type TraceResult struct {
 	Stories []overview.Story `json:"stories"`
+	LeftOut int              `json:"left_out,omitempty"` // since the answer would have been too long for the model
+	Rest    string           `json:"rest,omitempty"`     // for a model: how to see those
 }
 
 var traceCommand = commands.Define(vocabulary, "trace", trace)
 
 func trace(ctx context.Context, env commands.Env, p MessageIDParams) (TraceResult, error) {
 	stories, err := overview.Trace(ctx, env.Ledger, p.MessageID)
-	return TraceResult{Stories: stories}, err
+	messages := make([]orchestrator.Message, len(stories))
+	for i := range stories {
+		messages[i] = stories[i].Message
+	}
+	answer := func(ms []orchestrator.Message) any {
+		r := TraceResult{Stories: slices.Clone(stories[:len(ms)]), LeftOut: len(stories) - len(ms)}
+		for i := range ms {
+			r.Stories[i].Message = ms[i]
+		}
+		r.Rest = env.Rest(r.LeftOut > 0, "call trace with the id of one")
+		return r
+	}
+	return answer(env.Shown(messages, answer)).(TraceResult), err
 }
 
 // Text shows each story as a tree: the message, the commands that had a part in it, and what each of them did.

@@ -12,13 +12,16 @@ import (
 // WhyResult explains each message.
 type WhyResult struct {
 	Reasons []overview.Reason `json:"reasons"`
+	LeftOut int               `json:"left_out,omitempty"` // since the answer would have been too long for the model
+	Rest    string            `json:"rest,omitempty"`     // for a model: how to see those
 }
 
 var whyCommand = commands.Define(vocabulary, "why", why)
 
 func why(ctx context.Context, env commands.Env, p MessageIDParams) (WhyResult, error) {
 	reasons, err := overview.Why(ctx, env.Ledger, p.MessageID)
-	return WhyResult{Reasons: reasons}, err
+	n := env.Most(len(reasons), func(k int) any { return []any{reasons[:k], commands.Room} })
+	return WhyResult{Reasons: reasons[:n], LeftOut: len(reasons) - n, Rest: env.Rest(n < len(reasons), "call why with the id of one")}, err
 }
 
 // Text explains in one screen.

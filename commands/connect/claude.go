@@ -3,12 +3,13 @@ package connect
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 )
 
 // claude is Claude Code. Source: hosts.md, "Per host".
 var claude = host{
 	name: "claude", program: "claude",
-	files: claudeFiles, refuses: claudeRefuses,
+	files: claudeFiles, refuses: claudeRefuses, replaces: regexp.MustCompile(`\$\{`),
 	next: []string{
 		"Restart claude in this folder: it asks once whether to trust the folder and its MCP server.",
 	},
@@ -28,8 +29,11 @@ func claudeFiles(p *place, c *connection) []file {
 		}
 	}
 	return []file{
-		{tools, plainJSON(edit(func(d *document) { c.putServer(d, "mcpServers", c.claudeServer()) })), edit(func(d *document) { dropServer(d, "mcpServers") })},
-		{settings, plainJSON(edit(func(d *document) { c.claudeSettings(d, p.user) })), edit(dropClaudeSettings)},
+		{
+			path: tools, add: plainJSON(edit(func(d *document) { c.putServer(d, "mcpServers", c.claudeServer()) })),
+			remove: undo(func(d *document) { dropServer(d, "mcpServers") }), decode: decodeJSON, server: "mcpServers",
+		},
+		{path: settings, add: plainJSON(edit(func(d *document) { c.claudeSettings(d, p.user) })), remove: undo(dropClaudeSettings), decode: decodeJSON},
 	}
 }
 
@@ -63,9 +67,10 @@ func (c *connection) claudeHooks(d *document) {
 }
 
 func dropClaudeSettings(d *document) {
-	dropWord(d, "mailroom", "enabledMcpjsonServers")
-	dropWord(d, "mcp__mailroom", "permissions", "allow")
-	dropHooks(d)
+	if dropHooks(d) || d.was != nil {
+		dropWord(d, "mailroom", "enabledMcpjsonServers")
+		dropWord(d, "mcp__mailroom", "permissions", "allow")
+	}
 }
 
 // claudeRefuses says whether Claude Code's hooks are switched off.

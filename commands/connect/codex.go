@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/pelletier/go-toml/v2"
-
 	"mailroom/orchestrator"
 )
 
@@ -53,116 +51,152 @@ func codexFiles(p *place, c *connection) []file {
 		}
 	}
 	return []file{
-		{filepath.Join(filepath.Dir(path), "config.toml"), c.addTable, dropTable},
-		{path, plainJSON(edit(hooks)), edit(dropHooks)},
+		{path: filepath.Join(filepath.Dir(path), "config.toml"), add: c.addTable, remove: dropTable, decode: decodeTOML, server: "mcp_servers"},
+		{path: path, add: plainJSON(edit(hooks)), remove: undo(func(d *document) { dropHooks(d) }), decode: decodeJSON},
 	}
 }
 
-// The marks beside our table in Codex's configuration. A table at the end disturbs nothing.
+// The marks that earlier versions wrote beside our table.
 const (
-	beginMark = "# mailroom begin\n"
-	endMark   = "# mailroom end\n"
+	beginMark = "# mailroom begin"
+	endMark   = "# mailroom end"
 )
 
-// codexServers are the tools in Codex's configuration.
-type codexServers struct {
-	Servers map[string]any `toml:"mcp_servers"`
+// codexTable is where our tools stand in Codex's configuration.
+var codexTable = []string{"mcp_servers", "mailroom"}
+
+// codexServer returns the server of the tools in Codex's configuration; nil if there is none.
+func codexServer(all map[string]any) map[string]any {
+	servers, _ := all["mcp_servers"].(map[string]any)
+	server, _ := servers["mailroom"].(map[string]any)
+	return server
 }
 
+// addTable adds our table, or brings the one up to date that is there, in whichever of TOML's forms Codex or the user has written it.
 func (c *connection) addTable(before []byte) ([]byte, error) {
-	rest, table, err := cutTable(before)
+	t, all, err := parseTOML(before)
 	if err != nil {
 		return nil, err
 	}
-	var servers codexServers
-	if err := toml.Unmarshal(rest, &servers); err != nil {
-		return nil, err
+	server := codexServer(all)
+	words := append([]string{c.program}, c.serve("codex")...)
+	if server != nil {
+		if own(commandOf(server), toolsAt) == nil {
+			return nil, errNotOurs
+		}
+		words = replaced(commandOf(server), words, toolsAt)
 	}
-	if servers.Servers["mailroom"] != nil {
-		return nil, errors.New("it has a server mailroom already, which connect has not written")
-	}
-	args, err := orchestrator.JSON(c.serve("codex")) // a list of strings is the same in TOML
+	args, err := orchestrator.JSON(words[1:]) // a list of strings is the same in TOML
 	if err != nil {
 		return nil, err
 	}
-	own := fmt.Sprintf("[mcp_servers.mailroom]\ncommand = %s\nargs = %s\ntool_timeout_sec = 120\n", orchestrator.JSONString(c.program), args)
+	fields := []tomlField{{"command", string(orchestrator.JSONString(words[0]))}, {"args", string(args)}, {"tool_timeout_sec", "120"}, {"default_tools_approval_mode", ""}}
 	if !c.ask {
-		own += "default_tools_approval_mode = \"approve\"\n"
+		fields[3].value = `"approve"`
 	}
-	if table == own {
-		return before, nil
+	var after []byte
+	if server != nil {
+		after, err = t.set(codexTable, server, fields)
+	} else {
+		after = t.addServer(fields)
+	}
+	if err == nil && !onlyServerDiffers(before, after, fields) {
+		err = errors.New("its form is one that Mailroom cannot change safely")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w. By hand, give it the table mcp_servers.mailroom with %s", err, strings.Join(lines(fields), ", "))
+	}
+	return after, nil
+}
+
+// lines are values as they stand in a table.
+func lines(fields []tomlField) (list []string) {
+	for _, f := range fields {
+		if f.value != "" {
+			list = append(list, f.name+" = "+f.value)
+		}
+	}
+	return list
+}
+
+// addServer adds our table at the end, where it disturbs nothing, or to the inline table of all servers.
+func (t *tomlText) addServer(fields []tomlField) []byte {
+	own := lines(fields)
+	if i := slices.IndexFunc(t.parts, func(p tomlPart) bool { return p.table && p.is("mcp_servers") }); i >= 0 {
+		table := "mailroom = { " + strings.Join(own, ", ") + " }"
+		holder := t.parts[i].value
+		last := holder + 1
+		for j := i + 1; j < len(t.parts) && t.parts[j].inline; j++ {
+			if t.holder(&t.parts[j]) == holder {
+				last = t.parts[j].end
+			}
+		}
+		if last == holder+1 {
+			return t.edited([]tomlEdit{{last, last, " " + table + " "}})
+		}
+		return t.edited([]tomlEdit{{last, last, ", " + table}})
 	}
 	gap := ""
 	switch {
-	case len(rest) == 0:
-	case bytes.HasSuffix(rest, []byte("\n")):
-		gap = "\n"
+	case len(t.text) == 0:
+	case bytes.HasSuffix(t.text, []byte("\n")):
+		gap = t.eol
 	default:
-		gap = "\n\n"
+		gap = t.eol + t.eol
 	}
-	return append(rest, gap+beginMark+own+endMark...), nil
+	text := gap + "[mcp_servers.mailroom]" + t.eol + strings.Join(own, t.eol) + t.eol
+	return append(bytes.Clone(t.text), text...)
 }
 
-func dropTable(before []byte) ([]byte, error) {
-	rest, _, err := cutTable(before)
-	if strings.TrimSpace(string(rest)) == "" {
+// onlyServerDiffers reports whether a changed configuration says what it said before, but for our server, which has these values.
+func onlyServerDiffers(before, after []byte, fields []tomlField) bool {
+	_, was, err := parseTOML(before)
+	if err != nil {
+		return false
+	}
+	_, is, err := parseTOML(after)
+	if err != nil {
+		return false
+	}
+	had, server := codexServer(was), codexServer(is)
+	if len(fields) == 0 && server != nil {
+		return false
+	}
+	for _, f := range fields {
+		if v, has := server[f.name]; has != (f.value != "") || has && !sameTOML(v, f.value) {
+			return false
+		}
+		delete(had, f.name)
+		delete(server, f.name)
+	}
+	if len(fields) > 0 && fmt.Sprintf("%#v", had) != fmt.Sprintf("%#v", server) && len(had)+len(server) > 0 {
+		return false // the user's own values of it
+	}
+	for _, all := range []map[string]any{was, is} {
+		if servers, _ := all["mcp_servers"].(map[string]any); servers != nil {
+			if delete(servers, "mailroom"); len(servers) == 0 {
+				delete(all, "mcp_servers")
+			}
+		}
+	}
+	return fmt.Sprintf("%#v", was) == fmt.Sprintf("%#v", is)
+}
+
+// dropTable takes our table out, in whichever form it stands, and what of it is at other places of the file.
+func dropTable(before, was []byte) ([]byte, error) {
+	t, all, err := parseTOML(before)
+	if err != nil {
 		return nil, err
 	}
-	return rest, err
-}
-
-// cutTable returns a configuration of Codex's without our table and its marks, and the table; "" if there is none. Codex writes into
-// this file, too: with --user it keeps there which hooks it trusts, between the marks, and it may drop a mark. So the table ends
-// where another begins.
-func cutTable(text []byte) (rest []byte, table string, err error) {
-	if !hasServer(text) {
-		return bytes.Clone(text), "", nil
+	if own(commandOf(codexServer(all)), toolsAt) == nil {
+		return before, nil
 	}
-	lines, found := strings.SplitAfter(string(text), "\n"), false
-	for start, line := range lines {
-		if line != "[mcp_servers.mailroom]\n" {
-			continue
-		}
-		var before, after string
-		before, table, after = cutAt(lines, start)
-		if !connected.MatchString(table) {
-			continue
-		}
-		if rest = []byte(before + after); !hasServer(rest) { // or this one is inside a string
-			return rest, table, nil
-		}
-		found = true
+	after := t.remove(codexTable)
+	if !onlyServerDiffers(before, after, nil) {
+		return nil, errors.New("its form is one that Mailroom cannot change safely. By hand, take the table mcp_servers.mailroom out")
 	}
-	if found {
-		return nil, "", errors.New("the table of mailroom cannot be told from the rest")
+	if len(was) == 0 && len(bytes.TrimSpace(after)) == 0 {
+		return nil, nil
 	}
-	return bytes.Clone(text), "", nil
-}
-
-// hasServer reports whether a configuration has a server of the name mailroom, or cannot be read.
-func hasServer(text []byte) bool {
-	var all codexServers
-	return toml.Unmarshal(text, &all) != nil || all.Servers["mailroom"] != nil
-}
-
-// cutAt cuts our table, which begins with the line at start, and its marks out of the lines of a configuration.
-func cutAt(lines []string, start int) (before, table, after string) {
-	end := start + 1
-	for end < len(lines) && lines[end] != endMark && (!strings.HasPrefix(lines[end], "[") || strings.HasPrefix(lines[end], "[mcp_servers.mailroom.")) {
-		end++
-	}
-	for lines[end-1] == "\n" || strings.HasPrefix(lines[end-1], "#") { // of the next table
-		end--
-	}
-	table, rest := strings.Join(lines[start:end], ""), lines[end:]
-	if i := slices.Index(rest, endMark); i >= 0 {
-		rest = slices.Delete(slices.Clone(rest), i, i+1)
-	}
-	if start > 0 && lines[start-1] == beginMark {
-		start--
-	}
-	if start > 0 && lines[start-1] == "\n" {
-		start--
-	}
-	return strings.Join(lines[:start], ""), table, strings.Join(rest, "")
+	return after, nil
 }

@@ -103,7 +103,7 @@ func codexHooks(text []byte) (list []codexHook) {
 		name := strings.ToLower(innerCapital.ReplaceAllString(event, "_$0"))
 		for i, group := range file.Hooks[event] {
 			for j, h := range group.Hooks {
-				if is := ours.FindStringSubmatch(h.Command); is == nil || is[1] != event {
+				if hookEvent(h.Command) != event {
 					continue
 				}
 				hook := map[string]any{"type": h.Type, "command": h.Command, "timeout": h.Timeout, "async": h.Async}

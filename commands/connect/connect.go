@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -61,6 +62,7 @@ type host struct {
 	shares        bool                  // several sessions may run in one process
 	next          []string              // what the person has to do when it was connected
 	sleeps        bool                  // nothing wakes a session that has nothing to do
+	replaces      *regexp.Regexp        // what it replaces in the command lines of its configuration, by an environment variable; nil is nothing
 }
 
 // known are the hosts that can be connected.
@@ -152,6 +154,7 @@ func wire(ctx context.Context, env commands.Env, h *host, at *place, c *connecti
 	}
 	for i := range changes {
 		r.Files = append(r.Files, changes[i].result())
+		r.Files[i].Others = files[i].others(changes[i].after)
 		if r.printed {
 			r.Files[i].Text = string(changes[i].after)
 		}
@@ -219,7 +222,7 @@ func put(changes []change, files []file, h *host, at *place, c *connection) erro
 			continue
 		}
 		if err := one.put(&files[i], h, at, c); err != nil {
-			return orchestrator.Errorf(orchestrator.Unavailable, "%s cannot be written: %v", one.path, err).WithHint("Make the file writable, and connect again")
+			return unwritable(one.path, err)
 		}
 	}
 	return nil
@@ -270,6 +273,9 @@ func plan(h *host, at *place, c *connection) (changes []change, files []file, er
 		if err != nil {
 			return nil, nil, err
 		}
+		if err := one.may(); err != nil {
+			return nil, nil, err
+		}
 		changes = append(changes, one)
 	}
 	return changes, files, nil
@@ -283,8 +289,12 @@ func disconnect(h *host, at *place, b book, only bool) (results []FileResult, er
 		if err != nil {
 			return nil, err
 		}
+		if err := one.may(); err != nil && !only {
+			return nil, err
+		}
 		changes = append(changes, one)
 		results = append(results, one.result())
+		results[len(results)-1].Others = f.others(one.after)
 	}
 	for i := range slices.Backward(changes) { // the first file may have made the folder of the others
 		if only {
@@ -293,7 +303,7 @@ func disconnect(h *host, at *place, b book, only bool) (results []FileResult, er
 		}
 		if results[i].Change != "none" {
 			if err := changes[i].write(); err != nil {
-				return results, orchestrator.Errorf(orchestrator.Unavailable, "%s cannot be written: %v", changes[i].path, err)
+				return results, unwritable(changes[i].path, err)
 			}
 		}
 		changes[i].forget(at, b)
@@ -350,6 +360,12 @@ func (r Result) Text(w *commands.Text) {
 			w.Whole(commands.Painted(strings.TrimRight(commands.Visible(f.Text), "\n") + "\n"))
 		} else if f.Change != "none" {
 			w.Printf("%s: %s\n", f.Path, f.Change)
+		}
+	}
+	for i := range r.Files {
+		for _, line := range r.Files[i].Others {
+			w.Printf("Mind that %s has a command line that runs Mailroom and that connect has not written, or that was changed since; it stays. Take it out by hand, if it is not to run: %s\n",
+				r.Files[i].Path, orchestrator.Clip(line))
 		}
 	}
 	switch {

@@ -147,7 +147,7 @@ var settings = map[string]map[string]string{
 		".codex/config.toml":    "model = \"x\" # mine\n\n[mcp_servers.other]\ncommand = \"y\"",
 		".codex/hooks.json":     "{\n\t\"hooks\": {\n\t\t\"Stop\": []\n\t}\n}\n",
 		"opencode.jsonc":        "{\n  // mine\n  \"mcp\": {\"other\": {\"type\": \"local\", \"command\": [\"x\"]}},\n}\n",
-		".gemini/settings.json": "{\"theme\":\"dark\", // mine\n\"hooks\":{\"AfterTool\":[{\"matcher\":\"x\",\"hooks\":[]}],}}",
+		".gemini/settings.json": "{\"theme\":\"dark\", // mine\n\"hooks\":{\"AfterTool\":[{\"matcher\":\"x\",\"hooks\":[]}]}}",
 	},
 }
 
@@ -283,6 +283,7 @@ func TestConnectRefuses(t *testing.T) {
 		{".claude/settings.local.json", "claude", "{} // mine\n"},
 		{".mcp.json", "claude", `{"mcpServers":{},}`},
 		{".codex/hooks.json", "codex", "{/* mine */}"},
+		{".gemini/settings.json", "gemini", "{\"a\": [1, ], // mine\n}"},
 	} {
 		d := newDesk(t)
 		d.write(own.name, own.text)

@@ -73,6 +73,12 @@ func connectionOf(ctx context.Context, env commands.Env, h *host, at *place, p P
 	if text := c.program + c.database + at.folder + c.host; !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
 		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "the path of the program, the database or the folder has characters that do not stand in a configuration: %q", text)
 	}
+	for _, path := range []string{c.program, c.database} {
+		if h.replaces != nil && h.replaces.MatchString(path) {
+			return nil, orchestrator.Errorf(orchestrator.InvalidParams, "the path %q has %s in it, in whose place %s puts an environment variable", path, h.replaces.FindString(path), h.name).
+				WithHint("Give it a name without a dollar sign, or use a database at another place (--db)")
+		}
+	}
 	return c, nil
 }
 

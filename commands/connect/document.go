@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -17,14 +18,17 @@ import (
 // the byte.
 type document struct {
 	root hujson.Value
-	unit string // by which each level is indented
-	err  error  // why it cannot be changed as it was to be: something of the user's own is in the way
+	unit string    // by which each level is indented
+	eol  string    // the end of its lines
+	was  *document // as it stood before Mailroom changed it; nil: not at all, or nobody knows
+	err  error     // why it cannot be changed as it was to be: something of the user's own is in the way
 }
 
 // parseDocument reads a file's text; an empty one is an empty object.
 func parseDocument(text []byte) (*document, error) {
+	d := &document{unit: "  ", eol: lineEnd(text)}
 	if len(bytes.TrimSpace(text)) == 0 {
-		text = []byte("{}\n")
+		text = []byte("{}" + d.eol)
 	}
 	root, err := parse(text)
 	if err != nil {
@@ -36,7 +40,7 @@ func parseDocument(text []byte) (*document, error) {
 	if name := doubled(&root); name != "" {
 		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "%q stands twice in one object, of which the host may take another than Mailroom", orchestrator.Clip(name))
 	}
-	d := &document{root: root, unit: "  "}
+	d.root = root
 	if ms := root.Value.(*hujson.Object).Members; len(ms) > 0 {
 		if own := margin(ms[0].Name.BeforeExtra); own != "" {
 			d.unit = own
@@ -49,12 +53,24 @@ func parseDocument(text []byte) (*document, error) {
 // too large is ended.
 const maxDepth = 1000
 
-// parse parses JSON in which comments and trailing commas may stand.
+// lineEnd returns how the lines of a text end, judged by the first.
+func lineEnd(text []byte) string {
+	if i := bytes.IndexByte(text, '\n'); i > 0 && text[i-1] == '\r' {
+		return "\r\n"
+	}
+	return "\n"
+}
+
+// parse parses JSON in which comments and trailing commas may stand. A comment may end the text, which the parser does not take.
 func parse(text []byte) (hujson.Value, error) {
 	if depth(text) > maxDepth {
 		return hujson.Value{}, fmt.Errorf("more than %d objects and lists stand in each other", maxDepth)
 	}
-	return hujson.Parse(text)
+	v, err := hujson.Parse(append(bytes.Clone(text), '\n'))
+	if err == nil {
+		v.AfterExtra = v.AfterExtra[:len(v.AfterExtra)-1]
+	}
+	return v, err
 }
 
 // skipped are what brackets mean nothing in: strings and comments.
@@ -148,29 +164,146 @@ func nameOf(m *hujson.ObjectMember) string {
 
 // put sets a member of an object that stands so many objects deep. One whose value is the same already keeps its form.
 func (d *document) put(o *hujson.Object, depth int, name string, value any) {
-	before := d.indent(depth)
-	if n := len(o.Members); n > 0 {
-		before = like(o.Members[n-1].Name.BeforeExtra, before)
-	} else if !bytes.Contains(o.AfterExtra, []byte("\n")) {
-		o.AfterExtra = d.indent(depth - 1)
-	}
 	m := member(o, name)
 	if m == nil {
+		before, comma := d.room(membersOf(o), depth)
 		o.Members = append(o.Members, hujson.ObjectMember{Name: hujson.Value{BeforeExtra: before, Value: hujson.String(name)}})
 		m = &o.Members[len(o.Members)-1]
-	} else if before = m.Name.BeforeExtra; same(m.Value, value) {
+		m.Value.BeforeExtra, m.Value.AfterExtra = hujson.Extra(" "), comma
+	} else if same(m.Value, value) {
 		return
 	}
-	m.Value = d.value(margin(before), value)
-	m.Value.BeforeExtra = hujson.Extra(" ")
+	m.Value.Value = d.value(margin(m.Name.BeforeExtra), value).Value
+}
+
+// items are the members of an object or the elements of a list.
+type items struct {
+	n      int
+	first  func(i int) *hujson.Value // with the space and the comments before it
+	last   func(i int) *hujson.Value // with those after it
+	after  *hujson.Extra             // what stands before the bracket at the end
+	remove func(i int)
+}
+
+func membersOf(o *hujson.Object) items {
+	return items{
+		len(o.Members), func(i int) *hujson.Value { return &o.Members[i].Name }, func(i int) *hujson.Value { return &o.Members[i].Value },
+		&o.AfterExtra, func(i int) { o.Members = slices.Delete(o.Members, i, i+1) },
+	}
+}
+
+func elementsOf(a *hujson.Array) items {
+	at := func(i int) *hujson.Value { return &a.Elements[i] }
+	return items{len(a.Elements), at, at, &a.AfterExtra, func(i int) { a.Elements = slices.Delete(a.Elements, i, i+1) }}
+}
+
+// room makes room for a new last item, and returns what stands before it, and after it if a comma is to follow: the comments at the end
+// stay before the new item, and where a comma was at the end one is again.
+func (d *document) room(in items, depth int) (before, comma hujson.Extra) {
+	before = d.indent(depth)
+	if in.n > 0 {
+		before = like(in.first(in.n-1).BeforeExtra, before)
+		comma = in.last(in.n - 1).AfterExtra
+		if comma != nil {
+			comma = hujson.Extra{}
+		}
+	}
+	comments := bytes.TrimRight(*in.after, " \t\r\n")
+	if len(comments) > 0 {
+		*in.after = (*in.after)[len(comments):]
+		if !bytes.Contains(before, []byte("\n")) {
+			before = d.indent(depth) // a comment may end with the line
+		}
+		before = append(bytes.Clone(comments), before...)
+	}
+	if (in.n == 0 || len(comments) > 0) && !bytes.Contains(*in.after, []byte("\n")) {
+		*in.after = d.indent(depth - 1)
+	}
+	return before, comma
+}
+
+// cut removes an item. The comments before and after it stay, and so does the form of what is beside it.
+func (d *document) cut(in items, i int) {
+	first, last := in.first(i), in.last(i)
+	kept := withComment(first.BeforeExtra)
+	kept = append(kept, withComment(last.AfterExtra)...)
+	ended, comma := i == in.n-1, last.AfterExtra != nil
+	if next := in.after; len(kept) > 0 {
+		if !ended {
+			next = &in.first(i + 1).BeforeExtra
+		}
+		if !bytes.HasPrefix(bytes.TrimLeft(*next, " \t\r"), []byte("\n")) {
+			kept = append(kept, d.eol...) // a comment may end with the line
+		}
+		*next = append(kept, *next...)
+	}
+	if ended && i > 0 {
+		before := in.last(i - 1)
+		switch {
+		case comma && before.AfterExtra == nil:
+			before.AfterExtra = hujson.Extra{}
+		case !comma && before.AfterExtra != nil: // it would be followed by a comma
+			*in.after = append(bytes.Clone(before.AfterExtra), *in.after...)
+			before.AfterExtra = nil
+		}
+	}
+	if in.remove(i); in.n == 1 && len(bytes.TrimSpace(*in.after)) == 0 {
+		*in.after = nil
+	}
+}
+
+// withComment returns space up to the end of the last comment in it; nothing where there is none.
+func withComment(extra hujson.Extra) hujson.Extra {
+	return bytes.Clone(bytes.TrimRight(extra, " \t\r\n"))
 }
 
 // drop removes a member.
-func drop(o *hujson.Object, name string) {
-	o.Members = slices.DeleteFunc(o.Members, func(m hujson.ObjectMember) bool { return nameOf(&m) == name })
-	if len(o.Members) == 0 && len(bytes.TrimSpace(o.AfterExtra)) == 0 {
-		o.AfterExtra = nil
+func (d *document) drop(o *hujson.Object, name string) {
+	for i := range o.Members {
+		if nameOf(&o.Members[i]) == name {
+			d.cut(membersOf(o), i)
+			return
+		}
 	}
+}
+
+// dropAll removes the elements of a list that are such, and reports whether there were any.
+func (d *document) dropAll(a *hujson.Array, is func(hujson.Value) bool) (any bool) {
+	for i := len(a.Elements) - 1; i >= 0; i-- {
+		if is(a.Elements[i]) {
+			d.cut(elementsOf(a), i)
+			any = true
+		}
+	}
+	return any
+}
+
+// emptied removes a member that has become empty, unless it has a comment or stood there before Mailroom changed the file. It reports
+// whether it did.
+func (d *document) emptied(path ...string) bool {
+	last := len(path) - 1
+	in := d.at(false, path[:last]...)
+	if in == nil || d.was.has(path...) {
+		return false
+	}
+	m := member(in, path[last])
+	if m == nil {
+		return false
+	}
+	if text := string(bytes.TrimSpace(m.Value.Pack())); text != "{}" && text != "[]" {
+		return false
+	}
+	d.drop(in, path[last])
+	return true
+}
+
+// has reports whether something stands at the end of a path.
+func (d *document) has(path ...string) bool {
+	if d == nil {
+		return false
+	}
+	in := d.at(false, path[:len(path)-1]...)
+	return in != nil && member(in, path[len(path)-1]) != nil
 }
 
 // list returns the array that is a member of an object; nil if there is none.
@@ -202,14 +335,9 @@ func (d *document) listAt(path ...string) *hujson.Array {
 
 // add appends a value to an array that stands so many objects and arrays deep.
 func (d *document) add(a *hujson.Array, depth int, value any) {
-	before := d.indent(depth)
-	if n := len(a.Elements); n > 0 {
-		before = like(a.Elements[n-1].BeforeExtra, before)
-	} else if !bytes.Contains(a.AfterExtra, []byte("\n")) {
-		a.AfterExtra = d.indent(depth - 1)
-	}
+	before, comma := d.room(elementsOf(a), depth)
 	v := d.value(margin(before), value)
-	v.BeforeExtra = before
+	v.BeforeExtra, v.AfterExtra = before, comma
 	a.Elements = append(a.Elements, v)
 }
 
@@ -222,7 +350,7 @@ func like(before, usual hujson.Extra) hujson.Extra {
 }
 
 func (d *document) indent(depth int) hujson.Extra {
-	return hujson.Extra("\n" + strings.Repeat(d.unit, depth))
+	return hujson.Extra(d.eol + strings.Repeat(d.unit, depth))
 }
 
 // margin is the space at the beginning of the line that such space leads to.
@@ -234,6 +362,10 @@ func margin(before hujson.Extra) string {
 	return line
 }
 
+// substituted is what OpenCode replaces in the text of its configuration, strings included. It knows it by the brace alone, which JSON
+// can write otherwise.
+var substituted = regexp.MustCompile(`\{(env|file):`)
+
 // value returns a value in the form in which a person would write it on a line with such a margin.
 func (d *document) value(margin string, value any) hujson.Value {
 	text, err := orchestrator.JSON(value)
@@ -241,27 +373,32 @@ func (d *document) value(margin string, value any) hujson.Value {
 		panic(err) // strings, numbers, booleans, lists and structs of them
 	}
 	var indented bytes.Buffer
-	if err := json.Indent(&indented, text, margin, d.unit); err != nil {
+	if err := json.Indent(&indented, substituted.ReplaceAll(text, []byte(`\u007b$1:`)), margin, d.unit); err != nil {
 		panic(err)
 	}
-	v, err := hujson.Parse(indented.Bytes())
+	v, err := hujson.Parse(bytes.ReplaceAll(indented.Bytes(), []byte("\n"), []byte(d.eol)))
 	if err != nil {
 		panic(err)
 	}
 	return v
 }
 
-// same reports whether a value of a document is this one.
+// same reports whether a value of a document is this one, in whichever form.
 func same(v hujson.Value, value any) bool {
 	text, err := orchestrator.JSON(value)
-	return err == nil && bytes.Equal(compact(v), text)
+	if err != nil {
+		return false
+	}
+	var is any
+	return json.Unmarshal(text, &is) == nil && reflect.DeepEqual(plain(v), is)
 }
 
-// compact is a value without comments and space.
-func compact(v hujson.Value) []byte {
+// plain returns a value as encoding/json has it.
+func plain(v hujson.Value) (is any) {
 	v = v.Clone()
 	v.Minimize()
-	return bytes.TrimSpace(v.Pack())
+	json.Unmarshal(v.Pack(), &is) // of what a parser has taken
+	return is
 }
 
 // decode reads a file of JSON, in which comments may stand, into v. One that is not there or is no JSON leaves v as it is.

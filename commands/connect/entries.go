@@ -5,14 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/tailscale/hujson"
 )
 
-// edit makes of a change to a document one to the text of a file. Where nothing is left in the document there is no text.
+// edit makes of a change to a document one to the text of a file.
 func edit(change func(*document)) func([]byte) ([]byte, error) {
 	return func(before []byte) ([]byte, error) {
 		d, err := parseDocument(before)
@@ -20,13 +18,27 @@ func edit(change func(*document)) func([]byte) ([]byte, error) {
 			return nil, err
 		}
 		change(d)
-		if d.err != nil {
-			return nil, d.err
+		return d.text(), d.err
+	}
+}
+
+// undo is the same for a change that takes out what connect has added. was is what stood in the file before, if that is known: what of
+// it is empty now stays. Where nothing is left there is no text.
+func undo(change func(*document)) func(before, was []byte) ([]byte, error) {
+	return func(before, was []byte) ([]byte, error) {
+		d, err := parseDocument(before)
+		if err != nil {
+			return nil, err
 		}
-		if text := d.text(); strings.TrimSpace(string(text)) != "{}" {
-			return text, nil
+		if was != nil {
+			d.was, _ = parseDocument(was)
 		}
-		return nil, nil
+		change(d)
+		text := d.text()
+		if len(was) == 0 && !bytes.Equal(text, before) && string(bytes.TrimSpace(text)) == "{}" {
+			return nil, nil
+		}
+		return text, d.err
 	}
 }
 
@@ -42,29 +54,90 @@ func plainJSON(change func([]byte) ([]byte, error)) func([]byte) ([]byte, error)
 	}
 }
 
-// putServer names the server of the tools in the object in which a host has all of them.
-func (c *connection) putServer(d *document, all string, server any) {
+// commentedJSON is a change to a file of a host that reads comments, but no comma at the end of a list.
+func commentedJSON(change func([]byte) ([]byte, error)) func([]byte) ([]byte, error) {
+	return func(before []byte) ([]byte, error) {
+		if v, err := parse(before); err == nil && ends(&v) {
+			return nil, errors.New("it has a comma at the end of a list or an object, which this host does not read: it takes nothing from the file as it is")
+		}
+		return change(before)
+	}
+}
+
+// ends reports whether a comma ends a list or an object.
+func ends(v *hujson.Value) bool {
+	in := items{}
+	switch v := v.Value.(type) {
+	case *hujson.Object:
+		in = membersOf(v)
+	case *hujson.Array:
+		in = elementsOf(v)
+	}
+	for i := range in.n {
+		if last := in.last(i); ends(last) || i == in.n-1 && last.AfterExtra != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// errNotOurs refuses to replace a server of the user's.
+var errNotOurs = errors.New("it has a server mailroom already, which does not run what connect writes. Give it another name, or take it out")
+
+// putServer names the server of the tools in the object in which a host has all of them. What else the user has given it stays, but for
+// the optional values that it is not to have now.
+func (c *connection) putServer(d *document, all string, server any, optional ...string) {
 	servers := d.at(true, all)
 	if servers == nil {
 		d.err = fmt.Errorf("%s is no object", all)
 		return
 	}
-	if m := member(servers, "mailroom"); m != nil && !connected.Match(compact(m.Value)) {
-		d.err = errors.New("it has a server mailroom already, which connect has not written")
+	m := member(servers, "mailroom")
+	if m == nil {
+		d.put(servers, 2, "mailroom", server)
 		return
 	}
-	d.put(servers, 2, "mailroom", server)
-}
-
-func dropServer(d *document, all string) {
-	if servers := d.at(false, all); servers != nil {
-		if m := member(servers, "mailroom"); m != nil && connected.Match(compact(m.Value)) {
-			drop(servers, "mailroom")
-			if len(servers.Members) == 0 {
-				drop(d.at(false), all)
-			}
+	is := objectOf(m.Value)
+	before := commandOf(plain(m.Value))
+	if is == nil || own(before, toolsAt) == nil {
+		d.err = errNotOurs
+		return
+	}
+	fresh, _ := plain(d.value("", server)).(map[string]any)
+	words := replaced(before, commandOf(fresh), toolsAt)
+	if _, together := fresh["command"].([]any); together {
+		fresh["command"] = words
+	} else {
+		fresh["command"], fresh["args"] = words[0], words[1:]
+	}
+	for _, name := range namesOf(server) {
+		d.put(is, 3, name, fresh[name])
+	}
+	for _, name := range optional {
+		if _, has := fresh[name]; !has {
+			d.drop(is, name)
 		}
 	}
+}
+
+// namesOf lists the names of the values of a struct, in their order.
+func namesOf(v any) (names []string) {
+	return memberNames(objectOf((&document{eol: "\n"}).value("", v)))
+}
+
+// dropServer removes it, and what is empty then. It reports whether it was there.
+func dropServer(d *document, all string) bool {
+	servers := d.at(false, all)
+	if servers == nil {
+		return false
+	}
+	m := member(servers, "mailroom")
+	if m == nil || own(commandOf(plain(m.Value)), toolsAt) == nil {
+		return false
+	}
+	d.drop(servers, "mailroom")
+	d.emptied(all)
+	return true
 }
 
 // hook is a hook as hosts have it in their configuration.
@@ -75,12 +148,6 @@ type hook struct {
 	Rewake  bool   `json:"asyncRewake,omitempty"`
 	Timeout int    `json:"timeout"` // in seconds, with Gemini in milliseconds
 }
-
-// shellWord is a word as orchestrator.ShellWord writes it.
-const shellWord = `(?:[^\s'"\\;&|<>()$` + "`" + `]|'[^']*'|\\')+`
-
-// ours recognizes the command of a hook that connect wrote, whatever the program, the agent and the database were then.
-var ours = regexp.MustCompile(`^` + shellWord + ` hook (\w+) --host \w+ --as ` + shellWord + `(?: --[a-z-]+ ` + shellWord + `)*$`)
 
 // ownHook returns the event of a hook that is ours; "" for any other.
 func ownHook(v hujson.Value) string {
@@ -93,65 +160,58 @@ func ownHook(v hujson.Value) string {
 		return ""
 	}
 	command, _ := m.Value.Value.(hujson.Literal)
-	found := ours.FindStringSubmatch(command.String())
-	if found == nil {
-		return ""
-	}
-	return found[1]
+	return hookEvent(command.String())
 }
 
-// ownIn returns the event of the first hook that is ours in an entry, which has a list of hooks; "" if there is none.
-func ownIn(entry hujson.Value) string {
-	if shared := list(objectOf(entry), "hooks"); shared != nil {
-		for _, v := range shared.Elements {
-			if is := ownHook(v); is != "" {
-				return is
-			}
-		}
-	}
-	return ""
-}
-
-// addHook adds a hook to an event, in the place of the one that Mailroom has there for the same.
+// addHook adds a hook to an event, or brings the one up to date that Mailroom has there for the same. What else the user has given it
+// stays, but for a matcher, which may keep it from being run.
 func addHook(d *document, event string, h hook) {
 	entries := d.listAt("hooks", event)
 	if entries == nil {
 		return
 	}
-	entry := struct {
-		Hooks []hook `json:"hooks"`
-	}{[]hook{h}}
-	is := ownIn(d.value("", entry))
-	for i := range entries.Elements {
-		if ownIn(entries.Elements[i]) == is {
-			shared := list(objectOf(entries.Elements[i]), "hooks")
-			switch {
-			case len(shared.Elements) == 1:
-			case member(objectOf(entries.Elements[i]), "matcher") != nil: // it may keep ours from being run
-				shared.Elements = slices.DeleteFunc(shared.Elements, func(v hujson.Value) bool { return ownHook(v) == is })
-				continue
-			default:
-				replaceIn(d, shared, h, is)
-				return
+	is, found := hookEvent(h.Command), false
+	for i := len(entries.Elements) - 1; i >= 0; i-- {
+		entry := objectOf(entries.Elements[i])
+		shared := list(entry, "hooks")
+		if shared == nil {
+			continue
+		}
+		others := len(shared.Elements) == 0 || slices.ContainsFunc(shared.Elements, func(v hujson.Value) bool { return ownHook(v) != is })
+		narrowed := member(entry, "matcher") != nil
+		if narrowed && !others {
+			d.drop(entry, "matcher")
+			narrowed = false
+		}
+		d.dropAll(shared, func(v hujson.Value) bool {
+			if ownHook(v) != is {
+				return false
 			}
-			if !same(entries.Elements[i], entry) {
-				before := entries.Elements[i].BeforeExtra
-				entries.Elements[i] = d.value(margin(before), entry)
-				entries.Elements[i].BeforeExtra = before
+			if narrowed || found {
+				return true
 			}
-			return
+			found = true
+			d.putHook(objectOf(v), h)
+			return false
+		})
+		if len(shared.Elements) == 0 && !others {
+			d.cut(elementsOf(entries), i)
 		}
 	}
-	d.add(entries, 3, entry)
+	if !found {
+		d.add(entries, 3, struct {
+			Hooks []hook `json:"hooks"`
+		}{[]hook{h}})
+	}
 }
 
-// replaceIn puts a hook in the place of ours for the same event, in an entry in which others have theirs.
-func replaceIn(d *document, shared *hujson.Array, h hook, event string) {
-	for i, v := range shared.Elements {
-		if ownHook(v) == event && !same(v, h) {
-			shared.Elements[i] = d.value(margin(v.BeforeExtra), h)
-			shared.Elements[i].BeforeExtra = v.BeforeExtra
-		}
+// putHook brings a hook of ours up to date, and keeps a command of the user's around it.
+func (d *document) putHook(o *hujson.Object, h hook) {
+	command, _ := member(o, "command").Value.Value.(hujson.Literal)
+	h.Command = replacedIn(command.String(), h.Command, hookAt)
+	fresh, _ := plain(d.value("", h)).(map[string]any)
+	for _, name := range namesOf(h) {
+		d.put(o, 6, name, fresh[name])
 	}
 }
 
@@ -161,34 +221,45 @@ func objectOf(v hujson.Value) *hujson.Object {
 	return o
 }
 
-// dropHooks removes all hooks that are ours, and what is empty then.
-func dropHooks(d *document) {
+// dropHooks removes all hooks that are ours, and what is empty then. It reports whether there were any.
+func dropHooks(d *document) (dropped bool) {
 	hooks := d.at(false, "hooks")
 	if hooks == nil {
-		return
+		return false
 	}
-	for _, m := range slices.Clone(hooks.Members) {
-		entries := list(hooks, nameOf(&m))
+	is := func(v hujson.Value) bool { return ownHook(v) != "" }
+	for _, event := range memberNames(hooks) {
+		entries := list(hooks, event)
 		if entries == nil {
 			continue
 		}
-		had := len(entries.Elements)
-		entries.Elements = slices.DeleteFunc(entries.Elements, func(v hujson.Value) bool {
+		removed := d.dropAll(entries, func(v hujson.Value) bool {
 			shared := list(objectOf(v), "hooks")
 			if shared == nil {
-				return ownHook(v) != ""
+				return is(v)
 			}
-			all := len(shared.Elements)
-			shared.Elements = slices.DeleteFunc(shared.Elements, func(v hujson.Value) bool { return ownHook(v) != "" })
-			return all > 0 && len(shared.Elements) == 0
+			if !d.dropAll(shared, is) {
+				return false
+			}
+			dropped = true
+			return len(shared.Elements) == 0 && len(bytes.TrimSpace(shared.AfterExtra)) == 0
 		})
-		if had > 0 && len(entries.Elements) == 0 {
-			drop(hooks, nameOf(&m))
+		if removed {
+			dropped = true
+			d.emptied("hooks", event)
 		}
 	}
-	if len(hooks.Members) == 0 {
-		drop(d.at(false), "hooks")
+	if dropped {
+		d.emptied("hooks")
 	}
+	return dropped
+}
+
+func memberNames(o *hujson.Object) (names []string) {
+	for i := range o.Members {
+		names = append(names, nameOf(&o.Members[i]))
+	}
+	return names
 }
 
 // addWord adds a text to the list at the end of a path, unless it is there.
@@ -200,34 +271,41 @@ func addWord(d *document, word string, path ...string) {
 	d.add(words, len(path)+1, word)
 }
 
-// dropWord removes a text from the list at the end of a path, and what is empty then.
+// dropWord removes a text from the list at the end of a path, and what is empty then, unless it stood there before Mailroom changed the
+// file. A caller who does not know what did asks only where something of Mailroom's stands in the file.
 func dropWord(d *document, word string, path ...string) {
-	last := len(path) - 1
-	in := d.at(false, path[:last]...)
-	words := list(in, path[last])
-	if words == nil {
+	if d.was != nil && slices.Contains(d.was.words(path...), word) {
 		return
 	}
-	words.Elements = slices.DeleteFunc(words.Elements, func(v hujson.Value) bool { return same(v, word) })
-	if len(words.Elements) == 0 {
-		drop(in, path[last])
+	words := list(d.at(false, path[:len(path)-1]...), path[len(path)-1])
+	if words == nil || !d.dropAll(words, func(v hujson.Value) bool { return same(v, word) }) {
+		return
 	}
-	for ; last > 0 && len(in.Members) == 0; last-- {
-		drop(d.at(false, path[:last-1]...), path[last-1])
-		in = d.at(false, path[:last-1]...)
+	for n := len(path); n > 0 && d.emptied(path[:n]...); n-- {
 	}
 }
 
-// dropValue removes a member of an object if it has this value, and the object if it is empty then.
+// words returns the texts of a list.
+func (d *document) words(path ...string) (words []string) {
+	if a := list(d.at(false, path[:len(path)-1]...), path[len(path)-1]); a != nil {
+		for _, v := range a.Elements {
+			if l, is := v.Value.(hujson.Literal); is {
+				words = append(words, l.String())
+			}
+		}
+	}
+	return words
+}
+
+// dropValue removes a member of an object if it has this value and had not before Mailroom changed the file, and the object if it is
+// empty then.
 func dropValue(d *document, value, object, name string) {
 	in := d.at(false, object)
-	if in == nil {
+	if in == nil || d.was.has(object, name) {
 		return
 	}
 	if m := member(in, name); m != nil && same(m.Value, value) {
-		drop(in, name)
-	}
-	if len(in.Members) == 0 {
-		drop(d.at(false), object)
+		d.drop(in, name)
+		d.emptied(object)
 	}
 }

@@ -1,6 +1,8 @@
 package connect
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,6 +11,10 @@ import (
 	"reflect"
 	"regexp"
 	"syscall"
+	"unicode/utf8"
+
+	"github.com/pelletier/go-toml/v2"
+	"golang.org/x/sys/unix"
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/store"
@@ -17,8 +23,42 @@ import (
 // file is a configuration file of a host, and what Mailroom has in it.
 type file struct {
 	path   string
-	add    func(before []byte) ([]byte, error) // with our entries
-	remove func(before []byte) ([]byte, error) // without them; nothing where nothing else is left
+	add    func(before []byte) ([]byte, error)      // with our entries
+	remove func(before, was []byte) ([]byte, error) // without them; nothing where nothing else is left. was stood there before connect: empty is nothing, nil is not known
+	decode func(text []byte) map[string]any         // what it says; nil of a program
+	server string                                   // in which object our tools are; "" is none
+	noMark bool                                     // the host does not read a file that begins with a byte order mark
+}
+
+// decodeJSON returns what a file of JSON says, in which comments may stand; nothing if it is none.
+func decodeJSON(text []byte) (all map[string]any) {
+	json.Unmarshal(standardized(bytes.TrimPrefix(text, mark)), &all)
+	return all
+}
+
+// decodeTOML does the same for TOML.
+func decodeTOML(text []byte) (all map[string]any) {
+	if toml.Unmarshal(bytes.TrimPrefix(text, mark), &all) != nil {
+		return nil
+	}
+	return all
+}
+
+// tools returns the command line that starts our tools in a text of the file, from the program on; nil if there is none.
+func (f *file) tools(text []byte) []string {
+	if f.server == "" {
+		return nil
+	}
+	servers, _ := f.decode(text)[f.server].(map[string]any)
+	return own(commandOf(servers["mailroom"]), toolsAt)
+}
+
+// others lists the command lines in a text of the file that run Mailroom and are not connect's.
+func (f *file) others(text []byte) []string {
+	if f.decode == nil || !carried.Match(text) {
+		return nil
+	}
+	return others(f.decode(text), "")
 }
 
 // change is what is to become of a file. nil is a file that is not there.
@@ -29,9 +69,10 @@ type change struct {
 
 // FileResult says what became of a file.
 type FileResult struct {
-	Path   string `json:"path"`
-	Change string `json:"change"` // made, changed, removed, none
-	Text   string `json:"text,omitempty"`
+	Path   string   `json:"path"`
+	Change string   `json:"change"` // made, changed, removed, none
+	Text   string   `json:"text,omitempty"`
+	Others []string `json:"others,omitempty"` // command lines in it that run Mailroom and are not connect's, which stay
 }
 
 func (c *change) result() FileResult {
@@ -85,8 +126,11 @@ func resolved(path string) string {
 // isGone reports whether an error says that a file or folder is not there, be it that what it was in is no folder any more.
 func isGone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) }
 
-// carried is what stands in every file that connect has written: the tools, a hook, or the words of the plugin.
-var carried = regexp.MustCompile(connected.String() + `|"command":\s*"[^";&|]* hook \w+ --host \w+ --as |` + regexp.QuoteMeta(pluginWords))
+// carried is what stands in every file that runs Mailroom: the words of the tools, of a hook, or of the plugin.
+var carried = regexp.MustCompile(`(?s)\bmcp\b["',\s]{1,80}--as\b|\bhook\s+\w+\s+--host\b|\bmailroom\b.{1,40}\b(?:mcp|hook)\b|` + regexp.QuoteMeta(pluginWords))
+
+// mark is the byte order mark, with which some editors begin a file.
+var mark = []byte("\xef\xbb\xbf")
 
 // planAdd says what becomes of a file when the host is connected.
 func (f *file) planAdd() (change, error) {
@@ -94,11 +138,44 @@ func (f *file) planAdd() (change, error) {
 	if err != nil {
 		return change{}, unreadable(f.path, err)
 	}
-	after, err := f.add(before)
-	if err != nil {
-		return change{}, unreadable(f.path, err)
+	after, err := f.changed(before, f.add)
+	return change{at, before, after}, err
+}
+
+// changed changes a text. Its byte order mark stays.
+func (f *file) changed(before []byte, to func([]byte) ([]byte, error)) ([]byte, error) {
+	text, marked := bytes.CutPrefix(before, mark)
+	err := isUTF8(text)
+	if marked && f.noMark {
+		err = errors.New("it begins with a byte order mark, so that this host does not read it: save it as UTF-8 without one")
 	}
-	return change{at, before, after}, nil
+	var after []byte
+	if err == nil {
+		after, err = to(text)
+	}
+	if err != nil {
+		return nil, unreadable(f.path, err)
+	}
+	if marked && after != nil {
+		after = append(bytes.Clone(mark), after...)
+	}
+	return after, nil
+}
+
+// isUTF8 is an error if a text is in another encoding, in which what is added to it would be another text.
+func isUTF8(text []byte) error {
+	if bytes.HasPrefix(text, []byte("\xff\xfe")) || bytes.HasPrefix(text, []byte("\xfe\xff")) {
+		return errors.New("it is in UTF-16: save it as UTF-8")
+	}
+	for rest := text; len(rest) > 0; {
+		r, n := utf8.DecodeRune(rest)
+		if r == utf8.RuneError && n == 1 {
+			line := 1 + bytes.Count(text[:len(text)-len(rest)], []byte("\n"))
+			return fmt.Errorf("its line %d is not in UTF-8, but has the byte %#02x: save it as UTF-8", line, rest[0])
+		}
+		rest = rest[n:]
+	}
+	return nil
 }
 
 // planRemove says what becomes of a file when the host is disconnected: if nothing was changed since, what stood there before.
@@ -111,20 +188,26 @@ func (f *file) planRemove(at *place, b book) (change, error) {
 		return change{path: path}, nil
 	}
 	kept, found := b.find(at.scope(), path, before)
-	if found && kept.After == digest(before) {
-		if kept.Before == nil {
-			return change{path, before, nil}, nil
-		}
-		return change{path, before, []byte(*kept.Before)}, nil
-	}
 	if !found && !carried.Match(before) {
 		return change{path, before, before}, nil
 	}
-	after, err := f.remove(before)
-	if err != nil {
-		return change{}, unreadable(f.path, err)
+	after, err := f.without(before, &kept)
+	return change{path, before, after}, err
+}
+
+// without returns a text without our entries: what the record has, if it is as connect left it. Of no connection the record is empty.
+func (f *file) without(text []byte, kept *record) (before []byte, err error) {
+	var was []byte
+	if kept.Before != nil {
+		was = []byte(*kept.Before)
 	}
-	return change{path, before, after}, nil
+	if kept.After == digest(text) {
+		return was, nil
+	}
+	if was = bytes.TrimPrefix(was, mark); was == nil && kept.After != "" {
+		was = []byte{} // it is known that there was none
+	}
+	return f.changed(text, func(text []byte) ([]byte, error) { return f.remove(text, was) })
 }
 
 func unreadable(path string, err error) error {
@@ -140,14 +223,8 @@ func (c *change) put(f *file, h *host, at *place, own *connection) (err error) {
 	if found && c.before != nil {
 		made = last.Made
 	}
-	switch {
-	case c.before == nil:
-	case found && last.After == digest(c.before):
-		if before = nil; last.Before != nil {
-			before = []byte(*last.Before)
-		}
-	case found || carried.Match(c.before):
-		if before, err = f.remove(c.before); err != nil {
+	if c.before != nil && (found || carried.Match(c.before)) {
+		if before, err = f.without(c.before, &last); err != nil {
 			return err
 		}
 	}
@@ -200,8 +277,40 @@ func (c *change) forget(at *place, b book) {
 	b.drop(&kept)
 }
 
-// write puts the new text in the place of the old.
+// may is an error if a file cannot be written.
+func (c *change) may() error {
+	if c.result().Change == "none" {
+		return nil
+	}
+	info, err := os.Stat(c.path)
+	switch {
+	case isGone(err):
+		return nil
+	case err == nil && info.Mode().Perm()&0o200 == 0:
+		err = errors.New("it is read-only")
+	case err == nil:
+		err = unix.Access(c.path, unix.W_OK)
+	}
+	if err != nil {
+		return unwritable(c.path, err)
+	}
+	return nil
+}
+
+func unwritable(path string, err error) error {
+	return orchestrator.Errorf(orchestrator.Unavailable, "%s cannot be written: %v", path, err).WithHint("Make the file writable, and try again")
+}
+
+// write puts the new text in the place of the old, unless somebody has changed that since it was read. A file that has other names, or
+// is another user's, is written in its place: one that is renamed to it would be another file, and its owner's no more.
 func (c *change) write() error {
+	now, err := os.ReadFile(c.path)
+	if err != nil && !isGone(err) {
+		return err
+	}
+	if !bytes.Equal(now, c.before) || isGone(err) != (c.before == nil) {
+		return errors.New("another program has changed it just now")
+	}
 	if c.after == nil {
 		if err := os.Remove(c.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
@@ -209,11 +318,27 @@ func (c *change) write() error {
 		return nil
 	}
 	mode := fs.FileMode(0o644)
-	if info, err := os.Stat(c.path); err == nil {
-		mode = info.Mode().Perm()
-		if mode&0o200 == 0 {
-			return fmt.Errorf("%s is read-only", c.path)
+	var stat unix.Stat_t
+	if err := unix.Stat(c.path, &stat); err == nil {
+		mode = fs.FileMode(stat.Mode).Perm()
+		if stat.Nlink > 1 || int(stat.Uid) != os.Geteuid() {
+			return rewrite(c.path, c.after)
 		}
 	}
 	return store.ReplaceFile(c.path, c.after, mode)
+}
+
+// rewrite writes a text into a file that stays the same. What stood there is in a record, should it be cut short.
+func rewrite(path string, text []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	if _, err = f.Write(text); err == nil {
+		err = f.Truncate(int64(len(text)))
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
 }

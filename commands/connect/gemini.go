@@ -4,12 +4,13 @@ import (
 	"cmp"
 	"os"
 	"path/filepath"
+	"regexp"
 )
 
 // gemini is the Gemini CLI.
 var gemini = host{
 	name: "gemini", program: "gemini",
-	files: geminiFiles, refuses: geminiRefuses, sleeps: true,
+	files: geminiFiles, refuses: geminiRefuses, sleeps: true, replaces: regexp.MustCompile(`\$(\w|\{[^}])`),
 	next: []string{"Restart gemini in this folder: it asks whether to trust the folder, and warns once that there are new hooks. Without trust it takes neither tools nor hooks."},
 }
 
@@ -24,13 +25,17 @@ func geminiFiles(p *place, c *connection) []file {
 		folder = geminiHome(p)
 	}
 	add := func(d *document) {
-		c.putServer(d, "mcpServers", c.geminiServer(!c.ask))
+		c.putServer(d, "mcpServers", c.geminiServer(!c.ask), "trust")
 		c.geminiHooks(d)
 	}
-	return []file{{filepath.Join(folder, ".gemini", "settings.json"), edit(add), edit(func(d *document) {
+	remove := func(d *document) {
 		dropServer(d, "mcpServers")
 		dropHooks(d)
-	})}}
+	}
+	return []file{{
+		path: filepath.Join(folder, ".gemini", "settings.json"), add: commentedJSON(edit(add)), remove: undo(remove),
+		decode: decodeJSON, server: "mcpServers", noMark: true,
+	}}
 }
 
 func (c *connection) geminiServer(trust bool) any {

@@ -1,14 +1,13 @@
 package connect
 
 import (
+	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -26,9 +25,6 @@ type written struct{ agent, database, host string } // "" is nothing
 // where says in which database it is to be looked for.
 func (w *written) where() string { return cmp.Or(w.database, "that of its folder") }
 
-// connected finds the command line of the tools in what connect has written.
-var connected = regexp.MustCompile(`"mcp",\s*"--as",\s*"([a-z][a-z0-9_-]*)",\s*"--vocabulary",\s*"[^"\\]*"(?:,\s*"--db",\s*("(?:[^"\\]|\\.)*"))?(?:,\s*"--host",\s*"(\w+)")?`)
-
 // writtenIn reads it; nothing where the host is not connected. An error is that of a file which cannot be read.
 func writtenIn(h *host, at *place) (w written, err error) {
 	for _, f := range h.files(at, &connection{}) {
@@ -36,11 +32,15 @@ func writtenIn(h *host, at *place) (w written, err error) {
 		if err != nil {
 			return w, fmt.Errorf("%s cannot be read: %w", f.path, err)
 		}
-		if found := connected.FindSubmatch(text); found != nil {
-			if w.agent, w.host = string(found[1]), string(found[3]); len(found[2]) > 0 {
-				err = json.Unmarshal(found[2], &w.database)
+		if words := f.tools(text); words != nil {
+			w.agent = words[3]
+			if i := slices.Index(words, "--db"); i >= 0 && i+1 < len(words) {
+				w.database = words[i+1]
 			}
-			return w, err
+			if i := slices.Index(words, "--host"); i >= 0 && i+1 < len(words) {
+				w.host = words[i+1]
+			}
+			return w, nil
 		}
 	}
 	return w, nil
@@ -300,6 +300,38 @@ func Look(ctx context.Context, env commands.Env, mend bool) (found []overview.Fi
 	found = append(found, elsewhere(env, list)...)
 	for _, at := range []*place{at, {folder: at.folder, home: at.home, user: true}} {
 		found = append(found, lost(bookOf(env), at, list, env.Ledger.Path())...)
+		found = append(found, leftOver(bookOf(env), at)...)
+	}
+	return found
+}
+
+// leftOver lists what runs Mailroom in the configurations of a place though connect does not know of it: the entries of a connection of
+// which nothing is kept, and command lines that somebody else has written.
+func leftOver(b book, at *place) (found []overview.Finding) {
+	for _, h := range known {
+		_, connected := b.findTools(h, at)
+		for _, f := range h.files(at, &connection{}) {
+			text, path, err := read(f.path)
+			if err != nil || !carried.Match(text) {
+				continue
+			}
+			check := h.name + " in " + cmp.Or(at.scope(), "all folders")
+			for _, line := range f.others(text) {
+				found = append(found, overview.Finding{
+					Check: check, Level: "note", Says: path + " runs Mailroom by a command line that connect has not written, or that was changed since: " + orchestrator.Clip(line),
+					Do: "Take it out by hand, if it is not to run",
+				})
+			}
+			if _, kept := b.find(at.scope(), path, text); kept || connected {
+				continue
+			}
+			if after, err := f.without(text, &record{}); err != nil || !bytes.Equal(after, text) {
+				found = append(found, overview.Finding{
+					Check: check, Level: "note", Says: path + " runs Mailroom, but nothing is kept of a connection: it is left over, of another machine, or of somebody else",
+					Do: h.command(at) + " connects it here, and with --remove takes it out",
+				})
+			}
+		}
 	}
 	return found
 }

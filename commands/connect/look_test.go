@@ -275,16 +275,14 @@ func TestRecordsOfOthersStay(t *testing.T) {
 	d.same("removed", before)
 }
 
-// TestCodexWritesItsOwn: with --user, Codex keeps what it trusts in the file where our table is, before the mark at its end, and writes
-// our values as it likes. The table is found all the same, and what Codex has written stays.
+// TestCodexWritesItsOwn: with --user, Codex keeps what it trusts in the file where our table is, and writes our values as it likes. The table is found all the same, and what Codex has written stays.
 func TestCodexWritesItsOwn(t *testing.T) {
 	const trust = "\n[hooks.state]\n\n[hooks.state.\"/x/hooks.json:stop:0:0\"]\ntrusted_hash = \"sha256:1\"\n"
 	for about, write := range map[string]func(text string) string{
-		"before the mark":        func(text string) string { return strings.Replace(text, endMark, trust[1:]+endMark, 1) },
-		"before it with a blank": func(text string) string { return strings.Replace(text, endMark, trust+endMark, 1) },
-		"in its own way": func(text string) string {
-			text = strings.Replace(strings.Replace(text, beginMark, "", 1), "= 120\n", "= 120.0\n", 1)
-			return strings.Replace(text, endMark, trust+endMark, 1)
+		"at the end":     func(text string) string { return text + trust },
+		"in its own way": func(text string) string { return strings.Replace(text, "= 120\n", "= 120.0\n", 1) + trust },
+		"between the marks of an earlier version": func(text string) string {
+			return strings.Replace(text, "[mcp", beginMark+"\n[mcp", 1) + trust + endMark + "\n"
 		},
 	} {
 		t.Run(about, func(t *testing.T) {
@@ -296,7 +294,7 @@ func TestCodexWritesItsOwn(t *testing.T) {
 			d.write("own/config.toml", write(tree(t, d.project)[path]))
 			want.Equal(t, "agent", d.connect("", connect).Agent, "bob")
 			after := tree(t, d.project)[path]
-			for part, n := range map[string]int{"[mcp_servers.mailroom]": 1, beginMark: 1, endMark: 1, "sha256:1": 1, "120.0": 0, "model = ": 1} {
+			for part, n := range map[string]int{"[mcp_servers.mailroom]": 1, "sha256:1": 1, "model = ": 1} {
 				want.Equal(t, part, strings.Count(after, part), n)
 			}
 			for _, f := range d.connect("", connect).Files {
@@ -443,7 +441,7 @@ func TestWhatARepositoryBrings(t *testing.T) {
 	}
 	d.t.Chdir(d.project)
 	before := tree(t, d.project)
-	want.Equal(t, "findings", len(Look(t.Context(), d.env, true)), 0)
+	d.looks(true, "note", "nothing is kept of a connection")
 	d.same("looked at", before)
 	want.Equal(t, "says", d.connect("", `{}`).of("claude").Agent, "alice")
 	want.Equal(t, "agent", d.connect("", `{"host":"claude"}`).Agent, "claude")

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"cmp"
 	_ "embed"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"mailroom/orchestrator"
@@ -48,12 +50,13 @@ func openCodeFiles(p *place, c *connection) []file {
 		}
 	}
 	drop := func(d *document) {
-		dropServer(d, "mcp")
-		dropValue(d, "ask", "permission", openCodeTools)
+		if dropServer(d, "mcp") || d.was != nil {
+			dropValue(d, "ask", "permission", openCodeTools)
+		}
 	}
 	return []file{
-		{config, edit(add), edit(drop)},
-		{filepath.Join(own, "plugins", "mailroom.js"), c.addPlugin, dropPlugin},
+		{path: config, add: edit(add), remove: undo(drop), decode: decodeJSON, server: "mcp"},
+		{path: filepath.Join(own, "plugins", "mailroom.js"), add: c.addPlugin, remove: dropPlugin},
 	}
 }
 
@@ -61,11 +64,8 @@ func openCodeFiles(p *place, c *connection) []file {
 func openCodeConfig(folder string) string {
 	config := filepath.Join(folder, "opencode.json")
 	for _, path := range []string{config, config + "c"} {
-		text, _, err := read(path)
-		if plain := standardized(text); plain != nil {
-			text = plain // otherwise it is broken, and refused if ours stands in it
-		}
-		if err == nil && connected.Match(text) {
+		f := file{path: path, decode: decodeJSON, server: "mcp"}
+		if text, _, err := read(path); err == nil && f.tools(text) != nil {
 			return path
 		}
 	}
@@ -80,11 +80,19 @@ const openCodeTools = "mailroom_*"
 
 // addPlugin returns the plugin, with the command that it keeps running.
 func (c *connection) addPlugin(before []byte) ([]byte, error) {
-	if _, err := dropPlugin(before); err != nil {
+	if _, err := dropPlugin(before, nil); err != nil {
 		return nil, err
 	}
-	return pluginRunning(c.program, "hook", "stream", "--host", "opencode", "--as", c.agent, "--db", c.database)
+	words := []string{c.program, "hook", "stream", "--host", "opencode", "--as", c.agent, "--db", c.database}
+	var has []string
+	if found := pluginCommand.FindSubmatch(before); found != nil && json.Unmarshal(found[1], &has) == nil {
+		words = replaced(has, words, hookAt)
+	}
+	return pluginRunning(words...)
 }
+
+// pluginCommand is the line of the plugin with the command that it runs.
+var pluginCommand = regexp.MustCompile(`(?m)^const COMMAND = (\[.*\])\r?$`)
 
 // pluginRunning returns the plugin with a command.
 func pluginRunning(command ...string) ([]byte, error) {
@@ -96,7 +104,7 @@ func pluginRunning(command ...string) ([]byte, error) {
 const pluginWords = "written by `mailroom connect opencode`"
 
 // dropPlugin leaves nothing of a plugin of ours.
-func dropPlugin(before []byte) ([]byte, error) {
+func dropPlugin(before, _ []byte) ([]byte, error) {
 	if len(bytes.TrimSpace(before)) > 0 && !bytes.Contains(before, []byte(pluginWords)) {
 		return nil, errors.New("it is a plugin that connect has not written")
 	}

@@ -23,8 +23,19 @@ type Thread struct {
 	Status       string    `json:"status" xml:"status"`
 	Summary      text      `json:"summary,omitempty" xml:"summary,omitempty"`
 	Participants []Party   `json:"participants" xml:"participants>participant"`
+	LeftOut      int       `json:"participants_left_out,omitempty" xml:"participants_left_out,omitempty"` // since the answer would have been too long for the model
 	Messages     []Message `json:"messages" xml:"messages>message"`
 }
+
+// shorten leaves out most of what could be long in a thread.
+func (t *Thread) shorten() {
+	t.LeftOut = max(0, len(t.Participants)-mostParties)
+	t.Participants = t.Participants[:len(t.Participants)-t.LeftOut]
+	t.Summary = text(commands.FirstUnits(string(t.Summary), commands.MaxExcerpt))
+}
+
+// mostParties is how many participants a thread has that was made shorter.
+const mostParties = 6
 
 // Party is an agent as others see it.
 type Party struct {

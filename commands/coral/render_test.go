@@ -64,7 +64,11 @@ func (o *office) try(t *testing.T, as, command string, params any) (commands.Ans
 		return commands.Answer{}, err
 	}
 	env := commands.Env{Engine: o.router, Caller: commands.Caller{Name: as, Session: "default"}, Log: slog.New(slog.DiscardHandler)}
-	return d.Run(t.Context(), env, body)
+	answer, err := d.Run(t.Context(), env, body)
+	if err == nil {
+		err = answer.Settle(t.Context(), env, true)
+	}
+	return answer, err
 }
 
 // ask is try for a command that must succeed.

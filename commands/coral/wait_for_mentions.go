@@ -3,6 +3,8 @@ package coral
 import (
 	"context"
 	"encoding/xml"
+	"errors"
+	"slices"
 	"time"
 
 	"mailroom/commands"
@@ -30,7 +32,8 @@ type WaitForMentionsParams struct {
 type WaitForMentionsResult struct {
 	AgentID  string   `json:"agentId"`
 	Count    int      `json:"count"`
-	More     bool     `json:"more"` // there are others: ask again
+	More     bool     `json:"more"`           // there are others: ask again
+	Rest     string   `json:"rest,omitempty"` // for a model: how to get those
 	Threads  []Thread `json:"threads"`
 	TimedOut bool     `json:"timed_out"`
 	commands.Taken
@@ -49,8 +52,10 @@ func waitForMentions(ctx context.Context, env commands.Env, p WaitForMentionsPar
 	}
 	r := WaitForMentionsResult{AgentID: agent, Threads: []Thread{}, format: p.Format}
 	r.waited = env.Wait(time.Duration(p.TimeoutMs) * time.Millisecond)
+	beside := func(ms []orchestrator.Message) any { return besideThreads(env, agent, ms) }
 	o := reading.Options{
-		Recipient: agent, Timeout: r.waited, Limit: maxTaken, ReplyTo: p.ReplyTo, Posts: p.Any,
+		Recipient: agent, Timeout: r.waited, Limit: maxTaken, ReplyTo: p.ReplyTo, Posts: p.Any, Fits: env.Fits(beside),
+		Lease: commands.Lease(env.Caller, "wait_for_mentions", 0),
 	}
 	if p.WaitFor != "" {
 		o.For = []string{p.WaitFor}
@@ -62,17 +67,33 @@ func waitForMentions(ctx context.Context, env commands.Env, p WaitForMentionsPar
 	if err != nil {
 		return WaitForMentionsResult{}, err
 	}
-	r.Count, r.More, r.TimedOut, r.Taken = len(ms), more, len(ms) == 0, commands.Take(ms, false)
+	r.Count, r.More, r.TimedOut, r.Taken = len(ms), more, len(ms) == 0, commands.Take(ms, o.Lease)
+	r.Rest = env.Rest(more, "call wait_for_mentions again")
 	if r.TimedOut {
 		return r, nil
 	}
-	if r.Threads, err = render(ctx, env, agent, ms); err != nil {
-		if back := r.Unwritten(context.WithoutCancel(ctx), env); back != nil {
-			env.Log.Error("messages were marked as read and could not be shown", "agent", agent, "error", back)
-		}
-		return WaitForMentionsResult{}, err
+	if r.Threads, err = render(ctx, env, agent, env.Shown(ms, beside)); err != nil {
+		return WaitForMentionsResult{}, errors.Join(err, r.Settle(context.WithoutCancel(ctx), env, false))
+	}
+	for i := len(r.Threads) - 1; i >= 0 && env.Call.Model && !commands.ShownWhole(r); i-- {
+		r.Threads[i].shorten()
 	}
 	return r, nil
+}
+
+// besideThreads is an answer with messages, and room for the threads in which they stand.
+func besideThreads(env commands.Env, agent string, ms []orchestrator.Message) any {
+	r := WaitForMentionsResult{AgentID: agent, Count: len(ms)}
+	v := view{reader: agent, session: env.Caller.Session}
+	for i := range ms {
+		at := slices.IndexFunc(r.Threads, func(t Thread) bool { return t.ID == ms[i].ThreadID })
+		if at < 0 {
+			at = len(r.Threads)
+			r.Threads = append(r.Threads, Thread{ID: ms[i].ThreadID, Summary: text(commands.Room)})
+		}
+		r.Threads[at].Messages = append(r.Threads[at].Messages, v.message(&ms[i], nil, true))
+	}
+	return r
 }
 
 // filter says what the wait takes.
@@ -101,8 +122,9 @@ func (r WaitForMentionsResult) ToolText() string {
 	return marshaled(xml.MarshalIndent(struct {
 		XMLName xml.Name `xml:"messages"`
 		More    bool     `xml:"more,attr,omitempty"`
+		Rest    string   `xml:"rest,omitempty"`
 		Threads []Thread `xml:"thread"`
-	}{More: r.More, Threads: r.Threads}, "", "  "))
+	}{More: r.More, Rest: r.Rest, Threads: r.Threads}, "", "  "))
 }
 
 // marshaled is what was made of texts and numbers, which always works.

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"mailroom/commands"
-	"mailroom/orchestrator"
 	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/threads"
 )
@@ -58,19 +57,13 @@ func getMessage(ctx context.Context, env commands.Env, p GetMessageParams) (GetM
 		m := &view.Copies[i].Message
 		r.Copies = append(r.Copies, Copy{m.ID, m.Recipient, string(m.Status), m.Error, view.Copies[i].Receipts})
 	}
-	for n := len(r.Copies); env.Call.Model && !fits(&r); n /= 2 {
+	for n := len(r.Copies); env.Call.Model && !commands.ShownWhole(r); n /= 2 {
 		if n == 0 {
 			return getPart(&view, &p)
 		}
 		r.Copies, r.CopiesLeftOut = r.Copies[:n/2], len(view.Copies)-n/2
 	}
 	return r, nil
-}
-
-// fits reports whether hosts show an answer whole.
-func fits(r *GetMessageResult) bool {
-	whole, err := orchestrator.JSON(r)
-	return err == nil && len(whole) <= maxAnswer
 }
 
 // getPart answers with a part of a message as models are told it. What else could be long, or stands in that text already, is left out.

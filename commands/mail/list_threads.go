@@ -18,7 +18,7 @@ type ListThreadsParams struct {
 
 	All      bool   `json:"all,omitempty" desc:"the threads of all; for administrators"`
 	Search   string `json:"search,omitempty" desc:"with all: only those whose name has this text" check:"max=256"`
-	Continue string `json:"continue,omitempty" desc:"with all: value of this name in the answer before" check:"max=256"`
+	Continue string `json:"continue,omitempty" desc:"value of this name in the answer before" check:"max=256"`
 }
 
 // Thread is a conversation, apart from what is said in it.
@@ -31,10 +31,21 @@ type Thread struct {
 	Summary      string   `json:"summary,omitempty"`
 	CreatedAt    string   `json:"created_at"`
 	ClosedAt     string   `json:"closed_at,omitempty"`
+
+	ParticipantsLeftOut int `json:"participants_left_out,omitempty"` // since the answer would have been too long for the model
+}
+
+// shorten leaves out most of what could be long in a thread.
+func (t *Thread) shorten() {
+	t.Participants, t.ParticipantsLeftOut = commands.Some(t.Participants)
+	t.Summary = commands.FirstUnits(t.Summary, commands.MaxExcerpt)
 }
 
 func renderThread(th *threads.Thread) Thread {
-	return Thread{th.ID, th.Name, th.Session, th.Names(), string(th.Status), th.Summary, th.CreatedAt, th.ClosedAt}
+	return Thread{
+		ThreadID: th.ID, Name: th.Name, SessionID: th.Session, Participants: th.Names(), Status: string(th.Status), Summary: th.Summary,
+		CreatedAt: th.CreatedAt, ClosedAt: th.ClosedAt,
+	}
 }
 
 // OwnThread is a thread as one of its participants sees it.
@@ -68,18 +79,26 @@ func listThreads(ctx context.Context, env commands.Env, p ListThreadsParams) (Li
 	if p.All {
 		return allThreads(ctx, env, p)
 	}
-	if p.Search != "" || p.Continue != "" {
-		return ListThreadsResult{}, orchestrator.Errorf(orchestrator.InvalidParams, "search and continue go with all")
+	if p.Search != "" {
+		return ListThreadsResult{}, orchestrator.Errorf(orchestrator.InvalidParams, "search goes with all")
+	}
+	skip, err := commands.Place(p.Continue)
+	if err != nil {
+		return ListThreadsResult{}, err
 	}
 	agent, err := ownerOf(ctx, env, p.Agent)
 	if err != nil {
 		return ListThreadsResult{}, err
 	}
-	list, more, err := threads.Own(ctx, env.Ledger, agent, threads.Status(p.Status), p.Limit)
+	list, more, err := threads.Own(ctx, env.Ledger, agent, threads.Status(p.Status), int(skip), p.Limit)
 	if err != nil {
 		return ListThreadsResult{}, err
 	}
-	return ListThreadsResult{Agent: agent, Count: len(list), More: more, Threads: renderThreads(list)}, nil
+	r := ListThreadsResult{Agent: agent, Count: len(list), More: more, Threads: renderThreads(list)}
+	if more {
+		r.Continue = fmt.Sprint(int(skip) + len(list))
+	}
+	return forReader(env, r), nil
 }
 
 // allThreads lists the threads of all.
@@ -88,7 +107,17 @@ func allThreads(ctx context.Context, env commands.Env, p ListThreadsParams) (Lis
 		return ListThreadsResult{}, onlyAdministrators(env.Caller, "all", "the list of all threads", p.Agent)
 	}
 	list, next, err := threads.All(ctx, env.Ledger, threads.AllOptions{Status: threads.Status(p.Status), Search: p.Search, After: p.Continue, Limit: p.Limit})
-	return ListThreadsResult{Count: len(list), More: next != "", Continue: next, Threads: renderThreads(list)}, err
+	return forReader(env, ListThreadsResult{Count: len(list), More: next != "", Continue: next, Threads: renderThreads(list)}), err
+}
+
+// forReader makes threads shorter if the answer would be too long for the model that reads it.
+func forReader(env commands.Env, r ListThreadsResult) ListThreadsResult {
+	for i := range r.Threads {
+		if env.Call.Model && !commands.ShownWhole(r) {
+			r.Threads[i].shorten()
+		}
+	}
+	return r
 }
 
 // onlyAdministrators is the error for who asks for what others said, or names an agent beside.
@@ -131,10 +160,7 @@ func (r ListThreadsResult) Text(w *commands.Text) {
 		}
 		return []string{th.ThreadID, th.Name, th.Status, fmt.Sprint(th.Unread), last, strings.Join(th.Participants, ", ")}
 	})
-	switch {
-	case r.Continue != "":
+	if r.Continue != "" {
 		w.Printf("There are more: continue with --continue %s\n", r.Continue)
-	case r.More:
-		w.Printf("There are more.\n")
 	}
 }

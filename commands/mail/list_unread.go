@@ -18,7 +18,8 @@ type ListUnreadParams struct {
 type ListUnreadResult struct {
 	Agent    string `json:"agent"`
 	Count    int    `json:"count"`
-	More     bool   `json:"more"` // there are others: ask for more of them
+	More     bool   `json:"more"`           // there are others: ask for more of them
+	Rest     string `json:"rest,omitempty"` // for a model: how to see those
 	Messages []Hit  `json:"messages"`
 }
 
@@ -34,11 +35,17 @@ func listUnread(ctx context.Context, env commands.Env, p ListUnreadParams) (List
 	if err != nil {
 		return ListUnreadResult{}, err
 	}
-	r := ListUnreadResult{Agent: agent, Count: len(ms), More: more, Messages: make([]Hit, len(ms))}
-	for i := range ms {
-		r.Messages[i] = hitOf(&ms[i])
-		r.Messages[i].Excerpt, _ = commands.Excerpt(&ms[i], "")
+	answer := func(ms []orchestrator.Message) any {
+		r := ListUnreadResult{Agent: agent, Count: len(ms), More: more, Messages: make([]Hit, len(ms))}
+		for i := range ms {
+			r.Messages[i] = hitOf(&ms[i])
+			r.Messages[i].Excerpt, _ = commands.Excerpt(&ms[i], "")
+		}
+		return r
 	}
+	r := answer(env.Shown(ms, answer)).(ListUnreadResult)
+	r.More = more || r.Count < len(ms)
+	r.Rest = env.Rest(r.More, "get these, and call list_unread again")
 	return r, nil
 }
 

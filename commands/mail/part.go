@@ -2,16 +2,9 @@ package mail
 
 import (
 	"fmt"
-	"unicode/utf8"
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
-)
-
-// Agent hosts cut the long answer of a tool before their models see it: Codex leaves 12,000 bytes of it, the others more.
-const (
-	maxAnswer = 11_000 // bytes of JSON that a model is given whole
-	maxPart   = 8000   // bytes of it that the text of a part takes; the rest is for what stands around the text
 )
 
 // Part is a part of what a message says.
@@ -30,7 +23,7 @@ func partOf(text, id string, offset int) (Part, string, error) {
 			WithHint("There is no more to read; offset 0 begins again")
 	}
 	before := commands.FirstUnits(text, offset)
-	part := fitting(text[len(before):])
+	part := commands.FirstPart(text[len(before):], commands.MaxPart)
 	from := commands.Units(before)
 	next := from + commands.Units(part)
 	p := Part{Characters: n}
@@ -44,26 +37,4 @@ func partOf(text, id string, offset int) (Part, string, error) {
 		p.Says = commands.NextPart(from, next, n, id)
 	}
 	return p, part, nil
-}
-
-// fitting returns the beginning of a text that fits into a part.
-func fitting(text string) string {
-	size := 0
-	for i, r := range text {
-		if size += written(r); size > maxPart {
-			return text[:i]
-		}
-	}
-	return text
-}
-
-// written returns how many bytes JSON needs for a character that commands.Harmless leaves.
-func written(r rune) int {
-	switch r {
-	case '"', '\\', '\n', '\t':
-		return 2
-	case '\u2028', '\u2029':
-		return len(`\u2028`)
-	}
-	return utf8.RuneLen(r)
 }

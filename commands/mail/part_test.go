@@ -42,7 +42,7 @@ func TestPartsAreTheWhole(t *testing.T) {
 				says, end = fmt.Sprintf("characters %d to %d of %d; this is the end", offset, n-1, n), 0
 			}
 			want.Equal(t, name, p, Part{says, n, end})
-			if written := len(orchestrator.JSONString(part)) - len(`""`); written > maxPart || !last && written < maxPart-8 || !utf8.ValidString(part) {
+			if written := len(orchestrator.JSONString(part)) - len(`""`); written > commands.MaxPart || !last && written < commands.MaxPart-8 || !utf8.ValidString(part) {
 				t.Errorf("%s: the part at %d has %d bytes as JSON", name, offset, written)
 			}
 			all.WriteString(part)
@@ -55,7 +55,7 @@ func TestPartsAreTheWhole(t *testing.T) {
 // A part ends where it is full or where the text ends, and begins with a whole character.
 func TestPartEdges(t *testing.T) {
 	t.Parallel()
-	full := strings.Repeat("x", maxPart)
+	full := strings.Repeat("x", commands.MaxPart)
 	for _, test := range []struct {
 		text   string
 		offset int

@@ -28,6 +28,7 @@ type ReadThreadResult struct {
 	Posts    []Message `json:"posts"`
 	More     bool      `json:"more"`
 	Continue string    `json:"continue,omitempty"` // of the next call, if there are more
+	Rest     string    `json:"rest,omitempty"`     // for a model: how to get those
 	commands.Taken
 }
 
@@ -35,7 +36,7 @@ var readThreadCommand = commands.Define(vocabulary, "read_thread", readThread).W
 
 // readThread moves the reader's cursor behind what it returns. The administrator has none.
 func readThread(ctx context.Context, env commands.Env, p ReadThreadParams) (ReadThreadResult, error) {
-	o := threads.ReadOptions{Thread: p.ThreadID, All: p.All, Limit: p.Limit, Peek: p.Peek, Newest: p.Newest}
+	o := threads.ReadOptions{Thread: p.ThreadID, All: p.All, Limit: p.Limit, Peek: p.Peek, Newest: p.Newest, Lease: commands.Lease(env.Caller, "read_thread", 0)}
 	var err error
 	if p.Newest && (!env.Caller.Admin || p.Agent != "") {
 		err = onlyAdministrators(env.Caller, "newest", "the list of newest posts", p.Agent)
@@ -45,36 +46,40 @@ func readThread(ctx context.Context, env commands.Env, p ReadThreadParams) (Read
 	if err != nil {
 		return ReadThreadResult{}, err
 	}
-	if o.After, err = place(p.Continue); err != nil {
+	if o.After, err = commands.Place(p.Continue); err != nil {
 		return ReadThreadResult{}, err
 	}
+	o.Fits = env.Fits(postsBeside)
 	read, err := threads.Read(ctx, env.Ledger, o)
 	if err != nil {
 		return ReadThreadResult{}, err
 	}
-	r := ReadThreadResult{Thread: renderThread(&read.Thread), Count: len(read.Posts), More: read.More, Posts: make([]Message, len(read.Posts))}
-	for i := range read.Posts {
-		r.Posts[i] = render(&read.Posts[i])
-		r.Posts[i].Group, r.Posts[i].MulticastID, r.Posts[i].ThreadID, r.Posts[i].SessionID = "", "", "", "" // the same for all
-	}
+	r := ReadThreadResult{Thread: renderThread(&read.Thread), Count: len(read.Posts), More: read.More, Posts: renderPosts(env.Shown(read.Posts, postsBeside))}
 	if r.More {
 		r.Continue = strconv.FormatInt(read.Next, 10)
+		r.Rest = env.Rest(true, "call read_thread with this continue")
 	}
-	r.Taken = commands.Take(read.Posts, p.Peek || o.Agent == "")
+	if !p.Peek && o.Agent != "" {
+		r.Taken = commands.Take(read.Posts, o.Lease)
+	}
+	if env.Call.Model && !commands.ShownWhole(r) {
+		r.shorten()
+	}
 	return r, nil
 }
 
-// place reads the parameter continue, the number of a row that an earlier answer gave; 0 if it is left out.
-func place(text string) (int64, error) {
-	if text == "" {
-		return 0, nil
+// postsBeside is an answer with posts, and room for their thread.
+func postsBeside(ms []orchestrator.Message) any {
+	return []any{renderPosts(ms), commands.Room}
+}
+
+func renderPosts(ms []orchestrator.Message) []Message {
+	posts := make([]Message, len(ms))
+	for i := range ms {
+		posts[i] = render(&ms[i])
+		posts[i].Group, posts[i].MulticastID, posts[i].ThreadID, posts[i].SessionID = "", "", "", "" // the same for all
 	}
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || n < 1 {
-		return 0, orchestrator.Errorf(orchestrator.InvalidParams, "continue: %q is nothing that an answer said", orchestrator.Clip(text)).
-			WithHint("Take the value of continue from the answer before, with all other parameters as they were")
-	}
-	return n, nil
+	return posts
 }
 
 // Text shows each post.

@@ -63,7 +63,7 @@ func searchMessages(ctx context.Context, env commands.Env, p SearchMessagesParam
 	}
 	before, multicast, _ := strings.Cut(p.Continue, ".")
 	s.From.Multicast = multicast
-	if s.From.Before, err = place(before); err != nil {
+	if s.From.Before, err = commands.Place(before); err != nil {
 		return SearchMessagesResult{}, err
 	}
 	s.Says = func(m *orchestrator.Message) bool {

@@ -18,7 +18,7 @@ type InboxParams struct {
 	Agent      string           `json:"agent,omitempty" desc:"agent whose inbox to show; may be left out if the caller's credential names it" check:"agent"`
 	MarkAsRead bool             `json:"markAsRead,omitempty" desc:"mark the messages as read; false only looks" default:"true"`
 	Limit      int              `json:"limit,omitempty" desc:"messages at most" check:"min=1,max=100" default:"50"`
-	Lease      commands.Seconds `json:"lease,omitempty" desc:"seconds after which they come back unless they are acknowledged; left out: they are read at once" check:"min=1,max=86400"`
+	Lease      commands.Seconds `json:"lease,omitempty" desc:"seconds after which they come back unless they are acknowledged; left out: they are read once they are shown" check:"min=1,max=86400"`
 	Wait       commands.Seconds `json:"wait,omitempty" desc:"seconds to wait for one when there is none; left out: not at all" check:"min=0,max=3600"`
 }
 
@@ -28,6 +28,7 @@ type InboxResult struct {
 	Count    int        `json:"count"`
 	HasMore  bool       `json:"has_more"` // there are others
 	Messages []Received `json:"messages"`
+	Rest     string     `json:"rest,omitempty"`        // for a model: how to get those
 	Until    string     `json:"lease_until,omitempty"` // they come back then
 	commands.Taken
 }
@@ -52,32 +53,39 @@ func inbox(ctx context.Context, env commands.Env, p InboxParams) (InboxResult, e
 	} else if orchestrator.CodeOf(err) != orchestrator.NotFound { // it may be about to register itself
 		return InboxResult{}, err
 	}
+	answer := func(ms []orchestrator.Message) any { return showInbox(name, ms) }
+	lease := commands.Lease(env.Caller, "ralph inbox", p.Lease)
 	ms, more, err := reading.Wait(ctx, env.Ledger, reading.Options{
-		Recipient: name, Timeout: wait, Limit: p.Limit, Peek: !p.MarkAsRead,
-		Lease: commands.Lease(env.Caller, "ralph inbox", p.Lease),
+		Recipient: name, Timeout: wait, Limit: p.Limit, Peek: !p.MarkAsRead, Lease: lease, Fits: env.Fits(answer),
 	})
 	if err != nil {
 		return InboxResult{}, err
 	}
-	r := showInbox(name, ms, more)
-	r.Taken = commands.Take(ms, !p.MarkAsRead)
+	r := showInbox(name, env.Shown(ms, answer))
+	r.HasMore, r.Rest = more, env.Rest(more, "call inbox again")
+	if p.MarkAsRead {
+		r.Taken = commands.Take(ms, lease)
+	}
 	return r, nil
 }
 
 // inboxOfFolder shows what lies in an agent's inbox folder, as far as the engine knows: what was delivered there and is not
 // acknowledged.
 func inboxOfFolder(ctx context.Context, env commands.Env, agent *ledger.Agent, p InboxParams, wait time.Duration) (InboxResult, error) {
-	in, err := letters.Wait(ctx, env.Engine, letters.Request{Agent: agent.Name, Target: agent.Deliver, Limit: p.Limit, Mark: p.MarkAsRead}, wait)
+	answer := func(ms []orchestrator.Message) any { return showInbox(agent.Name, ms) }
+	in, err := letters.Wait(ctx, env.Engine, letters.Request{
+		Agent: agent.Name, Target: agent.Deliver, Limit: p.Limit, Mark: p.MarkAsRead, Fits: env.Fits(answer),
+	}, wait)
 	if err != nil {
 		return InboxResult{}, err
 	}
-	r := showInbox(agent.Name, in.Messages, in.More)
-	r.Taken = commands.Take(in.Fresh, false)
+	r := showInbox(agent.Name, env.Shown(in.Messages, answer))
+	r.HasMore, r.Rest, r.Taken = in.More, env.Rest(in.More, "acknowledge these, and call inbox again"), commands.TakeLetters(agent.Name, in.Fresh)
 	return r, nil
 }
 
-func showInbox(agent string, ms []orchestrator.Message, more bool) InboxResult {
-	r := InboxResult{Agent: agent, Count: len(ms), HasMore: more, Messages: make([]Received, len(ms)), Until: commands.LeaseEnd(ms)}
+func showInbox(agent string, ms []orchestrator.Message) InboxResult {
+	r := InboxResult{Agent: agent, Count: len(ms), Messages: make([]Received, len(ms)), Until: commands.LeaseEnd(ms)}
 	for i := range ms {
 		r.Messages[i] = render(&ms[i])
 	}

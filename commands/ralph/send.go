@@ -77,7 +77,7 @@ func send(ctx context.Context, env commands.Env, p SendParams) (SendResult, erro
 func (p *SendParams) draft(caller commands.Caller) (d orchestrator.Draft, err error) {
 	d = orchestrator.Draft{
 		ID: p.ID, Recipient: p.To, Type: p.Type, Payload: p.Payload, Priority: orchestrator.PriorityOf(p.Priority), ReplyTo: p.ReplyTo,
-		IdempotencyKey: cmp.Or(p.IdempotencyKey, p.ID), MakeID: letter.ID,
+		IdempotencyKey: p.IdempotencyKey, MakeID: letter.ID,
 	}
 	if caller.Session != orchestrator.DefaultSession { // the document has no key for one
 		d.SessionID = caller.Session

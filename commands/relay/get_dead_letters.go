@@ -9,14 +9,19 @@ import (
 
 // GetDeadLettersParams say how many to show. Source: document 000, "get_dead_letters".
 type GetDeadLettersParams struct {
-	Limit int `json:"limit,omitempty" desc:"messages at most, newest first" check:"min=1,max=50" default:"20"`
+	Limit    int    `json:"limit,omitempty" desc:"messages at most, newest first" check:"min=1,max=50" default:"20"`
+	Continue string `json:"continue,omitempty" desc:"value of this name in the answer before" check:"max=64"`
 }
 
 var getDeadLettersCommand = commands.Define(vocabulary, "get_dead_letters", getDeadLetters)
 
 // getDeadLetters changes nothing.
 func getDeadLetters(ctx context.Context, env commands.Env, p GetDeadLettersParams) (SentMessagesResult, error) {
-	list, err := messages.DeadLetters(ctx, env.Ledger, messages.DeadLetterFilter{Limit: p.Limit})
+	before, err := commands.Place(p.Continue)
+	if err != nil {
+		return SentMessagesResult{}, err
+	}
+	list, err := messages.DeadLetters(ctx, env.Ledger, messages.DeadLetterFilter{Limit: p.Limit, Before: before})
 	if err != nil {
 		return SentMessagesResult{}, err
 	}

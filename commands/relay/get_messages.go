@@ -29,6 +29,7 @@ type GetMessagesResult struct {
 	Count         int       `json:"count"`
 	HasMore       bool      `json:"hasMore"` // there are others: ask again
 	Messages      []Message `json:"messages"`
+	Rest          string    `json:"rest,omitempty"`       // for a model: how to get those
 	LeaseUntil    string    `json:"leaseUntil,omitempty"` // they come back then
 	commands.Taken
 }
@@ -44,19 +45,29 @@ func getMessages(ctx context.Context, env commands.Env, p GetMessagesParams) (Ge
 	o := reading.Options{
 		Recipient: reader, Timeout: env.Wait(p.Wait.Duration()), Limit: p.Limit,
 		Filter: reading.Filter{Type: p.Type, Target: p.Target}, Peek: !p.MarkAsRead,
-		Lease: commands.Lease(env.Caller, "get_messages", p.Lease),
+		Lease: commands.Lease(env.Caller, "get_messages", p.Lease), Fits: env.Fits(unreadOf),
 	}
 	o.Filter.MinPriority, o.Filter.MaxPriority = priorityBounds(p.Priority)
 	ms, more, err := reading.Wait(ctx, env.Ledger, o)
 	if err != nil {
 		return GetMessagesResult{}, err
 	}
-	r := GetMessagesResult{Count: len(ms), HasMore: more, Messages: make([]Message, len(ms)), LeaseUntil: commands.LeaseEnd(ms), Taken: commands.Take(ms, !p.MarkAsRead)}
+	r := unreadOf(env.Shown(ms, unreadOf)).(GetMessagesResult)
+	r.HasMore, r.Rest = more, env.Rest(more, "call get_messages again")
+	if p.MarkAsRead {
+		r.Taken = commands.Take(ms, o.Lease)
+	}
+	return r, nil
+}
+
+// unreadOf is the answer with some messages.
+func unreadOf(ms []orchestrator.Message) any {
+	r := GetMessagesResult{Count: len(ms), Messages: make([]Message, len(ms)), LeaseUntil: commands.LeaseEnd(ms)}
 	for i := range ms {
 		r.Messages[i] = render(&ms[i])
 		r.HasInterrupts = r.HasInterrupts || r.Messages[i].Action == "interrupt"
 	}
-	return r, nil
+	return r
 }
 
 // readerOf resolves a sessionId: an agent's name, or a session that the caller takes part in.

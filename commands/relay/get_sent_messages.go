@@ -2,6 +2,8 @@ package relay
 
 import (
 	"context"
+	"fmt"
+	"slices"
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
@@ -14,6 +16,7 @@ type GetSentMessagesParams struct {
 	Target   string `json:"target,omitempty" desc:"only to this program or group" check:"agent|group|role"`
 	ThreadID string `json:"threadId,omitempty" desc:"only of this thread" check:"max=256"`
 	Source   string `json:"source,omitempty" desc:"whose outbox; another's only for administrators" check:"agent"`
+	Continue string `json:"continue,omitempty" desc:"value of this name in the answer before" check:"max=64"`
 	Limit    int    `json:"limit,omitempty" desc:"messages at most" check:"min=1,max=50" default:"20"`
 }
 
@@ -27,6 +30,8 @@ type SentMessage struct {
 	Recipient   string             `json:"recipient"`       // the target, or the member of the target
 	Receipts    []messages.Receipt `json:"receipts,omitempty"`
 	Copies      []Copy             `json:"copies,omitempty"` // of a post in a thread: one for each agent that it mentions
+
+	CopiesLeftOut int `json:"copies_left_out,omitempty"` // since the answer would have been too long for the model
 }
 
 // Copy is a post on its way to one of the agents that it mentions.
@@ -42,6 +47,7 @@ type Copy struct {
 type SentMessagesResult struct {
 	Count    int           `json:"count"`
 	HasMore  bool          `json:"hasMore"`
+	Continue string        `json:"continue,omitempty"` // of the call that goes on, if there are more
 	Messages []SentMessage `json:"messages"`
 }
 
@@ -58,11 +64,15 @@ func getSentMessages(ctx context.Context, env commands.Env, p GetSentMessagesPar
 	}
 	return history(ctx, env, messages.HistoryFilter{
 		Sender: source, Own: source == env.Caller.Name, Target: p.Target, ThreadID: p.ThreadID, Status: orchestrator.Status(p.Status), Limit: p.Limit,
-	})
+	}, p.Continue)
 }
 
-// history lists messages of the past with their receipts.
-func history(ctx context.Context, env commands.Env, f messages.HistoryFilter) (SentMessagesResult, error) {
+// history lists messages of the past with their receipts, from where the answer before says.
+func history(ctx context.Context, env commands.Env, f messages.HistoryFilter, from string) (SentMessagesResult, error) {
+	var err error
+	if f.From, err = commands.Place(from); err != nil {
+		return SentMessagesResult{}, err
+	}
 	ms, more, err := messages.History(ctx, env.Ledger, f)
 	if err != nil {
 		return SentMessagesResult{}, err
@@ -79,18 +89,30 @@ func sentMessages(ctx context.Context, env commands.Env, ms []orchestrator.Messa
 	if err != nil {
 		return SentMessagesResult{}, err
 	}
-	r := SentMessagesResult{Count: len(ms), HasMore: more, Messages: make([]SentMessage, len(ms))}
+	sent := make([]SentMessage, len(ms))
 	for i := range ms {
 		m := &ms[i]
-		r.Messages[i] = SentMessage{
-			Message: render(m), Status: string(m.Status), DeliveredAt: m.DeliveredAt, ReadAt: m.ReadAt, Error: m.Error,
-			Recipient: m.Recipient, Receipts: receipts[i],
+		sent[i] = SentMessage{
+			Status: string(m.Status), DeliveredAt: m.DeliveredAt, ReadAt: m.ReadAt, Error: m.Error, Recipient: m.Recipient, Receipts: receipts[i],
 		}
-		if r.Messages[i].Copies, err = copiesOf(ctx, env, copies[i]); err != nil {
+		if sent[i].Copies, err = copiesOf(ctx, env, copies[i]); err != nil {
 			return SentMessagesResult{}, err
 		}
+		all := sent[i].Copies
+		n := env.Most(len(all), func(k int) any { return []any{all[:k], commands.Room} })
+		sent[i].Copies, sent[i].CopiesLeftOut = all[:n], len(all)-n
 	}
-	return r, nil
+	answer := func(ms []orchestrator.Message) any {
+		r := SentMessagesResult{Count: len(ms), HasMore: more || len(ms) < len(sent), Messages: slices.Clone(sent[:len(ms)])}
+		for i := range ms {
+			r.Messages[i].Message = render(&ms[i])
+		}
+		if r.HasMore && len(ms) > 0 {
+			r.Continue = fmt.Sprint(ms[len(ms)-1].Seq)
+		}
+		return r
+	}
+	return answer(env.Shown(ms, answer)).(SentMessagesResult), nil
 }
 
 // copiesOf shows how a post got to those that it mentions.
@@ -115,6 +137,6 @@ func (r SentMessagesResult) Text(w *commands.Text) {
 		return []string{m.MessageID, m.Type, m.Source, m.Recipient, m.Status, w.When(m.SentAt), m.Message.Message}
 	})
 	if r.HasMore {
-		w.Printf("There are more.\n")
+		w.Printf("There are more: continue with --continue %s\n", r.Continue)
 	}
 }

@@ -17,6 +17,7 @@ type QueryMessageHistoryParams struct {
 	Status   string `json:"status,omitempty" desc:"only those with this delivery status" check:"status"`
 	Since    string `json:"since,omitempty" desc:"only those sent at or after this time, ISO 8601, or how long ago" check:"max=64"`
 	Until    string `json:"until,omitempty" desc:"only those sent at or before this time, ISO 8601, or how long ago" check:"max=64"`
+	Continue string `json:"continue,omitempty" desc:"value of this name in the answer before" check:"max=64"`
 	Limit    int    `json:"limit,omitempty" desc:"messages at most" check:"min=1,max=100" default:"50"`
 }
 
@@ -30,5 +31,5 @@ func queryMessageHistory(ctx context.Context, env commands.Env, p QueryMessageHi
 	return history(ctx, env, messages.HistoryFilter{
 		ThreadID: p.ThreadID, Sender: p.Source, Target: p.Target, Type: p.Type, Status: orchestrator.Status(p.Status),
 		Since: p.Since, Until: p.Until, Limit: p.Limit, OldestFirst: p.ThreadID != "",
-	})
+	}, p.Continue)
 }

@@ -21,6 +21,7 @@ type PollResult struct {
 	Pending   int             `json:"messages_pending"`
 	Unread    int             `json:"messages_unread"` // delivered to its inbox and not read
 	Messages  []PolledMessage `json:"messages"`
+	Rest      string          `json:"rest,omitempty"` // for a model: how to see the others
 	Timestamp string          `json:"timestamp"`
 }
 
@@ -47,10 +48,16 @@ func poll(ctx context.Context, env commands.Env, p PollParams) (PollResult, erro
 	if err != nil {
 		return PollResult{}, err
 	}
-	r := PollResult{Recipient: backlog.Recipient, Pending: backlog.Pending, Unread: backlog.Unread, Timestamp: timestamp(env)}
-	for i := range backlog.Messages {
-		r.Messages = append(r.Messages, polled(&backlog.Messages[i]))
+	answer := func(ms []orchestrator.Message) any {
+		r := PollResult{Recipient: backlog.Recipient, Pending: backlog.Pending, Unread: backlog.Unread, Timestamp: timestamp(env)}
+		for i := range ms {
+			r.Messages = append(r.Messages, polled(&ms[i]))
+		}
+		return r
 	}
+	shown := env.Shown(backlog.Messages, answer)
+	r := answer(shown).(PollResult)
+	r.Rest = env.Rest(len(shown) < len(backlog.Messages), "search_messages finds them, and get_message shows one")
 	return r, nil
 }
 

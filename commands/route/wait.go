@@ -14,7 +14,7 @@ type WaitParams struct {
 	Recipient string           `json:"recipient,omitempty" desc:"agent whose unread messages to take; may be left out when --as or MAILROOM_AGENT names it" check:"agent" arg:"1"`
 	Timeout   commands.Seconds `json:"timeout,omitempty" desc:"how long to wait when there are none" check:"min=0,max=86400" default:"30"`
 	BatchSize int              `json:"batch_size,omitempty" desc:"messages to take at most" check:"min=1,max=1000" default:"10"`
-	Lease     commands.Seconds `json:"lease,omitempty" desc:"seconds after which they come back unless they are acknowledged; left out: they are read at once" check:"min=1,max=86400"`
+	Lease     commands.Seconds `json:"lease,omitempty" desc:"seconds after which they come back unless they are acknowledged; left out: they are read once they are printed" check:"min=1,max=86400"`
 	WaitFor   string           `json:"wait_for,omitempty" desc:"agent that is waited for; refused when it waits for the recipient, be it through others" check:"agent"`
 	ReplyTo   string           `json:"reply_to,omitempty" desc:"message of the recipient's own whose answer is waited for; the same as naming those who got it" check:"id"`
 }
@@ -24,7 +24,8 @@ type WaitResult struct {
 	Recipient string                 `json:"recipient"`
 	Count     int                    `json:"count"`
 	Messages  []orchestrator.Message `json:"messages"`
-	More      bool                   `json:"more"` // there are others: ask again
+	More      bool                   `json:"more"`           // there are others: ask again
+	Rest      string                 `json:"rest,omitempty"` // for a model: how to get those
 	TimedOut  bool                   `json:"timed_out"`
 	Until     string                 `json:"lease_until,omitempty"` // they come back then
 	Timestamp string                 `json:"timestamp"`
@@ -40,8 +41,12 @@ func wait(ctx context.Context, env commands.Env, p WaitParams) (WaitResult, erro
 	if err != nil {
 		return WaitResult{}, err
 	}
+	answer := func(ms []orchestrator.Message) any {
+		return WaitResult{Recipient: recipient, Count: len(ms), Messages: ms, Until: commands.LeaseEnd(ms), Timestamp: timestamp(env)}
+	}
 	o := reading.Options{
 		Recipient: recipient, Timeout: env.Wait(p.Timeout.Duration()), Limit: p.BatchSize, ReplyTo: p.ReplyTo, Lease: commands.Lease(env.Caller, "wait", p.Lease),
+		Fits: env.Fits(answer),
 	}
 	if p.WaitFor != "" {
 		o.For = []string{p.WaitFor}
@@ -55,10 +60,9 @@ func wait(ctx context.Context, env commands.Env, p WaitParams) (WaitResult, erro
 	if err != nil {
 		return WaitResult{}, err
 	}
-	return WaitResult{
-		Recipient: recipient, Count: len(ms), Messages: ms, More: more, TimedOut: len(ms) == 0, Until: commands.LeaseEnd(ms), Timestamp: timestamp(env),
-		Taken: commands.Take(ms, false),
-	}, nil
+	r := answer(env.Shown(ms, answer)).(WaitResult)
+	r.More, r.Rest, r.TimedOut, r.Taken = more, env.Rest(more, "call wait again"), len(ms) == 0, commands.Take(ms, o.Lease)
+	return r, nil
 }
 
 // Text shows each message with its payload.

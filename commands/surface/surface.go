@@ -5,18 +5,37 @@ package surface
 
 import (
 	"context"
+	"errors"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
 
 	"mailroom/commands"
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/store"
 )
 
-// TakeBack undoes what a command marked, such as messages as read, when its answer did not reach the caller. An error is only
-// logged, since there is nobody to tell.
-func TakeBack(ctx context.Context, env commands.Env, answer commands.Answer) {
-	back, ok := answer.Result.(commands.Unwritten)
-	if !ok {
+// Settle notes whether an answer was written to whoever asked, see commands.Answer.Settle. What cannot be noted now, since the
+// database is busy or away, is noted as soon as it can be while this process runs. If that ends before, what was handed out is
+// unread again.
+func Settle(ctx context.Context, env commands.Env, answer commands.Answer, written bool) {
+	ctx = context.WithoutCancel(ctx)
+	err := answer.Settle(ctx, env, written)
+	if err == nil {
 		return
 	}
-	if err := back.Unwritten(context.WithoutCancel(ctx), env); err != nil {
-		env.Log.Error("an answer that was not taken could not be undone", "command", answer.Action, "error", err)
-	}
+	env.Log.Warn("whether an answer was written could not be noted yet; its messages are shown again if this process ends before it is", "command", answer.Action, "written", written, "error", err)
+	orchestrator.GoSafe("settling an answer", env.Log, func() {
+		pause := backoff.NewExponentialBackOff(backoff.WithMaxInterval(longestPause), backoff.WithMaxElapsedTime(0))
+		_ = backoff.Retry(func() error {
+			err := answer.Settle(ctx, env, written)
+			if errors.Is(err, store.ErrClosed) {
+				return backoff.Permanent(err)
+			}
+			return err
+		}, pause)
+	})
 }
+
+// longestPause is between two attempts to note whether an answer was written.
+const longestPause = 15 * time.Second

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"mailroom/commands"
+	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/reading"
 	"mailroom/orchestrator/teams"
@@ -13,25 +14,36 @@ import (
 const maxArrivals = 100
 
 // Arrivals are the caller's unread messages, which every answer of the vocabulary carries: messages reach teammates
-// without their asking. They are marked as read, and unread again if the answer cannot be written.
+// without their asking. They are read once the answer was written.
 type Arrivals struct {
 	Messages []Message `json:"messages"`
 	More     bool      `json:"more,omitempty"` // there are others: the answer carries as many as it can
+	Rest     string    `json:"rest,omitempty"` // for a model: how to get those
 	commands.Taken
 }
 
-// arrivals takes an agent's unread messages. A command that fails afterwards must call Unwritten.
+// arrivals takes an agent's unread messages. A command that fails afterwards must settle them as not written.
 func arrivals(ctx context.Context, env commands.Env, agent string) (Arrivals, error) {
-	var a Arrivals
-	ms, more, err := reading.Wait(ctx, env.Ledger, reading.Options{Recipient: agent, Limit: maxArrivals})
+	lease := commands.Lease(env.Caller, "team", 0)
+	ms, more, err := reading.Wait(ctx, env.Ledger, reading.Options{Recipient: agent, Limit: maxArrivals, Lease: lease, Fits: env.Fits(carried)})
 	if err != nil {
-		return a, err
+		return Arrivals{}, err
 	}
-	a.Taken, a.More = commands.Take(ms, false), more
+	return Arrivals{
+		Messages: renderedAll(env.Shown(ms, carried)), More: more, Rest: env.Rest(more, "call team_messages"), Taken: commands.Take(ms, lease),
+	}, nil
+}
+
+// carried is an answer that carries messages, with room for what else it says.
+func carried(ms []orchestrator.Message) any {
+	return []any{renderedAll(ms), commands.Room}
+}
+
+func renderedAll(ms []orchestrator.Message) (list []Message) {
 	for i := range ms {
-		a.Messages = append(a.Messages, rendered(&ms[i]))
+		list = append(list, rendered(&ms[i]))
 	}
-	return a, nil
+	return list
 }
 
 // arrivalsAfter is arrivals for a command that has done its work: a failure to read must not pass for a failure of that.

@@ -340,14 +340,14 @@ func adoptedEnd(t *ledger.Tx, f *ForeignRow, written ...string) string {
 }
 
 // Payload turns what somebody wrote as payload into JSON text: nothing is null, and what is no JSON is a JSON
-// string. JSON text stays as it is, digit for digit.
+// string. JSON text stays as it is, digit for digit, but is Mended.
 func Payload(v any) string {
 	if v == nil {
 		return "null"
 	}
 	text := store.Text(v)
 	if utf8.ValidString(text) && json.Valid([]byte(text)) && !ledger.IsDeep([]byte(text)) {
-		return text
+		return string(orchestrator.Mended([]byte(text)))
 	}
 	return string(orchestrator.JSONString(text))
 }

@@ -15,6 +15,13 @@ func Part() *ledger.Part {
 			{Table: "presence", Idle: true, Over: overPresence},
 			{Table: "tokens", Over: `(revoked_at <> '' AND revoked_at < ?1 OR expires_at <> '' AND expires_at < ?1)`},
 		},
+		Outside: `
+			SELECT 'agent ' || name || ' is delivered to by ' || deliver || CASE WHEN deliver LIKE 'exec:%' AND folder <> '' THEN ', in ' || folder ELSE '' END
+			FROM agents WHERE deliver <> 'inbox'
+			UNION ALL SELECT 'agent ' || name || ' falls back to ' || fallback FROM agents WHERE fallback <> ''
+			UNION ALL SELECT 'agent ' || name || ' is started by ' || start_command || CASE WHEN folder <> '' THEN ', in ' || folder ELSE '' END
+			FROM agents WHERE start_command <> ''
+			UNION ALL SELECT 'agent ' || name || ' may be delivered to in a private network' FROM agents WHERE allow_private <> 0 ORDER BY 1`,
 		Outdated: []store.Outdated{
 			{End: `DELETE FROM tokens WHERE agent = 'operator' AND ?1 <> ''`},
 			{

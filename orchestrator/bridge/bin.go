@@ -31,6 +31,9 @@ type bin struct {
 // the writer may have written the next message over it, or after another watch removed it. So it is moved first to where nobody
 // writes, looked at there, and put back if it is not what was read. Errors: errMoved; those of the file system.
 func (p *pass) remove(in *os.Root, folder string, f file, text []byte) error {
+	if _, err := in.Lstat(f.name); errors.Is(err, fs.ErrNotExist) {
+		return errMoved
+	}
 	if p.bin == nil {
 		if err := p.openBin(folder); err != nil {
 			return err
@@ -52,12 +55,21 @@ func (p *pass) remove(in *os.Root, folder string, f file, text []byte) error {
 	return err
 }
 
-// openBin makes a bin for a folder, and opens it.
+// openBin makes a bin for a folder, and opens it. Where private is gone, somebody may be removing the root, who is left alone until the
+// next look. Error: errMoved.
 func (p *pass) openBin(folder string) (err error) {
 	b := &bin{path: private + "/" + binPrefix + folder + "." + rand.Text()}
-	if err := p.root.MkdirAll(b.path, 0o700); err != nil {
+	err = p.root.Mkdir(b.path, 0o700)
+	if missed := p.binMissed; errors.Is(err, fs.ErrNotExist) {
+		if p.binMissed = true; !missed {
+			return errMoved
+		}
+		err = p.root.MkdirAll(b.path, 0o700)
+	}
+	if err != nil {
 		return err
 	}
+	p.binMissed = false
 	if b.Root, err = p.root.OpenRoot(b.path); err == nil {
 		p.bin = b
 	}

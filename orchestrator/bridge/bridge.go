@@ -62,7 +62,8 @@ type watch struct {
 
 	gone map[string]map[string]time.Time // by folder and message: since when the file of a delivered message is missed
 
-	restored bool // what a watch that was killed left in its bins is back
+	restored  bool // what a watch that was killed left in its bins is back
+	binMissed bool // the last look found no place for a bin
 
 	places map[string]letter.Identity // the inbox folders at their last looks
 

@@ -20,7 +20,7 @@ func Remove(root *os.Root, folder, name, text string, meanwhile func()) error {
 		return err
 	}
 	meanwhile()
-	p := &pass{watch: &watch{}, root: root}
+	p := &pass{watch: &watch{binMissed: true}, root: root}
 	defer p.closeBin()
 	return p.remove(in, folder, file{name, info}, []byte(text))
 }

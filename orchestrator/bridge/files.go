@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/bridge/letters"
 	"mailroom/orchestrator/letter"
+	"mailroom/orchestrator/store"
 )
 
 // maxFile is the largest file that is taken in, in bytes: a payload of orchestrator.MaxPayload, and room for indentation.
@@ -48,10 +50,20 @@ func (p *pass) isYoung(f file) bool {
 	return age < grace && age > -grace // who sets a time in the future has finished writing
 }
 
-// clockOf reads the clock that gives files their times, which may be another machine's.
+// clockFile is the file whose time clockOf sets.
+const clockFile = private + "/clock"
+
+// makeClock makes the file for clockOf, when a watch begins.
+func makeClock(root *os.Root) {
+	if f, err := root.OpenFile(clockFile, os.O_CREATE|os.O_WRONLY|syscall.O_NONBLOCK, 0o600); err == nil {
+		f.Close()
+	}
+}
+
+// clockOf reads the clock that gives files their times, which may be another machine's. Where its file is gone it is this machine's: a
+// look makes nothing that might be in the way of somebody who removes the root.
 func clockOf(root *os.Root) time.Time {
-	_ = root.Mkdir(private, 0o700)
-	probe, err := root.OpenFile(private+"/clock", os.O_CREATE|os.O_WRONLY|syscall.O_NONBLOCK, 0o600)
+	probe, err := root.OpenFile(clockFile, os.O_WRONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return time.Now()
 	}
@@ -225,7 +237,7 @@ func (p *pass) message(folder, name string, text []byte) (in letters.TakenIn, er
 	}
 	in = letters.TakenIn{Draft: l.Draft(), ID: l.ID, Path: p.path(folder, name), Target: p.target}
 	says, err := p.check(&l)
-	in.Fault, in.Presence = err, says
+	in.Fault, in.Presence = cmp.Or(orchestrator.CheckPairs("the file", text), err), says
 	in.Done = folder == p.o.Name && says != ""
 	return in, nil
 }
@@ -261,6 +273,8 @@ func (p *pass) takeIn(ctx context.Context, in *os.Root, folder string, f file, t
 	var refused *orchestrator.Error
 	switch code := orchestrator.CodeOf(err); {
 	case err == nil:
+	case store.IsRefused(err):
+		return p.wait(ctx, folder, f, err)
 	case code == orchestrator.InvalidParams || code == orchestrator.Conflict:
 		return p.report(ctx, folder, f, err)
 	case code == orchestrator.UnknownSender || code == orchestrator.UnknownRecipient:

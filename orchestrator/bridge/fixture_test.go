@@ -81,7 +81,7 @@ func open(t *testing.T, db string, log slog.Handler) *delivery.Engine {
 	return r
 }
 
-// newOffice makes an office of agents; one whose name ends with ":" reads its folder, and the others their inboxes.
+// newOffice makes an office of agents; one whose name ends with ":" reads its folder, which it has made, and the others their inboxes.
 func newOffice(t *testing.T, agents ...string) *office {
 	t.Helper()
 	folder, err := filepath.EvalSymlinks(t.TempDir())
@@ -101,6 +101,7 @@ func (o *office) add(agent string) {
 	deliver := "inbox"
 	if strings.HasSuffix(agent, ":") {
 		deliver = "dir:" + o.root
+		must(o.T, os.MkdirAll(o.path(u.Name), 0o700))
 	}
 	u.Deliver = &deliver
 	_, _, err := agents.Add(o.T.Context(), o.Ledger, u)

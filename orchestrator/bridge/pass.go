@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -59,6 +60,7 @@ func (w *watch) lookAtAll(ctx context.Context) (err error) {
 	defer p.root.Close()
 	var failed error
 	if !w.restored {
+		makeClock(p.root)
 		failed = p.restore()
 		w.restored = failed == nil
 	}
@@ -108,8 +110,8 @@ func (w *watch) aLook(ctx context.Context) (looking context.Context, end func(fa
 	}
 }
 
-// pass begins a look. It makes the folders of those who read below the root, but not the root, which could be on a disk
-// that is not mounted: nil and no error is a root that is gone.
+// pass begins a look. It makes no folder: somebody may be removing all of them, and the root could be on a disk that is not
+// mounted. nil and no error is a root that is gone.
 func (w *watch) pass(ctx context.Context) (*pass, error) {
 	list, err := agents.List(ctx, w.engine.Ledger)
 	if err != nil {
@@ -141,12 +143,6 @@ func (w *watch) pass(ctx context.Context) (*pass, error) {
 	for i := range list {
 		a := &list[i]
 		p.agents[a.Name] = a
-		if a.Deliver != w.target {
-			continue
-		}
-		if err := p.root.Mkdir(a.Name, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-			w.log.Debug("the inbox folder cannot be made", "folder", w.path(a.Name, ""), "error", err)
-		}
 	}
 	return p, nil
 }
@@ -188,17 +184,23 @@ func openRoot(path string) (*os.Root, error) {
 	return root, nil
 }
 
-// folders lists what may be inbox folders.
+// folders lists what may be inbox folders, and those of the agents that read below the root, which may be gone.
 func (p *pass) folders() (names []string, err error) {
 	entries, err := fs.ReadDir(p.root.FS(), ".")
 	if err != nil {
 		return nil, err
 	}
 	for _, e := range entries {
-		if !strings.HasPrefix(e.Name(), ".") && (e.IsDir() || e.Type() == fs.ModeSymlink) {
+		if !strings.HasPrefix(e.Name(), ".") && (e.IsDir() || e.Type() == fs.ModeSymlink) && !p.isInbox(e.Name()) {
 			names = append(names, e.Name())
 		}
 	}
+	for name := range p.agents {
+		if p.isInbox(name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
 	return names, nil
 }
 

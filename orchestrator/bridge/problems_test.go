@@ -52,6 +52,7 @@ func problems(outside string) map[string]problem {
 		}, "it is a symbolic link"},
 		"folder":         {func(o *office, path string) { must(o.T, os.Mkdir(path, 0o700)) }, "it is a folder"},
 		"pipe":           {func(o *office, path string) { must(o.T, syscall.Mkfifo(path, 0o600)) }, "it is a pipe"},
+		"half a pair":    {text(strings.Replace(note("h1", "pm", "developer"), "{", `{"extra":{"\ud83d":1},`, 1)), "half of a surrogate pair"},
 		"unknown sender": {text(note("u1", "nobody", "developer")), `nobody is known as "nobody"`},
 		"id taken":       {text(note("taken", "developer", "developer")), "another message has the id taken"},
 	}
@@ -277,7 +278,7 @@ func runUnreadable(t *testing.T, args []string) {
 	o.write(note("m2", "pm", "developer"), "developer", "m2.json")
 	o.write(note("m3", "pm", "arch"), "arch", "m3.json")
 	must(t, os.Chmod(o.path("developer", "m1.json"), 0))
-	must(t, os.Mkdir(o.path("qa"), 0))
+	must(t, os.Chmod(o.path("qa"), 0))
 	must(t, os.Chmod(o.path("arch"), 0o644)) // it can be listed, and not entered
 	got := o.once()
 	want.Equal(t, "taken in", got.TakenIn, 1)

@@ -29,7 +29,7 @@ func (o *office) count(query string) (n int) {
 }
 
 // TestHearsOfChanges: without looking around, the watch hears of files that come and go, of folders that are made,
-// removed and made anew. A root that is gone is not made anew by the watch, and reported until it is back.
+// removed and made anew. Neither a folder that is gone nor the root is made anew by the watch; a root is reported until it is back.
 func TestHearsOfChanges(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "pm", "developer:", "qa")
@@ -55,22 +55,18 @@ func TestHearsOfChanges(t *testing.T) {
 	acknowledged("m1")
 	arrives("qa", "rename") // a folder that was not there
 	must(t, os.RemoveAll(o.path("developer")))
-	w.until(func() bool { return o.exists("developer") })
 	arrives("developer", "rename")
 	must(t, os.Remove(o.path("developer", "m4.json")))
 	acknowledged("m4")
 	must(t, os.Rename(o.path("developer"), o.path("old")))
-	w.until(func() bool { return o.exists("developer") })
 	arrives("developer", "write")
 	for i, goes := range []func() error{
 		func() error { return os.RemoveAll(o.root) },
 		func() error { return os.Rename(o.root, o.root+"-moved") },
 	} {
-		for goes() != nil { // the watch makes folders meanwhile
-		}
+		must(t, goes())
 		w.until(func() bool { return o.log.told("mount its disk") == i+1 })
 		must(t, os.Mkdir(o.root, 0o700))
-		w.until(func() bool { return o.exists("developer") })
 		arrives("developer", "rename")
 		o.wantRows(`SELECT path FROM bridge_problems WHERE problem LIKE 'the root %'`)
 	}
@@ -83,6 +79,37 @@ func TestHearsOfChanges(t *testing.T) {
 	if beating, err = daemons.List(t.Context(), o.Ledger); err != nil || len(beating) != 0 {
 		t.Errorf("daemons after the end: %v, %v", beating, err)
 	}
+}
+
+// TestMakesFoldersForDeliveriesOnly: whoever removes the folders, or all that is below the root, finds them gone, whatever the watch
+// hears meanwhile; a message makes the folder of its recipient anew.
+func TestMakesFoldersForDeliveriesOnly(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, "pm:", "developer:", "qa")
+	must(t, os.MkdirAll(o.path("other"), 0o700))
+	w := o.watch(time.Hour)
+	for round := range 100 {
+		for _, folder := range []string{"pm", "developer"} {
+			must(t, os.MkdirAll(o.path(folder), 0o700))
+		}
+		half := fmt.Sprintf("half%d.json", round) // is looked at with the clock of the file system
+		must(t, os.WriteFile(o.path("developer", half), []byte(`{"id":`), 0o600))
+		must(t, os.WriteFile(o.path("pm", "no message"), nil, 0o600))
+		for _, folder := range []string{"pm", "developer", ".mailroom"} {
+			must(t, os.RemoveAll(o.path(folder)))
+		}
+		id := fmt.Sprintf("m%d", round)
+		o.write(note(id, "pm", "qa"), "other", "stray") // of which a look tells, once it has the name of a message
+		must(t, os.Rename(o.path("other", "stray"), o.path("other", id+".json")))
+		w.until(func() bool { return o.log.told(id+".json") == 1 })
+		want.Equal(t, "what is there", fmt.Sprint(readNames(t, o.root)), "[other]")
+	}
+	must(t, os.RemoveAll(o.root))
+	must(t, os.Mkdir(o.root, 0o700))
+	sent, err := messages.Send(t.Context(), o.Ledger, orchestrator.Draft{Sender: "pm", Recipient: "developer", Type: "note", Payload: []byte(`{}`)})
+	must(t, err)
+	w.until(func() bool { return o.exists("developer", sent.MessageID+".json") })
+	want.Equal(t, "pm has a folder", o.exists("pm"), false)
 }
 
 // TestDeliversBesideIt: the watch alone is enough for messages to be delivered, and counts them.

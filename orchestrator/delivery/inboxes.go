@@ -356,18 +356,23 @@ func (b *InboxBatch) failUnknown(recipient string) error {
 	return nil
 }
 
-// HandOne delivers one message through a table, as read, and brings m up to date.
-func HandOne(t *ledger.Tx, m *orchestrator.Message, set orchestrator.SetTransport) error {
+// HandOne delivers one message through a table, where its place looks read, and brings m up to date. read says that it is read indeed;
+// otherwise the caller lends it to a reader.
+func HandOne(t *ledger.Tx, m *orchestrator.Message, set orchestrator.SetTransport, read bool) error {
 	if err := set.DeliverRead(t.Run, m.Seq, t.Now); err != nil {
 		return err
 	}
-	if _, err := t.ChangeStatus(ledger.BySeq(m.Seq), ledger.Change{To: orchestrator.Delivered, Attempted: true, Read: true, Event: tracing.Delivered}); err != nil {
+	if _, err := t.ChangeStatus(ledger.BySeq(m.Seq), ledger.Change{To: orchestrator.Delivered, Attempted: true, Read: read, Event: tracing.Delivered}); err != nil {
 		return err
 	}
 	if m.Status == orchestrator.Retry {
 		m.RetryCount++
 	}
 	m.Status, m.NextAttemptAt, m.Error = orchestrator.Delivered, "", ""
-	m.DeliveredAt, m.EndedAt, m.ReadAt = t.Now, t.Now, t.Now
+	m.DeliveredAt, m.EndedAt = t.Now, t.Now
+	if !read {
+		return nil
+	}
+	m.ReadAt = t.Now
 	return t.NoteOf(m, tracing.Read, "")
 }

@@ -161,7 +161,7 @@ func beginTrial(t *ledger.Tx, name string, trial *Trial) (*claim, error) {
 	}
 	trial.MessageID = m.ID
 	if set := t.Ledger.SetTransport(agent); set != nil {
-		fault, err := t.ChangeRows(func() error { return HandOne(t, m, set) })
+		fault, err := t.ChangeRows(func() error { return HandOne(t, m, set, true) })
 		if trial.Delivered = fault == nil; fault != nil {
 			trial.Says = fault.Error()
 			_, err = attemptFailed(t, m, &outcome{reason: trial.Says})

@@ -252,8 +252,7 @@ func unread(ctx context.Context, l *ledger.Ledger, agent string) (int, error) {
 // and not the time.
 func (e *Event) lease() messages.ReadingLease {
 	lease := messages.ReadingLease{
-		For: unprovedLease, Holder: e.Program, Session: e.Session, PID: e.Process.PID, Reader: e.Process, Host: e.Process.Host(),
-		Writer: e.Writer,
+		For: unprovedLease, Holder: e.Program, Session: e.Session, Reader: e.Process, Writer: e.Writer,
 	}
 	if e.Process.PID > 0 {
 		lease.For = messages.MaxReadingLease
@@ -263,18 +262,11 @@ func (e *Event) lease() messages.ReadingLease {
 
 // Written notes that the Writer of an event has written the answer: from now on the session's events tell what becomes of its
 // messages. A hook that is killed never says so. Its host takes no answer from it, so the model has not seen them.
-func Written(ctx context.Context, l *ledger.Ledger, agent string, a *Answer) error {
-	if len(a.Messages) == 0 || a.lease.Writer.PID == 0 {
+func Written(ctx context.Context, l *ledger.Ledger, a *Answer) error {
+	if a.lease.Writer.PID == 0 {
 		return nil
 	}
-	return l.Write(ctx, store.Of(agent), func(t *ledger.Tx) error {
-		for i := range a.Messages {
-			if err := messages.Written(t, &a.Messages[i], &a.lease); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	return reading.Written(ctx, l, a.Messages, a.lease)
 }
 
 // GiveBack makes what an answer was to show unread again, since it could not be written.

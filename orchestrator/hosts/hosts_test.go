@@ -368,7 +368,7 @@ func TestAnswerThatIsNotWritten(t *testing.T) {
 	hook.Wait()
 	a := r.event(hosts.Worked, writer(process.Of(os.Getpid())))
 	want.IDs(t, a.Messages, id)
-	if err := hosts.Written(t.Context(), r.Ledger, "bob", &a); err != nil {
+	if err := hosts.Written(t.Context(), r.Ledger, &a); err != nil {
 		t.Fatal(err)
 	}
 	want.Equal(t, "standing", r.standing(id), "shown")

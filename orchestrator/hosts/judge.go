@@ -170,6 +170,6 @@ func recognizeOne(t *ledger.Tx, e *Event, m *orchestrator.Message, sight Sight) 
 		return messages.MarkRead(t, m, t.Now, tracing.Read, "it stands in the transcript of session "+e.Session+", answered")
 	}
 	lease := e.lease()
-	lease.Writer = process.None()
+	lease.Writer = process.ID{}
 	return messages.StandsIn(t, m, &lease)
 }

@@ -25,23 +25,9 @@ func Check(d orchestrator.Draft) (orchestrator.Draft, error) {
 
 // CheckContent is Check without the names of the sender and the recipient.
 func CheckContent(d orchestrator.Draft) (orchestrator.Draft, error) {
-	if d.Payload == nil {
-		d.Payload = json.RawMessage("null")
-	}
-	if len(d.Payload) > orchestrator.MaxPayload {
-		return d, orchestrator.Errorf(orchestrator.InvalidParams, "payload has %d bytes; at most %d are allowed", len(d.Payload), orchestrator.MaxPayload).
-			WithHint("Write the content to a file and send its path")
-	}
-	var compact bytes.Buffer
-	if err := json.Compact(&compact, d.Payload); err != nil {
-		hint, _ := jsonfault.Of(d.Payload)
-		return d, &orchestrator.Error{Code: orchestrator.InvalidParams, Message: "payload is not JSON", Err: err, Hint: hint}
-	}
-	if d.Payload = compact.Bytes(); IsDeep(d.Payload) {
-		return d, orchestrator.Errorf(orchestrator.InvalidParams, "payload has more than %d levels", MaxDepth).WithHint("Send it as text, in a JSON string")
-	}
-	if !utf8.Valid(d.Payload) {
-		return d, orchestrator.Errorf(orchestrator.InvalidParams, "payload is not valid UTF-8")
+	var err error
+	if d.Payload, err = checkPayload(d.Payload); err != nil {
+		return d, err
 	}
 	for _, text := range []struct {
 		name, value string
@@ -61,6 +47,7 @@ func CheckContent(d orchestrator.Draft) (orchestrator.Draft, error) {
 	if err := orchestrator.CheckPlain("id", d.ID); err != nil {
 		return d, err
 	}
+	d.IdempotencyKey = cmp.Or(d.IdempotencyKey, d.ID) // a repeat has the same id
 	switch {
 	case d.Priority < -orchestrator.MaxPriority || d.Priority > orchestrator.MaxPriority:
 		return d, orchestrator.Errorf(orchestrator.InvalidParams, "priority is %d; it goes from %d to %d", d.Priority, -orchestrator.MaxPriority, orchestrator.MaxPriority)
@@ -83,6 +70,29 @@ func CheckContent(d orchestrator.Draft) (orchestrator.Draft, error) {
 		d.SessionID = session
 	}
 	return d, err
+}
+
+// checkPayload returns a payload as it is stored: one JSON value, without space between its tokens.
+func checkPayload(payload json.RawMessage) (json.RawMessage, error) {
+	if payload == nil {
+		return json.RawMessage("null"), nil
+	}
+	if len(payload) > orchestrator.MaxPayload {
+		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "payload has %d bytes; at most %d are allowed", len(payload), orchestrator.MaxPayload).
+			WithHint("Write the content to a file and send its path")
+	}
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, payload); err != nil {
+		hint, _ := jsonfault.Of(payload)
+		return nil, &orchestrator.Error{Code: orchestrator.InvalidParams, Message: "payload is not JSON", Err: err, Hint: hint}
+	}
+	if payload = compact.Bytes(); IsDeep(payload) {
+		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "payload has more than %d levels", MaxDepth).WithHint("Send it as text, in a JSON string")
+	}
+	if !utf8.Valid(payload) {
+		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "payload is not valid UTF-8")
+	}
+	return payload, orchestrator.CheckPairs("payload", payload)
 }
 
 // MaxDepth is how many levels of arrays and objects a payload may have. Go reads 10,000, of which what a message stands in takes some.

@@ -108,7 +108,7 @@ func (t *Tx) Insert(row *Insertion) (err error) {
 	if alone && row.Seq%t.Ledger.countEvery == 0 {
 		t.created.full = row.Seq
 	}
-	if !row.Held && t.sends {
+	if !row.Held && t.sends && !t.Careful() {
 		return nil
 	}
 	if err := t.TraceCreated(); err != nil || !row.Held {

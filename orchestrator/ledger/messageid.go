@@ -36,10 +36,17 @@ func (t *Tx) firstWithID(d *orchestrator.Draft) (sent orchestrator.Sent, found b
 	if !conf.Sent(&m, d.Sender) || !Says(&m, d) || m.Priority != d.Priority || m.ReplyTo != d.ReplyTo {
 		return sent, false, idTaken(d.ID)
 	}
+	sent = sentAs(&m)
+	sent.Idempotent = true
+	return sent, true, nil
+}
+
+// sentAs is the result of a send that has stored one message.
+func sentAs(m *orchestrator.Message) orchestrator.Sent {
 	return orchestrator.Sent{
 		MessageID: m.ID, MessageIDs: []string{m.ID}, Recipients: []string{m.Recipient}, Status: orchestrator.Pending, CreatedAt: m.CreatedAt,
-		Origin: m.Origin, Idempotent: true,
-	}, true, nil
+		Origin: m.Origin,
+	}
 }
 
 // idTaken is the error for an id that another message has, whoever wrote that one.

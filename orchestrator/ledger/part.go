@@ -75,6 +75,9 @@ type Part struct {
 
 	// Outdated is what of its rows must not come back with a backup.
 	Outdated []store.Outdated
+
+	// Outside is a query that lists, as sentences, what its rows have the program do outside of the database; "" is none.
+	Outside string
 }
 
 // Chore is what is to be done when a time has come that a row has. It is looked for with everything else that has a time, in

@@ -88,7 +88,7 @@ func Table(m *orchestrator.Message) string {
 	return "agent_message"
 }
 
-// ScanMessage returns the message in a row of MessageColumns.
+// ScanMessage returns the message in a row of MessageColumns. Its payload is JSON, and Mended, whatever somebody wrote there by hand.
 func ScanMessage(row store.Row) orchestrator.Message {
 	m := orchestrator.Message{
 		Seq: row.Int(0), ID: row.Text(1), Sender: row.Text(2), Recipient: row.Text(3), Type: row.Text(4),
@@ -105,6 +105,7 @@ func ScanMessage(row store.Row) orchestrator.Message {
 	if !json.Valid(m.Payload) {
 		m.Payload = orchestrator.JSONString(string(m.Payload)) // written by hand and not adopted yet
 	}
+	m.Payload = orchestrator.Mended(m.Payload)
 	if len(row) > 39 {
 		m.ArchivedAt = row.Text(39)
 	}

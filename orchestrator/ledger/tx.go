@@ -119,6 +119,7 @@ type request struct {
 	ledger *Ledger
 	fn     func(*Tx) error
 	sends  bool
+	lazy   bool
 	tx     Tx // of the present run
 }
 
@@ -130,13 +131,19 @@ type request struct {
 // The scope says what nobody else changes while fn runs. What changes the configuration needs more than most scopes, and so does what
 // adopts or tidies up: all that fn did is then undone, and it is run again with store.Alone, see MustBeAlone.
 func (l *Ledger) Write(ctx context.Context, scope store.Scope, fn func(*Tx) error) error {
-	return submit(l, ctx, scope, fn, false)
+	return submit(ctx, scope, request{ledger: l, fn: fn})
+}
+
+// WriteLazily is Write for a change that a power cut, or a failing server, may undo: it returns without waiting for the disk, unless it
+// shares its transaction with requests that do.
+func (l *Ledger) WriteLazily(ctx context.Context, scope store.Scope, fn func(*Tx) error) error {
+	return submit(ctx, scope, request{ledger: l, fn: fn, lazy: true})
 }
 
 // WriteSends is Write for a request that only sends messages. The first events of all sends of a transaction are then written with
 // one statement.
 func (l *Ledger) WriteSends(ctx context.Context, scope store.Scope, fn func(*Tx) error) error {
-	return submit(l, ctx, scope, fn, true)
+	return submit(ctx, scope, request{ledger: l, fn: fn, sends: true})
 }
 
 // errNotAlone ends a request that must be alone and is not.
@@ -152,12 +159,12 @@ func (t *Tx) MustBeAlone() error {
 	return errNotAlone
 }
 
-func submit(l *Ledger, ctx context.Context, scope store.Scope, fn func(*Tx) error, sends bool) error {
-	q := &request{ledger: l, fn: fn, sends: sends}
-	q.Ctx, q.Scope, q.Work = ctx, scope, q
-	err := l.Store.Write(&q.Request)
+func submit(ctx context.Context, scope store.Scope, asked request) error {
+	q := asked
+	q.Ctx, q.Scope, q.Work = ctx, scope, &q
+	err := q.ledger.Store.Write(&q.Request)
 	if errors.Is(err, errNotAlone) {
-		return submit(l, ctx, store.Alone, fn, sends)
+		return submit(ctx, store.Alone, asked)
 	}
 	return err
 }
@@ -201,6 +208,9 @@ func (q *request) Run(under *store.Transaction) error {
 // Quiet reports whether the caller learns nothing if nothing changed.
 func (q *request) Quiet() bool { return q.tx.Quiet }
 
+// Lazy reports whether the disk need not be waited for.
+func (q *request) Lazy() bool { return q.lazy }
+
 // Rings returns whom to wake.
 func (q *request) Rings() *store.Ring { return &q.tx.ring }
 
@@ -217,7 +227,7 @@ func (t *Tx) finish() error {
 		return err
 	}
 	span := tracing.FromContext(t.Ctx)
-	if span == nil || !t.spanned {
+	if span == nil || !t.spanned || span.Settled() {
 		return nil
 	}
 	l, actor := t.Ledger, t.Actor
@@ -387,5 +397,6 @@ func (t *Tx) rowsFault(err error) bool {
 		return false
 	}
 	var own *orchestrator.Error
-	return !errors.As(t.Ledger.Store.Explain(err), &own)
+	explained := t.Ledger.Store.Explain(err)
+	return store.IsRefused(explained) || !errors.As(explained, &own)
 }

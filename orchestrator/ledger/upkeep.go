@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"strings"
 
 	"mailroom/orchestrator/store"
 )
@@ -23,20 +24,47 @@ func (l *Ledger) Restore(ctx context.Context, file string, force bool) (done sto
 	if err != nil {
 		return store.Restored{}, err
 	}
-	var outdated []store.Outdated
+	parts := store.InBackup{Outside: l.outside()}
 	for _, p := range l.Parts {
-		outdated = append(outdated, p.Outdated...)
+		parts.Outdated = append(parts.Outdated, p.Outdated...)
 	}
-	if done, err = s.Restore(ctx, file, force, outdated); err != nil {
+	if done, err = s.Restore(ctx, file, force, parts); err != nil {
 		return done, err
 	}
-	return done, l.Write(ctx, store.Alone, func(t *Tx) error {
+	return done, done.NamePrevious(l.Write(ctx, store.Alone, func(t *Tx) error {
 		if err := t.ConfigChanged(); err != nil {
 			return err
 		}
 		done.Untrusted = t.Config().Untrusted
 		return nil
-	})
+	}))
+}
+
+// CompareBackup says what a restore of a backup would bring and take. It changes nothing.
+func (l *Ledger) CompareBackup(ctx context.Context, file string) (store.Compared, error) {
+	s, err := store.Able[store.Backuper](l.Store, "restore")
+	if err != nil {
+		return store.Compared{}, err
+	}
+	return s.Compare(ctx, file, l.outside())
+}
+
+// outside returns the queries for what the database does outside of itself.
+func (l *Ledger) outside() []string {
+	var local []string
+	for i := range settingList {
+		if settingList[i].Local {
+			local = append(local, "'"+settingList[i].Key+"'")
+		}
+	}
+	list := []string{`SELECT 'setting ' || key || ': ' || value FROM settings WHERE key IN (` + strings.Join(local, ", ") + `) ORDER BY key`,
+		`SELECT 'schedule ' || name || ' (' || spec || ') runs ' || command || CASE params WHEN '{}' THEN '' ELSE ' ' || params END FROM schedules WHERE enabled <> 0 ORDER BY name`}
+	for _, p := range l.Parts {
+		if p.Outside != "" {
+			list = append(list, p.Outside)
+		}
+	}
+	return list
 }
 
 // Checkpoint copies the write-ahead log into the database file. If the log is larger than the setting wal.limit, or truncate is

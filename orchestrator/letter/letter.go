@@ -118,12 +118,12 @@ func (l Letter) Draft() orchestrator.Draft {
 }
 
 // Encode writes the letter as a file: indented by two spaces, without HTML escapes, payload digits and the order of its
-// keys untouched, with a newline at the end. The same letter always gives the same bytes; one that Parse read gives the
-// bytes that were read. Error: a text or the payload that JSON cannot hold.
+// keys untouched, with a newline at the end, and Mended. The same letter always gives the same bytes; one that Parse read gives
+// the bytes that were read. Error: a text or the payload that JSON cannot hold.
 func (l Letter) Encode() ([]byte, error) {
 	if l.file != nil {
 		if read, err := parse(l.file); err == nil && read.says(&l) {
-			return l.file, nil
+			return orchestrator.Mended(bytes.Clone(l.file)), nil
 		}
 	}
 	if !utf8.Valid(l.Payload) {
@@ -161,7 +161,7 @@ func (l Letter) Encode() ([]byte, error) {
 		return nil, fmt.Errorf("a key of the message is not JSON: %w", err)
 	}
 	b.WriteByte('\n')
-	return b.Bytes(), nil
+	return orchestrator.Mended(b.Bytes()), nil
 }
 
 // text is a key whose value is text.

@@ -58,7 +58,7 @@ func GroupDeadLetters(ctx context.Context, l *ledger.Ledger, f DeadLetterFilter)
 		g.Counted, g.Cut = min(g.Total, maxGrouped), g.Total > maxGrouped
 		at := map[[2]string]int{}
 		g.Groups = []DeadLetterGroup{}
-		return c.Query(`SELECT message_id, sender, recipient, status, ended_at, `+reason+deadLetters+` ORDER BY seq DESC LIMIT +?4`, func(row store.Row) error {
+		return c.Query(`SELECT message_id, sender, recipient, status, ended_at, `+reason+deadLetters+` ORDER BY seq DESC LIMIT +?5`, func(row store.Row) error {
 			recipient, said := row.Text(2), row.Text(5)
 			key := [2]string{recipient, Alike(said)}
 			if f.Error != "" && key[1] != like {
@@ -104,7 +104,7 @@ func (g *DeadLetterGroup) add(sender string, status orchestrator.Status, ended s
 func (f *DeadLetterFilter) likeError(c *store.Conn, args []any) (list DeadLetterList, err error) {
 	var seqs []int64
 	looked, like := 0, Alike(f.Error)
-	err = c.Query(`SELECT seq, `+reason+deadLetters+` ORDER BY seq DESC LIMIT +?4`, func(row store.Row) error {
+	err = c.Query(`SELECT seq, `+reason+deadLetters+` ORDER BY seq DESC LIMIT +?5`, func(row store.Row) error {
 		if looked++; looked > maxGrouped {
 			list.Cut = true
 		} else if Alike(row.Text(1)) == like {

@@ -1,6 +1,7 @@
 package messages
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"strings"
@@ -19,12 +20,13 @@ type DeadLetterFilter struct {
 	Sender    string
 	Error     string // only those with an error that is Alike
 	Limit     int    // at most, newest first
+	Before    int64  // only what was sent before the message with this seq; 0 is all
 	Own       bool   // only what Sender has sent itself, and not a removed agent that had its name
 }
 
 // deadLetters selects what a filter names. Pushes to phones only where the device is named: what they were to tell of waits in the app.
 const deadLetters = ` FROM agent_message WHERE status IN ('failed','expired')
-	AND (?1 = '' AND recipient NOT LIKE '` + push.DevicePrefix + `%' OR recipient = ?1) AND (?2 = '' OR sender = ?2) AND +seq > ?3`
+	AND (?1 = '' AND recipient NOT LIKE '` + push.DevicePrefix + `%' OR recipient = ?1) AND (?2 = '' OR sender = ?2) AND +seq > ?3 AND +seq < ?4`
 
 // DeadLetterList is what DeadLetters returns.
 type DeadLetterList struct {
@@ -44,7 +46,7 @@ func DeadLetters(ctx context.Context, l *ledger.Ledger, f DeadLetterFilter) (lis
 		if list.Total, err = c.Number(`SELECT count(*)`+deadLetters, args...); err != nil {
 			return err
 		}
-		list.DeadLetters, err = ledger.Messages(c, `SELECT `+ledger.MessageColumns+deadLetters+` ORDER BY seq DESC LIMIT +?4`, append(args, f.Limit)...)
+		list.DeadLetters, err = ledger.Messages(c, `SELECT `+ledger.MessageColumns+deadLetters+` ORDER BY seq DESC LIMIT +?5`, append(args, f.Limit)...)
 		return err
 	})
 	return list, err
@@ -60,7 +62,7 @@ func (f *DeadLetterFilter) args(conf *ledger.Config) []any {
 	if folded := orchestrator.FoldName(recipient); orchestrator.IsName(folded) {
 		recipient = folded
 	}
-	return []any{recipient, f.Sender, after}
+	return []any{recipient, f.Sender, after, cmp.Or(f.Before, math.MaxInt64)}
 }
 
 // Replay sends dead letters again: they are pending, with no retries made; what was tried before stays in the trace. A TTL that
@@ -134,7 +136,7 @@ func (f *DeadLetterFilter) toReplay(ctx context.Context, l *ledger.Ledger) (ids 
 			limit = math.MaxInt32
 		}
 		return c.Query(`SELECT message_id, `+reason+deadLetters+` ORDER BY recipient IN (SELECT name FROM agents) DESC,
-			coalesce(error_message, '') LIKE 'unknown_sender: %' AND sender NOT IN (SELECT name FROM agents), seq LIMIT +?4`, func(row store.Row) error {
+			coalesce(error_message, '') LIKE 'unknown_sender: %' AND sender NOT IN (SELECT name FROM agents), seq LIMIT +?5`, func(row store.Row) error {
 			if len(ids) < f.Limit && (f.Error == "" || Alike(row.Text(1)) == like) {
 				ids = append(ids, row.Text(0))
 			}

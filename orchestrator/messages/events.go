@@ -202,7 +202,7 @@ func ReceiptsOf(c *store.Conn, m *orchestrator.Message) ([]Receipt, error) {
 	if err != nil {
 		return nil, err
 	}
-	if lease != nil {
+	if lease != nil && !lease.Unwritten() {
 		add("shown", lease.At, "reading_lease.shown_at")
 	}
 	add("read", m.ReadAt, "agent_message.read_at")

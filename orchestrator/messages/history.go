@@ -2,6 +2,7 @@ package messages
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"mailroom/orchestrator"
@@ -22,6 +23,7 @@ type HistoryFilter struct {
 	Until       string // created at or before
 	Party       string // not "": only what this agent sent or got
 	Posts       bool   // with Party: and what was posted in the thread, whomever it mentions
+	From        int64  // only what is behind the message with this seq, in the order of the answer; 0 is all
 	Limit       int    // messages at most; fewer when their payloads have more than 4 MiB together
 	OldestFirst bool
 }
@@ -46,17 +48,23 @@ func History(ctx context.Context, l *ledger.Ledger, f HistoryFilter) (ms []orche
 		case f.Own:
 			args = append(args, conf.Former(f.Sender))
 		}
-		ms, more, err = ledger.Fetch(c, f.query(), f.Limit, ledger.MaxRead, args...)
+		from := ""
+		if f.From != 0 {
+			args = append(args, f.From)
+			from = fmt.Sprint("?", len(args))
+		}
+		ms, more, err = ledger.Fetch(c, f.query(from), f.Limit, ledger.MaxRead, args...)
 		return err
 	})
 	return ms, more, err
 }
 
-// query selects the places of the messages, newest first unless asked otherwise. Its parameters are those of History.
-func (f *HistoryFilter) query() string {
-	order := "DESC"
+// query selects the places of the messages, newest first unless asked otherwise. Its parameters are those of History, of which from is
+// From, or "" if there is none.
+func (f *HistoryFilter) query(from string) string {
+	order, behind := "DESC", " AND +seq < "
 	if f.OldestFirst {
-		order = "ASC"
+		order, behind = "ASC", " AND +seq > "
 	}
 	// A condition that is not asked for must not stand there: SQLite chooses its index by those that do.
 	where := "WHERE (?4 = '' OR message_type = ?4) AND (?5 = '' OR status = ?5) AND (?6 = '' OR created_at >= ?6) AND (?7 = '' OR created_at <= ?7)"
@@ -81,6 +89,9 @@ func (f *HistoryFilter) query() string {
 	}
 	if f.Own {
 		where += " AND +seq > ?9"
+	}
+	if from != "" {
+		where += behind + from
 	}
 	if f.showsPosts() {
 		where += " AND NOT " + copyOfPost

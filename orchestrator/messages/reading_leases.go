@@ -1,9 +1,9 @@
 package messages
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"time"
 
@@ -21,32 +21,63 @@ const (
 	MaxReadingLease = 24 * time.Hour
 )
 
-// ReadingLease says how long a reader may keep the messages that it is handed before it acknowledges them. Meanwhile they are
-// shown, but not read, and no other reader gets them; if the time ends first, they are unread again. The zero value means no
-// lease: what is handed out is read at once.
+// ReadingLease says what ends the time for which a reader alone has messages that it was handed: they are shown, but not read, and no
+// other reader gets them. What ends it is
+//   - first the Writer: it has written the answer with the messages, see Written, or it has ended;
+//   - then, with a Session, the next event of that session, see package hosts, or the end of the Reader;
+//   - or else the time, or the end of the Reader if there is one.
+//
+// Whoever ends without an acknowledgement gives the messages back: they are unread again. The zero value means no lease: what is
+// handed out is read at once.
 type ReadingLease struct {
-	For    time.Duration // MinReadingLease to MaxReadingLease
-	Holder string        // what takes them: a command, or the host of a session
-	PID    int           // process of this machine whose end ends the lease as well; 0: nothing but time does
+	Holder string // what takes them: a command, or the host of a session
 
-	// Session is the agent host's session whose model is shown the messages; "" is none. As long as its process lives, time does
-	// not end the lease: the session's next event does, see package hosts.
-	Session string
-
-	// Writer is the process that has yet to write the messages to the session; the zero value is none. Until it says by Written that
-	// it has, the lease is its own and not the session's: whatever the session's events tell, they tell nothing of these messages,
-	// and if the writer ends first they are unread again.
+	// Writer is the process that has yet to write the answer; the zero value is none. As long as it lives, time does not end the lease.
 	Writer process.ID
 
-	Reader process.ID // PID's
-	Host   string     // where it has that number
+	// For is how long the lease lasts without an acknowledgement, from MinReadingLease to MaxReadingLease. 0: the messages are read
+	// once the Writer has written them.
+	For time.Duration
+
+	Session string     // of an agent host, whose model is shown the messages; "" is none
+	Reader  process.ID // whose end ends the lease; the zero value is nobody's
 }
 
-// Show hands a message out under a reading lease: its place in the inbox looks read, so that no other reader gets it, but the
-// message itself stays unread.
+// given reports whether there is a lease at all.
+func (l *ReadingLease) given() bool { return l.For > 0 || l.Writer.PID > 0 }
+
+// What ends a lease, in the column ends.
+const (
+	byAnswer  = "answer"
+	bySession = "session"
+	byTime    = "time"
+)
+
+// unseenWriter is how long a lease lasts whose Writer is on another machine, or in another container, and so cannot be seen: nobody can
+// tell there whether it lives. Where it can be seen the lease is prolonged as long as it does.
+const unseenWriter = 10 * time.Minute
+
+// Show hands a message of an inbox out under a reading lease: its place in the inbox looks read, so that no other reader gets it, but
+// the message itself stays unread.
 func Show(t *ledger.Tx, m *orchestrator.Message, l *ReadingLease) error {
-	if err := lend(t, m, l); err != nil {
+	if err := hide(t, m); err != nil {
 		return err
+	}
+	return Lend(t, m, l)
+}
+
+// hide makes a message's place in the inbox look read.
+func hide(t *ledger.Tx, m *orchestrator.Message) error {
+	return t.Run(`UPDATE agent_inbox SET read_at = ? WHERE message_id = ? AND recipient = ?`, t.Now, m.ID, m.Recipient)
+}
+
+// Lend is Show for a message whose place in the inbox looks read already.
+func Lend(t *ledger.Tx, m *orchestrator.Message, l *ReadingLease) error {
+	if err := lend(t, m, m.Recipient, l); err != nil {
+		return err
+	}
+	if l.For == 0 {
+		return nil
 	}
 	how := "to " + l.Holder + ", until " + m.ShownUntil + " unless it is acknowledged"
 	if l.Session != "" {
@@ -58,46 +89,86 @@ func Show(t *ledger.Tx, m *orchestrator.Message, l *ReadingLease) error {
 // StandsIn puts an unread message under a reading lease as Show does, but is for one that the session has already: it was shown there
 // before another process of the host went on with the session.
 func StandsIn(t *ledger.Tx, m *orchestrator.Message, l *ReadingLease) error {
-	if err := lend(t, m, l); err != nil {
+	if err := hide(t, m); err != nil {
+		return err
+	}
+	if err := lend(t, m, m.Recipient, l); err != nil {
 		return err
 	}
 	return t.NoteOf(m, tracing.Shown, "before, in session "+l.Session+" of "+l.Holder+", which goes on; not yet confirmed")
 }
 
-// lend puts a message under a reading lease.
-func lend(t *ledger.Tx, m *orchestrator.Message, l *ReadingLease) error {
-	m.ShownAt, m.ShownUntil = t.Now, orchestrator.Stamp(t.Clock.Add(l.For))
-	session, host, reader := l.Session, l.Host, l.Reader
+// lend writes the lease of a reader on a message.
+func lend(t *ledger.Tx, m *orchestrator.Message, reader string, l *ReadingLease) error {
+	m.ShownAt = t.Now
+	if l.For > 0 {
+		m.ShownUntil = orchestrator.Stamp(t.Clock.Add(l.For))
+	}
+	ends, session, process, until := l.afterwards(), l.Session, l.Reader, m.ShownUntil
 	if l.Writer.PID > 0 {
-		session, host, reader = "", l.Writer.Host(), l.Writer
+		ends, session, process, until = byAnswer, "", l.Writer, orchestrator.Stamp(t.Clock.Add(unseenWriter))
 	}
-	if err := t.Run(`UPDATE agent_inbox SET read_at = ? WHERE message_id = ? AND recipient = ?`, t.Now, m.ID, m.Recipient); err != nil {
-		return err
-	}
+	t.KeepSpan()
 	_, err := t.Exec(`
-		INSERT INTO reading_lease (message_id, recipient, holder, host, pid, born, shown_at, until, session)
-		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
-		ON CONFLICT (message_id, recipient) DO UPDATE SET holder = ?3, host = ?4, pid = ?5, born = ?6, shown_at = ?7, until = ?8, session = ?9`,
-		m.ID, m.Recipient, l.Holder, host, reader.PID, reader.Born, m.ShownAt, m.ShownUntil, session)
+		INSERT INTO reading_lease (message_id, recipient, holder, host, pid, born, shown_at, until, session, ends)
+		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
+		ON CONFLICT (message_id, recipient) DO UPDATE SET holder = ?3, host = ?4, pid = ?5, born = ?6, shown_at = ?7, until = ?8, session = ?9, ends = ?10`,
+		m.ID, reader, l.Holder, process.Host(), process.PID, process.Born, m.ShownAt, until, session, ends)
 	return err
 }
 
-// Written makes the lease on m, which its Writer has written, that of the session. One that has ended meanwhile stays so.
-func Written(t *ledger.Tx, m *orchestrator.Message, l *ReadingLease) error {
-	return t.Run(`
-		UPDATE reading_lease SET session = ?4, host = ?5, pid = ?6, born = ?7, until = ?8
-		WHERE message_id = ?1 AND recipient = ?2 AND shown_at = ?3 AND session = ''`,
-		m.ID, m.Recipient, m.ShownAt, l.Session, l.Host, l.Reader.PID, l.Reader.Born, orchestrator.Stamp(t.Clock.Add(l.For)))
+// afterwards is what ends the lease once its answer was written.
+func (l *ReadingLease) afterwards() string {
+	if l.Session != "" {
+		return bySession
+	}
+	return byTime
 }
+
+// Written notes that the lease's Writer has written the answer with m: it is read, or from now on under the lease of a session or of
+// a time. A lease that has ended meanwhile stays so.
+func Written(t *ledger.Tx, m *orchestrator.Message, l *ReadingLease) error {
+	const written = ` WHERE message_id = ?1 AND recipient = ?2 AND shown_at = ?3 AND host = ?4 AND pid = ?5 AND born = ?6 AND ends = '` + byAnswer + `'`
+	lease := []any{m.ID, readerOf(m), m.ShownAt, l.Writer.Host(), l.Writer.PID, l.Writer.Born}
+	if m.ShownUntil != "" {
+		return t.Run(`UPDATE reading_lease SET ends = ?7, session = ?8, host = ?9, pid = ?10, born = ?11, until = ?12`+written,
+			append(lease, l.afterwards(), l.Session, l.Reader.Host(), l.Reader.PID, l.Reader.Born, m.ShownUntil)...)
+	}
+	n, err := t.Exec(`DELETE FROM reading_lease`+written, lease...)
+	if err != nil || n == 0 || m.IsPost() {
+		return err
+	}
+	for _, table := range []string{"agent_message", "agent_message_archive"} {
+		n, err := t.Exec(`UPDATE `+table+` SET read_at = ?3, review_at = '' WHERE message_id = ?1 AND recipient = ?2
+			AND status = 'delivered' AND read_at = '' AND acknowledged_at = ''`, m.ID, m.Recipient, t.Now)
+		if err != nil {
+			return err
+		}
+		if n > 0 {
+			return t.NoteOf(m, tracing.Read, "")
+		}
+	}
+	if m.Seq == 0 { // somebody wrote it into the inbox by hand
+		return t.NoteOf(m, tracing.Read, "")
+	}
+	return nil // cleared away, read or acknowledged meanwhile
+}
+
+// readerOf returns the agent that has, or had, the lease on m.
+func readerOf(m *orchestrator.Message) string { return cmp.Or(m.Reader, m.Recipient) }
 
 // Lease is a row of reading_lease.
 type Lease struct {
 	ID                    string // of the message
 	Session               string // of an agent host, that was shown it; "" is none
-	recipient, holder     string
+	recipient, holder     string // who reads, and by what
+	ends                  string // what ends it
 	pid                   int
 	host, born, At, Until string
 }
+
+// Unwritten reports whether the answer with the message has yet to be written.
+func (s *Lease) Unwritten() bool { return s.ends == byAnswer }
 
 // String says who has the message.
 func (s *Lease) String() string {
@@ -119,9 +190,9 @@ func leases(c *store.Conn, where string, args ...any) ([]Lease, error) {
 	return store.List(c, func(row store.Row) Lease {
 		return Lease{
 			ID: row.Text(0), recipient: row.Text(1), holder: row.Text(2), Session: row.Text(3), pid: int(row.Int(4)), host: row.Text(5),
-			born: row.Text(6), At: row.Text(7), Until: row.Text(8),
+			born: row.Text(6), At: row.Text(7), Until: row.Text(8), ends: row.Text(9),
 		}
-	}, `SELECT message_id, recipient, holder, session, pid, host, born, shown_at, until FROM reading_lease WHERE `+where, args...)
+	}, `SELECT message_id, recipient, holder, session, pid, host, born, shown_at, until, ends FROM reading_lease WHERE `+where, args...)
 }
 
 // Reads reports whether it is this process that has the message.
@@ -170,7 +241,7 @@ func EndReadingLeases(t *ledger.Tx) (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	ended, here := 0, process.Of(os.Getpid())
+	ended, here := 0, process.Self()
 	for i := range list {
 		s := &list[i]
 		failed, err := t.RowApart("giving it back to its recipient", s.ID, func() error { return s.timeIsOver(t, here) })
@@ -184,48 +255,73 @@ func EndReadingLeases(t *ledger.Tx) (more bool, err error) {
 	return len(list) == ledger.ReviewBatch && ended > 0, nil
 }
 
-// timeIsOver ends a lease, or prolongs one of a session whose process lives. here is the process that asks.
+// timeIsOver ends a lease, or prolongs one that time does not end as long as a process lives, if that can be seen. here is the
+// process that asks.
 func (s *Lease) timeIsOver(t *ledger.Tx, here process.ID) error {
 	reader := process.ID{PID: s.pid, Born: s.born, Space: here.Space}
-	if s.Session != "" && s.pid > 0 && s.host == here.Host() && reader.Alive() {
-		return Prolong(t, s, &ReadingLease{For: MaxReadingLease, Reader: reader, Host: s.host})
+	seen := s.pid > 0 && s.host == here.Host() && reader.Alive()
+	switch {
+	case seen && s.ends == byAnswer:
+		return Prolong(t, s, &ReadingLease{For: unseenWriter, Reader: reader})
+	case seen && s.ends == bySession:
+		return Prolong(t, s, &ReadingLease{For: MaxReadingLease, Reader: reader})
+	case s.ends == byAnswer:
+		return GiveBack(t, s, fmt.Sprintf("%s has not written its answer by %s; unread again", s, s.Until))
 	}
 	return GiveBack(t, s, fmt.Sprintf("%s has not acknowledged it by %s; unread again", s, s.Until))
 }
 
-// Prolong lets a session keep a message for longer, be it that another process goes on with the session.
+// Prolong lets a reader keep a message for longer, be it that another process goes on with the session.
 func Prolong(t *ledger.Tx, s *Lease, l *ReadingLease) error {
 	return t.Run(`UPDATE reading_lease SET until = ?3, host = ?4, pid = ?5, born = ?6 WHERE message_id = ?1 AND recipient = ?2`,
-		s.ID, s.recipient, orchestrator.Stamp(t.Clock.Add(l.For)), l.Host, l.Reader.PID, l.Reader.Born)
+		s.ID, s.recipient, orchestrator.Stamp(t.Clock.Add(l.For)), l.Reader.Host(), l.Reader.PID, l.Reader.Born)
 }
 
 // GiveBack gives a message back to its recipient, who finds it unread, in its order. One that was read or acknowledged after
-// all, or that is gone, stays so. why goes into the trace.
+// all, or that is gone, stays so. A post is unread again with all that stand behind it in its thread. why goes into the trace.
 func GiveBack(t *ledger.Tx, s *Lease, why string) error {
-	return settle(t, s, func(m *orchestrator.Message) error {
-		t.Wake(s.recipient)
-		if m.Status == orchestrator.Delivered {
-			return MarkRead(t, m, "", tracing.Released, why)
-		}
-		// Somebody has set its status by hand meanwhile. It is read when it is delivered.
-		return t.Run(`UPDATE agent_inbox SET read_at = '' WHERE message_id = ? AND recipient = ?`, s.ID, s.recipient)
-	})
+	t.Wake(s.recipient)
+	m, err := end(t, s)
+	switch {
+	case err != nil:
+		return err
+	case m == nil:
+		return giveBackOther(t, s)
+	case m.Status == orchestrator.Delivered:
+		return MarkRead(t, m, "", tracing.Released, why)
+	}
+	// Somebody has set its status by hand meanwhile. It is read when it is delivered.
+	return t.Run(`UPDATE agent_inbox SET read_at = '' WHERE message_id = ? AND recipient = ?`, s.ID, s.recipient)
+}
+
+// giveBackOther gives back what is no unread message to an agent: a post, or what somebody wrote into the inbox by hand.
+func giveBackOther(t *ledger.Tx, s *Lease) error {
+	posts, err := ledger.Messages(t.Conn, `SELECT `+ledger.MessageColumns+` FROM agent_message
+		WHERE message_id = ?1 AND recipient = '`+orchestrator.ThreadPrefix+`' || thread_id`, s.ID)
+	if err != nil {
+		return err
+	}
+	if len(posts) > 0 {
+		return unreadFrom(t, &posts[0], s.recipient)
+	}
+	return t.Run(`UPDATE agent_inbox SET read_at = '' WHERE message_id = ?1 AND recipient = ?2
+		AND NOT EXISTS (SELECT 1 FROM agent_message WHERE message_id = ?1 AND recipient = ?2)
+		AND NOT EXISTS (SELECT 1 FROM agent_message_archive WHERE message_id = ?1 AND recipient = ?2)`, s.ID, s.recipient)
 }
 
 // ConfirmShown marks a message as read, since whom it was shown to has it. why goes into the trace.
 func ConfirmShown(t *ledger.Tx, s *Lease, why string) error {
-	return settle(t, s, func(m *orchestrator.Message) error {
-		if m.Status != orchestrator.Delivered {
-			return nil // set by hand meanwhile
-		}
-		return MarkRead(t, m, t.Now, tracing.Read, why)
-	})
+	m, err := end(t, s)
+	if err != nil || m == nil || m.Status != orchestrator.Delivered { // set by hand meanwhile
+		return err
+	}
+	return MarkRead(t, m, t.Now, tracing.Read, why)
 }
 
-// settle ends a reading lease and calls outcome with its message, unless that was read or acknowledged meanwhile, or is gone.
-func settle(t *ledger.Tx, s *Lease, outcome func(*orchestrator.Message) error) error {
+// end ends a reading lease and returns its message; nil if that was read or acknowledged meanwhile, or is gone.
+func end(t *ledger.Tx, s *Lease) (*orchestrator.Message, error) {
 	if err := t.Run(`DELETE FROM reading_lease WHERE message_id = ? AND recipient = ?`, s.ID, s.recipient); err != nil {
-		return err
+		return nil, err
 	}
 	const unread = ` WHERE message_id = ?1 AND recipient = ?2 AND read_at = '' AND acknowledged_at = ''
 		AND EXISTS (SELECT 1 FROM agent_inbox WHERE message_id = ?1 AND recipient = ?2 AND read_at <> '')`
@@ -234,14 +330,14 @@ func settle(t *ledger.Tx, s *Lease, outcome func(*orchestrator.Message) error) e
 		ms, err = ledger.Messages(t.Conn, `SELECT `+ledger.ArchivedColumns+` FROM agent_message_archive`+unread, s.ID, s.recipient)
 	}
 	if err != nil || len(ms) == 0 {
-		return err
+		return nil, err
 	}
-	return outcome(&ms[0])
+	return &ms[0], nil
 }
 
 // Unshow ends the reading lease under which m was handed out; if the message has been lent anew since, nothing changes.
 func Unshow(t *ledger.Tx, m *orchestrator.Message, why string) error {
-	list, err := leases(t.Conn, `message_id = ? AND recipient = ? AND shown_at = ?`, m.ID, m.Recipient, m.ShownAt)
+	list, err := leases(t.Conn, `message_id = ? AND recipient = ? AND shown_at = ?`, m.ID, readerOf(m), m.ShownAt)
 	if err != nil || len(list) == 0 {
 		return err
 	}
@@ -268,7 +364,7 @@ const DeadReaderPoll = time.Second
 // EndDeadReaders ends the reading leases whose process has ended, so that their messages are unread again: those of one
 // recipient, or all for "". ended reports whether there were any.
 func EndDeadReaders(ctx context.Context, l *ledger.Ledger, recipient string) (ended bool, err error) {
-	here := process.Of(os.Getpid()).Host()
+	here := process.Self().Host()
 	const ofProcess = `pid > 0 AND host = ?1 AND (?2 = '' OR recipient = ?2)`
 	var dead []Lease
 	err = l.Look(ctx, func(c *store.Conn) error {
@@ -292,7 +388,11 @@ func EndDeadReaders(ctx context.Context, l *ledger.Ledger, recipient string) (en
 			if !slices.Contains(recipients, s.recipient) {
 				continue // its lock is not held; the next look sees to it
 			}
-			if err := GiveBack(t, &s, s.String()+" has ended; unread again"); err != nil {
+			why := " has ended; unread again"
+			if s.Unwritten() {
+				why = " has ended before its answer was written; unread again"
+			}
+			if err := GiveBack(t, &s, s.String()+why); err != nil {
 				return err
 			}
 		}
@@ -303,7 +403,7 @@ func EndDeadReaders(ctx context.Context, l *ledger.Ledger, recipient string) (en
 // deadOf selects the leases whose process, of this machine, has ended. Each process is asked for once.
 func deadOf(list []Lease) (dead []Lease) {
 	alive := map[process.ID]bool{}
-	space := process.Of(os.Getpid()).Space
+	space := process.Self().Space
 	for _, s := range list {
 		reader := process.ID{PID: s.pid, Born: s.born, Space: space}
 		lives, known := alive[reader]

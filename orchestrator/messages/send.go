@@ -18,7 +18,8 @@ import (
 // Send stores a message, or one for each member of a group, and returns when it is on disk: it then survives a kill and a power
 // cut. It delivers nothing; that is what Wait of package reading and DeliverAll of package delivery do. A draft from or to a
 // name that nobody has is refused, but kept as a dead letter, which Replay can send later. Repeating a send with the same
-// idempotency key and content stores nothing and returns the first answer. Errors: invalid_params; unknown_sender;
+// idempotency key and content stores nothing and returns the first answer. One that was refused is refused again, with the same dead
+// letter, until it can be sent, or its recipient is corrected. Errors: invalid_params; unknown_sender;
 // unknown_recipient; not_found for the message that ReplyTo names; conflict for an idempotency key that was used with other
 // content, and for a chain of answers that is too long; unavailable when the recipient has too many undelivered messages; busy.
 func Send(ctx context.Context, l *ledger.Ledger, d orchestrator.Draft) (orchestrator.Sent, error) {
@@ -61,14 +62,18 @@ func sendAll(ctx context.Context, l *ledger.Ledger, drafts []orchestrator.Draft,
 	if atomic && bad {
 		return sent, withheld(errs)
 	}
-	invalid := append([]error(nil), errs...)
-	err := l.WriteSends(ctx, scopeOf(drafts), func(t *ledger.Tx) error {
+	invalid, ended, err := append([]error(nil), errs...), 0, error(nil)
+	write := func(t *ledger.Tx) error {
 		copy(errs, invalid)
+		ended = -1
 		for i := range checked {
 			if errs[i] != nil {
 				continue
 			}
 			if err := sendOne(t, &checked[i], &sent[i], &errs[i], len(drafts) > 1); err != nil {
+				if t.Broken() {
+					ended = i
+				}
 				return err
 			}
 			if atomic && errs[i] != nil {
@@ -82,7 +87,14 @@ func sendAll(ctx context.Context, l *ledger.Ledger, drafts []orchestrator.Draft,
 			}
 		}
 		return nil
-	})
+	}
+	for {
+		err = l.WriteSends(ctx, scopeOf(drafts), write)
+		if atomic || len(drafts) == 1 || ended < 0 || !store.IsRefused(err) {
+			break
+		}
+		invalid[ended] = err // a trigger with RAISE(ROLLBACK) has undone the others, too
+	}
 	if err == nil {
 		return sent, errs
 	}
@@ -135,6 +147,7 @@ func sendOne(t *ledger.Tx, d *orchestrator.Draft, sent *orchestrator.Sent, failu
 		return nil
 	}
 	failed, err := t.Apart(send)
+	failed = t.Ledger.Store.Explain(failed)
 	if err == nil && failed != nil && orchestrator.CodeOf(failed) == orchestrator.Internal {
 		err = failed
 	}
@@ -148,37 +161,54 @@ func sendOne(t *ledger.Tx, d *orchestrator.Draft, sent *orchestrator.Sent, failu
 // transaction must be committed; err is one after which everything must be undone.
 func SendIn(t *ledger.Tx, d *orchestrator.Draft) (sent orchestrator.Sent, refusal error, err error) {
 	conf := t.Config()
-	if conf.Agents[d.Sender] == nil && !t.Proved(d.Sender) {
-		return refuse(t, conf, d, orchestrator.UnknownSender, "sender", d.Sender)
+	isKnown := conf.Agents[d.Sender] != nil || t.Proved(d.Sender)
+	if isKnown {
+		if conf, err = agents.Acting(t, d.Sender); err != nil {
+			return sent, nil, err
+		}
 	}
-	if conf, err = agents.Acting(t, d.Sender); err != nil {
+	first, err := t.FirstSend(d)
+	if err != nil {
 		return sent, nil, err
 	}
-	if d.IdempotencyKey != "" || d.ID != "" {
-		first, found, err := t.FirstSend(d)
-		if err != nil {
-			return first, nil, err
-		}
-		if found {
-			t.Heartbeat(d.Sender)
-			return first, nil, nil
-		}
+	if first.Sent != nil {
+		t.Heartbeat(d.Sender)
+		return *first.Sent, nil, nil
 	}
 	recipients, isGroup := agents.Members(conf, d.Recipient)
-	held := false
+	isUnknown := recipients == nil && !isGroup
+	if first.Refused != nil && (first.Differs || isKnown && (d.HoldUnknown || !isUnknown)) {
+		if err := takeBack(t, d, first.Refused); err != nil {
+			return sent, nil, err
+		}
+		first.Refused = nil
+	}
 	switch {
-	case recipients == nil && !isGroup && d.HoldUnknown:
-		recipients, held = []string{d.Recipient}, true
-	case recipients == nil && !isGroup:
-		return refuse(t, conf, d, orchestrator.UnknownRecipient, "recipient", d.Recipient)
+	case !isKnown:
+		return refuse(t, conf, d, first.Refused, orchestrator.UnknownSender, "sender", d.Sender)
+	case isUnknown && !d.HoldUnknown:
+		return refuse(t, conf, d, first.Refused, orchestrator.UnknownRecipient, "recipient", d.Recipient)
+	case isUnknown:
+		recipients = []string{d.Recipient}
 	case len(recipients) == 0:
 		return sent, nil, agents.NobodyIn(conf, d.Recipient)
 	case isGroup && d.ID != "":
 		return sent, nil, orchestrator.Errorf(orchestrator.InvalidParams, "id: %s is several agents, and each of them gets a message with an id of its own", d.Recipient).
 			WithHint("Leave the id out, or name one agent")
 	}
-	sent, err = sendTo(t, conf, d, recipients, isGroup, held)
+	sent, err = sendTo(t, conf, d, recipients, isGroup, isUnknown)
 	return sent, nil, err
+}
+
+// takeBack cancels the dead letter of a send that was refused and is now sent again, so that nobody replays it as well.
+func takeBack(t *ledger.Tx, d *orchestrator.Draft, letter *orchestrator.Message) error {
+	if err := t.DropKey(d); err != nil {
+		return err
+	}
+	_, err := t.ChangeStatus(ledger.BySeq(letter.Seq), ledger.Change{
+		To: orchestrator.Cancelled, Event: tracing.Cancelled, Failure: "its sender has sent it again under the same idempotency key",
+	})
+	return err
 }
 
 // sendTo stores a draft for recipients that may have it, and notes what follows from it for its sender.
@@ -268,8 +298,9 @@ func InsertAll(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft, recipie
 	return sent, nil
 }
 
-// refuse keeps a message that cannot be sent as a dead letter, so that a typo loses nothing.
-func refuse(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft, code orchestrator.Code, role, name string) (orchestrator.Sent, error, error) {
+// refuse keeps a message that cannot be sent as a dead letter, so that a typo loses nothing. letter is the one that it left when
+// it was refused before, nil for none.
+func refuse(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft, letter *orchestrator.Message, code orchestrator.Code, role, name string) (orchestrator.Sent, error, error) {
 	known := slices.Concat(conf.Names, agents.GroupsWithMembers(conf))
 	refusal := orchestrator.Errorf(code, "nobody is known as %s %q", role, name).WithUnknown(name, known)
 	hint := cmp.Or(orchestrator.DidYouMean(name, known), orchestrator.AddIt(name)+".")
@@ -279,18 +310,33 @@ func refuse(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft, code orche
 		refusal = agents.Removed(code, role+": ", name, at)
 		hint = refusal.Hint + "."
 	}
-	unkeyed := *d
-	unkeyed.IdempotencyKey, unkeyed.ID = "", "" // a refused send does not use them up
-	id, err := t.MessageID(&unkeyed, d.Recipient)
-	if err != nil {
+	var id string
+	var err error
+	if letter != nil {
+		id = letter.ID
+	} else if id, err = bury(t, conf, d, string(code)+": "+refusal.Message); err != nil {
 		return orchestrator.Sent{}, nil, err
 	}
 	refusal.WithHint("%s The message is kept as dead letter %s", hint, id)
 	refusal.MessageID, refusal.Recipient = id, d.Recipient
-	row := ledger.Insertion{Draft: &unkeyed, Id: id, Recipient: d.Recipient, Status: orchestrator.Failed, Failure: string(code) + ": " + refusal.Message}
+	return orchestrator.Sent{}, refusal, nil
+}
+
+// bury stores a draft as a dead letter, which keeps its idempotency key, but not the id that it brings along: the message that is
+// sent in the end is to have that.
+func bury(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft, failure string) (id string, err error) {
+	dead := *d
+	dead.ID = ""
+	if id, err = t.MessageID(&dead, d.Recipient); err != nil {
+		return "", err
+	}
+	row := ledger.Insertion{Draft: &dead, Id: id, Recipient: d.Recipient, Status: orchestrator.Failed, Failure: failure}
 	row.MaxRetries = conf.Settings.MaxRetries
 	row.Expire(t, &conf.Settings)
-	return orchestrator.Sent{}, refusal, t.Insert(&row)
+	if err = t.Insert(&row); err == nil && d.IdempotencyKey != "" {
+		err = t.KeepRefusal(d, id)
+	}
+	return id, err
 }
 
 // CheckBacklog refuses to send to recipients if one of them has as many undelivered messages as the setting backlog.limit

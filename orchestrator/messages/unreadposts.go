@@ -22,9 +22,11 @@ func HasUnreadPosts(c *store.Conn, agent string) (bool, error) {
 	return n != 0, err
 }
 
-// MarkPostsRead moves an agent's cursors in the threads behind the posts, and notes in each post where the cursor was, for
-// UnreadPost.
-func MarkPostsRead(t *ledger.Tx, agent string, posts []orchestrator.Message) error {
+// MarkPostsRead moves an agent's cursors in the threads behind the posts. Under a lease whose answer has yet to be written, the first
+// post of each thread that was unread has the lease: if the writer ends before, that post is unread again, and with it all
+// behind it, for a cursor has no gaps. That may be posts which another reader of the agent has had meanwhile: better one twice than
+// one never. Without a lease each post has where the cursor was, for UnreadPost.
+func MarkPostsRead(t *ledger.Tx, agent string, posts []orchestrator.Message, l *ReadingLease) error {
 	cursors := map[string]int64{}
 	err := t.Query(`SELECT thread_id, read_seq FROM thread_participants WHERE agent = ?`, func(row store.Row) error {
 		cursors[row.Text(0)] = row.Int(1)
@@ -37,6 +39,11 @@ func MarkPostsRead(t *ledger.Tx, agent string, posts []orchestrator.Message) err
 	for i := range posts {
 		m := &posts[i]
 		m.Reader, m.ReadFrom = agent, cursors[m.ThreadID]
+		if l.Writer.PID > 0 && last[m.ThreadID] <= m.ReadFrom && m.Seq > m.ReadFrom {
+			if err := lend(t, m, agent, &ReadingLease{Holder: l.Holder, Writer: l.Writer}); err != nil {
+				return err
+			}
+		}
 		last[m.ThreadID] = m.Seq
 	}
 	for thread, seq := range last {
@@ -48,8 +55,12 @@ func MarkPostsRead(t *ledger.Tx, agent string, posts []orchestrator.Message) err
 	return nil
 }
 
-// UnreadPost moves a cursor back to where it was before a post was read, so that the post and all behind it are unread: a
-// cursor has no gaps. Better one twice than one never.
+// unreadFrom makes a post, and all that stand behind it in its thread, unread by an agent.
+func unreadFrom(t *ledger.Tx, m *orchestrator.Message, agent string) error {
+	return t.Run(`UPDATE thread_participants SET read_seq = ?1 WHERE thread_id = ?2 AND agent = ?3 AND read_seq > ?1`, m.Seq-1, m.ThreadID, agent)
+}
+
+// UnreadPost moves a cursor back to where it was before a post was read, so that the post and all behind it are unread.
 func UnreadPost(t *ledger.Tx, m *orchestrator.Message) error {
 	return t.Run(`UPDATE thread_participants SET read_seq = ?1 WHERE thread_id = ?2 AND agent = ?3 AND read_seq > ?1`, m.ReadFrom, m.ThreadID, m.Reader)
 }

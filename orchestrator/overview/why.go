@@ -171,6 +171,9 @@ func explainDelivered(l *ledger.Ledger, c *store.Conn, conf *ledger.Config, m *o
 		return err
 	}
 	switch {
+	case lease != nil && lease.Unwritten():
+		why.Rule = fmt.Sprintf("delivered; handed to %s at %s, whose answer is not written yet", lease, lease.At)
+		why.Fix = "Nothing: it is read once the answer was written, and unread again if that process ends before"
 	case lease != nil && lease.Until <= orchestrator.Stamp(l.Now()):
 		why.Rule = fmt.Sprintf("delivered; shown to %s at %s, and not confirmed: unread again since %s", lease, lease.At, lease.Until)
 		why.Fix = "`mailroom wait --recipient " + orchestrator.ShellWord(m.Recipient) + "` reads it"
@@ -282,7 +285,7 @@ func explainFailed(conf *ledger.Config, m *orchestrator.Message, tried bool, why
 	why.Where = "among the dead letters"
 	why.Rule = fmt.Sprintf("it failed for good after %s", orchestrator.Plural(why.Attempts, "attempt"))
 	switch {
-	case strings.HasPrefix(m.Error, string(orchestrator.UnknownRecipient)+": "), strings.HasPrefix(m.Error, string(orchestrator.UnknownSender)+": "):
+	case ledger.WasRefused(m):
 		why.Rule = "it was refused when it was sent"
 	case !tried:
 		why.Rule = strings.TrimSuffix("it was given up: "+m.Error, ": ")

@@ -154,6 +154,9 @@ func (k *reply) open(id, given string) (text, comment string, err error) {
 			return "", "", err
 		}
 	}
+	if err := orchestrator.CheckPairs("the answer", plain); err != nil {
+		return "", "", err
+	}
 	decoder := json.NewDecoder(bytes.NewReader(plain))
 	decoder.DisallowUnknownFields()
 	var a answer

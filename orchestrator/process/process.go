@@ -25,6 +25,9 @@ func Of(pid int) ID {
 	return ID{PID: pid, Born: born, Space: space()}
 }
 
+// Self returns this process.
+var Self = sync.OnceValue(func() ID { return Of(os.Getpid()) })
+
 // None returns no process, on this machine.
 func None() ID { return ID{Space: space()} }
 

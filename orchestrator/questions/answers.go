@@ -68,6 +68,9 @@ func checkClearAnswer(q *Question, answer string) error {
 	if err := json.Unmarshal([]byte(answer), &said); err != nil || said.Option == nil && said.Text == nil {
 		return orchestrator.Errorf(orchestrator.InvalidParams, "an answer has an option, a text, or both")
 	}
+	if err := orchestrator.CheckPairs("answer", []byte(answer)); err != nil {
+		return err
+	}
 	switch {
 	case len(asked.Options) > 0 && (said.Option == nil || *said.Option < 0 || *said.Option >= len(asked.Options)):
 		return orchestrator.Errorf(orchestrator.InvalidParams, "option: the question has options 0 to %d", len(asked.Options)-1)

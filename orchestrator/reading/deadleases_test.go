@@ -10,6 +10,7 @@ import (
 	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/orchestratortest/helper"
 	"mailroom/orchestrator/orchestratortest/want"
+	"mailroom/orchestrator/process"
 	"mailroom/orchestrator/reading"
 )
 
@@ -24,7 +25,7 @@ func TestDeadAreLookedForOnceASecond(t *testing.T) {
 		t.Helper()
 		id, reader := f.Send("a", "b"), helper.Start(t, "live", "")
 		ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{
-			Recipient: "b", Limit: 1, Lease: messages.ReadingLease{For: time.Hour, PID: reader.ID()},
+			Recipient: "b", Limit: 1, Lease: messages.ReadingLease{For: time.Hour, Reader: process.Of(reader.ID())},
 		})
 		if err != nil {
 			t.Fatal(err)

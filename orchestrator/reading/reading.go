@@ -28,8 +28,12 @@ func readUnread(t *ledger.Tx, o *Options) (ms []orchestrator.Message, more bool,
 	}
 	for i := range ms {
 		m := &ms[i]
-		if o.Lease.For > 0 && m.Seq != 0 { // what somebody wrote into the inbox could never be acknowledged
-			err = messages.Show(t, m, &o.Lease)
+		lease := o.Lease
+		if m.Seq == 0 {
+			lease.For = 0 // what somebody wrote into the inbox could never be acknowledged
+		}
+		if lease.For > 0 || lease.Writer.PID > 0 {
+			err = messages.Show(t, m, &lease)
 		} else {
 			m.ReadAt = t.Now
 			err = messages.MarkRead(t, m, t.Now, tracing.Read, "")
@@ -98,8 +102,16 @@ func withUnreadPosts(t *ledger.Tx, o *Options, ms []orchestrator.Message, more b
 	if err != nil || len(posts) == 0 {
 		return ms, more, err
 	}
+	if o.Fits != nil {
+		if n := max(0, o.Fits(slices.Concat(ms, posts))-len(ms)); n < len(posts) {
+			posts, others = posts[:n], true
+		}
+		if len(posts) == 0 {
+			return ms, true, nil
+		}
+	}
 	if !o.Peek {
-		if err := messages.MarkPostsRead(t, o.Recipient, posts); err != nil {
+		if err := messages.MarkPostsRead(t, o.Recipient, posts, &o.Lease); err != nil {
 			return nil, false, err
 		}
 	}
@@ -112,6 +124,32 @@ func withUnreadPosts(t *ledger.Tx, o *Options, ms []orchestrator.Message, more b
 
 // notWritten is why a message that was handed out is unread again, though nobody gave it back.
 const notWritten = "the answer could not be written; unread again"
+
+// Written notes that the answer with messages that Wait has returned under a lease with a Writer was written: they are read, or under
+// the rest of their lease. What has been given back, acknowledged or cleared away meanwhile stays so. A power cut may undo it, and then
+// they are unread again.
+func Written(ctx context.Context, l *ledger.Ledger, ms []orchestrator.Message, lease messages.ReadingLease) error {
+	var readers []string
+	for i := range ms {
+		if ms[i].ShownAt != "" {
+			readers = append(readers, cmp.Or(ms[i].Reader, ms[i].Recipient))
+		}
+	}
+	if len(readers) == 0 {
+		return nil
+	}
+	return l.WriteLazily(ctx, store.Of(readers...), func(t *ledger.Tx) error {
+		for i := range ms {
+			if ms[i].ShownAt == "" {
+				continue // a post behind the first of its thread, which has the lease
+			}
+			if err := messages.Written(t, &ms[i], &lease); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
 
 // Unread makes messages unread again that Wait, or that of package letters, has returned and the caller cannot use: its own
 // reader is gone, for instance. The next reader gets them. A message that was acknowledged meanwhile, or read again, has reached
@@ -131,12 +169,13 @@ func Unread(ctx context.Context, l *ledger.Ledger, ms []orchestrator.Message) er
 				if err := messages.UnreadPost(t, m); err != nil {
 					return err
 				}
-				continue
 			}
 			if m.ShownAt != "" {
 				if err := messages.Unshow(t, m, notWritten); err != nil {
 					return err
 				}
+			}
+			if m.IsPost() || m.ShownAt != "" {
 				continue
 			}
 			settled, err := t.Number(`SELECT count(*) FROM `+ledger.Table(m)+` WHERE message_id = ? AND recipient = ? AND (acknowledged_at <> '' OR read_at <> ?)`,
@@ -159,17 +198,17 @@ func Unread(ctx context.Context, l *ledger.Ledger, ms []orchestrator.Message) er
 // maxHandOver is how many messages handOver takes at most.
 const maxHandOver = 8
 
-// handOver delivers what is due to a recipient and marks it as read, message by message, in half the statements that
+// handOver delivers what is due to a recipient and hands it out, message by message, in half the statements that
 // deliverForReading and readUnread take for a few: a waiter that was just rung for one message has them all cold. It
 // leaves the same rows. It does nothing unless that is all there is to read: nothing unread stands in the inbox, and no
-// more is due than may be read at once, by count and by size. A row that cannot be delivered is left to deliverForReading,
+// more is due than may be read at once, by count and by size, and than fits. A row that cannot be delivered is left to deliverForReading,
 // too.
-func handOver(t *ledger.Tx, recipient string, limit int) ([]orchestrator.Message, error) {
-	inbox := t.Ledger.Inbox()
+func handOver(t *ledger.Tx, o *Options) ([]orchestrator.Message, error) {
+	inbox, recipient := t.Ledger.Inbox(), o.Recipient
 	if inbox == nil || t.Config().Agents[recipient] == nil {
 		return nil, nil
 	}
-	limit = min(limit, maxHandOver)
+	limit, lends := min(o.Limit, maxHandOver), o.Lease.Writer.PID > 0
 	ms, err := ledger.Messages(t.Conn, `
 		SELECT `+ledger.MessageColumns+` FROM agent_message m
 		WHERE `+ledger.Takeable+`
@@ -182,13 +221,18 @@ func handOver(t *ledger.Tx, recipient string, limit int) ([]orchestrator.Message
 	for i := range ms {
 		size += len(ms[i].Payload)
 	}
-	if len(ms) > 1 && size > ledger.MaxRead {
+	if len(ms) > 1 && (size > ledger.MaxRead || o.Fits != nil && o.Fits(ms) < len(ms)) {
 		return nil, nil
 	}
 	fault, err := t.ChangeRows(func() error {
 		for i := range ms {
-			if err := delivery.HandOne(t, &ms[i], inbox); err != nil {
+			if err := delivery.HandOne(t, &ms[i], inbox, !lends); err != nil {
 				return err
+			}
+			if lends {
+				if err := messages.Lend(t, &ms[i], &o.Lease); err != nil {
+					return err
+				}
 			}
 		}
 		return nil

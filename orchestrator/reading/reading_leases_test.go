@@ -15,6 +15,7 @@ import (
 	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/overview"
+	"mailroom/orchestrator/process"
 	"mailroom/orchestrator/reading"
 	"mailroom/orchestrator/removal"
 	"mailroom/orchestrator/retention"
@@ -280,7 +281,7 @@ func TestReadingLeaseOfAKilledProcess(t *testing.T) {
 	}
 	defer reader.Process.Kill()
 	ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{
-		Recipient: "b", Limit: 1, Lease: messages.ReadingLease{For: time.Hour, Holder: "wait", PID: reader.Process.Pid},
+		Recipient: "b", Limit: 1, Lease: messages.ReadingLease{For: time.Hour, Holder: "wait", Reader: process.Of(reader.Process.Pid)},
 	})
 	if err != nil {
 		t.Fatal(err)

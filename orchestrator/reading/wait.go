@@ -11,7 +11,6 @@ import (
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/messages"
-	"mailroom/orchestrator/process"
 	"mailroom/orchestrator/store"
 )
 
@@ -57,8 +56,9 @@ const selected = ` AND (?3 = '' OR message_type = ?3) AND (?4 = '' OR coalesce(m
 // Wait takes the unread messages of a recipient: interrupts first, then by priority, then the oldest first. It marks them as
 // read, and delivers what is due to the recipient's inbox beforehand. If there are none it waits until one comes or the timeout
 // ends; no messages and no error means that the timeout ended. more says that there are others that fit, beyond the limit or
-// beyond 4 MiB of payload. Of several waiters exactly one gets each message. With a lease a message is not marked as read, and
-// is unread again when the lease ends without an acknowledgement. If the caller cannot use what it got, Unread gives it back.
+// beyond 4 MiB of payload. Of several waiters exactly one gets each message, and after the death of one a second. With a lease a
+// message is not marked as read: if the lease has a Writer, call Written once the answer was written; otherwise an acknowledgement ends
+// it, or the message is unread again. If the caller cannot use what it got, Unread gives it back.
 //
 // A recipient whose transport is not its inbox only gets what that transport has not delivered yet.
 //
@@ -189,7 +189,7 @@ func lookAndTake(ctx context.Context, l *ledger.Ledger, o *Options) (ms []orches
 // take reads what there is, without waiting. Of a long backlog a first transaction delivers the usual share. What is to be
 // read first may stand behind that share, so it is looked for, and a second transaction delivers it and reads.
 func take(ctx context.Context, l *ledger.Ledger, o *Options) (ms []orchestrator.Message, more bool, err error) {
-	everything := o.Filter == Filter{} && !o.Peek && o.Lease.For == 0 && o.Fits == nil
+	everything := o.Filter == Filter{} && !o.Peek && o.Lease.For == 0
 	var first []int64
 	for again := true; again; {
 		var behind bool
@@ -203,7 +203,7 @@ func take(ctx context.Context, l *ledger.Ledger, o *Options) (ms []orchestrator.
 				return err
 			}
 			if everything && first == nil {
-				if ms, err = handOver(t, o.Recipient, o.Limit); err != nil {
+				if ms, err = handOver(t, o); err != nil {
 					return err
 				}
 			}
@@ -324,12 +324,8 @@ func deliverForReading(t *ledger.Tx, recipient string, first []int64) (behind bo
 	return batch.More, batch.Deliver()
 }
 
-// checkLease refuses a lease that could not be kept, and finds out which process it is bound to.
+// checkLease refuses a lease that could not be kept.
 func (o *Options) checkLease() error {
-	if o.Lease.PID > 0 {
-		o.Lease.Reader = process.Of(o.Lease.PID)
-		o.Lease.Host = o.Lease.Reader.Host()
-	}
 	switch {
 	case o.Lease.For == 0:
 		return nil

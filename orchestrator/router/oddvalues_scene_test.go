@@ -123,7 +123,7 @@ func (o *oddRun) makeOdd(ctx context.Context) {
 	_, err = hosts.NameOf(ctx, o.Ledger, hosts.Holder{Program: "odd4", Process: process.Of(os.Getpid())})
 	o.no(err)
 	_, _, err = reading.Wait(ctx, o.Ledger, reading.Options{Recipient: "odd1", Limit: 1,
-		Lease: messages.ReadingLease{For: time.Hour, Holder: "wait", PID: os.Getpid()}})
+		Lease: messages.ReadingLease{For: time.Hour, Holder: "wait", Reader: process.Self()}})
 	o.no(err)
 	begun, err := sessions.New(o.Ledger).Begin(ctx, "odd3", "")
 	if o.no(err); begun == nil {
@@ -280,7 +280,7 @@ func (o *oddRun) askBeside(ctx context.Context, must, fine func(what string, err
 		fine("answering a teammate", err)
 	}
 	for _, name := range []string{"good_reader", "odd1", "odd2", "odd3", "gone", "user"} {
-		_, _, err = threads.Own(ctx, o.Ledger, name, "", 100)
+		_, _, err = threads.Own(ctx, o.Ledger, name, "", 0, 100)
 		fine("own threads", err)
 		_, _, err = messages.History(ctx, o.Ledger, messages.HistoryFilter{Party: name, Posts: true, Limit: 100})
 		fine("history", err)

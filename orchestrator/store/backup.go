@@ -1,5 +1,12 @@
 package store
 
+import (
+	"errors"
+	"strings"
+
+	"mailroom/orchestrator"
+)
+
 // Backup is a copy of the database in one file.
 type Backup struct {
 	File     string
@@ -16,13 +23,40 @@ type Outdated struct {
 	Valid, End string
 }
 
+// InBackup is what a restore must know of the records in a backup.
+type InBackup struct {
+	Outdated []Outdated
+	// Outside are queries, each of which lists what its records have the database do outside of itself, as sentences.
+	Outside []string
+}
+
+// Compared says what a backup has and the database has not, and the other way round.
+type Compared struct {
+	Messages int64    // rows of agent_message in the backup
+	Missing  int64    // messages of the database that the backup has not, archived ones among both
+	Adds     []string // what the backup does outside of itself and the database does not: commands, addresses, schedules
+}
+
 // Restored is what a restore did.
 type Restored struct {
-	Messages int64            // rows of agent_message that the backup brought
-	Ended    map[string]int64 // how much of each kind is valid in the backup, and no more now
+	Compared
+	Ended map[string]int64 // how much of each kind is valid in the backup, and no more now
 	// Untrusted is why the database does nothing outside of itself from now on: the backup is of another one. "" if it may.
 	Untrusted string
 	Previous  string // where the database as it was before has been saved; "" when it was empty
+}
+
+// NamePrevious returns the error of a restore with the place where the database as it was is saved.
+func (r *Restored) NamePrevious(err error) error {
+	if err == nil || r.Previous == "" {
+		return err
+	}
+	named := &orchestrator.Error{Code: orchestrator.CodeOf(err), Message: err.Error(), Err: err}
+	if own, ok := errors.AsType[*orchestrator.Error](err); ok {
+		*named = *own
+	}
+	named.Hint = strings.TrimPrefix(strings.TrimSuffix(named.Hint, ".")+". The database as it was before is saved in "+r.Previous, ". ")
+	return named
 }
 
 // Checkpointed is what a checkpoint did.

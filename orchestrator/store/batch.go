@@ -119,11 +119,21 @@ func (b *Batch) allFailed() bool {
 // which is not on the disk yet, so the batch is synced even if it changed nothing.
 func (b *Batch) Answers() bool {
 	for i, q := range b.Requests {
-		if b.outcomes[i] == nil && !q.closes && !q.Work.Quiet() {
+		if b.outcomes[i] == nil && !q.closes && !q.Work.Quiet() && !q.Work.Lazy() {
 			return true
 		}
 	}
 	return false
+}
+
+// Lazy reports whether all requests that have not failed are lazy: the batch is not synced.
+func (b *Batch) Lazy() bool {
+	for i, q := range b.Requests {
+		if b.outcomes[i] == nil && (q.closes || !q.Work.Lazy()) {
+			return false
+		}
+	}
+	return true
 }
 
 // ring rings once for all requests that made work due.
@@ -183,7 +193,7 @@ func (b *Batch) Run(c *Conn, control Control, until time.Time) error {
 			}
 		}
 		again := control.Again(err)
-		if !again && !careful && isLater(err) { // it is the failure of one of the requests
+		if !again && !careful && (isLater(err) || IsRefused(b.w.Backend.Explain(err))) { // it is the failure of one of the requests
 			careful, again = true, true
 		}
 		control.Rollback()
@@ -259,6 +269,23 @@ func GaveUp(ctx context.Context) error {
 	return &orchestrator.Error{Code: orchestrator.Busy, Message: "gave up waiting for the database; nothing was written", Err: context.Cause(ctx)}
 }
 
+// refusal is the cause of an error about a row that the database does not take.
+type refusal struct{ error }
+
+func (r refusal) Unwrap() error { return r.error }
+
+// IsRefused reports whether an error, as Explain returns it, is about a row that the database does not take.
+func IsRefused(err error) bool {
+	_, is := errors.AsType[refusal](err)
+	return is
+}
+
+// Refused is the error of a request with a row that the database does not take, and cause says why not.
+func Refused(cause error) error {
+	return &orchestrator.Error{Code: orchestrator.InvalidParams, Message: "the database refuses it", Err: refusal{cause},
+		Hint: "A trigger or a constraint of its tables does not take this, or its encoding lacks a character: change what is written, or the database"}
+}
+
 // Ring is whom to wake after a commit. The zero value wakes nobody.
 type Ring struct {
 	All   bool
@@ -302,6 +329,10 @@ type Transaction struct {
 	spoiled bool // a failure has left something behind: all of it must be rolled back
 	lost    bool // the database has rolled it back, or there was no number left for a row
 }
+
+// Careful reports whether failures are undone one by one, with savepoints, since something has failed without them. What is written for
+// one request is then not to wait for the others.
+func (t *Transaction) Careful() bool { return t.careful }
 
 // IsAlone reports whether nobody else writes until the transaction ends, whatever scope its requests have.
 func (t *Transaction) IsAlone() bool { return t.control.Alone() }

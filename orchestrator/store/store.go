@@ -57,7 +57,8 @@ type (
 	// Backuper copies the database into a file and back.
 	Backuper interface {
 		Backup(ctx context.Context, file string, overwrite bool) (Backup, error)
-		Restore(ctx context.Context, file string, force bool, outdated []Outdated) (Restored, error)
+		Restore(ctx context.Context, file string, force bool, parts InBackup) (Restored, error)
+		Compare(ctx context.Context, file string, outside []string) (Compared, error) // what a restore would bring and take
 	}
 	// Console answers queries that are written by hand.
 	Console interface {

@@ -59,6 +59,13 @@ type Commit interface {
 	Sync() error
 }
 
+// Unsynced is the commit of a batch that is Lazy.
+var Unsynced Commit = unsynced{}
+
+type unsynced struct{}
+
+func (unsynced) Sync() error { return nil }
+
 type requestState int
 
 const (
@@ -85,9 +92,12 @@ type Work interface {
 	Run(t *Transaction) error
 	// Quiet reports whether the caller learns nothing if nothing changed: a batch of such requests skips the sync.
 	Quiet() bool
+	// Lazy reports whether a power cut may undo what it did though the caller was answered: a batch of such requests alone is
+	// committed without waiting for the disk. It is the same before Run and after.
+	Lazy() bool
 	// Rings returns whom to wake once it is committed.
 	Rings() *Ring
-	// Durable is called when what it did is on the disk.
+	// Durable is called when what it did is on the disk, or committed if it is Lazy.
 	Durable()
 }
 

@@ -55,7 +55,7 @@ func readThread(f *enginetest.Fixture, o threads.ReadOptions) threads.ReadPosts 
 // unreadPosts is how many posts of its only thread are unread for an agent.
 func unreadPosts(f *enginetest.Fixture, agent string) int {
 	f.T.Helper()
-	list, more, err := threads.Own(f.T.Context(), f.Ledger, agent, "", 9)
+	list, more, err := threads.Own(f.T.Context(), f.Ledger, agent, "", 0, 9)
 	if err != nil || more || len(list) != 1 {
 		f.T.Fatalf("%v, %v, %v", list, more, err)
 	}

@@ -26,7 +26,7 @@ const threadsOf = `SELECT p.thread_id, p.read_seq, coalesce(
 		(SELECT seq FROM agent_message m WHERE m.thread_id = p.thread_id AND m.recipient = '` + orchestrator.ThreadPrefix + `' || p.thread_id ORDER BY seq DESC LIMIT 1), 0)
 	FROM thread_participants p JOIN threads t ON t.thread_id = p.thread_id
 	WHERE p.agent = ?1 AND (?2 = '' OR t.status = ?2)
-	ORDER BY 3 DESC, t.created_at DESC, p.thread_id DESC LIMIT +?3`
+	ORDER BY 3 DESC, t.created_at DESC, p.thread_id DESC LIMIT +?3 OFFSET +?4`
 
 // unreadIn counts the posts in the thread ?1 that are unread for the agent ?2, whose cursor stands at ?3.
 const unreadIn = `SELECT count(*) FROM (SELECT 1 FROM agent_message m
@@ -47,16 +47,16 @@ const newestPosts = `SELECT 0, seq FROM agent_message WHERE thread_id = ?1 AND s
 	SELECT 1, seq FROM agent_message_archive WHERE thread_id = ?1 AND seq < ?2 AND recipient = '` + orchestrator.ThreadPrefix + `' || ?1
 	ORDER BY seq DESC LIMIT +?3`
 
-// Own returns the threads in which an agent takes part, the one with the newest post first, at most limit of them; more says
-// that there are others. status "" selects open and closed ones. Nothing is marked as read.
-func Own(ctx context.Context, l *ledger.Ledger, agent string, status Status, limit int) (list []Overview, more bool, err error) {
+// Own returns the threads in which an agent takes part, the one with the newest post first, behind the first skip of them and at most
+// limit; more says that there are others. status "" selects open and closed ones. Nothing is marked as read.
+func Own(ctx context.Context, l *ledger.Ledger, agent string, status Status, skip, limit int) (list []Overview, more bool, err error) {
 	agent = orchestrator.FoldName(agent)
 	err = l.Read(ctx, func(c *store.Conn) error {
 		type place struct {
 			id         string
 			read, last int64
 		}
-		places, err := store.List(c, func(row store.Row) place { return place{row.Text(0), row.Int(1), row.Int(2)} }, threadsOf, agent, string(status), limit+1)
+		places, err := store.List(c, func(row store.Row) place { return place{row.Text(0), row.Int(1), row.Int(2)} }, threadsOf, agent, string(status), limit+1, skip)
 		if err != nil {
 			return err
 		}
@@ -97,12 +97,17 @@ type ReadOptions struct {
 	Limit  int    // posts at most; fewer when their payloads have more than 4 MiB together
 	Peek   bool   // leave the cursor where it is
 	Newest bool   // the newest posts, and with After those before that place; only for the administrator
+
+	Lease messages.ReadingLease // of which the Writer counts, see messages.MarkPostsRead
+
+	// Fits returns how many of the posts, from the first that is read on, the reader takes; nil takes all.
+	Fits func(posts []orchestrator.Message) int
 }
 
 // ReadPosts are the posts that Read returns, oldest first.
 type ReadPosts struct {
 	Thread Thread
-	Posts  []orchestrator.Message // to be given to Unread if they cannot be shown
+	Posts  []orchestrator.Message // for reading.Written, or reading.Unread if they cannot be shown
 	More   bool
 	Next   int64 // the place of the last of them, or of the first if the newest were asked for
 }
@@ -112,6 +117,11 @@ type ReadPosts struct {
 // that does not take part.
 func Read(ctx context.Context, l *ledger.Ledger, o ReadOptions) (read ReadPosts, err error) {
 	o.Agent = orchestrator.FoldName(o.Agent)
+	if o.Agent != "" {
+		if _, err := messages.EndDeadReaders(ctx, l, o.Agent); err != nil {
+			return read, err
+		}
+	}
 	err = l.Read(ctx, func(c *store.Conn) error {
 		th, found, err := thread(c, o.Thread)
 		if err != nil {
@@ -132,10 +142,16 @@ func Read(ctx context.Context, l *ledger.Ledger, o ReadOptions) (read ReadPosts,
 				after = math.MaxInt64
 			}
 			read.Posts, read.More, err = ledger.Fetch(c, newestPosts, o.Limit, ledger.MaxRead, th.ID, after, o.Limit+1)
-			slices.Reverse(read.Posts)
-			return err
+		} else {
+			read.Posts, read.More, err = ledger.Fetch(c, postsOf, o.Limit, ledger.MaxRead, th.ID, after, o.Limit+1)
 		}
-		read.Posts, read.More, err = ledger.Fetch(c, postsOf, o.Limit, ledger.MaxRead, th.ID, after, o.Limit+1)
+		if o.Fits != nil && err == nil {
+			n := o.Fits(read.Posts)
+			read.Posts, read.More = read.Posts[:n], read.More || n < len(read.Posts)
+		}
+		if o.Newest {
+			slices.Reverse(read.Posts)
+		}
 		return err
 	})
 	if err != nil || len(read.Posts) == 0 {
@@ -149,7 +165,7 @@ func Read(ctx context.Context, l *ledger.Ledger, o ReadOptions) (read ReadPosts,
 		return read, nil
 	}
 	err = l.Write(ctx, store.Of(o.Agent), func(t *ledger.Tx) error {
-		if err := messages.MarkPostsRead(t, o.Agent, read.Posts); err != nil {
+		if err := messages.MarkPostsRead(t, o.Agent, read.Posts, &o.Lease); err != nil {
 			return err
 		}
 		t.Heartbeat(o.Agent)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -97,18 +98,16 @@ func (p *Program) call(ctx context.Context, env commands.Env, d *commands.Defini
 	return nil
 }
 
-// hand writes an answer to out. If that fails it undoes what the command marked for its reader, such as messages as read; no second
-// Ctrl-C keeps it from that.
+// hand writes an answer to out, and notes whether it could: what it hands out is read then, or unread again. No second Ctrl-C keeps
+// it from that.
 func (p *Program) hand(ctx context.Context, env commands.Env, out io.Writer, answer commands.Answer) error {
-	if _, takes := answer.Result.(commands.Unwritten); takes {
+	if _, takes := answer.Result.(commands.Handed); takes {
 		held := make(chan os.Signal, 1)
 		ossignal.Notify(held, Stops()...)
 		defer ossignal.Stop(held)
 	}
 	err := p.answer(out, answer)
-	if err != nil {
-		surface.TakeBack(ctx, env, answer)
-	}
+	surface.Settle(ctx, env, answer, err == nil)
 	if stop := stoppedBy(ctx); stop != 0 && errors.Is(err, context.Canceled) {
 		return exit(128 + stop)
 	}
@@ -200,9 +199,6 @@ func opened(p *Program, c *urfave.Context) (commands.Env, error) {
 // open opens the database at a path for env; "" is where the command line and the environment say.
 func (p *Program) open(c *urfave.Context, path string, env *commands.Env) (err error) {
 	if path == "" {
-		if c.IsSet("db") && c.String("db") == "" {
-			return orchestrator.Errorf(orchestrator.InvalidParams, "--db is empty").WithHint("Name a file, or leave it out")
-		}
 		if path, err = p.databasePath(c.String("db")); err != nil {
 			return err
 		}
@@ -271,16 +267,22 @@ func (p *Program) paramsOf(c *urfave.Context, d *commands.Definition, preset map
 		values[param.Name] = value
 	}
 	args := c.Args().Slice()
+	var flagged *commands.Param // the first that is given as a flag and that an argument can be, too
 	for _, param := range d.Positional() {
 		if len(args) == 0 {
 			break
 		}
 		if slices.Contains(given, param.Flag()) {
+			flagged = cmp.Or(flagged, param)
 			continue
 		}
 		taken := args[:1]
 		if param.Arg == "rest" {
 			taken = args
+		}
+		if flagged != nil && param.Kind == commands.JSON && len(taken) > 1 {
+			return nil, orchestrator.InvalidParam(flagged.Name, "it is given twice: as --%s, and as %q", flagged.Flag(), orchestrator.Clip(args[0])).
+				WithHint("If that is the beginning of a text, put quotes around the text: `%s --%s ... \"TEXT\"`", d.CommandLine(), flagged.Flag())
 		}
 		value, err := p.argument(c.Context, param, taken)
 		if err != nil {
@@ -289,8 +291,12 @@ func (p *Program) paramsOf(c *urfave.Context, d *commands.Definition, preset map
 		values[param.Name], args = value, args[len(taken):]
 	}
 	if len(args) > 0 {
-		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "too many arguments: %q is left over", args[0]).
-			WithHint("`%s --help` shows what it takes; quote an argument that has spaces", d.CommandLine())
+		hint := "quote an argument that has spaces"
+		if flagged != nil {
+			hint = "what --" + flagged.Flag() + " gives is no argument besides"
+		}
+		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "too many arguments: %q is left over", orchestrator.Clip(args[0])).
+			WithHint("`%s --help` shows what it takes; %s", d.CommandLine(), hint)
 	}
 	for i := range d.Params() {
 		param := &d.Params()[i]
@@ -306,10 +312,10 @@ func (p *Program) paramsOf(c *urfave.Context, d *commands.Definition, preset map
 		case param.Required && param.Arg != "":
 			return nil, orchestrator.InvalidParam(param.Name, "it is missing (%s)", param.Desc).WithHint("Write `%s %s`", d.CommandLine(), argsUsage(d))
 		case param.Required:
-			return orchestrator.JSON(values) // the decoder says that it is missing
+			return orchestrator.Unmended(values) // the decoder says that it is missing
 		}
 	}
-	return orchestrator.JSON(values)
+	return orchestrator.Unmended(values)
 }
 
 func (p *Program) flagValue(c *urfave.Context, param *commands.Param) (json.RawMessage, error) {

@@ -98,10 +98,13 @@ func (p *Program) dispatch(ctx context.Context, l *line) error {
 	if err := l.checkCommand(); err != nil {
 		return err
 	}
+	if err := l.checkWords(); err != nil {
+		return err
+	}
 	switch {
-	case l.has("help", "h"):
+	case l.has(helpFlags...):
 		return p.help(l)
-	case l.has("version", "v"):
+	case l.has(versionFlags...):
 		return printVersion(p)
 	}
 	if err := l.checkFlags(); err != nil {

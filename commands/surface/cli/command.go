@@ -122,6 +122,12 @@ const (
 	hostVariable = "MAILROOM_HOST_NAME"
 )
 
+// The names of the global switches that end the program with a text of its own.
+var (
+	helpFlags    = []string{"help", "h"}
+	versionFlags = []string{"version", "v"}
+)
+
 // globalFlags may stand anywhere on the command line.
 func globalFlags() []urfave.Flag {
 	return []urfave.Flag{
@@ -133,8 +139,8 @@ func globalFlags() []urfave.Flag {
 		&urfave.BoolFlag{Name: "json", Usage: "short for --output json", DisableDefaultText: true},
 		&urfave.BoolFlag{Name: "text", Usage: "short for --output text", DisableDefaultText: true},
 		&urfave.StringFlag{Name: "log-level", Usage: "least `debug|info|warn|error` of what goes to standard error", DefaultText: "warn"},
-		&urfave.BoolFlag{Name: "help", Aliases: []string{"h"}, Usage: "show help", DisableDefaultText: true},
-		&urfave.BoolFlag{Name: "version", Aliases: []string{"v"}, Usage: "show the version", DisableDefaultText: true},
+		&urfave.BoolFlag{Name: helpFlags[0], Aliases: helpFlags[1:], Usage: "show help", DisableDefaultText: true},
+		&urfave.BoolFlag{Name: versionFlags[0], Aliases: versionFlags[1:], Usage: "show the version", DisableDefaultText: true},
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
-	"strconv"
 	"strings"
 
 	"mailroom/commands"
@@ -38,11 +37,11 @@ func goesOn(ctx context.Context, p *Program, env commands.Env, d *commands.Defin
 	if only := d.ConfirmWith; only != "" && (values[only] == nil || string(values[only]) == "false") {
 		return nil
 	}
-	count, err := d.Count(ctx, env, raw)
+	foreseen, err := d.Foreseen(ctx, env, raw)
 	if err != nil {
 		return err
 	}
-	values["count"] = json.RawMessage(strconv.FormatInt(count, 10))
+	values["foreseen"], _ = json.Marshal(foreseen)
 	if env.Engine != nil {
 		values["database"], _ = json.Marshal(env.Ledger.Path())
 	}

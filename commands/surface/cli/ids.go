@@ -54,7 +54,7 @@ func (f *idFinder) whole(ctx context.Context, raw json.RawMessage) (json.RawMess
 	if !changed {
 		return raw, nil
 	}
-	return orchestrator.JSON(values)
+	return orchestrator.Unmended(values)
 }
 
 // find returns the message that last, or the ending of an id, stands for; nil for what is to be taken as it is: a whole id, or a

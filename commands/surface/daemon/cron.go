@@ -10,6 +10,7 @@ import (
 	"github.com/robfig/cron/v3"
 
 	"mailroom/commands"
+	"mailroom/commands/surface"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/ledger"
@@ -259,7 +260,10 @@ func (j *job) perform() {
 		started := time.Now()
 		env := j.s.env
 		env.Call.Scheduled = true
-		_, err = j.command.Run(j.ctx, env, j.schedule.Params)
+		var answer commands.Answer
+		if answer, err = j.command.Run(j.ctx, env, j.schedule.Params); err == nil {
+			surface.Settle(j.ctx, env, answer, true) // nobody reads it
+		}
 		j.s.metrics.ran(j.command.Name, time.Since(started), err)
 		log.Debug("ran", "seconds", time.Since(started).Seconds(), "error", err)
 	}

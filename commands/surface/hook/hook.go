@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"mailroom/commands"
@@ -51,7 +50,7 @@ func (h *Host) Answer(ctx context.Context, env commands.Env, event string, in io
 		}
 		return err
 	}
-	if err = hosts.Written(context.WithoutCancel(ctx), env.Ledger, env.Caller.Name, answer); err != nil {
+	if err = hosts.Written(context.WithoutCancel(ctx), env.Ledger, answer); err != nil {
 		env.Log.Error("messages that were shown will be shown again", "agent", env.Caller.Name, "error", err)
 	}
 	return err
@@ -107,7 +106,7 @@ func (h *Host) answer(ctx context.Context, env *commands.Env, event string, in i
 	}
 	e := hosts.Event{
 		Agent: agent, Program: h.Name, Session: input.Session, Process: h.process(), Kind: kind, Inner: input.Subagent != "",
-		Transcript: transcript{input.Transcript, h}, Writer: process.Of(os.Getpid()), Fits: h.fits, Nudge: h.shows, Forgets: h.forgets,
+		Transcript: transcript{input.Transcript, h}, Writer: process.Self(), Fits: h.fits, Nudge: h.shows, Forgets: h.forgets,
 	}
 	a, err := hosts.Happened(ctx, env.Ledger, e)
 	if err != nil || e.Inner {

@@ -21,9 +21,9 @@ type arrival struct {
 	owner Owner
 
 	refused sync.Once
-	first sync.Once
-	mu    sync.Mutex
-	done  bool // the agent has arrived, or cannot and need not be asked again
+	first   sync.Once
+	mu      sync.Mutex
+	done    bool // the agent has arrived, or cannot and need not be asked again
 }
 
 // arrivalPatience is how long a host that connects waits for the arrival. If it takes longer, the first call of a tool tries

@@ -14,7 +14,7 @@ import (
 )
 
 // exchange is what the calls of tools have in common that come over one connection, or in one HTTP request: who asks, whether
-// they are still there, and how to undo what an answer marked as read if it does not reach them. It is safe for concurrent use.
+// they are still there, and what is to be noted of an answer once it was written or could not be. It is safe for concurrent use.
 type exchange struct {
 	caller  commands.Caller
 	gone    context.Context                              // ends when whoever asks goes away
@@ -22,9 +22,9 @@ type exchange struct {
 
 	running sync.WaitGroup
 	mu      sync.Mutex
-	ended   bool           // no more calls are taken
-	last    int            // the number given last
-	undo    map[int]func() // by the number that undoable gave the answer; settle removes them
+	ended   bool                       // no more calls are taken
+	last    int                        // the number given last
+	open    map[int]func(written bool) // by the number that expect gave the answer; settle removes them
 }
 
 type exchangeKey struct{}
@@ -60,50 +60,50 @@ func (x *exchange) begin(ctx context.Context) (_ context.Context, done func(), e
 	}, nil
 }
 
-// callKey stands in the _meta of an answer that can be undone, with its number.
+// callKey stands in the _meta of an answer that expect has numbered.
 const callKey = "mailroom/answer"
 
-// undoable keeps a function to call if a result does not reach whoever asked, and puts a number into the result by which settle
-// finds that function.
-func (x *exchange) undoable(result *sdk.CallToolResult, undo func()) {
+// expect keeps a function to call once a result was written to whoever asked, or could not be, and puts a number into the result by
+// which settle finds that function.
+func (x *exchange) expect(result *sdk.CallToolResult, settled func(written bool)) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.undo == nil {
-		x.undo, x.last = map[int]func(){}, rand.IntN(1<<50) // no message can name it
+	if x.open == nil {
+		x.open, x.last = map[int]func(bool){}, rand.IntN(1<<50) // no message can name it
 	}
 	x.last++
-	x.undo[x.last] = undo
+	x.open[x.last] = settled
 	result.Meta = sdk.Meta{callKey: x.last}
 }
 
 // answerNumbers finds the numbers of answers in what is written to a client.
 var answerNumbers = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`"` + callKey + `":(\d+)`) })
 
-// settle takes note of whether the answers in a text were written, and undoes those that were not.
+// settle has it noted whether the answers in a text were written.
 func (x *exchange) settle(text []byte, written bool) {
 	for _, found := range answerNumbers().FindAllSubmatch(text, -1) {
 		number, _ := strconv.Atoi(string(found[1]))
 		x.mu.Lock()
-		undo := x.undo[number]
-		delete(x.undo, number)
+		settled := x.open[number]
+		delete(x.open, number)
 		x.mu.Unlock()
-		if !written && undo != nil {
-			undo()
+		if settled != nil {
+			settled(written)
 		}
 	}
 }
 
-// end waits for the calls under way, and undoes what was not settled.
+// end waits for the calls under way. An answer that was not settled by then was not written.
 func (x *exchange) end() {
 	x.mu.Lock()
 	x.ended = true
 	x.mu.Unlock()
 	x.running.Wait()
 	x.mu.Lock()
-	left := x.undo
-	x.undo = nil
+	left := x.open
+	x.open = nil
 	x.mu.Unlock()
-	for _, undo := range left {
-		undo()
+	for _, settled := range left {
+		settled(false)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -22,7 +23,10 @@ type taken struct {
 	back chan struct{}
 }
 
-func (r taken) Unwritten(context.Context, commands.Env) error {
+func (r taken) Settle(_ context.Context, _ commands.Env, written bool) error {
+	if written {
+		return errors.New("nobody is there to whom it could be written")
+	}
 	r.back <- struct{}{}
 	return nil
 }

@@ -16,7 +16,7 @@ import (
 
 // rpcError is an answer of JSON-RPC to a request that was not understood. Source: JSON-RPC 2.0, part 5.1.
 func rpcError(id json.RawMessage, code int, why string) []byte {
-	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s}}`+"\n", id, code, orchestrator.JSONString(why))
+	return orchestrator.Mended(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s}}`+"\n", id, code, orchestrator.JSONString(why)))
 }
 
 // judge returns why a message cannot be accepted, with the code of that error, or "" if it can, and the id that an answer to it

@@ -44,7 +44,7 @@ func (s *Server) resource(read func(context.Context, commands.Env, string) (any,
 			return nil, err
 		}
 		env := s.env
-		env.Caller = x.caller
+		env.Caller, env.Call.Model = x.caller, true
 		if err := s.env.Ledger.CheckSuccession(ctx, x.caller.Name, x.caller.Since); err != nil {
 			return nil, err
 		}
@@ -92,7 +92,7 @@ func readInbox(ctx context.Context, env commands.Env, agent string) (any, error)
 		return nil, err
 	}
 	ms, more, err := reading.Wait(ctx, env.Ledger, reading.Options{Recipient: agent, Limit: messagesAtOnce, Peek: true})
-	return map[string]any{"agent": agent, "messages": append([]orchestrator.Message{}, ms...), "has_more": more}, err
+	return shownOf(env, map[string]any{"agent": agent}, ms, more), err
 }
 
 // readThread shows what was said in a thread: all of it to administrators, to its participants what was posted, and to
@@ -115,7 +115,18 @@ func readThread(ctx context.Context, env commands.Env, id string) (any, error) {
 	if !part && len(ms) == 0 {
 		return nil, orchestrator.Errorf(orchestrator.NotFound, "you have no part in a thread %q", orchestrator.Clip(id))
 	}
-	return map[string]any{"thread_id": id, "messages": append([]orchestrator.Message{}, ms...), "has_more": more}, nil
+	return shownOf(env, map[string]any{"thread_id": id}, ms, more), nil
+}
+
+// shownOf is an answer with as many messages as a model is shown.
+func shownOf(env commands.Env, answer map[string]any, ms []orchestrator.Message, more bool) any {
+	with := func(ms []orchestrator.Message) any {
+		answer["messages"] = append([]orchestrator.Message{}, ms...)
+		return answer
+	}
+	shown := env.Shown(ms, with)
+	answer["has_more"] = more || len(shown) < len(ms)
+	return with(shown)
 }
 
 // readTrace shows what happened to a message to its sender, its recipient and administrators.

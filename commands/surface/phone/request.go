@@ -137,6 +137,9 @@ func decode(r *http.Request, v any) error {
 	if err != nil {
 		return err
 	}
+	if err := orchestrator.CheckPairs("the body", body); err != nil {
+		return err
+	}
 	read := json.NewDecoder(bytes.NewReader(body))
 	read.DisallowUnknownFields()
 	err = read.Decode(v)

@@ -127,7 +127,7 @@ func (a asker) stillValid(ctx context.Context) error {
 // MayHave returns an error if an answer holds messages and the token of its request is not valid any more: whoever asked may have
 // waited for a long time, and the token may have been revoked meanwhile. ctx is that of the request.
 func MayHave(ctx context.Context, answer commands.Answer) error {
-	if _, ok := answer.Result.(commands.Unwritten); !ok {
+	if _, ok := answer.Result.(commands.Handed); !ok {
 		return nil
 	}
 	return askerOf(ctx).stillValid(ctx)

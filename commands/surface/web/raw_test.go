@@ -243,10 +243,10 @@ func TestAnswerThatIsNotTaken(t *testing.T) {
 	}
 	c := f.ask("/mcp", f.Token("bob", false), `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"wait","arguments":{"batch_size":100}}}`)
 	defer c.Close()
-	f.until(func() bool { return f.note("read") > 0 })
+	f.until(func() bool { return f.note("delivered") > 0 })
 	f.until(func() bool { return f.web.UnderWay() == 0 })
-	if read, back := f.note("read"), f.note("released"); read != 4 || back != 4 {
-		t.Errorf("%d messages were marked as read, and %d unmarked; want 4", read, back)
+	if read, back := f.note("read"), f.note("released"); read != 0 || back != 4 {
+		t.Errorf("%d messages were marked as read, and %d given back; want 0 and 4", read, back)
 	}
 }
 

@@ -11,7 +11,6 @@ import (
 	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/orchestratortest/want"
-	"mailroom/orchestrator/reading"
 	"mailroom/orchestrator/retention"
 )
 
@@ -50,11 +49,20 @@ func TestReadLetters(t *testing.T) {
 	want.Equal(t, "read so far", f.Message(high).ReadAt, "")
 	first := read("reading", 2, true, true, high, low)
 	want.Equal(t, "read first", len(first), 2)
-	want.Equal(t, "of all, read first", len(read("reading all", 3, true, false, high, low, late)), 1)
-	if err := reading.Unread(t.Context(), f.Ledger, first); err != nil {
-		t.Fatal(err)
+	want.Equal(t, "before they were shown", f.Message(high).ReadAt+f.Message(low).ReadAt, "")
+	written := func(ms []orchestrator.Message) {
+		t.Helper()
+		if err := letters.Written(t.Context(), f.Ledger, "b", ms); err != nil {
+			t.Fatal(err)
+		}
 	}
-	want.Equal(t, "after being unread", f.Message(high).ReadAt+f.Message(low).ReadAt, "")
+	written(first)
+	want.Equal(t, "after they were shown", f.Message(high).ReadAt != "" && f.Message(low).ReadAt != "", true)
+	at := f.Message(high).ReadAt
+	f.Clock.Advance(time.Second)
+	written(first)
+	want.Equal(t, "shown again", f.Message(high).ReadAt, at)
+	want.Equal(t, "of all, read first", len(read("reading all", 3, true, false, high, low, late)), 1)
 	if _, err := messages.Acknowledge(t.Context(), f.Ledger, high, "b"); err != nil {
 		t.Fatal(err)
 	}
@@ -68,6 +76,6 @@ func TestReadLetters(t *testing.T) {
 	heard := func() int { return len(f.Rows(`SELECT heard_at FROM heartbeats WHERE agent = 'b'`)) }
 	read("looking", 1, false, true, low)
 	want.Equal(t, "heard of when it looks", heard(), 0)
-	read("reading", 1, true, true, low)
-	want.Equal(t, "heard of when it reads", heard(), 1)
+	written(read("reading", 1, true, true, low))
+	want.Equal(t, "heard of when it has read", heard(), 1)
 }

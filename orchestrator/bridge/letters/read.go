@@ -24,13 +24,15 @@ type Request struct {
 	Agent  string
 	Target string // SCHEME:ADDRESS
 	Limit  int    // messages at most; fewer when their payloads have more than 4 MiB together
-	Mark   bool   // mark those that were unread as read, and note that the agent is alive
+	Mark   bool   // note that the agent is alive, and return as Fresh what Written is to mark as read
+
+	Fits func(ms []orchestrator.Message) int // see reading.Options; nil takes all
 }
 
 // Inbox is what Read and Wait return.
 type Inbox struct {
 	Messages []orchestrator.Message // in the order of reading
-	Fresh    []orchestrator.Message // those of them that are marked as read by this call, for reading.Unread
+	Fresh    []orchestrator.Message // those of them that are unread, for Written; with Mark
 	More     bool                   // there are others
 }
 
@@ -41,29 +43,30 @@ func Read(ctx context.Context, l *ledger.Ledger, r Request) (in Inbox, err error
 		in, err = r.find(c, conf)
 		return err
 	})
-	if err != nil || len(in.Messages) == 0 || !r.Mark {
-		return in, err // who finds nothing never takes the write lock
-	}
-	err = l.Write(ctx, store.Of(r.Agent), func(t *ledger.Tx) error {
-		t.Quiet = true
-		if in, err = r.find(t.Conn, t.Config()); err != nil || len(in.Messages) == 0 {
-			return err
+	for i := range in.Messages {
+		if r.Mark && in.Messages[i].ReadAt == "" {
+			in.Fresh = append(in.Fresh, in.Messages[i])
 		}
-		for i := range in.Messages {
-			m := &in.Messages[i]
-			if m.ReadAt != "" {
-				continue
+	}
+	return in, err
+}
+
+// Written marks letters as read that were unread when Read returned them, since they were shown to the agent.
+func Written(ctx context.Context, l *ledger.Ledger, agent string, fresh []orchestrator.Message) error {
+	return l.WriteLazily(ctx, store.Of(agent), func(t *ledger.Tx) error {
+		for i := range fresh {
+			m := &fresh[i]
+			unread, err := t.Number(`SELECT count(*) FROM `+ledger.Table(m)+` WHERE message_id = ? AND recipient = ? AND read_at = ''`, m.ID, m.Recipient)
+			if err == nil && unread > 0 {
+				err = messages.MarkRead(t, m, t.Now, tracing.Read, "")
 			}
-			m.ReadAt = t.Now
-			if err := messages.MarkRead(t, m, t.Now, tracing.Read, ""); err != nil {
+			if err != nil {
 				return err
 			}
-			in.Fresh = append(in.Fresh, *m)
 		}
-		t.Heartbeat(r.Agent)
+		t.Heartbeat(agent)
 		return nil
 	})
-	return in, err
 }
 
 // find selects the letters. What was delivered to a removed agent that had the name is left out, as Config.Got would.
@@ -79,6 +82,10 @@ func (r *Request) find(c *store.Conn, conf *ledger.Config) (in Inbox, err error)
 		    UNION ALL
 		    SELECT 1, seq, priority, action FROM agent_message_archive`+there+`) AS m`+ledger.ReadingOrder+` LIMIT +?2`,
 		r.Limit, ledger.MaxRead, r.Agent, r.Limit+1, string(key)+":", conf.Former(r.Agent), conf.Since(r.Agent))
+	if r.Fits != nil && err == nil {
+		n := r.Fits(in.Messages)
+		in.Messages, in.More = in.Messages[:n], in.More || n < len(in.Messages)
+	}
 	return in, err
 }
 

@@ -140,9 +140,14 @@ func (s *stage) check(ctx context.Context, t *told) (wrong []string) {
 			complain("refused send %s is created %d times in the trace", id, rows[id].created)
 		}
 	}
-	for id := range t.read {
-		if !rows[id].read {
-			complain("%s was printed by a wait and is unread (copies %d)", id, rows[id].copies)
+	for id := range t.read { // it may be unread, and is shown once more then
+		if rows[id].copies != 1 {
+			complain("%s was printed by a wait and stands %d times in the table", id, rows[id].copies)
+		}
+	}
+	for id, r := range rows {
+		if r.read && !t.read[id] {
+			complain("%s is read and was not printed", id)
 		}
 	}
 	for id := range t.acked {

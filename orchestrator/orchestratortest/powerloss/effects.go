@@ -16,7 +16,9 @@ func (r *replay) doWrite(s step) error {
 			return nil // strace could not read what a process that was just killed wanted to say: nothing was promised
 		}
 		data, err := unquote(s.args[1])
-		r.told.hear(data)
+		if r.muted == nil || !r.muted(s) {
+			r.told.hear(data)
+		}
 		return err
 	}
 	if s.leaves {

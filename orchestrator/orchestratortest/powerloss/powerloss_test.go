@@ -71,7 +71,9 @@ func TestPowerLoss(t *testing.T) {
 	})
 	for _, bug := range plantedBugs {
 		t.Run(bug.name, func(t *testing.T) {
-			report, err := rec.Examine(t.Context(), powerloss.Plan{Points: 1000, Seed: seed, Strict: true, Ignore: bug.forgets, Until: bug.found, Progress: progress(t)})
+			report, err := rec.Examine(t.Context(), powerloss.Plan{
+				Points: 1000, Seed: seed, Strict: true, Ignore: bug.forgets, Mute: bug.mutes, Until: bug.found, Progress: progress(t),
+			})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -86,21 +88,22 @@ func TestPowerLoss(t *testing.T) {
 	}
 }
 
-// plantedBugs are programs that forget a sync.
+// plantedBugs are programs that forget a sync, or mark as read before they write.
 var plantedBugs = []struct {
 	name    string
 	forgets func(s powerloss.Sync) bool
+	mutes   func(by string) bool
 	found   string // what the check must say
 }{
-	{"NoSyncOfTheLog", func(s powerloss.Sync) bool { return s.Of == "wal" }, ""},
-	{"NoSyncBeforeAnAnswer", func(s powerloss.Sync) bool { return s.Of == "wal" && s.By == "send" }, "acknowledged send"},
-	{"NoSyncBeforeADelivery", func(s powerloss.Sync) bool { return s.Of == "wal" && s.By == "serve" }, "in its file"},
-	{"NoSyncBeforeReading", func(s powerloss.Sync) bool { return s.Of == "wal" && s.By == "wait" }, "printed by a wait"},
-	{"NoSyncOfTheDatabase", func(s powerloss.Sync) bool { return s.Of == "db" }, ""},
-	{"NoSyncOfTheFiles", func(s powerloss.Sync) bool { return s.Of == "jsonl" }, "is delivered and stands 0 times"},
-	{"NoSyncOfStagedFiles", func(s powerloss.Sync) bool { return s.Of == "staged" }, "is no whole message"},
-	{"NoSyncOfTheStagingFolder", func(s powerloss.Sync) bool { return s.Of == "staging" }, "never reported back"},
-	{"NoSyncOfFolders", func(s powerloss.Sync) bool { return s.Of == "other" }, "gone"},
+	{name: "NoSyncOfTheLog", forgets: func(s powerloss.Sync) bool { return s.Of == "wal" }, found: ""},
+	{name: "NoSyncBeforeAnAnswer", forgets: func(s powerloss.Sync) bool { return s.Of == "wal" && s.By == "send" }, found: "acknowledged send"},
+	{name: "NoSyncBeforeADelivery", forgets: func(s powerloss.Sync) bool { return s.Of == "wal" && s.By == "serve" }, found: "in its file"},
+	{name: "ReadBeforeWritten", mutes: func(by string) bool { return by == "wait" }, found: "is read and was not printed"},
+	{name: "NoSyncOfTheDatabase", forgets: func(s powerloss.Sync) bool { return s.Of == "db" }, found: ""},
+	{name: "NoSyncOfTheFiles", forgets: func(s powerloss.Sync) bool { return s.Of == "jsonl" }, found: "is delivered and stands 0 times"},
+	{name: "NoSyncOfStagedFiles", forgets: func(s powerloss.Sync) bool { return s.Of == "staged" }, found: "is no whole message"},
+	{name: "NoSyncOfTheStagingFolder", forgets: func(s powerloss.Sync) bool { return s.Of == "staging" }, found: "never reported back"},
+	{name: "NoSyncOfFolders", forgets: func(s powerloss.Sync) bool { return s.Of == "other" }, found: "gone"},
 }
 
 // recording records a load, or reads the one that was kept.

@@ -33,7 +33,8 @@ type replay struct {
 	syncing  map[*call]*node
 	counted  map[string]int // calls by kind of file, for the report
 	ignoring func(s step) bool
-	ignored  int // syncs that were dropped so far
+	muted    func(s step) bool // an answer that was not written yet
+	ignored  int               // syncs that were dropped so far
 }
 
 func newReplay(root string, strict bool, steps []step) (*replay, error) {

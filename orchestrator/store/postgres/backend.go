@@ -40,7 +40,7 @@ func newBackend(s *Store) *backend {
 	return &backend{s: s, Conn: &store.Conn{}, mark: newMark(), unwatch: func() {}}
 }
 
-// Write runs the batch. Nothing is left to be done when it returns: the server has the commit on its disk.
+// Write runs the batch. Nothing is left to be done when it returns: the server has the commit on its disk, unless the batch is lazy.
 func (w *backend) Write(b *store.Batch, until time.Time) (store.Commit, error) {
 	w.until, w.tries, w.met, w.taken = until, 0, false, false
 	w.batch, w.before = b, w.Writes
@@ -51,12 +51,8 @@ func (w *backend) Write(b *store.Batch, until time.Time) (store.Commit, error) {
 	if w.Writes == w.before && !b.Answers() {
 		return nil, nil
 	}
-	return committed{}, nil
+	return store.Unsynced, nil
 }
-
-type committed struct{}
-
-func (committed) Sync() error { return nil }
 
 // Explain gives an error of the database its code.
 func (w *backend) Explain(err error) error { return w.s.Explain(err) }
@@ -119,7 +115,11 @@ func (w *backend) begin(ctx context.Context, until time.Time, scope store.Scope)
 	w.unwatch()
 	w.unwatch = w.s.watch(hangsAfter, asksAgain)
 	patience := strconv.AppendInt(nil, max(time.Until(until).Milliseconds(), 1), 10)
-	calls := []wire.Call{{Text: "SELECT set_config('lock_timeout', $1, true)", Values: [][]byte{patience}}}
+	settings := "SELECT set_config('lock_timeout', $1, true)"
+	if w.batch.Lazy() {
+		settings += ", set_config('synchronous_commit', 'off', true)"
+	}
+	calls := []wire.Call{{Text: settings, Values: [][]byte{patience}}}
 	locks, alone := w.s.locks(scope)
 	w.alone, w.held = alone, 0
 	calls = append(append(calls, locks...), wire.Call{Text: "SELECT hold_floors(), pg_current_xact_id(), " + readClock})
@@ -161,7 +161,7 @@ func (w *backend) Commit() error {
 		w.Rollback()
 		return orchestrator.Errorf(orchestrator.Internal, "the transaction had failed, and was undone")
 	}
-	marked := w.Writes != w.before || w.batch.Answers()
+	marked := (w.Writes != w.before || w.batch.Answers()) && !w.batch.Lazy()
 	var calls []wire.Call
 	if marked {
 		calls = w.mark.next()

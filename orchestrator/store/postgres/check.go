@@ -218,5 +218,6 @@ type look func() error
 func (l look) Prepare(*store.Transaction) error { return nil }
 func (l look) Run(*store.Transaction) error     { return l() }
 func (l look) Quiet() bool                      { return true }
+func (l look) Lazy() bool                       { return false }
 func (l look) Rings() *store.Ring               { return &store.Ring{} }
 func (l look) Durable()                         {}

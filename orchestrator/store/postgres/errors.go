@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/store"
 )
 
 // errNone is the cause of an error about a database that is not there.
@@ -84,6 +85,20 @@ func isLost(err error) bool {
 		strings.Contains(err.Error(), "unexpected EOF")
 }
 
+// refusesRow reports whether an error says that the server does not take a row: a value that its encoding lacks or that is too long
+// for an index, what a constraint forbids, what a trigger has raised.
+func refusesRow(err error) bool {
+	var own *pgconn.PgError
+	if !errors.As(err, &own) {
+		return false
+	}
+	switch own.Code[:2] {
+	case "22", "23", "44", "54", "P0":
+		return true
+	}
+	return own.Routine == "exec_stmt_raise" // RAISE of PL/pgSQL, whatever code that gives
+}
+
 // isDemoted reports whether an error says that the server takes no writes, though it answers: another may have taken its place.
 func isDemoted(err error) bool { return codeOf(err) == readOnlyTransaction }
 
@@ -124,6 +139,8 @@ func (s *Store) Explain(err error) error {
 		return fail(orchestrator.Unavailable, "the server of "+s.path+" does not answer; nothing was written", "See whether it runs, and whether its address is right")
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return fail(orchestrator.Busy, "gave up waiting for the database; nothing was written", "Try again")
+	case refusesRow(err):
+		return store.Refused(err)
 	case code == queryCanceled:
 		return fail(orchestrator.Busy, "the server of "+s.path+" has ended a statement, for its statement_timeout or an administrator; nothing was written", "Try again")
 	}

@@ -23,6 +23,7 @@ type job func(t *store.Transaction) error
 func (j job) Prepare(*store.Transaction) error { return nil }
 func (j job) Run(t *store.Transaction) error   { return j(t) }
 func (j job) Quiet() bool                      { return false }
+func (j job) Lazy() bool                       { return false }
 func (j job) Rings() *store.Ring               { return &store.Ring{} }
 func (j job) Durable()                         {}
 

@@ -176,6 +176,7 @@ CREATE TABLE reading_lease (
     born              text COLLATE "C" NOT NULL DEFAULT '',
     shown_at          text COLLATE "C" NOT NULL,
     until             text COLLATE "C" NOT NULL,
+    ends              text COLLATE "C" NOT NULL DEFAULT 'time',
     PRIMARY KEY (message_id, recipient)
 );
 CREATE INDEX reading_lease_until ON reading_lease (until);

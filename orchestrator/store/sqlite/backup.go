@@ -122,22 +122,27 @@ func checkBackup(path string) (messages int64, err error) {
 		return 0, backupError(path, err)
 	}
 	defer c.close()
+	return checkCopy(c, path)
+}
+
+// checkCopy checks that a copy is whole and ours, and counts its messages. named is what it is called in errors.
+func checkCopy(c *conn, named string) (messages int64, err error) {
 	version, err := checkVersion(c)
 	if err != nil {
-		return 0, backupError(path, err)
+		return 0, backupError(named, err)
 	}
 	if version == 0 {
-		return 0, noBackup(path)
+		return 0, noBackup(named)
 	}
 	problem, _, err := c.Text(`PRAGMA integrity_check(1)`)
 	if err != nil {
-		return 0, databaseError(path, err)
+		return 0, databaseError(named, err)
 	}
 	if problem != "ok" {
-		return 0, orchestrator.Errorf(orchestrator.Unavailable, "%s is damaged: %s", path, problem).WithHint("Use an older backup")
+		return 0, orchestrator.Errorf(orchestrator.Unavailable, "%s is damaged: %s", named, problem).WithHint("Use an older backup")
 	}
 	messages, err = c.Number(`SELECT count(*) FROM agent_message`)
-	return messages, databaseError(path, err)
+	return messages, databaseError(named, err)
 }
 
 // backupError is databaseError for a file that was named as a backup, and is perhaps none.

@@ -128,8 +128,13 @@ type quietJob struct{ job }
 
 func (quietJob) Quiet() bool { return true }
 
+// lazyJob is a job that a power cut may undo.
+type lazyJob struct{ job }
+
+func (lazyJob) Lazy() bool { return true }
+
 // TestAnswersAreSynced: an answer that changed nothing, since somebody else has just done it, waits for the disk too. What
-// answers nothing waits if it has written.
+// answers nothing waits if it has written, unless it is lazy. Whoever reads what a lazy one wrote, and answers, has it on the disk first.
 func TestAnswersAreSynced(t *testing.T) {
 	t.Parallel()
 	s := makeStore(t)
@@ -146,6 +151,8 @@ func TestAnswersAreSynced(t *testing.T) {
 		{"an answer", job(looks), true},
 		{"no answer", quietJob{looks}, false},
 		{"a write without an answer", quietJob{writeOne}, true},
+		{"a lazy write", lazyJob{writeOne}, false},
+		{"an answer behind it", job(looks), true},
 	} {
 		before := s.backend.wal.synced
 		if err := s.Write(&store.Request{Ctx: t.Context(), Work: c.work}); err != nil {

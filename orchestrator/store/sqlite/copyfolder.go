@@ -54,9 +54,12 @@ func openFolder(path string) (fd int, err error) {
 	return unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 }
 
+// copy is the path of the copy.
+func (f *copyFolder) copy() string { return filepath.Join(f.path, copyName) }
+
 // create makes the empty file into which the copy goes, for its owner only.
 func (f *copyFolder) create() (*os.File, error) {
-	return os.OpenFile(filepath.Join(f.path, copyName), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	return os.OpenFile(f.copy(), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 }
 
 // remove removes the folder with all that is left in it.

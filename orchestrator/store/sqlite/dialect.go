@@ -14,6 +14,7 @@ import (
 	sqlite3 "github.com/mattn/go-sqlite3"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/store"
 )
 
 // This file holds what is SQLite's own: how a connection is opened, what its errors mean, and how long to try again when it is
@@ -109,6 +110,8 @@ func databaseError(path string, err error) error {
 	case sqlite3.ErrIoErr:
 		return fail(orchestrator.Unavailable, "the disk that holds "+path+" reports an error; nothing was written",
 			"Check the disk; `mailroom doctor` checks the database")
+	case sqlite3.ErrConstraint, sqlite3.ErrTooBig, sqlite3.ErrMismatch:
+		return store.Refused(err)
 	}
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, fs.ErrNotExist) {
 		return fail(orchestrator.Unavailable, "the database "+path+" cannot be opened", whyNotOpen(path))

@@ -71,7 +71,7 @@ func TestCopiesOfNewerTables(t *testing.T) {
 	if _, err := s.Backup(t.Context(), backup, true); !errors.Is(err, store.ErrOutdated) {
 		t.Errorf("the backup: %v", err)
 	}
-	if _, err := s.Restore(t.Context(), backup, true, nil); !errors.Is(err, store.ErrOutdated) {
+	if _, err := s.Restore(t.Context(), backup, true, store.InBackup{}); !errors.Is(err, store.ErrOutdated) {
 		t.Errorf("the restore: %v", err)
 	}
 }

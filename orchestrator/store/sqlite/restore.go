@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -19,13 +20,14 @@ import (
 // Restore replaces the contents of the database by those of a backup, in one transaction that other processes see as a
 // whole; they need not be stopped. What was there before is saved beside the database first. Without force it is refused
 // with conflict while undelivered messages are there, since they would be gone. What is outdated in the backup is ended before
-// anybody can see it.
-func (s *Store) Restore(ctx context.Context, file string, force bool, outdated []store.Outdated) (done store.Restored, err error) {
-	source, err := s.backupAt(file)
+// anybody can see it. The backup itself is only read; this process must not have it open as a database.
+func (s *Store) Restore(ctx context.Context, file string, force bool, parts store.InBackup) (done store.Restored, err error) {
+	staged, err := s.stage(file)
 	if err != nil {
 		return store.Restored{}, err
 	}
-	if done.Messages, err = checkBackup(source); err != nil {
+	defer staged.remove()
+	if err := s.mayReplaceTables(staged.copy()); err != nil {
 		return store.Restored{}, err
 	}
 	if !s.Exists() {
@@ -39,39 +41,148 @@ func (s *Store) Restore(ctx context.Context, file string, force bool, outdated [
 	if _, _, damaged := s.presentContent(ctx); damaged != nil {
 		return store.Restored{}, s.replaceDamaged(damaged)
 	}
-	staged, err := stage(s, source)
-	if err != nil {
-		return store.Restored{}, err
-	}
-	defer staged.remove()
 	until := time.Now().Add(s.busy)
 	leave := s.backend.turn.enter(s.busy)
 	defer leave()
-	x, err := s.beginReplacing(ctx, filepath.Join(staged.path, copyName), until)
+	x, err := s.beginReplacing(ctx, staged.copy(), until)
 	if err != nil {
 		return store.Restored{}, err
 	}
 	// From here on nobody else can write: what is saved now is all that the backup replaces.
 	if err = s.mayReplace(ctx); err == nil {
-		done.Previous, err = s.savePrevious(ctx, force)
+		done.Compared, err = s.compare(staged.copy(), parts.Outside)
 	}
 	if err == nil {
-		done.Ended, err = endOutdated(s, ctx, x.from, outdated)
+		done.Ended, err = endOutdated(s, ctx, x.from, parts.Outdated)
+	}
+	if err == nil {
+		done.Previous, err = s.savePrevious(ctx, force)
 	}
 	if err != nil {
 		x.abandon()
 		return store.Restored{}, err
 	}
 	if err := x.finish(); err != nil {
-		return store.Restored{}, databaseError(s.path, err)
+		return store.Restored{}, done.NamePrevious(databaseError(s.path, err))
 	}
 	return done, nil
+}
+
+// Compare says what a restore of a backup would bring and take. It changes nothing, and makes no database.
+func (s *Store) Compare(_ context.Context, file string, outside []string) (store.Compared, error) {
+	staged, err := s.stage(file)
+	if err != nil {
+		return store.Compared{}, err
+	}
+	defer staged.remove()
+	if err := s.mayReplaceTables(staged.copy()); err != nil {
+		return store.Compared{}, err
+	}
+	return s.compare(staged.copy(), outside)
+}
+
+// compare counts the messages of a staged copy, and those of the database that it has not, and lists what the copy does outside of itself
+// and the database does not.
+func (s *Store) compare(staged string, outside []string) (found store.Compared, err error) {
+	c, err := openConn(writerDSN(staged))
+	if err != nil {
+		return found, databaseError(staged, err)
+	}
+	defer c.close()
+	if found.Messages, err = c.Number(`SELECT count(*) FROM agent_message`); err != nil {
+		return found, databaseError(staged, err)
+	}
+	present := map[string]bool{}
+	if s.Exists() {
+		p, err := openConn(readerDSN(s.path, false))
+		if err != nil {
+			return found, databaseError(s.path, err)
+		}
+		defer p.close()
+		if version, err := checkVersion(p); err != nil {
+			return found, databaseError(s.path, err)
+		} else if version > 0 {
+			if found.Missing, err = missing(p, c); err != nil {
+				return found, databaseError(s.path, err)
+			}
+		}
+		for _, query := range outside {
+			list, _ := p.Texts(query) // tables of an earlier version may have fewer columns: then it does nothing of the kind
+			for _, does := range list {
+				present[does] = true
+			}
+		}
+	}
+	for _, query := range outside {
+		list, err := c.Texts(query)
+		if err != nil {
+			return found, databaseError(staged, err)
+		}
+		for _, does := range list {
+			if !present[does] {
+				found.Adds = append(found.Adds, does)
+			}
+		}
+	}
+	return found, nil
+}
+
+// missing counts the messages of a database that are not in another, archived ones among both.
+func missing(present, backup *conn) (n int64, err error) {
+	for _, table := range []string{"agent_message", "agent_message_archive"} {
+		err := present.Query(`SELECT message_id FROM `+table, func(row store.Row) error {
+			is, err := backup.Number(`SELECT EXISTS (SELECT 1 FROM agent_message WHERE message_id = ?1) OR EXISTS (SELECT 1 FROM agent_message_archive WHERE message_id = ?1)`, row.Text(0))
+			n += 1 - is
+			return err
+		})
+		if err != nil {
+			return 0, err
+		}
+	}
+	return n, nil
+}
+
+// mayReplaceTables refuses to replace tables of another program, or to bring such tables into a database that is there: a backup
+// of the database has the same ones. Tables are compared by their definitions.
+func (s *Store) mayReplaceTables(staged string) error {
+	if s.missing() {
+		return nil
+	}
+	var foreign [2]map[string]string
+	for i, dsn := range []string{readerDSN(s.path, false), writerDSN(staged)} {
+		c, err := openConn(dsn)
+		if err == nil {
+			foreign[i], err = foreignTables(c)
+			c.close()
+		}
+		if isDamaged(err) && i == 0 {
+			return nil // what cannot be read is refused later, which says what to do
+		}
+		if err != nil {
+			return databaseError(s.path, err)
+		}
+	}
+	for i, says := range []string{
+		"the database holds tables of another program, such as %s, which the backup has not: they would be lost",
+		"the backup brings tables and triggers that are not Mailroom's, such as %s, and the database has none such",
+	} {
+		for name, made := range foreign[i] {
+			if foreign[1-i][name] != made {
+				return orchestrator.Errorf(orchestrator.Conflict, says, name).
+					WithHint("Restore the backup into a file of its own: `mailroom --db OTHER.db restore BACKUP`")
+			}
+		}
+	}
+	return nil
 }
 
 // backupAt returns the full path of a backup that may be restored.
 func (d *dbFile) backupAt(file string) (source string, err error) {
 	if source, err = filepath.Abs(file); err != nil {
 		return "", err
+	}
+	if real, err := filepath.EvalSymlinks(source); err == nil {
+		source = real // beside which SQLite keeps its files
 	}
 	info, err := os.Stat(source)
 	if err != nil {
@@ -86,28 +197,49 @@ func (d *dbFile) backupAt(file string) (source string, err error) {
 	return source, nil
 }
 
-// stage copies a backup beside the database and brings the copy to this version of the tables. What is to be changed in it
-// is changed there: nobody must ever see the database with tokens that are not valid any more.
-func stage(s *Store, source string) (staged *copyFolder, err error) {
+// stage copies a backup, with what SQLite keeps beside it, into a folder beside the database, checks the copy and brings it to this version
+// of the tables. What is to be changed in it is changed there: nobody must ever see the database with tokens that are not valid any more.
+func (s *Store) stage(file string) (staged *copyFolder, err error) {
+	source, err := s.backupAt(file)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(filepath.Dir(s.path), 0o700); err != nil {
+		return nil, fileError("the backup cannot be copied", err)
+	}
 	temp, staged, err := s.openCopy(filepath.Dir(s.path), "restore")
 	if err != nil {
 		return nil, fileError("the backup cannot be copied", err)
 	}
-	if err = vacuumInto(temp, source, readerDSN(source, true), "the backup cannot be copied"); err == nil {
-		var c *conn
-		if c, err = openConn(writerDSN(temp.Name())); err == nil {
-			if err = migrate(c, nil); err == nil {
-				err = reopen(c)
-			}
-			err = errors.Join(err, c.close())
-		}
-		err = databaseError(source, err)
+	temp.Close()
+	taken, err := copyStill(source, staged.copy())
+	if err == nil {
+		err = checkStaged(staged.copy(), strings.Join(taken, ", with "))
 	}
 	if err != nil {
 		staged.remove()
 		return nil, err
 	}
 	return staged, nil
+}
+
+// checkStaged checks the copy of a backup and migrates it. named is what the copy was made of.
+func checkStaged(path, named string) error {
+	c, err := openConn(writerDSN(path))
+	if err != nil {
+		return backupError(named, err)
+	}
+	defer c.close()
+	if _, err := checkCopy(c, named); err != nil {
+		return err
+	}
+	if err := migrate(c, nil); err != nil {
+		return databaseError(named, err)
+	}
+	if err := checkTables(c, named); err != nil {
+		return err
+	}
+	return databaseError(named, reopen(c))
 }
 
 // reopen makes a backup of a database that had moved away one that can be written. It is a database of its own from now on.
@@ -198,13 +330,17 @@ func (s *Store) savePrevious(ctx context.Context, force bool) (file string, err 
 	return file, err
 }
 
-// presentContent counts what a restore would replace. An error means that the database cannot even be read.
+// presentContent counts what a restore would replace: messages, agents and tables of others. An error means that the database cannot even be read.
 func (s *Store) presentContent(ctx context.Context) (total, waiting int64, err error) {
-	err = s.Read(ctx, func(c *store.Conn) error {
-		if total, err = c.Number(`SELECT count(*) FROM agent_message`); err != nil {
+	err = s.look(ctx, func(c *conn) error {
+		if total, err = c.Number(`SELECT (SELECT count(*) FROM agent_message) + (SELECT count(*) FROM agent_message_archive) + (SELECT count(*) FROM agents)`); err != nil {
 			return err
 		}
-		waiting, err = c.Number(`SELECT count(*) FROM agent_message WHERE status IN ('pending','retry')`)
+		if waiting, err = c.Number(`SELECT count(*) FROM agent_message WHERE status IN ('pending','retry')`); err != nil {
+			return err
+		}
+		foreign, err := foreignTables(c)
+		total += int64(len(foreign))
 		return err
 	})
 	return total, waiting, err

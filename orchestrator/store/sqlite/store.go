@@ -149,6 +149,7 @@ func (s *Store) write(ctx context.Context, fn job) error {
 func (j job) Prepare(*store.Transaction) error { return nil }
 func (j job) Run(t *store.Transaction) error   { return j(t) }
 func (j job) Quiet() bool                      { return false }
+func (j job) Lazy() bool                       { return false }
 func (j job) Rings() *store.Ring               { return &store.Ring{} }
 func (j job) Durable()                         {}
 

@@ -14,6 +14,7 @@ type work struct {
 	prepare, run func(t *store.Transaction) error
 	ring         store.Ring
 
+	lazy    bool
 	runs    atomic.Int64 // how often it was run
 	durable atomic.Bool
 }
@@ -34,6 +35,7 @@ func (w *work) Run(t *store.Transaction) error {
 }
 
 func (w *work) Quiet() bool        { return false }
+func (w *work) Lazy() bool         { return w.lazy }
 func (w *work) Rings() *store.Ring { return &w.ring }
 func (w *work) Durable()           { w.durable.Store(true) }
 

@@ -1,4 +1,4 @@
--- From version 8 to 9: counts of messages, how far the traces were sent, and an index of dead letters. Once version 9 is released this file stays as it
+-- From version 8 to 9: counts of messages, how far the traces were sent, an index of dead letters, and what ends a reading lease. Once version 9 is released this file stays as it
 -- is; a later version changes what it makes by a file of its own.
 
 CREATE TABLE message_count (
@@ -79,3 +79,6 @@ UNION ALL SELECT '', 'counted', coalesce(max(seq), 0) FROM agent_message WHERE s
 
 CREATE INDEX agent_message_dead ON agent_message (seq)
     WHERE status IN ('failed','expired');
+
+ALTER TABLE reading_lease ADD COLUMN ends TEXT NOT NULL DEFAULT 'time';
+UPDATE reading_lease SET ends = 'session' WHERE session <> '';

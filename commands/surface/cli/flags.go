@@ -1,0 +1,164 @@
+package cli
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	urfave "github.com/urfave/cli/v2"
+
+	"mailroom/commands"
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/nearest"
+)
+
+// checkWords refuses a line that asks for help, or for the version, only if none of its words is the value of a flag or a text.
+func (l *line) checkWords() error {
+	if err := l.valueMissing(); err != nil {
+		return err
+	}
+	for _, word := range l.texts {
+		shows := "The help is `" + l.name() + " --help`"
+		switch name := strings.TrimLeft(word, "-"); {
+		case slices.Contains(versionFlags, name):
+			shows = "The version is `mailroom --version`"
+		case !slices.Contains(helpFlags, name):
+			continue
+		}
+		return orchestrator.Errorf(orchestrator.InvalidParams, "%s stands where a text can stand; nothing was done", word).
+			WithHint("%s. %s", behindDashes(l, word), shows)
+	}
+	return nil
+}
+
+// behindDashes says how a text is written that looks like a flag.
+func behindDashes(l *line, word string) string {
+	return fmt.Sprintf("A text that begins with a dash stands behind --: `%s ... -- %s`", l.name(), orchestrator.ShellWord(orchestrator.Clip(word)))
+}
+
+// checkFlags refuses flags that the command does not have, naming the one that was meant, flags of one value that are given
+// twice, and global flags with an empty value. Of a global flag that is given twice the last counts, so that an alias of a shell
+// can have a default.
+func (l *line) checkFlags() error {
+	for _, name := range l.named {
+		if _, ok := l.own[name]; !ok {
+			return l.noFlag(name)
+		}
+	}
+	if l.empty != "" {
+		return orchestrator.Errorf(orchestrator.InvalidParams, "--%s is empty", l.empty).WithHint("Give it a value, or leave it out")
+	}
+	if l.called == nil {
+		return nil
+	}
+	for _, flag := range l.called.Flags {
+		given := slices.DeleteFunc(slices.Clone(l.named), func(name string) bool { return !slices.Contains(flag.Names(), name) })
+		if _, isList := flag.(*urfave.StringSliceFlag); isList || len(given) < 2 {
+			continue
+		}
+		e := orchestrator.Errorf(orchestrator.InvalidParams, "%s is given twice", dashed(given[0]))
+		if given[0] != given[1] {
+			e.Message = fmt.Sprintf("%s and %s are the same flag", dashed(given[0]), dashed(given[1]))
+		}
+		return e.WithHint("It takes one value. Leave one of them out, or run the command once for each")
+	}
+	return nil
+}
+
+// valueMissing refuses a flag without its value.
+func (l *line) valueMissing() error {
+	if l.waiting == "" {
+		return nil
+	}
+	return orchestrator.Errorf(orchestrator.InvalidParams, "--%s needs a value", l.waiting).WithHint("A value that looks like a flag is written --%s=VALUE", l.waiting)
+}
+
+// takesText reports whether the last argument of the command is a text that stands behind others.
+func (l *line) takesText() bool {
+	if l.definition == nil {
+		return l.name() == "mailroom invoke"
+	}
+	params := l.definition.Positional()
+	if len(params) < 2 {
+		return false
+	}
+	last := params[len(params)-1]
+	return last.Kind == commands.JSON || last.Kind == commands.String && last.NameOf == ""
+}
+
+// textMayFollow reports whether the next word may be a text: what stands before it, as a recipient, is given.
+func (l *line) textMayFollow() bool {
+	return l.takesText() && (len(l.arguments) > 0 || l.definition != nil && slices.ContainsFunc(l.definition.Positional(), func(p *commands.Param) bool {
+		return slices.Contains(l.named, p.Flag())
+	}))
+}
+
+// noFlag is the error for a flag that the command does not have.
+func (l *line) noFlag(name string) error {
+	written, mayBeText := dashed(name), false
+	if i := slices.IndexFunc(l.texts, func(word string) bool { return flagName(word) == name }); i >= 0 {
+		written, mayBeText = l.texts[i], true
+	}
+	e := orchestrator.Errorf(orchestrator.InvalidParams, "%s has no flag %s", l.name(), orchestrator.Clip(written))
+	if hint := flagsElsewhere[l.name()+" "+dashed(name)]; hint != "" {
+		return e.WithHint("%s", hint)
+	}
+	near := commands.Meant(name, slices.Concat(slices.Sorted(maps.Keys(l.own)), slices.Sorted(maps.Keys(l.global))))
+	typo := len(nearest.Nearest(name, near)) > 0
+	hints := []string{"`" + l.name() + " --help` lists them"}
+	for i := range near {
+		near[i] = dashed(near[i])
+	}
+	if len(near) > 0 {
+		hints[0] = "Did you mean " + strings.Join(near, " or ") + "?"
+	}
+	if len(near) > 0 && !typo && l.definition != nil && slices.ContainsFunc(l.definition.Positional(), func(p *commands.Param) bool { return "--"+p.Flag() == near[0] }) {
+		hints = append(hints, fmt.Sprintf("Or write it without a flag: `%s %s`", l.name(), argsUsage(l.definition)))
+	}
+	if mayBeText {
+		hints = append(hints, behindDashes(l, written))
+	}
+	return e.WithHint("%s", strings.ReplaceAll(strings.Join(hints, ". "), "?.", "?"))
+}
+
+// flagName is the name of a flag as it was written: without dashes and value.
+func flagName(word string) string {
+	name, _, _ := strings.Cut(strings.TrimLeft(word, "-"), "=")
+	return name
+}
+
+// dashed is a flag as it is written.
+func dashed(name string) string {
+	if len(name) == 1 {
+		return "-" + name
+	}
+	return "--" + name
+}
+
+// flagsElsewhere are flags of other tools, and what there is to do instead.
+var flagsElsewhere = map[string]string{
+	"mailroom tail -f": "It follows by itself, until Ctrl-C", "mailroom tail --follow": "It follows by itself, until Ctrl-C",
+	"mailroom serve -d": "`mailroom service install` keeps it running", "mailroom serve --detach": "`mailroom service install` keeps it running",
+	"mailroom serve --daemon": "`mailroom service install` keeps it running", "mailroom list -a": "It lists the messages of all agents, the newest 20; --limit shows more",
+	"mailroom list --all": "It lists the messages of all agents, the newest 20; --limit shows more", "mailroom list --to": "`mailroom list --with NAME` lists what is to or from NAME, and `mailroom inbox NAME` what it has not read",
+	"mailroom status --watch": "`mailroom tail` shows what happens; `watch mailroom status` repeats this", "mailroom -V": "`mailroom --version` shows the version",
+}
+
+// flagTable says of each flag whether it takes a value.
+func flagTable(flags []urfave.Flag) map[string]bool {
+	table := map[string]bool{}
+	for _, f := range flags {
+		_, isSwitch := f.(*urfave.BoolFlag)
+		for _, name := range f.Names() {
+			table[name] = !isSwitch
+		}
+	}
+	return table
+}
+
+// takesValue reports whether a flag takes a value in any of the commands.
+func (p *Program) takesValue(name string) bool {
+	return slices.ContainsFunc(p.Catalogue.All(), func(d *commands.Definition) bool { return flagTable(flagsOf(d))[name] }) ||
+		slices.ContainsFunc(ownCommands(), func(c command) bool { return flagTable(c.own(p).Flags)[name] })
+}

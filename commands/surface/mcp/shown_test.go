@@ -1,0 +1,268 @@
+package mcp
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"mailroom/commands"
+	"mailroom/commands/mail"
+	"mailroom/commands/surface/surfacetest"
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/orchestratortest/enginetest"
+	"mailroom/orchestrator/threads"
+)
+
+// shows is how many bytes of an answer the host shows that shows least, without what the protocol puts around it.
+const shows = 11_100
+
+// payloads are those of messages of every length, in what JSON, XML and UTF-8 write longest. Each has an end by which it is known.
+func payloads() (list []string) {
+	add := func(format string, args ...any) {
+		list = append(list, fmt.Sprintf(format, args...))
+	}
+	for i := range 12 {
+		add(`"short, end-%d."`, i)
+	}
+	for _, text := range []string{"x", "中", "я", "😀", `\"`, `\n`, "&<>'", `\u0007`} {
+		for _, n := range []int{300, 3000, 9000, 40_000} {
+			add(`"%s end-%d."`, strings.Repeat(text, n/len(text)), len(list))
+		}
+	}
+	for _, n := range []int{500, 4000, 6000, 20_000} {
+		add(`{"log":["%s"],"end":"end-%d."}`, strings.Repeat(`\"a\" `, n/6), len(list))
+	}
+	add(`"%s end-%d."`, strings.Repeat("Line of a log. ", 65_000), len(list))
+	return list
+}
+
+// reader is a connection over which a model reads, and the messages that are there for it.
+type reader struct {
+	*endpoints
+	session *sdk.ClientSession
+	ids     []string
+}
+
+// newReader connects the agent r, to whom a has sent payloads.
+func newReader(t *testing.T, payloads []string, change ...func(*orchestrator.Draft)) *reader {
+	t.Helper()
+	e := newEndpoints(t, "a", "r")
+	r := &reader{endpoints: e}
+	for _, payload := range payloads {
+		d := orchestrator.Draft{Sender: "a", Recipient: "r", Type: "note", Payload: json.RawMessage(payload)}
+		for _, c := range change {
+			c(&d)
+		}
+		sent, err := messages.Send(t.Context(), e.Router.Ledger, d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.ids = append(r.ids, sent.MessageID)
+	}
+	env := e.Env
+	env.Catalogue = commands.NewCatalogue(append(surfacetest.Catalogue().All(), mail.Definitions()...))
+	server := NewServer(env, "v1")
+	e.serve(env, server.Handlers())
+	r.session, _ = piped(t, server.offering(false), "r", nil)
+	return r
+}
+
+// read calls a tool, and returns an answer of which a host shows all, both as text and as JSON.
+func (r *reader) read(tool, args string) string {
+	r.T.Helper()
+	result, err := r.session.CallTool(r.T.Context(), &sdk.CallToolParams{Name: tool, Arguments: json.RawMessage(args)})
+	if err != nil || result.IsError {
+		r.T.Fatalf("%s %s: %v %+v", tool, args, err, result)
+	}
+	structured, err := orchestrator.JSON(result.StructuredContent)
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	text := result.Content[0].(*sdk.TextContent).Text
+	if len(text) > shows || len(structured) > shows {
+		r.T.Errorf("%s %s: %d bytes of text, %d of JSON: %.300s", tool, args, len(text), len(structured), text)
+	}
+	return text
+}
+
+// is holds that an answer has a message: whole, or its beginning and how to read on, which then brings all of it.
+func (r *reader) is(tool, answer string, i int) {
+	r.T.Helper()
+	end := fmt.Sprintf("end-%d.", i)
+	if strings.Contains(answer, end) {
+		return
+	}
+	next := regexpNext.FindStringSubmatch(answer)
+	if next == nil || next[1] != r.ids[i] {
+		r.T.Errorf("%s: message %d is not whole, and nothing says how to read on: %.2000s", tool, i, answer)
+		return
+	}
+	for {
+		if i == len(r.ids)-1 && len(next[2]) < 5 {
+			next[2] = "970000" // a mebibyte has some 130 parts
+		}
+		part := r.read("get_message", fmt.Sprintf(`{"message_id":%q,"offset":%s}`, r.ids[i], next[2]))
+		if next = regexpNext.FindStringSubmatch(part); next == nil {
+			if !strings.Contains(part, end) {
+				r.T.Errorf("%s: the last part of message %d has no end: %.200s", tool, i, part)
+			}
+			return
+		}
+	}
+}
+
+// regexpNext finds what says how the next part of a message is read.
+var regexpNext = regexp.MustCompile(`the next part: get_message with message_id (\S+) and offset (\d+)`)
+
+// unread counts what is unread.
+func (r *reader) unread() string {
+	return r.value(`SELECT count(*) FROM agent_message WHERE recipient = 'r' AND read_at = ''`)
+}
+
+// TestReadersAreBounded: whatever hands out messages gives a model as many as its host shows, and leaves the others unread. What one has to
+// say that is longer is cut, and read on by get_message. Nothing is handed out twice or left behind.
+func TestReadersAreBounded(t *testing.T) {
+	t.Parallel()
+	for tool, args := range map[string]string{
+		"get_messages": `{}`, "wait": `{"timeout":0,"batch_size":1000}`, "ralph_inbox": `{}`, "team_messages": `{}`,
+		"coral_wait_for_mentions": `{"timeoutMs":0}`,
+	} {
+		t.Run(tool, func(t *testing.T) {
+			t.Parallel()
+			all := payloads()
+			r := newReader(t, all)
+			at, answers := 0, 0
+			for at < len(all) {
+				answer := r.read(tool, args)
+				answers++
+				from := at
+				for ; at < len(all) && strings.Contains(answer, r.ids[at]); at++ {
+					r.is(tool, answer, at)
+				}
+				if at == from {
+					t.Fatalf("message %d did not come: %.300s", at, answer)
+				}
+				if got := r.unread(); got != fmt.Sprint(len(all)-at) {
+					t.Fatalf("%s of %d are unread after %d", got, len(all), at)
+				}
+				if more := strings.Contains(answer, "there are more: "); more != (at < len(all)) {
+					t.Errorf("after %d of %d messages: %.300s", at, len(all), answer)
+				}
+			}
+			if answers < len(all)/3 {
+				t.Errorf("%d answers had all of %d messages", answers, len(all))
+			}
+		})
+	}
+}
+
+// TestPostsAreBounded: so are the posts of a thread, by whatever they are read.
+func TestPostsAreBounded(t *testing.T) {
+	t.Parallel()
+	for tool, args := range map[string]string{"read_thread": `{"thread_id":"THREAD"}`, "coral_wait_for_mentions": `{"timeoutMs":0,"any":true}`} {
+		t.Run(tool, func(t *testing.T) {
+			t.Parallel()
+			r := newReader(t, nil)
+			names := []string{"r"}
+			for i := range 60 {
+				name := fmt.Sprintf("participant-%d-%s", i, strings.Repeat("n", 40))
+				if _, _, err := agents.Add(t.Context(), r.Router.Ledger, agents.Update{Name: name}); err != nil {
+					t.Fatal(err)
+				}
+				names = append(names, name)
+			}
+			th, err := threads.Create(t.Context(), r.Router.Ledger, threads.Draft{Session: "default", Name: "talk", Creator: "a", Participants: names})
+			if err != nil {
+				t.Fatal(err)
+			}
+			all := payloads()
+			for i, payload := range all {
+				posted, err := threads.Post(t.Context(), r.Router.Ledger, threads.PostDraft{
+					Session: "default", Thread: th.ID, Sender: "a", Type: "note", Payload: func([]string) (json.RawMessage, error) { return json.RawMessage(payload), nil },
+				})
+				if err != nil {
+					t.Fatal(i, err)
+				}
+				r.ids = append(r.ids, posted.MessageID)
+			}
+			args := strings.Replace(args, "THREAD", th.ID, 1)
+			for at := 0; at < len(all); {
+				answer := r.read(tool, args)
+				from := at
+				for ; at < len(all) && strings.Contains(answer, r.ids[at]); at++ {
+					r.is(tool, answer, at)
+				}
+				if at == from {
+					t.Fatalf("post %d did not come: %.300s", at, answer)
+				}
+			}
+		})
+	}
+}
+
+// TestListsAreBounded: whatever only looks is as short, and what its answers say to continue with brings the rest, each message once.
+func TestListsAreBounded(t *testing.T) {
+	t.Parallel()
+	all := payloads()
+	r := newReader(t, all)
+	db := enginetest.Plain(t, r.Router.Path())
+	if _, err := db.Exec(`UPDATE agent_message SET status = 'failed', traced_status = 'failed', ended_at = created_at, error_message = 'no'`); err != nil {
+		t.Fatal(err)
+	}
+	own := r.session
+	r.session = r.tools("/mcp", "a", true, nil)
+	for tool, args := range map[string]string{
+		"get_sent_messages": `"source":"a"`, "query_message_history": `"target":"r"`, "get_dead_letters": `"limit":50`, "dead_letters_list": `"limit":1000`,
+		"search_messages": `"limit":100`, "messages_list": `"limit":500`,
+	} {
+		seen := map[int]bool{}
+		for more := ""; ; {
+			answer := r.read(tool, "{"+args+more+"}")
+			n := len(seen)
+			for i, id := range r.ids {
+				if strings.Contains(answer, `"`+id+`"`) {
+					if seen[i] {
+						t.Errorf("%s has message %d twice", tool, i)
+					}
+					seen[i] = true
+				}
+			}
+			var next struct {
+				Continue string `json:"continue"`
+				Next     int64  `json:"next"`
+				Count    int    `json:"count"`
+			}
+			if err := json.Unmarshal([]byte(answer), &next); err != nil {
+				t.Fatal(err)
+			}
+			if next.Continue == "" && next.Next == 0 || len(seen) == n {
+				break
+			}
+			if more = fmt.Sprintf(`,"continue":%q`, next.Continue); next.Next != 0 {
+				more = fmt.Sprintf(`,"before":%d`, next.Next)
+			}
+		}
+		if len(seen) != len(all) {
+			t.Errorf("%s shows %d of %d messages", tool, len(seen), len(all))
+		}
+	}
+	if _, err := db.Exec(`UPDATE agent_message SET status = 'pending', traced_status = 'pending', ended_at = '', error_message = NULL`); err != nil {
+		t.Fatal(err)
+	}
+	for tool, args := range map[string]string{
+		"poll": `{"recipient":"r","batch_size":1000}`, "sql": `{"query":"SELECT message_id FROM agent_message, agents AS x, agents AS y"}`,
+		"trace": `{"message_id":"` + r.ids[len(r.ids)-1] + `"}`, "why": `{"message_id":"` + r.ids[0] + `"}`,
+	} {
+		r.read(tool, args)
+	}
+	r.session = own
+	if answer := r.read("list_unread", `{"limit":100}`); !strings.Contains(answer, "there are more: ") {
+		t.Errorf("unread: %.300s", answer)
+	}
+}

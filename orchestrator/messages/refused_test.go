@@ -1,0 +1,100 @@
+package messages_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/orchestratortest/enginetest"
+	"mailroom/orchestrator/orchestratortest/want"
+)
+
+// TestARowThatTheDatabaseRefusesFailsAlone sends batches with rows that a trigger refuses, of the message or of its first event, at
+// each place: the others are sent, those of another batch in the same transaction too, and each answer is that of its own row.
+func TestARowThatTheDatabaseRefusesFailsAlone(t *testing.T) {
+	t.Parallel()
+	for table, forbid := range map[string]func(f *enginetest.Fixture){
+		"agent_message": func(f *enginetest.Fixture) {
+			f.Forbid("INSERT", "agent_message", "NEW.payload LIKE '%bad%'", "no bad words")
+		},
+		"message_trace": forbidEvents,
+	} {
+		f := enginetest.New(t, "a", "b")
+		forbid(f)
+		for _, batch := range [][]string{{"bad", "1", "2"}, {"1", "bad", "2"}, {"1", "2", "bad"}, {"bad", "1", "bad"}, {"bad", "bad", "bad"}, {"bad"}} {
+			var together sync.WaitGroup
+			together.Go(func() {
+				if _, err := messages.Send(t.Context(), f.Ledger, draftOf("beside")); err != nil {
+					t.Errorf("%s: sent beside %q: %v", table, batch, err)
+				}
+			})
+			allSentButBad(t, f, batch)
+			together.Wait()
+			f.SQL(`DELETE FROM agent_message`)
+		}
+		sent, errs := messages.SendBatch(t.Context(), f.Ledger, []orchestrator.Draft{draftOf("1"), draftOf("bad"), draftOf("2")}, true)
+		want.Code(t, errs[1], orchestrator.InvalidParams)
+		for _, i := range []int{0, 2} {
+			if want.Code(t, errs[i], orchestrator.Conflict); sent[i].MessageID != "" && errs[i] == nil {
+				t.Errorf("%d was sent of an atomic batch", i)
+			}
+		}
+		want.Rows(t, f.Rows(`SELECT payload FROM agent_message`))
+	}
+}
+
+// forbidEvents has the database refuse the events of a message with a bad word.
+func forbidEvents(f *enginetest.Fixture) {
+	const bad = `(SELECT payload FROM agent_message WHERE message_id = NEW.message_id) LIKE '%bad%'`
+	if !f.OnServer() {
+		f.Forbid("INSERT", "message_trace", bad, "no bad words")
+		return
+	}
+	f.SQL(`CREATE FUNCTION forbid_event() RETURNS trigger LANGUAGE plpgsql AS $$
+		BEGIN IF ` + bad + ` THEN RAISE EXCEPTION 'no bad words' USING ERRCODE = '40P99'; END IF; RETURN NEW; END $$;
+		CREATE TRIGGER forbid_event BEFORE INSERT ON message_trace FOR EACH ROW EXECUTE FUNCTION forbid_event()`)
+}
+
+// TestATriggerThatRollsBack: SQLite's RAISE(ROLLBACK) undoes the whole transaction, and yet the row fails alone.
+func TestATriggerThatRollsBack(t *testing.T) {
+	t.Parallel()
+	enginetest.OfAFile(t, "RAISE(ROLLBACK) is SQLite's")
+	f := enginetest.New(t, "a", "b")
+	f.SQL(`CREATE TRIGGER forbid BEFORE INSERT ON agent_message WHEN NEW.payload LIKE '%bad%' BEGIN SELECT RAISE(ROLLBACK, 'no bad words'); END`)
+	for _, batch := range [][]string{{"1", "bad", "2"}, {"bad", "1", "bad", "2", "bad"}, {"bad", "bad"}} {
+		allSentButBad(t, f, batch)
+		f.SQL(`DELETE FROM agent_message`)
+	}
+}
+
+func draftOf(payload string) orchestrator.Draft {
+	return orchestrator.Draft{Sender: "a", Recipient: "b", Type: "note", Payload: orchestrator.JSONString(payload)}
+}
+
+// allSentButBad sends a batch and checks that each message but the bad ones is in the database, once, and answered.
+func allSentButBad(t *testing.T, f *enginetest.Fixture, batch []string) {
+	t.Helper()
+	drafts := make([]orchestrator.Draft, len(batch))
+	for i, payload := range batch {
+		drafts[i] = draftOf(payload)
+	}
+	sent, errs := messages.SendBatch(t.Context(), f.Ledger, drafts, false)
+	for i, payload := range batch {
+		if payload != "bad" {
+			rows := f.Rows(`SELECT m.payload, count(*) FROM agent_message m JOIN message_trace e ON e.message_id = m.message_id WHERE m.message_id = ? GROUP BY m.payload`, sent[i].MessageID)
+			if errs[i] != nil || !slices.Equal(rows, []string{fmt.Sprintf("%q 1", payload)}) {
+				t.Errorf("%q: %d is %v, %v", batch, i, rows, errs[i])
+			}
+			continue
+		}
+		want.Code(t, errs[i], orchestrator.InvalidParams)
+		if said := fmt.Sprint(errs[i]); !strings.Contains(said, "the database refuses it") || !strings.Contains(said, "no bad words") {
+			t.Errorf("%q: %d says %s", batch, i, said)
+		}
+	}
+	want.Rows(t, f.Rows(`SELECT payload FROM agent_message WHERE payload LIKE '%bad%'`))
+}

@@ -1,0 +1,244 @@
+package reading_test
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"testing"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/orchestratortest/enginetest"
+	"mailroom/orchestrator/orchestratortest/want"
+	"mailroom/orchestrator/process"
+	"mailroom/orchestrator/reading"
+	"mailroom/orchestrator/threads"
+)
+
+// startWriter starts a process in whose name answers are written. kill kills it.
+func startWriter(t *testing.T) (id process.ID, kill func()) {
+	t.Helper()
+	writer := exec.Command("sleep", "1000")
+	if err := writer.Start(); err != nil {
+		t.Fatal(err)
+	}
+	kill = func() {
+		writer.Process.Kill()
+		writer.Wait()
+	}
+	t.Cleanup(kill)
+	return process.Of(writer.Process.Pid), kill
+}
+
+// handOut takes what is unread of b for a writer.
+func handOut(t *testing.T, f *enginetest.Fixture, writer process.ID, o reading.Options) ([]orchestrator.Message, messages.ReadingLease) {
+	t.Helper()
+	o.Recipient, o.Limit = "b", 10
+	o.Lease.Holder, o.Lease.Writer = "read", writer
+	ms, _, err := reading.Wait(t.Context(), f.Ledger, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ms, o.Lease
+}
+
+// What is handed to a reader is not read before its answer was written, no other reader gets it meanwhile, and it is unread again,
+// in its order, when the process that was to write the answer has died: whether it was delivered before or by this reading, or stands
+// in the inbox by hand.
+func TestReadWhenWritten(t *testing.T) {
+	t.Parallel()
+	f := enginetest.New(t, "a", "b")
+	first := f.Send("a", "b")
+	f.Deliver()
+	f.SQL(`INSERT INTO agent_inbox (recipient, message_id, payload) VALUES ('b', 'by-hand', '1')`)
+	dead, kill := startWriter(t)
+	ms, lost := handOut(t, f, dead, reading.Options{})
+	want.IDs(t, ms, first, "by-hand")
+	second := f.Send("a", "b")
+	more, _ := handOut(t, f, dead, reading.Options{}) // the way by which a waiter is handed what was sent just now
+	want.IDs(t, more, second)
+	for _, id := range []string{first, second} {
+		want.Equal(t, "read before it was written", f.Message(id).ReadAt, "")
+	}
+	want.IDs(t, f.TakeFor("b", 0))
+	kill()
+
+	self := process.Self()
+	again, lease := handOut(t, f, self, reading.Options{})
+	want.IDs(t, again, first, second, "by-hand")
+	want.Rows(t, f.Rows(`SELECT DISTINCT error FROM message_trace WHERE event = 'released'`),
+		fmt.Sprintf("read (process %d) has ended before its answer was written; unread again", dead.PID))
+	for range 2 { // the dead reader's, who lives after all, changes nothing
+		if err := reading.Written(t.Context(), f.Ledger, ms, lost); err != nil {
+			t.Fatal(err)
+		}
+		want.Equal(t, "read by who has lost it", f.Message(first).ReadAt, "")
+	}
+	if err := reading.Written(t.Context(), f.Ledger, again, lease); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{first, second} {
+		want.Equal(t, "read once it was written", f.Message(id).ReadAt != "", true)
+		want.Rows(t, f.Rows(`SELECT event FROM message_trace WHERE message_id = ? AND event IN ('read','shown')`, id), "read")
+	}
+	want.Rows(t, f.Rows(`SELECT message_id FROM reading_lease`))
+	want.IDs(t, f.TakeFor("b", 0))
+}
+
+// An answer that could not be written leaves its messages unread; one that was written later than its messages were given back,
+// acknowledged or cleared away changes nothing any more.
+func TestAnswerOvertaken(t *testing.T) {
+	t.Parallel()
+	f := enginetest.New(t, "a", "b")
+	id := f.Send("a", "b")
+	ms, lease := handOut(t, f, process.Self(), reading.Options{})
+	if err := reading.Unread(t.Context(), f.Ledger, ms); err != nil {
+		t.Fatal(err)
+	}
+	if err := reading.Written(t.Context(), f.Ledger, ms, lease); err != nil {
+		t.Fatal(err)
+	}
+	want.Equal(t, "read though it was given back", f.Message(id).ReadAt, "")
+	ms, lease = handOut(t, f, process.Self(), reading.Options{})
+	want.IDs(t, ms, id)
+	if _, _, err := messages.Release(t.Context(), f.Ledger, id, "b"); err != nil {
+		t.Fatal(err)
+	}
+	if err := reading.Written(t.Context(), f.Ledger, ms, lease); err != nil {
+		t.Fatal(err)
+	}
+	want.Equal(t, "read though it was released", f.Message(id).ReadAt, "")
+	f.Clock.Advance(time.Second)
+	ms, lease = handOut(t, f, process.Self(), reading.Options{})
+	want.IDs(t, ms, id)
+	f.Clock.Advance(time.Second)
+	if _, err := messages.Acknowledge(t.Context(), f.Ledger, id, "b"); err != nil {
+		t.Fatal(err)
+	}
+	read := f.Message(id).ReadAt
+	if err := reading.Written(t.Context(), f.Ledger, ms, lease); err != nil {
+		t.Fatal(err)
+	}
+	want.Equal(t, "read at", f.Message(id).ReadAt, read)
+	want.Rows(t, f.Rows(`SELECT count(*) FROM message_trace WHERE message_id = ? AND event = 'read'`, id), "1")
+}
+
+// Time does not end the lease of a writer that lives and can be seen. Of one on another machine nobody can tell: there it does.
+func TestLivingWriterKeepsItsLease(t *testing.T) {
+	t.Parallel()
+	f := enginetest.New(t, "a", "b")
+	id := f.Send("a", "b")
+	ms, lease := handOut(t, f, process.Self(), reading.Options{})
+	for range 3 {
+		f.Clock.Advance(30 * time.Hour)
+		f.Deliver()
+		want.IDs(t, f.TakeFor("b", 0))
+	}
+	if err := reading.Written(t.Context(), f.Ledger, ms, lease); err != nil {
+		t.Fatal(err)
+	}
+	want.Equal(t, "read", f.Message(id).ReadAt != "", true)
+
+	elsewhere := f.Send("a", "b")
+	ms, _ = handOut(t, f, process.Self(), reading.Options{})
+	want.IDs(t, ms, elsewhere)
+	f.SQL(`UPDATE reading_lease SET host = 'elsewhere'`)
+	f.Clock.Advance(9 * time.Minute)
+	f.Deliver()
+	want.IDs(t, f.TakeFor("b", 0))
+	f.Clock.Advance(2 * time.Minute)
+	want.IDs(t, f.TakeFor("b", 0), elsewhere)
+}
+
+// A lease by time begins to count for its reader with the answer: before, the death of the writer ends it, and time does not.
+func TestLeaseByTimeOnceWritten(t *testing.T) {
+	t.Parallel()
+	f := enginetest.New(t, "a", "b")
+	id := f.Send("a", "b")
+	dead, kill := startWriter(t)
+	ms, _ := handOut(t, f, dead, reading.Options{Lease: messages.ReadingLease{For: time.Hour}})
+	want.IDs(t, ms, id)
+	kill()
+	ms, lease := handOut(t, f, process.Self(), reading.Options{Lease: messages.ReadingLease{For: time.Hour}})
+	want.IDs(t, ms, id)
+	if err := reading.Written(t.Context(), f.Ledger, ms, lease); err != nil {
+		t.Fatal(err)
+	}
+	want.Equal(t, "read under a lease", f.Message(id).ReadAt, "")
+	want.Rows(t, f.Rows(`SELECT ends, pid, until FROM reading_lease`), "time 0 "+ms[0].ShownUntil)
+	f.Clock.Advance(time.Hour)
+	want.IDs(t, f.TakeFor("b", 0), id)
+}
+
+// A waiter gets what a reader had that died before it wrote its answer.
+func TestWaiterInheritsFromTheDead(t *testing.T) {
+	t.Parallel()
+	f := enginetest.New(t, "a", "b")
+	id := f.Send("a", "b")
+	dead, kill := startWriter(t)
+	handOut(t, f, dead, reading.Options{})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	got := make(chan []orchestrator.Message, 1)
+	waits := make(chan struct{})
+	go func() {
+		ms, _, err := reading.Wait(ctx, f.Open().Ledger, reading.Options{Recipient: "b", Limit: 1, Timeout: time.Hour, Waiting: func() { close(waits) }})
+		if err != nil {
+			t.Error(err)
+		}
+		got <- ms
+	}()
+	<-waits
+	kill()
+	want.IDs(t, <-got, id)
+}
+
+// Posts are read once they were written. When a reader dies before, the first post that it was handed is unread again and with it all
+// behind it in the thread, also what another reader has had since.
+func TestPostsReadWhenWritten(t *testing.T) {
+	t.Parallel()
+	f := enginetest.New(t, "a", "b")
+	th := f.Thread("a", "b").ID
+	post := func() string { return f.MustPost(th, "a").MessageID }
+	one, two := post(), post()
+	dead, kill := startWriter(t)
+	ms, _ := handOut(t, f, dead, reading.Options{Posts: true})
+	want.IDs(t, ms, one, two)
+	three := post()
+	ms, lease := handOut(t, f, process.Self(), reading.Options{Posts: true})
+	want.IDs(t, ms, three) // it does not wait for the other reader
+	if err := reading.Written(t.Context(), f.Ledger, ms, lease); err != nil {
+		t.Fatal(err)
+	}
+	kill()
+	ms, lease = handOut(t, f, process.Self(), reading.Options{Posts: true})
+	want.IDs(t, ms, one, two, three)
+	if err := reading.Written(t.Context(), f.Ledger, ms, lease); err != nil {
+		t.Fatal(err)
+	}
+	ms, _ = handOut(t, f, process.Self(), reading.Options{Posts: true})
+	want.IDs(t, ms)
+	want.Rows(t, f.Rows(`SELECT message_id FROM reading_lease`))
+
+	// The same of read_thread, which finds what a dead reader had.
+	four := post()
+	dead, kill = startWriter(t)
+	readAs := func(writer process.ID) []orchestrator.Message {
+		t.Helper()
+		read, err := threads.Read(t.Context(), f.Ledger, threads.ReadOptions{Thread: th, Agent: "b", Limit: 10, Lease: messages.ReadingLease{Holder: "read_thread", Writer: writer}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return read.Posts
+	}
+	want.IDs(t, readAs(dead), four)
+	want.IDs(t, readAs(process.Self()))
+	kill()
+	ms = readAs(process.Self())
+	want.IDs(t, ms, four)
+	if err := reading.Unread(t.Context(), f.Ledger, ms); err != nil {
+		t.Fatal(err)
+	}
+	want.IDs(t, readAs(process.Self()), four)
+}
