@@ -43,13 +43,15 @@ func (e Env) Most(n int, answer func(k int) any) int {
 // Shown returns those of the messages, from the first on, that a model is shown in one answer; all for any other reader. answer makes
 // the answer with some of them. A message that is too long by itself is cut, as in a hook, and says how the next part is read.
 func (e Env) Shown(ms []orchestrator.Message, answer func(ms []orchestrator.Message) any) []orchestrator.Message {
-	ms = ms[:e.Most(len(ms), func(k int) any { return answer(ms[:k]) })]
-	if !e.Call.Model || len(ms) != 1 || ms[0].Seq == 0 { // what somebody wrote into the inbox by hand could not be read on
+	ms = ms[:e.fitting(ms, answer)]
+	if !e.Call.Model || len(ms) != 1 || ms[0].Seq == 0 || fit(ms, answer) { // what somebody wrote into the inbox by hand could not be read on
 		return ms
 	}
-	cut := ms
-	for size := MaxPart; size >= minPart && !ShownWhole(answer(cut)); size /= 2 {
-		cut = []orchestrator.Message{beginning(&ms[0], size)}
+	said, cut := Told(&ms[0]), ms
+	for size := MaxPart; size >= minPart; size /= 2 {
+		if cut = []orchestrator.Message{beginning(&ms[0], said, size)}; ShownWhole(answer(cut)) {
+			break
+		}
 	}
 	return cut
 }
@@ -59,9 +61,29 @@ func (e Env) Fits(answer func(ms []orchestrator.Message) any) func(ms []orchestr
 	if !e.Call.Model {
 		return nil
 	}
-	return func(ms []orchestrator.Message) int {
-		return e.Most(len(ms), func(k int) any { return answer(ms[:k]) })
+	return func(ms []orchestrator.Message) int { return e.fitting(ms, answer) }
+}
+
+// fitting returns how many of the messages are shown in one answer.
+func (e Env) fitting(ms []orchestrator.Message, answer func(ms []orchestrator.Message) any) int {
+	if !e.Call.Model {
+		return len(ms)
 	}
+	n := min(1, len(ms))
+	for n < len(ms) && fit(ms[:n+1], answer) {
+		n++
+	}
+	return n
+}
+
+// fit reports whether the answer with all of these messages is shown whole. It is not made of more than can be: no answer is shorter
+// than a sixth of the payloads in it, which may be all escapes such as \u0041.
+func fit(ms []orchestrator.Message, answer func(ms []orchestrator.Message) any) bool {
+	size := 0
+	for i := range ms {
+		size += len(ms[i].Payload)
+	}
+	return size <= 6*maxShown && ShownWhole(answer(ms))
 }
 
 // run runs the handler of a command. Where a model reads the answer of a list that marks nothing, and it is longer than hosts show, the
@@ -135,9 +157,8 @@ func Place(text string) (int64, error) {
 	return n, nil
 }
 
-// beginning returns a message that says no more than fits into a part, and how the next is read.
-func beginning(m *orchestrator.Message, size int) orchestrator.Message {
-	said := Told(m)
+// beginning returns a message that says no more than the beginning of what it said, size bytes as JSON, and how the next part is read.
+func beginning(m *orchestrator.Message, said string, size int) orchestrator.Message {
 	start := FirstPart(said, size)
 	text := start + "\n[" + NextPart(0, Units(start), Units(said), m.ID) + "]"
 	short := *m
