@@ -1,0 +1,95 @@
+package mcp
+
+import (
+	"io"
+	"strings"
+	"testing"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"mailroom/orchestrator/agenthost"
+	"mailroom/orchestrator/orchestratortest/want"
+)
+
+// client serves bob's tools, which are claude's, to a client of a name, in a process that runs in a host or in none. It returns what
+// was kept of refusals.
+func (e *endpoints) client(name, around string) (*sdk.ClientSession, *[]agenthost.Refusal) {
+	e.T.Helper()
+	var kept []agenthost.Refusal
+	env := e.Env
+	env.Caller.Name, env.Caller.Session = "bob", "default"
+	owner := Owner{Host: "claude", Around: agenthost.Seen{Host: around, By: "the test says so"}, Refused: func(r agenthost.Refusal) error {
+		kept = append(kept, r)
+		return nil
+	}}
+	in, toServer := io.Pipe()
+	fromServer, out := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		defer out.Close()
+		ended <- NewServer(env, "v1").For(owner).Serve(e.T.Context(), in, out)
+	}()
+	e.T.Cleanup(func() {
+		toServer.Close()
+		if err := <-ended; err != nil {
+			e.T.Error(err)
+		}
+	})
+	s, err := sdk.NewClient(&sdk.Implementation{Name: name, Version: "1"}, nil).Connect(e.T.Context(), &sdk.IOTransport{Reader: fromServer, Writer: toServer}, nil)
+	if err != nil {
+		e.T.Fatal(err)
+	}
+	e.T.Cleanup(func() { s.Close() })
+	return s, &kept
+}
+
+// In another known host every tool says whose they are, and nothing else happens: bob is not even registered. What the client calls
+// itself decides, and the host around where that name is not known.
+func TestAnotherHostIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ client, around, is string }{
+		{"copilot-cli", "", "copilot"}, {"copilot-cli", "claude", "copilot"}, {"qwen-cli-mcp-client-mailroom", "claude", "qwen"}, {"kilo", "", "kilo"},
+		{"some-client", "codex", "codex"},
+		{"claude-code", "copilot", ""}, {"claude-code", "", ""}, {"some-client", "", ""}, {"some-client", "claude", ""},
+	} {
+		t.Run(test.client+" in "+test.around, func(t *testing.T) {
+			t.Parallel()
+			e := newEndpoints(t, "alice")
+			s, kept := e.client(test.client, test.around)
+			tools, err := s.ListTools(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			refused := 0
+			for _, tool := range tools.Tools {
+				if test.is == "" && tool.Name != "list_groups" { // others may wait, or ask the user
+					continue
+				}
+				text, failed := called(t, s, tool.Name, "{}")
+				if failed && strings.Contains(text, "these tools were connected for claude, and this is "+test.is+": ") && strings.Contains(text, "an agent of its own") {
+					refused++
+				}
+			}
+			joined := e.value(`SELECT count(*) FROM agents WHERE name = 'bob'`)
+			_, err = s.ReadResource(t.Context(), &sdk.ReadResourceParams{URI: inboxURI + "bob"})
+			if test.is == "" {
+				want.Equal(t, "refused tools", refused, 0)
+				want.Equal(t, "bob is registered", joined, "1")
+				want.Equal(t, "error of a resource", err, nil)
+				want.Equal(t, "kept", len(*kept), 0)
+				return
+			}
+			want.Equal(t, "refused tools", refused, len(tools.Tools))
+			want.Equal(t, "bob is registered", joined, "0")
+			if err == nil || !strings.Contains(err.Error(), "connected for claude") {
+				t.Errorf("a resource answers %v", err)
+			}
+			if s.Subscribe(t.Context(), &sdk.SubscribeParams{URI: inboxURI + "bob"}) == nil {
+				t.Error("it may subscribe to bob's inbox")
+			}
+			if len(*kept) != 1 || (*kept)[0].Seen.Host != test.is || (*kept)[0].Agent != "bob" || (*kept)[0].Database != e.Router.Path() {
+				t.Errorf("kept is %+v", *kept)
+			}
+		})
+	}
+}

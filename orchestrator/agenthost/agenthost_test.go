@@ -1,0 +1,107 @@
+package agenthost
+
+import (
+	"testing"
+	"time"
+)
+
+// A host is known by its program, or by the package that a script is of. What only has the same name as one is none.
+func TestRecognizedByCommandLine(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		want  string
+		words []string
+	}{
+		{"claude", []string{"/usr/bin/claude", "-p"}},
+		{"claude", []string{"node", "/app/node_modules/@anthropic-ai/claude-agent-sdk/cli.js", "--print"}},
+		{"codex", []string{"/opt/codex", "exec"}},
+		{"gemini", []string{"node", "--max-old-space-size=12052", "/usr/bin/gemini"}},
+		{"copilot", []string{"/x/node_modules/@github/copilot-linux-x64/copilot", "-p", "hello"}},
+		{"copilot", []string{"node", "/x/node_modules/@github/copilot/npm-loader.js"}},
+		{"qwen", []string{"/usr/bin/node", "/x/node_modules/@qwen-code/qwen-code/cli.js"}},
+		{"qwen", []string{"node", "/usr/bin/qwen"}},
+		{"kilo", []string{"/x/bin/kilo", "serve"}},
+		{"", []string{"bash", "-c", "copilot"}},
+		{"", []string{"node", "/x/copilot/index.js"}},
+		{"", []string{"node", "/work/node_modules/other/cli.js", "claude"}},
+		{"", []string{"vi", "copilot.md"}},
+		{"", nil},
+	} {
+		got := ""
+		for _, h := range known {
+			if h.runs(test.words) {
+				got = h.name
+			}
+		}
+		if got != test.want {
+			t.Errorf("%q is %q; want %q", test.words, got, test.want)
+		}
+	}
+}
+
+// A variable is of the host whose hooks and servers have it.
+func TestRecognizedByEnvironment(t *testing.T) {
+	t.Parallel()
+	for variable, want := range map[string]string{"COPILOT_CLI": "copilot", "CURSOR_VERSION": "cursor", "QWEN_CODE_SESSION_ID": "qwen", "HOME": ""} {
+		got := byEnvironment(func(name string) string {
+			if name == variable {
+				return "1"
+			}
+			return ""
+		})
+		if got.Host != want {
+			t.Errorf("with %s it is %q; want %q", variable, got.Host, want)
+		}
+	}
+}
+
+// Clients give themselves these names.
+func TestRecognizedByClient(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{
+		"claude-code": "claude", "codex-mcp-client": "codex", "gemini-cli-mcp-client-mailroom": "gemini", "opencode": "opencode", "copilot-cli": "copilot",
+		"github-copilot-developer": "copilot", "qwen-cli-mcp-client-mailroom": "qwen", "kilo": "kilo", "cursor-vscode": "cursor", "factory-cli": "droid",
+		"@cline/core": "cline", "continue-cli-client": "continue", "pi": "pi", "pipe": "", "mcp": "", "claude-ai": "", "": "",
+	} {
+		if got := Client(name); got.Host != want {
+			t.Errorf("%s is %q; want %q", name, got.Host, want)
+		}
+	}
+}
+
+// What is kept of refusals is told by database for a week, the newest first.
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	state, now := t.TempDir(), time.Now()
+	keep := func(r Refusal) {
+		t.Helper()
+		if err := r.Keep(state); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first := Refusal{Host: "claude", Seen: Seen{"copilot", "it is"}, What: "hooks", Agent: "bob", Database: "/a.db", Folder: "/shop", At: now}
+	tools := first
+	tools.What, tools.At = "tools", now.Add(time.Second)
+	other := first
+	other.Database = "/b.db"
+	again := first
+	again.At = now.Add(2 * time.Second) // not worth writing
+	for _, r := range []Refusal{first, tools, other, again} {
+		keep(r)
+	}
+	list := Refusals(state, "/a.db", now)
+	if len(list) != 2 || list[0].What != "tools" || !list[1].At.Equal(first.At) || list[1].Seen != first.Seen {
+		t.Errorf("kept is %+v", list)
+	}
+	again.At = now.Add(time.Hour)
+	keep(again)
+	if list := Refusals(state, "/a.db", now); len(list) != 2 || list[0].What != "hooks" || !list[0].At.Equal(again.At) {
+		t.Errorf("an hour later %+v", list)
+	}
+	if list := Refusals(state, "/a.db", now.Add(8*24*time.Hour)); len(list) != 0 {
+		t.Errorf("after more than a week %+v", list)
+	}
+	if err := first.Keep(""); err != nil || Refusals("", "/a.db", now) != nil {
+		t.Errorf("without a state folder: %v", err)
+	}
+}
