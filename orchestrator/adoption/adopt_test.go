@@ -173,8 +173,8 @@ func TestFallbackOfAnInbox(t *testing.T) {
 	f.Deliver()
 	want.Equal(t, "status", f.Message(id).Status, orchestrator.Delivered)
 	want.Equal(t, "status of the other", f.Message(other).Status, orchestrator.Delivered)
-	const unwrapped = `replace(replace(error, 'ERROR: ', ''), ' (SQLSTATE P0001)', '')` // what a server adds
-	want.Rows(t, f.Rows(`SELECT event, `+unwrapped+` FROM message_trace WHERE message_id = ? AND event IN ('attempt_failed','delivered') ORDER BY id`, id),
+	const said = `CASE WHEN error LIKE '%not this one%' THEN 'not this one' ELSE error END`
+	want.Rows(t, f.Rows(`SELECT event, `+said+` FROM message_trace WHERE message_id = ? AND event IN ('attempt_failed','delivered') ORDER BY id`, id),
 		"attempt_failed not this one", "delivered by the fallback "+file)
 }
 
