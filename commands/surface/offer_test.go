@@ -94,7 +94,7 @@ func textIn(e ast.Expr) string {
 
 // shellOnly are hints of errors that are met in a shell alone, by the start of the file's path and of the hint.
 var shellOnly = []struct{ path, hint string }{
-	{"commands/surface/cli/argv.go", ""}, {"commands/surface/cli/call.go", ""}, {"commands/surface/cli/cli.go", ""}, {"commands/surface/cli/database.go", ""},
+	{"commands/surface/cli/flags.go", ""}, {"commands/surface/cli/elsewhere.go", ""}, {"commands/surface/cli/call.go", ""}, {"commands/surface/cli/cli.go", ""}, {"commands/surface/cli/database.go", ""},
 	{"commands/surface/cli/invoke.go", ""}, {"commands/surface/cli/completion.go", ""}, {"commands/surface/web/gate.go", "Start the daemon with --host"}, {"commands/surface/mcp/arrive.go", ""},
 	{"sqlite/backup.go", ""}, {"sqlite/restore.go", ""}, {"sqlite/migrate.go", ""}, {"sqlite/file.go", ""},
 	{"sqlite/store.go", "Name a file with --db"}, {"orchestrator/bridge/", ""}, {"sqlite/dialect.go", "Name another file with --db"},
