@@ -325,7 +325,11 @@ func (s *Store) savePrevious(ctx context.Context, force bool) (file string, err 
 	if total == 0 {
 		return "", nil
 	}
-	file = fmt.Sprintf("%s.before-restore-%s", s.path, s.now().UTC().Format("20060102T150405.000"))
+	name := fmt.Sprintf("%s.before-restore-%s", s.path, s.now().UTC().Format("20060102T150405.000"))
+	file = name
+	for n := 2; mustStat(file) != nil; n++ { // of another restore at that time
+		file = fmt.Sprintf("%s-%d", name, n)
+	}
 	_, err = s.Backup(ctx, file, false)
 	return file, err
 }

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 
 	"mailroom"
@@ -115,11 +117,10 @@ func sameFile(source, target string) (same bool, err error) {
 			return false, nil
 		}
 		if errA != nil || errB != nil {
-			atEnd := errA == io.EOF || errA == io.ErrUnexpectedEOF
-			if !atEnd {
-				return false, errA
+			if errA == io.EOF || errA == io.ErrUnexpectedEOF {
+				errA = nil
 			}
-			return true, nil
+			return errA == nil, errA
 		}
 	}
 }
@@ -152,7 +153,8 @@ func fresh(f func(c *conn) error) error {
 	return f(c)
 }
 
-// checkTables refuses a copy of the present version whose tables are not ours, though it is marked so. named is what it is called.
+// checkTables refuses a copy of the present version whose tables are not ours, though it is marked so. A table may have further columns.
+// named is what the copy is called.
 func checkTables(c *conn, named string) error {
 	have, haveColumns, err := ofOurTables(c)
 	if err != nil {
@@ -163,37 +165,26 @@ func checkTables(c *conn, named string) error {
 		if err != nil {
 			return err
 		}
-		for name, text := range made {
-			wrong := ""
-			switch kind, _, _ := strings.Cut(text, " "); {
-			case have[name] == "":
-				wrong = fmt.Sprintf("it has no %s %s", kind, name)
-			case columns[name] == nil && have[name] != text:
-				wrong = fmt.Sprintf("its %s %s is another program's", kind, name)
-			case columns[name] != nil && haveColumns[name] == nil:
-				wrong = "its " + name + " is no table"
-			}
-			for _, column := range columns[name] {
-				if wrong == "" && !contains(haveColumns[name], column) {
-					wrong = fmt.Sprintf("its table %s has no column %s", name, column)
+		wrong := ""
+		for _, table := range slices.Sorted(maps.Keys(columns)) {
+			for _, column := range columns[table] {
+				if wrong == "" && !slices.Contains(haveColumns[table], column) {
+					wrong = fmt.Sprintf("it has no table %s with a column %s", table, column)
 				}
 			}
-			if wrong != "" {
-				return orchestrator.Errorf(orchestrator.InvalidParams, "%s is no backup of a mailroom database: %s", named, wrong).
-					WithHint("Name a file that `mailroom backup` has written")
+		}
+		for _, name := range slices.Sorted(maps.Keys(made)) {
+			if wrong == "" && columns[name] == nil && have[name] != made[name] {
+				kind, _, _ := strings.Cut(made[name], " ")
+				wrong = fmt.Sprintf("its %s %s is missing, or another program's", kind, name)
 			}
 		}
-		return nil
-	})
-}
-
-func contains(list []string, name string) bool {
-	for _, s := range list {
-		if strings.EqualFold(s, name) {
-			return true
+		if wrong == "" {
+			return nil
 		}
-	}
-	return false
+		return orchestrator.Errorf(orchestrator.InvalidParams, "%s is no backup of a mailroom database: %s", named, wrong).
+			WithHint("Name a file that `mailroom backup` has written")
+	})
 }
 
 // foreignTables returns the tables, views and triggers of a database that are not Mailroom's, and their definitions, by name.
