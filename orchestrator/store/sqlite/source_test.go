@@ -10,6 +10,7 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/orchestratortest/want"
@@ -267,7 +268,7 @@ func TestRestoreSaysWhatItBrings(t *testing.T) {
 		"setting signal.url: https://x.example.com", `schedule nightly (@daily) runs clear_old {"days":1}`,
 		"agent b is delivered to by exec:touch x, in /tmp", "agent b is started by claude, in /tmp",
 	}
-	found, err := f.CompareBackup(t.Context(), backup)
+	found, err := ledger.CompareBackup(t.Context(), f.Ledger, backup)
 	if err != nil || found.Messages != 1 || found.Missing != 2 || !slices.Equal(found.Adds, adds) {
 		t.Errorf("%+v, %v", found, err)
 	}
@@ -280,7 +281,7 @@ func TestRestoreSaysWhatItBrings(t *testing.T) {
 		t.Errorf("%+v, %v", again, err)
 	}
 	none := enginetest.Open(t, filepath.Join(t.TempDir(), "none.db"))
-	if found, err := none.CompareBackup(t.Context(), backup); err != nil || found.Missing != 0 || len(found.Adds) < len(adds) || none.Store.Exists() {
+	if found, err := ledger.CompareBackup(t.Context(), none.Ledger, backup); err != nil || found.Missing != 0 || len(found.Adds) < len(adds) || none.Store.Exists() {
 		t.Errorf("%+v, %v", found, err)
 	}
 }
