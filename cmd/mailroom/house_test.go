@@ -53,7 +53,8 @@ var mayImport = map[string][]string{
 
 	// The stores know requests and no rows, and not each other. Nothing but router knows them.
 	"orchestrator/store/bell":          {"orchestrator", "orchestrator/store"},
-	"orchestrator/store/sqlite":        {"", "orchestrator", "orchestrator/store", "orchestrator/store/bell", "tracing"},
+	"orchestrator/store/sqlite":        {"", "orchestrator", "orchestrator/store", "orchestrator/store/bell", "orchestrator/store/sqlite/copies", "tracing"},
+	"orchestrator/store/sqlite/copies": {"orchestrator", "orchestrator/store"},
 	"orchestrator/store/postgres":      {"orchestrator", "orchestrator/store", "orchestrator/store/postgres/wire"},
 	"orchestrator/store/postgres/wire": {"orchestrator/store"},
 	// What carries messages outward gets no ledger.

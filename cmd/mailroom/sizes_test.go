@@ -27,7 +27,7 @@ type size struct{ lines, files int }
 
 // larger are the packages that may be larger than others; the numbers may only fall. The parts of a store all need its connection.
 var larger = map[string]size{
-	"orchestrator/store/sqlite":   {3644, 32},
+	"orchestrator/store/sqlite":   {3615, 31},
 	"orchestrator/store/postgres": {3678, 28},
 }
 

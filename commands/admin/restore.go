@@ -7,6 +7,7 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/store"
 )
 
@@ -46,7 +47,7 @@ func restore(ctx context.Context, env commands.Env, p RestoreParams) (RestoreRes
 
 // foreseeRestore says what goes and what comes, before it is done.
 func foreseeRestore(ctx context.Context, env commands.Env, p RestoreParams) (string, error) {
-	found, err := env.Ledger.CompareBackup(ctx, p.File)
+	found, err := ledger.CompareBackup(ctx, env.Ledger, p.File)
 	if err != nil {
 		return "", err
 	}

@@ -41,10 +41,7 @@ func CheckContent(d orchestrator.Draft) (orchestrator.Draft, error) {
 			return d, err
 		}
 	}
-	if err := orchestrator.CheckPlain("message_type", d.Type); err != nil {
-		return d, err
-	}
-	if err := orchestrator.CheckPlain("id", d.ID); err != nil {
+	if err := cmp.Or(orchestrator.CheckPlain("message_type", d.Type), orchestrator.CheckPlain("id", d.ID)); err != nil {
 		return d, err
 	}
 	d.IdempotencyKey = cmp.Or(d.IdempotencyKey, d.ID) // a repeat has the same id

@@ -25,35 +25,6 @@ func (t *Tx) MessageID(d *orchestrator.Draft, recipient string) (string, error) 
 	return d.MakeID(recipient, at, sequence), err
 }
 
-// firstWithID looks for a message that came with the draft's own id in another way, such as a file. One that says something
-// else is a conflict, which tells no more of it: it may be a stranger's.
-func (t *Tx) firstWithID(d *orchestrator.Draft) (sent orchestrator.Sent, found bool, err error) {
-	conf := t.Config()
-	m, found, err := MessageWithID(t.Conn, d.ID)
-	if err != nil || !found {
-		return sent, false, err
-	}
-	if !conf.Sent(&m, d.Sender) || !Says(&m, d) || m.Priority != d.Priority || m.ReplyTo != d.ReplyTo {
-		return sent, false, idTaken(d.ID)
-	}
-	sent = sentAs(&m)
-	sent.Idempotent = true
-	return sent, true, nil
-}
-
-// sentAs is the result of a send that has stored one message.
-func sentAs(m *orchestrator.Message) orchestrator.Sent {
-	return orchestrator.Sent{
-		MessageID: m.ID, MessageIDs: []string{m.ID}, Recipients: []string{m.Recipient}, Status: orchestrator.Pending, CreatedAt: m.CreatedAt,
-		Origin: m.Origin,
-	}
-}
-
-// idTaken is the error for an id that another message has, whoever wrote that one.
-func idTaken(id string) error {
-	return orchestrator.Errorf(orchestrator.Conflict, "another message has the id %s", orchestrator.Clip(id)).WithHint("Give this one an id of its own, or none: it gets one then")
-}
-
 // Says reports whether a stored message has the sender, recipient, type and payload of a draft.
 func Says(m *orchestrator.Message, d *orchestrator.Draft) bool {
 	return m.Sender == d.Sender && m.Recipient == d.Recipient && m.Type == d.Type && bytes.Equal(orchestrator.Compacted(m.Payload), orchestrator.Compacted(d.Payload))

@@ -24,7 +24,7 @@ func (l *Ledger) Restore(ctx context.Context, file string, force bool) (done sto
 	if err != nil {
 		return store.Restored{}, err
 	}
-	parts := store.InBackup{Outside: l.outside()}
+	parts := store.InBackup{Outside: outside(l)}
 	for _, p := range l.Parts {
 		parts.Outdated = append(parts.Outdated, p.Outdated...)
 	}
@@ -41,16 +41,16 @@ func (l *Ledger) Restore(ctx context.Context, file string, force bool) (done sto
 }
 
 // CompareBackup says what a restore of a backup would bring and take. It changes nothing.
-func (l *Ledger) CompareBackup(ctx context.Context, file string) (store.Compared, error) {
+func CompareBackup(ctx context.Context, l *Ledger, file string) (store.Compared, error) {
 	s, err := store.Able[store.Backuper](l.Store, "restore")
 	if err != nil {
 		return store.Compared{}, err
 	}
-	return s.Compare(ctx, file, l.outside())
+	return s.Compare(ctx, file, outside(l))
 }
 
 // outside returns the queries for what the database does outside of itself.
-func (l *Ledger) outside() []string {
+func outside(l *Ledger) []string {
 	var local []string
 	for i := range settingList {
 		if settingList[i].Local {

@@ -167,7 +167,7 @@ func SendIn(t *ledger.Tx, d *orchestrator.Draft) (sent orchestrator.Sent, refusa
 			return sent, nil, err
 		}
 	}
-	first, err := t.FirstSend(d)
+	first, err := firstSend(t, d)
 	if err != nil {
 		return sent, nil, err
 	}
@@ -202,7 +202,7 @@ func SendIn(t *ledger.Tx, d *orchestrator.Draft) (sent orchestrator.Sent, refusa
 
 // takeBack cancels the dead letter of a send that was refused and is now sent again, so that nobody replays it as well.
 func takeBack(t *ledger.Tx, d *orchestrator.Draft, letter *orchestrator.Message) error {
-	if err := t.DropKey(d); err != nil {
+	if err := dropKey(t, d); err != nil {
 		return err
 	}
 	_, err := t.ChangeStatus(ledger.BySeq(letter.Seq), ledger.Change{
@@ -238,7 +238,7 @@ func sendTo(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft, recipients
 		err = agents.NotePresence(t, d)
 	}
 	if err == nil && d.IdempotencyKey != "" {
-		err = t.KeepResult(d, sent)
+		err = keepResult(t, d, sent)
 	}
 	if err == nil {
 		t.Heartbeat(d.Sender)
@@ -334,7 +334,7 @@ func bury(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft, failure stri
 	row.MaxRetries = conf.Settings.MaxRetries
 	row.Expire(t, &conf.Settings)
 	if err = t.Insert(&row); err == nil && d.IdempotencyKey != "" {
-		err = t.KeepRefusal(d, id)
+		err = keepRefusal(t, d, id)
 	}
 	return id, err
 }

@@ -51,7 +51,7 @@ func (r *Restored) NamePrevious(err error) error {
 	if err == nil || r.Previous == "" {
 		return err
 	}
-	named := &orchestrator.Error{Code: orchestrator.CodeOf(err), Message: err.Error(), Err: err}
+	named := &orchestrator.Error{Code: orchestrator.CodeOf(err), Message: "the restore did not finish", Err: err}
 	if own, ok := errors.AsType[*orchestrator.Error](err); ok {
 		*named = *own
 	}

@@ -9,6 +9,7 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/store"
+	"mailroom/orchestrator/store/sqlite/copies"
 	"mailroom/tracing"
 )
 
@@ -39,7 +40,7 @@ func (s *Store) Backup(ctx context.Context, file string, overwrite bool) (store.
 	if err != nil {
 		return store.Backup{}, fileError("the backup cannot be written", err)
 	}
-	defer place.remove()
+	defer place.Remove()
 	if err := vacuumInto(temp, s.path, readerDSN(s.path, false), "the backup cannot be written"); err != nil {
 		return store.Backup{}, err
 	}
@@ -62,18 +63,18 @@ func (s *Store) Backup(ctx context.Context, file string, overwrite bool) (store.
 
 // openCopy opens the empty file for a copy of the database in a folder of its own, and removes what killed runs
 // left, there and beside the database.
-func (s *Store) openCopy(folder, purpose string) (*os.File, *copyFolder, error) {
-	sweep(s, filepath.Dir(s.path))
+func (s *Store) openCopy(folder, purpose string) (*os.File, *copies.Folder, error) {
+	copies.Sweep(s.log, filepath.Dir(s.path))
 	if folder != filepath.Dir(s.path) {
-		sweep(s, folder)
+		copies.Sweep(s.log, folder)
 	}
-	place, err := newCopyFolder(folder, purpose)
+	place, err := copies.NewFolder(folder, purpose)
 	if err != nil {
 		return nil, nil, err
 	}
-	file, err := place.create()
+	file, err := place.Create()
 	if err != nil {
-		place.remove()
+		place.Remove()
 	}
 	return file, place, err
 }

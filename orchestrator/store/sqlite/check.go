@@ -16,6 +16,7 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/store"
+	"mailroom/orchestrator/store/sqlite/copies"
 )
 
 // CheckPlace looks at the file, its folder and the file system.
@@ -146,9 +147,9 @@ func (s *Store) CheckCopies(folders []string, report store.Report) {
 	var left []string
 	bytes := int64(0)
 	for _, folder := range slices.Compact(folders) {
-		_ = eachAbandoned(folder, func(path string) { // a folder that is gone has nothing in it
+		_ = copies.EachAbandoned(folder, func(path string) { // a folder that is gone has nothing in it
 			left = append(left, orchestrator.ShellWord(path))
-			bytes += bytesUnder(path)
+			bytes += copies.BytesUnder(path)
 		})
 	}
 	if len(left) == 0 {

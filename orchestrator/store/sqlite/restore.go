@@ -13,8 +13,10 @@ import (
 	"github.com/cenkalti/backoff/v4"
 	sqlite3 "github.com/mattn/go-sqlite3"
 
+	"mailroom"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/store"
+	"mailroom/orchestrator/store/sqlite/copies"
 )
 
 // Restore replaces the contents of the database by those of a backup, in one transaction that other processes see as a
@@ -22,12 +24,12 @@ import (
 // with conflict while undelivered messages are there, since they would be gone. What is outdated in the backup is ended before
 // anybody can see it. The backup itself is only read; this process must not have it open as a database.
 func (s *Store) Restore(ctx context.Context, file string, force bool, parts store.InBackup) (done store.Restored, err error) {
-	staged, err := s.stage(file)
+	staged, err := stage(s, file)
 	if err != nil {
 		return store.Restored{}, err
 	}
-	defer staged.remove()
-	if err := s.mayReplaceTables(staged.copy()); err != nil {
+	defer staged.Remove()
+	if _, err := compare(s, staged.Copy(), nil); err != nil { // before the tables are made in a file of another program
 		return store.Restored{}, err
 	}
 	if !s.Exists() {
@@ -44,19 +46,19 @@ func (s *Store) Restore(ctx context.Context, file string, force bool, parts stor
 	until := time.Now().Add(s.busy)
 	leave := s.backend.turn.enter(s.busy)
 	defer leave()
-	x, err := s.beginReplacing(ctx, staged.copy(), until)
+	x, err := s.beginReplacing(ctx, staged.Copy(), until)
 	if err != nil {
 		return store.Restored{}, err
 	}
 	// From here on nobody else can write: what is saved now is all that the backup replaces.
 	if err = s.mayReplace(ctx); err == nil {
-		done.Compared, err = s.compare(staged.copy(), parts.Outside)
+		done.Compared, err = compare(s, staged.Copy(), parts.Outside)
 	}
 	if err == nil {
 		done.Ended, err = endOutdated(s, ctx, x.from, parts.Outdated)
 	}
 	if err == nil {
-		done.Previous, err = s.savePrevious(ctx, force)
+		done.Previous, err = savePrevious(ctx, s, force)
 	}
 	if err != nil {
 		x.abandon()
@@ -70,110 +72,53 @@ func (s *Store) Restore(ctx context.Context, file string, force bool, parts stor
 
 // Compare says what a restore of a backup would bring and take. It changes nothing, and makes no database.
 func (s *Store) Compare(_ context.Context, file string, outside []string) (store.Compared, error) {
-	staged, err := s.stage(file)
+	staged, err := stage(s, file)
 	if err != nil {
 		return store.Compared{}, err
 	}
-	defer staged.remove()
-	if err := s.mayReplaceTables(staged.copy()); err != nil {
-		return store.Compared{}, err
-	}
-	return s.compare(staged.copy(), outside)
+	defer staged.Remove()
+	return compare(s, staged.Copy(), outside)
 }
 
-// compare counts the messages of a staged copy, and those of the database that it has not, and lists what the copy does outside of itself
-// and the database does not.
-func (s *Store) compare(staged string, outside []string) (found store.Compared, err error) {
+// compare refuses a staged copy that may not replace the database, and says what it would bring and take.
+func compare(s *Store, staged string, outside []string) (found store.Compared, err error) {
 	c, err := openConn(writerDSN(staged))
 	if err != nil {
 		return found, databaseError(staged, err)
 	}
 	defer c.close()
-	if found.Messages, err = c.Number(`SELECT count(*) FROM agent_message`); err != nil {
-		return found, databaseError(staged, err)
-	}
-	present := map[string]bool{}
-	if s.Exists() {
-		p, err := openConn(readerDSN(s.path, false))
-		if err != nil {
-			return found, databaseError(s.path, err)
-		}
-		defer p.close()
-		if version, err := checkVersion(p); err != nil {
-			return found, databaseError(s.path, err)
-		} else if version > 0 {
-			if found.Missing, err = missing(p, c); err != nil {
-				return found, databaseError(s.path, err)
-			}
-		}
-		for _, query := range outside {
-			list, _ := p.Texts(query) // tables of an earlier version may have fewer columns: then it does nothing of the kind
-			for _, does := range list {
-				present[does] = true
-			}
-		}
-	}
-	for _, query := range outside {
-		list, err := c.Texts(query)
-		if err != nil {
-			return found, databaseError(staged, err)
-		}
-		for _, does := range list {
-			if !present[does] {
-				found.Adds = append(found.Adds, does)
-			}
-		}
-	}
-	return found, nil
-}
-
-// missing counts the messages of a database that are not in another, archived ones among both.
-func missing(present, backup *conn) (n int64, err error) {
-	for _, table := range []string{"agent_message", "agent_message_archive"} {
-		err := present.Query(`SELECT message_id FROM `+table, func(row store.Row) error {
-			is, err := backup.Number(`SELECT EXISTS (SELECT 1 FROM agent_message WHERE message_id = ?1) OR EXISTS (SELECT 1 FROM agent_message_archive WHERE message_id = ?1)`, row.Text(0))
-			n += 1 - is
-			return err
-		})
-		if err != nil {
-			return 0, err
-		}
-	}
-	return n, nil
-}
-
-// mayReplaceTables refuses to replace tables of another program, or to bring such tables into a database that is there: a backup
-// of the database has the same ones. Tables are compared by their definitions.
-func (s *Store) mayReplaceTables(staged string) error {
 	if s.missing() {
-		return nil
+		return copies.Compare(nil, c.Conn, outside)
 	}
-	var foreign [2]map[string]string
-	for i, dsn := range []string{readerDSN(s.path, false), writerDSN(staged)} {
-		c, err := openConn(dsn)
-		if err == nil {
-			foreign[i], err = foreignTables(c)
-			c.close()
-		}
-		if isDamaged(err) && i == 0 {
-			return nil // what cannot be read is refused later, which says what to do
-		}
-		if err != nil {
-			return databaseError(s.path, err)
-		}
+	p, err := openConn(readerDSN(s.path, false))
+	if err != nil {
+		return found, databaseError(s.path, err)
 	}
-	for i, says := range []string{
-		"the database holds tables of another program, such as %s, which the backup has not: they would be lost",
-		"the backup brings tables and triggers that are not Mailroom's, such as %s, and the database has none such",
-	} {
-		for name, made := range foreign[i] {
-			if foreign[1-i][name] != made {
-				return orchestrator.Errorf(orchestrator.Conflict, says, name).
-					WithHint("Restore the backup into a file of its own: `mailroom --db OTHER.db restore BACKUP`")
-			}
-		}
+	defer p.close()
+	version, err := checkVersion(p)
+	if err == nil {
+		err = fresh(func(ours *store.Conn) error { return copies.MayReplace(p.Conn, c.Conn, ours) })
 	}
-	return nil
+	if err == nil && version > 0 {
+		found, err = copies.Compare(p.Conn, c.Conn, outside)
+	}
+	if isDamaged(err) {
+		return found, s.replaceDamaged(err)
+	}
+	return found, databaseError(s.path, err)
+}
+
+// fresh calls f with a new database in memory.
+func fresh(f func(ours *store.Conn) error) error {
+	c, err := openConn(":memory:")
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	if err := c.Script(mailroom.Schema); err != nil {
+		return err
+	}
+	return f(c.Conn)
 }
 
 // backupAt returns the full path of a backup that may be restored.
@@ -199,7 +144,7 @@ func (d *dbFile) backupAt(file string) (source string, err error) {
 
 // stage copies a backup, with what SQLite keeps beside it, into a folder beside the database, checks the copy and brings it to this version
 // of the tables. What is to be changed in it is changed there: nobody must ever see the database with tokens that are not valid any more.
-func (s *Store) stage(file string) (staged *copyFolder, err error) {
+func stage(s *Store, file string) (staged *copies.Folder, err error) {
 	source, err := s.backupAt(file)
 	if err != nil {
 		return nil, err
@@ -212,12 +157,12 @@ func (s *Store) stage(file string) (staged *copyFolder, err error) {
 		return nil, fileError("the backup cannot be copied", err)
 	}
 	temp.Close()
-	taken, err := copyStill(source, staged.copy())
+	taken, err := copies.Still(source, staged.Copy())
 	if err == nil {
-		err = checkStaged(staged.copy(), strings.Join(taken, ", with "))
+		err = checkStaged(staged.Copy(), strings.Join(taken, ", with "))
 	}
 	if err != nil {
-		staged.remove()
+		staged.Remove()
 		return nil, err
 	}
 	return staged, nil
@@ -236,8 +181,8 @@ func checkStaged(path, named string) error {
 	if err := migrate(c, nil); err != nil {
 		return databaseError(named, err)
 	}
-	if err := checkTables(c, named); err != nil {
-		return err
+	if err := fresh(func(ours *store.Conn) error { return copies.Check(c.Conn, ours, named) }); err != nil {
+		return databaseError(named, err)
 	}
 	return databaseError(named, reopen(c))
 }
@@ -313,7 +258,7 @@ func endOutdated(s *Store, ctx context.Context, c *conn, outdated []store.Outdat
 
 // savePrevious copies what a restore is about to replace beside the database, and returns the name of the copy, "" when
 // there is nothing to save. Without force, undelivered messages are a conflict.
-func (s *Store) savePrevious(ctx context.Context, force bool) (file string, err error) {
+func savePrevious(ctx context.Context, s *Store, force bool) (file string, err error) {
 	total, waiting, err := s.presentContent(ctx)
 	if err != nil {
 		return "", err
@@ -325,23 +270,29 @@ func (s *Store) savePrevious(ctx context.Context, force bool) (file string, err 
 	if total == 0 {
 		return "", nil
 	}
-	file = fmt.Sprintf("%s.before-restore-%s", s.path, s.now().UTC().Format("20060102T150405.000"))
+	name := fmt.Sprintf("%s.before-restore-%s", s.path, s.now().UTC().Format("20060102T150405.000"))
+	file = name
+	for n := 2; mustStat(file) != nil; n++ { // of another restore at that time
+		file = fmt.Sprintf("%s-%d", name, n)
+	}
 	_, err = s.Backup(ctx, file, false)
 	return file, err
 }
 
 // presentContent counts what a restore would replace: messages, agents and tables of others. An error means that the database cannot even be read.
 func (s *Store) presentContent(ctx context.Context) (total, waiting int64, err error) {
-	err = s.look(ctx, func(c *conn) error {
+	err = s.Read(ctx, func(c *store.Conn) error {
 		if total, err = c.Number(`SELECT (SELECT count(*) FROM agent_message) + (SELECT count(*) FROM agent_message_archive) + (SELECT count(*) FROM agents)`); err != nil {
 			return err
 		}
 		if waiting, err = c.Number(`SELECT count(*) FROM agent_message WHERE status IN ('pending','retry')`); err != nil {
 			return err
 		}
-		foreign, err := foreignTables(c)
-		total += int64(len(foreign))
-		return err
+		return fresh(func(ours *store.Conn) error {
+			foreign, err := copies.Foreign(c, ours)
+			total += int64(len(foreign))
+			return err
+		})
 	})
 	return total, waiting, err
 }

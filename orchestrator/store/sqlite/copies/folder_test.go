@@ -1,6 +1,7 @@
-package sqlite
+package copies
 
 import (
+	"log/slog"
 	"os"
 	"sync"
 	"testing"
@@ -10,7 +11,6 @@ import (
 // lock; whoever made it then makes another.
 func TestCopyFoldersBesideSweepers(t *testing.T) {
 	t.Parallel()
-	s := makeStore(t)
 	folder := t.TempDir()
 	var makers, sweepers sync.WaitGroup
 	done := make(chan struct{})
@@ -21,7 +21,7 @@ func TestCopyFoldersBesideSweepers(t *testing.T) {
 				case <-done:
 					return
 				default:
-					sweep(s, folder)
+					Sweep(slog.New(slog.DiscardHandler), folder)
 				}
 			}
 		})
@@ -29,12 +29,12 @@ func TestCopyFoldersBesideSweepers(t *testing.T) {
 	for range 4 {
 		makers.Go(func() {
 			for range 100 {
-				f, err := newCopyFolder(folder, "backup")
+				f, err := NewFolder(folder, "backup")
 				if err != nil {
 					t.Error(err)
 					return
 				}
-				file, err := f.create()
+				file, err := f.Create()
 				if err == nil {
 					_, err = os.Stat(file.Name())
 					file.Close()
@@ -42,7 +42,7 @@ func TestCopyFoldersBesideSweepers(t *testing.T) {
 				if err != nil {
 					t.Errorf("it was removed although it was locked: %v", err)
 				}
-				f.remove()
+				f.Remove()
 			}
 		})
 	}

@@ -1,0 +1,138 @@
+package copies
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Folder is a folder in which a copy of the database is made before it is put in its place, with whatever SQLite puts
+// beside it. Its process holds a lock on the folder, which the kernel drops when the process ends, however it ends: that is
+// how others tell what is being made from what a killed process left. The folder is locked and not the copy, since closing a
+// descriptor of a file drops the locks that SQLite has on it.
+type Folder struct {
+	path string
+	held *os.File
+}
+
+// fileName is the name of the copy in its folder.
+const fileName = "copy.db"
+
+// folderName matches the names of such folders, and of the files in which earlier versions made their copies.
+var folderName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^\.mailroom-(backup|restore|doctor)-[0-9]+(-wal|-shm|-journal)?$`)
+})
+
+// NewFolder makes a folder for copies, for a purpose (backup, restore) in a folder.
+func NewFolder(folder, purpose string) (*Folder, error) {
+	for range 1000 { // others may clean up without a pause
+		path, err := os.MkdirTemp(folder, ".mailroom-"+purpose+"-*") // mode 0700
+		if err != nil {
+			return nil, err
+		}
+		held, err := openFolder(path)
+		if err != nil {
+			continue // somebody who cleans up was faster than the lock
+		}
+		_ = flock(held, unix.LOCK_EX) // where there are no such locks, nobody removes anything
+		if is, err := held.Stat(); err == nil {
+			if there, err := os.Lstat(path); err == nil && os.SameFile(is, there) {
+				return &Folder{path, held}, nil
+			}
+		}
+		held.Close()
+	}
+	return nil, fmt.Errorf("each folder that was made in %s was removed by others at once", folder)
+}
+
+func openFolder(path string) (*os.File, error) {
+	return os.OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+}
+
+// flock is flock(2), repeated when a signal interrupts it.
+func flock(f *os.File, how int) error {
+	for {
+		if err := unix.Flock(int(f.Fd()), how); err != unix.EINTR {
+			return err
+		}
+	}
+}
+
+// Copy is the path of the copy.
+func (f *Folder) Copy() string { return filepath.Join(f.path, fileName) }
+
+// Create makes the empty file into which the copy goes, for its owner only.
+func (f *Folder) Create() (*os.File, error) {
+	return os.OpenFile(f.Copy(), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+}
+
+// Remove removes the folder with all that is left in it.
+func (f *Folder) Remove() {
+	os.RemoveAll(f.path)
+	f.held.Close()
+}
+
+// unlockedFor is how long a file that nobody could lock must have been left alone to count as abandoned.
+const unlockedFor = 24 * time.Hour
+
+// EachAbandoned calls f with what killed processes left in a folder while they made copies of a database.
+func EachAbandoned(folder string, f func(path string)) error {
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		if !folderName().MatchString(entry.Name()) {
+			continue
+		}
+		path := filepath.Join(folder, entry.Name())
+		if entry.Type().IsRegular() { // of an earlier version, which locked nothing
+			if info, err := entry.Info(); err == nil && time.Since(info.ModTime()) > unlockedFor {
+				f(path)
+			}
+			continue
+		}
+		left, err := openFolder(path)
+		if err != nil {
+			continue // not ours to remove, or gone
+		}
+		if flock(left, unix.LOCK_EX|unix.LOCK_NB) == nil {
+			f(path)
+		}
+		left.Close()
+	}
+	return nil
+}
+
+// Sweep removes what killed processes left in a folder while they made copies of a database.
+func Sweep(log *slog.Logger, folder string) {
+	err := EachAbandoned(folder, func(path string) {
+		if err := os.RemoveAll(path); err != nil {
+			log.Warn("what a killed backup or restore left cannot be removed", "path", path, "error", err)
+		}
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		log.Debug("a folder was not looked through for what killed backups left", "folder", folder, "error", err)
+	}
+}
+
+// BytesUnder is how much a file has, or all files of a folder.
+func BytesUnder(path string) (bytes int64) {
+	_ = filepath.WalkDir(path, func(_ string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.Type().IsRegular() {
+			if info, err := entry.Info(); err == nil {
+				bytes += info.Size()
+			}
+		}
+		return nil
+	})
+	return bytes
+}
