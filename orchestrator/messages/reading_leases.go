@@ -43,9 +43,6 @@ type ReadingLease struct {
 	Reader  process.ID // whose end ends the lease; the zero value is nobody's
 }
 
-// given reports whether there is a lease at all.
-func (l *ReadingLease) given() bool { return l.For > 0 || l.Writer.PID > 0 }
-
 // What ends a lease, in the column ends.
 const (
 	byAnswer  = "answer"
