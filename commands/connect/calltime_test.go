@@ -3,6 +3,7 @@ package connect
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -34,6 +35,7 @@ func TestCallTime(t *testing.T) {
 		{"gemini", ".gemini/settings.json", `"timeout": 120000`, `"timeout": 30000`, 2 * time.Minute, limit},
 		{"opencode", "opencode.json", `"timeout": 120000`, `"timeout": 30000`, time.Minute, limit},
 	} {
+		words := append(slices.Clone(words), "--host", c.host)
 		want.Equal(t, c.host+", not connected", CallTime(c.host, words), c.otherwise)
 		if _, err := d.try("bob", `{"host":"`+c.host+`"}`); err != nil {
 			t.Fatal(err)

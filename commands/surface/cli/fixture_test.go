@@ -42,8 +42,8 @@ type lineResult struct {
 	back *[]string
 }
 
-func (r lineResult) Unwritten(context.Context, commands.Env) error {
-	if r.back != nil {
+func (r lineResult) Settle(_ context.Context, _ commands.Env, written bool) error {
+	if r.back != nil && !written {
 		*r.back = append(*r.back, r.Text)
 	}
 	return nil

@@ -232,7 +232,7 @@ func TestAnswerThatIsNotTaken(t *testing.T) {
 	bounds := web.UsualBounds
 	bounds.Answer = 100 * time.Millisecond
 	f := newFort(t, web.Options{}.Within(bounds), "ann", "bob")
-	long, err := json.Marshal(strings.Repeat("x", 900<<10)) // four of them, twice in an answer, are more than the system buffers
+	long, err := json.Marshal(strings.Repeat("x", 900<<10)) // four of them are more than the system buffers
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -241,7 +241,7 @@ func TestAnswerThatIsNotTaken(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	c := f.ask("/mcp", f.Token("bob", false), `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"wait","arguments":{"batch_size":100}}}`)
+	c := f.ask("/v1/commands/wait", f.Token("bob", false), `{"batch_size":100}`)
 	defer c.Close()
 	f.until(func() bool { return f.note("delivered") > 0 })
 	f.until(func() bool { return f.web.UnderWay() == 0 })
