@@ -47,7 +47,7 @@ func (a *arrival) elsewhere(next sdk.MethodHandler) sdk.MethodHandler {
 		switch method {
 		case "tools/call":
 			return toolFailure(why)
-		case "resources/read", "resources/subscribe":
+		case "resources/read", "resources/subscribe", "subscriptions/listen":
 			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: why.Error() + " (" + why.Hint + ")"}
 		}
 		return next(ctx, method, req)

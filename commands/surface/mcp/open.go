@@ -23,8 +23,16 @@ func callOff(id jsonrpc.ID) *jsonrpc.Request {
 // cancelled gets no answer at all. Source: Model Context Protocol 2025-11-25, "Cancellation". It is safe for concurrent use.
 type openCalls struct {
 	mu    sync.Mutex
-	calls map[jsonrpc.ID]bool // true: cancelled
+	calls map[jsonrpc.ID]callState
 }
+
+type callState int
+
+const (
+	atWork    callState = iota
+	calledOff           // by the client
+	answering           // the answer is being written, and noted
+)
 
 // heard takes note of a message of the client: a request, which is open from now on, or the cancellation of one.
 func (o *openCalls) heard(m jsonrpc.Message) {
@@ -37,9 +45,9 @@ func (o *openCalls) heard(m jsonrpc.Message) {
 	switch {
 	case request.IsCall():
 		if o.calls == nil {
-			o.calls = map[jsonrpc.ID]bool{}
+			o.calls = map[jsonrpc.ID]callState{}
 		}
-		o.calls[request.ID] = false
+		o.calls[request.ID] = atWork
 	case request.Method == cancelled:
 		var params struct {
 			RequestID any `json:"requestId"`
@@ -48,17 +56,21 @@ func (o *openCalls) heard(m jsonrpc.Message) {
 			return
 		}
 		id, err := jsonrpc.MakeID(params.RequestID)
-		if _, open := o.calls[id]; open && err == nil {
-			o.calls[id] = true
+		if state, open := o.calls[id]; open && state == atWork && err == nil {
+			o.calls[id] = calledOff
 		}
 	}
 }
 
-// wanted reports whether the client of a request still wants its answer.
-func (o *openCalls) wanted(id jsonrpc.ID) bool {
+// answer reports whether the client of a request still wants its answer, which is written now.
+func (o *openCalls) answer(id jsonrpc.ID) (wanted bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return !o.calls[id]
+	if o.calls[id] == calledOff {
+		return false
+	}
+	o.calls[id] = answering
+	return true
 }
 
 // answered takes note that a request is not open any more: its answer was written or, if that was not possible, taken back.
@@ -73,6 +85,14 @@ func (o *openCalls) has(id jsonrpc.ID) bool {
 	defer o.mu.Unlock()
 	_, open := o.calls[id]
 	return open
+}
+
+// works reports whether a request is open and its answer is not being written.
+func (o *openCalls) works(id jsonrpc.ID) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	state, open := o.calls[id]
+	return open && state != answering
 }
 
 func (o *openCalls) count() int {

@@ -78,9 +78,11 @@ func (c *watchedConnection) Read(ctx context.Context) (jsonrpc.Message, error) {
 		return held, nil
 	}
 	m, err := c.Connection.Read(ctx)
-	if request, ok := m.(*jsonrpc.Request); ok && request.IsCall() && c.open.has(request.ID) {
+	if request, ok := m.(*jsonrpc.Request); ok && request.IsCall() && c.open.works(request.ID) {
 		c.held = request
 		m = callOff(request.ID)
+	} else if ok && request.IsCall() { // a client that has its answer may be quicker than what is noted of it
+		c.until(ctx, nil, func() bool { return !c.open.has(request.ID) })
 	}
 	c.open.heard(m)
 	if err != nil {
@@ -109,7 +111,7 @@ func (c *watchedConnection) Write(ctx context.Context, m jsonrpc.Message) (err e
 	if !ok {
 		return c.Connection.Write(ctx, m)
 	}
-	wanted := c.open.wanted(answer.ID)
+	wanted := c.open.answer(answer.ID)
 	if wanted {
 		err = c.Connection.Write(ctx, &jsonrpc.Response{ID: answer.ID, Result: answer.Result, Error: withCode(answer.Error, jsonrpc.CodeInvalidRequest)})
 	}

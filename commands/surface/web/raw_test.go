@@ -232,21 +232,19 @@ func TestAnswerThatIsNotTaken(t *testing.T) {
 	bounds := web.UsualBounds
 	bounds.Answer = 100 * time.Millisecond
 	f := newFort(t, web.Options{}.Within(bounds), "ann", "bob")
-	long, err := json.Marshal(strings.Repeat("x", 900<<10)) // four of them are more than the system buffers
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range 4 {
-		if _, err := messages.Send(t.Context(), f.Router.Ledger, orchestrator.Draft{Sender: "ann", Recipient: "bob", Type: "note", Payload: long}); err != nil {
+	const sent = 600 // more than the system buffers
+	long := strings.Repeat("x", orchestrator.MaxText)
+	for range sent {
+		if _, err := messages.Send(t.Context(), f.Router.Ledger, orchestrator.Draft{Sender: "ann", Recipient: "bob", Type: "note", Summary: long, Context: long}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	c := f.ask("/v1/commands/wait", f.Token("bob", false), `{"batch_size":100}`)
+	c := f.ask("/v1/commands/wait", f.Token("bob", false), `{"batch_size":1000}`)
 	defer c.Close()
 	f.until(func() bool { return f.note("delivered") > 0 })
 	f.until(func() bool { return f.web.UnderWay() == 0 })
-	if read, back := f.note("read"), f.note("released"); read != 0 || back != 4 {
-		t.Errorf("%d messages were marked as read, and %d given back; want 0 and 4", read, back)
+	if read, back := f.note("read"), f.note("released"); read != 0 || back != sent {
+		t.Errorf("%d messages were marked as read, and %d given back; want 0 and %d", read, back, sent)
 	}
 }
 
