@@ -30,7 +30,7 @@ func TestCodexReadsWhatConnectWrites(t *testing.T) {
 	t.Parallel()
 	k := codexDesk(t)
 	path := filepath.Join(k.folder, ".codex", "config.toml")
-	own := strings.Join([]string{k.mailroom(), "mcp --as bob --vocabulary relay --db", k.db}, " ")
+	own := strings.Join([]string{k.mailroom(), "mcp --as bob --vocabulary relay --db", k.db, "--host codex"}, " ")
 	for about, text := range codexForms {
 		before := k.codexServers(text)
 		k.run("connect", "codex", "--user", "--as", "bob")
@@ -125,7 +125,7 @@ func TestOpenCodeReadsWhatConnectWrites(t *testing.T) {
 	} {
 		path := k.write("opencode.jsonc", text)
 		k.run("--db", db, "connect", "opencode", "--as", "bob", "--folder", k.folder)
-		want := []string{k.mailroom(), "mcp", "--as", "bob", "--vocabulary", "relay", "--db", db}
+		want := []string{k.mailroom(), "mcp", "--as", "bob", "--vocabulary", "relay", "--db", db, "--host", "opencode"}
 		if is := servers(); len(is) != 2 || !slices.Equal(is["mailroom"].Command, want) || !slices.Equal(is["other"].Command, []string{"x"}) {
 			t.Errorf("%s: OpenCode has the servers %q", about, is)
 		}

@@ -88,19 +88,19 @@ var mayImport = map[string][]string{
 	"orchestrator/person":         and(rows, "orchestrator/confusables", "orchestrator/delivery", "orchestrator/overview", "orchestrator/questions"),
 	"orchestrator/router":         and(rows, "orchestrator/delivery", "orchestrator/hosts", "orchestrator/questions", "orchestrator/reading", "orchestrator/sessions", "orchestrator/store/postgres", "orchestrator/store/sqlite", "orchestrator/RECORD"),
 
-	"commands":                  engine,
+	"commands":                  and(engine, "orchestrator/bridge/letters", "orchestrator/process"),
 	"commands/VOCABULARY":       and(engine, "commands"),
 	"commands/ralph":            and(engine, "commands", "orchestrator/bridge", "orchestrator/bridge/letters", "orchestrator/letter", "orchestrator/watchdog"),
 	"commands/admin":            and(engine, "commands", "orchestrator/person"),
 	"commands/signal":           and(engine, "commands", "orchestrator/letter", "orchestrator/person"),
-	"commands/surface":          {"commands", "orchestrator"},
+	"commands/surface":          {"commands", "orchestrator", "orchestrator/store"},
 	"commands/surface/listener": {"commands", "orchestrator"},
 	"commands/surface/console":  {"commands/surface/listener"},
 	"commands/surface/hook":     and(engine, "commands", "orchestrator/person", "orchestrator/process"),
 	"commands/surface/web":      and(engine, "commands", "commands/surface", "commands/surface/console", "commands/surface/listener", "commands/surface/phone"),
 	"commands/surface/phone":    and(engine, "commands", "commands/surface/listener", "orchestrator/person"),
 	"commands/surface/mcp":      and(engine, "commands", "commands/surface", "commands/surface/web"),
-	"commands/surface/daemon": and(engine, "commands", "commands/surface/listener", "commands/surface/mcp", "commands/surface/phone", "commands/surface/web",
+	"commands/surface/daemon": and(engine, "commands", "commands/surface", "commands/surface/listener", "commands/surface/mcp", "commands/surface/phone", "commands/surface/web",
 		"orchestrator/exports", "orchestrator/person", "orchestrator/watchdog", "tracing/otlp"),
 	"commands/surface/cli": and(engine, "commands", "commands/surface", "commands/surface/daemon", "commands/surface/hook", "commands/surface/mcp", "commands/surface/phone",
 		"commands/surface/web", "tracing/otlp"),
@@ -131,7 +131,7 @@ var mayImport = map[string][]string{
 var mayReach = map[string][]string{
 	"github.com/mattn/go-sqlite3":    {"orchestrator/store/sqlite"},
 	"github.com/jackc/pgx/v5/pgconn": {"orchestrator/store/postgres", "orchestrator/store/postgres/wire", "orchestrator/store/postgres/postgrestest"},
-	"golang.org/x/sys/unix": {"orchestrator/store/bell", "orchestrator/store/sqlite", "orchestrator/bridge", "orchestrator/letter", "orchestrator/process", "orchestrator/program",
+	"golang.org/x/sys/unix": {"orchestrator/store/bell", "orchestrator/store/sqlite", "orchestrator/store/sqlite/copies", "commands/connect", "orchestrator/bridge", "orchestrator/letter", "orchestrator/process", "orchestrator/program",
 		"orchestrator/transport", "commands/surface/cli", "commands/surface/hook", "commands/surface/listener", "commands/surface/web"},
 }
 

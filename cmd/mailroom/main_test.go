@@ -398,7 +398,7 @@ func cmdEnded(ts *testscript.TestScript, neg bool, args []string) {
 // again asks until something holds. A script for which it never does fails when its tests run out of time.
 func again(ts *testscript.TestScript, holds func() bool) {
 	for !holds() {
-		time.Sleep(20 * time.Millisecond)
+		<-time.After(20 * time.Millisecond)
 	}
 }
 

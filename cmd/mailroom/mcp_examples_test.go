@@ -290,6 +290,7 @@ func (e *example) converse(t *testing.T, o *office, dialTo dial, vocabulary stri
 			tool = e.vocabulary + "_" + tool
 		}
 		want := decoded(t, s.want)
+		o.await(`SELECT count(*) FROM reading_lease WHERE ends = 'answer'`, "0") // what the step before was handed is read now
 		answer, text, failed := c.call(t, tool, seen.fill(s.args))
 		if _, refused := want.(map[string]any)["error"]; failed != refused {
 			t.Fatalf("%s: %s %s: %s", s.as, tool, s.args, text)
