@@ -76,7 +76,7 @@ func connectionOf(ctx context.Context, env commands.Env, h *host, at *place, p P
 	for _, path := range []string{c.program, c.database} {
 		if h.replaces != nil && h.replaces.MatchString(path) {
 			return nil, orchestrator.Errorf(orchestrator.InvalidParams, "the path %q has %s in it, in whose place %s puts an environment variable", path, h.replaces.FindString(path), h.name).
-				WithHint("Give it a name without a dollar sign, or use a database at another place with `--db`")
+				WithHint("Give it a name without a dollar sign, or keep the database at another place")
 		}
 	}
 	return c, nil
