@@ -37,9 +37,6 @@ type place struct {
 	err  error
 }
 
-// taking is lookAndTake or take.
-type taking func(ctx context.Context, l *ledger.Ledger, o *Options) (ms []orchestrator.Message, more bool, err error)
-
 // stand lets a wait stand in the line of its context, as the newest. leave belongs to it. A wait that does not wait stands in none:
 // nothing comes to it later.
 func stand(ctx context.Context, l *ledger.Ledger, o *Options) *place {
@@ -54,28 +51,51 @@ func stand(ctx context.Context, l *ledger.Ledger, o *Options) *place {
 	return p
 }
 
-// take takes what there is for a wait. What newer waits of the same recipient want of it they get first.
-func (p *place) take(ctx context.Context, l *ledger.Ledger, o *Options, how taking) ([]orchestrator.Message, bool, error) {
+// take takes what there is for a wait. It first looks whether there is anything, unless the caller knows (rung). Newer waits of the same
+// recipient take before it, until each of them has something or there is nothing more.
+func (p *place) take(ctx context.Context, l *ledger.Ledger, o *Options, rung bool) ([]orchestrator.Message, bool, error) {
 	if p == nil {
-		return how(ctx, l, o)
+		return lookAndTake(ctx, l, o, rung)
 	}
 	p.line.mu.Lock()
 	defer p.line.mu.Unlock()
 	if p.isServed() {
 		return p.ms, p.more, p.err
 	}
-	for _, newer := range slices.Backward(p.line.places) {
-		if newer == p {
+	for newer := p.newer(); len(newer) > 0; newer = p.newer() {
+		// Look even when rung for: what rang may be taken, and what comes after the newer waits have been asked is for them, too.
+		if there, err := look(ctx, l, o); err != nil || !there {
+			return nil, false, err
+		}
+		if !slices.ContainsFunc(newer, (*place).serve) {
 			break
 		}
-		if newer.o.Recipient == o.Recipient && !newer.isServed() {
-			newer.ms, newer.more, newer.err = how(newer.ctx, newer.ledger, newer.o)
-			if len(newer.ms) > 0 || newer.err != nil {
-				close(newer.served)
-			}
+	}
+	return lookAndTake(ctx, l, o, rung)
+}
+
+// serve takes something for a wait on behalf of another, and returns whether there was anything.
+func (p *place) serve() bool {
+	p.ms, p.more, p.err = take(p.ctx, p.ledger, p.o)
+	if len(p.ms) == 0 && p.err == nil {
+		return false
+	}
+	close(p.served)
+	return true
+}
+
+// newer returns the waits of the same recipient that began later and have nothing yet, the newest first.
+func (p *place) newer() []*place {
+	var found []*place
+	for _, other := range slices.Backward(p.line.places) {
+		if other == p {
+			break
+		}
+		if other.o.Recipient == p.o.Recipient && !other.isServed() {
+			found = append(found, other)
 		}
 	}
-	return how(ctx, l, o)
+	return found
 }
 
 func (p *place) isServed() bool {

@@ -92,7 +92,7 @@ func Wait(ctx context.Context, l *ledger.Ledger, o Options) (ms []orchestrator.M
 	o.Recipient = recipient
 	here := stand(ctx, l, &o)
 	defer func() { ms, more, err = here.leave(ms, more, err) }()
-	if ms, more, err = here.take(ctx, l, &o, lookAndTake); err != nil || len(ms) > 0 {
+	if ms, more, err = here.take(ctx, l, &o, false); err != nil || len(ms) > 0 {
 		return ms, more, err
 	}
 	silent := agents.Heartbeat(ctx, l, recipient, !o.Peek)
@@ -126,12 +126,12 @@ func Wait(ctx context.Context, l *ledger.Ledger, o Options) (ms []orchestrator.M
 // waitOn takes what there is, as soon as there is something, until the deadline. An agent with a limit to its silence is
 // heard of every half of it. posts rings for posts in threads; it is nil unless they count.
 func waitOn(ctx context.Context, l *ledger.Ledger, o *Options, here *place, rings, posts <-chan bool, deadline time.Time, silent time.Duration) (ms []orchestrator.Message, more bool, err error) {
-	try := lookAndTake
+	rung := false
 	for {
-		if ms, more, err = here.take(ctx, l, o, try); err != nil || len(ms) > 0 {
+		if ms, more, err = here.take(ctx, l, o, rung); err != nil || len(ms) > 0 {
 			return ms, more, err
 		}
-		try = lookAndTake
+		rung = false
 		left := min(deadline.Sub(l.Now()), orchestrator.SlowPoll)
 		if left <= 0 {
 			return nil, false, nil
@@ -147,10 +147,7 @@ func waitOn(ctx context.Context, l *ledger.Ledger, o *Options, here *place, ring
 			left = min(left, silent/2)
 		}
 		select {
-		case named := <-rings:
-			if named {
-				try = take // there is something, so there is no need to look first
-			}
+		case rung = <-rings:
 		case <-posts: // of any thread
 		case <-here.wakes():
 		case <-time.After(left):
@@ -173,9 +170,18 @@ func register(ctx context.Context, l *ledger.Ledger, name string) error {
 	})
 }
 
-// lookAndTake takes what there is, but first looks, without the write lock, whether there is anything: a waiter with nothing to
-// read delays no writer.
-func lookAndTake(ctx context.Context, l *ledger.Ledger, o *Options) (ms []orchestrator.Message, more bool, err error) {
+// lookAndTake takes what there is, but first looks, unless it was rung for, whether there is anything.
+func lookAndTake(ctx context.Context, l *ledger.Ledger, o *Options, rung bool) (ms []orchestrator.Message, more bool, err error) {
+	if !rung {
+		if there, err := look(ctx, l, o); err != nil || !there {
+			return nil, false, err
+		}
+	}
+	return take(ctx, l, o)
+}
+
+// look returns whether there may be something to take. It asks without the write lock: a waiter with nothing to read delays no writer.
+func look(ctx context.Context, l *ledger.Ledger, o *Options) (there bool, err error) {
 	there, held, err := anythingFor(ctx, l, o.Recipient)
 	if err == nil && held {
 		var ended bool
@@ -185,10 +191,7 @@ func lookAndTake(ctx context.Context, l *ledger.Ledger, o *Options) (ms []orches
 	if err == nil && !there && o.Posts {
 		there, err = ledger.Ask(ctx, l, func(c *store.Conn) (bool, error) { return messages.HasUnreadPosts(c, o.Recipient) })
 	}
-	if err != nil || !there {
-		return nil, false, err
-	}
-	return take(ctx, l, o)
+	return there, err
 }
 
 // take reads what there is, without waiting. Of a long backlog a first transaction delivers the usual share. What is to be
