@@ -122,7 +122,7 @@ THROUGH_POOLER := $(patsubst %,./orchestrator/%,adoption delivery exports hosts 
 statements: ## collect the statements of the engine anew, and how SQLite runs each; look at what git says that changed
 	: >orchestrator/orchestratortest/statements/statements.sql
 	$(GO) test -p 1 -count 1 $(ENGINE:%=./orchestrator/%) ./commands/admin ./commands/connect ./commands/surface/daemon ./commands/surface/mcp ./commands/surface/web -statements
-	$(GO) test -count 1 ./cmd/mailroom -statements
+	$(GO) test -count 1 -short -timeout 30m ./cmd/mailroom -statements
 	$(GO) test -count 1 -run '^TestPlans$$' ./orchestrator/orchestratortest/statements -update
 
 console: ## build the console's page anew (commands/surface/console/app to www); commit what it writes

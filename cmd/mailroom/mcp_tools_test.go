@@ -111,6 +111,8 @@ func callAll(t *testing.T, o *office, offered []string, call func(tool string, a
 		}
 		t.Log(c.tool) // a sign of life: each call of a foreign client starts a program
 		result, text := call(c.tool, args)
+		// What is noted after an answer would be taken for a doing of the next call.
+		o.await(`SELECT count(*) FROM reading_lease WHERE ends = 'answer'`, "0")
 		if result["success"] != true {
 			t.Errorf("%s %s: %s", c.tool, c.args, text)
 		}

@@ -8,7 +8,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"mailroom/commands"
-	"mailroom/orchestrator/hosts"
+	"mailroom/orchestrator/agenthost"
 )
 
 const (
@@ -31,7 +31,7 @@ type clientTime struct {
 func (c *clientTime) patience(d *commands.Definition, req *sdk.CallToolRequest) time.Duration {
 	c.once.Do(func() {
 		if client := req.ClientInfo(); c.of != nil && client != nil {
-			c.time = c.of(hosts.OfClient(client.Name))
+			c.time = c.of(agenthost.Client(client.Name).Host)
 		}
 	})
 	if c.time > 0 {
