@@ -2,6 +2,8 @@ package commands
 
 import (
 	"context"
+	"errors"
+	"slices"
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/bridge/letters"
@@ -54,13 +56,13 @@ func (t Taken) Settle(ctx context.Context, env Env, written bool) error {
 	return t.settle(ctx, env, written)
 }
 
-// Take returns messages that were handed out under a lease of Lease.
-func Take(ms []orchestrator.Message, lease messages.ReadingLease) Taken {
+// take returns messages that were taken under a lease of Lease, of which an answer shows some and leaves the others out.
+func take(shown, others []orchestrator.Message, lease messages.ReadingLease) Taken {
 	return Taken{func(ctx context.Context, env Env, written bool) error {
-		if written {
-			return reading.Written(ctx, env.Ledger, ms, lease)
+		if !written {
+			return reading.Unread(ctx, env.Ledger, slices.Concat(shown, others))
 		}
-		return reading.Unread(ctx, env.Ledger, ms)
+		return errors.Join(reading.Written(ctx, env.Ledger, shown, lease), reading.Unread(ctx, env.Ledger, others))
 	}}
 }
 

@@ -26,17 +26,6 @@ type Answer struct {
 	span *tracing.Span // of its run
 }
 
-// Settle is called once it is known whether the answer was written: whether the kernel has taken all of it for whoever asked. What was
-// handed out with an answer that was written is read; otherwise it is unread again. Nothing else is to be settled. A second call
-// after an error tries again.
-func (a Answer) Settle(ctx context.Context, env Env, written bool) error {
-	handed, ok := a.Result.(Handed)
-	if !ok {
-		return nil
-	}
-	return handed.Settle(tracing.Within(ctx, a.span), env, written)
-}
-
 // MarshalJSON implements json.Marshaler.
 func (a Answer) MarshalJSON() ([]byte, error) {
 	body, err := orchestrator.JSON(WithLists(a.Result))
@@ -80,11 +69,6 @@ type Named interface{ ActionName() string }
 // Exiter is a result whose answer ends the program with an exit status of its own: a doctor's that found a problem.
 type Exiter interface{ ExitStatus() int }
 
-// Handed is a result with messages that are leased to this process until their answer was written, see Answer.Settle.
-type Handed interface {
-	Settle(ctx context.Context, env Env, written bool) error
-}
-
 // Guard, when a test sets it before anything runs, is asked around every run of a command. release is called after the
 // handler; its error fails the command.
 var Guard func(d *Definition, l *ledger.Ledger) (release func() error)
@@ -97,10 +81,14 @@ func (d *Definition) Run(ctx context.Context, env Env, raw json.RawMessage) (Ans
 	}
 	welcome := welcoming(ctx, env)
 	ctx, span := d.begin(ctx, env)
-	result, err := d.guarded(ctx, env, func() (any, error) { return d.run(ctx, env, raw) })
+	var taken []Taken
+	result, err := d.guarded(ctx, env, func() (any, error) { return d.run(context.WithValue(ctx, takenKey{}, &taken), env, raw) })
 	d.end(ctx, env, span, err)
 	welcome()
 	if err != nil {
+		for _, t := range taken {
+			Settle(ctx, env, Answer{Action: d.Name, Result: t, span: span}, false)
+		}
 		return Answer{}, withTrace(err, span)
 	}
 	answer := Answer{Action: d.Name, Result: result, span: span}

@@ -3,6 +3,7 @@ package commands
 import (
 	"context"
 	"encoding/json"
+	"math"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -93,16 +94,18 @@ func (d *Definition) run(ctx context.Context, env Env, raw json.RawMessage) (any
 	if !env.Call.Model || !d.Card().OnlyReads() || named("limit", d.Params(), false) == nil {
 		return result, err
 	}
-	for err == nil && !ShownWhole(result) {
+	for last := math.MaxInt; err == nil && !ShownWhole(result); {
 		var params map[string]json.RawMessage
 		n, size := longestList(result)
-		if n < 2 {
-			break
+		limit := max(1, min(n-1, n*maxShown/size))
+		if n < 2 || limit >= last {
+			break // it is long by what no limit governs
 		}
+		last = limit
 		if json.Unmarshal(raw, &params) != nil || params == nil { // none were given
 			params = map[string]json.RawMessage{}
 		}
-		params["limit"] = json.RawMessage(strconv.Itoa(max(1, min(n-1, n*maxShown/size))))
+		params["limit"] = json.RawMessage(strconv.Itoa(limit))
 		if raw, err = orchestrator.Unmended(params); err == nil {
 			result, err = d.handler.run(ctx, env, d, raw)
 		}

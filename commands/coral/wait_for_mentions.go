@@ -3,7 +3,6 @@ package coral
 import (
 	"context"
 	"encoding/xml"
-	"errors"
 	"slices"
 	"time"
 
@@ -73,14 +72,15 @@ func waitForMentions(ctx context.Context, env commands.Env, p WaitForMentionsPar
 	if err != nil {
 		return WaitForMentionsResult{}, err
 	}
-	r.Count, r.More, r.TimedOut, r.Taken = len(ms), more, len(ms) == 0, commands.Take(ms, o.Lease)
-	r.Rest = env.Rest(more, "call wait_for_mentions again")
+	shown, taken := commands.Hand(ctx, env, ms, o.Lease, beside)
+	r.Count, r.More, r.TimedOut, r.Taken = len(shown), more || len(shown) < len(ms), len(ms) == 0, taken
+	r.Rest = env.Rest(r.More, "call wait_for_mentions again")
 	if r.TimedOut {
 		r.Waited = env.WaitedFor(asked)
 		return r, nil
 	}
-	if r.Threads, err = render(ctx, env, agent, env.Shown(ms, beside)); err != nil {
-		return WaitForMentionsResult{}, errors.Join(err, r.Settle(context.WithoutCancel(ctx), env, false))
+	if r.Threads, err = render(ctx, env, agent, shown); err != nil {
+		return WaitForMentionsResult{}, err
 	}
 	for i := len(r.Threads) - 1; i >= 0 && env.Call.Model && !commands.ShownWhole(r); i-- {
 		r.Threads[i].shorten()

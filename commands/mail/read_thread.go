@@ -54,13 +54,11 @@ func readThread(ctx context.Context, env commands.Env, p ReadThreadParams) (Read
 	if err != nil {
 		return ReadThreadResult{}, err
 	}
-	r := ReadThreadResult{Thread: renderThread(&read.Thread), Count: len(read.Posts), More: read.More, Posts: renderPosts(env.Shown(read.Posts, postsBeside))}
+	shown, taken := commands.Hand(ctx, env, read.Posts, o.Lease, postsBeside)
+	r := ReadThreadResult{Thread: renderThread(&read.Thread), Count: len(read.Posts), More: read.More, Posts: renderPosts(shown), Taken: taken}
 	if r.More {
 		r.Continue = strconv.FormatInt(read.Next, 10)
 		r.Rest = env.Rest(true, "call read_thread with this continue")
-	}
-	if !p.Peek && o.Agent != "" {
-		r.Taken = commands.Take(read.Posts, o.Lease)
 	}
 	if env.Call.Model && !commands.ShownWhole(r) {
 		r.shorten()

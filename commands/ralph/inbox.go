@@ -60,11 +60,10 @@ func inbox(ctx context.Context, env commands.Env, p InboxParams) (InboxResult, e
 	if err != nil {
 		return InboxResult{}, err
 	}
-	r := showInbox(name, env.Shown(ms, answer))
-	r.HasMore, r.Rest = more, env.Rest(more, "call inbox again")
-	if p.MarkAsRead {
-		r.Taken = commands.Take(ms, lease)
-	}
+	shown, taken := commands.Hand(ctx, env, ms, lease, answer)
+	r := showInbox(name, shown)
+	r.HasMore, r.Taken = more || len(shown) < len(ms), taken
+	r.Rest = env.Rest(r.HasMore, "call inbox again")
 	if len(ms) == 0 {
 		r.Waited = env.WaitedFor(p.Wait.Duration())
 	}
@@ -82,7 +81,10 @@ func inboxOfFolder(ctx context.Context, env commands.Env, agent *ledger.Agent, p
 		return InboxResult{}, err
 	}
 	r := showInbox(agent.Name, env.Shown(in.Messages, answer))
-	r.HasMore, r.Rest, r.Taken = in.More, env.Rest(in.More, "acknowledge these, and call inbox again"), commands.TakeLetters(agent.Name, in.Fresh)
+	r.HasMore, r.Rest = in.More, env.Rest(in.More, "acknowledge these, and call inbox again")
+	if len(in.Fresh) > 0 {
+		r.Taken = commands.TakeLetters(agent.Name, in.Fresh)
+	}
 	if len(in.Messages) == 0 {
 		r.Waited = env.WaitedFor(p.Wait.Duration())
 	}

@@ -53,11 +53,10 @@ func getMessages(ctx context.Context, env commands.Env, p GetMessagesParams) (Ge
 	if err != nil {
 		return GetMessagesResult{}, err
 	}
-	r := unreadOf(env.Shown(ms, unreadOf)).(GetMessagesResult)
-	r.HasMore, r.Rest = more, env.Rest(more, "call get_messages again")
-	if p.MarkAsRead {
-		r.Taken = commands.Take(ms, o.Lease)
-	}
+	shown, taken := commands.Hand(ctx, env, ms, o.Lease, unreadOf)
+	r := unreadOf(shown).(GetMessagesResult)
+	r.HasMore, r.Taken = more || len(shown) < len(ms), taken
+	r.Rest = env.Rest(r.HasMore, "call get_messages again")
 	if len(ms) == 0 {
 		r.Waited = env.WaitedFor(p.Wait.Duration())
 	}

@@ -61,8 +61,10 @@ func wait(ctx context.Context, env commands.Env, p WaitParams) (WaitResult, erro
 	if err != nil {
 		return WaitResult{}, err
 	}
-	r := answer(env.Shown(ms, answer)).(WaitResult)
-	r.More, r.Rest, r.TimedOut, r.Taken = more, env.Rest(more, "call wait again"), len(ms) == 0, commands.Take(ms, o.Lease)
+	shown, taken := commands.Hand(ctx, env, ms, o.Lease, answer)
+	r := answer(shown).(WaitResult)
+	r.More = more || len(shown) < len(ms)
+	r.Rest, r.TimedOut, r.Taken = env.Rest(r.More, "call wait again"), len(ms) == 0, taken
 	if r.TimedOut {
 		r.Waited = env.WaitedFor(p.Timeout.Duration())
 	}

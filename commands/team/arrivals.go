@@ -22,16 +22,16 @@ type Arrivals struct {
 	commands.Taken
 }
 
-// arrivals takes an agent's unread messages. A command that fails afterwards must settle them as not written.
+// arrivals takes an agent's unread messages.
 func arrivals(ctx context.Context, env commands.Env, agent string) (Arrivals, error) {
 	lease := commands.Lease(env.Caller, "team", 0)
 	ms, more, err := reading.Wait(ctx, env.Ledger, reading.Options{Recipient: agent, Limit: maxArrivals, Lease: lease, Fits: env.Fits(carried)})
 	if err != nil {
 		return Arrivals{}, err
 	}
-	return Arrivals{
-		Messages: renderedAll(env.Shown(ms, carried)), More: more, Rest: env.Rest(more, "call team_messages"), Taken: commands.Take(ms, lease),
-	}, nil
+	shown, taken := commands.Hand(ctx, env, ms, lease, carried)
+	more = more || len(shown) < len(ms)
+	return Arrivals{Messages: renderedAll(shown), More: more, Rest: env.Rest(more, "call team_messages"), Taken: taken}, nil
 }
 
 // carried is an answer that carries messages, with room for what else it says.

@@ -2,7 +2,6 @@ package team
 
 import (
 	"context"
-	"errors"
 
 	"mailroom/commands"
 	"mailroom/orchestrator/teams"
@@ -32,7 +31,7 @@ func members(ctx context.Context, env commands.Env, _ struct{}) (MembersResult, 
 	// Only now, since what came for the caller may have made it working.
 	list, err := teams.Get(ctx, env.Ledger, env.Caller.Session)
 	if err != nil {
-		return MembersResult{}, errors.Join(err, a.Settle(context.WithoutCancel(ctx), env, false))
+		return MembersResult{}, err
 	}
 	return MembersResult{Session: env.Caller.Session, Members: list, Arrivals: a}, nil
 }

@@ -293,8 +293,11 @@ func GiveBack(t *ledger.Tx, s *Lease, why string) error {
 
 // giveBackOther gives back what is no unread message to an agent: a post, or what somebody wrote into the inbox by hand.
 func giveBackOther(t *ledger.Tx, s *Lease) error {
-	posts, err := ledger.Messages(t.Conn, `SELECT `+ledger.MessageColumns+` FROM agent_message
-		WHERE message_id = ?1 AND recipient = '`+orchestrator.ThreadPrefix+`' || thread_id`, s.ID)
+	const post = ` WHERE message_id = ?1 AND recipient = '` + orchestrator.ThreadPrefix + `' || thread_id`
+	posts, err := ledger.Messages(t.Conn, `SELECT `+ledger.MessageColumns+` FROM agent_message`+post, s.ID)
+	if err == nil && len(posts) == 0 {
+		posts, err = ledger.Messages(t.Conn, `SELECT `+ledger.ArchivedColumns+` FROM agent_message_archive`+post, s.ID)
+	}
 	if err != nil {
 		return err
 	}

@@ -125,6 +125,9 @@ func withUnreadPosts(t *ledger.Tx, o *Options, ms []orchestrator.Message, more b
 // notWritten is why a message that was handed out is unread again, though nobody gave it back.
 const notWritten = "the answer could not be written; unread again"
 
+// notMarked is why a message is unread again though its answer was written.
+const notMarked = "a trigger refuses that it is marked as read; unread again"
+
 // Written notes that the answer with messages that Wait has returned under a lease with a Writer was written: they are read, or under
 // the rest of their lease. What has been given back, acknowledged or cleared away meanwhile stays so. A power cut may undo it, and then
 // they are unread again.
@@ -143,7 +146,11 @@ func Written(ctx context.Context, l *ledger.Ledger, ms []orchestrator.Message, l
 			if ms[i].ShownAt == "" {
 				continue // a post behind the first of its thread, which has the lease
 			}
-			if err := messages.Written(t, &ms[i], &lease); err != nil {
+			refused, err := t.RowApart("noting that its answer was written", ms[i].ID, func() error { return messages.Written(t, &ms[i], &lease) })
+			if refused {
+				_, err = t.RowApart("giving it back", ms[i].ID, func() error { return messages.Unshow(t, &ms[i], notMarked) })
+			}
+			if err != nil {
 				return err
 			}
 		}

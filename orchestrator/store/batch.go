@@ -126,14 +126,9 @@ func (b *Batch) Answers() bool {
 	return false
 }
 
-// Lazy reports whether all requests that have not failed are lazy: the batch is not synced.
+// Lazy reports whether all requests are lazy: the batch is not synced. One that has failed counts as well, since it may run again.
 func (b *Batch) Lazy() bool {
-	for i, q := range b.Requests {
-		if b.outcomes[i] == nil && (q.closes || !q.Work.Lazy()) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(b.Requests, func(q *Request) bool { return q.closes || !q.Work.Lazy() })
 }
 
 // ring rings once for all requests that made work due.
@@ -283,7 +278,7 @@ func IsRefused(err error) bool {
 // Refused is the error of a request with a row that the database does not take, and cause says why not.
 func Refused(cause error) error {
 	return &orchestrator.Error{Code: orchestrator.InvalidParams, Message: "the database refuses it", Err: refusal{cause},
-		Hint: "A trigger or a constraint of its tables does not take this, or its encoding lacks a character: change what is written, or the database"}
+		Hint: "A trigger of its tables does not take this, or it is too long or has a character that the database lacks: change what is written, or the database"}
 }
 
 // Ring is whom to wake after a commit. The zero value wakes nobody.

@@ -21,7 +21,6 @@ import (
 	urfave "github.com/urfave/cli/v2"
 
 	"mailroom/commands"
-	"mailroom/commands/surface"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/ledger"
 )
@@ -107,7 +106,7 @@ func (p *Program) hand(ctx context.Context, env commands.Env, out io.Writer, ans
 		defer ossignal.Stop(held)
 	}
 	err := p.answer(out, answer)
-	surface.Settle(ctx, env, answer, err == nil)
+	commands.Settle(ctx, env, answer, err == nil)
 	if stop := stoppedBy(ctx); stop != 0 && errors.Is(err, context.Canceled) {
 		return exit(128 + stop)
 	}

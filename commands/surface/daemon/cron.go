@@ -10,7 +10,6 @@ import (
 	"github.com/robfig/cron/v3"
 
 	"mailroom/commands"
-	"mailroom/commands/surface"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/ledger"
@@ -262,7 +261,7 @@ func (j *job) perform() {
 		env.Call.Scheduled = true
 		var answer commands.Answer
 		if answer, err = j.command.Run(j.ctx, env, j.schedule.Params); err == nil {
-			surface.Settle(j.ctx, env, answer, true) // nobody reads it
+			commands.Settle(j.ctx, env, answer, false) // nobody reads it
 		}
 		j.s.metrics.ran(j.command.Name, time.Since(started), err)
 		log.Debug("ran", "seconds", time.Since(started).Seconds(), "error", err)

@@ -121,7 +121,7 @@ func (s *Server) call(d *commands.Definition, offer surface.Offer) sdk.ToolHandl
 		}
 		if x.mayHave != nil {
 			if err := x.mayHave(ctx, answer); err != nil {
-				surface.Settle(ctx, env, answer, false)
+				commands.Settle(ctx, env, answer, false)
 				return toolFailure(err)
 			}
 		}
@@ -130,11 +130,11 @@ func (s *Server) call(d *commands.Definition, offer surface.Offer) sdk.ToolHandl
 			err = context.Cause(ctx) // whoever called it off does not read the answer
 		}
 		if err != nil {
-			surface.Settle(ctx, env, answer, false)
+			commands.Settle(ctx, env, answer, false)
 			return nil, err
 		}
 		if _, ok := answer.Result.(commands.Handed); ok {
-			x.expect(result, func(written bool) { surface.Settle(ctx, env, answer, written) })
+			x.expect(result, func(written bool) { commands.Settle(ctx, env, answer, written) })
 		}
 		return result, nil
 	}

@@ -51,7 +51,7 @@ func (w *Server) command(rw http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err := MayHave(ctx, answer); err != nil {
-		surface.Settle(ctx, env, answer, false)
+		commands.Settle(ctx, env, answer, false)
 		listener.WriteFailure(rw, commands.HTTPStatus(err), err)
 		return
 	}
@@ -62,7 +62,7 @@ func (w *Server) command(rw http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		err = listener.WriteJSON(rw, http.StatusOK, out)
 	}
-	surface.Settle(ctx, env, answer, err == nil)
+	commands.Settle(ctx, env, answer, err == nil)
 }
 
 // refuse answers with the error of a command.

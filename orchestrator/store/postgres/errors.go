@@ -85,15 +85,15 @@ func isLost(err error) bool {
 		strings.Contains(err.Error(), "unexpected EOF")
 }
 
-// refusesRow reports whether an error says that the server does not take a row: a value that its encoding lacks or that is too long
-// for an index, what a constraint forbids, what a trigger has raised.
+// refusesRow reports whether an error says that the server does not take what a user wrote: a character that its encoding lacks, a value
+// that is too long for an index, what a trigger has raised.
 func refusesRow(err error) bool {
 	var own *pgconn.PgError
 	if !errors.As(err, &own) {
 		return false
 	}
-	switch own.Code[:2] {
-	case "22", "23", "44", "54", "P0":
+	switch own.Code {
+	case "22021", "22P05", "54000", "P0001": // character_not_in_repertoire, untranslatable_character, program_limit_exceeded, raise_exception
 		return true
 	}
 	return own.Routine == "exec_stmt_raise" // RAISE of PL/pgSQL, whatever code that gives

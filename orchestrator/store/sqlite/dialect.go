@@ -110,7 +110,10 @@ func databaseError(path string, err error) error {
 	case sqlite3.ErrIoErr:
 		return fail(orchestrator.Unavailable, "the disk that holds "+path+" reports an error; nothing was written",
 			"Check the disk; `mailroom doctor` checks the database")
-	case sqlite3.ErrConstraint, sqlite3.ErrTooBig, sqlite3.ErrMismatch:
+	case sqlite3.ErrTooBig:
+		return store.Refused(err)
+	}
+	if e, is := errors.AsType[sqlite3.Error](err); is && e.ExtendedCode == sqlite3.ErrConstraintTrigger { // RAISE of a trigger
 		return store.Refused(err)
 	}
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, fs.ErrNotExist) {
