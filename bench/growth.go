@@ -11,6 +11,7 @@ import (
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/process"
 	"mailroom/orchestrator/reading"
 )
 
@@ -82,12 +83,15 @@ func runGrowth(ctx context.Context, env Env, rows int) (Measures, error) {
 	if _, _, err := agents.Add(ctx, r.Ledger, agents.Update{Name: "filer", Deliver: &deliver}); err != nil {
 		return nil, err
 	}
-	n := scaled(env, 300, 20)
+	n, lease := scaled(env, 300, 20), messages.ReadingLease{Holder: "wait", Writer: process.Self()}
 	wait, err := timed(n, func() error {
 		_, err := messages.Send(ctx, r.Ledger, letter("sender1", "waiter"))
 		return err
 	}, func() error {
-		got, _, err := reading.Wait(ctx, r.Ledger, reading.Options{Recipient: "waiter", Timeout: time.Second, Limit: 10})
+		got, _, err := reading.Wait(ctx, r.Ledger, reading.Options{Recipient: "waiter", Timeout: time.Second, Limit: 10, Lease: lease})
+		if err == nil {
+			err = reading.Written(ctx, r.Ledger, got, lease)
+		}
 		return expect(err, len(got), 1)
 	})
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/process"
 	"mailroom/orchestrator/reading"
 )
 
@@ -176,8 +177,9 @@ func waitFor(ctx context.Context, p wakeupParams, came chan<- woken) error {
 	}
 	defer r.Close()
 	came <- woken{}
+	lease := messages.ReadingLease{Holder: "wait", Writer: process.Self()}
 	for {
-		got, _, err := reading.Wait(ctx, r.Ledger, reading.Options{Recipient: "recipient", Timeout: time.Hour, Limit: 1})
+		got, _, err := reading.Wait(ctx, r.Ledger, reading.Options{Recipient: "recipient", Timeout: time.Hour, Limit: 1, Lease: lease})
 		if err != nil {
 			return err
 		}
@@ -188,6 +190,9 @@ func waitFor(ctx context.Context, p wakeupParams, came chan<- woken) error {
 				return err
 			}
 			came <- woken{Sent: sent, Received: now, Claimed: now}
+		}
+		if err := reading.Written(ctx, r.Ledger, got, lease); err != nil {
+			return err
 		}
 	}
 }

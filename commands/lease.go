@@ -43,7 +43,7 @@ func TellRest(w *Text, until string, more bool) {
 	}
 }
 
-// Taken is what an answer hands out: it is read once the answer was written. The zero value is nothing.
+// Taken confirms, or gives back, the messages of an answer. In the zero value there are none.
 type Taken struct {
 	settle func(ctx context.Context, env Env, written bool) error
 }

@@ -10,6 +10,7 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/reading"
 	"mailroom/orchestrator/store"
 	"mailroom/tracing"
 )
@@ -65,6 +66,9 @@ func Hand(ctx context.Context, env Env, ms []orchestrator.Message, lease message
 	shown := env.Shown(ms, answer)
 	if !slices.ContainsFunc(ms, func(m orchestrator.Message) bool { return m.ShownAt != "" }) {
 		return shown, Taken{} // they were only looked at
+	}
+	if others := ms[len(shown):]; len(others) > 0 && reading.Unread(ctx, env.Ledger, others) == nil {
+		ms = ms[:len(shown):len(shown)]
 	}
 	taken := take(ms[:len(shown):len(shown)], ms[len(shown):], lease)
 	if all, ok := ctx.Value(takenKey{}).(*[]Taken); ok {

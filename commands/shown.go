@@ -27,8 +27,8 @@ func ShownWhole(answer any) bool {
 	return err == nil && len(whole) <= maxShown
 }
 
-// Most returns how many of n things a model is shown in one answer, at least one if there is any; all n for any other reader.
-// answer makes the answer with the first k of them.
+// Most returns how many of n things a command is to put into its answer: all n, but for a model as many as it is shown, and at least one
+// if there is any. answer makes the answer with the first k of them.
 func (e Env) Most(n int, answer func(k int) any) int {
 	if !e.Call.Model {
 		return n

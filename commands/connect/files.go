@@ -256,7 +256,8 @@ func missing(folder string) (n int) {
 	}
 }
 
-// stale reports whether nothing is kept of a file, or what is kept is of another folder, which is gone, or tells of an older connection.
+// stale reports whether what is kept of a file, by which it can be undone, has to be written anew: there is nothing yet, or it is of a
+// folder that is gone, or of an older connection.
 func (c *change) stale(h *host, at *place, own *connection) bool {
 	kept, found := own.book.find(at.scope(), c.path, c.before)
 	now := own.record(h, at)

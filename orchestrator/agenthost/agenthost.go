@@ -65,6 +65,15 @@ func Around() (seen Seen) {
 	return seen
 }
 
+// Process returns the nearest ancestor of this process that runs a host. The zero value if there is none, or this system does not tell.
+func Process(name string) process.ID {
+	i := slices.IndexFunc(known, func(h host) bool { return h.name == name })
+	if i < 0 {
+		return process.ID{}
+	}
+	return process.Nearest(known[i].runs)
+}
+
 // byEnvironment returns the host whose variable is set.
 func byEnvironment(getenv func(string) string) Seen {
 	for _, h := range known {

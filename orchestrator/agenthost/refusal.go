@@ -52,7 +52,7 @@ func (r Refusal) Keep(state string) error {
 	return err
 }
 
-// Refusals lists those of a database that were kept in the last week before now, the newest first.
+// Refusals lists those of a database that were kept in the last week before now, the newest first. It removes older ones.
 func Refusals(state, database string, now time.Time) (list []Refusal) {
 	if state == "" {
 		return nil
@@ -60,8 +60,13 @@ func Refusals(state, database string, now time.Time) (list []Refusal) {
 	entries, _ := os.ReadDir(folder(state)) // there is none before the first
 	for _, e := range entries {
 		var r Refusal
-		text, err := os.ReadFile(filepath.Join(folder(state), e.Name()))
-		if err == nil && json.Unmarshal(text, &r) == nil && r.Database == database && now.Sub(r.At) < keptNotice {
+		path := filepath.Join(folder(state), e.Name())
+		text, err := os.ReadFile(path)
+		switch {
+		case err != nil || json.Unmarshal(text, &r) != nil: // another process may be writing it
+		case now.Sub(r.At) >= keptNotice:
+			os.Remove(path)
+		case r.Database == database:
 			list = append(list, r)
 		}
 	}

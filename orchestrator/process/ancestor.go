@@ -2,21 +2,12 @@ package process
 
 import (
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 )
 
 // maxAncestors bounds the walk to an ancestor.
 const maxAncestors = 20
-
-// Ancestor returns the nearest ancestor of this process that runs one of these programs, by the name of its file or, for a script,
-// by the name of that. The zero value if there is none, or this system does not tell.
-func Ancestor(programs []string) ID {
-	return Nearest(func(words []string) bool {
-		return Runs(words, func(file string) bool { return slices.Contains(programs, filepath.Base(file)) })
-	})
-}
 
 // Nearest returns the nearest ancestor of this process whose command line is looked for. The zero value if there is none, or this
 // system does not tell.

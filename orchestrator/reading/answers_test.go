@@ -124,6 +124,25 @@ func TestAnswerOvertaken(t *testing.T) {
 	want.Rows(t, f.Rows(`SELECT count(*) FROM message_trace WHERE message_id = ? AND event = 'read'`, id), "1")
 }
 
+// A trigger of a user's that refuses the mark of one message keeps no other from being read. That one is unread again.
+func TestRefusedMark(t *testing.T) {
+	t.Parallel()
+	f := enginetest.New(t, "a", "b")
+	refused, other := f.Send("a", "b"), f.Send("a", "b")
+	f.SQL(`CREATE TRIGGER unmarked BEFORE UPDATE OF read_at ON agent_message WHEN new.read_at <> '' AND new.message_id = '` + refused + `'
+		BEGIN SELECT RAISE(ABORT, 'not this one'); END`)
+	ms, lease := handOut(t, f, process.Self(), reading.Options{})
+	want.IDs(t, ms, refused, other)
+	if err := reading.Written(t.Context(), f.Ledger, ms, lease); err != nil {
+		t.Fatal(err)
+	}
+	want.Equal(t, "read", f.Message(other).ReadAt != "", true)
+	want.Equal(t, "read though it was refused", f.Message(refused).ReadAt, "")
+	want.Rows(t, f.Rows(`SELECT message_id FROM reading_lease`))
+	ms, _ = handOut(t, f, process.Self(), reading.Options{})
+	want.IDs(t, ms, refused)
+}
+
 // Time does not end the lease of a writer that lives and can be seen. Of one on another machine nobody can tell: there it does.
 func TestLivingWriterKeepsItsLease(t *testing.T) {
 	t.Parallel()
@@ -234,6 +253,7 @@ func TestPostsReadWhenWritten(t *testing.T) {
 	}
 	want.IDs(t, readAs(dead), four)
 	want.IDs(t, readAs(process.Self()))
+	f.ArchiveAll()
 	kill()
 	ms = readAs(process.Self())
 	want.IDs(t, ms, four)

@@ -21,10 +21,8 @@ func readUnread(t *ledger.Tx, o *Options) (ms []orchestrator.Message, more bool,
 	if err != nil || o.Peek {
 		return ms, more, err
 	}
-	if o.Fits != nil {
-		if n := o.Fits(ms); n < len(ms) {
-			ms, more = ms[:n], true
-		}
+	if n := o.fitting(t, ms); n < len(ms) {
+		ms, more = ms[:n], true
 	}
 	for i := range ms {
 		m := &ms[i]
@@ -43,6 +41,24 @@ func readUnread(t *ledger.Tx, o *Options) (ms []orchestrator.Message, more bool,
 		}
 	}
 	return ms, more, nil
+}
+
+// fitting returns how many of the messages the reader takes, as they will be when they are handed out.
+func (o *Options) fitting(t *ledger.Tx, ms []orchestrator.Message) int {
+	if o.Fits == nil {
+		return len(ms)
+	}
+	handed := slices.Clone(ms)
+	for i := range handed {
+		m := &handed[i]
+		if m.Status != orchestrator.Delivered {
+			m.Status, m.DeliveredAt, m.EndedAt = orchestrator.Delivered, t.Now, t.Now
+		}
+		if o.Lease.For > 0 {
+			m.ShownUntil = t.Now
+		}
+	}
+	return o.Fits(handed)
 }
 
 // takeUnread lists what stands unread in an inbox. A row that somebody wrote into it by hand, without a message, counts as a
@@ -102,13 +118,11 @@ func withUnreadPosts(t *ledger.Tx, o *Options, ms []orchestrator.Message, more b
 	if err != nil || len(posts) == 0 {
 		return ms, more, err
 	}
-	if o.Fits != nil {
-		if n := max(0, o.Fits(slices.Concat(ms, posts))-len(ms)); n < len(posts) {
-			posts, others = posts[:n], true
-		}
-		if len(posts) == 0 {
-			return ms, true, nil
-		}
+	if n := max(0, o.fitting(t, slices.Concat(ms, posts))-len(ms)); n < len(posts) {
+		posts, others = posts[:n], true
+	}
+	if len(posts) == 0 {
+		return ms, true, nil
 	}
 	if !o.Peek {
 		if err := messages.MarkPostsRead(t, o.Recipient, posts, &o.Lease); err != nil {
@@ -228,7 +242,7 @@ func handOver(t *ledger.Tx, o *Options) ([]orchestrator.Message, error) {
 	for i := range ms {
 		size += len(ms[i].Payload)
 	}
-	if len(ms) > 1 && (size > ledger.MaxRead || o.Fits != nil && o.Fits(ms) < len(ms)) {
+	if len(ms) > 1 && (size > ledger.MaxRead || o.fitting(t, ms) < len(ms)) {
 		return nil, nil
 	}
 	fault, err := t.ChangeRows(func() error {

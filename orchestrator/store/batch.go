@@ -325,8 +325,8 @@ type Transaction struct {
 	lost    bool // the database has rolled it back, or there was no number left for a row
 }
 
-// Careful reports whether failures are undone one by one, with savepoints, since something has failed without them. What is written for
-// one request is then not to wait for the others.
+// Careful reports whether failures are undone one by one, with savepoints, since something has failed without them. The rows of each
+// request are then to be written at once.
 func (t *Transaction) Careful() bool { return t.careful }
 
 // IsAlone reports whether nobody else writes until the transaction ends, whatever scope its requests have.

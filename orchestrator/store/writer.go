@@ -59,12 +59,12 @@ type Commit interface {
 	Sync() error
 }
 
-// Unsynced is the commit of a batch that is Lazy.
-var Unsynced Commit = unsynced{}
+// NothingToSync is a commit for which nothing is left to be synced: that of a batch that is Lazy, or one that is on the disk already.
+var NothingToSync Commit = nothingToSync{}
 
-type unsynced struct{}
+type nothingToSync struct{}
 
-func (unsynced) Sync() error { return nil }
+func (nothingToSync) Sync() error { return nil }
 
 type requestState int
 

@@ -13,7 +13,7 @@ import (
 	"mailroom/orchestrator/nearest"
 )
 
-// checkWords refuses a line that asks for help, or for the version, only if none of its words is the value of a flag or a text.
+// checkWords refuses --help and --version where a text may stand, since they may be that text.
 func (l *line) checkWords() error {
 	if err := l.valueMissing(); err != nil {
 		return err

@@ -23,6 +23,7 @@ import (
 	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/overview"
+	"mailroom/orchestrator/reading"
 	"mailroom/orchestrator/schedules"
 	"mailroom/orchestrator/store"
 	"mailroom/orchestrator/transport"
@@ -143,6 +144,40 @@ func TestRunsDoNotOverlap(t *testing.T) {
 			if mark := <-runs; mark != "changed" {
 				t.Errorf("%s ran after the change", mark)
 			}
+		}
+	})
+}
+
+// What a scheduled command reads is shown to nobody, so it stays unread.
+func TestRunThatReads(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		r := surfacetest.OpenRouter(t, ledger.Options{Path: enginetest.Place(t), Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}}})
+		clearSchedules(t, r)
+		for _, name := range []string{"a", "b"} {
+			if _, _, err := agents.Add(t.Context(), r.Ledger, agents.Update{Name: name}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := messages.Send(t.Context(), r.Ledger, orchestrator.Draft{Sender: "a", Recipient: "b", Payload: []byte(`1`)}); err != nil {
+			t.Fatal(err)
+		}
+		read := orchestrator.Schedule{Name: "read", Spec: "@every 1s", Command: "wait", Params: []byte(`{"recipient":"b","timeout":0}`)}
+		if _, err := schedules.Add(t.Context(), r.Ledger, read); err != nil {
+			t.Fatal(err)
+		}
+		stop := startScheduler(t, r, surfacetest.Catalogue())
+		<-time.After(5 * time.Second)
+		stop()
+		ms, _, err := reading.Wait(t.Context(), r.Ledger, reading.Options{Recipient: "b", Limit: 10})
+		if err != nil || len(ms) != 1 {
+			t.Errorf("%d messages are unread: %v", len(ms), err)
+		}
+		shown, err := ledger.Ask(t.Context(), r.Ledger, func(c *store.Conn) (int64, error) {
+			return c.Number(`SELECT count(*) FROM message_trace WHERE event = 'released'`)
+		})
+		if err != nil || shown == 0 {
+			t.Errorf("it was handed out %d times: %v", shown, err)
 		}
 	})
 }

@@ -9,6 +9,7 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/agenthost"
 	"mailroom/orchestrator/hosts"
 	"mailroom/orchestrator/process"
 )
@@ -19,15 +20,14 @@ type Host struct {
 	Events  map[string]hosts.Kind // by the host's own names
 	Program string                // where it lies, an absolute path; "" is not known
 
-	programs []string // names under which it runs
-	nothing  string   // what it takes for an answer without anything to show
-	nudges   []nudge  // prompts that are not its user's
-	unproved bool     // its process outlives the session, and proves nothing
-	shows    bool     // what it is answered at the end of a turn it shows to its user
-	streams  bool     // a plugin takes what a Stream writes, and tells what becomes of it
-	forgets  bool     // what it is answered when a session starts is not restored when the session is resumed
-	bytes    bool     // it counts the bytes of an answer, others its UTF-16 units
-	late     bool     // its transcript may never have what was shown, and yet its model has it
+	nothing  string  // what it takes for an answer without anything to show
+	nudges   []nudge // prompts that are not its user's
+	unproved bool    // its process outlives the session, and proves nothing
+	shows    bool    // what it is answered at the end of a turn it shows to its user
+	streams  bool    // a plugin takes what a Stream writes, and tells what becomes of it
+	forgets  bool    // what it is answered when a session starts is not restored when the session is resumed
+	bytes    bool    // it counts the bytes of an answer, others its UTF-16 units
+	late     bool    // its transcript may never have what was shown, and yet its model has it
 	form     func(event, text string) []byte
 	speaks   func(line *entry) bool // whether an entry of its transcript is what the model has said
 	asks     func(line *entry) bool // whether one is what its user has said; nil if it cannot be told
@@ -69,8 +69,7 @@ var claude = Host{
 		"SessionStart": hosts.Started, "UserPromptSubmit": hosts.Prompted, "PostToolUse": hosts.Worked, "PostToolUseFailure": hosts.Worked,
 		"Stop": hosts.Stopped, "SessionEnd": hosts.Ended,
 	},
-	programs: []string{"claude"},
-	nudges:   []nudge{{regexp.MustCompile(`^<task-notification>`), hosts.Woken}},
+	nudges: []nudge{{regexp.MustCompile(`^<task-notification>`), hosts.Woken}},
 	form: func(event, text string) []byte {
 		return mustJSON(map[string]any{"hookSpecificOutput": map[string]string{"hookEventName": event, "additionalContext": text}, "suppressOutput": true})
 	},
@@ -87,7 +86,6 @@ var codex = Host{
 	Events: map[string]hosts.Kind{
 		"SessionStart": hosts.Started, "UserPromptSubmit": hosts.Prompted, "PostToolUse": hosts.Worked, "Stop": hosts.Stopped,
 	},
-	programs: []string{"codex"},
 	nudges:   []nudge{{ourNudge, hosts.Rested}},
 	bytes:    true,
 	unproved: true, // its daemon runs the sessions of terminals that are closed
@@ -106,7 +104,7 @@ var codex = Host{
 }
 
 // opencode is OpenCode. It runs no hooks but plugins, of which ours keeps a Stream running.
-var opencode = Host{Name: "opencode", programs: []string{"opencode"}, streams: true}
+var opencode = Host{Name: "opencode", streams: true}
 
 // prompted returns of which kind a prompt is: the user's, or not.
 func (h *Host) prompted(prompt string) hosts.Kind {
@@ -147,7 +145,7 @@ func (h *Host) process() process.ID {
 	if h.unproved {
 		return process.None()
 	}
-	return process.Ancestor(h.programs)
+	return agenthost.Process(h.Name)
 }
 
 // blocksAt is the form of a host that goes on with a turn only if its end, the event that is named, is blocked.

@@ -13,6 +13,7 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/agenthost"
 	"mailroom/orchestrator/hosts"
 	"mailroom/orchestrator/process"
 	"mailroom/orchestrator/reading"
@@ -35,7 +36,7 @@ type watched struct {
 // watch starts a process in the background that wakes a session through the host's queue, in place of one that did. The process
 // ends with the host, and half an hour after the last words of the session's user.
 func (h *Host) watch(env *commands.Env, session string) error {
-	host := process.Ancestor(h.programs)
+	host := agenthost.Process(h.Name)
 	if h.Program == "" || host.PID == 0 || h.endsByItself(process.Words(host.PID)) {
 		return nil
 	}

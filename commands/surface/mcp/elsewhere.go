@@ -54,8 +54,8 @@ func (a *arrival) elsewhere(next sdk.MethodHandler) sdk.MethodHandler {
 	}
 }
 
-// client returns the host that has sent a request: what its client calls itself decides. For an agent of the host's process, which was
-// not found, it is the host around.
+// client returns the host that has sent a request. What its client calls itself decides. If that is not known, or --as auto has not found
+// the host's process, the host around counts.
 func (a *arrival) client(req sdk.Request) agenthost.Seen {
 	if a.env.Caller.Name == orchestrator.Auto {
 		return a.owner.Around

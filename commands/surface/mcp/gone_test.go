@@ -15,6 +15,8 @@ import (
 
 	"mailroom/commands"
 	"mailroom/commands/surface/surfacetest"
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/reading"
 )
 
 // taken is an answer that marked something, and says when it was taken back.
@@ -236,6 +238,40 @@ func TestWaiterGone(t *testing.T) {
 			if text := done(t, e.tools("/mcp/coral", "a", false, nil), "wait_for_mentions", wait); !strings.Contains(text, "still here") {
 				t.Errorf("another waiter gets %s", text)
 			}
+		})
+	}
+}
+
+// TestFailsAfterItHasTaken: a message that a command has taken before it failed, or panicked, is unread.
+func TestFailsAfterItHasTaken(t *testing.T) {
+	t.Parallel()
+	for name, fail := range map[string]func() error{
+		"error": func() error { return orchestrator.Errorf(orchestrator.Unavailable, "the server went away") },
+		"panic": func() error { panic("a bug") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newEndpoints(t, "a", "b")
+			take := commands.Define(surfacetest.Vocabulary("try", "try"), "try", func(ctx context.Context, env commands.Env, _ struct{}) (struct{}, error) {
+				lease := commands.Lease(env.Caller, "try", 0)
+				ms, _, err := reading.Wait(ctx, env.Ledger, reading.Options{Recipient: "a", Limit: 10, Lease: lease})
+				if err != nil || len(ms) != 1 {
+					t.Errorf("it takes %d messages: %v", len(ms), err)
+				}
+				commands.Hand(ctx, env, ms, lease, func(ms []orchestrator.Message) any { return ms })
+				return struct{}{}, fail()
+			})
+			env := e.Env
+			env.Catalogue = commands.NewCatalogue([]*commands.Definition{take.Definition})
+			server := NewServer(env, "v1")
+			s, _ := piped(t, server.offering(false), "a", nil)
+			done(t, e.tools("/mcp/relay", "b", false, nil), "send_message", `{"target":"a","message_type":"PING","message":"fragile"}`)
+			result, err := s.CallTool(t.Context(), &sdk.CallToolParams{Name: "try", Arguments: json.RawMessage(`{}`)})
+			if err != nil || !result.IsError {
+				t.Errorf("it did not fail: %v %+v", err, result)
+			}
+			e.await("0", `SELECT count(*) FROM reading_lease`)
+			e.await("1", `SELECT count(*) FROM agent_inbox WHERE recipient = 'a' AND read_at = ''`)
 		})
 	}
 }

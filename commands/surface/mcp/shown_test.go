@@ -3,6 +3,7 @@ package mcp
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"regexp"
 	"strings"
 	"testing"
@@ -152,6 +153,61 @@ func TestReadersAreBounded(t *testing.T) {
 				t.Errorf("%d answers had all of %d messages", answers, len(all))
 			}
 		})
+	}
+}
+
+// TestWhatDeliveryAddsCounts: messages that just fit into an answer before they are delivered, and not when their answer says when they
+// were, come with the next answer.
+func TestWhatDeliveryAddsCounts(t *testing.T) {
+	t.Parallel()
+	r := newReader(t, nil)
+	split := 0
+	for size := 2200; size < 2600; size += 10 {
+		left := map[string]bool{}
+		for range 4 {
+			sent, err := messages.Send(t.Context(), r.Router.Ledger, orchestrator.Draft{
+				Sender: "a", Recipient: "r", Type: "note", Payload: json.RawMessage(`"` + strings.Repeat("x", size) + `"`),
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			left[sent.MessageID] = true
+		}
+		for answers := 0; len(left) > 0; answers++ {
+			n := len(left)
+			answer := r.read("wait", `{"timeout":0}`)
+			maps.DeleteFunc(left, func(id string, _ bool) bool { return strings.Contains(answer, id) })
+			if len(left) == n {
+				t.Fatalf("%d messages of %d bytes were left out, and do not come: %.300s", n, size, answer)
+			}
+			if more := strings.Contains(answer, `"more":true`); more != (len(left) > 0) {
+				t.Errorf("%d messages of %d bytes are left: %.300s", len(left), size, answer)
+			}
+			r.await(fmt.Sprint(len(left)), `SELECT count(*) FROM agent_message WHERE recipient = 'r' AND read_at = ''`)
+			split += answers
+		}
+	}
+	if split == 0 {
+		t.Error("no size was tried at which an answer has to leave messages out")
+	}
+}
+
+// TestLongWithoutALimit: an answer that is long by what its limit does not govern is made once more, and not for ever.
+func TestLongWithoutALimit(t *testing.T) {
+	t.Parallel()
+	r := newReader(t, nil)
+	db := enginetest.Plain(t, r.Router.Path())
+	if _, err := db.Exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 500)
+		INSERT INTO removed_agents (name, removed_at) SELECT 'an-agent-of-long-ago-' || i, '2026-01-01T00:00:00.000Z' FROM n`); err != nil {
+		t.Fatal(err)
+	}
+	admin := r.tools("/mcp", "a", true, nil)
+	for tool, args := range map[string]string{
+		"agent_list": `{"all":true}`, "sql": `{"query":"SELECT 1, printf('%.20000c', 'x')"}`,
+	} {
+		if text := done(t, admin, tool, args); len(text) < shows {
+			t.Errorf("%s: %.300s is not long", tool, text)
+		}
 	}
 }
 

@@ -51,7 +51,7 @@ func (w *backend) Write(b *store.Batch, until time.Time) (store.Commit, error) {
 	if w.Writes == w.before && !b.Answers() {
 		return nil, nil
 	}
-	return store.Unsynced, nil
+	return store.NothingToSync, nil
 }
 
 // Explain gives an error of the database its code.

@@ -42,7 +42,7 @@ func (w *backend) Write(b *store.Batch, until time.Time) (store.Commit, error) {
 		return nil, nil
 	}
 	if b.Lazy() {
-		return store.Unsynced, nil
+		return store.NothingToSync, nil
 	}
 	return w.wal.committed(w), nil
 }
