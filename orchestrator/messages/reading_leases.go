@@ -236,18 +236,13 @@ func EndReadingLeases(t *ledger.Tx) (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	ended, here := 0, process.Self()
+	here := process.Self()
 	for i := range list {
-		s := &list[i]
-		failed, err := t.RowApart("giving it back to its recipient", s.ID, func() error { return s.timeIsOver(t, here) })
-		if err != nil {
+		if err := list[i].timeIsOver(t, here); err != nil {
 			return false, err
 		}
-		if !failed {
-			ended++
-		}
 	}
-	return len(list) == ledger.ReviewBatch && ended > 0, nil
+	return len(list) == ledger.ReviewBatch, nil
 }
 
 // timeIsOver ends a lease, or prolongs one that time does not end as long as a process lives, if that can be seen. here is the
@@ -261,9 +256,9 @@ func (s *Lease) timeIsOver(t *ledger.Tx, here process.ID) error {
 	case seen && s.ends == bySession:
 		return Prolong(t, s, &ReadingLease{For: MaxReadingLease, Reader: reader})
 	case s.ends == byAnswer:
-		return GiveBack(t, s, fmt.Sprintf("%s has not written its answer by %s; unread again", s, s.Until))
+		return GiveBackApart(t, s, fmt.Sprintf("%s has not written its answer by %s; unread again", s, s.Until))
 	}
-	return GiveBack(t, s, fmt.Sprintf("%s has not acknowledged it by %s; unread again", s, s.Until))
+	return GiveBackApart(t, s, fmt.Sprintf("%s has not acknowledged it by %s; unread again", s, s.Until))
 }
 
 // Prolong lets a reader keep a message for longer, be it that another process goes on with the session.
@@ -288,6 +283,20 @@ func GiveBack(t *ledger.Tx, s *Lease, why string) error {
 	// Somebody has set its status by hand meanwhile. It is read when it is delivered.
 	return t.Run(`UPDATE agent_inbox SET read_at = '' WHERE message_id = ? AND recipient = ?`, s.ID, s.recipient)
 }
+
+// GiveBackApart is GiveBack for one of many. One that a trigger of the user's does not let be given back keeps no other: it is logged, and
+// tried again after a while.
+func GiveBackApart(t *ledger.Tx, s *Lease, why string) error {
+	refused, err := t.RowApart("giving it back to its recipient", s.ID, func() error { return GiveBack(t, s, why) })
+	if err != nil || !refused {
+		return err
+	}
+	return t.Run(`UPDATE reading_lease SET ends = '`+byTime+`', until = ?3, host = '', pid = 0, born = '' WHERE message_id = ?1 AND recipient = ?2`,
+		s.ID, s.recipient, orchestrator.Stamp(t.Clock.Add(againGivenBack)))
+}
+
+// againGivenBack is how long it takes until a message that could not be given back is tried again.
+const againGivenBack = 10 * time.Minute
 
 // giveBackOther gives back what is no unread message to an agent: a post, or what somebody wrote into the inbox by hand.
 func giveBackOther(t *ledger.Tx, s *Lease) error {
@@ -339,7 +348,7 @@ func Unshow(t *ledger.Tx, m *orchestrator.Message, why string) error {
 	if err != nil || len(list) == 0 {
 		return err
 	}
-	return GiveBack(t, &list[0], why)
+	return GiveBackApart(t, &list[0], why)
 }
 
 // EndReadingLeasesOf ends all reading leases on messages to an agent. why goes into the trace.

@@ -143,6 +143,39 @@ func TestRefusedMark(t *testing.T) {
 	want.IDs(t, ms, refused)
 }
 
+// A message that a trigger of a user's does not let be given back keeps no other from it, when its reader has died, its answer could not
+// be written or its time is over. It is tried again after a while, not at once.
+func TestRefusedGivingBack(t *testing.T) {
+	t.Parallel()
+	f := enginetest.New(t, "a", "b")
+	refused, other := f.Send("a", "b"), f.Send("a", "b")
+	f.Deliver()
+	f.SQL(`CREATE TRIGGER kept BEFORE UPDATE OF read_at ON agent_message WHEN new.message_id = '` + refused + `'
+		BEGIN SELECT RAISE(ABORT, 'not this one'); END`)
+	dead, kill := startWriter(t)
+	ms, _ := handOut(t, f, dead, reading.Options{})
+	want.IDs(t, ms, refused, other)
+	kill()
+	ms, _ = handOut(t, f, process.Self(), reading.Options{})
+	want.IDs(t, ms, other)
+	if err := reading.Unread(t.Context(), f.Ledger, ms); err != nil {
+		t.Fatal(err)
+	}
+	ms, lease := handOut(t, f, process.Self(), reading.Options{Lease: messages.ReadingLease{For: time.Minute}})
+	want.IDs(t, ms, other)
+	if err := reading.Written(t.Context(), f.Ledger, ms, lease); err != nil {
+		t.Fatal(err)
+	}
+	f.Clock.Advance(time.Hour)
+	f.Deliver()
+	want.Rows(t, f.Rows(`SELECT message_id FROM reading_lease WHERE until <= ?`, orchestrator.Stamp(f.Clock.Now())))
+	f.SQL(`DROP TRIGGER kept`)
+	f.Clock.Advance(time.Hour)
+	f.Deliver()
+	ms, _ = handOut(t, f, process.Self(), reading.Options{})
+	want.IDs(t, ms, refused, other)
+}
+
 // Time does not end the lease of a writer that lives and can be seen. Of one on another machine nobody can tell: there it does.
 func TestLivingWriterKeepsItsLease(t *testing.T) {
 	t.Parallel()

@@ -30,7 +30,7 @@ type place struct {
 	ctx    context.Context
 	ledger *ledger.Ledger
 	o      *Options
-	served chan struct{} // closed when another wait has taken something for this one, or failed to
+	served chan struct{} // closed when something was taken for this wait, by itself or another, or that has failed
 
 	ms   []orchestrator.Message
 	more bool
@@ -67,16 +67,18 @@ func (p *place) take(ctx context.Context, l *ledger.Ledger, o *Options, rung boo
 		if there, err := look(ctx, l, o); err != nil || !there {
 			return nil, false, err
 		}
-		if !slices.ContainsFunc(newer, (*place).serve) {
+		if !slices.ContainsFunc(newer, func(n *place) bool { return n.serve(true) }) {
 			break
 		}
 	}
-	return lookAndTake(ctx, l, o, rung)
+	p.serve(rung)
+	return p.ms, p.more, p.err
 }
 
-// serve takes something for a wait on behalf of another, and returns whether there was anything.
-func (p *place) serve() bool {
-	p.ms, p.more, p.err = take(p.ctx, p.ledger, p.o)
+// serve takes what there is for a wait, be it for another or for itself, and returns whether it has something, or has failed. From then on
+// nothing more is taken for it.
+func (p *place) serve(rung bool) bool {
+	p.ms, p.more, p.err = lookAndTake(p.ctx, p.ledger, p.o, rung)
 	if len(p.ms) == 0 && p.err == nil {
 		return false
 	}
@@ -107,7 +109,7 @@ func (p *place) isServed() bool {
 	}
 }
 
-// wakes is ready when another wait has taken something for this one.
+// wakes is ready when something was taken for the wait.
 func (p *place) wakes() <-chan struct{} {
 	if p == nil {
 		return nil
@@ -124,7 +126,7 @@ func (p *place) alone(do func()) {
 	do()
 }
 
-// leave ends the place of a wait, and returns what the wait ends with: what another has taken for it, or else what it was given.
+// leave ends the place of a wait, and returns what the wait ends with: what was taken for it, or else what it was given.
 func (p *place) leave(ms []orchestrator.Message, more bool, err error) ([]orchestrator.Message, bool, error) {
 	if p == nil {
 		return ms, more, err

@@ -3,14 +3,17 @@ package reading_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/orchestratortest/want"
+	"mailroom/orchestrator/process"
 	"mailroom/orchestrator/reading"
 )
 
@@ -138,4 +141,54 @@ func TestCircleInALine(t *testing.T) {
 		q.got("the oldest", waits[:1], q.Send("c", "b"))
 		want.Rows(t, q.Rows(countWaits), "0")
 	})
+}
+
+// However the waits of a line come and go, each message is in the answer of one of them.
+func TestLineLosesNothing(t *testing.T) {
+	t.Parallel()
+	f := enginetest.New(t, "a", "b")
+	ctx, stop := context.WithCancel(t.Context())
+	lease := messages.ReadingLease{Holder: "wait", Writer: process.Self()}
+	var line reading.Line
+	var waiters sync.WaitGroup
+	answers := make(chan string, 1000)
+	for range 8 {
+		waiters.Go(func() {
+			for ctx.Err() == nil {
+				ms, _, err := reading.Wait(reading.InLine(ctx, &line), f.Ledger, reading.Options{Recipient: "b", Timeout: time.Hour, Limit: 10, Lease: lease})
+				if err == nil {
+					err = reading.Written(context.WithoutCancel(ctx), f.Ledger, ms, lease)
+				}
+				if err != nil && ctx.Err() == nil {
+					t.Error(err)
+				}
+				for i := range ms {
+					answers <- ms[i].ID
+				}
+			}
+		})
+	}
+	seen := map[string]int{}
+	var sent []string
+	for range 100 {
+		sent = append(sent, f.Send("a", "b"))
+	}
+	for len(seen) < len(sent) {
+		select {
+		case id := <-answers:
+			seen[id]++
+		case <-time.After(time.Minute):
+			t.Errorf("of %d messages %d are in no answer", len(sent), len(sent)-len(seen))
+			seen = nil
+			sent = nil
+		}
+	}
+	stop()
+	waiters.Wait()
+	for id, n := range seen {
+		if n != 1 {
+			t.Errorf("%s is in %d answers", id, n)
+		}
+	}
+	want.Rows(t, f.Rows(`SELECT message_id FROM reading_lease`))
 }

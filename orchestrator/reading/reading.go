@@ -162,7 +162,7 @@ func Written(ctx context.Context, l *ledger.Ledger, ms []orchestrator.Message, l
 			}
 			refused, err := t.RowApart("noting that its answer was written", ms[i].ID, func() error { return messages.Written(t, &ms[i], &lease) })
 			if refused {
-				_, err = t.RowApart("giving it back", ms[i].ID, func() error { return messages.Unshow(t, &ms[i], notMarked) })
+				err = messages.Unshow(t, &ms[i], notMarked)
 			}
 			if err != nil {
 				return err

@@ -275,3 +275,21 @@ func TestFailsAfterItHasTaken(t *testing.T) {
 		})
 	}
 }
+
+// TestStandardInputEndsBeforeAnswers: a server whose standard input has ended, and whose answers nobody takes, ends all the same, and
+// gives back what it has.
+func TestStandardInputEndsBeforeAnswers(t *testing.T) {
+	t.Parallel()
+	e := newEndpoints(t, "a", "b")
+	done(t, e.tools("/mcp/relay", "b", false, nil), "send_message", `{"target":"a","message_type":"PING","message":"fragile"}`)
+	in := strings.NewReader(hello + "\n" + `{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n" +
+		`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"get_messages","arguments":{}}}` + "\n")
+	full, out := io.Pipe()
+	defer full.Close()
+	go full.Read(make([]byte, 64<<10)) // the first answer is taken, and no other
+	err := serveStream(t.Context(), slog.New(slog.DiscardHandler), NewServer(e.Env, "v1").offering(false, "relay"), commands.Caller{Name: "a", Session: "default"}, in, out)
+	if err != nil {
+		t.Error(err)
+	}
+	e.await("1", `SELECT count(*) FROM agent_inbox WHERE recipient = 'a' AND read_at = ''`)
+}

@@ -34,7 +34,17 @@ func serveStream(ctx context.Context, log *slog.Logger, s *sdk.Server, caller co
 	transport := &watchedTransport{
 		Transport: &sdk.IOTransport{Reader: messages, Writer: answers, MaxLineLength: surface.MaxLine + 1}, x: x, leave: leave,
 	}
-	err := s.Run(reading.InLine(withExchange(ctx, x), new(reading.Line)), transport)
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(reading.InLine(withExchange(ctx, x), new(reading.Line)), transport) }()
+	var err error
+	select {
+	case err = <-ended:
+	case <-gone.Done():
+		select {
+		case err = <-ended:
+		case <-time.After(lastWords): // a client that has gone, or is about to, does not read what is being written
+		}
+	}
 	leave()
 	x.end()
 	if ctx.Err() != nil || errors.Is(err, io.EOF) || errors.Is(err, sdk.ErrConnectionClosed) {

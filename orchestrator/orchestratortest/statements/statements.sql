@@ -630,6 +630,7 @@ UPDATE host_sessions SET state = 'ended', pid = 0, waiter_pid = 0 WHERE ?1 <> ''
 UPDATE host_sessions SET state = 'working', turns = turns + ?4, continued = CASE WHEN ?3 = 1 THEN continued + 1 ELSE 0 END WHERE agent = ?1 AND session = ?2;
 UPDATE host_sessions SET waiter_pid = ?5, waiter_born = ?6, turns = turns + 1, nudged_seq = ?3, nudged_at = ?4 WHERE agent = ?1 AND session = ?2;
 UPDATE message_trace SET id = ? WHERE id = ?;
+UPDATE reading_lease SET ends = 'time', until = ?3, host = '', pid = 0, born = '' WHERE message_id = ?1 AND recipient = ?2;
 UPDATE reading_lease SET ends = ?7, session = ?8, host = ?9, pid = ?10, born = ?11, until = ?12 WHERE message_id = ?1 AND recipient = ?2 AND shown_at = ?3 AND host = ?4 AND pid = ?5 AND born = ?6 AND ends = 'answer';
 UPDATE reading_lease SET until = ?1 WHERE until > ?1;
 UPDATE reading_lease SET until = ?1, pid = 0;
