@@ -37,7 +37,7 @@ type GetMessagesResult struct {
 
 var getMessagesCommand = commands.Define(vocabulary, "get_messages", getMessages).With(commands.Traits{Kind: tracing.Consumer})
 
-// getMessages delivers what is due to this reader on the way, and marks what it returns as read in the same transaction.
+// getMessages delivers what is due to this reader on the way. What it returns is read once the answer was written.
 func getMessages(ctx context.Context, env commands.Env, p GetMessagesParams) (GetMessagesResult, error) {
 	reader, err := readerOf(ctx, env, p.SessionID)
 	if err != nil {
