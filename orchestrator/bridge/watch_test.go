@@ -68,7 +68,9 @@ func TestHearsOfChanges(t *testing.T) {
 		w.until(func() bool { return o.log.told("mount its disk") == i+1 })
 		must(t, os.Mkdir(o.root, 0o700))
 		arrives("developer", "rename")
-		w.until(func() bool { return o.count(`SELECT count(*) FROM bridge_problems WHERE problem LIKE 'the root %'`) == 0 })
+		w.until(func() bool {
+			return o.count(`SELECT count(*) FROM bridge_problems WHERE problem LIKE 'the root %'`) == 0
+		})
 	}
 	beating, err := daemons.List(t.Context(), o.Ledger)
 	must(t, err)
