@@ -140,7 +140,7 @@ func note(t *ledger.Tx, e *Event, verdicts map[string]verdict) error {
 		case isRead:
 			err = messages.ConfirmShown(t, lease, "seen by the model in session "+e.Session)
 		case isLost:
-			err = messages.GiveBackApart(t, lease, "the model in session "+e.Session+" has not seen it; unread again")
+			err = messages.GiveBack(t, lease, "the model in session "+e.Session+" has not seen it; unread again")
 		default:
 			if e.Kind != Ended { // then another process has gone on with the session
 				grant := e.lease()

@@ -25,7 +25,7 @@ func Settle(ctx context.Context, l *ledger.Ledger, agent, session string, marks 
 			case seen:
 				err = messages.ConfirmShown(t, lease, "seen by the model in session "+session)
 			default:
-				err = messages.GiveBackApart(t, lease, "the model in session "+session+" has not seen it; unread again")
+				err = messages.GiveBack(t, lease, "the model in session "+session+" has not seen it; unread again")
 			}
 			if err != nil {
 				return err

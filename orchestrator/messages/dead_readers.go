@@ -44,7 +44,7 @@ func EndDeadReaders(ctx context.Context, l *ledger.Ledger, recipient string) (en
 			if s.Unwritten() {
 				why = " has ended before its answer was written; unread again"
 			}
-			if err := GiveBackApart(t, &s, s.String()+why); err != nil {
+			if err := GiveBack(t, &s, s.String()+why); err != nil {
 				return err
 			}
 		}

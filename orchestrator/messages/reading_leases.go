@@ -256,9 +256,9 @@ func (s *Lease) timeIsOver(t *ledger.Tx, here process.ID) error {
 	case seen && s.ends == bySession:
 		return Prolong(t, s, &ReadingLease{For: MaxReadingLease, Reader: reader})
 	case s.ends == byAnswer:
-		return GiveBackApart(t, s, fmt.Sprintf("%s has not written its answer by %s; unread again", s, s.Until))
+		return GiveBack(t, s, fmt.Sprintf("%s has not written its answer by %s; unread again", s, s.Until))
 	}
-	return GiveBackApart(t, s, fmt.Sprintf("%s has not acknowledged it by %s; unread again", s, s.Until))
+	return GiveBack(t, s, fmt.Sprintf("%s has not acknowledged it by %s; unread again", s, s.Until))
 }
 
 // Prolong lets a reader keep a message for longer, be it that another process goes on with the session.
@@ -267,9 +267,8 @@ func Prolong(t *ledger.Tx, s *Lease, l *ReadingLease) error {
 		s.ID, s.recipient, orchestrator.Stamp(t.Clock.Add(l.For)), l.Reader.Host(), l.Reader.PID, l.Reader.Born)
 }
 
-// GiveBack gives a message back to its recipient, who finds it unread, in its order. One that was read or acknowledged after
-// all, or that is gone, stays so. A post is unread again with all that stand behind it in its thread. why goes into the trace.
-func GiveBack(t *ledger.Tx, s *Lease, why string) error {
+// giveBack is GiveBack that fails when it is refused. A post is unread again with all that stand behind it in its thread.
+func giveBack(t *ledger.Tx, s *Lease, why string) error {
 	t.Wake(s.recipient)
 	m, err := end(t, s)
 	switch {
@@ -284,10 +283,11 @@ func GiveBack(t *ledger.Tx, s *Lease, why string) error {
 	return t.Run(`UPDATE agent_inbox SET read_at = '' WHERE message_id = ? AND recipient = ?`, s.ID, s.recipient)
 }
 
-// GiveBackApart is GiveBack for one of many. One that a trigger of the user's does not let be given back keeps no other: it is logged, and
-// tried again after a while.
-func GiveBackApart(t *ledger.Tx, s *Lease, why string) error {
-	refused, err := t.RowApart("giving it back to its recipient", s.ID, func() error { return GiveBack(t, s, why) })
+// GiveBack gives a message back to its recipient, who finds it unread, in its order. One that was read or acknowledged after all, or that is
+// gone, stays so. One that a trigger of the user's does not let be given back keeps no other: it is logged, and tried again after a while.
+// why goes into the trace.
+func GiveBack(t *ledger.Tx, s *Lease, why string) error {
+	refused, err := t.RowApart("giving it back to its recipient", s.ID, func() error { return giveBack(t, s, why) })
 	if err != nil || !refused {
 		return err
 	}
@@ -348,7 +348,7 @@ func Unshow(t *ledger.Tx, m *orchestrator.Message, why string) error {
 	if err != nil || len(list) == 0 {
 		return err
 	}
-	return GiveBackApart(t, &list[0], why)
+	return GiveBack(t, &list[0], why)
 }
 
 // EndReadingLeasesOf ends all reading leases on messages to an agent. why goes into the trace.
@@ -358,7 +358,7 @@ func EndReadingLeasesOf(t *ledger.Tx, agent, why string) error {
 		return err
 	}
 	for i := range list {
-		if err := GiveBack(t, &list[i], why); err != nil {
+		if err := giveBack(t, &list[i], why); err != nil {
 			return err
 		}
 	}

@@ -70,7 +70,7 @@ func handBack(t *ledger.Tx, m *orchestrator.Message, by string) (released bool, 
 		return false, err
 	}
 	if lease != nil {
-		return true, GiveBack(t, lease, why)
+		return true, giveBack(t, lease, why)
 	}
 	place, stands, err := t.Text(`SELECT CASE read_at WHEN '' THEN 'unread' ELSE 'read' END FROM agent_inbox WHERE message_id = ? AND recipient = ?`, m.ID, m.Recipient)
 	switch {

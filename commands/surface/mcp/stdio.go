@@ -12,6 +12,7 @@ import (
 
 	"mailroom/commands"
 	"mailroom/commands/surface"
+	"mailroom/orchestrator"
 	"mailroom/orchestrator/reading"
 )
 
@@ -35,7 +36,10 @@ func serveStream(ctx context.Context, log *slog.Logger, s *sdk.Server, caller co
 		Transport: &sdk.IOTransport{Reader: messages, Writer: answers, MaxLineLength: surface.MaxLine + 1}, x: x, leave: leave,
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- s.Run(reading.InLine(withExchange(ctx, x), new(reading.Line)), transport) }()
+	orchestrator.GoSafe("a session of tools", log, func() {
+		defer close(ended)
+		ended <- s.Run(reading.InLine(withExchange(ctx, x), new(reading.Line)), transport)
+	})
 	var err error
 	select {
 	case err = <-ended:
