@@ -127,6 +127,7 @@ func TestAnswerOvertaken(t *testing.T) {
 // A trigger of a user's that refuses the mark of one message keeps no other from being read. That one is unread again.
 func TestRefusedMark(t *testing.T) {
 	t.Parallel()
+	enginetest.OfAFile(t, "the trigger is in the words of SQLite")
 	f := enginetest.New(t, "a", "b")
 	refused, other := f.Send("a", "b"), f.Send("a", "b")
 	f.SQL(`CREATE TRIGGER unmarked BEFORE UPDATE OF read_at ON agent_message WHEN new.read_at <> '' AND new.message_id = '` + refused + `'
@@ -147,6 +148,7 @@ func TestRefusedMark(t *testing.T) {
 // be written or its time is over. It is tried again after a while, not at once.
 func TestRefusedGivingBack(t *testing.T) {
 	t.Parallel()
+	enginetest.OfAFile(t, "the trigger is in the words of SQLite")
 	f := enginetest.New(t, "a", "b")
 	refused, other := f.Send("a", "b"), f.Send("a", "b")
 	f.Deliver()
