@@ -67,10 +67,11 @@ func Hand(ctx context.Context, env Env, ms []orchestrator.Message, lease message
 	if !slices.ContainsFunc(ms, func(m orchestrator.Message) bool { return m.ShownAt != "" }) {
 		return shown, Taken{} // they were only looked at
 	}
-	if others := ms[len(shown):]; len(others) > 0 && reading.Unread(ctx, env.Ledger, others) == nil {
-		ms = ms[:len(shown):len(shown)]
+	others := ms[len(shown):]
+	if reading.Unread(ctx, env.Ledger, others) == nil {
+		others = nil
 	}
-	taken := take(ms[:len(shown):len(shown)], ms[len(shown):], lease)
+	taken := take(ms[:len(shown)], others, lease)
 	if all, ok := ctx.Value(takenKey{}).(*[]Taken); ok {
 		*all = append(*all, taken)
 	}

@@ -13,10 +13,10 @@ import (
 // What a reader can hold in mind: functions that fit a screen, files and packages with one subject.
 const (
 	maxFunctionLines = 66
-	maxFileLines     = 430
-	maxTestLines     = 600 // of a file of tests; their functions may hold a table of cases of any length
+	maxFileLines     = 410
+	maxTestLines     = 582 // of a file of tests; their functions may hold a table of cases of any length
 	maxMethods       = 41
-	maxNounLines     = 1100 // of package orchestrator
+	maxNounLines     = 1068 // of package orchestrator
 	maxPackageLines  = 3000
 	maxPackageFiles  = 25
 	maxEnvFields     = 5
@@ -27,7 +27,7 @@ type size struct{ lines, files int }
 
 // larger are the packages that may be larger than others; the numbers may only fall. The parts of a store all need its connection.
 var larger = map[string]size{
-	"orchestrator/store/sqlite":   {3630, 31},
+	"orchestrator/store/sqlite":   {3625, 31},
 	"orchestrator/store/postgres": {3678, 28},
 }
 

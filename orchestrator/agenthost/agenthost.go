@@ -40,7 +40,15 @@ var known = []host{
 
 // Known reports whether there is a host of this name.
 func Known(name string) bool {
-	return slices.ContainsFunc(known, func(h host) bool { return h.name == name })
+	return find(name) != nil
+}
+
+// find returns the host of a name; nil if there is none.
+func find(name string) *host {
+	if i := slices.IndexFunc(known, func(h host) bool { return h.name == name }); i >= 0 {
+		return &known[i]
+	}
+	return nil
 }
 
 // Seen is a host that was recognized. The zero value is none.
@@ -67,11 +75,11 @@ func Around() (seen Seen) {
 
 // Process returns the nearest ancestor of this process that runs a host. The zero value if there is none, or this system does not tell.
 func Process(name string) process.ID {
-	i := slices.IndexFunc(known, func(h host) bool { return h.name == name })
-	if i < 0 {
+	h := find(name)
+	if h == nil {
 		return process.ID{}
 	}
-	return process.Nearest(known[i].runs)
+	return process.Nearest(h.runs)
 }
 
 // byEnvironment returns the host whose variable is set.
@@ -101,8 +109,7 @@ func (s Seen) Other(host string) bool { return s.Host != "" && s.Host != host }
 
 // Own says how the host can have an agent of its own beside another that uses the database.
 func (s Seen) Own(database string) string {
-	i := slices.IndexFunc(known, func(h host) bool { return h.name == s.Host })
-	if i >= 0 && known[i].connects {
+	if h := find(s.Host); h != nil && h.connects {
 		return "To give " + s.Host + " an agent of its own type `mailroom connect " + s.Host + " --as NAME` in the project's folder, or let it work in another folder"
 	}
 	return "To give " + s.Host + " an agent of its own put the server `mailroom mcp --as NAME --db " + database + "` into its own configuration, under another " +

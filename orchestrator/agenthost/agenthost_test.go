@@ -23,7 +23,7 @@ func TestRecognizedByCommandLine(t *testing.T) {
 		{"kilo", []string{"/x/bin/kilo", "serve"}},
 		{"", []string{"bash", "-c", "copilot"}},
 		{"", []string{"node", "/x/copilot/index.js"}},
-		{"", []string{"node", "/work/node_modules/other/cli.js", "claude"}},
+		{"", []string{"node", "/x/node_modules/other/cli.js", "claude"}},
 		{"", []string{"vi", "copilot.md"}},
 		{"", nil},
 	} {

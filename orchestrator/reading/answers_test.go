@@ -127,11 +127,9 @@ func TestAnswerOvertaken(t *testing.T) {
 // A trigger of a user's that refuses the mark of one message keeps no other from being read. That one is unread again.
 func TestRefusedMark(t *testing.T) {
 	t.Parallel()
-	enginetest.OfAFile(t, "the trigger is in the words of SQLite")
 	f := enginetest.New(t, "a", "b")
 	refused, other := f.Send("a", "b"), f.Send("a", "b")
-	f.SQL(`CREATE TRIGGER unmarked BEFORE UPDATE OF read_at ON agent_message WHEN new.read_at <> '' AND new.message_id = '` + refused + `'
-		BEGIN SELECT RAISE(ABORT, 'not this one'); END`)
+	f.Forbid("UPDATE OF read_at", "agent_message", "NEW.read_at <> '' AND NEW.message_id = '"+refused+"'", "not this one")
 	ms, lease := handOut(t, f, process.Self(), reading.Options{})
 	want.IDs(t, ms, refused, other)
 	if err := reading.Written(t.Context(), f.Ledger, ms, lease); err != nil {
@@ -148,12 +146,10 @@ func TestRefusedMark(t *testing.T) {
 // be written or its time is over. It is tried again after a while, not at once.
 func TestRefusedGivingBack(t *testing.T) {
 	t.Parallel()
-	enginetest.OfAFile(t, "the trigger is in the words of SQLite")
 	f := enginetest.New(t, "a", "b")
 	refused, other := f.Send("a", "b"), f.Send("a", "b")
 	f.Deliver()
-	f.SQL(`CREATE TRIGGER kept BEFORE UPDATE OF read_at ON agent_message WHEN new.message_id = '` + refused + `'
-		BEGIN SELECT RAISE(ABORT, 'not this one'); END`)
+	allow := f.Forbid("UPDATE OF read_at", "agent_message", "NEW.message_id = '"+refused+"'", "not this one")
 	dead, kill := startWriter(t)
 	ms, _ := handOut(t, f, dead, reading.Options{})
 	want.IDs(t, ms, refused, other)
@@ -171,7 +167,7 @@ func TestRefusedGivingBack(t *testing.T) {
 	f.Clock.Advance(time.Hour)
 	f.Deliver()
 	want.Rows(t, f.Rows(`SELECT message_id FROM reading_lease WHERE until <= ?`, orchestrator.Stamp(f.Clock.Now())))
-	f.SQL(`DROP TRIGGER kept`)
+	allow()
 	f.Clock.Advance(time.Hour)
 	f.Deliver()
 	ms, _ = handOut(t, f, process.Self(), reading.Options{})

@@ -68,6 +68,7 @@ func (p *place) take(ctx context.Context, l *ledger.Ledger, o *Options, rung boo
 			return nil, false, err
 		}
 		if !slices.ContainsFunc(newer, func(n *place) bool { return n.serve(true) }) {
+			rung = true // it has looked
 			break
 		}
 	}

@@ -52,13 +52,14 @@ func allowed(text string, steps int, needed map[string]bool) (ok bool) {
 // mayCost has parts of the statements that may have costly steps, as they stand in statements.sql, and how many steps.
 var mayCost = map[string]int{
 	// Lists for people walk from the newest row on, up to their limit, if no index is for the filter.
-	`<= ?7) AND (recipient = ?3 OR multicast_target = ?3)`:     2,
-	`<= ?7) AND (+sender = ?9 AND +seq > ?10 OR`:               2,
-	`FROM agent_message WHERE status IN ('failed','expired')`:  1,
-	`FROM signal_questions WHERE TRUE ORDER BY question_id`:    1,
-	`FROM signal_questions WHERE TRUE AND created_at`:          1,
-	`FROM signal_questions WHERE TRUE AND status = 'pending'`:  1,
-	`FROM signal_questions WHERE TRUE AND (status = 'expired'`: 1,
+	`<= ?7) AND (recipient = ?3 OR multicast_target = ?3) UNION ALL`:               2,
+	`<= ?7) AND (recipient = ?3 OR multicast_target = ?3) AND +seq < ?9 UNION ALL`: 2,
+	`<= ?7) AND (+sender = ?9 AND +seq > ?10 OR`:                                   2,
+	`FROM agent_message WHERE status IN ('failed','expired')`:                      1,
+	`FROM signal_questions WHERE TRUE ORDER BY question_id`:                        1,
+	`FROM signal_questions WHERE TRUE AND created_at`:                              1,
+	`FROM signal_questions WHERE TRUE AND status = 'pending'`:                      1,
+	`FROM signal_questions WHERE TRUE AND (status = 'expired'`:                     1,
 
 	// A list of what is not delivered yet sorts it, if it is little.
 	`m INDEXED BY agent_message_live WHERE status IN ('pending','retry') AND seq > ?1`: 1,
