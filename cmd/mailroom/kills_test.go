@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"testing"
+	"time"
 
 	"mailroom/orchestrator/orchestratortest/kills"
 	"mailroom/orchestrator/store/postgres/postgrestest"
@@ -83,7 +84,8 @@ func killed(t *testing.T, c kills.Config) (kills.Report, string) {
 }
 
 // rash is the program with a bug planted: an answer counts as written before anybody has it. What a command writes goes into a pipe
-// that the process itself empties, and out of it only when the command has ended.
+// that the process itself empties, and out of it only as long after the command has ended as the command took: half of the moments at
+// which a reader is killed are then between the mark and the answer.
 func rash() {
 	if slices.Contains([]string{"send", "serve"}, os.Args[1]) { // their answers are needed at once
 		os.Exit(run())
@@ -99,8 +101,10 @@ func rash() {
 		content, _ := io.ReadAll(in) // what there is of it is written
 		text <- content
 	}()
+	start := time.Now()
 	status := run()
 	theirs.Close()
+	time.Sleep(time.Since(start))
 	if _, err := out.Write(<-text); err != nil {
 		status = 1
 	}
