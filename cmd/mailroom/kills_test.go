@@ -104,7 +104,7 @@ func rash() {
 	start := time.Now()
 	status := run()
 	theirs.Close()
-	time.Sleep(time.Since(start))
+	<-time.After(time.Since(start))
 	if _, err := out.Write(<-text); err != nil {
 		status = 1
 	}
