@@ -1,4 +1,9 @@
 package postgres
 
-// SetSteps gives a store other steps than those of this program; oldest is the oldest version whose programs may go on.
-func (s *Store) SetSteps(oldest int, steps ...string) { s.upgrades = upgrades{steps, oldest} }
+// SetSteps gives a store further steps than those of this program; oldest is the oldest version whose programs may go on.
+func (s *Store) SetSteps(oldest int, steps ...string) {
+	s.upgrades = upgrades{append(present.steps[:len(present.steps):len(present.steps)], steps...), oldest}
+}
+
+// Version is that of the tables.
+func (s *Store) Version() int { return s.version() }
