@@ -128,6 +128,8 @@ func (r *Rows) value(value any, most int) bool {
 		return text(r, v, most)
 	case []byte:
 		return text(r, v, most)
+	case int64:
+		r.write(strconv.AppendInt(nil, v, 10))
 	case time.Time:
 		r.write(orchestrator.JSONString(orchestrator.Stamp(v)))
 	case float64:

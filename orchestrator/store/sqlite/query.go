@@ -25,6 +25,10 @@ const queryTimeout = 60 * time.Second
 // What an audit query may make, in bytes: one value, all that SQLite has at a time, and all values of a row, which the driver copies.
 const maxValue, maxMade, maxRow = 8 << 20, 192 << 20, 64 << 20
 
+// sortMemory lets a query sort in 32 MB. What is more goes into a file, in parts of that size, and at the end a value of each part is in
+// memory: with SQLite's own 2 MB, half of all that is sorted can be.
+const sortMemory = `PRAGMA cache_size = -32768`
+
 // Query runs one SELECT for an audit and returns at most as many rows as bound allows. It runs on a connection of its own that cannot
 // write and whose authorizer allows nothing but reading tables and calling functions, so that no statement can attach,
 // create or change a file, or read credentials. Parameters are bound to ?1, ?2, ... Errors: invalid_params for a
@@ -42,6 +46,9 @@ func (s *Store) Query(ctx context.Context, statement string, bound store.Bound, 
 		return store.Table{}, databaseError(s.path, err)
 	}
 	defer c.close()
+	if err := c.Script(sortMemory); err != nil {
+		return store.Table{}, databaseError(s.path, err)
+	}
 	s.mu.Lock()
 	watch := s.watch
 	s.mu.Unlock()
