@@ -7,3 +7,6 @@ func (s *Store) SetSteps(oldest int, steps ...string) {
 
 // Version is that of the tables.
 func (s *Store) Version() int { return s.version() }
+
+// LockOfWriters is the call that takes the lock by which all who write wait for each other.
+func (s *Store) LockOfWriters() string { return s.lock(writing) }
