@@ -3,6 +3,7 @@ package admin
 import (
 	"encoding/json"
 	"log/slog"
+	"strings"
 	"testing"
 
 	"mailroom/commands"
@@ -73,5 +74,30 @@ func TestPiecesOfAnAnswer(t *testing.T) {
 		if joined != string(whole) {
 			t.Errorf("%s:\n%.200s\nand not\n%.200s", params, joined, whole)
 		}
+	}
+}
+
+// The longest messages that can be sent are within the bounds of wide queries, and of all that have names.
+func TestQueriesOfTheLongestMessages(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, nil, nil)
+	f.try(f.router, "agent_add", `{"name":"a"}`)
+	long := `"` + strings.Repeat("x", 1<<20-2) + `"`
+	for range 3 {
+		f.send("a", "a", "note", `,"payload":`+long)
+	}
+	ask[any](f, "deliver_all", `{}`)
+	queries := []string{
+		"SELECT * FROM agent_message ORDER BY created_at, payload", "SELECT m.*, t.* FROM agent_message m JOIN message_trace t USING (message_id)",
+		"SELECT * FROM agent_message m JOIN agent_inbox i ON i.message_id = m.message_id",
+		"SELECT recipient, group_concat(length(payload)), max(payload), json_extract(payload, '$') FROM agent_message GROUP BY recipient",
+	}
+	for _, query := range queries {
+		if r := ask[SQLResult](f, "sql", `{"query":"`+query+`"}`); len(r.Rows.Values()) == 0 || r.Truncated {
+			t.Errorf("%s: %d rows, truncated %t", query, len(r.Rows.Values()), r.Truncated)
+		}
+	}
+	for _, audit := range audits() {
+		ask[SQLResult](f, "sql", `{"named":"`+audit.Name+`"}`)
 	}
 }

@@ -27,8 +27,11 @@ func TestFirstError(t *testing.T) {
 		return err
 	}
 	for name, w := range map[string]job{
-		"the last of several":     func(t *store.Transaction) error { bad(t); return reads(t) },
-		"a new statement":         func(t *store.Transaction) error { bad(t); return t.Run(`DELETE FROM settings WHERE key = 'no ' || ?1`, "x") },
+		"the last of several": func(t *store.Transaction) error { bad(t); return reads(t) },
+		"a new statement": func(t *store.Transaction) error {
+			bad(t)
+			return t.Run(`DELETE FROM settings WHERE key = 'no ' || ?1`, "x")
+		},
 		"a savepoint":             func(t *store.Transaction) error { bad(t); _, err := t.Exec("SAVEPOINT apart"); return err },
 		"none that the work told": func(t *store.Transaction) error { bad(t); return nil },
 	} {

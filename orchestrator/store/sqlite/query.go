@@ -102,7 +102,7 @@ func (c *conn) audit(ctx context.Context, statement string, bound store.Bound, p
 	if want := stmt.NumInput(); want != len(params) {
 		return store.Table{}, orchestrator.Errorf(orchestrator.InvalidParams, "the query has %d parameters, and %d values were given", want, len(params))
 	}
-	instructions, err := c.instructions(statement)
+	instructions, err := c.instructions(ctx, statement)
 	if err != nil {
 		return store.Table{}, c.queryError(ctx, err)
 	}
@@ -137,13 +137,13 @@ const (
 
 // instructions returns how many values SQLite may have at a time when it runs a query, at most. It makes a list of instructions of one, and
 // each has one value at a time.
-func (c *conn) instructions(statement string) (n int, err error) {
+func (c *conn) instructions(ctx context.Context, statement string) (n int, err error) {
 	explain, err := c.raw.Prepare("EXPLAIN " + statement)
 	if err != nil {
 		return unknown, nil
 	}
 	defer explain.Close()
-	rows, err := explain.Query(nil)
+	rows, err := explain.(*sqlite3.SQLiteStmt).QueryContext(ctx, nil)
 	if err != nil {
 		return 0, err
 	}
