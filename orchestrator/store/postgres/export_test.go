@@ -10,3 +10,6 @@ func (s *Store) Version() int { return s.version() }
 
 // LockOfWriters is the call that takes the lock by which all who write wait for each other.
 func (s *Store) LockOfWriters() string { return s.lock(writing) }
+
+// NumberOfWriters is the second number of that lock, as pg_locks has it.
+func (s *Store) NumberOfWriters() uint32 { return uint32(s.lockNumber("")) }
