@@ -32,11 +32,34 @@ func (a Answer) MarshalJSON() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	head, err := orchestrator.JSON(struct {
+	head, err := a.head()
+	return joinObjects(head, body), err
+}
+
+func (a Answer) head() ([]byte, error) {
+	return orchestrator.JSON(struct {
 		Success bool   `json:"success"`
 		Action  string `json:"action"`
 	}{true, a.Action})
-	return joinObjects(head, body), err
+}
+
+// Pieced is a result whose JSON object may be so long that it is not to be in memory twice. Pieces returns it in pieces, of which the
+// first has at least one of its members. They must not be changed.
+type Pieced interface{ Pieces() ([][]byte, error) }
+
+// Pieces returns the answer as JSON, in one piece unless its result is Pieced.
+func (a Answer) Pieces() ([][]byte, error) {
+	long, ok := a.Result.(Pieced)
+	if !ok {
+		whole, err := orchestrator.JSON(a)
+		return [][]byte{whole}, err
+	}
+	pieces, err := long.Pieces()
+	if err != nil {
+		return nil, err
+	}
+	head, err := a.head()
+	return slices.Concat([][]byte{joinObjects(head, pieces[0])}, pieces[1:]), err
 }
 
 // WithLists puts an empty list in place of every missing one among a result's own keys: who reads it finds a list.

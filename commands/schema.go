@@ -86,7 +86,7 @@ func whole(n *float64) *int {
 // opaque are types that marshal themselves, and how.
 var opaque = map[reflect.Type]*jsonschema.Schema{
 	reflect.TypeFor[json.RawMessage]():   {Description: "any JSON value"}, // an empty schema would be written as true, which clients refuse
-	reflect.TypeFor[store.Record]():      {Type: "object"},
+	reflect.TypeFor[store.Rows]():        {Type: "array", Items: &jsonschema.Schema{Type: "object"}},
 	reflect.TypeFor[jsonschema.Schema](): {Type: "object"},
 }
 

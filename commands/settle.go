@@ -15,7 +15,7 @@ import (
 	"mailroom/tracing"
 )
 
-// Handed is a result with messages that are leased to this process until their answer was written, see Answer.Settle.
+// Handed is a result that holds something until its answer was written, such as messages that are leased to this process, see Answer.Settle.
 type Handed interface {
 	Settle(ctx context.Context, env Env, written bool) error
 }

@@ -11,6 +11,7 @@ import (
 
 	"mailroom/commands"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/store"
 )
 
 // TestRalphIDsOfManyProcesses: fifty processes that send to one recipient at once make an id each, and in every second the
@@ -112,11 +113,11 @@ func TestRalphInboxUnwritten(t *testing.T) {
 		env := commands.Env{Engine: m.router}
 		read := func() string {
 			t.Helper()
-			table, err := m.router.Query(t.Context(), `SELECT read_at <> '' FROM agent_message WHERE recipient = ?1`, 1, name)
+			table, err := m.router.Query(t.Context(), `SELECT read_at <> '' FROM agent_message WHERE recipient = ?1`, store.Bound{Rows: 1}, name)
 			if err != nil {
 				t.Fatal(err)
 			}
-			return fmt.Sprint(table.Rows[0].Values[0])
+			return fmt.Sprint(table.Rows.Values()[0][0])
 		}
 		for _, written := range []bool{false, true} {
 			answer := m.ask(name, "default", "ralph_inbox", `{}`)

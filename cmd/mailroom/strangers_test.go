@@ -13,6 +13,7 @@ import (
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/questions"
+	"mailroom/orchestrator/store"
 )
 
 // anID is a parameter that names something which may be another agent's.
@@ -189,12 +190,12 @@ func (m *matrix) question(cancelled bool) string {
 // column is the first column of all rows that a query finds.
 func (m *matrix) column(query string, args ...any) (values []string) {
 	m.t.Helper()
-	table, err := m.router.Query(m.t.Context(), query, 100, args...)
+	table, err := m.router.Query(m.t.Context(), query, store.Bound{Rows: 100}, args...)
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	for _, row := range table.Rows {
-		values = append(values, fmt.Sprint(row.Values[0]))
+	for _, row := range table.Rows.Values() {
+		values = append(values, fmt.Sprint(row[0]))
 	}
 	return values
 }

@@ -16,6 +16,7 @@ import (
 	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/person"
 	"mailroom/orchestrator/questions"
+	"mailroom/orchestrator/store"
 )
 
 // phoneOf is a phone of the user's whose router is a test's own.
@@ -175,11 +176,11 @@ func TestEveryVocabularyWritesToTheUser(t *testing.T) {
 // count is the first value of a query.
 func (m *matrix) count(query string) string {
 	m.t.Helper()
-	table, err := m.router.Query(m.t.Context(), query, 1)
+	table, err := m.router.Query(m.t.Context(), query, store.Bound{Rows: 1})
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	return fmt.Sprint(table.Rows[0].Values[0])
+	return fmt.Sprint(table.Rows.Values()[0][0])
 }
 
 // What was forged, and what nobody can open any more, does not come back as an answer.

@@ -95,12 +95,13 @@ func (m *matrix) row() (columns map[string]string) {
 	m.t.Helper()
 	columns = map[string]string{}
 	table, err := m.router.Query(m.t.Context(), `SELECT m.*, a.within_seconds AS ack_within FROM agent_message m
-		LEFT JOIN acknowledgement_due a USING (message_id) WHERE m.recipient = 'reader' ORDER BY m.seq DESC LIMIT 1`, 1)
-	if err != nil || len(table.Rows) != 1 {
-		m.t.Fatalf("%v, %v", table, err)
+		LEFT JOIN acknowledgement_due a USING (message_id) WHERE m.recipient = 'reader' ORDER BY m.seq DESC LIMIT 1`, store.Bound{Rows: 1})
+	rows := table.Rows.Values()
+	if err != nil || len(rows) != 1 {
+		m.t.Fatalf("%v, %v", rows, err)
 	}
 	for i, name := range table.Columns {
-		columns[name] = fmt.Sprint(table.Rows[0].Values[i])
+		columns[name] = fmt.Sprint(rows[0][i])
 	}
 	return columns
 }
@@ -329,7 +330,7 @@ func TestVocabulariesAreDocumented(t *testing.T) {
 		}
 	}
 	m := newMatrix(t)
-	table, err := m.router.Query(t.Context(), `SELECT * FROM agent_message`, 1)
+	table, err := m.router.Query(t.Context(), `SELECT * FROM agent_message`, store.Bound{Rows: 1})
 	if err != nil || len(table.Columns) == 0 {
 		t.Fatalf("%v, %v", table, err)
 	}

@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"context"
 	"embed"
 	"fmt"
 	"io/fs"
@@ -13,7 +12,6 @@ import (
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/nearest"
-	"mailroom/orchestrator/store"
 )
 
 //go:embed audits/*.sql
@@ -112,17 +110,20 @@ func findAudit(name string) (*Audit, error) {
 	return nil, e.WithHint("`mailroom sql --list` lists them")
 }
 
-// run asks the query; given are the values of its first parameters, and the others have their defaults. The present
-// time is the engine's clock, so that a known history gives known rows.
-func (a *Audit) run(ctx context.Context, l *ledger.Ledger, limit int, given []string) (SQLResult, error) {
-	values, err := a.bind(given)
+// namedQuery returns the text of an audit and its parameters. given are the values of the first ones, and the others have their defaults.
+// The present time is the engine's clock, so that a known history gives known rows.
+func namedQuery(l *ledger.Ledger, name string, given []string) (query string, params []any, err error) {
+	a, err := findAudit(name)
 	if err != nil {
-		return SQLResult{Rows: []store.Record{}}, err
+		return "", nil, err
 	}
-	if a.usesNow || len(values) > 0 {
-		values = append([]any{orchestrator.Stamp(l.Now())}, values...)
+	if params, err = a.bind(given); err != nil {
+		return "", nil, err
 	}
-	return tableOf(l.Query(ctx, a.SQL, limit, values...))
+	if a.usesNow || len(params) > 0 {
+		params = append([]any{orchestrator.Stamp(l.Now())}, params...)
+	}
+	return a.SQL, params, nil
 }
 
 // bind returns the values of ?2, ?3, ...

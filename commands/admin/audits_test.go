@@ -35,9 +35,9 @@ func (h *history) audit(name string, params ...string) []string {
 	}
 	labels := strings.NewReplacer(h.labels...)
 	rows := []string{}
-	for _, row := range r.Rows {
-		cells := make([]string, len(row.Values))
-		for i, v := range row.Values {
+	for _, row := range r.Rows.Values() {
+		cells := make([]string, len(row))
+		for i, v := range row {
 			cells[i] = fmt.Sprint(v)
 		}
 		rows = append(rows, traceIDs.ReplaceAllString(labels.Replace(strings.Join(cells, " | ")), "TRACE"))

@@ -11,6 +11,7 @@ import (
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/orchestratortest/enginetest"
+	"mailroom/orchestrator/store"
 )
 
 // load sends from several goroutines and two routers until it is stopped.
@@ -158,12 +159,12 @@ func TestBackupUnderLoad(t *testing.T) {
 		}
 		defer copied.Close()
 		for _, name := range []string{"messages_without_trace", "trace_disagrees"} {
-			a, err := findAudit(name)
+			query, params, err := namedQuery(copied.Ledger, name, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if r, err := a.run(t.Context(), copied.Ledger, 10, nil); err != nil || len(r.Rows) > 0 {
-				t.Errorf("backup %d: %s: %v %v", i, name, r.Rows, err)
+			if table, err := copied.Query(t.Context(), query, store.Bound{Rows: 10}, params...); err != nil || len(table.Rows.Values()) > 0 {
+				t.Errorf("backup %d: %s: %v %v", i, name, table.Rows.Values(), err)
 			}
 		}
 	}

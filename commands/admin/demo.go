@@ -25,7 +25,7 @@ type DemoResult struct {
 	File     string           `json:"file"` // inbox file of the recipient that failed at first
 	Steps    []DemoStep       `json:"steps"`
 	Stories  []overview.Story `json:"stories"` // of the message that climbed the ladder
-	Audit    []store.Record   `json:"audit"`   // retries_by_recipient
+	Audit    store.Rows       `json:"audit"`   // retries_by_recipient
 }
 
 // DemoStep is one thing that the demo did.
@@ -354,7 +354,7 @@ func (d *demonstration) story() error {
 	}
 	d.result.Audit = table.Rows
 	d.tell(table.Text)
-	return nil
+	return table.Settle(d.quiet, d.env, true)
 }
 
 // Text ends the narration, which was printed while it happened.

@@ -9,6 +9,7 @@ import (
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/orchestratortest/enginetest"
+	"mailroom/orchestrator/store"
 )
 
 // history is two days in the life of a database. Everything in it happened through commands, real files and a clock of
@@ -37,11 +38,12 @@ func (h *history) label(label, id string) string {
 // bounced labels the error_report about a message.
 func (h *history) bounced(label, about string) {
 	h.t.Helper()
-	table, err := h.router.Query(h.t.Context(), `SELECT message_id FROM agent_message WHERE reply_to = ?1 AND sender = 'system'`, 2, about)
-	if err != nil || len(table.Rows) != 1 {
-		h.t.Fatalf("the error_report about %s: %v, %v", about, table.Rows, err)
+	table, err := h.router.Query(h.t.Context(), `SELECT message_id FROM agent_message WHERE reply_to = ?1 AND sender = 'system'`, store.Bound{Rows: 2}, about)
+	rows := table.Rows.Values()
+	if err != nil || len(rows) != 1 {
+		h.t.Fatalf("the error_report about %s: %v, %v", about, rows, err)
 	}
-	h.label(label, table.Rows[0].Values[0].(string))
+	h.label(label, rows[0][0].(string))
 }
 
 func (h *history) deliver() { h.t.Helper(); ask[any](h.fixture, "deliver_all", `{}`) }

@@ -10,6 +10,7 @@ import (
 	"mailroom/commands"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/store"
 )
 
 // InitParams say where the project is.
@@ -70,7 +71,7 @@ func initOnServer(ctx context.Context, env commands.Env) (InitResult, error) {
 		return InitResult{}, err
 	}
 	var refused *orchestrator.Error
-	if _, err := env.Ledger.Query(ctx, `SELECT 1`, 1); errors.As(err, &refused) {
+	if _, err := env.Ledger.Query(ctx, `SELECT 1`, store.Bound{Rows: 1}); errors.As(err, &refused) {
 		r.Note = "`mailroom sql` does not work yet: " + refused.Message + ". " + refused.Hint
 	}
 	return r, nil

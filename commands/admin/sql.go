@@ -1,10 +1,11 @@
 package admin
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"math"
+	"slices"
 	"strings"
 
 	"mailroom/commands"
@@ -23,17 +24,21 @@ type SQLParams struct {
 
 // SQLResult is a table, or the list of named queries.
 type SQLResult struct {
-	Columns   []string       `json:"columns,omitempty"`
-	Rows      []store.Record `json:"rows"`
-	Truncated bool           `json:"truncated,omitempty"` // there are more rows than the limit
-	Named     []Audit        `json:"named,omitempty"`
+	Columns   []string   `json:"columns,omitempty"`
+	Rows      store.Rows `json:"rows"`
+	Truncated bool       `json:"truncated,omitempty"` // there are more rows than the limit, or than fit
+	Named     []Audit    `json:"named,omitempty"`
+
+	leave func() // gives back the query's place, see EnterQuery; nil if it has none
 }
 
 var sqlCommand = commands.Define(vocabulary, "sql", runSQL).Knowing("named", knownAudits)
 
+// maxForModels bounds an answer to a model, in bytes: it is copied several times on the way, and hosts cut it long before.
+const maxForModels = 1 << 20
+
 // runSQL answers audits. It cannot write, attach or read credentials, whoever asks.
-func runSQL(ctx context.Context, env commands.Env, p SQLParams) (SQLResult, error) {
-	r := SQLResult{Rows: []store.Record{}}
+func runSQL(ctx context.Context, env commands.Env, p SQLParams) (r SQLResult, err error) {
 	if p.List && (p.Query != "" || p.Named != "" || len(p.Params) > 0) {
 		return r, orchestrator.Errorf(orchestrator.InvalidParams, "list: it goes with no query, named or params")
 	}
@@ -45,39 +50,52 @@ func runSQL(ctx context.Context, env commands.Env, p SQLParams) (SQLResult, erro
 		return r, orchestrator.Errorf(orchestrator.InvalidParams, "query: give a query, or name one").
 			WithHint("`mailroom sql --list` lists the named ones")
 	}
-	if p.Named != "" {
-		audit, err := findAudit(p.Named)
-		if err != nil {
-			return r, err
-		}
-		return audit.run(ctx, env.Ledger, p.Limit, p.Params)
+	bound := store.Bound{Rows: p.Limit}
+	if env.Call.Model {
+		bound.Bytes = maxForModels
 	}
-	params := make([]any, len(p.Params))
+	query, params := p.Query, make([]any, len(p.Params))
 	for i, v := range p.Params {
 		params[i] = v
 	}
-	r, err := tableOf(env.Ledger.Query(ctx, p.Query, p.Limit, params...))
-	if own, ok := errors.AsType[*orchestrator.Error](err); ok {
-		if audit, nerr := findAudit(strings.TrimSpace(p.Query)); nerr == nil {
+	if p.Named != "" {
+		if query, params, err = namedQuery(env.Ledger, p.Named, p.Params); err != nil {
+			return r, err
+		}
+	}
+	leave, err := env.Ledger.EnterQuery()
+	if err != nil {
+		return r, err
+	}
+	table, err := env.Ledger.Query(ctx, query, bound, params...)
+	if own, ok := errors.AsType[*orchestrator.Error](err); ok && p.Named == "" {
+		if audit, nerr := findAudit(strings.TrimSpace(query)); nerr == nil {
 			own.Hint = "That is the name of a query: `mailroom sql --named " + audit.Name + "`"
 		}
 	}
-	return r, err
+	if err != nil {
+		leave()
+		return r, err
+	}
+	return SQLResult{Columns: table.Columns, Rows: table.Rows, Truncated: table.Truncated, leave: leave}, nil
 }
 
-// tableOf makes a result of what a query gave. SQLite knows infinite numbers (9e999) and JSON does not: they become text.
-func tableOf(t store.Table, err error) (SQLResult, error) {
-	if err != nil {
-		return SQLResult{Rows: []store.Record{}}, err
+// Settle implements commands.Handed: the next query may begin once nothing of the answer is in memory any more.
+func (r SQLResult) Settle(context.Context, commands.Env, bool) error {
+	if r.leave != nil {
+		r.leave()
 	}
-	for _, row := range t.Rows {
-		for i, v := range row.Values {
-			if n, ok := v.(float64); ok && math.IsInf(n, 0) {
-				row.Values[i] = fmt.Sprintf("%+v", n)
-			}
-		}
-	}
-	return SQLResult{Columns: t.Columns, Rows: t.Rows, Truncated: t.Truncated}, nil
+	return nil
+}
+
+// Pieces implements commands.Pieced.
+func (r SQLResult) Pieces() ([][]byte, error) {
+	rows := r.Rows.Pieces()
+	r.Rows = store.Rows{}
+	around, err := orchestrator.JSON(r)
+	const list = `"rows":[`
+	at := bytes.Index(around, []byte(list+"]")) + len(list) // in a text, the quotes would be escaped
+	return slices.Concat([][]byte{around[:at]}, rows, [][]byte{around[at:]}), err
 }
 
 // Text shows a table.
@@ -92,18 +110,18 @@ func (r SQLResult) Text(w *commands.Text) {
 		})
 		return
 	}
-	rows := make([][]string, len(r.Rows))
-	for i, row := range r.Rows {
-		for _, v := range row.Values {
-			cell := ""
-			if v != nil {
-				cell = fmt.Sprint(v)
+	rows := [][]string{}
+	for _, row := range r.Rows.Values() {
+		cells := make([]string, len(row))
+		for i, value := range row {
+			if value != nil {
+				cells[i] = fmt.Sprint(value)
 			}
-			rows[i] = append(rows[i], cell)
 		}
+		rows = append(rows, cells)
 	}
 	w.Table(r.Columns, rows)
 	if r.Truncated {
-		w.Printf("There are more rows; --limit shows them.\n")
+		w.Printf("There are more rows; --limit shows them, or OFFSET in the query.\n")
 	}
 }

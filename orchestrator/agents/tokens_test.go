@@ -13,6 +13,7 @@ import (
 	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/removal"
+	"mailroom/orchestrator/store"
 )
 
 // A token is known until it expires, is revoked, or its agent is removed, each at once and in every process; and never by
@@ -109,7 +110,7 @@ func neverStored(f *enginetest.Fixture, secrets ...string) {
 			}
 		}
 	}
-	if table, err := f.Query(f.T.Context(), `SELECT * FROM tokens`, 1); err == nil {
+	if table, err := f.Query(f.T.Context(), `SELECT * FROM tokens`, store.Bound{Rows: 1}); err == nil {
 		f.T.Errorf("an audit query can read the tokens: %v", table)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"maps"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -71,6 +72,7 @@ type Ledger struct {
 	Moves      bool                   // this Ledger moves the database, and so writes where others may not, see takesWrites
 	countEvery int64                  // see Options.CountEvery
 	entropy    *ulid.MonotonicEntropy // of new ids; for whoever holds the write lock
+	queries    atomic.Int32           // audit queries that have a place, see EnterQuery
 }
 
 // New makes a Ledger for an engine with these parts. It has no database yet: call UseStore next.

@@ -3,7 +3,9 @@ package ledger
 import (
 	"context"
 	"strings"
+	"sync"
 
+	"mailroom/orchestrator"
 	"mailroom/orchestrator/store"
 )
 
@@ -81,13 +83,27 @@ func (l *Ledger) Checkpoint(ctx context.Context, truncate bool) (store.Checkpoin
 	return s.Checkpoint(truncate, conf.Settings.walLimit)
 }
 
-// Query runs one SELECT and returns at most limit rows. It is for audits; see store.Console.
-func (l *Ledger) Query(ctx context.Context, statement string, limit int, params ...any) (store.Table, error) {
+// maxQueries is how many audit queries have a place at a time. Each may take the memory of its answer, and on a server a connection.
+const maxQueries = 4
+
+// EnterQuery gives an audit query that anybody asks of this process one of its few places, until leave is called; it may be called again.
+// Error: busy if none is free.
+func (l *Ledger) EnterQuery() (leave func(), err error) {
+	if l.queries.Add(1) > maxQueries {
+		l.queries.Add(-1)
+		return nil, orchestrator.Errorf(orchestrator.Busy, "%d queries are under way, and no more run at a time", maxQueries).
+			WithHint("Try again when one of them has ended, which takes a minute at most")
+	}
+	return sync.OnceFunc(func() { l.queries.Add(-1) }), nil
+}
+
+// Query runs one SELECT and returns at most as many rows as bound allows. It is for audits; see store.Console.
+func (l *Ledger) Query(ctx context.Context, statement string, bound store.Bound, params ...any) (store.Table, error) {
 	s, err := store.Able[store.Console](l.Store, "sql")
 	if err != nil {
 		return store.Table{}, err
 	}
-	return s.Query(ctx, statement, limit, params...)
+	return s.Query(ctx, statement, bound, params...)
 }
 
 // Watch reports every table that a statement reads ("read") or writes ("write") from now on, until stop is called. It suits

@@ -16,6 +16,7 @@ import (
 	"mailroom/orchestrator/push"
 	"mailroom/orchestrator/questions"
 	"mailroom/orchestrator/removal"
+	"mailroom/orchestrator/store"
 )
 
 func device(f *enginetest.Fixture, id string) questions.Device {
@@ -209,7 +210,7 @@ func TestPushSecret(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 	for _, table := range []string{"signal_subscriptions", "signal_keys", "signal_pairings"} {
-		if _, err := f.Query(t.Context(), `SELECT * FROM `+table, 1); err == nil {
+		if _, err := f.Query(t.Context(), `SELECT * FROM `+table, store.Bound{Rows: 1}); err == nil {
 			t.Errorf("%s can be read", table)
 		}
 	}

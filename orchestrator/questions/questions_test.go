@@ -15,17 +15,18 @@ import (
 	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/questions"
 	"mailroom/orchestrator/retention"
+	"mailroom/orchestrator/store"
 )
 
 // events are what the trace has of an id.
 func events(f *enginetest.Fixture, id string) string {
 	f.T.Helper()
 	table, err := f.Query(f.T.Context(), fmt.Sprintf(`SELECT group_concat(event || ':' || coalesce(old_status,'') || '>' || coalesce(new_status,''), ' ')
-		FROM (SELECT * FROM message_trace WHERE message_id = '%s' ORDER BY id) AS e`, id), 1)
+		FROM (SELECT * FROM message_trace WHERE message_id = '%s' ORDER BY id) AS e`, id), store.Bound{Rows: 1})
 	if err != nil {
 		f.T.Fatal(err)
 	}
-	return fmt.Sprint(table.Rows[0].Values[0])
+	return fmt.Sprint(table.Rows.Values()[0][0])
 }
 
 // A question is pushed to every device, the first answer ends it, and the others are told so.

@@ -62,7 +62,7 @@ type (
 	}
 	// Console answers queries that are written by hand.
 	Console interface {
-		Query(ctx context.Context, statement string, limit int, params ...any) (Table, error)
+		Query(ctx context.Context, statement string, bound Bound, params ...any) (Table, error)
 	}
 	// Central is on a server. Many hosts use it, and go by its time.
 	Central interface {

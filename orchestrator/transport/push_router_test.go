@@ -92,10 +92,10 @@ func (o *phoneOffice) ask(encrypted bool, body string) string {
 // column is the first column of a query's answer.
 func (o *phoneOffice) column(query string) (values []string) {
 	o.t.Helper()
-	table, err := o.Query(o.t.Context(), query, 100)
+	table, err := o.Query(o.t.Context(), query, store.Bound{Rows: 100})
 	must(o.t, err)
-	for _, row := range table.Rows {
-		values = append(values, fmt.Sprint(row.Values[0]))
+	for _, row := range table.Rows.Values() {
+		values = append(values, fmt.Sprint(row[0]))
 	}
 	return values
 }

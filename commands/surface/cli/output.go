@@ -37,7 +37,8 @@ func plainLocale(getenv func(string) string) bool {
 // answer writes the answer of a command that succeeded to out.
 func (p *Program) answer(out io.Writer, a commands.Answer) error {
 	if !p.text() {
-		return writeLine(out, a)
+		pieces, err := a.Pieces()
+		return writePieces(out, pieces, err)
 	}
 	var b bytes.Buffer // written at once: whoever reads only the beginning of it is not to be told of a broken pipe
 	w := p.people(&b, p.OutTerminal)
@@ -76,8 +77,19 @@ func (p *Program) sayFailure(err error) {
 // writeLine writes a value as one line of JSON.
 func writeLine(out io.Writer, v any) error {
 	b, err := orchestrator.JSON(v)
-	if err == nil {
-		_, err = out.Write(append(b, '\n'))
+	return writePieces(out, [][]byte{b}, err)
+}
+
+// writePieces writes a line of JSON, unless making it has failed: what is in one piece at once, since somebody may read a line at a time.
+func writePieces(out io.Writer, pieces [][]byte, err error) error {
+	for i, piece := range pieces {
+		if err != nil {
+			return err
+		}
+		if i == len(pieces)-1 {
+			piece = append(piece, '\n')
+		}
+		_, err = out.Write(piece)
 	}
 	return err
 }

@@ -14,6 +14,7 @@ import (
 	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/schedules"
+	"mailroom/orchestrator/store"
 )
 
 // oddText is a text of others that a page must show as it is: markup, what turns the direction of writing, and a formula.
@@ -239,11 +240,11 @@ func TestDoctorAndTokens(t *testing.T) {
 // tests counts the test messages of the doctor.
 func (r *room) tests() int {
 	r.t.Helper()
-	table, err := r.Router.Ledger.Query(r.t.Context(), `SELECT 1 FROM agent_message WHERE message_type = 'transport_test'`, 100)
+	table, err := r.Router.Ledger.Query(r.t.Context(), `SELECT 1 FROM agent_message WHERE message_type = 'transport_test'`, store.Bound{Rows: 100})
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	return len(table.Rows)
+	return len(table.Rows.Values())
 }
 
 // Every section says something in an empty room, fits a phone in both themes, and tells an agent without the right what to do.

@@ -1,6 +1,7 @@
 package console_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -12,16 +13,20 @@ import (
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/daemons"
 	"mailroom/orchestrator/questions"
+	"mailroom/orchestrator/store"
 )
 
 // number asks the database for a number.
 func (r *room) number(query string) (n int64) {
 	r.t.Helper()
-	table, err := r.Router.Ledger.Query(r.t.Context(), query, 1)
-	if err != nil || len(table.Rows) != 1 {
-		r.t.Fatal(query, table, err)
+	table, err := r.Router.Ledger.Query(r.t.Context(), query, store.Bound{Rows: 1})
+	rows := table.Rows.Values()
+	if err != nil || len(rows) != 1 {
+		r.t.Fatal(query, rows, err)
 	}
-	n, _ = table.Rows[0].Values[0].(int64)
+	if found, is := rows[0][0].(json.Number); is {
+		n, _ = found.Int64()
+	}
 	return n
 }
 

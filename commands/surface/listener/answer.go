@@ -43,14 +43,21 @@ func WriteFailure(rw http.ResponseWriter, status int, err error) {
 
 // WriteJSON answers, and reports whether the answer could be handed over. It says how long the answer is, so that a client
 // which has all of it need not wait for the end of the stream, and may go.
-func WriteJSON(rw http.ResponseWriter, status int, body []byte) error {
+func WriteJSON(rw http.ResponseWriter, status int, body ...[]byte) error {
+	body = append(slices.Clip(body), []byte{'\n'})
+	size := 0
+	for _, piece := range body {
+		size += len(piece)
+	}
 	rw.Header().Set("Content-Type", "application/json")
 	rw.Header().Set("Cache-Control", "no-store")
 	rw.Header().Set("X-Content-Type-Options", "nosniff")
-	rw.Header().Set("Content-Length", strconv.Itoa(len(body)+1))
+	rw.Header().Set("Content-Length", strconv.Itoa(size))
 	rw.WriteHeader(status)
-	if _, err := rw.Write(append(body, '\n')); err != nil {
-		return err
+	for _, piece := range body {
+		if _, err := rw.Write(piece); err != nil {
+			return err
+		}
 	}
 	return http.NewResponseController(rw).Flush()
 }

@@ -337,12 +337,12 @@ func (p *phone) open(sealed string) string {
 // cells runs a query and returns its first column.
 func (h *home) cells(query string) (list []string) {
 	h.t.Helper()
-	table, err := h.ledger.Query(h.t.Context(), query, 1000)
+	table, err := h.ledger.Query(h.t.Context(), query, store.Bound{Rows: 1000})
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	for _, row := range table.Rows {
-		list = append(list, fmt.Sprint(row.Values[0]))
+	for _, row := range table.Rows.Values() {
+		list = append(list, fmt.Sprint(row[0]))
 	}
 	return list
 }

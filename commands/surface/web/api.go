@@ -55,12 +55,12 @@ func (w *Server) command(rw http.ResponseWriter, r *http.Request) {
 		listener.WriteFailure(rw, commands.HTTPStatus(err), err)
 		return
 	}
-	out, err := orchestrator.JSON(answer)
+	out, err := answer.Pieces()
 	if err == nil {
 		err = Gone(ctx)
 	}
 	if err == nil {
-		err = listener.WriteJSON(rw, http.StatusOK, out)
+		err = listener.WriteJSON(rw, http.StatusOK, out...)
 	}
 	commands.Settle(ctx, env, answer, err == nil)
 }

@@ -76,6 +76,21 @@ func refused(f *fort, token string, want int) {
 	}
 }
 
+// A query gives its place back once its answer was written, whoever asks.
+func TestQueriesOneAfterTheOther(t *testing.T) {
+	t.Parallel()
+	f := newFort(t, web.Options{}, "ann")
+	ann := f.Token("ann", true)
+	for range 6 {
+		if status, body := f.Run(ann, "sql", `{"query":"SELECT 1 AS n"}`); status != 200 || !strings.Contains(body, `"rows":[{"n":1}]`) {
+			t.Fatalf("%d %s", status, body)
+		}
+		if status, body := f.tool(ann, "/mcp", "sql", `{"query":"SELECT 1 AS n"}`); status != 200 || strings.Contains(body, `"isError":true`) {
+			t.Fatalf("as a tool: %d %s", status, body)
+		}
+	}
+}
+
 // A token that asks too often is told to wait, and the others are not.
 func TestRateOfAToken(t *testing.T) {
 	t.Parallel()

@@ -10,6 +10,7 @@ import (
 	"mailroom/commands/surface/mcp"
 	"mailroom/commands/surface/surfacetest"
 	"mailroom/commands/surface/web"
+	"mailroom/orchestrator/store"
 )
 
 var bearer = surfacetest.Bearer
@@ -80,12 +81,21 @@ func failure(body string) (code, hint string) {
 // rows counts what is in the tables that a command could change.
 func (f *fort) rows() (n int64) {
 	f.T.Helper()
-	table, err := f.Router.Query(f.T.Context(), `SELECT (SELECT count(*) FROM agent_message) + (SELECT count(*) FROM agents) +
-		(SELECT count(*) FROM message_trace) + (SELECT count(*) FROM command_trace) + (SELECT count(*) FROM settings)`, 1)
+	return f.number(`SELECT (SELECT count(*) FROM agent_message) + (SELECT count(*) FROM agents) +
+		(SELECT count(*) FROM message_trace) + (SELECT count(*) FROM command_trace) + (SELECT count(*) FROM settings)`)
+}
+
+// number asks the database for a number.
+func (f *fort) number(query string) (n int64) {
+	f.T.Helper()
+	table, err := f.Router.Query(f.T.Context(), query, store.Bound{Rows: 1})
+	if err == nil {
+		n, err = table.Rows.Values()[0][0].(json.Number).Int64()
+	}
 	if err != nil {
 		f.T.Fatal(err)
 	}
-	return table.Rows[0].Values[0].(int64)
+	return n
 }
 
 // mcpClient makes a request one of a client of MCP, and then changes it.

@@ -125,11 +125,7 @@ func (zeros) Read(p []byte) (int, error) {
 // sent counts the messages in the table.
 func (f *fort) sent(t testing.TB) int64 {
 	t.Helper()
-	table, err := f.Router.Query(f.T.Context(), `SELECT count(*) FROM agent_message`, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return table.Rows[0].Values[0].(int64)
+	return f.number(`SELECT count(*) FROM agent_message`)
 }
 
 // firstAnswer reads up to the end of the first line with an answer, and returns the messages in it.

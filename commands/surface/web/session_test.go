@@ -16,6 +16,7 @@ import (
 	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/orchestratortest/want"
+	"mailroom/orchestrator/store"
 )
 
 // newConsole serves a new database with the console.
@@ -98,13 +99,13 @@ func TestConsoleSession(t *testing.T) {
 			t.Errorf("%s %s: %d %s", row.command, row.params, status, body)
 		}
 	}
-	table, err := f.Router.Query(t.Context(), `SELECT name FROM command_trace WHERE caller = 'operator' ORDER BY name`, 10)
+	table, err := f.Router.Query(t.Context(), `SELECT name FROM command_trace WHERE caller = 'operator' ORDER BY name`, store.Bound{Rows: 10})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var names []string
-	for _, row := range table.Rows {
-		names = append(names, row.Values[0].(string))
+	for _, row := range table.Rows.Values() {
+		names = append(names, row[0].(string))
 	}
 	for _, name := range []string{"acknowledge", "console login", "send", "wait"} {
 		if !slices.Contains(names, name) {

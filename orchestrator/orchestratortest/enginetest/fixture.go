@@ -166,12 +166,12 @@ func (f *Fixture) Rows(query string, params ...any) (rows []string) {
 		}
 		return rows
 	}
-	table, err := f.Query(f.T.Context(), query, 1_000_000, params...)
+	table, err := f.Query(f.T.Context(), query, store.Bound{Rows: 1_000_000}, params...)
 	if err != nil {
 		f.T.Fatal(err)
 	}
-	for _, row := range table.Rows {
-		keep(row.Values)
+	for _, row := range table.Rows.Values() {
+		keep(row)
 	}
 	return rows
 }

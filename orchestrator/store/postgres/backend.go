@@ -157,9 +157,9 @@ func latest(until time.Time) time.Time {
 // cancelled may be committed all the same. A commit that makes an outcome durable always writes, since what was read may be another's
 // that no standby has confirmed yet: then it is confirmed before.
 func (w *backend) Commit() error {
-	if w.c.Raw.TxStatus() == 'E' {
+	if err := w.c.Failure(); err != nil {
 		w.Rollback()
-		return orchestrator.Errorf(orchestrator.Internal, "the transaction had failed, and was undone")
+		return err
 	}
 	marked := (w.Writes != w.before || w.batch.Answers()) && !w.batch.Lazy()
 	var calls []wire.Call

@@ -53,7 +53,11 @@ func (s *Store) CheckPlace(report store.Report) {
 
 func checkServer(_ *Store, c *store.Conn, report store.Report) error {
 	return c.Query(`SELECT current_setting('server_version'), current_setting('server_version_num')::bigint, pg_is_in_recovery(), current_user,
-		current_setting('transaction_read_only')`, func(row store.Row) error {
+		current_setting('transaction_read_only'), current_setting('server_encoding')`, func(row store.Row) error {
+		if row.Text(5) != encoding {
+			report("server", "problem", "the database has the encoding "+row.Text(5)+": a message with a character that this lacks is refused",
+				"Make one with CREATE DATABASE name ENCODING 'UTF8' LOCALE 'C' TEMPLATE template0, and move there: `mailroom migrate`")
+		}
 		says := "PostgreSQL " + row.Text(0) + ", as the user " + row.Text(3)
 		switch {
 		case row.Int(1) < oldestServer:
@@ -164,7 +168,7 @@ func checkAuditor(s *Store, c *store.Conn, report store.Report) error {
 		secrets := row.Text(2)
 		switch {
 		case row.Text(3) == "":
-			report("audit user", "note", "there is no user "+auditRole+": `mailroom sql` is refused", "Run there: CREATE ROLE "+auditRole+" LOGIN NOINHERIT; then `mailroom init`")
+			report("audit user", "note", "there is no user "+auditRole+": `mailroom sql` is refused", "Run there: "+makeAuditor+"; then `mailroom init`")
 		case row.Int(1) != 0:
 			report("audit user", "problem", "the user "+auditRole+" can do more than read, and so can every query of `mailroom sql`", "Take its rights and memberships away")
 		case secrets != "":
@@ -172,7 +176,7 @@ func checkAuditor(s *Store, c *store.Conn, report store.Report) error {
 		case row.Int(0) == 0:
 			report("audit user", "note", "the user "+auditRole+" cannot read the tables: `mailroom sql` is refused", "`mailroom init` lets it, once it may LOGIN")
 		default:
-			c, err := enterAsAuditor(s, context.Background())
+			c, err := enterAsAuditor(s, context.Background(), 0)
 			if err != nil {
 				report("audit user", "note", "the user "+auditRole+" cannot enter: `mailroom sql` is refused: "+err.Error(), "Put its password into ~/.pgpass; pg_hba.conf of the server says who may enter")
 				return nil

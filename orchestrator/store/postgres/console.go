@@ -2,7 +2,7 @@ package postgres
 
 import (
 	"context"
-	"database/sql/driver"
+	"errors"
 	"fmt"
 	"net/url"
 	"regexp"
@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5/pgproto3"
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/store"
@@ -23,9 +25,6 @@ const auditRole = "mailroom_audit"
 // queryTimeout ends an audit query that runs for too long.
 const queryTimeout = 60 * time.Second
 
-// maxAnswer is the most of an answer that is kept, in bytes.
-const maxAnswer = 64 << 20
-
 // grants lets the user of audits read, if there is one.
 const grants = `
 DO $$
@@ -38,78 +37,101 @@ BEGIN
 END
 $$`
 
-var (
-	// reads matches how a query begins.
-	reads = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)^(\s|--[^\n]*\n|/\*([^*]|\*[^/])*\*/|\()*(SELECT|WITH|VALUES|TABLE|EXPLAIN|SHOW)\b`)
-	})
-	// holdsUp matches the functions with which one that only reads could keep others from writing, or wake them.
-	holdsUp = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)\bpg_(try_)?(advisory|notify)`) })
-)
+// reads matches how a query begins.
+var reads = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)^(\s|--[^\n]*\n|/\*([^*]|\*[^/])*\*/|\()*(SELECT|WITH|VALUES|TABLE|EXPLAIN|SHOW)\b`)
+})
 
-// Query runs one SELECT for an audit, as another user and in a transaction that cannot write, and returns at most limit rows.
-// Parameters are bound to ?1, ?2, ... Errors: invalid_params for a statement that is wrong or not allowed, timeout of a minute as
-// unavailable; unavailable where there is no such user.
-func (s *Store) Query(ctx context.Context, statement string, limit int, params ...any) (store.Table, error) {
+// aboutQuery are the settings of a query's transaction. The server also ends a query whose program has gone, where its system tells it.
+var aboutQuery = fmt.Sprintf(`BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = %d;
+	DO $$ BEGIN SET LOCAL client_connection_check_interval = 1000; EXCEPTION WHEN OTHERS THEN END $$; SELECT pg_backend_pid()`, queryTimeout.Milliseconds())
+
+// Query runs one SELECT for an audit, as another user and in a transaction that cannot write, and returns at most as many rows as bound
+// allows. Parameters are bound to ?1, ?2, ... Errors: invalid_params for a statement that is wrong or not allowed, takes a lock or makes a
+// row that is too long; timeout of a minute as unavailable; unavailable where there is no such user.
+func (s *Store) Query(ctx context.Context, statement string, bound store.Bound, params ...any) (store.Table, error) {
 	if strings.ContainsRune(statement, 0) || !utf8.ValidString(statement) {
 		return store.Table{}, orchestrator.Errorf(orchestrator.InvalidParams, "the query holds a NUL or is not valid UTF-8")
 	}
-	if !reads().MatchString(statement) || holdsUp().MatchString(statement) {
+	if !reads().MatchString(statement) {
 		return store.Table{}, orchestrator.Errorf(orchestrator.InvalidParams, "the query does something other than reading").WithHint("sql takes one SELECT over the tables of this database")
 	}
 	if err := s.Look(ctx, func(*store.Conn) error { return nil }); err != nil {
 		return store.Table{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, queryTimeout, store.TooSlow(queryTimeout))
 	defer cancel()
-	raw, err := enterAsAuditor(s, ctx)
+	raw, err := enterAsAuditor(s, ctx, bound.Most())
 	if err != nil {
-		return store.Table{}, &orchestrator.Error{Code: orchestrator.Unavailable, Err: err, Message: "queries are run as the user " + auditRole + " of the server, which cannot enter",
-			Hint: "Run there: CREATE ROLE " + auditRole + " LOGIN NOINHERIT; then `mailroom init` again, which lets it read. If it needs a password, put that into ~/.pgpass"}
+		return store.Table{}, noAuditor(err)
 	}
 	defer raw.Close()
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
 	stop := context.AfterFunc(ctx, raw.Cancel)
 	defer stop()
-	if err := raw.Do(ctx, fmt.Sprintf("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = %d", queryTimeout.Milliseconds())); err != nil {
+	results, err := raw.Ask(ctx, aboutQuery)
+	if err != nil {
 		return store.Table{}, s.Explain(err)
 	}
+	pid := string(results[len(results)-1].Rows[0][0])
+	defer orchestrator.Background(ctx, "looking for locks of a query", s.log, func(ctx context.Context) { s.endWithLock(ctx, pid, end) })()
 	answer, err := raw.Stream(statement, (&store.Conn{Driver: raw}).Bind(params))
 	if err != nil {
 		return store.Table{}, queryError(ctx, err)
 	}
-	table, err := table(answer, limit)
+	table, err := table(answer, bound)
 	if table.Truncated || err != nil {
 		raw.Drop() // which leaves the rest of the answer where it is
 	}
 	if err != nil {
 		return store.Table{}, queryError(ctx, err)
 	}
-	return table, nil
+	return *table, nil
 }
 
-// table reads an answer row by row, up to the limit, or to what can be kept.
-func table(answer *wire.Stream, limit int) (store.Table, error) {
-	table := store.Table{Columns: store.UniqueColumns(answer.Columns()), Rows: []store.Record{}}
-	row := make([]driver.Value, len(table.Columns))
+// looksEvery is how often it is looked whether a query has taken a lock: so long can one keep others from writing.
+const looksEvery = 100 * time.Millisecond
+
+// endWithLock ends a query once its session has an advisory lock, or waits for one. Whoever only reads may take them, in words that no
+// list has, and by them all who write wait for each other.
+func (s *Store) endWithLock(ctx context.Context, pid string, end context.CancelCauseFunc) {
+	for orchestrator.Pause(ctx, looksEvery); ctx.Err() == nil; orchestrator.Pause(ctx, looksEvery) {
+		var locks int64
+		err := s.Look(ctx, func(c *store.Conn) (err error) {
+			locks, err = c.Number(`SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = ?1::integer`, pid)
+			return err
+		})
+		switch {
+		case locks > 0:
+			end(orchestrator.Errorf(orchestrator.InvalidParams, "the query takes an advisory lock, which would keep others from writing, and was ended").
+				WithHint("sql takes one SELECT that only reads"))
+		case err != nil && ctx.Err() == nil: // nobody would see its locks
+			end(err)
+		}
+	}
+}
+
+// table reads an answer row by row, as far as the bound allows.
+func table(answer *wire.Stream, bound store.Bound) (*store.Table, error) {
+	table := store.NewTable(answer.Columns(), bound)
+	row := make(store.Row, len(table.Columns))
 	for answer.Next() {
-		if len(table.Rows) == limit || answer.Size() > maxAnswer {
-			table.Truncated = true
-			return table, nil
-		}
 		if err := answer.Row(row); err != nil {
-			return store.Table{}, err
+			return table, err
 		}
-		record := store.Record{Columns: table.Columns, Values: make([]any, len(row))}
-		for i, value := range row {
-			record.Values[i] = value
+		if more, err := table.Add(row); !more {
+			return table, err
 		}
-		table.Rows = append(table.Rows, record)
 	}
 	return table, answer.Close()
 }
 
-// enterAsAuditor connects as the user of audits, whose password is that of no other.
-func enterAsAuditor(s *Store, ctx context.Context) (*conn, error) {
+// makeAuditor is what makes the user of audits. A server has few connections, and each query of each process takes one.
+const makeAuditor = "CREATE ROLE " + auditRole + " LOGIN NOINHERIT CONNECTION LIMIT 20"
+
+// enterAsAuditor connects as the user of audits, whose password is that of no other. A row of an answer may take maxRow bytes; 0 is any.
+func enterAsAuditor(s *Store, ctx context.Context, maxRow int) (*conn, error) {
 	address, err := url.Parse(s.dsn)
 	if err != nil {
 		return nil, err
@@ -123,22 +145,34 @@ func enterAsAuditor(s *Store, ctx context.Context) (*conn, error) {
 		return nil, err
 	}
 	config.Password = "" // PGPASSWORD is another's
+	config.MaxProtocolMessageBodyLen = maxRow
 	c, _, err := s.reach(ctx, config)
 	return c, err
 }
 
+// noAuditor is the error of a query whose user cannot enter.
+func noAuditor(err error) error {
+	if codeOf(err) == tooManyConnections {
+		return &orchestrator.Error{Code: orchestrator.Busy, Err: err, Message: "the server has no connection left for the user " + auditRole + ", as which queries are run", Hint: "Try again when other queries have ended"}
+	}
+	return &orchestrator.Error{Code: orchestrator.Unavailable, Err: err, Message: "queries are run as the user " + auditRole + " of the server, which cannot enter",
+		Hint: "Run there: " + makeAuditor + "; then `mailroom init` again, which lets it read. If it needs a password, put that into ~/.pgpass"}
+}
+
 func queryError(ctx context.Context, err error) error {
-	switch {
-	case ctx.Err() == context.DeadlineExceeded:
-		return orchestrator.Errorf(orchestrator.Unavailable, "the query ran for more than %s and was ended", orchestrator.FormatDuration(queryTimeout)).
-			WithHint("Narrow it down, for example by message_id or by time")
+	var own *orchestrator.Error
+	var long *pgproto3.ExceededMaxBodyLenErr
+	switch code := codeOf(err); {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case codeOf(err) == readOnlyTransaction, codeOf(err) == noRight:
+	case errors.As(err, &own):
+		return own
+	case errors.As(err, &long):
+		return store.TooLong(long.MaxExpectedBodyLen)
+	case code == readOnlyTransaction, code == noRight:
 		return &orchestrator.Error{Code: orchestrator.InvalidParams, Message: "the query does something other than reading", Err: err,
 			Hint: "sql takes one SELECT over the tables of this database"}
-	}
-	if codeOf(err) == protocolViolation {
+	case code == protocolViolation:
 		return &orchestrator.Error{Code: orchestrator.InvalidParams, Message: "the query has other parameters than those that came with it", Err: err, Hint: "Write them as ?1, ?2 and so on"}
 	}
 	return &orchestrator.Error{Code: orchestrator.InvalidParams, Message: "the query is not valid", Err: err,

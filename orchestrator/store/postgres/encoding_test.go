@@ -11,15 +11,38 @@ import (
 	"mailroom/orchestrator/store/postgres/postgrestest"
 )
 
-// TestTextThatTheEncodingLacks: in a database whose encoding is not UTF-8 a message with a character that it lacks fails alone, and
-// says why.
+// TestOtherEncodings: a database whose encoding lacks characters gets no tables.
+func TestOtherEncodings(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Start(t, postgrestest.Careless)
+	for _, encoding := range []string{"LATIN1", "SQL_ASCII"} {
+		if _, err := postgrestest.SQL(t.Context(), server, "CREATE DATABASE "+encoding+" ENCODING '"+encoding+"' LOCALE 'C' TEMPLATE template0"); err != nil {
+			t.Fatal(err)
+		}
+		there := strings.Replace(server, "/postgres?", "/"+strings.ToLower(encoding)+"?", 1)
+		_, err := at(t, there).Create()
+		want.Code(t, err, orchestrator.Unavailable)
+		if !strings.Contains(fmt.Sprint(err), "has the encoding "+encoding) || !strings.Contains(fmt.Sprint(err), "ENCODING 'UTF8'") {
+			t.Error(err)
+		}
+		if schemas, err := postgrestest.SQL(t.Context(), there, "SELECT count(*) FROM pg_namespace WHERE nspname = 'mailroom'"); err != nil || schemas[0] != "0" {
+			t.Errorf("%s: schemas %v, %v", encoding, schemas, err)
+		}
+	}
+}
+
+// TestTextThatTheEncodingLacks: in a database that has tables nevertheless, a message with a character that the encoding lacks fails alone,
+// and says why. The doctor says what is wrong.
 func TestTextThatTheEncodingLacks(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t, postgrestest.Careless)
-	if _, err := postgrestest.SQL(t.Context(), server, "CREATE DATABASE latin ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0"); err != nil {
+	ann, admin := user(t, server, "ann")
+	made(t, ann, "a", "b").Close()
+	if _, err := postgrestest.SQL(t.Context(), admin, "UPDATE pg_database SET encoding = pg_char_to_encoding('LATIN1') WHERE datname = 'ann'"); err != nil {
 		t.Fatal(err)
 	}
-	e := made(t, strings.Replace(server, "/postgres?", "/latin?", 1), "a", "b")
+	finds(t, ann, "server: problem the encoding LATIN1", "settings: problem fsync is off")
+	e := engine(t, ann)
 	var drafts []orchestrator.Draft
 	texts := []string{"né", "5 €", "plain", "漢字", "nul \x00", "last"}
 	for _, text := range texts {

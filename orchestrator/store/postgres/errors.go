@@ -51,6 +51,7 @@ const (
 	idledTooLong         = "25P03"
 	tooManyConnections   = "53300"
 	diskFull             = "53100"
+	outOfMemory          = "53200"
 	undefinedTable       = "42P01"
 	undefinedSchema      = "3F000"
 	noSuchDatabase       = "3D000"
@@ -118,6 +119,8 @@ func (s *Store) Explain(err error) error {
 		return fail(orchestrator.Unavailable, "the disk of the server of "+s.path+" is full; nothing was written", "Free some space there")
 	case code == tooManyConnections:
 		return fail(orchestrator.Unavailable, "the server of "+s.path+" has no connection left", "Raise its max_connections, or end what holds them")
+	case code == outOfMemory:
+		return fail(orchestrator.Unavailable, "the server of "+s.path+" has no memory left, or no room for locks; nothing was written", "Look at its log. For locks, raise its max_locks_per_transaction")
 	case refusesTransactions(err):
 		return fail(orchestrator.Unavailable, "the pooler before the server of "+s.path+" has pool_mode = statement, with which there are no transactions",
 			"Set pool_mode = transaction for this database in the pooler's configuration")

@@ -76,6 +76,9 @@ func hasTables(c *store.Conn) (bool, error) {
 }
 
 func makeTables(s *Store, c *store.Conn) error {
+	if err := encodes(s, c); err != nil {
+		return err
+	}
 	if err := makeSchema(s, c); err != nil {
 		return err
 	}

@@ -49,6 +49,19 @@ func suits(s *Store, c *store.Conn) error {
 	return err
 }
 
+// encoding is the only one of a database that holds every message.
+const encoding = "UTF8"
+
+// encodes refuses to make tables in a database of another encoding, which lacks characters.
+func encodes(s *Store, c *store.Conn) error {
+	has, _, err := c.Text(`SELECT current_setting('server_encoding')`)
+	if err != nil || has == encoding {
+		return err
+	}
+	return orchestrator.Errorf(orchestrator.Unavailable, "the database of %s has the encoding %s, which lacks characters that messages have", s.path, has).
+		WithHint("Make it with UTF8: CREATE DATABASE name ENCODING 'UTF8' LOCALE 'C' TEMPLATE template0")
+}
+
 // makeSchema makes the schema of the tables unless somebody has for this user.
 func makeSchema(s *Store, c *store.Conn) error {
 	n, err := c.Number(`SELECT count(*) FROM pg_namespace WHERE nspname = ?1`, s.schema)

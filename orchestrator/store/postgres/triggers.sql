@@ -71,13 +71,20 @@ CREATE TRIGGER agent_message_archive_deleted AFTER DELETE ON agent_message_archi
     EXECUTE FUNCTION agent_message_archive_gone();
 
 -- A number that somebody has written by hand is no larger than the next ones: marks say up to which number all rows are known. What the
--- engine inserts has a traced_status.
+-- engine inserts has a traced_status. Whoever writes by hand has no right to set the sequence, which could be set to its end; the function has.
 CREATE FUNCTION agent_message_numbered() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
     PERFORM setval('agent_message_seq_seq', NEW.seq) FROM agent_message_seq_seq WHERE NEW.seq > last_value AND NEW.seq <= 9007199254740992;
     RETURN NULL;
 END
 $$;
+ALTER FUNCTION agent_message_numbered() SECURITY DEFINER;
+DO $$
+BEGIN -- a temporary table of the writer's is not to stand for the sequence
+    EXECUTE format('ALTER FUNCTION agent_message_numbered() SET search_path = %I, pg_temp', current_schema());
+END
+$$;
+REVOKE ALL ON FUNCTION agent_message_numbered() FROM PUBLIC;
 CREATE TRIGGER agent_message_inserted AFTER INSERT ON agent_message FOR EACH ROW
     WHEN (NEW.traced_status = '') EXECUTE FUNCTION agent_message_numbered();
 CREATE TRIGGER agent_message_renumbered AFTER UPDATE OF seq ON agent_message FOR EACH ROW

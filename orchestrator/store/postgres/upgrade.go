@@ -22,8 +22,13 @@ type upgrades struct {
 	oldest int
 }
 
-// present are those of this program. There is none yet.
-var present = upgrades{oldest: 1}
+// present are those of this program.
+var present = upgrades{oldest: 1, steps: []string{
+	// 2: whoever writes messages by hand needs no right to set their sequence.
+	`ALTER FUNCTION agent_message_numbered() SECURITY DEFINER;
+	DO $$ BEGIN EXECUTE format('ALTER FUNCTION agent_message_numbered() SET search_path = %I, pg_temp', current_schema()); END $$;
+	REVOKE ALL ON FUNCTION agent_message_numbered() FROM PUBLIC`,
+}}
 
 // version is that of schema.sql, and the one to which the last step leads.
 func (u upgrades) version() int { return 1 + len(u.steps) }

@@ -16,18 +16,22 @@ import (
 	"mailroom/orchestrator/store/postgres/postgrestest"
 )
 
-// secondStep changes tables, rows and functions, and fails if it is run twice.
-const secondStep = `
+// nextStep changes tables, rows and functions, and fails if it is run twice.
+const nextStep = `
 	ALTER TABLE agents ADD COLUMN next text COLLATE "C" NOT NULL DEFAULT 'none';
 	CREATE TABLE upgraded (n bigint PRIMARY KEY); INSERT INTO upgraded VALUES (1);
 	UPDATE agent_message SET session_id = 'second';
 	CREATE FUNCTION second() RETURNS bigint LANGUAGE sql AS $$ SELECT count(*) FROM upgraded $$`
 
-// upgraded opens a database as a program of the second version does.
-func upgraded(address string, oldest int, step string) (*postgres.Store, error) {
+// upgraded opens a database as a program of the next version does, beside which those of this one may go on or not.
+func upgraded(address string, goOn bool, step string) (*postgres.Store, error) {
 	nothing := func(*store.Transaction) error { return nil }
 	s, err := postgres.Open(postgres.Options{DSN: address, Log: slog.New(slog.DiscardHandler), BusyTimeout: 10 * time.Second, Begin: nothing, End: nothing})
 	if err == nil {
+		oldest := s.Version()
+		if !goOn {
+			oldest++
+		}
 		s.SetSteps(oldest, step)
 	}
 	return s, err
@@ -35,7 +39,7 @@ func upgraded(address string, oldest int, step string) (*postgres.Store, error) 
 
 // upgradeHelper is another process of that version: it waits for a line, and writes.
 func upgradeHelper(address string, in *bufio.Scanner) {
-	s, err := upgraded(address, 2, secondStep)
+	s, err := upgraded(address, false, nextStep)
 	fmt.Println("open")
 	in.Scan()
 	if err == nil {
@@ -44,8 +48,8 @@ func upgradeHelper(address string, in *bufio.Scanner) {
 	fmt.Println("ended", err)
 }
 
-// versionOne makes a database of the present version with a message, and returns the store that did.
-func versionOne(t *testing.T, server string) (s *postgres.Store, address string) {
+// madeNow makes a database of the present version with a message, and returns the store that did.
+func madeNow(t *testing.T, server string) (s *postgres.Store, address string) {
 	t.Helper()
 	address = postgrestest.Place(server)
 	s = initAt(t, address)
@@ -60,7 +64,7 @@ func versionOne(t *testing.T, server string) (s *postgres.Store, address string)
 // Several processes of the next version come at once: one of them changes the tables, and each writes. Older ones are refused.
 func TestUpgrade(t *testing.T) {
 	t.Parallel()
-	old, address := versionOne(t, postgrestest.Start(t))
+	old, address := madeNow(t, postgrestest.Start(t))
 	var all []*helper.Process
 	for range 3 {
 		p := helper.Start(t, "upgrade", address)
@@ -77,12 +81,13 @@ func TestUpgrade(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want.Rows(t, rows, "second|1|2|3")
+	this := old.Version()
+	want.Rows(t, rows, fmt.Sprintf("second|1|%d|3", this+1))
 	for name, err := range map[string]error{
 		"one that has it open": old.Look(t.Context(), func(c *store.Conn) error { return c.Admit() }),
 		"a new one":            at(t, address).Look(t.Context(), func(*store.Conn) error { return nil }),
 	} {
-		if !errors.Is(err, store.ErrOutdated) || !strings.Contains(fmt.Sprint(err), "the database has version 2 of the tables; this program knows 1") {
+		if !errors.Is(err, store.ErrOutdated) || !strings.Contains(fmt.Sprint(err), fmt.Sprintf("the database has version %d of the tables; this program knows %d", this+1, this)) {
 			t.Errorf("an older program, %s: %v", name, err)
 		}
 	}
@@ -91,8 +96,8 @@ func TestUpgrade(t *testing.T) {
 // Older programs go on where the new tables let them.
 func TestUpgradeThatOnlyAdds(t *testing.T) {
 	t.Parallel()
-	old, address := versionOne(t, postgrestest.Start(t))
-	s, err := upgraded(address, 1, secondStep)
+	old, address := madeNow(t, postgrestest.Start(t))
+	s, err := upgraded(address, true, nextStep)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,20 +115,20 @@ func TestUpgradeThatOnlyAdds(t *testing.T) {
 // A step that fails changes nothing, and the next program tries it again. One waits for those who write, and they for it.
 func TestUpgradeThatFails(t *testing.T) {
 	t.Parallel()
-	old, address := versionOne(t, postgrestest.Start(t))
-	bad, err := upgraded(address, 2, secondStep+`; SELECT 1/0`)
+	old, address := madeNow(t, postgrestest.Start(t))
+	bad, err := upgraded(address, false, nextStep+`; SELECT 1/0`)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer bad.Close()
 	err = write(bad, add("refused"))
-	if err == nil || !strings.Contains(err.Error(), "making version 2 of the tables: ") {
+	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("making version %d of the tables: ", old.Version()+1)) {
 		t.Errorf("a step that fails: %v", err)
 	}
 	if err := write(old, add("still")); err != nil {
 		t.Errorf("the old version afterwards: %v", err)
 	}
-	good, err := upgraded(address, 2, secondStep)
+	good, err := upgraded(address, false, nextStep)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +154,7 @@ func TestUpgradeThatFails(t *testing.T) {
 // A database that has moved away is upgraded for its readers, and stays closed.
 func TestUpgradeClosed(t *testing.T) {
 	t.Parallel()
-	old, address := versionOne(t, postgrestest.Start(t))
+	old, address := madeNow(t, postgrestest.Start(t))
 	if err := write(old, job(func(t *store.Transaction) error {
 		if err := t.Run(store.StoreSetting, store.MovedTo, "elsewhere", ""); err != nil {
 			return err
@@ -158,7 +163,7 @@ func TestUpgradeClosed(t *testing.T) {
 	})); err != nil {
 		t.Fatal(err)
 	}
-	s, err := upgraded(address, 2, secondStep)
+	s, err := upgraded(address, false, nextStep)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,7 @@ import (
 	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/overview"
 	"mailroom/orchestrator/router"
+	"mailroom/orchestrator/store"
 )
 
 // dump is the whole definition of a database, for comparing.
@@ -179,7 +180,7 @@ func TestReadOnlyFolder(t *testing.T) {
 	if _, err := overview.Why(t.Context(), r.Ledger, id); err != nil {
 		t.Errorf("why: %v", err)
 	}
-	if _, err := r.Query(t.Context(), "SELECT 1", 1); err != nil {
+	if _, err := r.Query(t.Context(), "SELECT 1", store.Bound{Rows: 1}); err != nil {
 		t.Errorf("sql: %v", err)
 	}
 	_, err = messages.Send(t.Context(), r.Ledger, orchestrator.Draft{Sender: "a", Recipient: "b"})

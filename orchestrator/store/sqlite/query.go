@@ -3,9 +3,7 @@ package sqlite
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"math"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -24,14 +22,18 @@ var credentials = map[string]bool{
 // queryTimeout ends an audit query that runs for too long.
 const queryTimeout = 60 * time.Second
 
-// maxCell is the largest value that an audit query may make, and maxAnswer the most of its answer that is kept, in bytes.
-const maxCell, maxAnswer = 32 << 20, 64 << 20
+// What an audit query may make, in bytes: one value, all that SQLite has at a time, and all values of a row, which the driver copies.
+const maxValue, maxMade, maxRow = 8 << 20, 192 << 20, 64 << 20
 
-// Query runs one SELECT for an audit and returns at most limit rows. It runs on a connection of its own that cannot
+// sortMemory lets a query sort in 32 MB. What is more goes into a file, in parts of that size, and at the end a value of each part is in
+// memory: with SQLite's own 2 MB, half of all that is sorted can be.
+const sortMemory = `PRAGMA cache_size = -32768`
+
+// Query runs one SELECT for an audit and returns at most as many rows as bound allows. It runs on a connection of its own that cannot
 // write and whose authorizer allows nothing but reading tables and calling functions, so that no statement can attach,
 // create or change a file, or read credentials. Parameters are bound to ?1, ?2, ... Errors: invalid_params for a
-// statement that is wrong or not allowed, timeout of a minute as unavailable.
-func (s *Store) Query(ctx context.Context, statement string, limit int, params ...any) (store.Table, error) {
+// statement that is wrong or not allowed, or makes values that are too long; timeout of a minute as unavailable.
+func (s *Store) Query(ctx context.Context, statement string, bound store.Bound, params ...any) (store.Table, error) {
 	if strings.ContainsRune(statement, 0) || !utf8.ValidString(statement) {
 		return store.Table{}, orchestrator.Errorf(orchestrator.InvalidParams, "the query holds a NUL or is not valid UTF-8")
 	}
@@ -44,16 +46,18 @@ func (s *Store) Query(ctx context.Context, statement string, limit int, params .
 		return store.Table{}, databaseError(s.path, err)
 	}
 	defer c.close()
-	c.raw.SetLimit(sqlite3.SQLITE_LIMIT_LENGTH, maxCell)
+	if err := c.Script(sortMemory); err != nil {
+		return store.Table{}, databaseError(s.path, err)
+	}
 	s.mu.Lock()
 	watch := s.watch
 	s.mu.Unlock()
 	c.raw.RegisterAuthorizer(func(op int, arg1, arg2, _ string) int {
 		return authorizeAudit(op, arg1, arg2, watch)
 	})
-	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, queryTimeout, store.TooSlow(queryTimeout))
 	defer cancel()
-	table, err := c.audit(ctx, statement, limit, params)
+	table, err := c.audit(ctx, statement, bound, params)
 	return table, databaseError(s.path, err)
 }
 
@@ -82,10 +86,10 @@ func authorizeAudit(op int, arg1, arg2 string, watch observer) int {
 // sqliteRecursive is SQLITE_RECURSIVE, which the driver does not name.
 const sqliteRecursive = 33
 
-func (c *conn) audit(ctx context.Context, statement string, limit int, params []any) (store.Table, error) {
+func (c *conn) audit(ctx context.Context, statement string, bound store.Bound, params []any) (store.Table, error) {
 	s, err := c.raw.Prepare(statement)
 	if err != nil {
-		return store.Table{}, queryError(ctx, err)
+		return store.Table{}, c.queryError(ctx, err)
 	}
 	defer s.Close()
 	stmt := s.(*sqlite3.SQLiteStmt)
@@ -98,34 +102,59 @@ func (c *conn) audit(ctx context.Context, statement string, limit int, params []
 	if want := stmt.NumInput(); want != len(params) {
 		return store.Table{}, orchestrator.Errorf(orchestrator.InvalidParams, "the query has %d parameters, and %d values were given", want, len(params))
 	}
+	instructions, err := c.instructions(ctx, statement)
+	if err != nil {
+		return store.Table{}, c.queryError(ctx, err)
+	}
 	rows, err := stmt.QueryContext(ctx, c.Bind(params))
 	if err != nil {
-		return store.Table{}, queryError(ctx, err)
+		return store.Table{}, c.queryError(ctx, err)
 	}
 	defer rows.Close()
-	table := store.Table{Columns: store.UniqueColumns(rows.Columns()), Rows: []store.Record{}}
-	dest := make(store.Row, len(table.Columns))
-	kept := 0
-	for {
-		err := rows.Next(dest)
+	table := store.NewTable(rows.Columns(), bound)
+	row := make(store.Row, len(table.Columns))
+	// Nothing has been run yet.
+	c.raw.SetLimit(sqlite3.SQLITE_LIMIT_LENGTH, min(maxValue, maxMade/instructions, maxRow/max(1, len(row))))
+	for more := true; more; {
+		err := rows.Next(row)
 		if errors.Is(err, io.EOF) {
-			return table, nil
+			break
 		}
 		if err != nil {
-			return store.Table{}, queryError(ctx, err)
+			return store.Table{}, c.queryError(ctx, err)
 		}
-		if len(table.Rows) == limit || kept > maxAnswer {
-			table.Truncated = true
-			return table, nil
+		if more, err = table.Add(row); err != nil {
+			return store.Table{}, err
 		}
-		values := make([]any, len(dest))
-		for i, v := range dest {
-			values[i] = auditValue(v)
-			if s, ok := values[i].(string); ok {
-				kept += len(s)
-			}
+	}
+	return *table, nil
+}
+
+const (
+	besides = 8      // values that SQLite may have besides those that are counted: its functions have some while they work
+	unknown = 10_000 // instructions of an EXPLAIN, which cannot be counted by another one, and makes short lines
+)
+
+// instructions returns how many values SQLite may have at a time when it runs a query, at most. It makes a list of instructions of one, and
+// each has one value at a time.
+func (c *conn) instructions(ctx context.Context, statement string) (n int, err error) {
+	explain, err := c.raw.Prepare("EXPLAIN " + statement)
+	if err != nil {
+		return unknown, nil
+	}
+	defer explain.Close()
+	rows, err := explain.(*sqlite3.SQLiteStmt).QueryContext(ctx, nil)
+	if err != nil {
+		return 0, err
+	}
+	defer rows.Close()
+	row := make(store.Row, len(rows.Columns()))
+	for n = besides; ; n++ {
+		if err := rows.Next(row); errors.Is(err, io.EOF) {
+			return n, nil
+		} else if err != nil {
+			return 0, err
 		}
-		table.Rows = append(table.Rows, store.Record{Columns: table.Columns, Values: values})
 	}
 }
 
@@ -143,29 +172,8 @@ func (c *conn) single(statement string) bool {
 	return true
 }
 
-// auditValue turns a column into what JSON can show.
-func auditValue(v any) any {
-	switch v := v.(type) {
-	case []byte:
-		return strings.ToValidUTF8(string(v), "\uFFFD")
-	case time.Time:
-		return orchestrator.Stamp(v)
-	case string:
-		return strings.ToValidUTF8(v, "\uFFFD")
-	case float64:
-		if math.IsInf(v, 0) || math.IsNaN(v) {
-			return fmt.Sprint(v) // JSON has no number for it
-		}
-	}
-	return v
-}
-
-func queryError(ctx context.Context, err error) error {
-	switch {
-	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return orchestrator.Errorf(orchestrator.Unavailable, "the query ran for more than %s and was ended", orchestrator.FormatDuration(queryTimeout)).
-			WithHint("Narrow it down, for example by message_id or by time")
-	case ctx.Err() != nil:
+func (c *conn) queryError(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	code := sqliteCode(err)
@@ -174,7 +182,8 @@ func queryError(ctx context.Context, err error) error {
 			Hint: "sql takes one SELECT over the tables of this database"}
 	}
 	if code == sqlite3.ErrTooBig {
-		return orchestrator.Errorf(orchestrator.InvalidParams, "the query makes a value of more than %d bytes", maxCell)
+		return orchestrator.Errorf(orchestrator.InvalidParams, "the query makes a value of more than %d bytes", c.raw.GetLimit(sqlite3.SQLITE_LIMIT_LENGTH)).
+			WithHint("The more columns and functions a query has, the shorter each of its values must be: ask for fewer columns at a time")
 	}
 	if code == sqlite3.ErrError || code == sqlite3.ErrRange || code == 0 {
 		return &orchestrator.Error{Code: orchestrator.InvalidParams, Message: "the query is not valid", Err: err,

@@ -43,7 +43,7 @@ func (c *Conn) prepareBulk(s *statement) error {
 		parts[1], strings.ReplaceAll(parts[2], "$", "p"), strings.Join(arrays, ", "), strings.Join(columns, ", "))
 	b := &bulk{c.name(s.Name + "s"), text}
 	if _, err := c.Raw.Prepare(context.Background(), b.name, text, nil); err != nil {
-		return fmt.Errorf("%w in %s", err, text)
+		return fmt.Errorf("%w in %s", c.noted(err), text)
 	}
 	s.bulk = b
 	return nil

@@ -3,6 +3,7 @@
 package wire
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync/atomic"
@@ -28,6 +29,7 @@ type Conn struct {
 	own        map[string]*own
 	opening    opening
 	later      []bound // what is still to be run, before the next statement
+	failure    error   // what has ended the present transaction
 }
 
 // Connect connects. The errors are pgconn's.
@@ -79,6 +81,32 @@ func (c *Conn) Cancel() {
 // Broken reports whether no transaction is open, or an error has ended it.
 func (c *Conn) Broken() bool { return c.Raw.IsClosed() || c.Raw.TxStatus() != 'T' }
 
+// Failure returns the error that has ended the present transaction, nil if none has.
+func (c *Conn) Failure() error {
+	if c.Raw.TxStatus() != 'E' {
+		return nil
+	}
+	return cmp.Or(c.failure, errors.New("an error has ended the transaction"))
+}
+
+// inFailed is the server's code of what it says to each statement behind the one that has ended the transaction.
+const inFailed = "25P02"
+
+// noted returns the error of a statement, unless that only says that an earlier one has ended the transaction: then it is the error of
+// that, which whoever ran it may have had no use for.
+func (c *Conn) noted(err error) error {
+	var own *pgconn.PgError
+	switch {
+	case c.Raw.TxStatus() != 'E':
+		c.failure = nil
+	case c.failure == nil:
+		c.failure = err
+	case errors.As(err, &own) && own.Code == inFailed:
+		return c.failure
+	}
+	return err
+}
+
 // Script runs statements that are separated by semicolons and take no arguments.
 func (c *Conn) Script(text string) error {
 	if err := c.mayWrite(); err != nil {
@@ -109,5 +137,5 @@ func (c *Conn) Do(ctx context.Context, text string) error {
 func (c *Conn) Ask(ctx context.Context, text string) ([]*pgconn.Result, error) {
 	script, more := c.withSettings(text)
 	results, err := c.Raw.Exec(ctx, script).ReadAll()
-	return results[min(more, len(results)):], err
+	return results[min(more, len(results)):], c.noted(err)
 }

@@ -93,5 +93,5 @@ func (c *Conn) runAll(ctx context.Context, last func(p *pgconn.Pipeline)) (resul
 	if ended := p.Close(); err == nil {
 		err = ended
 	}
-	return results, err
+	return results, c.noted(err)
 }

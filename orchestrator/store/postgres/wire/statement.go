@@ -69,7 +69,7 @@ func (c *Conn) prepare(text string) (*statement, error) {
 		query, does := reading(text)
 		sql, arguments := rewrite(query)
 		description, err := c.describe("s"+strconv.Itoa(len(c.statements)), sql)
-		if err != nil {
+		if err = c.noted(err); err != nil {
 			return nil, fmt.Errorf("%w in %s", err, sql)
 		}
 		if store.Prepared != nil {
@@ -162,7 +162,7 @@ func (c *Conn) run(text string, args []driver.NamedValue) (*pgconn.Result, *stat
 	}
 	if len(c.later) == 0 && !c.setsFirst() {
 		result := next.start(c).Read()
-		return result, next.statement, result.Err
+		return result, next.statement, c.noted(result.Err)
 	}
 	results, err := c.runAll(context.Background(), func(p *pgconn.Pipeline) {
 		if c.setsFirst() {

@@ -75,7 +75,7 @@ func (c *Conn) ready(ctx context.Context, calls []Call) error {
 			c.own[call.Text] = &own{name: "own" + strconv.Itoa(len(c.own))}
 		case !o.prepared:
 			if _, err := c.Raw.Prepare(ctx, o.name, call.Text, nil); err != nil {
-				return err
+				return c.noted(err)
 			}
 			o.prepared = true
 		}
