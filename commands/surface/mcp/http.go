@@ -102,6 +102,13 @@ func (w *watchedWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
+// FlushError implements what http.ResponseController looks for.
+func (w *watchedWriter) FlushError() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return http.NewResponseController(w.ResponseWriter).Flush()
+}
+
 // stillThere is how often a stream on which nothing may happen has a comment, so that nobody between takes it for dead.
 const stillThere = 15 * time.Second
 

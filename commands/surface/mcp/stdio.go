@@ -133,6 +133,8 @@ func (c *connection) take(r received) {
 	c.until(c.x.gone, nil, func() bool { return !c.open.has(request.ID) })
 	var at *session
 	switch {
+	case c.x.gone.Err() != nil:
+		return
 	case request.Method != listen || speaks != modern:
 		at = c.sessionOf(speaks)
 	case c.open.count(true) >= maxSubscriptions:
