@@ -2,7 +2,6 @@ package mcp
 
 import (
 	"encoding/json"
-	"fmt"
 	"strings"
 	"testing"
 )
@@ -48,7 +47,7 @@ func FuzzIDIsFound(f *testing.F) {
 		if id := members["id"]; id != nil && strings.IndexByte(`"-0123456789`, id[0]) >= 0 {
 			want = string(id)
 		}
-		if got := fmt.Sprintf("%s", find.found()); got != want {
+		if got := string(find.found()); got != want {
 			t.Errorf("the id of %q is %s; want %s", text, got, want)
 		}
 	})
