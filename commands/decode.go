@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"reflect"
 	"strconv"
 	"strings"
@@ -234,7 +235,7 @@ func (p *Param) decode(value json.RawMessage, field reflect.Value) error {
 		}
 		field.SetBool(b)
 	case Integer, Span:
-		n, err := strconv.ParseInt(string(value), 10, 64)
+		n, err := wholeNumber(string(value))
 		if errors.Is(err, strconv.ErrRange) {
 			return p.invalid("%s is out of bounds: %s", p.shown(string(value)), cmp.Or(p.Bounds(), "64 bits"))
 		}
@@ -258,6 +259,23 @@ func (p *Param) decode(value json.RawMessage, field reflect.Value) error {
 		return p.decodeList(value, field)
 	}
 	return nil
+}
+
+// wholeNumber reads a number of JSON that is whole, be it written as 5, as 5.0 or as 5e0. Errors: strconv.ErrRange, also for what is above
+// 2^53 and not written in digits alone; strconv.ErrSyntax for what is not whole, or no number.
+func wholeNumber(text string) (int64, error) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if !errors.Is(err, strconv.ErrSyntax) {
+		return n, err
+	}
+	f, ferr := strconv.ParseFloat(text, 64)
+	switch {
+	case errors.Is(ferr, strconv.ErrSyntax) || f != math.Trunc(f):
+		return 0, err
+	case math.Abs(f) > 1<<53:
+		return 0, strconv.ErrRange
+	}
+	return int64(f), nil
 }
 
 func (p *Param) decodeList(value json.RawMessage, field reflect.Value) error {

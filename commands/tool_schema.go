@@ -11,7 +11,8 @@ import (
 // programs. What they leave out holds all the same, and an error says so to whoever comes upon it.
 
 // ToolSchema describes the parameters for models: it is Schema without what the tool's description and the list of what is
-// required say already, without the forms of names and ids, and without bounds that nobody comes upon by chance.
+// required say already, without the forms of names and ids, and without bounds that nobody comes upon by chance. Each property has a
+// type, since some hosts leave out a tool with one that has none.
 func (d *Definition) ToolSchema() *jsonschema.Schema {
 	s := d.Schema()
 	s.Description = ""
@@ -27,8 +28,23 @@ func (d *Definition) ToolSchema() *jsonschema.Schema {
 		if p.Maximum != nil && *p.Maximum > 3600 {
 			p.Maximum = nil
 		}
+		if p.Type == "" && p.AnyOf == nil {
+			p.AnyOf = anyJSON()
+		}
 	}
 	return s
+}
+
+// anyJSON lists the types that a JSON value may have. A list needs the types of its elements, which some hosts do not take from a reference:
+// lists in lists are left out.
+func anyJSON() []*jsonschema.Schema {
+	simple := func() (list []*jsonschema.Schema) { // made anew, since nodes of a schema may not be shared
+		for _, kind := range []string{"string", "number", "boolean", "object"} {
+			list = append(list, &jsonschema.Schema{Type: kind})
+		}
+		return list
+	}
+	return append(simple(), &jsonschema.Schema{Type: "array", Items: &jsonschema.Schema{AnyOf: simple()}}, &jsonschema.Schema{Type: "null"})
 }
 
 // ToolResultSchema describes the result for models: the keys that every answer of the command has and their types, without what

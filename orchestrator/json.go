@@ -45,6 +45,9 @@ func CheckPairs(parameter string, text []byte) error {
 		WithHint("%s stands alone. Cut a text between two characters, and not through an emoji, or write \\ufffd there", text[at:at+escape])
 }
 
+// WithoutMark returns a text without the byte order mark of UTF-8 at its beginning, which PowerShell and some editors write.
+func WithoutMark(text []byte) []byte { return bytes.TrimPrefix(text, []byte("\ufeff")) }
+
 // escape is how many bytes \ud83d has.
 const escape = len(`\ud83d`)
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"io"
 	"os"
 	"os/exec"
@@ -64,6 +65,49 @@ func TestMCPClientGone(t *testing.T) {
 				t.Errorf("another waiter gets %v", got)
 			}
 		})
+	}
+}
+
+// TestMCPNobodyReads: a server whose client does not read any more ends as SIGPIPE would have it, without a word, though its standard input
+// stays open, and what it could not hand out is unread.
+func TestMCPNobodyReads(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, "a", "b")
+	o.run("send", "--sender", "b", "--recipient", "a", "--message-type", "note", "--payload", `"fragile"`)
+	for name, after := range map[string]int{"at once": 0, "after the first answer": 1} {
+		cmd := o.command(mcpWords("a", "relay", false)...)
+		var says strings.Builder
+		cmd.Stderr = &says
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if after == 0 {
+			out.Close()
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		io.WriteString(in, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`+"\n")
+		if after == 1 {
+			if _, err := bufio.NewReaderSize(out, 16).ReadString('\n'); err != nil {
+				t.Fatal(err)
+			}
+			out.Close()
+		}
+		io.WriteString(in, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"get_messages","arguments":{}}}`+"\n")
+		if got := exitStatus(t, cmd); got != 141 || says.String() != "" {
+			t.Errorf("%s: exit status %d, %q; want 141 and nothing", name, got, says.String())
+		}
+		in.Close()
+		o.await(`SELECT count(*) FROM message_trace WHERE event = 'read'`, "0")
+	}
+	if got := o.run("wait", "--recipient", "a", "--timeout", "0"); got["count"] != 1.0 {
+		t.Errorf("the next who asks gets %v", got)
 	}
 }
 

@@ -3,11 +3,13 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
 	"testing"
 
+	"mailroom/commands"
 	"mailroom/commands/surface/cli"
 )
 
@@ -88,4 +90,103 @@ func heldShort(t *testing.T, what, says string, most int) {
 			t.Errorf("%s: %q has %q, which is not for models", what, says, not)
 		}
 	}
+}
+
+// TestPropertiesHaveTypes: every property of every tool has a type, and so has what is below it: Gemini CLI leaves out a tool of which one has none,
+// and Gemini refuses all where a list has no items, or a type is a list.
+func TestPropertiesHaveTypes(t *testing.T) {
+	t.Parallel()
+	tools := 0
+	for _, d := range config().Catalogue.All() {
+		output, err := d.ToolResultSchema()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for what, schema := range map[string]any{"takes": d.ToolSchema(), "answers": output} {
+			text, err := json.Marshal(schema)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var read map[string]any
+			if err := json.Unmarshal(text, &read); err != nil {
+				t.Fatal(err)
+			}
+			heldTyped(t, d.Name+" "+what, read)
+		}
+		tools++
+	}
+	if tools < 50 {
+		t.Errorf("there are %d tools", tools)
+	}
+}
+
+// heldTyped holds a schema, and all below it, to having a type, or several to choose from.
+func heldTyped(t *testing.T, where string, schema any) {
+	t.Helper()
+	s, ok := schema.(map[string]any)
+	if !ok {
+		t.Errorf("%s is %v, and no schema", where, schema)
+		return
+	}
+	choices, _ := s["anyOf"].([]any)
+	if _, typed := s["type"].(string); typed == (len(choices) > 0) {
+		t.Errorf("%s has the type %v, and %d to choose from", where, s["type"], len(choices))
+	}
+	for i, choice := range choices {
+		heldTyped(t, fmt.Sprintf("%s, choice %d", where, i), choice)
+	}
+	if s["type"] == "array" && !strings.Contains(where, " answers") || s["items"] != nil {
+		heldTyped(t, where+", items", s["items"])
+	}
+	properties, _ := s["properties"].(map[string]any)
+	for name, p := range properties {
+		heldTyped(t, where+"."+name, p)
+	}
+}
+
+// TestWholeNumbers: each parameter that is a whole number takes 5.0 and 5e0 for 5, as JSON Schema has it, and is refused the same.
+func TestWholeNumbers(t *testing.T) {
+	t.Parallel()
+	tried := 0
+	for _, d := range config().Catalogue.All() {
+		for _, p := range d.Params() {
+			if p.Kind != commands.Integer && p.Kind != commands.Span {
+				continue
+			}
+			tried++
+			check := func(value string) string { return fmt.Sprint(d.Check(withRequired(d, p.Name, value))) }
+			for _, n := range []string{"0", "1", "5", "86400", "-1", "9007199254740992"} {
+				for _, written := range []string{n + ".0", n + "e0", n + ".00E+0"} {
+					if got, want := check(written), check(n); got != want {
+						t.Errorf("%s: %s of %s: %s; want %s, as of %s", d.Name, p.Name, written, got, want, n)
+					}
+				}
+			}
+			if got := check("1.5"); !strings.Contains(got, "is not a whole number") {
+				t.Errorf("%s: %s of 1.5: %s", d.Name, p.Name, got)
+			}
+		}
+	}
+	if tried < 20 {
+		t.Errorf("%d parameters are whole numbers", tried)
+	}
+}
+
+// withRequired returns parameters of a command: one of a value, and those that it must have.
+func withRequired(d *commands.Definition, name, value string) json.RawMessage {
+	members := []string{fmt.Sprintf("%q:%s", name, value)}
+	for _, p := range d.Params() {
+		if !p.Required || p.Name == name {
+			continue
+		}
+		some := map[commands.Kind]string{commands.Integer: "1", commands.Span: "1", commands.Number: "1", commands.Boolean: "true", commands.List: `["a"]`, commands.JSON: "{}"}[p.Kind]
+		if some == "" {
+			some = `"a"`
+		}
+		if len(p.OneOf) > 0 {
+			some = fmt.Sprintf("%q", p.OneOf[0])
+		}
+		members = append(members, fmt.Sprintf("%q:%s", p.Name, some))
+	}
+	return json.RawMessage("{" + strings.Join(members, ",") + "}")
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -46,6 +47,55 @@ func TestWaitUnmarksWhenNobodyReads(t *testing.T) {
 	}
 	if got := o.run("wait", "--recipient", "b", "--timeout", "0")["count"]; got != 1.0 {
 		t.Errorf("the next wait takes %v messages; want 1", got)
+	}
+}
+
+// TestByteOrderMarks: the mark that PowerShell writes before a text is no part of it, wherever one is read.
+func TestByteOrderMarks(t *testing.T) {
+	t.Parallel()
+	const mark, line = "\ufeff", `{"sender":"a","recipient":"b","message_type":"note","payload":"ok"}`
+	o := newOffice(t, "a", "b")
+	file := func(content string) string {
+		path := filepath.Join(t.TempDir(), "file")
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return "@" + path
+	}
+	for _, c := range []struct {
+		in, args string
+		sent     int
+	}{
+		{mark + line + "\r\n" + mark + line + "\n" + mark + "\n" + mark, "send --stdin", 2},
+		{mark + line, "send --stdin --atomic", 1},
+		{mark + "ok\r\n", "send --as a b -", 1},
+		{mark + `"ok"` + "\r\n", "send --as a --recipient b --message-type note --payload -", 1},
+		{"", "send --as a --recipient b --message-type note --payload " + file(mark+`"ok"`), 1},
+		{mark + line, "invoke send -", 1},
+		{"", "invoke send " + file(mark+line), 1},
+	} {
+		cmd := o.command(strings.Fields(c.args)...)
+		cmd.Stdin = strings.NewReader(c.in)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%s: %v: %s", c.args, err, out)
+		}
+		got := o.run("wait", "--recipient", "b", "--timeout", "0")
+		messages, _ := got["messages"].([]any)
+		for _, m := range messages {
+			if m.(map[string]any)["payload"] != "ok" {
+				t.Errorf("%s sends %v", c.args, m)
+			}
+		}
+		if len(messages) != c.sent {
+			t.Errorf("%s sends %d messages; want %d", c.args, len(messages), c.sent)
+		}
+	}
+	for _, args := range []string{"send --as a b -", "invoke send -"} { // the mark of UTF-16 is not skipped, but named
+		cmd := o.command(strings.Fields(args)...)
+		cmd.Stdin = strings.NewReader("\xff\xfeS\x00E\x00")
+		if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "it is UTF-16: save it as UTF-8") {
+			t.Errorf("%s of UTF-16: %v: %s", args, err, out)
+		}
 	}
 }
 

@@ -14,7 +14,7 @@ type ScheduleAddParams struct {
 	Name    string          `json:"name" desc:"name of the schedule; a known one is replaced" check:"agent|group" arg:"1"`
 	Spec    string          `json:"spec" desc:"cron expression in local time, @every 10m, @daily, or @doorbell" check:"min=1,max=128" arg:"2"`
 	Command string          `json:"command" desc:"command to run" check:"min=1,max=128" arg:"3"`
-	Params  json.RawMessage `json:"params,omitempty" desc:"its parameters as a JSON object" default:"{}" arg:"4"`
+	Params  json.RawMessage `json:"params,omitempty" desc:"its parameters as a JSON object" check:"object" default:"{}" arg:"4"`
 }
 
 // ScheduleAddResult is the schedule as stored.

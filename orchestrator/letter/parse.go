@@ -34,7 +34,7 @@ func Parse(text []byte) (Letter, error) {
 }
 
 func parse(text []byte) (l Letter, err error) {
-	list, err := members(bytes.TrimPrefix(text, []byte("\ufeff")))
+	list, err := members(orchestrator.WithoutMark(text))
 	if err != nil {
 		return l, err
 	}

@@ -143,10 +143,14 @@ func readFile(path string) ([]byte, error) {
 	return readBounded(f)
 }
 
+// readBounded reads one value, without a byte order mark before it.
 func readBounded(r io.Reader) ([]byte, error) {
 	content, err := io.ReadAll(io.LimitReader(r, maxInput+1))
 	if err == nil && len(content) > maxInput {
 		err = fmt.Errorf("it has more than %d bytes", maxInput)
 	}
-	return content, err
+	if err == nil && (bytes.HasPrefix(content, []byte("\xff\xfe")) || bytes.HasPrefix(content, []byte("\xfe\xff"))) {
+		err = errors.New("it is UTF-16: save it as UTF-8")
+	}
+	return orchestrator.WithoutMark(content), err
 }

@@ -337,7 +337,7 @@ func (r *lineRun) end() error {
 func readLines(ctx context.Context, in io.Reader, lines chan<- numbered) {
 	reader := bufio.NewReaderSize(in, 64<<10)
 	for number := 1; ; number++ {
-		raw, long, err := surface.ReadLine(reader)
+		raw, long, err := surface.ReadLine(reader, nil)
 		line := numbered{number: number, raw: raw}
 		if long {
 			line.err = orchestrator.Errorf(orchestrator.InvalidParams, "the line has more than %d bytes", surface.MaxLine)

@@ -69,6 +69,9 @@ func (p *Program) serveTools(c *urfave.Context) error {
 	server := mcp.NewServer(env, p.Version).For(owner)
 	server.CallTime = p.CallTime
 	err = server.Serve(c.Context, p.In, p.Out, vocabularies...)
+	if _, ours := errors.AsType[*orchestrator.Error](err); !ours {
+		err = notWritten(err)
+	}
 	return errors.Join(err, env.Engine.Close())
 }
 

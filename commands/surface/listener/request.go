@@ -30,7 +30,8 @@ func BearerOf(r *http.Request, hint string) (string, error) {
 }
 
 // ReadAll reads the whole body, most bytes of it at most, so that a slow one holds nothing but its own request, and what
-// follows may take its time. Only JSON may stand in it. It reports whether it could; otherwise it has answered.
+// follows may take its time. Only JSON may stand in it; a byte order mark before it is left out. It reports whether it could; otherwise
+// it has answered.
 func ReadAll(rw http.ResponseWriter, r *http.Request, most int64) bool {
 	if coding := r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
 		WriteFailure(rw, http.StatusUnsupportedMediaType, orchestrator.Errorf(orchestrator.InvalidParams, "the body is encoded as %s", orchestrator.Clip(coding)).
@@ -52,7 +53,7 @@ func ReadAll(rw http.ResponseWriter, r *http.Request, most int64) bool {
 			WithHint("Send a JSON object, with Content-Type: application/json"))
 		return false
 	}
-	r.Body = io.NopCloser(bytes.NewReader(body))
+	r.Body = io.NopCloser(bytes.NewReader(orchestrator.WithoutMark(body)))
 	http.NewResponseController(rw).SetReadDeadline(time.Time{})
 	return true
 }

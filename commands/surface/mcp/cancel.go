@@ -2,10 +2,11 @@ package mcp
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"slices"
 	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
 // underway keeps track of the HTTP requests that one endpoint is answering, so that a client can cancel one. It does so by a
@@ -19,36 +20,35 @@ type underway struct {
 // callID identifies a request: its Authorization header, the query of its URL, and its id in JSON-RPC. Two clients with the same
 // token may use the same ids. Then one of them cancels the request of the other, too, which fails without having taken a
 // message.
-type callID struct{ token, query, id string }
+type callID struct {
+	token, query string
+	id           jsonrpc.ID
+}
 
-// enter takes note of a request until exit is called. leave is what cancels it. If the request is itself the notification that
+// enter takes note of a request until exit is called. leave is what cancels it. If m, its body, is itself the notification that
 // cancels others, enter cancels them.
-func (u *underway) enter(r *http.Request, body []byte, leave context.CancelFunc) (exit func()) {
-	var message struct {
-		Method string          `json:"method"`
-		ID     json.RawMessage `json:"id"`
-		Params struct {
-			RequestID json.RawMessage `json:"requestId"`
-		} `json:"params"`
+func (u *underway) enter(r *http.Request, m *jsonrpc.Request, leave context.CancelFunc) (exit func()) {
+	if m == nil {
+		return func() {}
 	}
-	if json.Unmarshal(body, &message) != nil {
-		return func() {} // the handler says what is wrong with it
-	}
-	id := callID{r.Header.Get("Authorization"), r.URL.RawQuery, string(message.ID)}
+	call := callID{r.Header.Get("Authorization"), r.URL.RawQuery, m.ID}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if message.Method == cancelled {
-		id.id = string(message.Params.RequestID)
-		for _, end := range u.calls[id] {
+	if other, is := cancelledID(m); is {
+		call.id = other
+		for _, end := range u.calls[call] {
 			(*end)()
 		}
+		return func() {}
+	}
+	if !m.IsCall() {
 		return func() {}
 	}
 	if u.calls == nil {
 		u.calls = map[callID][]*context.CancelFunc{}
 	}
-	u.calls[id] = append(u.calls[id], &leave)
-	return func() { u.forget(id, &leave) }
+	u.calls[call] = append(u.calls[call], &leave)
+	return func() { u.forget(call, &leave) }
 }
 
 func (u *underway) forget(id callID, leave *context.CancelFunc) {

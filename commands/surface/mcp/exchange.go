@@ -16,9 +16,10 @@ import (
 // exchange is what the calls of tools have in common that come over one connection, or in one HTTP request: who asks, whether
 // they are still there, and what is to be noted of an answer once it was written or could not be. It is safe for concurrent use.
 type exchange struct {
-	caller  commands.Caller
-	gone    context.Context                              // ends when whoever asks goes away
-	mayHave func(context.Context, commands.Answer) error // refuses an answer at the last moment; nil refuses none
+	caller commands.Caller
+	gone   context.Context             // ends when whoever asks goes away
+	valid  func(context.Context) error // that whoever asks is still let in, at the last moment; nil is always
+	leave  func()                      // ends gone, where valid is not nil
 
 	running sync.WaitGroup
 	mu      sync.Mutex
@@ -40,6 +41,14 @@ func exchangeOf(ctx context.Context) *exchange {
 		return x
 	}
 	return &exchange{gone: ctx}
+}
+
+// stillValid returns an error if whoever asks has lost the right to since.
+func (x *exchange) stillValid(ctx context.Context) error {
+	if x.valid == nil {
+		return nil
+	}
+	return x.valid(ctx)
 }
 
 // begin returns a context for one call that ends with the call's own and when whoever asks goes away. Call done at its end.

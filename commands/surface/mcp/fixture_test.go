@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"log/slog"
 	"net/http"
 	"testing"
 	"time"
@@ -72,7 +71,7 @@ func connected(t testing.TB, o *sdk.ClientOptions, transport sdk.Transport) *sdk
 
 // piped serves a client on pipes, as a process does on standard input and output. hangUp closes them and returns when the
 // server has ended.
-func piped(t testing.TB, s *sdk.Server, agent string, o *sdk.ClientOptions) (_ *sdk.ClientSession, hangUp func()) {
+func piped(t testing.TB, s *offered, agent string, o *sdk.ClientOptions) (_ *sdk.ClientSession, hangUp func()) {
 	t.Helper()
 	in, toServer := io.Pipe()
 	fromServer, out := io.Pipe()
@@ -81,7 +80,7 @@ func piped(t testing.TB, s *sdk.Server, agent string, o *sdk.ClientOptions) (_ *
 		defer close(ended)
 		defer out.Close()
 		caller := commands.Caller{Name: agent, Session: "default"}
-		if err := serveStream(context.WithoutCancel(t.Context()), slog.New(slog.DiscardHandler), s, caller, in, out); err != nil && !errors.Is(err, io.ErrClosedPipe) { // a client closes both pipes at once
+		if err := s.serveStream(context.WithoutCancel(t.Context()), caller, in, out); err != nil && !errors.Is(err, io.ErrClosedPipe) { // a client closes both pipes at once
 			t.Errorf("serving %s: %v", agent, err)
 		}
 	}()

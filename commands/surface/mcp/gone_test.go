@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -69,7 +68,13 @@ const callTry = `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":
 // post sends a message and reads the answer to its end.
 func (e *endpoints) post(token, path, body string) (status int, answer string) {
 	e.T.Helper()
-	res, err := http.DefaultClient.Do(e.message(e.T.Context(), token, path, body))
+	return e.answerTo(e.message(e.T.Context(), token, path, body))
+}
+
+// answerTo sends a request and reads the answer to its end.
+func (e *endpoints) answerTo(r *http.Request) (status int, answer string) {
+	e.T.Helper()
+	res, err := http.DefaultClient.Do(r)
 	if err != nil {
 		e.T.Fatal(err)
 	}
@@ -171,7 +176,7 @@ func TestAnswerNotTaken(t *testing.T) {
 				"\n" + `{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n" + call + "\n")
 			stay, hangUp := io.Pipe()
 			out := &breaking{word: "fragile", hangUp: hangUp}
-			serveStream(t.Context(), slog.New(slog.DiscardHandler), NewServer(e.Env, "v1").offering(false, "relay"), commands.Caller{Name: "a", Session: "default"}, io.MultiReader(in, stay), out)
+			NewServer(e.Env, "v1").offering(false, "relay").serveStream(t.Context(), commands.Caller{Name: "a", Session: "default"}, io.MultiReader(in, stay), out)
 		},
 	} {
 		done(t, b, "send_message", `{"target":"a","message_type":"PING","message":"fragile `+name+`"}`)
@@ -287,7 +292,7 @@ func TestStandardInputEndsBeforeAnswers(t *testing.T) {
 	full, out := io.Pipe()
 	defer full.Close()
 	go full.Read(make([]byte, 64<<10)) // the first answer is taken, and no other
-	err := serveStream(t.Context(), slog.New(slog.DiscardHandler), NewServer(e.Env, "v1").offering(false, "relay"), commands.Caller{Name: "a", Session: "default"}, in, out)
+	err := NewServer(e.Env, "v1").offering(false, "relay").serveStream(t.Context(), commands.Caller{Name: "a", Session: "default"}, in, out)
 	if err != nil {
 		t.Error(err)
 	}

@@ -7,23 +7,35 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
-// cancelled is the method by which a client calls a request off.
-const cancelled = "notifications/cancelled"
+// Methods of the protocol.
+const (
+	cancelled = "notifications/cancelled" // calls a request off
+	listen    = "subscriptions/listen"    // lasts until it is called off
+)
 
-// callOff returns the message by which a client calls a request off.
-func callOff(id jsonrpc.ID) *jsonrpc.Request {
-	params, err := json.Marshal(map[string]any{"requestId": id.Raw()})
-	if err != nil {
-		panic(err) // it is a number or a text
+// cancelledID returns the id of the request that a notification calls off. ok is false for another message.
+func cancelledID(m *jsonrpc.Request) (id jsonrpc.ID, ok bool) {
+	var params struct {
+		RequestID any `json:"requestId"`
 	}
-	return &jsonrpc.Request{Method: cancelled, Params: params}
+	if m.Method != cancelled || m.IsCall() || json.Unmarshal(m.Params, &params) != nil {
+		return id, false
+	}
+	id, err := jsonrpc.MakeID(params.RequestID)
+	return id, err == nil && id.IsValid()
 }
 
 // openCalls keeps track of the requests of one connection that have not been answered yet. A request that its client has
 // cancelled gets no answer at all. Source: Model Context Protocol 2025-11-25, "Cancellation". It is safe for concurrent use.
 type openCalls struct {
 	mu    sync.Mutex
-	calls map[jsonrpc.ID]callState
+	calls map[jsonrpc.ID]*openCall
+}
+
+type openCall struct {
+	state callState
+	at    *session
+	lasts bool // until it is called off
 }
 
 type callState int
@@ -34,43 +46,40 @@ const (
 	answering           // the answer is being written, and noted
 )
 
-// heard takes note of a message of the client: a request, which is open from now on, or the cancellation of one.
-func (o *openCalls) heard(m jsonrpc.Message) {
-	request, ok := m.(*jsonrpc.Request)
-	if !ok {
-		return
-	}
+// begin takes note of a request that a session is about to get.
+func (o *openCalls) begin(request *jsonrpc.Request, at *session) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	switch {
-	case request.IsCall():
-		if o.calls == nil {
-			o.calls = map[jsonrpc.ID]callState{}
-		}
-		o.calls[request.ID] = atWork
-	case request.Method == cancelled:
-		var params struct {
-			RequestID any `json:"requestId"`
-		}
-		if json.Unmarshal(request.Params, &params) != nil {
-			return
-		}
-		id, err := jsonrpc.MakeID(params.RequestID)
-		if state, open := o.calls[id]; open && state == atWork && err == nil {
-			o.calls[id] = calledOff
-		}
+	if o.calls == nil {
+		o.calls = map[jsonrpc.ID]*openCall{}
 	}
+	o.calls[request.ID] = &openCall{at: at, lasts: request.Method == listen}
+}
+
+// callOff takes note that the client of a request does not want its answer, and returns the session that works on it; nil if the request
+// is not open, or is being answered.
+func (o *openCalls) callOff(id jsonrpc.ID) *session {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	call := o.calls[id]
+	if call == nil || call.state == answering {
+		return nil
+	}
+	call.state = calledOff
+	return call.at
 }
 
 // answer reports whether the client of a request still wants its answer, which is written now.
 func (o *openCalls) answer(id jsonrpc.ID) (wanted bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.calls[id] == calledOff {
-		return false
+	call := o.calls[id]
+	if call == nil {
+		return true
 	}
-	o.calls[id] = answering
-	return true
+	wanted = call.state == atWork
+	call.state = answering
+	return wanted
 }
 
 // answered takes note that a request is not open any more: its answer was written or, if that was not possible, taken back.
@@ -83,20 +92,17 @@ func (o *openCalls) answered(id jsonrpc.ID) {
 func (o *openCalls) has(id jsonrpc.ID) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	_, open := o.calls[id]
-	return open
+	return o.calls[id] != nil
 }
 
-// works reports whether a request is open and its answer is not being written.
-func (o *openCalls) works(id jsonrpc.ID) bool {
+// count returns how many requests are open, those that last or the others.
+func (o *openCalls) count(lasting bool) (n int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	state, open := o.calls[id]
-	return open && state != answering
-}
-
-func (o *openCalls) count() int {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return len(o.calls)
+	for _, call := range o.calls {
+		if call.lasts == lasting {
+			n++
+		}
+	}
+	return n
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"log/slog"
 	"strings"
 	"testing"
 
@@ -26,7 +25,7 @@ import (
 const hello = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
 
 // stdioServer is a server as `mailroom mcp` makes it for an agent.
-func stdioServer(env commands.Env, agent string, vocabularies ...string) *sdk.Server {
+func stdioServer(env commands.Env, agent string, vocabularies ...string) *offered {
 	tools := NewServer(env, "v1")
 	env.Caller = commands.Caller{Name: agent, Session: "default"}
 	tools.arrival = &arrival{env: env}
@@ -40,7 +39,7 @@ type rawSession struct {
 	out *bufio.Scanner
 }
 
-func rawly(t *testing.T, s *sdk.Server, agent string) *rawSession {
+func rawly(t *testing.T, s *offered, agent string) *rawSession {
 	t.Helper()
 	in, toServer := io.Pipe()
 	fromServer, out := io.Pipe()
@@ -48,7 +47,7 @@ func rawly(t *testing.T, s *sdk.Server, agent string) *rawSession {
 	go func() {
 		defer close(ended)
 		defer out.Close()
-		serveStream(context.WithoutCancel(t.Context()), slog.New(slog.DiscardHandler), s, commands.Caller{Name: agent, Session: "default"}, in, out)
+		s.serveStream(context.WithoutCancel(t.Context()), commands.Caller{Name: agent, Session: "default"}, in, out)
 	}()
 	t.Cleanup(func() {
 		fromServer.Close()

@@ -2,46 +2,76 @@ package mcp
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"math"
 	"net/http"
-	"strconv"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
-
-	"mailroom/orchestrator"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// rpcError is an answer of JSON-RPC to a request that was not understood. Source: JSON-RPC 2.0, part 5.1.
-func rpcError(id json.RawMessage, code int, why string) []byte {
-	return orchestrator.Mended(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s}}`+"\n", id, code, orchestrator.JSONString(why)))
+// admit judges the body and the headers of a request. It returns the writer for the answer to it, and the body if that is a request or a
+// notification of the protocol; or it refuses it, and returns nil.
+func admit(rw http.ResponseWriter, r *http.Request, body []byte) (answers http.ResponseWriter, m *jsonrpc.Request) {
+	if r.Method != http.MethodPost {
+		return rw, nil
+	}
+	message := judge(body)
+	refused := message.refused
+	if refused == nil {
+		refused = headed(r.Header, message)
+	}
+	if refused != nil {
+		rw.Header().Set("Content-Type", "application/json")
+		rw.WriteHeader(http.StatusBadRequest)
+		rw.Write(rpcError(message.id, refused))
+		return nil, nil
+	}
+	return &spokenRefusals{ResponseWriter: rw, id: message.id}, message.request()
 }
 
-// judge returns why a message cannot be accepted, with the code of that error, or "" if it can, and the id that an answer to it
-// has: null if the message has none that can be used.
-func judge(message []byte) (id json.RawMessage, code int, why string) {
-	id = json.RawMessage("null")
-	if !json.Valid(message) {
-		return id, jsonrpc.CodeParseError, "the message is not JSON"
-	}
-	var m map[string]json.RawMessage // a struct would take the value of ID, too
-	if json.Unmarshal(message, &m) == nil && m["id"] != nil {
-		given := m["id"]
-		text := given[0] == '"'
-		if text || strings.Trim(string(given[:1]), "-0123456789") == "" {
-			id = given
-		}
-		n, err := strconv.ParseFloat(string(given), 64) // the SDK makes whole numbers of all
-		if !text && (err != nil || n != math.Trunc(n) || math.Abs(n) >= 1<<53) {
-			return id, jsonrpc.CodeInvalidRequest, "the id is no whole number below 2^53, and no text"
+const (
+	versionHeader = "Mcp-Protocol-Version"
+	nameHeader    = "Mcp-Name"
+)
+
+// headed returns what is wrong with the headers that repeat something of a message, and puts the name among them into plain form. The SDK
+// holds them to the message, but it takes an old version that it does not know for a malformed request, and compares the name as it is
+// encoded. Source: Model Context Protocol 2026-07-28, "Request Metadata".
+func headed(header http.Header, message received) *jsonrpc.Error {
+	version := header.Get(versionHeader)
+	for _, name := range []string{versionHeader, "Mcp-Method", nameHeader} {
+		if len(header.Values(name)) > 1 {
+			return mismatch("there are %d headers %s; one is needed", len(header.Values(name)), name)
 		}
 	}
-	if _, err := jsonrpc.DecodeMessage(message); err != nil {
-		return id, jsonrpc.CodeInvalidRequest, "that is no JSON-RPC message; a batch is none either: send each message by itself"
+	if version == "" {
+		return unspoken(message.version) // the SDK says so if one that is spoken lacks the header
 	}
-	return id, 0, ""
+	if e := unspoken(version); e != nil || version < modernVersion {
+		return e
+	}
+	name := header.Get(nameHeader)
+	if strings.ContainsFunc(name, func(c rune) bool { return c < ' ' && c != '\t' || c > '~' }) {
+		return mismatch("%s has characters that a header may not have: encode it as =?base64?...?=", nameHeader)
+	}
+	if encoded, is := strings.CutPrefix(name, "=?base64?"); is {
+		if encoded, is = strings.CutSuffix(encoded, "?="); is {
+			plain, err := base64.StdEncoding.DecodeString(encoded)
+			if err != nil {
+				return mismatch("%s is not valid Base64", nameHeader)
+			}
+			header.Set(nameHeader, string(plain))
+		}
+	}
+	return nil
+}
+
+// mismatch is the error for headers that do not fit the message.
+func mismatch(format string, args ...any) *jsonrpc.Error {
+	return &jsonrpc.Error{Code: sdk.CodeHeaderMismatch, Message: fmt.Sprintf("the headers do not fit the message: "+format, args...)}
 }
 
 // spokenRefusals is a writer of the answer to one request. Where the SDK refuses the request in plain text, it writes an error of
@@ -50,25 +80,6 @@ type spokenRefusals struct {
 	http.ResponseWriter
 	id    json.RawMessage
 	plain bool // a refusal in plain text has begun; Write will get its text
-}
-
-// answerRefusals refuses a request that is no message of JSON-RPC, and returns nil then. Otherwise it returns the writer for the
-// answer.
-func answerRefusals(rw http.ResponseWriter, r *http.Request, body []byte) http.ResponseWriter {
-	if r.Method != http.MethodPost {
-		return rw
-	}
-	id, code, why := judge(body)
-	if why != "" {
-		rw.Header().Set("Content-Type", "application/json")
-		rw.WriteHeader(http.StatusBadRequest)
-		rw.Write(rpcError(id, code, why))
-		return nil
-	}
-	if string(id) == "null" {
-		return rw
-	}
-	return &spokenRefusals{ResponseWriter: rw, id: id}
 }
 
 // WriteHeader implements http.ResponseWriter.
@@ -86,12 +97,12 @@ func (w *spokenRefusals) Write(p []byte) (int, error) {
 		return w.ResponseWriter.Write(p)
 	}
 	w.plain = false
-	status, code := http.StatusBadRequest, jsonrpc.CodeInvalidRequest
-	if bytes.HasPrefix(p, []byte("JSON RPC not handled")) { // the SDK's error for a method that it does not know
+	status, code := http.StatusBadRequest, int64(jsonrpc.CodeInvalidRequest)
+	if bytes.HasPrefix(p, []byte("JSON RPC not handled")) && string(w.id) != "null" { // the SDK's error for a method that it does not know
 		status, code = http.StatusOK, jsonrpc.CodeMethodNotFound // the request is well formed, and this is its answer
 	}
 	w.ResponseWriter.WriteHeader(status)
-	_, err := w.ResponseWriter.Write(rpcError(w.id, code, strings.TrimSpace(string(p))))
+	_, err := w.ResponseWriter.Write(rpcError(w.id, &jsonrpc.Error{Code: code, Message: strings.TrimSpace(string(p))}))
 	return len(p), err
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"mailroom/commands"
@@ -38,34 +39,69 @@ func NewServer(env commands.Env, version string) *Server {
 	return &Server{env: env, version: version, every: progressEvery, client: new(clientTime)}
 }
 
-// offering makes the SDK's server for clients that are administrators, or for those that are not: with the tools that
-// surface.NewOffer lists for them, and the resources.
-func (s *Server) offering(admin bool, vocabularies ...string) *sdk.Server {
+// offered is what a server has for one kind of client.
+type offered struct {
+	*Server
+	tools *sdk.Server // with everything but the modern subscriptions, see listening
+}
+
+// offering makes what is for clients that are administrators, or for those that are not: the tools that surface.NewOffer lists for them,
+// and the resources.
+func (s *Server) offering(admin bool, vocabularies ...string) *offered {
+	server := s.sdkServer(instructions(vocabularies), s.arrival != nil)
+	offer := surface.NewOffer(s.env.Catalogue, commands.Caller{Admin: admin, Remote: s.arrival == nil}, vocabularies...)
+	for _, tool := range offer.Tools {
+		server.AddTool(describe(tool), s.call(tool.Command, offer))
+	}
+	s.addResources(server)
+	server.AddReceivingMiddleware(withNames(offer))
+	return &offered{s, server}
+}
+
+// listening makes what serves one `subscriptions/listen`.
+func (s *Server) listening() *sdk.Server { return s.sdkServer("", true) }
+
+// sdkServer makes a server of the SDK without tools and resources. Where it takes subscriptions it is for one client: one client's would end
+// another's.
+func (s *Server) sdkServer(instructions string, subscribe bool) *sdk.Server {
 	options := &sdk.ServerOptions{
-		Instructions: instructions(vocabularies),
+		Instructions: instructions, SupportedProtocolVersions: versions, Logger: s.env.Log,
 		// Which tools there are never changes, so nobody need listen for it.
-		Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}, Resources: &sdk.ResourceCapabilities{}}, Logger: s.env.Log,
+		Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}, Resources: &sdk.ResourceCapabilities{Subscribe: true}},
 		// What is answered depends on who asks: nobody between may serve it to another.
 		SetCacheable: func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.CacheScope = "private" },
 	}
 	inboxes := &subscriptions{env: s.env, ready: s.ready}
-	if s.arrival != nil {
+	if subscribe {
 		options.SubscribeHandler, options.UnsubscribeHandler = inboxes.subscribe, inboxes.unsubscribe
 	}
 	server := sdk.NewServer(&sdk.Implementation{Name: "mailroom", Title: "Mailroom", Version: s.version}, options)
 	inboxes.tell = func(uri string) {
 		server.ResourceUpdated(context.Background(), &sdk.ResourceUpdatedNotificationParams{URI: uri})
 	}
-	offer := surface.NewOffer(s.env.Catalogue, commands.Caller{Admin: admin, Remote: s.arrival == nil}, vocabularies...)
-	for _, tool := range offer.Tools {
-		server.AddTool(describe(tool), s.call(tool.Command, offer))
-	}
-	s.addResources(server)
 	if s.arrival != nil {
 		server.AddReceivingMiddleware(s.arrival.elsewhere)
 	}
-	server.AddReceivingMiddleware(withCodes, withNames(offer))
+	server.AddReceivingMiddleware(s.negotiated, withCodes)
 	return server
+}
+
+// negotiated is a middleware for clients of older versions. It does not agree to the version whose batches are not taken, but to the one
+// before, which clients of that version know as well. Over HTTP, where these clients have no session, it promises no subscriptions.
+func (s *Server) negotiated(next sdk.MethodHandler) sdk.MethodHandler {
+	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
+		if p, ok := req.GetParams().(*sdk.InitializeParams); ok && p.ProtocolVersion == batchesVersion {
+			p.ProtocolVersion = beforeBatches
+		}
+		if r, ok := req.(*sdk.SubscriptionsListenRequest); ok && r.ProtocolVersion() < modernVersion {
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: fmt.Sprintf("%s is of version %s: name that in _meta", method, modernVersion)}
+		}
+		result, err := next(ctx, method, req)
+		if r, ok := result.(*sdk.InitializeResult); ok && err == nil {
+			r.Capabilities.Resources.Subscribe = s.arrival != nil
+		}
+		return result, err
+	}
 }
 
 // instructions are what a model is told of the tools as a whole.
@@ -119,8 +155,9 @@ func (s *Server) call(d *commands.Definition, offer surface.Offer) sdk.ToolHandl
 		if err != nil {
 			return toolFailure(offer.Advised(err, d, req.Params.Arguments))
 		}
-		if x.mayHave != nil {
-			if err := x.mayHave(ctx, answer); err != nil {
+		_, hands := answer.Result.(commands.Handed)
+		if hands {
+			if err := x.stillValid(ctx); err != nil {
 				commands.Settle(ctx, env, answer, false)
 				return toolFailure(err)
 			}
@@ -133,7 +170,7 @@ func (s *Server) call(d *commands.Definition, offer surface.Offer) sdk.ToolHandl
 			commands.Settle(ctx, env, answer, false)
 			return nil, err
 		}
-		if _, ok := answer.Result.(commands.Handed); ok {
+		if hands {
 			x.expect(result, func(written bool) { commands.Settle(ctx, env, answer, written) })
 		}
 		return result, nil

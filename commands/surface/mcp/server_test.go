@@ -87,7 +87,7 @@ func TestAllTools(t *testing.T) {
 		overHTTP := toolNames(t, e.tools("/mcp", map[bool]string{false: "a", true: "boss"}[admin], admin, nil))
 		s, _ := piped(t, NewServer(e.Env, "v1").offering(admin), "a", nil)
 		surfacetest.Equal(t, fmt.Sprintf("tools, admin %t,", admin), strings.Join(overHTTP, " "), strings.Join(want, " "))
-		if c := s.InitializeResult().Capabilities; c.Tools == nil || c.Tools.ListChanged || c.Resources == nil || c.Resources.ListChanged || c.Resources.Subscribe {
+		if c := s.InitializeResult().Capabilities; c.Tools == nil || c.Tools.ListChanged || c.Resources == nil || c.Resources.ListChanged || !c.Resources.Subscribe {
 			t.Errorf("it promises what it does not do, or not what it does: %+v", c)
 		}
 		surfacetest.Equal(t, fmt.Sprintf("tools over pipes, admin %t,", admin), strings.Join(toolNames(t, s), " "), strings.Join(want, " "))

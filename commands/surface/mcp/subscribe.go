@@ -19,8 +19,7 @@ const inboxURI = "mailroom://inbox/"
 const maxSubscriptions = 32
 
 // subscriptions are those of one client to inboxes: it is told when a message arrives in one of them. That takes a session that
-// lasts, as there is on standard input and output. Over HTTP each request stands alone, so that there is nobody to tell. It is
-// safe for concurrent use.
+// lasts, as there is on standard input and output, or a request that does, as `subscriptions/listen` is. It is safe for concurrent use.
 type subscriptions struct {
 	env   commands.Env
 	ready func(context.Context) error
@@ -72,6 +71,10 @@ func (s *subscriptions) subscribe(ctx context.Context, req *sdk.SubscribeRequest
 			case <-ctx.Done():
 				return
 			case <-arrivals:
+				if x.stillValid(ctx) != nil {
+					x.leave()
+					return
+				}
 				s.tell(uri)
 			}
 		}

@@ -50,10 +50,12 @@ func (w *Server) command(rw http.ResponseWriter, r *http.Request) {
 		w.refuse(rw, r, err)
 		return
 	}
-	if err := MayHave(ctx, answer); err != nil {
-		commands.Settle(ctx, env, answer, false)
-		listener.WriteFailure(rw, commands.HTTPStatus(err), err)
-		return
+	if _, hands := answer.Result.(commands.Handed); hands {
+		if err := StillValid(ctx); err != nil {
+			commands.Settle(ctx, env, answer, false)
+			listener.WriteFailure(rw, commands.HTTPStatus(err), err)
+			return
+		}
 	}
 	out, err := answer.Pieces()
 	if err == nil {

@@ -71,7 +71,7 @@ func (w *Server) follow(ctx context.Context, out *eventWriter, rings <-chan stru
 		began := time.Now()
 		list, next, more, err := messages.Events(ctx, w.env.Ledger, last, concerning, eventsAtOnce)
 		if err == nil {
-			err = caller.stillValid(ctx)
+			err = StillValid(ctx)
 		}
 		if err != nil {
 			return err

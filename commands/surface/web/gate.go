@@ -118,19 +118,12 @@ func askerOf(ctx context.Context) asker {
 // console that is the administrator, who sends and reads as the operator.
 func CallerOf(ctx context.Context) commands.Caller { return askerOf(ctx).Caller }
 
-// stillValid reports by its error that the token was revoked, or ran out, while the request was under way.
-func (a asker) stillValid(ctx context.Context) error {
+// StillValid returns an error if the token of a request was revoked, or ran out, while the request was under way: whoever asked may have
+// waited for a long time. ctx is that of the request.
+func StillValid(ctx context.Context) error {
+	a := askerOf(ctx)
 	_, err := agents.Authenticate(ctx, a.ledger, a.secret)
 	return err
-}
-
-// MayHave returns an error if an answer holds messages and the token of its request is not valid any more: whoever asked may have
-// waited for a long time, and the token may have been revoked meanwhile. ctx is that of the request.
-func MayHave(ctx context.Context, answer commands.Answer) error {
-	if _, ok := answer.Result.(commands.Handed); !ok {
-		return nil
-	}
-	return askerOf(ctx).stillValid(ctx)
 }
 
 // authenticated serves who shows a valid token, if there is room, and reads the body. The token is the caller, whatever

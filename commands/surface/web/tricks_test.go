@@ -108,6 +108,7 @@ func bodyTricks() []trick {
 		{"POST", "/v1/commands/send", `{"recipient":"bob","message_type":"note","priority":1e999}`, nil, 400, "invalid_params"},
 		{"POST", "/v1/commands/send", `{"recipient":"bob","message_type":"note","priority":` + strings.Repeat("9", 100_000) + `}`, nil, 400, "invalid_params"},
 		{"POST", "/v1/commands/send", deep, nil, 400, "invalid_params"},
+		{"POST", "/v1/commands/send", "\ufeff" + goodSend, nil, 200, ""}, {"POST", "/v1/commands/send", "\ufeff\ufeff" + goodSend, nil, 400, "invalid_params"},
 		{"POST", "/v1/commands/send", `{"recipient":"bob","message_type":"note","__proto__":{"admin":true}}`, nil, 400, "invalid_params"},
 	}
 }

@@ -1,0 +1,207 @@
+package mcp
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mailroom/orchestrator/agents"
+)
+
+// listening is a request that listens to the inbox of an agent.
+func listening(id, agent string) string {
+	return modernCall(id, newest, listen, `"notifications":{"toolsListChanged":true,"resourceSubscriptions":["`+inboxURI+agent+`"]},`)
+}
+
+// stream is a subscription over HTTP.
+type stream struct {
+	t     *testing.T
+	res   *http.Response
+	lines *bufio.Scanner
+	leave context.CancelFunc
+}
+
+// listen subscribes to the inbox of an agent, and reads the acknowledgement.
+func (e *endpoints) listen(t *testing.T, token, id, agent string) *stream {
+	t.Helper()
+	ctx, leave := context.WithCancel(t.Context())
+	t.Cleanup(leave)
+	res, err := http.DefaultClient.Do(e.modernRequest(token, listening(id, agent), listen, "", nil).WithContext(ctx))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { res.Body.Close() })
+	s := &stream{t, res, bufio.NewScanner(res.Body), leave}
+	if got := s.next(); !strings.Contains(got, "notifications/subscriptions/acknowledged") || !strings.Contains(got, inboxURI+agent) ||
+		!strings.Contains(got, `"io.modelcontextprotocol/subscriptionId":`+id) || strings.Contains(got, "tools") {
+		t.Fatalf("the subscription begins with %s", got)
+	}
+	if res.Header.Get("X-Accel-Buffering") != "no" {
+		t.Errorf("a proxy may hold the events back: %v", res.Header)
+	}
+	return s
+}
+
+// next is the next event, and "" the end.
+func (s *stream) next() string {
+	for s.lines.Scan() {
+		if data, is := strings.CutPrefix(s.lines.Text(), "data: "); is {
+			return data
+		}
+	}
+	return ""
+}
+
+func (s *stream) hears(what string, parts ...string) {
+	s.t.Helper()
+	got := s.next()
+	for _, part := range append(parts, "notifications/resources/updated") {
+		if !strings.Contains(got, part) {
+			s.t.Errorf("%s: it hears %q; want %s", what, got, part)
+		}
+	}
+}
+
+// TestListenOverHTTP: whoever listens to an inbox over HTTP is told of what arrives there, and nobody else, until it goes or its token does.
+func TestListenOverHTTP(t *testing.T) {
+	t.Parallel()
+	e := newEndpoints(t, "a", "b", "c")
+	b := e.tools("/mcp/relay", "b", false, nil)
+	send := func(to string) {
+		t.Helper()
+		done(t, b, "send_message", `{"target":"`+to+`","message_type":"PING","message":"x"}`)
+	}
+	token := e.Token("a", false)
+	first, second, other := e.listen(t, token, `1`, "a"), e.listen(t, token, `"two"`, "a"), e.listen(t, e.Token("c", false), `1`, "c")
+	send("a")
+	first.hears("the first", `"io.modelcontextprotocol/subscriptionId":1`, inboxURI+"a")
+	second.hears("the second", `"io.modelcontextprotocol/subscriptionId":"two"`)
+	first.leave()
+	send("a")
+	second.hears("the second, when the first has gone", `"two"`)
+	send("c")
+	other.hears("another agent, of all this", inboxURI+"c") // its first
+	third := e.listen(t, token, `3`, "a")
+	if status, _ := e.post(token, "/mcp/relay", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}`); status != http.StatusAccepted {
+		t.Errorf("calling the third off: %d", status)
+	}
+	for third.next() != "" { // a last answer may say that it has ended
+	}
+	if _, err := agents.RevokeTokens(t.Context(), e.Router.Ledger, "a"); err != nil {
+		t.Fatal(err)
+	}
+	send("a")
+	for got := second.next(); got != ""; got = second.next() {
+		if strings.Contains(got, "updated") {
+			t.Errorf("whose token was revoked hears %s", got)
+		}
+	}
+}
+
+// TestListenIsRefused: to the inbox of another, to what does not change, and to who does not speak that version.
+func TestListenIsRefused(t *testing.T) {
+	t.Parallel()
+	e := newEndpoints(t, "a", "b")
+	token := e.Token("a", false)
+	for body, want := range map[string]string{
+		listening("5", "b"): "cannot act for b",
+		strings.Replace(listening("5", "a"), inboxURI+"a", "mailroom://thread/x", 1): "only an inbox",
+		modernCall("5", newest, listen, ""):                                          "notifications",
+	} {
+		status, got := e.answerTo(e.modernRequest(token, body, listen, "", nil))
+		if status != http.StatusBadRequest || errorCode(got) != -32602 || !strings.Contains(got, want) {
+			t.Errorf("%s: %d %s; want %s", body, status, got, want)
+		}
+	}
+	const old = `{"jsonrpc":"2.0","id":5,"method":"subscriptions/listen","params":{"notifications":{"resourceSubscriptions":["` + inboxURI + `a"]}}}`
+	_, overHTTP := e.post(token, "/mcp/relay", old)
+	s := rawly(t, stdioServer(e.Env, "a", "relay"), "a")
+	s.say(hello)
+	s.next()
+	s.say(old)
+	for way, got := range map[string]string{"stdio": s.next(), "HTTP": overHTTP} {
+		if errorCode(got) != -32601 {
+			t.Errorf("in the older protocol, over %s: %s", way, got)
+		}
+	}
+	for i := range maxSubscriptions {
+		s.say(listening(fmt.Sprint(100+i), "a"))
+		s.next()
+	}
+	s.say(listening("5", "a"))
+	if got := s.next(); !strings.Contains(got, `"id":5`) || !strings.Contains(got, "32 subscriptions already") {
+		t.Errorf("one more than there may be: %s", got)
+	}
+}
+
+// TestSubscriptionsOfOneClient: two to the same inbox on one connection, and one of the older protocol, are told each in its own form, and end each
+// by itself.
+func TestSubscriptionsOfOneClient(t *testing.T) {
+	t.Parallel()
+	e := newEndpoints(t, "a", "b")
+	b := e.tools("/mcp/relay", "b", false, nil)
+	s := rawly(t, stdioServer(e.Env, "a", "relay"), "a")
+	say := func(line, want string) {
+		t.Helper()
+		s.say(line)
+		if got := s.next(); !strings.Contains(got, want) {
+			t.Fatalf("to %s: %s; want %s", line, got, want)
+		}
+	}
+	say(listening("1", "a"), "acknowledged")
+	say(listening("2", "a"), "acknowledged")
+	say(hello, "serverInfo")
+	say(`{"jsonrpc":"2.0","id":3,"method":"resources/subscribe","params":{"uri":"`+inboxURI+`a"}}`, `"id":3`)
+	hear := func(what string, wants ...string) {
+		t.Helper()
+		done(t, b, "send_message", `{"target":"a","message_type":"PING","message":"x"}`)
+		var heard []string
+		for range wants {
+			heard = append(heard, s.next())
+		}
+		for _, want := range wants {
+			found := false
+			for _, line := range heard {
+				found = found || strings.Contains(line, "notifications/resources/updated") && (strings.Contains(line, want) || want == "" && !strings.Contains(line, "subscriptionId"))
+			}
+			if !found {
+				t.Errorf("%s: it hears %q; want one with %q", what, heard, want)
+			}
+		}
+	}
+	hear("all three", `"io.modelcontextprotocol/subscriptionId":1`, `"io.modelcontextprotocol/subscriptionId":2`, "")
+	s.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
+	hear("without the first", `"io.modelcontextprotocol/subscriptionId":2`, "")
+	say(`{"jsonrpc":"2.0","id":4,"method":"resources/unsubscribe","params":{"uri":"`+inboxURI+`a"}}`, `"id":4`)
+	hear("the second alone", `"io.modelcontextprotocol/subscriptionId":2`)
+	say(listening("2", "a"), "acknowledged") // an id that is used again ends what had it
+	hear("the second anew", `"io.modelcontextprotocol/subscriptionId":2`)
+	say(modernCall("9", newest, "tools/list", ""), `"id":9`)
+}
+
+// TestComments: a stream that has begun and on which nothing happens has a comment now and then, and another answer none.
+func TestComments(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for kind, comments := range map[string]int{"text/event-stream": 3, "application/json": 0, "": 0} {
+			ctx, stop := context.WithTimeout(t.Context(), 3*stillThere+time.Second)
+			rec := httptest.NewRecorder()
+			w := &watchedWriter{ResponseWriter: rec, x: &exchange{gone: ctx}}
+			if kind != "" {
+				w.Header().Set("Content-Type", kind)
+				w.Write([]byte("data: {}\n\n"))
+			}
+			w.comment(ctx)
+			stop()
+			if got := strings.Count(rec.Body.String(), ": still there\n\n"); got != comments {
+				t.Errorf("%q: %d comments; want %d: %q", kind, got, comments, rec.Body.String())
+			}
+		}
+	})
+}
