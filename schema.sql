@@ -332,7 +332,8 @@ CREATE TABLE removed_agents (
     removed_by        TEXT NOT NULL DEFAULT ''         -- agent that asked; '' is the administrator
 );
 
--- agent_secrets: with what the messages to a webhook are signed. `mailroom sql` cannot read this table.
+-- agent_secrets: with what the messages to a webhook are signed; the row of no agent has the secret of the marks by which hosts know
+-- messages that were shown. `mailroom sql` cannot read this table.
 CREATE TABLE agent_secrets (
     agent             TEXT PRIMARY KEY,
     secret            TEXT NOT NULL,                   -- whsec_ and base64

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"reflect"
 	"runtime/debug"
 	"slices"
@@ -205,7 +207,8 @@ func (d *Definition) guarded(ctx context.Context, env Env, run func() (any, erro
 	return run()
 }
 
-// withTrace makes an error without a code an internal one, and says under which trace to look for it.
+// withTrace makes an error without a code an internal one, and says under which trace to look for it, unless it is about a file: what
+// is wrong there is no bug.
 func withTrace(err error, span *tracing.Span) error {
 	if own, ok := errors.AsType[*orchestrator.Error](err); ok && own.Code != orchestrator.Internal {
 		return err
@@ -215,6 +218,9 @@ func withTrace(err error, span *tracing.Span) error {
 		return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "interrupted", Err: err}
 	case errors.Is(err, context.DeadlineExceeded):
 		return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "not done in the time that the caller gave it", Err: err}
+	}
+	if errors.As(err, new(*fs.PathError)) || errors.As(err, new(*os.LinkError)) {
+		return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "a file cannot be used", Err: err, Hint: "Check the path, its permissions and the space on the disk"}
 	}
 	return Bug(err, span.TraceID)
 }

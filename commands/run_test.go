@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -48,6 +50,28 @@ func TestRunTurnsBugsIntoInternal(t *testing.T) {
 		var e *orchestrator.Error
 		if !errors.As(err, &e) || e.Details["trace_id"] == nil || !strings.Contains(e.Error(), "boom") {
 			t.Errorf("%s: %v, details %v; want the cause and a trace id", name, err, e)
+		}
+	}
+}
+
+// What is wrong with a file is no bug, whichever command met it.
+func TestRunKnowsFiles(t *testing.T) {
+	t.Parallel()
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink("nowhere", link); err != nil {
+		t.Fatal(err)
+	}
+	for name, cause := range map[string]error{
+		"a folder below a link": os.MkdirAll(filepath.Join(link, "below"), 0o700),
+		"a new link":            os.Symlink("nowhere", link),
+		"wrapped":               fmt.Errorf("reading: %w", func() error { _, err := os.ReadFile(link); return err }()),
+	} {
+		d := Define(vocabularyOf("try", goodCard), "try", func(context.Context, Env, struct{}) (greeting, error) { return greeting{}, cause })
+		_, err := d.Run(t.Context(), administrator, nil)
+		codeIs(t, err, orchestrator.Unavailable)
+		var e *orchestrator.Error
+		if !errors.As(err, &e) || strings.Contains(e.Error(), "bug") || !strings.Contains(e.Error(), link) || e.Hint == "" {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

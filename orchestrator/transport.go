@@ -113,6 +113,7 @@ type Attempt struct {
 	At        time.Time // when it begins, by the engine's clock; zero outside of the engine
 
 	Folder       string // where the agent's commands run; "" is here
+	PassEnv      string // what they get of our environment; see program.Command
 	Secret       string // with which messages to the agent are signed; "" when it has none
 	AllowPrivate bool   // the address may lead into this machine or a private network
 	Slot         Slot   // of a Slotted transport; nil outside of the engine

@@ -163,7 +163,7 @@ func answersAgain(before, part any) bool {
 	return answer["functionResponse"] != nil && reflect.DeepEqual(before, part)
 }
 
-const frameBegins, frameEnds = "<mailroom-message ", "</mailroom-message>"
+const frameBegins, frameEnds = "<mailroom-message ", `</mailroom-message mark="`
 
 // shows holds the request to the messages that the model has been shown so far: these, each once and in its frame.
 func (r *request) shows(ids ...string) {

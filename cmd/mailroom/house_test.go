@@ -62,7 +62,7 @@ var mayImport = map[string][]string{
 	"orchestrator/agenthost": {"orchestrator/process", "orchestrator/store"},
 
 	"orchestrator/ledger":   {"orchestrator", "orchestrator/jsonfault", "orchestrator/push", "orchestrator/store", "tracing"},
-	"orchestrator/agents":   {"orchestrator", "orchestrator/confusables", "orchestrator/ledger", "orchestrator/store", "tracing"},
+	"orchestrator/agents":   {"orchestrator", "orchestrator/confusables", "orchestrator/ledger", "orchestrator/program", "orchestrator/store", "tracing"},
 	"orchestrator/messages": {"orchestrator", "orchestrator/agents", "orchestrator/ledger", "orchestrator/process", "orchestrator/push", "orchestrator/store", "tracing"},
 	"orchestrator/adoption": rows,
 	"orchestrator/daemons":  {"orchestrator", "orchestrator/ledger", "orchestrator/store"},
@@ -88,7 +88,7 @@ var mayImport = map[string][]string{
 	"orchestrator/person":         and(rows, "orchestrator/confusables", "orchestrator/delivery", "orchestrator/overview", "orchestrator/questions"),
 	"orchestrator/router":         and(rows, "orchestrator/delivery", "orchestrator/hosts", "orchestrator/questions", "orchestrator/reading", "orchestrator/sessions", "orchestrator/store/postgres", "orchestrator/store/sqlite", "orchestrator/RECORD"),
 
-	"commands":                  and(engine, "orchestrator/bridge/letters", "orchestrator/process"),
+	"commands":                  and(engine, "orchestrator/bridge/letters", "orchestrator/confusables", "orchestrator/process"),
 	"commands/VOCABULARY":       and(engine, "commands"),
 	"commands/ralph":            and(engine, "commands", "orchestrator/bridge", "orchestrator/bridge/letters", "orchestrator/letter", "orchestrator/watchdog"),
 	"commands/admin":            and(engine, "commands", "orchestrator/person"),

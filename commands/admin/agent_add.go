@@ -21,6 +21,7 @@ type AgentAddParams struct {
 	Private     *bool             `json:"allow_private,omitempty" desc:"its webhook may lead to an address of this machine or of a private network" remote:"false"`
 	Secret      *string           `json:"secret,omitempty" desc:"secret that signs the messages to its webhook, whsec_ and base64; an empty text makes a new one" check:"max=128"`
 	Start       *string           `json:"start,omitempty" desc:"command that starts a session of the agent for its messages; an empty text removes it" check:"max=4096" remote:""`
+	PassEnv     *string           `json:"pass_env,omitempty" desc:"variables of the daemon's environment that its commands get, separated by commas; an empty text is all but passwords and keys of mailroom" check:"max=4096" remote:"-"`
 	Host        *string           `json:"host,omitempty" desc:"host that its files and commands are on, in a database on a server; an empty text is any" check:"max=253" remote:""`
 	SilentAfter *commands.Seconds `json:"silent_after,omitempty" desc:"silence after which it counts as lost; 0 is never" check:"min=0,max=2592000"`
 	PlanMode    *bool             `json:"plan_mode,omitempty" desc:"it must have its plans approved"`
@@ -39,7 +40,7 @@ var agentAddCommand = commands.Define(vocabulary, "agent add", agentAdd)
 func agentAdd(ctx context.Context, env commands.Env, p AgentAddParams) (AgentResult, error) {
 	u := agents.Update{
 		Name: p.Name, Role: p.Role, Deliver: p.Deliver, Fallback: p.Fallback, StartCommand: p.Start, PlanModeRequired: p.PlanMode,
-		Batch: p.Batch, Concurrency: p.Concurrency, AllowPrivate: p.Private, Secret: p.Secret, Host: p.Host, Groups: p.Groups, By: env.Caller.Name,
+		Batch: p.Batch, Concurrency: p.Concurrency, AllowPrivate: p.Private, Secret: p.Secret, PassEnv: p.PassEnv, Host: p.Host, Groups: p.Groups, By: env.Caller.Name,
 	}
 	if p.Timeout != nil {
 		u.Timeout = new(p.Timeout.Duration())

@@ -50,7 +50,7 @@ func conceal(caller commands.Caller, a *overview.Standing) {
 	}
 	a.Deliver, _, _ = strings.Cut(a.Deliver, ":")
 	a.Fallback, _, _ = strings.Cut(a.Fallback, ":")
-	a.StartCommand, a.Folder = "", ""
+	a.StartCommand, a.Folder, a.PassEnv = "", "", ""
 	if a.Disabled != "" {
 		a.Disabled, _, _ = strings.Cut(a.Disabled, " ") // since when
 	}

@@ -71,7 +71,7 @@ func (r AgentShowResult) Text(w *commands.Text) {
 		[2]string{"agent", a.Name}, [2]string{"role", a.Role}, [2]string{"status", standing(w, &a)}, [2]string{"deliver", a.Deliver},
 		[2]string{"disabled", a.Disabled}, [2]string{"fallback", a.Fallback}, [2]string{"timeout", set(a.TimeoutSeconds, " s")},
 		[2]string{"batch", set(a.Batch, "")}, [2]string{"concurrency", set(a.Concurrency, "")}, [2]string{"private addresses", private},
-		[2]string{"start", a.StartCommand}, [2]string{"folder", a.Folder}, [2]string{"host", a.Host},
+		[2]string{"start", a.StartCommand}, [2]string{"folder", a.Folder}, [2]string{"environment", strings.ReplaceAll(a.PassEnv, ",", ", ")}, [2]string{"host", a.Host},
 		[2]string{"last run", lastRun(w, a.Run)}, [2]string{"its output", output},
 		[2]string{"silent after", set(a.SilentAfter, " s")}, [2]string{"plan mode", plan}, [2]string{"groups", strings.Join(a.Groups, ", ")},
 		[2]string{"registered by", a.RegisteredBy}, [2]string{"since", a.CreatedAt},

@@ -12,6 +12,7 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/program"
 	"mailroom/orchestrator/store"
 	"mailroom/tracing"
 )
@@ -32,6 +33,7 @@ type Update struct {
 	AllowPrivate     *bool
 	Secret           *string  // of its webhook, whsec_ and base64; "" makes a new one
 	Host             *string  // whose its files and commands are; "" is any
+	PassEnv          *string  // variables that its commands get of the daemon's environment, see program.CheckPasses; "" is the usual
 	Folder           string   // where its commands are to run, if the update names any; "" is the present one
 	Groups           []string // groups to join; they must exist
 	By               string   // who asks
@@ -83,6 +85,12 @@ func checkUpdate(l *ledger.Ledger, u *Update) (err error) {
 	}
 	if u.Fallback != nil && *u.Fallback != "" && !strings.HasPrefix(*u.Fallback, "jsonl:") {
 		return orchestrator.Errorf(orchestrator.InvalidParams, "fallback %q: a fallback is a file", *u.Fallback).WithHint("Write jsonl:PATH")
+	}
+	if u.PassEnv != nil {
+		if *u.PassEnv, err = program.CheckPasses(*u.PassEnv); err != nil {
+			return orchestrator.Errorf(orchestrator.InvalidParams, "pass_env: %v", err).
+				WithHint("Write names separated by commas, such as ANTHROPIC_API_KEY,PGPASSWORD; a * at the end of one stands for any rest")
+		}
 	}
 	if u.StartCommand == nil || *u.StartCommand == "" || l.Transports["exec"] == nil {
 		return nil
@@ -199,7 +207,11 @@ func AddIn(t *ledger.Tx, u Update) (ledger.Agent, bool, error) {
 			return ledger.Agent{}, false, err
 		}
 	}
-	if err := Store(t, &a); err != nil {
+	err := Store(t, &a)
+	if err == nil && u.PassEnv != nil {
+		err = t.StorePassEnv(a.Name, a.PassEnv)
+	}
+	if err != nil {
 		return ledger.Agent{}, false, err
 	}
 	if err := watchChanged(t, known, &a); err != nil {
@@ -229,6 +241,12 @@ func AddIn(t *ledger.Tx, u Update) (ledger.Agent, bool, error) {
 	conf = t.Config()
 	a.Groups, a.NewSecret = groupsOf(conf, a.Name), made
 	return a, known == nil, nil
+}
+
+// Lacks reports whether this host runs commands for an agent that do not get a variable of the environment.
+func Lacks(a *ledger.Agent, variable string) bool {
+	runs := a.StartCommand != "" || strings.HasPrefix(a.Deliver, "exec:")
+	return runs && !a.Away() && !program.Passes(a.PassEnv, variable)
 }
 
 // InboxViews are the document's own views of agents' inboxes, in a database that has them.
@@ -301,6 +319,7 @@ func (u *Update) apply(a *ledger.Agent) {
 	set(&a.Deliver, u.Deliver)
 	set(&a.Fallback, u.Fallback)
 	set(&a.StartCommand, u.StartCommand)
+	set(&a.PassEnv, u.PassEnv)
 	set(&a.PlanModeRequired, u.PlanModeRequired)
 	set(&a.Batch, u.Batch)
 	set(&a.Concurrency, u.Concurrency)
@@ -333,6 +352,8 @@ func (u *Update) fits(l *ledger.Ledger, a *ledger.Agent) error {
 		return refuse("concurrency", "It is for exec:COMMAND; a session (--start) runs once at a time")
 	case u.AllowPrivate != nil && *u.AllowPrivate && !reaching:
 		return refuse("allow_private", "It is for webhook:URL")
+	case u.PassEnv != nil && *u.PassEnv != "" && !slotted && a.StartCommand == "":
+		return refuse("pass_env", "It is for exec:COMMAND and start")
 	}
 	return nil
 }

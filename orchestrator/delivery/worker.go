@@ -338,7 +338,7 @@ func trySet(ctx context.Context, l *ledger.Ledger, c *claim, set orchestrator.Se
 func newAttempt(l *ledger.Ledger, c *claim, address string) orchestrator.Attempt {
 	return orchestrator.Attempt{
 		Recipient: c.agent.Name, Since: c.agent.CreatedAt, Address: address, Messages: c.messages, Database: l.Path(), At: l.Now(),
-		Folder: c.agent.Folder, Secret: c.secret, AllowPrivate: c.agent.AllowPrivate, Slot: c.slot,
+		Folder: c.agent.Folder, PassEnv: c.agent.PassEnv, Secret: c.secret, AllowPrivate: c.agent.AllowPrivate, Slot: c.slot,
 	}
 }
 

@@ -210,7 +210,7 @@ func show(ctx context.Context, l *ledger.Ledger, e *Event, before *session, a *A
 
 // take leases what is unread to the session, as far as it fits.
 func take(ctx context.Context, l *ledger.Ledger, e *Event, a *Answer) error {
-	conf, err := l.Configuration(ctx)
+	key, err := markKey(ctx, l)
 	if err != nil {
 		return err
 	}
@@ -219,7 +219,7 @@ func take(ctx context.Context, l *ledger.Ledger, e *Event, a *Answer) error {
 		return err
 	}
 	for i := range ms {
-		a.Marks = append(a.Marks, Mark(conf, &ms[i]))
+		a.Marks = append(a.Marks, markWith(key, &ms[i]))
 	}
 	a.Messages, a.lease = ms, e.lease()
 	if more {

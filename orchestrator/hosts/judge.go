@@ -122,8 +122,8 @@ func recognize(ctx context.Context, l *ledger.Ledger, e *Event) error {
 		return nil
 	}
 	var found map[string]orchestrator.Message
-	err := l.View(ctx, func(c *store.Conn, conf *ledger.Config) (err error) {
-		found, err = unreadWith(c, conf, e.Agent, marks)
+	err := l.Read(ctx, func(c *store.Conn) (err error) {
+		found, err = unreadWith(c, e.Agent, marks)
 		return err
 	})
 	if err != nil || len(found) == 0 {
@@ -131,7 +131,7 @@ func recognize(ctx context.Context, l *ledger.Ledger, e *Event) error {
 	}
 	marks = slices.Sorted(maps.Keys(found))
 	return l.Write(ctx, store.Of(e.Agent), func(t *ledger.Tx) error {
-		found, err := unreadWith(t.Conn, t.Config(), e.Agent, marks) // somebody may have taken some meanwhile
+		found, err := unreadWith(t.Conn, e.Agent, marks) // somebody may have taken some meanwhile
 		for mark, m := range found {
 			if err == nil {
 				err = recognizeOne(t, e, &m, sights[mark])
@@ -142,15 +142,19 @@ func recognize(ctx context.Context, l *ledger.Ledger, e *Event) error {
 }
 
 // unreadWith returns, by their marks, the unread messages of an agent that have one of these and were not handed back.
-func unreadWith(c *store.Conn, conf *ledger.Config, agent string, marks []string) (map[string]orchestrator.Message, error) {
+func unreadWith(c *store.Conn, agent string, marks []string) (map[string]orchestrator.Message, error) {
 	found := map[string]orchestrator.Message{}
+	key, err := readMarkKey(c)
+	if key == "" || err != nil {
+		return nil, err
+	}
 	for _, mark := range marks {
 		ms, err := ledger.Messages(c, `SELECT `+ledger.MessageColumns+` FROM agent_message WHERE seq = ?1 AND recipient = ?2 AND status = 'delivered'
 			AND EXISTS (SELECT 1 FROM agent_inbox i WHERE i.message_id = agent_message.message_id AND i.recipient = ?2 AND i.read_at = '')`, seqOf(mark), agent)
 		if err != nil {
 			return nil, err
 		}
-		if len(ms) == 0 || Mark(conf, &ms[0]) != mark {
+		if len(ms) == 0 || markWith(key, &ms[0]) != mark {
 			continue
 		}
 		back, err := messages.HandedBack(c, ms[0].ID)

@@ -6,7 +6,8 @@ import (
 )
 
 // Part returns what the sessions of agent hosts add to the engine: those that are long over are deleted, an agent that is removed
-// has none, a backup brings none back, and no other session is started for an agent beside one that gets its messages.
+// has none, a backup brings neither them back nor the secret of their marks, and no other session is started for an agent beside one
+// that gets its messages.
 // Agents that were added for processes are removed once these have ended.
 func Part() *ledger.Part {
 	return &ledger.Part{
@@ -22,6 +23,7 @@ func Part() *ledger.Part {
 		Over:     []ledger.Rows{{Table: "host_sessions", Over: `seen_at < ?1`, Idle: true}},
 		Outdated: []store.Outdated{
 			{End: `UPDATE host_sessions SET state = 'ended', pid = 0, waiter_pid = 0 WHERE ?1 <> ''`},
+			{End: `DELETE FROM agent_secrets WHERE agent = '' AND ?1 <> ''`},
 		},
 	}
 }

@@ -36,10 +36,6 @@ type lease struct {
 }
 
 func look(ctx context.Context, l *ledger.Ledger, e *Event) (k known, err error) {
-	conf, err := l.Configuration(ctx)
-	if err != nil {
-		return k, err
-	}
 	err = l.Look(ctx, func(c *store.Conn) error {
 		k = known{}
 		err := c.Query(`SELECT state, pid, born, turns, continued, seen_at, nudged_at FROM host_sessions WHERE agent = ? AND session = ?`, func(row store.Row) error {
@@ -47,7 +43,7 @@ func look(ctx context.Context, l *ledger.Ledger, e *Event) (k known, err error) 
 			return nil
 		}, e.Agent, e.Session)
 		if err == nil {
-			err = k.findLeases(c, conf, e)
+			err = k.findLeases(c, e)
 		}
 		if err == nil && (e.Kind == Started || e.Kind == Prompted) {
 			err = k.otherSession(c, e, l.Now())
@@ -57,11 +53,18 @@ func look(ctx context.Context, l *ledger.Ledger, e *Event) (k known, err error) 
 	return k, err
 }
 
-func (k *known) findLeases(c *store.Conn, conf *ledger.Config, e *Event) error {
+func (k *known) findLeases(c *store.Conn, e *Event) error {
 	found, err := messages.SessionLeases(c, e.Agent, e.Session)
+	if len(found) == 0 || err != nil {
+		return err
+	}
+	key, err := readMarkKey(c)
+	if err != nil {
+		return err
+	}
 	for i := range found {
 		own := lease{Lease: found[i]}
-		if own.mark, err = markOf(c, conf, &own.Lease); err != nil {
+		if own.mark, err = markOf(c, key, &own.Lease); err != nil {
 			return err
 		}
 		if own.again, err = messages.HandedBack(c, own.ID); err != nil {
@@ -69,7 +72,7 @@ func (k *known) findLeases(c *store.Conn, conf *ledger.Config, e *Event) error {
 		}
 		k.leases = append(k.leases, own)
 	}
-	return err
+	return nil
 }
 
 // otherSession returns another session of the agent that gets its messages; "" is none, and, where the user goes on with a session, one

@@ -17,11 +17,15 @@ func Settle(ctx context.Context, l *ledger.Ledger, agent, session string, marks 
 		if err != nil {
 			return err
 		}
+		key, err := readMarkKey(t.Conn)
+		if err != nil {
+			return err
+		}
 		for i := range leases {
 			lease := &leases[i]
-			mark, err := markOf(t.Conn, t.Config(), lease)
+			mark, err := markOf(t.Conn, key, lease)
 			switch {
-			case err != nil || !slices.Contains(marks, mark):
+			case err != nil || mark == "" || !slices.Contains(marks, mark):
 			case seen:
 				err = messages.ConfirmShown(t, lease, "seen by the model in session "+session)
 			default:

@@ -1,15 +1,21 @@
 package hosts_test
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"mailroom/orchestrator/hosts"
 	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/process"
 )
@@ -179,6 +185,47 @@ func TestForgedMark(t *testing.T) {
 		id: hosts.Answered, seq: hosts.Answered, seq + "." + others: hosts.Answered, "7." + code: hosts.Answered, "." + code: hosts.Answered,
 	}}
 	want.IDs(t, r.event(hosts.Worked, none, func(e *hosts.Event) { e.Transcript = forged }).Messages, id, other)
+}
+
+// TestMarkIsNotOfTheID: whoever knows the id of the database, as everybody with a copy of it does, cannot make a mark; and after a restore
+// nobody can who has a copy of the backup. Then what stands in a transcript is shown once more.
+func TestMarkIsNotOfTheID(t *testing.T) {
+	t.Parallel()
+	enginetest.OfAFile(t, "a server has its own backups")
+	r := newRoom(t)
+	none := of(process.None())
+	id := r.Send("alice", "bob")
+	before := r.Mark(id)
+	seq, code, _ := strings.Cut(before, ".")
+	made := hmac.New(sha256.New, []byte(r.Rows(`SELECT value FROM settings WHERE key = 'database.id'`)[0]))
+	io.WriteString(made, "bob "+id)
+	if id := hex.EncodeToString(made.Sum(nil)[:12]); id == code {
+		t.Error("the mark is made with the id of the database")
+	}
+	r.event(hosts.Worked, none) // under a lease
+	backup := filepath.Join(t.TempDir(), "backup.db")
+	if _, err := r.Ledger.BackupTo(t.Context(), backup, false); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Ledger.Restore(t.Context(), backup, true); err != nil {
+		t.Fatal(err)
+	}
+	secrets := -1
+	if err := enginetest.Plain(t, r.Ledger.Path()).QueryRow(`SELECT count(*) FROM agent_secrets`).Scan(&secrets); err != nil || secrets != 0 {
+		t.Errorf("the backup brought %d secrets, %v", secrets, err)
+	}
+	r.Clock.Advance(time.Second)
+	r.Deliver() // which ends the lease that the backup brought
+	old := func(e *hosts.Event) {
+		e.Transcript = transcript{Of: map[string]hosts.Sight{before: hosts.Answered}, Written: r.Clock.Now()}
+	}
+	want.IDs(t, r.event(hosts.Started, none, old).Messages, id)
+	if after := r.Mark(id); after == before || !strings.HasPrefix(after, seq+".") {
+		t.Errorf("the mark was %s and is %s", before, after)
+	}
+	if _, err := r.Ledger.Query(t.Context(), `SELECT secret FROM agent_secrets`, 1); err == nil {
+		t.Error("a query reads the secret")
+	}
 }
 
 // counted is a transcript that counts how often it is read.

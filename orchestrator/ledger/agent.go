@@ -28,6 +28,7 @@ type Agent struct {
 	AllowPrivate     bool     `json:"allow_private,omitempty"`  // its webhook may lead into this machine or a private network
 	Folder           string   `json:"folder,omitempty"`         // where its commands run
 	Host             string   `json:"host,omitempty"`           // whose its files and commands are; "" is any
+	PassEnv          string   `json:"pass_env,omitempty"`       // variables of the daemon's environment that its commands get, see program.CheckPasses
 	Disabled         string   `json:"disabled,omitempty"`       // since when and why its transport is not used any more
 	NewSecret        string   `json:"webhook_secret,omitempty"` // made by this update, and shown nowhere else
 	Groups           []string `json:"groups"`
@@ -59,7 +60,18 @@ func (a *Agent) KeptBack() bool {
 	return a.Disabled != "" && (a.Fallback == "" || strings.HasPrefix(a.Deliver+":", "inbox:"))
 }
 
-// AgentColumns are what scanAgent reads, in its order.
+// passEnvPrefix stands before the name of an agent in the key of the row of settings that has its PassEnv.
+const passEnvPrefix = "pass_env."
+
+// StorePassEnv stores the PassEnv of an agent; "" deletes it. Call ConfigChanged afterwards.
+func (t *Tx) StorePassEnv(agent, list string) error {
+	if list == "" {
+		return t.Run(`DELETE FROM settings WHERE key = ?`, passEnvPrefix+agent)
+	}
+	return t.StoreSetting(passEnvPrefix+agent, list)
+}
+
+// AgentColumns are what scanAgent reads, in its order. PassEnv is among the settings.
 const AgentColumns = `name, role, deliver, fallback, timeout_seconds, start_command, silent_after_seconds,
 	plan_mode_required, registered_by, created_at, updated_at, batch, concurrency, allow_private, folder, disabled, host`
 

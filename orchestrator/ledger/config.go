@@ -192,6 +192,7 @@ func readConfig(c *store.Conn, version string, parts []*Part) (*Config, error) {
 			return nil
 		}
 		a := scanAgent(row)
+		a.PassEnv = conf.Stored[passEnvPrefix+a.Name]
 		if orchestrator.IsBuiltIn(a.Name) {
 			conf.noteTaken(takenByAgent, a.Name)
 			return nil

@@ -3,6 +3,7 @@ package ledger
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -22,8 +23,8 @@ import (
 // due waits, as it does for an agent whose transport is disabled.
 //
 // The one question is Config.Untrusted. It is asked where something would begin: delivery.claimNext (transports), sessions.Sessions.Look
-// (commands that start agents), schedules.Runnable, and questions.StartPairing. Agents that get nothing until then are withheld,
-// see judge. Wherever else it is asked, that saves a look for what would not be done, or tells somebody.
+// (commands that start agents), schedules.Runnable, questions.SignalURL and daemons.Ours (addresses to which somebody is led). Agents that
+// get nothing until then are withheld, see judge. Wherever else it is asked, that saves a look for what would not be done, or tells somebody.
 
 // NotTrusted says what a database that is not trusted does not do, NotTrustedHint what to do about it, and UntilTrusted for
 // how long that is so.
@@ -35,9 +36,42 @@ const (
 
 // Trust is where a user keeps which databases were made or trusted on this machine.
 type Trust struct {
-	// Folder holds a file per database. It is made when the first comes, with mode 0700. "" is no folder: nothing can be
-	// trusted.
+	// Folder holds a file per database, and the one of Key. It is made when the first comes, with mode 0700. "" is no folder: nothing
+	// can be trusted.
 	Folder string
+}
+
+// errNoFolder is why nothing can be kept.
+var errNoFolder = errors.New("there is no folder for it: neither HOME nor XDG_STATE_HOME is set")
+
+const (
+	keyFile   = "daemon.key"
+	keyLength = 52 // two texts of crypto/rand
+)
+
+// Key returns the secret by which the processes of this user on this machine know each other. With create it is made if there is none;
+// without, the error is then fs.ErrNotExist. It is read anew each time: of two processes that make it at once, one replaces the other's.
+func (t *Trust) Key(create bool) ([]byte, error) {
+	if t.Folder == "" {
+		return nil, errNoFolder
+	}
+	path := filepath.Join(t.Folder, keyFile)
+	key, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) && create {
+		if err = os.MkdirAll(t.Folder, 0o700); err == nil {
+			err = store.ReplaceFile(path, []byte(rand.Text()+rand.Text()), 0o600)
+		}
+		if err == nil {
+			key, err = os.ReadFile(path)
+		}
+	}
+	if err == nil && len(key) != keyLength {
+		err = fmt.Errorf("%s holds no key: remove it, and the next daemon makes another", path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return key, nil
 }
 
 // TrustedDatabase is a database that was made or trusted on this machine. It is trusted only with this id and at this path.
@@ -79,7 +113,7 @@ func readTrusted(file string) (d TrustedDatabase, err error) {
 // Add trusts a database. That is on the disk when it returns.
 func (t *Trust) Add(d TrustedDatabase) error {
 	if t.Folder == "" {
-		return errors.New("there is no folder for it: neither HOME nor XDG_STATE_HOME is set")
+		return errNoFolder
 	}
 	if found, err := t.find(d.ID, d.Path); err == nil && found.ID != "" {
 		return nil

@@ -229,7 +229,7 @@ func TestUntrustedDatabaseStaysInside(t *testing.T) {
 	if list, err := sessions.New(f.Ledger).Look(t.Context()); err != nil || list != nil {
 		t.Errorf("sessions: %v %v", list, err)
 	}
-	_, _, err = questions.StartPairing(t.Context(), f.Ledger)
+	_, err = questions.SignalURL(t.Context(), f.Ledger)
 	want.Code(t, err, orchestrator.Unavailable)
 	reasons, err := overview.Why(t.Context(), f.Ledger, ids[0])
 	if err != nil || !strings.Contains(reasons[0].Rule, ledger.NotTrusted) {

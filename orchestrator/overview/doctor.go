@@ -233,7 +233,8 @@ func (d *doctor) messages(c *store.Conn, conf *ledger.Config) error {
 	}
 	recipients := func(c *store.Conn) error { return d.recipients(c, conf) }
 	machines := func(c *store.Conn) error { return d.machines(c, conf) }
-	for _, check := range []func(c *store.Conn) error{d.exports, recipients, machines, d.hosts, d.files, d.copies} {
+	copies := func(c *store.Conn) error { return d.copies(c, conf) }
+	for _, check := range []func(c *store.Conn) error{d.exports, recipients, machines, d.hosts, d.files, copies} {
 		if err := check(c); err != nil {
 			return err
 		}
@@ -355,8 +356,9 @@ func (d *doctor) files(c *store.Conn) error {
 	return nil
 }
 
-// copies tells of what killed backups and restores left: beside the database, and where its backups go.
-func (d *doctor) copies(c *store.Conn) error {
+// copies tells of what killed backups and restores left: beside the database, and where its backups go, unless somebody else may have
+// written where that is.
+func (d *doctor) copies(c *store.Conn, conf *ledger.Config) error {
 	check, ok := d.ledger.Store.(store.FileChecker)
 	if !ok {
 		return nil
@@ -370,7 +372,7 @@ func (d *doctor) copies(c *store.Conn) error {
 	}
 	folders := []string{filepath.Dir(d.ledger.Path())}
 	for _, file := range files {
-		if filepath.IsAbs(file) {
+		if conf.Untrusted == "" && filepath.IsAbs(file) {
 			folders = append(folders, filepath.Dir(file))
 		}
 	}

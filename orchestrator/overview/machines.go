@@ -1,11 +1,13 @@
 package overview
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/daemons"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/store"
@@ -62,6 +64,7 @@ func (d *doctor) machines(c *store.Conn, conf *ledger.Config) error {
 	if err != nil {
 		return err
 	}
+	d.passwords(conf)
 	running, err := hostsWithDaemons(c, d.ledger)
 	for _, host := range hosts {
 		names := of[host]
@@ -77,4 +80,23 @@ func (d *doctor) machines(c *store.Conn, conf *ledger.Config) error {
 		d.addHost(host, "problem", says, "`mailroom serve` on "+host+"; or move them: `mailroom agent add NAME --host "+d.ledger.Host()+"`")
 	}
 	return err
+}
+
+// passwords tells of agents whose commands could not use the database by themselves, since they do not get the password that this
+// process was given.
+func (d *doctor) passwords(conf *ledger.Config) {
+	var locked []string
+	for _, name := range conf.Names {
+		if agents.Lacks(conf.Agents[name], "PGPASSWORD") {
+			locked = append(locked, name)
+		}
+	}
+	server, ok := d.ledger.Store.(store.Central)
+	if !ok || len(locked) == 0 {
+		return
+	}
+	if err := server.Enters(context.Background()); orchestrator.CodeOf(err) == orchestrator.Unavailable {
+		d.add("passwords", "note", fmt.Sprintf("`mailroom` in the commands of %s is not let in, since it gets neither PGPASSWORD nor the password of an address: %v", strings.Join(locked, ", "), err),
+			"Put the password into ~/.pgpass; or let it pass: `mailroom agent add NAME --pass-env '*,PGPASSWORD'`")
+	}
 }

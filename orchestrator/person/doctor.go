@@ -32,7 +32,8 @@ const maxSkew = 2 * time.Minute
 
 // Doctor says what is missing between this machine and a phone: the address of the app, the daemon behind it, keys, devices
 // and their pushes, the key folder, the clock. It goes on after a check that fails. It reads only, but for the push keys,
-// which it makes when there are none; it asks for the app at its address. With try it pushes a test to every device first.
+// which it makes when there are none; it asks for the app at its address, if the database is trusted. With try it pushes a test to
+// every device first.
 func Doctor(ctx context.Context, l *ledger.Ledger, try bool) []overview.Finding {
 	d := &doctor{ledger: l}
 	if elsewhere, is := errors.AsType[*orchestrator.Error](Here(ctx, l)); is {

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -27,10 +26,12 @@ type Command struct {
 	Text   string // for `sh -c`, as its owner wrote it; nothing from a message may be in it
 	Folder string // where it runs; "" is here
 
-	// Env is added to our own environment, NAME=value each, without what stands there of a message that we ourselves were
-	// started for: MAILROOM_* and the W3C trace headers. A NUL in a value, which no environment can hold, is replaced, and
-	// a value longer than MaxValue is cut.
+	// Env is added, NAME=value each, to what it gets of our own environment. A NUL in a value, which no environment can hold, is
+	// replaced, and a value longer than MaxValue is cut.
 	Env []string
+
+	// Passes lists what it gets of our own environment, in the form of CheckPasses: "" is everything but what is ours alone.
+	Passes string
 
 	// Input is its standard input, whole from the start, so that it never sees half of it. nil is /dev/null.
 	Input []byte
@@ -47,10 +48,6 @@ type Command struct {
 
 // groupPoll is how often we look whether anybody is left in a group. The system tells nobody but the parent of each.
 const groupPoll = 10 * time.Millisecond
-
-// MaxValue is the longest value of a variable of Command.Env, in bytes. Linux starts nothing with one of 128 KiB, name
-// included.
-const MaxValue = 120 << 10
 
 // Result says how a command ended.
 type Result struct {
@@ -110,7 +107,7 @@ func Start(ctx context.Context, c Command) (r *Running, err error) {
 		return nil, err
 	}
 	r = &Running{command: c, done: make(chan struct{}), cmd: exec.Command("/bin/sh", "-c", c.Text)}
-	r.cmd.Dir, r.cmd.Env = c.Folder, environment(os.Environ(), c.Env)
+	r.cmd.Dir, r.cmd.Env = c.Folder, environment(os.Environ(), c.Passes, c.Env)
 	r.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	out, err := r.wire()
 	if err != nil {
@@ -166,31 +163,6 @@ func checkFolder(folder string) error {
 		return fmt.Errorf("%s, in which the command runs, is not a folder; give the agent another one", folder)
 	}
 	return nil
-}
-
-// environment returns our own environment without what belongs to a message, and with the given variables. The name of the host stays.
-func environment(ours, given []string) (env []string) {
-	for _, variable := range ours {
-		ofMessage := strings.HasPrefix(variable, "MAILROOM_") && !strings.HasPrefix(variable, "MAILROOM_HOST_NAME=")
-		if ofMessage || strings.HasPrefix(variable, "TRACEPARENT=") || strings.HasPrefix(variable, "TRACESTATE=") {
-			continue
-		}
-		env = append(env, variable)
-	}
-	for _, variable := range given {
-		name, value, _ := strings.Cut(variable, "=")
-		env = append(env, name+"="+storable(value))
-	}
-	return env
-}
-
-// storable returns a text in a form that the value of a variable can have.
-func storable(value string) string {
-	value = strings.ReplaceAll(value, "\x00", "\uFFFD")
-	if len(value) > MaxValue {
-		value = strings.ToValidUTF8(value[:MaxValue], "")
-	}
-	return value
 }
 
 // await returns when the command has ended and its output is read.

@@ -70,6 +70,52 @@ func TestEnvironmentIsOfThisMessage(t *testing.T) {
 	}
 }
 
+// What is ours alone in our environment a command gets only if its agent's list names it. Without a list it gets all else, with one
+// what that names and what nearly every program needs.
+func TestPasses(t *testing.T) {
+	for _, name := range []string{
+		"PGPASSWORD", "PGSSLPASSWORD", "OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_METRICS_HEADERS", "OTEL_EXPORTER_OTLP_LOGS_HEADERS",
+		"MAILROOM_TOKEN", "MAILROOM_DB", "MAILROOM_HOST_NAME", "PGHOST", "PGPASSFILE", "OTEL_EXPORTER_OTLP_ENDPOINT", "ANTHROPIC_API_KEY", "GIT_DIR", "GIT_AUTHOR_NAME", "XDG_STATE_HOME",
+	} {
+		t.Setenv(name, "of-the-daemon")
+	}
+	for list, gets := range map[string]string{
+		"":                            "ANTHROPIC_API_KEY GIT_AUTHOR_NAME GIT_DIR MAILROOM_HOST_NAME OTEL_EXPORTER_OTLP_ENDPOINT PGHOST PGPASSFILE XDG_STATE_HOME",
+		"*":                           "ANTHROPIC_API_KEY GIT_AUTHOR_NAME GIT_DIR MAILROOM_HOST_NAME OTEL_EXPORTER_OTLP_ENDPOINT PGHOST PGPASSFILE XDG_STATE_HOME",
+		"*,PGPASSWORD":                "ANTHROPIC_API_KEY GIT_AUTHOR_NAME GIT_DIR MAILROOM_HOST_NAME OTEL_EXPORTER_OTLP_ENDPOINT PGHOST PGPASSFILE PGPASSWORD XDG_STATE_HOME",
+		"GIT_*":                       "GIT_AUTHOR_NAME GIT_DIR MAILROOM_HOST_NAME XDG_STATE_HOME",
+		"GIT_DIR,PG*":                 "GIT_DIR MAILROOM_HOST_NAME PGHOST PGPASSFILE XDG_STATE_HOME",
+		"OTEL_*":                      "MAILROOM_HOST_NAME OTEL_EXPORTER_OTLP_ENDPOINT XDG_STATE_HOME",
+		"OTEL_EXPORTER_OTLP_HEADERS":  "MAILROOM_HOST_NAME OTEL_EXPORTER_OTLP_HEADERS XDG_STATE_HOME",
+		"NONE":                        "MAILROOM_HOST_NAME XDG_STATE_HOME",
+		"MAILROOM_TOKEN,MAILROOM_DB*": "MAILROOM_HOST_NAME XDG_STATE_HOME", // as somebody wrote into the table
+		", ;'":                        "MAILROOM_HOST_NAME XDG_STATE_HOME",
+	} {
+		got := run(t, program.Command{Text: `env | grep =of-the-daemon | cut -d= -f1 | LC_ALL=C sort | tr '\n' ' '`, Passes: list})
+		if strings.TrimSpace(got.Output) != gets {
+			t.Errorf("%q passes %s; want %s", list, got.Output, gets)
+		}
+	}
+}
+
+// A list is brought into one form, and what cannot be a name is refused.
+func TestCheckPasses(t *testing.T) {
+	t.Parallel()
+	for list, canonical := range map[string]string{
+		"": "", " , ": "", "B, A,B": "A,B", "*,PGPASSWORD": "*,PGPASSWORD", "_x9*": "_x9*",
+		"1A": "refused", "A-B": "refused", "A=B": "refused", "A**": "refused", "*A": "refused", "A;B": "refused", "Ä": "refused",
+		"MAILROOM_DB": "refused", "MAILROOM_*": "refused", "TRACEPARENT": "refused",
+	} {
+		got, err := program.CheckPasses(list)
+		if err != nil {
+			got = "refused"
+		}
+		if got != canonical {
+			t.Errorf("%q becomes %q, %v; want %q", list, got, err, canonical)
+		}
+	}
+}
+
 // A command that does not read its input, or not all of it, is none the worse for it, and one that does gets all of it.
 func TestInputOfAnySize(t *testing.T) {
 	t.Parallel()

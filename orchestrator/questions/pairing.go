@@ -30,8 +30,7 @@ const (
 	maxWaitingDevice = 24 * time.Hour
 )
 
-// StartPairing makes a code with which one phone can become a device within five minutes. Error: unavailable if the
-// database is not trusted: it says where the phone is led.
+// StartPairing makes a code with which one phone can become a device within five minutes.
 func StartPairing(ctx context.Context, l *ledger.Ledger) (code, expiresAt string, err error) {
 	var random [8]byte
 	rand.Read(random[:]) // never fails; see crypto/rand
@@ -39,10 +38,6 @@ func StartPairing(ctx context.Context, l *ledger.Ledger) (code, expiresAt string
 	plain := ungrouped(code)
 	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		t.KeepSpan()
-		if why := t.Config().Untrusted; why != "" {
-			return orchestrator.Errorf(orchestrator.Unavailable, "the address to which a phone is led comes from this database, which is not trusted: %s", why).
-				WithHint("%s", ledger.NotTrustedHint)
-		}
 		if err := t.Run(`DELETE FROM signal_pairings WHERE expires_at <= ? OR expires_at > ?`, t.ClockText, orchestrator.Stamp(t.Clock.Add(pairingLife))); err != nil {
 			return err
 		}
@@ -233,10 +228,14 @@ func NtfyOption(ctx context.Context, l *ledger.Ledger, question string, option i
 	return err
 }
 
-// SignalURL returns the setting signal.url: the https address of the phone app, without a path. It is "" if the setting is not
-// set.
+// SignalURL returns the setting signal.url, to which phones are led: the https address of their app, without a path. It is "" if the
+// setting is not set. Error: unavailable if the database is not trusted, whose setting that is.
 func SignalURL(ctx context.Context, l *ledger.Ledger) (string, error) {
 	conf, err := l.Configuration(ctx)
+	if err == nil && conf.Untrusted != "" {
+		err = orchestrator.Errorf(orchestrator.Unavailable, "the address to which a phone is led comes from this database, which is not trusted: %s", conf.Untrusted).
+			WithHint("%s", ledger.NotTrustedHint)
+	}
 	if err != nil {
 		return "", err
 	}

@@ -165,6 +165,9 @@ func forget(t *ledger.Tx, name string) error {
 			return err
 		}
 	}
+	if err := t.StorePassEnv(name, ""); err != nil {
+		return err
+	}
 	if _, err := agents.RevokeTokensIn(t, name); err != nil {
 		return err
 	}

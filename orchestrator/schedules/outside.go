@@ -27,7 +27,7 @@ type TrustState struct {
 
 // Outside is one way in which a database acts outside of itself, such as a command that it runs, or lets others in.
 type Outside struct {
-	What string `json:"what"` // deliver, fallback, start, schedule, setting, tokens, phones, trigger
+	What string `json:"what"` // deliver, fallback, start, environment, schedule, setting, tokens, phones, trigger
 	Name string `json:"name"` // agent, schedule, setting or trigger
 	Does string `json:"does"`
 	// Folder is where a command runs, which a copy of the database elsewhere keeps.
@@ -63,6 +63,7 @@ func OutsideOf(l *ledger.Ledger, c *store.Conn, conf *ledger.Config) ([]Outside,
 		}
 		add("fallback", name, a.Fallback, "")
 		add("start", name, a.StartCommand, a.Folder)
+		add("environment", name, a.PassEnv, "")
 	}
 	schedules, err := schedules(c)
 	if err != nil {

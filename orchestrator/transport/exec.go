@@ -28,7 +28,7 @@ import (
 // and TRACEPARENT are those of the first message, MAILROOM_MESSAGE_IDS lists the ids, a line each, and MAILROOM_BATCH
 // counts them. MAILROOM_AGENT and MAILROOM_RECIPIENT name the agent, MAILROOM_AGENT_SINCE says when it was added, and
 // MAILROOM_DB names the database, so that `mailroom` within the command acts as the agent. The variables are cut at program.MaxValue; standard
-// input is not.
+// input is not. Of our own environment the command gets what Attempt.PassEnv lists.
 //
 // A command that runs when its agent approves a shutdown is ended in the same way. The request has arrived, then; what
 // else it was about is tried later.
@@ -126,8 +126,8 @@ func (e Exec) run(ctx context.Context, a *orchestrator.Attempt, ms []*orchestrat
 	}
 	slot, _ := a.Slot.(*program.Slot) // none outside of the engine
 	result, err := program.Run(ctx, program.Command{
-		Text: a.Address, Folder: a.Folder, Input: input, Env: variables(a, database, ms), Slot: slot, Grace: e.grace(),
-		Key: program.KeyOf(a.Database, a.Recipient),
+		Text: a.Address, Folder: a.Folder, Input: input, Env: variables(a, database, ms), Passes: a.PassEnv, Slot: slot,
+		Grace: e.grace(), Key: program.KeyOf(a.Database, a.Recipient),
 	})
 	if err != nil {
 		return err

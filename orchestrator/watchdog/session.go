@@ -14,7 +14,7 @@ import (
 	"mailroom/orchestrator/sessions"
 )
 
-// environment is what a session is told beside what stands in our own environment.
+// environment is what a session is told beside what it gets of our own environment.
 func environment(b *sessions.Begun, database string) []string {
 	return []string{
 		"MAILROOM_AGENT=" + b.Agent.Name, "MAILROOM_AGENT_SINCE=" + b.Agent.CreatedAt, "MAILROOM_DB=" + database,

@@ -212,6 +212,6 @@ func (w *Watchdog) start(ctx context.Context, s *sessions.Session) error {
 func (w *Watchdog) command(b *sessions.Begun, slot *program.Slot) program.Command {
 	return program.Command{
 		Text: b.Agent.StartCommand, Folder: b.Agent.Folder, Slot: slot, Log: sessions.Output(w.Ledger, b.Agent.Name), Key: w.key(b.Agent.Name), Grace: w.Grace,
-		Env: environment(b, w.Ledger.Path()),
+		Env: environment(b, w.Ledger.Path()), Passes: b.Agent.PassEnv,
 	}
 }

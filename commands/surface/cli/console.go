@@ -2,18 +2,13 @@ package cli
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
 	"html"
 	"math/rand/v2"
-	"net"
-	"net/http"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"strings"
 	"syscall"
 	"time"
 
@@ -23,7 +18,6 @@ import (
 	"mailroom/commands/surface/web"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
-	"mailroom/orchestrator/daemons"
 	"mailroom/orchestrator/ledger"
 )
 
@@ -31,9 +25,10 @@ import (
 func consoleCommand(p *Program) *urfave.Command {
 	return &urfave.Command{
 		Name: "console", Usage: "Open a page in the browser that shows who talks to whom and what is stuck",
-		Description: "Opens the console at the address of a daemon of this machine, `mailroom serve --listen`. Where there is none, it serves the\n" +
-			"console itself, for this machine only, until Ctrl-C, which ends it with status 130; it then delivers nothing, as with any command\n" +
-			"beside a daemon. Its port is chosen once, and kept in the setting console.port.\n\n" +
+		Description: "Opens the console at the address of a daemon of this machine, `mailroom serve --listen`, which you run yourself. Where there\n" +
+			"is none, or the database is not trusted, it serves the console itself, for this machine only, until Ctrl-C, which ends it with\n" +
+			"status 130; it then delivers nothing, as with any command beside a daemon. Its port is chosen once, and kept in the setting\n" +
+			"console.port.\n\n" +
 			"The address has a code that works once, within a minute: whoever opens it acts as the administrator, for 12 hours.\n" +
 			"`mailroom agent token operator --list` shows such sessions, and --revoke ends them. Without a terminal, or where no browser can\n" +
 			"be opened, the address is printed.\n\nExamples:\n\n    mailroom console\n    mailroom console --print",
@@ -81,53 +76,6 @@ func runConsole(c *urfave.Context, p *Program) error {
 		return stoppedOnTerminal(p)
 	}
 	return nil
-}
-
-// consoleOfDaemon returns the address of a daemon of this machine that serves the console; "" if there is none.
-func consoleOfDaemon(ctx context.Context, l *ledger.Ledger) (string, error) {
-	list, err := daemons.List(ctx, l)
-	for _, d := range list {
-		if d.Host == l.Host() && d.Listening != "" {
-			if address := consoleAt(ctx, d.Listening); address != "" {
-				return address, nil
-			}
-		}
-	}
-	return "", err
-}
-
-// consoleAt asks whether a daemon that listens at an address serves the console, and returns under which address a browser gets there;
-// "" if it does not. Nothing secret is sent, so that a certificate need not be known here.
-func consoleAt(ctx context.Context, listening string) string {
-	at, err := url.Parse(listening)
-	if err != nil {
-		return ""
-	}
-	if ip := net.ParseIP(at.Hostname()); ip != nil && ip.IsUnspecified() {
-		at.Host = net.JoinHostPort("127.0.0.1", at.Port())
-	}
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String()+web.SessionPath, nil)
-	if err != nil {
-		return ""
-	}
-	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}
-	answer, err := transport.RoundTrip(request)
-	if err != nil {
-		return ""
-	}
-	answer.Body.Close()
-	if answer.StatusCode != http.StatusUnauthorized && answer.StatusCode != http.StatusTooManyRequests {
-		return ""
-	}
-	if answer.TLS != nil { // a browser wants a name that the certificate has
-		cert := answer.TLS.PeerCertificates[0]
-		if names := cert.DNSNames; cert.VerifyHostname(at.Hostname()) != nil && len(names) > 0 && !strings.Contains(names[0], "*") {
-			at.Host = net.JoinHostPort(names[0], at.Port())
-		}
-	}
-	return at.String()
 }
 
 // listenForConsole serves the console to this machine, on the port that the database keeps for it, if that is free. A port that is

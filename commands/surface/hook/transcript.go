@@ -39,8 +39,9 @@ type entry struct {
 	} `json:"payload"`
 }
 
-// marked finds the mark of a message in a transcript, where JSON escapes the quotation marks of the frame.
-var marked = regexp.MustCompile(` mark=\\"(\d{1,19}\.[0-9a-f]{24})\\"`)
+// marked finds the mark of a message in a transcript, where JSON escapes the quotation marks of the frame: at its beginning, since a host
+// may have left the beginning out and kept the end.
+var marked = regexp.MustCompile(`\\" mark=\\"(\d{1,19}\.[0-9a-f]{24})\\"`)
 
 // Sights implements hosts.Transcript. A message is there where a line has its mark. The model has seen it once it speaks in a later
 // line.

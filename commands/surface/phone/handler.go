@@ -99,11 +99,11 @@ func open(ctx context.Context, l *ledger.Ledger, log *slog.Logger, o Options) (*
 
 // warn says why a phone will not get through.
 func (p *Phone) warn(ctx context.Context, o Options) {
-	address, err := questions.SignalURL(ctx, p.ledger)
+	conf, err := p.ledger.Configuration(ctx)
 	switch {
 	case err != nil:
 		p.log.Warn("the setting signal.url cannot be read", "error", err)
-	case address == "" && !p.Loopback:
+	case conf.Settings.SignalURL == "" && !p.Loopback:
 		p.log.Warn("phones are refused: set signal.url to the address by which they reach this listener", "phone", o.Address)
 	}
 	if !p.Loopback && o.Cert == "" {
@@ -165,11 +165,11 @@ func (p *Phone) knownHost(r *http.Request) bool {
 	if p.Loopback && listener.IsLoopback(host) {
 		return true
 	}
-	address, err := questions.SignalURL(r.Context(), p.ledger)
-	if err != nil || address == "" {
+	conf, err := p.ledger.Configuration(r.Context())
+	if err != nil {
 		return false
 	}
-	own, err := url.Parse(address)
+	own, err := url.Parse(conf.Settings.SignalURL)
 	return err == nil && own.Hostname() != "" && strings.EqualFold(own.Hostname(), host)
 }
 

@@ -169,6 +169,7 @@ func (f *fort) forgeries(ann, boss, thread, message string) []forgery {
 		{boss, "agent_add", `{"name":"bob","fallback":"jsonl:` + f.Folder + `/bob"}`},
 		{boss, "agent_add", `{"name":"bob","start":"rm -rf /"}`},
 		{boss, "agent_add", `{"name":"bob","deliver":"webhook:http://127.0.0.1:1/","allow_private":true}`},
+		{boss, "agent_add", `{"name":"bob","pass_env":"*,PGPASSWORD"}`}, {boss, "agent_add", `{"name":"bob","pass_env":""}`},
 		{boss, "setting_set", `{"key":"signal.allow_private","value":"on"}`},
 		{boss, "schedule_add", `{"name":"x","spec":"@daily","command":"setting_set","params":{"key":"signal.allow_private","value":"on"}}`},
 	}

@@ -140,7 +140,7 @@ func TestParametersOverTheNetwork(t *testing.T) {
 	if len(harmless) > 0 {
 		t.Errorf("there is none of %v any more", harmless)
 	}
-	if got := fmt.Sprint(refused); got != "[agent_add.deliver agent_add.fallback agent_add.allow_private agent_add.start agent_add.host]" {
+	if got := fmt.Sprint(refused); got != "[agent_add.deliver agent_add.fallback agent_add.allow_private agent_add.start agent_add.pass_env agent_add.host]" {
 		t.Errorf("bounded over the network are %s", got)
 	}
 }

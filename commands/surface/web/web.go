@@ -117,6 +117,7 @@ func (w *Server) routes() (http.Handler, error) {
 	listener.Handle(mux, SessionPath, listener.Methods{
 		"POST": http.HandlerFunc(w.logIn), "GET": w.authenticated(http.HandlerFunc(w.whoAsks)), "DELETE": w.authenticated(http.HandlerFunc(w.logOut)),
 	})
+	handle(mux, "GET", ProofPath, http.HandlerFunc(w.prove))
 	mux.Handle(DeskPath+"/", w.desk())
 	page, err := console.Handler(nothingAt)
 	mux.Handle("/", page)

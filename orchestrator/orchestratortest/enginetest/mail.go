@@ -145,9 +145,9 @@ func (f *Fixture) Mark(id string) string {
 	if err != nil {
 		f.T.Fatal(err)
 	}
-	conf, err := f.Ledger.Configuration(f.T.Context())
+	mark, err := hosts.Mark(f.T.Context(), f.Ledger, &ms[0])
 	if err != nil {
 		f.T.Fatal(err)
 	}
-	return hosts.Mark(conf, &ms[0])
+	return mark
 }

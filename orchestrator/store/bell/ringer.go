@@ -2,6 +2,7 @@ package bell
 
 import (
 	"errors"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -74,7 +75,7 @@ func (g *ringer) list(folder string) bool {
 	g.since = s.Mtim
 	g.sure = time.Since(time.Unix(s.Mtim.Unix())) > unsureFor
 	unix.Seek(g.dir, 0, unix.SEEK_SET)
-	g.names = namesIn(g.dir)
+	g.names = slices.DeleteFunc(namesIn(g.dir), func(name string) bool { _, is := socketAt(g.dir, name); return !is })
 	return true
 }
 
@@ -112,13 +113,16 @@ const deadAfter = 10 * time.Second
 
 // removeDead removes the name of a socket that nobody has open. Names are random, so nobody will bind it again.
 func removeDead(dir int, name string) {
-	var s unix.Stat_t
-	if unix.Fstatat(dir, name, &s, unix.AT_SYMLINK_NOFOLLOW) != nil || s.Mode&unix.S_IFMT != unix.S_IFSOCK {
-		return // connecting to a file that is no socket is refused as well
-	}
-	if time.Since(time.Unix(s.Mtim.Unix())) > deadAfter {
+	if s, is := socketAt(dir, name); is && time.Since(time.Unix(s.Mtim.Unix())) > deadAfter {
 		unix.Unlinkat(dir, name, 0)
 	}
+}
+
+// socketAt reports whether a name in an open folder is that of a socket. A link to one is none: whoever brought the folder here could
+// have any socket of this machine rung by it.
+func socketAt(dir int, name string) (s unix.Stat_t, is bool) {
+	err := unix.Fstatat(dir, name, &s, unix.AT_SYMLINK_NOFOLLOW)
+	return s, err == nil && s.Mode&unix.S_IFMT == unix.S_IFSOCK
 }
 
 // namesIn lists an open folder, as far as that works.

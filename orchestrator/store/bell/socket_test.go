@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/store"
 )
@@ -148,6 +150,32 @@ func TestBellRemovesTheNamesOfTheDead(t *testing.T) {
 	}
 	if got := strings.Join(names, ", "); got != "a file, dying, living" {
 		t.Errorf("left after the ring: %s", got)
+	}
+}
+
+// TestBellRingsNoSocketElsewhere: a link in the folder, as it may come with a database that somebody else has packed, has no other socket
+// rung.
+func TestBellRingsNoSocketElsewhere(t *testing.T) {
+	t.Parallel()
+	bell, other := deafBell(filepath.Join(t.TempDir(), "a.db")), filepath.Join(t.TempDir(), "other")
+	here, elsewhere := bindIn(t, bell.folder, "here"), bindIn(t, other, "elsewhere")
+	if err := os.Symlink(filepath.Join(other, "elsewhere"), filepath.Join(bell.folder, "link")); err != nil {
+		t.Fatal(err)
+	}
+	bell.Ring()
+	for c, rung := range map[*net.UnixConn]bool{here: true, elsewhere: false} {
+		raw, err := c.SyscallConn()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := 0
+		raw.Read(func(fd uintptr) bool {
+			got, _, err = unix.Recvfrom(int(fd), make([]byte, 16), unix.MSG_DONTWAIT)
+			return true
+		})
+		if (got > 0) != rung {
+			t.Errorf("the socket %s got %d bytes, %v", c.LocalAddr(), got, err)
+		}
 	}
 }
 

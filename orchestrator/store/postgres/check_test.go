@@ -227,6 +227,26 @@ func TestPasswords(t *testing.T) {
 		}
 		finds(t, ann+"&passfile="+file, known.finding)
 	}
+	for _, known := range []struct {
+		address, hers, passwords string
+		enters                   bool
+	}{
+		{"", "hers", "", false},
+		{"", "hers", "*:*:*:ann:wrong\n", false},
+		{"", "hers", "*:*:*:ann:hers\n", true},
+		{"", "", "*:*:*:ann:hers\n", true},
+		{"&password=hers", "", "", false},
+		{"&password=hers", "", "*:*:*:ann:hers\n", true},
+	} {
+		t.Setenv("PGPASSWORD", known.hers)
+		if err := os.WriteFile(file, []byte(known.passwords), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		err := at(t, ann+"&passfile="+file+known.address).Enters(t.Context())
+		if own, ok := errors.AsType[*orchestrator.Error](err); (err == nil) != known.enters || ok && !strings.Contains(own.Hint, "~/.pgpass") {
+			t.Errorf("%+v: who has neither enters: %v", known, err)
+		}
+	}
 }
 
 // TestTakesNoWrites has a database that somebody has made read-only: reading works, and what writes says why it cannot.

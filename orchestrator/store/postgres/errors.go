@@ -129,7 +129,7 @@ func (s *Store) Explain(err error) error {
 	case code == noRight:
 		return fail(orchestrator.Unavailable, "the user of "+s.path+" may not do that", "`mailroom init` needs a user that may CREATE in the database; later on, use the one that made the tables")
 	case strings.HasPrefix(code, "28"):
-		return fail(orchestrator.Unavailable, "the server of "+s.path+" does not let this user in", "The password belongs in ~/.pgpass or PGPASSWORD; pg_hba.conf of the server says who may enter")
+		return fail(orchestrator.Unavailable, "the server of "+s.path+" does not let this user in", "The password belongs in ~/.pgpass, or in PGPASSWORD, which the commands of agents do not get; pg_hba.conf of the server says who may enter")
 	case code == undefinedObject && errors.As(err, new(*pgconn.ConnectError)):
 		return fail(orchestrator.InvalidParams, "the server of "+s.path+" does not know a parameter of the address", "Correct it: those of libpq, and settings of the server, may stand there")
 	case code == "" && isUntrusted(err):

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"cmp"
+	"context"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -16,10 +17,7 @@ import (
 // server for all. What the address or PGPASSWORD says goes first.
 func withPassword(config *pgconn.Config, dsn string) *pgconn.Config {
 	address, err := url.Parse(dsn)
-	if err != nil {
-		return config
-	}
-	if _, said := address.User.Password(); config.Password != "" && (said || address.Query().Has("password") || os.Getenv("PGPASSWORD") != "") {
+	if err != nil || config.Password != "" && isGiven(address) {
 		return config
 	}
 	home, _ := os.UserHomeDir()
@@ -34,4 +32,27 @@ func withPassword(config *pgconn.Config, dsn string) *pgconn.Config {
 	found := config.Copy()
 	found.Password = file.FindPassword(host, strconv.Itoa(int(config.Port)), config.Database, config.User)
 	return found
+}
+
+// isGiven reports whether the password is from an address or from PGPASSWORD.
+func isGiven(address *url.URL) bool {
+	_, said := address.User.Password()
+	return said || address.Query().Has("password") || os.Getenv("PGPASSWORD") != ""
+}
+
+// Enters says why a program is not let in that gets the address without its password, and no PGPASSWORD, as the commands of agents do;
+// nil is that it is. Such a program has the file of passwords.
+func (s *Store) Enters(ctx context.Context) error {
+	address, err := url.Parse(s.dsn)
+	if err != nil || !isGiven(address) {
+		return err
+	}
+	config := s.config.Copy()
+	config.Password = ""
+	c, _, err := s.reach(ctx, config)
+	if err != nil {
+		return s.Explain(err)
+	}
+	c.Close()
+	return nil
 }

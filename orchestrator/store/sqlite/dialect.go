@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -91,33 +92,31 @@ func databaseError(path string, err error) error {
 	fail := func(code orchestrator.Code, message, hint string) error {
 		return &orchestrator.Error{Code: code, Message: message, Hint: hint, Err: err}
 	}
-	switch sqliteCode(err) {
-	case sqlite3.ErrBusy, sqlite3.ErrLocked:
+	errno, ofSystem := errors.AsType[syscall.Errno](err)
+	switch code := sqliteCode(err); {
+	case code == sqlite3.ErrBusy, code == sqlite3.ErrLocked:
 		return fail(orchestrator.Busy, "the database "+path+" is locked by another program; nothing was written",
 			"Try again; if it stays locked, `mailroom doctor` says who has it open")
-	case sqlite3.ErrFull:
+	case code == sqlite3.ErrFull, errno == syscall.ENOSPC, errno == syscall.EDQUOT:
 		return fail(orchestrator.Unavailable, "the disk that holds "+path+" is full; nothing was written",
 			"Free some space (`mailroom clear_old` helps once there is a little) and try again")
-	case sqlite3.ErrNotADB:
+	case code == sqlite3.ErrNotADB:
 		return fail(orchestrator.Unavailable, path+" is not a SQLite database", "Name another file with --db, or move this one away; if it was a database, `mailroom doctor` says how to recover")
-	case sqlite3.ErrCorrupt:
+	case code == sqlite3.ErrCorrupt:
 		return fail(orchestrator.Unavailable, "the database "+path+" is damaged",
 			"`mailroom doctor` says what is damaged and how to recover from a backup")
-	case sqlite3.ErrReadonly, sqlite3.ErrPerm, sqlite3.ErrAuth:
+	case code == sqlite3.ErrReadonly, code == sqlite3.ErrPerm, code == sqlite3.ErrAuth:
 		return fail(orchestrator.Unavailable, "the database "+path+" cannot be written", "Check the permissions of the file and of its folder")
-	case sqlite3.ErrCantOpen:
-		return fail(orchestrator.Unavailable, "the database "+path+" cannot be opened", whyNotOpen(path))
-	case sqlite3.ErrIoErr:
+	case code == sqlite3.ErrIoErr, errno == syscall.EIO:
 		return fail(orchestrator.Unavailable, "the disk that holds "+path+" reports an error; nothing was written",
 			"Check the disk; `mailroom doctor` checks the database")
-	case sqlite3.ErrTooBig:
+	case code == sqlite3.ErrTooBig:
 		return store.Refused(err)
+	case code == sqlite3.ErrCantOpen, ofSystem:
+		return fail(orchestrator.Unavailable, "the database "+path+" cannot be opened", whyNotOpen(path))
 	}
 	if e, is := errors.AsType[sqlite3.Error](err); is && e.ExtendedCode == sqlite3.ErrConstraintTrigger { // RAISE of a trigger
 		return store.Refused(err)
-	}
-	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, fs.ErrNotExist) {
-		return fail(orchestrator.Unavailable, "the database "+path+" cannot be opened", whyNotOpen(path))
 	}
 	return err
 }
@@ -128,12 +127,26 @@ func whyNotOpen(path string) string {
 	switch {
 	case err == nil && info.IsDir():
 		return "It is a folder: name a file in it, such as " + strings.TrimRight(path, "/") + "/mailroom.db"
+	case err != nil && lost(path) != "":
+		return lost(path)
 	case errors.Is(err, fs.ErrNotExist):
 		return "There is no such file, and it could not be made: check the permissions of its folder"
 	case err != nil:
 		return "Check the path and its permissions (" + err.Error() + ")"
 	}
 	return "Check the permissions of the file and of its folder"
+}
+
+// lost names what of a path is a link that leads nowhere; "" is that nothing is.
+func lost(path string) string {
+	for ; path != filepath.Dir(path); path = filepath.Dir(path) {
+		_, err := os.Stat(path)
+		to, noLink := os.Readlink(path)
+		if noLink == nil && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ELOOP)) {
+			return path + " is a link that leads nowhere, to " + to + ": make what it names, or remove it"
+		}
+	}
+	return ""
 }
 
 // patience is how the engine waits for a lock that another program holds: jittered, growing from 1 ms to 50 ms, until

@@ -1,0 +1,92 @@
+package program
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// MaxValue is the longest value of a variable of Command.Env, in bytes. Linux starts nothing with one of 128 KiB, name
+// included.
+const MaxValue = 120 << 10
+
+// Our own environment has what is ours alone: the password of the database and the keys of the receiver of traces. A command gets that
+// only if its agent's list names it. What tells of a message that we ourselves were started for, a command never gets.
+
+// isSecret reports whether a variable is ours alone.
+func isSecret(name string) bool {
+	return name == "PGPASSWORD" || name == "PGSSLPASSWORD" ||
+		strings.HasPrefix(name, "OTEL_EXPORTER_OTLP_") && strings.HasSuffix(name, "HEADERS")
+}
+
+// isOfMessage reports whether a variable tells of a message. The name of the host does not.
+func isOfMessage(name string) bool {
+	return strings.HasPrefix(name, "MAILROOM_") && name != "MAILROOM_HOST_NAME" || name == "TRACEPARENT" || name == "TRACESTATE"
+}
+
+// usual are the variables that every command gets, since nearly every program needs them.
+var usual = []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "TMPDIR", "TZ", "LANG", "LC_*", "XDG_*", "MAILROOM_HOST_NAME"}
+
+// passable is the form of an entry of a list: a name, or the beginning of names and *.
+var passable = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*\*?|\*)$`)
+
+// CheckPasses brings a list of variables, separated by commas, into canonical form. An entry is a name or, with * at its end, the
+// beginning of names. The error says what is wrong.
+func CheckPasses(list string) (string, error) {
+	var names []string
+	for name := range strings.SplitSeq(list, ",") {
+		name = strings.TrimSpace(name)
+		switch {
+		case name == "":
+			continue
+		case !passable.MatchString(name):
+			return "", fmt.Errorf("%q is no name of a variable", name)
+		case isOfMessage(strings.TrimSuffix(name, "*")):
+			return "", fmt.Errorf("%s tells of a message, and is set for each", name)
+		}
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return strings.Join(slices.Compact(names), ","), nil
+}
+
+// Passes reports whether a command whose agent has that list gets a variable of our own environment. "" is no list.
+func Passes(list, name string) bool {
+	names := strings.Split(list, ",")
+	switch {
+	case isOfMessage(name):
+		return false
+	case isSecret(name):
+		return slices.Contains(names, name) // a pattern does not mean it
+	case list == "":
+		return true
+	}
+	return slices.ContainsFunc(append(names, usual...), func(entry string) bool {
+		begin, pattern := strings.CutSuffix(entry, "*")
+		return entry == name || pattern && strings.HasPrefix(name, begin)
+	})
+}
+
+// environment returns what a command gets of our own environment, and the given variables.
+func environment(ours []string, list string, given []string) (env []string) {
+	for _, variable := range ours {
+		if name, _, _ := strings.Cut(variable, "="); Passes(list, name) {
+			env = append(env, variable)
+		}
+	}
+	for _, variable := range given {
+		name, value, _ := strings.Cut(variable, "=")
+		env = append(env, name+"="+storable(value))
+	}
+	return env
+}
+
+// storable returns a text in a form that the value of a variable can have.
+func storable(value string) string {
+	value = strings.ReplaceAll(value, "\x00", "\uFFFD")
+	if len(value) > MaxValue {
+		value = strings.ToValidUTF8(value[:MaxValue], "")
+	}
+	return value
+}
