@@ -185,25 +185,34 @@ func (d *doctor) addCount(n int64, check, level, says, noun, do string) {
 	d.add(check, level, fmt.Sprintf(says, orchestrator.Plural(int(n), noun)), do)
 }
 
-// daemons says how many daemons run.
-func (d *doctor) daemons(c *store.Conn) error {
+// daemons reports how many daemons run, and what waits for one.
+func (d *doctor) daemons(c *store.Conn, conf *ledger.Config) error {
 	running, err := daemons.ListIn(c, d.ledger)
 	if err != nil {
 		return err
 	}
-	if len(running) == 0 {
-		d.add("daemon", "note", "no daemon runs: messages are delivered when somebody runs deliver_all or waits for them", "`mailroom serve`, or `mailroom service install`")
-	} else {
+	if len(running) > 0 {
 		d.add("daemon", "ok", orchestrator.Plural(len(running), "daemon")+" running", "")
+		return nil
 	}
-	return nil
+	s, err := takeSnapshot(c, d.ledger, conf)
+	if err != nil {
+		return err
+	}
+	missed, err := s.missedDaemon()
+	if missed != nil {
+		d.add("daemon", "note", missed.Says+": "+missed.Because, missed.Do)
+	} else if err == nil {
+		d.add("daemon", "ok", "none runs, and nothing waits for one", "")
+	}
+	return err
 }
 
 // messages looks for what an operator should know about the rows.
 func (d *doctor) messages(c *store.Conn, conf *ledger.Config) error {
 	now := orchestrator.Stamp(d.ledger.Now())
 	overdue := orchestrator.Stamp(d.ledger.Now().Add(-conf.Settings.OverdueAfter))
-	if err := d.daemons(c); err != nil {
+	if err := d.daemons(c, conf); err != nil {
 		return err
 	}
 	for _, check := range []struct {
