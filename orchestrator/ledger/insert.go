@@ -57,7 +57,7 @@ const insertAny = `
 // plain reports whether insertPlain can store the row.
 func (row *Insertion) plain() bool {
 	d := row.Draft
-	return row.Status == orchestrator.Pending && row.ttl == nil && !row.Held && row.MulticastID == "" &&
+	return row.Status == orchestrator.Pending && row.ttl == nil && !row.Held && row.Hops == 0 && row.MulticastID == "" &&
 		d.Summary == "" && d.Context == "" && d.Action == "" && d.ThreadID == "" && d.SessionID == "" && d.ReplyTo == "" &&
 		d.IdempotencyKey == "" && d.Origin == "" && row.NotBefore == ""
 }
@@ -65,6 +65,7 @@ func (row *Insertion) plain() bool {
 // Insert stores a new row of agent_message, and its first event.
 func (t *Tx) Insert(row *Insertion) (err error) {
 	d := row.Draft
+	row.Hops = max(row.Hops, d.Hops)
 	traceID := ""
 	if span := tracing.FromContext(t.Ctx); span != nil {
 		traceID = span.TraceID
@@ -182,11 +183,11 @@ func (t *Tx) TellAs(d *orchestrator.Draft) error {
 	return t.Insert(&row)
 }
 
-// TellSender sends a message of orchestrator.SystemSender to the sender of m, unless that was removed: another agent that has
-// its name now gets nothing.
+// TellSender sends a message of orchestrator.SystemSender to the sender of m, with the hops of m, unless that was removed: another
+// agent that has its name now gets nothing.
 func (t *Tx) TellSender(m *orchestrator.Message, kind string, payload json.RawMessage) error {
 	if !t.Config().Sent(m, m.Sender) {
 		return nil
 	}
-	return t.Tell(&orchestrator.Draft{Recipient: m.Sender, Type: kind, Payload: payload, ReplyTo: m.ID, ThreadID: m.ThreadID})
+	return t.Tell(&orchestrator.Draft{Recipient: m.Sender, Type: kind, Payload: payload, ReplyTo: m.ID, ThreadID: m.ThreadID, Hops: m.Hops})
 }

@@ -196,7 +196,12 @@ func SendIn(t *ledger.Tx, d *orchestrator.Draft) (sent orchestrator.Sent, refusa
 		return sent, nil, orchestrator.Errorf(orchestrator.InvalidParams, "id: %s is several agents, and each of them gets a message with an id of its own", d.Recipient).
 			WithHint("Leave the id out, or name one agent")
 	}
+	note, err := Inherit(t, conf, d)
+	if err != nil {
+		return sent, nil, err
+	}
 	sent, err = sendTo(t, conf, d, recipients, isGroup, isUnknown)
+	sent.Note = cmp.Or(sent.Note, note)
 	return sent, nil, err
 }
 
@@ -371,7 +376,7 @@ func bury(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft, failure stri
 	return id, err
 }
 
-// CheckBacklog refuses to send to recipients if one of them has as many undelivered messages as the setting backlog.limit
+// CheckBacklog refuses to send to recipients if one of them has as many undelivered and unread messages as the setting backlog.limit
 // allows. Error: unavailable.
 func CheckBacklog(t *ledger.Tx, conf *ledger.Config, recipients []string) error {
 	limit := conf.Settings.BacklogLimit
@@ -379,12 +384,13 @@ func CheckBacklog(t *ledger.Tx, conf *ledger.Config, recipients []string) error 
 		return nil
 	}
 	for _, recipient := range recipients {
-		n, err := t.Number(`SELECT count(*) FROM (SELECT 1 FROM agent_message WHERE `+ledger.Live+` AND recipient = ? LIMIT +?) AS m`, recipient, limit)
+		n, err := t.Number(`SELECT count(*) FROM (SELECT 1 FROM agent_message WHERE `+ledger.Live+` AND recipient = ?1
+			UNION ALL SELECT 1 FROM agent_inbox WHERE recipient = ?1 AND read_at = '' LIMIT +?2) AS m`, recipient, limit)
 		if err != nil {
 			return err
 		}
 		if n >= int64(limit) {
-			e := orchestrator.Errorf(orchestrator.Unavailable, "%s has %d undelivered messages, its limit; nothing was sent", recipient, n)
+			e := orchestrator.Errorf(orchestrator.Unavailable, "%s has %d undelivered and unread messages, its limit; nothing was sent", recipient, n)
 			e.Recipient = recipient
 			return e.WithHint("Try again later; `mailroom status` shows the backlog, the setting backlog.limit the limit")
 		}

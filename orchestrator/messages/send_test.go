@@ -311,6 +311,9 @@ func TestBacklogLimit(t *testing.T) {
 	want.Code(t, err, orchestrator.Unavailable)
 	want.Equal(t, "rows", len(f.Rows(`SELECT 1 FROM agent_message`)), 2)
 	f.Deliver()
+	_, err = messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "a", Recipient: "b"})
+	want.Code(t, err, orchestrator.Unavailable) // delivered, and not read
+	f.Take("b")
 	f.Send("a", "b")
 }
 

@@ -185,8 +185,20 @@ func (d *doctor) addCount(n int64, check, level, says, noun, do string) {
 	d.add(check, level, fmt.Sprintf(says, orchestrator.Plural(int(n), noun)), do)
 }
 
-// daemons reports how many daemons run, and what waits for one.
-func (d *doctor) daemons(c *store.Conn, conf *ledger.Config) error {
+// traffic reports agents that write to each other too much, how many daemons run, and what waits for one.
+func (d *doctor) traffic(c *store.Conn, conf *ledger.Config) error {
+	s, err := takeSnapshot(c, d.ledger, conf)
+	if err != nil {
+		return err
+	}
+	exchanges, err := s.runaway()
+	for i := range exchanges {
+		e := &exchanges[i]
+		d.add("exchange of "+e.a+" and "+e.b, "note", e.says()+": "+e.because(), e.do())
+	}
+	if err != nil {
+		return err
+	}
 	running, err := daemons.ListIn(c, d.ledger)
 	if err != nil {
 		return err
@@ -194,10 +206,6 @@ func (d *doctor) daemons(c *store.Conn, conf *ledger.Config) error {
 	if len(running) > 0 {
 		d.add("daemon", "ok", orchestrator.Plural(len(running), "daemon")+" running", "")
 		return nil
-	}
-	s, err := takeSnapshot(c, d.ledger, conf)
-	if err != nil {
-		return err
 	}
 	missed, err := s.missedDaemon()
 	if missed != nil {
@@ -212,7 +220,7 @@ func (d *doctor) daemons(c *store.Conn, conf *ledger.Config) error {
 func (d *doctor) messages(c *store.Conn, conf *ledger.Config) error {
 	now := orchestrator.Stamp(d.ledger.Now())
 	overdue := orchestrator.Stamp(d.ledger.Now().Add(-conf.Settings.OverdueAfter))
-	if err := d.daemons(c, conf); err != nil {
+	if err := d.traffic(c, conf); err != nil {
 		return err
 	}
 	for _, check := range []struct {

@@ -19,7 +19,7 @@ import (
 
 // Need is something that waits for a person.
 type Need struct {
-	Kind    string   `json:"kind"`              // moved, trust, daemon, failed, overdue, unread, disabled, phone or question
+	Kind    string   `json:"kind"`              // moved, trust, daemon, failed, overdue, exchange, unread, disabled, phone or question
 	Agent   string   `json:"agent,omitempty"`   // recipient that it is about, or the agent that asks
 	Unknown bool     `json:"unknown,omitempty"` // nobody has the agent's name
 	Count   int64    `json:"count,omitempty"`   // messages, or questions
@@ -61,7 +61,7 @@ func Needs(ctx context.Context, l *ledger.Ledger) (r Needed, err error) {
 			return err
 		}
 		n := &needs{snapshot: s}
-		for _, find := range []func() error{n.place, n.engine, n.failed, n.stuck, n.unreadMail, n.phones, n.questions} {
+		for _, find := range []func() error{n.place, n.engine, n.failed, n.stuck, n.exchanges, n.unreadMail, n.phones, n.questions} {
 			if err := find(); err != nil {
 				return err
 			}

@@ -220,3 +220,35 @@ func TestNeedsOfPhones(t *testing.T) {
 		}
 	}
 }
+
+// TestNeedsOfALoop: two agents that write to each other without a word of a person are named, with the numbers.
+func TestNeedsOfALoop(t *testing.T) {
+	t.Parallel()
+	f := enginetest.New(t, "ann", "bob", "cy")
+	exchange := func(times int) {
+		for range times {
+			f.Send("ann", "bob")
+			f.Send("bob", "ann")
+			f.Send("ann", "cy") // who never answers
+			f.TakeFor("ann", 0)
+			f.TakeFor("bob", 0)
+			f.TakeFor("cy", 0)
+		}
+	}
+	exchange(15)
+	want.Rows(t, needed(t, f))
+	exchange(1)
+	want.Rows(t, needed(t, f), "exchange 32 ann and bob have exchanged 32 messages within ten minutes | ann, bob | ")
+	found := overview.Doctor(t.Context(), f.Ledger, false)
+	want.Equal(t, "doctor names them", slices.ContainsFunc(found, func(f overview.Finding) bool {
+		return f.Check == "exchange of ann and bob" && f.Level == "note" && f.Says == "ann and bob have exchanged 32 messages within ten minutes: ann sent 16 and bob sent 16, and no person has said anything to either"
+	}), true)
+	f.SQL(`INSERT INTO host_sessions (agent, session, started_at, seen_at, prompted_at) VALUES ('bob', 's', '', '', ?)`, f.Stamp())
+	want.Rows(t, needed(t, f))
+	f.SQL(`DELETE FROM host_sessions`)
+	f.Send(orchestrator.Operator, "ann")
+	f.TakeFor("ann", 0)
+	want.Rows(t, needed(t, f))
+	f.Clock.Advance(11 * time.Minute)
+	want.Rows(t, needed(t, f))
+}

@@ -22,8 +22,12 @@ type upgrades struct {
 	oldest int
 }
 
-// present are those of this program. There is none yet.
-var present = upgrades{oldest: 1}
+// present are those of this program.
+var present = upgrades{oldest: 1, steps: []string{
+	// 2: what a session was shown last, and when its user last said anything.
+	`ALTER TABLE host_sessions ADD COLUMN shown_hops bigint NOT NULL DEFAULT 0,
+	    ADD COLUMN shown_at text COLLATE "C" NOT NULL DEFAULT '', ADD COLUMN prompted_at text COLLATE "C" NOT NULL DEFAULT ''`,
+}}
 
 // version is that of schema.sql, and the one to which the last step leads.
 func (u upgrades) version() int { return 1 + len(u.steps) }
