@@ -287,6 +287,9 @@ CREATE TABLE host_sessions (
     nudged_at         TEXT NOT NULL DEFAULT '',
     started_at        TEXT NOT NULL,
     seen_at           TEXT NOT NULL,                   -- last event, to the minute
+    shown_hops        INTEGER NOT NULL DEFAULT 0,      -- of the newest message that it was shown
+    shown_at          TEXT NOT NULL DEFAULT '',        -- when that was shown
+    prompted_at       TEXT NOT NULL DEFAULT '',        -- when its user last said anything
     PRIMARY KEY (agent, session)
 );
 

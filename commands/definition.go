@@ -20,6 +20,7 @@ import (
 	"sync"
 	"time"
 
+	"mailroom/orchestrator"
 	"mailroom/orchestrator/delivery"
 	"mailroom/tracing"
 )
@@ -105,6 +106,9 @@ type Traits struct {
 	MakesOne    bool         // it makes the database where there is none, or does without; any other command says that there is none
 	UntilTold   bool         // it goes on until it is told to stop; Ctrl-C ends it with the status of an interruption all the same
 	ListsAgents bool         // it shows whom one can write to: an error for a name that nobody has points to it
+
+	// Last selects the messages of which a person's `last` is the newest; nil selects all.
+	Last func(*orchestrator.Message) bool
 
 	// Patience is how long its document lets a call of it wait, where it is not known how long whoever asks waits for an answer; 0 is as
 	// long as most do.

@@ -11,7 +11,7 @@ import (
 	"mailroom/orchestrator"
 )
 
-// Runs returns the command that a schedule runs, and when; plan is nil for the doorbell. Error: it cannot run.
+// Runs returns the command that a schedule runs, and when; plan is nil for the doorbell, and Every for an @every. Error: it cannot run.
 func (c *Catalogue) Runs(s *orchestrator.Schedule, now time.Time) (d *Definition, plan cron.Schedule, err error) {
 	if d, err = c.Lookup(s.Command); err == nil {
 		err = d.Check(s.Params)
@@ -22,25 +22,43 @@ func (c *Catalogue) Runs(s *orchestrator.Schedule, now time.Time) (d *Definition
 	if plan, err = ParseSpec(s.Spec, now); err != nil {
 		return nil, nil, fmt.Errorf("its spec: %w", err)
 	}
+	if every, ok := plan.(cron.ConstantDelaySchedule); ok {
+		from, _ := time.Parse(time.RFC3339, s.CreatedAt) // what somebody else wrote there may be no time
+		plan = Every{from, every.Delay}
+	}
 	return d, plan, nil
 }
 
-// NextRun returns when a schedule with this plan runs next, as far as that is known: the time of one that runs more often than every minute is not
-// noted, and nobody knows when a doorbell rings. Otherwise it is the zero time.
+// Every is the plan of an `@every`: it comes once in each period from when its schedule was made. So it comes, too, where no
+// daemon lives as long as a period, and all daemons agree on when.
+type Every struct {
+	From   time.Time
+	Period time.Duration
+}
+
+// Next returns when the plan is due next after a time.
+func (e Every) Next(after time.Time) time.Time {
+	past := after.Sub(e.From) % e.Period
+	if past < 0 {
+		past += e.Period
+	}
+	return after.Add(e.Period - past)
+}
+
+// IsOften reports whether a plan comes more than once a minute. Its runs are cheap: every daemon makes them, and nobody notes
+// or makes up for one.
+func IsOften(plan cron.Schedule) bool {
+	every, ok := plan.(Every)
+	return ok && every.Period < time.Minute
+}
+
+// NextRun returns when a schedule with this plan runs next; the zero time for one that is disabled or comes often, and for a
+// doorbell.
 func NextRun(s *orchestrator.Schedule, plan cron.Schedule, now time.Time) time.Time {
-	every, constant := plan.(cron.ConstantDelaySchedule)
-	last, err := time.Parse(time.RFC3339, s.LastRunAt)
-	switch {
-	case plan == nil || !s.Enabled || constant && err != nil:
+	if plan == nil || !s.Enabled || IsOften(plan) {
 		return time.Time{}
-	case !constant:
-		return plan.Next(now.Local())
 	}
-	next := last.Add(every.Delay)
-	if next.Before(now) {
-		return now
-	}
-	return next
+	return plan.Next(now.Local())
 }
 
 // ParseSpec reads the spec of a schedule, nil for the doorbell, and holds it to what the scheduler does with it as

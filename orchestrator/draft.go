@@ -41,6 +41,7 @@ type Draft struct {
 	ID             string        // its own, for one recipient: another message with it is a conflict. "": MakeID, or the engine, makes one
 	Origin         string        // see Message.Origin
 	HoldUnknown    bool          // keep a message to an unknown name until such an agent is added
+	Hops           int           // that it has besides those of an answer; see messages.Inherit
 	Direct         bool          // an answer that does not join the thread of what it answers
 
 	// Verdict reads what the message says to a team's request, which ReplyTo may name; the message then answers it, as a

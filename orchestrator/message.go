@@ -95,6 +95,11 @@ type Message struct {
 // IsPost reports whether m is a thread's own copy of a post.
 func (m *Message) IsPost() bool { return strings.HasPrefix(m.Recipient, ThreadPrefix) }
 
+// IsOwnCopy reports whether m is what its sender got of its own message to a group: kept in its inbox, and shown to nobody.
+func (m *Message) IsOwnCopy() bool {
+	return m.Sender == m.Recipient && m.Group != "" && m.PostID() == "" && m.ReadAt != "" && m.ReadAt == m.CreatedAt
+}
+
 // PostID returns the id of the post that m is, or a copy of which it is; "" for any other message.
 func (m *Message) PostID() string {
 	if strings.HasPrefix(m.Group, ThreadPrefix) {

@@ -111,7 +111,7 @@ func copies(t *testing.T, folder string) []string {
 // finding is what the doctor finds under one name: the level, and what it says.
 func (o *office) finding(check string) string {
 	o.t.Helper()
-	status, answer := o.answerOf("doctor", "--try=false")
+	status, answer := o.answerOf("doctor")
 	if answer["findings"] == nil {
 		o.t.Fatalf("doctor: exit status %d, %v", status, answer)
 	}

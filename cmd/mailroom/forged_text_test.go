@@ -80,7 +80,7 @@ func TestForgedText(t *testing.T) {
 		{"poll", "--recipient", "reader", "--batch-size", "100"}, {"relay", "get_messages", "--mark-as-read=false"}, {"ralph", "inbox", "--mark-as-read=false"},
 		{"relay", "get_sent_messages"}, {"relay", "get_dead_letters"}, {"relay", "query_message_history", "--target", "reader"},
 		{"dead_letters", "list"}, {"status"}, {"agent", "list"}, {"agent", "show", "third"}, {"team", "members"}, {"coral", "list_agents", "--include-details"},
-		{"sql", "SELECT * FROM agent_message"}, {"sql", "SELECT * FROM presence"}, {"sql", "--named", "unread"}, {"doctor", "--try=false"},
+		{"sql", "SELECT * FROM agent_message"}, {"sql", "SELECT * FROM presence"}, {"sql", "--named", "unread"}, {"doctor"},
 		{"signal", "list"}, {"signal", "device", "list"}, {"signal", "doctor"}, {"group", "list"}, {"schedule", "list"}, {"setting", "list"},
 		{"deliver_all"}, {"poll", "--recipient", forgery}, {forgery}, {"sql", forgery}, {"why", forgery + "x"}, {"send", "--recipient", forgery, "--payload", forgery},
 	}

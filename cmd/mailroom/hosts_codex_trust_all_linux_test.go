@@ -29,7 +29,7 @@ func TestCodexTrust(t *testing.T) {
 			}
 			trust += fmt.Sprintf("[hooks.state.%q]\ntrusted_hash = %q\n", h.Key, h.Hash)
 		}
-		_, answer := k.answerOf("doctor", "--try=false")
+		_, answer := k.answerOf("doctor")
 		doctor := fmt.Sprint(answer["findings"])
 		if distrusted := strings.Contains(doctor, "Codex does not run the hooks SessionStart, UserPromptSubmit, PostToolUse, Stop"); distrusted != (status != "trusted") {
 			t.Errorf("Codex says that the hooks are %s, and doctor\n%s", status, doctor)

@@ -27,8 +27,12 @@ type DeadLettersReplayResult struct {
 	noDaemon bool // for people
 }
 
-var deadLettersReplayCommand = commands.Define(vocabulary, "dead_letters replay", deadLettersReplay).With(commands.Traits{Confirm: "This sends dead letters again: {foreseen}.", ConfirmWith: "all"}).
-	Foreseeing(countReplayed)
+var deadLettersReplayCommand = commands.Define(vocabulary, "dead_letters replay", deadLettersReplay).With(commands.Traits{
+	Confirm: "This sends dead letters again: {foreseen}.", ConfirmWith: "all",
+	Last: func(m *orchestrator.Message) bool {
+		return m.Status == orchestrator.Failed || m.Status == orchestrator.Lapsed
+	},
+}).Foreseeing(countReplayed)
 
 func deadLettersReplay(ctx context.Context, env commands.Env, p DeadLettersReplayParams) (DeadLettersReplayResult, error) {
 	var r DeadLettersReplayResult

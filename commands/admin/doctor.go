@@ -16,7 +16,7 @@ type DoctorResult struct {
 
 // DoctorParams say what to look at.
 type DoctorParams struct {
-	Try   bool `json:"try,omitempty" desc:"send a test message through the transport of each agent, and mend paths of connected hosts; false only looks" default:"true"`
+	Try   bool `json:"try,omitempty" desc:"send a test message through the transport of each agent, and mend paths of connected hosts"`
 	Quick bool `json:"quick,omitempty" desc:"leave out the checks that read every row of a large database, which may take a minute"`
 }
 

@@ -196,7 +196,7 @@ func (s *site) look(ctx context.Context, env commands.Env, mend bool) overview.F
 	}
 	switch {
 	case s.gone():
-		f.Says, f.Do = err.Error(), "If the project was moved, `mailroom doctor` in its new folder mends that. Otherwise "+s.command(" --remove")+" forgets it"
+		f.Says, f.Do = err.Error(), "If the project was moved, `mailroom doctor --try` in its new folder mends that. Otherwise "+s.command(" --remove")+" forgets it"
 	case err != nil:
 		f.Says, f.Do = err.Error(), s.command("")+" mends that, "+s.command(" --remove")+" takes it out"
 	case moved != "" && !mend:

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"mailroom/commands"
+	"mailroom/orchestrator"
 	"mailroom/orchestrator/messages"
 )
 
@@ -19,7 +20,12 @@ type CancelResult struct {
 	Cancelled []string `json:"cancelled"`
 }
 
-var cancelCommand = commands.Define(vocabulary, "cancel", cancel).With(commands.Traits{Confirm: "This takes back {message_id}, which is then never delivered."})
+var cancelCommand = commands.Define(vocabulary, "cancel", cancel).With(commands.Traits{
+	Confirm: "This takes back {message_id}, which is then never delivered.",
+	Last: func(m *orchestrator.Message) bool {
+		return m.Status == orchestrator.Pending || m.Status == orchestrator.Retry
+	},
+})
 
 // cancel takes back what was not delivered yet.
 func cancel(ctx context.Context, env commands.Env, p CancelParams) (CancelResult, error) {

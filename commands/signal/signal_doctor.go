@@ -30,6 +30,14 @@ func doctor(ctx context.Context, env commands.Env, p DoctorParams) (DoctorResult
 	return r, nil
 }
 
+// ExitStatus is 1 if there is a problem.
+func (r DoctorResult) ExitStatus() int {
+	if r.Healthy {
+		return 0
+	}
+	return 1
+}
+
 // Text shows one line per check, and below it what to do.
 func (r DoctorResult) Text(w *commands.Text) {
 	for _, f := range r.Findings {

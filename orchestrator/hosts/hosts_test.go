@@ -454,3 +454,29 @@ func TestUnknownAgent(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What a session sends inherits the hops of what a hook has shown to it, in another process, until its user says something.
+func TestPromptEndsAChain(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	hops := func() int {
+		t.Helper()
+		r.Clock.Advance(time.Second)
+		ctx := messages.WithCause(t.Context(), messages.NewCause(nil))
+		sent, err := messages.Send(ctx, r.Ledger, orchestrator.Draft{Sender: "bob", Recipient: "alice"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Message(sent.MessageID).Hops
+	}
+	want.Equal(t, "hops of the first message", hops(), 0)
+	r.event(hosts.Started)
+	r.shown()
+	want.Equal(t, "hops after a message was shown", hops(), 1)
+	r.event(hosts.Prompted)
+	want.Equal(t, "hops after a prompt", hops(), 0)
+	r.shown()
+	want.Equal(t, "hops after the next message", hops(), 1)
+	r.Clock.Advance(11 * time.Minute)
+	want.Equal(t, "hops after a pause", hops(), 0)
+}

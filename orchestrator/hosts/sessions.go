@@ -103,10 +103,7 @@ func (e *Event) state() string {
 
 // changes reports whether an event leaves anything to write.
 func (k *known) changes(e *Event, verdicts map[string]verdict, now time.Time) bool {
-	if k.row.state != e.state() || k.row.pid != e.Process.PID || k.row.born != e.Process.Born || e.Kind == Started {
-		return true
-	}
-	if e.Kind == Prompted && (k.row.turns > 0 || k.row.continued > 0) {
+	if k.row.state != e.state() || k.row.pid != e.Process.PID || k.row.born != e.Process.Born || e.Kind == Started || e.Kind == Prompted {
 		return true
 	}
 	for _, v := range verdicts {
@@ -125,9 +122,10 @@ func note(t *ledger.Tx, e *Event, verdicts map[string]verdict) error {
 		prompted = 1
 	}
 	if err := t.Run(`
-		INSERT INTO host_sessions (agent, session, program, state, host, pid, born, started_at, seen_at)
-		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8)
+		INSERT INTO host_sessions (agent, session, program, state, host, pid, born, started_at, seen_at, prompted_at)
+		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, CASE WHEN ?9 = 1 THEN ?8 ELSE '' END)
 		ON CONFLICT (agent, session) DO UPDATE SET program = ?3, state = ?4, host = ?5, pid = ?6, born = ?7, seen_at = ?8,
+			prompted_at = CASE WHEN ?9 = 1 THEN ?8 ELSE host_sessions.prompted_at END,
 			turns = CASE WHEN ?9 = 1 THEN 0 ELSE host_sessions.turns END,
 			continued = CASE WHEN ?9 = 1 THEN 0 ELSE host_sessions.continued END`,
 		e.Agent, e.Session, e.Program, e.state(), e.Process.Host(), e.Process.PID, e.Process.Born, t.Now, prompted); err != nil {

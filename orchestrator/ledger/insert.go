@@ -16,11 +16,12 @@ type Insertion struct {
 	Failure                      string // why it failed at once; of any other, a remark for its first event
 	MaxRetries, Hops             int
 	Held                         bool
+	Own                          bool // a copy for its own sender, whose number the request needs
 	MulticastID, MulticastTarget string
 	expiresAt, reviewAt          string
 	NotBefore                    string // "" is at once
 	ttl                          any
-	Seq                          int64 // set by insert, unless the request only sends beside others
+	Seq                          int64 // set by Insert, unless Own is false and the request only sends beside others
 }
 
 // Expire sets when the row is due first, when it expires, and when the engine next looks at it: when it is overdue, or earlier
@@ -56,7 +57,7 @@ const insertAny = `
 // plain reports whether insertPlain can store the row.
 func (row *Insertion) plain() bool {
 	d := row.Draft
-	return row.Status == orchestrator.Pending && row.ttl == nil && !row.Held && row.MulticastID == "" &&
+	return row.Status == orchestrator.Pending && row.ttl == nil && !row.Held && row.Hops == 0 && row.MulticastID == "" &&
 		d.Summary == "" && d.Context == "" && d.Action == "" && d.ThreadID == "" && d.SessionID == "" && d.ReplyTo == "" &&
 		d.IdempotencyKey == "" && d.Origin == "" && row.NotBefore == ""
 }
@@ -64,6 +65,7 @@ func (row *Insertion) plain() bool {
 // Insert stores a new row of agent_message, and its first event.
 func (t *Tx) Insert(row *Insertion) (err error) {
 	d := row.Draft
+	row.Hops = max(row.Hops, d.Hops)
 	traceID := ""
 	if span := tracing.FromContext(t.Ctx); span != nil {
 		traceID = span.TraceID
@@ -75,7 +77,7 @@ func (t *Tx) Insert(row *Insertion) (err error) {
 	}
 	alone := t.IsAlone()
 	if row.plain() {
-		row.Seq, err = t.insertRow(alone, insertPlain, row.Id, d.Sender, row.Recipient, d.Type, string(d.Payload), row.Status, t.Now,
+		row.Seq, err = t.insertRow(alone || row.Own, insertPlain, row.Id, d.Sender, row.Recipient, d.Type, string(d.Payload), row.Status, t.Now,
 			row.MaxRetries, row.reviewAt, row.expiresAt, d.Priority, traceID, t.SpanID)
 	} else {
 		var failure any
@@ -86,7 +88,7 @@ func (t *Tx) Insert(row *Insertion) (err error) {
 		if row.Held {
 			held = 1
 		}
-		row.Seq, err = t.insertRow(alone, insertAny, row.Id, d.Sender, row.Recipient, d.Type, string(d.Payload), row.Status, t.Now,
+		row.Seq, err = t.insertRow(alone || row.Own, insertAny, row.Id, d.Sender, row.Recipient, d.Type, string(d.Payload), row.Status, t.Now,
 			row.MaxRetries, row.reviewAt, row.expiresAt, d.Priority, traceID, t.SpanID,
 			failure, endedAt, row.ttl, held, null(d.Summary), null(d.Context), null(d.Action), null(d.ThreadID),
 			null(d.SessionID), null(d.ReplyTo), row.Hops, null(row.MulticastID), null(row.MulticastTarget),
@@ -119,9 +121,9 @@ func (t *Tx) Insert(row *Insertion) (err error) {
 	return tracing.Record(t, event)
 }
 
-// insertRow inserts a row and returns its number, which nobody asks for if the request only sends beside others.
-func (t *Tx) insertRow(alone bool, query string, args ...any) (int64, error) {
-	if t.sends && !alone {
+// insertRow inserts a row and returns its number. A request that only sends beside others does without, unless number is true.
+func (t *Tx) insertRow(number bool, query string, args ...any) (int64, error) {
+	if t.sends && !number {
 		return 0, t.Run(query, args...)
 	}
 	return t.InsertRow(query, args...)
@@ -181,11 +183,11 @@ func (t *Tx) TellAs(d *orchestrator.Draft) error {
 	return t.Insert(&row)
 }
 
-// TellSender sends a message of orchestrator.SystemSender to the sender of m, unless that was removed: another agent that has
-// its name now gets nothing.
+// TellSender sends a message of orchestrator.SystemSender to the sender of m, with the hops of m, unless that was removed: another
+// agent that has its name now gets nothing.
 func (t *Tx) TellSender(m *orchestrator.Message, kind string, payload json.RawMessage) error {
 	if !t.Config().Sent(m, m.Sender) {
 		return nil
 	}
-	return t.Tell(&orchestrator.Draft{Recipient: m.Sender, Type: kind, Payload: payload, ReplyTo: m.ID, ThreadID: m.ThreadID})
+	return t.Tell(&orchestrator.Draft{Recipient: m.Sender, Type: kind, Payload: payload, ReplyTo: m.ID, ThreadID: m.ThreadID, Hops: m.Hops})
 }

@@ -29,6 +29,7 @@ type Settings struct {
 	KeepTraces      time.Duration
 	BacklogLimit    int // live messages of one recipient; 0: none
 	MaxHops         int
+	InheritedHops   int
 	walLimit        int64 // bytes at which checkpoint truncates
 	Bounce          bool
 	strictRoutes    bool            // of ralph messages
@@ -80,8 +81,9 @@ var settingList = []Setting{
 	span("retention.ended", "7d", 0, 3650*orchestrator.Day, "delivered messages are archived, failed, expired and cancelled ones deleted after this", func(s *Settings) *time.Duration { return &s.KeepEnded }),
 	span("retention.archive", "90d", 0, 3650*orchestrator.Day, "archived messages are deleted after this", func(s *Settings) *time.Duration { return &s.KeepArchived }),
 	span("retention.trace", "90d", 0, 3650*orchestrator.Day, "the trace of a message is deleted this long after the message", func(s *Settings) *time.Duration { return &s.KeepTraces }),
-	integer("backlog.limit", "0", 0, math.MaxInt32, "undelivered messages of one recipient at which sends to it are refused; 0: no limit", func(s *Settings) *int { return &s.BacklogLimit }),
+	integer("backlog.limit", "0", 0, math.MaxInt32, "undelivered and unread messages of one recipient at which sends to it are refused; 0: no limit", func(s *Settings) *int { return &s.BacklogLimit }),
 	integer("hops.limit", "64", 1, 10000, "answers to answers before Mailroom calls it a loop", func(s *Settings) *int { return &s.MaxHops }),
+	integer("hops.inherited", "64", 1, 10000, "messages that led to one another within ten minutes, without being answers, before a command of an agent may send no more", func(s *Settings) *int { return &s.InheritedHops }),
 	onOff("bounce", "on", "send an error_report to the sender of a message that failed or expired", func(s *Settings) *bool { return &s.Bounce }),
 	onOff("ralph.strict_routes", "off", "ralph messages may only take the routes that their document has for their type", func(s *Settings) *bool { return &s.strictRoutes }),
 	integer("hook.turns", "12", 1, 1000, "turns that messages may cause in a session of an agent host before its user says something", func(s *Settings) *int { return &s.HookTurns }),

@@ -41,11 +41,11 @@ func TestEndingWith(t *testing.T) {
 	finds("", "%%%%")
 	finds("", "____")
 	f.Send("a", "b", func(d *orchestrator.Draft) { d.Type = orchestrator.TestMessage })
-	newest, found, err := messages.Newest(t.Context(), f.Ledger, "b")
+	newest, found, err := messages.Newest(t.Context(), f.Ledger, "b", nil)
 	if err != nil || !found || newest.ID != first {
 		t.Errorf("%s, %t, %v", newest.ID, found, err)
 	}
-	if newest, _, _ = messages.Newest(t.Context(), f.Ledger, ""); newest.ID != second {
+	if newest, _, _ = messages.Newest(t.Context(), f.Ledger, "", nil); newest.ID != second {
 		t.Error(newest.ID)
 	}
 }

@@ -205,7 +205,9 @@ func ReceiptsOf(c *store.Conn, m *orchestrator.Message) ([]Receipt, error) {
 	if lease != nil && !lease.Unwritten() {
 		add("shown", lease.At, "reading_lease.shown_at")
 	}
-	add("read", m.ReadAt, "agent_message.read_at")
+	if !m.IsOwnCopy() {
+		add("read", m.ReadAt, "agent_message.read_at")
+	}
 	add("acknowledged", m.AcknowledgedAt, "agent_message.acknowledged_at")
 	var by any = m.Recipient
 	if m.IsPost() {

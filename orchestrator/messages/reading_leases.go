@@ -109,7 +109,14 @@ func lend(t *ledger.Tx, m *orchestrator.Message, reader string, l *ReadingLease)
 		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
 		ON CONFLICT (message_id, recipient) DO UPDATE SET holder = ?3, host = ?4, pid = ?5, born = ?6, shown_at = ?7, until = ?8, session = ?9, ends = ?10`,
 		m.ID, reader, l.Holder, process.Host(), process.PID, process.Born, m.ShownAt, until, session, ends)
-	return err
+	if err != nil {
+		return err
+	}
+	noteShown(t, reader, m)
+	if l.Session == "" {
+		return nil
+	}
+	return t.Run(`UPDATE host_sessions SET shown_hops = ?, shown_at = ? WHERE agent = ? AND session = ?`, m.Hops, t.Now, reader, l.Session)
 }
 
 // afterwards is what ends the lease once its answer was written.

@@ -196,7 +196,12 @@ func SendIn(t *ledger.Tx, d *orchestrator.Draft) (sent orchestrator.Sent, refusa
 		return sent, nil, orchestrator.Errorf(orchestrator.InvalidParams, "id: %s is several agents, and each of them gets a message with an id of its own", d.Recipient).
 			WithHint("Leave the id out, or name one agent")
 	}
+	note, err := Inherit(t, conf, d)
+	if err != nil {
+		return sent, nil, err
+	}
 	sent, err = sendTo(t, conf, d, recipients, isGroup, isUnknown)
+	sent.Note = cmp.Or(sent.Note, note)
 	return sent, nil, err
 }
 
@@ -277,10 +282,15 @@ func InsertAll(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft, recipie
 			return sent, err
 		}
 		row.Id, row.Recipient = id, recipient
+		row.Own = isGroup && isOwnCopy(t, conf, d, recipient)
 		if err := t.Insert(&row); err != nil {
 			return sent, err
 		}
-		if d.AckWithin > 0 {
+		if row.Own {
+			if err := keepOwnCopy(t, &row); err != nil {
+				return sent, err
+			}
+		} else if d.AckWithin > 0 {
 			if err := expectAcknowledgement(t, id, max(t.ClockText, row.NotBefore), d.AckWithin); err != nil {
 				return sent, err
 			}
@@ -294,9 +304,36 @@ func InsertAll(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft, recipie
 		span.Set(tracing.AttrMessageID, sent.MessageID)
 		span.Set(tracing.AttrDestination, d.Recipient)
 	}
-	t.Wake(recipients...)
+	t.Wake(slices.DeleteFunc(slices.Clone(recipients), func(name string) bool { return isGroup && name == d.Sender })...)
 	return sent, nil
 }
+
+// isOwnCopy reports whether a recipient of a draft to a group is its sender, whose copy goes into its inbox.
+func isOwnCopy(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft, recipient string) bool {
+	agent := conf.Agents[recipient]
+	return recipient == d.Sender && agent != nil && t.Ledger.Inbox() != nil && t.Ledger.SetTransport(agent) == t.Ledger.Inbox()
+}
+
+// keepOwnCopy delivers a sender's own copy of a message to a group, as one that has been read: the group has got it as a whole,
+// and nobody is shown what it wrote itself. If a trigger refuses that, the copy is delivered later, as mail.
+func keepOwnCopy(t *ledger.Tx, row *ledger.Insertion) error {
+	if err := t.TraceCreated(); err != nil {
+		return err
+	}
+	_, err := t.RowApart("keeping its sender's own copy", row.Id, func() error {
+		if err := t.Ledger.Inbox().DeliverRead(t.Run, row.Seq, t.Now); err != nil {
+			return err
+		}
+		_, err := t.ChangeStatus(ledger.BySeq(row.Seq), ledger.Change{
+			To: orchestrator.Delivered, Attempted: true, Read: true, Event: tracing.Delivered, Failure: ownCopy,
+		})
+		return err
+	})
+	return err
+}
+
+// ownCopy is the remark at the delivery of a sender's own copy.
+const ownCopy = "its sender's own copy"
 
 // refuse keeps a message that cannot be sent as a dead letter, so that a typo loses nothing. letter is the one that it left when
 // it was refused before, nil for none.
@@ -339,7 +376,7 @@ func bury(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft, failure stri
 	return id, err
 }
 
-// CheckBacklog refuses to send to recipients if one of them has as many undelivered messages as the setting backlog.limit
+// CheckBacklog refuses to send to recipients if one of them has as many undelivered and unread messages as the setting backlog.limit
 // allows. Error: unavailable.
 func CheckBacklog(t *ledger.Tx, conf *ledger.Config, recipients []string) error {
 	limit := conf.Settings.BacklogLimit
@@ -347,12 +384,13 @@ func CheckBacklog(t *ledger.Tx, conf *ledger.Config, recipients []string) error 
 		return nil
 	}
 	for _, recipient := range recipients {
-		n, err := t.Number(`SELECT count(*) FROM (SELECT 1 FROM agent_message WHERE `+ledger.Live+` AND recipient = ? LIMIT +?) AS m`, recipient, limit)
+		n, err := t.Number(`SELECT count(*) FROM (SELECT 1 FROM agent_message WHERE `+ledger.Live+` AND recipient = ?1
+			UNION ALL SELECT 1 FROM agent_inbox WHERE recipient = ?1 AND read_at = '' LIMIT +?2) AS m`, recipient, limit)
 		if err != nil {
 			return err
 		}
 		if n >= int64(limit) {
-			e := orchestrator.Errorf(orchestrator.Unavailable, "%s has %d undelivered messages, its limit; nothing was sent", recipient, n)
+			e := orchestrator.Errorf(orchestrator.Unavailable, "%s has %d undelivered and unread messages, its limit; nothing was sent", recipient, n)
 			e.Recipient = recipient
 			return e.WithHint("Try again later; `mailroom status` shows the backlog, the setting backlog.limit the limit")
 		}

@@ -12,6 +12,7 @@ import (
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/orchestratortest/want"
@@ -118,10 +119,75 @@ func TestGroups(t *testing.T) {
 	want.Equal(t, "recipients of all", len(everyone.Recipients), 3)
 	_, err = messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "a", Recipient: "council"})
 	want.Code(t, err, orchestrator.InvalidParams)
-	want.Equal(t, "delivered", f.Deliver().Delivered, 5)
+	want.Equal(t, "delivered", f.Deliver().Delivered, 4) // the sender has its copy already
 	cancelled, err := messages.Cancel(t.Context(), f.Ledger, sent.MulticastID, "a")
 	want.Code(t, err, orchestrator.Conflict)
 	want.Equal(t, "cancelled", len(cancelled), 0)
+}
+
+// What a sender gets of its own message to a group is delivered and read from the start: it is kept, and nobody is shown it.
+// What it writes to itself by name is mail.
+func TestOwnCopies(t *testing.T) {
+	t.Parallel()
+	f := enginetest.New(t, "a", "b")
+	if _, err := agents.SetGroup(t.Context(), f.Ledger, "pair", []string{"a", "b"}); err != nil {
+		t.Fatal(err)
+	}
+	role := "builder"
+	f.Add(agents.Update{Name: "a", Role: &role})
+	own := func(sent orchestrator.Sent) orchestrator.Message {
+		t.Helper()
+		ms, err := messages.Find(t.Context(), f.Ledger, sent.MessageIDs[slices.Index(sent.Recipients, "a")])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ms[0]
+	}
+	for i, d := range []orchestrator.Draft{
+		{Recipient: "all"}, {Recipient: "pair"}, {Recipient: "role:builder"}, {Recipient: "all", AckWithin: time.Hour},
+		{Recipient: "all", NotBefore: f.Clock.Now().Add(time.Hour)}, {Recipient: "all", TTL: time.Minute},
+	} {
+		d.Sender = "a"
+		sent, err := messages.Send(t.Context(), f.Ledger, d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := own(sent)
+		if m.Status != orchestrator.Delivered || m.ReadAt == "" || !m.IsOwnCopy() {
+			t.Errorf("draft %d: %+v", i, m)
+		}
+		receipts, err := messages.Receipts(t.Context(), f.Ledger, []orchestrator.Message{m})
+		if err != nil || slices.ContainsFunc(receipts[0], func(r messages.Receipt) bool { return r.What == "read" }) {
+			t.Errorf("draft %d: receipts %+v, %v", i, receipts, err)
+		}
+	}
+	said, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "b", Recipient: "all"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reply, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "a", Recipient: "all", ReplyTo: own(said).ID})
+	if err != nil || own(reply).ReadAt == "" {
+		t.Errorf("an answer: %v", err)
+	}
+	f.Clock.Advance(2 * time.Hour)
+	f.Deliver()
+	if _, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "a", Recipient: "a", Payload: []byte(`"a reminder"`)}); err != nil {
+		t.Fatal(err)
+	}
+	got, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "a", Limit: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range got {
+		if got[i].Sender == "a" && got[i].Group != "" {
+			t.Errorf("shown: %+v", got[i])
+		}
+	}
+	want.Equal(t, "messages for a", len(got), 4) // that of b, the reminder, and reports that b has not acknowledged one and has not read another
+	wrong, err := ledger.Ask(t.Context(), f.Ledger, ledger.Miscounted)
+	if err != nil || len(wrong) > 0 {
+		t.Errorf("miscounted: %v, %v", wrong, err)
+	}
 }
 
 func TestIdempotency(t *testing.T) {
@@ -245,6 +311,9 @@ func TestBacklogLimit(t *testing.T) {
 	want.Code(t, err, orchestrator.Unavailable)
 	want.Equal(t, "rows", len(f.Rows(`SELECT 1 FROM agent_message`)), 2)
 	f.Deliver()
+	_, err = messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "a", Recipient: "b"})
+	want.Code(t, err, orchestrator.Unavailable) // delivered, and not read
+	f.Take("b")
 	f.Send("a", "b")
 }
 

@@ -185,25 +185,42 @@ func (d *doctor) addCount(n int64, check, level, says, noun, do string) {
 	d.add(check, level, fmt.Sprintf(says, orchestrator.Plural(int(n), noun)), do)
 }
 
-// daemons says how many daemons run.
-func (d *doctor) daemons(c *store.Conn) error {
+// traffic reports agents that write to each other too much, how many daemons run, and what waits for one.
+func (d *doctor) traffic(c *store.Conn, conf *ledger.Config) error {
+	s, err := takeSnapshot(c, d.ledger, conf)
+	if err != nil {
+		return err
+	}
+	exchanges, err := s.runaway()
+	for i := range exchanges {
+		e := &exchanges[i]
+		d.add("exchange of "+e.a+" and "+e.b, "note", e.says()+": "+e.because(), e.do())
+	}
+	if err != nil {
+		return err
+	}
 	running, err := daemons.ListIn(c, d.ledger)
 	if err != nil {
 		return err
 	}
-	if len(running) == 0 {
-		d.add("daemon", "note", "no daemon runs: messages are delivered when somebody runs deliver_all or waits for them", "`mailroom serve`, or `mailroom service install`")
-	} else {
+	if len(running) > 0 {
 		d.add("daemon", "ok", orchestrator.Plural(len(running), "daemon")+" running", "")
+		return nil
 	}
-	return nil
+	missed, err := s.missedDaemon()
+	if missed != nil {
+		d.add("daemon", "note", missed.Says+": "+missed.Because, missed.Do)
+	} else if err == nil {
+		d.add("daemon", "ok", "none runs, and nothing waits for one", "")
+	}
+	return err
 }
 
 // messages looks for what an operator should know about the rows.
 func (d *doctor) messages(c *store.Conn, conf *ledger.Config) error {
 	now := orchestrator.Stamp(d.ledger.Now())
 	overdue := orchestrator.Stamp(d.ledger.Now().Add(-conf.Settings.OverdueAfter))
-	if err := d.daemons(c); err != nil {
+	if err := d.traffic(c, conf); err != nil {
 		return err
 	}
 	for _, check := range []struct {

@@ -19,7 +19,7 @@ import (
 
 // Need is something that waits for a person.
 type Need struct {
-	Kind    string   `json:"kind"`              // moved, trust, daemon, failed, overdue, unread, disabled, phone or question
+	Kind    string   `json:"kind"`              // moved, trust, daemon, failed, overdue, exchange, unread, disabled, phone or question
 	Agent   string   `json:"agent,omitempty"`   // recipient that it is about, or the agent that asks
 	Unknown bool     `json:"unknown,omitempty"` // nobody has the agent's name
 	Count   int64    `json:"count,omitempty"`   // messages, or questions
@@ -61,7 +61,7 @@ func Needs(ctx context.Context, l *ledger.Ledger) (r Needed, err error) {
 			return err
 		}
 		n := &needs{snapshot: s}
-		for _, find := range []func() error{n.place, n.engine, n.failed, n.stuck, n.unreadMail, n.phones, n.questions} {
+		for _, find := range []func() error{n.place, n.engine, n.failed, n.stuck, n.exchanges, n.unreadMail, n.phones, n.questions} {
 			if err := find(); err != nil {
 				return err
 			}
@@ -103,20 +103,12 @@ func (n *needs) engine() error {
 		return err
 	}
 	n.daemons = len(running)
-	if n.daemons == 0 && len(n.conf.Names) > 0 {
-		need := Need{Kind: "daemon", Says: "No daemon runs", Because: "messages are delivered when somebody runs `mailroom deliver_all` or waits for them",
-			Do: "`mailroom serve`, or `mailroom service install`"}
-		for _, m := range n.members {
-			need.Count += m.Pending - m.backlog.Later
-			if at := m.backlog.OldestAt; m.Pending > 0 {
-				need.Since = earlier(need.Since, at)
-			}
+	if n.daemons == 0 {
+		missed, err := n.missedDaemon()
+		if missed != nil {
+			n.add(*missed)
 		}
-		if need.Count > 0 {
-			need.Says = "No daemon runs, and " + plural(need.Count, "message waits", "messages wait") + " to be delivered"
-		}
-		n.add(need)
-		return nil
+		return err
 	}
 	d := &doctor{ledger: n.l}
 	err = d.machines(n.c, n.conf)
@@ -126,6 +118,36 @@ func (n *needs) engine() error {
 		}
 	}
 	return err
+}
+
+// missedDaemon returns what waits for a daemon where none runs, nil if nothing does. What an agent finds in its inbox it fetches
+// itself; a daemon takes messages to other places, starts agents that have mail, and runs schedules that somebody added.
+func (s *snapshot) missedDaemon() (*Need, error) {
+	need := Need{Kind: "daemon", Do: "`mailroom serve`, or `mailroom service install`"}
+	for _, m := range s.members {
+		if m.agent == nil || m.agent.Disabled != "" || m.agent.StartCommand == "" && s.l.SetTransport(m.agent) != nil {
+			continue
+		}
+		waiting := m.Pending - m.backlog.Later
+		if m.agent.StartCommand != "" {
+			waiting += m.Unread
+		}
+		if need.Count += waiting; waiting > 0 {
+			need.Since = earlier(need.Since, cmp.Or(m.backlog.OldestAt, m.unreadAt))
+		}
+	}
+	scheduled, err := schedules.Own(s.c)
+	switch {
+	case err != nil || need.Count == 0 && scheduled == 0:
+		return nil, err
+	case need.Count == 0:
+		need.Says = "No daemon runs, and " + plural(scheduled, "schedule waits", "schedules wait") + " for one"
+		need.Because = "nothing else runs what `mailroom schedule list` shows"
+	default:
+		need.Says = "No daemon runs, and " + plural(need.Count, "message waits", "messages wait") + " for one"
+		need.Because = "nothing else starts an agent, or delivers to other places than an inbox but for `mailroom deliver_all`"
+	}
+	return &need, nil
 }
 
 // plural is a number with the words for one and for several.

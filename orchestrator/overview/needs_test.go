@@ -56,7 +56,7 @@ func TestNeeds(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
 	f.AddWired("w")
-	want.Rows(t, needed(t, f), "daemon 0 No daemon runs |  | ")
+	want.Rows(t, needed(t, f)) // nothing waits for a daemon
 	f.Wire.Set(enginetest.Failing("cannot lock, held by process 11"))
 	f.Send("a", "w")
 	f.Send("b", "w")
@@ -70,7 +70,7 @@ func TestNeeds(t *testing.T) {
 	f.Send("b", "w")
 	f.Deliver()
 	want.Rows(t, needed(t, f),
-		"daemon 2 No daemon runs, and 2 messages wait to be delivered |  | 1h20m0s",
+		"daemon 1 No daemon runs, and 1 message waits for one |  | 0s",
 		"failed 3 Messages to w failed, and 1 more message is on its way to it | a, b | 20m0s",
 		"overdue 1 Nobody has the name ghost | a | 1h20m0s",
 		"unread 2 a reads no mail | system | 20m0s",
@@ -94,7 +94,7 @@ func TestNeeds(t *testing.T) {
 	f.AddAll("ghost")
 	f.Deliver()
 	f.TakeFor("ghost", 0)
-	want.Rows(t, needed(t, f), "daemon 0 No daemon runs |  | ", "failed 3 Messages to w failed | a, b | 30m0s")
+	want.Rows(t, needed(t, f), "failed 3 Messages to w failed | a, b | 30m0s")
 }
 
 // TestNeedsAreGroups: each kind of failure is a need of its own, and its error selects exactly the dead letters that the need speaks of.
@@ -166,7 +166,6 @@ func TestNeedsOfPeople(t *testing.T) {
 		got = append(got, n.Kind+" "+n.Agent+": "+n.Says+"; "+n.Because)
 	}
 	want.Rows(t, got,
-		"daemon : No daemon runs, and 1 message waits to be delivered; messages are delivered when somebody runs `mailroom deliver_all` or waits for them",
 		"disabled w: The transport of w is disabled, and 1 message waits for another; 410 Gone: the address is gone for good",
 		"unread operator: Mail for whoever runs Mailroom is unread; agents write to operator",
 		"question builder: builder asks something that only a paired device can read; it is open until 2026-01-02T04:04:05.000Z")
@@ -220,4 +219,36 @@ func TestNeedsOfPhones(t *testing.T) {
 			t.Errorf("doctor finds dead letters: %s", found.Says)
 		}
 	}
+}
+
+// TestNeedsOfALoop: two agents that write to each other without a word of a person are named, with the numbers.
+func TestNeedsOfALoop(t *testing.T) {
+	t.Parallel()
+	f := enginetest.New(t, "ann", "bob", "cy")
+	exchange := func(times int) {
+		for range times {
+			f.Send("ann", "bob")
+			f.Send("bob", "ann")
+			f.Send("ann", "cy") // who never answers
+			f.TakeFor("ann", 0)
+			f.TakeFor("bob", 0)
+			f.TakeFor("cy", 0)
+		}
+	}
+	exchange(15)
+	want.Rows(t, needed(t, f))
+	exchange(1)
+	want.Rows(t, needed(t, f), "exchange 32 ann and bob have exchanged 32 messages within ten minutes | ann, bob | ")
+	found := overview.Doctor(t.Context(), f.Ledger, false)
+	want.Equal(t, "doctor names them", slices.ContainsFunc(found, func(f overview.Finding) bool {
+		return f.Check == "exchange of ann and bob" && f.Level == "note" && f.Says == "ann and bob have exchanged 32 messages within ten minutes: ann sent 16 and bob sent 16, and no person has said anything to either"
+	}), true)
+	f.SQL(`INSERT INTO host_sessions (agent, session, started_at, seen_at, prompted_at) VALUES ('bob', 's', '', '', ?)`, f.Stamp())
+	want.Rows(t, needed(t, f))
+	f.SQL(`DELETE FROM host_sessions`)
+	f.Send(orchestrator.Operator, "ann")
+	f.TakeFor("ann", 0)
+	want.Rows(t, needed(t, f))
+	f.Clock.Advance(11 * time.Minute)
+	want.Rows(t, needed(t, f))
 }

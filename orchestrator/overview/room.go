@@ -71,6 +71,7 @@ type flow struct {
 	unread            bool
 	messages          int64
 	lastAt            string // when the last of them was sent
+	lately            int64  // of the messages, those sent within exchangeTime
 }
 
 // snapshot is what Room and Needs are made of: who is there, the messages of the last hour, and the newest dead letters.
@@ -146,10 +147,11 @@ func (s *snapshot) walk() error {
 			return err
 		}
 		flows, err := store.List(s.c, func(row store.Row) flow {
-			return flow{row.Text(0), row.Text(1), orchestrator.Status(row.Text(2)), row.Int(3) == 1, row.Int(4), row.Text(5)}
-		}, `SELECT sender, recipient, status, CASE read_at WHEN '' THEN 1 ELSE 0 END AS unread, count(*), max(created_at) FROM agent_message
+			return flow{row.Text(0), row.Text(1), orchestrator.Status(row.Text(2)), row.Int(3) == 1, row.Int(4), row.Text(5), row.Int(6)}
+		}, `SELECT sender, recipient, status, CASE read_at WHEN '' THEN 1 ELSE 0 END AS unread, count(*), max(created_at),
+			sum(CASE WHEN created_at >= ?4 THEN 1 ELSE 0 END) FROM agent_message
 			WHERE seq >= ?1 AND seq < ?2 AND created_at >= ?3 AND recipient NOT LIKE 'thread:%' AND coalesce(message_type, '') <> '`+orchestrator.TestMessage+`'
-			GROUP BY sender, recipient, status, unread`, from, before, since)
+			GROUP BY sender, recipient, status, unread`, from, before, since, orchestrator.Stamp(s.now.Add(-exchangeTime)))
 		if err != nil {
 			return err
 		}

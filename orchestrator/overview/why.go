@@ -185,6 +185,8 @@ func explainDelivered(l *ledger.Ledger, c *store.Conn, conf *ledger.Config, m *o
 		why.Fix = "`mailroom acknowledge " + orchestrator.ShellWord(m.ID) + "` confirms it, `mailroom mail release " + orchestrator.ShellWord(m.ID) + "` makes it unread at once"
 	case m.AcknowledgedAt != "":
 		why.Rule = "delivered, read and acknowledged"
+	case m.IsOwnCopy():
+		why.Rule = "delivered: it is what " + m.Sender + " sent to " + m.Group + " itself, and shown to nobody"
 	case m.ReadAt != "":
 		why.Rule = "delivered and read; not acknowledged"
 	case place == "read":

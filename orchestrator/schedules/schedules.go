@@ -32,6 +32,17 @@ func schedules(c *store.Conn) ([]orchestrator.Schedule, error) {
 	}, `SELECT name, spec, command, params, enabled, last_run_at, created_at FROM schedules ORDER BY name`)
 }
 
+// Own counts the enabled schedules that are not among those of every new database.
+func Own(c *store.Conn) (n int64, err error) {
+	list, err := schedules(c)
+	for i := range list {
+		if list[i].Enabled && !isPreset(&list[i]) {
+			n++
+		}
+	}
+	return n, err
+}
+
 // Add stores a schedule, and replaces one with the same name. The caller must have checked its spec, command and params.
 func Add(ctx context.Context, l *ledger.Ledger, s orchestrator.Schedule) (orchestrator.Schedule, error) {
 	name, err := orchestrator.CheckName("schedule", s.Name)

@@ -11,7 +11,7 @@ import (
 type Backup struct {
 	File     string
 	Bytes    int64
-	Messages int64 // rows of agent_message in it
+	Messages int64 // in it, archived ones among them
 }
 
 // Outdated is something that a backup says and that is not true any more: it is ended in a copy of the backup, before that replaces
@@ -32,7 +32,7 @@ type InBackup struct {
 
 // Compared says what a backup has and the database has not, and the other way round.
 type Compared struct {
-	Messages int64    // rows of agent_message in the backup
+	Messages int64    // in the backup
 	Missing  int64    // messages of the database that the backup has not, archived ones among both
 	Adds     []string // what the backup does outside of itself and the database does not: commands, addresses, schedules
 }

@@ -220,9 +220,14 @@ func broadcast(t *ledger.Tx, d *orchestrator.Draft) (sent orchestrator.Sent, sto
 	if err := messages.CheckBacklog(t, conf, recipients); err != nil {
 		return sent, stopped, err
 	}
+	note, err := messages.Inherit(t, conf, d)
+	if err != nil {
+		return sent, stopped, err
+	}
 	if sent, err = messages.InsertAll(t, conf, d, recipients, true, false, 0); err == nil {
 		t.Heartbeat(d.Sender)
 	}
+	sent.Note = note
 	return sent, stopped, err
 }
 

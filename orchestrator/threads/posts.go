@@ -116,6 +116,9 @@ func post(t *ledger.Tx, p *PostDraft) (posted Posted, err error) {
 	if err := messages.CheckBacklog(t, conf, posted.Mentions); err != nil {
 		return posted, err
 	}
+	if _, err := messages.Inherit(t, conf, &d); err != nil {
+		return posted, err
+	}
 	if err := insertPost(t, conf, &d, a.hops, &posted); err != nil {
 		return posted, err
 	}

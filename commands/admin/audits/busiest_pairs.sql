@@ -1,7 +1,8 @@
--- Who writes to whom most.
+-- Who writes to whom most, archived messages among them.
 -- A loop between two agents is at the top, with a high deepest_answer.
 -- params: pairs=20
 -- columns: sender, recipient, messages, deepest_answer, latest_at
 SELECT sender, recipient, count(*) AS messages, max(hops) AS deepest_answer, max(created_at) AS latest_at
-FROM agent_message
+FROM (SELECT sender, recipient, hops, created_at FROM agent_message
+      UNION ALL SELECT sender, recipient, hops, created_at FROM agent_message_archive) AS m
 GROUP BY sender, recipient ORDER BY messages DESC, sender, recipient LIMIT CAST(?2 AS INTEGER)

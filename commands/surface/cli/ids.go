@@ -12,7 +12,7 @@ import (
 	"mailroom/orchestrator/messages"
 )
 
-// last stands for the newest message that the caller has sent or got.
+// last stands for the newest message that the caller has sent or got, of those that the command can do something with.
 const last = "last"
 
 // idsOfMessages are the parameters in which a person may type last, or the ending of an id.
@@ -63,9 +63,9 @@ func (f *idFinder) find(ctx context.Context, name, text string) (*orchestrator.M
 	env := f.env
 	by := env.Caller.Name
 	if text == last {
-		m, found, err := messages.Newest(ctx, env.Ledger, by)
+		m, found, err := messages.Newest(ctx, env.Ledger, by, f.d.Last)
 		if err == nil && !found {
-			err = orchestrator.Errorf(orchestrator.NotFound, "%s: there is no message yet", name)
+			err = orchestrator.Errorf(orchestrator.NotFound, "%s: there is no message that last could be", name)
 		}
 		return &m, err
 	}

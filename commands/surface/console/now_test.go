@@ -165,7 +165,10 @@ func TestWelcome(t *testing.T) {
 	r.does("agent_add", `{"name":"bob"}`)
 	d.Reads("nobody has written yet")
 	r.note("ann", "bob", "hello")
-	d.Reads("No daemon runs, and 1 message waits to be delivered")
+	d.Reads("Nothing needs you")
+	r.does("agent_add", `{"name":"filed","deliver":"jsonl:`+filepath.Join(t.TempDir(), "filed.jsonl")+`"}`)
+	r.note("ann", "filed", "hello")
+	d.Reads("No daemon runs, and 1 message waits for one")
 	r.does("deliver_all", `{}`)
 	if err := daemons.Beat(t.Context(), r.Router.Ledger, ""); err != nil {
 		t.Fatal(err)

@@ -20,10 +20,6 @@ import (
 // reloadEvery is how often the scheduler looks whether the schedules were changed.
 const reloadEvery = time.Second
 
-// claimFrom is the period from which on only one of several daemons makes a run. More frequent ones are cheap, and a
-// claim would cost more than they do.
-const claimFrom = time.Minute
-
 // scheduler runs the commands of the table schedules.
 type scheduler struct {
 	env     commands.Env
@@ -100,9 +96,8 @@ func (s *scheduler) run(ctx context.Context) error {
 	}
 }
 
-// load reads the schedules if they have changed. Those that have not go on as they were, so that an `@every 1h` does not
-// begin anew whenever an agent is added; runs under way go on too, and one of a schedule that has changed ends before the
-// next begins. At the start, runs that were missed are made up.
+// load reads the schedules if they have changed. Those that have not go on as they were; runs under way go on too, and one of a
+// schedule that has changed ends before the next begins. At the start, runs that were missed are made up.
 func (s *scheduler) load(ctx context.Context, start bool) error {
 	version, err := schedules.ConfigVersion(ctx, s.env.Ledger)
 	if err != nil || (!start && version == s.version) {
@@ -185,9 +180,9 @@ func (p byClock) Next(after time.Time) time.Time {
 	return next.Add(-ahead)
 }
 
-// missed reports whether a run was due while nothing ran. Only plans tied to the clock can miss one; @every cannot.
+// missed reports whether a run was due while nothing ran.
 func (j *job) missed(now time.Time) bool {
-	if _, every := j.plan.(cron.ConstantDelaySchedule); every {
+	if commands.IsOften(j.plan) {
 		return false
 	}
 	last, err := time.Parse(time.RFC3339, j.schedule.LastRunAt)
@@ -277,20 +272,11 @@ func (j *job) perform() {
 
 // claim makes sure that only one of several daemons makes a run.
 func (j *job) claim() (mine bool, err error) {
-	if j.plan == nil {
-		return true, nil // a doorbell
+	if j.plan == nil || commands.IsOften(j.plan) {
+		return true, nil
 	}
 	now := j.s.env.Ledger.Now().Add(time.Second) // cron may come a little early: the clock was read anew meanwhile
-	slot := now
-	if every, ok := j.plan.(cron.ConstantDelaySchedule); ok {
-		if every.Delay < claimFrom {
-			return true, nil
-		}
-		slot = now.Truncate(every.Delay)
-	} else {
-		slot = j.latestSlot(now)
-	}
-	return schedules.ClaimRun(j.ctx, j.s.env.Ledger, j.schedule.Name, slot)
+	return schedules.ClaimRun(j.ctx, j.s.env.Ledger, j.schedule.Name, j.latestSlot(now))
 }
 
 // latestSlot is the time for which this run is made: the last one that the plan names, up to now. It looks back for

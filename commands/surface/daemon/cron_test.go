@@ -61,6 +61,46 @@ func TestSchedulesKeepTime(t *testing.T) {
 	})
 }
 
+// A schedule with a period comes in each of them, too, where no daemon lives as long as that, and of several daemons one runs it.
+func TestPeriodsLongerThanDaemonsLive(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		path := enginetest.Place(t)
+		r, other := openRouter(t, path, nil), openRouter(t, path, nil)
+		clearSchedules(t, r)
+		begin := time.Now()
+		addSchedule(t, r, "hourly", "@every 1h")
+		runs := make(chan string, 1000)
+		var came []time.Duration
+		for range 18 {
+			stop, stopOther := startScheduler(t, r, ticking(t, runs)), startScheduler(t, other, ticking(t, runs))
+			for range 17 { // minutes
+				<-time.After(time.Minute)
+				for range len(runs) {
+					<-runs
+					came = append(came, time.Since(begin).Truncate(time.Minute))
+				}
+			}
+			stop()
+			stopOther()
+			<-time.After(3 * time.Minute) // nothing runs
+		}
+		// Its hours are full at the minutes 60, 120, ...; what comes while nothing runs is made up within the minute of the start.
+		var want []time.Duration
+		for hour := time.Hour; hour < time.Since(begin); hour += time.Hour {
+			want = append(want, hour)
+		}
+		if len(came) != len(want) {
+			t.Fatalf("runs at %v; want %v", came, want)
+		}
+		for i := range want {
+			if late := came[i] - want[i]; late < 0 || late > 3*time.Minute {
+				t.Errorf("run %d at %s; want %s", i, came[i], want[i])
+			}
+		}
+	})
+}
+
 // gate holds the runs of one mark until it is opened.
 type gate struct {
 	mark   string

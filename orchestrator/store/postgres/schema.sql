@@ -200,6 +200,9 @@ CREATE TABLE host_sessions (
     nudged_at         text COLLATE "C" NOT NULL DEFAULT '',
     started_at        text COLLATE "C" NOT NULL,
     seen_at           text COLLATE "C" NOT NULL,
+    shown_hops        bigint NOT NULL DEFAULT 0,
+    shown_at          text COLLATE "C" NOT NULL DEFAULT '',
+    prompted_at       text COLLATE "C" NOT NULL DEFAULT '',
     PRIMARY KEY (agent, session)
 );
 

@@ -142,7 +142,7 @@ func checkCopy(c *conn, named string) (messages int64, err error) {
 	if problem != "ok" {
 		return 0, orchestrator.Errorf(orchestrator.Unavailable, "%s is damaged: %s", named, problem).WithHint("Use an older backup")
 	}
-	messages, err = c.Number(`SELECT count(*) FROM agent_message`)
+	messages, err = c.Number(copies.CountMessages)
 	return messages, databaseError(named, err)
 }
 

@@ -107,10 +107,13 @@ func MayReplace(present, backup, ours *store.Conn) error {
 	return refuse("the backup brings tables or triggers that are not Mailroom's, such as %s, and the database has none such", brought, have)
 }
 
+// CountMessages counts the messages of a database, archived ones among them.
+const CountMessages = `SELECT (SELECT count(*) FROM agent_message) + (SELECT count(*) FROM agent_message_archive)`
+
 // Compare counts the messages of a backup, and those of the present database that it has not, and lists what the queries in outside
 // find in it and not there. present is nil where there is no database.
 func Compare(present, backup *store.Conn, outside []string) (found store.Compared, err error) {
-	if found.Messages, err = backup.Number(`SELECT count(*) FROM agent_message`); err != nil {
+	if found.Messages, err = backup.Number(CountMessages); err != nil {
 		return found, err
 	}
 	there := map[string]bool{}

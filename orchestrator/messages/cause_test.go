@@ -1,0 +1,126 @@
+package messages_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/orchestratortest/enginetest"
+	"mailroom/orchestrator/orchestratortest/want"
+	"mailroom/orchestrator/reading"
+	"mailroom/tracing"
+)
+
+// commanded sends a message as a command does that was started for others.
+func commanded(t *testing.T, f *enginetest.Fixture, sender, recipient string, handed ...string) (orchestrator.Message, error) {
+	t.Helper()
+	ctx := messages.WithCause(t.Context(), messages.NewCause(handed))
+	sent, err := messages.Send(ctx, f.Ledger, orchestrator.Draft{Sender: sender, Recipient: recipient})
+	if err != nil {
+		return orchestrator.Message{}, err
+	}
+	return f.Message(sent.MessageID), nil
+}
+
+// Commands that send new messages to each other end as a loop of answers does, if they are fast; slow ones go on.
+func TestCommandsInheritHops(t *testing.T) {
+	t.Parallel()
+	f := enginetest.New(t, "a", "b")
+	f.Set("hops.inherited", "5")
+	ids := []string{f.Send("a", "b")}
+	for hops := 1; hops <= 5; hops++ {
+		f.Clock.Advance(time.Second)
+		m, err := commanded(t, f, "a", "b", ids[len(ids)-1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		want.Equal(t, "hops", m.Hops, hops)
+		ids = append(ids, m.ID)
+	}
+	_, err := commanded(t, f, "a", "b", ids...)
+	want.Code(t, err, orchestrator.Unavailable)
+	want.Equal(t, "messages", f.Count("agent_message"), fmt.Sprint(len(ids)))
+	m, err := commanded(t, f, "a", "b", ids[1], ids[2]) // of several the highest counts
+	if err != nil || m.Hops != 3 {
+		t.Errorf("%d hops, %v", m.Hops, err)
+	}
+	f.Clock.Advance(11 * time.Minute)
+	if m, err := commanded(t, f, "a", "b", ids...); err != nil || m.Hops != 0 {
+		t.Errorf("long afterwards: %d hops, %v", m.Hops, err)
+	}
+}
+
+// A chain that has passed the limit, and took longer than ten minutes from its first message on, is counted anew.
+func TestSlowChainGoesOn(t *testing.T) {
+	t.Parallel()
+	f := enginetest.New(t, "a", "b")
+	f.Set("hops.inherited", "3")
+	traced, span := tracing.Start(t.Context(), "send")
+	f.SQL(`INSERT INTO command_trace (trace_id, span_id, name, kind, started_at) VALUES (?, 'first', 'send', 'PRODUCER', ?)`, span.TraceID, f.Stamp())
+	last := ""
+	for i := range 5 {
+		sent, err := messages.Send(messages.WithCause(traced, messages.NewCause([]string{last})), f.Ledger, orchestrator.Draft{Sender: "a", Recipient: "b"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		last = sent.MessageID
+		want.Equal(t, "hops", f.Message(last).Hops, i%4)
+		f.Clock.Advance(4 * time.Minute)
+	}
+}
+
+// What a session sends has one hop more than the newest message that it was shown, until a person says something; it is told of a
+// long chain, and never refused.
+func TestSessionsInheritHops(t *testing.T) {
+	t.Parallel()
+	f := enginetest.New(t, "a", "b")
+	f.Set("hops.inherited", "2")
+	ctx := map[string]context.Context{}
+	for _, name := range []string{"a", "b"} {
+		ctx[name] = messages.WithCause(t.Context(), messages.NewCause(nil))
+	}
+	turn := func(sender, recipient string) orchestrator.Sent {
+		t.Helper()
+		sent, err := messages.Send(ctx[sender], f.Ledger, orchestrator.Draft{Sender: sender, Recipient: recipient})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := reading.Wait(ctx[recipient], f.Ledger, reading.Options{
+			Recipient: recipient, Limit: 9, Lease: messages.ReadingLease{For: time.Minute, Holder: "get_messages"},
+		}); err != nil {
+			t.Fatal(err)
+		}
+		f.Clock.Advance(2 * time.Second)
+		return sent
+	}
+	for hops := range 5 {
+		sender, recipient := "a", "b"
+		if hops%2 == 1 {
+			sender, recipient = recipient, sender
+		}
+		sent := turn(sender, recipient)
+		want.Equal(t, "hops", f.Message(sent.MessageID).Hops, min(hops, 2))
+		want.Equal(t, fmt.Sprint("it is told of the chain at ", hops), sent.Note != "", hops > 2)
+	}
+	f.Clock.Advance(11 * time.Minute)
+	want.Equal(t, "hops after a pause", f.Message(turn("b", "a").MessageID).Hops, 0)
+}
+
+// A report of a failure carries the hops of the message that failed.
+func TestReportsCarryHops(t *testing.T) {
+	t.Parallel()
+	f := enginetest.New(t, "a", "b")
+	f.AddWired("w")
+	f.Wire.Set(enginetest.Failing("no"))
+	f.Set("retry.max_retries", "0")
+	first := f.Send("a", "b")
+	m, err := commanded(t, f, "a", "w", first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Deliver()
+	want.Rows(t, f.Rows(`SELECT hops FROM agent_message WHERE message_type = 'error_report' AND reply_to = '`+m.ID+`'`), "1")
+}

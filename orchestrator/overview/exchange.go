@@ -1,0 +1,85 @@
+package overview
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/store"
+)
+
+// Two agents that exchange more than maxExchanged messages within exchangeTime, with no word of a person, are most likely in a loop.
+const (
+	exchangeTime = 10 * time.Minute
+	maxExchanged = 30
+)
+
+// exchange is what two agents wrote to each other lately.
+type exchange struct {
+	a, b     string // in the order of their names
+	byA, byB int64
+}
+
+// exchanges names the pairs of agents that write to each other so much that a person should look.
+func (n *needs) exchanges() error {
+	list, err := n.runaway()
+	for i := range list {
+		e := &list[i]
+		n.add(Need{Kind: "exchange", Agent: e.a, Count: e.byA + e.byB, From: []string{e.a, e.b}, Says: e.says(), Because: e.because(), Do: e.do()})
+	}
+	return err
+}
+
+// runaway returns the pairs of agents that have exchanged too many messages lately, those with most first.
+func (s *snapshot) runaway() (list []exchange, err error) {
+	since := orchestrator.Stamp(s.now.Add(-exchangeTime))
+	heard := map[string]bool{} // whom a person has told something
+	err = s.c.Query(`SELECT agent FROM host_sessions WHERE prompted_at >= ?1`, func(row store.Row) error {
+		heard[row.Text(0)] = true
+		return nil
+	}, since)
+	found := map[[2]string]*exchange{}
+	for i := range s.recent {
+		w := &s.recent[i]
+		if isPerson := w.sender == orchestrator.Operator || w.sender == orchestrator.User; isPerson && w.lately > 0 {
+			heard[w.recipient] = true
+		}
+		if from, to := s.members[w.sender], s.members[w.recipient]; w.lately == 0 || w.sender == w.recipient || from == nil || to == nil || from.BuiltIn || to.BuiltIn {
+			continue
+		}
+		pair := [2]string{min(w.sender, w.recipient), max(w.sender, w.recipient)}
+		e := found[pair]
+		if e == nil {
+			e = &exchange{a: pair[0], b: pair[1]}
+			found[pair] = e
+		}
+		if w.sender == e.a {
+			e.byA += w.lately
+		} else {
+			e.byB += w.lately
+		}
+	}
+	for _, e := range found {
+		if e.byA > 0 && e.byB > 0 && e.byA+e.byB > maxExchanged && !heard[e.a] && !heard[e.b] {
+			list = append(list, *e)
+		}
+	}
+	slices.SortFunc(list, func(x, y exchange) int {
+		return cmp.Or(cmp.Compare(y.byA+y.byB, x.byA+x.byB), cmp.Compare(x.a, y.a), cmp.Compare(x.b, y.b))
+	})
+	return list[:min(len(list), mostNeeds)], err
+}
+
+func (e *exchange) says() string {
+	return fmt.Sprintf("%s and %s have exchanged %d messages within ten minutes", e.a, e.b, e.byA+e.byB)
+}
+
+func (e *exchange) because() string {
+	return fmt.Sprintf("%s sent %d and %s sent %d, and no person has said anything to either", e.a, e.byA, e.b, e.byB)
+}
+
+func (e *exchange) do() string {
+	return fmt.Sprintf("`mailroom list --as %s` shows them; `mailroom agent disable %s` holds back what comes for it", orchestrator.ShellWord(e.a), orchestrator.ShellWord(e.b))
+}
