@@ -169,6 +169,14 @@ func TestOwnCopies(t *testing.T) {
 	if err != nil || own(reply).ReadAt == "" {
 		t.Errorf("an answer: %v", err)
 	}
+	f.AddWired("w")
+	wired, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "w", Recipient: "all"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m := f.Message(wired.MessageIDs[slices.Index(wired.Recipients, "w")]); m.Status != orchestrator.Pending || m.ReadAt != "" {
+		t.Errorf("the copy of a sender behind another transport: %+v", m)
+	}
 	f.Clock.Advance(2 * time.Hour)
 	f.Deliver()
 	if _, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "a", Recipient: "a", Payload: []byte(`"a reminder"`)}); err != nil {
@@ -183,7 +191,7 @@ func TestOwnCopies(t *testing.T) {
 			t.Errorf("shown: %+v", got[i])
 		}
 	}
-	want.Equal(t, "messages for a", len(got), 4) // that of b, the reminder, and reports that b has not acknowledged one and has not read another
+	want.Equal(t, "messages for a", len(got), 5) // those of b and w, the reminder, and reports that b has not acknowledged one and has not read another
 	wrong, err := ledger.Ask(t.Context(), f.Ledger, ledger.Miscounted)
 	if err != nil || len(wrong) > 0 {
 		t.Errorf("miscounted: %v, %v", wrong, err)
