@@ -40,7 +40,7 @@ func (r StatusResult) Text(w *commands.Text) {
 		w.Printf("daemon %s (process %d%s), started %s %s\n", d.Instance, d.PID, r.hostOf(d), w.When(d.StartedAt), d.Listening)
 	}
 	if len(r.Daemons) == 0 {
-		w.Printf("%s\n", w.Paint(commands.Yellow, "No daemon runs: messages are delivered by deliver_all, or when somebody waits for them."))
+		w.Printf("%s\n", w.Paint(commands.Yellow, "No daemon runs: messages are delivered by deliver_all, or when recipients look for them."))
 	}
 	if r.Overdue > 0 {
 		w.Printf("%s\n", w.Paint(commands.Red, fmt.Sprintf("%d messages are overdue; `mailroom sql --named overdue` lists them.", r.Overdue)))

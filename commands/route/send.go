@@ -123,7 +123,7 @@ func (r SendResult) Text(w *commands.Text) {
 	case !r.noDaemon:
 	case rest > 0:
 		w.Printf("%s\n", w.Paint(commands.Yellow,
-			fmt.Sprintf("No daemon runs: %s %d messages are delivered by `mailroom deliver_all`, or when the members wait for them.", whose, rest)))
+			fmt.Sprintf("No daemon runs: %s %d messages are delivered by `mailroom deliver_all`, or when the members look for them.", whose, rest)))
 	case r.Note == "" && !r.looks:
 		w.NoDaemon("it is")
 	case r.Note == "":
