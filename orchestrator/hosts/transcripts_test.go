@@ -18,6 +18,7 @@ import (
 	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/process"
+	"mailroom/orchestrator/store"
 )
 
 // A session that goes on in another process keeps what it was shown if the transcript has it, and gets the rest again. What the
@@ -223,7 +224,7 @@ func TestMarkIsNotOfTheID(t *testing.T) {
 	if after := r.Mark(id); after == before || !strings.HasPrefix(after, seq+".") {
 		t.Errorf("the mark was %s and is %s", before, after)
 	}
-	if _, err := r.Ledger.Query(t.Context(), `SELECT secret FROM agent_secrets`, 1); err == nil {
+	if _, err := r.Ledger.Query(t.Context(), `SELECT secret FROM agent_secrets`, store.Bound{Rows: 1}); err == nil {
 		t.Error("a query reads the secret")
 	}
 }

@@ -20,14 +20,14 @@ import (
 // Bound is the most that the answer of an audit query may have.
 type Bound struct {
 	Rows  int
-	Bytes int // of the rows as JSON; 0: MaxAnswer
+	Bytes int // of the rows as JSON; 0: maxAnswer
 }
 
-// MaxAnswer bounds an answer, in bytes. It is in memory until it was written.
-const MaxAnswer = 32 << 20
+// maxAnswer bounds an answer, in bytes. It is in memory until it was written.
+const maxAnswer = 32 << 20
 
 // Most returns the bytes that the rows may take.
-func (b Bound) Most() int { return cmp.Or(b.Bytes, MaxAnswer) }
+func (b Bound) Most() int { return cmp.Or(b.Bytes, maxAnswer) }
 
 // Table is the answer of an audit query. NewTable makes one, and Add fills it.
 type Table struct {
