@@ -50,7 +50,7 @@ var relayExample = example{
 			"message": "Sprint 3 starting. Check your task queues."}`,
 			`{"success":true,"messageId":null,"multicastId":"$sprint","recipients":5,"status":"pending","targets":[
 			{"target":"analyst","messageId":"*"},{"target":"builder","messageId":"$forBuilder"},{"target":"castor","messageId":"*"},
-			{"target":"orchestrator","messageId":"$forItself"},{"target":"reviewer","messageId":"*"}]}`, ""},
+			{"target":"orchestrator","messageId":"*"},{"target":"reviewer","messageId":"*"}]}`, ""},
 		{"orchestrator", "send_message", `{"target":"builder","message_type":"DIRECTIVE","message":"Review PR #43","priority":"high",
 			"action":"interrupt","context":"sprint 3","threadId":"t-1","payload":{"pr":43},"ttl":3600,"sessionId":"s-1","reply_to":"$status",
 			"idempotency_key":"f47ac10b-58cc-4372-a567-0e02b2c3d479"}`, `{"success":true,"messageId":"$directive","idempotent":null}`, ""},
@@ -67,8 +67,8 @@ var relayExample = example{
 		{"builder", "get_messages", `{"sessionId":"builder"}`, `{"count":1,"hasInterrupts":false,"messages":[{"messageId":"$forBuilder",
 			"target":"all","priority":"normal","action":"queue","payload":null}]}`, ""},
 		{"builder", "get_messages", `{"sessionId":"builder"}`, `{"success":true,"count":0,"hasInterrupts":false,"messages":[]}`, ""},
-		{"orchestrator", "get_messages", `{"sessionId":"orchestrator"}`, `{"count":2,"messages":[
-			{"messageId":"$status","message":"Auth fix complete. PR #42 open. Tests passing."},{"messageId":"$forItself"}]}`, ""},
+		{"orchestrator", "get_messages", `{"sessionId":"orchestrator"}`, `{"count":1,"messages":[
+			{"messageId":"$status","message":"Auth fix complete. PR #42 open. Tests passing."}]}`, ""}, // and not what it wrote itself
 		{"builder", "get_messages", `{"sessionId":"reviewer"}`, `{"error":"permission_denied","message":"*"}`, ""},
 		{"builder", "get_sent_messages", `{}`, `{"success":true,"messages":[{"messageId":"$status","target":"orchestrator","message_type":"STATUS",
 			"message":"Auth fix complete. PR #42 open. Tests passing.","status":"delivered","delivered_at":"*","read_at":"*"}]}`, ""},
