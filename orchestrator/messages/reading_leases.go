@@ -104,7 +104,7 @@ func lend(t *ledger.Tx, m *orchestrator.Message, reader string, l *ReadingLease)
 		ends, session, process, until = byAnswer, "", l.Writer, orchestrator.Stamp(t.Clock.Add(unseenWriter))
 	}
 	t.KeepSpan()
-	_, err := t.Exec(`
+	err := t.Run(`
 		INSERT INTO reading_lease (message_id, recipient, holder, host, pid, born, shown_at, until, session, ends)
 		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
 		ON CONFLICT (message_id, recipient) DO UPDATE SET holder = ?3, host = ?4, pid = ?5, born = ?6, shown_at = ?7, until = ?8, session = ?9, ends = ?10`,
