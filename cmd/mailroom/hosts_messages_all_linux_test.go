@@ -106,16 +106,16 @@ func TestHostsLongMessage(t *testing.T) {
 		g.open()
 		r := s.asks()
 		r.shows(id)
-		begun := regexp.MustCompile(fmt.Sprintf(`\n\[characters 0 to \d+ of %d; the next part: get_message with message_id %s and offset (\d+)\]\n`,
-			commands.Units(text), id)).FindStringSubmatch(r.text())
-		if begun == nil {
-			t.Fatalf("the model is not told how to read on:\n%s", r.text())
+		shown := commands.FirstUnits(text, 4000)
+		if k.host == "codex" { // which counts bytes
+			shown = strings.ToValidUTF8(text[:4000], "")
 		}
-		// Codex counts bytes, of which this text has more than characters.
-		if shown, _ := strconv.Atoi(begun[1]); shown < 3000 || shown > 4000 || !strings.Contains(r.text(), commands.FirstUnits(text, shown)+begun[0]) {
-			t.Errorf("the model is not shown the beginning:\n%s", r.text())
+		rest := commands.Units(shown)
+		begun := fmt.Sprintf("\n[characters 0 to %d of %d; the next part: get_message with message_id %s and offset %d]\n", rest-1, commands.Units(text), id, rest)
+		if !strings.Contains(r.text(), shown+begun) {
+			t.Errorf("the model is not shown the beginning and how to read on:\n%s", r.text())
 		}
-		for next := begun[1]; next != ""; {
+		for next := strconv.Itoa(rest); next != ""; {
 			offset, _ := strconv.Atoi(next)
 			r.calls(s.tools+"get_message", map[string]any{"message_id": id, "offset": offset})
 			r = s.asks()
