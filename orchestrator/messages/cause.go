@@ -21,7 +21,12 @@ const chainPause = 10 * time.Minute
 type Cause struct {
 	handed []string // ids of the messages for which a transport started the process
 
-	mu    sync.Mutex
+	mu      sync.Mutex
+	command struct { // of the handed messages, once they were read
+		hops   int // one more than they have
+		trace  string
+		newest string // when the newest was created
+	}
 	shown map[string]*lastShown // by agent
 }
 
@@ -94,27 +99,32 @@ func Inherit(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft) (note str
 	return note, err
 }
 
-// ofCommand returns the hops of what a command sends, and the trace of the messages that it was started for. It is 0 if none of
-// them was created within the last ten minutes.
+// ofCommand returns the hops of what a command sends, and the trace of the messages that it was started for. The hops are 0 if
+// none of these was created within the last ten minutes.
 func (c *Cause) ofCommand(t *ledger.Tx) (hops int, trace string, err error) {
-	newest := ""
-	for _, id := range c.handed {
-		err := t.Query(`SELECT hops, created_at, trace_id FROM agent_message WHERE message_id = ?1
-			UNION ALL SELECT hops, created_at, trace_id FROM agent_message_archive WHERE message_id = ?1`, func(row store.Row) error {
-			if n := ledger.CountOf(row[0]) + 1; n > hops {
-				hops, trace = n, row.Text(2)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	found := &c.command
+	if found.newest == "" {
+		for _, id := range c.handed {
+			err := t.Query(`SELECT hops, created_at, trace_id FROM agent_message WHERE message_id = ?1
+				UNION ALL SELECT hops, created_at, trace_id FROM agent_message_archive WHERE message_id = ?1`, func(row store.Row) error {
+				if n := ledger.CountOf(row[0]) + 1; n > found.hops {
+					found.hops, found.trace = n, row.Text(2)
+				}
+				found.newest = max(found.newest, row.Text(1))
+				return nil
+			}, id)
+			if err != nil {
+				found.newest = "" // all are read again
+				return 0, "", err
 			}
-			newest = max(newest, row.Text(1))
-			return nil
-		}, id)
-		if err != nil {
-			return 0, "", err
 		}
 	}
-	if newest == "" || t.Clock.Sub(orchestrator.ParseStamp(newest)) > chainPause {
+	if found.newest == "" || t.Clock.Sub(orchestrator.ParseStamp(found.newest)) > chainPause {
 		return 0, "", nil
 	}
-	return hops, trace, nil
+	return found.hops, found.trace, nil
 }
 
 // ofSession returns the hops of what a session of an agent sends: one more than the newest message had that a hook or a tool has

@@ -286,14 +286,17 @@ func InsertAll(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft, recipie
 		if err := t.Insert(&row); err != nil {
 			return sent, err
 		}
-		if row.Own {
-			if err := keepOwnCopy(t, &row); err != nil {
-				return sent, err
-			}
-		} else if d.AckWithin > 0 {
-			if err := expectAcknowledgement(t, id, max(t.ClockText, row.NotBefore), d.AckWithin); err != nil {
-				return sent, err
-			}
+		switch {
+		case row.Own:
+			err = keepOwnCopy(t, &row)
+		case d.AckWithin > 0:
+			err = expectAcknowledgement(t, id, max(t.ClockText, row.NotBefore), d.AckWithin)
+		}
+		if err != nil {
+			return sent, err
+		}
+		if !row.Own {
+			t.Wake(recipient)
 		}
 		sent.MessageIDs = append(sent.MessageIDs, id)
 	}
@@ -304,7 +307,6 @@ func InsertAll(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft, recipie
 		span.Set(tracing.AttrMessageID, sent.MessageID)
 		span.Set(tracing.AttrDestination, d.Recipient)
 	}
-	t.Wake(slices.DeleteFunc(slices.Clone(recipients), func(name string) bool { return isGroup && name == d.Sender })...)
 	return sent, nil
 }
 

@@ -61,7 +61,8 @@ func NewTable(columns []string, bound Bound) *Table {
 	return t
 }
 
-// Add adds a row, whose values may also be a time.Time. It reports whether there may be another one: if not, the row was one too many. Error: invalid_params for a first row that is too long by itself.
+// Add adds a row, whose values may also be of type time.Time. It reports whether there may be another one: if not, the row was one too
+// many. Error: invalid_params for a first row that is too long by itself.
 func (t *Table) Add(values Row) (more bool, err error) {
 	if t.Truncated = t.n >= t.bound.Rows; t.Truncated {
 		return false, nil

@@ -60,7 +60,7 @@ type Program struct {
 // read as "block", but for `hook wake`, whose host is to be stopped from idling. Any other failure of a hook ends with 0.
 func (p *Program) Run(ctx context.Context, args []string) (status int) {
 	ctx = tracing.WithParent(ctx, p.Getenv("TRACEPARENT"))
-	ctx = messages.WithCause(ctx, messages.NewCause(strings.Split(p.Getenv("MAILROOM_MESSAGE_IDS"), "\n")))
+	ctx = messages.WithCause(ctx, messages.NewCause(strings.Fields(p.Getenv("MAILROOM_MESSAGE_IDS"))))
 	fail := p.fail
 	defer func() {
 		if e := recover(); e != nil {
