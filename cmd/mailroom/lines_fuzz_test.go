@@ -116,10 +116,10 @@ func (d *sendDesk) check(t *testing.T, in string) (malformed bool) {
 	return malformed
 }
 
-// notBlank returns the lines that are not blank, with their numbers.
+// notBlank returns the lines that are not blank, a byte order mark aside, with their numbers.
 func notBlank(in string) (numbers []int, raws []string) {
 	for i, raw := range strings.Split(in, "\n") {
-		if strings.TrimSpace(raw) != "" {
+		if strings.TrimSpace(strings.TrimPrefix(raw, "\ufeff")) != "" {
 			numbers, raws = append(numbers, i+1), append(raws, raw)
 		}
 	}

@@ -86,7 +86,7 @@ func Inherit(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft) (note str
 			return "", err
 		case began == "" || t.Clock.Sub(orchestrator.ParseStamp(began)) < chainPause:
 			return "", orchestrator.Errorf(orchestrator.Unavailable, "a loop: %d messages have led to one another within ten minutes", commanded).
-				WithHint("Commands of agents that start each other: `mailroom audit busiest_pairs` names them. The setting hops.inherited is the limit")
+				WithHint("Commands of agents that start each other: `mailroom sql --named busiest_pairs` names them. The setting hops.inherited is the limit")
 		}
 		commanded = 0 // so slow that it harms nobody; it is counted anew
 	}
