@@ -60,7 +60,7 @@ CREATE TABLE agent_message (
     thread_id         TEXT,
     session_id        TEXT,
     reply_to          TEXT,                            -- message_id that this one answers
-    hops              INTEGER NOT NULL DEFAULT 0,      -- answers to answers; the engine refuses more than 64
+    hops              INTEGER NOT NULL DEFAULT 0,      -- messages that led to it one after the other: what it answers, or what its sender was handed or shown
     multicast_id      TEXT,                            -- shared by the rows of one send to a group
     multicast_target  TEXT,                            -- the group that the sender named
     idempotency_key   TEXT,
@@ -78,7 +78,8 @@ CREATE TABLE agent_message (
     trace_id          TEXT NOT NULL DEFAULT '',        -- W3C trace id of the send
     span_id           TEXT NOT NULL DEFAULT '',        -- the command_trace row of the send
     origin            TEXT NOT NULL DEFAULT '',        -- JSON: what a message in document 002's form said and no column holds
-    not_before        TEXT NOT NULL DEFAULT ''         -- when its sender wants it delivered at the earliest; '' is at once
+    not_before        TEXT NOT NULL DEFAULT '',        -- when its sender wants it delivered at the earliest; '' is at once
+    chain_at          TEXT NOT NULL DEFAULT ''         -- when the first message was sent that led to it by its hops; '' if unknown
 );
 
 -- Only live rows (pending and retry) stand in the indexes of the hot statements, so that claiming costs the same with
@@ -287,7 +288,7 @@ CREATE TABLE host_sessions (
     nudged_at         TEXT NOT NULL DEFAULT '',
     started_at        TEXT NOT NULL,
     seen_at           TEXT NOT NULL,                   -- last event, to the minute
-    shown_hops        INTEGER NOT NULL DEFAULT 0,      -- of the newest message that it was shown
+    shown_id          TEXT NOT NULL DEFAULT '',        -- the message that it was shown last
     shown_at          TEXT NOT NULL DEFAULT '',        -- when that was shown
     prompted_at       TEXT NOT NULL DEFAULT '',        -- when its user last said anything
     PRIMARY KEY (agent, session)

@@ -23,7 +23,10 @@ func (c *Catalogue) Runs(s *orchestrator.Schedule, now time.Time) (d *Definition
 		return nil, nil, fmt.Errorf("its spec: %w", err)
 	}
 	if every, ok := plan.(cron.ConstantDelaySchedule); ok {
-		from, _ := time.Parse(time.RFC3339, s.CreatedAt) // what somebody else wrote there may be no time
+		from, err := time.Parse(time.RFC3339, s.CreatedAt)
+		if err != nil {
+			from = time.Unix(0, 0) // somebody else wrote there what is no time
+		}
 		plan = Every{from, every.Delay}
 	}
 	return d, plan, nil

@@ -42,6 +42,7 @@ type Draft struct {
 	Origin         string        // see Message.Origin
 	HoldUnknown    bool          // keep a message to an unknown name until such an agent is added
 	Hops           int           // that it has besides those of an answer; see messages.Inherit
+	ChainAt        string        // when the first message was sent that led to it; "" where Hops is 0
 	Direct         bool          // an answer that does not join the thread of what it answers
 
 	// Verdict reads what the message says to a team's request, which ReplyTo may name; the message then answers it, as a
@@ -72,7 +73,7 @@ type Sent struct {
 	NotBefore   string   `json:",omitempty"` // when it is delivered at the earliest; "" is at once
 	Held        bool     // kept for an agent that nobody has added yet
 	Origin      string   `json:",omitempty"` // the draft's
-	Note        string   `json:",omitempty"` // why it is not delivered soon: a message to the user waits for a device
+	Note        string   `json:",omitempty"` // what its sender should know of it, as the rest of a sentence: that it waits for a device, or is part of a long chain
 	Withheld    []string `json:"-"`          // those of Recipients whose messages stay here until the database is trusted
 	Idempotent  bool     // true: nothing was sent now, this is the first send's answer
 

@@ -1,6 +1,7 @@
 package coral
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -83,7 +84,7 @@ func sendMessage(ctx context.Context, env commands.Env, p SendMessageParams) (Se
 		ID: posted.MessageID, ThreadID: posted.Thread, SenderID: sender, Content: p.Content, Timestamp: millis(posted.CreatedAt),
 		Mentions: posted.Mentions, Ignored: posted.Ignored, ReplyTo: p.ReplyTo, OutsideThread: posted.Outside,
 		RequestID: posted.RequestID, Presence: string(posted.Presence),
-		Note: commands.NoteWithheld(posted.Withheld, len(posted.Mentions)), Recipient: commands.PresenceOf(ctx, env, posted.Mentions...),
+		Note: cmp.Or(commands.NoteWithheld(posted.Withheld, len(posted.Mentions)), posted.Note), Recipient: commands.PresenceOf(ctx, env, posted.Mentions...),
 	}
 	if r.ThreadID == "" {
 		r.ThreadID = directPrefix + posted.Mentions[0]

@@ -98,8 +98,10 @@ func (r SendResult) Text(w *commands.Text) {
 	switch {
 	case r.Idempotent:
 		w.Printf("It had been sent before under this idempotency key; nothing was sent now.\n")
-	case r.Note != "" && r.withheld == 0:
+	case r.Note == orchestrator.WaitsForDevice:
 		w.Printf("It %s. `mailroom signal pair` adds a phone; until then it is kept.\n", r.Note)
+	case r.Note != "" && r.withheld == 0:
+		w.Printf("It %s.\n", r.Note)
 	case r.Held:
 		w.Printf("It is held until somebody has the name %s.\n", r.Recipient)
 	case r.NotBefore != "":
@@ -124,9 +126,10 @@ func (r SendResult) Text(w *commands.Text) {
 	case rest > 0:
 		w.Printf("%s\n", w.Paint(commands.Yellow,
 			fmt.Sprintf("No daemon runs: %s %d messages are delivered by `mailroom deliver_all`, or when the members look for them.", whose, rest)))
-	case r.Note == "" && !r.looks:
+	case r.withheld > 0 || r.Note == orchestrator.WaitsForDevice:
+	case !r.looks:
 		w.NoDaemon("it is")
-	case r.Note == "":
+	default:
 		w.Printf("%s\n", w.Paint(commands.Yellow, "No daemon runs: it is delivered by `mailroom deliver_all`, or when "+r.Recipient+" or a hook of its session looks for messages."))
 	}
 }

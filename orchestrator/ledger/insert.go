@@ -50,9 +50,9 @@ const insertAny = `
 	INSERT INTO agent_message (message_id, sender, recipient, message_type, payload, status, created_at, max_retries,
 	    traced_status, review_at, expires_at, priority, trace_id, span_id, error_message, ended_at, ttl_seconds, held,
 	    summary, context, action, thread_id, session_id, reply_to, hops, multicast_id, multicast_target, idempotency_key, origin,
-	    not_before, next_attempt_at)
+	    not_before, next_attempt_at, chain_at)
 	VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?6, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23,
-	    ?24, ?25, ?26, ?27, ?28, ?29, ?30)`
+	    ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31)`
 
 // plain reports whether insertPlain can store the row.
 func (row *Insertion) plain() bool {
@@ -92,7 +92,7 @@ func (t *Tx) Insert(row *Insertion) (err error) {
 			row.MaxRetries, row.reviewAt, row.expiresAt, d.Priority, traceID, t.SpanID,
 			failure, endedAt, row.ttl, held, null(d.Summary), null(d.Context), null(d.Action), null(d.ThreadID),
 			null(d.SessionID), null(d.ReplyTo), row.Hops, null(row.MulticastID), null(row.MulticastTarget),
-			null(d.IdempotencyKey), d.Origin, row.NotBefore, next)
+			null(d.IdempotencyKey), d.Origin, row.NotBefore, next, d.ChainAt)
 	}
 	if err != nil {
 		return err
@@ -189,5 +189,11 @@ func (t *Tx) TellSender(m *orchestrator.Message, kind string, payload json.RawMe
 	if !t.Config().Sent(m, m.Sender) {
 		return nil
 	}
-	return t.Tell(&orchestrator.Draft{Recipient: m.Sender, Type: kind, Payload: payload, ReplyTo: m.ID, ThreadID: m.ThreadID, Hops: m.Hops})
+	began, _, err := t.Text(`SELECT chain_at FROM agent_message WHERE message_id = ?`, m.ID)
+	if err != nil {
+		return err
+	}
+	return t.Tell(&orchestrator.Draft{
+		Recipient: m.Sender, Type: kind, Payload: payload, ReplyTo: m.ID, ThreadID: m.ThreadID, Hops: m.Hops, ChainAt: began,
+	})
 }

@@ -1,6 +1,7 @@
 package messages
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -15,40 +16,48 @@ import (
 // limit is a runaway loop if it took less than this from its first message on.
 const chainPause = 10 * time.Minute
 
-// Cause is what made the agents send that a process serves: the messages that they were handed. A message that one sends then has one
-// hop more than they have, though it is no answer to them, so that agents that send new messages to each other are found out. It is
-// safe for concurrent use.
+// Cause holds the messages that led a process to send: those that it was handed, and those that it has shown its agents. A message
+// that it sends then has one hop more than they have, though it is no answer to them, so that agents that send new messages to each
+// other are found out. It is safe for concurrent use.
 type Cause struct {
 	handed []string // ids of the messages for which a transport started the process
 
 	mu      sync.Mutex
-	command struct { // of the handed messages, once they were read
-		hops   int // one more than they have
-		trace  string
-		newest string // when the newest was created
+	command struct { // what the handed messages lead to, once they were read
+		next   link   // behind the one with most hops
+		fewest int    // hops of what the one with fewest leads to
+		newest string // when the newest of them was sent
 	}
 	shown map[string]*lastShown // by agent
 }
 
-// lastShown is the newest message that an agent was shown.
-type lastShown struct {
-	hops int
-	at   time.Time
+// link is a place in a chain of messages that led to one another.
+type link struct {
+	hops  int    // messages before it
+	began string // when the first of these was sent
+}
 
-	asked     time.Time // when the tables were last asked for it
-	inherited int       // the hops of what it sent then
+// linkBehind returns what a message leads to, and when the message was sent; the zero link and "" if it is gone.
+func linkBehind(c *store.Conn, id string) (next link, sent string, err error) {
+	err = c.Query(`SELECT hops, chain_at, created_at FROM agent_message WHERE message_id = ?`, func(row store.Row) error {
+		sent = row.Text(2)
+		next = link{ledger.CountOf(row[0]) + 1, cmp.Or(row.Text(1), sent)}
+		return nil
+	}, id)
+	return next, sent, err
+}
+
+// lastShown is the message that an agent was shown last.
+type lastShown struct {
+	id string
+	at time.Time
+
+	asked time.Time // when the tables were last asked for what it leads to
+	next  link      // the answer
 }
 
 // NewCause returns the cause of what a process sends. handed are the ids of the messages for which a transport has started it.
 func NewCause(handed []string) *Cause { return &Cause{handed: handed, shown: map[string]*lastShown{}} }
-
-// of returns what an agent was shown. The caller holds mu.
-func (c *Cause) of(agent string) *lastShown {
-	if c.shown[agent] == nil {
-		c.shown[agent] = &lastShown{}
-	}
-	return c.shown[agent]
-}
 
 type causeKey struct{}
 
@@ -62,96 +71,97 @@ func noteShown(t *ledger.Tx, agent string, m *orchestrator.Message) {
 	if c, ok := t.Ctx.Value(causeKey{}).(*Cause); ok {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		*c.of(agent) = lastShown{hops: m.Hops, at: t.Clock}
+		c.shown[agent] = &lastShown{id: m.ID, at: t.Clock}
 	}
 }
 
 // Inherit sets the hops of a draft from the cause of its context, if there is one. What a command sends beyond the setting
-// hops.inherited is refused if all of its chain took less than ten minutes; what a session sends never is. note tells its sender of a
-// chain that is that long. Error: unavailable.
+// hops.inherited is refused if all that it was handed is beyond it, the whole chain took less than ten minutes, and no person is to get
+// it. What a session sends is never refused. note is for the sender, as Sent.Note is, once a chain of sessions is that long.
+// Error: unavailable.
 func Inherit(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft) (note string, err error) {
 	c, ok := t.Ctx.Value(causeKey{}).(*Cause)
 	if !ok || t.AsUser {
 		return "", nil
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	limit := conf.Settings.InheritedHops
-	commanded, trace, err := c.ofCommand(t)
-	if err != nil {
+	next, fewest, err := c.ofCommand(t)
+	switch {
+	case err != nil:
 		return "", err
-	}
-	if commanded > limit {
-		began, _, err := t.Text(`SELECT coalesce(min(started_at), '') FROM command_trace WHERE trace_id = ?`, trace)
-		switch {
-		case err != nil:
-			return "", err
-		case began == "" || t.Clock.Sub(orchestrator.ParseStamp(began)) < chainPause:
-			return "", orchestrator.Errorf(orchestrator.Unavailable, "a loop: %d messages have led to one another within ten minutes", commanded).
-				WithHint("Commands of agents that start each other: `mailroom sql --named busiest_pairs` names them. The setting hops.inherited is the limit")
-		}
-		commanded = 0 // so slow that it harms nobody; it is counted anew
+	case next.hops <= limit:
+	case t.Clock.Sub(orchestrator.ParseStamp(next.began)) >= chainPause:
+		next = link{} // so slow that it harms nobody; it is counted anew
+	case fewest > limit && d.Recipient != orchestrator.Operator && d.Recipient != orchestrator.User:
+		return "", orchestrator.Errorf(orchestrator.Unavailable, "a loop: %d messages have led to one another within ten minutes", next.hops).
+			WithHint("Commands of agents that start each other: `mailroom sql --named busiest_pairs` names them. Ten minutes after the first message the next ones may follow. The setting hops.inherited is the limit")
 	}
 	shown, err := c.ofSession(t, d.Sender)
-	if shown > limit {
-		shown = limit
-		note = fmt.Sprintf("More than %d messages have led to this one without a word of a person: ask one before you go on", limit)
+	if shown.hops > limit {
+		shown.hops = limit
+		note = fmt.Sprintf("is one of more than %d messages in a row without a word of a person; ask one before you go on", limit)
 	}
-	d.Hops = max(commanded, shown)
+	if shown.hops > next.hops {
+		next = shown
+	}
+	d.Hops, d.ChainAt = next.hops, next.began
 	return note, err
 }
 
-// ofCommand returns the hops of what a command sends, and the trace of the messages that it was started for. The hops are 0 if
-// none of these was created within the last ten minutes.
-func (c *Cause) ofCommand(t *ledger.Tx) (hops int, trace string, err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+// ofCommand returns where in a chain a command's messages stand, by those of its handed messages with most hops and with fewest. It is
+// the zero link if none of them was sent within the last ten minutes. The caller holds mu.
+func (c *Cause) ofCommand(t *ledger.Tx) (next link, fewest int, err error) {
 	found := &c.command
-	if found.newest == "" {
-		for _, id := range c.handed {
-			err := t.Query(`SELECT hops, created_at, trace_id FROM agent_message WHERE message_id = ?1
-				UNION ALL SELECT hops, created_at, trace_id FROM agent_message_archive WHERE message_id = ?1`, func(row store.Row) error {
-				if n := ledger.CountOf(row[0]) + 1; n > found.hops {
-					found.hops, found.trace = n, row.Text(2)
-				}
-				found.newest = max(found.newest, row.Text(1))
-				return nil
-			}, id)
-			if err != nil {
-				found.newest = "" // all are read again
-				return 0, "", err
-			}
+	for i := 0; i < len(c.handed) && (i > 0 || found.newest == ""); i++ {
+		behind, sent, err := linkBehind(t.Conn, c.handed[i])
+		if err != nil {
+			found.newest = "" // all are read again
+			return link{}, 0, err
 		}
+		if sent == "" {
+			continue
+		}
+		if behind.hops > found.next.hops {
+			found.next = behind
+		}
+		if found.newest == "" || behind.hops < found.fewest {
+			found.fewest = behind.hops
+		}
+		found.newest = max(found.newest, sent)
 	}
 	if found.newest == "" || t.Clock.Sub(orchestrator.ParseStamp(found.newest)) > chainPause {
-		return 0, "", nil
+		return link{}, 0, nil
 	}
-	return found.hops, found.trace, nil
+	return found.next, found.fewest, nil
 }
 
-// ofSession returns the hops of what a session of an agent sends: one more than the newest message had that a hook or a tool has
-// shown. It is 0 if that is ten minutes ago, or a person has said something since. It looks once a second: a stream of messages is
-// sent by one process.
-func (c *Cause) ofSession(t *ledger.Tx, agent string) (hops int, err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	last := c.of(agent)
-	if t.Clock.Sub(last.asked).Abs() < time.Second {
-		return last.inherited, nil
+// ofSession returns where in a chain the messages of an agent's sessions stand: behind the message that a hook or a tool has shown last.
+// It is the zero link if that is ten minutes ago, or a person has said something since. It looks once a second: a stream of messages
+// is sent by one process. The caller holds mu.
+func (c *Cause) ofSession(t *ledger.Tx, agent string) (next link, err error) {
+	last := c.shown[agent]
+	if last == nil {
+		last = &lastShown{}
+		c.shown[agent] = last
 	}
-	hops, shown := last.hops+1, last.at
-	err = t.Query(`SELECT shown_hops, shown_at, prompted_at FROM host_sessions WHERE agent = ?`, func(row store.Row) error {
-		if at := orchestrator.ParseStamp(row.Text(1)); at.After(shown) {
-			hops, shown = ledger.CountOf(row[0])+1, at
+	if t.Clock.Sub(last.asked).Abs() < time.Second {
+		return last.next, nil
+	}
+	id, at, prompted := last.id, last.at, ""
+	err = t.Query(`SELECT shown_id, shown_at, prompted_at FROM host_sessions WHERE agent = ?`, func(row store.Row) error {
+		if shown := orchestrator.ParseStamp(row.Text(1)); shown.After(at) {
+			id, at = row.Text(0), shown
 		}
-		if orchestrator.ParseStamp(row.Text(2)).After(shown) {
-			hops = 0
-		}
+		prompted = max(prompted, row.Text(2))
 		return nil
 	}, agent)
-	if t.Clock.Sub(shown) > chainPause {
-		hops = 0
+	if err == nil && id != "" && t.Clock.Sub(at) <= chainPause && !orchestrator.ParseStamp(prompted).After(at) {
+		next, _, err = linkBehind(t.Conn, id)
 	}
 	if err == nil {
-		last.asked, last.inherited = t.Clock, hops
+		last.asked, last.next = t.Clock, next
 	}
-	return hops, err
+	return next, err
 }

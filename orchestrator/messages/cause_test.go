@@ -11,7 +11,6 @@ import (
 	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/orchestratortest/want"
 	"mailroom/orchestrator/reading"
-	"mailroom/tracing"
 )
 
 // commanded sends a message as a command does that was started for others.
@@ -40,9 +39,15 @@ func TestCommandsInheritHops(t *testing.T) {
 		want.Equal(t, "hops", m.Hops, hops)
 		ids = append(ids, m.ID)
 	}
-	_, err := commanded(t, f, "a", "b", ids...)
+	_, err := commanded(t, f, "a", "b", ids[5])
 	want.Code(t, err, orchestrator.Unavailable)
 	want.Equal(t, "messages", f.Count("agent_message"), fmt.Sprint(len(ids)))
+	if m, err := commanded(t, f, "a", "b", ids[0], ids[5]); err != nil || m.Hops != 6 { // the other message is none of the loop's
+		t.Errorf("handed one within the limit, too: %d hops, %v", m.Hops, err)
+	}
+	if _, err := commanded(t, f, "a", orchestrator.Operator, ids[5]); err != nil { // which ends a loop
+		t.Errorf("to a person: %v", err)
+	}
 	m, err := commanded(t, f, "a", "b", ids[1], ids[2]) // of several the highest counts
 	if err != nil || m.Hops != 3 {
 		t.Errorf("%d hops, %v", m.Hops, err)
@@ -53,23 +58,61 @@ func TestCommandsInheritHops(t *testing.T) {
 	}
 }
 
-// A chain that has passed the limit, and took longer than ten minutes from its first message on, is counted anew.
+// A chain that has passed the limit, and took ten minutes from its first message on, is counted anew: for its next messages the limit
+// is the same. So it is for one that was stopped.
 func TestSlowChainGoesOn(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
 	f.Set("hops.inherited", "3")
-	traced, span := tracing.Start(t.Context(), "send")
-	f.SQL(`INSERT INTO command_trace (trace_id, span_id, name, kind, started_at) VALUES (?, 'first', 'send', 'PRODUCER', ?)`, span.TraceID, f.Stamp())
-	last := ""
-	for i := range 5 {
-		sent, err := messages.Send(messages.WithCause(traced, messages.NewCause([]string{last})), f.Ledger, orchestrator.Draft{Sender: "a", Recipient: "b"})
+	last := f.Send("a", "b")
+	next := func(hops int) {
+		t.Helper()
+		m, err := commanded(t, f, "a", "b", last)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want.Equal(t, "hops", m.Hops, hops)
+		last = m.ID
+	}
+	for i := range 6 {
+		f.Clock.Advance(4 * time.Minute)
+		next((i + 1) % 4)
+	}
+	next(3)
+	_, err := commanded(t, f, "a", "b", last)
+	want.Equal(t, "a chain that began eight minutes ago", orchestrator.CodeOf(err), orchestrator.Unavailable)
+	f.Clock.Advance(9 * time.Minute)
+	next(0)
+	for hops := 1; hops <= 3; hops++ {
+		next(hops)
+	}
+	_, err = commanded(t, f, "a", "b", last)
+	want.Code(t, err, orchestrator.Unavailable)
+}
+
+// Hops that are no answers do not count where answers to answers are limited.
+func TestAnswersAreCountedApart(t *testing.T) {
+	t.Parallel()
+	f := enginetest.New(t, "a", "b")
+	f.Set("hops.inherited", "20")
+	f.Set("hops.limit", "3")
+	last := f.Send("a", "b")
+	for range 9 {
+		m, err := commanded(t, f, "a", "b", last)
+		if err != nil {
+			t.Fatal(err)
+		}
+		last = m.ID
+	}
+	for range 3 {
+		sent, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "b", Recipient: "a", ReplyTo: last})
 		if err != nil {
 			t.Fatal(err)
 		}
 		last = sent.MessageID
-		want.Equal(t, "hops", f.Message(last).Hops, i%4)
-		f.Clock.Advance(4 * time.Minute)
 	}
+	_, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "b", Recipient: "a", ReplyTo: last})
+	want.Code(t, err, orchestrator.Conflict)
 }
 
 // What a session sends has one hop more than the newest message that it was shown, until a person says something; it is told of a

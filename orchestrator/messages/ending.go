@@ -39,7 +39,7 @@ func EndingWith(ctx context.Context, l *ledger.Ledger, by, ending string, limit 
 }
 
 // Newest returns the newest message that the agent by has sent or got, "" being any, and whether there is one. Tests of a transport
-// do not count, nor does what is is false for; nil is true for all.
+// do not count. is selects the messages that do; nil selects all.
 func Newest(ctx context.Context, l *ledger.Ledger, by string, is func(*orchestrator.Message) bool) (m orchestrator.Message, found bool, err error) {
 	s := Search{Agent: by, Limit: 1, Says: func(m *orchestrator.Message) bool {
 		return m.Type != orchestrator.TestMessage && (is == nil || is(m))

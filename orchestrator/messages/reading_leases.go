@@ -116,7 +116,7 @@ func lend(t *ledger.Tx, m *orchestrator.Message, reader string, l *ReadingLease)
 	if l.Session == "" {
 		return nil
 	}
-	return t.Run(`UPDATE host_sessions SET shown_hops = ?, shown_at = ? WHERE agent = ? AND session = ?`, m.Hops, t.Now, reader, l.Session)
+	return t.Run(`UPDATE host_sessions SET shown_id = ?, shown_at = ? WHERE agent = ? AND session = ?`, m.ID, t.Now, reader, l.Session)
 }
 
 // afterwards is what ends the lease once its answer was written.

@@ -65,11 +65,22 @@ func ParentOf(t *ledger.Tx, conf *ledger.Config, id string) (orchestrator.Messag
 // CheckHops refuses an answer at the end of a chain of more answers than the setting allows, which is most likely a loop of
 // agents. The user may always answer, which ends such a loop. Error: conflict.
 func CheckHops(t *ledger.Tx, conf *ledger.Config, m *orchestrator.Message) error {
-	hops := m.Hops + 1
-	if hops <= conf.Settings.MaxHops || t.AsUser {
+	limit := conf.Settings.MaxHops
+	if m.Hops < limit || t.AsUser {
 		return nil
 	}
-	return orchestrator.Errorf(orchestrator.Conflict, "a loop: this would be answer number %d to one message; at most %d are allowed", hops, conf.Settings.MaxHops).
+	answers := 1 // hops that are no answers have a limit of their own, see Inherit
+	for id := m.ReplyTo; id != "" && answers <= limit; answers++ {
+		before, _, err := ledger.MessageWithID(t.Conn, id)
+		if err != nil {
+			return err
+		}
+		id = before.ReplyTo
+	}
+	if answers <= limit {
+		return nil
+	}
+	return orchestrator.Errorf(orchestrator.Conflict, "a loop: this would be answer number %d to one message; at most %d are allowed", answers, limit).
 		WithHint("Let somebody end the conversation, or start a new one without reply_to")
 }
 

@@ -130,6 +130,9 @@ func (d *doctor) content(ctx context.Context) {
 			return d.messages(c, conf)
 		})
 	}
+	if err == nil {
+		err = d.passwords(ctx)
+	}
 	if err == nil && all {
 		err = d.everyRow(ctx)
 	}

@@ -3,6 +3,7 @@ package overview
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
@@ -64,7 +65,6 @@ func (d *doctor) machines(c *store.Conn, conf *ledger.Config) error {
 	if err != nil {
 		return err
 	}
-	d.passwords(conf)
 	running, err := hostsWithDaemons(c, d.ledger)
 	for _, host := range hosts {
 		names := of[host]
@@ -82,9 +82,13 @@ func (d *doctor) machines(c *store.Conn, conf *ledger.Config) error {
 	return err
 }
 
-// passwords tells of agents whose commands could not use the database by themselves, since they do not get the password that this
-// process was given.
-func (d *doctor) passwords(conf *ledger.Config) {
+// passwords looks for agents whose commands cannot use the database by themselves, since they do not get the password that this
+// process was given. It logs in to the server without that password.
+func (d *doctor) passwords(ctx context.Context) error {
+	conf, err := d.ledger.Configuration(ctx)
+	if err != nil {
+		return err
+	}
 	var locked []string
 	for _, name := range conf.Names {
 		if agents.Lacks(conf.Agents[name], "PGPASSWORD") {
@@ -93,10 +97,15 @@ func (d *doctor) passwords(conf *ledger.Config) {
 	}
 	server, ok := d.ledger.Store.(store.Central)
 	if !ok || len(locked) == 0 {
-		return
+		return nil
 	}
-	if err := server.Enters(context.Background()); orchestrator.CodeOf(err) == orchestrator.Unavailable {
-		d.add("passwords", "note", fmt.Sprintf("`mailroom` in the commands of %s is not let in, since it gets neither PGPASSWORD nor the password of an address: %v", strings.Join(locked, ", "), err),
-			"Put the password into ~/.pgpass; or let it pass: `mailroom agent add NAME --pass-env '*,PGPASSWORD'`")
+	if refusal := server.Enters(ctx); refusal != nil {
+		do := "Put the password into ~/.pgpass"
+		if os.Getenv("PGPASSWORD") != "" {
+			do += "; or let it pass: `mailroom agent add NAME --pass-env '*,PGPASSWORD'`"
+		}
+		d.add("passwords", "note", fmt.Sprintf("`mailroom` in the commands of %s is not let in, since it gets neither PGPASSWORD nor the password of an address: %v",
+			strings.Join(locked, ", "), refusal), do)
 	}
+	return nil
 }

@@ -69,7 +69,7 @@ type (
 		Now() time.Time
 		Place() string // its servers, database and schema, the same for whoever uses it and however
 		Settled(ctx context.Context) (Settled, error)
-		// Enters says why a program is not let in that gets the address without its password, and no PGPASSWORD; nil is that it is.
+		// Enters returns why the server refuses a program that gets the address without its password, and no PGPASSWORD.
 		Enters(ctx context.Context) error
 		// LockedBy names the sessions of other programs that may have locked rows of messages.
 		LockedBy(c *Conn) ([]string, error)

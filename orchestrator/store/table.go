@@ -53,7 +53,7 @@ const pieceSize = 1 << 20
 // NewTable returns a table without rows.
 func NewTable(columns []string, bound Bound) *Table {
 	t := &Table{Columns: UniqueColumns(columns), bound: bound}
-	before := "{"
+	before := ""
 	for _, column := range t.Columns {
 		t.keys = append(t.keys, fmt.Appendf(nil, "%s%s:", before, orchestrator.JSONString(column)))
 		before = ","
@@ -71,6 +71,7 @@ func (t *Table) Add(values Row) (more bool, err error) {
 	if t.n > 0 {
 		t.Rows.write([]byte{','})
 	}
+	t.Rows.write([]byte{'{'})
 	for i, value := range values {
 		t.Rows.write(t.keys[i])
 		if !t.Rows.value(value, t.bound.Most()) {

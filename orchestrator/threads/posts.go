@@ -39,6 +39,7 @@ type Posted struct {
 	Parties   []string // everybody who takes part in the thread
 	CreatedAt string
 	Withheld  []string // those of Mentions whose messages stay here until the database is trusted
+	Note      string   // as that of orchestrator.Sent
 
 	Outside   string                      // why an answer is not in the thread in which what it answers stands
 	RequestID string                      // of a team's request that it answers
@@ -116,7 +117,7 @@ func post(t *ledger.Tx, p *PostDraft) (posted Posted, err error) {
 	if err := messages.CheckBacklog(t, conf, posted.Mentions); err != nil {
 		return posted, err
 	}
-	if _, err := messages.Inherit(t, conf, &d); err != nil {
+	if posted.Note, err = messages.Inherit(t, conf, &d); err != nil {
 		return posted, err
 	}
 	if err := insertPost(t, conf, &d, a.hops, &posted); err != nil {

@@ -139,7 +139,8 @@ func (s *scheduler) load(ctx context.Context, start bool) error {
 
 // same reports whether a job does what a schedule says.
 func (j *job) same(other *orchestrator.Schedule) bool {
-	return j.schedule.Spec == other.Spec && j.schedule.Command == other.Command && string(j.schedule.Params) == string(other.Params)
+	return j.schedule.Spec == other.Spec && j.schedule.Command == other.Command && string(j.schedule.Params) == string(other.Params) &&
+		j.schedule.CreatedAt == other.CreatedAt
 }
 
 // add begins to run a schedule, in place of old if that is not nil. A schedule that cannot run is logged and left out.

@@ -40,8 +40,8 @@ func isGiven(address *url.URL) bool {
 	return said || address.Query().Has("password") || os.Getenv("PGPASSWORD") != ""
 }
 
-// Enters says why a program is not let in that gets the address without its password, and no PGPASSWORD, as the commands of agents do;
-// nil is that it is. Such a program has the file of passwords.
+// Enters logs in as a program does that gets the address without its password, and no PGPASSWORD, as the commands of agents do. Such a
+// program has the file of passwords. It returns the server's refusal, nil if there is none or the server cannot be had.
 func (s *Store) Enters(ctx context.Context) error {
 	address, err := url.Parse(s.dsn)
 	if err != nil || !isGiven(address) {
@@ -49,10 +49,12 @@ func (s *Store) Enters(ctx context.Context) error {
 	}
 	config := s.config.Copy()
 	config.Password = ""
-	c, _, err := s.reach(ctx, config)
-	if err != nil {
+	c, _, err := s.connect(ctx, config)
+	switch {
+	case err == nil:
+		c.Close()
+	case strings.HasPrefix(codeOf(err), "28"):
 		return s.Explain(err)
 	}
-	c.Close()
 	return nil
 }

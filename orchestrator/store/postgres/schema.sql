@@ -44,7 +44,8 @@ CREATE TABLE agent_message (
     trace_id          text COLLATE "C" NOT NULL DEFAULT '',
     span_id           text COLLATE "C" NOT NULL DEFAULT '',
     origin            text COLLATE "C" NOT NULL DEFAULT '',
-    not_before        text COLLATE "C" NOT NULL DEFAULT ''
+    not_before        text COLLATE "C" NOT NULL DEFAULT '',
+    chain_at          text COLLATE "C" NOT NULL DEFAULT ''
 );
 
 CREATE INDEX agent_message_live ON agent_message (recipient, priority DESC, seq)
@@ -200,7 +201,7 @@ CREATE TABLE host_sessions (
     nudged_at         text COLLATE "C" NOT NULL DEFAULT '',
     started_at        text COLLATE "C" NOT NULL,
     seen_at           text COLLATE "C" NOT NULL,
-    shown_hops        bigint NOT NULL DEFAULT 0,
+    shown_id          text COLLATE "C" NOT NULL DEFAULT '',
     shown_at          text COLLATE "C" NOT NULL DEFAULT '',
     prompted_at       text COLLATE "C" NOT NULL DEFAULT '',
     PRIMARY KEY (agent, session)

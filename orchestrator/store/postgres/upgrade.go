@@ -28,8 +28,9 @@ var present = upgrades{oldest: 1, steps: []string{
 	`ALTER FUNCTION agent_message_numbered() SECURITY DEFINER;
 	DO $$ BEGIN EXECUTE format('ALTER FUNCTION agent_message_numbered() SET search_path = %I, pg_temp', current_schema()); END $$;
 	REVOKE ALL ON FUNCTION agent_message_numbered() FROM PUBLIC`,
-	// 3: what a session was shown last, and when its user last said anything.
-	`ALTER TABLE host_sessions ADD COLUMN shown_hops bigint NOT NULL DEFAULT 0,
+	// 3: when a chain of messages began, what a session was shown last, and when its user last said anything.
+	`ALTER TABLE agent_message ADD COLUMN chain_at text COLLATE "C" NOT NULL DEFAULT '';
+	ALTER TABLE host_sessions ADD COLUMN shown_id text COLLATE "C" NOT NULL DEFAULT '',
 	    ADD COLUMN shown_at text COLLATE "C" NOT NULL DEFAULT '', ADD COLUMN prompted_at text COLLATE "C" NOT NULL DEFAULT ''`,
 }}
 
