@@ -89,6 +89,9 @@ func objectOf(raw json.RawMessage, params []Param, fold bool) (map[string]json.R
 	if len(raw) > maxParams {
 		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "the parameters have %d bytes; at most %d are allowed", len(raw), maxParams)
 	}
+	if bytes.HasPrefix(raw, []byte("\xff\xfe")) || bytes.HasPrefix(raw, []byte("\xfe\xff")) {
+		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "the parameters are UTF-16").WithHint("Save them as UTF-8")
+	}
 	if !utf8.Valid(raw) {
 		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "the parameters are not valid UTF-8")
 	}

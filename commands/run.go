@@ -219,7 +219,8 @@ func withTrace(err error, span *tracing.Span) error {
 	case errors.Is(err, context.DeadlineExceeded):
 		return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "not done in the time that the caller gave it", Err: err}
 	}
-	if errors.As(err, new(*fs.PathError)) || errors.As(err, new(*os.LinkError)) {
+	isFile := errors.As(err, new(*fs.PathError)) || errors.As(err, new(*os.LinkError))
+	if isFile && !errors.Is(err, fs.ErrClosed) {
 		return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "a file cannot be used", Err: err, Hint: "Check the path, its permissions and the space on the disk"}
 	}
 	return Bug(err, span.TraceID)

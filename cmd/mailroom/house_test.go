@@ -99,7 +99,7 @@ var mayImport = map[string][]string{
 	"commands/surface/hook":     and(engine, "commands", "orchestrator/person", "orchestrator/process"),
 	"commands/surface/web":      and(engine, "commands", "commands/surface", "commands/surface/console", "commands/surface/listener", "commands/surface/phone"),
 	"commands/surface/phone":    and(engine, "commands", "commands/surface/listener", "orchestrator/person"),
-	"commands/surface/mcp":      and(engine, "commands", "commands/surface", "commands/surface/web"),
+	"commands/surface/mcp":      and(engine, "commands", "commands/surface", "commands/surface/listener", "commands/surface/web"),
 	"commands/surface/daemon": and(engine, "commands", "commands/surface/listener", "commands/surface/mcp", "commands/surface/phone", "commands/surface/web",
 		"orchestrator/exports", "orchestrator/person", "orchestrator/watchdog", "tracing/otlp"),
 	"commands/surface/cli": and(engine, "commands", "commands/surface", "commands/surface/daemon", "commands/surface/hook", "commands/surface/mcp", "commands/surface/phone",

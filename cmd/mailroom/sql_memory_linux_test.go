@@ -56,6 +56,9 @@ func TestMemoryOfQueries(t *testing.T) {
 		"what grows as JSON":         {"SELECT replace(hex(zeroblob(3000000)), '0', char(1))", "SELECT repeat(chr(1), 6000000)", 400, "a row of the answer takes more than", 250},
 		"many small values":          {fmt.Sprintf(many, 100_000, times(500, "i")), "", 200, `"truncated":true`, 250},
 		"what is sorted":             {fmt.Sprintf(many, 400, "i") + " ORDER BY CAST(zeroblob(1000000) AS TEXT) || random()", "SELECT 1", 200, `"rows":[{"i":`, 150},
+		"what is grouped in 30 places": {"WITH RECURSIVE c(n) AS MATERIALIZED (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 1000) SELECT " +
+			times(30, "(SELECT count(*) FROM (SELECT 1 FROM c GROUP BY hex(zeroblob(5000)) || n))"), "SELECT 1", 200, `:1000`, 250},
+		"what is grouped in 40 places": {"SELECT " + times(40, "(SELECT count(*) FROM (SELECT 1 FROM agents GROUP BY hex(name)))"), "SELECT 1", 400, "in 40 places; at most 32", 100},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -67,6 +67,11 @@ func runSQL(ctx context.Context, env commands.Env, p SQLParams) (r SQLResult, er
 	if err != nil {
 		return r, err
 	}
+	defer func() {
+		if r.leave == nil {
+			leave()
+		}
+	}()
 	table, err := env.Ledger.Query(ctx, query, bound, params...)
 	if own, ok := errors.AsType[*orchestrator.Error](err); ok && p.Named == "" {
 		if audit, nerr := findAudit(strings.TrimSpace(query)); nerr == nil {
@@ -74,7 +79,6 @@ func runSQL(ctx context.Context, env commands.Env, p SQLParams) (r SQLResult, er
 		}
 	}
 	if err != nil {
-		leave()
 		return r, err
 	}
 	return SQLResult{Columns: table.Columns, Rows: table.Rows, Truncated: table.Truncated, leave: leave}, nil

@@ -58,6 +58,8 @@ func handBack(t *ledger.Tx, m *orchestrator.Message, by string) (released bool, 
 	switch {
 	case m.Status != orchestrator.Delivered:
 		return false, orchestrator.Errorf(orchestrator.Conflict, "%s is %s; only a message that was read can be handed back", m.ID, m.Status)
+	case m.IsOwnCopy():
+		return false, orchestrator.Errorf(orchestrator.Conflict, "%s is what %s sent itself, which nobody reads", m.ID, m.Sender)
 	case m.AcknowledgedAt != "":
 		return false, orchestrator.Errorf(orchestrator.Conflict, "%s was acknowledged at %s; only a message that was not can be handed back", m.ID, m.AcknowledgedAt)
 	}

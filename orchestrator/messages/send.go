@@ -227,7 +227,11 @@ func sendTo(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft, recipients
 	if err := t.CheckNotBefore(d); err != nil {
 		return sent, err
 	}
-	if err := CheckBacklog(t, conf, recipients); err != nil {
+	readers := recipients
+	if isGroup {
+		readers = slices.DeleteFunc(slices.Clone(recipients), func(name string) bool { return isOwnCopy(t, conf, d, name) })
+	}
+	if err := CheckBacklog(t, conf, readers); err != nil {
 		return sent, err
 	}
 	if d.ReplyTo == "" {

@@ -169,6 +169,10 @@ func TestOwnCopies(t *testing.T) {
 	if err != nil || own(reply).ReadAt == "" {
 		t.Errorf("an answer: %v", err)
 	}
+	_, released, err := messages.Release(t.Context(), f.Ledger, own(reply).ID, "a")
+	if want.Code(t, err, orchestrator.Conflict); released {
+		t.Error("a sender's own copy was handed back")
+	}
 	f.AddWired("w")
 	wired, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "w", Recipient: "all"})
 	if err != nil {
@@ -321,8 +325,10 @@ func TestBacklogLimit(t *testing.T) {
 	f.Deliver()
 	_, err = messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "a", Recipient: "b"})
 	want.Code(t, err, orchestrator.Unavailable) // delivered, and not read
+	f.Send("a", "a")
+	f.Send("a", "a")
 	f.Take("b")
-	f.Send("a", "b")
+	f.Send("a", "all") // of which it reads nothing itself
 }
 
 func TestBatchAndAtomic(t *testing.T) {

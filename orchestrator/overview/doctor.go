@@ -197,7 +197,7 @@ func (d *doctor) traffic(c *store.Conn, conf *ledger.Config) error {
 	exchanges, err := s.runaway()
 	for i := range exchanges {
 		e := &exchanges[i]
-		d.add("exchange of "+e.a+" and "+e.b, "note", e.says()+": "+e.because(), e.do())
+		d.add("exchange of "+strings.Join(e.From, " and "), "note", e.Says+": "+e.Because, e.Do)
 	}
 	if err != nil {
 		return err

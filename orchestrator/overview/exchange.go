@@ -22,18 +22,15 @@ type exchange struct {
 	byA, byB int64
 }
 
-// exchanges names the pairs of agents that write to each other so much that a person should look.
+// exchanges names the pairs of agents that write to each other so much that a person should look, those with most first.
 func (n *needs) exchanges() error {
 	list, err := n.runaway()
-	for i := range list {
-		e := &list[i]
-		n.add(Need{Kind: "exchange", Agent: e.a, Count: e.byA + e.byB, From: []string{e.a, e.b}, Says: e.says(), Because: e.because(), Do: e.do()})
-	}
+	n.list = append(n.list, list...)
 	return err
 }
 
-// runaway returns the pairs of agents that have exchanged too many messages lately, those with most first.
-func (s *snapshot) runaway() (list []exchange, err error) {
+// runaway returns a need for each pair of agents that have exchanged too many messages lately, those with most first.
+func (s *snapshot) runaway() (list []Need, err error) {
 	since := orchestrator.Stamp(s.now.Add(-exchangeTime))
 	heard := map[string]bool{} // whom a person has told something
 	err = s.c.Query(`SELECT agent FROM host_sessions WHERE prompted_at >= ?1`, func(row store.Row) error {
@@ -62,24 +59,18 @@ func (s *snapshot) runaway() (list []exchange, err error) {
 		}
 	}
 	for _, e := range found {
-		if e.byA > 0 && e.byB > 0 && e.byA+e.byB > maxExchanged && !heard[e.a] && !heard[e.b] {
-			list = append(list, *e)
+		if e.byA == 0 || e.byB == 0 || e.byA+e.byB <= maxExchanged || heard[e.a] || heard[e.b] {
+			continue
 		}
+		list = append(list, Need{
+			Kind: "exchange", Agent: e.a, Count: e.byA + e.byB, From: []string{e.a, e.b},
+			Says:    fmt.Sprintf("%s and %s have exchanged %d messages within ten minutes", e.a, e.b, e.byA+e.byB),
+			Because: fmt.Sprintf("%s sent %d and %s sent %d, and no person has said anything to either", e.a, e.byA, e.b, e.byB),
+			Do:      fmt.Sprintf("`mailroom list --as %s` shows them; `mailroom agent disable %s` holds back what comes for it", orchestrator.ShellWord(e.a), orchestrator.ShellWord(e.b)),
+		})
 	}
-	slices.SortFunc(list, func(x, y exchange) int {
-		return cmp.Or(cmp.Compare(y.byA+y.byB, x.byA+x.byB), cmp.Compare(x.a, y.a), cmp.Compare(x.b, y.b))
+	slices.SortFunc(list, func(x, y Need) int {
+		return cmp.Or(cmp.Compare(y.Count, x.Count), slices.Compare(x.From, y.From))
 	})
 	return list[:min(len(list), mostNeeds)], err
-}
-
-func (e *exchange) says() string {
-	return fmt.Sprintf("%s and %s have exchanged %d messages within ten minutes", e.a, e.b, e.byA+e.byB)
-}
-
-func (e *exchange) because() string {
-	return fmt.Sprintf("%s sent %d and %s sent %d, and no person has said anything to either", e.a, e.byA, e.b, e.byB)
-}
-
-func (e *exchange) do() string {
-	return fmt.Sprintf("`mailroom list --as %s` shows them; `mailroom agent disable %s` holds back what comes for it", orchestrator.ShellWord(e.a), orchestrator.ShellWord(e.b))
 }

@@ -145,7 +145,7 @@ func (s *snapshot) missedDaemon() (*Need, error) {
 		need.Because = "nothing else runs what `mailroom schedule list` shows"
 	default:
 		need.Says = "No daemon runs, and " + plural(need.Count, "message waits", "messages wait") + " for one"
-		need.Because = "nothing else starts an agent, or delivers to other places than an inbox but for `mailroom deliver_all`"
+		need.Because = "only a daemon starts agents; messages to files, commands and webhooks wait for it, or for `mailroom deliver_all`"
 	}
 	return &need, nil
 }

@@ -40,6 +40,35 @@ func TestLastRuns(t *testing.T) {
 	}
 }
 
+// Who adds a schedule again that is the same keeps its times: what is run at each start of a machine does not put off what comes rarely.
+func TestAddedAgain(t *testing.T) {
+	t.Parallel()
+	f := enginetest.New(t)
+	add := func(spec string) orchestrator.Schedule {
+		t.Helper()
+		if _, err := schedules.Add(t.Context(), f.Ledger, orchestrator.Schedule{Name: "rare", Spec: spec, Command: "backup", Params: []byte(`{}`)}); err != nil {
+			t.Fatal(err)
+		}
+		s, err := schedules.Get(t.Context(), f.Ledger, "rare")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	first := add("@every 24h")
+	f.Clock.Advance(time.Hour)
+	if mine, err := schedules.ClaimRun(t.Context(), f.Ledger, "rare", f.Clock.Now()); !mine || err != nil {
+		t.Fatal(mine, err)
+	}
+	f.Clock.Advance(time.Hour)
+	if again := add("@every 24h"); again.CreatedAt != first.CreatedAt || again.LastRunAt == "" {
+		t.Errorf("added again: %+v; it was made at %s", again, first.CreatedAt)
+	}
+	if other := add("@every 12h"); other.CreatedAt == first.CreatedAt || other.LastRunAt != "" {
+		t.Errorf("changed: %+v", other)
+	}
+}
+
 // What nobody trusts runs only what every new database does.
 func TestGet(t *testing.T) {
 	t.Parallel()

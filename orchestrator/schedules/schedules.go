@@ -43,7 +43,8 @@ func Own(c *store.Conn) (n int64, err error) {
 	return n, err
 }
 
-// Add stores a schedule, and replaces one with the same name. The caller must have checked its spec, command and params.
+// Add stores a schedule, and replaces one with the same name. One that is the same already is enabled, and keeps its times. The caller
+// must have checked its spec, command and params.
 func Add(ctx context.Context, l *ledger.Ledger, s orchestrator.Schedule) (orchestrator.Schedule, error) {
 	name, err := orchestrator.CheckName("schedule", s.Name)
 	if err != nil {
@@ -52,11 +53,17 @@ func Add(ctx context.Context, l *ledger.Ledger, s orchestrator.Schedule) (orches
 	s.Name, s.Enabled, s.LastRunAt = name, true, ""
 	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		s.CreatedAt = t.Now
-		_, err := t.Exec(`
-			INSERT INTO schedules (name, spec, command, params, created_at) VALUES (?, ?, ?, ?, ?)
-			ON CONFLICT (name) DO UPDATE SET spec = excluded.spec, command = excluded.command, params = excluded.params,
-			    enabled = 1, last_run_at = '', created_at = excluded.created_at`,
-			s.Name, s.Spec, s.Command, string(s.Params), s.CreatedAt)
+		err := t.Query(`SELECT created_at, last_run_at FROM schedules WHERE name = ? AND spec = ? AND command = ? AND params = ?`, func(row store.Row) error {
+			s.CreatedAt, s.LastRunAt = row.Text(0), row.Text(1)
+			return nil
+		}, s.Name, s.Spec, s.Command, string(s.Params))
+		if err == nil {
+			err = t.Run(`
+				INSERT INTO schedules (name, spec, command, params, created_at, last_run_at) VALUES (?, ?, ?, ?, ?, ?)
+				ON CONFLICT (name) DO UPDATE SET spec = excluded.spec, command = excluded.command, params = excluded.params,
+				    enabled = 1, last_run_at = excluded.last_run_at, created_at = excluded.created_at`,
+				s.Name, s.Spec, s.Command, string(s.Params), s.CreatedAt, s.LastRunAt)
+		}
 		if err != nil {
 			return err
 		}

@@ -48,6 +48,20 @@ func TestTableIsJSON(t *testing.T) {
 	}
 }
 
+// A query on a server may have no columns at all.
+func TestTableWithoutColumns(t *testing.T) {
+	t.Parallel()
+	table := store.NewTable(nil, store.Bound{Rows: 2})
+	for range 2 {
+		if more, err := table.Add(nil); !more || err != nil {
+			t.Fatal(more, err)
+		}
+	}
+	text, err := json.Marshal(table.Rows)
+	want.Equal(t, fmt.Sprint("rows, ", err), string(text), "[{},{}]")
+	want.Equal(t, "rows", len(table.Rows.Values()), 2)
+}
+
 // A table ends with the last row that fits, and has no part of another one. A first row that does not fit is an error.
 func TestTableIsBounded(t *testing.T) {
 	t.Parallel()

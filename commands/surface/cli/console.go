@@ -19,6 +19,7 @@ import (
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/messages"
 )
 
 // consoleCommand opens the console, and serves it where no daemon does.
@@ -48,8 +49,8 @@ func runConsole(c *urfave.Context, p *Program) error {
 		return err
 	}
 	defer env.Engine.Close()
-	ctx := c.Context
-	conf, err := env.Ledger.Configuration(ctx) // which says whether there is a database
+	ctx := messages.WithCause(c.Context, messages.NewCause(nil)) // what a person sends there, no command does
+	conf, err := env.Ledger.Configuration(ctx)                   // which says whether there is a database
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"mailroom/commands/surface/phone"
 	"mailroom/commands/surface/web"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/messages"
 	"mailroom/tracing/otlp"
 )
 
@@ -79,7 +80,8 @@ func (p *Program) serve(c *urfave.Context) error {
 	if err := p.open(c, "", &env); err != nil {
 		return err
 	}
-	err = daemon.Run(c.Context, env, daemon.Options{
+	// What it sends is for others than the agent whose command may have started it.
+	err = daemon.Run(messages.WithCause(c.Context, messages.NewCause(nil)), env, daemon.Options{
 		Web: web.Options{
 			Address: c.String("listen"), Cert: c.String("tls-cert"), Key: c.String("tls-key"), Hosts: c.StringSlice("host"),
 			RatePerSecond: rate, Version: p.Version, Console: !c.Bool("no-console"), Named: named(env, p.Getenv),

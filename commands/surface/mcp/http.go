@@ -11,6 +11,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"mailroom/commands/surface/listener"
 	"mailroom/commands/surface/web"
 	"mailroom/orchestrator"
 )
@@ -43,6 +44,7 @@ func (s *Server) handler(vocabularies ...string) http.Handler {
 func (s *Server) handlerOf(server func(*http.Request) *sdk.Server) http.Handler {
 	handler := s.streamable(server)
 	var under underway
+	var listeners listener.Rates
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		gone, leave := context.WithCancel(r.Context())
 		defer leave()
@@ -57,6 +59,12 @@ func (s *Server) handlerOf(server func(*http.Request) *sdk.Server) http.Handler 
 		}
 		defer under.enter(r, m, leave)()
 		if m != nil && m.Method == listen {
+			token := x.caller.Name
+			if !listeners.Enter(token, listensPerCaller) {
+				listener.TooMany(rw, "too many subscriptions of "+token)
+				return
+			}
+			defer listeners.Leave(token)
 			listening := s.listening()
 			defer orchestrator.Background(gone, "comments for a subscriber", s.env.Log, out.comment)()
 			s.streamable(func(*http.Request) *sdk.Server { return listening }).ServeHTTP(answers, r.WithContext(withExchange(gone, x)))
@@ -67,6 +75,9 @@ func (s *Server) handlerOf(server func(*http.Request) *sdk.Server) http.Handler 
 		x.end()
 	})
 }
+
+// listensPerCaller bounds the subscriptions that a caller has at a time. Each looks for mail at every change.
+const listensPerCaller = 32
 
 // streamable serves one server of the SDK or another over HTTP.
 func (s *Server) streamable(server func(*http.Request) *sdk.Server) http.Handler {

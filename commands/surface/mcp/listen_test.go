@@ -104,6 +104,20 @@ func TestListenOverHTTP(t *testing.T) {
 	}
 }
 
+// Each caller has some subscriptions at a time, and no more.
+func TestListensAreBounded(t *testing.T) {
+	t.Parallel()
+	e := newEndpoints(t, "a", "b")
+	token := e.Token("a", false)
+	for i := range 32 {
+		e.listen(t, token, fmt.Sprint(i), "a")
+	}
+	if status, got := e.answerTo(e.modernRequest(token, listening("32", "a"), listen, "", nil)); status != http.StatusTooManyRequests {
+		t.Errorf("one too many: %d %s", status, got)
+	}
+	e.listen(t, e.Token("b", false), "1", "b")
+}
+
 // TestListenIsRefused: to the inbox of another, to what does not change, and to who does not speak that version.
 func TestListenIsRefused(t *testing.T) {
 	t.Parallel()

@@ -72,7 +72,7 @@ INSERT INTO agent_inbox (recipient, message_id, payload, delivered_at) SELECT ?1
 INSERT INTO agent_inbox (recipient, message_id, payload, delivered_at) SELECT recipient, message_id, payload, ? FROM agent_message WHERE seq IN (SELECT seq FROM temp.batch) ORDER BY priority DESC, seq ON CONFLICT (message_id, recipient) DO NOTHING;
 INSERT INTO agent_inbox (recipient, message_id, payload, delivered_at, read_at) SELECT recipient, message_id, payload, ?1, ?1 FROM agent_message WHERE seq = ?2;
 INSERT INTO agent_message (message_id, sender, recipient, message_type, payload, status, created_at, max_retries, traced_status, review_at, expires_at, priority, trace_id, span_id) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?6, ?9, ?10, ?11, ?12, ?13);
-INSERT INTO agent_message (message_id, sender, recipient, message_type, payload, status, created_at, max_retries, traced_status, review_at, expires_at, priority, trace_id, span_id, error_message, ended_at, ttl_seconds, held, summary, context, action, thread_id, session_id, reply_to, hops, multicast_id, multicast_target, idempotency_key, origin, not_before, next_attempt_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?6, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30);
+INSERT INTO agent_message (message_id, sender, recipient, message_type, payload, status, created_at, max_retries, traced_status, review_at, expires_at, priority, trace_id, span_id, error_message, ended_at, ttl_seconds, held, summary, context, action, thread_id, session_id, reply_to, hops, multicast_id, multicast_target, idempotency_key, origin, not_before, next_attempt_at, chain_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?6, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31);
 INSERT INTO agent_message_archive (message_id, sender, recipient, message_type, payload, status, created_at, delivered_at, retry_count, max_retries, error_message, seq, traced_status, next_attempt_at, review_at, expires_at, ended_at, ttl_seconds, priority, held, summary, context, action, thread_id, session_id, reply_to, hops, multicast_id, multicast_target, idempotency_key, read_at, acknowledged_at, lease_token, lease_until, lease_owner, crashes, delivery_marks, trace_id, span_id, origin, not_before, archived_at) SELECT message_id, sender, recipient, message_type, payload, status, created_at, delivered_at, retry_count, max_retries, error_message, seq, traced_status, next_attempt_at, review_at, expires_at, ended_at, ttl_seconds, priority, held, summary, context, action, thread_id, session_id, reply_to, hops, multicast_id, multicast_target, idempotency_key, read_at, acknowledged_at, lease_token, lease_until, lease_owner, crashes, delivery_marks, trace_id, span_id, origin, not_before, ?1 FROM agent_message WHERE seq IN (SELECT seq FROM temp.batch) AND status = 'delivered';
 INSERT INTO agent_runs (agent, state, started_at, instance, host, failures, through, starts) VALUES (?, 'running', ?, ?, ?, ?, ?, ?) ON CONFLICT (agent) DO UPDATE SET state = 'running', started_at = excluded.started_at, ended_at = '', instance = excluded.instance, host = excluded.host, pid = 0, outcome = '', failures = excluded.failures, next_at = '', through = excluded.through, starts = excluded.starts;
 INSERT INTO agent_secrets (agent, secret, created_at) VALUES (?, ?, ?) ON CONFLICT (agent) DO NOTHING;
@@ -115,7 +115,7 @@ INSERT INTO presence (session_id, agent, display_name, description, status, sinc
 INSERT INTO reading_lease (message_id, recipient, holder, host, pid, born, shown_at, until, session, ends) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) ON CONFLICT (message_id, recipient) DO UPDATE SET holder = ?3, host = ?4, pid = ?5, born = ?6, shown_at = ?7, until = ?8, session = ?9, ends = ?10;
 INSERT INTO removed_agents (name, role, removed_at, removed_by) VALUES (?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET role = excluded.role, removed_at = excluded.removed_at, removed_by = excluded.removed_by;
 INSERT INTO schedules (name, spec, command, params, created_at) VALUES (?, ?, ?, ?, ?);
-INSERT INTO schedules (name, spec, command, params, created_at) VALUES (?, ?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET spec = excluded.spec, command = excluded.command, params = excluded.params, enabled = 1, last_run_at = '', created_at = excluded.created_at;
+INSERT INTO schedules (name, spec, command, params, created_at, last_run_at) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET spec = excluded.spec, command = excluded.command, params = excluded.params, enabled = 1, last_run_at = excluded.last_run_at, created_at = excluded.created_at;
 INSERT INTO settings (key, value, updated_at) VALUES (?, ?, ?) ON CONFLICT (key) DO NOTHING;
 INSERT INTO settings (key, value, updated_at) VALUES (?1, ?2, ?3) ON CONFLICT (key) DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at;
 INSERT INTO signal_alerts (alert_id, sender, encrypted, body, priority, session_id, message_id, created_at, sealed_at, trace_id, span_id) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?9, ?10);
@@ -262,6 +262,7 @@ SELECT asker, 'question', status, priority, created_at, expires_at, trace_id FRO
 SELECT at, event FROM message_trace WHERE message_id = ? AND id < ? ORDER BY id DESC LIMIT 1;
 SELECT at, old_status, error, detail FROM message_trace WHERE message_id = ? AND event = 'deleted' ORDER BY id DESC LIMIT 1;
 SELECT b.seq FROM temp.batch b JOIN agent_message_archive a ON a.seq = b.seq ORDER BY b.seq;
+SELECT chain_at FROM agent_message WHERE message_id = ?;
 SELECT coalesce((SELECT id FROM message_trace WHERE id > 0 AND id <= ?1 ORDER BY id DESC LIMIT 1 OFFSET +?2), 0);
 SELECT coalesce(max(i.read_at), '') FROM agent_inbox i LEFT JOIN agent_message m ON m.message_id = i.message_id WHERE i.recipient IN (SELECT agent FROM host_sessions WHERE program = ?1 AND (agent = ?2 OR ?2 = ?3)) AND coalesce(m.message_type, '') <> ?4;
 SELECT coalesce(max(id), 0) FROM message_trace;
@@ -274,7 +275,6 @@ SELECT coalesce(max(seq), 0) FROM agent_message WHERE seq <= ?1;
 SELECT coalesce(min(CASE WHEN not_before > ?3 THEN NULL WHEN not_before > created_at THEN not_before ELSE created_at END), ''), coalesce(min(nullif(next_attempt_at, '')), ''), count(*) FILTER (WHERE created_at < ?4 AND not_before < ?4), coalesce(min(CASE WHEN created_at < ?4 AND not_before < ?4 THEN seq END), 0) FROM (SELECT created_at, not_before, next_attempt_at, seq FROM agent_message WHERE status IN ('pending','retry') AND recipient = ?1 AND priority = ?2 AND (traced_status IS NOT status OR message_id >= x'' OR sender >= x'' OR recipient >= x'' OR status >= x'') IS NOT TRUE ORDER BY seq LIMIT +?5) AS w;
 SELECT coalesce(min(delivered_at), '') FROM (SELECT delivered_at FROM agent_inbox WHERE recipient = ?1 AND read_at = '' LIMIT +?2) AS u;
 SELECT coalesce(min(id), 1) - 1 FROM message_trace WHERE id > 0;
-SELECT coalesce(min(started_at), '') FROM command_trace WHERE trace_id = ?;
 SELECT coalesce(status, 'pending'), traced_status, count(*) FROM agent_message WHERE (traced_status IS NOT status OR message_id >= x'' OR sender >= x'' OR recipient >= x'' OR status >= x'') GROUP BY status, traced_status;
 SELECT coalesce(sum(n), 0) FROM message_count WHERE state IN ('pending','retry');
 SELECT count(*) FROM (SELECT 1 FROM agent_message WHERE status IN ('pending','retry') AND recipient = ? LIMIT +?) AS m;
@@ -324,6 +324,7 @@ SELECT count(*), coalesce(max(m.seq), 0) FROM agent_inbox i LEFT JOIN agent_mess
 SELECT count(*), coalesce(max(m.seq), 0) FROM agent_message m WHERE m.ended_at <> '' AND m.ended_at >= ?2 AND m.ended_at >= ?3 AND NOT (m.ended_at = ?3 AND m.seq <= ?4) AND m.recipient = ?1 AND m.status = 'delivered' AND m.read_at = '' AND m.acknowledged_at = '' AND (m.sender IS NOT 'system' OR m.message_type IS NOT 'transport_test');
 SELECT count(*), coalesce(max(seq), 0) FROM ( SELECT seq FROM agent_inbox i LEFT JOIN agent_message USING (message_id) WHERE i.recipient = ?2 AND i.read_at = '' UNION ALL SELECT seq FROM agent_message m WHERE status IN ('pending','retry') AND next_attempt_at <= ?1 AND lease_token = '' AND held = 0 AND traced_status = status AND recipient = ?2 AND NOT EXISTS (SELECT 1 FROM agent_message l WHERE l.status IN ('pending','retry') AND l.lease_token <> '' AND l.recipient = ?2 AND l.sender = m.sender) AND delivery_marks = '') AS u;
 SELECT count(*), coalesce(sum(CASE WHEN seq > ?3 THEN 1 ELSE 0 END), 0), coalesce(max(seq), 0) FROM ( SELECT m.seq FROM agent_inbox i JOIN agent_message m ON m.message_id = i.message_id AND m.recipient = i.recipient WHERE i.recipient = ?2 AND i.read_at = '' AND m.sender <> 'system' AND coalesce(m.message_type, '') NOT IN ('ACK', 'ack') UNION ALL SELECT m.seq FROM agent_message m WHERE status IN ('pending','retry') AND next_attempt_at <= ?1 AND lease_token = '' AND held = 0 AND traced_status = status AND recipient = ?2 AND NOT EXISTS (SELECT 1 FROM agent_message l WHERE l.status IN ('pending','retry') AND l.lease_token <> '' AND l.recipient = ?2 AND l.sender = m.sender) AND delivery_marks = '' AND m.sender <> 'system' AND coalesce(m.message_type, '') NOT IN ('ACK', 'ack')) AS u;
+SELECT created_at, last_run_at FROM schedules WHERE name = ? AND spec = ? AND command = ? AND params = ?;
 SELECT d.kind, s.endpoint, s.p256dh, s.auth FROM signal_devices d JOIN signal_subscriptions s USING (device_id) WHERE device_id = ?;
 SELECT detail FROM message_trace WHERE message_id = ? AND detail <> '' ORDER BY id DESC LIMIT 1;
 SELECT device_id FROM signal_devices WHERE state <> 'revoked' AND ?1 <> '';
@@ -346,7 +347,7 @@ SELECT hash, agent, admin, created_at, expires_at, revoked_at FROM tokens WHERE 
 SELECT hash, agent, admin, created_at, expires_at, revoked_at FROM tokens WHERE hash >= ?1 AND hash < ?1 || 'g' ORDER BY hash LIMIT 1;
 SELECT heard_at FROM heartbeats WHERE agent = ?;
 SELECT heard_at, silent_at, told_at FROM heartbeats WHERE agent = ?;
-SELECT hops, created_at, trace_id FROM agent_message WHERE message_id = ?1 UNION ALL SELECT hops, created_at, trace_id FROM agent_message_archive WHERE message_id = ?1;
+SELECT hops, chain_at, created_at FROM agent_message WHERE message_id = ?;
 SELECT host, waiter_pid, waiter_born FROM host_sessions WHERE agent = ? AND session = ?;
 SELECT i.delivered_at FROM agent_inbox i LEFT JOIN agent_message m ON m.message_id = i.message_id AND m.recipient = i.recipient WHERE i.recipient = ?1 AND i.read_at = '' AND (m.sender IS NOT 'system' OR m.message_type IS NOT 'transport_test') ORDER BY i.rowid DESC LIMIT 1;
 SELECT i.message_id, i.payload, i.delivered_at FROM agent_inbox i WHERE i.recipient = ? AND i.read_at = '' AND NOT EXISTS (SELECT 1 FROM agent_message m WHERE m.message_id = i.message_id AND m.recipient = i.recipient) AND NOT EXISTS (SELECT 1 FROM agent_message_archive a WHERE a.message_id = i.message_id AND a.recipient = i.recipient) ORDER BY i.rowid LIMIT +?;
@@ -547,7 +548,7 @@ SELECT seq, substr(coalesce(error_message, ''), 1, 2000) FROM agent_message WHER
 SELECT session_id FROM presence WHERE agent = ? AND status = 'working';
 SELECT session_id, agent, display_name, description, status, since, joined_at, seen_at FROM presence WHERE session_id = ? AND agent = ?;
 SELECT session_id, agent, display_name, description, status, since, joined_at, seen_at FROM presence WHERE session_id = ? ORDER BY joined_at, agent;
-SELECT shown_hops, shown_at, prompted_at FROM host_sessions WHERE agent = ?;
+SELECT shown_id, shown_at, prompted_at FROM host_sessions WHERE agent = ?;
 SELECT span, at, recipient, sent, delivered, read, attempts_failed, failed, expired, cancelled, wrote, queued_ms, delivered_ms, read_ms FROM traffic WHERE span = ?1 AND at = ?2;
 SELECT span, at, recipient, sent, delivered, read, attempts_failed, failed, expired, cancelled, wrote, queued_ms, delivered_ms, read_ms FROM traffic WHERE span = ?1 AND at >= ?2 AND ?3 IN ('', recipient);
 SELECT started_at FROM command_trace WHERE id = (SELECT min(id) FROM command_trace);
@@ -636,7 +637,7 @@ UPDATE given_names SET ends_at = ? WHERE agent = ?;
 UPDATE heartbeats SET silent_at = '', told_at = ? WHERE agent = ?;
 UPDATE heartbeats SET silent_at = ? WHERE agent = ? AND told_at = '';
 UPDATE heartbeats SET silent_at = strftime('%Y-%m-%dT%H:%M:%fZ', ?1, '+' || (SELECT silent_after_seconds FROM agents WHERE name = heartbeats.agent) || ' seconds') WHERE silent_at <> '' AND silent_at > strftime('%Y-%m-%dT%H:%M:%fZ', ?1, '+' || (SELECT silent_after_seconds FROM agents WHERE name = heartbeats.agent) || ' seconds');
-UPDATE host_sessions SET shown_hops = ?, shown_at = ? WHERE agent = ? AND session = ?;
+UPDATE host_sessions SET shown_id = ?, shown_at = ? WHERE agent = ? AND session = ?;
 UPDATE host_sessions SET state = 'ended', pid = 0, waiter_pid = 0 WHERE ?1 <> '';
 UPDATE host_sessions SET state = 'working', turns = turns + ?4, continued = CASE WHEN ?3 = 1 THEN continued + 1 ELSE 0 END WHERE agent = ?1 AND session = ?2;
 UPDATE host_sessions SET waiter_pid = ?5, waiter_born = ?6, turns = turns + 1, nudged_seq = ?3, nudged_at = ?4 WHERE agent = ?1 AND session = ?2;

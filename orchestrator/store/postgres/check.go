@@ -163,7 +163,7 @@ func checkAuditor(s *Store, c *store.Conn, report store.Report) error {
 	return c.Query(`
 		SELECT r.rolcanlogin AND has_schema_privilege(r.oid, current_schema(), 'USAGE') AND has_table_privilege(r.oid, 'agent_message', 'SELECT'),
 		       r.rolsuper OR r.rolcreaterole OR pg_has_role(r.oid, current_user, 'MEMBER') OR has_table_privilege(r.oid, 'agent_message', 'INSERT, UPDATE, DELETE'),
-		       (SELECT string_agg(t, ', ' ORDER BY t) FROM unnest(?1::text[]) AS t WHERE has_table_privilege(r.oid, t, 'SELECT')), r.rolname
+		       (SELECT string_agg(t, ', ' ORDER BY t) FROM unnest(?1::text[]) AS t WHERE has_table_privilege(r.oid, t, 'SELECT')), r.rolname, r.rolconnlimit
 		FROM (SELECT 1) AS one LEFT JOIN pg_roles r ON r.rolname = '`+auditRole+`'`, func(row store.Row) error {
 		secrets := row.Text(2)
 		switch {
@@ -183,6 +183,9 @@ func checkAuditor(s *Store, c *store.Conn, report store.Report) error {
 			}
 			c.Close()
 			report("audit user", "ok", "queries are run as "+auditRole+", which reads no credentials", "")
+			if row.Int(4) < 0 {
+				report("audit connections", "note", "the user "+auditRole+" may take all connections of the server, one for each query", "Run there: ALTER ROLE "+auditRole+" CONNECTION LIMIT 20")
+			}
 		}
 		return nil
 	}, "{"+strings.ReplaceAll(credentials, " ", "")+"}")

@@ -90,7 +90,7 @@ func (s *Store) Query(ctx context.Context, statement string, bound store.Bound, 
 	return *table, nil
 }
 
-// looksEvery is how often it is looked whether a query has taken a lock: so long can one keep others from writing.
+// looksEvery is the interval between two looks for the locks of a query. A query can keep others from writing for that long.
 const looksEvery = 100 * time.Millisecond
 
 // endWithLock ends a query once its session has an advisory lock, or waits for one. Whoever only reads may take them, in words that no
@@ -124,7 +124,12 @@ func table(answer *wire.Stream, bound store.Bound) (*store.Table, error) {
 			return table, err
 		}
 	}
-	return table, answer.Close()
+	err := answer.Close()
+	if long := (*pgproto3.ExceededMaxBodyLenErr)(nil); errors.As(err, &long) && len(table.Rows.Pieces()) > 0 {
+		table.Truncated = true // as where the row is read before it is refused
+		return table, nil
+	}
+	return table, err
 }
 
 // makeAuditor is what makes the user of audits. A server has few connections, and each query of each process takes one.

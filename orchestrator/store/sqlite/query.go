@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"time"
@@ -25,9 +26,12 @@ const queryTimeout = 60 * time.Second
 // What an audit query may make, in bytes: one value, all that SQLite has at a time, and all values of a row, which the driver copies.
 const maxValue, maxMade, maxRow = 8 << 20, 192 << 20, 64 << 20
 
-// sortMemory lets a query sort in 32 MB. What is more goes into a file, in parts of that size, and at the end a value of each part is in
-// memory: with SQLite's own 2 MB, half of all that is sorted can be.
-const sortMemory = `PRAGMA cache_size = -32768`
+// sortMemory is what all sorters of a query may have together, in KiB; a sorter has at least 1 MB. What is more goes into a file, in parts
+// of that size, and at the end a value of each part is in memory: with SQLite's own 2 MB, half of all that is sorted can be.
+const sortMemory = 32 << 10
+
+// maxSorters bounds the places where a query sorts, groups or looks for what is distinct.
+const maxSorters = 32
 
 // Query runs one SELECT for an audit and returns at most as many rows as bound allows. It runs on a connection of its own that cannot
 // write and whose authorizer allows nothing but reading tables and calling functions, so that no statement can attach,
@@ -46,18 +50,27 @@ func (s *Store) Query(ctx context.Context, statement string, bound store.Bound, 
 		return store.Table{}, databaseError(s.path, err)
 	}
 	defer c.close()
-	if err := c.Script(sortMemory); err != nil {
-		return store.Table{}, databaseError(s.path, err)
-	}
 	s.mu.Lock()
 	watch := s.watch
 	s.mu.Unlock()
-	c.raw.RegisterAuthorizer(func(op int, arg1, arg2, _ string) int {
-		return authorizeAudit(op, arg1, arg2, watch)
-	})
+	authorizer := func(op int, arg1, arg2, _ string) int { return authorizeAudit(op, arg1, arg2, watch) }
+	c.raw.RegisterAuthorizer(authorizer)
 	ctx, cancel := context.WithTimeoutCause(ctx, queryTimeout, store.TooSlow(queryTimeout))
 	defer cancel()
-	table, err := c.audit(ctx, statement, bound, params)
+	w, err := c.weigh(ctx, statement)
+	if err != nil {
+		return store.Table{}, databaseError(s.path, c.queryError(ctx, err))
+	}
+	if w.sorters > maxSorters {
+		return store.Table{}, orchestrator.Errorf(orchestrator.InvalidParams, "the query sorts, groups or looks for distinct rows in %d places; at most %d are allowed", w.sorters, maxSorters).
+			WithHint("Ask several shorter queries")
+	}
+	c.raw.RegisterAuthorizer(nil)
+	if err := c.Script(fmt.Sprint("PRAGMA cache_size = -", sortMemory/max(1, w.sorters))); err != nil {
+		return store.Table{}, databaseError(s.path, err)
+	}
+	c.raw.RegisterAuthorizer(authorizer)
+	table, err := c.audit(ctx, statement, w, bound, params)
 	return table, databaseError(s.path, err)
 }
 
@@ -86,7 +99,7 @@ func authorizeAudit(op int, arg1, arg2 string, watch observer) int {
 // sqliteRecursive is SQLITE_RECURSIVE, which the driver does not name.
 const sqliteRecursive = 33
 
-func (c *conn) audit(ctx context.Context, statement string, bound store.Bound, params []any) (store.Table, error) {
+func (c *conn) audit(ctx context.Context, statement string, w weight, bound store.Bound, params []any) (store.Table, error) {
 	s, err := c.raw.Prepare(statement)
 	if err != nil {
 		return store.Table{}, c.queryError(ctx, err)
@@ -102,10 +115,6 @@ func (c *conn) audit(ctx context.Context, statement string, bound store.Bound, p
 	if want := stmt.NumInput(); want != len(params) {
 		return store.Table{}, orchestrator.Errorf(orchestrator.InvalidParams, "the query has %d parameters, and %d values were given", want, len(params))
 	}
-	instructions, err := c.instructions(ctx, statement)
-	if err != nil {
-		return store.Table{}, c.queryError(ctx, err)
-	}
 	rows, err := stmt.QueryContext(ctx, c.Bind(params))
 	if err != nil {
 		return store.Table{}, c.queryError(ctx, err)
@@ -114,7 +123,7 @@ func (c *conn) audit(ctx context.Context, statement string, bound store.Bound, p
 	table := store.NewTable(rows.Columns(), bound)
 	row := make(store.Row, len(table.Columns))
 	// Nothing has been run yet.
-	c.raw.SetLimit(sqlite3.SQLITE_LIMIT_LENGTH, min(maxValue, maxMade/instructions, maxRow/max(1, len(row))))
+	c.raw.SetLimit(sqlite3.SQLITE_LIMIT_LENGTH, min(maxValue, maxMade/w.values, maxRow/max(1, len(row))))
 	for more := true; more; {
 		err := rows.Next(row)
 		if errors.Is(err, io.EOF) {
@@ -135,25 +144,35 @@ const (
 	unknown = 10_000 // instructions of an EXPLAIN, which cannot be counted by another one, and makes short lines
 )
 
-// instructions returns how many values SQLite may have at a time when it runs a query, at most. It makes a list of instructions of one, and
-// each has one value at a time.
-func (c *conn) instructions(ctx context.Context, statement string) (n int, err error) {
+// weight is what a query may have in memory, at most.
+type weight struct {
+	values  int // at a time: each instruction of SQLite's has one
+	sorters int // places where it sorts, groups or looks for what is distinct
+}
+
+// weigh reads the list of instructions that SQLite makes of a query. A query of which it makes none has the weight of an EXPLAIN.
+func (c *conn) weigh(ctx context.Context, statement string) (w weight, err error) {
 	explain, err := c.raw.Prepare("EXPLAIN " + statement)
 	if err != nil {
-		return unknown, nil
+		return weight{values: unknown}, nil
 	}
 	defer explain.Close()
 	rows, err := explain.(*sqlite3.SQLiteStmt).QueryContext(ctx, nil)
 	if err != nil {
-		return 0, err
+		return w, err
 	}
 	defer rows.Close()
 	row := make(store.Row, len(rows.Columns()))
-	for n = besides; ; n++ {
-		if err := rows.Next(row); errors.Is(err, io.EOF) {
-			return n, nil
-		} else if err != nil {
-			return 0, err
+	for w.values = besides; ; w.values++ {
+		switch err := rows.Next(row); {
+		case errors.Is(err, io.EOF):
+			return w, nil
+		case err != nil:
+			return w, err
+		}
+		switch row.Text(1) {
+		case "SorterOpen", "OpenEphemeral", "OpenAutoindex":
+			w.sorters++
 		}
 	}
 }

@@ -67,7 +67,6 @@ func (r *Rows) Sum() uint64 {
 type Stream struct {
 	reader *pgconn.ResultReader
 	fields []pgconn.FieldDescription
-	size   int
 }
 
 // Stream runs a statement. Nothing else can be run on the connection before the stream is closed.
@@ -79,7 +78,7 @@ func (c *Conn) Stream(text string, args []driver.NamedValue) (*Stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Stream{next.start(c), next.Fields, 0}, nil
+	return &Stream{next.start(c), next.Fields}, nil
 }
 
 // Columns returns the names of the columns.
@@ -90,15 +89,8 @@ func (s *Stream) Next() bool { return s.reader.NextRow() }
 
 // Row stores the values of the present row in dest.
 func (s *Stream) Row(dest []driver.Value) error {
-	row := s.reader.Values()
-	for _, text := range row {
-		s.size += len(text)
-	}
-	return decodeRow(dest, s.fields, row)
+	return decodeRow(dest, s.fields, s.reader.Values())
 }
-
-// Size returns the bytes of all rows that Row was asked for.
-func (s *Stream) Size() int { return s.size }
 
 // Close reads the rest, and returns the statement's error.
 func (s *Stream) Close() error {

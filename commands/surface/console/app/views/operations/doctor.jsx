@@ -53,7 +53,7 @@ function Findings() {
         <Confirm title="Send each agent a test message?" word="Test them" act={() => look(true)} onDone={() => setAsking(false)}>
           <p>A test message is a real one, of the type <code>transport_test</code>, from <code>system</code>: a file appears, a command runs, a server is called; an inbox has it as read.</p>
           <p>It is tried once, for at most 30 seconds. If it fails it is cancelled, and nobody is told. An address that answers that it is gone (410) is disabled, as for any message.</p>
-          <Command text="mailroom doctor" />
+          <Command text="mailroom doctor --try" />
         </Confirm>
       )}
     </>
