@@ -107,7 +107,7 @@ type Traits struct {
 	UntilTold   bool         // it goes on until it is told to stop; Ctrl-C ends it with the status of an interruption all the same
 	ListsAgents bool         // it shows whom one can write to: an error for a name that nobody has points to it
 
-	// Last selects the messages of which a person's `last` is the newest; nil selects all.
+	// Last selects the messages that a person may mean by `last`, which is the newest of them; nil selects all.
 	Last func(*orchestrator.Message) bool
 
 	// Patience is how long its document lets a call of it wait, where it is not known how long whoever asks waits for an answer; 0 is as

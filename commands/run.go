@@ -45,8 +45,8 @@ func (a Answer) head() ([]byte, error) {
 	}{true, a.Action})
 }
 
-// Pieced is a result whose JSON object may be so long that it is not to be in memory twice. Pieces returns it in pieces, of which the
-// first has at least one of its members. They must not be changed.
+// Pieced is a result whose JSON object may be so long that it is not to be in memory twice. Pieces returns it in pieces. The first has
+// at least one of its members. They must not be changed.
 type Pieced interface{ Pieces() ([][]byte, error) }
 
 // Pieces returns the answer as JSON, in one piece unless its result is Pieced.

@@ -328,7 +328,7 @@ func TestBacklogLimit(t *testing.T) {
 	f.Send("a", "a")
 	f.Send("a", "a")
 	f.Take("b")
-	f.Send("a", "all") // of which it reads nothing itself
+	f.Send("a", "all") // its own copy counts for nothing
 }
 
 func TestBatchAndAtomic(t *testing.T) {

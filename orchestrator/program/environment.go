@@ -12,7 +12,7 @@ import (
 const MaxValue = 120 << 10
 
 // Our own environment has what is ours alone: the password of the database and the keys of the receiver of traces. A command gets that
-// only if its agent's list names it. What tells of a message that we ourselves were started for, a command never gets.
+// only if its agent's list names it. A command never gets the variables of a message for which we ourselves were started.
 
 // isSecret reports whether a variable is ours alone.
 func isSecret(name string) bool {
@@ -20,7 +20,7 @@ func isSecret(name string) bool {
 		strings.HasPrefix(name, "OTEL_EXPORTER_OTLP_") && strings.HasSuffix(name, "HEADERS")
 }
 
-// isOfMessage reports whether a variable tells of a message. The name of the host does not.
+// isOfMessage reports whether a variable describes a message. MAILROOM_HOST_NAME does not.
 func isOfMessage(name string) bool {
 	return strings.HasPrefix(name, "MAILROOM_") && name != "MAILROOM_HOST_NAME" || name == "TRACEPARENT" || name == "TRACESTATE"
 }
@@ -32,7 +32,7 @@ var usual = []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "TMPDIR
 var passable = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*\*?|\*)$`)
 
 // CheckPasses brings a list of variables, separated by commas, into canonical form. An entry is a name or, with * at its end, the
-// beginning of names. The error says what is wrong.
+// beginning of names. The error names what is wrong.
 func CheckPasses(list string) (string, error) {
 	var names []string
 	for name := range strings.SplitSeq(list, ",") {
@@ -43,7 +43,7 @@ func CheckPasses(list string) (string, error) {
 		case !passable.MatchString(name):
 			return "", fmt.Errorf("%q is no name of a variable", name)
 		case isOfMessage(strings.TrimSuffix(name, "*")):
-			return "", fmt.Errorf("%s tells of a message, and is set for each", name)
+			return "", fmt.Errorf("%s describes a message, and is set for each", name)
 		}
 		names = append(names, name)
 	}

@@ -19,7 +19,7 @@ const inboxURI = "mailroom://inbox/"
 const maxSubscriptions = 32
 
 // subscriptions are those of one client to inboxes: it is told when a message arrives in one of them. That takes a session that
-// lasts, as there is on standard input and output, or a request that does, as `subscriptions/listen` is. It is safe for concurrent use.
+// lasts, as on standard input and output, or a request that lasts, such as `subscriptions/listen`. It is safe for concurrent use.
 type subscriptions struct {
 	env   commands.Env
 	ready func(context.Context) error

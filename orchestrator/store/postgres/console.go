@@ -42,7 +42,7 @@ var reads = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?i)^(\s|--[^\n]*\n|/\*([^*]|\*[^/])*\*/|\()*(SELECT|WITH|VALUES|TABLE|EXPLAIN|SHOW)\b`)
 })
 
-// aboutQuery are the settings of a query's transaction. The server also ends a query whose program has gone, where its system tells it.
+// aboutQuery are the settings of a query's transaction. The server also ends a query once its client is gone, if its operating system reports that.
 var aboutQuery = fmt.Sprintf(`BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = %d;
 	DO $$ BEGIN SET LOCAL client_connection_check_interval = 1000; EXCEPTION WHEN OTHERS THEN END $$; SELECT pg_backend_pid()`, queryTimeout.Milliseconds())
 

@@ -137,7 +137,7 @@ func whyNotOpen(path string) string {
 	return "Check the permissions of the file and of its folder"
 }
 
-// lost names what of a path is a link that leads nowhere; "" is that nothing is.
+// lost returns the part of a path that is a link to nowhere; "" if there is none.
 func lost(path string) string {
 	for ; path != filepath.Dir(path); path = filepath.Dir(path) {
 		_, err := os.Stat(path)

@@ -140,8 +140,8 @@ func (c *conn) audit(ctx context.Context, statement string, w weight, bound stor
 }
 
 const (
-	besides = 8      // values that SQLite may have besides those that are counted: its functions have some while they work
-	unknown = 10_000 // instructions of an EXPLAIN, which cannot be counted by another one, and makes short lines
+	besides = 8      // values that SQLite's functions may have while they work
+	unknown = 10_000 // values of an EXPLAIN, which no other EXPLAIN can count, and which makes short lines
 )
 
 // weight is what a query may have in memory, at most.
@@ -150,7 +150,7 @@ type weight struct {
 	sorters int // places where it sorts, groups or looks for what is distinct
 }
 
-// weigh reads the list of instructions that SQLite makes of a query. A query of which it makes none has the weight of an EXPLAIN.
+// weigh reads the list of instructions that SQLite makes of a query. If it makes none, the query may be an EXPLAIN.
 func (c *conn) weigh(ctx context.Context, statement string) (w weight, err error) {
 	explain, err := c.raw.Prepare("EXPLAIN " + statement)
 	if err != nil {
