@@ -152,6 +152,11 @@ func clearEnded(t *ledger.Tx, cutoff string) (n int64, removed map[orchestrator.
 // clearOneBatch removes the rows of temp.batch: it archives what was delivered and deletes the rest. removed
 // counts them by status.
 func clearOneBatch(t *ledger.Tx) (removed map[orchestrator.Status]int64, err error) {
+	if d, ok := t.Driver.(interface{ RenumberArchived() error }); ok { // others may have given rows their numbers
+		if err := d.RenumberArchived(); err != nil {
+			return nil, err
+		}
+	}
 	removed = map[orchestrator.Status]int64{}
 	// +?, since SQLite compares a bare parameter with the condition of an index on one status, and plans anew for each.
 	for _, status := range []orchestrator.Status{orchestrator.Delivered, orchestrator.Failed, orchestrator.Lapsed, orchestrator.Cancelled} {
@@ -160,11 +165,6 @@ func clearOneBatch(t *ledger.Tx) (removed map[orchestrator.Status]int64, err err
 			return nil, err
 		}
 		removed[status] = count
-	}
-	if d, ok := t.Driver.(interface{ RenumberArchived() error }); ok { // others may have given rows their numbers
-		if err := d.RenumberArchived(); err != nil {
-			return nil, err
-		}
 	}
 	keys, err := t.KeysIn("agent_message")
 	if err != nil {

@@ -215,6 +215,26 @@ func TestNumbersWrittenByHand(t *testing.T) {
 	want.Rows(t, f.Rows(`SELECT message_id FROM agent_message_archive WHERE seq = 1`), archived)
 }
 
+// A message to which somebody gives the number of an archived one goes into the archive, too, beside it.
+func TestNumberOfAnArchivedMessage(t *testing.T) {
+	t.Parallel()
+	f := enginetest.New(t, "a", "b")
+	clear := func(id string) {
+		t.Helper()
+		f.Deliver()
+		f.Clock.Advance(time.Minute)
+		f.Clear(retention.ClearOptions{OlderThan: time.Second})
+		want.Rows(t, f.Rows(`SELECT count(*) FROM agent_message_archive WHERE message_id = ?`, id), "1")
+	}
+	first := f.Send("a", "b")
+	clear(first)
+	second, third := f.Send("a", "b"), f.Send("a", "b")
+	f.SQL(`UPDATE agent_message SET seq = (SELECT seq FROM agent_message_archive WHERE message_id = ?) WHERE message_id = ?`, first, second)
+	clear(third)
+	want.Rows(t, f.Rows(`SELECT message_id FROM agent_message_archive WHERE message_id = ?`, second), second)
+	want.Equal(t, "left", len(f.Rows(`SELECT 1 FROM agent_message`)), 0)
+}
+
 // Numbers that come next, written by hand, keep nobody from sending, one message or several.
 func TestNumbersThatComeNext(t *testing.T) {
 	t.Parallel()

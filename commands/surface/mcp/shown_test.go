@@ -203,7 +203,7 @@ func TestLongWithoutALimit(t *testing.T) {
 	}
 	admin := r.tools("/mcp", "a", true, nil)
 	for tool, args := range map[string]string{
-		"agent_list": `{"all":true}`, "sql": `{"query":"SELECT 1, printf('%.20000c', 'x')"}`,
+		"agent_list": `{"all":true}`, "sql": `{"query":"SELECT 1, '` + strings.Repeat("x", 20_000) + `' AS x"}`,
 	} {
 		if text := done(t, admin, tool, args); len(text) < shows {
 			t.Errorf("%s: %.300s is not long", tool, text)

@@ -33,6 +33,22 @@ func (c *conn) RenumberMessages() error {
 	return nil
 }
 
+// RenumberArchived gives the rows of temp.batch whose number an archived message has the numbers that come next.
+func (c *conn) RenumberArchived() error {
+	conn, taken := &store.Conn{Driver: c}, []int64{}
+	err := conn.Query(`SELECT seq FROM agent_message_archive WHERE seq IN (SELECT seq FROM temp.batch)`, func(row store.Row) error {
+		taken = append(taken, row.Int(0))
+		return nil
+	})
+	for i := 0; i < len(taken) && err == nil; i++ {
+		err = conn.Query(`UPDATE agent_message SET seq = nextval('agent_message_seq_seq') WHERE seq = ? RETURNING seq`, func(row store.Row) error {
+			c.Batch[slices.Index(c.Batch, taken[i])] = row.Int(0)
+			return nil
+		}, taken[i])
+	}
+	return err
+}
+
 // renumber has the server go on behind the largest number that is believed.
 func renumber(c *conn, ctx context.Context) error {
 	var script strings.Builder
