@@ -112,7 +112,8 @@ ENGINE := adoption agents bridge bridge/letters delivery exports hosts ledger me
 # vocabularies' matrix is the tests of cmd/mailroom that ask several vocabularies of one database.
 ON_SERVER := $(patsubst %,./orchestrator/%,adoption agents delivery exports hosts ledger messages overview person questions reading removal retention router \
 	sessions teams threads traffic) ./commands/admin ./commands/surface/hook
-SURFACES := $(patsubst %,./commands/%,coral surface/cli surface/console surface/daemon surface/mcp surface/phone surface/web)
+SURFACES := $(patsubst %,./commands/%,coral surface/cli surface/daemon surface/mcp surface/web)
+PAGES := $(patsubst %,./commands/surface/%,console phone)
 MATRIX := ^Test(Vocabular|EveryVocabulary|Ralph|Alert|Answer|ForgedAnswer|Malformed.*User|OnlyThePhones|QuestionByHand|Strangers|WhatDoesNotFit)
 # The tests of cmd/mailroom that have no database, or one of their own.
 ELSEWHERE := ^Test(Scripts|Pages|GoPage|Screens|Picture|Torture|KilledReaders|ManyHosts|SignalOnManyHosts|Cards|MalformedLines|Functions|Packages|Types|Files|Links|Imports|Folders|Everything|Goroutines|Statements)
@@ -239,13 +240,14 @@ test-long: tools clients browsers database programs ## all tests at their full l
 # FOR: how long the torture goes on. SEED: which of all its runs.
 test-postgres: compiler tools clients browsers programs terminal cluster servers ## all tests that can run on a PostgreSQL server, there, with the race detector; through pgbouncer; other versions; the torture, a cluster (FOR=30s SEED=)
 	GORACE=atexit_sleep_ms=0 $(SERVER) -race -timeout 2h -p 2 $(ON_SERVER) $(SURFACES)
+	$(SERVER) -timeout 2h -p 2 $(PAGES)
 	$(SERVER) -timeout 2h -tags hosts -skip '$(ELSEWHERE)' ./cmd/mailroom
 	$(TESTS) -timeout 2h -run '^TestScriptsOnAServer$$' ./cmd/mailroom
 	$(SERVER) -C otlptest -timeout 1h .
 	$(TESTS) -timeout 2h -count 1 -tags postgres -run 'Version|Before14' ./orchestrator/store/postgres
 	$(RACE) -timeout 2h -run '^TestPooler' ./orchestrator/store/postgres
 	for mode in transaction session; do $(GO) run ./cmd/tests -pgbouncer=$$mode -short -timeout 2h -p 2 $(THROUGH_POOLER) || exit 1; done
-	for version in 14 16 17 18; do $(SERVER)=$$version -short -timeout 2h -count 1 -p 2 $(ON_SERVER) $(SURFACES) || exit 1; done
+	for version in 14 16 17 18; do $(SERVER)=$$version -short -timeout 2h -count 1 -p 2 $(ON_SERVER) $(SURFACES) $(PAGES) || exit 1; done
 	$(TESTS) -timeout 2h -count 1 -tags postgres -run '^(TestTortureOnAServer|TestTortureBehindAPooler|TestHostsInNamespaces|TestCluster)$$' ./cmd/mailroom -cluster-faults 2 -torture-for '$(or $(FOR),30s)' $(if $(SEED),-torture-seed '$(SEED)')
 
 SERVERS := orchestrator/store/postgres/testdata/servers
