@@ -101,6 +101,9 @@ func TestCheckPlace(t *testing.T) {
 	sql(`GRANT ann TO mailroom_audit`)
 	finds(t, ann, "audit user: problem can do more than read")
 	sql(`REVOKE ann FROM mailroom_audit`)
+	sql(`ALTER ROLE mailroom_audit CONNECTION LIMIT -1`)
+	finds(t, ann, "audit connections: note the user mailroom_audit may take all connections")
+	sql(`ALTER ROLE mailroom_audit CONNECTION LIMIT 20`)
 
 	sql(`ALTER DATABASE ann SET synchronous_commit = off`)
 	finds(t, ann, "acknowledged: problem on no disk yet")

@@ -73,7 +73,7 @@ func Run(ctx context.Context, version int, settings string) (dsn string, stop fu
 		return "", nil, err
 	}
 	dsn = s.address()
-	if _, err := SQL(ctx, dsn, "CREATE ROLE mailroom_audit LOGIN NOINHERIT"); err != nil {
+	if _, err := SQL(ctx, dsn, "CREATE ROLE mailroom_audit LOGIN NOINHERIT CONNECTION LIMIT 1000"); err != nil {
 		return "", nil, errors.Join(err, stop())
 	}
 	return dsn, stop, nil
