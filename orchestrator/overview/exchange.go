@@ -31,17 +31,19 @@ func (n *needs) exchanges() error {
 
 // runaway returns a need for each pair of agents that have exchanged too many messages lately, those with most first.
 func (s *snapshot) runaway() (list []Need, err error) {
-	since := orchestrator.Stamp(s.now.Add(-exchangeTime))
-	heard := map[string]bool{} // whom a person has told something
-	err = s.c.Query(`SELECT agent FROM host_sessions WHERE prompted_at >= ?1`, func(row store.Row) error {
-		heard[row.Text(0)] = true
+	word := map[string]string{} // when a person told an agent something last
+	err = s.c.Query(`SELECT agent, max(prompted_at) FROM host_sessions WHERE prompted_at >= ?1 GROUP BY agent`, func(row store.Row) error {
+		word[row.Text(0)] = row.Text(1)
 		return nil
-	}, since)
+	}, orchestrator.Stamp(s.now.Add(-exchangeTime)))
+	if err != nil {
+		return nil, err
+	}
 	found := map[[2]string]*exchange{}
 	for i := range s.recent {
 		w := &s.recent[i]
 		if isPerson := w.sender == orchestrator.Operator || w.sender == orchestrator.User; isPerson && w.lately > 0 {
-			heard[w.recipient] = true
+			word[w.recipient] = max(word[w.recipient], w.lastAt)
 		}
 		if from, to := s.members[w.sender], s.members[w.recipient]; w.lately == 0 || w.sender == w.recipient || from == nil || to == nil || from.BuiltIn || to.BuiltIn {
 			continue
@@ -59,7 +61,12 @@ func (s *snapshot) runaway() (list []Need, err error) {
 		}
 	}
 	for _, e := range found {
-		if e.byA == 0 || e.byB == 0 || e.byA+e.byB <= maxExchanged || heard[e.a] || heard[e.b] {
+		if last := max(word[e.a], word[e.b]); last != "" && e.isRunaway() {
+			if err := s.countSince(e, last); err != nil {
+				return nil, err
+			}
+		}
+		if !e.isRunaway() {
 			continue
 		}
 		list = append(list, Need{
@@ -72,5 +79,16 @@ func (s *snapshot) runaway() (list []Need, err error) {
 	slices.SortFunc(list, func(x, y Need) int {
 		return cmp.Or(cmp.Compare(y.Count, x.Count), slices.Compare(x.From, y.From))
 	})
-	return list[:min(len(list), mostNeeds)], err
+	return list[:min(len(list), mostNeeds)], nil
+}
+
+func (e *exchange) isRunaway() bool { return e.byA > 0 && e.byB > 0 && e.byA+e.byB > maxExchanged }
+
+// countSince counts anew what two agents wrote to each other after a time.
+func (s *snapshot) countSince(e *exchange, after string) error {
+	return s.c.Query(`SELECT coalesce(sum(CASE sender WHEN ?3 THEN 1 ELSE 0 END), 0), count(*) FROM agent_message
+		WHERE seq >= ?1 AND created_at > ?2 AND (sender = ?3 AND recipient = ?4 OR sender = ?4 AND recipient = ?3)`, func(row store.Row) error {
+		e.byA, e.byB = row.Int(0), row.Int(1)-row.Int(0)
+		return nil
+	}, s.from, after, e.a, e.b)
 }

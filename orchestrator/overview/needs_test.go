@@ -249,6 +249,9 @@ func TestNeedsOfALoop(t *testing.T) {
 	f.Send(orchestrator.Operator, "ann")
 	f.TakeFor("ann", 0)
 	want.Rows(t, needed(t, f))
+	f.Clock.Advance(time.Second)
+	exchange(16) // after that word
+	want.Rows(t, needed(t, f), "exchange 32 ann and bob have exchanged 32 messages within ten minutes | ann, bob | ")
 	f.Clock.Advance(11 * time.Minute)
 	want.Rows(t, needed(t, f))
 }

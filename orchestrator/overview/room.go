@@ -82,6 +82,7 @@ type snapshot struct {
 	now     time.Time
 	members map[string]*Member
 	recent  []flow
+	from    int64            // seq of the first row that recent counts
 	letters []deadLetter     // dead letters, the newest
 	pushes  map[string]int64 // pushes that failed, by device
 	cut     bool
@@ -155,7 +156,7 @@ func (s *snapshot) walk() error {
 		if err != nil {
 			return err
 		}
-		s.recent = append(s.recent, flows...)
+		s.recent, s.from = append(s.recent, flows...), from
 		if at < since { // also where there are no more
 			return nil
 		}

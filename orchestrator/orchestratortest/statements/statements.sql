@@ -241,9 +241,9 @@ SELECT EXISTS (SELECT 1 FROM thread_participants p CROSS JOIN agent_message m ON
 SELECT EXISTS (SELECT 1 FROM threads JOIN thread_participants USING (thread_id) WHERE thread_id = ? AND agent = ?);
 SELECT agent FROM given_names WHERE program = ? AND host = ? AND pid = ? AND born = ? AND ends_at = '';
 SELECT agent FROM heartbeats WHERE silent_at <> '' AND silent_at <= ? AND agent < x'' ORDER BY silent_at LIMIT +?;
-SELECT agent FROM host_sessions WHERE prompted_at >= ?1;
 SELECT agent, heard_at FROM heartbeats;
 SELECT agent, host, pid, born, ends_at, coalesce((SELECT max(seen_at) FROM host_sessions s WHERE s.agent = g.agent), given_at) FROM given_names g WHERE agent < x'' ORDER BY agent;
+SELECT agent, max(prompted_at) FROM host_sessions WHERE prompted_at >= ?1 GROUP BY agent;
 SELECT agent, max(seen_at) FROM host_sessions GROUP BY agent;
 SELECT agent, max(seen_at), (SELECT count(*) FROM agent_inbox i WHERE i.recipient = h.agent AND i.read_at = '') FROM host_sessions h GROUP BY agent HAVING max(seen_at) < ?;
 SELECT agent, session, program, state, seen_at, host, pid, born, waiter_pid, waiter_born, started_at FROM host_sessions WHERE agent <> '' ORDER BY agent, seen_at, session;
@@ -276,6 +276,7 @@ SELECT coalesce(min(CASE WHEN not_before > ?3 THEN NULL WHEN not_before > create
 SELECT coalesce(min(delivered_at), '') FROM (SELECT delivered_at FROM agent_inbox WHERE recipient = ?1 AND read_at = '' LIMIT +?2) AS u;
 SELECT coalesce(min(id), 1) - 1 FROM message_trace WHERE id > 0;
 SELECT coalesce(status, 'pending'), traced_status, count(*) FROM agent_message WHERE (traced_status IS NOT status OR message_id >= x'' OR sender >= x'' OR recipient >= x'' OR status >= x'') GROUP BY status, traced_status;
+SELECT coalesce(sum(CASE sender WHEN ?3 THEN 1 ELSE 0 END), 0), count(*) FROM agent_message WHERE seq >= ?1 AND created_at > ?2 AND (sender = ?3 AND recipient = ?4 OR sender = ?4 AND recipient = ?3);
 SELECT coalesce(sum(n), 0) FROM message_count WHERE state IN ('pending','retry');
 SELECT count(*) FROM (SELECT 1 FROM agent_message WHERE status IN ('pending','retry') AND recipient = ? LIMIT +?) AS m;
 SELECT count(*) FROM (SELECT 1 FROM agent_message WHERE status IN ('pending','retry') AND recipient = ?1 UNION ALL SELECT 1 FROM agent_inbox WHERE recipient = ?1 AND read_at = '' LIMIT +?2) AS m;
