@@ -89,7 +89,7 @@ func objectOf(raw json.RawMessage, params []Param, fold bool) (map[string]json.R
 	if len(raw) > maxParams {
 		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "the parameters have %d bytes; at most %d are allowed", len(raw), maxParams)
 	}
-	if bytes.HasPrefix(raw, []byte("\xff\xfe")) || bytes.HasPrefix(raw, []byte("\xfe\xff")) {
+	if IsUTF16(raw) {
 		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "the parameters are UTF-16").WithHint("Save them as UTF-8")
 	}
 	if !utf8.Valid(raw) {
@@ -326,4 +326,9 @@ func (p *Param) shown(value string) string {
 		return "it"
 	}
 	return orchestrator.Clip(value)
+}
+
+// IsUTF16 reports whether a text begins with the byte order mark of UTF-16, as files of Windows may.
+func IsUTF16(text []byte) bool {
+	return bytes.HasPrefix(text, []byte("\xff\xfe")) || bytes.HasPrefix(text, []byte("\xfe\xff"))
 }

@@ -189,9 +189,12 @@ func (t *Tx) TellSender(m *orchestrator.Message, kind string, payload json.RawMe
 	if !t.Config().Sent(m, m.Sender) {
 		return nil
 	}
-	began, _, err := t.Text(`SELECT chain_at FROM agent_message WHERE message_id = ?`, m.ID)
-	if err != nil {
-		return err
+	began := ""
+	if m.Hops > 0 {
+		var err error
+		if began, _, err = t.Text(`SELECT chain_at FROM agent_message WHERE message_id = ?`, m.ID); err != nil {
+			return err
+		}
 	}
 	return t.Tell(&orchestrator.Draft{
 		Recipient: m.Sender, Type: kind, Payload: payload, ReplyTo: m.ID, ThreadID: m.ThreadID, Hops: m.Hops, ChainAt: began,

@@ -28,7 +28,7 @@ type Cause struct {
 		fewest int    // hops of what the one with fewest leads to
 		newest string // when the newest of them was sent
 	}
-	shown map[string]*lastShown // by agent
+	shown map[string]lastShown // by agent
 }
 
 // link is a place in a chain of messages that led to one another.
@@ -57,7 +57,7 @@ type lastShown struct {
 }
 
 // NewCause returns the cause of what a process sends. handed are the ids of the messages for which a transport has started it.
-func NewCause(handed []string) *Cause { return &Cause{handed: handed, shown: map[string]*lastShown{}} }
+func NewCause(handed []string) *Cause { return &Cause{handed: handed, shown: map[string]lastShown{}} }
 
 type causeKey struct{}
 
@@ -71,7 +71,7 @@ func noteShown(t *ledger.Tx, agent string, m *orchestrator.Message) {
 	if c, ok := t.Ctx.Value(causeKey{}).(*Cause); ok {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.shown[agent] = &lastShown{id: m.ID, at: t.Clock}
+		c.shown[agent] = lastShown{id: m.ID, at: t.Clock}
 	}
 }
 
@@ -114,7 +114,7 @@ func Inherit(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft) (note str
 // the zero link if none of them was sent within the last ten minutes. The caller holds mu.
 func (c *Cause) ofCommand(t *ledger.Tx) (next link, fewest int, err error) {
 	found := &c.command
-	for i := 0; i < len(c.handed) && (i > 0 || found.newest == ""); i++ {
+	for i := 0; i < len(c.handed) && (i > 0 || found.newest == ""); i++ { // unless they were read before
 		behind, sent, err := linkBehind(t.Conn, c.handed[i])
 		if err != nil {
 			found.newest = "" // all are read again
@@ -142,10 +142,6 @@ func (c *Cause) ofCommand(t *ledger.Tx) (next link, fewest int, err error) {
 // is sent by one process. The caller holds mu.
 func (c *Cause) ofSession(t *ledger.Tx, agent string) (next link, err error) {
 	last := c.shown[agent]
-	if last == nil {
-		last = &lastShown{}
-		c.shown[agent] = last
-	}
 	if t.Clock.Sub(last.asked).Abs() < time.Second {
 		return last.next, nil
 	}
@@ -162,6 +158,7 @@ func (c *Cause) ofSession(t *ledger.Tx, agent string) (next link, err error) {
 	}
 	if err == nil {
 		last.asked, last.next = t.Clock, next
+		c.shown[agent] = last
 	}
 	return next, err
 }

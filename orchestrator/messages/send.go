@@ -227,11 +227,11 @@ func sendTo(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft, recipients
 	if err := t.CheckNotBefore(d); err != nil {
 		return sent, err
 	}
-	readers := recipients
-	if isGroup {
-		readers = slices.DeleteFunc(slices.Clone(recipients), func(name string) bool { return isOwnCopy(t, conf, d, name) })
+	spared := ""
+	if isGroup && isOwnCopy(t, conf, d, d.Sender) {
+		spared = d.Sender
 	}
-	if err := CheckBacklog(t, conf, readers); err != nil {
+	if err := CheckBacklog(t, conf, recipients, spared); err != nil {
 		return sent, err
 	}
 	if d.ReplyTo == "" {
@@ -383,13 +383,16 @@ func bury(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft, failure stri
 }
 
 // CheckBacklog refuses to send to recipients if one of them has as many undelivered and unread messages as the setting backlog.limit
-// allows. Error: unavailable.
-func CheckBacklog(t *ledger.Tx, conf *ledger.Config, recipients []string) error {
+// allows. spared is a recipient whom the message does not wait for; "" is none. Error: unavailable.
+func CheckBacklog(t *ledger.Tx, conf *ledger.Config, recipients []string, spared string) error {
 	limit := conf.Settings.BacklogLimit
 	if limit == 0 {
 		return nil
 	}
 	for _, recipient := range recipients {
+		if recipient == spared {
+			continue
+		}
 		n, err := t.Number(`SELECT count(*) FROM (SELECT 1 FROM agent_message WHERE `+ledger.Live+` AND recipient = ?1
 			UNION ALL SELECT 1 FROM agent_inbox WHERE recipient = ?1 AND read_at = '' LIMIT +?2) AS m`, recipient, limit)
 		if err != nil {

@@ -217,7 +217,7 @@ func broadcast(t *ledger.Tx, d *orchestrator.Draft) (sent orchestrator.Sent, sto
 		e := orchestrator.Errorf(orchestrator.InvalidParams, "nobody would get it: the team of session %s has no other member that has not stopped", d.SessionID)
 		return sent, stopped, e.WithHint("`mailroom team members` lists the team; `mailroom group set %s` makes it", d.SessionID)
 	}
-	if err := messages.CheckBacklog(t, conf, recipients); err != nil {
+	if err := messages.CheckBacklog(t, conf, recipients, ""); err != nil {
 		return sent, stopped, err
 	}
 	note, err := messages.Inherit(t, conf, d)

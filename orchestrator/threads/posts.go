@@ -114,7 +114,7 @@ func post(t *ledger.Tx, p *PostDraft) (posted Posted, err error) {
 	if d, err = ledger.CheckContent(d); err != nil {
 		return posted, err
 	}
-	if err := messages.CheckBacklog(t, conf, posted.Mentions); err != nil {
+	if err := messages.CheckBacklog(t, conf, posted.Mentions, ""); err != nil {
 		return posted, err
 	}
 	if posted.Note, err = messages.Inherit(t, conf, &d); err != nil {

@@ -149,7 +149,7 @@ func readBounded(r io.Reader) ([]byte, error) {
 	if err == nil && len(content) > maxInput {
 		err = fmt.Errorf("it has more than %d bytes", maxInput)
 	}
-	if err == nil && (bytes.HasPrefix(content, []byte("\xff\xfe")) || bytes.HasPrefix(content, []byte("\xfe\xff"))) {
+	if err == nil && commands.IsUTF16(content) {
 		err = errors.New("it is UTF-16: save it as UTF-8")
 	}
 	return orchestrator.WithoutMark(content), err

@@ -134,7 +134,7 @@ func takeIn(t *ledger.Tx, in TakenIn) (Reception, error) {
 	}
 	got.Placed = agent.Deliver == in.Target && !in.Done
 	if agent.Deliver != in.Target && !in.Done {
-		if err := messages.CheckBacklog(t, conf, []string{in.Recipient}); err != nil {
+		if err := messages.CheckBacklog(t, conf, []string{in.Recipient}, ""); err != nil {
 			return got, err
 		}
 	}

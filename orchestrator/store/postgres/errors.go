@@ -72,6 +72,9 @@ func codeOf(err error) string {
 	return ""
 }
 
+// isKeptOut reports whether the server does not let this user in.
+func isKeptOut(err error) bool { return strings.HasPrefix(codeOf(err), "28") }
+
 // isLost reports whether an error says that the connection, or the server, has gone.
 func isLost(err error) bool {
 	var net net.Error
@@ -128,7 +131,7 @@ func (s *Store) Explain(err error) error {
 		return fail(orchestrator.Unavailable, "the server has no database "+cmp.Or(s.config.Database, s.config.User), "See whether the address names the right one. To make it there: `createdb -O "+s.config.User+" "+cmp.Or(s.config.Database, s.config.User)+"`")
 	case code == noRight:
 		return fail(orchestrator.Unavailable, "the user of "+s.path+" may not do that", "`mailroom init` needs a user that may CREATE in the database; later on, use the one that made the tables")
-	case strings.HasPrefix(code, "28"):
+	case isKeptOut(err):
 		return fail(orchestrator.Unavailable, "the server of "+s.path+" does not let this user in", "The password belongs in ~/.pgpass, or in PGPASSWORD, which the commands of agents do not get; pg_hba.conf of the server says who may enter")
 	case code == undefinedObject && errors.As(err, new(*pgconn.ConnectError)):
 		return fail(orchestrator.InvalidParams, "the server of "+s.path+" does not know a parameter of the address", "Correct it: those of libpq, and settings of the server, may stand there")

@@ -53,7 +53,7 @@ func (s *Store) Enters(ctx context.Context) error {
 	switch {
 	case err == nil:
 		c.Close()
-	case strings.HasPrefix(codeOf(err), "28"):
+	case isKeptOut(err):
 		return s.Explain(err)
 	}
 	return nil
