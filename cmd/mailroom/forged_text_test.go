@@ -12,6 +12,7 @@ import (
 
 	"mailroom/commands/surface/cli"
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/orchestratortest/enginetest"
 )
 
 // forgery is a text that tries to pass for something that we say: by lines of its own, by columns of its own, by driving the
@@ -41,6 +42,7 @@ func (w terminal) run(width int, agent string, args ...string) string {
 // forgedDatabase has forgeries in all that agents can say, and by hand in what they cannot.
 func forgedDatabase(t *testing.T) (w terminal, ids []string) {
 	t.Helper()
+	enginetest.OfAFile(t, "no column of a server holds what is no UTF-8")
 	m := newMatrix(t)
 	text, _ := json.Marshal(forgery) // a text always marshals
 	thread := m.value(m.run("writer", "default", "coral_create_thread", `{"threadName":"plans","participantIds":["reader"]}`), "threadId")

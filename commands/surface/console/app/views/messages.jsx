@@ -163,10 +163,12 @@ function Stream({ filter, id }) {
         <colgroup><col class="k-st" /><col class="k-time" /><col class="k-pair" /><col class="k-type" /><col /><col class="k-thread" /><col class="k-try" /><col class="k-wait" /></colgroup>
         <thead>
           <tr><th>Status</th><th>Sent</th><th>From, to</th><th>Type</th><th>Says</th><th>Thread</th><th class="num">Tries</th><th class="num">Took</th></tr>
-          <tr class="fresh"><th colSpan={8}>
-            {n > 0 ? <button type="button" onClick={admit}><Icon name="up" />{count(n)}{feed.freshMore ? "+" : ""} new <kbd>.</kbd></button>
-              : <span class="none">{feed.rows.length ? "up to date" : ""}</span>}
-          </th></tr>
+          {feed.rows.length + n > 0 && (
+            <tr class="fresh"><th colSpan={8}>
+              {n > 0 ? <button type="button" onClick={admit}><Icon name="up" />{count(n)}{feed.freshMore ? "+" : ""} new <kbd>.</kbd></button>
+                : <span class="none">up to date</span>}
+            </th></tr>
+          )}
         </thead>
         <tbody ref={body}>
           <Gap rows={above} height={seen.height} />
