@@ -19,9 +19,20 @@ import (
 	"mailroom/commands/surface/web"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// shell is the browser of all tests of this package.
+var shell = browsertest.Shell()
 
-// room is the console of a new database. Each test has one, with a browser of its own.
+func TestMain(m *testing.M) { goleak.VerifyTestMain(quitting{m}) }
+
+// quitting runs the tests and ends the browser.
+type quitting struct{ *testing.M }
+
+func (q quitting) Run() int {
+	defer shell.Quit()
+	return q.M.Run()
+}
+
+// room is the console of a new database. Each test has one.
 type room struct {
 	*surfacetest.Endpoints
 	t       *testing.T
@@ -66,7 +77,7 @@ func newRoom(t *testing.T, names ...string) *room {
 	t.Helper()
 	ctx := browsertest.Start(t, browsertest.ShellPrograms...)
 	r := serveRoom(t, names...)
-	r.browser = browsertest.StartShell(ctx, t)
+	r.browser = shell.For(ctx, t)
 	return r
 }
 

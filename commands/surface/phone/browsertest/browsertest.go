@@ -1,10 +1,10 @@
 // Package browsertest gives tests of the phone app real browsers, and around them what a browser finds on a person's
 // machine: a desktop that shows notifications, and a push service. Nothing of it needs a network.
 //
-// All that is started ends with the test: processes are killed with their children and waited for, servers are closed.
+// All that is started for a test ends with it: processes are killed with their children and waited for, servers are closed.
 // Every wait is for an event; a test that waits for what does not come fails when its context ends, and says what it
-// waited for and what the programs printed. Nothing here may be used by two tests, or from another goroutine than the
-// test's own.
+// waited for and what the programs printed. Nothing here but a Shared browser may be used by two tests, or from another goroutine
+// than the test's own.
 package browsertest
 
 import (

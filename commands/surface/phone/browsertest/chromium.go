@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"regexp"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/chromedp/cdproto/browser"
@@ -18,55 +21,111 @@ import (
 	"github.com/chromedp/chromedp/remote"
 )
 
-// ChromiumPrograms are what StartChromium runs, and ShellPrograms what StartShell runs, for Start.
+// ChromiumPrograms are what StartChromium runs, and ShellPrograms what Shell runs, for Start.
 var (
 	ChromiumPrograms = []string{"chromium"}
 	ShellPrograms    = []string{"chromium-headless-shell"}
 )
 
-// Chromium is a Chromium without a window, of a fresh profile.
+// Chromium is a Chromium without a window, of a fresh profile, as one test uses it.
 type Chromium struct {
-	t    *testing.T
-	ctx  context.Context
-	root context.Context // chromedp's
-	out  *process
+	t     *testing.T
+	ctx   context.Context
+	root  context.Context // chromedp's
+	heard *feed[string]   // what its pages print and throw, which is shown when the test fails
 }
 
-// StartChromium starts a browser.
+// StartChromium starts a browser for one test.
 func StartChromium(ctx context.Context, t *testing.T) *Chromium {
 	t.Helper()
-	return start(ctx, t, ChromiumPrograms[0])
+	return (&Shared{program: ChromiumPrograms[0]}).alone(ctx, t)
 }
 
-// StartShell starts a browser for pages that show no notifications. It has nothing around a page (tabs, menus, extensions), and so costs
-// a third of the processor's time of StartChromium's.
+// StartShell starts what Shell returns for one test.
 func StartShell(ctx context.Context, t *testing.T) *Chromium {
 	t.Helper()
-	return start(ctx, t, ShellPrograms[0])
+	return Shell().alone(ctx, t)
 }
 
-// start starts a program that is a Chromium. The arguments have it reach nothing but this machine.
-func start(ctx context.Context, t *testing.T, program string) *Chromium {
+func (s *Shared) alone(ctx context.Context, t *testing.T) *Chromium {
 	t.Helper()
-	home := t.TempDir()
-	p := run(ctx, t, []string{"HOME=" + home, "XDG_CONFIG_HOME=", "XDG_CACHE_HOME=", "DBUS_SESSION_BUS_ADDRESS=disabled:"}, program,
+	t.Cleanup(s.Quit)
+	return s.For(ctx, t)
+}
+
+// Shared is a browser that the tests of a package share: each has a context of its own in it, with what its pages store. It starts
+// with the first test that asks for it. Safe for concurrent use.
+type Shared struct {
+	program string
+	once    sync.Once
+	root    context.Context // chromedp's
+	quit    func()
+	err     error
+}
+
+// Shell returns a browser for pages that show no notifications. It has nothing around a page (tabs, menus, extensions), and so costs
+// a third of the processor's time of StartChromium's.
+func Shell() *Shared { return &Shared{program: ShellPrograms[0]} }
+
+// For returns the browser for a test.
+func (s *Shared) For(ctx context.Context, t *testing.T) *Chromium {
+	t.Helper()
+	if s.once.Do(func() { s.err = s.start() }); s.err != nil {
+		t.Fatal(s.err)
+	}
+	c := &Chromium{t: t, ctx: ctx, root: s.root, heard: &feed[string]{}}
+	t.Cleanup(func() {
+		if lines := c.heard.all(); t.Failed() && len(lines) > 0 {
+			t.Logf("the pages, at last:\n%s", strings.Join(lines[max(0, len(lines)-60):], "\n"))
+		}
+	})
+	return c
+}
+
+// Quit ends the browser, if it was started. Nothing may use it from then on.
+func (s *Shared) Quit() {
+	if s.once.Do(func() { s.err = errors.New("the browser was ended") }); s.quit != nil {
+		s.quit()
+	}
+}
+
+// start starts the browser. The arguments have it reach nothing but this machine.
+func (s *Shared) start() error {
+	home, err := os.MkdirTemp("", "chromium")
+	if err != nil {
+		return err
+	}
+	p, err := start([]string{"HOME=" + home, "XDG_CONFIG_HOME=", "XDG_CACHE_HOME=", "DBUS_SESSION_BUS_ADDRESS=disabled:"}, s.program,
 		"--headless", "--hide-scrollbars", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
 		"--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--no-proxy-server", "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
 		"--user-data-dir="+home, "--remote-debugging-port=0", "about:blank")
-	address := p.says(regexp.MustCompile(`^DevTools listening on (ws://\S+)`))[1]
-	allocator, cancel := remote.NewAllocator(t.Context(), address, remote.NoModifyURL)
-	c := &Chromium{t: t, ctx: ctx, out: p}
-	c.root, _ = chromedp.NewContext(allocator, chromedp.WithErrorf(func(format string, args ...any) {
-		p.lines.add(fmt.Sprintf(format, args...)) // shown when the test fails
-	}))
-	t.Cleanup(func() {
-		chromedp.Cancel(c.root)
-		cancel()
-	})
-	if err := chromedp.Do(c.root); err != nil {
-		t.Fatal(err)
+	if err != nil {
+		return errors.Join(err, os.RemoveAll(home))
 	}
-	return c
+	s.quit = func() {
+		p.kill()
+		os.RemoveAll(home)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	defer cancel()
+	address, err := p.prints(ctx, regexp.MustCompile(`^DevTools listening on (ws://\S+)`))
+	if err != nil {
+		return err
+	}
+	allocator, cancelAllocator := remote.NewAllocator(context.Background(), address[1], remote.NoModifyURL)
+	s.root, _ = chromedp.NewContext(allocator, chromedp.WithErrorf(func(format string, args ...any) {
+		p.lines.add(fmt.Sprintf(format, args...))
+	}))
+	s.quit = func() {
+		chromedp.Cancel(s.root)
+		cancelAllocator()
+		p.kill()
+		os.RemoveAll(home)
+	}
+	if err := chromedp.Do(s.root); err != nil {
+		return fmt.Errorf("%w\n%s", err, p.last())
+	}
+	return nil
 }
 
 // NewPage opens a tab of the size of a phone. What it stores is not seen by other tabs. When receiver is not nil, the page
@@ -96,12 +155,12 @@ func (c *Chromium) console(who string) func(event any) {
 	return func(event any) {
 		switch e := event.(type) {
 		case *serviceworker.EventWorkerErrorReported:
-			c.out.lines.add(who + " failed: " + e.ErrorMessage.ErrorMessage)
+			c.heard.add(who + " failed: " + e.ErrorMessage.ErrorMessage)
 		case *runtime.EventConsoleAPICalled:
 			said, _ := json.Marshal(e.Args)
-			c.out.lines.add(who + " says: " + string(said))
+			c.heard.add(who + " says: " + string(said))
 		case *runtime.EventExceptionThrown:
-			c.out.lines.add(who + " throws: " + thrown(e.ExceptionDetails))
+			c.heard.add(who + " throws: " + thrown(e.ExceptionDetails))
 		}
 	}
 }

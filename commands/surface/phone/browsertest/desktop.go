@@ -58,8 +58,8 @@ func NewDesktop(ctx context.Context, t *testing.T) *Desktop {
 	if err := os.WriteFile(config, fmt.Appendf(nil, busConfig, dir), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	daemon := run(ctx, t, nil, "dbus-daemon", "--config-file="+config, "--print-address", "--nofork")
-	d := &Desktop{t: t, ctx: ctx, addr: daemon.says(regexp.MustCompile(`^unix:.*`))[0]}
+	_, address := run(ctx, t, regexp.MustCompile(`^unix:.*`), nil, "dbus-daemon", "--config-file="+config, "--print-address", "--nofork")
+	d := &Desktop{t: t, ctx: ctx, addr: address[0]}
 	var err error
 	if d.bus, err = dbus.Connect(d.addr); err != nil {
 		t.Fatal(err)

@@ -57,10 +57,10 @@ func StartFirefox(ctx context.Context, t *testing.T, desktop *Desktop, push *Pus
 		t.Fatal(err)
 	}
 	env := []string{"DBUS_SESSION_BUS_ADDRESS=" + desktop.addr, "HOME=" + home, "XDG_CONFIG_HOME=", "XDG_CACHE_HOME=", "MOZ_CRASHREPORTER_DISABLE=1"}
-	p := run(ctx, t, env, "firefox-esr", "--headless", "--no-remote", "--profile", profile, "--remote-debugging-port", "0")
-	address := p.says(regexp.MustCompile(`^WebDriver BiDi listening on (ws://\S+)`))[1]
+	p, address := run(ctx, t, regexp.MustCompile(`^WebDriver BiDi listening on (ws://\S+)`), env,
+		"firefox-esr", "--headless", "--no-remote", "--profile", profile, "--remote-debugging-port", "0")
 	f := &Firefox{t: t, ctx: ctx}
-	f.bidi = connectBiDi(ctx, t, address+"/session", func(method string, params json.RawMessage) {
+	f.bidi = connectBiDi(ctx, t, address[1]+"/session", func(method string, params json.RawMessage) {
 		p.lines.add(method + " " + string(params)) // shown when the test fails
 	})
 	f.must("session.new", map[string]any{"capabilities": map[string]any{}}, nil)

@@ -3,6 +3,7 @@ package browsertest
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"regexp"
@@ -13,38 +14,33 @@ import (
 	"mailroom/orchestrator"
 )
 
-// process is a program of others that a test runs.
+// process is a program of others that tests run.
 type process struct {
-	t     *testing.T
-	ctx   context.Context
-	name  string
-	lines feed[string] // of both its outputs
+	cmd   *exec.Cmd
+	lines feed[string]  // of both its outputs
+	ended chan struct{} // closed when both are at their end
 }
 
-// run starts a program, in a group of its own with all that it starts. When the test ends the group is killed, and the
-// last of it is waited for: whoever inherited the outputs is gone when they end. What it printed is shown when the test
-// has failed.
-func run(ctx context.Context, t *testing.T, env []string, name string, args ...string) *process {
-	t.Helper()
+// start starts a program, in a group of its own with all that it starts.
+func start(env []string, name string, args ...string) (*process, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	cmd := exec.Command(name, args...)
-	cmd.Env = append(os.Environ(), env...)
-	cmd.Stdout, cmd.Stderr = w, w
-	cmd.SysProcAttr = attributes()
-	err = cmd.Start()
+	p := &process{cmd: exec.Command(name, args...), ended: make(chan struct{})}
+	p.cmd.Env = append(os.Environ(), env...)
+	p.cmd.Stdout, p.cmd.Stderr = w, w
+	p.cmd.SysProcAttr = attributes()
+	err = p.cmd.Start()
 	w.Close()
 	if err != nil {
 		r.Close()
-		t.Fatalf("start %s: %v", name, err)
+		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
-	p := &process{t: t, ctx: ctx, name: name}
-	ended := make(chan struct{})
 	orchestrator.GoSafe("output of "+name, nil, func() {
-		defer close(ended)
+		defer close(p.ended)
 		defer p.lines.end()
+		defer r.Close()
 		for in := bufio.NewReader(r); ; {
 			line, err := in.ReadString('\n')
 			if line = strings.TrimRight(line, "\r\n"); line != "" {
@@ -55,24 +51,48 @@ func run(ctx context.Context, t *testing.T, env []string, name string, args ...s
 			}
 		}
 	})
-	t.Cleanup(func() {
-		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
-		cmd.Wait()
-		<-ended
-		r.Close()
-		if lines := p.lines.all(); t.Failed() && len(lines) > 0 {
-			t.Logf("%s printed, at last:\n%s", name, strings.Join(lines[max(0, len(lines)-60):], "\n"))
-		}
-	})
-	return p
+	return p, nil
 }
 
-// says waits for a line of the outputs, and returns its submatches.
-func (p *process) says(pattern *regexp.Regexp) []string {
-	p.t.Helper()
-	line, err := p.lines.next(p.ctx, pattern.MatchString)
+// kill ends the program and all that it started. It returns when the last of them is gone: whoever inherited the outputs is gone when they end.
+func (p *process) kill() {
+	syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
+	p.cmd.Wait()
+	<-p.ended
+}
+
+// prints waits for a line of the outputs, and returns its submatches.
+func (p *process) prints(ctx context.Context, pattern *regexp.Regexp) ([]string, error) {
+	line, err := p.lines.next(ctx, pattern.MatchString)
 	if err != nil {
-		p.t.Fatalf("%s does not print %s: %v", p.name, pattern, err)
+		return nil, fmt.Errorf("%s does not print %s: %w\n%s", p.cmd.Path, pattern, err, p.last())
 	}
-	return pattern.FindStringSubmatch(line)
+	return pattern.FindStringSubmatch(line), nil
+}
+
+// last is what the program printed, at last.
+func (p *process) last() string {
+	lines := p.lines.all()
+	return strings.Join(lines[max(0, len(lines)-60):], "\n")
+}
+
+// run starts a program for a test, waits for a line of its outputs, and returns its submatches. The program is killed when the test
+// ends. What it printed is shown when the test has failed.
+func run(ctx context.Context, t *testing.T, line *regexp.Regexp, env []string, name string, args ...string) (*process, []string) {
+	t.Helper()
+	p, err := start(env, name, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		p.kill()
+		if t.Failed() {
+			t.Logf("%s printed, at last:\n%s", name, p.last())
+		}
+	})
+	found, err := p.prints(ctx, line)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p, found
 }
