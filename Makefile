@@ -23,7 +23,7 @@ CONSOLE := commands/surface/console
 CLIENTS := cmd/mailroom/testdata/clients cmd/mailroom/testdata/hosts orchestrator/transport/testdata/ece $(PHONE)/app $(CONSOLE)/app
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-hosts hosts compiler tools clients browsers database programs terminal statements format vet static prepared unit test-long test-postgres ha cluster servers phone pictures screenshots dist packers test-dist plugins bench torture fuzz corpora powerloss clean
+.PHONY: help build demo test test-hosts hosts compiler tools clients browsers database programs terminal statements format vet static prepared unit unit-raced unit-program unit-plain unit-served unit-others test-long test-postgres ha cluster servers phone pictures screenshots dist packers test-dist plugins bench torture fuzz corpora powerloss clean
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -39,7 +39,8 @@ build: compiler ## build bin/mailroom
 demo: build ## run the demo: agents, messages, a ladder climbed, the trace
 	bin/mailroom demo
 
-test: prepared format vet static unit ## all checks and all tests, with the race detector
+test: prepared format ## all checks and all tests
+	@$(MAKE) --no-print-directory -j 3 vet static $(UNITS)
 
 compiler: ## install a C compiler where that is possible, and say what is missing
 	@command -v $(GO) >/dev/null || { echo "Go 1.26 or later is missing: see https://go.dev/doc/install" >&2; exit 1; }
@@ -100,9 +101,8 @@ prepared: compiler
 	$(call announce)
 	@$(GO) build -p 2 $(LIBRARIES) & plain=$$!; \
 	$(GO) build -p 2 -race $(LIBRARIES) & race=$$!; \
-	$(if $(STATIC),$(GO) build -p 2 -trimpath -tags '$(TAGS)' $(LIBRARIES) & packaged=$$!;) \
 	$(GO) run $(STATICCHECK) -version >/dev/null 2>&1 & \
-	$(MAKE) --no-print-directory tools clients browsers database programs && wait $$plain && wait $$race && wait $$packaged
+	$(MAKE) --no-print-directory tools clients browsers database programs && wait $$plain && wait $$race
 
 # The packages whose tests open an engine.
 ENGINE := adoption agents bridge bridge/letters delivery exports hosts ledger messages overview questions reading removal retention router \
@@ -210,32 +210,48 @@ static:
 TESTS := $(GO) run ./cmd/tests
 RACE := GORACE=atexit_sleep_ms=0 $(TESTS) -race
 
-# The tests of cmd/mailroom start thousands of processes, which start five times slower with the race detector: there it is only
-# with those that serve many at once. Powerloss follows a recording step by step, in one goroutine.
-PLAIN := ./cmd/mailroom ./orchestrator/orchestratortest/powerloss
+# The race detector makes tests several times dearer: it is for the packages in which goroutines meet, and for the tests of the program
+# that serve many at once.
+RACED := $(patsubst %,./%,$(addprefix commands/surface/,web mcp daemon) \
+	$(addprefix orchestrator/,store/postgres store/sqlite transport bridge delivery reading messages watchdog program store store/bell))
 SERVING := ^Test(Serve|MCP|Daemon|Contention)
 
-# Which packages take longest. They begin first, so that in the end no core waits for one of them.
-LONGEST := $(patsubst %,./%,commands/surface/console commands/surface/phone commands/surface/web $(addprefix orchestrator/,store/postgres transport move bridge delivery router))
+# Which of the others take longest. They begin first, so that in the end no core waits for one of them.
+LONGEST := ./commands/surface/console ./commands/surface/phone ./orchestrator/move ./orchestrator/router ./orchestrator/orchestratortest
 
-# Tests wait for processes, disks and browsers most of the time, so that several run for each core. `make vet` has looked at all of them
-# before, so that go test need not.
-SHORT := -short -vet=off -timeout 40m -p 4
+# What of the engine runs on a server, too; the rest does with test-postgres.
+TWICE := $(patsubst %,./orchestrator/%,delivery reading messages router hosts)
+
+# Tests wait for processes, disks and browsers most of the time, so that several run for each core. `make vet` looks at all of them
+# meanwhile, so that go test need not.
+SHORT := -short -vet=off -timeout 40m -p 2
 CROWDED := -parallel $(shell echo $$((3 * $$(getconf _NPROCESSORS_ONLN))))
+UNITS := unit-raced unit-program unit-plain unit-served unit-others
 unit:
 	$(call announce,-race)
-	$(RACE) $(SHORT) $(LONGEST) $$($(GO) list ./... | grep -vxF "$$($(GO) list $(PLAIN))")
-	$(TESTS) $(SHORT) $(CROWDED) -skip '$(SERVING)' $(PLAIN)
-	$(RACE) $(SHORT) $(CROWDED) -run '$(SERVING)' ./cmd/mailroom
-	$(SERVER) $(SHORT) $(ON_SERVER)
-	$(SERVER) $(SHORT) $(CROWDED) -run '$(MATRIX)' ./cmd/mailroom
-	$(SERVER) $(SHORT) -run '^Test(Views|MessagesLive)$$' ./commands/surface/console
-	$(TESTS) -C bench -vet=off -p 2 ./...
-	$(TESTS) -C otlptest -vet=off -p 2 ./...
-	$(TESTS) -C packaging -vet=off -p 2 ./...
+	@$(MAKE) --no-print-directory -j 2 $(UNITS)
 
-test-long: tools clients browsers database programs ## all tests at their full length, with the race detector
+unit-raced:
+	$(RACE) $(SHORT) $(RACED)
+
+unit-program:
+	$(TESTS) $(SHORT) $(CROWDED) -skip '$(SERVING)' ./cmd/mailroom
+	$(RACE) $(SHORT) $(CROWDED) -run '$(SERVING)' ./cmd/mailroom
+
+unit-plain:
+	$(TESTS) $(SHORT) $(LONGEST) $$($(GO) list ./... | grep -vxF "$$($(GO) list $(RACED) ./cmd/mailroom)")
+
+unit-served:
+	$(SERVER) $(SHORT) $(TWICE)
+	$(SERVER) $(SHORT) $(CROWDED) -run '$(MATRIX)' ./cmd/mailroom
+
+unit-others:
+	$(TESTS) -C bench -vet=off ./...
+	$(TESTS) -C otlptest -vet=off ./...
+
+test-long: tools clients browsers database programs ## all tests at their full length, with the race detector; the packages
 	$(RACE) -timeout 2h -p 2 ./...
+	$(TESTS) -C packaging -vet=off -p 2 ./...
 
 # FOR: how long the torture goes on. SEED: which of all its runs.
 test-postgres: compiler tools clients browsers programs terminal cluster servers ## all tests that can run on a PostgreSQL server, there, with the race detector; through pgbouncer; other versions; the torture, a cluster (FOR=30s SEED=)

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"testing"
+
+	"mailroom/orchestrator/orchestratortest/helper"
 )
 
 // claudeDesk is a desk with Claude Code.
@@ -123,6 +125,7 @@ func TestClaudeKilledBeforeItsModelAnswers(t *testing.T) {
 
 // TestClaudeTools: Claude's model is offered the tools of `mailroom mcp`, and sends a message with them.
 func TestClaudeTools(t *testing.T) {
+	helper.Long(t)
 	t.Parallel()
 	k := claudeDesk(t)
 	k.speaks = "relay"

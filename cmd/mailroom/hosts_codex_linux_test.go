@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"mailroom/orchestrator/orchestratortest/helper"
 )
 
 // codexDesk is a desk with Codex.
@@ -77,6 +79,7 @@ func TestCodexBusy(t *testing.T) {
 
 // TestCodexStarts: what is unread when a session starts is in its first request, within its frame.
 func TestCodexStarts(t *testing.T) {
+	helper.Long(t)
 	t.Parallel()
 	k := codexDesk(t)
 	id := k.send(hostile)
@@ -129,6 +132,7 @@ func TestCodexKilled(t *testing.T) {
 
 // TestCodexTools: Codex's model is offered the tools of `mailroom mcp`, and sends a message with them.
 func TestCodexTools(t *testing.T) {
+	helper.Long(t)
 	t.Parallel()
 	k := codexDesk(t)
 	s := k.codex("Do it.")

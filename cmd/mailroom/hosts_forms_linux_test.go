@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"mailroom/orchestrator/orchestratortest/helper"
 )
 
 // codexForms are configurations of Codex's, with the server other in each of TOML's forms.
@@ -102,6 +104,7 @@ func (k *desk) hostRuns(env []string, args ...string) []byte {
 // TestOpenCodeReadsWhatConnectWrites: OpenCode reads what connect has made of a configuration, puts nothing in the place of words that
 // look like its variables, and finds the rest as it was when Mailroom is removed.
 func TestOpenCodeReadsWhatConnectWrites(t *testing.T) {
+	helper.Long(t)
 	t.Parallel()
 	k := bareOpenCodeDesk(t)
 	env := []string{"OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_DISABLE_MODELS_FETCH=1"}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"mailroom/commands/connect"
+	"mailroom/orchestrator/orchestratortest/helper"
 	"mailroom/orchestrator/orchestratortest/want"
 	"net/http"
 	"os"
@@ -222,6 +223,7 @@ func TestOpenCodeBusy(t *testing.T) {
 
 // TestOpenCodeIdle: an idle session is woken by each message, and its model is offered the tools.
 func TestOpenCodeIdle(t *testing.T) {
+	helper.Long(t)
 	t.Parallel()
 	k := openCodeDesk(t)
 	o := k.openCode()
@@ -259,6 +261,7 @@ func TestOpenCodeKilled(t *testing.T) {
 
 // TestOpenCodePackage: the plugin that make plugins writes shows an idle session its messages.
 func TestOpenCodePackage(t *testing.T) {
+	helper.Long(t)
 	t.Parallel()
 	k := bareOpenCodeDesk(t)
 	k.write(".opencode/plugins/mailroom.js", string(connect.Packages("")["opencode/mailroom.js"]))

@@ -7,6 +7,7 @@ import (
 
 	"mailroom/commands/connect"
 	"mailroom/orchestrator/orchestratortest/enginetest"
+	"mailroom/orchestrator/orchestratortest/helper"
 )
 
 // pack writes the packages for hosts into the desk's folder, and returns where that of this host is. From then on the database is the
@@ -32,6 +33,7 @@ func (k *desk) sendTo(agent string) string {
 // TestClaudePlugin: where nothing but the plugin is installed, by Claude Code's own commands, its model has the tools, is shown what is
 // sent while its tool runs, and is woken when it does nothing.
 func TestClaudePlugin(t *testing.T) {
+	helper.Long(t)
 	t.Parallel()
 	k := claudeDesk(t)
 	from := k.pack()
@@ -65,6 +67,7 @@ func TestClaudePlugin(t *testing.T) {
 // TestGeminiExtension: where nothing but the extension is installed, by Gemini's own command, which asks on the terminal, its model has the tools, and is shown what
 // is sent while its tool runs.
 func TestGeminiExtension(t *testing.T) {
+	helper.Long(t)
 	t.Parallel()
 	k := geminiDesk(t)
 	from := k.pack()

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"mailroom/orchestrator/orchestratortest/helper"
 )
 
 // waitsForLess has a host's model wait for messages longer than its host waits for a tool, and checks what it is told: that the tool
@@ -28,6 +30,7 @@ const hostLimit = 8
 
 // TestCodexWaitsForLess: a tool waits no longer than Codex's configuration allows.
 func TestCodexWaitsForLess(t *testing.T) {
+	helper.Long(t)
 	t.Parallel()
 	k := codexDesk(t)
 	k.limit = hostLimit
@@ -38,6 +41,7 @@ func TestCodexWaitsForLess(t *testing.T) {
 
 // TestClaudeWaitsForLess: a tool waits no longer than the environment of Claude Code allows.
 func TestClaudeWaitsForLess(t *testing.T) {
+	helper.Long(t)
 	t.Parallel()
 	k := claudeDesk(t)
 	k.speaks, k.limit = "relay", hostLimit
@@ -49,6 +53,7 @@ func TestClaudeWaitsForLess(t *testing.T) {
 
 // TestGeminiWaitsForLess: a tool waits no longer than Gemini's configuration allows.
 func TestGeminiWaitsForLess(t *testing.T) {
+	helper.Long(t)
 	t.Parallel()
 	k := geminiDesk(t)
 	k.speaks, k.limit = "relay", hostLimit
@@ -59,6 +64,7 @@ func TestGeminiWaitsForLess(t *testing.T) {
 
 // TestOpenCodeWaitsForLess: a tool waits no longer than OpenCode's configuration allows.
 func TestOpenCodeWaitsForLess(t *testing.T) {
+	helper.Long(t)
 	t.Parallel()
 	k := openCodeDesk(t)
 	path := filepath.Join(k.folder, "opencode.json")

@@ -8,6 +8,7 @@ import (
 
 	"mailroom/commands/surface/phone/browsertest"
 	"mailroom/orchestrator/orchestratortest/enginetest"
+	"mailroom/orchestrator/orchestratortest/helper"
 	"mailroom/orchestrator/store/postgres"
 )
 
@@ -15,6 +16,7 @@ import (
 // as a notification with buttons; one of them is pressed, and the asker decrypts the answer. Nothing of it can be read
 // anywhere on the machine. One that is taken back afterwards leaves a word in place of its notification.
 func TestFirefoxQuestion(t *testing.T) {
+	helper.Long(t)
 	t.Parallel()
 	ctx := browsertest.Start(t, browsertest.FirefoxPrograms...)
 	h := newHousehold(ctx, t, "mailroom")
@@ -75,6 +77,7 @@ func (h *household) ends(desktop *browsertest.Desktop, body string, asked ...bro
 // TestFirefoxTampered: what was changed on the way to a phone shows nothing there, wherever it was changed. That no
 // notification comes is seen by the next one, which is the first.
 func TestFirefoxTampered(t *testing.T) {
+	helper.Long(t)
 	t.Parallel()
 	enginetest.OfAFile(t, "the trigger is written for SQLite")
 	ctx := browsertest.Start(t, browsertest.FirefoxPrograms...)
@@ -193,6 +196,7 @@ func (p *couple) ahead(both [2]browsertest.Notification) (second browsertest.Not
 // TestFirefoxTwoDevices: both are asked, the first answer counts, and the other device is told so in time. When it is not,
 // and answers all the same, in the page or by its notification, it says so.
 func TestFirefoxTwoDevices(t *testing.T) {
+	helper.Long(t)
 	t.Parallel()
 	ctx := browsertest.Start(t, browsertest.FirefoxPrograms...)
 	h := newHousehold(ctx, t, "mailroom")

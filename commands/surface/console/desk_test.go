@@ -9,6 +9,7 @@ import (
 
 	"mailroom/commands/surface/phone/browsertest"
 	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/orchestratortest/helper"
 	"mailroom/orchestrator/store"
 )
 
@@ -188,6 +189,10 @@ func TestDeskRefused(t *testing.T) {
 
 // TestDeskFirefox pairs the other kind of browser, which answers.
 func TestDeskFirefox(t *testing.T) {
+	helper.Long(t)
+	if testing.Short() {
+		t.Skip("`make test-long` drives Firefox")
+	}
 	t.Parallel()
 	ctx := browsertest.Start(t, browsertest.FirefoxPrograms...)
 	r := serveRoom(t, "ann")

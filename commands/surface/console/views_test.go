@@ -14,6 +14,7 @@ import (
 	"mailroom/commands/surface/phone/browsertest"
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/orchestratortest/helper"
 )
 
 var screenshots = flag.String("screenshots", "", "take pictures of all views into this `folder`")
@@ -150,6 +151,10 @@ func TestViews(t *testing.T) {
 
 // TestFirefox logs in and opens each view with the other kind of browser.
 func TestFirefox(t *testing.T) {
+	helper.Long(t)
+	if testing.Short() {
+		t.Skip("`make test-long` drives Firefox")
+	}
 	t.Parallel()
 	ctx := browsertest.Start(t, browsertest.FirefoxPrograms...)
 	r := serveRoom(t, "ann")

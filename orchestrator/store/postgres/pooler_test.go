@@ -23,6 +23,7 @@ var modes = []string{"transaction", "session"}
 // TestPoolerPromises holds this store to what package store promises of every one, behind pgbouncer. Without a way past it, processes
 // only look whether there is something for them.
 func TestPoolerPromises(t *testing.T) {
+	helper.Long(t)
 	t.Parallel()
 	server := postgrestest.Start(t, postgrestest.Careless)
 	for _, mode := range modes {
@@ -30,9 +31,6 @@ func TestPoolerPromises(t *testing.T) {
 		t.Run(mode+" and a way past it", func(t *testing.T) {
 			storetest.Exercise(t, func(testing.TB) string { return postgrestest.Place(pool.Past(server)) }, openAt)
 		})
-		if testing.Short() {
-			return
-		}
 		t.Run(mode, func(t *testing.T) {
 			storetest.Exercise(t, func(testing.TB) string { return postgrestest.Place(pool.Address) }, openAt, storetest.RingNames)
 		})
@@ -41,6 +39,7 @@ func TestPoolerPromises(t *testing.T) {
 
 // TestPoolerCrowd has everything done at once, and the trace followed, behind pgbouncer.
 func TestPoolerCrowd(t *testing.T) {
+	helper.Long(t)
 	t.Parallel()
 	server := postgrestest.Start(t, postgrestest.Careless)
 	for _, mode := range modes {
@@ -49,14 +48,12 @@ func TestPoolerCrowd(t *testing.T) {
 			manyAtOnce(t, pool.Past(server))
 			followBesideEngines(t, pool.Past(server))
 		})
-		if testing.Short() {
-			return
-		}
 	}
 }
 
 // Poolers that are told to take all settings leave them out. They are recognized all the same.
 func TestPoolerTakesAnySettings(t *testing.T) {
+	helper.Long(t)
 	t.Parallel()
 	server := postgrestest.Start(t)
 	pool := postgrestest.Pool(t, server, "transaction", "ignore_startup_parameters = client_min_messages, default_transaction_isolation, enable_bitmapscan, enable_hashjoin, "+
@@ -75,6 +72,7 @@ func TestPoolerTakesAnySettings(t *testing.T) {
 
 // TestPoolerChecked has doctor say what stands before the server.
 func TestPoolerChecked(t *testing.T) {
+	helper.Long(t)
 	t.Parallel()
 	server := postgrestest.Start(t, postgrestest.Careless)
 	careless := []string{"settings: problem fsync is off", "acknowledged: problem synchronous_commit is off"}
@@ -98,6 +96,7 @@ func TestPoolerChecked(t *testing.T) {
 // An address whose way past the pooler leads to another database hears nothing there, and shows no life there: it is told, and looks by
 // itself.
 func TestDirectLeadsElsewhere(t *testing.T) {
+	helper.Long(t)
 	t.Parallel()
 	server := postgrestest.Start(t, postgrestest.Careless)
 	place := postgrestest.Place("")
@@ -131,6 +130,7 @@ func TestDirectLeadsElsewhere(t *testing.T) {
 
 // A pooler without transactions is refused.
 func TestPoolerOfStatements(t *testing.T) {
+	helper.Long(t)
 	t.Parallel()
 	pool := postgrestest.Pool(t, postgrestest.Start(t), "statement")
 	st, err := openAt(storetest.Options{Address: postgrestest.Place(pool.Address), BusyTimeout: 10 * time.Second})
@@ -146,6 +146,7 @@ func TestPoolerOfStatements(t *testing.T) {
 // TestPoolerRestarts kills pgbouncer again and again while two processes write: each write is answered, and each is there. Its key can
 // be written once only, so that a write that is done twice fails.
 func TestPoolerRestarts(t *testing.T) {
+	helper.Long(t)
 	t.Parallel()
 	server := postgrestest.Start(t)
 	for _, mode := range modes {
@@ -177,9 +178,6 @@ func TestPoolerRestarts(t *testing.T) {
 		}
 		if err := st.Ready(t.Context()); err != nil {
 			t.Error(err)
-		}
-		if testing.Short() {
-			return
 		}
 	}
 }

@@ -5,11 +5,17 @@ import (
 	"testing"
 
 	"github.com/SherClockHolmes/webpush-go"
+
+	"mailroom/orchestrator/orchestratortest/helper"
 )
 
 // TestFirefox: pages subscribe each for itself, a push becomes a notification, a button goes back to the service worker,
 // what was changed on the way shows nothing.
 func TestFirefox(t *testing.T) {
+	helper.Long(t)
+	if testing.Short() {
+		t.Skip("`make test-long` drives Firefox")
+	}
 	t.Parallel()
 	ctx := Start(t, FirefoxPrograms...)
 	desktop, push := NewDesktop(ctx, t), NewPushService(ctx, t)
