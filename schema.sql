@@ -325,7 +325,16 @@ CREATE TABLE agents (
     allow_private        INTEGER NOT NULL DEFAULT 0,   -- 1: its webhook may lead to an address of this or a private network
     folder               TEXT NOT NULL DEFAULT '',     -- where its commands run: where the agent was added
     disabled             TEXT NOT NULL DEFAULT '',     -- why its transport is not used any more; '': it is
-    host                 TEXT NOT NULL DEFAULT ''      -- that its files and commands are on, in a database on a server; '': any
+    host                 TEXT NOT NULL DEFAULT '',     -- that its files and commands are on, in a database on a server; '': any
+    pass_env             TEXT NOT NULL DEFAULT '',     -- variables of the daemon's environment that its commands get; '': the usual ones
+    CONSTRAINT agents_types CHECK (typeof(name) = 'text' AND 'blob' NOT IN (typeof(role), typeof(deliver), typeof(fallback),
+        typeof(start_command), typeof(registered_by), typeof(created_at), typeof(updated_at), typeof(folder),
+        typeof(disabled), typeof(host), typeof(pass_env)) AND typeof(timeout_seconds) = 'integer' AND
+        typeof(silent_after_seconds) = 'integer' AND typeof(plan_mode_required) = 'integer' AND typeof(batch) =
+        'integer' AND typeof(concurrency) = 'integer' AND typeof(allow_private) = 'integer'),
+    CONSTRAINT agents_name CHECK (length(name) BETWEEN 1 AND 57 AND ltrim(name, 'abcdefghijklmnopqrstuvwxyz0123456789_-') = ''
+        AND ltrim(substr(name, 1, 1), 'abcdefghijklmnopqrstuvwxyz') = ''
+        AND name NOT IN ('agent','auto','all','user','operator','system'))
 );
 
 -- removed_agents: names that were removed. They are nobody's: acting does not register them anew, `mailroom agent add` does.
@@ -383,13 +392,21 @@ CREATE TABLE bridge_problems (
 -- groups: a message to a group becomes one row per member. The group 'all' is everyone and is not stored.
 CREATE TABLE groups (
     name              TEXT PRIMARY KEY,
-    created_at        TEXT NOT NULL
+    created_at        TEXT NOT NULL,
+    CONSTRAINT groups_types CHECK (typeof(name) = 'text' AND 'blob' NOT IN (typeof(created_at))),
+    CONSTRAINT groups_name CHECK (length(name) BETWEEN 1 AND 57 AND ltrim(name, 'abcdefghijklmnopqrstuvwxyz0123456789_-') = ''
+        AND ltrim(substr(name, 1, 1), 'abcdefghijklmnopqrstuvwxyz') = ''
+        AND name NOT IN ('agent','auto','all','user','operator','system'))
 );
 CREATE TABLE group_members (
     group_name        TEXT NOT NULL,
     agent             TEXT NOT NULL,
     position          INTEGER NOT NULL,                -- order of joining
-    PRIMARY KEY (group_name, agent)
+    PRIMARY KEY (group_name, agent),
+    CONSTRAINT group_members_types CHECK (typeof(group_name) = 'text' AND 'blob' NOT IN (typeof(agent)) AND typeof(position) = 'integer'),
+    CONSTRAINT group_members_agent CHECK (length(agent) BETWEEN 1 AND 57 AND ltrim(agent, 'abcdefghijklmnopqrstuvwxyz0123456789_-') = ''
+        AND ltrim(substr(agent, 1, 1), 'abcdefghijklmnopqrstuvwxyz') = ''
+        AND agent NOT IN ('agent','auto','all','user','operator','system'))
 );
 
 
@@ -423,7 +440,9 @@ CREATE TABLE tokens (
     admin             INTEGER NOT NULL DEFAULT 0,      -- 1: may also run what is for administrators
     created_at        TEXT NOT NULL,
     expires_at        TEXT NOT NULL DEFAULT '',        -- '' is never
-    revoked_at        TEXT NOT NULL DEFAULT ''
+    revoked_at        TEXT NOT NULL DEFAULT '',
+    CONSTRAINT tokens_types CHECK (typeof(hash) = 'text' AND 'blob' NOT IN (typeof(agent), typeof(created_at), typeof(expires_at),
+        typeof(revoked_at)) AND typeof(admin) = 'integer')
 );
 CREATE INDEX tokens_agent ON tokens (agent);
 
@@ -576,7 +595,10 @@ CREATE TABLE signal_devices (
     push_host         TEXT NOT NULL DEFAULT '',        -- where it is pushed to; '' is nowhere
     push_problem      TEXT NOT NULL DEFAULT '',        -- why it is not pushed to any more
     pushed_at         TEXT NOT NULL DEFAULT '',        -- the last attempt
-    push_outcome      TEXT NOT NULL DEFAULT ''         -- what came of it
+    push_outcome      TEXT NOT NULL DEFAULT '',         -- what came of it
+    CONSTRAINT signal_devices_types CHECK (typeof(device_id) = 'text' AND 'blob' NOT IN (typeof(name), typeof(kind), typeof(state), typeof(recipient),
+        typeof(created_at), typeof(approved_at), typeof(revoked_at), typeof(seen_at), typeof(push_host),
+        typeof(push_problem), typeof(pushed_at), typeof(push_outcome)))
 );
 
 -- signal_subscriptions: what a device shows to be let in, and how it is pushed to. `mailroom sql` cannot read this table and
@@ -703,7 +725,8 @@ END;
 CREATE TABLE settings (
     key               TEXT PRIMARY KEY,
     value             TEXT NOT NULL,
-    updated_at        TEXT NOT NULL
+    updated_at        TEXT NOT NULL,
+    CONSTRAINT settings_types CHECK (typeof(key) = 'text' AND 'blob' NOT IN (typeof(value), typeof(updated_at)))
 );
 
 -- schedules: commands that `mailroom serve` runs by itself. spec is a cron expression in local time, '@every 1s', or
@@ -715,7 +738,9 @@ CREATE TABLE schedules (
     params            TEXT NOT NULL DEFAULT '{}',
     enabled           INTEGER NOT NULL DEFAULT 1,
     last_run_at       TEXT NOT NULL DEFAULT '',
-    created_at        TEXT NOT NULL
+    created_at        TEXT NOT NULL,
+    CONSTRAINT schedules_types CHECK (typeof(name) = 'text' AND 'blob' NOT IN (typeof(spec), typeof(command), typeof(params), typeof(last_run_at),
+        typeof(created_at)) AND typeof(enabled) = 'integer')
 );
 
 -- daemons: every running `mailroom serve`, with a heartbeat.

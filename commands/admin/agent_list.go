@@ -103,11 +103,6 @@ func (r AgentListResult) Text(w *commands.Text) {
 		}
 	}
 	w.Table(headings, rows)
-	for _, a := range r.Agents {
-		if a.Note != "" {
-			w.Printf("%s\n", w.Paint(commands.Yellow, a.Note+". `mailroom doctor` says what to do."))
-		}
-	}
 }
 
 // waits says how much waits for an agent, how much is unread, and since when; nothing of one that was removed.

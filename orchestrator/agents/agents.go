@@ -40,9 +40,6 @@ func Of(conf *ledger.Config, names []string) []ledger.Agent {
 	for i, name := range names {
 		list[i] = *conf.Agents[name]
 		list[i].Groups = groupsOf(conf, name)
-		if list[i].BuiltIn {
-			list[i].Note = takenNote(conf, name)
-		}
 	}
 	return list
 }

@@ -2,22 +2,11 @@ package agents
 
 import (
 	"context"
-	"fmt"
 	"slices"
-	"strings"
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/ledger"
 )
-
-// takenNote says of a built-in name that it was, or is, somebody else's, too; "" when it is not.
-func takenNote(conf *ledger.Config, name string) string {
-	if len(conf.Taken[name]) == 0 {
-		return ""
-	}
-	return fmt.Sprintf("the tables have %s of the name %s, which is not used: %s is %s, and has the mail to that name",
-		strings.Join(conf.Taken[name], " and "), name, name, orchestrator.BuiltIns[name])
-}
 
 // BuiltInsIn returns the operator and the user, as the configuration knows them, sorted by name.
 func BuiltInsIn(conf *ledger.Config) []ledger.Agent {

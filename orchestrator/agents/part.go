@@ -21,7 +21,7 @@ func Part() *ledger.Part {
 			UNION ALL SELECT 'agent ' || name || ' falls back to ' || fallback FROM agents WHERE fallback <> ''
 			UNION ALL SELECT 'agent ' || name || ' is started by ' || start_command || CASE WHEN folder <> '' THEN ', in ' || folder ELSE '' END
 			FROM agents WHERE start_command <> ''
-			UNION ALL SELECT 'commands of agent ' || substr(key, 10) || ' get of the environment ' || value FROM settings WHERE key LIKE 'pass_env.%'
+			UNION ALL SELECT 'commands of agent ' || name || ' get of the environment ' || pass_env FROM agents WHERE pass_env <> ''
 			UNION ALL SELECT 'agent ' || name || ' may be delivered to in a private network' FROM agents WHERE allow_private <> 0 ORDER BY 1`,
 		Outdated: []store.Outdated{
 			{End: `DELETE FROM tokens WHERE agent = 'operator' AND ?1 <> ''`},

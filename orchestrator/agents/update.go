@@ -207,11 +207,7 @@ func AddIn(t *ledger.Tx, u Update) (ledger.Agent, bool, error) {
 			return ledger.Agent{}, false, err
 		}
 	}
-	err := Store(t, &a)
-	if err == nil && u.PassEnv != nil {
-		err = t.StorePassEnv(a.Name, a.PassEnv)
-	}
-	if err != nil {
+	if err := Store(t, &a); err != nil {
 		return ledger.Agent{}, false, err
 	}
 	if err := watchChanged(t, known, &a); err != nil {
@@ -367,14 +363,15 @@ func set[T any](field, value *T) {
 // Store writes the row of an agent, and replaces the one that is there.
 func Store(t *ledger.Tx, a *ledger.Agent) error {
 	return t.Run(`
-		INSERT INTO agents (`+ledger.AgentColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		INSERT INTO agents (`+ledger.AgentColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (name) DO UPDATE SET role = excluded.role, deliver = excluded.deliver, fallback = excluded.fallback,
 		    timeout_seconds = excluded.timeout_seconds, start_command = excluded.start_command,
 		    silent_after_seconds = excluded.silent_after_seconds, plan_mode_required = excluded.plan_mode_required,
 		    updated_at = excluded.updated_at, batch = excluded.batch, concurrency = excluded.concurrency,
-		    allow_private = excluded.allow_private, folder = excluded.folder, disabled = excluded.disabled, host = excluded.host`,
+		    allow_private = excluded.allow_private, folder = excluded.folder, disabled = excluded.disabled, host = excluded.host,
+		    pass_env = excluded.pass_env`,
 		a.Name, a.Role, a.Deliver, a.Fallback, a.TimeoutSeconds, a.StartCommand, a.SilentAfter, a.PlanModeRequired,
-		a.RegisteredBy, a.CreatedAt, a.UpdatedAt, a.Batch, a.Concurrency, a.AllowPrivate, a.Folder, a.Disabled, a.Host)
+		a.RegisteredBy, a.CreatedAt, a.UpdatedAt, a.Batch, a.Concurrency, a.AllowPrivate, a.Folder, a.Disabled, a.Host, a.PassEnv)
 }
 
 // ReleaseHeld makes messages deliverable that were held because nobody had the recipient's name.

@@ -33,7 +33,6 @@ type Agent struct {
 	NewSecret        string   `json:"webhook_secret,omitempty"` // made by this update, and shown nowhere else
 	Groups           []string `json:"groups"`
 	BuiltIn          bool     `json:"built_in,omitempty"` // the operator or the user: no agent, and always there; Role says who it is
-	Note             string   `json:"note,omitempty"`     // what is off about a built-in name
 	RegisteredBy     string   `json:"registered_by,omitempty"`
 	CreatedAt        string   `json:"created_at"`
 	UpdatedAt        string   `json:"updated_at"`
@@ -60,29 +59,26 @@ func (a *Agent) KeptBack() bool {
 	return a.Disabled != "" && (a.Fallback == "" || strings.HasPrefix(a.Deliver+":", "inbox:"))
 }
 
-// passEnvPrefix stands before the name of an agent in the key of the row of settings that has its PassEnv.
-const passEnvPrefix = "pass_env."
-
-// StorePassEnv stores the PassEnv of an agent; "" deletes it. Call ConfigChanged afterwards.
-func (t *Tx) StorePassEnv(agent, list string) error {
-	if list == "" {
-		return t.Run(`DELETE FROM settings WHERE key = ?`, passEnvPrefix+agent)
-	}
-	return t.StoreSetting(passEnvPrefix+agent, list)
-}
-
-// AgentColumns are what scanAgent reads, in its order. PassEnv is among the settings.
+// AgentColumns are what scanAgent reads, in its order.
 const AgentColumns = `name, role, deliver, fallback, timeout_seconds, start_command, silent_after_seconds,
-	plan_mode_required, registered_by, created_at, updated_at, batch, concurrency, allow_private, folder, disabled, host`
+	plan_mode_required, registered_by, created_at, updated_at, batch, concurrency, allow_private, folder, disabled, host, pass_env`
 
 func scanAgent(row store.Row) *Agent {
 	return &Agent{
 		Name: row.Text(0), Role: row.Text(1), Deliver: row.Text(2), Fallback: row.Text(3),
-		TimeoutSeconds: countIn(row[4], 3600), StartCommand: row.Text(5), SilentAfter: countIn(row[6], int64(maxSilence/time.Second)),
+		TimeoutSeconds: within(3600, row.Int(4)), StartCommand: row.Text(5), SilentAfter: within(int64(maxSilence/time.Second), row.Int(6)),
 		PlanModeRequired: row.Int(7) != 0, RegisteredBy: row.Text(8), CreatedAt: row.Text(9), UpdatedAt: row.Text(10),
-		Batch: countIn(row[11], 1000), Concurrency: countIn(row[12], 64), AllowPrivate: row.Int(13) == 1, Folder: row.Text(14),
-		Disabled: row.Text(15), Host: row.Text(16),
+		Batch: within(1000, row.Int(11)), Concurrency: within(64, row.Int(12)), AllowPrivate: row.Int(13) == 1, Folder: row.Text(14),
+		Disabled: row.Text(15), Host: row.Text(16), PassEnv: row.Text(17),
 	}
+}
+
+// within returns a number up to a bound; 0, which stands for what is usual, in place of another, which somebody wrote by hand.
+func within(most, n int64) int {
+	if n < 0 || n > most {
+		return 0
+	}
+	return int(n)
 }
 
 // Timeout is how long one delivery attempt to the agent may take.
@@ -101,20 +97,6 @@ func (conf *Config) addBuiltIns() {
 		conf.Agents[name].BuiltIn, conf.Agents[name].Role = true, who
 	}
 }
-
-// noteTaken keeps what has a built-in name from before the name was reserved, or by hand, apart from what is in use.
-func (conf *Config) noteTaken(kind, name string) {
-	if !slices.Contains(conf.Taken[name], kind) {
-		conf.Taken[name] = append(conf.Taken[name], kind)
-	}
-}
-
-// What can have a built-in name in the tables.
-const (
-	takenByAgent  = "an agent"
-	TakenByGroup  = "a group"
-	takenByMember = "a member of the group " // and its name
-)
 
 // Heartbeat notes that an agent which has a limit to its silence is alive. It is stored once, at the end of the request.
 func (t *Tx) Heartbeat(name string) {

@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"mailroom/orchestrator"
 	"mailroom/orchestrator/store"
 )
 
@@ -21,7 +20,6 @@ type Config struct {
 	Agents     map[string]*Agent   // and who else can be written to: the operator, the user, and devices
 	Names      []string            // of agents, in order
 	Groups     map[string][]string // members in order of joining
-	Taken      map[string][]string // by built-in name: what else has it in the tables, and is not used
 	formers    map[string]int64    // by name that was removed and added again: see Former
 
 	Elsewhere bool   // some agents get their messages on other hosts
@@ -117,7 +115,11 @@ func (cache *ConfigCache) Load(c *store.Conn) (*Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	cache.judge(fresh)
+	if cache.judge(fresh); fresh.Untrusted != "" {
+		if err := c.CheckConfigured(); err != nil {
+			return nil, err
+		}
+	}
 	cache.mu.Lock()
 	cache.conf = fresh
 	cache.mu.Unlock()
@@ -158,7 +160,7 @@ func (cache *ConfigCache) Last() *Config {
 }
 
 func readConfig(c *store.Conn, version string, parts []*Part) (*Config, error) {
-	conf := &Config{version: version, Stored: map[string]string{}, Agents: map[string]*Agent{}, Groups: map[string][]string{}, Taken: map[string][]string{}}
+	conf := &Config{version: version, Stored: map[string]string{}, Agents: map[string]*Agent{}, Groups: map[string][]string{}}
 	err := c.Query(`SELECT key, value FROM settings`, func(row store.Row) error {
 		conf.Stored[row.Text(0)] = row.Text(1)
 		return nil
@@ -187,16 +189,7 @@ func readConfig(c *store.Conn, version string, parts []*Part) (*Config, error) {
 		}
 	}
 	err = c.Query(`SELECT `+AgentColumns+` FROM agents ORDER BY name`, func(row store.Row) error {
-		if _, ok := nameIn(row[0]); !ok {
-			conf.oddName("agents", "name", row[0])
-			return nil
-		}
 		a := scanAgent(row)
-		a.PassEnv = conf.Stored[passEnvPrefix+a.Name]
-		if orchestrator.IsBuiltIn(a.Name) {
-			conf.noteTaken(takenByAgent, a.Name)
-			return nil
-		}
 		conf.Agents[a.Name] = a
 		conf.Names = append(conf.Names, a.Name)
 		conf.LongestSilence = max(conf.LongestSilence, time.Duration(a.SilentAfter)*time.Second)
@@ -213,30 +206,15 @@ func readConfig(c *store.Conn, version string, parts []*Part) (*Config, error) {
 }
 
 func (conf *Config) readGroups(c *store.Conn) error {
-	return c.Query(`SELECT g.name, m.agent, m.position FROM groups g LEFT JOIN group_members m ON m.group_name = g.name
+	return c.Query(`SELECT g.name, m.agent FROM groups g LEFT JOIN group_members m ON m.group_name = g.name
 		ORDER BY g.name, m.position`, func(row store.Row) error {
-		name, ok := nameIn(row[0])
-		if !ok {
-			conf.oddName("groups", "name", row[0])
-			return nil
-		}
-		if orchestrator.IsBuiltIn(name) {
-			conf.noteTaken(TakenByGroup, name)
-			return nil
-		}
+		name := row.Text(0)
 		members, again := conf.Groups[name]
 		if !again && conf.Agents[name] != nil {
 			conf.Odd = append(conf.Odd, "the group "+name+" has the name of an agent, which gets what is sent to it")
 		}
-		member, ok := nameIn(row[1])
-		switch {
-		case row[2] == nil: // it has no members
-		case !ok:
-			conf.oddName("group_members", "agent", row[1])
-		case orchestrator.IsBuiltIn(member):
-			conf.noteTaken(takenByMember+name, member)
-		default:
-			members = append(members, member)
+		if row[1] != nil { // it has members
+			members = append(members, row.Text(1))
 		}
 		conf.Groups[name] = members
 		return nil
@@ -263,26 +241,4 @@ func (t *Tx) ConfigChanged() error {
 		t.conf = conf
 	}
 	return err
-}
-
-// Anybody may write the tables that say who there is and how the engine works. A value that means nothing is passed over, as
-// if it were not there, and the doctor names it: it must harm nobody but whom it is about.
-
-// nameIn reads a column that names an agent or a group. ok is false for what is no name.
-func nameIn(v any) (name string, ok bool) {
-	name, ok = v.(string) // the BLOB of a name equals it nowhere
-	return name, ok && orchestrator.IsName(name) && name != orchestrator.Everyone && name != orchestrator.SystemSender
-}
-
-// countIn reads a column that counts something, up to a bound; 0, which stands for what is usual, for anything else.
-func countIn(v any, most int64) int {
-	if n := store.Int(v); n > 0 && n <= most {
-		return int(n)
-	}
-	return 0
-}
-
-// oddName notes a row of the configuration whose name is none.
-func (conf *Config) oddName(table, column string, v any) {
-	conf.Odd = append(conf.Odd, fmt.Sprintf("a row of %s has %q for its %s, which is no name: it is passed over", table, orchestrator.Clip(store.Text(v)), column))
 }

@@ -96,7 +96,7 @@ func TestOnlyWhatWasMadeHereIsTrusted(t *testing.T) {
 			made(t, openWith(t, path, t.TempDir()))
 			return path
 		}, elsewhere},
-		"of an older version": {func(t *testing.T, _ string) string { return enginetest.OldVersion(t, 4) }, elsewhere},
+		"of an older version": {func(t *testing.T, _ string) string { return enginetest.OldVersion(t) }, elsewhere},
 		"the document's table": {func(t *testing.T, _ string) string {
 			path := filepath.Join(t.TempDir(), "mailroom.db")
 			if _, err := enginetest.Plain(t, path).Exec(enginetest.DocumentTable); err != nil {

@@ -107,9 +107,9 @@ func TestRestoreMoved(t *testing.T) {
 // A newer program that brings the tables of an old place to its version leaves it closed.
 func TestMigratedClosed(t *testing.T) {
 	t.Parallel()
-	file := enginetest.OldVersion(t, 8)
+	file := enginetest.OldVersion(t)
 	db := enginetest.Plain(t, file)
-	if _, err := db.Exec(`INSERT INTO settings (key, value, updated_at) VALUES ('` + store.MovedTo + `', 'elsewhere', ''); PRAGMA user_version = 0x1000008;
+	if _, err := db.Exec(`INSERT INTO settings (key, value, updated_at) VALUES ('` + store.MovedTo + `', 'elsewhere', ''); PRAGMA user_version = 0x1000009;
 		CREATE TRIGGER agent_message_closed_to_update BEFORE UPDATE ON agent_message BEGIN SELECT RAISE(ABORT, 'closed'); END`); err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +119,7 @@ func TestMigratedClosed(t *testing.T) {
 	}
 	refused(t, file, "this database has moved to elsewhere")
 	var version int64
-	if err := db.QueryRow(`PRAGMA user_version`).Scan(&version); err != nil || version>>24 != 1 || version&0xff <= 8 {
+	if err := db.QueryRow(`PRAGMA user_version`).Scan(&version); err != nil || version>>24 != 1 || version&0xff <= 9 {
 		t.Error(fmt.Sprintf("%x", version), err)
 	}
 }

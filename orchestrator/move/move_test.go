@@ -285,9 +285,12 @@ func filled(t *testing.T, file string) {
 		for i := range 3 {
 			var values []any
 			for j, name := range names {
-				if kinds[table][j] == "INTEGER" {
+				switch {
+				case kinds[table][j] == "INTEGER":
 					values = append(values, int64(1000+i))
-				} else {
+				case (table == "agents" || table == "groups") && name == "name", table == "group_members" && name == "agent":
+					values = append(values, fmt.Sprintf("name-%d", i))
+				default:
 					values = append(values, fmt.Sprintf("%s %d \\ \t\n\r\"'{}\\N €𝄞 \\.", name, i))
 				}
 			}

@@ -304,9 +304,6 @@ func (d *doctor) agents(c *store.Conn, conf *ledger.Config) error {
 		}
 	}
 	d.manager(conf)
-	if err := d.builtInNames(c, conf); err != nil {
-		return err
-	}
 	if bad > 0 {
 		return nil
 	}

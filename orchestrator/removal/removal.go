@@ -52,7 +52,7 @@ func RemoveIn(t *ledger.Tx, r Request) (failed int, err error) {
 		return 0, err
 	}
 	if orchestrator.IsBuiltIn(r.Name) {
-		return 0, giveUpName(t, r.Name)
+		return 0, orchestrator.Errorf(orchestrator.InvalidParams, "%s is always there: it is %s", r.Name, orchestrator.BuiltIns[r.Name]).WithHint("It cannot be removed")
 	}
 	a := t.Config().Agents[r.Name]
 	if a == nil || t.Ledger.PartOf(r.Name) != nil {
@@ -165,9 +165,6 @@ func forget(t *ledger.Tx, name string) error {
 			return err
 		}
 	}
-	if err := t.StorePassEnv(name, ""); err != nil {
-		return err
-	}
 	if _, err := agents.RevokeTokensIn(t, name); err != nil {
 		return err
 	}
@@ -225,13 +222,4 @@ func (r *Request) giveUp(t *ledger.Tx, id, reason string) (int, error) {
 		code = orchestrator.Expired
 	}
 	return 1, delivery.Bounce(t, &ms[0], code, reason, ms[0].RetryCount)
-}
-
-// giveUpName removes the agent that has a built-in name in the tables, also from groups. The mail is that of the name, and
-// stays.
-func giveUpName(t *ledger.Tx, name string) error {
-	if len(t.Config().Taken[name]) == 0 {
-		return orchestrator.Errorf(orchestrator.InvalidParams, "%s is always there: it is %s", name, orchestrator.BuiltIns[name]).WithHint("It cannot be removed")
-	}
-	return forget(t, name)
 }

@@ -287,7 +287,7 @@ var fairRows = map[string]string{
 	"agent_message_archive": `message_type IS NOT 'good'`,
 	"message_trace": `message_id NOT IN (SELECT message_id FROM agent_message WHERE message_type = 'good'
 		UNION SELECT message_id FROM agent_message_archive WHERE message_type = 'good')`,
-	"agents":               `name IS NULL OR name >= x'' OR name NOT LIKE 'good%'`,
+	"agents":               notOf("name"),
 	"groups":               `name IS NOT 'good_group'`,
 	"group_members":        `group_name IS NOT 'good_group' OR agent NOT LIKE 'good%'`,
 	"tokens":               `agent IS NOT 'good_sender'`,

@@ -38,6 +38,9 @@ type Driver interface {
 	RenumberMessages() error
 	// Admit refuses tables that a newer program has made unfit for this one, and a database that is another program's.
 	Admit() error
+	// CheckConfigured refuses tables of what is configured that do not have the constraints of schema.sql, and rows that those keep out:
+	// such a file was made by somebody else. A server's user who can change its tables can do all that.
+	CheckConfigured() error
 }
 
 // remote is a Driver of a database on a server, where each statement costs a round trip.
@@ -159,6 +162,9 @@ func (c *Conn) Broken() bool { return c.Driver.Broken() }
 
 // Admit refuses tables that a newer program has made unfit for this one.
 func (c *Conn) Admit() error { return c.Driver.Admit() }
+
+// CheckConfigured is that of Driver.
+func (c *Conn) CheckConfigured() error { return c.Driver.CheckConfigured() }
 
 // Query runs one statement and calls each with every row. The values are only valid during the call, but strings may be
 // kept. each may run other statements, not the same one.

@@ -15,7 +15,6 @@ import (
 	"mailroom/commands/surface/phone"
 	"mailroom/commands/surface/web"
 	"mailroom/orchestrator"
-	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/daemons"
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/exports"
@@ -120,7 +119,6 @@ func (d *daemon) run(ctx context.Context) error {
 		unattend()
 		return errors.Join(err, d.close())
 	}
-	d.noticeNames(ctx)
 	d.log.Info("serving", "database", hello.Database, "instance", hello.Instance, "listening", hello.Listening, "phone", hello.Phone, "otlp", hello.OTLP)
 	ended := make(chan error, 1)
 	orchestrator.GoSafe("daemon", d.log, func() {
@@ -189,18 +187,5 @@ func (d *daemon) hangUp() {
 	}
 	if d.phone != nil {
 		d.phone.Close()
-	}
-}
-
-// noticeNames warns in the log if an agent, from a time before a name such as operator was reserved, still has it.
-func (d *daemon) noticeNames(ctx context.Context) {
-	list, err := agents.BuiltIns(ctx, d.engine.Ledger)
-	if err != nil {
-		d.log.Warn("it is not known whether somebody has a reserved name", "error", err)
-	}
-	for _, a := range list {
-		if a.Note != "" {
-			d.log.Warn(a.Note, "do", "mailroom doctor")
-		}
 	}
 }

@@ -3,12 +3,10 @@ package enginetest
 import (
 	"crypto/rand"
 	"database/sql"
-	"embed"
-	"fmt"
+	_ "embed"
 	"net/url"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -106,21 +104,17 @@ const DocumentTable = `CREATE TABLE agent_message (message_id TEXT PRIMARY KEY, 
 	message_type TEXT, payload JSON, status TEXT, created_at TIMESTAMP, delivered_at TIMESTAMP, retry_count INTEGER DEFAULT 0,
 	max_retries INTEGER DEFAULT 3, error_message TEXT)`
 
-// versions holds the tables of each older version, as N.sql.
+// tables9 are the tables of version 9, the oldest that can be used.
 //
-//go:embed versions
-var versions embed.FS
+//go:embed versions/9.sql
+var tables9 string
 
-// OldVersion makes a database as an older version made it, with the agent a, who has the message m1.
-func OldVersion(t *testing.T, version int) (path string) {
+// OldVersion makes a database of version 9 of the tables, with the agent a, who has the message m1.
+func OldVersion(t *testing.T) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "old.db")
-	script, err := versions.ReadFile(fmt.Sprintf("versions/%d.sql", version))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Plain(t, path).Exec("PRAGMA auto_vacuum = INCREMENTAL;\n" + string(script) +
-		`PRAGMA application_id = 0x4d41494c; PRAGMA user_version = ` + strconv.Itoa(version) + `;
+	if _, err := Plain(t, path).Exec("PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL;\n" + tables9 +
+		`PRAGMA application_id = 0x4d41494c; PRAGMA user_version = 9;
 		INSERT INTO agents (name, created_at, updated_at) VALUES ('a', '2026-01-01T00:00:00.000Z', '2026-01-01T00:00:00.000Z');
 		INSERT INTO agent_message (message_id, sender, recipient, payload) VALUES ('m1', 'a', 'a', '7')`); err != nil {
 		t.Fatal(err)

@@ -236,7 +236,11 @@ CREATE TABLE agents (
     allow_private        bigint NOT NULL DEFAULT 0,
     folder               text COLLATE "C" NOT NULL DEFAULT '',
     disabled             text COLLATE "C" NOT NULL DEFAULT '',
-    host                 text COLLATE "C" NOT NULL DEFAULT ''
+    host                 text COLLATE "C" NOT NULL DEFAULT '',
+    pass_env             text COLLATE "C" NOT NULL DEFAULT '',
+    CONSTRAINT agents_name CHECK (length(name) BETWEEN 1 AND 57 AND ltrim(name, 'abcdefghijklmnopqrstuvwxyz0123456789_-') = ''
+        AND ltrim(substr(name, 1, 1), 'abcdefghijklmnopqrstuvwxyz') = ''
+        AND name NOT IN ('agent','auto','all','user','operator','system'))
 );
 
 CREATE TABLE removed_agents (
@@ -286,13 +290,19 @@ CREATE TABLE bridge_problems (
 
 CREATE TABLE groups (
     name              text COLLATE "C" PRIMARY KEY,
-    created_at        text COLLATE "C" NOT NULL
+    created_at        text COLLATE "C" NOT NULL,
+    CONSTRAINT groups_name CHECK (length(name) BETWEEN 1 AND 57 AND ltrim(name, 'abcdefghijklmnopqrstuvwxyz0123456789_-') = ''
+        AND ltrim(substr(name, 1, 1), 'abcdefghijklmnopqrstuvwxyz') = ''
+        AND name NOT IN ('agent','auto','all','user','operator','system'))
 );
 CREATE TABLE group_members (
     group_name        text COLLATE "C" NOT NULL,
     agent             text COLLATE "C" NOT NULL,
     position          bigint NOT NULL,
-    PRIMARY KEY (group_name, agent)
+    PRIMARY KEY (group_name, agent),
+    CONSTRAINT group_members_agent CHECK (length(agent) BETWEEN 1 AND 57 AND ltrim(agent, 'abcdefghijklmnopqrstuvwxyz0123456789_-') = ''
+        AND ltrim(substr(agent, 1, 1), 'abcdefghijklmnopqrstuvwxyz') = ''
+        AND agent NOT IN ('agent','auto','all','user','operator','system'))
 );
 
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"mailroom/orchestrator"
@@ -23,7 +24,7 @@ type upgrades struct {
 }
 
 // present are those of this program.
-var present = upgrades{oldest: 1, steps: []string{
+var present = upgrades{oldest: 4, steps: []string{
 	// 2: whoever writes messages by hand needs no right to set their sequence.
 	`ALTER FUNCTION agent_message_numbered() SECURITY DEFINER;
 	DO $$ BEGIN EXECUTE format('ALTER FUNCTION agent_message_numbered() SET search_path = %I, pg_temp', current_schema()); END $$;
@@ -32,7 +33,21 @@ var present = upgrades{oldest: 1, steps: []string{
 	`ALTER TABLE agent_message ADD COLUMN chain_at text COLLATE "C" NOT NULL DEFAULT '';
 	ALTER TABLE host_sessions ADD COLUMN shown_id text COLLATE "C" NOT NULL DEFAULT '',
 	    ADD COLUMN shown_at text COLLATE "C" NOT NULL DEFAULT '', ADD COLUMN prompted_at text COLLATE "C" NOT NULL DEFAULT ''`,
+	// 4: what the commands of an agent get of the environment is a column, and nobody but an agent or a group has a name of theirs.
+	`ALTER TABLE agents ADD COLUMN pass_env text COLLATE "C" NOT NULL DEFAULT '';
+	UPDATE agents SET pass_env = coalesce((SELECT value FROM settings WHERE key = 'pass_env.' || agents.name), '');
+	DELETE FROM settings WHERE key LIKE 'pass_env.%';
+	ALTER TABLE agents ADD CONSTRAINT agents_name CHECK (` + isName("name") + `);
+	ALTER TABLE groups ADD CONSTRAINT groups_name CHECK (` + isName("name") + `);
+	ALTER TABLE group_members ADD CONSTRAINT group_members_agent CHECK (` + isName("agent") + `)`,
 }}
+
+// isName is the condition under which a column holds a name that an agent or a group can have.
+func isName(column string) string {
+	return strings.ReplaceAll(`length(name) BETWEEN 1 AND 57 AND ltrim(name, 'abcdefghijklmnopqrstuvwxyz0123456789_-') = ''
+	    AND ltrim(substr(name, 1, 1), 'abcdefghijklmnopqrstuvwxyz') = ''
+	    AND name NOT IN ('agent','auto','all','user','operator','system')`, "name", column)
+}
 
 // version is that of schema.sql, and the one to which the last step leads.
 func (u upgrades) version() int { return 1 + len(u.steps) }
@@ -70,6 +85,9 @@ func (c *conn) Admit() error {
 	}
 	return admit(said, c.knows)
 }
+
+// CheckConfigured: see store.Driver.
+func (*conn) CheckConfigured() error { return nil }
 
 // upgrade brings the tables to the version that this program knows, in one transaction. Several processes may do so at the same time:
 // the first to get the locks does the work, the others find it done. Nobody writes meanwhile, and older programs that have the

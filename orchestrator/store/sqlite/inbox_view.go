@@ -8,10 +8,6 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// countedInboxes is the version of the tables since which the views of inboxes are the present ones: what an INSERT into one
-// delivers is counted.
-const countedInboxes = 9
-
 // inboxView makes the command document's own inbox of an agent, NAME_inbox(message_id, payload), which shows what is unread, and
 // so what a reader was handed under a lease that has ended, though nobody has given it back yet (see UnreadOf). INSTEAD OF
 // triggers make its INSERT deliver and a DELETE read; they are a convenience that only SQLite has. A reading stands in the trace
@@ -90,25 +86,4 @@ func (c *conn) Triggers(each func(name, text string)) error {
 // DropInboxView drops the view of an agent, and with it its triggers.
 func (c *conn) DropInboxView(name string) error {
 	return c.Script(`DROP VIEW IF EXISTS "` + name + `_inbox"`)
-}
-
-// remakeInboxViews gives each agent that has a view of its inbox the present one.
-func (c *conn) remakeInboxViews() error {
-	names, err := c.Texts(`SELECT name FROM agents WHERE EXISTS
-		(SELECT 1 FROM sqlite_schema s WHERE s.type = 'view' AND s.name = agents.name || '_inbox')`)
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		if !orchestrator.IsName(name) {
-			continue // written by hand
-		}
-		if err := c.DropInboxView(name); err != nil {
-			return err
-		}
-		if err := c.createInboxView(name); err != nil {
-			return err
-		}
-	}
-	return nil
 }

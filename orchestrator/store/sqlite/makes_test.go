@@ -32,8 +32,8 @@ func TestAllThatIsMadeIsLookedFor(t *testing.T) {
 			t.Errorf("%s is made and not looked for", name)
 		}
 	}
-	for v := 1; v < schemaVersion; v++ {
-		if names, want := madeBy(migration(v)), strings.Count(migration(v), "CREATE "); len(names) != want {
+	for v := firstVersion; v < schemaVersion; v++ {
+		if names, want := madeBy(migration(v)), strings.Count(migration(v), "CREATE ")+strings.Count(migration(v), " RENAME TO "); len(names) != want {
 			t.Errorf("a migration makes %d, of which these are looked for: %q", want, names)
 		}
 	}

@@ -19,6 +19,13 @@ import (
 //go:embed migrations/*.sql
 var migrationFiles embed.FS
 
+// firstVersion is the oldest version of the tables that can be brought to the present one, and lastMigrating the last commit whose
+// program can bring older ones to it.
+const (
+	firstVersion  = 9
+	lastMigrating = "cdb7c373da542a3167cedbf9ffe0e71e27990d87"
+)
+
 // schemaVersion is the version of schema.sql, kept in PRAGMA user_version: the one to which the last migration leads. A
 // change of schema.sql that existing databases must follow comes with a migration.
 var schemaVersion = func() int {
@@ -26,7 +33,7 @@ var schemaVersion = func() int {
 	if err != nil {
 		panic(err)
 	}
-	return len(files) + 1
+	return firstVersion + len(files)
 }()
 
 // migration returns the script that leads from a version of the tables to the next: the file migrations/N.sql, N being the
@@ -44,7 +51,7 @@ func migration(version int) string {
 // it: a change that only adds what they can do without leaves it as it is, any other raises it to schemaVersion. Every
 // migration stores it in the row of settings that store.SchemaOldest names, since an older program cannot know. It is a variable
 // for a test that builds the next version.
-var oldestVersion = 9
+var oldestVersion = 12
 
 // errForeign is the cause of an error about a database that no mailroom has made.
 var errForeign = errors.New("it belongs to another program")
@@ -97,7 +104,9 @@ func checkRoom(c *conn, version int) error {
 		for v := version; v < schemaVersion; v++ {
 			script += migration(v) + "\n"
 		}
-		have = slices.DeleteFunc(have, func(name string) bool { return strings.Contains(script, "\nDROP INDEX "+name+";") })
+		have = slices.DeleteFunc(have, func(name string) bool {
+			return strings.Contains(script, "\nDROP INDEX "+name+";") || strings.Contains(script, "\nALTER TABLE "+name+" RENAME TO ")
+		})
 	} else if slices.Contains(have, "agent_message") {
 		columns, err := c.Texts(`SELECT lower(name) FROM pragma_table_info('agent_message')`)
 		if err != nil {
@@ -121,9 +130,9 @@ func checkRoom(c *conn, version int) error {
 	return nil
 }
 
-// makes matches the name of what a statement of our scripts makes.
+// makes matches the name of what a statement of our scripts makes, or renames something to.
 var makes = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?m)^CREATE (?:UNIQUE )?(?:TABLE|INDEX|VIEW|TRIGGER) (\w+)`)
+	return regexp.MustCompile(`(?m)^(?:CREATE (?:UNIQUE )?(?:TABLE|INDEX|VIEW|TRIGGER)|ALTER TABLE \w+ RENAME TO) (\w+)`)
 })
 
 // adoptedTable is the name that the document's own agent_message has while it is copied.
@@ -205,9 +214,9 @@ func migrateLocked(c *conn, made func(id string)) error {
 		if err := c.Script(migration(version)); err != nil {
 			return fmt.Errorf("making version %d of the tables: %w", version+1, err)
 		}
-		if version+1 == countedInboxes {
-			if err := c.remakeInboxViews(); err != nil {
-				return fmt.Errorf("making the inbox views of version %d: %w", version+1, err)
+		if version+1 == checkedNext {
+			if err := c.checkRows(); err != nil {
+				return err
 			}
 		}
 	}
@@ -241,8 +250,8 @@ func noteVersion(c *conn) error {
 	return err
 }
 
-// checkVersion returns the version of an open database. It refuses one that is another program's, and one of a newer version
-// unless that has noted that programs of this version may use it.
+// checkVersion returns the version of an open database; 0 is that it has no tables of ours. It refuses one that is another program's,
+// one that is older than firstVersion, and a newer one unless that has noted that programs of this version may use it.
 func checkVersion(c *conn) (int, error) {
 	var version, application int
 	err := c.Query(`SELECT user_version, application_id FROM pragma_user_version, pragma_application_id`,
@@ -258,6 +267,9 @@ func checkVersion(c *conn) (int, error) {
 			Message: fmt.Sprintf("the database has application_id %d and user_version %d", application, version),
 			Hint:    "Name another file with --db",
 		}
+	case version > 0 && version < firstVersion:
+		return 0, orchestrator.Errorf(orchestrator.Unavailable, "the database has version %d of the tables; this mailroom can bring version %d and later ones to the present one", version, firstVersion).
+			WithHint("Run `mailroom init` with this database by a mailroom built from the commit %s: it brings the database to a version that this one can use", lastMigrating)
 	case version <= schemaVersion:
 		return version, nil
 	}

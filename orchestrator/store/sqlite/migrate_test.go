@@ -1,56 +1,43 @@
 package sqlite_test
 
 import (
+	"fmt"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/orchestratortest/enginetest"
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
-// versionOne makes a database as version 1 made it.
-func versionOne(t *testing.T) (path string) { return enginetest.OldVersion(t, 1) }
-
 // A database of an older version is migrated, equals a fresh one, and keeps its rows.
-func TestMigratedFromOlderVersions(t *testing.T) {
+func TestMigratedFromOlderVersion(t *testing.T) {
 	t.Parallel()
-	fresh := filepath.Join(t.TempDir(), "fresh.db")
+	fresh, old := filepath.Join(t.TempDir(), "fresh.db"), enginetest.OldVersion(t)
 	if _, err := enginetest.Open(t, fresh).Store.Create(); err != nil {
 		t.Fatal(err)
 	}
-	for version := range userVersion(t, fresh) {
-		if version == 0 {
-			continue // no database at all
-		}
-		t.Run(strconv.Itoa(version), func(t *testing.T) {
-			t.Parallel()
-			migratedFrom(t, version)
-		})
-	}
-}
-
-// userVersion returns the version that a database names.
-func userVersion(t *testing.T, path string) (version int) {
-	t.Helper()
-	if err := enginetest.Plain(t, path).QueryRow(`PRAGMA user_version`).Scan(&version); err != nil {
-		t.Fatal(err)
-	}
-	return version
-}
-
-func migratedFrom(t *testing.T, version int) {
-	fresh, old := filepath.Join(t.TempDir(), "fresh.db"), enginetest.OldVersion(t, version)
-	if _, err := enginetest.Open(t, fresh).Store.Create(); err != nil {
+	db := enginetest.Plain(t, old)
+	if _, err := db.Exec(`CREATE VIEW names AS SELECT name FROM agents;
+		INSERT INTO settings VALUES ('pass_env.a', 'PG*', ''), ('bounce', 'off', '');
+		INSERT INTO reading_lease (message_id, recipient, session, shown_at, until) VALUES ('m2', 'a', 's', '', '2026-01-01T00:00:00.000Z')`); err != nil {
 		t.Fatal(err)
 	}
 	r := enginetest.Open(t, old)
 	if _, err := r.Store.Create(); err != nil {
+		t.Fatal(err)
+	}
+	var kept string
+	if err := db.QueryRow(`SELECT (SELECT name FROM names) || (SELECT pass_env FROM agents) || (SELECT group_concat(key) FROM settings WHERE key IN ('bounce', 'pass_env.a'))
+		|| (SELECT ends FROM reading_lease)`).Scan(&kept); err != nil || kept != "aPG*bouncesession" {
+		t.Errorf("kept: %q, %v", kept, err)
+	}
+	if _, err := db.Exec(`DROP VIEW names`); err != nil {
 		t.Fatal(err)
 	}
 	if a, b := dump(t, fresh), dump(t, old); !slices.Equal(a, b) {
@@ -58,6 +45,87 @@ func migratedFrom(t *testing.T, version int) {
 	}
 	if d, err := r.DeliverAll(t.Context(), delivery.Options{}); err != nil || d.Delivered != 1 {
 		t.Errorf("%+v %v", d, err)
+	}
+}
+
+// refused checks that a database can be neither read nor written, for a reason, and that nothing in it changes.
+func refused(t *testing.T, path, reason string) {
+	t.Helper()
+	before, mode := dump(t, path), journalMode(t, path)
+	r := enginetest.Open(t, path)
+	for what, use := range map[string]func() error{
+		"writing": func() error { _, err := r.Store.Create(); return err },
+		"reading": func() error { _, err := agents.List(t.Context(), r.Ledger); return err },
+	} {
+		err := use()
+		want.Code(t, err, orchestrator.Unavailable)
+		if !strings.Contains(err.Error(), reason) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if after := dump(t, path); !slices.Equal(before, after) {
+		t.Errorf("before:\n%s\nafter:\n%s", strings.Join(before, "\n"), strings.Join(after, "\n"))
+	}
+	want.Equal(t, "the journal mode", journalMode(t, path), mode)
+}
+
+// A database of a version that cannot be migrated any more is refused.
+func TestTooOldVersions(t *testing.T) {
+	t.Parallel()
+	for version := 1; version < 9; version++ {
+		path := enginetest.OldVersion(t)
+		if _, err := enginetest.Plain(t, path).Exec(fmt.Sprintf(`PRAGMA user_version = %d`, version)); err != nil {
+			t.Fatal(err)
+		}
+		refused(t, path, fmt.Sprintf("the database has version %d of the tables; this mailroom can bring version 9 and later ones", version))
+	}
+}
+
+// Rows that the tables do not take any more are named, and stay.
+func TestOddRowsOfOlderVersion(t *testing.T) {
+	t.Parallel()
+	for statement, names := range map[string]string{
+		`INSERT INTO agents (name, created_at, updated_at) VALUES ('user', '', '')`:               "agents WHERE rowid = 2",
+		`INSERT INTO agents (name, created_at, updated_at) VALUES ('Upper', '', '')`:              "agents WHERE rowid = 2",
+		`INSERT INTO agents (name, created_at, updated_at) VALUES (NULL, '', '')`:                 "agents WHERE rowid = 2",
+		`UPDATE agents SET batch = 'never'`:                                                       "agents WHERE rowid = 1",
+		`UPDATE agents SET batch = 1.5`:                                                           "agents WHERE rowid = 1",
+		`UPDATE agents SET role = x'ff'`:                                                          "agents WHERE rowid = 1",
+		`INSERT INTO groups VALUES ('all', '')`:                                                   "groups WHERE rowid = 1",
+		`INSERT INTO group_members VALUES ('g', 'operator', 1)`:                                   "group_members WHERE rowid = 1",
+		`INSERT INTO settings VALUES ('bounce', x'ff', '')`:                                       "settings WHERE rowid = ",
+		`INSERT INTO schedules (name, spec, command, created_at) VALUES ('s', x'ff', 'poll', '')`: "schedules WHERE rowid = 1",
+		`INSERT INTO tokens (hash, agent, admin, created_at) VALUES ('h', 'a', 'yes', '')`:        "tokens WHERE rowid = 1",
+		`INSERT INTO signal_devices (device_id, name, created_at) VALUES ('d', x'ff', '')`:        "signal_devices WHERE rowid = 1",
+	} {
+		path := enginetest.OldVersion(t)
+		if _, err := enginetest.Plain(t, path).Exec(statement); err != nil {
+			t.Fatal(err)
+		}
+		refused(t, path, names)
+	}
+}
+
+// A file that somebody else has made is not used if its tables lack what keeps odd rows out, or hold such rows nevertheless.
+func TestForeignConfiguration(t *testing.T) {
+	t.Parallel()
+	for statement, reason := range map[string]string{
+		`ALTER TABLE groups RENAME TO old; CREATE TABLE groups (name TEXT PRIMARY KEY, created_at TEXT NOT NULL)`: "the table groups of the database is not as mailroom makes it",
+		`PRAGMA ignore_check_constraints = ON; INSERT INTO groups VALUES ('all', '')`:                             "groups WHERE rowid = ",
+	} {
+		f := enginetest.New(t, "a")
+		if _, err := enginetest.Plain(t, f.Path).Exec(statement); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := agents.List(t.Context(), f.Ledger); err != nil {
+			t.Errorf("the one who made it: %v", err)
+		}
+		elsewhere := enginetest.OpenWith(t, ledger.Options{Path: f.Path, Trust: &ledger.Trust{Folder: t.TempDir()}})
+		_, err := agents.List(t.Context(), elsewhere.Ledger)
+		want.Code(t, err, orchestrator.Unavailable)
+		if err == nil || !strings.Contains(err.Error(), reason) {
+			t.Errorf("%s: %v", statement, err)
+		}
 	}
 }
 
@@ -83,8 +151,7 @@ func TestForeignTablesAreRefused(t *testing.T) {
 		{"fresh, a view", `CREATE VIEW presence AS SELECT 1`, "presence", plain},
 		{"the document's, a table", `CREATE TABLE threads (x)`, "threads", document},
 		{"the document's, the place of its rows", `CREATE TABLE agent_message_adopted (x)`, "agent_message_adopted", document},
-		{"version 1, a table", `CREATE TABLE presence (y)`, "presence", versionOne},
-		{"version 1, a trigger", `CREATE TRIGGER team_requests AFTER INSERT ON agents BEGIN SELECT 1; END`, "team_requests", versionOne},
+		{"an older version, a table", `CREATE TABLE agents_11 (y)`, "agents_11", enginetest.OldVersion},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -92,22 +159,7 @@ func TestForeignTablesAreRefused(t *testing.T) {
 			if _, err := enginetest.Plain(t, path).Exec(c.statement); err != nil {
 				t.Fatal(err)
 			}
-			before, mode := dump(t, path), journalMode(t, path)
-			r := enginetest.Open(t, path)
-			for what, use := range map[string]func() error{
-				"writing": func() error { _, err := r.Store.Create(); return err },
-				"reading": func() error { _, err := agents.List(t.Context(), r.Ledger); return err },
-			} {
-				err := use()
-				want.Code(t, err, orchestrator.Unavailable)
-				if !strings.Contains(err.Error(), " "+c.says+" of its own") {
-					t.Errorf("%s: %v", what, err)
-				}
-			}
-			if after := dump(t, path); !slices.Equal(before, after) {
-				t.Errorf("before:\n%s\nafter:\n%s", strings.Join(before, "\n"), strings.Join(after, "\n"))
-			}
-			want.Equal(t, "the journal mode", journalMode(t, path), mode)
+			refused(t, path, " "+c.says+" of its own")
 		})
 	}
 }

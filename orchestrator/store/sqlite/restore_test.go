@@ -98,16 +98,16 @@ func TestRestoreIntoANewFile(t *testing.T) {
 }
 
 // A backup of an older version is brought to this one before anybody sees it; one that cannot be changes nothing.
-func TestRestoreOfVersionOne(t *testing.T) {
+func TestRestoreOfOlderVersion(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "b")
-	one := versionOne(t)
-	if done, err := f.Restore(t.Context(), one, false); err != nil || done.Messages != 1 {
+	old := enginetest.OldVersion(t)
+	if done, err := f.Restore(t.Context(), old, false); err != nil || done.Messages != 1 {
 		t.Fatalf("%+v, %v", done, err)
 	}
 	want.Rows(t, f.Rows(`SELECT name FROM agents`), "a")
-	bad := versionOne(t)
-	if _, err := enginetest.Plain(t, bad).Exec(`CREATE TABLE tokens (x)`); err != nil {
+	bad := enginetest.OldVersion(t)
+	if _, err := enginetest.Plain(t, bad).Exec(`CREATE TABLE agents_11 (x)`); err != nil {
 		t.Fatal(err)
 	}
 	_, err := f.Restore(t.Context(), bad, true)

@@ -249,21 +249,18 @@ CREATE TRIGGER agent_message_archive_deleted AFTER DELETE ON agent_message_archi
 END;
 
 
--- reading_lease: messages that a reader was handed and that are not read yet. Until the lease ends no other reader of the agent
--- gets them; then they are unread again. Acknowledging a message ends its lease for good. A lease begins with the answer that
--- carries the message (ends = answer): once that was written the message is read, or its lease is one of a session or of a time.
--- Of the posts of a thread the first that was handed out has the lease.
+-- reading_lease: messages that a reader was handed and has not confirmed. Until the lease ends no other reader of the agent
+-- gets them; then they are unread again. Acknowledging a message ends its lease for good.
 CREATE TABLE reading_lease (
     message_id        TEXT NOT NULL,
     recipient         TEXT NOT NULL,
     holder            TEXT NOT NULL DEFAULT '',        -- what took it: wait, a hook
     session           TEXT NOT NULL DEFAULT '',        -- of the agent's host
     host              TEXT NOT NULL DEFAULT '',        -- where pid counts: machine and PID namespace
-    pid               INTEGER NOT NULL DEFAULT 0,      -- process whose end ends the lease; 0: none does
+    pid               INTEGER NOT NULL DEFAULT 0,      -- process whose end ends the lease; 0: only until does
     born              TEXT NOT NULL DEFAULT '',        -- when that process was born, since numbers are used again
     shown_at          TEXT NOT NULL,
-    until             TEXT NOT NULL,                   -- when it ends, unless an answer or a session does and the process is seen to live
-    ends              TEXT NOT NULL DEFAULT 'time',    -- what ends it besides: answer, session, time
+    until             TEXT NOT NULL,                   -- when it ends unless the message is acknowledged
     PRIMARY KEY (message_id, recipient)
 );
 CREATE INDEX reading_lease_until ON reading_lease (until);

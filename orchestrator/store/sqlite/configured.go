@@ -1,0 +1,68 @@
+package sqlite
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"sync"
+
+	"mailroom"
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/store"
+)
+
+// checkedNext is the version of the tables after which those of what is configured get the constraints that they have since.
+const checkedNext = 11
+
+// constraint is one of a table that holds what is configured.
+type constraint struct{ table, text string }
+
+// condition is what each row of the table must fulfil.
+func (k constraint) condition() string {
+	_, condition, _ := strings.Cut(k.text, " CHECK ")
+	return condition
+}
+
+// constraints are those of schema.sql. They keep out values of another type than the column's, and names that the engine does not take.
+var constraints = sync.OnceValue(func() (list []constraint) {
+	for _, table := range regexp.MustCompile(`(?s)\nCREATE TABLE (\w+) \((.*?)\n\);`).FindAllStringSubmatch(mailroom.Schema, -1) {
+		for _, text := range strings.Split(table[2], "\n    CONSTRAINT ")[1:] {
+			list = append(list, constraint{table[1], strings.TrimSuffix(text, ",")})
+		}
+	}
+	return list
+})
+
+// CheckConfigured: see store.Driver.
+func (c *conn) CheckConfigured() error {
+	for _, k := range constraints() {
+		made, _, err := c.Text(`SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = ?`, k.table)
+		if err != nil {
+			return err
+		}
+		if !strings.Contains(made, k.text) {
+			return orchestrator.Errorf(orchestrator.Unavailable, "the table %s of the database is not as mailroom makes it", k.table).
+				WithHint("Somebody has changed the file; name another one with --db")
+		}
+	}
+	return c.checkRows()
+}
+
+// checkRows refuses a database with rows of what is configured that the constraints keep out, and names some of them.
+func (c *conn) checkRows() error {
+	var odd []string
+	for _, k := range constraints() {
+		err := c.Query(`SELECT rowid FROM `+k.table+` WHERE `+k.condition()+` IS NOT TRUE LIMIT 3`, func(row store.Row) error {
+			odd = append(odd, fmt.Sprintf("%s WHERE rowid = %d", k.table, row.Int(0)))
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if len(odd) == 0 {
+		return nil
+	}
+	return orchestrator.Errorf(orchestrator.Unavailable, "the database holds rows that somebody wrote by hand, and that its tables do not take: %s", strings.Join(odd, ", ")).
+		WithHint("Look at each with `sqlite3 FILE \"SELECT * FROM %s\"`, and mend or delete it there. Nothing was changed", odd[0])
+}
