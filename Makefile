@@ -116,7 +116,7 @@ SURFACES := $(patsubst %,./commands/%,coral surface/cli surface/daemon surface/m
 PAGES := $(patsubst %,./commands/surface/%,console phone)
 MATRIX := ^Test(Vocabular|EveryVocabulary|Ralph|Alert|Answer|ForgedAnswer|Malformed.*User|OnlyThePhones|QuestionByHand|Strangers|WhatDoesNotFit)
 # The tests of cmd/mailroom that have no database, or one of their own.
-ELSEWHERE := ^Test(Scripts|Pages|GoPage|Screens|Picture|Torture|KilledReaders|ManyHosts|SignalOnManyHosts|Cards|MalformedLines|Functions|Packages|Types|Files|Links|Imports|Folders|Everything|Goroutines|Statements)
+ELSEWHERE := ^Test(Scripts|Pages|GoPage|Screens|Picture|Torture|KilledReaders|ManyHosts|SignalOnManyHosts|Cards|MalformedLines|Links|Imports|Folders|Everything|Goroutines|Statements)
 SERVER := $(GO) run ./cmd/tests -postgres
 THROUGH_POOLER := $(patsubst %,./orchestrator/%,adoption delivery exports hosts ledger messages questions reading router sessions threads traffic)
 

@@ -198,3 +198,8 @@ func (s source) signatures(all []source) map[string]bool {
 	}
 	return names
 }
+
+// isEngine reports whether a folder holds a package of the engine, but neither its nouns nor machinery of tests.
+func isEngine(folder string) bool {
+	return strings.HasPrefix(folder, "orchestrator/") && !strings.HasPrefix(folder, "orchestrator/orchestratortest") && !strings.HasSuffix(folder, "test")
+}
