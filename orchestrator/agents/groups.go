@@ -167,14 +167,11 @@ func DeleteGroup(ctx context.Context, l *ledger.Ledger, name string) (g Group, e
 	}
 	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		conf := t.Config()
-		g = Group{Name: name, Members: append([]string{}, conf.Groups[name]...)}
-		stored, err := t.Number(`SELECT EXISTS (SELECT 1 FROM groups WHERE name = ?)`, name)
-		if err != nil {
-			return err
-		}
-		if stored == 0 {
+		members, there := conf.Groups[name]
+		if !there {
 			return noGroup(conf, name)
 		}
+		g = Group{Name: name, Members: append([]string{}, members...)}
 		if err := t.Run(`DELETE FROM group_members WHERE group_name = ?`, name); err != nil {
 			return err
 		}

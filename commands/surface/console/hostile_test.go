@@ -43,7 +43,7 @@ func hostileRoom(t *testing.T) *room {
 			r.sql(`INSERT INTO command_trace (trace_id, span_id, name, kind, started_at, ended_at, status, status_message, actor, caller, attributes) VALUES (?1, ?2, ?1, ?1, ?3, ?3, 'ERROR', ?1, ?1, ?1, ?4)`,
 				text, id, now, string(payload))
 		}
-		r.sql(`INSERT INTO agents (name, role, deliver, fallback, start_command, registered_by, created_at, updated_at, folder, disabled, host) VALUES (?1, ?2, 'webhook:' || ?2, ?2, ?2, ?2, ?3, ?3, ?2, ?3 || ' ' || ?2, ?2)`, name, text, now)
+		r.sql(`INSERT INTO agents (name, role, deliver, fallback, start_command, registered_by, created_at, updated_at, folder, disabled, host) VALUES (?1, ?2, 'webhook:' || ?2, ?2, ?2, ?2, ?3, ?3, ?2, ?3 || ' ' || ?2, ?2)`, fmt.Sprint("hostile-", i), text, now)
 		r.sql(`INSERT INTO schedules (name, spec, command, params, last_run_at, created_at) VALUES (?1, ?2, ?1, ?3, ?4, ?4)`, name, text, string(payload), now)
 		r.sql(`INSERT INTO settings (key, value, updated_at) VALUES (?1, ?2, ?2)`, name, text)
 		r.sql(`INSERT INTO signal_devices (device_id, name, kind, state, recipient, created_at, push_host, push_problem, push_outcome) VALUES (?1, ?2, ?2, 'active', ?2, ?3, ?2, ?2, ?2)`, name, text, now)

@@ -233,7 +233,6 @@ SELECT EXISTS (SELECT 1 FROM agent_message m WHERE status IN ('pending','retry')
 SELECT EXISTS (SELECT 1 FROM agent_message m WHERE status IN ('pending','retry') AND next_attempt_at <= ?1 AND lease_token = '' AND held = 0 AND traced_status = status AND recipient = ?2 AND NOT EXISTS (SELECT 1 FROM agent_message l WHERE l.status IN ('pending','retry') AND l.lease_token <> '' AND l.recipient = ?2 AND l.sender = m.sender) AND NOT EXISTS (SELECT 1 FROM agent_message p WHERE p.status = 'pending' AND p.next_attempt_at <> '' AND p.next_attempt_at <> p.not_before AND p.recipient = ?2 AND p.sender = m.sender AND p.next_attempt_at > ?1 AND p.priority = m.priority AND p.seq < m.seq));
 SELECT EXISTS (SELECT 1 FROM daemons WHERE instance = ?1 AND host <> ?2 AND seen_at > ?3);
 SELECT EXISTS (SELECT 1 FROM given_names WHERE agent = ?);
-SELECT EXISTS (SELECT 1 FROM groups WHERE name = ?);
 SELECT EXISTS (SELECT 1 FROM host_sessions);
 SELECT EXISTS (SELECT 1 FROM signal_devices WHERE state = 'active' AND kind <> 'ntfy');
 SELECT EXISTS (SELECT 1 FROM signal_questions WHERE status = 'answered' AND message_id <> '' AND returned_at = '');
