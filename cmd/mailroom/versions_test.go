@@ -33,7 +33,7 @@ var nextVersion = sync.OnceValues(func() (program string, err error) {
 	migration, next, overlay := filepath.Join(folder, "next.sql"), filepath.Join(folder, "next.go"), filepath.Join(folder, "overlay.json")
 	replaced, err := json.Marshal(map[string]any{"Replace": map[string]string{
 		filepath.Join(store, "migrations", fmt.Sprintf("%d.sql", len(migrations)+10)): migration,
-		filepath.Join(store, "next.go"):                                              next,
+		filepath.Join(store, "next.go"):                                               next,
 	}})
 	if err := errors.Join(err,
 		os.Mkdir(folder, 0o700),
