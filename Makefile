@@ -120,7 +120,7 @@ ELSEWHERE := ^Test(Scripts|Pages|GoPage|Screens|Picture|Torture|KilledReaders|Ma
 SERVER := $(GO) run ./cmd/tests -postgres
 THROUGH_POOLER := $(patsubst %,./orchestrator/%,adoption delivery exports hosts ledger messages questions reading router sessions threads traffic)
 
-statements: ## collect the statements of the engine anew, and how SQLite runs each; look at what git says that changed
+statements: ## collect the statements of the engine anew, and how SQLite runs the hot ones; look at what git says that changed
 	: >orchestrator/orchestratortest/statements/statements.sql
 	$(GO) test -p 1 -count 1 $(ENGINE:%=./orchestrator/%) ./commands/admin ./commands/connect ./commands/surface/daemon ./commands/surface/mcp ./commands/surface/web -statements
 	$(GO) test -count 1 -short -timeout 30m ./cmd/mailroom -statements
