@@ -210,10 +210,11 @@ static:
 TESTS := $(GO) run ./cmd/tests
 RACE := GORACE=atexit_sleep_ms=0 $(TESTS) -race
 
-# The race detector makes tests several times dearer: it is for the packages in which goroutines meet, and for the tests of the program
-# that serve many at once.
-RACED := $(patsubst %,./%,$(addprefix commands/surface/,web mcp daemon) \
+# The race detector makes tests several times dearer: it is for the packages in which goroutines meet, and for the tests of the surfaces
+# and of the program that serve many at once.
+RACED := $(patsubst %,./%,commands/surface/daemon \
 	$(addprefix orchestrator/,store/postgres store/sqlite transport bridge delivery reading messages watchdog program store store/bell))
+MEETING := ^Test(Many|Client|Waiter|Answer|Abandoned|Newest|IDUsed|IDOfAWait|Listen|Inbox|Subscriptions|Events|Streams|Slow|Revoked|CalledOff|StandardInput)
 SERVING := ^Test(Serve|MCP|Daemon|Contention)
 
 # Which of the others take longest. They begin first, so that in the end no core waits for one of them.
@@ -233,6 +234,7 @@ unit:
 
 unit-raced:
 	$(RACE) $(SHORT) $(RACED)
+	$(RACE) $(SHORT) -run '$(MEETING)' ./commands/surface/web ./commands/surface/mcp
 
 unit-program:
 	$(TESTS) $(SHORT) $(CROWDED) -skip '$(SERVING)' ./cmd/mailroom
