@@ -40,7 +40,7 @@ demo: build ## run the demo: agents, messages, a ladder climbed, the trace
 	bin/mailroom demo
 
 test: prepared format ## all checks and all tests
-	@$(MAKE) --no-print-directory -j 3 vet static $(UNITS)
+	@$(MAKE) --no-print-directory -j 2 vet static $(UNITS)
 
 compiler: ## install a C compiler where that is possible, and say what is missing
 	@command -v $(GO) >/dev/null || { echo "Go 1.26 or later is missing: see https://go.dev/doc/install" >&2; exit 1; }
