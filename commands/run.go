@@ -104,7 +104,7 @@ func (d *Definition) Run(ctx context.Context, env Env, raw json.RawMessage) (Ans
 	if err := d.permit(ctx, env); err != nil {
 		return Answer{}, err
 	}
-	welcome := welcoming(ctx, env)
+	welcome := announceNewName(ctx, env)
 	ctx, span := d.begin(ctx, env)
 	var taken []Taken
 	result, err := d.guarded(ctx, env, func() (any, error) { return d.run(context.WithValue(ctx, takenKey{}, &taken), env, raw) })
@@ -123,8 +123,9 @@ func (d *Definition) Run(ctx context.Context, env Env, raw json.RawMessage) (Ans
 	return answer, nil
 }
 
-// welcoming returns what tells a person, once a command has run, that it has made the caller's name known: it may be mistyped.
-func welcoming(ctx context.Context, env Env) func() {
+// announceNewName returns a function to call once a command has run. It tells a person that the command has made the caller's name
+// known, since the name may be mistyped.
+func announceNewName(ctx context.Context, env Env) func() {
 	name := env.Caller.Name
 	if env.Engine == nil || env.Call.Narrator == nil || name == "" {
 		return func() {}

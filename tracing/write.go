@@ -130,7 +130,7 @@ func RecordCreated(x Runner, from string, actor string, arg any) error {
 // RecordSet appends the same event for every row that from names, a SQL fragment such as
 // "agent_message WHERE seq IN (SELECT seq FROM temp.batch)". The rows' present status becomes old_status, and newStatus
 // the new one ("" leaves it as it is). The attempt is the one that is being made: the first for a row that never
-// failed, otherwise one more than its retries so far, unless somebody wrote a number there that is none or beyond belief. Events that belong to no attempt, such as cancelled, have 0.
+// failed, otherwise one more than its retries so far, unless somebody wrote a number there that is none or out of range. Events that belong to no attempt, such as cancelled, have 0.
 // e.MessageID, OldStatus, NewStatus and Attempt are not used. In from, ?1 stands for arg; nil where it has none.
 func RecordSet(x Runner, from string, arg any, newStatus string, e Event) error {
 	return x.Run(`

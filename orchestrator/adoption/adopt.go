@@ -41,7 +41,7 @@ func adoptAfter(t *ledger.Tx, after int64) (more bool, last int64, err error) {
 		adopted := 0
 		for i := range rows {
 			f := &rows[i]
-			failed, err := t.RowApart("adopting it", f.id, func() error { return adoptRow(t, f) })
+			failed, err := t.RowSavepoint("adopting it", f.id, func() error { return adoptRow(t, f) })
 			if err != nil {
 				return false, last, err
 			}

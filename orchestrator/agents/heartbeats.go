@@ -128,7 +128,7 @@ func ReportSilent(t *ledger.Tx) (more bool, err error) {
 	}
 	told := 0
 	for _, name := range names {
-		failed, err := t.RowApart("reporting the silence of "+name, "", func() error { return reportSilence(t, name) })
+		failed, err := t.RowSavepoint("reporting the silence of "+name, "", func() error { return reportSilence(t, name) })
 		if err != nil {
 			return false, err
 		}
@@ -179,9 +179,9 @@ func Manager(conf *ledger.Config, about string) string {
 	return ""
 }
 
-// IsUntold reports whether nobody would be told if an agent fell silent or its session failed, though the agent has a limit to
+// SilenceUnreported reports whether nobody would be told if an agent fell silent or its session failed, though the agent has a limit to
 // its silence or a start command. It is false for the manager itself.
-func IsUntold(conf *ledger.Config, name string) bool {
+func SilenceUnreported(conf *ledger.Config, name string) bool {
 	a := conf.Agents[name]
 	return a != nil && (a.SilentAfter > 0 || a.StartCommand != "") && name != conf.Settings.Manager && Manager(conf, name) == ""
 }
@@ -194,7 +194,7 @@ func Untold(ctx context.Context, l *ledger.Ledger, name string) (note string, er
 		return "", err
 	}
 	manager := conf.Settings.Manager
-	if !IsUntold(conf, name) {
+	if !SilenceUnreported(conf, name) {
 		return "", nil
 	}
 	return fmt.Sprintf("nobody is told when %s falls silent or its session fails: there is no agent %s. "+

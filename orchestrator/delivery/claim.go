@@ -22,7 +22,7 @@ type claim struct {
 	timeout  time.Duration
 	secret   string            // with which messages to the agent are signed
 	slot     orchestrator.Slot // of a transport that bounds its attempts
-	once     bool              // a test message, which has failed when it is not delivered now
+	trial    bool              // a test message, which has failed when it is not delivered now
 }
 
 // claimNext leases what a worker delivers next to one recipient: rows in the order in which they must arrive, at most as
@@ -60,7 +60,7 @@ func claimNext(t *ledger.Tx, recipient string, o Options) (*claim, error) {
 	}
 	ms, err := claimableMessages(t, recipient, marked, size)
 	if err == nil {
-		err = adoption.Missed(t)
+		err = adoption.WrittenSince(t)
 	}
 	if err != nil || len(ms) == 0 {
 		return nil, err

@@ -147,7 +147,7 @@ func (b *InboxBatch) run(only string) error {
 			return err
 		}
 	}
-	if err := adoption.Missed(b.Tx); err != nil {
+	if err := adoption.WrittenSince(b.Tx); err != nil {
 		return err
 	}
 	return b.Deliver()
@@ -312,7 +312,7 @@ func (b *InboxBatch) failAlone(seq int64, agent *ledger.Agent, cause error) erro
 // failOne ends an attempt at a message that failed.
 func (b *InboxBatch) failOne(m *orchestrator.Message, reason string) error {
 	retryAt := ""
-	stuck, err := b.RowApart("failing its attempt", m.ID, func() (err error) {
+	stuck, err := b.RowSavepoint("failing its attempt", m.ID, func() (err error) {
 		retryAt, err = attemptFailed(b.Tx, m, &outcome{reason: reason})
 		return err
 	})

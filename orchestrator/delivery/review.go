@@ -207,7 +207,7 @@ func pastStuck(t *ledger.Tx, what string, page func(skip int) ([]orchestrator.Me
 		}
 		before := stuck
 		for i := range ms {
-			failed, err := t.RowApart(what, ms[i].ID, func() error { return one(&ms[i]) })
+			failed, err := t.RowSavepoint(what, ms[i].ID, func() error { return one(&ms[i]) })
 			if err != nil {
 				return false, err
 			}

@@ -21,7 +21,7 @@ type outcome struct {
 	earlier   bool              // not this attempt delivered it, but one that never reported back
 	code      orchestrator.Code // delivery_failed or delivery_timeout
 	permanent bool              // do not try again
-	lapsed    bool              // its time had passed, and no transport has it
+	expired   bool              // its time had passed, and no transport has it
 	givenBack bool              // the process is stopping and the attempt had not come to an end
 	postponed bool              // the recipient asks to be tried later; that costs no rung
 	gone      bool              // the address is gone for good
@@ -126,9 +126,9 @@ func settleOne(t *ledger.Tx, c *claim, m *orchestrator.Message, out *outcome, s 
 			return err
 		}
 		out = &over
-	case out.lapsed:
+	case out.expired:
 		return Lapse(t, m, out.reason)
-	case c.once: // whatever comes of it, it is not tried again
+	case c.trial: // whatever comes of it, it is not tried again
 	case out.givenBack:
 		return giveBack(t, m, out)
 	case out.gone:

@@ -121,7 +121,7 @@ func tryTransport(ctx context.Context, l *ledger.Ledger, agent *ledger.Agent) (T
 		return trial, err
 	}
 	c.slot = slot
-	attempt, cancel := attemptContext(ctx, l.Store.Known(), c.timeout)
+	attempt, cancel := attemptContext(ctx, l.Store.Alive(), c.timeout)
 	defer cancel()
 	outcomes := tryTarget(attempt, l, c, c.agent.Deliver)
 	trial.Delivered, trial.Says, trial.PutOff = outcomes[0].delivered, outcomes[0].reason, outcomes[0].postponed
@@ -168,7 +168,7 @@ func beginTrial(t *ledger.Tx, name string, trial *Trial) (*claim, error) {
 		}
 		return nil, err
 	}
-	c := &claim{agent: agent, once: true, messages: []orchestrator.Message{*m}, timeout: min(agent.Timeout(&conf.Settings), trialTimeout)}
+	c := &claim{agent: agent, trial: true, messages: []orchestrator.Message{*m}, timeout: min(agent.Timeout(&conf.Settings), trialTimeout)}
 	if c.secret, err = agents.SecretFor(t, agent); err != nil {
 		return nil, err
 	}

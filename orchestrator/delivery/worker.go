@@ -100,7 +100,7 @@ func settleAndClaim(ctx context.Context, l *ledger.Ledger, held *claim, outcomes
 					return err
 				}
 			}
-			if ctx.Err() == nil && l.Store.Known().Err() == nil { // an attempt would be cut off at once
+			if ctx.Err() == nil && l.Store.Alive().Err() == nil { // an attempt would be cut off at once
 				next, err = claimNext(t, recipient, o)
 			}
 			return err
@@ -117,7 +117,7 @@ func settleAndClaim(ctx context.Context, l *ledger.Ledger, held *claim, outcomes
 // first, wherever an earlier attempt may have left it.
 func attempt(ctx context.Context, l *ledger.Ledger, c *claim) []outcome {
 	parent := ctx
-	ctx, cancel := attemptContext(parent, l.Store.Known(), c.timeout)
+	ctx, cancel := attemptContext(parent, l.Store.Alive(), c.timeout)
 	defer cancel()
 	if len(c.messages) == 1 && c.messages[0].Marks != "" {
 		found, known := recoverEarlier(ctx, l, c, &c.messages[0])
@@ -125,7 +125,7 @@ func attempt(ctx context.Context, l *ledger.Ledger, c *claim) []outcome {
 			return []outcome{found}
 		}
 		if m := &c.messages[0]; m.ExpiresAt != "" && m.ExpiresAt <= orchestrator.Stamp(l.Now()) {
-			return []outcome{{lapsed: true, reason: "not delivered before it expired at " + m.ExpiresAt}}
+			return []outcome{{expired: true, reason: "not delivered before it expired at " + m.ExpiresAt}}
 		}
 	}
 	if c.agent.Disabled != "" {
@@ -169,7 +169,7 @@ func attemptContext(parent, known context.Context, timeout time.Duration) (conte
 // those that were put off wait for the recipient.
 // The fallback has a delivery timeout of its own, since the transport may have used up the first.
 func tryFallback(ctx context.Context, l *ledger.Ledger, c *claim, outcomes []outcome) []outcome {
-	ctx, cancel := attemptContext(ctx, l.Store.Known(), min(c.timeout, ledger.LeaseGrace/2))
+	ctx, cancel := attemptContext(ctx, l.Store.Alive(), min(c.timeout, ledger.LeaseGrace/2))
 	defer cancel()
 	rest := *c
 	rest.messages = nil

@@ -322,7 +322,7 @@ func TestRestored(t *testing.T) {
 	}
 }
 
-// An event whose number was written by hand, beyond belief, holds up nothing.
+// An event whose number was written by hand, out of range, holds up nothing.
 func TestNumberBeyondBelief(t *testing.T) {
 	t.Parallel()
 	f, r := enginetest.New(t, "a", "b"), newReceiver(t)

@@ -51,7 +51,7 @@ func leaseIn(c *store.Conn) (r lease, found bool, err error) {
 		}
 		_ = json.Unmarshal([]byte(row.Text(2)), &r.waiting) // somebody may have written something else
 		if min(r.events, r.spans) < 0 || max(r.events, r.spans) > store.MaxNumber {
-			r.events, r.spans = -1, 0 // beyond belief: all is sent again
+			r.events, r.spans = -1, 0 // out of range: all is sent again
 		}
 		return r
 	}, `SELECT events, spans, waiting, refused, missed, sent_at, lease_owner, lease_token, lease_until FROM exports WHERE name = ?`, name)

@@ -175,5 +175,5 @@ func recognizeOne(t *ledger.Tx, e *Event, m *orchestrator.Message, sight Sight) 
 	}
 	lease := e.lease()
 	lease.Writer = process.ID{}
-	return messages.StandsIn(t, m, &lease)
+	return messages.ShownElsewhere(t, m, &lease)
 }

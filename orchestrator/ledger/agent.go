@@ -54,7 +54,8 @@ func (a *Agent) Withheld() bool { return a.withheld }
 // Waits reports whether the agent's messages cannot be delivered here for now: its transport is withheld, on another host or disabled.
 func (a *Agent) Waits() bool { return a.withheld || a.elsewhere || a.KeptBack() }
 
-// KeptBack reports whether they wait for a disabled transport without a fallback. That of an inbox is only for what the inbox refuses.
+// KeptBack reports whether the agent's messages wait because its transport is disabled and no fallback takes them. The fallback of an
+// inbox takes only what the inbox refuses.
 func (a *Agent) KeptBack() bool {
 	return a.Disabled != "" && (a.Fallback == "" || strings.HasPrefix(a.Deliver+":", "inbox:"))
 }

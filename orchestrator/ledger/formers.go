@@ -15,7 +15,7 @@ import (
 const formerPrefix = "former."
 
 // NoteFormer notes that an agent is about to get a name that a removed agent had, so that all messages there are now belong to
-// the former one. Numbers that are beyond belief are given anew first: not all databases go on from them.
+// the former one. Numbers that are out of range are given anew first: not all databases go on from them.
 func (t *Tx) NoteFormer(name string) error {
 	err := t.Driver.RenumberMessages()
 	if err != nil {

@@ -30,7 +30,7 @@ func TestConfigurationIsChangedAlone(t *testing.T) {
 			if err := tx.StoreSetting("runs."+c.name, "written"); err != nil {
 				return err
 			}
-			_, err := tx.Apart(tx.ConfigChanged)
+			_, err := tx.Savepoint(tx.ConfigChanged)
 			return err
 		}); err != nil || runs != c.runs {
 			t.Errorf("%s: ran %d times, not %d; error %v", c.name, runs, c.runs, err)

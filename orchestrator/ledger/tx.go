@@ -357,10 +357,10 @@ func (t *Tx) ChangeStatus(rows Selection, c Change) (int64, error) {
 		WHERE `+rows.Where, rows.Arg, t.Now, c.To, c.Failure, c.Next)
 }
 
-// Apart runs fn so that a failure of fn undoes only what fn has done. With err, the whole request must end.
-func (t *Tx) Apart(fn func() error) (failure, err error) {
+// Savepoint runs fn so that a failure of fn undoes only what fn has done. With err, the whole request must end.
+func (t *Tx) Savepoint(fn func() error) (failure, err error) {
 	untraced, conf, heartbeats, after := t.created, t.conf, t.heartbeats, t.after
-	if failure, err = t.Transaction.Apart(fn); failure != nil {
+	if failure, err = t.Transaction.Savepoint(fn); failure != nil {
 		t.conf, t.created = conf, untraced // fn may have changed the one and written the events of the other
 		t.heartbeats, t.after = heartbeats, after
 	}
@@ -370,9 +370,9 @@ func (t *Tx) Apart(fn func() error) (failure, err error) {
 // Ended returns an error if nobody waits for the request any more, so that it need not go on.
 func (t *Tx) Ended() error { return context.Cause(t.Ctx) }
 
-// RowApart runs fn, which changes the row of one message. If it fails because of that row (a trigger aborts, a value is too big),
+// RowSavepoint runs fn, which changes the row of one message. If it fails because of that row (a trigger aborts, a value is too big),
 // what fn did is undone and logged, and failed is true: other rows must not wait for it.
-func (t *Tx) RowApart(what, id string, fn func() error) (failed bool, err error) {
+func (t *Tx) RowSavepoint(what, id string, fn func() error) (failed bool, err error) {
 	cause, err := t.ChangeRows(fn)
 	if err != nil || cause == nil {
 		return false, err
@@ -381,10 +381,10 @@ func (t *Tx) RowApart(what, id string, fn func() error) (failed bool, err error)
 	return true, nil
 }
 
-// ChangeRows is Apart for an fn that changes rows. fault is a failure for which the rows are to blame; with any other, err, the
+// ChangeRows is Savepoint for an fn that changes rows. fault is a failure for which the rows are to blame; with any other, err, the
 // whole request must end.
 func (t *Tx) ChangeRows(fn func() error) (fault, err error) {
-	failure, err := t.Apart(fn) // until then an error has ended a server's whole transaction, whatever is to blame
+	failure, err := t.Savepoint(fn) // until then an error has ended a server's whole transaction, whatever is to blame
 	if err == nil && failure != nil && !t.rowsFault(failure) {
 		return nil, failure
 	}

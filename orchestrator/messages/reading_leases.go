@@ -81,9 +81,9 @@ func Lend(t *ledger.Tx, m *orchestrator.Message, l *ReadingLease) error {
 	return t.NoteOf(m, tracing.Shown, how)
 }
 
-// StandsIn puts an unread message under a reading lease as Show does, but is for one that the session has already: it was shown there
+// ShownElsewhere puts an unread message under a reading lease as Show does, but is for one that the session has already: it was shown there
 // before another process of the host went on with the session.
-func StandsIn(t *ledger.Tx, m *orchestrator.Message, l *ReadingLease) error {
+func ShownElsewhere(t *ledger.Tx, m *orchestrator.Message, l *ReadingLease) error {
 	if err := hide(t, m); err != nil {
 		return err
 	}
@@ -294,7 +294,7 @@ func giveBack(t *ledger.Tx, s *Lease, why string) error {
 // gone, stays so. One that a trigger of the user's does not let be given back keeps no other: it is logged, and tried again after a while.
 // why goes into the trace.
 func GiveBack(t *ledger.Tx, s *Lease, why string) error {
-	refused, err := t.RowApart("giving it back to its recipient", s.ID, func() error { return giveBack(t, s, why) })
+	refused, err := t.RowSavepoint("giving it back to its recipient", s.ID, func() error { return giveBack(t, s, why) })
 	if err != nil || !refused {
 		return err
 	}

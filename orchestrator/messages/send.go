@@ -146,7 +146,7 @@ func sendOne(t *ledger.Tx, d *orchestrator.Draft, sent *orchestrator.Sent, failu
 		*failure = refusal
 		return nil
 	}
-	failed, err := t.Apart(send)
+	failed, err := t.Savepoint(send)
 	failed = t.Ledger.Store.Explain(failed)
 	if err == nil && failed != nil && orchestrator.CodeOf(failed) == orchestrator.Internal {
 		err = failed
@@ -326,7 +326,7 @@ func keepOwnCopy(t *ledger.Tx, row *ledger.Insertion) error {
 	if err := t.TraceCreated(); err != nil {
 		return err
 	}
-	_, err := t.RowApart("keeping its sender's own copy", row.Id, func() error {
+	_, err := t.RowSavepoint("keeping its sender's own copy", row.Id, func() error {
 		if err := t.Ledger.Inbox().DeliverRead(t.Run, row.Seq, t.Now); err != nil {
 			return err
 		}

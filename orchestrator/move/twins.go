@@ -47,7 +47,7 @@ func (c *copying) twinsIn(p *pair, key []string) error {
 	})
 }
 
-// eachKey calls each with the values of a key in each row: what they are, and what they become. One with a NULL is the same as no other.
+// eachKey calls each with the values of a key in each row: what they are, and what they become. Keys with a NULL never collide.
 func (c *copying) eachKey(p *pair, key []string, each func(was, becomes []any, kept bool) error) error {
 	return c.each(c.from, p.from, func(row store.Row) error {
 		var was, becomes []any

@@ -323,7 +323,7 @@ func (d *doctor) agents(c *store.Conn, conf *ledger.Config) error {
 func (d *doctor) manager(conf *ledger.Config) {
 	var untold []string
 	for _, name := range conf.Names {
-		if agents.IsUntold(conf, name) {
+		if agents.SilenceUnreported(conf, name) {
 			untold = append(untold, name)
 		}
 	}

@@ -98,7 +98,7 @@ func ReplyAsUser(ctx context.Context, l *ledger.Ledger, back UserReply) error {
 // a plain message. failure is why it was not sent.
 func reply(t *ledger.Tx, back *UserReply, draft *orchestrator.Draft) (failure, err error) {
 	if back.Team != nil {
-		failure, err = t.Apart(func() error {
+		failure, err = t.Savepoint(func() error {
 			answer := *back.Team
 			answer.Draft = *draft
 			_, err := teams.AnswerIn(t, answer)
@@ -108,7 +108,7 @@ func reply(t *ledger.Tx, back *UserReply, draft *orchestrator.Draft) (failure, e
 			return failure, err
 		}
 	}
-	return t.Apart(func() error {
+	return t.Savepoint(func() error {
 		_, refusal, err := messages.SendIn(t, draft)
 		return cmp.Or(err, refusal)
 	})

@@ -160,7 +160,7 @@ func Written(ctx context.Context, l *ledger.Ledger, ms []orchestrator.Message, l
 			if ms[i].ShownAt == "" {
 				continue // a post behind the first of its thread, which has the lease
 			}
-			refused, err := t.RowApart("noting that its answer was written", ms[i].ID, func() error { return messages.Written(t, &ms[i], &lease) })
+			refused, err := t.RowSavepoint("noting that its answer was written", ms[i].ID, func() error { return messages.Written(t, &ms[i], &lease) })
 			if refused {
 				err = messages.Unshow(t, &ms[i], notMarked)
 			}

@@ -232,7 +232,7 @@ func take(ctx context.Context, l *ledger.Ledger, o *Options) (ms []orchestrator.
 			if len(ms) == 0 {
 				return nil
 			}
-			if err := adoption.Missed(t); err != nil {
+			if err := adoption.WrittenSince(t); err != nil {
 				return err
 			}
 			if !o.Peek {

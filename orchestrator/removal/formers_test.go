@@ -323,7 +323,7 @@ func TestASuccessorIsShownNothingThatWasPlacedForTheFormer(t *testing.T) {
 	}
 }
 
-// A number beyond belief, which somebody has written by hand, shows no mail of a removed agent to the next one, and hides none of its own.
+// A number out of range, which somebody has written by hand, shows no mail of a removed agent to the next one, and hides none of its own.
 func TestASuccessorReadsNothingOfAnyNumber(t *testing.T) {
 	t.Parallel()
 	for _, number := range []string{"9007199254740991", "9007199254740992", "9007199254740999", "4611686018427387999"} {

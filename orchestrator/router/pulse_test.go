@@ -123,7 +123,7 @@ func TestCutOffFromTheServer(t *testing.T) {
 // known waits until other hosts know that this process lives.
 func known(t *testing.T, e *delivery.Engine) {
 	t.Helper()
-	for e.Store.Known().Err() != nil {
+	for e.Store.Alive().Err() != nil {
 		if t.Context().Err() != nil {
 			t.Fatal("this process is not known any more")
 		}
@@ -142,7 +142,7 @@ func TestNothingIsClaimedWhileUnknown(t *testing.T) {
 	}
 	other := postgrestest.Connect(t, address)
 	other.Run(`BEGIN; SELECT FROM pulse FOR UPDATE`)
-	<-e.Store.Known().Done()
+	<-e.Store.Alive().Done()
 	second := send(t, e)
 	if did, err := e.DeliverAll(t.Context(), delivery.Options{}); err != nil || did.Delivered != 0 {
 		t.Errorf("%+v, %v", did, err)

@@ -210,7 +210,7 @@ func (b *Batch) runAll(control Control, final []bool) error {
 		}
 		failure, err := error(nil), error(nil)
 		if len(b.Requests) > 1 {
-			failure, err = t.Apart(func() error { return call(q.Work, t) })
+			failure, err = t.Savepoint(func() error { return call(q.Work, t) })
 		} else {
 			failure = call(q.Work, t)
 		}
@@ -339,9 +339,9 @@ func (t *Transaction) Hold(recipient string) (bool, error) { return t.control.Ho
 // errSpoiled ends a request whose transaction is about to be run again.
 var errSpoiled = errors.New("to be run again with savepoints")
 
-// Apart runs fn so that its failure undoes what fn has done and nothing else. err ends the request. A transaction's first
+// Savepoint runs fn so that its failure undoes what fn has done and nothing else. err ends the request. A transaction's first
 // run has no savepoints and hopes for the best, see Batch.Run.
-func (t *Transaction) Apart(fn func() error) (failure, err error) {
+func (t *Transaction) Savepoint(fn func() error) (failure, err error) {
 	if !t.careful {
 		before := t.Writes
 		if failure = fn(); failure != nil && (t.Writes != before || t.Broken()) {

@@ -34,7 +34,7 @@ type Driver interface {
 	Script(text string) error
 	// Broken reports whether no transaction is open, or an error has ended it.
 	Broken() bool
-	// RenumberMessages gives messages, also archived ones, whose numbers are beyond belief those that come next, in their order.
+	// RenumberMessages gives messages, also archived ones, whose numbers are out of range those that come next, in their order.
 	RenumberMessages() error
 	// Admit refuses tables that a newer program has made unfit for this one, and a database that is another program's.
 	Admit() error

@@ -37,9 +37,9 @@ type Store interface {
 	// known to be dead.
 	Token(id string) string
 	Gone(token string) bool
-	// Known returns a context that ends when Gone may soon be true of this process though it lives: it has lost the database, and
+	// Alive returns a context that ends when Gone may soon be true of this process though it lives: it has lost the database, and
 	// looks to others as if its host were dead. Work under a lease must end then, since others will do it.
-	Known() context.Context
+	Alive() context.Context
 	// Create makes the database if it is not there yet, and reports whether it did. It makes none where there was one before.
 	Create() (created bool, err error)
 	// Exists reports whether there is a database. NoneYet reports whether there is none, and nothing shows that there was one.
@@ -145,7 +145,7 @@ const AddCount = `
 	INSERT INTO message_count (recipient, state, n) VALUES (?1, ?2, ?3)
 	` + AddToCount
 
-// AddToCount ends an INSERT into message_count. What somebody has written there that is beyond belief stays as it is: a sum might be no number
+// AddToCount ends an INSERT into message_count. What somebody has written there that is out of range stays as it is: a sum might be no number
 // any more.
 const AddToCount = `ON CONFLICT (recipient, state) DO UPDATE SET n = CASE WHEN message_count.n ` + Believed + `
 	THEN message_count.n + excluded.n ELSE message_count.n END`

@@ -40,7 +40,7 @@ func TestFirstError(t *testing.T) {
 		}
 	}
 	err := write(s, job(func(t *store.Transaction) error { // one that is undone ends nothing
-		failure, err := t.Apart(func() error { return bad(t) })
+		failure, err := t.Savepoint(func() error { return bad(t) })
 		if failure == nil || err != nil {
 			return errors.Join(errors.New("apart"), err)
 		}

@@ -89,7 +89,7 @@ func TestLaterFailsItsRequestOnly(t *testing.T) {
 		}
 	}
 	err := write(st, job(func(t *store.Transaction) error {
-		failure, err := t.Apart(func() error { return add("there")(t) })
+		failure, err := t.Savepoint(func() error { return add("there")(t) })
 		if err == nil && failure == nil {
 			err = errors.New("it did not fail")
 		}

@@ -22,7 +22,7 @@ func isTaken(err error) bool {
 	return isPrimary && slices.ContainsFunc(store.Numbered, func(n struct{ Table, Column string }) bool { return n.Table == table })
 }
 
-// RenumberMessages gives messages whose numbers are beyond belief those that come next, in their order.
+// RenumberMessages gives messages whose numbers are out of range those that come next, in their order.
 func (c *conn) RenumberMessages() error {
 	for _, table := range []string{"agent_message_archive", "agent_message"} {
 		if _, err := (&store.Conn{Driver: c}).Exec(`UPDATE `+table+` AS m SET seq = n.next FROM (SELECT seq, nextval('agent_message_seq_seq') AS next

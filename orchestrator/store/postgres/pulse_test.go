@@ -127,15 +127,15 @@ func TestKnown(t *testing.T) {
 	server := postgrestest.Start(t)
 	st := opened(t, postgrestest.Place(server))
 	st.Token("id")
-	known := st.Known()
+	known := st.Alive()
 	if known.Err() != nil {
 		t.Fatal("a process that has just beaten is not known")
 	}
 	postgrestest.Stop(t, server)
 	<-known.Done()
-	if st.Known().Err() == nil {
+	if st.Alive().Err() == nil {
 		t.Error("whoever begins now does not hear of it")
 	}
 	postgrestest.Again(t, server)
-	wait(t, "a process whose server is back is not known", func() bool { return st.Known().Err() == nil })
+	wait(t, "a process whose server is back is not known", func() bool { return st.Alive().Err() == nil })
 }

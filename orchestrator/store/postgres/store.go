@@ -269,8 +269,8 @@ func (s *Store) Token(id string) string { return s.pulse.token(id) }
 // Gone reports whether the process that made a token is known to be dead, which takes less than a minute.
 func (s *Store) Gone(token string) bool { return s.pulse.gone(token) }
 
-// Known returns a context that ends when other hosts may soon take this process for dead, since it cannot reach the server.
-func (s *Store) Known() context.Context { return s.pulse.known() }
+// Alive returns a context that ends when other hosts may soon take this process for dead, since it cannot reach the server.
+func (s *Store) Alive() context.Context { return s.pulse.known() }
 
 // Now returns the time by the server's clock, and by this machine's until there was a connection.
 func (s *Store) Now() time.Time { return s.clock.now() }

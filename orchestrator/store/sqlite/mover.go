@@ -13,7 +13,7 @@ import (
 // store.MovedTo.
 const movedVersion = 1 << 24
 
-// HoldStill gives numbers beyond belief others: the other place may not be able to go on from them. The write lock keeps everybody
+// HoldStill gives numbers out of range others: the other place may not be able to go on from them. The write lock keeps everybody
 // else out.
 func (c *conn) HoldStill(bool) error {
 	for _, n := range store.Numbered {

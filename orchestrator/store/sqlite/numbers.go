@@ -29,7 +29,7 @@ func lastNumber(table, column string) string {
 		coalesce((SELECT max(seq) FROM sqlite_sequence WHERE name = '` + table + `'), 0))`
 }
 
-// Renumber gives rows whose numbers are beyond belief the numbers that come next, in their order. A row that cannot be changed
+// Renumber gives rows whose numbers are out of range the numbers that come next, in their order. A row that cannot be changed
 // keeps its own.
 func (c *conn) Renumber() error {
 	for _, n := range store.Numbered {

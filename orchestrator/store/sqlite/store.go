@@ -136,7 +136,7 @@ func (s *Store) Token(id string) string { return s.pulse.token(id) }
 func (s *Store) Gone(token string) bool { return s.pulse.gone(token) }
 
 // Known returns a context that never ends: a lock on a file cannot be lost.
-func (s *Store) Known() context.Context { return context.Background() }
+func (s *Store) Alive() context.Context { return context.Background() }
 
 // job is what the store itself does within a write transaction.
 type job func(t *store.Transaction) error

@@ -113,7 +113,7 @@ func apart(s *scene) {
 			if err := add(t, name+" before"); err != nil {
 				return err
 			}
-			failure, err := t.Apart(func() error {
+			failure, err := t.Savepoint(func() error {
 				if err := add(t, name+" undone"); err != nil {
 					return err
 				}
