@@ -42,7 +42,7 @@ func (c *conn) CheckConfigured() error {
 		}
 		if !strings.Contains(made, k.text) {
 			return orchestrator.Errorf(orchestrator.Unavailable, "the table %s of the database is not as mailroom makes it", k.table).
-				WithHint("Somebody has changed the file; name another one with --db")
+				WithHint("Somebody has changed the file: use another database")
 		}
 	}
 	return c.checkRows()
