@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"mailroom/orchestrator/orchestratortest/helper"
 )
 
 // foreign is a command that runs a program of others, which `make clients` installs below testdata/clients.
@@ -91,6 +93,7 @@ func inspect(t *testing.T, server func(vocabulary string) []string, env []string
 
 // TestInspector: the protocol's own inspector lists and calls every tool, over stdio and over HTTP.
 func TestInspector(t *testing.T) {
+	helper.Long(t)
 	t.Parallel()
 	foreign(t, inspectorProgram)
 	for _, way := range []string{"stdio", "http"} {

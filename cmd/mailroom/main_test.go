@@ -147,6 +147,7 @@ func TestScripts(t *testing.T) {
 
 // TestScriptsOnAServer runs those scripts with databases on a PostgreSQL server that are not about a file.
 func TestScriptsOnAServer(t *testing.T) {
+	helper.Long(t)
 	t.Parallel()
 	server := postgrestest.Start(t)
 	files := slices.DeleteFunc(scripts(t), func(file string) bool {

@@ -2,10 +2,11 @@ package helper
 
 import "testing"
 
-// Long skips a test with -short, as `make test` runs it. `make test-long` runs it and, if it is one of an agent host, `make test-hosts`.
+// Long skips a test with -short, as `make test` runs it. `make test-long` runs it; so does `make test-hosts` if it is one of an agent host,
+// and `make test-postgres` if it is one of a server.
 func Long(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("only `make test-long` and `make test-hosts` run it")
+		t.Skip("`make test` leaves it to `make test-long`")
 	}
 }
