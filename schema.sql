@@ -329,9 +329,9 @@ CREATE TABLE agents (
     pass_env             TEXT NOT NULL DEFAULT '',     -- variables of the daemon's environment that its commands get; '': the usual ones
     CONSTRAINT agents_types CHECK (typeof(name) = 'text' AND 'blob' NOT IN (typeof(role), typeof(deliver), typeof(fallback),
         typeof(start_command), typeof(registered_by), typeof(created_at), typeof(updated_at), typeof(folder),
-        typeof(disabled), typeof(host), typeof(pass_env)) AND typeof(timeout_seconds) = 'integer' AND
-        typeof(silent_after_seconds) = 'integer' AND typeof(plan_mode_required) = 'integer' AND typeof(batch) =
-        'integer' AND typeof(concurrency) = 'integer' AND typeof(allow_private) = 'integer'),
+        typeof(disabled), typeof(host), typeof(pass_env)) AND typeof(timeout_seconds) = 'integer'
+        AND typeof(silent_after_seconds) = 'integer' AND typeof(plan_mode_required) = 'integer' AND typeof(batch) = 'integer'
+        AND typeof(concurrency) = 'integer' AND typeof(allow_private) = 'integer'),
     CONSTRAINT agents_name CHECK (length(name) BETWEEN 1 AND 57 AND ltrim(name, 'abcdefghijklmnopqrstuvwxyz0123456789_-') = ''
         AND ltrim(substr(name, 1, 1), 'abcdefghijklmnopqrstuvwxyz') = ''
         AND name NOT IN ('agent','auto','all','user','operator','system'))
@@ -595,7 +595,7 @@ CREATE TABLE signal_devices (
     push_host         TEXT NOT NULL DEFAULT '',        -- where it is pushed to; '' is nowhere
     push_problem      TEXT NOT NULL DEFAULT '',        -- why it is not pushed to any more
     pushed_at         TEXT NOT NULL DEFAULT '',        -- the last attempt
-    push_outcome      TEXT NOT NULL DEFAULT '',         -- what came of it
+    push_outcome      TEXT NOT NULL DEFAULT '',        -- what came of it
     CONSTRAINT signal_devices_types CHECK (typeof(device_id) = 'text' AND 'blob' NOT IN (typeof(name), typeof(kind), typeof(state), typeof(recipient),
         typeof(created_at), typeof(approved_at), typeof(revoked_at), typeof(seen_at), typeof(push_host),
         typeof(push_problem), typeof(pushed_at), typeof(push_outcome)))

@@ -341,7 +341,10 @@ func TestOddColumnsOfLiveRows(t *testing.T) {
 func TestOddConfigurationIsRefused(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
-	names := []string{`''`, `' b'`, `'~'`, `'Upper'`, `'2b'`, `'user'`, `'operator'`, `'all'`, `'system'`, `'` + strings.Repeat("x", 58) + `'`}
+	names := []string{`''`, `' b'`, `'~'`, `'Upper'`, `'2b'`, `'` + strings.Repeat("x", 58) + `'`}
+	for _, name := range orchestrator.ReservedNames {
+		names = append(names, "'"+name+"'")
+	}
 	numbers := []string{}
 	if !f.OnServer() {
 		names, numbers = append(names, `x'ff'`, `CAST('b' AS BLOB)`, `NULL`), []string{`'never'`, `1.5`, `x'01'`}

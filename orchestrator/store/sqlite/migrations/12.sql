@@ -27,9 +27,9 @@ CREATE TABLE agents (
     pass_env             TEXT NOT NULL DEFAULT '',
     CONSTRAINT agents_types CHECK (typeof(name) = 'text' AND 'blob' NOT IN (typeof(role), typeof(deliver), typeof(fallback),
         typeof(start_command), typeof(registered_by), typeof(created_at), typeof(updated_at), typeof(folder),
-        typeof(disabled), typeof(host), typeof(pass_env)) AND typeof(timeout_seconds) = 'integer' AND
-        typeof(silent_after_seconds) = 'integer' AND typeof(plan_mode_required) = 'integer' AND typeof(batch) =
-        'integer' AND typeof(concurrency) = 'integer' AND typeof(allow_private) = 'integer'),
+        typeof(disabled), typeof(host), typeof(pass_env)) AND typeof(timeout_seconds) = 'integer'
+        AND typeof(silent_after_seconds) = 'integer' AND typeof(plan_mode_required) = 'integer' AND typeof(batch) = 'integer'
+        AND typeof(concurrency) = 'integer' AND typeof(allow_private) = 'integer'),
     CONSTRAINT agents_name CHECK (length(name) BETWEEN 1 AND 57 AND ltrim(name, 'abcdefghijklmnopqrstuvwxyz0123456789_-') = ''
         AND ltrim(substr(name, 1, 1), 'abcdefghijklmnopqrstuvwxyz') = ''
         AND name NOT IN ('agent','auto','all','user','operator','system'))
