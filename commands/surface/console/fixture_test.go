@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	_ "github.com/mattn/go-sqlite3"
-	"go.uber.org/goleak"
 
 	"mailroom/commands"
 	"mailroom/commands/admin"
@@ -22,15 +21,7 @@ import (
 // shell is the browser of all tests of this package.
 var shell = browsertest.Shell()
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(quitting{m}) }
-
-// quitting runs the tests and ends the browser.
-type quitting struct{ *testing.M }
-
-func (q quitting) Run() int {
-	defer shell.Quit()
-	return q.M.Run()
-}
+func TestMain(m *testing.M) { browsertest.Main(m, shell) }
 
 // room is the console of a new database. Each test has one.
 type room struct {

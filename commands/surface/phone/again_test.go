@@ -12,7 +12,7 @@ import (
 // is not shown at all: whether it was answered here, cleared, or has expired by what it says itself.
 func TestPushedAgain(t *testing.T) {
 	t.Parallel()
-	m := newMachine(t)
+	m := newMachineIn(t, chromium)
 	tb, d := m.pair()
 	w := tb.worker()
 	q := m.ask(d, true, said{"question": "Deploy now?", "options": []string{"yes", "no"}})
@@ -55,7 +55,7 @@ func TestPushedAgain(t *testing.T) {
 // also where the history was cleared meanwhile.
 func TestPushedReopened(t *testing.T) {
 	t.Parallel()
-	m := newMachine(t)
+	m := newMachineIn(t, chromium)
 	tb, d := m.pair()
 	w := tb.worker()
 	for _, cleared := range []bool{false, true} {
@@ -121,7 +121,7 @@ func (w worker) left(id string) (press func(action string)) {
 // nevertheless is shown what was answered; the answer that was given first stays.
 func TestButtonAfterAnswer(t *testing.T) {
 	t.Parallel()
-	m := newMachine(t)
+	m := newMachineIn(t, chromium)
 	tb, d := m.pair()
 	w := tb.worker()
 	q := m.ask(d, true, said{"question": "Deploy?", "options": []string{"yes", "no"}})
@@ -146,7 +146,7 @@ func TestButtonAfterAnswer(t *testing.T) {
 // TestButtonAfterKeptAnswer is the same while the answer of the page is kept for want of a connection: it may have arrived.
 func TestButtonAfterKeptAnswer(t *testing.T) {
 	t.Parallel()
-	m := newMachine(t)
+	m := newMachineIn(t, chromium)
 	tb, d := m.pair()
 	w := tb.worker()
 	q := m.ask(d, true, said{"question": "Deploy?", "options": []string{"yes", "no"}})
@@ -174,7 +174,7 @@ func TestButtonAfterKeptAnswer(t *testing.T) {
 // those too that bring nothing new.
 func TestApplePushes(t *testing.T) {
 	t.Parallel()
-	m := newMachine(t)
+	m := newMachineIn(t, chromium)
 	tb, d := m.pair()
 	w := tb.worker()
 	eval[chromedp.Void](w.inside, `(() => {

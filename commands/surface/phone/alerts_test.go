@@ -67,7 +67,7 @@ func TestAlertsDismissed(t *testing.T) {
 // TestAlertRead: reading an alert in the app takes its notification away.
 func TestAlertRead(t *testing.T) {
 	t.Parallel()
-	m := newMachine(t)
+	m := newMachineIn(t, chromium)
 	tb, d := m.pair()
 	w := tb.worker()
 	id := m.alert(d, true, said{"message": "The disk is full", "alertType": "error"})

@@ -15,7 +15,7 @@ import (
 // which the phone made, and nothing is shown before the approval.
 func TestPairingByLink(t *testing.T) {
 	t.Parallel()
-	m := newMachine(t)
+	m := newMachineIn(t, chromium)
 	code, _, err := questions.StartPairing(t.Context(), m.Ledger)
 	if err != nil {
 		t.Fatal(err)

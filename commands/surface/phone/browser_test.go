@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"os"
-	"os/exec"
 	"strings"
 	"sync"
 	"testing"
@@ -20,10 +18,10 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/cdproto/serviceworker"
 	"github.com/chromedp/chromedp"
-	"go.uber.org/goleak"
 
 	"mailroom/commands"
 	"mailroom/commands/surface/phone"
+	"mailroom/commands/surface/phone/browsertest"
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/orchestratortest/enginetest"
@@ -35,52 +33,35 @@ import (
 // patience is how long a browser may take for anything. No test waits for it unless it fails.
 const patience = 60 * time.Second
 
-// chromium is one browser for all tests of this package; each test has an origin, and so a device, of its own.
-var chromium = sync.OnceValues(func() (context.Context, context.CancelFunc) {
-	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.NoSandbox, chromedp.DisableGPU,
-		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true), chromedp.Flag("no-first-run", true),
-		chromedp.Env("TZ=UTC", "LANG=en_US.UTF-8"), chromedp.Flag("lang", "en-US"), chromedp.WSURLReadTimeout(patience))
-	allocator, cancelAllocator := chromedp.NewExecAllocator(context.Background(), options...)
-	ctx, cancel := chromedp.NewContext(allocator)
-	if err := chromedp.Do(ctx); err != nil {
-		panic(fmt.Sprintf("chromium does not start: %v", err))
-	}
-	return ctx, func() { cancel(); cancelAllocator() }
-})
+// The tests of this package share these browsers, and chromium where notifications are shown. Each test has an origin, and so a device,
+// of its own.
+var shell, chromium = browsertest.Shell(), browsertest.Full()
 
-var started sync.Map // whether chromium was: "yes"
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(quitting{m}) }
-
-// quitting runs the tests and ends the browser that they share.
-type quitting struct{ *testing.M }
-
-func (q quitting) Run() int {
-	code := q.M.Run()
-	if _, yes := started.Load("yes"); yes {
-		_, quit := chromium()
-		quit()
-	}
-	return code
-}
+func TestMain(m *testing.M) { browsertest.Main(m, shell, chromium) }
 
 // machine is a database with the listener for phones on it.
 type machine struct {
 	*delivery.Engine
-	t      *testing.T
-	file   string // the database
-	listen *phone.Phone
+	t       *testing.T
+	browser *browsertest.Shared
+	file    string // the database
+	listen  *phone.Phone
 }
 
 func newMachine(t *testing.T) *machine {
+	t.Helper()
+	return newMachineIn(t, shell)
+}
+
+// newMachineIn returns a machine whose tabs are opened in this browser.
+func newMachineIn(t *testing.T, browser *browsertest.Shared) *machine {
 	t.Helper()
 	file := enginetest.Place(t)
 	router, err := router.Open(t.Context(), enginetest.Placed(ledger.Options{Path: file, Log: slog.New(slog.DiscardHandler)}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &machine{Engine: router, t: t, file: file}
+	m := &machine{Engine: router, t: t, browser: browser, file: file}
 	m.up("127.0.0.1:0")
 	t.Cleanup(func() {
 		m.down()
@@ -150,16 +131,9 @@ const watching = `
 // open opens a tab of phone size at a path of a machine.
 func (m *machine) open(path string) *tab {
 	m.t.Helper()
-	if _, err := exec.LookPath("chromium"); err != nil {
-		if os.Getenv("CI") != "" {
-			m.t.Fatalf("CI has to have chromium: %v", err)
-		}
-		m.t.Skip("NOT TESTED: there is no chromium")
-	}
-	started.Store("yes", true)
-	parent, _ := chromium()
+	browsertest.Start(m.t, m.browser.Program())
 	var wrong sync.Map
-	ctx, cancel := chromedp.NewContext(parent, chromedp.WithNewBrowserContext(), chromedp.WithListener(func(event any) {
+	ctx, cancel := chromedp.NewContext(m.browser.Root(m.t), chromedp.WithNewBrowserContext(), chromedp.WithListener(func(event any) {
 		if said := complaint(event); said != "" {
 			wrong.Store(said, true)
 		}

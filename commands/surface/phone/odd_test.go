@@ -62,7 +62,7 @@ func TestOddAddress(t *testing.T) {
 // TestOddID: whoever writes the table can have an id be anything. It stays one part of the paths that are asked for.
 func TestOddID(t *testing.T) {
 	t.Parallel()
-	m := newMachine(t)
+	m := newMachineIn(t, chromium)
 	tb, d := m.pair()
 	w := tb.worker()
 	q := m.askAs("q-a/b?c=d#e%25", d, true, said{"question": "Odd?", "options": []string{"yes", "no"}})
@@ -81,7 +81,7 @@ func TestOddID(t *testing.T) {
 // TestNoButtons: where a browser has no buttons, as on an iPhone, none are asked for.
 func TestNoButtons(t *testing.T) {
 	t.Parallel()
-	m := newMachine(t)
+	m := newMachineIn(t, chromium)
 	tb, d := m.pair()
 	w := tb.worker()
 	for _, without := range []string{
@@ -107,7 +107,7 @@ func TestNoButtons(t *testing.T) {
 // TestAskedOnTap: whether it may ring is asked when somebody presses the button, and not before.
 func TestAskedOnTap(t *testing.T) {
 	t.Parallel()
-	m := newMachine(t)
+	m := newMachineIn(t, chromium)
 	tb, _ := m.pair()
 	tb.command(chromedp.Call(tb.ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{
 		Source: `window.asked = 0; Notification.requestPermission = async () => { asked++; return "default"; };`,
@@ -150,7 +150,7 @@ func TestInstallPrompt(t *testing.T) {
 // TestSubscribesAnew: when pushes no longer get through, opening the app subscribes anew, once for each problem.
 func TestSubscribesAnew(t *testing.T) {
 	t.Parallel()
-	m := newMachine(t)
+	m := newMachineIn(t, chromium)
 	tb, _ := m.pair()
 	tb.controlled()
 	tb.permit("granted")

@@ -85,7 +85,7 @@ func TestOfflineWithdrawn(t *testing.T) {
 // TestOfflineSync: where the browser says so to the service worker, an answer that was kept goes out without the page.
 func TestOfflineSync(t *testing.T) {
 	t.Parallel()
-	m := newMachine(t)
+	m := newMachineIn(t, chromium)
 	tb, d := m.pair()
 	w := tb.worker()
 	q := m.ask(d, true, said{"question": "Later?", "options": []string{"later"}})

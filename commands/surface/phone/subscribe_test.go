@@ -16,7 +16,7 @@ import (
 // the subscription then, and forgets it when it is turned off.
 func TestSubscribe(t *testing.T) {
 	t.Parallel()
-	m := newMachine(t)
+	m := newMachineIn(t, chromium)
 	tb, _ := m.pair()
 	tb.controlled()
 	tb.permit("granted")
@@ -72,7 +72,7 @@ func (tb *tab) subscribable() {
 // TestDenied: who said no is told what that means and where to change it, and is not asked again.
 func TestDenied(t *testing.T) {
 	t.Parallel()
-	m := newMachine(t)
+	m := newMachineIn(t, chromium)
 	tb, _ := m.pair()
 	tb.permit("denied")
 	tb.do(chromedp.Reload())
@@ -88,7 +88,7 @@ func TestDenied(t *testing.T) {
 // first, and keeps the code in sight.
 func TestApple(t *testing.T) {
 	t.Parallel()
-	m := newMachine(t)
+	m := newMachineIn(t, chromium)
 	code, _, err := questions.StartPairing(t.Context(), m.Ledger)
 	if err != nil {
 		t.Fatal(err)

@@ -96,7 +96,7 @@ func TestHeldWhenClosed(t *testing.T) {
 // TestHeldByWorker: where the browser lets the service worker send what waits, it sends a held answer once its time is over, without the page.
 func TestHeldByWorker(t *testing.T) {
 	t.Parallel()
-	m := newMachine(t)
+	m := newMachineIn(t, chromium)
 	tb, d := m.pair()
 	tb.halt()
 	w := tb.worker()

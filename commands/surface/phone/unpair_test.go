@@ -90,7 +90,7 @@ func TestUnpairWhileRefreshing(t *testing.T) {
 // TestUnpairTakesNotifications: no notification says what was encrypted once the device is unpaired, and none comes then.
 func TestUnpairTakesNotifications(t *testing.T) {
 	t.Parallel()
-	m := newMachine(t)
+	m := newMachineIn(t, chromium)
 	tb, d := m.pair()
 	w := tb.worker()
 	q := m.ask(d, true, said{"question": "Secret?", "options": []string{"yes", "no"}})

@@ -132,7 +132,7 @@ func (m *machine) pushed(id string) said {
 // and its end takes its place.
 func TestNotification(t *testing.T) {
 	t.Parallel()
-	m := newMachine(t)
+	m := newMachineIn(t, chromium)
 	tb, d := m.pair()
 	w := tb.worker()
 	q := m.ask(d, true, said{"question": "Two ways?", "options": []string{"left", "right"}, "priority": "high"})
@@ -171,7 +171,7 @@ func TestNotification(t *testing.T) {
 // TestNotificationInClear: what was not encrypted says so, and alerts say what they are.
 func TestNotificationInClear(t *testing.T) {
 	t.Parallel()
-	m := newMachine(t)
+	m := newMachineIn(t, chromium)
 	tb, d := m.pair()
 	w := tb.worker()
 	id := m.alert(d, true, said{"message": "The disk is full", "alertType": "error", "priority": "high"})
@@ -192,7 +192,7 @@ func TestNotificationInClear(t *testing.T) {
 // shown of any. That four of them were refused, the service worker says; the others it does not know.
 func TestNotificationForged(t *testing.T) {
 	t.Parallel()
-	m := newMachine(t)
+	m := newMachineIn(t, chromium)
 	tb, d := m.pair()
 	w := tb.worker()
 	q := m.ask(d, true, said{"question": "Is this true?", "options": []string{"yes", "no"}})
@@ -219,7 +219,7 @@ func TestNotificationForged(t *testing.T) {
 // TestNotificationButton: a button of a notification answers without the page, sealed like an answer of the page.
 func TestNotificationButton(t *testing.T) {
 	t.Parallel()
-	m := newMachine(t)
+	m := newMachineIn(t, chromium)
 	tb, d := m.pair()
 	w := tb.worker()
 	q := m.ask(d, true, said{"question": "By button?", "options": []string{"yes", "no"}})
@@ -237,7 +237,7 @@ func TestNotificationButton(t *testing.T) {
 // TestNotificationTap: a tap on a notification brings the page to its question; so does a button that came too late.
 func TestNotificationTap(t *testing.T) {
 	t.Parallel()
-	m := newMachine(t)
+	m := newMachineIn(t, chromium)
 	tb, d := m.pair()
 	w := tb.worker()
 	q := m.ask(d, true, said{"question": "By tap?", "options": []string{"yes", "no"}})

@@ -19,6 +19,7 @@ import (
 	"github.com/chromedp/cdproto/serviceworker"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/remote"
+	"go.uber.org/goleak"
 )
 
 // ChromiumPrograms are what StartChromium runs, and ShellPrograms what Shell runs, for Start.
@@ -38,7 +39,7 @@ type Chromium struct {
 // StartChromium starts a browser for one test.
 func StartChromium(ctx context.Context, t *testing.T) *Chromium {
 	t.Helper()
-	return (&Shared{program: ChromiumPrograms[0]}).alone(ctx, t)
+	return Full().alone(ctx, t)
 }
 
 // StartShell starts what Shell returns for one test.
@@ -67,19 +68,47 @@ type Shared struct {
 // a third of the processor's time of StartChromium's.
 func Shell() *Shared { return &Shared{program: ShellPrograms[0]} }
 
-// For returns the browser for a test.
-func (s *Shared) For(ctx context.Context, t *testing.T) *Chromium {
+// Full returns a whole Chromium, which shows notifications.
+func Full() *Shared { return &Shared{program: ChromiumPrograms[0]} }
+
+// Program returns what the browser needs, for Start.
+func (s *Shared) Program() string { return s.program }
+
+// Root returns chromedp's context of the browser, from which a test makes those of its pages.
+func (s *Shared) Root(t *testing.T) context.Context {
 	t.Helper()
 	if s.once.Do(func() { s.err = s.start() }); s.err != nil {
 		t.Fatal(s.err)
 	}
-	c := &Chromium{t: t, ctx: ctx, root: s.root, heard: &feed[string]{}}
+	return s.root
+}
+
+// For returns the browser for a test.
+func (s *Shared) For(ctx context.Context, t *testing.T) *Chromium {
+	t.Helper()
+	c := &Chromium{t: t, ctx: ctx, root: s.Root(t), heard: &feed[string]{}}
 	t.Cleanup(func() {
 		if lines := c.heard.all(); t.Failed() && len(lines) > 0 {
 			t.Logf("the pages, at last:\n%s", strings.Join(lines[max(0, len(lines)-60):], "\n"))
 		}
 	})
 	return c
+}
+
+// Main runs the tests of a package that share these browsers, ends the browsers, and fails if goroutines are left. It is called by
+// TestMain, and does not return.
+func Main(m *testing.M, browsers ...*Shared) { goleak.VerifyTestMain(quitting{m, browsers}) }
+
+type quitting struct {
+	*testing.M
+	browsers []*Shared
+}
+
+func (q quitting) Run() int {
+	for _, b := range q.browsers {
+		defer b.Quit()
+	}
+	return q.M.Run()
 }
 
 // Quit ends the browser, if it was started. Nothing may use it from then on.
@@ -95,33 +124,32 @@ func (s *Shared) start() error {
 	if err != nil {
 		return err
 	}
-	p, err := start([]string{"HOME=" + home, "XDG_CONFIG_HOME=", "XDG_CACHE_HOME=", "DBUS_SESSION_BUS_ADDRESS=disabled:"}, s.program,
+	p, err := start([]string{"HOME=" + home, "XDG_CONFIG_HOME=", "XDG_CACHE_HOME=", "DBUS_SESSION_BUS_ADDRESS=disabled:", "TZ=UTC", "LANG=en_US.UTF-8"}, s.program,
 		"--headless", "--hide-scrollbars", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
 		"--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--no-proxy-server", "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
 		"--user-data-dir="+home, "--remote-debugging-port=0", "about:blank")
 	if err != nil {
 		return errors.Join(err, os.RemoveAll(home))
 	}
+	allocating, cancel := context.WithCancel(context.Background())
 	s.quit = func() {
+		if s.root != nil {
+			chromedp.Cancel(s.root)
+		}
+		cancel()
 		p.kill()
 		os.RemoveAll(home)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), Patience)
-	defer cancel()
-	address, err := p.prints(ctx, regexp.MustCompile(`^DevTools listening on (ws://\S+)`))
+	starting, end := context.WithTimeout(allocating, Patience)
+	defer end()
+	address, err := p.prints(starting, regexp.MustCompile(`^DevTools listening on (ws://\S+)`))
 	if err != nil {
 		return err
 	}
-	allocator, cancelAllocator := remote.NewAllocator(context.Background(), address[1], remote.NoModifyURL)
+	allocator, _ := remote.NewAllocator(allocating, address[1], remote.NoModifyURL)
 	s.root, _ = chromedp.NewContext(allocator, chromedp.WithErrorf(func(format string, args ...any) {
 		p.lines.add(fmt.Sprintf(format, args...))
 	}))
-	s.quit = func() {
-		chromedp.Cancel(s.root)
-		cancelAllocator()
-		p.kill()
-		os.RemoveAll(home)
-	}
 	if err := chromedp.Do(s.root); err != nil {
 		return fmt.Errorf("%w\n%s", err, p.last())
 	}
