@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"mailroom/orchestrator/ledger"
-	"mailroom/orchestrator/overview"
 )
 
 // Text writes for people, on a terminal. What comes from messages can neither drive the terminal nor pass for a line of ours:
@@ -114,14 +113,6 @@ func (w *Text) Status(status string) Painted {
 		return Painted(Inline(status))
 	}
 	return w.Paint(style, status)
-}
-
-// Finding writes what a doctor has found, and below it what to do.
-func (w *Text) Finding(f overview.Finding) {
-	w.Block(w.Status(f.Level)+Painted("  "+Inline(f.Check)+": "), "    ", f.Says)
-	if f.Do != "" {
-		w.Body("    ", f.Do)
-	}
 }
 
 // NotTrusted writes why a database does nothing outside of itself, and what to do about it; nothing where it does.

@@ -116,7 +116,7 @@ func (o *office) finding(check string) string {
 		o.t.Fatalf("doctor: exit status %d, %v", status, answer)
 	}
 	for _, f := range answer["findings"].([]any) {
-		if f := f.(map[string]any); f["check"] == check {
+		if f := f.(map[string]any); f["code"] == check {
 			return fmt.Sprint(f["level"], " ", f["says"], " ", f["do"])
 		}
 	}

@@ -54,7 +54,7 @@ func TestPasswordOfCommands(t *testing.T) {
 	finding := func() string {
 		t.Helper()
 		for _, f := range o.run("doctor", "--quick")["findings"].([]any) {
-			if of := f.(map[string]any); of["check"] == "passwords" {
+			if of := f.(map[string]any); of["code"] == "passwords" {
 				return fmt.Sprint(of["level"], " ", of["says"], " ", of["do"])
 			}
 		}

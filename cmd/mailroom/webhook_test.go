@@ -102,7 +102,7 @@ func TestWebhookAgent(t *testing.T) {
 	o.run("agent", "add", "hook", "--deliver", "webhook:"+server.URL+"/again", "--allow-private")
 	says("That transport is disabled now\n    `mailroom agent add hook --deliver ...`", "doctor", "--try")
 	query(`SELECT count(*) FROM agent_message WHERE status IN ('pending', 'retry')`, "0")
-	says("ok  dead letters: none", "doctor")
+	says("ok  failed: no message failed or expired", "doctor")
 
 	// The secret stands nowhere but where it must, also one that was chosen.
 	o.run("agent", "add", "hook", "--secret", secret)

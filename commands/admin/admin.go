@@ -16,7 +16,7 @@ var cards embed.FS
 var vocabulary = &commands.Vocabulary{Name: "admin", Cards: cards, FoldCase: true, TopLevel: true}
 
 // Look is a check that doctor makes beside its own. With mend it may repair what it finds.
-type Look func(ctx context.Context, env commands.Env, mend bool) []overview.Finding
+type Look func(ctx context.Context, env commands.Env, mend bool) overview.Findings
 
 // Definitions lists the commands in the order in which they are shown. doctor also makes these checks.
 func Definitions(looks ...Look) []*commands.Definition {

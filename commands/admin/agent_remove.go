@@ -4,9 +4,11 @@ import (
 	"context"
 
 	"mailroom/commands"
-	"mailroom/orchestrator/overview"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/removal"
 	"mailroom/orchestrator/sessions"
+	"mailroom/orchestrator/store"
 )
 
 // AgentRemoveParams name the agent to forget.
@@ -27,12 +29,16 @@ var agentRemoveCommand = commands.Define(vocabulary, "agent remove", agentRemove
 
 func agentRemove(ctx context.Context, env commands.Env, p AgentRemoveParams) (AgentRemoveResult, error) {
 	r := AgentRemoveResult{Name: p.Name}
-	agent, err := overview.StandingOf(ctx, env.Ledger, p.Name)
+	agent, err := agents.Get(ctx, env.Ledger, p.Name)
 	if err != nil {
 		return r, err
 	}
-	if agent.Run != nil && agent.Run.State == sessions.Running {
-		r.SessionPID = agent.Run.PID
+	run, err := ledger.Ask(ctx, env.Ledger, func(c *store.Conn) (*sessions.Run, error) { return sessions.LastRun(c, agent.Name) })
+	if err != nil {
+		return r, err
+	}
+	if run != nil && run.State == sessions.Running {
+		r.SessionPID = run.PID
 	}
 	r.DeadLetters, err = removal.Remove(ctx, env.Ledger, removal.Request{Name: p.Name, Force: p.Force || p.DeadLetter, By: env.Caller.Name})
 	return r, err

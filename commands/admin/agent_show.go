@@ -40,12 +40,10 @@ func agentShow(ctx context.Context, env commands.Env, p AgentShowParams) (AgentS
 	if p.Lately && !env.Caller.Admin && env.Caller.Name != agent.Name {
 		return AgentShowResult{}, orchestrator.Errorf(orchestrator.PermissionDenied, "with whom %s has to do is for administrators", agent.Name).WithHint("Leave lately out")
 	}
-	r := AgentShowResult{}
-	if r.Backlog, err = overview.BacklogOf(ctx, env.Ledger, agent.Agent); err != nil {
-		return r, err
-	}
 	conceal(env.Caller, &agent)
-	r.Agent, r.Backlog.Disabled = agent, agent.Disabled
+	r := AgentShowResult{Backlog: *agent.Backlog}
+	agent.Backlog = nil
+	r.Agent = agent
 	if p.Lately {
 		lately, err := messages.LatelyOf(ctx, env.Ledger, agent.Name)
 		r.Lately = &lately

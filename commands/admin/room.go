@@ -25,7 +25,7 @@ func (r RoomResult) Text(w *commands.Text) {
 		if !m.Known {
 			name += " (unknown)"
 		}
-		return []string{name, m.State, w.When(m.HeardAt), fmt.Sprint(m.Pending), fmt.Sprint(m.Unread), w.When(m.OldestAt), fmt.Sprint(m.Failed)}
+		return []string{name, string(m.State), w.When(m.HeardAt), fmt.Sprint(m.Pending), fmt.Sprint(m.Unread), w.When(m.OldestAt), fmt.Sprint(m.Failed)}
 	})
 	if len(r.Pairs) == 0 {
 		w.Printf("\nNobody wrote to anybody since %s.\n", w.When(r.Since))

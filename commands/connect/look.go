@@ -184,12 +184,19 @@ func (s *site) known(ctx context.Context, env commands.Env) error {
 	return err
 }
 
+// Codes and words of findings.
+const (
+	hostCode   = "connected"
+	allFolders = "all folders"
+)
+
 // look says how it stands. With mend it repairs paths.
 func (s *site) look(ctx context.Context, env commands.Env, mend bool) overview.Finding {
-	f := overview.Finding{Check: s.name + " as " + s.record.Agent + " in " + cmp.Or(s.at.folder, s.was), Level: "problem"}
+	where := cmp.Or(s.at.folder, s.was)
 	if s.at.user {
-		f.Check = s.name + " as " + s.record.Agent + " in all folders"
+		where = allFolders
 	}
+	f := overview.Finding{Code: hostCode, About: s.name + " as " + s.record.Agent + " in " + where, Level: overview.Problem}
 	moved, err := s.paths()
 	if err == nil && moved == "" {
 		err = s.known(ctx, env)
@@ -210,7 +217,7 @@ func (s *site) look(ctx context.Context, env commands.Env, mend bool) overview.F
 			}
 			break
 		}
-		f.Level, f.Says, f.Do = "ok", moved+"; mended, with the database "+s.database, strings.Join(s.starts(s.at), " ")
+		f.Level, f.Says, f.Do = overview.Fine, moved+"; mended, with the database "+s.database, strings.Join(s.starts(s.at), " ")
 		if len(changed) > 0 {
 			f.Says = moved + "; mended in " + strings.Join(changed, " and ") + ", with the database " + s.database
 		}
@@ -228,7 +235,7 @@ func (s *site) heard(ctx context.Context, env commands.Env, f overview.Finding) 
 			return f
 		}
 	}
-	f.Level = "note"
+	f.Level = overview.Note
 	seen, got, err := hosts.LastHeard(ctx, env.Ledger, s.name, s.record.Agent)
 	who := s.record.Agent
 	if who == orchestrator.Auto {
@@ -240,9 +247,9 @@ func (s *site) heard(ctx context.Context, env commands.Env, f overview.Finding) 
 	case seen == "":
 		f.Says, f.Do = "connected; no hook has been called yet", "Restart it there, and trust what it asks about"
 	case got == "":
-		f.Level, f.Says = "ok", "a hook was last called for "+who+" at "+seen+"; it was not shown any message yet"
+		f.Level, f.Says = overview.Fine, "a hook was last called for "+who+" at "+seen+"; it was not shown any message yet"
 	default:
-		f.Level, f.Says = "ok", "a hook was last called for "+who+" at "+seen+", and it last got a message at "+got
+		f.Level, f.Says = overview.Fine, "a hook was last called for "+who+" at "+seen+", and it last got a message at "+got
 	}
 	return f
 }
@@ -285,14 +292,14 @@ func (s *site) mend(ctx context.Context, env commands.Env) (changed []string, er
 // Look says how the hosts stand that were connected with a database: whether their configuration is as connect left it, whether they
 // run its hooks, and when they last did. With mend it repairs the paths of a program, a database or a project that has moved, unless
 // the database is not trusted.
-func Look(ctx context.Context, env commands.Env, mend bool) (found []overview.Finding) {
+func Look(ctx context.Context, env commands.Env, mend bool) (found overview.Findings) {
 	at, err := placeOf(Params{Folder: "."})
 	var list []*site
 	if err == nil && !env.Ledger.NoneYet() {
 		list, err = sites(ctx, env, at)
 	}
 	if err != nil {
-		return []overview.Finding{{Check: "connected hosts", Level: "problem", Says: err.Error()}}
+		return overview.Findings{{Code: "connected hosts", Level: overview.Problem, Says: err.Error()}}
 	}
 	for _, s := range list {
 		found = append(found, s.look(ctx, env, mend))
@@ -307,7 +314,7 @@ func Look(ctx context.Context, env commands.Env, mend bool) (found []overview.Fi
 
 // leftOver lists what runs Mailroom in the configurations of a place though connect does not know of it: the entries of a connection of
 // which nothing is kept, and command lines that somebody else has written.
-func leftOver(b book, at *place) (found []overview.Finding) {
+func leftOver(b book, at *place) (found overview.Findings) {
 	for _, h := range known {
 		_, connected := b.findTools(h, at)
 		for _, f := range h.files(at, &connection{}) {
@@ -315,10 +322,10 @@ func leftOver(b book, at *place) (found []overview.Finding) {
 			if err != nil || !carried.Match(text) {
 				continue
 			}
-			check := h.name + " in " + cmp.Or(at.scope(), "all folders")
+			about := h.name + " in " + cmp.Or(at.scope(), allFolders)
 			for _, line := range f.others(text) {
 				found = append(found, overview.Finding{
-					Check: check, Level: "note", Says: path + " runs Mailroom by a command line that connect has not written, or that was changed since: " + orchestrator.Clip(line),
+					Code: hostCode, About: about, Level: overview.Note, Says: path + " runs Mailroom by a command line that connect has not written, or that was changed since: " + orchestrator.Clip(line),
 					Do: "Take it out by hand, if it is not to run",
 				})
 			}
@@ -327,7 +334,7 @@ func leftOver(b book, at *place) (found []overview.Finding) {
 			}
 			if after, err := f.without(text, &record{}); err != nil || !bytes.Equal(after, text) {
 				found = append(found, overview.Finding{
-					Check: check, Level: "note", Says: path + " runs Mailroom, but nothing is kept of a connection: it is left over, of another machine, or of somebody else",
+					Code: hostCode, About: about, Level: overview.Note, Says: path + " runs Mailroom, but nothing is kept of a connection: it is left over, of another machine, or of somebody else",
 					Do: h.command(at) + " connects it here, and with --remove takes it out",
 				})
 			}
@@ -337,17 +344,17 @@ func leftOver(b book, at *place) (found []overview.Finding) {
 }
 
 // elsewhere lists the hosts that have run what is connected for another, lately, and the one in which this runs if it is such a host.
-func elsewhere(env commands.Env, list []*site) (found []overview.Finding) {
+func elsewhere(env commands.Env, list []*site) (found overview.Findings) {
 	database := env.Ledger.Path()
 	if here := agenthost.Around(); len(list) > 0 && here.Host != "" && !slices.ContainsFunc(list, func(s *site) bool { return s.name == here.Host }) {
 		found = append(found, overview.Finding{
-			Check: here.Host, Level: "note", Says: "doctor runs in it (" + here.By + "), and it is not connected: hooks and tools of other hosts do nothing in it",
+			Code: hostCode, About: here.Host, Level: overview.Note, Says: "doctor runs in it (" + here.By + "), and it is not connected: hooks and tools of other hosts do nothing in it",
 			Do: here.Own(database),
 		})
 	}
 	for _, r := range agenthost.Refusals(stateOf(env), database, time.Now()) {
 		found = append(found, overview.Finding{
-			Check: r.Seen.Host + " in " + r.Folder, Level: "note",
+			Code: hostCode, About: r.Seen.Host + " in " + r.Folder, Level: overview.Note,
 			Says: fmt.Sprintf("it ran the %s of %s at %s (%s): they did nothing there, and what came for %s waits for %s", r.What, r.Host,
 				r.At.UTC().Format(time.RFC3339), r.Seen.By, r.Agent, r.Host),
 			Do: r.Seen.Own(database),
@@ -358,7 +365,7 @@ func elsewhere(env commands.Env, list []*site) (found []overview.Finding) {
 
 // lost lists the hosts in a place that were connected with a database which is not there any more. Those of the list are looked after
 // already.
-func lost(b book, at *place, list []*site, database string) (found []overview.Finding) {
+func lost(b book, at *place, list []*site, database string) (found overview.Findings) {
 	for _, h := range known {
 		r, connected := b.findTools(h, at)
 		listed := slices.ContainsFunc(list, func(s *site) bool { return s.host == h && s.at.scope() == at.scope() })
@@ -366,7 +373,7 @@ func lost(b book, at *place, list []*site, database string) (found []overview.Fi
 			continue
 		}
 		found = append(found, overview.Finding{
-			Check: h.name + " as " + r.Agent + " in " + cmp.Or(at.scope(), "all folders"), Level: "problem", Says: noDatabase + r.Database,
+			Code: hostCode, About: h.name + " as " + r.Agent + " in " + cmp.Or(at.scope(), allFolders), Level: overview.Problem, Says: noDatabase + r.Database,
 			Do: h.command(at) + " connects it with " + database,
 		})
 	}

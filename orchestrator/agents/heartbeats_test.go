@@ -291,8 +291,8 @@ func TestSilenceWithoutAManager(t *testing.T) {
 	want.Equal(t, "status", f.Standing("a").Status, overview.Silent)
 	want.Equal(t, "untold", f.Standing("a").Untold, true)
 	found := false
-	for _, finding := range overview.Doctor(t.Context(), f.Ledger, false) {
-		found = found || finding.Check == "silent agents" && finding.Level == "problem"
+	for _, finding := range overview.Doctor(t.Context(), f.Ledger, overview.Examination{}) {
+		found = found || finding.Code == "silent agents" && finding.Level == "problem"
 	}
 	want.Equal(t, "doctor finds it", found, true)
 	f.Set("ralph.pm", "Lead")

@@ -155,8 +155,8 @@ func TestLongLeaseOfARun(t *testing.T) {
 // finding is what the doctor finds under a name.
 func finding(f *enginetest.Fixture, check string) overview.Finding {
 	f.T.Helper()
-	for _, finding := range overview.Doctor(f.T.Context(), f.Ledger, false) {
-		if finding.Check == check {
+	for _, finding := range overview.Doctor(f.T.Context(), f.Ledger, overview.Examination{}) {
+		if finding.Code == check {
 			return finding
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/adoption"
+	"mailroom/orchestrator/hosts"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/store"
@@ -56,24 +57,27 @@ func backlogs(c *store.Conn, conf *ledger.Config, counts map[string]map[orchestr
 		list = append(list, *b)
 	}
 	slices.SortFunc(list, func(a, b RecipientBacklog) int { return strings.Compare(a.Recipient, b.Recipient) })
-	list, err = withForeign(list, c, conf, clock, isLeftOut)
-	return list, late, err
+	others, err := withForeign(&list, c, conf, clock, overdue, isLeftOut)
+	return list, late + others, err
 }
 
-// withForeign adds what others wrote, and says of each recipient what is known of it.
-func withForeign(list []RecipientBacklog, c *store.Conn, conf *ledger.Config, clock time.Time, isLeftOut func(recipient string) bool) ([]RecipientBacklog, error) {
-	others, err := foreignBacklogs(c, conf, clock)
+// withForeign adds what others wrote to a list, and to each recipient what is known of it. It returns how much of what it added is
+// overdue.
+func withForeign(list *[]RecipientBacklog, c *store.Conn, conf *ledger.Config, clock time.Time, overdue string, isLeftOut func(recipient string) bool) (late int64, err error) {
+	others, err := foreignBacklogs(c, conf, clock, overdue)
 	for _, other := range others {
 		if !isLeftOut(other.Recipient) {
-			list = addBacklog(list, other)
+			*list = addBacklog(*list, other)
+			late += other.Overdue
 		}
 	}
-	for i := range list {
-		if agent := conf.Agents[list[i].Recipient]; agent != nil {
-			list[i].Known, list[i].Disabled = true, agent.Disabled
+	for i := range *list {
+		b := &(*list)[i]
+		if agent := conf.Agents[b.Recipient]; agent != nil {
+			b.Known, b.Disabled = true, agent.Disabled
 		}
 	}
-	return list, err
+	return late, err
 }
 
 // addCounted adds all agents, and what is counted of whomever.
@@ -204,17 +208,18 @@ func (b *RecipientBacklog) add(status orchestrator.Status, n int64) bool {
 
 // foreignBacklogs reports what others wrote that will be live rows once it is adopted, less what of it is counted already; a
 // recipient may come more than once.
-func foreignBacklogs(c *store.Conn, conf *ledger.Config, clock time.Time) (list []RecipientBacklog, err error) {
+func foreignBacklogs(c *store.Conn, conf *ledger.Config, clock time.Time, overdue string) (list []RecipientBacklog, err error) {
 	err = c.Query(`
 		SELECT recipient, status, traced_status, count(*), count(*) FILTER (WHERE held <> 0),
 		       coalesce(min(CASE WHEN not_before > ?1 THEN NULL ELSE coalesce(strftime('%Y-%m-%dT%H:%M:%fZ', created_at), ?1) END), ''),
-		       coalesce(min(nullif(next_attempt_at, '')), '')
+		       coalesce(min(nullif(next_attempt_at, '')), ''), count(*) FILTER (WHERE created_at < ?2 AND not_before < ?2),
+		       coalesce(min(CASE WHEN created_at < ?2 AND not_before < ?2 THEN seq END), 0)
 		FROM agent_message WHERE (`+ledger.Foreign+`) GROUP BY recipient, status, traced_status`, func(row store.Row) error {
 		f := adoption.ForeignRow{Recipient: row.Text(0), Status: row.Text(1), Traced: row.Text(2)}
 		b := RecipientBacklog{Recipient: adoption.Name(f.Recipient)}
 		b.add(orchestrator.Status(f.Traced), -row.Int(3))
 		if status, _ := f.Meaning(); b.add(status, row.Int(3)) {
-			b.OldestAt, b.NextAt = row.Text(5), row.Text(6)
+			b.OldestAt, b.NextAt, b.Overdue, b.overdueSeq = row.Text(5), row.Text(6), row.Int(7), row.Int(8)
 			if adoption.CanHold(conf, b.Recipient) {
 				b.Held = row.Int(4)
 			}
@@ -223,7 +228,7 @@ func foreignBacklogs(c *store.Conn, conf *ledger.Config, clock time.Time) (list 
 			list = append(list, b)
 		}
 		return nil
-	}, orchestrator.Stamp(clock))
+	}, orchestrator.Stamp(clock), overdue)
 	return list, err
 }
 
@@ -236,6 +241,9 @@ func addBacklog(list []RecipientBacklog, other RecipientBacklog) []RecipientBack
 	b := &list[i]
 	b.Pending, b.Retry, b.Held = b.Pending+other.Pending, b.Retry+other.Retry, b.Held+other.Held
 	b.OldestAt, b.NextAt = earlier(b.OldestAt, other.OldestAt), earlier(b.NextAt, other.NextAt)
+	if b.Overdue += other.Overdue; b.overdueSeq == 0 || other.overdueSeq != 0 && other.overdueSeq < b.overdueSeq {
+		b.overdueSeq = other.overdueSeq
+	}
 	return list
 }
 
@@ -248,4 +256,16 @@ func earlier(a, b string) string {
 		return b
 	}
 	return a
+}
+
+// addSessions adds the sessions of agent hosts in which the recipients work.
+func addSessions(c *store.Conn, list []RecipientBacklog, now time.Time) error {
+	living, err := hosts.Living(c, now)
+	for _, s := range living {
+		i := slices.IndexFunc(list, func(b RecipientBacklog) bool { return b.Recipient == s.Agent })
+		if i >= 0 {
+			list[i].Sessions = append(list[i].Sessions, s)
+		}
+	}
+	return err
 }

@@ -22,15 +22,17 @@ type exchange struct {
 	byA, byB int64
 }
 
-// exchanges names the pairs of agents that write to each other so much that a person should look, those with most first.
-func (n *needs) exchanges() error {
-	list, err := n.runaway()
-	n.list = append(n.list, list...)
+// checkExchanges finds the pairs of agents that have exchanged too many messages lately, those with most first.
+func checkExchanges(x *examination) error {
+	list, err := x.runaway()
+	for _, f := range list {
+		x.add(f)
+	}
 	return err
 }
 
-// runaway returns a need for each pair of agents that have exchanged too many messages lately, those with most first.
-func (s *snapshot) runaway() (list []Need, err error) {
+// runaway returns a finding for each of these pairs.
+func (s *snapshot) runaway() (list []Finding, err error) {
 	word := map[string]string{} // when a person told an agent something last
 	err = s.c.Query(`SELECT agent, max(prompted_at) FROM host_sessions WHERE prompted_at >= ?1 GROUP BY agent`, func(row store.Row) error {
 		word[row.Text(0)] = row.Text(1)
@@ -69,17 +71,17 @@ func (s *snapshot) runaway() (list []Need, err error) {
 		if !e.isRunaway() {
 			continue
 		}
-		list = append(list, Need{
-			Kind: "exchange", Agent: e.a, Count: e.byA + e.byB, From: []string{e.a, e.b},
+		list = append(list, Finding{
+			About: e.a, Level: Note, Count: e.byA + e.byB, From: []string{e.a, e.b},
 			Says:    fmt.Sprintf("%s and %s have exchanged %d messages within ten minutes", e.a, e.b, e.byA+e.byB),
 			Because: fmt.Sprintf("%s sent %d and %s sent %d, and no person has said anything to either", e.a, e.byA, e.b, e.byB),
 			Do:      fmt.Sprintf("`mailroom list --as %s` shows them; `mailroom agent disable %s` holds back what comes for it", orchestrator.ShellWord(e.a), orchestrator.ShellWord(e.b)),
 		})
 	}
-	slices.SortFunc(list, func(x, y Need) int {
+	slices.SortFunc(list, func(x, y Finding) int {
 		return cmp.Or(cmp.Compare(y.Count, x.Count), slices.Compare(x.From, y.From))
 	})
-	return list[:min(len(list), mostNeeds)], nil
+	return list[:min(len(list), mostOfEach)], nil
 }
 
 func (e *exchange) isRunaway() bool { return e.byA > 0 && e.byB > 0 && e.byA+e.byB > maxExchanged }

@@ -26,21 +26,22 @@ func TestDoctorOfHosts(t *testing.T) {
 	}
 	finds := func(check string) string {
 		t.Helper()
-		list := overview.Doctor(t.Context(), f.Ledger, false)
-		i := slices.IndexFunc(list, func(found overview.Finding) bool { return strings.HasPrefix(found.Check, check) })
+		list := overview.Doctor(t.Context(), f.Ledger, overview.Examination{})
+		i := slices.IndexFunc(list, func(found overview.Finding) bool { return strings.HasPrefix(found.Title(), check) })
 		if i < 0 {
 			return ""
 		}
-		return list[i].Says
+		return list[i].Text()
 	}
 	happens("one", process.Of(os.Getpid()))
-	want.Equal(t, "one session", finds("sessions of bob"), "")
+	want.Equal(t, "one session", finds("sessions bob"), "")
 	happens("two", process.Of(os.Getppid()))
-	want.Equal(t, "two sessions", finds("sessions of bob"), "2 sessions have that name and live: one of claude, two of claude. A message goes to whichever looks first")
+	want.Equal(t, "two sessions", finds("sessions bob"), "2 sessions have that name and live: one of claude, two of claude. A message goes to whichever looks first")
 	f.Send("alice", "bob")
 	f.Deliver()
-	want.Equal(t, "unread", finds("hooks of bob"), "")
+	want.Equal(t, "unread", finds("unread bob"), "")
 	seen := f.Stamp()
 	f.Clock.Advance(time.Hour + time.Second)
-	want.Equal(t, "unread for long", finds("hooks of bob"), "1 message unread, and its agent host has not told of it since "+seen)
+	want.Equal(t, "unread for long", finds("unread bob"), "bob reads no mail: last heard at "+seen+
+		"; no hook of its agent host was called since "+seen+": begin a session, and look whether its hooks are on")
 }

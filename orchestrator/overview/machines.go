@@ -3,6 +3,7 @@ package overview
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -41,43 +42,41 @@ func hostsWithDaemons(c *store.Conn, l *ledger.Ledger) (map[string]bool, error) 
 	return hosts, err
 }
 
-// machines tells of hosts to which agents belong, and on which no daemon runs. It says nothing where no agent belongs to any.
-func (d *doctor) machines(c *store.Conn, conf *ledger.Config) error {
-	if !d.ledger.IsCentral() {
+// checkHosts finds hosts to which agents belong, and on which no daemon runs.
+func checkHosts(x *examination) error {
+	if !x.l.IsCentral() {
 		return nil
 	}
 	of := map[string][]string{}
-	var hosts []string
-	for _, name := range append([]string{orchestrator.User}, conf.Names...) {
-		if host := conf.Agents[name].Host; host != "" {
-			if of[host] == nil {
-				hosts = append(hosts, host)
-			}
+	for _, name := range append([]string{orchestrator.User}, x.conf.Names...) {
+		if host := x.conf.Agents[name].Host; host != "" {
 			of[host] = append(of[host], name)
 		}
 	}
-	slices.Sort(hosts)
-	missing, err := daemons.Missing(c, d.ledger)
+	missing, err := daemons.Missing(x.c, x.l)
 	for _, m := range missing {
-		d.addHost(m.Host, "note", fmt.Sprintf("a daemon of that name, process %d, was seen at %s and is not on this machine: it was killed since, or another machine has the same name", m.PID, m.SeenAt),
-			"Give one of two machines another name: --host-name NAME")
+		x.add(Finding{
+			About: m.Host, Level: Note, Do: "Give one of two machines another name: --host-name NAME",
+			Says: fmt.Sprintf("a daemon of that name, process %d, was seen at %s and is not on this machine: it was killed since, or another machine has the same name",
+				m.PID, m.SeenAt),
+		})
 	}
 	if err != nil {
 		return err
 	}
-	running, err := hostsWithDaemons(c, d.ledger)
-	for _, host := range hosts {
-		names := of[host]
-		if running[host] {
-			d.addHost(host, "ok", "a daemon runs there, for "+orchestrator.Plural(len(names), "agent"), "")
-			continue
+	running, err := hostsWithDaemons(x.c, x.l)
+	for _, host := range slices.Sorted(maps.Keys(of)) {
+		f := Finding{
+			About: host, Level: Problem, Says: "No daemon runs on " + host, Because: "no other host delivers to " + strings.Join(of[host], ", "),
+			Do: "`mailroom serve` on " + host + "; or move them: `mailroom agent add NAME --host " + x.l.Host() + "`",
 		}
-		says := "no daemon runs there, and no other host delivers to " + strings.Join(names, ", ")
-		if host == d.ledger.Host() { // whoever works without a daemon delivers by hand
-			d.addHost(host, "note", says, "`mailroom serve`")
-			continue
+		switch {
+		case running[host]:
+			f = Finding{About: host, Level: Fine, Says: "a daemon runs there, for " + orchestrator.Plural(len(of[host]), "agent")}
+		case host == x.l.Host(): // whoever works without a daemon delivers by hand
+			f.Level, f.Do = Note, "`mailroom serve`"
 		}
-		d.addHost(host, "problem", says, "`mailroom serve` on "+host+"; or move them: `mailroom agent add NAME --host "+d.ledger.Host()+"`")
+		x.add(f)
 	}
 	return err
 }
@@ -104,7 +103,7 @@ func (d *doctor) passwords(ctx context.Context) error {
 		if os.Getenv("PGPASSWORD") != "" {
 			do += "; or let it pass: `mailroom agent add NAME --pass-env '*,PGPASSWORD'`"
 		}
-		d.add("passwords", "note", fmt.Sprintf("`mailroom` in the commands of %s is not let in, since it gets neither PGPASSWORD nor the password of an address: %v",
+		d.Report("passwords", Note, fmt.Sprintf("`mailroom` in the commands of %s is not let in, since it gets neither PGPASSWORD nor the password of an address: %v",
 			strings.Join(locked, ", "), refusal), do)
 	}
 	return nil

@@ -16,19 +16,19 @@ import (
 	"mailroom/orchestrator/questions"
 )
 
-// needed returns a line for each need, without the ids and times in it.
+// needed returns a line for each finding, without the ids and times in it.
 func needed(t *testing.T, f *enginetest.Fixture) (lines []string) {
 	t.Helper()
-	r, err := overview.Needs(t.Context(), f.Ledger)
+	r, err := overview.Now(t.Context(), f.Ledger)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, n := range r.Needs {
+	for _, n := range r.Findings {
 		since := ""
 		if n.Since != "" {
 			since = f.Clock.Now().Sub(orchestrator.ParseStamp(n.Since)).String()
 		}
-		lines = append(lines, fmt.Sprintf("%s %d %s | %s | %s", n.Kind, n.Count, n.Says, strings.Join(n.From, ", "), since))
+		lines = append(lines, fmt.Sprintf("%s %d %s | %s | %s", n.Code, n.Count, n.Says, strings.Join(n.From, ", "), since))
 	}
 	return lines
 }
@@ -72,16 +72,16 @@ func TestNeeds(t *testing.T) {
 	want.Rows(t, needed(t, f),
 		"daemon 1 No daemon runs, and 1 message waits for one |  | 0s",
 		"failed 3 Messages to w failed, and 1 more message is on its way to it | a, b | 20m0s",
-		"overdue 1 Nobody has the name ghost | a | 1h20m0s",
+		"overdue 1 Nobody has the name \"ghost\" | a | 1h20m0s",
 		"unread 2 a reads no mail | system | 20m0s",
 		"unread 2 b reads no mail | a, system | 1h20m0s",
 	)
-	r, err := overview.Needs(t.Context(), f.Ledger)
+	r, err := overview.Now(t.Context(), f.Ledger)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, n := range r.Needs {
-		want.Equal(t, "nobody has the name of "+n.Agent, n.Unknown, n.Agent == "ghost")
+	for _, n := range r.Findings {
+		want.Equal(t, "nobody has the name of "+n.About, n.Unknown, n.About == "ghost")
 	}
 	want.Rows(t, roomLines(t, f),
 		"a unread 0 2 0", "b unread 0 2 0", "ghost  1 0 0", "w fails 1 0 3", "b to w: 1, 1 failed, 1 retry, 0 pending, 0 unread", "a to w: 0, 2 failed, 0 retry, 0 pending, 0 unread",
@@ -110,16 +110,16 @@ func TestNeedsAreGroups(t *testing.T) {
 			f.Clock.Advance(20 * time.Minute)
 		}
 	}
-	r, err := overview.Needs(t.Context(), f.Ledger)
+	r, err := overview.Now(t.Context(), f.Ledger)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var got []string
-	for _, n := range r.Needs {
-		if n.Kind != "failed" {
+	for _, n := range r.Findings {
+		if n.Code != "failed" {
 			continue
 		}
-		g, err := messages.GroupDeadLetters(t.Context(), f.Ledger, messages.DeadLetterFilter{Recipient: n.Agent, Error: n.Error, Limit: 9})
+		g, err := messages.GroupDeadLetters(t.Context(), f.Ledger, messages.DeadLetterFilter{Recipient: n.About, Error: n.Error, Limit: 9})
 		if err != nil || len(g.Groups) != 1 || g.Total != n.Count {
 			t.Errorf("%+v leads to %+v, %v", n, g, err)
 		}
@@ -133,10 +133,10 @@ func TestNeedsAreGroups(t *testing.T) {
 		f.Send("a", "w", func(d *orchestrator.Draft) { d.MaxRetries = new(0) })
 		f.Deliver()
 	}
-	if r, err = overview.Needs(t.Context(), f.Ledger); err != nil {
+	if r, err = overview.Now(t.Context(), f.Ledger); err != nil {
 		t.Fatal(err)
 	}
-	failed := slices.DeleteFunc(r.Needs, func(n overview.Need) bool { return n.Kind != "failed" })
+	failed := slices.DeleteFunc(r.Findings, func(n overview.Finding) bool { return n.Code != "failed" })
 	last := failed[len(failed)-1]
 	if len(failed) != 13 || last.Count != 2 || last.Error != "" || strings.Contains(last.Because, "some time ago") {
 		t.Errorf("%d needs, the last %+v", len(failed), last)
@@ -157,13 +157,13 @@ func TestNeedsOfPeople(t *testing.T) {
 	f.Wire.Set(enginetest.Refusing(enginetest.ErrGone))
 	f.Send("builder", "w")
 	f.Deliver()
-	r, err := overview.Needs(t.Context(), f.Ledger)
+	r, err := overview.Now(t.Context(), f.Ledger)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var got []string
-	for _, n := range r.Needs {
-		got = append(got, n.Kind+" "+n.Agent+": "+n.Says+"; "+n.Because)
+	for _, n := range r.Findings {
+		got = append(got, n.Code+" "+n.About+": "+n.Says+"; "+n.Because)
 	}
 	want.Rows(t, got,
 		"disabled w: The transport of w is disabled, and 1 message waits for another; 410 Gone: the address is gone for good",
@@ -214,8 +214,8 @@ func TestNeedsOfPhones(t *testing.T) {
 	f.Question(devices[:1], long)
 	f.Deliver()
 	want.Rows(t, phones(), "phone 1 phone 1 is not told of questions and alerts |  | 0s")
-	for _, found := range overview.Doctor(t.Context(), f.Ledger, false) {
-		if found.Check == "dead letters" && found.Level != "ok" {
+	for _, found := range overview.Doctor(t.Context(), f.Ledger, overview.Examination{}) {
+		if found.Code == "failed" && found.Level != "ok" {
 			t.Errorf("doctor finds dead letters: %s", found.Says)
 		}
 	}
@@ -239,9 +239,9 @@ func TestNeedsOfALoop(t *testing.T) {
 	want.Rows(t, needed(t, f))
 	exchange(1)
 	want.Rows(t, needed(t, f), "exchange 32 ann and bob have exchanged 32 messages within ten minutes | ann, bob | ")
-	found := overview.Doctor(t.Context(), f.Ledger, false)
+	found := overview.Doctor(t.Context(), f.Ledger, overview.Examination{})
 	want.Equal(t, "doctor names them", slices.ContainsFunc(found, func(f overview.Finding) bool {
-		return f.Check == "exchange of ann and bob" && f.Level == "note" && f.Says == "ann and bob have exchanged 32 messages within ten minutes: ann sent 16 and bob sent 16, and no person has said anything to either"
+		return f.Code == "exchange" && f.Level == "note" && f.Text() == "ann and bob have exchanged 32 messages within ten minutes: ann sent 16 and bob sent 16, and no person has said anything to either"
 	}), true)
 	f.SQL(`INSERT INTO host_sessions (agent, session, started_at, seen_at, prompted_at) VALUES ('bob', 's', '', '', ?)`, f.Stamp())
 	want.Rows(t, needed(t, f))

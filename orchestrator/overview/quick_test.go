@@ -14,14 +14,14 @@ func TestQuickDoctor(t *testing.T) {
 	enginetest.OfAFile(t, "how large tables are is known of a file at once")
 	f := enginetest.New(t, "a")
 	f.Send("a", "a")
-	has := func(list []overview.Finding, check string) bool {
-		return slices.ContainsFunc(list, func(found overview.Finding) bool { return found.Check == check })
+	has := func(list overview.Findings, check string) bool {
+		return slices.ContainsFunc(list, func(found overview.Finding) bool { return found.Code == check })
 	}
 	for _, large := range []bool{false, true} {
 		if large {
 			f.SQL(`INSERT INTO bridge_problems (path, fingerprint, problem, found_at) VALUES ('large', '', hex(zeroblob(35000000)), '')`)
 		}
-		quick, all := overview.QuickDoctor(t.Context(), f.Ledger, false), overview.Doctor(t.Context(), f.Ledger, false)
+		quick, all := overview.Doctor(t.Context(), f.Ledger, overview.Examination{Quick: true}), overview.Doctor(t.Context(), f.Ledger, overview.Examination{})
 		for _, check := range []string{"integrity", "trace"} {
 			if has(quick, check) == large || !has(all, check) {
 				t.Errorf("large %t, %s: quickly %v; in full %v", large, check, has(quick, check), has(all, check))
@@ -32,8 +32,8 @@ func TestQuickDoctor(t *testing.T) {
 		}
 	}
 	f.SQL(`DELETE FROM message_trace`)
-	if n := slices.IndexFunc(overview.Doctor(t.Context(), f.Ledger, false), func(found overview.Finding) bool {
-		return found.Check == "trace" && found.Level == "problem"
+	if n := slices.IndexFunc(overview.Doctor(t.Context(), f.Ledger, overview.Examination{}), func(found overview.Finding) bool {
+		return found.Code == "trace" && found.Level == "problem"
 	}); n < 0 {
 		t.Error("a message without a trace is not found")
 	}

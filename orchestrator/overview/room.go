@@ -25,24 +25,29 @@ type Room struct {
 
 // Member is an agent, or a name that nobody has and to which something was written.
 type Member struct {
-	Name     string `json:"name"`
-	Known    bool   `json:"known"` // false: something is written to a name that nobody has
-	BuiltIn  bool   `json:"built_in,omitempty"`
-	State    string `json:"state"`              // disabled, fails, unread, silent, retries, waiting, working, idle, stopped; "" when nothing is known
-	HeardAt  string `json:"heard_at,omitempty"` // when it last sent, read, waited or was seen to work
-	Pending  int64  `json:"pending"`            // what is not delivered yet
-	Unread   int64  `json:"unread"`
-	OldestAt string `json:"oldest_at,omitempty"` // since when something has been undelivered or unread
-	Failed   int64  `json:"failed"`              // dead letters
+	Name     string    `json:"name"`
+	Known    bool      `json:"known"` // false: something is written to a name that nobody has
+	BuiltIn  bool      `json:"built_in,omitempty"`
+	State    Condition `json:"state"`
+	HeardAt  string    `json:"heard_at,omitempty"` // when it last sent, read, waited or was seen to work
+	Pending  int64     `json:"pending"`            // what is not delivered yet
+	Unread   int64     `json:"unread"`
+	OldestAt string    `json:"oldest_at,omitempty"` // since when something has been undelivered or unread
+	Failed   int64     `json:"failed"`              // dead letters
 
 	backlog    RecipientBacklog
 	agent      *ledger.Agent
-	readAt     string // when it last read something
-	unreadAt   string // when the oldest unread message came
-	failedAt   string // of a message of the last hour
-	lastStatus orchestrator.PresenceStatus
+	hookAt     string                      // when a hook of its agent host was last called
+	readAt     string                      // when it last read something
+	unreadAt   string                      // when the oldest unread message came
+	failedAt   string                      // of a message of the last hour
+	lastStatus orchestrator.PresenceStatus // that it said it has
 	lastSince  string
-	running    bool // its session
+	beatAt     string            // when it was last heard of, if there is a limit to its silence
+	silentAt   string            // when that limit is reached
+	toldAt     string            // when its silence was reported
+	run        sessions.RunState // of its start command, the last
+	waits      bool              // for messages, right now
 }
 
 // Pair is who wrote to whom.
@@ -74,7 +79,7 @@ type flow struct {
 	lately            int64  // of the messages, those sent within exchangeTime
 }
 
-// snapshot is what Room and Needs are made of: who is there, the messages of the last hour, and the newest dead letters.
+// snapshot is what Room and the checks are made of: who is there, the messages of the last hour, and the newest dead letters.
 type snapshot struct {
 	c       *store.Conn
 	l       *ledger.Ledger
@@ -98,7 +103,7 @@ func LookAround(ctx context.Context, l *ledger.Ledger) (r Room, err error) {
 		}
 		r = Room{Since: orchestrator.Stamp(s.now.Add(-roomTime)), Cut: s.cut, Agents: []Member{}, Pairs: s.pairs()}
 		for _, m := range s.members {
-			m.State = s.state(m)
+			m.State = s.condition(m)
 			r.Agents = append(r.Agents, *m)
 		}
 		slices.SortFunc(r.Agents, func(a, b Member) int { return cmp.Compare(a.Name, b.Name) })
@@ -107,12 +112,12 @@ func LookAround(ctx context.Context, l *ledger.Ledger) (r Room, err error) {
 	return r, err
 }
 
-// takeSnapshot reads what Room and Needs are made of.
+// takeSnapshot reads what Room and the checks are made of.
 func takeSnapshot(c *store.Conn, l *ledger.Ledger, conf *ledger.Config) (*snapshot, error) {
 	s := &snapshot{c: c, l: l, conf: conf, now: l.Now(), members: map[string]*Member{}, pushes: map[string]int64{}}
 	for name, agent := range conf.Agents {
 		if !push.IsMailbox(name) {
-			continue // a phone: see needs.phones
+			continue // a phone: see checkPhones
 		}
 		s.members[name] = &Member{Name: name, Known: true, BuiltIn: agent.BuiltIn, agent: agent}
 	}
@@ -215,20 +220,26 @@ func (s *snapshot) heard() error {
 		args  []any
 		take  func(m *Member, row store.Row)
 	}{
-		{`SELECT agent, heard_at FROM heartbeats`, nil, func(m *Member, row store.Row) { m.HeardAt = max(m.HeardAt, row.Text(1)) }},
-		{`SELECT agent, status, since FROM presence`, nil, func(m *Member, row store.Row) {
+		{`SELECT agent, heard_at, silent_at, told_at FROM heartbeats`, nil, func(m *Member, row store.Row) {
+			m.beatAt, m.silentAt, m.toldAt = row.Text(1), row.Text(2), row.Text(3)
+			m.HeardAt = max(m.HeardAt, m.beatAt)
+		}},
+		{`SELECT agent, status, since FROM presence ORDER BY since, rowid`, nil, func(m *Member, row store.Row) {
 			if at := row.Text(2); at >= m.lastSince {
 				m.lastStatus, m.lastSince = orchestrator.PresenceStatus(row.Text(1)), at
 				m.HeardAt = max(m.HeardAt, at)
 			}
 		}},
-		{`SELECT agent, max(seen_at) FROM host_sessions GROUP BY agent`, nil, func(m *Member, row store.Row) { m.HeardAt = max(m.HeardAt, row.Text(1)) }},
+		{`SELECT agent, max(seen_at) FROM host_sessions GROUP BY agent`, nil, func(m *Member, row store.Row) {
+			m.hookAt = row.Text(1)
+			m.HeardAt = max(m.HeardAt, m.hookAt)
+		}},
 		{`SELECT agent, state, started_at, ended_at FROM agent_runs`, nil, func(m *Member, row store.Row) {
-			m.running = row.Text(1) == string(sessions.Running)
+			m.run = sessions.RunState(row.Text(1))
 			m.HeardAt = max(m.HeardAt, row.Text(2), row.Text(3))
 		}},
 		{`SELECT waiter, since FROM waits WHERE until > ?1`, []any{now}, func(m *Member, _ store.Row) {
-			m.HeardAt, m.lastStatus = now, waits
+			m.HeardAt, m.waits = now, true
 		}},
 		{`SELECT recipient, max(at), max(CASE WHEN read > 0 THEN at END) FROM traffic WHERE span = 'hour' AND at >= ?1 AND read + wrote > 0 GROUP BY recipient`,
 			[]any{orchestrator.Stamp(s.now.Add(-7 * orchestrator.Day))}, s.counted},
@@ -248,9 +259,6 @@ func (s *snapshot) heard() error {
 	return nil
 }
 
-// waits is the status of an agent that waits for messages right now. It is never stored.
-const waits orchestrator.PresenceStatus = "waiting"
-
 // counted notes that an agent wrote or read something in the minute or the hour that began then.
 func (s *snapshot) counted(m *Member, row store.Row) {
 	m.HeardAt = max(m.HeardAt, row.Text(1))
@@ -269,26 +277,6 @@ func (s *snapshot) unreadTooLong(m *Member) bool {
 	lies, limit := s.now.Sub(orchestrator.ParseStamp(m.unreadAt)), s.conf.Settings.OverdueAfter
 	minute := orchestrator.Stamp(orchestrator.ParseStamp(m.unreadAt).Truncate(time.Minute)) // that reading is counted in
 	return lies > limit && m.HeardAt < minute || lies > patience*limit && m.readAt < minute
-}
-
-// state says in a word how an agent is: what is wrong with it, or what it does.
-func (s *snapshot) state(m *Member) string {
-	switch {
-	case m.agent != nil && m.agent.Disabled != "":
-		return "disabled"
-	case m.failedAt != "":
-		return "fails"
-	case !m.BuiltIn && s.unreadTooLong(m):
-		return "unread"
-	case m.backlog.Retry > 0:
-		return "retries"
-	case m.lastStatus == waits, m.lastStatus == "" && m.running:
-		return cmp.Or(string(m.lastStatus), string(orchestrator.Working))
-	case m.agent != nil && m.agent.SilentAfter > 0 && m.lastStatus != orchestrator.Idle && m.lastStatus != orchestrator.Stopped && m.HeardAt != "" &&
-		s.now.Sub(orchestrator.ParseStamp(m.HeardAt)) > time.Duration(m.agent.SilentAfter)*time.Second:
-		return string(Silent)
-	}
-	return string(m.lastStatus)
 }
 
 // pairs counts the messages of the last hour by who wrote to whom, and those that failed in that time. What the engine itself says is

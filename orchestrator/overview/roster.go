@@ -3,7 +3,6 @@ package overview
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 	"strings"
 
@@ -28,23 +27,29 @@ func Standings(ctx context.Context, l *ledger.Ledger, r Roster) (list []Standing
 	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
 		names := r.names(conf)
 		total = len(names)
-		var counts map[string]map[orchestrator.Status]int64
-		if r.Waiting || r.Backlog {
-			if counts, err = ledger.Counts(c); err != nil {
-				return err
-			}
+		s, err := takeSnapshot(c, l, conf)
+		if err != nil {
+			return err
 		}
 		if r.Waiting {
-			sortByTrouble(names, conf, counts)
+			s.sortByTrouble(names)
 		}
 		names = names[min(r.Skip, total):]
 		if r.Limit > 0 {
 			names = names[:min(r.Limit, len(names))]
 		}
-		if list, err = standingsIn(c, l, conf, agents.Of(conf, names)); err != nil || !r.Backlog {
-			return err
+		list = make([]Standing, 0, len(names))
+		for _, a := range agents.Of(conf, names) {
+			of, err := s.standing(a)
+			if err != nil {
+				return err
+			}
+			if !r.Backlog {
+				of.Backlog = nil
+			}
+			list = append(list, of)
 		}
-		return addBacklogs(c, l, conf, counts, names, list)
+		return nil
 	})
 	return list, total, err
 }
@@ -60,55 +65,15 @@ func (r *Roster) names(conf *ledger.Config) []string {
 }
 
 // sortByTrouble sorts names: who is disabled first, then for whom most waits.
-func sortByTrouble(names []string, conf *ledger.Config, counts map[string]map[orchestrator.Status]int64) {
-	waits := func(name string) int64 {
-		of := counts[name]
-		return of[orchestrator.Pending] + of[orchestrator.Retry] + of[ledger.Unread]
-	}
-	isEnabled := func(name string) int {
-		if conf.Agents[name].Disabled != "" {
+func (s *snapshot) sortByTrouble(names []string) {
+	isEnabled := func(m *Member) int {
+		if isDisabled(m) {
 			return 0
 		}
 		return 1
 	}
 	slices.SortStableFunc(names, func(a, b string) int {
-		return cmp.Or(cmp.Compare(isEnabled(a), isEnabled(b)), cmp.Compare(waits(b), waits(a)))
+		x, y := s.members[a], s.members[b]
+		return cmp.Or(cmp.Compare(isEnabled(x), isEnabled(y)), cmp.Compare(y.Pending+y.Unread, x.Pending+x.Unread))
 	})
-}
-
-// addBacklogs adds to the standings of these names what waits for each.
-func addBacklogs(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, counts map[string]map[orchestrator.Status]int64, names []string, list []Standing) error {
-	overdue := orchestrator.Stamp(l.Now().Add(-conf.Settings.OverdueAfter))
-	waiting, _, err := backlogs(c, conf, counts, l.Now(), overdue, names)
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(addUnread(c, waiting), addSessions(c, waiting, l.Now())); err != nil {
-		return err
-	}
-	for i := range list {
-		at, found := slices.BinarySearchFunc(waiting, list[i].Name, func(b RecipientBacklog, name string) int { return strings.Compare(b.Recipient, name) })
-		if found {
-			list[i].Backlog = &waiting[at]
-		} else {
-			list[i].Backlog = &RecipientBacklog{Recipient: list[i].Name, Known: true}
-		}
-	}
-	return nil
-}
-
-// BacklogOf returns what waits for one recipient.
-func BacklogOf(ctx context.Context, l *ledger.Ledger, agent ledger.Agent) (b RecipientBacklog, err error) {
-	list := []Standing{{Agent: agent}}
-	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
-		counts, err := ledger.Counts(c)
-		if err != nil {
-			return err
-		}
-		return addBacklogs(c, l, conf, counts, []string{agent.Name}, list)
-	})
-	if err != nil {
-		return b, err
-	}
-	return *list[0].Backlog, nil
 }

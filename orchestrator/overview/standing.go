@@ -2,6 +2,7 @@ package overview
 
 import (
 	"context"
+	"time"
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
@@ -17,81 +18,115 @@ const Silent orchestrator.PresenceStatus = "silent"
 // Removed is the status of an agent that was removed. It is never stored.
 const Removed orchestrator.PresenceStatus = "removed"
 
-// Standing is an agent, and what it was last known to do in any session.
+// Condition says in one word how an agent stands: what is wrong with it, or what it does. It is never stored.
+type Condition string
+
+// Conditions of agents. One that is in several has the first of them.
+const (
+	disabled      Condition = "disabled"       // its transport is not used
+	sessionFailed Condition = "session_failed" // the last run of its start command failed
+	givenUp       Condition = "given_up"       // so many runs in a row have failed that it is not started for these messages again
+	fails         Condition = "fails"          // a message to it failed in the last hour
+	readsNoMail   Condition = "unread"
+	silent        Condition = "silent"
+	retries       Condition = "retries" // a message waits for another attempt
+	waits         Condition = "waiting" // it waits for messages right now
+	works         Condition = "working" // its session runs, or it says so
+	// idle and stopped, and working, too, are what it says itself: an orchestrator.PresenceStatus
+	active     Condition = "active" // it says nothing, and was heard of within activeTime
+	quiet      Condition = "quiet"  // it was heard of before that
+	neverHeard Condition = ""
+)
+
+// activeTime is how long an agent counts as active after it was heard of.
+const activeTime = 5 * time.Minute
+
+// Standing is an agent, and how it stands.
 type Standing struct {
 	ledger.Agent
-	Status      orchestrator.PresenceStatus `json:"status"`                 // working, idle, silent, stopped or removed; "" when nothing is known
+	State       Condition                   `json:"state"`
+	Status      orchestrator.PresenceStatus `json:"status"`                 // what it was last known to do: working, idle, silent, stopped or removed; "" when nothing is known
 	StatusSince string                      `json:"status_since,omitempty"` // of a silent agent: when it was last heard of
 	Untold      bool                        `json:"untold,omitempty"`       // its silence was told to nobody: no other agent has the name ralph.pm
 	Run         *sessions.Run               `json:"run,omitempty"`          // the last run of its start command
 	RemovedBy   string                      `json:"removed_by,omitempty"`   // agent that removed it; "" is the administrator
-	HeardAt     string                      `json:"heard_at,omitempty"`     // when it was last heard of, if there is a limit to its silence
+	HeardAt     string                      `json:"heard_at,omitempty"`     // when it last sent, read, waited or was seen to work
 	Backlog     *RecipientBacklog           `json:"backlog,omitempty"`      // what waits for it, if that was asked
 }
 
-// StandingOf returns the standing of an agent, or of the operator or the user. Error: not_found, whose hint names the most
-// similar agents.
-func StandingOf(ctx context.Context, l *ledger.Ledger, name string) (Standing, error) {
+// StandingOf returns the standing of an agent, or of the operator or the user, and what waits for it. Error: not_found, whose hint
+// names the most similar agents.
+func StandingOf(ctx context.Context, l *ledger.Ledger, name string) (standing Standing, err error) {
 	a, err := agents.Get(ctx, l, name)
 	if err != nil {
 		return Standing{}, err
 	}
-	list, err := standings(ctx, l, a)
-	if err != nil {
-		return Standing{}, err
-	}
-	return list[0], nil
-}
-
-// standings returns the standings of these agents, in their order.
-func standings(ctx context.Context, l *ledger.Ledger, known ...ledger.Agent) (list []Standing, err error) {
-	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) (err error) {
-		list, err = standingsIn(c, l, conf, known)
+	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
+		s, err := takeSnapshot(c, l, conf)
+		if err != nil {
+			return err
+		}
+		standing, err = s.standing(a)
 		return err
 	})
-	return list, err
+	return standing, err
 }
 
-// standingsIn is standings within a transaction. Of the operator and the user nothing more is known.
-func standingsIn(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, known []ledger.Agent) (list []Standing, err error) {
-	now := orchestrator.Stamp(l.Now())
-	list = make([]Standing, len(known))
-	for i, a := range known {
-		s := &list[i]
-		*s = Standing{Agent: a}
-		if a.BuiltIn {
-			continue
-		}
-		if s.Status, s.StatusSince, err = agents.LatestStatus(c, a.Name); err != nil {
-			return nil, err
-		}
-		if err := addSilence(c, s, conf, now); err != nil {
-			return nil, err
-		}
-		if s.Run, err = sessions.LastRun(c, a.Name); err != nil {
-			return nil, err
-		}
-		if s.Run != nil {
-			s.Run.Output = sessions.Output(l, a.Name)
-		}
+// standing is how an agent stands.
+func (s *snapshot) standing(a ledger.Agent) (r Standing, err error) {
+	m := s.members[a.Name]
+	b := m.backlog
+	b.Recipient, b.Known = m.Name, true
+	r = Standing{Agent: a, State: s.condition(m), HeardAt: m.HeardAt, Backlog: &b}
+	if m.BuiltIn {
+		return r, nil
 	}
-	return list, nil
+	if r.Status, r.StatusSince = m.lastStatus, m.lastSince; m.isSilent(s.now) {
+		r.Status, r.StatusSince = Silent, m.beatAt
+		r.Untold = m.toldAt != "" && agents.Manager(s.conf, m.Name) == ""
+	} else if r.Status == "" && m.beatAt != "" {
+		r.Status, r.StatusSince = orchestrator.Working, m.beatAt
+	}
+	if r.Run, err = sessions.LastRun(s.c, m.Name); r.Run != nil {
+		r.Run.Output = sessions.Output(s.l, m.Name)
+	}
+	return r, err
 }
 
-// addSilence corrects what an agent says of itself by when it was last heard of.
-func addSilence(c *store.Conn, s *Standing, conf *ledger.Config, now string) error {
-	return c.Query(`SELECT heard_at, silent_at, told_at FROM heartbeats WHERE agent = ?`, func(row store.Row) error {
-		heard, silentAt, told := row.Text(0), row.Text(1), row.Text(2)
-		s.HeardAt = heard
-		switch {
-		case told != "" || silentAt != "" && silentAt <= now:
-			s.Status, s.StatusSince = Silent, heard
-			s.Untold = told != "" && agents.Manager(conf, s.Name) == ""
-		case s.Status == "":
-			s.Status, s.StatusSince = orchestrator.Working, heard
-		}
-		return nil
-	}, s.Name)
+// isSilent reports whether nothing was heard of an agent for longer than its limit, though it was at work.
+func (m *Member) isSilent(now time.Time) bool {
+	return m.toldAt != "" || m.silentAt != "" && m.silentAt <= orchestrator.Stamp(now)
+}
+
+// condition returns how a member stands.
+func (s *snapshot) condition(m *Member) Condition {
+	switch {
+	case isDisabled(m):
+		return disabled
+	case m.run == sessions.Failed:
+		return sessionFailed
+	case m.run == sessions.GivenUp:
+		return givenUp
+	case m.failedAt != "":
+		return fails
+	case !m.BuiltIn && s.unreadTooLong(m):
+		return readsNoMail
+	case m.waits:
+		return waits
+	case m.isSilent(s.now):
+		return silent
+	case m.backlog.Retry > 0:
+		return retries
+	case m.run == sessions.Running:
+		return works
+	case m.lastStatus != "":
+		return Condition(m.lastStatus)
+	case m.HeardAt == "":
+		return neverHeard
+	case s.now.Sub(orchestrator.ParseStamp(m.HeardAt)) < activeTime:
+		return active
+	}
+	return quiet
 }
 
 // RemovedAgents returns the agents that were removed and not added again, with the roles that they had.

@@ -19,13 +19,6 @@ import (
 	"mailroom/orchestrator/questions"
 )
 
-// Levels of findings, as of the engine's doctor.
-const (
-	fine    = "ok"
-	note    = "note"
-	problem = "problem"
-)
-
 // maxSkew is how far a clock may be off: push services refuse a signature whose end is more than 24 hours away, and a
 // device shows a question as over that is not.
 const maxSkew = 2 * time.Minute
@@ -34,11 +27,11 @@ const maxSkew = 2 * time.Minute
 // and their pushes, the key folder, the clock. It goes on after a check that fails. It reads only, but for the push keys,
 // which it makes when there are none; it asks for the app at its address, if the database is trusted. With try it pushes a test to
 // every device first.
-func Doctor(ctx context.Context, l *ledger.Ledger, try bool) []overview.Finding {
+func Doctor(ctx context.Context, l *ledger.Ledger, try bool) overview.Findings {
 	d := &doctor{ledger: l}
 	if elsewhere, is := errors.AsType[*orchestrator.Error](Here(ctx, l)); is {
-		d.add("host", note, elsewhere.Message, elsewhere.Hint)
-		return d.findings
+		d.Report("host", overview.Note, elsewhere.Message, elsewhere.Hint)
+		return d.Findings
 	}
 	if try {
 		d.trials(ctx)
@@ -48,46 +41,33 @@ func Doctor(ctx context.Context, l *ledger.Ledger, try bool) []overview.Finding 
 	d.folder()
 	d.devices(ctx)
 	d.replies(ctx)
-	return d.findings
+	return d.Findings
 }
 
 // trials pushes a test to every device that can be pushed to.
 func (d *doctor) trials(ctx context.Context) {
 	trials, err := delivery.TryDevices(ctx, d.ledger)
 	if err != nil {
-		d.failed("trials", err)
+		d.Fail("trials", "", err)
 	} else if len(trials) == 0 {
-		d.add("trials", note, "no device to push to", "Approve a device, and turn on notifications in its app")
+		d.Report("trials", overview.Note, "no device to push to", "Approve a device, and turn on notifications in its app")
 	}
 	for _, t := range trials {
-		check := "trial of " + strings.TrimPrefix(t.Agent, push.DevicePrefix)
+		device := strings.TrimPrefix(t.Agent, push.DevicePrefix)
 		switch {
 		case t.Delivered:
-			d.add(check, fine, "the push service took a test: it should be on the phone now", "")
+			d.ReportOf("trial", device, overview.Fine, "the push service took a test: it should be on the phone now", "")
 		case t.MessageID == "" || t.PutOff:
-			d.add(check, note, "no test arrived: "+t.Says, "")
+			d.ReportOf("trial", device, overview.Note, "no test arrived: "+t.Says, "")
 		default:
-			d.add(check, problem, "a test did not arrive: "+t.Says, "`mailroom trace "+t.MessageID+"` shows the attempt")
+			d.ReportOf("trial", device, overview.Problem, "a test did not arrive: "+t.Says, "`mailroom trace "+t.MessageID+"` shows the attempt")
 		}
 	}
 }
 
 type doctor struct {
-	ledger   *ledger.Ledger
-	findings []overview.Finding
-}
-
-func (d *doctor) add(check, level, says, do string) {
-	d.findings = append(d.findings, overview.Finding{Check: check, Level: level, Says: says, Do: do})
-}
-
-// failed adds an error as a problem.
-func (d *doctor) failed(check string, err error) {
-	if own, ok := errors.AsType[*orchestrator.Error](err); ok {
-		d.add(check, problem, own.WithoutHint(), own.Hint)
-		return
-	}
-	d.add(check, problem, err.Error(), "")
+	ledger *ledger.Ledger
+	overview.Findings
 }
 
 // address checks that phones find the app where the setting says.
@@ -96,28 +76,28 @@ func (d *doctor) address(ctx context.Context) {
 	url, err := questions.SignalURL(ctx, d.ledger)
 	switch {
 	case err != nil:
-		d.failed(check, err)
+		d.Fail(check, "", err)
 		return
 	case url == "":
-		d.add(check, problem, "no address is set at which phones reach the app", NoAddressHint)
+		d.Report(check, overview.Problem, "no address is set at which phones reach the app", NoAddressHint)
 		return
 	case !strings.HasPrefix(url, "https://"):
-		d.add(check, note, url+" can be reached from this machine only: phones need https", NoAddressHint)
+		d.Report(check, overview.Note, url+" can be reached from this machine only: phones need https", NoAddressHint)
 	default:
-		d.add(check, fine, url, "")
+		d.Report(check, overview.Fine, url, "")
 	}
 	date, err := fetchManifest(ctx, url)
 	if err != nil {
-		d.add("app", problem, "the app is not at "+url+": "+err.Error(),
+		d.Report("app", overview.Problem, "the app is not at "+url+": "+err.Error(),
 			"`mailroom serve --phone ADDRESS` serves it, and what answers at the address must lead there; see docs/phone.md")
 		return
 	}
-	d.add("app", fine, "it answers at "+url, "")
+	d.Report("app", overview.Fine, "it answers at "+url, "")
 	if skew := d.ledger.Now().Sub(date); !date.IsZero() && skew.Abs() > maxSkew {
-		d.add("clock", problem, fmt.Sprintf("the clock here and the one behind %s are %s apart", url, skew.Abs().Round(time.Second)),
+		d.Report("clock", overview.Problem, fmt.Sprintf("the clock here and the one behind %s are %s apart", url, skew.Abs().Round(time.Second)),
 			"Set the clock; push services refuse what was signed at another time")
 	} else {
-		d.add("clock", fine, "it agrees with the one that answers at the address", "")
+		d.Report("clock", overview.Fine, "it agrees with the one that answers at the address", "")
 	}
 }
 
@@ -158,10 +138,10 @@ func fetchManifest(ctx context.Context, url string) (date time.Time, err error) 
 
 func (d *doctor) pushKeys(ctx context.Context) {
 	if _, err := questions.VAPIDPublicKey(ctx, d.ledger); err != nil {
-		d.failed("push keys", err)
+		d.Fail("push keys", "", err)
 		return
 	}
-	d.add("push keys", fine, "there", "")
+	d.Report("push keys", overview.Fine, "there", "")
 }
 
 // folder checks who can reach the keys, and that of kept alerts.
@@ -169,12 +149,12 @@ func (d *doctor) folder() {
 	const check = "key folder"
 	k, err := openKeys(d.ledger, false)
 	if err != nil {
-		d.failed(check, err)
+		d.Fail(check, "", err)
 		return
 	}
 	defer k.close()
 	if k.root == nil {
-		d.add(check, fine, "it is made with the first device or question", "")
+		d.Report(check, overview.Fine, "it is made with the first device or question", "")
 		return
 	}
 	err = fs.WalkDir(k.root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
@@ -193,10 +173,10 @@ func (d *doctor) folder() {
 		_, err = k.kept(false)
 	}
 	if err != nil {
-		d.failed(check, err)
+		d.Fail(check, "", err)
 		return
 	}
-	d.add(check, fine, "only its owner can reach "+k.path, "")
+	d.Report(check, overview.Fine, "only its owner can reach "+k.path, "")
 }
 
 // devices checks each device, and whether there is one at all.
@@ -204,7 +184,7 @@ func (d *doctor) devices(ctx context.Context) {
 	const check = "devices"
 	list, err := questions.Devices(ctx, d.ledger)
 	if err != nil {
-		d.failed(check, err)
+		d.Fail(check, "", err)
 		return
 	}
 	k, err := openKeys(d.ledger, false)
@@ -219,9 +199,9 @@ func (d *doctor) devices(ctx context.Context) {
 		}
 	}
 	if usable == 0 {
-		d.add(check, problem, "no device can read what is encrypted: questions are refused", "`mailroom signal pair`, then "+approveHint)
+		d.Report(check, overview.Problem, "no device can read what is encrypted: questions are refused", "`mailroom signal pair`, then "+approveHint)
 	} else {
-		d.add(check, fine, fmt.Sprintf("%d can read what is encrypted", usable), "")
+		d.Report(check, overview.Fine, fmt.Sprintf("%d can read what is encrypted", usable), "")
 	}
 }
 
@@ -230,10 +210,9 @@ const approveHint = "`mailroom signal device approve FINGERPRINT`, with the fing
 
 // device checks one device, and reports whether it can read what is encrypted.
 func (d *doctor) device(ctx context.Context, k *keys, device *questions.Device) bool {
-	check := "device " + device.ID
 	switch device.State {
 	case questions.DeviceWaiting:
-		d.add(check, note, device.Name+" waits for approval since "+device.CreatedAt,
+		d.ReportOf("device", device.ID, overview.Note, device.Name+" waits for approval since "+device.CreatedAt,
 			"If it is yours: "+approveHint)
 		return false
 	case questions.DeviceActive:
@@ -243,11 +222,11 @@ func (d *doctor) device(ctx context.Context, k *keys, device *questions.Device) 
 	if device.Kind != questions.DeviceNtfy {
 		recipient, err := k.pinned(device)
 		if err != nil {
-			d.failed(check, err)
+			d.Fail("device", device.Name+": ", err)
 			return false
 		}
 		if recipient == nil {
-			d.add(check, problem, device.Name+" is active in the table, but nobody approved it here with the key that it has there: it is not used",
+			d.ReportOf("device", device.ID, overview.Problem, device.Name+" is active in the table, but nobody approved it here with the key that it has there: it is not used",
 				"If it is yours: "+approveHint+"; otherwise `mailroom signal device revoke "+device.ID+"`")
 			return false
 		}
@@ -259,20 +238,20 @@ func (d *doctor) device(ctx context.Context, k *keys, device *questions.Device) 
 	url, err := questions.SignalURL(ctx, d.ledger)
 	switch {
 	case device.PushProblem != "" && device.Kind == questions.DeviceNtfy:
-		d.add(check, problem, device.Name+" cannot be pushed to since "+device.PushProblem, "Name its topic anew: `mailroom signal ntfy https://HOST/TOPIC`")
+		d.ReportOf("device", device.ID, overview.Problem, device.Name+" cannot be pushed to since "+device.PushProblem, "Name its topic anew: `mailroom signal ntfy https://HOST/TOPIC`")
 	case device.PushProblem != "":
-		d.add(check, problem, device.Name+" cannot be pushed to since "+device.PushProblem, "Open the app on it: it subscribes anew")
+		d.ReportOf("device", device.ID, overview.Problem, device.Name+" cannot be pushed to since "+device.PushProblem, "Open the app on it: it subscribes anew")
 	case device.Kind == questions.DeviceDesk:
-		d.add(check, fine, device.Name+" is a browser, which shows what comes while the console is open in it", "")
+		d.ReportOf("device", device.ID, overview.Fine, device.Name+" is a browser, which shows what comes while the console is open in it", "")
 	case device.PushHost == "":
-		d.add(check, problem, device.Name+" gets no pushes: it has not subscribed", "Open the app on it and allow notifications; on an iPhone, from the home screen")
+		d.ReportOf("device", device.ID, overview.Problem, device.Name+" gets no pushes: it has not subscribed", "Open the app on it and allow notifications; on an iPhone, from the home screen")
 	case device.PushedAt != "" && device.PushOutcome != "delivered":
-		d.add(check, problem, device.Name+", "+last, "`mailroom signal doctor --try` pushes a test")
+		d.ReportOf("device", device.ID, overview.Problem, device.Name+", "+last, "`mailroom signal doctor --try` pushes a test")
 	case device.Kind == questions.DeviceNtfy && url == "" && err == nil: // otherwise the address's finding says it
-		d.add(check, note, device.Name+" through "+device.PushHost+"; "+last+"; its notifications have no buttons and no address, since signal.url is not set",
+		d.ReportOf("device", device.ID, overview.Note, device.Name+" through "+device.PushHost+"; "+last+"; its notifications have no buttons and no address, since signal.url is not set",
 			"`mailroom setting set signal.url https://HOST`, the address at which phones reach the app")
 	default:
-		d.add(check, fine, device.Name+" through "+device.PushHost+"; "+last, "")
+		d.ReportOf("device", device.ID, overview.Fine, device.Name+" through "+device.PushHost+"; "+last, "")
 	}
 	return device.Kind != questions.DeviceNtfy
 }
@@ -288,7 +267,7 @@ func (d *doctor) replies(ctx context.Context) {
 	names, err := k.names(repliesFolder)
 	lost, err2 := unanswerable(ctx, d.ledger, k)
 	if err = errors.Join(err, err2); err != nil {
-		d.failed(check, err)
+		d.Fail(check, "", err)
 		return
 	}
 	orphans := 0
@@ -301,13 +280,13 @@ func (d *doctor) replies(ctx context.Context) {
 		}
 	}
 	if orphans > 0 {
-		d.add(check, note, fmt.Sprintf("keys of %d questions that were never stored, or are gone", orphans), "The daemon removes them; without one, so does the next question")
+		d.Report(check, overview.Note, fmt.Sprintf("keys of %d questions that were never stored, or are gone", orphans), "The daemon removes them; without one, so does the next question")
 	}
 	if lost > 0 {
-		d.add(check, problem, fmt.Sprintf("%d open questions whose answers cannot be opened here, since their keys are not in %s", lost, k.path),
+		d.Report(check, overview.Problem, fmt.Sprintf("%d open questions whose answers cannot be opened here, since their keys are not in %s", lost, k.path),
 			"Cancel them and ask again: `mailroom signal list`, `mailroom signal cancel ID`")
 	}
 	if orphans == 0 && lost == 0 {
-		d.add(check, fine, "every open question has its key", "")
+		d.Report(check, overview.Fine, "every open question has its key", "")
 	}
 }

@@ -20,9 +20,9 @@ import (
 // found is what the doctor finds of a check; there must be one finding.
 func (o *office) found(check string) overview.Finding {
 	o.t.Helper()
-	var list []overview.Finding
+	var list overview.Findings
 	for _, f := range person.Doctor(o.t.Context(), o.Ledger, false) {
-		if f.Check == check {
+		if f.Title() == check {
 			list = append(list, f)
 		}
 	}
@@ -113,7 +113,7 @@ func TestDoctorDevices(t *testing.T) {
 	o.exec(`UPDATE signal_devices SET recipient = 'age1other'`)
 	o.finds(check, "problem", "nobody approved it here")
 	o.finds("devices", "problem", "no device can read")
-	if tried := person.Doctor(t.Context(), o.Ledger, true)[0]; tried.Check != "trial of "+p.id || tried.Level != "problem" || !strings.Contains(tried.Says, `no transport "push"`) {
+	if tried := person.Doctor(t.Context(), o.Ledger, true)[0]; tried.Title() != "trial "+p.id || tried.Level != "problem" || !strings.Contains(tried.Says, `no transport "push"`) {
 		t.Errorf("a test without a transport: %+v", tried)
 	}
 }
@@ -144,7 +144,7 @@ func TestDoctorAnswers(t *testing.T) {
 	o.rename(asked.ID, "q-01KDYA9W8FZ6ZC3T0N8X5JQ2WR")
 	var says []string
 	for _, f := range person.Doctor(t.Context(), o.Ledger, false) {
-		if f.Check == "answers" {
+		if f.Code == "answers" {
 			says = append(says, f.Level+" "+f.Says)
 		}
 	}

@@ -439,8 +439,8 @@ func TestUserIsExplained(t *testing.T) {
 	f, ids := enginetest.NewPhones(t, 1)
 	id := f.Send("builder", "user", func(d *orchestrator.Draft) { d.Type = "QUERY" })
 	f.Question(ids)
-	for _, finding := range overview.Doctor(t.Context(), f.Ledger, false) {
-		if finding.Check == "unknown recipients" && finding.Level != "ok" {
+	for _, finding := range overview.Doctor(t.Context(), f.Ledger, overview.Examination{}) {
+		if finding.Code == "unknown recipients" && finding.Level != "ok" {
 			t.Errorf("%+v", finding)
 		}
 	}

@@ -178,8 +178,8 @@ func (o *oddRun) ask(ctx context.Context) {
 	_, _, _, err = messages.Events(ctx, o.Ledger, messages.Cursor{}, "", 1000)
 	must("events", err)
 	o.askBeside(ctx, must, fine)
-	for _, found := range overview.Doctor(ctx, o.Ledger, false) {
-		if found.Check == "database" {
+	for _, found := range overview.Doctor(ctx, o.Ledger, overview.Examination{}) {
+		if found.Code == "database" {
 			o.T.Errorf("the doctor: %+v", found)
 		}
 	}

@@ -400,8 +400,8 @@ func TestOddConfiguration(t *testing.T) {
 		t.Errorf("tokens: %v %v %v", tokens, err, tokensErr)
 	}
 	says := ""
-	for _, found := range overview.Doctor(t.Context(), f.Ledger, false) {
-		if found.Check == "configuration" {
+	for _, found := range overview.Doctor(t.Context(), f.Ledger, overview.Examination{}) {
+		if found.Code == "configuration" {
 			says += found.Says + "\n"
 		}
 	}

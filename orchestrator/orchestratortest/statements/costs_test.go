@@ -66,7 +66,7 @@ var mayCost = map[string]int{
 
 	// The newest failures are read in the order of their index, up to a limit; and there is one heartbeat for each agent.
 	`event IN ('attempt_failed','failed','expired') ORDER BY at DESC LIMIT`: 1,
-	`SELECT agent, heard_at FROM heartbeats`:                                1,
+	`SELECT agent, heard_at, silent_at, told_at FROM heartbeats`:            1,
 
 	// The counts of traffic are of a batch of events, in their order.
 	`WITH of AS (SELECT DISTINCT message_id FROM message_trace WHERE id > ?1 AND id <= ?2)`: 2,

@@ -209,7 +209,6 @@ SELECT DISTINCT agent FROM tokens WHERE admin = 1 AND revoked_at = '' AND (expir
 SELECT DISTINCT delivery_marks FROM agent_message WHERE ended_at <> '' AND ended_at < ? AND status IS NOT 'delivered' AND delivery_marks <> '';
 SELECT DISTINCT instance FROM waits;
 SELECT DISTINCT lease_token FROM agent_message WHERE status IN ('pending','retry') AND lease_token <> '';
-SELECT DISTINCT recipient FROM agent_message WHERE status IN ('pending','retry');
 SELECT DISTINCT recipient FROM agent_message WHERE status IN ('pending','retry') AND lease_token <> '' AND (lease_owner = '' OR length(lease_token) < 26) AND lease_until > ?1;
 SELECT DISTINCT sender, idempotency_key FROM agent_message WHERE seq IN (SELECT seq FROM temp.batch) AND idempotency_key IS NOT NULL;
 SELECT DISTINCT sender, idempotency_key FROM agent_message_archive WHERE seq IN (SELECT seq FROM temp.batch) AND idempotency_key IS NOT NULL;
@@ -240,15 +239,14 @@ SELECT EXISTS (SELECT 1 FROM thread_participants p CROSS JOIN agent_message m ON
 SELECT EXISTS (SELECT 1 FROM threads JOIN thread_participants USING (thread_id) WHERE thread_id = ? AND agent = ?);
 SELECT agent FROM given_names WHERE program = ? AND host = ? AND pid = ? AND born = ? AND ends_at = '';
 SELECT agent FROM heartbeats WHERE silent_at <> '' AND silent_at <= ? AND agent < x'' ORDER BY silent_at LIMIT +?;
-SELECT agent, heard_at FROM heartbeats;
+SELECT agent, heard_at, silent_at, told_at FROM heartbeats;
 SELECT agent, host, pid, born, ends_at, coalesce((SELECT max(seen_at) FROM host_sessions s WHERE s.agent = g.agent), given_at) FROM given_names g WHERE agent < x'' ORDER BY agent;
 SELECT agent, max(prompted_at) FROM host_sessions WHERE prompted_at >= ?1 GROUP BY agent;
 SELECT agent, max(seen_at) FROM host_sessions GROUP BY agent;
-SELECT agent, max(seen_at), (SELECT count(*) FROM agent_inbox i WHERE i.recipient = h.agent AND i.read_at = '') FROM host_sessions h GROUP BY agent HAVING max(seen_at) < ?;
 SELECT agent, session, program, state, seen_at, host, pid, born, waiter_pid, waiter_born, started_at FROM host_sessions WHERE agent <> '' ORDER BY agent, seen_at, session;
 SELECT agent, session, program, state, seen_at, host, pid, born, waiter_pid, waiter_born, started_at FROM host_sessions WHERE agent = ? ORDER BY agent, seen_at, session;
 SELECT agent, state, started_at, ended_at FROM agent_runs;
-SELECT agent, status, since FROM presence;
+SELECT agent, status, since FROM presence ORDER BY since, rowid;
 SELECT alert_id FROM signal_alerts WHERE alert_id = ?;
 SELECT alert_id, sender, encrypted, body, created_at FROM signal_alerts WHERE alert_id = ?;
 SELECT alert_id, sender, encrypted, body, created_at FROM signal_alerts WHERE created_at >= ?2 ORDER BY created_at DESC LIMIT +?1;
@@ -292,7 +290,6 @@ SELECT count(*) FROM agent_message WHERE seq IN (SELECT seq FROM temp.batch) AND
 SELECT count(*) FROM agent_message WHERE status IN ('failed','expired') AND (?1 = '' AND recipient NOT LIKE 'device:%' OR recipient = ?1) AND (?2 = '' OR sender = ?2) AND +seq > ?3 AND +seq < ?4;
 SELECT count(*) FROM agent_message WHERE status IN ('failed','expired') AND recipient NOT LIKE 'device:%';
 SELECT count(*) FROM agent_message WHERE status IN ('pending','retry');
-SELECT count(*) FROM agent_message WHERE status IN ('pending','retry') AND created_at < ?1 AND not_before < ?1;
 SELECT count(*) FROM agent_message WHERE status IN ('pending','retry') AND lease_token <> '' AND (lease_owner = '' OR length(lease_token) < 26) AND lease_until > ?;
 SELECT count(*) FROM agent_message WHERE status IN ('pending','retry') AND lease_token <> '' AND lease_until <= ?;
 SELECT count(*) FROM agent_message WHERE status IN ('pending','retry') AND lease_token <> '' AND recipient = ? AND sender = ?;
@@ -346,7 +343,6 @@ SELECT hash, agent, admin, created_at, expires_at, revoked_at FROM tokens WHERE 
 SELECT hash, agent, admin, created_at, expires_at, revoked_at FROM tokens WHERE hash = ?;
 SELECT hash, agent, admin, created_at, expires_at, revoked_at FROM tokens WHERE hash >= ?1 AND hash < ?1 || 'g' ORDER BY hash LIMIT 1;
 SELECT heard_at FROM heartbeats WHERE agent = ?;
-SELECT heard_at, silent_at, told_at FROM heartbeats WHERE agent = ?;
 SELECT hops, chain_at, created_at FROM agent_message WHERE message_id = ?;
 SELECT host, waiter_pid, waiter_born FROM host_sessions WHERE agent = ? AND session = ?;
 SELECT i.delivered_at FROM agent_inbox i LEFT JOIN agent_message m ON m.message_id = i.message_id AND m.recipient = i.recipient WHERE i.recipient = ?1 AND i.read_at = '' AND (m.sender IS NOT 'system' OR m.message_type IS NOT 'transport_test') ORDER BY i.rowid DESC LIMIT 1;
@@ -464,7 +460,7 @@ SELECT recipient, max(at), max(CASE WHEN read > 0 THEN at END) FROM traffic WHER
 SELECT recipient, max(at), max(CASE WHEN read > 0 THEN at END) FROM traffic WHERE span = 'minute' AND at >= ?1 AND read + wrote > 0 GROUP BY recipient;
 SELECT recipient, state, n FROM message_count WHERE state <> 'counted' UNION ALL SELECT recipient, traced_status, count(*) FROM agent_message WHERE seq > (SELECT coalesce(max(CASE WHEN n BETWEEN 0 AND 9007199254740992 THEN n ELSE 9007199254740992 END), 0) FROM message_count WHERE recipient = '' AND state = 'counted') AND traced_status IN ('pending','retry','delivered','failed','expired','cancelled') GROUP BY recipient, traced_status;
 SELECT recipient, state, sum(n) FROM ( SELECT recipient, state, CASE WHEN n BETWEEN -9007199254740992 AND 9007199254740992 THEN n ELSE 9007199254740992 END AS n FROM message_count WHERE state <> 'counted' UNION ALL SELECT recipient, traced_status, -count(*) FROM agent_message WHERE seq <= (SELECT coalesce(max(CASE WHEN n BETWEEN 0 AND 9007199254740992 THEN n ELSE 9007199254740992 END), 0) FROM message_count WHERE recipient = '' AND state = 'counted') AND traced_status IN ('pending','retry','delivered','failed','expired','cancelled') GROUP BY recipient, traced_status UNION ALL SELECT recipient, 'unread', -count(*) FROM agent_inbox WHERE read_at = '' GROUP BY recipient UNION ALL SELECT '', 'archived', -count(*) FROM agent_message_archive) AS c GROUP BY recipient, state HAVING sum(n) <> 0 ORDER BY recipient, state;
-SELECT recipient, status, traced_status, count(*), count(*) FILTER (WHERE held <> 0), coalesce(min(CASE WHEN not_before > ?1 THEN NULL ELSE coalesce(strftime('%Y-%m-%dT%H:%M:%fZ', created_at), ?1) END), ''), coalesce(min(nullif(next_attempt_at, '')), '') FROM agent_message WHERE (traced_status IS NOT status OR message_id >= x'' OR sender >= x'' OR recipient >= x'' OR status >= x'') GROUP BY recipient, status, traced_status;
+SELECT recipient, status, traced_status, count(*), count(*) FILTER (WHERE held <> 0), coalesce(min(CASE WHEN not_before > ?1 THEN NULL ELSE coalesce(strftime('%Y-%m-%dT%H:%M:%fZ', created_at), ?1) END), ''), coalesce(min(nullif(next_attempt_at, '')), ''), count(*) FILTER (WHERE created_at < ?2 AND not_before < ?2), coalesce(min(CASE WHEN created_at < ?2 AND not_before < ?2 THEN seq END), 0) FROM agent_message WHERE (traced_status IS NOT status OR message_id >= x'' OR sender >= x'' OR recipient >= x'' OR status >= x'') GROUP BY recipient, status, traced_status;
 SELECT recipient, traced_status, count(*) FROM agent_message WHERE seq = ?1 AND seq <= (SELECT coalesce(max(CASE WHEN n BETWEEN 0 AND 9007199254740992 THEN n ELSE 9007199254740992 END), 0) FROM message_count WHERE recipient = '' AND state = 'counted') GROUP BY recipient, traced_status;
 SELECT recipient, traced_status, count(*) FROM agent_message WHERE seq IN (SELECT seq FROM temp.batch) AND seq <= (SELECT coalesce(max(CASE WHEN n BETWEEN 0 AND 9007199254740992 THEN n ELSE 9007199254740992 END), 0) FROM message_count WHERE recipient = '' AND state = 'counted') GROUP BY recipient, traced_status;
 SELECT recipient, traced_status, count(*) FROM agent_message WHERE status IN ('pending','retry') AND recipient = ?1 AND lease_token = '' AND seq <= (SELECT coalesce(max(CASE WHEN n BETWEEN 0 AND 9007199254740992 THEN n ELSE 9007199254740992 END), 0) FROM message_count WHERE recipient = '' AND state = 'counted') GROUP BY recipient, traced_status;

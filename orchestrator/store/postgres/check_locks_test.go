@@ -36,10 +36,10 @@ func TestLockedRowsAreExplained(t *testing.T) {
 					break
 				}
 			}
-			findings := overview.Doctor(t.Context(), e.Ledger, false)
+			findings := overview.Doctor(t.Context(), e.Ledger, overview.Examination{})
 			named := false
 			for _, f := range findings {
-				named = named || f.Check == "row locks" && f.Level == "problem" && strings.Contains(f.Do, "pg_terminate_backend")
+				named = named || f.Code == "row locks" && f.Level == "problem" && strings.Contains(f.Do, "pg_terminate_backend")
 			}
 			if !named {
 				t.Errorf("doctor: %+v", findings)

@@ -98,16 +98,16 @@ func TestDoctorNamesTheLocker(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, lock := lockable(t, store.NewLocalBell())
-		before := overview.Doctor(t.Context(), r.Ledger, true)
+		before := overview.Doctor(t.Context(), r.Ledger, overview.Examination{Try: true})
 		lock()
 		began := time.Now()
-		locked := overview.Doctor(t.Context(), r.Ledger, true)
+		locked := overview.Doctor(t.Context(), r.Ledger, overview.Examination{Try: true})
 		if took := time.Since(began); took > shortBusy*3/2 {
 			t.Errorf("it took %s by the clock of the test", took)
 		}
 		about := func(findings []overview.Finding, check string) (found overview.Finding) {
 			for _, f := range findings {
-				if f.Check == check {
+				if f.Title() == check {
 					found = f
 				}
 			}
@@ -127,7 +127,7 @@ func TestDoctorNamesTheLocker(t *testing.T) {
 		if holder := about(locked, "lock"); holder.Level != "problem" || !strings.Contains(holder.Says, self) {
 			t.Errorf("locked: %+v; want %s", holder, self)
 		}
-		if about(locked, "trials").Level != "problem" || about(locked, "trial of a").Check != "" {
+		if about(locked, "trials").Level != "problem" || about(locked, "trial a").Code != "" {
 			t.Errorf("trials while it is locked: %+v, %+v", about(locked, "trials"), about(locked, "trial of a"))
 		}
 	})

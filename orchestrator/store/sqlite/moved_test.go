@@ -204,7 +204,7 @@ func TestRemovedDatabase(t *testing.T) {
 						}
 					}
 				}
-				if f := overview.Doctor(t.Context(), r.Ledger, false)[0]; f.Level != "problem" || !strings.Contains(f.Says, "was removed") {
+				if f := overview.Doctor(t.Context(), r.Ledger, overview.Examination{})[0]; f.Level != "problem" || !strings.Contains(f.Says, "was removed") {
 					t.Errorf("the doctor finds %+v", f)
 				}
 				left, _ := os.ReadDir(folder)
@@ -362,8 +362,8 @@ func TestMissingDatabase(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused("an empty file")
-	findings := overview.Doctor(t.Context(), other.Ledger, false)
-	if f := findings[0]; f.Check != "file" || f.Level != "problem" || !strings.Contains(f.Says, "is missing") {
+	findings := overview.Doctor(t.Context(), other.Ledger, overview.Examination{})
+	if f := findings[0]; f.Code != "file" || f.Level != "problem" || !strings.Contains(f.Says, "is missing") {
 		t.Errorf("the doctor finds %+v", f)
 	}
 	move(t, path+".old", path)

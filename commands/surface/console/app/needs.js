@@ -10,43 +10,33 @@ import { plural } from "./words.js";
 // needed is what the command now answers: {data, failure, loading, reload}.
 export const needed = signal({ data: null, failure: null, loading: true, reload: () => {} });
 
-// problems are what doctor found last. unsaid leaves out what stands among the needs already.
+// problems are what doctor found last, and now does not look for.
 export const problems = signal([]);
 
 const changes = new Set(["failed", "expired", "replayed", "cancelled", "overdue", "held", "read", "answered"]);
 const matters = ({ event, data }) => changes.has(event) || changes.has(data?.event);
 
 // isFirst reports whether nothing has happened in the database yet: then the page shows how to begin.
-export const isFirst = (data) => data.messages === 0 && data.needs.every((need) => need.kind === "daemon");
+export const isFirst = (data) => data.messages === 0 && data.findings.every(({ code }) => code === "daemon");
 
 // Standing keeps needed, problems and the rail's numbers up to date. It shows nothing.
 export function Standing() {
   const first = needed.value.data && isFirst(needed.value.data);
   const asked = useCommand("now", {}, { matters, every: first ? 2000 : 10_000 });
   useEffect(() => {
-    forget(needed.value.data, asked.data);
     needed.value = asked;
   }, [asked.data, asked.failure, asked.loading]);
   useEffect(examineOften, []);
+  useEffect(() => void (document.hidden || examine()), [asked.data?.findings.map(keyOf).join()]); // most likely what was mended was a cause of something else, too
   useEffect(tell, [needed.value, problems.value]);
   return null;
-}
-
-// forget drops what doctor found about agents that no need tells of any more, and has it look again: most likely that was mended, too.
-function forget(before, data) {
-  if (!before || !data) return;
-  const now = agentsOf(data.needs), freed = new Set([...agentsOf(before.needs)].filter((agent) => !now.has(agent)));
-  if (!freed.size) return;
-  problems.value = problems.value.filter(({ agent }) => !freed.has(agent));
-  examine();
 }
 
 // tell sets the rail's numbers.
 function tell() {
   const { data } = needed.value;
   if (!data) return;
-  const n = data.needs.length + unsaid(data.needs, problems.value).length;
-  const open = data.needs.find((need) => need.kind === "question")?.count ?? 0;
+  const n = data.findings.length + others(data.findings).length, open = data.findings.find(({ code }) => code === "question")?.count ?? 0;
   tallies.value = {
     ...tallies.value,
     "": { n, hot: true, title: n === 1 ? "1 thing needs a person" : `${n} things need a person` },
@@ -63,9 +53,9 @@ function examine() {
     const begun = performance.now();
     try {
       const { findings } = await run("doctor", { try: false, quick: true });
-      problems.value = findings.filter((finding) => finding.level === "problem");
+      problems.value = findings.filter(({ level, now }) => level === "problem" && !now);
     } catch {
-      // the needs, asked at the same time, say what is wrong
+      // now, asked at the same time, fails as well
     }
     examining = null;
     return performance.now() - begun;
@@ -83,16 +73,11 @@ function examineOften() {
   return () => clearTimeout(timer);
 }
 
-// agentsOf are the agents that are disabled, or to whom messages failed.
-const agentsOf = (needs) => new Set(needs.filter((need) => need.kind === "disabled" || need.kind === "failed").map((need) => need.agent));
+// keyOf tells findings apart.
+export const keyOf = ({ code, about = "", id = "" }) => `${code} ${about} ${id}`;
 
-// unsaid are the problems that no need tells of.
-export function unsaid(needs, found) {
-  const kinds = new Set(needs.map((need) => need.kind)), said = agentsOf(needs);
-  return found.filter(({ check, agent, host }) => {
-    if (check === "overdue") return !kinds.has("overdue") && !kinds.has("disabled") && !kinds.has("daemon");
-    if (check === "trust") return !kinds.has("trust");
-    if (check === "unknown recipients") return !needs.some((need) => need.unknown);
-    return !host && !(agent && said.has(agent));
-  });
+// others are the problems that are not of an agent of which a finding already tells that its messages fail.
+export function others(findings) {
+  const failing = new Set(findings.filter(({ code }) => code === "failed").map(({ about }) => about));
+  return problems.value.filter(({ code, about }) => code !== "transport" || !failing.has(about));
 }

@@ -1,8 +1,6 @@
 // How an agent stands, in words.
 
-import { useCommand } from "./data.js";
-import { mayAdminister } from "./me.js";
-import { ago, clock, now } from "./time.js";
+import { ago, clock } from "./time.js";
 import { plural } from "./words.js";
 
 // disabledSince parts what is stored of a disabled agent, "TIME REASON", into both.
@@ -11,42 +9,34 @@ export function disabledSince(text) {
   return at < 0 ? { at: text, why: "" } : { at: text.slice(0, at), why: text.slice(at + 1) };
 }
 
-// useHeard returns a function that adds to an agent what the command room knows of it: its state, and when it was last heard of.
-export function useHeard() {
-  const { data } = useCommand("room", {}, { matters: () => false, every: 15_000 });
-  const members = new Map(data?.agents.map((member) => [member.name, member]));
-  return (agent) => ({ ...agent, state: members.get(agent.name)?.state, heard_at: members.get(agent.name)?.heard_at || agent.heard_at });
-}
+const at = (time) => clock(time, { seconds: false });
+const bad = true, warn = true;
 
-const recent = 5 * 60_000; // milliseconds
+// standings are how each state of an agent is shown: {name} of a state as State has it, a few words, and whether that needs a person.
+// What is not known of the agent, as in the room, is left out of the words.
+const standings = {
+  disabled: ({ disabled }) => ({ name: "disabled", word: disabled ? `disabled since ${at(disabledSince(disabled).at)}` : "disabled", bad }),
+  session_failed: ({ run }) => ({ name: "failed", word: run ? `its last session failed, ${at(run.since)}` : "its session failed", bad }),
+  given_up: ({ run }) => ({ name: "failed", word: run ? `its sessions were given up, ${at(run.since)}` : "sessions given up", bad }),
+  fails: () => ({ name: "failed", word: "messages to it failed", bad }),
+  unread: () => ({ name: "silent", word: "reads no mail", warn }),
+  silent: ({ status_since: since }) => ({ name: "silent", word: since ? `silent since ${at(since)}` : "silent", warn }),
+  retries: ({ backlog }) => ({ name: "retry", word: backlog ? `${plural(backlog.retry, "message waits", "messages wait")} for another attempt` : "tried again", warn }),
+  waiting: () => ({ name: "working", word: "waits for mail" }),
+  working: (agent) => ({ name: "working", word: agent.run?.state === "running" ? `its session runs since ${at(agent.run.started_at)}` : `working · heard ${ago(agent.heard_at)}` }),
+  idle: ({ status_since: since }) => ({ name: "idle", word: since ? `idle since ${at(since)}` : "idle" }),
+  stopped: ({ status_since: since }) => ({ name: "stopped", word: since ? `stopped since ${at(since)}` : "stopped" }),
+  active: ({ heard_at: heard }) => ({ name: "working", word: `active · heard ${ago(heard)}` }),
+  quiet: ({ heard_at: heard }) => ({ name: "idle", word: `quiet · heard ${ago(heard)}` }),
+  "": () => ({ name: "idle", word: "not heard of yet" }),
+};
 
-// isActive reports whether an agent was heard of lately.
-export const isActive = (at) => now.value - Date.parse(at) < recent;
-
-const failing = { __proto__: null, failed: "its last session failed", given_up: "its sessions were given up" };
-
-// standing says how an agent is: {name} of a state (as State has it), a few words, and whether that needs a person.
+// standing says how an agent is.
 export function standing(agent) {
-  if (agent.disabled) return { name: "disabled", word: `disabled since ${clock(disabledSince(agent.disabled).at, { seconds: false })}`, bad: true };
-  if (failing[agent.run?.state]) return { name: "failed", word: `${failing[agent.run.state]}, ${clock(agent.run.since, { seconds: false })}`, bad: true };
-  if (agent.state === "fails") return { name: "failed", word: "messages to it failed", bad: true };
-  if (agent.state === "unread") return { name: "silent", word: "reads no mail", warn: true };
-  if (agent.status === "silent") return { name: "silent", word: `silent since ${clock(agent.status_since, { seconds: false })}`, warn: true };
-  if (agent.backlog?.retry) return { name: "retry", word: `${plural(agent.backlog.retry, "message waits", "messages wait")} for another attempt`, warn: true };
-  if (agent.run?.state === "running") return { name: "working", word: `its session runs since ${clock(agent.run.started_at, { seconds: false })}` };
-  if (agent.status === "working") return { name: "working", word: heard(agent) };
-  if (agent.status === "idle" || agent.status === "stopped") return { name: agent.status, word: `${agent.status} since ${clock(agent.status_since, { seconds: false })}` };
-  if (agent.built_in) return { name: "idle", word: agent.role };
-  const at = lastHeard(agent);
-  if (!at) return { name: "idle", word: mayAdminister() ? "not heard of yet" : "only an administrator sees whether it is there" };
-  return isActive(at) ? { name: "working", word: `active · heard ${ago(at)}` } : { name: "idle", word: `quiet · heard ${ago(at)}` };
+  if (agent.known === false) return { name: "stopped", word: "nobody’s name" };
+  if (agent.built_in && agent.role && !standings[agent.state](agent).bad) return { name: "idle", word: agent.role };
+  return (standings[agent.state] ?? standings[""])(agent);
 }
-
-// heard says when an agent that works was last heard of.
-const heard = (agent) => `working · heard ${ago(lastHeard(agent))}`;
-
-// lastHeard is when an agent was last heard of, as far as anything says so.
-export const lastHeard = (agent) => agent.heard_at ?? agent.backlog?.host_sessions?.[0]?.seen_at ?? agent.status_since;
 
 // oldest is since when the oldest message waits for an agent: undelivered, or unread.
 export function oldest(backlog) {

@@ -7,7 +7,7 @@ import { useKeys } from "../keys.js";
 import { mayAdminister, me } from "../me.js";
 import { needed } from "../needs.js";
 import { go, to } from "../route.js";
-import { concerns, disabledSince, isActive, lastHeard } from "../standing.js";
+import { concerns, disabledSince, standing } from "../standing.js";
 import { ago, clock, span } from "../time.js";
 import { Age, Agent, Command, Confirm, Empty, Hint, Loaded, MessageLink, State, When } from "../parts.jsx";
 import { count, list, plural, quoted } from "../words.js";
@@ -17,14 +17,14 @@ import { Replay, givenUp, lettersAt } from "./operations/deadletters.jsx";
 import { steps } from "./story.js";
 import { Attempts } from "./waterfall.jsx";
 
-export function AgentPage({ name, heard }) {
+export function AgentPage({ name }) {
   const of = useCommand("agent_show", { name, ...((mayAdminister() || me.value.agent === name) && { lately: true }) }, { matters: concerns(name), every: 15_000 });
   useKeys({ Escape: () => go("/agents") }, [["Escape", "all agents"]]);
   if (of.failure?.code === "not_found") {
     return <section class="lede"><h1>There is no agent {name}</h1><p><Hint text={of.failure.hint} /></p><p><a href="/agents">All agents</a></p></section>;
   }
   if (of.data === null) return <><h1>{name}</h1><Loaded of={of} /></>;
-  return <Loaded of={of}>{(data) => <Page data={{ ...data, agent: heard(data.agent) }} reload={of.reload} />}</Loaded>;
+  return <Loaded of={of}>{(data) => <Page data={data} reload={of.reload} />}</Loaded>;
 }
 
 function Page({ data, reload }) {
@@ -56,18 +56,19 @@ function sentenceOf(agent, backlog) {
     const { at, why } = disabledSince(agent.disabled);
     return ["disabled", `${name} is disabled`, `Nothing is delivered to it since ${clock(at)}: ${why || "it is not said why"}.${wait} Enabled, it gets them, in their order.`];
   }
-  if (run?.state === "failed" || run?.state === "given_up") {
+  const { name: shape } = standing(agent);
+  if (agent.state === "session_failed" || agent.state === "given_up") {
     const next = run.next_at ? ` It is started again at ${clock(run.next_at)}.` : run.state === "given_up" ? " It is started again when there is a new message." : "";
     return ["failed", `The sessions of ${name} fail`, `${plural(run.failures, "run")} in a row failed, the last at ${clock(run.since)}${run.outcome ? `: ${run.outcome}` : ""}.${next}${wait}`];
   }
-  if (agent.status === "silent") return ["silent", `${name} is silent`, `Nothing was heard of it since ${clock(agent.status_since)}, though it was at work.${wait}`];
-  if (backlog.retry) return ["retry", `${plural(backlog.retry, "message waits", "messages wait")} for another attempt`, `What ${name} should get did not arrive; the next attempt is at ${clock(backlog.next_attempt_at)}.`];
+  if (agent.state === "silent") return [shape, `${name} is silent`, `Nothing was heard of it since ${clock(agent.status_since)}, though it was at work.${wait}`];
+  if (agent.state === "retries") return [shape, `${plural(backlog.retry, "message waits", "messages wait")} for another attempt`, `What ${name} should get did not arrive; the next attempt is at ${clock(backlog.next_attempt_at)}.`];
   const says = role ? `${role[0].toUpperCase()}${role.slice(1).replace(/\.$/, "")}.` : "";
   if (agent.built_in) return ["idle", name, says];
   const does = { working: "is at work", idle: "is idle", stopped: "has stopped" }[agent.status];
-  if (does) return [agent.status, `${name} ${does}`, `${says} Since ${clock(agent.status_since)}.${wait}`];
-  const at = lastHeard(agent), heard = at ? `Last heard ${ago(at)}.` : mayAdminister() ? "Not heard of yet." : "";
-  return [agent.state === "fails" ? "failed" : at && isActive(at) ? "working" : "idle", name, `${says} ${heard}${wait}`];
+  if (does && agent.state === agent.status) return [shape, `${name} ${does}`, `${says} Since ${clock(agent.status_since)}.${wait}`];
+  const heard = agent.heard_at ? `Last heard ${ago(agent.heard_at)}.` : "Not heard of yet.";
+  return [shape, name, `${says} ${heard}${wait}`];
 }
 
 function Head({ agent, backlog, reload, onSecret }) {
@@ -146,7 +147,7 @@ function Transport({ agent }) {
       <Fact term="Batch">{agent.batch ? plural(agent.batch, "message") : ""}</Fact>
       <Fact term="Folder">{agent.folder && <span class="mono">{agent.folder}</span>}</Fact>
       <Fact term="Silence">{agent.silent_after_seconds ? `lost after ${span(1000 * agent.silent_after_seconds)}` : <span class="muted">has no limit</span>}</Fact>
-      <Fact term="Heard">{lastHeard(agent) ? <><Age at={lastHeard(agent)} /> ago</> : <span class="muted">{mayAdminister() ? "nothing yet" : "only an administrator sees it"}</span>}</Fact>
+      <Fact term="Heard">{agent.heard_at ? <><Age at={agent.heard_at} /> ago</> : <span class="muted">nothing yet</span>}</Fact>
     </dl></section>
   );
 }

@@ -6,7 +6,7 @@ import { useKeys } from "../keys.js";
 import { mayAdminister } from "../me.js";
 import { needed } from "../needs.js";
 import { go, route, setQuery, to } from "../route.js";
-import { lastHeard, oldest, standing, useHeard } from "../standing.js";
+import { oldest, standing } from "../standing.js";
 import { Age, Empty, Loaded, State } from "../parts.jsx";
 import { count, sentence } from "../words.js";
 import { AgentPage } from "./agent.jsx";
@@ -15,14 +15,13 @@ import { ChangeAgent } from "./agent-change.jsx";
 const pageSize = 100;
 
 export function Agents({ rest }) {
-  const heard = useHeard();
-  return rest.length ? <Split name={rest[0]} heard={heard} /> : <List heard={heard} />;
+  return rest.length ? <Split name={rest[0]} /> : <List />;
 }
 
-// useList asks for a page of the agents, those first that need somebody. heard is what useHeard returns.
-function useList(page, search, heard) {
+// useList asks for a page of the agents, those first that need somebody.
+function useList(page, search) {
   const list = useCommand("agent_list", { backlog: true, order: "waiting", limit: pageSize, skip: page * pageSize, search }, { every: 15_000 });
-  return list.data ? { ...list, data: { ...list.data, agents: list.data.agents.map(heard).sort((a, b) => rank(a) - rank(b)) } } : list;
+  return list.data ? { ...list, data: { ...list.data, agents: list.data.agents.toSorted((a, b) => rank(a) - rank(b)) } } : list;
 }
 
 // rank is where an agent stands among those of a page: who fails comes before those who only need a look.
@@ -31,10 +30,10 @@ function rank(agent) {
   return bad ? 0 : warn ? 1 : 2;
 }
 
-function List({ heard }) {
+function List() {
   const { q: search = "", page: at = "0" } = route.value.query;
   const page = Math.max(0, parseInt(at, 10) || 0);
-  const list = useList(page, search, heard);
+  const list = useList(page, search);
   const [adding, setAdding] = useState(false);
   const agents = list.data?.agents ?? [];
   const [marked, mark] = useMarked(agents.map((a) => to(["agents", a.name])));
@@ -97,7 +96,7 @@ function Row({ agent, hosts, at, onMark }) {
       <Number n={backlog.pending + backlog.retry} word="wait" />
       <Number n={backlog.unread} word="unread" />
       <td class="num" data-word={oldest(backlog) && "old"}><Age at={oldest(backlog)} /></td>
-      <td class="num wide-c muted"><Age at={lastHeard(agent)} /></td>
+      <td class="num wide-c muted"><Age at={agent.heard_at} /></td>
     </tr>
   );
 }
@@ -136,8 +135,8 @@ export function useMarked(addresses) {
 }
 
 // Split has the list beside the page of one agent.
-function Split({ name, heard }) {
-  const list = useList(0, "", heard);
+function Split({ name }) {
+  const list = useList(0, "");
   return (
     <div class="split detail bleed">
       <section class="list">
@@ -145,7 +144,7 @@ function Split({ name, heard }) {
         <ul>{list.data?.agents.map((agent) => <Item key={agent.name} agent={agent} current={agent.name === name} />)}</ul>
         {list.data?.total > pageSize && <p class="muted beyond">The first {count(pageSize)} of {count(list.data.total)}</p>}
       </section>
-      <section class="open"><AgentPage key={name} name={name} heard={heard} /></section>
+      <section class="open"><AgentPage key={name} name={name} /></section>
     </div>
   );
 }

@@ -3,7 +3,7 @@
 import { useState } from "preact/hooks";
 import { useCommand } from "../data.js";
 import { route, to } from "../route.js";
-import { isFirst, needed, problems, unsaid } from "../needs.js";
+import { isFirst, keyOf, needed, others } from "../needs.js";
 import { count, list, plural, sentence } from "../words.js";
 import { anywhere, me } from "../me.js";
 import { span } from "../time.js";
@@ -24,7 +24,7 @@ function Day({ data }) {
   const chosen = Object.hasOwn(spans, route.value.query.span) ? route.value.query.span : "1h";
   const stats = useCommand("stats", { since: chosen, every: spans[chosen].every, waiting: true }, { matters: () => false, every: 15_000 });
   const room = useCommand("room", {}, { matters: () => false, every: 10_000 });
-  const needs = data.needs.toSorted((a, b) => isRed(b) - isRed(a)), found = unsaid(needs, problems.value), n = needs.length + found.length;
+  const needs = data.findings.toSorted((a, b) => isRed(b) - isRed(a)), found = others(needs), n = needs.length + found.length;
   const [all, setAll] = useState(false), shown = all ? n : mostShown;
   return (
     <>
@@ -36,8 +36,8 @@ function Day({ data }) {
         <section class="close">
           <h2 class="unseen">What needs a person</h2>
           <ul class="needs">
-            {needs.slice(0, shown).map((need, i) => <Need key={`${need.kind} ${need.agent} ${need.id ?? i}`} need={need} first={i === 0} />)}
-            {found.slice(0, Math.max(0, shown - needs.length)).map((finding) => <Finding key={finding.check} finding={finding} first={needs.length === 0 && finding === found[0]} />)}
+            {needs.slice(0, shown).map((need, i) => <Need key={keyOf(need)} need={need} first={i === 0} />)}
+            {found.slice(0, Math.max(0, shown - needs.length)).map((finding) => <Finding key={keyOf(finding)} finding={finding} first={needs.length === 0 && finding === found[0]} />)}
           </ul>
           {n > shown && <p class="more"><button class="btn quiet" type="button" onClick={() => setAll(true)}>Show the other {n - shown}</button></p>}
         </section>
@@ -47,7 +47,7 @@ function Day({ data }) {
           <h2>{spans[chosen].title}</h2>
           <Spans chosen={chosen} stats={stats.data} />
         </div>
-        <Loaded of={stats}>{(traffic) => <Plots traffic={traffic} chosen={chosen} needs={data.needs} />}</Loaded>
+        <Loaded of={stats}>{(traffic) => <Plots traffic={traffic} chosen={chosen} needs={data.findings} />}</Loaded>
       </section>
       <Loaded of={room}>{(there) => <div class="two"><Room there={there} /><Members there={there} /></div>}</Loaded>
     </>
@@ -78,40 +78,41 @@ function Spans({ chosen, stats }) {
 
 // kinds are how each kind of need is shown: its state and shape, what is counted, and the button that leads to where it is freed.
 const kinds = {
-  failed: { state: "failed", tag: (n) => `${n} failed`, word: (n) => (n.count === 1 ? "See it" : `See the ${count(n.count)}`), at: (n) => lettersAt(n.agent, n.error) },
-  overdue: { state: "overdue", tag: (n) => `${n} overdue`, word: (n) => (n.unknown ? "See them" : `Open ${n.agent}`), at: (n) => (n.unknown ? to(["messages"], { to: n.agent, status: "live" }) : to(["agents", n.agent])) },
-  unread: { state: "silent", tag: (n) => `${n} unread`, word: (n) => (n.agent === "operator" ? "Read them" : `Open ${n.agent}`), at: (n) => (n.agent === "operator" ? to(["messages"], { to: n.agent }) : to(["agents", n.agent])) },
-  disabled: { state: "disabled", tag: () => "Disabled", word: (n) => (n.do.includes(" agent enable ") ? "Enable" : "Give an address"), at: (n) => to(["agents", n.agent]) },
+  failed: { state: "failed", tag: (n) => `${n} failed`, word: (n) => (n.count === 1 ? "See it" : `See the ${count(n.count)}`), at: (n) => lettersAt(n.about, n.error) },
+  overdue: { state: "overdue", tag: (n) => `${n} overdue`, word: (n) => (n.unknown ? "See them" : `Open ${n.about}`), at: (n) => (n.unknown ? to(["messages"], { to: n.about, status: "live" }) : to(["agents", n.about])) },
+  unread: { state: "silent", tag: (n) => `${n} unread`, word: (n) => (n.about === "operator" ? "Read them" : `Open ${n.about}`), at: (n) => (n.about === "operator" ? to(["messages"], { to: n.about }) : to(["agents", n.about])) },
+  disabled: { state: "disabled", tag: () => "Disabled", word: (n) => (n.do.includes(" agent enable ") ? "Enable" : "Give an address"), at: (n) => to(["agents", n.about]) },
   question: { state: "question", tag: (n) => (n === "1" ? "1 question" : `${n} questions`), word: () => "Answer", at: () => to(["questions"]) },
   phone: { state: "overdue", shape: "question", tag: () => "Phone", at: () => to(["questions"]), does: true },
   daemon: { state: "overdue", tag: () => "No daemon", does: true, copies: true },
+  host: { state: "overdue", tag: () => "No daemon", does: true, copies: true },
   trust: { state: "overdue", shape: "doctor", tag: () => "Not trusted", does: true, copies: true },
   moved: { state: "failed", tag: () => "Moved", does: true },
 };
-const isRed = ({ kind }) => ["failed", "disabled"].includes(kinds[kind]?.state);
+const isRed = ({ code }) => ["failed", "disabled"].includes(kinds[code]?.state);
 
 const other = { state: "overdue", shape: "doctor", tag: () => "Look here", does: true };
 
 function Need({ need, first }) {
-  const kind = kinds[need.kind] ?? other;
-  const at = need.agent || need.kind === "phone" || need.kind === "failed" ? kind.at?.(need) : need.kind === "overdue" ? to(["messages"], { status: "live" }) : null;
+  const kind = kinds[need.code] ?? other;
+  const at = need.about || need.code === "failed" ? kind.at?.(need) : need.code === "overdue" ? to(["messages"], { status: "live" }) : null;
   return (
-    <Row kind={kind} tag={kind.tag(count(need.count))} says={need.says} since={need.since} href={at ?? to(["operations", "doctor"])} word={at && need.agent && kind.word ? kind.word(need) : "What to do"} first={first} does={need.do}>
+    <Row kind={kind} tag={kind.tag(count(need.count))} says={need.says} since={need.since} href={at ?? to(["operations", "doctor"])} word={at && need.about && kind.word ? kind.word(need) : "What to do"} first={first} does={need.do}>
       <Stamped text={need.because ?? ""} />{need.from && <> · {from(need)}</>}{kind.does && need.do && <> · <Hint text={need.do} /></>}
     </Row>
   );
 }
 
 // from says who sent what waits, or asks too.
-function from({ kind, from: names }) {
+function from({ code, from: names }) {
   const shown = names.length > 4 ? [...names.slice(0, 3), `${names.length - 3} more`] : names;
-  if (kind === "question") return `${list(shown)} ${names.length === 1 ? "asks" : "ask"}, too`;
+  if (code === "question") return `${list(shown)} ${names.length === 1 ? "asks" : "ask"}, too`;
   return `${names.length === 1 ? "all from" : "from"} ${list(shown)}`;
 }
 
 // Finding is a problem that doctor found. What it says stands in the second line if it is long.
-function Finding({ finding: { check, says, do: does }, first }) {
-  const title = `${check[0].toUpperCase()}${check.slice(1)}`, short = says.length < 70;
+function Finding({ finding: { code, about, says, do: does }, first }) {
+  const title = `${code[0].toUpperCase()}${code.slice(1)}${about ? ` ${about}` : ""}`, short = says.length < 70;
   return (
     <Row kind={{ state: "overdue", shape: "doctor" }} tag="Doctor" says={short ? `${title}: ${says}` : title} href={to(["operations", "doctor"])} word="What to do" first={first} does={does}>
       {!short && <Stamped text={says} />}{!short && does && " · "}<Hint text={does ?? ""} />

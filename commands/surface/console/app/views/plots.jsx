@@ -25,7 +25,7 @@ const round = (x) => Math.round(x * 100) / 100;
 
 // brokeAt is the moment at which the first thing broke that still is: {x, says}, x in percent; null if it was earlier.
 function brokeAt(traffic, needs) {
-  const first = needs.filter((need) => need.since && (need.kind === "failed" || need.kind === "disabled")).sort((a, b) => a.since.localeCompare(b.since))[0];
+  const first = needs.filter((need) => need.since && (need.code === "failed" || need.code === "disabled")).sort((a, b) => a.since.localeCompare(b.since))[0];
   if (!first) return null;
   const begin = Date.parse(traffic.intervals[0].at), step = stepOf(traffic), end = begin + step * traffic.intervals.length;
   const x = (100 * (Math.floor((Date.parse(first.since) - begin) / step) * step)) / (end - begin);
@@ -156,7 +156,7 @@ const colours = { failed: ["c-bad", "kbad"], overdue: ["c-warn", "kwarn"], unrea
 // layers are the recipients for whom most waits, and the others together: [{name, fill, word, values}], the lowest first.
 function layers(traffic, needs) {
   const n = traffic.intervals.length, waiting = traffic.waiting ?? [];
-  const of = (name) => colours[needs.find((need) => need.agent === name && colours[need.kind])?.kind] ?? ["c-quiet", "ki"];
+  const of = (name) => colours[needs.find((need) => need.about === name && colours[need.code])?.code] ?? ["c-quiet", "ki"];
   const list = waiting.slice(0, 3).map(({ recipient, messages }) => ({ name: recipient, fill: of(recipient), values: messages }));
   const rest = waiting.slice(3);
   if (rest.length) list.push({ name: "others", fill: ["c-quiet", "ki"], values: Array.from({ length: n }, (_, i) => rest.reduce((sum, one) => sum + one.messages[i], 0)) });
@@ -167,7 +167,7 @@ function layers(traffic, needs) {
 function Backlog({ traffic, chosen, broke, needs }) {
   const n = traffic.intervals.length, list = layers(traffic, needs), sums = Array.from({ length: n }, (_, i) => list.reduce((sum, one) => sum + one.values[i], 0));
   const top = nice(Math.max(...sums)), y = (v) => round(100 - (100 * v) / top), now = sums[n - 1];
-  const oldest = needs.filter((need) => ["overdue", "unread", "disabled"].includes(need.kind) && need.since).map((need) => need.since).sort()[0];
+  const oldest = needs.filter((need) => ["overdue", "unread", "disabled"].includes(need.code) && need.since).map((need) => need.since).sort()[0];
   let below = Array(n).fill(0);
   const drawn = list.map((layer) => {
     const from = below, over = from.map((v, i) => v + layer.values[i]);

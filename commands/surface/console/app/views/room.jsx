@@ -3,15 +3,12 @@
 import { go, route, to } from "../route.js";
 import { count, plural } from "../words.js";
 import { Age, Agent, Icon, State } from "../parts.jsx";
-import { isActive } from "../standing.js";
+import { standing } from "../standing.js";
 import { height, place, width } from "./layout.js";
 
-// states are how an agent is shown: shape, and word.
-const states = {
-  disabled: ["disabled", "disabled"], fails: ["failed", "fails"], unread: ["silent", "reads no mail"], silent: ["silent", "silent"], retries: ["retry", "tried again"],
-  waiting: ["working", "waits for mail"], working: ["working", "working"], idle: ["idle", "idle"], stopped: ["stopped", "stopped"], "": ["idle", "not heard of yet"],
-};
-const troubled = (state) => ["disabled", "fails", "unread", "silent", "retries"].indexOf(state);
+// troubles are the states in which something is wrong, the worst first.
+const troubles = ["disabled", "session_failed", "given_up", "fails", "unread", "silent", "retries"];
+const troubled = (state) => troubles.indexOf(state);
 const rank = (state) => (troubled(state) < 0 ? 9 : troubled(state));
 
 const mostDrawn = 25, mostListed = 12;
@@ -107,7 +104,7 @@ function Picture({ pairs, members }) {
 
 // Node is an agent in the picture: a link to its page.
 function Node({ name, at, member, above }) {
-  const [shape, word] = stateOf(member ?? { known: false }), size = shape === "working" ? 24 : 16, href = to(["agents", name]);
+  const { name: shape, word } = standing(member ?? { known: false }), size = shape === "working" ? 24 : 16, href = to(["agents", name]);
   const open = (event) => {
     if (event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
     event.preventDefault();
@@ -150,13 +147,6 @@ function toward(a, b) {
   return [(b.x - a.x) / long, (b.y - a.y) / long];
 }
 
-// stateOf is how an agent is shown. Of one that says nothing of itself it is told whether it was heard of lately.
-export function stateOf({ known, state, heard_at }) {
-  if (!known) return ["stopped", "nobody’s name"];
-  if (state !== "" || !heard_at) return states[state] ?? states[""];
-  return isActive(heard_at) ? ["working", "active"] : ["idle", "quiet"];
-}
-
 // Members is who is there, those with whom something is wrong first.
 export function Members({ there }) {
   const list = there.agents.filter((member) => !member.built_in || member.unread + member.pending > 0);
@@ -169,7 +159,7 @@ export function Members({ there }) {
         <thead><tr><th>Name</th><th>Presence</th><th class="num" title="Undelivered, or unread in the inbox">Waiting</th><th class="num">Oldest</th><th class="num wide-c">Heard</th></tr></thead>
         <tbody>
           {list.slice(0, mostListed).map((member) => {
-            const [shape, word] = stateOf(member);
+            const { name: shape, word } = standing(member);
             return (
               <tr key={member.name}>
                 <td><Agent name={member.name} /></td>

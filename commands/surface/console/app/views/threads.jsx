@@ -10,7 +10,7 @@ import { Agent, Empty, Loaded, MessageLink, State, When } from "../parts.jsx";
 import { count, plural, quoted, sentence } from "../words.js";
 import { Search, useMarked } from "./agents.jsx";
 import { Written } from "./payload.jsx";
-import { stateOf } from "./room.jsx";
+import { standing } from "../standing.js";
 import { ThreadActs } from "./thread-change.jsx";
 
 const listed = 50; // threads of one page of the list
@@ -168,7 +168,7 @@ function Head({ thread, members, reload }) {
 
 function Participant({ name, member }) {
   if (!member) return <Agent name={name} />;
-  const [shape, word] = stateOf(member);
+  const { name: shape, word } = standing(member);
   return <State name={shape} title={word} word={<Agent name={name} />} />;
 }
 

@@ -6,6 +6,7 @@ import { useCommand } from "../../data.js";
 import { Agent, Command, Confirm, Hint, Loaded, Problem, State, When } from "../../parts.jsx";
 import { to } from "../../route.js";
 import { me } from "../../me.js";
+import { keyOf } from "../../needs.js";
 import { now } from "../../time.js";
 import { count, plural, sentence } from "../../words.js";
 import { Ago, Said } from "./asked.jsx";
@@ -45,8 +46,8 @@ function Findings() {
       <Problem failure={failure} retry={() => look(false)} />
       {data && (
         <>
-          <ul class="rows">{[...problems, ...notes].map((f) => <Finding key={f.check + f.says} finding={f} />)}</ul>
-          {fine.length > 0 && <details><summary>{sentence(fine.length, "check")} found nothing to do</summary><ul class="rows">{fine.map((f) => <Finding key={f.check + f.says} finding={f} />)}</ul></details>}
+          <ul class="rows">{[...problems, ...notes].map((f) => <Finding key={keyOf(f) + f.says} finding={f} />)}</ul>
+          {fine.length > 0 && <details><summary>{sentence(fine.length, "check")} found nothing to do</summary><ul class="rows">{fine.map((f) => <Finding key={keyOf(f) + f.says} finding={f} />)}</ul></details>}
         </>
       )}
       {asking && (
@@ -66,7 +67,7 @@ function Finding({ finding: f }) {
   const [shape, word] = levels[f.level] ?? levels.note;
   return (
     <li class="row">
-      <div class="what"><b>{f.check}</b><span><Hint text={f.says} /></span>{f.do && <span class="do"><Hint text={f.do} /></span>}{f.check === "dead letters" && f.level !== "ok" && <a class="link" href={to(["operations", "dead-letters"])}>See them</a>}</div>
+      <div class="what"><b>{f.code} {f.about}</b><span><Hint text={f.because ? `${f.says}: ${f.because}` : f.says} /></span>{f.do && <span class="do"><Hint text={f.do} /></span>}{f.code === "failed" && f.level !== "ok" && <a class="link" href={to(["operations", "dead-letters"])}>See them</a>}</div>
       <State name={shape} word={word} /><span />
     </li>
   );

@@ -27,86 +27,92 @@ type deadLetterGroup struct {
 	letters   []deadLetter // oldest first
 }
 
-// failed tells of dead letters, those that failed alike together, and behind the newest of those that are not looked at.
-func (n *needs) failed() error {
-	groups := n.groupLetters()
-	groups = groups[:min(len(groups), mostNeeds)]
+// checkFailed finds dead letters, those that failed alike together, and behind the newest of those that are not looked at.
+func checkFailed(x *examination) error {
+	groups := x.groupLetters()
+	groups = groups[:min(len(groups), mostOfEach)]
 	left := map[string]int64{}
-	for name, m := range n.members {
+	for name, m := range x.members {
 		left[name] = m.Failed
 	}
 	for _, g := range groups {
 		left[g.recipient] -= int64(len(g.letters))
-		n.addFailed(&g)
+		x.addFailed(&g)
 	}
-	others := n.sorted(func(m *Member) bool { return left[m.Name] > 0 }, func(m *Member) int64 { return left[m.Name] })
-	for i, m := range others {
-		if i == mostNeeds-len(groups) {
-			n.fold("failed", "have dead letters, too", "`mailroom dead_letters list` shows them", others[i:], func(m *Member) int64 { return left[m.Name] })
-			break
-		}
-		n.add(Need{Kind: "failed", Agent: m.Name, Unknown: m.agent == nil, Count: left[m.Name], Says: "Messages to " + m.Name + " failed or expired", Because: "some time ago; `mailroom dead_letters list --recipient " + orchestrator.ShellWord(m.Name) + "` lists them",
-			Do: "Remove the cause, then `mailroom dead_letters replay --all --recipient " + orchestrator.ShellWord(m.Name) + "`"})
-	}
-	return nil
+	many := func(m *Member) int64 { return left[m.Name] }
+	others := x.sorted(func(m *Member) bool { return left[m.Name] > 0 }, many)
+	return x.each(others, mostOfEach-len(groups), "have dead letters, too", "`mailroom dead_letters list` shows them", many, func(m *Member) error {
+		with := "--recipient " + orchestrator.ShellWord(m.Name)
+		x.add(Finding{
+			About: m.Name, Level: Note, Unknown: m.agent == nil, Count: left[m.Name], Says: "Messages to " + m.Name + " failed or expired",
+			Because: "some time ago; `mailroom dead_letters list " + with + "` lists them",
+			Do:      "Remove the cause, then `mailroom dead_letters replay --all " + with + "`",
+		})
+		return nil
+	})
 }
 
-// phones tells of devices that cannot be pushed to, and of those to which the last push failed, where pushes were given up. What they
-// were to tell of waits in the app, and is not to be sent again.
-func (n *needs) phones() error {
-	devices, err := questions.DevicesIn(n.c)
+// checkPhones finds devices that cannot be pushed to, and those to which the last push failed, where pushes were given up. What the
+// pushes were about waits in the app, and is not to be sent again.
+func checkPhones(x *examination) error {
+	devices, err := questions.DevicesIn(x.c)
 	for _, d := range devices {
 		since, why, _ := strings.Cut(d.PushProblem, " ")
-		failed := n.pushes[push.DevicePrefix+d.ID]
+		failed := x.pushes[push.DevicePrefix+d.ID]
 		if why == "" && failed > 0 && d.PushOutcome != "delivered" {
 			since, why = d.PushedAt, d.PushOutcome
 		}
 		if d.State == questions.DeviceActive && why != "" {
-			n.add(Need{Kind: "phone", Count: failed, Says: d.Name + " is not told of questions and alerts", Because: firstLine(why), Since: since,
-				Do: "`mailroom signal doctor` says what is missing"})
+			x.add(Finding{
+				About: d.Name, Level: Note, Count: failed, Says: d.Name + " is not told of questions and alerts", Because: firstLine(why), Since: since,
+				Do: "`mailroom signal doctor` says what is missing",
+			})
 		}
 	}
 	return err
 }
 
-// addFailed adds what dead letters that failed alike need.
-func (n *needs) addFailed(g *deadLetterGroup) {
-	newest, m := &g.letters[len(g.letters)-1], n.of(g.recipient)
-	need := Need{Kind: "failed", Agent: g.recipient, Unknown: m.agent == nil, Count: int64(len(g.letters)), Error: messages.Reason(newest.err), Because: firstLine(newest.err), Since: g.letters[0].ended, ID: g.letters[0].id,
-		Do: "Remove the cause, then `mailroom dead_letters replay --all --recipient " + orchestrator.ShellWord(g.recipient) + "`"}
+// addFailed adds dead letters that failed alike.
+func (x *examination) addFailed(g *deadLetterGroup) {
+	newest, m := &g.letters[len(g.letters)-1], x.of(g.recipient)
+	f := Finding{
+		About: g.recipient, Level: Note, Unknown: m.agent == nil, Count: int64(len(g.letters)), Error: messages.Reason(newest.err),
+		Because: firstLine(newest.err), Since: g.letters[0].ended, ID: g.letters[0].id,
+		Do: "Remove the cause, then `mailroom dead_letters replay --all --recipient " + orchestrator.ShellWord(g.recipient) + "`",
+	}
 	scheme := ""
 	if m.agent != nil {
 		scheme, _, _ = strings.Cut(m.agent.Deliver, ":")
 	}
 	letter := orchestrator.Message{ID: newest.id, Sender: newest.sender, Recipient: newest.recipient, Error: newest.err}
 	switch {
-	case messages.LacksSender(n.conf, &letter):
-		need.Says = "Nobody has the name " + newest.sender + ", which wrote to " + g.recipient
-		need.Do = orchestrator.AddIt(newest.sender) + ", then `mailroom dead_letters replay --all --sender " + orchestrator.ShellWord(newest.sender) + "`"
+	case messages.LacksSender(x.conf, &letter):
+		f.Says = "Nobody has the name " + newest.sender + ", which wrote to " + g.recipient
+		f.Do = orchestrator.AddIt(newest.sender) + ", then `mailroom dead_letters replay --all --sender " + orchestrator.ShellWord(newest.sender) + "`"
 	case m.agent == nil && orchestrator.CanBeAgent(g.recipient):
-		need.Says = "Nobody has the name " + g.recipient
-		need.Do = orchestrator.AddIt(g.recipient) + ", then `mailroom dead_letters replay --all --recipient " + orchestrator.ShellWord(g.recipient) + "`"
+		f.Says = "Nobody has the name " + g.recipient
+		f.Do = orchestrator.AddIt(g.recipient) + ", then `mailroom dead_letters replay --all --recipient " + orchestrator.ShellWord(g.recipient) + "`"
 	case m.agent == nil:
-		need.Says = "No agent can have the name " + g.recipient
-		need.Do = orchestrator.NoAgentsName + ": send it again to another, if it is still wanted"
+		f.Says = "No agent can have the name " + g.recipient
+		f.Do = orchestrator.NoAgentsName + ": send it again to another, if it is still wanted"
 	case newest.status == string(orchestrator.Lapsed):
-		need.Says = "Messages to " + g.recipient + " expired"
+		f.Says = "Messages to " + g.recipient + " expired"
 	case scheme == "exec":
-		need.Says = "The command of " + g.recipient + " fails"
+		f.Says = "The command of " + g.recipient + " fails"
 	case scheme == "webhook":
-		need.Says = "The webhook of " + g.recipient + " fails"
+		f.Says = "The webhook of " + g.recipient + " fails"
 	default:
-		need.Says = "Messages to " + g.recipient + " failed"
+		f.Says = "Messages to " + g.recipient + " failed"
 	}
 	if m.Pending > 0 && m.agent != nil {
-		need.Says += ", and " + plural(m.Pending, "more message is on its way", "more messages are on their way") + " to it"
+		f.Says += ", and " + plural(m.Pending, "more message is on its way", "more messages are on their way") + " to it"
 	}
 	var senders []string
 	for i := range g.letters {
 		senders = append(senders, g.letters[i].sender)
 	}
-	need.From = byCount(senders)
-	n.add(need)
+	f.From = byCount(senders)
+	x.add(f)
 }
 
 // findLetters finds the newest dead letters that are no pushes. How many there are is counted; what they say is looked up for these only.

@@ -1,0 +1,122 @@
+package overview
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/hosts"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/store"
+	"mailroom/tracing"
+)
+
+// checkTransports checks that the transport of every agent exists and takes its address. Addresses that somebody else wrote are not
+// looked at, nor what is on another host.
+func checkTransports(x *examination) error {
+	bad := false
+	for _, name := range x.conf.Names {
+		agent := x.conf.Agents[name]
+		if x.conf.Untrusted != "" || agent.Disabled != "" || agent.Away() {
+			continue
+		}
+		targets := []string{agent.Deliver, agent.Fallback}
+		if agent.StartCommand != "" && x.l.Transports["exec"] != nil {
+			targets = append(targets, "exec:"+agent.StartCommand)
+		}
+		for _, target := range targets {
+			if target == "" {
+				continue
+			}
+			if err := checkTarget(x.l, agent, target); err != nil {
+				bad = true
+				x.add(Finding{About: name, Level: Problem, Says: err.Error(), Do: "`mailroom agent add " + name + " --deliver ...`"})
+			}
+		}
+	}
+	if bad {
+		return nil
+	}
+	says := orchestrator.Plural(len(x.conf.Names), "agent")
+	if d, ok := x.c.Driver.(interface{ CountInboxViews() (int64, error) }); ok {
+		views, err := d.CountInboxViews()
+		if err != nil {
+			return err
+		}
+		says += fmt.Sprintf(", %d inbox views", views)
+	}
+	x.add(Finding{Level: Fine, Says: says})
+	return nil
+}
+
+// checkTarget checks a transport and address of an agent. Where the check for a new agent would make what is missing, one that makes
+// nothing takes its place: what is missing may be on a disk that is not mounted.
+func checkTarget(l *ledger.Ledger, a *ledger.Agent, target string) error {
+	transport, address := l.TransportOf(target)
+	if placing, ok := transport.(orchestrator.Placing); ok {
+		return placing.CheckPlace(a.Name, address)
+	}
+	_, err := agents.CheckDeliver(l, "deliver", target, a.Folder)
+	return err
+}
+
+// checkManager finds agents whose silence, or whose failed sessions, are reported to nobody.
+func checkManager(x *examination) error {
+	var unreported []string
+	for _, name := range x.conf.Names {
+		if agents.SilenceUnreported(x.conf, name) {
+			unreported = append(unreported, name)
+		}
+	}
+	if manager := x.conf.Settings.Manager; len(unreported) > 0 {
+		x.add(Finding{
+			Level: Note, Says: "nobody is told when " + strings.Join(unreported, ", ") + " falls silent or fails to start: there is no agent " + manager,
+			Do: "`mailroom agent add " + manager + "`, or name another with `mailroom setting set ralph.pm NAME`",
+		})
+	}
+	return nil
+}
+
+// checkSessions finds agents that several sessions of agent hosts have the name of.
+func checkSessions(x *examination) error {
+	living, err := hosts.Living(x.c, x.now)
+	of := map[string][]string{}
+	for _, s := range living {
+		of[s.Agent] = append(of[s.Agent], s.Name+" of "+s.Program)
+	}
+	for _, name := range x.conf.Names {
+		if n := len(of[name]); n > 1 {
+			x.add(Finding{
+				About: name, Level: Note, Do: "End all but one, or give each an agent of its own",
+				Says: fmt.Sprintf("%d sessions have that name and live: %s. A message goes to whichever looks first", n, strings.Join(of[name], ", ")),
+			})
+		}
+	}
+	return err
+}
+
+// checkCopies finds what killed backups and restores left: beside the database, and where its backups go, unless somebody else may have
+// written where that is.
+func checkCopies(x *examination) error {
+	file, ok := x.l.Store.(store.FileChecker)
+	if !ok {
+		return nil
+	}
+	files, err := x.c.Texts(`
+		SELECT json_extract(attributes, '$."` + tracing.AttrDirectory + `"') || '/any' FROM command_trace
+		WHERE name = 'backup' AND json_valid(attributes)
+		UNION SELECT json_extract(params, '$.file') FROM schedules WHERE command = 'backup' AND json_valid(params)`)
+	if err != nil {
+		return err
+	}
+	folders := []string{filepath.Dir(x.l.Path())}
+	for _, file := range files {
+		if x.conf.Untrusted == "" && filepath.IsAbs(file) {
+			folders = append(folders, filepath.Dir(file))
+		}
+	}
+	file.CheckCopies(folders, x.Report)
+	return nil
+}

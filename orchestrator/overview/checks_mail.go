@@ -1,0 +1,277 @@
+package overview
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"mailroom/orchestrator"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/daemons"
+	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/questions"
+	"mailroom/orchestrator/schedules"
+	"mailroom/orchestrator/sessions"
+	"mailroom/orchestrator/store"
+)
+
+// mostOfEach is how many findings of each check are listed one by one.
+const mostOfEach = 12
+
+// checkDaemon finds what waits for a daemon where none runs. What an agent finds in its inbox it fetches itself; a daemon takes messages
+// to other places, starts agents that have mail, and runs schedules that somebody added.
+func checkDaemon(x *examination) error {
+	running, err := daemons.ListIn(x.c, x.l)
+	if err != nil {
+		return err
+	}
+	if x.daemons = len(running); x.daemons > 0 {
+		x.add(Finding{Level: Fine, Says: orchestrator.Plural(x.daemons, "daemon") + " running"})
+		return nil
+	}
+	f := Finding{Level: Note, Do: "`mailroom serve`, or `mailroom service install`"}
+	for _, m := range x.members {
+		if m.agent == nil || m.agent.Disabled != "" || m.agent.StartCommand == "" && x.l.SetTransport(m.agent) != nil {
+			continue
+		}
+		waiting := m.Pending - m.backlog.Later
+		if m.agent.StartCommand != "" {
+			waiting += m.Unread
+		}
+		if f.Count += waiting; waiting > 0 {
+			f.Since = earlier(f.Since, cmp.Or(m.backlog.OldestAt, m.unreadAt))
+		}
+	}
+	scheduled, err := schedules.Own(x.c)
+	switch {
+	case err != nil:
+		return err
+	case f.Count == 0 && scheduled == 0:
+		f = Finding{Level: Fine, Says: "none runs, and nothing waits for one"}
+	case f.Count == 0:
+		f.Says = "No daemon runs, and " + plural(scheduled, "schedule waits", "schedules wait") + " for one"
+		f.Because = "nothing else runs what `mailroom schedule list` shows"
+	default:
+		f.Says = "No daemon runs, and " + plural(f.Count, "message waits", "messages wait") + " for one"
+		f.Because = "only a daemon starts agents; messages to files, commands and webhooks wait for it, or for `mailroom deliver_all`"
+	}
+	x.add(f)
+	return nil
+}
+
+// plural is a number with the words for one and for several.
+func plural(n int64, one, several string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, several)
+}
+
+// sorted returns the members that a condition selects, those with most of something first.
+func (x *examination) sorted(is func(m *Member) bool, most func(m *Member) int64) (list []*Member) {
+	for _, m := range x.members {
+		if is(m) {
+			list = append(list, m)
+		}
+	}
+	slices.SortFunc(list, func(a, b *Member) int { return cmp.Or(cmp.Compare(most(b), most(a)), cmp.Compare(a.Name, b.Name)) })
+	return list
+}
+
+// each adds a finding for each of these recipients, but no more than listed, and one for the others.
+func (x *examination) each(list []*Member, listed int, rest, do string, most func(m *Member) int64, add func(m *Member) error) error {
+	for i, m := range list {
+		if i < listed {
+			if err := add(m); err != nil {
+				return err
+			}
+			continue
+		}
+		f := Finding{Level: x.check.now, Says: orchestrator.Plural(len(list)-i, "more recipient") + " " + rest, Do: do}
+		for _, m := range list[i:] {
+			f.Count += most(m)
+		}
+		x.add(f)
+		break
+	}
+	return nil
+}
+
+func pending(m *Member) int64 { return m.Pending }
+func unread(m *Member) int64  { return m.Unread }
+
+func isDisabled(m *Member) bool { return m.agent != nil && m.agent.Disabled != "" }
+
+// checkDisabled finds recipients whose transport is disabled.
+func checkDisabled(x *examination) error {
+	return x.each(x.sorted(isDisabled, pending), mostOfEach, "are disabled, too", "`mailroom agent list` shows them", pending, func(m *Member) (err error) {
+		at, why, _ := strings.Cut(m.agent.Disabled, " ")
+		f := Finding{
+			About: m.Name, Level: Problem, Count: m.Pending, Says: "The transport of " + m.Name + " is disabled", Because: strings.TrimLeft(why, "(: "), Since: at,
+			Do: "`mailroom agent add " + orchestrator.ShellWord(m.Name) + " --deliver ...` names another address and lets its messages go",
+		}
+		waits := " for another"
+		if strings.HasPrefix(f.Because, agents.ByHand) { // its address is as good as it was
+			f.Says, waits = m.Name+" is disabled", ""
+			f.Do = "`mailroom agent enable " + orchestrator.ShellWord(m.Name) + "` lets its messages go"
+		}
+		if m.Pending > 0 {
+			f.Says += ", and " + plural(m.Pending, "message waits", "messages wait") + waits
+		}
+		f.From, f.ID, err = x.sendersTo(m.Name)
+		x.add(f)
+		return err
+	})
+}
+
+// checkOverdue finds recipients whose mail has been undelivered for too long.
+func checkOverdue(x *examination) error {
+	late := x.sorted(func(m *Member) bool { return m.backlog.Overdue > 0 && !isDisabled(m) }, pending)
+	return x.each(late, mostOfEach, "get no mail either", "`mailroom status` lists them", pending, x.late)
+}
+
+// late adds a recipient whose mail has been undelivered for too long, and why the oldest message is.
+func (x *examination) late(m *Member) error {
+	oldest, err := ledger.Messages(x.c, `SELECT `+ledger.MessageColumns+` FROM agent_message WHERE seq = ?1`, m.backlog.overdueSeq)
+	if err != nil || len(oldest) == 0 {
+		return err
+	}
+	since := ledger.DueSince(&oldest[0])
+	reason, err := explain(x.c, x.l, x.conf, &oldest[0], x.daemons)
+	if err != nil {
+		return err
+	}
+	f := Finding{
+		About: m.Name, Level: Problem, Unknown: !m.Known, Count: m.backlog.Overdue, Says: "Mail for " + m.Name + " is not delivered", Because: reason.Rule,
+		Since: since, ID: oldest[0].ID, Do: reason.Fix,
+	}
+	if !m.Known {
+		f.Says = fmt.Sprintf("Nobody has the name %q", m.Name)
+	}
+	if rest := m.Pending - m.backlog.Overdue; rest > 0 {
+		f.Says += ", and " + plural(rest, "more message waits", "more messages wait")
+	}
+	if reason.LastError != "" && !strings.Contains(f.Because, reason.LastError) {
+		f.Because = firstLine(reason.LastError) + "; " + f.Because
+	}
+	f.From, _, err = x.sendersTo(m.Name)
+	x.add(f)
+	return err
+}
+
+// firstLine is the first line of what a transport said.
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
+	return line
+}
+
+// sendersTo returns who sent the first undelivered messages to a recipient, and the id of the first.
+func (x *examination) sendersTo(recipient string) (senders []string, first string, err error) {
+	err = x.c.Query(`SELECT sender, message_id FROM agent_message WHERE `+ledger.Live+` AND recipient = ?1 ORDER BY priority DESC, seq LIMIT +?2`, func(row store.Row) error {
+		if first == "" {
+			first = row.Text(1)
+		}
+		senders = append(senders, row.Text(0))
+		return nil
+	}, recipient, maxOldest)
+	return byCount(senders), first, err
+}
+
+// byCount returns each name once, those that come most often first.
+func byCount(names []string) (list []string) {
+	times := map[string]int{}
+	for _, name := range names {
+		if times[name]++; times[name] == 1 {
+			list = append(list, name)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b string) int { return times[b] - times[a] })
+	return list
+}
+
+// checkUnread finds agents that read no mail, and mail for the operator, who is a person.
+func checkUnread(x *examination) error {
+	list := x.sorted(func(m *Member) bool {
+		return m.Name == orchestrator.Operator && m.unreadAt != "" || m.Name != orchestrator.Operator && !isDisabled(m) && x.unreadTooLong(m)
+	}, unread)
+	return x.each(list, mostOfEach, "read no mail either", "`mailroom status` shows them", unread, func(m *Member) error {
+		f := Finding{
+			About: m.Name, Level: Note, Unknown: m.agent == nil, Count: m.Unread, Says: m.Name + " reads no mail", Because: x.whySilent(m), Since: m.unreadAt,
+			Do: "`mailroom wait --recipient " + orchestrator.ShellWord(m.Name) + "` reads it here",
+		}
+		if m.Name == orchestrator.Operator {
+			f.Says, f.Because = "Mail for whoever runs Mailroom is unread", "agents write to operator"
+		}
+		var senders []string
+		err := x.c.Query(`SELECT i.message_id, m.sender FROM agent_inbox i LEFT JOIN agent_message m ON m.message_id = i.message_id
+			WHERE i.recipient = ?1 AND i.read_at = '' ORDER BY i.rowid LIMIT +?2`, func(row store.Row) error {
+			f.ID = cmp.Or(f.ID, row.Text(0))
+			if sender := row.Text(1); sender != "" {
+				senders = append(senders, sender)
+			}
+			return nil
+		}, m.Name, maxOldest)
+		f.From = byCount(senders)
+		x.add(f)
+		return err
+	})
+}
+
+// noHooks is how long no hook may have been called for an agent that has unread messages.
+const noHooks = time.Hour
+
+// whySilent says when an agent was last heard of, and what would start it.
+func (x *examination) whySilent(m *Member) string {
+	says := "nothing was heard of it yet"
+	if m.HeardAt != "" {
+		says = "last heard at " + m.HeardAt
+	}
+	if m.readAt != "" && m.readAt < m.HeardAt {
+		says += ", last read about " + m.readAt
+	}
+	switch {
+	case m.agent == nil:
+		return "nobody has that name any more"
+	case m.hookAt != "" && x.now.Sub(orchestrator.ParseStamp(m.hookAt)) > noHooks:
+		says += "; no hook of its agent host was called since " + m.hookAt + ": begin a session, and look whether its hooks are on"
+	case m.agent.StartCommand == "":
+		says += "; it has no start command, so nobody starts it"
+	case x.daemons == 0:
+		says += "; no daemon runs that would start it"
+	case m.run == sessions.Running:
+		says += "; its session runs"
+	default:
+		says += "; `mailroom agent show " + orchestrator.ShellWord(m.Name) + "` says how its last session ended"
+	}
+	return says
+}
+
+// checkQuestions finds the questions that a person can still answer, and shows the first of them in its own words.
+func checkQuestions(x *examination) error {
+	open, total, err := questions.OpenIn(x.c, x.now)
+	if err != nil || len(open) == 0 {
+		return err
+	}
+	slices.SortStableFunc(open, func(a, b questions.Question) int { return cmp.Compare(a.CreatedAt, b.CreatedAt) })
+	first := &open[0]
+	var words struct {
+		Question string `json:"question"`
+	}
+	f := Finding{
+		About: first.Asker, Level: Note, Count: total, Since: first.CreatedAt, ID: first.ID, Because: "it is open until " + first.ExpiresAt,
+		Says: first.Asker + " asks something that only a paired device can read", Do: "Answer it on a paired device",
+	}
+	if !first.Encrypted && json.Unmarshal([]byte(first.Body), &words) == nil {
+		f.Says = first.Asker + " asks: " + firstLine(words.Question)
+	}
+	var others []string
+	for _, q := range open[1:] {
+		others = append(others, q.Asker)
+	}
+	f.From = byCount(others)
+	x.add(f)
+	return nil
+}
