@@ -130,9 +130,9 @@ func addDeadLetters(ctx context.Context, path string) error {
 		drafts[i] = letter(fmt.Sprintf("sender%d", i%8+1), "gone")
 		drafts[i].MaxRetries = new(0)
 	}
-	_, errs := messages.SendBatch(ctx, r.Ledger, drafts, true)
+	outs := messages.SendBatch(ctx, r.Ledger, drafts, true)
 	_, err = r.DeliverAll(ctx, delivery.Options{})
-	return errors.Join(errors.Join(errs...), err, traffic.Count(ctx, r.Ledger), r.Close())
+	return errors.Join(outs[0].Refused, err, traffic.Count(ctx, r.Ledger), r.Close())
 }
 
 // administrator returns a token with the right to everything.

@@ -104,8 +104,8 @@ func mailroomDeliver(ctx context.Context, env Env) (Measures, error) {
 		for i := range drafts {
 			drafts[i] = letter("sender1", recipients[i%len(recipients)])
 		}
-		if _, errs := messages.SendBatch(ctx, r.Ledger, drafts, true); errs[0] != nil {
-			return nil, errs[0]
+		if outs := messages.SendBatch(ctx, r.Ledger, drafts, true); outs[0].Refused != nil {
+			return nil, outs[0].Refused
 		}
 	}
 	began := time.Now()

@@ -146,8 +146,8 @@ func deliverBacklog(ctx context.Context, s *pgServer, recipients []string, n int
 		for i := range drafts {
 			drafts[i] = letter("sender1", recipients[i%len(recipients)])
 		}
-		if _, errs := messages.SendBatch(ctx, r.Ledger, drafts, true); errs[0] != nil {
-			return nil, errors.Join(errs[0], r.Close())
+		if outs := messages.SendBatch(ctx, r.Ledger, drafts, true); outs[0].Refused != nil {
+			return nil, errors.Join(outs[0].Refused, r.Close())
 		}
 		sent += len(drafts)
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -47,8 +46,8 @@ func runWaiting(ctx context.Context, env Env, n int) (Measures, error) {
 			drafts = append(drafts, letter("sender1", fmt.Sprintf("worker%d", sent%10+1)))
 			sent++
 		}
-		if _, errs := messages.SendBatch(ctx, r.Ledger, drafts, true); errors.Join(errs...) != nil {
-			return nil, errors.Join(errs...)
+		if outs := messages.SendBatch(ctx, r.Ledger, drafts, true); outs[0].Refused != nil {
+			return nil, outs[0].Refused
 		}
 	}
 	if err := traffic.Count(ctx, r.Ledger); err != nil { // as whoever delivers does once a minute

@@ -136,10 +136,9 @@ func (r SendResult) Text(w *commands.Text) {
 
 // sendBatch sends many messages in one transaction.
 func sendBatch(ctx context.Context, env commands.Env, drafts []orchestrator.Draft, atomic bool) ([]SendResult, []error) {
-	sent, errs := messages.SendBatch(ctx, env.Ledger, drafts, atomic)
-	results := make([]SendResult, len(drafts))
-	for i := range sent {
-		results[i] = sendResult(&drafts[i], &sent[i])
+	results, errs := make([]SendResult, len(drafts)), make([]error, len(drafts))
+	for i, out := range messages.SendBatch(ctx, env.Ledger, drafts, atomic) {
+		results[i], errs[i] = sendResult(&drafts[i], &out.Sent), out.Refused
 	}
 	return results, errs
 }

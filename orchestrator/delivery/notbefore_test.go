@@ -241,8 +241,8 @@ func TestManyAreWantedLater(t *testing.T) {
 	for i := range drafts {
 		drafts[i] = orchestrator.Draft{Sender: "a", Recipient: "b", Type: "note", Payload: fmt.Append(nil, i), Delay: time.Hour}
 	}
-	if _, errs := messages.SendBatch(t.Context(), f.Ledger, drafts, true); errs[0] != nil {
-		t.Fatal(errs[0])
+	if outs := messages.SendBatch(t.Context(), f.Ledger, drafts, true); outs[0].Refused != nil {
+		t.Fatal(outs[0].Refused)
 	}
 	id := f.Send("a", "b")
 	f.Deliver()

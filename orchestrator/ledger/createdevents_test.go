@@ -41,8 +41,8 @@ func eventsOfABatch(t *testing.T, place, stored int, instance string) {
 			drafts = append(drafts, orchestrator.Draft{Sender: "a", Recipient: name})
 		}
 		return func(ctx context.Context) error {
-			_, errs := messages.SendBatch(ledger.WithInstance(ctx, instance), f.Ledger, drafts, true)
-			return errs[len(errs)-1]
+			outs := messages.SendBatch(ledger.WithInstance(ctx, instance), f.Ledger, drafts, true)
+			return outs[len(outs)-1].Refused
 		}
 	}
 	bad := send(instance, stored, "nobody")

@@ -71,16 +71,16 @@ func ExampleSendBatch() {
 	e, done := example.Open("architect", "code_developer")
 	defer done()
 
-	sent, errs := messages.SendBatch(ctx, e.Ledger, []orchestrator.Draft{
+	outcomes := messages.SendBatch(ctx, e.Ledger, []orchestrator.Draft{
 		{Sender: "architect", Recipient: "code_developer", Type: "spec_ready"},
 		{Sender: "architect", Recipient: "nobody", Type: "spec_ready"},
 	}, false)
-	for i := range sent {
-		if errs[i] != nil {
-			fmt.Println("refused:", orchestrator.CodeOf(errs[i]))
+	for _, out := range outcomes {
+		if out.Refused != nil {
+			fmt.Println("refused:", orchestrator.CodeOf(out.Refused))
 			continue
 		}
-		fmt.Println("sent to", sent[i].Recipients)
+		fmt.Println("sent to", out.Sent.Recipients)
 	}
 	// Output:
 	// sent to [code_developer]

@@ -64,10 +64,10 @@ func TestMadeIDsOfGroupsAndRefusals(t *testing.T) {
 	_, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "a", Recipient: "bb", MakeID: numbered})
 	want.Code(t, err, orchestrator.UnknownRecipient)
 	want.Rows(t, f.Rows(`SELECT message_id FROM dead_letter`), "bb-030405-001")
-	_, errs := messages.SendBatch(t.Context(), f.Ledger, []orchestrator.Draft{
+	outs := messages.SendBatch(t.Context(), f.Ledger, []orchestrator.Draft{
 		{Sender: "a", Recipient: "b", MakeID: numbered}, {Sender: "a", Recipient: "nobody-at-all"}, {Sender: "a", Recipient: "b", MakeID: numbered},
 	}, false)
-	want.Code(t, errs[1], orchestrator.UnknownRecipient)
+	want.Code(t, outs[1].Refused, orchestrator.UnknownRecipient)
 	want.Rows(t, f.Rows(`SELECT message_id FROM agent_message WHERE recipient = 'b' ORDER BY seq`), "b-030405-001", "b-030405-002", "b-030405-003")
 }
 

@@ -169,21 +169,21 @@ func TestRefusedSendInABatch(t *testing.T) {
 	d := orchestrator.Draft{Sender: "a", Recipient: "nobody", IdempotencyKey: "k"}
 	lines := []orchestrator.Draft{{Sender: "a", Recipient: "b"}, d, d}
 	for range 2 {
-		if _, errs := messages.SendBatch(t.Context(), f.Ledger, lines, true); orchestrator.CodeOf(errs[1]) != orchestrator.UnknownRecipient {
-			t.Error(errs)
+		if outs := messages.SendBatch(t.Context(), f.Ledger, lines, true); orchestrator.CodeOf(outs[1].Refused) != orchestrator.UnknownRecipient {
+			t.Error(outs)
 		}
 	}
 	want.Equal(t, "rows", f.Count("agent_message"), "0")
 	want.Equal(t, "keys", f.Count("idempotency"), "0")
-	_, errs := messages.SendBatch(t.Context(), f.Ledger, lines, false)
-	if errs[0] != nil || errs[1] == nil || errs[2] == nil || errs[1].Error() != errs[2].Error() {
-		t.Error(errs)
+	outs := messages.SendBatch(t.Context(), f.Ledger, lines, false)
+	if outs[0].Refused != nil || outs[1].Refused == nil || outs[2].Refused == nil || outs[1].Refused.Error() != outs[2].Refused.Error() {
+		t.Error(outs)
 	}
 	want.Equal(t, "dead letters", f.Count("dead_letter"), "1")
 	f.Add(agents.Update{Name: "nobody"})
-	sent, errs := messages.SendBatch(t.Context(), f.Ledger, lines, false)
-	if errors.Join(errs...) != nil || sent[1].Idempotent || !sent[2].Idempotent {
-		t.Error(sent, errs)
+	outs = messages.SendBatch(t.Context(), f.Ledger, lines, false)
+	if outs[0].Refused != nil || outs[1].Refused != nil || outs[2].Refused != nil || outs[1].Sent.Idempotent || !outs[2].Sent.Idempotent {
+		t.Error(outs)
 	}
 	f.Deliver()
 	want.Equal(t, "messages", len(f.TakeFor("nobody", 0)), 1)

@@ -36,10 +36,10 @@ func TestARowThatTheDatabaseRefusesFailsAlone(t *testing.T) {
 			together.Wait()
 			f.SQL(`DELETE FROM agent_message`)
 		}
-		sent, errs := messages.SendBatch(t.Context(), f.Ledger, []orchestrator.Draft{draftOf("1"), draftOf("bad"), draftOf("2")}, true)
-		want.Code(t, errs[1], orchestrator.InvalidParams)
+		outs := messages.SendBatch(t.Context(), f.Ledger, []orchestrator.Draft{draftOf("1"), draftOf("bad"), draftOf("2")}, true)
+		want.Code(t, outs[1].Refused, orchestrator.InvalidParams)
 		for _, i := range []int{0, 2} {
-			if want.Code(t, errs[i], orchestrator.Conflict); sent[i].MessageID != "" && errs[i] == nil {
+			if want.Code(t, outs[i].Refused, orchestrator.Conflict); outs[i].Sent.MessageID != "" && outs[i].Refused == nil {
 				t.Errorf("%d was sent of an atomic batch", i)
 			}
 		}
@@ -82,17 +82,17 @@ func allSentButBad(t *testing.T, f *enginetest.Fixture, batch []string) {
 	for i, payload := range batch {
 		drafts[i] = draftOf(payload)
 	}
-	sent, errs := messages.SendBatch(t.Context(), f.Ledger, drafts, false)
+	outs := messages.SendBatch(t.Context(), f.Ledger, drafts, false)
 	for i, payload := range batch {
 		if payload != "bad" {
-			rows := f.Rows(`SELECT m.payload, count(*) FROM agent_message m JOIN message_trace e ON e.message_id = m.message_id WHERE m.message_id = ? GROUP BY m.payload`, sent[i].MessageID)
-			if errs[i] != nil || !slices.Equal(rows, []string{fmt.Sprintf("%q 1", payload)}) {
-				t.Errorf("%q: %d is %v, %v", batch, i, rows, errs[i])
+			rows := f.Rows(`SELECT m.payload, count(*) FROM agent_message m JOIN message_trace e ON e.message_id = m.message_id WHERE m.message_id = ? GROUP BY m.payload`, outs[i].Sent.MessageID)
+			if outs[i].Refused != nil || !slices.Equal(rows, []string{fmt.Sprintf("%q 1", payload)}) {
+				t.Errorf("%q: %d is %v, %v", batch, i, rows, outs[i].Refused)
 			}
 			continue
 		}
-		want.Code(t, errs[i], orchestrator.InvalidParams)
-		if said := fmt.Sprint(errs[i]); !strings.Contains(said, "the database refuses it") || !strings.Contains(said, "no bad words") {
+		want.Code(t, outs[i].Refused, orchestrator.InvalidParams)
+		if said := fmt.Sprint(outs[i].Refused); !strings.Contains(said, "the database refuses it") || !strings.Contains(said, "no bad words") {
 			t.Errorf("%q: %d says %s", batch, i, said)
 		}
 	}

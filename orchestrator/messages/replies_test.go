@@ -113,19 +113,19 @@ func TestRepliesJoinTheirThread(t *testing.T) {
 	post := f.MustPost(th.ID, "a", "b")
 	copyOf := f.Rows(`SELECT message_id FROM agent_message WHERE recipient = 'b'`)[0]
 	draft := orchestrator.Draft{Sender: "b", Recipient: "a", Type: "done", ReplyTo: copyOf, IdempotencyKey: "once", TTL: time.Hour}
-	sent, errs := messages.SendBatch(t.Context(), f.Ledger, []orchestrator.Draft{{Sender: "c", Recipient: "a"}, draft, {Sender: "c", Recipient: "b"}}, false)
-	if errs[0] != nil || errs[1] != nil || errs[2] != nil {
-		t.Fatal(errs)
+	outs := messages.SendBatch(t.Context(), f.Ledger, []orchestrator.Draft{{Sender: "c", Recipient: "a"}, draft, {Sender: "c", Recipient: "b"}}, false)
+	if outs[0].Refused != nil || outs[1].Refused != nil || outs[2].Refused != nil {
+		t.Fatal(outs)
 	}
-	want.Equal(t, "joined", sent[1].Joined, th.ID)
+	want.Equal(t, "joined", outs[1].Sent.Joined, th.ID)
 	want.Rows(t, f.Rows(`SELECT recipient, status, message_id = ?1, reply_to = ?2, session_id, hops, expires_at <> '' FROM agent_message
-		WHERE sender = 'b' ORDER BY seq`, sent[1].MessageID, post.MessageID),
+		WHERE sender = 'b' ORDER BY seq`, outs[1].Sent.MessageID, post.MessageID),
 		"thread:"+th.ID+" delivered 0 1 room 1 0", "a pending 1 1 room 1 1")
 	want.Rows(t, f.Rows(`SELECT group_concat(e.event) FROM (SELECT * FROM message_trace ORDER BY id) e JOIN agent_message m USING (message_id)
 		WHERE m.seq > (SELECT seq FROM agent_message WHERE message_id = ?) GROUP BY m.seq ORDER BY m.seq`, copyOf),
 		"created", "created,delivered", "created", "created")
 	again, err := messages.Send(t.Context(), f.Ledger, draft)
-	want.Equal(t, "a repeat", fmt.Sprint(again.MessageID == sent[1].MessageID, again.Idempotent, again.Joined == th.ID, err), "true true true <nil>")
+	want.Equal(t, "a repeat", fmt.Sprint(again.MessageID == outs[1].Sent.MessageID, again.Idempotent, again.Joined == th.ID, err), "true true true <nil>")
 	ms, err := messages.Find(t.Context(), f.Ledger, copyOf)
 	if err != nil {
 		t.Fatal(err)

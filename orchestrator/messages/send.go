@@ -29,8 +29,14 @@ func Send(ctx context.Context, l *ledger.Ledger, d orchestrator.Draft) (orchestr
 // SendAnd is Send that calls look in the transaction which has stored the message, so that it is done when nothing else of the
 // database need be opened. An error of look undoes the send.
 func SendAnd(ctx context.Context, l *ledger.Ledger, d orchestrator.Draft, look func(*ledger.Tx, *orchestrator.Sent) error) (orchestrator.Sent, error) {
-	sent, errs := sendAll(ctx, l, []orchestrator.Draft{d}, false, look)
-	return sent[0], errs[0]
+	out := sendAll(ctx, l, []orchestrator.Draft{d}, false, look)[0]
+	return out.Sent, out.Refused
+}
+
+// Outcome is what came of one draft.
+type Outcome struct {
+	Sent    orchestrator.Sent
+	Refused error // why it was not sent, for its sender; nil if it was
 }
 
 // scopeOf returns the scope of sends. A send by itself only adds rows; one that answers a message acknowledges that, and may
@@ -44,44 +50,44 @@ func scopeOf(drafts []orchestrator.Draft) store.Scope {
 	return store.Shared
 }
 
-// SendBatch sends several messages in one transaction, in order. Both results have one element per draft. Without atomic, each
-// fails alone. With it, one failure means that none is sent: errs has that error, and code conflict for the others.
-func SendBatch(ctx context.Context, l *ledger.Ledger, drafts []orchestrator.Draft, atomic bool) (sent []orchestrator.Sent, errs []error) {
+// SendBatch sends several messages in one transaction, in order, and returns an outcome for each. Without atomic, each fails alone.
+// With it, one failure means that none is sent: its outcome has that error, and the others code conflict.
+func SendBatch(ctx context.Context, l *ledger.Ledger, drafts []orchestrator.Draft, atomic bool) []Outcome {
 	return sendAll(ctx, l, drafts, atomic, nil)
 }
 
 // sendAll is SendBatch, and calls look, unless it is nil, after each message that was stored.
-func sendAll(ctx context.Context, l *ledger.Ledger, drafts []orchestrator.Draft, atomic bool, look func(*ledger.Tx, *orchestrator.Sent) error) (sent []orchestrator.Sent, errs []error) {
-	sent, errs = make([]orchestrator.Sent, len(drafts)), make([]error, len(drafts))
+func sendAll(ctx context.Context, l *ledger.Ledger, drafts []orchestrator.Draft, atomic bool, look func(*ledger.Tx, *orchestrator.Sent) error) []Outcome {
+	outs, invalid := make([]Outcome, len(drafts)), make([]error, len(drafts))
 	checked := make([]orchestrator.Draft, len(drafts))
 	bad := false
 	for i, d := range drafts {
-		checked[i], errs[i] = ledger.Check(d)
-		bad = bad || errs[i] != nil
+		checked[i], invalid[i] = ledger.Check(d)
+		outs[i].Refused = invalid[i]
+		bad = bad || invalid[i] != nil
 	}
 	if atomic && bad {
-		return sent, withheld(errs)
+		return withheld(outs)
 	}
-	invalid, ended, err := append([]error(nil), errs...), 0, error(nil)
-	write := func(t *ledger.Tx) error {
-		copy(errs, invalid)
+	ended := 0
+	write := func(t *ledger.Tx) (err error) {
 		ended = -1
 		for i := range checked {
-			if errs[i] != nil {
+			if outs[i] = (Outcome{Refused: invalid[i]}); invalid[i] != nil {
 				continue
 			}
-			if err := sendOne(t, &checked[i], &sent[i], &errs[i], len(drafts) > 1); err != nil {
+			if outs[i], err = sendOne(t, &checked[i], len(drafts) > 1); err != nil {
 				if t.Broken() {
 					ended = i
 				}
 				return err
 			}
-			if atomic && errs[i] != nil {
-				errs[i] = Undone(errs[i])
-				return errs[i]
-			}
-			if look != nil && errs[i] == nil {
-				if err := look(t, &sent[i]); err != nil {
+			switch {
+			case atomic && outs[i].Refused != nil:
+				outs[i].Refused = Undone(outs[i].Refused)
+				return outs[i].Refused
+			case look != nil && outs[i].Refused == nil:
+				if err := look(t, &outs[i].Sent); err != nil {
 					return err
 				}
 			}
@@ -89,24 +95,21 @@ func sendAll(ctx context.Context, l *ledger.Ledger, drafts []orchestrator.Draft,
 		return nil
 	}
 	for {
-		err = l.WriteSends(ctx, scopeOf(drafts), write)
-		if atomic || len(drafts) == 1 || ended < 0 || !store.IsRefused(err) {
-			break
-		}
-		invalid[ended] = err // a trigger with RAISE(ROLLBACK) has undone the others, too
-	}
-	if err == nil {
-		return sent, errs
-	}
-	if atomic && errors.Join(errs...) != nil {
-		return sent, withheld(errs)
-	}
-	for i := range errs {
-		if invalid[i] == nil {
-			errs[i] = err
+		err := l.WriteSends(ctx, scopeOf(drafts), write)
+		switch {
+		case err == nil:
+			return outs
+		case !atomic && len(drafts) > 1 && ended >= 0 && store.IsRefused(err):
+			invalid[ended] = err // a trigger with RAISE(ROLLBACK) has undone the others, too
+		case atomic && slices.ContainsFunc(outs, func(o Outcome) bool { return o.Refused != nil }):
+			return withheld(outs)
+		default:
+			for i := range outs {
+				outs[i].Refused = cmp.Or(invalid[i], err)
+			}
+			return outs
 		}
 	}
-	return sent, errs
 }
 
 // Undone returns a refusal without its message id and hint. It is for dead letters that are rolled back with their transaction:
@@ -121,65 +124,57 @@ func Undone(err error) error {
 	return &plain
 }
 
-// withheld gives every message without an error of its own the reason why it was not sent either.
-func withheld(errs []error) []error {
-	for i := range errs {
-		if errs[i] == nil {
-			errs[i] = orchestrator.Errorf(orchestrator.Conflict, "not sent, since another message of the atomic batch was refused")
+// withheld refuses every message that was not refused for itself, since another one of its batch was.
+func withheld(outs []Outcome) []Outcome {
+	for i := range outs {
+		if outs[i].Refused == nil {
+			outs[i] = Outcome{Refused: orchestrator.Errorf(orchestrator.Conflict, "not sent, since another message of the atomic batch was refused")}
 		}
 	}
-	return errs
+	return outs
 }
 
-// sendOne sends one message of a batch. What it returns ends the request; what it stores in failure concerns this message
-// alone.
-func sendOne(t *ledger.Tx, d *orchestrator.Draft, sent *orchestrator.Sent, failure *error, several bool) error {
-	var refusal error
-	send := func() (err error) {
-		*sent, refusal, err = SendIn(t, d)
-		return err
-	}
+// sendOne sends one message of several, or the only one. An error ends the request.
+func sendOne(t *ledger.Tx, d *orchestrator.Draft, several bool) (out Outcome, err error) {
 	if !several {
-		if err := send(); err != nil {
-			return err
-		}
-		*failure = refusal
-		return nil
+		return SendIn(t, d)
 	}
-	failed, err := t.Savepoint(send)
-	failed = t.Ledger.Store.Explain(failed)
+	failed, err := t.Savepoint(func() (err error) {
+		out, err = SendIn(t, d)
+		return err
+	})
+	if failed = t.Ledger.Store.Explain(failed); failed != nil {
+		out = Outcome{Refused: failed}
+	}
 	if err == nil && failed != nil && orchestrator.CodeOf(failed) == orchestrator.Internal {
 		err = failed
 	}
-	if *failure = refusal; failed != nil {
-		*failure = failed
-	}
-	return err
+	return out, err
 }
 
-// SendIn stores a draft within a transaction. refusal is an error for the sender that left a dead letter behind, so the
-// transaction must be committed; err is one after which everything must be undone.
-func SendIn(t *ledger.Tx, d *orchestrator.Draft) (sent orchestrator.Sent, refusal error, err error) {
+// SendIn stores a draft within a transaction. One that is refused has left a dead letter behind, so the transaction must be committed.
+// After an error everything must be undone.
+func SendIn(t *ledger.Tx, d *orchestrator.Draft) (out Outcome, err error) {
 	conf := t.Config()
 	isKnown := conf.Agents[d.Sender] != nil || t.Proved(d.Sender)
 	if isKnown {
 		if conf, err = agents.Acting(t, d.Sender); err != nil {
-			return sent, nil, err
+			return out, err
 		}
 	}
 	first, err := firstSend(t, d)
 	if err != nil {
-		return sent, nil, err
+		return out, err
 	}
 	if first.Sent != nil {
 		t.Heartbeat(d.Sender)
-		return *first.Sent, nil, nil
+		return Outcome{Sent: *first.Sent}, nil
 	}
 	recipients, isGroup := agents.Members(conf, d.Recipient)
 	isUnknown := recipients == nil && !isGroup
 	if first.Refused != nil && (first.Differs || isKnown && (d.HoldUnknown || !isUnknown)) {
 		if err := takeBack(t, d, first.Refused); err != nil {
-			return sent, nil, err
+			return out, err
 		}
 		first.Refused = nil
 	}
@@ -191,18 +186,18 @@ func SendIn(t *ledger.Tx, d *orchestrator.Draft) (sent orchestrator.Sent, refusa
 	case isUnknown:
 		recipients = []string{d.Recipient}
 	case len(recipients) == 0:
-		return sent, nil, agents.NobodyIn(conf, d.Recipient)
+		return out, agents.NobodyIn(conf, d.Recipient)
 	case isGroup && d.ID != "":
-		return sent, nil, orchestrator.Errorf(orchestrator.InvalidParams, "id: %s is several agents, and each of them gets a message with an id of its own", d.Recipient).
+		return out, orchestrator.Errorf(orchestrator.InvalidParams, "id: %s is several agents, and each of them gets a message with an id of its own", d.Recipient).
 			WithHint("Leave the id out, or name one agent")
 	}
 	note, err := Inherit(t, conf, d)
 	if err != nil {
-		return sent, nil, err
+		return out, err
 	}
-	sent, err = sendTo(t, conf, d, recipients, isGroup, isUnknown)
-	sent.Note = cmp.Or(sent.Note, note)
-	return sent, nil, err
+	out.Sent, err = sendTo(t, conf, d, recipients, isGroup, isUnknown)
+	out.Sent.Note = cmp.Or(out.Sent.Note, note)
+	return out, err
 }
 
 // takeBack cancels the dead letter of a send that was refused and is now sent again, so that nobody replays it as well.
@@ -343,12 +338,12 @@ const ownCopy = "its sender's own copy"
 
 // refuse keeps a message that cannot be sent as a dead letter, so that a typo loses nothing. letter is the one that it left when
 // it was refused before, nil for none.
-func refuse(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft, letter *orchestrator.Message, code orchestrator.Code, role, name string) (orchestrator.Sent, error, error) {
+func refuse(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft, letter *orchestrator.Message, code orchestrator.Code, role, name string) (Outcome, error) {
 	known := slices.Concat(conf.Names, agents.GroupsWithMembers(conf))
 	refusal := orchestrator.Errorf(code, "nobody is known as %s %q", role, name).WithUnknown(name, known)
 	hint := cmp.Or(orchestrator.DidYouMean(name, known), orchestrator.AddIt(name)+".")
 	if at, err := agents.RemovedAt(t.Conn, name); err != nil {
-		return orchestrator.Sent{}, nil, err
+		return Outcome{}, err
 	} else if at != "" {
 		refusal = agents.Removed(code, role+": ", name, at)
 		hint = refusal.Hint + "."
@@ -358,11 +353,11 @@ func refuse(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft, letter *or
 	if letter != nil {
 		id = letter.ID
 	} else if id, err = bury(t, conf, d, string(code)+": "+refusal.Message); err != nil {
-		return orchestrator.Sent{}, nil, err
+		return Outcome{}, err
 	}
 	refusal.WithHint("%s The message is kept as dead letter %s", hint, id)
 	refusal.MessageID, refusal.Recipient = id, d.Recipient
-	return orchestrator.Sent{}, refusal, nil
+	return Outcome{Refused: refusal}, nil
 }
 
 // bury stores a draft as a dead letter, which keeps its idempotency key, but not the id that it brings along: the message that is

@@ -337,19 +337,19 @@ func TestBatchAndAtomic(t *testing.T) {
 	drafts := []orchestrator.Draft{
 		{Sender: "a", Recipient: "b"}, {Sender: "a", Recipient: "nobody"}, {Sender: "a", Recipient: "b", Payload: []byte("{")}, {Sender: "a", Recipient: "b"},
 	}
-	_, errs := messages.SendBatch(t.Context(), f.Ledger, drafts, false)
+	outs := messages.SendBatch(t.Context(), f.Ledger, drafts, false)
 	for i, code := range []orchestrator.Code{"", orchestrator.UnknownRecipient, orchestrator.InvalidParams, ""} {
 		if code == "" {
-			want.Equal(t, fmt.Sprint("error ", i), errs[i], nil)
+			want.Equal(t, fmt.Sprint("error ", i), outs[i].Refused, nil)
 		} else {
-			want.Code(t, errs[i], code)
+			want.Code(t, outs[i].Refused, code)
 		}
 	}
 	want.Equal(t, "sent", len(f.Rows(`SELECT 1 FROM agent_message WHERE status = 'pending'`)), 2)
 	for _, bad := range []int{1, 2} {
-		_, errs = messages.SendBatch(t.Context(), f.Ledger, []orchestrator.Draft{drafts[0], drafts[bad], drafts[3]}, true)
-		for i, err := range errs {
-			if err == nil {
+		outs = messages.SendBatch(t.Context(), f.Ledger, []orchestrator.Draft{drafts[0], drafts[bad], drafts[3]}, true)
+		for i, out := range outs {
+			if out.Refused == nil {
 				t.Errorf("atomic with draft %d: no error for element %d", bad, i)
 			}
 		}

@@ -109,8 +109,8 @@ func reply(t *ledger.Tx, back *UserReply, draft *orchestrator.Draft) (failure, e
 		}
 	}
 	return t.Savepoint(func() error {
-		_, refusal, err := messages.SendIn(t, draft)
-		return cmp.Or(err, refusal)
+		out, err := messages.SendIn(t, draft)
+		return cmp.Or(err, out.Refused)
 	})
 }
 

@@ -246,8 +246,8 @@ func TestNumbersThatComeNext(t *testing.T) {
 	f.Send("a", "b")
 	draft := orchestrator.Draft{Sender: "a", Recipient: "b", Payload: []byte("1")}
 	f.Send("a", "b")
-	if _, errs := messages.SendBatch(t.Context(), f.Ledger, []orchestrator.Draft{draft, draft}, false); errs[0] != nil || errs[1] != nil {
-		t.Error(errs)
+	if outs := messages.SendBatch(t.Context(), f.Ledger, []orchestrator.Draft{draft, draft}, false); outs[0].Refused != nil || outs[1].Refused != nil {
+		t.Error(outs)
 	}
 	want.Equal(t, "delivered", f.Deliver().Delivered, 33)
 }
@@ -270,8 +270,8 @@ func TestNumbersOfTracesWrittenByHand(t *testing.T) {
 		f.Deliver()
 		f.EndSpan(spanned, span, nil, func() bool { return false })
 		f.SQL(`UPDATE `+table+` SET id = ? WHERE id = (SELECT max(id) FROM `+table+`)`, int64(math.MaxInt64))
-		if _, errs := messages.SendBatch(t.Context(), f.Ledger, []orchestrator.Draft{draft, draft}, false); errs[0] != nil || errs[1] != nil {
-			t.Fatalf("%s: %v", table, errs)
+		if outs := messages.SendBatch(t.Context(), f.Ledger, []orchestrator.Draft{draft, draft}, false); outs[0].Refused != nil || outs[1].Refused != nil {
+			t.Fatalf("%s: %v", table, outs)
 		}
 		f.SQL(`UPDATE `+table+` SET id = ? WHERE id = (SELECT max(id) FROM `+table+`)`, int64(math.MaxInt64))
 		f.Deliver()
@@ -306,10 +306,10 @@ func TestNumbersRunOutInABatch(t *testing.T) {
 	f := enginetest.New(t, "a", "b")
 	f.SQL(`INSERT INTO agent_message (seq, message_id, sender, recipient, payload) VALUES (9223372036854775806, 'odd', 'a', 'b', '1')`)
 	draft := orchestrator.Draft{Sender: "a", Recipient: "b", Payload: []byte("1")}
-	sent, errs := messages.SendBatch(t.Context(), f.Ledger, []orchestrator.Draft{draft, draft, draft}, false)
-	for i, err := range errs {
-		if err != nil || sent[i].MessageID == "" {
-			t.Errorf("message %d: %v", i, err)
+	outs := messages.SendBatch(t.Context(), f.Ledger, []orchestrator.Draft{draft, draft, draft}, false)
+	for i, out := range outs {
+		if out.Refused != nil || out.Sent.MessageID == "" {
+			t.Errorf("message %d: %v", i, out.Refused)
 		}
 	}
 	rows := len(f.Rows(`SELECT 1 FROM agent_message WHERE seq < 100`))

@@ -80,9 +80,9 @@ func endTurn(t *ledger.Tx, lead string, notice orchestrator.Draft) (ended TurnEn
 		return ended, err
 	}
 	notice.Recipient = ended.Lead
-	var refusal error
-	if ended.Notice, refusal, err = messages.SendIn(t, &notice); err == nil {
-		err = messages.Undone(refusal)
+	out, err := messages.SendIn(t, &notice)
+	if ended.Notice = out.Sent; err == nil {
+		err = messages.Undone(out.Refused)
 	}
 	return ended, err
 }

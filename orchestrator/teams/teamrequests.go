@@ -88,7 +88,7 @@ func Ask(ctx context.Context, l *ledger.Ledger, q Request) (sent Sent, err error
 	if q.Draft, err = CheckProtocol(q.Draft); err != nil {
 		return sent, err
 	}
-	return writeToTeam(ctx, l, func(t *ledger.Tx) (Sent, error, error) { return ask(t, q) })
+	return writeToTeam(ctx, l, func(t *ledger.Tx) (outcome, error) { return ask(t, q) })
 }
 
 // CheckProtocol checks the draft of a request or an answer, which goes to one teammate, and returns it in the form in which it
@@ -100,31 +100,31 @@ func CheckProtocol(d orchestrator.Draft) (orchestrator.Draft, error) {
 	return checkInTeam(d)
 }
 
-func ask(t *ledger.Tx, q Request) (sent Sent, refusal, err error) {
+func ask(t *ledger.Tx, q Request) (out outcome, err error) {
 	d := q.Draft
 	d.Direct = true // it is one teammate's to answer
 	if err := mayAsk(t, q.Kind, &d); err != nil {
-		return sent, nil, err
+		return out, err
 	}
 	id, err := t.NewID("req-")
 	if err != nil {
-		return sent, nil, err
+		return out, err
 	}
 	if d.Payload, err = q.Payload(id); err != nil {
-		return sent, nil, err
+		return out, err
 	}
-	if sent, refusal, err = sendToTeam(t, &d); err != nil {
-		return sent, nil, err
+	if out, err = sendToTeam(t, &d); err != nil {
+		return out, err
 	}
-	sent.RequestID = id
-	messageID, status := sent.MessageID, requestOpen
-	if kept, ok := errors.AsType[*orchestrator.Error](refusal); ok {
+	out.sent.RequestID = id
+	messageID, status := out.sent.MessageID, requestOpen
+	if kept, ok := errors.AsType[*orchestrator.Error](out.refused); ok {
 		messageID, status = kept.MessageID, requestVoid
 	}
 	_, err = t.Exec(`
 		INSERT INTO team_requests (request_id, kind, session_id, requester, responder, message_id, status, created_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?)`, id, string(q.Kind), d.SessionID, d.Sender, d.Recipient, messageID, status, t.Now)
-	return sent, refusal, err
+	return out, err
 }
 
 // reopenRequest opens a void request whose message is sent again.
@@ -172,9 +172,9 @@ func Answer(ctx context.Context, l *ledger.Ledger, a Reply) (sent Sent, err erro
 	if a.Draft, err = CheckProtocol(a.Draft); err != nil {
 		return sent, err
 	}
-	return writeToTeam(ctx, l, func(t *ledger.Tx) (Sent, error, error) {
-		sent, err := AnswerIn(t, a)
-		return sent, nil, err
+	return writeToTeam(ctx, l, func(t *ledger.Tx) (out outcome, err error) {
+		out.sent, err = AnswerIn(t, a)
+		return out, err
 	})
 }
 
@@ -189,14 +189,14 @@ func AnswerIn(t *ledger.Tx, a Reply) (sent Sent, err error) {
 		return sent, orchestrator.Errorf(orchestrator.InvalidParams, "reply_to: the message of %s is %s", q.id, q.messageID).WithHint("Leave reply_to out: request_id says what is answered")
 	}
 	d.ReplyTo, d.SessionID, d.Direct = q.messageID, q.session, true // a request is read in any session, so it can be answered from any
-	sent, refusal, err := sendToTeam(t, &d)
+	out, err := sendToTeam(t, &d)
 	if err == nil {
-		err = messages.Undone(refusal)
+		err = messages.Undone(out.refused)
 	}
 	if err != nil {
-		return sent, err
+		return out.sent, err
 	}
-	return sent, decide(t, &q, a.Approve, &sent.Sent)
+	return out.sent, decide(t, &q, a.Approve, &out.sent.Sent)
 }
 
 // answerable returns the request that an answer is for, if the answer may be given.

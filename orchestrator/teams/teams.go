@@ -3,6 +3,7 @@
 package teams
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -109,24 +110,26 @@ func Send(ctx context.Context, l *ledger.Ledger, d orchestrator.Draft) (Sent, er
 	if err != nil {
 		return Sent{}, err
 	}
-	return writeToTeam(ctx, l, func(t *ledger.Tx) (Sent, error, error) { return sendToTeam(t, &d) })
+	return writeToTeam(ctx, l, func(t *ledger.Tx) (outcome, error) { return sendToTeam(t, &d) })
 }
 
-// writeToTeam runs a send in a transaction. A send that is refused may leave a dead letter behind, so refusal, unlike err, does
-// not undo the transaction.
-func writeToTeam(ctx context.Context, l *ledger.Ledger, send func(t *ledger.Tx) (sent Sent, refusal, err error)) (sent Sent, err error) {
-	var refusal error
-	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) (err error) {
-		sent, refusal, err = send(t)
+// outcome is what came of a draft, as messages.Outcome.
+type outcome struct {
+	sent    Sent
+	refused error
+}
+
+// writeToTeam runs a send in a transaction. One that is refused may leave a dead letter behind, so that does not undo the transaction.
+func writeToTeam(ctx context.Context, l *ledger.Ledger, send func(t *ledger.Tx) (outcome, error)) (Sent, error) {
+	var out outcome
+	err := l.Write(ctx, store.Alone, func(t *ledger.Tx) (err error) {
+		out, err = send(t)
 		return err
 	})
-	if err == nil {
-		err = refusal
-	}
-	if err != nil {
+	if err = cmp.Or(err, out.refused); err != nil {
 		return Sent{}, err
 	}
-	return sent, nil
+	return out.sent, nil
 }
 
 // checkInTeam checks a draft that may go to all teammates or to those of a role, and returns it in the form in which it is
@@ -167,24 +170,29 @@ func checkFromTeam(d orchestrator.Draft) (orchestrator.Draft, error) {
 	return ledger.CheckContent(d)
 }
 
-// sendToTeam stores the rows of a draft that was checked. refusal and err are those of send.
-func sendToTeam(t *ledger.Tx, d *orchestrator.Draft) (sent Sent, refusal, err error) {
+// sendToTeam stores the rows of a draft that was checked.
+func sendToTeam(t *ledger.Tx, d *orchestrator.Draft) (out outcome, err error) {
+	sent := &out.sent
 	if toSeveralInTeam(d) {
 		sent.Sent, sent.Stopped, err = broadcast(t, d)
 	} else if _, isGroup := agents.Members(t.Config(), d.Recipient); isGroup {
 		err = orchestrator.Errorf(orchestrator.InvalidParams, "%s is a group, no teammate", d.Recipient).WithHint("Write to %s for the whole team", Teammates)
-	} else if sent.Sent, refusal, err = messages.SendIn(t, d); refusal == nil && err == nil {
-		sent.Stopped, err = stopped(t.Conn, d.SessionID, d.Recipient)
+	} else {
+		var direct messages.Outcome
+		if direct, err = messages.SendIn(t, d); err == nil && direct.Refused == nil {
+			sent.Stopped, err = stopped(t.Conn, d.SessionID, d.Recipient)
+		}
+		sent.Sent, out.refused = direct.Sent, direct.Refused
 	}
-	if refusal != nil || err != nil {
-		return sent, refusal, err // a refused act leaves the sender's presence as it is
+	if out.refused != nil || err != nil {
+		return out, err // a refused act leaves the sender's presence as it is
 	}
 	if sent.Presence == orchestrator.Stopped {
-		return sent, nil, nil // it has just approved that
+		return out, nil // it has just approved that
 	}
 	p, err := agents.TakePresence(t, d.SessionID, d.Sender, orchestrator.Working)
 	sent.Presence = p.Status
-	return sent, nil, err
+	return out, err
 }
 
 // broadcast stores one row for each teammate that has not stopped, of the role that the draft names, if it does.

@@ -180,10 +180,11 @@ func postDirectly(t *ledger.Tx, p *PostDraft, a *answered) (posted Posted, err e
 	if d, err = ledger.Check(d); err != nil {
 		return posted, err
 	}
-	sent, refusal, err := messages.SendIn(t, &d)
+	out, err := messages.SendIn(t, &d)
 	if err == nil {
-		err = messages.Undone(refusal)
+		err = messages.Undone(out.Refused)
 	}
+	sent := &out.Sent
 	return Posted{
 		MessageID: sent.MessageID, Mentions: []string{a.writer}, Ignored: slices.DeleteFunc(slices.Clone(p.Mentions), func(name string) bool {
 			return name == a.writer || name == p.Sender

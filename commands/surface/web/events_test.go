@@ -240,10 +240,10 @@ func TestEventsNotRead(t *testing.T) {
 		for i := range drafts {
 			drafts[i] = orchestrator.Draft{Sender: "ann", Recipient: "bob", Type: "note"}
 		}
-		_, errs := messages.SendBatch(t.Context(), f.Router.Ledger, drafts, false)
-		for _, err := range errs {
-			if err != nil {
-				t.Fatal(err)
+		outs := messages.SendBatch(t.Context(), f.Router.Ledger, drafts, false)
+		for _, out := range outs {
+			if out.Refused != nil {
+				t.Fatal(out.Refused)
 			}
 		}
 	}

@@ -223,11 +223,11 @@ func TestManyWaiters(t *testing.T) {
 	for i, name := range everybody {
 		drafts[i] = orchestrator.Draft{Sender: "ann", Recipient: name, Type: "note"}
 	}
-	sent, errs := messages.SendBatch(t.Context(), f.Router.Ledger, drafts, false)
+	outs := messages.SendBatch(t.Context(), f.Router.Ledger, drafts, false)
 	all.Wait()
-	for i := range sent {
-		if errs[i] != nil || came[i] != sent[i].MessageID {
-			t.Errorf("%s got %q; want %q (%v)", everybody[i], came[i], sent[i].MessageID, errs[i])
+	for i := range outs {
+		if outs[i].Refused != nil || came[i] != outs[i].Sent.MessageID {
+			t.Errorf("%s got %q; want %q (%v)", everybody[i], came[i], outs[i].Sent.MessageID, outs[i].Refused)
 		}
 	}
 }

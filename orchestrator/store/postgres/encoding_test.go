@@ -49,17 +49,17 @@ func TestTextThatTheEncodingLacks(t *testing.T) {
 		drafts = append(drafts, orchestrator.Draft{Sender: "a", Recipient: "b", Type: "note", Summary: text})
 	}
 	for range 2 { // the first run has no savepoints
-		_, errs := messages.SendBatch(t.Context(), e.Ledger, drafts, false)
+		outs := messages.SendBatch(t.Context(), e.Ledger, drafts, false)
 		for i, text := range texts {
 			switch text {
 			case "5 €", "漢字", "nul \x00":
-				want.Code(t, errs[i], orchestrator.InvalidParams)
-				if said := fmt.Sprint(errs[i]); !strings.Contains(said, "the database refuses it") && !strings.Contains(said, "NUL") || strings.Contains(said, text) {
+				want.Code(t, outs[i].Refused, orchestrator.InvalidParams)
+				if said := fmt.Sprint(outs[i].Refused); !strings.Contains(said, "the database refuses it") && !strings.Contains(said, "NUL") || strings.Contains(said, text) {
 					t.Errorf("%q: %s", text, said)
 				}
 			default:
-				if errs[i] != nil {
-					t.Errorf("%q: %v", text, errs[i])
+				if outs[i].Refused != nil {
+					t.Errorf("%q: %v", text, outs[i].Refused)
 				}
 			}
 		}

@@ -44,8 +44,8 @@ func (s *scene) batch(e *delivery.Engine, n int, change func(d *orchestrator.Dra
 		drafts[i] = orchestrator.Draft{Sender: "x", Recipient: "y", Type: "note", Payload: []byte(`{"n":1}`)}
 		change(&drafts[i])
 	}
-	_, errs := messages.SendBatch(s.ctx, e.Ledger, drafts, true)
-	return errs[0]
+	outs := messages.SendBatch(s.ctx, e.Ledger, drafts, true)
+	return outs[0].Refused
 }
 
 func (s *scene) deliver(e *delivery.Engine, o delivery.Options) error {
