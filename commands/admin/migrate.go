@@ -47,7 +47,7 @@ func migrate(ctx context.Context, env commands.Env, p MigrateParams) (MigrateRes
 		return MigrateResult{}, err
 	}
 	defer old.Close()
-	m, err := move.Run(ctx, old.Ledger, env.Ledger)
+	m, err := move.Run(ctx, old.Ledger, env.Ledger, func(string) {})
 	if err != nil {
 		return MigrateResult{}, err
 	}

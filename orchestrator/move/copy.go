@@ -18,6 +18,7 @@ import (
 
 // copying fills one database from another, each within a transaction.
 type copying struct {
+	reached  func(step string) // see Run
 	ctx      context.Context
 	from, to store.Mover
 	tx       *ledger.Tx // of the new place
@@ -105,7 +106,7 @@ func (c *copying) copy() error {
 		if err := c.to.Fill(p.to, c.rows(p)); err != nil {
 			return cmp.Or(c.twins(p), err)
 		}
-		reached("copied " + p.to.Name)
+		c.reached("copied " + p.to.Name)
 	}
 	numbers, err := c.from.Numbers()
 	if err != nil {

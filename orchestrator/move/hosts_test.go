@@ -41,7 +41,7 @@ func TestHosts(t *testing.T) {
 			return e.Ledger
 		}
 		old, now := at(from), at(to)
-		m, err := move.Run(t.Context(), old, now)
+		m, err := move.Run(t.Context(), old, now, func(string) {})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -45,12 +45,16 @@ func (m *Moved) Rows() (n int64) {
 	return n
 }
 
-// reached is called with the name of each step of a move that is done, if it is set. A test ends the program there.
-var reached = func(string) {}
+// moving is a move under way.
+type moving struct {
+	from, to *ledger.Ledger
+	old      string            // the old place, as the new one names it
+	reached  func(step string) // see Run
+}
 
-// Run moves a database. The new place may not be there yet, and may hold nothing but what is made with it. Errors: conflict for a
+// Run moves a database, and calls reached with the name of each step that is done. The new place may not be there yet, and may hold nothing but what is made with it. Errors: conflict for a
 // place that holds more, or where the database is not any more; unavailable when what arrived differs; those of the databases.
-func Run(ctx context.Context, from, to *ledger.Ledger) (Moved, error) {
+func Run(ctx context.Context, from, to *ledger.Ledger, reached func(step string)) (Moved, error) {
 	if from.TrustedPath() == to.TrustedPath() {
 		return Moved{}, orchestrator.Errorf(orchestrator.InvalidParams, "the database is at %s already", to.Path()).WithHint("Name the old place with `--from`, and the new one with `--db`")
 	}
@@ -63,10 +67,10 @@ func Run(ctx context.Context, from, to *ledger.Ledger) (Moved, error) {
 	if err := person.Here(ctx, from); err != nil {
 		return Moved{}, err // the keys of questions move with it
 	}
-	old := origin(from, conf)
+	m := &moving{from, to, origin(from, conf), reached}
 	switch at := conf.Stored[store.MovedTo]; {
 	case at == to.Path():
-		return Moved{Before: true}, finish(ctx, from, to, old)
+		return Moved{Before: true}, m.finish(ctx)
 	case at != "":
 		return Moved{}, orchestrator.Errorf(orchestrator.Conflict, "the database has moved from %s to %s already", from.Path(), at).WithHint("Name the present place with `--from`")
 	case conf.Stored[store.MovingFrom] != "":
@@ -76,12 +80,12 @@ func Run(ctx context.Context, from, to *ledger.Ledger) (Moved, error) {
 		return Moved{}, err
 	}
 	reached("made")
-	m, err := leave(ctx, from, to, old)
+	moved, err := m.leave(ctx)
 	if err != nil {
 		return Moved{}, err
 	}
 	reached("marked")
-	return m, finish(ctx, from, to, old)
+	return moved, m.finish(ctx)
 }
 
 // origin names an old place for the new one.
@@ -90,10 +94,10 @@ func origin(from *ledger.Ledger, conf *ledger.Config) string {
 }
 
 // leave fills the new place and marks the old one, in one transaction of that.
-func leave(ctx context.Context, from, to *ledger.Ledger, old string) (m Moved, err error) {
+func (m *moving) leave(ctx context.Context) (moved Moved, err error) {
 	var failed error
 	var began time.Time // of the last run
-	err = from.Write(ctx, store.Alone, func(t *ledger.Tx) error {
+	err = m.from.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		if failed != nil {
 			return failed // it would fail again
 		}
@@ -106,19 +110,19 @@ func leave(ctx context.Context, from, to *ledger.Ledger, old string) (m Moved, e
 		if err != nil {
 			return err
 		}
-		reached("held")
-		m, err = arrive(ctx, source, to, old)
+		m.reached("held")
+		moved, err = m.arrive(ctx, source)
 		if err == nil {
-			reached("arrived")
-			err = mark(t, source, store.MovedTo, to.Path())
+			m.reached("arrived")
+			err = mark(t, source, store.MovedTo, m.to.Path())
 		}
 		failed = err
 		return err
 	})
 	if !began.IsZero() {
-		m.Standstill = time.Since(began)
+		moved.Standstill = time.Since(began)
 	}
-	return m, err
+	return moved, err
 }
 
 // mark stores, or with "" deletes, a row of settings that closes a database, and so closes or opens it.
@@ -146,10 +150,10 @@ func mover(t *ledger.Tx) (store.Mover, error) {
 }
 
 // arrive fills the new place and compares it, in one transaction of that.
-func arrive(ctx context.Context, source store.Mover, to *ledger.Ledger, old string) (m Moved, err error) {
+func (m *moving) arrive(ctx context.Context, source store.Mover) (moved Moved, err error) {
 	var failed error
 	again := false
-	err = to.Write(ctx, store.Alone, func(t *ledger.Tx) error {
+	err = m.to.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		if failed != nil {
 			return failed
 		}
@@ -161,25 +165,27 @@ func arrive(ctx context.Context, source store.Mover, to *ledger.Ledger, old stri
 		if err != nil {
 			return err
 		}
-		m, failed = arriving(ctx, source, target, t, old)
+		moved, failed = m.fill(&copying{ctx: ctx, from: source, to: target, tx: t, reached: m.reached})
 		return failed
 	})
-	return m, err
+	return moved, err
 }
 
-func arriving(ctx context.Context, source, target store.Mover, t *ledger.Tx, old string) (m Moved, err error) {
-	c := &copying{ctx: ctx, from: source, to: target, tx: t}
+// fill copies the database, compares the copy and makes it right for its place.
+func (m *moving) fill(c *copying) (moved Moved, err error) {
+	place := func(value string) func() error {
+		return func() error { return mark(c.tx, c.to, store.MovingFrom, value) }
+	}
 	for _, step := range []func() error{
-		c.plan, func() error { return c.mayArrive(old) }, func() error { return mark(t, target, store.MovingFrom, "") }, c.clear, c.copy, c.compare,
-		func() error { return c.settle(&m) }, func() error { return mark(t, target, store.MovingFrom, old) },
+		c.plan, func() error { return c.mayArrive(m.old) }, place(""), c.clear, c.copy, c.compare, func() error { return c.settle(&moved) }, place(m.old),
 	} {
 		if err := step(); err != nil {
-			return m, err
+			return moved, err
 		}
 	}
-	m.Tables, m.Left, m.Repairs = c.tables(), c.left, c.repairs
-	reached("filled")
-	return m, nil
+	moved.Tables, moved.Left, moved.Repairs = c.tables(), c.left, c.repairs
+	m.reached("filled")
+	return moved, nil
 }
 
 // replaced are the tables that a place may have rows in though nobody has used it: those that init makes, and what a daemon writes
@@ -276,29 +282,30 @@ func settleHosts(t *ledger.Tx, m *Moved) error {
 }
 
 // finish opens the new place, once the old one is marked. What stands beside the old one comes along.
-func finish(ctx context.Context, from, to *ledger.Ledger, old string) error {
+func (m *moving) finish(ctx context.Context) error {
+	from, to := m.from, m.to
 	conf, err := to.Configuration(ctx)
 	if err != nil || conf.Stored[store.MovingFrom] == "" {
 		return err
 	}
-	if conf.Stored[store.MovingFrom] != old {
+	if conf.Stored[store.MovingFrom] != m.old {
 		return orchestrator.Errorf(orchestrator.Conflict, "%s is not where the database of %s has moved: another is moving there", to.Path(), from.Path())
 	}
 	if err := person.CopyKeys(from, to); err != nil {
 		return err
 	}
-	reached("keys")
-	if id, _, _ := strings.Cut(old, " "); to.Trust != nil && !to.Trust.Made(id, from.TrustedPath()) {
+	m.reached("keys")
+	if id, _, _ := strings.Cut(m.old, " "); to.Trust != nil && !to.Trust.Made(id, from.TrustedPath()) {
 		if err := to.Trust.Remove(conf.Stored[store.DatabaseID], to.TrustedPath()); err != nil {
 			return err
 		}
 	}
 	return to.Write(ctx, store.Alone, func(t *ledger.Tx) error {
-		m, err := mover(t)
+		target, err := mover(t)
 		if err != nil {
 			return err
 		}
-		return mark(t, m, store.MovingFrom, "")
+		return mark(t, target, store.MovingFrom, "")
 	})
 }
 

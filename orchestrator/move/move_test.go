@@ -32,17 +32,17 @@ import (
 func TestHelperProcess(t *testing.T) {
 	helper.Run(map[string]func(string, *bufio.Scanner){"move": func(arg string, _ *bufio.Scanner) {
 		parts := strings.Split(arg, "\n")
-		move.OnReached(func(step string) {
+		reached := func(step string) {
 			if step == parts[0] {
 				syscall.Kill(os.Getpid(), syscall.SIGKILL)
 			}
-		})
+		}
 		fmt.Println("begun")
 		from, err := open(parts[1])
 		if err == nil {
 			var to *delivery.Engine
 			if to, err = open(parts[2]); err == nil {
-				_, err = move.Run(context.Background(), from.Ledger, to.Ledger)
+				_, err = move.Run(context.Background(), from.Ledger, to.Ledger, reached)
 			}
 		}
 		fmt.Println("ended", err)
@@ -166,7 +166,7 @@ func ends(t *testing.T, from, to string, n int64) {
 	old, now := mustOpen(t, from), mustOpen(t, to)
 	defer old.Close()
 	defer now.Close()
-	if _, err := move.Run(t.Context(), old.Ledger, now.Ledger); err != nil {
+	if _, err := move.Run(t.Context(), old.Ledger, now.Ledger, func(string) {}); err != nil {
 		t.Fatal(err)
 	}
 	want.Equal(t, "messages", count(t, now), n)
@@ -235,14 +235,13 @@ func TestHeldStill(t *testing.T) {
 			t.Fatal(err)
 		}
 		var meanwhile []error
-		move.OnReached(func(step string) {
+		reached := func(step string) {
 			if slices.Contains([]string{"held", "filled", "arrived"}, step) {
 				meanwhile = append(meanwhile, send(other))
 			}
-		})
-		defer move.OnReached(func(string) {})
+		}
 		old, now := mustOpen(t, from), mustOpen(t, to)
-		m, err := move.Run(t.Context(), old.Ledger, now.Ledger)
+		m, err := move.Run(t.Context(), old.Ledger, now.Ledger, reached)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -355,7 +354,7 @@ func TestThereAndBack(t *testing.T) {
 	before := dump(t, first)
 	for _, leg := range [][2]string{{first, place}, {place, last}} {
 		from, to := mustOpen(t, leg[0]), mustOpen(t, leg[1])
-		m, err := move.Run(t.Context(), from.Ledger, to.Ledger)
+		m, err := move.Run(t.Context(), from.Ledger, to.Ledger, func(string) {})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -390,7 +389,7 @@ func TestRepairs(t *testing.T) {
 		t.Fatal(err)
 	}
 	from, to := mustOpen(t, file), mustOpen(t, place)
-	m, err := move.Run(t.Context(), from.Ledger, to.Ledger)
+	m, err := move.Run(t.Context(), from.Ledger, to.Ledger, func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,7 +36,7 @@ func TestTwins(t *testing.T) {
 			}
 		}
 		from, to := mustOpen(t, file), mustOpen(t, place)
-		_, err := move.Run(t.Context(), from.Ledger, to.Ledger)
+		_, err := move.Run(t.Context(), from.Ledger, to.Ledger, func(string) {})
 		want.Equal(t, "the code", orchestrator.CodeOf(err), orchestrator.Conflict)
 		if text := "the table " + test.table + " has two rows that the new place cannot tell apart: " + test.says + "; nothing was moved"; !strings.HasPrefix(fmt.Sprint(err), text) {
 			t.Errorf("%v; want %s", err, text)
@@ -48,7 +48,7 @@ func TestTwins(t *testing.T) {
 		if _, err := db.Exec(fmt.Sprintf(test.mend, messagesAtFirst+2)); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := move.Run(t.Context(), from.Ledger, to.Ledger); err != nil {
+		if _, err := move.Run(t.Context(), from.Ledger, to.Ledger, func(string) {}); err != nil {
 			t.Error(err)
 		}
 	}
@@ -65,7 +65,7 @@ func TestNoTwins(t *testing.T) {
 		t.Fatal(err)
 	}
 	from, to := mustOpen(t, file), mustOpen(t, place)
-	m, err := move.Run(t.Context(), from.Ledger, to.Ledger)
+	m, err := move.Run(t.Context(), from.Ledger, to.Ledger, func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,0 @@
-package move
-
-// OnReached has f called with each step that a move has done.
-func OnReached(f func(step string)) { reached = f }
