@@ -5,13 +5,18 @@ import (
 	"strings"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/nearest"
 )
 
-// Catalogue is the ordered list of all commands. It is immutable and safe for concurrent use.
+// Catalogue is the ordered list of all commands. Once something runs it is immutable, and safe for concurrent use.
 type Catalogue struct {
 	list   []*Definition
 	byName map[string]*Definition
+
+	// Guard, unless it is nil, is called before each run of a command on a database, and release after it: an error of release fails
+	// the command. Tests look with it at which tables a command touches.
+	Guard func(d *Definition, l *ledger.Ledger) (release func() error)
 }
 
 // NewCatalogue collects definitions in the order in which they are shown. No two of them may have one name, or one place on the

@@ -94,10 +94,6 @@ type Named interface{ ActionName() string }
 // Exiter is a result whose answer ends the program with an exit status of its own: a doctor's that found a problem.
 type Exiter interface{ ExitStatus() int }
 
-// Guard, when a test sets it before anything runs, is asked around every run of a command. release is called after the
-// handler; its error fails the command.
-var Guard func(d *Definition, l *ledger.Ledger) (release func() error)
-
 // Run decodes the parameters strictly, checks the caller's right, and runs the handler within a span. Its errors carry
 // a code; one without is a bug, reported as internal with the trace id. A panic of the handler is such a bug.
 func (d *Definition) Run(ctx context.Context, env Env, raw json.RawMessage) (Answer, error) {
@@ -190,15 +186,15 @@ func (d *Definition) end(ctx context.Context, env Env, span *tracing.Span, err e
 	env.Ledger.EndSpan(ctx, span, err, func() bool { return d.LooksOnly || d.Card().OnlyReads() })
 }
 
-// guarded runs a handler, turns its panic into an error and asks the Guard.
+// guarded runs a handler, turns its panic into an error and asks the catalogue's Guard.
 func (d *Definition) guarded(ctx context.Context, env Env, run func() (any, error)) (result any, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			result, err = nil, fmt.Errorf("panic in %s: %v\n%s", d.Name, p, debug.Stack())
 		}
 	}()
-	if Guard != nil && env.Engine != nil {
-		release := Guard(d, env.Ledger)
+	if c := env.Catalogue; c != nil && c.Guard != nil && env.Engine != nil {
+		release := c.Guard(d, env.Ledger)
 		defer func() {
 			if gerr := release(); gerr != nil && err == nil {
 				result, err = nil, gerr

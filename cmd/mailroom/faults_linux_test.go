@@ -36,7 +36,7 @@ func faulty() {
 	if text := os.Getenv("MAILROOM_TEST_PATIENCE"); text != "" {
 		options.BusyTimeout, _ = time.ParseDuration(text)
 	}
-	os.Exit(run())
+	os.Exit(run(config()))
 }
 
 // stop ends a daemon and holds it to exit status 0.

@@ -88,7 +88,7 @@ func killed(t *testing.T, c kills.Config) (kills.Report, string) {
 // which a reader is killed are then between the mark and the answer.
 func rash() {
 	if slices.Contains([]string{"send", "serve"}, os.Args[1]) { // their answers are needed at once
-		os.Exit(run())
+		os.Exit(run(config()))
 	}
 	out := os.Stdout
 	in, theirs, err := os.Pipe()
@@ -102,7 +102,7 @@ func rash() {
 		text <- content
 	}()
 	start := time.Now()
-	status := run()
+	status := run(config())
 	theirs.Close()
 	<-time.After(time.Since(start))
 	if _, err := out.Write(<-text); err != nil {

@@ -30,11 +30,11 @@ import (
 	"mailroom/orchestrator/transport"
 )
 
-func main() { os.Exit(run()) }
+func main() { os.Exit(run(config())) }
 
-// run wires the program together and returns its exit status.
-func run() int {
-	p := cli.Standard(config())
+// run runs the command of the process's command line and returns its exit status.
+func run(c cli.Config) int {
+	p := cli.Standard(c)
 	p.Begin = begin
 	return p.Run(context.Background(), os.Args)
 }

@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(withOwnFolder{m}, map[string]func(){
 		"mailroom": scripted,
 		// For databases with tables and triggers of a test's own, which no card declares.
-		"mailroom-unguarded": func() { os.Exit(run()) },
+		"mailroom-unguarded": func() { os.Exit(run(config())) },
 		"mailroom-faulty":    faulty,
 		"mailroom-clocked":   clocked,
 		"mailroom-hasty":     hasty,
@@ -71,10 +71,11 @@ func (m withOwnFolder) Run() int {
 // scripted is main with the guard on the tables that each card declares. A daemon runs several commands at once, which
 // the guard cannot tell apart.
 func scripted() {
+	c := config()
 	if !slices.Contains(os.Args[1:], "serve") {
-		commands.Guard = guardTables
+		c.Catalogue.Guard = guardTables
 	}
-	os.Exit(run())
+	os.Exit(run(c))
 }
 
 // standingTables may be touched by every command. Source: dialects.md, "route".

@@ -19,7 +19,7 @@ import (
 // hasty is main, but takes a process for dead sooner.
 func hasty() {
 	options.Pulse = 500 * time.Millisecond
-	os.Exit(run())
+	os.Exit(run(config()))
 }
 
 // fleet is some hosts that use one database on a server. Each is an office with a name and a user's folder of its own; all see the

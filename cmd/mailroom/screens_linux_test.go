@@ -46,7 +46,7 @@ func clocked() {
 		panic(err)
 	}
 	options.Now = func() time.Time { return at }
-	os.Exit(run())
+	os.Exit(run(config()))
 }
 
 // shop is a folder with a database in which something has happened. Its name has the same length on every machine.
