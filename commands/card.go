@@ -25,14 +25,15 @@ type Card struct {
 // OnlyReads reports whether the command declares no table that it writes.
 func (c *Card) OnlyReads() bool { return len(c.Tables.Write) == 0 }
 
-// Tables are the tables that a command may touch, besides the standing ones: agents, removed_agents, groups, group_members,
-// settings, command_trace and message_trace, and what is counted from the rows and the trace: message_count and traffic. A test runs every command under SQLite's authorizer and holds it to them.
+// Tables are the tables that a command may touch, besides the standing ones: agents, removed_agents, groups,
+// group_members, settings, command_trace and message_trace, and what is counted from the rows and the trace:
+// message_count and traffic. A test runs every command under SQLite's authorizer and holds it to them.
 type Tables struct {
 	Read  []string `yaml:"read" json:"read"`
 	Write []string `yaml:"write" json:"write"`
 
-	// Records says what brings the command to the tables of all kinds of records, which their Parts name: "due" is whatever has
-	// a time that comes, "old" what retention deletes, "removed" what ends when an agent is removed.
+	// Records says what brings the command to the tables of all kinds of records, which their Parts name: "due" is
+	// whatever has a time that comes, "old" what retention deletes, "removed" what ends when an agent is removed.
 	Records []string `yaml:"records,omitempty" json:"records,omitempty"`
 }
 
@@ -56,7 +57,10 @@ func parseCard(text string) (*Card, error) {
 		return nil, fmt.Errorf("front matter: agent, action and description must be there")
 	case !slices.Contains([]string{"self", "admin"}, card.Rights):
 		return nil, fmt.Errorf("front matter: rights is %q; it is self or admin", card.Rights)
-	case slices.ContainsFunc(card.Tables.Records, func(word string) bool { return !slices.Contains([]string{"due", "old", "removed"}, word) }):
+	case slices.ContainsFunc(card.Tables.Records, func(word string) bool {
+		return !slices.Contains([]string{"due",
+			"old", "removed"}, word)
+	}):
 		return nil, fmt.Errorf("front matter: records is %q; it has due, old and removed", card.Tables.Records)
 	case card.Body == "":
 		return nil, fmt.Errorf("there is no text below the front matter")

@@ -14,13 +14,13 @@ type Catalogue struct {
 	list   []*Definition
 	byName map[string]*Definition
 
-	// Guard, unless it is nil, is called before each run of a command on a database, and release after it: an error of release fails
-	// the command. Tests look with it at which tables a command touches.
+	// Guard, unless it is nil, is called before each run of a command on a database, and release after it: an error of
+	// release fails the command. Tests look with it at which tables a command touches.
 	Guard func(d *Definition, l *ledger.Ledger) (release func() error)
 }
 
-// NewCatalogue collects definitions in the order in which they are shown. No two of them may have one name, or one place on the
-// command line, and none may stand where others have their group: TestCommandsDoNotClash looks.
+// NewCatalogue collects definitions in the order in which they are shown. No two of them may have one name, or one
+// place on the command line, and none may stand where others have their group: TestCommandsDoNotClash looks.
 func NewCatalogue(vocabularies ...[]*Definition) *Catalogue {
 	c := &Catalogue{list: slices.Concat(vocabularies...), byName: make(map[string]*Definition, 128)}
 	for _, d := range c.list {

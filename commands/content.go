@@ -50,7 +50,8 @@ func ContentOf(m *orchestrator.Message) Content {
 	c := Content{Text: string(m.Payload), Data: m.Payload}
 	if json.Unmarshal(fields["type"], &text) == nil {
 		switch text {
-		case orchestrator.ShutdownRequest, orchestrator.ShutdownResponse, orchestrator.PlanApprovalRequest, orchestrator.PlanApprovalResponse:
+		case orchestrator.ShutdownRequest, orchestrator.ShutdownResponse, orchestrator.PlanApprovalRequest,
+			orchestrator.PlanApprovalResponse:
 			c.Protocol = text
 		}
 	}

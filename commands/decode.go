@@ -55,8 +55,8 @@ func decodeParams(raw json.RawMessage, params []Param, fold bool, into any) erro
 	return nil
 }
 
-// DecodeObject reads a JSON object that is the value of a parameter into a struct with the tags of Param, as strictly as
-// parameters themselves are read. It panics when the struct's tags are wrong. Error: invalid_params, which names the
+// DecodeObject reads a JSON object that is the value of a parameter into a struct with the tags of Param, as strictly
+// as parameters themselves are read. It panics when the struct's tags are wrong. Error: invalid_params, which names the
 // parameter and the key in it.
 func DecodeObject[P any](parameter string, raw json.RawMessage) (p P, err error) {
 	params, err := paramsOf(p)
@@ -80,17 +80,19 @@ func (p *Param) defaultJSON() json.RawMessage {
 	return json.RawMessage(p.Default)
 }
 
-// objectOf returns the members of a JSON object under the names of the parameters. Error: invalid_params for a key that is no
-// parameter or is given twice, and for what is no object.
+// objectOf returns the members of a JSON object under the names of the parameters. Error: invalid_params for a key that
+// is no parameter or is given twice, and for what is no object.
 func objectOf(raw json.RawMessage, params []Param, fold bool) (map[string]json.RawMessage, error) {
 	if len(bytes.TrimSpace(raw)) == 0 {
 		return nil, nil
 	}
 	if len(raw) > maxParams {
-		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "the parameters have %d bytes; at most %d are allowed", len(raw), maxParams)
+		return nil, orchestrator.Errorf(orchestrator.InvalidParams,
+			"the parameters have %d bytes; at most %d are allowed", len(raw), maxParams)
 	}
 	if IsUTF16(raw) {
-		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "the parameters are UTF-16").WithHint("Save them as UTF-8")
+		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "the parameters are UTF-16").
+			WithHint("Save them as UTF-8")
 	}
 	if !utf8.Valid(raw) {
 		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "the parameters are not valid UTF-8")
@@ -106,7 +108,8 @@ func objectOf(raw json.RawMessage, params []Param, fold bool) (map[string]json.R
 	if token, err := dec.Token(); err != nil {
 		return nil, notJSON(err)
 	} else if token != json.Delim('{') {
-		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "the parameters are not a JSON object").WithHint(`Write {"key": ...}`)
+		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "the parameters are not a JSON object").
+			WithHint(`Write {"key": ...}`)
 	}
 	values := map[string]json.RawMessage{}
 	for dec.More() {
@@ -132,7 +135,8 @@ func objectOf(raw json.RawMessage, params []Param, fold bool) (map[string]json.R
 		return nil, notJSON(err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "something follows the JSON object of the parameters")
+		return nil, orchestrator.Errorf(orchestrator.InvalidParams,
+			"something follows the JSON object of the parameters")
 	}
 	return values, nil
 }
@@ -264,8 +268,8 @@ func (p *Param) decode(value json.RawMessage, field reflect.Value) error {
 	return nil
 }
 
-// wholeNumber reads a number of JSON that is whole, be it written as 5, as 5.0 or as 5e0. Errors: strconv.ErrRange, also for what is above
-// 2^53 and not written in digits alone; strconv.ErrSyntax for what is not whole, or no number.
+// wholeNumber reads a number of JSON that is whole, be it written as 5, as 5.0 or as 5e0. Errors: strconv.ErrRange,
+// also for what is above 2^53 and not written in digits alone; strconv.ErrSyntax for what is not whole, or no number.
 func wholeNumber(text string) (int64, error) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if !errors.Is(err, strconv.ErrSyntax) {
@@ -311,7 +315,8 @@ func (p *Param) text(value json.RawMessage) (s string, err error) {
 func (p *Param) notAnObject(value json.RawMessage) error {
 	var text string
 	if json.Unmarshal(value, &text) == nil && strings.HasPrefix(strings.TrimSpace(text), "{") {
-		return p.invalid("it is a text with JSON in it, and no object").WithHint(`Give the object itself, without quotes around it: {"key": ...}`)
+		return p.invalid("it is a text with JSON in it, and no object").
+			WithHint(`Give the object itself, without quotes around it: {"key": ...}`)
 	}
 	return p.invalid("it is no object").WithHint(`Write {"key": ...}`)
 }

@@ -29,18 +29,25 @@ func TestDecodeTakes(t *testing.T) {
 		{"white space around", " \n{ } \n", base},
 		{"null leaves out", `{"word":null,"count":null,"yes":null,"maybe":null,"list":null}`, base},
 		{"a name is folded", `{"agent":"Code_Developer"}`, with(func(e *everything) { e.Agent = "code_developer" })},
-		{"a value over its default", `{"word":"green","count":1}`, with(func(e *everything) { e.Word, e.Count = "green", 1 })},
-		{"bounds are part of what is allowed", `{"text":"ab","count":1000,"ratio":1.5}`, with(func(e *everything) { e.Text, e.Count, e.Ratio = "ab", 1000, 1.5 })},
-		{"whole numbers with a point or an exponent", `{"count":5.0,"wait_seconds":1.5E1,"maybe":-0.0}`, with(func(e *everything) { e.Count, e.Wait, e.Maybe = 5, 15, &zero })},
+		{"a value over its default", `{"word":"green","count":1}`, with(func(e *everything) {
+			e.Word, e.Count = "green",
+				1
+		})},
+		{"bounds are part of what is allowed", `{"text":"ab","count":1000,"ratio":1.5}`,
+			with(func(e *everything) { e.Text, e.Count, e.Ratio = "ab", 1000, 1.5 })},
+		{"whole numbers with a point or an exponent", `{"count":5.0,"wait_seconds":1.5E1,"maybe":-0.0}`,
+			with(func(e *everything) { e.Count, e.Wait, e.Maybe = 5, 15, &zero })},
 		{"a pointer tells 0 from absent", `{"maybe":0}`, with(func(e *everything) { e.Maybe = &zero })},
-		{"a payload digit for digit", `{"any":{"n":1.10,"big":12345678901234567890}}`, with(func(e *everything) { e.Any = json.RawMessage(`{"n":1.10,"big":12345678901234567890}`) })},
+		{"a payload digit for digit", `{"any":{"n":1.10,"big":12345678901234567890}}`,
+			with(func(e *everything) { e.Any = json.RawMessage(`{"n":1.10,"big":12345678901234567890}`) })},
 		{"a payload that is null", `{"any":null}`, with(func(e *everything) { e.Any = json.RawMessage(`null`) })},
 		{"seconds", `{"wait_seconds":60}`, with(func(e *everything) { e.Wait = 60 })},
 		{"a list", `{"list":["a","b"]}`, with(func(e *everything) { e.List = []string{"a", "b"} })},
 		{"a list of names", `{"agents":["A","b"]}`, with(func(e *everything) { e.Element = []string{"a", "b"} })},
 		{"a pair of surrogates", `{"text":"\ud83d\ude00"}`, with(func(e *everything) { e.Text = "😀" })},
 		{"the replacement character itself", `{"text":"\ufffd"}`, with(func(e *everything) { e.Text = "\ufffd" })},
-		{"a backslash before what looks like an escape", `{"text":"\ufffd\\ud8"}`, with(func(e *everything) { e.Text = "\ufffd" + `\ud8` })},
+		{"a backslash before what looks like an escape", `{"text":"\ufffd\\ud8"}`,
+			with(func(e *everything) { e.Text = "\ufffd" + `\ud8` })},
 		{"keys in another case", `{"COUNT":7,"Yes":true}`, with(func(e *everything) { e.Count, e.Yes = 7, true })},
 	} {
 		got, err := decodeInto[everything](t, test.raw, true)
@@ -84,7 +91,8 @@ func TestDecodeRefuses(t *testing.T) {
 		{"a fraction for a whole number", `{"count":1.5}`, "count: 1.5 is not a whole number"},
 		{"too low", `{"count":0}`, "count: 0 is out of bounds: 1 to 1000"},
 		{"too high", `{"count":1001}`, "count: 1001 is out of bounds: 1 to 1000"},
-		{"higher than a computer counts", `{"count":99999999999999999999}`, "count: 99999999999999999999 is out of bounds: 1 to 1000"},
+		{"higher than a computer counts", `{"count":99999999999999999999}`,
+			"count: 99999999999999999999 is out of bounds: 1 to 1000"},
 		{"a default does not hide a bound", `{"word":"blue"}`, `word: "blue" is none of red, green`},
 		{"a ratio too high", `{"ratio":1.6}`, "at most 1.5"},
 		{"a text for a switch", `{"yes":"true"}`, "true or false"},
@@ -132,8 +140,10 @@ func TestDecodeMissesWhatIsRequired(t *testing.T) {
 
 // decodeSeeds are params of every kind, in order and not.
 var decodeSeeds = []string{
-	``, `{}`, `{"count":1,"COUNT":2}`, `{"text":"\ud800"}`, `{"text":"\u0000"}`, `{"any":[1,2,{"a":null}]}`, `{"list":["a",null]}`,
-	`{"agent":"Code_Developer","yes":true,"ratio":1e-3,"wait_seconds":7}`, `{} x`, `[`, "{\"text\":\"\xff\"}", `{"count":9223372036854775808}`,
+	``, `{}`, `{"count":1,"COUNT":2}`, `{"text":"\ud800"}`, `{"text":"\u0000"}`, `{"any":[1,2,{"a":null}]}`,
+	`{"list":["a",null]}`,
+	`{"agent":"Code_Developer","yes":true,"ratio":1e-3,"wait_seconds":7}`, `{} x`, `[`, "{\"text\":\"\xff\"}",
+	`{"count":9223372036854775808}`,
 	`{"text":"\\\ud83d\ude00"}`, `{"maybe":null,"id":"msg-1"}`,
 }
 

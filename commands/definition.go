@@ -39,8 +39,10 @@ type Call struct {
 	Scheduled bool          // a schedule runs the command: a run that changes nothing leaves no trace
 	Patience  time.Duration // longest that a command may wait, since whoever asks abandons longer calls; 0 is any time
 	Model     bool          // a model reads the answer, of which its host shows only so much
-	Aside     *Text         // to which a command may tell a person why nothing happens; beside the answer, and nil where nobody sees it
-	Narrator  *Text         // to which a command may tell what it does while it does it; nil if the answer is for programs
+	// to which a command may tell a person why nothing happens; beside the answer, and nil where nobody sees it
+	Aside *Text
+	// to which a command may tell what it does while it does it; nil if the answer is for programs
+	Narrator *Text
 
 	// Progress, unless it is nil, is told how far long work is, by several goroutines at once; a total of 0 is unknown.
 	Progress func(done, total int64, unit string)
@@ -50,12 +52,15 @@ type Call struct {
 type Caller struct {
 	Name    string // of the agent; "" is the administrator
 	Session string
-	Admin   bool   // may run commands whose card says rights: admin
-	Remote  bool   // asks over the network: names no files and no programs of this machine (overnetwork.go)
-	Named   bool   // by --as, and not by the environment
-	Shell   bool   // asks in a shell, or on standard input, of this machine, or (Remote) in the console: without a name it sends and reads as the operator
-	Since   string // when the agent was added for which the asking program was started; "": it was not started for one
-	Process int    // id of a process: once it has ended, what the caller took under a lease is unread again; 0: none tells that
+	Admin   bool // may run commands whose card says rights: admin
+	Remote  bool // asks over the network: names no files and no programs of this machine (overnetwork.go)
+	Named   bool // by --as, and not by the environment
+	// asks in a shell, or on standard input, of this machine, or (Remote) in the console: without a name it sends and
+	// reads as the operator
+	Shell bool
+	Since string // when the agent was added for which the asking program was started; "": it was not started for one
+	// id of a process: once it has ended, what the caller took under a lease is unread again; 0: none tells that
+	Process int
 }
 
 // Vocabulary is a family of commands with cards of their own and one way of writing keys.
@@ -64,8 +69,8 @@ type Vocabulary struct {
 	Cards    fs.FS
 	FoldCase bool // keys match without regard to case: BATCH_SIZE is batch_size
 	TopLevel bool // `mailroom send`, not `mailroom route send`
-	// Prefix stands before the names of the commands where other vocabularies are served beside this one, which use some of
-	// them for something else. On the command line the vocabulary's own name tells them apart.
+	// Prefix stands before the names of the commands where other vocabularies are served beside this one, which use
+	// some of them for something else. On the command line the vocabulary's own name tells them apart.
 	Prefix string
 }
 
@@ -90,7 +95,8 @@ type Definition struct {
 	card   *Card
 }
 
-// Word is a further name of a command on the command line, for people: `mailroom show ID` is `mailroom mail get_message ID`.
+// Word is a further name of a command on the command line, for people: `mailroom show ID` is `mailroom mail get_message
+// ID`.
 type Word struct {
 	Path    []string
 	Preset  map[string]json.RawMessage // parameters that it sets unless the line does
@@ -99,28 +105,32 @@ type Word struct {
 
 // Traits are what a command differs in from most, for which they are zero.
 type Traits struct {
-	Kind        tracing.Kind // the OpenTelemetry kind of its span; "" is INTERNAL
-	NoDatabase  bool         // it needs none; its Env.Engine is nil, and so it has no Env.Ledger
-	HereOnly    bool         // it makes sense only where its user's files are: no surface offers it to another machine, or to a tool's client
-	BesideAny   bool         // readers of every vocabulary need it: as a tool it is there whichever of them is served
-	MakesOne    bool         // it makes the database where there is none, or does without; any other command says that there is none
-	UntilTold   bool         // it goes on until it is told to stop; Ctrl-C ends it with the status of an interruption all the same
-	ListsAgents bool         // it shows whom one can write to: an error for a name that nobody has points to it
+	Kind       tracing.Kind // the OpenTelemetry kind of its span; "" is INTERNAL
+	NoDatabase bool         // it needs none; its Env.Engine is nil, and so it has no Env.Ledger
+	// it makes sense only where its user's files are: no surface offers it to another machine, or to a tool's client
+	HereOnly  bool
+	BesideAny bool // readers of every vocabulary need it: as a tool it is there whichever of them is served
+	// it makes the database where there is none, or does without; any other command says that there is none
+	MakesOne bool
+	// it goes on until it is told to stop; Ctrl-C ends it with the status of an interruption all the same
+	UntilTold   bool
+	ListsAgents bool // it shows whom one can write to: an error for a name that nobody has points to it
 
 	// Last selects the messages that a person may mean by `last`, which is the newest of them; nil selects all.
 	Last func(*orchestrator.Message) bool
 
-	// Patience is how long its document lets a call of it wait, where it is not known how long whoever asks waits for an answer; 0 is as
-	// long as most do.
+	// Patience is how long its document lets a call of it wait, where it is not known how long whoever asks waits for
+	// an answer; 0 is as long as most do.
 	Patience time.Duration
 
-	// Confirm says what it does that cannot be undone, {name} being the value of that parameter: on a terminal a person is asked first.
-	// With ConfirmWith that is so only where this parameter is given. {database} is the one of the call, {foreseen} what the definition
-	// foresees, see Foreseeing.
+	// Confirm says what it does that cannot be undone, {name} being the value of that parameter: on a terminal a person
+	// is asked first. With ConfirmWith that is so only where this parameter is given. {database} is the one of the
+	// call, {foreseen} what the definition foresees, see Foreseeing.
 	Confirm, ConfirmWith string
 
-	// LooksOnly: it looks at things as they are, though it may write on the way. A database that is missing, full or read-only is
-	// one of them, so that its span is written only if that is possible at once. A card that lists no table to write says the same.
+	// LooksOnly: it looks at things as they are, though it may write on the way. A database that is missing, full or
+	// read-only is one of them, so that its span is written only if that is possible at once. A card that lists no
+	// table to write says the same.
 	LooksOnly bool
 }
 
@@ -166,11 +176,11 @@ func decodeAs[P any](d *Definition, raw json.RawMessage) (p P, err error) {
 // Typed is a definition that still knows its types, as Define returns it.
 type Typed[P, R any] struct{ *Definition }
 
-// Define makes a command of a card and a handler. words are how it is called within its vocabulary, as in "agent add", and
-// may begin with the vocabulary's own name, which is then part of the command's: "team idle" is `mailroom team idle` too.
-// Its name has '_' between them, and its card is the file of that name with .md among the vocabulary's cards. A wrong definition (no
-// card, a parameter without a description, an unknown check) panics when its details are first asked for: it is a mistake
-// in the program, and whoever adds a command to a catalogue has a test that asks.
+// Define makes a command of a card and a handler. words are how it is called within its vocabulary, as in "agent add",
+// and may begin with the vocabulary's own name, which is then part of the command's: "team idle" is `mailroom team
+// idle` too. Its name has '_' between them, and its card is the file of that name with .md among the vocabulary's
+// cards. A wrong definition (no card, a parameter without a description, an unknown check) panics when its details are
+// first asked for: it is a mistake in the program, and whoever adds a command to a catalogue has a test that asks.
 func Define[P, R any](v *Vocabulary, words string, run func(context.Context, Env, P) (R, error)) Typed[P, R] {
 	d := &Definition{
 		Tool: strings.ReplaceAll(words, " ", "_"), Path: strings.Fields(uncamel(words)),
@@ -183,8 +193,8 @@ func Define[P, R any](v *Vocabulary, words string, run func(context.Context, Env
 	return Typed[P, R]{d}
 }
 
-// details returns the definition once its parameters and its card were read. A program that runs one command need not read
-// those of all.
+// details returns the definition once its parameters and its card were read. A program that runs one command need not
+// read those of all.
 func (d *Definition) details() *Definition {
 	d.read.Do(func() {
 		if err := d.readDetails(); err != nil {
@@ -239,8 +249,9 @@ func (t Typed[P, R]) With(traits Traits) Typed[P, R] {
 	return t
 }
 
-// Called gives the command a further name on the command line, as in "thread list". preset is what the name says already: a JSON
-// object of parameters, or "". summary says in a sentence what it does then; "" leaves that to the command's own.
+// Called gives the command a further name on the command line, as in "thread list". preset is what the name says
+// already: a JSON object of parameters, or "". summary says in a sentence what it does then; "" leaves that to the
+// command's own.
 func (t Typed[P, R]) Called(words, preset, summary string) Typed[P, R] {
 	w := Word{Path: strings.Fields(words), Summary: summary}
 	if preset != "" {
@@ -302,7 +313,8 @@ func (d *Definition) Positional() (list []*Param) {
 			list = append(list, &d.Params()[i])
 		}
 	}
-	slices.SortStableFunc(list, func(a, b *Param) int { return strings.Compare(a.Arg, b.Arg) }) // "rest" sorts behind digits
+	// "rest" sorts behind digits
+	slices.SortStableFunc(list, func(a, b *Param) int { return strings.Compare(a.Arg, b.Arg) })
 	return list
 }
 

@@ -78,7 +78,8 @@ func TestDefineRefusesNamesOfNoParameter(t *testing.T) {
 	t.Parallel()
 	define := func() Typed[needy, struct{}] { return Define(vocabularyOf("try", goodCard), "try", nothing[needy]) }
 	for says, d := range map[string]Typed[needy, struct{}]{
-		"":                           define().With(Traits{Confirm: "This ends {name}.", ConfirmWith: "name"}).Knowing("name", KnownThreads),
+		"": define().With(Traits{Confirm: "This ends {name}.",
+			ConfirmWith: "name"}).Knowing("name", KnownThreads),
 		"it has no parameter naem":   define().Knowing("naem", KnownThreads),
 		"it has no parameter noname": define().With(Traits{Confirm: "This ends {name} of {noname}."}),
 		"it has no parameter all":    define().With(Traits{Confirm: "This ends {name}.", ConfirmWith: "all"}),
@@ -93,7 +94,8 @@ func TestCardOfADefinition(t *testing.T) {
 	t.Parallel()
 	d := Define(vocabularyOf("try", goodCard), "try", nothing[struct{}])
 	card := d.Card()
-	if card.Description != "Try something" || d.Summary() != card.Description || d.Help() != "# try\n\nTries." || card.Body != d.Help() {
+	if card.Description != "Try something" || d.Summary() != card.Description || d.Help() != "# try\n\nTries." ||
+		card.Body != d.Help() {
 		t.Errorf("card %+v, summary %q, help %q", card, d.Summary(), d.Help())
 	}
 	for _, bad := range []string{
@@ -129,7 +131,8 @@ func TestLookup(t *testing.T) {
 		return Define(vocabularyOf(name, card), name, nothing[struct{}]).Definition
 	}
 	c := NewCatalogue([]*Definition{named("deliver_all"), named("route-inter-agent-messages")})
-	for _, name := range []string{"deliver_all", "deliver-all", "Deliver_All", "orchestrator.deliver-all", "ORCHESTRATOR.deliver_all"} {
+	for _, name := range []string{"deliver_all", "deliver-all", "Deliver_All", "orchestrator.deliver-all",
+		"ORCHESTRATOR.deliver_all"} {
 		if d, err := c.Lookup(name); err != nil || d.Name != "deliver_all" {
 			t.Errorf("%s finds %v, %v", name, d, err)
 		}

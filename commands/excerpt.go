@@ -11,8 +11,8 @@ import (
 // MaxExcerpt is how many characters of a message a list shows.
 const MaxExcerpt = 200
 
-// Excerpt finds a text in what a message says, whatever its case, and returns what stands around it. Of "" it returns the beginning of what
-// the message says.
+// Excerpt finds a text in what a message says, whatever its case, and returns what stands around it. Of "" it returns
+// the beginning of what the message says.
 func Excerpt(m *orchestrator.Message, text string) (around string, says bool) {
 	content := ContentOf(m)
 	wanted := []rune(strings.ToLower(text))

@@ -24,7 +24,8 @@ cfr_compliance: []
 
 // vocabularyOf is a vocabulary with one card.
 func vocabularyOf(name, card string) *Vocabulary {
-	return &Vocabulary{Name: "test", FoldCase: true, TopLevel: true, Cards: fstest.MapFS{name + ".md": {Data: []byte(card)}}}
+	return &Vocabulary{Name: "test", FoldCase: true, TopLevel: true,
+		Cards: fstest.MapFS{name + ".md": {Data: []byte(card)}}}
 }
 
 const goodCard = "---\n" + front + "---\n\n# try\n\nTries.\n"

@@ -12,9 +12,9 @@ import (
 	"mailroom/orchestrator/reading"
 )
 
-// Lease returns the lease under which a command takes messages for a caller. Until its answer was written it is this process's.
-// Then, with 0 seconds, the messages are read. Otherwise they come back after that time, or when the caller's process has ended,
-// unless they are acknowledged.
+// Lease returns the lease under which a command takes messages for a caller. Until its answer was written it is this
+// process's. Then, with 0 seconds, the messages are read. Otherwise they come back after that time, or when the
+// caller's process has ended, unless they are acknowledged.
 func Lease(caller Caller, command string, seconds Seconds) messages.ReadingLease {
 	lease := messages.ReadingLease{For: seconds.Duration(), Holder: command, Writer: process.Self()}
 	if caller.Process > 0 {
@@ -56,7 +56,8 @@ func (t Taken) Settle(ctx context.Context, env Env, written bool) error {
 	return t.settle(ctx, env, written)
 }
 
-// take returns messages that were taken under a lease of Lease, of which an answer shows some and leaves the others out.
+// take returns messages that were taken under a lease of Lease, of which an answer shows some and leaves the others
+// out.
 func take(shown, others []orchestrator.Message, lease messages.ReadingLease) Taken {
 	return Taken{func(ctx context.Context, env Env, written bool) error {
 		if !written {
@@ -66,7 +67,8 @@ func take(shown, others []orchestrator.Message, lease messages.ReadingLease) Tak
 	}}
 }
 
-// TakeLetters returns letters that lie in an agent's folder. They are shown until they are acknowledged, so that they need no lease.
+// TakeLetters returns letters that lie in an agent's folder. They are shown until they are acknowledged, so that they
+// need no lease.
 func TakeLetters(agent string, ms []orchestrator.Message) Taken {
 	return Taken{func(ctx context.Context, env Env, written bool) error {
 		if !written {

@@ -7,7 +7,8 @@ import (
 	"mailroom/orchestrator/nearest"
 )
 
-// sameThing are families of words of which other tools, and our own vocabularies, call one thing by this and another by that.
+// sameThing are families of words of which other tools, and our own vocabularies, call one thing by this and another by
+// that.
 var sameThing = [][]string{
 	{"recipient", "target", "recipients", "to", "receiver", "dest", "destination"},
 	{"sender", "source", "from", "author"},
@@ -28,8 +29,8 @@ var sameThing = [][]string{
 	{"listen", "port", "address", "addr", "bind", "p"},
 }
 
-// Meant returns which of some names of parameters or flags are most likely meant by a word that is none of them: those that stand for
-// the same thing, otherwise those that are spelt almost like it.
+// Meant returns which of some names of parameters or flags are most likely meant by a word that is none of them: those
+// that stand for the same thing, otherwise those that are spelt almost like it.
 func Meant(word string, names []string) (list []string) {
 	word = strings.ReplaceAll(strings.ToLower(word), "-", "_")
 	for _, family := range sameThing {
@@ -37,7 +38,10 @@ func Meant(word string, names []string) (list []string) {
 			continue
 		}
 		for _, other := range family {
-			i := slices.IndexFunc(names, func(name string) bool { return strings.EqualFold(strings.ReplaceAll(name, "-", "_"), other) })
+			i := slices.IndexFunc(names, func(name string) bool {
+				return strings.EqualFold(strings.ReplaceAll(name, "-",
+					"_"), other)
+			})
 			if i >= 0 && other != word {
 				return []string{names[i]}
 			}

@@ -9,19 +9,20 @@ import (
 	"mailroom/orchestrator"
 )
 
-// OnlyHere is the error for a caller over the network that asks for what is decided on the daemon's own machine: the files
-// and programs that are used there, and where it connects to. subject is what was asked for, parameter the one that did so,
-// and commandLine what to run there instead.
+// OnlyHere is the error for a caller over the network that asks for what is decided on the daemon's own machine: the
+// files and programs that are used there, and where it connects to. subject is what was asked for, parameter the one
+// that did so, and commandLine what to run there instead.
 func OnlyHere(parameter, subject, commandLine string) error {
 	e := orchestrator.Errorf(orchestrator.PermissionDenied,
-		"%s: over the network nobody decides which files, programs and addresses are used on the daemon's machine", subject).
+		"%s: over the network nobody decides which files, programs and addresses are used on the daemon's machine",
+		subject).
 		WithHint("Run `%s` there", commandLine)
 	e.Details = map[string]any{"parameter": parameter}
 	return e
 }
 
-// onlyHere refuses a caller over the network the values that the tag remote of a parameter does not list. params is the struct
-// of the command's parameters.
+// onlyHere refuses a caller over the network the values that the tag remote of a parameter does not list. params is the
+// struct of the command's parameters.
 func (d *Definition) onlyHere(caller Caller, params any) error {
 	if !caller.Remote {
 		return nil

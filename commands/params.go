@@ -72,7 +72,8 @@ type Param struct {
 
 	Characters bool     // Min and Max of a text count characters, not bytes
 	Remote     []string // what alone may be given over the network; nil: anything
-	Private    bool     // errors, which stand in the traces, repeat nothing of its value; all parameters of a command are, or none
+	// errors, which stand in the traces, repeat nothing of its value; all parameters of a command are, or none
+	Private bool
 
 	index   int
 	pointer bool
@@ -99,7 +100,8 @@ func paramsOf(zero any) ([]Param, error) {
 			return nil, fmt.Errorf("field %s has no name in JSON", field.Name)
 		}
 		p := Param{
-			Name: name, Desc: field.Tag.Get("desc"), Default: field.Tag.Get("default"), Arg: field.Tag.Get("arg"), flag: field.Tag.Get("flag"), Also: field.Tag.Get("also"), index: i,
+			Name: name, Desc: field.Tag.Get("desc"), Default: field.Tag.Get("default"), Arg: field.Tag.Get("arg"),
+			flag: field.Tag.Get("flag"), Also: field.Tag.Get("also"), index: i,
 		}
 		p.Beside[0], p.Beside[1], _ = strings.Cut(field.Tag.Get("beside"), "=")
 		if p.Desc == "" {
@@ -306,7 +308,8 @@ func (p *Param) checkText(s string) (string, error) {
 		}
 	}
 	if len(p.OneOf) > 0 && !slices.Contains(p.OneOf, s) {
-		return "", p.invalid("%s is none of %s", p.shown(strconv.Quote(orchestrator.Clip(s))), p.Bounds()).WithHint("%s", p.hintOneOf(s))
+		return "", p.invalid("%s is none of %s", p.shown(strconv.Quote(orchestrator.Clip(s))), p.Bounds()).
+			WithHint("%s", p.hintOneOf(s))
 	}
 	if p.Characters {
 		n := utf8.RuneCountInString(s)

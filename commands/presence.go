@@ -11,7 +11,8 @@ import (
 	"mailroom/orchestrator/ledger"
 )
 
-// Presence is what is known of the recipients of a message by the sessions of their agent hosts: working, idle, not running, no hooks.
+// Presence is what is known of the recipients of a message by the sessions of their agent hosts: working, idle, not
+// running, no hooks.
 type Presence map[string]string
 
 // PresenceOf looks what is known of the recipients of a message that is sent; nothing if that fails.
@@ -61,7 +62,8 @@ func NoDaemon(ctx context.Context, env Env) bool {
 	return err == nil && len(running) == 0
 }
 
-// HostWithout returns the host that alone delivers to an agent, if it is another than this and no daemon runs there; "" otherwise.
+// HostWithout returns the host that alone delivers to an agent, if it is another than this and no daemon runs there; ""
+// otherwise.
 func HostWithout(ctx context.Context, env Env, agent *ledger.Agent) string {
 	if !agent.Elsewhere() {
 		return ""
@@ -75,5 +77,6 @@ func HostWithout(ctx context.Context, env Env, agent *ledger.Agent) string {
 
 // NoDaemon says so of what was sent: "it is" or "they are".
 func (w *Text) NoDaemon(sent string) {
-	w.Printf("%s\n", w.Paint(Yellow, "No daemon runs: "+sent+" delivered by `mailroom deliver_all`, or once `mailroom serve` runs."))
+	w.Printf("%s\n", w.Paint(Yellow, "No daemon runs: "+sent+
+		" delivered by `mailroom deliver_all`, or once `mailroom serve` runs."))
 }

@@ -17,7 +17,8 @@ const (
 // ProjectDatabase is where the database of a project lies, in the project's folder.
 func ProjectDatabase(folder string) string { return filepath.Join(folder, ProjectFolder, DatabaseName) }
 
-// ProjectName is what people call the project of a database: the name of its folder, or on a server that of the database.
+// ProjectName is what people call the project of a database: the name of its folder, or on a server that of the
+// database.
 func ProjectName(database string) string {
 	if at, err := url.Parse(database); err == nil && at.Host != "" {
 		return path.Base(at.Path)
@@ -29,8 +30,8 @@ func ProjectName(database string) string {
 	return filepath.Base(folder)
 }
 
-// NearestDatabase returns the database of the project that a folder, an absolute path, belongs to: the nearest one in it or above it. It
-// is "" if there is none.
+// NearestDatabase returns the database of the project that a folder, an absolute path, belongs to: the nearest one in
+// it or above it. It is "" if there is none.
 func NearestDatabase(folder string) string {
 	for {
 		path := ProjectDatabase(folder)

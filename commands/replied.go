@@ -10,10 +10,12 @@ import (
 
 // Replied are the keys that the result of a send has besides if the message answers another; the zero value adds none.
 type Replied struct {
-	JoinedThread  string `json:"joined_thread,omitempty"`  // the thread of the message answered, in which the answer now stands
-	OutsideThread string `json:"outside_thread,omitempty"` // why it does not stand there, and went to its recipient alone
-	RequestID     string `json:"request_id,omitempty"`     // the team's request that it answered
-	Presence      string `json:"presence,omitempty"`       // stopped, after one has approved one's own shutdown
+	// the thread of the message answered, in which the answer now stands
+	JoinedThread string `json:"joined_thread,omitempty"`
+	// why it does not stand there, and went to its recipient alone
+	OutsideThread string `json:"outside_thread,omitempty"`
+	RequestID     string `json:"request_id,omitempty"` // the team's request that it answered
+	Presence      string `json:"presence,omitempty"`   // stopped, after one has approved one's own shutdown
 }
 
 // RepliedOf says what came of an answer.
@@ -48,8 +50,8 @@ func NoteOf(sent *orchestrator.Sent) string {
 	return sent.Note
 }
 
-// NoteWithheld says, as NoteOf does, that a database which is not trusted keeps the messages to some of so many recipients; ""
-// when it keeps none.
+// NoteWithheld says, as NoteOf does, that a database which is not trusted keeps the messages to some of so many
+// recipients; "" when it keeps none.
 func NoteWithheld(names []string, of int) string {
 	whose := ""
 	switch n := len(names); {

@@ -45,8 +45,8 @@ func (a Answer) head() ([]byte, error) {
 	}{true, a.Action})
 }
 
-// Pieced is a result whose JSON object may be so long that it is not to be in memory twice. Pieces returns it in pieces. The first has
-// at least one of its members. They must not be changed.
+// Pieced is a result whose JSON object may be so long that it is not to be in memory twice. Pieces returns it in
+// pieces. The first has at least one of its members. They must not be changed.
 type Pieced interface{ Pieces() ([][]byte, error) }
 
 // Pieces returns the answer as JSON, in one piece unless its result is Pieced.
@@ -82,7 +82,8 @@ func fillLists(v reflect.Value) {
 		switch {
 		case is.Anonymous && field.Kind() == reflect.Struct && field.CanSet():
 			fillLists(field)
-		case field.Kind() == reflect.Slice && field.CanSet() && field.IsNil() && !is.Type.Implements(reflect.TypeFor[json.Marshaler]()):
+		case field.Kind() == reflect.Slice && field.CanSet() && field.IsNil() &&
+			!is.Type.Implements(reflect.TypeFor[json.Marshaler]()):
 			field.Set(reflect.MakeSlice(is.Type, 0, 0))
 		}
 	}
@@ -103,7 +104,10 @@ func (d *Definition) Run(ctx context.Context, env Env, raw json.RawMessage) (Ans
 	welcome := announceNewName(ctx, env)
 	ctx, span := d.begin(ctx, env)
 	var taken []Taken
-	result, err := d.guarded(ctx, env, func() (any, error) { return d.run(context.WithValue(ctx, takenKey{}, &taken), env, raw) })
+	result, err := d.guarded(ctx, env, func() (any, error) {
+		return d.run(context.WithValue(ctx, takenKey{}, &taken),
+			env, raw)
+	})
 	d.end(ctx, env, span, err)
 	welcome()
 	if err != nil {
@@ -119,8 +123,8 @@ func (d *Definition) Run(ctx context.Context, env Env, raw json.RawMessage) (Ans
 	return answer, nil
 }
 
-// announceNewName returns a function to call once a command has run. It tells a person that the command has made the caller's name
-// known, since the name may be mistyped.
+// announceNewName returns a function to call once a command has run. It tells a person that the command has made the
+// caller's name known, since the name may be mistyped.
 func announceNewName(ctx context.Context, env Env) func() {
 	name := env.Caller.Name
 	if env.Engine == nil || env.Call.Narrator == nil || name == "" {
@@ -143,7 +147,8 @@ func announceNewName(ctx context.Context, env Env) func() {
 	}
 }
 
-// permit refuses a command where there is no database, one that only administrators may run, and a caller that acts for an agent whose name another has now.
+// permit refuses a command where there is no database, one that only administrators may run, and a caller that acts for
+// an agent whose name another has now.
 func (d *Definition) permit(ctx context.Context, env Env) error {
 	if env.Engine != nil {
 		if !d.MakesOne && !d.LooksOnly && env.Ledger.NoneYet() {
@@ -204,8 +209,8 @@ func (d *Definition) guarded(ctx context.Context, env Env, run func() (any, erro
 	return run()
 }
 
-// withTrace makes an error without a code an internal one, and says under which trace to look for it, unless it is about a file: what
-// is wrong there is no bug.
+// withTrace makes an error without a code an internal one, and says under which trace to look for it, unless it is
+// about a file: what is wrong there is no bug.
 func withTrace(err error, span *tracing.Span) error {
 	if own, ok := errors.AsType[*orchestrator.Error](err); ok && own.Code != orchestrator.Internal {
 		return err
@@ -214,11 +219,13 @@ func withTrace(err error, span *tracing.Span) error {
 	case errors.Is(err, context.Canceled):
 		return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "interrupted", Err: err}
 	case errors.Is(err, context.DeadlineExceeded):
-		return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "not done in the time that the caller gave it", Err: err}
+		return &orchestrator.Error{Code: orchestrator.Unavailable,
+			Message: "not done in the time that the caller gave it", Err: err}
 	}
 	isFile := errors.As(err, new(*fs.PathError)) || errors.As(err, new(*os.LinkError))
 	if isFile && !errors.Is(err, fs.ErrClosed) {
-		return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "a file cannot be used", Err: err, Hint: "Check the path, its permissions and the space on the disk"}
+		return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "a file cannot be used", Err: err,
+			Hint: "Check the path, its permissions and the space on the disk"}
 	}
 	return Bug(err, span.TraceID)
 }
@@ -226,7 +233,8 @@ func withTrace(err error, span *tracing.Span) error {
 // Bug returns the error for whoever met a bug, which err tells of; the log or the trace has more under the trace id.
 func Bug(err error, traceID string) error {
 	return &orchestrator.Error{
-		Code: orchestrator.Internal, Message: "a bug in mailroom", Err: err, Hint: "Report it with the trace id " + traceID,
+		Code: orchestrator.Internal, Message: "a bug in mailroom", Err: err, Hint: "Report it with the trace id " +
+			traceID,
 		Details: map[string]any{"trace_id": traceID},
 	}
 }
@@ -234,9 +242,10 @@ func Bug(err error, traceID string) error {
 // decodedBatch runs a command on parameters that were decoded before.
 type decodedBatch func(ctx context.Context, env Env, atomic bool) ([]Answer, []error)
 
-// WithBatch gives a command a second handler for many calls at once, in one transaction where that can be. prepare makes what it
-// takes of the parameters of a call. Results and errors have one element per call.
-func WithBatch[P, R, D any](t Typed[P, R], prepare func(*P, Caller) (D, error), run func(ctx context.Context, env Env, calls []D, atomic bool) ([]R, []error)) Typed[P, R] {
+// WithBatch gives a command a second handler for many calls at once, in one transaction where that can be. prepare
+// makes what it takes of the parameters of a call. Results and errors have one element per call.
+func WithBatch[P, R, D any](t Typed[P, R], prepare func(*P, Caller) (D, error), run func(ctx context.Context, env Env,
+	calls []D, atomic bool) ([]R, []error)) Typed[P, R] {
 	t.batch = func(lines []json.RawMessage) decodedBatch {
 		ps, errs := make([]P, len(lines)), make([]error, len(lines))
 		for i, raw := range lines {
@@ -285,8 +294,8 @@ func (d *Definition) DecodeBatch(lines []json.RawMessage) *Batch {
 	return &Batch{d: d, n: len(lines), run: d.batch(lines)}
 }
 
-// Run is Definition.Run for all calls of the batch, under one span. Call it once. With atomic, one bad params means that
-// nothing is done; the good ones then have neither an answer nor an error of their own.
+// Run is Definition.Run for all calls of the batch, under one span. Call it once. With atomic, one bad params means
+// that nothing is done; the good ones then have neither an answer nor an error of their own.
 func (b *Batch) Run(ctx context.Context, env Env, atomic bool) ([]Answer, []error) {
 	d := b.d
 	answers, errs := make([]Answer, b.n), make([]error, b.n)
@@ -313,8 +322,8 @@ func (b *Batch) Run(ctx context.Context, env Env, atomic bool) ([]Answer, []erro
 	return answers, errs
 }
 
-// ActAs returns who acts: the agent that the parameters name, or the caller itself when they name none; in a shell without
-// a name that is the operator. A caller with a name cannot act for another.
+// ActAs returns who acts: the agent that the parameters name, or the caller itself when they name none; in a shell
+// without a name that is the operator. A caller with a name cannot act for another.
 func ActAs(caller Caller, named string) (string, error) {
 	switch {
 	case named == "" && caller.Name == "" && caller.Shell:
@@ -331,8 +340,8 @@ func ActAs(caller Caller, named string) (string, error) {
 	return named, nil
 }
 
-// ReadAs is ActAs for a command that only reads. Over MCP and HTTP a program's first call may be one, and makes its name known; on the
-// command line, where a name may be mistyped, an unknown one is an error, unknown_recipient.
+// ReadAs is ActAs for a command that only reads. Over MCP and HTTP a program's first call may be one, and makes its
+// name known; on the command line, where a name may be mistyped, an unknown one is an error, unknown_recipient.
 func ReadAs(ctx context.Context, env Env, named string) (string, error) {
 	name, err := ActAs(env.Caller, named)
 	if err != nil || !env.Caller.Shell || env.Call.Model {

@@ -41,8 +41,11 @@ func TestRunPutsSuccessAndActionFirst(t *testing.T) {
 func TestRunTurnsBugsIntoInternal(t *testing.T) {
 	t.Parallel()
 	for name, run := range map[string]func(context.Context, Env, struct{}) (greeting, error){
-		"panic":              func(context.Context, Env, struct{}) (greeting, error) { panic("boom") },
-		"error with no code": func(context.Context, Env, struct{}) (greeting, error) { return greeting{}, errors.New("boom") },
+		"panic": func(context.Context, Env, struct{}) (greeting, error) { panic("boom") },
+		"error with no code": func(context.Context, Env, struct{}) (greeting, error) {
+			return greeting{},
+				errors.New("boom")
+		},
 	} {
 		d := Define(vocabularyOf("try", goodCard), "try", run)
 		_, err := d.Run(t.Context(), administrator, nil)
@@ -66,11 +69,15 @@ func TestRunKnowsFiles(t *testing.T) {
 		"a new link":            os.Symlink("nowhere", link),
 		"wrapped":               fmt.Errorf("reading: %w", func() error { _, err := os.ReadFile(link); return err }()),
 	} {
-		d := Define(vocabularyOf("try", goodCard), "try", func(context.Context, Env, struct{}) (greeting, error) { return greeting{}, cause })
+		d := Define(vocabularyOf("try", goodCard), "try", func(context.Context, Env, struct{}) (greeting,
+			error) {
+			return greeting{}, cause
+		})
 		_, err := d.Run(t.Context(), administrator, nil)
 		codeIs(t, err, orchestrator.Unavailable)
 		var e *orchestrator.Error
-		if !errors.As(err, &e) || strings.Contains(e.Error(), "bug") || !strings.Contains(e.Error(), link) || e.Hint == "" {
+		if !errors.As(err, &e) || strings.Contains(e.Error(), "bug") || !strings.Contains(e.Error(), link) ||
+			e.Hint == "" {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -82,7 +89,10 @@ func TestRunKeepsCodes(t *testing.T) {
 		orchestrator.Conflict:    fmt.Errorf("wrapped: %w", orchestrator.Errorf(orchestrator.Conflict, "no")),
 		orchestrator.Unavailable: fmt.Errorf("wrapped: %w", context.Canceled),
 	} {
-		d := Define(vocabularyOf("try", goodCard), "try", func(context.Context, Env, struct{}) (greeting, error) { return greeting{}, cause })
+		d := Define(vocabularyOf("try", goodCard), "try", func(context.Context, Env, struct{}) (greeting,
+			error) {
+			return greeting{}, cause
+		})
 		_, err := d.Run(t.Context(), administrator, nil)
 		codeIs(t, err, code)
 	}
@@ -122,7 +132,8 @@ func batchOf() *Definition {
 	one := Define(vocabularyOf("try", goodCard), "try", func(_ context.Context, _ Env, p needy) (greeting, error) {
 		return greeting{Text: p.Name}, nil
 	})
-	return WithBatch(one, func(p *needy, _ Caller) (needy, error) { return *p, nil }, func(_ context.Context, _ Env, ps []needy, atomic bool) ([]greeting, []error) {
+	return WithBatch(one, func(p *needy, _ Caller) (needy, error) { return *p, nil }, func(_ context.Context, _ Env,
+		ps []needy, atomic bool) ([]greeting, []error) {
 		results, errs := make([]greeting, len(ps)), make([]error, len(ps))
 		for i, p := range ps {
 			results[i].Text = p.Name
@@ -146,7 +157,8 @@ func lines(names ...string) (list []json.RawMessage) {
 
 func TestRunBatchKeepsPlaces(t *testing.T) {
 	t.Parallel()
-	answers, errs := batchOf().DecodeBatch(lines(`{"name":"a"}`, `{"name":1}`, `{"name":"bad"}`, `{"name":"d"}`)).Run(t.Context(), administrator, false)
+	answers, errs := batchOf().DecodeBatch(lines(`{"name":"a"}`, `{"name":1}`, `{"name":"bad"}`,
+		`{"name":"d"}`)).Run(t.Context(), administrator, false)
 	codeIs(t, errs[1], orchestrator.InvalidParams)
 	codeIs(t, errs[2], orchestrator.UnknownRecipient)
 	for i, want := range map[int]string{0: "a", 3: "d"} {
@@ -203,7 +215,8 @@ func TestFailureIsDocument004s(t *testing.T) {
 	retries := 3
 	for want, err := range map[string]error{
 		`{"success":false,"error":"delivery_timeout","message":"gave up: <late>","hint":"See why","message_id":"msg-001","recipient":"code_developer","retry_count":3,"a":1,"b":[2]}`: fmt.Errorf("wrapped: %w", &orchestrator.Error{
-			Code: orchestrator.DeliveryTimeout, Message: "gave up", Hint: "See why", MessageID: "msg-001", Recipient: "code_developer",
+			Code: orchestrator.DeliveryTimeout, Message: "gave up", Hint: "See why", MessageID: "msg-001",
+			Recipient:  "code_developer",
 			RetryCount: &retries, Details: map[string]any{"b": []int{2}, "a": 1}, Err: errors.New("<late>"),
 		}),
 		`{"success":false,"error":"internal","message":"plain"}`: errors.New("plain"),
@@ -218,10 +231,12 @@ func TestFailureIsDocument004s(t *testing.T) {
 func TestStatuses(t *testing.T) {
 	t.Parallel()
 	for code, want := range map[orchestrator.Code]standing{
-		"invalid_params": {64, 400}, "unknown_command": {64, 404}, "unknown_recipient": {66, 404}, "unknown_sender": {66, 404},
-		"not_found": {66, 404}, "permission_denied": {77, 403}, "unauthenticated": {77, 401}, "conflict": {65, 409},
-		"delivery_timeout": {1, 502}, "delivery_failed": {1, 502}, "expired": {1, 502}, "busy": {75, 503}, "unavailable": {75, 503},
-		"internal": {70, 500}, "a code that nobody knows": {70, 500},
+		"invalid_params": {64, 400}, "unknown_command": {64, 404}, "unknown_recipient": {66, 404},
+		"unknown_sender": {66, 404},
+		"not_found":      {66, 404}, "permission_denied": {77, 403}, "unauthenticated": {77, 401}, "conflict": {65, 409},
+		"delivery_timeout": {1, 502}, "delivery_failed": {1, 502}, "expired": {1, 502}, "busy": {75, 503},
+		"unavailable": {75, 503},
+		"internal":    {70, 500}, "a code that nobody knows": {70, 500},
 	} {
 		err := fmt.Errorf("wrapped: %w", orchestrator.Errorf(code, "x"))
 		if got := (standing{ExitStatus(err), HTTPStatus(err)}); got != want {

@@ -39,7 +39,8 @@ func (p *Param) schema() *jsonschema.Schema {
 	switch p.Kind {
 	case JSON: // anything, unless it says otherwise
 		if p.TextOrObject {
-			s.AnyOf = []*jsonschema.Schema{{Type: "string"}, {Type: "object"}} // a list of types is refused by some hosts
+			// a list of types is refused by some hosts
+			s.AnyOf = []*jsonschema.Schema{{Type: "string"}, {Type: "object"}}
 		} else if p.Object {
 			s.Type = "object"
 		}
@@ -59,8 +60,9 @@ func (p *Param) schema() *jsonschema.Schema {
 	return s
 }
 
-// setLengths bounds a text. Ours are mostly bounds in bytes and a schema's are in characters, of which there may be fewer: so
-// the upper one holds, and of the lower one only that the text is not empty. The schema never refuses what Run takes.
+// setLengths bounds a text. Ours are mostly bounds in bytes and a schema's are in characters, of which there may be
+// fewer: so the upper one holds, and of the lower one only that the text is not empty. The schema never refuses what
+// Run takes.
 func setLengths(s *jsonschema.Schema, p *Param) {
 	s.MaxLength = whole(p.Max)
 	if p.Min != nil && *p.Min >= 1 {
@@ -85,7 +87,8 @@ func whole(n *float64) *int {
 
 // opaque are types that marshal themselves, and how.
 var opaque = map[reflect.Type]*jsonschema.Schema{
-	reflect.TypeFor[json.RawMessage]():   {Description: "any JSON value"}, // an empty schema would be written as true, which clients refuse
+	// an empty schema would be written as true, which clients refuse
+	reflect.TypeFor[json.RawMessage]():   {Description: "any JSON value"},
 	reflect.TypeFor[store.Rows]():        {Type: "array", Items: &jsonschema.Schema{Type: "object"}},
 	reflect.TypeFor[jsonschema.Schema](): {Type: "object"},
 }

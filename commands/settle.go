@@ -15,14 +15,15 @@ import (
 	"mailroom/tracing"
 )
 
-// Handed is a result that holds something until its answer was written, such as messages that are leased to this process, see Answer.Settle.
+// Handed is a result that holds something until its answer was written, such as messages that are leased to this
+// process, see Answer.Settle.
 type Handed interface {
 	Settle(ctx context.Context, env Env, written bool) error
 }
 
-// Settle is called once it is known whether the answer was written: whether the kernel has taken all of it for whoever asked. What was
-// handed out with an answer that was written is read; otherwise it is unread again. Nothing else is to be settled. A second call
-// after an error tries again.
+// Settle is called once it is known whether the answer was written: whether the kernel has taken all of it for whoever
+// asked. What was handed out with an answer that was written is read; otherwise it is unread again. Nothing else is to
+// be settled. A second call after an error tries again.
 func (a Answer) Settle(ctx context.Context, env Env, written bool) error {
 	handed, ok := a.Result.(Handed)
 	if !ok {
@@ -31,8 +32,8 @@ func (a Answer) Settle(ctx context.Context, env Env, written bool) error {
 	return handed.Settle(tracing.Within(ctx, a.span), env, written)
 }
 
-// Settle is Answer.Settle for a surface. What cannot be noted now, since the database is busy or away, is noted as soon as it can be
-// while this process runs. If that ends before, what was handed out is unread again.
+// Settle is Answer.Settle for a surface. What cannot be noted now, since the database is busy or away, is noted as soon
+// as it can be while this process runs. If that ends before, what was handed out is unread again.
 func Settle(ctx context.Context, env Env, answer Answer, written bool) {
 	ctx = context.WithoutCancel(ctx)
 	settle := func() error { return answer.Settle(ctx, env, written) }
@@ -60,9 +61,11 @@ const longestPause = 15 * time.Second
 // takenKey is for a context's *[]Taken: what a command has handed out so far.
 type takenKey struct{}
 
-// Hand returns those of the messages that the answer of a command shows, see Env.Shown. If the command has taken them under a lease of
-// Lease, they are read once the answer was written. Those that it does not show are unread again, and so are all if the command fails.
-func Hand(ctx context.Context, env Env, ms []orchestrator.Message, lease messages.ReadingLease, answer func(ms []orchestrator.Message) any) ([]orchestrator.Message, Taken) {
+// Hand returns those of the messages that the answer of a command shows, see Env.Shown. If the command has taken them
+// under a lease of Lease, they are read once the answer was written. Those that it does not show are unread again, and
+// so are all if the command fails.
+func Hand(ctx context.Context, env Env, ms []orchestrator.Message, lease messages.ReadingLease,
+	answer func(ms []orchestrator.Message) any) ([]orchestrator.Message, Taken) {
 	shown := env.Shown(ms, answer)
 	if !slices.ContainsFunc(ms, func(m orchestrator.Message) bool { return m.ShownAt != "" }) {
 		return shown, Taken{} // they were only looked at

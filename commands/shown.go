@@ -11,7 +11,8 @@ import (
 	"mailroom/orchestrator"
 )
 
-// Agent hosts cut the long answer of a tool before their models see it: Codex leaves 12,000 bytes of it, the others more.
+// Agent hosts cut the long answer of a tool before their models see it: Codex leaves 12,000 bytes of it, the others
+// more.
 const (
 	maxShown = 11_000 // bytes of JSON that a model is given whole
 	MaxPart  = 8000   // bytes of it that the text of a part takes; the rest is for what stands around the text
@@ -27,8 +28,8 @@ func ShownWhole(answer any) bool {
 	return err == nil && len(whole) <= maxShown
 }
 
-// Most returns how many of n things a command is to put into its answer: all n, but for a model as many as it is shown, and at least one
-// if there is any. answer makes the answer with the first k of them.
+// Most returns how many of n things a command is to put into its answer: all n, but for a model as many as it is shown,
+// and at least one if there is any. answer makes the answer with the first k of them.
 func (e Env) Most(n int, answer func(k int) any) int {
 	if !e.Call.Model {
 		return n
@@ -41,11 +42,13 @@ func (e Env) Most(n int, answer func(k int) any) int {
 	return n
 }
 
-// Shown returns those of the messages, from the first on, that a model is shown in one answer; all for any other reader. answer makes
-// the answer with some of them. A message that is too long by itself is cut, as in a hook, and says how the next part is read.
+// Shown returns those of the messages, from the first on, that a model is shown in one answer; all for any other
+// reader. answer makes the answer with some of them. A message that is too long by itself is cut, as in a hook, and
+// says how the next part is read.
 func (e Env) Shown(ms []orchestrator.Message, answer func(ms []orchestrator.Message) any) []orchestrator.Message {
 	ms = ms[:e.fitting(ms, answer)]
-	if !e.Call.Model || len(ms) != 1 || ms[0].Seq == 0 || fit(ms, answer) { // what somebody wrote into the inbox by hand could not be read on
+	// what somebody wrote into the inbox by hand could not be read on
+	if !e.Call.Model || len(ms) != 1 || ms[0].Seq == 0 || fit(ms, answer) {
 		return ms
 	}
 	said, cut := Told(&ms[0]), ms
@@ -77,8 +80,8 @@ func (e Env) fitting(ms []orchestrator.Message, answer func(ms []orchestrator.Me
 	return n
 }
 
-// fit reports whether the answer with all of these messages is shown whole. It is not made of more than can be: no answer is shorter
-// than a sixth of the payloads in it, which may be all escapes such as \u0041.
+// fit reports whether the answer with all of these messages is shown whole. It is not made of more than can be: no
+// answer is shorter than a sixth of the payloads in it, which may be all escapes such as \u0041.
 func fit(ms []orchestrator.Message, answer func(ms []orchestrator.Message) any) bool {
 	size := 0
 	for i := range ms {
@@ -87,8 +90,8 @@ func fit(ms []orchestrator.Message, answer func(ms []orchestrator.Message) any) 
 	return size <= 6*maxShown && ShownWhole(answer(ms))
 }
 
-// run runs the handler of a command. Where a model reads the answer of a list that marks nothing, and it is longer than hosts show, the
-// handler runs again with a lower limit, and so says itself that there are more and how to go on.
+// run runs the handler of a command. Where a model reads the answer of a list that marks nothing, and it is longer than
+// hosts show, the handler runs again with a lower limit, and so says itself that there are more and how to go on.
 func (d *Definition) run(ctx context.Context, env Env, raw json.RawMessage) (any, error) {
 	result, err := d.handler.run(ctx, env, d, raw)
 	if !env.Call.Model || !d.Card().OnlyReads() || named("limit", d.Params(), false) == nil {
@@ -129,7 +132,8 @@ func longestList(answer any) (n, size int) {
 	return n, len(text)
 }
 
-// Rest says to a model that there is more than one answer shows, and how to go on; "" if there is not, or for any other reader.
+// Rest says to a model that there is more than one answer shows, and how to go on; "" if there is not, or for any other
+// reader.
 func (e Env) Rest(more bool, how string) string {
 	if !more || !e.Call.Model {
 		return ""
@@ -160,7 +164,8 @@ func Place(text string) (int64, error) {
 	return n, nil
 }
 
-// beginning returns a message that says no more than the beginning of what it said, size bytes as JSON, and how the next part is read.
+// beginning returns a message that says no more than the beginning of what it said, size bytes as JSON, and how the
+// next part is read.
 func beginning(m *orchestrator.Message, said string, size int) orchestrator.Message {
 	start := FirstPart(said, size)
 	text := start + "\n[" + NextPart(0, Units(start), Units(said), m.ID) + "]"
@@ -179,7 +184,8 @@ func beginning(m *orchestrator.Message, said string, size int) orchestrator.Mess
 	return short
 }
 
-// FirstPart returns the beginning of a text that is Harmless, of at most size bytes as JSON. No character is cut through.
+// FirstPart returns the beginning of a text that is Harmless, of at most size bytes as JSON. No character is cut
+// through.
 func FirstPart(text string, size int) string {
 	for i, r := range text {
 		if size -= written(r); size < 0 {

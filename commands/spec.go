@@ -11,7 +11,8 @@ import (
 	"mailroom/orchestrator"
 )
 
-// Runs returns the command that a schedule runs, and when; plan is nil for the doorbell, and Every for an @every. Error: it cannot run.
+// Runs returns the command that a schedule runs, and when; plan is nil for the doorbell, and Every for an @every.
+// Error: it cannot run.
 func (c *Catalogue) Runs(s *orchestrator.Schedule, now time.Time) (d *Definition, plan cron.Schedule, err error) {
 	if d, err = c.Lookup(s.Command); err == nil {
 		err = d.Check(s.Params)
@@ -32,8 +33,8 @@ func (c *Catalogue) Runs(s *orchestrator.Schedule, now time.Time) (d *Definition
 	return d, plan, nil
 }
 
-// Every is the plan of an `@every`: it comes once in each period from when its schedule was made. So it comes, too, where no
-// daemon lives as long as a period, and all daemons agree on when.
+// Every is the plan of an `@every`: it comes once in each period from when its schedule was made. So it comes, too,
+// where no daemon lives as long as a period, and all daemons agree on when.
 type Every struct {
 	From   time.Time
 	Period time.Duration
@@ -48,15 +49,15 @@ func (e Every) Next(after time.Time) time.Time {
 	return after.Add(e.Period - past)
 }
 
-// IsOften reports whether a plan comes more than once a minute. Its runs are cheap: every daemon makes them, and nobody notes
-// or makes up for one.
+// IsOften reports whether a plan comes more than once a minute. Its runs are cheap: every daemon makes them, and nobody
+// notes or makes up for one.
 func IsOften(plan cron.Schedule) bool {
 	every, ok := plan.(Every)
 	return ok && every.Period < time.Minute
 }
 
-// NextRun returns when a schedule with this plan runs next; the zero time for one that is disabled or comes often, and for a
-// doorbell.
+// NextRun returns when a schedule with this plan runs next; the zero time for one that is disabled or comes often, and
+// for a doorbell.
 func NextRun(s *orchestrator.Schedule, plan cron.Schedule, now time.Time) time.Time {
 	if plan == nil || !s.Enabled || IsOften(plan) {
 		return time.Time{}

@@ -14,9 +14,9 @@ const (
 // freeText ends the title of a column of free text, such as that of messages. It is not shown.
 const freeText = "…"
 
-// Table writes rows in columns under a header. Where the terminal is too narrow for them, a column of free text, whose title ends
-// with "…", is cut, and any other is broken between words; where that is not enough, each row is a record with a line for each cell,
-// and nothing is cut.
+// Table writes rows in columns under a header. Where the terminal is too narrow for them, a column of free text, whose
+// title ends with "…", is cut, and any other is broken between words; where that is not enough, each row is a record
+// with a line for each cell, and nothing is cut.
 func (w *Text) Table(header []string, rows [][]string) {
 	if t := newTable(header, rows); !t.write(w) {
 		t.records(w)
@@ -29,7 +29,8 @@ func (w *Text) SideBySide(header []string, rows [][]string) bool {
 }
 
 func newTable(header []string, rows [][]string) *table {
-	t := &table{titles: make([]string, len(header)), free: make([]bool, len(header)), cells: make([][]string, len(rows))}
+	t := &table{titles: make([]string, len(header)), free: make([]bool, len(header)), cells: make([][]string,
+		len(rows))}
 	for i, title := range header {
 		title, t.free[i] = strings.CutSuffix(title, freeText)
 		t.titles[i] = Inline(title)

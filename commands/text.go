@@ -9,13 +9,15 @@ import (
 	"mailroom/orchestrator/ledger"
 )
 
-// Text writes for people, on a terminal. What comes from messages can neither drive the terminal nor pass for a line of ours:
-// an argument of Printf and a cell of a table stay within their line, and of a text of several lines (Block) each is indented.
+// Text writes for people, on a terminal. What comes from messages can neither drive the terminal nor pass for a line of
+// ours: an argument of Printf and a cell of a table stay within their line, and of a text of several lines (Block) each
+// is indented.
 type Text struct {
 	Out   io.Writer
 	Color bool
-	Width int              // columns of the terminal; 0 is unknown
-	ASCII bool             // the locale has nothing else: signs of ours are written in ASCII, and texts of others as they are
+	Width int // columns of the terminal; 0 is unknown
+	// the locale has nothing else: signs of ours are written in ASCII, and texts of others as they are
+	ASCII bool
 	Now   func() time.Time // for When; nil is time.Now
 
 	at   int    // columns of the line that are taken
@@ -42,8 +44,8 @@ func (w *Text) Printf(format string, args ...any) {
 	w.raw(fmt.Sprintf(format, safe...))
 }
 
-// Block writes a text of one or more lines that somebody else wrote: first stands before the first of them, and rest before each
-// other, which must not be empty where lines of ours begin at the margin.
+// Block writes a text of one or more lines that somebody else wrote: first stands before the first of them, and rest
+// before each other, which must not be empty where lines of ours begin at the margin.
 func (w *Text) Block(first, rest Painted, text string) {
 	text = strings.TrimRight(strings.ReplaceAll(text, "\r\n", "\n"), "\n")
 	before := first

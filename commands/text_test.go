@@ -13,7 +13,8 @@ func TestTextMakesArgumentsVisible(t *testing.T) {
 	w.Printf("%s|%s|", "\x1b[31mred", w.Paint(Red, "\x1b[0mstop"))
 	w.Fields([2]string{"name", "\x1b[5m"}, [2]string{"empty", ""}, [2]string{"a longer name", "x"})
 	w.Table([]string{"A", "B"}, [][]string{{"\x1b[8m", "two\nlines"}, {"longer", ""}})
-	got := strings.NewReplacer("\x1b[31m", "<red>", "\x1b[0m", "</>", "\x1b[2m", "<dim>", "\x1b[1m", "<bold>").Replace(b.String())
+	got := strings.NewReplacer("\x1b[31m", "<red>", "\x1b[0m", "</>", "\x1b[2m", "<dim>", "\x1b[1m",
+		"<bold>").Replace(b.String())
 	if strings.Contains(got, "\x1b") {
 		t.Errorf("an escape of a message came through: %q", got)
 	}
@@ -40,10 +41,12 @@ func TestTableCutsFreeTextOnly(t *testing.T) {
 		t.Errorf("%q does not fit into 60 columns with its end", got)
 	}
 	got = laid(60, []string{"WHY", "B"}, []string{long[:100], "end"})
-	if want := "WHY" + strings.Repeat(" ", 54) + "B\n" + strings.TrimSpace(strings.Repeat("word ", 11)) + "   end\n" + strings.TrimSpace(strings.Repeat("word ", 9)) + "\n"; got != want {
+	if want := "WHY" + strings.Repeat(" ", 54) + "B\n" + strings.TrimSpace(strings.Repeat("word ", 11)) + "   end\n" +
+		strings.TrimSpace(strings.Repeat("word ", 9)) + "\n"; got != want {
 		t.Errorf("%q; want %q", got, want)
 	}
-	if got = laid(30, []string{"ID", "WHY"}, []string{"a-long-id-of-25-letters-0", "no room"}); got != "id   a-long-id-of-25-letters-0\nwhy  no room\n" {
+	if got = laid(30, []string{"ID", "WHY"}, []string{"a-long-id-of-25-letters-0",
+		"no room"}); got != "id   a-long-id-of-25-letters-0\nwhy  no room\n" {
 		t.Errorf("%q is no record", got)
 	}
 }
@@ -65,8 +68,8 @@ func TestTableCountsColumns(t *testing.T) {
 	}
 }
 
-// TestLinesBreakBetweenWords: no line is longer than the terminal is wide, and none that goes on begins at the margin, where it could
-// pass for a line of ours. Only a word that is wider than the terminal is broken.
+// TestLinesBreakBetweenWords: no line is longer than the terminal is wide, and none that goes on begins at the margin,
+// where it could pass for a line of ours. Only a word that is wider than the terminal is broken.
 func TestLinesBreakBetweenWords(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
@@ -97,13 +100,14 @@ part of a line and the rest of
     longer than a line` + "`" + `
 a line that is to be copied as it is
 Go on? [y/N] `
-	if got := strings.NewReplacer("\x1b[2m", "<dim>", "\x1b[1m", "<bold>", "\x1b[0m", "</>").Replace(b.String()); got != want {
+	if got := strings.NewReplacer("\x1b[2m", "<dim>", "\x1b[1m", "<bold>", "\x1b[0m",
+		"</>").Replace(b.String()); got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}
 }
 
-// TestNoWordReachesTheMargin: whatever a text pads itself with, no terminal breaks its lines, and none of them begins at the margin
-// or left of the indent.
+// TestNoWordReachesTheMargin: whatever a text pads itself with, no terminal breaks its lines, and none of them begins
+// at the margin or left of the indent.
 func TestNoWordReachesTheMargin(t *testing.T) {
 	t.Parallel()
 	for width := narrowest; width < 3*narrowest; width += 7 {
@@ -126,7 +130,8 @@ func TestNoWordReachesTheMargin(t *testing.T) {
 							at = at / tabStop * tabStop
 						}
 					}
-					if at > width || strings.HasPrefix(line, "FORGED") || i > 0 && i < first && !strings.HasPrefix(line, hangs) {
+					if at > width || strings.HasPrefix(line, "FORGED") || i > 0 && i < first && !strings.HasPrefix(line,
+						hangs) {
 						t.Fatalf("%d columns, %d times %q: %q in\n%s", width, n, pad, line, b.String())
 					}
 				}
@@ -140,7 +145,8 @@ func TestLinesOfATreeInASCII(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
 	w := &Text{Out: &b, Width: 24, ASCII: true}
-	for _, line := range []string{"├─ a branch of some more words", "│  ├─ below it another of them", "│  │  └─ and a leaf below that one", "└─ the last branch of them", "   └─ and its leaf of more words"} {
+	for _, line := range []string{"├─ a branch of some more words", "│  ├─ below it another of them",
+		"│  │  └─ and a leaf below that one", "└─ the last branch of them", "   └─ and its leaf of more words"} {
 		for _, branch := range []string{"├─", "└─", "│"} {
 			line = strings.ReplaceAll(line, branch, string(w.Sign(branch)))
 		}
@@ -165,7 +171,8 @@ func TestLinesOfATreeInASCII(t *testing.T) {
 func TestTableBecomesRecordsWhereItDoesNotFit(t *testing.T) {
 	t.Parallel()
 	got := laid(36, []string{"MESSAGE", "ERROR", "FROM"},
-		[]string{"msg-01M7XCRABXBSEP4S8QH8Y0B8AV", "", "a"}, []string{"msg-01M7XCRACAR6H2P93R2A5P2MCZ", "two\nlines that are longer", "b"})
+		[]string{"msg-01M7XCRABXBSEP4S8QH8Y0B8AV", "", "a"}, []string{"msg-01M7XCRACAR6H2P93R2A5P2MCZ",
+			"two\nlines that are longer", "b"})
 	want := "message  msg-01M7XCRABXBSEP4S8QH8Y0B\n         8AV\nfrom     a\n\n" +
 		"message  msg-01M7XCRACAR6H2P93R2A5P2\n         MCZ\nerror    two lines that are longer\nfrom     b\n"
 	if got != want {

@@ -13,8 +13,8 @@ import (
 	"mailroom/orchestrator/confusables"
 )
 
-// Told returns what a message says, in whichever vocabulary it was sent, as models are told it: its summary, text and data, a line
-// or more each, made Harmless.
+// Told returns what a message says, in whichever vocabulary it was sent, as models are told it: its summary, text and
+// data, a line or more each, made Harmless.
 func Told(m *orchestrator.Message) string {
 	c := ContentOf(m)
 	var parts []string
@@ -26,8 +26,8 @@ func Told(m *orchestrator.Message) string {
 	return Harmless(strings.Join(parts, "\n"))
 }
 
-// tags are how texts begin that hosts, or models, take for more than a message, in a text that is folded. Gemini CLI gives its model
-// &lt; for <. Each is broken behind its first group, or its second.
+// tags are how texts begin that hosts, or models, take for more than a message, in a text that is folded. Gemini CLI
+// gives its model &lt; for <. Each is broken behind its first group, or its second.
 var tags = regexp.MustCompile(`(?i)(<|\\u003c|&(?:amp;)*(?:lt|#0*60|#x0*3c);?)` +
 	`(?:[\s/\\|]*(?:` + alike("antml|assistant|bash-|channel|command|cross[-_]session|developer|end_of_|environment|function|hook|human|im_|instruction|invoke|"+
 	"local-command|mailroom|new-diagnostics|parameter|permissions|persisted-output|session_context|start_of_|subagent|system|task-notification|teammate|thinking|"+
@@ -36,12 +36,14 @@ var tags = regexp.MustCompile(`(?i)(<|\\u003c|&(?:amp;)*(?:lt|#0*60|#x0*3c);?)` 
 	`|[\s/\\]*(?:s|bos|eos|sys)\s*>)` + // </s>, <<SYS>>
 	`|(\[)[\s/\\]*(?:` + alike("inst|system_prompt|available_tools|tool_calls|tool_results|tool_content") + `)\s*\]`)
 
-// alike makes a pattern match words with an l in place of an i, too, and the other way round: a large I of another alphabet looks like both.
+// alike makes a pattern match words with an l in place of an i, too, and the other way round: a large I of another
+// alphabet looks like both.
 func alike(words string) string { return strings.NewReplacer("i", "[il]", "l", "[il]").Replace(words) }
 
-// Harmless removes from a text what a terminal or a model could take for something else than text: escape sequences and other
-// control characters, marks that turn the direction of writing, and characters that nothing displays. It makes the separators of lines
-// and paragraphs line breaks, and breaks tags with a character without width, also those that only look like some.
+// Harmless removes from a text what a terminal or a model could take for something else than text: escape sequences and
+// other control characters, marks that turn the direction of writing, and characters that nothing displays. It makes
+// the separators of lines and paragraphs line breaks, and breaks tags with a character without width, also those that
+// only look like some.
 func Harmless(s string) string {
 	s = strings.Map(func(r rune) rune {
 		switch {
@@ -67,8 +69,8 @@ func Harmless(s string) string {
 	return b.String() + s[done:]
 }
 
-// fold returns a text as it looks, in ASCII as far as that goes: without what shows nothing, and with what looks like ASCII in its place.
-// from has, for each byte of it, where in the text it comes from; nil is from the same place.
+// fold returns a text as it looks, in ASCII as far as that goes: without what shows nothing, and with what looks like
+// ASCII in its place. from has, for each byte of it, where in the text it comes from; nil is from the same place.
 func fold(s string) (folded string, from []int) {
 	if strings.IndexFunc(s, func(r rune) bool { return r > unicode.MaxASCII }) < 0 {
 		return s, nil
@@ -84,8 +86,8 @@ func fold(s string) (folded string, from []int) {
 	return b.String(), from
 }
 
-// isUnseen reports whether r is a character that nothing displays: the tags of Unicode, which models read as ASCII, and unassigned
-// characters that are ignored. The variation selectors of ideographs stay.
+// isUnseen reports whether r is a character that nothing displays: the tags of Unicode, which models read as ASCII, and
+// unassigned characters that are ignored. The variation selectors of ideographs stay.
 func isUnseen(r rune) bool {
 	variation := 0xe0100 <= r && r <= 0xe01ef // of the ideograph before it
 	return r == 0x2065 || 0xfff0 <= r && r <= 0xfff8 || 0xe0000 <= r && r <= 0xe0fff && !variation
@@ -111,5 +113,6 @@ func FirstUnits(s string, n int) string {
 
 // NextPart says which characters of a message a text has, of how many, and how a model reads what comes next.
 func NextPart(from, next, all int, id string) string {
-	return fmt.Sprintf("characters %d to %d of %d; the next part: get_message with message_id %s and offset %d", from, next-1, all, id, next)
+	return fmt.Sprintf("characters %d to %d of %d; the next part: get_message with message_id %s and offset %d", from,
+		next-1, all, id, next)
 }

@@ -59,8 +59,8 @@ func TestNoTextLeavesItsFrame(t *testing.T) {
 	}
 }
 
-// The tokens and turns of models, which attackers put into texts, are broken, whichever signs they are written with. What only has the
-// same signs stays.
+// The tokens and turns of models, which attackers put into texts, are broken, whichever signs they are written with.
+// What only has the same signs stays.
 func TestTokensOfModels(t *testing.T) {
 	t.Parallel()
 	for text, cleaned := range map[string]string{
@@ -88,7 +88,8 @@ func TestTold(t *testing.T) {
 		{"", `{"n":"<system>"}`, "{\"n\":\"<\u200bsystem>\"}"},
 		{"", `null`, ""},
 	} {
-		want.Equal(t, test.payload, Told(&orchestrator.Message{Summary: test.summary, Payload: []byte(test.payload)}), test.told)
+		want.Equal(t, test.payload, Told(&orchestrator.Message{Summary: test.summary, Payload: []byte(test.payload)}),
+			test.told)
 	}
 }
 

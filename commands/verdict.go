@@ -9,8 +9,8 @@ import (
 	"mailroom/orchestrator"
 )
 
-// TeamVerdict makes the answer to a team's request, in the form in which it was asked. why is what speaks against it, or
-// anything that goes with an approval; nil is nothing. Source: document 001, "Structured Protocol Messages".
+// TeamVerdict makes the answer to a team's request, in the form in which it was asked. why is what speaks against it,
+// or anything that goes with an approval; nil is nothing. Source: document 001, "Structured Protocol Messages".
 func TeamVerdict(q orchestrator.Asked, approve bool, why *string) (*orchestrator.Verdict, error) {
 	body := struct {
 		Type      string  `json:"type"`
@@ -56,8 +56,8 @@ func WhyKey(kind orchestrator.RequestKind) string {
 //	approve, reject: why                                      as text, or as ralph's answer
 //	a team's own shutdown_response or plan_approval_response
 //
-// Anything else is an error that says how to write it: what is no clear answer must not pass for one, and nothing that its
-// writer added may be lost.
+// Anything else is an error that says how to write it: what is no clear answer must not pass for one, and nothing that
+// its writer added may be lost.
 func VerdictIn(payload json.RawMessage) func(orchestrator.Asked) (*orchestrator.Verdict, error) {
 	return func(q orchestrator.Asked) (*orchestrator.Verdict, error) {
 		c := ContentOf(&orchestrator.Message{Payload: payload})
@@ -71,7 +71,8 @@ func VerdictIn(payload json.RawMessage) func(orchestrator.Asked) (*orchestrator.
 	}
 }
 
-// VerdictIfClear reads a payload as VerdictIn does, and takes what is no clear answer for a message that answers nothing.
+// VerdictIfClear reads a payload as VerdictIn does, and takes what is no clear answer for a message that answers
+// nothing.
 func VerdictIfClear(payload json.RawMessage) func(orchestrator.Asked) (*orchestrator.Verdict, error) {
 	read := VerdictIn(payload)
 	return func(q orchestrator.Asked) (*orchestrator.Verdict, error) {
@@ -156,7 +157,8 @@ func verdict(q orchestrator.Asked, approve bool, text string) (*orchestrator.Ver
 
 // unclear is the error for an answer that says nothing clear, with the forms that do.
 func unclear(q orchestrator.Asked, problem string) error {
-	e := orchestrator.Errorf(orchestrator.InvalidParams, "reply_to names the %s_request %s, and the message %s", q.Kind, q.RequestID, problem)
+	e := orchestrator.Errorf(orchestrator.InvalidParams, "reply_to names the %s_request %s, and the message %s", q.Kind,
+		q.RequestID, problem)
 	e.Details = map[string]any{"parameter": "reply_to", "request_id": q.RequestID}
 	return e.WithHint(`Say {"approve": true} or {"approve": false, "%s": "why"} as payload, or "approve" or "reject: why" as text; leave reply_to out to say something else`,
 		WhyKey(q.Kind))

@@ -24,14 +24,16 @@ func TestVerdictIn(t *testing.T) {
 		`{"message":"approve","payload":null}`:                  "",
 		`{"approve":true}`:                                      approved,
 		approved[:strings.Index(approved, `,"plan_mode`)] + `}`: approved,
-		`"approve: but test it"`:                                strings.Replace(approved, `true,`, `true,"feedback":"but test it",`, 1),
-		`{"approve":true,"feedback":"but test it"}`:             strings.Replace(approved, `true,`, `true,"feedback":"but test it",`, 1),
-		`"reject: no tests"`:                                    rejected("no tests"),
-		`"Rejected: no\ntests"`:                                 rejected(`no\ntests`),
-		`{"approve":false,"reason":"no tests"}`:                 rejected("no tests"),
-		`{"approve":false,"feedback":"no tests"}`:               rejected("no tests"),
-		`{"message":"no tests","payload":{"approve":false}}`:    rejected("no tests"),
-		`{"questionId":"m","answer":"reject: no tests"}`:        rejected("no tests"),
+		`"approve: but test it"`: strings.Replace(approved, `true,`,
+			`true,"feedback":"but test it",`, 1),
+		`{"approve":true,"feedback":"but test it"}`: strings.Replace(approved, `true,`,
+			`true,"feedback":"but test it",`, 1),
+		`"reject: no tests"`:                                 rejected("no tests"),
+		`"Rejected: no\ntests"`:                              rejected(`no\ntests`),
+		`{"approve":false,"reason":"no tests"}`:              rejected("no tests"),
+		`{"approve":false,"feedback":"no tests"}`:            rejected("no tests"),
+		`{"message":"no tests","payload":{"approve":false}}`: rejected("no tests"),
+		`{"questionId":"m","answer":"reject: no tests"}`:     rejected("no tests"),
 
 		``:                                      "",
 		`null`:                                  "",
@@ -59,7 +61,8 @@ func TestVerdictIn(t *testing.T) {
 	} {
 		v, err := VerdictIn(json.RawMessage(payload))(plan)
 		if want == "" {
-			if err == nil || orchestrator.CodeOf(err) != orchestrator.InvalidParams || !strings.Contains(err.Error(), `"feedback": "why"`) {
+			if err == nil || orchestrator.CodeOf(err) != orchestrator.InvalidParams ||
+				!strings.Contains(err.Error(), `"feedback": "why"`) {
 				t.Errorf("%s: %+v, %v", payload, v, err)
 			}
 			if v, err := VerdictIfClear(json.RawMessage(payload))(plan); v != nil || err != nil {
@@ -67,11 +70,13 @@ func TestVerdictIn(t *testing.T) {
 			}
 			continue
 		}
-		if err != nil || string(v.Payload) != want || v.Type != "plan_approval_response" || v.Approve != strings.Contains(want, "true") {
+		if err != nil || string(v.Payload) != want || v.Type != "plan_approval_response" ||
+			v.Approve != strings.Contains(want, "true") {
 			t.Errorf("%s: %+v, %v; want %s", payload, v, err, want)
 		}
 	}
-	v, err := VerdictIn(json.RawMessage(`"reject: busy"`))(orchestrator.Asked{RequestID: "req-2", Kind: orchestrator.Shutdown})
+	v, err := VerdictIn(json.RawMessage(`"reject: busy"`))(orchestrator.Asked{RequestID: "req-2",
+		Kind: orchestrator.Shutdown})
 	if err != nil || string(v.Payload) != `{"type":"shutdown_response","request_id":"req-2","approve":false,"reason":"busy"}` || v.Summary != "Shutdown rejected: busy" {
 		t.Errorf("%+v, %v", v, err)
 	}

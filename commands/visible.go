@@ -9,12 +9,12 @@ import (
 	"mailroom/orchestrator"
 )
 
-// Visible makes what somebody else wrote safe to show in several lines: each control and format character becomes its number, as
-// in \u202e, and so does what is no UTF-8, as in \x9b. Line ends and tabs stay.
+// Visible makes what somebody else wrote safe to show in several lines: each control and format character becomes its
+// number, as in \u202e, and so does what is no UTF-8, as in \x9b. Line ends and tabs stay.
 func Visible(s string) string { return visible(s, false) }
 
-// Inline makes what somebody else wrote safe to show within a line of ours: as Visible does, and line ends and tabs become \n,
-// \r and \t.
+// Inline makes what somebody else wrote safe to show within a line of ours: as Visible does, and line ends and tabs
+// become \n, \r and \t.
 func Inline(s string) string { return visible(s, true) }
 
 func visible(s string, inline bool) string {
@@ -50,7 +50,8 @@ func visible(s string, inline bool) string {
 	return b.String()
 }
 
-// inlined makes an argument of Printf one that stays within its line: whatever is no number and not safe already is a text.
+// inlined makes an argument of Printf one that stays within its line: whatever is no number and not safe already is a
+// text.
 func inlined(arg any) any {
 	switch a := arg.(type) {
 	case Painted:

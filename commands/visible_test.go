@@ -44,8 +44,8 @@ func TestBlock(t *testing.T) {
 	}
 }
 
-// FuzzVisible: nothing that steers a terminal comes through, what is left is UTF-8, and no line begins at the margin but the
-// first.
+// FuzzVisible: nothing that steers a terminal comes through, what is left is UTF-8, and no line begins at the margin
+// but the first.
 func FuzzVisible(f *testing.F) {
 	for _, seed := range []string{"", "a\nb", "\x9b\u009b\u202e\r\n\U000e0041", "\xf0\x9f", "\ufffd"} {
 		f.Add(seed)

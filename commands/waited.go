@@ -7,7 +7,8 @@ import (
 	"mailroom/orchestrator"
 )
 
-// Waited is the part of a command's result that says that it has waited less than it was asked to. The zero value says nothing.
+// Waited is the part of a command's result that says that it has waited less than it was asked to. The zero value says
+// nothing.
 type Waited struct {
 	Less string `json:"waited,omitempty"`
 }

@@ -11,9 +11,10 @@ import (
 )
 
 const (
-	narrowest = 20   // columns of a terminal in which lines are still broken
-	hangs     = "  " // before the rest of a line that begins at the margin and is broken: it cannot pass for a line of its own
-	tabStop   = 8    // as far as a tab can go
+	narrowest = 20 // columns of a terminal in which lines are still broken
+	// before the rest of a line that begins at the margin and is broken: it cannot pass for a line of its own
+	hangs   = "  "
+	tabStop = 8 // as far as a tab can go
 )
 
 // signs are the signs of ours, and how they are written in ASCII.
@@ -43,7 +44,8 @@ func (w *Text) Cut(s string, limit int) string {
 	return s[:end] + ellipsis
 }
 
-// raw writes a text that is safe to show. A line that the terminal would break, and go on at the margin, is broken between two words.
+// raw writes a text that is safe to show. A line that the terminal would break, and go on at the margin, is broken
+// between two words.
 func (w *Text) raw(s string) {
 	if w.Width < narrowest {
 		w.write(s)
@@ -79,7 +81,8 @@ func (w *Text) fit(line string) {
 			word = word[:strings.IndexAny(word, " \t")]
 			next = blanks + word
 		}
-		if from := w.at + columns(blanks); blanks != "" && word != "" && from+columns(word) > w.Width && (w.at > hang || from >= w.Width) {
+		if from := w.at + columns(blanks); blanks != "" && word != "" && from+columns(word) > w.Width && (w.at > hang ||
+			from >= w.Width) {
 			b.WriteString("\n" + w.hang)
 			w.at = hang
 		} else {
@@ -121,8 +124,8 @@ func (w *Text) spell(b *strings.Builder, word string) {
 // column finds the beginning of the second column of a line: behind two blanks or more.
 var column = regexp.MustCompile(`\S( {2,})\S`)
 
-// hangOf returns what the further lines of a line of ours begin with where it is broken: its indent, or blanks up to its second
-// column, and the trunk of a tree.
+// hangOf returns what the further lines of a line of ours begin with where it is broken: its indent, or blanks up to
+// its second column, and the trunk of a tree.
 func hangOf(line string, width int) string {
 	line = escapes.ReplaceAllString(line, "")
 	var b strings.Builder

@@ -11,10 +11,12 @@ import (
 	"mailroom/tracing"
 )
 
-// Stamp returns a time in the one form in which all times are stored (tracing.Layout), so that comparing text compares times.
+// Stamp returns a time in the one form in which all times are stored (tracing.Layout), so that comparing text compares
+// times.
 func Stamp(t time.Time) string { return t.UTC().Format(tracing.Layout) }
 
-// ParseStamp reads a stored time. It returns the zero time for one that somebody else wrote and that was not adopted yet.
+// ParseStamp reads a stored time. It returns the zero time for one that somebody else wrote and that was not adopted
+// yet.
 func ParseStamp(s string) time.Time {
 	t, _ := time.Parse(tracing.Layout, s)
 	return t

@@ -16,8 +16,8 @@ const (
 	MaxText      = 8 << 10  // bytes of summary and context
 )
 
-// Draft is a message that is about to be sent. Sender and Recipient are required; the zero value of any other field means what
-// its comment says, or nothing.
+// Draft is a message that is about to be sent. Sender and Recipient are required; the zero value of any other field
+// means what its comment says, or nothing.
 type Draft struct {
 	Sender         string          // required: a known agent
 	Recipient      string          // required: a known agent, a group, or role:ROLE for every agent of a role
@@ -33,30 +33,35 @@ type Draft struct {
 	Action         string // "", "queue" or "interrupt"
 	ThreadID       string
 	SessionID      string
-	SessionNamed   bool          // the sender named SessionID, instead of just working there: a repeat must name it too
-	NotBefore      time.Time     // deliver no earlier; at most MaxNotBefore ahead, and before the TTL ends. A past time is at once
-	Delay          time.Duration // the same, as long from the send; at most one of the two
-	AckWithin      time.Duration // tell the sender when nobody has acknowledged it after this long; 1 s to 30 days, 0: never
-	Acknowledges   bool          // acknowledge the message that ReplyTo names, if the sender got it, together with the send
-	ID             string        // its own, for one recipient: another message with it is a conflict. "": MakeID, or the engine, makes one
-	Origin         string        // see Message.Origin
-	HoldUnknown    bool          // keep a message to an unknown name until such an agent is added
-	Hops           int           // that it has besides those of an answer; see messages.Inherit
-	ChainAt        string        // when the first message was sent that led to it; "" where Hops is 0
-	Direct         bool          // an answer that does not join the thread of what it answers
+	SessionNamed   bool // the sender named SessionID, instead of just working there: a repeat must name it too
+	// deliver no earlier; at most MaxNotBefore ahead, and before the TTL ends. A past time is at once
+	NotBefore time.Time
+	Delay     time.Duration // the same, as long from the send; at most one of the two
+	// tell the sender when nobody has acknowledged it after this long; 1 s to 30 days, 0: never
+	AckWithin time.Duration
+	// acknowledge the message that ReplyTo names, if the sender got it, together with the send
+	Acknowledges bool
+	// its own, for one recipient: another message with it is a conflict. "": MakeID, or the engine, makes one
+	ID          string
+	Origin      string // see Message.Origin
+	HoldUnknown bool   // keep a message to an unknown name until such an agent is added
+	Hops        int    // that it has besides those of an answer; see messages.Inherit
+	ChainAt     string // when the first message was sent that led to it; "" where Hops is 0
+	Direct      bool   // an answer that does not join the thread of what it answers
 
-	// Verdict reads what the message says to a team's request, which ReplyTo may name; the message then answers it, as a
-	// teammate would. An error is for the sender, who is asked and does not say it; no Verdict and no error is a message
-	// that answers nothing, and so is every message without the function.
+	// Verdict reads what the message says to a team's request, which ReplyTo may name; the message then answers it, as
+	// a teammate would. An error is for the sender, who is asked and does not say it; no Verdict and no error is a
+	// message that answers nothing, and so is every message without the function.
 	Verdict func(Asked) (*Verdict, error)
 
-	// Presence is what the sender says that it does in the session SessionID, or else in DefaultSession; it is noted together
-	// with the send. "" says nothing. A repeat of an idempotency key notes nothing.
+	// Presence is what the sender says that it does in the session SessionID, or else in DefaultSession; it is noted
+	// together with the send. "" says nothing. A repeat of an idempotency key notes nothing.
 	Presence PresenceStatus
 
-	// MakeID names the message, or each one to a member of a group; nil leaves that to the engine. It is called within the
-	// transaction with the time that is stored as CreatedAt, and its sequence is the first, from 1, whose id is free among all
-	// messages that are kept. It must have an id of its own for every sequence, of 1 to 256 bytes, and may be called again.
+	// MakeID names the message, or each one to a member of a group; nil leaves that to the engine. It is called within
+	// the transaction with the time that is stored as CreatedAt, and its sequence is the first, from 1, whose id is
+	// free among all messages that are kept. It must have an id of its own for every sequence, of 1 to 256 bytes, and
+	// may be called again.
 	MakeID func(recipient string, at time.Time, sequence int) string
 
 	Post string // the thread's own row of the message
@@ -70,12 +75,15 @@ type Sent struct {
 	Recipients  []string // the agents that get it
 	Status      Status   // Pending
 	CreatedAt   string
-	NotBefore   string   `json:",omitempty"` // when it is delivered at the earliest; "" is at once
-	Held        bool     // kept for an agent that nobody has added yet
-	Origin      string   `json:",omitempty"` // the draft's
-	Note        string   `json:",omitempty"` // what its sender should know of it, as the rest of a sentence: that it waits for a device, or is part of a long chain
-	Withheld    []string `json:"-"`          // those of Recipients whose messages stay here until the database is trusted
-	Idempotent  bool     // true: nothing was sent now, this is the first send's answer
+	NotBefore   string `json:",omitempty"` // when it is delivered at the earliest; "" is at once
+	Held        bool   // kept for an agent that nobody has added yet
+	Origin      string `json:",omitempty"` // the draft's
+	// what its sender should know of it, as the rest of a sentence: that it waits for a device, or is part of a long
+	// chain
+	Note string `json:",omitempty"`
+	// those of Recipients whose messages stay here until the database is trusted
+	Withheld   []string `json:"-"`
+	Idempotent bool     // true: nothing was sent now, this is the first send's answer
 
 	// Of an answer.
 	Type      string         // its message_type, if it decides a team's request and has another than the draft

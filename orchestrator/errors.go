@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Code names a kind of failure, and never changes. Compare codes, never the texts of errors. A surface maps them to exit
-// statuses, HTTP statuses or MCP errors. Source: contract, "The command line".
+// Code names a kind of failure, and never changes. Compare codes, never the texts of errors. A surface maps them to
+// exit statuses, HTTP statuses or MCP errors. Source: contract, "The command line".
 type Code string
 
 // The codes, one per row of the contract's table.
@@ -27,8 +27,8 @@ const (
 	Internal         Code = "internal"
 )
 
-// Error is a failure that says what was refused and what to do about it. The zero value of every field but Code and Message
-// means that it does not apply.
+// Error is a failure that says what was refused and what to do about it. The zero value of every field but Code and
+// Message means that it does not apply.
 type Error struct {
 	Code       Code
 	Message    string // what happened, to what

@@ -11,7 +11,8 @@ import (
 	"mailroom/orchestrator/orchestratortest/example"
 )
 
-// The errors of the engine have codes, also when somebody wrapped them. Programs compare codes, and show people the text.
+// The errors of the engine have codes, also when somebody wrapped them. Programs compare codes, and show people the
+// text.
 func ExampleCodeOf() {
 	ctx := context.Background()
 	e, done := example.Open("architect")

@@ -27,8 +27,8 @@ func TestGoSafeLogsAPanicWithItsStack(t *testing.T) {
 	}
 }
 
-// TestBackground: stop ends the context of what runs and waits for its end, and returns also when that came before, be it by a
-// panic, or when it is called again.
+// TestBackground: stop ends the context of what runs and waits for its end, and returns also when that came before, be
+// it by a panic, or when it is called again.
 func TestBackground(t *testing.T) {
 	t.Parallel()
 	ended := false

@@ -25,8 +25,8 @@ func Unmended(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// Mended puts U+FFFD in place of each half of a surrogate pair that stands alone in JSON text, such as \ud83d: strict readers give up
-// on all of a text that has one. It changes text itself, whose length stays, and returns it.
+// Mended puts U+FFFD in place of each half of a surrogate pair that stands alone in JSON text, such as \ud83d: strict
+// readers give up on all of a text that has one. It changes text itself, whose length stays, and returns it.
 func Mended(text []byte) []byte {
 	for at := halfPair(text, 0); at >= 0; at = halfPair(text, at+escape) {
 		copy(text[at:], `\ufffd`)
@@ -34,25 +34,27 @@ func Mended(text []byte) []byte {
 	return text
 }
 
-// CheckPairs refuses JSON text in which half of a surrogate pair stands alone, in a value or a key. Error: invalid_params, which names
-// the parameter.
+// CheckPairs refuses JSON text in which half of a surrogate pair stands alone, in a value or a key. Error:
+// invalid_params, which names the parameter.
 func CheckPairs(parameter string, text []byte) error {
 	at := halfPair(text, 0)
 	if at < 0 {
 		return nil
 	}
 	return InvalidParam(parameter, "it holds half of a surrogate pair, which is no character").
-		WithHint("%s stands alone. Cut a text between two characters, and not through an emoji, or write \\ufffd there", text[at:at+escape])
+		WithHint("%s stands alone. Cut a text between two characters, and not through an emoji, or write \\ufffd there",
+			text[at:at+escape])
 }
 
-// WithoutMark returns a text without the byte order mark of UTF-8 at its beginning, which PowerShell and some editors write.
+// WithoutMark returns a text without the byte order mark of UTF-8 at its beginning, which PowerShell and some editors
+// write.
 func WithoutMark(text []byte) []byte { return bytes.TrimPrefix(text, []byte("\ufeff")) }
 
 // escape is how many bytes \ud83d has.
 const escape = len(`\ud83d`)
 
-// halfPair returns where the first half of a surrogate pair stands alone in JSON text, from a place on that is not within an escape;
-// -1 if there is none. Most texts have no \u at all, and are not looked at further.
+// halfPair returns where the first half of a surrogate pair stands alone in JSON text, from a place on that is not
+// within an escape; -1 if there is none. Most texts have no \u at all, and are not looked at further.
 func halfPair(text []byte, from int) int {
 	if !bytes.Contains(text[from:], []byte(`\u`)) {
 		return -1

@@ -25,7 +25,8 @@ var halves = map[string]string{
 
 // wholes are texts that must stay as they are.
 var wholes = []string{
-	``, `null`, `"\ud83d\ude00"`, `"\\ud83d"`, `"\\\\ud83d \u0041"`, `"\u65e5\u672c\ud83D\uDE00\ufffd"`, `{"\ud83d\ude00":"\t\"\\"}`,
+	``, `null`, `"\ud83d\ude00"`, `"\\ud83d"`, `"\\\\ud83d \u0041"`, `"\u65e5\u672c\ud83D\uDE00\ufffd"`,
+	`{"\ud83d\ude00":"\t\"\\"}`,
 	`\`, `\u`, `\ud83`, `"\ud83x`, `\ud83dx`[:2],
 }
 
@@ -33,7 +34,8 @@ func TestHalfPairs(t *testing.T) {
 	t.Parallel()
 	for text, mended := range halves {
 		err := CheckPairs("log", []byte(text))
-		if CodeOf(err) != InvalidParams || !strings.HasPrefix(err.Error(), "log: it holds half of a surrogate pair, which is no character. \\u") {
+		if CodeOf(err) != InvalidParams || !strings.HasPrefix(err.Error(),
+			"log: it holds half of a surrogate pair, which is no character. \\u") {
 			t.Errorf("%s: %v", text, err)
 		}
 		if got := Mended([]byte(text)); string(got) != mended {
@@ -54,7 +56,8 @@ func TestHalfPairs(t *testing.T) {
 	}
 }
 
-// FuzzMended: what is mended is the JSON that Go reads in the text, has no half of a pair left, and is as long as it was.
+// FuzzMended: what is mended is the JSON that Go reads in the text, has no half of a pair left, and is as long as it
+// was.
 func FuzzMended(f *testing.F) {
 	for text := range halves {
 		f.Add(text)
@@ -113,8 +116,9 @@ func firstHalf(text []byte) string {
 // BenchmarkCheckPairs: what a send pays for the check of its line.
 func BenchmarkCheckPairs(b *testing.B) {
 	for name, text := range map[string]string{
-		"plain":    `{"sender":"a","recipient":"b","message_type":"note","payload":{"n":12345,"text":"look at the build \"now\""}}`,
-		"escaped":  `{"sender":"a","recipient":"b","message_type":"note","payload":{"text":"` + strings.Repeat(`\u65e5\u672c\ud83d\ude00`, 10) + `"}}`,
+		"plain": `{"sender":"a","recipient":"b","message_type":"note","payload":{"n":12345,"text":"look at the build \"now\""}}`,
+		"escaped": `{"sender":"a","recipient":"b","message_type":"note","payload":{"text":"` +
+			strings.Repeat(`\u65e5\u672c\ud83d\ude00`, 10) + `"}}`,
 		"mebibyte": `"` + strings.Repeat(`Line of a log, \"quoted\".\n`, 1<<20/27) + `"`,
 	} {
 		b.Run(name, func(b *testing.B) {

@@ -30,12 +30,12 @@ const SystemSender = "system"
 // Everyone is the group of all agents. No agent or stored group can have its name.
 const Everyone = "all"
 
-// ThreadPrefix, followed by the id of a thread, is the recipient of the thread's own copy of a post. No agent and no group can
-// have such a name, so nothing is ever delivered there.
+// ThreadPrefix, followed by the id of a thread, is the recipient of the thread's own copy of a post. No agent and no
+// group can have such a name, so nothing is ever delivered there.
 const ThreadPrefix = "thread:"
 
-// TestMessage is the type of the messages that delivery.TryTransports sends. They start no session, and nobody need act on
-// them.
+// TestMessage is the type of the messages that delivery.TryTransports sends. They start no session, and nobody need act
+// on them.
 const TestMessage = "transport_test"
 
 // Message is one row of agent_message or of its archive. Times are RFC 3339 text as stored; "" means not yet.
@@ -95,7 +95,8 @@ type Message struct {
 // IsPost reports whether m is a thread's own copy of a post.
 func (m *Message) IsPost() bool { return strings.HasPrefix(m.Recipient, ThreadPrefix) }
 
-// IsOwnCopy reports whether m is what its sender got of its own message to a group: kept in its inbox, and shown to nobody.
+// IsOwnCopy reports whether m is what its sender got of its own message to a group: kept in its inbox, and shown to
+// nobody.
 func (m *Message) IsOwnCopy() bool {
 	return m.Sender == m.Recipient && m.Group != "" && m.PostID() == "" && m.ReadAt != "" && m.ReadAt == m.CreatedAt
 }
@@ -114,7 +115,8 @@ func (m *Message) Traceparent() string { return tracing.Traceparent(m.TraceID, m
 // ThreadClosed is the type of the message that says that a thread was closed.
 const ThreadClosed = "thread_closed"
 
-// IdleNotification is the type of the message that tells a team's lead that a member's turn has ended. Source: document 001.
+// IdleNotification is the type of the message that tells a team's lead that a member's turn has ended. Source: document
+// 001.
 const IdleNotification = "idle_notification"
 
 // Priorities are the words for priorities, lowest first.

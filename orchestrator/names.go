@@ -10,9 +10,9 @@ import (
 // maxName is the longest agent or group name, in bytes.
 const maxName = 57
 
-// Operator is the name of whoever types in a shell of this machine without saying as whom. It has an inbox as agents have,
-// is always there and belongs to no group or team. It is no proof of a person: who can open the file can act as it. Over the
-// network only a session of the console does, to which whoever can open the file has let a browser in.
+// Operator is the name of whoever types in a shell of this machine without saying as whom. It has an inbox as agents
+// have, is always there and belongs to no group or team. It is no proof of a person: who can open the file can act as
+// it. Over the network only a session of the console does, to which whoever can open the file has let a browser in.
 const Operator = "operator"
 
 // User is the name of the person who runs the agents. It is no agent: nobody acts under it, and it belongs to no group,
@@ -32,18 +32,21 @@ const Auto = "auto"
 // IsBuiltIn reports whether a name is that of the operator or the user, who are always there and are no agents.
 func IsBuiltIn(name string) bool { return BuiltIns[name] != "" }
 
-// ReservedNames are names that no agent can have: their inbox views would clash with tables, or they mean something else.
+// ReservedNames are names that no agent can have: their inbox views would clash with tables, or they mean something
+// else.
 var ReservedNames = []string{"agent", Auto, Everyone, User, Operator, SystemSender}
 
-// CheckName checks the name of an agent or a group, and returns it in lower case. A name is a letter, then up to 56 letters,
-// digits, '_' or '-'; case does not matter. kind names it in the error, such as "recipient". Error: invalid_params.
+// CheckName checks the name of an agent or a group, and returns it in lower case. A name is a letter, then up to 56
+// letters, digits, '_' or '-'; case does not matter. kind names it in the error, such as "recipient". Error:
+// invalid_params.
 func CheckName(kind, name string) (string, error) {
 	if len(name) > maxName {
 		return "", Errorf(InvalidParams, "the %s name has %d bytes; at most %d are allowed", kind, len(name), maxName)
 	}
 	folded := FoldName(name)
 	if !IsName(folded) {
-		return "", Errorf(InvalidParams, "%q is not a name: it is a letter, then letters, digits, '_' or '-'", name).WithHint("%s", plainName(folded))
+		return "", Errorf(InvalidParams, "%q is not a name: it is a letter, then letters, digits, '_' or '-'", name).
+			WithHint("%s", plainName(folded))
 	}
 	return folded, nil
 }
@@ -65,8 +68,8 @@ func plainName(text string) string {
 	return ""
 }
 
-// FoldName returns a name with its ASCII letters in lower case. Other letters stay as they are, so that no two names that look
-// different become one: U+212A, the Kelvin sign, is no k.
+// FoldName returns a name with its ASCII letters in lower case. Other letters stay as they are, so that no two names
+// that look different become one: U+212A, the Kelvin sign, is no k.
 func FoldName(name string) string {
 	return strings.Map(func(c rune) rune {
 		if c >= 'A' && c <= 'Z' {
@@ -99,7 +102,8 @@ func CanBeAgent(name string) bool {
 
 // IsName reports whether a text has the form of a name; see CheckName.
 func IsName(s string) bool {
-	return s != "" && len(s) <= maxName && s[0] >= 'a' && s[0] <= 'z' && strings.Trim(s, "-0123456789_abcdefghijklmnopqrstuvwxyz") == ""
+	return s != "" && len(s) <= maxName && s[0] >= 'a' && s[0] <= 'z' &&
+		strings.Trim(s, "-0123456789_abcdefghijklmnopqrstuvwxyz") == ""
 }
 
 // DidYouMean returns the hint for a name that nobody has: the known names that are most similar to it.
@@ -110,8 +114,8 @@ func DidYouMean(name string, known []string) string {
 	return ""
 }
 
-// WithUnknown notes that the failure is about a name that nobody has, with the known names that are most similar to it, and
-// returns e.
+// WithUnknown notes that the failure is about a name that nobody has, with the known names that are most similar to it,
+// and returns e.
 func (e *Error) WithUnknown(name string, known []string) *Error {
 	e.Unknown = name
 	if near := nearest.Nearest(name, known); len(near) > 0 {

@@ -24,7 +24,8 @@ type Transport interface {
 	MaxBatch() int
 }
 
-// Recoverer is a Transport that can find out whether an attempt got through that never reported back, because its process died.
+// Recoverer is a Transport that can find out whether an attempt got through that never reported back, because its
+// process died.
 type Recoverer interface {
 	// Recover looks for a.Messages, of which there is one, by the mark that Deliver left on it (Message.Mark).
 	// true: the recipient has it. false: it has not, and Deliver may try again. An error that is or wraps
@@ -32,11 +33,11 @@ type Recoverer interface {
 	Recover(ctx context.Context, a Attempt) (delivered bool, err error)
 }
 
-// SetTransport is a Transport inside the database, such as that into inboxes. It delivers a whole set of messages within the
-// transaction that claims and settles them, and so exactly once. DeliverSet is called in place of Deliver.
+// SetTransport is a Transport inside the database, such as that into inboxes. It delivers a whole set of messages
+// within the transaction that claims and settles them, and so exactly once. DeliverSet is called in place of Deliver.
 type SetTransport interface {
-	// DeliverSet runs statements through exec that deliver every row of agent_message whose seq is in the table temp.batch.
-	// at is the time to record. It must not begin or end a transaction.
+	// DeliverSet runs statements through exec that deliver every row of agent_message whose seq is in the table
+	// temp.batch. at is the time to record. It must not begin or end a transaction.
 	DeliverSet(exec func(query string, args ...any) error, at string) error
 
 	// DeliverRead does the same for the row with this seq, which its recipient reads in the same transaction.
@@ -63,14 +64,14 @@ type Placing interface {
 
 // Staging is a Transport that first puts messages somewhere on their way. A process that dies leaves them there.
 type Staging interface {
-	// ClearStaged removes what is on its way below an address in canonical form, from this database (Attempt.Database) to these
-	// recipients, but for the messages that needed returns. Those are asked for only if there is something, and afterwards: what
-	// an attempt stages meanwhile stays.
+	// ClearStaged removes what is on its way below an address in canonical form, from this database (Attempt.Database)
+	// to these recipients, but for the messages that needed returns. Those are asked for only if there is something,
+	// and afterwards: what an attempt stages meanwhile stays.
 	ClearStaged(database, address string, recipients []string, needed func() ([]Message, error)) error
 }
 
-// Reaching is a Transport whose addresses may lead into this machine or a private network. An agent needs a permission for
-// that.
+// Reaching is a Transport whose addresses may lead into this machine or a private network. An agent needs a permission
+// for that.
 type Reaching interface {
 	// IsPrivate reports whether an address in canonical form does, as far as it shows that itself.
 	IsPrivate(address string) bool
@@ -78,15 +79,16 @@ type Reaching interface {
 
 // Slotted is a Transport that allows a recipient only so many attempts at a time, in all processes together.
 type Slotted interface {
-	// Slot takes one of the slots 0 to limit-1 of a recipient in a database. It does not wait: ErrNoSlot says that others
-	// hold them all. The engine takes a slot before it claims messages, hands it to the attempt and releases it afterwards.
+	// Slot takes one of the slots 0 to limit-1 of a recipient in a database. It does not wait: ErrNoSlot says that
+	// others hold them all. The engine takes a slot before it claims messages, hands it to the attempt and releases it
+	// afterwards.
 	Slot(database, recipient string, limit int) (Slot, error)
 }
 
 // Returning is the Transport of User: it sends answers back to the agents whose messages asked.
 type Returning interface {
-	// Return sends back what questions.Unreturned lists, as far as it can. It is called with every delivery run that finds
-	// something there, by one goroutine of a process at a time.
+	// Return sends back what questions.Unreturned lists, as far as it can. It is called with every delivery run that
+	// finds something there, by one goroutine of a process at a time.
 	Return(ctx context.Context) error
 }
 
@@ -120,12 +122,13 @@ type Attempt struct {
 
 	// Mark stores a note with every message of the attempt, durably, before it returns: what Recover needs to find the
 	// delivery again. It is fenced: it fails with ErrLeaseLost, and the transport must then deliver nothing, when
-	// another worker holds these messages by now. A transport that has marked and then certainly delivered nothing takes
-	// its note back with an empty one: such messages may go to a fallback, expire or be cancelled without being asked for.
+	// another worker holds these messages by now. A transport that has marked and then certainly delivered nothing
+	// takes its note back with an empty one: such messages may go to a fallback, expire or be cancelled without being
+	// asked for.
 	Mark func(ctx context.Context, note string) error
 
-	// Report says what the trace is to keep of the attempt beside its outcome: a program's output, a server's answer. The
-	// last call before Deliver returns counts; at most 16 KiB are kept. nil outside of the engine.
+	// Report says what the trace is to keep of the attempt beside its outcome: a program's output, a server's answer.
+	// The last call before Deliver returns counts; at most 16 KiB are kept. nil outside of the engine.
 	Report func(text string)
 }
 
@@ -145,20 +148,20 @@ var (
 	// ErrRefused reports that the recipient will never take this message. It fails at once, and its sender is told why.
 	ErrRefused = errors.New("the recipient refuses the message")
 
-	// ErrNoDevice reports that the user has no device that could show what a message tells. The message waits, at no cost,
-	// until one is approved.
+	// ErrNoDevice reports that the user has no device that could show what a message tells. The message waits, at no
+	// cost, until one is approved.
 	ErrNoDevice = errors.New(WaitsForDevice)
 
-	// ErrGone reports that the address does not exist any more, and the recipient wants no more messages there. The agent's
-	// transport is disabled; its messages wait until somebody gives it another one.
+	// ErrGone reports that the address does not exist any more, and the recipient wants no more messages there. The
+	// agent's transport is disabled; its messages wait until somebody gives it another one.
 	ErrGone = errors.New("the address is gone for good")
 
 	// ErrStopping is the cause with which an attempt's context ends when its process is about to exit.
 	ErrStopping = errors.New("the process is stopping")
 )
 
-// RetryAfter is the error of an attempt whose recipient says when to try again. The next attempt is not made before; but the
-// wait is no longer than the longest of the ladder.
+// RetryAfter is the error of an attempt whose recipient says when to try again. The next attempt is not made before;
+// but the wait is no longer than the longest of the ladder.
 type RetryAfter struct {
 	Wait time.Duration
 	Err  error

@@ -45,7 +45,8 @@ func newOffice(t *testing.T) *office {
 func (o *office) command(in string, args ...string) *exec.Cmd {
 	cmd := exec.Command(o.program, append([]string{"--db", o.db}, args...)...)
 	cmd.Stdin = strings.NewReader(in)
-	cmd.Env = append(os.Environ(), "OTEL_EXPORTER_OTLP_ENDPOINT=", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=", "OTEL_SDK_DISABLED=", "XDG_STATE_HOME="+filepath.Join(o.folder, "state"))
+	cmd.Env = append(os.Environ(), "OTEL_EXPORTER_OTLP_ENDPOINT=", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=",
+		"OTEL_SDK_DISABLED=", "XDG_STATE_HOME="+filepath.Join(o.folder, "state"))
 	return cmd
 }
 
@@ -122,7 +123,8 @@ func (o *office) rows(query string, columns int) (list [][]string) {
 	return list
 }
 
-// Whatever is killed when, the receiver gets every event and every command that has ended, and nothing of what was said.
+// Whatever is killed when, the receiver gets every event and every command that has ended, and nothing of what was
+// said.
 func TestKilled(t *testing.T) {
 	o := newOffice(t)
 	o.run("", "init") // where none is
@@ -159,7 +161,8 @@ func TestKilled(t *testing.T) {
 
 // caughtUp reports whether the cursor has passed all that has ended.
 func (o *office) caughtUp() bool {
-	return o.rows(`SELECT events >= (SELECT max(id) FROM message_trace) AND spans >= (SELECT max(id) FROM command_trace WHERE ended_at <> '')
+	return o.rows(`SELECT events >= (SELECT max(id) FROM message_trace) AND spans >= (SELECT max(id) FROM command_trace
+		WHERE ended_at <> '')
 		FROM exports`, 1)[0][0] != "0"
 }
 
@@ -177,17 +180,20 @@ func (o *office) check() {
 			byEvent[id] = s
 		}
 	}
-	events := o.rows(`SELECT t.id, t.message_id, t.event, m.trace_id FROM message_trace t JOIN agent_message m ON m.message_id = t.message_id
+	events := o.rows(`SELECT t.id, t.message_id, t.event, m.trace_id FROM message_trace t
+		JOIN agent_message m ON m.message_id = t.message_id
 		WHERE t.id <= (SELECT events FROM exports)`, 4)
 	for _, row := range events {
 		s := byEvent[row[0]]
 		if s == nil {
 			o.t.Errorf("event %s (%s of %s) is missing", row[0], row[2], row[1])
-		} else if s.TraceID != row[3] || s.attribute("messaging.message.id") != row[1] || s.attribute("messaging.operation.name") != row[2] {
+		} else if s.TraceID != row[3] || s.attribute("messaging.message.id") != row[1] ||
+			s.attribute("messaging.operation.name") != row[2] {
 			o.t.Errorf("event %q is %s", row, s.text)
 		}
 	}
-	commands := o.rows(`SELECT span_id, trace_id, parent_span_id, name FROM command_trace WHERE ended_at <> '' AND id <= (SELECT spans FROM exports)`, 4)
+	commands := o.rows(`SELECT span_id, trace_id, parent_span_id, name FROM command_trace WHERE ended_at <> ''
+		AND id <= (SELECT spans FROM exports)`, 4)
 	for _, row := range commands {
 		if s := all[row[0]]; s == nil {
 			o.t.Errorf("command %s, %s, is missing", row[0], row[3])
@@ -196,10 +202,12 @@ func (o *office) check() {
 		}
 	}
 	if len(events) < 1500 || len(commands) < 20 || again == 0 {
-		o.t.Errorf("there are %d events and %d commands, and %d spans came again: too few to show anything", len(events), len(commands), again)
+		o.t.Errorf("there are %d events and %d commands, and %d spans came again: too few to show anything",
+			len(events), len(commands), again)
 	}
 	if bytes.Contains(o.read(), []byte("secret")) {
 		o.t.Error("what was said in messages was sent")
 	}
-	o.t.Logf("%d events and %d commands in %d requests; %d spans came again", len(events), len(commands), o.requests(), again)
+	o.t.Logf("%d events and %d commands in %d requests; %d spans came again", len(events), len(commands), o.requests(),
+		again)
 }

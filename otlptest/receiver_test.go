@@ -33,8 +33,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// runReceiver runs the Collector's receiver until standard input ends. Each request is a line of the file before it is answered,
-// which is only done while there is no file of that name and .hold.
+// runReceiver runs the Collector's receiver until standard input ends. Each request is a line of the file before it is
+// answered, which is only done while there is no file of that name and .hold.
 func runReceiver(address, into string) error {
 	file, err := os.OpenFile(into, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -44,7 +44,8 @@ func runReceiver(address, into string) error {
 	sink, err := consumer.NewTraces(func(_ context.Context, traces ptrace.Traces) error {
 		text, err := (&ptrace.JSONMarshaler{}).MarshalTraces(traces)
 		if err == nil {
-			_, err = file.Write(append([]byte{'\n'}, append(text, '\n')...)) // one that was cut short by a kill stands alone
+			// one that was cut short by a kill stands alone
+			_, err = file.Write(append([]byte{'\n'}, append(text, '\n')...))
 		}
 		for err == nil && held(into) {
 			<-time.After(5 * time.Millisecond)

@@ -20,8 +20,8 @@ the shell, over MCP or over HTTP; Mailroom takes them to where each recipient
 looks, tries again what fails, and keeps a trace of every step.`
 )
 
-// deb is the Debian package. It has no scripts: a unit of systemd is there for each user to enable, and nothing is left when it is
-// purged.
+// deb is the Debian package. It has no scripts: a unit of systemd is there for each user to enable, and nothing is left
+// when it is purged.
 func (p *program) deb(t *texts) (file, error) {
 	man, err := gzipped(t.man)
 	if err != nil {
@@ -32,7 +32,8 @@ func (p *program) deb(t *texts) (file, error) {
 		return file{}, err
 	}
 	info := &nfpm.Info{
-		Name: "mailroom", Arch: p.arch, Version: debianVersion(p.version), VersionSchema: "none", Section: "utils", Maintainer: maintainer, Description: description, MTime: p.at,
+		Name: "mailroom", Arch: p.arch, Version: debianVersion(p.version), VersionSchema: "none", Section: "utils",
+		Maintainer: maintainer, Description: description, MTime: p.at,
 		// The lists of files are taken as they are.
 		DisableGlobbing: true,
 	}
@@ -62,8 +63,8 @@ func (p *program) deb(t *texts) (file, error) {
 	return file{path: deb.Default.ConventionalFileName(info), data: b.Bytes()}, nil
 }
 
-// debianVersion writes what Go has behind a hyphen, as in 1.2.0-rc.1 or 1.2.1-0.20261125231859-842a8a88459d, so that Debian also
-// takes it for older than 1.2.0 or 1.2.1, and nothing in it for a revision.
+// debianVersion writes what Go has behind a hyphen, as in 1.2.0-rc.1 or 1.2.1-0.20261125231859-842a8a88459d, so that
+// Debian also takes it for older than 1.2.0 or 1.2.1, and nothing in it for a revision.
 func debianVersion(version string) string {
 	release, before, is := strings.Cut(version, "-")
 	if !is {
@@ -74,5 +75,6 @@ func debianVersion(version string) string {
 
 // content has a file of this machine's in the package. Its mode and time are given, so that those here do not matter.
 func content(from, to string, mode os.FileMode) *files.Content {
-	return &files.Content{Source: from, Destination: to, FileInfo: &files.ContentFileInfo{Owner: "root", Group: "root", Mode: mode}}
+	return &files.Content{Source: from, Destination: to, FileInfo: &files.ContentFileInfo{Owner: "root", Group: "root",
+		Mode: mode}}
 }

@@ -22,13 +22,14 @@ import (
 
 // These tests make fresh Debians and take minutes: make test-dist.
 
-// debian returns the folder of a minimal Debian, of this machine's release and from where its apt gets packages, with what is named
-// as well and with a user ada.
+// debian returns the folder of a minimal Debian, of this machine's release and from where its apt gets packages, with
+// what is named as well and with a user ada.
 func debian(t *testing.T, with ...string) string {
 	t.Helper()
 	need(t, "debootstrap", "apt-get")
 	root := filepath.Join(t.TempDir(), "root")
-	where := strings.Fields(command(t, "apt-get", "indextargets", "--format", "$(RELEASE) $(SITE)", "Created-By: Packages", "Origin: Debian", "Component: main"))
+	where := strings.Fields(command(t, "apt-get", "indextargets", "--format", "$(RELEASE) $(SITE)",
+		"Created-By: Packages", "Origin: Debian", "Component: main"))
 	if len(where) < 2 {
 		t.Fatal("apt knows no archive of Debian")
 	}
@@ -47,15 +48,18 @@ func debian(t *testing.T, with ...string) string {
 	return root
 }
 
-// in makes a command that runs a script in a root, as one of its users and in that user's home. It has a /proc, which only it sees.
+// in makes a command that runs a script in a root, as one of its users and in that user's home. It has a /proc, which
+// only it sees.
 func in(t *testing.T, ctx context.Context, root, user, script string) *exec.Cmd {
 	home := "/home/" + user
 	if user == "root" {
 		home = "/root"
 	}
-	return exec.CommandContext(ctx, "unshare", "--mount", "sh", "-c", `mount -t proc proc "$2/proc"; exec chroot "$@"`, "sh",
+	return exec.CommandContext(ctx, "unshare", "--mount", "sh", "-c", `mount -t proc proc "$2/proc"; exec chroot "$@"`,
+		"sh",
 		"--userspec="+user+":"+user, root, "/usr/bin/env", "-i", "HOME="+home, "USER="+user,
-		"PATH=/usr/local/go/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8", "DEBIAN_FRONTEND=noninteractive",
+		"PATH=/usr/local/go/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8",
+		"DEBIAN_FRONTEND=noninteractive",
 		"GOPROXY="+modules, "bash", "-euo", "pipefail", "-c", "cd; "+script)
 }
 
@@ -69,14 +73,17 @@ func inside(t *testing.T, root, user, script string) string {
 	return string(said)
 }
 
-// modules is where Go finds modules in a root: no network is needed for them, nor what this machine needs to be let through it.
+// modules is where Go finds modules in a root: no network is needed for them, nor what this machine needs to be let
+// through it.
 const modules = "file:///usr/local/modules"
 
 // withGo copies this machine's Go, its modules and the repository, as it was committed, into a root.
 func withGo(t *testing.T, root string) {
 	t.Helper()
-	command(t, "cp", "-r", strings.TrimSpace(command(t, "go", "env", "GOROOT")), filepath.Join(root, "usr", "local", "go"))
-	command(t, "cp", "-r", filepath.Join(strings.TrimSpace(command(t, "go", "env", "GOMODCACHE")), "cache", "download"), filepath.Join(root, "usr", "local", "modules"))
+	command(t, "cp", "-r", strings.TrimSpace(command(t, "go", "env", "GOROOT")), filepath.Join(root, "usr", "local",
+		"go"))
+	command(t, "cp", "-r", filepath.Join(strings.TrimSpace(command(t, "go", "env", "GOMODCACHE")), "cache", "download"),
+		filepath.Join(root, "usr", "local", "modules"))
 	clone := filepath.Join(root, "home", "ada", "mailroom")
 	command(t, "git", "clone", "--quiet", "file://"+absolute(t, top), clone)
 }
@@ -116,8 +123,8 @@ func everything(t *testing.T, root string) map[string]string {
 	return found
 }
 
-// TestDistInstalled: the .deb is installed in a fresh Debian, ada goes through the quick start and has the daemon run as the unit
-// does, the package is purged, and nothing of it is left but her database.
+// TestDistInstalled: the .deb is installed in a fresh Debian, ada goes through the quick start and has the daemon run
+// as the unit does, the package is purged, and nothing of it is left but her database.
 func TestDistInstalled(t *testing.T) {
 	out, root := t.TempDir(), debian(t)
 	if err := run(t.Context(), out, []string{runtime.GOARCH}, os.Stderr); err != nil {
@@ -174,7 +181,8 @@ func TestDistInstalled(t *testing.T) {
 		after := everything(t, root)
 		var left []string
 		for _, name := range slices.Sorted(maps.Keys(after)) {
-			if after[name] != before[name] && !strings.HasPrefix(name, "/home/ada/") && !strings.HasPrefix(name, "/var/lib/dpkg/") && name != "/var/log/dpkg.log" {
+			if after[name] != before[name] && !strings.HasPrefix(name, "/home/ada/") && !strings.HasPrefix(name,
+				"/var/lib/dpkg/") && name != "/var/log/dpkg.log" {
 				left = append(left, name)
 			}
 		}
@@ -186,12 +194,14 @@ func TestDistInstalled(t *testing.T) {
 		if len(left) > 0 {
 			t.Errorf("it left behind %q", left)
 		}
-		for _, database := range []string{"/home/ada/project/.mailroom/mailroom.db", "/home/ada/.local/state/mailroom/mailroom.db"} {
+		for _, database := range []string{"/home/ada/project/.mailroom/mailroom.db",
+			"/home/ada/.local/state/mailroom/mailroom.db"} {
 			if after[database] == "" {
 				t.Errorf("ada's %s is gone", database)
 			}
 		}
-		if said := inside(t, root, "root", "dpkg --list mailroom 2>&1 || true"); strings.Contains(said, "\nrc") || strings.Contains(said, "\nii") {
+		if said := inside(t, root, "root", "dpkg --list mailroom 2>&1 || true"); strings.Contains(said, "\nrc") ||
+			strings.Contains(said, "\nii") {
 			t.Errorf("dpkg still knows it: %s", said)
 		}
 	})
@@ -242,8 +252,8 @@ func TestDistVersion(t *testing.T) {
 	}
 }
 
-// TestDistBare: what the README says first works in a Debian that has Go and nothing else, and for a user that is not root where
-// there is a C compiler.
+// TestDistBare: what the README says first works in a Debian that has Go and nothing else, and for a user that is not
+// root where there is a C compiler.
 func TestDistBare(t *testing.T) {
 	root := debian(t)
 	withGo(t, root)
@@ -269,13 +279,14 @@ func TestDistBare(t *testing.T) {
 		t.Errorf("make says %s", text)
 	}
 	said, err = in(t, t.Context(), root, "ada", "cd mailroom; make dist").CombinedOutput()
-	if err == nil || !strings.Contains(string(said), "missing to build packages: git") || strings.Contains(string(said), "packaging:") {
+	if err == nil || !strings.Contains(string(said), "missing to build packages: git") ||
+		strings.Contains(string(said), "packaging:") {
 		t.Errorf("make dist says (%v): %s", err, said)
 	}
 }
 
-// TestDistImage builds the Dockerfile as far as that can be done without a daemon and a registry: by buildah, with a Debian that has
-// Go in place of the image to build with.
+// TestDistImage builds the Dockerfile as far as that can be done without a daemon and a registry: by buildah, with a
+// Debian that has Go in place of the image to build with.
 func TestDistImage(t *testing.T) {
 	need(t, "buildah")
 	root := debian(t, "ca-certificates", "make", "git", "gcc", "libc6-dev")
@@ -284,7 +295,8 @@ func TestDistImage(t *testing.T) {
 	store := t.TempDir()
 	buildah := func(args ...string) string {
 		t.Helper()
-		return strings.TrimSpace(command(t, "buildah", append([]string{"--storage-driver", "vfs", "--root", filepath.Join(store, "root"), "--runroot", filepath.Join(store, "run")}, args...)...))
+		return strings.TrimSpace(command(t, "buildah", append([]string{"--storage-driver", "vfs", "--root",
+			filepath.Join(store, "root"), "--runroot", filepath.Join(store, "run")}, args...)...))
 	}
 	var from string
 	for line := range strings.Lines(read(t, filepath.Join(top, "Dockerfile"))) {
@@ -310,12 +322,14 @@ func TestDistImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	config := image.OCIv1.Config
-	if config.User != "1000:1000" || !slices.Equal(append(config.Entrypoint, config.Cmd...), []string{"/usr/bin/mailroom", "serve"}) || !slices.Contains(config.Env, "MAILROOM_DB=/data/mailroom.db") {
+	if config.User != "1000:1000" || !slices.Equal(append(config.Entrypoint, config.Cmd...),
+		[]string{"/usr/bin/mailroom", "serve"}) || !slices.Contains(config.Env, "MAILROOM_DB=/data/mailroom.db") {
 		t.Errorf("the image is configured as %+v", config)
 	}
 	box := buildah("from", "--pull-never", "mailroom")
 	files := buildah("mount", box)
-	for file, owner := range map[string]uint32{"usr/bin/mailroom": 0, "etc/ssl/certs/ca-certificates.crt": 0, "usr": 0, "data": 1000} {
+	for file, owner := range map[string]uint32{"usr/bin/mailroom": 0, "etc/ssl/certs/ca-certificates.crt": 0, "usr": 0,
+		"data": 1000} {
 		info, err := os.Stat(filepath.Join(files, file))
 		if err != nil {
 			t.Fatal(err)
@@ -330,7 +344,8 @@ func TestDistImage(t *testing.T) {
 	}
 	inBox := func(args ...string) string {
 		t.Helper()
-		return buildah(append([]string{"run", "--isolation", "chroot", "--volume", data + ":/data", box, "--"}, args...)...)
+		return buildah(append([]string{"run", "--isolation", "chroot", "--volume", data + ":/data", box, "--"},
+			args...)...)
 	}
 	if said := inBox("/usr/bin/mailroom", "demo"); !strings.Contains(said, "dead") {
 		t.Errorf("the demo says %s", said)

@@ -73,7 +73,8 @@ func (p *program) tarball(t *texts) (file, error) {
 		{"completions/_mailroom", 0o644, t.zsh},
 		{"completions/mailroom.fish", 0o644, t.fish},
 	} {
-		header := &tar.Header{Name: path.Join(p.name(), f.path), Mode: f.mode, Size: int64(len(f.data)), ModTime: p.at, Format: tar.FormatUSTAR}
+		header := &tar.Header{Name: path.Join(p.name(), f.path), Mode: f.mode, Size: int64(len(f.data)), ModTime: p.at,
+			Format: tar.FormatUSTAR}
 		if err := w.WriteHeader(header); err != nil {
 			return file{}, err
 		}

@@ -1,10 +1,11 @@
-// Command packaging builds what is given to users into a folder: for each architecture the static program in a .tar.gz and a
-// .deb, its bill of materials in CycloneDX, and SHA256SUMS of all. `make dist` runs it:
+// Command packaging builds what is given to users into a folder: for each architecture the static program in a .tar.gz
+// and a .deb, its bill of materials in CycloneDX, and SHA256SUMS of all. `make dist` runs it:
 //
 //	cd packaging && go run . -out ../dist amd64 arm64
 //
-// It needs Debian or what descends from it, since it asks dpkg which C library is linked. The version, the time and the modules come
-// from the build information of the program itself, so the same commit and the same compilers make the same bytes.
+// It needs Debian or what descends from it, since it asks dpkg which C library is linked. The version, the time and the
+// modules come from the build information of the program itself, so the same commit and the same compilers make the
+// same bytes.
 package main
 
 import (

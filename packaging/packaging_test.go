@@ -70,7 +70,8 @@ func TestPackages(t *testing.T) {
 	if err := run(t.Context(), out, []string{arch}, &said); err != nil {
 		t.Fatal(err)
 	}
-	archive, debian, materials := only(t, out, "*_linux_"+arch+".tar.gz"), only(t, out, "*.deb"), only(t, out, "*.cdx.json")
+	archive, debian, materials := only(t, out, "*_linux_"+arch+".tar.gz"), only(t, out, "*.deb"),
+		only(t, out, "*.cdx.json")
 	root := t.TempDir()
 	command(t, "dpkg-deb", "--extract", debian, root)
 	program := filepath.Join(root, "usr", "bin", "mailroom")
@@ -90,7 +91,8 @@ func TestPackages(t *testing.T) {
 		}
 	})
 	t.Run("deb", func(t *testing.T) {
-		for field, want := range map[string]string{"Package": "mailroom", "Version": debianVersion(version), "Architecture": arch, "Depends": "", "Recommends": "ca-certificates"} {
+		for field, want := range map[string]string{"Package": "mailroom", "Version": debianVersion(version),
+			"Architecture": arch, "Depends": "", "Recommends": "ca-certificates"} {
 			if got := strings.TrimSpace(command(t, "dpkg-deb", "--field", debian, field)); got != want {
 				t.Errorf("%s is %q, want %q", field, got, want)
 			}
@@ -119,7 +121,8 @@ func TestPackages(t *testing.T) {
 		unpacked := t.TempDir()
 		command(t, "tar", "-xzf", archive, "-C", unpacked, "--strip-components", "1")
 		for file, same := range map[string]string{
-			"mailroom": program, "COPYRIGHT": filepath.Join(root, "usr/share/doc/mailroom/copyright"), "CHANGELOG.md": filepath.Join(top, "CHANGELOG.md"),
+			"mailroom": program, "COPYRIGHT": filepath.Join(root, "usr/share/doc/mailroom/copyright"),
+			"CHANGELOG.md":              filepath.Join(top, "CHANGELOG.md"),
 			"completions/mailroom.bash": filepath.Join(root, "usr/share/bash-completion/completions/mailroom"),
 			"completions/_mailroom":     filepath.Join(root, "usr/share/zsh/vendor-completions/_mailroom"),
 			"completions/mailroom.fish": filepath.Join(root, "usr/share/fish/vendor_completions.d/mailroom.fish"),
@@ -135,20 +138,24 @@ func TestPackages(t *testing.T) {
 	t.Run("unit", func(t *testing.T) {
 		// Where the package lies is where `service install` would find the program.
 		home := t.TempDir()
-		printing := exec.CommandContext(t.Context(), program, "service", "install", "--print", "--output", "text", "--db", filepath.Join(home, "mailroom.db"))
+		printing := exec.CommandContext(t.Context(), program, "service", "install", "--print", "--output", "text",
+			"--db", filepath.Join(home, "mailroom.db"))
 		printing.Env = append(os.Environ(), "HOME="+home)
 		written, err := output(printing)
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := strings.Replace(withoutPreamble(t, written), program+" serve --db "+filepath.Join(home, "mailroom.db"), "/usr/bin/mailroom serve", 1)
-		if got := withoutPreamble(t, read(t, filepath.Join(root, "usr/lib/systemd/user/mailroom.service"))); got != want {
+		want := strings.Replace(withoutPreamble(t, written), program+" serve --db "+filepath.Join(home, "mailroom.db"),
+			"/usr/bin/mailroom serve", 1)
+		if got := withoutPreamble(t, read(t, filepath.Join(root,
+			"usr/lib/systemd/user/mailroom.service"))); got != want {
 			t.Errorf("the unit of the package is\n%s\nservice install would write\n%s", got, want)
 		}
 	})
 	t.Run("completion", func(t *testing.T) {
 		script := `source "$1"; COMP_WORDS=(mailroom servi); COMP_CWORD=1; _mailroom; echo "${COMPREPLY[@]}"`
-		cmd := exec.CommandContext(t.Context(), "bash", "-c", script, "bash", filepath.Join(root, "usr/share/bash-completion/completions/mailroom"))
+		cmd := exec.CommandContext(t.Context(), "bash", "-c", script, "bash",
+			filepath.Join(root, "usr/share/bash-completion/completions/mailroom"))
 		cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(program)+":"+os.Getenv("PATH"))
 		if got, err := output(cmd); err != nil || strings.TrimSpace(got) != "service" {
 			t.Errorf("bash completes servi to %q (%v)", got, err)
@@ -156,10 +163,12 @@ func TestPackages(t *testing.T) {
 	})
 	t.Run("materials", func(t *testing.T) { // the same modules as `go version -m` names, and what is not a module
 		var bom cyclonedx.BOM
-		if err := cyclonedx.NewBOMDecoder(strings.NewReader(read(t, materials)), cyclonedx.BOMFileFormatJSON).Decode(&bom); err != nil {
+		if err := cyclonedx.NewBOMDecoder(strings.NewReader(read(t, materials)),
+			cyclonedx.BOMFileFormatJSON).Decode(&bom); err != nil {
 			t.Fatal(err)
 		}
-		if got := (*bom.Metadata.Component.Hashes)[0].Value; got != fmt.Sprintf("%x", sha256.Sum256([]byte(read(t, program)))) {
+		if got := (*bom.Metadata.Component.Hashes)[0].Value; got != fmt.Sprintf("%x",
+			sha256.Sum256([]byte(read(t, program)))) {
 			t.Errorf("the hash %s is not that of the program", got)
 		}
 		var got, want []string
@@ -184,14 +193,16 @@ func TestPackages(t *testing.T) {
 		if !slices.Equal(got, want) || len(got) == 0 {
 			t.Errorf("got the modules\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
-		for _, name := range []string{"pkg:golang/std", "pkg:generic/sqlite", "pkg:deb/debian/libc6", "pkg:deb/debian/libgcc", "pkg:npm/age", "pkg:npm/%40noble", "pkg:generic/unicode"} {
+		for _, name := range []string{"pkg:golang/std", "pkg:generic/sqlite", "pkg:deb/debian/libc6",
+			"pkg:deb/debian/libgcc", "pkg:npm/age", "pkg:npm/%40noble", "pkg:generic/unicode"} {
 			if !others[name] {
 				t.Errorf("there is no %s, but %v", name, others)
 			}
 		}
 	})
 	t.Run("licences", func(t *testing.T) { // of every module that `go list -deps` finds, and of the C library
-		list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-tags", tags, "-f", "{{with .Module}}{{if not .Main}}{{.Dir}}{{end}}{{end}}", "./cmd/mailroom")
+		list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-tags", tags, "-f",
+			"{{with .Module}}{{if not .Main}}{{.Dir}}{{end}}{{end}}", "./cmd/mailroom")
 		list.Dir = top
 		folders, err := output(list)
 		if err != nil {
@@ -212,7 +223,8 @@ func TestPackages(t *testing.T) {
 				}
 			}
 		}
-		for _, words := range []string{"May you do good and not evil.", "GNU LESSER GENERAL PUBLIC LICENSE", "GCC Runtime Library Exception", "Copyright (c) 2026 Mailroom authors", "1991-2017 Unicode, Inc."} {
+		for _, words := range []string{"May you do good and not evil.", "GNU LESSER GENERAL PUBLIC LICENSE",
+			"GCC Runtime Library Exception", "Copyright (c) 2026 Mailroom authors", "1991-2017 Unicode, Inc."} {
 			if !strings.Contains(strings.ToLower(copyright), strings.ToLower(words)) {
 				t.Errorf("%q is left out", words)
 			}
@@ -314,7 +326,8 @@ func TestSPDX(t *testing.T) {
 // TestUnknownLicence: what is linked under a licence that nobody has looked at stops the build.
 func TestUnknownLicence(t *testing.T) {
 	t.Parallel()
-	for name, text := range map[string]string{"LICENSE": "GNU AFFERO GENERAL PUBLIC LICENSE", "README": "Permission is hereby granted"} {
+	for name, text := range map[string]string{"LICENSE": "GNU AFFERO GENERAL PUBLIC LICENSE",
+		"README": "Permission is hereby granted"} {
 		folder := t.TempDir()
 		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
@@ -330,7 +343,8 @@ func TestDebianVersion(t *testing.T) {
 	t.Parallel()
 	need(t, "dpkg")
 	ascending := []string{
-		"0.0.0-20261125232534-05e483e43b26", "0.9.0", "1.0.0-rc.1", "1.0.0-rc.1.0.20261125232534-05e483e43b26", "1.0.0-rc.2", "1.0.0",
+		"0.0.0-20261125232534-05e483e43b26", "0.9.0", "1.0.0-rc.1", "1.0.0-rc.1.0.20261125232534-05e483e43b26",
+		"1.0.0-rc.2", "1.0.0",
 		"1.0.1-0.20261125232534-05e483e43b26", "1.0.1-0.20261126000000-0123456789ab", "1.0.1",
 	}
 	for i, version := range ascending[1:] {

@@ -25,11 +25,12 @@ type part struct {
 	texts         []string // of its licence and notices
 }
 
-// parts returns all that is linked into the program or embedded in it: Go, modules, SQLite, the C library, and what the phone app
-// has. They are sorted by name and version.
+// parts returns all that is linked into the program or embedded in it: Go, modules, SQLite, the C library, and what the
+// phone app has. They are sorted by name and version.
 func (p *program) parts(ctx context.Context) ([]part, error) {
 	var list []part
-	for _, collect := range []func(context.Context) ([]part, error){p.modules, p.goItself, p.sqlite, p.libraries, app, unicode} {
+	for _, collect := range []func(context.Context) ([]part, error){p.modules, p.goItself, p.sqlite, p.libraries, app,
+		unicode} {
 		some, err := collect(ctx)
 		if err != nil {
 			return nil, err
@@ -42,8 +43,8 @@ func (p *program) parts(ctx context.Context) ([]part, error) {
 	return list, nil
 }
 
-// modules returns the Go modules of the build information, with the licences that stand in the folders of the packages that are
-// linked, and above those.
+// modules returns the Go modules of the build information, with the licences that stand in the folders of the packages
+// that are linked, and above those.
 func (p *program) modules(ctx context.Context) (list []part, err error) {
 	folders, err := p.folders(ctx)
 	if err != nil {
@@ -150,7 +151,8 @@ func (p *program) libraries(ctx context.Context) (list []part, err error) {
 		if err != nil {
 			return nil, err
 		}
-		lib := part{name: l.name + " (" + name + ")", version: version, purl: purl("deb", "debian/"+name, version), licence: l.licence}
+		lib := part{name: l.name + " (" + name + ")", version: version, purl: purl("deb", "debian/"+name, version),
+			licence: l.licence}
 		for _, text := range []string{"/usr/share/doc/" + name + "/copyright", "/usr/share/common-licenses/" + l.text} {
 			content, err := os.ReadFile(text)
 			if err != nil {
@@ -185,7 +187,8 @@ func app(context.Context) ([]part, error) {
 			continue
 		}
 		name := path[i+len("node_modules/"):]
-		m := part{name: name, version: pkg.Version, purl: purl("npm", strings.Replace(name, "@", "%40", 1), pkg.Version)}
+		m := part{name: name, version: pkg.Version, purl: purl("npm", strings.Replace(name, "@", "%40", 1),
+			pkg.Version)}
 		text, err := os.ReadFile(filepath.Join("licences", npmFile(name)))
 		if err != nil {
 			return nil, fmt.Errorf("copy the licence of the npm package %s there: %w", name, err)
@@ -211,7 +214,8 @@ func npmFile(name string) string {
 func unicode(context.Context) ([]part, error) {
 	text, err := os.ReadFile(filepath.Join("licences", "unicode.txt"))
 	return []part{{
-		name: "Unicode confusables.txt (excerpt)", version: "10.0.0", purl: purl("generic", "unicode-confusables", "10.0.0"),
+		name: "Unicode confusables.txt (excerpt)", version: "10.0.0", purl: purl("generic", "unicode-confusables",
+			"10.0.0"),
 		licence: "Unicode-DFS-2016", texts: []string{string(bytes.TrimSpace(text))},
 	}}, err
 }

@@ -15,7 +15,8 @@ import (
 	"time"
 )
 
-// How the program is built. The Makefile builds bin/mailroom in the same way where a C library can be linked statically.
+// How the program is built. The Makefile builds bin/mailroom in the same way where a C library can be linked
+// statically.
 const (
 	tags    = "urfave_cli_no_docs sqlite_omit_load_extension netgo osusergo"
 	ldflags = "-s -w -linkmode external -extldflags -static"
@@ -53,9 +54,11 @@ func build(ctx context.Context, folder, arch string, stdout io.Writer) (*program
 	if arch == runtime.GOARCH {
 		p.cc = "gcc" // by the name that `make build` calls it, so that SQLite need not be compiled again
 	}
-	fmt.Fprintf(stdout, "Building Mailroom for %s. SQLite is compiled the first time, which takes a minute or two.\n", arch)
+	fmt.Fprintf(stdout, "Building Mailroom for %s. SQLite is compiled the first time, which takes a minute or two.\n",
+		arch)
 	// Flags of the user's own would make other bytes.
-	if _, err := p.goCommand(ctx, "build", "-p", "2", "-trimpath", "-buildvcs=true", "-tags", tags, "-ldflags", ldflags, "-o", p.path, "./cmd/mailroom"); err != nil {
+	if _, err := p.goCommand(ctx, "build", "-p", "2", "-trimpath", "-buildvcs=true", "-tags", tags, "-ldflags", ldflags,
+		"-o", p.path, "./cmd/mailroom"); err != nil {
 		return nil, err
 	}
 	if err := p.static(m.elf); err != nil {
@@ -79,13 +82,14 @@ func build(ctx context.Context, folder, arch string, stdout io.Writer) (*program
 	return p, err
 }
 
-// isTagged makes sure that a tag of the commit became the version. Go leaves out tags that the module's path does not allow: from
-// v2 on the path must end in /v2.
+// isTagged makes sure that a tag of the commit became the version. Go leaves out tags that the module's path does not
+// allow: from v2 on the path must end in /v2.
 func (p *program) isTagged(ctx context.Context) error {
 	if p.setting("vcs.modified") == "true" {
 		return nil
 	}
-	tag, err := output(exec.CommandContext(ctx, "git", "-C", top, "describe", "--tags", "--exact-match", "--match", "v[0-9]*"))
+	tag, err := output(exec.CommandContext(ctx, "git", "-C", top, "describe", "--tags", "--exact-match", "--match",
+		"v[0-9]*"))
 	if err != nil {
 		return nil // no tag: Go makes a version of the last one, the time and the commit
 	}
@@ -127,7 +131,8 @@ func (p *program) setting(key string) string {
 func (p *program) goCommand(ctx context.Context, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = top
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=1", "GOOS=linux", "GOARCH="+p.arch, "CC="+p.cc, "GOFLAGS=", "GOWORK=off")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=1", "GOOS=linux", "GOARCH="+p.arch, "CC="+p.cc, "GOFLAGS=",
+		"GOWORK=off")
 	return output(cmd)
 }
 

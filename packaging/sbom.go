@@ -11,15 +11,18 @@ import (
 	cyclonedx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// sbom is the bill of materials of the program, in CycloneDX's JSON. It has no serial number, which would differ each time.
+// sbom is the bill of materials of the program, in CycloneDX's JSON. It has no serial number, which would differ each
+// time.
 func (p *program) sbom(parts []part) (file, error) {
 	content, err := os.ReadFile(p.path)
 	if err != nil {
 		return file{}, err
 	}
-	self := component(part{name: "mailroom", version: p.info.Main.Version, licence: "MIT", purl: purl("golang", p.info.Main.Path, p.info.Main.Version)})
+	self := component(part{name: "mailroom", version: p.info.Main.Version, licence: "MIT",
+		purl: purl("golang", p.info.Main.Path, p.info.Main.Version)})
 	self.Type = cyclonedx.ComponentTypeApplication
-	self.Hashes = &[]cyclonedx.Hash{{Algorithm: cyclonedx.HashAlgoSHA256, Value: fmt.Sprintf("%x", sha256.Sum256(content))}}
+	self.Hashes = &[]cyclonedx.Hash{{Algorithm: cyclonedx.HashAlgoSHA256, Value: fmt.Sprintf("%x",
+		sha256.Sum256(content))}}
 	var settings []cyclonedx.Property
 	for _, s := range p.info.Settings {
 		settings = append(settings, cyclonedx.Property{Name: "go:build:" + s.Key, Value: s.Value})
@@ -38,7 +41,8 @@ func (p *program) sbom(parts []part) (file, error) {
 	bom.Dependencies = &[]cyclonedx.Dependency{{Ref: self.BOMRef, Dependencies: &refs}}
 	var b bytes.Buffer
 	// Version 1.6 is the newest that most tools can read.
-	err = cyclonedx.NewBOMEncoder(&b, cyclonedx.BOMFileFormatJSON).SetPretty(true).EncodeVersion(bom, cyclonedx.SpecVersion1_6)
+	err = cyclonedx.NewBOMEncoder(&b, cyclonedx.BOMFileFormatJSON).SetPretty(true).EncodeVersion(bom,
+		cyclonedx.SpecVersion1_6)
 	return file{path: p.name() + ".cdx.json", data: b.Bytes()}, err
 }
 

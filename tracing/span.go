@@ -74,7 +74,8 @@ type parent struct{ traceID, spanID string }
 // malformed one is ignored, as the specification asks (part 3.2.2).
 func WithParent(ctx context.Context, traceparent string) context.Context {
 	parts := strings.Split(strings.TrimSpace(traceparent), "-")
-	if len(parts) < 4 || len(parts[0]) != 2 || !isHex(parts[0]) || parts[0] == "ff" || (parts[0] == "00" && len(parts) != 4) {
+	if len(parts) < 4 || len(parts[0]) != 2 || !isHex(parts[0]) || parts[0] == "ff" ||
+		(parts[0] == "00" && len(parts) != 4) {
 		return ctx
 	}
 	if Traceparent(parts[1], parts[2]) == "" {
@@ -140,17 +141,18 @@ func (s *Span) Saved() bool {
 	return s.saved
 }
 
-// OpenAfter is how long after a span was first saved its row is left without an end, if its command is still at work. Most commands
-// write their row once, and it names that time as their end. Only for those that take longer is it written anew, without one.
+// OpenAfter is how long after a span was first saved its row is left without an end, if its command is still at work.
+// Most commands write their row once, and it names that time as their end. Only for those that take longer is it
+// written anew, without one.
 const OpenAfter = 2 * time.Second
 
-// SettledAfter is how long after the end that a row names the command has ended for certain: OpenAfter, and what it may take to
-// write the row without an end.
+// SettledAfter is how long after the end that a row names the command has ended for certain: OpenAfter, and what it may
+// take to write the row without an end.
 const SettledAfter = 6 * time.Second
 
-// MarkSaved notes that the transaction which wrote the span has committed. If the span has not ended OpenAfter after the first
-// call, saveOpen is called, once, in a goroutine of its own: it should write the span with SaveOpen before its context ends,
-// which it does when End is called.
+// MarkSaved notes that the transaction which wrote the span has committed. If the span has not ended OpenAfter after
+// the first call, saveOpen is called, once, in a goroutine of its own: it should write the span with SaveOpen before
+// its context ends, which it does when End is called.
 func (s *Span) MarkSaved(saveOpen func(ctx context.Context)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -183,9 +185,9 @@ func (s *Span) LeaveOpen() {
 	s.open = true
 }
 
-// End notes that the command has ended: what is saved of it from now on, as by work that it left in the background, changes
-// neither its end nor its outcome, unless that is a failure. It reports whether the row says that the command is still at work, so
-// that Save must be called once more.
+// End notes that the command has ended: what is saved of it from now on, as by work that it left in the background,
+// changes neither its end nor its outcome, unless that is a failure. It reports whether the row says that the command
+// is still at work, so that Save must be called once more.
 func (s *Span) End() (unended bool) {
 	s.mu.Lock()
 	s.ended = true
@@ -223,9 +225,9 @@ func Within(ctx context.Context, s *Span) context.Context {
 // Traceparent returns the span as a W3C Trace Context header, for handing on to whatever the command starts.
 func (s *Span) Traceparent() string { return Traceparent(s.TraceID, s.SpanID) }
 
-// spanIDs counts up from a random start, so that the ids of one process stand side by side in the index of command_trace:
-// random ones would each change a page of their own, and a send would write three times as much. Two processes make the
-// same id as rarely as if each id were random.
+// spanIDs counts up from a random start, so that the ids of one process stand side by side in the index of
+// command_trace: random ones would each change a page of their own, and a send would write three times as much. Two
+// processes make the same id as rarely as if each id were random.
 var spanIDs = sync.OnceValue(func() *atomic.Uint64 {
 	var b [8]byte
 	rand.Read(b[:]) // never fails; see crypto/rand

@@ -78,7 +78,8 @@ func TestLasts(t *testing.T) {
 		}
 		save(t, s, &r, at(5), "it broke")
 		save(t, s, &r, at(9), "")
-		r.want(t, "2026-01-02T03:04:01.000Z OK", " UNSET", " UNSET", "2026-01-02T03:04:05.000Z ERROR", "2026-01-02T03:04:05.000Z ERROR")
+		r.want(t, "2026-01-02T03:04:01.000Z OK", " UNSET", " UNSET", "2026-01-02T03:04:05.000Z ERROR",
+			"2026-01-02T03:04:05.000Z ERROR")
 	})
 }
 

@@ -14,17 +14,17 @@ type Runner interface {
 // Layout is the form of every stored time: RFC 3339, UTC, three fractional digits, so that text order is time order.
 const Layout = "2006-01-02T15:04:05.000Z"
 
-// Save writes the span, or what changed of it since it was last written. end is the time to show as its end, which is left out of
-// a span that was left open; failure is what went wrong so far ("" is nothing), actor the process. It must run in a
-// transaction; call MarkSaved when that has committed.
+// Save writes the span, or what changed of it since it was last written. end is the time to show as its end, which is
+// left out of a span that was left open; failure is what went wrong so far ("" is nothing), actor the process. It must
+// run in a transaction; call MarkSaved when that has committed.
 func (s *Span) Save(x Runner, end time.Time, actor string, failure string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.save(x, end, actor, failure)
 }
 
-// SaveOpen writes the span without an end, since its command is still at work, and makes Save do so too until End is called. It does
-// nothing once that was. It must run in a transaction; see MarkSaved.
+// SaveOpen writes the span without an end, since its command is still at work, and makes Save do so too until End is
+// called. It does nothing once that was. It must run in a transaction; see MarkSaved.
 func (s *Span) SaveOpen(x Runner, now time.Time, actor string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,7 +114,8 @@ type Event struct {
 // Record appends one event.
 func Record(x Runner, e Event) error {
 	return x.Run(`
-		INSERT INTO message_trace (message_id, at, event, old_status, new_status, attempt, actor, span_id, error, detail)
+		INSERT INTO message_trace (message_id, at, event, old_status, new_status, attempt, actor, span_id, error,
+			detail)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		e.MessageID, e.At, string(e.Name), e.OldStatus, e.NewStatus, e.Attempt, e.Actor, e.SpanID, e.Error, e.Detail)
 }
@@ -124,30 +125,34 @@ func Record(x Runner, e Event) error {
 func RecordCreated(x Runner, from string, actor string, arg any) error {
 	return x.Run(`
 		INSERT INTO message_trace (message_id, at, event, new_status, actor, span_id, error)
-		SELECT message_id, created_at, 'created', status, ?1, span_id, coalesce(error_message, '') FROM `+from, actor, arg)
+		SELECT message_id, created_at, 'created', status, ?1, span_id, coalesce(error_message, '') FROM `+from, actor,
+		arg)
 }
 
-// RecordSet appends the same event for every row that from names, a SQL fragment such as
-// "agent_message WHERE seq IN (SELECT seq FROM temp.batch)". The rows' present status becomes old_status, and newStatus
-// the new one ("" leaves it as it is). The attempt is the one that is being made: the first for a row that never
-// failed, otherwise one more than its retries so far, unless somebody wrote a number there that is none or out of range. Events that belong to no attempt, such as cancelled, have 0.
-// e.MessageID, OldStatus, NewStatus and Attempt are not used. In from, ?1 stands for arg; nil where it has none.
+// RecordSet appends the same event for every row that from names, a SQL fragment such as "agent_message WHERE seq IN
+// (SELECT seq FROM temp.batch)". The rows' present status becomes old_status, and newStatus the new one ("" leaves it
+// as it is). The attempt is the one that is being made: the first for a row that never failed, otherwise one more than
+// its retries so far, unless somebody wrote a number there that is none or out of range. Events that belong to no
+// attempt, such as cancelled, have 0. e.MessageID, OldStatus, NewStatus and Attempt are not used. In from, ?1 stands
+// for arg; nil where it has none.
 func RecordSet(x Runner, from string, arg any, newStatus string, e Event) error {
 	return x.Run(`
-		INSERT INTO message_trace (message_id, at, event, old_status, new_status, attempt, actor, span_id, error, detail)
+		INSERT INTO message_trace (message_id, at, event, old_status, new_status, attempt, actor, span_id, error,
+			detail)
 		SELECT message_id, ?2, ?3, status, CASE ?4 WHEN '' THEN status ELSE ?4 END,
 		       CASE WHEN ?3 NOT IN ('claimed','released','attempt_failed','delivered','failed') THEN 0
 		           WHEN status = 'pending' THEN 1 WHEN status = 'retry' THEN coalesce(CASE WHEN retry_count + 0 < 1000000000 THEN retry_count END, 0) + 2 ELSE 0 END, ?5, ?6, ?7, ?8
 		FROM `+from, arg, e.At, string(e.Name), newStatus, e.Actor, e.SpanID, e.Error, e.Detail)
 }
 
-// RecordDeleted appends a Deleted event for every row that from names, with what a trace cannot do without once the row is
-// gone: its last error, and as detail a JSON object with sender, recipient and message_type. Of e, At, Actor and SpanID are
-// used.
+// RecordDeleted appends a Deleted event for every row that from names, with what a trace cannot do without once the row
+// is gone: its last error, and as detail a JSON object with sender, recipient and message_type. Of e, At, Actor and
+// SpanID are used.
 func RecordDeleted(x Runner, from string, e Event) error {
 	return x.Run(`
 		INSERT INTO message_trace (message_id, at, event, old_status, new_status, actor, span_id, error, detail)
 		SELECT message_id, ?1, 'deleted', status, status, ?2, ?3, coalesce(CAST(error_message AS TEXT), ''),
-		       json_object('sender', CAST(sender AS TEXT), 'recipient', CAST(recipient AS TEXT), 'message_type', CAST(message_type AS TEXT))
+		       json_object('sender', CAST(sender AS TEXT), 'recipient', CAST(recipient AS TEXT), 'message_type',
+			CAST(message_type AS TEXT))
 		FROM `+from, e.At, e.Actor, e.SpanID)
 }

@@ -39,8 +39,10 @@ var agentAddCommand = commands.Define(vocabulary, "agent add", agentAdd)
 // agentAdd is idempotent: adding a known agent again updates it.
 func agentAdd(ctx context.Context, env commands.Env, p AgentAddParams) (AgentResult, error) {
 	u := agents.Update{
-		Name: p.Name, Role: p.Role, Deliver: p.Deliver, Fallback: p.Fallback, StartCommand: p.Start, PlanModeRequired: p.PlanMode,
-		Batch: p.Batch, Concurrency: p.Concurrency, AllowPrivate: p.Private, Secret: p.Secret, PassEnv: p.PassEnv, Host: p.Host, Groups: p.Groups, By: env.Caller.Name,
+		Name: p.Name, Role: p.Role, Deliver: p.Deliver, Fallback: p.Fallback, StartCommand: p.Start,
+		PlanModeRequired: p.PlanMode,
+		Batch:            p.Batch, Concurrency: p.Concurrency, AllowPrivate: p.Private, Secret: p.Secret, PassEnv: p.PassEnv,
+		Host: p.Host, Groups: p.Groups, By: env.Caller.Name,
 	}
 	if p.Timeout != nil {
 		u.Timeout = new(p.Timeout.Duration())
@@ -55,7 +57,8 @@ func agentAdd(ctx context.Context, env commands.Env, p AgentAddParams) (AgentRes
 	r := AgentResult{Agent: agent, Created: created}
 	if p.Start != nil || p.SilentAfter != nil {
 		if r.Note, err = agents.Untold(ctx, env.Ledger, agent.Name); err != nil {
-			env.Log.Warn("it could not be looked up who is told of an agent", "agent", agent.Name, "error", err) // it was added
+			// it was added
+			env.Log.Warn("it could not be looked up who is told of an agent", "agent", agent.Name, "error", err)
 		}
 	}
 	return r, nil
@@ -73,7 +76,8 @@ func (r AgentResult) Text(w *commands.Text) {
 	}
 	w.Printf("%s %s; its messages go to %s%s.\n", what, r.Agent.Name, r.Agent.Deliver, on)
 	if r.Agent.StartCommand != "" {
-		w.Printf("While `mailroom serve` or `mailroom ralph watch` runs, its messages start, in %s: %s\n", r.Agent.Folder, r.Agent.StartCommand)
+		w.Printf("While `mailroom serve` or `mailroom ralph watch` runs, its messages start, in %s: %s\n",
+			r.Agent.Folder, r.Agent.StartCommand)
 	}
 	if r.Agent.NewSecret != "" {
 		w.Printf("They are signed with %s, which its receiver must know and is not shown again.\n", r.Agent.NewSecret)

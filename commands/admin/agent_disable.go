@@ -23,7 +23,8 @@ type AgentDisableResult struct {
 var agentDisableCommand = commands.Define(vocabulary, "agent disable", agentDisable)
 
 func agentDisable(ctx context.Context, env commands.Env, p AgentDisableParams) (r AgentDisableResult, err error) {
-	r.Agent, r.Disabled, err = agents.Disable(ctx, env.Ledger, agents.Disabling{Agent: p.Name, Why: p.Why, By: whoAsks(env.Caller)})
+	r.Agent, r.Disabled, err = agents.Disable(ctx, env.Ledger, agents.Disabling{Agent: p.Name, Why: p.Why,
+		By: whoAsks(env.Caller)})
 	return r, err
 }
 
@@ -48,5 +49,6 @@ func (r AgentDisableResult) Text(w *commands.Text) {
 		w.Printf("Disabled %[1]s; its messages wait until `mailroom agent enable %[1]s`.\n", r.Agent.Name)
 		return
 	}
-	w.Printf("Disabled %[1]s; its messages go to %[2]s until `mailroom agent enable %[1]s`.\n", r.Agent.Name, r.Agent.Fallback)
+	w.Printf("Disabled %[1]s; its messages go to %[2]s until `mailroom agent enable %[1]s`.\n", r.Agent.Name,
+		r.Agent.Fallback)
 }

@@ -25,7 +25,8 @@ type AgentRemoveResult struct {
 	SessionPID  int    `json:"session_pid,omitempty"` // of its session, which goes on
 }
 
-var agentRemoveCommand = commands.Define(vocabulary, "agent remove", agentRemove).With(commands.Traits{Confirm: "This removes the agent {name}: what it has not read is lost, and whoever has the name next does not inherit it."})
+var agentRemoveCommand = commands.Define(vocabulary, "agent remove", agentRemove).
+	With(commands.Traits{Confirm: "This removes the agent {name}: what it has not read is lost, and whoever has the name next does not inherit it."})
 
 func agentRemove(ctx context.Context, env commands.Env, p AgentRemoveParams) (AgentRemoveResult, error) {
 	r := AgentRemoveResult{Name: p.Name}
@@ -33,14 +34,18 @@ func agentRemove(ctx context.Context, env commands.Env, p AgentRemoveParams) (Ag
 	if err != nil {
 		return r, err
 	}
-	run, err := ledger.Ask(ctx, env.Ledger, func(c *store.Conn) (*sessions.Run, error) { return sessions.LastRun(c, agent.Name) })
+	run, err := ledger.Ask(ctx, env.Ledger, func(c *store.Conn) (*sessions.Run, error) {
+		return sessions.LastRun(c,
+			agent.Name)
+	})
 	if err != nil {
 		return r, err
 	}
 	if run != nil && run.State == sessions.Running {
 		r.SessionPID = run.PID
 	}
-	r.DeadLetters, err = removal.Remove(ctx, env.Ledger, removal.Request{Name: p.Name, Force: p.Force || p.DeadLetter, By: env.Caller.Name})
+	r.DeadLetters, err = removal.Remove(ctx, env.Ledger, removal.Request{Name: p.Name, Force: p.Force ||
+		p.DeadLetter, By: env.Caller.Name})
 	return r, err
 }
 

@@ -38,7 +38,8 @@ func agentShow(ctx context.Context, env commands.Env, p AgentShowParams) (AgentS
 		return AgentShowResult{}, err
 	}
 	if p.Lately && !env.Caller.Admin && env.Caller.Name != agent.Name {
-		return AgentShowResult{}, orchestrator.Errorf(orchestrator.PermissionDenied, "with whom %s has to do is for administrators", agent.Name).WithHint("Leave lately out")
+		return AgentShowResult{}, orchestrator.Errorf(orchestrator.PermissionDenied,
+			"with whom %s has to do is for administrators", agent.Name).WithHint("Leave lately out")
 	}
 	conceal(env.Caller, &agent)
 	r := AgentShowResult{Backlog: *agent.Backlog}
@@ -66,12 +67,17 @@ func (r AgentShowResult) Text(w *commands.Text) {
 		output = a.Run.Output
 	}
 	w.Fields(
-		[2]string{"agent", a.Name}, [2]string{"role", a.Role}, [2]string{"status", standing(w, &a)}, [2]string{"deliver", a.Deliver},
-		[2]string{"disabled", a.Disabled}, [2]string{"fallback", a.Fallback}, [2]string{"timeout", set(a.TimeoutSeconds, " s")},
-		[2]string{"batch", set(a.Batch, "")}, [2]string{"concurrency", set(a.Concurrency, "")}, [2]string{"private addresses", private},
-		[2]string{"start", a.StartCommand}, [2]string{"folder", a.Folder}, [2]string{"environment", strings.ReplaceAll(a.PassEnv, ",", ", ")}, [2]string{"host", a.Host},
+		[2]string{"agent", a.Name}, [2]string{"role", a.Role}, [2]string{"status", standing(w, &a)},
+		[2]string{"deliver", a.Deliver},
+		[2]string{"disabled", a.Disabled}, [2]string{"fallback", a.Fallback},
+		[2]string{"timeout", set(a.TimeoutSeconds, " s")},
+		[2]string{"batch", set(a.Batch, "")}, [2]string{"concurrency", set(a.Concurrency, "")},
+		[2]string{"private addresses", private},
+		[2]string{"start", a.StartCommand}, [2]string{"folder", a.Folder}, [2]string{"environment",
+			strings.ReplaceAll(a.PassEnv, ",", ", ")}, [2]string{"host", a.Host},
 		[2]string{"last run", lastRun(w, a.Run)}, [2]string{"its output", output},
-		[2]string{"silent after", set(a.SilentAfter, " s")}, [2]string{"plan mode", plan}, [2]string{"groups", strings.Join(a.Groups, ", ")},
+		[2]string{"silent after", set(a.SilentAfter, " s")}, [2]string{"plan mode", plan},
+		[2]string{"groups", strings.Join(a.Groups, ", ")},
 		[2]string{"registered by", a.RegisteredBy}, [2]string{"since", a.CreatedAt},
 		[2]string{"backlog", fmt.Sprintf("%d pending, %d retry, %d unread", b.Pending, b.Retry, b.Unread)},
 		[2]string{"oldest", w.When(b.OldestAt)}, [2]string{"oldest unread", w.When(b.UnreadSince)},
@@ -90,12 +96,14 @@ func (r AgentShowResult) textLately(w *commands.Text) {
 	}{{"WROTE TO IT", r.Lately.Senders}, {"IT WROTE TO", r.Lately.Recipients}} {
 		if len(of.peers) > 0 {
 			w.Printf("\n")
-			commands.TableOf(w, []string{of.heading, "MESSAGES", "FAILED", "LAST"}, of.peers, func(p *messages.Peer) []string {
-				return []string{p.Agent, fmt.Sprint(p.Messages), fmt.Sprint(p.Failed), w.When(p.LastAt)}
-			})
+			commands.TableOf(w, []string{of.heading, "MESSAGES", "FAILED", "LAST"}, of.peers,
+				func(p *messages.Peer) []string {
+					return []string{p.Agent, fmt.Sprint(p.Messages), fmt.Sprint(p.Failed), w.When(p.LastAt)}
+				})
 		}
 	}
-	w.Printf("\n%s\n", w.Paint(commands.Dim, "Counted among the newest "+orchestrator.Plural(r.Lately.Among, "message")+" of all."))
+	w.Printf("\n%s\n", w.Paint(commands.Dim, "Counted among the newest "+orchestrator.Plural(r.Lately.Among, "message")+
+		" of all."))
 }
 
 // set is a number with its unit, "" for 0.

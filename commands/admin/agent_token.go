@@ -38,7 +38,8 @@ func agentToken(ctx context.Context, env commands.Env, p AgentTokenParams) (Agen
 		return r, orchestrator.Errorf(orchestrator.InvalidParams, "revoke and list go alone")
 	}
 	if (p.ID != "") != (p.Revoke && p.Name == "") || p.Name == "" && !p.Revoke && !p.List {
-		return r, orchestrator.Errorf(orchestrator.InvalidParams, "name: name an agent; or list all, or revoke one by its id").
+		return r, orchestrator.Errorf(orchestrator.InvalidParams,
+			"name: name an agent; or list all, or revoke one by its id").
 			WithHint("`mailroom agent token --list` lists the tokens of all")
 	}
 	switch {
@@ -81,18 +82,20 @@ func (r AgentTokenResult) Text(w *commands.Text) {
 	case r.Revoked != nil:
 		w.Printf("Revoked %d tokens of %s.\n", *r.Revoked, r.Agent)
 	case r.Token == "":
-		commands.TableOf(w, []string{"TOKEN", "AGENT", "RIGHT", "CREATED", "EXPIRES", "REVOKED"}, r.Tokens, func(t *agents.Token) []string {
-			right := "self"
-			if t.Admin {
-				right = "admin"
-			}
-			return []string{t.ID, t.Agent, right, w.When(t.CreatedAt), w.When(t.ExpiresAt), w.When(t.RevokedAt)}
-		})
+		commands.TableOf(w, []string{"TOKEN", "AGENT", "RIGHT", "CREATED", "EXPIRES", "REVOKED"}, r.Tokens,
+			func(t *agents.Token) []string {
+				right := "self"
+				if t.Admin {
+					right = "admin"
+				}
+				return []string{t.ID, t.Agent, right, w.When(t.CreatedAt), w.When(t.ExpiresAt), w.When(t.RevokedAt)}
+			})
 	default:
 		w.Printf("%s\n", w.Paint(commands.Bold, r.Token))
 		w.Printf("It speaks for %s and is shown this once. Send it as `Authorization: Bearer ...`.\n", r.Agent)
 		if !*r.Known {
-			w.Printf("Nobody is known as %s yet; its first act adds it. If the name is mistyped, revoke the token.\n", r.Agent)
+			w.Printf("Nobody is known as %s yet; its first act adds it. If the name is mistyped, revoke the token.\n",
+				r.Agent)
 		}
 	}
 }

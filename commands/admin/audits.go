@@ -110,8 +110,8 @@ func findAudit(name string) (*Audit, error) {
 	return nil, e.WithHint("`mailroom sql --list` lists them")
 }
 
-// namedQuery returns the text of an audit and its parameters. given are the values of the first ones, and the others have their defaults.
-// The present time is the engine's clock, so that a known history gives known rows.
+// namedQuery returns the text of an audit and its parameters. given are the values of the first ones, and the others
+// have their defaults. The present time is the engine's clock, so that a known history gives known rows.
 func namedQuery(l *ledger.Ledger, name string, given []string) (query string, params []any, err error) {
 	a, err := findAudit(name)
 	if err != nil {
@@ -129,7 +129,8 @@ func namedQuery(l *ledger.Ledger, name string, given []string) (query string, pa
 // bind returns the values of ?2, ?3, ...
 func (a *Audit) bind(given []string) (values []any, err error) {
 	if len(given) > len(a.Params) {
-		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "params: %s takes %d, and %d were given", a.Name, len(a.Params), len(given))
+		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "params: %s takes %d, and %d were given", a.Name,
+			len(a.Params), len(given))
 	}
 	for i, p := range a.Params {
 		value := p.Default
@@ -137,7 +138,8 @@ func (a *Audit) bind(given []string) (values []any, err error) {
 			value = given[i]
 		}
 		if isCount(p.Default) && !isCount(value) {
-			return nil, orchestrator.Errorf(orchestrator.InvalidParams, "params: %s of %s is a whole number from 0 to 1000000, and not %q", p.Name, a.Name, value)
+			return nil, orchestrator.Errorf(orchestrator.InvalidParams,
+				"params: %s of %s is a whole number from 0 to 1000000, and not %q", p.Name, a.Name, value)
 		}
 		values = append(values, value)
 	}

@@ -228,8 +228,8 @@ func TestAuditParams(t *testing.T) {
 	}
 }
 
-// TestUnreadAfterAReadingLease: what a reader was handed under a lease is unread again from the lease's end on, though nobody
-// has taken it back yet; until then, and once it was acknowledged, it is not listed.
+// TestUnreadAfterAReadingLease: what a reader was handed under a lease is unread again from the lease's end on, though
+// nobody has taken it back yet; until then, and once it was acknowledged, it is not listed.
 func TestUnreadAfterAReadingLease(t *testing.T) {
 	t.Parallel()
 	h := knownHistory(t)
@@ -242,7 +242,8 @@ func TestUnreadAfterAReadingLease(t *testing.T) {
 		holders[i] = strings.Join(strings.Split(row, " | ")[:4], " ")
 	}
 	wantSame(t, "shown", holders, []string{
-		"by-hand builder wait ", "m2-unanswered builder wait ", "m4-answer builder wait ", "m12-bounce builder wait ", "m16-waiting builder wait ",
+		"by-hand builder wait ", "m2-unanswered builder wait ", "m4-answer builder wait ", "m12-bounce builder wait ",
+		"m16-waiting builder wait ",
 	})
 	h.clock.Advance(time.Hour)
 	rows := h.audit("unread")
@@ -298,7 +299,8 @@ func TestAuditsAreDocumented(t *testing.T) {
 
 const documentHead = `# Audits
 
-An audit is a SELECT. Everything that happens to a message leaves a row in ` + "`message_trace`" + `, and every command leaves one in
+An audit is a SELECT. Everything that happens to a message leaves a row in ` + "`message_trace`" +
+	`, and every command leaves one in
 ` + "`command_trace`" + `. [schema.sql](../schema.sql) explains both. Many audits come with mailroom:
 
 ` + "```" + `console
@@ -342,7 +344,8 @@ $ sqlite3 -readonly .mailroom/mailroom.db "SELECT at, event, actor, error FROM m
 2026-11-25T23:21:16.202Z|created|vm-6965|
 ` + "```" + `
 
-Each query below is a file in ` + "`commands/admin/audits/`" + `. In it ?1 is the present time and ?2 the parameter. Times are UTC.
+Each query below is a file in ` + "`commands/admin/audits/`" +
+	`. In it ?1 is the present time and ?2 the parameter. Times are UTC.
 ` + "`go test ./commands/admin -run Documented -update`" + ` writes this page from the heads of those files.
 `
 

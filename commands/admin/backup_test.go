@@ -50,7 +50,8 @@ func (l *load) send(r *delivery.Engine) {
 			return
 		default:
 		}
-		sent, err := messages.Send(l.f.t.Context(), r.Ledger, orchestrator.Draft{Sender: "a", Recipient: "b", Type: "load", Payload: []byte(`{"n":1}`)})
+		sent, err := messages.Send(l.f.t.Context(), r.Ledger, orchestrator.Draft{Sender: "a", Recipient: "b",
+			Type: "load", Payload: []byte(`{"n":1}`)})
 		l.mu.Lock()
 		if err != nil {
 			l.failed = err
@@ -163,7 +164,8 @@ func TestBackupUnderLoad(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if table, err := copied.Query(t.Context(), query, store.Bound{Rows: 10}, params...); err != nil || len(table.Rows.Values()) > 0 {
+			if table, err := copied.Query(t.Context(), query, store.Bound{Rows: 10}, params...); err != nil ||
+				len(table.Rows.Values()) > 0 {
 				t.Errorf("backup %d: %s: %v %v", i, name, table.Rows.Values(), err)
 			}
 		}

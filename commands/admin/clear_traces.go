@@ -19,7 +19,8 @@ type ClearTracesResult struct {
 	CommandTraces int64 `json:"command_traces_deleted"`
 }
 
-var clearTracesCommand = commands.Define(vocabulary, "clear_traces", clearTraces).With(commands.Traits{Confirm: "This deletes traces, which nothing brings back."})
+var clearTracesCommand = commands.Define(vocabulary, "clear_traces", clearTraces).
+	With(commands.Traits{Confirm: "This deletes traces, which nothing brings back."})
 
 func clearTraces(ctx context.Context, env commands.Env, p ClearTracesParams) (ClearTracesResult, error) {
 	var age time.Duration

@@ -34,7 +34,8 @@ func TestClearTraces(t *testing.T) {
 	if r := ask[ClearTracesResult](h.fixture, "clear_traces", `{}`); r.MessageTraces != 7+2+2+9+5 {
 		t.Errorf("%+v after 91 days", r)
 	}
-	for label, want := range map[string]bool{"m5-given-up": false, "m7-climber": false, "m1-read": true, "m13-climbing": true} {
+	for label, want := range map[string]bool{"m5-given-up": false, "m7-climber": false, "m1-read": true,
+		"m13-climbing": true} {
 		if known(label) != want {
 			t.Errorf("the trace of %s is known: %v", label, !want)
 		}

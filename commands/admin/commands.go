@@ -37,7 +37,8 @@ type CommandDetail struct {
 	Text       string             `json:"text"`
 }
 
-var commandsCommand = commands.Define(vocabulary, "commands", listCommands).With(commands.Traits{NoDatabase: true}).Knowing("name", knownCommands)
+var commandsCommand = commands.Define(vocabulary, "commands", listCommands).
+	With(commands.Traits{NoDatabase: true}).Knowing("name", knownCommands)
 
 // listCommands describes what can be asked.
 func listCommands(_ context.Context, env commands.Env, p CommandsParams) (CommandsResult, error) {
@@ -48,7 +49,8 @@ func listCommands(_ context.Context, env commands.Env, p CommandsParams) (Comman
 		}
 		card := d.Card()
 		return CommandsResult{Command: &CommandDetail{
-			Card: card, Name: d.Name, Vocabulary: d.Vocabulary().Name, Use: d.CommandLine(), Parameters: d.Schema(), Text: card.Body,
+			Card: card, Name: d.Name, Vocabulary: d.Vocabulary().Name, Use: d.CommandLine(), Parameters: d.Schema(),
+			Text: card.Body,
 		}}, nil
 	}
 	var r CommandsResult
@@ -65,7 +67,8 @@ func (r CommandsResult) Text(w *commands.Text) {
 		w.Printf("\nrights: %s %[2]s reads: %[3]s %[2]s writes: %[4]s\n", r.Command.Rights, w.Sign("·"),
 			orNothing(r.Command.Tables.Read), orNothing(r.Command.Tables.Write))
 		if records := r.Command.Tables.Records; len(records) > 0 {
-			w.Printf("and the tables of questions, threads and other records, for what is %s\n", strings.Join(records, " or "))
+			w.Printf("and the tables of questions, threads and other records, for what is %s\n",
+				strings.Join(records, " or "))
 		}
 		return
 	}

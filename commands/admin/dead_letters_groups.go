@@ -21,8 +21,10 @@ type DeadLettersGroupsResult struct{ messages.DeadLetterGroups }
 
 var deadLettersGroupsCommand = commands.Define(vocabulary, "dead_letters groups", deadLettersGroups)
 
-func deadLettersGroups(ctx context.Context, env commands.Env, p DeadLettersGroupsParams) (DeadLettersGroupsResult, error) {
-	groups, err := messages.GroupDeadLetters(ctx, env.Ledger, messages.DeadLetterFilter{Recipient: p.Recipient, Error: p.Error, Limit: p.Limit})
+func deadLettersGroups(ctx context.Context, env commands.Env, p DeadLettersGroupsParams) (DeadLettersGroupsResult,
+	error) {
+	groups, err := messages.GroupDeadLetters(ctx, env.Ledger, messages.DeadLetterFilter{Recipient: p.Recipient,
+		Error: p.Error, Limit: p.Limit})
 	return DeadLettersGroupsResult{groups}, err
 }
 
@@ -31,9 +33,11 @@ func (r DeadLettersGroupsResult) Text(w *commands.Text) {
 	if r.Total == 0 {
 		w.Printf("No dead letters.\n")
 	} else {
-		commands.TableOf(w, []string{"MESSAGES", "TO", "FROM", "SINCE", "LATEST", "WHY"}, r.Groups, func(g *messages.DeadLetterGroup) []string {
-			return []string{fmt.Sprint(g.Messages), g.Recipient, strings.Join(g.Senders, ", "), w.When(g.Since), w.When(g.Latest), g.Error}
-		})
+		commands.TableOf(w, []string{"MESSAGES", "TO", "FROM", "SINCE", "LATEST", "WHY"}, r.Groups,
+			func(g *messages.DeadLetterGroup) []string {
+				return []string{fmt.Sprint(g.Messages), g.Recipient, strings.Join(g.Senders, ", "), w.When(g.Since),
+					w.When(g.Latest), g.Error}
+			})
 	}
 	if r.More {
 		w.Printf("There are more groups; --limit shows them.\n")

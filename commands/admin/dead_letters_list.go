@@ -31,7 +31,8 @@ func deadLettersList(ctx context.Context, env commands.Env, p DeadLettersListPar
 	if err != nil {
 		return DeadLettersListResult{}, err
 	}
-	list, err := messages.DeadLetters(ctx, env.Ledger, messages.DeadLetterFilter{Recipient: p.Recipient, Sender: p.Sender, Error: p.Error, Limit: p.Limit, Before: before})
+	list, err := messages.DeadLetters(ctx, env.Ledger, messages.DeadLetterFilter{Recipient: p.Recipient,
+		Sender: p.Sender, Error: p.Error, Limit: p.Limit, Before: before})
 	answer := func(ms []orchestrator.Message) any {
 		r := DeadLettersListResult{DeadLetterList: list}
 		r.DeadLetters = ms
@@ -48,9 +49,10 @@ func (r DeadLettersListResult) Text(w *commands.Text) {
 	if r.Total == 0 {
 		w.Printf("No dead letters.\n")
 	} else {
-		commands.TableOf(w, []string{"MESSAGE", "FROM", "TO", "TYPE", "STATUS", "SINCE", "WHY"}, r.DeadLetters, func(m *orchestrator.Message) []string {
-			return []string{m.ID, m.Sender, m.Recipient, m.Type, string(m.Status), w.When(m.EndedAt), m.Error}
-		})
+		commands.TableOf(w, []string{"MESSAGE", "FROM", "TO", "TYPE", "STATUS", "SINCE", "WHY"}, r.DeadLetters,
+			func(m *orchestrator.Message) []string {
+				return []string{m.ID, m.Sender, m.Recipient, m.Type, string(m.Status), w.When(m.EndedAt), m.Error}
+			})
 	}
 	if int64(len(r.DeadLetters)) < r.Total {
 		w.Printf("%d of %d; --limit shows more, and --continue %s the next.\n", len(r.DeadLetters), r.Total, r.Continue)

@@ -27,14 +27,16 @@ type DeadLettersReplayResult struct {
 	noDaemon bool // for people
 }
 
-var deadLettersReplayCommand = commands.Define(vocabulary, "dead_letters replay", deadLettersReplay).With(commands.Traits{
-	Confirm: "This sends dead letters again: {foreseen}.", ConfirmWith: "all",
-	Last: func(m *orchestrator.Message) bool {
-		return m.Status == orchestrator.Failed || m.Status == orchestrator.Lapsed
-	},
-}).Foreseeing(countReplayed)
+var deadLettersReplayCommand = commands.Define(vocabulary, "dead_letters replay", deadLettersReplay).
+	With(commands.Traits{
+		Confirm: "This sends dead letters again: {foreseen}.", ConfirmWith: "all",
+		Last: func(m *orchestrator.Message) bool {
+			return m.Status == orchestrator.Failed || m.Status == orchestrator.Lapsed
+		},
+	}).Foreseeing(countReplayed)
 
-func deadLettersReplay(ctx context.Context, env commands.Env, p DeadLettersReplayParams) (DeadLettersReplayResult, error) {
+func deadLettersReplay(ctx context.Context, env commands.Env, p DeadLettersReplayParams) (DeadLettersReplayResult,
+	error) {
 	var r DeadLettersReplayResult
 	if p.All == (p.MessageID != "") {
 		return r, orchestrator.Errorf(orchestrator.InvalidParams, "message_id: name one dead letter, or say all").
@@ -60,7 +62,8 @@ func deadLettersReplay(ctx context.Context, env commands.Env, p DeadLettersRepla
 
 // filter selects the dead letters that all means: those that an agent has sent itself.
 func (p *DeadLettersReplayParams) filter(caller commands.Caller) (f messages.DeadLetterFilter, err error) {
-	f = messages.DeadLetterFilter{Recipient: p.Recipient, Sender: p.Sender, Error: p.Error, Limit: p.Limit, Own: caller.Name != ""}
+	f = messages.DeadLetterFilter{Recipient: p.Recipient, Sender: p.Sender, Error: p.Error, Limit: p.Limit,
+		Own: caller.Name != ""}
 	if f.Own {
 		f.Sender, err = commands.ActAs(caller, p.Sender)
 	}

@@ -40,7 +40,8 @@ var demoCommand = commands.Define(vocabulary, "demo", demo).With(commands.Traits
 func demo(ctx context.Context, env commands.Env, _ struct{}) (DemoResult, error) {
 	folder, err := os.MkdirTemp("", "mailroom-demo-")
 	if err != nil {
-		return DemoResult{}, &orchestrator.Error{Code: orchestrator.Unavailable, Message: "no temporary folder can be made", Err: err}
+		return DemoResult{}, &orchestrator.Error{Code: orchestrator.Unavailable,
+			Message: "no temporary folder can be made", Err: err}
 	}
 	engine, err := env.Engine.Beside(ctx, filepath.Join(folder, "mailroom.db"))
 	if err != nil {
@@ -52,13 +53,16 @@ func demo(ctx context.Context, env commands.Env, _ struct{}) (DemoResult, error)
 	}
 	watcher := env.Call.Narrator // the commands that it runs have none: it tells itself what they do
 	env.Engine, env.Call.Narrator = engine, nil
-	quiet, stop := context.WithCancelCause(tracing.WithParent(context.Background(), tracing.FromContext(ctx).Traceparent()))
+	quiet, stop := context.WithCancelCause(tracing.WithParent(context.Background(),
+		tracing.FromContext(ctx).Traceparent()))
 	defer stop(nil)
 	defer context.AfterFunc(ctx, func() { stop(context.Cause(ctx)) })()
-	d := &demonstration{ctx: ctx, quiet: quiet, env: env, watcher: watcher, late: filepath.Join(folder, "late"), gone: filepath.Join(folder, "gone")}
+	d := &demonstration{ctx: ctx, quiet: quiet, env: env, watcher: watcher, late: filepath.Join(folder, "late"),
+		gone: filepath.Join(folder, "gone")}
 	d.types, d.attempts = map[string]string{}, map[string]int{}
 	d.result.Database, d.result.File = engine.Path(), filepath.Join(d.late, "project_manager.jsonl")
-	for _, step := range []func() error{d.agents, d.sends, d.ladder, d.deadLetter, d.reading, d.question, d.thread, d.story} {
+	for _, step := range []func() error{d.agents, d.sends, d.ladder, d.deadLetter, d.reading, d.question, d.thread,
+		d.story} {
 		if err := step(); err != nil {
 			engine.Close()
 			return d.result, err
@@ -144,7 +148,8 @@ func (d *demonstration) agents() error {
 		}
 		d.say("%-16s gets its messages in %s", agent[0], agent[1])
 	}
-	if err := d.run("setting_set", map[string]any{"key": "retry.ladder", "value": strings.Join(demoLadder, ",")}, nil); err != nil {
+	if err := d.run("setting_set", map[string]any{"key": "retry.ladder", "value": strings.Join(demoLadder, ",")},
+		nil); err != nil {
 		return err
 	}
 	if err := errors.Join(os.Remove(d.late), os.Remove(d.gone)); err != nil {
@@ -161,7 +166,8 @@ func (d *demonstration) sends() error {
 		id     *string
 		params map[string]any
 	}{
-		{&d.task, message("orchestrator", "code_developer", "task_assignment", `{"task_id":"TASK-31-1","spec_id":"SPEC-031","priority":"high"}`)},
+		{&d.task, message("orchestrator", "code_developer", "task_assignment",
+			`{"task_id":"TASK-31-1","spec_id":"SPEC-031","priority":"high"}`)},
 		{nil, message("architect", "code_developer", "spec_ready", `{"spec_id":"SPEC-031"}`)},
 		{&d.climber, message("orchestrator", "project_manager", "status_update", `{"open_tasks":3}`)},
 		{&d.doomed, once(message("architect", "project_manager", "question", `{"text":"May SPEC-032 wait?"}`))},
@@ -184,7 +190,8 @@ func (d *demonstration) sends() error {
 
 // message returns the params of a send.
 func message(sender, recipient, kind, payload string) map[string]any {
-	return map[string]any{"sender": sender, "recipient": recipient, "message_type": kind, "payload": json.RawMessage(payload)}
+	return map[string]any{"sender": sender, "recipient": recipient, "message_type": kind,
+		"payload": json.RawMessage(payload)}
 }
 
 // once has a message retried once only, and then be a dead letter.
@@ -324,8 +331,9 @@ func (d *demonstration) waiting() error {
 			}
 			sent <- err
 		}()
-		_, err = messages.Send(d.quiet, d.env.Ledger, orchestrator.Draft{Sender: "orchestrator", Recipient: "code_developer",
-			Type: "dependency_unblocked", Payload: []byte(`{"task_id":"TASK-31-2","unblocked_by":"TASK-31-1"}`)})
+		_, err = messages.Send(d.quiet, d.env.Ledger, orchestrator.Draft{Sender: "orchestrator",
+			Recipient: "code_developer",
+			Type:      "dependency_unblocked", Payload: []byte(`{"task_id":"TASK-31-2","unblocked_by":"TASK-31-1"}`)})
 	})
 	var got mail
 	err := d.run("wait", map[string]any{"recipient": "code_developer", "timeout": 10}, &got)
@@ -363,5 +371,6 @@ func (r DemoResult) Text(w *commands.Text) {
 	db := commands.Inline(r.Database)
 	w.Whole(commands.Painted("  mailroom --db " + db + " console\n"))
 	w.Printf("or in the terminal:\n")
-	w.Whole(commands.Painted("  mailroom --db " + db + " status\n  sqlite3 " + db + " 'SELECT * FROM message_trace'\n  cat " + commands.Inline(r.File) + "\n"))
+	w.Whole(commands.Painted("  mailroom --db " + db + " status\n  sqlite3 " + db +
+		" 'SELECT * FROM message_trace'\n  cat " + commands.Inline(r.File) + "\n"))
 }

@@ -34,7 +34,8 @@ func (d *demonstration) question() error {
 		return err
 	}
 	if len(open.Questions) != 1 {
-		return orchestrator.Errorf(orchestrator.Internal, "%d questions are open; the demo has asked one", len(open.Questions))
+		return orchestrator.Errorf(orchestrator.Internal, "%d questions are open; the demo has asked one",
+			len(open.Questions))
 	}
 	d.say("code_developer asks the user; the question goes to the phone encrypted")
 	if err := d.pause(thinking); err != nil {
@@ -50,9 +51,11 @@ func (d *demonstration) question() error {
 	return d.reads("code_developer")
 }
 
-// phone pairs a phone with the database, and approves it. The demo plays that phone itself: it has a key that the database has not.
+// phone pairs a phone with the database, and approves it. The demo plays that phone itself: it has a key that the
+// database has not.
 func (d *demonstration) phone() (person.Phone, error) {
-	if err := d.run("setting_set", map[string]any{"key": "signal.url", "value": "http://localhost:8420"}, nil); err != nil {
+	if err := d.run("setting_set", map[string]any{"key": "signal.url", "value": "http://localhost:8420"},
+		nil); err != nil {
 		return person.Phone{}, err
 	}
 	var pair struct {
@@ -76,7 +79,8 @@ func (d *demonstration) thread() error {
 		ID string `json:"threadId"`
 	}
 	if err := d.run("coral_create_thread", map[string]any{
-		"threadName": "Release 2.4", "creatorId": "architect", "participantIds": []string{"code_developer", "orchestrator"},
+		"threadName": "Release 2.4", "creatorId": "architect", "participantIds": []string{"code_developer",
+			"orchestrator"},
 	}, &made); err != nil {
 		return err
 	}
@@ -90,12 +94,14 @@ func (d *demonstration) thread() error {
 		}, nil); err != nil {
 			return err
 		}
-		if err := d.run("coral_wait_for_mentions", map[string]any{"agentId": post.mentions, "timeoutMs": 0}, nil); err != nil {
+		if err := d.run("coral_wait_for_mentions", map[string]any{"agentId": post.mentions, "timeoutMs": 0},
+			nil); err != nil {
 			return err
 		}
 		d.say("%s to %s: %s", post.sender, post.mentions, post.content)
 	}
-	if err := d.as("orchestrator").run("coral_close_thread", map[string]any{"threadId": made.ID, "summary": "2.4 is tagged."}, nil); err != nil {
+	if err := d.as("orchestrator").run("coral_close_thread", map[string]any{"threadId": made.ID,
+		"summary": "2.4 is tagged."}, nil); err != nil {
 		return err
 	}
 	d.say("orchestrator closes the thread; what was said in it stays")

@@ -88,7 +88,8 @@ func (f *fixture) try(r *delivery.Engine, command, params string) (commands.Answ
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	env := commands.Env{Engine: r, Caller: commands.Caller{Admin: true}, Log: slog.New(slog.DiscardHandler), Catalogue: f.catalogue}
+	env := commands.Env{Engine: r, Caller: commands.Caller{Admin: true}, Log: slog.New(slog.DiscardHandler),
+		Catalogue: f.catalogue}
 	answer, err := d.Run(f.t.Context(), env, json.RawMessage(params))
 	if err == nil {
 		err = answer.Settle(f.t.Context(), env, true)

@@ -18,7 +18,8 @@ type GroupDeleteResult struct {
 	Group agents.Group `json:"group"`
 }
 
-var groupDeleteCommand = commands.Define(vocabulary, "group delete", groupDelete).With(commands.Traits{Confirm: "This deletes the group {name}."}).Knowing("name", knownGroups)
+var groupDeleteCommand = commands.Define(vocabulary, "group delete", groupDelete).
+	With(commands.Traits{Confirm: "This deletes the group {name}."}).Knowing("name", knownGroups)
 
 func groupDelete(ctx context.Context, env commands.Env, p GroupDeleteParams) (GroupDeleteResult, error) {
 	group, err := agents.DeleteGroup(ctx, env.Ledger, p.Name)

@@ -38,7 +38,8 @@ func (h *history) label(label, id string) string {
 // bounced labels the error_report about a message.
 func (h *history) bounced(label, about string) {
 	h.t.Helper()
-	table, err := h.router.Query(h.t.Context(), `SELECT message_id FROM agent_message WHERE reply_to = ?1 AND sender = 'system'`, store.Bound{Rows: 2}, about)
+	table, err := h.router.Query(h.t.Context(), `SELECT message_id FROM agent_message WHERE reply_to = ?1
+		AND sender = 'system'`, store.Bound{Rows: 2}, about)
 	rows := table.Rows.Values()
 	if err != nil || len(rows) != 1 {
 		h.t.Fatalf("the error_report about %s: %v, %v", about, rows, err)
@@ -55,7 +56,8 @@ func knownHistory(t *testing.T) *history {
 	open, shut := newGate(func() { c.Advance(2 * time.Second) }), newGate(func() {})
 	close(open.through)
 	h := &history{fixture: newFixture(t, c, map[string]orchestrator.Transport{"gate": open})}
-	stuck := h.open("stuck", map[string]orchestrator.Transport{"gate": shut}) // a process that gets caught in its deliveries
+	// a process that gets caught in its deliveries
+	stuck := h.open("stuck", map[string]orchestrator.Transport{"gate": shut})
 	t.Cleanup(func() { close(shut.through) })
 
 	folder := t.TempDir()
@@ -66,7 +68,8 @@ func knownHistory(t *testing.T) *history {
 		}
 	}
 	for name, deliver := range map[string]string{
-		"architect": "inbox", "builder": "inbox", "clerk": "jsonl:" + folder + "/late/clerk", "archivist": "jsonl:" + folder + "/never/archivist",
+		"architect": "inbox", "builder": "inbox", "clerk": "jsonl:" + folder + "/late/clerk", "archivist": "jsonl:" +
+			folder + "/never/archivist",
 		"press": "gate:press", "printer": "gate:printer", "plotter": "gate:plotter",
 	} {
 		ask[any](h.fixture, "agent_add", `{"name":"`+name+`","deliver":"`+deliver+`"}`)
@@ -77,7 +80,8 @@ func knownHistory(t *testing.T) *history {
 		}
 	}
 	ask[any](h.fixture, "agent_add", `{"name":"plotter","timeout":30}`)
-	typo := h.refused("send", `{"sender":"architect","recipient":"bilder","message_type":"note"}`, orchestrator.UnknownRecipient)
+	typo := h.refused("send", `{"sender":"architect","recipient":"bilder","message_type":"note"}`,
+		orchestrator.UnknownRecipient)
 	h.label("m0-typo", typo.MessageID)
 
 	h.morning(folder)
@@ -157,7 +161,8 @@ func (h *history) stall(stuck *delivery.Engine, shut *gate) {
 // noon: a typo, changes by hand and their adoption, a replay, an expiry, and one on the ladder.
 func (h *history) noon() {
 	h.at("10:31:00")
-	typo := h.refused("send", `{"sender":"architect","recipient":"bilder","message_type":"note"}`, orchestrator.UnknownRecipient)
+	typo := h.refused("send", `{"sender":"architect","recipient":"bilder","message_type":"note"}`,
+		orchestrator.UnknownRecipient)
 	h.label("m9-typo", typo.MessageID)
 	h.at("10:40:00")
 	h.label("m10-again", h.send("clerk", "architect", "note", ""))

@@ -26,7 +26,8 @@ type InitResult struct {
 	Note     string `json:"note,omitempty"` // what does not work yet
 }
 
-var initCommand = commands.Define(vocabulary, "init", initProject).With(commands.Traits{HereOnly: true, MakesOne: true}).WithDatabaseAt(func(p InitParams) string {
+var initCommand = commands.Define(vocabulary, "init", initProject).
+	With(commands.Traits{HereOnly: true, MakesOne: true}).WithDatabaseAt(func(p InitParams) string {
 	return commands.ProjectDatabase(p.Folder)
 })
 
@@ -38,7 +39,8 @@ func initProject(ctx context.Context, env commands.Env, p InitParams) (InitResul
 	folder := filepath.Dir(env.Ledger.Path())
 	above := commands.NearestDatabase(filepath.Dir(filepath.Dir(folder)))
 	if above != "" && !p.Nested && env.Ledger.NoneYet() {
-		return InitResult{}, orchestrator.Errorf(orchestrator.Conflict, "this folder uses the database %s already", above).
+		return InitResult{}, orchestrator.Errorf(orchestrator.Conflict, "this folder uses the database %s already",
+			above).
 			WithHint("Agents in different databases cannot write to each other. If this folder is to have its own: `mailroom init --nested`")
 	}
 	created, err := env.Ledger.Store.Create()

@@ -64,7 +64,8 @@ type Listed struct {
 	LeaseUntil    string              `json:"lease_until,omitempty"` // it is being delivered
 	ReadAt        string              `json:"read_at,omitempty"`
 	Archived      bool                `json:"archived,omitempty"`
-	Says          string              `json:"says"` // its summary, or the beginning of what it says, or what stands around the text that was looked for
+	// its summary, or the beginning of what it says, or what stands around the text that was looked for
+	Says string `json:"says"`
 }
 
 var messagesListCommand = commands.Define(vocabulary, "messages list", messagesList)
@@ -99,7 +100,8 @@ func messagesList(ctx context.Context, env commands.Env, p MessagesListParams) (
 // filter is what the parameters select.
 func (p *MessagesListParams) filter() (f messages.ListFilter, err error) {
 	f = messages.ListFilter{
-		Agent: p.Agent, Sender: p.Sender, Recipient: p.Recipient, Type: p.Type, ThreadID: p.ThreadID, Since: p.Since, Until: p.Until,
+		Agent: p.Agent, Sender: p.Sender, Recipient: p.Recipient, Type: p.Type, ThreadID: p.ThreadID, Since: p.Since,
+		Until:    p.Until,
 		Archived: p.Archived, Before: p.Before, After: p.After, OldestFirst: p.OldestFirst, Limit: p.Limit,
 	}
 	for i, name := range p.Pair {
@@ -143,9 +145,12 @@ func (p *MessagesListParams) rows(ctx context.Context, env commands.Env, ms []or
 	for i := range ms {
 		m := &ms[i]
 		rows[i] = Listed{
-			Seq: m.Seq, MessageID: m.ID, Sender: m.Sender, Recipient: m.Recipient, Group: m.Group, Type: m.Type, ThreadID: m.ThreadID,
-			ThreadName: named[m.ThreadID].Name, Status: m.Status, CreatedAt: m.CreatedAt, DeliveredAt: m.DeliveredAt, EndedAt: m.EndedAt,
-			NextAttemptAt: m.NextAttemptAt, RetryCount: m.RetryCount, MaxRetries: m.MaxRetries, Error: orchestrator.Clip(m.Error), Held: m.Held,
+			Seq: m.Seq, MessageID: m.ID, Sender: m.Sender, Recipient: m.Recipient, Group: m.Group, Type: m.Type,
+			ThreadID:   m.ThreadID,
+			ThreadName: named[m.ThreadID].Name, Status: m.Status, CreatedAt: m.CreatedAt, DeliveredAt: m.DeliveredAt,
+			EndedAt:       m.EndedAt,
+			NextAttemptAt: m.NextAttemptAt, RetryCount: m.RetryCount, MaxRetries: m.MaxRetries,
+			Error: orchestrator.Clip(m.Error), Held: m.Held,
 			LeaseUntil: m.LeaseUntil, ReadAt: m.ReadAt, Archived: m.ArchivedAt != "",
 		}
 		rows[i].Says, _ = commands.Excerpt(m, p.Text)
@@ -159,13 +164,14 @@ func (p *MessagesListParams) rows(ctx context.Context, env commands.Env, ms []or
 // Text shows a line for each message, and how far the search has come.
 func (r MessagesListResult) Text(w *commands.Text) {
 	if r.Count > 0 {
-		commands.TableOf(w, []string{"MESSAGE", "SENT", "FROM", "TO", "TYPE", "STATUS", "SAYS…"}, r.Messages, func(m *Listed) []string {
-			says := m.Says
-			if m.Error != "" && m.Status != orchestrator.Delivered {
-				says = m.Error
-			}
-			return []string{m.MessageID, w.When(m.CreatedAt), m.Sender, m.Recipient, m.Type, string(m.Status), says}
-		})
+		commands.TableOf(w, []string{"MESSAGE", "SENT", "FROM", "TO", "TYPE", "STATUS", "SAYS…"}, r.Messages,
+			func(m *Listed) []string {
+				says := m.Says
+				if m.Error != "" && m.Status != orchestrator.Delivered {
+					says = m.Error
+				}
+				return []string{m.MessageID, w.When(m.CreatedAt), m.Sender, m.Recipient, m.Type, string(m.Status), says}
+			})
 	}
 	on := "--before"
 	if r.oldestFirst {

@@ -23,13 +23,14 @@ type MigrateResult struct {
 	Rows     int64        `json:"rows"`
 	Tables   []move.Table `json:"tables"`
 	// Standstill is for how long nobody could write.
-	Standstill float64  `json:"standstill_seconds"`
-	Leases     int64    `json:"leases_ended"`
-	Hosts      int64    `json:"agents_of_host"`
-	Others     []string `json:"agents_of_other_hosts"` // as "bob of db2": whose files, commands and sessions are on that machine
-	Repaired   int64    `json:"repaired"`
-	Repairs    []string `json:"repairs"` // the first of them
-	Left       []string `json:"left"`    // tables of other programs
+	Standstill float64 `json:"standstill_seconds"`
+	Leases     int64   `json:"leases_ended"`
+	Hosts      int64   `json:"agents_of_host"`
+	// as "bob of db2": whose files, commands and sessions are on that machine
+	Others   []string `json:"agents_of_other_hosts"`
+	Repaired int64    `json:"repaired"`
+	Repairs  []string `json:"repairs"` // the first of them
+	Left     []string `json:"left"`    // tables of other programs
 
 	// For people only.
 	central bool
@@ -51,8 +52,11 @@ func migrate(ctx context.Context, env commands.Env, p MigrateParams) (MigrateRes
 	if err != nil {
 		return MigrateResult{}, err
 	}
-	r := MigrateResult{Database: env.Ledger.Path(), From: old.Path(), Finished: m.Before, Rows: m.Rows(), Tables: []move.Table{},
-		Standstill: m.Standstill.Round(time.Millisecond).Seconds(), Leases: m.Leases, Hosts: m.Hosts, Others: []string{}, Repaired: m.Repairs.N, Repairs: []string{}, Left: []string{}, central: env.Ledger.IsCentral(), host: env.Ledger.Host()}
+	r := MigrateResult{Database: env.Ledger.Path(), From: old.Path(), Finished: m.Before, Rows: m.Rows(),
+		Tables:     []move.Table{},
+		Standstill: m.Standstill.Round(time.Millisecond).Seconds(), Leases: m.Leases, Hosts: m.Hosts,
+		Others: []string{}, Repaired: m.Repairs.N, Repairs: []string{}, Left: []string{},
+		central: env.Ledger.IsCentral(), host: env.Ledger.Host()}
 	r.Tables, r.Others = append(r.Tables, m.Tables...), append(r.Others, m.Others...)
 	r.Repairs, r.Left = append(r.Repairs, m.Repairs.First...), append(r.Left, m.Left...)
 	return r, nil
@@ -64,7 +68,8 @@ func (r MigrateResult) Text(w *commands.Text) {
 		w.Printf("The database of %s has moved to %s already.\n", commands.Inline(r.From), commands.Inline(r.Database))
 		return
 	}
-	w.Printf("Moved %s from %s to %s, and compared them. Nobody could write for %g s.\n", orchestrator.Plural(int(r.Rows), "row"),
+	w.Printf("Moved %s from %s to %s, and compared them. Nobody could write for %g s.\n",
+		orchestrator.Plural(int(r.Rows), "row"),
 		commands.Inline(r.From), commands.Inline(r.Database), r.Standstill)
 	for _, t := range r.Tables {
 		if t.Rows > 0 {
@@ -72,10 +77,12 @@ func (r MigrateResult) Text(w *commands.Text) {
 		}
 	}
 	if r.Leases > 0 {
-		w.Printf("%s that were being delivered will be delivered again, from here.\n", orchestrator.Plural(int(r.Leases), "message"))
+		w.Printf("%s that were being delivered will be delivered again, from here.\n",
+			orchestrator.Plural(int(r.Leases), "message"))
 	}
 	if r.Hosts > 0 && r.central {
-		w.Printf("%s with files or commands, which are on this machine: they belong to the host %s from now on.\n", orchestrator.Plural(int(r.Hosts), "agent"), r.host)
+		w.Printf("%s with files or commands, which are on this machine: they belong to the host %s from now on.\n",
+			orchestrator.Plural(int(r.Hosts), "agent"), r.host)
 	}
 	if len(r.Others) > 0 {
 		w.Printf("A file is for one machine. The files, commands and sessions of these were on others, and are looked for here from now on: %s.\n", commands.Inline(strings.Join(r.Others, ", ")))

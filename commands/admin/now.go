@@ -21,7 +21,8 @@ func now(ctx context.Context, env commands.Env, _ struct{}) (NowResult, error) {
 }
 
 // counted are the words behind the numbers of findings.
-var counted = map[string]string{"failed": "failed", "overdue": "overdue", "unread": "unread", "disabled": "disabled", "phone": "failed", "question": "open", "daemon": "waiting",
+var counted = map[string]string{"failed": "failed", "overdue": "overdue", "unread": "unread", "disabled": "disabled",
+	"phone": "failed", "question": "open", "daemon": "waiting",
 	"exchange": "messages"}
 
 // fewNames joins the first names of a list.
@@ -46,7 +47,8 @@ func (r NowResult) Text(w *commands.Text) {
 		if n.Count > 0 {
 			number = strconv.FormatInt(n.Count, 10) + " " + counted[n.Code]
 		}
-		w.Fields([2]string{"how many", number}, [2]string{"because", n.Because}, [2]string{"from", fewNames(n.From)}, [2]string{"since", w.When(n.Since)},
+		w.Fields([2]string{"how many", number}, [2]string{"because", n.Because}, [2]string{"from", fewNames(n.From)},
+			[2]string{"since", w.When(n.Since)},
 			[2]string{"the oldest", n.ID}, [2]string{"what helps", n.Do})
 	}
 }

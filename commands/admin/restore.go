@@ -17,8 +17,8 @@ type RestoreParams struct {
 	Force bool   `json:"force,omitempty" desc:"even if undelivered messages are there"`
 }
 
-// RestoreResult says what is there now, how many tokens and phones of the backup are revoked, and where that is which was
-// there before.
+// RestoreResult says what is there now, how many tokens and phones of the backup are revoked, and where that is which
+// was there before.
 type RestoreResult struct {
 	Messages int64 `json:"messages"`
 	// Missing counts the messages that were there before and are not in the backup.
@@ -61,7 +61,8 @@ func foreseeRestore(ctx context.Context, env commands.Env, p RestoreParams) (str
 // changes says what a restore takes and brings, in lines.
 func changes(found store.Compared) (lines []string) {
 	if found.Missing > 0 {
-		lines = append(lines, orchestrator.Plural(int(found.Missing), "message")+" of the present database are not in the backup.")
+		lines = append(lines, orchestrator.Plural(int(found.Missing), "message")+
+			" of the present database are not in the backup.")
 	}
 	if len(found.Adds) > 0 {
 		lines = append(lines, "The backup acts outside of the database in ways that the present one does not:")

@@ -38,10 +38,12 @@ func TestRestoreWhileOthersHaveTheFileOpen(t *testing.T) {
 		t.Errorf("%d messages restored; %s holds %v", r.Messages, r.Previous, before)
 	}
 
-	if _, err := messages.Find(t.Context(), other.Ledger, later.MessageID); orchestrator.CodeOf(err) != orchestrator.NotFound {
+	if _, err := messages.Find(t.Context(), other.Ledger,
+		later.MessageID); orchestrator.CodeOf(err) != orchestrator.NotFound {
 		t.Errorf("the other process still finds what came after the backup: %v", err)
 	}
-	if _, err := messages.Send(t.Context(), other.Ledger, orchestrator.Draft{Sender: "a", Recipient: "late"}); orchestrator.CodeOf(err) != orchestrator.UnknownRecipient {
+	if _, err := messages.Send(t.Context(), other.Ledger, orchestrator.Draft{Sender: "a",
+		Recipient: "late"}); orchestrator.CodeOf(err) != orchestrator.UnknownRecipient {
 		t.Errorf("the other process still knows an agent that the backup does not: %v", err)
 	}
 	if _, err := messages.Send(t.Context(), other.Ledger, orchestrator.Draft{Sender: "a", Recipient: "b"}); err != nil {
@@ -101,7 +103,8 @@ func TestRestoreRefuses(t *testing.T) {
 		}
 	}
 	for _, none := range []string{foreign, script, empty} {
-		if e := f.refused("restore", `{"file":"`+none+`","force":true}`, orchestrator.InvalidParams); !strings.Contains(e.Error(), none+" is no backup") {
+		if e := f.refused("restore", `{"file":"`+none+`","force":true}`,
+			orchestrator.InvalidParams); !strings.Contains(e.Error(), none+" is no backup") {
 			t.Error(e)
 		}
 	}

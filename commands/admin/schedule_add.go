@@ -22,7 +22,8 @@ type ScheduleAddResult struct {
 	Schedule orchestrator.Schedule `json:"schedule"`
 }
 
-var scheduleAddCommand = commands.Define(vocabulary, "schedule add", scheduleAdd).With(commands.Traits{HereOnly: true}).Knowing("name", knownSchedules).Knowing("command", knownCommands)
+var scheduleAddCommand = commands.Define(vocabulary, "schedule add", scheduleAdd).
+	With(commands.Traits{HereOnly: true}).Knowing("name", knownSchedules).Knowing("command", knownCommands)
 
 // scheduleAdd checks the spec, the command and its parameters before it stores anything.
 func scheduleAdd(ctx context.Context, env commands.Env, p ScheduleAddParams) (ScheduleAddResult, error) {
@@ -36,13 +37,16 @@ func scheduleAdd(ctx context.Context, env commands.Env, p ScheduleAddParams) (Sc
 		return ScheduleAddResult{}, err
 	}
 	if err := d.Check(p.Params); err != nil {
-		return ScheduleAddResult{}, &orchestrator.Error{Code: orchestrator.InvalidParams, Message: "params of " + d.Name, Err: err}
+		return ScheduleAddResult{}, &orchestrator.Error{Code: orchestrator.InvalidParams, Message: "params of " +
+			d.Name, Err: err}
 	}
-	s, err := schedules.Add(ctx, env.Ledger, orchestrator.Schedule{Name: p.Name, Spec: p.Spec, Command: d.Name, Params: p.Params})
+	s, err := schedules.Add(ctx, env.Ledger, orchestrator.Schedule{Name: p.Name, Spec: p.Spec, Command: d.Name,
+		Params: p.Params})
 	return ScheduleAddResult{Schedule: s}, err
 }
 
 // Text says it in a sentence.
 func (r ScheduleAddResult) Text(w *commands.Text) {
-	w.Printf("%s runs %s with %s: %s.\n", r.Schedule.Name, r.Schedule.Command, string(r.Schedule.Params), r.Schedule.Spec)
+	w.Printf("%s runs %s with %s: %s.\n", r.Schedule.Name, r.Schedule.Command, string(r.Schedule.Params),
+		r.Schedule.Spec)
 }

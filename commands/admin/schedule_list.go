@@ -74,9 +74,10 @@ func removesSchedule(name string) string { return "`mailroom schedule remove " +
 
 // Text shows a table.
 func (r ScheduleListResult) Text(w *commands.Text) {
-	commands.TableOf(w, []string{"SCHEDULE", "SPEC", "COMMAND", "PARAMS", "LAST RUN"}, r.Schedules, func(s *ListedSchedule) []string {
-		return []string{s.Name, s.Spec, s.Command, string(s.Params), w.When(s.LastRunAt)}
-	})
+	commands.TableOf(w, []string{"SCHEDULE", "SPEC", "COMMAND", "PARAMS", "LAST RUN"}, r.Schedules,
+		func(s *ListedSchedule) []string {
+			return []string{s.Name, s.Spec, s.Command, string(s.Params), w.When(s.LastRunAt)}
+		})
 	for _, s := range r.Schedules {
 		if s.Problem != "" {
 			w.Printf("%s: %s. %s.\n", s.Name, s.Problem, removesSchedule(s.Name))

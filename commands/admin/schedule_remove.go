@@ -17,7 +17,8 @@ type ScheduleRemoveResult struct {
 	Name string `json:"name"`
 }
 
-var scheduleRemoveCommand = commands.Define(vocabulary, "schedule remove", scheduleRemove).Knowing("name", knownSchedules)
+var scheduleRemoveCommand = commands.Define(vocabulary, "schedule remove", scheduleRemove).Knowing("name",
+	knownSchedules)
 
 func scheduleRemove(ctx context.Context, env commands.Env, p ScheduleRemoveParams) (ScheduleRemoveResult, error) {
 	return ScheduleRemoveResult(p), schedules.Remove(ctx, env.Ledger, p.Name)

@@ -32,8 +32,8 @@ func (r ScheduleRunResult) Settle(ctx context.Context, env commands.Env, written
 
 var scheduleRunCommand = commands.Define(vocabulary, "schedule run", scheduleRun).Knowing("name", knownSchedules)
 
-// scheduleRun runs the command as a daemon would, whoever asks: what it does was decided on the machine where the schedule was added. The
-// trace has its run below the one of this command, which names who asked.
+// scheduleRun runs the command as a daemon would, whoever asks: what it does was decided on the machine where the
+// schedule was added. The trace has its run below the one of this command, which names who asked.
 func scheduleRun(ctx context.Context, env commands.Env, p ScheduleRunParams) (r ScheduleRunResult, err error) {
 	s, err := schedules.Get(ctx, env.Ledger, p.Name)
 	if err != nil {
@@ -42,9 +42,11 @@ func scheduleRun(ctx context.Context, env commands.Env, p ScheduleRunParams) (r 
 	d, _, err := env.Catalogue.Runs(&s, env.Ledger.Now())
 	switch {
 	case err != nil:
-		return r, &orchestrator.Error{Code: orchestrator.Conflict, Message: "the schedule " + s.Name + " cannot run", Err: err, Hint: removesSchedule(s.Name)}
+		return r, &orchestrator.Error{Code: orchestrator.Conflict, Message: "the schedule " + s.Name + " cannot run",
+			Err: err, Hint: removesSchedule(s.Name)}
 	case d.Name == "schedule_run":
-		return r, orchestrator.Errorf(orchestrator.Conflict, "the schedule %s runs a schedule itself", s.Name).WithHint("Run that one")
+		return r, orchestrator.Errorf(orchestrator.Conflict, "the schedule %s runs a schedule itself", s.Name).
+			WithHint("Run that one")
 	}
 	if _, err := schedules.ClaimRun(ctx, env.Ledger, s.Name, env.Ledger.Now()); err != nil {
 		return r, err

@@ -35,16 +35,19 @@ type ServiceInstallResult struct {
 	removed bool
 }
 
-var serviceInstallCommand = commands.Define(vocabulary, "service install", serviceInstall).With(commands.Traits{HereOnly: true, MakesOne: true})
+var serviceInstallCommand = commands.Define(vocabulary, "service install", serviceInstall).
+	With(commands.Traits{HereOnly: true, MakesOne: true})
 
 // serviceInstall has the user's systemd run the daemon of this database now and after each start of the machine.
 func serviceInstall(ctx context.Context, env commands.Env, p ServiceInstallParams) (ServiceInstallResult, error) {
 	folder, err := os.UserConfigDir()
 	if err != nil {
-		return ServiceInstallResult{}, orchestrator.Errorf(orchestrator.Unavailable, "the user's folder of configurations is not known: %v", err)
+		return ServiceInstallResult{}, orchestrator.Errorf(orchestrator.Unavailable,
+			"the user's folder of configurations is not known: %v", err)
 	}
 	name := p.Name + ".service"
-	r := ServiceInstallResult{Unit: filepath.Join(folder, "systemd", "user", name), Database: env.Ledger.Path(), removed: p.Remove}
+	r := ServiceInstallResult{Unit: filepath.Join(folder, "systemd", "user", name), Database: env.Ledger.Path(),
+		removed: p.Remove}
 	if p.Remove {
 		r.Next = systemctl(ctx, "disable", "--now", name)
 		err := os.Remove(r.Unit)

@@ -29,9 +29,9 @@ RestrictSUIDSGID=true
 WantedBy=default.target
 `
 
-// ServiceUnit returns a systemd unit of the user's own that runs the daemon. Its first line says where it comes from, name is
-// that of its file, of ends its description, and words are the daemon's command line, of which none may have a line break or a
-// zero byte. The Debian package has one, too.
+// ServiceUnit returns a systemd unit of the user's own that runs the daemon. Its first line says where it comes from,
+// name is that of its file, of ends its description, and words are the daemon's command line, of which none may have a
+// line break or a zero byte. The Debian package has one, too.
 func ServiceUnit(from, name, of string, words []string) string {
 	line := make([]string, len(words))
 	for i, word := range words {

@@ -21,14 +21,15 @@ func settingList(ctx context.Context, env commands.Env, _ struct{}) (SettingList
 
 // Text shows a table.
 func (r SettingListResult) Text(w *commands.Text) {
-	commands.TableOf(w, []string{"SETTING", "VALUE", "BOUNDS", "WHAT IT IS"}, r.Settings, func(s *ledger.Setting) []string {
-		about := s.About
-		if s.Local {
-			about += "; not over the network"
-		}
-		if s.Ignored != "" {
-			about += "; ignored, since it cannot be read: " + s.Ignored
-		}
-		return []string{s.Key, s.Value, s.Bounds, about}
-	})
+	commands.TableOf(w, []string{"SETTING", "VALUE", "BOUNDS", "WHAT IT IS"}, r.Settings,
+		func(s *ledger.Setting) []string {
+			about := s.About
+			if s.Local {
+				about += "; not over the network"
+			}
+			if s.Ignored != "" {
+				about += "; ignored, since it cannot be read: " + s.Ignored
+			}
+			return []string{s.Key, s.Value, s.Bounds, about}
+		})
 }

@@ -18,10 +18,12 @@ type SettingSetParams struct {
 
 var settingSetCommand = commands.Define(vocabulary, "setting set", settingSet).Knowing("key", knownSettings)
 
-// settingSet takes effect in every process at its next transaction. Over the network it changes no setting that is local.
+// settingSet takes effect in every process at its next transaction. Over the network it changes no setting that is
+// local.
 func settingSet(ctx context.Context, env commands.Env, p SettingSetParams) (ledger.Setting, error) {
 	if p.Default == (p.Value != "") {
-		return ledger.Setting{}, orchestrator.Errorf(orchestrator.InvalidParams, "value: give one, or say default for the default; not both")
+		return ledger.Setting{}, orchestrator.Errorf(orchestrator.InvalidParams,
+			"value: give one, or say default for the default; not both")
 	}
 	if env.Caller.Remote {
 		setting, err := env.Ledger.Setting(ctx, p.Key)

@@ -34,7 +34,8 @@ type SQLResult struct {
 
 var sqlCommand = commands.Define(vocabulary, "sql", runSQL).Knowing("named", knownAudits)
 
-// maxForModels bounds an answer to a model, in bytes: it is copied several times on the way, and hosts cut it long before.
+// maxForModels bounds an answer to a model, in bytes: it is copied several times on the way, and hosts cut it long
+// before.
 const maxForModels = 1 << 20
 
 // runSQL answers audits. It cannot write, attach or read credentials, whoever asks.

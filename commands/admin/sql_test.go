@@ -11,7 +11,8 @@ import (
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
-// A process has four answers of queries in memory at a time, from when the query begins until its answer was written, or could not be.
+// A process has four answers of queries in memory at a time, from when the query begins until its answer was written,
+// or could not be.
 func TestQueriesAtATime(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil, nil)
@@ -19,13 +20,15 @@ func TestQueriesAtATime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	env := commands.Env{Engine: f.router, Caller: commands.Caller{Admin: true}, Log: slog.New(slog.DiscardHandler), Catalogue: f.catalogue}
+	env := commands.Env{Engine: f.router, Caller: commands.Caller{Admin: true}, Log: slog.New(slog.DiscardHandler),
+		Catalogue: f.catalogue}
 	ask := func(query string) (commands.Answer, error) {
 		return d.Run(t.Context(), env, json.RawMessage(`{"query":"`+query+`"}`))
 	}
 	var open []commands.Answer
 	for range 4 {
-		if _, err := ask("SELEC 1"); orchestrator.CodeOf(err) != orchestrator.InvalidParams { // which leaves no place taken
+		// which leaves no place taken
+		if _, err := ask("SELEC 1"); orchestrator.CodeOf(err) != orchestrator.InvalidParams {
 			t.Fatal(err)
 		}
 		answer, err := ask("SELECT 1 AS n")
@@ -56,7 +59,8 @@ func TestPiecesOfAnAnswer(t *testing.T) {
 	f := newFixture(t, nil, nil)
 	for _, params := range []string{
 		`{"query":"SELECT 1 AS \"\"\"rows\"\":[]\", 2 AS rows"}`, `{"list":true}`, `{"query":"SELECT 1 WHERE 1 = 0"}`,
-		`{"query":"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000) SELECT i, '` + strings.Repeat("x", 1000) + `' AS x FROM n","limit":2900}`,
+		`{"query":"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000) SELECT i, '` +
+			strings.Repeat("x", 1000) + `' AS x FROM n","limit":2900}`,
 	} {
 		answer, err := f.try(f.router, "sql", params)
 		if err != nil {
@@ -88,7 +92,8 @@ func TestQueriesOfTheLongestMessages(t *testing.T) {
 	}
 	ask[any](f, "deliver_all", `{}`)
 	queries := []string{
-		"SELECT * FROM agent_message ORDER BY created_at, payload", "SELECT m.*, t.* FROM agent_message m JOIN message_trace t USING (message_id)",
+		"SELECT * FROM agent_message ORDER BY created_at, payload",
+		"SELECT m.*, t.* FROM agent_message m JOIN message_trace t USING (message_id)",
 		"SELECT * FROM agent_message m JOIN agent_inbox i ON i.message_id = m.message_id",
 		"SELECT recipient, max(payload), min(payload), count(DISTINCT payload) FROM agent_message GROUP BY recipient",
 	}

@@ -48,7 +48,8 @@ func stats(ctx context.Context, env commands.Env, p StatsParams) (r StatsResult,
 func period(param, text string) (time.Duration, error) {
 	d, err := orchestrator.ParseDuration(text)
 	if err != nil || d <= 0 {
-		return 0, orchestrator.Errorf(orchestrator.InvalidParams, "%s: %q is no length of time", param, text).WithHint("Write it as 90s, 10m, 1h or 7d")
+		return 0, orchestrator.Errorf(orchestrator.InvalidParams, "%s: %q is no length of time", param, text).
+			WithHint("Write it as 90s, 10m, 1h or 7d")
 	}
 	return d, nil
 }
@@ -67,7 +68,8 @@ func interval(since time.Duration) time.Duration {
 // Text shows a line for each recipient, and a bar for each interval.
 func (r StatsResult) Text(w *commands.Text) {
 	if r.agent != "" && r.Total.Wrote > 0 {
-		w.Printf("%s itself has sent %s since %s.\n", r.agent, orchestrator.Plural(int(r.Total.Wrote), "message"), w.When(r.Since))
+		w.Printf("%s itself has sent %s since %s.\n", r.agent, orchestrator.Plural(int(r.Total.Wrote), "message"),
+			w.When(r.Since))
 	}
 	if len(r.Recipients) == 0 {
 		toWhom := ""
@@ -77,12 +79,15 @@ func (r StatsResult) Text(w *commands.Text) {
 		w.Printf("Nothing has been sent%s since %s.\n", toWhom, w.When(r.Since))
 		return
 	}
-	w.Printf("Since %s: %s sent, %d delivered, %d read, %d failed, %d expired.\n\n", w.When(r.Since), orchestrator.Plural(int(r.Total.Sent), "message"),
+	w.Printf("Since %s: %s sent, %d delivered, %d read, %d failed, %d expired.\n\n", w.When(r.Since),
+		orchestrator.Plural(int(r.Total.Sent), "message"),
 		r.Total.Delivered, r.Total.Read, r.Total.Failed, r.Total.Expired)
-	header := []string{"RECIPIENT", "SENT", "DELIVERED", "READ", "FAILED", "PENDING", "UNREAD", "DELIVERED IN", "READ IN"}
+	header := []string{"RECIPIENT", "SENT", "DELIVERED", "READ", "FAILED", "PENDING", "UNREAD", "DELIVERED IN",
+		"READ IN"}
 	rows := commands.Rows(r.Recipients, func(l *traffic.Line) []string {
 		return []string{
-			l.Recipient, fmt.Sprint(l.Sent), fmt.Sprint(l.Delivered), fmt.Sprint(l.Read), fmt.Sprint(l.Failed + l.Expired), fmt.Sprint(*l.Pending), fmt.Sprint(*l.Unread),
+			l.Recipient, fmt.Sprint(l.Sent), fmt.Sprint(l.Delivered), fmt.Sprint(l.Read),
+			fmt.Sprint(l.Failed + l.Expired), fmt.Sprint(*l.Pending), fmt.Sprint(*l.Unread),
 			spread(l.DeliveredAfter), spread(l.ReadAfter),
 		}
 	})
@@ -96,7 +101,8 @@ func (r StatsResult) Text(w *commands.Text) {
 		w.Printf("\n")
 		w.Table(append([]string{header[0]}, header[numbers:]...), times)
 	}
-	w.Printf("\n%s\n", w.Paint(commands.Dim, "Times are of half, of 95 and of 99 percent of the messages. Sent, by "+r.Every+":"))
+	w.Printf("\n%s\n", w.Paint(commands.Dim, "Times are of half, of 95 and of 99 percent of the messages. Sent, by "+
+		r.Every+":"))
 	most, longest := int64(1), int64(40)
 	if w.Width > 0 {
 		longest = max(10, min(longest, int64(w.Width)-20))
@@ -106,7 +112,8 @@ func (r StatsResult) Text(w *commands.Text) {
 	}
 	first := max(0, slices.IndexFunc(r.Intervals, func(l traffic.Line) bool { return l.Sent > 0 }))
 	for _, l := range r.Intervals[first:] {
-		w.Printf("%s  %s %d\n", orchestrator.ParseStamp(l.At).Local().Format("01-02 15:04"), w.Paint(commands.Green, strings.Repeat("#", int((l.Sent*longest+most-1)/most))), l.Sent)
+		w.Printf("%s  %s %d\n", orchestrator.ParseStamp(l.At).Local().Format("01-02 15:04"), w.Paint(commands.Green,
+			strings.Repeat("#", int((l.Sent*longest+most-1)/most))), l.Sent)
 	}
 	if len(r.Waiting) > 0 {
 		r.sayWaiting(w, first)

@@ -91,7 +91,8 @@ func writeStory(w *commands.Text, s *overview.Story) {
 		writeSession(w, session, start, branch, trunk)
 	}
 	for _, receipt := range s.Receipts {
-		w.Printf("   %s %s (%s)\n", w.Paint(commands.Dim, fmt.Sprintf("%-12s", receipt.What)), receipt.At, receipt.Evidence)
+		w.Printf("   %s %s (%s)\n", w.Paint(commands.Dim, fmt.Sprintf("%-12s", receipt.What)), receipt.At,
+			receipt.Evidence)
 	}
 }
 

@@ -87,15 +87,16 @@ func TestTraceOutlivesItsMessage(t *testing.T) {
 	h.clock.Advance(8 * 24 * time.Hour)
 	ask[any](h.fixture, "clear_old", `{}`)
 	got := h.tell("m5-given-up")
-	for _, want := range []string{"deleted by retention; its trace is left\n", "retry → failed", "└─ clear_old by first", "└─ deleted "} {
+	for _, want := range []string{"deleted by retention; its trace is left\n", "retry → failed",
+		"└─ clear_old by first", "└─ deleted "} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is missing in\n%s", want, got)
 		}
 	}
 }
 
-// TestDeletedMessageIsTold: trace and why say of a message that retention deleted who it was from and to, what it was, and
-// its last error.
+// TestDeletedMessageIsTold: trace and why say of a message that retention deleted who it was from and to, what it was,
+// and its last error.
 func TestDeletedMessageIsTold(t *testing.T) {
 	t.Parallel()
 	h := knownHistory(t)

@@ -29,7 +29,8 @@ var trustCommand = commands.Define(vocabulary, "trust", trust).With(commands.Tra
 func trust(ctx context.Context, env commands.Env, p TrustParams) (r TrustResult, err error) {
 	switch {
 	case p.Remove && (p.Show || p.List):
-		return r, orchestrator.Errorf(orchestrator.InvalidParams, "remove: it does not go with show and list, which change nothing")
+		return r, orchestrator.Errorf(orchestrator.InvalidParams,
+			"remove: it does not go with show and list, which change nothing")
 	case p.Show || p.List:
 		r.TrustState, err = schedules.Trusted(ctx, env.Ledger)
 	default:

@@ -21,7 +21,8 @@ var whyCommand = commands.Define(vocabulary, "why", why)
 func why(ctx context.Context, env commands.Env, p MessageIDParams) (WhyResult, error) {
 	reasons, err := overview.Why(ctx, env.Ledger, p.MessageID)
 	n := env.Most(len(reasons), func(k int) any { return []any{reasons[:k], commands.Room} })
-	return WhyResult{Reasons: reasons[:n], LeftOut: len(reasons) - n, Rest: env.Rest(n < len(reasons), "call why with the id of one")}, err
+	return WhyResult{Reasons: reasons[:n], LeftOut: len(reasons) - n, Rest: env.Rest(n < len(reasons),
+		"call why with the id of one")}, err
 }
 
 // Text explains in one screen.
@@ -34,7 +35,8 @@ func (r WhyResult) Text(w *commands.Text) {
 		if reason.Gone {
 			is = "was"
 		}
-		w.Printf("%s from %s to %s %s %s.\n", w.Paint(commands.Bold, reason.MessageID), cmp.Or(reason.Sender, "?"), cmp.Or(reason.Recipient, "?"), is, w.Status(string(reason.Status)))
+		w.Printf("%s from %s to %s %s %s.\n", w.Paint(commands.Bold, reason.MessageID), cmp.Or(reason.Sender, "?"),
+			cmp.Or(reason.Recipient, "?"), is, w.Status(string(reason.Status)))
 		overdue := ""
 		if reason.Overdue {
 			overdue = "yes"

@@ -21,8 +21,9 @@ type callTime struct {
 	unsaid         time.Duration // where the configuration does not say; the shortest that a version of the host has
 }
 
-// callTimes are those of the hosts by name. After two minutes Claude Code's model goes on without the answer, whatever the configuration
-// says. Gemini waits for ten unless the configuration says less, and that which connect makes for an extension says two.
+// callTimes are those of the hosts by name. After two minutes Claude Code's model goes on without the answer, whatever
+// the configuration says. Gemini waits for ten unless the configuration says less, and that which connect makes for an
+// extension says two.
 var callTimes = map[string]callTime{
 	"claude":   {"mcpServers", "timeout", time.Millisecond, 2 * time.Minute},
 	"codex":    {"mcp_servers", "tool_timeout_sec", time.Second, time.Minute},
@@ -30,9 +31,9 @@ var callTimes = map[string]callTime{
 	"opencode": {"mcp", "timeout", time.Millisecond, time.Minute},
 }
 
-// CallTime returns how long a host waits for the answer to a call of a tool of the server that it has started with these words after
-// the program's name; 0 for a host that is not known. What a configuration says counts if it starts that server: a project's, in the
-// working folder or above, or the user's. If several do, the shortest time counts.
+// CallTime returns how long a host waits for the answer to a call of a tool of the server that it has started with
+// these words after the program's name; 0 for a host that is not known. What a configuration says counts if it starts
+// that server: a project's, in the working folder or above, or the user's. If several do, the shortest time counts.
 func CallTime(host string, words []string) time.Duration {
 	h, c := find(host), callTimes[host]
 	if h == nil {

@@ -11,11 +11,12 @@ import (
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
-// TestCallTime: how long a host waits for a tool is what its configuration says of the server that it has started, and only if that
-// stands there.
+// TestCallTime: how long a host waits for a tool is what its configuration says of the server that it has started, and
+// only if that stands there.
 func TestCallTime(t *testing.T) {
 	d := newDesk(t)
-	for _, name := range []string{"CODEX_HOME", "CLAUDE_CONFIG_DIR", "GEMINI_CLI_HOME", "XDG_CONFIG_HOME", "MCP_TOOL_TIMEOUT"} {
+	for _, name := range []string{"CODEX_HOME", "CLAUDE_CONFIG_DIR", "GEMINI_CLI_HOME", "XDG_CONFIG_HOME",
+		"MCP_TOOL_TIMEOUT"} {
 		t.Setenv(name, "")
 	}
 	below := filepath.Join(d.project, "src")
@@ -61,9 +62,11 @@ func TestCallTime(t *testing.T) {
 		becomes("for another agent", `"bob"`, `"eve"`, c.otherwise)
 		becomes("a file that cannot be read", string(before), "{", c.otherwise)
 		if c.host != "claude" {
-			becomes("the time is gone", c.written, strings.NewReplacer("tool_timeout_sec", "#", `"timeout"`, `"other"`).Replace(c.written), c.otherwise)
+			becomes("the time is gone", c.written, strings.NewReplacer("tool_timeout_sec", "#", `"timeout"`,
+				`"other"`).Replace(c.written), c.otherwise)
 		}
-		becomes("an hour", c.written, strings.NewReplacer("30000", "3600000", "30.0", "3600").Replace(c.changed), map[bool]time.Duration{true: 2 * time.Minute, false: time.Hour}[c.host == "claude"])
+		becomes("an hour", c.written, strings.NewReplacer("30000", "3600000", "30.0", "3600").Replace(c.changed),
+			map[bool]time.Duration{true: 2 * time.Minute, false: time.Hour}[c.host == "claude"])
 	}
 	t.Setenv("MCP_TOOL_TIMEOUT", "9000")
 	want.Equal(t, "claude, in its environment", CallTime("claude", []string{"mcp"}), 9*time.Second)
@@ -76,11 +79,13 @@ func TestCallTimeOfTheUser(t *testing.T) {
 	home := filepath.Join(d.home, "codex")
 	t.Setenv("CODEX_HOME", home)
 	t.Chdir(d.project)
-	for path, seconds := range map[string]string{filepath.Join(home, "config.toml"): "200", filepath.Join(d.project, ".codex", "config.toml"): "300"} {
+	for path, seconds := range map[string]string{filepath.Join(home, "config.toml"): "200", filepath.Join(d.project,
+		".codex", "config.toml"): "300"} {
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		text := `mcp_servers = { post = { command = "/x/mailroom", args = ["mcp", "--as", "bob"], tool_timeout_sec = ` + seconds + ` } }`
+		text := `mcp_servers = { post = { command = "/x/mailroom", args = ["mcp", "--as", "bob"], tool_timeout_sec = ` +
+			seconds + ` } }`
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -16,10 +16,11 @@ var claude = host{
 }
 
 // claudeEvents are the hooks that Mailroom has in Claude Code, in the order of a session.
-var claudeEvents = []string{"SessionStart", "UserPromptSubmit", "PostToolUse", "PostToolUseFailure", "Stop", "SessionEnd"}
+var claudeEvents = []string{"SessionStart", "UserPromptSubmit", "PostToolUse", "PostToolUseFailure", "Stop",
+	"SessionEnd"}
 
-// claudeFiles: the tools stand in a file that a project may share, the hooks in the user's own, which Claude Code keeps out of
-// version control.
+// claudeFiles: the tools stand in a file that a project may share, the hooks in the user's own, which Claude Code keeps
+// out of version control.
 func claudeFiles(p *place, c *connection) []file {
 	tools, settings := filepath.Join(p.folder, ".mcp.json"), filepath.Join(p.folder, ".claude", "settings.local.json")
 	if p.user {
@@ -33,7 +34,8 @@ func claudeFiles(p *place, c *connection) []file {
 			path: tools, add: plainJSON(edit(func(d *document) { c.putServer(d, "mcpServers", c.claudeServer()) })),
 			remove: undo(func(d *document) { dropServer(d, "mcpServers") }), decode: decodeJSON, server: "mcpServers",
 		},
-		{path: settings, add: plainJSON(edit(func(d *document) { c.claudeSettings(d, p.user) })), remove: undo(dropClaudeSettings), decode: decodeJSON},
+		{path: settings, add: plainJSON(edit(func(d *document) { c.claudeSettings(d, p.user) })),
+			remove: undo(dropClaudeSettings), decode: decodeJSON},
 	}
 }
 
@@ -61,7 +63,8 @@ func (c *connection) claudeHooks(d *document) {
 	for _, event := range claudeEvents {
 		addHook(d, event, hook{Type: "command", Command: c.hook("claude", event), Timeout: 10})
 		if event == "SessionStart" || event == "Stop" {
-			addHook(d, event, hook{Type: "command", Command: c.hook("claude", "wake"), Async: true, Rewake: true, Timeout: 86400})
+			addHook(d, event, hook{Type: "command", Command: c.hook("claude", "wake"), Async: true, Rewake: true,
+				Timeout: 86400})
 		}
 	}
 }

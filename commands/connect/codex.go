@@ -37,8 +37,8 @@ func codexHooksFile(p *place) string {
 	return filepath.Join(p.folder, ".codex", "hooks.json")
 }
 
-// codexFiles: the commands of the hooks must stay the same, since Codex asks again about every one that changes. The hook
-// UserPromptSubmit also starts the process that wakes the session; --program tells it where Codex lies.
+// codexFiles: the commands of the hooks must stay the same, since Codex asks again about every one that changes. The
+// hook UserPromptSubmit also starts the process that wakes the session; --program tells it where Codex lies.
 func codexFiles(p *place, c *connection) []file {
 	path := codexHooksFile(p)
 	hooks := func(d *document) {
@@ -51,7 +51,8 @@ func codexFiles(p *place, c *connection) []file {
 		}
 	}
 	return []file{
-		{path: filepath.Join(filepath.Dir(path), "config.toml"), add: c.addTable, remove: dropTable, decode: decodeTOML, server: "mcp_servers"},
+		{path: filepath.Join(filepath.Dir(path), "config.toml"), add: c.addTable, remove: dropTable, decode: decodeTOML,
+			server: "mcp_servers"},
 		{path: path, add: plainJSON(edit(hooks)), remove: undo(func(d *document) { dropHooks(d) }), decode: decodeJSON},
 	}
 }
@@ -72,7 +73,8 @@ func codexServer(all map[string]any) map[string]any {
 	return server
 }
 
-// addTable adds our table, or brings the one up to date that is there, in whichever of TOML's forms Codex or the user has written it.
+// addTable adds our table, or brings the one up to date that is there, in whichever of TOML's forms Codex or the user
+// has written it.
 func (c *connection) addTable(before []byte) ([]byte, error) {
 	t, all, err := parseTOML(before)
 	if err != nil {
@@ -90,7 +92,8 @@ func (c *connection) addTable(before []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	fields := []tomlField{{"command", string(orchestrator.JSONString(words[0]))}, {"args", string(args)}, {"tool_timeout_sec", "120"}, {"default_tools_approval_mode", ""}}
+	fields := []tomlField{{"command", string(orchestrator.JSONString(words[0]))}, {"args", string(args)},
+		{"tool_timeout_sec", "120"}, {"default_tools_approval_mode", ""}}
 	if !c.ask {
 		fields[3].value = `"approve"`
 	}
@@ -104,7 +107,8 @@ func (c *connection) addTable(before []byte) ([]byte, error) {
 		err = errors.New("its form is one that Mailroom cannot change safely")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w. By hand, give it the table mcp_servers.mailroom with %s", err, strings.Join(lines(fields), ", "))
+		return nil, fmt.Errorf("%w. By hand, give it the table mcp_servers.mailroom with %s", err,
+			strings.Join(lines(fields), ", "))
 	}
 	return after, nil
 }
@@ -148,7 +152,8 @@ func (t *tomlText) addServer(fields []tomlField) []byte {
 	return append(bytes.Clone(t.text), text...)
 }
 
-// onlyServerDiffers reports whether a changed configuration says what it said before, but for our server, which has these values.
+// onlyServerDiffers reports whether a changed configuration says what it said before, but for our server, which has
+// these values.
 func onlyServerDiffers(before, after []byte, fields []tomlField) bool {
 	_, was, err := parseTOML(before)
 	if err != nil {

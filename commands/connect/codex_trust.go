@@ -23,8 +23,8 @@ type codexHook struct {
 	digest string // of the hook
 }
 
-// codexRefuses says which hooks Codex does not run, since they are switched off or its user has not trusted them as they are. That stands
-// in its own configuration: what is trusted by the file, the hook's place there and its digest.
+// codexRefuses says which hooks Codex does not run, since they are switched off or its user has not trusted them as
+// they are. That stands in its own configuration: what is trusted by the file, the hook's place there and its digest.
 func codexRefuses(p *place) string {
 	own := filepath.Join(codexHome(p), "config.toml")
 	var conf struct {
@@ -71,7 +71,8 @@ func codexRefuses(p *place) string {
 	if len(distrusted) == 0 {
 		return ""
 	}
-	return "Codex does not run the hooks " + strings.Join(distrusted, ", ") + ": they are not trusted, have changed since, or are switched off"
+	return "Codex does not run the hooks " + strings.Join(distrusted, ", ") +
+		": they are not trusted, have changed since, or are switched off"
 }
 
 // digest tells texts apart.
@@ -111,14 +112,16 @@ func codexHooks(text []byte) (list []codexHook) {
 				if group.Matcher != nil {
 					identity["matcher"] = *group.Matcher
 				}
-				list = append(list, codexHook{event, fmt.Sprintf("%s:%d:%d", name, i, j), "sha256:" + digest(sorted(identity))})
+				list = append(list, codexHook{event, fmt.Sprintf("%s:%d:%d", name, i, j),
+					"sha256:" + digest(sorted(identity))})
 			}
 		}
 	}
 	return list
 }
 
-// sorted is JSON with the members of objects in the order of their names, and without blanks. Codex's digest is that of this form.
+// sorted is JSON with the members of objects in the order of their names, and without blanks. Codex's digest is that of
+// this form.
 func sorted(v any) []byte {
 	var text strings.Builder
 	e := json.NewEncoder(&text)

@@ -9,8 +9,9 @@ import (
 	"mailroom/orchestrator"
 )
 
-// Command lines of ours are known by their words, whatever the program, the agent and the database are. A user may have put a command
-// before them (env A=1, nice, timeout 5), or them into a shell's -c: they are ours then, too, and what stands around them stays.
+// Command lines of ours are known by their words, whatever the program, the agent and the database are. A user may have
+// put a command before them (env A=1, nice, timeout 5), or them into a shell's -c: they are ours then, too, and what
+// stands around them stays.
 
 // toolsAt returns the index of the program in a command line that starts our tools; -1 if it does not.
 func toolsAt(words []string) int {
@@ -63,7 +64,8 @@ func shellLine(words []string) (string, bool) {
 	return words[n-1], true
 }
 
-// replaced puts other words in the place of ours, and keeps what stands around them. Without ours it returns the other words alone.
+// replaced puts other words in the place of ours, and keeps what stands around them. Without ours it returns the other
+// words alone.
 func replaced(words, other []string, at func([]string) int) []string {
 	if i := at(words); i >= 0 {
 		return append(slices.Clone(words[:i]), other...)
@@ -95,13 +97,15 @@ func joined(words []string) string {
 	return strings.Join(quoted, " ")
 }
 
-// A word of a shell's line, and the parts of which it consists. What a shell does more with than take it as it is, is none.
+// A word of a shell's line, and the parts of which it consists. What a shell does more with than take it as it is, is
+// none.
 var (
 	wordPart  = regexp.MustCompile(`[^\s'"\\;&|<>()$` + "`" + `]+|'[^']*'|"[^"\\$` + "`" + `]*"|\\[^\n]`)
 	shellWord = regexp.MustCompile(`^(?:` + wordPart.String() + `)+`)
 )
 
-// split returns the words of a shell's line that is one plain command, and where each starts; nothing for any other line.
+// split returns the words of a shell's line that is one plain command, and where each starts; nothing for any other
+// line.
 func split(line string) (words []string, starts []int) {
 	for at := 0; ; {
 		at += len(line[at:]) - len(strings.TrimLeft(line[at:], " \t"))
@@ -158,8 +162,8 @@ func commandOf(entry any) (words []string) {
 // runs finds a command line that runs Mailroom's tools or hooks, whoever wrote it.
 var runs = regexp.MustCompile(`\bmailroom['"]?\s+(?:mcp|hook)\b|\bmcp --as \S+ --vocabulary |\bhook \w+ --host \w+ --as `)
 
-// others lists the command lines in a configuration that run Mailroom and are not connect's: somebody has written or changed them, so
-// that they are neither replaced nor removed. name is under which the value stands.
+// others lists the command lines in a configuration that run Mailroom and are not connect's: somebody has written or
+// changed them, so that they are neither replaced nor removed. name is under which the value stands.
 func others(v any, name string) (lines []string) {
 	switch in := v.(type) {
 	case []any:

@@ -1,5 +1,6 @@
-// Package connect is the vocabulary that connects agent hosts, such as Claude Code, to Mailroom: it writes into a host's
-// configuration the tools and the hooks by which the model of a session writes and gets messages. Source: hosts.md.
+// Package connect is the vocabulary that connects agent hosts, such as Claude Code, to Mailroom: it writes into a
+// host's configuration the tools and the hooks by which the model of a session writes and gets messages. Source:
+// hosts.md.
 package connect
 
 import (
@@ -62,7 +63,8 @@ type host struct {
 	shares        bool                  // several sessions may run in one process
 	next          []string              // what the person has to do when it was connected
 	sleeps        bool                  // nothing wakes a session that has nothing to do
-	replaces      *regexp.Regexp        // what it replaces in the command lines of its configuration, by an environment variable; nil is nothing
+	// what it replaces in the command lines of its configuration, by an environment variable; nil is nothing
+	replaces *regexp.Regexp
 }
 
 // known are the hosts that can be connected.
@@ -82,7 +84,8 @@ func (p *place) scope() string {
 	return p.folder
 }
 
-var connectCommand = commands.Define(vocabulary, "connect", connect).With(commands.Traits{HereOnly: true, MakesOne: true})
+var connectCommand = commands.Define(vocabulary, "connect", connect).
+	With(commands.Traits{HereOnly: true, MakesOne: true})
 
 // connect changes the files of one host. If one of them cannot be read or changed, none is written.
 func connect(ctx context.Context, env commands.Env, p Params) (Result, error) {
@@ -91,15 +94,18 @@ func connect(ctx context.Context, env commands.Env, p Params) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	if asked := env.Caller.Named || p.Remove || p.Print || p.Ask != nil || len(p.Vocabulary) > 0; p.Host == "" && asked {
-		return Result{}, orchestrator.InvalidParam("host", "it is missing").WithHint("Say which: %s", strings.Join(names(), ", "))
+	if asked := env.Caller.Named || p.Remove || p.Print || p.Ask != nil || len(p.Vocabulary) > 0; p.Host == "" &&
+		asked {
+		return Result{}, orchestrator.InvalidParam("host", "it is missing").
+			WithHint("Say which: %s", strings.Join(names(), ", "))
 	}
 	if p.Host == "" {
 		return Result{Hosts: standing(ctx, env, at), Database: database}, nil
 	}
 	h := find(p.Host)
 	if h == nil {
-		return Result{}, orchestrator.InvalidParam("host", "there is no host %q", orchestrator.Clip(p.Host)).WithHint("Known: %s", strings.Join(names(), ", "))
+		return Result{}, orchestrator.InvalidParam("host", "there is no host %q", orchestrator.Clip(p.Host)).
+			WithHint("Known: %s", strings.Join(names(), ", "))
 	}
 	r := Result{Host: h.name, Database: database, removed: p.Remove, printed: p.Print, sleeps: h.sleeps}
 	if p.Remove {
@@ -111,7 +117,8 @@ func connect(ctx context.Context, env commands.Env, p Params) (Result, error) {
 		return Result{}, err
 	}
 	if why != "" {
-		return Result{}, orchestrator.Errorf(orchestrator.PermissionDenied, "%s is not trusted: %s", database, why).WithHint(ledger.NotTrustedHint)
+		return Result{}, orchestrator.Errorf(orchestrator.PermissionDenied, "%s is not trusted: %s", database, why).
+			WithHint(ledger.NotTrustedHint)
 	}
 	if !env.Ledger.NoneYet() {
 		if err := ledger.TakesWrites(ctx, env.Ledger); err != nil {
@@ -120,7 +127,8 @@ func connect(ctx context.Context, env commands.Env, p Params) (Result, error) {
 	}
 	for _, name := range p.Vocabulary {
 		if known := env.Catalogue.Vocabularies(); !slices.Contains(known, name) {
-			return Result{}, orchestrator.InvalidParam("vocabulary", "there is none with the name %q", orchestrator.Clip(name)).WithHint("Known: %s", strings.Join(known, ", "))
+			return Result{}, orchestrator.InvalidParam("vocabulary", "there is none with the name %q",
+				orchestrator.Clip(name)).WithHint("Known: %s", strings.Join(known, ", "))
 		}
 	}
 	c, err := connectionOf(ctx, env, h, at, p)
@@ -187,7 +195,8 @@ func (h *host) toDo(at *place, c *connection) (list []string) {
 		list = append(list, "In all folders "+h.name+" now uses the database "+c.database+".")
 	}
 	for _, r := range c.book.all() {
-		if r.Database == c.database && r.Agent == c.agent && c.agent != orchestrator.Auto && (r.Program != h.name || r.Folder != at.scope()) {
+		if r.Database == c.database && r.Agent == c.agent && c.agent != orchestrator.Auto && (r.Program != h.name ||
+			r.Folder != at.scope()) {
 			list = append(list, fmt.Sprintf("Mind that %s is also %s in %s: each gets what the other has not been shown. Give each an agent of its own, or its project a database (`mailroom init`).",
 				c.agent, r.Program, cmp.Or(r.Folder, "all folders")))
 			break
@@ -234,7 +243,8 @@ func mayStay(ctx context.Context, env commands.Env, agent string) error {
 	}
 	given, err := hosts.IsGiven(ctx, env.Ledger, agent)
 	if err == nil && given {
-		return orchestrator.Errorf(orchestrator.Conflict, "%s is the agent of a session that was given it, and goes with that", agent).WithHint("Choose another name")
+		return orchestrator.Errorf(orchestrator.Conflict,
+			"%s is the agent of a session that was given it, and goes with that", agent).WithHint("Choose another name")
 	}
 	return err
 }
@@ -249,11 +259,13 @@ func agentFor(ctx context.Context, env commands.Env, h *host, at *place) (string
 		}
 	}
 	if env.Caller.Name == orchestrator.Auto && h.shares {
-		return "", orchestrator.Errorf(orchestrator.InvalidParams, "the agent auto: sessions of %s share a process, so they cannot be told apart", h.name).
+		return "", orchestrator.Errorf(orchestrator.InvalidParams,
+			"the agent auto: sessions of %s share a process, so they cannot be told apart", h.name).
 			WithHint("Name the agent, which its sessions then share")
 	}
 	if name := env.Caller.Name; name == orchestrator.User || name == orchestrator.Operator {
-		return "", orchestrator.Errorf(orchestrator.InvalidParams, "%s is %s, and no agent in a host", name, orchestrator.BuiltIns[name]).WithHint("Choose another name")
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, "%s is %s, and no agent in a host", name,
+			orchestrator.BuiltIns[name]).WithHint("Choose another name")
 	}
 	if env.Caller.Name != "" {
 		return env.Caller.Name, nil
@@ -388,7 +400,8 @@ func (r *Result) connectedText(w *commands.Text) {
 	to := r.Agent
 	if to == orchestrator.Auto {
 		to = r.Host
-		w.Printf("Each terminal with %s is an agent of its own, %[1]s, %[1]s-2 and so on, with the database %s.\n", r.Host, r.Database)
+		w.Printf("Each terminal with %s is an agent of its own, %[1]s, %[1]s-2 and so on, with the database %s.\n",
+			r.Host, r.Database)
 	} else {
 		w.Printf("%s is the agent %s, with the database %s.\n", r.Host, r.Agent, r.Database)
 	}
@@ -403,7 +416,8 @@ func (r *Result) connectedText(w *commands.Text) {
 		w.Printf("Next: %s\n", next)
 	}
 	w.Printf("Test, while %s runs:\n", r.Host)
-	w.Whole(commands.Painted("  " + commands.Inline("mailroom send --db "+orchestrator.ShellWord(r.Database)+" "+to+" hello") + "\n"))
+	w.Whole(commands.Painted("  " + commands.Inline("mailroom send --db "+orchestrator.ShellWord(r.Database)+" "+to+
+		" hello") + "\n"))
 	if r.sleeps {
 		w.Printf("Then type anything into %s, which nothing wakes.\n", r.Host)
 	}

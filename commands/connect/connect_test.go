@@ -43,7 +43,8 @@ func newDesk(t *testing.T) *desk {
 	}
 	t.Setenv("HOME", d.home)
 	e := d.open(filepath.Join(folder, "data", "mailroom.db"))
-	d.env = commands.Env{Catalogue: commands.NewCatalogue(relay.Definitions(), mail.Definitions(), coral.Definitions()), Engine: e, Caller: commands.Caller{Admin: true}, Log: slog.New(slog.DiscardHandler)}
+	d.env = commands.Env{Catalogue: commands.NewCatalogue(relay.Definitions(), mail.Definitions(), coral.Definitions()),
+		Engine: e, Caller: commands.Caller{Admin: true}, Log: slog.New(slog.DiscardHandler)}
 	return d
 }
 
@@ -134,8 +135,9 @@ func (d *desk) same(what string, before map[string]string) {
 // settings are configurations that people have, by the host and the file.
 var settings = map[string]map[string]string{
 	"nothing": {},
-	"empty": {".claude/settings.local.json": "", ".codex/config.toml": "", ".codex/hooks.json": "{}", ".gemini/settings.json": "{}\n",
-		"opencode.json": "{}", ".opencode/plugins/other.js": "export const Other = 1\n"},
+	"empty": {".claude/settings.local.json": "", ".codex/config.toml": "", ".codex/hooks.json": "{}",
+		".gemini/settings.json": "{}\n",
+		"opencode.json":         "{}", ".opencode/plugins/other.js": "export const Other = 1\n"},
 	"comments, a comma at the end and hooks of others": {
 		".mcp.json": "{\"mcpServers\": {\"other\": {\"command\": \"x\"}}}",
 		".claude/settings.local.json": `{
@@ -151,7 +153,8 @@ var settings = map[string]map[string]string{
 	},
 }
 
-// Connecting adds what is ours and keeps the rest, a second time changes nothing, and disconnecting puts back what was there.
+// Connecting adds what is ours and keeps the rest, a second time changes nothing, and disconnecting puts back what was
+// there.
 func TestConnectAndRemove(t *testing.T) {
 	for about, files := range settings {
 		for _, h := range known {
@@ -168,7 +171,8 @@ func TestConnectAndRemove(t *testing.T) {
 				want.Equal(t, "added", r.Added, true)
 				after := tree(t, d.project)
 				for i, f := range r.Files {
-					if f.Change == "none" || after[f.Path] != printed.Files[i].Text || !strings.Contains(after[f.Path], "bob") && !strings.Contains(after[f.Path], "mailroom") {
+					if f.Change == "none" || after[f.Path] != printed.Files[i].Text ||
+						!strings.Contains(after[f.Path], "bob") && !strings.Contains(after[f.Path], "mailroom") {
 						t.Errorf("%s: %s\n%s", f.Path, f.Change, after[f.Path])
 					}
 				}
@@ -315,7 +319,8 @@ func TestConnectRefuses(t *testing.T) {
 		t.Errorf("a control character in a path: %v", err)
 	}
 	for _, call := range []struct{ as, params string }{
-		{"bob", `{"host":"emacs"}`}, {"", `{"remove":true}`}, {"", `{"print":true}`}, {"bob", `{}`}, {"", `{"host":"claude","vocabulary":["rely"]}`},
+		{"bob", `{"host":"emacs"}`}, {"", `{"remove":true}`}, {"", `{"print":true}`}, {"bob", `{}`},
+		{"", `{"host":"claude","vocabulary":["rely"]}`},
 		{"user", `{"host":"claude"}`}, {"operator", `{"host":"claude"}`},
 	} {
 		if _, err := d.try(call.as, call.params); orchestrator.CodeOf(err) != orchestrator.InvalidParams {
@@ -473,7 +478,8 @@ func TestHooksBesideOurs(t *testing.T) {
 	want.Equal(t, "ours after it is removed", strings.Count(string(text), "mailroom"), 0)
 }
 
-// TestHooksAreUnderstood: connect configures the hosts that the command hook knows, and for each the hooks that it knows.
+// TestHooksAreUnderstood: connect configures the hosts that the command hook knows, and for each the hooks that it
+// knows.
 func TestHooksAreUnderstood(t *testing.T) {
 	events := map[string][]string{"claude": claudeEvents, "codex": codexEvents, "gemini": geminiEvents}
 	want.Equal(t, "hosts", len(known), len(understood.Hosts))

@@ -26,7 +26,8 @@ type connection struct {
 	allow                    bool // the user has said that the host is not to ask any more
 }
 
-// serve are the words after the program's name with which the host starts the tools. They name the host, since others read its file.
+// serve are the words after the program's name with which the host starts the tools. They name the host, since others
+// read its file.
 func (c *connection) serve(host string) []string {
 	words := []string{"mcp", "--as", c.agent, "--vocabulary", strings.Join(c.vocabularies, ",")}
 	if c.database != "" {
@@ -44,14 +45,15 @@ func (c *connection) hook(host, event string) string {
 	return line
 }
 
-// connectionOf returns what a host's configuration is to say. What is not asked for is as it was connected before. Mailroom and the
-// host are named by where they lie, since a host may be started with another PATH.
+// connectionOf returns what a host's configuration is to say. What is not asked for is as it was connected before.
+// Mailroom and the host are named by where they lie, since a host may be started with another PATH.
 func connectionOf(ctx context.Context, env commands.Env, h *host, at *place, p Params) (*connection, error) {
 	program, err := ownPath()
 	if err != nil {
 		return nil, orchestrator.Errorf(orchestrator.Unavailable, "it cannot be told where this program lies: %v", err)
 	}
-	c := &connection{program: program, database: env.Ledger.Path(), book: bookOf(env), host: pathOf(h.program), vocabularies: p.Vocabulary}
+	c := &connection{program: program, database: env.Ledger.Path(), book: bookOf(env), host: pathOf(h.program),
+		vocabularies: p.Vocabulary}
 	if c.id, err = databaseID(ctx, env); err != nil {
 		return nil, err
 	}
@@ -70,12 +72,16 @@ func connectionOf(ctx context.Context, env commands.Env, h *host, at *place, p P
 	} else if found {
 		c.ask = before.Ask
 	}
-	if text := c.program + c.database + at.folder + c.host; !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
-		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "the path of the program, the database or the folder has characters that do not stand in a configuration: %q", text)
+	if text := c.program + c.database + at.folder + c.host; !utf8.ValidString(text) ||
+		strings.ContainsFunc(text, unicode.IsControl) {
+		return nil, orchestrator.Errorf(orchestrator.InvalidParams,
+			"the path of the program, the database or the folder has characters that do not stand in a configuration: %q", text)
 	}
 	for _, path := range []string{c.program, c.database} {
 		if h.replaces != nil && h.replaces.MatchString(path) {
-			return nil, orchestrator.Errorf(orchestrator.InvalidParams, "the path %q has %s in it, in whose place %s puts an environment variable", path, h.replaces.FindString(path), h.name).
+			return nil, orchestrator.Errorf(orchestrator.InvalidParams,
+				"the path %q has %s in it, in whose place %s puts an environment variable", path,
+				h.replaces.FindString(path), h.name).
 				WithHint("Give it a name without a dollar sign, or keep the database at another place")
 		}
 	}
@@ -85,7 +91,8 @@ func connectionOf(ctx context.Context, env commands.Env, h *host, at *place, p P
 // record is the record of it but for what is about a file.
 func (c *connection) record(h *host, at *place) record {
 	return record{
-		Program: h.name, Agent: c.agent, Vocabularies: c.vocabularies, Ask: c.ask, Folder: at.scope(), Database: c.database, ID: c.id,
+		Program: h.name, Agent: c.agent, Vocabularies: c.vocabularies, Ask: c.ask, Folder: at.scope(),
+		Database: c.database, ID: c.id,
 		Command: c.program, Host: c.host,
 	}
 }
@@ -123,8 +130,8 @@ func pathOf(program string) string {
 	return path
 }
 
-// ownPath returns where this program lies: as PATH leads to it, if it does, since a link there stays when a new version replaces the
-// program.
+// ownPath returns where this program lies: as PATH leads to it, if it does, since a link there stays when a new version
+// replaces the program.
 func ownPath() (string, error) {
 	program, err := os.Executable()
 	if err == nil {

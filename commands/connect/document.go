@@ -14,8 +14,8 @@ import (
 	"mailroom/orchestrator"
 )
 
-// document is a configuration file: JSON in which comments and trailing commas may stand. What is not changed keeps its form to
-// the byte.
+// document is a configuration file: JSON in which comments and trailing commas may stand. What is not changed keeps its
+// form to the byte.
 type document struct {
 	root hujson.Value
 	unit string    // by which each level is indented
@@ -38,7 +38,8 @@ func parseDocument(text []byte) (*document, error) {
 		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "it is no JSON object")
 	}
 	if name := doubled(&root); name != "" {
-		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "%q stands twice in one object, of which the host may take another than Mailroom", orchestrator.Clip(name))
+		return nil, orchestrator.Errorf(orchestrator.InvalidParams,
+			"%q stands twice in one object, of which the host may take another than Mailroom", orchestrator.Clip(name))
 	}
 	d.root = root
 	if ms := root.Value.(*hujson.Object).Members; len(ms) > 0 {
@@ -49,8 +50,8 @@ func parseDocument(text []byte) (*document, error) {
 	return d, nil
 }
 
-// maxDepth bounds how many objects and lists may stand in each other: the parser takes stack for each, and a program whose stack is
-// too large is ended.
+// maxDepth bounds how many objects and lists may stand in each other: the parser takes stack for each, and a program
+// whose stack is too large is ended.
 const maxDepth = 1000
 
 // lineEnd returns how the lines of a text end, judged by the first.
@@ -61,7 +62,8 @@ func lineEnd(text []byte) string {
 	return "\n"
 }
 
-// parse parses JSON in which comments and trailing commas may stand. A comment may end the text, which the parser does not take.
+// parse parses JSON in which comments and trailing commas may stand. A comment may end the text, which the parser does
+// not take.
 func parse(text []byte) (hujson.Value, error) {
 	if depth(text) > maxDepth {
 		return hujson.Value{}, fmt.Errorf("more than %d objects and lists stand in each other", maxDepth)
@@ -124,8 +126,8 @@ func standardized(text []byte) []byte {
 
 func (d *document) text() []byte { return d.root.Pack() }
 
-// at returns the object at the end of a path of names; nil if there is none. With create it is made, and the objects above
-// it.
+// at returns the object at the end of a path of names; nil if there is none. With create it is made, and the objects
+// above it.
 func (d *document) at(create bool, path ...string) *hujson.Object {
 	at := d.root.Value.(*hujson.Object)
 	for depth, name := range path {
@@ -167,7 +169,8 @@ func (d *document) put(o *hujson.Object, depth int, name string, value any) {
 	m := member(o, name)
 	if m == nil {
 		before, comma := d.room(membersOf(o), depth)
-		o.Members = append(o.Members, hujson.ObjectMember{Name: hujson.Value{BeforeExtra: before, Value: hujson.String(name)}})
+		o.Members = append(o.Members, hujson.ObjectMember{Name: hujson.Value{BeforeExtra: before,
+			Value: hujson.String(name)}})
 		m = &o.Members[len(o.Members)-1]
 		m.Value.BeforeExtra, m.Value.AfterExtra = hujson.Extra(" "), comma
 	} else if same(m.Value, value) {
@@ -187,7 +190,8 @@ type items struct {
 
 func membersOf(o *hujson.Object) items {
 	return items{
-		len(o.Members), func(i int) *hujson.Value { return &o.Members[i].Name }, func(i int) *hujson.Value { return &o.Members[i].Value },
+		len(o.Members), func(i int) *hujson.Value { return &o.Members[i].Name },
+		func(i int) *hujson.Value { return &o.Members[i].Value },
 		&o.AfterExtra, func(i int) { o.Members = slices.Delete(o.Members, i, i+1) },
 	}
 }
@@ -197,8 +201,8 @@ func elementsOf(a *hujson.Array) items {
 	return items{len(a.Elements), at, at, &a.AfterExtra, func(i int) { a.Elements = slices.Delete(a.Elements, i, i+1) }}
 }
 
-// room makes room for a new last item, and returns what stands before it, and after it if a comma is to follow: the comments at the end
-// stay before the new item, and where a comma was at the end one is again.
+// room makes room for a new last item, and returns what stands before it, and after it if a comma is to follow: the
+// comments at the end stay before the new item, and where a comma was at the end one is again.
 func (d *document) room(in items, depth int) (before, comma hujson.Extra) {
 	before = d.indent(depth)
 	if in.n > 0 {
@@ -278,8 +282,8 @@ func (d *document) dropAll(a *hujson.Array, is func(hujson.Value) bool) (any boo
 	return any
 }
 
-// emptied removes a member that has become empty, unless it has a comment or stood there before Mailroom changed the file. It reports
-// whether it did.
+// emptied removes a member that has become empty, unless it has a comment or stood there before Mailroom changed the
+// file. It reports whether it did.
 func (d *document) emptied(path ...string) bool {
 	last := len(path) - 1
 	in := d.at(false, path[:last]...)
@@ -319,7 +323,8 @@ func list(o *hujson.Object, name string) *hujson.Array {
 	return a
 }
 
-// listAt returns the list at the end of a path, which is made if nothing is there; nil, with d.err, if something else is.
+// listAt returns the list at the end of a path, which is made if nothing is there; nil, with d.err, if something else
+// is.
 func (d *document) listAt(path ...string) *hujson.Array {
 	last := len(path) - 1
 	in := d.at(true, path[:last]...)
@@ -341,7 +346,8 @@ func (d *document) add(a *hujson.Array, depth int, value any) {
 	a.Elements = append(a.Elements, v)
 }
 
-// like is the space before a new neighbour: that before the last one if it begins a line and has no comment, otherwise usual.
+// like is the space before a new neighbour: that before the last one if it begins a line and has no comment, otherwise
+// usual.
 func like(before, usual hujson.Extra) hujson.Extra {
 	if len(bytes.TrimSpace(before)) == 0 && bytes.Contains(before, []byte("\n")) {
 		return before
@@ -362,8 +368,8 @@ func margin(before hujson.Extra) string {
 	return line
 }
 
-// substituted is what OpenCode replaces in the text of its configuration, strings included. It knows it by the brace alone, which JSON
-// can write otherwise.
+// substituted is what OpenCode replaces in the text of its configuration, strings included. It knows it by the brace
+// alone, which JSON can write otherwise.
 var substituted = regexp.MustCompile(`\{(env|file):`)
 
 // value returns a value in the form in which a person would write it on a line with such a margin.
@@ -401,7 +407,8 @@ func plain(v hujson.Value) (is any) {
 	return is
 }
 
-// decode reads a file of JSON, in which comments may stand, into v. One that is not there or is no JSON leaves v as it is.
+// decode reads a file of JSON, in which comments may stand, into v. One that is not there or is no JSON leaves v as it
+// is.
 func decode(path string, v any) {
 	if text, _, err := read(path); err == nil {
 		json.Unmarshal(standardized(text), v)

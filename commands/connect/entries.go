@@ -22,8 +22,8 @@ func edit(change func(*document)) func([]byte) ([]byte, error) {
 	}
 }
 
-// undo is the same for a change that takes out what connect has added. was is what stood in the file before, if that is known: what of
-// it is empty now stays. Where nothing is left there is no text.
+// undo is the same for a change that takes out what connect has added. was is what stood in the file before, if that is
+// known: what of it is empty now stays. Where nothing is left there is no text.
 func undo(change func(*document)) func(before, was []byte) ([]byte, error) {
 	return func(before, was []byte) ([]byte, error) {
 		d, err := parseDocument(before)
@@ -84,8 +84,8 @@ func ends(v *hujson.Value) bool {
 // errNotOurs refuses to replace a server of the user's.
 var errNotOurs = errors.New("it has a server mailroom already, which does not run what connect writes. Give it another name, or take it out")
 
-// putServer names the server of the tools in the object in which a host has all of them. What else the user has given it stays, but for
-// the optional values that it is not to have now.
+// putServer names the server of the tools in the object in which a host has all of them. What else the user has given
+// it stays, but for the optional values that it is not to have now.
 func (c *connection) putServer(d *document, all string, server any, optional ...string) {
 	servers := d.at(true, all)
 	if servers == nil {
@@ -163,8 +163,8 @@ func ownHook(v hujson.Value) string {
 	return hookEvent(command.String())
 }
 
-// addHook adds a hook to an event, or brings the one up to date that Mailroom has there for the same. What else the user has given it
-// stays, but for a matcher, which may keep it from being run.
+// addHook adds a hook to an event, or brings the one up to date that Mailroom has there for the same. What else the
+// user has given it stays, but for a matcher, which may keep it from being run.
 func addHook(d *document, event string, h hook) {
 	entries := d.listAt("hooks", event)
 	if entries == nil {
@@ -177,7 +177,8 @@ func addHook(d *document, event string, h hook) {
 		if shared == nil {
 			continue
 		}
-		others := len(shared.Elements) == 0 || slices.ContainsFunc(shared.Elements, func(v hujson.Value) bool { return ownHook(v) != is })
+		others := len(shared.Elements) == 0 || slices.ContainsFunc(shared.Elements,
+			func(v hujson.Value) bool { return ownHook(v) != is })
 		narrowed := member(entry, "matcher") != nil
 		if narrowed && !others {
 			d.drop(entry, "matcher")
@@ -271,8 +272,9 @@ func addWord(d *document, word string, path ...string) {
 	d.add(words, len(path)+1, word)
 }
 
-// dropWord removes a text from the list at the end of a path, and what is empty then, unless it stood there before Mailroom changed the
-// file. A caller who does not know what did asks only where something of Mailroom's stands in the file.
+// dropWord removes a text from the list at the end of a path, and what is empty then, unless it stood there before
+// Mailroom changed the file. A caller who does not know what did asks only where something of Mailroom's stands in the
+// file.
 func dropWord(d *document, word string, path ...string) {
 	if d.was != nil && slices.Contains(d.was.words(path...), word) {
 		return
@@ -297,8 +299,8 @@ func (d *document) words(path ...string) (words []string) {
 	return words
 }
 
-// dropValue removes a member of an object if it has this value and had not before Mailroom changed the file, and the object if it is
-// empty then.
+// dropValue removes a member of an object if it has this value and had not before Mailroom changed the file, and the
+// object if it is empty then.
 func dropValue(d *document, value, object, name string) {
 	in := d.at(false, object)
 	if in == nil || d.was.has(object, name) {

@@ -22,12 +22,14 @@ import (
 
 // file is a configuration file of a host, and what Mailroom has in it.
 type file struct {
-	path   string
-	add    func(before []byte) ([]byte, error)      // with our entries
-	remove func(before, was []byte) ([]byte, error) // without them; nothing where nothing else is left. was stood there before connect: empty is nothing, nil is not known
-	decode func(text []byte) map[string]any         // what it says; nil of a program
-	server string                                   // in which object our tools are; "" is none
-	noMark bool                                     // the host does not read a file that begins with a byte order mark
+	path string
+	add  func(before []byte) ([]byte, error) // with our entries
+	// without them; nothing where nothing else is left. was stood there before connect: empty is nothing, nil is not
+	// known
+	remove func(before, was []byte) ([]byte, error)
+	decode func(text []byte) map[string]any // what it says; nil of a program
+	server string                           // in which object our tools are; "" is none
+	noMark bool                             // the host does not read a file that begins with a byte order mark
 }
 
 // decodeJSON returns what a file of JSON says, in which comments may stand; nothing if it is none.
@@ -44,7 +46,8 @@ func decodeTOML(text []byte) (all map[string]any) {
 	return all
 }
 
-// tools returns the command line that starts our tools in a text of the file, from the program on; nil if there is none.
+// tools returns the command line that starts our tools in a text of the file, from the program on; nil if there is
+// none.
 func (f *file) tools(text []byte) []string {
 	if f.server == "" {
 		return nil
@@ -110,8 +113,8 @@ func read(path string) (text []byte, at string, err error) {
 	return text, at, err
 }
 
-// resolved returns where a file or folder lies that may be reached through links, as records have it. What is not there lies in its
-// folder.
+// resolved returns where a file or folder lies that may be reached through links, as records have it. What is not there
+// lies in its folder.
 func resolved(path string) string {
 	at, err := filepath.EvalSymlinks(path)
 	if err == nil {
@@ -123,7 +126,8 @@ func resolved(path string) string {
 	return path
 }
 
-// isGone reports whether an error says that a file or folder is not there, be it that what it was in is no folder any more.
+// isGone reports whether an error says that a file or folder is not there, be it that what it was in is no folder any
+// more.
 func isGone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) }
 
 // carried is what stands in every file that runs Mailroom: the words of the tools, of a hook, or of the plugin.
@@ -178,7 +182,8 @@ func isUTF8(text []byte) error {
 	return nil
 }
 
-// planRemove says what becomes of a file when the host is disconnected: if nothing was changed since, what stood there before.
+// planRemove says what becomes of a file when the host is disconnected: if nothing was changed since, what stood there
+// before.
 func (f *file) planRemove(at *place, b book) (change, error) {
 	before, path, err := read(f.path)
 	if err != nil {
@@ -195,7 +200,8 @@ func (f *file) planRemove(at *place, b book) (change, error) {
 	return change{path, before, after}, err
 }
 
-// without returns a text without our entries: what the record has, if it is as connect left it. Of no connection the record is empty.
+// without returns a text without our entries: what the record has, if it is as connect left it. Of no connection the
+// record is empty.
 func (f *file) without(text []byte, kept *record) (before []byte, err error) {
 	var was []byte
 	if kept.Before != nil {
@@ -215,8 +221,8 @@ func unreadable(path string, err error) error {
 	return e.WithHint("Nothing was changed. Mend the file, and try again")
 }
 
-// put records how to undo the change, and then writes the file. If the file is as connect left it, undoing puts back what stood there
-// before that; otherwise what stands there now, without our entries.
+// put records how to undo the change, and then writes the file. If the file is as connect left it, undoing puts back
+// what stood there before that; otherwise what stands there now, without our entries.
 func (c *change) put(f *file, h *host, at *place, own *connection) (err error) {
 	made, before := missing(filepath.Dir(c.path)), c.before
 	last, found := own.book.find(at.scope(), c.path, c.before)
@@ -256,8 +262,8 @@ func missing(folder string) (n int) {
 	}
 }
 
-// stale reports whether what is kept of a file, by which it can be undone, has to be written anew: there is nothing yet, or it is of a
-// folder that is gone, or of an older connection.
+// stale reports whether what is kept of a file, by which it can be undone, has to be written anew: there is nothing
+// yet, or it is of a folder that is gone, or of an older connection.
 func (c *change) stale(h *host, at *place, own *connection) bool {
 	kept, found := own.book.find(at.scope(), c.path, c.before)
 	now := own.record(h, at)
@@ -265,7 +271,8 @@ func (c *change) stale(h *host, at *place, own *connection) bool {
 	return !found || !reflect.DeepEqual(kept, now)
 }
 
-// forget forgets by what a file can be undone, and removes the folders that connect has made for it if nothing else is in them.
+// forget forgets by what a file can be undone, and removes the folders that connect has made for it if nothing else is
+// in them.
 func (c *change) forget(at *place, b book) {
 	kept, found := b.find(at.scope(), c.path, c.before)
 	if !found {
@@ -299,11 +306,13 @@ func (c *change) may() error {
 }
 
 func unwritable(path string, err error) error {
-	return orchestrator.Errorf(orchestrator.Unavailable, "%s cannot be written: %v", path, err).WithHint("Make the file writable, and try again")
+	return orchestrator.Errorf(orchestrator.Unavailable, "%s cannot be written: %v", path, err).
+		WithHint("Make the file writable, and try again")
 }
 
-// write puts the new text in the place of the old, unless somebody has changed that since it was read. A file that has other names, or
-// is another user's, is written in its place: one that is renamed to it would be another file, and its owner's no more.
+// write puts the new text in the place of the old, unless somebody has changed that since it was read. A file that has
+// other names, or is another user's, is written in its place: one that is renamed to it would be another file, and its
+// owner's no more.
 func (c *change) write() error {
 	now, err := os.ReadFile(c.path)
 	if err != nil && !isGone(err) {

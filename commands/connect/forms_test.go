@@ -25,12 +25,14 @@ type wired struct {
 
 func (w wired) file(agent string) file {
 	h := map[string]*host{"claude": &claude, "codex": &codex, "gemini": &gemini, "opencode": &opencode}[w.host]
-	c := &connection{program: "/opt/mail room/mailroom", agent: agent, database: "/data/" + agent + ".db", vocabularies: []string{"relay"}, allow: true}
+	c := &connection{program: "/opt/mail room/mailroom", agent: agent, database: "/data/" + agent + ".db",
+		vocabularies: []string{"relay"}, allow: true}
 	return h.files(&place{folder: "/nowhere", home: "/nowhere"}, c)[w.i]
 }
 
 var wireds = []wired{
-	{"claude", 0, ".mcp.json"}, {"claude", 1, ".claude/settings.local.json"}, {"codex", 0, ".codex/config.toml"}, {"codex", 1, ".codex/hooks.json"},
+	{"claude", 0, ".mcp.json"}, {"claude", 1, ".claude/settings.local.json"}, {"codex", 0, ".codex/config.toml"},
+	{"codex", 1, ".codex/hooks.json"},
 	{"gemini", 0, ".gemini/settings.json"}, {"opencode", 0, "opencode.jsonc"},
 }
 
@@ -50,8 +52,9 @@ func foreign(name string, text []byte) (all map[string]any, err error) {
 	return all, json.Unmarshal(jsonc.ToJSON(text), &all)
 }
 
-// TestForeignStays: whatever stands in a configuration, and in whichever form, is read by another parser after connecting as one agent
-// and as another and disconnecting as it was before. Its comments stay, and so do the ends of its lines.
+// TestForeignStays: whatever stands in a configuration, and in whichever form, is read by another parser after
+// connecting as one agent and as another and disconnecting as it was before. Its comments stay, and so do the ends of
+// its lines.
 func TestForeignStays(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := rapid.SampledFrom(wireds).Draw(t, "file")
@@ -74,7 +77,8 @@ func TestForeignStays(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s cannot be read: %v\n%s", w.name, err, after)
 			}
-			if all := fmt.Sprint(now); !strings.Contains(all, agent+".db") || agent == "carol" && strings.Contains(all, "bob.db") {
+			if all := fmt.Sprint(now); !strings.Contains(all, agent+".db") || agent == "carol" &&
+				strings.Contains(all, "bob.db") {
 				t.Fatalf("%s is not connected as %s:\n%s", w.name, agent, after)
 			}
 			is = after
@@ -90,11 +94,13 @@ func TestForeignStays(t *testing.T) {
 			t.Fatalf("%s: %v\nbefore\n%s\nconnected\n%s\nafter\n%s", w.name, err, at, is, left)
 		}
 		for n := range 40 {
-			if note := fmt.Sprintf("note %d.", n); strings.Contains(string(text), note) != strings.Contains(string(left), note) {
+			if note := fmt.Sprintf("note %d.", n); strings.Contains(string(text),
+				note) != strings.Contains(string(left), note) {
 				t.Fatalf("%s: the comment %q is not kept\nbefore\n%s\nafter\n%s", w.name, note, text, left)
 			}
 		}
-		if crlf := strings.Count(string(text), "\r\n"); crlf > 0 && strings.Count(string(is[:len(is)-1]), "\n") != strings.Count(string(is), "\r\n") {
+		if crlf := strings.Count(string(text), "\r\n"); crlf > 0 && strings.Count(string(is[:len(is)-1]),
+			"\n") != strings.Count(string(is), "\r\n") {
 			t.Fatalf("%s has lines of two kinds:\n%q", w.name, is)
 		}
 	})
@@ -169,7 +175,8 @@ func (g *writer) list(open, end string, items []string) string {
 func (g *writer) object(host string, _ int) string {
 	server := `{"command":` + g.space("") + `"x", "args": [ "\u0061", "é" ]}`
 	hook := func() string {
-		return g.list("{", "}", []string{`"hooks": ` + g.list("[", "]", []string{`{"type": "command", "command": "lint; say 'done'"}`})})
+		return g.list("{", "}", []string{`"hooks": ` + g.list("[", "]",
+			[]string{`{"type": "command", "command": "lint; say 'done'"}`})})
 	}
 	kinds := []func() string{
 		func() string { return `"theme":` + g.space(" ") + `"dark"` },
@@ -184,19 +191,22 @@ func (g *writer) object(host string, _ int) string {
 		all = "mcpServers"
 	}
 	kinds[3] = func() string {
-		items := rapid.SampledFrom([][]string{nil, {`"other": ` + server}, {`"other": ` + server, `"mailroom2": ` + server}}).Draw(g.t, "servers")
+		items := rapid.SampledFrom([][]string{nil, {`"other": ` + server}, {`"other": ` + server, `"mailroom2": ` +
+			server}}).Draw(g.t, "servers")
 		return `"` + all + `": ` + g.list("{", "}", items)
 	}
 	if host != "opencode" {
 		kinds = append(kinds, func() string {
 			event := rapid.SampledFrom([]string{"Stop", "AfterTool", "SessionStart"}).Draw(g.t, "event")
-			items := rapid.SampledFrom([][]string{nil, {`"` + event + `": []`}, {`"` + event + `": ` + g.list("[", "]", []string{hook()})}}).Draw(g.t, "hooks")
+			items := rapid.SampledFrom([][]string{nil, {`"` + event + `": []`},
+				{`"` + event + `": ` + g.list("[", "]", []string{hook()})}}).Draw(g.t, "hooks")
 			return `"hooks": ` + g.list("{", "}", items)
 		})
 	}
 	if host == "claude" {
 		kinds = append(kinds, func() string {
-			items := rapid.SampledFrom([][]string{nil, {`"allow": []`}, {`"allow": ["mcp__mailroom"]`, `"deny": ["x"]`}, {`"allow": ["Read"]`}}).Draw(g.t, "permissions")
+			items := rapid.SampledFrom([][]string{nil, {`"allow": []`}, {`"allow": ["mcp__mailroom"]`, `"deny": ["x"]`},
+				{`"allow": ["Read"]`}}).Draw(g.t, "permissions")
 			return `"permissions": ` + g.list("{", "}", items)
 		})
 	}
@@ -214,16 +224,23 @@ func tomlOf(t *rapid.T) string {
 	notes := 0
 	comment := func() string {
 		notes++
-		return rapid.SampledFrom([]string{"\n", fmt.Sprintf(" # note %d.\n", notes), fmt.Sprintf("\n# note %d.\n", notes), fmt.Sprintf("\n\n  # note %d.\n\n", notes)}).Draw(t, "comment")
+		return rapid.SampledFrom([]string{"\n", fmt.Sprintf(" # note %d.\n", notes), fmt.Sprintf("\n# note %d.\n",
+			notes), fmt.Sprintf("\n\n  # note %d.\n\n", notes)}).Draw(t, "comment")
 	}
-	text := rapid.SampledFrom([]string{"", "\n", "model = \"m\"" + comment(), "a.b.c = 1" + comment() + "d = [ 1, # note 30.\n 2 ]" + comment(), "s = '''\n[mcp_servers.mailroom]\ncommand = \"mailroom\"\n'''" + comment()}).Draw(t, "root")
+	text := rapid.SampledFrom([]string{"", "\n", "model = \"m\"" + comment(), "a.b.c = 1" + comment() +
+		"d = [ 1, # note 30.\n 2 ]" + comment(), "s = '''\n[mcp_servers.mailroom]\ncommand = \"mailroom\"\n'''" +
+		comment()}).Draw(t, "root")
 	text += rapid.SampledFrom([]string{
-		"", "mcp_servers = {}" + comment(), "mcp_servers = { a = { command = \"x\" } }" + comment(), "mcp_servers.a.command = \"x\"" + comment(),
+		"", "mcp_servers = {}" + comment(), "mcp_servers = { a = { command = \"x\" } }" + comment(),
+		"mcp_servers.a.command = \"x\"" + comment(),
 		"\"mcp_servers\" = { 'a'.command = \"x\", b = { command = \"y\", args = [\"}\", \"#\"] } }" + comment(),
-		"[mcp_servers]" + comment(), "[mcp_servers]" + comment() + "a = { command = \"x\" }" + comment(), "[ mcp_servers . \"a\" ]" + comment() + "command = \"x\"" + comment(),
-		"[mcp_servers.a]" + comment() + "command = \"x\"" + comment() + "[mcp_servers.a.env]" + comment() + "A = \"1\"" + comment(),
+		"[mcp_servers]" + comment(), "[mcp_servers]" + comment() + "a = { command = \"x\" }" + comment(),
+		"[ mcp_servers . \"a\" ]" + comment() + "command = \"x\"" + comment(),
+		"[mcp_servers.a]" + comment() + "command = \"x\"" + comment() + "[mcp_servers.a.env]" + comment() +
+			"A = \"1\"" + comment(),
 	}).Draw(t, "servers")
-	text += rapid.SampledFrom([]string{"", "[hooks.state]" + comment(), "[[list]]" + comment() + "a = 1" + comment() + "[[list]]\n", "[x]\ny = 2026-01-01"}).Draw(t, "rest")
+	text += rapid.SampledFrom([]string{"", "[hooks.state]" + comment(), "[[list]]" + comment() + "a = 1" + comment() +
+		"[[list]]\n", "[x]\ny = 2026-01-01"}).Draw(t, "rest")
 	return text
 }
 
@@ -233,12 +250,15 @@ args = ["mcp", "--as", "bob", "--vocabulary", "relay", "--db", "/data/bob.db"]
 tool_timeout_sec = 120
 `
 
-// tables are forms in which Codex or a user may have written our table anew. Each has another server and a comment of the user's.
+// tables are forms in which Codex or a user may have written our table anew. Each has another server and a comment of
+// the user's.
 var tables = map[string]string{
 	"a table below": "# mine\n[mcp_servers.mailroom]\n" + ourTable + "[mcp_servers.other]\ncommand = \"y\"\n",
-	"its own tables at another place": "[mcp_servers.mailroom]\n" + ourTable + "# mine\n[mcp_servers.other]\ncommand = \"y\"\n[mcp_servers.mailroom.env]\nA = \"1\"\n" +
+	"its own tables at another place": "[mcp_servers.mailroom]\n" + ourTable +
+		"# mine\n[mcp_servers.other]\ncommand = \"y\"\n[mcp_servers.mailroom.env]\nA = \"1\"\n" +
 		"[mcp_servers.mailroom.tools.x]\napproval_mode = \"prompt\"\n[last]\na = 1\n",
-	"quoted":                 "[ \"mcp_servers\" . 'mailroom' ] # ours\n" + ourTable + "[mcp_servers.other] # mine\ncommand = \"y\"\n",
+	"quoted": "[ \"mcp_servers\" . 'mailroom' ] # ours\n" + ourTable +
+		"[mcp_servers.other] # mine\ncommand = \"y\"\n",
 	"under one head":         "[mcp_servers]\n# mine\nother.command = \"y\"\nmailroom.command = '/opt/mailroom'\nmailroom.args = [\n  \"mcp\", '--as', \"bob\", # as\n  \"--vocabulary\", \"relay\",\n]\nmailroom.env = { A = \"1\" }\n",
 	"from the root":          "mcp_servers.mailroom.command = \"x\"\nmcp_servers.mailroom.args = [\"mcp\", \"--as\", \"bob\", \"--vocabulary\", \"relay\"]\n# mine\nmcp_servers.other.command = \"y\"\n",
 	"inline":                 "mcp_servers = { other = { command = \"y\" }, mailroom = { command = \"x\", args = [\"mcp\", \"--as\", \"bob\", \"--vocabulary\", \"relay\"], env = { A = \"1\" } } } # mine\n",
@@ -248,8 +268,8 @@ var tables = map[string]string{
 	"wrapped":                "[mcp_servers.mailroom] # mine\ncommand = \"nice\"\nargs = [\"/opt/mailroom\", \"mcp\", \"--as\", \"bob\", \"--vocabulary\", \"relay\"]\n[mcp_servers.other]\ncommand = \"y\"\n",
 }
 
-// TestTablesInAnyForm: our table is found, brought up to date and removed in whichever form it stands; what the user has given it stays
-// until it is removed.
+// TestTablesInAnyForm: our table is found, brought up to date and removed in whichever form it stands; what the user
+// has given it stays until it is removed.
 func TestTablesInAnyForm(t *testing.T) {
 	for about, text := range tables {
 		for _, eol := range []string{"\n", "\r\n"} {
@@ -266,7 +286,8 @@ func TestTablesInAnyForm(t *testing.T) {
 				}
 				server := all["mcp_servers"].(map[string]any)["mailroom"].(map[string]any)
 				want.Equal(t, "agent", fmt.Sprint(server["args"]), strings.TrimPrefix(fmt.Sprint(server["args"]), " "))
-				if words := own(commandOf(server), toolsAt); words == nil || words[0] != "/opt/mail room/mailroom" || words[3] != "carol" || server["default_tools_approval_mode"] != "approve" {
+				if words := own(commandOf(server), toolsAt); words == nil || words[0] != "/opt/mail room/mailroom" ||
+					words[3] != "carol" || server["default_tools_approval_mode"] != "approve" {
 					t.Errorf("it has become %v", server)
 				}
 				want.Equal(t, "the user's own env", server["env"] != nil, strings.Contains(text, "env"))
@@ -280,7 +301,8 @@ func TestTablesInAnyForm(t *testing.T) {
 					if err != nil || fmt.Sprint(rest["mcp_servers"]) != "map[other:map[command:y]]" {
 						t.Errorf("%v, %v:\n%s", err, rest, left)
 					}
-					if strings.Contains(string(left), "/opt/") || about != "wrapped" && !strings.Contains(string(left), "# mine") || strings.Contains(text, "[last]") != strings.Contains(string(left), "[last]") {
+					if strings.Contains(string(left), "/opt/") || about != "wrapped" && !strings.Contains(string(left),
+						"# mine") || strings.Contains(text, "[last]") != strings.Contains(string(left), "[last]") {
 						t.Errorf("left is\n%s", left)
 					}
 				}
@@ -289,8 +311,8 @@ func TestTablesInAnyForm(t *testing.T) {
 	}
 }
 
-// TestEncodings: a text that is no UTF-8 is refused, with the place, and stays to the byte; a mark at the beginning stays where the host
-// reads it.
+// TestEncodings: a text that is no UTF-8 is refused, with the place, and stays to the byte; a mark at the beginning
+// stays where the host reads it.
 func TestEncodings(t *testing.T) {
 	for _, w := range wireds {
 		for says, text := range map[string]string{
@@ -301,7 +323,8 @@ func TestEncodings(t *testing.T) {
 			d.write(w.name, text)
 			before := tree(t, d.project)
 			_, err := d.try("bob", `{"host":"`+w.host+`"}`)
-			if orchestrator.CodeOf(err) != orchestrator.InvalidParams || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), w.name) {
+			if orchestrator.CodeOf(err) != orchestrator.InvalidParams || !strings.Contains(err.Error(), says) ||
+				!strings.Contains(err.Error(), w.name) {
 				t.Errorf("%s: %v", w.name, err)
 			}
 			d.same("refused", before)
@@ -317,10 +340,12 @@ func TestEncodings(t *testing.T) {
 		before := tree(t, d.project)
 		_, err := d.try("bob", `{"host":"`+w.host+`"}`)
 		if w.host == "gemini" {
-			want.Equal(t, "code of a mark that Gemini does not read", orchestrator.CodeOf(err), orchestrator.InvalidParams)
+			want.Equal(t, "code of a mark that Gemini does not read", orchestrator.CodeOf(err),
+				orchestrator.InvalidParams)
 			continue
 		}
-		if after := tree(t, d.project)[path]; err != nil || !strings.HasPrefix(after, "\uFEFF") || strings.Count(after, "\uFEFF") != 1 {
+		if after := tree(t, d.project)[path]; err != nil || !strings.HasPrefix(after, "\uFEFF") ||
+			strings.Count(after, "\uFEFF") != 1 {
 			t.Errorf("%s: %v\n%s", w.name, err, after)
 		}
 		d.connect("", `{"host":"`+w.host+`","remove":true}`)
@@ -338,7 +363,8 @@ func TestEncodings(t *testing.T) {
 	d.same("refused", before)
 }
 
-// TestWhatTheUserGaveOurEntries: env and other values stay when the host is connected again, and so does a command around ours.
+// TestWhatTheUserGaveOurEntries: env and other values stay when the host is connected again, and so does a command
+// around ours.
 func TestWhatTheUserGaveOurEntries(t *testing.T) {
 	for _, h := range known {
 		d := newDesk(t)
@@ -349,7 +375,8 @@ func TestWhatTheUserGaveOurEntries(t *testing.T) {
 		}
 		edit := strings.NewReplacer(
 			`"command": "`+program+` hook Stop `, `"name": "mine", "command": "nice -n 5 `+program+` hook Stop `,
-			`"command": "`+program+` hook AfterAgent `, `"name": "mine", "command": "nice -n 5 `+program+` hook AfterAgent `,
+			`"command": "`+program+` hook AfterAgent `, `"name": "mine", "command": "nice -n 5 `+program+
+				` hook AfterAgent `,
 			`"command": "`+program+`",`, `"env": {"A": "1"}, "command": "env", "args0": 0,`,
 			`"type": "local",`, `"type": "local", "environment": {"A": "1"},`,
 			"tool_timeout_sec", "env = { A = \"1\" }\ntool_timeout_sec",
@@ -358,7 +385,8 @@ func TestWhatTheUserGaveOurEntries(t *testing.T) {
 			if text != "folder" {
 				text = edit.Replace(text)
 				if strings.Contains(text, `"args0"`) {
-					text = strings.Replace(strings.Replace(text, ` "args0": 0,`, "", 1), `"args": [`, `"args": ["A=1", "`+program+`",`, 1)
+					text = strings.Replace(strings.Replace(text, ` "args0": 0,`, "", 1), `"args": [`,
+						`"args": ["A=1", "`+program+`",`, 1)
 				}
 				if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 					t.Fatal(err)
@@ -380,8 +408,8 @@ func TestWhatTheUserGaveOurEntries(t *testing.T) {
 	}
 }
 
-// TestWrapped: a command line of ours in one of the user's is known where it can be told apart, is replaced there, and is removed;
-// any other that runs Mailroom is named, and found by the doctor.
+// TestWrapped: a command line of ours in one of the user's is known where it can be told apart, is replaced there, and
+// is removed; any other that runs Mailroom is named, and found by the doctor.
 func TestWrapped(t *testing.T) {
 	t.Parallel()
 	const hook = "/bin/mailroom hook Stop --host claude --as bob --db '/data/b b.db'"
@@ -413,7 +441,8 @@ func TestWrapped(t *testing.T) {
 	tools := []string{"/new/mailroom", "mcp", "--as", "carol", "--vocabulary", "relay"}
 	old := "/bin/mailroom mcp --as bob --vocabulary relay --db /x"
 	want.Rows(t, replaced([]string{"sh", "-c", "exec " + old}, tools, toolsAt), "sh", "-c", "exec "+joined(tools))
-	want.Rows(t, replaced(append([]string{"timeout", "9"}, strings.Fields(old)...), tools, toolsAt), append([]string{"timeout", "9"}, tools...)...)
+	want.Rows(t, replaced(append([]string{"timeout", "9"}, strings.Fields(old)...), tools, toolsAt),
+		append([]string{"timeout", "9"}, tools...)...)
 }
 
 // TestOthersAreNamed: what connect neither replaces nor removes is named by connect, by --remove and by the doctor.
@@ -457,7 +486,8 @@ func TestLeftOver(t *testing.T) {
 		found := Look(t.Context(), d.env, true)
 		want.Equal(t, h.name+" files", len(found), len(h.files(&place{folder: d.project}, &connection{})))
 		for _, f := range found {
-			if f.Level != "note" || !strings.Contains(f.Says, "nothing is kept of a connection") || !strings.Contains(f.Do, "--remove") {
+			if f.Level != "note" || !strings.Contains(f.Says, "nothing is kept of a connection") ||
+				!strings.Contains(f.Do, "--remove") {
 				t.Errorf("%+v", f)
 			}
 		}
@@ -531,14 +561,17 @@ func TestChangedMeanwhile(t *testing.T) {
 	want.Equal(t, "text", tree(t, d.project)[path], "new")
 }
 
-// TestNamesThatHostsReplace: a path in whose name a host puts a variable's value is refused, or is written so that it does not.
+// TestNamesThatHostsReplace: a path in whose name a host puts a variable's value is refused, or is written so that it
+// does not.
 func TestNamesThatHostsReplace(t *testing.T) {
 	for _, c := range []struct {
 		host, folder string
 		refused      bool
 	}{
-		{"claude", "${HOME}", true}, {"claude", "${X:-y}", true}, {"claude", "$HOME", false}, {"claude", "{env:HOME}", false},
-		{"gemini", "${HOME}", true}, {"gemini", "a$HOME", true}, {"gemini", "$", false}, {"gemini", "{env:HOME}", false},
+		{"claude", "${HOME}", true}, {"claude", "${X:-y}", true}, {"claude", "$HOME", false}, {"claude", "{env:HOME}",
+			false},
+		{"gemini", "${HOME}", true}, {"gemini", "a$HOME", true}, {"gemini", "$", false}, {"gemini", "{env:HOME}",
+			false},
 		{"opencode", "${HOME}", false}, {"opencode", "{env:HOME}", false}, {"opencode", "{file:x}", false},
 		{"codex", "${HOME}$HOME{env:HOME}", false},
 	} {
@@ -548,7 +581,8 @@ func TestNamesThatHostsReplace(t *testing.T) {
 		before := tree(t, d.project)
 		_, err := d.try("bob", `{"host":"`+c.host+`"}`)
 		if c.refused {
-			if orchestrator.CodeOf(err) != orchestrator.InvalidParams || !strings.Contains(err.Error(), "environment variable") {
+			if orchestrator.CodeOf(err) != orchestrator.InvalidParams ||
+				!strings.Contains(err.Error(), "environment variable") {
 				t.Errorf("%s in %s: %v", c.host, c.folder, err)
 			}
 			d.same("refused", before)
@@ -564,19 +598,21 @@ func TestNamesThatHostsReplace(t *testing.T) {
 		for _, f := range d.connect("bob", `{"host":"`+c.host+`"}`).Files {
 			want.Equal(t, f.Path+" again", f.Change, "none")
 			text := tree(t, d.project)[f.Path]
-			if strings.HasSuffix(f.Path, "opencode.json") && (strings.Contains(text, "{env:") || strings.Contains(text, "{file:")) {
+			if strings.HasSuffix(f.Path, "opencode.json") && (strings.Contains(text, "{env:") ||
+				strings.Contains(text, "{file:")) {
 				t.Errorf("OpenCode replaces part of\n%s", text)
 			}
 		}
 	}
 }
 
-// TestRemoveLeavesNoComma: the value before ours, which a comma follows after a space or a comment, is the last one then, and JSON takes
-// no comma after that.
+// TestRemoveLeavesNoComma: the value before ours, which a comma follows after a space or a comment, is the last one
+// then, and JSON takes no comma after that.
 func TestRemoveLeavesNoComma(t *testing.T) {
 	const ours = `"mailroom": {"command": "x", "args": ["mcp", "--as", "bob", "--vocabulary", "relay"]}`
 	f := wired{"gemini", 0, "settings.json"}.file("bob")
-	left, err := f.without([]byte(`{"mcpServers": {"other": {} /* mine */, /* ours */ `+ours+` /* last */}}`), &record{})
+	left, err := f.without([]byte(`{"mcpServers": {"other": {} /* mine */, /* ours */ `+ours+` /* last */}}`),
+		&record{})
 	want.Equal(t, "error", err, nil)
 	want.Equal(t, "left", string(left), "{\"mcpServers\": {\"other\": {} /* mine */ /* ours */\n /* last */}}")
 }

@@ -56,8 +56,8 @@ type site struct {
 	was      string // the place's folder, if it has moved from there
 }
 
-// sites lists those of a database, by their places: those that were connected with it, also before it was moved. here is a folder in
-// or below which a project may lie that has moved.
+// sites lists those of a database, by their places: those that were connected with it, also before it was moved. here
+// is a folder in or below which a project may lie that has moved.
 func sites(ctx context.Context, env commands.Env, here *place) (list []*site, err error) {
 	id, err := databaseID(ctx, env)
 	if err != nil {
@@ -71,7 +71,8 @@ func sites(ctx context.Context, env commands.Env, here *place) (list []*site, er
 			continue
 		}
 		seen[key] = true
-		s := &site{host: known[i], record: r, at: &place{folder: r.Folder, home: here.home, user: r.Folder == ""}, database: path, book: b}
+		s := &site{host: known[i], record: r, at: &place{folder: r.Folder, home: here.home, user: r.Folder == ""},
+			database: path, book: b}
 		if r.moved() {
 			s.was, s.at.folder = r.Folder, ""
 			s.find(filepath.Dir(path))
@@ -82,8 +83,8 @@ func sites(ctx context.Context, env commands.Env, here *place) (list []*site, er
 	return list, nil
 }
 
-// find looks for a project that has moved, in a folder and those above it. It is where the recorded file has the text that connect
-// wrote, and where nobody has connected the host since.
+// find looks for a project that has moved, in a folder and those above it. It is where the recorded file has the text
+// that connect wrote, and where nobody has connected the host since.
 func (s *site) find(from string) {
 	for folder := from; s.at.folder == ""; folder = filepath.Dir(folder) {
 		is := func(f file) bool {
@@ -91,7 +92,8 @@ func (s *site) find(from string) {
 			return err == nil && s.record.cameTo(folder, path, text)
 		}
 		since := func(r record) bool { return r.Folder == folder && r.Program == s.name }
-		if slices.ContainsFunc(s.files(&place{folder: folder, home: s.at.home}, &connection{}), is) && !slices.ContainsFunc(s.book.all(), since) {
+		if slices.ContainsFunc(s.files(&place{folder: folder, home: s.at.home}, &connection{}), is) &&
+			!slices.ContainsFunc(s.book.all(), since) {
 			s.at.folder = folder
 		}
 		if folder == filepath.Dir(folder) {
@@ -148,11 +150,12 @@ func (s *site) paths() (moved string, err error) {
 	return "", s.whole()
 }
 
-// whole is an error if connecting the host once more, as it was, would change anything. Whether the host asks before a tool is used may
-// have been changed by hand.
+// whole is an error if connecting the host once more, as it was, would change anything. Whether the host asks before a
+// tool is used may have been changed by hand.
 func (s *site) whole() error {
 	c := connection{
-		program: s.record.Command, host: cmp.Or(s.record.Host, pathOf(s.program)), agent: s.record.Agent, database: s.database, vocabularies: s.record.Vocabularies,
+		program: s.record.Command, host: cmp.Or(s.record.Host, pathOf(s.program)), agent: s.record.Agent,
+		database: s.database, vocabularies: s.record.Vocabularies,
 	}
 	asks := c
 	asks.ask = true
@@ -196,7 +199,8 @@ func (s *site) look(ctx context.Context, env commands.Env, mend bool) overview.F
 	if s.at.user {
 		where = allFolders
 	}
-	f := overview.Finding{Code: hostCode, About: s.name + " as " + s.record.Agent + " in " + where, Level: overview.Problem}
+	f := overview.Finding{Code: hostCode, About: s.name + " as " + s.record.Agent + " in " + where,
+		Level: overview.Problem}
 	moved, err := s.paths()
 	if err == nil && moved == "" {
 		err = s.known(ctx, env)
@@ -217,7 +221,8 @@ func (s *site) look(ctx context.Context, env commands.Env, mend bool) overview.F
 			}
 			break
 		}
-		f.Level, f.Says, f.Do = overview.Fine, moved+"; mended, with the database "+s.database, strings.Join(s.starts(s.at), " ")
+		f.Level, f.Says, f.Do = overview.Fine, moved+"; mended, with the database "+s.database,
+			strings.Join(s.starts(s.at), " ")
 		if len(changed) > 0 {
 			f.Says = moved + "; mended in " + strings.Join(changed, " and ") + ", with the database " + s.database
 		}
@@ -247,9 +252,11 @@ func (s *site) heard(ctx context.Context, env commands.Env, f overview.Finding) 
 	case seen == "":
 		f.Says, f.Do = "connected; no hook has been called yet", "Restart it there, and trust what it asks about"
 	case got == "":
-		f.Level, f.Says = overview.Fine, "a hook was last called for "+who+" at "+seen+"; it was not shown any message yet"
+		f.Level, f.Says = overview.Fine, "a hook was last called for "+who+" at "+seen+
+			"; it was not shown any message yet"
 	default:
-		f.Level, f.Says = overview.Fine, "a hook was last called for "+who+" at "+seen+", and it last got a message at "+got
+		f.Level, f.Says = overview.Fine, "a hook was last called for "+who+" at "+seen+
+			", and it last got a message at "+got
 	}
 	return f
 }
@@ -289,9 +296,9 @@ func (s *site) mend(ctx context.Context, env commands.Env) (changed []string, er
 	return changed, nil
 }
 
-// Look says how the hosts stand that were connected with a database: whether their configuration is as connect left it, whether they
-// run its hooks, and when they last did. With mend it repairs the paths of a program, a database or a project that has moved, unless
-// the database is not trusted.
+// Look says how the hosts stand that were connected with a database: whether their configuration is as connect left it,
+// whether they run its hooks, and when they last did. With mend it repairs the paths of a program, a database or a
+// project that has moved, unless the database is not trusted.
 func Look(ctx context.Context, env commands.Env, mend bool) (found overview.Findings) {
 	at, err := placeOf(Params{Folder: "."})
 	var list []*site
@@ -312,8 +319,8 @@ func Look(ctx context.Context, env commands.Env, mend bool) (found overview.Find
 	return found
 }
 
-// leftOver lists what runs Mailroom in the configurations of a place though connect does not know of it: the entries of a connection of
-// which nothing is kept, and command lines that somebody else has written.
+// leftOver lists what runs Mailroom in the configurations of a place though connect does not know of it: the entries of
+// a connection of which nothing is kept, and command lines that somebody else has written.
 func leftOver(b book, at *place) (found overview.Findings) {
 	for _, h := range known {
 		_, connected := b.findTools(h, at)
@@ -325,8 +332,9 @@ func leftOver(b book, at *place) (found overview.Findings) {
 			about := h.name + " in " + cmp.Or(at.scope(), allFolders)
 			for _, line := range f.others(text) {
 				found = append(found, overview.Finding{
-					Code: hostCode, About: about, Level: overview.Note, Says: path + " runs Mailroom by a command line that connect has not written, or that was changed since: " + orchestrator.Clip(line),
-					Do: "Take it out by hand, if it is not to run",
+					Code: hostCode, About: about, Level: overview.Note,
+					Says: path + " runs Mailroom by a command line that connect has not written, or that was changed since: " + orchestrator.Clip(line),
+					Do:   "Take it out by hand, if it is not to run",
 				})
 			}
 			if _, kept := b.find(at.scope(), path, text); kept || connected {
@@ -334,8 +342,9 @@ func leftOver(b book, at *place) (found overview.Findings) {
 			}
 			if after, err := f.without(text, &record{}); err != nil || !bytes.Equal(after, text) {
 				found = append(found, overview.Finding{
-					Code: hostCode, About: about, Level: overview.Note, Says: path + " runs Mailroom, but nothing is kept of a connection: it is left over, of another machine, or of somebody else",
-					Do: h.command(at) + " connects it here, and with --remove takes it out",
+					Code: hostCode, About: about, Level: overview.Note,
+					Says: path + " runs Mailroom, but nothing is kept of a connection: it is left over, of another machine, or of somebody else",
+					Do:   h.command(at) + " connects it here, and with --remove takes it out",
 				})
 			}
 		}
@@ -343,12 +352,15 @@ func leftOver(b book, at *place) (found overview.Findings) {
 	return found
 }
 
-// elsewhere lists the hosts that have run what is connected for another, lately, and the one in which this runs if it is such a host.
+// elsewhere lists the hosts that have run what is connected for another, lately, and the one in which this runs if it
+// is such a host.
 func elsewhere(env commands.Env, list []*site) (found overview.Findings) {
 	database := env.Ledger.Path()
-	if here := agenthost.Around(); len(list) > 0 && here.Host != "" && !slices.ContainsFunc(list, func(s *site) bool { return s.name == here.Host }) {
+	if here := agenthost.Around(); len(list) > 0 && here.Host != "" && !slices.ContainsFunc(list,
+		func(s *site) bool { return s.name == here.Host }) {
 		found = append(found, overview.Finding{
-			Code: hostCode, About: here.Host, Level: overview.Note, Says: "doctor runs in it (" + here.By + "), and it is not connected: hooks and tools of other hosts do nothing in it",
+			Code: hostCode, About: here.Host, Level: overview.Note, Says: "doctor runs in it (" + here.By +
+				"), and it is not connected: hooks and tools of other hosts do nothing in it",
 			Do: here.Own(database),
 		})
 	}
@@ -363,8 +375,8 @@ func elsewhere(env commands.Env, list []*site) (found overview.Findings) {
 	return found
 }
 
-// lost lists the hosts in a place that were connected with a database which is not there any more. Those of the list are looked after
-// already.
+// lost lists the hosts in a place that were connected with a database which is not there any more. Those of the list
+// are looked after already.
 func lost(b book, at *place, list []*site, database string) (found overview.Findings) {
 	for _, h := range known {
 		r, connected := b.findTools(h, at)
@@ -373,7 +385,8 @@ func lost(b book, at *place, list []*site, database string) (found overview.Find
 			continue
 		}
 		found = append(found, overview.Finding{
-			Code: hostCode, About: h.name + " as " + r.Agent + " in " + cmp.Or(at.scope(), allFolders), Level: overview.Problem, Says: noDatabase + r.Database,
+			Code: hostCode, About: h.name + " as " + r.Agent + " in " + cmp.Or(at.scope(), allFolders),
+			Level: overview.Problem, Says: noDatabase + r.Database,
 			Do: h.command(at) + " connects it with " + database,
 		})
 	}

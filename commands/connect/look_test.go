@@ -20,7 +20,8 @@ import (
 func (d *desk) looks(mend bool, level, says string) {
 	d.t.Helper()
 	found := Look(d.t.Context(), d.env, mend)
-	if len(found) != 1 || found[0].Level != level || !strings.Contains(found[0].Says, says) || level == "problem" && found[0].Do == "" {
+	if len(found) != 1 || found[0].Level != level || !strings.Contains(found[0].Says, says) || level == "problem" &&
+		found[0].Do == "" {
 		d.t.Errorf("the doctor finds %+v; want %s, %q", found, level, says)
 	}
 }
@@ -56,7 +57,8 @@ func (d *desk) programMoves() string {
 // hears has a hook of a host be called, and returns what it shows.
 func (d *desk) hears(program string, kind hosts.Kind) []orchestrator.Message {
 	d.t.Helper()
-	a, err := hosts.Happened(d.t.Context(), d.env.Ledger, hosts.Event{Agent: "bob", Program: program, Session: "one", Kind: kind})
+	a, err := hosts.Happened(d.t.Context(), d.env.Ledger, hosts.Event{Agent: "bob", Program: program, Session: "one",
+		Kind: kind})
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -75,7 +77,8 @@ func TestLookTellsHowAConnectionStands(t *testing.T) {
 		d.hears(h.name, hosts.Started)
 		d.looks(true, "ok", "a hook was last called for bob at ")
 		d.looks(true, "ok", "it was not shown any message yet")
-		if _, err := messages.Send(t.Context(), d.env.Ledger, orchestrator.Draft{Sender: "bob", Recipient: "bob", Type: "note", Payload: []byte(`"hello"`)}); err != nil {
+		if _, err := messages.Send(t.Context(), d.env.Ledger, orchestrator.Draft{Sender: "bob", Recipient: "bob",
+			Type: "note", Payload: []byte(`"hello"`)}); err != nil {
 			t.Fatal(err)
 		}
 		d.looks(true, "ok", "it last got a message at "+d.hears(h.name, hosts.Worked)[0].ShownAt)
@@ -156,7 +159,8 @@ func TestLookMissesOneHook(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.write(".claude/settings.local.json", strings.Replace(string(text), " hook Stop --host claude --as bob", " hook Stop --host claude --as carol", 1))
+	d.write(".claude/settings.local.json", strings.Replace(string(text), " hook Stop --host claude --as bob",
+		" hook Stop --host claude --as carol", 1))
 	d.looks(true, "problem", path+" does not have all that Mailroom needs there")
 	d.connect("bob", `{"host":"claude"}`)
 	d.looks(true, "note", "no hook has been called yet")
@@ -169,10 +173,12 @@ func TestLookSeesWhatIsSwitchedOff(t *testing.T) {
 	for _, off := range []struct{ host, file, text, says string }{
 		{"claude", "shop/.claude/settings.json", `{"disableAllHooks":true}`, "hooks are switched off"},
 		{"claude", "home/.claude/settings.json", `{"disableAllHooks":true}`, "hooks are switched off"},
-		{"gemini", "home/.gemini/settings.json", `{"hooksConfig":{"enabled":false} /* mine */}`, "hooks are switched off"},
+		{"gemini", "home/.gemini/settings.json", `{"hooksConfig":{"enabled":false} /* mine */}`,
+			"hooks are switched off"},
 		{"gemini", "home/.gemini/trustedFolders.json", `{"FOLDER":"DO_NOT_TRUST"}`, "the folder is not trusted"},
 		{"codex", "home/.codex/config.toml", "[features]\nhooks = false\n", "hooks are switched off"},
-		{"codex", "home/.codex/config.toml", "[projects.\"FOLDER\"]\ntrust_level = \"untrusted\"\n", "the folder is not trusted"},
+		{"codex", "home/.codex/config.toml", "[projects.\"FOLDER\"]\ntrust_level = \"untrusted\"\n",
+			"the folder is not trusted"},
 		{"codex", "home/.codex/config.toml", "[", "config.toml: "},
 	} {
 		d := newDesk(t)
@@ -199,11 +205,13 @@ func TestLookSeesThatTheAgentIsGone(t *testing.T) {
 func TestConnectMinds(t *testing.T) {
 	d := newDesk(t)
 	d.connect("bob", `{"host":"claude"}`)
-	if next := strings.Join(d.connect("bob", `{"host":"gemini"}`).Next, "\n"); !strings.Contains(next, "bob is also claude in "+d.project) {
+	if next := strings.Join(d.connect("bob", `{"host":"gemini"}`).Next, "\n"); !strings.Contains(next,
+		"bob is also claude in "+d.project) {
 		t.Errorf("it says\n%s", next)
 	}
 	d.env.Engine = d.open(filepath.Join(d.home, "other.db"))
-	if next := strings.Join(d.connect("carol", `{"host":"codex"}`).Next, "\n"); !strings.Contains(next, "gemini was connected here with another database") {
+	if next := strings.Join(d.connect("carol", `{"host":"codex"}`).Next, "\n"); !strings.Contains(next,
+		"gemini was connected here with another database") {
 		t.Errorf("it says\n%s", next)
 	}
 }
@@ -275,7 +283,8 @@ func TestRecordsOfOthersStay(t *testing.T) {
 	d.same("removed", before)
 }
 
-// TestCodexWritesItsOwn: with --user, Codex keeps what it trusts in the file where our table is, and writes our values as it likes. The table is found all the same, and what Codex has written stays.
+// TestCodexWritesItsOwn: with --user, Codex keeps what it trusts in the file where our table is, and writes our values
+// as it likes. The table is found all the same, and what Codex has written stays.
 func TestCodexWritesItsOwn(t *testing.T) {
 	const trust = "\n[hooks.state]\n\n[hooks.state.\"/x/hooks.json:stop:0:0\"]\ntrusted_hash = \"sha256:1\"\n"
 	for about, write := range map[string]func(text string) string{
@@ -309,7 +318,8 @@ func TestCodexWritesItsOwn(t *testing.T) {
 	}
 }
 
-// TestLookLeavesToTheUser: what was taken out of a configuration by hand, what leads to another database that is there, and what is gone.
+// TestLookLeavesToTheUser: what was taken out of a configuration by hand, what leads to another database that is there,
+// and what is gone.
 func TestLookLeavesToTheUser(t *testing.T) {
 	for what, change := range map[string]func(d *desk){
 		"its configuration has nothing of Mailroom any more":        func(d *desk) { d.write(".mcp.json", "{}") },
@@ -378,7 +388,8 @@ func TestLookAtCodex(t *testing.T) {
 		if err := os.MkdirAll(os.Getenv("CODEX_HOME"), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(os.Getenv("CODEX_HOME"), "config.toml"), []byte(conf.String()), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(os.Getenv("CODEX_HOME"), "config.toml"), []byte(conf.String()),
+			0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -419,11 +430,12 @@ func TestLookAtAnUntrustedDatabase(t *testing.T) {
 		t.Errorf("it is connected: %v", err)
 	}
 	d.connect("", `{"host":"gemini","remove":true}`)
-	want.Equal(t, "removed", tree(t, d.project)[filepath.Join(d.project, ".gemini", "settings.json")], "{\"theme\":\"dark\"}\n")
+	want.Equal(t, "removed", tree(t, d.project)[filepath.Join(d.project, ".gemini", "settings.json")],
+		"{\"theme\":\"dark\"}\n")
 }
 
-// TestWhatARepositoryBrings: neither records beside a database nor the agent and the vocabularies of a configuration that connect has not
-// written on this machine count for anything.
+// TestWhatARepositoryBrings: neither records beside a database nor the agent and the vocabularies of a configuration
+// that connect has not written on this machine count for anything.
 func TestWhatARepositoryBrings(t *testing.T) {
 	d := newDesk(t)
 	file := d.write(".mcp.json", `{"mcpServers":{"mailroom":{"command":"x","args":["mcp","--as","alice","--vocabulary","relay,admin","--db","/gone"]}}}`)
@@ -432,7 +444,8 @@ func TestWhatARepositoryBrings(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := record{
-		Program: "claude", Agent: "alice", Folder: "/nonexistent", File: "/nonexistent/.mcp.json", Command: "/gone", After: digest(text),
+		Program: "claude", Agent: "alice", Folder: "/nonexistent", File: "/nonexistent/.mcp.json", Command: "/gone",
+		After:  digest(text),
 		Before: new("evil"), Database: d.env.Ledger.Path(),
 	}
 	beside := book(filepath.Join(filepath.Dir(d.env.Ledger.Path()), "connections"))

@@ -60,7 +60,8 @@ func openCodeFiles(p *place, c *connection) []file {
 	}
 }
 
-// openCodeConfig returns which of the two files is ours to change: the one that has our tools, or else the one that is there.
+// openCodeConfig returns which of the two files is ours to change: the one that has our tools, or else the one that is
+// there.
 func openCodeConfig(folder string) string {
 	config := filepath.Join(folder, "opencode.json")
 	for _, path := range []string{config, config + "c"} {

@@ -11,8 +11,9 @@ import (
 // released is the version of a release, as it stands in a manifest.
 var released = regexp.MustCompile(`^v\d+\.\d+\.\d+$`)
 
-// Packages returns what hosts install as a plugin or an extension, by path. They are for anybody, so they name neither an agent nor a
-// database: each process of a host is an agent of its own, in the database of its folder. A version that is no release is 0.0.0.
+// Packages returns what hosts install as a plugin or an extension, by path. They are for anybody, so they name neither
+// an agent nor a database: each process of a host is an agent of its own, in the database of its folder. A version that
+// is no release is 0.0.0.
 func Packages(version string) map[string][]byte {
 	if !released.MatchString(version) {
 		version = "v0.0.0"
@@ -64,9 +65,11 @@ func indented(v any) []byte {
 
 const packagesPage = `# Mailroom as a plugin
 
-Messages between the agents of a project. Each package runs ` + "`mailroom`" + `, which must be in PATH, with the database of the folder:
+Messages between the agents of a project. Each package runs ` + "`mailroom`" +
+	`, which must be in PATH, with the database of the folder:
 type ` + "`mailroom init`" + ` in the project once. Each terminal is an agent of its own: claude, claude-2, gemini and so on. Its model is told
-its name. Without a database the hooks do nothing. Do not install a package where ` + "`mailroom connect`" + ` has connected the same host.
+its name. Without a database the hooks do nothing. Do not install a package where ` + "`mailroom connect`" +
+	` has connected the same host.
 
 Claude Code, in the project, where PLUGINS is the folder that ` + "`make plugins`" + ` wrote:
 
@@ -82,5 +85,6 @@ OpenCode: its sessions share a process, so its agent is the one that MAILROOM_AG
 
     {"mcp": {"mailroom": {"type": "local", "command": ["mailroom", "mcp", "--vocabulary", "relay"], "enabled": true}}}
 
-Codex has no package: it trusts hooks one by one, and its sessions may share a process. ` + "`mailroom connect codex`" + ` does both.
+Codex has no package: it trusts hooks one by one, and its sessions may share a process. ` + "`mailroom connect codex`" +
+	` does both.
 `

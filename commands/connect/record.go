@@ -12,7 +12,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// record is what connect has written into one configuration file of a host. It is kept so that it can be undone, and looked after.
+// record is what connect has written into one configuration file of a host. It is kept so that it can be undone, and
+// looked after.
 type record struct {
 	Program      string   `json:"program"` // the host
 	Agent        string   `json:"agent"`
@@ -42,8 +43,9 @@ func (r *record) cameTo(folder, file string, text []byte) bool {
 	return r.moved() && was == is && r.After == digest(text)
 }
 
-// book is the folder in which records are kept, one file each; "" keeps none. It lies in the user's state folder and not beside a
-// database: a database, and what lies beside it, may be of anybody's making, and a record says what is written into files.
+// book is the folder in which records are kept, one file each; "" keeps none. It lies in the user's state folder and
+// not beside a database: a database, and what lies beside it, may be of anybody's making, and a record says what is
+// written into files.
 type book string
 
 func bookOf(env commands.Env) book {
@@ -66,8 +68,8 @@ func (b book) page(file string) string {
 	return filepath.Join(string(b), digest([]byte(file))[:16]+".json")
 }
 
-// find finds the record of a file. If the file's folder was moved, it finds that of the same file, with the same text, in the folder
-// that is gone.
+// find finds the record of a file. If the file's folder was moved, it finds that of the same file, with the same text,
+// in the folder that is gone.
 func (b book) find(folder, file string, text []byte) (r record, found bool) {
 	all := b.all()
 	i := slices.IndexFunc(all, func(r record) bool { return r.File == file })

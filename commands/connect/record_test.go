@@ -32,7 +32,8 @@ func TestProjectBehindALink(t *testing.T) {
 	want.Equal(t, "records", len(bookOf(d.env).all()), 0)
 }
 
-// TestLostRecords: connecting again keeps records where they are lost, and --remove then takes out what connect has written.
+// TestLostRecords: connecting again keeps records where they are lost, and --remove then takes out what connect has
+// written.
 func TestLostRecords(t *testing.T) {
 	for _, h := range known {
 		d := newDesk(t)
@@ -87,7 +88,8 @@ func TestHostileFiles(t *testing.T) {
 func TestRemoveLeavesTheFilesOfOthers(t *testing.T) {
 	d := newDesk(t)
 	for name, text := range map[string]string{
-		".mcp.json": "{}\n", ".codex/config.toml": "\n", ".codex/hooks.json": "{}", ".gemini/settings.json": "{}", "opencode.json": "{}",
+		".mcp.json": "{}\n", ".codex/config.toml": "\n", ".codex/hooks.json": "{}", ".gemini/settings.json": "{}",
+		"opencode.json": "{}",
 	} {
 		d.write(name, text)
 	}
@@ -125,12 +127,14 @@ func TestHookInAGroupOfOthers(t *testing.T) {
 	}
 	decode(path, &got)
 	groups := got.Hooks.AfterTool
-	if len(groups) != 2 || len(groups[0].Hooks) != 1 || groups[1].Matcher != "" || !strings.Contains(groups[1].Hooks[0].Command, "--as alice") {
+	if len(groups) != 2 || len(groups[0].Hooks) != 1 || groups[1].Matcher != "" ||
+		!strings.Contains(groups[1].Hooks[0].Command, "--as alice") {
 		t.Errorf("%+v", groups)
 	}
 }
 
-// TestHooksOfOthers: a hook that only names ours, in a comment or in a longer command line, is somebody else's, and stays.
+// TestHooksOfOthers: a hook that only names ours, in a comment or in a longer command line, is somebody else's, and
+// stays.
 func TestHooksOfOthers(t *testing.T) {
 	d := newDesk(t)
 	const foreign = `{"env": {"A": "1"}, "permissions": {"allow": ["mcp__mailroom", "Bash(ls /src/mailroom)"]}, "hooks": {"PostToolUse": [
@@ -176,7 +180,8 @@ func TestTableInAText(t *testing.T) {
 	d.connect("", `{"host":"codex","remove":true}`)
 	text = tree(t, d.project)[path]
 	var rest struct{ Note string }
-	if err := toml.Unmarshal([]byte(text), &rest); err != nil || !strings.Contains(rest.Note, "mcp_servers.mailroom") || codexServer(decodeTOML([]byte(text))) != nil {
+	if err := toml.Unmarshal([]byte(text), &rest); err != nil || !strings.Contains(rest.Note, "mcp_servers.mailroom") ||
+		codexServer(decodeTOML([]byte(text))) != nil {
 		t.Errorf("%v:\n%s", err, text)
 	}
 }
@@ -192,5 +197,6 @@ func TestDatabaseThatIsGone(t *testing.T) {
 	}
 	t.Chdir(d.project)
 	d.looks(false, "problem", noDatabase+gone)
-	want.Equal(t, "standing", d.connect("", `{}`).of("claude").Says, noDatabase+gone+"; `mailroom connect claude` connects it with "+d.env.Ledger.Path())
+	want.Equal(t, "standing", d.connect("", `{}`).of("claude").Says, noDatabase+gone+
+		"; `mailroom connect claude` connects it with "+d.env.Ledger.Path())
 }

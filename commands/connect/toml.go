@@ -60,7 +60,8 @@ func parseTOML(text []byte) (*tomlText, map[string]any, error) {
 // add adds a value, and those in it.
 func (t *tomlText) add(e *unstable.Node, table []string, inline bool) {
 	start := int(e.Raw.Offset)
-	part := tomlPart{path: slices.Clone(table), start: start, end: start + int(e.Raw.Length), inline: inline, table: e.Value().Kind == unstable.InlineTable}
+	part := tomlPart{path: slices.Clone(table), start: start, end: start + int(e.Raw.Length), inline: inline,
+		table: e.Value().Kind == unstable.InlineTable}
 	var after int
 	for key := e.Key(); key.Next(); {
 		raw := key.Node().Raw
@@ -121,7 +122,8 @@ func (t *tomlText) set(path []string, has map[string]any, fields []tomlField) ([
 	var edits []tomlEdit
 	var last *tomlPart
 	for i := range t.parts {
-		if p := &t.parts[i]; p.value > 0 && len(p.path) == len(path)+1 && p.within(path) && (last == nil || last.inline == p.inline) {
+		if p := &t.parts[i]; p.value > 0 && len(p.path) == len(path)+1 && p.within(path) && (last == nil ||
+			last.inline == p.inline) {
 			last = p
 		}
 	}
@@ -130,7 +132,10 @@ func (t *tomlText) set(path []string, has map[string]any, fields []tomlField) ([
 	}
 	more := ""
 	for _, f := range fields {
-		i := slices.IndexFunc(t.parts, func(p tomlPart) bool { return p.value > 0 && p.is(append(slices.Clone(path), f.name)...) })
+		i := slices.IndexFunc(t.parts, func(p tomlPart) bool {
+			return p.value > 0 &&
+				p.is(append(slices.Clone(path), f.name)...)
+		})
 		switch {
 		case i < 0 && f.value == "":
 		case i < 0:
@@ -217,7 +222,10 @@ func (t *tomlText) remove(path []string) []byte {
 		}
 		last := i
 		for next := p; p.inline && next != nil && next.within(path); next = t.neighbour(last, 1) {
-			last = slices.IndexFunc(t.parts, func(o tomlPart) bool { return o.start == next.start && o.name == next.name })
+			last = slices.IndexFunc(t.parts, func(o tomlPart) bool {
+				return o.start == next.start &&
+					o.name == next.name
+			})
 		}
 		e := t.cut(i, last)
 		before, after := t.beside(i)

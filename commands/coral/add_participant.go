@@ -20,7 +20,8 @@ type AddParticipantResult struct {
 	ThreadResult
 }
 
-var addParticipantCommand = commands.Define(vocabulary, "add_participant", addParticipant).Knowing("threadId", commands.KnownThreads)
+var addParticipantCommand = commands.Define(vocabulary, "add_participant", addParticipant).Knowing("threadId",
+	commands.KnownThreads)
 
 // addParticipant is idempotent.
 func addParticipant(ctx context.Context, env commands.Env, p AddParticipantParams) (AddParticipantResult, error) {

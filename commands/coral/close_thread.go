@@ -15,7 +15,8 @@ type CloseThreadParams struct {
 	Summary  string `json:"summary,omitempty" desc:"what came of it; kept with the thread" check:"max=8192"`
 }
 
-var closeThreadCommand = commands.Define(vocabulary, "close_thread", closeThread).Knowing("threadId", commands.KnownThreads)
+var closeThreadCommand = commands.Define(vocabulary, "close_thread", closeThread).Knowing("threadId",
+	commands.KnownThreads)
 
 // closeThread ends a thread for good. What was posted stays, and mentions that are not read yet are still to be had.
 func closeThread(ctx context.Context, env commands.Env, p CloseThreadParams) (ThreadResult, error) {
@@ -25,7 +26,8 @@ func closeThread(ctx context.Context, env commands.Env, p CloseThreadParams) (Th
 	if err != nil {
 		return ThreadResult{}, err
 	}
-	th, err := threads.Close(ctx, env.Ledger, change(env, p.ThreadID), threads.Closing{Summary: p.Summary, Notice: threads.Notice{Type: orchestrator.ThreadClosed, Payload: notice}})
+	th, err := threads.Close(ctx, env.Ledger, change(env, p.ThreadID), threads.Closing{Summary: p.Summary,
+		Notice: threads.Notice{Type: orchestrator.ThreadClosed, Payload: notice}})
 	if err != nil {
 		return ThreadResult{}, err
 	}

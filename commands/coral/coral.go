@@ -1,4 +1,5 @@
-// Package coral is the vocabulary of document 003: agents talk in threads, mention each other, and wait to be mentioned.
+// Package coral is the vocabulary of document 003: agents talk in threads, mention each other, and wait to be
+// mentioned.
 package coral
 
 import (
@@ -47,8 +48,8 @@ func change(env commands.Env, thread string) threads.Change {
 	return threads.Change{Session: env.Caller.Session, Thread: thread, By: env.Caller.Name}
 }
 
-// lines writes a confirmation in the document's form: what happened, then a line for each value that is not empty. Further
-// lines of a value are indented, so that they pass for no other.
+// lines writes a confirmation in the document's form: what happened, then a line for each value that is not empty.
+// Further lines of a value are indented, so that they pass for no other.
 func lines(what string, pairs ...[2]string) string {
 	var b strings.Builder
 	b.WriteString(what)

@@ -47,7 +47,8 @@ func createThread(ctx context.Context, env commands.Env, p CreateThreadParams) (
 
 func threadResult(th *threads.Thread, did string) ThreadResult {
 	return ThreadResult{
-		ThreadID: th.ID, ThreadName: th.Name, CreatorID: th.Creator, Participants: th.Names(), Status: string(th.Status),
+		ThreadID: th.ID, ThreadName: th.Name, CreatorID: th.Creator, Participants: th.Names(),
+		Status:  string(th.Status),
 		Summary: th.Summary, CreatedAt: th.CreatedAt, ClosedAt: th.ClosedAt, did: did,
 	}
 }
@@ -55,7 +56,8 @@ func threadResult(th *threads.Thread, did string) ThreadResult {
 // ToolText says what was done, and how the thread is now.
 func (r ThreadResult) ToolText() string {
 	return lines(r.did, [2]string{"ID", r.ThreadID}, [2]string{"Name", r.ThreadName}, [2]string{"Creator", r.CreatorID},
-		[2]string{"Participants", listed(r.Participants)}, [2]string{"Status", r.Status}, [2]string{"Summary", r.Summary})
+		[2]string{"Participants", listed(r.Participants)}, [2]string{"Status", r.Status},
+		[2]string{"Summary", r.Summary})
 }
 
 // Text is the same for people.

@@ -61,7 +61,8 @@ func listAgents(ctx context.Context, env commands.Env, p ListAgentsParams) (List
 		delete(others, here.Agent)
 		shown := Agent{AgentID: here.Agent, AgentName: cmp.Or(here.DisplayName, here.Agent), Registered: true}
 		if p.IncludeDetails {
-			shown.Description, shown.Role, shown.Status, shown.Since = here.Description, a.Role, string(here.Status), here.Since
+			shown.Description, shown.Role, shown.Status, shown.Since = here.Description, a.Role, string(here.Status),
+				here.Since
 		}
 		r.Agents = append(r.Agents, shown)
 	}

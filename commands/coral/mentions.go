@@ -33,7 +33,8 @@ var (
 // maxPointedOut bounds the names that an answer points out.
 const maxPointedOut = 20
 
-// pointOut says which names the content has as @NAME that are no mentions. Whoever writes them mostly means to be heard.
+// pointOut says which names the content has as @NAME that are no mentions. Whoever writes them mostly means to be
+// heard.
 func (r *SendMessageResult) pointOut(participants []string) {
 	for _, match := range named().FindAllStringSubmatch(code().ReplaceAllString(r.Content, " "), -1) {
 		name, err := orchestrator.CheckName("mention", match[1])

@@ -43,7 +43,8 @@ func registerAgent(ctx context.Context, env commands.Env, p RegisterAgentParams)
 		return RegisterAgentResult{}, err
 	}
 	return RegisterAgentResult{
-		AgentID: id, AgentName: cmp.Or(presence.DisplayName, id), Description: presence.Description, SessionID: presence.Session,
+		AgentID: id, AgentName: cmp.Or(presence.DisplayName, id), Description: presence.Description,
+		SessionID: presence.Session,
 	}, nil
 }
 

@@ -19,13 +19,16 @@ type RemoveParticipantResult struct {
 	ThreadResult
 }
 
-var removeParticipantCommand = commands.Define(vocabulary, "remove_participant", removeParticipant).Knowing("threadId", commands.KnownThreads)
+var removeParticipantCommand = commands.Define(vocabulary, "remove_participant", removeParticipant).Knowing("threadId",
+	commands.KnownThreads)
 
 // removeParticipant keeps what was sent to the agent, read or not.
-func removeParticipant(ctx context.Context, env commands.Env, p RemoveParticipantParams) (RemoveParticipantResult, error) {
+func removeParticipant(ctx context.Context, env commands.Env, p RemoveParticipantParams) (RemoveParticipantResult,
+	error) {
 	th, err := threads.RemoveParticipant(ctx, env.Ledger, change(env, p.ThreadID), p.ParticipantID)
 	if err != nil {
 		return RemoveParticipantResult{}, err
 	}
-	return RemoveParticipantResult{p.ParticipantID, threadResult(&th, p.ParticipantID+" was removed successfully:")}, nil
+	return RemoveParticipantResult{p.ParticipantID, threadResult(&th, p.ParticipantID+" was removed successfully:")},
+		nil
 }

@@ -17,14 +17,15 @@ import (
 // Thread is a conversation with those of its messages that are shown. One whose id is direct:SENDER stands for messages
 // that belong to none. Source: document 003, "Waiting for Messages"; further keys follow the document's.
 type Thread struct {
-	ID           string    `json:"id" xml:"id,attr"`
-	Name         string    `json:"name" xml:"name,attr"`
-	Session      string    `json:"session,omitempty" xml:"session,attr,omitempty"` // if it is not the caller's
-	Status       string    `json:"status" xml:"status"`
-	Summary      text      `json:"summary,omitempty" xml:"summary,omitempty"`
-	Participants []Party   `json:"participants" xml:"participants>participant"`
-	LeftOut      int       `json:"participants_left_out,omitempty" xml:"participants_left_out,omitempty"` // since the answer would have been too long for the model
-	Messages     []Message `json:"messages" xml:"messages>message"`
+	ID           string  `json:"id" xml:"id,attr"`
+	Name         string  `json:"name" xml:"name,attr"`
+	Session      string  `json:"session,omitempty" xml:"session,attr,omitempty"` // if it is not the caller's
+	Status       string  `json:"status" xml:"status"`
+	Summary      text    `json:"summary,omitempty" xml:"summary,omitempty"`
+	Participants []Party `json:"participants" xml:"participants>participant"`
+	// since the answer would have been too long for the model
+	LeftOut  int       `json:"participants_left_out,omitempty" xml:"participants_left_out,omitempty"`
+	Messages []Message `json:"messages" xml:"messages>message"`
 }
 
 // shorten leaves out most of what could be long in a thread.
@@ -51,7 +52,8 @@ type Message struct {
 	Mentions  []Party `json:"mentions" xml:"mentions>mention"`
 	Content   text    `json:"content" xml:"content"`
 
-	MessageID string          `json:"message_id,omitempty" xml:"message_id,omitempty"` // of the reader's own copy, if it has one
+	// of the reader's own copy, if it has one
+	MessageID string          `json:"message_id,omitempty" xml:"message_id,omitempty"`
 	Type      string          `json:"message_type,omitempty" xml:"message_type,omitempty"`
 	Priority  string          `json:"priority,omitempty" xml:"priority,omitempty"` // unless it is normal
 	Action    string          `json:"action,omitempty" xml:"action,omitempty"`
@@ -180,8 +182,9 @@ func (v *view) message(m *orchestrator.Message, in *Thread, real bool) Message {
 	content := commands.ContentOf(m)
 	sentAt := cmp.Or(m.CreatedAt, m.DeliveredAt) // what was written into the inbox by hand was not sent
 	shown := Message{
-		ID: m.ID, Timestamp: millis(sentAt), Sender: v.party(m.Sender, in), Mentions: []Party{}, Content: text(content.Text),
-		Type: m.Type, Action: m.Action, ReplyTo: m.ReplyTo, Group: m.Group, ExpiresAt: m.TTLEnd(),
+		ID: m.ID, Timestamp: millis(sentAt), Sender: v.party(m.Sender, in), Mentions: []Party{},
+		Content: text(content.Text),
+		Type:    m.Type, Action: m.Action, ReplyTo: m.ReplyTo, Group: m.Group, ExpiresAt: m.TTLEnd(),
 		Summary: text(m.Summary), Context: text(m.Context), Data: content.Data,
 	}
 	if string(content.Data) != content.Text {

@@ -63,7 +63,8 @@ func (o *office) try(t *testing.T, as, command string, params any) (commands.Ans
 	if err != nil {
 		return commands.Answer{}, err
 	}
-	env := commands.Env{Engine: o.router, Caller: commands.Caller{Name: as, Session: "default"}, Log: slog.New(slog.DiscardHandler)}
+	env := commands.Env{Engine: o.router, Caller: commands.Caller{Name: as, Session: "default"},
+		Log: slog.New(slog.DiscardHandler)}
 	answer, err := d.Run(t.Context(), env, body)
 	if err == nil {
 		err = answer.Settle(t.Context(), env, true)
@@ -83,7 +84,8 @@ func ask[R any](t *testing.T, f failer, o *office, as, command string, params an
 
 // hostile draws texts that want to break out of XML, and what XML cannot hold.
 func hostile(t *rapid.T, what string) string {
-	pieces := []string{"<", ">", "&", `"`, "'", "]]>", "<![CDATA[", "</content>", "</message></messages>", "<!--", "-->", "<?x?>", "&amp;", "&#0;",
+	pieces := []string{"<", ">", "&", `"`, "'", "]]>", "<![CDATA[", "</content>", "</message></messages>", "<!--",
+		"-->", "<?x?>", "&amp;", "&#0;",
 		"\r\n", "\n", "\t", " ", "\x01", "\x1f", "\x7f", "\ufffe", "\u2028", "é", "😀", "text", "{", "}"}
 	return strings.Join(rapid.SliceOfN(rapid.SampledFrom(pieces), 1, 8).Draw(t, what), "")
 }
@@ -117,8 +119,10 @@ func TestContentDoesNotBreakOut(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		name, content, title := hostileLine(rt, "name"), hostile(rt, "content"), hostileLine(rt, "title")
 		ask[RegisterAgentResult](t, rt, o, "a", "register_agent", map[string]any{"agentName": name})
-		th := ask[ThreadResult](t, rt, o, "a", "create_thread", map[string]any{"threadName": title, "participantIds": []string{"b"}})
-		post := ask[SendMessageResult](t, rt, o, "a", "send_message", map[string]any{"threadId": th.ThreadID, "content": content, "mentions": []string{"b"}})
+		th := ask[ThreadResult](t, rt, o, "a", "create_thread", map[string]any{"threadName": title,
+			"participantIds": []string{"b"}})
+		post := ask[SendMessageResult](t, rt, o, "a", "send_message", map[string]any{"threadId": th.ThreadID,
+			"content": content, "mentions": []string{"b"}})
 		d := orchestrator.Draft{Sender: "a", Recipient: "b", Type: "x", Summary: content, Context: title}
 		d.Payload, _ = json.Marshal(map[string]string{content: title})
 		if _, err := messages.Send(t.Context(), o.router.Ledger, d); err != nil {
@@ -182,7 +186,8 @@ func checkXML(t failer, text, name, content, title string) {
 func TestClosingIsToldInXML(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "a", "b")
-	th := ask[ThreadResult](t, t, o, "a", "create_thread", map[string]any{"threadName": "talk", "participantIds": []string{"b"}})
+	th := ask[ThreadResult](t, t, o, "a", "create_thread", map[string]any{"threadName": "talk",
+		"participantIds": []string{"b"}})
 	ask[ThreadResult](t, t, o, "a", "close_thread", map[string]any{"threadId": th.ThreadID, "summary": "5 < 6"})
 	r := ask[WaitForMentionsResult](t, t, o, "b", "wait_for_mentions", map[string]any{"timeoutMs": 0})
 	var read struct {

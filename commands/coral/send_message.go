@@ -37,22 +37,25 @@ type SendMessageResult struct {
 	Mentions  []string `json:"mentions"`
 	Ignored   []string `json:"ignored_mentions,omitempty"` // they take no part in the thread, or are no names
 
-	// Names that the content has as @NAME, and that are no mentions: who takes part and is not told, and who takes no part.
+	// Names that the content has as @NAME, and that are no mentions: who takes part and is not told, and who takes no
+	// part.
 	Unmentioned     []string `json:"unmentioned,omitempty"`
 	NotParticipants []string `json:"not_participants,omitempty"`
 
 	// Of an answer.
-	ReplyTo       string `json:"reply_to,omitempty"`
-	OutsideThread string `json:"outside_thread,omitempty"` // why it is not in the thread of what it answers, and went to its writer alone
-	RequestID     string `json:"request_id,omitempty"`     // the team's request that it answered
-	Presence      string `json:"presence,omitempty"`       // stopped, after one has approved one's own shutdown
+	ReplyTo string `json:"reply_to,omitempty"`
+	// why it is not in the thread of what it answers, and went to its writer alone
+	OutsideThread string `json:"outside_thread,omitempty"`
+	RequestID     string `json:"request_id,omitempty"` // the team's request that it answered
+	Presence      string `json:"presence,omitempty"`   // stopped, after one has approved one's own shutdown
 
 	Note string `json:"note,omitempty"` // what keeps it from being delivered soon
 
 	Recipient commands.Presence `json:"recipient_presence,omitempty"`
 }
 
-var sendMessageCommand = commands.Define(vocabulary, "send_message", sendMessage).With(commands.Traits{Kind: tracing.Producer}).Knowing("threadId", commands.KnownThreads)
+var sendMessageCommand = commands.Define(vocabulary, "send_message", sendMessage).
+	With(commands.Traits{Kind: tracing.Producer}).Knowing("threadId", commands.KnownThreads)
 
 // sendMessage is durable when it returns: a kill or power loss afterwards loses nothing.
 func sendMessage(ctx context.Context, env commands.Env, p SendMessageParams) (SendMessageResult, error) {
@@ -75,16 +78,19 @@ func sendMessage(ctx context.Context, env commands.Env, p SendMessageParams) (Se
 	}
 	posted, err := threads.Post(ctx, env.Ledger, threads.PostDraft{
 		Session: env.Caller.Session, Thread: p.ThreadID, Sender: sender, Mentions: mentions, Type: messageType,
-		Payload: func(mentions []string) (json.RawMessage, error) { return payload(p.Content, mentions) }, ReplyTo: p.ReplyTo, Verdict: commands.VerdictIn(said),
+		Payload: func(mentions []string) (json.RawMessage, error) { return payload(p.Content, mentions) },
+		ReplyTo: p.ReplyTo, Verdict: commands.VerdictIn(said),
 	})
 	if err != nil {
 		return SendMessageResult{}, err
 	}
 	r := SendMessageResult{
-		ID: posted.MessageID, ThreadID: posted.Thread, SenderID: sender, Content: p.Content, Timestamp: millis(posted.CreatedAt),
-		Mentions: posted.Mentions, Ignored: posted.Ignored, ReplyTo: p.ReplyTo, OutsideThread: posted.Outside,
+		ID: posted.MessageID, ThreadID: posted.Thread, SenderID: sender, Content: p.Content,
+		Timestamp: millis(posted.CreatedAt),
+		Mentions:  posted.Mentions, Ignored: posted.Ignored, ReplyTo: p.ReplyTo, OutsideThread: posted.Outside,
 		RequestID: posted.RequestID, Presence: string(posted.Presence),
-		Note: cmp.Or(commands.NoteWithheld(posted.Withheld, len(posted.Mentions)), posted.Note), Recipient: commands.PresenceOf(ctx, env, posted.Mentions...),
+		Note:      cmp.Or(commands.NoteWithheld(posted.Withheld, len(posted.Mentions)), posted.Note),
+		Recipient: commands.PresenceOf(ctx, env, posted.Mentions...),
 	}
 	if r.ThreadID == "" {
 		r.ThreadID = directPrefix + posted.Mentions[0]
@@ -94,7 +100,8 @@ func sendMessage(ctx context.Context, env commands.Env, p SendMessageParams) (Se
 }
 
 // sendDirect sends a message to one agent, whatever its vocabulary.
-func sendDirect(ctx context.Context, env commands.Env, sender, to string, p *SendMessageParams, mentions []string) (SendMessageResult, error) {
+func sendDirect(ctx context.Context, env commands.Env, sender, to string, p *SendMessageParams,
+	mentions []string) (SendMessageResult, error) {
 	to, err := orchestrator.CheckName("agent", to)
 	if err != nil {
 		return SendMessageResult{}, err
@@ -112,9 +119,11 @@ func sendDirect(ctx context.Context, env commands.Env, sender, to string, p *Sen
 	}
 	others := func(name string) bool { return name == to || name == sender }
 	r := SendMessageResult{
-		ID: sent.MessageID, ThreadID: directPrefix + to, SenderID: sender, Content: p.Content, Timestamp: millis(sent.CreatedAt),
-		Mentions: []string{to}, Ignored: slices.DeleteFunc(mentions, others), ReplyTo: p.ReplyTo,
-		RequestID: sent.RequestID, Presence: string(sent.Presence), Note: commands.NoteOf(&sent), Recipient: commands.PresenceOf(ctx, env, to),
+		ID: sent.MessageID, ThreadID: directPrefix + to, SenderID: sender, Content: p.Content,
+		Timestamp: millis(sent.CreatedAt),
+		Mentions:  []string{to}, Ignored: slices.DeleteFunc(mentions, others), ReplyTo: p.ReplyTo,
+		RequestID: sent.RequestID, Presence: string(sent.Presence), Note: commands.NoteOf(&sent),
+		Recipient: commands.PresenceOf(ctx, env, to),
 	}
 	r.pointOut(nil)
 	return r, nil
@@ -134,13 +143,15 @@ func payload(content string, mentions []string) (json.RawMessage, error) {
 
 // ToolText confirms it. Source: document 003, "Sending a Message".
 func (r SendMessageResult) ToolText() string {
-	return lines("Message sent successfully:", [2]string{"ID", r.ID}, [2]string{"Thread", r.ThreadID}, [2]string{"Sender", r.SenderID},
+	return lines("Message sent successfully:", [2]string{"ID", r.ID}, [2]string{"Thread", r.ThreadID},
+		[2]string{"Sender", r.SenderID},
 		[2]string{"Content", r.Content}, [2]string{"Mentions", listed(r.Mentions)},
 		[2]string{"Ignored mentions (they take no part in the thread)", listed(r.Ignored)},
 		[2]string{"Not told, since only the content names them (put them into mentions)", listed(r.Unmentioned)},
 		[2]string{"Named in the content, and no participants", listed(r.NotParticipants)},
 		[2]string{"Answers", r.ReplyTo}, [2]string{"Sent directly, not into the thread", r.OutsideThread},
-		[2]string{"Answered request", r.RequestID}, [2]string{"You are now", r.Presence}, [2]string{"Note", r.Note}, [2]string{"Recipients now", r.Recipient.String()})
+		[2]string{"Answered request", r.RequestID}, [2]string{"You are now", r.Presence}, [2]string{"Note", r.Note},
+		[2]string{"Recipients now", r.Recipient.String()})
 }
 
 // Text is the same for people.

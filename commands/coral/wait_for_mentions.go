@@ -48,7 +48,8 @@ type WaitForMentionsResult struct {
 var waitForMentionsCommand = commands.Define(vocabulary, "wait_for_mentions", waitForMentions).
 	With(commands.Traits{Kind: tracing.Consumer, Patience: longestWait})
 
-// waitForMentions takes all unread messages of the agent, or waits for one. Each message goes to one of several waiters.
+// waitForMentions takes all unread messages of the agent, or waits for one. Each message goes to one of several
+// waiters.
 func waitForMentions(ctx context.Context, env commands.Env, p WaitForMentionsParams) (WaitForMentionsResult, error) {
 	agent, err := commands.ReadAs(ctx, env, p.AgentID)
 	if err != nil {
@@ -109,9 +110,11 @@ func (p *WaitForMentionsParams) filter(f *reading.Filter) error {
 	case !p.Filter:
 		return nil
 	case p.WaitFor == "":
-		return orchestrator.Errorf(orchestrator.InvalidParams, "filter: it is not said whose messages to take").WithHint("Name the agent with waitFor")
+		return orchestrator.Errorf(orchestrator.InvalidParams, "filter: it is not said whose messages to take").
+			WithHint("Name the agent with waitFor")
 	case p.Any:
-		return orchestrator.Errorf(orchestrator.InvalidParams, "filter and any cannot stand together: posts are read in order, without leaving some out").
+		return orchestrator.Errorf(orchestrator.InvalidParams,
+			"filter and any cannot stand together: posts are read in order, without leaving some out").
 			WithHint("Leave one of them out")
 	}
 	f.Sender = p.WaitFor

@@ -22,7 +22,8 @@ type GetMessageResult struct {
 	Part // zero for the whole message
 	Message
 	Receipts []messages.Receipt `json:"receipts"`
-	Copies   []Copy             `json:"copies,omitempty"` // of a send to a group, or of a post: one for each agent that gets it
+	// of a send to a group, or of a post: one for each agent that gets it
+	Copies []Copy `json:"copies,omitempty"`
 
 	CopiesLeftOut int `json:"copies_left_out,omitempty"` // since the answer would have been too long for the model
 }
@@ -36,7 +37,8 @@ type Copy struct {
 	Receipts  []messages.Receipt `json:"receipts"`
 }
 
-var getMessageCommand = commands.Define(vocabulary, "get_message", getMessage).With(commands.Traits{BesideAny: true}).Called("show", "", "Show one message, whole, and what happened to it")
+var getMessageCommand = commands.Define(vocabulary, "get_message", getMessage).
+	With(commands.Traits{BesideAny: true}).Called("show", "", "Show one message, whole, and what happened to it")
 
 // getMessage changes nothing. A model gets what is too long for its host in parts, also if it asks for none.
 func getMessage(ctx context.Context, env commands.Env, p GetMessageParams) (GetMessageResult, error) {
@@ -66,7 +68,8 @@ func getMessage(ctx context.Context, env commands.Env, p GetMessageParams) (GetM
 	return r, nil
 }
 
-// getPart answers with a part of a message as models are told it. What else could be long, or stands in that text already, is left out.
+// getPart answers with a part of a message as models are told it. What else could be long, or stands in that text
+// already, is left out.
 func getPart(view *threads.MessageView, p *GetMessageParams) (GetMessageResult, error) {
 	offset := 0
 	if p.Offset != nil {
@@ -80,8 +83,9 @@ func getPart(view *threads.MessageView, p *GetMessageParams) (GetMessageResult, 
 	return GetMessageResult{
 		Part: part,
 		Message: Message{
-			MessageID: m.ID, Sender: m.Sender, Recipient: m.Recipient, Type: m.Type, Text: text, ThreadID: m.ThreadID, ReplyTo: m.ReplyTo,
-			Status: string(m.Status), CreatedAt: m.CreatedAt,
+			MessageID: m.ID, Sender: m.Sender, Recipient: m.Recipient, Type: m.Type, Text: text, ThreadID: m.ThreadID,
+			ReplyTo: m.ReplyTo,
+			Status:  string(m.Status), CreatedAt: m.CreatedAt,
 		},
 		Receipts: view.Receipts,
 	}, nil
@@ -91,8 +95,10 @@ func getPart(view *threads.MessageView, p *GetMessageParams) (GetMessageResult, 
 func (r GetMessageResult) Text(w *commands.Text) {
 	r.write(w)
 	w.Fields(
-		[2]string{"part", r.Says}, [2]string{"status", r.Status}, [2]string{"error", r.Error}, [2]string{"thread", cmp.Or(r.ThreadName, r.ThreadID)},
-		[2]string{"answers", r.ReplyTo}, [2]string{"sent to", r.Group}, [2]string{"mentions", strings.Join(r.Mentions, ", ")},
+		[2]string{"part", r.Says}, [2]string{"status", r.Status}, [2]string{"error", r.Error},
+		[2]string{"thread", cmp.Or(r.ThreadName, r.ThreadID)},
+		[2]string{"answers", r.ReplyTo}, [2]string{"sent to", r.Group}, [2]string{"mentions", strings.Join(r.Mentions,
+			", ")},
 		[2]string{"context", r.Context},
 	)
 	for _, receipt := range r.Receipts {

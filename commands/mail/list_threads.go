@@ -32,7 +32,8 @@ type Thread struct {
 	CreatedAt    string   `json:"created_at"`
 	ClosedAt     string   `json:"closed_at,omitempty"`
 
-	ParticipantsLeftOut int `json:"participants_left_out,omitempty"` // since the answer would have been too long for the model
+	// since the answer would have been too long for the model
+	ParticipantsLeftOut int `json:"participants_left_out,omitempty"`
 }
 
 // shorten leaves out most of what could be long in a thread.
@@ -43,7 +44,8 @@ func (t *Thread) shorten() {
 
 func renderThread(th *threads.Thread) Thread {
 	return Thread{
-		ThreadID: th.ID, Name: th.Name, SessionID: th.Session, Participants: th.Names(), Status: string(th.Status), Summary: th.Summary,
+		ThreadID: th.ID, Name: th.Name, SessionID: th.Session, Participants: th.Names(), Status: string(th.Status),
+		Summary:   th.Summary,
 		CreatedAt: th.CreatedAt, ClosedAt: th.ClosedAt,
 	}
 }
@@ -106,8 +108,10 @@ func allThreads(ctx context.Context, env commands.Env, p ListThreadsParams) (Lis
 	if !env.Caller.Admin || p.Agent != "" {
 		return ListThreadsResult{}, onlyAdministrators(env.Caller, "all", "the list of all threads", p.Agent)
 	}
-	list, next, err := threads.All(ctx, env.Ledger, threads.AllOptions{Status: threads.Status(p.Status), Search: p.Search, After: p.Continue, Limit: p.Limit})
-	return forReader(env, ListThreadsResult{Count: len(list), More: next != "", Continue: next, Threads: renderThreads(list)}), err
+	list, next, err := threads.All(ctx, env.Ledger, threads.AllOptions{Status: threads.Status(p.Status),
+		Search: p.Search, After: p.Continue, Limit: p.Limit})
+	return forReader(env, ListThreadsResult{Count: len(list), More: next != "", Continue: next,
+		Threads: renderThreads(list)}), err
 }
 
 // forReader makes threads shorter if the answer would be too long for the model that reads it.
@@ -123,9 +127,12 @@ func forReader(env commands.Env, r ListThreadsResult) ListThreadsResult {
 // onlyAdministrators is the error for who asks for what others said, or names an agent beside.
 func onlyAdministrators(caller commands.Caller, param, what, agent string) error {
 	if caller.Admin {
-		return orchestrator.Errorf(orchestrator.InvalidParams, "%s is for administrators, who ask in nobody's name, and not for %s", param, agent).WithHint("Leave agent out, or %s", param)
+		return orchestrator.Errorf(orchestrator.InvalidParams,
+			"%s is for administrators, who ask in nobody's name, and not for %s", param, agent).
+			WithHint("Leave agent out, or %s", param)
 	}
-	return orchestrator.Errorf(orchestrator.PermissionDenied, "%s is for administrators", what).WithHint("Leave %s out: then it is about what is yours", param)
+	return orchestrator.Errorf(orchestrator.PermissionDenied, "%s is for administrators", what).
+		WithHint("Leave %s out: then it is about what is yours", param)
 }
 
 func renderThreads(list []threads.Overview) []OwnThread {
@@ -134,7 +141,8 @@ func renderThreads(list []threads.Overview) []OwnThread {
 		rendered[i] = OwnThread{Thread: renderThread(&list[i].Thread), Unread: list[i].Unread}
 		if last := list[i].Last; len(last) > 0 {
 			text := []rune(commands.ContentOf(&last[0]).Text)
-			rendered[i].LastPost = &LastPost{last[0].ID, last[0].Sender, last[0].CreatedAt, string(text[:min(len(text), commands.MaxExcerpt)])}
+			rendered[i].LastPost = &LastPost{last[0].ID, last[0].Sender, last[0].CreatedAt,
+				string(text[:min(len(text), commands.MaxExcerpt)])}
 		}
 	}
 	return rendered
@@ -153,13 +161,15 @@ func (r ListThreadsResult) Text(w *commands.Text) {
 		w.Printf("No threads of %s.\n", r.Agent)
 		return
 	}
-	commands.TableOf(w, []string{"THREAD", "NAME", "STATUS", "UNREAD", "LAST POST", "PARTICIPANTS"}, r.Threads, func(th *OwnThread) []string {
-		last := ""
-		if th.LastPost != nil {
-			last = w.When(th.LastPost.CreatedAt)
-		}
-		return []string{th.ThreadID, th.Name, th.Status, fmt.Sprint(th.Unread), last, strings.Join(th.Participants, ", ")}
-	})
+	commands.TableOf(w, []string{"THREAD", "NAME", "STATUS", "UNREAD", "LAST POST", "PARTICIPANTS"}, r.Threads,
+		func(th *OwnThread) []string {
+			last := ""
+			if th.LastPost != nil {
+				last = w.When(th.LastPost.CreatedAt)
+			}
+			return []string{th.ThreadID, th.Name, th.Status, fmt.Sprint(th.Unread), last, strings.Join(th.Participants,
+				", ")}
+		})
 	if r.Continue != "" {
 		w.Printf("There are more: continue with --continue %s\n", r.Continue)
 	}

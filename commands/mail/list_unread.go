@@ -23,7 +23,8 @@ type ListUnreadResult struct {
 	Messages []Hit  `json:"messages"`
 }
 
-var listUnreadCommand = commands.Define(vocabulary, "list_unread", listUnread).Called("inbox", "", "List what is unread, and leave it unread")
+var listUnreadCommand = commands.Define(vocabulary, "list_unread", listUnread).Called("inbox", "",
+	"List what is unread, and leave it unread")
 
 // listUnread delivers what is due to the agent on the way, and marks nothing.
 func listUnread(ctx context.Context, env commands.Env, p ListUnreadParams) (ListUnreadResult, error) {

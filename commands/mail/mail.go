@@ -37,7 +37,8 @@ func ownerOf(ctx context.Context, env commands.Env, named string) (string, error
 	return agent, agents.MustKnow(ctx, env.Ledger, agent)
 }
 
-// ownerOrAll does the same for a command in which an administrator who names nobody sees the mail of all, and then returns "".
+// ownerOrAll does the same for a command in which an administrator who names nobody sees the mail of all, and then
+// returns "".
 func ownerOrAll(ctx context.Context, env commands.Env, named string) (string, error) {
 	if named == "" && env.Caller.Name == "" {
 		return "", nil

@@ -14,12 +14,13 @@ type Part struct {
 	NextOffset int    `json:"next_offset,omitempty"` // where the next part begins; none for the last
 }
 
-// partOf returns the part of a text that begins with the character at an offset, and has as much of the rest as a host shows. An offset
-// within a character means that character. Error: invalid_params beyond the end.
+// partOf returns the part of a text that begins with the character at an offset, and has as much of the rest as a host
+// shows. An offset within a character means that character. Error: invalid_params beyond the end.
 func partOf(text, id string, offset int) (Part, string, error) {
 	n := commands.Units(text)
 	if offset >= n && offset > 0 {
-		return Part{}, "", orchestrator.InvalidParam("offset", "%d is beyond the end: the message has %d characters, counted from 0", offset, n).
+		return Part{}, "", orchestrator.InvalidParam("offset",
+			"%d is beyond the end: the message has %d characters, counted from 0", offset, n).
 			WithHint("There is no more to read; offset 0 begins again")
 	}
 	before := commands.FirstUnits(text, offset)

@@ -32,11 +32,14 @@ type ReadThreadResult struct {
 	commands.Taken
 }
 
-var readThreadCommand = commands.Define(vocabulary, "read_thread", readThread).With(commands.Traits{Kind: tracing.Consumer}).Called("thread show", "", "").Knowing("thread_id", commands.KnownThreads)
+var readThreadCommand = commands.Define(vocabulary, "read_thread", readThread).
+	With(commands.Traits{Kind: tracing.Consumer}).Called("thread show", "", "").Knowing("thread_id",
+	commands.KnownThreads)
 
 // readThread moves the reader's cursor behind what it returns. The administrator has none.
 func readThread(ctx context.Context, env commands.Env, p ReadThreadParams) (ReadThreadResult, error) {
-	o := threads.ReadOptions{Thread: p.ThreadID, All: p.All, Limit: p.Limit, Peek: p.Peek, Newest: p.Newest, Lease: commands.Lease(env.Caller, "read_thread", 0)}
+	o := threads.ReadOptions{Thread: p.ThreadID, All: p.All, Limit: p.Limit, Peek: p.Peek, Newest: p.Newest,
+		Lease: commands.Lease(env.Caller, "read_thread", 0)}
 	var err error
 	if p.Newest && (!env.Caller.Admin || p.Agent != "") {
 		err = onlyAdministrators(env.Caller, "newest", "the list of newest posts", p.Agent)
@@ -55,7 +58,8 @@ func readThread(ctx context.Context, env commands.Env, p ReadThreadParams) (Read
 		return ReadThreadResult{}, err
 	}
 	shown, taken := commands.Hand(ctx, env, read.Posts, o.Lease, postsBeside)
-	r := ReadThreadResult{Thread: renderThread(&read.Thread), Count: len(read.Posts), More: read.More, Posts: renderPosts(shown), Taken: taken}
+	r := ReadThreadResult{Thread: renderThread(&read.Thread), Count: len(read.Posts), More: read.More,
+		Posts: renderPosts(shown), Taken: taken}
 	if r.More {
 		r.Continue = strconv.FormatInt(read.Next, 10)
 		r.Rest = env.Rest(true, "call read_thread with this continue")

@@ -22,7 +22,8 @@ type RenameThreadResult struct {
 	Thread
 }
 
-var renameThreadCommand = commands.Define(vocabulary, "rename_thread", renameThread).Knowing("thread_id", commands.KnownThreads)
+var renameThreadCommand = commands.Define(vocabulary, "rename_thread", renameThread).Knowing("thread_id",
+	commands.KnownThreads)
 
 // renamedType is the message_type of what tells the participants of another name.
 const renamedType = "thread_renamed"
@@ -39,7 +40,8 @@ func renameThread(ctx context.Context, env commands.Env, p RenameThreadParams) (
 	if err != nil {
 		return RenameThreadResult{}, err
 	}
-	th, renamed, err := threads.Rename(ctx, env.Ledger, threads.Change{Session: env.Caller.Session, Thread: p.ThreadID, By: by},
+	th, renamed, err := threads.Rename(ctx, env.Ledger, threads.Change{Session: env.Caller.Session, Thread: p.ThreadID,
+		By: by},
 		p.Name, threads.Notice{Type: renamedType, Payload: notice})
 	return RenameThreadResult{renamed, renderThread(&th)}, err
 }

@@ -8,7 +8,8 @@ import (
 	"mailroom/orchestrator"
 )
 
-// Message is a message of any vocabulary: what it says, apart from the form that its vocabulary gave that, and its columns.
+// Message is a message of any vocabulary: what it says, apart from the form that its vocabulary gave that, and its
+// columns.
 type Message struct {
 	MessageID   string          `json:"message_id"`
 	Sender      string          `json:"sender"`
@@ -45,11 +46,14 @@ type Message struct {
 func render(m *orchestrator.Message) Message {
 	content := commands.ContentOf(m)
 	r := Message{
-		MessageID: m.ID, Sender: m.Sender, Recipient: m.Recipient, Group: m.Group, MulticastID: m.MulticastID, Type: m.Type,
+		MessageID: m.ID, Sender: m.Sender, Recipient: m.Recipient, Group: m.Group, MulticastID: m.MulticastID,
+		Type: m.Type,
 		Text: content.Text, Data: content.Data, Mentions: content.Mentions, Summary: m.Summary, Context: m.Context,
 		Priority: m.Priority, Action: m.Action, ThreadID: m.ThreadID, SessionID: m.SessionID, ReplyTo: m.ReplyTo,
-		Status: string(m.Status), Error: m.Error, RetryCount: m.RetryCount, CreatedAt: m.CreatedAt, DeliveredAt: m.DeliveredAt,
-		ReadAt: m.ReadAt, AcknowledgedAt: m.AcknowledgedAt, NextAttemptAt: m.NextAttemptAt, ExpiresAt: m.ExpiresAt, ArchivedAt: m.ArchivedAt,
+		Status: string(m.Status), Error: m.Error, RetryCount: m.RetryCount, CreatedAt: m.CreatedAt,
+		DeliveredAt: m.DeliveredAt,
+		ReadAt:      m.ReadAt, AcknowledgedAt: m.AcknowledgedAt, NextAttemptAt: m.NextAttemptAt, ExpiresAt: m.ExpiresAt,
+		ArchivedAt: m.ArchivedAt,
 	}
 	if bytes.Equal([]byte(r.Text), r.Data) {
 		r.Text = ""
@@ -62,7 +66,8 @@ func render(m *orchestrator.Message) Message {
 
 // write shows it to people.
 func (m *Message) write(w *commands.Text) {
-	w.Printf("%s  %s from %s to %s, %s\n", w.Paint(commands.Bold, m.MessageID), m.Type, m.Sender, m.Recipient, w.When(m.CreatedAt))
+	w.Printf("%s  %s from %s to %s, %s\n", w.Paint(commands.Bold, m.MessageID), m.Type, m.Sender, m.Recipient,
+		w.When(m.CreatedAt))
 	for _, text := range []string{m.Summary, m.Text, string(m.Data)} {
 		if text != "" {
 			w.Body("  ", text)

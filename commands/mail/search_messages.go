@@ -50,7 +50,8 @@ type Hit struct {
 	Excerpt   string `json:"excerpt"`
 }
 
-var searchMessagesCommand = commands.Define(vocabulary, "search_messages", searchMessages).Called("list", "", "List messages, newest first, or search them")
+var searchMessagesCommand = commands.Define(vocabulary, "search_messages", searchMessages).Called("list", "",
+	"List messages, newest first, or search them")
 
 // searchMessages changes nothing.
 func searchMessages(ctx context.Context, env commands.Env, p SearchMessagesParams) (SearchMessagesResult, error) {
@@ -59,7 +60,8 @@ func searchMessages(ctx context.Context, env commands.Env, p SearchMessagesParam
 		return SearchMessagesResult{}, err
 	}
 	s := messages.Search{
-		Agent: agent, Sender: p.Sender, With: p.With, Type: p.Type, ThreadID: p.ThreadID, Status: orchestrator.Status(p.Status), Since: p.Since, Limit: p.Limit,
+		Agent: agent, Sender: p.Sender, With: p.With, Type: p.Type, ThreadID: p.ThreadID,
+		Status: orchestrator.Status(p.Status), Since: p.Since, Limit: p.Limit,
 	}
 	before, multicast, _ := strings.Cut(p.Continue, ".")
 	s.From.Multicast = multicast
@@ -74,7 +76,8 @@ func searchMessages(ctx context.Context, env commands.Env, p SearchMessagesParam
 	if err != nil {
 		return SearchMessagesResult{}, err
 	}
-	r := SearchMessagesResult{Agent: agent, Count: len(found.Messages), Complete: found.Complete, Messages: make([]Hit, len(found.Messages))}
+	r := SearchMessagesResult{Agent: agent, Count: len(found.Messages), Complete: found.Complete,
+		Messages: make([]Hit, len(found.Messages))}
 	for i := range found.Messages {
 		m := &found.Messages[i]
 		r.Messages[i] = hitOf(m)
@@ -93,7 +96,8 @@ func searchMessages(ctx context.Context, env commands.Env, p SearchMessagesParam
 func writeHits(w *commands.Text, list []Hit) {
 	for i := range list {
 		h := &list[i]
-		w.Printf("%s  %s from %s to %s, %s, %s\n", w.Paint(commands.Bold, h.MessageID), h.Type, h.Sender, h.Recipient, w.When(h.CreatedAt), w.Status(h.Status))
+		w.Printf("%s  %s from %s to %s, %s, %s\n", w.Paint(commands.Bold, h.MessageID), h.Type, h.Sender, h.Recipient,
+			w.When(h.CreatedAt), w.Status(h.Status))
 		if h.Excerpt != "" {
 			w.Body("  ", h.Excerpt)
 		}

@@ -35,7 +35,8 @@ type GetMessagesResult struct {
 	commands.Taken
 }
 
-var getMessagesCommand = commands.Define(vocabulary, "get_messages", getMessages).With(commands.Traits{Kind: tracing.Consumer})
+var getMessagesCommand = commands.Define(vocabulary, "get_messages", getMessages).
+	With(commands.Traits{Kind: tracing.Consumer})
 
 // getMessages delivers what is due to this reader on the way. What it returns is read once the answer was written.
 func getMessages(ctx context.Context, env commands.Env, p GetMessagesParams) (GetMessagesResult, error) {
@@ -95,7 +96,8 @@ func readerOf(ctx context.Context, env commands.Env, sessionID string) (string, 
 			return p.Agent, nil
 		}
 	}
-	return "", orchestrator.Errorf(orchestrator.UnknownRecipient, "sessionId: %q is neither a program nor a session that you take part in", sessionID).
+	return "", orchestrator.Errorf(orchestrator.UnknownRecipient,
+		"sessionId: %q is neither a program nor a session that you take part in", sessionID).
 		WithHint("Leave sessionId out to get your own messages. %s", unknown.Hint)
 }
 

@@ -29,7 +29,8 @@ type SentMessage struct {
 	Error       string             `json:"error,omitempty"` // of the last failed attempt
 	Recipient   string             `json:"recipient"`       // the target, or the member of the target
 	Receipts    []messages.Receipt `json:"receipts,omitempty"`
-	Copies      []Copy             `json:"copies,omitempty"` // of a post in a thread: one for each agent that it mentions
+	// of a post in a thread: one for each agent that it mentions
+	Copies []Copy `json:"copies,omitempty"`
 
 	CopiesLeftOut int `json:"copies_left_out,omitempty"` // since the answer would have been too long for the model
 }
@@ -63,7 +64,8 @@ func getSentMessages(ctx context.Context, env commands.Env, p GetSentMessagesPar
 		}
 	}
 	return history(ctx, env, messages.HistoryFilter{
-		Sender: source, Own: source == env.Caller.Name, Target: p.Target, ThreadID: p.ThreadID, Status: orchestrator.Status(p.Status), Limit: p.Limit,
+		Sender: source, Own: source == env.Caller.Name, Target: p.Target, ThreadID: p.ThreadID,
+		Status: orchestrator.Status(p.Status), Limit: p.Limit,
 	}, p.Continue)
 }
 
@@ -80,7 +82,8 @@ func history(ctx context.Context, env commands.Env, f messages.HistoryFilter, fr
 	return sentMessages(ctx, env, ms, more)
 }
 
-func sentMessages(ctx context.Context, env commands.Env, ms []orchestrator.Message, more bool) (SentMessagesResult, error) {
+func sentMessages(ctx context.Context, env commands.Env, ms []orchestrator.Message, more bool) (SentMessagesResult,
+	error) {
 	receipts, err := messages.Receipts(ctx, env.Ledger, ms)
 	if err != nil {
 		return SentMessagesResult{}, err
@@ -93,7 +96,8 @@ func sentMessages(ctx context.Context, env commands.Env, ms []orchestrator.Messa
 	for i := range ms {
 		m := &ms[i]
 		sent[i] = SentMessage{
-			Status: string(m.Status), DeliveredAt: m.DeliveredAt, ReadAt: m.ReadAt, Error: m.Error, Recipient: m.Recipient, Receipts: receipts[i],
+			Status: string(m.Status), DeliveredAt: m.DeliveredAt, ReadAt: m.ReadAt, Error: m.Error,
+			Recipient: m.Recipient, Receipts: receipts[i],
 		}
 		if sent[i].Copies, err = copiesOf(ctx, env, copies[i]); err != nil {
 			return SentMessagesResult{}, err
@@ -103,7 +107,8 @@ func sentMessages(ctx context.Context, env commands.Env, ms []orchestrator.Messa
 		sent[i].Copies, sent[i].CopiesLeftOut = all[:n], len(all)-n
 	}
 	answer := func(ms []orchestrator.Message) any {
-		r := SentMessagesResult{Count: len(ms), HasMore: more || len(ms) < len(sent), Messages: slices.Clone(sent[:len(ms)])}
+		r := SentMessagesResult{Count: len(ms), HasMore: more || len(ms) < len(sent),
+			Messages: slices.Clone(sent[:len(ms)])}
 		for i := range ms {
 			r.Messages[i].Message = render(&ms[i])
 		}
@@ -133,9 +138,10 @@ func copiesOf(ctx context.Context, env commands.Env, ms []orchestrator.Message) 
 
 // Text shows a line for each message.
 func (r SentMessagesResult) Text(w *commands.Text) {
-	commands.TableOf(w, []string{"MESSAGE", "TYPE", "SOURCE", "TARGET", "STATUS", "SENT", "TEXT…"}, r.Messages, func(m *SentMessage) []string {
-		return []string{m.MessageID, m.Type, m.Source, m.Recipient, m.Status, w.When(m.SentAt), m.Message.Message}
-	})
+	commands.TableOf(w, []string{"MESSAGE", "TYPE", "SOURCE", "TARGET", "STATUS", "SENT", "TEXT…"}, r.Messages,
+		func(m *SentMessage) []string {
+			return []string{m.MessageID, m.Type, m.Source, m.Recipient, m.Status, w.When(m.SentAt), m.Message.Message}
+		})
 	if r.HasMore {
 		w.Printf("There are more: continue with --continue %s\n", r.Continue)
 	}

@@ -1,5 +1,5 @@
-// Package relay is the first half of document 000: program-to-program messages with groups, threads and idempotency, under
-// the document's own names.
+// Package relay is the first half of document 000: program-to-program messages with groups, threads and idempotency,
+// under the document's own names.
 package relay
 
 import (

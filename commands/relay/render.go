@@ -37,8 +37,9 @@ func render(m *orchestrator.Message) Message {
 	content := commands.ContentOf(m)
 	r := Message{
 		MessageID: m.ID, Source: m.Sender, Target: m.Recipient, Type: m.Type, Message: content.Text,
-		Priority: orchestrator.PriorityWord(m.Priority), Action: cmp.Or(m.Action, "queue"), Context: m.Context, SessionID: m.SessionID,
-		ReplyTo: m.ReplyTo, ThreadID: m.ThreadID, Payload: content.Data, SentAt: m.CreatedAt,
+		Priority: orchestrator.PriorityWord(m.Priority), Action: cmp.Or(m.Action, "queue"), Context: m.Context,
+		SessionID: m.SessionID,
+		ReplyTo:   m.ReplyTo, ThreadID: m.ThreadID, Payload: content.Data, SentAt: m.CreatedAt,
 		Summary: m.Summary, Mentions: content.Mentions, MulticastID: m.MulticastID, ExpiresAt: m.TTLEnd(),
 	}
 	if m.Group != "" && !strings.HasPrefix(m.Group, orchestrator.ThreadPrefix) { // nobody here can send to a thread

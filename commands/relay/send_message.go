@@ -54,7 +54,8 @@ type Target struct {
 	MessageID string `json:"messageId"`
 }
 
-var sendMessageCommand = commands.Define(vocabulary, "send_message", sendMessage).With(commands.Traits{Kind: tracing.Producer})
+var sendMessageCommand = commands.Define(vocabulary, "send_message", sendMessage).
+	With(commands.Traits{Kind: tracing.Producer})
 
 // sendMessage is durable when it returns.
 func sendMessage(ctx context.Context, env commands.Env, p SendMessageParams) (SendMessageResult, error) {
@@ -66,7 +67,8 @@ func sendMessage(ctx context.Context, env commands.Env, p SendMessageParams) (Se
 	if err != nil {
 		return SendMessageResult{}, err
 	}
-	r := SendMessageResult{Status: string(sent.Status), Idempotent: sent.Idempotent, Note: commands.NoteOf(&sent), Replied: commands.RepliedOf(&sent)}
+	r := SendMessageResult{Status: string(sent.Status), Idempotent: sent.Idempotent, Note: commands.NoteOf(&sent),
+		Replied: commands.RepliedOf(&sent)}
 	r.Presence = commands.PresenceOf(ctx, env, sent.Recipients...)
 	if sent.MulticastID == "" {
 		r.MessageID = sent.MessageID
@@ -85,7 +87,8 @@ func (p *SendMessageParams) draft(caller commands.Caller) (orchestrator.Draft, e
 		return orchestrator.Draft{}, err
 	}
 	if p.IdempotencyKey != "" && !uuid4().MatchString(p.IdempotencyKey) {
-		return orchestrator.Draft{}, orchestrator.Errorf(orchestrator.InvalidParams, "idempotency_key: %q is no UUID v4", p.IdempotencyKey).
+		return orchestrator.Draft{}, orchestrator.Errorf(orchestrator.InvalidParams,
+			"idempotency_key: %q is no UUID v4", p.IdempotencyKey).
 			WithHint("Write one as f47ac10b-58cc-4372-a567-0e02b2c3d479, and the same one when you send again")
 	}
 	body := struct {
@@ -100,9 +103,12 @@ func (p *SendMessageParams) draft(caller commands.Caller) (orchestrator.Draft, e
 		return orchestrator.Draft{}, err
 	}
 	d := orchestrator.Draft{
-		Sender: source, Recipient: p.Target, Type: p.Type, Payload: payload, Priority: orchestrator.PriorityOf(p.Priority),
-		Action: p.Action, Context: p.Context, SessionID: cmp.Or(p.SessionID, caller.Session), SessionNamed: p.SessionID != "", ReplyTo: p.ReplyTo, ThreadID: p.ThreadID,
-		TTL: p.TTL.Duration(), IdempotencyKey: strings.ToLower(p.IdempotencyKey), AckWithin: p.AckWithin.Duration(), HoldUnknown: p.HoldUnknown,
+		Sender: source, Recipient: p.Target, Type: p.Type, Payload: payload,
+		Priority: orchestrator.PriorityOf(p.Priority),
+		Action:   p.Action, Context: p.Context, SessionID: cmp.Or(p.SessionID, caller.Session),
+		SessionNamed: p.SessionID != "", ReplyTo: p.ReplyTo, ThreadID: p.ThreadID,
+		TTL: p.TTL.Duration(), IdempotencyKey: strings.ToLower(p.IdempotencyKey), AckWithin: p.AckWithin.Duration(),
+		HoldUnknown:  p.HoldUnknown,
 		Acknowledges: p.Type == "ACK",
 	}
 	if p.Type == "RESULT" {

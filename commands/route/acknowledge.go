@@ -30,7 +30,8 @@ func acknowledge(ctx context.Context, env commands.Env, p AcknowledgeParams) (Ac
 		return AcknowledgeResult{}, err
 	}
 	return AcknowledgeResult{
-		MessageID: m.ID, Recipient: m.Recipient, Status: string(m.Status), ReadAt: m.ReadAt, AcknowledgedAt: m.AcknowledgedAt,
+		MessageID: m.ID, Recipient: m.Recipient, Status: string(m.Status), ReadAt: m.ReadAt,
+		AcknowledgedAt: m.AcknowledgedAt,
 	}, nil
 }
 

@@ -25,7 +25,8 @@ type ClearOldResult struct {
 	Timestamp      string           `json:"timestamp"`
 }
 
-var clearOldCommand = commands.Define(vocabulary, "clear_old", clearOld).With(commands.Traits{Confirm: "This archives and deletes old messages."})
+var clearOldCommand = commands.Define(vocabulary, "clear_old", clearOld).
+	With(commands.Traits{Confirm: "This archives and deletes old messages."})
 
 // clearOld applies the retention rules.
 func clearOld(ctx context.Context, env commands.Env, p ClearOldParams) (ClearOldResult, error) {

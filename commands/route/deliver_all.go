@@ -36,13 +36,15 @@ type AttemptError struct {
 	delivery.FailedAttempt
 }
 
-var deliverAllCommand = commands.Define(vocabulary, "deliver_all", deliverAll).With(commands.Traits{Kind: tracing.Consumer})
+var deliverAllCommand = commands.Define(vocabulary, "deliver_all", deliverAll).
+	With(commands.Traits{Kind: tracing.Consumer})
 
 // deliverAll drains what is due. Failed attempts do not fail the run.
 func deliverAll(ctx context.Context, env commands.Env, p DeliverAllParams) (DeliverAllResult, error) {
 	apart := env.Caller.Remote && !env.Caller.Admin
 	if apart && p.Timeout > 0 && p.Recipient != env.Caller.Name {
-		return DeliverAllResult{}, orchestrator.Errorf(orchestrator.PermissionDenied, "delivery_timeout_seconds: only an administrator says how long others' attempts may take").
+		return DeliverAllResult{}, orchestrator.Errorf(orchestrator.PermissionDenied,
+			"delivery_timeout_seconds: only an administrator says how long others' attempts may take").
 			WithHint("Leave it out, or name yourself as the recipient")
 	}
 	d, err := env.Engine.DeliverAll(ctx, delivery.Options{
@@ -51,7 +53,8 @@ func deliverAll(ctx context.Context, env commands.Env, p DeliverAllParams) (Deli
 	if err != nil {
 		return DeliverAllResult{}, err
 	}
-	r := DeliverAllResult{Delivered: d.Delivered, Failed: d.Failed, PutOff: d.PutOff, Disabled: d.Disabled, Summary: d.Summary, Timestamp: timestamp(env)}
+	r := DeliverAllResult{Delivered: d.Delivered, Failed: d.Failed, PutOff: d.PutOff, Disabled: d.Disabled,
+		Summary: d.Summary, Timestamp: timestamp(env)}
 	if !apart {
 		r.Untrusted = d.Untrusted
 	}
@@ -68,7 +71,8 @@ func deliverAll(ctx context.Context, env commands.Env, p DeliverAllParams) (Deli
 func (r DeliverAllResult) Text(w *commands.Text) {
 	w.Printf("Delivered: %d. Failed attempts: %d.\n", r.Delivered, r.Failed)
 	if r.PutOff > 0 {
-		w.Printf("Put off, since the recipient asks to be tried later: %d. `mailroom why ID` says until when.\n", r.PutOff)
+		w.Printf("Put off, since the recipient asks to be tried later: %d. `mailroom why ID` says until when.\n",
+			r.PutOff)
 	}
 	for _, name := range r.Disabled {
 		w.Printf("The address of %[1]s is gone for good: its transport is disabled until `mailroom agent add %[1]s --deliver ...`.\n", name)

@@ -49,7 +49,8 @@ func poll(ctx context.Context, env commands.Env, p PollParams) (PollResult, erro
 		return PollResult{}, err
 	}
 	answer := func(ms []orchestrator.Message) any {
-		r := PollResult{Recipient: backlog.Recipient, Pending: backlog.Pending, Unread: backlog.Unread, Timestamp: timestamp(env)}
+		r := PollResult{Recipient: backlog.Recipient, Pending: backlog.Pending, Unread: backlog.Unread,
+			Timestamp: timestamp(env)}
 		for i := range ms {
 			r.Messages = append(r.Messages, polled(&ms[i]))
 		}
@@ -63,8 +64,10 @@ func poll(ctx context.Context, env commands.Env, p PollParams) (PollResult, erro
 
 func polled(m *orchestrator.Message) PolledMessage {
 	return PolledMessage{
-		MessageID: m.ID, Sender: m.Sender, Type: m.Type, Payload: m.Payload, CreatedAt: m.CreatedAt, Status: string(m.Status),
-		RetryCount: m.RetryCount, Priority: m.Priority, NextAttemptAt: m.NextAttemptAt, NotBefore: m.NotBefore, Error: m.Error,
+		MessageID: m.ID, Sender: m.Sender, Type: m.Type, Payload: m.Payload, CreatedAt: m.CreatedAt,
+		Status:     string(m.Status),
+		RetryCount: m.RetryCount, Priority: m.Priority, NextAttemptAt: m.NextAttemptAt, NotBefore: m.NotBefore,
+		Error: m.Error,
 	}
 }
 
@@ -74,7 +77,9 @@ func (r PollResult) Text(w *commands.Text) {
 	if len(r.Messages) == 0 {
 		return
 	}
-	commands.TableOf(w, []string{"MESSAGE", "FROM", "TYPE", "STATUS", "SINCE", "NEXT ATTEMPT", "PAYLOAD…"}, r.Messages, func(m *PolledMessage) []string {
-		return []string{m.MessageID, m.Sender, m.Type, m.Status, w.When(m.CreatedAt), w.When(m.NextAttemptAt), string(m.Payload)}
-	})
+	commands.TableOf(w, []string{"MESSAGE", "FROM", "TYPE", "STATUS", "SINCE", "NEXT ATTEMPT", "PAYLOAD…"}, r.Messages,
+		func(m *PolledMessage) []string {
+			return []string{m.MessageID, m.Sender, m.Type, m.Status, w.When(m.CreatedAt), w.When(m.NextAttemptAt),
+				string(m.Payload)}
+		})
 }

@@ -50,8 +50,8 @@ func (r RouteResult) Text(w *commands.Text) { r.answer.(commands.Texter).Text(w)
 
 var routeCommand = commands.Define(vocabulary, "route-inter-agent-messages", routeMessages)
 
-// routeMessages is document 004's one command with four actions: a dispatcher over the commands of their names. An agent
-// that is no administrator polls and sends in its own name, and does nothing else here.
+// routeMessages is document 004's one command with four actions: a dispatcher over the commands of their names. An
+// agent that is no administrator polls and sends in its own name, and does nothing else here.
 func routeMessages(ctx context.Context, env commands.Env, p RouteParams) (RouteResult, error) {
 	if err := p.allowed(env.Caller); err != nil {
 		return RouteResult{}, err
@@ -67,7 +67,8 @@ func routeMessages(ctx context.Context, env commands.Env, p RouteParams) (RouteR
 		answer, err := poll(ctx, env, PollParams{Recipient: p.Recipient, BatchSize: cmp.Or(p.BatchSize, 10)})
 		return RouteResult{"poll", answer}, err
 	case "deliver", "deliver_all":
-		answer, err := deliverAll(ctx, env, DeliverAllParams{Recipient: p.Recipient, Timeout: p.Timeout, BatchSize: p.BatchSize, Wait: true})
+		answer, err := deliverAll(ctx, env, DeliverAllParams{Recipient: p.Recipient, Timeout: p.Timeout,
+			BatchSize: p.BatchSize, Wait: true})
 		return RouteResult{"deliver_all", answer}, err
 	case "send":
 		if p.Recipient == "" {
@@ -88,8 +89,8 @@ func routeMessages(ctx context.Context, env commands.Env, p RouteParams) (RouteR
 	}
 }
 
-// allowed refuses an agent that is no administrator all but sending, and the poll of its own mail. In whose name it sends,
-// send judges.
+// allowed refuses an agent that is no administrator all but sending, and the poll of its own mail. In whose name it
+// sends, send judges.
 func (p *RouteParams) allowed(caller commands.Caller) error {
 	switch {
 	case caller.Admin || p.Action == "send":

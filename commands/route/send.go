@@ -50,7 +50,8 @@ type SendResult struct {
 	Note        string   `json:"note,omitempty"` // what keeps it from being delivered soon
 	commands.Replied
 
-	// Presence is what is known of each recipient by the sessions of its agent host: working, idle, no hooks, not running.
+	// Presence is what is known of each recipient by the sessions of its agent host: working, idle, no hooks, not
+	// running.
 	Presence commands.Presence `json:"recipient_presence,omitempty"`
 
 	// For people only.
@@ -61,7 +62,8 @@ type SendResult struct {
 	looks    bool   // the recipient finds it in its inbox, whoever delivers
 }
 
-var sendCommand = commands.WithBatch(commands.Define(vocabulary, "send", send).With(commands.Traits{Kind: tracing.Producer}),
+var sendCommand = commands.WithBatch(commands.Define(vocabulary, "send", send).
+	With(commands.Traits{Kind: tracing.Producer}),
 	(*SendParams).draft, sendBatch)
 
 // send is durable when it returns: a kill or power loss afterwards loses nothing.
@@ -86,7 +88,8 @@ func send(ctx context.Context, env commands.Env, p SendParams) (SendResult, erro
 	}
 	if conf, err := env.Ledger.Configuration(ctx); err == nil && conf.Agents[r.Recipient] != nil {
 		agent := conf.Agents[r.Recipient]
-		r.disabled, r.looks, r.noHost = agent.KeptBack(), env.Ledger.SetTransport(agent) != nil, commands.HostWithout(ctx, env, agent)
+		r.disabled, r.looks, r.noHost = agent.KeptBack(), env.Ledger.SetTransport(agent) != nil,
+			commands.HostWithout(ctx, env, agent)
 	}
 	return r, nil
 }
@@ -130,12 +133,14 @@ func (r SendResult) Text(w *commands.Text) {
 	case !r.looks:
 		w.NoDaemon("it is")
 	default:
-		w.Printf("%s\n", w.Paint(commands.Yellow, "No daemon runs: it is delivered by `mailroom deliver_all`, or when "+r.Recipient+" or a hook of its session looks for messages."))
+		w.Printf("%s\n", w.Paint(commands.Yellow, "No daemon runs: it is delivered by `mailroom deliver_all`, or when "+
+			r.Recipient+" or a hook of its session looks for messages."))
 	}
 }
 
 // sendBatch sends many messages in one transaction.
-func sendBatch(ctx context.Context, env commands.Env, drafts []orchestrator.Draft, atomic bool) ([]SendResult, []error) {
+func sendBatch(ctx context.Context, env commands.Env, drafts []orchestrator.Draft, atomic bool) ([]SendResult,
+	[]error) {
 	results, errs := make([]SendResult, len(drafts)), make([]error, len(drafts))
 	for i, out := range messages.SendBatch(ctx, env.Ledger, drafts, atomic) {
 		results[i], errs[i] = sendResult(&drafts[i], &out.Sent), out.Refused
@@ -154,8 +159,9 @@ func (p *SendParams) draft(caller commands.Caller) (orchestrator.Draft, error) {
 	}
 	d := orchestrator.Draft{
 		NotBefore: notBefore, Delay: delay,
-		Sender: sender, Recipient: p.Recipient, Type: p.Type, Payload: p.Payload, MaxRetries: p.MaxRetries, Priority: p.Priority,
-		TTL: p.TTL.Duration(), IdempotencyKey: p.IdempotencyKey, ReplyTo: p.ReplyTo, HoldUnknown: p.HoldUnknown,
+		Sender: sender, Recipient: p.Recipient, Type: p.Type, Payload: p.Payload, MaxRetries: p.MaxRetries,
+		Priority: p.Priority,
+		TTL:      p.TTL.Duration(), IdempotencyKey: p.IdempotencyKey, ReplyTo: p.ReplyTo, HoldUnknown: p.HoldUnknown,
 		AckWithin: p.AckWithin.Duration(),
 		SessionID: caller.Session,
 	}
@@ -182,9 +188,11 @@ func laterTime(parameter, text string) (at time.Time, delay time.Duration, err e
 
 func sendResult(d *orchestrator.Draft, sent *orchestrator.Sent) SendResult {
 	r := SendResult{
-		MessageID: sent.MessageID, Sender: d.Sender, Recipient: d.Recipient, Type: cmp.Or(sent.Type, d.Type), Status: string(sent.Status),
+		MessageID: sent.MessageID, Sender: d.Sender, Recipient: d.Recipient, Type: cmp.Or(sent.Type, d.Type),
+		Status:    string(sent.Status),
 		CreatedAt: sent.CreatedAt, NotBefore: sent.NotBefore, Held: sent.Held, Idempotent: sent.Idempotent,
-		Note: cmp.Or(commands.NoteWithheld(sent.Withheld, len(sent.Recipients)), sent.Note), Replied: commands.RepliedOf(sent),
+		Note:     cmp.Or(commands.NoteWithheld(sent.Withheld, len(sent.Recipients)), sent.Note),
+		Replied:  commands.RepliedOf(sent),
 		withheld: len(sent.Withheld),
 	}
 	if sent.MulticastID != "" {

@@ -19,7 +19,8 @@ type WaitParams struct {
 	ReplyTo   string           `json:"reply_to,omitempty" desc:"message of the recipient's own whose answer is waited for; the same as naming those who got it" check:"id"`
 }
 
-// WaitResult holds the messages, which are marked as read, or shown under a lease. A wait that ended without one is not an error.
+// WaitResult holds the messages, which are marked as read, or shown under a lease. A wait that ended without one is not
+// an error.
 type WaitResult struct {
 	Recipient string                 `json:"recipient"`
 	Count     int                    `json:"count"`
@@ -43,18 +44,21 @@ func wait(ctx context.Context, env commands.Env, p WaitParams) (WaitResult, erro
 		return WaitResult{}, err
 	}
 	answer := func(ms []orchestrator.Message) any {
-		return WaitResult{Recipient: recipient, Count: len(ms), Messages: ms, Until: commands.LeaseEnd(ms), Timestamp: timestamp(env)}
+		return WaitResult{Recipient: recipient, Count: len(ms), Messages: ms, Until: commands.LeaseEnd(ms),
+			Timestamp: timestamp(env)}
 	}
 	o := reading.Options{
-		Recipient: recipient, Timeout: env.Wait(p.Timeout.Duration()), Limit: p.BatchSize, ReplyTo: p.ReplyTo, Lease: commands.Lease(env.Caller, "wait", p.Lease),
-		Fits: env.Fits(answer),
+		Recipient: recipient, Timeout: env.Wait(p.Timeout.Duration()), Limit: p.BatchSize, ReplyTo: p.ReplyTo,
+		Lease: commands.Lease(env.Caller, "wait", p.Lease),
+		Fits:  env.Fits(answer),
 	}
 	if p.WaitFor != "" {
 		o.For = []string{p.WaitFor}
 	}
 	if env.Call.Aside != nil {
 		o.Waiting = func() {
-			env.Call.Aside.Printf("Waiting for a message to %s, up to %s. Stop with Ctrl-C.\n", recipient, orchestrator.FormatDuration(o.Timeout))
+			env.Call.Aside.Printf("Waiting for a message to %s, up to %s. Stop with Ctrl-C.\n", recipient,
+				orchestrator.FormatDuration(o.Timeout))
 		}
 	}
 	ms, more, err := reading.Wait(ctx, env.Ledger, o)

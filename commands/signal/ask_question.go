@@ -30,7 +30,8 @@ type AskQuestionResult struct {
 	Note       string `json:"note,omitempty"` // what is off
 }
 
-var askQuestionCommand = commands.Define(vocabulary, "ask_question", askQuestion).With(commands.Traits{Kind: tracing.Producer})
+var askQuestionCommand = commands.Define(vocabulary, "ask_question", askQuestion).
+	With(commands.Traits{Kind: tracing.Producer})
 
 // askQuestion is durable when it returns. It seals in this process: what is asked is in clear nowhere else.
 func askQuestion(ctx context.Context, env commands.Env, p AskQuestionParams) (AskQuestionResult, error) {
@@ -40,17 +41,20 @@ func askQuestion(ctx context.Context, env commands.Env, p AskQuestionParams) (As
 	}
 	asked, err := person.Ask(ctx, env.Ledger, person.Question{
 		Asker: source, Question: p.Question, Options: p.Options, Context: p.Context, Priority: p.Priority,
-		Encrypted: p.Encrypt, SessionID: env.Caller.Session, ThreadID: p.ThreadID, InReplyTo: p.InReplyTo, ProjectID: p.ProjectID, TTL: p.TTL.Duration(),
+		Encrypted: p.Encrypt, SessionID: env.Caller.Session, ThreadID: p.ThreadID, InReplyTo: p.InReplyTo,
+		ProjectID: p.ProjectID, TTL: p.TTL.Duration(),
 	})
 	if err != nil {
 		return AskQuestionResult{}, err
 	}
-	return AskQuestionResult{asked.ID, "Question sent to device", asked.Devices, noteOf(ctx, env, asked.Unused, asked.Devices, asked.Pushed, "")}, nil
+	return AskQuestionResult{asked.ID, "Question sent to device", asked.Devices, noteOf(ctx, env, asked.Unused,
+		asked.Devices, asked.Pushed, "")}, nil
 }
 
 // Text says it in a sentence.
 func (r AskQuestionResult) Text(w *commands.Text) {
-	w.Printf("%s is asked (devices: %d). `mailroom signal get_response %s` has the answer.\n", w.Paint(commands.Bold, r.QuestionID), r.Devices, r.QuestionID)
+	w.Printf("%s is asked (devices: %d). `mailroom signal get_response %s` has the answer.\n", w.Paint(commands.Bold,
+		r.QuestionID), r.Devices, r.QuestionID)
 	if r.Note != "" {
 		w.Printf("%s.\n", r.Note)
 	}

@@ -27,7 +27,8 @@ type SendAlertResult struct {
 	Note    string `json:"note,omitempty"` // what is off
 }
 
-var sendAlertCommand = commands.Define(vocabulary, "send_alert", sendAlert).With(commands.Traits{Kind: tracing.Producer})
+var sendAlertCommand = commands.Define(vocabulary, "send_alert", sendAlert).
+	With(commands.Traits{Kind: tracing.Producer})
 
 // sendAlert is durable when it returns. It seals in this process, as ask_question does.
 func sendAlert(ctx context.Context, env commands.Env, p SendAlertParams) (SendAlertResult, error) {
@@ -42,7 +43,8 @@ func sendAlert(ctx context.Context, env commands.Env, p SendAlertParams) (SendAl
 	if err != nil {
 		return SendAlertResult{}, err
 	}
-	return SendAlertResult{told.ID, told.Devices, noteOf(ctx, env, told.Unused, told.Devices, told.Pushed, "No device is there that could show it: it is kept for the first that is approved")}, nil
+	return SendAlertResult{told.ID, told.Devices, noteOf(ctx, env, told.Unused, told.Devices, told.Pushed,
+		"No device is there that could show it: it is kept for the first that is approved")}, nil
 }
 
 // Text says it in a sentence.

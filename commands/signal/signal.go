@@ -1,5 +1,5 @@
-// Package signal is the second half of document 000: questions and alerts that reach a person's phone, under the document's
-// own names, and what it takes to have a phone. What is sealed, and how, stands in orchestrator/person.
+// Package signal is the second half of document 000: questions and alerts that reach a person's phone, under the
+// document's own names, and what it takes to have a phone. What is sealed, and how, stands in orchestrator/person.
 package signal
 
 import (
@@ -41,7 +41,8 @@ func noteOf(ctx context.Context, env commands.Env, unused []string, devices, pus
 		notes = append(notes, nobody)
 	}
 	if len(unused) > 0 {
-		notes = append(notes, "Not used, since the table calls them active and nobody approved them on this machine: "+strings.Join(unused, ", "))
+		notes = append(notes, "Not used, since the table calls them active and nobody approved them on this machine: "+
+			strings.Join(unused, ", "))
 	}
 	untrusted, err := env.Ledger.Untrusted(ctx)
 	if err != nil {

@@ -36,5 +36,6 @@ func cancel(ctx context.Context, env commands.Env, p CancelParams) (CancelResult
 
 // Text says it in a sentence.
 func (r CancelResult) Text(w *commands.Text) {
-	w.Printf("%s is %s; its notification goes from the devices that had one.\n", w.Paint(commands.Bold, r.QuestionID), r.Status)
+	w.Printf("%s is %s; its notification goes from the devices that had one.\n", w.Paint(commands.Bold, r.QuestionID),
+		r.Status)
 }

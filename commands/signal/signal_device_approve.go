@@ -17,10 +17,11 @@ type DeviceResult struct {
 	Device Device `json:"device"`
 }
 
-var deviceApproveCommand = commands.Define(vocabulary, "signal device approve", deviceApprove).With(commands.Traits{HereOnly: true})
+var deviceApproveCommand = commands.Define(vocabulary, "signal device approve", deviceApprove).
+	With(commands.Traits{HereOnly: true})
 
-// deviceApprove is offered to nobody but who sits at this machine: an agent with an administrator's token could approve a phone
-// of its own. It also seals for the device the alerts that nobody could read so far.
+// deviceApprove is offered to nobody but who sits at this machine: an agent with an administrator's token could approve
+// a phone of its own. It also seals for the device the alerts that nobody could read so far.
 func deviceApprove(ctx context.Context, env commands.Env, p DeviceApproveParams) (DeviceResult, error) {
 	d, err := person.Approve(ctx, env.Ledger, p.Fingerprint)
 	return DeviceResult{shown(&d, err == nil)}, err

@@ -11,11 +11,12 @@ import (
 
 // Device is a phone, a desk, or the ntfy topic.
 type Device struct {
-	ID          string `json:"id"`
-	Name        string `json:"name"`
-	Kind        string `json:"kind"`     // app, desk (a browser at the console) or ntfy
-	State       string `json:"state"`    // waiting, active or revoked
-	Approved    bool   `json:"approved"` // on this machine, with the key that it has: only then anything is sealed for it
+	ID    string `json:"id"`
+	Name  string `json:"name"`
+	Kind  string `json:"kind"`  // app, desk (a browser at the console) or ntfy
+	State string `json:"state"` // waiting, active or revoked
+	// on this machine, with the key that it has: only then anything is sealed for it
+	Approved    bool   `json:"approved"`
 	Fingerprint string `json:"fingerprint,omitempty"`
 	CreatedAt   string `json:"createdAt"`
 	ApprovedAt  string `json:"approvedAt,omitempty"`
@@ -30,9 +31,11 @@ type Device struct {
 // shown is a device as this vocabulary shows it.
 func shown(d *questions.Device, approved bool) Device {
 	return Device{
-		ID: d.ID, Name: d.Name, Kind: d.Kind, State: d.State, Approved: approved, Fingerprint: d.Fingerprint, CreatedAt: d.CreatedAt,
-		ApprovedAt: d.ApprovedAt, RevokedAt: d.RevokedAt, SeenAt: d.SeenAt, PushHost: d.PushHost, PushProblem: d.PushProblem,
-		PushedAt: d.PushedAt, PushOutcome: d.PushOutcome,
+		ID: d.ID, Name: d.Name, Kind: d.Kind, State: d.State, Approved: approved, Fingerprint: d.Fingerprint,
+		CreatedAt:  d.CreatedAt,
+		ApprovedAt: d.ApprovedAt, RevokedAt: d.RevokedAt, SeenAt: d.SeenAt, PushHost: d.PushHost,
+		PushProblem: d.PushProblem,
+		PushedAt:    d.PushedAt, PushOutcome: d.PushOutcome,
 	}
 }
 
@@ -66,14 +69,15 @@ func (r DeviceListResult) Text(w *commands.Text) {
 		w.Printf("There is no device. `mailroom signal pair` pairs a phone.\n")
 		return
 	}
-	commands.TableOf(w, []string{"DEVICE", "NAME", "STATE", "FINGERPRINT", "SEEN", "PUSHED THROUGH", "LAST PUSH"}, r.Devices, func(d *Device) []string {
-		state, push := d.State, d.PushHost
-		if d.State == questions.DeviceActive && d.Kind != questions.DeviceNtfy && !d.Approved {
-			state += ", not approved here"
-		}
-		if d.PushProblem != "" {
-			push = "problem: " + d.PushProblem
-		}
-		return []string{d.ID, d.Name, state, d.Fingerprint, w.When(d.SeenAt), push, d.PushOutcome}
-	})
+	commands.TableOf(w, []string{"DEVICE", "NAME", "STATE", "FINGERPRINT", "SEEN", "PUSHED THROUGH", "LAST PUSH"},
+		r.Devices, func(d *Device) []string {
+			state, push := d.State, d.PushHost
+			if d.State == questions.DeviceActive && d.Kind != questions.DeviceNtfy && !d.Approved {
+				state += ", not approved here"
+			}
+			if d.PushProblem != "" {
+				push = "problem: " + d.PushProblem
+			}
+			return []string{d.ID, d.Name, state, d.Fingerprint, w.When(d.SeenAt), push, d.PushOutcome}
+		})
 }

@@ -12,7 +12,8 @@ type DeviceRevokeParams struct {
 	ID string `json:"id" desc:"device to revoke" check:"id" arg:"1"`
 }
 
-var deviceRevokeCommand = commands.Define(vocabulary, "signal device revoke", deviceRevoke).With(commands.Traits{Confirm: "This revokes the device {id}, which has to be paired anew to be used again."}).Knowing("id", knownDevices)
+var deviceRevokeCommand = commands.Define(vocabulary, "signal device revoke", deviceRevoke).
+	With(commands.Traits{Confirm: "This revokes the device {id}, which has to be paired anew to be used again."}).Knowing("id", knownDevices)
 
 // deviceRevoke leaves the device what it has read already.
 func deviceRevoke(ctx context.Context, env commands.Env, p DeviceRevokeParams) (DeviceResult, error) {

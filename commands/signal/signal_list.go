@@ -66,7 +66,8 @@ func list(ctx context.Context, env commands.Env, p ListParams) (ListResult, erro
 	of := cmp.Or(p.Source, env.Caller.Name)
 	switch {
 	case p.All && !env.Caller.Admin:
-		return ListResult{}, orchestrator.Errorf(orchestrator.PermissionDenied, "the list of all questions is for administrators").WithHint("Leave all out: then yours are listed")
+		return ListResult{}, orchestrator.Errorf(orchestrator.PermissionDenied,
+			"the list of all questions is for administrators").WithHint("Leave all out: then yours are listed")
 	case p.All && p.Source != "":
 		return ListResult{}, orchestrator.Errorf(orchestrator.InvalidParams, "source and all exclude each other")
 	case p.All:
@@ -77,7 +78,8 @@ func list(ctx context.Context, env commands.Env, p ListParams) (ListResult, erro
 			return ListResult{}, err
 		}
 	}
-	questions, err := questions.List(ctx, env.Ledger, questions.Filter{Asker: of, Own: of == env.Caller.Name, Status: questions.Status(p.Status), Limit: p.Limit})
+	questions, err := questions.List(ctx, env.Ledger, questions.Filter{Asker: of, Own: of == env.Caller.Name,
+		Status: questions.Status(p.Status), Limit: p.Limit})
 	if err != nil {
 		return ListResult{}, err
 	}
@@ -93,9 +95,11 @@ func list(ctx context.Context, env commands.Env, p ListParams) (ListResult, erro
 
 func listed(q *questions.Question) Listed {
 	l := Listed{
-		QuestionID: q.ID, Source: q.Asker, Status: string(q.Status), Encrypted: q.Encrypted, Priority: orchestrator.PriorityWord(q.Priority),
+		QuestionID: q.ID, Source: q.Asker, Status: string(q.Status), Encrypted: q.Encrypted,
+		Priority:  orchestrator.PriorityWord(q.Priority),
 		CreatedAt: q.CreatedAt, ExpiresAt: q.ExpiresAt, EndedAt: q.EndedAt, AnsweredBy: q.AnsweredBy, ReadAt: q.ReadAt,
-		SessionID: q.SessionID, ThreadID: q.ThreadID, InReplyTo: q.InReplyTo, ProjectID: q.ProjectID, MessageID: q.MessageID,
+		SessionID: q.SessionID, ThreadID: q.ThreadID, InReplyTo: q.InReplyTo, ProjectID: q.ProjectID,
+		MessageID: q.MessageID,
 	}
 	var said struct {
 		Question string   `json:"question"`
@@ -109,13 +113,15 @@ func listed(q *questions.Question) Listed {
 	return l
 }
 
-// answerOf returns what the user answered in clear: a text, or one of the options and the comment that was written beside it.
+// answerOf returns what the user answered in clear: a text, or one of the options and the comment that was written
+// beside it.
 func answerOf(stored string, options []string) (answer, comment string) {
 	var said struct {
 		Option *int   `json:"option"`
 		Text   string `json:"text"`
 	}
-	if json.Unmarshal([]byte(stored), &said) == nil && said.Option != nil && *said.Option >= 0 && *said.Option < len(options) {
+	if json.Unmarshal([]byte(stored), &said) == nil && said.Option != nil && *said.Option >= 0 &&
+		*said.Option < len(options) {
 		return options[*said.Option], said.Text
 	}
 	return said.Text, ""
@@ -133,7 +139,8 @@ func pushes(ctx context.Context, env commands.Env, id string) ([]Pushed, error) 
 	for i := range rows {
 		var sent push.Message
 		if json.Unmarshal(rows[i].Payload, &sent) == nil && sent.Kind == push.Question {
-			list = append(list, Pushed{strings.TrimPrefix(rows[i].Recipient, push.DevicePrefix), string(rows[i].Status), rows[i].Error})
+			list = append(list, Pushed{strings.TrimPrefix(rows[i].Recipient, push.DevicePrefix), string(rows[i].Status),
+				rows[i].Error})
 		}
 	}
 	return list, err
@@ -145,15 +152,17 @@ func (r ListResult) Text(w *commands.Text) {
 		w.Printf("There are no such questions. `mailroom signal ask_question` asks one.\n")
 		return
 	}
-	commands.TableOf(w, []string{"QUESTION", "SOURCE", "STATUS", "ASKED", "EXPIRES", "PUSHED", "TEXT…"}, r.Questions, func(q *Listed) []string {
-		says := q.Question
-		if q.Encrypted {
-			says = "(encrypted)"
-		}
-		var pushed []string
-		for _, p := range q.Pushes {
-			pushed = append(pushed, p.Device+" "+p.Status)
-		}
-		return []string{q.QuestionID, q.Source, q.Status, w.When(q.CreatedAt), w.When(q.ExpiresAt), strings.Join(pushed, ", "), says}
-	})
+	commands.TableOf(w, []string{"QUESTION", "SOURCE", "STATUS", "ASKED", "EXPIRES", "PUSHED", "TEXT…"}, r.Questions,
+		func(q *Listed) []string {
+			says := q.Question
+			if q.Encrypted {
+				says = "(encrypted)"
+			}
+			var pushed []string
+			for _, p := range q.Pushes {
+				pushed = append(pushed, p.Device+" "+p.Status)
+			}
+			return []string{q.QuestionID, q.Source, q.Status, w.When(q.CreatedAt), w.When(q.ExpiresAt),
+				strings.Join(pushed, ", "), says}
+		})
 }

@@ -41,16 +41,19 @@ func pair(ctx context.Context, env commands.Env, p PairParams) (PairResult, erro
 		return PairResult{}, err
 	}
 	if address == "" {
-		return PairResult{}, orchestrator.Errorf(orchestrator.Unavailable, "there is no address at which a phone could reach the app").WithHint("%s", person.NoAddressHint)
+		return PairResult{}, orchestrator.Errorf(orchestrator.Unavailable,
+			"there is no address at which a phone could reach the app").WithHint("%s", person.NoAddressHint)
 	}
 	var picture *os.File
 	if p.PNG != "" { // before the code, which would be lost otherwise
 		picture, err = os.OpenFile(p.PNG, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		if errors.Is(err, fs.ErrExist) {
-			return PairResult{}, orchestrator.Errorf(orchestrator.Conflict, "png: %s exists already", p.PNG).WithHint("Name another file, or remove it")
+			return PairResult{}, orchestrator.Errorf(orchestrator.Conflict, "png: %s exists already", p.PNG).
+				WithHint("Name another file, or remove it")
 		}
 		if err != nil {
-			return PairResult{}, &orchestrator.Error{Code: orchestrator.InvalidParams, Message: "png: the file cannot be made", Err: err}
+			return PairResult{}, &orchestrator.Error{Code: orchestrator.InvalidParams,
+				Message: "png: the file cannot be made", Err: err}
 		}
 		defer picture.Close()
 	}
@@ -83,13 +86,15 @@ func draw(picture *os.File, text string) error {
 func (r PairResult) Text(w *commands.Text) {
 	var picture bytes.Buffer
 	if w.ASCII {
-		qrterminal.GenerateWithConfig(r.URL, qrterminal.Config{Level: qrterminal.M, Writer: &picture, BlackChar: "  ", WhiteChar: "##", QuietZone: qrterminal.QUIET_ZONE})
+		qrterminal.GenerateWithConfig(r.URL, qrterminal.Config{Level: qrterminal.M, Writer: &picture, BlackChar: "  ",
+			WhiteChar: "##", QuietZone: qrterminal.QUIET_ZONE})
 	} else {
 		qrterminal.GenerateHalfBlock(r.URL, qrterminal.M, &picture)
 	}
 	w.Whole(commands.Painted(picture.String() + "\n"))
 	w.Printf("Scan it with the phone, or open %s there.\n", r.URL)
-	w.Printf("Code: %s, good once until %s. An app on the home screen of an iPhone wants it typed.\n", w.Paint(commands.Bold, r.Code), r.ExpiresAt)
+	w.Printf("Code: %s, good once until %s. An app on the home screen of an iPhone wants it typed.\n",
+		w.Paint(commands.Bold, r.Code), r.ExpiresAt)
 	w.Printf("Then compare the fingerprint that the phone shows: `mailroom signal device approve FINGERPRINT`\n")
 	if r.PNG != "" {
 		w.Printf("The picture is in %s. Remove it afterwards.\n", r.PNG)

@@ -22,9 +22,9 @@ import (
 	"mailroom/orchestrator/teams"
 )
 
-// NewUser makes the transport of the agent `user` of a database: a message to that person, of any vocabulary, becomes an alert
-// on the phone or, when it asks, a question whose answer goes back to its sender in the form of that vocabulary. Its scheme is
-// `person`.
+// NewUser makes the transport of the agent `user` of a database: a message to that person, of any vocabulary, becomes
+// an alert on the phone or, when it asks, a question whose answer goes back to its sender in the form of that
+// vocabulary. Its scheme is `person`.
 //
 // A message becomes one question or alert, however often it is delivered. Both are sealed for the devices; the message
 // itself stands in the table as every other does, and so does the answer that goes back. Source: signal.md, "Life of a
@@ -76,12 +76,13 @@ var verdicts = []string{approval: "Approve", "Reject"}
 // approval is the place of the option that approves.
 const approval = 0
 
-// questionOf is what a message asks. What is too long for a phone is cut, saying where the whole is. Error: ErrRefused for
-// what is no question of its form.
+// questionOf is what a message asks. What is too long for a phone is cut, saying where the whole is. Error: ErrRefused
+// for what is no question of its form.
 func questionOf(m *orchestrator.Message, now time.Time) (person.Question, error) {
 	q := person.Question{
-		Asker: m.Sender, Encrypted: true, Priority: priorityOf(m), SessionID: m.SessionID, ThreadID: m.ThreadID, MessageID: m.ID,
-		Context: cut(m.Context, maxContext, m.ID), TTL: person.DefaultTTL,
+		Asker: m.Sender, Encrypted: true, Priority: priorityOf(m), SessionID: m.SessionID, ThreadID: m.ThreadID,
+		MessageID: m.ID,
+		Context:   cut(m.Context, maxContext, m.ID), TTL: person.DefaultTTL,
 	}
 	if ends, err := time.Parse(time.RFC3339, m.TTLEnd()); err == nil {
 		q.TTL = max(min(ends.Sub(now), orchestrator.MaxTTL), time.Second)
@@ -115,8 +116,8 @@ func questionOf(m *orchestrator.Message, now time.Time) (person.Question, error)
 	return q, nil
 }
 
-// checkQuestion refuses the data and the text of a message that asks nothing, or whose question or options have not the form
-// that ask_question wants. Its errors repeat nothing of it.
+// checkQuestion refuses the data and the text of a message that asks nothing, or whose question or options have not the
+// form that ask_question wants. Its errors repeat nothing of it.
 func checkQuestion(data json.RawMessage, text string) error {
 	if text == "" {
 		return errors.New("it asks nothing: its text is empty")
@@ -144,10 +145,12 @@ func checkQuestion(data json.RawMessage, text string) error {
 // alertOf is what a message tells.
 func alertOf(m *orchestrator.Message) person.Alert {
 	a := person.Alert{
-		Sender: m.Sender, Message: shorten(commands.ContentOf(m).Text, m), Type: "info", Encrypted: true, Priority: priorityOf(m),
-		Context: cut(m.Context, maxContext, m.ID), SessionID: m.SessionID, MessageID: m.ID,
+		Sender: m.Sender, Message: shorten(commands.ContentOf(m).Text, m), Type: "info", Encrypted: true,
+		Priority: priorityOf(m),
+		Context:  cut(m.Context, maxContext, m.ID), SessionID: m.SessionID, MessageID: m.ID,
 	}
-	if strings.Contains(m.Type, "error") || strings.Contains(m.Type, "failed") || m.Type == "agent_timeout" || m.Type == "bug_report" {
+	if strings.Contains(m.Type, "error") || strings.Contains(m.Type, "failed") || m.Type == "agent_timeout" ||
+		m.Type == "bug_report" {
 		a.Type = "error"
 	}
 	return a
@@ -183,8 +186,8 @@ func priorityOf(m *orchestrator.Message) string {
 }
 
 // Return sends the answers of questions that messages asked back to their senders. An answer that is forged opens its
-// question again; one that cannot be opened here, since its key is gone, is reported to who asked. What fails otherwise is
-// for the next run. One of a question that was not asked by that message, whatever the table says, goes to nobody:
+// question again; one that cannot be opened here, since its key is gone, is reported to who asked. What fails otherwise
+// is for the next run. One of a question that was not asked by that message, whatever the table says, goes to nobody:
 // permission_denied. On another host than that of the keys it does nothing.
 func (u user) Return(ctx context.Context) error {
 	if err := person.Here(ctx, u.ledger); err != nil {
@@ -215,7 +218,8 @@ func giveBack(ctx context.Context, l *ledger.Ledger, q *questions.Question) erro
 	if unread == nil {
 		q = &answer.Question
 	}
-	m := &orchestrator.Message{Sender: q.Asker, ThreadID: q.ThreadID, SessionID: q.SessionID} // when retention has deleted it
+	// when retention has deleted it
+	m := &orchestrator.Message{Sender: q.Asker, ThreadID: q.ThreadID, SessionID: q.SessionID}
 	found, err := messages.Find(ctx, l, q.MessageID)
 	switch {
 	case err == nil:
@@ -224,7 +228,8 @@ func giveBack(ctx context.Context, l *ledger.Ledger, q *questions.Question) erro
 		return err
 	}
 	if m.Sender != q.Asker { // somebody would read the answer who did not ask
-		return orchestrator.Errorf(orchestrator.PermissionDenied, "message %s is of %s, and question %s was asked by %s: its answer is not sent",
+		return orchestrator.Errorf(orchestrator.PermissionDenied,
+			"message %s is of %s, and question %s was asked by %s: its answer is not sent",
 			orchestrator.Clip(q.MessageID), orchestrator.Clip(m.Sender), q.ID, orchestrator.Clip(q.Asker))
 	}
 	if gone { // its key is not here, and will not be
@@ -271,8 +276,10 @@ func replyTo(m *orchestrator.Message, answer *person.Response) (reply questions.
 	return reply, err
 }
 
-// verdict is the answer to a request of a team, with the person's words about it. Source: document 001, "Structured Protocol Messages".
-func verdict(m *orchestrator.Message, reply questions.UserReply, approve bool, comment string) (questions.UserReply, error) {
+// verdict is the answer to a request of a team, with the person's words about it. Source: document 001, "Structured
+// Protocol Messages".
+func verdict(m *orchestrator.Message, reply questions.UserReply, approve bool, comment string) (questions.UserReply,
+	error) {
 	var asked struct {
 		RequestID string `json:"requestId"`
 	}
@@ -303,10 +310,12 @@ func verdict(m *orchestrator.Message, reply questions.UserReply, approve bool, c
 // lost tells who asked that there is an answer which nobody can read.
 func lost(m *orchestrator.Message, question string, why error) questions.UserReply {
 	payload, _ := orchestrator.JSON(map[string]any{ // strings always marshal
-		"error": orchestrator.Unavailable, "message": "the user has answered, but the answer cannot be read: " + why.Error(),
+		"error": orchestrator.Unavailable, "message": "the user has answered, but the answer cannot be read: " +
+			why.Error(),
 		"message_id": m.ID, "question_id": question,
 	})
 	return questions.UserReply{Question: question, Draft: orchestrator.Draft{
-		Recipient: m.Sender, Type: "error_report", Payload: payload, ReplyTo: m.ID, ThreadID: m.ThreadID, SessionID: m.SessionID,
+		Recipient: m.Sender, Type: "error_report", Payload: payload, ReplyTo: m.ID, ThreadID: m.ThreadID,
+		SessionID: m.SessionID,
 	}}
 }

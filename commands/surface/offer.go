@@ -12,7 +12,8 @@ import (
 	"mailroom/orchestrator"
 )
 
-// Offer is what is offered to a caller over MCP or HTTP. Errors advise the caller in terms of it, since there may be no shell.
+// Offer is what is offered to a caller over MCP or HTTP. Errors advise the caller in terms of it, since there may be no
+// shell.
 type Offer struct {
 	Tools  []Tool
 	all    []*commands.Definition // every command of the program, also those that are not offered
@@ -25,9 +26,9 @@ type Tool struct {
 	Name    string
 }
 
-// NewOffer returns what is offered to a caller: of the named vocabularies, of all when none is named, what its right covers.
-// With one vocabulary the tools have their document's own names; else some carry its prefix. Beside it are the few that every
-// reader needs.
+// NewOffer returns what is offered to a caller: of the named vocabularies, of all when none is named, what its right
+// covers. With one vocabulary the tools have their document's own names; else some carry its prefix. Beside it are the
+// few that every reader needs.
 func NewOffer(catalogue *commands.Catalogue, caller commands.Caller, vocabularies ...string) Offer {
 	o := Offer{all: catalogue.All(), remote: caller.Remote}
 	for _, d := range o.all {
@@ -45,7 +46,8 @@ func NewOffer(catalogue *commands.Catalogue, caller commands.Caller, vocabularie
 
 // served reports whether a command is offered when only these vocabularies are asked for; none means all.
 func served(d *commands.Definition, vocabularies []string) bool {
-	return len(vocabularies) == 0 || slices.Contains(vocabularies, d.Vocabulary().Name) || d.BesideAny && !SignalAlone(vocabularies)
+	return len(vocabularies) == 0 || slices.Contains(vocabularies, d.Vocabulary().Name) ||
+		d.BesideAny && !SignalAlone(vocabularies)
 }
 
 // SignalAlone reports whether only questions to the person are served: nobody has messages to read then.
@@ -71,9 +73,9 @@ func (o Offer) Advised(err error, d *commands.Definition, arguments json.RawMess
 	return o.WithoutShell(err)
 }
 
-// WithoutShell returns an error whose hint has names of the offer in place of lines for a shell. What a hint says of a command
-// that is not offered is left out. If nothing else is left, the hint is for the person, unless it is only about what there is
-// to see. What is not permitted here may be done in a shell, so that hint stays as it is.
+// WithoutShell returns an error whose hint has names of the offer in place of lines for a shell. What a hint says of a
+// command that is not offered is left out. If nothing else is left, the hint is for the person, unless it is only about
+// what there is to see. What is not permitted here may be done in a shell, so that hint stays as it is.
 func (o Offer) WithoutShell(err error) error {
 	var e *orchestrator.Error
 	if !errors.As(err, &e) || e.Code == orchestrator.PermissionDenied || !strings.Contains(e.Hint, "`mailroom ") {
@@ -131,8 +133,8 @@ func sentences(hint string) (parts []string) {
 	return parts
 }
 
-// nameOf returns the name of the command that a line for a shell runs, with its parameters in parentheses; "" if it is not
-// offered. onlyThere tells that it is, but not with these parameters.
+// nameOf returns the name of the command that a line for a shell runs, with its parameters in parentheses; "" if it is
+// not offered. onlyThere tells that it is, but not with these parameters.
 func (o Offer) nameOf(line string) (name string, onlyThere bool) {
 	d, rest := o.commandOf(line)
 	i := slices.IndexFunc(o.Tools, func(t Tool) bool { return t.Command == d })
@@ -222,7 +224,8 @@ func (o Offer) aboutUnknown(d *commands.Definition, e *orchestrator.Error) strin
 	}
 	for _, p := range d.Params() {
 		if p.Name == "hold_unknown" && e.Code == orchestrator.UnknownRecipient {
-			advice = append(advice, "If "+orchestrator.Clip(e.Unknown)+" is still to come, send again with hold_unknown: the message waits until then.")
+			advice = append(advice, "If "+orchestrator.Clip(e.Unknown)+
+				" is still to come, send again with hold_unknown: the message waits until then.")
 		}
 	}
 	if add, _ := o.nameOf("mailroom agent add"); add != "" {
@@ -231,9 +234,9 @@ func (o Offer) aboutUnknown(d *commands.Definition, e *orchestrator.Error) strin
 	return strings.Join(append(advice, "Only the person who runs you adds agents"), " ")
 }
 
-// meant returns the name of the tool that a caller probably meant, "" if there is none: where several vocabularies are served,
-// some names get a prefix, and a model that knows a vocabulary by its document calls the name without, which may be that of
-// another vocabulary's command. The parameters tell.
+// meant returns the name of the tool that a caller probably meant, "" if there is none: where several vocabularies are
+// served, some names get a prefix, and a model that knows a vocabulary by its document calls the name without, which
+// may be that of another vocabulary's command. The parameters tell.
 func (o Offer) meant(d *commands.Definition, arguments json.RawMessage) string {
 	var given map[string]json.RawMessage
 	if json.Unmarshal(arguments, &given) != nil || takesAll(d, given) {

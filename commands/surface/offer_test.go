@@ -20,13 +20,15 @@ import (
 	"mailroom/orchestrator"
 )
 
-// hints returns the hints that stand in the source, and the messages of errors that name flags, by where they stand; %s and such stand for what is put in.
+// hints returns the hints that stand in the source, and the messages of errors that name flags, by where they stand; %s
+// and such stand for what is put in.
 func hints(t *testing.T) map[string]string {
 	t.Helper()
 	found := map[string]string{}
 	for _, root := range []string{"../../commands", "../../orchestrator"} {
 		err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-			if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.Contains(path, "orchestratortest") {
+			if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") ||
+				strings.Contains(path, "orchestratortest") {
 				return err
 			}
 			files := token.NewFileSet()
@@ -94,18 +96,23 @@ func textIn(e ast.Expr) string {
 
 // shellOnly are hints of errors that are met in a shell alone, by the start of the file's path and of the hint.
 var shellOnly = []struct{ path, hint string }{
-	{"commands/surface/cli/flags.go", ""}, {"commands/surface/cli/elsewhere.go", ""}, {"commands/surface/cli/call.go", ""}, {"commands/surface/cli/cli.go", ""}, {"commands/surface/cli/database.go", ""},
-	{"commands/surface/cli/invoke.go", ""}, {"commands/surface/cli/completion.go", ""}, {"commands/surface/web/gate.go", "Start the daemon with --host"}, {"commands/surface/mcp/arrive.go", ""},
+	{"commands/surface/cli/flags.go", ""}, {"commands/surface/cli/elsewhere.go", ""}, {"commands/surface/cli/call.go",
+		""}, {"commands/surface/cli/cli.go", ""}, {"commands/surface/cli/database.go", ""},
+	{"commands/surface/cli/invoke.go", ""}, {"commands/surface/cli/completion.go", ""}, {"commands/surface/web/gate.go",
+		"Start the daemon with --host"}, {"commands/surface/mcp/arrive.go", ""},
 	{"sqlite/backup.go", ""}, {"sqlite/restore.go", ""}, {"sqlite/migrate.go", ""}, {"sqlite/file.go", ""},
-	{"sqlite/store.go", "Name a file with --db"}, {"orchestrator/bridge/", ""}, {"sqlite/dialect.go", "Name another file with --db"},
-	{"orchestrator/move/", ""}, {"commands/run.go", "Name the agent in"}, {"commands/team/team.go", "Say --as NAME"}, // --as is also of the MCP server
+	{"sqlite/store.go", "Name a file with --db"}, {"orchestrator/bridge/", ""},
+	{"sqlite/dialect.go", "Name another file with --db"},
+	// --as is also of the MCP server
+	{"orchestrator/move/", ""}, {"commands/run.go", "Name the agent in"}, {"commands/team/team.go", "Say --as NAME"},
 }
 
-// TestHintsWithoutAShell: each hint in the source names commands and flags that there are, within backquotes, so that whoever
-// calls over MCP or HTTP is told of tools and parameters.
+// TestHintsWithoutAShell: each hint in the source names commands and flags that there are, within backquotes, so that
+// whoever calls over MCP or HTTP is told of tools and parameters.
 func TestHintsWithoutAShell(t *testing.T) {
 	t.Parallel()
-	all := commands.NewCatalogue(append(surfacetest.Catalogue().All(), slices.Concat(mail.Definitions(), signal.Definitions(), connect.Definitions())...))
+	all := commands.NewCatalogue(append(surfacetest.Catalogue().All(), slices.Concat(mail.Definitions(),
+		signal.Definitions(), connect.Definitions())...))
 	inShell := Offer{all: all.All()}
 	for _, d := range inShell.all {
 		inShell.Tools = append(inShell.Tools, Tool{d, d.Name})
@@ -127,7 +134,8 @@ func TestHintsWithoutAShell(t *testing.T) {
 		for _, in := range shellOnly {
 			onlyThere = onlyThere || strings.Contains(at, in.path) && strings.HasPrefix(hint, in.hint)
 		}
-		if outside := quoted().ReplaceAllString(hint, ""); !onlyThere && (flag.MatchString(outside) || strings.Contains(outside, "mailroom ")) {
+		if outside := quoted().ReplaceAllString(hint, ""); !onlyThere && (flag.MatchString(outside) ||
+			strings.Contains(outside, "mailroom ")) {
 			t.Errorf("%s: a line for a shell stands outside of backquotes: %s", at, hint)
 		}
 		for _, line := range quoted().FindAllString(hint, -1) {
@@ -148,8 +156,10 @@ func TestHintsWithoutAShell(t *testing.T) {
 			}
 		}
 		for _, o := range offers {
-			said := o.WithoutShell(&orchestrator.Error{Code: orchestrator.InvalidParams, Hint: hint}).(*orchestrator.Error).Hint
-			forThePerson := strings.HasPrefix(said, "Tell the person who runs you: ") || strings.HasPrefix(said, "Only somebody on the daemon's machine can do that. ")
+			said := o.WithoutShell(&orchestrator.Error{Code: orchestrator.InvalidParams,
+				Hint: hint}).(*orchestrator.Error).Hint
+			forThePerson := strings.HasPrefix(said, "Tell the person who runs you: ") ||
+				strings.HasPrefix(said, "Only somebody on the daemon's machine can do that. ")
 			if !onlyThere && !forThePerson && (strings.Contains(said, "mailroom ") || flag.MatchString(said)) {
 				t.Errorf("%s: over MCP or HTTP it is %q", at, said)
 				break

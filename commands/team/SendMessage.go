@@ -41,14 +41,16 @@ type SendMessageResult struct {
 	Note        string   `json:"note,omitempty"`       // what keeps it from being delivered soon
 	Presence    string   `json:"presence"`             // of the sender, afterwards
 
-	JoinedThread  string `json:"joined_thread,omitempty"`  // of an answer: the thread of what it answers, in which it stands
+	// of an answer: the thread of what it answers, in which it stands
+	JoinedThread  string `json:"joined_thread,omitempty"`
 	OutsideThread string `json:"outside_thread,omitempty"` // of an answer: why it does not
 
 	Recipient commands.Presence `json:"recipient_presence,omitempty"`
 	Arrivals
 }
 
-var sendMessageCommand = commands.Define(vocabulary, "SendMessage", sendMessage).With(commands.Traits{Kind: tracing.Producer})
+var sendMessageCommand = commands.Define(vocabulary, "SendMessage", sendMessage).
+	With(commands.Traits{Kind: tracing.Producer})
 
 // sendMessage is durable when it returns, and so is what a protocol message brings about.
 func sendMessage(ctx context.Context, env commands.Env, p SendMessageParams) (SendMessageResult, error) {
@@ -67,7 +69,8 @@ func sendMessage(ctx context.Context, env commands.Env, p SendMessageParams) (Se
 		return SendMessageResult{}, err
 	}
 	if p.HoldUnknown && (p.To == teams.Teammates || c.request != nil || c.answer != nil) {
-		return SendMessageResult{}, orchestrator.Errorf(orchestrator.InvalidParams, "hold_unknown: only a plain message to one teammate waits for it").
+		return SendMessageResult{}, orchestrator.Errorf(orchestrator.InvalidParams,
+			"hold_unknown: only a plain message to one teammate waits for it").
 			WithHint("Leave hold_unknown out")
 	}
 	draft := orchestrator.Draft{
@@ -80,8 +83,10 @@ func sendMessage(ctx context.Context, env commands.Env, p SendMessageParams) (Se
 		return SendMessageResult{}, err
 	}
 	r := SendMessageResult{
-		MessageID: sent.MessageID, From: sender, To: p.To, Type: cmp.Or(sent.Type, c.kind), Summary: draft.Summary, Status: string(sent.Status),
-		CreatedAt: sent.CreatedAt, RequestID: sent.RequestID, Note: commands.NoteOf(&sent.Sent), Stopped: sent.Stopped, Presence: string(sent.Presence),
+		MessageID: sent.MessageID, From: sender, To: p.To, Type: cmp.Or(sent.Type, c.kind), Summary: draft.Summary,
+		Status:    string(sent.Status),
+		CreatedAt: sent.CreatedAt, RequestID: sent.RequestID, Note: commands.NoteOf(&sent.Sent), Stopped: sent.Stopped,
+		Presence:     string(sent.Presence),
 		JoinedThread: sent.Joined, OutsideThread: sent.Outside,
 		Recipient: commands.PresenceOf(ctx, env, sent.Recipients...), Arrivals: arrivalsAfter(ctx, env, sender),
 	}

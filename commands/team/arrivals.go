@@ -25,13 +25,15 @@ type Arrivals struct {
 // arrivals takes an agent's unread messages.
 func arrivals(ctx context.Context, env commands.Env, agent string) (Arrivals, error) {
 	lease := commands.Lease(env.Caller, "team", 0)
-	ms, more, err := reading.Wait(ctx, env.Ledger, reading.Options{Recipient: agent, Limit: maxArrivals, Lease: lease, Fits: env.Fits(carried)})
+	ms, more, err := reading.Wait(ctx, env.Ledger, reading.Options{Recipient: agent, Limit: maxArrivals, Lease: lease,
+		Fits: env.Fits(carried)})
 	if err != nil {
 		return Arrivals{}, err
 	}
 	shown, taken := commands.Hand(ctx, env, ms, lease, carried)
 	more = more || len(shown) < len(ms)
-	return Arrivals{Messages: renderedAll(shown), More: more, Rest: env.Rest(more, "call team_messages"), Taken: taken}, nil
+	return Arrivals{Messages: renderedAll(shown), More: more, Rest: env.Rest(more, "call team_messages"), Taken: taken},
+		nil
 }
 
 // carried is an answer that carries messages, with room for what else it says.
@@ -46,8 +48,8 @@ func renderedAll(ms []orchestrator.Message) (list []Message) {
 	return list
 }
 
-// arrivalsAfter is arrivals for a command that has done its work: a failure to read must not pass for a failure of that.
-// What was not read stays unread for the next answer.
+// arrivalsAfter is arrivals for a command that has done its work: a failure to read must not pass for a failure of
+// that. What was not read stays unread for the next answer.
 func arrivalsAfter(ctx context.Context, env commands.Env, agent string) Arrivals {
 	a, err := arrivals(ctx, env, agent)
 	if err != nil {
@@ -56,8 +58,8 @@ func arrivalsAfter(ctx context.Context, env commands.Env, agent string) Arrivals
 	return a
 }
 
-// attend takes the unread messages for a command that does nothing else. An agent that was idle is working again if something
-// came for it.
+// attend takes the unread messages for a command that does nothing else. An agent that was idle is working again if
+// something came for it.
 func attend(ctx context.Context, env commands.Env, agent string) (Arrivals, error) {
 	a, err := arrivals(ctx, env, agent)
 	if err != nil || len(a.Messages) == 0 {

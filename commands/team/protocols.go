@@ -15,7 +15,8 @@ const textType = "message"
 
 // protocolTypes are the protocols, in the order in which an error lists them.
 var protocolTypes = []string{
-	orchestrator.ShutdownRequest, orchestrator.ShutdownResponse, orchestrator.PlanApprovalRequest, orchestrator.PlanApprovalResponse,
+	orchestrator.ShutdownRequest, orchestrator.ShutdownResponse, orchestrator.PlanApprovalRequest,
+	orchestrator.PlanApprovalResponse,
 }
 
 // content is what a caller wants to send, read and checked.
@@ -64,7 +65,8 @@ func readText(raw json.RawMessage) (string, error) {
 
 // emptyMessage is the error for a message that says nothing.
 func emptyMessage() error {
-	return orchestrator.InvalidParam("message", "it is empty").WithHint("Say something to your teammate, or send a protocol object: %s", strings.Join(protocolTypes, ", "))
+	return orchestrator.InvalidParam("message", "it is empty").
+		WithHint("Say something to your teammate, or send a protocol object: %s", strings.Join(protocolTypes, ", "))
 }
 
 // typeOf returns the type that a JSON object names, "" for anything else.
@@ -112,7 +114,8 @@ type requestBody struct {
 
 // asking makes the content of a request.
 func asking(kind orchestrator.RequestKind, preview string, body requestBody) content {
-	return content{preview: preview, request: &teams.Request{Kind: kind, Payload: func(id string) (json.RawMessage, error) {
+	return content{preview: preview, request: &teams.Request{Kind: kind, Payload: func(id string) (json.RawMessage,
+		error) {
 		numbered := body
 		numbered.RequestID = id
 		payload, err := orchestrator.JSON(numbered)
@@ -128,7 +131,8 @@ func readShutdownRequest(object json.RawMessage) (content, error) {
 		Type   string  `json:"type" desc:"shutdown_request"`
 		Reason *string `json:"reason,omitempty" desc:"why the teammate should shut down"`
 	}]("message", object)
-	return asking(orchestrator.Shutdown, "Please shut down"+after(p.Reason), requestBody{Type: p.Type, Reason: p.Reason}), err
+	return asking(orchestrator.Shutdown, "Please shut down"+after(p.Reason), requestBody{Type: p.Type,
+		Reason: p.Reason}), err
 }
 
 func readPlanRequest(object json.RawMessage) (content, error) {
@@ -136,7 +140,8 @@ func readPlanRequest(object json.RawMessage) (content, error) {
 		Type string `json:"type" desc:"plan_approval_request"`
 		Plan string `json:"plan" desc:"the plan to approve" check:"min=1"`
 	}]("message", object)
-	return asking(orchestrator.PlanApproval, "Please approve the plan: "+p.Plan, requestBody{Type: p.Type, Plan: p.Plan}), err
+	return asking(orchestrator.PlanApproval, "Please approve the plan: "+p.Plan, requestBody{Type: p.Type,
+		Plan: p.Plan}), err
 }
 
 // answering makes the content of an answer. A rejection must say why.

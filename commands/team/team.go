@@ -1,6 +1,6 @@
 // Package team is the vocabulary of document 001: messages between the agents of one team, who know each other by name,
-// and the protocols by which they ask each other to shut down or to approve a plan. What the protocols do to rows stands
-// in orchestrator/teams.
+// and the protocols by which they ask each other to shut down or to approve a plan. What the protocols do to rows
+// stands in orchestrator/teams.
 package team
 
 import (

@@ -7,7 +7,8 @@ import (
 	"mailroom/orchestrator/teams"
 )
 
-// MembersResult lists the team, the lead first, behind it the operator and the user, and carries the caller's unread messages.
+// MembersResult lists the team, the lead first, behind it the operator and the user, and carries the caller's unread
+// messages.
 type MembersResult struct {
 	Session string         `json:"session"`
 	Members []teams.Member `json:"members"`
@@ -38,19 +39,20 @@ func members(ctx context.Context, env commands.Env, _ struct{}) (MembersResult, 
 
 // Text shows a table, and what came for the caller.
 func (r MembersResult) Text(w *commands.Text) {
-	commands.TableOf(w, []string{"TEAMMATE", "PART", "ROLE", "PRESENCE", "SINCE", "PLANS"}, r.Members, func(m *teams.Member) []string {
-		part := "member"
-		switch {
-		case m.Lead:
-			part = "lead"
-		case m.BuiltIn:
-			part = "no member"
-		}
-		plans := ""
-		if m.PlanModeRequired {
-			plans = "to be approved"
-		}
-		return []string{m.Name, part, m.Role, string(m.Status), m.Since, plans}
-	})
+	commands.TableOf(w, []string{"TEAMMATE", "PART", "ROLE", "PRESENCE", "SINCE", "PLANS"}, r.Members,
+		func(m *teams.Member) []string {
+			part := "member"
+			switch {
+			case m.Lead:
+				part = "lead"
+			case m.BuiltIn:
+				part = "no member"
+			}
+			plans := ""
+			if m.PlanModeRequired {
+				plans = "to be approved"
+			}
+			return []string{m.Name, part, m.Role, string(m.Status), m.Since, plans}
+		})
 	r.Arrivals.text(w)
 }

@@ -14,7 +14,8 @@ type MessagesResult struct {
 	Arrivals
 }
 
-var messagesCommand = commands.Define(vocabulary, "team messages", messages).With(commands.Traits{Kind: tracing.Consumer})
+var messagesCommand = commands.Define(vocabulary, "team messages", messages).
+	With(commands.Traits{Kind: tracing.Consumer})
 
 func messages(ctx context.Context, env commands.Env, _ struct{}) (MessagesResult, error) {
 	agent, err := member(env)

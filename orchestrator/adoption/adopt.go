@@ -19,16 +19,16 @@ import (
 const adoptBatch = 500
 
 // Some reconciles rows that the engine did not write, or whose status was changed by hand: traced_status differs from
-// status, which a partial index finds at once; and rows with a BLOB for an id, a name or a status. It brings them into our
-// form and notes them in the trace. It adopts one batch; more is true when there are further ones. Rows that cannot be
-// changed are passed over. Source: contract, "What others wrote is adopted".
+// status, which a partial index finds at once; and rows with a BLOB for an id, a name or a status. It brings them into
+// our form and notes them in the trace. It adopts one batch; more is true when there are further ones. Rows that cannot
+// be changed are passed over. Source: contract, "What others wrote is adopted".
 func Some(t *ledger.Tx) (more bool, err error) {
 	more, _, err = adoptAfter(t, math.MinInt64)
 	return more, err
 }
 
-// adoptAfter adopts one batch of the rows whose seq is greater than a number; last is the seq of the last row that it looked
-// at.
+// adoptAfter adopts one batch of the rows whose seq is greater than a number; last is the seq of the last row that it
+// looked at.
 func adoptAfter(t *ledger.Tx, after int64) (more bool, last int64, err error) {
 	for last = after; ; {
 		rows, err := untraced(t, last, adoptBatch)
@@ -89,7 +89,8 @@ func untraced(t *ledger.Tx, after int64, limit int) (rows []ForeignRow, err erro
 			rows = append(rows, ForeignRow{
 				blobID: blobID,
 				seq:    row.Int(0), id: row.Text(1), sender: row.Text(2), Recipient: row.Text(3), Status: row.Text(4),
-				Traced: row.Text(5), payload: row[6], messageType: row[7], createdAt: row.Text(8), deliveredAt: row.Text(9),
+				Traced: row.Text(5), payload: row[6], messageType: row[7], createdAt: row.Text(8),
+				deliveredAt:   row.Text(9),
 				nextAttemptAt: row.Text(10), endedAt: row.Text(11), retryCount: row[12],
 				maxRetries: row[13], ttl: row[14], errorMessage: row[15],
 				tooBig: row.Int(16) != 0, hops: row.Int(17), notBefore: row.Text(18),
@@ -127,14 +128,18 @@ func adoptRow(t *ledger.Tx, f *ForeignRow) error {
 		t.WakeAll()
 	}
 	err := t.Run(`
-		UPDATE agent_message SET status = ?2, traced_status = ?2, sender = ?3, recipient = ?4, message_type = ?5, payload = ?6,
-		       created_at = ?7, delivered_at = ?8, ended_at = ?9, next_attempt_at = ?10, review_at = ?11, expires_at = ?12,
+		UPDATE agent_message SET status = ?2, traced_status = ?2, sender = ?3, recipient = ?4, message_type = ?5,
+			payload = ?6,
+		       created_at = ?7, delivered_at = ?8, ended_at = ?9, next_attempt_at = ?10, review_at = ?11,
+			expires_at = ?12,
 		       retry_count = ?13, max_retries = ?14, error_message = ?15, ttl_seconds = ?16, hops = ?17,
 		       not_before = ?18, held = CASE WHEN held <> 0 AND ?19 THEN 1 ELSE 0 END, `+ledger.NoLease+`
 		WHERE seq = ?1`,
 		f.seq, status, Name(f.sender), Name(f.Recipient),
-		adoptedText(f.messageType), Payload(f.payload), created, times.delivered, times.ended, times.next, times.review, times.expires,
-		ledger.CountOf(f.retryCount), min(maxRetries, ledger.MaxCount), adoptedText(f.errorMessage), f.adoptedTTL(), max(0, min(f.hops, ledger.MaxCount)),
+		adoptedText(f.messageType), Payload(f.payload), created, times.delivered, times.ended, times.next, times.review,
+		times.expires,
+		ledger.CountOf(f.retryCount), min(maxRetries, ledger.MaxCount), adoptedText(f.errorMessage), f.adoptedTTL(),
+		max(0, min(f.hops, ledger.MaxCount)),
 		times.notBefore, CanHold(conf, Name(f.Recipient)))
 	if err != nil {
 		return err
@@ -151,7 +156,8 @@ type adoptedTimes struct {
 	ended, next, review, expires, notBefore string
 }
 
-func timesAdopted(t *ledger.Tx, f *ForeignRow, status orchestrator.Status, created string, s *ledger.Settings) (times adoptedTimes) {
+func timesAdopted(t *ledger.Tx, f *ForeignRow, status orchestrator.Status, created string,
+	s *ledger.Settings) (times adoptedTimes) {
 	times.expires = f.adoptedExpiry(t.Clock, s, created)
 	times.notBefore = f.adoptedNotBefore(t.Clock, times.expires)
 	switch status {
@@ -183,9 +189,9 @@ func timesAdopted(t *ledger.Tx, f *ForeignRow, status orchestrator.Status, creat
 	return times
 }
 
-// adoptID makes text of an id that somebody wrote as a blob, which no text would ever match. If another message has, or had, that
-// id, it gets its number behind it; so does an id whose place in the recipient's inbox an archived message has, since nobody
-// would ever be handed the new one.
+// adoptID makes text of an id that somebody wrote as a blob, which no text would ever match. If another message has, or
+// had, that id, it gets its number behind it; so does an id whose place in the recipient's inbox an archived message
+// has, since nobody would ever be handed the new one.
 func adoptID(t *ledger.Tx, f *ForeignRow) error {
 	taken := `SELECT EXISTS (SELECT 1 FROM agent_inbox WHERE message_id = ?1 AND recipient = ?2)
 		AND EXISTS (SELECT 1 FROM agent_message_archive WHERE message_id = ?1 AND recipient = ?2)`
@@ -214,8 +220,8 @@ func (f *ForeignRow) adoptedTTL() any {
 	return nil
 }
 
-// adoptedExpiry is when an adopted row expires. Its seven days begin when the engine first sees it, however old the time
-// is that somebody wrote, and anew when somebody sets it back; a ttl of its own begins with the message.
+// adoptedExpiry is when an adopted row expires. Its seven days begin when the engine first sees it, however old the
+// time is that somebody wrote, and anew when somebody sets it back; a ttl of its own begins with the message.
 func (f *ForeignRow) adoptedExpiry(now time.Time, s *ledger.Settings, created string) string {
 	seconds := store.Int(f.ttl)
 	if f.ttl == nil || seconds <= 0 {
@@ -247,7 +253,8 @@ func (f *ForeignRow) Meaning() (orchestrator.Status, string) {
 // known reports whether a status is one of ours.
 func known(s orchestrator.Status) bool {
 	switch s {
-	case orchestrator.Pending, orchestrator.Retry, orchestrator.Delivered, orchestrator.Failed, orchestrator.Lapsed, orchestrator.Cancelled:
+	case orchestrator.Pending, orchestrator.Retry, orchestrator.Delivered, orchestrator.Failed, orchestrator.Lapsed,
+		orchestrator.Cancelled:
 		return true
 	}
 	return false
@@ -263,16 +270,19 @@ func adoptedTime(s string, clock time.Time, now string) string {
 	return now
 }
 
-// foreignTo selects the rows that others wrote, perhaps to the agent ?1, and that a look-up of its live rows does not find.
+// foreignTo selects the rows that others wrote, perhaps to the agent ?1, and that a look-up of its live rows does not
+// find.
 const foreignTo = `SELECT seq, recipient, status, traced_status FROM agent_message
-	WHERE (` + ledger.Foreign + `) AND (` + ledger.Live + ` AND recipient = ?1) IS NOT TRUE AND instr(lower(recipient), ?1) > 0`
+	WHERE (` + ledger.Foreign + `) AND (` + ledger.Live + ` AND recipient = ?1) IS NOT TRUE AND instr(lower(recipient),
+		?1) > 0`
 
-// ForeignMessagesTo lists, by their times of creation, what will be live rows of a recipient once they are adopted, beside what a
-// look-up of its live rows finds.
+// ForeignMessagesTo lists, by their times of creation, what will be live rows of a recipient once they are adopted,
+// beside what a look-up of its live rows finds.
 func ForeignMessagesTo(c *store.Conn, recipient string, clock time.Time) (seqs []int64, err error) {
 	err = c.Query(foreignTo+` ORDER BY `+Order, func(row store.Row) error {
 		f := ForeignRow{Recipient: row.Text(1), Status: row.Text(2), Traced: row.Text(3)}
-		if status, _ := f.Meaning(); (status == orchestrator.Pending || status == orchestrator.Retry) && Name(f.Recipient) == recipient {
+		if status, _ := f.Meaning(); (status == orchestrator.Pending || status == orchestrator.Retry) &&
+			Name(f.Recipient) == recipient {
 			seqs = append(seqs, row.Int(0))
 		}
 		return nil
@@ -286,8 +296,8 @@ const Order = `CASE WHEN traced_status IS status THEN created_at ELSE coalesce(s
 // Name is the name that somebody meant who wrote it by hand.
 func Name(s string) string { return orchestrator.FoldName(strings.TrimSpace(s)) }
 
-// AsAdopted gives a message, as a listing shows it, the form that its row will have once it is adopted and live. row has its
-// MessageColumns, traced its traced_status.
+// AsAdopted gives a message, as a listing shows it, the form that its row will have once it is adopted and live. row
+// has its MessageColumns, traced its traced_status.
 func AsAdopted(m *orchestrator.Message, row store.Row, traced string, conf *ledger.Config, clock time.Time) {
 	f := ForeignRow{Status: row.Text(6), Traced: traced, ttl: row[35]}
 	m.Status, _ = f.Meaning()
@@ -316,7 +326,8 @@ func CanHold(conf *ledger.Config, name string) bool {
 
 // Ahead brings a message into the form that adoption will give it, if that is still to come and it will be live then.
 func Ahead(c *store.Conn, m *orchestrator.Message, conf *ledger.Config, clock time.Time) error {
-	return c.Query(`SELECT traced_status, `+ledger.MessageColumns+` FROM agent_message WHERE seq = ? AND (`+ledger.Foreign+`)`, func(row store.Row) error {
+	return c.Query(`SELECT traced_status, `+ledger.MessageColumns+` FROM agent_message WHERE seq = ? AND (`+
+		ledger.Foreign+`)`, func(row store.Row) error {
 		f := ForeignRow{Status: row.Text(7), Traced: row.Text(0)}
 		if status, _ := f.Meaning(); status == orchestrator.Pending || status == orchestrator.Retry {
 			AsAdopted(m, row[1:], f.Traced, conf, clock)
@@ -325,8 +336,9 @@ func Ahead(c *store.Conn, m *orchestrator.Message, conf *ledger.Config, clock ti
 	}, m.Seq)
 }
 
-// adoptedEnd is when a row that somebody ended by hand has ended: the first time that they wrote which can be read, and for
-// a row that the engine never saw, failing that, when it was made. So a table that is taken over has its age at once.
+// adoptedEnd is when a row that somebody ended by hand has ended: the first time that they wrote which can be read, and
+// for a row that the engine never saw, failing that, when it was made. So a table that is taken over has its age at
+// once.
 func adoptedEnd(t *ledger.Tx, f *ForeignRow, written ...string) string {
 	if f.Traced == "" {
 		written = append(written, f.createdAt)
@@ -359,8 +371,8 @@ func adoptedText(v any) any {
 	return strings.ToValidUTF8(strings.ReplaceAll(store.Text(v), "\x00", ""), "\uFFFD")
 }
 
-// adoptedNotBefore brings a not_before that somebody wrote into our form, and within our bounds. What makes no sense, or lies
-// behind the end that a ttl sets, is none.
+// adoptedNotBefore brings a not_before that somebody wrote into our form, and within our bounds. What makes no sense,
+// or lies behind the end that a ttl sets, is none.
 func (f *ForeignRow) adoptedNotBefore(clock time.Time, expires string) string {
 	at, ok := ledger.AdoptTime(f.notBefore)
 	if !ok || f.adoptedTTL() != nil && at >= expires {

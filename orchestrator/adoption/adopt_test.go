@@ -21,7 +21,8 @@ import (
 func TestDocumentByHand(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "architect", "code_developer")
-	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload) VALUES ('m1','architect','code_developer','{"n":1}')`)
+	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload)
+		VALUES ('m1','architect','code_developer','{"n":1}')`)
 	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, message_type, payload, status, created_at)
 		VALUES ('m2','architect','code_developer','spec_ready','{"n":1.50}','pending',CURRENT_TIMESTAMP)`)
 	db := enginetest.Plain(t, f.Path)
@@ -40,7 +41,8 @@ func TestDocumentByHand(t *testing.T) {
 	f.SQL(`INSERT INTO code_developer_inbox (message_id, payload) VALUES ('m2', '{"n":1.50}')`)
 	f.SQL(`UPDATE agent_message SET status = 'delivered', delivered_at = CURRENT_TIMESTAMP WHERE message_id = 'm2'`)
 	want.Equal(t, "delivered by the router", f.Deliver().Delivered, 1)
-	want.Rows(t, f.Rows(`SELECT message_id, payload FROM agent_inbox ORDER BY message_id`), `m1 {"n":1}`, `m2 {"n":1.50}`)
+	want.Rows(t, f.Rows(`SELECT message_id, payload FROM agent_inbox ORDER BY message_id`), `m1 {"n":1}`,
+		`m2 {"n":1.50}`)
 	want.Rows(t, f.Rows(`SELECT message_id, event, old_status, new_status FROM message_trace ORDER BY message_id, id`),
 		"m1 adopted <nil> pending", "m1 delivered pending delivered", "m2 adopted <nil> delivered")
 	want.Rows(t, f.Rows(`SELECT payload FROM code_developer_inbox ORDER BY message_id`), `{"n":1}`, `{"n":1.50}`)
@@ -49,7 +51,8 @@ func TestDocumentByHand(t *testing.T) {
 func TestAdoptionNormalises(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "architect", "builder")
-	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload, created_at, retry_count, max_retries) VALUES
+	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload, created_at, retry_count,
+		max_retries) VALUES
 		('utc', 'Architect', 'BUILDER', NULL, '2025-10-26 10:30:00', NULL, NULL),
 		('zone', 'architect', 'builder', 'plain "text"', '2025-10-26T10:30:00+02:00', -5, -1),
 		('frac', 'architect', 'builder', '12345678901234567890.10', '2025-10-26T10:30:00.123456Z', 0, 3),
@@ -60,15 +63,16 @@ func TestAdoptionNormalises(t *testing.T) {
 		junk = `"` + "\uFFFD" + `\u0000"`
 	}
 	f.Deliver()
-	want.Rows(t, f.Rows(`SELECT message_id, sender, recipient, payload, created_at, retry_count, max_retries, status FROM agent_message ORDER BY seq`),
+	want.Rows(t, f.Rows(`SELECT message_id, sender, recipient, payload, created_at, retry_count, max_retries, status
+		FROM agent_message ORDER BY seq`),
 		"utc architect builder null 2025-10-26T10:30:00.000Z 0 3 delivered",
 		`zone architect builder "plain \"text\"" 2025-10-26T08:30:00.000Z 0 3 delivered`,
 		"frac architect builder 12345678901234567890.10 2025-10-26T10:30:00.123Z 0 3 delivered",
 		"junk architect builder "+junk+" 2026-01-02T03:04:05.000Z 0 3 delivered")
 }
 
-// TestPollAgreesWithDelivery: what others wrote waits for the agent to which it will be delivered, however they spelt its name
-// and the status, and why says so.
+// TestPollAgreesWithDelivery: what others wrote waits for the agent to which it will be delivered, however they spelt
+// its name and the status, and why says so.
 func TestPollAgreesWithDelivery(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "architect", "architect2")
@@ -81,8 +85,11 @@ func TestPollAgreesWithDelivery(t *testing.T) {
 		blob = "Architect"
 	}
 	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload, status) VALUES
-		('plain', 'a', 'architect', '1', 'pending'), ('case', 'A', 'Architect', '1', 'pending'), ('spaces', 'a', ?1, '1', 'pending'), ('blob', 'a', ?2, '1', 'pending'), ('null', 'a', 'architect', '1', NULL), ('status', 'a', 'ARCHITECT', '1', 'Queued'),
-		('other', 'a', 'Architect2', '1', 'pending'), ('inner', 'a', 'archi tect', '1', 'pending'), ('kelvin', 'a', ?3, '1', 'pending'),
+		('plain', 'a', 'architect', '1', 'pending'), ('case', 'A', 'Architect', '1', 'pending'), ('spaces', 'a', ?1,
+			'1', 'pending'), ('blob', 'a', ?2, '1', 'pending'), ('null', 'a', 'architect', '1', NULL), ('status', 'a',
+				'ARCHITECT', '1', 'Queued'),
+		('other', 'a', 'Architect2', '1', 'pending'), ('inner', 'a', 'archi tect', '1', 'pending'), ('kelvin', 'a', ?3,
+			'1', 'pending'),
 		('ended', 'a', 'Architect', '1', ' Delivered ')`, "\t architect \u00a0", blob, "architect\u200b")
 	poll := func() (pending int, ids string) {
 		t.Helper()
@@ -117,7 +124,8 @@ func TestPollAgreesWithDelivery(t *testing.T) {
 	for _, b := range state.Recipients {
 		backlogs = append(backlogs, fmt.Sprint(b.Recipient, " ", b.Known, b.Pending, b.Retry, b.Held, b.Unread))
 	}
-	want.Lines(t, backlogs, "a true 0 0 0 0", "archi tect false 1 0 0 0", "architect true 6 1 0 2", "architect2 true 1 0 0 0", "architect\u200b false 1 0 0 0", "nobody false 1 0 1 0")
+	want.Lines(t, backlogs, "a true 0 0 0 0", "archi tect false 1 0 0 0", "architect true 6 1 0 2",
+		"architect2 true 1 0 0 0", "architect\u200b false 1 0 0 0", "nobody false 1 0 1 0")
 	want.Equal(t, "oldest", state.Recipients[len(state.Recipients)-1].OldestAt, "2025-12-31T10:00:00.000Z")
 	d, err := f.DeliverAll(t.Context(), delivery.Options{Recipient: "architect"})
 	if err != nil {
@@ -134,14 +142,16 @@ func TestAdoptionOfStatuses(t *testing.T) {
 	back := f.Send("architect", "builder")
 	f.Deliver()
 	f.SQL(`UPDATE agent_message SET status = 'pending' WHERE message_id = ?`, back)
-	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, status) VALUES ('new', 'architect', 'builder', 'Queued'), ('null', 'architect', 'builder', NULL)`)
+	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, status) VALUES ('new', 'architect', 'builder',
+		'Queued'), ('null', 'architect', 'builder', NULL)`)
 	odd := f.Send("architect", "builder")
 	f.SQL(`UPDATE agent_message SET status = 'done' WHERE message_id = ?`, odd)
 	f.Deliver()
 	for _, id := range []string{back, "new", "null", odd} {
 		want.Equal(t, "status of "+id, f.Message(id).Status, orchestrator.Delivered)
 	}
-	want.Equal(t, "inbox rows of the one set back by hand", len(f.Rows(`SELECT 1 FROM agent_inbox WHERE message_id = ?`, back)), 1)
+	want.Equal(t, "inbox rows of the one set back by hand", len(f.Rows(`SELECT 1 FROM agent_inbox WHERE message_id = ?`,
+		back)), 1)
 	want.Rows(t, f.Rows(`SELECT error FROM message_trace WHERE event = 'adopted' AND error <> '' ORDER BY message_id`),
 		`unknown status "done" undone`, `unknown status "Queued" taken as pending`)
 }
@@ -174,7 +184,8 @@ func TestFallbackOfAnInbox(t *testing.T) {
 	want.Equal(t, "status", f.Message(id).Status, orchestrator.Delivered)
 	want.Equal(t, "status of the other", f.Message(other).Status, orchestrator.Delivered)
 	const said = `CASE WHEN error LIKE '%not this one%' THEN 'not this one' ELSE error END`
-	want.Rows(t, f.Rows(`SELECT event, `+said+` FROM message_trace WHERE message_id = ? AND event IN ('attempt_failed','delivered') ORDER BY id`, id),
+	want.Rows(t, f.Rows(`SELECT event, `+said+` FROM message_trace WHERE message_id = ?
+		AND event IN ('attempt_failed','delivered') ORDER BY id`, id),
 		"attempt_failed not this one", "delivered by the fallback "+file)
 }
 
@@ -210,11 +221,12 @@ func TestExpiryAndOverdue(t *testing.T) {
 	f.Deliver()
 	want.Equal(t, "seven days undelivered", f.Message(long).Status, orchestrator.Lapsed)
 	want.Equal(t, "overdue events in the end", len(f.Rows(`SELECT 1 FROM message_trace WHERE event = 'overdue'`)), 2)
-	want.Equal(t, "reports to the sender", len(f.Rows(`SELECT 1 FROM agent_message WHERE sender = 'system' AND json_extract(payload, '$.error') = 'expired'`)), 3)
+	want.Equal(t, "reports to the sender", len(f.Rows(`SELECT 1 FROM agent_message WHERE sender = 'system'
+		AND json_extract(payload, '$.error') = 'expired'`)), 3)
 }
 
-// An existing table that is taken over has its age: what has ended in it goes by its own times, so that the first clear_old
-// clears; what is pending in it has its seven days from now.
+// An existing table that is taken over has its age: what has ended in it goes by its own times, so that the first
+// clear_old clears; what is pending in it has its seven days from now.
 func TestAdoptedEndsKeepTheirAge(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "architect", "builder")
@@ -226,7 +238,8 @@ func TestAdoptedEndsKeepTheirAge(t *testing.T) {
 		('recent',    'architect', 'builder', 'delivered', '2025-12-01 10:00:00', '2026-01-01 10:00:00'),
 		('pending',   'architect', 'builder', 'pending',   '2025-12-01 10:00:00', NULL)`)
 	ended := f.Send("architect", "builder")
-	f.SQL(`UPDATE agent_message SET status = 'failed', created_at = '2025-12-01T10:00:00.000Z' WHERE message_id = ?`, ended)
+	f.SQL(`UPDATE agent_message SET status = 'failed', created_at = '2025-12-01T10:00:00.000Z' WHERE message_id = ?`,
+		ended)
 	cleared, err := retention.ClearOld(t.Context(), f.Ledger, retention.ClearOptions{OlderThan: 7 * 24 * time.Hour})
 	if err != nil {
 		t.Fatal(err)

@@ -21,8 +21,9 @@ func All(t *ledger.Tx) error {
 	return nil
 }
 
-// WrittenSince is All for a request that has picked what is delivered next beside others that write: a row that was written since All, and
-// one of its sender behind it that was picked, would come in the wrong order. The request is then run again alone.
+// WrittenSince is All for a request that has picked what is delivered next beside others that write: a row that was
+// written since All, and one of its sender behind it that was picked, would come in the wrong order. The request is
+// then run again alone.
 func WrittenSince(t *ledger.Tx) error {
 	if t.IsAlone() {
 		return nil

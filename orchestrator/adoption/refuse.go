@@ -12,8 +12,8 @@ import (
 // maxForeign is the largest payload, in bytes, that adoption reads. What somebody wrote beyond that fails, untouched.
 const maxForeign = 16 * orchestrator.MaxPayload
 
-// The longest names and ids, in bytes, that adoption leaves whole. A server cannot index much longer ones, so that nothing could become of
-// their rows.
+// The longest names and ids, in bytes, that adoption leaves whole. A server cannot index much longer ones, so that
+// nothing could become of their rows.
 const (
 	maxForeignName = 255
 	maxForeignID   = 2000
@@ -27,7 +27,8 @@ func (f *ForeignRow) tooLong() string {
 		most int
 	}{
 		{"payload", f.tooBig, maxForeign}, {"sender", len(Name(f.sender)) > maxForeignName, maxForeignName},
-		{"recipient", len(Name(f.Recipient)) > maxForeignName, maxForeignName}, {"message_id", len(f.id) > maxForeignID, maxForeignID},
+		{"recipient", len(Name(f.Recipient)) > maxForeignName, maxForeignName}, {"message_id", len(f.id) > maxForeignID,
+			maxForeignID},
 	} {
 		if v.has {
 			return fmt.Sprintf("its %s has more than %d bytes", v.what, v.most)
@@ -50,7 +51,8 @@ func refuseForeign(t *ledger.Tx, f *ForeignRow, reason string) error {
 		return err
 	}
 	recipient := cut(Name(f.Recipient), maxForeignName)
-	err := t.Run(`UPDATE agent_message SET status = 'failed', traced_status = 'failed', ended_at = ?2, error_message = ?3, sender = ?4, recipient = ?5,
+	err := t.Run(`UPDATE agent_message SET status = 'failed', traced_status = 'failed', ended_at = ?2,
+		error_message = ?3, sender = ?4, recipient = ?5,
 		review_at = '', next_attempt_at = '', `+ledger.NoLease+` WHERE seq = ?1`,
 		f.seq, t.Now, reason, cut(Name(f.sender), maxForeignName), recipient)
 	if err != nil {

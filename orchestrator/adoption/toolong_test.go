@@ -20,21 +20,26 @@ func long(bytes int) string {
 	return text.String()[:bytes]
 }
 
-// A row with a name or an id that is longer than a server can index becomes a dead letter, once, and those behind it are delivered.
+// A row with a name or an id that is longer than a server can index becomes a dead letter, once, and those behind it
+// are delivered.
 func TestTooLongValuesFail(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
 	for column, row := range map[string][3]string{
-		"sender": {"by sender", long(10_000), "b"}, "recipient": {"by recipient", "a", long(2_600)}, "message_id": {long(2_100), "a", "b"},
+		"sender": {"by sender", long(10_000), "b"}, "recipient": {"by recipient", "a", long(2_600)},
+		"message_id": {long(2_100), "a", "b"},
 	} {
-		f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload) VALUES (?, ?, ?, '1')`, row[0], row[1], row[2])
+		f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload) VALUES (?, ?, ?, '1')`, row[0],
+			row[1], row[2])
 		id := f.Send("a", "b")
 		for range 3 {
 			f.Deliver()
 		}
 		want.Equal(t, "behind it", f.Message(id).Status, orchestrator.Delivered)
-		want.Equal(t, column, len(f.Rows(`SELECT 1 FROM agent_message WHERE status = 'failed' AND traced_status = 'failed' AND error_message LIKE ?`, "its "+column+" has more than %")), 1)
-		want.Equal(t, column+" in the trace", len(f.Rows(`SELECT 1 FROM message_trace WHERE event = 'failed' AND error LIKE ?`, "its "+column+" has more than %")), 1)
+		want.Equal(t, column, len(f.Rows(`SELECT 1 FROM agent_message WHERE status = 'failed'
+			AND traced_status = 'failed' AND error_message LIKE ?`, "its "+column+" has more than %")), 1)
+		want.Equal(t, column+" in the trace", len(f.Rows(`SELECT 1 FROM message_trace WHERE event = 'failed'
+			AND error LIKE ?`, "its "+column+" has more than %")), 1)
 	}
 	want.Equal(t, "rows", len(f.Rows(`SELECT 1 FROM agent_message WHERE status IN ('pending', 'retry')`)), 0)
 }

@@ -1,5 +1,6 @@
-// Package agenthost finds out in which agent host a process runs, such as Claude Code. Some hosts run the hooks and start the servers
-// of tools that were configured for another: Copilot CLI takes those of Claude Code. Source: hosts2.md, 0.A.
+// Package agenthost finds out in which agent host a process runs, such as Claude Code. Some hosts run the hooks and
+// start the servers of tools that were configured for another: Copilot CLI takes those of Claude Code. Source:
+// hosts2.md, 0.A.
 package agenthost
 
 import (
@@ -22,13 +23,18 @@ type host struct {
 
 // known are the hosts that Mailroom knows: those that it connects, and others.
 var known = []host{
-	{name: "claude", programs: []string{"claude"}, packages: []string{"@anthropic-ai/claude-code", "@anthropic-ai/claude-agent-sdk"}, clients: []string{"claude-code"}, connects: true},
-	{name: "codex", programs: []string{"codex"}, packages: []string{"@openai/codex"}, clients: []string{"codex-mcp-client"}, connects: true},
-	{name: "gemini", programs: []string{"gemini", "gemini.js"}, packages: []string{"@google/gemini-cli"}, clients: []string{"gemini-cli-mcp-client"}, connects: true},
+	{name: "claude", programs: []string{"claude"}, packages: []string{"@anthropic-ai/claude-code",
+		"@anthropic-ai/claude-agent-sdk"}, clients: []string{"claude-code"}, connects: true},
+	{name: "codex", programs: []string{"codex"}, packages: []string{"@openai/codex"},
+		clients: []string{"codex-mcp-client"}, connects: true},
+	{name: "gemini", programs: []string{"gemini", "gemini.js"}, packages: []string{"@google/gemini-cli"},
+		clients: []string{"gemini-cli-mcp-client"}, connects: true},
 	{name: "opencode", programs: []string{"opencode"}, clients: []string{"opencode"}, connects: true},
 
-	{name: "copilot", programs: []string{"copilot"}, packages: []string{"@github/copilot"}, variable: "COPILOT_CLI", clients: []string{"copilot-cli", "github-copilot"}},
-	{name: "qwen", programs: []string{"qwen"}, packages: []string{"@qwen-code/qwen-code"}, variable: "QWEN_CODE_SESSION_ID", clients: []string{"qwen-cli-mcp-client"}},
+	{name: "copilot", programs: []string{"copilot"}, packages: []string{"@github/copilot"}, variable: "COPILOT_CLI",
+		clients: []string{"copilot-cli", "github-copilot"}},
+	{name: "qwen", programs: []string{"qwen"}, packages: []string{"@qwen-code/qwen-code"},
+		variable: "QWEN_CODE_SESSION_ID", clients: []string{"qwen-cli-mcp-client"}},
 	{name: "kilo", programs: []string{"kilo", "kilocode"}, clients: []string{"kilo"}},
 	{name: "cursor", programs: []string{"cursor-agent"}, variable: "CURSOR_VERSION", clients: []string{"cursor"}},
 	{name: "droid", programs: []string{"droid"}, clients: []string{"factory-cli"}},
@@ -57,8 +63,9 @@ type Seen struct {
 	By   string // by what, for people
 }
 
-// Around returns the host in which this process runs: the nearest that is known among its ancestors. Where there is none it is the one
-// whose variable stands in the environment, since a host inherits those of another that has started it.
+// Around returns the host in which this process runs: the nearest that is known among its ancestors. Where there is
+// none it is the one whose variable stands in the environment, since a host inherits those of another that has started
+// it.
 func Around() (seen Seen) {
 	process.Nearest(func(words []string) bool {
 		i := slices.IndexFunc(known, func(h host) bool { return h.runs(words) })
@@ -73,7 +80,8 @@ func Around() (seen Seen) {
 	return seen
 }
 
-// Process returns the nearest ancestor of this process that runs a host. The zero value if there is none, or this system does not tell.
+// Process returns the nearest ancestor of this process that runs a host. The zero value if there is none, or this
+// system does not tell.
 func Process(name string) process.ID {
 	h := find(name)
 	if h == nil {
@@ -110,16 +118,21 @@ func (s Seen) Other(host string) bool { return s.Host != "" && s.Host != host }
 // Own says how the host can have an agent of its own beside another that uses the database.
 func (s Seen) Own(database string) string {
 	if h := find(s.Host); h != nil && h.connects {
-		return "To give " + s.Host + " an agent of its own type `mailroom connect " + s.Host + " --as NAME` in the project's folder, or let it work in another folder"
+		return "To give " + s.Host + " an agent of its own type `mailroom connect " + s.Host +
+			" --as NAME` in the project's folder, or let it work in another folder"
 	}
-	return "To give " + s.Host + " an agent of its own put the server `mailroom mcp --as NAME --db " + database + "` into its own configuration, under another " +
+	return "To give " + s.Host + " an agent of its own put the server `mailroom mcp --as NAME --db " + database +
+		"` into its own configuration, under another " +
 		"name than mailroom, or let it work in another folder"
 }
 
 // runs reports whether a command line is the host's.
 func (h *host) runs(words []string) bool {
 	return process.Runs(words, func(file string) bool {
-		return slices.ContainsFunc(h.packages, func(name string) bool { return strings.Contains(file, "/node_modules/"+name+"/") }) ||
+		return slices.ContainsFunc(h.packages, func(name string) bool {
+			return strings.Contains(file, "/node_modules/"+
+				name+"/")
+		}) ||
 			slices.Contains(h.programs, file[strings.LastIndexByte(file, '/')+1:])
 	})
 }

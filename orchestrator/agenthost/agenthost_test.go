@@ -42,7 +42,8 @@ func TestRecognizedByCommandLine(t *testing.T) {
 // A variable is of the host whose hooks and servers have it.
 func TestRecognizedByEnvironment(t *testing.T) {
 	t.Parallel()
-	for variable, want := range map[string]string{"COPILOT_CLI": "copilot", "CURSOR_VERSION": "cursor", "QWEN_CODE_SESSION_ID": "qwen", "HOME": ""} {
+	for variable, want := range map[string]string{"COPILOT_CLI": "copilot", "CURSOR_VERSION": "cursor",
+		"QWEN_CODE_SESSION_ID": "qwen", "HOME": ""} {
 		got := byEnvironment(func(name string) string {
 			if name == variable {
 				return "1"
@@ -59,9 +60,12 @@ func TestRecognizedByEnvironment(t *testing.T) {
 func TestRecognizedByClient(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
-		"claude-code": "claude", "codex-mcp-client": "codex", "gemini-cli-mcp-client-mailroom": "gemini", "opencode": "opencode", "copilot-cli": "copilot",
-		"github-copilot-developer": "copilot", "qwen-cli-mcp-client-mailroom": "qwen", "kilo": "kilo", "cursor-vscode": "cursor", "factory-cli": "droid",
-		"@cline/core": "cline", "continue-cli-client": "continue", "pi": "pi", "pipe": "", "mcp": "", "claude-ai": "", "": "",
+		"claude-code": "claude", "codex-mcp-client": "codex", "gemini-cli-mcp-client-mailroom": "gemini",
+		"opencode": "opencode", "copilot-cli": "copilot",
+		"github-copilot-developer": "copilot", "qwen-cli-mcp-client-mailroom": "qwen", "kilo": "kilo",
+		"cursor-vscode": "cursor", "factory-cli": "droid",
+		"@cline/core": "cline", "continue-cli-client": "continue", "pi": "pi", "pipe": "", "mcp": "", "claude-ai": "",
+		"": "",
 	} {
 		if got := Client(name); got.Host != want {
 			t.Errorf("%s is %q; want %q", name, got.Host, want)
@@ -79,7 +83,8 @@ func TestRefusals(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	first := Refusal{Host: "claude", Seen: Seen{"copilot", "it is"}, What: "hooks", Agent: "bob", Database: "/a.db", Folder: "/shop", At: now}
+	first := Refusal{Host: "claude", Seen: Seen{"copilot", "it is"}, What: "hooks", Agent: "bob", Database: "/a.db",
+		Folder: "/shop", At: now}
 	tools := first
 	tools.What, tools.At = "tools", now.Add(time.Second)
 	other := first

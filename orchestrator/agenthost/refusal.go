@@ -32,12 +32,14 @@ const (
 // folder is where refusals are kept, below the user's state folder.
 func folder(state string) string { return filepath.Join(state, "refused") }
 
-// Keep keeps when it was last refused, in a file below the user's state folder, so that doctor can tell. In "" nothing is kept.
+// Keep keeps when it was last refused, in a file below the user's state folder, so that doctor can tell. In "" nothing
+// is kept.
 func (r Refusal) Keep(state string) error {
 	if state == "" {
 		return nil
 	}
-	key := sha256.Sum256([]byte(strings.Join([]string{r.Host, r.Seen.Host, r.What, r.Agent, r.Database, r.Folder}, "\x00")))
+	key := sha256.Sum256([]byte(strings.Join([]string{r.Host, r.Seen.Host, r.What, r.Agent, r.Database, r.Folder},
+		"\x00")))
 	path := filepath.Join(folder(state), hex.EncodeToString(key[:8])+".json")
 	if info, err := os.Stat(path); err == nil && r.At.Sub(info.ModTime()).Abs() < keepAgain {
 		return nil
@@ -52,7 +54,8 @@ func (r Refusal) Keep(state string) error {
 	return err
 }
 
-// Refusals lists those of a database that were kept in the last week before now, the newest first. It removes older ones.
+// Refusals lists those of a database that were kept in the last week before now, the newest first. It removes older
+// ones.
 func Refusals(state, database string, now time.Time) (list []Refusal) {
 	if state == "" {
 		return nil

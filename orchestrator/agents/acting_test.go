@@ -14,8 +14,8 @@ import (
 	"mailroom/orchestrator/threads"
 )
 
-// Whoever acts or is named must be known; wherever it is not, the error says what to do about it, also when no known name
-// is near.
+// Whoever acts or is named must be known; wherever it is not, the error says what to do about it, also when no known
+// name is near.
 func TestUnknownNamesSayWhatToDo(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "architect")
@@ -33,7 +33,8 @@ func TestUnknownNamesSayWhatToDo(t *testing.T) {
 			return err
 		},
 		"a participant": func() error {
-			_, err := threads.Create(t.Context(), f.Ledger, threads.Draft{Session: "s", Name: "x", Creator: "architect", Participants: []string{nobody}})
+			_, err := threads.Create(t.Context(), f.Ledger, threads.Draft{Session: "s", Name: "x", Creator: "architect",
+				Participants: []string{nobody}})
 			return err
 		},
 		"a send": func() error {
@@ -41,7 +42,8 @@ func TestUnknownNamesSayWhatToDo(t *testing.T) {
 			return err
 		},
 		"a broadcast": func() error {
-			_, err := teams.Send(t.Context(), f.Ledger, orchestrator.Draft{SessionID: "s", Sender: nobody, Recipient: teams.Teammates})
+			_, err := teams.Send(t.Context(), f.Ledger, orchestrator.Draft{SessionID: "s", Sender: nobody,
+				Recipient: teams.Teammates})
 			return err
 		},
 		"the end of a turn": func() error {
@@ -49,7 +51,8 @@ func TestUnknownNamesSayWhatToDo(t *testing.T) {
 			return err
 		},
 		"a lead": func() error {
-			_, err := teams.EndTurn(t.Context(), f.Ledger, nobody, orchestrator.Draft{SessionID: "s", Sender: "architect"})
+			_, err := teams.EndTurn(t.Context(), f.Ledger, nobody, orchestrator.Draft{SessionID: "s",
+				Sender: "architect"})
 			return err
 		},
 		"a wait": func() error {
@@ -58,7 +61,8 @@ func TestUnknownNamesSayWhatToDo(t *testing.T) {
 		},
 	} {
 		var e *orchestrator.Error
-		if err := act(); !errors.As(err, &e) || !strings.HasPrefix(e.Hint, "Add the agent with `mailroom agent add zzz`") {
+		if err := act(); !errors.As(err, &e) || !strings.HasPrefix(e.Hint,
+			"Add the agent with `mailroom agent add zzz`") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -1,5 +1,5 @@
-// Package agents holds who can send and be written to: agents, groups, tokens, what each was last known to do, and the operator and
-// the user of this machine.
+// Package agents holds who can send and be written to: agents, groups, tokens, what each was last known to do, and the
+// operator and the user of this machine.
 package agents
 
 import (
@@ -44,8 +44,8 @@ func Of(conf *ledger.Config, names []string) []ledger.Agent {
 	return list
 }
 
-// MustKnow returns an error unless an agent with this name exists. Error: unknown_recipient, whose hint names the most similar
-// agents.
+// MustKnow returns an error unless an agent with this name exists. Error: unknown_recipient, whose hint names the most
+// similar agents.
 func MustKnow(ctx context.Context, l *ledger.Ledger, name string) error {
 	name = orchestrator.FoldName(name)
 	return l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
@@ -56,7 +56,8 @@ func MustKnow(ctx context.Context, l *ledger.Ledger, name string) error {
 	})
 }
 
-// Get returns an agent, or the operator or the user, by name. Error: not_found, whose hint names the most similar agents.
+// Get returns an agent, or the operator or the user, by name. Error: not_found, whose hint names the most similar
+// agents.
 func Get(ctx context.Context, l *ledger.Ledger, name string) (found ledger.Agent, err error) {
 	name = orchestrator.FoldName(name)
 	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
@@ -70,24 +71,26 @@ func Get(ctx context.Context, l *ledger.Ledger, name string) (found ledger.Agent
 	return found, err
 }
 
-// WakeStarter rings the bell for an agent that has a start command, once the transaction is committed. The ring of the original
-// send came too early to start its session: the message was not delivered yet.
+// WakeStarter rings the bell for an agent that has a start command, once the transaction is committed. The ring of the
+// original send came too early to start its session: the message was not delivered yet.
 func WakeStarter(t *ledger.Tx, recipient string) {
 	if a := t.Config().Agents[recipient]; a != nil && a.StartCommand != "" {
 		t.Wake(recipient)
 	}
 }
 
-// Unknown returns the error for a name that no agent has, with this code. It says so if the agent was removed. what begins
-// the message and says whose name it is, as in "lead: "; it may be empty.
+// Unknown returns the error for a name that no agent has, with this code. It says so if the agent was removed. what
+// begins the message and says whose name it is, as in "lead: "; it may be empty.
 func Unknown(c *store.Conn, code orchestrator.Code, what, name string, conf *ledger.Config) error {
-	return orRemoved(c, name, what, orchestrator.Errorf(code, "%snobody is known as %q", what, name).WithUnknown(name, conf.Names).
+	return orRemoved(c, name, what, orchestrator.Errorf(code, "%snobody is known as %q", what, name).
+		WithUnknown(name, conf.Names).
 		WithHint("%s", strings.TrimSpace(orchestrator.DidYouMean(name, conf.Names)+" "+orchestrator.AddIt(name))))
 }
 
 // NoAgent returns the not_found error for the name of an agent that was looked up.
 func NoAgent(c *store.Conn, name string, conf *ledger.Config) error {
-	return orRemoved(c, name, "", orchestrator.Errorf(orchestrator.NotFound, "there is no agent %q", name).WithHint("%s", whoThereIs(name, conf)))
+	return orRemoved(c, name, "", orchestrator.Errorf(orchestrator.NotFound, "there is no agent %q", name).
+		WithHint("%s", whoThereIs(name, conf)))
 }
 
 // orRemoved returns an error about a name that nobody has, or in its place one that says that the agent was removed.
@@ -104,7 +107,8 @@ func orRemoved(c *store.Conn, name, what string, unknown *orchestrator.Error) er
 
 // Removed returns the error for the name of an agent that was removed at this time. what is as for Unknown.
 func Removed(code orchestrator.Code, what, name, at string) *orchestrator.Error {
-	return orchestrator.Errorf(code, "%s%s", what, wasRemoved(name, at)).WithHint("`mailroom agent add %s` brings it back", name).WithUnknown(name, nil)
+	return orchestrator.Errorf(code, "%s%s", what, wasRemoved(name, at)).
+		WithHint("`mailroom agent add %s` brings it back", name).WithUnknown(name, nil)
 }
 
 // Nobody explains in words why no agent has this name: it was removed, or was never added.

@@ -13,8 +13,8 @@ func BuiltInsIn(conf *ledger.Config) []ledger.Agent {
 	return Of(conf, []string{orchestrator.Operator, orchestrator.User})
 }
 
-// BuiltIns returns the recipients that always exist and are no agents: the operator and the user. Their Note is set if an agent
-// or a group in the tables has the same name; that one is not used.
+// BuiltIns returns the recipients that always exist and are no agents: the operator and the user. Their Note is set if
+// an agent or a group in the tables has the same name; that one is not used.
 func BuiltIns(ctx context.Context, l *ledger.Ledger) ([]ledger.Agent, error) {
 	conf, err := l.Configuration(ctx)
 	if err != nil {
@@ -29,8 +29,8 @@ var userSchemes = []string{"person", "push", "ntfy"}
 // askingTypes are the message types that want an answer of whoever gets them, in the vocabularies that have such.
 var askingTypes = []string{"QUERY", "question", "plan_approval_request", "shutdown_request"}
 
-// AsksUser reports whether a message of this type to orchestrator.User becomes a question on the user's devices. Others become
-// alerts.
+// AsksUser reports whether a message of this type to orchestrator.User becomes a question on the user's devices. Others
+// become alerts.
 func AsksUser(messageType string) bool { return slices.Contains(askingTypes, messageType) }
 
 // MayReachUser checks whether the user has a device that could show a message. If there is none, a message that asks is
@@ -43,7 +43,8 @@ func MayReachUser(t *ledger.Tx, d *orchestrator.Draft) (note string, err error) 
 	if !AsksUser(d.Type) {
 		return orchestrator.WaitsForDevice, nil
 	}
-	e := orchestrator.Errorf(orchestrator.Unavailable, "%s has no phone that could show the question; nothing was sent", orchestrator.User)
+	e := orchestrator.Errorf(orchestrator.Unavailable, "%s has no phone that could show the question; nothing was sent",
+		orchestrator.User)
 	e.Recipient = orchestrator.User
 	return "", e.WithHint("`mailroom signal pair` adds a phone")
 }
@@ -51,13 +52,16 @@ func MayReachUser(t *ledger.Tx, d *orchestrator.Draft) (note string, err error) 
 // CheckActor returns an error if the name is the user's: nobody acts as the user. Error: unknown_sender.
 func CheckActor(name string) error {
 	if name == orchestrator.User {
-		return orchestrator.Errorf(orchestrator.UnknownSender, "%s is the person who runs the agents, and answers on a phone", orchestrator.User).
+		return orchestrator.Errorf(orchestrator.UnknownSender,
+			"%s is the person who runs the agents, and answers on a phone", orchestrator.User).
 			WithHint("Act as an agent; `mailroom agent list` shows who there is")
 	}
 	return nil
 }
 
-// NoMember returns the error for a built-in name that was to become part of a group, a session or a thread; of says which.
+// NoMember returns the error for a built-in name that was to become part of a group, a session or a thread; of says
+// which.
 func NoMember(name, of string) *orchestrator.Error {
-	return orchestrator.Errorf(orchestrator.InvalidParams, "%s is %s, and takes part in no %s", name, orchestrator.BuiltIns[name], of).WithHint("Write to %s by its name", name)
+	return orchestrator.Errorf(orchestrator.InvalidParams, "%s is %s, and takes part in no %s", name,
+		orchestrator.BuiltIns[name], of).WithHint("Write to %s by its name", name)
 }

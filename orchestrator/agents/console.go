@@ -10,9 +10,9 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// The console's page speaks for the operator. A code, which stands in the address that a browser is sent to, is exchanged once for
-// a session, which is a token. Both are rows of tokens, and no other token is of the operator; the prefix of a secret is part of
-// its hash, so that neither passes for the other.
+// The console's page speaks for the operator. A code, which stands in the address that a browser is sent to, is
+// exchanged once for a session, which is a token. Both are rows of tokens, and no other token is of the operator; the
+// prefix of a secret is part of its hash, so that neither passes for the other.
 const (
 	codePrefix    = "mailroom_once_"
 	sessionPrefix = tokenPrefix + "console_"
@@ -28,7 +28,8 @@ const (
 func IssueCode(ctx context.Context, l *ledger.Ledger) (code string, err error) {
 	code = NewToken(codePrefix)
 	return code, l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
-		if err := t.Run(`DELETE FROM tokens WHERE agent = 'operator' AND expires_at <> '' AND expires_at <= ?`, t.ClockText); err != nil {
+		if err := t.Run(`DELETE FROM tokens WHERE agent = 'operator' AND expires_at <> '' AND expires_at <= ?`,
+			t.ClockText); err != nil {
 			return err
 		}
 		_, err := insertToken(t, code, orchestrator.Operator, false, CodeLife) // which alone has no rights
@@ -39,22 +40,25 @@ func IssueCode(ctx context.Context, l *ledger.Ledger) (code string, err error) {
 // CodeWaits reports whether a code can still be exchanged: nobody has, and it has not run out.
 func CodeWaits(ctx context.Context, l *ledger.Ledger, code string) (bool, error) {
 	return ledger.Ask(ctx, l, func(c *store.Conn) (bool, error) {
-		n, err := c.Number(`SELECT count(*) FROM tokens WHERE hash = ? AND agent = 'operator' AND revoked_at = '' AND expires_at > ?`, HashToken(code), orchestrator.Stamp(l.Now()))
+		n, err := c.Number(`SELECT count(*) FROM tokens WHERE hash = ? AND agent = 'operator' AND revoked_at = ''
+			AND expires_at > ?`, HashToken(code), orchestrator.Stamp(l.Now()))
 		return n > 0, err
 	})
 }
 
-// OpenSession exchanges a code for a session of the console. Of several who try at once, one gets it. Error: unauthenticated, which does
-// not tell whether the code is unknown, used or too old.
+// OpenSession exchanges a code for a session of the console. Of several who try at once, one gets it. Error:
+// unauthenticated, which does not tell whether the code is unknown, used or too old.
 func OpenSession(ctx context.Context, l *ledger.Ledger, code string) (secret string, session Token, err error) {
-	refused := orchestrator.Errorf(orchestrator.Unauthenticated, "the code is not valid: it works once, and for %s", orchestrator.FormatDuration(CodeLife)).
+	refused := orchestrator.Errorf(orchestrator.Unauthenticated, "the code is not valid: it works once, and for %s",
+		orchestrator.FormatDuration(CodeLife)).
 		WithHint("`mailroom console` makes a new one")
 	if !strings.HasPrefix(code, codePrefix) || len(code) > maxSecret {
 		return "", Token{}, refused
 	}
 	secret = NewToken(sessionPrefix)
 	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
-		taken, err := t.Exec(`DELETE FROM tokens WHERE hash = ? AND agent = 'operator' AND admin = 0 AND revoked_at = '' AND expires_at > ?`, HashToken(code), t.ClockText)
+		taken, err := t.Exec(`DELETE FROM tokens WHERE hash = ? AND agent = 'operator' AND admin = 0 AND revoked_at = ''
+			AND expires_at > ?`, HashToken(code), t.ClockText)
 		if err != nil {
 			return err
 		}
@@ -71,8 +75,8 @@ func OpenSession(ctx context.Context, l *ledger.Ledger, code string) (secret str
 	return secret, session, nil
 }
 
-// EndSession revokes the session of the console that has this secret. Error: invalid_params for the token of an agent, which others may
-// use, too.
+// EndSession revokes the session of the console that has this secret. Error: invalid_params for the token of an agent,
+// which others may use, too.
 func EndSession(ctx context.Context, l *ledger.Ledger, secret string) error {
 	if !strings.HasPrefix(secret, sessionPrefix) {
 		return orchestrator.Errorf(orchestrator.InvalidParams, "this token is no session of the console").
@@ -80,12 +84,13 @@ func EndSession(ctx context.Context, l *ledger.Ledger, secret string) error {
 	}
 	return l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		t.KeepSpan()
-		return t.Run(`UPDATE tokens SET revoked_at = ? WHERE hash = ? AND agent = 'operator' AND revoked_at = ''`, t.Now, HashToken(secret))
+		return t.Run(`UPDATE tokens SET revoked_at = ? WHERE hash = ? AND agent = 'operator' AND revoked_at = ''`,
+			t.Now, HashToken(secret))
 	})
 }
 
-// speaksFor reports whether a credential may be one of the agent whose row has its hash: a session of the console is the operator's,
-// and the operator has no other tokens. Nobody speaks as the user.
+// speaksFor reports whether a credential may be one of the agent whose row has its hash: a session of the console is
+// the operator's, and the operator has no other tokens. Nobody speaks as the user.
 func speaksFor(secret string, token Token) bool {
 	if strings.HasPrefix(secret, sessionPrefix) {
 		return token.Agent == orchestrator.Operator && token.Admin

@@ -87,8 +87,10 @@ func TestCodesThatAreRefused(t *testing.T) {
 	f.Clock.Advance(time.Minute)
 	fresh := issueCode(f)
 	for what, code := range map[string]string{
-		"nothing": "", "a prefix": "mailroom_once_", "used": used, "revoked": revoked, "expired": expired, "shorter": fresh[:len(fresh)-1], "longer": fresh + "A",
-		"a token": agent, "a session": session, "a code under a session's prefix": "mailroom_console_" + fresh[len("mailroom_once_"):],
+		"nothing": "", "a prefix": "mailroom_once_", "used": used, "revoked": revoked, "expired": expired,
+		"shorter": fresh[:len(fresh)-1], "longer": fresh + "A",
+		"a token": agent, "a session": session, "a code under a session's prefix": "mailroom_console_" +
+			fresh[len("mailroom_once_"):],
 	} {
 		secret, made, err := agents.OpenSession(t.Context(), f.Ledger, code)
 		want.Code(t, err, orchestrator.Unauthenticated)

@@ -19,9 +19,9 @@ type Disabling struct {
 // ByHand is how the reason begins for which an agent is disabled, if somebody did that.
 const ByHand = "it was disabled by "
 
-// Disable has the agent's transport used no more. Its messages go to its fallback, or wait; what is being delivered is delivered
-// to its end, and what the agent reads by itself it gets. disabled is false if that was so before. Errors: invalid_params, also for
-// the operator and the user; not_found.
+// Disable has the agent's transport used no more. Its messages go to its fallback, or wait; what is being delivered is
+// delivered to its end, and what the agent reads by itself it gets. disabled is false if that was so before. Errors:
+// invalid_params, also for the operator and the user; not_found.
 func Disable(ctx context.Context, l *ledger.Ledger, d Disabling) (agent ledger.Agent, disabled bool, err error) {
 	if err := orchestrator.CheckText("why", d.Why, orchestrator.MaxKey); err != nil {
 		return agent, false, err
@@ -42,8 +42,8 @@ func Disable(ctx context.Context, l *ledger.Ledger, d Disabling) (agent ledger.A
 	})
 }
 
-// Enable has the agent's transport used again, and what waited for that delivered. enabled is false if it was in use. Errors: as
-// Disable.
+// Enable has the agent's transport used again, and what waited for that delivered. enabled is false if it was in use.
+// Errors: as Disable.
 func Enable(ctx context.Context, l *ledger.Ledger, name string) (agent ledger.Agent, enabled bool, err error) {
 	return changeDisabled(ctx, l, name, func(t *ledger.Tx, a *ledger.Agent) (bool, error) {
 		if a.Disabled == "" {
@@ -55,7 +55,8 @@ func Enable(ctx context.Context, l *ledger.Ledger, name string) (agent ledger.Ag
 }
 
 // changeDisabled changes an agent, and stores it if the change says that it did something.
-func changeDisabled(ctx context.Context, l *ledger.Ledger, name string, change func(*ledger.Tx, *ledger.Agent) (bool, error)) (a ledger.Agent, changed bool, err error) {
+func changeDisabled(ctx context.Context, l *ledger.Ledger, name string, change func(*ledger.Tx, *ledger.Agent) (bool,
+	error)) (a ledger.Agent, changed bool, err error) {
 	name = orchestrator.FoldName(name)
 	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		conf := t.Config()
@@ -64,7 +65,8 @@ func changeDisabled(ctx context.Context, l *ledger.Ledger, name string, change f
 		case known == nil || l.PartOf(name) != nil:
 			return NoAgent(t.Conn, name, conf)
 		case known.BuiltIn:
-			return orchestrator.Errorf(orchestrator.InvalidParams, "%s is %s; only an agent can be disabled", name, orchestrator.BuiltIns[name])
+			return orchestrator.Errorf(orchestrator.InvalidParams, "%s is %s; only an agent can be disabled", name,
+				orchestrator.BuiltIns[name])
 		}
 		a = *known
 		a.Groups = groupsOf(conf, name)

@@ -27,16 +27,24 @@ func TestDisplayNames(t *testing.T) {
 	}
 	for _, row := range []struct{ name, why string }{
 		// characters that nobody sees
-		{"bell\x07", "U+0007"}, {"two\nlines", "U+000A"}, {"tab\there", "U+0009"}, {"nel\u0085", "U+0085"}, {"csi\u009b2J", "U+009B"}, {"\u202eevil", "U+202E"},
-		{"iso\u2066late", "U+2066"}, {"zero\u200bwidth", "U+200B"}, {"bom\ufeff", "U+FEFF"}, {"line\u2028", "U+2028"}, {"par\u2029", "U+2029"},
-		{"tag\U000e0041", "U+E0041"}, {"soft\u00adhyphen", "U+00AD"}, {"filler\u3164", "U+3164"}, {"joined 👩\u200d💻", "U+200D"}, {"bad \xff", "UTF-8"}, {"   ", "blank"},
+		{"bell\x07", "U+0007"}, {"two\nlines", "U+000A"}, {"tab\there", "U+0009"}, {"nel\u0085", "U+0085"},
+		{"csi\u009b2J", "U+009B"}, {"\u202eevil", "U+202E"},
+		{"iso\u2066late", "U+2066"}, {"zero\u200bwidth", "U+200B"}, {"bom\ufeff", "U+FEFF"}, {"line\u2028", "U+2028"},
+		{"par\u2029", "U+2029"},
+		{"tag\U000e0041", "U+E0041"}, {"soft\u00adhyphen", "U+00AD"}, {"filler\u3164", "U+3164"},
+		{"joined 👩\u200d💻", "U+200D"}, {"bad \xff", "UTF-8"}, {"   ", "blank"},
 		// reserved
-		{"user", "reserved"}, {"User", "reserved"}, {" SYSTEM ", "reserved"}, {"ａｌｌ", "reserved"}, {"agent", "reserved"}, {"Operator", "reserved"}, {"uѕеr", "scripts"},
+		{"user", "reserved"}, {"User", "reserved"}, {" SYSTEM ", "reserved"}, {"ａｌｌ", "reserved"},
+		{"agent", "reserved"}, {"Operator", "reserved"}, {"uѕеr", "scripts"},
 		// names of others
-		{"builder", "builder"}, {"BUILDER", "builder"}, {"Ｂuilder", "builder"}, {"𝐛𝐮𝐢𝐥𝐝𝐞𝐫", "builder"}, {"builder\ufe0f", "builder"}, {"\u2800builder", "builder"}, {"Code_Developer", "code_developer"}, {"pml", "pm1"}, {"PMI", "pm1"},
-		{"the builder", "builder"}, {"THE  BUILDER", "builder"}, {"ｔｈｅ\u00a0builder", "builder"}, {"STRASSE Сергей", "pm1"}, {"Straße СЕРГЕЙ", "pm1"}, {"Straße Cepгeй", "scripts"},
+		{"builder", "builder"}, {"BUILDER", "builder"}, {"Ｂuilder", "builder"}, {"𝐛𝐮𝐢𝐥𝐝𝐞𝐫", "builder"},
+		{"builder\ufe0f", "builder"}, {"\u2800builder", "builder"}, {"Code_Developer", "code_developer"},
+		{"pml", "pm1"}, {"PMI", "pm1"},
+		{"the builder", "builder"}, {"THE  BUILDER", "builder"}, {"ｔｈｅ\u00a0builder", "builder"},
+		{"STRASSE Сергей", "pm1"}, {"Straße СЕРГЕЙ", "pm1"}, {"Straße Cepгeй", "scripts"},
 		// several scripts in a word
-		{"buildеr", "Latin and Cyrillic"}, {"Αlice", "Greek and Latin"}, {"раypal", "Cyrillic and Latin"}, {"x日本", "Latin and Han"}, {"한ひ", "Hangul and Hiragana"},
+		{"buildеr", "Latin and Cyrillic"}, {"Αlice", "Greek and Latin"}, {"раypal", "Cyrillic and Latin"},
+		{"x日本", "Latin and Han"}, {"한ひ", "Hangul and Hiragana"},
 	} {
 		err := join("eve", "s", row.name)
 		if orchestrator.CodeOf(err) != orchestrator.InvalidParams || !strings.Contains(err.Error(), row.why) {
@@ -44,7 +52,8 @@ func TestDisplayNames(t *testing.T) {
 		}
 	}
 	for _, name := range []string{
-		"", "Eve", "eve", "ＥＶＥ", "Ева", "Eve Ева", "Eve-Ева 2", "東京タワー", "日本のひと", "한국 韓國", "한漢", "ㄅ注音漢", "Ζωή", "عامل", "निर्माता", "O'Brien", "Zoë (tests) 😀", "❤️ 2️⃣", "The Builders", "builder 2",
+		"", "Eve", "eve", "ＥＶＥ", "Ева", "Eve Ева", "Eve-Ева 2", "東京タワー", "日本のひと", "한국 韓國", "한漢", "ㄅ注音漢", "Ζωή", "عامل",
+		"निर्माता", "O'Brien", "Zoë (tests) 😀", "❤️ 2️⃣", "The Builders", "builder 2",
 	} {
 		if err := join("eve", "s", name); err != nil {
 			t.Errorf("%+q: %v", name, err)
@@ -74,10 +83,12 @@ func TestUnseenCharactersAreRefused(t *testing.T) {
 			t.Errorf("a thread %+q: %v", bad, err)
 		}
 	}
-	if _, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "a", Recipient: "b", Type: "größe ✅ done/ok"}); err != nil {
+	if _, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "a", Recipient: "b",
+		Type: "größe ✅ done/ok"}); err != nil {
 		t.Error(err)
 	}
-	if _, err := threads.Create(t.Context(), f.Ledger, threads.Draft{Session: "s", Name: "Pläne 2026 – テスト 😀", Creator: "a"}); err != nil {
+	if _, err := threads.Create(t.Context(), f.Ledger, threads.Draft{Session: "s", Name: "Pläne 2026 – テスト 😀",
+		Creator: "a"}); err != nil {
 		t.Error(err)
 	}
 }

@@ -36,18 +36,20 @@ type GroupChange struct {
 	Before []string // its members until now; nil: there was no such group
 }
 
-// SetGroup creates a group, or replaces the members of an existing one. With an empty list the group has no members. Errors:
-// invalid_params; not_found for an unknown member; conflict when an agent has the group's name.
+// SetGroup creates a group, or replaces the members of an existing one. With an empty list the group has no members.
+// Errors: invalid_params; not_found for an unknown member; conflict when an agent has the group's name.
 func SetGroup(ctx context.Context, l *ledger.Ledger, name string, members []string) (GroupChange, error) {
 	return changeGroup(ctx, l, name, members, func(t *ledger.Tx, g *GroupChange, named []string) error {
 		conf := t.Config()
 		if conf.Agents[g.Name] != nil {
-			return orchestrator.Errorf(orchestrator.Conflict, "%s is the name of an agent", g.Name).WithHint("Choose another name for the group")
+			return orchestrator.Errorf(orchestrator.Conflict, "%s is the name of an agent", g.Name).
+				WithHint("Choose another name for the group")
 		}
 		if err := areAgents(conf, named); err != nil {
 			return err
 		}
-		if err := t.Run(`INSERT INTO groups (name, created_at) VALUES (?, ?) ON CONFLICT DO NOTHING`, g.Name, t.Now); err != nil {
+		if err := t.Run(`INSERT INTO groups (name, created_at) VALUES (?, ?) ON CONFLICT DO NOTHING`, g.Name,
+			t.Now); err != nil {
 			return err
 		}
 		if err := t.Run(`DELETE FROM group_members WHERE group_name = ?`, g.Name); err != nil {
@@ -58,8 +60,8 @@ func SetGroup(ctx context.Context, l *ledger.Ledger, name string, members []stri
 	})
 }
 
-// AddToGroup adds agents at the end of a group's list of members. Members that are in the group already keep their place.
-// Errors: invalid_params; not_found for an unknown member or group.
+// AddToGroup adds agents at the end of a group's list of members. Members that are in the group already keep their
+// place. Errors: invalid_params; not_found for an unknown member or group.
 func AddToGroup(ctx context.Context, l *ledger.Ledger, name string, members []string) (GroupChange, error) {
 	return changeGroup(ctx, l, name, members, func(t *ledger.Tx, g *GroupChange, named []string) error {
 		conf := t.Config()
@@ -73,8 +75,8 @@ func AddToGroup(ctx context.Context, l *ledger.Ledger, name string, members []st
 	})
 }
 
-// RemoveFromGroup removes members from a group. If one of them is not in it, none is removed. Errors: invalid_params; not_found
-// for an unknown group, and for an agent that is not in it.
+// RemoveFromGroup removes members from a group. If one of them is not in it, none is removed. Errors: invalid_params;
+// not_found for an unknown group, and for an agent that is not in it.
 func RemoveFromGroup(ctx context.Context, l *ledger.Ledger, name string, members []string) (GroupChange, error) {
 	return changeGroup(ctx, l, name, members, func(t *ledger.Tx, g *GroupChange, named []string) error {
 		if g.Before == nil {
@@ -82,7 +84,8 @@ func RemoveFromGroup(ctx context.Context, l *ledger.Ledger, name string, members
 		}
 		for _, m := range named {
 			if !slices.Contains(g.Before, m) {
-				return orchestrator.Errorf(orchestrator.NotFound, "%s is not in the group %s", m, g.Name).WithHint("%s", orchestrator.DidYouMean(m, g.Before))
+				return orchestrator.Errorf(orchestrator.NotFound, "%s is not in the group %s", m, g.Name).
+					WithHint("%s", orchestrator.DidYouMean(m, g.Before))
 			}
 			if err := t.Run(`DELETE FROM group_members WHERE group_name = ? AND agent = ?`, g.Name, m); err != nil {
 				return err
@@ -107,8 +110,9 @@ func addMembers(t *ledger.Tx, g *GroupChange, named []string) error {
 	return nil
 }
 
-// changeGroup runs a change of a group. The names that it gets were checked and folded, and none of them comes twice. A change
-// leaves alone the rows of members that the configuration passes over, unless it replaces them all: the doctor names them.
+// changeGroup runs a change of a group. The names that it gets were checked and folded, and none of them comes twice. A
+// change leaves alone the rows of members that the configuration passes over, unless it replaces them all: the doctor
+// names them.
 func changeGroup(ctx context.Context, l *ledger.Ledger, name string, members []string,
 	change func(t *ledger.Tx, g *GroupChange, named []string) error,
 ) (g GroupChange, err error) {
@@ -148,22 +152,24 @@ func areAgents(conf *ledger.Config, members []string) error {
 			return NoMember(m, "group")
 		}
 		if conf.Agents[m] == nil {
-			return orchestrator.Errorf(orchestrator.NotFound, "there is no agent %q", m).WithHint("%s", whoThereIs(m, conf))
+			return orchestrator.Errorf(orchestrator.NotFound, "there is no agent %q", m).
+				WithHint("%s", whoThereIs(m, conf))
 		}
 	}
 	return nil
 }
 
-// DeleteGroup deletes a group and returns it as it was. Messages that were sent to it are not affected. Errors: invalid_params
-// for the built-in groups; not_found.
+// DeleteGroup deletes a group and returns it as it was. Messages that were sent to it are not affected. Errors:
+// invalid_params for the built-in groups; not_found.
 func DeleteGroup(ctx context.Context, l *ledger.Ledger, name string) (g Group, err error) {
 	if name, err = orchestrator.CheckName("group", name); err != nil {
 		return g, err
 	}
 	if name == orchestrator.Everyone || slices.Contains(orchestrator.PresetGroups, name) {
-		return g, orchestrator.Errorf(orchestrator.InvalidParams, "the group %s is always there", name).WithHint("%s", map[bool]string{
-			true: "Everybody is in it", false: "`mailroom group set " + name + "` empties it",
-		}[name == orchestrator.Everyone])
+		return g, orchestrator.Errorf(orchestrator.InvalidParams, "the group %s is always there", name).
+			WithHint("%s", map[bool]string{
+				true: "Everybody is in it", false: "`mailroom group set " + name + "` empties it",
+			}[name == orchestrator.Everyone])
 	}
 	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		conf := t.Config()
@@ -194,7 +200,8 @@ func GroupsWithMembers(conf *ledger.Config) []string {
 // noGroup is the error for the name of a group that there is not.
 func noGroup(conf *ledger.Config, name string) error {
 	return orchestrator.Errorf(orchestrator.NotFound, "there is no group %q", name).
-		WithHint("%s", strings.TrimSpace(orchestrator.DidYouMean(name, groupNames(conf))+" `mailroom group list` lists them; `mailroom group set` makes one"))
+		WithHint("%s", strings.TrimSpace(orchestrator.DidYouMean(name, groupNames(conf))+
+			" `mailroom group list` lists them; `mailroom group set` makes one"))
 }
 
 // joinGroup adds an agent at the end of an existing group, unless it is in it.
@@ -216,8 +223,8 @@ func addMember(t *ledger.Tx, group, agent string) error {
 		SELECT ?1, ?2, 1 + coalesce(max(position), 0) FROM group_members WHERE group_name = ?1`, group, agent)
 }
 
-// Members returns the agents that a recipient stands for: the agent itself, the members of a group, or the agents that have a
-// role. several is true for a group or a role, however many that are.
+// Members returns the agents that a recipient stands for: the agent itself, the members of a group, or the agents that
+// have a role. several is true for a group or a role, however many that are.
 func Members(conf *ledger.Config, recipient string) (names []string, several bool) {
 	if recipient == orchestrator.Everyone {
 		return conf.Names, true
@@ -232,8 +239,8 @@ func Members(conf *ledger.Config, recipient string) (names []string, several boo
 	return names, several
 }
 
-// MembersOf returns the agents that would get a message to this recipient; none if nobody has the name. Errors: those of the
-// database.
+// MembersOf returns the agents that would get a message to this recipient; none if nobody has the name. Errors: those
+// of the database.
 func MembersOf(ctx context.Context, l *ledger.Ledger, recipient string) ([]string, error) {
 	conf, err := l.Configuration(ctx)
 	if err != nil {
@@ -258,7 +265,8 @@ func WithRole(conf *ledger.Config, names []string, recipient string) (with []str
 func NobodyIn(conf *ledger.Config, recipient string) error {
 	role, is := strings.CutPrefix(recipient, orchestrator.RolePrefix)
 	if !is {
-		return orchestrator.Errorf(orchestrator.InvalidParams, "the group %s has no members", recipient).WithHint("Add some with `mailroom group add %s AGENT`", recipient)
+		return orchestrator.Errorf(orchestrator.InvalidParams, "the group %s has no members", recipient).
+			WithHint("Add some with `mailroom group add %s AGENT`", recipient)
 	}
 	var known []string
 	for _, name := range conf.Names {
@@ -269,7 +277,8 @@ func NobodyIn(conf *ledger.Config, recipient string) error {
 	slices.Sort(known)
 	e := orchestrator.Errorf(orchestrator.UnknownRecipient, "no agent has the role %q", orchestrator.Clip(role))
 	if len(known) == 0 {
-		return e.WithHint("No agent has a role yet; `mailroom agent add NAME --role %s` gives one", orchestrator.Clip(role))
+		return e.WithHint("No agent has a role yet; `mailroom agent add NAME --role %s` gives one",
+			orchestrator.Clip(role))
 	}
 	shown := known[:min(len(known), 20)]
 	e.Details = map[string]any{"roles": shown}

@@ -10,7 +10,8 @@ import (
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
-// Adding members to a group and removing some changes no other row: who is no agent any more stays, and members keep their places.
+// Adding members to a group and removing some changes no other row: who is no agent any more stays, and members keep
+// their places.
 func TestGroupChangesLeaveOtherRows(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")
@@ -31,6 +32,7 @@ func TestGroupChangesLeaveOtherRows(t *testing.T) {
 		if _, err := step.change(t.Context(), f.Ledger, "g", step.named); err != nil {
 			t.Fatal(err)
 		}
-		want.Rows(t, f.Rows(`SELECT position, agent FROM group_members WHERE group_name = 'g' ORDER BY position`), step.rows...)
+		want.Rows(t, f.Rows(`SELECT position, agent FROM group_members WHERE group_name = 'g' ORDER BY position`),
+			step.rows...)
 	}
 }

@@ -31,8 +31,8 @@ func watchChanged(t *ledger.Tx, known, a *ledger.Agent) error {
 }
 
 // limitChanged begins, ends or moves the watch over an agent's silence after its limit was changed. The silence of an
-// agent that works counts from now on if nothing was heard before; one that was told of is told of again only if it goes
-// on for longer than the new limit.
+// agent that works counts from now on if nothing was heard before; one that was told of is told of again only if it
+// goes on for longer than the new limit.
 func limitChanged(t *ledger.Tx, a *ledger.Agent) error {
 	if a.SilentAfter == 0 {
 		return t.Run(`DELETE FROM heartbeats WHERE agent = ?`, a.Name)
@@ -58,18 +58,19 @@ func limitChanged(t *ledger.Tx, a *ledger.Agent) error {
 		ON CONFLICT (agent) DO UPDATE SET silent_at = excluded.silent_at, told_at = ''`, a.Name, heardAt, at)
 }
 
-// LatestStatus returns what an agent last said that it does, in any session, and since when. It is "" for an agent that takes
-// part in no session.
+// LatestStatus returns what an agent last said that it does, in any session, and since when. It is "" for an agent that
+// takes part in no session.
 func LatestStatus(c *store.Conn, agent string) (status orchestrator.PresenceStatus, since string, err error) {
-	err = c.Query(`SELECT status, since FROM presence WHERE agent = ? ORDER BY since DESC, rowid DESC LIMIT 1`, func(row store.Row) error {
-		status, since = orchestrator.PresenceStatus(row.Text(0)), row.Text(1)
-		return nil
-	}, agent)
+	err = c.Query(`SELECT status, since FROM presence WHERE agent = ? ORDER BY since DESC, rowid DESC LIMIT 1`,
+		func(row store.Row) error {
+			status, since = orchestrator.PresenceStatus(row.Text(0)), row.Text(1)
+			return nil
+		}, agent)
 	return status, since, err
 }
 
-// silentAt is when the silence of an agent that was heard of at a time is reported; "" for one that says that it is idle or has
-// stopped.
+// silentAt is when the silence of an agent that was heard of at a time is reported; "" for one that says that it is
+// idle or has stopped.
 func silentAt(a *ledger.Agent, status orchestrator.PresenceStatus, heard time.Time) string {
 	if status == orchestrator.Idle || status == orchestrator.Stopped {
 		return ""
@@ -82,7 +83,8 @@ func storeHeartbeat(t *ledger.Tx, a *ledger.Agent) error {
 	if a.SilentAfter == 0 {
 		return nil // it has no limit any more
 	}
-	if !t.IsAlone() { // what the agent says that it does stays as it is read from then on: who says it keeps the row, too
+	// what the agent says that it does stays as it is read from then on: who says it keeps the row, too
+	if !t.IsAlone() {
 		if err := t.Run(`
 			INSERT INTO heartbeats (agent, heard_at, silent_at) VALUES (?1, ?2, '')
 			ON CONFLICT (agent) DO UPDATE SET heard_at = excluded.heard_at`, a.Name, t.Now); err != nil {
@@ -100,9 +102,10 @@ func storeHeartbeat(t *ledger.Tx, a *ledger.Agent) error {
 		a.Name, t.Now, silentAt(a, status, t.Clock))
 }
 
-// Heartbeat notes that an agent is alive: it looked for messages and found none. It does so in a transaction of its own, and
-// returns how long the agent may be silent, 0 for no limit. A failure is only logged, since the caller is about something else.
-// If marks is false nothing is noted: whoever reads without marking messages as read need not be the agent.
+// Heartbeat notes that an agent is alive: it looked for messages and found none. It does so in a transaction of its
+// own, and returns how long the agent may be silent, 0 for no limit. A failure is only logged, since the caller is
+// about something else. If marks is false nothing is noted: whoever reads without marking messages as read need not be
+// the agent.
 func Heartbeat(ctx context.Context, l *ledger.Ledger, name string, marks bool) time.Duration {
 	conf := l.Config.Last()
 	if !marks || conf == nil || conf.Agents[name] == nil || conf.Agents[name].SilentAfter == 0 {
@@ -118,17 +121,19 @@ func Heartbeat(ctx context.Context, l *ledger.Ledger, name string, marks bool) t
 	return time.Duration(conf.Agents[name].SilentAfter) * time.Second
 }
 
-// ReportSilent tells the manager (the agent named by the setting ralph.pm) which agents have been silent for longer than they
-// may be, each silence once. more is true when there are others, for the next transaction.
+// ReportSilent tells the manager (the agent named by the setting ralph.pm) which agents have been silent for longer
+// than they may be, each silence once. more is true when there are others, for the next transaction.
 func ReportSilent(t *ledger.Tx) (more bool, err error) {
-	names, err := t.Texts(`SELECT agent FROM heartbeats WHERE silent_at <> '' AND silent_at <= ? AND agent < x'' ORDER BY silent_at LIMIT +?`,
+	names, err := t.Texts(`SELECT agent FROM heartbeats WHERE silent_at <> '' AND silent_at <= ? AND agent < x''
+		ORDER BY silent_at LIMIT +?`,
 		t.ClockText, ledger.ReviewBatch)
 	if err != nil {
 		return false, err
 	}
 	told := 0
 	for _, name := range names {
-		failed, err := t.RowSavepoint("reporting the silence of "+name, "", func() error { return reportSilence(t, name) })
+		failed, err := t.RowSavepoint("reporting the silence of "+name, "",
+			func() error { return reportSilence(t, name) })
 		if err != nil {
 			return false, err
 		}
@@ -156,13 +161,15 @@ func reportSilence(t *ledger.Tx, name string) error {
 	if err != nil {
 		return err
 	}
-	last, _, err := t.Text(`SELECT message_id FROM agent_message WHERE `+ledger.Past+` AND sender = ? ORDER BY seq DESC LIMIT 1`, name)
+	last, _, err := t.Text(`SELECT message_id FROM agent_message WHERE `+ledger.Past+` AND sender = ? ORDER BY seq DESC
+		LIMIT 1`, name)
 	if err != nil {
 		return err
 	}
 	payload := map[string]any{
 		"agent": name, "silent_since": heardAt, "silent_after_seconds": a.SilentAfter, "status": status,
-		"message": fmt.Sprintf("nothing was heard of %s for more than %s", name, orchestrator.FormatDuration(time.Duration(a.SilentAfter)*time.Second)),
+		"message": fmt.Sprintf("nothing was heard of %s for more than %s", name,
+			orchestrator.FormatDuration(time.Duration(a.SilentAfter)*time.Second)),
 	}
 	if last != "" {
 		payload["last_message_id"] = last
@@ -170,8 +177,8 @@ func reportSilence(t *ledger.Tx, name string) error {
 	return TellManager(t, "agent_timeout", name, payload)
 }
 
-// Manager returns the agent that is told when something is wrong with the agent about, "" if there is none. A manager is not
-// told about itself: the message that its session fails would start that session again.
+// Manager returns the agent that is told when something is wrong with the agent about, "" if there is none. A manager
+// is not told about itself: the message that its session fails would start that session again.
 func Manager(conf *ledger.Config, about string) string {
 	if name := conf.Settings.Manager; name != about && conf.Agents[name] != nil {
 		return name
@@ -179,15 +186,16 @@ func Manager(conf *ledger.Config, about string) string {
 	return ""
 }
 
-// SilenceUnreported reports whether nobody would be told if an agent fell silent or its session failed, though the agent has a limit to
-// its silence or a start command. It is false for the manager itself.
+// SilenceUnreported reports whether nobody would be told if an agent fell silent or its session failed, though the
+// agent has a limit to its silence or a start command. It is false for the manager itself.
 func SilenceUnreported(conf *ledger.Config, name string) bool {
 	a := conf.Agents[name]
-	return a != nil && (a.SilentAfter > 0 || a.StartCommand != "") && name != conf.Settings.Manager && Manager(conf, name) == ""
+	return a != nil && (a.SilentAfter > 0 || a.StartCommand != "") && name != conf.Settings.Manager &&
+		Manager(conf, name) == ""
 }
 
-// Untold returns a warning for the caller that nobody is told if this agent falls silent or its session fails, and what to do
-// about it; "" if somebody is told, or if there would be nothing to tell. Errors: those of the database.
+// Untold returns a warning for the caller that nobody is told if this agent falls silent or its session fails, and what
+// to do about it; "" if somebody is told, or if there would be nothing to tell. Errors: those of the database.
 func Untold(ctx context.Context, l *ledger.Ledger, name string) (note string, err error) {
 	conf, err := l.Configuration(ctx)
 	if err != nil {
@@ -198,17 +206,19 @@ func Untold(ctx context.Context, l *ledger.Ledger, name string) (note string, er
 		return "", nil
 	}
 	return fmt.Sprintf("nobody is told when %s falls silent or its session fails: there is no agent %s. "+
-		"`mailroom agent add %s`, or name another with `mailroom setting set ralph.pm NAME`", name, manager, manager), nil
+			"`mailroom agent add %s`, or name another with `mailroom setting set ralph.pm NAME`", name, manager, manager),
+		nil
 }
 
-// TellManager sends an urgent message about an agent, from orchestrator.SystemSender, to the manager (the agent named by the
-// setting ralph.pm). If there is nobody to tell, it goes into the log instead.
+// TellManager sends an urgent message about an agent, from orchestrator.SystemSender, to the manager (the agent named
+// by the setting ralph.pm). If there is nobody to tell, it goes into the log instead.
 func TellManager(t *ledger.Tx, kind, about string, payload map[string]any) error {
 	conf := t.Config()
 	manager := Manager(conf, about)
 	if manager == "" {
 		t.AfterCommit(func() {
-			t.Ledger.Log.Warn("no other agent has the name that the setting ralph.pm gives, so nobody is told", "ralph.pm", conf.Settings.Manager, "type", kind, "payload", payload,
+			t.Ledger.Log.Warn("no other agent has the name that the setting ralph.pm gives, so nobody is told",
+				"ralph.pm", conf.Settings.Manager, "type", kind, "payload", payload,
 				"do", "mailroom agent add "+conf.Settings.Manager+", or mailroom setting set ralph.pm NAME")
 		})
 		return nil
@@ -217,16 +227,18 @@ func TellManager(t *ledger.Tx, kind, about string, payload map[string]any) error
 	if err != nil {
 		return err
 	}
-	return t.Tell(&orchestrator.Draft{Sender: orchestrator.SystemSender, Recipient: manager, Type: kind, Payload: text, Priority: orchestrator.PriorityOf("urgent")})
+	return t.Tell(&orchestrator.Draft{Sender: orchestrator.SystemSender, Recipient: manager, Type: kind, Payload: text,
+		Priority: orchestrator.PriorityOf("urgent")})
 }
 
-// ClampSilences moves deadlines of silence that lie further ahead than the agent's limit back to that limit. They come from a
-// clock that was set forward and then back.
+// ClampSilences moves deadlines of silence that lie further ahead than the agent's limit back to that limit. They come
+// from a clock that was set forward and then back.
 func ClampSilences(t *ledger.Tx) error {
 	return t.Run(`
 		UPDATE heartbeats
 		SET silent_at = strftime('%Y-%m-%dT%H:%M:%fZ', ?1,
 		        '+' || (SELECT silent_after_seconds FROM agents WHERE name = heartbeats.agent) || ' seconds')
 		WHERE silent_at <> '' AND silent_at > strftime('%Y-%m-%dT%H:%M:%fZ', ?1,
-		        '+' || (SELECT silent_after_seconds FROM agents WHERE name = heartbeats.agent) || ' seconds')`, t.ClockText)
+		        '+' || (SELECT silent_after_seconds FROM agents WHERE name = heartbeats.agent) || ' seconds')`,
+		t.ClockText)
 }

@@ -5,8 +5,8 @@ import (
 	"mailroom/orchestrator/ledger"
 )
 
-// chooseHost sets which host an agent belongs to, in a database that many use: the one on which its files and commands were named. It
-// is one for all of them; an update that would move one which it does not name is refused.
+// chooseHost sets which host an agent belongs to, in a database that many use: the one on which its files and commands
+// were named. It is one for all of them; an update that would move one which it does not name is refused.
 func chooseHost(l *ledger.Ledger, u *Update, a *ledger.Agent) error {
 	here, was := l.Host(), a.Host
 	invalid := func(text string, args ...any) *orchestrator.Error {
@@ -52,7 +52,8 @@ func chooseHost(l *ledger.Ledger, u *Update, a *ledger.Agent) error {
 		kept.StartCommand = ""
 	}
 	if ledger.NeedsHost(l, &kept) {
-		return orchestrator.Errorf(orchestrator.Conflict, "another file or command of %s is on %s, and this one would be here, on %s", a.Name, was, here).
+		return orchestrator.Errorf(orchestrator.Conflict,
+			"another file or command of %s is on %s, and this one would be here, on %s", a.Name, was, here).
 			WithHint("Call `mailroom agent add` on %s, or name all of them here", was)
 	}
 	return nil

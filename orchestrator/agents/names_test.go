@@ -22,8 +22,10 @@ import (
 
 // nameSeeds are names in order and not.
 var nameSeeds = []string{
-	"architect", "Code_Developer", "a-1", "a", strings.Repeat("n", 57), strings.Repeat("n", 58), "agent", "user", "sqlite_x", "all", "",
-	"x'; DROP TABLE agent_message; --", "../x", "a b", "a\x00b", "\xff\xfe", "İstanbul", "\u212aelvin", "a\u0301", "-a", "_a", "1a", "a\"b", "a%b",
+	"architect", "Code_Developer", "a-1", "a", strings.Repeat("n", 57), strings.Repeat("n", 58), "agent", "user",
+	"sqlite_x", "all", "",
+	"x'; DROP TABLE agent_message; --", "../x", "a b", "a\x00b", "\xff\xfe", "İstanbul", "\u212aelvin", "a\u0301", "-a",
+	"_a", "1a", "a\"b", "a%b",
 	"agent_message", "%s%d%n", "name\n", "\u202eecila", "ａｂｃ",
 }
 
@@ -39,7 +41,8 @@ type nameDesk struct {
 func newNameDesk(t testing.TB) *nameDesk {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "mailroom.db")
-	e := enginetest.OpenWith(t, ledger.Options{Path: path, Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}}})
+	e := enginetest.OpenWith(t, ledger.Options{Path: path,
+		Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}}})
 	if _, _, err := agents.Add(t.Context(), e.Ledger, agents.Update{Name: "a"}); err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +87,8 @@ func (d *nameDesk) check(t *testing.T, name string) (malformed bool) {
 		return true // it is reserved
 	}
 	var views int
-	err = d.plain.QueryRow(`SELECT count(*) FROM sqlite_schema WHERE type = 'view' AND name = ?`, folded+"_inbox").Scan(&views)
+	err = d.plain.QueryRow(`SELECT count(*) FROM sqlite_schema WHERE type = 'view' AND name = ?`,
+		folded+"_inbox").Scan(&views)
 	if err != nil || views != 1 || !created {
 		t.Errorf("%q: created %t, %d views, %v", name, created, views, err)
 	}
@@ -105,7 +109,8 @@ func TestNamesFoldInASCII(t *testing.T) {
 		if _, err := agents.Get(t.Context(), f.Ledger, name); orchestrator.CodeOf(err) != orchestrator.NotFound {
 			t.Errorf("Agent %q: %v", name, err)
 		}
-		if _, err := removal.Remove(t.Context(), f.Ledger, removal.Request{Name: name}); orchestrator.CodeOf(err) != orchestrator.NotFound {
+		if _, err := removal.Remove(t.Context(), f.Ledger,
+			removal.Request{Name: name}); orchestrator.CodeOf(err) != orchestrator.NotFound {
 			t.Errorf("Remove of %q: %v", name, err)
 		}
 	}
@@ -126,14 +131,16 @@ func (d *nameDesk) refused(t *testing.T, name string) {
 	t.Helper()
 	before := d.version(t)
 	send := func(sender, recipient string) error {
-		_, err := messages.Send(t.Context(), d.Ledger, orchestrator.Draft{Sender: sender, Recipient: recipient, Type: "note"})
+		_, err := messages.Send(t.Context(), d.Ledger, orchestrator.Draft{Sender: sender, Recipient: recipient,
+			Type: "note"})
 		return err
 	}
 	_, _, added := agents.Add(t.Context(), d.Ledger, agents.Update{Name: name})
 	_, grouped := agents.SetGroup(t.Context(), d.Ledger, name, nil)
 	_, joined := agents.SetGroup(t.Context(), d.Ledger, "g", []string{name})
 	for what, err := range map[string]error{
-		"AddAgent": added, "SetGroup": grouped, "a member": joined, "a sender": send(name, "a"), "a recipient": send("a", name),
+		"AddAgent": added, "SetGroup": grouped, "a member": joined, "a sender": send(name, "a"),
+		"a recipient": send("a", name),
 	} {
 		if err == nil {
 			t.Errorf("%s takes %q", what, name)
@@ -151,7 +158,8 @@ func mustBeShowable(t *testing.T, name string, err error) {
 	t.Helper()
 	says := err.Error()
 	strange := func(c rune) bool { return c < ' ' || c == 0x7f || c == '\u202e' }
-	if orchestrator.CodeOf(err) != orchestrator.InvalidParams || says == "" || len(says) > 500 || !utf8.ValidString(says) ||
+	if orchestrator.CodeOf(err) != orchestrator.InvalidParams || says == "" || len(says) > 500 ||
+		!utf8.ValidString(says) ||
 		slices.ContainsFunc([]rune(says), strange) {
 		t.Errorf("%q: the error is %s: %q", name, orchestrator.CodeOf(err), says)
 	}
@@ -171,7 +179,8 @@ func TestMalformedNames(t *testing.T) {
 	desk := newNameDesk(t)
 	corpus.Target{
 		Name: "FuzzName", Package: "mailroom/orchestrator/agents", Seeds: nameSeeds,
-		Tokens: []string{" ", "'", `"`, ";", "\x00", "\n", "/", "..", "%", "\xff", "\u212a", "\u0130", "\u0307", "\u200b", "ä", ".", "@", strings.Repeat("n", 50)},
-		Check:  desk.check,
+		Tokens: []string{" ", "'", `"`, ";", "\x00", "\n", "/", "..", "%", "\xff", "\u212a", "\u0130", "\u0307",
+			"\u200b", "ä", ".", "@", strings.Repeat("n", 50)},
+		Check: desk.check,
 	}.Replay(t, 2500)
 }

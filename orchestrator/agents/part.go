@@ -5,8 +5,9 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Part returns what agents add. Heartbeats are stored here. Retention deletes presences in sessions that are over, and tokens
-// that are no longer valid; a restore brings back no token that has been revoked, or went with its agent, and no session of the console.
+// Part returns what agents add. Heartbeats are stored here. Retention deletes presences in sessions that are over, and
+// tokens that are no longer valid; a restore brings back no token that has been revoked, or went with its agent, and no
+// session of the console.
 func Part() *ledger.Part {
 	return &ledger.Part{
 		Name:  "agents",
@@ -16,13 +17,16 @@ func Part() *ledger.Part {
 			{Table: "tokens", Over: `(revoked_at <> '' AND revoked_at < ?1 OR expires_at <> '' AND expires_at < ?1)`},
 		},
 		Outside: `
-			SELECT 'agent ' || name || ' is delivered to by ' || deliver || CASE WHEN deliver LIKE 'exec:%' AND folder <> '' THEN ', in ' || folder ELSE '' END
+			SELECT 'agent ' || name || ' is delivered to by ' || deliver || CASE WHEN deliver LIKE 'exec:%'
+				AND folder <> '' THEN ', in ' || folder ELSE '' END
 			FROM agents WHERE deliver <> 'inbox'
 			UNION ALL SELECT 'agent ' || name || ' falls back to ' || fallback FROM agents WHERE fallback <> ''
 			UNION ALL SELECT 'agent ' || name || ' is started by ' || start_command || CASE WHEN folder <> '' THEN ', in ' || folder ELSE '' END
 			FROM agents WHERE start_command <> ''
-			UNION ALL SELECT 'commands of agent ' || name || ' get of the environment ' || pass_env FROM agents WHERE pass_env <> ''
-			UNION ALL SELECT 'agent ' || name || ' may be delivered to in a private network' FROM agents WHERE allow_private <> 0 ORDER BY 1`,
+			UNION ALL SELECT 'commands of agent ' || name || ' get of the environment ' || pass_env FROM agents
+				WHERE pass_env <> ''
+			UNION ALL SELECT 'agent ' || name || ' may be delivered to in a private network' FROM agents
+				WHERE allow_private <> 0 ORDER BY 1`,
 		Outdated: []store.Outdated{
 			{End: `DELETE FROM tokens WHERE agent = 'operator' AND ?1 <> ''`},
 			{

@@ -24,7 +24,8 @@ type Presence struct {
 	SeenAt string `json:"-"` // when it last took part, to the day
 }
 
-// Joining is a request of an agent to join a session. If the agent takes part already, a nil field leaves what is there.
+// Joining is a request of an agent to join a session. If the agent takes part already, a nil field leaves what is
+// there.
 type Joining struct {
 	Session, Agent string
 	DisplayName    *string
@@ -73,8 +74,9 @@ func admitted(t *ledger.Tx, j Joining) (Presence, error) {
 	return join(t, j)
 }
 
-// Acting makes sure that an agent which acts is known, and returns the configuration in which it is. One that is not is added
-// if it proved its identity, see ledger.WithIdentity. A name that was removed comes back with Add only. Error: unknown_sender.
+// Acting makes sure that an agent which acts is known, and returns the configuration in which it is. One that is not is
+// added if it proved its identity, see ledger.WithIdentity. A name that was removed comes back with Add only. Error:
+// unknown_sender.
 func Acting(t *ledger.Tx, name string) (*ledger.Config, error) {
 	if err := CheckActor(name); err != nil && !t.AsUser {
 		return nil, err
@@ -123,14 +125,15 @@ func join(t *ledger.Tx, j Joining) (Presence, error) {
 	return p, StorePresence(t, &p)
 }
 
-// Unseen reports whether SeenAt should be written anew: it is more than a day from now. Retention needs it to the day only, so
-// that not every call has to write.
+// Unseen reports whether SeenAt should be written anew: it is more than a day from now. Retention needs it to the day
+// only, so that not every call has to write.
 func (p *Presence) Unseen(now time.Time) bool {
-	return p.SeenAt < orchestrator.Stamp(now.Add(-orchestrator.Day)) || p.SeenAt > orchestrator.Stamp(now.Add(orchestrator.Day))
+	return p.SeenAt < orchestrator.Stamp(now.Add(-orchestrator.Day)) ||
+		p.SeenAt > orchestrator.Stamp(now.Add(orchestrator.Day))
 }
 
-// TakePresence stores what a known agent does in a session, and adds it to the session if it is not there yet. For the operator
-// and the user it does nothing.
+// TakePresence stores what a known agent does in a session, and adds it to the session if it is not there yet. For the
+// operator and the user it does nothing.
 func TakePresence(t *ledger.Tx, session, agent string, status orchestrator.PresenceStatus) (Presence, error) {
 	if orchestrator.IsBuiltIn(agent) {
 		return Presence{}, nil // it takes part in no session
@@ -172,16 +175,19 @@ const presenceColumns = `session_id, agent, display_name, description, status, s
 func scanPresence(row store.Row) Presence {
 	return Presence{
 		Session: row.Text(0), Agent: row.Text(1), DisplayName: row.Text(2), Description: row.Text(3),
-		Status: orchestrator.PresenceStatus(row.Text(4)), Since: row.Text(5), JoinedAt: row.Text(6), SeenAt: row.Text(7),
+		Status: orchestrator.PresenceStatus(row.Text(4)), Since: row.Text(5), JoinedAt: row.Text(6),
+		SeenAt: row.Text(7),
 	}
 }
 
 // PresenceOf returns how an agent takes part in a session; found is false if it does not.
 func PresenceOf(c *store.Conn, session, agent string) (p Presence, found bool, err error) {
-	return store.First(c, scanPresence, `SELECT `+presenceColumns+` FROM presence WHERE session_id = ? AND agent = ?`, session, agent)
+	return store.First(c, scanPresence, `SELECT `+presenceColumns+` FROM presence WHERE session_id = ? AND agent = ?`,
+		session, agent)
 }
 
-// Presences returns who takes part in a session, in order of joining. Error: invalid_params for the name of the session.
+// Presences returns who takes part in a session, in order of joining. Error: invalid_params for the name of the
+// session.
 func Presences(ctx context.Context, l *ledger.Ledger, session string) ([]Presence, error) {
 	session, err := orchestrator.CheckName("session", session)
 	if err != nil {
@@ -192,12 +198,13 @@ func Presences(ctx context.Context, l *ledger.Ledger, session string) ([]Presenc
 
 // PresencesIn returns who takes part in a session, within a transaction. The name must have been checked.
 func PresencesIn(c *store.Conn, session string) ([]Presence, error) {
-	return store.List(c, scanPresence, `SELECT `+presenceColumns+` FROM presence WHERE session_id = ? ORDER BY joined_at, agent`, session)
+	return store.List(c, scanPresence, `SELECT `+presenceColumns+` FROM presence WHERE session_id = ?
+		ORDER BY joined_at, agent`, session)
 }
 
-// checkDisplayName refuses a name under which an agent could be taken for another: one with characters that are not seen, with
-// letters of several scripts in a word, one that is reserved, or one that looks like another agent's name or like what another is
-// called in the session. An agent may be called by its own name.
+// checkDisplayName refuses a name under which an agent could be taken for another: one with characters that are not
+// seen, with letters of several scripts in a word, one that is reserved, or one that looks like another agent's name or
+// like what another is called in the session. An agent may be called by its own name.
 func checkDisplayName(j *Joining, conf *ledger.Config, present []Presence) error {
 	name := *j.DisplayName
 	if err := orchestrator.CheckPlain("the display name", name); err != nil || name == "" {
@@ -205,13 +212,15 @@ func checkDisplayName(j *Joining, conf *ledger.Config, present []Presence) error
 	}
 	look := confusables.LookOf(name)
 	if look.Small == "" {
-		return orchestrator.Errorf(orchestrator.InvalidParams, "the display name is blank").WithHint("Choose one that can be seen, or leave it out to be called %s", j.Agent)
+		return orchestrator.Errorf(orchestrator.InvalidParams, "the display name is blank").
+			WithHint("Choose one that can be seen, or leave it out to be called %s", j.Agent)
 	}
 	if err := confusables.CheckScripts(name); err != nil || look.Like(j.Agent) {
 		return err
 	}
 	taken := func(as string) error {
-		return orchestrator.Errorf(orchestrator.InvalidParams, "%q %s", name, as).WithHint("Choose a name that is not taken for it")
+		return orchestrator.Errorf(orchestrator.InvalidParams, "%q %s", name, as).
+			WithHint("Choose a name that is not taken for it")
 	}
 	for _, reserved := range orchestrator.ReservedNames {
 		if look.Like(reserved) {

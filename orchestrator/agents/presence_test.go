@@ -12,8 +12,8 @@ import (
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
-// Presence: joining anew changes only what is given, a stopped agent works again by joining, and a session is apart from
-// others. Of several changes at once none is lost.
+// Presence: joining anew changes only what is given, a stopped agent works again by joining, and a session is apart
+// from others. Of several changes at once none is lost.
 func TestPresence(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -48,7 +48,8 @@ func TestPresence(t *testing.T) {
 
 	routers, done := f.OpenAll(2), make(chan error, 40)
 	says := func(status orchestrator.PresenceStatus) error {
-		_, err := messages.Send(t.Context(), routers[0].Ledger, orchestrator.Draft{Sender: "a", Recipient: "b", SessionID: "s", Presence: status})
+		_, err := messages.Send(t.Context(), routers[0].Ledger, orchestrator.Draft{Sender: "a", Recipient: "b",
+			SessionID: "s", Presence: status})
 		return err
 	}
 	for i := range cap(done) / 2 {
@@ -56,7 +57,8 @@ func TestPresence(t *testing.T) {
 			done <- says([]orchestrator.PresenceStatus{orchestrator.Idle, orchestrator.Working}[i%2])
 		}()
 		go func() {
-			_, err := agents.Join(t.Context(), routers[1].Ledger, agents.Joining{Session: "s", Agent: "a", Description: new(fmt.Sprint("number ", i))})
+			_, err := agents.Join(t.Context(), routers[1].Ledger, agents.Joining{Session: "s", Agent: "a",
+				Description: new(fmt.Sprint("number ", i))})
 			done <- err
 		}()
 	}
@@ -71,13 +73,15 @@ func TestPresence(t *testing.T) {
 			change <- says([]orchestrator.PresenceStatus{orchestrator.Idle, orchestrator.Stopped}[round%2])
 		}()
 		text := fmt.Sprint("round ", round)
-		if _, err := agents.Join(t.Context(), routers[1].Ledger, agents.Joining{Session: "s", Agent: "a", Description: &text}); err != nil {
+		if _, err := agents.Join(t.Context(), routers[1].Ledger, agents.Joining{Session: "s", Agent: "a",
+			Description: &text}); err != nil {
 			t.Fatal(err)
 		}
 		if err := <-change; err != nil {
 			t.Fatal(err)
 		}
-		if want.Rows(t, f.Rows(`SELECT description FROM presence WHERE session_id = 's' AND agent = 'a'`), text); t.Failed() {
+		if want.Rows(t, f.Rows(`SELECT description FROM presence WHERE session_id = 's' AND agent = 'a'`),
+			text); t.Failed() {
 			return
 		}
 	}

@@ -28,14 +28,15 @@ func SecretFor(t *ledger.Tx, a *ledger.Agent) (string, error) {
 	return secretOf(t.Conn, a.Name)
 }
 
-// settleSecret sees to it that an agent whose transport signs has a secret: the one that the update names, or else the one
-// that it has, or else a new one. It returns a secret that it made, which nobody is told again.
+// settleSecret sees to it that an agent whose transport signs has a secret: the one that the update names, or else the
+// one that it has, or else a new one. It returns a secret that it made, which nobody is told again.
 func settleSecret(t *ledger.Tx, u *Update, a *ledger.Agent) (made string, err error) {
 	transport, _ := t.Ledger.TransportOf(a.Deliver)
 	signer, signs := transport.(signer)
 	if !signs {
 		if u.Secret != nil {
-			return "", orchestrator.Errorf(orchestrator.InvalidParams, "secret: messages to %s are not signed", a.Deliver).WithHint("A secret is for webhook:URL")
+			return "", orchestrator.Errorf(orchestrator.InvalidParams, "secret: messages to %s are not signed",
+				a.Deliver).WithHint("A secret is for webhook:URL")
 		}
 		return "", nil
 	}
@@ -55,6 +56,7 @@ func settleSecret(t *ledger.Tx, u *Update, a *ledger.Agent) (made string, err er
 	}
 	_, err = t.Exec(`
 		INSERT INTO agent_secrets (agent, secret, created_at) VALUES (?, ?, ?)
-		ON CONFLICT (agent) DO UPDATE SET secret = excluded.secret, created_at = excluded.created_at`, a.Name, secret, t.Now)
+		ON CONFLICT (agent) DO UPDATE SET secret = excluded.secret, created_at = excluded.created_at`, a.Name, secret,
+		t.Now)
 	return made, err
 }

@@ -23,8 +23,8 @@ const maxSecret = 128
 // maxTokenLife is the longest time for which a token can be issued, unless it is for ever.
 const maxTokenLife = 3650 * orchestrator.Day
 
-// Token describes a credential by which somebody acts as an agent over the network. The credential itself is stored nowhere,
-// only its hash.
+// Token describes a credential by which somebody acts as an agent over the network. The credential itself is stored
+// nowhere, only its hash.
 type Token struct {
 	ID        string `json:"id"` // the first 12 hex digits of its hash
 	Agent     string `json:"agent"`
@@ -34,18 +34,22 @@ type Token struct {
 	RevokedAt string `json:"revoked_at,omitempty"`
 }
 
-// IssueToken makes a credential for an agent. It returns the credential as secret, which cannot be read again later. With
-// admin, its holder may also run the commands for administrators. A lifetime of 0 means for ever. The agent need not exist: it
-// is added when somebody first acts as it with the token. Error: invalid_params.
-func IssueToken(ctx context.Context, l *ledger.Ledger, agent string, admin bool, lifetime time.Duration) (secret string, token Token, err error) {
+// IssueToken makes a credential for an agent. It returns the credential as secret, which cannot be read again later.
+// With admin, its holder may also run the commands for administrators. A lifetime of 0 means for ever. The agent need
+// not exist: it is added when somebody first acts as it with the token. Error: invalid_params.
+func IssueToken(ctx context.Context, l *ledger.Ledger, agent string, admin bool, lifetime time.Duration) (secret string,
+	token Token, err error) {
 	if folded := orchestrator.FoldName(agent); orchestrator.IsBuiltIn(folded) {
-		return "", Token{}, orchestrator.Errorf(orchestrator.InvalidParams, "no token speaks as %s, which is %s", folded, orchestrator.BuiltIns[folded]).WithHint("Issue it for an agent of another name")
+		return "", Token{}, orchestrator.Errorf(orchestrator.InvalidParams, "no token speaks as %s, which is %s",
+			folded, orchestrator.BuiltIns[folded]).WithHint("Issue it for an agent of another name")
 	}
 	if agent, err = orchestrator.CheckNewName("agent", agent); err != nil {
 		return "", Token{}, err
 	}
 	if lifetime < 0 || lifetime > maxTokenLife {
-		return "", Token{}, orchestrator.Errorf(orchestrator.InvalidParams, "expires: %s is out of bounds: 1 second to %s", orchestrator.FormatDuration(lifetime), orchestrator.FormatDuration(maxTokenLife))
+		return "", Token{}, orchestrator.Errorf(orchestrator.InvalidParams,
+			"expires: %s is out of bounds: 1 second to %s", orchestrator.FormatDuration(lifetime),
+			orchestrator.FormatDuration(maxTokenLife))
 	}
 	secret = NewToken(tokenPrefix)
 	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
@@ -89,11 +93,12 @@ func HashToken(secret string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Authenticate returns the token that belongs to a credential. It reads the database each time, so that a revocation works at
-// once. Error: unauthenticated, which does not tell whether the credential is unknown, expired, revoked, or for a built-in
-// name. Of those only the operator has credentials: the sessions of the console.
+// Authenticate returns the token that belongs to a credential. It reads the database each time, so that a revocation
+// works at once. Error: unauthenticated, which does not tell whether the credential is unknown, expired, revoked, or
+// for a built-in name. Of those only the operator has credentials: the sessions of the console.
 func Authenticate(ctx context.Context, l *ledger.Ledger, secret string) (token Token, err error) {
-	refused := orchestrator.Errorf(orchestrator.Unauthenticated, "the token is not valid").WithHint("`mailroom agent token NAME` issues one")
+	refused := orchestrator.Errorf(orchestrator.Unauthenticated, "the token is not valid").
+		WithHint("`mailroom agent token NAME` issues one")
 	if strings.HasPrefix(secret, sessionPrefix) {
 		refused.Hint = "The session is over: `mailroom console` opens another"
 	}
@@ -101,11 +106,13 @@ func Authenticate(ctx context.Context, l *ledger.Ledger, secret string) (token T
 		return Token{}, refused
 	}
 	return ledger.Ask(ctx, l, func(c *store.Conn) (Token, error) {
-		token, found, err := store.First(c, scanToken, `SELECT `+tokenColumns+` FROM tokens WHERE hash = ?`, HashToken(secret))
+		token, found, err := store.First(c, scanToken, `SELECT `+tokenColumns+` FROM tokens WHERE hash = ?`,
+			HashToken(secret))
 		if err != nil {
 			return Token{}, err
 		}
-		if !found || !speaksFor(secret, token) || token.RevokedAt != "" || (token.ExpiresAt != "" && token.ExpiresAt <= orchestrator.Stamp(l.Now())) {
+		if !found || !speaksFor(secret, token) || token.RevokedAt != "" ||
+			(token.ExpiresAt != "" && token.ExpiresAt <= orchestrator.Stamp(l.Now())) {
 			return Token{}, refused
 		}
 		return token, nil
@@ -122,16 +129,17 @@ func scanToken(row store.Row) Token {
 	}
 }
 
-// Tokens returns the tokens of an agent, or all tokens for "", oldest first. Expired and revoked ones are included, and so are sessions
-// of the console as tokens of the operator, but not its codes.
+// Tokens returns the tokens of an agent, or all tokens for "", oldest first. Expired and revoked ones are included, and
+// so are sessions of the console as tokens of the operator, but not its codes.
 func Tokens(ctx context.Context, l *ledger.Ledger, agent string) ([]Token, error) {
 	return ledger.Ask(ctx, l, func(c *store.Conn) ([]Token, error) {
-		return store.List(c, scanToken, `SELECT `+tokenColumns+` FROM tokens WHERE (?1 = '' OR agent = ?1) AND NOT (agent = 'operator' AND admin = 0) ORDER BY created_at, hash`, agent)
+		return store.List(c, scanToken, `SELECT `+tokenColumns+` FROM tokens WHERE (?1 = '' OR agent = ?1)
+			AND NOT (agent = 'operator' AND admin = 0) ORDER BY created_at, hash`, agent)
 	})
 }
 
-// RevokeTokens revokes all tokens of an agent, and returns how many of them were valid until now. Error: not_found, whose hint
-// names the most similar agents, if no agent has the name and no token was ever issued for it.
+// RevokeTokens revokes all tokens of an agent, and returns how many of them were valid until now. Error: not_found,
+// whose hint names the most similar agents, if no agent has the name and no token was ever issued for it.
 func RevokeTokens(ctx context.Context, l *ledger.Ledger, agent string) (n int64, err error) {
 	if agent, err = orchestrator.CheckName("agent", agent); err != nil {
 		return 0, err
@@ -153,28 +161,33 @@ func RevokeTokens(ctx context.Context, l *ledger.Ledger, agent string) (n int64,
 	return n, err
 }
 
-// RevokeToken revokes the token with an id, as Tokens shows it, and returns it; valid tells whether it was so until now. Error: not_found.
+// RevokeToken revokes the token with an id, as Tokens shows it, and returns it; valid tells whether it was so until
+// now. Error: not_found.
 func RevokeToken(ctx context.Context, l *ledger.Ledger, id string) (token Token, valid bool, err error) {
 	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		var found bool
-		token, found, err = store.First(t.Conn, scanToken, `SELECT `+tokenColumns+` FROM tokens WHERE hash >= ?1 AND hash < ?1 || 'g' ORDER BY hash LIMIT 1`, id)
+		token, found, err = store.First(t.Conn, scanToken, `SELECT `+tokenColumns+` FROM tokens WHERE hash >= ?1
+			AND hash < ?1 || 'g' ORDER BY hash LIMIT 1`, id)
 		if err != nil {
 			return err
 		}
 		if !found || token.ID != id {
-			return orchestrator.Errorf(orchestrator.NotFound, "there is no token %q", id).WithHint("`mailroom agent token --list` lists them")
+			return orchestrator.Errorf(orchestrator.NotFound, "there is no token %q", id).
+				WithHint("`mailroom agent token --list` lists them")
 		}
 		if valid = token.RevokedAt == ""; !valid {
 			return nil
 		}
 		t.KeepSpan()
 		token.RevokedAt = t.Now
-		return t.Run(`UPDATE tokens SET revoked_at = ?1 WHERE hash >= ?2 AND hash < ?2 || 'g' AND revoked_at = ''`, t.Now, id)
+		return t.Run(`UPDATE tokens SET revoked_at = ?1 WHERE hash >= ?2 AND hash < ?2 || 'g' AND revoked_at = ''`,
+			t.Now, id)
 	})
 	return token, valid, err
 }
 
-// RevokeTokensIn revokes all tokens of an agent, within a transaction, and returns how many were valid. Any name will do.
+// RevokeTokensIn revokes all tokens of an agent, within a transaction, and returns how many were valid. Any name will
+// do.
 func RevokeTokensIn(t *ledger.Tx, agent string) (int64, error) {
 	t.KeepSpan()
 	return t.Exec(`UPDATE tokens SET revoked_at = ? WHERE agent = ? AND revoked_at = ''`, t.Now, agent)

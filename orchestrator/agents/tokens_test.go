@@ -16,8 +16,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// A token is known until it expires, is revoked, or its agent is removed, each at once and in every process; and never by
-// anything but the whole of it.
+// A token is known until it expires, is revoked, or its agent is removed, each at once and in every process; and never
+// by anything but the whole of it.
 func TestTokens(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -29,7 +29,8 @@ func TestTokens(t *testing.T) {
 			t.Fatal(err)
 		}
 		for name, r := range map[string]*delivery.Engine{"this process": f.Engine, "another": other} {
-			if known, err := agents.Authenticate(t.Context(), r.Ledger, secret); err != nil || known != token || known.Agent != agent || known.Admin != admin {
+			if known, err := agents.Authenticate(t.Context(), r.Ledger, secret); err != nil || known != token ||
+				known.Agent != agent || known.Admin != admin {
 				t.Fatalf("%s knows %+v, %v; want %+v", name, known, err, token)
 			}
 		}
@@ -47,10 +48,12 @@ func TestTokens(t *testing.T) {
 			want.Equal(t, what, err.Error(), why.Error()) // the same for all, so that it tells nothing
 		}
 	}
-	forever, hour, kept, admin := issue("a", false, 0), issue("a", false, time.Hour), issue("b", false, 0), issue("newcomer", true, 0)
+	forever, hour, kept, admin := issue("a", false, 0), issue("a", false, time.Hour), issue("b", false, 0),
+		issue("newcomer", true, 0)
 	for what, secret := range map[string]string{
 		"nothing": "", "a prefix": "mailroom_", "one letter less": forever[:len(forever)-1], "one more": forever + "A",
-		"without its prefix": strings.TrimPrefix(forever, "mailroom_"), "its id": rowsOfTokens(f)[0], "very long": "mailroom_" + strings.Repeat("A", 1<<20),
+		"without its prefix": strings.TrimPrefix(forever, "mailroom_"), "its id": rowsOfTokens(f)[0],
+		"very long": "mailroom_" + strings.Repeat("A", 1<<20),
 	} {
 		refused(what, secret)
 	}

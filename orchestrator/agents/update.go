@@ -31,18 +31,19 @@ type Update struct {
 	Batch            *int
 	Concurrency      *int
 	AllowPrivate     *bool
-	Secret           *string  // of its webhook, whsec_ and base64; "" makes a new one
-	Host             *string  // whose its files and commands are; "" is any
-	PassEnv          *string  // variables that its commands get of the daemon's environment, see program.CheckPasses; "" is the usual
-	Folder           string   // where its commands are to run, if the update names any; "" is the present one
-	Groups           []string // groups to join; they must exist
-	By               string   // who asks
+	Secret           *string // of its webhook, whsec_ and base64; "" makes a new one
+	Host             *string // whose its files and commands are; "" is any
+	// variables that its commands get of the daemon's environment, see program.CheckPasses; "" is the usual
+	PassEnv *string
+	Folder  string   // where its commands are to run, if the update names any; "" is the present one
+	Groups  []string // groups to join; they must exist
+	By      string   // who asks
 }
 
-// Add adds an agent, or changes a known one where the update says so. The transport's address is checked as far as possible
-// without using it. Messages that were held for the name, or because the agent's transport was disabled, can be delivered now.
-// An agent of a name that was removed begins anew, without the mail of the former one. Errors: invalid_params; not_found for a
-// group.
+// Add adds an agent, or changes a known one where the update says so. The transport's address is checked as far as
+// possible without using it. Messages that were held for the name, or because the agent's transport was disabled, can
+// be delivered now. An agent of a name that was removed begins anew, without the mail of the former one. Errors:
+// invalid_params; not_found for a group.
 func Add(ctx context.Context, l *ledger.Ledger, u Update) (agent ledger.Agent, created bool, err error) {
 	if u.Name, err = orchestrator.CheckNewName("agent", u.Name); err != nil {
 		return ledger.Agent{}, false, err
@@ -79,12 +80,14 @@ func checkUpdate(l *ledger.Ledger, u *Update) (err error) {
 		transport, address := l.TransportOf(canonical)
 		if placing, ok := transport.(orchestrator.Placing); ok {
 			if err := placing.CheckPlace(u.Name, address); err != nil {
-				return &orchestrator.Error{Code: orchestrator.InvalidParams, Message: fmt.Sprintf("%s %q", named.what, canonical), Err: err}
+				return &orchestrator.Error{Code: orchestrator.InvalidParams, Message: fmt.Sprintf("%s %q", named.what,
+					canonical), Err: err}
 			}
 		}
 	}
 	if u.Fallback != nil && *u.Fallback != "" && !strings.HasPrefix(*u.Fallback, "jsonl:") {
-		return orchestrator.Errorf(orchestrator.InvalidParams, "fallback %q: a fallback is a file", *u.Fallback).WithHint("Write jsonl:PATH")
+		return orchestrator.Errorf(orchestrator.InvalidParams, "fallback %q: a fallback is a file", *u.Fallback).
+			WithHint("Write jsonl:PATH")
 	}
 	if u.PassEnv != nil {
 		if *u.PassEnv, err = program.CheckPasses(*u.PassEnv); err != nil {
@@ -113,7 +116,8 @@ func CheckDeliver(l *ledger.Ledger, what, target, folder string) (string, error)
 	scheme, address, has := strings.Cut(target, ":")
 	transport := l.Transports[scheme]
 	if transport == nil || slices.Contains(userSchemes, scheme) {
-		return "", orchestrator.Errorf(orchestrator.InvalidParams, "%s: there is no transport %q for agents", what, scheme).
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, "%s: there is no transport %q for agents", what,
+			scheme).
 			WithHint("Known: %s", strings.Join(schemes(l), ", "))
 	}
 	check := transport.Check
@@ -122,10 +126,12 @@ func CheckDeliver(l *ledger.Ledger, what, target, folder string) (string, error)
 	}
 	canonical, err := check(address)
 	if err != nil {
-		return "", &orchestrator.Error{Code: orchestrator.InvalidParams, Message: fmt.Sprintf("%s %q", what, target), Err: err}
+		return "", &orchestrator.Error{Code: orchestrator.InvalidParams, Message: fmt.Sprintf("%s %q", what, target),
+			Err: err}
 	}
 	if canonical != "" && IsOwnFile(l, canonical) {
-		return "", orchestrator.Errorf(orchestrator.InvalidParams, "%s %q: that file belongs to the database", what, target).WithHint("Name a file of its own")
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, "%s %q: that file belongs to the database", what,
+			target).WithHint("Name a file of its own")
 	}
 	if !has && canonical == "" {
 		return scheme, nil
@@ -133,9 +139,9 @@ func CheckDeliver(l *ledger.Ledger, what, target, folder string) (string, error)
 	return scheme + ":" + canonical, nil
 }
 
-// IsOwnFile reports whether a path leads to the database, to one of the files beside it, or into its folder of keys, be it
-// through links. Agents' addresses must not: opening and closing some of these files would drop SQLite's locks, and the names
-// of files in the folder of keys mean something.
+// IsOwnFile reports whether a path leads to the database, to one of the files beside it, or into its folder of keys, be
+// it through links. Agents' addresses must not: opening and closing some of these files would drop SQLite's locks, and
+// the names of files in the folder of keys mean something.
 func IsOwnFile(l *ledger.Ledger, path string) bool {
 	info, statErr := os.Stat(path)
 	beside := l.Beside()
@@ -181,7 +187,8 @@ func schemes(l *ledger.Ledger) []string {
 func AddIn(t *ledger.Tx, u Update) (ledger.Agent, bool, error) {
 	conf := t.Config()
 	if _, isGroup := conf.Groups[u.Name]; isGroup {
-		return ledger.Agent{}, false, orchestrator.Errorf(orchestrator.Conflict, "%s is the name of a group", u.Name).WithHint("Choose another name for the agent")
+		return ledger.Agent{}, false, orchestrator.Errorf(orchestrator.Conflict, "%s is the name of a group", u.Name).
+			WithHint("Choose another name for the agent")
 	}
 	known := conf.Agents[u.Name]
 	a := ledger.Agent{Name: u.Name, Deliver: "inbox", RegisteredBy: u.By, CreatedAt: t.Now}
@@ -252,8 +259,8 @@ type InboxViews interface {
 	DropInboxView(agent string) error
 }
 
-// makeRoomFor gives a name that is new, or was removed, to an agent: it has an inbox view, is no removed one any more, and has
-// nothing of the mail of a removed one.
+// makeRoomFor gives a name that is new, or was removed, to an agent: it has an inbox view, is no removed one any more,
+// and has nothing of the mail of a removed one.
 func makeRoomFor(t *ledger.Tx, name string) error {
 	if _, err := orchestrator.CheckNewName("agent", name); err != nil {
 		return err
@@ -277,8 +284,11 @@ func makeRoomFor(t *ledger.Tx, name string) error {
 func mayReach(l *ledger.Ledger, a *ledger.Agent) error {
 	transport, address := l.TransportOf(a.Deliver)
 	if reaching, ok := transport.(orchestrator.Reaching); ok && !a.AllowPrivate && reaching.IsPrivate(address) {
-		return orchestrator.Errorf(orchestrator.InvalidParams, "deliver %q: that is this machine or a private network, where no webhook may lead unless it is allowed", a.Deliver).
-			WithHint("If that is meant, allow it: `mailroom agent add %s --deliver %s --allow-private`", a.Name, orchestrator.ShellWord(a.Deliver))
+		return orchestrator.Errorf(orchestrator.InvalidParams,
+			"deliver %q: that is this machine or a private network, where no webhook may lead unless it is allowed",
+			a.Deliver).
+			WithHint("If that is meant, allow it: `mailroom agent add %s --deliver %s --allow-private`", a.Name,
+				orchestrator.ShellWord(a.Deliver))
 	}
 	return nil
 }
@@ -296,9 +306,12 @@ func chooseFolder(l *ledger.Ledger, u *Update, known, a *ledger.Agent) error {
 		return nil
 	}
 	if known != nil && known.Folder != u.Folder {
-		for kept, command := range map[string]bool{"exec": !namesDeliver && runs(a), "start": !namesStart && a.StartCommand != ""} {
+		for kept, command := range map[string]bool{"exec": !namesDeliver && runs(a), "start": !namesStart &&
+			a.StartCommand != ""} {
 			if command {
-				return orchestrator.Errorf(orchestrator.Conflict, "the %s command of %s runs in %s, and this one would run here, in %s", kept, a.Name, known.Folder, u.Folder).
+				return orchestrator.Errorf(orchestrator.Conflict,
+					"the %s command of %s runs in %s, and this one would run here, in %s", kept, a.Name, known.Folder,
+					u.Folder).
 					WithHint("Call agent add in %s, or name both commands here", known.Folder)
 			}
 		}
@@ -335,7 +348,8 @@ func (u *Update) apply(a *ledger.Agent) {
 func (u *Update) fits(l *ledger.Ledger, a *ledger.Agent) error {
 	transport, _ := l.TransportOf(a.Deliver)
 	refuse := func(what, hint string) error {
-		return orchestrator.Errorf(orchestrator.InvalidParams, "%s: it would change nothing for an agent whose messages go to %s", what, a.Deliver).WithHint("%s", hint)
+		return orchestrator.Errorf(orchestrator.InvalidParams,
+			"%s: it would change nothing for an agent whose messages go to %s", what, a.Deliver).WithHint("%s", hint)
 	}
 	_, table := transport.(orchestrator.SetTransport)
 	_, slotted := transport.(orchestrator.Slotted)
@@ -371,7 +385,8 @@ func Store(t *ledger.Tx, a *ledger.Agent) error {
 		    allow_private = excluded.allow_private, folder = excluded.folder, disabled = excluded.disabled, host = excluded.host,
 		    pass_env = excluded.pass_env`,
 		a.Name, a.Role, a.Deliver, a.Fallback, a.TimeoutSeconds, a.StartCommand, a.SilentAfter, a.PlanModeRequired,
-		a.RegisteredBy, a.CreatedAt, a.UpdatedAt, a.Batch, a.Concurrency, a.AllowPrivate, a.Folder, a.Disabled, a.Host, a.PassEnv)
+		a.RegisteredBy, a.CreatedAt, a.UpdatedAt, a.Batch, a.Concurrency, a.AllowPrivate, a.Folder, a.Disabled, a.Host,
+		a.PassEnv)
 }
 
 // ReleaseHeld makes messages deliverable that were held because nobody had the recipient's name.

@@ -12,7 +12,8 @@ func TestConfusables(t *testing.T) {
 	listed := 0
 	for _, row := range lookalikes {
 		listed += utf8.RuneCountInString(row.characters)
-		if strings.Trim(row.like, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz") != "" || row.like == "" {
+		if strings.Trim(row.like, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz") != "" ||
+			row.like == "" {
 			t.Errorf("%s look like %q", row.characters, row.like)
 		}
 	}

@@ -12,10 +12,10 @@ import (
 	"mailroom/orchestrator"
 )
 
-// Look is how a name looks, in a form in which names can be compared: Unicode's compatible form (NFKC) without regard to case and
-// to the width of gaps, in which each character that looks like ASCII letters or digits is replaced by these. That gives two
-// texts, since capitals look like other letters than the small ones: В looks like B, and в like nothing that is ASCII; I looks
-// like l, and i does not.
+// Look is how a name looks, in a form in which names can be compared: Unicode's compatible form (NFKC) without regard
+// to case and to the width of gaps, in which each character that looks like ASCII letters or digits is replaced by
+// these. That gives two texts, since capitals look like other letters than the small ones: В looks like B, and в like
+// nothing that is ASCII; I looks like l, and i does not.
 type Look struct {
 	Small   string // replaced after capitals were made small
 	capital string // replaced before, too
@@ -23,7 +23,11 @@ type Look struct {
 
 // LookOf returns how a name looks to a person.
 func LookOf(name string) Look {
-	words := strings.FieldsFunc(norm.NFKC.String(name), func(r rune) bool { return unicode.IsSpace(r) || r == '\u2800' }) // the Braille blank
+	// the Braille blank
+	words := strings.FieldsFunc(norm.NFKC.String(name), func(r rune) bool {
+		return unicode.IsSpace(r) ||
+			r == '\u2800'
+	})
 	plain := strings.Join(words, " ")
 	return Look{Small: plainLetters(foldCase(plain)), capital: plainLetters(foldCase(plainLetters(plain)))}
 }
@@ -37,8 +41,8 @@ func (l Look) Like(name string) bool {
 // Shows reports whether anything is seen of a text.
 func Shows(text string) bool { return plainLetters(seenOf(text)) != "" }
 
-// LookAlike reports whether two texts that are shown beside each other look the same. Unlike names, those that differ in case do
-// not, nor do those that both are ASCII.
+// LookAlike reports whether two texts that are shown beside each other look the same. Unlike names, those that differ
+// in case do not, nor do those that both are ASCII.
 func LookAlike(a, b string) bool {
 	a, b = seenOf(a), seenOf(b)
 	return a == b || !(isASCII(a) && isASCII(b)) && plainLetters(a) == plainLetters(b)
@@ -86,7 +90,8 @@ func plainLetters(s string) string {
 	return b.String()
 }
 
-// foldCase makes texts equal that differ in case only; ß is ss. Some small letters share a capital, so it goes by way of that.
+// foldCase makes texts equal that differ in case only; ß is ss. Some small letters share a capital, so it goes by way
+// of that.
 func foldCase(s string) string {
 	return strings.ToLower(strings.ToUpper(strings.NewReplacer("ß", "ss", "ẞ", "ss").Replace(s)))
 }
@@ -94,10 +99,13 @@ func foldCase(s string) string {
 // mixedScripts are the scripts that are written within one word.
 var mixedScripts = [][]string{{"Han", "Hiragana", "Katakana"}, {"Han", "Hangul"}, {"Han", "Bopomofo"}}
 
-// CheckScripts refuses a word with letters of several scripts, unless they are written together: an a of another alphabet in a
-// Latin word is seen by nobody. Words end at whatever is neither a letter, nor a mark, nor a number.
+// CheckScripts refuses a word with letters of several scripts, unless they are written together: an a of another
+// alphabet in a Latin word is seen by nobody. Words end at whatever is neither a letter, nor a mark, nor a number.
 func CheckScripts(name string) error {
-	for _, word := range strings.FieldsFunc(name, func(r rune) bool { return !unicode.In(r, unicode.L, unicode.M, unicode.N) }) {
+	for _, word := range strings.FieldsFunc(name, func(r rune) bool {
+		return !unicode.In(r, unicode.L, unicode.M,
+			unicode.N)
+	}) {
 		var scripts []string
 		for _, r := range word {
 			if s := scriptOf(r); s != "" && !slices.Contains(scripts, s) {
@@ -106,7 +114,9 @@ func CheckScripts(name string) error {
 			if len(scripts) > 1 && !slices.ContainsFunc(mixedScripts, func(family []string) bool {
 				return !slices.ContainsFunc(scripts, func(s string) bool { return !slices.Contains(family, s) })
 			}) {
-				return orchestrator.Errorf(orchestrator.InvalidParams, "the display name mixes scripts: %q has letters of %s, such as U+%04X", word, strings.Join(scripts, " and "), r).
+				return orchestrator.Errorf(orchestrator.InvalidParams,
+					"the display name mixes scripts: %q has letters of %s, such as U+%04X", word,
+					strings.Join(scripts, " and "), r).
 					WithHint("Write each word in one script")
 			}
 		}

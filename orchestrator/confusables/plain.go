@@ -10,8 +10,8 @@ import (
 	"mailroom/orchestrator"
 )
 
-// Plain returns how one character looks in ASCII: itself if it is that, nothing if it shows nothing, a space for a gap, and letters, digits
-// or signs for what looks like them. What looks like none of these stays.
+// Plain returns how one character looks in ASCII: itself if it is that, nothing if it shows nothing, a space for a gap,
+// and letters, digits or signs for what looks like them. What looks like none of these stays.
 func Plain(r rune) string {
 	switch {
 	case r <= unicode.MaxASCII:
@@ -46,7 +46,8 @@ func plainSign(r rune, text string) string {
 	return text
 }
 
-// signs holds what each character looks like that looks like a sign of ASCII with which a tag begins, ends or is divided. NFKC has others.
+// signs holds what each character looks like that looks like a sign of ASCII with which a tag begins, ends or is
+// divided. NFKC has others.
 var signs = sync.OnceValue(func() map[rune]string {
 	plain := map[rune]string{}
 	for sign, characters := range map[string]string{

@@ -26,8 +26,8 @@ type Daemon struct {
 	Listening string `json:"listening"` // address of its HTTP endpoint; "" is none
 }
 
-// Attend records that this process is a running daemon: before it returns, and then every Heartbeat until ctx ends. A failure is
-// logged once, until it changes or is over. Call wait after ctx has ended, and Leave after that.
+// Attend records that this process is a running daemon: before it returns, and then every Heartbeat until ctx ends. A
+// failure is logged once, until it changes or is over. Call wait after ctx has ended, and Leave after that.
 func Attend(ctx context.Context, l *ledger.Ledger, listening string) (wait func()) {
 	var trouble orchestrator.Trouble
 	beat := func() {
@@ -56,7 +56,8 @@ func Attend(ctx context.Context, l *ledger.Ledger, listening string) (wait func(
 // Beat records that this process is a running daemon. Attend does so every Heartbeat.
 func Beat(ctx context.Context, l *ledger.Ledger, listening string) error {
 	return l.Write(ctx, store.Shared, func(t *ledger.Tx) error {
-		if err := t.Run(`DELETE FROM daemons WHERE seen_at < ?`, orchestrator.Stamp(t.Clock.Add(-orchestrator.Day))); err != nil {
+		if err := t.Run(`DELETE FROM daemons WHERE seen_at < ?`,
+			orchestrator.Stamp(t.Clock.Add(-orchestrator.Day))); err != nil {
 			return err
 		}
 		return t.Run(`
@@ -85,8 +86,8 @@ func ListIn(c *store.Conn, l *ledger.Ledger) ([]Daemon, error) {
 	return slices.DeleteFunc(list, func(d Daemon) bool { return isMissing(l, d) }), err
 }
 
-// Missing lists the daemons that were seen lately under the name of this host, and whose processes are not here: they were killed since,
-// or another machine has the same name.
+// Missing lists the daemons that were seen lately under the name of this host, and whose processes are not here: they
+// were killed since, or another machine has the same name.
 func Missing(c *store.Conn, l *ledger.Ledger) ([]Daemon, error) {
 	list, err := seen(c, l)
 	return slices.DeleteFunc(list, func(d Daemon) bool { return !isMissing(l, d) }), err

@@ -12,7 +12,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// A daemon whose process has ended is not there any more for the host that it ran on, by whatever name that goes, and may be for others.
+// A daemon whose process has ended is not there any more for the host that it ran on, by whatever name that goes, and
+// may be for others.
 func TestKilledDaemon(t *testing.T) {
 	t.Parallel()
 	ended := exec.Command("true")
@@ -26,7 +27,8 @@ func TestKilledDaemon(t *testing.T) {
 			t.Fatal(err)
 		}
 		now := orchestrator.Stamp(e.Now())
-		if _, err := enginetest.Plain(t, path).Exec(`INSERT INTO daemons (instance, host, pid, started_at, seen_at, listening) VALUES ('d', 'alpha', ?, ?, ?, '') ON CONFLICT DO NOTHING`,
+		if _, err := enginetest.Plain(t, path).Exec(`INSERT INTO daemons (instance, host, pid, started_at, seen_at,
+			listening) VALUES ('d', 'alpha', ?, ?, ?, '') ON CONFLICT DO NOTHING`,
 			ended.Process.Pid, now, now); err != nil {
 			t.Fatal(err)
 		}
@@ -35,7 +37,10 @@ func TestKilledDaemon(t *testing.T) {
 			t.Fatal(err)
 		}
 		want.Equal(t, "daemons that "+name+" sees", len(list), there)
-		missing, err := ledger.Ask(t.Context(), e.Ledger, func(c *store.Conn) ([]daemons.Daemon, error) { return daemons.Missing(c, e.Ledger) })
+		missing, err := ledger.Ask(t.Context(), e.Ledger, func(c *store.Conn) ([]daemons.Daemon,
+			error) {
+			return daemons.Missing(c, e.Ledger)
+		})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -19,7 +19,8 @@ import (
 // trusting opens a database as a program of a user does, whose state is in a folder, and makes or trusts it.
 func trusting(t *testing.T, path, state string) *delivery.Engine {
 	t.Helper()
-	e := enginetest.OpenWith(t, ledger.Options{Path: path, Bell: store.NewLocalBell(), Trust: &ledger.Trust{Folder: state}})
+	e := enginetest.OpenWith(t, ledger.Options{Path: path, Bell: store.NewLocalBell(),
+		Trust: &ledger.Trust{Folder: state}})
 	if _, err := e.Store.Create(); err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +30,8 @@ func trusting(t *testing.T, path, state string) *delivery.Engine {
 	return e
 }
 
-// A daemon is ours if it has the secret of this user on this machine, answers for this database, and was reached where it is.
+// A daemon is ours if it has the secret of this user on this machine, answers for this database, and was reached where
+// it is.
 func TestProof(t *testing.T) {
 	t.Parallel()
 	const challenge, at = "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "127.0.0.1:8080"
@@ -43,12 +45,14 @@ func TestProof(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, right := range map[string]bool{
-		"the answer":         daemons.Ours(t.Context(), trusting(t, path, state).Ledger, challenge, at, proof),
-		"another challenge":  !daemons.Ours(t.Context(), ours.Ledger, strings.ToLower(challenge), at, proof),
-		"another address":    !daemons.Ours(t.Context(), ours.Ledger, challenge, "127.0.0.1:8081", proof),
-		"a part of it":       !daemons.Ours(t.Context(), ours.Ledger, challenge, at, proof[:32]),
-		"another database":   !daemons.Ours(t.Context(), trusting(t, enginetest.Place(t), state).Ledger, challenge, at, proof),
-		"a user of no state": !daemons.Ours(t.Context(), trusting(t, path, filepath.Join(t.TempDir(), "trusted")).Ledger, challenge, at, proof),
+		"the answer":        daemons.Ours(t.Context(), trusting(t, path, state).Ledger, challenge, at, proof),
+		"another challenge": !daemons.Ours(t.Context(), ours.Ledger, strings.ToLower(challenge), at, proof),
+		"another address":   !daemons.Ours(t.Context(), ours.Ledger, challenge, "127.0.0.1:8081", proof),
+		"a part of it":      !daemons.Ours(t.Context(), ours.Ledger, challenge, at, proof[:32]),
+		"another database": !daemons.Ours(t.Context(), trusting(t, enginetest.Place(t), state).Ledger, challenge, at,
+			proof),
+		"a user of no state": !daemons.Ours(t.Context(), trusting(t, path, filepath.Join(t.TempDir(),
+			"trusted")).Ledger, challenge, at, proof),
 	} {
 		if !right {
 			t.Error(what)

@@ -25,8 +25,8 @@ type claim struct {
 	trial    bool              // a test message, which has failed when it is not delivered now
 }
 
-// claimNext leases what a worker delivers next to one recipient: rows in the order in which they must arrive, at most as
-// many as the transport takes at once. A row that needs care is taken alone: one whose process died before, or that
+// claimNext leases what a worker delivers next to one recipient: rows in the order in which they must arrive, at most
+// as many as the transport takes at once. A row that needs care is taken alone: one whose process died before, or that
 // carries a transport's mark. nil means that nothing is due.
 //
 // At most one lease of a sender and recipient is live at a time, which keeps their order; a message on the ladder does
@@ -76,8 +76,8 @@ func claimNext(t *ledger.Tx, recipient string, o Options) (*claim, error) {
 	return c, lease(t, c)
 }
 
-// claimableMessages reads what a worker may claim, in the order in which it must arrive: at most so many messages, and of
-// several no more than MaxRead bytes of payload.
+// claimableMessages reads what a worker may claim, in the order in which it must arrive: at most so many messages, and
+// of several no more than MaxRead bytes of payload.
 func claimableMessages(t *ledger.Tx, recipient, marked string, limit int) ([]orchestrator.Message, error) {
 	from := ` FROM agent_message m WHERE ` + ledger.Claimable + marked + ` ORDER BY priority DESC, seq LIMIT +?3`
 	if limit > 1 {
@@ -165,7 +165,8 @@ func mark(ctx context.Context, l *ledger.Ledger, c *claim, target, note string) 
 // stillHeld fails with ErrLeaseLost unless this process still holds every row of the claim.
 func stillHeld(t *ledger.Tx, c *claim) error {
 	for i := range c.messages {
-		held, err := t.Number(`SELECT count(*) FROM agent_message WHERE seq = ? AND lease_token = ? AND `+ledger.Live, c.messages[i].Seq, c.token)
+		held, err := t.Number(`SELECT count(*) FROM agent_message WHERE seq = ? AND lease_token = ? AND `+ledger.Live,
+			c.messages[i].Seq, c.token)
 		if err != nil {
 			return err
 		}

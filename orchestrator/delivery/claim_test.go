@@ -113,7 +113,8 @@ func TestLateResultIsFenced(t *testing.T) {
 	})
 	f.Deliver()
 	want.Equal(t, "status", f.Message(id).Status, orchestrator.Retry)
-	late := f.Rows(`SELECT error FROM message_trace WHERE message_id = ? AND event = 'released' ORDER BY id DESC LIMIT 1`, id)
+	late := f.Rows(`SELECT error FROM message_trace WHERE message_id = ? AND event = 'released' ORDER BY id DESC
+		LIMIT 1`, id)
 	if len(late) != 1 || !strings.Contains(late[0], "late result ignored") {
 		t.Errorf("the late result is not traced: %v", late)
 	}
@@ -157,7 +158,8 @@ func TestRecoveryAsksTheTransport(t *testing.T) {
 	id := f.Send("a", "b")
 	f.Deliver()
 	// The crash: the line is on disk and the settlement is not.
-	f.SQL(`UPDATE agent_message SET status = 'pending', traced_status = 'pending', ended_at = '', lease_token = 'dead', lease_until = ? WHERE message_id = ?`,
+	f.SQL(`UPDATE agent_message SET status = 'pending', traced_status = 'pending', ended_at = '', lease_token = 'dead',
+		lease_until = ? WHERE message_id = ?`,
 		f.Clock.Now().Format("2006-01-02T15:04:05.000Z"), id)
 	f.Clock.Advance(time.Second)
 	want.Equal(t, "delivered", f.Deliver().Delivered, 1)
@@ -175,7 +177,8 @@ func TestOrderOfWhatWasWrittenByHandMeanwhile(t *testing.T) {
 	var second string
 	f.Wire.Set(func(_ context.Context, a orchestrator.Attempt) []error {
 		if a.Messages[0].ID == first {
-			f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload) VALUES ('by-hand', 'a', 'b', '1')`)
+			f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload) VALUES ('by-hand', 'a', 'b',
+				'1')`)
 			second = f.Send("a", "b")
 		}
 		return make([]error, len(a.Messages))
@@ -198,7 +201,8 @@ func TestRecoveryFromTheFallbackFailsNothing(t *testing.T) {
 	f.Deliver()
 	failed := `SELECT count(*) FROM message_trace WHERE event = 'attempt_failed'`
 	want.Rows(t, f.Rows(failed), "1")
-	f.SQL(`UPDATE agent_message SET status = 'pending', traced_status = 'pending', ended_at = '', lease_token = 'dead', lease_until = ? WHERE message_id = ?`,
+	f.SQL(`UPDATE agent_message SET status = 'pending', traced_status = 'pending', ended_at = '', lease_token = 'dead',
+		lease_until = ? WHERE message_id = ?`,
 		f.Clock.Now().Format("2006-01-02T15:04:05.000Z"), id)
 	want.Equal(t, "delivered", f.Deliver().Delivered, 1)
 	want.Rows(t, f.Rows(failed), "1")
@@ -206,8 +210,8 @@ func TestRecoveryFromTheFallbackFailsNothing(t *testing.T) {
 		"by the fallback "+fallback+": an earlier attempt had delivered it")
 }
 
-// A crash left a message marked, and its transport cannot be asked until the ladder ends: nobody may say that it did not
-// arrive. A replay asks first.
+// A crash left a message marked, and its transport cannot be asked until the ladder ends: nobody may say that it did
+// not arrive. A replay asks first.
 func TestGivenUpUnaskedSaysSo(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -219,7 +223,8 @@ func TestGivenUpUnaskedSaysSo(t *testing.T) {
 	f.Add(agents.Update{Name: "b", Deliver: &target})
 	id := f.Send("a", "b")
 	f.Deliver()
-	f.SQL(`UPDATE agent_message SET status = 'pending', traced_status = 'pending', ended_at = '', lease_token = 'dead', lease_until = ? WHERE message_id = ?`,
+	f.SQL(`UPDATE agent_message SET status = 'pending', traced_status = 'pending', ended_at = '', lease_token = 'dead',
+		lease_until = ? WHERE message_id = ?`,
 		f.Clock.Now().Format("2006-01-02T15:04:05.000Z"), id)
 	if err := os.Rename(folder, folder+".away"); err != nil {
 		t.Fatal(err)
@@ -318,7 +323,8 @@ func TestUnreadAfterItReachedSomebody(t *testing.T) {
 	if err := reading.Unread(t.Context(), f.Ledger, first); err != nil { // late, of the first reading
 		t.Fatal(err)
 	}
-	if third, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "b", Limit: 2}); err != nil || len(third) != 0 {
+	if third, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "b", Limit: 2}); err != nil ||
+		len(third) != 0 {
 		t.Errorf("%d messages, %v; a late taking back undid the second reading", len(third), err)
 	}
 }
@@ -338,7 +344,8 @@ func TestUnread(t *testing.T) {
 	if err != nil || len(again) != 1 || again[0].ID != id {
 		t.Errorf("after being unread: %v %v", again, err)
 	}
-	want.Rows(t, f.Rows(`SELECT event FROM message_trace WHERE message_id = ? ORDER BY id`, id), "created", "delivered", "read", "released", "read")
+	want.Rows(t, f.Rows(`SELECT event FROM message_trace WHERE message_id = ? ORDER BY id`, id), "created", "delivered",
+		"read", "released", "read")
 }
 
 // Deliveries that are claimed when the process is asked to stop are finished; nothing more is claimed.
@@ -375,7 +382,8 @@ func TestReplay(t *testing.T) {
 	want.Equal(t, "retry_count", f.Message(id).RetryCount, 0)
 	f.Deliver()
 	want.Equal(t, "status", f.Message(id).Status, orchestrator.Delivered)
-	want.Equal(t, "failed attempts in the trace", len(f.Rows(`SELECT 1 FROM message_trace WHERE message_id = ? AND event = 'attempt_failed'`, id)), 1)
+	want.Equal(t, "failed attempts in the trace", len(f.Rows(`SELECT 1 FROM message_trace WHERE message_id = ?
+		AND event = 'attempt_failed'`, id)), 1)
 	_, err = messages.Replay(t.Context(), f.Ledger, id, "")
 	want.Code(t, err, orchestrator.Conflict)
 	_, err = messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "a", Recipient: "nobody"})
@@ -399,6 +407,7 @@ func TestRemoveAgent(t *testing.T) {
 	want.Equal(t, "status", m.Status, orchestrator.Failed)
 	want.Equal(t, "retry_count", m.RetryCount, 0)
 	if !f.OnServer() {
-		want.Equal(t, "views", fmt.Sprint(f.Rows(`SELECT name FROM sqlite_schema WHERE name LIKE 'b\_inbox%' ESCAPE '\'`)), "[]")
+		want.Equal(t, "views", fmt.Sprint(f.Rows(`SELECT name FROM sqlite_schema
+			WHERE name LIKE 'b\_inbox%' ESCAPE '\'`)), "[]")
 	}
 }

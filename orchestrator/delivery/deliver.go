@@ -107,9 +107,9 @@ func (r *run) result(err error) (Delivery, error) {
 	return d, err
 }
 
-// DeliverAll delivers everything that is due: first to inboxes, exactly once, then through the other transports, each recipient
-// by itself, so that a slow one does not delay the others. It may run in many processes at once. An attempt that fails is part
-// of the result, and no error. Errors: unknown_recipient; those of the database.
+// DeliverAll delivers everything that is due: first to inboxes, exactly once, then through the other transports, each
+// recipient by itself, so that a slow one does not delay the others. It may run in many processes at once. An attempt
+// that fails is part of the result, and no error. Errors: unknown_recipient; those of the database.
 func (e *Engine) DeliverAll(ctx context.Context, o Options) (Delivery, error) {
 	ctx = ledger.WithIdentity(ctx, "") // what is done from here on, the engine does
 	o.Recipient = orchestrator.FoldName(o.Recipient)
@@ -143,8 +143,8 @@ func (e *Engine) DeliverAll(ctx context.Context, o Options) (Delivery, error) {
 	return r.result(err)
 }
 
-// AnythingDue reports whether a delivery run would have anything to do. It only reads, and takes microseconds, so that it can
-// be asked every second. untrusted is why the database does nothing outside of itself, "" if it does.
+// AnythingDue reports whether a delivery run would have anything to do. It only reads, and takes microseconds, so that
+// it can be asked every second. untrusted is why the database does nothing outside of itself, "" if it does.
 func AnythingDue(ctx context.Context, l *ledger.Ledger) (found bool, untrusted string, err error) {
 	now := l.Now()
 	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
@@ -186,8 +186,8 @@ func doErrands(ctx context.Context, l *ledger.Ledger) {
 }
 
 // eachDue calls f with everybody who has something that may be taken now, until it returns false. It walks from
-// recipient to recipient along the index of live rows. What has to wait for something else, a delivery under way or another
-// address, is not to be taken: nobody makes a run for it.
+// recipient to recipient along the index of live rows. What has to wait for something else, a delivery under way or
+// another address, is not to be taken: nobody makes a run for it.
 func eachDue(ctx context.Context, c *store.Conn, conf *ledger.Config, now string, f func(recipient string) bool) error {
 	something := `SELECT EXISTS (SELECT 1 FROM agent_message m WHERE ` + mayBeTaken(conf) + `)`
 	for last, comes := "", ">="; ; comes = ">" { // by hand, somebody may have written an empty name
@@ -211,8 +211,8 @@ func eachDue(ctx context.Context, c *store.Conn, conf *ledger.Config, now string
 	}
 }
 
-// mayBeTaken is the condition for rows of agent_message as m, to ?2, that a run takes at the time ?1. In a database that is not trusted no
-// transport is asked what became of a message that carries its mark.
+// mayBeTaken is the condition for rows of agent_message as m, to ?2, that a run takes at the time ?1. In a database
+// that is not trusted no transport is asked what became of a message that carries its mark.
 func mayBeTaken(conf *ledger.Config) string {
 	if conf.Untrusted != "" {
 		return ledger.Claimable + ` AND delivery_marks = ''`
@@ -229,16 +229,18 @@ func FirstDue(c *store.Conn, conf *ledger.Config, now time.Time, recipient strin
 		return false, nil
 	}
 	n, err := c.Number(`SELECT EXISTS (SELECT 1 FROM (
-		    SELECT seq, sender, recipient, status, traced_status, priority, next_attempt_at, lease_token, held, delivery_marks FROM agent_message
+		    SELECT seq, sender, recipient, status, traced_status, priority, next_attempt_at, lease_token, held,
+			delivery_marks FROM agent_message
 		    WHERE `+ledger.Live+` AND recipient = ?2 ORDER BY priority DESC, seq LIMIT +?3) AS m
 		WHERE `+mayBeTaken(conf)+`)`, orchestrator.Stamp(now), recipient, maxLooked)
 	return n != 0, err
 }
 
-// nextRecipient returns the least name with live rows that comes behind another, ">", or is that, ">=". A BLOB, which is greater than
-// every name and would be the next for ever, is none: its row is adopted first.
+// nextRecipient returns the least name with live rows that comes behind another, ">", or is that, ">=". A BLOB, which
+// is greater than every name and would be the next for ever, is none: its row is adopted first.
 func nextRecipient(c *store.Conn, comes, last string) (string, bool, error) {
-	return c.Text(`SELECT recipient FROM agent_message WHERE `+ledger.Live+` AND recipient `+comes+` ? AND recipient < x'' ORDER BY recipient LIMIT 1`, last)
+	return c.Text(`SELECT recipient FROM agent_message WHERE `+ledger.Live+` AND recipient `+comes+
+		` ? AND recipient < x'' ORDER BY recipient LIMIT 1`, last)
 }
 
 // TidyAll calls Tidy, in one transaction after the other, until there is nothing more to do.
@@ -259,8 +261,8 @@ func TidyAll(ctx context.Context, l *ledger.Ledger) error {
 	return nil
 }
 
-// startWorker begins to deliver to one recipient through a transport outside the database, unless enough workers of this
-// process are at it already. A worker that has claimed something starts the next, if more may be claimed.
+// startWorker begins to deliver to one recipient through a transport outside the database, unless enough workers of
+// this process are at it already. A worker that has claimed something starts the next, if more may be claimed.
 func (e *Engine) startWorker(ctx context.Context, recipient string, o Options, r *run) {
 	var agent *ledger.Agent
 	if conf, err := e.Configuration(ctx); err == nil {
@@ -297,7 +299,8 @@ func (e *Engine) startWorker(ctx context.Context, recipient string, o Options, r
 	})
 }
 
-// callHelp starts another worker for an agent whose transport makes several attempts at a time, if there is something for it.
+// callHelp starts another worker for an agent whose transport makes several attempts at a time, if there is something
+// for it.
 func (e *Engine) callHelp(ctx context.Context, agent *ledger.Agent, o Options, r *run) error {
 	allowed, _ := e.workersOf(agent)
 	e.mu.Lock()

@@ -11,26 +11,29 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// An agent whose address is gone for good is disabled, and so is one that somebody disables by hand: its transport is not used any
-// more, until `agent enable`, or until `agent add --deliver` names one. Its messages go to its fallback. Without one they wait as
-// they are: none is lost, none climbs the ladder in vain, and no delivery run is made for them. So do those to an inbox, whose
-// fallback is only for what it refuses. An agent that comes to read by itself gets them.
+// An agent whose address is gone for good is disabled, and so is one that somebody disables by hand: its transport is
+// not used any more, until `agent enable`, or until `agent add --deliver` names one. Its messages go to its fallback.
+// Without one they wait as they are: none is lost, none climbs the ladder in vain, and no delivery run is made for
+// them. So do those to an inbox, whose fallback is only for what it refuses. An agent that comes to read by itself gets
+// them.
 
-// keptBack is the condition for agents whose messages wait because their transport is disabled, as ledger.Agent.Waits has it.
+// keptBack is the condition for agents whose messages wait because their transport is disabled, as ledger.Agent.Waits
+// has it.
 const keptBack = `disabled <> '' AND (fallback = '' OR deliver = 'inbox' OR deliver LIKE 'inbox:%')`
 
-// goesSomewhere is the condition for rows that a delivery run can do something about: their recipient is no agent that waits.
+// goesSomewhere is the condition for rows that a delivery run can do something about: their recipient is no agent that
+// waits.
 const goesSomewhere = `recipient NOT IN (SELECT name FROM agents WHERE ` + keptBack + ` AND name IS NOT NULL)`
 
-// goesHere stands in place of goesSomewhere where some agents get their messages on other hosts than ?1, and the user on ?2 unless that is empty. It leaves out a few of others,
-// too, for which the other host wakes up.
+// goesHere stands in place of goesSomewhere where some agents get their messages on other hosts than ?1, and the user
+// on ?2 unless that is empty. It leaves out a few of others, too, for which the other host wakes up.
 const goesHere = `recipient NOT IN (SELECT name FROM agents
 	WHERE (` + keptBack + ` OR host <> '' AND host <> ?1 AND deliver <> 'inbox') AND name IS NOT NULL)
 	AND (recipient <> '` + orchestrator.User + `' OR ?2 IN ('', ?1))`
 
-// staysInside stands in place of goesSomewhere in a database that is not trusted, where only inboxes are delivered to, and no
-// transport is asked what became of a message that carries its mark. The plus keeps SQLite at the index of what is due, which has
-// the first time at its beginning: by recipient it would read all that waits.
+// staysInside stands in place of goesSomewhere in a database that is not trusted, where only inboxes are delivered to,
+// and no transport is asked what became of a message that carries its mark. The plus keeps SQLite at the index of what
+// is due, which has the first time at its beginning: by recipient it would read all that waits.
 const staysInside = `delivery_marks = '' AND +recipient IN (SELECT name FROM agents WHERE deliver = 'inbox' OR deliver LIKE 'inbox:%')`
 
 // disableGone disables the transport of an agent that said in an attempt that its address is gone, unless it has got
@@ -60,7 +63,8 @@ func disableGone(t *ledger.Tx, c *claim, outcomes []outcome) (disabled string, e
 	}
 	t.AfterCommit(func() {
 		t.Ledger.Log.Error("the transport of an agent is disabled; its messages wait until it gets another one",
-			"agent", a.Name, "transport", a.Deliver, "reason", reason, "do", "mailroom agent add "+a.Name+" --deliver ...")
+			"agent", a.Name, "transport", a.Deliver, "reason", reason, "do", "mailroom agent add "+a.Name+
+				" --deliver ...")
 	})
 	payload, err := json.Marshal(map[string]any{
 		"message": fmt.Sprintf("the transport of %s is disabled: %s. Its messages wait; give it another one with `mailroom agent add %s --deliver ...`",
@@ -73,10 +77,11 @@ func disableGone(t *ledger.Tx, c *claim, outcomes []outcome) (disabled string, e
 	return a.Name, tellAdministrators(t, "transport_disabled", payload)
 }
 
-// tellAdministrators sends a note of the engine's own to every agent that has a valid administrator's token. Whoever works
-// on the command line or in the console sees the same in `status`, `agent list` and `doctor`.
+// tellAdministrators sends a note of the engine's own to every agent that has a valid administrator's token. Whoever
+// works on the command line or in the console sees the same in `status`, `agent list` and `doctor`.
 func tellAdministrators(t *ledger.Tx, kind string, payload json.RawMessage) error {
-	names, err := t.Texts(`SELECT DISTINCT agent FROM tokens WHERE admin = 1 AND revoked_at = '' AND (expires_at = '' OR expires_at > ?)
+	names, err := t.Texts(`SELECT DISTINCT agent FROM tokens WHERE admin = 1 AND revoked_at = '' AND (expires_at = ''
+		OR expires_at > ?)
 		ORDER BY agent`, t.Now)
 	if err != nil {
 		return err
@@ -85,7 +90,8 @@ func tellAdministrators(t *ledger.Tx, kind string, payload json.RawMessage) erro
 		if orchestrator.IsBuiltIn(name) { // a session of the console
 			continue
 		}
-		if err := t.Tell(&orchestrator.Draft{Recipient: name, Type: kind, Payload: payload, Priority: orchestrator.PriorityOf("urgent")}); err != nil {
+		if err := t.Tell(&orchestrator.Draft{Recipient: name, Type: kind, Payload: payload,
+			Priority: orchestrator.PriorityOf("urgent")}); err != nil {
 			return err
 		}
 	}
@@ -106,7 +112,8 @@ func useFallback(ctx context.Context, l *ledger.Ledger, c *claim) []outcome {
 	return outcomes
 }
 
-// ReleaseToReader makes messages due now that a recipient's transport put off, because the recipient has come to read itself.
+// ReleaseToReader makes messages due now that a recipient's transport put off, because the recipient has come to read
+// itself.
 func ReleaseToReader(t *ledger.Tx, recipient string) error {
 	conf := t.Config()
 	if agent := conf.Agents[recipient]; agent == nil || t.Ledger.SetTransport(agent) != nil {
@@ -117,6 +124,7 @@ func ReleaseToReader(t *ledger.Tx, recipient string) error {
 
 // KeptFrom reports whether ReleaseToReader would make anything due.
 func KeptFrom(c *store.Conn, agent *ledger.Agent) (bool, error) {
-	n, err := c.Number(`SELECT EXISTS (SELECT 1 FROM agent_message WHERE `+ledger.PutOff+` AND lease_token = '' AND recipient = ?1)`, agent.Name)
+	n, err := c.Number(`SELECT EXISTS (SELECT 1 FROM agent_message WHERE `+ledger.PutOff+` AND lease_token = ''
+		AND recipient = ?1)`, agent.Name)
 	return n != 0, err
 }

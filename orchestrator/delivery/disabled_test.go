@@ -40,8 +40,8 @@ func goneFixture(t *testing.T) *enginetest.Fixture {
 	return f
 }
 
-// An agent whose address is gone is disabled after one attempt. Its messages wait, however many there are and will be: none
-// fails, none climbs the ladder. With another transport they arrive, in order.
+// An agent whose address is gone is disabled after one attempt. Its messages wait, however many there are and will be:
+// none fails, none climbs the ladder. With another transport they arrive, in order.
 func TestGoneLosesNothing(t *testing.T) {
 	t.Parallel()
 	f := goneFixture(t)
@@ -58,7 +58,8 @@ func TestGoneLosesNothing(t *testing.T) {
 	want.Equal(t, "failed", d.Failed, 0)
 	want.Equal(t, "disabled", fmt.Sprint(d.Disabled), "[b]")
 	want.Equal(t, "attempts", attempts, 1)
-	if a := f.Agent("b"); !strings.Contains(a.Disabled, "410 Gone") || !strings.HasPrefix(a.Disabled, "2026-01-02T03:04:05.000Z ") {
+	if a := f.Agent("b"); !strings.Contains(a.Disabled, "410 Gone") ||
+		!strings.HasPrefix(a.Disabled, "2026-01-02T03:04:05.000Z ") {
 		t.Errorf("disabled: %q", a.Disabled)
 	}
 	for range 100 {
@@ -67,7 +68,8 @@ func TestGoneLosesNothing(t *testing.T) {
 		want.Equal(t, "failed", f.Deliver().Failed, 0)
 	}
 	want.Equal(t, "attempts while disabled", attempts, 1)
-	want.Rows(t, f.Rows(`SELECT status, held, retry_count, crashes, lease_token, count(*) FROM agent_message WHERE recipient = 'b' GROUP BY 1, 2, 3, 4, 5`),
+	want.Rows(t, f.Rows(`SELECT status, held, retry_count, crashes, lease_token, count(*) FROM agent_message
+		WHERE recipient = 'b' GROUP BY 1, 2, 3, 4, 5`),
 		"pending 0 0 0  105")
 	f.Wire.Set(nil)
 	f.AddWired("b") // the same address: somebody says that it works again
@@ -78,8 +80,8 @@ func TestGoneLosesNothing(t *testing.T) {
 	}
 }
 
-// Nobody looks at the messages of a disabled agent again and again: with the clock going and runs every second, nothing is
-// written.
+// Nobody looks at the messages of a disabled agent again and again: with the clock going and runs every second, nothing
+// is written.
 func TestGoneDoesNotSpin(t *testing.T) {
 	t.Parallel()
 	f := goneFixture(t)
@@ -93,7 +95,8 @@ func TestGoneDoesNotSpin(t *testing.T) {
 		t.Fatal(err)
 	}
 	version := f.Version()
-	if err := traffic.Count(t.Context(), f.Ledger); err != nil { // which is done once a minute, where something has happened
+	// which is done once a minute, where something has happened
+	if err := traffic.Count(t.Context(), f.Ledger); err != nil {
 		t.Fatal(err)
 	}
 	events := f.Rows(`SELECT max(id) FROM message_trace`)
@@ -111,7 +114,8 @@ func TestGoneDoesNotSpin(t *testing.T) {
 	want.Equal(t, "version of the data once there is a new message", version(), after)
 }
 
-// What waits for another address is not planned: a daemon would be woken for it every second, and late for everybody else.
+// What waits for another address is not planned: a daemon would be woken for it every second, and late for everybody
+// else.
 func TestGoneIsNotPlanned(t *testing.T) {
 	t.Parallel()
 	f := goneFixture(t)
@@ -124,7 +128,8 @@ func TestGoneIsNotPlanned(t *testing.T) {
 	f.Wire.Set(enginetest.Refusing(enginetest.ErrGone))
 	f.Deliver()
 	f.Deliver()
-	want.Rows(t, f.Rows(`SELECT status, next_attempt_at <> '' FROM agent_message WHERE recipient = 'b' ORDER BY seq`), "retry 1", "pending 1")
+	want.Rows(t, f.Rows(`SELECT status, next_attempt_at <> '' FROM agent_message WHERE recipient = 'b' ORDER BY seq`),
+		"retry 1", "pending 1")
 	state, err := overview.Status(t.Context(), f.Ledger)
 	if err != nil {
 		t.Fatal(err)
@@ -134,7 +139,8 @@ func TestGoneIsNotPlanned(t *testing.T) {
 	}
 }
 
-// The administrators are told once, whatever comes afterwards; nobody else is, and not the operator for a session of the console.
+// The administrators are told once, whatever comes afterwards; nobody else is, and not the operator for a session of
+// the console.
 func TestGoneIsToldOnce(t *testing.T) {
 	t.Parallel()
 	f := goneFixture(t)
@@ -146,7 +152,8 @@ func TestGoneIsToldOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	notes := func() []string {
-		return f.Rows(`SELECT recipient, sender, message_type, json_extract(payload, '$.payload.agent') FROM agent_message WHERE sender = 'system' ORDER BY seq`)
+		return f.Rows(`SELECT recipient, sender, message_type, json_extract(payload, '$.payload.agent')
+			FROM agent_message WHERE sender = 'system' ORDER BY seq`)
 	}
 	for range 5 {
 		f.Send("a", "b")
@@ -162,7 +169,8 @@ func TestGoneIsToldOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(ms) != 2 || !strings.Contains(string(ms[0].Payload), "410 Gone") || !strings.Contains(string(ms[0].Payload), "agent add b --deliver") {
+	if len(ms) != 2 || !strings.Contains(string(ms[0].Payload), "410 Gone") || !strings.Contains(string(ms[0].Payload),
+		"agent add b --deliver") {
 		t.Errorf("the administrator reads %v", ms)
 	}
 }
@@ -231,7 +239,8 @@ func TestGoneUsesTheFallback(t *testing.T) {
 			t.Fatalf("the fallback has %q; want %s in line %d of 3", lines, id, i+1)
 		}
 	}
-	want.Equal(t, "administrators told", len(f.Rows(`SELECT 1 FROM agent_message WHERE message_type = 'transport_disabled'`)), 2)
+	want.Equal(t, "administrators told", len(f.Rows(`SELECT 1 FROM agent_message
+		WHERE message_type = 'transport_disabled'`)), 2)
 }
 
 // An answer that comes after the agent has got another transport disables nothing.
@@ -250,7 +259,8 @@ func TestGoneOfAnEarlierTransport(t *testing.T) {
 	want.Equal(t, "status", f.Message(id).Status, orchestrator.Delivered)
 }
 
-// What is held for a disabled agent can be cancelled, ends with its time, and is there for the agent that reads by itself.
+// What is held for a disabled agent can be cancelled, ends with its time, and is there for the agent that reads by
+// itself.
 func TestGoneMessagesCanEnd(t *testing.T) {
 	t.Parallel()
 	f := goneFixture(t)
@@ -286,7 +296,8 @@ func TestGoneInABatch(t *testing.T) {
 	f.Deliver()
 	f.Clock.Advance(time.Hour)
 	f.Deliver()
-	want.Rows(t, f.Rows(`SELECT status, held, retry_count FROM agent_message WHERE message_id IN (?, ?, ?) ORDER BY seq`, ids[0], ids[1], ids[2]),
+	want.Rows(t, f.Rows(`SELECT status, held, retry_count FROM agent_message WHERE message_id IN (?, ?, ?)
+		ORDER BY seq`, ids[0], ids[1], ids[2]),
 		"delivered 0 0", "retry 0 0", "pending 0 0")
 }
 
@@ -312,7 +323,8 @@ func TestGoneThenAFallback(t *testing.T) {
 	}
 }
 
-// Somebody disables an agent by hand, and enables it: meanwhile its messages wait, in an inbox too, and no run is made for them.
+// Somebody disables an agent by hand, and enables it: meanwhile its messages wait, in an inbox too, and no run is made
+// for them.
 func TestDisabledByHand(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "c")
@@ -320,7 +332,8 @@ func TestDisabledByHand(t *testing.T) {
 	f.Add(agents.Update{Name: "c", Fallback: new("jsonl:" + t.TempDir() + "/c.jsonl")})
 	disable := func(name string, want bool) {
 		t.Helper()
-		if _, disabled, err := agents.Disable(t.Context(), f.Ledger, agents.Disabling{Agent: name, Why: "moves", By: "a"}); err != nil || disabled != want {
+		if _, disabled, err := agents.Disable(t.Context(), f.Ledger, agents.Disabling{Agent: name, Why: "moves",
+			By: "a"}); err != nil || disabled != want {
 			t.Fatalf("%s: disabled: %t, %v", name, disabled, err)
 		}
 	}
@@ -340,7 +353,8 @@ func TestDisabledByHand(t *testing.T) {
 	if next, err := delivery.NextDue(t.Context(), f.Ledger, ""); err != nil || !next.After(f.Clock.Now()) {
 		t.Errorf("the next run is planned for %s, %v", next, err)
 	}
-	if reasons, err := overview.Why(t.Context(), f.Ledger, inbox); err != nil || !strings.Contains(reasons[0].Rule, "disabled by a: moves") {
+	if reasons, err := overview.Why(t.Context(), f.Ledger, inbox); err != nil ||
+		!strings.Contains(reasons[0].Rule, "disabled by a: moves") {
 		t.Errorf("%+v, %v", reasons, err)
 	}
 	for _, name := range []string{"b", "c", "c"} {
@@ -373,7 +387,8 @@ func TestPutOffDoesNotSpin(t *testing.T) {
 	}
 	f.Deliver()
 	ran := false
-	stop := f.Watch(func(_, table string) { ran = ran || table == "message_trace" }) // every write transaction looks for the last event
+	// every write transaction looks for the last event
+	stop := f.Watch(func(_, table string) { ran = ran || table == "message_trace" })
 	defer stop()
 	f.Deliver()
 	ran = false // whether there is traffic to count is looked up there, too, once heard of and then prepared

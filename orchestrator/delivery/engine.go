@@ -1,5 +1,5 @@
-// Package delivery hands messages over: it claims what is due, delivers it through transports, notes the outcome, retries, and
-// gives up in the end.
+// Package delivery hands messages over: it claims what is due, delivers it through transports, notes the outcome,
+// retries, and gives up in the end.
 package delivery
 
 import (
@@ -13,24 +13,26 @@ import (
 	"mailroom/orchestrator/ledger"
 )
 
-// Engine is an open database that can deliver. Package router opens one. It is safe for concurrent use; other engines may have
-// the same database open, in this process and in others.
+// Engine is an open database that can deliver. Package router opens one. It is safe for concurrent use; other engines
+// may have the same database open, in this process and in others.
 type Engine struct {
 	*ledger.Ledger
 
-	// Beside opens another database, of the caller's own, with the same transports, clock and log. It is not asked whether it
-	// is trusted, and nothing is kept of it.
+	// Beside opens another database, of the caller's own, with the same transports, clock and log. It is not asked
+	// whether it is trusted, and nothing is kept of it.
 	Beside func(ctx context.Context, path string) (*Engine, error)
 
 	mu            sync.Mutex
 	lookedForDead time.Time // leases of dead processes
 	workers       sync.WaitGroup
-	delivering    map[string]int           // workers by the recipient that they deliver to
-	seats         map[string]chan struct{} // by scheme: bounds the workers that deliver through a transport at the same time
+	delivering    map[string]int // workers by the recipient that they deliver to
+	// by scheme: bounds the workers that deliver through a transport at the same time
+	seats map[string]chan struct{}
 }
 
 // maxWorkers bounds the workers of one process that deliver through one transport at the same time, and so the files,
-// connections and processes that it has for them. Each transport has its own: commands that take their time delay no file.
+// connections and processes that it has for them. Each transport has its own: commands that take their time delay no
+// file.
 const maxWorkers = 256
 
 // NewEngine returns an engine for an open database.
@@ -51,8 +53,8 @@ func (e *Engine) Close() error {
 	return e.Ledger.Close()
 }
 
-// takeSlot takes a slot for a worker of a recipient, if its transport bounds the attempts that are made at a time; nil if it
-// does not. Error: ErrNoSlot, or that there cannot be one.
+// takeSlot takes a slot for a worker of a recipient, if its transport bounds the attempts that are made at a time; nil
+// if it does not. Error: ErrNoSlot, or that there cannot be one.
 func takeSlot(ctx context.Context, l *ledger.Ledger, recipient string) (orchestrator.Slot, error) {
 	conf, err := l.Configuration(ctx)
 	if err != nil || conf.Agents[recipient] == nil {
@@ -80,8 +82,9 @@ func SlotsTaken(l *ledger.Ledger, agent *ledger.Agent) bool {
 	return errors.Is(err, orchestrator.ErrNoSlot)
 }
 
-// workersOf returns how many workers may deliver to an agent at the same time, and what bounds those of its transport. More than one
-// are of use only where a transport says how many attempts it makes at a time. nil is a recipient that is no agent.
+// workersOf returns how many workers may deliver to an agent at the same time, and what bounds those of its transport.
+// More than one are of use only where a transport says how many attempts it makes at a time. nil is a recipient that is
+// no agent.
 func (e *Engine) workersOf(agent *ledger.Agent) (allowed int, seats chan struct{}) {
 	if agent == nil {
 		return 1, nil

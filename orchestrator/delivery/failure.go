@@ -40,11 +40,14 @@ func attemptFailed(t *ledger.Tx, m *orchestrator.Message, out *outcome) (retryAt
 		return "", GiveUp(t, m, reason, true)
 	}
 	if asked := min(out.wait, HighestRung(&conf.Settings)); asked > wait {
-		wait, reason = asked, reason+"; its recipient asks for no other attempt within "+orchestrator.FormatDuration(asked)
+		wait, reason = asked, reason+"; its recipient asks for no other attempt within "+
+			orchestrator.FormatDuration(asked)
 	}
 	retryAt = orchestrator.Stamp(t.Clock.Add(wait))
-	say(t, slog.LevelInfo, "a delivery failed and will be retried", m, "attempt", m.Attempt(), "retry_at", retryAt, "reason", reason)
-	_, err = t.ChangeStatus(ledger.BySeq(m.Seq), ledger.Change{To: orchestrator.Retry, Attempted: true, Event: tracing.AttemptFailed, Failure: reason, Detail: out.detail, Next: retryAt})
+	say(t, slog.LevelInfo, "a delivery failed and will be retried", m, "attempt", m.Attempt(), "retry_at", retryAt,
+		"reason", reason)
+	_, err = t.ChangeStatus(ledger.BySeq(m.Seq), ledger.Change{To: orchestrator.Retry, Attempted: true,
+		Event: tracing.AttemptFailed, Failure: reason, Detail: out.detail, Next: retryAt})
 	return retryAt, err
 }
 
@@ -69,7 +72,8 @@ func GiveUp(t *ledger.Tx, m *orchestrator.Message, reason string, attempted bool
 	if !attempted {
 		retries = m.RetryCount
 	}
-	if _, err := t.ChangeStatus(ledger.BySeq(m.Seq), ledger.Change{To: orchestrator.Failed, Event: tracing.Failed, Failure: reason, Attempted: attempted}); err != nil {
+	if _, err := t.ChangeStatus(ledger.BySeq(m.Seq), ledger.Change{To: orchestrator.Failed, Event: tracing.Failed,
+		Failure: reason, Attempted: attempted}); err != nil {
 		return err
 	}
 	level := slog.LevelWarn
@@ -87,8 +91,8 @@ func say(t *ledger.Tx, level slog.Level, what string, m *orchestrator.Message, m
 }
 
 // Bounce sends one error_report to the sender of a message that failed or expired. The engine's own messages never
-// bounce, nor does what it says of the end of a session, which a report would start anew. A sender that nobody knows cannot
-// get one. Source: contract, "The ladder and retention".
+// bounce, nor does what it says of the end of a session, which a report would start anew. A sender that nobody knows
+// cannot get one. Source: contract, "The ladder and retention".
 func Bounce(t *ledger.Tx, m *orchestrator.Message, code orchestrator.Code, reason string, retries int) error {
 	conf := t.Config()
 	sender := conf.Agents[m.Sender]

@@ -124,7 +124,8 @@ func TestUndecidableFailsAtOnce(t *testing.T) {
 func TestUnknownRecipientByHandClimbs(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "architect")
-	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload) VALUES ('m1', 'architect', 'nobody', '1')`)
+	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload) VALUES ('m1', 'architect', 'nobody',
+		'1')`)
 	for _, wait := range []int{0, 30, 60, 120} {
 		f.Clock.Advance(time.Duration(wait) * time.Second)
 		want.Equal(t, "failed", f.Deliver().Failed, 1)
@@ -144,7 +145,8 @@ func TestBounce(t *testing.T) {
 	f.Deliver()
 	f.Deliver()
 	f.Deliver()
-	want.Rows(t, f.Rows(`SELECT sender, recipient, message_type, status, reply_to = ?, json_extract(payload, '$.error') FROM agent_message ORDER BY seq`, id),
+	want.Rows(t, f.Rows(`SELECT sender, recipient, message_type, status, reply_to = ?, json_extract(payload, '$.error')
+		FROM agent_message ORDER BY seq`, id),
 		"architect builder note failed <nil> <nil>", "system architect error_report failed 1 delivery_failed")
 }
 
@@ -155,7 +157,8 @@ func TestPoisonEnds(t *testing.T) {
 	f.AddWired("builder")
 	id := f.Send("architect", "builder")
 	crash := func() {
-		f.SQL(`UPDATE agent_message SET lease_token = 'dead', lease_owner = 'gone', lease_until = ? WHERE message_id = ?`,
+		f.SQL(`UPDATE agent_message SET lease_token = 'dead', lease_owner = 'gone', lease_until = ?
+			WHERE message_id = ?`,
 			f.Clock.Now().Add(time.Second).Format("2006-01-02T15:04:05.000Z"), id)
 		f.Clock.Advance(time.Second)
 	}
@@ -170,7 +173,8 @@ func TestPoisonEnds(t *testing.T) {
 		if _, err := delivery.Poll(t.Context(), f.Ledger, "builder", 1); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "architect", Limit: 1}); err != nil {
+		if _, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "architect",
+			Limit: 1}); err != nil {
 			t.Fatal(err)
 		}
 		deliverNothing(f, id)
@@ -209,13 +213,14 @@ func TestClockForwardAndBack(t *testing.T) {
 	second := f.Send("architect", "builder") // pending is due now, whatever the clock did
 	f.Deliver()
 	want.Equal(t, "status of a send after the set-back", f.Message(second).Status, orchestrator.Delivered)
-	if bad := f.Rows(`SELECT a.id FROM message_trace a JOIN message_trace b ON b.id = a.id + 1 WHERE b.at < a.at`); len(bad) > 0 {
+	if bad := f.Rows(`SELECT a.id FROM message_trace a JOIN message_trace b ON b.id = a.id + 1
+		WHERE b.at < a.at`); len(bad) > 0 {
 		t.Errorf("times in the trace go backwards after rows %v", bad)
 	}
 }
 
-// A message that its recipient refuses for good is a dead letter at once, without a rung and without the fallback, and its
-// sender is told. Those behind it go on.
+// A message that its recipient refuses for good is a dead letter at once, without a rung and without the fallback, and
+// its sender is told. Those behind it go on.
 func TestRefusedForGood(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -233,7 +238,8 @@ func TestRefusedForGood(t *testing.T) {
 	}
 	want.Rows(t, f.Rows(`SELECT event, attempt FROM message_trace WHERE message_id = ? ORDER BY id`, id),
 		"created 0", "claimed 1", "attempt_failed 1", "failed 1")
-	want.Rows(t, f.Rows(`SELECT message_type, json_extract(payload, '$.message_id') FROM agent_message WHERE recipient = 'a'`), "error_report "+id)
+	want.Rows(t, f.Rows(`SELECT message_type, json_extract(payload, '$.message_id') FROM agent_message
+		WHERE recipient = 'a'`), "error_report "+id)
 	f.Wire.Set(nil)
 	next := f.Send("a", "b")
 	want.Equal(t, "delivered", f.Deliver().Delivered >= 1, true)

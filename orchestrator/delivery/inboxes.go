@@ -14,10 +14,11 @@ import (
 	"mailroom/tracing"
 )
 
-// deliverInboxes delivers everything due to recipients whose transport is a table, and calls others with the names of the
-// other recipients that have something due, as soon as it meets them. Rows of recipients that nobody knows fail their
-// attempt here. Each transaction goes on behind the recipient that the one before ended with, so that one with a long
-// backlog holds back nobody. A recipient to whom somebody else delivers at that moment is passed over, and comes last.
+// deliverInboxes delivers everything due to recipients whose transport is a table, and calls others with the names of
+// the other recipients that have something due, as soon as it meets them. Rows of recipients that nobody knows fail
+// their attempt here. Each transaction goes on behind the recipient that the one before ended with, so that one with a
+// long backlog holds back nobody. A recipient to whom somebody else delivers at that moment is passed over, and comes
+// last.
 func deliverInboxes(ctx context.Context, l *ledger.Ledger, o Options, r *run, others func(recipient string)) error {
 	passed := map[string]bool{}
 	if o.Recipient != "" {
@@ -34,8 +35,10 @@ func deliverInboxes(ctx context.Context, l *ledger.Ledger, o Options, r *run, ot
 	return nil
 }
 
-// deliverTurns is deliverInboxes for the recipients that a scope allows. Those that are passed over are added to passed.
-func deliverTurns(ctx context.Context, l *ledger.Ledger, o Options, scope store.Scope, r *run, others func(recipient string), passed map[string]bool) error {
+// deliverTurns is deliverInboxes for the recipients that a scope allows. Those that are passed over are added to
+// passed.
+func deliverTurns(ctx context.Context, l *ledger.Ledger, o Options, scope store.Scope, r *run,
+	others func(recipient string), passed map[string]bool) error {
 	last, idle := "", 0
 	for more := true; more; {
 		if err := ctx.Err(); err != nil {
@@ -87,9 +90,9 @@ type InboxBatch struct {
 	taken map[string]int            // these by recipient
 }
 
-// minShare is how many rows of one recipient are taken at least while others wait too. A transaction is shared out among
-// all of them: the oldest rows of all stand side by side in the table, those of one are spread over ten times the pages
-// if there are ten.
+// minShare is how many rows of one recipient are taken at least while others wait too. A transaction is shared out
+// among all of them: the oldest rows of all stand side by side in the table, those of one are spread over ten times the
+// pages if there are ten.
 const minShare = 25
 
 // run serves one recipient after the other until the batch is full.
@@ -126,7 +129,8 @@ func (b *InboxBatch) run(only string) error {
 		}
 		b.last = recipient
 		agent := conf.Agents[recipient]
-		if agent != nil && b.Ledger.SetTransport(agent) == nil { // of whom there may be more than the database has room for locks
+		// of whom there may be more than the database has room for locks
+		if agent != nil && b.Ledger.SetTransport(agent) == nil {
 			b.others = append(b.others, recipient)
 			continue
 		}
@@ -141,7 +145,8 @@ func (b *InboxBatch) run(only string) error {
 		case agent == nil:
 			err = b.failUnknown(recipient)
 		default:
-			err = b.TakeShare(recipient, min(b.Left, max(minShare, b.Left/(len(names)-i))), b.Ledger.SetTransport(agent))
+			err = b.TakeShare(recipient, min(b.Left, max(minShare, b.Left/(len(names)-i))),
+				b.Ledger.SetTransport(agent))
 		}
 		if err != nil {
 			return err
@@ -159,8 +164,8 @@ func (b *InboxBatch) Empty() error {
 	return b.SetBatch()
 }
 
-// TakeShare puts what is due to one recipient into the set, at most limit rows: the highest priority first, then the oldest.
-// If what is in the set goes through another transport, it is delivered before.
+// TakeShare puts what is due to one recipient into the set, at most limit rows: the highest priority first, then the
+// oldest. If what is in the set goes through another transport, it is delivered before.
 func (b *InboxBatch) TakeShare(recipient string, limit int, set orchestrator.SetTransport) error {
 	if b.set != nil && b.set != set {
 		if err := b.Deliver(); err != nil {
@@ -184,7 +189,8 @@ func (b *InboxBatch) TakeShare(recipient string, limit int, set orchestrator.Set
 		b.More = true
 		return nil
 	}
-	marked, err := b.Number(`SELECT EXISTS (SELECT 1 FROM agent_message WHERE `+ledger.Due+` AND recipient = ?2 AND delivery_marks <> '')`,
+	marked, err := b.Number(`SELECT EXISTS (SELECT 1 FROM agent_message WHERE `+ledger.Due+` AND recipient = ?2
+		AND delivery_marks <> '')`,
 		b.ClockText, recipient)
 	if marked != 0 {
 		b.others = append(b.others, recipient)
@@ -198,7 +204,8 @@ func (b *InboxBatch) TakeThese(recipient string, seqs []int64, set orchestrator.
 	if err := b.SetBatch(seqs...); err != nil {
 		return err
 	}
-	if _, err := b.Exec(`DELETE FROM temp.batch WHERE NOT EXISTS (SELECT 1 FROM agent_message m WHERE m.seq = batch.seq AND `+ledger.Takeable+`)`,
+	if _, err := b.Exec(`DELETE FROM temp.batch WHERE NOT EXISTS (SELECT 1 FROM agent_message m WHERE m.seq = batch.seq
+		AND `+ledger.Takeable+`)`,
 		b.ClockText, recipient); err != nil {
 		return err
 	}
@@ -209,8 +216,8 @@ func (b *InboxBatch) TakeThese(recipient string, seqs []int64, set orchestrator.
 	return err
 }
 
-// Deliver delivers the set. If that fails because of its rows, it delivers ever smaller parts of it, so that a row which
-// breaks its part is found, fails alone, and holds back nobody.
+// Deliver delivers the set. If that fails because of its rows, it delivers ever smaller parts of it, so that a row
+// which breaks its part is found, fails alone, and holds back nobody.
 func (b *InboxBatch) Deliver() error {
 	if len(b.taken) == 0 {
 		return nil
@@ -249,14 +256,15 @@ type setRow struct {
 	recipient string
 }
 
-// deliverSet delivers the rows of temp.batch, so many to each recipient, and settles them, or does nothing. fault is a failure
-// that lies in the rows.
+// deliverSet delivers the rows of temp.batch, so many to each recipient, and settles them, or does nothing. fault is a
+// failure that lies in the rows.
 func (b *InboxBatch) deliverSet(recipients map[string]int) (fault, err error) {
 	return b.ChangeRows(func() error {
 		if err := ledger.DeliverBatch(b.Tx, b.set, recipients); err != nil {
 			return err
 		}
-		_, err := b.ChangeStatus(ledger.InBatch, ledger.Change{To: orchestrator.Delivered, Attempted: true, Event: tracing.Delivered})
+		_, err := b.ChangeStatus(ledger.InBatch, ledger.Change{To: orchestrator.Delivered, Attempted: true,
+			Event: tracing.Delivered})
 		return err
 	})
 }
@@ -337,7 +345,8 @@ func failedAttempt(m *orchestrator.Message, code orchestrator.Code, reason, retr
 
 // failUnknown sends what somebody wrote by hand for a name that nobody has up the ladder, where it fails in the end.
 func (b *InboxBatch) failUnknown(recipient string) error {
-	ms, err := ledger.Messages(b.Conn, `SELECT `+ledger.MessageColumns+` FROM agent_message WHERE `+ledger.Due+` AND recipient = ?2
+	ms, err := ledger.Messages(b.Conn, `SELECT `+ledger.MessageColumns+` FROM agent_message WHERE `+ledger.Due+
+		` AND recipient = ?2
 		ORDER BY priority DESC, seq LIMIT +?3`, b.ClockText, recipient, b.Left)
 	if err != nil {
 		return err
@@ -356,13 +365,14 @@ func (b *InboxBatch) failUnknown(recipient string) error {
 	return nil
 }
 
-// HandOne delivers one message through a table, where its place looks read, and brings m up to date. read says that it is read indeed;
-// otherwise the caller lends it to a reader.
+// HandOne delivers one message through a table, where its place looks read, and brings m up to date. read says that it
+// is read indeed; otherwise the caller lends it to a reader.
 func HandOne(t *ledger.Tx, m *orchestrator.Message, set orchestrator.SetTransport, read bool) error {
 	if err := set.DeliverRead(t.Run, m.Seq, t.Now); err != nil {
 		return err
 	}
-	if _, err := t.ChangeStatus(ledger.BySeq(m.Seq), ledger.Change{To: orchestrator.Delivered, Attempted: true, Read: read, Event: tracing.Delivered}); err != nil {
+	if _, err := t.ChangeStatus(ledger.BySeq(m.Seq), ledger.Change{To: orchestrator.Delivered, Attempted: true,
+		Read: read, Event: tracing.Delivered}); err != nil {
 		return err
 	}
 	if m.Status == orchestrator.Retry {

@@ -13,8 +13,8 @@ import (
 	"mailroom/orchestrator/overview"
 )
 
-// TestLeaseWithoutAnOwner: a lease that somebody wrote by hand, for however long, holds a pair up no longer than an attempt of
-// this agent may take; until then `why` and the doctor name it.
+// TestLeaseWithoutAnOwner: a lease that somebody wrote by hand, for however long, holds a pair up no longer than an
+// attempt of this agent may take; until then `why` and the doctor name it.
 func TestLeaseWithoutAnOwner(t *testing.T) {
 	t.Parallel()
 	for name, lease := range map[string]string{
@@ -41,22 +41,28 @@ func TestLeaseWithoutAnOwner(t *testing.T) {
 				f.SQL(`UPDATE agent_message SET ` + lease + set)
 				behind := f.Send("a", "b")
 				for _, id := range []string{held, behind} {
-					const rule, fix = "; the next delivery run takes that back to 1m30s from then", "Run `mailroom deliver_all`, and again when that time is over. Or end it now: `"
+					const rule, fix = "; the next delivery run takes that back to 1m30s from then",
+						"Run `mailroom deliver_all`, and again when that time is over. Or end it now: `"
 					why := f.Why(id)
-					if back := strings.Contains(why.Rule, rule); back != (until != "ends soon") || strings.HasPrefix(why.Fix, fix) != back {
+					if back := strings.Contains(why.Rule, rule); back != (until != "ends soon") ||
+						strings.HasPrefix(why.Fix, fix) != back {
 						t.Errorf("why before the run: %q; do: %q", why.Rule, why.Fix)
 					}
 				}
 				f.Deliver()
 				const end = "2026-01-02T03:05:35.000Z" // 60 s for an attempt, 30 s of grace
-				want.Rows(t, f.Rows(`SELECT lease_until, traced_status FROM agent_message ORDER BY seq`), end+" pending", " pending")
-				for id, rule := range map[string]string{held: "it is under a lease without an owner until " + end, behind: held + ", from a to b too, is under a lease without an owner until " + end} {
+				want.Rows(t, f.Rows(`SELECT lease_until, traced_status FROM agent_message ORDER BY seq`),
+					end+" pending", " pending")
+				for id, rule := range map[string]string{held: "it is under a lease without an owner until " + end,
+					behind: held + ", from a to b too, is under a lease without an owner until " + end} {
 					why := f.Why(id)
-					if !strings.Contains(why.Rule, rule) || !strings.Contains(why.Fix, "UPDATE agent_message SET lease_until") {
+					if !strings.Contains(why.Rule, rule) ||
+						!strings.Contains(why.Fix, "UPDATE agent_message SET lease_until") {
 						t.Errorf("why: %q; do: %q", why.Rule, why.Fix)
 					}
 				}
-				if says := finding(f, "leases without an owner"); says.Level != "problem" || !strings.HasPrefix(says.Says, "1 lease that somebody wrote by hand") {
+				if says := finding(f, "leases without an owner"); says.Level != "problem" ||
+					!strings.HasPrefix(says.Says, "1 lease that somebody wrote by hand") {
 					t.Errorf("the doctor: %+v", says)
 				}
 				_, err := messages.Cancel(t.Context(), f.Ledger, held, "")
@@ -67,7 +73,8 @@ func TestLeaseWithoutAnOwner(t *testing.T) {
 				if says := finding(f, "leases without an owner"); says.Level != "ok" {
 					t.Errorf("the doctor afterwards: %+v", says)
 				}
-				want.Rows(t, f.Rows(`SELECT error FROM message_trace WHERE event = 'released'`), "a lease without an owner ran out")
+				want.Rows(t, f.Rows(`SELECT error FROM message_trace WHERE event = 'released'`),
+					"a lease without an owner ran out")
 			})
 		}
 	}
@@ -85,8 +92,8 @@ func TestWhyEndsALeaseWithoutAnOwner(t *testing.T) {
 	want.Equal(t, "status", f.Message(id).Status, orchestrator.Delivered)
 }
 
-// TestLeaseOfARowToBeAdopted: a lease or a next attempt that somebody wrote into a row of their own is gone when the next run
-// adopts that, and why does not speak of it.
+// TestLeaseOfARowToBeAdopted: a lease or a next attempt that somebody wrote into a row of their own is gone when the
+// next run adopts that, and why does not speak of it.
 func TestLeaseOfARowToBeAdopted(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -103,8 +110,8 @@ func TestLeaseOfARowToBeAdopted(t *testing.T) {
 	want.Equal(t, "status of the next", f.Message(id).Status, orchestrator.Delivered)
 }
 
-// TestLeaseOfAnEndedRow: a lease on a row that is not live counts for nothing: it holds nobody back, is nobody's in why and
-// doctor, and keeps no run going.
+// TestLeaseOfAnEndedRow: a lease on a row that is not live counts for nothing: it holds nobody back, is nobody's in why
+// and doctor, and keeps no run going.
 func TestLeaseOfAnEndedRow(t *testing.T) {
 	t.Parallel()
 	for _, target := range []string{"inbox", "wire:b"} {
@@ -128,7 +135,8 @@ func TestLeaseOfAnEndedRow(t *testing.T) {
 			t.Error(err)
 		}
 		want.Equal(t, "next run", f.NextDue(), "")
-		want.Rows(t, f.Rows(`SELECT lease_until FROM agent_message WHERE message_id = ?`, first), "9999-12-31T23:59:59.999Z")
+		want.Rows(t, f.Rows(`SELECT lease_until FROM agent_message WHERE message_id = ?`, first),
+			"9999-12-31T23:59:59.999Z")
 	}
 }
 
@@ -139,7 +147,8 @@ func TestLongLeaseOfARun(t *testing.T) {
 	f.AddWired("b")
 	id := f.Send("a", "b")
 	const token, until = "5.1.1-01ARZ3NDEKTSV4RRFFQ69G5FAV", "2026-01-02T04:04:35.000Z" // an hour and the grace
-	f.SQL(`UPDATE agent_message SET lease_token = ?, lease_owner = 'worker', lease_until = ? WHERE message_id = ?`, token, until, id)
+	f.SQL(`UPDATE agent_message SET lease_token = ?, lease_owner = 'worker', lease_until = ? WHERE message_id = ?`,
+		token, until, id)
 	f.Deliver()
 	want.Rows(t, f.Rows(`SELECT lease_until FROM agent_message`), until)
 	want.Equal(t, "why", f.Why(id).Rule, "worker is delivering it; its lease ends at "+until)
@@ -163,8 +172,8 @@ func finding(f *enginetest.Fixture, check string) overview.Finding {
 	return overview.Finding{Level: "nothing"}
 }
 
-// TestNextAttemptByHand: a next_attempt_at that somebody wrote is taken back to the longest wait that there is, and why says
-// that nobody asked for it.
+// TestNextAttemptByHand: a next_attempt_at that somebody wrote is taken back to the longest wait that there is, and why
+// says that nobody asked for it.
 func TestNextAttemptByHand(t *testing.T) {
 	t.Parallel()
 	for _, at := range []any{"9999-12-31T23:59:59.999Z", "tomorrow", []byte{0xff}} {
@@ -173,13 +182,15 @@ func TestNextAttemptByHand(t *testing.T) {
 		first := f.Send("a", "b")
 		f.SQL(`UPDATE agent_message SET next_attempt_at = ?`, at)
 		second := f.Send("a", "b")
-		if rule := f.Why(first).Rule; !strings.HasSuffix(rule, ", was written by hand; the next delivery run takes that back to 2m from then") {
+		if rule := f.Why(first).Rule; !strings.HasSuffix(rule,
+			", was written by hand; the next delivery run takes that back to 2m from then") {
 			t.Errorf("why before the run: %s", rule)
 		}
 		f.Deliver()
 		const end = "2026-01-02T03:06:05.000Z" // the ladder's highest rung
 		for id, rule := range map[string]string{
-			first: "its next_attempt_at, " + end + ", was written by hand", second: first + ", which a sent before it, is put off until " + end + "; their order is kept",
+			first: "its next_attempt_at, " + end + ", was written by hand", second: first +
+				", which a sent before it, is put off until " + end + "; their order is kept",
 		} {
 			want.Equal(t, "why", f.Why(id).Rule, rule)
 		}

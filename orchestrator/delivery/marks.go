@@ -7,8 +7,8 @@ import (
 	"mailroom/orchestrator/ledger"
 )
 
-// MarksOf returns the notes that transports left with a message (see orchestrator.Attempt.Mark), by target. A column that was
-// written by hand and cannot be read holds none.
+// MarksOf returns the notes that transports left with a message (see orchestrator.Attempt.Mark), by target. A column
+// that was written by hand and cannot be read holds none.
 func MarksOf(m *orchestrator.Message) map[string]string {
 	var marks map[string]string
 	if json.Unmarshal([]byte(m.Marks), &marks) != nil || marks == nil {
@@ -17,8 +17,8 @@ func MarksOf(m *orchestrator.Message) map[string]string {
 	return marks
 }
 
-// AddMark stores the note of a transport with a message, in the row and in m. The notes of other targets stay. An empty note
-// removes it.
+// AddMark stores the note of a transport with a message, in the row and in m. The notes of other targets stay. An empty
+// note removes it.
 func AddMark(t *ledger.Tx, m *orchestrator.Message, target, note string) (err error) {
 	if m.Marks, err = withMark(m, target, note); err != nil {
 		return err
@@ -27,13 +27,15 @@ func AddMark(t *ledger.Tx, m *orchestrator.Message, target, note string) (err er
 	return err
 }
 
-// addMarkHeld is AddMark for a message that is live and under a lease. It reports whether it still is; otherwise it stores nothing.
+// addMarkHeld is AddMark for a message that is live and under a lease. It reports whether it still is; otherwise it
+// stores nothing.
 func addMarkHeld(t *ledger.Tx, m *orchestrator.Message, token, target, note string) (held bool, err error) {
 	marks, err := withMark(m, target, note)
 	if err != nil {
 		return false, err
 	}
-	n, err := t.Exec(`UPDATE agent_message SET delivery_marks = ?1 WHERE seq = ?2 AND lease_token = ?3 AND `+ledger.Live, marks, m.Seq, token)
+	n, err := t.Exec(`UPDATE agent_message SET delivery_marks = ?1 WHERE seq = ?2 AND lease_token = ?3 AND `+
+		ledger.Live, marks, m.Seq, token)
 	if err != nil || n == 0 {
 		return false, err
 	}

@@ -11,8 +11,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// TestMarksWrittenByHand: a note is stored with a message whatever somebody has written in its place, and what could not be read
-// is gone then.
+// TestMarksWrittenByHand: a note is stored with a message whatever somebody has written in its place, and what could
+// not be read is gone then.
 func TestMarksWrittenByHand(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "architect", "builder")

@@ -22,8 +22,8 @@ func in(d time.Duration) func(*orchestrator.Draft) {
 	return func(draft *orchestrator.Draft) { draft.Delay = d }
 }
 
-// TestNotBefore: a message is delivered no earlier than its sender wants, by a run and to a waiter, through a table and through
-// a worker; it holds back nothing that was sent later, and is not overdue before.
+// TestNotBefore: a message is delivered no earlier than its sender wants, by a run and to a waiter, through a table and
+// through a worker; it holds back nothing that was sent later, and is not overdue before.
 func TestNotBefore(t *testing.T) {
 	t.Parallel()
 	for _, target := range []string{"inbox", "wire:b"} {
@@ -59,7 +59,8 @@ func TestNotBefore(t *testing.T) {
 			want.Equal(t, "overdue", state.Overdue, int64(0))
 			want.Equal(t, "next run", f.NextDue(), "2026-01-02T05:04:05.000Z")
 			f.Clock.Advance(time.Hour - time.Millisecond)
-			if ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "b", Limit: 10}); err != nil || len(ms) > 0 && ms[0].ID == late {
+			if ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "b",
+				Limit: 10}); err != nil || len(ms) > 0 && ms[0].ID == late {
 				t.Errorf("a reader gets it too early: %v, %v", ms, err)
 			}
 			f.Deliver()
@@ -85,7 +86,8 @@ func TestNotBeforeIsOverdueLater(t *testing.T) {
 	f.Clock.Advance(5*time.Minute + time.Millisecond)
 	f.Deliver()
 	want.Equal(t, "overdue", finding(f, "overdue").Level, "problem")
-	want.Rows(t, f.Rows(`SELECT error FROM message_trace WHERE event = 'overdue'`), "undelivered since 2026-01-02T04:04:05.000Z")
+	want.Rows(t, f.Rows(`SELECT error FROM message_trace WHERE event = 'overdue'`),
+		"undelivered since 2026-01-02T04:04:05.000Z")
 }
 
 // TestNotBeforeBounds: thirty days at most, and not behind the end of a ttl; a past time is at once.
@@ -116,7 +118,8 @@ func TestNotBeforeBounds(t *testing.T) {
 		if c.refused == "" && (err != nil || sent.NotBefore != c.want) {
 			t.Errorf("%s: %q, %v", name, sent.NotBefore, err)
 		}
-		if c.refused != "" && (orchestrator.CodeOf(err) != orchestrator.InvalidParams || !strings.Contains(err.Error(), c.refused)) {
+		if c.refused != "" && (orchestrator.CodeOf(err) != orchestrator.InvalidParams ||
+			!strings.Contains(err.Error(), c.refused)) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -127,15 +130,19 @@ func TestNotBeforeByHand(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
 	for id, value := range map[string]string{
-		"our form": `'2026-01-02T05:00:00.000Z'`, "another form": `'2026-01-02 06:00:00+01:00'`, "a BLOB": `x'32303236'`, "a number": `7`,
+		"our form": `'2026-01-02T05:00:00.000Z'`, "another form": `'2026-01-02 06:00:00+01:00'`,
+		"a BLOB": `x'32303236'`, "a number": `7`,
 		"nonsense": `'tomorrow'`, "far": `'9999-01-01'`, "past": `'2025-01-01'`,
 	} {
-		f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload, not_before) VALUES (?, 'a', 'b', 'null', `+value+`)`, id)
+		f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload, not_before)
+			VALUES (?, 'a', 'b', 'null', `+value+`)`, id)
 	}
-	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, not_before, ttl_seconds) VALUES ('behind its ttl', 'a', 'b', '2026-01-02T05:00:00.000Z', 60)`)
+	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, not_before, ttl_seconds) VALUES ('behind its ttl',
+		'a', 'b', '2026-01-02T05:00:00.000Z', 60)`)
 	f.Deliver()
 	const far = "2026-02-01T03:04:05.000Z"
-	want.Rows(t, f.Rows(`SELECT message_id, status, not_before, next_attempt_at, expires_at FROM agent_message ORDER BY message_id`),
+	want.Rows(t, f.Rows(`SELECT message_id, status, not_before, next_attempt_at, expires_at FROM agent_message
+		ORDER BY message_id`),
 		"a BLOB delivered   2026-01-09T03:04:05.000Z",
 		"a number delivered   2026-01-09T03:04:05.000Z",
 		"another form pending 2026-01-02T05:00:00.000Z 2026-01-02T05:00:00.000Z 2026-01-09T05:00:00.000Z",
@@ -155,8 +162,8 @@ func TestNotBeforeByHand(t *testing.T) {
 	want.Equal(t, "next attempt", f.Message("far").NextAttemptAt, "2026-01-31T03:04:05.000Z")
 }
 
-// TestNotBeforeAndItsEnds: what is wanted later can be taken back; what failed meanwhile waits for its time when it is replayed,
-// and a recipient that reads by itself does not get it early.
+// TestNotBeforeAndItsEnds: what is wanted later can be taken back; what failed meanwhile waits for its time when it is
+// replayed, and a recipient that reads by itself does not get it early.
 func TestNotBeforeAndItsEnds(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -165,7 +172,8 @@ func TestNotBeforeAndItsEnds(t *testing.T) {
 	if _, err := messages.Cancel(t.Context(), f.Ledger, id, "a"); err != nil {
 		t.Fatal(err)
 	}
-	_, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "a", Recipient: "c", Type: "note", Delay: time.Hour})
+	_, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "a", Recipient: "c", Type: "note",
+		Delay: time.Hour})
 	want.Code(t, err, orchestrator.UnknownRecipient)
 	letter := f.Rows(`SELECT message_id FROM agent_message WHERE status = 'failed'`)[0]
 	f.AddWired("c")
@@ -177,7 +185,8 @@ func TestNotBeforeAndItsEnds(t *testing.T) {
 	m := f.Message(letter)
 	want.Equal(t, "next attempt", m.NextAttemptAt, "2026-01-02T04:04:05.000Z")
 	want.Equal(t, "expiry", m.ExpiresAt, "2026-01-09T04:04:05.000Z")
-	if ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "c", Limit: 1}); err != nil || len(ms) > 0 {
+	if ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "c", Limit: 1}); err != nil ||
+		len(ms) > 0 {
 		t.Errorf("a reader got %v, %v", ms, err)
 	}
 	f.Clock.Advance(time.Hour)
@@ -231,15 +240,16 @@ func TestNotBeforeAcknowledged(t *testing.T) {
 	want.Rows(t, f.Rows(`SELECT due_at FROM acknowledgement_due`), "2026-03-03T03:04:05.000Z")
 }
 
-// TestManyAreWantedLater: however many messages are wanted later, they hold back none that is due, and none of the statements
-// that look for what is due at a time of its own walks along them.
+// TestManyAreWantedLater: however many messages are wanted later, they hold back none that is due, and none of the
+// statements that look for what is due at a time of its own walks along them.
 func TestManyAreWantedLater(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
 	f.AddWired("b")
 	drafts := make([]orchestrator.Draft, 2000)
 	for i := range drafts {
-		drafts[i] = orchestrator.Draft{Sender: "a", Recipient: "b", Type: "note", Payload: fmt.Append(nil, i), Delay: time.Hour}
+		drafts[i] = orchestrator.Draft{Sender: "a", Recipient: "b", Type: "note", Payload: fmt.Append(nil, i),
+			Delay: time.Hour}
 	}
 	if outs := messages.SendBatch(t.Context(), f.Ledger, drafts, true); outs[0].Refused != nil {
 		t.Fatal(outs[0].Refused)
@@ -247,7 +257,8 @@ func TestManyAreWantedLater(t *testing.T) {
 	id := f.Send("a", "b")
 	f.Deliver()
 	want.Equal(t, "arrived", strings.Join(f.Wire.IDs(), " "), id)
-	want.Equal(t, "in the index of what was put off", len(f.Rows(`SELECT 1 FROM agent_message INDEXED BY agent_message_put_off
+	want.Equal(t, "in the index of what was put off",
+		len(f.Rows(`SELECT 1 FROM agent_message INDEXED BY agent_message_put_off
 		WHERE status = 'pending' AND next_attempt_at <> '' AND next_attempt_at <> not_before`)), 0)
 }
 
@@ -281,21 +292,23 @@ func TestNotBeforeWakesTheDaemon(t *testing.T) {
 	})
 }
 
-// TestNotBeforeOfAnswers: an answer that is wanted later goes directly, since what is posted in a thread stands there at once;
-// one that decides a team's request cannot wait.
+// TestNotBeforeOfAnswers: an answer that is wanted later goes directly, since what is posted in a thread stands there
+// at once; one that decides a team's request cannot wait.
 func TestNotBeforeOfAnswers(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
 	f.MustPost(f.Thread("a", "b").ID, "a", "b")
 	sent, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{
-		Sender: "b", Recipient: "a", Type: "note", Delay: time.Hour, ReplyTo: f.Rows(`SELECT message_id FROM agent_message WHERE recipient = 'b'`)[0],
+		Sender: "b", Recipient: "a", Type: "note", Delay: time.Hour,
+		ReplyTo: f.Rows(`SELECT message_id FROM agent_message WHERE recipient = 'b'`)[0],
 	})
 	if err != nil || sent.Joined != "" || !strings.Contains(sent.Outside, "wanted later") {
 		t.Errorf("%+v, %v", sent, err)
 	}
 	asked := f.MustAsk(orchestrator.PlanApproval, "b", "a")
 	_, err = messages.Send(t.Context(), f.Ledger, orchestrator.Draft{
-		Sender: "a", Recipient: "b", Type: "note", Delay: time.Hour, ReplyTo: asked.MessageID, SessionID: enginetest.Room, Verdict: enginetest.Verdict(true),
+		Sender: "a", Recipient: "b", Type: "note", Delay: time.Hour, ReplyTo: asked.MessageID,
+		SessionID: enginetest.Room, Verdict: enginetest.Verdict(true),
 	})
 	want.Code(t, err, orchestrator.InvalidParams)
 }

@@ -21,9 +21,9 @@ type Backlog struct {
 	Messages  []orchestrator.Message // the oldest of the backlog
 }
 
-// Poll returns what waits for a recipient: the oldest messages, at most n of them (1 to 1000). It changes nothing, and works on
-// a read-only disk. Rows that others wrote are shown as adoption would make them. Error: unknown_recipient if nobody has the
-// name and nothing waits for it.
+// Poll returns what waits for a recipient: the oldest messages, at most n of them (1 to 1000). It changes nothing, and
+// works on a read-only disk. Rows that others wrote are shown as adoption would make them. Error: unknown_recipient if
+// nobody has the name and nothing waits for it.
 func Poll(ctx context.Context, l *ledger.Ledger, recipient string, n int) (Backlog, error) {
 	recipient, err := orchestrator.CheckName("recipient", recipient)
 	if err != nil {
@@ -56,7 +56,8 @@ func Poll(ctx context.Context, l *ledger.Ledger, recipient string, n int) (Backl
 			return nil
 		}
 		const columns = ledger.Foreign + `, traced_status, ` + ledger.MessageColumns
-		if err := c.Query(`SELECT `+columns+` FROM agent_message WHERE `+ledger.Live+` AND recipient = ?1 ORDER BY `+adoption.Order+` LIMIT +?3`,
+		if err := c.Query(`SELECT `+columns+` FROM agent_message WHERE `+ledger.Live+` AND recipient = ?1 ORDER BY `+
+			adoption.Order+` LIMIT +?3`,
 			list, recipient, orchestrator.Stamp(l.Now()), n); err != nil || len(others) == 0 {
 			return err
 		}

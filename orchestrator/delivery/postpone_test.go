@@ -18,8 +18,8 @@ import (
 	"mailroom/orchestrator/reading"
 )
 
-// A recipient may ask for another time for as long as it likes: no rung is spent, nothing fails, and the message arrives
-// when it is taken. Until then it is tried after the waits of the ladder, and the last of them again and again.
+// A recipient may ask for another time for as long as it likes: no rung is spent, nothing fails, and the message
+// arrives when it is taken. Until then it is tried after the waits of the ladder, and the last of them again and again.
 func TestPostponedForAnHour(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -56,7 +56,8 @@ func TestPostponedForAnHour(t *testing.T) {
 	want.Equal(t, "status", m.Status, orchestrator.Delivered)
 	want.Equal(t, "retry_count", m.RetryCount, 0)
 	want.Equal(t, "error_message", m.Error, "")
-	want.Rows(t, f.Rows(`SELECT event, count(*), max(attempt) FROM message_trace WHERE message_id = ? GROUP BY event ORDER BY event`, id),
+	want.Rows(t, f.Rows(`SELECT event, count(*), max(attempt) FROM message_trace WHERE message_id = ? GROUP BY event
+		ORDER BY event`, id),
 		"claimed 33 1", "created 1 0", "delivered 1 1", "overdue 1 0", "released 32 1")
 }
 
@@ -152,7 +153,8 @@ func TestPostponedExpires(t *testing.T) {
 	}
 	f.Deliver()
 	want.Equal(t, "status after its time", f.Message(id).Status, orchestrator.Lapsed)
-	want.Rows(t, f.Rows(`SELECT message_type, json_extract(payload, '$.error') FROM agent_message WHERE reply_to = ?`, id), "error_report expired")
+	want.Rows(t, f.Rows(`SELECT message_type, json_extract(payload, '$.error') FROM agent_message WHERE reply_to = ?`,
+		id), "error_report expired")
 	for range 7*24 + 1 { // a week, in steps of an hour
 		f.Clock.Advance(time.Hour)
 		f.Deliver()
@@ -177,7 +179,8 @@ func TestPostponedPartOfABatch(t *testing.T) {
 	want.Equal(t, "delivered", d.Delivered, 1)
 	want.Equal(t, "failed", d.Failed, 1)
 	want.Equal(t, "put off", d.PutOff, 1)
-	want.Rows(t, f.Rows(`SELECT status, retry_count, lease_token FROM agent_message WHERE message_id IN (?, ?, ?) ORDER BY seq`, first, second, third),
+	want.Rows(t, f.Rows(`SELECT status, retry_count, lease_token FROM agent_message WHERE message_id IN (?, ?, ?)
+		ORDER BY seq`, first, second, third),
 		"delivered 0 ", "pending 0 ", "retry 0 ")
 }
 
@@ -201,12 +204,14 @@ func TestRetryAfter(t *testing.T) {
 			t.Parallel()
 			f := enginetest.New(t, "a")
 			f.AddWired("b")
-			f.Wire.Set(enginetest.Refusing(fmt.Errorf("503: %w", &orchestrator.RetryAfter{Wait: test.asks, Err: errors.New("overloaded")})))
+			f.Wire.Set(enginetest.Refusing(fmt.Errorf("503: %w", &orchestrator.RetryAfter{Wait: test.asks,
+				Err: errors.New("overloaded")})))
 			id := f.Send("a", "b")
 			want.Equal(t, "failed", f.Deliver().Failed, 1)
 			said := "503: overloaded"
 			if wait := test.waits[0]; wait > 30 {
-				said += "; its recipient asks for no other attempt within " + orchestrator.FormatDuration(time.Duration(wait)*time.Second)
+				said += "; its recipient asks for no other attempt within " +
+					orchestrator.FormatDuration(time.Duration(wait)*time.Second)
 			}
 			want.Equal(t, "error_message on the ladder", f.Message(id).Error, said)
 			for i, seconds := range test.waits {
@@ -241,14 +246,15 @@ func TestPostponedIsNotForTheFallback(t *testing.T) {
 	}
 }
 
-// Another transport need not wait for what the last one put off, nor does an agent that comes and reads. Either gets what it
-// is due in order.
+// Another transport need not wait for what the last one put off, nor does an agent that comes and reads. Either gets
+// what it is due in order.
 func TestPostponedIsDueElsewhere(t *testing.T) {
 	t.Parallel()
 	for how, test := range map[string]struct {
 		inbox string
 		more  bool // messages that nobody put off
-	}{"another transport": {"inbox", false}, "and more": {"inbox", true}, "the agent reads": {"", false}, "the agent reads more": {"", true}} {
+	}{"another transport": {"inbox", false}, "and more": {"inbox", true}, "the agent reads": {"", false},
+		"the agent reads more": {"", true}} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
 			f := enginetest.New(t, "a", "c")

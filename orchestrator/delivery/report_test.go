@@ -45,9 +45,12 @@ func TestReports(t *testing.T) {
 		f.Deliver()
 		f.Clock.Advance(2 * time.Minute)
 	}
-	const query = `SELECT event, error, detail FROM message_trace WHERE message_id = ? AND event NOT IN ('created', 'claimed', 'overdue') ORDER BY id`
-	want.Rows(t, f.Rows(query, id), "attempt_failed down second", "released put off until 2026-01-02T03:06:35.000Z: exit status 75: "+
-		orchestrator.ErrTryLater.Error()+" not now", "attempt_failed busy 503 busy", "attempt_failed silent ", "delivered  200 OK\nthanks <b>")
+	const query = `SELECT event, error, detail FROM message_trace WHERE message_id = ? AND event NOT IN ('created',
+		'claimed', 'overdue') ORDER BY id`
+	want.Rows(t, f.Rows(query, id), "attempt_failed down second",
+		"released put off until 2026-01-02T03:06:35.000Z: exit status 75: "+
+			orchestrator.ErrTryLater.Error()+" not now", "attempt_failed busy 503 busy", "attempt_failed silent ",
+		"delivered  200 OK\nthanks <b>")
 	stories, err := overview.Trace(t.Context(), f.Ledger, id)
 	if err != nil {
 		t.Fatal(err)
@@ -56,7 +59,8 @@ func TestReports(t *testing.T) {
 	want.Equal(t, "detail in the story", events[len(events)-1].Detail, "200 OK\nthanks <b>")
 }
 
-// The last attempt's report is kept, too, and so is that of a message which fails at once, and of one whose address is gone.
+// The last attempt's report is kept, too, and so is that of a message which fails at once, and of one whose address is
+// gone.
 func TestReportsOfTheEnd(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -87,7 +91,8 @@ func TestReportsAreBounded(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
 	f.AddWired("b")
-	for _, said := range []string{strings.Repeat("x", 1<<20), strings.Repeat("ä", 8193), "\xff\xfe\x00end", strings.Repeat("\xff", 1<<20), strings.Repeat("\xffa", 1<<20)} {
+	for _, said := range []string{strings.Repeat("x", 1<<20), strings.Repeat("ä", 8193), "\xff\xfe\x00end",
+		strings.Repeat("\xff", 1<<20), strings.Repeat("\xffa", 1<<20)} {
 		id := f.Send("a", "b")
 		f.Wire.Set(reporting(nil, said))
 		want.Equal(t, "delivered", f.Deliver().Delivered, 1)
@@ -124,5 +129,6 @@ func TestReportsComeTooLate(t *testing.T) {
 	want.Equal(t, "failed", d.Failed, 1)
 	close(speak)
 	<-spoken
-	want.Rows(t, f.Rows(`SELECT event, detail FROM message_trace WHERE message_id = ? AND event = 'attempt_failed'`, id), "attempt_failed in time")
+	want.Rows(t, f.Rows(`SELECT event, detail FROM message_trace WHERE message_id = ? AND event = 'attempt_failed'`,
+		id), "attempt_failed in time")
 }

@@ -16,13 +16,15 @@ import (
 	"mailroom/tracing"
 )
 
-// Untidy looks whether Tidy has anything to do. Most of the time it has not, and this is a twentieth of its work. Whatever has a
-// time of its own is looked for when that has come, and when it lies further ahead than any can, for clampTimes.
+// Untidy looks whether Tidy has anything to do. Most of the time it has not, and this is a twentieth of its work.
+// Whatever has a time of its own is looked for when that has come, and when it lies further ahead than any can, for
+// clampTimes.
 func Untidy(l *ledger.Ledger, c *store.Conn, conf *ledger.Config, clock time.Time) (bool, error) {
 	text := `
 		SELECT EXISTS (SELECT 1 FROM agent_message WHERE ` + ledger.Foreign + `)
 		    OR EXISTS (SELECT 1 FROM agent_message WHERE review_at <> '' AND review_at <= ?1)
-		    OR EXISTS (SELECT 1 FROM agent_message WHERE ` + ledger.Leased + ` AND (lease_until <= ?1 OR lease_until > ?2 OR lease_until > ?3 AND ` + ledger.Unowned + `))
+		    OR EXISTS (SELECT 1 FROM agent_message WHERE ` + ledger.Leased + ` AND (lease_until <= ?1
+			OR lease_until > ?2 OR lease_until > ?3 AND ` + ledger.Unowned + `))
 		    OR EXISTS (SELECT 1 FROM agent_message WHERE ` + ledger.Later + ` AND next_attempt_at > ?4)
 		    OR EXISTS (SELECT 1 FROM agent_message WHERE ` + ledger.WantedLater + ` AND next_attempt_at > ?5)
 		    OR EXISTS (SELECT 1 FROM reading_lease WHERE until <= ?1)
@@ -42,16 +44,18 @@ func Untidy(l *ledger.Ledger, c *store.Conn, conf *ledger.Config, clock time.Tim
 	}
 	for _, d := range l.Chores() {
 		args = append(args, ahead(d.Longest))
-		text += fmt.Sprintf(` OR EXISTS (SELECT 1 FROM %s WHERE %s AND (%[3]s <= ?1 OR %[3]s > ?%d))`, d.Table, d.Where, d.At, len(args))
+		text += fmt.Sprintf(` OR EXISTS (SELECT 1 FROM %s WHERE %s AND (%[3]s <= ?1 OR %[3]s > ?%d))`, d.Table, d.Where,
+			d.At, len(args))
 	}
 	uncounted, more := ledger.Uncounted(l, len(args)+1)
 	n, err := c.Number(text+` OR `+uncounted, append(args, more...)...)
 	return n != 0, err
 }
 
-// Tidy brings rows up to date before anything is delivered, deleted or read: it adopts what others wrote, ends the leases of
-// dead processes and of readers that did not acknowledge in time, repairs times after a clock was set back, expires messages,
-// and tells senders and the manager what they are to be told. more is true when there is more to do, for the next transaction.
+// Tidy brings rows up to date before anything is delivered, deleted or read: it adopts what others wrote, ends the
+// leases of dead processes and of readers that did not acknowledge in time, repairs times after a clock was set back,
+// expires messages, and tells senders and the manager what they are to be told. more is true when there is more to do,
+// for the next transaction.
 func Tidy(t *ledger.Tx) (more bool, err error) {
 	conf := t.Config()
 	if untidy, err := Untidy(t.Ledger, t.Conn, conf, t.Clock); err != nil || !untidy {
@@ -102,13 +106,16 @@ func clampTimes(t *ledger.Tx) error {
 		update  string
 	}
 	clamps := []clamp{
-		{HighestRung(&t.Config().Settings), `UPDATE agent_message SET next_attempt_at = ?1 WHERE ` + ledger.Later + ` AND next_attempt_at > ?1`},
-		{orchestrator.MaxNotBefore, `UPDATE agent_message SET next_attempt_at = ?1, not_before = ?1 WHERE ` + ledger.WantedLater + ` AND next_attempt_at > ?1`},
+		{HighestRung(&t.Config().Settings), `UPDATE agent_message SET next_attempt_at = ?1 WHERE ` + ledger.Later +
+			` AND next_attempt_at > ?1`},
+		{orchestrator.MaxNotBefore, `UPDATE agent_message SET next_attempt_at = ?1, not_before = ?1 WHERE ` +
+			ledger.WantedLater + ` AND next_attempt_at > ?1`},
 		{ledger.MaxLease, `UPDATE agent_message SET lease_until = ?1 WHERE ` + ledger.Leased + ` AND lease_until > ?1`},
 		{messages.MaxReadingLease, `UPDATE reading_lease SET until = ?1 WHERE until > ?1`},
 	}
 	for _, d := range t.Ledger.Chores() {
-		clamps = append(clamps, clamp{d.Longest, `UPDATE ` + d.Table + ` SET ` + d.At + ` = ?1 WHERE ` + d.Where + ` AND ` + d.At + ` > ?1`})
+		clamps = append(clamps, clamp{d.Longest, `UPDATE ` + d.Table + ` SET ` + d.At + ` = ?1 WHERE ` + d.Where +
+			` AND ` + d.At + ` > ?1`})
 	}
 	for _, c := range clamps {
 		if err := t.Run(c.update, orchestrator.Stamp(t.Clock.Add(c.longest))); err != nil {
@@ -140,13 +147,15 @@ func doChores(t *ledger.Tx) (more bool, err error) {
 func clampUnownedLeases(t *ledger.Tx) error {
 	conf := t.Config()
 	const beyond = ` WHERE ` + ledger.Leased + ` AND ` + ledger.Unowned + ` AND lease_until > ?1`
-	recipients, err := t.Texts(`SELECT DISTINCT recipient FROM agent_message`+beyond, orchestrator.Stamp(t.Clock.Add(conf.ShortestLease)))
+	recipients, err := t.Texts(`SELECT DISTINCT recipient FROM agent_message`+beyond,
+		orchestrator.Stamp(t.Clock.Add(conf.ShortestLease)))
 	if err != nil {
 		return err
 	}
 	for _, recipient := range recipients {
 		until := orchestrator.Stamp(t.Clock.Add(conf.UsualLease(conf.Agents[recipient])))
-		if err := t.Run(`UPDATE agent_message SET lease_until = ?1`+beyond+` AND recipient = ?2`, until, recipient); err != nil {
+		if err := t.Run(`UPDATE agent_message SET lease_until = ?1`+beyond+` AND recipient = ?2`, until,
+			recipient); err != nil {
 			return err
 		}
 	}
@@ -167,7 +176,8 @@ const endedLeases = ` FROM agent_message
 // the process that delivers it comes to an end.
 func endLeases(t *ledger.Tx) (more bool, err error) {
 	return pastStuck(t, "ending its lease", func(skip int) ([]orchestrator.Message, error) {
-		return ledger.Messages(t.Conn, `SELECT `+ledger.MessageColumns+endedLeases, t.ClockText, ledger.ReviewBatch, skip)
+		return ledger.Messages(t.Conn, `SELECT `+ledger.MessageColumns+endedLeases, t.ClockText, ledger.ReviewBatch,
+			skip)
 	}, func(m *orchestrator.Message) error { return endLease(t, m) })
 }
 
@@ -197,9 +207,10 @@ func endLease(t *ledger.Tx, m *orchestrator.Message) error {
 	return err
 }
 
-// pastStuck does something to each row of a batch of at most ReviewBatch, which page reads. Rows that cannot be changed stay
-// in front of the others, and are skipped. more says that there are others, of which some can be changed.
-func pastStuck(t *ledger.Tx, what string, page func(skip int) ([]orchestrator.Message, error), one func(*orchestrator.Message) error) (more bool, err error) {
+// pastStuck does something to each row of a batch of at most ReviewBatch, which page reads. Rows that cannot be changed
+// stay in front of the others, and are skipped. more says that there are others, of which some can be changed.
+func pastStuck(t *ledger.Tx, what string, page func(skip int) ([]orchestrator.Message, error),
+	one func(*orchestrator.Message) error) (more bool, err error) {
 	for stuck := 0; ; {
 		ms, err := page(stuck)
 		if err != nil {
@@ -229,7 +240,8 @@ func pastStuck(t *ledger.Tx, what string, page func(skip int) ([]orchestrator.Me
 func review(t *ledger.Tx) (more bool, err error) {
 	return pastStuck(t, "reviewing it", func(skip int) ([]orchestrator.Message, error) {
 		return ledger.Messages(t.Conn, `SELECT `+ledger.MessageColumns+` FROM agent_message
-			WHERE review_at <> '' AND review_at <= ? ORDER BY review_at LIMIT +? OFFSET +?`, t.ClockText, ledger.ReviewBatch, skip)
+			WHERE review_at <> '' AND review_at <= ? ORDER BY review_at LIMIT +? OFFSET +?`, t.ClockText,
+			ledger.ReviewBatch, skip)
 	}, func(m *orchestrator.Message) error { return reviewRow(t, m) })
 }
 
@@ -274,7 +286,8 @@ func reviewRow(t *ledger.Tx, m *orchestrator.Message) error {
 // reportOverdue notes that a message waits for longer than it should. It spends no rung and is noted once.
 func reportOverdue(t *ledger.Tx, m *orchestrator.Message) error {
 	why := "undelivered since " + ledger.DueSince(m) // an acknowledgement can be overdue, too
-	noted, err := t.Number(`SELECT count(*) FROM message_trace WHERE message_id = ? AND event = 'overdue' AND error = ?`, m.ID, why)
+	noted, err := t.Number(`SELECT count(*) FROM message_trace WHERE message_id = ? AND event = 'overdue'
+		AND error = ?`, m.ID, why)
 	if err != nil || noted > 0 {
 		return err
 	}
@@ -287,11 +300,13 @@ func Lapse(t *ledger.Tx, m *orchestrator.Message, reason string) error {
 		return testFailed(t, m, reason)
 	}
 	if m.Status == orchestrator.Delivered {
-		if err := t.Run(`DELETE FROM agent_inbox WHERE message_id = ? AND recipient = ?`, m.ID, m.Recipient); err != nil {
+		if err := t.Run(`DELETE FROM agent_inbox WHERE message_id = ? AND recipient = ?`, m.ID,
+			m.Recipient); err != nil {
 			return err
 		}
 	}
-	if _, err := t.ChangeStatus(ledger.BySeq(m.Seq), ledger.Change{To: orchestrator.Lapsed, Event: tracing.Expired, Failure: reason}); err != nil {
+	if _, err := t.ChangeStatus(ledger.BySeq(m.Seq), ledger.Change{To: orchestrator.Lapsed, Event: tracing.Expired,
+		Failure: reason}); err != nil {
 		return err
 	}
 	say(t, slog.LevelInfo, "a message expired and is a dead letter", m, "reason", reason)
@@ -313,8 +328,8 @@ func (e *Engine) deadDue() bool {
 	return true
 }
 
-// endDeadLeases lets the leases run out whose holders are known to be dead, so that Tidy takes their rows back, and ends
-// those of readers whose process has ended.
+// endDeadLeases lets the leases run out whose holders are known to be dead, so that Tidy takes their rows back, and
+// ends those of readers whose process has ended.
 func (e *Engine) endDeadLeases(ctx context.Context) error {
 	if !e.deadDue() {
 		return nil
@@ -331,7 +346,8 @@ func (e *Engine) endDeadLeases(ctx context.Context) error {
 	}
 	return e.Write(ctx, store.Shared, func(t *ledger.Tx) error {
 		for _, token := range dead {
-			if err := t.Run(`UPDATE agent_message SET lease_until = ?1 WHERE `+ledger.Leased+` AND lease_token = ?2`, t.ClockText, token); err != nil {
+			if err := t.Run(`UPDATE agent_message SET lease_until = ?1 WHERE `+ledger.Leased+` AND lease_token = ?2`,
+				t.ClockText, token); err != nil {
 				return err
 			}
 		}

@@ -26,7 +26,8 @@ func (shelf) DeliverRead(exec func(query string, args ...any) error, seq int64, 
 		SELECT 'shelf', message_id, payload, ?1, ?1 FROM agent_message WHERE seq = ?2`, at, seq)
 }
 
-// A set goes through the transport of its recipients, also in a program that has another one beside the inbox, or has no inbox.
+// A set goes through the transport of its recipients, also in a program that has another one beside the inbox, or has
+// no inbox.
 func TestSetsGoThroughTheirTransports(t *testing.T) {
 	t.Parallel()
 	for name, transports := range map[string]map[string]orchestrator.Transport{
@@ -43,10 +44,12 @@ func TestSetsGoThroughTheirTransports(t *testing.T) {
 				if recipient != "b" && transports["inbox"] != nil {
 					deliver, at = "inbox", recipient
 				}
-				if _, _, err := agents.Add(t.Context(), e.Ledger, agents.Update{Name: recipient, Deliver: &deliver}); err != nil {
+				if _, _, err := agents.Add(t.Context(), e.Ledger, agents.Update{Name: recipient,
+					Deliver: &deliver}); err != nil {
 					t.Fatal(err)
 				}
-				sent, err := messages.Send(t.Context(), e.Ledger, orchestrator.Draft{Sender: recipient, Recipient: recipient, Type: "note", Payload: []byte(`{}`)})
+				sent, err := messages.Send(t.Context(), e.Ledger, orchestrator.Draft{Sender: recipient,
+					Recipient: recipient, Type: "note", Payload: []byte(`{}`)})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -57,7 +60,8 @@ func TestSetsGoThroughTheirTransports(t *testing.T) {
 				t.Fatal(err)
 			}
 			want.Equal(t, "delivered", done.Delivered, len(there))
-			const inboxes = `SELECT i.recipient, message_id FROM agent_inbox i JOIN agent_message m USING (message_id) WHERE m.message_type = ? ORDER BY m.recipient`
+			const inboxes = `SELECT i.recipient, message_id FROM agent_inbox i JOIN agent_message m USING (message_id)
+				WHERE m.message_type = ? ORDER BY m.recipient`
 			want.Rows(t, f.Rows(inboxes, "note"), there...)
 			trials, err := delivery.TryTransports(t.Context(), e.Ledger)
 			if err != nil {

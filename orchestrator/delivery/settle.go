@@ -16,8 +16,9 @@ import (
 // outcome is what became of one message of a claim.
 type outcome struct {
 	delivered bool
-	fallback  string            // the fallback that took it, "" for the agent's own transport
-	reason    string            // why the attempt, or the agent's own transport, failed; or how it is known that it was delivered
+	fallback  string // the fallback that took it, "" for the agent's own transport
+	// why the attempt, or the agent's own transport, failed; or how it is known that it was delivered
+	reason    string
 	earlier   bool              // not this attempt delivered it, but one that never reported back
 	code      orchestrator.Code // delivery_failed or delivery_timeout
 	permanent bool              // do not try again
@@ -47,7 +48,8 @@ func unfinished(ctx context.Context, c *claim) outcome {
 }
 
 func timedOut(c *claim) outcome {
-	return outcome{code: orchestrator.DeliveryTimeout, reason: "the attempt took longer than " + orchestrator.FormatDuration(c.timeout)}
+	return outcome{code: orchestrator.DeliveryTimeout, reason: "the attempt took longer than " +
+		orchestrator.FormatDuration(c.timeout)}
 }
 
 func outcomesOf(ctx context.Context, c *claim, errs []error) []outcome {
@@ -75,8 +77,10 @@ func failedOutcome(ctx context.Context, c *claim, err error) outcome {
 		return out
 	}
 	out := outcome{
-		code: orchestrator.DeliveryFailed, reason: err.Error(), permanent: errors.Is(err, orchestrator.ErrUndecidable) || errors.Is(err, orchestrator.ErrRefused),
-		postponed: errors.Is(err, orchestrator.ErrTryLater), gone: errors.Is(err, orchestrator.ErrGone), noDevice: errors.Is(err, orchestrator.ErrNoDevice),
+		code: orchestrator.DeliveryFailed, reason: err.Error(), permanent: errors.Is(err,
+			orchestrator.ErrUndecidable) || errors.Is(err, orchestrator.ErrRefused),
+		postponed: errors.Is(err, orchestrator.ErrTryLater), gone: errors.Is(err, orchestrator.ErrGone),
+		noDevice: errors.Is(err, orchestrator.ErrNoDevice),
 	}
 	var later *orchestrator.RetryAfter
 	if errors.As(err, &later) {
@@ -93,8 +97,8 @@ type settlement struct {
 	disabled  string // the agent, if its transport was disabled
 }
 
-// settle ends a claim in the table, as far as this process still holds it. What another has taken over meanwhile is left
-// alone, and the late result only noted.
+// settle ends a claim in the table, as far as this process still holds it. What another has taken over meanwhile is
+// left alone, and the late result only noted.
 func settle(t *ledger.Tx, c *claim, outcomes []outcome) (s settlement, err error) {
 	for i := range outcomes {
 		if err := settleOne(t, c, &c.messages[i], &outcomes[i], &s); err != nil {
@@ -111,7 +115,8 @@ func settle(t *ledger.Tx, c *claim, outcomes []outcome) (s settlement, err error
 // settleOne ends the lease on one message of a claim.
 func settleOne(t *ledger.Tx, c *claim, m *orchestrator.Message, out *outcome, s *settlement) error {
 	part := t.Ledger.PartOf(c.agent.Name)
-	held, err := t.Number(`SELECT count(*) FROM agent_message WHERE seq = ? AND lease_token = ? AND `+ledger.Live, m.Seq, c.token)
+	held, err := t.Number(`SELECT count(*) FROM agent_message WHERE seq = ? AND lease_token = ? AND `+ledger.Live,
+		m.Seq, c.token)
 	switch {
 	case err != nil:
 		return err
@@ -160,7 +165,8 @@ func cancelPointless(t *ledger.Tx, part *ledger.Part, m *orchestrator.Message, o
 		return false, err
 	}
 	_, err = t.ChangeStatus(ledger.BySeq(m.Seq), ledger.Change{
-		To: orchestrator.Cancelled, Event: tracing.Cancelled, Failure: why + " during the attempt: " + out.reason, Detail: out.detail,
+		To: orchestrator.Cancelled, Event: tracing.Cancelled, Failure: why + " during the attempt: " + out.reason,
+		Detail: out.detail,
 	})
 	return true, err
 }
@@ -206,8 +212,8 @@ func giveBack(t *ledger.Tx, m *orchestrator.Message, out *outcome) error {
 	return release(t, m, out, "given back: "+out.reason, "", nil)
 }
 
-// postpone ends the lease on a message whose recipient asks to be tried later: after the waits of the ladder, the last of
-// them again and again, and without a step on it. It does so until the message expires.
+// postpone ends the lease on a message whose recipient asks to be tried later: after the waits of the ladder, the last
+// of them again and again, and without a step on it. It does so until the message expires.
 func postpone(t *ledger.Tx, m *orchestrator.Message, out *outcome) error {
 	conf := t.Config()
 	before, err := TimesPutOff(t.Conn, m.ID)
@@ -219,11 +225,12 @@ func postpone(t *ledger.Tx, m *orchestrator.Message, out *outcome) error {
 	if before >= int64(len(ladder)) {
 		out.detail = "" // the trace has enough of them
 	}
-	return release(t, m, out, "put off until "+next+": "+out.reason, `next_attempt_at = ?2, error_message = ?3, `, []any{next, out.reason})
+	return release(t, m, out, "put off until "+next+": "+out.reason, `next_attempt_at = ?2, error_message = ?3, `,
+		[]any{next, out.reason})
 }
 
-// awaitDevice keeps a message to the user from further attempts until a device is approved. One that is active in the table
-// all the same was approved meanwhile, or is not approved on this machine: that is looked at again.
+// awaitDevice keeps a message to the user from further attempts until a device is approved. One that is active in the
+// table all the same was approved meanwhile, or is not approved on this machine: that is looked at again.
 func awaitDevice(t *ledger.Tx, m *orchestrator.Message, out *outcome) error {
 	there, err := t.UserHasDevice()
 	if err != nil {
@@ -240,7 +247,8 @@ func awaitDevice(t *ledger.Tx, m *orchestrator.Message, out *outcome) error {
 
 // TimesPutOff returns how often the recipient of a message has asked to be tried later.
 func TimesPutOff(c *store.Conn, id string) (int64, error) {
-	return c.Number(`SELECT count(*) FROM message_trace WHERE message_id = ? AND event = 'released' AND error LIKE 'put off until %'`, id)
+	return c.Number(`SELECT count(*) FROM message_trace WHERE message_id = ? AND event = 'released'
+		AND error LIKE 'put off until %'`, id)
 }
 
 // release ends the lease on a message that stays what it is, and sets what else is given.

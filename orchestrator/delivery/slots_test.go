@@ -87,8 +87,8 @@ func TestSlotsBoundAttempts(t *testing.T) {
 	}
 }
 
-// Who finds all slots taken claims nothing, writes nothing, and comes back at once. What it left is delivered by a later
-// run.
+// Who finds all slots taken claims nothing, writes nothing, and comes back at once. What it left is delivered by a
+// later run.
 func TestSlotHeldElsewhere(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "inboxed")
@@ -105,7 +105,8 @@ func TestSlotHeldElsewhere(t *testing.T) {
 	f.Deliver()
 	want.Equal(t, "status of another's", f.Message(other).Status, orchestrator.Delivered)
 	version := f.Version()
-	if err := traffic.Count(t.Context(), f.Ledger); err != nil { // which is done once a minute, where something has happened
+	// which is done once a minute, where something has happened
+	if err := traffic.Count(t.Context(), f.Ledger); err != nil {
 		t.Fatal(err)
 	}
 	before := version()
@@ -151,7 +152,8 @@ func TestSlotIsGivenBack(t *testing.T) {
 	addGated(f, "b", 1)
 	f.Send("a", "b")
 	for _, answer := range []func(context.Context, orchestrator.Attempt) []error{
-		enginetest.Failing("no"), enginetest.Refusing(enginetest.ErrLater), func(context.Context, orchestrator.Attempt) []error { panic("a transport") }, nil,
+		enginetest.Failing("no"), enginetest.Refusing(enginetest.ErrLater),
+		func(context.Context, orchestrator.Attempt) []error { panic("a transport") }, nil,
 	} {
 		f.Wire.Set(answer)
 		f.Deliver()
@@ -187,8 +189,8 @@ func TestSlotCannotBeHad(t *testing.T) {
 	want.Equal(t, "delivered", f.Deliver().Delivered, 1)
 }
 
-// An agent that gets a transport with slots in the middle of a run: its messages are delivered with one, and nothing turns
-// round and round without.
+// An agent that gets a transport with slots in the middle of a run: its messages are delivered with one, and nothing
+// turns round and round without.
 func TestSlotOfATransportThatChanged(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")

@@ -10,9 +10,9 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// ClearStaged lets transports remove what was on its way to these targets, and to those of all agents, when an attempt's
-// process died; see orchestrator.Staging. What belongs to messages that may still be delivered stays. Failures are left for the
-// next time.
+// ClearStaged lets transports remove what was on its way to these targets, and to those of all agents, when an
+// attempt's process died; see orchestrator.Staging. What belongs to messages that may still be delivered stays.
+// Failures are left for the next time.
 func ClearStaged(ctx context.Context, l *ledger.Ledger, targets ...string) {
 	var recipients []string
 	err := l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
@@ -45,18 +45,21 @@ func ClearStaged(ctx context.Context, l *ledger.Ledger, targets ...string) {
 }
 
 // clearStagedAt clears one address. Only if something is staged there it walks through all messages.
-func clearStagedAt(ctx context.Context, l *ledger.Ledger, staging orchestrator.Staging, address string, recipients []string) error {
+func clearStagedAt(ctx context.Context, l *ledger.Ledger, staging orchestrator.Staging, address string,
+	recipients []string) error {
 	return staging.ClearStaged(l.Path(), address, recipients, func() ([]orchestrator.Message, error) {
 		return ledger.Ask(ctx, l, func(c *store.Conn) ([]orchestrator.Message, error) {
 			return store.List(c, func(row store.Row) orchestrator.Message {
 				return orchestrator.Message{ID: row.Text(0), Recipient: row.Text(1)}
 			},
-				`SELECT message_id, recipient FROM agent_message WHERE status IS NOT 'delivered' AND (lease_token <> '' OR delivery_marks <> '')`)
+				`SELECT message_id, recipient FROM agent_message WHERE status IS NOT 'delivered' AND (lease_token <> ''
+					OR delivery_marks <> '')`)
 		})
 	})
 }
 
-// TargetsOfEnded returns the targets at which transports have left marks with messages that ended undelivered before cutoff.
+// TargetsOfEnded returns the targets at which transports have left marks with messages that ended undelivered before
+// cutoff.
 func TargetsOfEnded(ctx context.Context, l *ledger.Ledger, cutoff string) (targets []string, err error) {
 	marks, err := ledger.Ask(ctx, l, func(c *store.Conn) ([]string, error) {
 		return c.Texts(`SELECT DISTINCT delivery_marks FROM agent_message

@@ -40,9 +40,9 @@ type Trial struct {
 	Disabled  bool   // it answered that its address is gone for good, so that its transport is disabled now
 }
 
-// TryTransports sends a message of the type TestMessage to every agent through its own transport and says what came of each.
-// There is one attempt: a message that fails is cancelled, and nobody is told. An inbox has it as read. Trials are made side by
-// side, each within 30 s or the agent's timeout. Error: those of the database; then nothing was tried.
+// TryTransports sends a message of the type TestMessage to every agent through its own transport and says what came of
+// each. There is one attempt: a message that fails is cancelled, and nobody is told. An inbox has it as read. Trials
+// are made side by side, each within 30 s or the agent's timeout. Error: those of the database; then nothing was tried.
 func TryTransports(ctx context.Context, l *ledger.Ledger) ([]Trial, error) {
 	agents, err := agents.List(ctx, l)
 	if err != nil {
@@ -51,8 +51,8 @@ func TryTransports(ctx context.Context, l *ledger.Ledger) ([]Trial, error) {
 	return try(ctx, l, agents)
 }
 
-// TryDevices does the same for the devices that can be pushed to, each of which shows that it was tried. The Agent of its
-// trial is the device's recipient.
+// TryDevices does the same for the devices that can be pushed to, each of which shows that it was tried. The Agent of
+// its trial is the device's recipient.
 func TryDevices(ctx context.Context, l *ledger.Ledger) ([]Trial, error) {
 	conf, err := l.Configuration(ctx)
 	if err != nil {
@@ -130,8 +130,8 @@ func tryTransport(ctx context.Context, l *ledger.Ledger, agent *ledger.Agent) (T
 	return trial, err
 }
 
-// beginTrial stores a test message and claims it. Where the transport is a table, it is delivered and read with that, and
-// there is no claim.
+// beginTrial stores a test message and claims it. Where the transport is a table, it is delivered and read with that,
+// and there is no claim.
 func beginTrial(t *ledger.Tx, name string, trial *Trial) (*claim, error) {
 	conf := t.Config()
 	agent := conf.Agents[name]
@@ -147,7 +147,8 @@ func beginTrial(t *ledger.Tx, name string, trial *Trial) (*claim, error) {
 		trial.Says = "it is tried on its host, " + agent.Host
 		return nil, nil
 	}
-	busy, err := t.Number(`SELECT count(*) FROM agent_message WHERE `+ledger.Leased+` AND recipient = ? AND sender = ?`, name, orchestrator.SystemSender)
+	busy, err := t.Number(`SELECT count(*) FROM agent_message WHERE `+ledger.Leased+` AND recipient = ? AND sender = ?`,
+		name, orchestrator.SystemSender)
 	if err != nil {
 		return nil, err
 	}
@@ -168,7 +169,8 @@ func beginTrial(t *ledger.Tx, name string, trial *Trial) (*claim, error) {
 		}
 		return nil, err
 	}
-	c := &claim{agent: agent, trial: true, messages: []orchestrator.Message{*m}, timeout: min(agent.Timeout(&conf.Settings), trialTimeout)}
+	c := &claim{agent: agent, trial: true, messages: []orchestrator.Message{*m},
+		timeout: min(agent.Timeout(&conf.Settings), trialTimeout)}
 	if c.secret, err = agents.SecretFor(t, agent); err != nil {
 		return nil, err
 	}
@@ -181,7 +183,8 @@ func insertTest(t *ledger.Tx, agent *ledger.Agent, conf *ledger.Config) (*orches
 	if err != nil {
 		return nil, err
 	}
-	d := orchestrator.Draft{Sender: orchestrator.SystemSender, Recipient: agent.Name, Type: orchestrator.TestMessage, Payload: testPayload, Summary: "a test of the way to " + agent.Name}
+	d := orchestrator.Draft{Sender: orchestrator.SystemSender, Recipient: agent.Name, Type: orchestrator.TestMessage,
+		Payload: testPayload, Summary: "a test of the way to " + agent.Name}
 	if t.Ledger.PartOf(agent.Name) != nil {
 		if d.Type, d.Payload, err = testPush(id); err != nil {
 			return nil, err
@@ -205,12 +208,14 @@ func insertTest(t *ledger.Tx, agent *ledger.Agent, conf *ledger.Config) (*orches
 // isTest reports whether a message tries a transport.
 func isTest(m *orchestrator.Message) bool {
 	var p push.Message
-	return m.Sender == orchestrator.SystemSender && (m.Type == orchestrator.TestMessage || m.Type == push.Type && json.Unmarshal(m.Payload, &p) == nil && p.Kind == push.Test)
+	return m.Sender == orchestrator.SystemSender && (m.Type == orchestrator.TestMessage || m.Type == push.Type &&
+		json.Unmarshal(m.Payload, &p) == nil && p.Kind == push.Test)
 }
 
 // testFailed cancels a test message that did not arrive: it is no dead letter, since nobody misses what is in it.
 func testFailed(t *ledger.Tx, m *orchestrator.Message, reason string) error {
-	_, err := t.ChangeStatus(ledger.BySeq(m.Seq), ledger.Change{To: orchestrator.Cancelled, Event: tracing.Cancelled, Failure: testRemark + ": " + reason})
+	_, err := t.ChangeStatus(ledger.BySeq(m.Seq), ledger.Change{To: orchestrator.Cancelled, Event: tracing.Cancelled,
+		Failure: testRemark + ": " + reason})
 	return err
 }
 

@@ -12,8 +12,8 @@ import (
 	"mailroom/orchestrator/overview"
 )
 
-// A test message that does not arrive is nobody's dead letter: it is cancelled, with the reason in its trace. So it is when it was
-// left to the next run.
+// A test message that does not arrive is nobody's dead letter: it is cancelled, with the reason in its trace. So it is
+// when it was left to the next run.
 func TestFailedTrialsAreNoDeadLetters(t *testing.T) {
 	t.Parallel()
 	f, _ := enginetest.NewPhones(t, 1)
@@ -27,7 +27,8 @@ func TestFailedTrialsAreNoDeadLetters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, message_type, payload, status, traced_status, max_retries)
+	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, message_type, payload, status, traced_status,
+		max_retries)
 		VALUES ('left', 'system', 'w', 'transport_test', '{}', 'pending', 'pending', 0)`)
 	f.Deliver()
 	failed := []string{"left"}
@@ -39,7 +40,8 @@ func TestFailedTrialsAreNoDeadLetters(t *testing.T) {
 	want.Equal(t, "trials that failed", len(failed), 3)
 	for _, id := range failed {
 		want.Equal(t, "status", f.Message(id).Status, orchestrator.Cancelled)
-		want.Rows(t, f.Rows(`SELECT event, error LIKE '%down' FROM message_trace WHERE message_id = ? AND event NOT IN ('created','claimed')`, id),
+		want.Rows(t, f.Rows(`SELECT event, error LIKE '%down' FROM message_trace WHERE message_id = ?
+			AND event NOT IN ('created','claimed')`, id),
 			"attempt_failed 1", "cancelled 1")
 		why, err := overview.Why(t.Context(), f.Ledger, id)
 		if err != nil || !strings.Contains(why[0].Rule, "taken back: a test message of mailroom doctor: down") {
@@ -51,5 +53,6 @@ func TestFailedTrialsAreNoDeadLetters(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	want.Equal(t, "reports to senders", len(f.Rows(`SELECT 1 FROM agent_message WHERE message_type = 'error_report'`)), 0)
+	want.Equal(t, "reports to senders", len(f.Rows(`SELECT 1 FROM agent_message WHERE message_type = 'error_report'`)),
+		0)
 }

@@ -54,7 +54,8 @@ func TestWakeupsFollowThePlan(t *testing.T) {
 			}
 			synctest.Wait()
 		}
-		want := []time.Duration{0, 30 * time.Second, 390 * time.Second} // 300 s of the second attempt, 60 s of the ladder
+		// 300 s of the second attempt, 60 s of the ladder
+		want := []time.Duration{0, 30 * time.Second, 390 * time.Second}
 		if !slices.Equal(tried, want) {
 			t.Errorf("attempts at %v; want %v", tried, want)
 		}
@@ -67,7 +68,8 @@ func TestWakeupsFollowThePlan(t *testing.T) {
 			t.Errorf("counted %+v", made)
 		}
 		for _, after := range []int64{-1, end, end + 1} {
-			if again, err := overview.AttemptsAfter(t.Context(), f.Ledger, after); err != nil || again != (overview.Attempts{Last: end}) {
+			if again, err := overview.AttemptsAfter(t.Context(), f.Ledger, after); err != nil ||
+				again != (overview.Attempts{Last: end}) {
 				t.Errorf("counted after %d: %+v, %v", after, again, err)
 			}
 		}

@@ -25,12 +25,13 @@ const shutdownGrace = 6 * time.Second
 // stallGrace is how long a transport that is no Lingerer may take to return once its context has ended.
 const stallGrace = 2 * time.Second
 
-// deliverTo delivers to one recipient until nothing is due: claim in a short transaction, deliver outside any, settle in
-// the transaction of the next claim. When ctx ends, what is claimed is finished or given back, and nothing more claimed.
+// deliverTo delivers to one recipient until nothing is due: claim in a short transaction, deliver outside any, settle
+// in the transaction of the next claim. When ctx ends, what is claimed is finished or given back, and nothing more
+// claimed.
 //
 // Where the transport bounds the attempts of its recipient, the worker has one of its slots all the while, and does
-// nothing when there is none: whoever holds it delivers, too. So it looks once more when it has given its slot back: what
-// was sent after its last claim may have found the slot taken.
+// nothing when there is none: whoever holds it delivers, too. So it looks once more when it has given its slot back:
+// what was sent after its last claim may have found the slot taken.
 func (e *Engine) deliverTo(ctx context.Context, recipient string, o Options, r *run) error {
 	for looked := false; ; looked = true {
 		slot, err := takeSlot(ctx, e.Ledger, recipient)
@@ -58,7 +59,8 @@ func (e *Engine) deliverTo(ctx context.Context, recipient string, o Options, r *
 // claimable looks whether a worker would find anything to claim for a recipient.
 func claimable(ctx context.Context, l *ledger.Ledger, recipient string) (bool, error) {
 	return ledger.Ask(ctx, l, func(c *store.Conn) (bool, error) {
-		n, err := c.Number(`SELECT EXISTS (SELECT 1 FROM agent_message m WHERE `+ledger.Claimable+`)`, orchestrator.Stamp(l.Now()), recipient)
+		n, err := c.Number(`SELECT EXISTS (SELECT 1 FROM agent_message m WHERE `+ledger.Claimable+`)`,
+			orchestrator.Stamp(l.Now()), recipient)
 		return n != 0, err
 	})
 }
@@ -83,10 +85,13 @@ func (e *Engine) deliverClaims(ctx context.Context, recipient string, o Options,
 	}
 }
 
-// settleAndClaim ends one claim and makes the next. A settlement that the database refuses for the moment is tried again
-// for as long as the lease lasts: what was delivered must not count as a crash because the disk was full for a second.
-func settleAndClaim(ctx context.Context, l *ledger.Ledger, held *claim, outcomes []outcome, recipient string, o Options) (next *claim, report settlement, err error) {
-	retry := backoff.NewExponentialBackOff(backoff.WithInitialInterval(50*time.Millisecond), backoff.WithMaxInterval(5*time.Second),
+// settleAndClaim ends one claim and makes the next. A settlement that the database refuses for the moment is tried
+// again for as long as the lease lasts: what was delivered must not count as a crash because the disk was full for a
+// second.
+func settleAndClaim(ctx context.Context, l *ledger.Ledger, held *claim, outcomes []outcome, recipient string,
+	o Options) (next *claim, report settlement, err error) {
+	retry := backoff.NewExponentialBackOff(backoff.WithInitialInterval(50*time.Millisecond),
+		backoff.WithMaxInterval(5*time.Second),
 		backoff.WithMaxElapsedTime(ledger.LeaseGrace/2))
 	scope := store.Of(recipient)
 	if held != nil {
@@ -147,8 +152,8 @@ var errTimeUp = errors.New("its time was up")
 // errCutOff is the cause with which an attempt's context ends when other hosts may soon take this process for dead.
 var errCutOff = errors.New("the database could not be reached for so long that another host delivers in place of this one")
 
-// attemptContext ends at the delivery timeout, or with known, see store.Store. It ends some time after the process was asked to
-// stop: an attempt under way is finished if it can be.
+// attemptContext ends at the delivery timeout, or with known, see store.Store. It ends some time after the process was
+// asked to stop: an attempt under way is finished if it can be.
 func attemptContext(parent, known context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
 	ctx, stop := context.WithCancelCause(context.WithoutCancel(parent))
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errTimeUp)
@@ -165,9 +170,9 @@ func attemptContext(parent, known context.Context, timeout time.Duration) (conte
 	}
 }
 
-// tryFallback hands what the agent's own transport failed on to its fallback. Messages that failed for good stay so, and
-// those that were put off wait for the recipient.
-// The fallback has a delivery timeout of its own, since the transport may have used up the first.
+// tryFallback hands what the agent's own transport failed on to its fallback. Messages that failed for good stay so,
+// and those that were put off wait for the recipient. The fallback has a delivery timeout of its own, since the
+// transport may have used up the first.
 func tryFallback(ctx context.Context, l *ledger.Ledger, c *claim, outcomes []outcome) []outcome {
 	ctx, cancel := attemptContext(ctx, l.Store.Alive(), min(c.timeout, ledger.LeaseGrace/2))
 	defer cancel()
@@ -214,7 +219,8 @@ func wroteNothing(ctx context.Context, l *ledger.Ledger, c *claim, m *orchestrat
 
 // recoverEarlier asks every transport that left a mark on the message whether it delivered it. known is false when none
 // did and the message may be delivered now.
-func recoverEarlier(ctx context.Context, l *ledger.Ledger, c *claim, message *orchestrator.Message) (found outcome, known bool) {
+func recoverEarlier(ctx context.Context, l *ledger.Ledger, c *claim, message *orchestrator.Message) (found outcome,
+	known bool) {
 	marks := MarksOf(message)
 	for _, target := range slices.Sorted(maps.Keys(marks)) {
 		transport, address := l.TransportOf(target)
@@ -254,13 +260,15 @@ func tryTarget(ctx context.Context, l *ledger.Ledger, c *claim, target string) [
 	transport, address := l.TransportOf(target)
 	if transport == nil {
 		scheme, _, _ := strings.Cut(target, ":")
-		return allOutcomes(c, outcome{reason: fmt.Sprintf("this program has no transport %q", scheme), code: orchestrator.DeliveryFailed})
+		return allOutcomes(c, outcome{reason: fmt.Sprintf("this program has no transport %q", scheme),
+			code: orchestrator.DeliveryFailed})
 	}
 	if set, ok := transport.(orchestrator.SetTransport); ok {
 		return []outcome{trySet(ctx, l, c, set)}
 	}
 	if strings.HasPrefix(address, "/") && agents.IsOwnFile(l, address) { // written by hand: agent add refuses it
-		return allOutcomes(c, outcome{reason: "the file " + address + " belongs to the database", code: orchestrator.DeliveryFailed})
+		return allOutcomes(c, outcome{reason: "the file " + address + " belongs to the database",
+			code: orchestrator.DeliveryFailed})
 	}
 	if _, ok := transport.(orchestrator.Slotted); ok && c.slot == nil {
 		return allOutcomes(c, outcome{givenBack: true, reason: "the agent has got another transport meanwhile"})
@@ -337,8 +345,10 @@ func trySet(ctx context.Context, l *ledger.Ledger, c *claim, set orchestrator.Se
 // newAttempt returns the Attempt for a claim, without Mark and Report.
 func newAttempt(l *ledger.Ledger, c *claim, address string) orchestrator.Attempt {
 	return orchestrator.Attempt{
-		Recipient: c.agent.Name, Since: c.agent.CreatedAt, Address: address, Messages: c.messages, Database: l.Path(), At: l.Now(),
-		Folder: c.agent.Folder, PassEnv: c.agent.PassEnv, Secret: c.secret, AllowPrivate: c.agent.AllowPrivate, Slot: c.slot,
+		Recipient: c.agent.Name, Since: c.agent.CreatedAt, Address: address, Messages: c.messages, Database: l.Path(),
+		At:     l.Now(),
+		Folder: c.agent.Folder, PassEnv: c.agent.PassEnv, Secret: c.secret, AllowPrivate: c.agent.AllowPrivate,
+		Slot: c.slot,
 	}
 }
 

@@ -31,7 +31,8 @@ type commandRow struct {
 
 func commandOf(row store.Row) commandRow {
 	return commandRow{
-		id: row.Int(0), traceID: row.Text(1), spanID: row.Text(2), parentID: row.Text(3), name: row.Text(4), kind: row.Text(5),
+		id: row.Int(0), traceID: row.Text(1), spanID: row.Text(2), parentID: row.Text(3), name: row.Text(4),
+		kind:      row.Text(5),
 		startedAt: row.Text(6), endedAt: row.Text(7), status: row.Text(8), failure: row.Text(9), actor: row.Text(10),
 		caller: row.Text(11), attributes: row.Text(12),
 	}
@@ -61,12 +62,14 @@ func (r *reader) command(row *commandRow) *otlp.Span {
 }
 
 var kinds = map[string]otlp.Kind{
-	string(tracing.Internal): otlp.KindInternal, string(tracing.Server): otlp.KindServer, string(tracing.Client): otlp.KindClient,
+	string(tracing.Internal): otlp.KindInternal, string(tracing.Server): otlp.KindServer,
+	string(tracing.Client):   otlp.KindClient,
 	string(tracing.Producer): otlp.KindProducer, string(tracing.Consumer): otlp.KindConsumer,
 }
 
 // plainAttributes are the attributes of a command that are names, ids or numbers. Others may be texts.
-var plainAttributes = []string{tracing.AttrSystem, tracing.AttrOperation, tracing.AttrOperationType, tracing.AttrDestination, tracing.AttrMessageID,
+var plainAttributes = []string{tracing.AttrSystem, tracing.AttrOperation, tracing.AttrOperationType,
+	tracing.AttrDestination, tracing.AttrMessageID,
 	tracing.AttrConversationID, tracing.AttrBatchCount, tracing.AttrErrorType}
 
 func (r *reader) commandAttributes(row *commandRow) (list []otlp.Attribute) {
@@ -117,7 +120,8 @@ func named(pairs ...string) (list []otlp.Attribute) {
 	return list
 }
 
-// traceID returns an id of the tables as a receiver takes it. Ours are taken as they are; of any other text one is made.
+// traceID returns an id of the tables as a receiver takes it. Ours are taken as they are; of any other text one is
+// made.
 func (r *reader) traceID(id string) string {
 	if low := strings.ToLower(id); otlp.IsTraceID(low) {
 		return low

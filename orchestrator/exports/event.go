@@ -26,15 +26,16 @@ type eventRow struct {
 
 func eventOf(row store.Row) eventRow {
 	return eventRow{
-		id: row.Int(0), messageID: row.Text(1), at: row.Text(2), event: row.Text(3), oldStatus: row.Text(4), newStatus: row.Text(5),
-		attempt: row.Int(6), actor: row.Text(7), spanID: row.Text(8), failure: row.Text(9), detail: row.Text(10),
+		id: row.Int(0), messageID: row.Text(1), at: row.Text(2), event: row.Text(3), oldStatus: row.Text(4),
+		newStatus: row.Text(5),
+		attempt:   row.Int(6), actor: row.Text(7), spanID: row.Text(8), failure: row.Text(9), detail: row.Text(10),
 		sender: row.Text(11), recipient: row.Text(12), kind: row.Text(13), thread: row.Text(14),
 		messageTrace: row.Text(15), messageSpan: row.Text(16), commandTrace: row.Text(17), command: row.Text(18),
 	}
 }
 
-// event makes the span of an event. It stands in the trace of the command that sent the message, below that, and has a link to the
-// command that did it. One that ends an attempt lasts as long as the attempt did, any other no time.
+// event makes the span of an event. It stands in the trace of the command that sent the message, below that, and has a
+// link to the command that did it. One that ends an attempt lasts as long as the attempt did, any other no time.
 func (r *reader) event(row *eventRow) (*otlp.Span, error) {
 	f, err := r.first(row.messageID)
 	if err != nil {
@@ -43,7 +44,8 @@ func (r *reader) event(row *eventRow) (*otlp.Span, error) {
 	trace, root := r.place(row, f)
 	at := timeOf(row.at)
 	s := &otlp.Span{
-		TraceID: trace, SpanID: r.eventID(row.id, row.messageID, row.at, row.event), ParentID: root, Name: otlp.Clip(row.event, maxName),
+		TraceID: trace, SpanID: r.eventID(row.id, row.messageID, row.at, row.event), ParentID: root,
+		Name: otlp.Clip(row.event, maxName),
 		Kind: otlp.KindInternal, Start: otlp.Nanos(at), End: otlp.Nanos(at),
 	}
 	if root == "" && row.id != f.id {
@@ -84,8 +86,9 @@ func (r *reader) first(messageID string) (*first, error) {
 	return &f, err
 }
 
-// place returns the trace in which the events of a message stand, and the span below which they do; "" is none. What the trace says is
-// asked first, since it is there for longer than the message: an event that is sent again has the same ids.
+// place returns the trace in which the events of a message stand, and the span below which they do; "" is none. What
+// the trace says is asked first, since it is there for longer than the message: an event that is sent again has the
+// same ids.
 func (r *reader) place(row *eventRow, f *first) (trace, root string) {
 	switch {
 	case f.event == string(tracing.Created) && f.trace != "":
@@ -111,12 +114,13 @@ func (r *reader) attempt(row *eventRow, s *otlp.Span) error {
 		return nil
 	}
 	var claimed time.Time
-	err := r.Query(`SELECT at, event FROM message_trace WHERE message_id = ? AND id < ? ORDER BY id DESC LIMIT 1`, func(before store.Row) error {
-		if before.Text(1) == string(tracing.Claimed) {
-			claimed = timeOf(before.Text(0))
-		}
-		return nil
-	}, row.messageID, row.id)
+	err := r.Query(`SELECT at, event FROM message_trace WHERE message_id = ? AND id < ? ORDER BY id DESC LIMIT 1`,
+		func(before store.Row) error {
+			if before.Text(1) == string(tracing.Claimed) {
+				claimed = timeOf(before.Text(0))
+			}
+			return nil
+		}, row.messageID, row.id)
 	if err == nil && !claimed.IsZero() && !claimed.After(time.Time(s.End)) {
 		s.Start, s.Kind = otlp.Nanos(claimed), otlp.KindClient
 	}
@@ -140,7 +144,8 @@ func (r *reader) describe(row *eventRow, s *otlp.Span) error {
 		}
 		row.sender, row.recipient, row.kind = m.Sender, m.Recipient, m.Type
 	}
-	if row.recipient != "" && !strings.Contains(row.recipient, ":") { // of devices and threads there are too many for a name
+	// of devices and threads there are too many for a name
+	if row.recipient != "" && !strings.Contains(row.recipient, ":") {
 		s.Name = otlp.Clip(row.event+" "+row.recipient, maxName)
 	}
 	event := tracing.EventName(row.event)
@@ -151,8 +156,10 @@ func (r *reader) describe(row *eventRow, s *otlp.Span) error {
 	}
 	s.Attributes = append(named(
 		tracing.AttrSystem, "mailroom", tracing.AttrOperation, row.event, tracing.AttrOperationType, operations[event],
-		tracing.AttrDestination, row.recipient, tracing.AttrMessageID, row.messageID, tracing.AttrConversationID, row.thread,
-		tracing.AttrErrorType, reason, "mailroom.sender", row.sender, "mailroom.message_type", row.kind, "mailroom.old_status", row.oldStatus,
+		tracing.AttrDestination, row.recipient, tracing.AttrMessageID, row.messageID, tracing.AttrConversationID,
+		row.thread,
+		tracing.AttrErrorType, reason, "mailroom.sender", row.sender, "mailroom.message_type", row.kind,
+		"mailroom.old_status", row.oldStatus,
 		"mailroom.new_status", row.newStatus, "mailroom.command", row.command, "mailroom.actor", row.actor,
 	), otlp.Number("mailroom.event_id", row.id))
 	if row.attempt > 0 {

@@ -1,6 +1,7 @@
-// Package exports sends the traces of a database to an OpenTelemetry receiver: a span for each row of command_trace that has
-// ended, and one for each row of message_trace. It reads the tables behind a cursor that is stored in the table exports, and moves
-// it once the receiver has answered. So every row is sent at least once, whatever is killed when, with ids that do not change.
+// Package exports sends the traces of a database to an OpenTelemetry receiver: a span for each row of command_trace
+// that has ended, and one for each row of message_trace. It reads the tables behind a cursor that is stored in the
+// table exports, and moves it once the receiver has answered. So every row is sent at least once, whatever is killed
+// when, with ids that do not change.
 package exports
 
 import (
@@ -28,10 +29,12 @@ const (
 	longestLease = leaseMargin + 2*otlp.LongestTimeout // of any process
 )
 
-// Start sends the traces to the receiver that o names, in the background, until ctx ends or stop is called, which returns when that
-// has ended. Of several processes that do so with one database, one sends; another takes its place when it ends or hangs.
-// With texts payloads, error texts and what transports put out are sent, too. version is that of this program.
-func Start(ctx context.Context, l *ledger.Ledger, log *slog.Logger, o otlp.Options, texts bool, version string) (stop func()) {
+// Start sends the traces to the receiver that o names, in the background, until ctx ends or stop is called, which
+// returns when that has ended. Of several processes that do so with one database, one sends; another takes its place
+// when it ends or hangs. With texts payloads, error texts and what transports put out are sent, too. version is that of
+// this program.
+func Start(ctx context.Context, l *ledger.Ledger, log *slog.Logger, o otlp.Options, texts bool,
+	version string) (stop func()) {
 	e := newExporter(l, log, o, version)
 	e.texts = texts
 	return orchestrator.Background(ctx, "otlp", log, e.run)
@@ -62,7 +65,8 @@ type exporter struct {
 func newExporter(l *ledger.Ledger, log *slog.Logger, o otlp.Options, version string) *exporter {
 	return &exporter{
 		ledger: l, log: log, options: o, version: version, limit: maxSpans, lease: leaseMargin + 2*o.Timeout,
-		backoff: backoff.NewExponentialBackOff(backoff.WithInitialInterval(time.Second), backoff.WithMaxInterval(time.Minute), backoff.WithMaxElapsedTime(0)),
+		backoff: backoff.NewExponentialBackOff(backoff.WithInitialInterval(time.Second),
+			backoff.WithMaxInterval(time.Minute), backoff.WithMaxElapsedTime(0)),
 	}
 }
 
@@ -88,7 +92,8 @@ func (e *exporter) run(ctx context.Context) {
 	}
 }
 
-// round makes one request at most, and returns how long to wait before the next round. Errors are those of the database.
+// round makes one request at most, and returns how long to wait before the next round. Errors are those of the
+// database.
 func (e *exporter) round(ctx context.Context) (wait time.Duration, err error) {
 	if e.token == "" || !time.Now().Before(e.until) {
 		if taken, err := e.take(ctx); err != nil || !taken {
@@ -145,7 +150,8 @@ func (e *exporter) send(ctx context.Context, p *page) (wait time.Duration, err e
 		said = errors.New(cmp.Or(rejected.Message, "nothing"))
 	}
 	if e.saying.Changed(said) && said != nil {
-		e.log.Warn("the receiver of the traces has something to say", "otlp", e.options.Target(), "spans_not_taken", rejected.Spans, "says", rejected.Message)
+		e.log.Warn("the receiver of the traces has something to say", "otlp", e.options.Target(), "spans_not_taken",
+			rejected.Spans, "says", rejected.Message)
 	}
 	e.backoff.Reset()
 	e.limit = min(2*e.limit, maxSpans)
@@ -154,8 +160,8 @@ func (e *exporter) send(ctx context.Context, p *page) (wait time.Duration, err e
 	return p.next(), e.store(ctx, p.after)
 }
 
-// refused goes on after a request that the receiver will never take: with half as many spans, until the one is found that it
-// does not want. That one is left out.
+// refused goes on after a request that the receiver will never take: with half as many spans, until the one is found
+// that it does not want. That one is left out.
 func (e *exporter) refused(ctx context.Context, p *page, refusal *otlp.Refused) error {
 	if p.size() > 1 {
 		e.limit = p.size() / 2

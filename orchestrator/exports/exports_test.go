@@ -62,7 +62,8 @@ func run(f *enginetest.Fixture, name string, do func(ctx context.Context) error)
 func send(f *enginetest.Fixture, to, payload string) (id string, span *tracing.Span) {
 	f.T.Helper()
 	span = run(f, "send", func(ctx context.Context) error {
-		sent, err := messages.Send(ctx, f.Ledger, orchestrator.Draft{Sender: "a", Recipient: to, Type: "note", Payload: json.RawMessage(payload)})
+		sent, err := messages.Send(ctx, f.Ledger, orchestrator.Draft{Sender: "a", Recipient: to, Type: "note",
+			Payload: json.RawMessage(payload)})
 		id = sent.MessageID
 		return err
 	})
@@ -103,7 +104,8 @@ func TestEverything(t *testing.T) {
 	want.Equal(t, "trace of the message", created.TraceID, sent.TraceID)
 	want.Equal(t, "parent of created", created.ParentSpanID, sent.SpanID)
 	want.Equal(t, "parent of delivered", arrived.ParentSpanID, sent.SpanID)
-	want.Equal(t, "link of delivered", arrived.Links[0].TraceID+arrived.Links[0].SpanID, delivered.TraceID+delivered.SpanID)
+	want.Equal(t, "link of delivered", arrived.Links[0].TraceID+arrived.Links[0].SpanID, delivered.TraceID+
+		delivered.SpanID)
 	want.Equal(t, "message", arrived.at(tracing.AttrMessageID), id)
 	want.Equal(t, "recipient", arrived.at(tracing.AttrDestination), "b")
 	want.Equal(t, "sender", arrived.at("mailroom.sender"), "a")
@@ -113,7 +115,8 @@ func TestEverything(t *testing.T) {
 	want.Equal(t, "its kind", failed.Kind, int(otlp.KindClient))
 	want.Equal(t, "its outcome", failed.Status.Code, int(otlp.CodeError))
 	want.Equal(t, "its attempt", failed.at("mailroom.attempt"), "1")
-	if all := strings.Join(r.bodies, ""); strings.Contains(all, "secret") || !strings.Contains(all, `{"key":"service.name","value":{"stringValue":"mailroom"}}`) {
+	if all := strings.Join(r.bodies, ""); strings.Contains(all, "secret") ||
+		!strings.Contains(all, `{"key":"service.name","value":{"stringValue":"mailroom"}}`) {
 		t.Errorf("sent: %s", all)
 	}
 	r.drain(e)
@@ -132,7 +135,8 @@ func TestTexts(t *testing.T) {
 	e.texts, e.options.Gzip = true, true
 	r.drain(e)
 	want.Equal(t, "payload", r.named("created w").at("mailroom.payload"), `"`+strings.Repeat("é", maxText/2-1))
-	if s := r.named("attempt_failed w"); !strings.Contains(s.Status.Message, "a broken wire") || s.at("mailroom.error") != s.Status.Message {
+	if s := r.named("attempt_failed w"); !strings.Contains(s.Status.Message, "a broken wire") ||
+		s.at("mailroom.error") != s.Status.Message {
 		t.Errorf("%+v", s)
 	}
 }
@@ -209,7 +213,8 @@ func TestPartialSuccess(t *testing.T) {
 	want.Rows(t, f.Rows(`SELECT refused FROM exports`), f.Count("message_trace")) // no more than there were
 }
 
-// A receiver that leaves spans out is told of in the log, also one that does not say why; once as long as it says the same.
+// A receiver that leaves spans out is told of in the log, also one that does not say why; once as long as it says the
+// same.
 func TestWhatTheReceiverSays(t *testing.T) {
 	t.Parallel()
 	for _, says := range []string{"too old", ""} {
@@ -218,7 +223,8 @@ func TestWhatTheReceiverSays(t *testing.T) {
 			return 200, "", `{"partialSuccess":{"rejectedSpans":"1","errorMessage":"` + says + `"}}`
 		}
 		var log bytes.Buffer
-		e := newExporter(f.Ledger, slog.New(slog.NewTextHandler(&log, nil)), otlp.Options{URL: r.url, Timeout: time.Minute}, "v1.2.3")
+		e := newExporter(f.Ledger, slog.New(slog.NewTextHandler(&log, nil)), otlp.Options{URL: r.url,
+			Timeout: time.Minute}, "v1.2.3")
 		for range 3 {
 			send(f, "b", `1`)
 			r.drain(e)
@@ -280,12 +286,14 @@ func TestLease(t *testing.T) {
 	want.Equal(t, "requests", len(r.bodies), 2)
 }
 
-// A lease that another process has taken for requests that may take longer than our own is believed, and none beyond that.
+// A lease that another process has taken for requests that may take longer than our own is believed, and none beyond
+// that.
 func TestLongLease(t *testing.T) {
 	t.Parallel()
 	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
 	engines := f.OpenAll(2)
-	patient, hasty := exporterOf(engines[0].Ledger, r), newExporter(engines[1].Ledger, slog.New(slog.DiscardHandler), otlp.Options{URL: r.url, Timeout: time.Second}, "v1.2.3")
+	patient, hasty := exporterOf(engines[0].Ledger, r), newExporter(engines[1].Ledger, slog.New(slog.DiscardHandler),
+		otlp.Options{URL: r.url, Timeout: time.Second}, "v1.2.3")
 	r.round(patient)
 	want.Equal(t, "wait of the hasty", r.round(hasty), standEvery)
 	f.SQL(`UPDATE exports SET lease_until = ?`, orchestrator.Stamp(f.Ledger.Now().Add(time.Hour)))
@@ -328,15 +336,18 @@ func TestNumberBeyondBelief(t *testing.T) {
 	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
 	e := exporterOf(f.Ledger, r)
 	send(f, "b", `1`)
-	f.SQL(`INSERT INTO message_trace (id, message_id, at, event) VALUES (9223372036854775807, 'm', '2026-01-01T00:00:00.000Z', 'created')`)
+	f.SQL(`INSERT INTO message_trace (id, message_id, at, event) VALUES (9223372036854775807, 'm',
+		'2026-01-01T00:00:00.000Z', 'created')`)
 	r.drain(e)
 	f.Send("a", "b") // has all numbers of the trace made anew
 	r.drain(e)
-	want.Rows(t, f.Rows(`SELECT events FROM exports`), f.Rows(`SELECT max(id) FROM message_trace WHERE id < 9000000000000000000`)...) // a server leaves that one as it is
+	// a server leaves that one as it is
+	want.Rows(t, f.Rows(`SELECT events FROM exports`),
+		f.Rows(`SELECT max(id) FROM message_trace WHERE id < 9000000000000000000`)...)
 }
 
-// Events that were deleted before they could be sent are counted, also where none was sent yet; those of before the first start
-// are not.
+// Events that were deleted before they could be sent are counted, also where none was sent yet; those of before the
+// first start are not.
 func TestMissed(t *testing.T) {
 	t.Parallel()
 	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
@@ -376,7 +387,8 @@ func TestKilledCommands(t *testing.T) {
 	t.Parallel()
 	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
 	f.SQL(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
-		INSERT INTO command_trace (trace_id, span_id, name, kind, started_at) SELECT i, i, 'killed ' || i, 'INTERNAL', '2026-01-01T00:00:00.000Z' FROM n`, maxWaiting+2)
+		INSERT INTO command_trace (trace_id, span_id, name, kind, started_at) SELECT i, i, 'killed ' || i, 'INTERNAL',
+			'2026-01-01T00:00:00.000Z' FROM n`, maxWaiting+2)
 	e := exporterOf(f.Ledger, r)
 	r.drain(e)
 	want.Rows(t, f.Rows(`SELECT missed, json_array_length(waiting) FROM exports`), "2 1000")
@@ -387,7 +399,8 @@ func TestKilledCommands(t *testing.T) {
 	want.Equal(t, "spans", len(r.spans()), maxWaiting-1)
 }
 
-// A row that another program wrote, with a time and ids of its own, is sent in a trace of its own with ids that do not change.
+// A row that another program wrote, with a time and ids of its own, is sent in a trace of its own with ids that do not
+// change.
 func TestForeignRows(t *testing.T) {
 	t.Parallel()
 	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
@@ -401,7 +414,8 @@ func TestForeignRows(t *testing.T) {
 	want.Equal(t, "trace", delivered.TraceID, adopted.TraceID)
 	want.Equal(t, "parents", adopted.ParentSpanID+" "+delivered.ParentSpanID, " "+adopted.SpanID)
 	strange := r.named("strange")
-	if !otlp.IsTraceID(strange.TraceID) || !otlp.IsSpanID(strange.SpanID) || strange.Kind != int(otlp.KindInternal) || strange.StartTimeUnixNano != "0" {
+	if !otlp.IsTraceID(strange.TraceID) || !otlp.IsSpanID(strange.SpanID) || strange.Kind != int(otlp.KindInternal) ||
+		strange.StartTimeUnixNano != "0" {
 		t.Errorf("%+v", strange)
 	}
 	first := r.bodies[0]
@@ -416,10 +430,13 @@ func TestOddCursor(t *testing.T) {
 	f, r := enginetest.New(t, "a", "b"), newReceiver(t)
 	send(f, "b", `1`)
 	r.drain(exporterOf(f.Ledger, r))
-	odd := []string{`waiting = x'ff00', lease_token = 7`, `waiting = '["a",{}]', events = 'many'`, `events = -9223372036854775808`, `spans = 9223372036854775807`,
-		`lease_until = 'tomorrow', lease_owner = 1.5`, `lease_until = x'ff', refused = x'00', missed = 'none', sent_at = 3`}
+	odd := []string{`waiting = x'ff00', lease_token = 7`, `waiting = '["a",{}]', events = 'many'`,
+		`events = -9223372036854775808`, `spans = 9223372036854775807`,
+		`lease_until = 'tomorrow', lease_owner = 1.5`,
+		`lease_until = x'ff', refused = x'00', missed = 'none', sent_at = 3`}
 	if f.OnServer() { // whose columns take no other types
-		odd = []string{`waiting = '~', lease_token = '7'`, `waiting = '["a",{}]'`, odd[2], odd[3], `lease_until = 'tomorrow', lease_owner = '1.5'`, `lease_until = '~', sent_at = '3', missed = -1`}
+		odd = []string{`waiting = '~', lease_token = '7'`, `waiting = '["a",{}]'`, odd[2], odd[3],
+			`lease_until = 'tomorrow', lease_owner = '1.5'`, `lease_until = '~', sent_at = '3', missed = -1`}
 	}
 	for _, odd := range odd {
 		before := len(r.spans())

@@ -15,8 +15,8 @@ import (
 // name is that of our row in the table exports.
 const name = "otlp"
 
-// maxWaiting bounds the commands that have not ended and are waited for. A command that was killed never ends; its row is waited
-// for until retention deletes it, or until as many newer ones wait.
+// maxWaiting bounds the commands that have not ended and are waited for. A command that was killed never ends; its row
+// is waited for until retention deletes it, or until as many newer ones wait.
 const maxWaiting = 1000
 
 // cursor is how far the traces were sent.
@@ -37,24 +37,27 @@ type lease struct {
 	owner, token, until string
 }
 
-// free reports whether the lease can be taken: it has run out, its process is dead, or it ends so late that it was written before a
-// clock was set back. The clocks of two hosts may differ by as much as a lease is long.
+// free reports whether the lease can be taken: it has run out, its process is dead, or it ends so late that it was
+// written before a clock was set back. The clocks of two hosts may differ by as much as a lease is long.
 func (r *lease) free(l *ledger.Ledger, now time.Time) bool {
-	return r.until <= orchestrator.Stamp(now) || r.until > orchestrator.Stamp(now.Add(2*longestLease)) || l.Store.Gone(r.token)
+	return r.until <= orchestrator.Stamp(now) || r.until > orchestrator.Stamp(now.Add(2*longestLease)) ||
+		l.Store.Gone(r.token)
 }
 
 func leaseIn(c *store.Conn) (r lease, found bool, err error) {
 	return store.First(c, func(row store.Row) lease {
 		r := lease{
-			cursor: cursor{events: row.Int(0), spans: row.Int(1), refused: row.Int(3), missed: row.Int(4), sentAt: row.Text(5)},
-			owner:  row.Text(6), token: row.Text(7), until: row.Text(8),
+			cursor: cursor{events: row.Int(0), spans: row.Int(1), refused: row.Int(3), missed: row.Int(4),
+				sentAt: row.Text(5)},
+			owner: row.Text(6), token: row.Text(7), until: row.Text(8),
 		}
 		_ = json.Unmarshal([]byte(row.Text(2)), &r.waiting) // somebody may have written something else
 		if min(r.events, r.spans) < 0 || max(r.events, r.spans) > store.MaxNumber {
 			r.events, r.spans = -1, 0 // out of range: all is sent again
 		}
 		return r
-	}, `SELECT events, spans, waiting, refused, missed, sent_at, lease_owner, lease_token, lease_until FROM exports WHERE name = ?`, name)
+	}, `SELECT events, spans, waiting, refused, missed, sent_at, lease_owner, lease_token, lease_until FROM exports
+		WHERE name = ?`, name)
 }
 
 // take takes the lease if nobody has it, and reads the cursor. It asks without the write lock first.
@@ -85,12 +88,14 @@ func (e *exporter) take(ctx context.Context) (taken bool, err error) {
 		}
 		at, token = r.cursor, e.ledger.Store.Token(id)
 		if !found || at.events < 0 { // nothing was sent yet: what was deleted before was not missed
-			if at.events, err = t.Number(`SELECT coalesce(min(id), 1) - 1 FROM message_trace WHERE id > 0`); err != nil {
+			if at.events, err = t.Number(`SELECT coalesce(min(id), 1) - 1 FROM message_trace
+				WHERE id > 0`); err != nil {
 				return err
 			}
 		}
 		return t.Run(`
-			INSERT INTO exports (name, lease_owner, lease_token, lease_until, events, spans) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+			INSERT INTO exports (name, lease_owner, lease_token, lease_until, events, spans) VALUES (?1, ?2, ?3, ?4, ?5,
+				?6)
 			ON CONFLICT (name) DO UPDATE SET lease_owner = excluded.lease_owner, lease_token = excluded.lease_token,
 			    lease_until = excluded.lease_until, events = excluded.events, spans = excluded.spans`,
 			name, e.ledger.Instance(), token, orchestrator.Stamp(t.Clock.Add(e.lease)), at.events, at.spans)
@@ -101,7 +106,8 @@ func (e *exporter) take(ctx context.Context) (taken bool, err error) {
 	e.token, e.until, e.database, e.at = token, until, database, at
 	e.log.Info("sending traces", "otlp", e.options.Target(), "after_event", at.events, "after_command", at.spans)
 	if e.client == nil {
-		e.client, err = otlp.NewClient(e.options, otlp.Text("service.name", "mailroom"), otlp.Text("service.version", e.version),
+		e.client, err = otlp.NewClient(e.options, otlp.Text("service.name", "mailroom"), otlp.Text("service.version",
+			e.version),
 			otlp.Text("service.instance.id", otlp.TraceID(database, "database")))
 	}
 	return err == nil, err
@@ -115,8 +121,8 @@ func (e *exporter) renew(ctx context.Context) error {
 	return e.store(ctx, e.at)
 }
 
-// store stores the cursor and renews the lease. If another process has the lease, or the cursor is not where we left it, as after a
-// restore, nothing is stored, and our lease is over.
+// store stores the cursor and renews the lease. If another process has the lease, or the cursor is not where we left
+// it, as after a restore, nothing is stored, and our lease is over.
 func (e *exporter) store(ctx context.Context, at cursor) error {
 	waiting, err := json.Marshal(append([]int64{}, at.waiting...))
 	if err != nil {
@@ -125,9 +131,11 @@ func (e *exporter) store(ctx context.Context, at cursor) error {
 	rows, until := int64(0), time.Now().Add(e.lease)
 	err = e.ledger.Write(ctx, store.Shared, func(t *ledger.Tx) (err error) {
 		rows, err = t.Exec(`
-			UPDATE exports SET events = ?3, spans = ?4, waiting = ?5, refused = ?6, missed = ?7, sent_at = ?8, lease_until = ?9
+			UPDATE exports SET events = ?3, spans = ?4, waiting = ?5, refused = ?6, missed = ?7, sent_at = ?8,
+				lease_until = ?9
 			WHERE name = ?1 AND lease_token = ?2 AND events = ?10 AND spans = ?11`,
-			name, e.token, at.events, at.spans, string(waiting), at.refused, at.missed, at.sentAt, orchestrator.Stamp(t.Clock.Add(e.lease)),
+			name, e.token, at.events, at.spans, string(waiting), at.refused, at.missed, at.sentAt,
+			orchestrator.Stamp(t.Clock.Add(e.lease)),
 			e.at.events, e.at.spans)
 		return err
 	})
@@ -136,7 +144,8 @@ func (e *exporter) store(ctx context.Context, at cursor) error {
 	}
 	if rows == 0 {
 		e.token = ""
-		e.log.Warn("this daemon does not send the traces any more: another does, or a backup was restored", "otlp", e.options.Target())
+		e.log.Warn("this daemon does not send the traces any more: another does, or a backup was restored", "otlp",
+			e.options.Target())
 		return nil
 	}
 	if n := at.missed - e.at.missed; n > 0 {
@@ -155,7 +164,8 @@ func (e *exporter) release(ctx context.Context) {
 	ctx, cancel := ledger.Afterwards(ctx, nil, time.Second)
 	defer cancel()
 	err := e.ledger.Write(ctx, store.Shared, func(t *ledger.Tx) error {
-		return t.Run(`UPDATE exports SET lease_token = '', lease_until = '' WHERE name = ? AND lease_token = ?`, name, e.token)
+		return t.Run(`UPDATE exports SET lease_token = '', lease_until = '' WHERE name = ? AND lease_token = ?`, name,
+			e.token)
 	})
 	if err != nil {
 		e.log.Debug("the lease of the traces could not be ended", "error", err)

@@ -65,7 +65,8 @@ func (e *exporter) read(ctx context.Context, limit int) (p *page, err error) {
 	err = e.ledger.Read(ctx, func(c *store.Conn) error {
 		p = &page{after: e.at}
 		p.after.waiting = slices.Clone(e.at.waiting)
-		r := &reader{Conn: c, settled: settled, database: e.database, texts: e.texts, now: e.ledger.Now(), page: p, firsts: map[string]*first{}}
+		r := &reader{Conn: c, settled: settled, database: e.database, texts: e.texts, now: e.ledger.Now(), page: p,
+			firsts: map[string]*first{}}
 		if err := r.waiting((limit + 1) / 2); err != nil {
 			return err
 		}
@@ -90,8 +91,8 @@ type reader struct {
 
 const commandColumns = `id, trace_id, span_id, parent_span_id, name, kind, started_at, ended_at, status, status_message, actor, caller, attributes`
 
-// waiting reads the commands that had not ended when the cursor passed them, and have by now. One that is not there any more was
-// killed, and retention has deleted it.
+// waiting reads the commands that had not ended when the cursor passed them, and have by now. One that is not there any
+// more was killed, and retention has deleted it.
 func (r *reader) waiting(limit int) error {
 	if len(r.page.after.waiting) == 0 {
 		return nil
@@ -100,7 +101,8 @@ func (r *reader) waiting(limit int) error {
 	if err != nil {
 		return err
 	}
-	rows, err := store.List(r.Conn, commandOf, `SELECT `+commandColumns+` FROM command_trace WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id`, string(ids))
+	rows, err := store.List(r.Conn, commandOf, `SELECT `+commandColumns+` FROM command_trace WHERE id IN (SELECT value
+		FROM json_each(?)) ORDER BY id`, string(ids))
 	if err != nil {
 		return err
 	}
@@ -128,7 +130,8 @@ func (r *reader) commands(limit int) error {
 	if limit <= 0 {
 		return nil
 	}
-	rows, err := store.List(r.Conn, commandOf, `SELECT `+commandColumns+` FROM command_trace WHERE id > ?1 AND id <= ?2 ORDER BY id LIMIT +?3`, r.page.after.spans, r.settled.Commands, limit)
+	rows, err := store.List(r.Conn, commandOf, `SELECT `+commandColumns+` FROM command_trace WHERE id > ?1 AND id <= ?2
+		ORDER BY id LIMIT +?3`, r.page.after.spans, r.settled.Commands, limit)
 	for i := range rows {
 		row := &rows[i]
 		if row.endedAt == "" {
@@ -136,7 +139,8 @@ func (r *reader) commands(limit int) error {
 				r.page.after.waiting = r.page.after.waiting[1:]
 				r.page.after.missed++
 			}
-		} else if age := r.now.Sub(orchestrator.ParseStamp(row.endedAt)); age >= -time.Minute && age < tracing.SettledAfter {
+		} else if age := r.now.Sub(orchestrator.ParseStamp(row.endedAt)); age >= -time.Minute &&
+			age < tracing.SettledAfter {
 			return nil
 		} else if added, err := r.page.add(&r.page.commands, r.command(row)); err != nil || !added {
 			return err
@@ -147,22 +151,27 @@ func (r *reader) commands(limit int) error {
 	return err
 }
 
-// events reads the events behind the cursor. Where a transaction that is undone takes its ids back, an id that is not there was deleted.
+// events reads the events behind the cursor. Where a transaction that is undone takes its ids back, an id that is not
+// there was deleted.
 func (r *reader) events(limit int) error {
 	if limit <= 0 {
 		r.page.more = true
 		return nil
 	}
 	rows, err := store.List(r.Conn, eventOf, `
-		SELECT t.id, t.message_id, t.at, t.event, t.old_status, t.new_status, t.attempt, t.actor, t.span_id, t.error, t.detail,
-		       coalesce(m.sender, a.sender, ''), coalesce(m.recipient, a.recipient, ''), coalesce(m.message_type, a.message_type, ''),
-		       coalesce(m.thread_id, a.thread_id, ''), coalesce(m.trace_id, a.trace_id, ''), coalesce(m.span_id, a.span_id, ''),
+		SELECT t.id, t.message_id, t.at, t.event, t.old_status, t.new_status, t.attempt, t.actor, t.span_id, t.error,
+			t.detail,
+		       coalesce(m.sender, a.sender, ''), coalesce(m.recipient, a.recipient, ''), coalesce(m.message_type,
+			a.message_type, ''),
+		       coalesce(m.thread_id, a.thread_id, ''), coalesce(m.trace_id, a.trace_id, ''), coalesce(m.span_id,
+			a.span_id, ''),
 		       coalesce(c.trace_id, ''), coalesce(c.name, '')
 		FROM message_trace t
 		LEFT JOIN agent_message m ON m.message_id = t.message_id
 		LEFT JOIN agent_message_archive a ON m.message_id IS NULL AND a.message_id = t.message_id
 		LEFT JOIN command_trace c ON t.span_id <> '' AND c.span_id = t.span_id
-		WHERE t.id > ?1 AND t.id <= ?2 ORDER BY t.id LIMIT +?3`, r.page.after.events, min(r.settled.Events, store.MaxNumber), limit)
+		WHERE t.id > ?1 AND t.id <= ?2 ORDER BY t.id LIMIT +?3`, r.page.after.events,
+		min(r.settled.Events, store.MaxNumber), limit)
 	if err != nil {
 		return err
 	}

@@ -12,12 +12,13 @@ import (
 	"mailroom/orchestrator/store/postgres/postgrestest"
 )
 
-// On a server, events and commands of a transaction that began first and is committed last are sent, too. What was undone passes for
-// nothing that was deleted.
+// On a server, events and commands of a transaction that began first and is committed last are sent, too. What was
+// undone passes for nothing that was deleted.
 func TestSentBesideWriters(t *testing.T) {
 	t.Parallel()
 	address := postgrestest.Place(postgrestest.Start(t))
-	engine := enginetest.OpenWith(t, ledger.Options{Path: address, Bell: store.NewLocalBell(), BusyTimeout: time.Minute})
+	engine := enginetest.OpenWith(t, ledger.Options{Path: address, Bell: store.NewLocalBell(),
+		BusyTimeout: time.Minute})
 	if _, err := engine.Store.Create(); err != nil {
 		t.Fatal(err)
 	}
@@ -26,9 +27,11 @@ func TestSentBesideWriters(t *testing.T) {
 	r.drain(e) // it has begun
 	slow, fast := postgrestest.Connect(t, address), postgrestest.Connect(t, address)
 	write := func(s *postgrestest.Session, n int) {
-		s.Run(fmt.Sprintf(`INSERT INTO message_trace (message_id, at, event) VALUES ('m%[1]d', '2026-01-01T00:00:00.000Z', 'created');
+		s.Run(fmt.Sprintf(`INSERT INTO message_trace (message_id, at, event)
+			VALUES ('m%[1]d', '2026-01-01T00:00:00.000Z', 'created');
 			INSERT INTO command_trace (trace_id, span_id, name, kind, started_at, ended_at)
-			VALUES ('%032[1]d', '%016[1]d', 'send', 'INTERNAL', '2026-01-01T00:00:00.000Z', '2026-01-01T00:00:00.000Z')`, n))
+			VALUES ('%032[1]d', '%016[1]d', 'send', 'INTERNAL', '2026-01-01T00:00:00.000Z',
+				'2026-01-01T00:00:00.000Z')`, n))
 	}
 	slow.Begin()
 	write(slow, 1)

@@ -1,5 +1,5 @@
-// Package hosts shows an agent's messages to the model that works in a session of an agent host, such as Claude Code, and keeps
-// what is known of these sessions. The host's hooks tell of each Event. Source: hosts.md.
+// Package hosts shows an agent's messages to the model that works in a session of an agent host, such as Claude Code,
+// and keeps what is known of these sessions. The host's hooks tell of each Event. Source: hosts.md.
 package hosts
 
 import (
@@ -67,31 +67,32 @@ func (s *Sights) of(mark string, shown time.Time) Sight {
 
 // Event is what a hook tells.
 type Event struct {
-	Agent      string
-	Program    string     // the host: claude, codex, gemini, opencode
-	Session    string     // the host's own name of the session
-	Process    process.ID // of the host; the zero value if none proves that the session lives
-	Kind       Kind
-	Transcript Transcript // nil: there is none to read. With Settled, set only for a session that another process has left
+	Agent   string
+	Program string     // the host: claude, codex, gemini, opencode
+	Session string     // the host's own name of the session
+	Process process.ID // of the host; the zero value if none proves that the session lives
+	Kind    Kind
+	// nil: there is none to read. With Settled, set only for a session that another process has left
+	Transcript Transcript
 
-	// Inner says that it has happened in a subagent, whose model is not the session's. It tells only that the session lives: nothing is
-	// settled, and nothing shown.
+	// Inner says that it has happened in a subagent, whose model is not the session's. It tells only that the session
+	// lives: nothing is settled, and nothing shown.
 	Inner bool
 
-	// Writer is the process that writes the answer, and says by Written that it has. If it ends before that, the messages are unread
-	// again. The zero value counts them as shown at once.
+	// Writer is the process that writes the answer, and says by Written that it has. If it ends before that, the
+	// messages are unread again. The zero value counts them as shown at once.
 	Writer process.ID
 
-	// Nudge says that the answer is shown to the user and not only to the model. So at Stopped it takes no messages, and tells only
-	// how many are left. If there are any, the turn goes on, and an event follows of the kind Nudged.
+	// Nudge says that the answer is shown to the user and not only to the model. So at Stopped it takes no messages,
+	// and tells only how many are left. If there are any, the turn goes on, and an event follows of the kind Nudged.
 	Nudge bool
 
-	// Settled says that the process itself tells by Settle what the model has seen. Then an event settles only what another process
-	// has shown. When the session ends, what is still shown is lost.
+	// Settled says that the process itself tells by Settle what the model has seen. Then an event settles only what
+	// another process has shown. When the session ends, what is still shown is lost.
 	Settled bool
 
-	// Forgets says that the host does not keep for a later process what it is answered at Started. So nothing is shown there: it comes
-	// with the prompt that follows.
+	// Forgets says that the host does not keep for a later process what it is answered at Started. So nothing is shown
+	// there: it comes with the prompt that follows.
 	Forgets bool
 
 	told *Sights // what the transcript tells, once it was asked
@@ -105,8 +106,10 @@ type Answer struct {
 	Messages []orchestrator.Message // leased to the session
 	Marks    []string               // of these messages, see Mark
 	Left     int                    // messages that stay unread and come with a later event; after Nudge all of them
-	Turns    int                    // turns that messages have caused since the user last said anything, told at Prompted
-	Other    string                 // another living session of the agent, told at Started, and at Prompted if it is new; "" is none
+	// turns that messages have caused since the user last said anything, told at Prompted
+	Turns int
+	// another living session of the agent, told at Started, and at Prompted if it is new; "" is none
+	Other string
 
 	lease messages.ReadingLease // on the messages
 }
@@ -118,26 +121,28 @@ const (
 	maxRecognized = 1000
 	// maxContinued bounds how often in a row the end of a turn may be put off. Claude Code ends it by itself after 8.
 	maxContinued = 5
-	// unprovedLease is how long a session may keep messages of which nothing is heard, where no process proves that it lives.
+	// unprovedLease is how long a session may keep messages of which nothing is heard, where no process proves that it
+	// lives.
 	unprovedLease = 10 * time.Minute
 	// quietWrite is how long a session may only be seen, without anything to note, before that is noted.
 	quietWrite = time.Minute
-	// spoken is how much later than a message was shown the end of a tool call must be to tell that the model has spoken since: a
-	// model calls several tools at once, and they end one after the other.
+	// spoken is how much later than a message was shown the end of a tool call must be to tell that the model has
+	// spoken since: a model calls several tools at once, and they end one after the other.
 	spoken = 2 * time.Second
-	// thrownAway is how much later than a message was shown a prompt must be that tells that the message was thrown away.
+	// thrownAway is how much later than a message was shown a prompt must be that tells that the message was thrown
+	// away.
 	thrownAway = 5 * time.Second
 )
 
-// Happened notes an event, settles what was shown to the session before, and returns what is to be shown now. Without anything
-// to note or to show it writes nothing.
+// Happened notes an event, settles what was shown to the session before, and returns what is to be shown now. Without
+// anything to note or to show it writes nothing.
 //
-// A message that is shown is leased to the session, and hidden from every other reader of the agent. A later event decides: it is
-// read if the transcript has words of the model after it, or cannot tell; it is unread again if it was thrown away, or if the
-// session has ended without an answer.
+// A message that is shown is leased to the session, and hidden from every other reader of the agent. A later event
+// decides: it is read if the transcript has words of the model after it, or cannot tell; it is unread again if it was
+// thrown away, or if the session has ended without an answer.
 //
-// Once the answer is written, say so by Written; if it cannot be, GiveBack it. Errors: those of the database; unknown_recipient for
-// an agent that is not known.
+// Once the answer is written, say so by Written; if it cannot be, GiveBack it. Errors: those of the database;
+// unknown_recipient for an agent that is not known.
 func Happened(ctx context.Context, l *ledger.Ledger, e Event) (a Answer, err error) {
 	known, err := look(ctx, l, &e)
 	if err != nil {
@@ -175,7 +180,8 @@ func Happened(ctx context.Context, l *ledger.Ledger, e Event) (a Answer, err err
 	}
 	err = show(ctx, l, &e, &before, &a)
 	if err != nil && len(a.Messages) > 0 {
-		// The session has them by now, and its next event would count them as seen: they are shown whatever failed afterwards.
+		// The session has them by now, and its next event would count them as seen: they are shown whatever failed
+		// afterwards.
 		l.Log.Warn("what was shown to a session is not counted", "agent", e.Agent, "session", e.Session, "error", err)
 		err = nil
 	}
@@ -214,7 +220,8 @@ func take(ctx context.Context, l *ledger.Ledger, e *Event, a *Answer) error {
 	if err != nil {
 		return err
 	}
-	ms, more, err := reading.Wait(ctx, l, reading.Options{Recipient: e.Agent, Limit: maxShown, Fits: e.Fits, Lease: e.lease()})
+	ms, more, err := reading.Wait(ctx, l, reading.Options{Recipient: e.Agent, Limit: maxShown, Fits: e.Fits,
+		Lease: e.lease()})
 	if err != nil {
 		return err
 	}
@@ -248,8 +255,8 @@ func unread(ctx context.Context, l *ledger.Ledger, agent string) (int, error) {
 	})
 }
 
-// lease is how a message is lent to the session. Where a process proves that the session lives, its events and its end decide,
-// and not the time.
+// lease is how a message is lent to the session. Where a process proves that the session lives, its events and its end
+// decide, and not the time.
 func (e *Event) lease() messages.ReadingLease {
 	lease := messages.ReadingLease{
 		For: unprovedLease, Holder: e.Program, Session: e.Session, Reader: e.Process, Writer: e.Writer,
@@ -260,8 +267,9 @@ func (e *Event) lease() messages.ReadingLease {
 	return lease
 }
 
-// Written notes that the Writer of an event has written the answer: from now on the session's events tell what becomes of its
-// messages. A hook that is killed never says so. Its host takes no answer from it, so the model has not seen them.
+// Written notes that the Writer of an event has written the answer: from now on the session's events tell what becomes
+// of its messages. A hook that is killed never says so. Its host takes no answer from it, so the model has not seen
+// them.
 func Written(ctx context.Context, l *ledger.Ledger, a *Answer) error {
 	if a.lease.Writer.PID == 0 {
 		return nil

@@ -36,8 +36,9 @@ func newRoom(t *testing.T) room { return room{enginetest.New(t, "alice", "bob")}
 func (r room) event(kind hosts.Kind, change ...func(*hosts.Event)) hosts.Answer {
 	r.T.Helper()
 	e := hosts.Event{
-		Agent: "bob", Program: "claude", Session: "one", Kind: kind, Process: process.Of(os.Getpid()), Transcript: transcript{},
-		Fits: func(ms []orchestrator.Message) int { return len(ms) },
+		Agent: "bob", Program: "claude", Session: "one", Kind: kind, Process: process.Of(os.Getpid()),
+		Transcript: transcript{},
+		Fits:       func(ms []orchestrator.Message) int { return len(ms) },
 	}
 	for _, c := range change {
 		c(&e)
@@ -118,7 +119,8 @@ func TestShownMessageIsSettledByTheNextEvent(t *testing.T) {
 	}
 }
 
-// Where a transcript may be late for long, the end of a tool call tells that the model has spoken, though the transcript lacks it.
+// Where a transcript may be late for long, the end of a tool call tells that the model has spoken, though the
+// transcript lacks it.
 func TestLateTranscript(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
@@ -150,8 +152,10 @@ func TestInterruptedTurnGivesItsMessagesBack(t *testing.T) {
 	want.IDs(t, r.event(hosts.Prompted, r.sees(hosts.Absent, id)).Messages)
 	r.Clock.Advance(2 * time.Second)
 	want.IDs(t, r.event(hosts.Prompted, r.sees(hosts.Absent, id)).Messages, id)
-	want.Rows(t, r.Rows(`SELECT event, error FROM message_trace WHERE message_id = ? AND event IN ('shown', 'released') ORDER BY id`, id),
-		"shown to session one of claude, not yet confirmed", "released the model in session one has not seen it; unread again",
+	want.Rows(t, r.Rows(`SELECT event, error FROM message_trace WHERE message_id = ? AND event IN ('shown', 'released')
+		ORDER BY id`, id),
+		"shown to session one of claude, not yet confirmed",
+		"released the model in session one has not seen it; unread again",
 		"shown to session one of claude, not yet confirmed")
 }
 
@@ -166,7 +170,8 @@ func TestTurnAfterAnInterruptedOne(t *testing.T) {
 			id := r.shown()
 			r.Clock.Advance(2 * time.Second)
 			lacks := func(e *hosts.Event) {
-				e.Transcript = transcript{Of: map[string]hosts.Sight{id: hosts.Absent}, Written: r.Clock.Now(), Prompted: at}
+				e.Transcript = transcript{Of: map[string]hosts.Sight{id: hosts.Absent}, Written: r.Clock.Now(),
+					Prompted: at}
 			}
 			want.IDs(t, r.event(hosts.Prompted, lacks).Messages)
 			ms := r.event(hosts.Stopped, lacks).Messages
@@ -181,8 +186,8 @@ func TestTurnAfterAnInterruptedOne(t *testing.T) {
 	}
 }
 
-// While its session lives nobody else gets a message that was shown, however long a tool call takes; once the process is gone
-// another session does.
+// While its session lives nobody else gets a message that was shown, however long a tool call takes; once the process
+// is gone another session does.
 func TestShownMessageStaysWithItsSession(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
@@ -222,7 +227,8 @@ func TestSessionWithoutAProcess(t *testing.T) {
 	want.IDs(t, r.event(hosts.Worked, inSession("two"), remote).Messages, id)
 }
 
-// What such a session has answered before a tool call that took longer than its lease is read after that, and not shown again.
+// What such a session has answered before a tool call that took longer than its lease is read after that, and not shown
+// again.
 func TestLongToolWithoutAProcess(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
@@ -264,8 +270,8 @@ func TestTurnsWithoutTheUser(t *testing.T) {
 	want.Equal(t, "shown", len(r.event(hosts.Stopped).Messages), 1)
 }
 
-// A host that shows its answer to the user is told at the end of a turn only how many messages there are. That counts as a turn,
-// and they come with what follows, which counts as none.
+// A host that shows its answer to the user is told at the end of a turn only how many messages there are. That counts
+// as a turn, and they come with what follows, which counts as none.
 func TestNudge(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
@@ -278,7 +284,10 @@ func TestNudge(t *testing.T) {
 		want.Equal(t, "left", a.Left, 1)
 		want.Equal(t, "standing", r.standing(id), "unread")
 		want.IDs(t, r.event(hosts.Nudged, nudge).Messages, id)
-		want.Equal(t, "left at the end", r.event(hosts.Stopped, func(e *hosts.Event) { e.Nudge, e.Fits = true, nil }).Left, 0)
+		want.Equal(t, "left at the end", r.event(hosts.Stopped, func(e *hosts.Event) {
+			e.Nudge, e.Fits = true,
+				nil
+		}).Left, 0)
 		want.Equal(t, "standing", r.standing(id), "read")
 	}
 	r.Send("alice", "bob")
@@ -303,7 +312,8 @@ func TestSettle(t *testing.T) {
 		id   string
 		seen bool
 	}{{seen, true}, {refused, false}, {seen, false}, {refused, true}} {
-		if err := hosts.Settle(t.Context(), r.Ledger, "bob", "one", []string{r.Mark(test.id), "1.none"}, test.seen); err != nil {
+		if err := hosts.Settle(t.Context(), r.Ledger, "bob", "one", []string{r.Mark(test.id), "1.none"},
+			test.seen); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -346,8 +356,8 @@ func TestGiveBack(t *testing.T) {
 	want.IDs(t, r.event(hosts.Worked).Messages, id)
 }
 
-// As long as the hook that took a message has not written it, no event of the session settles it, such as that of a tool call
-// beside it. A hook that is killed gives it back.
+// As long as the hook that took a message has not written it, no event of the session settles it, such as that of a
+// tool call beside it. A hook that is killed gives it back.
 func TestAnswerThatIsNotWritten(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
@@ -376,7 +386,8 @@ func TestAnswerThatIsNotWritten(t *testing.T) {
 	want.Equal(t, "standing", r.standing(id), "read")
 }
 
-// What is leased to a session is shown to it, even if the turn that it causes cannot be counted: the next event takes it for read.
+// What is leased to a session is shown to it, even if the turn that it causes cannot be counted: the next event takes
+// it for read.
 func TestShownThoughItsTurnIsNotCounted(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
@@ -401,7 +412,8 @@ func TestQuietEventsWriteNothing(t *testing.T) {
 	want.Equal(t, "seen at", seen(), r.Stamp())
 }
 
-// Two living sessions of one name: the second is told of the first when it starts, and the first at its user's next prompt.
+// Two living sessions of one name: the second is told of the first when it starts, and the first at its user's next
+// prompt.
 func TestTwoSessionsOfOneName(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
@@ -447,7 +459,8 @@ func TestSessionsOfRemovedAndRestored(t *testing.T) {
 func TestUnknownAgent(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
-	_, err := hosts.Happened(t.Context(), r.Ledger, hosts.Event{Agent: "nobody", Session: "one", Kind: hosts.Worked, Transcript: transcript{}})
+	_, err := hosts.Happened(t.Context(), r.Ledger, hosts.Event{Agent: "nobody", Session: "one", Kind: hosts.Worked,
+		Transcript: transcript{}})
 	want.Equal(t, "code", orchestrator.CodeOf(err), orchestrator.UnknownRecipient)
 	_, _, err = reading.Wait(t.Context(), r.Ledger, reading.Options{Recipient: "bob", Limit: 1})
 	if err != nil {
@@ -455,7 +468,8 @@ func TestUnknownAgent(t *testing.T) {
 	}
 }
 
-// What a session sends inherits the hops of what a hook has shown to it, in another process, until its user says something.
+// What a session sends inherits the hops of what a hook has shown to it, in another process, until its user says
+// something.
 func TestPromptEndsAChain(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)

@@ -40,8 +40,8 @@ func (e *Event) judge(leases []lease, now time.Time) map[string]verdict {
 	return verdicts
 }
 
-// judgeSettled decides, where the process tells itself what its model has seen, about what it leaves when it ends, and before about
-// what was shown by another process: that can tell nothing of it any more, but the transcript may.
+// judgeSettled decides, where the process tells itself what its model has seen, about what it leaves when it ends, and
+// before about what was shown by another process: that can tell nothing of it any more, but the transcript may.
 func (e *Event) judgeSettled(leases []lease) map[string]verdict {
 	verdicts, sights := map[string]verdict{}, e.sights()
 	for i := range leases {
@@ -71,9 +71,9 @@ func (e *Event) sights() *Sights {
 	return e.told
 }
 
-// judgeOne decides about one message. Hosts write their transcripts late, so that one which lacks a message proves little. But
-// while it lacks the message the model may not have been asked since: of two tools that were called at once one may run for long
-// after the other.
+// judgeOne decides about one message. Hosts write their transcripts late, so that one which lacks a message proves
+// little. But while it lacks the message the model may not have been asked since: of two tools that were called at once
+// one may run for long after the other.
 func (e *Event) judgeOne(lease *lease, sights *Sights, now time.Time) verdict {
 	shown := orchestrator.ParseStamp(lease.At)
 	sight := sights.of(lease.mark, shown)
@@ -99,7 +99,8 @@ func (e *Event) judgeOne(lease *lease, sights *Sights, now time.Time) verdict {
 		}
 	case Started:
 		if sight == Absent && !(e.Process.PID > 0 && lease.Reads(e.Process)) {
-			return isLost // where the same process goes on, as when it has compacted the session, the transcript is only late
+			// where the same process goes on, as when it has compacted the session, the transcript is only late
+			return isLost
 		}
 	case Ended:
 		return isLost
@@ -107,10 +108,10 @@ func (e *Event) judgeOne(lease *lease, sights *Sights, now time.Time) verdict {
 	return wait
 }
 
-// recognize settles unread messages that the session's transcript has already, so that they are not shown twice. That happens when the
-// process in which they were shown has ended, or when their lease has run out. They are read if the model has spoken since, and count
-// as shown otherwise. Messages that were handed back are left to be shown again. Of the messages in the transcript it looks at the
-// newest maxRecognized.
+// recognize settles unread messages that the session's transcript has already, so that they are not shown twice. That
+// happens when the process in which they were shown has ended, or when their lease has run out. They are read if the
+// model has spoken since, and count as shown otherwise. Messages that were handed back are left to be shown again. Of
+// the messages in the transcript it looks at the newest maxRecognized.
 func recognize(ctx context.Context, l *ledger.Ledger, e *Event) error {
 	if n, err := unread(ctx, l, e.Agent); n == 0 || err != nil {
 		return err
@@ -149,8 +150,10 @@ func unreadWith(c *store.Conn, agent string, marks []string) (map[string]orchest
 		return nil, err
 	}
 	for _, mark := range marks {
-		ms, err := ledger.Messages(c, `SELECT `+ledger.MessageColumns+` FROM agent_message WHERE seq = ?1 AND recipient = ?2 AND status = 'delivered'
-			AND EXISTS (SELECT 1 FROM agent_inbox i WHERE i.message_id = agent_message.message_id AND i.recipient = ?2 AND i.read_at = '')`, seqOf(mark), agent)
+		ms, err := ledger.Messages(c, `SELECT `+ledger.MessageColumns+` FROM agent_message WHERE seq = ?1
+			AND recipient = ?2 AND status = 'delivered'
+			AND EXISTS (SELECT 1 FROM agent_inbox i WHERE i.message_id = agent_message.message_id AND i.recipient = ?2
+				AND i.read_at = '')`, seqOf(mark), agent)
 		if err != nil {
 			return nil, err
 		}
@@ -171,7 +174,8 @@ func unreadWith(c *store.Conn, agent string, marks []string) (map[string]orchest
 // recognizeOne notes what a transcript tells of an unread message.
 func recognizeOne(t *ledger.Tx, e *Event, m *orchestrator.Message, sight Sight) error {
 	if sight == Answered {
-		return messages.MarkRead(t, m, t.Now, tracing.Read, "it stands in the transcript of session "+e.Session+", answered")
+		return messages.MarkRead(t, m, t.Now, tracing.Read, "it stands in the transcript of session "+e.Session+
+			", answered")
 	}
 	lease := e.lease()
 	lease.Writer = process.ID{}

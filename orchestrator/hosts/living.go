@@ -48,7 +48,8 @@ func list(c *store.Conn, now time.Time, where string, args ...any) ([]Session, e
 	here := process.Of(os.Getpid())
 	host := here.Host()
 	sessions, err := store.List(c, func(row store.Row) Session {
-		s := Session{Agent: row.Text(0), Name: row.Text(1), Program: row.Text(2), State: row.Text(3), SeenAt: row.Text(4), Since: row.Text(10)}
+		s := Session{Agent: row.Text(0), Name: row.Text(1), Program: row.Text(2), State: row.Text(3),
+			SeenAt: row.Text(4), Since: row.Text(10)}
 		s.living = s.State == IsWorking || s.State == IsIdle
 		if row.Text(5) == host && row.Int(6) > 0 {
 			s.id = process.ID{PID: int(row.Int(6)), Born: row.Text(7), Space: here.Space}
@@ -59,7 +60,8 @@ func list(c *store.Conn, now time.Time, where string, args ...any) ([]Session, e
 		waiter := process.ID{PID: int(row.Int(8)), Born: row.Text(9), Space: here.Space}
 		s.Wakes = s.living && row.Text(5) == host && waiter.Here()
 		return s
-	}, `SELECT agent, session, program, state, seen_at, host, pid, born, waiter_pid, waiter_born, started_at FROM host_sessions WHERE `+where+`
+	}, `SELECT agent, session, program, state, seen_at, host, pid, born, waiter_pid, waiter_born, started_at
+		FROM host_sessions WHERE `+where+`
 		ORDER BY agent, seen_at, session`, args...)
 	for i := range sessions { // a process that has begun another session for the agent has left this one
 		s := &sessions[i]
@@ -69,16 +71,20 @@ func list(c *store.Conn, now time.Time, where string, args ...any) ([]Session, e
 	return sessions, err
 }
 
-// LastHeard returns when a host's hook was last called for an agent, or for whichever agent its sessions were given where that is auto,
-// and when such an agent was last handed a message, but for those by which doctor tries a transport; "" is never.
+// LastHeard returns when a host's hook was last called for an agent, or for whichever agent its sessions were given
+// where that is auto, and when such an agent was last handed a message, but for those by which doctor tries a
+// transport; "" is never.
 func LastHeard(ctx context.Context, l *ledger.Ledger, program, agent string) (seen, shown string, err error) {
 	const of = ` FROM host_sessions WHERE program = ?1 AND (agent = ?2 OR ?2 = ?3)`
 	err = l.Look(ctx, func(c *store.Conn) error {
-		if seen, _, err = c.Text(`SELECT coalesce(max(seen_at), '')`+of, program, agent, orchestrator.Auto); err != nil || seen == "" {
+		if seen, _, err = c.Text(`SELECT coalesce(max(seen_at), '')`+of, program, agent,
+			orchestrator.Auto); err != nil || seen == "" {
 			return err
 		}
-		shown, _, err = c.Text(`SELECT coalesce(max(i.read_at), '') FROM agent_inbox i LEFT JOIN agent_message m ON m.message_id = i.message_id
-			WHERE i.recipient IN (SELECT agent`+of+`) AND coalesce(m.message_type, '') <> ?4`, program, agent, orchestrator.Auto, orchestrator.TestMessage)
+		shown, _, err = c.Text(`SELECT coalesce(max(i.read_at), '') FROM agent_inbox i
+			LEFT JOIN agent_message m ON m.message_id = i.message_id
+			WHERE i.recipient IN (SELECT agent`+of+`) AND coalesce(m.message_type, '') <> ?4`, program, agent,
+			orchestrator.Auto, orchestrator.TestMessage)
 		return err
 	})
 	return seen, shown, err
@@ -86,14 +92,15 @@ func LastHeard(ctx context.Context, l *ledger.Ledger, program, agent string) (se
 
 // What is known of an agent by the sessions of its hosts.
 const (
-	IsWorking = "working"     // a session of it works, and sees a message with its next tool call or at the end of the turn
+	// a session of it works, and sees a message with its next tool call or at the end of the turn
+	IsWorking = "working"
 	IsIdle    = "idle"        // a session of it is idle, and is woken if its host can be
 	NoHooks   = "no hooks"    // no host has told of a session of it
 	NotThere  = "not running" // the sessions that it had are over
 )
 
-// Presence says of each of these agents what is known of it. It leaves out those that no host has told of and that do not look
-// into an inbox, and all of them as long as no host has told of any session in this database.
+// Presence says of each of these agents what is known of it. It leaves out those that no host has told of and that do
+// not look into an inbox, and all of them as long as no host has told of any session in this database.
 func Presence(ctx context.Context, l *ledger.Ledger, agents ...string) (known map[string]string, err error) {
 	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
 		known, err = presenceIn(c, conf, l.Now(), agents)
@@ -150,8 +157,8 @@ func nearest(known string, s *Session) string {
 	return NotThere
 }
 
-// attends reports whether a session gets the messages of its agent without its user: the process of its host is there, or it will be
-// woken, or it was at work a moment ago.
+// attends reports whether a session gets the messages of its agent without its user: the process of its host is there,
+// or it will be woken, or it was at work a moment ago.
 func (s *Session) attends(now time.Time) bool {
 	busy := s.State == IsWorking && now.Sub(orchestrator.ParseStamp(s.SeenAt)) < unprovedLease
 	return s.living && (s.id.PID > 0 || s.Wakes || busy)

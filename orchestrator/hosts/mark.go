@@ -16,10 +16,11 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// A mark tells a message, where it is shown to its recipient's model, from a text that only looks like it: "SEQ.CODE", of digits, a
-// point and 24 hexadecimal digits. Only who can read the database's secret for it can make the code, so that no agent can have a message
-// of another count as shown before it is, nor end a frame before its end. A query by `mailroom sql` does not see the secret, and a restore
-// deletes it, since whoever has a copy of a backup knows the one in it.
+// A mark tells a message, where it is shown to its recipient's model, from a text that only looks like it: "SEQ.CODE",
+// of digits, a point and 24 hexadecimal digits. Only who can read the database's secret for it can make the code, so
+// that no agent can have a message of another count as shown before it is, nor end a frame before its end. A query by
+// `mailroom sql` does not see the secret, and a restore deletes it, since whoever has a copy of a backup knows the one
+// in it.
 
 // markSecret is the row of agent_secrets, which is no agent's, that has it.
 const markSecret = ""
@@ -40,7 +41,8 @@ func markKey(ctx context.Context, l *ledger.Ledger) (key string, err error) {
 		return key, err
 	}
 	err = l.Write(ctx, store.Shared, func(t *ledger.Tx) error {
-		if err := t.Run(`INSERT INTO agent_secrets (agent, secret, created_at) VALUES (?, ?, ?) ON CONFLICT (agent) DO NOTHING`, markSecret, rand.Text(), t.Now); err != nil {
+		if err := t.Run(`INSERT INTO agent_secrets (agent, secret, created_at) VALUES (?, ?, ?)
+			ON CONFLICT (agent) DO NOTHING`, markSecret, rand.Text(), t.Now); err != nil {
 			return err
 		}
 		key, err = readMarkKey(t.Conn) // another may have been first

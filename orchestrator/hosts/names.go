@@ -21,7 +21,8 @@ import (
 const (
 	// grace is how long a name waits for a session that has ended to be resumed, and what is unread with it.
 	grace = time.Hour
-	// elsewhere is how long a process that cannot be seen from here, on another machine, counts as living of which nothing is heard.
+	// elsewhere is how long a process that cannot be seen from here, on another machine, counts as living of which
+	// nothing is heard.
 	elsewhere = 7 * orchestrator.Day
 )
 
@@ -32,10 +33,11 @@ type Holder struct {
 	Words   []string   // of its command line, in which the id of a session may stand that it resumes
 }
 
-// NameOf returns the agent of a process of an agent host. One that has none is given that of the session which it resumes, if that
-// session's process has ended a short while ago; otherwise an agent with a free name is added: claude, claude-2, and so on. Once the
-// process has ended the agent is removed, after an hour in which its session may be resumed, or at once if it has sent nothing and
-// nothing waits for it. What is unread then expires, which its senders are told.
+// NameOf returns the agent of a process of an agent host. One that has none is given that of the session which it
+// resumes, if that session's process has ended a short while ago; otherwise an agent with a free name is added: claude,
+// claude-2, and so on. Once the process has ended the agent is removed, after an hour in which its session may be
+// resumed, or at once if it has sent nothing and nothing waits for it. What is unread then expires, which its senders
+// are told.
 //
 // Errors: those of the database. A database that does not exist is not made.
 func NameOf(ctx context.Context, l *ledger.Ledger, h Holder) (agent string, err error) {
@@ -64,7 +66,8 @@ func NameOf(ctx context.Context, l *ledger.Ledger, h Holder) (agent string, err 
 		}
 		return t.Run(`
 			INSERT INTO given_names (agent, program, host, pid, born, given_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
-			ON CONFLICT (agent) DO UPDATE SET program = ?2, host = ?3, pid = ?4, born = ?5, given_at = ?6, ends_at = ''`,
+			ON CONFLICT (agent) DO UPDATE SET program = ?2, host = ?3, pid = ?4, born = ?5, given_at = ?6,
+				ends_at = ''`,
 			agent, h.Program, h.Process.Host(), h.Process.PID, h.Process.Born, t.Now)
 	})
 	return agent, err
@@ -80,7 +83,8 @@ func IsGiven(ctx context.Context, l *ledger.Ledger, agent string) (bool, error) 
 
 // name returns the agent that the process has; "" is none.
 func (h *Holder) name(c *store.Conn) (string, error) {
-	agent, _, err := c.Text(`SELECT agent FROM given_names WHERE program = ? AND host = ? AND pid = ? AND born = ? AND ends_at = ''`,
+	agent, _, err := c.Text(`SELECT agent FROM given_names WHERE program = ? AND host = ? AND pid = ? AND born = ?
+		AND ends_at = ''`,
 		h.Program, h.Process.Host(), h.Process.PID, h.Process.Born)
 	return agent, err
 }
@@ -129,7 +133,8 @@ func givenNames(c *store.Conn, now time.Time) ([]given, error) {
 		left := orchestrator.ParseStamp(row.Text(4)).Sub(now)
 		g.over = g.noted && (left <= 0 || left > grace) // a clock that was set back has left the latter
 		return g
-	}, `SELECT agent, host, pid, born, ends_at, coalesce((SELECT max(seen_at) FROM host_sessions s WHERE s.agent = g.agent), given_at)
+	}, `SELECT agent, host, pid, born, ends_at, coalesce((SELECT max(seen_at) FROM host_sessions s
+		WHERE s.agent = g.agent), given_at)
 		FROM given_names g WHERE agent < x'' ORDER BY agent`)
 }
 
@@ -139,8 +144,8 @@ func anyEnded(c *store.Conn, now time.Time) (bool, error) {
 	return slices.ContainsFunc(list, func(g given) bool { return g.over || g.ended && !g.noted }), err
 }
 
-// endNames notes of which names the process has ended, and removes the agents for which that is long ago, or who do not matter to
-// anybody.
+// endNames notes of which names the process has ended, and removes the agents for which that is long ago, or who do not
+// matter to anybody.
 func endNames(t *ledger.Tx) error {
 	list, err := givenNames(t.Conn, t.Clock)
 	if err != nil {
@@ -149,7 +154,8 @@ func endNames(t *ledger.Tx) error {
 	for _, g := range list {
 		if !g.over && g.ended && !g.noted {
 			if g.over, err = pointless(t, g.agent); err == nil && !g.over {
-				err = t.Run(`UPDATE given_names SET ends_at = ? WHERE agent = ?`, orchestrator.Stamp(t.Clock.Add(grace)), g.agent)
+				err = t.Run(`UPDATE given_names SET ends_at = ? WHERE agent = ?`,
+					orchestrator.Stamp(t.Clock.Add(grace)), g.agent)
 			}
 		}
 		if err == nil && g.over {

@@ -85,8 +85,8 @@ func TestNameOf(t *testing.T) {
 	want.Equal(t, "a later process", r.nameOf(first), "claude-4")
 }
 
-// What is unread when a process ends waits for an hour. Then it expires, which its senders are told, and nobody else gets it: neither
-// who comes meanwhile, nor who gets the name afterwards.
+// What is unread when a process ends waits for an hour. Then it expires, which its senders are told, and nobody else
+// gets it: neither who comes meanwhile, nor who gets the name afterwards.
 func TestNameOfAProcessThatEnded(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
@@ -101,7 +101,8 @@ func TestNameOfAProcessThatEnded(t *testing.T) {
 	unread := r.Send("alice", "claude")
 	r.Deliver()
 	shown := r.Send("alice", "claude")
-	want.IDs(t, r.event(hosts.Worked, func(e *hosts.Event) { e.Agent, e.Process = "claude", first.Process }).Messages, archived, unread, shown)
+	want.IDs(t, r.event(hosts.Worked, func(e *hosts.Event) { e.Agent, e.Process = "claude", first.Process }).Messages,
+		archived, unread, shown)
 	ids := []string{archived, unread, shown}
 	slices.Sort(ids)
 
@@ -117,7 +118,8 @@ func TestNameOfAProcessThatEnded(t *testing.T) {
 	want.Rows(t, r.reports(), "expired "+ids[0], "expired "+ids[1], "expired "+ids[2])
 	want.Equal(t, "status", r.Message(shown).Status, orchestrator.Lapsed)
 	want.Equal(t, "status of what was read", r.Message(read).Status, orchestrator.Delivered)
-	_, err := messages.Send(t.Context(), r.Ledger, orchestrator.Draft{Sender: "alice", Recipient: "claude", Type: "note", Payload: []byte("1")})
+	_, err := messages.Send(t.Context(), r.Ledger, orchestrator.Draft{Sender: "alice", Recipient: "claude",
+		Type: "note", Payload: []byte("1")})
 	want.Code(t, err, orchestrator.UnknownRecipient)
 
 	third, _ := newHolder(t)
@@ -126,7 +128,8 @@ func TestNameOfAProcessThatEnded(t *testing.T) {
 	want.IDs(t, r.TakeFor("claude-2", 0))
 }
 
-// A name to which nobody can have anything to say is free once its process has ended. One that has sent something is not.
+// A name to which nobody can have anything to say is free once its process has ended. One that has sent something is
+// not.
 func TestNameThatNobodyKnows(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
@@ -195,12 +198,13 @@ func TestNameElsewhere(t *testing.T) {
 	want.Equal(t, "name after a week", r.nameOf(h), "claude")
 }
 
-// An agent that somebody has removed meanwhile, or a row of which no agent could be removed, is in nobody's way; nor is a clock that
-// was set back.
+// An agent that somebody has removed meanwhile, or a row of which no agent could be removed, is in nobody's way; nor is
+// a clock that was set back.
 func TestOddGivenNames(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
-	r.SQL(`INSERT INTO given_names (agent, given_at, ends_at) VALUES ('nobody', '', '2026-01-01T00:00:00.000Z'), ('operator', '', '2026-01-01T00:00:00.000Z'),
+	r.SQL(`INSERT INTO given_names (agent, given_at, ends_at) VALUES ('nobody', '', '2026-01-01T00:00:00.000Z'),
+		('operator', '', '2026-01-01T00:00:00.000Z'),
 		('bob', '', '2099-01-01T00:00:00.000Z')`)
 	h, _ := newHolder(t)
 	want.Equal(t, "name", r.nameOf(h), "claude")

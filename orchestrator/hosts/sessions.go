@@ -38,8 +38,10 @@ type lease struct {
 func look(ctx context.Context, l *ledger.Ledger, e *Event) (k known, err error) {
 	err = l.Look(ctx, func(c *store.Conn) error {
 		k = known{}
-		err := c.Query(`SELECT state, pid, born, turns, continued, seen_at, nudged_at FROM host_sessions WHERE agent = ? AND session = ?`, func(row store.Row) error {
-			k.row = session{row.Text(0), int(row.Int(1)), row.Text(2), int(row.Int(3)), int(row.Int(4)), row.Text(5), row.Text(6)}
+		err := c.Query(`SELECT state, pid, born, turns, continued, seen_at, nudged_at FROM host_sessions WHERE agent = ?
+			AND session = ?`, func(row store.Row) error {
+			k.row = session{row.Text(0), int(row.Int(1)), row.Text(2), int(row.Int(3)), int(row.Int(4)), row.Text(5),
+				row.Text(6)}
 			return nil
 		}, e.Agent, e.Session)
 		if err == nil {
@@ -75,8 +77,8 @@ func (k *known) findLeases(c *store.Conn, e *Event) error {
 	return nil
 }
 
-// otherSession returns another session of the agent that gets its messages; "" is none, and, where the user goes on with a session, one
-// of which it was told before.
+// otherSession returns another session of the agent that gets its messages; "" is none, and, where the user goes on
+// with a session, one of which it was told before.
 func (k *known) otherSession(c *store.Conn, e *Event, now time.Time) error {
 	found, err := list(c, now, `agent = ?`, e.Agent)
 	for i := range found {
@@ -103,7 +105,8 @@ func (e *Event) state() string {
 
 // changes reports whether an event leaves anything to write.
 func (k *known) changes(e *Event, verdicts map[string]verdict, now time.Time) bool {
-	if k.row.state != e.state() || k.row.pid != e.Process.PID || k.row.born != e.Process.Born || e.Kind == Started || e.Kind == Prompted {
+	if k.row.state != e.state() || k.row.pid != e.Process.PID || k.row.born != e.Process.Born || e.Kind == Started ||
+		e.Kind == Prompted {
 		return true
 	}
 	for _, v := range verdicts {
@@ -124,11 +127,13 @@ func note(t *ledger.Tx, e *Event, verdicts map[string]verdict) error {
 	if err := t.Run(`
 		INSERT INTO host_sessions (agent, session, program, state, host, pid, born, started_at, seen_at, prompted_at)
 		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, CASE WHEN ?9 = 1 THEN ?8 ELSE '' END)
-		ON CONFLICT (agent, session) DO UPDATE SET program = ?3, state = ?4, host = ?5, pid = ?6, born = ?7, seen_at = ?8,
+		ON CONFLICT (agent, session) DO UPDATE SET program = ?3, state = ?4, host = ?5, pid = ?6, born = ?7,
+			seen_at = ?8,
 			prompted_at = CASE WHEN ?9 = 1 THEN ?8 ELSE host_sessions.prompted_at END,
 			turns = CASE WHEN ?9 = 1 THEN 0 ELSE host_sessions.turns END,
 			continued = CASE WHEN ?9 = 1 THEN 0 ELSE host_sessions.continued END`,
-		e.Agent, e.Session, e.Program, e.state(), e.Process.Host(), e.Process.PID, e.Process.Born, t.Now, prompted); err != nil {
+		e.Agent, e.Session, e.Program, e.state(), e.Process.Host(), e.Process.PID, e.Process.Born, t.Now,
+		prompted); err != nil {
 		return err
 	}
 	leases, err := messages.SessionLeases(t.Conn, e.Agent, e.Session)
@@ -164,6 +169,7 @@ func beginTurn(t *ledger.Tx, e *Event, counts bool) error {
 	if e.Kind == Stopped {
 		continued = 1
 	}
-	return t.Run(`UPDATE host_sessions SET state = 'working', turns = turns + ?4, continued = CASE WHEN ?3 = 1 THEN continued + 1 ELSE 0 END
+	return t.Run(`UPDATE host_sessions SET state = 'working', turns = turns + ?4,
+		continued = CASE WHEN ?3 = 1 THEN continued + 1 ELSE 0 END
 		WHERE agent = ?1 AND session = ?2`, e.Agent, e.Session, continued, counted)
 }

@@ -9,8 +9,9 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Settle says what became of messages, by their marks, that were shown to a session: its model has seen them, so that they are read, or it will not,
-// and they are unread again. Those of which that is known already stay as they are. Errors: those of the database.
+// Settle says what became of messages, by their marks, that were shown to a session: its model has seen them, so that
+// they are read, or it will not, and they are unread again. Those of which that is known already stay as they are.
+// Errors: those of the database.
 func Settle(ctx context.Context, l *ledger.Ledger, agent, session string, marks []string, seen bool) error {
 	return l.Write(ctx, store.Of(agent), func(t *ledger.Tx) error {
 		leases, err := messages.SessionLeases(t.Conn, agent, session)

@@ -21,8 +21,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// A session that goes on in another process keeps what it was shown if the transcript has it, and gets the rest again. What the
-// model had answered before its process was killed is read.
+// A session that goes on in another process keeps what it was shown if the transcript has it, and gets the rest again.
+// What the model had answered before its process was killed is read.
 func TestResumedSession(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
@@ -36,15 +36,16 @@ func TestResumedSession(t *testing.T) {
 		t.Fatal(err)
 	}
 	host.Wait()
-	sights := transcript{Of: map[string]hosts.Sight{r.Mark(answered): hosts.Answered, r.Mark(present): hosts.Present}, Written: r.Clock.Now()}
+	sights := transcript{Of: map[string]hosts.Sight{r.Mark(answered): hosts.Answered, r.Mark(present): hosts.Present},
+		Written: r.Clock.Now()}
 	got := r.event(hosts.Started, func(e *hosts.Event) { e.Transcript = sights })
 	want.IDs(t, got.Messages, absent)
 	want.Equal(t, "answered", r.standing(answered), "read")
 	want.Equal(t, "present", r.standing(present), "shown")
 }
 
-// The leases of a killed session may have been ended by a daemon before it is resumed. Its transcript tells all the same, also
-// where the host settles itself what is shown.
+// The leases of a killed session may have been ended by a daemon before it is resumed. Its transcript tells all the
+// same, also where the host settles itself what is shown.
 func TestResumedSessionAfterItsLeasesEnded(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -108,7 +109,8 @@ func TestTranscriptWithoutItsBeginning(t *testing.T) {
 	id := r.shown()
 	r.Clock.Advance(time.Minute)
 	cut := func(e *hosts.Event) {
-		e.Transcript = transcript{Of: map[string]hosts.Sight{}, Written: r.Clock.Now(), Since: r.Clock.Now().Add(-time.Second)}
+		e.Transcript = transcript{Of: map[string]hosts.Sight{}, Written: r.Clock.Now(),
+			Since: r.Clock.Now().Add(-time.Second)}
 	}
 	want.IDs(t, r.event(hosts.Prompted, cut).Messages)
 	want.Equal(t, "standing", r.standing(id), "shown")
@@ -145,7 +147,8 @@ func TestHandedBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := r.sees(hosts.Answered, id) // the first showing
-	want.IDs(t, r.event(hosts.Worked, none, again, func(e *hosts.Event) { e.Writer = process.Of(killed.Process.Pid) }).Messages, id)
+	want.IDs(t, r.event(hosts.Worked, none, again,
+		func(e *hosts.Event) { e.Writer = process.Of(killed.Process.Pid) }).Messages, id)
 	if err := killed.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -183,13 +186,14 @@ func TestForgedMark(t *testing.T) {
 	seq, code, _ := strings.Cut(r.Mark(id), ".")
 	_, others, _ := strings.Cut(r.Mark(other), ".")
 	forged := transcript{Of: map[string]hosts.Sight{
-		id: hosts.Answered, seq: hosts.Answered, seq + "." + others: hosts.Answered, "7." + code: hosts.Answered, "." + code: hosts.Answered,
+		id: hosts.Answered, seq: hosts.Answered, seq + "." + others: hosts.Answered, "7." + code: hosts.Answered,
+		"." + code: hosts.Answered,
 	}}
 	want.IDs(t, r.event(hosts.Worked, none, func(e *hosts.Event) { e.Transcript = forged }).Messages, id, other)
 }
 
-// TestMarkIsNotOfTheID: whoever knows the id of the database, as everybody with a copy of it does, cannot make a mark; and after a restore
-// nobody can who has a copy of the backup. Then what stands in a transcript is shown once more.
+// TestMarkIsNotOfTheID: whoever knows the id of the database, as everybody with a copy of it does, cannot make a mark;
+// and after a restore nobody can who has a copy of the backup. Then what stands in a transcript is shown once more.
 func TestMarkIsNotOfTheID(t *testing.T) {
 	t.Parallel()
 	enginetest.OfAFile(t, "a server has its own backups")
@@ -212,7 +216,8 @@ func TestMarkIsNotOfTheID(t *testing.T) {
 		t.Fatal(err)
 	}
 	secrets := -1
-	if err := enginetest.Plain(t, r.Ledger.Path()).QueryRow(`SELECT count(*) FROM agent_secrets`).Scan(&secrets); err != nil || secrets != 0 {
+	if err := enginetest.Plain(t, r.Ledger.Path()).QueryRow(`SELECT count(*)
+		FROM agent_secrets`).Scan(&secrets); err != nil || secrets != 0 {
 		t.Errorf("the backup brought %d secrets, %v", secrets, err)
 	}
 	r.Clock.Advance(time.Second)

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// idleBeforeWake is how long a session must have been idle before it is woken. The hook that ends a turn takes what is there a moment
-	// after it has noted that the session is idle.
+	// idleBeforeWake is how long a session must have been idle before it is woken. The hook that ends a turn takes what
+	// is there a moment after it has noted that the session is idle.
 	idleBeforeWake = 500 * time.Millisecond
 	// busyEnough is how long a message waits at most for a session that works.
 	busyEnough = 30 * time.Second
@@ -42,9 +42,9 @@ type Waiter struct {
 	busy    time.Time // since when something waits for a session that works; the zero time: nothing does
 }
 
-// NewWaiter makes this process the waiter of the event's session. It returns nil if another living process is that. With stays it takes
-// the place of the other, whose next Look says Over, and remains the waiter after it has woken the session.
-// Errors: those of the database; unknown_recipient for an agent that is not known.
+// NewWaiter makes this process the waiter of the event's session. It returns nil if another living process is that.
+// With stays it takes the place of the other, whose next Look says Over, and remains the waiter after it has woken the
+// session. Errors: those of the database; unknown_recipient for an agent that is not known.
 func NewWaiter(ctx context.Context, l *ledger.Ledger, e Event, stays bool) (*Waiter, error) {
 	conf, err := l.Configuration(ctx)
 	if err != nil {
@@ -57,21 +57,25 @@ func NewWaiter(ctx context.Context, l *ledger.Ledger, e Event, stays bool) (*Wai
 	taken := false
 	err = l.Write(ctx, store.Of(e.Agent), func(t *ledger.Tx) error {
 		taken = false
-		err := t.Query(`SELECT host, waiter_pid, waiter_born FROM host_sessions WHERE agent = ? AND session = ?`, func(row store.Row) error {
-			other := process.ID{PID: int(row.Int(1)), Born: row.Text(2), Space: w.self.Space}
-			taken = row.Text(0) == w.self.Host() && other != w.self && other.Here()
-			return nil
-		}, e.Agent, e.Session)
+		err := t.Query(`SELECT host, waiter_pid, waiter_born FROM host_sessions WHERE agent = ? AND session = ?`,
+			func(row store.Row) error {
+				other := process.ID{PID: int(row.Int(1)), Born: row.Text(2), Space: w.self.Space}
+				taken = row.Text(0) == w.self.Host() && other != w.self && other.Here()
+				return nil
+			}, e.Agent, e.Session)
 		if taken = taken && !stays; err != nil || taken {
 			return err
 		}
 		// The hook that tells that the session begins, or goes on, may come later.
 		return t.Run(`
-			INSERT INTO host_sessions (agent, session, program, state, host, pid, born, waiter_pid, waiter_born, started_at, seen_at)
+			INSERT INTO host_sessions (agent, session, program, state, host, pid, born, waiter_pid, waiter_born,
+				started_at, seen_at)
 			VALUES (?1, ?2, ?3, 'idle', ?4, ?5, ?6, ?7, ?8, ?9, ?9)
-			ON CONFLICT (agent, session) DO UPDATE SET host = ?4, pid = ?5, born = ?6, waiter_pid = ?7, waiter_born = ?8,
+			ON CONFLICT (agent, session) DO UPDATE SET host = ?4, pid = ?5, born = ?6, waiter_pid = ?7,
+				waiter_born = ?8,
 			    state = CASE WHEN host_sessions.state = 'ended' THEN 'idle' ELSE host_sessions.state END`,
-			e.Agent, e.Session, e.Program, e.Process.Host(), e.Process.PID, e.Process.Born, w.self.PID, w.self.Born, t.Now)
+			e.Agent, e.Session, e.Program, e.Process.Host(), e.Process.PID, e.Process.Born, w.self.PID, w.self.Born,
+			t.Now)
 	})
 	if err != nil || taken {
 		return nil, err
@@ -79,9 +83,9 @@ func NewWaiter(ctx context.Context, l *ledger.Ledger, e Event, stays bool) (*Wai
 	return w, nil
 }
 
-// Look says what to do now, and with Wake for how many messages: the session is idle, or has let messages wait for busyEnough, has
-// not been woken by messages too often, and no session of the agent has been woken for these a moment ago. Then the waiter has done
-// its work, unless it stays. Until then it writes nothing.
+// Look says what to do now, and with Wake for how many messages: the session is idle, or has let messages wait for
+// busyEnough, has not been woken by messages too often, and no session of the agent has been woken for these a moment
+// ago. Then the waiter has done its work, unless it stays. Until then it writes nothing.
 func (w *Waiter) Look(ctx context.Context) (does Outlook, n int, err error) {
 	err = w.ledger.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
 		does, n, _, err = w.look(c, conf.Settings.HookTurns)
@@ -103,8 +107,10 @@ func (w *Waiter) Look(ctx context.Context) (does Outlook, n int, err error) {
 		if w.stays {
 			next = w.self
 		}
-		// The turn counts, whether its hook shows something or the message was read or cancelled meanwhile: it costs money.
-		return t.Run(`UPDATE host_sessions SET waiter_pid = ?5, waiter_born = ?6, turns = turns + 1, nudged_seq = ?3, nudged_at = ?4
+		// The turn counts, whether its hook shows something or the message was read or cancelled meanwhile: it costs
+		// money.
+		return t.Run(`UPDATE host_sessions SET waiter_pid = ?5, waiter_born = ?6, turns = turns + 1, nudged_seq = ?3,
+			nudged_at = ?4
 			WHERE agent = ?1 AND session = ?2`, w.agent, w.session, newest, t.Now, next.PID, next.Born)
 	})
 	if does == Wake {
@@ -117,9 +123,11 @@ func (w *Waiter) Look(ctx context.Context) (does Outlook, n int, err error) {
 func (w *Waiter) look(c *store.Conn, maxTurns int) (does Outlook, n int, newest int64, err error) {
 	now, does := w.ledger.Now(), Over
 	idle := false
-	err = c.Query(`SELECT state, turns, seen_at, waiter_pid, waiter_born FROM host_sessions WHERE agent = ? AND session = ?`, func(row store.Row) error {
+	err = c.Query(`SELECT state, turns, seen_at, waiter_pid, waiter_born FROM host_sessions WHERE agent = ?
+		AND session = ?`, func(row store.Row) error {
 		state := row.Text(0)
-		if state != "ended" && int(row.Int(1)) < maxTurns && int(row.Int(3)) == w.self.PID && row.Text(4) == w.self.Born {
+		if state != "ended" && int(row.Int(1)) < maxTurns && int(row.Int(3)) == w.self.PID &&
+			row.Text(4) == w.self.Born {
 			does = Quiet
 		}
 		idle = state == "idle" && now.Sub(orchestrator.ParseStamp(row.Text(2))) >= idleBeforeWake
@@ -145,10 +153,12 @@ func (w *Waiter) look(c *store.Conn, maxTurns int) (does Outlook, n int, newest 
 	return Soon, 0, 0, nil
 }
 
-// waiting counts the unread messages for which the session can be woken now. any tells that there are some, be it that a session
-// of the agent was woken for them a moment ago. What confirms something, and what the engine tells, wakes nobody.
+// waiting counts the unread messages for which the session can be woken now. any tells that there are some, be it that
+// a session of the agent was woken for them a moment ago. What confirms something, and what the engine tells, wakes
+// nobody.
 func (w *Waiter) waiting(c *store.Conn, now time.Time) (n int, newest int64, any bool, err error) {
-	const wakes = ` AND m.sender <> '` + orchestrator.SystemSender + `' AND coalesce(m.message_type, '') NOT IN ('ACK', 'ack')`
+	const wakes = ` AND m.sender <> '` + orchestrator.SystemSender +
+		`' AND coalesce(m.message_type, '') NOT IN ('ACK', 'ack')`
 	nudged, err := c.Number(`SELECT coalesce(max(nudged_seq), 0) FROM host_sessions WHERE agent = ? AND nudged_at > ?`,
 		w.agent, orchestrator.Stamp(now.Add(-oneNudge)))
 	if err != nil {
@@ -156,11 +166,13 @@ func (w *Waiter) waiting(c *store.Conn, now time.Time) (n int, newest int64, any
 	}
 	err = c.Query(`
 		SELECT count(*), coalesce(sum(CASE WHEN seq > ?3 THEN 1 ELSE 0 END), 0), coalesce(max(seq), 0) FROM (
-		    SELECT m.seq FROM agent_inbox i JOIN agent_message m ON m.message_id = i.message_id AND m.recipient = i.recipient
+		    SELECT m.seq FROM agent_inbox i JOIN agent_message m ON m.message_id = i.message_id
+			AND m.recipient = i.recipient
 		    WHERE i.recipient = ?2 AND i.read_at = ''`+wakes+`
-		    UNION ALL SELECT m.seq FROM agent_message m WHERE `+ledger.Takeable+wakes+`) AS u`, func(row store.Row) error {
-		any, n, newest = row.Int(0) > 0, int(row.Int(1)), row.Int(2)
-		return nil
-	}, orchestrator.Stamp(now), w.agent, nudged)
+		    UNION ALL SELECT m.seq FROM agent_message m WHERE `+ledger.Takeable+wakes+`) AS u`,
+		func(row store.Row) error {
+			any, n, newest = row.Int(0) > 0, int(row.Int(1)), row.Int(2)
+			return nil
+		}, orchestrator.Stamp(now), w.agent, nudged)
 	return n, newest, any, err
 }

@@ -47,8 +47,8 @@ func (r room) looks(w *hosts.Waiter, does hosts.Outlook, n int) {
 	want.Equal(r.T, "messages", messages, n)
 }
 
-// An idle session is woken for what is unread, delivered or not, and once; then the waiter has done its work, and the next one
-// wakes it for what is new.
+// An idle session is woken for what is unread, delivered or not, and once; then the waiter has done its work, and the
+// next one wakes it for what is new.
 func TestWake(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
@@ -71,7 +71,8 @@ func TestWake(t *testing.T) {
 	want.Equal(t, "shown", len(r.event(hosts.Woken).Messages), 3)
 }
 
-// A session whose hooks show nothing when it is woken, so that the messages stay unread, is not woken for them for ever.
+// A session whose hooks show nothing when it is woken, so that the messages stay unread, is not woken for them for
+// ever.
 func TestWokenInVain(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
@@ -103,8 +104,8 @@ func TestWokenForWhatIsCancelled(t *testing.T) {
 	r.looks(r.waiter("one"), hosts.Over, 0)
 }
 
-// A session that works looks by itself. If it does not for half a minute it is woken all the same. One that has just become idle
-// may be about to look.
+// A session that works looks by itself. If it does not for half a minute it is woken all the same. One that has just
+// become idle may be about to look.
 func TestWakeOfASessionThatWorks(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
@@ -209,7 +210,8 @@ func TestWaiterIsOver(t *testing.T) {
 	want.Equal(t, "code", orchestrator.CodeOf(err), orchestrator.UnknownRecipient)
 }
 
-// What is known of agents by their sessions: nothing as long as no host has told of any, then the best of what each has.
+// What is known of agents by their sessions: nothing as long as no host has told of any, then the best of what each
+// has.
 func TestPresence(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
@@ -254,7 +256,8 @@ func (r room) presence(agents ...string) (known map[string]string, err error) {
 	return known, err
 }
 
-// TestWokenByOthers: a turn that another program has begun counts once messages are shown in it, and the bound holds for it.
+// TestWokenByOthers: a turn that another program has begun counts once messages are shown in it, and the bound holds
+// for it.
 func TestWokenByOthers(t *testing.T) {
 	r := newRoom(t)
 	r.event(hosts.Started)

@@ -13,8 +13,8 @@ import (
 	"unicode/utf8"
 )
 
-// Of says what is wrong with a text that is not JSON, and where, for who wrote it by hand. hint is what to do about it, as the most
-// likely cause has it. err is nil for JSON.
+// Of says what is wrong with a text that is not JSON, and where, for who wrote it by hand. hint is what to do about it,
+// as the most likely cause has it. err is nil for JSON.
 func Of(text []byte) (hint string, err error) {
 	err = json.Unmarshal(text, new(json.RawMessage))
 	var syntax *json.SyntaxError
@@ -25,14 +25,18 @@ func Of(text []byte) (hint string, err error) {
 		return "It must be JSON", errors.New("there is nothing to read")
 	}
 	if missing, opened := unclosed(text); missing != "" && int(syntax.Offset) >= len(text) {
-		return missingHint(text, missing), fmt.Errorf("it is not JSON: it ends before the %c at character %d is closed", text[opened], characters(text, opened))
+		return missingHint(text, missing), fmt.Errorf("it is not JSON: it ends before the %c at character %d is closed",
+			text[opened], characters(text, opened))
 	}
 	at := max(0, min(int(syntax.Offset)-1, len(text)-1))
 	_, expected, _ := strings.Cut(syntax.Error(), "' ")
 	for _, own := range [][2]string{
-		{"looking for beginning of object key string", "where a key in double quotes must begin"}, {"looking for beginning of value", "where a value must begin"},
-		{"after object key:value pair", "where a comma or } must stand"}, {"after object key", "where a colon must stand"},
-		{"after array element", "where a comma or ] must stand"}, {"after top-level value", "after the end of the JSON"},
+		{"looking for beginning of object key string", "where a key in double quotes must begin"},
+		{"looking for beginning of value", "where a value must begin"},
+		{"after object key:value pair", "where a comma or } must stand"},
+		{"after object key", "where a colon must stand"},
+		{"after array element", "where a comma or ] must stand"}, {"after top-level value",
+			"after the end of the JSON"},
 	} {
 		expected = strings.Replace(expected, own[0], own[1], 1)
 	}
@@ -41,14 +45,15 @@ func Of(text []byte) (hint string, err error) {
 	if unicode.IsControl(stands) {
 		shown = strconv.Quote(shown)
 	}
-	return faultHint(text, at), fmt.Errorf("it is not JSON: character %d is %s, %s", characters(text, at), shown, cmp.Or(expected, syntax.Error()))
+	return faultHint(text, at), fmt.Errorf("it is not JSON: character %d is %s, %s", characters(text, at), shown,
+		cmp.Or(expected, syntax.Error()))
 }
 
 // characters returns which character, counted from 1, stands at a byte.
 func characters(text []byte, at int) int { return utf8.RuneCount(text[:at]) + 1 }
 
-// unclosed returns what the innermost string, object or list that a text leaves open is to be closed with, and where that was opened;
-// "" where all is closed.
+// unclosed returns what the innermost string, object or list that a text leaves open is to be closed with, and where
+// that was opened; "" where all is closed.
 func unclosed(text []byte) (missing string, opened int) {
 	var open []int
 	inString, start := false, 0
@@ -99,7 +104,8 @@ func faultHint(text []byte, at int) string {
 		return "Take out the comma before it"
 	case text[at] == '}' && bytes.HasSuffix(before, []byte(":")):
 		return "A value is missing before it"
-	case bytes.HasPrefix(text[at:], []byte("True")), bytes.HasPrefix(text[at:], []byte("False")), bytes.HasPrefix(text[at:], []byte("None")):
+	case bytes.HasPrefix(text[at:], []byte("True")), bytes.HasPrefix(text[at:], []byte("False")),
+		bytes.HasPrefix(text[at:], []byte("None")):
 		return "JSON has true, false and null"
 	case bytes.IndexByte(text, '"') < 0:
 		return eatenQuotes

@@ -31,8 +31,8 @@ type Config struct {
 	Odd []string // what is passed over, for the doctor
 }
 
-// ConfigCache keeps the configuration that was read last, so that it is read again only when it has changed. It is safe for
-// concurrent use.
+// ConfigCache keeps the configuration that was read last, so that it is read again only when it has changed. It is safe
+// for concurrent use.
 type ConfigCache struct {
 	parts    []*Part
 	judge    func(*Config) // sees each configuration that was read, before anybody else does
@@ -51,8 +51,8 @@ func (l *Ledger) Read(ctx context.Context, fn func(c *store.Conn) error) error {
 	return l.Store.Read(ctx, onOurTables(l, fn))
 }
 
-// Look calls fn with a connection for one statement, or for several that need not see the same state of the database: it
-// costs less than Read.
+// Look calls fn with a connection for one statement, or for several that need not see the same state of the database:
+// it costs less than Read.
 func (l *Ledger) Look(ctx context.Context, fn func(c *store.Conn) error) error {
 	return l.Store.Look(ctx, onOurTables(l, fn))
 }
@@ -63,7 +63,8 @@ func (l *Ledger) Glance(ctx context.Context, fn func(c *store.Conn) error) error
 	return l.Store.Look(ctx, fn)
 }
 
-// onOurTables wraps fn, so that it fails in place of running on tables that a newer program has made unfit for this one.
+// onOurTables wraps fn, so that it fails in place of running on tables that a newer program has made unfit for this
+// one.
 func onOurTables(l *Ledger, fn func(c *store.Conn) error) func(c *store.Conn) error {
 	return func(c *store.Conn) error {
 		if _, err := l.Config.admit(c); err != nil {
@@ -126,8 +127,8 @@ func (cache *ConfigCache) Load(c *store.Conn) (*Config, error) {
 	return fresh, nil
 }
 
-// admit returns the version of the configuration as a connection sees it. It refuses tables that a newer program has made
-// unfit for this one, however long the connection has been open: a migration changes that version, too.
+// admit returns the version of the configuration as a connection sees it. It refuses tables that a newer program has
+// made unfit for this one, however long the connection has been open: a migration changes that version, too.
 func (cache *ConfigCache) admit(c *store.Conn) (version string, err error) {
 	if version, _, err = c.Text(`SELECT value FROM settings WHERE key = '` + store.ConfigVersion + `'`); err != nil {
 		return "", err
@@ -160,7 +161,8 @@ func (cache *ConfigCache) Last() *Config {
 }
 
 func readConfig(c *store.Conn, version string, parts []*Part) (*Config, error) {
-	conf := &Config{version: version, Stored: map[string]string{}, Agents: map[string]*Agent{}, Groups: map[string][]string{}}
+	conf := &Config{version: version, Stored: map[string]string{}, Agents: map[string]*Agent{},
+		Groups: map[string][]string{}}
 	err := c.Query(`SELECT key, value FROM settings`, func(row store.Row) error {
 		conf.Stored[row.Text(0)] = row.Text(1)
 		return nil
@@ -172,7 +174,8 @@ func readConfig(c *store.Conn, version string, parts []*Part) (*Config, error) {
 	conf.formers = formersIn(conf.Stored)
 	for _, def := range settingList {
 		if err := conf.unreadable[def.Key]; err != nil {
-			conf.Odd = append(conf.Odd, fmt.Sprintf("the setting %s cannot be read (%v): its default holds, %s", def.Key, err, def.Default))
+			conf.Odd = append(conf.Odd, fmt.Sprintf("the setting %s cannot be read (%v): its default holds, %s",
+				def.Key, err, def.Default))
 		}
 	}
 	conf.addBuiltIns()
@@ -221,8 +224,8 @@ func (conf *Config) readGroups(c *store.Conn) error {
 	})
 }
 
-// ConfigChanged makes every process read the configuration anew. Call it after the last change of agents, groups or settings. The new
-// version is random, not counted: a number that was rolled back and used again would pass for known.
+// ConfigChanged makes every process read the configuration anew. Call it after the last change of agents, groups or
+// settings. The new version is random, not counted: a number that was rolled back and used again would pass for known.
 func (t *Tx) ConfigChanged() error {
 	if err := t.MustBeAlone(); err != nil {
 		return err

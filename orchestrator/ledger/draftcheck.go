@@ -33,8 +33,10 @@ func CheckContent(d orchestrator.Draft) (orchestrator.Draft, error) {
 		name, value string
 		limit       int
 	}{
-		{"message_type", d.Type, orchestrator.MaxType}, {"id", d.ID, orchestrator.MaxKey}, {"idempotency_key", d.IdempotencyKey, orchestrator.MaxKey}, {"reply_to", d.ReplyTo, orchestrator.MaxKey},
-		{"thread_id", d.ThreadID, orchestrator.MaxKey}, {"session_id", d.SessionID, orchestrator.MaxKey}, {"summary", d.Summary, orchestrator.MaxText},
+		{"message_type", d.Type, orchestrator.MaxType}, {"id", d.ID, orchestrator.MaxKey},
+		{"idempotency_key", d.IdempotencyKey, orchestrator.MaxKey}, {"reply_to", d.ReplyTo, orchestrator.MaxKey},
+		{"thread_id", d.ThreadID, orchestrator.MaxKey}, {"session_id", d.SessionID, orchestrator.MaxKey},
+		{"summary", d.Summary, orchestrator.MaxText},
 		{"context", d.Context, orchestrator.MaxText},
 	} {
 		if err := orchestrator.CheckText(text.name, text.value, text.limit); err != nil {
@@ -47,15 +49,20 @@ func CheckContent(d orchestrator.Draft) (orchestrator.Draft, error) {
 	d.IdempotencyKey = cmp.Or(d.IdempotencyKey, d.ID) // a repeat has the same id
 	switch {
 	case d.Priority < -orchestrator.MaxPriority || d.Priority > orchestrator.MaxPriority:
-		return d, orchestrator.Errorf(orchestrator.InvalidParams, "priority is %d; it goes from %d to %d", d.Priority, -orchestrator.MaxPriority, orchestrator.MaxPriority)
+		return d, orchestrator.Errorf(orchestrator.InvalidParams, "priority is %d; it goes from %d to %d", d.Priority,
+			-orchestrator.MaxPriority, orchestrator.MaxPriority)
 	case d.MaxRetries != nil && (*d.MaxRetries < 0 || *d.MaxRetries > 100):
-		return d, orchestrator.Errorf(orchestrator.InvalidParams, "max_retries is %d; it goes from 0 to 100", *d.MaxRetries)
+		return d, orchestrator.Errorf(orchestrator.InvalidParams, "max_retries is %d; it goes from 0 to 100",
+			*d.MaxRetries)
 	case d.TTL != 0 && (d.TTL < time.Second || d.TTL > orchestrator.MaxTTL):
-		return d, orchestrator.Errorf(orchestrator.InvalidParams, "ttl_seconds is %d; it goes from 1 to %d", int64(d.TTL/time.Second), int64(orchestrator.MaxTTL/time.Second))
+		return d, orchestrator.Errorf(orchestrator.InvalidParams, "ttl_seconds is %d; it goes from 1 to %d",
+			int64(d.TTL/time.Second), int64(orchestrator.MaxTTL/time.Second))
 	case d.Delay < 0 || d.Delay > orchestrator.MaxNotBefore:
-		return d, orchestrator.Errorf(orchestrator.InvalidParams, "not_before lies %s ahead; at most %s are allowed", orchestrator.FormatDuration(d.Delay), orchestrator.FormatDuration(orchestrator.MaxNotBefore))
+		return d, orchestrator.Errorf(orchestrator.InvalidParams, "not_before lies %s ahead; at most %s are allowed",
+			orchestrator.FormatDuration(d.Delay), orchestrator.FormatDuration(orchestrator.MaxNotBefore))
 	case d.AckWithin != 0 && (d.AckWithin < time.Second || d.AckWithin > orchestrator.MaxTTL):
-		return d, orchestrator.Errorf(orchestrator.InvalidParams, "ack_within is %d; it goes from 1 to %d", int64(d.AckWithin/time.Second), int64(orchestrator.MaxTTL/time.Second))
+		return d, orchestrator.Errorf(orchestrator.InvalidParams, "ack_within is %d; it goes from 1 to %d",
+			int64(d.AckWithin/time.Second), int64(orchestrator.MaxTTL/time.Second))
 	case d.Action != "" && d.Action != "queue" && d.Action != "interrupt":
 		return d, orchestrator.Errorf(orchestrator.InvalidParams, "action is %q; it is queue or interrupt", d.Action)
 	}
@@ -75,16 +82,19 @@ func checkPayload(payload json.RawMessage) (json.RawMessage, error) {
 		return json.RawMessage("null"), nil
 	}
 	if len(payload) > orchestrator.MaxPayload {
-		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "payload has %d bytes; at most %d are allowed", len(payload), orchestrator.MaxPayload).
+		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "payload has %d bytes; at most %d are allowed",
+			len(payload), orchestrator.MaxPayload).
 			WithHint("Write the content to a file and send its path")
 	}
 	var compact bytes.Buffer
 	if err := json.Compact(&compact, payload); err != nil {
 		hint, _ := jsonfault.Of(payload)
-		return nil, &orchestrator.Error{Code: orchestrator.InvalidParams, Message: "payload is not JSON", Err: err, Hint: hint}
+		return nil, &orchestrator.Error{Code: orchestrator.InvalidParams, Message: "payload is not JSON", Err: err,
+			Hint: hint}
 	}
 	if payload = compact.Bytes(); IsDeep(payload) {
-		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "payload has more than %d levels", MaxDepth).WithHint("Send it as text, in a JSON string")
+		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "payload has more than %d levels", MaxDepth).
+			WithHint("Send it as text, in a JSON string")
 	}
 	if !utf8.Valid(payload) {
 		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "payload is not valid UTF-8")
@@ -92,7 +102,8 @@ func checkPayload(payload json.RawMessage) (json.RawMessage, error) {
 	return payload, orchestrator.CheckPairs("payload", payload)
 }
 
-// MaxDepth is how many levels of arrays and objects a payload may have. Go reads 10,000, of which what a message stands in takes some.
+// MaxDepth is how many levels of arrays and objects a payload may have. Go reads 10,000, of which what a message stands
+// in takes some.
 const MaxDepth = 1000
 
 // IsDeep reports whether JSON text has more levels.

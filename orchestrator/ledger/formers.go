@@ -10,12 +10,13 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// formerPrefix stands before the name of an agent in the key of the row of settings that tells its mail from that of the agent
-// which had the name before: the seq of the newest message of that time. Only a name that was removed and added again has one.
+// formerPrefix stands before the name of an agent in the key of the row of settings that tells its mail from that of
+// the agent which had the name before: the seq of the newest message of that time. Only a name that was removed and
+// added again has one.
 const formerPrefix = "former."
 
-// NoteFormer notes that an agent is about to get a name that a removed agent had, so that all messages there are now belong to
-// the former one. Numbers that are out of range are given anew first: not all databases go on from them.
+// NoteFormer notes that an agent is about to get a name that a removed agent had, so that all messages there are now
+// belong to the former one. Numbers that are out of range are given anew first: not all databases go on from them.
 func (t *Tx) NoteFormer(name string) error {
 	err := t.Driver.RenumberMessages()
 	if err != nil {
@@ -55,21 +56,22 @@ func (conf *Config) Since(agent string) string {
 	return conf.Agents[agent].CreatedAt
 }
 
-// CheckSuccession refuses a program that acts for an agent if that agent was removed since, and another one has its name: since
-// is when the program's own agent was added. Error: permission_denied.
+// CheckSuccession refuses a program that acts for an agent if that agent was removed since, and another one has its
+// name: since is when the program's own agent was added. Error: permission_denied.
 func (l *Ledger) CheckSuccession(ctx context.Context, agent, since string) error {
 	if since == "" {
 		return nil
 	}
 	conf, err := l.Configuration(ctx)
 	if err == nil && conf.Since(agent) > since {
-		err = orchestrator.Errorf(orchestrator.PermissionDenied, "this program was started for an agent %s that was removed; another has its name", agent)
+		err = orchestrator.Errorf(orchestrator.PermissionDenied,
+			"this program was started for an agent %s that was removed; another has its name", agent)
 	}
 	return err
 }
 
-// isLater reports whether a message was sent when no removed agent had the name any more. One of which only the trace is left has
-// no seq.
+// isLater reports whether a message was sent when no removed agent had the name any more. One of which only the trace
+// is left has no seq.
 func (conf *Config) isLater(m *orchestrator.Message, agent string) bool {
 	if m.Seq == 0 {
 		return m.CreatedAt >= conf.Since(agent)
@@ -82,14 +84,15 @@ func (conf *Config) Sent(m *orchestrator.Message, agent string) bool {
 	return m.Sender == agent && conf.isLater(m, agent)
 }
 
-// Got reports whether a message is to an agent, and not to a removed one that had its name. What waited for the name when it was
-// added again, and what was replayed since, is the agent's.
+// Got reports whether a message is to an agent, and not to a removed one that had its name. What waited for the name
+// when it was added again, and what was replayed since, is the agent's.
 func (conf *Config) Got(m *orchestrator.Message, agent string) bool {
-	return m.Recipient == agent && (conf.isLater(m, agent) || m.Seq != 0 && (m.EndedAt == "" || m.EndedAt > conf.Since(agent)))
+	return m.Recipient == agent && (conf.isLater(m, agent) || m.Seq != 0 && (m.EndedAt == "" ||
+		m.EndedAt > conf.Since(agent)))
 }
 
-// GotAs is the condition under which a row to an agent is the agent's own, as Got says. former and since are the parameters of a
-// statement that hold Config.Former and Config.Since of the agent.
+// GotAs is the condition under which a row to an agent is the agent's own, as Got says. former and since are the
+// parameters of a statement that hold Config.Former and Config.Since of the agent.
 func GotAs(former, since string) string {
 	return `(+seq > ` + former + ` OR +ended_at = '' OR +ended_at > ` + since + `)`
 }
@@ -101,5 +104,6 @@ func (conf *Config) Owns(m *orchestrator.Message, agent string) bool {
 
 // newest is the largest number of all messages that there are; 0 when there is none.
 func newest(c *store.Conn) (int64, error) {
-	return c.Number(`SELECT coalesce(max(seq), 0) FROM (SELECT max(seq) AS seq FROM agent_message UNION ALL SELECT max(seq) FROM agent_message_archive) AS n`)
+	return c.Number(`SELECT coalesce(max(seq), 0) FROM (SELECT max(seq) AS seq FROM agent_message
+		UNION ALL SELECT max(seq) FROM agent_message_archive) AS n`)
 }

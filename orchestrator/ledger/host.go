@@ -6,8 +6,9 @@ import (
 	"mailroom/orchestrator"
 )
 
-// A database on a server is used by many hosts, and some agents belong to one of them: their messages go into its files or to its
-// commands. agents.host names it. Only its processes deliver to them, and start their sessions; in a file the column says nothing.
+// A database on a server is used by many hosts, and some agents belong to one of them: their messages go into its files
+// or to its commands. agents.host names it. Only its processes deliver to them, and start their sessions; in a file the
+// column says nothing.
 
 // locate notes in a configuration which agents are on other hosts.
 func locate(l *Ledger, conf *Config) {
@@ -37,8 +38,8 @@ func isRooted(l *Ledger, target string) bool {
 	return ok && of.IsRooted(address)
 }
 
-// rooted is a Transport of which some addresses belong to a machine: its files, its programs, or what only it can reach. Only that machine
-// can deliver there.
+// rooted is a Transport of which some addresses belong to a machine: its files, its programs, or what only it can
+// reach. Only that machine can deliver there.
 type rooted interface {
 	// IsRooted reports whether an address in canonical form does.
 	IsRooted(address string) bool
@@ -46,5 +47,6 @@ type rooted interface {
 
 // IsHostName reports whether a text can name a host: letters, digits, dots, - and _, at most 253.
 func IsHostName(name string) bool {
-	return name != "" && len(name) <= 253 && strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_") == ""
+	return name != "" && len(name) <= 253 && strings.Trim(name,
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_") == ""
 }

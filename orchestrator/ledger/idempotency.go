@@ -10,7 +10,8 @@ import (
 // WasRefused reports whether a message is a dead letter since nobody had the name of its recipient or its sender.
 func WasRefused(m *orchestrator.Message) bool {
 	return m.Status == orchestrator.Failed &&
-		(strings.HasPrefix(m.Error, string(orchestrator.UnknownRecipient)+": ") || strings.HasPrefix(m.Error, string(orchestrator.UnknownSender)+": "))
+		(strings.HasPrefix(m.Error, string(orchestrator.UnknownRecipient)+": ") ||
+			strings.HasPrefix(m.Error, string(orchestrator.UnknownSender)+": "))
 }
 
 // SentKey is an idempotency key and who used it.

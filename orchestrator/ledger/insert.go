@@ -24,8 +24,8 @@ type Insertion struct {
 	Seq                          int64 // set by Insert, unless Own is false and the request only sends beside others
 }
 
-// Expire sets when the row is due first, when it expires, and when the engine next looks at it: when it is overdue, or earlier
-// if it expires. A ttl begins with the send, the time without one when the row is due.
+// Expire sets when the row is due first, when it expires, and when the engine next looks at it: when it is overdue, or
+// earlier if it expires. A ttl begins with the send, the time without one when the row is due.
 func (row *Insertion) Expire(t *Tx, s *Settings) {
 	due := t.Clock
 	if at := DueAt(row.Draft, t.Clock); !at.IsZero() {
@@ -49,16 +49,20 @@ const insertPlain = `
 const insertAny = `
 	INSERT INTO agent_message (message_id, sender, recipient, message_type, payload, status, created_at, max_retries,
 	    traced_status, review_at, expires_at, priority, trace_id, span_id, error_message, ended_at, ttl_seconds, held,
-	    summary, context, action, thread_id, session_id, reply_to, hops, multicast_id, multicast_target, idempotency_key, origin,
+	    summary, context, action, thread_id, session_id, reply_to, hops, multicast_id, multicast_target,
+		idempotency_key, origin,
 	    not_before, next_attempt_at, chain_at)
-	VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?6, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23,
+	VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?6, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22,
+		?23,
 	    ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31)`
 
 // plain reports whether insertPlain can store the row.
 func (row *Insertion) plain() bool {
 	d := row.Draft
-	return row.Status == orchestrator.Pending && row.ttl == nil && !row.Held && row.Hops == 0 && row.MulticastID == "" &&
-		d.Summary == "" && d.Context == "" && d.Action == "" && d.ThreadID == "" && d.SessionID == "" && d.ReplyTo == "" &&
+	return row.Status == orchestrator.Pending && row.ttl == nil && !row.Held && row.Hops == 0 &&
+		row.MulticastID == "" &&
+		d.Summary == "" && d.Context == "" && d.Action == "" && d.ThreadID == "" && d.SessionID == "" &&
+		d.ReplyTo == "" &&
 		d.IdempotencyKey == "" && d.Origin == "" && row.NotBefore == ""
 }
 
@@ -77,7 +81,8 @@ func (t *Tx) Insert(row *Insertion) (err error) {
 	}
 	alone := t.IsAlone()
 	if row.plain() {
-		row.Seq, err = t.insertRow(alone || row.Own, insertPlain, row.Id, d.Sender, row.Recipient, d.Type, string(d.Payload), row.Status, t.Now,
+		row.Seq, err = t.insertRow(alone || row.Own, insertPlain, row.Id, d.Sender, row.Recipient, d.Type,
+			string(d.Payload), row.Status, t.Now,
 			row.MaxRetries, row.reviewAt, row.expiresAt, d.Priority, traceID, t.SpanID)
 	} else {
 		var failure any
@@ -88,7 +93,8 @@ func (t *Tx) Insert(row *Insertion) (err error) {
 		if row.Held {
 			held = 1
 		}
-		row.Seq, err = t.insertRow(alone || row.Own, insertAny, row.Id, d.Sender, row.Recipient, d.Type, string(d.Payload), row.Status, t.Now,
+		row.Seq, err = t.insertRow(alone || row.Own, insertAny, row.Id, d.Sender, row.Recipient, d.Type,
+			string(d.Payload), row.Status, t.Now,
 			row.MaxRetries, row.reviewAt, row.expiresAt, d.Priority, traceID, t.SpanID,
 			failure, endedAt, row.ttl, held, null(d.Summary), null(d.Context), null(d.Action), null(d.ThreadID),
 			null(d.SessionID), null(d.ReplyTo), row.Hops, null(row.MulticastID), null(row.MulticastTarget),
@@ -121,7 +127,8 @@ func (t *Tx) Insert(row *Insertion) (err error) {
 	return tracing.Record(t, event)
 }
 
-// insertRow inserts a row and returns its number. A request that only sends beside others does without, unless number is true.
+// insertRow inserts a row and returns its number. A request that only sends beside others does without, unless number
+// is true.
 func (t *Tx) insertRow(number bool, query string, args ...any) (int64, error) {
 	if t.sends && !number {
 		return 0, t.Run(query, args...)
@@ -129,14 +136,16 @@ func (t *Tx) insertRow(number bool, query string, args ...any) (int64, error) {
 	return t.InsertRow(query, args...)
 }
 
-// TraceCreated writes the events of the rows that were inserted since it was called last, and counts them. Nothing else may be
-// written about such a row before. One statement for several rows takes a third of the time that one for each does, but for a
-// single row twice the time. Where others insert rows at the same time, theirs stand between ours; nor is the time to count then.
+// TraceCreated writes the events of the rows that were inserted since it was called last, and counts them. Nothing else
+// may be written about such a row before. One statement for several rows takes a third of the time that one for each
+// does, but for a single row twice the time. Where others insert rows at the same time, theirs stand between ours; nor
+// is the time to count then.
 func (t *transaction) TraceCreated() error {
 	rows := t.created
 	t.created = created{}
 	if rows.n > len(rows.events) {
-		if err := tracing.RecordCreated(t, "agent_message WHERE seq >= ?2 AND traced_status <> ''"+inOrder, rows.by, rows.first); err != nil {
+		if err := tracing.RecordCreated(t, "agent_message WHERE seq >= ?2 AND traced_status <> ''"+inOrder, rows.by,
+			rows.first); err != nil {
 			return err
 		}
 	} else {
@@ -166,8 +175,8 @@ func (t *Tx) Tell(d *orchestrator.Draft) error {
 	return t.TellAs(d)
 }
 
-// TellAs sends a message in the name of the draft's sender, without checking that the sender may: an agent whose session has
-// ended can say nothing more itself.
+// TellAs sends a message in the name of the draft's sender, without checking that the sender may: an agent whose
+// session has ended can say nothing more itself.
 func (t *Tx) TellAs(d *orchestrator.Draft) error {
 	conf := t.Config()
 	if conf.Agents[d.Recipient] == nil {
@@ -177,14 +186,15 @@ func (t *Tx) TellAs(d *orchestrator.Draft) error {
 	if err != nil {
 		return err
 	}
-	row := Insertion{Draft: d, Id: id, Recipient: d.Recipient, Status: orchestrator.Pending, MaxRetries: conf.Settings.MaxRetries}
+	row := Insertion{Draft: d, Id: id, Recipient: d.Recipient, Status: orchestrator.Pending,
+		MaxRetries: conf.Settings.MaxRetries}
 	row.Expire(t, &conf.Settings)
 	t.WakeAll()
 	return t.Insert(&row)
 }
 
-// TellSender sends a message of orchestrator.SystemSender to the sender of m, with the hops of m, unless that was removed: another
-// agent that has its name now gets nothing.
+// TellSender sends a message of orchestrator.SystemSender to the sender of m, with the hops of m, unless that was
+// removed: another agent that has its name now gets nothing.
 func (t *Tx) TellSender(m *orchestrator.Message, kind string, payload json.RawMessage) error {
 	if !t.Config().Sent(m, m.Sender) {
 		return nil
@@ -197,6 +207,7 @@ func (t *Tx) TellSender(m *orchestrator.Message, kind string, payload json.RawMe
 		}
 	}
 	return t.Tell(&orchestrator.Draft{
-		Recipient: m.Sender, Type: kind, Payload: payload, ReplyTo: m.ID, ThreadID: m.ThreadID, Hops: m.Hops, ChainAt: began,
+		Recipient: m.Sender, Type: kind, Payload: payload, ReplyTo: m.ID, ThreadID: m.ThreadID, Hops: m.Hops,
+		ChainAt: began,
 	})
 }

@@ -15,7 +15,8 @@ import (
 	"mailroom/tracing"
 )
 
-// The row of a command that takes long has no end until the command has one. Work that it leaves behind changes nothing of it.
+// The row of a command that takes long has no end until the command has one. Work that it leaves behind changes nothing
+// of it.
 func TestLastingCommand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := enginetest.NewBubble(t)
@@ -23,7 +24,8 @@ func TestLastingCommand(t *testing.T) {
 		for _, failure := range []error{nil, errors.New("it broke")} {
 			ctx, span := tracing.Start(t.Context(), "long")
 			change := func() {
-				if err := f.Write(ctx, store.Shared, func(t *ledger.Tx) error { t.KeepSpan(); return nil }); err != nil {
+				if err := f.Write(ctx, store.Shared,
+					func(t *ledger.Tx) error { t.KeepSpan(); return nil }); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -1,6 +1,6 @@
-// Package ledger is an open database, and what every change of its rows goes through: transactions with their clock, ids and
-// the identity of the caller; the configuration; the rows of agent_message, their changes of status, and the trace of each. It
-// knows none of the records above it (threads, questions, and so on): these add themselves as Parts.
+// Package ledger is an open database, and what every change of its rows goes through: transactions with their clock,
+// ids and the identity of the caller; the configuration; the rows of agent_message, their changes of status, and the
+// trace of each. It knows none of the records above it (threads, questions, and so on): these add themselves as Parts.
 package ledger
 
 import (
@@ -23,9 +23,11 @@ import (
 
 // Options say how to open a database.
 type Options struct {
-	// Path of the database file, which is made, with its folder, when it does not exist; or the address of a PostgreSQL server.
+	// Path of the database file, which is made, with its folder, when it does not exist; or the address of a PostgreSQL
+	// server.
 	Path string
-	// State is a folder of the user's in which files of this machine stand that belong to a database on a server. "": there is none.
+	// State is a folder of the user's in which files of this machine stand that belong to a database on a server. "":
+	// there is none.
 	State string
 	// Instance is recorded as lease owner and trace actor. "": HOST-PID.
 	Instance string
@@ -40,8 +42,8 @@ type Options struct {
 	User func(*Ledger) orchestrator.Transport
 	// Log gets what an operator should know. nil: slog.Default().
 	Log *slog.Logger
-	// Trust is where it is kept which databases may act outside of themselves. nil: every database may, since a Go program
-	// that opens one decides that for itself.
+	// Trust is where it is kept which databases may act outside of themselves. nil: every database may, since a Go
+	// program that opens one decides that for itself.
 	Trust *Trust
 	// Bell wakes daemons and waiters. nil: unix sockets beside the database.
 	Bell orchestrator.Bell
@@ -53,8 +55,8 @@ type Options struct {
 	CountEvery int64
 }
 
-// Ledger is an open database, its configuration, and what changes its rows. It is safe for concurrent use; writes that are asked for at the same
-// time share one transaction and one fsync. Several processes may have the same file open.
+// Ledger is an open database, its configuration, and what changes its rows. It is safe for concurrent use; writes that
+// are asked for at the same time share one transaction and one fsync. Several processes may have the same file open.
 type Ledger struct {
 	Store      store.Store
 	instance   string
@@ -68,8 +70,9 @@ type Ledger struct {
 	Trust      *Trust
 	Busy       time.Duration
 	Config     ConfigCache
-	Parts      []*Part                // what the records add to the engine
-	Moves      bool                   // this Ledger moves the database, and so writes where others may not, see takesWrites
+	Parts      []*Part // what the records add to the engine
+	// this Ledger moves the database, and so writes where others may not, see takesWrites
+	Moves      bool
 	countEvery int64                  // see Options.CountEvery
 	entropy    *ulid.MonotonicEntropy // of new ids; for whoever holds the write lock
 	queries    atomic.Int32           // audit queries that have a place, see EnterQuery
@@ -78,7 +81,8 @@ type Ledger struct {
 // New makes a Ledger for an engine with these parts. It has no database yet: call UseStore next.
 func New(o Options, parts []*Part) *Ledger {
 	l := &Ledger{
-		instance: o.Instance, host: o.Host, now: o.Now, Transports: map[string]orchestrator.Transport{}, Log: o.Log, Trust: o.Trust, Parts: parts, Busy: o.BusyTimeout,
+		instance: o.Instance, host: o.Host, now: o.Now, Transports: map[string]orchestrator.Transport{}, Log: o.Log,
+		Trust: o.Trust, Parts: parts, Busy: o.BusyTimeout,
 		countEvery: cmp.Or(o.CountEvery, 1000), entropy: newEntropy(),
 	}
 	maps.Copy(l.Transports, o.Transports)
@@ -104,7 +108,8 @@ func New(o Options, parts []*Part) *Ledger {
 	return l
 }
 
-// UseStore sets the database, whose write transactions must call Begin and End. Unless the options have a clock, its clock is used.
+// UseStore sets the database, whose write transactions must call Begin and End. Unless the options have a clock, its
+// clock is used.
 func (l *Ledger) UseStore(s store.Store) {
 	l.Store = s
 	central, ok := s.(store.Central)
@@ -134,8 +139,9 @@ func (l *Ledger) Now() time.Time { return l.now() }
 // Close closes the database. Nothing may be called afterwards.
 func (l *Ledger) Close() error { return l.Store.Close() }
 
-// Create makes the database if it is a file that is not there yet. It makes none at a path from which a database has disappeared, and
-// none on a server, where an address with a typing error may lead as well: only Store.Create does. Error there: unavailable, which says so.
+// Create makes the database if it is a file that is not there yet. It makes none at a path from which a database has
+// disappeared, and none on a server, where an address with a typing error may lead as well: only Store.Create does.
+// Error there: unavailable, which says so.
 func (l *Ledger) Create(ctx context.Context) error {
 	if l.central {
 		return l.Look(ctx, func(*store.Conn) error { return nil })
@@ -147,10 +153,11 @@ func (l *Ledger) Create(ctx context.Context) error {
 // NoneYet reports whether there is no database at the path, and nothing shows that there was one.
 func (l *Ledger) NoneYet() bool { return l.Store.NoneYet() }
 
-// EndSpan writes the end of a command's span into command_trace. A failure to write it does not fail the command: the changes
-// that it made have recorded the span in their own transactions, the last of them with its time as the end, so that no further one
-// is needed unless the command failed or was still at work after tracing.OpenAfter. A scheduled run that changed nothing leaves no
-// row. The span of a command that only read, or that could not have the database, is written only if that is possible without waiting.
+// EndSpan writes the end of a command's span into command_trace. A failure to write it does not fail the command: the
+// changes that it made have recorded the span in their own transactions, the last of them with its time as the end, so
+// that no further one is needed unless the command failed or was still at work after tracing.OpenAfter. A scheduled run
+// that changed nothing leaves no row. The span of a command that only read, or that could not have the database, is
+// written only if that is possible without waiting.
 func (l *Ledger) EndSpan(ctx context.Context, span *tracing.Span, failure error, onlyReads func() bool) {
 	if unended := span.End(); !unended && failure == nil && (span.Saved() || span.Scheduled) {
 		return
@@ -176,18 +183,19 @@ func (l *Ledger) EndSpan(ctx context.Context, span *tracing.Span, failure error,
 	}
 }
 
-// saveOpen takes the end out of the row of a span whose command is still at work. A failure to write it does not matter much:
-// the row then shows the last change of the command as its end.
+// saveOpen takes the end out of the row of a span whose command is still at work. A failure to write it does not matter
+// much: the row then shows the last change of the command as its end.
 func saveOpen(ctx context.Context, l *Ledger, span *tracing.Span, actor string) {
 	ctx, cancel := context.WithTimeout(ctx, l.Busy)
 	defer cancel()
-	if err := l.Write(ctx, store.Shared, func(t *Tx) error { return span.SaveOpen(t, t.Clock, actor) }); err != nil && ctx.Err() == nil {
+	if err := l.Write(ctx, store.Shared, func(t *Tx) error { return span.SaveOpen(t, t.Clock, actor) }); err != nil &&
+		ctx.Err() == nil {
 		l.Log.Debug("a command's span could not be written", "command", span.Name, "error", err)
 	}
 }
 
-// Afterwards returns a context for what is still to be written about a request that has ended, even if ctx has ended, too. It
-// lasts for wait; but only for one try if failure says that the request waited for the database in vain.
+// Afterwards returns a context for what is still to be written about a request that has ended, even if ctx has ended,
+// too. It lasts for wait; but only for one try if failure says that the request waited for the database in vain.
 func Afterwards(ctx context.Context, failure error, wait time.Duration) (context.Context, context.CancelFunc) {
 	if orchestrator.CodeOf(failure) == orchestrator.Busy && ctx.Err() == nil {
 		wait = time.Millisecond // enough for one try
@@ -195,14 +203,15 @@ func Afterwards(ctx context.Context, failure error, wait time.Duration) (context
 	return context.WithTimeout(context.WithoutCancel(ctx), wait)
 }
 
-// TransportOf returns the transport of a target such as "jsonl:/path", and the address in it. The transport is nil if this
-// program has none of that scheme.
+// TransportOf returns the transport of a target such as "jsonl:/path", and the address in it. The transport is nil if
+// this program has none of that scheme.
 func (l *Ledger) TransportOf(target string) (orchestrator.Transport, string) {
 	scheme, address, _ := strings.Cut(target, ":")
 	return l.Transports[scheme], address
 }
 
-// SetTransport returns the transport of an agent if it delivers within the database, as that into inboxes does; nil otherwise.
+// SetTransport returns the transport of an agent if it delivers within the database, as that into inboxes does; nil
+// otherwise.
 func (l *Ledger) SetTransport(a *Agent) orchestrator.SetTransport {
 	transport, _ := l.TransportOf(a.Deliver)
 	set, _ := transport.(orchestrator.SetTransport)

@@ -27,11 +27,12 @@ func (t *Tx) MessageID(d *orchestrator.Draft, recipient string) (string, error) 
 
 // Says reports whether a stored message has the sender, recipient, type and payload of a draft.
 func Says(m *orchestrator.Message, d *orchestrator.Draft) bool {
-	return m.Sender == d.Sender && m.Recipient == d.Recipient && m.Type == d.Type && bytes.Equal(orchestrator.Compacted(m.Payload), orchestrator.Compacted(d.Payload))
+	return m.Sender == d.Sender && m.Recipient == d.Recipient && m.Type == d.Type &&
+		bytes.Equal(orchestrator.Compacted(m.Payload), orchestrator.Compacted(d.Payload))
 }
 
-// firstFree finds a number, from 1, that is free and stands behind one that is taken: the first free one where no number
-// below a taken one is free. It asks about as often as the number has binary digits, twice over.
+// firstFree finds a number, from 1, that is free and stands behind one that is taken: the first free one where no
+// number below a taken one is free. It asks about as often as the number has binary digits, twice over.
 func firstFree(taken func(n int) (bool, error)) (int, error) {
 	free, last := 1, 0 // last is taken
 	for {
@@ -59,10 +60,11 @@ func firstFree(taken func(n int) (bool, error)) (int, error) {
 	return free, nil
 }
 
-// MessageWithID returns the message with this id, in the table or its archive. It does not know the ids of sends to groups; see
-// messages.Find.
+// MessageWithID returns the message with this id, in the table or its archive. It does not know the ids of sends to
+// groups; see messages.Find.
 func MessageWithID(c *store.Conn, id string) (m orchestrator.Message, found bool, err error) {
-	for _, from := range []string{MessageColumns + ` FROM agent_message`, ArchivedColumns + ` FROM agent_message_archive`} {
+	for _, from := range []string{MessageColumns + ` FROM agent_message`, ArchivedColumns +
+		` FROM agent_message_archive`} {
 		ms, err := Messages(c, `SELECT `+from+` WHERE message_id = ?`, id)
 		if err != nil || len(ms) > 0 {
 			return append(ms, m)[0], len(ms) > 0, err

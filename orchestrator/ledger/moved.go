@@ -15,7 +15,8 @@ func TakesWrites(ctx context.Context, l *Ledger) error {
 	return err
 }
 
-// takesWrites is TakesWrites within a write transaction, each of which asks: a process may have had the database open for long.
+// takesWrites is TakesWrites within a write transaction, each of which asks: a process may have had the database open
+// for long.
 func takesWrites(l *Ledger, conf *Config) error {
 	if l.Moves {
 		return nil

@@ -9,8 +9,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Part is what a kind of record (questions, sessions, ...) adds to the engine, as data: the engine calls the functions of
-// every part, and knows none of the records. Every field may be left out. Package router lists them all.
+// Part is what a kind of record (questions, sessions, ...) adds to the engine, as data: the engine calls the functions
+// of every part, and knows none of the records. Every field may be left out. Package router lists them all.
 type Part struct {
 	Name string
 
@@ -20,26 +20,28 @@ type Part struct {
 	// Recipients lists its recipients. It is called whenever the configuration is read.
 	Recipients func(c *store.Conn) ([]*Agent, error)
 
-	// Secret returns what an attempt at one of its recipients has as its Secret. It is called in the transaction that claims.
+	// Secret returns what an attempt at one of its recipients has as its Secret. It is called in the transaction that
+	// claims.
 	Secret func(t *Tx, recipient string) (string, error)
 
 	// Tried is told what came of the last attempt at one of its recipients, in the transaction that settles it.
 	Tried func(t *Tx, recipient, outcome string) error
 
-	// Gone is told, in the transaction that settles, that an attempt found the address of one of its recipients gone for good.
-	// It reports false if the recipient has another one by now, which shows in its Secret: then the message is tried again.
+	// Gone is told, in the transaction that settles, that an attempt found the address of one of its recipients gone
+	// for good. It reports false if the recipient has another one by now, which shows in its Secret: then the message
+	// is tried again.
 	Gone func(t *Tx, recipient, secret, reason string) (bool, error)
 
-	// Pointless says why a message to one of its recipients, at which an attempt failed, needs no other; "" is that it does.
-	// It is called in the transaction that settles.
+	// Pointless says why a message to one of its recipients, at which an attempt failed, needs no other; "" is that it
+	// does. It is called in the transaction that settles.
 	Pointless func(t *Tx, m *orchestrator.Message) (why string, err error)
 
 	// HasDevice reports whether the user has a device that could show a message. It is called in the transaction that
 	// sends a message to the user, and in the one that settles such a one.
 	HasDevice func(c *store.Conn) (bool, error)
 
-	// Replying is called for a draft that answers a message, in the transaction that sends it, before it is stored. It may
-	// change what is stored, or refuse it.
+	// Replying is called for a draft that answers a message, in the transaction that sends it, before it is stored. It
+	// may change what is stored, or refuse it.
 	Replying func(t *Tx, re *Reply) error
 
 	// Replayed follows the replay of a dead letter, in its transaction.
@@ -48,17 +50,20 @@ type Part struct {
 	// AgentChanged follows the update of an agent that was known before, in its transaction.
 	AgentChanged func(t *Tx, before, after *Agent) error
 
-	// Heard notes that an agent with a limit to its silence has done something, at the end of the request in which it did.
+	// Heard notes that an agent with a limit to its silence has done something, at the end of the request in which it
+	// did.
 	Heard func(t *Tx, a *Agent) error
 
-	// Forget removes an agent from its records, in the transaction that removes the agent: nobody else takes its part in them.
+	// Forget removes an agent from its records, in the transaction that removes the agent: nobody else takes its part
+	// in them.
 	Forget func(t *Tx, name string) error
 
-	// AgentRemoved follows the removal of an agent, in its transaction: nobody has the name any more, and its mail is given up.
+	// AgentRemoved follows the removal of an agent, in its transaction: nobody has the name any more, and its mail is
+	// given up.
 	AgentRemoved func(t *Tx, name string) error
 
-	// SessionEnded follows the end of a session that was started for an agent, in the transaction that notes it. outcome says
-	// how it ended.
+	// SessionEnded follows the end of a session that was started for an agent, in the transaction that notes it.
+	// outcome says how it ended.
 	SessionEnded func(t *Tx, agent, outcome string) error
 
 	// Attended names a session that reads an agent's inbox without having been started for it; "" is none.
@@ -76,17 +81,19 @@ type Part struct {
 	// Outdated is what of its rows must not come back with a backup.
 	Outdated []store.Outdated
 
-	// Outside is a query that lists, as sentences, what its rows have the program do outside of the database; "" is none.
+	// Outside is a query that lists, as sentences, what its rows have the program do outside of the database; "" is
+	// none.
 	Outside string
 }
 
-// Chore is what is to be done when a time has come that a row has. It is looked for with everything else that has a time, in
-// one statement, and done in a transaction before anything is delivered.
+// Chore is what is to be done when a time has come that a row has. It is looked for with everything else that has a
+// time, in one statement, and done in a transaction before anything is delivered.
 type Chore struct {
-	Table   string
-	Where   string        // condition of the rows that have such a time
-	At      string        // the column that has it, in the form of stamp
-	Longest time.Duration // how far ahead it can lie; what lies further, since a clock was set back, is taken back to that
+	Table string
+	Where string // condition of the rows that have such a time
+	At    string // the column that has it, in the form of stamp
+	// how far ahead it can lie; what lies further, since a clock was set back, is taken back to that
+	Longest time.Duration
 
 	// Do does what is due. more says that a further transaction is needed.
 	Do func(t *Tx) (more bool, err error)

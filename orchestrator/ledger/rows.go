@@ -16,24 +16,25 @@ const Live = "status IN ('pending','retry')"
 // Past is the condition for all other rows.
 const Past = "status NOT IN ('pending','retry')"
 
-// Due is the condition under which a live row may be taken now. ?1 is the clock. A row that could not be adopted is not.
+// Due is the condition under which a live row may be taken now. ?1 is the clock. A row that could not be adopted is
+// not.
 const Due = Live + " AND next_attempt_at <= ?1 AND lease_token = '' AND held = 0 AND traced_status = status"
 
-// Foreign is the condition for rows that adoption brings into our form: somebody else wrote them or changed their status, or
-// one of the columns by which rows are found and told apart is a BLOB, whatever else they say. A BLOB equals no text that looks
-// like it, and is greater than any. It must stand to the letter, like Live.
+// Foreign is the condition for rows that adoption brings into our form: somebody else wrote them or changed their
+// status, or one of the columns by which rows are found and told apart is a BLOB, whatever else they say. A BLOB equals
+// no text that looks like it, and is greater than any. It must stand to the letter, like Live.
 const Foreign = "traced_status IS NOT status OR message_id >= x'' OR sender >= x'' OR recipient >= x'' OR status >= x''"
 
-// Later is the condition for live rows that are due later than their sender wanted: those on the ladder, and those that were put
-// off. It must stand to the letter, like Live.
+// Later is the condition for live rows that are due later than their sender wanted: those on the ladder, and those that
+// were put off. It must stand to the letter, like Live.
 const Later = Live + " AND next_attempt_at <> '' AND next_attempt_at <> not_before"
 
-// Leased is the condition for rows under a lease: one on a row that is not live counts for nothing. It must stand to the
-// letter, like Live.
+// Leased is the condition for rows under a lease: one on a row that is not live counts for nothing. It must stand to
+// the letter, like Live.
 const Leased = Live + " AND lease_token <> ''"
 
-// Unowned is the condition, of leases, for those that the engine did not write, and that no process holds: they name none, or
-// their token is shorter than any of ours. IsUnowned says the same.
+// Unowned is the condition, of leases, for those that the engine did not write, and that no process holds: they name
+// none, or their token is shorter than any of ours. IsUnowned says the same.
 const Unowned = "(lease_owner = '' OR length(lease_token) < 26)"
 
 // IsUnowned reports whether a message has a lease that no process can hold. See Unowned.
@@ -41,8 +42,8 @@ func IsUnowned(m *orchestrator.Message) bool {
 	return m.LeaseToken != "" && (m.LeaseOwner == "" || len(m.LeaseToken) < ulid.EncodedSize)
 }
 
-// dueInOrder is the condition for the rows, of agent_message as m, that are due to ?2 and of no sender whose delivery to the
-// same recipient is under way: at most one lease of a pair is live, which keeps its order.
+// dueInOrder is the condition for the rows, of agent_message as m, that are due to ?2 and of no sender whose delivery
+// to the same recipient is under way: at most one lease of a pair is live, which keeps its order.
 const dueInOrder = Due + ` AND recipient = ?2
 	AND NOT EXISTS (SELECT 1 FROM agent_message l WHERE l.status IN ('pending','retry') AND l.lease_token <> ''
 		AND l.recipient = ?2 AND l.sender = m.sender)`
@@ -50,17 +51,17 @@ const dueInOrder = Due + ` AND recipient = ?2
 // PutOff is the condition for rows that their recipient put off. The rows of its index are no others, and few.
 const PutOff = "status = 'pending' AND next_attempt_at <> '' AND next_attempt_at <> not_before"
 
-// behindPutOff is the condition for rows of agent_message as m, to ?2, that must wait because their recipient put off one
-// that its sender sent before them: they would overtake it. Rows on the ladder, and those that their sender wants later, hold
-// back nobody.
+// behindPutOff is the condition for rows of agent_message as m, to ?2, that must wait because their recipient put off
+// one that its sender sent before them: they would overtake it. Rows on the ladder, and those that their sender wants
+// later, hold back nobody.
 const behindPutOff = `EXISTS (SELECT 1 FROM agent_message p WHERE ` + Overtaken + `)`
 
 // Overtaken is the condition for the rows p of which that is true.
 const Overtaken = `p.status = 'pending' AND p.next_attempt_at <> '' AND p.next_attempt_at <> p.not_before AND p.recipient = ?2 AND p.sender = m.sender
 	AND p.next_attempt_at > ?1 AND p.priority = m.priority AND p.seq < m.seq`
 
-// Claimable is the condition for the rows, of agent_message as m, that a worker may claim for ?2 now: none of a sender whose
-// delivery to the same recipient is under way, and none that would overtake one that was put off.
+// Claimable is the condition for the rows, of agent_message as m, that a worker may claim for ?2 now: none of a sender
+// whose delivery to the same recipient is under way, and none that would overtake one that was put off.
 const Claimable = dueInOrder + ` AND NOT ` + behindPutOff
 
 // NoLease are the assignments that end the lease of a row, whoever holds it.
@@ -88,7 +89,8 @@ func Table(m *orchestrator.Message) string {
 	return "agent_message"
 }
 
-// ScanMessage returns the message in a row of MessageColumns. Its payload is JSON, and Mended, whatever somebody wrote there by hand.
+// ScanMessage returns the message in a row of MessageColumns. Its payload is JSON, and Mended, whatever somebody wrote
+// there by hand.
 func ScanMessage(row store.Row) orchestrator.Message {
 	m := orchestrator.Message{
 		Seq: row.Int(0), ID: row.Text(1), Sender: row.Text(2), Recipient: row.Text(3), Type: row.Text(4),
@@ -134,13 +136,15 @@ func Messages(c *store.Conn, query string, args ...any) (ms []orchestrator.Messa
 	return ms, err
 }
 
-// MaxRead is the most bytes of payload that one answer holds, unless its first message alone has more: it must fit into what carries it.
+// MaxRead is the most bytes of payload that one answer holds, unless its first message alone has more: it must fit into
+// what carries it.
 const MaxRead = 4 << 20
 
-// Fetch returns messages from the table and its archive, at most limit of them and at most maxBytes of payload, but at least
-// one if there is any; more says that there are others. query selects their places, in order, as two columns: 1 if the row is
-// archived, else 0, and its seq. So nothing large is sorted.
-func Fetch(c *store.Conn, query string, limit, maxBytes int, args ...any) (ms []orchestrator.Message, more bool, err error) {
+// Fetch returns messages from the table and its archive, at most limit of them and at most maxBytes of payload, but at
+// least one if there is any; more says that there are others. query selects their places, in order, as two columns: 1
+// if the row is archived, else 0, and its seq. So nothing large is sorted.
+func Fetch(c *store.Conn, query string, limit, maxBytes int, args ...any) (ms []orchestrator.Message, more bool,
+	err error) {
 	type place struct {
 		archived bool
 		seq      int64

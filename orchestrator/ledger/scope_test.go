@@ -8,9 +8,9 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// TestConfigurationIsChangedAlone: a request that changes the configuration can do so whatever its scope is, and hides nothing if it hides
-// that it could not at first. In a file, where there is one writer at a time, it never runs again; on a
-// server it does, once.
+// TestConfigurationIsChangedAlone: a request that changes the configuration can do so whatever its scope is, and hides
+// nothing if it hides that it could not at first. In a file, where there is one writer at a time, it never runs again;
+// on a server it does, once.
 func TestConfigurationIsChangedAlone(t *testing.T) {
 	t.Parallel()
 	path := enginetest.Place(t)
@@ -23,7 +23,8 @@ func TestConfigurationIsChangedAlone(t *testing.T) {
 		name  string
 		scope store.Scope
 		runs  int64
-	}{{"alone", store.Alone, 1}, {"shared", store.Shared, again}, {"of", store.Of("worker"), again}, {"waiting", store.Waiting, again}} {
+	}{{"alone", store.Alone, 1}, {"shared", store.Shared, again}, {"of", store.Of("worker"), again},
+		{"waiting", store.Waiting, again}} {
 		runs := int64(0)
 		if err := e.Write(t.Context(), c.scope, func(tx *ledger.Tx) error {
 			runs++

@@ -53,9 +53,10 @@ type Setting struct {
 	Bounds  string `json:"bounds"`
 	About   string `json:"about"`
 
-	// Local: it is changed on the database's own machine only, never over the network, whatever right the caller has. That is
-	// so for each setting that says where the daemon of this machine connects to, which of its files or programs are used, or
-	// where the person's phones go: an administrator's token, which may be anywhere, would be a way to all of these.
+	// Local: it is changed on the database's own machine only, never over the network, whatever right the caller has.
+	// That is so for each setting that says where the daemon of this machine connects to, which of its files or
+	// programs are used, or where the person's phones go: an administrator's token, which may be anywhere, would be a
+	// way to all of these.
 	Local bool `json:"local,omitempty"`
 
 	parse func(s *Settings, value string) error
@@ -72,33 +73,57 @@ var settingList = []Setting{
 	{Key: "retry.ladder", Default: "30s,60s,120s", Bounds: "1 to 20 durations of 10ms to 24h, separated by commas",
 		About: "waits before the second, third, ... attempt; the last one repeats",
 		parse: func(s *Settings, v string) (err error) { s.Ladder, err = parseLadder(v); return err }},
-	integer("retry.max_retries", "3", 0, 100, "retries of a message that does not say", func(s *Settings) *int { return &s.MaxRetries }),
-	span("delivery.timeout", "300s", time.Second, time.Hour, "longest delivery attempt, for agents without a timeout of their own", func(s *Settings) *time.Duration { return &s.deliveryTimeout }),
-	integer("delivery.claim_size", "1000", 1, 10000, "messages taken in one transaction", func(s *Settings) *int { return &s.ClaimSize }),
-	integer("delivery.crashes_per_rung", "3", 1, 100, "deliveries whose process died before that counts as a failed attempt", func(s *Settings) *int { return &s.CrashesPerRung }),
-	span("expiry.undelivered", "7d", time.Minute, 3650*orchestrator.Day, "undelivered messages without a ttl expire after this", func(s *Settings) *time.Duration { return &s.ExpireAfter }),
-	span("overdue.after", "5m", time.Second, 30*orchestrator.Day, "undelivered messages are reported as overdue after this", func(s *Settings) *time.Duration { return &s.OverdueAfter }),
-	span("retention.ended", "7d", 0, 3650*orchestrator.Day, "delivered messages are archived, failed, expired and cancelled ones deleted after this", func(s *Settings) *time.Duration { return &s.KeepEnded }),
-	span("retention.archive", "90d", 0, 3650*orchestrator.Day, "archived messages are deleted after this", func(s *Settings) *time.Duration { return &s.KeepArchived }),
-	span("retention.trace", "90d", 0, 3650*orchestrator.Day, "the trace of a message is deleted this long after the message", func(s *Settings) *time.Duration { return &s.KeepTraces }),
-	integer("backlog.limit", "0", 0, math.MaxInt32, "undelivered and unread messages of one recipient at which sends to it are refused; 0: no limit", func(s *Settings) *int { return &s.BacklogLimit }),
-	integer("hops.limit", "64", 1, 10000, "answers to answers before Mailroom calls it a loop", func(s *Settings) *int { return &s.MaxHops }),
+	integer("retry.max_retries", "3", 0, 100, "retries of a message that does not say",
+		func(s *Settings) *int { return &s.MaxRetries }),
+	span("delivery.timeout", "300s", time.Second, time.Hour,
+		"longest delivery attempt, for agents without a timeout of their own",
+		func(s *Settings) *time.Duration { return &s.deliveryTimeout }),
+	integer("delivery.claim_size", "1000", 1, 10000, "messages taken in one transaction",
+		func(s *Settings) *int { return &s.ClaimSize }),
+	integer("delivery.crashes_per_rung", "3", 1, 100,
+		"deliveries whose process died before that counts as a failed attempt",
+		func(s *Settings) *int { return &s.CrashesPerRung }),
+	span("expiry.undelivered", "7d", time.Minute, 3650*orchestrator.Day,
+		"undelivered messages without a ttl expire after this",
+		func(s *Settings) *time.Duration { return &s.ExpireAfter }),
+	span("overdue.after", "5m", time.Second, 30*orchestrator.Day,
+		"undelivered messages are reported as overdue after this",
+		func(s *Settings) *time.Duration { return &s.OverdueAfter }),
+	span("retention.ended", "7d", 0, 3650*orchestrator.Day,
+		"delivered messages are archived, failed, expired and cancelled ones deleted after this",
+		func(s *Settings) *time.Duration { return &s.KeepEnded }),
+	span("retention.archive", "90d", 0, 3650*orchestrator.Day, "archived messages are deleted after this",
+		func(s *Settings) *time.Duration { return &s.KeepArchived }),
+	span("retention.trace", "90d", 0, 3650*orchestrator.Day,
+		"the trace of a message is deleted this long after the message",
+		func(s *Settings) *time.Duration { return &s.KeepTraces }),
+	integer("backlog.limit", "0", 0, math.MaxInt32,
+		"undelivered and unread messages of one recipient at which sends to it are refused; 0: no limit",
+		func(s *Settings) *int { return &s.BacklogLimit }),
+	integer("hops.limit", "64", 1, 10000, "answers to answers before Mailroom calls it a loop",
+		func(s *Settings) *int { return &s.MaxHops }),
 	integer("hops.inherited", "64", 1, 10000, "messages that led to one another within ten minutes, without being answers, before a command of an agent may send no more", func(s *Settings) *int { return &s.InheritedHops }),
-	onOff("bounce", "on", "send an error_report to the sender of a message that failed or expired", func(s *Settings) *bool { return &s.Bounce }),
+	onOff("bounce", "on", "send an error_report to the sender of a message that failed or expired",
+		func(s *Settings) *bool { return &s.Bounce }),
 	onOff("ralph.strict_routes", "off", "ralph messages may only take the routes that their document has for their type", func(s *Settings) *bool { return &s.strictRoutes }),
 	integer("hook.turns", "12", 1, 1000, "turns that messages may cause in a session of an agent host before its user says something", func(s *Settings) *int { return &s.HookTurns }),
-	{Key: "ralph.pm", Default: "pm", Bounds: "the name of an agent, or - for nobody", About: "agent that is told when another is silent past its limit, or its session cannot be started",
+	{Key: "ralph.pm", Default: "pm", Bounds: "the name of an agent, or - for nobody",
+		About: "agent that is told when another is silent past its limit, or its session cannot be started",
 		parse: func(s *Settings, v string) (err error) {
 			if s.Manager = ""; v != "-" {
 				s.Manager, err = orchestrator.CheckName("ralph.pm", v)
 			}
 			return err
 		}},
-	local(integer(ConsolePort, "0", 0, math.MaxUint16, "port of `mailroom console` where no daemon serves it; 0: one is chosen when it is next needed, and kept, since a browser keeps what it stores by address and port",
+	local(integer(ConsolePort, "0", 0, math.MaxUint16,
+		"port of `mailroom console` where no daemon serves it; 0: one is chosen when it is next needed, and kept, since a browser keeps what it stores by address and port",
 		func(s *Settings) *int { return &s.ConsolePort })),
-	{Key: "signal.url", Local: true, Default: "-", Bounds: "an address such as https://phone.example.com (http://localhost:PORT to try it here), or - for none", About: "where phones reach the app of `mailroom serve --phone`",
-		parse: func(s *Settings, v string) (err error) { s.SignalURL, err = push.ParseSignalURL(v); return err }},
-	{Key: "signal.push_hosts", Local: true, Default: "-", Bounds: "hosts separated by commas, or - for none", About: "push services and ntfy servers of your own, besides those of the browsers and ntfy.sh",
+	{Key: "signal.url", Local: true, Default: "-",
+		Bounds: "an address such as https://phone.example.com (http://localhost:PORT to try it here), or - for none",
+		About:  "where phones reach the app of `mailroom serve --phone`",
+		parse:  func(s *Settings, v string) (err error) { s.SignalURL, err = push.ParseSignalURL(v); return err }},
+	{Key: "signal.push_hosts", Local: true, Default: "-", Bounds: "hosts separated by commas, or - for none",
+		About: "push services and ntfy servers of your own, besides those of the browsers and ntfy.sh",
 		parse: func(s *Settings, v string) (err error) {
 			if s.PushHosts = nil; v != "-" {
 				s.PushHosts, err = push.ParseHosts(v)
@@ -106,7 +131,8 @@ var settingList = []Setting{
 			return err
 		}},
 	local(onOff("signal.allow_private", "off", "the hosts of signal.push_hosts may be on this machine or in a private network", func(s *Settings) *bool { return &s.AllowPrivatePush })),
-	{Key: SignalHost, Local: true, Default: "-", Bounds: "the name of a host, or - for any", About: "where the keys of questions to the user are, in a database on a server: only that host asks and tells the user",
+	{Key: SignalHost, Local: true, Default: "-", Bounds: "the name of a host, or - for any",
+		About: "where the keys of questions to the user are, in a database on a server: only that host asks and tells the user",
 		parse: func(s *Settings, v string) error {
 			if s.SignalHost = ""; v != "-" {
 				s.SignalHost = v
@@ -119,7 +145,8 @@ var settingList = []Setting{
 	{Key: "start.ladder", Default: "5s,30s,2m,10m", Bounds: "1 to 20 durations of 10ms to 24h, separated by commas",
 		About: "waits before a session that failed is started again; after the last one it is given up until the next message",
 		parse: func(s *Settings, v string) (err error) { s.StartLadder, err = parseLadder(v); return err }},
-	{Key: "wal.limit", Default: "67108864", Bounds: "1048576 to 17179869184 bytes", About: "size of the write-ahead log at which checkpoint truncates it",
+	{Key: "wal.limit", Default: "67108864", Bounds: "1048576 to 17179869184 bytes",
+		About: "size of the write-ahead log at which checkpoint truncates it",
 		parse: func(s *Settings, v string) error {
 			n, err := strconv.ParseInt(v, 10, 64)
 			if err != nil || n < 1<<20 || n > 16<<30 {
@@ -159,14 +186,16 @@ func onOff(key, preset, about string, field func(*Settings) *bool) Setting {
 }
 
 func span(key, preset string, low, high time.Duration, about string, field func(*Settings) *time.Duration) Setting {
-	return Setting{Key: key, Default: preset, Bounds: orchestrator.FormatDuration(low) + " to " + orchestrator.FormatDuration(high), About: about,
+	return Setting{Key: key, Default: preset, Bounds: orchestrator.FormatDuration(low) + " to " +
+		orchestrator.FormatDuration(high), About: about,
 		parse: func(s *Settings, v string) error {
 			d, err := orchestrator.ParseDuration(v)
 			if err != nil {
 				return err
 			}
 			if d < low || d > high {
-				return fmt.Errorf("%q is not from %s to %s", v, orchestrator.FormatDuration(low), orchestrator.FormatDuration(high))
+				return fmt.Errorf("%q is not from %s to %s", v, orchestrator.FormatDuration(low),
+					orchestrator.FormatDuration(high))
 			}
 			*field(s) = d
 			return nil
@@ -191,8 +220,8 @@ func parseLadder(v string) ([]time.Duration, error) {
 	return rungs, nil
 }
 
-// settingsFrom applies stored values over the defaults. A stored value that this version cannot read keeps its default, and
-// unread says why.
+// settingsFrom applies stored values over the defaults. A stored value that this version cannot read keeps its default,
+// and unread says why.
 func settingsFrom(stored map[string]string) (s Settings, unread map[string]error) {
 	unread = map[string]error{}
 	for _, def := range settingList {
@@ -242,8 +271,8 @@ func (l *Ledger) Settings(ctx context.Context) ([]Setting, error) {
 	return list, nil
 }
 
-// SetSetting changes a setting; value "" sets it back to its default. Every process heeds it from its next transaction on.
-// Errors: not_found for an unknown key; invalid_params for a value out of bounds.
+// SetSetting changes a setting; value "" sets it back to its default. Every process heeds it from its next transaction
+// on. Errors: not_found for an unknown key; invalid_params for a value out of bounds.
 func (l *Ledger) SetSetting(ctx context.Context, key, value string) (Setting, error) {
 	def, err := findSetting(key)
 	if err != nil {
@@ -255,7 +284,8 @@ func (l *Ledger) SetSetting(ctx context.Context, key, value string) (Setting, er
 	}
 	var scratch Settings
 	if err := def.parse(&scratch, def.Value); err != nil {
-		return Setting{}, orchestrator.Errorf(orchestrator.InvalidParams, "setting %s: %v", key, err).WithHint("Bounds: %s", def.Bounds)
+		return Setting{}, orchestrator.Errorf(orchestrator.InvalidParams, "setting %s: %v", key, err).
+			WithHint("Bounds: %s", def.Bounds)
 	}
 	return def, l.Write(ctx, store.Alone, func(t *Tx) error {
 		if value == "" {

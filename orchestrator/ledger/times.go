@@ -7,8 +7,9 @@ import (
 	"mailroom/orchestrator"
 )
 
-// WantedLater is the condition for live rows that their sender wants delivered later: until then next_attempt_at says the same
-// as not_before. Such rows hold back nobody, and are not on the ladder of retries. It must stand to the letter, like Live.
+// WantedLater is the condition for live rows that their sender wants delivered later: until then next_attempt_at says
+// the same as not_before. Such rows hold back nobody, and are not on the ladder of retries. It must stand to the
+// letter, like Live.
 const WantedLater = Live + " AND not_before <> '' AND next_attempt_at = not_before"
 
 // DueAt returns when a draft is to be delivered at the earliest. The zero time means at once.
@@ -27,9 +28,12 @@ func (t *Tx) CheckNotBefore(d *orchestrator.Draft) error {
 	due := DueAt(d, t.Clock)
 	switch {
 	case due.After(t.Clock.Add(orchestrator.MaxNotBefore)):
-		return orchestrator.Errorf(orchestrator.InvalidParams, "not_before is %s; it may lie at most %s ahead", orchestrator.Stamp(due), orchestrator.FormatDuration(orchestrator.MaxNotBefore))
+		return orchestrator.Errorf(orchestrator.InvalidParams, "not_before is %s; it may lie at most %s ahead",
+			orchestrator.Stamp(due), orchestrator.FormatDuration(orchestrator.MaxNotBefore))
 	case !due.IsZero() && d.TTL > 0 && !due.Before(t.Clock.Add(d.TTL)):
-		return orchestrator.Errorf(orchestrator.InvalidParams, "not_before is %s; by then the message has expired, at %s", orchestrator.Stamp(due), orchestrator.Stamp(t.Clock.Add(d.TTL))).
+		return orchestrator.Errorf(orchestrator.InvalidParams,
+			"not_before is %s; by then the message has expired, at %s", orchestrator.Stamp(due),
+			orchestrator.Stamp(t.Clock.Add(d.TTL))).
 			WithHint("Give it a longer ttl_seconds; without one, its seven days begin at not_before")
 	}
 	return nil
@@ -50,7 +54,8 @@ const MaxLease = time.Hour + LeaseGrace
 // an attempt too long.
 const LeaseGrace = 30 * time.Second
 
-// UsualLease is how long a lease on a message to an agent lasts unless the run says otherwise; nil is an agent that nobody knows.
+// UsualLease is how long a lease on a message to an agent lasts unless the run says otherwise; nil is an agent that
+// nobody knows.
 func (conf *Config) UsualLease(agent *Agent) time.Duration {
 	timeout := conf.Settings.deliveryTimeout
 	if agent != nil {

@@ -17,17 +17,18 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// A database says which commands run, which files are written and which addresses are called. One that somebody else wrote,
-// as a cloned project may bring it, could so do on this machine whatever its user can. So it acts outside of itself only if
-// this user made it here, or trusts it. Until then its messages are sent, delivered into inboxes and read; whatever else is
-// due waits, as it does for an agent whose transport is disabled.
+// A database says which commands run, which files are written and which addresses are called. One that somebody else
+// wrote, as a cloned project may bring it, could so do on this machine whatever its user can. So it acts outside of
+// itself only if this user made it here, or trusts it. Until then its messages are sent, delivered into inboxes and
+// read; whatever else is due waits, as it does for an agent whose transport is disabled.
 //
-// The one question is Config.Untrusted. It is asked where something would begin: delivery.claimNext (transports), sessions.Sessions.Look
-// (commands that start agents), schedules.Runnable, questions.SignalURL and daemons.Ours (addresses to which somebody is led). Agents that
-// get nothing until then are withheld, see judge. Wherever else it is asked, that saves a look for what would not be done, or tells somebody.
+// The one question is Config.Untrusted. It is asked where something would begin: delivery.claimNext (transports),
+// sessions.Sessions.Look (commands that start agents), schedules.Runnable, questions.SignalURL and daemons.Ours
+// (addresses to which somebody is led). Agents that get nothing until then are withheld, see judge. Wherever else it is
+// asked, that saves a look for what would not be done, or tells somebody.
 
-// NotTrusted says what a database that is not trusted does not do, NotTrustedHint what to do about it, and UntilTrusted for
-// how long that is so.
+// NotTrusted says what a database that is not trusted does not do, NotTrustedHint what to do about it, and UntilTrusted
+// for how long that is so.
 const (
 	NotTrusted     = "this database is not trusted, so it runs no commands and no schedules, writes no files and calls nobody"
 	NotTrustedHint = "`mailroom trust --show` lists what it would do, `mailroom trust` lets it"
@@ -36,8 +37,8 @@ const (
 
 // Trust is where a user keeps which databases were made or trusted on this machine.
 type Trust struct {
-	// Folder holds a file per database, and the one of Key. It is made when the first comes, with mode 0700. "" is no folder: nothing
-	// can be trusted.
+	// Folder holds a file per database, and the one of Key. It is made when the first comes, with mode 0700. "" is no
+	// folder: nothing can be trusted.
 	Folder string
 }
 
@@ -49,8 +50,9 @@ const (
 	keyLength = 52 // two texts of crypto/rand
 )
 
-// Key returns the secret by which the processes of this user on this machine know each other. With create it is made if there is none;
-// without, the error is then fs.ErrNotExist. It is read anew each time: of two processes that make it at once, one replaces the other's.
+// Key returns the secret by which the processes of this user on this machine know each other. With create it is made if
+// there is none; without, the error is then fs.ErrNotExist. It is read anew each time: of two processes that make it at
+// once, one replaces the other's.
 func (t *Trust) Key(create bool) ([]byte, error) {
 	if t.Folder == "" {
 		return nil, errNoFolder
@@ -74,7 +76,8 @@ func (t *Trust) Key(create bool) ([]byte, error) {
 	return key, nil
 }
 
-// TrustedDatabase is a database that was made or trusted on this machine. It is trusted only with this id and at this path.
+// TrustedDatabase is a database that was made or trusted on this machine. It is trusted only with this id and at this
+// path.
 type TrustedDatabase struct {
 	ID    string `json:"id"`
 	Path  string `json:"path"`
@@ -167,11 +170,15 @@ func (t *Trust) List() ([]TrustedDatabase, error) {
 		return list, nil
 	}
 	for _, e := range entries {
-		if d, err := readTrusted(filepath.Join(t.Folder, e.Name())); err == nil && filepath.Base(t.file(d.ID, d.Path)) == e.Name() {
+		if d, err := readTrusted(filepath.Join(t.Folder, e.Name())); err == nil &&
+			filepath.Base(t.file(d.ID, d.Path)) == e.Name() {
 			list = append(list, d)
 		}
 	}
-	slices.SortFunc(list, func(a, b TrustedDatabase) int { return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.ID, b.ID)) })
+	slices.SortFunc(list, func(a, b TrustedDatabase) int {
+		return cmp.Or(cmp.Compare(a.Path, b.Path),
+			cmp.Compare(a.ID, b.ID))
+	})
 	return list, err
 }
 
@@ -211,8 +218,8 @@ func (l *Ledger) TrustedPath() string {
 	return l.Path()
 }
 
-// judge notes in a configuration which agents are on other hosts, whether its database is trusted, and which agents get nothing
-// until it is.
+// judge notes in a configuration which agents are on other hosts, whether its database is trusted, and which agents get
+// nothing until it is.
 func judge(l *Ledger, conf *Config) {
 	locate(l, conf)
 	if l.Trust == nil {
@@ -248,13 +255,15 @@ func (l *Ledger) Untrusted(ctx context.Context) (why string, err error) {
 	return conf.Untrusted, nil
 }
 
-// TrustNew trusts a database that this process has made. If that cannot be stored, the database works all the same, but is not
-// trusted.
+// TrustNew trusts a database that this process has made. If that cannot be stored, the database works all the same, but
+// is not trusted.
 func (l *Ledger) TrustNew(id string) {
 	if l.Trust == nil {
 		return
 	}
-	if err := l.Trust.Add(TrustedDatabase{ID: id, Path: l.TrustedPath(), Since: orchestrator.Stamp(l.now())}); err != nil {
-		l.Log.Warn("it cannot be kept that this database was made here; it runs no commands until `mailroom trust`", "database", l.Path(), "error", err)
+	if err := l.Trust.Add(TrustedDatabase{ID: id, Path: l.TrustedPath(),
+		Since: orchestrator.Stamp(l.now())}); err != nil {
+		l.Log.Warn("it cannot be kept that this database was made here; it runs no commands until `mailroom trust`",
+			"database", l.Path(), "error", err)
 	}
 }

@@ -69,8 +69,8 @@ func copyFile(t *testing.T, from, to string) {
 	}
 }
 
-// Only a database that this user's program made of nothing is trusted by itself, and only where it was made. What is kept of
-// it is the user's alone.
+// Only a database that this user's program made of nothing is trusted by itself, and only where it was made. What is
+// kept of it is the user's alone.
 func TestOnlyWhatWasMadeHereIsTrusted(t *testing.T) {
 	t.Parallel()
 	const elsewhere = "says that this user made it on this machine"
@@ -196,16 +196,20 @@ func TestUntrustedDatabaseStaysInside(t *testing.T) {
 	t.Parallel()
 	f, first := stranger(t)
 	allow := f.Forbid("INSERT", "agent_inbox", `new.message_id = 'refused'`, "no")
-	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload) VALUES ('refused', 'a', 'b', '1'), ('marked', 'a', 'a', '1'), ('late', 'a', 'down', '1')`)
+	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload) VALUES ('refused', 'a', 'b', '1'),
+		('marked', 'a', 'a', '1'), ('late', 'a', 'down', '1')`)
 	ids := []string{f.Send("a", "out"), f.Send("a", "spare"), f.Send("a", orchestrator.User), f.Send("a", "b")}
 	want.Equal(t, "delivered", f.Deliver().Delivered, 2) // marked has no mark yet
-	f.SQL(`UPDATE agent_message SET status = 'pending', traced_status = 'pending', delivery_marks = '{"wire:x":"there"}' WHERE message_id = 'marked'`)
-	f.SQL(`UPDATE agent_message SET status = 'retry', traced_status = 'retry', next_attempt_at = '2026-01-01T00:00:00.000Z' WHERE message_id = 'late'`)
+	f.SQL(`UPDATE agent_message SET status = 'pending', traced_status = 'pending', delivery_marks = '{"wire:x":"there"}'
+		WHERE message_id = 'marked'`)
+	f.SQL(`UPDATE agent_message SET status = 'retry', traced_status = 'retry',
+		next_attempt_at = '2026-01-01T00:00:00.000Z' WHERE message_id = 'late'`)
 	for range 3 {
 		want.Equal(t, "delivered, and failed", len(f.Deliver().Summary), 0)
 	}
 	want.Equal(t, "attempts outside", len(f.Wire.IDs())+len(f.User.IDs()), 0)
-	want.Rows(t, f.Rows(`SELECT message_id, status, retry_count, lease_token = '' FROM agent_message WHERE recipient <> 'b' AND status <> 'delivered' AND sender = 'a' AND message_id < 'msg' ORDER BY 1`),
+	want.Rows(t, f.Rows(`SELECT message_id, status, retry_count, lease_token = '' FROM agent_message
+		WHERE recipient <> 'b' AND status <> 'delivered' AND sender = 'a' AND message_id < 'msg' ORDER BY 1`),
 		"late retry 0 1", "marked pending 0 1")
 	state, err := overview.Status(t.Context(), f.Ledger)
 	if err != nil {
@@ -249,11 +253,13 @@ func TestUntrustedDatabaseStaysInside(t *testing.T) {
 	}
 }
 
-// Of the schedules of a database that is not trusted, only those run that every database has, as every database has them.
+// Of the schedules of a database that is not trusted, only those run that every database has, as every database has
+// them.
 func TestUntrustedSchedules(t *testing.T) {
 	t.Parallel()
 	f, _ := stranger(t)
-	f.SQL(`INSERT INTO schedules (name, spec, command, params, created_at) VALUES ('own', '@every 1s', 'backup', '{"file":"/x"}', '')`)
+	f.SQL(`INSERT INTO schedules (name, spec, command, params, created_at) VALUES ('own', '@every 1s', 'backup',
+		'{"file":"/x"}', '')`)
 	f.SQL(`UPDATE schedules SET command = 'backup' WHERE name = 'clear_old'`)
 	names := func() string {
 		t.Helper()
@@ -271,7 +277,8 @@ func TestUntrustedSchedules(t *testing.T) {
 	if _, err := schedules.SetTrusted(t.Context(), f.Ledger, true); err != nil {
 		t.Fatal(err)
 	}
-	want.Equal(t, "schedules once it is trusted", names(), "checkpoint clear_old clear_traces deliver_all deliver_on_doorbell own")
+	want.Equal(t, "schedules once it is trusted", names(),
+		"checkpoint clear_old clear_traces deliver_all deliver_on_doorbell own")
 }
 
 // A backup of the database itself is trusted as it was; one of another brings what somebody else wrote.
@@ -300,8 +307,8 @@ func TestRestoredFromElsewhereIsNotTrusted(t *testing.T) {
 	}
 }
 
-// What somebody has put into a database as a view or trigger can do no more than SQL that changes nothing outside: functions
-// and tables with effects are refused there. The triggers of our own views need none.
+// What somebody has put into a database as a view or trigger can do no more than SQL that changes nothing outside:
+// functions and tables with effects are refused there. The triggers of our own views need none.
 func TestTriggersOfStrangersStayInside(t *testing.T) {
 	t.Parallel()
 	enginetest.OfAFile(t, "a server lets nobody make triggers on tables of others")
@@ -311,7 +318,8 @@ func TestTriggersOfStrangersStayInside(t *testing.T) {
 		`CREATE TRIGGER bad AFTER INSERT ON agent_message BEGIN SELECT count(*) FROM pragma_database_list; END`,
 	} {
 		f.SQL(statement)
-		_, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "a", Recipient: "a", Type: "note", Payload: []byte("1")})
+		_, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "a", Recipient: "a", Type: "note",
+			Payload: []byte("1")})
 		if err == nil || !strings.Contains(err.Error(), "unsafe use of") {
 			t.Errorf("%s: %v", statement, err)
 		}
@@ -320,7 +328,8 @@ func TestTriggersOfStrangersStayInside(t *testing.T) {
 	strict := enginetest.Plain(t, f.Path)
 	strict.SetMaxOpenConns(1)
 	for _, statement := range []string{
-		`PRAGMA trusted_schema = OFF`, `INSERT INTO a_inbox (message_id, payload) VALUES ('m', '1')`, `DELETE FROM a_inbox`,
+		`PRAGMA trusted_schema = OFF`, `INSERT INTO a_inbox (message_id, payload) VALUES ('m', '1')`,
+		`DELETE FROM a_inbox`,
 	} {
 		if _, err := strict.Exec(statement); err != nil {
 			t.Errorf("%s: %v", statement, err)

@@ -19,7 +19,8 @@ type transaction struct {
 	*store.Transaction
 
 	// Clock is the reading itself: leases and rungs are measured with it, so that a clock set forward and back strands
-	// nothing. Now is what is stored: never earlier than what was stored last, so that a clock set back reorders nothing.
+	// nothing. Now is what is stored: never earlier than what was stored last, so that a clock set back reorders
+	// nothing.
 	Clock     time.Time
 	ClockText string
 	Now       string
@@ -67,8 +68,8 @@ type Tx struct {
 // maxAhead is how far the last time stored may lie ahead of the clock to be believed. Anybody can write a trace row.
 const maxAhead = 3650 * orchestrator.Day
 
-// Begin is called by the store when it begins a write transaction. It reads the clock, the last time stored, and whether the
-// configuration or the version of the tables has changed.
+// Begin is called by the store when it begins a write transaction. It reads the clock, the last time stored, and
+// whether the configuration or the version of the tables has changed.
 func (l *Ledger) Begin(under *store.Transaction) error {
 	t := &transaction{Transaction: under}
 	under.Shared = t
@@ -108,7 +109,8 @@ func (t *transaction) ReadClock(clock time.Time) {
 	}
 }
 
-// End is called by the store before it commits a write transaction. It writes the events of new rows that are not yet written.
+// End is called by the store before it commits a write transaction. It writes the events of new rows that are not yet
+// written.
 func (l *Ledger) End(under *store.Transaction) error {
 	return under.Shared.(*transaction).TraceCreated()
 }
@@ -128,20 +130,21 @@ type request struct {
 // what it hands out. A context that ends before the request is taken withdraws it, with code busy; afterwards the
 // outcome is awaited. An error of fn is returned as it is.
 //
-// The scope says what nobody else changes while fn runs. What changes the configuration needs more than most scopes, and so does what
-// adopts or tidies up: all that fn did is then undone, and it is run again with store.Alone, see MustBeAlone.
+// The scope says what nobody else changes while fn runs. What changes the configuration needs more than most scopes,
+// and so does what adopts or tidies up: all that fn did is then undone, and it is run again with store.Alone, see
+// MustBeAlone.
 func (l *Ledger) Write(ctx context.Context, scope store.Scope, fn func(*Tx) error) error {
 	return submit(ctx, scope, request{ledger: l, fn: fn})
 }
 
-// WriteLazily is Write for a change that a power cut, or a failing server, may undo: it returns without waiting for the disk, unless it
-// shares its transaction with requests that do.
+// WriteLazily is Write for a change that a power cut, or a failing server, may undo: it returns without waiting for the
+// disk, unless it shares its transaction with requests that do.
 func (l *Ledger) WriteLazily(ctx context.Context, scope store.Scope, fn func(*Tx) error) error {
 	return submit(ctx, scope, request{ledger: l, fn: fn, lazy: true})
 }
 
-// WriteSends is Write for a request that only sends messages. The first events of all sends of a transaction are then written with
-// one statement.
+// WriteSends is Write for a request that only sends messages. The first events of all sends of a transaction are then
+// written with one statement.
 func (l *Ledger) WriteSends(ctx context.Context, scope store.Scope, fn func(*Tx) error) error {
 	return submit(ctx, scope, request{ledger: l, fn: fn, sends: true})
 }
@@ -149,8 +152,9 @@ func (l *Ledger) WriteSends(ctx context.Context, scope store.Scope, fn func(*Tx)
 // errNotAlone ends a request that must be alone and is not.
 var errNotAlone = errors.New("to be run again alone")
 
-// MustBeAlone returns an error unless nobody else writes until the transaction ends. After that the request ends, whatever it returns,
-// is undone, and is run again alone. Call it before a change that only some requests of a wider scope come to.
+// MustBeAlone returns an error unless nobody else writes until the transaction ends. After that the request ends,
+// whatever it returns, is undone, and is run again alone. Call it before a change that only some requests of a wider
+// scope come to.
 func (t *Tx) MustBeAlone() error {
 	if t.IsAlone() {
 		return nil
@@ -169,7 +173,8 @@ func submit(ctx context.Context, scope store.Scope, asked request) error {
 	return err
 }
 
-// Prepare writes the events of rows that the requests before this one have made, unless it does nothing but send itself.
+// Prepare writes the events of rows that the requests before this one have made, unless it does nothing but send
+// itself.
 func (q *request) Prepare(under *store.Transaction) error {
 	if q.sends {
 		return nil
@@ -180,7 +185,8 @@ func (q *request) Prepare(under *store.Transaction) error {
 // Run runs fn, and writes who was heard of, and the command's span if the request changed anything.
 func (q *request) Run(under *store.Transaction) error {
 	t := &q.tx
-	*t = Tx{transaction: under.Shared.(*transaction), Ledger: q.ledger, Ctx: q.Ctx, sends: q.sends, Actor: q.ledger.instance}
+	*t = Tx{transaction: under.Shared.(*transaction), Ledger: q.ledger, Ctx: q.Ctx, sends: q.sends,
+		Actor: q.ledger.instance}
 	if instance, ok := q.Ctx.Value(instanceKey{}).(string); ok {
 		t.Actor = instance
 	}
@@ -235,7 +241,8 @@ func (t *Tx) finish() error {
 	return span.Save(t, t.Clock, t.Actor, "")
 }
 
-// NewID returns a new id: the prefix and a ULID. Ids are in the order in which they were made, even if the clock was set back.
+// NewID returns a new id: the prefix and a ULID. Ids are in the order in which they were made, even if the clock was
+// set back.
 func (t *Tx) NewID(prefix string) (string, error) {
 	id, err := ulid.New(t.idTime, t.Ledger.entropy)
 	if err != nil {
@@ -313,13 +320,14 @@ type Change struct {
 	Read, Final bool
 }
 
-// ChangeStatus changes the status of messages, writes the events that tell of it into the trace, and ends their leases. Every
-// change of status goes through it. It returns the number of rows that it changed. Source: contract, "One function makes every
-// change of status".
+// ChangeStatus changes the status of messages, writes the events that tell of it into the trace, and ends their leases.
+// Every change of status goes through it. It returns the number of rows that it changed. Source: contract, "One
+// function makes every change of status".
 func (t *Tx) ChangeStatus(rows Selection, c Change) (int64, error) {
 	event := t.Event(c.Event, c.Failure)
 	event.Detail = c.Detail
-	if err := tracing.RecordSet(t, "agent_message WHERE "+rows.Where+inOrder, rows.Arg, string(c.To), event); err != nil {
+	if err := tracing.RecordSet(t, "agent_message WHERE "+rows.Where+inOrder, rows.Arg, string(c.To),
+		event); err != nil {
 		return 0, err
 	}
 	if err := countChanges(t, rows, c.To); err != nil {
@@ -327,7 +335,8 @@ func (t *Tx) ChangeStatus(rows Selection, c Change) (int64, error) {
 	}
 	retries := "retry_count"
 	if c.Attempted {
-		retries = "CASE WHEN status = 'retry' AND retry_count + 0 < 1000000000 THEN retry_count + 1 ELSE retry_count END" // others may write any number
+		// others may write any number
+		retries = "CASE WHEN status = 'retry' AND retry_count + 0 < 1000000000 THEN retry_count + 1 ELSE retry_count END"
 	}
 	var set string
 	switch c.To {
@@ -370,19 +379,20 @@ func (t *Tx) Savepoint(fn func() error) (failure, err error) {
 // Ended returns an error if nobody waits for the request any more, so that it need not go on.
 func (t *Tx) Ended() error { return context.Cause(t.Ctx) }
 
-// RowSavepoint runs fn, which changes the row of one message. If it fails because of that row (a trigger aborts, a value is too big),
-// what fn did is undone and logged, and failed is true: other rows must not wait for it.
+// RowSavepoint runs fn, which changes the row of one message. If it fails because of that row (a trigger aborts, a
+// value is too big), what fn did is undone and logged, and failed is true: other rows must not wait for it.
 func (t *Tx) RowSavepoint(what, id string, fn func() error) (failed bool, err error) {
 	cause, err := t.ChangeRows(fn)
 	if err != nil || cause == nil {
 		return false, err
 	}
-	t.Ledger.Log.Error("a message cannot be changed and is left as it is", "doing", what, "message_id", id, "error", cause)
+	t.Ledger.Log.Error("a message cannot be changed and is left as it is", "doing", what, "message_id", id, "error",
+		cause)
 	return true, nil
 }
 
-// ChangeRows is Savepoint for an fn that changes rows. fault is a failure for which the rows are to blame; with any other, err, the
-// whole request must end.
+// ChangeRows is Savepoint for an fn that changes rows. fault is a failure for which the rows are to blame; with any
+// other, err, the whole request must end.
 func (t *Tx) ChangeRows(fn func() error) (fault, err error) {
 	failure, err := t.Savepoint(fn) // until then an error has ended a server's whole transaction, whatever is to blame
 	if err == nil && failure != nil && !t.rowsFault(failure) {

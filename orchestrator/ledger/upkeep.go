@@ -9,8 +9,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// BackupTo writes a consistent copy of the database to a file, while others go on sending. Error: conflict if the file exists
-// and overwrite is false.
+// BackupTo writes a consistent copy of the database to a file, while others go on sending. Error: conflict if the file
+// exists and overwrite is false.
 func (l *Ledger) BackupTo(ctx context.Context, file string, overwrite bool) (store.Backup, error) {
 	s, err := store.Able[store.Backuper](l.Store, "backup")
 	if err != nil {
@@ -19,8 +19,8 @@ func (l *Ledger) BackupTo(ctx context.Context, file string, overwrite bool) (sto
 	return s.Backup(ctx, file, overwrite)
 }
 
-// Restore replaces the contents of the database by those of a backup; see store.Backuper. Whether it may act outside of itself
-// is decided anew; Untrusted of the result says so.
+// Restore replaces the contents of the database by those of a backup; see store.Backuper. Whether it may act outside of
+// itself is decided anew; Untrusted of the result says so.
 func (l *Ledger) Restore(ctx context.Context, file string, force bool) (done store.Restored, err error) {
 	s, err := store.Able[store.Backuper](l.Store, "restore")
 	if err != nil {
@@ -59,7 +59,8 @@ func outside(l *Ledger) []string {
 			local = append(local, "'"+settingList[i].Key+"'")
 		}
 	}
-	list := []string{`SELECT 'setting ' || key || ': ' || value FROM settings WHERE key IN (` + strings.Join(local, ", ") + `) ORDER BY key`,
+	list := []string{`SELECT 'setting ' || key || ': ' || value FROM settings WHERE key IN (` + strings.Join(local,
+		", ") + `) ORDER BY key`,
 		`SELECT 'schedule ' || name || ' (' || spec || ') runs ' || command || CASE params WHEN '{}' THEN '' ELSE ' ' || params END FROM schedules WHERE enabled <> 0 ORDER BY name`}
 	for _, p := range l.Parts {
 		if p.Outside != "" {
@@ -69,8 +70,8 @@ func outside(l *Ledger) []string {
 	return list
 }
 
-// Checkpoint copies the write-ahead log into the database file. If the log is larger than the setting wal.limit, or truncate is
-// set, it also empties the log's file. A server does so by itself.
+// Checkpoint copies the write-ahead log into the database file. If the log is larger than the setting wal.limit, or
+// truncate is set, it also empties the log's file. A server does so by itself.
 func (l *Ledger) Checkpoint(ctx context.Context, truncate bool) (store.Checkpointed, error) {
 	conf, err := l.Configuration(ctx)
 	if err != nil {
@@ -83,15 +84,17 @@ func (l *Ledger) Checkpoint(ctx context.Context, truncate bool) (store.Checkpoin
 	return s.Checkpoint(truncate, conf.Settings.walLimit)
 }
 
-// maxQueries is how many audit queries have a place at a time. Each may take the memory of its answer, and on a server a connection.
+// maxQueries is how many audit queries have a place at a time. Each may take the memory of its answer, and on a server
+// a connection.
 const maxQueries = 4
 
-// EnterQuery gives an audit query that anybody asks of this process one of its few places, until leave is called; it may be called again.
-// Error: busy if none is free.
+// EnterQuery gives an audit query that anybody asks of this process one of its few places, until leave is called; it
+// may be called again. Error: busy if none is free.
 func (l *Ledger) EnterQuery() (leave func(), err error) {
 	if l.queries.Add(1) > maxQueries {
 		l.queries.Add(-1)
-		return nil, orchestrator.Errorf(orchestrator.Busy, "%d queries are under way, and no more run at a time", maxQueries).
+		return nil, orchestrator.Errorf(orchestrator.Busy, "%d queries are under way, and no more run at a time",
+			maxQueries).
 			WithHint("Try again when one of them has ended, which takes a minute at most")
 	}
 	return sync.OnceFunc(func() { l.queries.Add(-1) }), nil
@@ -106,8 +109,8 @@ func (l *Ledger) Query(ctx context.Context, statement string, bound store.Bound,
 	return s.Query(ctx, statement, bound, params...)
 }
 
-// Watch reports every table that a statement reads ("read") or writes ("write") from now on, until stop is called. It suits
-// tests that run one command at a time, not production.
+// Watch reports every table that a statement reads ("read") or writes ("write") from now on, until stop is called. It
+// suits tests that run one command at a time, not production.
 func (l *Ledger) Watch(report func(op, table string)) (stop func()) {
 	s, ok := l.Store.(store.Observer)
 	if !ok {
@@ -128,6 +131,6 @@ func (l *Ledger) Shrink(ctx context.Context) error {
 	return s.Shrink(ctx)
 }
 
-// Size returns the bytes that the database takes on disk, and those of its write-ahead log, which are among them. Both are 0 if
-// that is not known.
+// Size returns the bytes that the database takes on disk, and those of its write-ahead log, which are among them. Both
+// are 0 if that is not known.
 func (l *Ledger) Size() (all, log int64) { return l.Store.Size() }

@@ -17,9 +17,9 @@ const Suffix = ".json"
 // maxName is the longest file name that file systems take, in bytes.
 const maxName = 255
 
-// FileName is the name of the file with a message: `{id}.json` where the id is letters, digits, '.', '_' and '-' and does
-// not begin with a dot. Any other byte becomes % and two hexadecimal digits; a name that would be too long ends with the
-// SHA-256 of the id instead. Different ids have different names. Error: an empty id.
+// FileName is the name of the file with a message: `{id}.json` where the id is letters, digits, '.', '_' and '-' and
+// does not begin with a dot. Any other byte becomes % and two hexadecimal digits; a name that would be too long ends
+// with the SHA-256 of the id instead. Different ids have different names. Error: an empty id.
 func FileName(id string) (string, error) {
 	if id == "" {
 		return "", errors.New("the message has no id")
@@ -60,8 +60,8 @@ func Identify(file *os.File) (id Identity, err error) {
 	return Identity{Device: uint64(s.Dev), Inode: s.Ino, Born: born(file)}, nil
 }
 
-// Same reports whether two identities are of one file. The number of a device may change when the machine starts anew, so it
-// counts only if the time of birth is not known.
+// Same reports whether two identities are of one file. The number of a device may change when the machine starts anew,
+// so it counts only if the time of birth is not known.
 func (id Identity) Same(now Identity) bool {
 	return now.Inode == id.Inode && now.Born == id.Born && (id.Born != 0 || now.Device == id.Device)
 }

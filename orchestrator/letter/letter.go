@@ -52,8 +52,8 @@ type About struct {
 	ExpiresAt       string `json:"expires_at,omitempty"`
 }
 
-// origin is what Message.Origin says: everything of a file but what the message is. The columns of a row that took a file
-// in hold some of it too, beside what the engine has put there of its own: its session, when it gives up.
+// origin is what Message.Origin says: everything of a file but what the message is. The columns of a row that took a
+// file in hold some of it too, beside what the engine has put there of its own: its session, when it gives up.
 type origin struct {
 	About
 	More json.RawMessage `json:"more,omitempty"` // an object
@@ -65,16 +65,19 @@ type origin struct {
 func Of(m *orchestrator.Message) Letter {
 	var from origin
 	if m.Origin == "" || json.Unmarshal([]byte(m.Origin), &from) != nil { // written by hand: it says nothing
-		from = origin{About: About{Summary: m.Summary, Context: m.Context, Action: m.Action, SessionID: m.SessionID, ExpiresAt: m.TTLEnd()}}
+		from = origin{About: About{Summary: m.Summary, Context: m.Context, Action: m.Action, SessionID: m.SessionID,
+			ExpiresAt: m.TTLEnd()}}
 		if from.SessionID == orchestrator.DefaultSession {
 			from.SessionID = "" // it says nothing
 		}
 	}
 	l := Letter{
-		ID: m.ID, From: m.Sender, To: m.Recipient, Type: m.Type, Priority: orchestrator.PriorityWord(m.Priority), Payload: m.Payload,
-		About: from.About,
+		ID: m.ID, From: m.Sender, To: m.Recipient, Type: m.Type, Priority: orchestrator.PriorityWord(m.Priority),
+		Payload: m.Payload,
+		About:   from.About,
 	}
-	l.Timestamp, l.Status, l.ReplyTo = cmp.Or(l.Timestamp, created(m)), cmp.Or(l.Status, waiting), cmp.Or(m.ReplyTo, l.ReplyTo)
+	l.Timestamp, l.Status, l.ReplyTo = cmp.Or(l.Timestamp, created(m)), cmp.Or(l.Status, waiting),
+		cmp.Or(m.ReplyTo, l.ReplyTo)
 	l.ThreadID, l.MulticastID = cmp.Or(l.ThreadID, m.ThreadID), cmp.Or(l.MulticastID, m.MulticastID)
 	l.MulticastTarget = cmp.Or(l.MulticastTarget, m.Group)
 	if len(from.More) > 0 {
@@ -111,15 +114,16 @@ func (l Letter) Origin() string {
 // Draft returns the letter as a message to send. Its ReplyTo may name a message that the engine does not know.
 func (l Letter) Draft() orchestrator.Draft {
 	return orchestrator.Draft{
-		Sender: l.From, Recipient: l.To, Type: l.Type, Payload: l.Payload, Priority: orchestrator.PriorityOf(l.Priority),
-		ReplyTo: l.ReplyTo, Summary: l.Summary, Context: l.Context, Action: l.Action, ThreadID: l.ThreadID,
+		Sender: l.From, Recipient: l.To, Type: l.Type, Payload: l.Payload,
+		Priority: orchestrator.PriorityOf(l.Priority),
+		ReplyTo:  l.ReplyTo, Summary: l.Summary, Context: l.Context, Action: l.Action, ThreadID: l.ThreadID,
 		SessionID: l.SessionID, Origin: l.Origin(),
 	}
 }
 
 // Encode writes the letter as a file: indented by two spaces, without HTML escapes, payload digits and the order of its
-// keys untouched, with a newline at the end, and Mended. The same letter always gives the same bytes; one that Parse read gives
-// the bytes that were read. Error: a text or the payload that JSON cannot hold.
+// keys untouched, with a newline at the end, and Mended. The same letter always gives the same bytes; one that Parse
+// read gives the bytes that were read. Error: a text or the payload that JSON cannot hold.
 func (l Letter) Encode() ([]byte, error) {
 	if l.file != nil {
 		if read, err := parse(l.file); err == nil && read.says(&l) {
@@ -193,8 +197,10 @@ func (l *Letter) extras() []text {
 // time that the file lacked is that of the row.
 func (l *Letter) says(other *Letter) bool {
 	same := l.ID == other.ID && strings.EqualFold(l.From, other.From) && strings.EqualFold(l.To, other.To) &&
-		l.Type == other.Type && l.Priority == other.Priority && l.Status == other.Status && l.ReplyTo == other.ReplyTo &&
-		(l.Timestamp == other.Timestamp || l.Timestamp == "") && bytes.Equal(orchestrator.Compacted(l.Payload), orchestrator.Compacted(other.Payload)) &&
+		l.Type == other.Type && l.Priority == other.Priority && l.Status == other.Status &&
+		l.ReplyTo == other.ReplyTo &&
+		(l.Timestamp == other.Timestamp || l.Timestamp == "") && bytes.Equal(orchestrator.Compacted(l.Payload),
+		orchestrator.Compacted(other.Payload)) &&
 		bytes.Equal(object(l.More), object(other.More))
 	theirs := other.extras()
 	for i, mine := range l.extras() {

@@ -22,8 +22,10 @@ var examples = []struct{ id, from, to, kind, payload string }{
 		`{"taskId":"feat-001","results":{"typecheck":"pass","lint":"pass","test":"pass","build":"pass"}}`},
 	{"msg-developer-20250123-120010-001", "qa", "developer", "bug_report",
 		`{"taskId":"feat-001","bugs":[{"file":"file.ts","line":10,"issue":"Bug description"}]}`},
-	{"msg-pm-20250123-120011-001", "developer", "pm", "question", `{"taskId":"feat-001","question":"Question text..."}`},
-	{"msg-developer-20250123-120012-001", "pm", "developer", "answer", `{"questionId":"...","answer":"Answer text..."}`},
+	{"msg-pm-20250123-120011-001", "developer", "pm", "question",
+		`{"taskId":"feat-001","question":"Question text..."}`},
+	{"msg-developer-20250123-120012-001", "pm", "developer", "answer",
+		`{"questionId":"...","answer":"Answer text..."}`},
 	{"msg-watchdog-20250123-120013-001", "developer", "watchdog", "status_update",
 		`{"agent":"developer","status":"working","taskId":"feat-001"}`},
 }
@@ -35,7 +37,8 @@ func taken(l letter.Letter) *orchestrator.Message {
 		d.SessionID = "default"
 	}
 	return &orchestrator.Message{
-		ID: l.ID, Sender: strings.ToLower(d.Sender), Recipient: strings.ToLower(d.Recipient), Type: d.Type, Payload: compacted(d.Payload),
+		ID: l.ID, Sender: strings.ToLower(d.Sender), Recipient: strings.ToLower(d.Recipient), Type: d.Type,
+		Payload:  compacted(d.Payload),
 		Priority: d.Priority, Summary: d.Summary, Context: d.Context, Action: d.Action, ThreadID: d.ThreadID,
 		SessionID: d.SessionID, ReplyTo: d.ReplyTo, Origin: d.Origin, CreatedAt: "2026-01-01T00:00:00.000Z",
 		ExpiresAt: "2026-01-08T00:00:00.000Z",
@@ -71,7 +74,8 @@ func TestLetterForm(t *testing.T) {
 	t.Parallel()
 	m := orchestrator.Message{
 		ID: "msg-developer-20250123-120000-001", Sender: "pm", Recipient: "developer", Type: "question",
-		Payload: json.RawMessage(`{"b":1.10,"a":["<&>",1e400],"c":{}}`), CreatedAt: "2025-01-23T12:00:00.123Z", Priority: 9,
+		Payload: json.RawMessage(`{"b":1.10,"a":["<&>",1e400],"c":{}}`), CreatedAt: "2025-01-23T12:00:00.123Z",
+		Priority: 9,
 	}
 	want := `{
   "id": "msg-developer-20250123-120000-001",
@@ -96,7 +100,9 @@ func TestLetterForm(t *testing.T) {
 		t.Errorf("%v\n%s", err, got)
 	}
 	m.Payload, m.ReplyTo, m.Summary, m.Context, m.Action = json.RawMessage("7"), "msg-0", "s", "c", "queue"
-	m.ThreadID, m.SessionID, m.MulticastID, m.Group, m.ExpiresAt = "t", "crew", "mc-1", "all", "2025-01-24T12:00:00.000Z" // the router's own: it has no ttl
+	// the router's own: it has no ttl
+	m.ThreadID, m.SessionID, m.MulticastID, m.Group, m.ExpiresAt = "t", "crew", "mc-1", "all",
+		"2025-01-24T12:00:00.000Z"
 	_, tail, _ := strings.Cut(want, "  \"timestamp\"")
 	tail = strings.Replace("  \"timestamp\""+tail, "null\n}\n", `"msg-0",
   "summary": "s",
@@ -258,12 +264,14 @@ func TestEncodeRefusesWhatJSONCannotHold(t *testing.T) {
 // What somebody wrote by hand into the column says nothing, and breaks nothing.
 func TestStrangeOrigins(t *testing.T) {
 	t.Parallel()
-	m := orchestrator.Message{ID: "m", Sender: "a", Recipient: "b", Type: "x", Payload: json.RawMessage("1"), CreatedAt: "2025-10-26 10:30:00"}
+	m := orchestrator.Message{ID: "m", Sender: "a", Recipient: "b", Type: "x", Payload: json.RawMessage("1"),
+		CreatedAt: "2025-10-26 10:30:00"}
 	want, err := letter.Of(&m).Encode()
 	if err != nil || !strings.Contains(string(want), `"2025-10-26 10:30:00"`) {
 		t.Fatalf("%v\n%s", err, want)
 	}
-	for _, origin := range []string{"x", "[]", "null", "{}", `{"more":7}`, `{"more":"{"}`, `{"file":"{"}`, `{"file":7}`, `{"file":"{\"id\":\"other\"}"}`} {
+	for _, origin := range []string{"x", "[]", "null", "{}", `{"more":7}`, `{"more":"{"}`, `{"file":"{"}`, `{"file":7}`,
+		`{"file":"{\"id\":\"other\"}"}`} {
 		m.Origin = origin
 		if got, err := letter.Of(&m).Encode(); err != nil || string(got) != string(want) {
 			t.Errorf("%s: %v\n%s", origin, err, got)
@@ -283,8 +291,10 @@ func TestFileNames(t *testing.T) {
 	t.Parallel()
 	for id, want := range map[string]string{
 		"msg-qa-20250123-120005-001": "msg-qa-20250123-120005-001.json", "A.b_c": "A.b_c.json", "x.json": "x.json.json",
-		"-rf": "-rf.json", ".": "%2E.json", "..": "%2E..json", ".hidden": "%2Ehidden.json", "../../etc/passwd": "%2E.%2F..%2Fetc%2Fpasswd.json",
-		"a b\n": "a%20b%0A.json", "%2E": "%252E.json", "ä\xff\x00": "%C3%A4%FF%00.json", strings.Repeat("a", 250): strings.Repeat("a", 250) + ".json",
+		"-rf": "-rf.json", ".": "%2E.json", "..": "%2E..json", ".hidden": "%2Ehidden.json",
+		"../../etc/passwd": "%2E.%2F..%2Fetc%2Fpasswd.json",
+		"a b\n":            "a%20b%0A.json", "%2E": "%252E.json", "ä\xff\x00": "%C3%A4%FF%00.json",
+		strings.Repeat("a", 250): strings.Repeat("a", 250) + ".json",
 	} {
 		if got, err := letter.FileName(id); got != want || err != nil {
 			t.Errorf("%q: %q, %v; want %q", id, got, err, want)
@@ -295,7 +305,8 @@ func TestFileNames(t *testing.T) {
 	}
 	seen := map[string]string{}
 	for _, id := range []string{
-		strings.Repeat("a", 251), strings.Repeat("a", 252), strings.Repeat("/", 84), strings.Repeat("/", 85), strings.Repeat("/", 86), "/", "%2F", "",
+		strings.Repeat("a", 251), strings.Repeat("a", 252), strings.Repeat("/", 84), strings.Repeat("/", 85),
+		strings.Repeat("/", 86), "/", "%2F", "",
 	} {
 		name, _ := letter.FileName(id)
 		if other, taken := seen[name]; taken || len(name) > 255 {
@@ -315,7 +326,8 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		mustReturn(t, string(text))
-		if name, err := letter.FileName(l.ID); err != nil || len(name) > 255 || strings.ContainsAny(name, "/\x00") || name[0] == '.' {
+		if name, err := letter.FileName(l.ID); err != nil || len(name) > 255 || strings.ContainsAny(name, "/\x00") ||
+			name[0] == '.' {
 			t.Errorf("the file name of %q is %q, %v", l.ID, name, err)
 		}
 	})

@@ -17,10 +17,10 @@ import (
 // maxID is the longest message id, in bytes.
 const maxID = 256
 
-// Parse reads a file. It is strict: keys that repeat or differ only in case, trailing data, NUL and invalid UTF-8 are refused;
-// only a byte order mark is tolerated, since some shells write one. id, from, to, type and payload are required; priority is
-// normal and status pending when they are missing or null. Error: invalid_params, whose message begins with the path of the
-// fault, such as `payload: missing`.
+// Parse reads a file. It is strict: keys that repeat or differ only in case, trailing data, NUL and invalid UTF-8 are
+// refused; only a byte order mark is tolerated, since some shells write one. id, from, to, type and payload are
+// required; priority is normal and status pending when they are missing or null. Error: invalid_params, whose message
+// begins with the path of the fault, such as `payload: missing`.
 func Parse(text []byte) (Letter, error) {
 	l, err := parse(text)
 	if err != nil {
@@ -64,8 +64,8 @@ func parse(text []byte) (l Letter, err error) {
 	return l, l.check()
 }
 
-// means reports whether a key that the document does not have, such as summary, has a value that the other vocabularies allow.
-// If not, it is kept as one more unknown key.
+// means reports whether a key that the document does not have, such as summary, has a value that the other vocabularies
+// allow. If not, it is kept as one more unknown key.
 func means(m Member) bool {
 	text, err := textOf(m)
 	return err == nil && text != "" && (m.Key != "action" || text == "queue" || text == "interrupt")
@@ -88,7 +88,8 @@ func (l *Letter) check() error {
 	case strings.ContainsRune(l.ID, utf8.RuneError):
 		return fault("id", "it holds characters that are none")
 	case !slices.Contains(orchestrator.Priorities, l.Priority):
-		return fault("priority", "%q is none of %s", orchestrator.Clip(l.Priority), strings.Join(orchestrator.Priorities, ", "))
+		return fault("priority", "%q is none of %s", orchestrator.Clip(l.Priority),
+			strings.Join(orchestrator.Priorities, ", "))
 	}
 	return nil
 }

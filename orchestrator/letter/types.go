@@ -21,7 +21,8 @@ import (
 
 // types are the types of messages that document 002 has, in its order. Each has a JSON Schema for its payload in
 // schemas/TYPE.json.
-var types = []string{"task_assign", "implementation_complete", "validation_passed", "bug_report", "question", "answer", statusUpdate}
+var types = []string{"task_assign", "implementation_complete", "validation_passed", "bug_report", "question", "answer",
+	statusUpdate}
 
 // statusUpdate is the type by which an agent says what it does.
 const statusUpdate = "status_update"
@@ -59,10 +60,10 @@ func resolved(s *jsonschema.Schema) *jsonschema.Resolved {
 	return r
 }
 
-// Check checks the payload of a message against the schema that document 002 has for its type, and that a status_update names
-// its sender. It returns what a status_update says that its sender does, "" for any other message. A type that is none of the
-// document's passes. It is safe for concurrent use. Error: invalid_params, whose message begins with the path of the fault, such
-// as `payload.bugs[0].line: ...`, which stands under parameter in its details, too.
+// Check checks the payload of a message against the schema that document 002 has for its type, and that a status_update
+// names its sender. It returns what a status_update says that its sender does, "" for any other message. A type that is
+// none of the document's passes. It is safe for concurrent use. Error: invalid_params, whose message begins with the
+// path of the fault, such as `payload.bugs[0].line: ...`, which stands under parameter in its details, too.
 func Check(kind, sender string, payload json.RawMessage) (says orchestrator.PresenceStatus, err error) {
 	schema, known := schemas[kind]
 	if !known {
@@ -82,8 +83,10 @@ func Check(kind, sender string, payload json.RawMessage) (says orchestrator.Pres
 		return "", nil
 	}
 	update := value.(map[string]any)
-	if name, err := orchestrator.CheckName("agent", update["agent"].(string)); err != nil || !strings.EqualFold(name, sender) {
-		return "", misfit(kind, "payload.agent", "%q is not the sender, which is %s", orchestrator.Clip(update["agent"].(string)), orchestrator.Clip(sender))
+	if name, err := orchestrator.CheckName("agent", update["agent"].(string)); err != nil ||
+		!strings.EqualFold(name, sender) {
+		return "", misfit(kind, "payload.agent", "%q is not the sender, which is %s",
+			orchestrator.Clip(update["agent"].(string)), orchestrator.Clip(sender))
 	}
 	return orchestrator.PresenceStatus(update["status"].(string)), nil
 }
@@ -94,11 +97,12 @@ func Misspelt(kind string) string {
 	if _, known := schemas[kind]; known || len(near) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s is a type of your own, so its payload was not checked. Did you mean %s?", orchestrator.Clip(kind), strings.Join(near, " or "))
+	return fmt.Sprintf("%s is a type of your own, so its payload was not checked. Did you mean %s?",
+		orchestrator.Clip(kind), strings.Join(near, " or "))
 }
 
-// numbered replaces each json.Number in a value by a float64, since package jsonschema takes the former for a text. The result
-// is for checks only.
+// numbered replaces each json.Number in a value by a float64, since package jsonschema takes the former for a text. The
+// result is for checks only.
 func numbered(value any) any {
 	switch v := value.(type) {
 	case map[string]any:
@@ -116,8 +120,8 @@ func numbered(value any) any {
 	return value
 }
 
-// locate finds the innermost value that breaks its schema, since package jsonschema tells where in the schema it is, but
-// not where in the value.
+// locate finds the innermost value that breaks its schema, since package jsonschema tells where in the schema it is,
+// but not where in the value.
 func locate(kind, path string, s *jsonschema.Schema, value any) error {
 	switch v := value.(type) {
 	case map[string]any:
@@ -163,15 +167,16 @@ func complaint(s *jsonschema.Schema, value any) string {
 	return "it is empty"
 }
 
-// misfit returns the error for what is wrong with the payload of a message of some type, or with its sender or recipient.
+// misfit returns the error for what is wrong with the payload of a message of some type, or with its sender or
+// recipient.
 func misfit(kind, path, format string, args ...any) error {
 	e := orchestrator.Errorf(orchestrator.InvalidParams, "%s: %s", path, fmt.Sprintf(format, args...))
 	e.Details = map[string]any{"parameter": path}
 	return e.WithHint("`mailroom commands ralph_send` says what %s holds", kind)
 }
 
-// routes holds the role that the sender and the recipient of each type must have; "" is any. Source: document 002, "Message
-// Types".
+// routes holds the role that the sender and the recipient of each type must have; "" is any. Source: document 002,
+// "Message Types".
 var routes = map[string]struct{ from, to string }{
 	"task_assign":             {"pm", "developer"},
 	"implementation_complete": {"developer", "qa"},
@@ -185,9 +190,9 @@ var routes = map[string]struct{ from, to string }{
 // Party is one end of a route: an agent's name and its role.
 type Party struct{ Name, Role string }
 
-// CheckRoute checks that sender and recipient of a message have the roles that document 002 wants for its type. An agent is
-// what the document calls pm, developer, qa or watchdog by its name or by its role. A type that is none of the document's may go any
-// way. Error: invalid_params, whose message begins with from or to.
+// CheckRoute checks that sender and recipient of a message have the roles that document 002 wants for its type. An
+// agent is what the document calls pm, developer, qa or watchdog by its name or by its role. A type that is none of the
+// document's may go any way. Error: invalid_params, whose message begins with from or to.
 func CheckRoute(kind string, from, to Party) error {
 	route := routes[kind]
 	for _, end := range []struct {
@@ -197,7 +202,8 @@ func CheckRoute(kind string, from, to Party) error {
 		if end.want == "" || end.party.Name == end.want || strings.EqualFold(end.party.Role, end.want) {
 			continue
 		}
-		e := orchestrator.Errorf(orchestrator.InvalidParams, "%s: %s is not %s, and only such a %s goes with the type %s",
+		e := orchestrator.Errorf(orchestrator.InvalidParams,
+			"%s: %s is not %s, and only such a %s goes with the type %s",
 			end.key, end.party.Name, end.want, map[string]string{"from": "sender", "to": "recipient"}[end.key], kind)
 		e.Details = map[string]any{"parameter": end.key}
 		return e.WithHint("Routes are strict: the sender or the setting ralph.strict_routes wants that. An agent is %s by its name or its role;"+
@@ -206,8 +212,8 @@ func CheckRoute(kind string, from, to Party) error {
 	return nil
 }
 
-// ID is the id of a message as document 002 writes it: msg-RECIPIENT-yyyyMMdd-HHmmss-SEQUENCE, in UTC, the sequence with
-// three digits or more. It is made to be a Draft's MakeID.
+// ID is the id of a message as document 002 writes it: msg-RECIPIENT-yyyyMMdd-HHmmss-SEQUENCE, in UTC, the sequence
+// with three digits or more. It is made to be a Draft's MakeID.
 func ID(recipient string, at time.Time, sequence int) string {
 	return fmt.Sprintf("msg-%s-%s-%03d", recipient, at.UTC().Format("20060102-150405"), sequence)
 }

@@ -18,7 +18,8 @@ import (
 func wantFault(t *testing.T, what string, err error, path string) {
 	t.Helper()
 	var e *orchestrator.Error
-	if !errors.As(err, &e) || e.Code != orchestrator.InvalidParams || !strings.HasPrefix(e.Message, path+": ") || e.Details["parameter"] != path {
+	if !errors.As(err, &e) || e.Code != orchestrator.InvalidParams || !strings.HasPrefix(e.Message, path+": ") ||
+		e.Details["parameter"] != path {
 		t.Errorf("%s: %v; want a fault at %s", what, err, path)
 	}
 }
@@ -56,7 +57,8 @@ func TestCheckTakesTheDocumentsPayloads(t *testing.T) {
 			t.Errorf("an unknown type with %s: %q, %v", payload, got, err)
 		}
 	}
-	if got, err := letter.Check("status_update", "qa", json.RawMessage(`{"agent":"QA","status":"idle"}`)); err != nil || got != orchestrator.Idle {
+	if got, err := letter.Check("status_update", "qa", json.RawMessage(`{"agent":"QA","status":"idle"}`)); err != nil ||
+		got != orchestrator.Idle {
 		t.Errorf("idle without a task: %q, %v", got, err)
 	}
 }
@@ -114,7 +116,8 @@ func changed(t *testing.T, payload, path string, replacement any, remove bool) j
 // Whatever is taken out of the document's payloads, or is of another type there, is refused with its path.
 func TestCheckNamesThePathOfEveryFault(t *testing.T) {
 	t.Parallel()
-	free := []string{"payload.acceptanceCriteria[0]", "payload.acceptanceCriteria[1]"} // the document leaves open what they are
+	// the document leaves open what they are
+	free := []string{"payload.acceptanceCriteria[0]", "payload.acceptanceCriteria[1]"}
 	optional := []string{"payload.taskId of status_update"}
 	for _, e := range examples {
 		var value any
@@ -158,17 +161,21 @@ func TestCheckSaysWhatIsWrong(t *testing.T) {
 		{"bug_report", `{"taskId":"feat-001","bugs":[]}`, `payload.bugs: it is empty`},
 		{"bug_report", `{"taskId":"feat-001","bugs":[{"file":"f","line":1,"issue":"i"},{"file":"f","line":"ten","issue":"i"}]}`,
 			`payload.bugs[1].line: "ten" is not a whole number`},
-		{"bug_report", `{"taskId":"feat-001","bugs":[{"file":"f","line":-3,"issue":"i"}]}`, `payload.bugs[0].line: -3 is less than 0`},
-		{"bug_report", `{"taskId":"feat-001","bugs":[{"file":"f","line":1}]}`, `payload.bugs[0].issue: it is missing (what is wrong)`},
+		{"bug_report", `{"taskId":"feat-001","bugs":[{"file":"f","line":-3,"issue":"i"}]}`,
+			`payload.bugs[0].line: -3 is less than 0`},
+		{"bug_report", `{"taskId":"feat-001","bugs":[{"file":"f","line":1}]}`,
+			`payload.bugs[0].issue: it is missing (what is wrong)`},
 		{"bug_report", `{"taskId":"feat-001","bugs":[7]}`, `payload.bugs[0]: 7 is not an object`},
 		{"bug_report", `{"taskId":"","bugs":[]}`, `payload.bugs: it is empty`},
 		{"bug_report", `[]`, `payload: [] is not an object`},
 		{"question", `{"taskId":"","question":"?"}`, `payload.taskId: it is empty`},
-		{"question", `{"taskId":"feat-001","question":["` + strings.Repeat("long", 50) + `"]}`, `payload.question: ["longlong`},
+		{"question", `{"taskId":"feat-001","question":["` + strings.Repeat("long", 50) + `"]}`,
+			`payload.question: ["longlong`},
 		{"validation_passed", `{"taskId":"feat-001","results":{"typecheck":"pass","lint":"fail","test":"pass","build":"pass"}}`,
 			`payload.results.lint: "fail" is not "pass"`},
 		{"status_update", `{"agent":"developer","status":"busy"}`, `payload.status: "busy" is not "working" or "idle"`},
-		{"status_update", `{"agent":"pm","status":"idle"}`, `payload.agent: "pm" is not the sender, which is developer`},
+		{"status_update", `{"agent":"pm","status":"idle"}`,
+			`payload.agent: "pm" is not the sender, which is developer`},
 		{"status_update", `{"agent":"\u212aim","status":"idle"}`, "payload.agent: \"\u212aim\" is not the sender"},
 		{"status_update", `{"agent"`, `payload: it is not JSON`},
 	} {
@@ -189,9 +196,12 @@ func TestCheckRoute(t *testing.T) {
 		from, to letter.Party
 		fault    string
 	}{
-		{"task_assign", pm, developer, ""}, {"task_assign", developer, developer, "from"}, {"task_assign", pm, qa, "to"},
-		{"implementation_complete", developer, qa, ""}, {"implementation_complete", developer, ada, ""}, {"implementation_complete", qa, pm, "from"},
-		{"validation_passed", qa, pm, ""}, {"validation_passed", ada, pm, ""}, {"validation_passed", qa, developer, "to"},
+		{"task_assign", pm, developer, ""}, {"task_assign", developer, developer, "from"}, {"task_assign", pm, qa,
+			"to"},
+		{"implementation_complete", developer, qa, ""}, {"implementation_complete", developer, ada, ""},
+		{"implementation_complete", qa, pm, "from"},
+		{"validation_passed", qa, pm, ""}, {"validation_passed", ada, pm, ""}, {"validation_passed", qa, developer,
+			"to"},
 		{"bug_report", ada, developer, ""}, {"bug_report", pm, developer, "from"},
 		{"question", watchdog, pm, ""}, {"question", pm, developer, "to"},
 		{"answer", pm, ada, ""}, {"answer", ada, pm, "from"},
@@ -211,15 +221,16 @@ func TestCheckRoute(t *testing.T) {
 func TestID(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2025, 1, 23, 13, 0, 5, 0, time.FixedZone("", 3600))
-	for n, want := range map[int]string{1: "msg-qa-20250123-120005-001", 999: "msg-qa-20250123-120005-999", 1000: "msg-qa-20250123-120005-1000"} {
+	for n, want := range map[int]string{1: "msg-qa-20250123-120005-001", 999: "msg-qa-20250123-120005-999",
+		1000: "msg-qa-20250123-120005-1000"} {
 		if got := letter.ID("qa", at, n); got != want {
 			t.Errorf("%d: %s; want %s", n, got, want)
 		}
 	}
 }
 
-// FuzzCheck: whatever stands in a payload, a refusal names a place in it in a short line, and what is taken is taken again
-// with a key beside it that nobody knows.
+// FuzzCheck: whatever stands in a payload, a refusal names a place in it in a short line, and what is taken is taken
+// again with a key beside it that nobody knows.
 func FuzzCheck(f *testing.F) {
 	for i, e := range examples {
 		f.Add(uint8(i), e.payload)
@@ -231,13 +242,15 @@ func FuzzCheck(f *testing.F) {
 		_, err := letter.Check(e.kind, e.from, json.RawMessage(payload))
 		if err == nil {
 			more := `{"nobody knows":-1e999,` + strings.TrimLeft(payload, " \t\r\n{")
-			if _, err := letter.Check(e.kind, e.from, json.RawMessage(more)); err != nil && json.Valid([]byte(payload)) {
+			if _, err := letter.Check(e.kind, e.from, json.RawMessage(more)); err != nil &&
+				json.Valid([]byte(payload)) {
 				t.Errorf("%s: %v", more, err)
 			}
 			return
 		}
 		var refused *orchestrator.Error
-		if !errors.As(err, &refused) || refused.Code != orchestrator.InvalidParams || !strings.HasPrefix(refused.Message, "payload") || len(refused.Message) > 500 {
+		if !errors.As(err, &refused) || refused.Code != orchestrator.InvalidParams ||
+			!strings.HasPrefix(refused.Message, "payload") || len(refused.Message) > 500 {
 			t.Errorf("%s: %v", payload, err)
 		}
 	})

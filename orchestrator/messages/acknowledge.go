@@ -12,9 +12,9 @@ import (
 	"mailroom/tracing"
 )
 
-// Acknowledge notes that the recipient has dealt with a message, which then counts as read, too. by is the agent that asks, ""
-// the administrator. Acknowledging again changes nothing. Errors: not_found, also if by has neither sent nor got the message;
-// permission_denied if by sent it; conflict if it is not delivered yet.
+// Acknowledge notes that the recipient has dealt with a message, which then counts as read, too. by is the agent that
+// asks, "" the administrator. Acknowledging again changes nothing. Errors: not_found, also if by has neither sent nor
+// got the message; permission_denied if by sent it; conflict if it is not delivered yet.
 func Acknowledge(ctx context.Context, l *ledger.Ledger, id, by string) (m orchestrator.Message, err error) {
 	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		conf := t.Config()
@@ -23,29 +23,33 @@ func Acknowledge(ctx context.Context, l *ledger.Ledger, id, by string) (m orches
 			return err
 		}
 		if len(ms) > 1 {
-			return orchestrator.Errorf(orchestrator.InvalidParams, "%s names %d messages; acknowledge your own", id, len(ms)).
+			return orchestrator.Errorf(orchestrator.InvalidParams, "%s names %d messages; acknowledge your own", id,
+				len(ms)).
 				WithHint("`mailroom trace %s` lists them", id)
 		}
 		m = ms[0]
 		switch {
 		case by != "" && !conf.Got(&m, by):
-			return orchestrator.Errorf(orchestrator.PermissionDenied, "%s was sent to %s; only its recipient can acknowledge it", m.ID, m.Recipient)
+			return orchestrator.Errorf(orchestrator.PermissionDenied,
+				"%s was sent to %s; only its recipient can acknowledge it", m.ID, m.Recipient)
 		case m.Status != orchestrator.Delivered:
-			return orchestrator.Errorf(orchestrator.Conflict, "%s is %s; only a delivered message can be acknowledged", m.ID, m.Status)
+			return orchestrator.Errorf(orchestrator.Conflict, "%s is %s; only a delivered message can be acknowledged",
+				m.ID, m.Status)
 		}
 		return AcknowledgeIn(t, &m, "")
 	})
 	return m, err
 }
 
-// AcknowledgeIn notes within a transaction that the recipient has dealt with a message that was delivered, unless that is noted
-// already. evidence says how that is known; "" is that the recipient said so.
+// AcknowledgeIn notes within a transaction that the recipient has dealt with a message that was delivered, unless that
+// is noted already. evidence says how that is known; "" is that the recipient said so.
 func AcknowledgeIn(t *ledger.Tx, m *orchestrator.Message, evidence string) error {
 	if m.AcknowledgedAt != "" {
 		return nil
 	}
 	if m.ReadAt == "" {
-		if err := t.Run(`DELETE FROM reading_lease WHERE message_id = ? AND recipient = ?`, m.ID, m.Recipient); err != nil {
+		if err := t.Run(`DELETE FROM reading_lease WHERE message_id = ? AND recipient = ?`, m.ID,
+			m.Recipient); err != nil {
 			return err
 		}
 		m.ReadAt = t.Now
@@ -54,7 +58,8 @@ func AcknowledgeIn(t *ledger.Tx, m *orchestrator.Message, evidence string) error
 		}
 	}
 	m.AcknowledgedAt = t.Now
-	if err := t.Run(`UPDATE `+ledger.Table(m)+` SET acknowledged_at = ? WHERE message_id = ? AND recipient = ?`, t.Now, m.ID, m.Recipient); err != nil {
+	if err := t.Run(`UPDATE `+ledger.Table(m)+` SET acknowledged_at = ? WHERE message_id = ? AND recipient = ?`, t.Now,
+		m.ID, m.Recipient); err != nil {
 		return err
 	}
 	if err := endAcknowledgement(t, m.ID); err != nil {
@@ -64,8 +69,8 @@ func AcknowledgeIn(t *ledger.Tx, m *orchestrator.Message, evidence string) error
 	return t.NoteOf(m, tracing.Acknowledged, evidence)
 }
 
-// acknowledgeAnswered acknowledges what a draft answers, if its sender got that. An answer to anything else is a message
-// like any other.
+// acknowledgeAnswered acknowledges what a draft answers, if its sender got that. An answer to anything else is a
+// message like any other.
 func acknowledgeAnswered(t *ledger.Tx, d *orchestrator.Draft) error {
 	ms, err := FindIn(t.Conn, d.ReplyTo)
 	if err != nil {
@@ -82,8 +87,8 @@ func acknowledgeAnswered(t *ledger.Tx, d *orchestrator.Draft) error {
 	return nil
 }
 
-// expectAcknowledgement has the sender of a message told if it is not acknowledged within a time, which begins when the message
-// is due.
+// expectAcknowledgement has the sender of a message told if it is not acknowledged within a time, which begins when the
+// message is due.
 func expectAcknowledgement(t *ledger.Tx, id, due string, within time.Duration) error {
 	return t.Run(`INSERT INTO acknowledgement_due (message_id, due_at, within_seconds) VALUES (?, ?, ?)`,
 		id, orchestrator.Stamp(orchestrator.ParseStamp(due).Add(within)), int64(within/time.Second))
@@ -97,14 +102,16 @@ func endAcknowledgement(t *ledger.Tx, id string) error {
 // ClampAcknowledgements begins anew, from now on, the times for acknowledgements that lie further ahead than any can.
 func ClampAcknowledgements(t *ledger.Tx) error {
 	return t.Run(`
-		UPDATE acknowledgement_due SET due_at = coalesce(strftime('%Y-%m-%dT%H:%M:%fZ', ?1, '+' || within_seconds || ' seconds'), ?1)
+		UPDATE acknowledgement_due SET due_at = coalesce(strftime('%Y-%m-%dT%H:%M:%fZ', ?1,
+			'+' || within_seconds || ' seconds'), ?1)
 		WHERE due_at > ?2`, t.ClockText, orchestrator.Stamp(t.Clock.Add(orchestrator.MaxNotBefore+orchestrator.MaxTTL)))
 }
 
-// ReportUnacknowledged tells the senders of messages that were not acknowledged within Draft.AckWithin, once for each message.
-// more is true when there are others, for the next transaction.
+// ReportUnacknowledged tells the senders of messages that were not acknowledged within Draft.AckWithin, once for each
+// message. more is true when there are others, for the next transaction.
 func ReportUnacknowledged(t *ledger.Tx) (more bool, err error) {
-	ids, err := t.Texts(`SELECT message_id FROM acknowledgement_due WHERE due_at <= ? AND message_id < x'' ORDER BY due_at LIMIT +?`, t.ClockText, ledger.ReviewBatch)
+	ids, err := t.Texts(`SELECT message_id FROM acknowledgement_due WHERE due_at <= ? AND message_id < x''
+		ORDER BY due_at LIMIT +?`, t.ClockText, ledger.ReviewBatch)
 	if err != nil {
 		return false, err
 	}
@@ -132,7 +139,8 @@ func ReportUnacknowledged(t *ledger.Tx) (more bool, err error) {
 // reportOneUnacknowledged sends the note. A message that failed, expired or was cancelled has been told of already, and
 // whoever answered one has dealt with it, though no receipt says that it acknowledged it.
 func reportOneUnacknowledged(t *ledger.Tx, m *orchestrator.Message, within time.Duration) error {
-	if m.AcknowledgedAt != "" || m.Status == orchestrator.Failed || m.Status == orchestrator.Lapsed || m.Status == orchestrator.Cancelled {
+	if m.AcknowledgedAt != "" || m.Status == orchestrator.Failed || m.Status == orchestrator.Lapsed ||
+		m.Status == orchestrator.Cancelled {
 		return nil
 	}
 	answered, err := t.Number(`
@@ -141,7 +149,8 @@ func reportOneUnacknowledged(t *ledger.Tx, m *orchestrator.Message, within time.
 	if err != nil || answered != 0 {
 		return err
 	}
-	text := fmt.Sprintf("%s has not acknowledged %s within %s; it is %s", m.Recipient, m.ID, orchestrator.FormatDuration(within), standing(m))
+	text := fmt.Sprintf("%s has not acknowledged %s within %s; it is %s", m.Recipient, m.ID,
+		orchestrator.FormatDuration(within), standing(m))
 	if err := t.NoteOf(m, tracing.Overdue, text); err != nil {
 		return err
 	}

@@ -20,8 +20,8 @@ func wantsToBeTold(within time.Duration) func(*orchestrator.Draft) {
 	return func(d *orchestrator.Draft) { d.AckWithin = within }
 }
 
-// The sender is told once when nobody acknowledged in time, whatever became of the message before that; and never when it
-// was acknowledged, or when its end was told already. A restart changes nothing.
+// The sender is told once when nobody acknowledged in time, whatever became of the message before that; and never when
+// it was acknowledged, or when its end was told already. A restart changes nothing.
 func TestUnacknowledgedIsToldOnce(t *testing.T) {
 	t.Parallel()
 	const within = 10 * time.Minute
@@ -35,7 +35,8 @@ func TestUnacknowledgedIsToldOnce(t *testing.T) {
 		"archived": {func(f *enginetest.Fixture, id string) {
 			f.Take("b")
 			f.Clock.Advance(within / 2)
-			if c, err := retention.ClearOld(f.T.Context(), f.Ledger, retention.ClearOptions{OlderThan: time.Second}); err != nil || c.Deleted != 1 {
+			if c, err := retention.ClearOld(f.T.Context(), f.Ledger,
+				retention.ClearOptions{OlderThan: time.Second}); err != nil || c.Deleted != 1 {
 				f.T.Fatalf("%+v, %v", c, err)
 			}
 		}, 1},
@@ -73,7 +74,8 @@ func TestUnacknowledgedIsToldOnce(t *testing.T) {
 			c.before(f, id)
 			notes := func() int {
 				f.Deliver()
-				return len(f.Rows(`SELECT 1 FROM agent_message WHERE message_type = 'acknowledgement_overdue' AND recipient = 'a' AND reply_to = ?1`, id))
+				return len(f.Rows(`SELECT 1 FROM agent_message WHERE message_type = 'acknowledgement_overdue'
+					AND recipient = 'a' AND reply_to = ?1`, id))
 			}
 			f.Clock.Set(enginetest.Start.Add(within - time.Millisecond))
 			want.Equal(t, "notes before it is due", notes(), 0)
@@ -113,7 +115,8 @@ func wantNote(f *enginetest.Fixture, id string) {
 	var note struct {
 		Payload struct{ Message_id, Recipient string }
 	}
-	if err := json.Unmarshal(ms[0].Payload, &note); err != nil || note.Payload.Message_id != id || note.Payload.Recipient != "b" {
+	if err := json.Unmarshal(ms[0].Payload, &note); err != nil || note.Payload.Message_id != id ||
+		note.Payload.Recipient != "b" {
 		f.T.Errorf("the note says %s, %v", ms[0].Payload, err)
 	}
 }
@@ -127,7 +130,8 @@ func TestSendAcknowledges(t *testing.T) {
 	}
 	confirm := func(sender, id string) orchestrator.Sent {
 		t.Helper()
-		sent, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: sender, Recipient: "a", ReplyTo: id, Acknowledges: true, IdempotencyKey: "of " + sender})
+		sent, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: sender, Recipient: "a",
+			ReplyTo: id, Acknowledges: true, IdempotencyKey: "of " + sender})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -147,8 +151,10 @@ func TestSendAcknowledges(t *testing.T) {
 	f.SQL(`DELETE FROM idempotency`)
 	confirm("b", id)
 	want.Equal(t, "the time of the first", f.Message(id).AcknowledgedAt, at)
-	want.Rows(t, f.Rows(`SELECT event FROM message_trace WHERE message_id = ? ORDER BY id`, id), "created", "delivered", "read", "acknowledged")
-	_, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "b", Recipient: "nobody", ReplyTo: f.Send("a", "b"), Acknowledges: true})
+	want.Rows(t, f.Rows(`SELECT event FROM message_trace WHERE message_id = ? ORDER BY id`, id), "created", "delivered",
+		"read", "acknowledged")
+	_, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "b", Recipient: "nobody",
+		ReplyTo: f.Send("a", "b"), Acknowledges: true})
 	want.Code(t, err, orchestrator.UnknownRecipient)
 	want.Rows(t, acknowledged(), "b")
 
@@ -157,7 +163,8 @@ func TestSendAcknowledges(t *testing.T) {
 	f.Deliver()
 	f.SQL(`DELETE FROM idempotency`)
 	confirm("b", post)
-	want.Rows(t, f.Rows(`SELECT recipient FROM agent_message WHERE multicast_id = ? AND acknowledged_at <> ''`, post), "b")
+	want.Rows(t, f.Rows(`SELECT recipient FROM agent_message WHERE multicast_id = ? AND acknowledged_at <> ''`, post),
+		"b")
 }
 
 // Of a group each member acknowledges for itself, and the sender is told of each that does not.
@@ -167,11 +174,13 @@ func TestUnacknowledgedByAGroup(t *testing.T) {
 	if _, err := agents.SetGroup(t.Context(), f.Ledger, "team", []string{"b", "c", "d"}); err != nil {
 		t.Fatal(err)
 	}
-	sent, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "a", Recipient: "team", Type: "note", AckWithin: time.Minute, IdempotencyKey: "k"})
+	sent, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "a", Recipient: "team", Type: "note",
+		AckWithin: time.Minute, IdempotencyKey: "k"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "a", Recipient: "team", Type: "note", AckWithin: time.Minute, IdempotencyKey: "k"}); err != nil || !again.Idempotent {
+	if again, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "a", Recipient: "team",
+		Type: "note", AckWithin: time.Minute, IdempotencyKey: "k"}); err != nil || !again.Idempotent {
 		t.Fatalf("%+v, %v", again, err)
 	}
 	f.Deliver()
@@ -196,7 +205,8 @@ func TestUnacknowledgedAndUndelivered(t *testing.T) {
 		f.Clock.Advance(2 * time.Minute)
 		f.Deliver()
 	}
-	want.Rows(t, f.Rows(`SELECT substr(error, 1, 17) FROM message_trace WHERE event = 'overdue' ORDER BY id`), "b has not acknowl", "undelivered since")
+	want.Rows(t, f.Rows(`SELECT substr(error, 1, 17) FROM message_trace WHERE event = 'overdue' ORDER BY id`),
+		"b has not acknowl", "undelivered since")
 }
 
 // A message that was sent while the clock was ahead is reported as long after it was set back as its sender asked for.
@@ -210,7 +220,8 @@ func TestUnacknowledgedWhenTheClockIsSetBack(t *testing.T) {
 	f.Deliver()
 	notes := func() int {
 		f.Deliver()
-		return len(f.Rows(`SELECT 1 FROM agent_message WHERE message_type = 'acknowledgement_overdue' AND reply_to = ?1`, id))
+		return len(f.Rows(`SELECT 1 FROM agent_message WHERE message_type = 'acknowledgement_overdue'
+			AND reply_to = ?1`, id))
 	}
 	f.Clock.Advance(within - time.Millisecond)
 	want.Equal(t, "notes a moment before", notes(), 0)

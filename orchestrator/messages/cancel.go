@@ -9,9 +9,9 @@ import (
 	"mailroom/tracing"
 )
 
-// Cancel takes back a message that is not delivered yet, or those of a send to a group that are not, and returns what it
-// cancelled. by is the agent that asks, "" the administrator. Errors: not_found, also if by has neither sent nor got the
-// message; permission_denied if by got it; conflict if it is delivered, being delivered, or has ended otherwise.
+// Cancel takes back a message that is not delivered yet, or those of a send to a group that are not, and returns what
+// it cancelled. by is the agent that asks, "" the administrator. Errors: not_found, also if by has neither sent nor got
+// the message; permission_denied if by got it; conflict if it is delivered, being delivered, or has ended otherwise.
 func Cancel(ctx context.Context, l *ledger.Ledger, id, by string) (cancelled []orchestrator.Message, err error) {
 	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		cancelled = nil
@@ -23,12 +23,15 @@ func Cancel(ctx context.Context, l *ledger.Ledger, id, by string) (cancelled []o
 		for i := range ms {
 			m := &ms[i]
 			if by != "" && !conf.Sent(m, by) {
-				return orchestrator.Errorf(orchestrator.PermissionDenied, "%s was sent by %s; only its sender can cancel it", m.ID, m.Sender)
+				return orchestrator.Errorf(orchestrator.PermissionDenied,
+					"%s was sent by %s; only its sender can cancel it", m.ID, m.Sender)
 			}
-			if m.LeaseToken != "" || m.Marks != "" || (m.Status != orchestrator.Pending && m.Status != orchestrator.Retry) {
+			if m.LeaseToken != "" || m.Marks != "" ||
+				(m.Status != orchestrator.Pending && m.Status != orchestrator.Retry) {
 				continue
 			}
-			if _, err := t.ChangeStatus(ledger.BySeq(m.Seq), ledger.Change{To: orchestrator.Cancelled, Event: tracing.Cancelled}); err != nil {
+			if _, err := t.ChangeStatus(ledger.BySeq(m.Seq), ledger.Change{To: orchestrator.Cancelled,
+				Event: tracing.Cancelled}); err != nil {
 				return err
 			}
 			m.Status, m.EndedAt = orchestrator.Cancelled, t.Now
@@ -44,7 +47,8 @@ func Cancel(ctx context.Context, l *ledger.Ledger, id, by string) (cancelled []o
 
 func tooLate(m *orchestrator.Message) error {
 	if ledger.IsUnowned(m) {
-		return orchestrator.Errorf(orchestrator.Conflict, "%s is under a lease without an owner until %s", m.ID, m.LeaseUntil).
+		return orchestrator.Errorf(orchestrator.Conflict, "%s is under a lease without an owner until %s", m.ID,
+			m.LeaseUntil).
 			WithHint("`mailroom why %s` says what to do about it", m.ID)
 	}
 	if m.LeaseToken != "" {
@@ -52,8 +56,10 @@ func tooLate(m *orchestrator.Message) error {
 			WithHint("Try again: if the attempt fails, it can be cancelled")
 	}
 	if m.Marks != "" && (m.Status == orchestrator.Pending || m.Status == orchestrator.Retry) {
-		return orchestrator.Errorf(orchestrator.Conflict, "%s may have arrived already: an attempt to deliver it did not report back", m.ID).
+		return orchestrator.Errorf(orchestrator.Conflict,
+			"%s may have arrived already: an attempt to deliver it did not report back", m.ID).
 			WithHint("The next delivery run finds out; `mailroom why %s` says when", m.ID)
 	}
-	return orchestrator.Errorf(orchestrator.Conflict, "%s is %s already; only a pending message or a retry can be cancelled", m.ID, m.Status)
+	return orchestrator.Errorf(orchestrator.Conflict,
+		"%s is %s already; only a pending message or a retry can be cancelled", m.ID, m.Status)
 }

@@ -12,13 +12,13 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// chainPause ends a chain of messages: what is sent longer after the message before it begins a new one. A chain that has passed the
-// limit is a runaway loop if it took less than this from its first message on.
+// chainPause ends a chain of messages: what is sent longer after the message before it begins a new one. A chain that
+// has passed the limit is a runaway loop if it took less than this from its first message on.
 const chainPause = 10 * time.Minute
 
-// Cause holds the messages that led a process to send: those that it was handed, and those that it has shown its agents. A message
-// that it sends then has one hop more than they have, though it is no answer to them, so that agents that send new messages to each
-// other are found out. It is safe for concurrent use.
+// Cause holds the messages that led a process to send: those that it was handed, and those that it has shown its
+// agents. A message that it sends then has one hop more than they have, though it is no answer to them, so that agents
+// that send new messages to each other are found out. It is safe for concurrent use.
 type Cause struct {
 	handed []string // ids of the messages for which a transport started the process
 
@@ -39,11 +39,12 @@ type link struct {
 
 // linkBehind returns what a message leads to, and when the message was sent; the zero link and "" if it is gone.
 func linkBehind(c *store.Conn, id string) (next link, sent string, err error) {
-	err = c.Query(`SELECT hops, chain_at, created_at FROM agent_message WHERE message_id = ?`, func(row store.Row) error {
-		sent = row.Text(2)
-		next = link{ledger.CountOf(row[0]) + 1, cmp.Or(row.Text(1), sent)}
-		return nil
-	}, id)
+	err = c.Query(`SELECT hops, chain_at, created_at FROM agent_message WHERE message_id = ?`,
+		func(row store.Row) error {
+			sent = row.Text(2)
+			next = link{ledger.CountOf(row[0]) + 1, cmp.Or(row.Text(1), sent)}
+			return nil
+		}, id)
 	return next, sent, err
 }
 
@@ -56,7 +57,8 @@ type lastShown struct {
 	next  link      // the answer
 }
 
-// NewCause returns the cause of what a process sends. handed are the ids of the messages for which a transport has started it.
+// NewCause returns the cause of what a process sends. handed are the ids of the messages for which a transport has
+// started it.
 func NewCause(handed []string) *Cause { return &Cause{handed: handed, shown: map[string]lastShown{}} }
 
 type causeKey struct{}
@@ -75,10 +77,10 @@ func noteShown(t *ledger.Tx, agent string, m *orchestrator.Message) {
 	}
 }
 
-// Inherit sets the hops of a draft from the cause of its context, if there is one. What a command sends beyond the setting
-// hops.inherited is refused if all that it was handed is beyond it, the whole chain took less than ten minutes, and no person is to get
-// it. What a session sends is never refused. note is for the sender, as Sent.Note is, once a chain of sessions is that long.
-// Error: unavailable.
+// Inherit sets the hops of a draft from the cause of its context, if there is one. What a command sends beyond the
+// setting hops.inherited is refused if all that it was handed is beyond it, the whole chain took less than ten minutes,
+// and no person is to get it. What a session sends is never refused. note is for the sender, as Sent.Note is, once a
+// chain of sessions is that long. Error: unavailable.
 func Inherit(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft) (note string, err error) {
 	c, ok := t.Ctx.Value(causeKey{}).(*Cause)
 	if !ok || t.AsUser {
@@ -95,7 +97,8 @@ func Inherit(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft) (note str
 	case t.Clock.Sub(orchestrator.ParseStamp(next.began)) >= chainPause:
 		next = link{} // so slow that it harms nobody; it is counted anew
 	case fewest > limit && d.Recipient != orchestrator.Operator && d.Recipient != orchestrator.User:
-		return "", orchestrator.Errorf(orchestrator.Unavailable, "a loop: %d messages have led to one another within ten minutes", next.hops).
+		return "", orchestrator.Errorf(orchestrator.Unavailable,
+			"a loop: %d messages have led to one another within ten minutes", next.hops).
 			WithHint("Commands of agents that start each other: `mailroom sql --named busiest_pairs` names them. Ten minutes after the first message the next ones may follow. The setting hops.inherited is the limit")
 	}
 	shown, err := c.ofSession(t, d.Sender)
@@ -110,8 +113,8 @@ func Inherit(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft) (note str
 	return note, err
 }
 
-// ofCommand returns where in a chain a command's messages stand, by those of its handed messages with most hops and with fewest. It is
-// the zero link if none of them was sent within the last ten minutes. The caller holds mu.
+// ofCommand returns where in a chain a command's messages stand, by those of its handed messages with most hops and
+// with fewest. It is the zero link if none of them was sent within the last ten minutes. The caller holds mu.
 func (c *Cause) ofCommand(t *ledger.Tx) (next link, fewest int, err error) {
 	found := &c.command
 	for i := 0; i < len(c.handed) && (i > 0 || found.newest == ""); i++ { // unless they were read before
@@ -137,22 +140,23 @@ func (c *Cause) ofCommand(t *ledger.Tx) (next link, fewest int, err error) {
 	return found.next, found.fewest, nil
 }
 
-// ofSession returns where in a chain the messages of an agent's sessions stand: behind the message that a hook or a tool has shown last.
-// It is the zero link if that is ten minutes ago, or a person has said something since. It looks once a second: a stream of messages
-// is sent by one process. The caller holds mu.
+// ofSession returns where in a chain the messages of an agent's sessions stand: behind the message that a hook or a
+// tool has shown last. It is the zero link if that is ten minutes ago, or a person has said something since. It looks
+// once a second: a stream of messages is sent by one process. The caller holds mu.
 func (c *Cause) ofSession(t *ledger.Tx, agent string) (next link, err error) {
 	last := c.shown[agent]
 	if t.Clock.Sub(last.asked).Abs() < time.Second {
 		return last.next, nil
 	}
 	id, at, prompted := last.id, last.at, ""
-	err = t.Query(`SELECT shown_id, shown_at, prompted_at FROM host_sessions WHERE agent = ?`, func(row store.Row) error {
-		if shown := orchestrator.ParseStamp(row.Text(1)); shown.After(at) {
-			id, at = row.Text(0), shown
-		}
-		prompted = max(prompted, row.Text(2))
-		return nil
-	}, agent)
+	err = t.Query(`SELECT shown_id, shown_at, prompted_at FROM host_sessions WHERE agent = ?`,
+		func(row store.Row) error {
+			if shown := orchestrator.ParseStamp(row.Text(1)); shown.After(at) {
+				id, at = row.Text(0), shown
+			}
+			prompted = max(prompted, row.Text(2))
+			return nil
+		}, agent)
 	if err == nil && id != "" && t.Clock.Sub(at) <= chainPause && !orchestrator.ParseStamp(prompted).After(at) {
 		next, _, err = linkBehind(t.Conn, id)
 	}

@@ -14,7 +14,8 @@ import (
 )
 
 // commanded sends a message as a command does that was started for others.
-func commanded(t *testing.T, f *enginetest.Fixture, sender, recipient string, handed ...string) (orchestrator.Message, error) {
+func commanded(t *testing.T, f *enginetest.Fixture, sender, recipient string, handed ...string) (orchestrator.Message,
+	error) {
 	t.Helper()
 	ctx := messages.WithCause(t.Context(), messages.NewCause(handed))
 	sent, err := messages.Send(ctx, f.Ledger, orchestrator.Draft{Sender: sender, Recipient: recipient})
@@ -42,7 +43,8 @@ func TestCommandsInheritHops(t *testing.T) {
 	_, err := commanded(t, f, "a", "b", ids[5])
 	want.Code(t, err, orchestrator.Unavailable)
 	want.Equal(t, "messages", f.Count("agent_message"), fmt.Sprint(len(ids)))
-	if m, err := commanded(t, f, "a", "b", ids[0], ids[5]); err != nil || m.Hops != 6 { // the other message is none of the loop's
+	// the other message is none of the loop's
+	if m, err := commanded(t, f, "a", "b", ids[0], ids[5]); err != nil || m.Hops != 6 {
 		t.Errorf("handed one within the limit, too: %d hops, %v", m.Hops, err)
 	}
 	if _, err := commanded(t, f, "a", orchestrator.Operator, ids[5]); err != nil { // which ends a loop
@@ -58,8 +60,8 @@ func TestCommandsInheritHops(t *testing.T) {
 	}
 }
 
-// A chain that has passed the limit, and took ten minutes from its first message on, is counted anew: for its next messages the limit
-// is the same. So it is for one that was stopped.
+// A chain that has passed the limit, and took ten minutes from its first message on, is counted anew: for its next
+// messages the limit is the same. So it is for one that was stopped.
 func TestSlowChainGoesOn(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -105,7 +107,8 @@ func TestAnswersAreCountedApart(t *testing.T) {
 		last = m.ID
 	}
 	for range 3 {
-		sent, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "b", Recipient: "a", ReplyTo: last})
+		sent, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "b", Recipient: "a",
+			ReplyTo: last})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -115,8 +118,8 @@ func TestAnswersAreCountedApart(t *testing.T) {
 	want.Code(t, err, orchestrator.Conflict)
 }
 
-// What a session sends has one hop more than the newest message that it was shown, until a person says something; it is told of a
-// long chain, and never refused.
+// What a session sends has one hop more than the newest message that it was shown, until a person says something; it is
+// told of a long chain, and never refused.
 func TestSessionsInheritHops(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -165,5 +168,6 @@ func TestReportsCarryHops(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.Deliver()
-	want.Rows(t, f.Rows(`SELECT hops FROM agent_message WHERE message_type = 'error_report' AND reply_to = '`+m.ID+`'`), "1")
+	want.Rows(t, f.Rows(`SELECT hops FROM agent_message WHERE message_type = 'error_report' AND reply_to = '`+m.ID+`'`),
+		"1")
 }

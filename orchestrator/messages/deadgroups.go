@@ -14,7 +14,8 @@ import (
 // maxGrouped is how many dead letters are looked at where their errors are compared, the newest.
 const maxGrouped = 20_000
 
-// reason selects the error of a dead letter, as much of it as is looked at, in characters: somebody may have written any text there by hand.
+// reason selects the error of a dead letter, as much of it as is looked at, in characters: somebody may have written
+// any text there by hand.
 const (
 	reason    = `substr(coalesce(error_message, ''), 1, 2000)`
 	maxReason = 2000
@@ -25,10 +26,11 @@ const maxGroupSenders = 5
 
 // DeadLetterGroup is the dead letters of one recipient with errors that are alike: see DeadLetterFilter.Error.
 type DeadLetterGroup struct {
-	Recipient string   `json:"recipient"`
-	Known     bool     `json:"known"` // false: nobody has the recipient's name, so that none of them can be replayed
-	Error     string   `json:"error"` // of the newest
-	Kind      string   `json:"kind"`  // what errors that are alike have in common: the words of one, without those that may differ
+	Recipient string `json:"recipient"`
+	Known     bool   `json:"known"` // false: nobody has the recipient's name, so that none of them can be replayed
+	Error     string `json:"error"` // of the newest
+	// what errors that are alike have in common: the words of one, without those that may differ
+	Kind      string   `json:"kind"`
 	Messages  int64    `json:"messages"`
 	Expired   int64    `json:"expired,omitempty"` // of those, what expired; the others failed
 	Senders   []string `json:"senders"`           // of the newest, at most five
@@ -39,15 +41,16 @@ type DeadLetterGroup struct {
 
 // DeadLetterGroups is what GroupDeadLetters returns.
 type DeadLetterGroups struct {
-	Total   int64             `json:"total"`         // dead letters in all
-	Counted int64             `json:"counted"`       // of those, the newest, which were grouped
-	Groups  []DeadLetterGroup `json:"groups"`        // the largest first
-	More    bool              `json:"more"`          // there are other groups
-	Cut     bool              `json:"cut,omitempty"` // only the newest 20,000 dead letters were looked at, and there are more
+	Total   int64             `json:"total"`   // dead letters in all
+	Counted int64             `json:"counted"` // of those, the newest, which were grouped
+	Groups  []DeadLetterGroup `json:"groups"`  // the largest first
+	More    bool              `json:"more"`    // there are other groups
+	// only the newest 20,000 dead letters were looked at, and there are more
+	Cut bool `json:"cut,omitempty"`
 }
 
-// GroupDeadLetters puts the newest dead letters that the filter selects into groups, and returns the largest, as many as its limit allows.
-// A filter with an error counts as total what it finds among the newest.
+// GroupDeadLetters puts the newest dead letters that the filter selects into groups, and returns the largest, as many
+// as its limit allows. A filter with an error counts as total what it finds among the newest.
 func GroupDeadLetters(ctx context.Context, l *ledger.Ledger, f DeadLetterFilter) (g DeadLetterGroups, err error) {
 	like := Alike(f.Error)
 	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
@@ -58,7 +61,8 @@ func GroupDeadLetters(ctx context.Context, l *ledger.Ledger, f DeadLetterFilter)
 		g.Counted, g.Cut = min(g.Total, maxGrouped), g.Total > maxGrouped
 		at := map[[2]string]int{}
 		g.Groups = []DeadLetterGroup{}
-		return c.Query(`SELECT message_id, sender, recipient, status, ended_at, `+reason+deadLetters+` ORDER BY seq DESC LIMIT +?5`, func(row store.Row) error {
+		return c.Query(`SELECT message_id, sender, recipient, status, ended_at, `+reason+deadLetters+` ORDER BY seq DESC
+			LIMIT +?5`, func(row store.Row) error {
 			recipient, said := row.Text(2), row.Text(5)
 			key := [2]string{recipient, Alike(said)}
 			if f.Error != "" && key[1] != like {
@@ -68,7 +72,8 @@ func GroupDeadLetters(ctx context.Context, l *ledger.Ledger, f DeadLetterFilter)
 			if !has {
 				i = len(g.Groups)
 				at[key] = i
-				g.Groups = append(g.Groups, DeadLetterGroup{Recipient: recipient, Known: conf.Agents[recipient] != nil, Error: said, Kind: key[1], MessageID: row.Text(0), Since: row.Text(4)})
+				g.Groups = append(g.Groups, DeadLetterGroup{Recipient: recipient, Known: conf.Agents[recipient] != nil,
+					Error: said, Kind: key[1], MessageID: row.Text(0), Since: row.Text(4)})
 			}
 			g.Groups[i].add(row.Text(1), orchestrator.Status(row.Text(3)), row.Text(4))
 			return nil
@@ -99,8 +104,8 @@ func (g *DeadLetterGroup) add(sender string, status orchestrator.Status, ended s
 	g.Since, g.Latest = min(g.Since, ended), max(g.Latest, ended)
 }
 
-// likeError returns the dead letters that the filter selects by their error, too, fewer than its limit if their payloads have more than 4 MiB
-// together.
+// likeError returns the dead letters that the filter selects by their error, too, fewer than its limit if their
+// payloads have more than 4 MiB together.
 func (f *DeadLetterFilter) likeError(c *store.Conn, args []any) (list DeadLetterList, err error) {
 	var seqs []int64
 	looked, like := 0, Alike(f.Error)
@@ -137,8 +142,9 @@ func Reason(said string) string {
 	return said
 }
 
-// Alike returns the reason that an error gives without its words that have four digits or more: times, ids, processes. Errors for which it
-// returns the same are of one group. A number of fewer digits may be an exit status, or what a server answered.
+// Alike returns the reason that an error gives without its words that have four digits or more: times, ids, processes.
+// Errors for which it returns the same are of one group. A number of fewer digits may be an exit status, or what a
+// server answered.
 func Alike(said string) string {
 	words := strings.FieldsFunc(Reason(said), between)
 	for i, word := range words {

@@ -24,14 +24,17 @@ type DeadLetterFilter struct {
 	Own       bool   // only what Sender has sent itself, and not a removed agent that had its name
 }
 
-// deadLetters selects what a filter names. Pushes to phones only where the device is named: what they were to tell of waits in the app.
+// deadLetters selects what a filter names. Pushes to phones only where the device is named: what they were to tell of
+// waits in the app.
 const deadLetters = ` FROM agent_message WHERE status IN ('failed','expired')
-	AND (?1 = '' AND recipient NOT LIKE '` + push.DevicePrefix + `%' OR recipient = ?1) AND (?2 = '' OR sender = ?2) AND +seq > ?3 AND +seq < ?4`
+	AND (?1 = '' AND recipient NOT LIKE '` + push.DevicePrefix +
+	`%' OR recipient = ?1) AND (?2 = '' OR sender = ?2) AND +seq > ?3 AND +seq < ?4`
 
 // DeadLetterList is what DeadLetters returns.
 type DeadLetterList struct {
-	Total       int64                  `json:"total"`         // how many the filter selects without its limit
-	Cut         bool                   `json:"cut,omitempty"` // with an error: only the newest 20,000 dead letters were looked at, and there are more
+	Total int64 `json:"total"` // how many the filter selects without its limit
+	// with an error: only the newest 20,000 dead letters were looked at, and there are more
+	Cut         bool                   `json:"cut,omitempty"`
 	DeadLetters []orchestrator.Message `json:"dead_letters"`
 }
 
@@ -46,7 +49,8 @@ func DeadLetters(ctx context.Context, l *ledger.Ledger, f DeadLetterFilter) (lis
 		if list.Total, err = c.Number(`SELECT count(*)`+deadLetters, args...); err != nil {
 			return err
 		}
-		list.DeadLetters, err = ledger.Messages(c, `SELECT `+ledger.MessageColumns+deadLetters+` ORDER BY seq DESC LIMIT +?5`, append(args, f.Limit)...)
+		list.DeadLetters, err = ledger.Messages(c, `SELECT `+ledger.MessageColumns+deadLetters+` ORDER BY seq DESC
+			LIMIT +?5`, append(args, f.Limit)...)
 		return err
 	})
 	return list, err
@@ -65,11 +69,12 @@ func (f *DeadLetterFilter) args(conf *ledger.Config) []any {
 	return []any{recipient, f.Sender, after, cmp.Or(f.Before, math.MaxInt64)}
 }
 
-// Replay sends dead letters again: they are pending, with no retries made; what was tried before stays in the trace. A TTL that
-// the sender gave begins anew, and a time before which the sender did not want the delivery still holds. by is the agent that
-// asks, which must be the sender; "" is the administrator. Errors: not_found, also if by has neither sent nor got the message;
-// permission_denied if by got it; conflict if it is no dead letter; unknown_recipient if still nobody has the recipient's name;
-// unknown_sender if it was refused for its sender's name, which still nobody has.
+// Replay sends dead letters again: they are pending, with no retries made; what was tried before stays in the trace. A
+// TTL that the sender gave begins anew, and a time before which the sender did not want the delivery still holds. by is
+// the agent that asks, which must be the sender; "" is the administrator. Errors: not_found, also if by has neither
+// sent nor got the message; permission_denied if by got it; conflict if it is no dead letter; unknown_recipient if
+// still nobody has the recipient's name; unknown_sender if it was refused for its sender's name, which still nobody
+// has.
 func Replay(ctx context.Context, l *ledger.Ledger, id, by string) (replayed []orchestrator.Message, err error) {
 	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		replayed = nil
@@ -84,7 +89,8 @@ func Replay(ctx context.Context, l *ledger.Ledger, id, by string) (replayed []or
 				continue
 			}
 			if by != "" && !conf.Sent(m, by) {
-				return orchestrator.Errorf(orchestrator.PermissionDenied, "%s was sent by %s; only its sender can replay it", m.ID, m.Sender)
+				return orchestrator.Errorf(orchestrator.PermissionDenied,
+					"%s was sent by %s; only its sender can replay it", m.ID, m.Sender)
 			}
 			if err := replay(t, m); err != nil {
 				return err
@@ -92,17 +98,19 @@ func Replay(ctx context.Context, l *ledger.Ledger, id, by string) (replayed []or
 			replayed = append(replayed, *m)
 		}
 		if len(replayed) == 0 {
-			return orchestrator.Errorf(orchestrator.Conflict, "%s is %s; only a failed or expired message can be replayed", ms[0].ID, ms[0].Status)
+			return orchestrator.Errorf(orchestrator.Conflict,
+				"%s is %s; only a failed or expired message can be replayed", ms[0].ID, ms[0].Status)
 		}
 		return nil
 	})
 	return replayed, err
 }
 
-// ReplayAll replays every dead letter that the filter selects, oldest first, up to its limit. skipped counts those that were
-// left as they are, because nobody has the name of their recipient or sender. With an error, replayed says what was replayed
-// before it.
-func ReplayAll(ctx context.Context, l *ledger.Ledger, f DeadLetterFilter) (replayed []orchestrator.Message, skipped int, err error) {
+// ReplayAll replays every dead letter that the filter selects, oldest first, up to its limit. skipped counts those that
+// were left as they are, because nobody has the name of their recipient or sender. With an error, replayed says what
+// was replayed before it.
+func ReplayAll(ctx context.Context, l *ledger.Ledger, f DeadLetterFilter) (replayed []orchestrator.Message, skipped int,
+	err error) {
 	ids, err := f.toReplay(ctx, l)
 	if err != nil {
 		return nil, 0, err
@@ -128,7 +136,8 @@ func CountForReplay(ctx context.Context, l *ledger.Ledger, f DeadLetterFilter) (
 	return int64(len(ids)), err
 }
 
-// toReplay returns the ids of what the filter selects, oldest first but for those that cannot be replayed, which are last.
+// toReplay returns the ids of what the filter selects, oldest first but for those that cannot be replayed, which are
+// last.
 func (f *DeadLetterFilter) toReplay(ctx context.Context, l *ledger.Ledger) (ids []string, err error) {
 	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
 		like, limit := Alike(f.Error), f.Limit
@@ -136,7 +145,8 @@ func (f *DeadLetterFilter) toReplay(ctx context.Context, l *ledger.Ledger) (ids 
 			limit = math.MaxInt32
 		}
 		return c.Query(`SELECT message_id, `+reason+deadLetters+` ORDER BY recipient IN (SELECT name FROM agents) DESC,
-			coalesce(error_message, '') LIKE 'unknown_sender: %' AND sender NOT IN (SELECT name FROM agents), seq LIMIT +?5`, func(row store.Row) error {
+			coalesce(error_message, '') LIKE 'unknown_sender: %' AND sender NOT IN (SELECT name FROM agents), seq
+				LIMIT +?5`, func(row store.Row) error {
 			if len(ids) < f.Limit && (f.Error == "" || Alike(row.Text(1)) == like) {
 				ids = append(ids, row.Text(0))
 			}
@@ -159,10 +169,12 @@ func replay(t *ledger.Tx, m *orchestrator.Message) error {
 	if conf.Agents[m.Recipient] == nil {
 		return agents.Unknown(t.Conn, orchestrator.UnknownRecipient, m.ID+" cannot be replayed: ", m.Recipient, conf)
 	}
-	if err := t.Run(`DELETE FROM agent_inbox WHERE message_id = ? AND recipient = ? AND read_at = ''`, m.ID, m.Recipient); err != nil {
+	if err := t.Run(`DELETE FROM agent_inbox WHERE message_id = ? AND recipient = ? AND read_at = ''`, m.ID,
+		m.Recipient); err != nil {
 		return err
 	}
-	if _, err := t.ChangeStatus(ledger.BySeq(m.Seq), ledger.Change{To: orchestrator.Pending, Event: tracing.Replayed}); err != nil {
+	if _, err := t.ChangeStatus(ledger.BySeq(m.Seq), ledger.Change{To: orchestrator.Pending,
+		Event: tracing.Replayed}); err != nil {
 		return err
 	}
 	if conf.Sent(m, m.Sender) { // a removed agent asks nothing any more
@@ -186,5 +198,6 @@ func replay(t *ledger.Tx, m *orchestrator.Message) error {
 	m.Status, m.RetryCount, m.Error = orchestrator.Pending, 0, ""
 	t.WakeAll()
 	return t.Run(`UPDATE agent_message SET expires_at = ?, review_at = ?, next_attempt_at = ? WHERE seq = ?`,
-		orchestrator.Stamp(expires), min(orchestrator.Stamp(expires), orchestrator.Stamp(due.Add(conf.Settings.OverdueAfter))), next, m.Seq)
+		orchestrator.Stamp(expires), min(orchestrator.Stamp(expires),
+			orchestrator.Stamp(due.Add(conf.Settings.OverdueAfter))), next, m.Seq)
 }

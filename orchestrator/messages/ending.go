@@ -12,17 +12,19 @@ import (
 // minEnding is how many characters the ending of an id has at least that stands for the id.
 const minEnding = 4
 
-// EndingWith returns the messages whose ids end with a text, whatever its case, the newest first and at most limit of them; also
-// archived ones. Only those that the agent by has sent or got; "" gets all. The text is of letters, digits and '-'; of any other there
-// are none.
-func EndingWith(ctx context.Context, l *ledger.Ledger, by, ending string, limit int) (found []orchestrator.Message, err error) {
+// EndingWith returns the messages whose ids end with a text, whatever its case, the newest first and at most limit of
+// them; also archived ones. Only those that the agent by has sent or got; "" gets all. The text is of letters, digits
+// and '-'; of any other there are none.
+func EndingWith(ctx context.Context, l *ledger.Ledger, by, ending string, limit int) (found []orchestrator.Message,
+	err error) {
 	if len(ending) < minEnding || strings.Trim(ending, "-"+orchestrator.Alphanumeric) != "" {
 		return nil, nil
 	}
 	const ends = ` WHERE upper(message_id) LIKE ?1 ORDER BY seq DESC`
 	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
 		found = nil
-		for _, from := range []string{ledger.MessageColumns + ` FROM agent_message` + ends, ledger.ArchivedColumns + ` FROM agent_message_archive` + ends} {
+		for _, from := range []string{ledger.MessageColumns + ` FROM agent_message` + ends, ledger.ArchivedColumns +
+			` FROM agent_message_archive` + ends} {
 			ms, err := ledger.Messages(c, `SELECT `+from, "%"+strings.ToUpper(ending))
 			if err != nil {
 				return err
@@ -38,9 +40,10 @@ func EndingWith(ctx context.Context, l *ledger.Ledger, by, ending string, limit 
 	return found, err
 }
 
-// Newest returns the newest message that the agent by has sent or got, "" being any, and whether there is one. Tests of a transport
-// do not count. is selects the messages that do; nil selects all.
-func Newest(ctx context.Context, l *ledger.Ledger, by string, is func(*orchestrator.Message) bool) (m orchestrator.Message, found bool, err error) {
+// Newest returns the newest message that the agent by has sent or got, "" being any, and whether there is one. Tests of
+// a transport do not count. is selects the messages that do; nil selects all.
+func Newest(ctx context.Context, l *ledger.Ledger, by string,
+	is func(*orchestrator.Message) bool) (m orchestrator.Message, found bool, err error) {
 	s := Search{Agent: by, Limit: 1, Says: func(m *orchestrator.Message) bool {
 		return m.Type != orchestrator.TestMessage && (is == nil || is(m))
 	}}

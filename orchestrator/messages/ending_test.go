@@ -11,7 +11,8 @@ import (
 	"mailroom/orchestrator/retention"
 )
 
-// An ending of at least four characters finds a message, archived or not, whatever its case, for those whose message it is.
+// An ending of at least four characters finds a message, archived or not, whatever its case, for those whose message it
+// is.
 func TestEndingWith(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")

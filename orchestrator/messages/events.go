@@ -28,8 +28,8 @@ type Event struct {
 	Seq       int64  `json:"seq,omitempty"` // of the message: its place in the order of sending
 }
 
-// Cursor is a place in the stream of events: behind one event and before the next. The zero value stands before the first. Only the
-// database that gave out its text knows what that means: clients hand it back as it is.
+// Cursor is a place in the stream of events: behind one event and before the next. The zero value stands before the
+// first. Only the database that gave out its text knows what that means: clients hand it back as it is.
 type Cursor struct {
 	id int64 // of the event before it
 }
@@ -39,17 +39,19 @@ func (c Cursor) String() string { return strconv.FormatInt(c.id, 10) }
 // Cursor returns the place behind an event.
 func (e *Event) Cursor() Cursor { return Cursor{e.ID} }
 
-// CursorOf returns the place that a text names. Error: invalid_params for a text that is none, or names an event that is yet to
-// come, as that of another database may.
+// CursorOf returns the place that a text names. Error: invalid_params for a text that is none, or names an event that
+// is yet to come, as that of another database may.
 func CursorOf(ctx context.Context, l *ledger.Ledger, text string) (Cursor, error) {
 	id, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || id < 0 {
-		return Cursor{}, orchestrator.Errorf(orchestrator.InvalidParams, "%q is no id of an event", orchestrator.Clip(text)).
+		return Cursor{}, orchestrator.Errorf(orchestrator.InvalidParams, "%q is no id of an event",
+			orchestrator.Clip(text)).
 			WithHint("Send the id of the last event that you have seen, 0 for all there are, or none for what happens from now on")
 	}
 	newest, err := newestID(ctx, l)
 	if err == nil && id > newest {
-		err = orchestrator.Errorf(orchestrator.InvalidParams, "there is no event %d, the newest is %d: it is of another database", id, newest).
+		err = orchestrator.Errorf(orchestrator.InvalidParams,
+			"there is no event %d, the newest is %d: it is of another database", id, newest).
 			WithHint("Begin anew, without an id")
 	}
 	return Cursor{id}, err
@@ -67,8 +69,8 @@ func LastEvent(ctx context.Context, l *ledger.Ledger) (Cursor, error) {
 	})
 }
 
-// DelayedBy returns what keeps the events behind a place from being shown: a transaction that has been open since before they were
-// written. "" is nothing.
+// DelayedBy returns what keeps the events behind a place from being shown: a transaction that has been open since
+// before they were written. "" is nothing.
 func DelayedBy(ctx context.Context, l *ledger.Ledger, at Cursor) (string, error) {
 	settled, err := store.SettledIn(ctx, l.Store)
 	if err != nil || settled.Holder == "" {
@@ -83,7 +85,10 @@ func DelayedBy(ctx context.Context, l *ledger.Ledger, at Cursor) (string, error)
 
 // newestID returns the id of the newest event that can be seen; others may come before it.
 func newestID(ctx context.Context, l *ledger.Ledger) (int64, error) {
-	return ledger.Ask(ctx, l, func(c *store.Conn) (int64, error) { return c.Number(`SELECT coalesce(max(id), 0) FROM message_trace`) })
+	return ledger.Ask(ctx, l, func(c *store.Conn) (int64, error) {
+		return c.Number(`SELECT coalesce(max(id), 0)
+		FROM message_trace`)
+	})
 }
 
 // Behind returns how many events another place is behind this one, or a few more: ids may be left out.
@@ -92,9 +97,10 @@ func (c Cursor) Behind(other Cursor) int64 { return c.id - other.id }
 // Before returns a place that is n events before this one, or a few fewer.
 func (c Cursor) Before(n int64) Cursor { return Cursor{max(0, c.id-n)} }
 
-// LastEvents returns the newest events, oldest first, and the place behind them. There are at most n, 1000 at most; for one agent, see
-// Events, only among the newest 10,000 of all.
-func LastEvents(ctx context.Context, l *ledger.Ledger, concerning string, n int64) (list []Event, next Cursor, err error) {
+// LastEvents returns the newest events, oldest first, and the place behind them. There are at most n, 1000 at most; for
+// one agent, see Events, only among the newest 10,000 of all.
+func LastEvents(ctx context.Context, l *ledger.Ledger, concerning string, n int64) (list []Event, next Cursor,
+	err error) {
 	if n == 0 {
 		next, err = LastEvent(ctx, l)
 		return nil, next, err
@@ -108,7 +114,8 @@ func LastEvents(ctx context.Context, l *ledger.Ledger, concerning string, n int6
 		return nil, next, err
 	}
 	from, err := ledger.Ask(ctx, l, func(c *store.Conn) (Cursor, error) {
-		id, err := c.Number(`SELECT coalesce((SELECT id FROM message_trace WHERE id > 0 AND id <= ?1 ORDER BY id DESC LIMIT 1 OFFSET +?2), 0)`, settled.Events, look)
+		id, err := c.Number(`SELECT coalesce((SELECT id FROM message_trace WHERE id > 0 AND id <= ?1 ORDER BY id DESC
+			LIMIT 1 OFFSET +?2), 0)`, settled.Events, look)
 		return Cursor{id}, err
 	})
 	if err != nil {
@@ -118,11 +125,12 @@ func LastEvents(ctx context.Context, l *ledger.Ledger, concerning string, n int6
 	return list[max(0, len(list)-int(n)):], next, err
 }
 
-// Events returns what happened to messages after a place in the stream, oldest first. It looks at no more than limit events, of
-// which concerning leaves those of messages that this agent sent or got; "" leaves all. next is the place after them; more says
-// that there may be events behind it already. It stops before events that are not settled, see store.SettledIn: so nothing is ever passed,
-// and what happened to one message comes in its order.
-func Events(ctx context.Context, l *ledger.Ledger, after Cursor, concerning string, limit int) (list []Event, next Cursor, more bool, err error) {
+// Events returns what happened to messages after a place in the stream, oldest first. It looks at no more than limit
+// events, of which concerning leaves those of messages that this agent sent or got; "" leaves all. next is the place
+// after them; more says that there may be events behind it already. It stops before events that are not settled, see
+// store.SettledIn: so nothing is ever passed, and what happened to one message comes in its order.
+func Events(ctx context.Context, l *ledger.Ledger, after Cursor, concerning string, limit int) (list []Event,
+	next Cursor, more bool, err error) {
 	settled, err := store.SettledIn(ctx, l.Store)
 	if err != nil {
 		return nil, after, false, err
@@ -132,7 +140,8 @@ func Events(ctx context.Context, l *ledger.Ledger, after Cursor, concerning stri
 		list, next, seen = nil, after, 0
 		return c.Query(`
 			SELECT t.id, t.message_id, t.at, t.event, t.old_status, t.new_status, t.attempt, t.error,
-			       coalesce(m.sender, a.sender, ''), coalesce(m.recipient, a.recipient, ''), coalesce(m.thread_id, a.thread_id, ''),
+			       coalesce(m.sender, a.sender, ''), coalesce(m.recipient, a.recipient, ''), coalesce(m.thread_id,
+				a.thread_id, ''),
 			       coalesce(m.seq, a.seq, 0), coalesce(m.ended_at, a.ended_at, '')
 			FROM message_trace t
 			LEFT JOIN agent_message m ON m.message_id = t.message_id
@@ -155,8 +164,8 @@ func Events(ctx context.Context, l *ledger.Ledger, after Cursor, concerning stri
 	return list, next, seen == limit, err
 }
 
-// NoteDeleted records in the trace that messages are about to be deleted, and from and to whom they were. from is what stands
-// behind FROM in a SELECT of them: a table and a condition.
+// NoteDeleted records in the trace that messages are about to be deleted, and from and to whom they were. from is what
+// stands behind FROM in a SELECT of them: a table and a condition.
 func NoteDeleted(t *ledger.Tx, from string) error {
 	return tracing.RecordDeleted(t, from, t.Event(tracing.Deleted, ""))
 }
@@ -165,7 +174,8 @@ func NoteDeleted(t *ledger.Tx, from string) error {
 // has only its ID, and at is "".
 func Deleted(c *store.Conn, id string) (m orchestrator.Message, at string, err error) {
 	m.ID = id
-	err = c.Query(`SELECT at, old_status, error, detail FROM message_trace WHERE message_id = ? AND event = 'deleted' ORDER BY id DESC LIMIT 1`,
+	err = c.Query(`SELECT at, old_status, error, detail FROM message_trace WHERE message_id = ? AND event = 'deleted'
+		ORDER BY id DESC LIMIT 1`,
 		func(row store.Row) error {
 			at, m.Status, m.Error = row.Text(0), orchestrator.Status(row.Text(1)), row.Text(2)
 			var kept struct {
@@ -180,8 +190,8 @@ func Deleted(c *store.Conn, id string) (m orchestrator.Message, at string, err e
 	return m, at, err
 }
 
-// Receipt says that something happened to a message, when, and which column shows it. There are receipts only for what is
-// certain. Source: dialects.md, "All of them".
+// Receipt says that something happened to a message, when, and which column shows it. There are receipts only for what
+// is certain. Source: dialects.md, "All of them".
 type Receipt struct {
 	What     string `json:"what"` // created, delivered, shown (and not confirmed yet), read, acknowledged, answered
 	At       string `json:"at"`
@@ -215,7 +225,8 @@ func ReceiptsOf(c *store.Conn, m *orchestrator.Message) ([]Receipt, error) {
 	}
 	err = c.Query(`
 		SELECT message_id, created_at FROM agent_message WHERE reply_to IN (?1, ?3) AND (sender = ?2 OR ?2 IS NULL)
-		UNION ALL SELECT message_id, created_at FROM agent_message_archive WHERE reply_to IN (?1, ?3) AND (sender = ?2 OR ?2 IS NULL)
+		UNION ALL SELECT message_id, created_at FROM agent_message_archive WHERE reply_to IN (?1, ?3) AND (sender = ?2
+			OR ?2 IS NULL)
 		ORDER BY 2 LIMIT 1`, func(row store.Row) error {
 		add("answered", row.Text(1), "reply_to of "+row.Text(0))
 		return nil

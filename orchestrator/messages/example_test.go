@@ -12,8 +12,8 @@ import (
 	"mailroom/orchestrator/orchestratortest/example"
 )
 
-// A sender that does not know whether its message was stored sends it again with the same idempotency key. It gets the first
-// answer, and the message is there once.
+// A sender that does not know whether its message was stored sends it again with the same idempotency key. It gets the
+// first answer, and the message is there once.
 func ExampleSend() {
 	ctx := context.Background()
 	e, done := example.Open("architect", "code_developer")
@@ -47,7 +47,8 @@ func ExampleSend_refused() {
 	e, done := example.Open("architect", "code_developer")
 	defer done()
 
-	_, err := messages.Send(ctx, e.Ledger, orchestrator.Draft{Sender: "architect", Recipient: "code_develper", Type: "spec_ready"})
+	_, err := messages.Send(ctx, e.Ledger, orchestrator.Draft{Sender: "architect", Recipient: "code_develper",
+		Type: "spec_ready"})
 	switch orchestrator.CodeOf(err) {
 	case orchestrator.UnknownRecipient:
 		fmt.Println("nobody has that name")

@@ -11,7 +11,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// FindIn returns the messages that an id stands for, within a transaction, as Find does; none, and no error, if there are none.
+// FindIn returns the messages that an id stands for, within a transaction, as Find does; none, and no error, if there
+// are none.
 func FindIn(c *store.Conn, id string) ([]orchestrator.Message, error) {
 	ms, err := ledger.Messages(c, `SELECT `+ledger.MessageColumns+` FROM agent_message WHERE message_id = ?`, id)
 	if err != nil || len(ms) > 0 && !ms[0].IsPost() {
@@ -23,10 +24,11 @@ func FindIn(c *store.Conn, id string) ([]orchestrator.Message, error) {
 	return ledger.Messages(c, `SELECT `+ledger.ArchivedColumns+` FROM agent_message_archive WHERE message_id = ?`, id)
 }
 
-// sentTogether returns the messages of one send to several agents, or a post and its copies, in the order in which they were
-// stored, archived ones too.
+// sentTogether returns the messages of one send to several agents, or a post and its copies, in the order in which they
+// were stored, archived ones too.
 func sentTogether(c *store.Conn, id string) (ms []orchestrator.Message, err error) {
-	for _, from := range []string{ledger.MessageColumns + ` FROM agent_message`, ledger.ArchivedColumns + ` FROM agent_message_archive`} {
+	for _, from := range []string{ledger.MessageColumns + ` FROM agent_message`, ledger.ArchivedColumns +
+		` FROM agent_message_archive`} {
 		found, err := ledger.Messages(c, `SELECT `+from+` WHERE multicast_id = ? ORDER BY seq`, id)
 		if err != nil {
 			return nil, err
@@ -37,9 +39,9 @@ func sentTogether(c *store.Conn, id string) (ms []orchestrator.Message, err erro
 	return ms, nil
 }
 
-// FindOwn returns those messages that an id stands for which the agent by has sent or got; "" gets all. Of a send to a group a
-// member gets its own message. Error: not_found, which is the same whether the id does not exist or all its messages are of
-// others, since a stranger must not learn that an id is taken, or by whom.
+// FindOwn returns those messages that an id stands for which the agent by has sent or got; "" gets all. Of a send to a
+// group a member gets its own message. Error: not_found, which is the same whether the id does not exist or all its
+// messages are of others, since a stranger must not learn that an id is taken, or by whom.
 func FindOwn(c *store.Conn, conf *ledger.Config, id, by string) ([]orchestrator.Message, error) {
 	ms, err := FindIn(c, id)
 	if by != "" {
@@ -57,16 +59,18 @@ func NoMessage(id string) error {
 		WithHint("`mailroom list` finds what an agent has sent or got")
 }
 
-// Find returns the messages that an id stands for: one message, all of a send to a group, or a post and its mentions. It finds
-// archived ones, too. Error: not_found.
+// Find returns the messages that an id stands for: one message, all of a send to a group, or a post and its mentions.
+// It finds archived ones, too. Error: not_found.
 func Find(ctx context.Context, l *ledger.Ledger, id string) ([]orchestrator.Message, error) {
 	return ledger.Ask(ctx, l, func(c *store.Conn) ([]orchestrator.Message, error) { return FindOwn(c, nil, id, "") })
 }
 
-// AnsweredBefore reports whether the sender of a message had answered the same one before, be it by what is archived now.
+// AnsweredBefore reports whether the sender of a message had answered the same one before, be it by what is archived
+// now.
 func AnsweredBefore(c *store.Conn, m *orchestrator.Message) (bool, error) {
 	const before = `SELECT 1 FROM %s WHERE reply_to = ?1 AND sender = ?2 AND seq < ?3`
-	n, err := c.Number(`SELECT EXISTS (`+fmt.Sprintf(before, "agent_message")+`) OR EXISTS (`+fmt.Sprintf(before, "agent_message_archive")+`)`,
+	n, err := c.Number(`SELECT EXISTS (`+fmt.Sprintf(before, "agent_message")+`) OR EXISTS (`+fmt.Sprintf(before,
+		"agent_message_archive")+`)`,
 		m.ReplyTo, m.Sender, m.Seq)
 	return n > 0, err
 }

@@ -10,16 +10,17 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// HistoryFilter selects messages for History, the archive included. At least one of ThreadID, Sender and Target must be set,
-// and ThreadID if Party is: there are indexes for these.
+// HistoryFilter selects messages for History, the archive included. At least one of ThreadID, Sender and Target must be
+// set, and ThreadID if Party is: there are indexes for these.
 type HistoryFilter struct {
-	ThreadID    string
-	Sender      string
-	Own         bool   // only what Sender has sent itself, and not a removed agent that had its name; not with Party
-	Target      string // recipient, or the group that the sender named
-	Type        string
-	Status      orchestrator.Status
-	Since       string // created at or after; RFC 3339, a form that AdoptTime knows, or how long ago, as in 1h; "" is no bound
+	ThreadID string
+	Sender   string
+	Own      bool   // only what Sender has sent itself, and not a removed agent that had its name; not with Party
+	Target   string // recipient, or the group that the sender named
+	Type     string
+	Status   orchestrator.Status
+	// created at or after; RFC 3339, a form that AdoptTime knows, or how long ago, as in 1h; "" is no bound
+	Since       string
 	Until       string // created at or before
 	Party       string // not "": only what this agent sent or got
 	Posts       bool   // with Party: and what was posted in the thread, whomever it mentions
@@ -28,9 +29,9 @@ type HistoryFilter struct {
 	OldestFirst bool
 }
 
-// History returns messages in the order in which they were sent, newest first unless OldestFirst is set; more says that there
-// are others. A post is in the history of its thread once, without the copies for those it mentions; Copies returns these.
-// History marks nothing as read. Error: invalid_params for a time that cannot be read.
+// History returns messages in the order in which they were sent, newest first unless OldestFirst is set; more says that
+// there are others. A post is in the history of its thread once, without the copies for those it mentions; Copies
+// returns these. History marks nothing as read. Error: invalid_params for a time that cannot be read.
 func History(ctx context.Context, l *ledger.Ledger, f HistoryFilter) (ms []orchestrator.Message, more bool, err error) {
 	since, err := boundary(l, "since", f.Since)
 	if err != nil {
@@ -59,8 +60,8 @@ func History(ctx context.Context, l *ledger.Ledger, f HistoryFilter) (ms []orche
 	return ms, more, err
 }
 
-// query selects the places of the messages, newest first unless asked otherwise. Its parameters are those of History, of which from is
-// From, or "" if there is none.
+// query selects the places of the messages, newest first unless asked otherwise. Its parameters are those of History,
+// of which from is From, or "" if there is none.
 func (f *HistoryFilter) query(from string) string {
 	order, behind := "DESC", " AND +seq < "
 	if f.OldestFirst {
@@ -98,7 +99,8 @@ func (f *HistoryFilter) query(from string) string {
 	}
 	present := `SELECT 0, seq FROM agent_message m ` + where
 	if f.Sender != "" && f.ThreadID == "" { // only what is over has an index by sender, so that a send keeps up none
-		present = `SELECT 0, seq FROM agent_message m INDEXED BY agent_message_live ` + where + ` AND ` + ledger.Live + `
+		present = `SELECT 0, seq FROM agent_message m INDEXED BY agent_message_live ` + where + ` AND ` + ledger.Live +
+			`
 		UNION ALL
 		SELECT 0, seq FROM agent_message m INDEXED BY agent_message_past ` + where + ` AND ` + ledger.Past
 	}
@@ -108,19 +110,21 @@ func (f *HistoryFilter) query(from string) string {
 		ORDER BY seq ` + order + ` LIMIT +?8`
 }
 
-// copyOfPost is the condition for the rows, of either table as m, by which a post reaches those that it mentions, as long as
-// the thread's own row of it is there.
-const copyOfPost = `(m.multicast_target = '` + orchestrator.ThreadPrefix + `' || m.thread_id AND m.message_id <> m.multicast_id
+// copyOfPost is the condition for the rows, of either table as m, by which a post reaches those that it mentions, as
+// long as the thread's own row of it is there.
+const copyOfPost = `(m.multicast_target = '` + orchestrator.ThreadPrefix +
+	`' || m.thread_id AND m.message_id <> m.multicast_id
 	AND (EXISTS (SELECT 1 FROM agent_message p WHERE p.message_id = m.multicast_id)
 	  OR EXISTS (SELECT 1 FROM agent_message_archive p WHERE p.message_id = m.multicast_id)))`
 
 // showsPosts reports whether the filter finds a thread's own row of each post whose copies it finds.
 func (f *HistoryFilter) showsPosts() bool {
-	return f.ThreadID != "" && f.Target == "" && (f.Party == "" || f.Posts) && (f.Status == "" || f.Status == orchestrator.Delivered)
+	return f.ThreadID != "" && f.Target == "" && (f.Party == "" || f.Posts) && (f.Status == "" ||
+		f.Status == orchestrator.Delivered)
 }
 
-// Copies returns, for each message that is a post, the messages by which the post reaches the agents that it mentions, in the
-// order in which they were sent. For any other message it returns none.
+// Copies returns, for each message that is a post, the messages by which the post reaches the agents that it mentions,
+// in the order in which they were sent. For any other message it returns none.
 func Copies(ctx context.Context, l *ledger.Ledger, ms []orchestrator.Message) ([][]orchestrator.Message, error) {
 	return ledger.Ask(ctx, l, func(c *store.Conn) (copies [][]orchestrator.Message, err error) {
 		copies = make([][]orchestrator.Message, len(ms))

@@ -24,7 +24,8 @@ func TestHistory(t *testing.T) {
 	}
 	numbers := map[string]string{} // message to its number
 	send := func(n, sender, recipient, kind, thread string) {
-		sent, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: sender, Recipient: recipient, Type: kind, ThreadID: thread})
+		sent, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: sender, Recipient: recipient,
+			Type: kind, ThreadID: thread})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -38,7 +39,8 @@ func TestHistory(t *testing.T) {
 	send("3", "a", "team", "x", "")
 	f.Deliver()
 	f.Clock.Advance(time.Hour)
-	if c, err := retention.ClearOld(t.Context(), f.Ledger, retention.ClearOptions{OlderThan: time.Minute}); err != nil || c.Deleted != 4 {
+	if c, err := retention.ClearOld(t.Context(), f.Ledger,
+		retention.ClearOptions{OlderThan: time.Minute}); err != nil || c.Deleted != 4 {
 		t.Fatalf("%+v, %v", c, err)
 	}
 	send("0", "c", "a", "z", "")
@@ -60,7 +62,8 @@ func TestHistory(t *testing.T) {
 		{messages.HistoryFilter{Sender: "a", Target: "team"}, "3' 3"},
 		{messages.HistoryFilter{Sender: "a", Type: "x"}, "3' 3 1"},
 		{messages.HistoryFilter{Target: "b", Status: orchestrator.Pending}, "5 4"},
-		{messages.HistoryFilter{Target: "b", Status: orchestrator.Delivered, OldestFirst: true}, "1 3 6"}, // 6 is its own copy,
+		// 6 is its own copy,
+		{messages.HistoryFilter{Target: "b", Status: orchestrator.Delivered, OldestFirst: true}, "1 3 6"},
 		{messages.HistoryFilter{Sender: "a", Since: "2026-01-02 03:04:07"}, "4 3' 3"},
 		{messages.HistoryFilter{Sender: "a", Until: "2026-01-02T03:04:07Z"}, "3' 3 1"},
 		{messages.HistoryFilter{Sender: "a", Since: "2026-01-02T03:04:06Z", Until: "2026-01-02T03:04:06Z"}, ""},
@@ -78,11 +81,13 @@ func TestHistory(t *testing.T) {
 			for i := range ms {
 				got = append(got, numbers[ms[i].ID])
 			}
-			want.Equal(t, fmt.Sprintf("%+v", c.f), strings.Join(got, " "), strings.Join(all[:min(limit, len(all))], " "))
+			want.Equal(t, fmt.Sprintf("%+v", c.f), strings.Join(got, " "), strings.Join(all[:min(limit, len(all))],
+				" "))
 			want.Equal(t, fmt.Sprintf("more of %+v", c.f), more, limit < len(all))
 		}
 	}
-	_, _, err := messages.History(t.Context(), f.Ledger, messages.HistoryFilter{Sender: "a", Since: "yesterday", Limit: 1})
+	_, _, err := messages.History(t.Context(), f.Ledger, messages.HistoryFilter{Sender: "a", Since: "yesterday",
+		Limit: 1})
 	want.Code(t, err, orchestrator.InvalidParams)
 }
 
@@ -139,7 +144,8 @@ func TestEvents(t *testing.T) {
 	const ofB = "created ab t, created bc, delivered ab t, delivered bc, read ab t"
 	want.Equal(t, "events of b", told("b"), ofB)
 	want.Equal(t, "events of nobody", told("nobody"), "")
-	want.Equal(t, "number of all", fmt.Sprint(strings.Count(told(""), ",")+1), f.Rows(`SELECT count(*) FROM message_trace WHERE id > ?1`, start.String())[0])
+	want.Equal(t, "number of all", fmt.Sprint(strings.Count(told(""), ",")+1),
+		f.Rows(`SELECT count(*) FROM message_trace WHERE id > ?1`, start.String())[0])
 	f.Clock.Advance(30 * 24 * time.Hour)
 	if _, err := retention.ClearOld(t.Context(), f.Ledger, retention.ClearOptions{}); err != nil {
 		t.Fatal(err)

@@ -12,8 +12,8 @@ import (
 )
 
 // hash tells whether two sends with one idempotency key are the same: it covers what the sender asked for, as the row
-// keeps it. Hashes stand on disk, so the fields keep their names and their order, and a new one must be left out while it
-// is empty.
+// keeps it. Hashes stand on disk, so the fields keep their names and their order, and a new one must be left out while
+// it is empty.
 func hash(d *orchestrator.Draft, session string) string {
 	notBefore := ""
 	if !d.NotBefore.IsZero() {
@@ -28,13 +28,16 @@ func hash(d *orchestrator.Draft, session string) string {
 		IdempotencyKey, ReplyTo, Summary, Context, Action, ThreadID, SessionID string
 		AckWithin                                                              time.Duration `json:",omitempty"`
 		HoldUnknown                                                            bool
-		RegisterSender                                                         bool          // says nothing of the message: always false
-		NotBefore                                                              string        `json:",omitempty"`
-		Delay                                                                  time.Duration `json:",omitempty"`
-		ID                                                                     string        `json:",omitempty"`
+		// says nothing of the message: always false
+		RegisterSender bool
+		NotBefore      string        `json:",omitempty"`
+		Delay          time.Duration `json:",omitempty"`
+		ID             string        `json:",omitempty"`
 	}{
-		Sender: d.Sender, Recipient: d.Recipient, Type: d.Type, Payload: d.Payload, MaxRetries: d.MaxRetries, Priority: d.Priority,
-		TTL: d.TTL, IdempotencyKey: d.IdempotencyKey, ReplyTo: d.ReplyTo, Summary: d.Summary, Context: d.Context, Action: d.Action,
+		Sender: d.Sender, Recipient: d.Recipient, Type: d.Type, Payload: d.Payload, MaxRetries: d.MaxRetries,
+		Priority: d.Priority,
+		TTL:      d.TTL, IdempotencyKey: d.IdempotencyKey, ReplyTo: d.ReplyTo, Summary: d.Summary, Context: d.Context,
+		Action:   d.Action,
 		ThreadID: d.ThreadID, SessionID: session, AckWithin: d.AckWithin, HoldUnknown: d.HoldUnknown,
 		NotBefore: notBefore, Delay: d.Delay, ID: d.ID,
 	})
@@ -58,9 +61,9 @@ type earlier struct {
 	Differs bool                  // the draft corrects what was refused, by another recipient or by HoldUnknown
 }
 
-// firstSend looks for an earlier send with the draft's idempotency key, or else with its own id. One that was refused and is not a dead
-// letter any more was sent by a replay. Error: conflict if it was another message. A draft that only corrects the recipient
-// of one that was refused is no other message.
+// firstSend looks for an earlier send with the draft's idempotency key, or else with its own id. One that was refused
+// and is not a dead letter any more was sent by a replay. Error: conflict if it was another message. A draft that only
+// corrects the recipient of one that was refused is no other message.
 func firstSend(t *ledger.Tx, d *orchestrator.Draft) (first earlier, err error) {
 	if d.IdempotencyKey != "" {
 		first, err = firstResult(t, d)
@@ -79,10 +82,11 @@ func firstSend(t *ledger.Tx, d *orchestrator.Draft) (first earlier, err error) {
 func firstResult(t *ledger.Tx, d *orchestrator.Draft) (first earlier, err error) {
 	var have, result string
 	found := false
-	err = t.Query(`SELECT params_hash, result FROM idempotency WHERE sender = ? AND key = ?`, func(row store.Row) error {
-		have, result, found = row.Text(0), row.Text(1), true
-		return nil
-	}, d.Sender, d.IdempotencyKey)
+	err = t.Query(`SELECT params_hash, result FROM idempotency WHERE sender = ? AND key = ?`,
+		func(row store.Row) error {
+			have, result, found = row.Text(0), row.Text(1), true
+			return nil
+		}, d.Sender, d.IdempotencyKey)
 	if err != nil || !found {
 		return first, err
 	}
@@ -111,7 +115,8 @@ func firstResult(t *ledger.Tx, d *orchestrator.Draft) (first earlier, err error)
 	case d.IdempotencyKey == d.ID:
 		return first, idTaken(d.ID) // nobody but us has called it a key
 	default:
-		return first, orchestrator.Errorf(orchestrator.Conflict, "the idempotency key %q was used by %s for another message", d.IdempotencyKey, d.Sender).
+		return first, orchestrator.Errorf(orchestrator.Conflict,
+			"the idempotency key %q was used by %s for another message", d.IdempotencyKey, d.Sender).
 			WithHint("Use a new key for a new message")
 	}
 	if first.Refused == nil {
@@ -121,7 +126,8 @@ func firstResult(t *ledger.Tx, d *orchestrator.Draft) (first earlier, err error)
 	return first, nil
 }
 
-// isHash reports whether a hash is that of a draft. Rows of earlier versions have one with the session, whether it was named or not.
+// isHash reports whether a hash is that of a draft. Rows of earlier versions have one with the session, whether it was
+// named or not.
 func isHash(have string, d *orchestrator.Draft) bool {
 	return have == ownHash(d) || have == hash(d, d.SessionID)
 }
@@ -144,9 +150,11 @@ func keepResult(t *ledger.Tx, d *orchestrator.Draft, sent orchestrator.Sent) err
 	return err
 }
 
-// keepRefusal notes that a draft with an idempotency key was refused, and which dead letter it has left: a repeat is answered with the same.
+// keepRefusal notes that a draft with an idempotency key was refused, and which dead letter it has left: a repeat is
+// answered with the same.
 func keepRefusal(t *ledger.Tx, d *orchestrator.Draft, letter string) error {
-	return keepResult(t, d, orchestrator.Sent{MessageID: letter, Recipients: []string{d.Recipient}, Held: d.HoldUnknown, Status: orchestrator.Failed})
+	return keepResult(t, d, orchestrator.Sent{MessageID: letter, Recipients: []string{d.Recipient}, Held: d.HoldUnknown,
+		Status: orchestrator.Failed})
 }
 
 // dropKey forgets what came of the first send with a draft's idempotency key.
@@ -157,8 +165,8 @@ func dropKey(t *ledger.Tx, d *orchestrator.Draft) error {
 	return t.Run(`DELETE FROM idempotency WHERE sender = ? AND key = ?`, d.Sender, d.IdempotencyKey)
 }
 
-// firstWithID looks for a message that came with the draft's own id in another way, such as a file. One that says something
-// else is a conflict, which tells no more of it: it may be a stranger's.
+// firstWithID looks for a message that came with the draft's own id in another way, such as a file. One that says
+// something else is a conflict, which tells no more of it: it may be a stranger's.
 func firstWithID(t *ledger.Tx, d *orchestrator.Draft) (sent orchestrator.Sent, found bool, err error) {
 	conf := t.Config()
 	m, found, err := ledger.MessageWithID(t.Conn, d.ID)
@@ -176,12 +184,14 @@ func firstWithID(t *ledger.Tx, d *orchestrator.Draft) (sent orchestrator.Sent, f
 // sentAs is the result of a send that has stored one message.
 func sentAs(m *orchestrator.Message) orchestrator.Sent {
 	return orchestrator.Sent{
-		MessageID: m.ID, MessageIDs: []string{m.ID}, Recipients: []string{m.Recipient}, Status: orchestrator.Pending, CreatedAt: m.CreatedAt,
-		Origin: m.Origin,
+		MessageID: m.ID, MessageIDs: []string{m.ID}, Recipients: []string{m.Recipient}, Status: orchestrator.Pending,
+		CreatedAt: m.CreatedAt,
+		Origin:    m.Origin,
 	}
 }
 
 // idTaken is the error for an id that another message has, whoever wrote that one.
 func idTaken(id string) error {
-	return orchestrator.Errorf(orchestrator.Conflict, "another message has the id %s", orchestrator.Clip(id)).WithHint("Give this one an id of its own, or none: it gets one then")
+	return orchestrator.Errorf(orchestrator.Conflict, "another message has the id %s", orchestrator.Clip(id)).
+		WithHint("Give this one an id of its own, or none: it gets one then")
 }

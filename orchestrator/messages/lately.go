@@ -44,8 +44,8 @@ type Letter struct {
 	CreatedAt string              `json:"created_at"`
 }
 
-// LatelyOf returns with whom an agent had to do lately. It looks at the newest messages of all, so that it costs the same however
-// many there are.
+// LatelyOf returns with whom an agent had to do lately. It looks at the newest messages of all, so that it costs the
+// same however many there are.
 func LatelyOf(ctx context.Context, l *ledger.Ledger, agent string) (r Lately, err error) {
 	letters := []Letter{}
 	err = l.Read(ctx, func(c *store.Conn) error {
@@ -55,8 +55,10 @@ func LatelyOf(ctx context.Context, l *ledger.Ledger, agent string) (r Lately, er
 		}
 		r.Among = int(min(last, latest))
 		letters, err = store.List(c, func(row store.Row) Letter {
-			return Letter{row.Text(0), row.Text(1), row.Text(2), row.Text(3), orchestrator.Status(row.Text(4)), row.Text(5)}
-		}, `SELECT message_id, sender, recipient, coalesce(message_type, ''), coalesce(status, ''), coalesce(created_at, '') FROM agent_message
+			return Letter{row.Text(0), row.Text(1), row.Text(2), row.Text(3), orchestrator.Status(row.Text(4)),
+				row.Text(5)}
+		}, `SELECT message_id, sender, recipient, coalesce(message_type, ''), coalesce(status, ''), coalesce(created_at,
+			'') FROM agent_message
 			WHERE seq > ?2 AND (+sender = ?1 OR +recipient = ?1) ORDER BY seq DESC`, agent, last-latest)
 		return err
 	})

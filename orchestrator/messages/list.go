@@ -46,9 +46,9 @@ type Listed struct {
 	At       string // when the message was created to which it has come
 }
 
-// List returns messages of all agents, newest first unless OldestFirst is set. One call looks at a bounded number of messages, whether they
-// fit or not: if Complete is false, call it again from Next. Nothing is marked as read. Error: invalid_params for a time that cannot
-// be read.
+// List returns messages of all agents, newest first unless OldestFirst is set. One call looks at a bounded number of
+// messages, whether they fit or not: if Complete is false, call it again from Next. Nothing is marked as read. Error:
+// invalid_params for a time that cannot be read.
 func List(ctx context.Context, l *ledger.Ledger, f ListFilter) (listed Listed, err error) {
 	for _, name := range []*string{&f.Agent, &f.Sender, &f.Recipient, &f.Pair[0], &f.Pair[1]} {
 		*name = orchestrator.FoldName(*name)
@@ -101,13 +101,15 @@ func List(ctx context.Context, l *ledger.Ledger, f ListFilter) (listed Listed, e
 	return listed, nil
 }
 
-// sources are what a list walks through, in the order of seq: an index, where one has what is looked for and little else.
+// sources are what a list walks through, in the order of seq: an index, where one has what is looked for and little
+// else.
 func (f *ListFilter) sources() (list []searchSource) {
 	list = []searchSource{{`agent_message m NOT INDEXED`, `true`}, {`agent_message_archive m NOT INDEXED`, `true`}}
 	switch {
 	case f.ThreadID != "":
 		list = []searchSource{
-			{`agent_message m INDEXED BY agent_message_thread`, `thread_id = ?3`}, {`agent_message_archive m INDEXED BY agent_message_archive_thread`, `thread_id = ?3`},
+			{`agent_message m INDEXED BY agent_message_thread`, `thread_id = ?3`},
+			{`agent_message_archive m INDEXED BY agent_message_archive_thread`, `thread_id = ?3`},
 		}
 	case f.only(orchestrator.Failed, orchestrator.Lapsed): // which are never archived
 		return []searchSource{{`agent_message m INDEXED BY agent_message_dead`, `status IN ('failed','expired')`}}
@@ -122,7 +124,8 @@ func (f *ListFilter) sources() (list []searchSource) {
 
 // only reports whether the filter selects statuses of these only.
 func (f *ListFilter) only(statuses ...orchestrator.Status) bool {
-	return len(f.Statuses) > 0 && !slices.ContainsFunc(f.Statuses, func(s orchestrator.Status) bool { return !slices.Contains(statuses, s) })
+	return len(f.Statuses) > 0 && !slices.ContainsFunc(f.Statuses,
+		func(s orchestrator.Status) bool { return !slices.Contains(statuses, s) })
 }
 
 // step walks through searchStep rows of each source, or fewer if their payloads are large or enough of them fit.
@@ -138,7 +141,8 @@ func (f *ListFilter) step(c *store.Conn, enough int) (step searched, err error) 
 		}
 		f.fewLive = live <= mostLive
 	}
-	args := []any{f.After, f.Before, f.ThreadID, f.Agent, f.Sender, f.Recipient, f.Pair[0], f.Pair[1], f.Type, statuses[0], statuses[1], f.Since, f.Until}
+	args := []any{f.After, f.Before, f.ThreadID, f.Agent, f.Sender, f.Recipient, f.Pair[0], f.Pair[1], f.Type,
+		statuses[0], statuses[1], f.Since, f.Until}
 	sources := f.sources()
 	for _, from := range sources {
 		err := c.Query(f.end(from), func(row store.Row) error {
@@ -160,7 +164,8 @@ func (f *ListFilter) step(c *store.Conn, enough int) (step searched, err error) 
 		enough = searchStep
 	}
 	var more bool
-	step.candidates, more, err = ledger.Fetch(c, f.fitting(sources), enough, ledger.MaxRead, append(slices.Clone(args), enough+1)...)
+	step.candidates, more, err = ledger.Fetch(c, f.fitting(sources), enough, ledger.MaxRead, append(slices.Clone(args),
+		enough+1)...)
 	if err != nil {
 		return step, err
 	}
@@ -177,15 +182,19 @@ func (f *ListFilter) step(c *store.Conn, enough int) (step searched, err error) 
 
 // end selects the row with which a step through a source ends; it selects none if the source has no so many left.
 func (f *ListFilter) end(from searchSource) string {
-	return `SELECT seq, created_at FROM ` + from.from + ` WHERE ` + from.where + ` AND seq > ?1 AND seq < ?2 ORDER BY seq ` + f.order() + ` LIMIT 1 OFFSET +?4`
+	return `SELECT seq, created_at FROM ` + from.from + ` WHERE ` + from.where + ` AND seq > ?1 AND seq < ?2
+		ORDER BY seq ` + f.order() + ` LIMIT 1 OFFSET +?4`
 }
 
 // fitting selects the places of what fits, in the order that is asked for.
 func (f *ListFilter) fitting(sources []searchSource) string {
-	const fits = ` AND seq > ?1 AND seq < ?2 AND (?3 = '' OR +thread_id = ?3) AND (?4 = '' OR +sender = ?4 OR +recipient = ?4) AND (?5 = '' OR +sender = ?5)
+	const fits = ` AND seq > ?1 AND seq < ?2 AND (?3 = '' OR +thread_id = ?3) AND (?4 = '' OR +sender = ?4
+		OR +recipient = ?4) AND (?5 = '' OR +sender = ?5)
 		AND (?6 = '' OR +recipient = ?6 OR +multicast_target = ?6)
-		AND (?7 = '' OR +sender = ?7 AND +recipient = ?8 OR +sender = ?8 AND +recipient = ?7) AND (?9 = '' OR message_type = ?9)
-		AND (?10 = '' OR +status = ?10 OR +status = ?11) AND (?12 = '' OR created_at >= ?12) AND (?13 = '' OR created_at <= ?13)`
+		AND (?7 = '' OR +sender = ?7 AND +recipient = ?8 OR +sender = ?8 AND +recipient = ?7) AND (?9 = ''
+			OR message_type = ?9)
+		AND (?10 = '' OR +status = ?10 OR +status = ?11) AND (?12 = '' OR created_at >= ?12) AND (?13 = ''
+			OR created_at <= ?13)`
 	var parts []string
 	for i, from := range sources {
 		archived := []string{`0`, `1`}[i]
@@ -209,15 +218,16 @@ func (f *ListFilter) bound() string {
 	return f.Since
 }
 
-// allBeyond reports whether a step has come to messages beyond the time alone: nothing behind them fits either, since times ascend, but
-// for single ones that were written by hand.
+// allBeyond reports whether a step has come to messages beyond the time alone: nothing behind them fits either, since
+// times ascend, but for single ones that were written by hand.
 func (f *ListFilter) allBeyond(c *store.Conn, bound string, sources []searchSource, args []any) (bool, error) {
 	within := `created_at >= ?4`
 	if f.OldestFirst {
 		within = `created_at <= ?4`
 	}
 	for _, from := range sources {
-		n, err := c.Number(`SELECT EXISTS (SELECT 1 FROM `+from.from+` WHERE `+from.where+` AND seq > ?1 AND seq < ?2 AND `+within+`)`,
+		n, err := c.Number(`SELECT EXISTS (SELECT 1 FROM `+from.from+` WHERE `+from.where+` AND seq > ?1 AND seq < ?2
+			AND `+within+`)`,
 			append(slices.Clone(args[:3]), bound)...)
 		if err != nil || n > 0 {
 			return false, err
@@ -226,14 +236,16 @@ func (f *ListFilter) allBeyond(c *store.Conn, bound string, sources []searchSour
 	return true, nil
 }
 
-// Named returns the messages that have these ids, as they are now, archived ones too; of a send to several agents those that have an id
-// of their own. What is not there is left out.
+// Named returns the messages that have these ids, as they are now, archived ones too; of a send to several agents those
+// that have an id of their own. What is not there is left out.
 func Named(ctx context.Context, l *ledger.Ledger, ids []string) ([]orchestrator.Message, error) {
 	return ledger.Ask(ctx, l, func(c *store.Conn) (ms []orchestrator.Message, err error) {
 		for _, id := range ids {
-			found, err := ledger.Messages(c, `SELECT `+ledger.MessageColumns+` FROM agent_message WHERE message_id = ?`, id)
+			found, err := ledger.Messages(c, `SELECT `+ledger.MessageColumns+` FROM agent_message WHERE message_id = ?`,
+				id)
 			if err == nil && len(found) == 0 {
-				found, err = ledger.Messages(c, `SELECT `+ledger.ArchivedColumns+` FROM agent_message_archive WHERE message_id = ?`, id)
+				found, err = ledger.Messages(c, `SELECT `+ledger.ArchivedColumns+` FROM agent_message_archive
+					WHERE message_id = ?`, id)
 			}
 			if err != nil {
 				return nil, err

@@ -39,8 +39,8 @@ func listAll(f *enginetest.Fixture, filter messages.ListFilter) (says []string, 
 	}
 }
 
-// A list finds what its filter names, each once and in order, in both directions, whether it is archived or not, and however small the
-// pieces.
+// A list finds what its filter names, each once and in order, in both directions, whether it is archived or not, and
+// however small the pieces.
 func TestList(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")
@@ -73,19 +73,28 @@ func TestList(t *testing.T) {
 		filter messages.ListFilter
 		fits   func(m *orchestrator.Message) bool
 	}{
-		"all":       {messages.ListFilter{}, func(*orchestrator.Message) bool { return true }},
-		"agent":     {messages.ListFilter{Agent: "A"}, func(m *orchestrator.Message) bool { return m.Sender == "a" || m.Recipient == "a" }},
-		"sender":    {messages.ListFilter{Sender: "b"}, func(m *orchestrator.Message) bool { return m.Sender == "b" }},
-		"recipient": {messages.ListFilter{Recipient: "b"}, func(m *orchestrator.Message) bool { return m.Recipient == "b" }},
+		"all": {messages.ListFilter{}, func(*orchestrator.Message) bool { return true }},
+		"agent": {messages.ListFilter{Agent: "A"}, func(m *orchestrator.Message) bool {
+			return m.Sender == "a" ||
+				m.Recipient == "a"
+		}},
+		"sender": {messages.ListFilter{Sender: "b"}, func(m *orchestrator.Message) bool { return m.Sender == "b" }},
+		"recipient": {messages.ListFilter{Recipient: "b"},
+			func(m *orchestrator.Message) bool { return m.Recipient == "b" }},
 		"pair": {messages.ListFilter{Pair: [2]string{"a", "c"}}, func(m *orchestrator.Message) bool {
 			return m.Sender == "a" && m.Recipient == "c" || m.Sender == "c" && m.Recipient == "a"
 		}},
-		"type":   {messages.ListFilter{Type: "y"}, func(m *orchestrator.Message) bool { return m.Type == "y" }},
-		"thread": {messages.ListFilter{ThreadID: th.ID, Sender: "a"}, func(m *orchestrator.Message) bool { return m.ThreadID == th.ID && m.Sender == "a" }},
-		"status": {messages.ListFilter{Statuses: []orchestrator.Status{orchestrator.Pending, orchestrator.Retry}}, func(m *orchestrator.Message) bool { return m.Status == orchestrator.Pending }},
-		"dead":   {messages.ListFilter{Statuses: []orchestrator.Status{orchestrator.Failed}}, func(m *orchestrator.Message) bool { return m.Status == orchestrator.Failed }},
-		"since":  {messages.ListFilter{Since: middle}, func(m *orchestrator.Message) bool { return m.CreatedAt >= middle }},
-		"until":  {messages.ListFilter{Until: middle}, func(m *orchestrator.Message) bool { return m.CreatedAt <= middle }},
+		"type": {messages.ListFilter{Type: "y"}, func(m *orchestrator.Message) bool { return m.Type == "y" }},
+		"thread": {messages.ListFilter{ThreadID: th.ID, Sender: "a"},
+			func(m *orchestrator.Message) bool { return m.ThreadID == th.ID && m.Sender == "a" }},
+		"status": {messages.ListFilter{Statuses: []orchestrator.Status{orchestrator.Pending, orchestrator.Retry}},
+			func(m *orchestrator.Message) bool { return m.Status == orchestrator.Pending }},
+		"dead": {messages.ListFilter{Statuses: []orchestrator.Status{orchestrator.Failed}},
+			func(m *orchestrator.Message) bool { return m.Status == orchestrator.Failed }},
+		"since": {messages.ListFilter{Since: middle},
+			func(m *orchestrator.Message) bool { return m.CreatedAt >= middle }},
+		"until": {messages.ListFilter{Until: middle},
+			func(m *orchestrator.Message) bool { return m.CreatedAt <= middle }},
 		"text": {messages.ListFilter{Says: func(m *orchestrator.Message) bool { return string(m.Payload) == "7" }},
 			func(m *orchestrator.Message) bool { return string(m.Payload) == "7" }},
 	} {
@@ -123,21 +132,25 @@ func TestListIsBounded(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c", "d")
 	f.Send("b", "a", func(d *orchestrator.Draft) { d.Payload, d.ThreadID = []byte(`1`), "t" })
-	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, message_type, payload, status, traced_status, created_at, delivered_at)
+	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, message_type, payload, status, traced_status,
+		created_at, delivered_at)
 		WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 60000)
-		SELECT 'x' || i, 'c', 'd', 'note', '"of others"', 'delivered', 'delivered', '2030-01-01T00:00:00.000Z', '2030-01-01T00:00:00.000Z' FROM n`)
+		SELECT 'x' || i, 'c', 'd', 'note', '"of others"', 'delivered', 'delivered', '2030-01-01T00:00:00.000Z',
+			'2030-01-01T00:00:00.000Z' FROM n`)
 	for _, c := range []struct {
 		filter messages.ListFilter
 		calls  int
 	}{
-		{messages.ListFilter{Agent: "a"}, 60000/searchedAtOnce + 1}, {messages.ListFilter{ThreadID: "t"}, 1}, {messages.ListFilter{Until: "2029-01-01T00:00:00Z", OldestFirst: true}, 1},
+		{messages.ListFilter{Agent: "a"}, 60000/searchedAtOnce + 1}, {messages.ListFilter{ThreadID: "t"}, 1},
+		{messages.ListFilter{Until: "2029-01-01T00:00:00Z", OldestFirst: true}, 1},
 	} {
 		c.filter.Limit = 9
 		got, calls := listAll(f, c.filter)
 		want.Rows(t, got, "1")
 		want.Equal(t, fmt.Sprintf("calls of %+v", c.filter), calls, c.calls)
 	}
-	if got, calls := listAll(f, messages.ListFilter{Since: "2031-01-01T00:00:00Z", Limit: 9}); len(got) > 0 || calls > 1 {
+	if got, calls := listAll(f, messages.ListFilter{Since: "2031-01-01T00:00:00Z", Limit: 9}); len(got) > 0 ||
+		calls > 1 {
 		t.Errorf("since a time that nothing is after: %v after %d calls", got, calls)
 	}
 }

@@ -23,7 +23,8 @@ func numbered(recipient string, at time.Time, sequence int) string {
 
 func withNumber(d *orchestrator.Draft) { d.MakeID = numbered }
 
-// Ids that a draft makes count per recipient and second. One that is taken, archived or somebody else's, is not made again.
+// Ids that a draft makes count per recipient and second. One that is taken, archived or somebody else's, is not made
+// again.
 func TestMadeIDs(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")
@@ -47,7 +48,8 @@ func TestMadeIDs(t *testing.T) {
 	want.Equal(t, "when the clock was set back", f.Send("a", "b", withNumber), "b-030406-003")
 }
 
-// A group's messages have an id each, and a refused message has one as well. A repeat of a key answers with the first ids.
+// A group's messages have an id each, and a refused message has one as well. A repeat of a key answers with the first
+// ids.
 func TestMadeIDsOfGroupsAndRefusals(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")
@@ -65,10 +67,12 @@ func TestMadeIDsOfGroupsAndRefusals(t *testing.T) {
 	want.Code(t, err, orchestrator.UnknownRecipient)
 	want.Rows(t, f.Rows(`SELECT message_id FROM dead_letter`), "bb-030405-001")
 	outs := messages.SendBatch(t.Context(), f.Ledger, []orchestrator.Draft{
-		{Sender: "a", Recipient: "b", MakeID: numbered}, {Sender: "a", Recipient: "nobody-at-all"}, {Sender: "a", Recipient: "b", MakeID: numbered},
+		{Sender: "a", Recipient: "b", MakeID: numbered}, {Sender: "a", Recipient: "nobody-at-all"},
+		{Sender: "a", Recipient: "b", MakeID: numbered},
 	}, false)
 	want.Code(t, outs[1].Refused, orchestrator.UnknownRecipient)
-	want.Rows(t, f.Rows(`SELECT message_id FROM agent_message WHERE recipient = 'b' ORDER BY seq`), "b-030405-001", "b-030405-002", "b-030405-003")
+	want.Rows(t, f.Rows(`SELECT message_id FROM agent_message WHERE recipient = 'b' ORDER BY seq`), "b-030405-001",
+		"b-030405-002", "b-030405-003")
 }
 
 // Many senders over two connections, in one second that does not end: every number once, and none left out.
@@ -82,7 +86,8 @@ func TestMadeIDsAtOnce(t *testing.T) {
 	for worker := range 8 {
 		wg.Go(func() {
 			for i := worker; i < sent; i += 8 {
-				sent, err := messages.Send(t.Context(), routers[i%2].Ledger, orchestrator.Draft{Sender: "a", Recipient: "b", MakeID: numbered})
+				sent, err := messages.Send(t.Context(), routers[i%2].Ledger, orchestrator.Draft{Sender: "a",
+					Recipient: "b", MakeID: numbered})
 				if err != nil {
 					t.Error(err)
 				}
@@ -100,7 +105,8 @@ func TestMadeIDsAtOnce(t *testing.T) {
 	if !slices.Equal(ids, all) {
 		t.Errorf("ids from %s to %s, %d of them", ids[0], ids[len(ids)-1], len(slices.Compact(ids)))
 	}
-	want.Equal(t, "the last of them", f.Rows(`SELECT message_id FROM agent_message ORDER BY seq DESC LIMIT 1`)[0], "b-030405-1200")
+	want.Equal(t, "the last of them", f.Rows(`SELECT message_id FROM agent_message ORDER BY seq DESC LIMIT 1`)[0],
+		"b-030405-1200")
 }
 
 // What a sender says that it does is noted with its message, in the session that it names, and not without it.
@@ -121,7 +127,8 @@ func TestSendWithPresence(t *testing.T) {
 		}
 		return s
 	}
-	d := orchestrator.Draft{Sender: "a", Recipient: "nobody", SessionID: "S", Presence: orchestrator.Idle, IdempotencyKey: "k"}
+	d := orchestrator.Draft{Sender: "a", Recipient: "nobody", SessionID: "S", Presence: orchestrator.Idle,
+		IdempotencyKey: "k"}
 	_, err := messages.Send(t.Context(), f.Ledger, d)
 	want.Code(t, err, orchestrator.UnknownRecipient)
 	want.Equal(t, "after a refusal", status(), "")
@@ -161,7 +168,8 @@ func TestOwnIDAtOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range fresh {
 		wg.Go(func() {
-			sent, err := messages.Send(t.Context(), routers[i%2].Ledger, orchestrator.Draft{Sender: "a", Recipient: "b", ID: "own", Type: "x"})
+			sent, err := messages.Send(t.Context(), routers[i%2].Ledger, orchestrator.Draft{Sender: "a", Recipient: "b",
+				ID: "own", Type: "x"})
 			if err != nil || sent.MessageID != "own" {
 				t.Errorf("%q, %v", sent.MessageID, err)
 			}
@@ -172,19 +180,21 @@ func TestOwnIDAtOnce(t *testing.T) {
 	want.Equal(t, "sent", len(slices.DeleteFunc(fresh, func(sent bool) bool { return !sent })), 1)
 	want.Equal(t, "rows", len(f.Rows(`SELECT 1 FROM agent_message`)), 1)
 	for _, d := range []orchestrator.Draft{
-		{Sender: "a", Recipient: "c", ID: "own", Type: "x"}, {Sender: "c", Recipient: "b", ID: "own", Type: "x"}, {Sender: "a", Recipient: "b", ID: "own", Type: "y"},
+		{Sender: "a", Recipient: "c", ID: "own", Type: "x"}, {Sender: "c", Recipient: "b", ID: "own", Type: "x"},
+		{Sender: "a", Recipient: "b", ID: "own", Type: "y"},
 	} {
 		_, err := messages.Send(t.Context(), f.Ledger, d)
 		want.Code(t, err, orchestrator.Conflict)
 	}
 }
 
-// An id that was used before, by a message that is archived by now, may be used again: each of its messages is handed out, and
-// what is read and acknowledged of one is that of no other.
+// An id that was used before, by a message that is archived by now, may be used again: each of its messages is handed
+// out, and what is read and acknowledged of one is that of no other.
 func TestIDUsedAgain(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")
-	const write = `INSERT INTO agent_message (message_id, sender, recipient, payload) VALUES ('first', 'a', 'b', '1'), ('second', 'a', 'b', '1'), ('third', 'a', ?, '1')`
+	const write = `INSERT INTO agent_message (message_id, sender, recipient, payload) VALUES ('first', 'a', 'b', '1'),
+		('second', 'a', 'b', '1'), ('third', 'a', ?, '1')`
 	archive := func() {
 		t.Helper()
 		f.Clock.Advance(8 * 24 * time.Hour)
@@ -203,5 +213,6 @@ func TestIDUsedAgain(t *testing.T) {
 	if _, err := messages.Acknowledge(t.Context(), f.Ledger, "third", "b"); err != nil {
 		t.Fatal(err)
 	}
-	want.Rows(t, f.Rows(`SELECT recipient, read_at <> '', acknowledged_at <> '' FROM agent_message_archive WHERE message_id = 'third' ORDER BY recipient`), "b 1 1", "c 0 0")
+	want.Rows(t, f.Rows(`SELECT recipient, read_at <> '', acknowledged_at <> '' FROM agent_message_archive
+		WHERE message_id = 'third' ORDER BY recipient`), "b 1 1", "c 0 0")
 }

@@ -12,29 +12,30 @@ import (
 	"mailroom/tracing"
 )
 
-// A reading lease lasts from MinReadingLease to MaxReadingLease. One in the table that lasts longer was written by hand, or
-// by a clock that was set back since, and is shortened to that.
+// A reading lease lasts from MinReadingLease to MaxReadingLease. One in the table that lasts longer was written by
+// hand, or by a clock that was set back since, and is shortened to that.
 const (
 	MinReadingLease = time.Second
 	MaxReadingLease = 24 * time.Hour
 )
 
-// ReadingLease says what ends the time for which a reader alone has messages that it was handed: they are shown, but not read, and no
-// other reader gets them. What ends it is
+// ReadingLease says what ends the time for which a reader alone has messages that it was handed: they are shown, but
+// not read, and no other reader gets them. What ends it is
 //   - first the Writer: it has written the answer with the messages, see Written, or it has ended;
 //   - then, with a Session, the next event of that session, see package hosts, or the end of the Reader;
 //   - or else the time, or the end of the Reader if there is one.
 //
-// Whoever ends without an acknowledgement gives the messages back: they are unread again. The zero value means no lease: what is
-// handed out is read at once.
+// Whoever ends without an acknowledgement gives the messages back: they are unread again. The zero value means no
+// lease: what is handed out is read at once.
 type ReadingLease struct {
 	Holder string // what takes them: a command, or the host of a session
 
-	// Writer is the process that has yet to write the answer; the zero value is none. As long as it lives, time does not end the lease.
+	// Writer is the process that has yet to write the answer; the zero value is none. As long as it lives, time does
+	// not end the lease.
 	Writer process.ID
 
-	// For is how long the lease lasts without an acknowledgement, from MinReadingLease to MaxReadingLease. 0: the messages are read
-	// once the Writer has written them.
+	// For is how long the lease lasts without an acknowledgement, from MinReadingLease to MaxReadingLease. 0: the
+	// messages are read once the Writer has written them.
 	For time.Duration
 
 	Session string     // of an agent host, whose model is shown the messages; "" is none
@@ -48,12 +49,12 @@ const (
 	byTime    = "time"
 )
 
-// unseenWriter is how long a lease lasts whose Writer is on another machine, or in another container, and so cannot be seen: nobody can
-// tell there whether it lives. Where it can be seen the lease is prolonged as long as it does.
+// unseenWriter is how long a lease lasts whose Writer is on another machine, or in another container, and so cannot be
+// seen: nobody can tell there whether it lives. Where it can be seen the lease is prolonged as long as it does.
 const unseenWriter = 10 * time.Minute
 
-// Show hands a message of an inbox out under a reading lease: its place in the inbox looks read, so that no other reader gets it, but
-// the message itself stays unread.
+// Show hands a message of an inbox out under a reading lease: its place in the inbox looks read, so that no other
+// reader gets it, but the message itself stays unread.
 func Show(t *ledger.Tx, m *orchestrator.Message, l *ReadingLease) error {
 	if err := hide(t, m); err != nil {
 		return err
@@ -81,8 +82,8 @@ func Lend(t *ledger.Tx, m *orchestrator.Message, l *ReadingLease) error {
 	return t.NoteOf(m, tracing.Shown, how)
 }
 
-// ShownElsewhere puts an unread message under a reading lease as Show does, but is for one that the session has already: it was shown there
-// before another process of the host went on with the session.
+// ShownElsewhere puts an unread message under a reading lease as Show does, but is for one that the session has
+// already: it was shown there before another process of the host went on with the session.
 func ShownElsewhere(t *ledger.Tx, m *orchestrator.Message, l *ReadingLease) error {
 	if err := hide(t, m); err != nil {
 		return err
@@ -90,7 +91,8 @@ func ShownElsewhere(t *ledger.Tx, m *orchestrator.Message, l *ReadingLease) erro
 	if err := lend(t, m, m.Recipient, l); err != nil {
 		return err
 	}
-	return t.NoteOf(m, tracing.Shown, "before, in session "+l.Session+" of "+l.Holder+", which goes on; not yet confirmed")
+	return t.NoteOf(m, tracing.Shown, "before, in session "+l.Session+" of "+l.Holder+
+		", which goes on; not yet confirmed")
 }
 
 // lend writes the lease of a reader on a message.
@@ -107,7 +109,8 @@ func lend(t *ledger.Tx, m *orchestrator.Message, reader string, l *ReadingLease)
 	err := t.Run(`
 		INSERT INTO reading_lease (message_id, recipient, holder, host, pid, born, shown_at, until, session, ends)
 		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
-		ON CONFLICT (message_id, recipient) DO UPDATE SET holder = ?3, host = ?4, pid = ?5, born = ?6, shown_at = ?7, until = ?8, session = ?9, ends = ?10`,
+		ON CONFLICT (message_id, recipient) DO UPDATE SET holder = ?3, host = ?4, pid = ?5, born = ?6, shown_at = ?7,
+			until = ?8, session = ?9, ends = ?10`,
 		m.ID, reader, l.Holder, process.Host(), process.PID, process.Born, m.ShownAt, until, session, ends)
 	if err != nil {
 		return err
@@ -116,7 +119,8 @@ func lend(t *ledger.Tx, m *orchestrator.Message, reader string, l *ReadingLease)
 	if l.Session == "" {
 		return nil
 	}
-	return t.Run(`UPDATE host_sessions SET shown_id = ?, shown_at = ? WHERE agent = ? AND session = ?`, m.ID, t.Now, reader, l.Session)
+	return t.Run(`UPDATE host_sessions SET shown_id = ?, shown_at = ? WHERE agent = ? AND session = ?`, m.ID, t.Now,
+		reader, l.Session)
 }
 
 // afterwards is what ends the lease once its answer was written.
@@ -127,13 +131,15 @@ func (l *ReadingLease) afterwards() string {
 	return byTime
 }
 
-// Written notes that the lease's Writer has written the answer with m: it is read, or from now on under the lease of a session or of
-// a time. A lease that has ended meanwhile stays so.
+// Written notes that the lease's Writer has written the answer with m: it is read, or from now on under the lease of a
+// session or of a time. A lease that has ended meanwhile stays so.
 func Written(t *ledger.Tx, m *orchestrator.Message, l *ReadingLease) error {
-	const written = ` WHERE message_id = ?1 AND recipient = ?2 AND shown_at = ?3 AND host = ?4 AND pid = ?5 AND born = ?6 AND ends = '` + byAnswer + `'`
+	const written = ` WHERE message_id = ?1 AND recipient = ?2 AND shown_at = ?3 AND host = ?4 AND pid = ?5
+		AND born = ?6 AND ends = '` + byAnswer + `'`
 	lease := []any{m.ID, readerOf(m), m.ShownAt, l.Writer.Host(), l.Writer.PID, l.Writer.Born}
 	if m.ShownUntil != "" {
-		return t.Run(`UPDATE reading_lease SET ends = ?7, session = ?8, host = ?9, pid = ?10, born = ?11, until = ?12`+written,
+		return t.Run(`UPDATE reading_lease SET ends = ?7, session = ?8, host = ?9, pid = ?10, born = ?11, until = ?12`+
+			written,
 			append(lease, l.afterwards(), l.Session, l.Reader.Host(), l.Reader.PID, l.Reader.Born, m.ShownUntil)...)
 	}
 	n, err := t.Exec(`DELETE FROM reading_lease`+written, lease...)
@@ -191,10 +197,12 @@ func (s *Lease) String() string {
 func leases(c *store.Conn, where string, args ...any) ([]Lease, error) {
 	return store.List(c, func(row store.Row) Lease {
 		return Lease{
-			ID: row.Text(0), recipient: row.Text(1), holder: row.Text(2), Session: row.Text(3), pid: int(row.Int(4)), host: row.Text(5),
+			ID: row.Text(0), recipient: row.Text(1), holder: row.Text(2), Session: row.Text(3), pid: int(row.Int(4)),
+			host: row.Text(5),
 			born: row.Text(6), At: row.Text(7), Until: row.Text(8), ends: row.Text(9),
 		}
-	}, `SELECT message_id, recipient, holder, session, pid, host, born, shown_at, until, ends FROM reading_lease WHERE `+where, args...)
+	}, `SELECT message_id, recipient, holder, session, pid, host, born, shown_at, until, ends FROM reading_lease
+		WHERE `+where, args...)
 }
 
 // Reads reports whether it is this process that has the message.
@@ -207,36 +215,39 @@ func SessionLeases(c *store.Conn, agent, session string) ([]Lease, error) {
 	return leases(c, `recipient = ? AND session = ?`, agent, session)
 }
 
-// LeaseOf returns the reading lease on a message, nil if there is none. A row about a message that was read, or that is unread
-// in the inbox, was written by somebody else and counts for nothing.
+// LeaseOf returns the reading lease on a message, nil if there is none. A row about a message that was read, or that is
+// unread in the inbox, was written by somebody else and counts for nothing.
 func LeaseOf(c *store.Conn, m *orchestrator.Message) (*Lease, error) {
 	if m.Status != orchestrator.Delivered || m.ReadAt != "" || m.AcknowledgedAt != "" {
 		return nil, nil
 	}
 	list, err := leases(c, `message_id = ?1 AND recipient = ?2
-		AND EXISTS (SELECT 1 FROM agent_inbox WHERE message_id = ?1 AND recipient = ?2 AND read_at <> '')`, m.ID, m.Recipient)
+		AND EXISTS (SELECT 1 FROM agent_inbox WHERE message_id = ?1 AND recipient = ?2 AND read_at <> '')`, m.ID,
+		m.Recipient)
 	if err != nil || len(list) == 0 {
 		return nil, err
 	}
 	return &list[0], nil
 }
 
-// Lent is the end of a SELECT, from FROM on, that selects, as reading_lease l, what a reader was handed under a lease and has
-// neither acknowledged nor read since. It counts as unread, though its place in agent_inbox looks read. It is a CROSS JOIN so
-// that SQLite begins with the leases, which are few.
+// Lent is the end of a SELECT, from FROM on, that selects, as reading_lease l, what a reader was handed under a lease
+// and has neither acknowledged nor read since. It counts as unread, though its place in agent_inbox looks read. It is a
+// CROSS JOIN so that SQLite begins with the leases, which are few.
 const Lent = ` FROM reading_lease l
 	CROSS JOIN agent_inbox i ON i.message_id = l.message_id AND i.recipient = l.recipient AND i.read_at <> ''
 	LEFT JOIN agent_message m ON m.message_id = l.message_id AND m.recipient = l.recipient
 	WHERE coalesce(m.read_at, '') = ''`
 
-// UnreadOf is a SELECT of the ids of the messages that the agent ?1 has not read, those that are out under a lease included.
+// UnreadOf is a SELECT of the ids of the messages that the agent ?1 has not read, those that are out under a lease
+// included.
 const UnreadOf = `SELECT message_id FROM agent_inbox WHERE recipient = ?1 AND read_at = ''
 	UNION ALL SELECT l.message_id` + Lent + ` AND l.recipient = ?1`
 
-// EndReadingLeases ends the reading leases whose time is over, so that their messages are unread again. more is true when there
-// are others, for the next transaction.
+// EndReadingLeases ends the reading leases whose time is over, so that their messages are unread again. more is true
+// when there are others, for the next transaction.
 func EndReadingLeases(t *ledger.Tx) (more bool, err error) {
-	if err := t.Run(`DELETE FROM reading_lease WHERE until <= ? AND (message_id >= x'' OR recipient >= x'')`, t.ClockText); err != nil {
+	if err := t.Run(`DELETE FROM reading_lease WHERE until <= ? AND (message_id >= x'' OR recipient >= x'')`,
+		t.ClockText); err != nil {
 		return false, err // no message has such a name
 	}
 	list, err := leases(t.Conn, `until <= ? ORDER BY until LIMIT +?`, t.ClockText, ledger.ReviewBatch)
@@ -252,8 +263,8 @@ func EndReadingLeases(t *ledger.Tx) (more bool, err error) {
 	return len(list) == ledger.ReviewBatch, nil
 }
 
-// timeIsOver ends a lease, or prolongs one that time does not end as long as a process lives, if that can be seen. here is the
-// process that asks.
+// timeIsOver ends a lease, or prolongs one that time does not end as long as a process lives, if that can be seen. here
+// is the process that asks.
 func (s *Lease) timeIsOver(t *ledger.Tx, here process.ID) error {
 	reader := process.ID{PID: s.pid, Born: s.born, Space: here.Space}
 	seen := s.pid > 0 && s.host == here.Host() && reader.Alive()
@@ -270,11 +281,13 @@ func (s *Lease) timeIsOver(t *ledger.Tx, here process.ID) error {
 
 // Prolong lets a reader keep a message for longer, be it that another process goes on with the session.
 func Prolong(t *ledger.Tx, s *Lease, l *ReadingLease) error {
-	return t.Run(`UPDATE reading_lease SET until = ?3, host = ?4, pid = ?5, born = ?6 WHERE message_id = ?1 AND recipient = ?2`,
+	return t.Run(`UPDATE reading_lease SET until = ?3, host = ?4, pid = ?5, born = ?6 WHERE message_id = ?1
+		AND recipient = ?2`,
 		s.ID, s.recipient, orchestrator.Stamp(t.Clock.Add(l.For)), l.Reader.Host(), l.Reader.PID, l.Reader.Born)
 }
 
-// giveBack is GiveBack that fails when it is refused. A post is unread again with all that stand behind it in its thread.
+// giveBack is GiveBack that fails when it is refused. A post is unread again with all that stand behind it in its
+// thread.
 func giveBack(t *ledger.Tx, s *Lease, why string) error {
 	t.Wake(s.recipient)
 	m, err := end(t, s)
@@ -290,22 +303,24 @@ func giveBack(t *ledger.Tx, s *Lease, why string) error {
 	return t.Run(`UPDATE agent_inbox SET read_at = '' WHERE message_id = ? AND recipient = ?`, s.ID, s.recipient)
 }
 
-// GiveBack gives a message back to its recipient, who finds it unread, in its order. One that was read or acknowledged after all, or that is
-// gone, stays so. One that a trigger of the user's does not let be given back keeps no other: it is logged, and tried again after a while.
-// why goes into the trace.
+// GiveBack gives a message back to its recipient, who finds it unread, in its order. One that was read or acknowledged
+// after all, or that is gone, stays so. One that a trigger of the user's does not let be given back keeps no other: it
+// is logged, and tried again after a while. why goes into the trace.
 func GiveBack(t *ledger.Tx, s *Lease, why string) error {
 	refused, err := t.RowSavepoint("giving it back to its recipient", s.ID, func() error { return giveBack(t, s, why) })
 	if err != nil || !refused {
 		return err
 	}
-	return t.Run(`UPDATE reading_lease SET ends = '`+byTime+`', until = ?3, host = '', pid = 0, born = '' WHERE message_id = ?1 AND recipient = ?2`,
+	return t.Run(`UPDATE reading_lease SET ends = '`+byTime+
+		`', until = ?3, host = '', pid = 0, born = '' WHERE message_id = ?1 AND recipient = ?2`,
 		s.ID, s.recipient, orchestrator.Stamp(t.Clock.Add(againGivenBack)))
 }
 
 // againGivenBack is how long it takes until a message that could not be given back is tried again.
 const againGivenBack = 10 * time.Minute
 
-// giveBackOther gives back what is no unread message to an agent: a post, or what somebody wrote into the inbox by hand.
+// giveBackOther gives back what is no unread message to an agent: a post, or what somebody wrote into the inbox by
+// hand.
 func giveBackOther(t *ledger.Tx, s *Lease) error {
 	const post = ` WHERE message_id = ?1 AND recipient = '` + orchestrator.ThreadPrefix + `' || thread_id`
 	posts, err := ledger.Messages(t.Conn, `SELECT `+ledger.MessageColumns+` FROM agent_message`+post, s.ID)
@@ -320,7 +335,8 @@ func giveBackOther(t *ledger.Tx, s *Lease) error {
 	}
 	return t.Run(`UPDATE agent_inbox SET read_at = '' WHERE message_id = ?1 AND recipient = ?2
 		AND NOT EXISTS (SELECT 1 FROM agent_message WHERE message_id = ?1 AND recipient = ?2)
-		AND NOT EXISTS (SELECT 1 FROM agent_message_archive WHERE message_id = ?1 AND recipient = ?2)`, s.ID, s.recipient)
+		AND NOT EXISTS (SELECT 1 FROM agent_message_archive WHERE message_id = ?1 AND recipient = ?2)`, s.ID,
+		s.recipient)
 }
 
 // ConfirmShown marks a message as read, since whom it was shown to has it. why goes into the trace.
@@ -341,7 +357,8 @@ func end(t *ledger.Tx, s *Lease) (*orchestrator.Message, error) {
 		AND EXISTS (SELECT 1 FROM agent_inbox WHERE message_id = ?1 AND recipient = ?2 AND read_at <> '')`
 	ms, err := ledger.Messages(t.Conn, `SELECT `+ledger.MessageColumns+` FROM agent_message`+unread, s.ID, s.recipient)
 	if err == nil && len(ms) == 0 {
-		ms, err = ledger.Messages(t.Conn, `SELECT `+ledger.ArchivedColumns+` FROM agent_message_archive`+unread, s.ID, s.recipient)
+		ms, err = ledger.Messages(t.Conn, `SELECT `+ledger.ArchivedColumns+` FROM agent_message_archive`+unread, s.ID,
+			s.recipient)
 	}
 	if err != nil || len(ms) == 0 {
 		return nil, err
@@ -372,9 +389,11 @@ func EndReadingLeasesOf(t *ledger.Tx, agent, why string) error {
 	return nil
 }
 
-// MarkRead sets the time at which a message was read, or with at "" makes it unread, and records the event in the trace.
+// MarkRead sets the time at which a message was read, or with at "" makes it unread, and records the event in the
+// trace.
 func MarkRead(t *ledger.Tx, m *orchestrator.Message, at string, event tracing.EventName, why string) error {
-	if err := t.Run(`UPDATE agent_inbox SET read_at = ? WHERE message_id = ? AND recipient = ?`, at, m.ID, m.Recipient); err != nil {
+	if err := t.Run(`UPDATE agent_inbox SET read_at = ? WHERE message_id = ? AND recipient = ?`, at, m.ID,
+		m.Recipient); err != nil {
 		return err
 	}
 	if err := t.Run(`

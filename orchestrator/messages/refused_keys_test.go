@@ -29,14 +29,15 @@ func refused(t *testing.T, f *enginetest.Fixture, d orchestrator.Draft, code orc
 	return e.MessageID
 }
 
-// A send that is refused has one dead letter, however often it is repeated under its key. Once somebody has the name, the
-// message arrives once: by a repeat, by a replay, or by both in any order.
+// A send that is refused has one dead letter, however often it is repeated under its key. Once somebody has the name,
+// the message arrives once: by a repeat, by a replay, or by both in any order.
 func TestRefusedSendArrivesOnce(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
 	const sends, replays, delivers = "send", "replay", "deliver"
 	for i, then := range [][]string{
-		{sends}, {replays}, {sends, replays}, {replays, sends}, {sends, delivers, replays, sends}, {replays, delivers, sends, replays}, {sends, sends, replays, replays},
+		{sends}, {replays}, {sends, replays}, {replays, sends}, {sends, delivers, replays, sends},
+		{replays, delivers, sends, replays}, {sends, sends, replays, replays},
 	} {
 		for _, unknown := range []orchestrator.Code{orchestrator.UnknownRecipient, orchestrator.UnknownSender} {
 			name := string(rune('b'+i)) + string(unknown[8:])
@@ -96,7 +97,8 @@ func TestRefusedSendToAGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, repeated := range []bool{false, true} {
-		if sent, err := messages.Send(t.Context(), f.Ledger, d); err != nil || len(sent.MessageIDs) != 2 || sent.Idempotent != repeated {
+		if sent, err := messages.Send(t.Context(), f.Ledger, d); err != nil || len(sent.MessageIDs) != 2 ||
+			sent.Idempotent != repeated {
 			t.Errorf("%+v, %v", sent, err)
 		}
 	}
@@ -136,7 +138,8 @@ func TestRefusedSendCorrected(t *testing.T) {
 	refused(t, f, d, orchestrator.UnknownRecipient)
 	d.HoldUnknown = true
 	for _, repeated := range []bool{false, true} {
-		if sent, err := messages.Send(t.Context(), f.Ledger, d); err != nil || !sent.Held || sent.Idempotent != repeated {
+		if sent, err := messages.Send(t.Context(), f.Ledger, d); err != nil || !sent.Held ||
+			sent.Idempotent != repeated {
 			t.Errorf("held: %+v, %v", sent, err)
 		}
 	}
@@ -169,20 +172,23 @@ func TestRefusedSendInABatch(t *testing.T) {
 	d := orchestrator.Draft{Sender: "a", Recipient: "nobody", IdempotencyKey: "k"}
 	lines := []orchestrator.Draft{{Sender: "a", Recipient: "b"}, d, d}
 	for range 2 {
-		if outs := messages.SendBatch(t.Context(), f.Ledger, lines, true); orchestrator.CodeOf(outs[1].Refused) != orchestrator.UnknownRecipient {
+		if outs := messages.SendBatch(t.Context(), f.Ledger, lines,
+			true); orchestrator.CodeOf(outs[1].Refused) != orchestrator.UnknownRecipient {
 			t.Error(outs)
 		}
 	}
 	want.Equal(t, "rows", f.Count("agent_message"), "0")
 	want.Equal(t, "keys", f.Count("idempotency"), "0")
 	outs := messages.SendBatch(t.Context(), f.Ledger, lines, false)
-	if outs[0].Refused != nil || outs[1].Refused == nil || outs[2].Refused == nil || outs[1].Refused.Error() != outs[2].Refused.Error() {
+	if outs[0].Refused != nil || outs[1].Refused == nil || outs[2].Refused == nil ||
+		outs[1].Refused.Error() != outs[2].Refused.Error() {
 		t.Error(outs)
 	}
 	want.Equal(t, "dead letters", f.Count("dead_letter"), "1")
 	f.Add(agents.Update{Name: "nobody"})
 	outs = messages.SendBatch(t.Context(), f.Ledger, lines, false)
-	if outs[0].Refused != nil || outs[1].Refused != nil || outs[2].Refused != nil || outs[1].Sent.Idempotent || !outs[2].Sent.Idempotent {
+	if outs[0].Refused != nil || outs[1].Refused != nil || outs[2].Refused != nil || outs[1].Sent.Idempotent ||
+		!outs[2].Sent.Idempotent {
 		t.Error(outs)
 	}
 	f.Deliver()
@@ -209,8 +215,8 @@ func TestKeyGoesWithItsDeadLetter(t *testing.T) {
 	want.Equal(t, "dead letters", f.Count("dead_letter"), "1")
 }
 
-// Sends at once over two connections: together they leave one dead letter, and one message once it can be sent, though it is
-// replayed meanwhile.
+// Sends at once over two connections: together they leave one dead letter, and one message once it can be sent, though
+// it is replayed meanwhile.
 func TestRefusedSendAtOnce(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -237,7 +243,8 @@ func TestRefusedSendAtOnce(t *testing.T) {
 	want.Equal(t, "dead letters", len(letters), 1)
 	f.Add(agents.Update{Name: "b"})
 	atOnce("", func(e *delivery.Engine) {
-		if _, err := messages.Replay(t.Context(), e.Ledger, letters[0], ""); err != nil && orchestrator.CodeOf(err) != orchestrator.Conflict {
+		if _, err := messages.Replay(t.Context(), e.Ledger, letters[0], ""); err != nil &&
+			orchestrator.CodeOf(err) != orchestrator.Conflict {
 			t.Error(err)
 		}
 	})

@@ -13,8 +13,9 @@ import (
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
-// TestARowThatTheDatabaseRefusesFailsAlone sends batches with rows that a trigger refuses, of the message or of its first event, at
-// each place: the others are sent, those of another batch in the same transaction too, and each answer is that of its own row.
+// TestARowThatTheDatabaseRefusesFailsAlone sends batches with rows that a trigger refuses, of the message or of its
+// first event, at each place: the others are sent, those of another batch in the same transaction too, and each answer
+// is that of its own row.
 func TestARowThatTheDatabaseRefusesFailsAlone(t *testing.T) {
 	t.Parallel()
 	for table, forbid := range map[string]func(f *enginetest.Fixture){
@@ -25,7 +26,8 @@ func TestARowThatTheDatabaseRefusesFailsAlone(t *testing.T) {
 	} {
 		f := enginetest.New(t, "a", "b")
 		forbid(f)
-		for _, batch := range [][]string{{"bad", "1", "2"}, {"1", "bad", "2"}, {"1", "2", "bad"}, {"bad", "1", "bad"}, {"bad", "bad", "bad"}, {"bad"}} {
+		for _, batch := range [][]string{{"bad", "1", "2"}, {"1", "bad", "2"}, {"1", "2", "bad"}, {"bad", "1", "bad"},
+			{"bad", "bad", "bad"}, {"bad"}} {
 			var together sync.WaitGroup
 			together.Go(func() {
 				if _, err := messages.Send(t.Context(), f.Ledger, draftOf("beside")); err != nil {
@@ -36,10 +38,12 @@ func TestARowThatTheDatabaseRefusesFailsAlone(t *testing.T) {
 			together.Wait()
 			f.SQL(`DELETE FROM agent_message`)
 		}
-		outs := messages.SendBatch(t.Context(), f.Ledger, []orchestrator.Draft{draftOf("1"), draftOf("bad"), draftOf("2")}, true)
+		outs := messages.SendBatch(t.Context(), f.Ledger, []orchestrator.Draft{draftOf("1"), draftOf("bad"),
+			draftOf("2")}, true)
 		want.Code(t, outs[1].Refused, orchestrator.InvalidParams)
 		for _, i := range []int{0, 2} {
-			if want.Code(t, outs[i].Refused, orchestrator.Conflict); outs[i].Sent.MessageID != "" && outs[i].Refused == nil {
+			if want.Code(t, outs[i].Refused, orchestrator.Conflict); outs[i].Sent.MessageID != "" &&
+				outs[i].Refused == nil {
 				t.Errorf("%d was sent of an atomic batch", i)
 			}
 		}
@@ -85,14 +89,17 @@ func allSentButBad(t *testing.T, f *enginetest.Fixture, batch []string) {
 	outs := messages.SendBatch(t.Context(), f.Ledger, drafts, false)
 	for i, payload := range batch {
 		if payload != "bad" {
-			rows := f.Rows(`SELECT m.payload, count(*) FROM agent_message m JOIN message_trace e ON e.message_id = m.message_id WHERE m.message_id = ? GROUP BY m.payload`, outs[i].Sent.MessageID)
+			rows := f.Rows(`SELECT m.payload, count(*) FROM agent_message m
+				JOIN message_trace e ON e.message_id = m.message_id WHERE m.message_id = ? GROUP BY m.payload`,
+				outs[i].Sent.MessageID)
 			if outs[i].Refused != nil || !slices.Equal(rows, []string{fmt.Sprintf("%q 1", payload)}) {
 				t.Errorf("%q: %d is %v, %v", batch, i, rows, outs[i].Refused)
 			}
 			continue
 		}
 		want.Code(t, outs[i].Refused, orchestrator.InvalidParams)
-		if said := fmt.Sprint(outs[i].Refused); !strings.Contains(said, "the database refuses it") || !strings.Contains(said, "no bad words") {
+		if said := fmt.Sprint(outs[i].Refused); !strings.Contains(said, "the database refuses it") ||
+			!strings.Contains(said, "no bad words") {
 			t.Errorf("%q: %d says %s", batch, i, said)
 		}
 	}

@@ -11,9 +11,10 @@ import (
 	"mailroom/tracing"
 )
 
-// Release makes a message unread that its recipient took and has not acknowledged. It keeps its place in the order, and whoever
-// waits for it gets it. by is the agent that asks, "" the administrator. released is false if the message was unread already.
-// Errors: not_found, also if it is not to by; conflict if it was acknowledged, is not delivered, or is in no inbox.
+// Release makes a message unread that its recipient took and has not acknowledged. It keeps its place in the order, and
+// whoever waits for it gets it. by is the agent that asks, "" the administrator. released is false if the message was
+// unread already. Errors: not_found, also if it is not to by; conflict if it was acknowledged, is not delivered, or is
+// in no inbox.
 func Release(ctx context.Context, l *ledger.Ledger, id, by string) (m orchestrator.Message, released bool, err error) {
 	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		released = false
@@ -29,7 +30,8 @@ func Release(ctx context.Context, l *ledger.Ledger, id, by string) (m orchestrat
 		case len(ms) == 0:
 			return NoMessage(id)
 		case len(ms) > 1:
-			return orchestrator.Errorf(orchestrator.InvalidParams, "%s names %d messages; release one of them", id, len(ms)).
+			return orchestrator.Errorf(orchestrator.InvalidParams, "%s names %d messages; release one of them", id,
+				len(ms)).
 				WithHint("`mailroom trace %s` lists them", id)
 		}
 		m = ms[0]
@@ -45,10 +47,11 @@ func Release(ctx context.Context, l *ledger.Ledger, id, by string) (m orchestrat
 // handedBack begins what the trace says of a message that was handed back.
 const handedBack = "handed back by "
 
-// HandedBack reports whether a message was handed back and nobody has read it since. A transcript that has it then may tell only of an
-// earlier showing.
+// HandedBack reports whether a message was handed back and nobody has read it since. A transcript that has it then may
+// tell only of an earlier showing.
 func HandedBack(c *store.Conn, id string) (bool, error) {
-	last, err := c.Texts(`SELECT event FROM message_trace WHERE message_id = ? AND (event = 'read' OR event = 'released' AND error LIKE '`+handedBack+`%')
+	last, err := c.Texts(`SELECT event FROM message_trace WHERE message_id = ? AND (event = 'read' OR event = 'released'
+		AND error LIKE '`+handedBack+`%')
 		ORDER BY id DESC LIMIT 1`, id)
 	return len(last) > 0 && last[0] == string(tracing.Released), err
 }
@@ -57,11 +60,14 @@ func HandedBack(c *store.Conn, id string) (bool, error) {
 func handBack(t *ledger.Tx, m *orchestrator.Message, by string) (released bool, err error) {
 	switch {
 	case m.Status != orchestrator.Delivered:
-		return false, orchestrator.Errorf(orchestrator.Conflict, "%s is %s; only a message that was read can be handed back", m.ID, m.Status)
+		return false, orchestrator.Errorf(orchestrator.Conflict,
+			"%s is %s; only a message that was read can be handed back", m.ID, m.Status)
 	case m.IsOwnCopy():
-		return false, orchestrator.Errorf(orchestrator.Conflict, "%s is what %s sent itself, which nobody reads", m.ID, m.Sender)
+		return false, orchestrator.Errorf(orchestrator.Conflict, "%s is what %s sent itself, which nobody reads", m.ID,
+			m.Sender)
 	case m.AcknowledgedAt != "":
-		return false, orchestrator.Errorf(orchestrator.Conflict, "%s was acknowledged at %s; only a message that was not can be handed back", m.ID, m.AcknowledgedAt)
+		return false, orchestrator.Errorf(orchestrator.Conflict,
+			"%s was acknowledged at %s; only a message that was not can be handed back", m.ID, m.AcknowledgedAt)
 	}
 	why := handedBack + "its reader; unread again"
 	if by == "" {
@@ -74,14 +80,16 @@ func handBack(t *ledger.Tx, m *orchestrator.Message, by string) (released bool, 
 	if lease != nil {
 		return true, giveBack(t, lease, why)
 	}
-	place, stands, err := t.Text(`SELECT CASE read_at WHEN '' THEN 'unread' ELSE 'read' END FROM agent_inbox WHERE message_id = ? AND recipient = ?`, m.ID, m.Recipient)
+	place, stands, err := t.Text(`SELECT CASE read_at WHEN '' THEN 'unread' ELSE 'read' END FROM agent_inbox
+		WHERE message_id = ? AND recipient = ?`, m.ID, m.Recipient)
 	switch {
 	case err != nil:
 		return false, err
 	case m.ReadAt == "" && place != "read": // one whose lease, or whose reading, somebody changed by hand comes back
 		return false, nil
 	case !stands:
-		return false, orchestrator.Errorf(orchestrator.Conflict, "%s does not stand in the inbox of %s (any more), so that it cannot be handed back", m.ID, m.Recipient).
+		return false, orchestrator.Errorf(orchestrator.Conflict,
+			"%s does not stand in the inbox of %s (any more), so that it cannot be handed back", m.ID, m.Recipient).
 			WithHint("Read messages leave the inbox when they are archived; `mailroom trace %s` still shows it", m.ID)
 	}
 	t.Wake(m.Recipient)
@@ -92,8 +100,8 @@ func handBack(t *ledger.Tx, m *orchestrator.Message, by string) (released bool, 
 // releaseBatch is how many messages one transaction of ReleaseAll hands back.
 const releaseBatch = 100
 
-// ReleaseAll releases everything that an agent took and has not acknowledged, see Release, and returns the ids. by is who asks:
-// the agent, or "" for the administrator. What is read while it runs may stay read. Error: unknown_recipient.
+// ReleaseAll releases everything that an agent took and has not acknowledged, see Release, and returns the ids. by is
+// who asks: the agent, or "" for the administrator. What is read while it runs may stay read. Error: unknown_recipient.
 func ReleaseAll(ctx context.Context, l *ledger.Ledger, agent, by string) (released []string, err error) {
 	var ids []string
 	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
@@ -102,7 +110,8 @@ func ReleaseAll(ctx context.Context, l *ledger.Ledger, agent, by string) (releas
 		}
 		// What is out under a lease may be archived meanwhile.
 		ids, err = c.Texts(`
-			SELECT m.message_id FROM agent_message m JOIN agent_inbox i ON i.message_id = m.message_id AND i.recipient = m.recipient
+			SELECT m.message_id FROM agent_message m JOIN agent_inbox i ON i.message_id = m.message_id
+				AND i.recipient = m.recipient
 			WHERE m.recipient = ?1 AND m.status = 'delivered' AND m.acknowledged_at = '' AND i.read_at <> ''
 			UNION ALL SELECT message_id FROM reading_lease l WHERE recipient = ?1
 			  AND NOT EXISTS (SELECT 1 FROM agent_message m WHERE m.message_id = l.message_id)`, agent)

@@ -9,8 +9,10 @@ import (
 )
 
 // insertReply stores a draft that answers a message, as the parts make it.
-func insertReply(t *ledger.Tx, conf *ledger.Config, said *orchestrator.Draft, recipients []string, isGroup, held bool) (sent orchestrator.Sent, err error) {
-	re := ledger.Reply{Draft: *said, Recipients: recipients, IsGroup: isGroup} // an idempotency key belongs to what was said
+func insertReply(t *ledger.Tx, conf *ledger.Config, said *orchestrator.Draft, recipients []string, isGroup,
+	held bool) (sent orchestrator.Sent, err error) {
+	// an idempotency key belongs to what was said
+	re := ledger.Reply{Draft: *said, Recipients: recipients, IsGroup: isGroup}
 	if re.To, err = repliedTo(t, conf, &re); err != nil {
 		return sent, err
 	}
@@ -35,8 +37,8 @@ func insertReply(t *ledger.Tx, conf *ledger.Config, said *orchestrator.Draft, re
 	return sent, err
 }
 
-// repliedTo returns the message that a draft answers, as ParentOf does, if it may go to its recipient. What an agent may not
-// know of, it cannot answer; an administrator answers anything.
+// repliedTo returns the message that a draft answers, as ParentOf does, if it may go to its recipient. What an agent
+// may not know of, it cannot answer; an administrator answers anything.
 func repliedTo(t *ledger.Tx, conf *ledger.Config, re *ledger.Reply) (m orchestrator.Message, err error) {
 	d := &re.Draft
 	if t.Proved(d.Sender) {
@@ -62,8 +64,8 @@ func ParentOf(t *ledger.Tx, conf *ledger.Config, id string) (orchestrator.Messag
 	return m, err
 }
 
-// CheckHops refuses an answer at the end of a chain of more answers than the setting allows, which is most likely a loop of
-// agents. The user may always answer, which ends such a loop. Error: conflict.
+// CheckHops refuses an answer at the end of a chain of more answers than the setting allows, which is most likely a
+// loop of agents. The user may always answer, which ends such a loop. Error: conflict.
 func CheckHops(t *ledger.Tx, conf *ledger.Config, m *orchestrator.Message) error {
 	limit := conf.Settings.MaxHops
 	if m.Hops < limit || t.AsUser {
@@ -80,12 +82,13 @@ func CheckHops(t *ledger.Tx, conf *ledger.Config, m *orchestrator.Message) error
 	if answers <= limit {
 		return nil
 	}
-	return orchestrator.Errorf(orchestrator.Conflict, "a loop: this would be answer number %d to one message; at most %d are allowed", answers, limit).
+	return orchestrator.Errorf(orchestrator.Conflict,
+		"a loop: this would be answer number %d to one message; at most %d are allowed", answers, limit).
 		WithHint("Let somebody end the conversation, or start a new one without reply_to")
 }
 
-// OwnToAnswer returns the message that an agent answers: its own copy, if it has one. An agent can answer what it has sent or
-// got, and posts in threads in which it takes part. Error: not_found for all others.
+// OwnToAnswer returns the message that an agent answers: its own copy, if it has one. An agent can answer what it has
+// sent or got, and posts in threads in which it takes part. Error: not_found for all others.
 func OwnToAnswer(c *store.Conn, conf *ledger.Config, id, by string) (m orchestrator.Message, err error) {
 	ms, err := FindIn(c, id)
 	if err != nil {
@@ -94,7 +97,8 @@ func OwnToAnswer(c *store.Conn, conf *ledger.Config, id, by string) (m orchestra
 	own := slices.IndexFunc(ms, func(m orchestrator.Message) bool { return conf.Owns(&m, by) })
 	posted := len(ms) > 0 && ms[0].IsPost()
 	if own < 0 && posted {
-		there, err := c.Number(`SELECT EXISTS (SELECT 1 FROM threads JOIN thread_participants USING (thread_id) WHERE thread_id = ? AND agent = ?)`,
+		there, err := c.Number(`SELECT EXISTS (SELECT 1 FROM threads JOIN thread_participants USING (thread_id)
+			WHERE thread_id = ? AND agent = ?)`,
 			ms[0].ThreadID, by)
 		if err != nil || there != 0 {
 			return ms[0], err
@@ -102,7 +106,8 @@ func OwnToAnswer(c *store.Conn, conf *ledger.Config, id, by string) (m orchestra
 	}
 	switch {
 	case own < 0:
-		return m, orchestrator.Errorf(orchestrator.NotFound, "reply_to: %s has sent and got no message %q", by, orchestrator.Clip(id)).
+		return m, orchestrator.Errorf(orchestrator.NotFound, "reply_to: %s has sent and got no message %q", by,
+			orchestrator.Clip(id)).
 			WithHint("Name the id of a message that you got, or of a post in a thread of yours")
 	case posted:
 		return ms[0], nil
@@ -110,13 +115,14 @@ func OwnToAnswer(c *store.Conn, conf *ledger.Config, id, by string) (m orchestra
 	return ms[own], nil
 }
 
-// CheckAnswered refuses an answer to a message if its recipient has only the name of the agent that sent or got that message:
-// the agent itself was removed, and another one was added since. Error: unknown_recipient.
+// CheckAnswered refuses an answer to a message if its recipient has only the name of the agent that sent or got that
+// message: the agent itself was removed, and another one was added since. Error: unknown_recipient.
 func CheckAnswered(conf *ledger.Config, m *orchestrator.Message, recipient string) error {
 	if recipient != m.Sender && recipient != m.Recipient || conf.Owns(m, recipient) {
 		return nil
 	}
-	return orchestrator.Errorf(orchestrator.UnknownRecipient, "reply_to: the agent %s of the message %s was removed; the one that has the name now is another",
+	return orchestrator.Errorf(orchestrator.UnknownRecipient,
+		"reply_to: the agent %s of the message %s was removed; the one that has the name now is another",
 		recipient, orchestrator.Clip(m.ID)).
 		WithHint("Leave reply_to out to write to that one")
 }

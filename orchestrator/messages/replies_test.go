@@ -16,20 +16,22 @@ import (
 	"mailroom/orchestrator/threads"
 )
 
-// A reply that says so answers a request once, by its responder, to whoever asked, with all that follows; of several at the
-// same time, in whatever way, one does.
+// A reply that says so answers a request once, by its responder, to whoever asked, with all that follows; of several at
+// the same time, in whatever way, one does.
 func TestRepliesAnswerRequests(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "lead", "dev", "other")
 	routers, ctx := f.OpenAll(2), enginetest.Deadline(t)
 	for range 10 {
 		asked := f.MustAsk(orchestrator.PlanApproval, "dev", "lead")
-		answer := orchestrator.Draft{Sender: "lead", Recipient: "dev", Type: "done", ReplyTo: asked.MessageID, SessionID: enginetest.Room, Verdict: enginetest.Verdict(true)}
+		answer := orchestrator.Draft{Sender: "lead", Recipient: "dev", Type: "done", ReplyTo: asked.MessageID,
+			SessionID: enginetest.Room, Verdict: enginetest.Verdict(true)}
 		errs := make(chan error, 3)
 		var all sync.WaitGroup
 		all.Go(func() { _, err := messages.Send(ctx, routers[0].Ledger, answer); errs <- err })
 		all.Go(func() {
-			_, err := threads.Post(ctx, routers[1].Ledger, threads.PostDraft{Session: "elsewhere", Sender: "lead", ReplyTo: asked.MessageID, Verdict: enginetest.Verdict(false),
+			_, err := threads.Post(ctx, routers[1].Ledger, threads.PostDraft{Session: "elsewhere", Sender: "lead",
+				ReplyTo: asked.MessageID, Verdict: enginetest.Verdict(false),
 				Payload: func([]string) (json.RawMessage, error) { return json.RawMessage(`"no"`), nil }})
 			errs <- err
 		})
@@ -47,8 +49,10 @@ func TestRepliesAnswerRequests(t *testing.T) {
 			}
 		}
 		want.Equal(t, "answers that succeed", done, 1)
-		want.Rows(t, f.Rows(`SELECT count(*), min(message_type), min(session_id) FROM agent_message WHERE reply_to = ?`, asked.MessageID), "1 plan_approval_response crew")
-		want.Equal(t, "the answer is noted", f.Rows(`SELECT count(*) FROM team_requests q JOIN agent_message m ON m.message_id = q.answer_id
+		want.Rows(t, f.Rows(`SELECT count(*), min(message_type), min(session_id) FROM agent_message WHERE reply_to = ?`,
+			asked.MessageID), "1 plan_approval_response crew")
+		want.Equal(t, "the answer is noted", f.Rows(`SELECT count(*) FROM team_requests q
+			JOIN agent_message m ON m.message_id = q.answer_id
 			WHERE q.request_id = ? AND q.status <> 'open' AND q.answered_at <> ''`, asked.RequestID)[0], "1")
 	}
 }
@@ -62,7 +66,8 @@ func TestRepliesThatAnswerNothing(t *testing.T) {
 		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "unclear")
 	}
 	send := func(from, to string, verdict func(orchestrator.Asked) (*orchestrator.Verdict, error)) error {
-		_, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: from, Recipient: to, ReplyTo: asked.MessageID, Verdict: verdict})
+		_, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: from, Recipient: to,
+			ReplyTo: asked.MessageID, Verdict: verdict})
 		return err
 	}
 	before := f.Everything()
@@ -104,28 +109,33 @@ func TestRepliesThatAnswerNothing(t *testing.T) {
 	}
 }
 
-// A reply that joins a thread is a post there: its row in the thread, and one to its recipient, with their events in order,
-// also among other sends of one batch; what it answers is answered.
+// A reply that joins a thread is a post there: its row in the thread, and one to its recipient, with their events in
+// order, also among other sends of one batch; what it answers is answered.
 func TestRepliesJoinTheirThread(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")
 	th := f.Thread("a", "b")
 	post := f.MustPost(th.ID, "a", "b")
 	copyOf := f.Rows(`SELECT message_id FROM agent_message WHERE recipient = 'b'`)[0]
-	draft := orchestrator.Draft{Sender: "b", Recipient: "a", Type: "done", ReplyTo: copyOf, IdempotencyKey: "once", TTL: time.Hour}
-	outs := messages.SendBatch(t.Context(), f.Ledger, []orchestrator.Draft{{Sender: "c", Recipient: "a"}, draft, {Sender: "c", Recipient: "b"}}, false)
+	draft := orchestrator.Draft{Sender: "b", Recipient: "a", Type: "done", ReplyTo: copyOf, IdempotencyKey: "once",
+		TTL: time.Hour}
+	outs := messages.SendBatch(t.Context(), f.Ledger, []orchestrator.Draft{{Sender: "c", Recipient: "a"}, draft,
+		{Sender: "c", Recipient: "b"}}, false)
 	if outs[0].Refused != nil || outs[1].Refused != nil || outs[2].Refused != nil {
 		t.Fatal(outs)
 	}
 	want.Equal(t, "joined", outs[1].Sent.Joined, th.ID)
-	want.Rows(t, f.Rows(`SELECT recipient, status, message_id = ?1, reply_to = ?2, session_id, hops, expires_at <> '' FROM agent_message
+	want.Rows(t, f.Rows(`SELECT recipient, status, message_id = ?1, reply_to = ?2, session_id, hops, expires_at <> ''
+		FROM agent_message
 		WHERE sender = 'b' ORDER BY seq`, outs[1].Sent.MessageID, post.MessageID),
 		"thread:"+th.ID+" delivered 0 1 room 1 0", "a pending 1 1 room 1 1")
-	want.Rows(t, f.Rows(`SELECT group_concat(e.event) FROM (SELECT * FROM message_trace ORDER BY id) e JOIN agent_message m USING (message_id)
+	want.Rows(t, f.Rows(`SELECT group_concat(e.event) FROM (SELECT * FROM message_trace ORDER BY id) e
+		JOIN agent_message m USING (message_id)
 		WHERE m.seq > (SELECT seq FROM agent_message WHERE message_id = ?) GROUP BY m.seq ORDER BY m.seq`, copyOf),
 		"created", "created,delivered", "created", "created")
 	again, err := messages.Send(t.Context(), f.Ledger, draft)
-	want.Equal(t, "a repeat", fmt.Sprint(again.MessageID == outs[1].Sent.MessageID, again.Idempotent, again.Joined == th.ID, err), "true true true <nil>")
+	want.Equal(t, "a repeat", fmt.Sprint(again.MessageID == outs[1].Sent.MessageID, again.Idempotent,
+		again.Joined == th.ID, err), "true true true <nil>")
 	ms, err := messages.Find(t.Context(), f.Ledger, copyOf)
 	if err != nil {
 		t.Fatal(err)
@@ -150,8 +160,10 @@ func TestRepliesJoinTheirThread(t *testing.T) {
 	}
 	want.Equal(t, "with a thread of its own", outside(func(d *orchestrator.Draft) { d.ThreadID = "deploy" }), "")
 	want.Equal(t, "outside of threads", outside(func(d *orchestrator.Draft) { d.Direct = true }), "")
-	want.Equal(t, "to somebody else", outside(func(d *orchestrator.Draft) { d.Recipient = "c" }), "c takes no part in the thread of the message answered")
-	want.Equal(t, "from somebody else", outside(func(d *orchestrator.Draft) { d.Sender = "c" }), "c takes no part in the thread of the message answered")
+	want.Equal(t, "to somebody else", outside(func(d *orchestrator.Draft) { d.Recipient = "c" }),
+		"c takes no part in the thread of the message answered")
+	want.Equal(t, "from somebody else", outside(func(d *orchestrator.Draft) { d.Sender = "c" }),
+		"c takes no part in the thread of the message answered")
 	f.CloseThread(th.ID)
 	if why := outside(func(*orchestrator.Draft) {}); !strings.Contains(why, "was closed at") {
 		t.Errorf("to a closed one: %q", why)
@@ -166,7 +178,8 @@ func TestPostsAreAnsweredByParticipants(t *testing.T) {
 	th := f.Thread("a", "b")
 	post := f.MustPost(th.ID, "a")
 	answer := func(sender string) (orchestrator.Sent, error) {
-		return messages.Send(ledger.WithIdentity(t.Context(), sender), f.Ledger, orchestrator.Draft{Sender: sender, Recipient: "a", ReplyTo: post.MessageID})
+		return messages.Send(ledger.WithIdentity(t.Context(), sender), f.Ledger, orchestrator.Draft{Sender: sender,
+			Recipient: "a", ReplyTo: post.MessageID})
 	}
 	sent, err := answer("b")
 	if err != nil {
@@ -175,6 +188,7 @@ func TestPostsAreAnsweredByParticipants(t *testing.T) {
 	want.Equal(t, "joined", sent.Joined, th.ID)
 	_, err = answer("c")
 	want.Code(t, err, orchestrator.NotFound)
-	_, err = threads.Post(t.Context(), f.Ledger, threads.PostDraft{Session: enginetest.Room, Sender: "c", ReplyTo: post.MessageID})
+	_, err = threads.Post(t.Context(), f.Ledger, threads.PostDraft{Session: enginetest.Room, Sender: "c",
+		ReplyTo: post.MessageID})
 	want.Code(t, err, orchestrator.NotFound)
 }

@@ -10,8 +10,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// searchStep is how many rows of each index, or of the table, one transaction of a search walks over; searchSteps is how many such
-// transactions one search has.
+// searchStep is how many rows of each index, or of the table, one transaction of a search walks over; searchSteps is
+// how many such transactions one search has.
 const searchStep, searchSteps = 2000, 25
 
 // Search says which messages SearchOwn looks for, among those that an agent sent or got and the posts in its threads.
@@ -45,11 +45,12 @@ type Found struct {
 	BackTo   string      // what was sent since then has been searched
 }
 
-// SearchOwn searches the messages of an agent, newest first, in the table and in the archive. One call looks at a bounded
-// number of messages: if Found.Complete is false, call it again from Found.Next. A send to several agents is found once.
-// Nothing is marked as read. Error: invalid_params for a time that cannot be read.
+// SearchOwn searches the messages of an agent, newest first, in the table and in the archive. One call looks at a
+// bounded number of messages: if Found.Complete is false, call it again from Found.Next. A send to several agents is
+// found once. Nothing is marked as read. Error: invalid_params for a time that cannot be read.
 func SearchOwn(ctx context.Context, l *ledger.Ledger, s Search) (found Found, err error) {
-	s.Agent, s.Sender, s.With = orchestrator.FoldName(s.Agent), orchestrator.FoldName(s.Sender), orchestrator.FoldName(s.With)
+	s.Agent, s.Sender, s.With = orchestrator.FoldName(s.Agent), orchestrator.FoldName(s.Sender),
+		orchestrator.FoldName(s.With)
 	if s.Since, err = boundary(l, "since", s.Since); err != nil {
 		return found, err
 	}
@@ -104,15 +105,18 @@ type searched struct {
 type searchSource struct{ from, where string }
 
 // ownPosts are the posts, of either table as m, in the threads of the agent ?1.
-const ownPosts = `m.recipient IN (SELECT '` + orchestrator.ThreadPrefix + `' || thread_id FROM thread_participants WHERE agent = ?1)`
+const ownPosts = `m.recipient IN (SELECT '` + orchestrator.ThreadPrefix +
+	`' || thread_id FROM thread_participants WHERE agent = ?1)`
 
-// sources are chosen so that few messages of others stand there. There is no index of what an agent got, as long as it is not
-// archived: a message would cost more to send. So the table itself is walked over, unless the filter names something better.
+// sources are chosen so that few messages of others stand there. There is no index of what an agent got, as long as it
+// is not archived: a message would cost more to send. So the table itself is walked over, unless the filter names
+// something better.
 func (s *Search) sources() []searchSource {
 	archive := func(index string) string { return `agent_message_archive m INDEXED BY agent_message_archive_` + index }
 	switch {
 	case s.ThreadID != "":
-		return []searchSource{{`agent_message m INDEXED BY agent_message_thread`, `thread_id = ?3`}, {archive("thread"), `thread_id = ?3`}}
+		return []searchSource{{`agent_message m INDEXED BY agent_message_thread`, `thread_id = ?3`},
+			{archive("thread"), `thread_id = ?3`}}
 	case s.Agent == "" && s.Sender != "":
 		return []searchSource{{`agent_message m NOT INDEXED`, `true`}, {archive("sender"), `sender = ?2`}}
 	case s.Agent == "":
@@ -124,12 +128,15 @@ func (s *Search) sources() []searchSource {
 			{archive("sender"), `sender = ?2`},
 		}
 	}
-	return []searchSource{{`agent_message m NOT INDEXED`, `true`}, {archive("sender"), `sender = ?1`}, {archive("recipient"), `recipient = ?1`}}
+	return []searchSource{{`agent_message m NOT INDEXED`, `true`}, {archive("sender"), `sender = ?1`},
+		{archive("recipient"), `recipient = ?1`}}
 }
 
-// oneSearchStep looks at what is older than a seq: searchStep rows of each source, or fewer if their payloads are large.
+// oneSearchStep looks at what is older than a seq: searchStep rows of each source, or fewer if their payloads are
+// large.
 func oneSearchStep(c *store.Conn, conf *ledger.Config, s *Search, before int64) (step searched, err error) {
-	args := []any{s.Agent, s.Sender, s.ThreadID, s.Type, s.Since, before, conf.Former(s.Agent), conf.Since(s.Agent), s.With, string(s.Status)}
+	args := []any{s.Agent, s.Sender, s.ThreadID, s.Type, s.Since, before, conf.Former(s.Agent), conf.Since(s.Agent),
+		s.With, string(s.Status)}
 	sources := s.sources()
 	for _, from := range sources {
 		err := c.Query(from.floor(), func(row store.Row) error {
@@ -145,10 +152,12 @@ func oneSearchStep(c *store.Conn, conf *ledger.Config, s *Search, before int64) 
 	step.last = step.floor == 0
 	args = append(args, step.floor)
 	if s.Agent != "" && s.ThreadID == "" && s.Sender == "" {
-		sources = append(sources, searchSource{`agent_message_archive m INDEXED BY agent_message_archive_recipient`, ownPosts})
+		sources = append(sources, searchSource{`agent_message_archive m INDEXED BY agent_message_archive_recipient`,
+			ownPosts})
 	}
 	var more bool
-	step.candidates, more, err = ledger.Fetch(c, s.candidates(sources), searchStep, ledger.MaxRead, append(slices.Clone(args), searchStep+1)...)
+	step.candidates, more, err = ledger.Fetch(c, s.candidates(sources), searchStep, ledger.MaxRead,
+		append(slices.Clone(args), searchStep+1)...)
 	if err != nil {
 		return step, err
 	}
@@ -165,12 +174,13 @@ func oneSearchStep(c *store.Conn, conf *ledger.Config, s *Search, before int64) 
 
 // floor selects the row with which a step through the source ends; it selects none if the source has no so many left.
 func (from searchSource) floor() string {
-	return `SELECT seq, created_at FROM ` + from.from + ` WHERE ` + from.where + ` AND seq < ?6 ORDER BY seq DESC LIMIT 1 OFFSET +?11`
+	return `SELECT seq, created_at FROM ` + from.from + ` WHERE ` + from.where + ` AND seq < ?6 ORDER BY seq DESC
+		LIMIT 1 OFFSET +?11`
 }
 
-// candidates selects the places of all that fits the filter between ?11 and ?6, newest first. Of a post that mentions several, who
-// wrote it finds the thread's own row, and so does a search of all. ?7 and ?8 tell the agent's mail from that of a removed one: see
-// ledger.GotAs.
+// candidates selects the places of all that fits the filter between ?11 and ?6, newest first. Of a post that mentions
+// several, who wrote it finds the thread's own row, and so does a search of all. ?7 and ?8 tell the agent's mail from
+// that of a removed one: see ledger.GotAs.
 func (s *Search) candidates(sources []searchSource) string {
 	fits := ` AND seq >= ?11 AND seq < ?6 AND (?2 = '' OR +m.sender = ?2) AND (?3 = '' OR +m.thread_id = ?3)
 		AND (?4 = '' OR message_type = ?4) AND (?5 = '' OR created_at >= ?5)
@@ -189,11 +199,12 @@ func (s *Search) candidates(sources []searchSource) string {
 	return strings.Join(parts, "\nUNION\n") + ` ORDER BY 2 DESC LIMIT +?12`
 }
 
-// allBefore reports whether a step has come to older messages alone: nothing behind them is newer, since times ascend, but for
-// single ones that were written by hand.
+// allBefore reports whether a step has come to older messages alone: nothing behind them is newer, since times ascend,
+// but for single ones that were written by hand.
 func allBefore(c *store.Conn, since string, sources []searchSource, args []any) (bool, error) {
 	for _, from := range sources {
-		n, err := c.Number(`SELECT EXISTS (SELECT 1 FROM `+from.from+` WHERE `+from.where+` AND seq >= ?11 AND seq < ?6 AND created_at >= ?5)`, args...)
+		n, err := c.Number(`SELECT EXISTS (SELECT 1 FROM `+from.from+` WHERE `+from.where+` AND seq >= ?11 AND seq < ?6
+			AND created_at >= ?5)`, args...)
 		if err != nil || n > 0 {
 			return false, err
 		}

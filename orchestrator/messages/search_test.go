@@ -40,8 +40,8 @@ func searchAll(f *enginetest.Fixture, s messages.Search) (numbers string, search
 	}
 }
 
-// A search finds what an agent sent and got and what was posted in its threads, each once, and nothing of others, whether it is
-// in the table or in the archive, and however small the pieces.
+// A search finds what an agent sent and got and what was posted in its threads, each once, and nothing of others,
+// whether it is in the table or in the archive, and however small the pieces.
 func TestSearchOwn(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c", "d")
@@ -121,8 +121,8 @@ func TestSearchOwn(t *testing.T) {
 	want.Code(t, err, orchestrator.InvalidParams)
 }
 
-// A search does a bounded amount of work, whatever others have sent, and says how far it has come; what names a sender or a thread
-// searchedAtOnce is how many rows of each source one search walks over.
+// A search does a bounded amount of work, whatever others have sent, and says how far it has come; what names a sender
+// or a thread searchedAtOnce is how many rows of each source one search walks over.
 const searchedAtOnce = 50_000
 
 // does not look at the others at all, and in the archive nothing does.
@@ -130,16 +130,19 @@ func TestSearchIsBounded(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c", "d")
 	f.Send("b", "a", func(d *orchestrator.Draft) { d.Payload, d.ThreadID = []byte(`1`), "t" })
-	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, message_type, payload, status, traced_status, created_at, delivered_at)
+	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, message_type, payload, status, traced_status,
+		created_at, delivered_at)
 		WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 60000)
-		SELECT 'x' || i, 'c', 'd', 'note', '"of others"', 'delivered', 'delivered', '2030-01-01T00:00:00.000Z', '2030-01-01T00:00:00.000Z' FROM n`)
+		SELECT 'x' || i, 'c', 'd', 'note', '"of others"', 'delivered', 'delivered', '2030-01-01T00:00:00.000Z',
+			'2030-01-01T00:00:00.000Z' FROM n`)
 	looked := 0
 	says := func(*orchestrator.Message) bool { looked++; return true }
 	for _, c := range []struct {
 		search   messages.Search
 		searches int
 	}{
-		{messages.Search{Agent: "a"}, 60000/searchedAtOnce + 1}, {messages.Search{Agent: "a", Sender: "b"}, 1}, {messages.Search{Agent: "a", ThreadID: "t"}, 1},
+		{messages.Search{Agent: "a"}, 60000/searchedAtOnce + 1}, {messages.Search{Agent: "a", Sender: "b"}, 1},
+		{messages.Search{Agent: "a", ThreadID: "t"}, 1},
 	} {
 		c.search.Says, c.search.Limit, looked = says, 9, 0
 		got, searches := searchAll(f, c.search)
@@ -152,7 +155,8 @@ func TestSearchIsBounded(t *testing.T) {
 	want.Equal(t, "in the archive", fmt.Sprint(got, " after ", searches), "1 after 1")
 	// Of what is one's own, too, each search looks at so many and no more.
 	looked = 0
-	found, err := messages.SearchOwn(t.Context(), f.Ledger, messages.Search{Agent: "d", Limit: 9, Says: func(*orchestrator.Message) bool { looked++; return false }})
+	found, err := messages.SearchOwn(t.Context(), f.Ledger, messages.Search{Agent: "d", Limit: 9,
+		Says: func(*orchestrator.Message) bool { looked++; return false }})
 	if err != nil || found.Complete || found.BackTo == "" || looked != searchedAtOnce {
 		t.Errorf("%d looked at, %+v, %v", looked, found, err)
 	}

@@ -1,5 +1,5 @@
-// Package messages sends messages, and does what follows: acknowledge, cancel, replay, release. It lists dead letters, history
-// and events, and searches.
+// Package messages sends messages, and does what follows: acknowledge, cancel, replay, release. It lists dead letters,
+// history and events, and searches.
 package messages
 
 import (
@@ -15,20 +15,22 @@ import (
 	"mailroom/tracing"
 )
 
-// Send stores a message, or one for each member of a group, and returns when it is on disk: it then survives a kill and a power
-// cut. It delivers nothing; that is what Wait of package reading and DeliverAll of package delivery do. A draft from or to a
-// name that nobody has is refused, but kept as a dead letter, which Replay can send later. Repeating a send with the same
-// idempotency key and content stores nothing and returns the first answer. One that was refused is refused again, with the same dead
-// letter, until it can be sent, or its recipient is corrected. Errors: invalid_params; unknown_sender;
-// unknown_recipient; not_found for the message that ReplyTo names; conflict for an idempotency key that was used with other
-// content, and for a chain of answers that is too long; unavailable when the recipient has too many undelivered messages; busy.
+// Send stores a message, or one for each member of a group, and returns when it is on disk: it then survives a kill and
+// a power cut. It delivers nothing; that is what Wait of package reading and DeliverAll of package delivery do. A draft
+// from or to a name that nobody has is refused, but kept as a dead letter, which Replay can send later. Repeating a
+// send with the same idempotency key and content stores nothing and returns the first answer. One that was refused is
+// refused again, with the same dead letter, until it can be sent, or its recipient is corrected. Errors:
+// invalid_params; unknown_sender; unknown_recipient; not_found for the message that ReplyTo names; conflict for an
+// idempotency key that was used with other content, and for a chain of answers that is too long; unavailable when the
+// recipient has too many undelivered messages; busy.
 func Send(ctx context.Context, l *ledger.Ledger, d orchestrator.Draft) (orchestrator.Sent, error) {
 	return SendAnd(ctx, l, d, nil)
 }
 
-// SendAnd is Send that calls look in the transaction which has stored the message, so that it is done when nothing else of the
-// database need be opened. An error of look undoes the send.
-func SendAnd(ctx context.Context, l *ledger.Ledger, d orchestrator.Draft, look func(*ledger.Tx, *orchestrator.Sent) error) (orchestrator.Sent, error) {
+// SendAnd is Send that calls look in the transaction which has stored the message, so that it is done when nothing else
+// of the database need be opened. An error of look undoes the send.
+func SendAnd(ctx context.Context, l *ledger.Ledger, d orchestrator.Draft,
+	look func(*ledger.Tx, *orchestrator.Sent) error) (orchestrator.Sent, error) {
 	out := sendAll(ctx, l, []orchestrator.Draft{d}, false, look)[0]
 	return out.Sent, out.Refused
 }
@@ -39,8 +41,8 @@ type Outcome struct {
 	Refused error // why it was not sent, for its sender; nil if it was
 }
 
-// scopeOf returns the scope of sends. A send by itself only adds rows; one that answers a message acknowledges that, and may
-// decide a request or join a thread.
+// scopeOf returns the scope of sends. A send by itself only adds rows; one that answers a message acknowledges that,
+// and may decide a request or join a thread.
 func scopeOf(drafts []orchestrator.Draft) store.Scope {
 	for i := range drafts {
 		if drafts[i].ReplyTo != "" || drafts[i].ThreadID != "" {
@@ -50,14 +52,15 @@ func scopeOf(drafts []orchestrator.Draft) store.Scope {
 	return store.Shared
 }
 
-// SendBatch sends several messages in one transaction, in order, and returns an outcome for each. Without atomic, each fails alone.
-// With it, one failure means that none is sent: its outcome has that error, and the others code conflict.
+// SendBatch sends several messages in one transaction, in order, and returns an outcome for each. Without atomic, each
+// fails alone. With it, one failure means that none is sent: its outcome has that error, and the others code conflict.
 func SendBatch(ctx context.Context, l *ledger.Ledger, drafts []orchestrator.Draft, atomic bool) []Outcome {
 	return sendAll(ctx, l, drafts, atomic, nil)
 }
 
 // sendAll is SendBatch, and calls look, unless it is nil, after each message that was stored.
-func sendAll(ctx context.Context, l *ledger.Ledger, drafts []orchestrator.Draft, atomic bool, look func(*ledger.Tx, *orchestrator.Sent) error) []Outcome {
+func sendAll(ctx context.Context, l *ledger.Ledger, drafts []orchestrator.Draft, atomic bool,
+	look func(*ledger.Tx, *orchestrator.Sent) error) []Outcome {
 	outs, invalid := make([]Outcome, len(drafts)), make([]error, len(drafts))
 	checked := make([]orchestrator.Draft, len(drafts))
 	bad := false
@@ -112,8 +115,8 @@ func sendAll(ctx context.Context, l *ledger.Ledger, drafts []orchestrator.Draft,
 	}
 }
 
-// Undone returns a refusal without its message id and hint. It is for dead letters that are rolled back with their transaction:
-// nobody can find or replay them.
+// Undone returns a refusal without its message id and hint. It is for dead letters that are rolled back with their
+// transaction: nobody can find or replay them.
 func Undone(err error) error {
 	var e *orchestrator.Error
 	if !errors.As(err, &e) || e.MessageID == "" {
@@ -128,7 +131,8 @@ func Undone(err error) error {
 func withheld(outs []Outcome) []Outcome {
 	for i := range outs {
 		if outs[i].Refused == nil {
-			outs[i] = Outcome{Refused: orchestrator.Errorf(orchestrator.Conflict, "not sent, since another message of the atomic batch was refused")}
+			outs[i] = Outcome{Refused: orchestrator.Errorf(orchestrator.Conflict,
+				"not sent, since another message of the atomic batch was refused")}
 		}
 	}
 	return outs
@@ -152,8 +156,8 @@ func sendOne(t *ledger.Tx, d *orchestrator.Draft, several bool) (out Outcome, er
 	return out, err
 }
 
-// SendIn stores a draft within a transaction. One that is refused has left a dead letter behind, so the transaction must be committed.
-// After an error everything must be undone.
+// SendIn stores a draft within a transaction. One that is refused has left a dead letter behind, so the transaction
+// must be committed. After an error everything must be undone.
 func SendIn(t *ledger.Tx, d *orchestrator.Draft) (out Outcome, err error) {
 	conf := t.Config()
 	isKnown := conf.Agents[d.Sender] != nil || t.Proved(d.Sender)
@@ -188,7 +192,8 @@ func SendIn(t *ledger.Tx, d *orchestrator.Draft) (out Outcome, err error) {
 	case len(recipients) == 0:
 		return out, agents.NobodyIn(conf, d.Recipient)
 	case isGroup && d.ID != "":
-		return out, orchestrator.Errorf(orchestrator.InvalidParams, "id: %s is several agents, and each of them gets a message with an id of its own", d.Recipient).
+		return out, orchestrator.Errorf(orchestrator.InvalidParams,
+			"id: %s is several agents, and each of them gets a message with an id of its own", d.Recipient).
 			WithHint("Leave the id out, or name one agent")
 	}
 	note, err := Inherit(t, conf, d)
@@ -206,13 +211,15 @@ func takeBack(t *ledger.Tx, d *orchestrator.Draft, letter *orchestrator.Message)
 		return err
 	}
 	_, err := t.ChangeStatus(ledger.BySeq(letter.Seq), ledger.Change{
-		To: orchestrator.Cancelled, Event: tracing.Cancelled, Failure: "its sender has sent it again under the same idempotency key",
+		To: orchestrator.Cancelled, Event: tracing.Cancelled,
+		Failure: "its sender has sent it again under the same idempotency key",
 	})
 	return err
 }
 
 // sendTo stores a draft for recipients that may have it, and notes what follows from it for its sender.
-func sendTo(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft, recipients []string, isGroup, held bool) (sent orchestrator.Sent, err error) {
+func sendTo(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft, recipients []string, isGroup,
+	held bool) (sent orchestrator.Sent, err error) {
 	note := ""
 	if d.Recipient == orchestrator.User {
 		if note, err = agents.MayReachUser(t, d); err != nil {
@@ -250,11 +257,13 @@ func sendTo(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft, recipients
 	return sent, err
 }
 
-// InsertAll stores one row of agent_message for each recipient of a draft that was checked. held keeps the rows from being
-// delivered until somebody has the recipient's name.
-func InsertAll(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft, recipients []string, isGroup, held bool, hops int) (orchestrator.Sent, error) {
+// InsertAll stores one row of agent_message for each recipient of a draft that was checked. held keeps the rows from
+// being delivered until somebody has the recipient's name.
+func InsertAll(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft, recipients []string, isGroup, held bool,
+	hops int) (orchestrator.Sent, error) {
 	sent := orchestrator.Sent{
-		Recipients: slices.Clone(recipients), Status: orchestrator.Pending, CreatedAt: t.Now, Held: held, Origin: d.Origin,
+		Recipients: slices.Clone(recipients), Status: orchestrator.Pending, CreatedAt: t.Now, Held: held,
+		Origin:   d.Origin,
 		Withheld: conf.WithheldFrom(recipients),
 	}
 	row := ledger.Insertion{Draft: d, Hops: hops, Held: held, Status: orchestrator.Pending}
@@ -312,11 +321,12 @@ func InsertAll(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft, recipie
 // isOwnCopy reports whether a recipient of a draft to a group is its sender, whose copy goes into its inbox.
 func isOwnCopy(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft, recipient string) bool {
 	agent := conf.Agents[recipient]
-	return recipient == d.Sender && agent != nil && t.Ledger.Inbox() != nil && t.Ledger.SetTransport(agent) == t.Ledger.Inbox()
+	return recipient == d.Sender && agent != nil && t.Ledger.Inbox() != nil &&
+		t.Ledger.SetTransport(agent) == t.Ledger.Inbox()
 }
 
-// keepOwnCopy delivers a sender's own copy of a message to a group, as one that has been read: the group has got it as a whole,
-// and nobody is shown what it wrote itself. If a trigger refuses that, the copy is delivered later, as mail.
+// keepOwnCopy delivers a sender's own copy of a message to a group, as one that has been read: the group has got it as
+// a whole, and nobody is shown what it wrote itself. If a trigger refuses that, the copy is delivered later, as mail.
 func keepOwnCopy(t *ledger.Tx, row *ledger.Insertion) error {
 	if err := t.TraceCreated(); err != nil {
 		return err
@@ -336,9 +346,10 @@ func keepOwnCopy(t *ledger.Tx, row *ledger.Insertion) error {
 // ownCopy is the remark at the delivery of a sender's own copy.
 const ownCopy = "its sender's own copy"
 
-// refuse keeps a message that cannot be sent as a dead letter, so that a typo loses nothing. letter is the one that it left when
-// it was refused before, nil for none.
-func refuse(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft, letter *orchestrator.Message, code orchestrator.Code, role, name string) (Outcome, error) {
+// refuse keeps a message that cannot be sent as a dead letter, so that a typo loses nothing. letter is the one that it
+// left when it was refused before, nil for none.
+func refuse(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft, letter *orchestrator.Message,
+	code orchestrator.Code, role, name string) (Outcome, error) {
 	known := slices.Concat(conf.Names, agents.GroupsWithMembers(conf))
 	refusal := orchestrator.Errorf(code, "nobody is known as %s %q", role, name).WithUnknown(name, known)
 	hint := cmp.Or(orchestrator.DidYouMean(name, known), orchestrator.AddIt(name)+".")
@@ -360,8 +371,8 @@ func refuse(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft, letter *or
 	return Outcome{Refused: refusal}, nil
 }
 
-// bury stores a draft as a dead letter, which keeps its idempotency key, but not the id that it brings along: the message that is
-// sent in the end is to have that.
+// bury stores a draft as a dead letter, which keeps its idempotency key, but not the id that it brings along: the
+// message that is sent in the end is to have that.
 func bury(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft, failure string) (id string, err error) {
 	dead := *d
 	dead.ID = ""
@@ -377,8 +388,8 @@ func bury(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft, failure stri
 	return id, err
 }
 
-// CheckBacklog refuses to send to recipients if one of them has as many undelivered and unread messages as the setting backlog.limit
-// allows. spared is a recipient whom the message does not wait for; "" is none. Error: unavailable.
+// CheckBacklog refuses to send to recipients if one of them has as many undelivered and unread messages as the setting
+// backlog.limit allows. spared is a recipient whom the message does not wait for; "" is none. Error: unavailable.
 func CheckBacklog(t *ledger.Tx, conf *ledger.Config, recipients []string, spared string) error {
 	limit := conf.Settings.BacklogLimit
 	if limit == 0 {
@@ -389,12 +400,14 @@ func CheckBacklog(t *ledger.Tx, conf *ledger.Config, recipients []string, spared
 			continue
 		}
 		n, err := t.Number(`SELECT count(*) FROM (SELECT 1 FROM agent_message WHERE `+ledger.Live+` AND recipient = ?1
-			UNION ALL SELECT 1 FROM agent_inbox WHERE recipient = ?1 AND read_at = '' LIMIT +?2) AS m`, recipient, limit)
+			UNION ALL SELECT 1 FROM agent_inbox WHERE recipient = ?1 AND read_at = '' LIMIT +?2) AS m`, recipient,
+			limit)
 		if err != nil {
 			return err
 		}
 		if n >= int64(limit) {
-			e := orchestrator.Errorf(orchestrator.Unavailable, "%s has %d undelivered and unread messages, its limit; nothing was sent", recipient, n)
+			e := orchestrator.Errorf(orchestrator.Unavailable,
+				"%s has %d undelivered and unread messages, its limit; nothing was sent", recipient, n)
 			e.Recipient = recipient
 			return e.WithHint("Try again later; `mailroom status` shows the backlog, the setting backlog.limit the limit")
 		}

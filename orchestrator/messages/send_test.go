@@ -25,7 +25,8 @@ func TestUnknownNames(t *testing.T) {
 	f := enginetest.New(t, "architect", "builder")
 	_, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "architect", Recipient: "bilder"})
 	want.Code(t, err, orchestrator.UnknownRecipient)
-	if !strings.Contains(err.Error(), "Did you mean builder?") { // and not the group builders, to which nobody can send yet
+	// and not the group builders, to which nobody can send yet
+	if !strings.Contains(err.Error(), "Did you mean builder?") {
 		t.Errorf("no suggestion in %q", err)
 	}
 	if _, err := agents.SetGroup(t.Context(), f.Ledger, "builders", []string{"builder"}); err != nil {
@@ -37,7 +38,8 @@ func TestUnknownNames(t *testing.T) {
 	}
 	_, err = messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "arkitect", Recipient: "builder"})
 	want.Code(t, err, orchestrator.UnknownSender)
-	want.Rows(t, f.Rows(`SELECT recipient, status FROM dead_letter ORDER BY message_id`), "bilder failed", "bilder failed", "builder failed")
+	want.Rows(t, f.Rows(`SELECT recipient, status FROM dead_letter ORDER BY message_id`), "bilder failed",
+		"bilder failed", "builder failed")
 	var e *orchestrator.Error
 	if !errors.As(err, &e) || len(f.Rows(`SELECT 1 FROM dead_letter WHERE message_id = ?`, e.MessageID)) != 1 {
 		t.Errorf("%v does not name the dead letter", err)
@@ -45,7 +47,8 @@ func TestUnknownNames(t *testing.T) {
 	want.Equal(t, "delivered", f.Deliver().Delivered, 0)
 }
 
-// What was refused for its sender is not replayed before somebody has that name; nor does it stand in the way of the others.
+// What was refused for its sender is not replayed before somebody has that name; nor does it stand in the way of the
+// others.
 func TestReplayOfAnUnknownSender(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "architect", "builder")
@@ -61,7 +64,8 @@ func TestReplayOfAnUnknownSender(t *testing.T) {
 	ghost, late := refused("ghost", "builder"), refused("architect", "late")
 	_, err := messages.Replay(t.Context(), f.Ledger, ghost, "")
 	want.Code(t, err, orchestrator.UnknownSender)
-	if !strings.Contains(err.Error(), `nobody is known as "ghost"`) || !strings.Contains(err.Error(), "mailroom agent add ghost") {
+	if !strings.Contains(err.Error(), `nobody is known as "ghost"`) ||
+		!strings.Contains(err.Error(), "mailroom agent add ghost") {
 		t.Error(err)
 	}
 	reasons, err := overview.Why(t.Context(), f.Ledger, ghost)
@@ -96,7 +100,8 @@ func TestHoldUnknown(t *testing.T) {
 	want.Equal(t, "status", f.Message(id).Status, orchestrator.Pending)
 	f.Add(agents.Update{Name: "later"})
 	want.Equal(t, "delivered", f.Deliver().Delivered, 1)
-	want.Rows(t, f.Rows(`SELECT event FROM message_trace WHERE message_id = ? ORDER BY id`, id), "created", "held", "released", "delivered")
+	want.Rows(t, f.Rows(`SELECT event FROM message_trace WHERE message_id = ? ORDER BY id`, id), "created", "held",
+		"released", "delivered")
 }
 
 func TestGroups(t *testing.T) {
@@ -125,8 +130,8 @@ func TestGroups(t *testing.T) {
 	want.Equal(t, "cancelled", len(cancelled), 0)
 }
 
-// What a sender gets of its own message to a group is delivered and read from the start: it is kept, and nobody is shown it.
-// What it writes to itself by name is mail.
+// What a sender gets of its own message to a group is delivered and read from the start: it is kept, and nobody is
+// shown it. What it writes to itself by name is mail.
 func TestOwnCopies(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -165,7 +170,8 @@ func TestOwnCopies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	reply, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "a", Recipient: "all", ReplyTo: own(said).ID})
+	reply, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "a", Recipient: "all",
+		ReplyTo: own(said).ID})
 	if err != nil || own(reply).ReadAt == "" {
 		t.Errorf("an answer: %v", err)
 	}
@@ -178,12 +184,14 @@ func TestOwnCopies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m := f.Message(wired.MessageIDs[slices.Index(wired.Recipients, "w")]); m.Status != orchestrator.Pending || m.ReadAt != "" {
+	if m := f.Message(wired.MessageIDs[slices.Index(wired.Recipients, "w")]); m.Status != orchestrator.Pending ||
+		m.ReadAt != "" {
 		t.Errorf("the copy of a sender behind another transport: %+v", m)
 	}
 	f.Clock.Advance(2 * time.Hour)
 	f.Deliver()
-	if _, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "a", Recipient: "a", Payload: []byte(`"a reminder"`)}); err != nil {
+	if _, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "a", Recipient: "a",
+		Payload: []byte(`"a reminder"`)}); err != nil {
 		t.Fatal(err)
 	}
 	got, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "a", Limit: 100})
@@ -195,7 +203,8 @@ func TestOwnCopies(t *testing.T) {
 			t.Errorf("shown: %+v", got[i])
 		}
 	}
-	want.Equal(t, "messages for a", len(got), 5) // those of b and w, the reminder, and reports that b has not acknowledged one and has not read another
+	// those of b and w, the reminder, and reports that b has not acknowledged one and has not read another
+	want.Equal(t, "messages for a", len(got), 5)
 	wrong, err := ledger.Ask(t.Context(), f.Ledger, ledger.Miscounted)
 	if err != nil || len(wrong) > 0 {
 		t.Errorf("miscounted: %v, %v", wrong, err)
@@ -205,7 +214,8 @@ func TestOwnCopies(t *testing.T) {
 func TestIdempotency(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
-	draft := orchestrator.Draft{Sender: "a", Recipient: "b", Type: "x", Payload: []byte(`{"n": 1}`), IdempotencyKey: "k"}
+	draft := orchestrator.Draft{Sender: "a", Recipient: "b", Type: "x", Payload: []byte(`{"n": 1}`),
+		IdempotencyKey: "k"}
 	first, err := messages.Send(t.Context(), f.Ledger, draft)
 	if err != nil {
 		t.Fatal(err)
@@ -227,7 +237,8 @@ func TestIdempotency(t *testing.T) {
 	}
 }
 
-// A repeat may come from another session than the first send, unless the sender named it: then it is part of what it said.
+// A repeat may come from another session than the first send, unless the sender named it: then it is part of what it
+// said.
 func TestIdempotencyAcrossSessions(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -257,16 +268,20 @@ func TestIdempotencyOfEarlierVersions(t *testing.T) {
 	f := enginetest.New(t, "a", "b")
 	for hash, d := range map[string]orchestrator.Draft{
 		"e2a29bce44c3052246681849b1ade10782af02b57d2fc7fc4799870eb91c34a5": {
-			Type: "STATUS", Payload: []byte(`{"message":"once"}`), Priority: 1, SessionID: "default", IdempotencyKey: "k",
+			Type: "STATUS", Payload: []byte(`{"message":"once"}`), Priority: 1, SessionID: "default",
+			IdempotencyKey: "k",
 		},
 		"f1e2e7fe945234b5c577d17441502ca08dbe1dd852c8af003b915e8d3d2aaae7": {
-			Type: "t", Payload: []byte(`{"n":1.10,"s":"<&>"}`), MaxRetries: new(3), Priority: 2, TTL: time.Hour, IdempotencyKey: "k",
-			ReplyTo: "r", Summary: "su", Context: "co", Action: "interrupt", ThreadID: "th", SessionID: "se", SessionNamed: true,
-			AckWithin: time.Minute, HoldUnknown: true,
+			Type: "t", Payload: []byte(`{"n":1.10,"s":"<&>"}`), MaxRetries: new(3), Priority: 2, TTL: time.Hour,
+			IdempotencyKey: "k",
+			ReplyTo:        "r", Summary: "su", Context: "co", Action: "interrupt", ThreadID: "th", SessionID: "se",
+			SessionNamed: true,
+			AckWithin:    time.Minute, HoldUnknown: true,
 		},
 	} {
 		d.Sender, d.Recipient = "a", "b"
-		f.SQL(`INSERT INTO idempotency (sender, key, params_hash, result, created_at) VALUES ('a', 'k', ?, '{"MessageID":"before"}', '')
+		f.SQL(`INSERT INTO idempotency (sender, key, params_hash, result, created_at)
+			VALUES ('a', 'k', ?, '{"MessageID":"before"}', '')
 			ON CONFLICT (sender, key) DO UPDATE SET params_hash = excluded.params_hash, result = excluded.result`, hash)
 		if sent, err := messages.Send(t.Context(), f.Ledger, d); err != nil || sent.MessageID != "before" {
 			t.Errorf("%+v: %+v, %v", d, sent, err)
@@ -286,7 +301,8 @@ func TestIdempotencyAtOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range ids {
 		wg.Go(func() {
-			sent, err := messages.Send(t.Context(), routers[i%2].Ledger, orchestrator.Draft{Sender: "a", Recipient: "b", IdempotencyKey: "k"})
+			sent, err := messages.Send(t.Context(), routers[i%2].Ledger, orchestrator.Draft{Sender: "a", Recipient: "b",
+				IdempotencyKey: "k"})
 			if err != nil {
 				t.Error(err)
 			}
@@ -335,7 +351,8 @@ func TestBatchAndAtomic(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
 	drafts := []orchestrator.Draft{
-		{Sender: "a", Recipient: "b"}, {Sender: "a", Recipient: "nobody"}, {Sender: "a", Recipient: "b", Payload: []byte("{")}, {Sender: "a", Recipient: "b"},
+		{Sender: "a", Recipient: "b"}, {Sender: "a", Recipient: "nobody"}, {Sender: "a", Recipient: "b",
+			Payload: []byte("{")}, {Sender: "a", Recipient: "b"},
 	}
 	outs := messages.SendBatch(t.Context(), f.Ledger, drafts, false)
 	for i, code := range []orchestrator.Code{"", orchestrator.UnknownRecipient, orchestrator.InvalidParams, ""} {
@@ -400,9 +417,17 @@ func TestStrangersLearnNothingOfAnID(t *testing.T) {
 	f.Deliver()
 	ids = append(ids, f.Send("b", "a"))
 	for name, ask := range map[string]func(id string) error{
-		"acknowledge": func(id string) error { _, err := messages.Acknowledge(t.Context(), f.Ledger, id, "c"); return err },
-		"cancel":      func(id string) error { _, err := messages.Cancel(t.Context(), f.Ledger, id, "c"); return err },
-		"release":     func(id string) error { _, _, err := messages.Release(t.Context(), f.Ledger, id, "c"); return err },
+		"acknowledge": func(id string) error {
+			_, err := messages.Acknowledge(t.Context(), f.Ledger, id,
+				"c")
+			return err
+		},
+		"cancel": func(id string) error { _, err := messages.Cancel(t.Context(), f.Ledger, id, "c"); return err },
+		"release": func(id string) error {
+			_, _, err := messages.Release(t.Context(), f.Ledger, id,
+				"c")
+			return err
+		},
 		"wait": func(id string) error {
 			_, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "c", Limit: 1, ReplyTo: id})
 			return err
@@ -412,7 +437,8 @@ func TestStrangersLearnNothingOfAnID(t *testing.T) {
 		want.Code(t, nothing, orchestrator.NotFound)
 		for _, id := range ids {
 			var e *orchestrator.Error
-			if !errors.As(ask(id), &e) || e.Code != orchestrator.NotFound || strings.ReplaceAll(e.Error(), id, "msg-none") != nothing.Error() {
+			if !errors.As(ask(id), &e) || e.Code != orchestrator.NotFound ||
+				strings.ReplaceAll(e.Error(), id, "msg-none") != nothing.Error() {
 				t.Errorf("%s of a stranger: %v; of what is not there: %v", name, e, nothing)
 			}
 		}

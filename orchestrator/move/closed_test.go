@@ -19,7 +19,8 @@ func byHand(t *testing.T, place, id string) error {
 	enginetest.Miscounts(place)
 	db := enginetest.Plain(t, place)
 	defer db.Close()
-	_, err := db.Exec(`INSERT INTO agent_message (message_id, sender, recipient, payload) VALUES ('` + id + `', 'a', 'b', '1')`)
+	_, err := db.Exec(`INSERT INTO agent_message (message_id, sender, recipient, payload) VALUES ('` + id +
+		`', 'a', 'b', '1')`)
 	return err
 }
 
@@ -30,7 +31,8 @@ func refused(t *testing.T, place, says string) {
 	defer db.Close()
 	for _, statement := range []string{
 		`INSERT INTO agent_message (message_id, sender, recipient, payload) VALUES ('refused', 'a', 'b', '1')`,
-		`UPDATE agent_message SET status = 'pending'`, `DELETE FROM agent_message`, `INSERT INTO agent_inbox (recipient, message_id, payload) VALUES ('b', 'refused', '1')`,
+		`UPDATE agent_message SET status = 'pending'`, `DELETE FROM agent_message`,
+		`INSERT INTO agent_inbox (recipient, message_id, payload) VALUES ('b', 'refused', '1')`,
 	} {
 		if _, err := db.Exec(statement); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s, %s: %v", place, statement, err)
@@ -66,7 +68,8 @@ func TestByHand(t *testing.T) {
 func TestRestoreMoved(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
-	file, to, other := filepath.Join(folder, "old.db"), filepath.Join(folder, "new.db"), filepath.Join(folder, "other.db")
+	file, to, other := filepath.Join(folder, "old.db"), filepath.Join(folder, "new.db"),
+		filepath.Join(folder, "other.db")
 	scene(t, file)
 	old, now := mustOpen(t, file), mustOpen(t, to)
 	before, after := filepath.Join(folder, "before.db"), filepath.Join(folder, "after.db")
@@ -79,7 +82,8 @@ func TestRestoreMoved(t *testing.T) {
 	old.Close()
 	old = mustOpen(t, file)
 	for _, force := range []bool{false, true} {
-		if _, err := old.Restore(t.Context(), before, force); !errors.Is(err, store.ErrMoved) || !strings.Contains(err.Error(), "has moved to "+now.Path()) {
+		if _, err := old.Restore(t.Context(), before, force); !errors.Is(err, store.ErrMoved) ||
+			!strings.Contains(err.Error(), "has moved to "+now.Path()) {
 			t.Errorf("restored where the database has moved from: %v", err)
 		}
 	}
@@ -97,7 +101,8 @@ func TestRestoreMoved(t *testing.T) {
 		}
 		want.Equal(t, "messages", count(t, e), messagesAtFirst+2)
 		var version int64
-		if err := enginetest.Plain(t, other).QueryRow(`PRAGMA user_version`).Scan(&version); err != nil || version>>24 != 0 {
+		if err := enginetest.Plain(t, other).QueryRow(`PRAGMA user_version`).Scan(&version); err != nil ||
+			version>>24 != 0 {
 			t.Error(version, err)
 		}
 		e.Close()
@@ -109,7 +114,8 @@ func TestMigratedClosed(t *testing.T) {
 	t.Parallel()
 	file := enginetest.OldVersion(t)
 	db := enginetest.Plain(t, file)
-	if _, err := db.Exec(`INSERT INTO settings (key, value, updated_at) VALUES ('` + store.MovedTo + `', 'elsewhere', ''); PRAGMA user_version = 0x1000009;
+	if _, err := db.Exec(`INSERT INTO settings (key, value, updated_at) VALUES ('` + store.MovedTo +
+		`', 'elsewhere', ''); PRAGMA user_version = 0x1000009;
 		CREATE TRIGGER agent_message_closed_to_update BEFORE UPDATE ON agent_message BEGIN SELECT RAISE(ABORT, 'closed'); END`); err != nil {
 		t.Fatal(err)
 	}

@@ -57,7 +57,9 @@ func (c *copying) plan() error {
 		from, names := have[t.Name], namesOf(t)
 		for _, column := range namesOf(from) {
 			if !slices.Contains(names, column) {
-				return orchestrator.Errorf(orchestrator.Conflict, "the table %s has a column %s, which no mailroom has made, and which would be lost", t.Name, column).
+				return orchestrator.Errorf(orchestrator.Conflict,
+					"the table %s has a column %s, which no mailroom has made, and which would be lost", t.Name,
+					column).
 					WithHint("Drop that column, or keep what is in it in a table of your own")
 			}
 		}
@@ -173,13 +175,16 @@ func (c *copying) compare() error {
 			return err
 		}
 		if got != p.sent {
-			return orchestrator.Errorf(orchestrator.Internal, "the table %s has %d rows at the old place and %d at the new one, or they differ; nothing was moved", p.to.Name, p.sent.n, got.n)
+			return orchestrator.Errorf(orchestrator.Internal,
+				"the table %s has %d rows at the old place and %d at the new one, or they differ; nothing was moved",
+				p.to.Name, p.sent.n, got.n)
 		}
 	}
 	return nil
 }
 
-// digest is the sum of what rows hold, in whatever order they come. Where their order counts, each goes in with its place.
+// digest is the sum of what rows hold, in whatever order they come. Where their order counts, each goes in with its
+// place.
 type digest struct {
 	n   int64
 	sum [2]uint64
@@ -216,8 +221,9 @@ type Repairs struct {
 // mostShown bounds the repairs that are shown.
 const mostShown = 20
 
-// fit makes of a row what the columns of the new place can hold. Where somebody has written something else by hand, that is what
-// mailroom has read it as all the time: the nearest number, or 0; text without NULs and without bytes that are no UTF-8.
+// fit makes of a row what the columns of the new place can hold. Where somebody has written something else by hand,
+// that is what mailroom has read it as all the time: the nearest number, or 0; text without NULs and without bytes that
+// are no UTF-8.
 func (c *copying) fit(t store.MovedTable, row, fitting store.Row) {
 	adopt := false
 	for i, column := range t.Columns {
@@ -227,9 +233,11 @@ func (c *copying) fit(t store.MovedTable, row, fitting store.Row) {
 			continue
 		}
 		if c.repairs.N++; len(c.repairs.First) < mostShown {
-			c.repairs.First = append(c.repairs.First, fmt.Sprintf("%s of %s: %s became %s", column.Name, rowName(t, row), shown(row[i]), shown(value)))
+			c.repairs.First = append(c.repairs.First, fmt.Sprintf("%s of %s: %s became %s", column.Name,
+				rowName(t, row), shown(row[i]), shown(value)))
 		}
-		adopt = adopt || t.Name == "agent_message" && slices.Contains([]string{"message_id", "sender", "recipient", "status"}, column.Name)
+		adopt = adopt || t.Name == "agent_message" && slices.Contains([]string{"message_id", "sender", "recipient",
+			"status"}, column.Name)
 	}
 	if adopt {
 		c.adopt = append(c.adopt, fitting.Int(slices.Index(namesOf(t), "seq")))
@@ -268,7 +276,10 @@ func cleaned(text string) string {
 
 // rowName names a row by its table and its first column.
 func rowName(t store.MovedTable, row store.Row) string {
-	column := max(slices.IndexFunc(t.Columns, func(c store.MovedColumn) bool { return c.Name == "message_id" || c.Name == "name" || c.Name == "key" }), 0)
+	column := max(slices.IndexFunc(t.Columns, func(c store.MovedColumn) bool {
+		return c.Name == "message_id" ||
+			c.Name == "name" || c.Name == "key"
+	}), 0)
 	return fmt.Sprintf("%s in %s", shown(row[column]), t.Name)
 }
 

@@ -19,8 +19,8 @@ import (
 	"mailroom/orchestrator/store/postgres/postgrestest"
 )
 
-// A program that writes by hand, through the table and through a view in one transaction, has a lock that a move waits for, and then waits
-// for the move. Both come to their end, whoever of them waits first for how long.
+// A program that writes by hand, through the table and through a view in one transaction, has a lock that a move waits
+// for, and then waits for the move. Both come to their end, whoever of them waits first for how long.
 func TestMeetsWhoWritesByHand(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t, "-c deadlock_timeout=2s")
@@ -40,7 +40,8 @@ func TestMeetsWhoWritesByHand(t *testing.T) {
 			_, err := move.Run(t.Context(), old.Ledger, now.Ledger, func(string) {})
 			moved <- err
 		}()
-		until(t, from, `SELECT 1 FROM pg_locks WHERE locktype = 'relation' AND NOT granted AND waitstart <= clock_timestamp() - interval '`+waited+`'`)
+		until(t, from, `SELECT 1 FROM pg_locks WHERE locktype = 'relation' AND NOT granted
+			AND waitstart <= clock_timestamp() - interval '`+waited+`'`)
 		s.Run(`INSERT INTO b_inbox (message_id, payload) VALUES ('by hand, too', '1'); COMMIT`)
 		if err := <-moved; err != nil {
 			t.Error(err)
@@ -75,7 +76,8 @@ func TestForeignTables(t *testing.T) {
 		}
 		for _, at := range []string{from, to} {
 			db := enginetest.Plain(t, at)
-			if _, err := db.Exec(`CREATE TABLE "other's ""notes""" (note text); INSERT INTO "other's ""notes""" VALUES ('` + fmt.Sprint(at == from) + `')`); err != nil {
+			if _, err := db.Exec(`CREATE TABLE "other's ""notes""" (note text); INSERT INTO "other's ""notes"""
+				VALUES ('` + fmt.Sprint(at == from) + `')`); err != nil {
 				t.Fatal(err)
 			}
 			if postgres.IsAddress(at) {
@@ -95,18 +97,20 @@ func TestForeignTables(t *testing.T) {
 			return // it is locked
 		}
 		var note string
-		if err := enginetest.Plain(t, to).QueryRow(`SELECT group_concat(note) FROM "other's ""notes"""`).Scan(&note); err != nil || note != "false" {
+		if err := enginetest.Plain(t, to).QueryRow(`SELECT group_concat(note)
+			FROM "other's ""notes"""`).Scan(&note); err != nil || note != "false" {
 			t.Errorf("the table of the new place has %q, %v", note, err)
 		}
 	})
 }
 
-// The new place takes writes after a run that was killed when it had made it. What was written there is kept, and the move refused; once
-// it is gone the database moves.
+// The new place takes writes after a run that was killed when it had made it. What was written there is kept, and the
+// move refused; once it is gone the database moves.
 func TestKilledWhenMade(t *testing.T) {
 	t.Parallel()
 	directions(t, func(t *testing.T, place func(int) (string, string)) {
-		for i, row := range []string{`agent_inbox (recipient, message_id, payload) VALUES ('b', 'x', '1')`, `heartbeats (agent, heard_at) VALUES ('x', '')`} {
+		for i, row := range []string{`agent_inbox (recipient, message_id, payload) VALUES ('b', 'x', '1')`,
+			`heartbeats (agent, heard_at) VALUES ('x', '')`} {
 			table, _, _ := strings.Cut(row, " ")
 			from, to := place(i)
 			scene(t, from)

@@ -1,8 +1,8 @@
 // Package move moves a database to another place: from a file to a server, or back.
 //
-// The old place is held still meanwhile. The new one is filled in one transaction, compared and committed, but takes no writes; then
-// the old one is marked, and takes none any more; then the new one is opened. Killed at any moment it can be run again, and at no
-// moment can both be written.
+// The old place is held still meanwhile. The new one is filled in one transaction, compared and committed, but takes no
+// writes; then the old one is marked, and takes none any more; then the new one is opened. Killed at any moment it can
+// be run again, and at no moment can both be written.
 package move
 
 import (
@@ -20,12 +20,13 @@ import (
 
 // Moved says what was moved.
 type Moved struct {
-	Tables  []Table
-	Before  bool     // all was moved by an earlier run: this one has at most finished it
-	Left    []string // tables of other programs, which stay
-	Leases  int64    // that were ended: the processes that have them deliver at the old place
-	Hosts   int64    // agents that belong to this machine from now on
-	Others  []string // those of them that belonged to another, in a database that is for one machine now, as "bob of db2"
+	Tables []Table
+	Before bool     // all was moved by an earlier run: this one has at most finished it
+	Left   []string // tables of other programs, which stay
+	Leases int64    // that were ended: the processes that have them deliver at the old place
+	Hosts  int64    // agents that belong to this machine from now on
+	// those of them that belonged to another, in a database that is for one machine now, as "bob of db2"
+	Others  []string
 	Repairs Repairs
 	// Standstill is for how long nobody could write.
 	Standstill time.Duration
@@ -52,11 +53,13 @@ type moving struct {
 	reached  func(step string) // see Run
 }
 
-// Run moves a database, and calls reached with the name of each step that is done. The new place may not be there yet, and may hold nothing but what is made with it. Errors: conflict for a
-// place that holds more, or where the database is not any more; unavailable when what arrived differs; those of the databases.
+// Run moves a database, and calls reached with the name of each step that is done. The new place may not be there yet,
+// and may hold nothing but what is made with it. Errors: conflict for a place that holds more, or where the database is
+// not any more; unavailable when what arrived differs; those of the databases.
 func Run(ctx context.Context, from, to *ledger.Ledger, reached func(step string)) (Moved, error) {
 	if from.TrustedPath() == to.TrustedPath() {
-		return Moved{}, orchestrator.Errorf(orchestrator.InvalidParams, "the database is at %s already", to.Path()).WithHint("Name the old place with `--from`, and the new one with `--db`")
+		return Moved{}, orchestrator.Errorf(orchestrator.InvalidParams, "the database is at %s already", to.Path()).
+			WithHint("Name the old place with `--from`, and the new one with `--db`")
 	}
 	from.Moves, to.Moves = true, true
 	defer func() { to.Moves = false }()
@@ -72,9 +75,11 @@ func Run(ctx context.Context, from, to *ledger.Ledger, reached func(step string)
 	case at == to.Path():
 		return Moved{Before: true}, m.finish(ctx)
 	case at != "":
-		return Moved{}, orchestrator.Errorf(orchestrator.Conflict, "the database has moved from %s to %s already", from.Path(), at).WithHint("Name the present place with `--from`")
+		return Moved{}, orchestrator.Errorf(orchestrator.Conflict, "the database has moved from %s to %s already",
+			from.Path(), at).WithHint("Name the present place with `--from`")
 	case conf.Stored[store.MovingFrom] != "":
-		return Moved{}, orchestrator.Errorf(orchestrator.Conflict, "a database is still moving to %s", from.Path()).WithHint("Run that `mailroom migrate` again first")
+		return Moved{}, orchestrator.Errorf(orchestrator.Conflict, "a database is still moving to %s", from.Path()).
+			WithHint("Run that `mailroom migrate` again first")
 	}
 	if _, err := to.Store.Create(); err != nil {
 		return Moved{}, err
@@ -177,7 +182,8 @@ func (m *moving) fill(c *copying) (moved Moved, err error) {
 		return func() error { return mark(c.tx, c.to, store.MovingFrom, value) }
 	}
 	for _, step := range []func() error{
-		c.plan, func() error { return c.mayArrive(m.old) }, place(""), c.clear, c.copy, c.compare, func() error { return c.settle(&moved) }, place(m.old),
+		c.plan, func() error { return c.mayArrive(m.old) }, place(""), c.clear, c.copy, c.compare,
+		func() error { return c.settle(&moved) }, place(m.old),
 	} {
 		if err := step(); err != nil {
 			return moved, err
@@ -188,22 +194,25 @@ func (m *moving) fill(c *copying) (moved Moved, err error) {
 	return moved, nil
 }
 
-// replaced are the tables that a place may have rows in though nobody has used it: those that init makes, and what a daemon writes
-// there. These go, as docs/postgres.md says.
-var replaced = []string{settings, "schedules", "groups", "message_count", "daemons", "exports", "command_trace", "signal_keys"}
+// replaced are the tables that a place may have rows in though nobody has used it: those that init makes, and what a
+// daemon writes there. These go, as docs/postgres.md says.
+var replaced = []string{settings, "schedules", "groups", "message_count", "daemons", "exports", "command_trace",
+	"signal_keys"}
 
-// mayArrive refuses a place that holds something, unless it is from an earlier run, which nobody could write since. A place that was made
-// takes writes until it is filled, for good if the run was killed in between. What somebody writes there by then is found here, while
-// nobody else writes, and so nothing of it is lost.
+// mayArrive refuses a place that holds something, unless it is from an earlier run, which nobody could write since. A
+// place that was made takes writes until it is filled, for good if the run was killed in between. What somebody writes
+// there by then is found here, while nobody else writes, and so nothing of it is lost.
 func (c *copying) mayArrive(old string) error {
 	t := c.tx
 	switch before := t.Config().Stored[store.MovingFrom]; {
 	case t.Config().Stored[store.MovedTo] != "":
-		return orchestrator.Errorf(orchestrator.Conflict, "%s is an old place: its database has moved from there", t.Ledger.Path()).WithHint("Name another one with `--db`; or remove this one first, its file or its schema, if nobody needs it any more")
+		return orchestrator.Errorf(orchestrator.Conflict, "%s is an old place: its database has moved from there",
+			t.Ledger.Path()).WithHint("Name another one with `--db`; or remove this one first, its file or its schema, if nobody needs it any more")
 	case before == old:
 		return nil
 	case before != "":
-		return orchestrator.Errorf(orchestrator.Conflict, "another database is still moving to %s: %s", t.Ledger.Path(), before).
+		return orchestrator.Errorf(orchestrator.Conflict, "another database is still moving to %s: %s", t.Ledger.Path(),
+			before).
 			WithHint("Run that `mailroom migrate` again, or name another place with `--db`")
 	}
 	for _, p := range c.pairs {
@@ -215,7 +224,8 @@ func (c *copying) mayArrive(old string) error {
 			return err
 		}
 		if n > 0 {
-			return orchestrator.Errorf(orchestrator.Conflict, "%s is in use: there is something in its table %s", t.Ledger.Path(), p.to.Name).
+			return orchestrator.Errorf(orchestrator.Conflict, "%s is in use: there is something in its table %s",
+				t.Ledger.Path(), p.to.Name).
 				WithHint("A database moves to a place where there is none yet, or an empty one. Name another with `--db`")
 		}
 	}
@@ -235,13 +245,15 @@ func (c *copying) settle(m *Moved) (err error) {
 			}
 		}
 	}
-	if err := t.Note(ledger.Selection{Where: ledger.Leased}, tracing.Released, "the database moves to another place"); err != nil {
+	if err := t.Note(ledger.Selection{Where: ledger.Leased}, tracing.Released,
+		"the database moves to another place"); err != nil {
 		return err
 	}
 	if m.Leases, err = t.Exec(`UPDATE agent_message SET ` + ledger.NoLease + ` WHERE ` + ledger.Leased); err != nil {
 		return err
 	}
-	for _, statement := range []string{`UPDATE exports SET lease_owner = '', lease_token = '', lease_until = ''`, `DELETE FROM daemons`} {
+	for _, statement := range []string{`UPDATE exports SET lease_owner = '', lease_token = '', lease_until = ''`,
+		`DELETE FROM daemons`} {
 		if err := t.Run(statement); err != nil {
 			return err
 		}
@@ -254,8 +266,8 @@ func (c *copying) settle(m *Moved) (err error) {
 	return settleHosts(t, m)
 }
 
-// settleHosts has the agents that are on one machine, and signal, belong to this one, if the new place is for many; in a file nothing belongs
-// to any.
+// settleHosts has the agents that are on one machine, and signal, belong to this one, if the new place is for many; in
+// a file nothing belongs to any.
 func settleHosts(t *ledger.Tx, m *Moved) error {
 	if err := person.Stay(t); err != nil {
 		return err
@@ -289,7 +301,8 @@ func (m *moving) finish(ctx context.Context) error {
 		return err
 	}
 	if conf.Stored[store.MovingFrom] != m.old {
-		return orchestrator.Errorf(orchestrator.Conflict, "%s is not where the database of %s has moved: another is moving there", to.Path(), from.Path())
+		return orchestrator.Errorf(orchestrator.Conflict,
+			"%s is not where the database of %s has moved: another is moving there", to.Path(), from.Path())
 	}
 	if err := person.CopyKeys(from, to); err != nil {
 		return err

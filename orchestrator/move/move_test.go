@@ -28,7 +28,8 @@ import (
 	"mailroom/orchestrator/store/postgres/postgrestest"
 )
 
-// TestHelperProcess is a process that moves a database: its argument is the step after which it dies, and the two places.
+// TestHelperProcess is a process that moves a database: its argument is the step after which it dies, and the two
+// places.
 func TestHelperProcess(t *testing.T) {
 	helper.Run(map[string]func(string, *bufio.Scanner){"move": func(arg string, _ *bufio.Scanner) {
 		parts := strings.Split(arg, "\n")
@@ -64,7 +65,8 @@ func mustOpen(t *testing.T, path string) *delivery.Engine {
 }
 
 func send(e *delivery.Engine) error {
-	_, err := messages.Send(context.Background(), e.Ledger, orchestrator.Draft{Sender: "a", Recipient: "b", Type: "note", Payload: []byte(`"hello"`)})
+	_, err := messages.Send(context.Background(), e.Ledger, orchestrator.Draft{Sender: "a", Recipient: "b",
+		Type: "note", Payload: []byte(`"hello"`)})
 	return err
 }
 
@@ -96,7 +98,10 @@ func scene(t *testing.T, place string) {
 // count returns how many messages there are.
 func count(t *testing.T, e *delivery.Engine) int64 {
 	t.Helper()
-	n, err := ledger.Ask(t.Context(), e.Ledger, func(c *store.Conn) (int64, error) { return c.Number(`SELECT count(*) FROM agent_message`) })
+	n, err := ledger.Ask(t.Context(), e.Ledger, func(c *store.Conn) (int64,
+		error) {
+		return c.Number(`SELECT count(*) FROM agent_message`)
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +129,8 @@ func directions(t *testing.T, do func(t *testing.T, place func(n int) (from, to 
 func TestKilledAtEachStep(t *testing.T) {
 	t.Parallel()
 	directions(t, func(t *testing.T, place func(int) (string, string)) {
-		for i, step := range []string{"made", "held", "copied agent_message", "copied waits", "filled", "arrived", "marked", "keys"} {
+		for i, step := range []string{"made", "held", "copied agent_message", "copied waits", "filled", "arrived",
+			"marked", "keys"} {
 			from, to := place(i)
 			scene(t, from)
 			runKilled(t, step, from, to)
@@ -220,8 +226,8 @@ func TestKilledAtRandom(t *testing.T) {
 	})
 }
 
-// Nobody writes while a database moves, and who has it open learns that it has moved. It runs before the others, since it looks at all moves
-// of this process.
+// Nobody writes while a database moves, and who has it open learns that it has moved. It runs before the others, since
+// it looks at all moves of this process.
 func TestHeldStill(t *testing.T) {
 	directions(t, func(t *testing.T, place func(int) (string, string)) {
 		from, to := place(0)
@@ -287,13 +293,15 @@ func filled(t *testing.T, file string) {
 				switch {
 				case kinds[table][j] == "INTEGER":
 					values = append(values, int64(1000+i))
-				case (table == "agents" || table == "groups") && name == "name", table == "group_members" && name == "agent":
+				case (table == "agents" || table == "groups") && name == "name", table == "group_members" &&
+					name == "agent":
 					values = append(values, fmt.Sprintf("name-%d", i))
 				default:
 					values = append(values, fmt.Sprintf("%s %d \\ \t\n\r\"'{}\\N €𝄞 \\.", name, i))
 				}
 			}
-			if _, err := db.Exec(`INSERT INTO `+table+` ("`+strings.Join(names, `", "`)+`") VALUES (?`+strings.Repeat(`, ?`, len(names)-1)+`)`, values...); err != nil {
+			if _, err := db.Exec(`INSERT INTO `+table+` ("`+strings.Join(names, `", "`)+`") VALUES (?`+
+				strings.Repeat(`, ?`, len(names)-1)+`)`, values...); err != nil {
 				t.Fatalf("%s: %v", table, err)
 			}
 		}
@@ -305,7 +313,8 @@ func dump(t *testing.T, file string) map[string][]string {
 	t.Helper()
 	db := enginetest.Plain(t, file)
 	all := map[string][]string{}
-	names, err := db.Query(`SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%' AND name NOT IN
+	names, err := db.Query(`SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%'
+		AND name NOT IN
 		('settings', 'daemons', 'waits', 'reading_lease', 'host_sessions', 'exports', 'signal_pairings')`)
 	if err != nil {
 		t.Fatal(err)
@@ -348,7 +357,8 @@ func dump(t *testing.T, file string) map[string][]string {
 func TestThereAndBack(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
-	first, place, last := filepath.Join(t.TempDir(), "first.db"), postgrestest.Place(server), filepath.Join(t.TempDir(), "last.db")
+	first, place, last := filepath.Join(t.TempDir(), "first.db"), postgrestest.Place(server), filepath.Join(t.TempDir(),
+		"last.db")
 	scene(t, first)
 	filled(t, first)
 	before := dump(t, first)
@@ -372,7 +382,10 @@ func TestThereAndBack(t *testing.T) {
 	if err := send(e); err != nil {
 		t.Fatal(err)
 	}
-	seq, err := ledger.Ask(t.Context(), e.Ledger, func(c *store.Conn) (int64, error) { return c.Number(`SELECT max(seq) FROM agent_message`) })
+	seq, err := ledger.Ask(t.Context(), e.Ledger, func(c *store.Conn) (int64,
+		error) {
+		return c.Number(`SELECT max(seq) FROM agent_message`)
+	})
 	if err != nil || seq != 1003 {
 		t.Errorf("the next message got the number %d, %v", seq, err)
 	}
@@ -384,7 +397,8 @@ func TestRepairs(t *testing.T) {
 	file, place := filepath.Join(t.TempDir(), "odd.db"), postgrestest.Place(postgrestest.Start(t))
 	scene(t, file)
 	db := enginetest.Plain(t, file)
-	if _, err := db.Exec(`INSERT INTO agent_message (message_id, sender, recipient, payload, priority, error_message, traced_status, status) VALUES
+	if _, err := db.Exec(`INSERT INTO agent_message (message_id, sender, recipient, payload, priority, error_message,
+		traced_status, status) VALUES
 		('odd', 'a', CAST('b' AS BLOB), '1', 'high', CAST(x'610062ff' AS TEXT), 'pending', 'pending')`); err != nil {
 		t.Fatal(err)
 	}
@@ -394,7 +408,8 @@ func TestRepairs(t *testing.T) {
 		t.Fatal(err)
 	}
 	want.Equal(t, "repairs", m.Repairs.N, 3)
-	for _, part := range []string{`recipient of "odd" in agent_message: x'62' became "b"`, `priority of "odd" in agent_message: "high" became 0`, `error_message of`} {
+	for _, part := range []string{`recipient of "odd" in agent_message: x'62' became "b"`,
+		`priority of "odd" in agent_message: "high" became 0`, `error_message of`} {
 		if !slices.ContainsFunc(m.Repairs.First, func(line string) bool { return strings.Contains(line, part) }) {
 			t.Errorf("%q is not among %q", part, m.Repairs.First)
 		}

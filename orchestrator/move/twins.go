@@ -9,8 +9,9 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// twins is called when a row could not be added at the new place. It returns an error that names two rows of the table which are the
-// same there in what no two may have the same, though they are different at the old place; nil if there are none.
+// twins is called when a row could not be added at the new place. It returns an error that names two rows of the table
+// which are the same there in what no two may have the same, though they are different at the old place; nil if there
+// are none.
 func (c *copying) twins(p *pair) error {
 	for _, key := range p.to.Keys {
 		if err := c.twinsIn(p, key); err != nil {
@@ -38,7 +39,8 @@ func (c *copying) twinsIn(p *pair, key []string) error {
 		case !suspected:
 			return nil
 		case other != "":
-			return orchestrator.Errorf(orchestrator.Conflict, "the table %s has two rows that the new place cannot tell apart: the %s of one is %s, of the other %s, and both become %s there; nothing was moved",
+			return orchestrator.Errorf(orchestrator.Conflict,
+				"the table %s has two rows that the new place cannot tell apart: the %s of one is %s, of the other %s, and both become %s there; nothing was moved",
 				p.to.Name, strings.Join(key, ", "), other, list(was), list(becomes)).
 				WithHint("Give one of them another value by hand at the old place, wherever it stands; then run `mailroom migrate` again")
 		}
@@ -47,7 +49,8 @@ func (c *copying) twinsIn(p *pair, key []string) error {
 	})
 }
 
-// eachKey calls each with the values of a key in each row: what they are, and what they become. Keys with a NULL never collide.
+// eachKey calls each with the values of a key in each row: what they are, and what they become. Keys with a NULL never
+// collide.
 func (c *copying) eachKey(p *pair, key []string, each func(was, becomes []any, kept bool) error) error {
 	return c.each(c.from, p.from, func(row store.Row) error {
 		var was, becomes []any

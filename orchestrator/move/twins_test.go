@@ -13,7 +13,8 @@ import (
 	"mailroom/orchestrator/store/postgres/postgrestest"
 )
 
-// Values that a server cannot tell apart keep the database where it is; the error names both. Once one of them is another, it moves.
+// Values that a server cannot tell apart keep the database where it is; the error names both. Once one of them is
+// another, it moves.
 func TestTwins(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
@@ -21,10 +22,14 @@ func TestTwins(t *testing.T) {
 		`INSERT INTO idempotency (sender, key, params_hash, result, created_at) VALUES ('a', %s, '', '', '')`
 	for i, test := range []struct{ table, insert, one, other, says, mend string }{
 		{"agent_message", message, `CAST(x'6100' AS TEXT)`, `CAST(x'61ff' AS TEXT)`,
-			`the message_id of one is "a\x00", of the other "a\xff", and both become "a\ufffd" there`, `UPDATE agent_message SET message_id = 'c' WHERE seq = %d`},
-		{"agent_message", message, `'a'`, `x'61'`, `the message_id of one is "a", of the other x'61', and both become "a" there`, `DELETE FROM agent_message WHERE seq = %d`},
+			`the message_id of one is "a\x00", of the other "a\xff", and both become "a\ufffd" there`,
+			`UPDATE agent_message SET message_id = 'c' WHERE seq = %d`},
+		{"agent_message", message, `'a'`, `x'61'`,
+			`the message_id of one is "a", of the other x'61', and both become "a" there`, `DELETE FROM agent_message
+				WHERE seq = %d`},
 		{"idempotency", key, `CAST(x'6100' AS TEXT)`, `CAST(x'61efbfbd' AS TEXT)`,
-			`the sender, key of one is "a", "a\x00", of the other "a", "a\ufffd", and both become "a", "a\ufffd" there`, `DELETE FROM idempotency WHERE key = CAST(x'6100' AS TEXT) AND %d > 0`},
+			`the sender, key of one is "a", "a\x00", of the other "a", "a\ufffd", and both become "a", "a\ufffd" there`,
+			`DELETE FROM idempotency WHERE key = CAST(x'6100' AS TEXT) AND %d > 0`},
 	} {
 		file, place := filepath.Join(t.TempDir(), fmt.Sprint(i, ".db")), postgrestest.Place(server)
 		scene(t, file)
@@ -38,7 +43,8 @@ func TestTwins(t *testing.T) {
 		from, to := mustOpen(t, file), mustOpen(t, place)
 		_, err := move.Run(t.Context(), from.Ledger, to.Ledger, func(string) {})
 		want.Equal(t, "the code", orchestrator.CodeOf(err), orchestrator.Conflict)
-		if text := "the table " + test.table + " has two rows that the new place cannot tell apart: " + test.says + "; nothing was moved"; !strings.HasPrefix(fmt.Sprint(err), text) {
+		if text := "the table " + test.table + " has two rows that the new place cannot tell apart: " + test.says +
+			"; nothing was moved"; !strings.HasPrefix(fmt.Sprint(err), text) {
 			t.Errorf("%v; want %s", err, text)
 		}
 		if err := send(from); err != nil {
@@ -60,8 +66,10 @@ func TestNoTwins(t *testing.T) {
 	file, place := filepath.Join(t.TempDir(), "odd.db"), postgrestest.Place(postgrestest.Start(t))
 	scene(t, file)
 	enginetest.Miscounts(file)
-	if _, err := enginetest.Plain(t, file).Exec(`INSERT INTO agent_message (message_id, sender, recipient, payload) VALUES
-		('a', 'a', 'b', '1'), (CAST(x'6100' AS TEXT), 'a', 'b', '1'), (CAST(x'610000' AS TEXT), 'a', 'b', '1')`); err != nil {
+	if _, err := enginetest.Plain(t, file).Exec(`INSERT INTO agent_message (message_id, sender, recipient,
+		payload) VALUES
+		('a', 'a', 'b', '1'), (CAST(x'6100' AS TEXT), 'a', 'b', '1'), (CAST(x'610000' AS TEXT), 'a', 'b',
+			'1')`); err != nil {
 		t.Fatal(err)
 	}
 	from, to := mustOpen(t, file), mustOpen(t, place)

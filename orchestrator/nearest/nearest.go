@@ -33,7 +33,8 @@ func Nearest(name string, known []string) []string {
 	return names
 }
 
-// mistakesIn returns how many mistakes a name may have and still be meant. Two in a name of four letters make another word.
+// mistakesIn returns how many mistakes a name may have and still be meant. Two in a name of four letters make another
+// word.
 func mistakesIn(name string) int {
 	if len(name) < 5 {
 		return 1
@@ -41,8 +42,8 @@ func mistakesIn(name string) int {
 	return max(2, len(name)/3)
 }
 
-// editDistance returns in how many steps one text becomes the other, in bytes: a step puts a byte in, takes one out, changes one, or swaps
-// two that are neighbours.
+// editDistance returns in how many steps one text becomes the other, in bytes: a step puts a byte in, takes one out,
+// changes one, or swaps two that are neighbours.
 func editDistance(a, b string) int {
 	before, row := make([]int, len(b)+1), make([]int, len(b)+1)
 	next := make([]int, len(b)+1)

@@ -15,11 +15,12 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// backlogs reports every recipient that is known or for which something waits, and how many messages are overdue, created and
-// wanted before that time. What others wrote and nobody has adopted yet is counted as adoption will make it. What waits is
-// counted by message_count, so that a million messages cost no more than a thousand. Unless only is nil, others than these are left
-// out.
-func backlogs(c *store.Conn, conf *ledger.Config, counts map[string]map[orchestrator.Status]int64, clock time.Time, overdue string, only []string) (list []RecipientBacklog, late int64, err error) {
+// backlogs reports every recipient that is known or for which something waits, and how many messages are overdue,
+// created and wanted before that time. What others wrote and nobody has adopted yet is counted as adoption will make
+// it. What waits is counted by message_count, so that a million messages cost no more than a thousand. Unless only is
+// nil, others than these are left out.
+func backlogs(c *store.Conn, conf *ledger.Config, counts map[string]map[orchestrator.Status]int64, clock time.Time,
+	overdue string, only []string) (list []RecipientBacklog, late int64, err error) {
 	all := map[string]*RecipientBacklog{}
 	of := func(recipient string) *RecipientBacklog {
 		b := all[recipient]
@@ -45,7 +46,8 @@ func backlogs(c *store.Conn, conf *ledger.Config, counts map[string]map[orchestr
 		}
 		n, err := addWaiting(c, b, now, overdue)
 		if err == nil && (conf.Agents[recipient] == nil || recipient == orchestrator.User) {
-			b.Held, err = c.Number(`SELECT count(*) FROM agent_message WHERE `+ledger.Live+` AND recipient = ?1 AND held <> 0`, recipient)
+			b.Held, err = c.Number(`SELECT count(*) FROM agent_message WHERE `+ledger.Live+` AND recipient = ?1
+				AND held <> 0`, recipient)
 		}
 		if err != nil {
 			return nil, 0, err
@@ -61,9 +63,10 @@ func backlogs(c *store.Conn, conf *ledger.Config, counts map[string]map[orchestr
 	return list, late + others, err
 }
 
-// withForeign adds what others wrote to a list, and to each recipient what is known of it. It returns how much of what it added is
-// overdue.
-func withForeign(list *[]RecipientBacklog, c *store.Conn, conf *ledger.Config, clock time.Time, overdue string, isLeftOut func(recipient string) bool) (late int64, err error) {
+// withForeign adds what others wrote to a list, and to each recipient what is known of it. It returns how much of what
+// it added is overdue.
+func withForeign(list *[]RecipientBacklog, c *store.Conn, conf *ledger.Config, clock time.Time, overdue string,
+	isLeftOut func(recipient string) bool) (late int64, err error) {
 	others, err := foreignBacklogs(c, conf, clock, overdue)
 	for _, other := range others {
 		if !isLeftOut(other.Recipient) {
@@ -81,7 +84,8 @@ func withForeign(list *[]RecipientBacklog, c *store.Conn, conf *ledger.Config, c
 }
 
 // addCounted adds all agents, and what is counted of whomever.
-func addCounted(conf *ledger.Config, counts map[string]map[orchestrator.Status]int64, of func(recipient string) *RecipientBacklog) {
+func addCounted(conf *ledger.Config, counts map[string]map[orchestrator.Status]int64,
+	of func(recipient string) *RecipientBacklog) {
 	for name, agent := range conf.Agents {
 		if !agent.BuiltIn {
 			of(name)
@@ -89,7 +93,8 @@ func addCounted(conf *ledger.Config, counts map[string]map[orchestrator.Status]i
 	}
 	for recipient, states := range counts {
 		pending, retry, unread := states[orchestrator.Pending], states[orchestrator.Retry], states[ledger.Unread]
-		if pending != 0 || retry != 0 || unread != 0 { // fewer than 0 says that somebody did something by hand: see doctor
+		// fewer than 0 says that somebody did something by hand: see doctor
+		if pending != 0 || retry != 0 || unread != 0 {
 			b := of(recipient)
 			b.Pending, b.Retry, b.Unread = pending, retry, unread
 		}
@@ -98,26 +103,30 @@ func addCounted(conf *ledger.Config, counts map[string]map[orchestrator.Status]i
 
 // addShown adds what is handed to readers, and what is being delivered.
 func addShown(c *store.Conn, of func(recipient string) *RecipientBacklog, now string) error {
-	err := c.Query(`SELECT l.recipient, CASE WHEN l.until > ?1 THEN 1 ELSE 0 END`+messages.Lent, func(row store.Row) error {
-		b := of(row.Text(0))
-		b.Unread++
-		b.Shown += row.Int(1)
-		return nil
-	}, now)
+	err := c.Query(`SELECT l.recipient, CASE WHEN l.until > ?1 THEN 1 ELSE 0 END`+messages.Lent,
+		func(row store.Row) error {
+			b := of(row.Text(0))
+			b.Unread++
+			b.Shown += row.Int(1)
+			return nil
+		}, now)
 	if err != nil {
 		return err
 	}
-	return c.Query(`SELECT recipient, count(*) FROM agent_message INDEXED BY agent_message_leased WHERE `+ledger.Leased+` GROUP BY recipient`, func(row store.Row) error {
+	return c.Query(`SELECT recipient, count(*) FROM agent_message INDEXED BY agent_message_leased WHERE `+ledger.Leased+
+		` GROUP BY recipient`, func(row store.Row) error {
 		of(row.Text(0)).Leased = row.Int(1)
 		return nil
 	})
 }
 
-// addUnread adds since when something has been unread in each inbox: of the first rows that its index has, which are the oldest.
+// addUnread adds since when something has been unread in each inbox: of the first rows that its index has, which are
+// the oldest.
 func addUnread(c *store.Conn, list []RecipientBacklog) (err error) {
 	for i := range list {
 		if b := &list[i]; b.Unread > 0 && err == nil {
-			b.UnreadSince, _, err = c.Text(`SELECT coalesce(min(delivered_at), '') FROM (SELECT delivered_at FROM agent_inbox
+			b.UnreadSince, _, err = c.Text(`SELECT coalesce(min(delivered_at), '') FROM (SELECT delivered_at
+				FROM agent_inbox
 				WHERE recipient = ?1 AND read_at = '' LIMIT +?2) AS u`, b.Recipient, maxOldest)
 		}
 	}
@@ -126,7 +135,8 @@ func addUnread(c *store.Conn, list []RecipientBacklog) (err error) {
 
 // addWanted adds what its senders want delivered later.
 func addWanted(c *store.Conn, of func(recipient string) *RecipientBacklog, now string) error {
-	return c.Query(`SELECT recipient, count(*), min(next_attempt_at) FROM agent_message INDEXED BY agent_message_wanted_later
+	return c.Query(`SELECT recipient, count(*), min(next_attempt_at)
+		FROM agent_message INDEXED BY agent_message_wanted_later
 		WHERE `+ledger.WantedLater+` AND next_attempt_at > ?1 GROUP BY recipient`, func(row store.Row) error {
 		b := of(row.Text(0))
 		b.Later, b.NextAt = row.Int(1), row.Text(2)
@@ -134,20 +144,21 @@ func addWanted(c *store.Conn, of func(recipient string) *RecipientBacklog, now s
 	}, now)
 }
 
-// maxOldest bounds the rows of one recipient and priority that are looked at for how long they have waited, and maxPriorities
-// the priorities: there are 19 of them, and those that somebody wrote by hand.
+// maxOldest bounds the rows of one recipient and priority that are looked at for how long they have waited, and
+// maxPriorities the priorities: there are 19 of them, and those that somebody wrote by hand.
 const (
 	maxOldest     = 100
 	maxPriorities = 30
 )
 
-// addWaiting adds since when something has waited for a recipient, and when it is tried next. It returns how many of the oldest
-// rows are overdue.
+// addWaiting adds since when something has waited for a recipient, and when it is tried next. It returns how many of
+// the oldest rows are overdue.
 func addWaiting(c *store.Conn, b *RecipientBacklog, now, overdue string) (late int64, err error) {
 	below := int64(math.MaxInt64) // priorities that are not looked at yet: up to this one
 	for range maxPriorities {
 		priority, there := int64(0), false
-		err = c.Query(`SELECT priority FROM agent_message WHERE `+ledger.Live+` AND recipient = ?1 AND priority <= ?2 ORDER BY priority DESC LIMIT 1`,
+		err = c.Query(`SELECT priority FROM agent_message WHERE `+ledger.Live+` AND recipient = ?1 AND priority <= ?2
+			ORDER BY priority DESC LIMIT 1`,
 			func(row store.Row) error {
 				priority, there = row.Int(0), true
 				return nil
@@ -157,10 +168,12 @@ func addWaiting(c *store.Conn, b *RecipientBacklog, now, overdue string) (late i
 		}
 		err = c.Query(`
 			SELECT coalesce(min(CASE WHEN not_before > ?3 THEN NULL WHEN not_before > created_at THEN not_before ELSE created_at END), ''),
-			       coalesce(min(nullif(next_attempt_at, '')), ''), count(*) FILTER (WHERE created_at < ?4 AND not_before < ?4),
+			       coalesce(min(nullif(next_attempt_at, '')), ''), count(*) FILTER (WHERE created_at < ?4
+				AND not_before < ?4),
 			       coalesce(min(CASE WHEN created_at < ?4 AND not_before < ?4 THEN seq END), 0)
 			FROM (SELECT created_at, not_before, next_attempt_at, seq FROM agent_message
-			      WHERE `+ledger.Live+` AND recipient = ?1 AND priority = ?2 AND (`+ledger.Foreign+`) IS NOT TRUE ORDER BY seq LIMIT +?5) AS w`, func(row store.Row) error {
+			      WHERE `+ledger.Live+` AND recipient = ?1 AND priority = ?2 AND (`+ledger.Foreign+
+			`) IS NOT TRUE ORDER BY seq LIMIT +?5) AS w`, func(row store.Row) error {
 			b.OldestAt, b.NextAt = earlier(b.OldestAt, row.Text(0)), earlier(b.NextAt, row.Text(1))
 			late += row.Int(2)
 			if seq := row.Int(3); seq != 0 && (b.overdueSeq == 0 || seq < b.overdueSeq) {
@@ -176,14 +189,16 @@ func addWaiting(c *store.Conn, b *RecipientBacklog, now, overdue string) (late i
 	if b.Overdue = late; err != nil || b.Retry == 0 {
 		return late, err
 	}
-	next, _, err := c.Text(`SELECT next_attempt_at FROM agent_message INDEXED BY agent_message_later WHERE `+ledger.Later+` AND recipient = ?1 ORDER BY next_attempt_at LIMIT 1`, b.Recipient)
+	next, _, err := c.Text(`SELECT next_attempt_at FROM agent_message INDEXED BY agent_message_later WHERE `+
+		ledger.Later+` AND recipient = ?1 ORDER BY next_attempt_at LIMIT 1`, b.Recipient)
 	b.NextAt = earlier(b.NextAt, next)
 	return late, err
 }
 
 // addForeignTotals counts what others wrote and nobody has adopted yet under the status that it has.
 func addForeignTotals(c *store.Conn, totals map[string]int64) error {
-	return c.Query(`SELECT coalesce(status, 'pending'), traced_status, count(*) FROM agent_message WHERE (`+ledger.Foreign+`) GROUP BY status, traced_status`,
+	return c.Query(`SELECT coalesce(status, 'pending'), traced_status, count(*) FROM agent_message WHERE (`+
+		ledger.Foreign+`) GROUP BY status, traced_status`,
 		func(row store.Row) error {
 			totals[row.Text(0)] += row.Int(2)
 			if traced := row.Text(1); slices.Contains(orchestrator.Statuses, orchestrator.Status(traced)) {
@@ -206,35 +221,42 @@ func (b *RecipientBacklog) add(status orchestrator.Status, n int64) bool {
 	return true
 }
 
-// foreignBacklogs reports what others wrote that will be live rows once it is adopted, less what of it is counted already; a
-// recipient may come more than once.
-func foreignBacklogs(c *store.Conn, conf *ledger.Config, clock time.Time, overdue string) (list []RecipientBacklog, err error) {
+// foreignBacklogs reports what others wrote that will be live rows once it is adopted, less what of it is counted
+// already; a recipient may come more than once.
+func foreignBacklogs(c *store.Conn, conf *ledger.Config, clock time.Time, overdue string) (list []RecipientBacklog,
+	err error) {
 	err = c.Query(`
 		SELECT recipient, status, traced_status, count(*), count(*) FILTER (WHERE held <> 0),
-		       coalesce(min(CASE WHEN not_before > ?1 THEN NULL ELSE coalesce(strftime('%Y-%m-%dT%H:%M:%fZ', created_at), ?1) END), ''),
-		       coalesce(min(nullif(next_attempt_at, '')), ''), count(*) FILTER (WHERE created_at < ?2 AND not_before < ?2),
+		       coalesce(min(CASE WHEN not_before > ?1 THEN NULL ELSE coalesce(strftime('%Y-%m-%dT%H:%M:%fZ',
+			created_at), ?1) END), ''),
+		       coalesce(min(nullif(next_attempt_at, '')), ''), count(*) FILTER (WHERE created_at < ?2
+			AND not_before < ?2),
 		       coalesce(min(CASE WHEN created_at < ?2 AND not_before < ?2 THEN seq END), 0)
-		FROM agent_message WHERE (`+ledger.Foreign+`) GROUP BY recipient, status, traced_status`, func(row store.Row) error {
-		f := adoption.ForeignRow{Recipient: row.Text(0), Status: row.Text(1), Traced: row.Text(2)}
-		b := RecipientBacklog{Recipient: adoption.Name(f.Recipient)}
-		b.add(orchestrator.Status(f.Traced), -row.Int(3))
-		if status, _ := f.Meaning(); b.add(status, row.Int(3)) {
-			b.OldestAt, b.NextAt, b.Overdue, b.overdueSeq = row.Text(5), row.Text(6), row.Int(7), row.Int(8)
-			if adoption.CanHold(conf, b.Recipient) {
-				b.Held = row.Int(4)
+		FROM agent_message WHERE (`+ledger.Foreign+`) GROUP BY recipient, status, traced_status`,
+		func(row store.Row) error {
+			f := adoption.ForeignRow{Recipient: row.Text(0), Status: row.Text(1), Traced: row.Text(2)}
+			b := RecipientBacklog{Recipient: adoption.Name(f.Recipient)}
+			b.add(orchestrator.Status(f.Traced), -row.Int(3))
+			if status, _ := f.Meaning(); b.add(status, row.Int(3)) {
+				b.OldestAt, b.NextAt, b.Overdue, b.overdueSeq = row.Text(5), row.Text(6), row.Int(7), row.Int(8)
+				if adoption.CanHold(conf, b.Recipient) {
+					b.Held = row.Int(4)
+				}
 			}
-		}
-		if b.Pending != 0 || b.Retry != 0 || b.OldestAt != "" {
-			list = append(list, b)
-		}
-		return nil
-	}, orchestrator.Stamp(clock), overdue)
+			if b.Pending != 0 || b.Retry != 0 || b.OldestAt != "" {
+				list = append(list, b)
+			}
+			return nil
+		}, orchestrator.Stamp(clock), overdue)
 	return list, err
 }
 
 // addBacklog adds what others wrote to a list that is sorted by recipients.
 func addBacklog(list []RecipientBacklog, other RecipientBacklog) []RecipientBacklog {
-	i, found := slices.BinarySearchFunc(list, other.Recipient, func(b RecipientBacklog, name string) int { return strings.Compare(b.Recipient, name) })
+	i, found := slices.BinarySearchFunc(list, other.Recipient, func(b RecipientBacklog,
+		name string) int {
+		return strings.Compare(b.Recipient, name)
+	})
 	if !found {
 		return slices.Insert(list, i, other)
 	}

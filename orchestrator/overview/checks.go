@@ -92,7 +92,8 @@ func (x *examination) addCount(level, says, noun, do, query string, args ...any)
 // checkMoved finds a database that is somewhere else now.
 func checkMoved(x *examination) error {
 	if to := x.conf.Stored[store.MovedTo]; to != "" {
-		x.add(Finding{Level: Problem, Says: "This database has moved, and takes no messages any more", Because: "it is at " + to + " now", Do: "Use that from now on"})
+		x.add(Finding{Level: Problem, Says: "This database has moved, and takes no messages any more",
+			Because: "it is at " + to + " now", Do: "Use that from now on"})
 	}
 	return nil
 }
@@ -112,8 +113,9 @@ func checkTrust(x *examination) error {
 		level = Note
 	}
 	x.add(Finding{
-		Level: level, Says: "This database is not trusted, and does nothing outside of itself", Because: ledger.NotTrusted + ": " + x.conf.Untrusted,
-		Do: ledger.NotTrustedHint,
+		Level: level, Says: "This database is not trusted, and does nothing outside of itself",
+		Because: ledger.NotTrusted + ": " + x.conf.Untrusted,
+		Do:      ledger.NotTrustedHint,
 	})
 	return err
 }
@@ -132,13 +134,15 @@ func checkUnknown(x *examination) error {
 	}
 	if possible > 0 {
 		x.add(Finding{
-			Level: Problem, Says: fmt.Sprintf("undelivered messages wait for %s that nobody has", orchestrator.Plural(possible, "name")),
+			Level: Problem, Says: fmt.Sprintf("undelivered messages wait for %s that nobody has",
+				orchestrator.Plural(possible, "name")),
 			Do: "`mailroom status` shows them; `mailroom agent add NAME`, or `mailroom cancel ID`",
 		})
 	}
 	if impossible > 0 {
 		x.add(Finding{
-			Level: Problem, Says: fmt.Sprintf("undelivered messages wait for %s that no agent can have", orchestrator.Plural(impossible, "name")),
+			Level: Problem, Says: fmt.Sprintf("undelivered messages wait for %s that no agent can have",
+				orchestrator.Plural(impossible, "name")),
 			Do: "`mailroom status` shows them; `mailroom cancel ID` takes each message back",
 		})
 	}
@@ -153,7 +157,8 @@ func checkLeases(x *examination) error {
 func checkUnowned(x *examination) error {
 	return x.addCount(Problem, "%s that somebody wrote by hand: no process holds it, and what its sender sent to that agent waits until it ends", "lease",
 		"`mailroom sql --named leases` lists them, `mailroom why ID` says what to do about each",
-		`SELECT count(*) FROM agent_message WHERE `+ledger.Leased+` AND `+ledger.Unowned+` AND lease_until > ?`, orchestrator.Stamp(x.now))
+		`SELECT count(*) FROM agent_message WHERE `+ledger.Leased+` AND `+ledger.Unowned+` AND lease_until > ?`,
+		orchestrator.Stamp(x.now))
 }
 
 func checkSilent(x *examination) error {
@@ -169,9 +174,11 @@ func checkGivenUp(x *examination) error {
 
 // checkExports finds how far the traces were sent to a collector, if they ever were.
 func checkExports(x *examination) error {
-	return x.c.Query(`SELECT (SELECT max(id) FROM message_trace) - events, refused, missed, sent_at, lease_until > ?1 FROM exports`, func(row store.Row) error {
+	return x.c.Query(`SELECT (SELECT max(id) FROM message_trace) - events, refused, missed, sent_at, lease_until > ?1
+		FROM exports`, func(row store.Row) error {
 		behind, lost, at, sends := max(0, row.Int(0)), row.Int(1)+row.Int(2), row.Text(3), row.Int(4) != 0
-		f := Finding{Level: Fine, Says: fmt.Sprintf("%s behind; last sent at %s", orchestrator.Plural(int(behind), "event"), cmp.Or(at, "no time"))}
+		f := Finding{Level: Fine, Says: fmt.Sprintf("%s behind; last sent at %s", orchestrator.Plural(int(behind),
+			"event"), cmp.Or(at, "no time"))}
 		switch {
 		case lost > 0:
 			f.Level, f.Do = Note, "See docs/opentelemetry.md"
@@ -198,7 +205,8 @@ func checkFiles(x *examination) error {
 	}
 	x.add(Finding{
 		Level: Problem, Count: n, Do: "`mailroom sql 'SELECT path, problem FROM bridge_problems'`",
-		Says: fmt.Sprintf("ralph watch found %s that it could not take in. %s", orchestrator.Plural(int(n), "file"), strings.Join(list, "; ")),
+		Says: fmt.Sprintf("ralph watch found %s that it could not take in. %s", orchestrator.Plural(int(n), "file"),
+			strings.Join(list, "; ")),
 	})
 	return err
 }
@@ -220,9 +228,9 @@ type Needed struct {
 	Begun    string   `json:"begun_at,omitempty"` // when the database was made
 }
 
-// Now returns what waits for a person: messages that failed, that are overdue or that nobody reads, transports that are disabled,
-// questions, and what keeps everything from moving. It is the part of Doctor that asks little of the database, however many messages
-// there are.
+// Now returns what waits for a person: messages that failed, that are overdue or that nobody reads, transports that are
+// disabled, questions, and what keeps everything from moving. It is the part of Doctor that asks little of the
+// database, however many messages there are.
 func Now(ctx context.Context, l *ledger.Ledger) (r Needed, err error) {
 	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
 		s, err := takeSnapshot(c, l, conf)

@@ -13,8 +13,8 @@ import (
 	"mailroom/tracing"
 )
 
-// checkTransports checks that the transport of every agent exists and takes its address. Addresses that somebody else wrote are not
-// looked at, nor what is on another host.
+// checkTransports checks that the transport of every agent exists and takes its address. Addresses that somebody else
+// wrote are not looked at, nor what is on another host.
 func checkTransports(x *examination) error {
 	bad := false
 	for _, name := range x.conf.Names {
@@ -32,7 +32,8 @@ func checkTransports(x *examination) error {
 			}
 			if err := checkTarget(x.l, agent, target); err != nil {
 				bad = true
-				x.add(Finding{About: name, Level: Problem, Says: err.Error(), Do: "`mailroom agent add " + name + " --deliver ...`"})
+				x.add(Finding{About: name, Level: Problem, Says: err.Error(), Do: "`mailroom agent add " + name +
+					" --deliver ...`"})
 			}
 		}
 	}
@@ -51,8 +52,8 @@ func checkTransports(x *examination) error {
 	return nil
 }
 
-// checkTarget checks a transport and address of an agent. Where the check for a new agent would make what is missing, one that makes
-// nothing takes its place: what is missing may be on a disk that is not mounted.
+// checkTarget checks a transport and address of an agent. Where the check for a new agent would make what is missing,
+// one that makes nothing takes its place: what is missing may be on a disk that is not mounted.
 func checkTarget(l *ledger.Ledger, a *ledger.Agent, target string) error {
 	transport, address := l.TransportOf(target)
 	if placing, ok := transport.(orchestrator.Placing); ok {
@@ -72,7 +73,8 @@ func checkManager(x *examination) error {
 	}
 	if manager := x.conf.Settings.Manager; len(unreported) > 0 {
 		x.add(Finding{
-			Level: Note, Says: "nobody is told when " + strings.Join(unreported, ", ") + " falls silent or fails to start: there is no agent " + manager,
+			Level: Note, Says: "nobody is told when " + strings.Join(unreported, ", ") +
+				" falls silent or fails to start: there is no agent " + manager,
 			Do: "`mailroom agent add " + manager + "`, or name another with `mailroom setting set ralph.pm NAME`",
 		})
 	}
@@ -90,15 +92,16 @@ func checkSessions(x *examination) error {
 		if n := len(of[name]); n > 1 {
 			x.add(Finding{
 				About: name, Level: Note, Do: "End all but one, or give each an agent of its own",
-				Says: fmt.Sprintf("%d sessions have that name and live: %s. A message goes to whichever looks first", n, strings.Join(of[name], ", ")),
+				Says: fmt.Sprintf("%d sessions have that name and live: %s. A message goes to whichever looks first", n,
+					strings.Join(of[name], ", ")),
 			})
 		}
 	}
 	return err
 }
 
-// checkCopies finds what killed backups and restores left: beside the database, and where its backups go, unless somebody else may have
-// written where that is.
+// checkCopies finds what killed backups and restores left: beside the database, and where its backups go, unless
+// somebody else may have written where that is.
 func checkCopies(x *examination) error {
 	file, ok := x.l.Store.(store.FileChecker)
 	if !ok {

@@ -27,7 +27,8 @@ type deadLetterGroup struct {
 	letters   []deadLetter // oldest first
 }
 
-// checkFailed finds dead letters, those that failed alike together, and behind the newest of those that are not looked at.
+// checkFailed finds dead letters, those that failed alike together, and behind the newest of those that are not looked
+// at.
 func checkFailed(x *examination) error {
 	groups := x.groupLetters()
 	groups = groups[:min(len(groups), mostOfEach)]
@@ -41,19 +42,21 @@ func checkFailed(x *examination) error {
 	}
 	many := func(m *Member) int64 { return left[m.Name] }
 	others := x.sorted(func(m *Member) bool { return left[m.Name] > 0 }, many)
-	return x.each(others, mostOfEach-len(groups), "have dead letters, too", "`mailroom dead_letters list` shows them", many, func(m *Member) error {
-		with := "--recipient " + orchestrator.ShellWord(m.Name)
-		x.add(Finding{
-			About: m.Name, Level: Note, Unknown: m.agent == nil, Count: left[m.Name], Says: "Messages to " + m.Name + " failed or expired",
-			Because: "some time ago; `mailroom dead_letters list " + with + "` lists them",
-			Do:      "Remove the cause, then `mailroom dead_letters replay --all " + with + "`",
+	return x.each(others, mostOfEach-len(groups), "have dead letters, too", "`mailroom dead_letters list` shows them",
+		many, func(m *Member) error {
+			with := "--recipient " + orchestrator.ShellWord(m.Name)
+			x.add(Finding{
+				About: m.Name, Level: Note, Unknown: m.agent == nil, Count: left[m.Name], Says: "Messages to " + m.Name +
+					" failed or expired",
+				Because: "some time ago; `mailroom dead_letters list " + with + "` lists them",
+				Do:      "Remove the cause, then `mailroom dead_letters replay --all " + with + "`",
+			})
+			return nil
 		})
-		return nil
-	})
 }
 
-// checkPhones finds devices that cannot be pushed to, and those to which the last push failed, where pushes were given up. What the
-// pushes were about waits in the app, and is not to be sent again.
+// checkPhones finds devices that cannot be pushed to, and those to which the last push failed, where pushes were given
+// up. What the pushes were about waits in the app, and is not to be sent again.
 func checkPhones(x *examination) error {
 	devices, err := questions.DevicesIn(x.c)
 	for _, d := range devices {
@@ -64,7 +67,8 @@ func checkPhones(x *examination) error {
 		}
 		if d.State == questions.DeviceActive && why != "" {
 			x.add(Finding{
-				About: d.Name, Level: Note, Count: failed, Says: d.Name + " is not told of questions and alerts", Because: firstLine(why), Since: since,
+				About: d.Name, Level: Note, Count: failed, Says: d.Name + " is not told of questions and alerts",
+				Because: firstLine(why), Since: since,
 				Do: "`mailroom signal doctor` says what is missing",
 			})
 		}
@@ -76,9 +80,11 @@ func checkPhones(x *examination) error {
 func (x *examination) addFailed(g *deadLetterGroup) {
 	newest, m := &g.letters[len(g.letters)-1], x.of(g.recipient)
 	f := Finding{
-		About: g.recipient, Level: Note, Unknown: m.agent == nil, Count: int64(len(g.letters)), Error: messages.Reason(newest.err),
+		About: g.recipient, Level: Note, Unknown: m.agent == nil, Count: int64(len(g.letters)),
+		Error:   messages.Reason(newest.err),
 		Because: firstLine(newest.err), Since: g.letters[0].ended, ID: g.letters[0].id,
-		Do: "Remove the cause, then `mailroom dead_letters replay --all --recipient " + orchestrator.ShellWord(g.recipient) + "`",
+		Do: "Remove the cause, then `mailroom dead_letters replay --all --recipient " +
+			orchestrator.ShellWord(g.recipient) + "`",
 	}
 	scheme := ""
 	if m.agent != nil {
@@ -88,10 +94,12 @@ func (x *examination) addFailed(g *deadLetterGroup) {
 	switch {
 	case messages.LacksSender(x.conf, &letter):
 		f.Says = "Nobody has the name " + newest.sender + ", which wrote to " + g.recipient
-		f.Do = orchestrator.AddIt(newest.sender) + ", then `mailroom dead_letters replay --all --sender " + orchestrator.ShellWord(newest.sender) + "`"
+		f.Do = orchestrator.AddIt(newest.sender) + ", then `mailroom dead_letters replay --all --sender " +
+			orchestrator.ShellWord(newest.sender) + "`"
 	case m.agent == nil && orchestrator.CanBeAgent(g.recipient):
 		f.Says = "Nobody has the name " + g.recipient
-		f.Do = orchestrator.AddIt(g.recipient) + ", then `mailroom dead_letters replay --all --recipient " + orchestrator.ShellWord(g.recipient) + "`"
+		f.Do = orchestrator.AddIt(g.recipient) + ", then `mailroom dead_letters replay --all --recipient " +
+			orchestrator.ShellWord(g.recipient) + "`"
 	case m.agent == nil:
 		f.Says = "No agent can have the name " + g.recipient
 		f.Do = orchestrator.NoAgentsName + ": send it again to another, if it is still wanted"
@@ -105,7 +113,8 @@ func (x *examination) addFailed(g *deadLetterGroup) {
 		f.Says = "Messages to " + g.recipient + " failed"
 	}
 	if m.Pending > 0 && m.agent != nil {
-		f.Says += ", and " + plural(m.Pending, "more message is on its way", "more messages are on their way") + " to it"
+		f.Says += ", and " + plural(m.Pending, "more message is on its way", "more messages are on their way") +
+			" to it"
 	}
 	var senders []string
 	for i := range g.letters {
@@ -115,12 +124,16 @@ func (x *examination) addFailed(g *deadLetterGroup) {
 	x.add(f)
 }
 
-// findLetters finds the newest dead letters that are no pushes. How many there are is counted; what they say is looked up for these only.
+// findLetters finds the newest dead letters that are no pushes. How many there are is counted; what they say is looked
+// up for these only.
 func (s *snapshot) findLetters() error {
 	newest, err := store.List(s.c, func(row store.Row) deadLetter {
-		return deadLetter{row.Int(0), row.Text(1), row.Text(2), row.Text(3), row.Text(4), row.Text(5), row.Text(6), row.Text(7)}
-	}, `SELECT seq, message_id, sender, recipient, status, created_at, ended_at, error_message FROM agent_message INDEXED BY agent_message_dead
-		WHERE status IN ('failed','expired') AND recipient NOT LIKE '`+push.DevicePrefix+`%' AND message_type IS NOT '`+orchestrator.TestMessage+`' ORDER BY seq DESC LIMIT +?1`, mostLetters)
+		return deadLetter{row.Int(0), row.Text(1), row.Text(2), row.Text(3), row.Text(4), row.Text(5), row.Text(6),
+			row.Text(7)}
+	}, `SELECT seq, message_id, sender, recipient, status, created_at, ended_at, error_message
+		FROM agent_message INDEXED BY agent_message_dead
+		WHERE status IN ('failed','expired') AND recipient NOT LIKE '`+push.DevicePrefix+`%' AND message_type IS NOT '`+
+		orchestrator.TestMessage+`' ORDER BY seq DESC LIMIT +?1`, mostLetters)
 	s.letters = newest
 	for _, w := range newest {
 		if m := s.members[w.recipient]; m != nil && w.ended >= orchestrator.Stamp(s.now.Add(-roomTime)) {
@@ -130,7 +143,8 @@ func (s *snapshot) findLetters() error {
 	return err
 }
 
-// groupLetters returns the dead letters that were found, those with errors that are alike together, the largest groups first.
+// groupLetters returns the dead letters that were found, those with errors that are alike together, the largest groups
+// first.
 func (s *snapshot) groupLetters() []deadLetterGroup {
 	groups := map[[2]string]*deadLetterGroup{}
 	for _, w := range s.letters {
@@ -142,7 +156,10 @@ func (s *snapshot) groupLetters() []deadLetterGroup {
 	}
 	list := make([]deadLetterGroup, 0, len(groups))
 	for _, g := range groups {
-		slices.SortFunc(g.letters, func(a, b deadLetter) int { return cmp.Or(cmp.Compare(a.ended, b.ended), cmp.Compare(a.seq, b.seq)) })
+		slices.SortFunc(g.letters, func(a, b deadLetter) int {
+			return cmp.Or(cmp.Compare(a.ended, b.ended),
+				cmp.Compare(a.seq, b.seq))
+		})
 		list = append(list, *g)
 	}
 	slices.SortFunc(list, func(a, b deadLetterGroup) int {

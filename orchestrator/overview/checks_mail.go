@@ -21,8 +21,8 @@ import (
 // mostOfEach is how many findings of each check are listed one by one.
 const mostOfEach = 12
 
-// checkDaemon finds what waits for a daemon where none runs. What an agent finds in its inbox it fetches itself; a daemon takes messages
-// to other places, starts agents that have mail, and runs schedules that somebody added.
+// checkDaemon finds what waits for a daemon where none runs. What an agent finds in its inbox it fetches itself; a
+// daemon takes messages to other places, starts agents that have mail, and runs schedules that somebody added.
 func checkDaemon(x *examination) error {
 	running, err := daemons.ListIn(x.c, x.l)
 	if err != nil {
@@ -77,12 +77,16 @@ func (x *examination) sorted(is func(m *Member) bool, most func(m *Member) int64
 			list = append(list, m)
 		}
 	}
-	slices.SortFunc(list, func(a, b *Member) int { return cmp.Or(cmp.Compare(most(b), most(a)), cmp.Compare(a.Name, b.Name)) })
+	slices.SortFunc(list, func(a, b *Member) int {
+		return cmp.Or(cmp.Compare(most(b), most(a)),
+			cmp.Compare(a.Name, b.Name))
+	})
 	return list
 }
 
 // each adds a finding for each of these recipients, but no more than listed, and one for the others.
-func (x *examination) each(list []*Member, listed int, rest, do string, most func(m *Member) int64, add func(m *Member) error) error {
+func (x *examination) each(list []*Member, listed int, rest, do string, most func(m *Member) int64,
+	add func(m *Member) error) error {
 	for i, m := range list {
 		if i < listed {
 			if err := add(m); err != nil {
@@ -107,24 +111,27 @@ func isDisabled(m *Member) bool { return m.agent != nil && m.agent.Disabled != "
 
 // checkDisabled finds recipients whose transport is disabled.
 func checkDisabled(x *examination) error {
-	return x.each(x.sorted(isDisabled, pending), mostOfEach, "are disabled, too", "`mailroom agent list` shows them", pending, func(m *Member) (err error) {
-		at, why, _ := strings.Cut(m.agent.Disabled, " ")
-		f := Finding{
-			About: m.Name, Level: Problem, Count: m.Pending, Says: "The transport of " + m.Name + " is disabled", Because: strings.TrimLeft(why, "(: "), Since: at,
-			Do: "`mailroom agent add " + orchestrator.ShellWord(m.Name) + " --deliver ...` names another address and lets its messages go",
-		}
-		waits := " for another"
-		if strings.HasPrefix(f.Because, agents.ByHand) { // its address is as good as it was
-			f.Says, waits = m.Name+" is disabled", ""
-			f.Do = "`mailroom agent enable " + orchestrator.ShellWord(m.Name) + "` lets its messages go"
-		}
-		if m.Pending > 0 {
-			f.Says += ", and " + plural(m.Pending, "message waits", "messages wait") + waits
-		}
-		f.From, f.ID, err = x.sendersTo(m.Name)
-		x.add(f)
-		return err
-	})
+	return x.each(x.sorted(isDisabled, pending), mostOfEach, "are disabled, too", "`mailroom agent list` shows them",
+		pending, func(m *Member) (err error) {
+			at, why, _ := strings.Cut(m.agent.Disabled, " ")
+			f := Finding{
+				About: m.Name, Level: Problem, Count: m.Pending, Says: "The transport of " + m.Name + " is disabled",
+				Because: strings.TrimLeft(why, "(: "), Since: at,
+				Do: "`mailroom agent add " + orchestrator.ShellWord(m.Name) +
+					" --deliver ...` names another address and lets its messages go",
+			}
+			waits := " for another"
+			if strings.HasPrefix(f.Because, agents.ByHand) { // its address is as good as it was
+				f.Says, waits = m.Name+" is disabled", ""
+				f.Do = "`mailroom agent enable " + orchestrator.ShellWord(m.Name) + "` lets its messages go"
+			}
+			if m.Pending > 0 {
+				f.Says += ", and " + plural(m.Pending, "message waits", "messages wait") + waits
+			}
+			f.From, f.ID, err = x.sendersTo(m.Name)
+			x.add(f)
+			return err
+		})
 }
 
 // checkOverdue finds recipients whose mail has been undelivered for too long.
@@ -135,7 +142,8 @@ func checkOverdue(x *examination) error {
 
 // late adds a recipient whose mail has been undelivered for too long, and why the oldest message is.
 func (x *examination) late(m *Member) error {
-	oldest, err := ledger.Messages(x.c, `SELECT `+ledger.MessageColumns+` FROM agent_message WHERE seq = ?1`, m.backlog.overdueSeq)
+	oldest, err := ledger.Messages(x.c, `SELECT `+ledger.MessageColumns+` FROM agent_message WHERE seq = ?1`,
+		m.backlog.overdueSeq)
 	if err != nil || len(oldest) == 0 {
 		return err
 	}
@@ -145,7 +153,8 @@ func (x *examination) late(m *Member) error {
 		return err
 	}
 	f := Finding{
-		About: m.Name, Level: Problem, Unknown: !m.Known, Count: m.backlog.Overdue, Says: "Mail for " + m.Name + " is not delivered", Because: reason.Rule,
+		About: m.Name, Level: Problem, Unknown: !m.Known, Count: m.backlog.Overdue, Says: "Mail for " + m.Name +
+			" is not delivered", Because: reason.Rule,
 		Since: since, ID: oldest[0].ID, Do: reason.Fix,
 	}
 	if !m.Known {
@@ -170,7 +179,8 @@ func firstLine(s string) string {
 
 // sendersTo returns who sent the first undelivered messages to a recipient, and the id of the first.
 func (x *examination) sendersTo(recipient string) (senders []string, first string, err error) {
-	err = x.c.Query(`SELECT sender, message_id FROM agent_message WHERE `+ledger.Live+` AND recipient = ?1 ORDER BY priority DESC, seq LIMIT +?2`, func(row store.Row) error {
+	err = x.c.Query(`SELECT sender, message_id FROM agent_message WHERE `+ledger.Live+` AND recipient = ?1
+		ORDER BY priority DESC, seq LIMIT +?2`, func(row store.Row) error {
 		if first == "" {
 			first = row.Text(1)
 		}
@@ -195,29 +205,33 @@ func byCount(names []string) (list []string) {
 // checkUnread finds agents that read no mail, and mail for the operator, who is a person.
 func checkUnread(x *examination) error {
 	list := x.sorted(func(m *Member) bool {
-		return m.Name == orchestrator.Operator && m.unreadAt != "" || m.Name != orchestrator.Operator && !isDisabled(m) && x.unreadTooLong(m)
+		return m.Name == orchestrator.Operator && m.unreadAt != "" || m.Name != orchestrator.Operator &&
+			!isDisabled(m) && x.unreadTooLong(m)
 	}, unread)
-	return x.each(list, mostOfEach, "read no mail either", "`mailroom status` shows them", unread, func(m *Member) error {
-		f := Finding{
-			About: m.Name, Level: Note, Unknown: m.agent == nil, Count: m.Unread, Says: m.Name + " reads no mail", Because: x.whySilent(m), Since: m.unreadAt,
-			Do: "`mailroom wait --recipient " + orchestrator.ShellWord(m.Name) + "` reads it here",
-		}
-		if m.Name == orchestrator.Operator {
-			f.Says, f.Because = "Mail for whoever runs Mailroom is unread", "agents write to operator"
-		}
-		var senders []string
-		err := x.c.Query(`SELECT i.message_id, m.sender FROM agent_inbox i LEFT JOIN agent_message m ON m.message_id = i.message_id
-			WHERE i.recipient = ?1 AND i.read_at = '' ORDER BY i.rowid LIMIT +?2`, func(row store.Row) error {
-			f.ID = cmp.Or(f.ID, row.Text(0))
-			if sender := row.Text(1); sender != "" {
-				senders = append(senders, sender)
+	return x.each(list, mostOfEach, "read no mail either", "`mailroom status` shows them", unread,
+		func(m *Member) error {
+			f := Finding{
+				About: m.Name, Level: Note, Unknown: m.agent == nil, Count: m.Unread, Says: m.Name + " reads no mail",
+				Because: x.whySilent(m), Since: m.unreadAt,
+				Do: "`mailroom wait --recipient " + orchestrator.ShellWord(m.Name) + "` reads it here",
 			}
-			return nil
-		}, m.Name, maxOldest)
-		f.From = byCount(senders)
-		x.add(f)
-		return err
-	})
+			if m.Name == orchestrator.Operator {
+				f.Says, f.Because = "Mail for whoever runs Mailroom is unread", "agents write to operator"
+			}
+			var senders []string
+			err := x.c.Query(`SELECT i.message_id, m.sender FROM agent_inbox i
+			LEFT JOIN agent_message m ON m.message_id = i.message_id
+			WHERE i.recipient = ?1 AND i.read_at = '' ORDER BY i.rowid LIMIT +?2`, func(row store.Row) error {
+				f.ID = cmp.Or(f.ID, row.Text(0))
+				if sender := row.Text(1); sender != "" {
+					senders = append(senders, sender)
+				}
+				return nil
+			}, m.Name, maxOldest)
+			f.From = byCount(senders)
+			x.add(f)
+			return err
+		})
 }
 
 // noHooks is how long no hook may have been called for an agent that has unread messages.
@@ -236,7 +250,8 @@ func (x *examination) whySilent(m *Member) string {
 	case m.agent == nil:
 		return "nobody has that name any more"
 	case m.hookAt != "" && x.now.Sub(orchestrator.ParseStamp(m.hookAt)) > noHooks:
-		says += "; no hook of its agent host was called since " + m.hookAt + ": begin a session, and look whether its hooks are on"
+		says += "; no hook of its agent host was called since " + m.hookAt +
+			": begin a session, and look whether its hooks are on"
 	case m.agent.StartCommand == "":
 		says += "; it has no start command, so nobody starts it"
 	case x.daemons == 0:
@@ -261,8 +276,9 @@ func checkQuestions(x *examination) error {
 		Question string `json:"question"`
 	}
 	f := Finding{
-		About: first.Asker, Level: Note, Count: total, Since: first.CreatedAt, ID: first.ID, Because: "it is open until " + first.ExpiresAt,
-		Says: first.Asker + " asks something that only a paired device can read", Do: "Answer it on a paired device",
+		About: first.Asker, Level: Note, Count: total, Since: first.CreatedAt, ID: first.ID,
+		Because: "it is open until " + first.ExpiresAt,
+		Says:    first.Asker + " asks something that only a paired device can read", Do: "Answer it on a paired device",
 	}
 	if !first.Encrypted && json.Unmarshal([]byte(first.Body), &words) == nil {
 		f.Says = first.Asker + " asks: " + firstLine(words.Question)

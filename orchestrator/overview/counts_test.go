@@ -9,7 +9,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Whatever somebody has written into the counts by hand, messages are sent and delivered; the doctor tells, and a new count mends it.
+// Whatever somebody has written into the counts by hand, messages are sent and delivered; the doctor tells, and a new
+// count mends it.
 func TestNonsenseInCounts(t *testing.T) {
 	t.Parallel()
 	for _, nonsense := range []string{"-1", "9223372036854775807", "-9223372036854775808", "'nonsense'"} {

@@ -19,8 +19,8 @@ type Examination struct {
 	Quick bool // of a large database leave out the checks that read every row, and say so
 }
 
-// Doctor checks the file or server, the tables, and what waits in them. A check that fails does not keep the others from being made.
-// It only reads, unless it is to try transports.
+// Doctor checks the file or server, the tables, and what waits in them. A check that fails does not keep the others
+// from being made. It only reads, unless it is to try transports.
 func Doctor(ctx context.Context, l *ledger.Ledger, how Examination) Findings {
 	d := &doctor{ledger: l, quick: how.Quick}
 	check, ok := l.Store.(store.Checker)
@@ -111,9 +111,11 @@ func (d *doctor) trials(ctx context.Context) {
 			d.ReportOf("trial", t.Agent, Note, "not tried through "+t.Deliver+": "+t.Says, "")
 		case t.PutOff:
 			d.ReportOf("trial", t.Agent, Note,
-				"a test message through "+t.Deliver+" got as far as the answer to come another time, and was given up: "+t.Says, "")
+				"a test message through "+t.Deliver+
+					" got as far as the answer to come another time, and was given up: "+t.Says, "")
 		case t.Disabled:
-			d.ReportOf("trial", t.Agent, Problem, arrived+". That transport is disabled now", "`mailroom agent add "+t.Agent+" --deliver ...`")
+			d.ReportOf("trial", t.Agent, Problem, arrived+". That transport is disabled now", "`mailroom agent add "+
+				t.Agent+" --deliver ...`")
 		default:
 			d.ReportOf("trial", t.Agent, Problem, arrived, "`mailroom trace "+t.MessageID+"` shows the attempt")
 		}
@@ -146,7 +148,8 @@ func (d *doctor) everyRow(ctx context.Context) error {
 		return err
 	})
 	if len(wrong) > 0 {
-		d.Report("counts", Problem, fmt.Sprintf("%s of status: wrong by this: %s", orchestrator.Plural(len(wrong), "count"), strings.Join(wrong[:min(len(wrong), 5)], ", ")),
+		d.Report("counts", Problem, fmt.Sprintf("%s of status: wrong by this: %s", orchestrator.Plural(len(wrong),
+			"count"), strings.Join(wrong[:min(len(wrong), 5)], ", ")),
 			"`mailroom recount`")
 	}
 	if err != nil {
@@ -160,29 +163,33 @@ func (d *doctor) everyRow(ctx context.Context) error {
 		d.Report("trace", Fine, "every message has one", "")
 		return nil
 	}
-	d.Report("trace", Problem, orchestrator.Plural(int(n), "message")+" without a trace, though traced_status says that Mailroom has handled it",
+	d.Report("trace", Problem, orchestrator.Plural(int(n), "message")+
+		" without a trace, though traced_status says that Mailroom has handled it",
 		"Somebody deleted trace rows: a backup has them. Or somebody wrote rows by hand with traced_status, which only Mailroom sets: "+
-			"`"+byHand(d.ledger, "UPDATE agent_message SET traced_status = '' WHERE message_id = 'ID'")+"` has it take such a row in")
+			"`"+byHand(d.ledger, "UPDATE agent_message SET traced_status = '' WHERE message_id = 'ID'")+
+			"` has it take such a row in")
 	return nil
 }
 
 // untracedStep is how many rows one transaction of untraced looks at.
 const untracedStep = 20_000
 
-// untraced counts the messages that have no trace and should have one. Each step is a transaction of its own: one that lasted as long as
-// all would keep the write-ahead log from being folded, or a server from cleaning up.
+// untraced counts the messages that have no trace and should have one. Each step is a transaction of its own: one that
+// lasted as long as all would keep the write-ahead log from being folded, or a server from cleaning up.
 func (d *doctor) untraced(ctx context.Context) (n int64, err error) {
 	from, more := int64(math.MinInt64), true
 	for more && err == nil {
 		var found, upTo int64
 		err = d.ledger.Read(ctx, func(c *store.Conn) (err error) {
 			upTo, more = math.MaxInt64, false
-			err = c.Query(`SELECT seq FROM agent_message WHERE seq > ?1 ORDER BY seq LIMIT 1 OFFSET +?2`, func(row store.Row) error {
-				upTo, more = row.Int(0), true
-				return nil
-			}, from, untracedStep-1)
+			err = c.Query(`SELECT seq FROM agent_message WHERE seq > ?1 ORDER BY seq LIMIT 1 OFFSET +?2`,
+				func(row store.Row) error {
+					upTo, more = row.Int(0), true
+					return nil
+				}, from, untracedStep-1)
 			if err == nil {
-				found, err = c.Number(`SELECT count(*) FROM agent_message m WHERE seq > ?1 AND seq <= ?2 AND traced_status <> ''
+				found, err = c.Number(`SELECT count(*) FROM agent_message m WHERE seq > ?1 AND seq <= ?2
+					AND traced_status <> ''
 					AND NOT EXISTS (SELECT 1 FROM message_trace t WHERE t.message_id = m.message_id)`, from, upTo)
 			}
 			return err

@@ -10,7 +10,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Two agents that exchange more than maxExchanged messages within exchangeTime, with no word of a person, are most likely in a loop.
+// Two agents that exchange more than maxExchanged messages within exchangeTime, with no word of a person, are most
+// likely in a loop.
 const (
 	exchangeTime = 10 * time.Minute
 	maxExchanged = 30
@@ -34,10 +35,11 @@ func checkExchanges(x *examination) error {
 // runaway returns a finding for each of these pairs.
 func (s *snapshot) runaway() (list []Finding, err error) {
 	word := map[string]string{} // when a person told an agent something last
-	err = s.c.Query(`SELECT agent, max(prompted_at) FROM host_sessions WHERE prompted_at >= ?1 GROUP BY agent`, func(row store.Row) error {
-		word[row.Text(0)] = row.Text(1)
-		return nil
-	}, orchestrator.Stamp(s.now.Add(-exchangeTime)))
+	err = s.c.Query(`SELECT agent, max(prompted_at) FROM host_sessions WHERE prompted_at >= ?1 GROUP BY agent`,
+		func(row store.Row) error {
+			word[row.Text(0)] = row.Text(1)
+			return nil
+		}, orchestrator.Stamp(s.now.Add(-exchangeTime)))
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +49,8 @@ func (s *snapshot) runaway() (list []Finding, err error) {
 		if isPerson := w.sender == orchestrator.Operator || w.sender == orchestrator.User; isPerson && w.lately > 0 {
 			word[w.recipient] = max(word[w.recipient], w.lastAt)
 		}
-		if from, to := s.members[w.sender], s.members[w.recipient]; w.lately == 0 || w.sender == w.recipient || from == nil || to == nil || from.BuiltIn || to.BuiltIn {
+		if from, to := s.members[w.sender], s.members[w.recipient]; w.lately == 0 || w.sender == w.recipient ||
+			from == nil || to == nil || from.BuiltIn || to.BuiltIn {
 			continue
 		}
 		pair := [2]string{min(w.sender, w.recipient), max(w.sender, w.recipient)}
@@ -73,9 +76,10 @@ func (s *snapshot) runaway() (list []Finding, err error) {
 		}
 		list = append(list, Finding{
 			About: e.a, Level: Note, Count: e.byA + e.byB, From: []string{e.a, e.b},
-			Says:    fmt.Sprintf("%s and %s have exchanged %d messages within ten minutes", e.a, e.b, e.byA+e.byB),
-			Because: fmt.Sprintf("%s sent %d and %s sent %d, and no person has said anything to either", e.a, e.byA, e.b, e.byB),
-			Do:      fmt.Sprintf("`mailroom list --as %s` shows them; `mailroom agent disable %s` holds back what comes for it", orchestrator.ShellWord(e.a), orchestrator.ShellWord(e.b)),
+			Says: fmt.Sprintf("%s and %s have exchanged %d messages within ten minutes", e.a, e.b, e.byA+e.byB),
+			Because: fmt.Sprintf("%s sent %d and %s sent %d, and no person has said anything to either", e.a, e.byA,
+				e.b, e.byB),
+			Do: fmt.Sprintf("`mailroom list --as %s` shows them; `mailroom agent disable %s` holds back what comes for it", orchestrator.ShellWord(e.a), orchestrator.ShellWord(e.b)),
 		})
 	}
 	slices.SortFunc(list, func(x, y Finding) int {
@@ -89,8 +93,9 @@ func (e *exchange) isRunaway() bool { return e.byA > 0 && e.byB > 0 && e.byA+e.b
 // countSince counts anew what two agents wrote to each other after a time.
 func (s *snapshot) countSince(e *exchange, after string) error {
 	return s.c.Query(`SELECT coalesce(sum(CASE sender WHEN ?3 THEN 1 ELSE 0 END), 0), count(*) FROM agent_message
-		WHERE seq >= ?1 AND created_at > ?2 AND (sender = ?3 AND recipient = ?4 OR sender = ?4 AND recipient = ?3)`, func(row store.Row) error {
-		e.byA, e.byB = row.Int(0), row.Int(1)-row.Int(0)
-		return nil
-	}, s.from, after, e.a, e.b)
+		WHERE seq >= ?1 AND created_at > ?2 AND (sender = ?3 AND recipient = ?4 OR sender = ?4 AND recipient = ?3)`,
+		func(row store.Row) error {
+			e.byA, e.byB = row.Int(0), row.Int(1)-row.Int(0)
+			return nil
+		}, s.from, after, e.a, e.b)
 }

@@ -28,7 +28,8 @@ type Finding struct {
 	From    []string `json:"from,omitempty"`    // who sent those messages, or asks too
 	Since   string   `json:"since,omitempty"`   // since when, as far as that is known
 	ID      string   `json:"id,omitempty"`      // of the oldest message or question
-	Error   string   `json:"error,omitempty"`   // of the newest message that failed: messages.DeadLetterFilter selects them by it
+	// of the newest message that failed: messages.DeadLetterFilter selects them by it
+	Error string `json:"error,omitempty"`
 }
 
 // Title is what was checked, in words.

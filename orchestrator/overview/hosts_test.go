@@ -20,14 +20,18 @@ func TestDoctorOfHosts(t *testing.T) {
 	f := enginetest.New(t, "alice", "bob")
 	happens := func(session string, p process.ID) {
 		t.Helper()
-		if _, err := hosts.Happened(t.Context(), f.Ledger, hosts.Event{Agent: "bob", Program: "claude", Session: session, Process: p, Kind: hosts.Started}); err != nil {
+		if _, err := hosts.Happened(t.Context(), f.Ledger, hosts.Event{Agent: "bob", Program: "claude",
+			Session: session, Process: p, Kind: hosts.Started}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	finds := func(check string) string {
 		t.Helper()
 		list := overview.Doctor(t.Context(), f.Ledger, overview.Examination{})
-		i := slices.IndexFunc(list, func(found overview.Finding) bool { return strings.HasPrefix(found.Title(), check) })
+		i := slices.IndexFunc(list, func(found overview.Finding) bool {
+			return strings.HasPrefix(found.Title(),
+				check)
+		})
 		if i < 0 {
 			return ""
 		}
@@ -36,7 +40,8 @@ func TestDoctorOfHosts(t *testing.T) {
 	happens("one", process.Of(os.Getpid()))
 	want.Equal(t, "one session", finds("sessions bob"), "")
 	happens("two", process.Of(os.Getppid()))
-	want.Equal(t, "two sessions", finds("sessions bob"), "2 sessions have that name and live: one of claude, two of claude. A message goes to whichever looks first")
+	want.Equal(t, "two sessions", finds("sessions bob"),
+		"2 sessions have that name and live: one of claude, two of claude. A message goes to whichever looks first")
 	f.Send("alice", "bob")
 	f.Deliver()
 	want.Equal(t, "unread", finds("unread bob"), "")

@@ -18,15 +18,18 @@ import (
 // explainElsewhere explains a message to an agent whose files or commands are on another host.
 func explainElsewhere(c *store.Conn, l *ledger.Ledger, agent *ledger.Agent, why *Reason) error {
 	what := fmt.Sprintf("the transport of %s, %s,", agent.Name, agent.Deliver)
-	move := fmt.Sprintf("`mailroom agent add %s --host %s`, if its files and commands are here now", agent.Name, l.Host())
+	move := fmt.Sprintf("`mailroom agent add %s --host %s`, if its files and commands are here now", agent.Name,
+		l.Host())
 	if agent.BuiltIn {
-		what, move = "signal, which asks and tells the user,", fmt.Sprintf("`mailroom setting set %s %s`, if it is to be served here", ledger.SignalHost, l.Host())
+		what, move = "signal, which asks and tells the user,",
+			fmt.Sprintf("`mailroom setting set %s %s`, if it is to be served here", ledger.SignalHost, l.Host())
 	}
 	running, err := hostsWithDaemons(c, l)
 	why.Rule = fmt.Sprintf("%s is on the host %s, where a daemon takes it", what, agent.Host)
 	why.Fix = "Nothing; if it does not move, look at the daemon's log on " + agent.Host
 	if !running[agent.Host] {
-		why.Rule = fmt.Sprintf("no router on host %s: %s is there, and no other host can deliver to it", agent.Host, what)
+		why.Rule = fmt.Sprintf("no router on host %s: %s is there, and no other host can deliver to it", agent.Host,
+			what)
 		why.Fix = fmt.Sprintf("`mailroom serve` on %s; or %s", agent.Host, move)
 	}
 	return err
@@ -67,12 +70,14 @@ func checkHosts(x *examination) error {
 	running, err := hostsWithDaemons(x.c, x.l)
 	for _, host := range slices.Sorted(maps.Keys(of)) {
 		f := Finding{
-			About: host, Level: Problem, Says: "No daemon runs on " + host, Because: "no other host delivers to " + strings.Join(of[host], ", "),
+			About: host, Level: Problem, Says: "No daemon runs on " + host, Because: "no other host delivers to " +
+				strings.Join(of[host], ", "),
 			Do: "`mailroom serve` on " + host + "; or move them: `mailroom agent add NAME --host " + x.l.Host() + "`",
 		}
 		switch {
 		case running[host]:
-			f = Finding{About: host, Level: Fine, Says: "a daemon runs there, for " + orchestrator.Plural(len(of[host]), "agent")}
+			f = Finding{About: host, Level: Fine, Says: "a daemon runs there, for " + orchestrator.Plural(len(of[host]),
+				"agent")}
 		case host == x.l.Host(): // whoever works without a daemon delivers by hand
 			f.Level, f.Do = Note, "`mailroom serve`"
 		}
@@ -81,8 +86,8 @@ func checkHosts(x *examination) error {
 	return err
 }
 
-// passwords looks for agents whose commands cannot use the database by themselves, since they do not get the password that this
-// process was given. It logs in to the server without that password.
+// passwords looks for agents whose commands cannot use the database by themselves, since they do not get the password
+// that this process was given. It logs in to the server without that password.
 func (d *doctor) passwords(ctx context.Context) error {
 	conf, err := d.ledger.Configuration(ctx)
 	if err != nil {

@@ -28,7 +28,8 @@ func needed(t *testing.T, f *enginetest.Fixture) (lines []string) {
 		if n.Since != "" {
 			since = f.Clock.Now().Sub(orchestrator.ParseStamp(n.Since)).String()
 		}
-		lines = append(lines, fmt.Sprintf("%s %d %s | %s | %s", n.Code, n.Count, n.Says, strings.Join(n.From, ", "), since))
+		lines = append(lines, fmt.Sprintf("%s %d %s | %s | %s", n.Code, n.Count, n.Says, strings.Join(n.From, ", "),
+			since))
 	}
 	return lines
 }
@@ -46,7 +47,8 @@ func roomLines(t *testing.T, f *enginetest.Fixture) (lines []string) {
 		}
 	}
 	for _, p := range r.Pairs {
-		lines = append(lines, fmt.Sprintf("%s to %s: %d, %d failed, %d retry, %d pending, %d unread", p.Sender, p.Recipient, p.Messages, p.Failed, p.Retry, p.Pending, p.Unread))
+		lines = append(lines, fmt.Sprintf("%s to %s: %d, %d failed, %d retry, %d pending, %d unread", p.Sender,
+			p.Recipient, p.Messages, p.Failed, p.Retry, p.Pending, p.Unread))
 	}
 	return lines
 }
@@ -84,7 +86,8 @@ func TestNeeds(t *testing.T) {
 		want.Equal(t, "nobody has the name of "+n.About, n.Unknown, n.About == "ghost")
 	}
 	want.Rows(t, roomLines(t, f),
-		"a unread 0 2 0", "b unread 0 2 0", "ghost  1 0 0", "w fails 1 0 3", "b to w: 1, 1 failed, 1 retry, 0 pending, 0 unread", "a to w: 0, 2 failed, 0 retry, 0 pending, 0 unread",
+		"a unread 0 2 0", "b unread 0 2 0", "ghost  1 0 0", "w fails 1 0 3",
+		"b to w: 1, 1 failed, 1 retry, 0 pending, 0 unread", "a to w: 0, 2 failed, 0 retry, 0 pending, 0 unread",
 	)
 	f.Wire.Set(nil)
 	f.Clock.Advance(10 * time.Minute)
@@ -97,12 +100,14 @@ func TestNeeds(t *testing.T) {
 	want.Rows(t, needed(t, f), "failed 3 Messages to w failed | a, b | 30m0s")
 }
 
-// TestNeedsAreGroups: each kind of failure is a need of its own, and its error selects exactly the dead letters that the need speaks of.
+// TestNeedsAreGroups: each kind of failure is a need of its own, and its error selects exactly the dead letters that
+// the need speaks of.
 func TestNeedsAreGroups(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
 	f.AddWired("w")
-	for _, says := range []string{"exit status 1: locked by process 4411", "exit status 2", "exit status 1: locked by process 90210"} {
+	for _, says := range []string{"exit status 1: locked by process 4411", "exit status 2",
+		"exit status 1: locked by process 90210"} {
 		f.Wire.Set(enginetest.Failing(says))
 		f.Send("a", "w")
 		for range 4 {
@@ -119,7 +124,8 @@ func TestNeedsAreGroups(t *testing.T) {
 		if n.Code != "failed" {
 			continue
 		}
-		g, err := messages.GroupDeadLetters(t.Context(), f.Ledger, messages.DeadLetterFilter{Recipient: n.About, Error: n.Error, Limit: 9})
+		g, err := messages.GroupDeadLetters(t.Context(), f.Ledger, messages.DeadLetterFilter{Recipient: n.About,
+			Error: n.Error, Limit: 9})
 		if err != nil || len(g.Groups) != 1 || g.Total != n.Count {
 			t.Errorf("%+v leads to %+v, %v", n, g, err)
 		}
@@ -177,7 +183,8 @@ func TestNeedsOfPeople(t *testing.T) {
 	}
 }
 
-// TestNeedsOfPhones: a phone is nobody in the room, and a push that failed nothing to send again; one to which pushes fail is named until one arrives.
+// TestNeedsOfPhones: a phone is nobody in the room, and a push that failed nothing to send again; one to which pushes
+// fail is named until one arrives.
 func TestNeedsOfPhones(t *testing.T) {
 	t.Parallel()
 	f, devices := enginetest.NewPhones(t, 2)
@@ -209,7 +216,8 @@ func TestNeedsOfPhones(t *testing.T) {
 		slices.Sort(lines)
 		return lines
 	}
-	want.Rows(t, phones(), "phone 1 phone 0 is not told of questions and alerts |  | 20m0s", "phone 1 phone 1 is not told of questions and alerts |  | 0s")
+	want.Rows(t, phones(), "phone 1 phone 0 is not told of questions and alerts |  | 20m0s",
+		"phone 1 phone 1 is not told of questions and alerts |  | 0s")
 	f.Wire.Set(nil)
 	f.Question(devices[:1], long)
 	f.Deliver()
@@ -241,9 +249,11 @@ func TestNeedsOfALoop(t *testing.T) {
 	want.Rows(t, needed(t, f), "exchange 32 ann and bob have exchanged 32 messages within ten minutes | ann, bob | ")
 	found := overview.Doctor(t.Context(), f.Ledger, overview.Examination{})
 	want.Equal(t, "doctor names them", slices.ContainsFunc(found, func(f overview.Finding) bool {
-		return f.Code == "exchange" && f.Level == "note" && f.Text() == "ann and bob have exchanged 32 messages within ten minutes: ann sent 16 and bob sent 16, and no person has said anything to either"
+		return f.Code == "exchange" && f.Level == "note" &&
+			f.Text() == "ann and bob have exchanged 32 messages within ten minutes: ann sent 16 and bob sent 16, and no person has said anything to either"
 	}), true)
-	f.SQL(`INSERT INTO host_sessions (agent, session, started_at, seen_at, prompted_at) VALUES ('bob', 's', '', '', ?)`, f.Stamp())
+	f.SQL(`INSERT INTO host_sessions (agent, session, started_at, seen_at, prompted_at) VALUES ('bob', 's', '', '', ?)`,
+		f.Stamp())
 	want.Rows(t, needed(t, f))
 	f.SQL(`DELETE FROM host_sessions`)
 	f.Send(orchestrator.Operator, "ann")

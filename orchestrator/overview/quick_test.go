@@ -19,22 +19,26 @@ func TestQuickDoctor(t *testing.T) {
 	}
 	for _, large := range []bool{false, true} {
 		if large {
-			f.SQL(`INSERT INTO bridge_problems (path, fingerprint, problem, found_at) VALUES ('large', '', hex(zeroblob(35000000)), '')`)
+			f.SQL(`INSERT INTO bridge_problems (path, fingerprint, problem, found_at)
+				VALUES ('large', '', hex(zeroblob(35000000)), '')`)
 		}
-		quick, all := overview.Doctor(t.Context(), f.Ledger, overview.Examination{Quick: true}), overview.Doctor(t.Context(), f.Ledger, overview.Examination{})
+		quick, all := overview.Doctor(t.Context(), f.Ledger, overview.Examination{Quick: true}),
+			overview.Doctor(t.Context(), f.Ledger, overview.Examination{})
 		for _, check := range []string{"integrity", "trace"} {
 			if has(quick, check) == large || !has(all, check) {
 				t.Errorf("large %t, %s: quickly %v; in full %v", large, check, has(quick, check), has(all, check))
 			}
 		}
-		if has(quick, "every row") != large || has(all, "every row") || !has(quick, "journal") || !has(quick, "overdue") {
+		if has(quick, "every row") != large || has(all, "every row") || !has(quick, "journal") ||
+			!has(quick, "overdue") {
 			t.Errorf("large %t: quickly %v", large, quick)
 		}
 	}
 	f.SQL(`DELETE FROM message_trace`)
-	if n := slices.IndexFunc(overview.Doctor(t.Context(), f.Ledger, overview.Examination{}), func(found overview.Finding) bool {
-		return found.Code == "trace" && found.Level == "problem"
-	}); n < 0 {
+	if n := slices.IndexFunc(overview.Doctor(t.Context(), f.Ledger, overview.Examination{}),
+		func(found overview.Finding) bool {
+			return found.Code == "trace" && found.Level == "problem"
+		}); n < 0 {
 		t.Error("a message without a trace is not found")
 	}
 }

@@ -79,7 +79,8 @@ type flow struct {
 	lately            int64  // of the messages, those sent within exchangeTime
 }
 
-// snapshot is what Room and the checks are made of: who is there, the messages of the last hour, and the newest dead letters.
+// snapshot is what Room and the checks are made of: who is there, the messages of the last hour, and the newest dead
+// letters.
 type snapshot struct {
 	c       *store.Conn
 	l       *ledger.Ledger
@@ -93,8 +94,8 @@ type snapshot struct {
 	cut     bool
 }
 
-// LookAround returns who is there, and who wrote to whom in the last hour. It costs the same however many messages there are: of
-// more than 5,000 in that time only the newest are counted.
+// LookAround returns who is there, and who wrote to whom in the last hour. It costs the same however many messages
+// there are: of more than 5,000 in that time only the newest are counted.
 func LookAround(ctx context.Context, l *ledger.Ledger) (r Room, err error) {
 	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
 		s, err := takeSnapshot(c, l, conf)
@@ -139,13 +140,14 @@ func (s *snapshot) of(name string) *Member {
 	return m
 }
 
-// walk counts the newest messages, back to an hour ago, as far as that is possible in little time: columns that stand behind a
-// payload cost as much to read as it is long.
+// walk counts the newest messages, back to an hour ago, as far as that is possible in little time: columns that stand
+// behind a payload cost as much to read as it is long.
 func (s *snapshot) walk() error {
 	since, until, before := orchestrator.Stamp(s.now.Add(-roomTime)), time.Now().Add(roomLimit), int64(math.MaxInt64)
 	for n := 0; ; n += roomStep {
 		from, at := int64(math.MinInt64), ""
-		err := s.c.Query(`SELECT seq, created_at FROM agent_message WHERE seq < ?1 ORDER BY seq DESC LIMIT 1 OFFSET +?2`, func(row store.Row) error {
+		err := s.c.Query(`SELECT seq, created_at FROM agent_message WHERE seq < ?1 ORDER BY seq DESC
+			LIMIT 1 OFFSET +?2`, func(row store.Row) error {
 			from, at = row.Int(0), row.Text(1)
 			return nil
 		}, before, roomStep-1)
@@ -153,11 +155,15 @@ func (s *snapshot) walk() error {
 			return err
 		}
 		flows, err := store.List(s.c, func(row store.Row) flow {
-			return flow{row.Text(0), row.Text(1), orchestrator.Status(row.Text(2)), row.Int(3) == 1, row.Int(4), row.Text(5), row.Int(6)}
-		}, `SELECT sender, recipient, status, CASE read_at WHEN '' THEN 1 ELSE 0 END AS unread, count(*), max(created_at),
+			return flow{row.Text(0), row.Text(1), orchestrator.Status(row.Text(2)), row.Int(3) == 1, row.Int(4),
+				row.Text(5), row.Int(6)}
+		}, `SELECT sender, recipient, status, CASE read_at WHEN '' THEN 1 ELSE 0 END AS unread, count(*),
+			max(created_at),
 			sum(CASE WHEN created_at >= ?4 THEN 1 ELSE 0 END) FROM agent_message
-			WHERE seq >= ?1 AND seq < ?2 AND created_at >= ?3 AND recipient NOT LIKE 'thread:%' AND coalesce(message_type, '') <> '`+orchestrator.TestMessage+`'
-			GROUP BY sender, recipient, status, unread`, from, before, since, orchestrator.Stamp(s.now.Add(-exchangeTime)))
+			WHERE seq >= ?1 AND seq < ?2 AND created_at >= ?3 AND recipient NOT LIKE 'thread:%'
+				AND coalesce(message_type, '') <> '`+orchestrator.TestMessage+`'
+			GROUP BY sender, recipient, status, unread`, from, before, since,
+			orchestrator.Stamp(s.now.Add(-exchangeTime)))
 		if err != nil {
 			return err
 		}
@@ -178,7 +184,8 @@ func (s *snapshot) waiting() error {
 	if err != nil {
 		return err
 	}
-	list, _, err := backlogs(s.c, s.conf, counts, s.now, orchestrator.Stamp(s.now.Add(-s.conf.Settings.OverdueAfter)), nil)
+	list, _, err := backlogs(s.c, s.conf, counts, s.now, orchestrator.Stamp(s.now.Add(-s.conf.Settings.OverdueAfter)),
+		nil)
 	if err != nil {
 		return err
 	}
@@ -190,7 +197,8 @@ func (s *snapshot) waiting() error {
 			continue
 		}
 		m := s.of(b.Recipient)
-		m.backlog, m.Pending, m.Unread, m.unreadAt, m.OldestAt = b, b.Pending+b.Retry, b.Unread, b.UnreadSince, earlier(b.OldestAt, b.UnreadSince)
+		m.backlog, m.Pending, m.Unread, m.unreadAt, m.OldestAt = b, b.Pending+b.Retry, b.Unread, b.UnreadSince,
+			earlier(b.OldestAt, b.UnreadSince)
 		for _, session := range b.Sessions {
 			m.HeardAt = max(m.HeardAt, session.SeenAt)
 		}
@@ -241,9 +249,11 @@ func (s *snapshot) heard() error {
 		{`SELECT waiter, since FROM waits WHERE until > ?1`, []any{now}, func(m *Member, _ store.Row) {
 			m.HeardAt, m.waits = now, true
 		}},
-		{`SELECT recipient, max(at), max(CASE WHEN read > 0 THEN at END) FROM traffic WHERE span = 'hour' AND at >= ?1 AND read + wrote > 0 GROUP BY recipient`,
+		{`SELECT recipient, max(at), max(CASE WHEN read > 0 THEN at END) FROM traffic WHERE span = 'hour' AND at >= ?1
+			AND read + wrote > 0 GROUP BY recipient`,
 			[]any{orchestrator.Stamp(s.now.Add(-7 * orchestrator.Day))}, s.counted},
-		{`SELECT recipient, max(at), max(CASE WHEN read > 0 THEN at END) FROM traffic WHERE span = 'minute' AND at >= ?1 AND read + wrote > 0 GROUP BY recipient`,
+		{`SELECT recipient, max(at), max(CASE WHEN read > 0 THEN at END) FROM traffic WHERE span = 'minute' AND at >= ?1
+			AND read + wrote > 0 GROUP BY recipient`,
 			[]any{orchestrator.Stamp(s.now.Add(-3 * time.Hour))}, s.counted},
 	} {
 		err := s.c.Query(ask.query, func(row store.Row) error {
@@ -268,19 +278,20 @@ func (s *snapshot) counted(m *Member, row store.Row) {
 // patience is how many times overdue.after mail may lie unread with an agent that does other things meanwhile.
 const patience = 12
 
-// unreadTooLong reports whether nobody reads an agent's mail: some has lain for longer than overdue.after, and nothing was heard of
-// the agent since it came; or for an hour, and the agent, whatever else it does, has read nothing.
+// unreadTooLong reports whether nobody reads an agent's mail: some has lain for longer than overdue.after, and nothing
+// was heard of the agent since it came; or for an hour, and the agent, whatever else it does, has read nothing.
 func (s *snapshot) unreadTooLong(m *Member) bool {
 	if m.unreadAt == "" || m.Name == orchestrator.User {
 		return false
 	}
 	lies, limit := s.now.Sub(orchestrator.ParseStamp(m.unreadAt)), s.conf.Settings.OverdueAfter
-	minute := orchestrator.Stamp(orchestrator.ParseStamp(m.unreadAt).Truncate(time.Minute)) // that reading is counted in
+	// that reading is counted in
+	minute := orchestrator.Stamp(orchestrator.ParseStamp(m.unreadAt).Truncate(time.Minute))
 	return lies > limit && m.HeardAt < minute || lies > patience*limit && m.readAt < minute
 }
 
-// pairs counts the messages of the last hour by who wrote to whom, and those that failed in that time. What the engine itself says is
-// left out, and so are pushes.
+// pairs counts the messages of the last hour by who wrote to whom, and those that failed in that time. What the engine
+// itself says is left out, and so are pushes.
 func (s *snapshot) pairs() []Pair {
 	found := map[[2]string]*Pair{}
 	of := func(sender, recipient, at string) *Pair {
@@ -321,7 +332,8 @@ func (s *snapshot) pairs() []Pair {
 		list = append(list, *p)
 	}
 	slices.SortFunc(list, func(a, b Pair) int {
-		return cmp.Or(cmp.Compare(b.Messages, a.Messages), cmp.Compare(a.Sender, b.Sender), cmp.Compare(a.Recipient, b.Recipient))
+		return cmp.Or(cmp.Compare(b.Messages, a.Messages), cmp.Compare(a.Sender, b.Sender), cmp.Compare(a.Recipient,
+			b.Recipient))
 	})
 	return list
 }

@@ -21,8 +21,8 @@ type Roster struct {
 	Backlog bool   // say what waits for each
 }
 
-// Standings returns the standings of agents: by name, and behind them those of the operator and the user. total says how many
-// the roster selects in all.
+// Standings returns the standings of agents: by name, and behind them those of the operator and the user. total says
+// how many the roster selects in all.
 func Standings(ctx context.Context, l *ledger.Ledger, r Roster) (list []Standing, total int, err error) {
 	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
 		names := r.names(conf)
@@ -60,7 +60,8 @@ func (r *Roster) names(conf *ledger.Config) []string {
 	names := append(slices.Clone(conf.Names), orchestrator.Operator, orchestrator.User)
 	return slices.DeleteFunc(names, func(name string) bool {
 		a := conf.Agents[name]
-		return !slices.ContainsFunc([]string{a.Name, a.Role, a.Host}, func(text string) bool { return strings.Contains(strings.ToLower(text), search) })
+		return !slices.ContainsFunc([]string{a.Name, a.Role, a.Host},
+			func(text string) bool { return strings.Contains(strings.ToLower(text), search) })
 	})
 }
 

@@ -12,17 +12,20 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// signalNamed returns the question or alert that an id names, in the form in which stories tell of messages, and behind it
-// its pushes; nothing when there is none.
+// signalNamed returns the question or alert that an id names, in the form in which stories tell of messages, and behind
+// it its pushes; nothing when there is none.
 func signalNamed(c *store.Conn, id string) (ms []orchestrator.Message, err error) {
 	ms, err = store.List(c, func(row store.Row) orchestrator.Message {
 		return orchestrator.Message{
-			ID: id, Sender: row.Text(0), Recipient: orchestrator.User, Type: row.Text(1), Status: orchestrator.Status(row.Text(2)), Priority: int(row.Int(3)),
+			ID: id, Sender: row.Text(0), Recipient: orchestrator.User, Type: row.Text(1),
+			Status: orchestrator.Status(row.Text(2)), Priority: int(row.Int(3)),
 			CreatedAt: row.Text(4), ExpiresAt: row.Text(5), TraceID: row.Text(6),
 		}
 	}, `
-		SELECT asker, 'question', status, priority, created_at, expires_at, trace_id FROM signal_questions WHERE question_id = ?1
-		UNION ALL SELECT sender, 'alert', 'sent', priority, created_at, '', trace_id FROM signal_alerts WHERE alert_id = ?1`, id)
+		SELECT asker, 'question', status, priority, created_at, expires_at, trace_id FROM signal_questions
+			WHERE question_id = ?1
+		UNION ALL SELECT sender, 'alert', 'sent', priority, created_at, '', trace_id FROM signal_alerts
+			WHERE alert_id = ?1`, id)
 	if err != nil || len(ms) == 0 {
 		return nil, err
 	}
@@ -38,7 +41,8 @@ func signalReceipts(c *store.Conn, id string) ([]messages.Receipt, error) {
 		SELECT 'created', created_at, 'signal_questions.created_at' FROM signal_questions WHERE question_id = ?1
 		UNION ALL SELECT status, ended_at, 'signal_questions.ended_at' FROM signal_questions WHERE question_id = ?1
 		UNION ALL SELECT 'read', read_at, 'signal_questions.read_at' FROM signal_questions WHERE question_id = ?1
-		UNION ALL SELECT 'returned', returned_at, 'signal_questions.returned_at' FROM signal_questions WHERE question_id = ?1
+		UNION ALL SELECT 'returned', returned_at, 'signal_questions.returned_at' FROM signal_questions
+			WHERE question_id = ?1
 		UNION ALL SELECT 'created', created_at, 'signal_alerts.created_at' FROM signal_alerts WHERE alert_id = ?1`, id)
 	return slices.DeleteFunc(list, func(r messages.Receipt) bool { return r.At == "" }), err
 }
@@ -51,7 +55,8 @@ func madeOf(c *store.Conn, message string) (string, error) {
 }
 
 // explainSignal explains a question or an alert, and each of its pushes.
-func explainSignal(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, ms []orchestrator.Message, daemons int) (reasons []Reason, err error) {
+func explainSignal(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, ms []orchestrator.Message,
+	daemons int) (reasons []Reason, err error) {
 	head := &ms[0]
 	why := Reason{MessageID: head.ID, Sender: head.Sender, Recipient: orchestrator.User, Status: head.Status}
 	if why.Receipts, err = signalReceipts(c, head.ID); err != nil {
@@ -65,11 +70,13 @@ func explainSignal(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, ms []or
 	if err != nil {
 		return nil, err
 	}
-	took := len(slices.DeleteFunc(slices.Clone(ms[1:]), func(m orchestrator.Message) bool { return m.Status != orchestrator.Delivered }))
+	took := len(slices.DeleteFunc(slices.Clone(ms[1:]),
+		func(m orchestrator.Message) bool { return m.Status != orchestrator.Delivered }))
 	pushed := fmt.Sprintf("%d pushes, of which push services took %d", len(ms)-1, took)
 	switch {
 	case head.Type == "alert" && !there:
-		why.Where, why.Rule = "in signal_alerts", "it "+orchestrator.WaitsForDevice+" that could show it; there were "+pushed
+		why.Where, why.Rule = "in signal_alerts", "it "+orchestrator.WaitsForDevice+" that could show it; there were "+
+			pushed
 		why.Fix = "`mailroom signal pair` adds a phone"
 	case head.Type == "alert":
 		why.Where, why.Rule = "in signal_alerts, shown in the app", "an alert needs no answer; there were "+pushed

@@ -11,8 +11,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Silent is the status of an agent that should be working, and from which nothing was heard for longer than its limit. It is
-// never stored.
+// Silent is the status of an agent that should be working, and from which nothing was heard for longer than its limit.
+// It is never stored.
 const Silent orchestrator.PresenceStatus = "silent"
 
 // Removed is the status of an agent that was removed. It is never stored.
@@ -25,13 +25,14 @@ type Condition string
 const (
 	disabled      Condition = "disabled"       // its transport is not used
 	sessionFailed Condition = "session_failed" // the last run of its start command failed
-	givenUp       Condition = "given_up"       // so many runs in a row have failed that it is not started for these messages again
-	fails         Condition = "fails"          // a message to it failed in the last hour
-	readsNoMail   Condition = "unread"
-	silent        Condition = "silent"
-	retries       Condition = "retries" // a message waits for another attempt
-	waits         Condition = "waiting" // it waits for messages right now
-	works         Condition = "working" // its session runs, or it says so
+	// so many runs in a row have failed that it is not started for these messages again
+	givenUp     Condition = "given_up"
+	fails       Condition = "fails" // a message to it failed in the last hour
+	readsNoMail Condition = "unread"
+	silent      Condition = "silent"
+	retries     Condition = "retries" // a message waits for another attempt
+	waits       Condition = "waiting" // it waits for messages right now
+	works       Condition = "working" // its session runs, or it says so
 	// idle and stopped, and working, too, are what it says itself: an orchestrator.PresenceStatus
 	active     Condition = "active" // it says nothing, and was heard of within activeTime
 	quiet      Condition = "quiet"  // it was heard of before that
@@ -44,18 +45,23 @@ const activeTime = 5 * time.Minute
 // Standing is an agent, and how it stands.
 type Standing struct {
 	ledger.Agent
-	State       Condition                   `json:"state"`
-	Status      orchestrator.PresenceStatus `json:"status"`                 // what it was last known to do: working, idle, silent, stopped or removed; "" when nothing is known
-	StatusSince string                      `json:"status_since,omitempty"` // of a silent agent: when it was last heard of
-	Untold      bool                        `json:"untold,omitempty"`       // its silence was told to nobody: no other agent has the name ralph.pm
-	Run         *sessions.Run               `json:"run,omitempty"`          // the last run of its start command
-	RemovedBy   string                      `json:"removed_by,omitempty"`   // agent that removed it; "" is the administrator
-	HeardAt     string                      `json:"heard_at,omitempty"`     // when it last sent, read, waited or was seen to work
-	Backlog     *RecipientBacklog           `json:"backlog,omitempty"`      // what waits for it, if that was asked
+	State Condition `json:"state"`
+	// what it was last known to do: working, idle, silent, stopped or removed; "" when nothing is known
+	Status orchestrator.PresenceStatus `json:"status"`
+	// of a silent agent: when it was last heard of
+	StatusSince string `json:"status_since,omitempty"`
+	// its silence was told to nobody: no other agent has the name ralph.pm
+	Untold bool          `json:"untold,omitempty"`
+	Run    *sessions.Run `json:"run,omitempty"` // the last run of its start command
+	// agent that removed it; "" is the administrator
+	RemovedBy string `json:"removed_by,omitempty"`
+	// when it last sent, read, waited or was seen to work
+	HeardAt string            `json:"heard_at,omitempty"`
+	Backlog *RecipientBacklog `json:"backlog,omitempty"` // what waits for it, if that was asked
 }
 
-// StandingOf returns the standing of an agent, or of the operator or the user, and what waits for it. Error: not_found, whose hint
-// names the most similar agents.
+// StandingOf returns the standing of an agent, or of the operator or the user, and what waits for it. Error: not_found,
+// whose hint names the most similar agents.
 func StandingOf(ctx context.Context, l *ledger.Ledger, name string) (standing Standing, err error) {
 	a, err := agents.Get(ctx, l, name)
 	if err != nil {
@@ -134,8 +140,9 @@ func RemovedAgents(ctx context.Context, l *ledger.Ledger) ([]Standing, error) {
 	return ledger.Ask(ctx, l, func(c *store.Conn) ([]Standing, error) {
 		return store.List(c, func(row store.Row) Standing {
 			return Standing{
-				Agent: ledger.Agent{Name: row.Text(0), Role: row.Text(1), Groups: []string{}}, Status: Removed, StatusSince: row.Text(2),
-				RemovedBy: row.Text(3),
+				Agent: ledger.Agent{Name: row.Text(0), Role: row.Text(1), Groups: []string{}}, Status: Removed,
+				StatusSince: row.Text(2),
+				RemovedBy:   row.Text(3),
 			}
 		}, `SELECT name, role, removed_at, removed_by FROM removed_agents ORDER BY name`)
 	})

@@ -1,5 +1,6 @@
-// Package overview reports how things stand: the status of the database, why a message is where it is, what has happened to it,
-// and what is wrong (doctor). It reads all records, and changes none, but for the test messages that Doctor sends if asked.
+// Package overview reports how things stand: the status of the database, why a message is where it is, what has
+// happened to it, and what is wrong (doctor). It reads all records, and changes none, but for the test messages that
+// Doctor sends if asked.
 package overview
 
 import (
@@ -21,12 +22,14 @@ type State struct {
 	WALBytes   int64              `json:"wal_bytes"`
 	Totals     map[string]int64   `json:"totals"` // rows of agent_message by status, and "archived"
 	Recipients []RecipientBacklog `json:"recipients"`
-	Unread     int64              `json:"unread"`                // delivered to inboxes and not read; what a reader has not confirmed included
-	Overdue    int64              `json:"overdue"`               // of the oldest 100 of each recipient and priority
-	NextDueAt  string             `json:"next_due_at,omitempty"` // next planned retry or review; now, if something is due
-	Daemons    []daemons.Daemon   `json:"daemons"`
-	MovedTo    string             `json:"moved_to,omitempty"`  // where the database is now, if it has moved
-	Untrusted  string             `json:"untrusted,omitempty"` // why the database does nothing outside of itself
+	// delivered to inboxes and not read; what a reader has not confirmed included
+	Unread  int64 `json:"unread"`
+	Overdue int64 `json:"overdue"` // of the oldest 100 of each recipient and priority
+	// next planned retry or review; now, if something is due
+	NextDueAt string           `json:"next_due_at,omitempty"`
+	Daemons   []daemons.Daemon `json:"daemons"`
+	MovedTo   string           `json:"moved_to,omitempty"`  // where the database is now, if it has moved
+	Untrusted string           `json:"untrusted,omitempty"` // why the database does nothing outside of itself
 }
 
 // RecipientBacklog counts what waits for one recipient.
@@ -45,9 +48,11 @@ type RecipientBacklog struct {
 	Overdue   int64  `json:"overdue,omitempty"`  // of the oldest 100 of each priority
 	Disabled  string `json:"disabled,omitempty"` // since when and why its transport is not used any more
 
-	UnreadSince string `json:"unread_since,omitempty"` // since when something has been unread in its inbox; Status does not ask
+	// since when something has been unread in its inbox; Status does not ask
+	UnreadSince string `json:"unread_since,omitempty"`
 
-	Sessions []hosts.Session `json:"host_sessions,omitempty"` // of agent hosts, that live; of several the first that looks gets a message
+	// of agent hosts, that live; of several the first that looks gets a message
+	Sessions []hosts.Session `json:"host_sessions,omitempty"`
 
 	overdueSeq int64 // of the first row that is overdue; 0: none is
 }
@@ -107,7 +112,8 @@ func Status(ctx context.Context, l *ledger.Ledger) (State, error) {
 }
 
 // anythingDue reports whether a delivery run would have anything to do.
-func anythingDue(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, backlog []RecipientBacklog) (due bool, err error) {
+func anythingDue(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, backlog []RecipientBacklog) (due bool,
+	err error) {
 	due, err = delivery.Untidy(l, c, conf, l.Now())
 	for i := range backlog {
 		if err != nil || due {
@@ -130,17 +136,20 @@ type Attempts struct {
 
 // AttemptsAfter counts what this process did after a row of message_trace, the Last of the count before. A negative one
 // counts nothing and only says where the trace ends. It reads each row of the trace once, by its key, so that it may be
-// asked often. A Last that is smaller than after comes from a database that was restored meanwhile; nothing is counted then.
+// asked often. A Last that is smaller than after comes from a database that was restored meanwhile; nothing is counted
+// then.
 func AttemptsAfter(ctx context.Context, l *ledger.Ledger, after int64) (a Attempts, err error) {
 	settled, err := store.SettledIn(ctx, l.Store)
 	if err != nil {
 		return a, err
 	}
 	err = l.Read(ctx, func(c *store.Conn) error {
-		if a.Last, err = c.Number(`SELECT coalesce(max(id), 0) FROM message_trace WHERE id <= ?1`, settled.Events); err != nil || after < 0 || a.Last <= after {
+		if a.Last, err = c.Number(`SELECT coalesce(max(id), 0) FROM message_trace WHERE id <= ?1`,
+			settled.Events); err != nil || after < 0 || a.Last <= after {
 			return err
 		}
-		return c.Query(`SELECT event, count(*) FROM message_trace WHERE id > ?1 AND id <= ?2 AND actor = ?3 GROUP BY event`, func(row store.Row) error {
+		return c.Query(`SELECT event, count(*) FROM message_trace WHERE id > ?1 AND id <= ?2 AND actor = ?3
+			GROUP BY event`, func(row store.Row) error {
 			switch tracing.EventName(row.Text(0)) {
 			case tracing.Delivered:
 				a.Delivered = row.Int(1)

@@ -19,7 +19,8 @@ type Story struct {
 	Gone     bool                 `json:"gone,omitempty"` // deleted by retention; only the trace is left
 	Receipts []messages.Receipt   `json:"receipts"`
 	Events   []StoryEvent         `json:"events"`
-	Commands []CommandSpan        `json:"commands"` // that had a part in it, and the sessions that were started for it, by start
+	// that had a part in it, and the sessions that were started for it, by start
+	Commands []CommandSpan `json:"commands"`
 }
 
 // StoryEvent is one event in the life of a message: a row of message_trace.
@@ -52,8 +53,8 @@ type CommandSpan struct {
 	Attributes    json.RawMessage `json:"attributes"`
 }
 
-// Trace returns the story of each message that an id stands for: several for a send to a group. It works even after retention
-// has deleted the messages, as long as their trace is kept. Error: not_found.
+// Trace returns the story of each message that an id stands for: several for a send to a group. It works even after
+// retention has deleted the messages, as long as their trace is kept. Error: not_found.
 func Trace(ctx context.Context, l *ledger.Ledger, id string) (stories []Story, err error) {
 	err = l.Read(ctx, func(c *store.Conn) error {
 		stories = nil
@@ -96,8 +97,8 @@ func Trace(ctx context.Context, l *ledger.Ledger, id string) (stories []Story, e
 	return stories, err
 }
 
-// OwnTrace returns those of the stories which Trace returns that are of messages which an agent has sent or got. Error: not_found,
-// also for the messages of others.
+// OwnTrace returns those of the stories which Trace returns that are of messages which an agent has sent or got. Error:
+// not_found, also for the messages of others.
 func OwnTrace(ctx context.Context, l *ledger.Ledger, id, agent string) ([]Story, error) {
 	stories, err := Trace(ctx, l, id)
 	if err != nil {
@@ -140,9 +141,11 @@ func story(c *store.Conn, m orchestrator.Message) (Story, error) {
 			Actor: row.Text(9), Caller: row.Text(10), Attributes: json.RawMessage(row.Text(11)),
 		}
 	}, `
-		SELECT trace_id, span_id, parent_span_id, name, kind, started_at, ended_at, status, status_message, actor, caller, attributes
+		SELECT trace_id, span_id, parent_span_id, name, kind, started_at, ended_at, status, status_message, actor,
+			caller, attributes
 		FROM command_trace WHERE span_id IN (SELECT span_id FROM message_trace WHERE message_id = ?1 AND span_id <> '')
-		   OR trace_id = ?2 AND name LIKE '`+sessions.StartSpan+`%' AND json_extract(attributes, '$."`+tracing.AttrMessageID+`"') = ?1
+		   OR trace_id = ?2 AND name LIKE '`+sessions.StartSpan+`%' AND json_extract(attributes, '$."`+
+		tracing.AttrMessageID+`"') = ?1
 		ORDER BY id`, m.ID, m.TraceID)
 	if err != nil {
 		return s, err

@@ -28,14 +28,15 @@ type Reason struct {
 	NextAttemptAt string              `json:"next_attempt_at,omitempty"`
 	Fix           string              `json:"fix"` // what would free it; "" when nothing needs to be done
 	LastError     string              `json:"last_error,omitempty"`
-	LastReport    string              `json:"last_report,omitempty"` // what its transport had to say of the last attempt: output, an answer
-	Attempts      int                 `json:"attempts"`
-	Overdue       bool                `json:"overdue,omitempty"`
-	Receipts      []messages.Receipt  `json:"receipts"`
+	// what its transport had to say of the last attempt: output, an answer
+	LastReport string             `json:"last_report,omitempty"`
+	Attempts   int                `json:"attempts"`
+	Overdue    bool               `json:"overdue,omitempty"`
+	Receipts   []messages.Receipt `json:"receipts"`
 }
 
-// Why explains where a message is, which rule keeps it there, when the next attempt is, and what would free it. It returns one
-// Reason for each message that the id stands for: several for a send to a group. Error: not_found.
+// Why explains where a message is, which rule keeps it there, when the next attempt is, and what would free it. It
+// returns one Reason for each message that the id stands for: several for a send to a group. Error: not_found.
 func Why(ctx context.Context, l *ledger.Ledger, id string) (reasons []Reason, err error) {
 	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
 		reasons = nil
@@ -92,17 +93,20 @@ func explainDeleted(c *store.Conn, id string) ([]Reason, error) {
 }
 
 // explain explains one message that there is, archived or not.
-func explain(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, m *orchestrator.Message, daemons int) (Reason, error) {
+func explain(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, m *orchestrator.Message, daemons int) (Reason,
+	error) {
 	m.Sender, m.Recipient = adoption.Name(m.Sender), adoption.Name(m.Recipient)
 	why := Reason{
-		MessageID: m.ID, Sender: m.Sender, Recipient: m.Recipient, Status: m.Status, NextAttemptAt: m.NextAttemptAt, LastError: m.Error,
+		MessageID: m.ID, Sender: m.Sender, Recipient: m.Recipient, Status: m.Status, NextAttemptAt: m.NextAttemptAt,
+		LastError: m.Error,
 	}
 	n, err := failedAttempts(c, m.ID)
 	if err != nil {
 		return why, err
 	}
 	why.Attempts = n
-	why.LastReport, _, err = c.Text(`SELECT detail FROM message_trace WHERE message_id = ? AND detail <> '' ORDER BY id DESC LIMIT 1`, m.ID)
+	why.LastReport, _, err = c.Text(`SELECT detail FROM message_trace WHERE message_id = ? AND detail <> ''
+		ORDER BY id DESC LIMIT 1`, m.ID)
 	if err != nil {
 		return why, err
 	}
@@ -125,7 +129,8 @@ func explain(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, m *orchestrat
 		why.Fix = "`mailroom dead_letters replay " + orchestrator.ShellWord(m.ID) + "` sends it again"
 	case orchestrator.Cancelled:
 		why.Where, why.Rule = "nowhere", "it was taken back before it was delivered"
-		if reason, _, err := c.Text(`SELECT error FROM message_trace WHERE message_id = ? AND event = 'cancelled' ORDER BY id DESC LIMIT 1`, m.ID); err != nil {
+		if reason, _, err := c.Text(`SELECT error FROM message_trace WHERE message_id = ? AND event = 'cancelled'
+			ORDER BY id DESC LIMIT 1`, m.ID); err != nil {
 			return why, err
 		} else if reason != "" {
 			why.Rule = "it was taken back: " + reason
@@ -143,13 +148,15 @@ func failedAttempts(c *store.Conn, id string) (int, error) {
 }
 
 // explainDelivered says where a message is that was delivered, and how much is known of that.
-func explainDelivered(l *ledger.Ledger, c *store.Conn, conf *ledger.Config, m *orchestrator.Message, why *Reason) error {
+func explainDelivered(l *ledger.Ledger, c *store.Conn, conf *ledger.Config, m *orchestrator.Message,
+	why *Reason) error {
 	if m.IsPost() {
 		why.Where = "in the thread " + m.ThreadID
 		why.Rule = "a post is delivered with its writing, and stays as long as its thread is open"
 		return nil
 	}
-	place, stands, err := c.Text(`SELECT CASE read_at WHEN '' THEN 'unread' ELSE 'read' END FROM agent_inbox WHERE message_id = ? AND recipient = ?`, m.ID, m.Recipient)
+	place, stands, err := c.Text(`SELECT CASE read_at WHEN '' THEN 'unread' ELSE 'read' END FROM agent_inbox
+		WHERE message_id = ? AND recipient = ?`, m.ID, m.Recipient)
 	if err != nil {
 		return err
 	}
@@ -175,14 +182,17 @@ func explainDelivered(l *ledger.Ledger, c *store.Conn, conf *ledger.Config, m *o
 		why.Rule = fmt.Sprintf("delivered; handed to %s at %s, whose answer is not written yet", lease, lease.At)
 		why.Fix = "Nothing: it is read once the answer was written, and unread again if that process ends before"
 	case lease != nil && lease.Until <= orchestrator.Stamp(l.Now()):
-		why.Rule = fmt.Sprintf("delivered; shown to %s at %s, and not confirmed: unread again since %s", lease, lease.At, lease.Until)
+		why.Rule = fmt.Sprintf("delivered; shown to %s at %s, and not confirmed: unread again since %s", lease,
+			lease.At, lease.Until)
 		why.Fix = "`mailroom wait --recipient " + orchestrator.ShellWord(m.Recipient) + "` reads it"
 	case lease != nil && lease.Session != "":
 		why.Rule = fmt.Sprintf("delivered; shown to %s at %s, not yet confirmed: what happens there next says whether its model has it", lease, lease.At)
-		why.Fix = "Nothing: the next tool call, or the end of the turn, confirms it; `mailroom mail release " + orchestrator.ShellWord(m.ID) + "` makes it unread at once"
+		why.Fix = "Nothing: the next tool call, or the end of the turn, confirms it; `mailroom mail release " +
+			orchestrator.ShellWord(m.ID) + "` makes it unread at once"
 	case lease != nil:
 		why.Rule = fmt.Sprintf("delivered; shown to %s at %s, not yet confirmed: it is unread again at %s unless it is acknowledged", lease, lease.At, lease.Until)
-		why.Fix = "`mailroom acknowledge " + orchestrator.ShellWord(m.ID) + "` confirms it, `mailroom mail release " + orchestrator.ShellWord(m.ID) + "` makes it unread at once"
+		why.Fix = "`mailroom acknowledge " + orchestrator.ShellWord(m.ID) + "` confirms it, `mailroom mail release " +
+			orchestrator.ShellWord(m.ID) + "` makes it unread at once"
 	case m.AcknowledgedAt != "":
 		why.Rule = "delivered, read and acknowledged"
 	case m.IsOwnCopy():
@@ -204,11 +214,13 @@ func explainDelivered(l *ledger.Ledger, c *store.Conn, conf *ledger.Config, m *o
 	return nil
 }
 
-// tookIt returns the transport that took a message to an agent, nil for one that was removed: its fallback if the trace says so,
-// its inbox if the message stands there (inInbox), and else the agent's own. whose is what to say of a fallback. through is "" if
-// none has taken the message: somebody wrote by hand that it is delivered.
-func tookIt(c *store.Conn, agent *ledger.Agent, m *orchestrator.Message, inInbox bool) (through, whose string, err error) {
-	how, delivered, err := c.Text(`SELECT error FROM message_trace WHERE message_id = ? AND event = 'delivered' ORDER BY id DESC LIMIT 1`, m.ID)
+// tookIt returns the transport that took a message to an agent, nil for one that was removed: its fallback if the trace
+// says so, its inbox if the message stands there (inInbox), and else the agent's own. whose is what to say of a
+// fallback. through is "" if none has taken the message: somebody wrote by hand that it is delivered.
+func tookIt(c *store.Conn, agent *ledger.Agent, m *orchestrator.Message, inInbox bool) (through, whose string,
+	err error) {
+	how, delivered, err := c.Text(`SELECT error FROM message_trace WHERE message_id = ? AND event = 'delivered'
+		ORDER BY id DESC LIMIT 1`, m.ID)
 	if err != nil {
 		return "", "", err
 	}
@@ -238,13 +250,16 @@ func explainByHand(l *ledger.Ledger, m *orchestrator.Message, why *Reason) {
 	case m.ArchivedAt != "":
 		why.Fix = "Send it again, if it is still wanted"
 	default:
-		why.Fix = fmt.Sprintf("Have it delivered: `%s`", byHand(l, fmt.Sprintf("UPDATE agent_message SET status = 'pending' WHERE seq = %d", m.Seq)))
+		why.Fix = fmt.Sprintf("Have it delivered: `%s`",
+			byHand(l, fmt.Sprintf("UPDATE agent_message SET status = 'pending' WHERE seq = %d", m.Seq)))
 	}
 }
 
-// whereTaken says where a message is that a transport took, and what is known of it and what to do as long as nothing has been
-// heard of its being read. through and whose are what tookIt returned; inInbox tells that it stands in the recipient's inbox.
-func whereTaken(c *store.Conn, m *orchestrator.Message, through, whose string, inInbox bool) (where, rule, fix string, err error) {
+// whereTaken says where a message is that a transport took, and what is known of it and what to do as long as nothing
+// has been heard of its being read. through and whose are what tookIt returned; inInbox tells that it stands in the
+// recipient's inbox.
+func whereTaken(c *store.Conn, m *orchestrator.Message, through, whose string, inInbox bool) (where, rule, fix string,
+	err error) {
 	scheme, address, _ := strings.Cut(through, ":")
 	rule = "delivered; nothing has been heard of its being read"
 	switch scheme {
@@ -275,14 +290,16 @@ func whereTaken(c *store.Conn, m *orchestrator.Message, through, whose string, i
 			return "", "", "", err
 		}
 		where = "in the app of the user's phones, as " + made
-		rule, fix = "delivered: it was made a question or an alert", "Nothing; `mailroom why "+orchestrator.ShellWord(made)+"` says more"
+		rule, fix = "delivered: it was made a question or an alert", "Nothing; `mailroom why "+
+			orchestrator.ShellWord(made)+"` says more"
 	default:
 		where = "with " + m.Recipient + ", through " + through
 	}
 	return where, rule, fix, nil
 }
 
-// explainFailed says why a message failed for good, and what to do about it. tried tells whether it was attempted at all.
+// explainFailed says why a message failed for good, and what to do about it. tried tells whether it was attempted at
+// all.
 func explainFailed(conf *ledger.Config, m *orchestrator.Message, tried bool, why *Reason) {
 	why.Where = "among the dead letters"
 	why.Rule = fmt.Sprintf("it failed for good after %s", orchestrator.Plural(why.Attempts, "attempt"))
@@ -295,12 +312,14 @@ func explainFailed(conf *ledger.Config, m *orchestrator.Message, tried bool, why
 	why.Fix = "Remove the cause, then `mailroom dead_letters replay " + orchestrator.ShellWord(m.ID) + "`"
 	switch {
 	case messages.LacksSender(conf, m) && orchestrator.CanBeAgent(m.Sender):
-		why.Fix = orchestrator.AddIt(m.Sender) + ", then `mailroom dead_letters replay " + orchestrator.ShellWord(m.ID) + "`"
+		why.Fix = orchestrator.AddIt(m.Sender) + ", then `mailroom dead_letters replay " +
+			orchestrator.ShellWord(m.ID) + "`"
 	case messages.LacksSender(conf, m):
 		why.Fix = orchestrator.NoAgentsName + ": send it again from another, if it is still wanted"
 	case conf.Agents[m.Recipient] != nil:
 	case orchestrator.CanBeAgent(m.Recipient):
-		why.Fix = orchestrator.AddIt(m.Recipient) + ", then `mailroom dead_letters replay " + orchestrator.ShellWord(m.ID) + "`"
+		why.Fix = orchestrator.AddIt(m.Recipient) + ", then `mailroom dead_letters replay " +
+			orchestrator.ShellWord(m.ID) + "`"
 	default:
 		why.Fix = orchestrator.NoAgentsName + ": send it again to another, if it is still wanted"
 	}

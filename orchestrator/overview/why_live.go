@@ -18,7 +18,8 @@ import (
 const noDaemon = "No daemon runs: keep `mailroom serve` running, or run `mailroom deliver_all` at that time"
 
 // explainLive explains a message that the engine still has to act on.
-func explainLive(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, m *orchestrator.Message, daemons int, why *Reason) error {
+func explainLive(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, m *orchestrator.Message, daemons int,
+	why *Reason) error {
 	if err := adoption.Ahead(c, m, conf, l.Now()); err != nil {
 		return err
 	}
@@ -49,16 +50,20 @@ func explainLive(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, m *orches
 		why.Rule = nobody + "; it climbs the ladder and then fails"
 		why.Fix = "`mailroom agent add " + orchestrator.ShellWord(m.Recipient) + "`"
 		if !orchestrator.CanBeAgent(m.Recipient) {
-			why.Fix = orchestrator.NoAgentsName + ": `mailroom cancel " + orchestrator.ShellWord(m.ID) + "` takes it back now"
+			why.Fix = orchestrator.NoAgentsName + ": `mailroom cancel " + orchestrator.ShellWord(m.ID) +
+				"` takes it back now"
 		}
 	case agent.Withheld():
 		why.Rule = "it waits, since " + ledger.NotTrusted + ": " + conf.Untrusted
-		why.Fix = ledger.NotTrustedHint + "; " + m.Recipient + " can also read it with `mailroom wait --recipient " + orchestrator.ShellWord(m.Recipient) + "`"
+		why.Fix = ledger.NotTrustedHint + "; " + m.Recipient + " can also read it with `mailroom wait --recipient " +
+			orchestrator.ShellWord(m.Recipient) + "`"
 	case agent.Elsewhere():
 		return explainElsewhere(c, l, agent, why)
 	case agent.Waits():
 		why.Rule = "the transport of " + m.Recipient + " is disabled since " + agent.Disabled
-		why.Fix = "`mailroom agent enable " + orchestrator.ShellWord(m.Recipient) + "` uses it again, `mailroom agent add " + orchestrator.ShellWord(m.Recipient) + " --deliver ...` names another address; both let its messages go"
+		why.Fix = "`mailroom agent enable " + orchestrator.ShellWord(m.Recipient) +
+			"` uses it again, `mailroom agent add " + orchestrator.ShellWord(m.Recipient) +
+			" --deliver ...` names another address; both let its messages go"
 	case m.NextAttemptAt > now:
 		return explainLater(c, conf, m, l.Now(), comes, why)
 	default:
@@ -66,7 +71,8 @@ func explainLive(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, m *orches
 			return err
 		}
 		if delivery.SlotsTaken(l, agent) {
-			why.Rule = fmt.Sprintf("as many commands of %s are running as it allows, which is %d", m.Recipient, max(agent.Concurrency, 1))
+			why.Rule = fmt.Sprintf("as many commands of %s are running as it allows, which is %d", m.Recipient,
+				max(agent.Concurrency, 1))
 			why.Fix = "Nothing; it is taken when one of them has ended, also one that a process left which was killed"
 			return nil
 		}
@@ -77,7 +83,8 @@ func explainLive(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, m *orches
 	return nil
 }
 
-// explainLocks tells of other programs that may keep a message from being delivered, by locking its row or one that comes before it.
+// explainLocks tells of other programs that may keep a message from being delivered, by locking its row or one that
+// comes before it.
 func explainLocks(c *store.Conn, l *ledger.Ledger, m *orchestrator.Message, why *Reason) error {
 	s, ok := l.Store.(store.Central)
 	if !ok {
@@ -85,7 +92,8 @@ func explainLocks(c *store.Conn, l *ledger.Ledger, m *orchestrator.Message, why 
 	}
 	who, err := s.LockedBy(c)
 	if err == nil && len(who) > 0 {
-		why.Rule = "it is due now, but rows of messages may be locked by " + strings.Join(who, "; ") + ": if that is one to " + m.Recipient + ", all to it wait"
+		why.Rule = "it is due now, but rows of messages may be locked by " + strings.Join(who, "; ") +
+			": if that is one to " + m.Recipient + ", all to it wait"
 		why.Fix = "Let that end its transaction, or end it on the server: SELECT pg_terminate_backend(PID)"
 	}
 	return err
@@ -103,16 +111,20 @@ func explainOver(m *orchestrator.Message, why *Reason) {
 // explainHeld explains a message that waits until somebody is there. known tells that the recipient is an agent.
 func explainHeld(m *orchestrator.Message, known bool, why *Reason) {
 	if m.Recipient == orchestrator.User {
-		why.Rule = "it " + orchestrator.WaitsForDevice + ": " + orchestrator.User + " has none that could show it. It is kept as an alert for the first that is approved"
-		why.Fix = "`mailroom signal pair` adds a phone; `mailroom cancel " + orchestrator.ShellWord(m.ID) + "` takes the message back, and leaves the alert"
+		why.Rule = "it " + orchestrator.WaitsForDevice + ": " + orchestrator.User +
+			" has none that could show it. It is kept as an alert for the first that is approved"
+		why.Fix = "`mailroom signal pair` adds a phone; `mailroom cancel " + orchestrator.ShellWord(m.ID) +
+			"` takes the message back, and leaves the alert"
 		return
 	}
 	why.Rule = "it is held until somebody has the name " + m.Recipient
-	why.Fix = "`mailroom agent add " + orchestrator.ShellWord(m.Recipient) + "` or `mailroom cancel " + orchestrator.ShellWord(m.ID) + "`"
+	why.Fix = "`mailroom agent add " + orchestrator.ShellWord(m.Recipient) + "` or `mailroom cancel " +
+		orchestrator.ShellWord(m.ID) + "`"
 	switch {
 	case known:
 		why.Rule = "somebody wrote by hand that it is held, though " + m.Recipient + " is known"
-		why.Fix = "`mailroom agent add " + orchestrator.ShellWord(m.Recipient) + "` lets it go, `mailroom cancel " + orchestrator.ShellWord(m.ID) + "` takes it back"
+		why.Fix = "`mailroom agent add " + orchestrator.ShellWord(m.Recipient) + "` lets it go, `mailroom cancel " +
+			orchestrator.ShellWord(m.ID) + "` takes it back"
 	case !orchestrator.CanBeAgent(m.Recipient):
 		why.Rule = fmt.Sprintf("it is held until somebody has the name %q, which somebody wrote by hand", m.Recipient)
 		why.Fix = orchestrator.NoAgentsName + ": `mailroom cancel " + orchestrator.ShellWord(m.ID) + "` takes it back"
@@ -125,10 +137,12 @@ func explainLease(l *ledger.Ledger, conf *ledger.Config, m *orchestrator.Message
 	switch {
 	case ledger.IsUnowned(m) && m.LeaseUntil > now:
 		back := leaseTakenBack(l, conf, m)
-		why.Rule = "it is under a lease without an owner until " + m.LeaseUntil + ": no process is delivering it, somebody wrote that by hand" + back
+		why.Rule = "it is under a lease without an owner until " + m.LeaseUntil +
+			": no process is delivering it, somebody wrote that by hand" + back
 		why.Fix = endUnowned(l, m, back)
 	case m.LeaseUntil > now:
-		why.Rule = fmt.Sprintf("%s is delivering it; its lease ends at %s", m.LeaseOwner, m.LeaseUntil) + leaseTakenBack(l, conf, m)
+		why.Rule = fmt.Sprintf("%s is delivering it; its lease ends at %s", m.LeaseOwner, m.LeaseUntil) +
+			leaseTakenBack(l, conf, m)
 		why.Fix = "Wait. If that process has died, the message is due again when the lease ends"
 		if l.IsCentral() {
 			why.Fix = "Wait. If that process has died, the message is due again within a minute"
@@ -137,13 +151,15 @@ func explainLease(l *ledger.Ledger, conf *ledger.Config, m *orchestrator.Message
 		why.Rule = "it was under a lease without an owner, which somebody wrote by hand, until " + m.LeaseUntil
 		why.Fix = deliver
 	default:
-		why.Rule = fmt.Sprintf("the lease of %s ended at %s without a result: that process died or stalled", m.LeaseOwner, m.LeaseUntil)
+		why.Rule = fmt.Sprintf("the lease of %s ended at %s without a result: that process died or stalled",
+			m.LeaseOwner, m.LeaseUntil)
 		why.Fix = deliver
 	}
 }
 
 // explainLater explains a message that is not due yet. comes says what to do for it to come.
-func explainLater(c *store.Conn, conf *ledger.Config, m *orchestrator.Message, now time.Time, comes string, why *Reason) error {
+func explainLater(c *store.Conn, conf *ledger.Config, m *orchestrator.Message, now time.Time, comes string,
+	why *Reason) error {
 	asked, err := delivery.TimesPutOff(c, m.ID)
 	if err != nil {
 		return err
@@ -157,10 +173,12 @@ func explainLater(c *store.Conn, conf *ledger.Config, m *orchestrator.Message, n
 		why.Rule = "its next_attempt_at, " + m.NextAttemptAt + ", was written by hand" + back
 		why.Fix = comes + ". For a later delivery there is `mailroom send --not-before`"
 	case m.Status == orchestrator.Pending:
-		why.Rule = fmt.Sprintf("%s asked to be tried later; the next attempt is at %s", m.Recipient, m.NextAttemptAt) + back
+		why.Rule = fmt.Sprintf("%s asked to be tried later; the next attempt is at %s", m.Recipient, m.NextAttemptAt) +
+			back
 		why.Fix = comes
 	default:
-		why.Rule = fmt.Sprintf("%s%s failed; attempt %d is at %s", orchestrator.Plural(m.Attempt()-1, "attempt"), through(conf.Agents[m.Recipient]), m.Attempt(), m.NextAttemptAt) + back
+		why.Rule = fmt.Sprintf("%s%s failed; attempt %d is at %s", orchestrator.Plural(m.Attempt()-1, "attempt"),
+			through(conf.Agents[m.Recipient]), m.Attempt(), m.NextAttemptAt) + back
 		why.Fix = "Remove the cause; the next attempt comes by itself"
 		if comes == noDaemon {
 			why.Fix = "Remove the cause. " + noDaemon
@@ -177,16 +195,19 @@ func through(agent *ledger.Agent) string {
 	return ""
 }
 
-// explainOrder explains a message that is due, and waits for one that its sender sent before it; why stays as it is when there
-// is none. comes is as for explainLater.
-func explainOrder(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, m *orchestrator.Message, comes string, why *Reason) error {
-	ahead, err := ledger.Messages(c, `SELECT `+ledger.MessageColumns+` FROM agent_message WHERE `+ledger.Leased+` AND NOT (`+ledger.Foreign+`) AND recipient = ? AND sender = ? AND seq <> ?
+// explainOrder explains a message that is due, and waits for one that its sender sent before it; why stays as it is
+// when there is none. comes is as for explainLater.
+func explainOrder(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, m *orchestrator.Message, comes string,
+	why *Reason) error {
+	ahead, err := ledger.Messages(c, `SELECT `+ledger.MessageColumns+` FROM agent_message WHERE `+ledger.Leased+
+		` AND NOT (`+ledger.Foreign+`) AND recipient = ? AND sender = ? AND seq <> ?
 		ORDER BY lease_until DESC LIMIT 1`, m.Recipient, m.Sender, m.Seq)
 	if err != nil {
 		return err
 	}
 	behind, err := c.Texts(`SELECT p.message_id || ', which ' || p.sender || ' sent before it, is put off until ' || p.next_attempt_at
-		FROM agent_message m, agent_message p WHERE m.seq = ?3 AND `+ledger.Overtaken+` ORDER BY p.next_attempt_at DESC LIMIT 1`, orchestrator.Stamp(l.Now()), m.Recipient, m.Seq)
+		FROM agent_message m, agent_message p WHERE m.seq = ?3 AND `+ledger.Overtaken+` ORDER BY p.next_attempt_at DESC
+			LIMIT 1`, orchestrator.Stamp(l.Now()), m.Recipient, m.Seq)
 	if err != nil {
 		return err
 	}
@@ -197,7 +218,8 @@ func explainOrder(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, m *orche
 			ahead[0].ID, m.Sender, m.Recipient, ahead[0].LeaseUntil, back)
 		why.Fix = endUnowned(l, &ahead[0], back)
 	case len(ahead) > 0:
-		why.Rule = fmt.Sprintf("an earlier message from %s to %s is being delivered; their order is kept", m.Sender, m.Recipient)
+		why.Rule = fmt.Sprintf("an earlier message from %s to %s is being delivered; their order is kept", m.Sender,
+			m.Recipient)
 		why.Fix = "Wait for that delivery"
 	case len(behind) > 0 && l.SetTransport(conf.Agents[m.Recipient]) == nil:
 		why.Rule = behind[0] + "; their order is kept"
@@ -212,10 +234,12 @@ func endUnowned(l *ledger.Ledger, m *orchestrator.Message, back string) string {
 	if back != "" {
 		wait = "Run `mailroom deliver_all`, and again when that time is over"
 	}
-	return fmt.Sprintf("%s. Or end it now: `%s`", wait, byHand(l, fmt.Sprintf("UPDATE agent_message SET lease_until = '' WHERE seq = %d", m.Seq)))
+	return fmt.Sprintf("%s. Or end it now: `%s`", wait,
+		byHand(l, fmt.Sprintf("UPDATE agent_message SET lease_until = '' WHERE seq = %d", m.Seq)))
 }
 
-// byHand is how a person runs a statement that no command runs: in a shell, or, in a database on a server, by whatever they use there.
+// byHand is how a person runs a statement that no command runs: in a shell, or, in a database on a server, by whatever
+// they use there.
 func byHand(l *ledger.Ledger, statement string) string {
 	if strings.Contains(l.Path(), "://") {
 		return statement
@@ -270,8 +294,10 @@ func explainStart(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, m *orche
 		why.Fix = "Whatever " + a.Name + " sends itself brings it back"
 	case attended != "":
 		why.Rule += says + "is not started while another of it lives: " + attended
-	case run != nil && run.State == sessions.Ended && !sessions.ReadsInbox(a) && m.Seq <= run.Through && m.DeliveredAt <= run.StartedAt:
-		why.Rule += fmt.Sprintf("%swas started at %s, when it was there, and has ended (%s)", says, run.StartedAt, run.Outcome)
+	case run != nil && run.State == sessions.Ended && !sessions.ReadsInbox(a) && m.Seq <= run.Through &&
+		m.DeliveredAt <= run.StartedAt:
+		why.Rule += fmt.Sprintf("%swas started at %s, when it was there, and has ended (%s)", says, run.StartedAt,
+			run.Outcome)
 	case run == nil || run.State == sessions.Ended:
 		why.Rule += says + "is started for it by `mailroom serve` or `mailroom ralph watch`"
 	case run.State == sessions.Running:
@@ -284,7 +310,8 @@ func explainStart(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, m *orche
 		why.Rule += fmt.Sprintf("%sfailed (%s) and is started again %s", says, run.Outcome, again)
 		why.Fix = "Remove the cause; it is started again by itself. " + printed
 	default:
-		why.Rule += fmt.Sprintf("%swas given up after %s (%s)", says, orchestrator.Plural(int(run.Failures), "failure"), run.Outcome)
+		why.Rule += fmt.Sprintf("%swas given up after %s (%s)", says, orchestrator.Plural(int(run.Failures), "failure"),
+			run.Outcome)
 		why.Fix = "Remove the cause; the next message to it, or another `--start`, starts it again. " + printed
 	}
 	return nil

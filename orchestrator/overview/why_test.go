@@ -15,18 +15,20 @@ import (
 	"mailroom/orchestrator/retention"
 )
 
-// TestWhyOfAStatusByHand: a message whose status somebody wrote, so that nothing has delivered it, is not said to be with its
-// recipient, and the statement that why names has it delivered.
+// TestWhyOfAStatusByHand: a message whose status somebody wrote, so that nothing has delivered it, is not said to be
+// with its recipient, and the statement that why names has it delivered.
 func TestWhyOfAStatusByHand(t *testing.T) {
 	t.Parallel()
 	for _, target := range []string{"inbox", "wire:b"} {
 		f := enginetest.New(t, "a")
 		f.Add(agents.Update{Name: "b", Deliver: &target})
-		f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload, status) VALUES ('m', 'a', 'b', '1', 'delivered')`)
+		f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload, status) VALUES ('m', 'a', 'b', '1',
+			'delivered')`)
 		says := func(when string) overview.Reason {
 			t.Helper()
 			why := f.Why("m")
-			if why.Where != "in agent_message only" || !strings.HasPrefix(why.Rule, "nothing has delivered it") || why.Attempts != 0 {
+			if why.Where != "in agent_message only" || !strings.HasPrefix(why.Rule, "nothing has delivered it") ||
+				why.Attempts != 0 {
 				t.Errorf("%s, %s: %+v", target, when, why)
 			}
 			return why
@@ -51,7 +53,8 @@ func TestWhyOfAStatusByHand(t *testing.T) {
 func TestWhyOfAStatusByHandThatIsAcknowledged(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
-	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload, status) VALUES ('m', 'a', 'b', '1', 'delivered')`)
+	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload, status) VALUES ('m', 'a', 'b', '1',
+		'delivered')`)
 	f.Deliver()
 	if _, err := messages.Acknowledge(t.Context(), f.Ledger, "m", "b"); err != nil {
 		t.Fatal(err)
@@ -63,7 +66,8 @@ func TestWhyOfAStatusByHandThatIsAcknowledged(t *testing.T) {
 func TestWhyOfAStatusByHandInTheArchive(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
-	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload, status) VALUES ('m', 'a', 'b', '1', 'delivered')`)
+	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload, status) VALUES ('m', 'a', 'b', '1',
+		'delivered')`)
 	f.Deliver()
 	f.Clock.Advance(8 * 24 * time.Hour)
 	if _, err := retention.ClearOld(t.Context(), f.Ledger, retention.ClearOptions{}); err != nil {
@@ -89,7 +93,8 @@ func TestWhyLooksIntoTheInbox(t *testing.T) {
 	}
 	want.Equal(t, "where it was read", f.Why(read).Where, "in the inbox of b")
 	f.SQL(`DELETE FROM agent_inbox`)
-	for id, rule := range map[string]string{taken: "delivered; nothing has been heard of its being read", read: "delivered and read; not acknowledged"} {
+	for id, rule := range map[string]string{taken: "delivered; nothing has been heard of its being read",
+		read: "delivered and read; not acknowledged"} {
 		why := f.Why(id)
 		want.Equal(t, "where", why.Where, "with b: it was delivered, and does not stand in the inbox (any more)")
 		want.Equal(t, "rule", why.Rule, rule)
@@ -126,7 +131,8 @@ func TestHeldByHand(t *testing.T) {
 		}
 		f.Deliver()
 	}
-	want.Rows(t, f.Rows(`SELECT message_id, status, held FROM agent_message ORDER BY 1`), "group retry 0", "known delivered 0", "unknown pending 1")
+	want.Rows(t, f.Rows(`SELECT message_id, status, held FROM agent_message ORDER BY 1`), "group retry 0",
+		"known delivered 0", "unknown pending 1")
 
 	for _, held := range []int{1, 2} {
 		id := f.Send("a", "b")
@@ -147,11 +153,13 @@ func TestWhyOfWhatIsOver(t *testing.T) {
 	unread := f.Send("a", "b", short)
 	f.Deliver()
 	sent, held := f.Send("a", "b", short), f.Send("a", "c", short, func(d *orchestrator.Draft) { d.HoldUnknown = true })
-	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload, ttl_seconds, created_at) VALUES ('by hand', 'a', 'b', '1', 60, ?)`,
+	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload, ttl_seconds, created_at)
+		VALUES ('by hand', 'a', 'b', '1', 60, ?)`,
 		f.Clock.Now().UTC().Format(time.RFC3339))
 	f.Clock.Advance(time.Hour)
 	for _, id := range []string{unread, sent, held, "by hand"} {
-		if why := f.Why(id); !strings.Contains(why.Rule, "its time was over at 2026-01-02T03:05:0") || !strings.Contains(why.Fix, "dead_letters replay "+orchestrator.ShellWord(id)) {
+		if why := f.Why(id); !strings.Contains(why.Rule, "its time was over at 2026-01-02T03:05:0") ||
+			!strings.Contains(why.Fix, "dead_letters replay "+orchestrator.ShellWord(id)) {
 			t.Errorf("why %s: %+v", id, why)
 		}
 	}
@@ -161,7 +169,8 @@ func TestWhyOfWhatIsOver(t *testing.T) {
 	}
 }
 
-// TestWhyOfARetry: of a message that is tried again, why names the transport that failed, and says what to do if no daemon runs.
+// TestWhyOfARetry: of a message that is tried again, why names the transport that failed, and says what to do if no
+// daemon runs.
 func TestWhyOfARetry(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -172,13 +181,15 @@ func TestWhyOfARetry(t *testing.T) {
 	if rule := f.Why(id).Rule; !strings.HasPrefix(rule, "1 attempt through wire:w failed") {
 		t.Errorf("why: %s", rule)
 	}
-	want.Equal(t, "what helps without a daemon", f.Why(id).Fix, "Remove the cause. No daemon runs: keep `mailroom serve` running, or run `mailroom deliver_all` at that time")
+	want.Equal(t, "what helps without a daemon", f.Why(id).Fix,
+		"Remove the cause. No daemon runs: keep `mailroom serve` running, or run `mailroom deliver_all` at that time")
 	if err := daemons.Beat(t.Context(), f.Ledger, ""); err != nil {
 		t.Fatal(err)
 	}
 	want.Equal(t, "what helps with one", f.Why(id).Fix, "Remove the cause; the next attempt comes by itself")
 	later := f.Send("a", "w", func(d *orchestrator.Draft) { d.Delay = time.Hour })
-	want.Equal(t, "of what is wanted later", f.Why(later).Fix, "Nothing; it comes by itself. `mailroom cancel "+later+"` takes it back")
+	want.Equal(t, "of what is wanted later", f.Why(later).Fix, "Nothing; it comes by itself. `mailroom cancel "+later+
+		"` takes it back")
 	if _, err := messages.Cancel(t.Context(), f.Ledger, later, ""); err != nil {
 		t.Fatal(err)
 	}

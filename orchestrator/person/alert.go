@@ -35,8 +35,8 @@ type Told struct {
 	Unused  []string // as of Asked
 }
 
-// Tell stores an alert and pushes it to the devices. Both are durable when it returns. With no device it is kept for the
-// first that is approved: an encrypted one is sealed to a key of this machine until then. Errors: invalid_params.
+// Tell stores an alert and pushes it to the devices. Both are durable when it returns. With no device it is kept for
+// the first that is approved: an encrypted one is sealed to a key of this machine until then. Errors: invalid_params.
 func Tell(ctx context.Context, l *ledger.Ledger, a Alert) (Told, error) {
 	if a.Type == "error" {
 		a.Priority = cmp.Or(a.Priority, "high")
@@ -55,7 +55,8 @@ func Tell(ctx context.Context, l *ledger.Ledger, a Alert) (Told, error) {
 		return Told{}, err
 	}
 	content := sealedAlert{
-		V: 1, Kind: "alert", ID: id, From: a.Sender, Message: a.Message, AlertType: a.Type, Context: a.Context, Priority: a.Priority,
+		V: 1, Kind: "alert", ID: id, From: a.Sender, Message: a.Message, AlertType: a.Type, Context: a.Context,
+		Priority:  a.Priority,
 		CreatedAt: orchestrator.Stamp(l.Now()),
 	}
 	if a.SessionID != orchestrator.DefaultSession { // which says nothing
@@ -75,8 +76,8 @@ func Tell(ctx context.Context, l *ledger.Ledger, a Alert) (Told, error) {
 	return Told{stored, to.shown(a.Encrypted), to.told(pushed), to.unused}, err
 }
 
-// body returns what the table holds of an alert: JSON, or what is encrypted for those who can read it. If nobody can, it is
-// encrypted for the key that is kept until there is a device.
+// body returns what the table holds of an alert: JSON, or what is encrypted for those who can read it. If nobody can,
+// it is encrypted for the key that is kept until there is a device.
 func body(content sealedAlert, encrypted bool, to readers, k *keys) (string, error) {
 	if !encrypted {
 		plain, err := orchestrator.JSON(content)
@@ -112,8 +113,8 @@ type keptKey struct {
 	Identity string `json:"identity"`
 }
 
-// kept returns the key of this machine for which alerts are encrypted while there is no device; nil if there is none yet and
-// create is false. Two processes that make one at the same time agree on one.
+// kept returns the key of this machine for which alerts are encrypted while there is no device; nil if there is none
+// yet and create is false. Two processes that make one at the same time agree on one.
 func (k *keys) kept(create bool) (*age.X25519Identity, error) {
 	var stored keptKey
 	err := k.read(".", keptFile, &stored)
@@ -134,7 +135,8 @@ func (k *keys) kept(create bool) (*age.X25519Identity, error) {
 	}
 	identity, err := age.ParseX25519Identity(stored.Identity)
 	if err != nil { // the cause could repeat what stands in it
-		return nil, orchestrator.Errorf(orchestrator.Unavailable, "what stands in %s is no key", filepath.Join(k.path, keptFile)).
+		return nil, orchestrator.Errorf(orchestrator.Unavailable, "what stands in %s is no key",
+			filepath.Join(k.path, keptFile)).
 			WithHint("Remove it: another is made. Alerts that were sealed to it are lost")
 	}
 	return identity, nil
@@ -143,9 +145,9 @@ func (k *keys) kept(create bool) (*age.X25519Identity, error) {
 // keptAlerts is how many of the newest alerts a device shows, and so how many are sealed anew for one.
 const keptAlerts = 50
 
-// resealKept seals the newest alerts that no device could read anew for the devices that can read from now on, if there are
-// any. Several processes may do so at the same time: of an alert the first counts. The key is kept, since somebody may be
-// about to use it.
+// resealKept seals the newest alerts that no device could read anew for the devices that can read from now on, if there
+// are any. Several processes may do so at the same time: of an alert the first counts. The key is kept, since somebody
+// may be about to use it.
 func resealKept(ctx context.Context, l *ledger.Ledger, k *keys) error {
 	identity, err := k.kept(false)
 	if err != nil || identity == nil {
@@ -169,7 +171,8 @@ func resealKept(ctx context.Context, l *ledger.Ledger, k *keys) error {
 			return err
 		}
 		err = questions.ReplaceAlert(ctx, l, alerts[i].ID, alerts[i].Body, sealed)
-		if code := orchestrator.CodeOf(err); err != nil && code != orchestrator.NotFound && code != orchestrator.Conflict {
+		if code := orchestrator.CodeOf(err); err != nil && code != orchestrator.NotFound &&
+			code != orchestrator.Conflict {
 			return err
 		}
 	}

@@ -1,5 +1,5 @@
-// Package person asks and tells the person for whom agents work: it seals questions and alerts for the person's devices,
-// opens and checks the answers, and keeps what that takes beside the database, in the folder DATABASE-signal.
+// Package person asks and tells the person for whom agents work: it seals questions and alerts for the person's
+// devices, opens and checks the answers, and keeps what that takes beside the database, in the folder DATABASE-signal.
 //
 // The table is not trusted. A device that was written into it is not used until it was approved here (Approve), and an
 // answer that was written into it is refused unless a device wrote it that could read the question. Source: signal.md.
@@ -63,8 +63,8 @@ type Asked struct {
 	Unused  []string // ids of devices that the table calls active, and that were not approved on this machine
 }
 
-// Ask stores a question and pushes it to the devices. Both are durable when it returns. Errors: invalid_params, which names
-// the parameter; unavailable when there is no device that could show it: it is never sent in clear instead.
+// Ask stores a question and pushes it to the devices. Both are durable when it returns. Errors: invalid_params, which
+// names the parameter; unavailable when there is no device that could show it: it is never sent in clear instead.
 func Ask(ctx context.Context, l *ledger.Ledger, q Question) (Asked, error) {
 	q.Priority, q.TTL = cmp.Or(q.Priority, "normal"), cmp.Or(q.TTL, DefaultTTL)
 	if err := q.check(); err != nil {
@@ -99,7 +99,8 @@ func Ask(ctx context.Context, l *ledger.Ledger, q Question) (Asked, error) {
 	if err == nil { // its message has asked meanwhile
 		return Asked{stored, to.shown(q.Encrypted), to.told(pushed), to.unused}, k.remove(folder, draft.ID)
 	}
-	if _, gone := questions.Get(context.WithoutCancel(ctx), l, draft.ID); orchestrator.CodeOf(gone) == orchestrator.NotFound {
+	if _, gone := questions.Get(context.WithoutCancel(ctx), l,
+		draft.ID); orchestrator.CodeOf(gone) == orchestrator.NotFound {
 		err = errors.Join(err, k.remove(folder, draft.ID))
 	}
 	return Asked{}, err
@@ -113,14 +114,16 @@ func (q *Question) seal(l *ledger.Ledger, to readers) (questions.Draft, reply, e
 	}
 	now := l.Now()
 	content := sealedQuestion{
-		V: 1, Kind: "question", ID: id, From: q.Asker, Question: q.Question, Options: q.Options, Context: q.Context, Priority: q.Priority,
+		V: 1, Kind: "question", ID: id, From: q.Asker, Question: q.Question, Options: q.Options, Context: q.Context,
+		Priority:  q.Priority,
 		CreatedAt: orchestrator.Stamp(now), ExpiresAt: orchestrator.Stamp(now.Add(q.TTL)),
 		ThreadID: q.ThreadID, InReplyTo: q.InReplyTo, ProjectID: q.ProjectID,
 	}
 	d := questions.Draft{
 		ID: id, Asker: q.Asker, Encrypted: q.Encrypted, Priority: orchestrator.PriorityOf(content.Priority),
-		SessionID: q.SessionID, ThreadID: q.ThreadID, InReplyTo: q.InReplyTo, ProjectID: q.ProjectID, MessageID: q.MessageID,
-		TTL: q.TTL, Devices: to.ids,
+		SessionID: q.SessionID, ThreadID: q.ThreadID, InReplyTo: q.InReplyTo, ProjectID: q.ProjectID,
+		MessageID: q.MessageID,
+		TTL:       q.TTL, Devices: to.ids,
 	}
 	secret := reply{Asker: q.Asker, Options: q.Options, MessageID: q.MessageID}
 	if !q.Encrypted {
@@ -152,8 +155,8 @@ func (q *Question) check() error {
 	return checkPriority(q.Priority)
 }
 
-// CheckOptions validates the options of a question, of which there may be none. Error: invalid_params, which repeats nothing
-// of them.
+// CheckOptions validates the options of a question, of which there may be none. Error: invalid_params, which repeats
+// nothing of them.
 func CheckOptions(options []string) error {
 	if len(options) > maxOptions {
 		return orchestrator.InvalidParam("options", "there are %d; at most %d are allowed", len(options), maxOptions).
@@ -262,7 +265,8 @@ func (to *readers) nobody() error {
 	e := orchestrator.Errorf(orchestrator.Unavailable, "no device is there that could show it")
 	switch {
 	case len(to.unused) > 0:
-		return e.WithHint("The table calls %s active, but nobody approved it on this machine: %s", strings.Join(to.unused, ", "), approveHint)
+		return e.WithHint("The table calls %s active, but nobody approved it on this machine: %s",
+			strings.Join(to.unused, ", "), approveHint)
 	case to.waiting:
 		return e.WithHint("A device waits for approval: %s", approveHint)
 	case to.ntfy:

@@ -11,8 +11,8 @@ import (
 	"mailroom/orchestrator/questions"
 )
 
-// TestDesk: a desk counts as a device. What is asked is sealed for it, and pushed nowhere; doctor misses no pushes of it; and what only it
-// could read is taken back when it is revoked.
+// TestDesk: a desk counts as a device. What is asked is sealed for it, and pushed nowhere; doctor misses no pushes of
+// it; and what only it could read is taken back when it is revoked.
 func TestDesk(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
@@ -34,7 +34,8 @@ func TestDesk(t *testing.T) {
 	o.finds("devices", "problem", "no device can read")
 	_, err = person.Ask(t.Context(), o.Ledger, person.Question{Asker: "builder", Question: "Deploy?", Encrypted: true})
 	want.Code(t, err, orchestrator.Unavailable)
-	if _, err := person.Approve(t.Context(), o.Ledger, questions.Fingerprint(identity.Recipient().String())); err != nil {
+	if _, err := person.Approve(t.Context(), o.Ledger,
+		questions.Fingerprint(identity.Recipient().String())); err != nil {
 		t.Fatal(err)
 	}
 	asked := o.ask("Yes", "No")

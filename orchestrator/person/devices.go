@@ -17,14 +17,15 @@ type devicePin struct {
 	Recipient string `json:"recipient"`
 }
 
-// Approve lets the device with a fingerprint read what is asked and told from now on, and the alerts that were kept since
-// nobody could. fingerprint may be written in any case, with dashes, spaces or none. It is held against the device's
-// recipient itself. Idempotent; a device that is active in the table, and was not approved here, is approved by it too.
-// Errors: invalid_params; not_found when no device that waits has it; conflict when several have. When only the kept alerts
-// failed, the error says so, and the device is active all the same.
+// Approve lets the device with a fingerprint read what is asked and told from now on, and the alerts that were kept
+// since nobody could. fingerprint may be written in any case, with dashes, spaces or none. It is held against the
+// device's recipient itself. Idempotent; a device that is active in the table, and was not approved here, is approved
+// by it too. Errors: invalid_params; not_found when no device that waits has it; conflict when several have. When only
+// the kept alerts failed, the error says so, and the device is active all the same.
 func Approve(ctx context.Context, l *ledger.Ledger, fingerprint string) (questions.Device, error) {
 	if len(fingerprint) > 64 || len(strings.NewReplacer("-", "", " ", "").Replace(fingerprint)) != 16 {
-		return questions.Device{}, orchestrator.InvalidParam("fingerprint", "it has 16 characters, and dashes between them").
+		return questions.Device{}, orchestrator.InvalidParam("fingerprint",
+			"it has 16 characters, and dashes between them").
 			WithHint("Compare the one that the phone shows, and give all of it")
 	}
 	devices, err := questions.Devices(ctx, l)
@@ -34,7 +35,8 @@ func Approve(ctx context.Context, l *ledger.Ledger, fingerprint string) (questio
 	var found []questions.Device
 	var ids []string
 	for _, d := range devices {
-		if d.State != questions.DeviceRevoked && questions.SameFingerprint(fingerprint, questions.Fingerprint(d.Recipient)) {
+		if d.State != questions.DeviceRevoked && questions.SameFingerprint(fingerprint,
+			questions.Fingerprint(d.Recipient)) {
 			found, ids = append(found, d), append(ids, d.ID)
 		}
 	}
@@ -45,13 +47,15 @@ func Approve(ctx context.Context, l *ledger.Ledger, fingerprint string) (questio
 		return questions.Device{}, orchestrator.Errorf(orchestrator.NotFound, "no device with this fingerprint waits").
 			WithHint("`mailroom signal device list` lists those that have paired; the phone shows its own fingerprint")
 	}
-	return questions.Device{}, orchestrator.Errorf(orchestrator.Conflict, "%d devices have this fingerprint, of which one at most is the phone: %s", len(ids), strings.Join(ids, ", ")).
+	return questions.Device{}, orchestrator.Errorf(orchestrator.Conflict,
+		"%d devices have this fingerprint, of which one at most is the phone: %s", len(ids), strings.Join(ids, ", ")).
 		WithHint("Revoke all of them with `mailroom signal device revoke ID`, and pair the phone again")
 }
 
 func approve(ctx context.Context, l *ledger.Ledger, waiting *questions.Device) (questions.Device, error) {
 	if _, err := age.ParseX25519Recipient(waiting.Recipient); err != nil {
-		return *waiting, orchestrator.Errorf(orchestrator.Conflict, "what the device %s calls its key is none", waiting.ID).
+		return *waiting, orchestrator.Errorf(orchestrator.Conflict, "what the device %s calls its key is none",
+			waiting.ID).
 			WithHint("`mailroom signal device revoke %s`, and pair the phone again", waiting.ID)
 	}
 	if err := Here(ctx, l); err != nil {
@@ -69,7 +73,8 @@ func approve(ctx context.Context, l *ledger.Ledger, waiting *questions.Device) (
 		return *waiting, err
 	}
 	d, err := questions.ActivateDevice(ctx, l, waiting.ID, waiting.Recipient)
-	if code := orchestrator.CodeOf(err); code == orchestrator.Conflict || code == orchestrator.NotFound { // it was revoked meanwhile
+	// it was revoked meanwhile
+	if code := orchestrator.CodeOf(err); code == orchestrator.Conflict || code == orchestrator.NotFound {
 		err = errors.Join(err, k.remove(devicesFolder, waiting.ID))
 	}
 	if err != nil {
@@ -85,7 +90,8 @@ func approve(ctx context.Context, l *ledger.Ledger, waiting *questions.Device) (
 	return d, nil
 }
 
-// Approved returns the ids of the devices that were approved on this machine, with the recipients that the table has now.
+// Approved returns the ids of the devices that were approved on this machine, with the recipients that the table has
+// now.
 func Approved(l *ledger.Ledger, devices []questions.Device) (ids []string, err error) {
 	k, err := openKeys(l, false)
 	if err != nil {

@@ -35,7 +35,8 @@ func TestNoDevice(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
 	ask := func(encrypted bool) (person.Asked, error) {
-		return person.Ask(ledger.WithIdentity(t.Context(), "builder"), o.Ledger, person.Question{Asker: "builder", Question: "Deploy?", Encrypted: encrypted})
+		return person.Ask(ledger.WithIdentity(t.Context(), "builder"), o.Ledger, person.Question{Asker: "builder",
+			Question: "Deploy?", Encrypted: encrypted})
 	}
 	for _, encrypted := range []bool{true, false} {
 		_, err := ask(encrypted)
@@ -53,7 +54,8 @@ func TestNoDevice(t *testing.T) {
 	if _, err := person.Revoke(t.Context(), o.Ledger, p.id); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := questions.SetNtfy(t.Context(), o.Ledger, questions.NtfyConfig{URL: "https://ntfy.sh/a-topic"}); err != nil {
+	if _, err := questions.SetNtfy(t.Context(), o.Ledger,
+		questions.NtfyConfig{URL: "https://ntfy.sh/a-topic"}); err != nil {
 		t.Fatal(err)
 	}
 	_, err = ask(true)
@@ -66,7 +68,8 @@ func TestNoDevice(t *testing.T) {
 	}
 }
 
-// TestDeviceOfTheTable: a device that somebody wrote into the table gets nothing, nor does one whose key was replaced there.
+// TestDeviceOfTheTable: a device that somebody wrote into the table gets nothing, nor does one whose key was replaced
+// there.
 func TestDeviceOfTheTable(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
@@ -77,7 +80,8 @@ func TestDeviceOfTheTable(t *testing.T) {
 	}
 	for _, id := range []string{"d-0123456789ABCDEFGHJKMNPQRS", "../replies/q-0", "d-", strings.Repeat("d", 300)} {
 		o.exec(`INSERT INTO signal_devices (device_id, name, state, recipient, created_at, approved_at, push_host)
-			VALUES (?, 'thief', 'active', ?, '2026-01-01T00:00:00.000Z', '2026-01-01T00:00:00.000Z', 'fcm.googleapis.com')`, id, thief.Recipient().String())
+			VALUES (?, 'thief', 'active', ?, '2026-01-01T00:00:00.000Z', '2026-01-01T00:00:00.000Z',
+				'fcm.googleapis.com')`, id, thief.Recipient().String())
 	}
 	asked := o.ask()
 	if asked.Devices != 1 || len(asked.Unused) != 4 || !slices.Contains(asked.Unused, "d-0123456789ABCDEFGHJKMNPQRS") {
@@ -113,13 +117,15 @@ func TestApprove(t *testing.T) {
 			t.Errorf("%q approves a device", wrong)
 		}
 	}
-	for _, written := range []string{strings.ToLower(strings.ReplaceAll(p.fingerprint(), "-", "")), strings.ReplaceAll(p.fingerprint(), "-", " "), p.fingerprint()} {
+	for _, written := range []string{strings.ToLower(strings.ReplaceAll(p.fingerprint(), "-", "")),
+		strings.ReplaceAll(p.fingerprint(), "-", " "), p.fingerprint()} {
 		d, err := person.Approve(t.Context(), o.Ledger, written)
 		if err != nil || d.ID != p.id || d.State != questions.DeviceActive {
 			t.Errorf("%q: %+v, %v", written, d, err)
 		}
 	}
-	o.exec(`INSERT INTO signal_devices (device_id, name, recipient, created_at) SELECT 'd-copy00000000', 'copy', recipient, created_at FROM signal_devices`)
+	o.exec(`INSERT INTO signal_devices (device_id, name, recipient, created_at) SELECT 'd-copy00000000', 'copy',
+		recipient, created_at FROM signal_devices`)
 	_, err := person.Approve(t.Context(), o.Ledger, p.fingerprint())
 	want.Code(t, err, orchestrator.Conflict)
 	o.exec(`DELETE FROM signal_devices WHERE name = 'copy'`)
@@ -152,7 +158,8 @@ func TestApprovedWhileRevoked(t *testing.T) {
 		if _, err := person.Revoke(t.Context(), o.Ledger, p.id); err != nil {
 			t.Error(err)
 		}
-		if err := <-approved; err != nil && orchestrator.CodeOf(err) != orchestrator.NotFound && orchestrator.CodeOf(err) != orchestrator.Conflict {
+		if err := <-approved; err != nil && orchestrator.CodeOf(err) != orchestrator.NotFound &&
+			orchestrator.CodeOf(err) != orchestrator.Conflict {
 			t.Error(err)
 		}
 	}
@@ -239,7 +246,8 @@ func TestKeyFolder(t *testing.T) {
 				}
 				t.Fatal(err)
 			}
-			_, err := person.Ask(ledger.WithIdentity(t.Context(), "builder"), o.Ledger, person.Question{Asker: "builder", Question: "Deploy?", Encrypted: true})
+			_, err := person.Ask(ledger.WithIdentity(t.Context(), "builder"), o.Ledger,
+				person.Question{Asker: "builder", Question: "Deploy?", Encrypted: true})
 			want.Code(t, err, orchestrator.PermissionDenied)
 			findings := person.Doctor(t.Context(), o.Ledger, false)
 			if !slices.ContainsFunc(findings, func(f overview.Finding) bool {
@@ -255,7 +263,8 @@ func TestKeyFolder(t *testing.T) {
 func TestKeysAreTheOwners(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
-	if _, err := person.Tell(ledger.WithIdentity(t.Context(), "builder"), o.Ledger, person.Alert{Sender: "builder", Message: "Done", Encrypted: true}); err != nil {
+	if _, err := person.Tell(ledger.WithIdentity(t.Context(), "builder"), o.Ledger, person.Alert{Sender: "builder",
+		Message: "Done", Encrypted: true}); err != nil {
 		t.Fatal(err)
 	}
 	o.phone()
@@ -282,16 +291,22 @@ func TestInvalid(t *testing.T) {
 	o.phone()
 	const canary = "canary"
 	for parameter, questions := range map[string][]person.Question{
-		"question": {{Question: ""}, {Question: " \n"}, {Question: "\u200b"}, {Question: "\ufe0f\u3164 \u2800"}, {Question: canary + strings.Repeat("ü", 1995)}, {Question: canary + "\xff"}, {Question: canary + "\x00"}},
-		"context":  {{Question: "x", Context: canary + strings.Repeat("ü", 495)}},
+		"question": {{Question: ""}, {Question: " \n"}, {Question: "\u200b"}, {Question: "\ufe0f\u3164 \u2800"},
+			{Question: canary + strings.Repeat("ü", 1995)}, {Question: canary + "\xff"}, {Question: canary + "\x00"}},
+		"context": {{Question: "x", Context: canary + strings.Repeat("ü", 495)}},
 		"options": {
 			{Question: "x", Options: []string{canary, " "}}, {Question: "x", Options: []string{canary, canary + " "}},
-			{Question: "x", Options: []string{canary, "\u200b"}}, {Question: "x", Options: []string{canary, canary + "\u200b"}},
-			{Question: "x", Options: []string{canary + " 1", canary + "\u00a0\u20281"}}, {Question: "x", Options: []string{canary, "cаnary"}}, // a Cyrillic а
-			{Question: "x", Options: []string{canary + strings.Repeat("ü", 95)}}, {Question: "x", Options: []string{canary, "2", "3", "4", "5", "6"}},
+			{Question: "x", Options: []string{canary, "\u200b"}},
+			{Question: "x", Options: []string{canary, canary + "\u200b"}},
+			// a Cyrillic а
+			{Question: "x", Options: []string{canary + " 1", canary + "\u00a0\u20281"}},
+			{Question: "x", Options: []string{canary, "cаnary"}},
+			{Question: "x", Options: []string{canary + strings.Repeat("ü", 95)}},
+			{Question: "x", Options: []string{canary, "2", "3", "4", "5", "6"}},
 		},
 		"priority": {{Question: "x", Priority: canary}},
-		"ttl":      {{Question: "x", TTL: time.Millisecond}, {Question: "x", TTL: -time.Hour}, {Question: "x", TTL: 30*24*time.Hour + 1}},
+		"ttl": {{Question: "x", TTL: time.Millisecond}, {Question: "x", TTL: -time.Hour},
+			{Question: "x", TTL: 30*24*time.Hour + 1}},
 	} {
 		for _, q := range questions {
 			q.Asker, q.Encrypted = "builder", true
@@ -317,12 +332,16 @@ func TestInvalid(t *testing.T) {
 			}
 		}
 	}
-	if _, err := person.Ask(ledger.WithIdentity(t.Context(), "builder"), o.Ledger, person.Question{Asker: "builder", Encrypted: true, Question: strings.Repeat("ü", 2000),
-		Context: strings.Repeat("ü", 500), Options: []string{strings.Repeat("ü", 100), "2", "3", "4", "5"}, TTL: 30 * 24 * time.Hour}); err != nil {
+	if _, err := person.Ask(ledger.WithIdentity(t.Context(), "builder"), o.Ledger, person.Question{Asker: "builder",
+		Encrypted: true, Question: strings.Repeat("ü", 2000),
+		Context: strings.Repeat("ü", 500), Options: []string{strings.Repeat("ü", 100), "2", "3", "4", "5"},
+		TTL: 30 * 24 * time.Hour}); err != nil {
 		t.Errorf("the largest question: %v", err)
 	}
-	for _, options := range [][]string{{"modem", "modern", "1", "l", "I"}, {"A", "a", "x²", "x2", "✓"}, {"👩\u200d💻", "नहीं", "a\u0301", "a", "か"}} {
-		if _, err := person.Ask(t.Context(), o.Ledger, person.Question{Asker: "builder", Encrypted: true, Question: "❤\ufe0f?", Options: options}); err != nil {
+	for _, options := range [][]string{{"modem", "modern", "1", "l", "I"}, {"A", "a", "x²", "x2", "✓"},
+		{"👩\u200d💻", "नहीं", "a\u0301", "a", "か"}} {
+		if _, err := person.Ask(t.Context(), o.Ledger, person.Question{Asker: "builder", Encrypted: true,
+			Question: "❤\ufe0f?", Options: options}); err != nil {
 			t.Errorf("%q: %v", options, err)
 		}
 	}

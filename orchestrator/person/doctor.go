@@ -23,10 +23,10 @@ import (
 // device shows a question as over that is not.
 const maxSkew = 2 * time.Minute
 
-// Doctor says what is missing between this machine and a phone: the address of the app, the daemon behind it, keys, devices
-// and their pushes, the key folder, the clock. It goes on after a check that fails. It reads only, but for the push keys,
-// which it makes when there are none; it asks for the app at its address, if the database is trusted. With try it pushes a test to
-// every device first.
+// Doctor says what is missing between this machine and a phone: the address of the app, the daemon behind it, keys,
+// devices and their pushes, the key folder, the clock. It goes on after a check that fails. It reads only, but for the
+// push keys, which it makes when there are none; it asks for the app at its address, if the database is trusted. With
+// try it pushes a test to every device first.
 func Doctor(ctx context.Context, l *ledger.Ledger, try bool) overview.Findings {
 	d := &doctor{ledger: l}
 	if elsewhere, is := errors.AsType[*orchestrator.Error](Here(ctx, l)); is {
@@ -50,17 +50,20 @@ func (d *doctor) trials(ctx context.Context) {
 	if err != nil {
 		d.Fail("trials", "", err)
 	} else if len(trials) == 0 {
-		d.Report("trials", overview.Note, "no device to push to", "Approve a device, and turn on notifications in its app")
+		d.Report("trials", overview.Note, "no device to push to",
+			"Approve a device, and turn on notifications in its app")
 	}
 	for _, t := range trials {
 		device := strings.TrimPrefix(t.Agent, push.DevicePrefix)
 		switch {
 		case t.Delivered:
-			d.ReportOf("trial", device, overview.Fine, "the push service took a test: it should be on the phone now", "")
+			d.ReportOf("trial", device, overview.Fine, "the push service took a test: it should be on the phone now",
+				"")
 		case t.MessageID == "" || t.PutOff:
 			d.ReportOf("trial", device, overview.Note, "no test arrived: "+t.Says, "")
 		default:
-			d.ReportOf("trial", device, overview.Problem, "a test did not arrive: "+t.Says, "`mailroom trace "+t.MessageID+"` shows the attempt")
+			d.ReportOf("trial", device, overview.Problem, "a test did not arrive: "+t.Says, "`mailroom trace "+
+				t.MessageID+"` shows the attempt")
 		}
 	}
 }
@@ -94,7 +97,8 @@ func (d *doctor) address(ctx context.Context) {
 	}
 	d.Report("app", overview.Fine, "it answers at "+url, "")
 	if skew := d.ledger.Now().Sub(date); !date.IsZero() && skew.Abs() > maxSkew {
-		d.Report("clock", overview.Problem, fmt.Sprintf("the clock here and the one behind %s are %s apart", url, skew.Abs().Round(time.Second)),
+		d.Report("clock", overview.Problem, fmt.Sprintf("the clock here and the one behind %s are %s apart", url,
+			skew.Abs().Round(time.Second)),
 			"Set the clock; push services refuse what was signed at another time")
 	} else {
 		d.Report("clock", overview.Fine, "it agrees with the one that answers at the address", "")
@@ -199,7 +203,8 @@ func (d *doctor) devices(ctx context.Context) {
 		}
 	}
 	if usable == 0 {
-		d.Report(check, overview.Problem, "no device can read what is encrypted: questions are refused", "`mailroom signal pair`, then "+approveHint)
+		d.Report(check, overview.Problem, "no device can read what is encrypted: questions are refused",
+			"`mailroom signal pair`, then "+approveHint)
 	} else {
 		d.Report(check, overview.Fine, fmt.Sprintf("%d can read what is encrypted", usable), "")
 	}
@@ -226,7 +231,8 @@ func (d *doctor) device(ctx context.Context, k *keys, device *questions.Device) 
 			return false
 		}
 		if recipient == nil {
-			d.ReportOf("device", device.ID, overview.Problem, device.Name+" is active in the table, but nobody approved it here with the key that it has there: it is not used",
+			d.ReportOf("device", device.ID, overview.Problem, device.Name+
+				" is active in the table, but nobody approved it here with the key that it has there: it is not used",
 				"If it is yours: "+approveHint+"; otherwise `mailroom signal device revoke "+device.ID+"`")
 			return false
 		}
@@ -238,17 +244,23 @@ func (d *doctor) device(ctx context.Context, k *keys, device *questions.Device) 
 	url, err := questions.SignalURL(ctx, d.ledger)
 	switch {
 	case device.PushProblem != "" && device.Kind == questions.DeviceNtfy:
-		d.ReportOf("device", device.ID, overview.Problem, device.Name+" cannot be pushed to since "+device.PushProblem, "Name its topic anew: `mailroom signal ntfy https://HOST/TOPIC`")
+		d.ReportOf("device", device.ID, overview.Problem, device.Name+" cannot be pushed to since "+device.PushProblem,
+			"Name its topic anew: `mailroom signal ntfy https://HOST/TOPIC`")
 	case device.PushProblem != "":
-		d.ReportOf("device", device.ID, overview.Problem, device.Name+" cannot be pushed to since "+device.PushProblem, "Open the app on it: it subscribes anew")
+		d.ReportOf("device", device.ID, overview.Problem, device.Name+" cannot be pushed to since "+device.PushProblem,
+			"Open the app on it: it subscribes anew")
 	case device.Kind == questions.DeviceDesk:
-		d.ReportOf("device", device.ID, overview.Fine, device.Name+" is a browser, which shows what comes while the console is open in it", "")
+		d.ReportOf("device", device.ID, overview.Fine,
+			device.Name+" is a browser, which shows what comes while the console is open in it", "")
 	case device.PushHost == "":
-		d.ReportOf("device", device.ID, overview.Problem, device.Name+" gets no pushes: it has not subscribed", "Open the app on it and allow notifications; on an iPhone, from the home screen")
+		d.ReportOf("device", device.ID, overview.Problem, device.Name+" gets no pushes: it has not subscribed",
+			"Open the app on it and allow notifications; on an iPhone, from the home screen")
 	case device.PushedAt != "" && device.PushOutcome != "delivered":
-		d.ReportOf("device", device.ID, overview.Problem, device.Name+", "+last, "`mailroom signal doctor --try` pushes a test")
+		d.ReportOf("device", device.ID, overview.Problem, device.Name+", "+last,
+			"`mailroom signal doctor --try` pushes a test")
 	case device.Kind == questions.DeviceNtfy && url == "" && err == nil: // otherwise the address's finding says it
-		d.ReportOf("device", device.ID, overview.Note, device.Name+" through "+device.PushHost+"; "+last+"; its notifications have no buttons and no address, since signal.url is not set",
+		d.ReportOf("device", device.ID, overview.Note, device.Name+" through "+device.PushHost+"; "+last+
+			"; its notifications have no buttons and no address, since signal.url is not set",
 			"`mailroom setting set signal.url https://HOST`, the address at which phones reach the app")
 	default:
 		d.ReportOf("device", device.ID, overview.Fine, device.Name+" through "+device.PushHost+"; "+last, "")
@@ -280,7 +292,8 @@ func (d *doctor) replies(ctx context.Context) {
 		}
 	}
 	if orphans > 0 {
-		d.Report(check, overview.Note, fmt.Sprintf("keys of %d questions that were never stored, or are gone", orphans), "The daemon removes them; without one, so does the next question")
+		d.Report(check, overview.Note, fmt.Sprintf("keys of %d questions that were never stored, or are gone", orphans),
+			"The daemon removes them; without one, so does the next question")
 	}
 	if lost > 0 {
 		d.Report(check, overview.Problem, fmt.Sprintf("%d open questions whose answers cannot be opened here, since their keys are not in %s", lost, k.path),

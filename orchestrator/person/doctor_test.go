@@ -69,9 +69,15 @@ func TestDoctorAddress(t *testing.T) {
 	})
 	o.finds("clock", "problem", "1h0m0s apart")
 	for says, other := range map[string]http.HandlerFunc{
-		"404":                          http.NotFound,
-		"302":                          func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/", http.StatusFound) },
-		"something else answers there": func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte(`{"name":"Grafana"}`)) },
+		"404": http.NotFound,
+		"302": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "/",
+				http.StatusFound)
+		},
+		"something else answers there": func(w http.ResponseWriter,
+			_ *http.Request) {
+			w.Write([]byte(`{"name":"Grafana"}`))
+		},
 	} {
 		answer = other
 		o.finds("app", "problem", says)
@@ -89,7 +95,8 @@ func TestDoctorDevices(t *testing.T) {
 	p := o.pair()
 	check := "device " + p.id
 	o.finds(check, "note", "waits for approval")
-	if f := o.found(check); strings.Contains(f.Do+f.Says, p.fingerprint()) || !strings.Contains(f.Do, "from the phone's screen") {
+	if f := o.found(check); strings.Contains(f.Do+f.Says, p.fingerprint()) ||
+		!strings.Contains(f.Do, "from the phone's screen") {
 		t.Errorf("it says %s", f.Do)
 	}
 	if _, err := person.Approve(t.Context(), o.Ledger, p.fingerprint()); err != nil {
@@ -113,7 +120,8 @@ func TestDoctorDevices(t *testing.T) {
 	o.exec(`UPDATE signal_devices SET recipient = 'age1other'`)
 	o.finds(check, "problem", "nobody approved it here")
 	o.finds("devices", "problem", "no device can read")
-	if tried := person.Doctor(t.Context(), o.Ledger, true)[0]; tried.Title() != "trial "+p.id || tried.Level != "problem" || !strings.Contains(tried.Says, `no transport "push"`) {
+	if tried := person.Doctor(t.Context(), o.Ledger, true)[0]; tried.Title() != "trial "+p.id ||
+		tried.Level != "problem" || !strings.Contains(tried.Says, `no transport "push"`) {
 		t.Errorf("a test without a transport: %+v", tried)
 	}
 }
@@ -122,7 +130,8 @@ func TestDoctorDevices(t *testing.T) {
 func TestDoctorNtfy(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
-	if _, err := questions.SetNtfy(t.Context(), o.Ledger, questions.NtfyConfig{URL: "https://ntfy.sh/a-topic"}); err != nil {
+	if _, err := questions.SetNtfy(t.Context(), o.Ledger,
+		questions.NtfyConfig{URL: "https://ntfy.sh/a-topic"}); err != nil {
 		t.Fatal(err)
 	}
 	o.finds("device ntfy", "note", "no buttons and no address")
@@ -148,10 +157,12 @@ func TestDoctorAnswers(t *testing.T) {
 			says = append(says, f.Level+" "+f.Says)
 		}
 	}
-	if len(says) != 2 || !strings.HasPrefix(says[0], "note keys of 1 questions") || !strings.HasPrefix(says[1], "problem 1 open questions") {
+	if len(says) != 2 || !strings.HasPrefix(says[0], "note keys of 1 questions") ||
+		!strings.HasPrefix(says[1], "problem 1 open questions") {
 		t.Errorf("the doctor finds %q", says)
 	}
-	if err := os.Chmod(filepath.Join(o.Ledger.Beside()+"-signal", "replies", "q-01KDYA9W8FZ6ZC3T0N8X5JQ2WR"), 0o644); err != nil {
+	if err := os.Chmod(filepath.Join(o.Ledger.Beside()+"-signal", "replies", "q-01KDYA9W8FZ6ZC3T0N8X5JQ2WR"),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	o.finds("key folder", "problem", "mode 0644")
@@ -161,7 +172,8 @@ func TestDoctorAnswers(t *testing.T) {
 func TestDoctorKeptAlerts(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
-	if _, err := person.Tell(ledger.WithIdentity(t.Context(), "builder"), o.Ledger, person.Alert{Sender: "builder", Message: "Done", Encrypted: true}); err != nil {
+	if _, err := person.Tell(ledger.WithIdentity(t.Context(), "builder"), o.Ledger, person.Alert{Sender: "builder",
+		Message: "Done", Encrypted: true}); err != nil {
 		t.Fatal(err)
 	}
 	o.finds("key folder", "ok", "")
@@ -170,7 +182,8 @@ func TestDoctorKeptAlerts(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.finds("key folder", "problem", "mode 0640")
-	if err := errors.Join(os.Chmod(kept, 0o600), os.WriteFile(kept, []byte(`{"identity":"AGE-SECRET-KEY-1Canary"}`), 0o600)); err != nil {
+	if err := errors.Join(os.Chmod(kept, 0o600), os.WriteFile(kept, []byte(`{"identity":"AGE-SECRET-KEY-1Canary"}`),
+		0o600)); err != nil {
 		t.Fatal(err)
 	}
 	o.finds("key folder", "problem", "is no key")

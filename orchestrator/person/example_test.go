@@ -10,8 +10,8 @@ import (
 	"mailroom/orchestrator/person"
 )
 
-// A question is asked only if a phone can show it. Here nobody has paired one, so the agent tells what it wants to be known: an
-// alert is kept for the first phone. Once there is one, person.Read waits for the answer to a question.
+// A question is asked only if a phone can show it. Here nobody has paired one, so the agent tells what it wants to be
+// known: an alert is kept for the first phone. Once there is one, person.Read waits for the answer to a question.
 func ExampleAsk() {
 	ctx := context.Background()
 	e, done := example.Open("architect")
@@ -27,7 +27,8 @@ func ExampleAsk() {
 		fmt.Println("asked:", asked.ID, err)
 	}
 
-	told, err := person.Tell(ctx, e.Ledger, person.Alert{Sender: "architect", Message: "The release is ready", Encrypted: true})
+	told, err := person.Tell(ctx, e.Ledger, person.Alert{Sender: "architect", Message: "The release is ready",
+		Encrypted: true})
 	if err != nil {
 		log.Fatal(err)
 	}

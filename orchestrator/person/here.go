@@ -19,7 +19,8 @@ func Here(ctx context.Context, l *ledger.Ledger) error {
 		return err
 	}
 	if host := conf.Settings.SignalHost; l.IsCentral() && host != "" && host != l.Host() {
-		return orchestrator.Errorf(orchestrator.Conflict, "signal is served by the host %s, where its keys are, and this is %s", host, l.Host()).
+		return orchestrator.Errorf(orchestrator.Conflict,
+			"signal is served by the host %s, where its keys are, and this is %s", host, l.Host()).
 			WithHint("Do it on %s. Messages to the agent `user` reach it from every host. To serve signal here instead, copy its keys, then `mailroom setting set signal.host %s` here; see docs/postgres.md", host, l.Host())
 	}
 	return nil
@@ -35,8 +36,8 @@ func stay(ctx context.Context, l *ledger.Ledger) error {
 	return err
 }
 
-// MayMove returns an error, conflict, if signal cannot move to a host, "-" or "" for any, since keys would be missing there: those of devices
-// that were approved, or of open questions. Only the host itself can see whether it has them.
+// MayMove returns an error, conflict, if signal cannot move to a host, "-" or "" for any, since keys would be missing
+// there: those of devices that were approved, or of open questions. Only the host itself can see whether it has them.
 func MayMove(ctx context.Context, l *ledger.Ledger, to string) error {
 	conf, err := l.Configuration(ctx)
 	if to == "-" {
@@ -46,7 +47,8 @@ func MayMove(ctx context.Context, l *ledger.Ledger, to string) error {
 		return err
 	}
 	if to != "" && to != l.Host() {
-		return orchestrator.Errorf(orchestrator.Conflict, "signal moves to the host on which that is said, and this is %s", l.Host()).
+		return orchestrator.Errorf(orchestrator.Conflict,
+			"signal moves to the host on which that is said, and this is %s", l.Host()).
 			WithHint("Copy the keys to %s, if there are any, and run `mailroom setting set signal.host %s` there; see docs/postgres.md", to, to)
 	}
 	devices, err := questions.Devices(ctx, l)
@@ -61,7 +63,8 @@ func MayMove(ctx context.Context, l *ledger.Ledger, to string) error {
 	}
 	at := cmp.Or(conf.Settings.SignalHost, "the host where the phones were approved")
 	if to == "" {
-		return orchestrator.Errorf(orchestrator.Conflict, "the keys of signal are on %s: it must belong to that host", at).
+		return orchestrator.Errorf(orchestrator.Conflict, "the keys of signal are on %s: it must belong to that host",
+			at).
 			WithHint("Copy the keys to another, and run `mailroom setting set signal.host HOST` there; see docs/postgres.md")
 	}
 	k, err := openKeys(l, false)
@@ -84,7 +87,8 @@ func MayMove(ctx context.Context, l *ledger.Ledger, to string) error {
 		missing = append(missing, orchestrator.Plural(lost, "open question"))
 	}
 	if err == nil && len(missing) > 0 {
-		err = orchestrator.Errorf(orchestrator.Conflict, "signal cannot be served here yet: keys are not in %s: of %s", k.path, strings.Join(missing, ", ")).
+		err = orchestrator.Errorf(orchestrator.Conflict, "signal cannot be served here yet: keys are not in %s: of %s",
+			k.path, strings.Join(missing, ", ")).
 			WithHint("Copy the key folder of %s there; `mailroom signal doctor` on it names that. If it is lost: `mailroom signal device revoke ID` of these phones, and pair them anew", at)
 	}
 	return err

@@ -46,7 +46,8 @@ func TestKeptAlerts(t *testing.T) {
 		t.Fatalf("the device is shown %+v, %v", alerts, err)
 	}
 	got := p.mustRead(alerts[at].Body)
-	if got["message"] != "Disk is full" || got["alertType"] != "error" || got["priority"] != "high" || got["id"] != early.ID || got["kind"] != "alert" || got["from"] != "builder" ||
+	if got["message"] != "Disk is full" || got["alertType"] != "error" || got["priority"] != "high" ||
+		got["id"] != early.ID || got["kind"] != "alert" || got["from"] != "builder" ||
 		got["context"] != "c" || got["createdAt"] != "2026-01-02T03:04:05.000Z" {
 		t.Errorf("it reads %v", got)
 	}
@@ -60,14 +61,15 @@ func TestKeptAlerts(t *testing.T) {
 	}
 }
 
-// TestKeptAlertsAfterAnApproval: an alert stays unread neither when the process that approves dies halfway, nor when a phone
-// is approved between the look for phones and the row.
+// TestKeptAlertsAfterAnApproval: an alert stays unread neither when the process that approves dies halfway, nor when a
+// phone is approved between the look for phones and the row.
 func TestKeptAlertsAfterAnApproval(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
 	told := func() person.Told {
 		t.Helper()
-		a, err := person.Tell(ledger.WithIdentity(t.Context(), "builder"), o.Ledger, person.Alert{Sender: "builder", Message: "Disk is full", Encrypted: true})
+		a, err := person.Tell(ledger.WithIdentity(t.Context(), "builder"), o.Ledger, person.Alert{Sender: "builder",
+			Message: "Disk is full", Encrypted: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -76,7 +78,8 @@ func TestKeptAlertsAfterAnApproval(t *testing.T) {
 	early := told()
 	half := func(p *phone) {
 		p.pin()
-		if _, err := questions.ActivateDevice(t.Context(), o.Ledger, p.id, p.identity.Recipient().String()); err != nil {
+		if _, err := questions.ActivateDevice(t.Context(), o.Ledger, p.id,
+			p.identity.Recipient().String()); err != nil {
 			t.Error(err)
 		}
 	}
@@ -112,7 +115,8 @@ func TestTwoApprovalsAtOnce(t *testing.T) {
 		o := newOffice(t)
 		var told []string
 		for range 5 {
-			a, err := person.Tell(ledger.WithIdentity(t.Context(), "builder"), o.Ledger, person.Alert{Sender: "builder", Message: "Done", Encrypted: true})
+			a, err := person.Tell(ledger.WithIdentity(t.Context(), "builder"), o.Ledger, person.Alert{Sender: "builder",
+				Message: "Done", Encrypted: true})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -99,15 +99,18 @@ func makeFolders(path string) error {
 func (k *keys) check(name string, info fs.FileInfo, kind fs.FileMode) error {
 	path := filepath.Join(k.path, name)
 	if info.Mode().Type() != kind {
-		return orchestrator.Errorf(orchestrator.PermissionDenied, "%s is something else than mailroom keeps there: %s", path, info.Mode()).
+		return orchestrator.Errorf(orchestrator.PermissionDenied, "%s is something else than mailroom keeps there: %s",
+			path, info.Mode()).
 			WithHint("Look who put it there, and remove it")
 	}
 	if s, ok := info.Sys().(*syscall.Stat_t); ok && int(s.Uid) != os.Geteuid() {
-		return orchestrator.Errorf(orchestrator.PermissionDenied, "%s belongs to user %d, and this is user %d", path, s.Uid, os.Geteuid()).
+		return orchestrator.Errorf(orchestrator.PermissionDenied, "%s belongs to user %d, and this is user %d", path,
+			s.Uid, os.Geteuid()).
 			WithHint("Be the user whose keys these are")
 	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 {
-		return orchestrator.Errorf(orchestrator.PermissionDenied, "others on this machine can reach %s (mode %04o)", path, mode).
+		return orchestrator.Errorf(orchestrator.PermissionDenied, "others on this machine can reach %s (mode %04o)",
+			path, mode).
 			WithHint("chmod go= %s", path)
 	}
 	return nil
@@ -118,11 +121,12 @@ func (k *keys) failed(doing, name string, err error) error {
 	if own, ok := errors.AsType[*orchestrator.Error](err); ok {
 		return own
 	}
-	return &orchestrator.Error{Code: orchestrator.Unavailable, Message: fmt.Sprintf("%s %s", doing, filepath.Join(k.path, name)), Err: err}
+	return &orchestrator.Error{Code: orchestrator.Unavailable, Message: fmt.Sprintf("%s %s", doing,
+		filepath.Join(k.path, name)), Err: err}
 }
 
-// plainID reports whether an id has the form of ours: a lower-case letter, a dash, and 8 to 64 letters and digits. Ids become
-// names of files, and anybody may have written one into the table.
+// plainID reports whether an id has the form of ours: a lower-case letter, a dash, and 8 to 64 letters and digits. Ids
+// become names of files, and anybody may have written one into the table.
 func plainID(id string) bool {
 	return len(id) >= 2+8 && len(id) <= 2+64 && id[0] >= 'a' && id[0] <= 'z' && id[1] == '-' &&
 		strings.Trim(id[2:], orchestrator.Alphanumeric) == ""
@@ -131,13 +135,14 @@ func plainID(id string) bool {
 // file returns the name of the file of an id in a folder. Error: invalid_params for what is no id of ours.
 func file(folder, id string) (string, error) {
 	if !plainID(id) {
-		return "", orchestrator.Errorf(orchestrator.InvalidParams, "%q is no id of a question or a device", orchestrator.Clip(id))
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, "%q is no id of a question or a device",
+			orchestrator.Clip(id))
 	}
 	return filepath.Join(folder, id), nil
 }
 
-// write stores a value as the file of an id, in place of an older one. It is on disk when it returns, and never there in
-// part.
+// write stores a value as the file of an id, in place of an older one. It is on disk when it returns, and never there
+// in part.
 func (k *keys) write(folder, id string, value any) error {
 	return k.store(folder, id, value, func(draft, name string) error { return k.root.Rename(draft, name) })
 }
@@ -195,8 +200,8 @@ func (k *keys) sync(folder string) error {
 	return nil
 }
 
-// read reads the file of an id into a value. Errors: fs.ErrNotExist when there is none; permission_denied for a file that
-// is not this user's alone.
+// read reads the file of an id into a value. Errors: fs.ErrNotExist when there is none; permission_denied for a file
+// that is not this user's alone.
 func (k *keys) read(folder, id string, into any) error {
 	name, err := file(folder, id)
 	if err != nil {

@@ -12,7 +12,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Stay notes that the keys of phones, if there are any, are on this host, in a database that has moved. In a file they are on none.
+// Stay notes that the keys of phones, if there are any, are on this host, in a database that has moved. In a file they
+// are on none.
 func Stay(t *ledger.Tx) error {
 	if !t.Ledger.IsCentral() {
 		return t.Run(`DELETE FROM settings WHERE key = ?`, ledger.SignalHost)
@@ -24,9 +25,11 @@ func Stay(t *ledger.Tx) error {
 	return err
 }
 
-// CopyKeys copies the keys of one database to those of another, to which its tables have moved. Those that stay behind harm nobody.
+// CopyKeys copies the keys of one database to those of another, to which its tables have moved. Those that stay behind
+// harm nobody.
 func CopyKeys(from, to *ledger.Ledger) error {
-	if _, err := os.Lstat(from.Beside() + "-signal"); errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+	if _, err := os.Lstat(from.Beside() + "-signal"); errors.Is(err, fs.ErrNotExist) ||
+		errors.Is(err, syscall.ENOTDIR) {
 		return nil // or this user has no place for them at all
 	}
 	old, err := openKeys(from, false)

@@ -24,7 +24,8 @@ func TestSealed(t *testing.T) {
 	o := newOffice(t)
 	first, second := o.phone(), o.phone()
 	asked, err := person.Ask(ledger.WithIdentity(t.Context(), "builder"), o.Ledger, person.Question{
-		Asker: "builder", Question: "Größe <x> & \"y\"?", Options: []string{"Ja ✓", "No"}, Context: "ctx", Priority: "high", Encrypted: true,
+		Asker: "builder", Question: "Größe <x> & \"y\"?", Options: []string{"Ja ✓", "No"}, Context: "ctx",
+		Priority: "high", Encrypted: true,
 		ThreadID: "t-1", InReplyTo: "q-1", ProjectID: "p-1", SessionID: "s-1", TTL: time.Hour,
 	})
 	if err != nil || asked.Devices != 2 || asked.Unused != nil {
@@ -36,14 +37,17 @@ func TestSealed(t *testing.T) {
 		mac, err := base64.RawURLEncoding.DecodeString(got["mac"].(string))
 		delete(got, "mac")
 		want := fmt.Sprint(map[string]any{
-			"v": 1, "kind": "question", "id": asked.ID, "from": "builder", "question": "Größe <x> & \"y\"?", "options": []string{"Ja ✓", "No"}, "context": "ctx",
-			"priority": "high", "createdAt": "2026-01-02T03:04:05.000Z", "expiresAt": "2026-01-02T04:04:05.000Z", "threadId": "t-1", "inReplyTo": "q-1", "projectId": "p-1",
+			"v": 1, "kind": "question", "id": asked.ID, "from": "builder", "question": "Größe <x> & \"y\"?",
+			"options": []string{"Ja ✓", "No"}, "context": "ctx",
+			"priority": "high", "createdAt": "2026-01-02T03:04:05.000Z", "expiresAt": "2026-01-02T04:04:05.000Z",
+			"threadId": "t-1", "inReplyTo": "q-1", "projectId": "p-1",
 		})
 		if fmt.Sprint(got) != want || len(mac) != 32 || err != nil {
 			t.Errorf("a phone reads %v and a key of %d bytes; want %v", got, len(mac), want)
 		}
 	}
-	if asked.Priority != 1 || asked.SessionID != "s-1" || asked.ExpiresAt != "2026-01-02T04:04:05.000Z" || !asked.Encrypted {
+	if asked.Priority != 1 || asked.SessionID != "s-1" || asked.ExpiresAt != "2026-01-02T04:04:05.000Z" ||
+		!asked.Encrypted {
 		t.Errorf("stored is %+v", asked.Question)
 	}
 	if r, err := o.get(asked.ID); err != nil || r.Answered || r.Status != questions.Pending {
@@ -68,8 +72,8 @@ func (o *office) question(id string) questions.Question {
 	return q
 }
 
-// TestForgedAnswers: whatever is written into the table that no device wrote which had read the question is refused, and
-// the question open again.
+// TestForgedAnswers: whatever is written into the table that no device wrote which had read the question is refused,
+// and the question open again.
 func TestForgedAnswers(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
@@ -84,32 +88,33 @@ func TestForgedAnswers(t *testing.T) {
 		return s.seal()
 	}
 	forged := map[string]string{
-		"no mac":            change(1, func(s *said) { delete(s.fields, "mac") }),
-		"wrong mac":         change(1, func(s *said) { s.fields["mac"] = base64.RawURLEncoding.EncodeToString(make([]byte, 32)) }),
-		"other option":      change(1, func(s *said) { s.fields["option"] = 0 }),
-		"other time":        change(1, func(s *said) { s.fields["time"] = "2026-01-02T03:06:00.000Z" }),
-		"no time":           change(1, func(s *said) { s.fields["time"] = "noon"; s.sign() }),
-		"other id":          change(1, func(s *said) { s.fields["id"] = other.ID; s.sign() }),
-		"other version":     change(1, func(s *said) { s.fields["v"] = 2; s.sign() }),
-		"out of range":      change(2, func(*said) {}),
-		"negative":          change(-1, func(*said) {}),
-		"a text":            change("Yes", func(*said) {}),
-		"nothing":           change(nil, func(*said) {}),
-		"words put in":      change(1, func(s *said) { s.fields["text"] = "Yes" }),
-		"no words":          change(1, func(s *said) { s.fields["text"] = " "; s.sign() }),
-		"too many words":    change(1, func(s *said) { s.fields["text"] = strings.Repeat("x", 2001); s.sign() }),
-		"a further key":     change(1, func(s *said) { s.fields["also"] = 1 }),
-		"another's answer":  p.answer(other.Question, 2).seal(),
-		"in clear":          `{"option":1}`,
-		"to another":        sealTo(p.identity.Recipient().String(), []byte(`{}`)),
-		"truncated":         right.seal()[:40],
-		"no JSON":           sealTo(right.reply, []byte("yes")),
-		"two":               sealTo(right.reply, []byte(right.plain()+" {}")),
-		"garbage":           "%%%",
-		"empty":             sealTo(right.reply, nil),
-		"larger than any":   sealTo(right.reply, []byte(strings.Repeat(" ", 40<<10))),
-		"one flipped byte":  flipped(right.seal()),
-		"key of the reply ": sealTo(right.reply, []byte(`{"v":1,"id":"`+asked.ID+`","option":1,"time":"2026-01-02T03:05:00.000Z","mac":"!"}`)),
+		"no mac":           change(1, func(s *said) { delete(s.fields, "mac") }),
+		"wrong mac":        change(1, func(s *said) { s.fields["mac"] = base64.RawURLEncoding.EncodeToString(make([]byte, 32)) }),
+		"other option":     change(1, func(s *said) { s.fields["option"] = 0 }),
+		"other time":       change(1, func(s *said) { s.fields["time"] = "2026-01-02T03:06:00.000Z" }),
+		"no time":          change(1, func(s *said) { s.fields["time"] = "noon"; s.sign() }),
+		"other id":         change(1, func(s *said) { s.fields["id"] = other.ID; s.sign() }),
+		"other version":    change(1, func(s *said) { s.fields["v"] = 2; s.sign() }),
+		"out of range":     change(2, func(*said) {}),
+		"negative":         change(-1, func(*said) {}),
+		"a text":           change("Yes", func(*said) {}),
+		"nothing":          change(nil, func(*said) {}),
+		"words put in":     change(1, func(s *said) { s.fields["text"] = "Yes" }),
+		"no words":         change(1, func(s *said) { s.fields["text"] = " "; s.sign() }),
+		"too many words":   change(1, func(s *said) { s.fields["text"] = strings.Repeat("x", 2001); s.sign() }),
+		"a further key":    change(1, func(s *said) { s.fields["also"] = 1 }),
+		"another's answer": p.answer(other.Question, 2).seal(),
+		"in clear":         `{"option":1}`,
+		"to another":       sealTo(p.identity.Recipient().String(), []byte(`{}`)),
+		"truncated":        right.seal()[:40],
+		"no JSON":          sealTo(right.reply, []byte("yes")),
+		"two":              sealTo(right.reply, []byte(right.plain()+" {}")),
+		"garbage":          "%%%",
+		"empty":            sealTo(right.reply, nil),
+		"larger than any":  sealTo(right.reply, []byte(strings.Repeat(" ", 40<<10))),
+		"one flipped byte": flipped(right.seal()),
+		"key of the reply ": sealTo(right.reply, []byte(`{"v":1,"id":"`+asked.ID+
+			`","option":1,"time":"2026-01-02T03:05:00.000Z","mac":"!"}`)),
 	}
 	for name, answer := range forged {
 		o.forge(asked.ID, answer)
@@ -145,7 +150,8 @@ func TestComment(t *testing.T) {
 		"another option":     func() { right.fields["option"] = 1 },
 		"the end is cut off": func() { right.fields["text"] = "but only on staging" },
 		"the end is in another": func() {
-			right.fields["text"], right.fields["time"] = "but only on staging", "not before noon\n2026-01-02T03:05:00.000Z"
+			right.fields["text"], right.fields["time"] = "but only on staging",
+				"not before noon\n2026-01-02T03:05:00.000Z"
 		},
 	} {
 		kept := maps.Clone(right.fields)
@@ -173,7 +179,8 @@ func flipped(sealed string) string {
 // forge writes an answer into the table, as any program could.
 func (o *office) forge(id, answer string) {
 	o.t.Helper()
-	o.exec(`UPDATE signal_questions SET status = 'answered', answer = ?, answered_by = 'd-somebody', ended_at = '2026-01-02T03:05:00.000Z' WHERE question_id = ?`, answer, id)
+	o.exec(`UPDATE signal_questions SET status = 'answered', answer = ?, answered_by = 'd-somebody',
+		ended_at = '2026-01-02T03:05:00.000Z' WHERE question_id = ?`, answer, id)
 }
 
 // TestTableIsNotTrusted: what an asker is told rests on what was kept beside the table, whatever the table says.
@@ -182,14 +189,16 @@ func TestTableIsNotTrusted(t *testing.T) {
 	o := newOffice(t)
 	p := o.phone()
 	asked := o.ask("Yes", "No")
-	o.exec(`UPDATE signal_questions SET encrypted = 0, body = '{"options":["Everything","No"]}' WHERE question_id = ?`, asked.ID)
+	o.exec(`UPDATE signal_questions SET encrypted = 0, body = '{"options":["Everything","No"]}' WHERE question_id = ?`,
+		asked.ID)
 	o.forge(asked.ID, `{"option":0}`)
 	if r, err := o.get(asked.ID); err != nil || r.Answered || r.Refused == "" {
 		t.Fatalf("an answer in clear to a question that was sealed: %+v, %v", r, err)
 	}
 	o.put2(asked.ID, p.answer(asked.Question, 1).seal())
 	o.exec(`UPDATE signal_questions SET asker = 'thief' WHERE question_id = ?`, asked.ID)
-	if _, err := person.Read(t.Context(), o.Ledger, asked.ID, "thief", 0); orchestrator.CodeOf(err) != orchestrator.PermissionDenied {
+	if _, err := person.Read(t.Context(), o.Ledger, asked.ID, "thief",
+		0); orchestrator.CodeOf(err) != orchestrator.PermissionDenied {
 		t.Fatalf("somebody else reads it: %v", err)
 	}
 	o.exec(`UPDATE signal_questions SET asker = 'builder' WHERE question_id = ?`, asked.ID)
@@ -197,11 +206,13 @@ func TestTableIsNotTrusted(t *testing.T) {
 
 	// Nor does it help to end the question first, so that its key is removed.
 	again := o.ask("Yes", "No")
-	o.exec(`UPDATE signal_questions SET status = 'cancelled', ended_at = '2026-01-02T03:05:00.000Z' WHERE question_id = ?`, again.ID)
+	o.exec(`UPDATE signal_questions SET status = 'cancelled', ended_at = '2026-01-02T03:05:00.000Z'
+		WHERE question_id = ?`, again.ID)
 	if err := person.Sweep(t.Context(), o.Ledger); err != nil {
 		t.Fatal(err)
 	}
-	o.exec(`UPDATE signal_questions SET encrypted = 0, body = '{"options":["Yes","No"]}' WHERE question_id = ?`, again.ID)
+	o.exec(`UPDATE signal_questions SET encrypted = 0, body = '{"options":["Yes","No"]}' WHERE question_id = ?`,
+		again.ID)
 	o.forge(again.ID, `{"option":0}`)
 	_, err := o.get(again.ID)
 	want.Code(t, err, orchestrator.Unavailable)
@@ -266,8 +277,10 @@ func TestNotEncrypted(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
 	p := o.phone()
-	asked, err := person.Ask(ledger.WithIdentity(t.Context(), "builder"), o.Ledger, person.Question{Asker: "builder", Question: "Deploy?", Options: []string{"Yes", "No"}})
-	if err != nil || !strings.Contains(asked.Body, `"question":"Deploy?","options":["Yes","No"],"priority":"normal"`) || strings.Contains(asked.Body, "mac") {
+	asked, err := person.Ask(ledger.WithIdentity(t.Context(), "builder"), o.Ledger, person.Question{Asker: "builder",
+		Question: "Deploy?", Options: []string{"Yes", "No"}})
+	if err != nil || !strings.Contains(asked.Body, `"question":"Deploy?","options":["Yes","No"],"priority":"normal"`) ||
+		strings.Contains(asked.Body, "mac") {
 		t.Fatalf("asked %+v, %v", asked, err)
 	}
 	o.forge(asked.ID, `{"option":7}`)
@@ -289,7 +302,8 @@ func TestEndedQuestions(t *testing.T) {
 	o := newOffice(t)
 	o.phone()
 	cancelled, expired := o.ask(), o.ask()
-	if q, err := person.Cancel(t.Context(), o.Ledger, cancelled.ID, "builder"); err != nil || q.Status != questions.Cancelled {
+	if q, err := person.Cancel(t.Context(), o.Ledger, cancelled.ID, "builder"); err != nil ||
+		q.Status != questions.Cancelled {
 		t.Fatalf("%+v, %v", q, err)
 	}
 	if left := o.files("replies"); !slices.Equal(left, []string{expired.ID}) {
@@ -307,8 +321,8 @@ func TestEndedQuestions(t *testing.T) {
 	}
 }
 
-// TestOrphans: what Ask leaves when it is killed between its file and its question is removed, and a question that is just
-// being asked by another process is let alone.
+// TestOrphans: what Ask leaves when it is killed between its file and its question is removed, and a question that is
+// just being asked by another process is let alone.
 func TestOrphans(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
@@ -402,7 +416,8 @@ func TestSentBackToWhoAsked(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
 	p := o.phone()
-	asked, err := person.Ask(ledger.WithIdentity(t.Context(), "builder"), o.Ledger, person.Question{Asker: "builder", Question: "Deploy?", Encrypted: true, MessageID: "msg-1"})
+	asked, err := person.Ask(ledger.WithIdentity(t.Context(), "builder"), o.Ledger, person.Question{Asker: "builder",
+		Question: "Deploy?", Encrypted: true, MessageID: "msg-1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -420,7 +435,8 @@ func TestSentBackToWhoAsked(t *testing.T) {
 	if err := look(asked.ID); err != nil {
 		t.Fatal(err)
 	}
-	for _, written := range []string{`message_id = 'msg-2'`, `message_id = ''`, `message_id = 'msg-1', asker = 'thief'`} {
+	for _, written := range []string{`message_id = 'msg-2'`, `message_id = ''`,
+		`message_id = 'msg-1', asker = 'thief'`} {
 		o.exec(`UPDATE signal_questions SET `+written+` WHERE question_id = ?`, asked.ID)
 		want.Code(t, look(asked.ID), orchestrator.PermissionDenied)
 	}

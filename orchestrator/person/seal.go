@@ -20,8 +20,8 @@ import (
 	"mailroom/tracing"
 )
 
-// maxAnswer bounds what is read of an answer, in bytes: a text of 2,000 characters in JSON with all of them escaped, and
-// what stands beside it.
+// maxAnswer bounds what is read of an answer, in bytes: a text of 2,000 characters in JSON with all of them escaped,
+// and what stands beside it.
 const maxAnswer = 32 << 10
 
 // sealedQuestion is what a device reads of a question. Source: signal.md, "Encryption".
@@ -99,8 +99,8 @@ func open(sealed string, identity age.Identity, limit int64) ([]byte, error) {
 	return plain, nil
 }
 
-// reply is what is kept of a question outside of the table until its answer was read: how its answer is opened, and what
-// nobody who writes the table may change. Identity and MAC are empty when the question is not encrypted.
+// reply is what is kept of a question outside of the table until its answer was read: how its answer is opened, and
+// what nobody who writes the table may change. Identity and MAC are empty when the question is not encrypted.
 type reply struct {
 	Asker     string   `json:"asker"`
 	Options   []string `json:"options,omitempty"`
@@ -128,10 +128,12 @@ func newReply(q *sealedQuestion) (reply, error) {
 	key := make([]byte, 32)
 	rand.Read(key) // it never fails
 	q.Reply, q.MAC = identity.Recipient().String(), base64.RawURLEncoding.EncodeToString(key)
-	return reply{Asker: q.From, Options: q.Options, Identity: identity.String(), MAC: q.MAC, ExpiresAt: q.ExpiresAt}, nil
+	return reply{Asker: q.From, Options: q.Options, Identity: identity.String(), MAC: q.MAC, ExpiresAt: q.ExpiresAt},
+		nil
 }
 
-// answer is what a device says: of a question with options the index of one and, perhaps, a few words beside it; else a text.
+// answer is what a device says: of a question with options the index of one and, perhaps, a few words beside it; else a
+// text.
 type answer struct {
 	V      int     `json:"v,omitempty"`
 	ID     string  `json:"id,omitempty"`
@@ -141,8 +143,9 @@ type answer struct {
 	MAC    string  `json:"mac,omitempty"`
 }
 
-// open returns what the answer to a question says: the text of the option that was chosen and the comment that was written beside it, or
-// the text that was written. Its errors say why no device that read the question can have given the answer, and repeat nothing of it.
+// open returns what the answer to a question says: the text of the option that was chosen and the comment that was
+// written beside it, or the text that was written. Its errors say why no device that read the question can have given
+// the answer, and repeat nothing of it.
 func (k *reply) open(id, given string) (text, comment string, err error) {
 	plain := []byte(given)
 	if k.Identity != "" {
@@ -190,12 +193,13 @@ func (k *reply) authentic(id string, a *answer) error {
 // skew is by how much the clock of a device may be behind.
 const skew = 10 * time.Minute
 
-// inTime checks when the answer was given, by the device's clock: who writes the table could put the end of a question off, or
-// put an answer back that was given before another one was refused, and that the person has thought better of since.
+// inTime checks when the answer was given, by the device's clock: who writes the table could put the end of a question
+// off, or put an answer back that was given before another one was refused, and that the person has thought better of
+// since.
 //
-// After a refusal no difference of the clocks is allowed for, which is the safe side: the answers of a device that is behind
-// are refused until its clock has passed the refusal. That of one which is ahead can be put back if it was given less before
-// the refusal than the clock is ahead.
+// After a refusal no difference of the clocks is allowed for, which is the safe side: the answers of a device that is
+// behind are refused until its clock has passed the refusal. That of one which is ahead can be put back if it was given
+// less before the refusal than the clock is ahead.
 func (k *reply) inTime(a *answer) error {
 	given, err := time.Parse(time.RFC3339Nano, a.Time)
 	if err != nil {

@@ -20,10 +20,10 @@ import (
 // orphanAfter is how old a file must be that belongs to no question: Ask writes it before the question.
 const orphanAfter = 10 * time.Minute
 
-// sweepAll removes what is not needed any more: the keys of answers that were read, and sent back where a message asked, 10
-// minutes ago, of questions that ended without one, and of questions that were never stored; and the pins of devices that are
-// revoked. It is for daemons; Ask does the first, too. And it seals alerts that nobody can read for the devices that are there by
-// now: an approval may have ended halfway.
+// sweepAll removes what is not needed any more: the keys of answers that were read, and sent back where a message
+// asked, 10 minutes ago, of questions that ended without one, and of questions that were never stored; and the pins of
+// devices that are revoked. It is for daemons; Ask does the first, too. And it seals alerts that nobody can read for
+// the devices that are there by now: an approval may have ended halfway.
 func sweepAll(ctx context.Context, l *ledger.Ledger) error {
 	if Here(ctx, l) != nil {
 		return nil // that host does it
@@ -54,8 +54,8 @@ func unpinRevoked(ctx context.Context, l *ledger.Ledger, k *keys) error {
 // sweepEvery is how often a daemon sweeps.
 const sweepEvery = time.Minute
 
-// Start sweeps in the background, until ctx ends or stop is called, which returns when it has ended. What it cannot remove is
-// logged once, until that changes.
+// Start sweeps in the background, until ctx ends or stop is called, which returns when it has ended. What it cannot
+// remove is logged once, until that changes.
 func Start(ctx context.Context, l *ledger.Ledger, log *slog.Logger) (stop func()) {
 	return orchestrator.Background(ctx, "keys", log, func(ctx context.Context) {
 		var trouble orchestrator.Trouble
@@ -95,8 +95,8 @@ func sweep(ctx context.Context, l *ledger.Ledger, k *keys) error {
 	return errors.Join(failures...)
 }
 
-// sweepOld removes from a folder what is kept of questions whose rows are gone. There may be many, and the oldest go first: it
-// stops at one that is still there.
+// sweepOld removes from a folder what is kept of questions whose rows are gone. There may be many, and the oldest go
+// first: it stops at one that is still there.
 func sweepOld(ctx context.Context, l *ledger.Ledger, k *keys, folder string) error {
 	names, err := k.names(folder)
 	slices.Sort(names) // ids sort by time

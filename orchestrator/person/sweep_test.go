@@ -14,17 +14,20 @@ import (
 	"mailroom/orchestrator/questions"
 )
 
-// TestSweep: who sweeps in the background removes at once what was left, also the pin of a phone that has left by itself.
+// TestSweep: who sweeps in the background removes at once what was left, also the pin of a phone that has left by
+// itself.
 func TestSweep(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
 	gone, kept := o.phone(), o.phone()
 	asked := o.ask()
 	open := o.ask()
-	if _, err := questions.Cancel(t.Context(), o.Ledger, asked.ID, ""); err != nil { // past person.Cancel, as an expiry is
+	// past person.Cancel, as an expiry is
+	if _, err := questions.Cancel(t.Context(), o.Ledger, asked.ID, ""); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := questions.RevokeDevice(t.Context(), o.Ledger, gone.id); err != nil { // past person.Revoke, as the app does it
+	// past person.Revoke, as the app does it
+	if _, err := questions.RevokeDevice(t.Context(), o.Ledger, gone.id); err != nil {
 		t.Fatal(err)
 	}
 	if len(o.files("replies")) != 2 || len(o.files("devices")) != 2 {
@@ -77,7 +80,8 @@ func TestSweepOfClearQuestions(t *testing.T) {
 	o.phone()
 	var ids []string
 	for range 4 {
-		asked, err := person.Ask(ledger.WithIdentity(t.Context(), "builder"), o.Ledger, person.Question{Asker: "builder", Question: "Deploy?"})
+		asked, err := person.Ask(ledger.WithIdentity(t.Context(), "builder"), o.Ledger,
+			person.Question{Asker: "builder", Question: "Deploy?"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -87,7 +91,8 @@ func TestSweepOfClearQuestions(t *testing.T) {
 	for _, id := range []string{ids[0], ids[1], ids[3]} {
 		o.exec(`DELETE FROM signal_questions WHERE question_id = ?`, id)
 	}
-	for at, want := range [][]string{ids, {ids[2], ids[3]}} { // as an orphan it could be just being asked; and it stops at one that is there
+	// as an orphan it could be just being asked; and it stops at one that is there
+	for at, want := range [][]string{ids, {ids[2], ids[3]}} {
 		if err := person.Sweep(t.Context(), o.Ledger); err != nil || !slices.Equal(o.files("clear"), want) {
 			t.Errorf("sweep %d leaves %v, %v; want %v", at, o.files("clear"), err, want)
 		}
@@ -95,12 +100,14 @@ func TestSweepOfClearQuestions(t *testing.T) {
 	}
 }
 
-// TestKeyUntilItWentBack: of a question that a message asked the key stays until the answer went back, and ten minutes more.
+// TestKeyUntilItWentBack: of a question that a message asked the key stays until the answer went back, and ten minutes
+// more.
 func TestKeyUntilItWentBack(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
 	p := o.phone()
-	asked, err := person.Ask(ledger.WithIdentity(t.Context(), "builder"), o.Ledger, person.Question{Asker: "builder", Question: "Deploy?", Encrypted: true, MessageID: "msg-1"})
+	asked, err := person.Ask(ledger.WithIdentity(t.Context(), "builder"), o.Ledger, person.Question{Asker: "builder",
+		Question: "Deploy?", Encrypted: true, MessageID: "msg-1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +122,8 @@ func TestKeyUntilItWentBack(t *testing.T) {
 	}
 	sweep(1)
 	o.answered(asked.ID, "yes")
-	if err := questions.ReplyAsUser(t.Context(), o.Ledger, questions.UserReply{Question: asked.ID, Draft: orchestrator.Draft{Recipient: "builder", Type: "RESULT", Payload: []byte(`"yes"`)}}); err != nil {
+	if err := questions.ReplyAsUser(t.Context(), o.Ledger, questions.UserReply{Question: asked.ID,
+		Draft: orchestrator.Draft{Recipient: "builder", Type: "RESULT", Payload: []byte(`"yes"`)}}); err != nil {
 		t.Fatal(err)
 	}
 	o.clock.Advance(10*time.Minute - time.Second)

@@ -10,8 +10,8 @@ import (
 	"mailroom/orchestrator/questions"
 )
 
-// TestOldAndLateAnswers: an answer of a device counts neither when another was refused after it was given, nor when it was
-// given after the question's end, whatever the table says that to be.
+// TestOldAndLateAnswers: an answer of a device counts neither when another was refused after it was given, nor when it
+// was given after the question's end, whatever the table says that to be.
 func TestOldAndLateAnswers(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)

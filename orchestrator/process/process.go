@@ -31,8 +31,9 @@ var Self = sync.OnceValue(func() ID { return Of(os.Getpid()) })
 // None returns no process, on this machine.
 func None() ID { return ID{Space: space()} }
 
-// Host names the machine, and the container on it, in which a process has its number: elsewhere the same number is another
-// process. Two machines may have the same hostname, and the numbers of their first containers are the same everywhere.
+// Host names the machine, and the container on it, in which a process has its number: elsewhere the same number is
+// another process. Two machines may have the same hostname, and the numbers of their first containers are the same
+// everywhere.
 func (p ID) Host() string {
 	host, _ := os.Hostname()
 	return strings.TrimSpace(host + " " + p.Space + " " + machine())

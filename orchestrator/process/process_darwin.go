@@ -32,7 +32,8 @@ func Words(pid int) []string {
 	return words[:min(max(n, 0), len(words))]
 }
 
-// look reports whether a process has ended and only waits for its parent to notice, and when it began, as far as can be told.
+// look reports whether a process has ended and only waits for its parent to notice, and when it began, as far as can be
+// told.
 func look(pid int) (ended bool, born string) {
 	p, err := unix.SysctlKinfoProc("kern.proc.pid", pid)
 	if err != nil {

@@ -26,8 +26,8 @@ func Words(pid int) []string {
 	return strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00")
 }
 
-// look reports whether a process has ended and only waits for its parent to notice, and when it began, in ticks since the system
-// was started, as far as can be told. See proc(5).
+// look reports whether a process has ended and only waits for its parent to notice, and when it began, in ticks since
+// the system was started, as far as can be told. See proc(5).
 func look(pid int) (ended bool, born string) {
 	folder := "/proc/" + strconv.Itoa(pid)
 	text, err := os.ReadFile(folder + "/stat")

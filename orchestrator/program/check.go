@@ -34,7 +34,8 @@ func Check(text, folder string) error {
 	case !utf8.ValidString(text):
 		return errors.New("a command must be UTF-8")
 	case len(text) > maxText:
-		return fmt.Errorf("the command has %d bytes; at most %d, so write it into a script and name that", len(text), maxText)
+		return fmt.Errorf("the command has %d bytes; at most %d, so write it into a script and name that", len(text),
+			maxText)
 	}
 	if err := checkFolder(folder); err != nil {
 		return err
@@ -83,7 +84,8 @@ func checkFile(word, folder string) error {
 		if absolute, err := filepath.Abs(path); err == nil {
 			path = absolute
 		}
-		return fmt.Errorf("the command %s is not found: there is no %s; relative paths begin in the agent's folder", word, path)
+		return fmt.Errorf("the command %s is not found: there is no %s; relative paths begin in the agent's folder",
+			word, path)
 	case err != nil:
 		return fmt.Errorf("the command %s: %w", word, err)
 	case info.IsDir():

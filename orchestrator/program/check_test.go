@@ -17,16 +17,23 @@ func TestCheck(t *testing.T) {
 	must(t, os.Mkdir(filepath.Join(folder, "bin"), 0o700))
 	marker := filepath.Join(folder, "ran")
 	for text, want := range map[string]string{
-		"cat": "", "  cat -n | sort ": "", "cd / && pwd": "", "A=1 B='2' cat": "", "./tool x": "", filepath.Join(folder, "tool"): "",
-		"if true; then cat; fi": "", "touch " + marker: "", "exec cat": "", ": # nothing": "", "cat <<X\n$(\nX": "cannot read",
+		"cat": "", "  cat -n | sort ": "", "cd / && pwd": "", "A=1 B='2' cat": "", "./tool x": "",
+		filepath.Join(folder, "tool"): "",
+		"if true; then cat; fi":       "", "touch " + marker: "", "exec cat": "", ": # nothing": "",
+		"cat <<X\n$(\nX": "cannot read",
 		// Only the shell could tell.
-		`"$HOME/no-such-tool"`: "", "$EDITOR x": "", "PATH=/nowhere no-such-tool": "", "(no-such-tool)": "", "`no-such-tool`": "", "~nobody-at-all/x": "", "A=1": "",
+		`"$HOME/no-such-tool"`: "", "$EDITOR x": "", "PATH=/nowhere no-such-tool": "", "(no-such-tool)": "",
+		"`no-such-tool`": "", "~nobody-at-all/x": "", "A=1": "",
 		// And what is wrong with others.
-		"": "missing", " \n\t": "missing", "cat\x00": "NUL", "cat \xff": "UTF-8", "cat " + strings.Repeat("x", 4096): "at most 4096",
-		"cat 'half": "cannot read the command", "cat (": "cannot read the command", "cat | | sort": "cannot read the command",
-		"no-such-tool -x": "no-such-tool is not found", "A=1 no-such-tool": "no-such-tool is not found", "./no-such-tool": "there is no " + folder + "/no-such-tool",
-		"~/no-such-tool-at-home": "not found", "./plain": "chmod +x " + folder + "/plain", "./bin": "is a folder", "/no/such/tool": "there is no /no/such/tool",
-		"-c cat": "begins with -", "--no-such-tool": "begins with -", "./plain/x": "not a directory",
+		"": "missing", " \n\t": "missing", "cat\x00": "NUL", "cat \xff": "UTF-8", "cat " + strings.Repeat("x",
+			4096): "at most 4096",
+		"cat 'half": "cannot read the command", "cat (": "cannot read the command",
+		"cat | | sort":    "cannot read the command",
+		"no-such-tool -x": "no-such-tool is not found", "A=1 no-such-tool": "no-such-tool is not found",
+		"./no-such-tool":         "there is no " + folder + "/no-such-tool",
+		"~/no-such-tool-at-home": "not found", "./plain": "chmod +x " + folder + "/plain", "./bin": "is a folder",
+		"/no/such/tool": "there is no /no/such/tool",
+		"-c cat":        "begins with -", "--no-such-tool": "begins with -", "./plain/x": "not a directory",
 	} {
 		err := program.Check(text, folder)
 		if (err == nil) != (want == "") || (err != nil && !strings.Contains(err.Error(), want)) {

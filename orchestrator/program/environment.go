@@ -11,8 +11,9 @@ import (
 // included.
 const MaxValue = 120 << 10
 
-// Our own environment has what is ours alone: the password of the database and the keys of the receiver of traces. A command gets that
-// only if its agent's list names it. A command never gets the variables of a message for which we ourselves were started.
+// Our own environment has what is ours alone: the password of the database and the keys of the receiver of traces. A
+// command gets that only if its agent's list names it. A command never gets the variables of a message for which we
+// ourselves were started.
 
 // isSecret reports whether a variable is ours alone.
 func isSecret(name string) bool {
@@ -22,17 +23,19 @@ func isSecret(name string) bool {
 
 // isOfMessage reports whether a variable describes a message. MAILROOM_HOST_NAME does not.
 func isOfMessage(name string) bool {
-	return strings.HasPrefix(name, "MAILROOM_") && name != "MAILROOM_HOST_NAME" || name == "TRACEPARENT" || name == "TRACESTATE"
+	return strings.HasPrefix(name, "MAILROOM_") && name != "MAILROOM_HOST_NAME" || name == "TRACEPARENT" ||
+		name == "TRACESTATE"
 }
 
 // usual are the variables that every command gets, since nearly every program needs them.
-var usual = []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "TMPDIR", "TZ", "LANG", "LC_*", "XDG_*", "MAILROOM_HOST_NAME"}
+var usual = []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "TMPDIR", "TZ", "LANG", "LC_*", "XDG_*",
+	"MAILROOM_HOST_NAME"}
 
 // passable is the form of an entry of a list: a name, or the beginning of names and *.
 var passable = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*\*?|\*)$`)
 
-// CheckPasses brings a list of variables, separated by commas, into canonical form. An entry is a name or, with * at its end, the
-// beginning of names. The error names what is wrong.
+// CheckPasses brings a list of variables, separated by commas, into canonical form. An entry is a name or, with * at
+// its end, the beginning of names. The error names what is wrong.
 func CheckPasses(list string) (string, error) {
 	var names []string
 	for name := range strings.SplitSeq(list, ",") {

@@ -84,8 +84,8 @@ func run(t *testing.T, c program.Command) program.Result {
 	return r
 }
 
-// line is a named pipe by which a command tells its test something: `echo word > "$LINE"`. Whoever holds it open, as all
-// do that a command starts after `exec 9> "$LINE"`, is alive.
+// line is a named pipe by which a command tells its test something: `echo word > "$LINE"`. Whoever holds it open, as
+// all do that a command starts after `exec 9> "$LINE"`, is alive.
 type line struct {
 	t    *testing.T
 	path string

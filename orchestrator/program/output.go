@@ -85,8 +85,8 @@ func readLog(path string, cut int64) (string, error) {
 	return t.String(), nil
 }
 
-// A log that has grown beyond MaxLog is cut: its first TailSize bytes and its last logKept stay. The logs of commands of
-// this process are looked at every logPoll.
+// A log that has grown beyond MaxLog is cut: its first TailSize bytes and its last logKept stay. The logs of commands
+// of this process are looked at every logPoll.
 const (
 	MaxLog  = 4 << 20
 	logKept = 1 << 20
@@ -96,12 +96,13 @@ const (
 // logCut stands in a log where it was cut.
 const logCut = "\n[... the log was cut here ...]\n"
 
-// BoundLog cuts a file that is the Log of a command, running or ended, if it has grown beyond MaxLog. What is printed in
-// the moment of cutting may be lost. It returns by how many bytes the file has shrunk. A file that is not there is no error.
+// BoundLog cuts a file that is the Log of a command, running or ended, if it has grown beyond MaxLog. What is printed
+// in the moment of cutting may be lost. It returns by how many bytes the file has shrunk. A file that is not there is
+// no error.
 func BoundLog(path string) (removed int64, err error) { return cutLog(path, MaxLog, logKept) }
 
-// cutLog leaves the first TailSize and the last keep bytes of a log that has grown beyond a limit. Several processes may do
-// this at a time.
+// cutLog leaves the first TailSize and the last keep bytes of a log that has grown beyond a limit. Several processes
+// may do this at a time.
 func cutLog(path string, limit, keep int64) (removed int64, err error) {
 	file, err := os.OpenFile(path, os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if errors.Is(err, os.ErrNotExist) {
@@ -125,7 +126,8 @@ func cutLog(path string, limit, keep int64) (removed int64, err error) {
 	if _, err := file.WriteAt([]byte(logCut), TailSize); err != nil {
 		return 0, fmt.Errorf("cutting the log: %w", err)
 	}
-	end, err := io.Copy(io.NewOffsetWriter(file, int64(TailSize+len(logCut))), io.NewSectionReader(file, info.Size()-keep, 2*keep))
+	end, err := io.Copy(io.NewOffsetWriter(file, int64(TailSize+len(logCut))), io.NewSectionReader(file,
+		info.Size()-keep, 2*keep))
 	if err != nil {
 		return 0, fmt.Errorf("cutting the log: %w", err)
 	}

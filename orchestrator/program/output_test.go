@@ -13,7 +13,8 @@ import (
 	"mailroom/orchestrator/program"
 )
 
-// Megabytes of output cost what the tails hold, and the text says how much is missing. See TestLogIsBounded for longer logs.
+// Megabytes of output cost what the tails hold, and the text says how much is missing. See TestLogIsBounded for longer
+// logs.
 func TestOutputIsBounded(t *testing.T) {
 	t.Parallel()
 	for _, log := range []string{"", filepath.Join(t.TempDir(), "log")} {
@@ -26,7 +27,8 @@ func TestOutputIsBounded(t *testing.T) {
 func TestTails(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		size := rapid.SampledFrom([]int{0, 1, program.TailSize - 1, program.TailSize, program.TailSize + 1, 2*program.TailSize - 1,
+		size := rapid.SampledFrom([]int{0, 1, program.TailSize - 1, program.TailSize, program.TailSize + 1,
+			2*program.TailSize - 1,
 			2 * program.TailSize, 2*program.TailSize + 1, 3*program.TailSize + 7, 9 * program.TailSize}).Draw(t, "size")
 		unit := rapid.SampledFrom([]string{"x", "ü", "世", "👩", "ab世", "\xff", "a\x00"}).Draw(t, "unit")
 		text := strings.Repeat(unit, size/len(unit)) + strings.Repeat("y", size%len(unit))

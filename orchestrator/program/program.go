@@ -26,19 +26,20 @@ type Command struct {
 	Text   string // for `sh -c`, as its owner wrote it; nothing from a message may be in it
 	Folder string // where it runs; "" is here
 
-	// Env is added, NAME=value each, to what it gets of our own environment. A NUL in a value, which no environment can hold, is
-	// replaced, and a value longer than MaxValue is cut.
+	// Env is added, NAME=value each, to what it gets of our own environment. A NUL in a value, which no environment can
+	// hold, is replaced, and a value longer than MaxValue is cut.
 	Env []string
 
-	// Passes lists what it gets of our own environment, in the form of CheckPasses: "" is everything but what is ours alone.
+	// Passes lists what it gets of our own environment, in the form of CheckPasses: "" is everything but what is ours
+	// alone.
 	Passes string
 
 	// Input is its standard input, whole from the start, so that it never sees half of it. nil is /dev/null.
 	Input []byte
 
 	// Log is a file that gets its output, which then outlives us: without it, whatever the command prints after our
-	// death ends it. The file is made with mode 0600 and emptied at the start. It is kept below about MaxLog for as long as
-	// we live, and in the end cut to what Result.Output says.
+	// death ends it. The file is made with mode 0600 and emptied at the start. It is kept below about MaxLog for as
+	// long as we live, and in the end cut to what Result.Output says.
 	Log string
 
 	Slot  *Slot         // which it holds until it ends; nil is none
@@ -87,8 +88,8 @@ type Running struct {
 	kill   *time.Timer
 }
 
-// Run runs a command to its end. An error means that it was not started. When ctx ends, the command is ended as End does,
-// with the cause of ctx.
+// Run runs a command to its end. An error means that it was not started. When ctx ends, the command is ended as End
+// does, with the cause of ctx.
 func Run(ctx context.Context, c Command) (Result, error) {
 	r, err := Start(ctx, c)
 	if err != nil {

@@ -33,7 +33,8 @@ func TestRun(t *testing.T) {
 		`echo "$A,$B"`:                         {Output: "1,a b'c\"$(x)`y`\n"},
 		"printf 'a\\377b\\000c'":               {Output: "a\uFFFDb\uFFFDc"},
 	} {
-		got := run(t, program.Command{Text: text, Folder: folder, Input: []byte("the input\n"), Env: []string{"A=1", "B=a b'c\"$(x)`y`"}})
+		got := run(t, program.Command{Text: text, Folder: folder, Input: []byte("the input\n"),
+			Env: []string{"A=1", "B=a b'c\"$(x)`y`"}})
 		if got != want {
 			t.Errorf("%s: %+v; want %+v", text, got, want)
 		}
@@ -70,12 +71,14 @@ func TestEnvironmentIsOfThisMessage(t *testing.T) {
 	}
 }
 
-// What is ours alone in our environment a command gets only if its agent's list names it. Without a list it gets all else, with one
-// what that names and what nearly every program needs.
+// What is ours alone in our environment a command gets only if its agent's list names it. Without a list it gets all
+// else, with one what that names and what nearly every program needs.
 func TestPasses(t *testing.T) {
 	for _, name := range []string{
-		"PGPASSWORD", "PGSSLPASSWORD", "OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_METRICS_HEADERS", "OTEL_EXPORTER_OTLP_LOGS_HEADERS",
-		"MAILROOM_TOKEN", "MAILROOM_DB", "MAILROOM_HOST_NAME", "PGHOST", "PGPASSFILE", "OTEL_EXPORTER_OTLP_ENDPOINT", "ANTHROPIC_API_KEY", "GIT_DIR", "GIT_AUTHOR_NAME", "XDG_STATE_HOME",
+		"PGPASSWORD", "PGSSLPASSWORD", "OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
+		"OTEL_EXPORTER_OTLP_METRICS_HEADERS", "OTEL_EXPORTER_OTLP_LOGS_HEADERS",
+		"MAILROOM_TOKEN", "MAILROOM_DB", "MAILROOM_HOST_NAME", "PGHOST", "PGPASSFILE", "OTEL_EXPORTER_OTLP_ENDPOINT",
+		"ANTHROPIC_API_KEY", "GIT_DIR", "GIT_AUTHOR_NAME", "XDG_STATE_HOME",
 	} {
 		t.Setenv(name, "of-the-daemon")
 	}
@@ -91,7 +94,8 @@ func TestPasses(t *testing.T) {
 		"MAILROOM_TOKEN,MAILROOM_DB*": "MAILROOM_HOST_NAME XDG_STATE_HOME", // as somebody wrote into the table
 		", ;'":                        "MAILROOM_HOST_NAME XDG_STATE_HOME",
 	} {
-		got := run(t, program.Command{Text: `env | grep =of-the-daemon | cut -d= -f1 | LC_ALL=C sort | tr '\n' ' '`, Passes: list})
+		got := run(t, program.Command{Text: `env | grep =of-the-daemon | cut -d= -f1 | LC_ALL=C sort | tr '\n' ' '`,
+			Passes: list})
 		if strings.TrimSpace(got.Output) != gets {
 			t.Errorf("%q passes %s; want %s", list, got.Output, gets)
 		}
@@ -103,7 +107,8 @@ func TestCheckPasses(t *testing.T) {
 	t.Parallel()
 	for list, canonical := range map[string]string{
 		"": "", " , ": "", "B, A,B": "A,B", "*,PGPASSWORD": "*,PGPASSWORD", "_x9*": "_x9*",
-		"1A": "refused", "A-B": "refused", "A=B": "refused", "A**": "refused", "*A": "refused", "A;B": "refused", "Ä": "refused",
+		"1A": "refused", "A-B": "refused", "A=B": "refused", "A**": "refused", "*A": "refused", "A;B": "refused",
+		"Ä":           "refused",
 		"MAILROOM_DB": "refused", "MAILROOM_*": "refused", "TRACEPARENT": "refused",
 	} {
 		got, err := program.CheckPasses(list)
@@ -121,7 +126,8 @@ func TestInputOfAnySize(t *testing.T) {
 	t.Parallel()
 	input := bytes.Repeat([]byte("0123456789abcde\n"), 1<<18) // 4 MiB, more than a pipe holds
 	for text, want := range map[string]string{
-		"true": "", "head -c 5": "01234", "exec <&-; echo closed": "closed\n", "wc -c | tr -d ' '": "4194304\n", "(sleep 0; wc -l) | tr -d ' '": "262144\n",
+		"true": "", "head -c 5": "01234", "exec <&-; echo closed": "closed\n", "wc -c | tr -d ' '": "4194304\n",
+		"(sleep 0; wc -l) | tr -d ' '": "262144\n",
 	} {
 		if got := run(t, program.Command{Text: text, Input: input}); got.Status != 0 || got.Output != want {
 			t.Errorf("%s: %+v", text, got)
@@ -168,9 +174,11 @@ func TestNotStarted(t *testing.T) {
 		c   program.Command
 	}{
 		"too late": {ended, program.Command{}},
-		"missing, in which the command runs, does not exist; make it": {t.Context(), program.Command{Folder: filepath.Join(folder, "missing")}},
-		"is not a folder":                      {t.Context(), program.Command{Folder: file}},
-		"the command's output":                 {t.Context(), program.Command{Log: filepath.Join(folder, "missing", "log")}},
+		"missing, in which the command runs, does not exist; make it": {t.Context(),
+			program.Command{Folder: filepath.Join(folder, "missing")}},
+		"is not a folder": {t.Context(), program.Command{Folder: file}},
+		"the command's output": {t.Context(), program.Command{Log: filepath.Join(folder, "missing",
+			"log")}},
 		"the slot of the command was given up": {t.Context(), program.Command{Slot: slot}},
 	} {
 		try.c.Text = "touch " + filepath.Join(folder, "ran")
@@ -262,8 +270,8 @@ func TestStoppingShortensGrace(t *testing.T) {
 	}
 }
 
-// What a command leaves running behind it does not keep anybody waiting, though it holds the output open, and lives on: also
-// when somebody wants to end what has ended.
+// What a command leaves running behind it does not keep anybody waiting, though it holds the output open, and lives on:
+// also when somebody wants to end what has ended.
 func TestBackgroundGoesOn(t *testing.T) {
 	t.Parallel()
 	l := newLine(t)
@@ -316,8 +324,8 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// A log of any length takes no more than MaxLog of the disk while its command runs, and in the end little more than what is
-// kept of the output, which is right all the same.
+// A log of any length takes no more than MaxLog of the disk while its command runs, and in the end little more than
+// what is kept of the output, which is right all the same.
 func TestLogIsBounded(t *testing.T) {
 	t.Parallel()
 	const lines, length = 6 << 10, 1 << 10 // 6 MiB at a time
@@ -325,7 +333,8 @@ func TestLogIsBounded(t *testing.T) {
 	log := filepath.Join(folder, "log")
 	r, err := program.Start(t.Context(), program.Command{
 		Text: fmt.Sprintf(`exec 9> "$LINE"; echo first
-			for i in 1 2 3; do yes %s | head -n %d; echo ready >&9; read word < word; done; echo last`, strings.Repeat("x", length-1), lines),
+			for i in 1 2 3; do yes %s | head -n %d; echo ready >&9; read word < word; done; echo last`,
+			strings.Repeat("x", length-1), lines),
 		Folder: folder, Log: log, Env: []string{l.env()},
 	})
 	must(t, err)
@@ -351,7 +360,8 @@ func TestLogIsBounded(t *testing.T) {
 	left, err := strconv.Atoi(number)
 	must(t, err)
 	printed := len("first\nlast\n") + 3*lines*length
-	if total := len(before) + left + len(after); total > printed || total < printed-lines*length { // less what is lost at a cut
+	// less what is lost at a cut
+	if total := len(before) + left + len(after); total > printed || total < printed-lines*length {
 		t.Errorf("%d bytes were printed, they say; %d left out", total, left)
 	}
 	if !strings.HasPrefix(before, "first\nxxx") || !strings.HasSuffix(after, "x\nlast\n") {
@@ -359,7 +369,8 @@ func TestLogIsBounded(t *testing.T) {
 	}
 	text, err := os.ReadFile(log)
 	must(t, err)
-	if len(text) > 3*program.TailSize || !strings.HasPrefix(string(text), before) || !strings.HasSuffix(string(text), after) {
+	if len(text) > 3*program.TailSize || !strings.HasPrefix(string(text), before) ||
+		!strings.HasSuffix(string(text), after) {
 		t.Errorf("the log has %d bytes left, %.20q ... %q", len(text), text, text[len(text)-20:])
 	}
 }
@@ -388,7 +399,8 @@ func TestBoundLog(t *testing.T) {
 	}
 	removed, err := program.BoundLog(long)
 	must(t, err)
-	if info, err := os.Stat(long); err != nil || removed <= program.MaxLog/2 || info.Size() != program.MaxLog+1-removed {
+	if info, err := os.Stat(long); err != nil || removed <= program.MaxLog/2 || info.Size() != program.MaxLog+
+		1-removed {
 		t.Errorf("%d bytes removed, %d left, %v", removed, info.Size(), err)
 	}
 }

@@ -19,10 +19,10 @@ import (
 	"mailroom/orchestrator/process"
 )
 
-// Slot is the right to run one command at a time among all processes of the machine: a lock on a file, which the command
-// inherits. The file says which processes have it. When our process is killed, the slot stays taken until the command has
-// ended. What the command left running in the background keeps the lock, too; the file shows that the command itself has
-// ended. Its methods may be called concurrently, and for nil.
+// Slot is the right to run one command at a time among all processes of the machine: a lock on a file, which the
+// command inherits. The file says which processes have it. When our process is killed, the slot stays taken until the
+// command has ended. What the command left running in the background keeps the lock, too; the file shows that the
+// command itself has ended. Its methods may be called concurrently, and for nil.
 type Slot struct {
 	file *os.File
 
@@ -31,12 +31,12 @@ type Slot struct {
 	released bool
 }
 
-// SlotFolder returns the folder beside a database that holds the slots of its agents' commands and what sessions print. Slots must
-// not be removed while a command runs.
+// SlotFolder returns the folder beside a database that holds the slots of its agents' commands and what sessions print.
+// Slots must not be removed while a command runs.
 func SlotFolder(database string) string { return database + "-slots" }
 
-// TakeSlot takes the slot of this name, a file of the folder, which is made with mode 0700 when it is not there. It does
-// not wait: orchestrator.ErrNoSlot says that somebody has it.
+// TakeSlot takes the slot of this name, a file of the folder, which is made with mode 0700 when it is not there. It
+// does not wait: orchestrator.ErrNoSlot says that somebody has it.
 func TakeSlot(folder, name string) (*Slot, error) {
 	if name == "" || strings.HasPrefix(name, ".") || strings.ContainsAny(name, "/\x00") {
 		return nil, fmt.Errorf("a slot cannot be named %q", name)
@@ -73,21 +73,23 @@ func TakeSlot(folder, name string) (*Slot, error) {
 // begin notes that a slot whose lock we have is ours now.
 func begin(file *os.File) error {
 	if runningCommand(file) != 0 {
-		// The process that started it has died, and it runs without the lock: it has closed what it inherited, as sudo(8) does.
+		// The process that started it has died, and it runs without the lock: it has closed what it inherited, as
+		// sudo(8) does.
 		return orchestrator.ErrNoSlot
 	}
 	h := holders{Owner: process.Of(os.Getpid())}
 	return h.write(file)
 }
 
-// A guard is held for a moment. It is tried every guardPoll, guardTries times: a holder that was stopped must halt nobody.
+// A guard is held for a moment. It is tried every guardPoll, guardTries times: a holder that was stopped must halt
+// nobody.
 const (
 	guardPoll  = time.Millisecond
 	guardTries = 1000
 )
 
-// guard excludes all others that take slots in a folder, or note in one which command runs with it, until it is unlocked.
-// Nobody inherits it. orchestrator.ErrNoSlot says that it was not to be had.
+// guard excludes all others that take slots in a folder, or note in one which command runs with it, until it is
+// unlocked. Nobody inherits it. orchestrator.ErrNoSlot says that it was not to be had.
 func guard(folder string) (unlock func(), err error) {
 	file, err := os.Open(folder)
 	if err != nil {
@@ -103,19 +105,21 @@ func guard(folder string) (unlock func(), err error) {
 		return nil, err
 	}
 	return func() {
-		_ = unix.Flock(int(file.Fd()), unix.LOCK_UN) // closing it unlocks it too, unless a child was forked at this moment
+		// closing it unlocks it too, unless a child was forked at this moment
+		_ = unix.Flock(int(file.Fd()), unix.LOCK_UN)
 		file.Close()
 	}, nil
 }
 
-// leftOver reports whether the lock on a slot's file is kept only by what a command left running in the background: the command
-// itself has ended, and the process that started it has died. A file that names no holders counts as taken.
+// leftOver reports whether the lock on a slot's file is kept only by what a command left running in the background: the
+// command itself has ended, and the process that started it has died. A file that names no holders counts as taken.
 func leftOver(file *os.File) bool {
 	h := holdersIn(file)
 	return h != nil && !h.Owner.Alive() && !h.Command.Alive()
 }
 
-// runningCommand returns the number of the process that a slot's file names as the last command, if that still runs; else 0.
+// runningCommand returns the number of the process that a slot's file names as the last command, if that still runs;
+// else 0.
 func runningCommand(file *os.File) (pid int) {
 	if h := holdersIn(file); h != nil && h.Command.Born != "" && h.Command.Here() {
 		return h.Command.PID
@@ -123,8 +127,8 @@ func runningCommand(file *os.File) (pid int) {
 	return 0
 }
 
-// Holder returns the number of the process of the command that runs with a slot, which leads its group; 0 if none is known. It
-// takes no slot.
+// Holder returns the number of the process of the command that runs with a slot, which leads its group; 0 if none is
+// known. It takes no slot.
 func Holder(folder, name string) int {
 	file, err := os.OpenFile(filepath.Join(folder, name), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -250,8 +254,8 @@ func EndGroup(pid int, kill bool) {
 	_ = unix.Kill(-pid, unix.SIGCONT)
 }
 
-// gate makes a command with a slot wait until its process is noted in the slot. If we are killed before, the command ends: so
-// no command runs that is not noted in its slot.
+// gate makes a command with a slot wait until its process is noted in the slot. If we are killed before, the command
+// ends: so no command runs that is not noted in its slot.
 type gate struct {
 	slot         *os.File
 	ours, theirs *os.File // of a pipe; the command waits for a line from it
@@ -271,7 +275,8 @@ func newGate(slot *os.File, cmd *exec.Cmd) (*gate, error) {
 	return &gate{slot: slot, ours: ours, theirs: theirs}, nil
 }
 
-// open notes the process of the command and lets it go. After an error, and without this, it ends when the gate is closed.
+// open notes the process of the command and lets it go. After an error, and without this, it ends when the gate is
+// closed.
 func (g *gate) open(pid int) error {
 	if g == nil {
 		return nil

@@ -37,7 +37,8 @@ func TestSlot(t *testing.T) {
 	again.Release()
 	var none *program.Slot
 	none.Release()
-	for path, want := range map[string]os.FileMode{folder: os.ModeDir | 0o700, filepath.Join(folder, "builder.0"): 0o600} {
+	for path, want := range map[string]os.FileMode{folder: os.ModeDir | 0o700,
+		filepath.Join(folder, "builder.0"): 0o600} {
 		if info, err := os.Stat(path); err != nil || info.Mode() != want {
 			t.Errorf("%s: %v, %v", path, info.Mode(), err)
 		}
@@ -65,7 +66,8 @@ func TestSlotRefused(t *testing.T) {
 	}
 }
 
-// However many want it, one has it; also when its file is removed in between, which those who have opened it do not see.
+// However many want it, one has it; also when its file is removed in between, which those who have opened it do not
+// see.
 func TestSlotIsOnePerName(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -104,15 +106,16 @@ func TestSlotIsOnePerName(t *testing.T) {
 	}
 }
 
-// A slot that is given up while its command runs, as a router does that leaves a stuck attempt behind, stays taken until
-// the command has ended.
+// A slot that is given up while its command runs, as a router does that leaves a stuck attempt behind, stays taken
+// until the command has ended.
 func TestSlotOutlastsItsRelease(t *testing.T) {
 	t.Parallel()
 	folder, l := t.TempDir(), newLine(t)
 	slot, err := program.TakeSlot(folder, "builder.0")
 	must(t, err)
 	r, err := program.Start(t.Context(), program.Command{
-		Text: `exec 9> "$LINE"; echo ready >&9; read word < word`, Folder: mkfifo(t, folder, "word"), Env: []string{l.env()}, Slot: slot,
+		Text: `exec 9> "$LINE"; echo ready >&9; read word < word`, Folder: mkfifo(t, folder, "word"),
+		Env: []string{l.env()}, Slot: slot,
 	})
 	must(t, err)
 	l.hear()
@@ -318,7 +321,8 @@ func TestSlotOfSomebodyUnknown(t *testing.T) {
 	defer file.Close()
 	must(t, unix.Flock(int(file.Fd()), unix.LOCK_EX))
 	const elsewhere = `{"pid":1,"space":"pid:[1]"}`
-	for _, text := range []string{"", "no JSON", `null`, `{"owner":` + elsewhere + `}`, `{"command":` + elsewhere + `}`} {
+	for _, text := range []string{"", "no JSON", `null`, `{"owner":` + elsewhere + `}`, `{"command":` + elsewhere +
+		`}`} {
 		must(t, os.WriteFile(path, []byte(text), 0))
 		if _, err := program.TakeSlot(folder, "builder.0"); !errors.Is(err, orchestrator.ErrNoSlot) {
 			t.Errorf("%s: %v", text, err)
@@ -388,7 +392,8 @@ func TestNothingElseIsInherited(t *testing.T) {
 				t.Errorf("descriptor 3 is not the slot:\n%s", out)
 			}
 		}
-		if strings.Contains(out, " 4 -> pipe:") || strings.Count(out, tests) != want || !strings.Contains(out, " 0 -> ") {
+		if strings.Contains(out, " 4 -> pipe:") || strings.Count(out, tests) != want ||
+			!strings.Contains(out, " 0 -> ") {
 			t.Errorf("descriptors:\n%s", out)
 		}
 	}

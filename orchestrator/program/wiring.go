@@ -46,8 +46,8 @@ func (r *Running) wire() (w *wiring, err error) {
 	return w, nil
 }
 
-// inputFile is an open file that holds a text, to be read from its start. A pipe would not do: when we are killed while we
-// write, the command would take a part of it for the whole.
+// inputFile is an open file that holds a text, to be read from its start. A pipe would not do: when we are killed while
+// we write, the command would take a part of it for the whole.
 func inputFile(text []byte) (*os.File, error) {
 	file, err := inMemory()
 	if err != nil { // or forbidden, as it is on some machines

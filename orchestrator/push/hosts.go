@@ -23,8 +23,8 @@ const ntfyService = "ntfy.sh"
 // maxEndpoint bounds the address of a subscription, in bytes.
 const maxEndpoint = 2048
 
-// Host reports whether pushes may go to a URL's host: to that of a push service, or to one of those that were added
-// by hand, as NAME (at the usual port of the URL's scheme) or NAME:PORT. byHand says that it was the latter, which may be
+// Host reports whether pushes may go to a URL's host: to that of a push service, or to one of those that were added by
+// hand, as NAME (at the usual port of the URL's scheme) or NAME:PORT. byHand says that it was the latter, which may be
 // in a private network if the settings allow it. Where a name leads is not looked up.
 func Host(u *url.URL, added []string) (known, byHand bool) {
 	host := canonicalHost(u)
@@ -36,9 +36,9 @@ func Host(u *url.URL, added []string) (known, byHand bool) {
 	return known, known
 }
 
-// canonicalHost returns the host of a URL in lower case, an IP address in its shortest form, with the port unless it is the
-// usual one of the scheme. It returns "" for what is no host: a name that ends in a full stop or has an empty label is none,
-// since no list has it.
+// canonicalHost returns the host of a URL in lower case, an IP address in its shortest form, with the port unless it is
+// the usual one of the scheme. It returns "" for what is no host: a name that ends in a full stop or has an empty label
+// is none, since no list has it.
 func canonicalHost(u *url.URL) string {
 	host := u.Hostname()
 	ip, err := netip.ParseAddr(host)
@@ -47,7 +47,8 @@ func canonicalHost(u *url.URL) string {
 		host = ip.Unmap().String()
 	case err == nil:
 		host = "[" + ip.String() + "]"
-	case strings.Trim(host, "-._"+orchestrator.Alphanumeric) != "" || len(host) > 253 || slices.Contains(strings.Split(host, "."), ""):
+	case strings.Trim(host, "-._"+orchestrator.Alphanumeric) != "" || len(host) > 253 ||
+		slices.Contains(strings.Split(host, "."), ""):
 		return ""
 	}
 	host = strings.ToLower(host)
@@ -74,7 +75,10 @@ func parseURL(address string) (u *url.URL, why string) {
 	switch {
 	case len(address) > maxEndpoint:
 		return nil, "it is longer than 2048 bytes"
-	case err != nil || u.Hostname() == "" || strings.ContainsFunc(address, func(r rune) bool { return r <= ' ' || r > '~' }):
+	case err != nil || u.Hostname() == "" || strings.ContainsFunc(address, func(r rune) bool {
+		return r <= ' ' ||
+			r > '~'
+	}):
 		return nil, "it is no URL"
 	case u.User != nil:
 		return nil, "it has a user name in it"
@@ -95,26 +99,30 @@ func CheckEndpoint(endpoint string, added []string) (host string, err error) {
 		return "", orchestrator.Errorf(orchestrator.InvalidParams, "endpoint: %s", why)
 	}
 	if known, _ := Host(u, added); !known {
-		return "", orchestrator.Errorf(orchestrator.InvalidParams, "endpoint: %s is no push service that is known", orchestrator.Clip(u.Host)).
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, "endpoint: %s is no push service that is known",
+			orchestrator.Clip(u.Host)).
 			WithHint("If it is one of yours, name it in the setting signal.push_hosts, on this machine only")
 	}
 	if u.Host != canonicalHost(u) {
 		// What we sign is for this host, and push services compare that as text.
-		return "", orchestrator.Errorf(orchestrator.InvalidParams, "endpoint: its host is not written as browsers write it")
+		return "", orchestrator.Errorf(orchestrator.InvalidParams,
+			"endpoint: its host is not written as browsers write it")
 	}
 	return u.Host, nil
 }
 
-// CheckNtfyURL checks the address of an ntfy topic, https://HOST/TOPIC, and returns its host. The host is ntfy.sh or one that
-// was added by hand; one of those may be http where private networks are allowed. Errors are invalid_params.
+// CheckNtfyURL checks the address of an ntfy topic, https://HOST/TOPIC, and returns its host. The host is ntfy.sh or
+// one that was added by hand; one of those may be http where private networks are allowed. Errors are invalid_params.
 func CheckNtfyURL(address string, added []string, allowPrivate bool) (host string, err error) {
 	u, why := parseURL(address)
 	if why != "" || u.RawQuery != "" || u.ForceQuery {
-		return "", orchestrator.Errorf(orchestrator.InvalidParams, "url: it is no address of a topic").WithHint("Write it as in https://ntfy.sh/TOPIC")
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, "url: it is no address of a topic").
+			WithHint("Write it as in https://ntfy.sh/TOPIC")
 	}
 	topic, ok := strings.CutPrefix(u.EscapedPath(), "/")
 	if !ok || topic == "" || len(topic) > 64 || strings.Trim(topic, "-_"+orchestrator.Alphanumeric) != "" {
-		return "", orchestrator.Errorf(orchestrator.InvalidParams, "url: the path must be the topic's name, 1 to 64 letters, digits, - and _").
+		return "", orchestrator.Errorf(orchestrator.InvalidParams,
+			"url: the path must be the topic's name, 1 to 64 letters, digits, - and _").
 			WithHint("Write it as in https://ntfy.sh/TOPIC")
 	}
 	host = canonicalHost(u)
@@ -124,7 +132,8 @@ func CheckNtfyURL(address string, added []string, allowPrivate bool) (host strin
 		return "", orchestrator.Errorf(orchestrator.InvalidParams, "url: it is no https address").
 			WithHint("http is for a server of your own network: name it in the setting signal.push_hosts and turn signal.allow_private on, on this machine only")
 	case !byHand && host != ntfyService:
-		return "", orchestrator.Errorf(orchestrator.InvalidParams, "url: %s is no server that is known", orchestrator.Clip(u.Host)).
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, "url: %s is no server that is known",
+			orchestrator.Clip(u.Host)).
 			WithHint("If it is one of yours, name it in the setting signal.push_hosts, on this machine only")
 	}
 	return host, nil
@@ -141,7 +150,8 @@ func ParseHosts(value string) (hosts []string, err error) {
 			host = canonicalHost(u)
 		}
 		if host == "" {
-			return nil, orchestrator.Errorf(orchestrator.InvalidParams, "%q is no host, as in push.example.com or 10.0.0.5:8443", orchestrator.Clip(part))
+			return nil, orchestrator.Errorf(orchestrator.InvalidParams,
+				"%q is no host, as in push.example.com or 10.0.0.5:8443", orchestrator.Clip(part))
 		}
 		if !slices.Contains(hosts, host) {
 			hosts = append(hosts, host)
@@ -150,20 +160,24 @@ func ParseHosts(value string) (hosts []string, err error) {
 	return hosts, nil
 }
 
-// ParseSignalURL reads the setting signal.url: an https address without a path, or an http one of this machine, which is for
-// trying things in a browser here.
+// ParseSignalURL reads the setting signal.url: an https address without a path, or an http one of this machine, which
+// is for trying things in a browser here.
 func ParseSignalURL(value string) (string, error) {
 	if value == "" || value == "-" {
 		return "", nil
 	}
 	u, err := url.Parse(value)
-	if err != nil || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || strings.Trim(u.Path, "/") != "" {
-		return "", orchestrator.Errorf(orchestrator.InvalidParams, "%q is no address, as in https://phone.example.com", orchestrator.Clip(value))
+	if err != nil || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" ||
+		strings.Trim(u.Path, "/") != "" {
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, "%q is no address, as in https://phone.example.com",
+			orchestrator.Clip(value))
 	}
 	ip, err := netip.ParseAddr(u.Hostname())
 	here := u.Hostname() == "localhost" || err == nil && ip.IsLoopback()
 	if u.Scheme != "https" && !(u.Scheme == "http" && here) {
-		return "", orchestrator.Errorf(orchestrator.InvalidParams, "%q does not begin with https://, without which a phone lets no page receive pushes", orchestrator.Clip(value))
+		return "", orchestrator.Errorf(orchestrator.InvalidParams,
+			"%q does not begin with https://, without which a phone lets no page receive pushes",
+			orchestrator.Clip(value))
 	}
 	return strings.ToLower(u.Scheme + "://" + u.Host), nil
 }

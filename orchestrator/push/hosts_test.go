@@ -33,27 +33,43 @@ func TestPushEndpoints(t *testing.T) {
 		}
 	}
 	for _, endpoint := range []string{
-		"", "x", "/wp/x", "//fcm.googleapis.com/x", "http://fcm.googleapis.com/x", "http://fcm.googleapis.com:443/x", "ftp://fcm.googleapis.com/x",
+		"", "x", "/wp/x", "//fcm.googleapis.com/x", "http://fcm.googleapis.com/x", "http://fcm.googleapis.com:443/x",
+		"ftp://fcm.googleapis.com/x",
 		"https:fcm.googleapis.com/x", "https:///x", "https://:443/x", "javascript:alert(1)", "file:///etc/passwd",
 		// other ports, and hosts with an ending or a beginning of the known ones
-		"https://fcm.googleapis.com:80/x", "https://fcm.googleapis.com:8443/x", "https://fcm.googleapis.com:/x", "https://fcm.googleapis.com:0/x",
-		"https://fcm.googleapis.com:65979/x", "https://web.push.apple.com:22/x", "https://push.example.com:8443/x", "https://autopush.example.com/x",
-		"https://evilpush.apple.com/x", "https://push.apple.com/x", "https://.push.apple.com/x", "https://a..push.apple.com/x",
-		"https://push.apple.com.evil.example/x", "https://fcm.googleapis.com.evil.example/x", "https://evil.example/fcm.googleapis.com",
-		"https://xfcm.googleapis.com/x", "https://evil.fcm.googleapis.com/x", "https://googleapis.com/x", "https://notify.windows.com/x",
-		"https://fcm.googleapis.com./x", "https://push.example.com./x", "https://sub.push.example.com/x", "https://*.push.apple.com/x",
+		"https://fcm.googleapis.com:80/x", "https://fcm.googleapis.com:8443/x", "https://fcm.googleapis.com:/x",
+		"https://fcm.googleapis.com:0/x",
+		"https://fcm.googleapis.com:65979/x", "https://web.push.apple.com:22/x", "https://push.example.com:8443/x",
+		"https://autopush.example.com/x",
+		"https://evilpush.apple.com/x", "https://push.apple.com/x", "https://.push.apple.com/x",
+		"https://a..push.apple.com/x",
+		"https://push.apple.com.evil.example/x", "https://fcm.googleapis.com.evil.example/x",
+		"https://evil.example/fcm.googleapis.com",
+		"https://xfcm.googleapis.com/x", "https://evil.fcm.googleapis.com/x", "https://googleapis.com/x",
+		"https://notify.windows.com/x",
+		"https://fcm.googleapis.com./x", "https://push.example.com./x", "https://sub.push.example.com/x",
+		"https://*.push.apple.com/x",
 		// not as browsers write it
-		"https://FCM.googleapis.com/x", "https://fcm.googleapis.com:443/x", "https://push.example.com:443/x", "https://Push.Example.com/x",
-		"https://autopush.example.com:08443/x", "https://[::ffff:192.168.1.5]:8443/x", "https://[FD00::1]/x", "https://[fd00:0::1]/x",
+		"https://FCM.googleapis.com/x", "https://fcm.googleapis.com:443/x", "https://push.example.com:443/x",
+		"https://Push.Example.com/x",
+		"https://autopush.example.com:08443/x", "https://[::ffff:192.168.1.5]:8443/x", "https://[FD00::1]/x",
+		"https://[fd00:0::1]/x",
 		// what parses in more than one way
-		"https://fcm.googleapis.com@evil.example/x", "https://user@fcm.googleapis.com/x", "https://@fcm.googleapis.com/x",
-		"https://fcm.googleapis.com:443@evil.example/x", "https://evil.example\\@fcm.googleapis.com/x", "https://evil.example#@fcm.googleapis.com/x",
-		"https://evil.example?@fcm.googleapis.com/x", "https://fcm.googleapis.com%2eevil.example/x", "https://fcm.googleapis.com%00.evil.example/x",
-		"https://fcm.googleapis.com\t/x", "https://fcm.googleapis.com/\r\nX-Header: 1", " https://fcm.googleapis.com/x", "https://fcm.googleapis.com/x#y",
-		"https://fcm。googleapis。com/x", "https://ｆcm.googleapis.com/x", "https://fcm.googleapis.com/ä", "https://web.push.apple.com,evil.example/x",
+		"https://fcm.googleapis.com@evil.example/x", "https://user@fcm.googleapis.com/x",
+		"https://@fcm.googleapis.com/x",
+		"https://fcm.googleapis.com:443@evil.example/x", "https://evil.example\\@fcm.googleapis.com/x",
+		"https://evil.example#@fcm.googleapis.com/x",
+		"https://evil.example?@fcm.googleapis.com/x", "https://fcm.googleapis.com%2eevil.example/x",
+		"https://fcm.googleapis.com%00.evil.example/x",
+		"https://fcm.googleapis.com\t/x", "https://fcm.googleapis.com/\r\nX-Header: 1", " https://fcm.googleapis.com/x",
+		"https://fcm.googleapis.com/x#y",
+		"https://fcm。googleapis。com/x", "https://ｆcm.googleapis.com/x", "https://fcm.googleapis.com/ä",
+		"https://web.push.apple.com,evil.example/x",
 		// addresses of this machine and of networks
-		"https://localhost/x", "https://127.0.0.1:8080/x", "https://127.1/x", "https://2130706433/x", "https://0x7f000001/x", "https://[::1]/x",
-		"https://[::ffff:7f00:2]/x", "https://169.254.169.254/latest/meta-data", "https://[fd00::1%25eth0]/x", "https://[fd00::1]:8443/x", "https://fd00::1/x",
+		"https://localhost/x", "https://127.0.0.1:8080/x", "https://127.1/x", "https://2130706433/x",
+		"https://0x7f000001/x", "https://[::1]/x",
+		"https://[::ffff:7f00:2]/x", "https://169.254.169.254/latest/meta-data", "https://[fd00::1%25eth0]/x",
+		"https://[fd00::1]:8443/x", "https://fd00::1/x",
 		"https://192.168.1.5/x", "https://fcm.googleapis.com/" + strings.Repeat("x", 2048),
 	} {
 		host, err := CheckEndpoint(endpoint, added)
@@ -121,8 +137,10 @@ func TestParsePushHosts(t *testing.T) {
 		}
 	}
 	for _, text := range []string{
-		"https://a.example", "a.example/", "a.example/x", "*.example", "a b", "user@a.example", "a.example?x", "a.example?", "a.example#", "a.example.", ".a", "a..b",
-		"a:0", "a:65536", "a:x", "a:", "::1", "[::1", "[fe80::1%25eth0]", "ä.example", "\u212A.example", "a.example,b/", "%61.example", strings.Repeat("a", 254),
+		"https://a.example", "a.example/", "a.example/x", "*.example", "a b", "user@a.example", "a.example?x",
+		"a.example?", "a.example#", "a.example.", ".a", "a..b",
+		"a:0", "a:65536", "a:x", "a:", "::1", "[::1", "[fe80::1%25eth0]", "ä.example", "\u212A.example", "a.example,b/",
+		"%61.example", strings.Repeat("a", 254),
 	} {
 		if got, err := ParseHosts(text); orchestrator.CodeOf(err) != orchestrator.InvalidParams {
 			t.Errorf("%q: %q, %v; want invalid_params", text, got, err)
@@ -150,7 +168,8 @@ func FuzzPushEndpoint(f *testing.F) {
 		switch {
 		case byHand && host == "push.example.com:8443":
 		case !byHand && host == "fcm.googleapis.com":
-		case !byHand && slices.ContainsFunc([]string{".push.apple.com", ".push.services.mozilla.com", ".notify.windows.com"},
+		case !byHand && slices.ContainsFunc([]string{".push.apple.com", ".push.services.mozilla.com",
+			".notify.windows.com"},
 			func(suffix string) bool { return strings.HasSuffix(host, suffix) && len(host) > len(suffix) }):
 		default:
 			t.Errorf("%q is let through, by hand: %v", endpoint, byHand)

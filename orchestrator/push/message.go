@@ -42,7 +42,8 @@ type Message struct {
 	ID        string `json:"id"`               // of the question or alert
 	Status    string `json:"status,omitempty"` // of a question that ended
 	Encrypted bool   `json:"encrypted,omitempty"`
-	Body      string `json:"body,omitempty"` // encrypted: an age file in base64; otherwise JSON. Not for those who cannot read it
+	// encrypted: an age file in base64; otherwise JSON. Not for those who cannot read it
+	Body string `json:"body,omitempty"`
 }
 
 // Secret is what an attempt at a device has as its Secret, in JSON.
@@ -75,17 +76,19 @@ func CheckKeys(p256dh, auth string) error {
 		_, err = ecdh.P256().NewPublicKey(point)
 	}
 	if err != nil {
-		return orchestrator.Errorf(orchestrator.InvalidParams, "p256dh is no public key of the curve P-256 in base64url")
+		return orchestrator.Errorf(orchestrator.InvalidParams,
+			"p256dh is no public key of the curve P-256 in base64url")
 	}
-	if secret, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(auth, "=")); err != nil || len(secret) != 16 {
+	if secret, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(auth, "=")); err != nil ||
+		len(secret) != 16 {
 		return orchestrator.Errorf(orchestrator.InvalidParams, "auth is not 16 bytes in base64url")
 	}
 	return nil
 }
 
-// NtfyToken returns the token with which a button of a notification answers a question; whoever has the key of the topic can
-// make it. It is good while the question is open, so usually once; if the answer is refused, it is good again. It has 32 hex
-// digits.
+// NtfyToken returns the token with which a button of a notification answers a question; whoever has the key of the
+// topic can make it. It is good while the question is open, so usually once; if the answer is refused, it is good
+// again. It has 32 hex digits.
 func NtfyToken(key, question string, option int) string {
 	secret, _ := hex.DecodeString(key) // "" has no buttons
 	mac := hmac.New(sha256.New, secret)

@@ -45,18 +45,21 @@ const alertLife = 7 * orchestrator.Day
 const alertColumns = `alert_id, sender, encrypted, body, created_at`
 
 func scanAlert(row store.Row) Alert {
-	return Alert{ID: row.Text(0), Sender: row.Text(1), Encrypted: row.Int(2) != 0, Body: row.Text(3), CreatedAt: row.Text(4)}
+	return Alert{ID: row.Text(0), Sender: row.Text(1), Encrypted: row.Int(2) != 0, Body: row.Text(3),
+		CreatedAt: row.Text(4)}
 }
 
-// AlertUser stores an alert and pushes it to the devices that can read it, in one transaction. It is on disk when AlertUser
-// returns. pushed is the number of these devices. An alert with a MessageID is stored once; repeating it returns the first.
-// Errors: invalid_params; unknown_sender; unavailable when the sender has told too much within an hour.
+// AlertUser stores an alert and pushes it to the devices that can read it, in one transaction. It is on disk when
+// AlertUser returns. pushed is the number of these devices. An alert with a MessageID is stored once; repeating it
+// returns the first. Errors: invalid_params; unknown_sender; unavailable when the sender has told too much within an
+// hour.
 func AlertUser(ctx context.Context, l *ledger.Ledger, d AlertDraft) (a Alert, pushed int, err error) {
 	if d.Sender, err = orchestrator.CheckName("sender", d.Sender); err != nil {
 		return a, 0, err
 	}
 	if len(d.Body) > maxSignal {
-		return a, 0, orchestrator.Errorf(orchestrator.InvalidParams, "the alert has %d bytes; at most %d are allowed", len(d.Body), maxSignal)
+		return a, 0, orchestrator.Errorf(orchestrator.InvalidParams, "the alert has %d bytes; at most %d are allowed",
+			len(d.Body), maxSignal)
 	}
 	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		a, pushed, err = alertUser(t, &d)
@@ -82,9 +85,11 @@ func alertUser(t *ledger.Tx, d *AlertDraft) (a Alert, pushed int, err error) {
 		return a, 0, err
 	}
 	a = Alert{ID: d.ID, Sender: d.Sender, Encrypted: d.Encrypted, Body: d.Body, CreatedAt: t.Now}
-	_, err = t.Exec(`INSERT INTO signal_alerts (alert_id, sender, encrypted, body, priority, session_id, message_id, created_at, sealed_at, trace_id, span_id)
+	_, err = t.Exec(`INSERT INTO signal_alerts (alert_id, sender, encrypted, body, priority, session_id, message_id,
+		created_at, sealed_at, trace_id, span_id)
 		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?9, ?10)`,
-		a.ID, a.Sender, a.Encrypted, a.Body, d.Priority, d.SessionID, d.MessageID, a.CreatedAt, traceOf(t, a.ID), t.SpanID)
+		a.ID, a.Sender, a.Encrypted, a.Body, d.Priority, d.SessionID, d.MessageID, a.CreatedAt, traceOf(t, a.ID),
+		t.SpanID)
 	if err != nil {
 		return a, 0, err
 	}
@@ -99,14 +104,17 @@ func alertUser(t *ledger.Tx, d *AlertDraft) (a Alert, pushed int, err error) {
 	return a, pushed, nil
 }
 
-// mayTell returns an error if an agent has sent too many alerts within an hour: an agent in a loop must not ring a phone
-// without end.
+// mayTell returns an error if an agent has sent too many alerts within an hour: an agent in a loop must not ring a
+// phone without end.
 func mayTell(t *ledger.Tx, sender string) error {
-	n, err := t.Number(`SELECT count(*) FROM signal_alerts WHERE created_at > ? AND sender = ?`, orchestrator.Stamp(t.Clock.Add(-time.Hour)), sender)
+	n, err := t.Number(`SELECT count(*) FROM signal_alerts WHERE created_at > ? AND sender = ?`,
+		orchestrator.Stamp(t.Clock.Add(-time.Hour)), sender)
 	if err != nil || n < maxAlerts {
 		return err
 	}
-	return orchestrator.Errorf(orchestrator.Unavailable, "%d alerts of %s came within an hour, the limit; nothing was sent", n, sender).WithHint("Wait, or put them together in one")
+	return orchestrator.Errorf(orchestrator.Unavailable,
+		"%d alerts of %s came within an hour, the limit; nothing was sent", n, sender).
+		WithHint("Wait, or put them together in one")
 }
 
 // GetAlert returns an alert by its id. Error: not_found.
@@ -141,14 +149,16 @@ func alerts(c *store.Conn, limit int, where, arg string) ([]Alert, error) {
 	return store.List(c, scanAlert, `SELECT `+alertColumns+` FROM signal_alerts WHERE `+where+` LIMIT +?1`, limit, arg)
 }
 
-// ReplaceAlert replaces the body of an alert, if it still has the body old. It is for alerts that no device could read, which
-// are sealed again for devices that came later. Errors: not_found; conflict if the body is not old any more.
+// ReplaceAlert replaces the body of an alert, if it still has the body old. It is for alerts that no device could read,
+// which are sealed again for devices that came later. Errors: not_found; conflict if the body is not old any more.
 func ReplaceAlert(ctx context.Context, l *ledger.Ledger, id, old, body string) error {
 	if len(body) > maxSignal {
-		return orchestrator.Errorf(orchestrator.InvalidParams, "the alert has %d bytes; at most %d are allowed", len(body), maxSignal)
+		return orchestrator.Errorf(orchestrator.InvalidParams, "the alert has %d bytes; at most %d are allowed",
+			len(body), maxSignal)
 	}
 	return l.Write(ctx, store.Shared, func(t *ledger.Tx) error {
-		n, err := t.Exec(`UPDATE signal_alerts SET body = ?, sealed_at = ? WHERE alert_id = ? AND body = ?`, body, t.Now, id, old)
+		n, err := t.Exec(`UPDATE signal_alerts SET body = ?, sealed_at = ? WHERE alert_id = ? AND body = ?`, body,
+			t.Now, id, old)
 		if err != nil || n > 0 {
 			return err
 		}
@@ -157,7 +167,8 @@ func ReplaceAlert(ctx context.Context, l *ledger.Ledger, id, old, body string) e
 		case err != nil:
 			return err
 		case found:
-			return orchestrator.Errorf(orchestrator.Conflict, "the alert %q was sealed anew by somebody else", orchestrator.Clip(id))
+			return orchestrator.Errorf(orchestrator.Conflict, "the alert %q was sealed anew by somebody else",
+				orchestrator.Clip(id))
 		}
 		return noAlert(id)
 	})
@@ -169,13 +180,15 @@ const (
 	shownAlerts    = 50
 )
 
-// SignalsFor returns what a device shows: pending questions, oldest first and at most 200, and the newest 50 alerts. What was
-// sealed before the device was approved is left out, since the device cannot read it.
+// SignalsFor returns what a device shows: pending questions, oldest first and at most 200, and the newest 50 alerts.
+// What was sealed before the device was approved is left out, since the device cannot read it.
 func SignalsFor(ctx context.Context, l *ledger.Ledger, d Device) (questions []Question, alerts []Alert, err error) {
 	err = l.Read(ctx, func(c *store.Conn) (err error) {
 		// Each asker has its turn, so that one with many questions hides nobody's.
-		questions, err = store.List(c, scanQuestion, `SELECT `+questionColumns+` FROM (SELECT *, row_number() OVER (PARTITION BY asker ORDER BY rowid) AS turn
-				FROM signal_questions WHERE status = 'pending' AND expires_at > ? AND (encrypted = 0 OR created_at >= ?)) AS q
+		questions, err = store.List(c, scanQuestion, `SELECT `+questionColumns+
+			` FROM (SELECT *, row_number() OVER (PARTITION BY asker ORDER BY rowid) AS turn
+				FROM signal_questions WHERE status = 'pending' AND expires_at > ? AND (encrypted = 0
+					OR created_at >= ?)) AS q
 			ORDER BY turn LIMIT +?`, orchestrator.Stamp(l.Now()), d.ApprovedAt, shownQuestions)
 		slices.SortFunc(questions, func(a, b Question) int {
 			return cmp.Or(strings.Compare(a.CreatedAt, b.CreatedAt), strings.Compare(a.ID, b.ID))
@@ -188,7 +201,8 @@ func SignalsFor(ctx context.Context, l *ledger.Ledger, d Device) (questions []Qu
 	return questions, alerts, err
 }
 
-// alertsFor returns the newest alerts that a device can read: those in clear, and those that were sealed since its approval.
+// alertsFor returns the newest alerts that a device can read: those in clear, and those that were sealed since its
+// approval.
 func alertsFor(c *store.Conn, approvedAt string) ([]Alert, error) {
 	clear, err := alerts(c, shownAlerts, `encrypted = 0 AND created_at >= ?2 ORDER BY created_at DESC`, "")
 	if err != nil {

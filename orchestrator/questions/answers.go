@@ -13,13 +13,14 @@ import (
 	"mailroom/tracing"
 )
 
-// Answer stores the answer that a device gives to a question. Of several answers the first counts. Whether an answer to an
-// encrypted question is genuine is for the asker to check: only it can read the answer. Errors: not_found; permission_denied
-// for a device that is not active; invalid_params for an answer that does not fit the question; conflict, with the question's
-// status in the error's Details, if the question is not pending.
+// Answer stores the answer that a device gives to a question. Of several answers the first counts. Whether an answer to
+// an encrypted question is genuine is for the asker to check: only it can read the answer. Errors: not_found;
+// permission_denied for a device that is not active; invalid_params for an answer that does not fit the question;
+// conflict, with the question's status in the error's Details, if the question is not pending.
 func Answer(ctx context.Context, l *ledger.Ledger, id, device, answer string) (q Question, err error) {
 	if len(answer) > maxAnswerBytes || answer == "" {
-		return q, orchestrator.Errorf(orchestrator.InvalidParams, "the answer has %d bytes; it must have 1 to %d", len(answer), maxAnswerBytes)
+		return q, orchestrator.Errorf(orchestrator.InvalidParams, "the answer has %d bytes; it must have 1 to %d",
+			len(answer), maxAnswerBytes)
 	}
 	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		state, _, err := t.Text(`SELECT state FROM signal_devices WHERE device_id = ?`, device)
@@ -73,7 +74,8 @@ func checkClearAnswer(q *Question, answer string) error {
 	}
 	switch {
 	case len(asked.Options) > 0 && (said.Option == nil || *said.Option < 0 || *said.Option >= len(asked.Options)):
-		return orchestrator.Errorf(orchestrator.InvalidParams, "option: the question has options 0 to %d", len(asked.Options)-1)
+		return orchestrator.Errorf(orchestrator.InvalidParams, "option: the question has options 0 to %d",
+			len(asked.Options)-1)
 	case len(asked.Options) > 0 && said.Text == nil:
 		return nil
 	case len(asked.Options) == 0 && said.Option != nil:
@@ -82,17 +84,18 @@ func checkClearAnswer(q *Question, answer string) error {
 	return CheckAnswerText(*said.Text)
 }
 
-// CheckAnswerText checks an answer in words: it must have 1 to 2,000 characters, and not only spaces. Error: invalid_params,
-// which does not repeat the text.
+// CheckAnswerText checks an answer in words: it must have 1 to 2,000 characters, and not only spaces. Error:
+// invalid_params, which does not repeat the text.
 func CheckAnswerText(text string) error {
 	if strings.TrimSpace(text) == "" || utf8.RuneCountInString(text) > 2000 {
-		return orchestrator.Errorf(orchestrator.InvalidParams, "text: the answer is a text of 1 to 2000 characters, not all of them space")
+		return orchestrator.Errorf(orchestrator.InvalidParams,
+			"text: the answer is a text of 1 to 2000 characters, not all of them space")
 	}
 	return nil
 }
 
-// Cancel takes a question back. by is the agent that asks for it, "" the administrator. Errors: not_found, also for a question
-// of somebody else; conflict, with the status in the error's Details, if the question is not pending.
+// Cancel takes a question back. by is the agent that asks for it, "" the administrator. Errors: not_found, also for a
+// question of somebody else; conflict, with the status in the error's Details, if the question is not pending.
 func Cancel(ctx context.Context, l *ledger.Ledger, id, by string) (q Question, err error) {
 	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		if q, err = mustQuestion(t, id); err != nil {
@@ -110,8 +113,8 @@ func Cancel(ctx context.Context, l *ledger.Ledger, id, by string) (q Question, e
 	return q, err
 }
 
-// Wait waits until a question is no longer pending, or the timeout ends, and returns the question as it is then. Errors:
-// not_found; context.Cause(ctx) if ctx ended.
+// Wait waits until a question is no longer pending, or the timeout ends, and returns the question as it is then.
+// Errors: not_found; context.Cause(ctx) if ctx ended.
 func Wait(ctx context.Context, l *ledger.Ledger, id string, timeout time.Duration) (Question, error) {
 	deadline := l.Now().Add(timeout)
 	rings, stop, err := l.Store.Bell().Listen(ctx, id)
@@ -137,7 +140,8 @@ func Wait(ctx context.Context, l *ledger.Ledger, id string, timeout time.Duratio
 	}
 }
 
-// AnswerRead notes when the asker first read the answer to a question. Errors: not_found; conflict if there is no answer.
+// AnswerRead notes when the asker first read the answer to a question. Errors: not_found; conflict if there is no
+// answer.
 func AnswerRead(ctx context.Context, l *ledger.Ledger, id string) error {
 	return l.Write(ctx, store.Shared, func(t *ledger.Tx) error {
 		q, err := mustQuestion(t, id)
@@ -158,16 +162,17 @@ func AnswerRead(ctx context.Context, l *ledger.Ledger, id string) error {
 	})
 }
 
-// RefuseAnswer takes a forged answer back from a question, whose asker has found it out. The question is pending again, and
-// pushed again, unless its time is over. answer is the forged one: another that has come meanwhile is not touched. Error:
-// not_found.
+// RefuseAnswer takes a forged answer back from a question, whose asker has found it out. The question is pending again,
+// and pushed again, unless its time is over. answer is the forged one: another that has come meanwhile is not touched.
+// Error: not_found.
 func RefuseAnswer(ctx context.Context, l *ledger.Ledger, id, answer, why string) error {
 	return l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		q, err := mustQuestion(t, id)
 		if err != nil || q.Status != Answered || q.Answer != answer || q.ReadAt != "" || q.ReturnedAt != "" {
 			return err
 		}
-		if err := t.Run(`UPDATE signal_questions SET status = 'pending', ended_at = '', answer = '', answered_by = '' WHERE question_id = ?`, id); err != nil {
+		if err := t.Run(`UPDATE signal_questions SET status = 'pending', ended_at = '', answer = '', answered_by = ''
+			WHERE question_id = ?`, id); err != nil {
 			return err
 		}
 		if err := noteSignal(t, id, tracing.Refused, string(q.Status), string(Pending), why); err != nil {
@@ -199,8 +204,8 @@ func expireQuestions(t *ledger.Tx) (more bool, err error) {
 	return len(list) == expiredQuestions, nil
 }
 
-// withdrawQuestions takes back what a name has asked the user and nobody has answered, and answers that it has not read, or that
-// have not gone back to it: they are for nobody else.
+// withdrawQuestions takes back what a name has asked the user and nobody has answered, and answers that it has not
+// read, or that have not gone back to it: they are for nobody else.
 func withdrawQuestions(t *ledger.Tx, name string) error {
 	open, err := questionsBy(t.Conn, `asker = ? AND status = 'pending'`, name)
 	if err != nil {
@@ -217,10 +222,12 @@ func withdrawQuestions(t *ledger.Tx, name string) error {
 		return err
 	}
 	for _, id := range answered {
-		if err := t.Run(`UPDATE signal_questions SET status = 'cancelled', answer = '' WHERE question_id = ?`, id); err != nil {
+		if err := t.Run(`UPDATE signal_questions SET status = 'cancelled', answer = '' WHERE question_id = ?`,
+			id); err != nil {
 			return err
 		}
-		if err := noteSignal(t, id, tracing.Cancelled, string(Answered), string(Cancelled), "the agent "+name+" was removed before it read the answer"); err != nil {
+		if err := noteSignal(t, id, tracing.Cancelled, string(Answered), string(Cancelled), "the agent "+name+
+			" was removed before it read the answer"); err != nil {
 			return err
 		}
 	}

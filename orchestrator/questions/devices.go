@@ -33,7 +33,8 @@ const (
 // ntfyDevice is the id of the ntfy topic among the devices.
 const ntfyDevice = "ntfy"
 
-// Device is a phone or a desk of the user's, or a topic of an ntfy server; the latter can read nothing that is encrypted.
+// Device is a phone or a desk of the user's, or a topic of an ntfy server; the latter can read nothing that is
+// encrypted.
 type Device struct {
 	ID          string
 	Name        string
@@ -58,7 +59,8 @@ func scanDevice(row store.Row) Device {
 	return Device{
 		ID: row.Text(0), Name: row.Text(1), Kind: row.Text(2), State: row.Text(3), Recipient: row.Text(4),
 		Fingerprint: Fingerprint(row.Text(4)), CreatedAt: row.Text(5), ApprovedAt: row.Text(6), RevokedAt: row.Text(7),
-		SeenAt: row.Text(8), PushHost: row.Text(9), PushProblem: row.Text(10), PushedAt: row.Text(11), PushOutcome: row.Text(12),
+		SeenAt: row.Text(8), PushHost: row.Text(9), PushProblem: row.Text(10), PushedAt: row.Text(11),
+		PushOutcome: row.Text(12),
 	}
 }
 
@@ -76,8 +78,8 @@ func ungrouped(text string) string {
 	return strings.NewReplacer("-", "", " ", "", "O", "0", "I", "1", "L", "1").Replace(strings.ToUpper(text))
 }
 
-// Fingerprint returns a short form of an age recipient that people can compare: 16 characters (80 bits) in groups of four. It
-// is "" for "".
+// Fingerprint returns a short form of an age recipient that people can compare: 16 characters (80 bits) in groups of
+// four. It is "" for "".
 func Fingerprint(recipient string) string {
 	if recipient == "" {
 		return ""
@@ -104,20 +106,23 @@ func DevicesIn(c *store.Conn) ([]Device, error) {
 func device(c *store.Conn, id string) (Device, error) {
 	d, found, err := store.First(c, scanDevice, `SELECT `+deviceColumns+` FROM signal_devices WHERE device_id = ?`, id)
 	if err == nil && !found {
-		err = orchestrator.Errorf(orchestrator.NotFound, "there is no device %q", orchestrator.Clip(id)).WithHint("`mailroom signal device list` shows them")
+		err = orchestrator.Errorf(orchestrator.NotFound, "there is no device %q", orchestrator.Clip(id)).
+			WithHint("`mailroom signal device list` shows them")
 	}
 	return d, err
 }
 
-// DeviceOfToken returns the device to which a token belongs, and notes, to the minute, that the device was there. It reads the
-// database each time, so that a revocation works at once. Error: unauthenticated, which does not say why.
+// DeviceOfToken returns the device to which a token belongs, and notes, to the minute, that the device was there. It
+// reads the database each time, so that a revocation works at once. Error: unauthenticated, which does not say why.
 func DeviceOfToken(ctx context.Context, l *ledger.Ledger, token string) (d Device, err error) {
-	refused := orchestrator.Errorf(orchestrator.Unauthenticated, "the device's token is not valid").WithHint("Pair it again: `mailroom signal pair`")
+	refused := orchestrator.Errorf(orchestrator.Unauthenticated, "the device's token is not valid").
+		WithHint("Pair it again: `mailroom signal pair`")
 	if !strings.HasPrefix(token, deviceTokenPrefix) || len(token) > 128 {
 		return d, refused
 	}
 	err = l.Read(ctx, func(c *store.Conn) error {
-		id, found, err := c.Text(`SELECT device_id FROM signal_subscriptions WHERE token_hash = ?`, agents.HashToken(token))
+		id, found, err := c.Text(`SELECT device_id FROM signal_subscriptions WHERE token_hash = ?`,
+			agents.HashToken(token))
 		if err == nil && !found {
 			err = refused
 		}
@@ -152,7 +157,8 @@ func seen(ctx context.Context, l *ledger.Ledger, device string) error {
 }
 
 // changeDevice changes a device within a transaction that makes every process look at the devices again.
-func changeDevice(ctx context.Context, l *ledger.Ledger, id string, change func(t *ledger.Tx, d *Device) error) (d Device, err error) {
+func changeDevice(ctx context.Context, l *ledger.Ledger, id string, change func(t *ledger.Tx,
+	d *Device) error) (d Device, err error) {
 	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		if d, err = device(t.Conn, id); err != nil {
 			return err
@@ -169,17 +175,20 @@ func changeDevice(ctx context.Context, l *ledger.Ledger, id string, change func(
 }
 
 // ActivateDevice approves a device that was paired: from now on it sees questions and can answer them. recipient is the
-// device's key as the caller has checked and kept it; if the table has another one, that is a conflict. Errors: not_found;
-// conflict.
+// device's key as the caller has checked and kept it; if the table has another one, that is a conflict. Errors:
+// not_found; conflict.
 func ActivateDevice(ctx context.Context, l *ledger.Ledger, id, recipient string) (Device, error) {
 	return changeDevice(ctx, l, id, func(t *ledger.Tx, d *Device) error {
 		if d.State == DeviceRevoked {
-			return orchestrator.Errorf(orchestrator.Conflict, "the device %s was revoked at %s", id, d.RevokedAt).WithHint("Pair it again: `mailroom signal pair`")
+			return orchestrator.Errorf(orchestrator.Conflict, "the device %s was revoked at %s", id, d.RevokedAt).
+				WithHint("Pair it again: `mailroom signal pair`")
 		}
 		if d.Recipient != recipient {
-			return orchestrator.Errorf(orchestrator.Conflict, "the device %s has another key than the one to be approved", id)
+			return orchestrator.Errorf(orchestrator.Conflict,
+				"the device %s has another key than the one to be approved", id)
 		}
-		if err := t.Run(`UPDATE signal_devices SET state = 'active', approved_at = CASE WHEN state = 'active' THEN approved_at ELSE ? END
+		if err := t.Run(`UPDATE signal_devices SET state = 'active',
+			approved_at = CASE WHEN state = 'active' THEN approved_at ELSE ? END
 			WHERE device_id = ?`, t.Now, id); err != nil {
 			return err
 		}
@@ -187,8 +196,8 @@ func ActivateDevice(ctx context.Context, l *ledger.Ledger, id, recipient string)
 	})
 }
 
-// RevokeDevice shuts a device out: it deletes its token and subscription, and nothing is sealed for it any more. What it has
-// read already cannot be taken back. Questions that no other device can read are cancelled. Error: not_found.
+// RevokeDevice shuts a device out: it deletes its token and subscription, and nothing is sealed for it any more. What
+// it has read already cannot be taken back. Questions that no other device can read are cancelled. Error: not_found.
 func RevokeDevice(ctx context.Context, l *ledger.Ledger, id string) (Device, error) {
 	return changeDevice(ctx, l, id, func(t *ledger.Tx, d *Device) error {
 		if err := dropPushes(t, id, "the device was revoked"); err != nil {
@@ -197,7 +206,8 @@ func RevokeDevice(ctx context.Context, l *ledger.Ledger, id string) (Device, err
 		if err := t.Run(`DELETE FROM signal_subscriptions WHERE device_id = ?`, id); err != nil {
 			return err
 		}
-		_, err := t.Exec(`UPDATE signal_devices SET state = 'revoked', revoked_at = CASE WHEN revoked_at = '' THEN ? ELSE revoked_at END,
+		_, err := t.Exec(`UPDATE signal_devices SET state = 'revoked',
+			revoked_at = CASE WHEN revoked_at = '' THEN ? ELSE revoked_at END,
 			push_host = '', push_problem = '' WHERE device_id = ?`, t.Now, id)
 		if err != nil {
 			return err
@@ -208,14 +218,16 @@ func RevokeDevice(ctx context.Context, l *ledger.Ledger, id string) (Device, err
 
 // HasDevice reports whether the user has an active device that can show what is sealed.
 func HasDevice(c *store.Conn) (bool, error) {
-	n, err := c.Number(`SELECT EXISTS (SELECT 1 FROM signal_devices WHERE state = 'active' AND kind <> '` + DeviceNtfy + `')`)
+	n, err := c.Number(`SELECT EXISTS (SELECT 1 FROM signal_devices WHERE state = 'active' AND kind <> '` + DeviceNtfy +
+		`')`)
 	return n != 0, err
 }
 
 // endUnreadable takes back the questions that no device is left to read: who asked would wait in vain.
 func endUnreadable(t *ledger.Tx) error {
 	list, err := questionsBy(t.Conn, `status = 'pending' AND encrypted <> 0 AND NOT EXISTS (
-		SELECT 1 FROM signal_devices d WHERE d.state = 'active' AND d.kind <> '`+DeviceNtfy+`' AND d.approved_at <= signal_questions.created_at)`)
+		SELECT 1 FROM signal_devices d WHERE d.state = 'active' AND d.kind <> '`+DeviceNtfy+
+		`' AND d.approved_at <= signal_questions.created_at)`)
 	for i := range list {
 		if err == nil {
 			err = endQuestion(t, &list[i], Cancelled, "", "no device is left that can read it")
@@ -224,16 +236,16 @@ func endUnreadable(t *ledger.Tx) error {
 	return err
 }
 
-// Subscription is the address of a device's browser at its push service, and the keys to encrypt for it, as the browser gave
-// them. Source: W3C Push API, PushSubscription.
+// Subscription is the address of a device's browser at its push service, and the keys to encrypt for it, as the browser
+// gave them. Source: W3C Push API, PushSubscription.
 type Subscription struct {
 	Endpoint string
 	P256dh   string // base64url
 	Auth     string // base64url
 }
 
-// Subscribe sets where a device is pushed to. Errors: not_found; permission_denied for a revoked device; invalid_params for an
-// endpoint that is neither at a known push service nor at one that was added by hand, and for malformed keys.
+// Subscribe sets where a device is pushed to. Errors: not_found; permission_denied for a revoked device; invalid_params
+// for an endpoint that is neither at a known push service nor at one that was added by hand, and for malformed keys.
 func Subscribe(ctx context.Context, l *ledger.Ledger, device string, s Subscription) error {
 	conf, err := l.Configuration(ctx)
 	if err != nil {
@@ -265,7 +277,8 @@ func Unsubscribe(ctx context.Context, l *ledger.Ledger, device string) error {
 		if err := dropPushes(t, device, "the device has unsubscribed"); err != nil {
 			return err
 		}
-		if err := t.Run(`UPDATE signal_subscriptions SET endpoint = '', p256dh = '', auth = '' WHERE device_id = ?`, device); err != nil {
+		if err := t.Run(`UPDATE signal_subscriptions SET endpoint = '', p256dh = '', auth = '' WHERE device_id = ?`,
+			device); err != nil {
 			return err
 		}
 		return t.Run(`UPDATE signal_devices SET push_host = '', push_problem = '' WHERE device_id = ?`, device)
@@ -282,8 +295,8 @@ type NtfyConfig struct {
 	Token string // that the server wants; "" is none
 }
 
-// SetNtfy makes a topic of an ntfy server a device of the user's, or with URL "" removes it. Errors: invalid_params for an
-// address that is neither at ntfy.sh nor at a server that was added by hand; not_found when there is none to remove.
+// SetNtfy makes a topic of an ntfy server a device of the user's, or with URL "" removes it. Errors: invalid_params for
+// an address that is neither at ntfy.sh nor at a server that was added by hand; not_found when there is none to remove.
 func SetNtfy(ctx context.Context, l *ledger.Ledger, n NtfyConfig) (d Device, err error) {
 	if n.URL == "" {
 		return RevokeDevice(ctx, l, ntfyDevice)
@@ -303,8 +316,10 @@ func SetNtfy(ctx context.Context, l *ledger.Ledger, n NtfyConfig) (d Device, err
 	rand.Read(key[:]) // never fails; see crypto/rand
 	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		if err := t.Run(`
-			INSERT INTO signal_devices (device_id, name, kind, state, created_at, approved_at, push_host) VALUES (?1, ?2, ?3, 'active', ?4, ?4, ?2)
-			ON CONFLICT (device_id) DO UPDATE SET name = ?2, state = 'active', approved_at = ?4, revoked_at = '', push_host = ?2, push_problem = ''`,
+			INSERT INTO signal_devices (device_id, name, kind, state, created_at, approved_at, push_host)
+				VALUES (?1, ?2, ?3, 'active', ?4, ?4, ?2)
+			ON CONFLICT (device_id) DO UPDATE SET name = ?2, state = 'active', approved_at = ?4, revoked_at = '',
+				push_host = ?2, push_problem = ''`,
 			ntfyDevice, u.Host, DeviceNtfy, t.Now); err != nil {
 			return err
 		}

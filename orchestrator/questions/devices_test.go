@@ -39,7 +39,8 @@ func TestPairingCode(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t)
 	pair := func(code string) error {
-		_, _, err := questions.Pair(t.Context(), f.Ledger, questions.PairRequest{Code: code, Name: "phone", Recipient: "age1x"})
+		_, _, err := questions.Pair(t.Context(), f.Ledger, questions.PairRequest{Code: code, Name: "phone",
+			Recipient: "age1x"})
 		return err
 	}
 	code, expires, err := questions.StartPairing(t.Context(), f.Ledger)
@@ -62,7 +63,8 @@ func TestPairingCode(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"", " ", "a\nb", strings.Repeat("x", 65)} {
-		_, _, err := questions.Pair(t.Context(), f.Ledger, questions.PairRequest{Code: code, Name: name, Recipient: "age1x"})
+		_, _, err := questions.Pair(t.Context(), f.Ledger, questions.PairRequest{Code: code, Name: name,
+			Recipient: "age1x"})
 		want.Code(t, err, orchestrator.InvalidParams)
 	}
 	if err := pair(code); err != nil {
@@ -75,7 +77,8 @@ func TestPairingCodeIsGuessed(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t)
 	guess := func(code string) error {
-		_, _, err := questions.Pair(t.Context(), f.Ledger, questions.PairRequest{Code: code, Name: "phone", Recipient: "age1x"})
+		_, _, err := questions.Pair(t.Context(), f.Ledger, questions.PairRequest{Code: code, Name: "phone",
+			Recipient: "age1x"})
 		return err
 	}
 	code, _, err := questions.StartPairing(t.Context(), f.Ledger)
@@ -116,7 +119,8 @@ func TestDeviceLife(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "builder")
 	d, token := f.Pair("phone")
-	if d.State != questions.DeviceWaiting || d.Fingerprint != questions.Fingerprint(d.Recipient) || !questions.SameFingerprint(strings.ToLower(strings.ReplaceAll(d.Fingerprint, "-", "")), d.Fingerprint) {
+	if d.State != questions.DeviceWaiting || d.Fingerprint != questions.Fingerprint(d.Recipient) ||
+		!questions.SameFingerprint(strings.ToLower(strings.ReplaceAll(d.Fingerprint, "-", "")), d.Fingerprint) {
 		t.Fatalf("%+v", d)
 	}
 	if got, err := questions.DeviceOfToken(t.Context(), f.Ledger, token); err != nil || got.ID != d.ID {
@@ -126,13 +130,16 @@ func TestDeviceLife(t *testing.T) {
 		_, err := questions.DeviceOfToken(t.Context(), f.Ledger, wrong)
 		want.Code(t, err, orchestrator.Unauthenticated)
 	}
-	if _, err := questions.ActivateDevice(t.Context(), f.Ledger, d.ID, "age1other"); orchestrator.CodeOf(err) != orchestrator.Conflict {
+	if _, err := questions.ActivateDevice(t.Context(), f.Ledger, d.ID,
+		"age1other"); orchestrator.CodeOf(err) != orchestrator.Conflict {
 		t.Errorf("another key was approved: %v", err)
 	}
-	if _, err := questions.Answer(t.Context(), f.Ledger, f.Question(nil).ID, d.ID, "x"); orchestrator.CodeOf(err) != orchestrator.PermissionDenied {
+	if _, err := questions.Answer(t.Context(), f.Ledger, f.Question(nil).ID, d.ID,
+		"x"); orchestrator.CodeOf(err) != orchestrator.PermissionDenied {
 		t.Errorf("a device that waits answered: %v", err)
 	}
-	if got, err := questions.ActivateDevice(t.Context(), f.Ledger, d.ID, d.Recipient); err != nil || got.State != questions.DeviceActive || got.ApprovedAt == "" {
+	if got, err := questions.ActivateDevice(t.Context(), f.Ledger, d.ID, d.Recipient); err != nil ||
+		got.State != questions.DeviceActive || got.ApprovedAt == "" {
 		t.Fatal(got, err)
 	}
 	if _, err := questions.RevokeDevice(t.Context(), f.Ledger, d.ID); err != nil {
@@ -146,7 +153,8 @@ func TestDeviceLife(t *testing.T) {
 	want.Code(t, err, orchestrator.PermissionDenied)
 	_, err = questions.RevokeDevice(t.Context(), f.Ledger, "d-nothing")
 	want.Code(t, err, orchestrator.NotFound)
-	if n := f.Rows(`SELECT count(*) FROM message_trace WHERE error LIKE '%'||?||'%' OR detail LIKE '%'||?||'%'`, token, token); n[0] != "0" {
+	if n := f.Rows(`SELECT count(*) FROM message_trace WHERE error LIKE '%'||?||'%' OR detail LIKE '%'||?||'%'`, token,
+		token); n[0] != "0" {
 		t.Error("the trace has a token")
 	}
 }
@@ -157,7 +165,8 @@ func TestSignalsForADevice(t *testing.T) {
 	f := enginetest.New(t, "builder")
 	sealed := f.Question(nil)
 	for _, id := range []string{"a-old", "a-anew"} {
-		if _, _, err := questions.AlertUser(t.Context(), f.Ledger, questions.AlertDraft{ID: id, Sender: "builder", Encrypted: true, Body: "x"}); err != nil {
+		if _, _, err := questions.AlertUser(t.Context(), f.Ledger, questions.AlertDraft{ID: id, Sender: "builder",
+			Encrypted: true, Body: "x"}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -203,10 +212,12 @@ func TestPushSecret(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.VAPIDPublic != public || got.VAPIDPrivate == "" || got.Subscriber != "https://phone.example.com" || got.P256dh != enginetest.Subscription("").P256dh || len(got.Hosts) != 2 || got.AllowPrivate {
+	if got.VAPIDPublic != public || got.VAPIDPrivate == "" || got.Subscriber != "https://phone.example.com" ||
+		got.P256dh != enginetest.Subscription("").P256dh || len(got.Hosts) != 2 || got.AllowPrivate {
 		t.Errorf("%+v", got)
 	}
-	if d := device(f, ids[0]); d.PushOutcome != "delivered" || d.PushedAt == "" || d.PushHost != "updates.push.services.mozilla.com" {
+	if d := device(f, ids[0]); d.PushOutcome != "delivered" || d.PushedAt == "" ||
+		d.PushHost != "updates.push.services.mozilla.com" {
 		t.Errorf("%+v", d)
 	}
 	for _, table := range []string{"signal_subscriptions", "signal_keys", "signal_pairings"} {
@@ -232,14 +243,16 @@ func TestDeviceGone(t *testing.T) {
 	if d := device(f, ids[0]); !strings.Contains(d.PushProblem, "410") || d.State != questions.DeviceActive {
 		t.Errorf("%+v", d)
 	}
-	want.Rows(t, f.Rows(`SELECT status, count(*) FROM agent_message WHERE recipient = ? GROUP BY 1 ORDER BY 1`, "device:"+ids[0]), "cancelled 1", "failed 1")
+	want.Rows(t, f.Rows(`SELECT status, count(*) FROM agent_message WHERE recipient = ? GROUP BY 1 ORDER BY 1`,
+		"device:"+ids[0]), "cancelled 1", "failed 1")
 	want.Rows(t, f.Rows(`SELECT count(*) FROM agent_message WHERE message_type = 'error_report'`), "0")
 	f.Question(ids)
 	if got := f.Pushes(); len(got) != 1 {
 		t.Errorf("pushed to a device that is gone: %q", got)
 	}
 	f.Wire.Set(nil)
-	if err := questions.Subscribe(t.Context(), f.Ledger, ids[0], enginetest.Subscription("https://fcm.googleapis.com/x")); err != nil {
+	if err := questions.Subscribe(t.Context(), f.Ledger, ids[0],
+		enginetest.Subscription("https://fcm.googleapis.com/x")); err != nil {
 		t.Fatal(err)
 	}
 	f.Question(ids)
@@ -258,7 +271,8 @@ func TestDeviceSubscribesDuringAttempt(t *testing.T) {
 	other := f.Open()
 	f.Wire.Set(func(context.Context, orchestrator.Attempt) []error {
 		f.Wire.Set(nil)
-		if err := questions.Subscribe(t.Context(), other.Ledger, ids[0], enginetest.Subscription("https://fcm.googleapis.com/new")); err != nil {
+		if err := questions.Subscribe(t.Context(), other.Ledger, ids[0],
+			enginetest.Subscription("https://fcm.googleapis.com/new")); err != nil {
 			t.Error(err)
 		}
 		return []error{fmt.Errorf("404: %w", orchestrator.ErrGone)}
@@ -294,15 +308,18 @@ func TestNothingIsPushedToWhoLeft(t *testing.T) {
 func TestDevicesAreNoAgents(t *testing.T) {
 	t.Parallel()
 	f, ids := enginetest.NewPhones(t, 1)
-	sent, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "builder", Recipient: "all", Type: "note", Payload: []byte(`1`)})
+	sent, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "builder", Recipient: "all",
+		Type: "note", Payload: []byte(`1`)})
 	if err != nil || len(sent.Recipients) != 2 {
 		t.Errorf("%v, %v", sent.Recipients, err)
 	}
-	_, err = messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "builder", Recipient: "device:" + ids[0], Type: "note", Payload: []byte(`1`)})
+	_, err = messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "builder", Recipient: "device:" + ids[0],
+		Type: "note", Payload: []byte(`1`)})
 	want.Code(t, err, orchestrator.InvalidParams)
 	_, err = agents.Get(t.Context(), f.Ledger, "device:"+ids[0])
 	want.Code(t, err, orchestrator.NotFound)
-	for name, code := range map[string]orchestrator.Code{"user": orchestrator.InvalidParams, "device:" + ids[0]: orchestrator.NotFound} {
+	for name, code := range map[string]orchestrator.Code{"user": orchestrator.InvalidParams,
+		"device:" + ids[0]: orchestrator.NotFound} {
 		_, err := removal.Remove(t.Context(), f.Ledger, removal.Request{Name: name, Force: true})
 		want.Code(t, err, code)
 	}
@@ -315,11 +332,13 @@ func TestDevicesAreNoAgents(t *testing.T) {
 func TestNtfy(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "builder")
-	for _, bad := range []string{"http://ntfy.sh/topic", "https://evil.example/topic", "https://ntfy.sh/", "https://ntfy.sh/a/b", "ftp://ntfy.sh/a", "https://u:p@ntfy.sh/a"} {
+	for _, bad := range []string{"http://ntfy.sh/topic", "https://evil.example/topic", "https://ntfy.sh/",
+		"https://ntfy.sh/a/b", "ftp://ntfy.sh/a", "https://u:p@ntfy.sh/a"} {
 		_, err := questions.SetNtfy(t.Context(), f.Ledger, questions.NtfyConfig{URL: bad})
 		want.Code(t, err, orchestrator.InvalidParams)
 	}
-	if _, err := questions.SetNtfy(t.Context(), f.Ledger, questions.NtfyConfig{URL: "https://ntfy.sh/topic", Token: "secret"}); err != nil {
+	if _, err := questions.SetNtfy(t.Context(), f.Ledger, questions.NtfyConfig{URL: "https://ntfy.sh/topic",
+		Token: "secret"}); err != nil {
 		t.Fatal(err)
 	}
 	var secret push.NtfySecret
@@ -335,13 +354,15 @@ func TestNtfy(t *testing.T) {
 	sealed := f.Question(nil)
 	open := f.Question(nil, func(d *questions.Draft) { d.Encrypted, d.Body = false, `{"options":["a","b"]}` })
 	f.Pushes()
-	if len(bodies) != 2 || bodies[0] != "" || bodies[1] != open.Body || secret.Token != "secret" || secret.URL != "https://ntfy.sh/topic" {
+	if len(bodies) != 2 || bodies[0] != "" || bodies[1] != open.Body || secret.Token != "secret" ||
+		secret.URL != "https://ntfy.sh/topic" {
 		t.Fatalf("%q, %+v", bodies, secret)
 	}
 	button := push.NtfyToken(secret.Key, open.ID, 1)
 	want.Code(t, questions.NtfyOption(t.Context(), f.Ledger, open.ID, 0, button), orchestrator.PermissionDenied)
 	want.Code(t, questions.NtfyOption(t.Context(), f.Ledger, sealed.ID, 1, button), orchestrator.PermissionDenied)
-	want.Code(t, questions.NtfyOption(t.Context(), f.Ledger, sealed.ID, 1, push.NtfyToken(secret.Key, sealed.ID, 1)), orchestrator.PermissionDenied)
+	want.Code(t, questions.NtfyOption(t.Context(), f.Ledger, sealed.ID, 1, push.NtfyToken(secret.Key, sealed.ID, 1)),
+		orchestrator.PermissionDenied)
 	want.Code(t, questions.NtfyOption(t.Context(), f.Ledger, open.ID, 1, ""), orchestrator.PermissionDenied)
 	if err := questions.NtfyOption(t.Context(), f.Ledger, open.ID, 1, button); err != nil {
 		t.Fatal(err)
@@ -353,7 +374,8 @@ func TestNtfy(t *testing.T) {
 	if _, err := questions.SetNtfy(t.Context(), f.Ledger, questions.NtfyConfig{}); err != nil {
 		t.Fatal(err)
 	}
-	want.Code(t, questions.NtfyOption(t.Context(), f.Ledger, f.Question(nil).ID, 0, push.NtfyToken("", "", 0)), orchestrator.PermissionDenied)
+	want.Code(t, questions.NtfyOption(t.Context(), f.Ledger, f.Question(nil).ID, 0, push.NtfyToken("", "", 0)),
+		orchestrator.PermissionDenied)
 }
 
 // A device is let in though the database cannot be written.

@@ -11,7 +11,8 @@ import (
 	"mailroom/orchestrator/questions"
 )
 
-// An agent asks the user, and waits for the answer, which a phone gives. Here nobody answers, so the agent takes it back.
+// An agent asks the user, and waits for the answer, which a phone gives. Here nobody answers, so the agent takes it
+// back.
 func ExampleAsk() {
 	ctx := context.Background()
 	e, done := example.Open("architect")
@@ -39,8 +40,8 @@ func ExampleAsk() {
 	// cancelled
 }
 
-// Wait returns as soon as somebody answers; List shows what is still open. Bodies and answers are JSON here; package person
-// encrypts both.
+// Wait returns as soon as somebody answers; List shows what is still open. Bodies and answers are JSON here; package
+// person encrypts both.
 func ExampleWait() {
 	ctx := context.Background()
 	e, done := example.Open("architect")
@@ -88,7 +89,8 @@ func pairedPhone(ctx context.Context, e *delivery.Engine) string {
 	if err != nil {
 		log.Fatal(err)
 	}
-	phone, _, err := questions.Pair(ctx, e.Ledger, questions.PairRequest{Code: code, Name: "phone", Recipient: "age1phone"})
+	phone, _, err := questions.Pair(ctx, e.Ledger, questions.PairRequest{Code: code, Name: "phone",
+		Recipient: "age1phone"})
 	if err != nil {
 		log.Fatal(err)
 	}

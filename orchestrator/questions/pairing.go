@@ -19,8 +19,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// A pairing code is 12 characters of Crockford's base32. By the first four it is found, and only who has them uses up one
-// of its tries: guessing at random jams nobody's pairing. The other eight are 40 bits, of which five are tried.
+// A pairing code is 12 characters of Crockford's base32. By the first four it is found, and only who has them uses up
+// one of its tries: guessing at random jams nobody's pairing. The other eight are 40 bits, of which five are tried.
 const (
 	pairingLife      = 5 * time.Minute
 	pairingTries     = 5
@@ -38,11 +38,13 @@ func StartPairing(ctx context.Context, l *ledger.Ledger) (code, expiresAt string
 	plain := ungrouped(code)
 	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		t.KeepSpan()
-		if err := t.Run(`DELETE FROM signal_pairings WHERE expires_at <= ? OR expires_at > ?`, t.ClockText, orchestrator.Stamp(t.Clock.Add(pairingLife))); err != nil {
+		if err := t.Run(`DELETE FROM signal_pairings WHERE expires_at <= ? OR expires_at > ?`, t.ClockText,
+			orchestrator.Stamp(t.Clock.Add(pairingLife))); err != nil {
 			return err
 		}
 		expiresAt = orchestrator.Stamp(t.Clock.Add(pairingLife))
-		return t.Run(`INSERT INTO signal_pairings (selector, secret_hash, created_at, expires_at) VALUES (?1, ?2, ?3, ?4)
+		return t.Run(`INSERT INTO signal_pairings (selector, secret_hash, created_at, expires_at)
+			VALUES (?1, ?2, ?3, ?4)
 			ON CONFLICT (selector) DO UPDATE SET secret_hash = ?2, created_at = ?3, expires_at = ?4, tries = 0`,
 			plain[:pairingSelector], agents.HashToken(plain), t.Now, expiresAt)
 	})
@@ -57,13 +59,14 @@ type PairRequest struct {
 }
 
 // Pair uses up a pairing code and makes whoever has it a device, which waits for approval. token is what the device
-// authenticates with from now on. Errors: permission_denied for a code that is wrong, used or too old, without saying which;
-// invalid_params.
+// authenticates with from now on. Errors: permission_denied for a code that is wrong, used or too old, without saying
+// which; invalid_params.
 func Pair(ctx context.Context, l *ledger.Ledger, p PairRequest) (d Device, token string, err error) {
 	if p.Name, err = checkDeviceName(p.Name); err != nil {
 		return d, "", err
 	}
-	refused := orchestrator.Errorf(orchestrator.PermissionDenied, "the code is wrong, used already or older than five minutes").WithHint("`mailroom signal pair` makes a new one")
+	refused := orchestrator.Errorf(orchestrator.PermissionDenied,
+		"the code is wrong, used already or older than five minutes").WithHint("`mailroom signal pair` makes a new one")
 	plain := ungrouped(p.Code)
 	if len(plain) != pairingLength {
 		return d, "", refused
@@ -95,9 +98,9 @@ func Pair(ctx context.Context, l *ledger.Ledger, p PairRequest) (d Device, token
 	return d, token, nil
 }
 
-// PairDesk makes a browser in which the console is open a device, which waits for approval as a phone does. It takes no code: the caller has
-// checked that the browser has a session of the console, which was opened with a code of this machine. name and recipient are as in a
-// PairRequest. Error: invalid_params.
+// PairDesk makes a browser in which the console is open a device, which waits for approval as a phone does. It takes no
+// code: the caller has checked that the browser has a session of the console, which was opened with a code of this
+// machine. name and recipient are as in a PairRequest. Error: invalid_params.
 func PairDesk(ctx context.Context, l *ledger.Ledger, name, recipient string) (d Device, token string, err error) {
 	if name, err = checkDeviceName(name); err != nil {
 		return d, "", err
@@ -114,14 +117,16 @@ func PairDesk(ctx context.Context, l *ledger.Ledger, name, recipient string) (d 
 func checkDeviceName(name string) (string, error) {
 	name = strings.TrimSpace(name)
 	if name == "" || utf8.RuneCountInString(name) > maxDeviceName || strings.ContainsFunc(name, unicode.IsControl) {
-		return "", orchestrator.Errorf(orchestrator.InvalidParams, "name: it has 1 to %d characters, and no control characters", maxDeviceName)
+		return "", orchestrator.Errorf(orchestrator.InvalidParams,
+			"name: it has 1 to %d characters, and no control characters", maxDeviceName)
 	}
 	return name, nil
 }
 
 // usePairing reports whether a code is right, and uses it up, or one of its tries.
 func usePairing(t *ledger.Tx, code string) (right bool, err error) {
-	hash, found, err := t.Text(`SELECT secret_hash FROM signal_pairings WHERE selector = ? AND expires_at > ? AND expires_at <= ? AND tries < ?`,
+	hash, found, err := t.Text(`SELECT secret_hash FROM signal_pairings WHERE selector = ? AND expires_at > ?
+		AND expires_at <= ? AND tries < ?`,
 		code[:pairingSelector], t.ClockText, orchestrator.Stamp(t.Clock.Add(pairingLife)), pairingTries)
 	if err != nil || !found {
 		return false, err
@@ -140,7 +145,8 @@ func addDevice(t *ledger.Tx, kind, name, recipient string) (d Device, token stri
 	// What was never approved within a day is forgotten.
 	old := orchestrator.Stamp(t.Clock.Add(-maxWaitingDevice))
 	for _, forget := range []string{
-		`DELETE FROM signal_subscriptions WHERE device_id IN (SELECT device_id FROM signal_devices WHERE state = 'waiting' AND created_at < ?)`,
+		`DELETE FROM signal_subscriptions WHERE device_id IN (SELECT device_id FROM signal_devices
+			WHERE state = 'waiting' AND created_at < ?)`,
 		`DELETE FROM signal_devices WHERE state = 'waiting' AND created_at < ?`,
 	} {
 		if err := t.Run(forget, old); err != nil {
@@ -152,19 +158,21 @@ func addDevice(t *ledger.Tx, kind, name, recipient string) (d Device, token stri
 		return d, "", err
 	}
 	token = agents.NewToken(deviceTokenPrefix)
-	if err := t.Run(`INSERT INTO signal_devices (device_id, name, kind, recipient, created_at, seen_at) VALUES (?1, ?2, ?3, ?4, ?5, ?5)`,
+	if err := t.Run(`INSERT INTO signal_devices (device_id, name, kind, recipient, created_at, seen_at)
+		VALUES (?1, ?2, ?3, ?4, ?5, ?5)`,
 		id, name, kind, recipient, t.Now); err != nil {
 		return d, "", err
 	}
-	if err := t.Run(`INSERT INTO signal_subscriptions (device_id, token_hash) VALUES (?, ?)`, id, agents.HashToken(token)); err != nil {
+	if err := t.Run(`INSERT INTO signal_subscriptions (device_id, token_hash) VALUES (?, ?)`, id,
+		agents.HashToken(token)); err != nil {
 		return d, "", err
 	}
 	d, err = device(t.Conn, id)
 	return d, token, err
 }
 
-// VAPIDPublicKey returns the key by which push services know this database: base64url of an uncompressed point of P-256. The
-// key is made at the first call. Source: RFC 8292, part 3.2.
+// VAPIDPublicKey returns the key by which push services know this database: base64url of an uncompressed point of
+// P-256. The key is made at the first call. Source: RFC 8292, part 3.2.
 func VAPIDPublicKey(ctx context.Context, l *ledger.Ledger) (key string, err error) {
 	err = l.Read(ctx, func(c *store.Conn) error {
 		key, _, err = c.Text(`SELECT public_key FROM signal_keys WHERE name = 'vapid'`)
@@ -199,16 +207,18 @@ func vapidKeys(t *ledger.Tx) (public, private string, err error) {
 	private = base64.RawURLEncoding.EncodeToString(pair.Bytes())
 	err = t.Run(`
 		INSERT INTO signal_keys (name, public_key, private_key, created_at) VALUES ('vapid', ?, ?, ?)
-		ON CONFLICT (name) DO UPDATE SET public_key = excluded.public_key, private_key = excluded.private_key, created_at = excluded.created_at`,
+		ON CONFLICT (name) DO UPDATE SET public_key = excluded.public_key, private_key = excluded.private_key,
+			created_at = excluded.created_at`,
 		public, private, t.Now)
 	return public, private, err
 }
 
-// NtfyOption answers a question that is not encrypted, by a button in the ntfy app: option is the number of the button, from 0,
-// and token the one-time secret that it carries. Errors: permission_denied for a wrong token; those of Answer.
+// NtfyOption answers a question that is not encrypted, by a button in the ntfy app: option is the number of the button,
+// from 0, and token the one-time secret that it carries. Errors: permission_denied for a wrong token; those of Answer.
 func NtfyOption(ctx context.Context, l *ledger.Ledger, question string, option int, token string) error {
 	key, err := ledger.Ask(ctx, l, func(c *store.Conn) (string, error) {
-		key, _, err := c.Text(`SELECT s.p256dh FROM signal_subscriptions s JOIN signal_devices d USING (device_id) WHERE d.kind = 'ntfy' AND d.state = 'active'`)
+		key, _, err := c.Text(`SELECT s.p256dh FROM signal_subscriptions s JOIN signal_devices d USING (device_id)
+			WHERE d.kind = 'ntfy' AND d.state = 'active'`)
 		return key, err
 	})
 	if err != nil {
@@ -228,12 +238,13 @@ func NtfyOption(ctx context.Context, l *ledger.Ledger, question string, option i
 	return err
 }
 
-// SignalURL returns the setting signal.url, to which phones are led: the https address of their app, without a path. It is "" if the
-// setting is not set. Error: unavailable if the database is not trusted, whose setting that is.
+// SignalURL returns the setting signal.url, to which phones are led: the https address of their app, without a path. It
+// is "" if the setting is not set. Error: unavailable if the database is not trusted, whose setting that is.
 func SignalURL(ctx context.Context, l *ledger.Ledger) (string, error) {
 	conf, err := l.Configuration(ctx)
 	if err == nil && conf.Untrusted != "" {
-		err = orchestrator.Errorf(orchestrator.Unavailable, "the address to which a phone is led comes from this database, which is not trusted: %s", conf.Untrusted).
+		err = orchestrator.Errorf(orchestrator.Unavailable,
+			"the address to which a phone is led comes from this database, which is not trusted: %s", conf.Untrusted).
 			WithHint("%s", ledger.NotTrustedHint)
 	}
 	if err != nil {

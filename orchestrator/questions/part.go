@@ -21,21 +21,26 @@ func Part() *ledger.Part {
 		Pointless:    pushIsOver,
 		HasDevice:    HasDevice,
 		AgentRemoved: withdrawQuestions,
-		Chore:        &ledger.Chore{Table: "signal_questions", Where: "status = 'pending'", At: "expires_at", Longest: orchestrator.MaxTTL, Do: expireQuestions},
-		Errand:       &ledger.Errand{Due: func(c *store.Conn, _ time.Time) (bool, error) { return anyUnreturned(c) }, Do: new(returner).returnAnswers},
+		Chore: &ledger.Chore{Table: "signal_questions", Where: "status = 'pending'", At: "expires_at",
+			Longest: orchestrator.MaxTTL, Do: expireQuestions},
+		Errand: &ledger.Errand{Due: func(c *store.Conn, _ time.Time) (bool, error) { return anyUnreturned(c) },
+			Do: new(returner).returnAnswers},
 		Over: []ledger.Rows{
 			{Table: "signal_questions", Over: `ended_at <> '' AND ended_at < ?1`},
 			{Table: "signal_alerts", Over: `created_at < ?1`},
 			{Table: "signal_pairings", Over: `expires_at < ?1`},
 		},
-		Outside: `SELECT 'device ' || device_id || ' is pushed to at ' || push_host FROM signal_devices WHERE push_host <> '' ORDER BY 1`,
+		Outside: `SELECT 'device ' || device_id || ' is pushed to at ' || push_host FROM signal_devices
+			WHERE push_host <> '' ORDER BY 1`,
 		Outdated: []store.Outdated{
 			{
 				Kind:  "devices",
 				Valid: `SELECT device_id FROM signal_devices WHERE state <> 'revoked' AND ?1 <> ''`,
-				End:   `UPDATE signal_devices SET state = 'revoked', revoked_at = ?1, push_host = '', push_problem = '' WHERE device_id = ?2`,
+				End: `UPDATE signal_devices SET state = 'revoked', revoked_at = ?1, push_host = '', push_problem = ''
+					WHERE device_id = ?2`,
 			},
-			{End: `DELETE FROM signal_subscriptions WHERE device_id IN (SELECT device_id FROM signal_devices WHERE revoked_at = ?1)`},
+			{End: `DELETE FROM signal_subscriptions WHERE device_id IN (SELECT device_id FROM signal_devices
+				WHERE revoked_at = ?1)`},
 			{ // the key of its answer may be gone
 				Kind:  "questions",
 				Valid: `SELECT question_id FROM signal_questions WHERE status = 'pending' AND ?1 <> ''`,

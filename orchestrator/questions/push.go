@@ -24,13 +24,15 @@ func readDevices(c *store.Conn) (list []*ledger.Agent, err error) {
 			scheme = "ntfy:"
 		}
 		return &ledger.Agent{Name: push.DevicePrefix + id, Deliver: scheme + id, TimeoutSeconds: pushTimeout}
-	}, `SELECT device_id, kind FROM signal_devices WHERE state = 'active' AND push_host <> '' AND push_problem = '' ORDER BY device_id`)
+	}, `SELECT device_id, kind FROM signal_devices WHERE state = 'active' AND push_host <> '' AND push_problem = ''
+		ORDER BY device_id`)
 }
 
 // pushSecret returns what an attempt at a device needs to know, as JSON: its Attempt.Secret.
 func pushSecret(t *ledger.Tx, recipient string) (string, error) {
 	var kind, endpoint, key, auth string
-	err := t.Query(`SELECT d.kind, s.endpoint, s.p256dh, s.auth FROM signal_devices d JOIN signal_subscriptions s USING (device_id)
+	err := t.Query(`SELECT d.kind, s.endpoint, s.p256dh, s.auth FROM signal_devices d
+		JOIN signal_subscriptions s USING (device_id)
 		WHERE device_id = ?`, func(row store.Row) error {
 		kind, endpoint, key, auth = row.Text(0), row.Text(1), row.Text(2), row.Text(3)
 		return nil
@@ -41,24 +43,28 @@ func pushSecret(t *ledger.Tx, recipient string) (string, error) {
 	s := &t.Config().Settings
 	var secret any
 	if kind == DeviceNtfy {
-		secret = push.NtfySecret{URL: endpoint, Token: auth, Key: key, SignalURL: s.SignalURL, Hosts: s.PushHosts, AllowPrivate: s.AllowPrivatePush}
+		secret = push.NtfySecret{URL: endpoint, Token: auth, Key: key, SignalURL: s.SignalURL, Hosts: s.PushHosts,
+			AllowPrivate: s.AllowPrivatePush}
 	} else {
 		public, private, err := vapidKeys(t)
 		if err != nil {
 			return "", err
 		}
 		secret = push.Secret{
-			Endpoint: endpoint, P256dh: key, Auth: auth, VAPIDPrivate: private, VAPIDPublic: public, Subscriber: subscriber(s.SignalURL),
-			Hosts: s.PushHosts, AllowPrivate: s.AllowPrivatePush,
+			Endpoint: endpoint, P256dh: key, Auth: auth, VAPIDPrivate: private, VAPIDPublic: public,
+			Subscriber: subscriber(s.SignalURL),
+			Hosts:      s.PushHosts, AllowPrivate: s.AllowPrivatePush,
 		}
 	}
 	text, err := json.Marshal(secret)
 	return string(text), err
 }
 
-// sendPush makes a row for each device that can be pushed to and is one of those named, and for the ntfy topic, which can read
-// nothing that is encrypted. It returns how many it made. thread is the question or alert, by which its pushes are found.
-func sendPush(t *ledger.Tx, devices []string, p push.Message, priority int, life time.Duration) (pushed int, err error) {
+// sendPush makes a row for each device that can be pushed to and is one of those named, and for the ntfy topic, which
+// can read nothing that is encrypted. It returns how many it made. thread is the question or alert, by which its pushes
+// are found.
+func sendPush(t *ledger.Tx, devices []string, p push.Message, priority int, life time.Duration) (pushed int,
+	err error) {
 	conf := t.Config()
 	for _, id := range devices {
 		name := push.DevicePrefix + id
@@ -88,8 +94,10 @@ func pushTo(t *ledger.Tx, recipient string, p push.Message, priority int, life t
 	if err != nil {
 		return err
 	}
-	d := orchestrator.Draft{Sender: orchestrator.SystemSender, Recipient: recipient, Type: push.Type, Payload: payload, Priority: priority, ThreadID: p.ID, TTL: life}
-	row := ledger.Insertion{Draft: &d, Id: id, Recipient: recipient, Status: orchestrator.Pending, MaxRetries: t.Config().Settings.MaxRetries}
+	d := orchestrator.Draft{Sender: orchestrator.SystemSender, Recipient: recipient, Type: push.Type, Payload: payload,
+		Priority: priority, ThreadID: p.ID, TTL: life}
+	row := ledger.Insertion{Draft: &d, Id: id, Recipient: recipient, Status: orchestrator.Pending,
+		MaxRetries: t.Config().Settings.MaxRetries}
 	row.Expire(t, &t.Config().Settings)
 	t.Wake(recipient)
 	return t.Insert(&row)
@@ -98,8 +106,8 @@ func pushTo(t *ledger.Tx, recipient string, p push.Message, priority int, life t
 // endedLife is for how long it is worth telling a device that a question needs no answer any more.
 const endedLife = 24 * time.Hour
 
-// endPushes tells the devices that were told of a question what became of it, but not the one that answered. Pushes that were
-// not sent yet are cancelled.
+// endPushes tells the devices that were told of a question what became of it, but not the one that answered. Pushes
+// that were not sent yet are cancelled.
 func endPushes(t *ledger.Tx, q *Question, answeredBy string) error {
 	if err := t.TraceCreated(); err != nil {
 		return err
@@ -113,7 +121,8 @@ func endPushes(t *ledger.Tx, q *Question, answeredBy string) error {
 	for i := range ms {
 		m := &ms[i]
 		if (m.Status == orchestrator.Pending || m.Status == orchestrator.Retry) && m.LeaseToken == "" {
-			if _, err := t.ChangeStatus(ledger.BySeq(m.Seq), ledger.Change{To: orchestrator.Cancelled, Event: tracing.Cancelled, Failure: "the question was " + string(q.Status)}); err != nil {
+			if _, err := t.ChangeStatus(ledger.BySeq(m.Seq), ledger.Change{To: orchestrator.Cancelled,
+				Event: tracing.Cancelled, Failure: "the question was " + string(q.Status)}); err != nil {
 				return err
 			}
 			if m.Status == orchestrator.Pending {
@@ -124,7 +133,8 @@ func endPushes(t *ledger.Tx, q *Question, answeredBy string) error {
 			continue
 		}
 		told[m.Recipient] = true
-		if err := pushTo(t, m.Recipient, push.Message{Kind: push.Ended, ID: q.ID, Status: string(q.Status)}, q.Priority, endedLife); err != nil {
+		if err := pushTo(t, m.Recipient, push.Message{Kind: push.Ended, ID: q.ID, Status: string(q.Status)}, q.Priority,
+			endedLife); err != nil {
 			return err
 		}
 	}
@@ -142,7 +152,8 @@ func pushAgain(t *ledger.Tx, q *Question) error {
 	}
 	var devices []string
 	for i := range ms {
-		if id := strings.TrimPrefix(ms[i].Recipient, push.DevicePrefix); id != ntfyDevice && !slices.Contains(devices, id) {
+		if id := strings.TrimPrefix(ms[i].Recipient, push.DevicePrefix); id != ntfyDevice && !slices.Contains(devices,
+			id) {
 			devices = append(devices, id)
 		}
 	}
@@ -151,15 +162,16 @@ func pushAgain(t *ledger.Tx, q *Question) error {
 	return err
 }
 
-// deviceGone notes that a device cannot be pushed to any more, and forgets what was to be pushed to it: it waits in the app.
-// It reports false when the device has subscribed anew since the secret that was tried.
+// deviceGone notes that a device cannot be pushed to any more, and forgets what was to be pushed to it: it waits in the
+// app. It reports false when the device has subscribed anew since the secret that was tried.
 func deviceGone(t *ledger.Tx, recipient, tried, reason string) (gone bool, err error) {
 	device := recipient[len(push.DevicePrefix):]
 	secret, err := pushSecret(t, recipient)
 	if err != nil || secret != tried {
 		return false, err
 	}
-	if err := t.Run(`UPDATE signal_devices SET push_problem = ? WHERE device_id = ?`, t.Now+" "+reason, device); err != nil {
+	if err := t.Run(`UPDATE signal_devices SET push_problem = ? WHERE device_id = ?`, t.Now+" "+reason,
+		device); err != nil {
 		return false, err
 	}
 	t.AfterCommit(func() {
@@ -175,8 +187,8 @@ func deviceGone(t *ledger.Tx, recipient, tried, reason string) (gone bool, err e
 	return true, t.ConfigChanged()
 }
 
-// pushIsOver returns why a push need not be sent any more: its question has ended, of which the device is told in another push.
-// It returns "" if the question is open, and for pushes of other kinds.
+// pushIsOver returns why a push need not be sent any more: its question has ended, of which the device is told in
+// another push. It returns "" if the question is open, and for pushes of other kinds.
 func pushIsOver(t *ledger.Tx, m *orchestrator.Message) (why string, err error) {
 	var p push.Message
 	if json.Unmarshal(m.Payload, &p) != nil || p.Kind != push.Question {
@@ -194,24 +206,27 @@ func dropPushes(t *ledger.Tx, device, why string) error {
 	if err := t.TraceCreated(); err != nil {
 		return err
 	}
-	_, err := t.ChangeStatus(ledger.Selection{Where: ledger.Live + ` AND recipient = ?1 AND lease_token = ''`, Arg: push.DevicePrefix + device},
+	_, err := t.ChangeStatus(ledger.Selection{Where: ledger.Live + ` AND recipient = ?1 AND lease_token = ''`,
+		Arg: push.DevicePrefix + device},
 		ledger.Change{To: orchestrator.Cancelled, Event: tracing.Cancelled, Failure: why})
 	return err
 }
 
 // pushedTo notes what came of the last attempt at a device.
 func pushedTo(t *ledger.Tx, recipient, outcome string) error {
-	return t.Run(`UPDATE signal_devices SET pushed_at = ?, push_outcome = ? WHERE device_id = ?`, t.Now, outcome, recipient[len(push.DevicePrefix):])
+	return t.Run(`UPDATE signal_devices SET pushed_at = ?, push_outcome = ? WHERE device_id = ?`, t.Now, outcome,
+		recipient[len(push.DevicePrefix):])
 }
 
 // PushesOf returns the push messages about a question or an alert, oldest first.
 func PushesOf(c *store.Conn, id string) ([]orchestrator.Message, error) {
-	return ledger.Messages(c, `SELECT `+ledger.MessageColumns+` FROM agent_message WHERE thread_id = ? AND message_type = '`+push.Type+`'
+	return ledger.Messages(c, `SELECT `+ledger.MessageColumns+` FROM agent_message WHERE thread_id = ?
+		AND message_type = '`+push.Type+`'
 		AND sender = '`+orchestrator.SystemSender+`' ORDER BY seq`, id)
 }
 
-// subscriber returns whom push services may ask in case of trouble: the address of the app, if it is a public one. Source: RFC
-// 8292, part 2.1.
+// subscriber returns whom push services may ask in case of trouble: the address of the app, if it is a public one.
+// Source: RFC 8292, part 2.1.
 func subscriber(signalURL string) string {
 	if strings.HasPrefix(signalURL, "https://") {
 		return signalURL

@@ -1,5 +1,5 @@
-// Package questions holds what agents ask the user and tell the user (questions, answers, alerts), and the devices that show
-// it. Bodies may be sealed: this package stores what package person has encrypted, and cannot read it.
+// Package questions holds what agents ask the user and tell the user (questions, answers, alerts), and the devices that
+// show it. Bodies may be sealed: this package stores what package person has encrypted, and cannot read it.
 package questions
 
 import (
@@ -33,21 +33,23 @@ const (
 
 // Question is what an agent asked the user, with the answer if there is one.
 type Question struct {
-	ID         string
-	Asker      string
-	Status     Status
-	Encrypted  bool
-	Body       string // encrypted: an age file in base64; otherwise JSON
-	Priority   int
-	SessionID  string
-	ThreadID   string
-	InReplyTo  string // question that this one follows
-	ProjectID  string
-	MessageID  string // of the message to User that asks; "" when a command did
-	CreatedAt  string
-	ExpiresAt  string
-	EndedAt    string
-	Answer     string // encrypted: an age file in base64, for the asker; otherwise JSON, {"option":1}, {"option":1,"text":".."} or {"text":".."}
+	ID        string
+	Asker     string
+	Status    Status
+	Encrypted bool
+	Body      string // encrypted: an age file in base64; otherwise JSON
+	Priority  int
+	SessionID string
+	ThreadID  string
+	InReplyTo string // question that this one follows
+	ProjectID string
+	MessageID string // of the message to User that asks; "" when a command did
+	CreatedAt string
+	ExpiresAt string
+	EndedAt   string
+	// encrypted: an age file in base64, for the asker; otherwise JSON, {"option":1}, {"option":1,"text":".."} or
+	// {"text":".."}
+	Answer     string
 	AnsweredBy string // device
 	ReadAt     string // when the asker first read the answer
 	ReturnedAt string // when the answer went back as a message
@@ -88,31 +90,34 @@ func scanQuestion(row store.Row) Question {
 		ID: row.Text(0), Asker: row.Text(1), Status: Status(row.Text(2)), Encrypted: row.Int(3) != 0,
 		Body: row.Text(4), Priority: int(row.Int(5)), SessionID: row.Text(6), ThreadID: row.Text(7),
 		InReplyTo: row.Text(8), ProjectID: row.Text(9), MessageID: row.Text(10), CreatedAt: row.Text(11),
-		ExpiresAt: row.Text(12), EndedAt: row.Text(13), Answer: row.Text(14), AnsweredBy: row.Text(15), ReadAt: row.Text(16),
+		ExpiresAt: row.Text(12), EndedAt: row.Text(13), Answer: row.Text(14), AnsweredBy: row.Text(15),
+		ReadAt:     row.Text(16),
 		ReturnedAt: row.Text(17),
 	}
 }
 
-// NewSignalID returns a new id for a question (prefix "q-"), an alert ("a-") or a device ("d-"). The id is made before the row,
-// since it is part of what is sealed. It is safe for concurrent use.
+// NewSignalID returns a new id for a question (prefix "q-"), an alert ("a-") or a device ("d-"). The id is made before
+// the row, since it is part of what is sealed. It is safe for concurrent use.
 func NewSignalID(l *ledger.Ledger, prefix string) (string, error) {
 	id, err := ulid.New(ulid.Timestamp(l.Now()), rand.Reader)
 	return prefix + id.String(), err
 }
 
-// Ask stores a question and pushes it to the devices that can read it, in one transaction. It is on disk when Ask returns.
-// pushed is the number of these devices. A question with a MessageID is stored once; repeating it returns the first. Errors:
-// invalid_params; unknown_sender, also for a message of an agent that was removed; unavailable when the asker has too many open
-// questions.
+// Ask stores a question and pushes it to the devices that can read it, in one transaction. It is on disk when Ask
+// returns. pushed is the number of these devices. A question with a MessageID is stored once; repeating it returns the
+// first. Errors: invalid_params; unknown_sender, also for a message of an agent that was removed; unavailable when the
+// asker has too many open questions.
 func Ask(ctx context.Context, l *ledger.Ledger, d Draft) (q Question, pushed int, err error) {
 	if d.Asker, err = orchestrator.CheckName("asker", d.Asker); err != nil {
 		return q, 0, err
 	}
 	if len(d.Body) > maxSignal {
-		return q, 0, orchestrator.Errorf(orchestrator.InvalidParams, "the question has %d bytes; at most %d are allowed", len(d.Body), maxSignal)
+		return q, 0, orchestrator.Errorf(orchestrator.InvalidParams,
+			"the question has %d bytes; at most %d are allowed", len(d.Body), maxSignal)
 	}
 	if d.TTL < time.Second || d.TTL > orchestrator.MaxTTL {
-		return q, 0, orchestrator.Errorf(orchestrator.InvalidParams, "ttl: %s is out of bounds: 1 second to %s", orchestrator.FormatDuration(d.TTL), orchestrator.FormatDuration(orchestrator.MaxTTL))
+		return q, 0, orchestrator.Errorf(orchestrator.InvalidParams, "ttl: %s is out of bounds: 1 second to %s",
+			orchestrator.FormatDuration(d.TTL), orchestrator.FormatDuration(orchestrator.MaxTTL))
 	}
 	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		q, pushed, err = askUser(t, &d)
@@ -140,17 +145,20 @@ func askUser(t *ledger.Tx, d *Draft) (q Question, pushed int, err error) {
 		return q, 0, err
 	}
 	if open >= maxOpenQuestions {
-		return q, 0, orchestrator.Errorf(orchestrator.Unavailable, "%d questions of %s are open, the limit; nothing was asked", open, d.Asker).
+		return q, 0, orchestrator.Errorf(orchestrator.Unavailable,
+			"%d questions of %s are open, the limit; nothing was asked", open, d.Asker).
 			WithHint("Wait for answers, or take some back: `mailroom signal list`, `mailroom signal cancel ID`")
 	}
 	q = Question{
 		ID: d.ID, Asker: d.Asker, Status: Pending, Encrypted: d.Encrypted, Body: d.Body, Priority: d.Priority,
-		SessionID: d.SessionID, ThreadID: d.ThreadID, InReplyTo: d.InReplyTo, ProjectID: d.ProjectID, MessageID: d.MessageID,
+		SessionID: d.SessionID, ThreadID: d.ThreadID, InReplyTo: d.InReplyTo, ProjectID: d.ProjectID,
+		MessageID: d.MessageID,
 		CreatedAt: t.Now, ExpiresAt: orchestrator.Stamp(t.Clock.Add(d.TTL)),
 	}
 	_, err = t.Exec(`INSERT INTO signal_questions (`+questionColumns+`, trace_id, span_id)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '', '', '', '', '', ?, ?)`,
-		q.ID, q.Asker, string(q.Status), q.Encrypted, q.Body, q.Priority, q.SessionID, q.ThreadID, q.InReplyTo, q.ProjectID,
+		q.ID, q.Asker, string(q.Status), q.Encrypted, q.Body, q.Priority, q.SessionID, q.ThreadID, q.InReplyTo,
+		q.ProjectID,
 		q.MessageID, q.CreatedAt, q.ExpiresAt, traceOf(t, q.ID), t.SpanID)
 	if err != nil {
 		return q, 0, err
@@ -166,14 +174,15 @@ func askUser(t *ledger.Tx, d *Draft) (q Question, pushed int, err error) {
 	return q, pushed, nil
 }
 
-// checkAsker refuses what a message asks of which the sender was removed, though its name is in use again: the answer would go to
-// another agent. Error: unknown_sender.
+// checkAsker refuses what a message asks of which the sender was removed, though its name is in use again: the answer
+// would go to another agent. Error: unknown_sender.
 func checkAsker(t *ledger.Tx, conf *ledger.Config, d *Draft) error {
 	ms, err := messages.FindIn(t.Conn, d.MessageID)
 	if err != nil || len(ms) == 0 || ms[0].Sender != d.Asker || conf.Sent(&ms[0], d.Asker) {
 		return err
 	}
-	return orchestrator.Errorf(orchestrator.UnknownSender, "the agent %s that sent %s was removed; the one that has the name now is another", d.Asker, d.MessageID)
+	return orchestrator.Errorf(orchestrator.UnknownSender,
+		"the agent %s that sent %s was removed; the one that has the name now is another", d.Asker, d.MessageID)
 }
 
 // traceOf returns the id of the trace in which a question or an alert is made, and names it in the span.
@@ -200,8 +209,8 @@ func noteSignal(t *ledger.Tx, id string, name tracing.EventName, before, after, 
 	return tracing.Record(t, e)
 }
 
-// ofMessage is the condition that selects what became of a message to the user, by its id. SQLite uses the partial index only
-// if its own condition stands in the statement, too.
+// ofMessage is the condition that selects what became of a message to the user, by its id. SQLite uses the partial
+// index only if its own condition stands in the statement, too.
 const ofMessage = `message_id = ? AND message_id <> ''`
 
 // questionBy finds a question by a condition that names one.
@@ -233,11 +242,12 @@ func readQuestion(c *store.Conn, id string) (Question, error) {
 
 // noQuestion returns the error for an id that names no question, or none that the caller may know of.
 func noQuestion(id string) error {
-	return orchestrator.Errorf(orchestrator.NotFound, "there is no question %q", orchestrator.Clip(id)).WithHint("`mailroom signal list` shows them; they are kept for the time of the setting retention.ended")
+	return orchestrator.Errorf(orchestrator.NotFound, "there is no question %q", orchestrator.Clip(id)).
+		WithHint("`mailroom signal list` shows them; they are kept for the time of the setting retention.ended")
 }
 
-// asked reports whether an agent has asked a question itself; a removed agent of the same name does not count. "" is the
-// administrator, who may do all that the asker may.
+// asked reports whether an agent has asked a question itself; a removed agent of the same name does not count. "" is
+// the administrator, who may do all that the asker may.
 func asked(conf *ledger.Config, q *Question, by string) bool {
 	return by == "" || by == q.Asker && q.CreatedAt >= conf.Since(by)
 }
@@ -255,8 +265,8 @@ func Get(ctx context.Context, l *ledger.Ledger, id string) (q Question, err erro
 	return q, err
 }
 
-// Own returns a question by its id, as Get does, to the agent by, which sees only its own; "" is the administrator, who sees
-// all. Error: not_found.
+// Own returns a question by its id, as Get does, to the agent by, which sees only its own; "" is the administrator, who
+// sees all. Error: not_found.
 func Own(ctx context.Context, l *ledger.Ledger, id, by string) (q Question, err error) {
 	if q, err = Get(ctx, l, id); err != nil {
 		return q, err
@@ -306,10 +316,12 @@ func List(ctx context.Context, l *ledger.Ledger, f Filter) (list []Question, err
 	return list, err
 }
 
-// OpenIn returns the questions that can still be answered, at most a hundred of those that end first, and how many there are.
+// OpenIn returns the questions that can still be answered, at most a hundred of those that end first, and how many
+// there are.
 func OpenIn(c *store.Conn, now time.Time) (first []Question, total int64, err error) {
 	at := orchestrator.Stamp(now)
-	if total, err = c.Number(`SELECT count(*) FROM signal_questions WHERE status = 'pending' AND expires_at > ?1`, at); err != nil || total == 0 {
+	if total, err = c.Number(`SELECT count(*) FROM signal_questions WHERE status = 'pending' AND expires_at > ?1`,
+		at); err != nil || total == 0 {
 		return nil, 0, err
 	}
 	first, err = questionsBy(c, `status = 'pending' AND expires_at > ?1 ORDER BY expires_at LIMIT +?2`, at, 100)
@@ -341,12 +353,14 @@ func (f *Filter) query(now, since string) (query string, args []any) {
 // endQuestion ends a pending question, tells the devices and wakes who waits for it.
 func endQuestion(t *ledger.Tx, q *Question, status Status, device, why string) error {
 	q.Status, q.EndedAt = status, t.Now
-	n, err := t.Exec(`UPDATE signal_questions SET status = ?, ended_at = ?, answer = ?, answered_by = ? WHERE question_id = ? AND status = 'pending'`,
+	n, err := t.Exec(`UPDATE signal_questions SET status = ?, ended_at = ?, answer = ?, answered_by = ?
+		WHERE question_id = ? AND status = 'pending'`,
 		string(status), q.EndedAt, q.Answer, device, q.ID)
 	if err != nil || n == 0 {
 		return err // in one transaction with the look: it is pending
 	}
-	event := map[Status]tracing.EventName{Answered: tracing.Answered, Expired: tracing.Expired, Cancelled: tracing.Cancelled}[status]
+	event := map[Status]tracing.EventName{Answered: tracing.Answered, Expired: tracing.Expired,
+		Cancelled: tracing.Cancelled}[status]
 	if err := noteSignal(t, q.ID, event, string(Pending), string(status), why); err != nil {
 		return err
 	}

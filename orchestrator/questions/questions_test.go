@@ -34,7 +34,8 @@ func TestQuestionIsAnswered(t *testing.T) {
 	t.Parallel()
 	f, ids := enginetest.NewPhones(t, 3)
 	q := f.Question(ids)
-	want.Lines(t, f.Pushes(), "device:"+ids[0]+" question "+q.ID, "device:"+ids[1]+" question "+q.ID, "device:"+ids[2]+" question "+q.ID)
+	want.Lines(t, f.Pushes(), "device:"+ids[0]+" question "+q.ID, "device:"+ids[1]+" question "+q.ID, "device:"+ids[2]+
+		" question "+q.ID)
 	got, err := questions.Answer(t.Context(), f.Ledger, q.ID, ids[1], "sealed answer")
 	if err != nil || got.Status != questions.Answered || got.AnsweredBy != ids[1] || got.Answer != "sealed answer" {
 		t.Fatalf("%+v, %v", got, err)
@@ -42,7 +43,8 @@ func TestQuestionIsAnswered(t *testing.T) {
 	want.Lines(t, f.Pushes(), "device:"+ids[0]+" ended "+q.ID+" answered", "device:"+ids[2]+" ended "+q.ID+" answered")
 	_, err = questions.Answer(t.Context(), f.Ledger, q.ID, ids[0], "too late")
 	want.Code(t, err, orchestrator.Conflict)
-	if _, err := questions.Cancel(t.Context(), f.Ledger, q.ID, "builder"); orchestrator.CodeOf(err) != orchestrator.Conflict {
+	if _, err := questions.Cancel(t.Context(), f.Ledger, q.ID,
+		"builder"); orchestrator.CodeOf(err) != orchestrator.Conflict {
 		t.Error(err)
 	}
 	for range 2 {
@@ -93,10 +95,12 @@ func TestQuestionEnds(t *testing.T) {
 	t.Parallel()
 	f, ids := enginetest.NewPhones(t, 1)
 	waiting := f.Question(ids)
-	if _, err := questions.Cancel(t.Context(), f.Ledger, waiting.ID, "reviewer"); orchestrator.CodeOf(err) != orchestrator.NotFound {
+	if _, err := questions.Cancel(t.Context(), f.Ledger, waiting.ID,
+		"reviewer"); orchestrator.CodeOf(err) != orchestrator.NotFound {
 		t.Errorf("somebody else took it back: %v", err)
 	}
-	if q, err := questions.Cancel(t.Context(), f.Ledger, waiting.ID, "builder"); err != nil || q.Status != questions.Cancelled {
+	if q, err := questions.Cancel(t.Context(), f.Ledger, waiting.ID, "builder"); err != nil ||
+		q.Status != questions.Cancelled {
 		t.Fatalf("%+v, %v", q, err)
 	}
 	want.Lines(t, f.Pushes()) // it was not pushed yet, so nobody is told anything
@@ -104,7 +108,8 @@ func TestQuestionEnds(t *testing.T) {
 	want.Lines(t, f.Pushes(), "device:"+ids[0]+" question "+told.ID)
 	f.Clock.Advance(time.Hour)
 	want.Lines(t, f.Pushes(), "device:"+ids[0]+" ended "+told.ID+" expired")
-	if _, err := questions.Answer(t.Context(), f.Ledger, told.ID, ids[0], "late"); orchestrator.CodeOf(err) != orchestrator.Conflict {
+	if _, err := questions.Answer(t.Context(), f.Ledger, told.ID, ids[0],
+		"late"); orchestrator.CodeOf(err) != orchestrator.Conflict {
 		t.Errorf("answered when it had expired: %v", err)
 	}
 	unseen := f.Question(ids)
@@ -112,7 +117,8 @@ func TestQuestionEnds(t *testing.T) {
 	if q, err := questions.Get(t.Context(), f.Ledger, unseen.ID); err != nil || q.Status != questions.Expired {
 		t.Fatalf("a look expires it: %+v, %v", q, err)
 	}
-	if list, err := questions.List(t.Context(), f.Ledger, questions.Filter{Status: questions.Expired}); err != nil || len(list) != 2 {
+	if list, err := questions.List(t.Context(), f.Ledger, questions.Filter{Status: questions.Expired}); err != nil ||
+		len(list) != 2 {
 		t.Errorf("%+v, %v", list, err)
 	}
 }
@@ -155,7 +161,8 @@ func TestRefusedAnswer(t *testing.T) {
 	if err := questions.RefuseAnswer(t.Context(), f.Ledger, q.ID, "forged", "its signature is wrong"); err != nil {
 		t.Fatal(err)
 	}
-	if got, _ := questions.Get(t.Context(), f.Ledger, q.ID); got.Status != questions.Pending || got.Answer != "" || got.AnsweredBy != "" {
+	if got, _ := questions.Get(t.Context(), f.Ledger, q.ID); got.Status != questions.Pending || got.Answer != "" ||
+		got.AnsweredBy != "" {
 		t.Fatalf("%+v", got)
 	}
 	want.Lines(t, f.Pushes(), "device:"+ids[0]+" question "+q.ID)
@@ -169,8 +176,8 @@ func TestRefusedAnswer(t *testing.T) {
 	}
 }
 
-// Whoever waits is woken by an answer, by an end, and when the question's time has passed, and does not have to look again
-// and again: in the bubble no time passes but what somebody sleeps.
+// Whoever waits is woken by an answer, by an end, and when the question's time has passed, and does not have to look
+// again and again: in the bubble no time passes but what somebody sleeps.
 func TestWaitQuestion(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -279,7 +286,8 @@ func TestOpenQuestionsAreBounded(t *testing.T) {
 	if _, _, err := questions.Ask(t.Context(), f.Ledger, d); err != nil {
 		t.Error(err)
 	}
-	for change, code := range map[string]orchestrator.Code{"asker": orchestrator.UnknownSender, "user": orchestrator.UnknownSender, "ttl": orchestrator.InvalidParams, "body": orchestrator.InvalidParams} {
+	for change, code := range map[string]orchestrator.Code{"asker": orchestrator.UnknownSender,
+		"user": orchestrator.UnknownSender, "ttl": orchestrator.InvalidParams, "body": orchestrator.InvalidParams} {
 		d := questions.Draft{ID: "q-" + change, Asker: "reviewer", Body: "x", TTL: time.Hour}
 		switch change {
 		case "asker":
@@ -302,7 +310,8 @@ func TestQuestionsAreCleared(t *testing.T) {
 	f, ids := enginetest.NewPhones(t, 1)
 	open := f.Question(ids, func(d *questions.Draft) { d.TTL = 30 * 24 * time.Hour })
 	over := f.Question(ids)
-	if _, _, err := questions.AlertUser(t.Context(), f.Ledger, questions.AlertDraft{ID: "a-1", Sender: "builder", Body: "x", Devices: ids}); err != nil {
+	if _, _, err := questions.AlertUser(t.Context(), f.Ledger, questions.AlertDraft{ID: "a-1", Sender: "builder",
+		Body: "x", Devices: ids}); err != nil {
 		t.Fatal(err)
 	}
 	f.Pushes()
@@ -336,7 +345,8 @@ func TestQuestionAskedInTheFuture(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.Clock.Advance(-400 * 24 * time.Hour)
-	_, _, err = questions.Pair(t.Context(), f.Ledger, questions.PairRequest{Code: code, Name: "phone", Recipient: "age1x"})
+	_, _, err = questions.Pair(t.Context(), f.Ledger, questions.PairRequest{Code: code, Name: "phone",
+		Recipient: "age1x"})
 	want.Code(t, err, orchestrator.PermissionDenied)
 	f.Deliver()
 	f.Clock.Advance(orchestrator.MaxTTL)

@@ -14,11 +14,12 @@ import (
 	"mailroom/tracing"
 )
 
-// Unreturned returns the answered questions that came from a message, and whose answers were not yet sent back to its sender.
-// It returns at most 100, by id; after is the last id of the call before, "" at first.
+// Unreturned returns the answered questions that came from a message, and whose answers were not yet sent back to its
+// sender. It returns at most 100, by id; after is the last id of the call before, "" at first.
 func Unreturned(ctx context.Context, l *ledger.Ledger, after string) ([]Question, error) {
 	return ledger.Ask(ctx, l, func(c *store.Conn) ([]Question, error) {
-		return questionsBy(c, unreturned+` AND question_id > ? AND question_id < x'' ORDER BY question_id LIMIT 100`, after)
+		return questionsBy(c, unreturned+` AND question_id > ? AND question_id < x'' ORDER BY question_id LIMIT 100`,
+			after)
 	})
 }
 
@@ -61,9 +62,10 @@ type UserReply struct {
 	Team     *teams.Reply       // it answers a request of the team vocabulary; its draft is Draft
 }
 
-// ReplyAsUser sends the answer to a question back to the agent whose message asked it, and notes that, in one transaction. It
-// does nothing if there is no answer or it was sent back already. If it cannot be sent, because the agent is gone or its
-// request was withdrawn, the trace says so, and the asker gets a report. Errors: not_found; those of messages.Send.
+// ReplyAsUser sends the answer to a question back to the agent whose message asked it, and notes that, in one
+// transaction. It does nothing if there is no answer or it was sent back already. If it cannot be sent, because the
+// agent is gone or its request was withdrawn, the trace says so, and the asker gets a report. Errors: not_found; those
+// of messages.Send.
 func ReplyAsUser(ctx context.Context, l *ledger.Ledger, back UserReply) error {
 	draft := back.Draft
 	draft.Sender = orchestrator.User
@@ -84,7 +86,9 @@ func ReplyAsUser(ctx context.Context, l *ledger.Ledger, back UserReply) error {
 			return err
 		}
 		failure, err := reply(t, &back, &draft)
-		if err == nil && failure != nil && !slices.Contains([]orchestrator.Code{orchestrator.Conflict, orchestrator.NotFound, orchestrator.InvalidParams, orchestrator.UnknownRecipient, orchestrator.Unavailable}, orchestrator.CodeOf(failure)) {
+		if err == nil && failure != nil && !slices.Contains([]orchestrator.Code{orchestrator.Conflict,
+			orchestrator.NotFound, orchestrator.InvalidParams, orchestrator.UnknownRecipient, orchestrator.Unavailable},
+			orchestrator.CodeOf(failure)) {
 			err = failure
 		}
 		if err != nil {
@@ -94,8 +98,8 @@ func ReplyAsUser(ctx context.Context, l *ledger.Ledger, back UserReply) error {
 	})
 }
 
-// reply sends an answer of the user. Who asked in the form of a team's request, and has none that is open to the user, gets
-// a plain message. failure is why it was not sent.
+// reply sends an answer of the user. Who asked in the form of a team's request, and has none that is open to the user,
+// gets a plain message. failure is why it was not sent.
 func reply(t *ledger.Tx, back *UserReply, draft *orchestrator.Draft) (failure, err error) {
 	if back.Team != nil {
 		failure, err = t.Savepoint(func() error {
@@ -104,7 +108,8 @@ func reply(t *ledger.Tx, back *UserReply, draft *orchestrator.Draft) (failure, e
 			_, err := teams.AnswerIn(t, answer)
 			return err
 		})
-		if err != nil || !slices.Contains([]orchestrator.Code{orchestrator.NotFound, orchestrator.PermissionDenied, orchestrator.InvalidParams}, orchestrator.CodeOf(failure)) {
+		if err != nil || !slices.Contains([]orchestrator.Code{orchestrator.NotFound, orchestrator.PermissionDenied,
+			orchestrator.InvalidParams}, orchestrator.CodeOf(failure)) {
 			return failure, err
 		}
 	}
@@ -120,15 +125,20 @@ func answerReturned(t *ledger.Tx, q *Question, failure error) error {
 		return err
 	}
 	if failure != nil {
-		report, err := errorReport(q, orchestrator.CodeOf(failure), orchestrator.User+" has answered, but the answer could not be sent: "+failure.Error())
+		report, err := errorReport(q, orchestrator.CodeOf(failure), orchestrator.User+
+			" has answered, but the answer could not be sent: "+failure.Error())
 		if err != nil {
 			return err
 		}
 		if err := t.Tell(&report); err != nil {
 			return err
 		}
-		t.AfterCommit(func() { t.Ledger.Log.Warn("an answer of the user did not go back", "question", q.ID, "error", failure) })
-		return noteSignal(t, q.ID, tracing.Failed, string(q.Status), string(q.Status), "the answer did not go back: "+failure.Error())
+		t.AfterCommit(func() {
+			t.Ledger.Log.Warn("an answer of the user did not go back", "question", q.ID, "error",
+				failure)
+		})
+		return noteSignal(t, q.ID, tracing.Failed, string(q.Status), string(q.Status), "the answer did not go back: "+
+			failure.Error())
 	}
 	return noteSignal(t, q.ID, tracing.Delivered, string(q.Status), string(q.Status), "the answer went back")
 }

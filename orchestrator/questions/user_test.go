@@ -28,7 +28,8 @@ func TestMessagesToTheUser(t *testing.T) {
 	t.Parallel()
 	f, _ := enginetest.NewPhones(t, 0)
 	for _, asking := range []string{"QUERY", "question", "plan_approval_request", "shutdown_request"} {
-		_, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "builder", Recipient: "User", Type: asking, Payload: []byte(`{}`)})
+		_, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "builder", Recipient: "User",
+			Type: asking, Payload: []byte(`{}`)})
 		want.Code(t, err, orchestrator.Unavailable)
 	}
 	id := f.Send("builder", "user")
@@ -40,15 +41,18 @@ func TestMessagesToTheUser(t *testing.T) {
 	want.Code(t, err, orchestrator.PermissionDenied)
 	for _, forge := range []func() error{
 		func() error {
-			_, err := messages.Send(ledger.WithIdentity(t.Context(), "user"), f.Ledger, orchestrator.Draft{Sender: "user", Recipient: "builder", Type: "RESULT", Payload: []byte(`{}`)})
+			_, err := messages.Send(ledger.WithIdentity(t.Context(), "user"), f.Ledger,
+				orchestrator.Draft{Sender: "user", Recipient: "builder", Type: "RESULT", Payload: []byte(`{}`)})
 			return err
 		},
 		func() error {
-			_, err := teams.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "user", Recipient: "builder", Type: "message", Payload: []byte(`{}`), SessionID: "default"})
+			_, err := teams.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "user", Recipient: "builder",
+				Type: "message", Payload: []byte(`{}`), SessionID: "default"})
 			return err
 		},
 		func() error {
-			_, _, err := questions.AlertUser(ledger.WithIdentity(t.Context(), "user"), f.Ledger, questions.AlertDraft{ID: "a-1", Sender: "user", Body: "x"})
+			_, _, err := questions.AlertUser(ledger.WithIdentity(t.Context(), "user"), f.Ledger,
+				questions.AlertDraft{ID: "a-1", Sender: "user", Body: "x"})
 			return err
 		},
 	} {
@@ -77,7 +81,8 @@ func TestAnswersGoBack(t *testing.T) {
 		if err != nil || len(list) != 1 || list[0].ID != q.ID {
 			t.Errorf("%+v, %v", list, err)
 		}
-		reply := questions.UserReply{Question: q.ID, Draft: orchestrator.Draft{Recipient: "builder", Type: "RESULT", Payload: json.RawMessage(`{"message":"yes"}`), ReplyTo: id}}
+		reply := questions.UserReply{Question: q.ID, Draft: orchestrator.Draft{Recipient: "builder", Type: "RESULT",
+			Payload: json.RawMessage(`{"message":"yes"}`), ReplyTo: id}}
 		for range 2 {
 			if err := questions.ReplyAsUser(ctx, l, reply); err != nil {
 				t.Error(err)
@@ -88,7 +93,8 @@ func TestAnswersGoBack(t *testing.T) {
 	f.Deliver()
 	f.Deliver()
 	want.Equal(t, "calls", calls, 1)
-	want.Rows(t, f.Rows(`SELECT sender, recipient, message_type, status FROM agent_message WHERE reply_to = ?`, id), "user builder RESULT delivered")
+	want.Rows(t, f.Rows(`SELECT sender, recipient, message_type, status FROM agent_message WHERE reply_to = ?`, id),
+		"user builder RESULT delivered")
 	if got, _ := questions.Get(t.Context(), f.Ledger, q.ID); got.ReturnedAt == "" {
 		t.Errorf("%+v", got)
 	}
@@ -113,11 +119,13 @@ func TestReadAnswersGoBack(t *testing.T) {
 	if list, err := questions.Unreturned(t.Context(), f.Ledger, q.ID); err != nil || len(list) != 0 {
 		t.Fatalf("%+v, %v", list, err)
 	}
-	reply := questions.UserReply{Question: q.ID, Draft: orchestrator.Draft{Recipient: "builder", Type: "RESULT", Payload: json.RawMessage(`1`), ReplyTo: "msg-none"}}
+	reply := questions.UserReply{Question: q.ID, Draft: orchestrator.Draft{Recipient: "builder", Type: "RESULT",
+		Payload: json.RawMessage(`1`), ReplyTo: "msg-none"}}
 	if err := questions.ReplyAsUser(t.Context(), f.Ledger, reply); err != nil {
 		t.Fatal(err)
 	}
-	want.Rows(t, f.Rows(`SELECT event FROM message_trace WHERE message_id = ? AND error LIKE '%did not go back%msg-none%'`, q.ID), "failed")
+	want.Rows(t, f.Rows(`SELECT event FROM message_trace WHERE message_id = ?
+		AND error LIKE '%did not go back%msg-none%'`, q.ID), "failed")
 }
 
 // What the user was told is told: neither a push nor a message to the user expires because nobody read it in the table.
@@ -135,7 +143,8 @@ func TestTellingDoesNotExpire(t *testing.T) {
 	f.Clock.Advance(48 * time.Hour)
 	f.Deliver()
 	want.Equal(t, "the message", f.Message(id).Status, orchestrator.Delivered)
-	want.Rows(t, f.Rows(`SELECT status, count(*) FROM agent_message WHERE message_type = 'push' GROUP BY 1`), "delivered 2")
+	want.Rows(t, f.Rows(`SELECT status, count(*) FROM agent_message WHERE message_type = 'push' GROUP BY 1`),
+		"delivered 2")
 	want.Rows(t, f.Rows(`SELECT count(*) FROM agent_message WHERE message_type = 'error_report'`), "0")
 }
 
@@ -172,8 +181,9 @@ func TestUserAnswersTheTeam(t *testing.T) {
 	f, ids := enginetest.NewPhones(t, 1)
 	f.Add(agents.Update{Name: "builder", PlanModeRequired: new(true)})
 	sent, err := teams.Ask(t.Context(), f.Ledger, teams.Request{
-		Kind:  orchestrator.PlanApproval,
-		Draft: orchestrator.Draft{Sender: "builder", Recipient: "user", Type: orchestrator.PlanApprovalRequest, SessionID: "default"},
+		Kind: orchestrator.PlanApproval,
+		Draft: orchestrator.Draft{Sender: "builder", Recipient: "user", Type: orchestrator.PlanApprovalRequest,
+			SessionID: "default"},
 		Payload: func(id string) (json.RawMessage, error) {
 			return json.RawMessage(`{"type":"plan_approval_request","requestId":"` + id + `"}`), nil
 		},
@@ -188,7 +198,8 @@ func TestUserAnswersTheTeam(t *testing.T) {
 	}
 	reply := questions.UserReply{
 		Question: q.ID, Team: &teams.Reply{Kind: orchestrator.PlanApproval, RequestID: sent.RequestID, Approve: true},
-		Draft: orchestrator.Draft{Recipient: "builder", Type: "plan_approval_response", SessionID: "default", Payload: json.RawMessage(`{"type":"plan_approval_response","approve":true}`)},
+		Draft: orchestrator.Draft{Recipient: "builder", Type: "plan_approval_response", SessionID: "default",
+			Payload: json.RawMessage(`{"type":"plan_approval_response","approve":true}`)},
 	}
 	if err := questions.ReplyAsUser(t.Context(), f.Ledger, reply); err != nil {
 		t.Fatal(err)
@@ -204,8 +215,8 @@ func TestUserAnswersTheTeam(t *testing.T) {
 	}
 }
 
-// Who asked the user with a message is told when the question expires, and what asked in the team's form without being a
-// request of a team gets a plain answer.
+// Who asked the user with a message is told when the question expires, and what asked in the team's form without being
+// a request of a team gets a plain answer.
 func TestUserDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	f, ids := enginetest.NewPhones(t, 1)
@@ -216,19 +227,22 @@ func TestUserDoesNotAnswer(t *testing.T) {
 	plan := f.Question(ids, func(d *questions.Draft) { d.MessageID, d.TTL = second, 2*time.Hour })
 	f.Clock.Advance(time.Hour)
 	f.Deliver()
-	want.Rows(t, f.Rows(`SELECT recipient, payload ->> 'error', payload ->> 'message_id' FROM agent_message WHERE message_type = 'error_report'`),
+	want.Rows(t, f.Rows(`SELECT recipient, payload ->> 'error', payload ->> 'message_id' FROM agent_message
+		WHERE message_type = 'error_report'`),
 		"builder expired "+first)
 	if _, err := questions.Answer(t.Context(), f.Ledger, plan.ID, ids[0], "sealed"); err != nil {
 		t.Fatal(err)
 	}
 	err := questions.ReplyAsUser(t.Context(), f.Ledger, questions.UserReply{
 		Question: plan.ID, Team: &teams.Reply{Kind: orchestrator.PlanApproval, RequestID: "req-none", Approve: true},
-		Draft: orchestrator.Draft{Recipient: "builder", Type: "plan_approval_response", SessionID: "default", Payload: json.RawMessage(`{}`), ReplyTo: second},
+		Draft: orchestrator.Draft{Recipient: "builder", Type: "plan_approval_response", SessionID: "default",
+			Payload: json.RawMessage(`{}`), ReplyTo: second},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want.Rows(t, f.Rows(`SELECT sender, message_type FROM agent_message WHERE reply_to = ?`, second), "user plan_approval_response")
+	want.Rows(t, f.Rows(`SELECT sender, message_type FROM agent_message WHERE reply_to = ?`, second),
+		"user plan_approval_response")
 }
 
 // A test push goes through the device's transport, once.
@@ -261,15 +275,18 @@ func TestStoryOfAQuestion(t *testing.T) {
 	q := f.Question(ids)
 	f.Pushes()
 	reasons, err := overview.Why(t.Context(), f.Ledger, q.ID)
-	if err != nil || len(reasons) != 2 || !strings.Contains(reasons[0].Rule, "1 pushes, of which push services took 1") || !strings.Contains(reasons[1].Where, "push service") {
+	if err != nil || len(reasons) != 2 || !strings.Contains(reasons[0].Rule,
+		"1 pushes, of which push services took 1") || !strings.Contains(reasons[1].Where, "push service") {
 		t.Fatalf("%+v, %v", reasons, err)
 	}
 	if _, err := questions.Answer(t.Context(), f.Ledger, q.ID, ids[0], "sealed"); err != nil {
 		t.Fatal(err)
 	}
 	stories, err := overview.Trace(t.Context(), f.Ledger, q.ID)
-	if err != nil || len(stories) != 2 || stories[0].Gone || stories[0].Message.Status != "answered" || len(stories[0].Events) != 2 ||
-		len(stories[0].Receipts) != 2 || stories[0].Receipts[1].What != "answered" || stories[0].Receipts[1].Evidence != "signal_questions.ended_at" {
+	if err != nil || len(stories) != 2 || stories[0].Gone || stories[0].Message.Status != "answered" ||
+		len(stories[0].Events) != 2 ||
+		len(stories[0].Receipts) != 2 || stories[0].Receipts[1].What != "answered" ||
+		stories[0].Receipts[1].Evidence != "signal_questions.ended_at" {
 		t.Fatalf("%+v, %v", stories, err)
 	}
 	if _, err := overview.Why(t.Context(), f.Ledger, "q-nothing"); orchestrator.CodeOf(err) != orchestrator.NotFound {
@@ -292,8 +309,8 @@ func TestAgentsAreNotPushedTo(t *testing.T) {
 	}
 }
 
-// The user's answer goes back however long the conversation is, and to who names a request that is not theirs; what cannot
-// go back is reported.
+// The user's answer goes back however long the conversation is, and to who names a request that is not theirs; what
+// cannot go back is reported.
 func TestAnswersThatAreHardToReturn(t *testing.T) {
 	t.Parallel()
 	f, ids := enginetest.NewPhones(t, 1)
@@ -304,8 +321,9 @@ func TestAnswersThatAreHardToReturn(t *testing.T) {
 	plan := f.Send("builder", "user", func(d *orchestrator.Draft) { d.Type = "plan_approval_request" })
 	gone := f.Send("builder", "user", func(d *orchestrator.Draft) { d.Type = "QUERY" })
 	foreign, err := teams.Ask(t.Context(), f.Ledger, teams.Request{
-		Kind:    orchestrator.PlanApproval,
-		Draft:   orchestrator.Draft{Sender: "builder", Recipient: "reviewer", Type: orchestrator.PlanApprovalRequest, SessionID: "default"},
+		Kind: orchestrator.PlanApproval,
+		Draft: orchestrator.Draft{Sender: "builder", Recipient: "reviewer", Type: orchestrator.PlanApprovalRequest,
+			SessionID: "default"},
 		Payload: func(id string) (json.RawMessage, error) { return json.RawMessage(`{"requestId":"` + id + `"}`), nil },
 	})
 	if err != nil {
@@ -323,14 +341,19 @@ func TestAnswersThatAreHardToReturn(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	answered(asked, questions.UserReply{Draft: orchestrator.Draft{Recipient: "reviewer", Type: "RESULT", Payload: json.RawMessage(`1`), ReplyTo: asked}})
+	answered(asked, questions.UserReply{Draft: orchestrator.Draft{Recipient: "reviewer", Type: "RESULT",
+		Payload: json.RawMessage(`1`), ReplyTo: asked}})
 	answered(plan, questions.UserReply{
-		Draft: orchestrator.Draft{Recipient: "builder", Type: "plan_approval_response", SessionID: "default", Payload: json.RawMessage(`{}`), ReplyTo: plan},
-		Team:  &teams.Reply{Kind: orchestrator.PlanApproval, RequestID: foreign.RequestID, Approve: true},
+		Draft: orchestrator.Draft{Recipient: "builder", Type: "plan_approval_response", SessionID: "default",
+			Payload: json.RawMessage(`{}`), ReplyTo: plan},
+		Team: &teams.Reply{Kind: orchestrator.PlanApproval, RequestID: foreign.RequestID, Approve: true},
 	})
-	answered(gone, questions.UserReply{Draft: orchestrator.Draft{Recipient: "builder", Type: "RESULT", Payload: json.RawMessage(`1`), ReplyTo: "msg-none"}})
-	want.Rows(t, f.Rows(`SELECT recipient, message_type FROM agent_message WHERE sender = 'user' ORDER BY seq`), "reviewer RESULT", "builder plan_approval_response")
-	want.Rows(t, f.Rows(`SELECT recipient, payload ->> 'message_id' FROM agent_message WHERE message_type = 'error_report'`), "builder "+gone)
+	answered(gone, questions.UserReply{Draft: orchestrator.Draft{Recipient: "builder", Type: "RESULT",
+		Payload: json.RawMessage(`1`), ReplyTo: "msg-none"}})
+	want.Rows(t, f.Rows(`SELECT recipient, message_type FROM agent_message WHERE sender = 'user' ORDER BY seq`),
+		"reviewer RESULT", "builder plan_approval_response")
+	want.Rows(t, f.Rows(`SELECT recipient, payload ->> 'message_id' FROM agent_message
+		WHERE message_type = 'error_report'`), "builder "+gone)
 	want.Rows(t, f.Rows(`SELECT status FROM team_requests`), "open")
 }
 
@@ -357,7 +380,8 @@ func TestPushIsOverWithItsQuestion(t *testing.T) {
 			t.Errorf("pushed again: %s", line)
 		}
 	}
-	want.Rows(t, f.Rows(`SELECT status, payload ->> 'kind' FROM agent_message WHERE recipient = ? ORDER BY seq`, "device:"+ids[0]), "cancelled question", "delivered ended")
+	want.Rows(t, f.Rows(`SELECT status, payload ->> 'kind' FROM agent_message WHERE recipient = ? ORDER BY seq`,
+		"device:"+ids[0]), "cancelled question", "delivered ended")
 }
 
 // An agent with many questions hides none of another's.
@@ -372,7 +396,8 @@ func TestQuestionsTakeTurns(t *testing.T) {
 	}
 	last := f.Question(nil, func(d *questions.Draft) { d.Asker = "third" })
 	list, _, err := questions.SignalsFor(t.Context(), f.Ledger, device(f, ids[0]))
-	if err != nil || len(list) != 200 || !slices.ContainsFunc(list, func(q questions.Question) bool { return q.ID == last.ID }) {
+	if err != nil || len(list) != 200 || !slices.ContainsFunc(list,
+		func(q questions.Question) bool { return q.ID == last.ID }) {
 		t.Errorf("%d questions, %v", len(list), err)
 	}
 }
@@ -406,7 +431,8 @@ func TestRestoreAndDevices(t *testing.T) {
 	want.Code(t, err, orchestrator.Unauthenticated)
 	want.Equal(t, "the lost one", device(f, d.ID).State, questions.DeviceRevoked)
 	want.Equal(t, "the other", device(f, ids[0]).State, questions.DeviceActive)
-	want.Rows(t, f.Rows(`SELECT status FROM signal_questions ORDER BY question_id = ?`, open.ID), "cancelled", "pending")
+	want.Rows(t, f.Rows(`SELECT status FROM signal_questions ORDER BY question_id = ?`, open.ID), "cancelled",
+		"pending")
 }
 
 // With the last phone that can read them, questions are taken back, and who asked with a message is told.
@@ -429,7 +455,8 @@ func TestQuestionsOfALostPhone(t *testing.T) {
 	if q, err := questions.Get(t.Context(), f.Ledger, clear.ID); err != nil || q.Status != questions.Pending {
 		t.Errorf("%+v, %v", q, err)
 	}
-	want.Rows(t, f.Rows(`SELECT recipient, payload ->> 'message' FROM agent_message WHERE message_type = 'error_report'`),
+	want.Rows(t, f.Rows(`SELECT recipient, payload ->> 'message' FROM agent_message
+		WHERE message_type = 'error_report'`),
 		"builder user has not answered, and will not: no device is left that can read it")
 }
 

@@ -32,7 +32,8 @@ func startWriter(t *testing.T) (id process.ID, kill func()) {
 }
 
 // handOut takes what is unread of b for a writer.
-func handOut(t *testing.T, f *enginetest.Fixture, writer process.ID, o reading.Options) ([]orchestrator.Message, messages.ReadingLease) {
+func handOut(t *testing.T, f *enginetest.Fixture, writer process.ID, o reading.Options) ([]orchestrator.Message,
+	messages.ReadingLease) {
 	t.Helper()
 	o.Recipient, o.Limit = "b", 10
 	o.Lease.Holder, o.Lease.Writer = "read", writer
@@ -43,9 +44,9 @@ func handOut(t *testing.T, f *enginetest.Fixture, writer process.ID, o reading.O
 	return ms, o.Lease
 }
 
-// What is handed to a reader is not read before its answer was written, no other reader gets it meanwhile, and it is unread again,
-// in its order, when the process that was to write the answer has died: whether it was delivered before or by this reading, or stands
-// in the inbox by hand.
+// What is handed to a reader is not read before its answer was written, no other reader gets it meanwhile, and it is
+// unread again, in its order, when the process that was to write the answer has died: whether it was delivered before
+// or by this reading, or stands in the inbox by hand.
 func TestReadWhenWritten(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -80,14 +81,15 @@ func TestReadWhenWritten(t *testing.T) {
 	}
 	for _, id := range []string{first, second} {
 		want.Equal(t, "read once it was written", f.Message(id).ReadAt != "", true)
-		want.Rows(t, f.Rows(`SELECT event FROM message_trace WHERE message_id = ? AND event IN ('read','shown')`, id), "read")
+		want.Rows(t, f.Rows(`SELECT event FROM message_trace WHERE message_id = ? AND event IN ('read','shown')`, id),
+			"read")
 	}
 	want.Rows(t, f.Rows(`SELECT message_id FROM reading_lease`))
 	want.IDs(t, f.TakeFor("b", 0))
 }
 
-// An answer that could not be written leaves its messages unread; one that was written later than its messages were given back,
-// acknowledged or cleared away changes nothing any more.
+// An answer that could not be written leaves its messages unread; one that was written later than its messages were
+// given back, acknowledged or cleared away changes nothing any more.
 func TestAnswerOvertaken(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -129,7 +131,8 @@ func TestRefusedMark(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
 	refused, other := f.Send("a", "b"), f.Send("a", "b")
-	f.Forbid("UPDATE OF read_at", "agent_message", "NEW.read_at <> '' AND NEW.message_id = '"+refused+"'", "not this one")
+	f.Forbid("UPDATE OF read_at", "agent_message", "NEW.read_at <> '' AND NEW.message_id = '"+refused+"'",
+		"not this one")
 	ms, lease := handOut(t, f, process.Self(), reading.Options{})
 	want.IDs(t, ms, refused, other)
 	if err := reading.Written(t.Context(), f.Ledger, ms, lease); err != nil {
@@ -142,8 +145,8 @@ func TestRefusedMark(t *testing.T) {
 	want.IDs(t, ms, refused)
 }
 
-// A message that a trigger of a user's does not let be given back keeps no other from it, when its reader has died, its answer could not
-// be written or its time is over. It is tried again after a while, not at once.
+// A message that a trigger of a user's does not let be given back keeps no other from it, when its reader has died, its
+// answer could not be written or its time is over. It is tried again after a while, not at once.
 func TestRefusedGivingBack(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -174,7 +177,8 @@ func TestRefusedGivingBack(t *testing.T) {
 	want.IDs(t, ms, refused, other)
 }
 
-// Time does not end the lease of a writer that lives and can be seen. Of one on another machine nobody can tell: there it does.
+// Time does not end the lease of a writer that lives and can be seen. Of one on another machine nobody can tell: there
+// it does.
 func TestLivingWriterKeepsItsLease(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -201,7 +205,8 @@ func TestLivingWriterKeepsItsLease(t *testing.T) {
 	want.IDs(t, f.TakeFor("b", 0), elsewhere)
 }
 
-// A lease by time begins to count for its reader with the answer: before, the death of the writer ends it, and time does not.
+// A lease by time begins to count for its reader with the answer: before, the death of the writer ends it, and time
+// does not.
 func TestLeaseByTimeOnceWritten(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -233,7 +238,8 @@ func TestWaiterInheritsFromTheDead(t *testing.T) {
 	got := make(chan []orchestrator.Message, 1)
 	waits := make(chan struct{})
 	go func() {
-		ms, _, err := reading.Wait(ctx, f.Open().Ledger, reading.Options{Recipient: "b", Limit: 1, Timeout: time.Hour, Waiting: func() { close(waits) }})
+		ms, _, err := reading.Wait(ctx, f.Open().Ledger, reading.Options{Recipient: "b", Limit: 1, Timeout: time.Hour,
+			Waiting: func() { close(waits) }})
 		if err != nil {
 			t.Error(err)
 		}
@@ -244,8 +250,8 @@ func TestWaiterInheritsFromTheDead(t *testing.T) {
 	want.IDs(t, <-got, id)
 }
 
-// Posts are read once they were written. When a reader dies before, the first post that it was handed is unread again and with it all
-// behind it in the thread, also what another reader has had since.
+// Posts are read once they were written. When a reader dies before, the first post that it was handed is unread again
+// and with it all behind it in the thread, also what another reader has had since.
 func TestPostsReadWhenWritten(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -276,7 +282,8 @@ func TestPostsReadWhenWritten(t *testing.T) {
 	dead, kill = startWriter(t)
 	readAs := func(writer process.ID) []orchestrator.Message {
 		t.Helper()
-		read, err := threads.Read(t.Context(), f.Ledger, threads.ReadOptions{Thread: th, Agent: "b", Limit: 10, Lease: messages.ReadingLease{Holder: "read_thread", Writer: writer}})
+		read, err := threads.Read(t.Context(), f.Ledger, threads.ReadOptions{Thread: th, Agent: "b", Limit: 10,
+			Lease: messages.ReadingLease{Holder: "read_thread", Writer: writer}})
 		if err != nil {
 			t.Fatal(err)
 		}

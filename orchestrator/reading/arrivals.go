@@ -10,10 +10,10 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Arrivals returns a channel that gets a value when the recipient has new unread messages, until ctx ends or stop is called.
-// One value may stand for several messages, and there may be a value for messages that were there before. So look once after
-// Arrivals has returned, and then after each value. Arrivals only listens and reads: it delivers nothing and marks nothing as
-// read. Errors: invalid_params for the name; unavailable.
+// Arrivals returns a channel that gets a value when the recipient has new unread messages, until ctx ends or stop is
+// called. One value may stand for several messages, and there may be a value for messages that were there before. So
+// look once after Arrivals has returned, and then after each value. Arrivals only listens and reads: it delivers
+// nothing and marks nothing as read. Errors: invalid_params for the name; unavailable.
 func Arrivals(ctx context.Context, l *ledger.Ledger, recipient string) (news <-chan struct{}, stop func(), err error) {
 	if recipient, err = orchestrator.CheckName("recipient", recipient); err != nil {
 		return nil, nil, err
@@ -27,7 +27,8 @@ func Arrivals(ctx context.Context, l *ledger.Ledger, recipient string) (news <-c
 	})
 }
 
-func arrivals(ctx context.Context, l *ledger.Ledger, recipient string, seen unread, rings <-chan bool, out chan struct{}) {
+func arrivals(ctx context.Context, l *ledger.Ledger, recipient string, seen unread, rings <-chan bool,
+	out chan struct{}) {
 	for {
 		left := orchestrator.SlowPoll
 		if next, err := delivery.NextDue(ctx, l, recipient); err == nil && !next.IsZero() {
@@ -63,8 +64,10 @@ func unreadOf(ctx context.Context, l *ledger.Ledger, recipient string) (unread, 
 	return ledger.Ask(ctx, l, func(c *store.Conn) (unread, error) {
 		u, _, err := store.First(c, func(row store.Row) unread { return unread{row.Int(0), row.Int(1)} }, `
 			SELECT count(*), coalesce(max(seq), 0) FROM (
-			    SELECT seq FROM agent_inbox i LEFT JOIN agent_message USING (message_id) WHERE i.recipient = ?2 AND i.read_at = ''
-			    UNION ALL SELECT seq FROM agent_message m WHERE `+ledger.Takeable+`) AS u`, orchestrator.Stamp(l.Now()), recipient)
+			    SELECT seq FROM agent_inbox i LEFT JOIN agent_message USING (message_id) WHERE i.recipient = ?2
+				AND i.read_at = ''
+			    UNION ALL SELECT seq FROM agent_message m WHERE `+ledger.Takeable+`) AS u`, orchestrator.Stamp(l.Now()),
+			recipient)
 		return u, err
 	})
 }

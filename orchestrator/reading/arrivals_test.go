@@ -11,14 +11,15 @@ import (
 	"mailroom/orchestrator/transport"
 )
 
-// TestArrivals: what arrives is told once, also when its id is older than what was read meanwhile: an id is made before the
-// commit that shows it.
+// TestArrivals: what arrives is told once, also when its id is older than what was read meanwhile: an id is made before
+// the commit that shows it.
 func TestArrivals(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
 	bell := store.NewLocalBell() // which nobody rings but this test
 	r := enginetest.OpenWith(t, ledger.Options{
-		Path: f.Path, Now: f.Clock.Now, Bell: bell, Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}},
+		Path: f.Path, Now: f.Clock.Now, Bell: bell,
+		Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}},
 	})
 	send := func(id string) { f.Send("b", "a", func(d *orchestrator.Draft) { d.ID = id }) }
 	send("msg-2")

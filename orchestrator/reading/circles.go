@@ -13,12 +13,12 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// longestWait bounds how long a wait counts in the search for circles, whatever its timeout, so that a clock that was set
-// forward and back, or what a killed process leaves behind where no pulse tells so, refuses nobody for ever.
+// longestWait bounds how long a wait counts in the search for circles, whatever its timeout, so that a clock that was
+// set forward and back, or what a killed process leaves behind where no pulse tells so, refuses nobody for ever.
 const longestWait = 24 * time.Hour
 
-// awaited returns the agents that a wait waits for: those that it names, and those that can answer the message it names.
-// Errors: unknown_recipient; not_found for the message; permission_denied when the waiter did not send it.
+// awaited returns the agents that a wait waits for: those that it names, and those that can answer the message it
+// names. Errors: unknown_recipient; not_found for the message; permission_denied when the waiter did not send it.
 func awaited(ctx context.Context, l *ledger.Ledger, waiter string, o *Options) (names []string, err error) {
 	if len(o.For) == 0 && o.ReplyTo == "" && o.Filter.Sender == "" {
 		return nil, nil
@@ -55,7 +55,8 @@ func awaited(ctx context.Context, l *ledger.Ledger, waiter string, o *Options) (
 	}
 	for i := range ms {
 		if !conf.Sent(&ms[i], waiter) {
-			return nil, orchestrator.Errorf(orchestrator.PermissionDenied, "%s was sent by %s; only its sender can wait for the answer", ms[i].ID, ms[i].Sender)
+			return nil, orchestrator.Errorf(orchestrator.PermissionDenied,
+				"%s was sent by %s; only its sender can wait for the answer", ms[i].ID, ms[i].Sender)
 		}
 		if !ms[i].IsPost() && ms[i].Recipient != waiter {
 			names = append(names, ms[i].Recipient)
@@ -64,10 +65,10 @@ func awaited(ctx context.Context, l *ledger.Ledger, waiter string, o *Options) (
 	return names, nil
 }
 
-// declareWait notes whom a wait waits for until it ends, and refuses one that closes a circle: everybody who could end it
-// waits in its turn, in the end for the waiter, and nobody would ever be woken. Noting and looking are one transaction, so
-// that of two waits that close a circle together one is refused. The ids are those of the notes, for endWait. Error:
-// conflict, with the circle named.
+// declareWait notes whom a wait waits for until it ends, and refuses one that closes a circle: everybody who could end
+// it waits in its turn, in the end for the waiter, and nobody would ever be woken. Noting and looking are one
+// transaction, so that of two waits that close a circle together one is refused. The ids are those of the notes, for
+// endWait. Error: conflict, with the circle named.
 func declareWait(ctx context.Context, l *ledger.Ledger, o *Options, names []string) (ids []string, err error) {
 	if len(names) == 0 {
 		return nil, nil
@@ -75,7 +76,8 @@ func declareWait(ctx context.Context, l *ledger.Ledger, o *Options, names []stri
 	own := edges{names: names, filtered: o.Filter.Sender != "", posts: o.Posts}
 	err = l.Write(ctx, store.Waiting, func(t *ledger.Tx) error {
 		ids = nil
-		if err := t.Run(`DELETE FROM waits WHERE until <= ?1 OR until > ?2`, t.ClockText, orchestrator.Stamp(t.Clock.Add(longestWait))); err != nil {
+		if err := t.Run(`DELETE FROM waits WHERE until <= ?1 OR until > ?2`, t.ClockText,
+			orchestrator.Stamp(t.Clock.Add(longestWait))); err != nil {
 			return err
 		}
 		if err := checkCircle(t, o.Recipient, &own); err != nil {
@@ -88,7 +90,8 @@ func declareWait(ctx context.Context, l *ledger.Ledger, o *Options, names []stri
 				return err
 			}
 			ids = append(ids, id)
-			if _, err := t.Exec(`INSERT INTO waits (id, waiter, waits_for, instance, since, until, filtered, posts) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+			if _, err := t.Exec(`INSERT INTO waits (id, waiter, waits_for, instance, since, until, filtered, posts)
+				VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
 				id, o.Recipient, name, l.Store.Token(t.Actor), t.Now, until, own.filtered, own.posts); err != nil {
 				return err
 			}
@@ -98,8 +101,8 @@ func declareWait(ctx context.Context, l *ledger.Ledger, o *Options, names []stri
 	return ids, err
 }
 
-// endWait removes the notes of a wait. It belongs in the transaction that takes what was waited for: whoever answers and
-// then waits in its turn closes no circle.
+// endWait removes the notes of a wait. It belongs in the transaction that takes what was waited for: whoever answers
+// and then waits in its turn closes no circle.
 func endWait(t *ledger.Tx, ids []string) error {
 	for _, id := range ids {
 		if err := t.Run(`DELETE FROM waits WHERE id = ?`, id); err != nil {
@@ -167,9 +170,10 @@ type edges struct {
 	posts    bool     // and so does any post in its threads
 }
 
-// circle returns the way from a waiter along the waits back to itself, nil if there is none or somebody on any way from it
-// may act: one that waits for nobody in particular, or for whom there is something to read, which is about to wake up. Of
-// those that an agent waits for any one can wake it. Both ends of the way are the waiter, whose own wait is about to begin.
+// circle returns the way from a waiter along the waits back to itself, nil if there is none or somebody on any way from
+// it may act: one that waits for nobody in particular, or for whom there is something to read, which is about to wake
+// up. Of those that an agent waits for any one can wake it. Both ends of the way are the waiter, whose own wait is
+// about to begin.
 func circle(t *ledger.Tx, waiter string, own *edges) (way []hop, err error) {
 	cameFrom := map[string]string{}
 	since := map[string]string{waiter: t.Now}
@@ -249,7 +253,8 @@ func hasMail(t *ledger.Tx, name, sender string) (bool, error) {
 		        OR EXISTS (SELECT 1 FROM agent_message m WHERE m.message_id = i.message_id AND m.sender = ?3)
 		        OR EXISTS (SELECT 1 FROM agent_message_archive m WHERE m.message_id = i.message_id AND m.sender = ?3)))
 		    OR EXISTS (SELECT 1 FROM agent_message m WHERE `+ledger.Takeable+` AND (?3 = '' OR sender = ?3))
-		    OR EXISTS (SELECT 1 FROM agent_message WHERE (`+ledger.Foreign+`) AND recipient = ?2)`, t.ClockText, name, sender)
+		    OR EXISTS (SELECT 1 FROM agent_message WHERE (`+ledger.Foreign+`) AND recipient = ?2)`, t.ClockText, name,
+		sender)
 	return n != 0, err
 }
 
@@ -262,10 +267,12 @@ func closesCircle(chain []hop) error {
 			others = append(others, h.agent+" since "+h.since)
 		}
 	}
-	e := orchestrator.Errorf(orchestrator.Conflict, "this wait would close a circle: %s", strings.Join(names, " waits for "))
+	e := orchestrator.Errorf(orchestrator.Conflict, "this wait would close a circle: %s",
+		strings.Join(names, " waits for "))
 	e.Details = map[string]any{"circle": names}
 	if len(others) == 0 {
 		return e.WithHint("Wait for somebody else, or without naming anybody")
 	}
-	return e.WithHint("Already waiting: %s. Send %s what it waits for first", strings.Join(others, ", "), names[len(names)-2])
+	return e.WithHint("Already waiting: %s. Send %s what it waits for first", strings.Join(others, ", "),
+		names[len(names)-2])
 }

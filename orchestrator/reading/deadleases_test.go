@@ -38,7 +38,8 @@ func TestDeadAreLookedForOnceASecond(t *testing.T) {
 		if looks {
 			leased = "0"
 		}
-		want.Equal(t, fmt.Sprintf("leases of the dead %s after the last look", after), f.Rows(`SELECT count(*) FROM reading_lease`)[0], leased)
+		want.Equal(t, fmt.Sprintf("leases of the dead %s after the last look", after),
+			f.Rows(`SELECT count(*) FROM reading_lease`)[0], leased)
 		f.SQL(`DELETE FROM reading_lease`)
 		f.TakeFor("b", 0)
 	}

@@ -12,8 +12,8 @@ import (
 	"mailroom/orchestrator/reading"
 )
 
-// A reader takes messages under a lease, and acknowledges each when it has dealt with it. One that it does not acknowledge in
-// time, since it crashed for instance, is unread again, and the next reader gets it.
+// A reader takes messages under a lease, and acknowledges each when it has dealt with it. One that it does not
+// acknowledge in time, since it crashed for instance, is unread again, and the next reader gets it.
 func ExampleWait() {
 	ctx := context.Background()
 	e, done := example.Open("architect", "code_developer")
@@ -21,7 +21,8 @@ func ExampleWait() {
 
 	for _, spec := range []string{"SPEC-031", "SPEC-032"} {
 		if _, err := messages.Send(ctx, e.Ledger, orchestrator.Draft{
-			Sender: "architect", Recipient: "code_developer", Type: "spec_ready", Payload: fmt.Appendf(nil, `{"spec_id":%q}`, spec),
+			Sender: "architect", Recipient: "code_developer", Type: "spec_ready", Payload: fmt.Appendf(nil,
+				`{"spec_id":%q}`, spec),
 		}); err != nil {
 			log.Fatal(err)
 		}
@@ -62,7 +63,8 @@ func ExampleArrivals() {
 	}
 	defer stop()
 
-	if _, err := messages.Send(ctx, e.Ledger, orchestrator.Draft{Sender: "architect", Recipient: "code_developer", Type: "spec_ready"}); err != nil {
+	if _, err := messages.Send(ctx, e.Ledger, orchestrator.Draft{Sender: "architect", Recipient: "code_developer",
+		Type: "spec_ready"}); err != nil {
 		log.Fatal(err)
 	}
 	select {

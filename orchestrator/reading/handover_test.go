@@ -17,8 +17,8 @@ import (
 	"mailroom/orchestrator/reading"
 )
 
-// TestHandOverLeavesTheSameRows: whether a reader gets a few messages handed over or by way of the inbox shows neither in what
-// it gets nor in what stands in the database, whatever the messages are, and whatever hinders the hand-over.
+// TestHandOverLeavesTheSameRows: whether a reader gets a few messages handed over or by way of the inbox shows neither
+// in what it gets nor in what stands in the database, whatever the messages are, and whatever hinders the hand-over.
 func TestHandOverLeavesTheSameRows(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -29,22 +29,28 @@ func TestHandOverLeavesTheSameRows(t *testing.T) {
 	}{
 		"a few messages":        {`SELECT 1`, "", 10, 5},
 		"more than may be read": {`SELECT 1`, "", 4, 4},
-		"something unread": {`INSERT INTO agent_inbox (recipient, message_id, delivered_at) SELECT 'b', message_id, 'x' FROM agent_message WHERE payload = '"payload 0"';
-			UPDATE agent_message SET status = 'delivered', traced_status = 'delivered', delivered_at = 'x' WHERE payload = '"payload 0"'`, "", 10, 5},
-		"a copy that was read": {`INSERT INTO agent_inbox (recipient, message_id, delivered_at, read_at) SELECT 'b', message_id, 'x', 'x' FROM agent_message`, "", 10, 0},
+		"something unread": {`INSERT INTO agent_inbox (recipient, message_id, delivered_at) SELECT 'b', message_id, 'x'
+			FROM agent_message WHERE payload = '"payload 0"';
+			UPDATE agent_message SET status = 'delivered', traced_status = 'delivered', delivered_at = 'x'
+				WHERE payload = '"payload 0"'`, "", 10, 5},
+		"a copy that was read": {`INSERT INTO agent_inbox (recipient, message_id, delivered_at, read_at) SELECT 'b',
+			message_id, 'x', 'x' FROM agent_message`, "", 10, 0},
 		"a row that cannot be": {`SELECT 1`, `new.payload = '"payload 2"'`, 10, 4},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			handed, rows, order := readPrepared(t, c.prepare, c.forbids, reading.Options{Recipient: "b", Limit: c.limit})
+			handed, rows, order := readPrepared(t, c.prepare, c.forbids, reading.Options{Recipient: "b",
+				Limit: c.limit})
 			slowly, slowRows, slowOrder := readPrepared(t, c.prepare, c.forbids, reading.Options{
-				Recipient: "b", Limit: c.limit, Filter: reading.Filter{Sender: "a"}, // with a filter everything goes by way of the inbox
+				// with a filter everything goes by way of the inbox
+				Recipient: "b", Limit: c.limit, Filter: reading.Filter{Sender: "a"},
 			})
 			if len(handed) != c.read || !reflect.DeepEqual(handed, slowly) {
 				t.Errorf("handed over:\n%+v\nby way of the inbox:\n%+v", handed, slowly)
 			}
 			if !slices.Equal(rows, slowRows) {
-				t.Errorf("handed over:\n%s\nby way of the inbox:\n%s", strings.Join(rows, "\n"), strings.Join(slowRows, "\n"))
+				t.Errorf("handed over:\n%s\nby way of the inbox:\n%s", strings.Join(rows, "\n"), strings.Join(slowRows,
+					"\n"))
 			}
 			if hinders := name != "a few messages"; slices.Equal(order, slowOrder) != hinders {
 				t.Errorf("nothing was handed over: %t; the events of both:\n%q\n%q", !hinders, order, slowOrder)
@@ -71,7 +77,8 @@ func whileOneWaits(t *testing.T, then func(t *testing.T, f *enginetest.Fixture, 
 func TestHandOverToNobody(t *testing.T) {
 	t.Parallel()
 	whileOneWaits(t, func(t *testing.T, f *enginetest.Fixture, ended <-chan waited) {
-		f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload, traced_status, next_attempt_at) VALUES ('m', 'a', 'b', '1', 'pending', '');
+		f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload, traced_status, next_attempt_at)
+			VALUES ('m', 'a', 'b', '1', 'pending', '');
 			DELETE FROM agents WHERE name = 'b'; UPDATE settings SET value = 'another' WHERE key = 'config.version'`)
 		f.Bell.Ring("b")
 		w := <-ended
@@ -93,9 +100,10 @@ func TestWaitWithoutARing(t *testing.T) {
 	})
 }
 
-// readPrepared sends a few messages, changes the database with a statement, and reads them. It returns what was read, all rows
-// of the database, by payload in place of random names, and the events in their order.
-func readPrepared(t *testing.T, prepare, forbids string, o reading.Options) (ms []orchestrator.Message, rows, order []string) {
+// readPrepared sends a few messages, changes the database with a statement, and reads them. It returns what was read,
+// all rows of the database, by payload in place of random names, and the events in their order.
+func readPrepared(t *testing.T, prepare, forbids string, o reading.Options) (ms []orchestrator.Message, rows,
+	order []string) {
 	f := enginetest.New(t, "a", "b")
 	for i, change := range []func(d *orchestrator.Draft){
 		func(d *orchestrator.Draft) { d.Priority = 1 },
@@ -104,9 +112,13 @@ func readPrepared(t *testing.T, prepare, forbids string, o reading.Options) (ms 
 		func(d *orchestrator.Draft) {},
 		func(d *orchestrator.Draft) { d.Priority, d.IdempotencyKey = 9, "k" },
 	} {
-		f.Send("a", "b", change, func(d *orchestrator.Draft) { d.Payload = json.RawMessage(fmt.Sprintf(`"payload %d"`, i)) })
+		f.Send("a", "b", change, func(d *orchestrator.Draft) {
+			d.Payload = json.RawMessage(fmt.Sprintf(`"payload %d"`,
+				i))
+		})
 	}
-	f.SQL(`UPDATE agent_message SET status = 'retry', traced_status = 'retry', retry_count = 2, error_message = 'x', next_attempt_at = created_at
+	f.SQL(`UPDATE agent_message SET status = 'retry', traced_status = 'retry', retry_count = 2, error_message = 'x',
+		next_attempt_at = created_at
 		WHERE payload = '"payload 3"'; ` + prepare)
 	if forbids != "" {
 		f.Forbid("UPDATE OF status", "agent_message", forbids, "no")
@@ -127,7 +139,8 @@ func readPrepared(t *testing.T, prepare, forbids string, o reading.Options) (ms 
 	for _, query := range []string{
 		`SELECT 'message', * FROM agent_message ORDER BY seq`,
 		`SELECT 'inbox', recipient, message_id, payload, delivered_at, read_at FROM agent_inbox ORDER BY message_id`,
-		`SELECT message_id, row_number() OVER (PARTITION BY message_id ORDER BY id), event, old_status, new_status, at, attempt, actor, error, detail
+		`SELECT message_id, row_number() OVER (PARTITION BY message_id ORDER BY id), event, old_status, new_status, at,
+			attempt, actor, error, detail
 		 FROM message_trace ORDER BY message_id, id`,
 	} {
 		for _, row := range f.Rows(query) {

@@ -26,12 +26,14 @@ func TestInboxViewIsConsumable(t *testing.T) {
 	f.SQL(`DELETE FROM b_inbox WHERE message_id = ?`, first)
 	want.Rows(t, f.Rows(`SELECT message_id FROM b_inbox`), second)
 	want.Rows(t, f.Rows(`SELECT message_id FROM c_inbox`), other)
-	want.Rows(t, f.Rows(`SELECT count(*) FROM agent_inbox WHERE message_id = ? AND read_at LIKE '20__-__-__T__:__:__.___Z'`, first), "1")
+	want.Rows(t, f.Rows(`SELECT count(*) FROM agent_inbox WHERE message_id = ?
+		AND read_at LIKE '20__-__-__T__:__:__.___Z'`, first), "1")
 	read := f.Message(first)
 	if len(read.ReadAt) != len("2026-01-02T03:04:05.000Z") {
 		t.Errorf("read_at is %q", read.ReadAt)
 	}
-	want.Rows(t, f.Rows(`SELECT event, old_status, new_status, actor FROM message_trace WHERE message_id = ? AND event = 'read'`, first),
+	want.Rows(t, f.Rows(`SELECT event, old_status, new_status, actor FROM message_trace WHERE message_id = ?
+		AND event = 'read'`, first),
 		"read delivered delivered b_inbox")
 
 	// What was read that way no other reader gets, and it does not expire unread.
@@ -63,18 +65,20 @@ func TestInboxViewOfArchived(t *testing.T) {
 	want.Rows(t, f.Rows(`SELECT count(*) FROM agent_message_archive WHERE message_id = ? AND read_at <> ''`, id), "1")
 }
 
-// What a reader was handed under a lease that has run out is unread again in the view, too, by the clock: nobody need have
-// given it back. As long as the lease lasts, or once it was read, it is not there.
+// What a reader was handed under a lease that has run out is unread again in the view, too, by the clock: nobody need
+// have given it back. As long as the lease lasts, or once it was read, it is not there.
 func TestInboxViewAfterAReadingLease(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")
 	first, second := f.Send("a", "b"), f.Send("a", "b")
 	want.IDs(t, f.TakeFor("b", time.Minute), first, second)
-	lasting := func(until string) { f.SQL(`UPDATE reading_lease SET until = ?`, until) } // the view goes by SQLite's clock
+	// the view goes by SQLite's clock
+	lasting := func(until string) { f.SQL(`UPDATE reading_lease SET until = ?`, until) }
 	lasting("9999-12-31T23:59:59.999Z")
 	want.Rows(t, f.Rows(`SELECT message_id FROM b_inbox`))
 	lasting("2026-01-02T03:05:05.000Z")
-	want.Rows(t, f.Rows(`SELECT message_id, payload FROM b_inbox ORDER BY message_id`), first+` {"n":1}`, second+` {"n":1}`)
+	want.Rows(t, f.Rows(`SELECT message_id, payload FROM b_inbox ORDER BY message_id`), first+` {"n":1}`,
+		second+` {"n":1}`)
 	want.Rows(t, f.Rows(`SELECT message_id FROM c_inbox`))
 	backlog, err := delivery.Poll(t.Context(), f.Ledger, "b", 1)
 	if err != nil {

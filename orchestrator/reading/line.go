@@ -9,9 +9,9 @@ import (
 	"mailroom/orchestrator/ledger"
 )
 
-// Line is where the waits of one client stand. A message goes to the newest wait that takes it, since a client may have abandoned
-// an older one without a word. The older ones go on waiting, and get what comes next. The zero value is an empty line. It is safe for
-// concurrent use.
+// Line is where the waits of one client stand. A message goes to the newest wait that takes it, since a client may have
+// abandoned an older one without a word. The older ones go on waiting, and get what comes next. The zero value is an
+// empty line. It is safe for concurrent use.
 type Line struct {
 	mu     sync.Mutex // held while a wait takes something
 	places []*place   // oldest first
@@ -37,8 +37,8 @@ type place struct {
 	err  error
 }
 
-// stand lets a wait stand in the line of its context, as the newest. leave belongs to it. A wait that does not wait stands in none:
-// nothing comes to it later.
+// stand lets a wait stand in the line of its context, as the newest. leave belongs to it. A wait that does not wait
+// stands in none: nothing comes to it later.
 func stand(ctx context.Context, l *ledger.Ledger, o *Options) *place {
 	line, ok := ctx.Value(lineKey{}).(*Line)
 	if !ok || o.Timeout <= 0 {
@@ -51,9 +51,10 @@ func stand(ctx context.Context, l *ledger.Ledger, o *Options) *place {
 	return p
 }
 
-// take takes what there is for a wait. It first looks whether there is anything, unless the caller knows (rung). Newer waits of the same
-// recipient take before it, until each of them has something or there is nothing more.
-func (p *place) take(ctx context.Context, l *ledger.Ledger, o *Options, rung bool) ([]orchestrator.Message, bool, error) {
+// take takes what there is for a wait. It first looks whether there is anything, unless the caller knows (rung). Newer
+// waits of the same recipient take before it, until each of them has something or there is nothing more.
+func (p *place) take(ctx context.Context, l *ledger.Ledger, o *Options, rung bool) ([]orchestrator.Message, bool,
+	error) {
 	if p == nil {
 		return lookAndTake(ctx, l, o, rung)
 	}
@@ -63,7 +64,8 @@ func (p *place) take(ctx context.Context, l *ledger.Ledger, o *Options, rung boo
 		return p.ms, p.more, p.err
 	}
 	for newer := p.newer(); len(newer) > 0; newer = p.newer() {
-		// Look even when rung for: what rang may be taken, and what comes after the newer waits have been asked is for them, too.
+		// Look even when rung for: what rang may be taken, and what comes after the newer waits have been asked is for
+		// them, too.
 		if there, err := look(ctx, l, o); err != nil || !there {
 			return nil, false, err
 		}
@@ -76,8 +78,8 @@ func (p *place) take(ctx context.Context, l *ledger.Ledger, o *Options, rung boo
 	return p.ms, p.more, p.err
 }
 
-// serve takes what there is for a wait, be it for another or for itself, and returns whether it has something, or has failed. From then on
-// nothing more is taken for it.
+// serve takes what there is for a wait, be it for another or for itself, and returns whether it has something, or has
+// failed. From then on nothing more is taken for it.
 func (p *place) serve(rung bool) bool {
 	p.ms, p.more, p.err = lookAndTake(p.ctx, p.ledger, p.o, rung)
 	if len(p.ms) == 0 && p.err == nil {
@@ -127,7 +129,8 @@ func (p *place) alone(do func()) {
 	do()
 }
 
-// leave ends the place of a wait, and returns what the wait ends with: what was taken for it, or else what it was given.
+// leave ends the place of a wait, and returns what the wait ends with: what was taken for it, or else what it was
+// given.
 func (p *place) leave(ms []orchestrator.Message, more bool, err error) ([]orchestrator.Message, bool, error) {
 	if p == nil {
 		return ms, more, err

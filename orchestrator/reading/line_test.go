@@ -71,8 +71,8 @@ func (q *queue) got(what string, waits []<-chan waited, ids ...string) {
 	}
 }
 
-// TestNewestWaitIsFirst: of the waits in a line the newest gets a message, however many times that is tried, and the others get the
-// next ones.
+// TestNewestWaitIsFirst: of the waits in a line the newest gets a message, however many times that is tried, and the
+// others get the next ones.
 func TestNewestWaitIsFirst(t *testing.T) {
 	inLine(t, func(t *testing.T, q *queue) {
 		for range 20 {
@@ -89,7 +89,8 @@ func TestNewestWaitIsFirst(t *testing.T) {
 	})
 }
 
-// TestNewestWaitTakesOnlyItsOwn: what the newest wait does not take goes to the next one, and what is for somebody else to that agent.
+// TestNewestWaitTakesOnlyItsOwn: what the newest wait does not take goes to the next one, and what is for somebody else
+// to that agent.
 func TestNewestWaitTakesOnlyItsOwn(t *testing.T) {
 	inLine(t, func(t *testing.T, q *queue) {
 		waits := []<-chan waited{
@@ -105,8 +106,8 @@ func TestNewestWaitTakesOnlyItsOwn(t *testing.T) {
 	})
 }
 
-// TestWaitsThatLeaveTheLine: who was called off or has waited long enough gets nothing, and the next one does. What a newer wait
-// only looks at the older one takes.
+// TestWaitsThatLeaveTheLine: who was called off or has waited long enough gets nothing, and the next one does. What a
+// newer wait only looks at the older one takes.
 func TestWaitsThatLeaveTheLine(t *testing.T) {
 	inLine(t, func(t *testing.T, q *queue) {
 		oldest := q.waits(t.Context(), reading.Options{})
@@ -126,8 +127,8 @@ func TestWaitsThatLeaveTheLine(t *testing.T) {
 	})
 }
 
-// TestCircleInALine: a wait that is refused while another takes a message for it loses nothing, and the edges of one that was served by
-// another are gone with the message.
+// TestCircleInALine: a wait that is refused while another takes a message for it loses nothing, and the edges of one
+// that was served by another are gone with the message.
 func TestCircleInALine(t *testing.T) {
 	inLine(t, func(t *testing.T, q *queue) {
 		first := q.waits(t.Context(), reading.Options{For: []string{"c"}})
@@ -155,7 +156,8 @@ func TestLineLosesNothing(t *testing.T) {
 	for range 8 {
 		waiters.Go(func() {
 			for ctx.Err() == nil {
-				ms, _, err := reading.Wait(reading.InLine(ctx, &line), f.Ledger, reading.Options{Recipient: "b", Timeout: time.Hour, Limit: 10, Lease: lease})
+				ms, _, err := reading.Wait(reading.InLine(ctx, &line), f.Ledger, reading.Options{Recipient: "b",
+					Timeout: time.Hour, Limit: 10, Lease: lease})
 				if err == nil {
 					err = reading.Written(context.WithoutCancel(ctx), f.Ledger, ms, lease)
 				}

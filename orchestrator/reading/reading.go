@@ -61,8 +61,8 @@ func (o *Options) fitting(t *ledger.Tx, ms []orchestrator.Message) int {
 	return o.Fits(handed)
 }
 
-// takeUnread lists what stands unread in an inbox. A row that somebody wrote into it by hand, without a message, counts as a
-// message of which only the payload is known.
+// takeUnread lists what stands unread in an inbox. A row that somebody wrote into it by hand, without a message, counts
+// as a message of which only the payload is known.
 func takeUnread(t *ledger.Tx, o *Options) (ms []orchestrator.Message, more bool, err error) {
 	if ms, more, err = unreadMessages(t, o); err != nil || more || o.Filter != (Filter{}) {
 		return ms, more, err
@@ -75,7 +75,8 @@ func takeUnread(t *ledger.Tx, o *Options) (ms []orchestrator.Message, more bool,
 		SELECT i.message_id, i.payload, i.delivered_at FROM agent_inbox i
 		WHERE i.recipient = ? AND i.read_at = ''
 		  AND NOT EXISTS (SELECT 1 FROM agent_message m WHERE m.message_id = i.message_id AND m.recipient = i.recipient)
-		  AND NOT EXISTS (SELECT 1 FROM agent_message_archive a WHERE a.message_id = i.message_id AND a.recipient = i.recipient)
+		  AND NOT EXISTS (SELECT 1 FROM agent_message_archive a WHERE a.message_id = i.message_id
+			AND a.recipient = i.recipient)
 		ORDER BY i.rowid LIMIT +?`, func(row store.Row) error {
 		payload := []byte(adoption.Payload(row[1]))
 		size += len(payload)
@@ -83,7 +84,8 @@ func takeUnread(t *ledger.Tx, o *Options) (ms []orchestrator.Message, more bool,
 			return nil
 		}
 		ms = append(ms, orchestrator.Message{
-			ID: row.Text(0), Recipient: o.Recipient, Payload: payload, Status: orchestrator.Delivered, DeliveredAt: row.Text(2),
+			ID: row.Text(0), Recipient: o.Recipient, Payload: payload, Status: orchestrator.Delivered,
+			DeliveredAt: row.Text(2),
 		})
 		return nil
 	}, o.Recipient, o.Limit-len(ms)+1)
@@ -99,13 +101,15 @@ func unreadMessages(t *ledger.Tx, o *Options) (ms []orchestrator.Message, more b
 		SELECT archived, seq FROM (
 		    SELECT 0 AS archived, seq, priority, action FROM agent_message `+unread+`
 		    UNION ALL
-		    SELECT 1, seq, priority, action FROM agent_message_archive `+unread+`) AS m`+ledger.ReadingOrder+` LIMIT +?2`, o.Limit, ledger.MaxRead,
+		    SELECT 1, seq, priority, action FROM agent_message_archive `+unread+`) AS m`+ledger.ReadingOrder+
+		` LIMIT +?2`, o.Limit, ledger.MaxRead,
 		o.Recipient, o.Limit+1, o.Filter.Type, o.Filter.Target, o.Filter.MinPriority, o.Filter.MaxPriority,
 		o.Filter.Sender)
 }
 
 // withUnreadPosts adds unread posts to what a wait takes, as far as its limits allow, and notes that they were read.
-func withUnreadPosts(t *ledger.Tx, o *Options, ms []orchestrator.Message, more bool) ([]orchestrator.Message, bool, error) {
+func withUnreadPosts(t *ledger.Tx, o *Options, ms []orchestrator.Message, more bool) ([]orchestrator.Message, bool,
+	error) {
 	room := ledger.MaxRead
 	for i := range ms {
 		room -= len(ms[i].Payload)
@@ -114,7 +118,8 @@ func withUnreadPosts(t *ledger.Tx, o *Options, ms []orchestrator.Message, more b
 		there, err := messages.HasUnreadPosts(t.Conn, o.Recipient)
 		return ms, more || there, err
 	}
-	posts, others, err := ledger.Fetch(t.Conn, `SELECT 0, m.seq`+messages.UnreadPosts+` ORDER BY m.seq LIMIT +?2`, o.Limit-len(ms), room, o.Recipient, o.Limit-len(ms)+1)
+	posts, others, err := ledger.Fetch(t.Conn, `SELECT 0, m.seq`+messages.UnreadPosts+` ORDER BY m.seq LIMIT +?2`,
+		o.Limit-len(ms), room, o.Recipient, o.Limit-len(ms)+1)
 	if err != nil || len(posts) == 0 {
 		return ms, more, err
 	}
@@ -142,9 +147,9 @@ const notWritten = "the answer could not be written; unread again"
 // notMarked is why a message is unread again though its answer was written.
 const notMarked = "a trigger refuses that it is marked as read; unread again"
 
-// Written notes that the answer with messages that Wait has returned under a lease with a Writer was written: they are read, or under
-// the rest of their lease. What has been given back, acknowledged or cleared away meanwhile stays so. A power cut may undo it, and then
-// they are unread again.
+// Written notes that the answer with messages that Wait has returned under a lease with a Writer was written: they are
+// read, or under the rest of their lease. What has been given back, acknowledged or cleared away meanwhile stays so. A
+// power cut may undo it, and then they are unread again.
 func Written(ctx context.Context, l *ledger.Ledger, ms []orchestrator.Message, lease messages.ReadingLease) error {
 	var readers []string
 	for i := range ms {
@@ -160,7 +165,8 @@ func Written(ctx context.Context, l *ledger.Ledger, ms []orchestrator.Message, l
 			if ms[i].ShownAt == "" {
 				continue // a post behind the first of its thread, which has the lease
 			}
-			refused, err := t.RowSavepoint("noting that its answer was written", ms[i].ID, func() error { return messages.Written(t, &ms[i], &lease) })
+			refused, err := t.RowSavepoint("noting that its answer was written", ms[i].ID,
+				func() error { return messages.Written(t, &ms[i], &lease) })
 			if refused {
 				err = messages.Unshow(t, &ms[i], notMarked)
 			}
@@ -172,9 +178,9 @@ func Written(ctx context.Context, l *ledger.Ledger, ms []orchestrator.Message, l
 	})
 }
 
-// Unread makes messages unread again that Wait, or that of package letters, has returned and the caller cannot use: its own
-// reader is gone, for instance. The next reader gets them. A message that was acknowledged meanwhile, or read again, has reached
-// somebody and stays read.
+// Unread makes messages unread again that Wait, or that of package letters, has returned and the caller cannot use: its
+// own reader is gone, for instance. The next reader gets them. A message that was acknowledged meanwhile, or read
+// again, has reached somebody and stays read.
 func Unread(ctx context.Context, l *ledger.Ledger, ms []orchestrator.Message) error {
 	if len(ms) == 0 {
 		return nil
@@ -199,7 +205,8 @@ func Unread(ctx context.Context, l *ledger.Ledger, ms []orchestrator.Message) er
 			if m.IsPost() || m.ShownAt != "" {
 				continue
 			}
-			settled, err := t.Number(`SELECT count(*) FROM `+ledger.Table(m)+` WHERE message_id = ? AND recipient = ? AND (acknowledged_at <> '' OR read_at <> ?)`,
+			settled, err := t.Number(`SELECT count(*) FROM `+ledger.Table(m)+` WHERE message_id = ? AND recipient = ?
+				AND (acknowledged_at <> '' OR read_at <> ?)`,
 				m.ID, m.Recipient, m.ReadAt)
 			if err != nil {
 				return err
@@ -222,8 +229,8 @@ const maxHandOver = 8
 // handOver delivers what is due to a recipient and hands it out, message by message, in half the statements that
 // deliverForReading and readUnread take for a few: a waiter that was just rung for one message has them all cold. It
 // leaves the same rows. It does nothing unless that is all there is to read: nothing unread stands in the inbox, and no
-// more is due than may be read at once, by count and by size, and than fits. A row that cannot be delivered is left to deliverForReading,
-// too.
+// more is due than may be read at once, by count and by size, and than fits. A row that cannot be delivered is left to
+// deliverForReading, too.
 func handOver(t *ledger.Tx, o *Options) ([]orchestrator.Message, error) {
 	inbox, recipient := t.Ledger.Inbox(), o.Recipient
 	if inbox == nil || t.Config().Agents[recipient] == nil {

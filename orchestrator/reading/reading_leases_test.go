@@ -55,7 +55,8 @@ func TestReadingLease(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if rule := reasons[0].Rule; !strings.Contains(rule, "shown to wait at 2026-01-02T03:04:05.000Z, not yet confirmed") {
+	if rule := reasons[0].Rule; !strings.Contains(rule,
+		"shown to wait at 2026-01-02T03:04:05.000Z, not yet confirmed") {
 		t.Errorf("why: %s", rule)
 	}
 	want.Equal(t, "last receipt", reasons[0].Receipts[len(reasons[0].Receipts)-1].What, "shown")
@@ -65,7 +66,8 @@ func TestReadingLease(t *testing.T) {
 	f.Clock.Advance(time.Millisecond)
 	fourth := f.Send("a", "b")
 	want.IDs(t, f.TakeFor("b", 0), first, second, fourth)
-	want.Rows(t, f.Rows(`SELECT event, error FROM message_trace WHERE message_id = ? AND event NOT IN ('created','delivered') ORDER BY id`, first),
+	want.Rows(t, f.Rows(`SELECT event, error FROM message_trace WHERE message_id = ?
+		AND event NOT IN ('created','delivered') ORDER BY id`, first),
 		"shown to wait, until 2026-01-02T03:05:05.000Z unless it is acknowledged",
 		"released wait has not acknowledged it by 2026-01-02T03:05:05.000Z; unread again", "read ")
 	want.Rows(t, f.Rows(`SELECT 1 FROM reading_lease`))
@@ -183,7 +185,8 @@ func TestReadingLeaseWrittenByHand(t *testing.T) {
 	if f.OnServer() {
 		left = 3
 	}
-	want.Rows(t, f.Rows(`SELECT count(*), min(until), max(until) FROM reading_lease`), fmt.Sprint(left, " ", longest, " ", longest))
+	want.Rows(t, f.Rows(`SELECT count(*), min(until), max(until) FROM reading_lease`), fmt.Sprint(left, " ", longest,
+		" ", longest))
 	f.Clock.Advance(messages.MaxReadingLease)
 	f.Deliver()
 	want.Rows(t, f.Rows(`SELECT message_id FROM reading_lease`))
@@ -252,7 +255,8 @@ func TestUnreadUnderALease(t *testing.T) {
 		t.Fatal(err)
 	}
 	want.IDs(t, f.TakeFor("b", time.Hour))
-	want.Rows(t, f.Rows(`SELECT event FROM message_trace WHERE message_id = ? ORDER BY id`, id), "created", "delivered", "shown", "released", "shown")
+	want.Rows(t, f.Rows(`SELECT event FROM message_trace WHERE message_id = ? ORDER BY id`, id), "created", "delivered",
+		"shown", "released", "shown")
 }
 
 func TestReadingLeaseBounds(t *testing.T) {
@@ -281,7 +285,8 @@ func TestReadingLeaseOfAKilledProcess(t *testing.T) {
 	}
 	defer reader.Process.Kill()
 	ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{
-		Recipient: "b", Limit: 1, Lease: messages.ReadingLease{For: time.Hour, Holder: "wait", Reader: process.Of(reader.Process.Pid)},
+		Recipient: "b", Limit: 1, Lease: messages.ReadingLease{For: time.Hour, Holder: "wait",
+			Reader: process.Of(reader.Process.Pid)},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -319,7 +324,8 @@ func TestReadingLeaseOfAKilledProcess(t *testing.T) {
 	f.SQL(`UPDATE reading_lease SET pid = ?, host = (SELECT host FROM reading_lease), born = 'before'`, 1)
 	f.Clock.Advance(2 * time.Second)
 	f.Deliver()
-	want.Rows(t, f.Rows(`SELECT message_id FROM reading_lease`), other) // of a process of another machine nothing is known
+	// of a process of another machine nothing is known
+	want.Rows(t, f.Rows(`SELECT message_id FROM reading_lease`), other)
 }
 
 // However many readers take under leases at once, some of whom acknowledge and some not, nobody gets what another has.
@@ -345,7 +351,8 @@ func TestNeverTwoReadersUnderALease(t *testing.T) {
 		r := f.Open()
 		wg.Go(func() {
 			for n := 0; ctx.Err() == nil && !over(); n++ {
-				ms, _, err := reading.Wait(ctx, r.Ledger, reading.Options{Recipient: "b", Limit: 3, Lease: messages.ReadingLease{For: time.Hour, Holder: "wait"}})
+				ms, _, err := reading.Wait(ctx, r.Ledger, reading.Options{Recipient: "b", Limit: 3,
+					Lease: messages.ReadingLease{For: time.Hour, Holder: "wait"}})
 				if err != nil {
 					t.Error(err)
 					return

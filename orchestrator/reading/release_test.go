@@ -29,7 +29,8 @@ func TestRelease(t *testing.T) {
 	}
 	release(first, true)
 	release(first, false)
-	want.Rows(t, f.Rows(`SELECT event, error FROM message_trace WHERE message_id = ? AND event = 'released'`, first), "released handed back by its reader; unread again")
+	want.Rows(t, f.Rows(`SELECT event, error FROM message_trace WHERE message_id = ? AND event = 'released'`, first),
+		"released handed back by its reader; unread again")
 	third := f.Send("a", "b", func(d *orchestrator.Draft) { d.Priority = 1 })
 	want.IDs(t, f.TakeFor("b", time.Hour), third, first)
 	release(first, true)
@@ -51,7 +52,8 @@ func TestRelease(t *testing.T) {
 	want.Code(t, err, orchestrator.UnknownRecipient)
 }
 
-// A message whose place in the inbox looks read though nobody has it, since somebody changed the tables by hand, comes back.
+// A message whose place in the inbox looks read though nobody has it, since somebody changed the tables by hand, comes
+// back.
 func TestReleaseWithoutALease(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -77,7 +79,8 @@ func TestReleaseWakes(t *testing.T) {
 	want.IDs(t, f.TakeFor("b", time.Hour), id)
 	waiting := make(chan []orchestrator.Message, 1)
 	go func() {
-		ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "b", Limit: 1, Timeout: time.Minute})
+		ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "b", Limit: 1,
+			Timeout: time.Minute})
 		if err != nil {
 			t.Error(err)
 		}

@@ -1,4 +1,5 @@
-// Package reading hands messages to those who read: wait, unread, arrivals, and the leases under which something is read.
+// Package reading hands messages to those who read: wait, unread, arrivals, and the leases under which something is
+// read.
 package reading
 
 import (
@@ -17,23 +18,24 @@ import (
 // Options says whose messages Wait takes, which, and how long it waits for them.
 type Options struct {
 	Recipient string
-	Timeout   time.Duration         // 0: do not wait, only take what is there
-	Limit     int                   // messages at most, 1 to 1000
-	Filter    Filter                // the zero value takes everything
-	Peek      bool                  // leave the messages unread
-	Posts     bool                  // take the posts of the recipient's threads, too, those that do not mention it; not with a Filter
-	Lease     messages.ReadingLease // hand them out under a lease
+	Timeout   time.Duration // 0: do not wait, only take what is there
+	Limit     int           // messages at most, 1 to 1000
+	Filter    Filter        // the zero value takes everything
+	Peek      bool          // leave the messages unread
+	// take the posts of the recipient's threads, too, those that do not mention it; not with a Filter
+	Posts bool
+	Lease messages.ReadingLease // hand them out under a lease
 
-	// Fits returns how many of the messages that are next, from the first on, the reader takes; the others stay unread. nil takes
-	// all.
+	// Fits returns how many of the messages that are next, from the first on, the reader takes; the others stay unread.
+	// nil takes all.
 	Fits func(ms []orchestrator.Message) int
 
 	// Waiting, unless it is nil, is called once, before the wait, if there is nothing yet.
 	Waiting func()
 
-	// For are agents any of which the recipient waits for, and ReplyTo is a message of its own whose answer it waits for.
-	// Any message ends the wait all the same, unless Filter says otherwise. They say whom it depends on, so that a wait that
-	// closes a circle is refused.
+	// For are agents any of which the recipient waits for, and ReplyTo is a message of its own whose answer it waits
+	// for. Any message ends the wait all the same, unless Filter says otherwise. They say whom it depends on, so that a
+	// wait that closes a circle is refused.
 	For     []string
 	ReplyTo string
 
@@ -53,18 +55,18 @@ type Filter struct {
 const selected = ` AND (?3 = '' OR message_type = ?3) AND (?4 = '' OR coalesce(multicast_target, recipient) = ?4)
 	AND (priority >= ?5 OR ?5 IS NULL) AND (priority <= ?6 OR ?6 IS NULL) AND (?7 = '' OR sender = ?7)`
 
-// Wait takes the unread messages of a recipient: interrupts first, then by priority, then the oldest first. It marks them as
-// read, and delivers what is due to the recipient's inbox beforehand. If there are none it waits until one comes or the timeout
-// ends; no messages and no error means that the timeout ended. more says that there are others that fit, beyond the limit or
-// beyond 4 MiB of payload. Of several waiters exactly one gets each message, and after the death of one a second; of those in one Line
-// the newest is first. With a lease a message is not marked as read: if the lease has a Writer, call Written once the answer was
-// written; otherwise an acknowledgement ends it, or the message is unread again. If the caller cannot use what it got, Unread gives it
-// back.
+// Wait takes the unread messages of a recipient: interrupts first, then by priority, then the oldest first. It marks
+// them as read, and delivers what is due to the recipient's inbox beforehand. If there are none it waits until one
+// comes or the timeout ends; no messages and no error means that the timeout ended. more says that there are others
+// that fit, beyond the limit or beyond 4 MiB of payload. Of several waiters exactly one gets each message, and after
+// the death of one a second; of those in one Line the newest is first. With a lease a message is not marked as read: if
+// the lease has a Writer, call Written once the answer was written; otherwise an acknowledgement ends it, or the
+// message is unread again. If the caller cannot use what it got, Unread gives it back.
 //
 // A recipient whose transport is not its inbox only gets what that transport has not delivered yet.
 //
-// Errors: unknown_recipient; busy; context.Cause(ctx) if ctx ended; conflict for a wait that nobody could end, since all agents
-// that it waits for wait for this one, be it through others; not_found and permission_denied for ReplyTo.
+// Errors: unknown_recipient; busy; context.Cause(ctx) if ctx ended; conflict for a wait that nobody could end, since
+// all agents that it waits for wait for this one, be it through others; not_found and permission_denied for ReplyTo.
 func Wait(ctx context.Context, l *ledger.Ledger, o Options) (ms []orchestrator.Message, more bool, err error) {
 	recipient, err := orchestrator.CheckName("recipient", o.Recipient)
 	if err == nil {
@@ -74,14 +76,17 @@ func Wait(ctx context.Context, l *ledger.Ledger, o Options) (ms []orchestrator.M
 		return nil, false, err
 	}
 	if recipient == orchestrator.User {
-		return nil, false, orchestrator.Errorf(orchestrator.PermissionDenied, "messages to %s go to that person's phone", orchestrator.User).WithHint("`mailroom signal pair` adds a phone")
+		return nil, false, orchestrator.Errorf(orchestrator.PermissionDenied,
+			"messages to %s go to that person's phone", orchestrator.User).
+			WithHint("`mailroom signal pair` adds a phone")
 	}
 	names, err := awaited(ctx, l, recipient, &o)
 	if err != nil {
 		return nil, false, err
 	}
 	if o.Posts && o.Filter != (Filter{}) { // one cursor for each thread cannot say which of its posts were passed over
-		return nil, false, orchestrator.Errorf(orchestrator.InvalidParams, "a wait for any post of one's threads cannot filter")
+		return nil, false, orchestrator.Errorf(orchestrator.InvalidParams,
+			"a wait for any post of one's threads cannot filter")
 	}
 	if ledger.Proved(ctx, recipient) {
 		if err := register(ctx, l, recipient); err != nil {
@@ -123,9 +128,10 @@ func Wait(ctx context.Context, l *ledger.Ledger, o Options) (ms []orchestrator.M
 	return waitOn(ctx, l, &o, here, rings, posts, deadline, silent)
 }
 
-// waitOn takes what there is, as soon as there is something, until the deadline. An agent with a limit to its silence is
-// heard of every half of it. posts rings for posts in threads; it is nil unless they count.
-func waitOn(ctx context.Context, l *ledger.Ledger, o *Options, here *place, rings, posts <-chan bool, deadline time.Time, silent time.Duration) (ms []orchestrator.Message, more bool, err error) {
+// waitOn takes what there is, as soon as there is something, until the deadline. An agent with a limit to its silence
+// is heard of every half of it. posts rings for posts in threads; it is nil unless they count.
+func waitOn(ctx context.Context, l *ledger.Ledger, o *Options, here *place, rings, posts <-chan bool,
+	deadline time.Time, silent time.Duration) (ms []orchestrator.Message, more bool, err error) {
 	rung := false
 	for {
 		if ms, more, err = here.take(ctx, l, o, rung); err != nil || len(ms) > 0 {
@@ -171,7 +177,8 @@ func register(ctx context.Context, l *ledger.Ledger, name string) error {
 }
 
 // lookAndTake takes what there is, but first looks, unless it was rung for, whether there is anything.
-func lookAndTake(ctx context.Context, l *ledger.Ledger, o *Options, rung bool) (ms []orchestrator.Message, more bool, err error) {
+func lookAndTake(ctx context.Context, l *ledger.Ledger, o *Options, rung bool) (ms []orchestrator.Message, more bool,
+	err error) {
 	if !rung {
 		if there, err := look(ctx, l, o); err != nil || !there {
 			return nil, false, err
@@ -180,7 +187,8 @@ func lookAndTake(ctx context.Context, l *ledger.Ledger, o *Options, rung bool) (
 	return take(ctx, l, o)
 }
 
-// look returns whether there may be something to take. It asks without the write lock: a waiter with nothing to read delays no writer.
+// look returns whether there may be something to take. It asks without the write lock: a waiter with nothing to read
+// delays no writer.
 func look(ctx context.Context, l *ledger.Ledger, o *Options) (there bool, err error) {
 	there, held, err := anythingFor(ctx, l, o.Recipient)
 	if err == nil && held {
@@ -189,13 +197,16 @@ func look(ctx context.Context, l *ledger.Ledger, o *Options) (there bool, err er
 		there = there || ended
 	}
 	if err == nil && !there && o.Posts {
-		there, err = ledger.Ask(ctx, l, func(c *store.Conn) (bool, error) { return messages.HasUnreadPosts(c, o.Recipient) })
+		there, err = ledger.Ask(ctx, l, func(c *store.Conn) (bool, error) {
+			return messages.HasUnreadPosts(c,
+				o.Recipient)
+		})
 	}
 	return there, err
 }
 
-// take reads what there is, without waiting. Of a long backlog a first transaction delivers the usual share. What is to be
-// read first may stand behind that share, so it is looked for, and a second transaction delivers it and reads.
+// take reads what there is, without waiting. Of a long backlog a first transaction delivers the usual share. What is to
+// be read first may stand behind that share, so it is looked for, and a second transaction delivers it and reads.
 func take(ctx context.Context, l *ledger.Ledger, o *Options) (ms []orchestrator.Message, more bool, err error) {
 	everything := o.Filter == Filter{} && !o.Peek && o.Lease.For == 0
 	var first []int64
@@ -258,18 +269,20 @@ func take(ctx context.Context, l *ledger.Ledger, o *Options) (ms []orchestrator.
 func firstDue(ctx context.Context, l *ledger.Ledger, o *Options) ([]int64, error) {
 	first := []int64{}
 	err := l.Look(ctx, func(c *store.Conn) error {
-		return c.Query(`SELECT seq FROM agent_message m WHERE `+ledger.Takeable+selected+ledger.ReadingOrder+` LIMIT +?8`, func(row store.Row) error {
+		return c.Query(`SELECT seq FROM agent_message m WHERE `+ledger.Takeable+selected+ledger.ReadingOrder+
+			` LIMIT +?8`, func(row store.Row) error {
 			first = append(first, row.Int(0))
 			return nil
-		}, orchestrator.Stamp(l.Now()), o.Recipient, o.Filter.Type, o.Filter.Target, o.Filter.MinPriority, o.Filter.MaxPriority,
+		}, orchestrator.Stamp(l.Now()), o.Recipient, o.Filter.Type, o.Filter.Target, o.Filter.MinPriority,
+			o.Filter.MaxPriority,
 			o.Filter.Sender, o.Limit+1)
 	})
 	return first, err
 }
 
 // anythingFor looks whether taking could find something, and whether a process holds messages of the recipient under a
-// lease. It is what a waiter does first when it wakes up, so it is one statement as long as the configuration is the one
-// that is known.
+// lease. It is what a waiter does first when it wakes up, so it is one statement as long as the configuration is the
+// one that is known.
 func anythingFor(ctx context.Context, l *ledger.Ledger, recipient string) (there, held bool, err error) {
 	err = l.Glance(ctx, func(c *store.Conn) error {
 		var version string
@@ -338,11 +351,15 @@ func (o *Options) checkLease() error {
 	case o.Lease.For == 0:
 		return nil
 	case o.Lease.For < messages.MinReadingLease || o.Lease.For > messages.MaxReadingLease:
-		return orchestrator.Errorf(orchestrator.InvalidParams, "lease: %s is not between %s and %s", o.Lease.For, orchestrator.FormatDuration(messages.MinReadingLease), orchestrator.FormatDuration(messages.MaxReadingLease))
+		return orchestrator.Errorf(orchestrator.InvalidParams, "lease: %s is not between %s and %s", o.Lease.For,
+			orchestrator.FormatDuration(messages.MinReadingLease),
+			orchestrator.FormatDuration(messages.MaxReadingLease))
 	case o.Peek:
-		return orchestrator.Errorf(orchestrator.InvalidParams, "lease: messages that are only looked at are not taken").WithHint("Leave the lease out, or mark what you get as read")
+		return orchestrator.Errorf(orchestrator.InvalidParams, "lease: messages that are only looked at are not taken").
+			WithHint("Leave the lease out, or mark what you get as read")
 	case o.Posts:
-		return orchestrator.Errorf(orchestrator.InvalidParams, "lease: posts of threads have none; one cursor for each thread says what was read")
+		return orchestrator.Errorf(orchestrator.InvalidParams,
+			"lease: posts of threads have none; one cursor for each thread says what was read")
 	}
 	return nil
 }

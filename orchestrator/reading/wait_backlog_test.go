@@ -26,12 +26,13 @@ func TestWaitSaysThatThereIsMore(t *testing.T) {
 		delivered, byHand     bool
 		answers               []int
 	}{
-		"the limit":                       {messages: 12, size: small, limit: 5, answers: []int{5, 5, 2}},
-		"exactly the limit":               {messages: 5, size: small, limit: 5, answers: []int{5}},
-		"exactly the limit, delivered":    {messages: 5, size: small, limit: 5, delivered: true, answers: []int{5}},
-		"the size of a few":               {messages: 6, size: large, limit: 100, answers: []int{4, 2}},
-		"the size of many":                {messages: 12, size: large, limit: 100, answers: []int{4, 4, 4}},
-		"the size of what was delivered":  {messages: 6, size: large, limit: 100, delivered: true, answers: []int{4, 2}},
+		"the limit":                    {messages: 12, size: small, limit: 5, answers: []int{5, 5, 2}},
+		"exactly the limit":            {messages: 5, size: small, limit: 5, answers: []int{5}},
+		"exactly the limit, delivered": {messages: 5, size: small, limit: 5, delivered: true, answers: []int{5}},
+		"the size of a few":            {messages: 6, size: large, limit: 100, answers: []int{4, 2}},
+		"the size of many":             {messages: 12, size: large, limit: 100, answers: []int{4, 4, 4}},
+		"the size of what was delivered": {messages: 6, size: large, limit: 100, delivered: true,
+			answers: []int{4, 2}},
 		"the size of what stands by hand": {messages: 6, size: large, limit: 100, byHand: true, answers: []int{4, 2}},
 		"the limit of what was by hand":   {messages: 6, size: small, limit: 4, byHand: true, answers: []int{4, 2}},
 	} {
@@ -41,7 +42,8 @@ func TestWaitSaysThatThereIsMore(t *testing.T) {
 			payload, _ := json.Marshal(strings.Repeat("x", c.size))
 			for i := range c.messages {
 				if c.byHand {
-					f.SQL(`INSERT INTO agent_inbox (recipient, message_id, payload) VALUES ('b', ?, ?)`, fmt.Sprint("by-hand-", i), string(payload))
+					f.SQL(`INSERT INTO agent_inbox (recipient, message_id, payload) VALUES ('b', ?, ?)`,
+						fmt.Sprint("by-hand-", i), string(payload))
 				} else {
 					f.Send("a", "b", func(d *orchestrator.Draft) { d.Payload = payload })
 				}
@@ -54,7 +56,8 @@ func TestWaitSaysThatThereIsMore(t *testing.T) {
 			for more := true; more && len(answers) <= c.messages; {
 				var ms []orchestrator.Message
 				var err error
-				if ms, more, err = reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "b", Limit: c.limit}); err != nil {
+				if ms, more, err = reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "b",
+					Limit: c.limit}); err != nil {
 					t.Fatal(err)
 				}
 				answers = append(answers, len(ms))
@@ -88,9 +91,13 @@ func TestWaitReadsInOrderFromALongBacklog(t *testing.T) {
 		}
 		var rows []row
 		for range rapid.IntRange(0, 25).Draw(rt, "messages") {
-			kind, action := rapid.SampledFrom([]string{"x", "y"}).Draw(rt, "type"), rapid.SampledFrom([]string{"", "", "queue", "interrupt"}).Draw(rt, "action")
+			kind, action := rapid.SampledFrom([]string{"x", "y"}).Draw(rt, "type"),
+				rapid.SampledFrom([]string{"", "", "queue", "interrupt"}).Draw(rt, "action")
 			priority := rapid.IntRange(-1, 1).Draw(rt, "priority")
-			id := f.Send("a", reader, func(d *orchestrator.Draft) { d.Type, d.Action, d.Priority = kind, action, priority })
+			id := f.Send("a", reader, func(d *orchestrator.Draft) {
+				d.Type, d.Action, d.Priority = kind, action,
+					priority
+			})
 			rank := -priority
 			if action == "interrupt" {
 				rank -= 10
@@ -99,7 +106,8 @@ func TestWaitReadsInOrderFromALongBacklog(t *testing.T) {
 		}
 		slices.SortStableFunc(rows, func(a, b row) int { return a.rank - b.rank })
 		for len(rows) > 0 {
-			kind, limit := rapid.SampledFrom([]string{"", "x", "y"}).Draw(rt, "asked"), rapid.IntRange(1, 6).Draw(rt, "limit")
+			kind, limit := rapid.SampledFrom([]string{"", "x", "y"}).Draw(rt, "asked"), rapid.IntRange(1, 6).Draw(rt,
+				"limit")
 			peek := rapid.Bool().Draw(rt, "peek")
 			var want, got []string
 			more := false
@@ -115,7 +123,8 @@ func TestWaitReadsInOrderFromALongBacklog(t *testing.T) {
 				return !peek
 			})
 			before := f.Rows(`SELECT count(*) FROM agent_message WHERE status = 'pending' AND recipient = ?`, reader)[0]
-			ms, gotMore, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: reader, Limit: limit, Peek: peek, Filter: reading.Filter{Type: kind}})
+			ms, gotMore, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: reader, Limit: limit,
+				Peek: peek, Filter: reading.Filter{Type: kind}})
 			if err != nil {
 				rt.Fatal(err)
 			}
@@ -123,9 +132,11 @@ func TestWaitReadsInOrderFromALongBacklog(t *testing.T) {
 				got = append(got, m.ID)
 			}
 			if !slices.Equal(got, want) || gotMore != more {
-				rt.Fatalf("of type %q, at most %d: got %v, more %v; want %v, more %v", kind, limit, got, gotMore, want, more)
+				rt.Fatalf("of type %q, at most %d: got %v, more %v; want %v, more %v", kind, limit, got, gotMore, want,
+					more)
 			}
-			if n := f.Rows(`SELECT ? - count(*) > ? FROM agent_message WHERE status = 'pending' AND recipient = ?`, before, max(8, share+limit+1), reader)[0]; n != "0" {
+			if n := f.Rows(`SELECT ? - count(*) > ? FROM agent_message WHERE status = 'pending' AND recipient = ?`,
+				before, max(8, share+limit+1), reader)[0]; n != "0" {
 				rt.Fatalf("more was delivered than a share of %d and what was read", share)
 			}
 			if kind == "" && len(want) == 0 {

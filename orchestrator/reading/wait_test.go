@@ -15,8 +15,9 @@ import (
 	"mailroom/orchestrator/reading"
 )
 
-// A message that comes in the moment in which the waiter gives up is lost to nobody: Wait returns it, or it stays unread.
-// The end falls into every part of a wait: before it looks, while it waits for its turn to write, and after the commit.
+// A message that comes in the moment in which the waiter gives up is lost to nobody: Wait returns it, or it stays
+// unread. The end falls into every part of a wait: before it looks, while it waits for its turn to write, and after the
+// commit.
 func TestWaitThatEndsLosesNothing(t *testing.T) {
 	t.Parallel()
 	for _, names := range [][]string{nil, {"sender"}} {
@@ -62,7 +63,8 @@ func TestWaitThatEndsLosesNothing(t *testing.T) {
 				sent := make(chan string, 6)
 				for i := range 6 {
 					all.Go(func() {
-						s, err := messages.Send(ctx, routers[i%2].Ledger, orchestrator.Draft{Sender: "sender", Recipient: string(rune('a' + i%3))})
+						s, err := messages.Send(ctx, routers[i%2].Ledger, orchestrator.Draft{Sender: "sender",
+							Recipient: string(rune('a' + i%3))})
 						if err != nil {
 							t.Error(err)
 						}
@@ -86,7 +88,8 @@ func TestWaitThatEndsLosesNothing(t *testing.T) {
 				}
 				for range 6 {
 					if id := <-sent; got[id] == "" {
-						t.Fatalf("round %d: %s was lost: %v", round, id, f.Rows(`SELECT status, read_at FROM agent_message WHERE message_id = ?1`, id))
+						t.Fatalf("round %d: %s was lost: %v", round, id,
+							f.Rows(`SELECT status, read_at FROM agent_message WHERE message_id = ?1`, id))
 					}
 				}
 				want.Equal(t, "edges that stay behind", f.Rows(countWaits)[0], "0")

@@ -33,8 +33,8 @@ func succeed(f *enginetest.Fixture, name string) {
 	f.Clock.Advance(time.Second)
 }
 
-// An agent that has the name of a removed one sees nothing of what that has sent and got, and can do nothing with it, be it in the
-// table or in the archive.
+// An agent that has the name of a removed one sees nothing of what that has sent and got, and can do nothing with it,
+// be it in the table or in the archive.
 func TestASuccessorHasNothingOfTheFormer(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")
@@ -49,7 +49,8 @@ func TestASuccessorHasNothingOfTheFormer(t *testing.T) {
 	f.Deliver()
 	later := f.Send("b", "c", func(d *orchestrator.Draft) { d.Delay = 48 * time.Hour })
 	own := orchestrator.Draft{Sender: "b", Recipient: "a", Type: "note", Payload: []byte(`1`), ID: "bs-own"}
-	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, message_type, payload) VALUES ('bs-own', 'b', 'a', 'note', '1')`)
+	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, message_type, payload) VALUES ('bs-own', 'b', 'a',
+		'note', '1')`)
 	f.Deliver()
 	f.Clock.Advance(time.Second)
 	before, err := messages.LastEvent(ctx, f.Ledger)
@@ -70,15 +71,18 @@ func TestASuccessorHasNothingOfTheFormer(t *testing.T) {
 				"replayed":     func() error { _, err := messages.Replay(ctx, f.Ledger, id, "b"); return err },
 				"traced":       func() error { _, err := overview.OwnTrace(ctx, f.Ledger, id, "b"); return err },
 				"waited for": func() error {
-					_, _, err := reading.Wait(ctx, f.Ledger, reading.Options{Recipient: "b", Limit: 1, Peek: true, ReplyTo: id})
+					_, _, err := reading.Wait(ctx, f.Ledger, reading.Options{Recipient: "b", Limit: 1, Peek: true,
+						ReplyTo: id})
 					return err
 				},
 				"answered": func() error {
-					_, err := messages.Send(ledger.WithIdentity(ctx, "b"), f.Ledger, orchestrator.Draft{Sender: "b", Recipient: "c", ReplyTo: id})
+					_, err := messages.Send(ledger.WithIdentity(ctx, "b"), f.Ledger, orchestrator.Draft{Sender: "b",
+						Recipient: "c", ReplyTo: id})
 					return err
 				},
 				"answered by a post": func() error {
-					_, err := threads.Post(ctx, f.Ledger, threads.PostDraft{Session: enginetest.Room, Sender: "b", ReplyTo: id, Payload: says1})
+					_, err := threads.Post(ctx, f.Ledger, threads.PostDraft{Session: enginetest.Room, Sender: "b",
+						ReplyTo: id, Payload: says1})
 					return err
 				},
 			} {
@@ -87,7 +91,8 @@ func TestASuccessorHasNothingOfTheFormer(t *testing.T) {
 				}
 			}
 		}
-		found, err := messages.SearchOwn(ctx, f.Ledger, messages.Search{Agent: "b", Limit: 99, Says: func(*orchestrator.Message) bool { return true }})
+		found, err := messages.SearchOwn(ctx, f.Ledger, messages.Search{Agent: "b", Limit: 99,
+			Says: func(*orchestrator.Message) bool { return true }})
 		want.Equal(t, "found in the "+place, fmt.Sprint(len(found.Messages), err), "2 <nil>")
 		outbox, _, err := messages.History(ctx, f.Ledger, messages.HistoryFilter{Sender: "b", Own: true, Limit: 99})
 		want.Equal(t, "sent in the "+place, fmt.Sprint(len(outbox), err), "1 <nil>")
@@ -101,7 +106,8 @@ func TestASuccessorHasNothingOfTheFormer(t *testing.T) {
 		if place == "archive" {
 			break
 		}
-		replayed, _, err := messages.ReplayAll(ctx, f.Ledger, messages.DeadLetterFilter{Sender: "b", Own: true, Limit: 99})
+		replayed, _, err := messages.ReplayAll(ctx, f.Ledger, messages.DeadLetterFilter{Sender: "b", Own: true,
+			Limit: 99})
 		want.Equal(t, "replayed", fmt.Sprint(len(replayed), err), "0 <nil>")
 		_, err = messages.Send(ctx, f.Ledger, own)
 		want.Code(t, err, orchestrator.Conflict)
@@ -125,7 +131,8 @@ func TestASuccessorHearsNothingOfTheFormer(t *testing.T) {
 	f.AddWired("x")
 	f.Set("retry.max_retries", "1")
 	f.Wire.Set(enginetest.Failing("down"))
-	unanswered, got := f.Send("b", "a", func(d *orchestrator.Draft) { d.AckWithin = 20 * 24 * time.Hour }), f.Send("a", "b")
+	unanswered, got := f.Send("b", "a", func(d *orchestrator.Draft) { d.AckWithin = 20 * 24 * time.Hour }),
+		f.Send("a", "b")
 	f.Deliver()
 	f.Take("b")
 	f.Clock.Advance(8 * 24 * time.Hour) // the due acknowledgement of an archived message
@@ -158,18 +165,23 @@ func TestASuccessorHearsNothingOfTheFormer(t *testing.T) {
 	}
 	want.Equal(t, "status", f.Message(failed).Status, orchestrator.Failed)
 	for _, id := range []string{unanswered, got} {
-		_, err := messages.Send(ledger.WithIdentity(ctx, "a"), f.Ledger, orchestrator.Draft{Sender: "a", Recipient: "b", ReplyTo: id})
+		_, err := messages.Send(ledger.WithIdentity(ctx, "a"), f.Ledger, orchestrator.Draft{Sender: "a", Recipient: "b",
+			ReplyTo: id})
 		want.Code(t, err, orchestrator.UnknownRecipient)
-		_, err = threads.Post(ctx, f.Ledger, threads.PostDraft{Session: enginetest.Room, Sender: "a", ReplyTo: id, Payload: says1})
+		_, err = threads.Post(ctx, f.Ledger, threads.PostDraft{Session: enginetest.Room, Sender: "a", ReplyTo: id,
+			Payload: says1})
 		want.Code(t, err, orchestrator.UnknownRecipient)
 	}
-	if _, _, err := threads.AddParticipant(ctx, f.Ledger, threads.Change{Session: enginetest.Room, Thread: th.ID}, "b"); err != nil {
+	if _, _, err := threads.AddParticipant(ctx, f.Ledger, threads.Change{Session: enginetest.Room, Thread: th.ID},
+		"b"); err != nil {
 		t.Fatal(err)
 	}
-	posted, err := threads.Post(ctx, f.Ledger, threads.PostDraft{Session: enginetest.Room, Thread: th.ID, Sender: "a", ReplyTo: post, Payload: says1})
+	posted, err := threads.Post(ctx, f.Ledger, threads.PostDraft{Session: enginetest.Room, Thread: th.ID, Sender: "a",
+		ReplyTo: post, Payload: says1})
 	want.Equal(t, "told of the answer", fmt.Sprint(posted.Mentions, err), "[] <nil>")
 	want.Rows(t, f.Rows(`SELECT message_type FROM agent_message WHERE recipient = 'b' AND status <> 'failed'`))
-	if _, err := messages.Send(ctx, f.Ledger, orchestrator.Draft{Sender: "a", Recipient: "b", Type: "note"}); err != nil {
+	if _, err := messages.Send(ctx, f.Ledger, orchestrator.Draft{Sender: "a", Recipient: "b",
+		Type: "note"}); err != nil {
 		t.Errorf("a message of its own: %v", err)
 	}
 }
@@ -179,7 +191,8 @@ func TestASuccessorHasNoRequestsOfTheFormer(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
 	ctx := t.Context()
-	answered, open, own := f.MustAsk(orchestrator.Shutdown, "a", "b"), f.MustAsk(orchestrator.PlanApproval, "a", "b"), f.MustAsk(orchestrator.PlanApproval, "b", "a")
+	answered, open, own := f.MustAsk(orchestrator.Shutdown, "a", "b"), f.MustAsk(orchestrator.PlanApproval, "a", "b"),
+		f.MustAsk(orchestrator.PlanApproval, "b", "a")
 	f.Deliver()
 	f.Take("b")
 	if _, err := f.Reply(f.Engine, orchestrator.Shutdown, answered.RequestID, false, "b", "a"); err != nil {
@@ -194,7 +207,8 @@ func TestASuccessorHasNoRequestsOfTheFormer(t *testing.T) {
 		t.Helper()
 		for _, asked := range []teams.Sent{answered, open, own, unread} {
 			for _, kind := range []orchestrator.RequestKind{orchestrator.Shutdown, orchestrator.PlanApproval} {
-				if err := answer(asked, kind); orchestrator.CodeOf(err) != orchestrator.NotFound || strings.Contains(err.Error(), asked.MessageID) {
+				if err := answer(asked, kind); orchestrator.CodeOf(err) != orchestrator.NotFound ||
+					strings.Contains(err.Error(), asked.MessageID) {
 					t.Errorf("%s: %v", when, err)
 				}
 			}
@@ -207,7 +221,8 @@ func TestASuccessorHasNoRequestsOfTheFormer(t *testing.T) {
 	f.Add(agents.Update{Name: "b"})
 	f.Clock.Advance(time.Second)
 	stranger("added again")
-	if _, err := messages.Replay(ctx, f.Ledger, unread.MessageID, ""); err != nil { // it is to the one that has the name now
+	// it is to the one that has the name now
+	if _, err := messages.Replay(ctx, f.Ledger, unread.MessageID, ""); err != nil {
 		t.Fatal(err)
 	}
 	if err := answer(unread, orchestrator.Shutdown); err != nil {
@@ -243,11 +258,13 @@ func TestASuccessorHasItsOwnMail(t *testing.T) {
 		if _, err := messages.Acknowledge(ctx, f.Ledger, id, "b"); err != nil {
 			t.Error(err)
 		}
-		if _, err := messages.Send(ledger.WithIdentity(ctx, "b"), f.Ledger, orchestrator.Draft{Sender: "b", Recipient: "a", ReplyTo: id}); err != nil {
+		if _, err := messages.Send(ledger.WithIdentity(ctx, "b"), f.Ledger, orchestrator.Draft{Sender: "b",
+			Recipient: "a", ReplyTo: id}); err != nil {
 			t.Error(err)
 		}
 	}
-	found, err := messages.SearchOwn(ctx, f.Ledger, messages.Search{Agent: "b", Limit: 99, Says: func(*orchestrator.Message) bool { return true }})
+	found, err := messages.SearchOwn(ctx, f.Ledger, messages.Search{Agent: "b", Limit: 99,
+		Says: func(*orchestrator.Message) bool { return true }})
 	want.Equal(t, "found", fmt.Sprint(len(found.Messages), err), "4 <nil>")
 	pending := f.Send("b", "a")
 	if _, err := messages.Cancel(ctx, f.Ledger, pending, "b"); err != nil {
@@ -256,10 +273,12 @@ func TestASuccessorHasItsOwnMail(t *testing.T) {
 	dead := f.Send("b", "a", func(d *orchestrator.Draft) { d.TTL = time.Second })
 	f.Clock.Advance(2 * time.Second)
 	f.Deliver()
-	want.Rows(t, f.Rows(`SELECT json_extract(payload, '$.message_id') FROM agent_message WHERE recipient = 'b' AND message_type = 'error_report'`), dead)
+	want.Rows(t, f.Rows(`SELECT json_extract(payload, '$.message_id') FROM agent_message WHERE recipient = 'b'
+		AND message_type = 'error_report'`), dead)
 }
 
-// What a removed agent asked the user is nobody's, nor is what its messages ask later, and no answer goes back to its name.
+// What a removed agent asked the user is nobody's, nor is what its messages ask later, and no answer goes back to its
+// name.
 func TestASuccessorHasNoQuestionsOfTheFormer(t *testing.T) {
 	t.Parallel()
 	f, devices := enginetest.NewPhones(t, 1)
@@ -323,14 +342,16 @@ func TestASuccessorIsShownNothingThatWasPlacedForTheFormer(t *testing.T) {
 	}
 }
 
-// A number out of range, which somebody has written by hand, shows no mail of a removed agent to the next one, and hides none of its own.
+// A number out of range, which somebody has written by hand, shows no mail of a removed agent to the next one, and
+// hides none of its own.
 func TestASuccessorReadsNothingOfAnyNumber(t *testing.T) {
 	t.Parallel()
 	for _, number := range []string{"9007199254740991", "9007199254740992", "9007199254740999", "4611686018427387999"} {
 		for _, place := range []string{"table", "archive"} {
 			f := enginetest.New(t, "a", "b")
 			ctx := t.Context()
-			f.SQL(`INSERT INTO agent_message (seq, message_id, sender, recipient, payload) VALUES (` + number + `, 'odd', 'a', 'b', '1')`)
+			f.SQL(`INSERT INTO agent_message (seq, message_id, sender, recipient, payload) VALUES (` + number +
+				`, 'odd', 'a', 'b', '1')`)
 			old := []string{"odd", f.Send("a", "b"), f.Send("b", "a")}
 			f.Deliver()
 			f.Take("b")

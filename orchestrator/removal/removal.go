@@ -25,11 +25,11 @@ type Request struct {
 	Expired string // why its mail expires, in place of failing; "" has it fail
 }
 
-// Remove removes an agent: it leaves its groups, sessions and threads, its open questions to the user are cancelled, and its
-// tokens are revoked. A thread in which nobody takes part any more is closed. What the agent has sent and read is kept, but
-// belongs to no later agent of that name. Only agents.Add gives the name to an agent again. While there are messages that were
-// not delivered to it, or that it has not read, the removal is refused with conflict, unless it is forced: then these messages
-// fail, and their senders are told. failed is how many these were.
+// Remove removes an agent: it leaves its groups, sessions and threads, its open questions to the user are cancelled,
+// and its tokens are revoked. A thread in which nobody takes part any more is closed. What the agent has sent and read
+// is kept, but belongs to no later agent of that name. Only agents.Add gives the name to an agent again. While there
+// are messages that were not delivered to it, or that it has not read, the removal is refused with conflict, unless it
+// is forced: then these messages fail, and their senders are told. failed is how many these were.
 func Remove(ctx context.Context, l *ledger.Ledger, r Request) (failed int, err error) {
 	r.Name = orchestrator.FoldName(r.Name)
 	target := ""
@@ -52,7 +52,8 @@ func RemoveIn(t *ledger.Tx, r Request) (failed int, err error) {
 		return 0, err
 	}
 	if orchestrator.IsBuiltIn(r.Name) {
-		return 0, orchestrator.Errorf(orchestrator.InvalidParams, "%s is always there: it is %s", r.Name, orchestrator.BuiltIns[r.Name]).WithHint("It cannot be removed")
+		return 0, orchestrator.Errorf(orchestrator.InvalidParams, "%s is always there: it is %s", r.Name,
+			orchestrator.BuiltIns[r.Name]).WithHint("It cannot be removed")
 	}
 	a := t.Config().Agents[r.Name]
 	if a == nil || t.Ledger.PartOf(r.Name) != nil {
@@ -96,7 +97,8 @@ func (r *Request) remove(t *ledger.Tx, a *ledger.Agent) (failed int, err error) 
 
 // refuse is the error for an agent that has mail, and says what helps for each kind of it.
 func refuse(t *ledger.Tx, name string, undelivered, unread int64) error {
-	later, err := t.Number(`SELECT count(*) FROM agent_message WHERE `+ledger.WantedLater+` AND not_before > ? AND recipient = ?`, t.ClockText, name)
+	later, err := t.Number(`SELECT count(*) FROM agent_message WHERE `+ledger.WantedLater+` AND not_before > ?
+		AND recipient = ?`, t.ClockText, name)
 	if err != nil {
 		return err
 	}
@@ -106,7 +108,8 @@ func refuse(t *ledger.Tx, name string, undelivered, unread int64) error {
 	}
 	var helps []string
 	if undelivered+unread > later+out {
-		helps = append(helps, fmt.Sprintf("Deliver them and have %[1]s read them (`mailroom wait --recipient %[1]s`)", name))
+		helps = append(helps, fmt.Sprintf("Deliver them and have %[1]s read them (`mailroom wait --recipient %[1]s`)",
+			name))
 	}
 	if out > 0 {
 		helps = append(helps, fmt.Sprintf("Confirm what a reader holds under a lease (`mailroom acknowledge ID`), or hand it back to be read "+
@@ -116,18 +119,20 @@ func refuse(t *ledger.Tx, name string, undelivered, unread int64) error {
 		helps = append(helps, fmt.Sprintf("Cancel what is not to be delivered before a later time (`mailroom cancel ID`, and "+
 			"`mailroom poll --recipient %s` lists it)", name))
 	}
-	mail := orchestrator.Plural(int(undelivered), "undelivered message") + " and " + orchestrator.Plural(int(unread), "unread one")
+	mail := orchestrator.Plural(int(undelivered), "undelivered message") + " and " + orchestrator.Plural(int(unread),
+		"unread one")
 	if undelivered == 0 {
 		mail = orchestrator.Plural(int(unread), "unread message")
 	} else if unread == 0 {
 		mail = orchestrator.Plural(int(undelivered), "undelivered message")
 	}
 	return orchestrator.Errorf(orchestrator.Conflict, "%s has %s", name, mail).
-		WithHint("%s; or give them up, which tells their senders: `mailroom agent remove %s --force`", strings.Join(helps, "; "), name)
+		WithHint("%s; or give them up, which tells their senders: `mailroom agent remove %s --force`",
+			strings.Join(helps, "; "), name)
 }
 
-// keepRemoved notes that an agent was removed, and forgets which keys it has sent with and whose acknowledgements it waits
-// for.
+// keepRemoved notes that an agent was removed, and forgets which keys it has sent with and whose acknowledgements it
+// waits for.
 func keepRemoved(t *ledger.Tx, a *ledger.Agent, by string) error {
 	for _, statement := range []string{
 		`DELETE FROM idempotency WHERE sender = ?`,
@@ -140,7 +145,8 @@ func keepRemoved(t *ledger.Tx, a *ledger.Agent, by string) error {
 	}
 	return t.Run(`
 		INSERT INTO removed_agents (name, role, removed_at, removed_by) VALUES (?, ?, ?, ?)
-		ON CONFLICT (name) DO UPDATE SET role = excluded.role, removed_at = excluded.removed_at, removed_by = excluded.removed_by`,
+		ON CONFLICT (name) DO UPDATE SET role = excluded.role, removed_at = excluded.removed_at,
+			removed_by = excluded.removed_by`,
 		a.Name, a.Role, t.Now, by)
 }
 
@@ -158,7 +164,8 @@ func forget(t *ledger.Tx, name string) error {
 		return err
 	}
 	for _, statement := range []string{
-		`DELETE FROM agents WHERE name = ?`, `DELETE FROM group_members WHERE agent = ?`, `DELETE FROM presence WHERE agent = ?`,
+		`DELETE FROM agents WHERE name = ?`, `DELETE FROM group_members WHERE agent = ?`,
+		`DELETE FROM presence WHERE agent = ?`,
 		`DELETE FROM agent_secrets WHERE agent = ?`, `DELETE FROM heartbeats WHERE agent = ?`,
 	} {
 		if err := t.Run(statement, name); err != nil {
@@ -176,13 +183,16 @@ func forget(t *ledger.Tx, name string) error {
 	return t.ConfigChanged()
 }
 
-// giveUpMail makes dead letters of everything that waits for a name, and of what stands unread in its inbox, and tells the
-// senders. What was archived meanwhile stays as it is, and only its sender is told. failed is how many messages these were.
+// giveUpMail makes dead letters of everything that waits for a name, and of what stands unread in its inbox, and tells
+// the senders. What was archived meanwhile stays as it is, and only its sender is told. failed is how many messages
+// these were.
 func (r *Request) giveUpMail(t *ledger.Tx) (failed int, err error) {
 	name := r.Name
 	for _, waiting := range []struct{ ids, reason string }{
-		{`SELECT message_id FROM agent_message WHERE ` + ledger.Live + ` AND recipient = ? ORDER BY seq`, "the agent " + name + " was removed"},
-		{`SELECT message_id FROM agent_inbox WHERE recipient = ? AND read_at = ''`, "the agent " + name + " was removed before it read this"},
+		{`SELECT message_id FROM agent_message WHERE ` + ledger.Live + ` AND recipient = ? ORDER BY seq`,
+			"the agent " + name + " was removed"},
+		{`SELECT message_id FROM agent_inbox WHERE recipient = ? AND read_at = ''`, "the agent " + name +
+			" was removed before it read this"},
 	} {
 		ids, err := t.Texts(waiting.ids, name)
 		if err != nil {
@@ -196,7 +206,8 @@ func (r *Request) giveUpMail(t *ledger.Tx) (failed int, err error) {
 			failed += n
 		}
 	}
-	return failed, t.Run(`DELETE FROM agent_inbox WHERE recipient = ?`, name) // what was read, too: nobody else can hand that back
+	// what was read, too: nobody else can hand that back
+	return failed, t.Run(`DELETE FROM agent_inbox WHERE recipient = ?`, name)
 }
 
 // giveUp gives up one message. It returns 1, or 0 if somebody put a row into the inbox that is no message.
@@ -212,7 +223,8 @@ func (r *Request) giveUp(t *ledger.Tx, id, reason string) (int, error) {
 	case len(ms) > 0:
 		return 1, delivery.GiveUp(t, &ms[0], reason, false)
 	}
-	ms, err = ledger.Messages(t.Conn, `SELECT `+ledger.ArchivedColumns+` FROM agent_message_archive WHERE message_id = ? AND recipient = ?
+	ms, err = ledger.Messages(t.Conn, `SELECT `+ledger.ArchivedColumns+` FROM agent_message_archive WHERE message_id = ?
+		AND recipient = ?
 		ORDER BY seq DESC LIMIT 1`, id, r.Name)
 	if err != nil || len(ms) == 0 {
 		return 0, err

@@ -37,13 +37,14 @@ func wantRemoved(t *testing.T, err error, code orchestrator.Code) {
 	t.Helper()
 	want.Code(t, err, code)
 	var e *orchestrator.Error
-	if !errors.As(err, &e) || !strings.Contains(e.Message, `"b" was removed at 2026-01-02T03:04:05.000Z`) || !strings.Contains(e.Hint, "`mailroom agent add b` brings it back") {
+	if !errors.As(err, &e) || !strings.Contains(e.Message, `"b" was removed at 2026-01-02T03:04:05.000Z`) ||
+		!strings.Contains(e.Hint, "`mailroom agent add b` brings it back") {
 		t.Errorf("%v; hint %q", err, e.Hint)
 	}
 }
 
-// An agent with mail is removed only if that is forced; then all senders are told, of what it had not read as of what had
-// not reached it, and no later agent of the name gets any of it.
+// An agent with mail is removed only if that is forced; then all senders are told, of what it had not read as of what
+// had not reached it, and no later agent of the name gets any of it.
 func TestNobodyInheritsTheMailOfARemovedAgent(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")
@@ -67,18 +68,22 @@ func TestNobodyInheritsTheMailOfARemovedAgent(t *testing.T) {
 
 	want.Rows(t, f.Rows(`SELECT message_id, error_message FROM agent_message WHERE status = 'failed' ORDER BY seq`),
 		own+" the agent b was removed before it read this", unread+" the agent b was removed before it read this",
-		other+" the agent b was removed before it read this", pending+" the agent b was removed", "by-hand the agent b was removed")
-	want.Rows(t, f.Rows(`SELECT recipient, json_extract(payload, '$.message_id') FROM agent_message WHERE message_type = 'error_report' ORDER BY recipient, 2`),
+		other+" the agent b was removed before it read this", pending+" the agent b was removed",
+		"by-hand the agent b was removed")
+	want.Rows(t, f.Rows(`SELECT recipient, json_extract(payload, '$.message_id') FROM agent_message
+		WHERE message_type = 'error_report' ORDER BY recipient, 2`),
 		"a "+unread, "a "+pending, "c by-hand", "c "+other)
 	want.Rows(t, f.Rows(`SELECT message_id FROM agent_inbox WHERE recipient = 'b'`))
-	want.Rows(t, f.Rows(`SELECT old_status, new_status FROM message_trace WHERE message_id = ? AND event = 'failed'`, unread), "delivered failed")
+	want.Rows(t, f.Rows(`SELECT old_status, new_status FROM message_trace WHERE message_id = ? AND event = 'failed'`,
+		unread), "delivered failed")
 
 	if _, created, err := agents.Add(t.Context(), f.Ledger, agents.Update{Name: "b"}); err != nil || !created {
 		t.Fatalf("added again: %t, %v", created, err)
 	}
 	f.Deliver()
 	want.Rows(t, f.Rows(`SELECT message_id FROM agent_inbox WHERE recipient = 'b' AND read_at = ''`))
-	if ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "b", Limit: 10}); err != nil || len(ms) > 0 {
+	if ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "b", Limit: 10}); err != nil ||
+		len(ms) > 0 {
 		t.Errorf("the later agent got %v, %v", ms, err)
 	}
 	if released, err := messages.ReleaseAll(t.Context(), f.Ledger, "b", "b"); err != nil || len(released) > 0 {
@@ -92,7 +97,8 @@ func TestNobodyInheritsTheMailOfARemovedAgent(t *testing.T) {
 	f.Take("b")
 }
 
-// A refusal says what helps for the mail that is there: nobody can read what another reader holds, or what is wanted later.
+// A refusal says what helps for the mail that is there: nobody can read what another reader holds, or what is wanted
+// later.
 func TestRemovalRefusedSaysWhatHelps(t *testing.T) {
 	t.Parallel()
 	const (
@@ -146,13 +152,15 @@ func TestRemovedWithLentAndArchivedMail(t *testing.T) {
 	lent := f.Send("a", "b")
 	f.Deliver()
 	f.SQL(`UPDATE agent_inbox SET read_at = '2026-01-10T03:04:05.000Z' WHERE message_id = ?`, lent)
-	f.SQL(`INSERT INTO reading_lease (message_id, recipient, shown_at, until) VALUES (?, 'b', '2026-01-10T03:04:05.000Z', '2026-01-11T00:00:00.000Z')`, lent)
+	f.SQL(`INSERT INTO reading_lease (message_id, recipient, shown_at, until)
+		VALUES (?, 'b', '2026-01-10T03:04:05.000Z', '2026-01-11T00:00:00.000Z')`, lent)
 	_, err := removal.Remove(t.Context(), f.Ledger, removal.Request{Name: "b"})
 	want.Code(t, err, orchestrator.Conflict)
 	want.Equal(t, "given up", remove(f, "b"), 2)
 	want.Equal(t, "status of the lent one", f.Message(lent).Status, orchestrator.Failed)
 	want.Equal(t, "status of the archived one", f.Message(archived).Status, orchestrator.Delivered)
-	want.Rows(t, f.Rows(`SELECT json_extract(payload, '$.message_id') FROM agent_message WHERE message_type = 'error_report' ORDER BY 1`), archived, lent)
+	want.Rows(t, f.Rows(`SELECT json_extract(payload, '$.message_id') FROM agent_message
+		WHERE message_type = 'error_report' ORDER BY 1`), archived, lent)
 	want.Rows(t, f.Rows(`SELECT message_id FROM agent_inbox UNION ALL SELECT message_id FROM reading_lease`))
 }
 
@@ -169,7 +177,8 @@ func TestRemovedNameIsNotRegisteredByActing(t *testing.T) {
 	f.Send("b", "a", func(d *orchestrator.Draft) { d.IdempotencyKey = "k" })
 	waiting := make(chan error, 1)
 	go func() {
-		_, _, err := reading.Wait(ledger.WithIdentity(enginetest.Deadline(t), "b"), f.Ledger, reading.Options{Recipient: "b", Limit: 1, Timeout: time.Hour})
+		_, _, err := reading.Wait(ledger.WithIdentity(enginetest.Deadline(t), "b"), f.Ledger,
+			reading.Options{Recipient: "b", Limit: 1, Timeout: time.Hour})
 		waiting <- err
 	}()
 	want.Equal(t, "given up", remove(f, "b"), 0)
@@ -192,11 +201,13 @@ func TestRemovedNameIsNotRegisteredByActing(t *testing.T) {
 	wantRemoved(t, err, orchestrator.UnknownRecipient)
 	_, _, err = reading.Wait(ledger.WithIdentity(ctx, "b"), f.Ledger, reading.Options{Recipient: "b", Limit: 1})
 	wantRemoved(t, err, orchestrator.UnknownSender)
-	_, _, err = reading.Wait(ctx, f.Ledger, reading.Options{Recipient: "a", Limit: 1, Timeout: time.Second, For: []string{"b"}})
+	_, _, err = reading.Wait(ctx, f.Ledger, reading.Options{Recipient: "a", Limit: 1, Timeout: time.Second,
+		For: []string{"b"}})
 	wantRemoved(t, err, orchestrator.UnknownRecipient)
 	_, err = agents.Join(ledger.WithIdentity(ctx, "b"), f.Ledger, agents.Joining{Session: enginetest.Room, Agent: "b"})
 	wantRemoved(t, err, orchestrator.UnknownSender)
-	_, err = threads.Create(ctx, f.Ledger, threads.Draft{Session: enginetest.Room, Name: "t", Creator: "a", Participants: []string{"b"}})
+	_, err = threads.Create(ctx, f.Ledger, threads.Draft{Session: enginetest.Room, Name: "t", Creator: "a",
+		Participants: []string{"b"}})
 	wantRemoved(t, err, orchestrator.NotFound)
 	_, err = delivery.Poll(ctx, f.Ledger, "b", 1)
 	wantRemoved(t, err, orchestrator.UnknownRecipient)
@@ -212,7 +223,8 @@ func TestRemovedNameIsNotRegisteredByActing(t *testing.T) {
 		t.Fatal(removed, err)
 	}
 	b := removed[0]
-	want.Equal(t, "what is kept", fmt.Sprint(b.Name, b.Role, b.Status, b.StatusSince, b.RemovedBy), fmt.Sprint("b", "writes", overview.Removed, "2026-01-02T03:04:05.000Z", "a"))
+	want.Equal(t, "what is kept", fmt.Sprint(b.Name, b.Role, b.Status, b.StatusSince, b.RemovedBy),
+		fmt.Sprint("b", "writes", overview.Removed, "2026-01-02T03:04:05.000Z", "a"))
 	if agents, err := agents.List(ctx, f.Ledger); err != nil || len(agents) != 1 {
 		t.Errorf("known: %v, %v", agents, err)
 	}
@@ -220,7 +232,8 @@ func TestRemovedNameIsNotRegisteredByActing(t *testing.T) {
 	added := f.Add(agents.Update{Name: "b"})
 	want.Equal(t, "role of the one that begins anew", added.Role, "")
 	want.Rows(t, f.Rows(`SELECT * FROM removed_agents`))
-	again, err := messages.Send(ctx, f.Ledger, orchestrator.Draft{Sender: "b", Recipient: "a", Type: "note", Payload: []byte(`2`), IdempotencyKey: "k"})
+	again, err := messages.Send(ctx, f.Ledger, orchestrator.Draft{Sender: "b", Recipient: "a", Type: "note",
+		Payload: []byte(`2`), IdempotencyKey: "k"})
 	if err != nil || again.Idempotent {
 		t.Errorf("the key of the former one: %+v, %v", again, err)
 	}
@@ -236,8 +249,10 @@ func TestQuestionsOfARemovedAgent(t *testing.T) {
 	}
 	f.Add(agents.Update{Name: "a"})
 	remove(f, "builder")
-	want.Rows(t, f.Rows(`SELECT question_id, status, answer FROM signal_questions ORDER BY question_id = ?`, answered.ID), q.ID+" cancelled ", answered.ID+" cancelled ")
-	want.Rows(t, f.Rows(`SELECT old_status, new_status FROM message_trace WHERE message_id = ? ORDER BY id DESC LIMIT 1`, answered.ID), "answered cancelled")
+	want.Rows(t, f.Rows(`SELECT question_id, status, answer FROM signal_questions ORDER BY question_id = ?`,
+		answered.ID), q.ID+" cancelled ", answered.ID+" cancelled ")
+	want.Rows(t, f.Rows(`SELECT old_status, new_status FROM message_trace WHERE message_id = ? ORDER BY id DESC
+		LIMIT 1`, answered.ID), "answered cancelled")
 }
 
 // What a removed agent wanted to hear, that it has been obeyed or not been heeded, no later agent of the name hears.

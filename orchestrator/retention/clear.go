@@ -15,8 +15,8 @@ import (
 	"mailroom/tracing"
 )
 
-// clearBatch is the most rows that one transaction of retention touches: senders never wait long, and the WAL stays small.
-// Source: engine.md, "Growth".
+// clearBatch is the most rows that one transaction of retention touches: senders never wait long, and the WAL stays
+// small. Source: engine.md, "Growth".
 const clearBatch = 500
 
 // ClearOptions says how old the messages are that ClearOld clears away.
@@ -30,15 +30,18 @@ type Cleared struct {
 	Deleted        int64                         // rows that left agent_message, archived ones included
 	Statuses       map[orchestrator.Status]int64 // the same by status
 	ArchiveDeleted int64                         // rows that left the archive
-	FreedBytes     int64                         // given back to the file system, measured after a checkpoint; never negative
+	// given back to the file system, measured after a checkpoint; never negative
+	FreedBytes int64
 }
 
-// ClearOld moves delivered messages that are old enough to the archive; deletes failed, expired and cancelled ones, noting each
-// in the trace; and deletes what has been in the archive for long enough. It also deletes threads, requests, presences and
-// tokens that are over, and the files that attempts have left behind. Then it gives free space back to the file system. It
-// works in small transactions, so that senders need not wait for it. It may be interrupted, and run again.
+// ClearOld moves delivered messages that are old enough to the archive; deletes failed, expired and cancelled ones,
+// noting each in the trace; and deletes what has been in the archive for long enough. It also deletes threads,
+// requests, presences and tokens that are over, and the files that attempts have left behind. Then it gives free space
+// back to the file system. It works in small transactions, so that senders need not wait for it. It may be interrupted,
+// and run again.
 func ClearOld(ctx context.Context, l *ledger.Ledger, o ClearOptions) (Cleared, error) {
-	cleared := Cleared{Statuses: map[orchestrator.Status]int64{orchestrator.Delivered: 0, orchestrator.Failed: 0, orchestrator.Lapsed: 0, orchestrator.Cancelled: 0}}
+	cleared := Cleared{Statuses: map[orchestrator.Status]int64{orchestrator.Delivered: 0, orchestrator.Failed: 0,
+		orchestrator.Lapsed: 0, orchestrator.Cancelled: 0}}
 	conf, err := l.Configuration(ctx)
 	if err != nil {
 		return cleared, err
@@ -70,11 +73,13 @@ func ClearOld(ctx context.Context, l *ledger.Ledger, o ClearOptions) (Cleared, e
 		return cleared, err
 	}
 	archived := orchestrator.Stamp(l.Now().Add(-conf.Settings.KeepArchived))
-	err = inBatches(ctx, l, func(t *ledger.Tx) (int64, error) { return clearArchive(t, archived) }, func(n int64) { cleared.ArchiveDeleted += n })
+	err = inBatches(ctx, l, func(t *ledger.Tx) (int64, error) { return clearArchive(t, archived) },
+		func(n int64) { cleared.ArchiveDeleted += n })
 	if err != nil {
 		return cleared, err
 	}
-	idle := orchestrator.Stamp(l.Now().Add(-max(age, conf.Settings.KeepEnded) - orchestrator.Day)) // presence is noted to the day
+	// presence is noted to the day
+	idle := orchestrator.Stamp(l.Now().Add(-max(age, conf.Settings.KeepEnded) - orchestrator.Day))
 	beside, err := clearBeside(ctx, l, cutoff, idle)
 	if err != nil {
 		return cleared, err
@@ -100,7 +105,8 @@ func countEnded(ctx context.Context, l *ledger.Ledger, cutoff string) (int64, er
 
 // inBatches runs step in one transaction after the other, with a pause between them, until it touches fewer rows than a
 // batch holds.
-func inBatches(ctx context.Context, l *ledger.Ledger, step func(t *ledger.Tx) (int64, error), done func(n int64)) error {
+func inBatches(ctx context.Context, l *ledger.Ledger, step func(t *ledger.Tx) (int64, error),
+	done func(n int64)) error {
 	for {
 		if err := ctx.Err(); err != nil {
 			return context.Cause(ctx)
@@ -122,7 +128,8 @@ func inBatches(ctx context.Context, l *ledger.Ledger, step func(t *ledger.Tx) (i
 }
 
 // clearMessages removes what ended before cutoff, and the posts of threads that were closed by then.
-func clearMessages(ctx context.Context, l *ledger.Ledger, cutoff string, done func(n int64, removed map[orchestrator.Status]int64)) error {
+func clearMessages(ctx context.Context, l *ledger.Ledger, cutoff string,
+	done func(n int64, removed map[orchestrator.Status]int64)) error {
 	var removed map[orchestrator.Status]int64
 	err := inBatches(ctx, l, func(t *ledger.Tx) (n int64, err error) {
 		n, removed, err = clearEnded(t, cutoff)
@@ -159,8 +166,10 @@ func clearOneBatch(t *ledger.Tx) (removed map[orchestrator.Status]int64, err err
 	}
 	removed = map[orchestrator.Status]int64{}
 	// +?, since SQLite compares a bare parameter with the condition of an index on one status, and plans anew for each.
-	for _, status := range []orchestrator.Status{orchestrator.Delivered, orchestrator.Failed, orchestrator.Lapsed, orchestrator.Cancelled} {
-		count, err := t.Number(`SELECT count(*) FROM agent_message WHERE seq IN (SELECT seq FROM temp.batch) AND status = +?`, status)
+	for _, status := range []orchestrator.Status{orchestrator.Delivered, orchestrator.Failed, orchestrator.Lapsed,
+		orchestrator.Cancelled} {
+		count, err := t.Number(`SELECT count(*) FROM agent_message WHERE seq IN (SELECT seq FROM temp.batch)
+			AND status = +?`, status)
 		if err != nil {
 			return nil, err
 		}
@@ -236,16 +245,17 @@ func clearArchive(t *ledger.Tx, cutoff string) (int64, error) {
 	return n, t.DropKeys(keys)
 }
 
-// ClearTraces deletes the traces of messages that have been gone, from the archive too, for at least olderThan, and the spans
-// of commands that are as old. An olderThan of 0 means the setting retention.trace. The trace of a message goes as a whole. It
-// returns how many rows of message_trace and command_trace it deleted.
+// ClearTraces deletes the traces of messages that have been gone, from the archive too, for at least olderThan, and the
+// spans of commands that are as old. An olderThan of 0 means the setting retention.trace. The trace of a message goes
+// as a whole. It returns how many rows of message_trace and command_trace it deleted.
 func ClearTraces(ctx context.Context, l *ledger.Ledger, olderThan time.Duration) (messages, commands int64, err error) {
 	conf, err := l.Configuration(ctx)
 	if err != nil {
 		return 0, 0, err
 	}
 	cutoff := orchestrator.Stamp(l.Now().Add(-cmp.Or(olderThan, conf.Settings.KeepTraces)))
-	if err := traffic.Count(ctx, l); err != nil && orchestrator.CodeOf(err) != orchestrator.Conflict { // nobody knows what is counted
+	// nobody knows what is counted
+	if err := traffic.Count(ctx, l); err != nil && orchestrator.CodeOf(err) != orchestrator.Conflict {
 		return 0, 0, err
 	}
 	var rows int64

@@ -9,14 +9,16 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// closedPosts are the posts, as m, of threads that were closed before ?1. CROSS, since SQLite would walk all posts there are.
+// closedPosts are the posts, as m, of threads that were closed before ?1. CROSS, since SQLite would walk all posts
+// there are.
 const closedPosts = ` FROM threads h CROSS JOIN agent_message m ON m.thread_id = h.thread_id
 	WHERE h.closed_at <> '' AND h.closed_at < ?1 AND m.recipient = '` + orchestrator.ThreadPrefix + `' || h.thread_id
 	  AND m.status = 'delivered' AND m.ended_at = ''`
 
-// clearPosts archives the posts of threads that were closed before cutoff: they have no end of their own. They are looked for
-// without the write lock.
-func clearPosts(ctx context.Context, l *ledger.Ledger, cutoff string, done func(n int64, removed map[orchestrator.Status]int64)) error {
+// clearPosts archives the posts of threads that were closed before cutoff: they have no end of their own. They are
+// looked for without the write lock.
+func clearPosts(ctx context.Context, l *ledger.Ledger, cutoff string,
+	done func(n int64, removed map[orchestrator.Status]int64)) error {
 	for ; ; orchestrator.Pause(ctx, orchestrator.ClearPause) {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -30,7 +32,8 @@ func clearPosts(ctx context.Context, l *ledger.Ledger, cutoff string, done func(
 			if err := t.SetBatch(seqs...); err != nil {
 				return err
 			}
-			if err := t.Run(`UPDATE agent_message SET ended_at = coalesce(delivered_at, created_at, '') WHERE seq IN (SELECT seq FROM temp.batch)`); err != nil {
+			if err := t.Run(`UPDATE agent_message SET ended_at = coalesce(delivered_at, created_at, '')
+				WHERE seq IN (SELECT seq FROM temp.batch)`); err != nil {
 				return err
 			}
 			removed, err = clearOneBatch(t)
@@ -75,7 +78,8 @@ func clearRows(ctx context.Context, l *ledger.Ledger, table, over, cutoff string
 		if ctx.Err() != nil {
 			return n, context.Cause(ctx)
 		}
-		rows, err := numbers(ctx, l, `SELECT rowid FROM `+table+` WHERE rowid > ?2 AND `+over+` ORDER BY rowid LIMIT +?3`, cutoff, last, clearBatch)
+		rows, err := numbers(ctx, l, `SELECT rowid FROM `+table+` WHERE rowid > ?2 AND `+over+` ORDER BY rowid
+			LIMIT +?3`, cutoff, last, clearBatch)
 		if err != nil || len(rows) == 0 {
 			return n, err
 		}
@@ -86,7 +90,8 @@ func clearRows(ctx context.Context, l *ledger.Ledger, table, over, cutoff string
 				return err
 			}
 			t.KeepSpan()
-			deleted, err = t.Exec(`DELETE FROM `+table+` WHERE `+over+` AND rowid IN (SELECT seq FROM temp.batch)`, cutoff)
+			deleted, err = t.Exec(`DELETE FROM `+table+` WHERE `+over+` AND rowid IN (SELECT seq FROM temp.batch)`,
+				cutoff)
 			return err
 		})
 		n += deleted

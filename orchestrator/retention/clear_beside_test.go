@@ -26,8 +26,10 @@ func TestClosingChangesOneRow(t *testing.T) {
 	f.MustPost(th.ID, "a")
 	f.MustPost(open.ID, "a")
 	f.SQL(`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1200)
-		INSERT INTO agent_message (message_id, sender, recipient, payload, status, traced_status, created_at, delivered_at, thread_id)
-		SELECT 'p' || i, sender, recipient, payload, status, traced_status, created_at, delivered_at, thread_id FROM agent_message, n WHERE thread_id = ?`, th.ID)
+		INSERT INTO agent_message (message_id, sender, recipient, payload, status, traced_status, created_at,
+			delivered_at, thread_id)
+		SELECT 'p' || i, sender, recipient, payload, status, traced_status, created_at, delivered_at, thread_id
+			FROM agent_message, n WHERE thread_id = ?`, th.ID)
 	allow := f.Forbid("UPDATE", "agent_message", `true`, "closing changes a message")
 	f.CloseThread(th.ID)
 	allow()
@@ -39,7 +41,8 @@ func TestClosingChangesOneRow(t *testing.T) {
 	want.Equal(t, "cleared a moment later", cleared.Deleted, 1201)
 	want.Equal(t, "of them delivered", cleared.Statuses[orchestrator.Delivered], 1201)
 	want.Equal(t, "progress", fmt.Sprint(done, " of ", total), "1201 of 1201")
-	want.Rows(t, f.Rows(`SELECT thread_id, count(*), max(CASE ended_at WHEN delivered_at THEN 1 ELSE 0 END) FROM agent_message_archive GROUP BY thread_id`), th.ID+" 1201 1")
+	want.Rows(t, f.Rows(`SELECT thread_id, count(*), max(CASE ended_at WHEN delivered_at THEN 1 ELSE 0 END)
+		FROM agent_message_archive GROUP BY thread_id`), th.ID+" 1201 1")
 	want.Rows(t, f.Rows(`SELECT DISTINCT thread_id FROM agent_message`), open.ID)
 }
 
@@ -98,7 +101,8 @@ func TestRequestsGo(t *testing.T) {
 	f.Take("dev")
 	f.Clock.Advance(week - time.Hour + time.Millisecond)
 	f.Clear(retention.ClearOptions{})
-	want.Rows(t, f.Rows(`SELECT request_id FROM team_requests ORDER BY request_id`), answered.RequestID, waiting.RequestID)
+	want.Rows(t, f.Rows(`SELECT request_id FROM team_requests ORDER BY request_id`), answered.RequestID,
+		waiting.RequestID)
 	f.Clock.Advance(time.Hour)
 	f.Clear(retention.ClearOptions{})
 	want.Rows(t, f.Rows(`SELECT request_id FROM team_requests`), waiting.RequestID)
@@ -130,7 +134,8 @@ func TestPresencesGo(t *testing.T) {
 	for range 9 {
 		f.Clock.Advance(24*time.Hour + time.Millisecond)
 		join("busy", "a") // which changes nothing but that it was seen
-		if err := teams.TakePart(t.Context(), f.Ledger, agents.Joining{Session: "read", Agent: "b"}, false); err != nil {
+		if err := teams.TakePart(t.Context(), f.Ledger, agents.Joining{Session: "read", Agent: "b"},
+			false); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -167,7 +172,8 @@ func TestTokensGo(t *testing.T) {
 	for _, step := range []struct {
 		after time.Duration
 		left  string
-	}{{week, "3"}, {time.Millisecond, "2"}, {time.Hour - time.Millisecond, "2"}, {time.Millisecond, "1"}, {100 * week, "1"}} {
+	}{{week, "3"}, {time.Millisecond, "2"}, {time.Hour - time.Millisecond, "2"}, {time.Millisecond, "1"},
+		{100 * week, "1"}} {
 		f.Clock.Advance(step.after)
 		f.Clear(retention.ClearOptions{})
 		want.Equal(t, "tokens", f.Count("tokens"), step.left)
@@ -179,7 +185,8 @@ func TestClearingBesideGoesInBatches(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
 	f.SQL(`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1300)
-		INSERT INTO tokens (hash, agent, created_at, expires_at) SELECT 'token ' || i, 'a', '2025-01-01', '2025-01-02' FROM n`)
+		INSERT INTO tokens (hash, agent, created_at, expires_at) SELECT 'token ' || i, 'a', '2025-01-01', '2025-01-02'
+			FROM n`)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := retention.ClearOld(ctx, f.Ledger, retention.ClearOptions{}); err == nil {
@@ -200,7 +207,8 @@ func TestRemovingTheLastParticipantClosesAThread(t *testing.T) {
 	if _, err := removal.Remove(t.Context(), f.Ledger, removal.Request{Name: "a"}); err != nil {
 		t.Fatal(err)
 	}
-	want.Rows(t, f.Rows(`SELECT thread_id, status, closed_at <> '' FROM threads ORDER BY thread_id`), alone.ID+" closed 1", both.ID+" open 0")
+	want.Rows(t, f.Rows(`SELECT thread_id, status, closed_at <> '' FROM threads ORDER BY thread_id`),
+		alone.ID+" closed 1", both.ID+" open 0")
 	f.Clock.Advance(week + time.Millisecond)
 	want.Equal(t, "its posts", f.Clear(retention.ClearOptions{}).Deleted, 1)
 }

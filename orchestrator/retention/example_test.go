@@ -12,8 +12,8 @@ import (
 	"mailroom/orchestrator/retention"
 )
 
-// What has ended for longer than that is cleared away; what is still to be read stays. Without OlderThan the settings of the
-// database say how long.
+// What has ended for longer than that is cleared away; what is still to be read stays. Without OlderThan the settings
+// of the database say how long.
 func ExampleClearOld() {
 	ctx := context.Background()
 	now := time.Now()

@@ -48,7 +48,8 @@ func TestRetention(t *testing.T) {
 	want.Rows(t, f.Rows(`SELECT message_id FROM agent_message_archive`), delivered)
 	want.Rows(t, f.Rows(`SELECT key FROM idempotency`), "kept")
 	for _, id := range []string{failed, expired, cancelled} {
-		want.Rows(t, f.Rows(`SELECT event FROM message_trace WHERE message_id = ? ORDER BY id DESC LIMIT 1`, id), "deleted")
+		want.Rows(t, f.Rows(`SELECT event FROM message_trace WHERE message_id = ? ORDER BY id DESC LIMIT 1`, id),
+			"deleted")
 	}
 	stories, err := overview.Trace(t.Context(), f.Ledger, failed)
 	if err != nil || !stories[0].Gone || len(stories[0].Events) == 0 {
@@ -78,7 +79,8 @@ func TestRetention(t *testing.T) {
 	if rows, _, err := retention.ClearTraces(t.Context(), f.Ledger, 0); err != nil || rows == 0 {
 		t.Errorf("traces of what was deleted 90 days ago: %d %v", rows, err)
 	}
-	want.Equal(t, "traces of the archived one", len(f.Rows(`SELECT 1 FROM message_trace WHERE message_id = ?`, delivered)), 5)
+	want.Equal(t, "traces of the archived one", len(f.Rows(`SELECT 1 FROM message_trace WHERE message_id = ?`,
+		delivered)), 5)
 	f.Clock.Advance(90*24*time.Hour + time.Millisecond)
 	if _, _, err := retention.ClearTraces(t.Context(), f.Ledger, 0); err != nil {
 		t.Fatal(err)

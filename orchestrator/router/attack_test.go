@@ -22,7 +22,8 @@ import (
 func TestBadRowsJamNobody(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")
-	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload) VALUES ('big', 'a', 'b', ?)`, strings.Repeat("0", 20_000_000))
+	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload) VALUES ('big', 'a', 'b', ?)`,
+		strings.Repeat("0", 20_000_000))
 	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload) VALUES ('stuck', 'a', 'b', '"bad"')`)
 	f.Forbid("UPDATE", "agent_message", `new.message_id = 'stuck'`, "no")
 	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload, created_at, ttl_seconds, hops) VALUES
@@ -32,7 +33,8 @@ func TestBadRowsJamNobody(t *testing.T) {
 		blob = []byte("\x01\x02")
 	}
 	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload) VALUES (?, 'a', 'b', '2')`, blob)
-	f.SQL(`INSERT INTO message_trace (message_id, at, event) VALUES ('x', 'zzzzzzzzzzzzzzzzzzzzzzzz', 'created'), ('x', '9999-12-31T23:59:59.000Z', 'created')`)
+	f.SQL(`INSERT INTO message_trace (message_id, at, event) VALUES ('x', 'zzzzzzzzzzzzzzzzzzzzzzzz', 'created'), ('x',
+		'9999-12-31T23:59:59.000Z', 'created')`)
 	good := f.Send("a", "c")
 	f.Set("delivery.claim_size", "1")
 	f.Deliver()
@@ -51,11 +53,13 @@ func TestBadRowsJamNobody(t *testing.T) {
 			}
 		}
 	}
-	want.Equal(t, "readings of the one with a blob for an id", len(f.Rows(`SELECT 1 FROM message_trace WHERE message_id = ? AND event = 'read'`, "\x01\x02")), 1)
+	want.Equal(t, "readings of the one with a blob for an id",
+		len(f.Rows(`SELECT 1 FROM message_trace WHERE message_id = ? AND event = 'read'`, "\x01\x02")), 1)
 	f.Clear(retention.ClearOptions{OlderThan: time.Millisecond})
 }
 
-// A message that may have arrived is neither expired, cancelled nor handed to a fallback before its transport was asked.
+// A message that may have arrived is neither expired, cancelled nor handed to a fallback before its transport was
+// asked.
 func TestNothingEndsBeforeItsTransportWasAsked(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -64,7 +68,8 @@ func TestNothingEndsBeforeItsTransportWasAsked(t *testing.T) {
 	f.Add(agents.Update{Name: "b", Deliver: &target})
 	id := f.Send("a", "b", func(d *orchestrator.Draft) { d.TTL = time.Second })
 	f.Deliver()
-	f.SQL(`UPDATE agent_message SET status = 'pending', traced_status = 'pending', ended_at = '', review_at = expires_at, lease_token = 'dead', lease_until = ? WHERE message_id = ?`,
+	f.SQL(`UPDATE agent_message SET status = 'pending', traced_status = 'pending', ended_at = '',
+		review_at = expires_at, lease_token = 'dead', lease_until = ? WHERE message_id = ?`,
 		f.Clock.Now().Format("2006-01-02T15:04:05.000Z"), id)
 	_, err := messages.Cancel(t.Context(), f.Ledger, id, "a")
 	want.Code(t, err, orchestrator.Conflict)
@@ -88,7 +93,8 @@ func TestFallbackAsksFirst(t *testing.T) {
 	}
 	want.Equal(t, "status", f.Message(id).Status, orchestrator.Delivered)
 	want.Equal(t, "lines", len(enginetest.FileLines(t, main)), 1)
-	if rows := f.Rows(`SELECT error FROM message_trace WHERE message_id = ? AND error LIKE '%fallback%'`, id); len(rows) > 0 {
+	if rows := f.Rows(`SELECT error FROM message_trace WHERE message_id = ? AND error LIKE '%fallback%'`,
+		id); len(rows) > 0 {
 		t.Errorf("the fallback took part: %v", rows)
 	}
 }
@@ -116,10 +122,12 @@ func TestDatabaseIsNoTarget(t *testing.T) {
 	if err := errors.Join(os.MkdirAll(filepath.Join(keys, "devices"), 0o700), os.Symlink(keys, link)); err != nil {
 		t.Fatal(err)
 	}
-	for _, target := range []string{"jsonl:" + f.Ledger.Beside(), "jsonl:" + f.Ledger.Beside() + "-wal", "jsonl:" + f.Ledger.Beside() + "-turnstile",
+	for _, target := range []string{"jsonl:" + f.Ledger.Beside(), "jsonl:" + f.Ledger.Beside() + "-wal",
+		"jsonl:" + f.Ledger.Beside() + "-turnstile",
 		"jsonl:" + keys + "/x", "jsonl:" + keys + "/devices/d-00000000", "jsonl:" + link + "/devices/d-00000000"} {
 		_, _, err := agents.Add(t.Context(), f.Ledger, agents.Update{Name: "b", Deliver: &target})
-		if orchestrator.CodeOf(err) != orchestrator.InvalidParams || !strings.Contains(err.Error(), "belongs to the database") {
+		if orchestrator.CodeOf(err) != orchestrator.InvalidParams ||
+			!strings.Contains(err.Error(), "belongs to the database") {
 			t.Errorf("%s: %v", target, err)
 		}
 	}

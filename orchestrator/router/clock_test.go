@@ -22,7 +22,8 @@ func onHost(t *testing.T, address string, ahead time.Duration) (*delivery.Engine
 	o := onServer(address, wire)
 	l := ledger.New(o, nil)
 	s, err := postgres.Open(postgres.Options{
-		DSN: address, Log: o.Log, BusyTimeout: l.Busy, Begin: l.Begin, End: l.End, Now: func() time.Time { return time.Now().Add(ahead) },
+		DSN: address, Log: o.Log, BusyTimeout: l.Busy, Begin: l.Begin, End: l.End,
+		Now: func() time.Time { return time.Now().Add(ahead) },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -33,7 +34,8 @@ func onHost(t *testing.T, address string, ahead time.Duration) (*delivery.Engine
 	return e, wire
 }
 
-// A host whose clock is wrong goes by the server's: it neither delivers early, nor sleeps for too long, nor dates what it writes wrongly.
+// A host whose clock is wrong goes by the server's: it neither delivers early, nor sleeps for too long, nor dates what
+// it writes wrongly.
 func TestWrongClocks(t *testing.T) {
 	t.Parallel()
 	address := postgrestest.Place(postgrestest.Start(t))
@@ -41,7 +43,8 @@ func TestWrongClocks(t *testing.T) {
 	for _, ahead := range []time.Duration{5 * time.Minute, -5 * time.Minute} {
 		e, wire := onHost(t, address, ahead)
 		due := time.Now().Add(3 * time.Second)
-		sent, err := messages.Send(t.Context(), e.Ledger, orchestrator.Draft{Sender: "a", Recipient: "b", Type: "note", NotBefore: due})
+		sent, err := messages.Send(t.Context(), e.Ledger, orchestrator.Draft{Sender: "a", Recipient: "b", Type: "note",
+			NotBefore: due})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -30,7 +30,8 @@ func host(t *testing.T, name, path string) *delivery.Engine {
 	e := enginetest.OpenWith(t, ledger.Options{
 		Path: path, Host: name, Pulse: pulse, State: t.TempDir(), Log: slog.New(slog.DiscardHandler),
 		Transports: map[string]orchestrator.Transport{
-			"inbox": transport.Inbox{}, "jsonl": transport.JSONL{}, "dir": transport.Dir{}, "exec": transport.Exec{}, "webhook": new(transport.Webhook),
+			"inbox": transport.Inbox{}, "jsonl": transport.JSONL{}, "dir": transport.Dir{}, "exec": transport.Exec{},
+			"webhook": new(transport.Webhook),
 		},
 	})
 	if _, err := e.Store.Create(); err != nil {
@@ -39,17 +40,20 @@ func host(t *testing.T, name, path string) *delivery.Engine {
 	return e
 }
 
-// A host that does not trust the database says nothing of that about agents of another host, which alone delivers to them.
+// A host that does not trust the database says nothing of that about agents of another host, which alone delivers to
+// them.
 func TestTrustIsOfOneHost(t *testing.T) {
 	t.Parallel()
 	address, file := postgrestest.Place(postgrestest.Start(t)), "jsonl:"+filepath.Join(t.TempDir(), "in")
 	alpha := host(t, "alpha", address)
 	beta := enginetest.OpenWith(t, ledger.Options{
-		Path: address, Host: "beta", Pulse: pulse, State: t.TempDir(), Log: slog.New(slog.DiscardHandler), Trust: &ledger.Trust{Folder: t.TempDir()},
+		Path: address, Host: "beta", Pulse: pulse, State: t.TempDir(), Log: slog.New(slog.DiscardHandler),
+		Trust:      &ledger.Trust{Folder: t.TempDir()},
 		Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}, "jsonl": transport.JSONL{}},
 	})
 	none := ""
-	for _, u := range []agents.Update{{Name: "a"}, {Name: "there", Deliver: &file}, {Name: "anywhere", Deliver: &file, Host: &none}} {
+	for _, u := range []agents.Update{{Name: "a"}, {Name: "there", Deliver: &file}, {Name: "anywhere", Deliver: &file,
+		Host: &none}} {
 		if _, _, err := agents.Add(t.Context(), alpha.Ledger, u); err != nil {
 			t.Fatal(err)
 		}
@@ -75,7 +79,8 @@ func TestAgentsBelongToHosts(t *testing.T) {
 	alpha, beta := host(t, "alpha", address), host(t, "beta", address)
 	file := "jsonl:" + filepath.Join(folder, "in")
 	none, elsewhere, minute := "", "gamma", time.Minute
-	yes, inbox, start, loopback, web := true, "inbox", "true", "webhook:http://127.0.0.1:1/", "webhook:https://example.com/"
+	yes, inbox, start, loopback, web := true, "inbox", "true", "webhook:http://127.0.0.1:1/",
+		"webhook:https://example.com/"
 	for _, step := range []struct {
 		on     *delivery.Engine
 		update agents.Update
@@ -103,7 +108,8 @@ func TestAgentsBelongToHosts(t *testing.T) {
 		}
 		a, err := agents.Get(t.Context(), alpha.Ledger, step.update.Name)
 		if err != nil || a.Host != step.host {
-			t.Errorf("after %+v on %s, it belongs to %q, not to %q; %v", step.update, step.on.Host(), a.Host, step.host, err)
+			t.Errorf("after %+v on %s, it belongs to %q, not to %q; %v", step.update, step.on.Host(), a.Host, step.host,
+				err)
 		}
 	}
 	inFile := host(t, "alpha", filepath.Join(t.TempDir(), "a.db"))
@@ -115,16 +121,19 @@ func TestAgentsBelongToHosts(t *testing.T) {
 	want.Code(t, err, orchestrator.InvalidParams)
 }
 
-// Two hosts have a file of the same name; each writes what is for its own agents, and only into its own inboxes what is for others'.
+// Two hosts have a file of the same name; each writes what is for its own agents, and only into its own inboxes what is
+// for others'.
 func TestEachHostDeliversItsOwn(t *testing.T) {
 	t.Parallel()
 	address := postgrestest.Place(postgrestest.Start(t))
 	alpha, beta := host(t, "alpha", address), host(t, "beta", address)
 	folder := t.TempDir()
 	for _, on := range []*delivery.Engine{alpha, beta} {
-		file, command, start := "jsonl:"+filepath.Join(folder, on.Host()), "exec:cat >> "+filepath.Join(folder, on.Host()), "true"
+		file, command, start := "jsonl:"+filepath.Join(folder, on.Host()), "exec:cat >> "+filepath.Join(folder,
+			on.Host()), "true"
 		for _, u := range []agents.Update{
-			{Name: "f-" + on.Host(), Deliver: &file}, {Name: "c-" + on.Host(), Deliver: &command, Folder: folder}, {Name: "s-" + on.Host(), StartCommand: &start, Folder: folder},
+			{Name: "f-" + on.Host(), Deliver: &file}, {Name: "c-" + on.Host(), Deliver: &command, Folder: folder},
+			{Name: "s-" + on.Host(), StartCommand: &start, Folder: folder},
 		} {
 			if _, _, err := agents.Add(t.Context(), on.Ledger, u); err != nil {
 				t.Fatal(err)
@@ -133,7 +142,8 @@ func TestEachHostDeliversItsOwn(t *testing.T) {
 	}
 	ids := map[string]string{}
 	for _, name := range []string{"f-beta", "c-beta", "s-beta"} {
-		sent, err := messages.Send(t.Context(), alpha.Ledger, orchestrator.Draft{Sender: "f-alpha", Recipient: name, Type: "note", Payload: json.RawMessage(`{}`)})
+		sent, err := messages.Send(t.Context(), alpha.Ledger, orchestrator.Draft{Sender: "f-alpha", Recipient: name,
+			Type: "note", Payload: json.RawMessage(`{}`)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -171,7 +181,8 @@ func TestEachHostDeliversItsOwn(t *testing.T) {
 		t.Errorf("its own host: %+v, %v", did, err)
 	}
 	written, err := os.ReadFile(filepath.Join(folder, "beta"))
-	if err != nil || !strings.Contains(string(written), ids["f-beta"]) || !strings.Contains(string(written), ids["c-beta"]) {
+	if err != nil || !strings.Contains(string(written), ids["f-beta"]) ||
+		!strings.Contains(string(written), ids["c-beta"]) {
 		t.Errorf("written: %q, %v", written, err)
 	}
 	if _, err := os.Stat(filepath.Join(folder, "alpha")); err == nil {

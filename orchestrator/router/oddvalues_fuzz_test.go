@@ -29,8 +29,8 @@ import (
 	"mailroom/orchestrator/sessions"
 )
 
-// Somebody writes values of odd types by hand, any into any column, while others send. Their mail flows on: each of it arrives
-// once and in order, every loop ends, and nothing that is asked fails with an internal error.
+// Somebody writes values of odd types by hand, any into any column, while others send. Their mail flows on: each of it
+// arrives once and in order, every loop ends, and nothing that is asked fails with an internal error.
 func FuzzOddValues(f *testing.F) {
 	for seed := range uint64(4) {
 		script := make([]byte, 400)
@@ -110,7 +110,8 @@ func (o *oddRun) sendGood(ctx context.Context, r *delivery.Engine, recipient str
 	// The lock keeps what is noted in the order of sending.
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	sent, err := messages.Send(ctx, r.Ledger, orchestrator.Draft{Sender: "good_sender", Recipient: recipient, Type: goodType, Payload: []byte(fmt.Sprint(lane))})
+	sent, err := messages.Send(ctx, r.Ledger, orchestrator.Draft{Sender: "good_sender", Recipient: recipient,
+		Type: goodType, Payload: []byte(fmt.Sprint(lane))})
 	if err != nil {
 		o.T.Errorf("a good send: %v", err)
 		return
@@ -130,7 +131,8 @@ func (o *oddRun) engine(ctx context.Context, r *delivery.Engine) {
 	_, err := r.DeliverAll(ctx, delivery.Options{})
 	done("delivering", err)
 	o.reading.Lock() // two readers would note out of order what they got
-	ms, _, err := reading.Wait(context.WithoutCancel(ctx), r.Ledger, reading.Options{Recipient: "good_reader", Limit: 7})
+	ms, _, err := reading.Wait(context.WithoutCancel(ctx), r.Ledger, reading.Options{Recipient: "good_reader",
+		Limit: 7})
 	done("reading", err)
 	for i := range ms {
 		if ms[i].Type == goodType {
@@ -240,7 +242,8 @@ func (o *oddRun) check() {
 		told[row]++
 	}
 	for _, id := range good {
-		if n := fmt.Sprint(told[id+" created"], told[id+" delivered"], told[id+" failed"], told[id+" attempt_failed"], told[id+" adopted"]); n != "1 1 0 0 0" {
+		if n := fmt.Sprint(told[id+" created"], told[id+" delivered"], told[id+" failed"], told[id+" attempt_failed"],
+			told[id+" adopted"]); n != "1 1 0 0 0" {
 			o.T.Errorf("%s was created, delivered, given up, failed and adopted %s times", id, n)
 		}
 	}
@@ -305,15 +308,16 @@ var fairRows = map[string]string{
 // notOf selects rows that are not about one of the good.
 func notOf(column string) string { return `coalesce(` + column + `, '') NOT LIKE 'good%'` }
 
-// readTables finds out which tables there are, so that one that is new is written into, too. agent_message, of which most can be
-// wrong, is the first.
+// readTables finds out which tables there are, so that one that is new is written into, too. agent_message, of which
+// most can be wrong, is the first.
 func (o *oddRun) readTables() {
 	asks := catalogue
 	if o.OnServer() {
 		asks = serversCatalogue
 	}
 	for _, name := range o.texts(asks.tables + ` ORDER BY name <> 'agent_message', name`) {
-		table := oddTable{name: name, fair: cmp.Or(fairRows[name], "true"), columns: o.texts(asks.columns, name), keys: o.texts(asks.keys, name)}
+		table := oddTable{name: name, fair: cmp.Or(fairRows[name], "true"), columns: o.texts(asks.columns, name),
+			keys: o.texts(asks.keys, name)}
 		if numbers := o.texts(asks.numbers, name); len(numbers) > 0 {
 			table.number = numbers[0]
 		}
@@ -330,15 +334,20 @@ var catalogue = struct{ tables, columns, numbers, keys string }{
 }
 
 var serversCatalogue = struct{ tables, columns, numbers, keys string }{
-	`SELECT name FROM (SELECT table_name::text AS name FROM information_schema.tables WHERE table_schema = current_schema() AND table_type = 'BASE TABLE') AS t`,
-	`SELECT column_name::text FROM information_schema.columns WHERE table_schema = current_schema() AND table_name = ? ORDER BY ordinal_position`,
-	`SELECT column_name::text FROM information_schema.columns WHERE table_schema = current_schema() AND table_name = ? AND is_identity = 'YES'`,
-	`SELECT DISTINCT a.attname::text FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
+	`SELECT name FROM (SELECT table_name::text AS name FROM information_schema.tables
+		WHERE table_schema = current_schema() AND table_type = 'BASE TABLE') AS t`,
+	`SELECT column_name::text FROM information_schema.columns WHERE table_schema = current_schema() AND table_name = ?
+		ORDER BY ordinal_position`,
+	`SELECT column_name::text FROM information_schema.columns WHERE table_schema = current_schema() AND table_name = ?
+		AND is_identity = 'YES'`,
+	`SELECT DISTINCT a.attname::text FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid
+		AND a.attnum = i.indkey[0]
 		WHERE i.indisunique AND i.indrelid = to_regclass(?)`,
 }
 
 // decisive are the columns by which rows of agent_message are found, told apart and planned.
-var decisive = []string{"message_id", "sender", "recipient", "status", "traced_status", "seq", "retry_count", "next_attempt_at", "review_at",
+var decisive = []string{"message_id", "sender", "recipient", "status", "traced_status", "seq", "retry_count",
+	"next_attempt_at", "review_at",
 	"expires_at", "ended_at", "lease_token", "lease_until", "held", "crashes", "delivery_marks"}
 
 // writeOdd makes one change by hand. What SQLite itself refuses is refused.
@@ -362,10 +371,12 @@ func (o *oddRun) writeOdd(ctx context.Context) {
 	if o.OnServer() {
 		id = "ctid"
 	}
-	row := fmt.Sprintf(`FROM %[1]s WHERE %[2]s ORDER BY %[4]s DESC LIMIT 1 OFFSET %[3]d %% max(1, (SELECT count(*) FROM %[1]s WHERE %[2]s))`,
+	row := fmt.Sprintf(`FROM %[1]s WHERE %[2]s ORDER BY %[4]s DESC LIMIT 1 OFFSET %[3]d %% max(1, (SELECT count(*)
+		FROM %[1]s WHERE %[2]s))`,
 		table.name, table.fair, o.next(6), id)
 	if o.next(3) != 0 {
-		o.exec(ctx, fmt.Sprintf(`UPDATE %s SET %s = ?1 WHERE %s = (SELECT %[3]s %[4]s)`, table.name, column, id, row), value)
+		o.exec(ctx, fmt.Sprintf(`UPDATE %s SET %s = ?1 WHERE %s = (SELECT %[3]s %[4]s)`, table.name, column, id, row),
+			value)
 	} else {
 		o.exec(ctx, o.copyOf(&table, column, row), value, fmt.Sprint("odd-", len(o.wrote)))
 	}
@@ -410,10 +421,14 @@ func (o *oddRun) exec(ctx context.Context, statement string, args ...any) {
 // value is an odd one.
 func (o *oddRun) value() any {
 	texts := []string{
-		"", "odd1", "odd2", "nobody", "ODD1", "\x00", "a\x00b", "\xff\xfe", "é\u202e", "*", "all", "user", "system", "1", "-1", "1e300", "NaN", "true",
-		"pending", "retry", "delivered", "done", "9999-12-31T23:59:59.999Z", "0000-01-01T00:00:00.000Z", "1", "now", "2026-01-02 03:04:05",
-		"{", "[]", `{"a":1}`, strings.Repeat("[", 20000), strings.Repeat("x", 1<<20), "'; DROP TABLE agents; --", `"; DROP TABLE agents; --`,
-		"inbox", "wire:x", "wire:", "jsonl:" + o.Path, "jsonl:" + o.Path + "-wal", "exec:", "webhook:x", "none:x", "dir:", "@doorbell", "@every 1ns", "* * * * *",
+		"", "odd1", "odd2", "nobody", "ODD1", "\x00", "a\x00b", "\xff\xfe", "é\u202e", "*", "all", "user", "system",
+		"1", "-1", "1e300", "NaN", "true",
+		"pending", "retry", "delivered", "done", "9999-12-31T23:59:59.999Z", "0000-01-01T00:00:00.000Z", "1", "now",
+		"2026-01-02 03:04:05",
+		"{", "[]", `{"a":1}`, strings.Repeat("[", 20000), strings.Repeat("x", 1<<20), "'; DROP TABLE agents; --",
+		`"; DROP TABLE agents; --`,
+		"inbox", "wire:x", "wire:", "jsonl:" + o.Path, "jsonl:" + o.Path + "-wal", "exec:", "webhook:x", "none:x",
+		"dir:", "@doorbell", "@every 1ns", "* * * * *",
 	}
 	kind := o.next(4)
 	if o.OnServer() && kind >= 2 {
@@ -423,7 +438,8 @@ func (o *oddRun) value() any {
 	case 0:
 		return texts[o.next(len(texts))]
 	case 1:
-		list := []any{int64(-1), int64(math.MinInt64), int64(math.MaxInt64), int64(1) << 53, int64(0), 1.5, -1e308, math.Inf(1), math.Inf(-1), math.NaN(), true, nil}
+		list := []any{int64(-1), int64(math.MinInt64), int64(math.MaxInt64), int64(1) << 53, int64(0), 1.5, -1e308,
+			math.Inf(1), math.Inf(-1), math.NaN(), true, nil}
 		return list[o.next(len(list))]
 	case 2:
 		o.mu.Lock()
@@ -433,7 +449,8 @@ func (o *oddRun) value() any {
 		}
 		return []byte("good_reader")
 	default:
-		list := []string{"", "\xff", "\x00", "odd1", "good_reader", "pending", "retry.ladder", "config.version", strings.Repeat("\xff", 1<<16)}
+		list := []string{"", "\xff", "\x00", "odd1", "good_reader", "pending", "retry.ladder", "config.version",
+			strings.Repeat("\xff", 1<<16)}
 		return []byte(list[o.next(len(list))])
 	}
 }

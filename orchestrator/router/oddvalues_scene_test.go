@@ -45,8 +45,9 @@ type goodThings struct {
 // newOddRun makes a database with at least one row in every table, so that there is something to write over.
 func newOddRun(t *testing.T, script []byte) *oddRun {
 	f := enginetest.New(t, "good_sender", "good_reader", "good_taker", "odd1", "odd3", "gone")
-	o := &oddRun{Fixture: f, routers: []*delivery.Engine{f.Engine, f.Open()}, db: enginetest.Plain(t, f.Path), script: script,
-		sent: map[string][]string{}}
+	o := &oddRun{Fixture: f, routers: []*delivery.Engine{f.Engine, f.Open()}, db: enginetest.Plain(t, f.Path),
+		script: script,
+		sent:   map[string][]string{}}
 	o.db.SetMaxOpenConns(1)
 	f.AddWired("good_wire")
 	f.AddWired("odd2")
@@ -118,7 +119,8 @@ func (o *oddRun) makeOdd(ctx context.Context) {
 	o.Send("odd1", "odd3", func(d *orchestrator.Draft) { d.TTL = time.Hour })
 	o.Send("odd1", "user")
 	o.Deliver()
-	_, err = hosts.Happened(ctx, o.Ledger, hosts.Event{Agent: "odd3", Program: "claude", Session: "one", Kind: hosts.Ended})
+	_, err = hosts.Happened(ctx, o.Ledger, hosts.Event{Agent: "odd3", Program: "claude", Session: "one",
+		Kind: hosts.Ended})
 	o.no(err)
 	_, err = hosts.NameOf(ctx, o.Ledger, hosts.Holder{Program: "odd4", Process: process.Of(os.Getpid())})
 	o.no(err)
@@ -133,7 +135,8 @@ func (o *oddRun) makeOdd(ctx context.Context) {
 	th := o.Thread("odd1", "odd2", "odd3")
 	o.MustPost(th.ID, "odd1", "odd2")
 	other := o.Thread("odd3", "odd1")
-	_, err = threads.Close(ctx, o.Ledger, threads.Change{Session: enginetest.Room, Thread: other.ID, By: "odd3"}, threads.Closing{Summary: "done"})
+	_, err = threads.Close(ctx, o.Ledger, threads.Change{Session: enginetest.Room, Thread: other.ID, By: "odd3"},
+		threads.Closing{Summary: "done"})
 	o.no(err)
 	for _, kind := range []orchestrator.RequestKind{orchestrator.PlanApproval, orchestrator.Shutdown} {
 		o.MustAsk(kind, "odd1", "odd3")
@@ -150,7 +153,8 @@ func (o *oddRun) makeOdd(ctx context.Context) {
 	o.no(err)
 	id, err := questions.NewSignalID(o.Ledger, "a-")
 	o.no(err)
-	_, _, err = questions.AlertUser(ctx, o.Ledger, questions.AlertDraft{ID: id, Sender: "odd1", Body: "{}", Devices: []string{d.ID}})
+	_, _, err = questions.AlertUser(ctx, o.Ledger, questions.AlertDraft{ID: id, Sender: "odd1", Body: "{}",
+		Devices: []string{d.ID}})
 	o.no(err)
 
 	_, err = letters.NoteProblem(ctx, o.Ledger, letters.Problem{Path: "/a", Fingerprint: "1", Problem: "no JSON"})
@@ -160,8 +164,10 @@ func (o *oddRun) makeOdd(ctx context.Context) {
 	o.DeadWait("odd1", "odd3", o.Clock.Now().Add(time.Hour))
 	o.DeadWait("odd3", "odd2", o.Clock.Now().Add(time.Hour))
 	o.SQL(`INSERT INTO agent_secrets (agent, secret, created_at) VALUES ('odd2', 'whsec_eA==', '')`)
-	o.SQL(`INSERT INTO command_trace (trace_id, span_id, name, kind, started_at) VALUES ('1', '2', 'send', 'PRODUCER', '2026-01-01T00:00:00.000Z')`)
-	o.SQL(`INSERT INTO exports (name) VALUES ('otlp')`) // what others write there is a matter of its own package's tests
+	o.SQL(`INSERT INTO command_trace (trace_id, span_id, name, kind, started_at) VALUES ('1', '2', 'send', 'PRODUCER',
+		'2026-01-01T00:00:00.000Z')`)
+	// what others write there is a matter of its own package's tests
+	o.SQL(`INSERT INTO exports (name) VALUES ('otlp')`)
 	_, err = removal.Remove(ctx, o.Ledger, removal.Request{Name: "gone"})
 	o.no(err)
 }
@@ -170,7 +176,8 @@ func (o *oddRun) makeOdd(ctx context.Context) {
 func (o *oddRun) postGood(ctx context.Context, r *delivery.Engine) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	p, err := threads.Post(ctx, r.Ledger, threads.PostDraft{Session: enginetest.Room, Thread: o.good.thread.ID, Sender: "good_sender", Type: goodType,
+	p, err := threads.Post(ctx, r.Ledger, threads.PostDraft{Session: enginetest.Room, Thread: o.good.thread.ID,
+		Sender: "good_sender", Type: goodType,
 		Payload: func([]string) (json.RawMessage, error) { return json.RawMessage(`{"content":"hello"}`), nil }})
 	if err != nil {
 		o.T.Errorf("a good post: %v", err)
@@ -189,7 +196,8 @@ func (o *oddRun) checkGood(ctx context.Context) {
 	token, err := agents.Authenticate(ctx, o.Ledger, o.good.token)
 	must("the good token", err)
 	want.Equal(o.T, "whose token it is", token.Agent, "good_sender")
-	read, err := threads.Read(ctx, o.Ledger, threads.ReadOptions{Thread: o.good.thread.ID, Agent: "good_reader", Limit: 1000})
+	read, err := threads.Read(ctx, o.Ledger, threads.ReadOptions{Thread: o.good.thread.ID, Agent: "good_reader",
+		Limit: 1000})
 	must("reading the good thread", err)
 	for i := range read.Posts {
 		o.posts = append(o.posts, read.Posts[i].ID)
@@ -209,8 +217,8 @@ func (o *oddRun) checkGood(ctx context.Context) {
 	must("reading the good answer", questions.AnswerRead(ctx, o.Ledger, o.good.question))
 }
 
-// askBeside asks all that can be asked of what is beside the messages. Of what must be answered an odd row must keep nobody; of the
-// others an error may say that there is no such thing.
+// askBeside asks all that can be asked of what is beside the messages. Of what must be answered an odd row must keep
+// nobody; of the others an error may say that there is no such thing.
 func (o *oddRun) askBeside(ctx context.Context, must, fine func(what string, err error)) {
 	_, err := overview.RemovedAgents(ctx, o.Ledger)
 	must("removed agents", err)
@@ -232,9 +240,11 @@ func (o *oddRun) askBeside(ctx context.Context, must, fine func(what string, err
 	must("trials", err)
 	_, err = delivery.TryDevices(ctx, o.Ledger)
 	must("trials of devices", err)
-	th, err := threads.Create(ctx, o.Ledger, threads.Draft{Session: enginetest.Room, Name: "another", Creator: "good_sender"})
+	th, err := threads.Create(ctx, o.Ledger, threads.Draft{Session: enginetest.Room, Name: "another",
+		Creator: "good_sender"})
 	must("a new thread", err)
-	_, _, err = threads.AddParticipant(ctx, o.Ledger, threads.Change{Session: enginetest.Room, Thread: th.ID, By: "good_sender"}, "good_wire")
+	_, _, err = threads.AddParticipant(ctx, o.Ledger, threads.Change{Session: enginetest.Room, Thread: th.ID,
+		By: "good_sender"}, "good_wire")
 	must("a new participant", err)
 	o.Pair("good too")
 	_, err = hosts.NameOf(ctx, o.Ledger, hosts.Holder{Program: "claude", Process: process.Of(os.Getpid())})
@@ -248,7 +258,8 @@ func (o *oddRun) askBeside(ctx context.Context, must, fine func(what string, err
 			o.Clock.Advance(time.Millisecond)
 		}
 	})
-	_, _, err = reading.Wait(ctx, o.Ledger, reading.Options{Recipient: "good_reader", Limit: 1, For: []string{"good_wire"}, Timeout: time.Millisecond})
+	_, _, err = reading.Wait(ctx, o.Ledger, reading.Options{Recipient: "good_reader", Limit: 1,
+		For: []string{"good_wire"}, Timeout: time.Millisecond})
 	fine("waiting for somebody", err)
 	end()
 	passing.Wait()
@@ -272,7 +283,8 @@ func (o *oddRun) askBeside(ctx context.Context, must, fine func(what string, err
 	for _, id := range o.texts(`SELECT thread_id FROM threads LIMIT 10`) {
 		_, err = threads.Read(ctx, o.Ledger, threads.ReadOptions{Thread: id, Limit: 100})
 		fine("reading a thread", err)
-		_, err = threads.Close(ctx, o.Ledger, threads.Change{Session: enginetest.Room, Thread: id}, threads.Closing{Summary: "over"})
+		_, err = threads.Close(ctx, o.Ledger, threads.Change{Session: enginetest.Room, Thread: id},
+			threads.Closing{Summary: "over"})
 		fine("closing a thread", err)
 	}
 	for _, id := range o.texts(`SELECT request_id FROM team_requests LIMIT 10`) {
@@ -284,7 +296,8 @@ func (o *oddRun) askBeside(ctx context.Context, must, fine func(what string, err
 		fine("own threads", err)
 		_, _, err = messages.History(ctx, o.Ledger, messages.HistoryFilter{Party: name, Posts: true, Limit: 100})
 		fine("history", err)
-		_, err = messages.SearchOwn(ctx, o.Ledger, messages.Search{Agent: name, Limit: 100, Says: func(*orchestrator.Message) bool { return true }})
+		_, err = messages.SearchOwn(ctx, o.Ledger, messages.Search{Agent: name, Limit: 100,
+			Says: func(*orchestrator.Message) bool { return true }})
 		fine("a search", err)
 		_, err = letters.Read(ctx, o.Ledger, letters.Request{Agent: name, Target: "dir:/tmp", Limit: 10, Mark: true})
 		fine("reading what was placed", err)
@@ -296,7 +309,8 @@ func (o *oddRun) askBeside(ctx context.Context, must, fine func(what string, err
 		fine("sending to the team", err)
 		_, err = o.Fixture.Ask(orchestrator.PlanApproval, name, "odd3")
 		fine("asking a teammate", err)
-		_, err = teams.EndTurn(ctx, o.Ledger, "", orchestrator.Draft{Sender: name, SessionID: enginetest.Session, Type: "idle_notification", Payload: []byte("{}")})
+		_, err = teams.EndTurn(ctx, o.Ledger, "", orchestrator.Draft{Sender: name, SessionID: enginetest.Session,
+			Type: "idle_notification", Payload: []byte("{}")})
 		fine("ending a turn", err)
 		_, err = agents.RevokeTokens(ctx, o.Ledger, "odd1")
 		fine("revoking tokens", err)

@@ -24,8 +24,8 @@ import (
 	"mailroom/tracing"
 )
 
-// inTime runs f. When that does not come back it ends the program, after naming the test and what everybody is doing: a loop that
-// never ends looks at no context, and closing the database would wait for it.
+// inTime runs f. When that does not come back it ends the program, after naming the test and what everybody is doing: a
+// loop that never ends looks at no context, and closing the database would wait for it.
 func inTime(t *testing.T, what string, f func(ctx context.Context)) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
@@ -43,13 +43,14 @@ func inTime(t *testing.T, what string, f func(ctx context.Context)) {
 		}
 	case <-ctx.Done():
 		stacks := make([]byte, 1<<20)
-		fmt.Fprintf(os.Stderr, "--- FAIL: %s: %s does not end:\n%s", t.Name(), what, stacks[:runtime.Stack(stacks, true)])
+		fmt.Fprintf(os.Stderr, "--- FAIL: %s: %s does not end:\n%s", t.Name(), what,
+			stacks[:runtime.Stack(stacks, true)])
 		os.Exit(1)
 	}
 }
 
-// A BLOB is greater than every text, and equals none. Where a name, an id or a status should stand, its row is brought into our
-// form like any that somebody else wrote, whatever traced_status says, and everybody else's mail flows on.
+// A BLOB is greater than every text, and equals none. Where a name, an id or a status should stand, its row is brought
+// into our form like any that somebody else wrote, whatever traced_status says, and everybody else's mail flows on.
 func TestBlobsAreAdopted(t *testing.T) {
 	t.Parallel()
 	enginetest.OfAFile(t, "a server takes no value of another type")
@@ -65,23 +66,29 @@ func TestBlobsAreAdopted(t *testing.T) {
 	inTime(t, "the delivery", func(context.Context) { f.Deliver() })
 	want.Equal(t, "status of another's message", f.Message(id).Status, orchestrator.Delivered)
 	want.Equal(t, "status of the one to nobody", f.Message("to nobody").Status, orchestrator.Retry)
-	want.Rows(t, f.Rows(`SELECT recipient, message_id, payload FROM agent_inbox WHERE message_id <> ? ORDER BY payload`, id),
+	want.Rows(t, f.Rows(`SELECT recipient, message_id, payload FROM agent_inbox WHERE message_id <> ? ORDER BY payload`,
+		id),
 		"b to b 2", "a from b 3", "b blob 4", "b status 5", "b no status 6")
-	want.Equal(t, "events of the one whose id was a BLOB", len(f.Rows(`SELECT 1 FROM message_trace WHERE message_id = 'blob'`)), 2)
-	want.Equal(t, "BLOBs left", len(f.Rows(`SELECT 1 FROM agent_message WHERE message_id >= x'' OR sender >= x'' OR recipient >= x'' OR status >= x''`)), 0)
+	want.Equal(t, "events of the one whose id was a BLOB",
+		len(f.Rows(`SELECT 1 FROM message_trace WHERE message_id = 'blob'`)), 2)
+	want.Equal(t, "BLOBs left", len(f.Rows(`SELECT 1 FROM agent_message WHERE message_id >= x'' OR sender >= x''
+		OR recipient >= x'' OR status >= x''`)), 0)
 }
 
-// TestRecipientsThatNobodyCanBe: what somebody wrote by hand for a name that no agent can have climbs the ladder and becomes a
-// dead letter like what is for a name that nobody has, and why never says to add such an agent.
+// TestRecipientsThatNobodyCanBe: what somebody wrote by hand for a name that no agent can have climbs the ladder and
+// becomes a dead letter like what is for a name that nobody has, and why never says to add such an agent.
 func TestRecipientsThatNobodyCanBe(t *testing.T) {
 	t.Parallel()
-	for recipient, traced := range map[string]string{"''": "pending", "x''": "", "' '": "", "x'ff'": "", "7": "", "'No Name'": "", "'system'": "", "char(0)": ""} {
+	for recipient, traced := range map[string]string{"''": "pending", "x''": "", "' '": "", "x'ff'": "", "7": "",
+		"'No Name'": "", "'system'": "", "char(0)": ""} {
 		f := enginetest.New(t, "a", "b")
 		if f.OnServer() && (strings.HasPrefix(recipient, "x") || recipient == "char(0)") {
 			continue // there is none
 		}
-		f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload, status, traced_status, max_retries) VALUES
-			('taken back', 'a', `+recipient+`, '1', 'pending', ?1, 1), ('given up', 'a', `+recipient+`, '1', 'pending', ?1, 1)`, traced)
+		f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload, status, traced_status,
+			max_retries) VALUES
+			('taken back', 'a', `+recipient+`, '1', 'pending', ?1, 1), ('given up', 'a', `+recipient+
+			`, '1', 'pending', ?1, 1)`, traced)
 		id := f.Send("a", "b")
 		cannot := func(id, does string) {
 			t.Helper()
@@ -106,17 +113,20 @@ func TestRecipientsThatNobodyCanBe(t *testing.T) {
 			for _, receipt := range f.Why("given up").Receipts {
 				want.Equal(t, "receipt of the one to "+recipient, receipt.What, "created")
 			}
-			if _, err := messages.Replay(t.Context(), f.Ledger, "given up", ""); !strings.Contains(fmt.Sprint(err), "No agent can have that name") {
+			if _, err := messages.Replay(t.Context(), f.Ledger, "given up", ""); !strings.Contains(fmt.Sprint(err),
+				"No agent can have that name") {
 				t.Errorf("replaying the one to %s: %v", recipient, err)
 			}
 		}
-		f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload, held) VALUES ('held', 'a', ` + recipient + `, '1', 1)`)
+		f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload, held) VALUES ('held', 'a', ` +
+			recipient + `, '1', 1)`)
 		f.Deliver()
 		cannot("held", "`mailroom cancel held`")
 	}
 }
 
-// Rows that nobody can change keep nobody from adopting, reviewing and taking back those behind them, however many they are.
+// Rows that nobody can change keep nobody from adopting, reviewing and taking back those behind them, however many they
+// are.
 func TestStuckRowsAreWalkedPast(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")
@@ -126,10 +136,12 @@ func TestStuckRowsAreWalkedPast(t *testing.T) {
 		"review": `'pending', '` + past + `', '', '` + past + `'`,
 		"lease":  `'pending', '', 'dead', '9999-01-01T00:00:00.000Z'`,
 	} {
-		f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload, status, traced_status, review_at, lease_token, expires_at)
+		f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload, status, traced_status, review_at,
+			lease_token, expires_at)
 			WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 600)
 			SELECT '` + what + `-stuck-' || i, 'a', 'b', '1', 'pending', ` + columns + ` FROM n`)
-		f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload, status, traced_status, review_at, lease_token, expires_at)
+		f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload, status, traced_status, review_at,
+			lease_token, expires_at)
 			VALUES ('` + what + `-good', 'a', 'c', '1', 'pending', ` + columns + `)`)
 	}
 	f.Forbid("UPDATE", "agent_message", `old.message_id LIKE '%-stuck-%'`, "no")
@@ -152,11 +164,13 @@ func TestOddRowsBesideMessages(t *testing.T) {
 		"heartbeats":          `(agent, heard_at, silent_at) SELECT CAST('n' || i AS ` + kind + `), '', '0'`,
 		"signal_questions":    `(question_id, asker, status, body, message_id, created_at, expires_at) SELECT CAST('q' || i AS ` + kind + `), 'a', CASE i % 2 WHEN 1 THEN 'pending' ELSE 'answered' END, '', 'm' || i, '', ''`,
 	} {
-		f.SQL(`INSERT INTO ` + table + ` ` + insert + ` FROM (WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1100) SELECT i FROM n) AS n`)
+		f.SQL(`INSERT INTO ` + table + ` ` + insert + ` FROM (WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1
+			FROM n WHERE i < 1100) SELECT i FROM n) AS n`)
 	}
 	f.SQL(`INSERT INTO acknowledgement_due (message_id, due_at, within_seconds) VALUES ('no time', '9999', 9e18)`)
 	if !f.OnServer() {
-		f.SQL(`INSERT INTO acknowledgement_due (message_id, due_at, within_seconds) VALUES ('no number', '9999', ''), ('no text', x'ff', x'ff')`)
+		f.SQL(`INSERT INTO acknowledgement_due (message_id, due_at, within_seconds) VALUES ('no number', '9999', ''),
+			('no text', x'ff', x'ff')`)
 	}
 	id := f.Send("a", "b")
 	inTime(t, "the delivery", func(context.Context) { f.Deliver() })
@@ -171,7 +185,8 @@ func TestRunsEndWithTheirContext(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
 	for i := range 50 {
-		f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload, status, traced_status) VALUES (?1, 'a', ?1, '1', 'pending', 'pending')`, fmt.Sprint("n", i))
+		f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload, status, traced_status)
+			VALUES (?1, 'a', ?1, '1', 'pending', 'pending')`, fmt.Sprint("n", i))
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -181,8 +196,8 @@ func TestRunsEndWithTheirContext(t *testing.T) {
 	want.Equal(t, "attempts", len(f.Rows(`SELECT 1 FROM message_trace WHERE event = 'attempt_failed'`)), 0)
 }
 
-// The largest number that there can be, written by hand into seq, keeps nobody from sending; and one that an archived message has
-// keeps nothing out of the archive.
+// The largest number that there can be, written by hand into seq, keeps nobody from sending; and one that an archived
+// message has keeps nothing out of the archive.
 func TestNumbersWrittenByHand(t *testing.T) {
 	t.Parallel()
 	enginetest.OfAFile(t, "a server counts on, whatever numbers others write")
@@ -192,7 +207,8 @@ func TestNumbersWrittenByHand(t *testing.T) {
 	f.Clock.Advance(time.Minute)
 	f.Clear(retention.ClearOptions{OlderThan: time.Second})
 	for i, seq := range []string{"1", "-9223372036854775808", "9223372036854775807", "9223372036854775806"} {
-		f.SQL(`INSERT INTO agent_message (seq, message_id, sender, recipient, payload) VALUES (`+seq+`, ?, 'a', 'b', '1')`, fmt.Sprint("odd", i))
+		f.SQL(`INSERT INTO agent_message (seq, message_id, sender, recipient, payload) VALUES (`+seq+
+			`, ?, 'a', 'b', '1')`, fmt.Sprint("odd", i))
 	}
 	first, second := f.Send("a", "b"), f.Send("a", "b")
 	f.SQL(`UPDATE agent_message SET seq = 9223372036854775807 WHERE message_id = 'odd0'`)
@@ -208,7 +224,8 @@ func TestNumbersWrittenByHand(t *testing.T) {
 		got = append(got, ms[i].ID)
 	}
 	want.Rows(t, got, "odd1", archived, "odd3", "odd2", first, second, "odd0", third)
-	want.Rows(t, f.Rows(`SELECT event FROM message_trace WHERE message_id = ? ORDER BY id`, third), "created", "delivered", "read")
+	want.Rows(t, f.Rows(`SELECT event FROM message_trace WHERE message_id = ? ORDER BY id`, third), "created",
+		"delivered", "read")
 	f.Clock.Advance(time.Minute)
 	want.Equal(t, "cleared", f.Clear(retention.ClearOptions{OlderThan: time.Second}).Deleted, 7)
 	want.Equal(t, "in the archive", len(f.Rows(`SELECT 1 FROM agent_message_archive`)), 8)
@@ -229,7 +246,8 @@ func TestNumberOfAnArchivedMessage(t *testing.T) {
 	first := f.Send("a", "b")
 	clear(first)
 	second, third := f.Send("a", "b"), f.Send("a", "b")
-	f.SQL(`UPDATE agent_message SET seq = (SELECT seq FROM agent_message_archive WHERE message_id = ?) WHERE message_id = ?`, first, second)
+	f.SQL(`UPDATE agent_message SET seq = (SELECT seq FROM agent_message_archive WHERE message_id = ?)
+		WHERE message_id = ?`, first, second)
 	clear(third)
 	want.Rows(t, f.Rows(`SELECT message_id FROM agent_message_archive WHERE message_id = ?`, second), second)
 	want.Equal(t, "left", len(f.Rows(`SELECT 1 FROM agent_message`)), 0)
@@ -240,13 +258,15 @@ func TestNumbersThatComeNext(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
 	f.SQL(`WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < 30)
-		INSERT INTO agent_message (seq, message_id, sender, recipient, payload) SELECT i, 'odd' || i, 'a', 'b', '1' FROM n`)
+		INSERT INTO agent_message (seq, message_id, sender, recipient, payload) SELECT i, 'odd' || i, 'a', 'b', '1'
+			FROM n`)
 	f.SQL(`WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < 30)
 		INSERT INTO message_trace (id, message_id, at, event) SELECT i, 'none', '', 'read' FROM n`)
 	f.Send("a", "b")
 	draft := orchestrator.Draft{Sender: "a", Recipient: "b", Payload: []byte("1")}
 	f.Send("a", "b")
-	if outs := messages.SendBatch(t.Context(), f.Ledger, []orchestrator.Draft{draft, draft}, false); outs[0].Refused != nil || outs[1].Refused != nil {
+	if outs := messages.SendBatch(t.Context(), f.Ledger, []orchestrator.Draft{draft, draft},
+		false); outs[0].Refused != nil || outs[1].Refused != nil {
 		t.Error(outs)
 	}
 	want.Equal(t, "delivered", f.Deliver().Delivered, 33)
@@ -270,23 +290,27 @@ func TestNumbersOfTracesWrittenByHand(t *testing.T) {
 		f.Deliver()
 		f.EndSpan(spanned, span, nil, func() bool { return false })
 		f.SQL(`UPDATE `+table+` SET id = ? WHERE id = (SELECT max(id) FROM `+table+`)`, int64(math.MaxInt64))
-		if outs := messages.SendBatch(t.Context(), f.Ledger, []orchestrator.Draft{draft, draft}, false); outs[0].Refused != nil || outs[1].Refused != nil {
+		if outs := messages.SendBatch(t.Context(), f.Ledger, []orchestrator.Draft{draft, draft},
+			false); outs[0].Refused != nil || outs[1].Refused != nil {
 			t.Fatalf("%s: %v", table, outs)
 		}
 		f.SQL(`UPDATE `+table+` SET id = ? WHERE id = (SELECT max(id) FROM `+table+`)`, int64(math.MaxInt64))
 		f.Deliver()
 		want.Equal(t, "delivered", len(f.Rows(`SELECT 1 FROM agent_message WHERE status = 'delivered'`)), 3)
-		want.Rows(t, f.Rows(`SELECT event FROM message_trace WHERE message_id = ? ORDER BY id`, first.MessageID), "created", "delivered")
+		want.Rows(t, f.Rows(`SELECT event FROM message_trace WHERE message_id = ? ORDER BY id`, first.MessageID),
+			"created", "delivered")
 	}
 }
 
-// What somebody has written over the keys for pushes, or into a count, keeps nobody from being pushed to and asked how it stands.
+// What somebody has written over the keys for pushes, or into a count, keeps nobody from being pushed to and asked how
+// it stands.
 func TestOddRowsOfKeysAndCounts(t *testing.T) {
 	t.Parallel()
 	f, devices := enginetest.NewPhones(t, 1)
 	f.SQL(`INSERT INTO signal_keys (name, public_key, private_key, created_at) VALUES ('vapid', '', 'x', '')`)
 	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, status, traced_status, held) VALUES
-		('1', 'builder', 'reviewer', 'pending', 'pending', 9223372036854775807), ('2', 'builder', 'reviewer', 'pending', 'pending', 1)`)
+		('1', 'builder', 'reviewer', 'pending', 'pending', 9223372036854775807), ('2', 'builder', 'reviewer', 'pending',
+			'pending', 1)`)
 	q := f.Question(devices)
 	want.Lines(t, f.Pushes(), "device:"+devices[0]+" question "+q.ID)
 	s, err := overview.Status(t.Context(), f.Ledger)
@@ -304,7 +328,8 @@ func TestOddRowsOfKeysAndCounts(t *testing.T) {
 func TestNumbersRunOutInABatch(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
-	f.SQL(`INSERT INTO agent_message (seq, message_id, sender, recipient, payload) VALUES (9223372036854775806, 'odd', 'a', 'b', '1')`)
+	f.SQL(`INSERT INTO agent_message (seq, message_id, sender, recipient, payload) VALUES (9223372036854775806, 'odd',
+		'a', 'b', '1')`)
 	draft := orchestrator.Draft{Sender: "a", Recipient: "b", Payload: []byte("1")}
 	outs := messages.SendBatch(t.Context(), f.Ledger, []orchestrator.Draft{draft, draft, draft}, false)
 	for i, out := range outs {
@@ -319,12 +344,14 @@ func TestNumbersRunOutInABatch(t *testing.T) {
 	want.Equal(t, "rows", rows, 4)
 }
 
-// What hinders one message hinders no other: a NULL where its trace counts attempts, and times that are none and hide what is due.
+// What hinders one message hinders no other: a NULL where its trace counts attempts, and times that are none and hide
+// what is due.
 func TestOddColumnsOfLiveRows(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
 	f.AddWired("w")
-	const insert = `INSERT INTO agent_message (message_id, sender, recipient, payload, status, traced_status, next_attempt_at, retry_count, held, lease_token, lease_until) VALUES `
+	const insert = `INSERT INTO agent_message (message_id, sender, recipient, payload, status, traced_status,
+		next_attempt_at, retry_count, held, lease_token, lease_until) VALUES `
 	f.SQL(insert + `('null retries', 'a', 'w', '1', 'retry', 'retry', '', NULL, 0, '', '')`)
 	f.SQL(insert + `('null retries, leased', 'a', 'b', '1', 'retry', 'retry', '', NULL, 0, 'dead', '')`)
 	f.SQL(insert + `('least retries', 'a', 'w', '1', 'retry', 'retry', '', -9223372036854775808, 0, '', ''), ('most retries', 'a', 'w', '1', 'retry', 'retry', '', 9223372036854775807, 0, '', '')`)
@@ -352,13 +379,16 @@ func TestOddConfigurationIsRefused(t *testing.T) {
 	var refused []string
 	for _, name := range names {
 		refused = append(refused, `INSERT INTO agents (name, created_at, updated_at) VALUES (`+name+`, '', '')`,
-			`INSERT INTO groups (name, created_at) VALUES (`+name+`, '')`, `INSERT INTO group_members VALUES ('g', `+name+`, 1)`)
+			`INSERT INTO groups (name, created_at) VALUES (`+name+`, '')`, `INSERT INTO group_members VALUES ('g', `+
+				name+`, 1)`)
 	}
 	for _, n := range numbers {
-		for _, column := range []string{"timeout_seconds", "silent_after_seconds", "batch", "concurrency", "allow_private", "plan_mode_required"} {
+		for _, column := range []string{"timeout_seconds", "silent_after_seconds", "batch", "concurrency",
+			"allow_private", "plan_mode_required"} {
 			refused = append(refused, `UPDATE agents SET `+column+` = `+n)
 		}
-		refused = append(refused, `INSERT INTO schedules (name, spec, command, enabled, created_at) VALUES ('s', '@daily', 'poll', `+n+`, '')`,
+		refused = append(refused, `INSERT INTO schedules (name, spec, command, enabled, created_at)
+			VALUES ('s', '@daily', 'poll', `+n+`, '')`,
 			`INSERT INTO tokens (hash, agent, admin, created_at) VALUES ('h', 'a', `+n+`, '')`)
 	}
 	db := enginetest.Plain(t, f.Path)
@@ -377,8 +407,10 @@ func TestOddConfiguration(t *testing.T) {
 	f.SQL(`INSERT INTO groups (name, created_at) VALUES ('b', '')`)
 	f.SQL(`INSERT INTO group_members VALUES ('b', 'a', 1)`)
 	f.SQL(`INSERT INTO tokens (hash, agent, admin, created_at) VALUES ('short', 'a', 2, '')`)
-	f.SQL(`INSERT INTO settings (key, value, updated_at) VALUES ('retry.ladder', '~', ''), ('delivery.claim_size', '-1', ''), ('bounce', 'on', ''), ('nothing', 'x', '')`)
-	f.SQL(`UPDATE agents SET concurrency = 9223372036854775807, timeout_seconds = 9223372036854775807, batch = -1, silent_after_seconds = -1, deliver = ?
+	f.SQL(`INSERT INTO settings (key, value, updated_at) VALUES ('retry.ladder', '~', ''), ('delivery.claim_size', '-1',
+		''), ('bounce', 'on', ''), ('nothing', 'x', '')`)
+	f.SQL(`UPDATE agents SET concurrency = 9223372036854775807, timeout_seconds = 9223372036854775807, batch = -1,
+		silent_after_seconds = -1, deliver = ?
 		WHERE name = 'w'`, "jsonl:"+f.Ledger.Beside())
 	f.Set("retry.max_retries", "2") // has everybody read it all anew
 
@@ -390,7 +422,8 @@ func TestOddConfiguration(t *testing.T) {
 	want.Equal(t, "numbers of w", fmt.Sprint(w.Concurrency, w.TimeoutSeconds, w.Batch, w.SilentAfter), "0 0 0 0")
 	id, lost := f.Send("a", "b"), f.Send("a", "w")
 	inTime(t, "the delivery", func(context.Context) { f.Deliver() })
-	want.Equal(t, "status of the one to b, of which there is a group, too", f.Message(id).Status, orchestrator.Delivered)
+	want.Equal(t, "status of the one to b, of which there is a group, too", f.Message(id).Status,
+		orchestrator.Delivered)
 	want.Equal(t, "status of the one into the database", f.Message(lost).Status, orchestrator.Retry)
 	setting, err := f.Setting(t.Context(), "retry.ladder")
 	want.Equal(t, "the ladder in force", setting.Value, "30s,60s,120s")
@@ -405,7 +438,8 @@ func TestOddConfiguration(t *testing.T) {
 			says += found.Says + "\n"
 		}
 	}
-	for _, part := range []string{"the setting retry.ladder cannot be read", "the setting delivery.claim_size", "the group b has the name of an agent"} {
+	for _, part := range []string{"the setting retry.ladder cannot be read", "the setting delivery.claim_size",
+		"the group b has the name of an agent"} {
 		if !strings.Contains(says, part) {
 			t.Errorf("the doctor does not say %q:\n%s", part, says)
 		}

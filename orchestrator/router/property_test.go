@@ -28,14 +28,15 @@ var legal = map[string][]string{
 	"cancelled": {"cancelled"},
 }
 
-// Random sends, failures, crashes, cancellations, replays, readings and steps of the clock, checked against the promises
-// of the contract after every step.
+// Random sends, failures, crashes, cancellations, replays, readings and steps of the clock, checked against the
+// promises of the contract after every step.
 func TestStateMachine(t *testing.T) {
 	t.Parallel()
 	fewerChecks(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		t.Log("another history") // a sign of life
-		m := &machine{Fixture: enginetest.New(t, "a", "c", "inboxed"), rt: rt, replayed: map[string]int{}, read: map[string]int{}}
+		m := &machine{Fixture: enginetest.New(t, "a", "c", "inboxed"), rt: rt, replayed: map[string]int{},
+			read: map[string]int{}}
 		m.AddWired("wired")
 		m.Wire.Batch = rapid.IntRange(1, 3).Draw(rt, "batch")
 		m.Wire.Set(m.attempt)
@@ -79,8 +80,8 @@ var answers = map[string]error{
 	"busy": &orchestrator.RetryAfter{Wait: 45 * time.Second, Err: errors.New("busy")},
 }
 
-// attempt is the transport: each message arrives or fails, as drawn. It does not take what stands behind a message of the
-// same sender and priority that it puts off.
+// attempt is the transport: each message arrives or fails, as drawn. It does not take what stands behind a message of
+// the same sender and priority that it puts off.
 func (m *machine) attempt(_ context.Context, a orchestrator.Attempt) []error {
 	errs := make([]error, len(a.Messages))
 	put := map[string]bool{}
@@ -90,7 +91,8 @@ func (m *machine) attempt(_ context.Context, a orchestrator.Attempt) []error {
 			errs[i] = enginetest.ErrLater
 			continue
 		}
-		answer := rapid.SampledFrom([]string{"taken", "taken", "taken", "refused", "refused", "later", "later", "busy", "gone"}).Draw(m.rt, "answer")
+		answer := rapid.SampledFrom([]string{"taken", "taken", "taken", "refused", "refused", "later", "later", "busy",
+			"gone"}).Draw(m.rt, "answer")
 		errs[i], put[pair] = answers[answer], answer == "later"
 	}
 	return errs
@@ -120,7 +122,8 @@ func (m *machine) doDeliver(rt *rapid.T) {
 
 func (m *machine) doClock(rt *rapid.T) {
 	step := rapid.SampledFrom([]time.Duration{
-		time.Second, 30*time.Second - time.Millisecond, time.Millisecond, time.Minute, 2 * time.Minute, 6 * time.Minute, -time.Hour,
+		time.Second, 30*time.Second - time.Millisecond, time.Millisecond, time.Minute, 2 * time.Minute, 6 * time.Minute,
+		-time.Hour,
 	}).Draw(rt, "step")
 	m.back = m.back || step < 0
 	m.Clock.Advance(step)
@@ -129,9 +132,11 @@ func (m *machine) doClock(rt *rapid.T) {
 // doCrash leaves a row as a process does that claimed it and died.
 func (m *machine) doCrash(*rapid.T) {
 	m.SQL(`UPDATE agent_message SET lease_token = 'dead-' || seq, lease_owner = 'gone', lease_until = ?1
-		WHERE seq = (SELECT min(seq) FROM agent_message WHERE recipient = 'wired' AND status IN ('pending','retry') AND lease_token = '' AND next_attempt_at <= ?2)
+		WHERE seq = (SELECT min(seq) FROM agent_message WHERE recipient = 'wired' AND status IN ('pending','retry')
+			AND lease_token = '' AND next_attempt_at <= ?2)
 		  AND NOT EXISTS (SELECT 1 FROM agent_message l WHERE l.lease_token <> '')`,
-		m.Clock.Now().Add(time.Minute).Format("2006-01-02T15:04:05.000Z"), m.Clock.Now().Format("2006-01-02T15:04:05.000Z"))
+		m.Clock.Now().Add(time.Minute).Format("2006-01-02T15:04:05.000Z"),
+		m.Clock.Now().Format("2006-01-02T15:04:05.000Z"))
 }
 
 func (m *machine) pick(rt *rapid.T) string {
@@ -168,7 +173,8 @@ func (m *machine) doReplay(rt *rapid.T) {
 }
 
 func (m *machine) doRead(rt *rapid.T) {
-	ms, _, err := reading.Wait(m.T.Context(), m.Ledger, reading.Options{Recipient: "inboxed", Limit: rapid.IntRange(1, 4).Draw(rt, "limit")})
+	ms, _, err := reading.Wait(m.T.Context(), m.Ledger, reading.Options{Recipient: "inboxed", Limit: rapid.IntRange(1,
+		4).Draw(rt, "limit")})
 	if err != nil {
 		rt.Fatal(err)
 	}
@@ -189,7 +195,8 @@ func (m *machine) doByHand(*rapid.T) {
 
 // check holds the whole history to the promises.
 func (m *machine) check(rt *rapid.T) {
-	for _, row := range m.Rows(`SELECT message_id, coalesce(lag(new_status) OVER (PARTITION BY message_id ORDER BY id), ''), coalesce(old_status, ''), new_status
+	for _, row := range m.Rows(`SELECT message_id, coalesce(lag(new_status) OVER (PARTITION BY message_id
+		ORDER BY id), ''), coalesce(old_status, ''), new_status
 		FROM message_trace WHERE event <> 'adopted'`) {
 		var id, before, old, now string
 		if n, _ := fmt.Sscanf(row, "%s %s %s", &id, &old, &now); n < 3 {
@@ -205,17 +212,23 @@ func (m *machine) check(rt *rapid.T) {
 		}
 	}
 	for what, query := range map[string]string{
-		"the trace disagrees with the table": `SELECT message_id, status FROM agent_message m WHERE traced_status <> '' AND status IS NOT
+		"the trace disagrees with the table": `SELECT message_id, status FROM agent_message m WHERE traced_status <> ''
+			AND status IS NOT
 			(SELECT new_status FROM message_trace t WHERE t.message_id = m.message_id ORDER BY id DESC LIMIT 1)`,
-		"two live leases of one sender and recipient": `SELECT sender, recipient FROM agent_message WHERE lease_token <> ''
+		"two live leases of one sender and recipient": `SELECT sender, recipient FROM agent_message
+			WHERE lease_token <> ''
 			GROUP BY sender, recipient HAVING count(DISTINCT lease_token) > 1`,
-		"an inbox has it twice": `SELECT message_id FROM agent_inbox GROUP BY message_id, recipient HAVING count(*) > 1`,
-		"delivered and not in the inbox": `SELECT message_id FROM agent_message m WHERE status = 'delivered' AND recipient <> 'wired'
+		"an inbox has it twice": `SELECT message_id FROM agent_inbox GROUP BY message_id, recipient
+			HAVING count(*) > 1`,
+		"delivered and not in the inbox": `SELECT message_id FROM agent_message m WHERE status = 'delivered'
+			AND recipient <> 'wired'
 			AND traced_status <> '' AND NOT EXISTS (SELECT 1 FROM agent_inbox i WHERE i.message_id = m.message_id)`,
-		"expired and still readable": `SELECT message_id FROM agent_inbox WHERE message_id IN (SELECT message_id FROM agent_message WHERE status = 'expired')`,
-		"more retries than allowed":  `SELECT message_id FROM agent_message WHERE retry_count > max_retries`,
-		"a bounce of a bounce":       `SELECT message_id FROM agent_message WHERE recipient = 'system'`,
-		"times go backwards":         `SELECT a.id FROM message_trace a JOIN message_trace b ON b.id = a.id + 1 WHERE b.at < a.at`,
+		"expired and still readable": `SELECT message_id FROM agent_inbox WHERE message_id IN (SELECT message_id
+			FROM agent_message WHERE status = 'expired')`,
+		"more retries than allowed": `SELECT message_id FROM agent_message WHERE retry_count > max_retries`,
+		"a bounce of a bounce":      `SELECT message_id FROM agent_message WHERE recipient = 'system'`,
+		"times go backwards": `SELECT a.id FROM message_trace a JOIN message_trace b ON b.id = a.id + 1
+			WHERE b.at < a.at`,
 	} {
 		if rows := m.Rows(query); len(rows) > 0 {
 			rt.Fatalf("%s: %v", what, rows)
@@ -231,7 +244,8 @@ func (m *machine) checkArrivals(rt *rapid.T) {
 	times := map[string]int{}
 	last := map[string]string{}
 	untroubled := map[string]bool{}
-	for _, id := range m.Rows(`SELECT message_id FROM agent_message m WHERE crashes = 0 AND retry_count = 0 AND status = 'delivered'
+	for _, id := range m.Rows(`SELECT message_id FROM agent_message m WHERE crashes = 0 AND retry_count = 0
+		AND status = 'delivered'
 		AND NOT EXISTS (SELECT 1 FROM message_trace t WHERE t.message_id = m.message_id
 		  AND (t.event IN ('attempt_failed','replayed') OR t.event = 'released' AND t.error NOT LIKE 'put off%'))`) {
 		untroubled[id] = true
@@ -256,12 +270,16 @@ func (m *machine) checkLadder(rt *rapid.T) {
 		return // times in the trace do not go backwards then, and the rungs are measured with the clock
 	}
 	rungs := map[int]float64{1: 30, 2: 60, 3: 120}
-	for _, row := range m.Rows(`SELECT message_id, attempt, event, coalesce((julianday(at) - julianday(lag(at) OVER w)) * 86400, 0), coalesce(lag(event) OVER w, ''), coalesce(lag(attempt) OVER w, 0)
-		FROM message_trace WHERE event IN ('attempt_failed', 'delivered', 'replayed', 'claimed') WINDOW w AS (PARTITION BY message_id ORDER BY id)`) {
+	for _, row := range m.Rows(`SELECT message_id, attempt, event,
+		coalesce((julianday(at) - julianday(lag(at) OVER w)) * 86400, 0), coalesce(lag(event) OVER w, ''),
+			coalesce(lag(attempt) OVER w, 0)
+		FROM message_trace WHERE event IN ('attempt_failed', 'delivered', 'replayed',
+			'claimed') WINDOW w AS (PARTITION BY message_id ORDER BY id)`) {
 		var id, event, before string
 		var attempt, earlier int
 		var gap float64
-		if n, _ := fmt.Sscan(row, &id, &attempt, &event, &gap, &before, &earlier); n < 6 || before != "attempt_failed" || event == "replayed" {
+		if n, _ := fmt.Sscan(row, &id, &attempt, &event, &gap, &before, &earlier); n < 6 ||
+			before != "attempt_failed" || event == "replayed" {
 			continue
 		}
 		if gap < rungs[earlier]-0.001 {

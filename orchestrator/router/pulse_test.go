@@ -78,7 +78,8 @@ func send(t *testing.T, e *delivery.Engine) (id string) {
 	return sent.MessageID
 }
 
-// The messages that a killed process of another host was delivering are handed over by this one, long before their leases run out.
+// The messages that a killed process of another host was delivering are handed over by this one, long before their
+// leases run out.
 func TestKilledOnAServer(t *testing.T) {
 	t.Parallel()
 	address := postgrestest.Place(postgrestest.Start(t))
@@ -87,7 +88,8 @@ func TestKilledOnAServer(t *testing.T) {
 	other := helper.Start(t, "deliver", address)
 	other.Expect("delivering " + id)
 	other.Kill()
-	for late := time.Now().Add(time.Minute); len(wire.IDs()) == 0 && time.Now().Before(late); orchestrator.Pause(t.Context(), pulse) {
+	for late := time.Now().Add(time.Minute); len(wire.IDs()) == 0 &&
+		time.Now().Before(late); orchestrator.Pause(t.Context(), pulse) {
 		if _, err := e.DeliverAll(t.Context(), delivery.Options{}); err != nil {
 			t.Fatal(err)
 		}
@@ -95,8 +97,8 @@ func TestKilledOnAServer(t *testing.T) {
 	want.Equal(t, "arrived", strings.Join(wire.IDs(), " "), id)
 }
 
-// A delivery whose process cannot reach the server is ended, since other hosts take the process for dead. Its messages are due again,
-// as if it had not begun.
+// A delivery whose process cannot reach the server is ended, since other hosts take the process for dead. Its messages
+// are due again, as if it had not begun.
 func TestCutOffFromTheServer(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)

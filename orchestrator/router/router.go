@@ -21,12 +21,13 @@ import (
 	"mailroom/orchestrator/traffic"
 )
 
-// Open prepares an Engine of the database at a path: a file, or the address of a PostgreSQL server. It touches the disk only as
-// far as needed to refuse a path that cannot be a database; the database itself is opened by the first command that needs it. A
-// file is made by the first that writes, or by Create.
+// Open prepares an Engine of the database at a path: a file, or the address of a PostgreSQL server. It touches the disk
+// only as far as needed to refuse a path that cannot be a database; the database itself is opened by the first command
+// that needs it. A file is made by the first that writes, or by Create.
 func Open(_ context.Context, o ledger.Options) (*delivery.Engine, error) {
 	if o.Host != "" && !ledger.IsHostName(o.Host) {
-		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "%q is no name of a host: letters, digits, dots, - and _", o.Host)
+		return nil, orchestrator.Errorf(orchestrator.InvalidParams,
+			"%q is no name of a host: letters, digits, dots, - and _", o.Host)
 	}
 	l := ledger.New(o, newParts())
 	s, err := openStore(o, l)
@@ -37,7 +38,8 @@ func Open(_ context.Context, o ledger.Options) (*delivery.Engine, error) {
 	e := delivery.NewEngine(l)
 	e.Beside = func(ctx context.Context, path string) (*delivery.Engine, error) {
 		return Open(ctx, ledger.Options{
-			Path: path, State: o.State, Instance: l.Instance(), Host: l.Host(), Now: l.Now, Transports: l.Transports, User: l.User, Log: l.Log, BusyTimeout: l.Busy,
+			Path: path, State: o.State, Instance: l.Instance(), Host: l.Host(), Now: l.Now, Transports: l.Transports,
+			User: l.User, Log: l.Log, BusyTimeout: l.Busy,
 		})
 	}
 	return e, nil
@@ -46,19 +48,25 @@ func Open(_ context.Context, o ledger.Options) (*delivery.Engine, error) {
 func openStore(o ledger.Options, l *ledger.Ledger) (store.Store, error) {
 	if postgres.IsAddress(o.Path) {
 		return postgres.Open(postgres.Options{
-			DSN: o.Path, State: o.State, Log: l.Log, Bell: o.Bell, BusyTimeout: l.Busy, Pulse: o.Pulse, Made: l.TrustNew, Begin: l.Begin, End: l.End,
+			DSN: o.Path, State: o.State, Log: l.Log, Bell: o.Bell, BusyTimeout: l.Busy, Pulse: o.Pulse,
+			Made: l.TrustNew, Begin: l.Begin, End: l.End,
 		})
 	}
-	if lower := strings.ToLower(o.Path); strings.Contains(lower, "://") || strings.HasPrefix(lower, "postgres:") || strings.Contains(lower, "password=") {
-		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "the place of the database is no file, and no address of a server").WithHint("Name a file, or a server: postgres://USER@HOST/DATABASE")
+	if lower := strings.ToLower(o.Path); strings.Contains(lower, "://") || strings.HasPrefix(lower, "postgres:") ||
+		strings.Contains(lower, "password=") {
+		return nil, orchestrator.Errorf(orchestrator.InvalidParams,
+			"the place of the database is no file, and no address of a server").
+			WithHint("Name a file, or a server: postgres://USER@HOST/DATABASE")
 	}
 	return sqlite.Open(sqlite.Options{
-		Path: o.Path, Now: l.Now, Log: l.Log, Bell: o.Bell, BusyTimeout: l.Busy, Made: l.TrustNew, Begin: l.Begin, End: l.End,
+		Path: o.Path, Now: l.Now, Log: l.Log, Bell: o.Bell, BusyTimeout: l.Busy, Made: l.TrustNew, Begin: l.Begin,
+		End: l.End,
 	})
 }
 
-// newParts lists what the records add to the engine of one database, in the order in which it is called. Teams come before
-// threads: what answers a team's request joins no thread.
+// newParts lists what the records add to the engine of one database, in the order in which it is called. Teams come
+// before threads: what answers a team's request joins no thread.
 func newParts() []*ledger.Part {
-	return []*ledger.Part{teams.Part(), threads.Part(), agents.Part(), sessions.Part(), questions.Part(), reading.Part(), hosts.Part(), traffic.Part()}
+	return []*ledger.Part{teams.Part(), threads.Part(), agents.Part(), sessions.Part(), questions.Part(),
+		reading.Part(), hosts.Part(), traffic.Part()}
 }

@@ -17,7 +17,8 @@ func ExampleAdd() {
 	defer done()
 
 	if _, err := schedules.Add(ctx, e.Ledger, orchestrator.Schedule{
-		Name: "nightly_backup", Spec: "0 2 * * *", Command: "backup", Params: []byte(`{"file":"/backups/mailroom.db","overwrite":true}`), Enabled: true,
+		Name: "nightly_backup", Spec: "0 2 * * *", Command: "backup",
+		Params: []byte(`{"file":"/backups/mailroom.db","overwrite":true}`), Enabled: true,
 	}); err != nil {
 		log.Fatal(err)
 	}

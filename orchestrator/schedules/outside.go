@@ -80,7 +80,8 @@ func OutsideOf(l *ledger.Ledger, c *store.Conn, conf *ledger.Config) ([]Outside,
 	err = c.Query(`
 		SELECT 'tokens', agent, count(*) || CASE max(admin) WHEN 0 THEN ' of the agent' ELSE ', of an administrator too' END
 		FROM tokens WHERE revoked_at = '' GROUP BY agent
-		UNION ALL SELECT 'phones', device_id, kind || ' ' || name || ': reads and answers questions' FROM signal_devices WHERE state = 'active'`, func(row store.Row) error {
+		UNION ALL SELECT 'phones', device_id, kind || ' ' || name || ': reads and answers questions' FROM signal_devices
+			WHERE state = 'active'`, func(row store.Row) error {
 		add(row.Text(0), row.Text(1), row.Text(2), "")
 		return nil
 	})
@@ -96,11 +97,13 @@ func OutsideOf(l *ledger.Ledger, c *store.Conn, conf *ledger.Config) ([]Outside,
 	return list, err
 }
 
-// SetTrusted trusts the database, as it is now, or takes the trust back, which also works if there is no file at its path any
-// more. Every process heeds it from its next transaction on. Errors: unavailable if it cannot be stored; those of the database.
+// SetTrusted trusts the database, as it is now, or takes the trust back, which also works if there is no file at its
+// path any more. Every process heeds it from its next transaction on. Errors: unavailable if it cannot be stored; those
+// of the database.
 func SetTrusted(ctx context.Context, l *ledger.Ledger, trusted bool) (TrustState, error) {
 	if l.Trust == nil {
-		return TrustState{}, orchestrator.Errorf(orchestrator.Unavailable, "this program asks of no database whether it is trusted")
+		return TrustState{}, orchestrator.Errorf(orchestrator.Unavailable,
+			"this program asks of no database whether it is trusted")
 	}
 	if _, err := Trusted(ctx, l); err != nil { // where there is no database, none is made only to be trusted
 		if _, missing := os.Stat(l.Path()); !trusted && errors.Is(missing, fs.ErrNotExist) {
@@ -136,8 +139,8 @@ func SetTrusted(ctx context.Context, l *ledger.Ledger, trusted bool) (TrustState
 	return Trusted(ctx, l)
 }
 
-// forgetGone takes back the trust in what was at the path of a database that is gone, whatever its id was. err is what there is
-// to say of a path at which nothing is trusted.
+// forgetGone takes back the trust in what was at the path of a database that is gone, whatever its id was. err is what
+// there is to say of a path at which nothing is trusted.
 func forgetGone(l *ledger.Ledger, err error) (TrustState, error) {
 	n, problem := l.Trust.RemoveAt(l.TrustedPath())
 	switch {
@@ -146,11 +149,14 @@ func forgetGone(l *ledger.Ledger, err error) (TrustState, error) {
 	case n == 0:
 		return TrustState{}, err
 	}
-	return TrustState{Database: l.Path(), Reason: "it is gone: there is no file at its path", Gone: true, Outside: []Outside{}}, nil
+	return TrustState{Database: l.Path(), Reason: "it is gone: there is no file at its path", Gone: true,
+		Outside: []Outside{}}, nil
 }
 
 func trustNotKept(l *ledger.Ledger, err error) error {
-	return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "it cannot be kept whether the database is trusted", Err: err, Hint: "Check the folder " + l.Trust.Folder}
+	return &orchestrator.Error{Code: orchestrator.Unavailable,
+		Message: "it cannot be kept whether the database is trusted", Err: err, Hint: "Check the folder " +
+			l.Trust.Folder}
 }
 
 // TrustedDatabases returns the databases that this user has made or trusts on this machine, sorted by path.
@@ -173,8 +179,8 @@ func isPreset(s *orchestrator.Schedule) bool {
 	})
 }
 
-// Runnable returns the schedules that a daemon may run. If the database is not trusted, untrusted says why, and the list has
-// only the schedules with which every new database delivers and keeps itself tidy.
+// Runnable returns the schedules that a daemon may run. If the database is not trusted, untrusted says why, and the
+// list has only the schedules with which every new database delivers and keeps itself tidy.
 func Runnable(ctx context.Context, l *ledger.Ledger) (list []orchestrator.Schedule, untrusted string, err error) {
 	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
 		untrusted = conf.Untrusted

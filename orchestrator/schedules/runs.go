@@ -18,19 +18,20 @@ type Run struct {
 	Error     string `json:"error,omitempty"`
 }
 
-// recentRuns is how many rows of command_trace LastRuns looks at: the newest, and for a schedule that is not among them those from its
-// last run on. A daemon begins a run a moment after the time that it notes.
+// recentRuns is how many rows of command_trace LastRuns looks at: the newest, and for a schedule that is not among them
+// those from its last run on. A daemon begins a run a moment after the time that it notes.
 const (
 	recentRuns = 5000
 	noted      = 2 * time.Second
 )
 
-// LastRuns returns the last run of each schedule's command that the trace has, by the schedule's name. A run that changed nothing is
-// in no trace; and one that somebody asked for is not told from the schedule's own.
+// LastRuns returns the last run of each schedule's command that the trace has, by the schedule's name. A run that
+// changed nothing is in no trace; and one that somebody asked for is not told from the schedule's own.
 func LastRuns(ctx context.Context, l *ledger.Ledger, list []orchestrator.Schedule) (last map[string]Run, err error) {
 	last = map[string]Run{}
 	err = l.Read(ctx, func(c *store.Conn) error {
-		runs, err := lastOfEach(c, `SELECT name, started_at, ended_at, status, status_message FROM command_trace WHERE id > (SELECT coalesce(max(id), 0) FROM command_trace) - ?`, recentRuns)
+		runs, err := lastOfEach(c, `SELECT name, started_at, ended_at, status, status_message FROM command_trace
+			WHERE id > (SELECT coalesce(max(id), 0) FROM command_trace) - ?`, recentRuns)
 		if err != nil {
 			return err
 		}
@@ -38,7 +39,8 @@ func LastRuns(ctx context.Context, l *ledger.Ledger, list []orchestrator.Schedul
 			run, found := runs[s.Command]
 			at, err := time.Parse(time.RFC3339, s.LastRunAt)
 			if !found && err == nil {
-				older, err := lastOfEach(c, `SELECT name, started_at, ended_at, status, status_message FROM command_trace WHERE started_at >= ? ORDER BY started_at LIMIT +?`,
+				older, err := lastOfEach(c, `SELECT name, started_at, ended_at, status, status_message
+					FROM command_trace WHERE started_at >= ? ORDER BY started_at LIMIT +?`,
 					orchestrator.Stamp(at.Add(-noted)), recentRuns)
 				if err != nil {
 					return err
@@ -67,8 +69,8 @@ func lastOfEach(c *store.Conn, query string, args ...any) (map[string]Run, error
 	return last, err
 }
 
-// Get returns a schedule that may be run. Errors: not_found; conflict if the database is not trusted, so that it runs only what every new
-// database does.
+// Get returns a schedule that may be run. Errors: not_found; conflict if the database is not trusted, so that it runs
+// only what every new database does.
 func Get(ctx context.Context, l *ledger.Ledger, name string) (s orchestrator.Schedule, err error) {
 	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
 		list, err := schedules(c)
@@ -80,7 +82,8 @@ func Get(ctx context.Context, l *ledger.Ledger, name string) (s orchestrator.Sch
 			return unknown(c, name)
 		}
 		if s = list[i]; conf.Untrusted != "" && !isPreset(&s) {
-			return orchestrator.Errorf(orchestrator.Conflict, "%s: %s", ledger.NotTrusted, conf.Untrusted).WithHint("%s", ledger.NotTrustedHint)
+			return orchestrator.Errorf(orchestrator.Conflict, "%s: %s", ledger.NotTrusted, conf.Untrusted).
+				WithHint("%s", ledger.NotTrustedHint)
 		}
 		return nil
 	})

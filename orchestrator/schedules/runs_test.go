@@ -10,22 +10,27 @@ import (
 	"mailroom/orchestrator/schedules"
 )
 
-// The last run of a command is found among the newest rows of the trace, and otherwise from the time on that the schedule notes.
+// The last run of a command is found among the newest rows of the trace, and otherwise from the time on that the
+// schedule notes.
 func TestLastRuns(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
 	list := []orchestrator.Schedule{
-		{Name: "often", Command: "deliver_all"}, {Name: "nightly", Command: "backup", LastRunAt: f.Clock.Now().Add(-time.Hour).UTC().Format("2006-01-02T15:04:05.000Z")}, {Name: "never", Command: "clear_old"},
+		{Name: "often", Command: "deliver_all"}, {Name: "nightly", Command: "backup",
+			LastRunAt: f.Clock.Now().Add(-time.Hour).UTC().Format("2006-01-02T15:04:05.000Z")},
+		{Name: "never", Command: "clear_old"},
 	}
 	row := func(name string, ago time.Duration, status, said string) {
 		at := f.Clock.Now().Add(-ago).UTC().Format("2006-01-02T15:04:05.000Z")
-		f.SQL(`INSERT INTO command_trace (trace_id, span_id, name, kind, started_at, ended_at, status, status_message) VALUES (?1, ?1, ?2, 'INTERNAL', ?3, ?3, ?4, ?5)`,
+		f.SQL(`INSERT INTO command_trace (trace_id, span_id, name, kind, started_at, ended_at, status, status_message)
+			VALUES (?1, ?1, ?2, 'INTERNAL', ?3, ?3, ?4, ?5)`,
 			name+at, name, at, status, said)
 	}
 	row("backup", 2*time.Hour, "OK", "")
 	row("backup", time.Hour, "ERROR", "no such folder")
 	f.SQL(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5000)
-		INSERT INTO command_trace (trace_id, span_id, name, kind, started_at, ended_at, status) SELECT 's' || i, 's' || i, 'send', 'PRODUCER', '2099-10-26T10:00:00.000Z', '', 'OK' FROM n`)
+		INSERT INTO command_trace (trace_id, span_id, name, kind, started_at, ended_at, status) SELECT 's' || i,
+			's' || i, 'send', 'PRODUCER', '2099-10-26T10:00:00.000Z', '', 'OK' FROM n`)
 	row("deliver_all", time.Minute, "OK", "")
 	last, err := schedules.LastRuns(t.Context(), f.Ledger, list)
 	if err != nil {
@@ -40,13 +45,15 @@ func TestLastRuns(t *testing.T) {
 	}
 }
 
-// Who adds a schedule again that is the same keeps its times: what is run at each start of a machine does not put off what comes rarely.
+// Who adds a schedule again that is the same keeps its times: what is run at each start of a machine does not put off
+// what comes rarely.
 func TestAddedAgain(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t)
 	add := func(spec string) orchestrator.Schedule {
 		t.Helper()
-		if _, err := schedules.Add(t.Context(), f.Ledger, orchestrator.Schedule{Name: "rare", Spec: spec, Command: "backup", Params: []byte(`{}`)}); err != nil {
+		if _, err := schedules.Add(t.Context(), f.Ledger, orchestrator.Schedule{Name: "rare", Spec: spec,
+			Command: "backup", Params: []byte(`{}`)}); err != nil {
 			t.Fatal(err)
 		}
 		s, err := schedules.Get(t.Context(), f.Ledger, "rare")

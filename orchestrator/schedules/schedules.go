@@ -1,5 +1,5 @@
-// Package schedules holds the schedules of a database: the commands that a daemon runs at set times. It also says what a
-// database does outside of itself, and whether it is trusted to do so.
+// Package schedules holds the schedules of a database: the commands that a daemon runs at set times. It also says what
+// a database does outside of itself, and whether it is trusted to do so.
 package schedules
 
 import (
@@ -25,7 +25,8 @@ func schedules(c *store.Conn) ([]orchestrator.Schedule, error) {
 			Name: row.Text(0), Spec: row.Text(1), Command: row.Text(2), Params: json.RawMessage(row.Text(3)),
 			Enabled: row.Int(4) != 0, LastRunAt: row.Text(5), CreatedAt: row.Text(6),
 		}
-		if !json.Valid(s.Params) || !utf8.Valid(s.Params) { // shown as a text: they would make a list of schedules no JSON
+		// shown as a text: they would make a list of schedules no JSON
+		if !json.Valid(s.Params) || !utf8.Valid(s.Params) {
 			s.Params, s.Problem = orchestrator.JSONString(string(s.Params)), "it does not run: its params are not JSON"
 		}
 		return s
@@ -43,8 +44,8 @@ func Own(c *store.Conn) (n int64, err error) {
 	return n, err
 }
 
-// Add stores a schedule, and replaces one with the same name. One that is the same already is enabled, and keeps its times. The caller
-// must have checked its spec, command and params.
+// Add stores a schedule, and replaces one with the same name. One that is the same already is enabled, and keeps its
+// times. The caller must have checked its spec, command and params.
 func Add(ctx context.Context, l *ledger.Ledger, s orchestrator.Schedule) (orchestrator.Schedule, error) {
 	name, err := orchestrator.CheckName("schedule", s.Name)
 	if err != nil {
@@ -53,14 +54,16 @@ func Add(ctx context.Context, l *ledger.Ledger, s orchestrator.Schedule) (orches
 	s.Name, s.Enabled, s.LastRunAt = name, true, ""
 	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		s.CreatedAt = t.Now
-		err := t.Query(`SELECT created_at, last_run_at FROM schedules WHERE name = ? AND spec = ? AND command = ? AND params = ?`, func(row store.Row) error {
+		err := t.Query(`SELECT created_at, last_run_at FROM schedules WHERE name = ? AND spec = ? AND command = ?
+			AND params = ?`, func(row store.Row) error {
 			s.CreatedAt, s.LastRunAt = row.Text(0), row.Text(1)
 			return nil
 		}, s.Name, s.Spec, s.Command, string(s.Params))
 		if err == nil {
 			err = t.Run(`
 				INSERT INTO schedules (name, spec, command, params, created_at, last_run_at) VALUES (?, ?, ?, ?, ?, ?)
-				ON CONFLICT (name) DO UPDATE SET spec = excluded.spec, command = excluded.command, params = excluded.params,
+				ON CONFLICT (name) DO UPDATE SET spec = excluded.spec, command = excluded.command,
+					params = excluded.params,
 				    enabled = 1, last_run_at = excluded.last_run_at, created_at = excluded.created_at`,
 				s.Name, s.Spec, s.Command, string(s.Params), s.CreatedAt, s.LastRunAt)
 		}
@@ -92,23 +95,25 @@ func unknown(c *store.Conn, name string) error {
 	if err != nil {
 		return err
 	}
-	return orchestrator.Errorf(orchestrator.NotFound, "there is no schedule %q", name).WithHint("%s", cmp.Or(orchestrator.DidYouMean(name, names), "`mailroom schedule list` lists them"))
+	return orchestrator.Errorf(orchestrator.NotFound, "there is no schedule %q", name).
+		WithHint("%s", cmp.Or(orchestrator.DidYouMean(name, names), "`mailroom schedule list` lists them"))
 }
 
-// ClaimRun notes that this daemon runs a schedule for the time at. mine is false if another daemon has noted that time, or a
-// later one: so only one of several daemons runs it.
+// ClaimRun notes that this daemon runs a schedule for the time at. mine is false if another daemon has noted that time,
+// or a later one: so only one of several daemons runs it.
 func ClaimRun(ctx context.Context, l *ledger.Ledger, name string, at time.Time) (mine bool, err error) {
 	slot := orchestrator.Stamp(at)
 	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
-		n, err := t.Exec(`UPDATE schedules SET last_run_at = ?1 WHERE name = ?2 AND last_run_at < ?1 AND enabled = 1`, slot, name)
+		n, err := t.Exec(`UPDATE schedules SET last_run_at = ?1 WHERE name = ?2 AND last_run_at < ?1 AND enabled = 1`,
+			slot, name)
 		mine = n > 0
 		return err
 	})
 	return mine, err
 }
 
-// ConfigVersion returns a text that changes whenever agents, groups, settings or schedules change. Compare it with the one
-// before to see whether to read them again.
+// ConfigVersion returns a text that changes whenever agents, groups, settings or schedules change. Compare it with the
+// one before to see whether to read them again.
 func ConfigVersion(ctx context.Context, l *ledger.Ledger) (string, error) {
 	return ledger.Ask(ctx, l, func(c *store.Conn) (string, error) {
 		version, _, err := c.Text(`SELECT value FROM settings WHERE key = '` + store.ConfigVersion + `'`)

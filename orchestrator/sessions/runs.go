@@ -20,8 +20,8 @@ import (
 // RunState is what became of a run.
 type RunState string
 
-// The states of a run. After one that failed the next begins at NextAt; after one that was given up, when there is a new
-// message.
+// The states of a run. After one that failed the next begins at NextAt; after one that was given up, when there is a
+// new message.
 const (
 	Running RunState = "running"
 	Ended   RunState = "ended"
@@ -62,7 +62,8 @@ func LastRun(c *store.Conn, agent string) (run *Run, err error) {
 			r.Since = r.StartedAt
 		}
 		return r
-	}, `SELECT state, started_at, ended_at, instance, pid, outcome, failures, next_at, through, starts FROM agent_runs WHERE agent = ?`, agent)
+	}, `SELECT state, started_at, ended_at, instance, pid, outcome, failures, next_at, through, starts FROM agent_runs
+		WHERE agent = ?`, agent)
 	return run, err
 }
 
@@ -78,12 +79,12 @@ type Begun struct {
 	span   *tracing.Span
 }
 
-// Begin notes that an agent's start command is about to run for the messages that wait for the agent, which is working from
-// then on. It returns nil if the command is not to run: there are no messages, it is too early after a failure, or the agent
-// has stopped. Error: orchestrator.ErrNoSlot while a daemon of another host runs it.
+// Begin notes that an agent's start command is about to run for the messages that wait for the agent, which is working
+// from then on. It returns nil if the command is not to run: there are no messages, it is too early after a failure, or
+// the agent has stopped. Error: orchestrator.ErrNoSlot while a daemon of another host runs it.
 //
-// The caller must hold the lock under which the agent's sessions run, so that none runs on this host now. If the tables say that one
-// does, it was lost with the process that watched it; Begin ends it, and keeps lost as its last output.
+// The caller must hold the lock under which the agent's sessions run, so that none runs on this host now. If the tables
+// say that one does, it was lost with the process that watched it; Begin ends it, and keeps lost as its last output.
 func (s *Sessions) Begin(ctx context.Context, agent, lost string) (begun *Begun, err error) {
 	err = s.ledger.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		begun = nil
@@ -120,8 +121,8 @@ func (s *Sessions) Begin(ctx context.Context, agent, lost string) (begun *Begun,
 // silence is after how long without a sign of life a daemon of another host no longer watches a session.
 const silence = time.Minute
 
-// notElsewhere returns orchestrator.ErrNoSlot for a run of a daemon of another host, which may start the agent's sessions, too, as long
-// as that daemon shows that it lives.
+// notElsewhere returns orchestrator.ErrNoSlot for a run of a daemon of another host, which may start the agent's
+// sessions, too, as long as that daemon shows that it lives.
 func notElsewhere(t *ledger.Tx, run *Run) error {
 	n, err := t.Number(`SELECT EXISTS (SELECT 1 FROM daemons WHERE instance = ?1 AND host <> ?2 AND seen_at > ?3)`,
 		run.Instance, t.Ledger.Host(), orchestrator.Stamp(t.Clock.Add(-silence)))
@@ -145,9 +146,12 @@ func begin(ctx context.Context, t *ledger.Tx, a *ledger.Agent, run *Run, looked 
 		}
 	}
 	if err := t.Run(`
-		INSERT INTO agent_runs (agent, state, started_at, instance, host, failures, through, starts) VALUES (?, 'running', ?, ?, ?, ?, ?, ?)
-		ON CONFLICT (agent) DO UPDATE SET state = 'running', started_at = excluded.started_at, ended_at = '', instance = excluded.instance,
-		    host = excluded.host, pid = 0, outcome = '', failures = excluded.failures, next_at = '', through = excluded.through, starts = excluded.starts`,
+		INSERT INTO agent_runs (agent, state, started_at, instance, host, failures, through, starts)
+			VALUES (?, 'running', ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (agent) DO UPDATE SET state = 'running', started_at = excluded.started_at, ended_at = '',
+			instance = excluded.instance,
+		    host = excluded.host, pid = 0, outcome = '', failures = excluded.failures, next_at = '',
+			through = excluded.through, starts = excluded.starts`,
 		a.Name, t.Now, t.Actor, process.Of(os.Getpid()).Host(), failures, m.through, b.starts); err != nil {
 		return nil, err
 	}
@@ -208,12 +212,13 @@ func sessionEnded(t *ledger.Tx, agent, outcome string) error {
 	return nil
 }
 
-// Started notes the process id of a run. If it was not called, and the process that watches the run is lost, the run counts as
-// one that never started.
+// Started notes the process id of a run. If it was not called, and the process that watches the run is lost, the run
+// counts as one that never started.
 func (s *Sessions) Started(ctx context.Context, b *Begun, pid int) error {
 	b.span.Set("pid", pid)
 	return s.ledger.Write(ctx, store.Shared, func(t *ledger.Tx) error {
-		if err := t.Run(`UPDATE agent_runs SET pid = ? WHERE agent = ? AND starts = ? AND state = 'running'`, pid, b.Agent.Name, b.starts); err != nil {
+		if err := t.Run(`UPDATE agent_runs SET pid = ? WHERE agent = ? AND starts = ? AND state = 'running'`, pid,
+			b.Agent.Name, b.starts); err != nil {
 			return err
 		}
 		return b.span.Save(t, t.Clock, t.Actor, "")
@@ -228,10 +233,10 @@ type RunEnd struct {
 	Asked   bool   // it was ended because its agent has stopped
 }
 
-// End notes how a run ended. A run that read none of the messages in its inbox has failed, whatever its exit status: otherwise
-// it would be started again for ever. After a failure it may be started again when the setting start.ladder says so; after the
-// last wait there, it is given up until there is a new message, and the manager is told. The agent is idle from then on, unless
-// it has said itself what it is.
+// End notes how a run ended. A run that read none of the messages in its inbox has failed, whatever its exit status:
+// otherwise it would be started again for ever. After a failure it may be started again when the setting start.ladder
+// says so; after the last wait there, it is given up until there is a new message, and the manager is told. The agent
+// is idle from then on, unless it has said itself what it is.
 func (s *Sessions) End(ctx context.Context, b *Begun, e RunEnd) error {
 	return s.ledger.Write(ctx, store.Alone, func(t *ledger.Tx) error { return endRun(t, b, e) })
 }
@@ -271,7 +276,8 @@ func endRun(t *ledger.Tx, b *Begun, e RunEnd) error {
 // readNothing reports whether all that stood unread in the inbox when a run began still does.
 func readNothing(t *ledger.Tx, b *Begun) (bool, error) {
 	for _, id := range b.unread {
-		n, err := t.Number(`SELECT count(*) FROM agent_inbox WHERE message_id = ? AND recipient = ? AND read_at = ''`, id, b.Agent.Name)
+		n, err := t.Number(`SELECT count(*) FROM agent_inbox WHERE message_id = ? AND recipient = ? AND read_at = ''`,
+			id, b.Agent.Name)
 		if err != nil || n == 0 {
 			return false, err
 		}
@@ -294,7 +300,8 @@ func storeEnd(t *ledger.Tx, b *Begun, e RunEnd) error {
 			state, next = Failed, orchestrator.Stamp(t.Clock.Add(waits[max(failures, 1)-1]))
 		}
 	}
-	if err := t.Run(`UPDATE agent_runs SET state = ?, ended_at = ?, outcome = ?, failures = ?, next_at = ? WHERE agent = ?`,
+	if err := t.Run(`UPDATE agent_runs SET state = ?, ended_at = ?, outcome = ?, failures = ?, next_at = ?
+		WHERE agent = ?`,
 		string(state), t.Now, e.Outcome, failures, next, b.Agent.Name); err != nil {
 		return err
 	}
@@ -312,7 +319,8 @@ func startChanged(t *ledger.Tx, before, after *ledger.Agent) error {
 	if before.StartCommand == after.StartCommand && before.Folder == after.Folder {
 		return nil
 	}
-	return t.Run(`UPDATE agent_runs SET state = 'failed', failures = 0, next_at = '' WHERE agent = ? AND state IN ('failed','given_up')`, after.Name)
+	return t.Run(`UPDATE agent_runs SET state = 'failed', failures = 0, next_at = '' WHERE agent = ?
+		AND state IN ('failed','given_up')`, after.Name)
 }
 
 // forgetRuns forgets what is known of the session of an agent that is removed.

@@ -1,5 +1,5 @@
-// Package sessions decides when an agent's start command is to be run, because there are messages for the agent, and keeps a
-// record of the runs. Package watchdog runs them.
+// Package sessions decides when an agent's start command is to be run, because there are messages for the agent, and
+// keeps a record of the runs. Package watchdog runs them.
 package sessions
 
 import (
@@ -20,13 +20,13 @@ func Part() *ledger.Part {
 	return &ledger.Part{Name: "sessions", AgentChanged: startChanged, Forget: forgetRuns}
 }
 
-// Sessions looks after the sessions of a database's agents. Look and Begin must not be called concurrently with each other;
-// Started and End may be called at any time.
+// Sessions looks after the sessions of a database's agents. Look and Begin must not be called concurrently with each
+// other; Started and End may be called at any time.
 type Sessions struct {
 	ledger *ledger.Ledger
 
-	// looked has, by agent, the time before which nothing was delivered that its session has not seen, so that Look need not
-	// scan older rows again. Agents whose transport is the inbox are not in it.
+	// looked has, by agent, the time before which nothing was delivered that its session has not seen, so that Look
+	// need not scan older rows again. Agents whose transport is the inbox are not in it.
 	looked map[string]string
 }
 
@@ -44,7 +44,8 @@ type Session struct {
 	NextAt    time.Time // when it may be started for the messages that are there; zero when that is now or never
 }
 
-// Look returns the sessions of all agents of this host that have a start command, or that get their messages through the transport exec.
+// Look returns the sessions of all agents of this host that have a start command, or that get their messages through
+// the transport exec.
 func (s *Sessions) Look(ctx context.Context) (list []Session, err error) {
 	var conf *ledger.Config
 	var agents []*ledger.Agent
@@ -126,7 +127,8 @@ type wish struct {
 const attendedPoll = 2 * time.Second
 
 // wishOf decides whether the session of an agent that does not run is to be started.
-func (s *Sessions) wishOf(c *store.Conn, conf *ledger.Config, a *ledger.Agent, run *Run, now time.Time) (w wish, err error) {
+func (s *Sessions) wishOf(c *store.Conn, conf *ledger.Config, a *ledger.Agent, run *Run, now time.Time) (w wish,
+	err error) {
 	status, _, err := agents.LatestStatus(c, a.Name)
 	if err != nil || status == orchestrator.Stopped || a.KeptBack() {
 		return w, err
@@ -134,7 +136,8 @@ func (s *Sessions) wishOf(c *store.Conn, conf *ledger.Config, a *ledger.Agent, r
 	var left bool
 	if ReadsInbox(a) {
 		w.fresh, left, err = inboxMail(c, a, run)
-	} else if w.first, w.fresh, err = c.Text(firstDelivered, deliveredSince(a, run, s.looked[a.Name])...); err == nil && !w.fresh && run != nil && run.State == Failed {
+	} else if w.first, w.fresh, err = c.Text(firstDelivered, deliveredSince(a, run, s.looked[a.Name])...); err == nil &&
+		!w.fresh && run != nil && run.State == Failed {
 		left, err = unsettled(c, run.Through)
 	}
 	if err != nil {
@@ -155,14 +158,15 @@ func (s *Sessions) wishOf(c *store.Conn, conf *ledger.Config, a *ledger.Agent, r
 		return w, nil
 	}
 	// A time further ahead than any wait is left over from a clock that was set forward and back.
-	if next := orchestrator.ParseStamp(run.NextAt); next.After(now) && !next.After(now.Add(slices.Max(conf.Settings.StartLadder))) {
+	if next := orchestrator.ParseStamp(run.NextAt); next.After(now) &&
+		!next.After(now.Add(slices.Max(conf.Settings.StartLadder))) {
 		w.now, w.later = false, next
 	}
 	return w, nil
 }
 
-// Attended names a session, which no start command began, that reads an agent's inbox; "" is none. As long as there is one the
-// agent's start command is not run.
+// Attended names a session, which no start command began, that reads an agent's inbox; "" is none. As long as there is
+// one the agent's start command is not run.
 func Attended(c *store.Conn, l *ledger.Ledger, a *ledger.Agent, now time.Time) (by string, err error) {
 	for _, p := range l.Parts {
 		if p.Attended != nil && by == "" && err == nil && ReadsInbox(a) {
@@ -178,17 +182,20 @@ func ReadsInbox(a *ledger.Agent) bool {
 }
 
 // noTest leaves out messages, of agent_message as m, that try a transport.
-const noTest = `(m.sender IS NOT '` + orchestrator.SystemSender + `' OR m.message_type IS NOT '` + orchestrator.TestMessage + `')`
+const noTest = `(m.sender IS NOT '` + orchestrator.SystemSender + `' OR m.message_type IS NOT '` +
+	orchestrator.TestMessage + `')`
 
 // unreadMail selects what stands unread in the inbox of ?1, as i, with its message, as m.
-const unreadMail = `FROM agent_inbox i LEFT JOIN agent_message m ON m.message_id = i.message_id AND m.recipient = i.recipient
+const unreadMail = `FROM agent_inbox i LEFT JOIN agent_message m ON m.message_id = i.message_id
+	AND m.recipient = i.recipient
 	WHERE i.recipient = ?1 AND i.read_at = '' AND ` + noTest
 
-// Inboxes are filled in the order of rowid. newestUnread is when what came last of unreadMail was delivered; newerUnread
-// is whether any of the last ones came after a start at ?2 that was for messages up to ?3.
+// Inboxes are filled in the order of rowid. newestUnread is when what came last of unreadMail was delivered;
+// newerUnread is whether any of the last ones came after a start at ?2 that was for messages up to ?3.
 const (
 	newestUnread = `SELECT i.delivered_at ` + unreadMail + ` ORDER BY i.rowid DESC LIMIT 1`
-	newerUnread  = `SELECT EXISTS (SELECT 1 FROM (SELECT i.delivered_at, m.seq ` + unreadMail + ` ORDER BY i.rowid DESC LIMIT 1000) AS i
+	newerUnread  = `SELECT EXISTS (SELECT 1 FROM (SELECT i.delivered_at, m.seq ` + unreadMail + ` ORDER BY i.rowid DESC
+		LIMIT 1000) AS i
 		WHERE delivered_at > ?2 OR delivered_at = ?2 AND seq > ?3)`
 )
 
@@ -206,9 +213,9 @@ func inboxMail(c *store.Conn, a *ledger.Agent, run *Run) (fresh, left bool, err 
 	return n != 0, left, err
 }
 
-// deliveredMail selects what was delivered to ?1 through another transport since the last start at ?3, and is not known to
-// have been dealt with. ?4 is the newest message that the start was for. Times of delivery never go back, so that looking
-// can begin at ?2, before which nothing was found.
+// deliveredMail selects what was delivered to ?1 through another transport since the last start at ?3, and is not known
+// to have been dealt with. ?4 is the newest message that the start was for. Times of delivery never go back, so that
+// looking can begin at ?2, before which nothing was found.
 const deliveredMail = `FROM agent_message m
 	WHERE m.ended_at <> '' AND m.ended_at >= ?2 AND m.ended_at >= ?3 AND NOT (m.ended_at = ?3 AND m.seq <= ?4)
 	  AND m.recipient = ?1 AND m.status = 'delivered' AND m.read_at = '' AND m.acknowledged_at = '' AND ` + noTest
@@ -225,7 +232,8 @@ const firstDelivered = `SELECT m.ended_at ` + deliveredMail + ` ORDER BY m.ended
 
 // unsettled reports whether a message that was delivered is not known to have been dealt with.
 func unsettled(c *store.Conn, seq int64) (bool, error) {
-	n, err := c.Number(`SELECT count(*) FROM agent_message WHERE seq = ? AND status = 'delivered' AND read_at = '' AND acknowledged_at = ''`, seq)
+	n, err := c.Number(`SELECT count(*) FROM agent_message WHERE seq = ? AND status = 'delivered' AND read_at = ''
+		AND acknowledged_at = ''`, seq)
 	return n != 0, err
 }
 
@@ -262,7 +270,8 @@ func mailFor(c *store.Conn, a *ledger.Agent, run *Run, looked string) (m mail, e
 		m.count = 1
 	}
 	err = c.Query(`SELECT `+id+`, m.trace_id, m.span_id `+from+`
-		ORDER BY CASE m.action WHEN 'interrupt' THEN 0 ELSE 1 END, m.priority DESC, m.seq LIMIT +`+fmt.Sprint(maxUnread), func(row store.Row) error {
+		ORDER BY CASE m.action WHEN 'interrupt' THEN 0 ELSE 1 END, m.priority DESC, m.seq
+			LIMIT +`+fmt.Sprint(maxUnread), func(row store.Row) error {
 		if m.first == "" {
 			m.first, m.traceID, m.spanID = row.Text(0), row.Text(1), row.Text(2)
 		}

@@ -49,7 +49,8 @@ func addSession(f *enginetest.Fixture, deliver string) *sessions.Sessions {
 	return sessions.New(f.Ledger)
 }
 
-// A start that never got a process is made again; one that did may have done its work, and is not repeated where nobody can tell.
+// A start that never got a process is made again; one that did may have done its work, and is not repeated where nobody
+// can tell.
 func TestRunsWhoseWatchdogDied(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -109,7 +110,8 @@ func TestWhatIsNewAfterGivingUp(t *testing.T) {
 			}
 			fail := func() {
 				t.Helper()
-				if err := s.End(t.Context(), begin(f, s), sessions.RunEnd{Outcome: "exit status 1", Failed: true}); err != nil {
+				if err := s.End(t.Context(), begin(f, s), sessions.RunEnd{Outcome: "exit status 1",
+					Failed: true}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -127,7 +129,8 @@ func TestWhatIsNewAfterGivingUp(t *testing.T) {
 				f.Clock.Advance(time.Hour)
 				come()
 			}
-			want.Equal(t, "wanted for what came in the millisecond of the start that was for it", session(f, s).Wanted, false)
+			want.Equal(t, "wanted for what came in the millisecond of the start that was for it", session(f, s).Wanted,
+				false)
 			f.Clock.Advance(time.Second)
 			want.Equal(t, "wanted when it was given up again", session(f, s).Wanted, false)
 			come()
@@ -145,24 +148,27 @@ func TestTheEndOfASessionIsEverywhere(t *testing.T) {
 	f.Send("b", "a")
 	f.Deliver()
 	b := begin(f, s)
-	for session, status := range map[string]orchestrator.PresenceStatus{"other": orchestrator.Working, "third": orchestrator.Stopped} {
+	for session, status := range map[string]orchestrator.PresenceStatus{"other": orchestrator.Working,
+		"third": orchestrator.Stopped} {
 		f.SayStatus("a", "b", session, status)
 	}
 	if err := s.End(t.Context(), b, sessions.RunEnd{Outcome: "exit status 1", Failed: true}); err != nil {
 		t.Fatal(err)
 	}
-	want.Rows(t, f.Rows(`SELECT session_id, status FROM presence ORDER BY session_id`), "default idle", "other idle", "third stopped")
+	want.Rows(t, f.Rows(`SELECT session_id, status FROM presence ORDER BY session_id`), "default idle", "other idle",
+		"third stopped")
 }
 
-// The lead of the team is told once when a started session ends, however it does, unless the agent has said so itself; an
-// ended session of the lead tells nobody. What cannot be told comes not back: it would start the session anew.
+// The lead of the team is told once when a started session ends, however it does, unless the agent has said so itself;
+// an ended session of the lead tells nobody. What cannot be told comes not back: it would start the session anew.
 func TestLeadHearsOfTheEndOfASession(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "first")
 	f.Clock.Advance(time.Second)
 	s := addSession(f, "inbox")
 	told := func() []string {
-		return f.Rows(`SELECT sender, recipient, session_id, payload FROM agent_message WHERE message_type = 'idle_notification' ORDER BY seq`)
+		return f.Rows(`SELECT sender, recipient, session_id, payload FROM agent_message
+			WHERE message_type = 'idle_notification' ORDER BY seq`)
 	}
 	run := func(e sessions.RunEnd, says func()) {
 		t.Helper()
@@ -184,7 +190,8 @@ func TestLeadHearsOfTheEndOfASession(t *testing.T) {
 	first := `a first default {"type":"idle_notification","from":"a","reason":"exit status 0"}`
 	want.Rows(t, told(), first)
 	run(sessions.RunEnd{Outcome: "exit status 0"}, func() {
-		if _, err := teams.EndTurn(t.Context(), f.Ledger, "b", orchestrator.Draft{Sender: "a", Type: "idle_notification", SessionID: "default"}); err != nil {
+		if _, err := teams.EndTurn(t.Context(), f.Ledger, "b", orchestrator.Draft{Sender: "a",
+			Type: "idle_notification", SessionID: "default"}); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -207,8 +214,10 @@ func TestLeadHearsOfTheEndOfASession(t *testing.T) {
 		f.Clock.Advance(time.Hour)
 		f.Deliver()
 	}
-	want.Rows(t, f.Rows(`SELECT DISTINCT status FROM agent_message WHERE recipient = 'b' AND message_type = 'idle_notification' AND delivered_at IS NULL`), "failed")
-	want.Rows(t, f.Rows(`SELECT count(*) FROM agent_message WHERE message_type = 'error_report' AND recipient = 'a'`), "0")
+	want.Rows(t, f.Rows(`SELECT DISTINCT status FROM agent_message WHERE recipient = 'b'
+		AND message_type = 'idle_notification' AND delivered_at IS NULL`), "failed")
+	want.Rows(t, f.Rows(`SELECT count(*) FROM agent_message WHERE message_type = 'error_report' AND recipient = 'a'`),
+		"0")
 }
 
 // The end of a session whose agent was removed meanwhile is in the trace, and brings nothing of the agent back.
@@ -397,8 +406,10 @@ func TestWhySaysHowTheSessionStands(t *testing.T) {
 		}
 	}
 	says("with a, through wire:a", "the session of a is started for it by")
-	end(sessions.RunEnd{Outcome: "exit status 1", Failed: true, Output: "left out " + strings.Repeat("ü", 200) + "\none\n\ntwo ü\n"})
-	says("failed (exit status 1; it said last: one two ü) and is started again at 20", "What it printed is in "+sessions.Output(f.Ledger, "a"))
+	end(sessions.RunEnd{Outcome: "exit status 1", Failed: true, Output: "left out " + strings.Repeat("ü", 200) +
+		"\none\n\ntwo ü\n"})
+	says("failed (exit status 1; it said last: one two ü) and is started again at 20", "What it printed is in "+
+		sessions.Output(f.Ledger, "a"))
 	f.Add(agents.Update{Name: "a", StartCommand: new("false")})
 	says("and is started again at once")
 	end(sessions.RunEnd{Outcome: "exit status 2", Failed: true, Output: strings.Repeat("ü", 200)})

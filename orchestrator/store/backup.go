@@ -14,12 +14,13 @@ type Backup struct {
 	Messages int64 // in it, archived ones among them
 }
 
-// Outdated is something that a backup says and that is not true any more: it is ended in a copy of the backup, before that replaces
-// the database.
+// Outdated is something that a backup says and that is not true any more: it is ended in a copy of the backup, before
+// that replaces the database.
 type Outdated struct {
 	Kind string // of what is counted, see Restored.Ended
-	// Valid lists the ids of what is valid at the time ?1, in the backup and in the database; what is in the first list alone has
-	// ended since. End ends at the time ?1 what has the id ?2. Without Valid it ends everything that there is.
+	// Valid lists the ids of what is valid at the time ?1, in the backup and in the database; what is in the first list
+	// alone has ended since. End ends at the time ?1 what has the id ?2. Without Valid it ends everything that there
+	// is.
 	Valid, End string
 }
 
@@ -32,16 +33,18 @@ type InBackup struct {
 
 // Compared says what a backup has and the database has not, and the other way round.
 type Compared struct {
-	Messages int64    // in the backup
-	Missing  int64    // messages of the database that the backup has not, archived ones among both
-	Adds     []string // what the backup does outside of itself and the database does not: commands, addresses, schedules
+	Messages int64 // in the backup
+	Missing  int64 // messages of the database that the backup has not, archived ones among both
+	// what the backup does outside of itself and the database does not: commands, addresses, schedules
+	Adds []string
 }
 
 // Restored is what a restore did.
 type Restored struct {
 	Compared
 	Ended map[string]int64 // how much of each kind is valid in the backup, and no more now
-	// Untrusted is why the database does nothing outside of itself from now on: the backup is of another one. "" if it may.
+	// Untrusted is why the database does nothing outside of itself from now on: the backup is of another one. "" if it
+	// may.
 	Untrusted string
 	Previous  string // where the database as it was before has been saved; "" when it was empty
 }
@@ -55,7 +58,8 @@ func (r *Restored) NamePrevious(err error) error {
 	if own, ok := errors.AsType[*orchestrator.Error](err); ok {
 		*named = *own
 	}
-	named.Hint = strings.TrimPrefix(strings.TrimSuffix(named.Hint, ".")+". The database as it was before is saved in "+r.Previous, ". ")
+	named.Hint = strings.TrimPrefix(strings.TrimSuffix(named.Hint, ".")+". The database as it was before is saved in "+
+		r.Previous, ". ")
 	return named
 }
 

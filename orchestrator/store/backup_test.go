@@ -18,7 +18,8 @@ func TestErrorsNameTheSavedCopy(t *testing.T) {
 		"Free some. The database as it was before is saved in /x/mail.db.before": &orchestrator.Error{Code: orchestrator.Unavailable, Message: "full", Err: cause, Hint: "Free some"},
 	} {
 		named, ok := errors.AsType[*orchestrator.Error](r.NamePrevious(err))
-		if !ok || named.Hint != hint || !errors.Is(named, cause) || named.Code != orchestrator.CodeOf(err) || strings.Count(named.Error(), "no space") != 1 {
+		if !ok || named.Hint != hint || !errors.Is(named, cause) || named.Code != orchestrator.CodeOf(err) ||
+			strings.Count(named.Error(), "no space") != 1 {
 			t.Errorf("%+v of %v", named, err)
 		}
 	}

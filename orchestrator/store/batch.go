@@ -21,13 +21,15 @@ type Batch struct {
 
 // Control begins and ends the transaction of a batch.
 type Control interface {
-	// Begin begins it and takes the locks that a scope asks for. It tries at least once, until a certain time or until ctx ends.
+	// Begin begins it and takes the locks that a scope asks for. It tries at least once, until a certain time or until
+	// ctx ends.
 	Begin(ctx context.Context, until time.Time, scope Scope) error
 	// Alone reports whether nobody else writes until it ends.
 	Alone() bool
 	// Hold takes the lock of a recipient, see Of, and reports whether it has it: it does not wait for another request.
 	Hold(recipient string) (bool, error)
-	// Commit runs what is still to be run and commits, or returns why it did not. Later is the failure of one of these statements.
+	// Commit runs what is still to be run and commits, or returns why it did not. Later is the failure of one of these
+	// statements.
 	Commit() error
 	// Rollback undoes it, unless the database has by itself.
 	Rollback() error
@@ -57,8 +59,8 @@ func (w *Writer) commit(b *Batch) (c Commit) {
 	return c
 }
 
-// makeDurable waits until a batch is on the disk. Whoever is rung looks while the disk is still at it: what a listener does with
-// what it finds waits for a later sync of the same file, and so for this one.
+// makeDurable waits until a batch is on the disk. Whoever is rung looks while the disk is still at it: what a listener
+// does with what it finds waits for a later sync of the same file, and so for this one.
 func (w *Writer) makeDurable(b *Batch, c Commit) {
 	w.guard(b.ring)
 	if err := c.Sync(); err != nil {
@@ -68,8 +70,8 @@ func (w *Writer) makeDurable(b *Batch, c Commit) {
 	w.guard(b.durable)
 }
 
-// patientUntil is when the batch gives up waiting for the database: after the busy timeout, or with the last context of its
-// requests if all of them end before. It is one time for all that is waited for, so that nobody waits for it twice.
+// patientUntil is when the batch gives up waiting for the database: after the busy timeout, or with the last context of
+// its requests if all of them end before. It is one time for all that is waited for, so that nobody waits for it twice.
 func (b *Batch) patientUntil(busy time.Duration) time.Time {
 	now := time.Now()
 	limit, until := now.Add(busy), now
@@ -115,8 +117,8 @@ func (b *Batch) allFailed() bool {
 	return true
 }
 
-// Answers reports whether a caller will be told something that its request read. That may rest on another process's commit
-// which is not on the disk yet, so the batch is synced even if it changed nothing.
+// Answers reports whether a caller will be told something that its request read. That may rest on another process's
+// commit which is not on the disk yet, so the batch is synced even if it changed nothing.
 func (b *Batch) Answers() bool {
 	for i, q := range b.Requests {
 		if b.outcomes[i] == nil && !q.closes && !q.Work.Quiet() && !q.Work.Lazy() {
@@ -126,7 +128,8 @@ func (b *Batch) Answers() bool {
 	return false
 }
 
-// Lazy reports whether all requests are lazy: the batch is not synced. One that has failed counts as well, since it may run again.
+// Lazy reports whether all requests are lazy: the batch is not synced. One that has failed counts as well, since it may
+// run again.
 func (b *Batch) Lazy() bool {
 	return !slices.ContainsFunc(b.Requests, func(q *Request) bool { return q.closes || !q.Work.Lazy() })
 }
@@ -157,10 +160,10 @@ func (b *Batch) durable() {
 	}
 }
 
-// Run runs the batch in a transaction, first without savepoints: they cost more than anything else in a send. When a request
-// has failed and left something to undo, everything is rolled back and run again with them; when a statement's failure ended
-// the whole transaction (a full disk does), the requests that are left run again from its beginning. Its error fails all
-// requests without an outcome.
+// Run runs the batch in a transaction, first without savepoints: they cost more than anything else in a send. When a
+// request has failed and left something to undo, everything is rolled back and run again with them; when a statement's
+// failure ended the whole transaction (a full disk does), the requests that are left run again from its beginning. Its
+// error fails all requests without an outcome.
 func (b *Batch) Run(c *Conn, control Control, until time.Time) error {
 	final := make([]bool, len(b.Requests)) // has failed together with a transaction, and does not run again
 	for careful := false; ; {
@@ -188,7 +191,8 @@ func (b *Batch) Run(c *Conn, control Control, until time.Time) error {
 			}
 		}
 		again := control.Again(err)
-		if !again && !careful && (isLater(err) || IsRefused(b.w.Backend.Explain(err))) { // it is the failure of one of the requests
+		// it is the failure of one of the requests
+		if !again && !careful && (isLater(err) || IsRefused(b.w.Backend.Explain(err))) {
 			careful, again = true, true
 		}
 		control.Rollback()
@@ -243,7 +247,8 @@ func (b *Batch) runAll(control Control, final []bool) error {
 func call(work Work, t *Transaction) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = &orchestrator.Error{Code: orchestrator.Internal, Message: fmt.Sprintf("panic: %v", p), Err: fmt.Errorf("%s", debug.Stack())}
+			err = &orchestrator.Error{Code: orchestrator.Internal, Message: fmt.Sprintf("panic: %v", p),
+				Err: fmt.Errorf("%s", debug.Stack())}
 		}
 	}()
 	return work.Run(t)
@@ -261,7 +266,8 @@ func (w *Writer) guard(f func()) {
 
 // GaveUp is the error of a request whose context ended while it waited for the database.
 func GaveUp(ctx context.Context) error {
-	return &orchestrator.Error{Code: orchestrator.Busy, Message: "gave up waiting for the database; nothing was written", Err: context.Cause(ctx)}
+	return &orchestrator.Error{Code: orchestrator.Busy,
+		Message: "gave up waiting for the database; nothing was written", Err: context.Cause(ctx)}
 }
 
 // refusal is the cause of an error about a row that the database does not take.
@@ -277,7 +283,8 @@ func IsRefused(err error) bool {
 
 // Refused is the error of a request with a row that the database does not take, and cause says why not.
 func Refused(cause error) error {
-	return &orchestrator.Error{Code: orchestrator.InvalidParams, Message: "the database refuses it", Err: refusal{cause},
+	return &orchestrator.Error{Code: orchestrator.InvalidParams, Message: "the database refuses it",
+		Err:  refusal{cause},
 		Hint: "A trigger of its tables does not take this, or it is too long or has a character that the database lacks: change what is written, or the database"}
 }
 
@@ -325,22 +332,22 @@ type Transaction struct {
 	lost    bool // the database has rolled it back, or there was no number left for a row
 }
 
-// Careful reports whether failures are undone one by one, with savepoints, since something has failed without them. The rows of each
-// request are then to be written at once.
+// Careful reports whether failures are undone one by one, with savepoints, since something has failed without them. The
+// rows of each request are then to be written at once.
 func (t *Transaction) Careful() bool { return t.careful }
 
 // IsAlone reports whether nobody else writes until the transaction ends, whatever scope its requests have.
 func (t *Transaction) IsAlone() bool { return t.control.Alone() }
 
-// Hold keeps others from changing messages of a recipient, see Of, until the transaction ends. It reports whether it does: false if
-// another request does so now. It does not wait for that, since that might wait for this one.
+// Hold keeps others from changing messages of a recipient, see Of, until the transaction ends. It reports whether it
+// does: false if another request does so now. It does not wait for that, since that might wait for this one.
 func (t *Transaction) Hold(recipient string) (bool, error) { return t.control.Hold(recipient) }
 
 // errSpoiled ends a request whose transaction is about to be run again.
 var errSpoiled = errors.New("to be run again with savepoints")
 
-// Savepoint runs fn so that its failure undoes what fn has done and nothing else. err ends the request. A transaction's first
-// run has no savepoints and hopes for the best, see Batch.Run.
+// Savepoint runs fn so that its failure undoes what fn has done and nothing else. err ends the request. A transaction's
+// first run has no savepoints and hopes for the best, see Batch.Run.
 func (t *Transaction) Savepoint(fn func() error) (failure, err error) {
 	if !t.careful {
 		before := t.Writes

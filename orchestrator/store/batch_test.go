@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestPatientUntil: a batch waits for the database as long as the most patient of its requests, and no longer than the busy
-// timeout.
+// TestPatientUntil: a batch waits for the database as long as the most patient of its requests, and no longer than the
+// busy timeout.
 func TestPatientUntil(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

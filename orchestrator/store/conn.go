@@ -14,8 +14,8 @@ import (
 // Conn is one connection to the database, for statements that are written once for every database. It is not safe for
 // concurrent use.
 //
-// Arguments are nil, bool, int, int64, *int, *int64, float64, string, []byte or Status. A time.Time is never one: each driver would
-// write it its own way.
+// Arguments are nil, bool, int, int64, *int, *int64, float64, string, []byte or Status. A time.Time is never one: each
+// driver would write it its own way.
 type Conn struct {
 	Driver Driver
 	args   []driver.NamedValue
@@ -23,8 +23,9 @@ type Conn struct {
 	Writes int // statements run that may have changed something that could be lost or undone; the driver counts them
 }
 
-// Driver is a connection as its own database has it. Arguments are only valid during the call. What only some databases can do
-// with some rows are further methods, such as those of remote; whoever needs one asks for it by a type assertion.
+// Driver is a connection as its own database has it. Arguments are only valid during the call. What only some databases
+// can do with some rows are further methods, such as those of remote; whoever needs one asks for it by a type
+// assertion.
 type Driver interface {
 	// ExecBound runs one statement.
 	ExecBound(query string, args []driver.NamedValue) (driver.Result, error)
@@ -34,12 +35,14 @@ type Driver interface {
 	Script(text string) error
 	// Broken reports whether no transaction is open, or an error has ended it.
 	Broken() bool
-	// RenumberMessages gives messages, also archived ones, whose numbers are out of range those that come next, in their order.
+	// RenumberMessages gives messages, also archived ones, whose numbers are out of range those that come next, in
+	// their order.
 	RenumberMessages() error
 	// Admit refuses tables that a newer program has made unfit for this one, and a database that is another program's.
 	Admit() error
-	// CheckConfigured refuses tables of what is configured that do not have the constraints of schema.sql, and rows that those keep out:
-	// such a file was made by somebody else. A server's user who can change its tables can do all that.
+	// CheckConfigured refuses tables of what is configured that do not have the constraints of schema.sql, and rows
+	// that those keep out: such a file was made by somebody else. A server's user who can change its tables can do all
+	// that.
 	CheckConfigured() error
 }
 
@@ -48,7 +51,8 @@ type remote interface {
 	// RunLater runs a statement together with the next one, or with the commit. RunRest runs what is still to be run.
 	RunLater(query string, args []driver.NamedValue) error
 	RunRest() error
-	// InsertBound runs an INSERT of one row into a table whose rows are numbered by seq, and returns the number that it got.
+	// InsertBound runs an INSERT of one row into a table whose rows are numbered by seq, and returns the number that it
+	// got.
 	InsertBound(query string, args []driver.NamedValue) (int64, error)
 	// SetBatch sets the rows at hand, which are no table there.
 	SetBatch(seqs []int64)
@@ -86,8 +90,9 @@ func (c *Conn) Exec(query string, args ...any) (int64, error) {
 	return res.RowsAffected()
 }
 
-// Run is Exec for a statement of which nothing but its failure counts. A database on a server may run it later, together with the
-// next one, whose error is then that of either, see Later. It has the shape that package tracing and a SetTransport write through.
+// Run is Exec for a statement of which nothing but its failure counts. A database on a server may run it later,
+// together with the next one, whose error is then that of either, see Later. It has the shape that package tracing and
+// a SetTransport write through.
 func (c *Conn) Run(query string, args ...any) error {
 	if d, ok := c.Driver.(remote); ok {
 		return d.RunLater(query, c.Bind(args))
@@ -147,8 +152,10 @@ func (c *Conn) InsertRow(query string, args ...any) (int64, error) {
 // Script runs statements that are separated by semicolons and take no arguments.
 func (c *Conn) Script(text string) error { return c.Driver.Script(text) }
 
-// Numbered are the tables whose rows the database numbers, each one more than the largest there ever was, and the column that has the numbers.
-var Numbered = []struct{ Table, Column string }{{"agent_message", "seq"}, {"message_trace", "id"}, {"command_trace", "id"}}
+// Numbered are the tables whose rows the database numbers, each one more than the largest there ever was, and the
+// column that has the numbers.
+var Numbered = []struct{ Table, Column string }{{"agent_message", "seq"}, {"message_trace", "id"},
+	{"command_trace", "id"}}
 
 // Somebody may write a row of any number by hand.
 const (
@@ -235,8 +242,8 @@ func (c *Conn) Texts(query string, args ...any) (values []string, err error) {
 	return values, err
 }
 
-// Row is a row of a query's result, one value a column: nil, an int64, a float64, a string, a []byte or a bool. It is only
-// valid until the next one is read, but its strings may be kept.
+// Row is a row of a query's result, one value a column: nil, an int64, a float64, a string, a []byte or a bool. It is
+// only valid until the next one is read, but its strings may be kept.
 type Row []driver.Value
 
 // Text returns a column as text, "" for NULL.

@@ -8,10 +8,10 @@ import (
 	"syscall"
 )
 
-// SyncFolders syncs a folder and all above it: a new folder lasts only once the one above is synced, and a power cut must
-// not take the database with all that was answered since. Nothing is answered before the file has the version of its tables,
-// so the process that gives it that syncs the folders first, whichever process made them. A folder that we may not open was
-// not made by us, and some file systems cannot sync folders; only an error of the disk counts.
+// SyncFolders syncs a folder and all above it: a new folder lasts only once the one above is synced, and a power cut
+// must not take the database with all that was answered since. Nothing is answered before the file has the version of
+// its tables, so the process that gives it that syncs the folders first, whichever process made them. A folder that we
+// may not open was not made by us, and some file systems cannot sync folders; only an error of the disk counts.
 func SyncFolders(path string) error {
 	for {
 		if err := SyncFolder(path); errors.Is(err, syscall.EIO) {
@@ -35,7 +35,8 @@ func SyncFolder(path string) error {
 	return d.Sync()
 }
 
-// ReplaceFile writes a file so that it is there whole or not at all, on disk when it returns. Folders that are missing are made.
+// ReplaceFile writes a file so that it is there whole or not at all, on disk when it returns. Folders that are missing
+// are made.
 func ReplaceFile(path string, text []byte, mode fs.FileMode) error {
 	folder := filepath.Dir(path)
 	if err := os.MkdirAll(folder, 0o755); err != nil {

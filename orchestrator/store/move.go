@@ -9,11 +9,13 @@ import (
 	"mailroom/orchestrator"
 )
 
-// The rows of settings that a move from one place to another leaves. A database that has one of them is read, and not written.
+// The rows of settings that a move from one place to another leaves. A database that has one of them is read, and not
+// written.
 const (
 	// MovedTo is the address to which the database has moved. The one that has it is what was left behind.
 	MovedTo = "moved_to"
-	// MovingFrom says from where a database is moving in. The one that has it is not whole, or what it comes from can be written still.
+	// MovingFrom says from where a database is moving in. The one that has it is not whole, or what it comes from can
+	// be written still.
 	MovingFrom = "moving_from"
 )
 
@@ -30,22 +32,25 @@ func IsOwnSetting(key string) bool {
 	return strings.HasPrefix(key, ownPrefix) || slices.Contains(ownSettings, key)
 }
 
-// ErrMoved is the cause of an error about a database that has moved, or is moving in. It is an ErrOutdated, too: whoever has
-// the database open must end.
+// ErrMoved is the cause of an error about a database that has moved, or is moving in. It is an ErrOutdated, too:
+// whoever has the database open must end.
 var ErrMoved error = moved{errors.New("the database has moved")}
 
 type moved struct{ error }
 
 func (moved) Is(target error) bool { return target == ErrOutdated }
 
-// Closed refuses to write the database of a path if its settings say that it has moved to another place, or is still moving in.
+// Closed refuses to write the database of a path if its settings say that it has moved to another place, or is still
+// moving in.
 func Closed(path string, settings map[string]string) error {
 	if to := settings[MovedTo]; to != "" {
-		return &orchestrator.Error{Code: orchestrator.Unavailable, Err: ErrMoved, Message: "the database " + path + " has moved to " + to + "; nothing was written",
+		return &orchestrator.Error{Code: orchestrator.Unavailable, Err: ErrMoved, Message: "the database " + path +
+			" has moved to " + to + "; nothing was written",
 			Hint: "Use that one from now on, and start anew what has this one open. `mailroom migrate` moves it back, to a place of another name"}
 	}
 	if settings[MovingFrom] != "" {
-		return &orchestrator.Error{Code: orchestrator.Unavailable, Err: ErrMoved, Message: "a database is moving to " + path + "; nothing was written",
+		return &orchestrator.Error{Code: orchestrator.Unavailable, Err: ErrMoved, Message: "a database is moving to " +
+			path + "; nothing was written",
 			Hint: "If its `mailroom migrate` was interrupted, run it again. Until then the old place is the one to use"}
 	}
 	return nil
@@ -68,10 +73,11 @@ func ClosedByHand(settings map[string]string) string {
 // MoveSettings returns the rows of settings by which a database is Closed.
 func MoveSettings(c *Conn) (map[string]string, error) {
 	settings := map[string]string{}
-	err := c.Query(`SELECT key, value FROM settings WHERE key IN ('`+MovedTo+`', '`+MovingFrom+`')`, func(row Row) error {
-		settings[row.Text(0)] = row.Text(1)
-		return nil
-	})
+	err := c.Query(`SELECT key, value FROM settings WHERE key IN ('`+MovedTo+`', '`+MovingFrom+`')`,
+		func(row Row) error {
+			settings[row.Text(0)] = row.Text(1)
+			return nil
+		})
 	return settings, err
 }
 
@@ -84,7 +90,8 @@ type MovedTable struct {
 	Keys    [][]string    // the columns that no two rows may have the same values in, but for those that number them
 }
 
-// TablesMade returns the names of the tables that a script makes. In it each begins a line, and its name can stand in SQL as it is.
+// TablesMade returns the names of the tables that a script makes. In it each begins a line, and its name can stand in
+// SQL as it is.
 func TablesMade(script string) map[string]bool {
 	made := map[string]bool{}
 	for line := range strings.Lines(script) {
@@ -114,8 +121,8 @@ type MovedColumn struct {
 
 // Mover is a Driver whose database can move to another place. All but Tables is called in a transaction that is alone.
 type Mover interface {
-	// HoldStill keeps out those, too, who write by hand, and lets the transaction do nothing for a long time. Return its error from the
-	// transaction: when that is run again, it is called with again, and waits longer for them.
+	// HoldStill keeps out those, too, who write by hand, and lets the transaction do nothing for a long time. Return
+	// its error from the transaction: when that is run again, it is called with again, and waits longer for them.
 	HoldStill(again bool) error
 	// Tables lists the tables that there are. The methods that take one are for those that are not Foreign.
 	Tables() ([]MovedTable, error)
@@ -125,11 +132,12 @@ type Mover interface {
 	Fill(t MovedTable, rows iter.Seq2[Row, error]) error
 	// Numbers returns the last number that was given to a row, by table.
 	Numbers() (map[string]int64, error)
-	// Filled is called once all tables are filled. The next row of a table gets a number behind its last one, and those that are there.
+	// Filled is called once all tables are filled. The next row of a table gets a number behind its last one, and those
+	// that are there.
 	Filled(last map[string]int64) error
 	// MakeInboxView makes the view of an agent's inbox, once all tables are filled.
 	MakeInboxView(agent, at string) error
-	// Shut keeps out of a database that is Closed who knows nothing of that: programs that write its messages by hand, and older
-	// ones. It lets them into any other.
+	// Shut keeps out of a database that is Closed who knows nothing of that: programs that write its messages by hand,
+	// and older ones. It lets them into any other.
 	Shut() error
 }

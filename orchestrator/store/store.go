@@ -19,8 +19,8 @@ type Store interface {
 	// Write does the work of a request in a write transaction and returns when that is on the disk, see Writer.
 	Write(q *Request) error
 	// Read calls fn with a connection whose statements all see the same state of the database. fn must not keep the
-	// connection, must not write to a slow client while it has it, and must not read through the store: all places to read
-	// could be taken by readers that wait for another. Error: busy when ctx ends before there is a place.
+	// connection, must not write to a slow client while it has it, and must not read through the store: all places to
+	// read could be taken by readers that wait for another. Error: busy when ctx ends before there is a place.
 	Read(ctx context.Context, fn func(c *Conn) error) error
 	// Look is Read without a snapshot: fn runs one statement, or several that need not see the same state.
 	Look(ctx context.Context, fn func(c *Conn) error) error
@@ -28,26 +28,30 @@ type Store interface {
 	Explain(err error) error
 	// Path names the database, for people and for other processes that are to open it.
 	Path() string
-	// Beside is what the paths of this machine's files that belong to the database begin with: locks of its agents' commands, and
-	// keys that must not be in it. Where there is no place for them, nothing can be made there.
+	// Beside is what the paths of this machine's files that belong to the database begin with: locks of its agents'
+	// commands, and keys that must not be in it. Where there is no place for them, nothing can be made there.
 	Beside() string
 	// Bell wakes those who wait for what others write.
 	Bell() orchestrator.Bell
-	// Token makes the token of a lease of this process out of an id; Gone reports whether the process that made a token is
-	// known to be dead.
+	// Token makes the token of a lease of this process out of an id; Gone reports whether the process that made a token
+	// is known to be dead.
 	Token(id string) string
 	Gone(token string) bool
-	// Alive returns a context that ends when Gone may soon be true of this process though it lives: it has lost the database, and
-	// looks to others as if its host were dead. Work under a lease must end then, since others will do it.
+	// Alive returns a context that ends when Gone may soon be true of this process though it lives: it has lost the
+	// database, and looks to others as if its host were dead. Work under a lease must end then, since others will do
+	// it.
 	Alive() context.Context
-	// Create makes the database if it is not there yet, and reports whether it did. It makes none where there was one before.
+	// Create makes the database if it is not there yet, and reports whether it did. It makes none where there was one
+	// before.
 	Create() (created bool, err error)
-	// Exists reports whether there is a database. NoneYet reports whether there is none, and nothing shows that there was one.
+	// Exists reports whether there is a database. NoneYet reports whether there is none, and nothing shows that there
+	// was one.
 	Exists() bool
 	NoneYet() bool
 	// Ready reports whether the database can be read and written now. Errors: busy, unavailable.
 	Ready(ctx context.Context) error
-	// Size returns the bytes that the database takes on disk, and those of them that a checkpoint folds; 0 if that is not known.
+	// Size returns the bytes that the database takes on disk, and those of them that a checkpoint folds; 0 if that is
+	// not known.
 	Size() (all, log int64)
 	Close() error
 }
@@ -58,7 +62,8 @@ type (
 	Backuper interface {
 		Backup(ctx context.Context, file string, overwrite bool) (Backup, error)
 		Restore(ctx context.Context, file string, force bool, parts InBackup) (Restored, error)
-		Compare(ctx context.Context, file string, outside []string) (Compared, error) // what a restore would bring and take
+		// what a restore would bring and take
+		Compare(ctx context.Context, file string, outside []string) (Compared, error)
 	}
 	// Console answers queries that are written by hand.
 	Console interface {
@@ -69,7 +74,8 @@ type (
 		Now() time.Time
 		Place() string // its servers, database and schema, the same for whoever uses it and however
 		Settled(ctx context.Context) (Settled, error)
-		// Enters returns why the server refuses a program that gets the address without its password, and no PGPASSWORD.
+		// Enters returns why the server refuses a program that gets the address without its password, and no
+		// PGPASSWORD.
 		Enters(ctx context.Context) error
 		// LockedBy names the sessions of other programs that may have locked rows of messages.
 		LockedBy(c *Conn) ([]string, error)
@@ -96,16 +102,17 @@ type (
 	}
 )
 
-// Settled says up to which ids the traces are complete: no transaction can add a row there any more. Where several write at the same
-// time, one may commit after another that got larger ids, and whoever followed the ids alone would never see its rows.
+// Settled says up to which ids the traces are complete: no transaction can add a row there any more. Where several
+// write at the same time, one may commit after another that got larger ids, and whoever followed the ids alone would
+// never see its rows.
 type Settled struct {
 	Events, Commands int64  // ids of message_trace and of command_trace
 	Dense            bool   // an id that is not there was deleted; otherwise its transaction may have been undone
 	Holder           string // the transaction that keeps larger ids from being settled; "" is none
 }
 
-// SettledIn says up to which ids the traces of a store are complete. Whoever follows one asks before the snapshot in which he reads its
-// rows. Where one transaction writes at a time, all that can be seen is settled.
+// SettledIn says up to which ids the traces of a store are complete. Whoever follows one asks before the snapshot in
+// which he reads its rows. Where one transaction writes at a time, all that can be seen is settled.
 func SettledIn(ctx context.Context, s Store) (Settled, error) {
 	if central, ok := s.(Central); ok {
 		return central.Settled(ctx)
@@ -120,7 +127,8 @@ type Report func(check, level, says, do string)
 func Able[T any](s Store, what string) (T, error) {
 	can, ok := s.(T)
 	if !ok {
-		return can, orchestrator.Errorf(orchestrator.Unavailable, "this kind of database has no %s of mailroom's", what).WithHint("Use what its server has, such as pg_dump")
+		return can, orchestrator.Errorf(orchestrator.Unavailable, "this kind of database has no %s of mailroom's",
+			what).WithHint("Use what its server has, such as pg_dump")
 	}
 	return can, nil
 }
@@ -145,7 +153,7 @@ const AddCount = `
 	INSERT INTO message_count (recipient, state, n) VALUES (?1, ?2, ?3)
 	` + AddToCount
 
-// AddToCount ends an INSERT into message_count. What somebody has written there that is out of range stays as it is: a sum might be no number
-// any more.
+// AddToCount ends an INSERT into message_count. What somebody has written there that is out of range stays as it is: a
+// sum might be no number any more.
 const AddToCount = `ON CONFLICT (recipient, state) DO UPDATE SET n = CASE WHEN message_count.n ` + Believed + `
 	THEN message_count.n + excluded.n ELSE message_count.n END`

@@ -40,8 +40,8 @@ type Table struct {
 	n     int      // rows
 }
 
-// Rows are the rows of a Table: a JSON list of objects whose keys are the columns, in their order. They are encoded as they come,
-// and sent in the pieces in which they are kept, so that no answer is in memory twice.
+// Rows are the rows of a Table: a JSON list of objects whose keys are the columns, in their order. They are encoded as
+// they come, and sent in the pieces in which they are kept, so that no answer is in memory twice.
 type Rows struct {
 	pieces net.Buffers
 	size   int // of all, in bytes
@@ -61,8 +61,8 @@ func NewTable(columns []string, bound Bound) *Table {
 	return t
 }
 
-// Add adds a row, whose values may also be of type time.Time. It reports whether there may be another one: if not, the row was one too
-// many. Error: invalid_params for a first row that is too long by itself.
+// Add adds a row, whose values may also be of type time.Time. It reports whether there may be another one: if not, the
+// row was one too many. Error: invalid_params for a first row that is too long by itself.
 func (t *Table) Add(values Row) (more bool, err error) {
 	if t.Truncated = t.n >= t.bound.Rows; t.Truncated {
 		return false, nil
@@ -97,7 +97,8 @@ func TooLong(bytes int) error {
 
 // TooSlow is the error of a query that was ended after a time.
 func TooSlow(after time.Duration) error {
-	return orchestrator.Errorf(orchestrator.Unavailable, "the query ran for more than %s and was ended", orchestrator.FormatDuration(after)).
+	return orchestrator.Errorf(orchestrator.Unavailable, "the query ran for more than %s and was ended",
+		orchestrator.FormatDuration(after)).
 		WithHint("Narrow it down, for example by message_id or by time")
 }
 

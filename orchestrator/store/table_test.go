@@ -30,7 +30,8 @@ func TestTableIsJSON(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("né", 100_000)
 	table := store.NewTable([]string{`a "key"`, "b"}, store.Bound{Rows: 100})
-	for _, value := range []any{nil, int64(math.MaxInt64), 0.5, math.Inf(-1), true, "\x1b\"\n", []byte("x\xff"), time.Unix(0, 0), long} {
+	for _, value := range []any{nil, int64(math.MaxInt64), 0.5, math.Inf(-1), true, "\x1b\"\n", []byte("x\xff"),
+		time.Unix(0, 0), long} {
 		if more, err := table.Add(store.Row{value, int64(1)}); !more || err != nil {
 			t.Fatal(value, more, err)
 		}
@@ -41,7 +42,8 @@ func TestTableIsJSON(t *testing.T) {
 	}
 	rows := table.Rows.Values()
 	want.Equal(t, "rows", len(rows), 9)
-	for i, is := range []any{nil, json.Number("9223372036854775807"), json.Number("0.5"), "-Inf", true, "\x1b\"\n", "x\uFFFD", "1970-01-01T00:00:00.000Z", long} {
+	for i, is := range []any{nil, json.Number("9223372036854775807"), json.Number("0.5"), "-Inf", true, "\x1b\"\n",
+		"x\uFFFD", "1970-01-01T00:00:00.000Z", long} {
 		if got := rows[i][0]; got != is {
 			t.Errorf("row %d: %.100v; want %.100v", i, got, is)
 		}
@@ -82,9 +84,11 @@ func TestTableIsBounded(t *testing.T) {
 				break
 			}
 		}
-		want.Equal(t, name, fmt.Sprint(added, len(table.Rows.Values()), table.Truncated), fmt.Sprint(c.rows, c.rows, true))
+		want.Equal(t, name, fmt.Sprint(added, len(table.Rows.Values()), table.Truncated), fmt.Sprint(c.rows, c.rows,
+			true))
 	}
-	for _, long := range []any{strings.Repeat("\x01", most/5), make([]byte, most/5), strings.Repeat("x", most)} { // the first two as six bytes each
+	// the first two as six bytes each
+	for _, long := range []any{strings.Repeat("\x01", most/5), make([]byte, most/5), strings.Repeat("x", most)} {
 		table := store.NewTable([]string{"x", "y"}, store.Bound{Rows: 1, Bytes: most})
 		_, err := table.Add(store.Row{int64(1), long})
 		want.Code(t, err, orchestrator.InvalidParams)

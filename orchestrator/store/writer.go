@@ -14,14 +14,15 @@ import (
 // maxBatch bounds the requests that share one transaction.
 const maxBatch = 512
 
-// overlapFrom is how many requests must wait for leadership to pass on before the disk has the last batch. With fewer it
-// pays to let them gather: a batch costs as much as five messages in it.
+// overlapFrom is how many requests must wait for leadership to pass on before the disk has the last batch. With fewer
+// it pays to let them gather: a batch costs as much as five messages in it.
 const overlapFrom = 16
 
-// Writer runs what one process writes. Requests that queue up while a commit is under way share the next transaction and its
-// sync (group commit): the first that finds no leader leads, writes for all that wait, waits for the disk, answers them and
-// passes leadership on. It passes it on before it waits for the disk if overlapFrom requests wait already. No timer is set; a
-// leader only yields, for microseconds, to those that can run at once, see gather. Safe for concurrent use.
+// Writer runs what one process writes. Requests that queue up while a commit is under way share the next transaction
+// and its sync (group commit): the first that finds no leader leads, writes for all that wait, waits for the disk,
+// answers them and passes leadership on. It passes it on before it waits for the disk if overlapFrom requests wait
+// already. No timer is set; a leader only yields, for microseconds, to those that can run at once, see gather. Safe for
+// concurrent use.
 type Writer struct {
 	Backend Backend
 	Bell    orchestrator.Bell
@@ -42,8 +43,8 @@ type Writer struct {
 // Backend is what a database does for its writer. Leaders call it, and so one at a time, but for Note and Explain.
 type Backend interface {
 	Control
-	// Write runs b, with Batch.Run, and waits for the database until a certain time. The commit is what makes the outcome
-	// durable, nil when nothing must be.
+	// Write runs b, with Batch.Run, and waits for the database until a certain time. The commit is what makes the
+	// outcome durable, nil when nothing must be.
 	Write(b *Batch, until time.Time) (Commit, error)
 	// Explain gives an error of the database its code and the advice what to do. Others pass through.
 	Explain(err error) error
@@ -59,7 +60,8 @@ type Commit interface {
 	Sync() error
 }
 
-// NothingToSync is a commit for which nothing is left to be synced: that of a batch that is Lazy, or one that is on the disk already.
+// NothingToSync is a commit for which nothing is left to be synced: that of a batch that is Lazy, or one that is on the
+// disk already.
 var NothingToSync Commit = nothingToSync{}
 
 type nothingToSync struct{}
@@ -92,8 +94,8 @@ type Work interface {
 	Run(t *Transaction) error
 	// Quiet reports whether the caller learns nothing if nothing changed: a batch of such requests skips the sync.
 	Quiet() bool
-	// Lazy reports whether a power cut may undo what it did though the caller was answered: a batch of such requests alone is
-	// committed without waiting for the disk. It is the same before Run and after.
+	// Lazy reports whether a power cut may undo what it did though the caller was answered: a batch of such requests
+	// alone is committed without waiting for the disk. It is the same before Run and after.
 	Lazy() bool
 	// Rings returns whom to wake once it is committed.
 	Rings() *Ring
@@ -112,9 +114,9 @@ func (w *Writer) Finish() error {
 	return w.Submit(&Request{Ctx: context.Background(), closes: true})
 }
 
-// Submit runs a request in a write transaction and returns when that is on the disk. It may share the transaction with others:
-// an error of its work undoes what that did and nothing else. A context that ends before the request is taken withdraws it, with
-// code busy; afterwards the outcome is awaited. An error of the work is returned as it is.
+// Submit runs a request in a write transaction and returns when that is on the disk. It may share the transaction with
+// others: an error of its work undoes what that did and nothing else. A context that ends before the request is taken
+// withdraws it, with code busy; afterwards the outcome is awaited. An error of the work is returned as it is.
 func (w *Writer) Submit(q *Request) error {
 	ctx := q.Ctx
 	if ctx.Err() != nil {
@@ -210,11 +212,12 @@ func (w *Writer) lead(q *Request) error {
 // gatherFor bounds how long a leader yields, a few times what those need that it has just answered.
 const gatherFor = 20 * time.Microsecond
 
-// gatherYields is more than fit into that time. In a bubble of testing/synctest, time stands still while anybody can run.
+// gatherYields is more than fit into that time. In a bubble of testing/synctest, time stands still while anybody can
+// run.
 const gatherYields = 1000
 
-// gather lets whoever is runnable join, until the batch is as big as the last one: of those that were just answered most
-// come back at once. Worth it only when the last batch had company.
+// gather lets whoever is runnable join, until the batch is as big as the last one: of those that were just answered
+// most come back at once. Worth it only when the last batch had company.
 func (w *Writer) gather() {
 	if w.last <= 1 {
 		return

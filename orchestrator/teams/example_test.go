@@ -18,8 +18,9 @@ func ExampleAsk() {
 	defer done()
 
 	asked, err := teams.Ask(ctx, e.Ledger, teams.Request{
-		Kind:  orchestrator.Shutdown,
-		Draft: orchestrator.Draft{SessionID: orchestrator.DefaultSession, Sender: "lead", Recipient: "tester", Type: orchestrator.ShutdownRequest},
+		Kind: orchestrator.Shutdown,
+		Draft: orchestrator.Draft{SessionID: orchestrator.DefaultSession, Sender: "lead", Recipient: "tester",
+			Type: orchestrator.ShutdownRequest},
 		Payload: func(id string) (json.RawMessage, error) {
 			return orchestrator.JSON(map[string]string{"request_id": id, "reason": "all tests pass"})
 		},
@@ -30,7 +31,8 @@ func ExampleAsk() {
 
 	if _, err := teams.Answer(ctx, e.Ledger, teams.Reply{
 		Kind: orchestrator.Shutdown, RequestID: asked.RequestID, Approve: true,
-		Draft: orchestrator.Draft{SessionID: orchestrator.DefaultSession, Sender: "tester", Recipient: "lead", Type: orchestrator.ShutdownResponse},
+		Draft: orchestrator.Draft{SessionID: orchestrator.DefaultSession, Sender: "tester", Recipient: "lead",
+			Type: orchestrator.ShutdownResponse},
 	}); err != nil {
 		log.Fatal(err)
 	}

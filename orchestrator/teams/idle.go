@@ -12,8 +12,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// IdleNotice returns the message that says that an agent's turn in a session has ended, and why if reason is not empty. It has
-// no recipient yet; EndTurn sets that.
+// IdleNotice returns the message that says that an agent's turn in a session has ended, and why if reason is not empty.
+// It has no recipient yet; EndTurn sets that.
 func IdleNotice(agent, session, reason string) (orchestrator.Draft, error) {
 	body := struct {
 		Type   string          `json:"type"`
@@ -24,7 +24,8 @@ func IdleNotice(agent, session, reason string) (orchestrator.Draft, error) {
 		body.Reason = orchestrator.JSONString(reason)
 	}
 	payload, err := json.Marshal(body)
-	return orchestrator.Draft{Sender: agent, Type: orchestrator.IdleNotification, Payload: payload, SessionID: session}, err
+	return orchestrator.Draft{Sender: agent, Type: orchestrator.IdleNotification, Payload: payload, SessionID: session},
+		err
 }
 
 // TurnEnded is what EndTurn did.
@@ -34,11 +35,13 @@ type TurnEnded struct {
 	Notice   orchestrator.Sent // zero when nobody was told: there is no lead, or the agent was idle or stopped before
 }
 
-// EndTurn notes that an agent's turn in a session has ended, so that the agent is idle, and sends the notice to the team's
-// lead, both in one transaction. An agent that is idle already, or has stopped, stays so, and nobody is told: there is one
-// notice for each turn. lead is the agent to tell; "" is the lead of the team. The notice's SessionID and Sender say whose turn
-// it was; its Recipient is set here. Errors: those of agents.Join; unknown_recipient for the lead.
-func EndTurn(ctx context.Context, l *ledger.Ledger, lead string, notice orchestrator.Draft) (ended TurnEnded, err error) {
+// EndTurn notes that an agent's turn in a session has ended, so that the agent is idle, and sends the notice to the
+// team's lead, both in one transaction. An agent that is idle already, or has stopped, stays so, and nobody is told:
+// there is one notice for each turn. lead is the agent to tell; "" is the lead of the team. The notice's SessionID and
+// Sender say whose turn it was; its Recipient is set here. Errors: those of agents.Join; unknown_recipient for the
+// lead.
+func EndTurn(ctx context.Context, l *ledger.Ledger, lead string, notice orchestrator.Draft) (ended TurnEnded,
+	err error) {
 	if notice, err = checkFromTeam(notice); err != nil {
 		return ended, err
 	}
@@ -76,7 +79,8 @@ func endTurn(t *ledger.Tx, lead string, notice orchestrator.Draft) (ended TurnEn
 		ended.Presence = before
 		return ended, err
 	}
-	if ended.Presence, err = agents.TakePresence(t, notice.SessionID, notice.Sender, orchestrator.Idle); err != nil || ended.Lead == "" {
+	if ended.Presence, err = agents.TakePresence(t, notice.SessionID, notice.Sender, orchestrator.Idle); err != nil ||
+		ended.Lead == "" {
 		return ended, err
 	}
 	notice.Recipient = ended.Lead
@@ -87,8 +91,8 @@ func endTurn(t *ledger.Tx, lead string, notice orchestrator.Draft) (ended TurnEn
 	return ended, err
 }
 
-// turnsOver notes that an agent whose started session has ended works nowhere any more, and tells the lead of each team in
-// which it did, each once: the agent itself may have died without a word. reason is how the session ended.
+// turnsOver notes that an agent whose started session has ended works nowhere any more, and tells the lead of each team
+// in which it did, each once: the agent itself may have died without a word. reason is how the session ended.
 func turnsOver(t *ledger.Tx, agent, reason string) error {
 	conf := t.Config()
 	sessions, err := t.Texts(`SELECT session_id FROM presence WHERE agent = ? AND status = 'working'`, agent)

@@ -27,8 +27,8 @@ const (
 type Request struct {
 	Kind  orchestrator.RequestKind
 	Draft orchestrator.Draft // its SessionID is the session; its Payload is Payload's
-	// Payload makes the message's payload, compact JSON that says under which id the request is answered. It may be called
-	// more often than once; ids are all of one length.
+	// Payload makes the message's payload, compact JSON that says under which id the request is answered. It may be
+	// called more often than once; ids are all of one length.
 	Payload func(requestID string) (json.RawMessage, error)
 }
 
@@ -37,7 +37,8 @@ type Reply struct {
 	Kind      orchestrator.RequestKind // of the request
 	RequestID string
 	Approve   bool
-	Draft     orchestrator.Draft // its SessionID is the session, its Sender the agent that was asked, its Recipient the one that asked
+	// its SessionID is the session, its Sender the agent that was asked, its Recipient the one that asked
+	Draft orchestrator.Draft
 }
 
 // requestOf is a row of team_requests.
@@ -76,10 +77,10 @@ func requestBy(c *store.Conn, column, id string) (q requestOf, found bool, err e
 	return store.First(c, scanRequest, `SELECT `+requestColumns+` FROM team_requests q WHERE q.`+column+` = ?`, id)
 }
 
-// Ask sends a request to a teammate. It is open until that teammate, and nobody else, has answered. A request to a name that
-// nobody has is kept as a dead letter, and opens when that is replayed. Errors: those of Send; invalid_params for a broadcast;
-// conflict if the last request of the kind from this sender to this teammate is still open, and for a request to shut down to a
-// teammate that has stopped.
+// Ask sends a request to a teammate. It is open until that teammate, and nobody else, has answered. A request to a name
+// that nobody has is kept as a dead letter, and opens when that is replayed. Errors: those of Send; invalid_params for
+// a broadcast; conflict if the last request of the kind from this sender to this teammate is still open, and for a
+// request to shut down to a teammate that has stopped.
 func Ask(ctx context.Context, l *ledger.Ledger, q Request) (sent Sent, err error) {
 	const anyID = "req-00000000000000000000000000" // as long as the real one, so that what is checked is as long
 	if q.Draft.Payload, err = q.Payload(anyID); err != nil {
@@ -91,11 +92,12 @@ func Ask(ctx context.Context, l *ledger.Ledger, q Request) (sent Sent, err error
 	return writeToTeam(ctx, l, func(t *ledger.Tx) (outcome, error) { return ask(t, q) })
 }
 
-// CheckProtocol checks the draft of a request or an answer, which goes to one teammate, and returns it in the form in which it
-// is stored.
+// CheckProtocol checks the draft of a request or an answer, which goes to one teammate, and returns it in the form in
+// which it is stored.
 func CheckProtocol(d orchestrator.Draft) (orchestrator.Draft, error) {
 	if toSeveralInTeam(&d) {
-		return d, orchestrator.Errorf(orchestrator.InvalidParams, "%s cannot be broadcast: one teammate has to answer for itself", d.Type).WithHint("Name one teammate")
+		return d, orchestrator.Errorf(orchestrator.InvalidParams,
+			"%s cannot be broadcast: one teammate has to answer for itself", d.Type).WithHint("Name one teammate")
 	}
 	return checkInTeam(d)
 }
@@ -123,7 +125,8 @@ func ask(t *ledger.Tx, q Request) (out outcome, err error) {
 	}
 	_, err = t.Exec(`
 		INSERT INTO team_requests (request_id, kind, session_id, requester, responder, message_id, status, created_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?)`, id, string(q.Kind), d.SessionID, d.Sender, d.Recipient, messageID, status, t.Now)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?)`, id, string(q.Kind), d.SessionID, d.Sender, d.Recipient, messageID, status,
+		t.Now)
 	return out, err
 }
 
@@ -135,7 +138,8 @@ func reopenRequest(t *ledger.Tx, messageID string) error {
 // mayAsk refuses a request that is open already, and one that asks a stopped agent to stop.
 func mayAsk(t *ledger.Tx, kind orchestrator.RequestKind, d *orchestrator.Draft) error {
 	// What became void is noted here, so that it is not looked at with every request.
-	if err := t.Run(`UPDATE team_requests AS q SET status = 'void' WHERE q.responder = ? AND q.status = 'open' AND `+reachedNobody, d.Recipient); err != nil {
+	if err := t.Run(`UPDATE team_requests AS q SET status = 'void' WHERE q.responder = ? AND q.status = 'open' AND `+
+		reachedNobody, d.Recipient); err != nil {
 		return err
 	}
 	open, err := openRequests(t.Conn, d.SessionID, d.Recipient)
@@ -144,7 +148,8 @@ func mayAsk(t *ledger.Tx, kind orchestrator.RequestKind, d *orchestrator.Draft) 
 	}
 	for _, q := range open {
 		if q.kind == kind && q.requester == d.Sender {
-			e := orchestrator.Errorf(orchestrator.Conflict, "%s has not answered the %s of %s yet", d.Recipient, request(q.kind), q.id)
+			e := orchestrator.Errorf(orchestrator.Conflict, "%s has not answered the %s of %s yet", d.Recipient,
+				request(q.kind), q.id)
 			e.Details = map[string]any{"request_id": q.id}
 			return e.WithHint("Remind %s of %s with a plain message", d.Recipient, q.id)
 		}
@@ -162,12 +167,13 @@ func mayAsk(t *ledger.Tx, kind orchestrator.RequestKind, d *orchestrator.Draft) 
 func request(k orchestrator.RequestKind) string  { return string(k) + "_request" }
 func response(k orchestrator.RequestKind) string { return string(k) + "_response" }
 
-// Answer approves or rejects a request, and sends the message that says so, in one transaction. If a shutdown is approved, the
-// agent that was asked has stopped: broadcasts leave it out until it sends again. If a plan is approved, the agent that asked
-// leaves plan mode. Of several answers only the first counts. The answer belongs to the session of the request, whatever the
-// draft says. Errors: those of Send; invalid_params for a broadcast, for another recipient than the agent that asked, or for
-// another kind than the request's; not_found for a request that does not exist or is between others; permission_denied for the
-// sender's own request; conflict if it is answered already, or its message reached nobody.
+// Answer approves or rejects a request, and sends the message that says so, in one transaction. If a shutdown is
+// approved, the agent that was asked has stopped: broadcasts leave it out until it sends again. If a plan is approved,
+// the agent that asked leaves plan mode. Of several answers only the first counts. The answer belongs to the session of
+// the request, whatever the draft says. Errors: those of Send; invalid_params for a broadcast, for another recipient
+// than the agent that asked, or for another kind than the request's; not_found for a request that does not exist or is
+// between others; permission_denied for the sender's own request; conflict if it is answered already, or its message
+// reached nobody.
 func Answer(ctx context.Context, l *ledger.Ledger, a Reply) (sent Sent, err error) {
 	if a.Draft, err = CheckProtocol(a.Draft); err != nil {
 		return sent, err
@@ -186,9 +192,11 @@ func AnswerIn(t *ledger.Tx, a Reply) (sent Sent, err error) {
 		return sent, err
 	}
 	if d.ReplyTo != "" && d.ReplyTo != q.messageID {
-		return sent, orchestrator.Errorf(orchestrator.InvalidParams, "reply_to: the message of %s is %s", q.id, q.messageID).WithHint("Leave reply_to out: request_id says what is answered")
+		return sent, orchestrator.Errorf(orchestrator.InvalidParams, "reply_to: the message of %s is %s", q.id,
+			q.messageID).WithHint("Leave reply_to out: request_id says what is answered")
 	}
-	d.ReplyTo, d.SessionID, d.Direct = q.messageID, q.session, true // a request is read in any session, so it can be answered from any
+	// a request is read in any session, so it can be answered from any
+	d.ReplyTo, d.SessionID, d.Direct = q.messageID, q.session, true
 	out, err := sendToTeam(t, &d)
 	if err == nil {
 		err = messages.Undone(out.refused)
@@ -217,9 +225,11 @@ func answerable(t *ledger.Tx, a *Reply) (requestOf, error) {
 		if err != nil {
 			return q, err
 		}
-		return q, orchestrator.Errorf(orchestrator.NotFound, "there is no request %q", a.RequestID).WithHint("%s", hintOpen(d.Sender, open))
+		return q, orchestrator.Errorf(orchestrator.NotFound, "there is no request %q", a.RequestID).
+			WithHint("%s", hintOpen(d.Sender, open))
 	case q.responder == d.Sender && q.kind != a.Kind:
-		return q, orchestrator.Errorf(orchestrator.InvalidParams, "%s is a %s, which takes no %s", q.id, request(q.kind), response(a.Kind)).
+		return q, orchestrator.Errorf(orchestrator.InvalidParams, "%s is a %s, which takes no %s", q.id,
+			request(q.kind), response(a.Kind)).
 			WithHint("Answer with a %s", response(q.kind))
 	}
 	return q, q.refuses(d.Sender, d.Recipient)
@@ -253,9 +263,9 @@ func hintOpen(responder string, open []requestOf) string {
 	return "Open to " + responder + ": " + strings.Join(list, ", ")
 }
 
-// answerByReply turns a plain answer to a message that carries a request into the answer that a teammate would have sent, if
-// its sender says whether it approves. An answer that says nothing of it stays as it is, unless its sender is the one asked:
-// that is an error.
+// answerByReply turns a plain answer to a message that carries a request into the answer that a teammate would have
+// sent, if its sender says whether it approves. An answer that says nothing of it stays as it is, unless its sender is
+// the one asked: that is an error.
 func answerByReply(t *ledger.Tx, re *ledger.Reply) error {
 	d := &re.Draft
 	if d.Verdict == nil {
@@ -275,7 +285,8 @@ func answerByReply(t *ledger.Tx, re *ledger.Reply) error {
 	case refusal != nil:
 		return refusal
 	case !ledger.DueAt(d, t.Clock).IsZero():
-		return orchestrator.Errorf(orchestrator.InvalidParams, "not_before: an answer to a team's request decides it at once").WithHint("Send it when it is to be decided")
+		return orchestrator.Errorf(orchestrator.InvalidParams,
+			"not_before: an answer to a team's request decides it at once").WithHint("Send it when it is to be decided")
 	}
 	d.Type, d.Payload, d.Summary, d.SessionID, d.Direct = v.Type, v.Payload, v.Summary, q.session, true
 	re.Stored = func(sent *orchestrator.Sent) error { return decide(t, &q, v.Approve, sent) }
@@ -286,21 +297,24 @@ func answerByReply(t *ledger.Tx, re *ledger.Reply) error {
 func (q *requestOf) refuses(sender, recipient string) error {
 	switch {
 	case q.responder != sender:
-		return orchestrator.Errorf(orchestrator.PermissionDenied, "%s was sent to %s; only its recipient can answer it", q.id, q.responder)
+		return orchestrator.Errorf(orchestrator.PermissionDenied, "%s was sent to %s; only its recipient can answer it",
+			q.id, q.responder)
 	case !q.void && q.status != requestOpen:
 		return orchestrator.Errorf(orchestrator.Conflict, "%s was %s at %s", q.id, q.status, q.answeredAt)
 	case q.void:
-		return orchestrator.Errorf(orchestrator.Conflict, "%s is not open: its message %s reached nobody, or %s was removed since", q.id, q.messageID, q.requester).
+		return orchestrator.Errorf(orchestrator.Conflict,
+			"%s is not open: its message %s reached nobody, or %s was removed since", q.id, q.messageID, q.requester).
 			WithHint("`mailroom why %s` says what became of it", q.messageID)
 	case q.requester != recipient:
-		return orchestrator.Errorf(orchestrator.InvalidParams, "to: %s was asked by %s, and the answer goes there", q.id, q.requester).
+		return orchestrator.Errorf(orchestrator.InvalidParams, "to: %s was asked by %s, and the answer goes there",
+			q.id, q.requester).
 			WithHint("Send it to %s", q.requester)
 	}
 	return nil
 }
 
-// decide stores how a request was answered by the message that was just sent, and does what was asked: it ends plan mode, or
-// notes that the agent has stopped.
+// decide stores how a request was answered by the message that was just sent, and does what was asked: it ends plan
+// mode, or notes that the agent has stopped.
 func decide(t *ledger.Tx, q *requestOf, approve bool, sent *orchestrator.Sent) error {
 	sent.RequestID, sent.Type = q.id, response(q.kind)
 	status := requestRejected

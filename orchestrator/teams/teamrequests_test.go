@@ -52,7 +52,8 @@ var requestStates = map[string]func(f *enginetest.Fixture, kind orchestrator.Req
 
 func askAndRead(f *enginetest.Fixture, kind orchestrator.RequestKind) string {
 	id := f.MustAsk(kind, "lead", "dev").RequestID
-	if ms, _, err := reading.Wait(f.T.Context(), f.Ledger, reading.Options{Recipient: "dev", Limit: 1}); err != nil || len(ms) != 1 {
+	if ms, _, err := reading.Wait(f.T.Context(), f.Ledger, reading.Options{Recipient: "dev", Limit: 1}); err != nil ||
+		len(ms) != 1 {
 		f.T.Fatalf("read %v, %v", ms, err)
 	}
 	return id
@@ -75,7 +76,8 @@ func other(kind orchestrator.RequestKind) orchestrator.RequestKind {
 	return orchestrator.Shutdown
 }
 
-// The steps that can be taken at a request, each with its code by state; "" is success. "*" is any state that is not named.
+// The steps that can be taken at a request, each with its code by state; "" is success. "*" is any state that is not
+// named.
 var requestSteps = []struct {
 	name  string
 	do    func(f *enginetest.Fixture, kind orchestrator.RequestKind, id string) error
@@ -113,14 +115,16 @@ var requestSteps = []struct {
 		return err
 	}, map[string]orchestrator.Code{"*": orchestrator.InvalidParams, "unknown": orchestrator.NotFound}},
 	{"answer in another session", func(f *enginetest.Fixture, kind orchestrator.RequestKind, id string) error {
-		_, err := f.Reply(f.Engine, kind, id, true, "dev", "lead", func(d *orchestrator.Draft) { d.SessionID = "elsewhere" })
+		_, err := f.Reply(f.Engine, kind, id, true, "dev", "lead",
+			func(d *orchestrator.Draft) { d.SessionID = "elsewhere" })
 		return err
 	}, answerCodes},
 	{"ask again", func(f *enginetest.Fixture, kind orchestrator.RequestKind, id string) error {
 		_, err := f.Ask(kind, "lead", "dev")
 		return err
 	}, map[string]orchestrator.Code{
-		"*": "", "open": orchestrator.Conflict, "delivered and read": orchestrator.Conflict, "archived": orchestrator.Conflict,
+		"*": "", "open": orchestrator.Conflict, "delivered and read": orchestrator.Conflict,
+		"archived":          orchestrator.Conflict,
 		"shutdown approved": orchestrator.Conflict,
 	}},
 	{"ask for the other thing", func(f *enginetest.Fixture, kind orchestrator.RequestKind, id string) error {
@@ -157,7 +161,8 @@ var answerCodes = map[string]orchestrator.Code{
 	"*": orchestrator.Conflict, "unknown": orchestrator.NotFound, "open": "", "delivered and read": "", "archived": "",
 }
 
-// Every step in every state does what the table says. A step that is refused changes nothing at all: no row, no presence.
+// Every step in every state does what the table says. A step that is refused changes nothing at all: no row, no
+// presence.
 func TestRequestStateMachine(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []orchestrator.RequestKind{orchestrator.Shutdown, orchestrator.PlanApproval} {
@@ -188,7 +193,8 @@ func TestRequestStateMachine(t *testing.T) {
 					case code != "" && orchestrator.CodeOf(err) != code:
 						t.Errorf("%s: %v; want %s", step.name, err, code)
 					case code != "" && f.Everything() != before:
-						t.Errorf("%s was refused and changed something:\n%s\nbefore:\n%s", step.name, f.Everything(), before)
+						t.Errorf("%s was refused and changed something:\n%s\nbefore:\n%s", step.name, f.Everything(),
+							before)
 					case code == "" && f.Everything() == before:
 						t.Errorf("%s succeeded and changed nothing", step.name)
 					}
@@ -225,8 +231,10 @@ func TestOfConcurrentAnswersOneWins(t *testing.T) {
 		}
 		want.Equal(t, "answers that counted", won, 1)
 		want.Rows(t, f.Rows(`
-			SELECT count(*), count(*) FILTER (WHERE m.message_id = q.answer_id), count(*) FILTER (WHERE m.reply_to = q.message_id) FROM team_requests q
-			JOIN agent_message m ON m.reply_to = q.message_id WHERE q.request_id = ?1 AND q.status <> 'open'`, id), "1 1 1")
+			SELECT count(*), count(*) FILTER (WHERE m.message_id = q.answer_id),
+				count(*) FILTER (WHERE m.reply_to = q.message_id) FROM team_requests q
+			JOIN agent_message m ON m.reply_to = q.message_id WHERE q.request_id = ?1 AND q.status <> 'open'`, id),
+			"1 1 1")
 	}
 }
 
@@ -258,7 +266,8 @@ func TestOfConcurrentRequestsOneOpens(t *testing.T) {
 func TestApprovedShutdownStops(t *testing.T) {
 	t.Parallel()
 	f := enginetest.NewTeam(t)
-	sent, err := f.Reply(f.Engine, orchestrator.Shutdown, f.MustAsk(orchestrator.Shutdown, "lead", "dev").RequestID, true, "dev", "lead")
+	sent, err := f.Reply(f.Engine, orchestrator.Shutdown, f.MustAsk(orchestrator.Shutdown, "lead", "dev").RequestID,
+		true, "dev", "lead")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -280,18 +289,28 @@ func TestApprovedShutdownStops(t *testing.T) {
 			_, err := f.Reply(f.Engine, orchestrator.Shutdown, "req-none", true, "dev", "lead")
 			return err
 		},
-		"a request to nobody":  func() error { _, err := f.Ask(orchestrator.PlanApproval, "dev", "nobody"); return err },
-		"a request to a group": func() error { _, err := f.Ask(orchestrator.PlanApproval, "dev", enginetest.Session); return err },
+		"a request to nobody": func() error {
+			_, err := f.Ask(orchestrator.PlanApproval, "dev",
+				"nobody")
+			return err
+		},
+		"a request to a group": func() error {
+			_, err := f.Ask(orchestrator.PlanApproval, "dev",
+				enginetest.Session)
+			return err
+		},
 	} {
 		if refused() == nil {
 			t.Errorf("%s is not refused", name)
 		}
 		want.Equal(t, "presence after "+name, f.Presence("dev"), "stopped")
 	}
-	if ended, err := teams.EndTurn(t.Context(), f.Ledger, "", idleNotice("dev")); err != nil || ended.Presence.Status != orchestrator.Stopped || ended.Notice.MessageID != "" {
+	if ended, err := teams.EndTurn(t.Context(), f.Ledger, "", idleNotice("dev")); err != nil ||
+		ended.Presence.Status != orchestrator.Stopped || ended.Notice.MessageID != "" {
 		t.Errorf("the end of a stopped agent's turn: %+v, %v", ended, err)
 	}
-	if err := teams.TakePart(t.Context(), f.Ledger, agents.Joining{Session: enginetest.Session, Agent: "dev"}, true); err != nil {
+	if err := teams.TakePart(t.Context(), f.Ledger, agents.Joining{Session: enginetest.Session, Agent: "dev"},
+		true); err != nil {
 		t.Error(err)
 	}
 	want.Equal(t, "presence after reading", f.Presence("dev"), "stopped")
@@ -299,7 +318,8 @@ func TestApprovedShutdownStops(t *testing.T) {
 		t.Error(err)
 	}
 	want.Equal(t, "presence after it spoke", f.Presence("dev"), "working")
-	if all, err := f.Say("lead", teams.Teammates); err != nil || !slices.Equal(all.Recipients, []string{"dev", "tester"}) {
+	if all, err := f.Say("lead", teams.Teammates); err != nil ||
+		!slices.Equal(all.Recipients, []string{"dev", "tester"}) {
 		t.Errorf("the broadcast went to %v, %v", all.Recipients, err)
 	}
 }

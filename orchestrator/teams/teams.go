@@ -1,5 +1,5 @@
-// Package teams lets the agents of a session work as a team: they write to each other or to all, ask each other to shut down or
-// to approve a plan, answer, and tell their lead when a turn ends. Source: document 001.
+// Package teams lets the agents of a session work as a team: they write to each other or to all, ask each other to shut
+// down or to approve a plan, answer, and tell their lead when a turn ends. Source: document 001.
 package teams
 
 import (
@@ -15,7 +15,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Teammates is the recipient that stands for everybody in the sender's team, but for the sender and those that have stopped.
+// Teammates is the recipient that stands for everybody in the sender's team, but for the sender and those that have
+// stopped.
 const Teammates = "*"
 
 // absent is the presence of a team's member that has not taken part in the session yet. It is stored nowhere.
@@ -23,18 +24,19 @@ const absent orchestrator.PresenceStatus = "absent"
 
 // Member is an agent of a team, and what it does in the session.
 type Member struct {
-	Name             string                      `json:"name"`
-	Role             string                      `json:"role,omitempty"`
-	Lead             bool                        `json:"lead"`
-	BuiltIn          bool                        `json:"built_in,omitempty"` // the operator or the user, who are no members: Role says who it is
+	Name string `json:"name"`
+	Role string `json:"role,omitempty"`
+	Lead bool   `json:"lead"`
+	// the operator or the user, who are no members: Role says who it is
+	BuiltIn          bool                        `json:"built_in,omitempty"`
 	Status           orchestrator.PresenceStatus `json:"status"`
 	Since            string                      `json:"since,omitempty"` // when it took that status
 	PlanModeRequired bool                        `json:"plan_mode_required,omitempty"`
 }
 
-// Get returns the members of a session's team, the lead first, and then the operator and the user, who can be written to. The
-// team is the group that has the name of the session; without such a group it is all agents. Error: invalid_params for the name
-// of the session.
+// Get returns the members of a session's team, the lead first, and then the operator and the user, who can be written
+// to. The team is the group that has the name of the session; without such a group it is all agents. Error:
+// invalid_params for the name of the session.
 func Get(ctx context.Context, l *ledger.Ledger, session string) (members []Member, err error) {
 	if session, err = orchestrator.CheckName("session", session); err != nil {
 		return nil, err
@@ -63,8 +65,8 @@ func Get(ctx context.Context, l *ledger.Ledger, session string) (members []Membe
 // leadName is the name, or else the role, by which an agent is the lead of its team. Source: document 001.
 const leadName = "team-lead"
 
-// team names the members of a session's team, its lead first: who has the name team-lead, else who has it as role, else who
-// was added first. The others follow in order of joining, or of being added.
+// team names the members of a session's team, its lead first: who has the name team-lead, else who has it as role, else
+// who was added first. The others follow in order of joining, or of being added.
 func team(conf *ledger.Config, session string) []string {
 	members, isGroup := conf.Groups[session]
 	if !isGroup {
@@ -101,10 +103,10 @@ type Sent struct {
 	Stopped []string // teammates that have stopped: a broadcast leaves them out, a direct message waits for them
 }
 
-// Send sends a message from an agent to a teammate, to all of them (Teammates), or to those of a role (role:ROLE), and notes
-// that the sender is working. The draft's SessionID says which team that is. A message to one agent may leave the team, so that
-// whoever wrote can be answered. A broadcast takes no IdempotencyKey, ReplyTo or HoldUnknown. Errors: those of messages.Send;
-// invalid_params for a group, for the sender itself, and for a broadcast that nobody would get.
+// Send sends a message from an agent to a teammate, to all of them (Teammates), or to those of a role (role:ROLE), and
+// notes that the sender is working. The draft's SessionID says which team that is. A message to one agent may leave the
+// team, so that whoever wrote can be answered. A broadcast takes no IdempotencyKey, ReplyTo or HoldUnknown. Errors:
+// those of messages.Send; invalid_params for a group, for the sender itself, and for a broadcast that nobody would get.
 func Send(ctx context.Context, l *ledger.Ledger, d orchestrator.Draft) (Sent, error) {
 	d, err := checkInTeam(d)
 	if err != nil {
@@ -119,7 +121,8 @@ type outcome struct {
 	refused error
 }
 
-// writeToTeam runs a send in a transaction. One that is refused may leave a dead letter behind, so that does not undo the transaction.
+// writeToTeam runs a send in a transaction. One that is refused may leave a dead letter behind, so that does not undo
+// the transaction.
 func writeToTeam(ctx context.Context, l *ledger.Ledger, send func(t *ledger.Tx) (outcome, error)) (Sent, error) {
 	var out outcome
 	err := l.Write(ctx, store.Alone, func(t *ledger.Tx) (err error) {
@@ -132,8 +135,8 @@ func writeToTeam(ctx context.Context, l *ledger.Ledger, send func(t *ledger.Tx) 
 	return out.sent, nil
 }
 
-// checkInTeam checks a draft that may go to all teammates or to those of a role, and returns it in the form in which it is
-// stored.
+// checkInTeam checks a draft that may go to all teammates or to those of a role, and returns it in the form in which it
+// is stored.
 func checkInTeam(d orchestrator.Draft) (_ orchestrator.Draft, err error) {
 	if d.Recipient != Teammates {
 		if d.Recipient, err = orchestrator.CheckRecipient("recipient", d.Recipient); err != nil {
@@ -144,10 +147,12 @@ func checkInTeam(d orchestrator.Draft) (_ orchestrator.Draft, err error) {
 		return d, err
 	}
 	if toSeveralInTeam(&d) && d.ReplyTo != "" {
-		return d, orchestrator.Errorf(orchestrator.InvalidParams, "reply_to: an answer goes to one teammate").WithHint("Name the one who wrote %s", orchestrator.Clip(d.ReplyTo))
+		return d, orchestrator.Errorf(orchestrator.InvalidParams, "reply_to: an answer goes to one teammate").
+			WithHint("Name the one who wrote %s", orchestrator.Clip(d.ReplyTo))
 	}
 	if d.Recipient == d.Sender {
-		return d, orchestrator.Errorf(orchestrator.InvalidParams, "%s would write to itself", d.Sender).WithHint("Name a teammate")
+		return d, orchestrator.Errorf(orchestrator.InvalidParams, "%s would write to itself", d.Sender).
+			WithHint("Name a teammate")
 	}
 	return d, nil
 }
@@ -176,7 +181,8 @@ func sendToTeam(t *ledger.Tx, d *orchestrator.Draft) (out outcome, err error) {
 	if toSeveralInTeam(d) {
 		sent.Sent, sent.Stopped, err = broadcast(t, d)
 	} else if _, isGroup := agents.Members(t.Config(), d.Recipient); isGroup {
-		err = orchestrator.Errorf(orchestrator.InvalidParams, "%s is a group, no teammate", d.Recipient).WithHint("Write to %s for the whole team", Teammates)
+		err = orchestrator.Errorf(orchestrator.InvalidParams, "%s is a group, no teammate", d.Recipient).
+			WithHint("Write to %s for the whole team", Teammates)
 	} else {
 		var direct messages.Outcome
 		if direct, err = messages.SendIn(t, d); err == nil && direct.Refused == nil {
@@ -222,8 +228,10 @@ func broadcast(t *ledger.Tx, d *orchestrator.Draft) (sent orchestrator.Sent, sto
 		}
 	}
 	if len(recipients) == 0 {
-		e := orchestrator.Errorf(orchestrator.InvalidParams, "nobody would get it: the team of session %s has no other member that has not stopped", d.SessionID)
-		return sent, stopped, e.WithHint("`mailroom team members` lists the team; `mailroom group set %s` makes it", d.SessionID)
+		e := orchestrator.Errorf(orchestrator.InvalidParams,
+			"nobody would get it: the team of session %s has no other member that has not stopped", d.SessionID)
+		return sent, stopped, e.WithHint("`mailroom team members` lists the team; `mailroom group set %s` makes it",
+			d.SessionID)
 	}
 	if err := messages.CheckBacklog(t, conf, recipients, ""); err != nil {
 		return sent, stopped, err
@@ -248,9 +256,9 @@ func stopped(c *store.Conn, session, agent string) ([]string, error) {
 	return []string{agent}, nil
 }
 
-// TakePart notes that an agent reads in a session, and adds it to the session if it is not there yet. began says that it was
-// given something to do: if it was idle, it is working again. One that has stopped stays so until it sends or joins anew.
-// Errors: those of agents.Join.
+// TakePart notes that an agent reads in a session, and adds it to the session if it is not there yet. began says that
+// it was given something to do: if it was idle, it is working again. One that has stopped stays so until it sends or
+// joins anew. Errors: those of agents.Join.
 func TakePart(ctx context.Context, l *ledger.Ledger, j agents.Joining, began bool) (err error) {
 	if j, err = j.Check(); err != nil {
 		return err

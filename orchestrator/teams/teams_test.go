@@ -16,7 +16,8 @@ import (
 )
 
 func idleNotice(agent string) orchestrator.Draft {
-	return orchestrator.Draft{Sender: agent, Type: "idle_notification", SessionID: enginetest.Session, Payload: json.RawMessage(`{"type":"idle_notification"}`)}
+	return orchestrator.Draft{Sender: agent, Type: "idle_notification", SessionID: enginetest.Session,
+		Payload: json.RawMessage(`{"type":"idle_notification"}`)}
 }
 
 // A turn's end is told once, to the lead or to whom the agent names; the next turn begins with what the agent says, or
@@ -42,8 +43,10 @@ func TestOneIdleNotificationATurn(t *testing.T) {
 		t.Fatal(err)
 	}
 	end("dev", "tester")
-	want.Rows(t, f.Rows(`SELECT sender, recipient FROM agent_message WHERE message_type = 'idle_notification' ORDER BY seq`), "dev lead", "dev tester")
-	if err := teams.TakePart(t.Context(), f.Ledger, agents.Joining{Session: enginetest.Session, Agent: "dev"}, true); err != nil {
+	want.Rows(t, f.Rows(`SELECT sender, recipient FROM agent_message WHERE message_type = 'idle_notification'
+		ORDER BY seq`), "dev lead", "dev tester")
+	if err := teams.TakePart(t.Context(), f.Ledger, agents.Joining{Session: enginetest.Session, Agent: "dev"},
+		true); err != nil {
 		t.Fatal(err)
 	}
 	end("dev", "")
@@ -77,19 +80,22 @@ func TestOneIdleNotificationATurn(t *testing.T) {
 func TestTeamsOfSessionsAreApart(t *testing.T) {
 	t.Parallel()
 	f := enginetest.NewTeam(t)
-	if _, err := f.Reply(f.Engine, orchestrator.Shutdown, f.MustAsk(orchestrator.Shutdown, "lead", "dev").RequestID, true, "dev", "lead"); err != nil {
+	if _, err := f.Reply(f.Engine, orchestrator.Shutdown, f.MustAsk(orchestrator.Shutdown, "lead", "dev").RequestID,
+		true, "dev", "lead"); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ session, members, recipients string }{
 		{enginetest.Session, "lead,dev,tester", "tester"},
 		{"elsewhere", "dev,lead,outsider,tester", "dev,outsider,tester"}, // no group of that name: everybody known
 	} {
-		sent, err := teams.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "lead", Recipient: teams.Teammates, Type: "message", SessionID: c.session})
+		sent, err := teams.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "lead", Recipient: teams.Teammates,
+			Type: "message", SessionID: c.session})
 		if err != nil {
 			t.Fatal(err)
 		}
 		recipients := slices.Clone(sent.Recipients)
-		want.Equal(t, "recipients in "+c.session, strings.Join(sorted(recipients), ","), strings.Join(sorted(strings.Split(c.recipients, ",")), ","))
+		want.Equal(t, "recipients in "+c.session, strings.Join(sorted(recipients), ","),
+			strings.Join(sorted(strings.Split(c.recipients, ",")), ","))
 		members, err := teams.Get(t.Context(), f.Ledger, c.session)
 		if err != nil {
 			t.Fatal(err)
@@ -102,7 +108,8 @@ func TestTeamsOfSessionsAreApart(t *testing.T) {
 			names = append(names, m.Name)
 			want.Equal(t, m.Name+" is the lead", m.Lead, i == 0)
 		}
-		want.Equal(t, "members of "+c.session, strings.Join(sorted(names), ","), strings.Join(sorted(strings.Split(c.members, ",")), ","))
+		want.Equal(t, "members of "+c.session, strings.Join(sorted(names), ","),
+			strings.Join(sorted(strings.Split(c.members, ",")), ","))
 	}
 }
 
@@ -117,10 +124,12 @@ func TestRejectedShutdownAndEmptyBroadcast(t *testing.T) {
 	f := enginetest.NewTeam(t)
 	for _, approve := range []bool{false, true} {
 		for _, name := range []string{"dev", "tester"} {
-			if _, err := f.Reply(f.Engine, orchestrator.Shutdown, f.MustAsk(orchestrator.Shutdown, "lead", name).RequestID, approve, name, "lead"); err != nil {
+			if _, err := f.Reply(f.Engine, orchestrator.Shutdown, f.MustAsk(orchestrator.Shutdown, "lead",
+				name).RequestID, approve, name, "lead"); err != nil {
 				t.Fatal(err)
 			}
-			want.Equal(t, name+"'s presence", f.Presence(name), map[bool]string{false: "working", true: "stopped"}[approve])
+			want.Equal(t, name+"'s presence", f.Presence(name), map[bool]string{false: "working",
+				true: "stopped"}[approve])
 		}
 	}
 	_, err := f.Say("lead", teams.Teammates)
@@ -133,7 +142,8 @@ func TestApprovedPlanEndsPlanMode(t *testing.T) {
 	f := enginetest.NewTeam(t)
 	f.Add(agents.Update{Name: "dev", PlanModeRequired: new(true)})
 	f.Add(agents.Update{Name: "lead", PlanModeRequired: new(true)})
-	required := `SELECT group_concat(name) FROM (SELECT name FROM agents WHERE plan_mode_required = 1 ORDER BY name) AS a`
+	required := `SELECT group_concat(name) FROM (SELECT name FROM agents WHERE plan_mode_required = 1
+		ORDER BY name) AS a`
 	for _, c := range []struct {
 		approve bool
 		left    string

@@ -13,7 +13,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// AllOptions select threads of all agents: those in which something was posted lately, the last post first, and then the others, newest first.
+// AllOptions select threads of all agents: those in which something was posted lately, the last post first, and then
+// the others, newest first.
 type AllOptions struct {
 	Status Status // "" is any
 	Search string // part of the name, in whatever letters; "" is any
@@ -27,7 +28,8 @@ const (
 )
 
 // postedLately selects the threads of the posts behind the seq ?1, the last post first.
-const postedLately = `SELECT t.thread_id, t.status, t.name, m.seq FROM agent_message AS m CROSS JOIN threads AS t ON t.thread_id = substr(m.recipient, 8)
+const postedLately = `SELECT t.thread_id, t.status, t.name, m.seq FROM agent_message AS m CROSS
+	JOIN threads AS t ON t.thread_id = substr(m.recipient, 8)
 	WHERE m.seq > ?1 AND m.recipient LIKE '` + orchestrator.ThreadPrefix + `%' ORDER BY m.seq DESC`
 
 // allThreads selects threads that were created before ?1, newest first. An id tells when its thread was created.
@@ -36,13 +38,15 @@ const allThreads = `SELECT thread_id, status, name FROM threads WHERE thread_id 
 // place is where a thread stands in the list of all.
 type place struct{ id, status, name, after string }
 
-// placesAfter returns the threads behind a place, in the order of All, and behind which place there are more, "" for none.
+// placesAfter returns the threads behind a place, in the order of All, and behind which place there are more, "" for
+// none.
 func placesAfter(c *store.Conn, after string) (list []place, next string, err error) {
 	text, isLate := strings.CutPrefix(after, "@")
 	before := int64(math.MaxInt64)
 	if isLate {
 		if before, err = strconv.ParseInt(text, 10, 64); err != nil {
-			return nil, "", orchestrator.Errorf(orchestrator.InvalidParams, "no answer says to continue at %q", orchestrator.Clip(after))
+			return nil, "", orchestrator.Errorf(orchestrator.InvalidParams, "no answer says to continue at %q",
+				orchestrator.Clip(after))
 		}
 	}
 	last, err := c.Number(`SELECT coalesce(max(seq), 0) FROM agent_message`)
@@ -67,7 +71,10 @@ func placesAfter(c *store.Conn, after string) (list []place, next string, err er
 	if after == "" || isLate {
 		after = "~" // behind every id
 	}
-	others, err := store.List(c, func(row store.Row) place { return place{row.Text(0), row.Text(1), row.Text(2), row.Text(0)} }, allThreads, after, maxLooked)
+	others, err := store.List(c, func(row store.Row) place {
+		return place{row.Text(0), row.Text(1), row.Text(2),
+			row.Text(0)}
+	}, allThreads, after, maxLooked)
 	if len(others) == maxLooked {
 		next = others[maxLooked-1].id
 	}
@@ -75,8 +82,9 @@ func placesAfter(c *store.Conn, after string) (list []place, next string, err er
 	return append(list, others...), next, err
 }
 
-// All returns threads for the administrator, at most limit of them. Next is where the next call goes on, "" at the end: it looks at so many
-// threads only, and may have found fewer. None is unread for the administrator. Error: invalid_params for a place that no call returned.
+// All returns threads for the administrator, at most limit of them. Next is where the next call goes on, "" at the end:
+// it looks at so many threads only, and may have found fewer. None is unread for the administrator. Error:
+// invalid_params for a place that no call returned.
 func All(ctx context.Context, l *ledger.Ledger, o AllOptions) (list []Overview, next string, err error) {
 	search := strings.ToLower(o.Search)
 	err = l.Read(ctx, func(c *store.Conn) error {

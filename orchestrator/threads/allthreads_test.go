@@ -12,14 +12,16 @@ import (
 	"mailroom/orchestrator/threads"
 )
 
-// The administrator sees all threads, first where something was posted lately, then the newest, however they are asked for, and the posts of any from the newest back.
+// The administrator sees all threads, first where something was posted lately, then the newest, however they are asked
+// for, and the posts of any from the newest back.
 func TestAllThreads(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
 	var ids []string
 	for i := range 5 {
 		f.Clock.Advance(time.Second)
-		th, err := threads.Create(t.Context(), f.Ledger, threads.Draft{Session: "default", Name: fmt.Sprintf("Thread %d", i), Creator: "a", Participants: []string{"b"}})
+		th, err := threads.Create(t.Context(), f.Ledger, threads.Draft{Session: "default",
+			Name: fmt.Sprintf("Thread %d", i), Creator: "a", Participants: []string{"b"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -36,7 +38,8 @@ func TestAllThreads(t *testing.T) {
 	for i := range 3 {
 		post(ids[0], fmt.Sprint(i))
 	}
-	if _, err := threads.Close(t.Context(), f.Ledger, threads.Change{Thread: ids[3], By: "a"}, threads.Closing{}); err != nil {
+	if _, err := threads.Close(t.Context(), f.Ledger, threads.Change{Thread: ids[3], By: "a"},
+		threads.Closing{}); err != nil {
 		t.Fatal(err)
 	}
 	all := func(o threads.AllOptions) (names, next string) {
@@ -72,13 +75,15 @@ func TestAllThreads(t *testing.T) {
 	want.Equal(t, "and before that", names, "0=2")
 	names, _ = all(threads.AllOptions{Limit: 9, After: next})
 	want.Equal(t, "the others", names, "432")
-	if _, _, err := threads.All(t.Context(), f.Ledger, threads.AllOptions{Limit: 1, After: "@x"}); orchestrator.CodeOf(err) != orchestrator.InvalidParams {
+	if _, _, err := threads.All(t.Context(), f.Ledger, threads.AllOptions{Limit: 1,
+		After: "@x"}); orchestrator.CodeOf(err) != orchestrator.InvalidParams {
 		t.Errorf("a place that no call returned: %v", err)
 	}
 
 	newest := func(after int64) (posts string, read threads.ReadPosts) {
 		t.Helper()
-		read, err := threads.Read(t.Context(), f.Ledger, threads.ReadOptions{Thread: ids[0], Newest: true, After: after, Limit: 2})
+		read, err := threads.Read(t.Context(), f.Ledger, threads.ReadOptions{Thread: ids[0], Newest: true, After: after,
+			Limit: 2})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -24,10 +24,10 @@ type MessageCopy struct {
 	Receipts []messages.Receipt
 }
 
-// OwnMessage returns a message that an agent has sent or got, or a post in a thread in which it takes part, whatever became of
-// it since; "" is the administrator, who sees all. Of a send to a group, a member sees its own copy, and the sender sees all.
-// Nothing is marked as read. Error: not_found, also for the messages of others, since an error must not tell a stranger that an
-// id is taken.
+// OwnMessage returns a message that an agent has sent or got, or a post in a thread in which it takes part, whatever
+// became of it since; "" is the administrator, who sees all. Of a send to a group, a member sees its own copy, and the
+// sender sees all. Nothing is marked as read. Error: not_found, also for the messages of others, since an error must
+// not tell a stranger that an id is taken.
 func OwnMessage(ctx context.Context, l *ledger.Ledger, id, agent string) (view MessageView, err error) {
 	agent = orchestrator.FoldName(agent)
 	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {

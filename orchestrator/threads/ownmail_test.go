@@ -12,7 +12,8 @@ import (
 	"mailroom/orchestrator/threads"
 )
 
-// An agent sees what it sent and got, in the table or in the archive, and posts of its threads; for others it does not exist.
+// An agent sees what it sent and got, in the table or in the archive, and posts of its threads; for others it does not
+// exist.
 func TestOwnMessage(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c", "d")
@@ -25,8 +26,10 @@ func TestOwnMessage(t *testing.T) {
 			copies    int
 			seen      bool
 		}{
-			{note, "a", 0, true}, {note, "B", 0, true}, {note, "c", 0, false}, {note, "", 0, true}, {"msg-none", "", 0, false},
-			{post, "a", 1, true}, {post, "b", 1, true}, {post, "c", 0, true}, {post, "d", 0, false}, {post, "", 1, true},
+			{note, "a", 0, true}, {note, "B", 0, true}, {note, "c", 0, false}, {note, "", 0, true},
+			{"msg-none", "", 0, false},
+			{post, "a", 1, true}, {post, "b", 1, true}, {post, "c", 0, true}, {post, "d", 0, false},
+			{post, "", 1, true},
 		} {
 			view, err := threads.OwnMessage(t.Context(), f.Ledger, c.id, c.agent)
 			if !c.seen {
@@ -62,8 +65,8 @@ func unreadPosts(f *enginetest.Fixture, agent string) int {
 	return list[0].Unread
 }
 
-// Every post is read once and in order, however small the pieces, and also when a part of the thread is in the archive. Only
-// the cursor of the reader moves, and it goes back if the posts could not be shown.
+// Every post is read once and in order, however small the pieces, and also when a part of the thread is in the archive.
+// Only the cursor of the reader moves, and it goes back if the posts could not be shown.
 func TestReadThread(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c", "d")
@@ -117,16 +120,19 @@ func TestRenameThread(t *testing.T) {
 	th := f.Thread("a", "b")
 	notice := threads.Notice{Type: "thread_renamed", Payload: []byte(`"it has another name"`)}
 	for i, by := range []string{"a", "b"} {
-		got, renamed, err := threads.Rename(t.Context(), f.Ledger, threads.Change{Session: enginetest.Room, Thread: th.ID, By: by}, "another", notice)
+		got, renamed, err := threads.Rename(t.Context(), f.Ledger, threads.Change{Session: enginetest.Room,
+			Thread: th.ID, By: by}, "another", notice)
 		if err != nil || renamed != (i == 0) || got.Name != "another" {
 			t.Errorf("%+v, %v, %v", got, renamed, err)
 		}
 	}
 	want.Equal(t, "unread", unreadPosts(f, "b"), 1)
 	want.Equal(t, "messages", f.Count(`agent_message`), "1")
-	_, _, err := threads.Rename(t.Context(), f.Ledger, threads.Change{Session: enginetest.Room, Thread: th.ID, By: "a"}, "two\nlines", notice)
+	_, _, err := threads.Rename(t.Context(), f.Ledger, threads.Change{Session: enginetest.Room, Thread: th.ID, By: "a"},
+		"two\nlines", notice)
 	want.Code(t, err, orchestrator.InvalidParams)
 	f.CloseThread(th.ID)
-	_, _, err = threads.Rename(t.Context(), f.Ledger, threads.Change{Session: enginetest.Room, Thread: th.ID, By: "a"}, "late", notice)
+	_, _, err = threads.Rename(t.Context(), f.Ledger, threads.Change{Session: enginetest.Room, Thread: th.ID, By: "a"},
+		"late", notice)
 	want.Code(t, err, orchestrator.Conflict)
 }

@@ -17,13 +17,16 @@ const maxUnreadPosts = 1000
 // Overview is a thread in a list of threads, as one of its participants sees it.
 type Overview struct {
 	Thread Thread
-	Unread int                    // posts that others made since the agent last read there, but for those of which it read a copy; at most 1000
+	// posts that others made since the agent last read there, but for those of which it read a copy; at most 1000
+	Unread int
 	Last   []orchestrator.Message // the last post; empty when there is none
 }
 
-// threadsOf selects the threads of the agent ?1, of the status ?2 if there is one, where something was posted last first.
+// threadsOf selects the threads of the agent ?1, of the status ?2 if there is one, where something was posted last
+// first.
 const threadsOf = `SELECT p.thread_id, p.read_seq, coalesce(
-		(SELECT seq FROM agent_message m WHERE m.thread_id = p.thread_id AND m.recipient = '` + orchestrator.ThreadPrefix + `' || p.thread_id ORDER BY seq DESC LIMIT 1), 0)
+		(SELECT seq FROM agent_message m WHERE m.thread_id = p.thread_id AND m.recipient = '` +
+	orchestrator.ThreadPrefix + `' || p.thread_id ORDER BY seq DESC LIMIT 1), 0)
 	FROM thread_participants p JOIN threads t ON t.thread_id = p.thread_id
 	WHERE p.agent = ?1 AND (?2 = '' OR t.status = ?2)
 	ORDER BY 3 DESC, t.created_at DESC, p.thread_id DESC LIMIT +?3 OFFSET +?4`
@@ -36,27 +39,34 @@ const unreadIn = `SELECT count(*) FROM (SELECT 1 FROM agent_message m
 	LIMIT +?4) AS p`
 
 // postsOf selects the posts in the thread ?1 behind the seq ?2, in order.
-const postsOf = `SELECT 0, seq FROM agent_message WHERE thread_id = ?1 AND seq > ?2 AND recipient = '` + orchestrator.ThreadPrefix + `' || ?1
+const postsOf = `SELECT 0, seq FROM agent_message WHERE thread_id = ?1 AND seq > ?2 AND recipient = '` +
+	orchestrator.ThreadPrefix + `' || ?1
 	UNION ALL
-	SELECT 1, seq FROM agent_message_archive WHERE thread_id = ?1 AND seq > ?2 AND recipient = '` + orchestrator.ThreadPrefix + `' || ?1
+	SELECT 1, seq FROM agent_message_archive WHERE thread_id = ?1 AND seq > ?2 AND recipient = '` +
+	orchestrator.ThreadPrefix + `' || ?1
 	ORDER BY seq LIMIT +?3`
 
 // newestPosts selects the posts in the thread ?1 before the seq ?2, the newest first.
-const newestPosts = `SELECT 0, seq FROM agent_message WHERE thread_id = ?1 AND seq < ?2 AND recipient = '` + orchestrator.ThreadPrefix + `' || ?1
+const newestPosts = `SELECT 0, seq FROM agent_message WHERE thread_id = ?1 AND seq < ?2 AND recipient = '` +
+	orchestrator.ThreadPrefix + `' || ?1
 	UNION ALL
-	SELECT 1, seq FROM agent_message_archive WHERE thread_id = ?1 AND seq < ?2 AND recipient = '` + orchestrator.ThreadPrefix + `' || ?1
+	SELECT 1, seq FROM agent_message_archive WHERE thread_id = ?1 AND seq < ?2 AND recipient = '` +
+	orchestrator.ThreadPrefix + `' || ?1
 	ORDER BY seq DESC LIMIT +?3`
 
-// Own returns the threads in which an agent takes part, the one with the newest post first, behind the first skip of them and at most
-// limit; more says that there are others. status "" selects open and closed ones. Nothing is marked as read.
-func Own(ctx context.Context, l *ledger.Ledger, agent string, status Status, skip, limit int) (list []Overview, more bool, err error) {
+// Own returns the threads in which an agent takes part, the one with the newest post first, behind the first skip of
+// them and at most limit; more says that there are others. status "" selects open and closed ones. Nothing is marked as
+// read.
+func Own(ctx context.Context, l *ledger.Ledger, agent string, status Status, skip, limit int) (list []Overview,
+	more bool, err error) {
 	agent = orchestrator.FoldName(agent)
 	err = l.Read(ctx, func(c *store.Conn) error {
 		type place struct {
 			id         string
 			read, last int64
 		}
-		places, err := store.List(c, func(row store.Row) place { return place{row.Text(0), row.Int(1), row.Int(2)} }, threadsOf, agent, string(status), limit+1, skip)
+		places, err := store.List(c, func(row store.Row) place { return place{row.Text(0), row.Int(1), row.Int(2)} },
+			threadsOf, agent, string(status), limit+1, skip)
 		if err != nil {
 			return err
 		}
@@ -112,9 +122,9 @@ type ReadPosts struct {
 	Next   int64 // the place of the last of them, or of the first if the newest were asked for
 }
 
-// Read returns posts of a thread and marks them as read by the agent: it moves the agent's cursor in the thread behind them.
-// The messages by which mentions reach the agent are not affected: Wait still returns them. Error: not_found, also for an agent
-// that does not take part.
+// Read returns posts of a thread and marks them as read by the agent: it moves the agent's cursor in the thread behind
+// them. The messages by which mentions reach the agent are not affected: Wait still returns them. Error: not_found,
+// also for an agent that does not take part.
 func Read(ctx context.Context, l *ledger.Ledger, o ReadOptions) (read ReadPosts, err error) {
 	o.Agent = orchestrator.FoldName(o.Agent)
 	if o.Agent != "" {
@@ -132,7 +142,8 @@ func Read(ctx context.Context, l *ledger.Ledger, o ReadOptions) (read ReadPosts,
 		}
 		after := o.After
 		if o.Agent != "" && !o.All && o.After == 0 {
-			if after, err = c.Number(`SELECT read_seq FROM thread_participants WHERE thread_id = ? AND agent = ?`, th.ID, o.Agent); err != nil {
+			if after, err = c.Number(`SELECT read_seq FROM thread_participants WHERE thread_id = ? AND agent = ?`,
+				th.ID, o.Agent); err != nil {
 				return err
 			}
 		}
@@ -176,13 +187,15 @@ func Read(ctx context.Context, l *ledger.Ledger, o ReadOptions) (read ReadPosts,
 
 // noThread is the error for an id that names no thread, or none that whoever asks may know of.
 func noThread(id string) error {
-	return orchestrator.Errorf(orchestrator.NotFound, "there is no thread %q in which you take part", orchestrator.Clip(id)).WithHint("`mailroom thread list` lists yours; any participant of another can add you")
+	return orchestrator.Errorf(orchestrator.NotFound, "there is no thread %q in which you take part",
+		orchestrator.Clip(id)).WithHint("`mailroom thread list` lists yours; any participant of another can add you")
 }
 
 // Rename gives a thread another name. The notice tells the participants: it is posted by orchestrator.SystemSender, and
-// mentions nobody. renamed is false if the thread had the name already. Errors: invalid_params for a name that no thread can
-// have; as AddParticipant.
-func Rename(ctx context.Context, l *ledger.Ledger, c Change, name string, notice Notice) (th Thread, renamed bool, err error) {
+// mentions nobody. renamed is false if the thread had the name already. Errors: invalid_params for a name that no
+// thread can have; as AddParticipant.
+func Rename(ctx context.Context, l *ledger.Ledger, c Change, name string, notice Notice) (th Thread, renamed bool,
+	err error) {
 	if err := checkThreadName(name); err != nil {
 		return th, false, err
 	}

@@ -25,7 +25,8 @@ func leaveThreads(t *ledger.Tx, agent string) error {
 	if err := t.Run(`
 		UPDATE threads SET status = 'closed', summary = 'its last participant was removed', closed_at = ?2
 		WHERE status = 'open' AND thread_id IN (SELECT thread_id FROM thread_participants WHERE agent = ?1)
-		  AND NOT EXISTS (SELECT 1 FROM thread_participants p WHERE p.thread_id = threads.thread_id AND p.agent <> ?1)`, agent, t.Now); err != nil {
+		  AND NOT EXISTS (SELECT 1 FROM thread_participants p WHERE p.thread_id = threads.thread_id AND p.agent <> ?1)`,
+		agent, t.Now); err != nil {
 		return err
 	}
 	return t.Run(`DELETE FROM thread_participants WHERE agent = ?`, agent)

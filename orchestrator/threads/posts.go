@@ -27,7 +27,8 @@ type PostDraft struct {
 	// called several times.
 	Payload func(mentions []string) (json.RawMessage, error)
 
-	Verdict func(orchestrator.Asked) (*orchestrator.Verdict, error) // of an answer that goes to one agent; see Draft.Verdict
+	// of an answer that goes to one agent; see Draft.Verdict
+	Verdict func(orchestrator.Asked) (*orchestrator.Verdict, error)
 }
 
 // Posted is what Post returns: where the post stands and who gets it.
@@ -46,18 +47,20 @@ type Posted struct {
 	Presence  orchestrator.PresenceStatus // of the sender in the team's session, if that changed it
 }
 
-// Post stores a post in a thread and sends it to the participants that it mentions, in one transaction. It is on disk when Post
-// returns. All participants can read it in the thread; those mentioned get it as a message, too, but for the sender itself.
+// Post stores a post in a thread and sends it to the participants that it mentions, in one transaction. It is on disk
+// when Post returns. All participants can read it in the thread; those mentioned get it as a message, too, but for the
+// sender itself.
 //
-// With ReplyTo, the post also goes to whoever wrote the message that it answers. Without Thread, it joins the thread of that
-// message. If it cannot, because there is none, it is closed or the sender does not take part, it goes to the writer alone, as
-// a plain message.
+// With ReplyTo, the post also goes to whoever wrote the message that it answers. Without Thread, it joins the thread of
+// that message. If it cannot, because there is none, it is closed or the sender does not take part, it goes to the
+// writer alone, as a plain message.
 //
 // The thread's own copy is a row of agent_message whose recipient is orchestrator.ThreadPrefix and the thread's id.
 //
-// Errors: invalid_params; unknown_sender; not_found for the message answered or the thread, also if the sender does not take
-// part in it; unknown_recipient if only the writer would get it, and was removed; conflict for a closed thread, and for a chain
-// of answers that is too long; unavailable if somebody mentioned has too many undelivered messages; busy.
+// Errors: invalid_params; unknown_sender; not_found for the message answered or the thread, also if the sender does not
+// take part in it; unknown_recipient if only the writer would get it, and was removed; conflict for a closed thread,
+// and for a chain of answers that is too long; unavailable if somebody mentioned has too many undelivered messages;
+// busy.
 func Post(ctx context.Context, l *ledger.Ledger, p PostDraft) (posted Posted, err error) {
 	if p.Sender, err = orchestrator.CheckName("sender", p.Sender); err != nil {
 		return posted, err
@@ -166,13 +169,16 @@ func answeredBy(t *ledger.Tx, conf *ledger.Config, p *PostDraft) (a answered, er
 
 // postDirectly sends an answer to whoever wrote what it answers, and to nobody else.
 func postDirectly(t *ledger.Tx, p *PostDraft, a *answered) (posted Posted, err error) {
-	if a.writer == orchestrator.SystemSender || a.writer == p.Sender || strings.HasPrefix(a.writer, orchestrator.ThreadPrefix) {
-		return posted, orchestrator.Errorf(orchestrator.InvalidParams, "reply_to: nobody gets an answer to %s outside of a thread", a.replyTo).
+	if a.writer == orchestrator.SystemSender || a.writer == p.Sender ||
+		strings.HasPrefix(a.writer, orchestrator.ThreadPrefix) {
+		return posted, orchestrator.Errorf(orchestrator.InvalidParams,
+			"reply_to: nobody gets an answer to %s outside of a thread", a.replyTo).
 			WithHint("Name the thread to post in, or direct:NAME for one agent")
 	}
 	d := orchestrator.Draft{
-		Sender: p.Sender, Recipient: a.writer, Type: p.Type, ReplyTo: a.replyTo, SessionID: p.Session, Verdict: p.Verdict,
-		Direct: a.outside != "",
+		Sender: p.Sender, Recipient: a.writer, Type: p.Type, ReplyTo: a.replyTo, SessionID: p.Session,
+		Verdict: p.Verdict,
+		Direct:  a.outside != "",
 	}
 	if d.Payload, err = p.Payload([]string{a.writer}); err != nil {
 		return posted, err
@@ -186,10 +192,12 @@ func postDirectly(t *ledger.Tx, p *PostDraft, a *answered) (posted Posted, err e
 	}
 	sent := &out.Sent
 	return Posted{
-		MessageID: sent.MessageID, Mentions: []string{a.writer}, Ignored: slices.DeleteFunc(slices.Clone(p.Mentions), func(name string) bool {
-			return name == a.writer || name == p.Sender
-		}),
-		CreatedAt: sent.CreatedAt, Withheld: sent.Withheld, Outside: a.outside, RequestID: sent.RequestID, Presence: sent.Presence,
+		MessageID: sent.MessageID, Mentions: []string{a.writer}, Ignored: slices.DeleteFunc(slices.Clone(p.Mentions),
+			func(name string) bool {
+				return name == a.writer || name == p.Sender
+			}),
+		CreatedAt: sent.CreatedAt, Withheld: sent.Withheld, Outside: a.outside, RequestID: sent.RequestID,
+		Presence: sent.Presence,
 	}, err
 }
 
@@ -226,7 +234,8 @@ func joinThread(t *ledger.Tx, re *ledger.Reply) error {
 	return err
 }
 
-// shutsOut says why an answer from or to somebody cannot join the thread in which what it answers stands; "" when it can.
+// shutsOut says why an answer from or to somebody cannot join the thread in which what it answers stands; "" when it
+// can.
 func (th *Thread) shutsOut(agent string) string {
 	switch {
 	case th.Status != Open:
@@ -260,14 +269,15 @@ func insertPost(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft, hops i
 	return nil
 }
 
-// insertThreadRow stores the thread's own row of a message that is posted there, and returns its id, which is the multicast
-// id of all its rows.
+// insertThreadRow stores the thread's own row of a message that is posted there, and returns its id, which is the
+// multicast id of all its rows.
 func insertThreadRow(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft, hops int) (id string, err error) {
 	if id, err = t.NewID("msg-"); err != nil {
 		return "", err
 	}
 	row := ledger.Insertion{
-		Draft: d, Id: id, Recipient: orchestrator.ThreadPrefix + d.ThreadID, Status: orchestrator.Pending, MaxRetries: conf.Settings.MaxRetries, Hops: hops,
+		Draft: d, Id: id, Recipient: orchestrator.ThreadPrefix + d.ThreadID, Status: orchestrator.Pending,
+		MaxRetries: conf.Settings.MaxRetries, Hops: hops,
 		MulticastID: id, MulticastTarget: orchestrator.ThreadPrefix + d.ThreadID,
 	}
 	if err := t.Insert(&row); err != nil {
@@ -276,7 +286,8 @@ func insertThreadRow(t *ledger.Tx, conf *ledger.Config, d *orchestrator.Draft, h
 	if err := t.TraceCreated(); err != nil { // before its delivery
 		return "", err
 	}
-	if _, err := t.ChangeStatus(ledger.BySeq(row.Seq), ledger.Change{To: orchestrator.Delivered, Event: tracing.Delivered}); err != nil {
+	if _, err := t.ChangeStatus(ledger.BySeq(row.Seq), ledger.Change{To: orchestrator.Delivered,
+		Event: tracing.Delivered}); err != nil {
 		return "", err
 	}
 	// Retention goes by the time at which a row ended. A post goes by the end of its thread.

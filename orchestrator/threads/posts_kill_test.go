@@ -40,8 +40,8 @@ func helpPost(path string, in *bufio.Scanner) {
 	}
 }
 
-// TestKilledPosterLeavesWholePosts: a post of a process that is killed stands with all its rows and events, or not at all;
-// one that was answered stands.
+// TestKilledPosterLeavesWholePosts: a post of a process that is killed stands with all its rows and events, or not at
+// all; one that was answered stands.
 func TestKilledPosterLeavesWholePosts(t *testing.T) {
 	t.Parallel()
 	path := enginetest.Place(t)

@@ -108,8 +108,8 @@ func Create(ctx context.Context, l *ledger.Ledger, d Draft) (th Thread, err erro
 	return th, err
 }
 
-// checkParticipant folds and checks the name of who is to take part. The user cannot, since nobody posts in that name; the
-// operator can.
+// checkParticipant folds and checks the name of who is to take part. The user cannot, since nobody posts in that name;
+// the operator can.
 func checkParticipant(name string) (string, error) {
 	name, err := orchestrator.CheckName("participant", name)
 	if err == nil && name == orchestrator.User {
@@ -129,8 +129,9 @@ func checkThreadName(name string) error {
 	return orchestrator.CheckPlain("the name of the thread", name)
 }
 
-// AddParticipant lets an agent take part in a thread. added is false if it did already. Errors: invalid_params for the user;
-// not_found for the agent or the thread, also if the agent that asks does not take part itself; conflict for a closed thread.
+// AddParticipant lets an agent take part in a thread. added is false if it did already. Errors: invalid_params for the
+// user; not_found for the agent or the thread, also if the agent that asks does not take part itself; conflict for a
+// closed thread.
 func AddParticipant(ctx context.Context, l *ledger.Ledger, c Change, agent string) (th Thread, added bool, err error) {
 	if agent, err = checkParticipant(agent); err != nil {
 		return th, false, err
@@ -161,8 +162,8 @@ func addParticipant(t *ledger.Tx, thread, agent string) error {
 	return t.Run(`INSERT INTO thread_participants (thread_id, agent, joined_at) VALUES (?, ?, ?)`, thread, agent, t.Now)
 }
 
-// RemoveParticipant ends an agent's part in a thread. What was sent to it stays. Errors: as AddParticipant; not_found also for
-// an agent that does not take part.
+// RemoveParticipant ends an agent's part in a thread. What was sent to it stays. Errors: as AddParticipant; not_found
+// also for an agent that does not take part.
 func RemoveParticipant(ctx context.Context, l *ledger.Ledger, c Change, agent string) (th Thread, err error) {
 	if agent, err = orchestrator.CheckName("participant", agent); err != nil {
 		return th, err
@@ -172,7 +173,8 @@ func RemoveParticipant(ctx context.Context, l *ledger.Ledger, c Change, agent st
 			return err
 		}
 		if !th.Has(agent) {
-			return orchestrator.Errorf(orchestrator.NotFound, "%s takes no part in %s", agent, th.ID).WithHint("%s", orchestrator.DidYouMean(agent, th.Names()))
+			return orchestrator.Errorf(orchestrator.NotFound, "%s takes no part in %s", agent, th.ID).
+				WithHint("%s", orchestrator.DidYouMean(agent, th.Names()))
 		}
 		t.KeepSpan()
 		if err := t.Run(`DELETE FROM thread_participants WHERE thread_id = ? AND agent = ?`, th.ID, agent); err != nil {
@@ -196,9 +198,10 @@ type Notice struct {
 	Payload json.RawMessage // one JSON value of at most MaxPayload bytes; nil says nothing
 }
 
-// Close ends a conversation. Its posts and the summary can still be read, but nobody can post there any more. The notice is its
-// last post; everybody who takes part gets it as a message, but for who closes the thread. From now on the posts age, and
-// retention deletes them in the end. Errors: invalid_params for a summary of more than 8 KiB; as AddParticipant.
+// Close ends a conversation. Its posts and the summary can still be read, but nobody can post there any more. The
+// notice is its last post; everybody who takes part gets it as a message, but for who closes the thread. From now on
+// the posts age, and retention deletes them in the end. Errors: invalid_params for a summary of more than 8 KiB; as
+// AddParticipant.
 func Close(ctx context.Context, l *ledger.Ledger, c Change, end Closing) (th Thread, err error) {
 	if err := orchestrator.CheckText("the summary", end.Summary, orchestrator.MaxText); err != nil {
 		return th, err
@@ -228,7 +231,8 @@ func postNotice(t *ledger.Tx, th *Thread, notice *Notice, mentions []string) err
 	if notice.Payload == nil {
 		return nil
 	}
-	d, err := ledger.CheckContent(orchestrator.Draft{Sender: orchestrator.SystemSender, Type: notice.Type, Payload: notice.Payload, ThreadID: th.ID, SessionID: th.Session})
+	d, err := ledger.CheckContent(orchestrator.Draft{Sender: orchestrator.SystemSender, Type: notice.Type,
+		Payload: notice.Payload, ThreadID: th.ID, SessionID: th.Session})
 	if err != nil {
 		return err
 	}
@@ -245,10 +249,12 @@ func openThread(t *ledger.Tx, c *Change) (Thread, error) {
 	case c.By != "" && !th.Has(orchestrator.FoldName(c.By)):
 		return th, noThread(c.Thread)
 	case c.By == "" && (!found || th.Session != orchestrator.FoldName(c.Session)):
-		return th, orchestrator.Errorf(orchestrator.NotFound, "there is no thread %q in the session %s", orchestrator.Clip(c.Thread), orchestrator.Clip(c.Session)).
+		return th, orchestrator.Errorf(orchestrator.NotFound, "there is no thread %q in the session %s",
+			orchestrator.Clip(c.Thread), orchestrator.Clip(c.Session)).
 			WithHint("create_thread answers with the id of the thread it makes; it may be in another session")
 	case th.Status != Open:
-		return th, orchestrator.Errorf(orchestrator.Conflict, "%s was closed at %s", th.ID, th.ClosedAt).WithHint("Start a new thread")
+		return th, orchestrator.Errorf(orchestrator.Conflict, "%s was closed at %s", th.ID, th.ClosedAt).
+			WithHint("Start a new thread")
 	}
 	return th, nil
 }
@@ -260,11 +266,15 @@ func thread(c *store.Conn, id string) (th Thread, found bool, err error) {
 			ID: row.Text(0), Session: row.Text(1), Name: row.Text(2), Creator: row.Text(3),
 			Status: Status(row.Text(4)), Summary: row.Text(5), CreatedAt: row.Text(6), ClosedAt: row.Text(7),
 		}
-	}, `SELECT thread_id, session_id, name, creator, status, summary, created_at, closed_at FROM threads WHERE thread_id = ?`, id)
+	}, `SELECT thread_id, session_id, name, creator, status, summary, created_at, closed_at FROM threads
+		WHERE thread_id = ?`, id)
 	if err != nil || !found {
 		return th, found, err
 	}
-	th.Participants, err = store.List(c, func(row store.Row) Participant { return Participant{row.Text(0), row.Text(1)} }, `
+	th.Participants, err = store.List(c, func(row store.Row) Participant {
+		return Participant{row.Text(0),
+			row.Text(1)}
+	}, `
 		SELECT p.agent, coalesce(nullif(s.display_name, ''), p.agent)
 		FROM thread_participants p LEFT JOIN presence s ON s.session_id = ?2 AND s.agent = p.agent
 		WHERE p.thread_id = ?1 ORDER BY p.agent <> ?3, p.joined_at, p.agent`, th.ID, th.Session, th.Creator)

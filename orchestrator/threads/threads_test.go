@@ -31,7 +31,8 @@ func TestPostRows(t *testing.T) {
 	want.Equal(t, "mentions", fmt.Sprint(p.Mentions), "[b c]")
 	want.Equal(t, "ignored", fmt.Sprint(p.Ignored), "[d nobody]")
 	want.Rows(t, f.Rows(`SELECT recipient, status, message_id = ?1, payload FROM agent_message
-		WHERE multicast_id = ?1 AND multicast_target = ?2 AND thread_id = ?3 AND session_id = 'room' AND sender = 'a' ORDER BY seq`,
+		WHERE multicast_id = ?1 AND multicast_target = ?2 AND thread_id = ?3 AND session_id = 'room' AND sender = 'a'
+			ORDER BY seq`,
 		p.MessageID, "thread:"+th.ID, th.ID),
 		"thread:"+th.ID+` delivered 1 {"content":"hello","mentions":["b","c"]}`,
 		`b pending 0 {"content":"hello","mentions":["b","c"]}`, `c pending 0 {"content":"hello","mentions":["b","c"]}`)
@@ -40,11 +41,13 @@ func TestPostRows(t *testing.T) {
 		"thread:"+th.ID+" created,delivered", "b created", "c created")
 	want.Equal(t, "rows in all", f.Rows(`SELECT count(*) FROM agent_message`)[0], "3")
 	alone := f.MustPost(th.ID, "b")
-	want.Rows(t, f.Rows(`SELECT recipient, status FROM agent_message WHERE multicast_id = ?1`, alone.MessageID), "thread:"+th.ID+" delivered")
+	want.Rows(t, f.Rows(`SELECT recipient, status FROM agent_message WHERE multicast_id = ?1`, alone.MessageID),
+		"thread:"+th.ID+" delivered")
 }
 
-// A thread's own copy of a post is nobody's mail and nobody's backlog, however old it gets: no delivery, poll, adoption,
-// review, dead letter or wait sees it, the doctor has nothing to say, and status counts it among the delivered rows only.
+// A thread's own copy of a post is nobody's mail and nobody's backlog, however old it gets: no delivery, poll,
+// adoption, review, dead letter or wait sees it, the doctor has nothing to say, and status counts it among the
+// delivered rows only.
 func TestPostsAreNobodysMail(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -54,7 +57,8 @@ func TestPostsAreNobodysMail(t *testing.T) {
 		f.MustPost(th.ID, "a") // more than any backlog may hold
 	}
 	posts := func() string {
-		return strings.Join(f.Rows(`SELECT * FROM agent_message ORDER BY seq`), "\n") + strings.Join(f.Rows(`SELECT * FROM message_trace ORDER BY id`), "\n")
+		return strings.Join(f.Rows(`SELECT * FROM agent_message ORDER BY seq`), "\n") +
+			strings.Join(f.Rows(`SELECT * FROM message_trace ORDER BY id`), "\n")
 	}
 	before := posts()
 	for _, age := range []time.Duration{0, time.Hour, 400 * 24 * time.Hour} {
@@ -62,14 +66,16 @@ func TestPostsAreNobodysMail(t *testing.T) {
 		d := f.Deliver()
 		want.Equal(t, "delivered", d.Delivered, 0)
 		for _, name := range []string{"a", "b"} {
-			if ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: name, Limit: 9}); err != nil || len(ms) != 0 {
+			if ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: name,
+				Limit: 9}); err != nil || len(ms) != 0 {
 				t.Errorf("%s got %v, %v", name, ms, err)
 			}
 		}
 		if _, err := delivery.Poll(t.Context(), f.Ledger, "thread:"+th.ID, 9); err == nil {
 			t.Error("a thread can be polled")
 		}
-		if dead, err := messages.DeadLetters(t.Context(), f.Ledger, messages.DeadLetterFilter{Limit: 9}); err != nil || dead.Total != 0 {
+		if dead, err := messages.DeadLetters(t.Context(), f.Ledger, messages.DeadLetterFilter{Limit: 9}); err != nil ||
+			dead.Total != 0 {
 			t.Errorf("%d dead letters, %v", dead.Total, err)
 		}
 		s, err := overview.Status(t.Context(), f.Ledger)
@@ -82,11 +88,13 @@ func TestPostsAreNobodysMail(t *testing.T) {
 		want.Equal(t, "what is planned", s.NextDueAt, "")
 		want.Equal(t, "delivered rows", s.Totals["delivered"], 5)
 		for _, finding := range overview.Doctor(t.Context(), f.Ledger, overview.Examination{}) {
-			if finding.Level != "ok" && slices.Contains([]string{"overdue", "failed", "leases", "trace", "counts", "configuration"}, finding.Code) {
+			if finding.Level != "ok" && slices.Contains([]string{"overdue", "failed", "leases", "trace", "counts",
+				"configuration"}, finding.Code) {
 				t.Errorf("the doctor says %+v", finding)
 			}
 		}
-		if c, err := retention.ClearOld(t.Context(), f.Ledger, retention.ClearOptions{OlderThan: time.Minute}); err != nil || c.Deleted != 0 {
+		if c, err := retention.ClearOld(t.Context(), f.Ledger,
+			retention.ClearOptions{OlderThan: time.Minute}); err != nil || c.Deleted != 0 {
 			t.Errorf("cleared %+v, %v", c, err)
 		}
 		if posts() != before {
@@ -95,8 +103,8 @@ func TestPostsAreNobodysMail(t *testing.T) {
 	}
 }
 
-// The backlog limit of somebody mentioned refuses the whole post, and so does a row that cannot be stored: no row and no
-// event of it stays.
+// The backlog limit of somebody mentioned refuses the whole post, and so does a row that cannot be stored: no row and
+// no event of it stays.
 func TestPostIsAllOrNothing(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")
@@ -128,15 +136,18 @@ func TestPostsStayWhileTheThreadIsOpen(t *testing.T) {
 	f.MustPost(closed.ID, "a", "b")
 	f.Deliver()
 	f.Clock.Advance(30 * 24 * time.Hour)
-	if _, err := threads.Close(t.Context(), f.Ledger, threads.Change{Session: enginetest.Room, Thread: closed.ID, By: "b"}, threads.Closing{Summary: "all is said"}); err != nil {
+	if _, err := threads.Close(t.Context(), f.Ledger, threads.Change{Session: enginetest.Room, Thread: closed.ID,
+		By: "b"}, threads.Closing{Summary: "all is said"}); err != nil {
 		t.Fatal(err)
 	}
 	where := func() (live, archived string) {
 		if _, err := retention.ClearOld(t.Context(), f.Ledger, retention.ClearOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		const list = `SELECT coalesce(group_concat(recipient), '') FROM (SELECT CASE thread_id WHEN ?1 THEN 'open ' ELSE 'closed ' END || CASE recipient WHEN 'b' THEN 'b' ELSE 'post' END AS recipient FROM `
-		return f.Rows(list+`agent_message ORDER BY seq) AS r`, open.ID)[0], f.Rows(list+`agent_message_archive ORDER BY seq) AS r`, open.ID)[0]
+		const list = `SELECT coalesce(group_concat(recipient), '')
+			FROM (SELECT CASE thread_id WHEN ?1 THEN 'open ' ELSE 'closed ' END || CASE recipient WHEN 'b' THEN 'b' ELSE 'post' END AS recipient FROM `
+		return f.Rows(list+`agent_message ORDER BY seq) AS r`, open.ID)[0],
+			f.Rows(list+`agent_message_archive ORDER BY seq) AS r`, open.ID)[0]
 	}
 	live, archived := where()
 	want.Equal(t, "in the table at the end of the thread", live, "open post,closed post")
@@ -145,7 +156,8 @@ func TestPostsStayWhileTheThreadIsOpen(t *testing.T) {
 	live, archived = where()
 	want.Equal(t, "in the table a week later", live, "open post")
 	want.Equal(t, "in the archive a week later", archived, "open b,closed post,closed b")
-	ms, more, err := messages.History(t.Context(), f.Ledger, messages.HistoryFilter{ThreadID: closed.ID, Limit: 9, OldestFirst: true})
+	ms, more, err := messages.History(t.Context(), f.Ledger, messages.HistoryFilter{ThreadID: closed.ID, Limit: 9,
+		OldestFirst: true})
 	if err != nil || more || len(ms) != 1 || ms[0].Recipient != "thread:"+closed.ID {
 		t.Errorf("the history of the closed thread is %v, %v, %v", ms, more, err)
 	}
@@ -156,12 +168,14 @@ func TestThreadRights(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "outsider")
 	open, closed := f.Thread("a", "b"), f.Thread("a", "b")
-	if _, err := threads.Close(t.Context(), f.Ledger, threads.Change{Session: enginetest.Room, Thread: closed.ID, By: "a"}, threads.Closing{}); err != nil {
+	if _, err := threads.Close(t.Context(), f.Ledger, threads.Change{Session: enginetest.Room, Thread: closed.ID,
+		By: "a"}, threads.Closing{}); err != nil {
 		t.Fatal(err)
 	}
 	acts := map[string]func(c threads.Change) error{
 		"post": func(c threads.Change) error {
-			_, err := threads.Post(t.Context(), f.Ledger, threads.PostDraft{Session: c.Session, Thread: c.Thread, Sender: c.By, Mentions: []string{"b"},
+			_, err := threads.Post(t.Context(), f.Ledger, threads.PostDraft{Session: c.Session, Thread: c.Thread,
+				Sender: c.By, Mentions: []string{"b"},
 				Payload: func([]string) (json.RawMessage, error) { return json.RawMessage(`1`), nil }})
 			return err
 		},
@@ -179,7 +193,9 @@ func TestThreadRights(t *testing.T) {
 		},
 	}
 	everything := func() string {
-		return strings.Join(f.Rows(`SELECT * FROM threads`), "\n") + strings.Join(f.Rows(`SELECT * FROM thread_participants`), "\n") + f.Rows(`SELECT count(*) FROM agent_message`)[0]
+		return strings.Join(f.Rows(`SELECT * FROM threads`), "\n") +
+			strings.Join(f.Rows(`SELECT * FROM thread_participants`), "\n") +
+			f.Rows(`SELECT count(*) FROM agent_message`)[0]
 	}
 	before := everything()
 	for name, act := range acts {
@@ -188,9 +204,12 @@ func TestThreadRights(t *testing.T) {
 			c    threads.Change
 			code orchestrator.Code
 		}{
-			{"unknown thread", threads.Change{Session: enginetest.Room, Thread: "thread-none", By: "a"}, orchestrator.NotFound},
-			{"another session", threads.Change{Session: "elsewhere", Thread: open.ID, By: "outsider"}, orchestrator.NotFound},
-			{"no participant", threads.Change{Session: enginetest.Room, Thread: open.ID, By: "outsider"}, orchestrator.NotFound},
+			{"unknown thread", threads.Change{Session: enginetest.Room, Thread: "thread-none", By: "a"},
+				orchestrator.NotFound},
+			{"another session", threads.Change{Session: "elsewhere", Thread: open.ID, By: "outsider"},
+				orchestrator.NotFound},
+			{"no participant", threads.Change{Session: enginetest.Room, Thread: open.ID, By: "outsider"},
+				orchestrator.NotFound},
 			{"closed", threads.Change{Session: enginetest.Room, Thread: closed.ID, By: "a"}, orchestrator.Conflict},
 		} {
 			if err := act(c.c); orchestrator.CodeOf(err) != c.code || err == nil {
@@ -211,14 +230,16 @@ func TestThreadRights(t *testing.T) {
 		}
 	}
 	open = f.Thread("a", "b")
-	_, _, err = threads.AddParticipant(t.Context(), f.Ledger, threads.Change{Session: enginetest.Room, Thread: open.ID, By: "a"}, "nobody")
+	_, _, err = threads.AddParticipant(t.Context(), f.Ledger, threads.Change{Session: enginetest.Room, Thread: open.ID,
+		By: "a"}, "nobody")
 	want.Code(t, err, orchestrator.NotFound)
-	_, err = threads.RemoveParticipant(t.Context(), f.Ledger, threads.Change{Session: enginetest.Room, Thread: open.ID, By: "a"}, "outsider")
+	_, err = threads.RemoveParticipant(t.Context(), f.Ledger, threads.Change{Session: enginetest.Room, Thread: open.ID,
+		By: "a"}, "outsider")
 	want.Code(t, err, orchestrator.NotFound)
 }
 
-// Who was removed keeps what it got, posts no more and is mentioned no more, until somebody adds it again. An agent that
-// is forgotten leaves its threads.
+// Who was removed keeps what it got, posts no more and is mentioned no more, until somebody adds it again. An agent
+// that is forgotten leaves its threads.
 func TestRemovedParticipants(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")
@@ -232,7 +253,8 @@ func TestRemovedParticipants(t *testing.T) {
 	_, err = f.Post(th.ID, "b")
 	want.Code(t, err, orchestrator.NotFound)
 	want.Equal(t, "ignored", fmt.Sprint(f.MustPost(th.ID, "a", "b", "c").Ignored), "[b]")
-	if ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "b", Limit: 9}); err != nil || len(ms) != 1 {
+	if ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "b", Limit: 9}); err != nil ||
+		len(ms) != 1 {
 		t.Errorf("b has %v, %v", ms, err)
 	}
 	if _, added, err := threads.AddParticipant(t.Context(), f.Ledger, change, "b"); err != nil || !added {
@@ -263,14 +285,16 @@ func TestPostsRaceAClose(t *testing.T) {
 		results, closed := make(chan result, 6), make(chan error, 2)
 		for i := range cap(results) {
 			go func() {
-				p, err := threads.Post(t.Context(), routers[i%2].Ledger, threads.PostDraft{Session: enginetest.Room, Thread: th.ID, Sender: "a", Mentions: []string{"b", "c"},
+				p, err := threads.Post(t.Context(), routers[i%2].Ledger, threads.PostDraft{Session: enginetest.Room,
+					Thread: th.ID, Sender: "a", Mentions: []string{"b", "c"},
 					Payload: func([]string) (json.RawMessage, error) { return json.RawMessage(`1`), nil }})
 				results <- result{p.MessageID, err}
 			}()
 			if i == round%cap(results) {
 				for j := range cap(closed) {
 					go func() {
-						_, err := threads.Close(t.Context(), routers[j].Ledger, threads.Change{Session: enginetest.Room, Thread: th.ID, By: "b"}, threads.Closing{})
+						_, err := threads.Close(t.Context(), routers[j].Ledger, threads.Change{Session: enginetest.Room,
+							Thread: th.ID, By: "b"}, threads.Closing{})
 						closed <- err
 					}()
 				}
@@ -288,8 +312,10 @@ func TestPostsRaceAClose(t *testing.T) {
 			t.Fatalf("of two closes: %v and %v", one, two)
 		}
 		slices.Sort(stand)
-		want.Rows(t, f.Rows(`SELECT multicast_id FROM agent_message WHERE thread_id = ?1 GROUP BY multicast_id HAVING count(*) = 3 ORDER BY multicast_id`, th.ID), stand...)
-		want.Equal(t, "rows of the thread", f.Rows(`SELECT count(*) FROM agent_message WHERE thread_id = ?1`, th.ID)[0], fmt.Sprint(3*len(stand)))
+		want.Rows(t, f.Rows(`SELECT multicast_id FROM agent_message WHERE thread_id = ?1 GROUP BY multicast_id
+			HAVING count(*) = 3 ORDER BY multicast_id`, th.ID), stand...)
+		want.Equal(t, "rows of the thread", f.Rows(`SELECT count(*) FROM agent_message WHERE thread_id = ?1`, th.ID)[0],
+			fmt.Sprint(3*len(stand)))
 		want.Rows(t, f.Rows(`SELECT count(*) FROM agent_message m JOIN threads h USING (thread_id)
 			WHERE thread_id = ?1 AND recipient LIKE 'thread:%' AND m.created_at > h.closed_at`, th.ID), "0")
 	}
@@ -314,7 +340,8 @@ func TestTraceOfPostsReplays(t *testing.T) {
 	if _, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "a", Limit: 2}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := threads.Close(t.Context(), f.Ledger, threads.Change{Session: enginetest.Room, Thread: closed.ID}, threads.Closing{}); err != nil {
+	if _, err := threads.Close(t.Context(), f.Ledger, threads.Change{Session: enginetest.Room, Thread: closed.ID},
+		threads.Closing{}); err != nil {
 		t.Fatal(err)
 	}
 	f.Clock.Advance(10 * 24 * time.Hour)

@@ -22,7 +22,8 @@ type Counts struct {
 	Failed         int64 `json:"failed"`
 	Expired        int64 `json:"expired"`
 	Cancelled      int64 `json:"cancelled"`
-	Wrote          int64 `json:"wrote"` // sent by the agent itself: one for each recipient, and for the thread of a post
+	// sent by the agent itself: one for each recipient, and for the thread of a post
+	Wrote int64 `json:"wrote"`
 }
 
 func (c *Counts) add(o *Counts) {
@@ -87,11 +88,13 @@ type life struct {
 	delivered string
 }
 
-// foldAfter counts the events of the rows of message_trace after one, up to another and at most limit. to is the last of them.
+// foldAfter counts the events of the rows of message_trace after one, up to another and at most limit. to is the last
+// of them.
 func foldAfter(c *store.Conn, from, upTo, limit int64) (f fold, to int64, err error) {
 	events, err := store.List(c, func(r store.Row) event {
 		return event{r.Int(0), r.Text(1), r.Text(2), tracing.EventName(r.Text(3)), orchestrator.Status(r.Text(4))}
-	}, `SELECT id, message_id, at, event, new_status FROM message_trace WHERE id > ?1 AND id <= ?2 ORDER BY id LIMIT +?3`, from, upTo, limit)
+	}, `SELECT id, message_id, at, event, new_status FROM message_trace WHERE id > ?1 AND id <= ?2 ORDER BY id
+		LIMIT +?3`, from, upTo, limit)
 	f = fold{}
 	if err != nil || len(events) == 0 {
 		return f, from, err
@@ -112,17 +115,21 @@ func foldAfter(c *store.Conn, from, upTo, limit int64) (f fold, to int64, err er
 // batchOf is the messages of the rows of message_trace after ?1 up to ?2.
 const batchOf = `WITH of AS (SELECT DISTINCT message_id FROM message_trace WHERE id > ?1 AND id <= ?2)`
 
-// livesBefore finds out what is known of the messages of some events, those after one row of message_trace up to another: from their
-// rows, which may be in the archive, or from the traces of their deletion, and from the events before.
+// livesBefore finds out what is known of the messages of some events, those after one row of message_trace up to
+// another: from their rows, which may be in the archive, or from the traces of their deletion, and from the events
+// before.
 //
-// The outer joins and the subqueries are for PostgreSQL: it begins with the batch then, whatever it believes the tables to hold.
+// The outer joins and the subqueries are for PostgreSQL: it begins with the batch then, whatever it believes the tables
+// to hold.
 func livesBefore(c *store.Conn, events []event, from, to int64) (map[string]*life, error) {
 	archived := func(column string) string {
-		return `coalesce(m.` + column + `, (SELECT a.` + column + ` FROM agent_message_archive AS a WHERE a.message_id = of.message_id LIMIT 1))`
+		return `coalesce(m.` + column + `, (SELECT a.` + column + ` FROM agent_message_archive AS a
+			WHERE a.message_id = of.message_id LIMIT 1))`
 	}
 	lives := map[string]*life{}
 	err := c.Query(batchOf+`
-		SELECT of.message_id, `+archived("sender")+`, `+archived("recipient")+`, `+archived("message_type")+`, `+archived("created_at")+`, `+archived("not_before")+`,
+		SELECT of.message_id, `+archived("sender")+`, `+archived("recipient")+`, `+archived("message_type")+`, `+
+		archived("created_at")+`, `+archived("not_before")+`,
 		       CASE WHEN m.message_id IS NULL THEN (SELECT d.detail FROM message_trace AS d WHERE d.message_id = of.message_id AND d.event = 'deleted' LIMIT 1) END
 		  FROM of LEFT JOIN agent_message AS m ON m.message_id = of.message_id`, func(r store.Row) error {
 		lives[r.Text(0)] = lifeOf(r)
@@ -152,11 +159,12 @@ func lifeOf(r store.Row) *life {
 	if m.Type == orchestrator.TestMessage {
 		m.Recipient = ""
 	}
-	return &life{sender: bounded(m.Sender), recipient: bounded(m.Recipient), due: max(r.Text(4), r.Text(5)), notBefore: r.Text(5)}
+	return &life{sender: bounded(m.Sender), recipient: bounded(m.Recipient), due: max(r.Text(4), r.Text(5)),
+		notBefore: r.Text(5)}
 }
 
-// maxName is how many bytes of a name are counted under. Adoption keeps as many of one written by hand; PostgreSQL's index of the table
-// takes no more than a few thousand, and would refuse to count anything with it.
+// maxName is how many bytes of a name are counted under. Adoption keeps as many of one written by hand; PostgreSQL's
+// index of the table takes no more than a few thousand, and would refuse to count anything with it.
 const maxName = 255
 
 // bounded cuts a name that somebody wrote by hand, after adoption or into the trace.
@@ -167,12 +175,12 @@ func bounded(name string) string {
 	return name
 }
 
-// maxEvents is how many of the last events of a message are looked at for its deliveries: what one is tried again and again has
-// more, and would be read again with each.
+// maxEvents is how many of the last events of a message are looked at for its deliveries: what one is tried again and
+// again has more, and would be read again with each.
 const maxEvents = 1000
 
-// addBefore adds the events of messages before those that are to be counted. Nothing is asked of the order of ids alone, or
-// PostgreSQL might walk through all of them for each message.
+// addBefore adds the events of messages before those that are to be counted. Nothing is asked of the order of ids
+// alone, or PostgreSQL might walk through all of them for each message.
 func addBefore(c *store.Conn, lives map[string]*life, from, to int64) error {
 	return c.Query(batchOf+`, since AS MATERIALIZED (
 		SELECT of.message_id, coalesce((
@@ -261,12 +269,16 @@ func (f fold) save(t *ledger.Tx) error {
 			sum.add(s)
 		}
 		if err := t.Run(`
-			INSERT INTO traffic (span, at, recipient, sent, delivered, read, attempts_failed, failed, expired, cancelled, wrote, queued_ms, delivered_ms, read_ms)
+			INSERT INTO traffic (span, at, recipient, sent, delivered, read, attempts_failed, failed, expired,
+				cancelled, wrote, queued_ms, delivered_ms, read_ms)
 			VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
-			ON CONFLICT (span, at, recipient) DO UPDATE SET sent = excluded.sent, delivered = excluded.delivered, read = excluded.read,
-			    attempts_failed = excluded.attempts_failed, failed = excluded.failed, expired = excluded.expired, cancelled = excluded.cancelled, wrote = excluded.wrote,
+			ON CONFLICT (span, at, recipient) DO UPDATE SET sent = excluded.sent, delivered = excluded.delivered,
+				read = excluded.read,
+			    attempts_failed = excluded.attempts_failed, failed = excluded.failed, expired = excluded.expired,
+				cancelled = excluded.cancelled, wrote = excluded.wrote,
 			    queued_ms = excluded.queued_ms, delivered_ms = excluded.delivered_ms, read_ms = excluded.read_ms`,
-			k.span, k.at, k.recipient, sum.Sent, sum.Delivered, sum.Read, sum.AttemptsFailed, sum.Failed, sum.Expired, sum.Cancelled, sum.Wrote,
+			k.span, k.at, k.recipient, sum.Sent, sum.Delivered, sum.Read, sum.AttemptsFailed, sum.Failed, sum.Expired,
+			sum.Cancelled, sum.Wrote,
 			sum.queued.text(), sum.delivered.text(), sum.read.text()); err != nil {
 			return err
 		}
@@ -292,19 +304,21 @@ func (f fold) stored(c *store.Conn) (fold, error) {
 	return all, nil
 }
 
-// mostCounted is the largest number of a row that is believed. Somebody may write any by hand; sums of these neither overflow nor have more
-// digits than JavaScript keeps.
+// mostCounted is the largest number of a row that is believed. Somebody may write any by hand; sums of these neither
+// overflow nor have more digits than JavaScript keeps.
 const mostCounted = 1 << 40
 
 // rowsOf reads rows of the table.
 func rowsOf(c *store.Conn, where string, args ...any) (fold, error) {
 	f := fold{}
 	err := c.Query(`
-		SELECT span, at, recipient, sent, delivered, read, attempts_failed, failed, expired, cancelled, wrote, queued_ms, delivered_ms, read_ms
+		SELECT span, at, recipient, sent, delivered, read, attempts_failed, failed, expired, cancelled, wrote,
+			queued_ms, delivered_ms, read_ms
 		FROM traffic `+where, func(r store.Row) error {
 		n := func(column int) int64 { return min(max(r.Int(column), 0), mostCounted) }
 		f[key{r.Text(0), r.Text(1), r.Text(2)}] = &row{
-			Counts: Counts{Sent: n(3), Delivered: n(4), Read: n(5), AttemptsFailed: n(6), Failed: n(7), Expired: n(8), Cancelled: n(9), Wrote: n(10)},
+			Counts: Counts{Sent: n(3), Delivered: n(4), Read: n(5), AttemptsFailed: n(6), Failed: n(7), Expired: n(8),
+				Cancelled: n(9), Wrote: n(10)},
 			queued: parse(r.Text(11)), delivered: parse(r.Text(12)), read: parse(r.Text(13)),
 		}
 		return nil

@@ -13,8 +13,8 @@ import (
 // base is the ratio of the bounds of a bucket. The middle of a bucket is at most 5 percent away from what is in it.
 const base = 1.1
 
-// histogram counts durations by bucket. Bucket n, from 0, has what is at least base^n milliseconds and less than base^(n+1);
-// bucket -1 has what is shorter.
+// histogram counts durations by bucket. Bucket n, from 0, has what is at least base^n milliseconds and less than
+// base^(n+1); bucket -1 has what is shorter.
 type histogram map[int]int64
 
 func bucketOf(d time.Duration) int {
@@ -50,8 +50,8 @@ func (h histogram) text() string {
 	return string(text)
 }
 
-// parse reads a histogram of the table. What somebody has written there by hand and is none holds nothing. A day has many, so that
-// what text has written, {"12":3,"13":1}, is read without the ways of encoding/json.
+// parse reads a histogram of the table. What somebody has written there by hand and is none holds nothing. A day has
+// many, so that what text has written, {"12":3,"13":1}, is read without the ways of encoding/json.
 func parse(text string) (h histogram) {
 	for rest := strings.TrimPrefix(text, "{"); rest != "" && rest != "}"; {
 		part, more, _ := strings.Cut(rest, ",")
@@ -92,7 +92,8 @@ func (h histogram) percentiles() *Percentiles {
 	if total <= 0 {
 		return nil
 	}
-	return &Percentiles{P50: h.rank((total*50 + 99) / 100), P95: h.rank((total*95 + 99) / 100), P99: h.rank((total*99 + 99) / 100)}
+	return &Percentiles{P50: h.rank((total*50 + 99) / 100), P95: h.rank((total*95 + 99) / 100),
+		P99: h.rank((total*99 + 99) / 100)}
 }
 
 // rank returns the duration of a rank, from 1.

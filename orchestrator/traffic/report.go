@@ -47,8 +47,8 @@ type Report struct {
 // tail is how many events may be left to count while somebody waits for a report.
 const tail = 10 * batch
 
-// Of reports what has happened, to the event: it counts in one snapshot what is not counted yet. Error: invalid_params for times
-// of which nothing is kept.
+// Of reports what has happened, to the event: it counts in one snapshot what is not counted yet. Error: invalid_params
+// for times of which nothing is kept.
 func Of(ctx context.Context, l *ledger.Ledger, q Query) (Report, error) {
 	span, err := q.span()
 	if err != nil {
@@ -116,17 +116,21 @@ func (q *Query) span() (string, error) {
 	case q.Every < time.Minute || q.Every%time.Minute != 0:
 		return "", orchestrator.Errorf(orchestrator.InvalidParams, "every: an interval has whole minutes, at least one")
 	case q.Since > KeepHours:
-		return "", orchestrator.Errorf(orchestrator.InvalidParams, "since: traffic is kept for 90 days").WithHint("`mailroom stats --since 90d` is the longest")
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, "since: traffic is kept for 90 days").
+			WithHint("`mailroom stats --since 90d` is the longest")
 	case q.Every%time.Hour == 0:
 		return hour, nil
 	case q.Since > KeepMinutes:
-		return "", orchestrator.Errorf(orchestrator.InvalidParams, "every: what is older than 48 hours is kept by the hour").WithHint("`mailroom stats --since 7d --every 1h` counts by the hour")
+		return "", orchestrator.Errorf(orchestrator.InvalidParams,
+			"every: what is older than 48 hours is kept by the hour").
+			WithHint("`mailroom stats --since 7d --every 1h` counts by the hour")
 	}
 	return minute, nil
 }
 
 // fill makes the lines of a report.
-func (r *Report) fill(f fold, span string, since, now time.Time, q Query, counts map[string]map[orchestrator.Status]int64) {
+func (r *Report) fill(f fold, span string, since, now time.Time, q Query,
+	counts map[string]map[orchestrator.Status]int64) {
 	var total row
 	recipients, intervals := map[string]*row{}, map[string]*row{}
 	for k, one := range f {
@@ -138,7 +142,8 @@ func (r *Report) fill(f fold, span string, since, now time.Time, q Query, counts
 		addTo(intervals, orchestrator.Stamp(orchestrator.ParseStamp(k.at).Truncate(q.Every)), one)
 	}
 	for recipient := range counts {
-		if recipient != "" && !strings.HasPrefix(recipient, orchestrator.ThreadPrefix) && (q.Recipient == "" || recipient == q.Recipient) {
+		if recipient != "" && !strings.HasPrefix(recipient, orchestrator.ThreadPrefix) && (q.Recipient == "" ||
+			recipient == q.Recipient) {
 			addTo(recipients, recipient, &row{})
 		}
 	}
@@ -171,5 +176,6 @@ func addTo(m map[string]*row, name string, r *row) {
 }
 
 func (r *row) line() Line {
-	return Line{Counts: r.Counts, Queued: r.queued.percentiles(), DeliveredAfter: r.delivered.percentiles(), ReadAfter: r.read.percentiles()}
+	return Line{Counts: r.Counts, Queued: r.queued.percentiles(), DeliveredAfter: r.delivered.percentiles(),
+		ReadAfter: r.read.percentiles()}
 }

@@ -1,7 +1,7 @@
-// Package traffic counts what happens to messages: how many were sent, delivered, read and given up in each minute and hour, and
-// how long that took. It counts from message_trace, some time after the fact, so that no send waits for it; what it has not
-// counted yet it counts when it is asked. So the counts are exact for all that stands in the trace when it is counted, and survive
-// whatever the trace survives.
+// Package traffic counts what happens to messages: how many were sent, delivered, read and given up in each minute and
+// hour, and how long that took. It counts from message_trace, some time after the fact, so that no send waits for it;
+// what it has not counted yet it counts when it is asked. So the counts are exact for all that stands in the trace when
+// it is counted, and survive whatever the trace survives.
 package traffic
 
 import (
@@ -29,15 +29,15 @@ const (
 	KeepHours = 90 * orchestrator.Day
 )
 
-// The rows of settings that say what is counted: the id of the last row of message_trace that is, and the time since which
-// nothing that was counted has been deleted from message_trace.
+// The rows of settings that say what is counted: the id of the last row of message_trace that is, and the time since
+// which nothing that was counted has been deleted from message_trace.
 const (
 	countedKey = "traffic.counted"
 	sinceKey   = "traffic.since"
 )
 
-// batch bounds the rows of message_trace that are counted at once. So many as often whoever delivers leaves to who asks, which is
-// some 10 ms of work.
+// batch bounds the rows of message_trace that are counted at once. So many as often whoever delivers leaves to who
+// asks, which is some 10 ms of work.
 const (
 	batch = 5000
 	often = 1000
@@ -69,7 +69,8 @@ func due(c *store.Conn, now time.Time) (bool, error) {
 		return false, err
 	}
 	var is bool
-	err = c.Query(`SELECT (SELECT max(id) FROM message_trace), coalesce((SELECT at FROM message_trace WHERE id > ?1 ORDER BY id LIMIT 1), '')`,
+	err = c.Query(`SELECT (SELECT max(id) FROM message_trace), coalesce((SELECT at FROM message_trace WHERE id > ?1
+		ORDER BY id LIMIT 1), '')`,
 		func(row store.Row) error {
 			at := row.Text(1)
 			is = row.Int(0)-counted >= often || at != "" && at < orchestrator.Stamp(now.Add(-time.Minute))
@@ -78,8 +79,8 @@ func due(c *store.Conn, now time.Time) (bool, error) {
 	return is, err
 }
 
-// countedOf returns the id of the last row of message_trace that is counted. Error: conflict if somebody has written something
-// else there.
+// countedOf returns the id of the last row of message_trace that is counted. Error: conflict if somebody has written
+// something else there.
 func countedOf(c *store.Conn) (int64, error) {
 	text, there, err := c.Text(`SELECT value FROM settings WHERE key = '` + countedKey + `'`)
 	if err != nil || !there {
@@ -87,7 +88,8 @@ func countedOf(c *store.Conn) (int64, error) {
 	}
 	id, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || id < 0 || id > store.MaxNumber {
-		return 0, orchestrator.Errorf(orchestrator.Conflict, "the row %s of settings should have the number of a row of message_trace, and has %q", countedKey, text).
+		return 0, orchestrator.Errorf(orchestrator.Conflict,
+			"the row %s of settings should have the number of a row of message_trace, and has %q", countedKey, text).
 			WithHint("`mailroom recount` counts anew")
 	}
 	return id, nil
@@ -96,8 +98,8 @@ func countedOf(c *store.Conn) (int64, error) {
 // errMoved says that another process has counted meanwhile.
 var errMoved = errors.New("counted meanwhile")
 
-// Count counts all events that are not counted yet, a batch in a transaction, and deletes the counts that are too old. Several
-// processes may call it at once.
+// Count counts all events that are not counted yet, a batch in a transaction, and deletes the counts that are too old.
+// Several processes may call it at once.
 func Count(ctx context.Context, l *ledger.Ledger) error {
 	for more := true; more; {
 		var err error
@@ -146,7 +148,8 @@ func countBatches(ctx context.Context, l *ledger.Ledger, batches int) (more bool
 // countedTo notes that the trace is counted up to a row, and deletes the counts that are too old.
 func countedTo(t *ledger.Tx, last int64) error {
 	for span, keep := range map[string]time.Duration{minute: KeepMinutes, hour: KeepHours} {
-		if err := t.Run(`DELETE FROM traffic WHERE span = ?1 AND at < ?2`, span, orchestrator.Stamp(t.Clock.Add(-keep))); err != nil {
+		if err := t.Run(`DELETE FROM traffic WHERE span = ?1 AND at < ?2`, span,
+			orchestrator.Stamp(t.Clock.Add(-keep))); err != nil {
 			return err
 		}
 	}
@@ -159,8 +162,8 @@ func clearedBefore(c *store.Conn) (string, error) {
 	return before, err
 }
 
-// Cleared notes that traces which ended before that time are about to be deleted. Recount leaves the counts of that time as they
-// are.
+// Cleared notes that traces which ended before that time are about to be deleted. Recount leaves the counts of that
+// time as they are.
 func Cleared(t *ledger.Tx, before string) error {
 	since, err := clearedBefore(t.Conn)
 	if err != nil || since >= before {
@@ -169,8 +172,8 @@ func Cleared(t *ledger.Tx, before string) error {
 	return t.Run(store.StoreSetting, sinceKey, before, t.Now)
 }
 
-// Recount counts anew what happened since the last time of which traces were deleted. What is older stays as it is. It reads the
-// trace without the write lock, but for what is written meanwhile.
+// Recount counts anew what happened since the last time of which traces were deleted. What is older stays as it is. It
+// reads the trace without the write lock, but for what is written meanwhile.
 func Recount(ctx context.Context, l *ledger.Ledger) error {
 	all, last, minutes := fold{}, int64(0), orchestrator.Stamp(l.Now().Add(-KeepMinutes))
 	settled, err := store.SettledIn(ctx, l.Store)

@@ -17,8 +17,8 @@ import (
 	"mailroom/orchestrator/traffic"
 )
 
-// What a random day left in the trace and what is reported of it are the same, whenever it was counted, also of what retention has
-// deleted since.
+// What a random day left in the trace and what is reported of it are the same, whenever it was counted, also of what
+// retention has deleted since.
 func TestReportIsWhatHappened(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(4) {
@@ -38,7 +38,8 @@ func TestReportIsWhatHappened(t *testing.T) {
 				case 6:
 					f.TakeFor([]string{"b", "c"}[r.IntN(2)], 0)
 				case 7:
-					f.Wire.Set([]func(context.Context, orchestrator.Attempt) []error{nil, enginetest.Failing("down")}[r.IntN(2)])
+					f.Wire.Set([]func(context.Context, orchestrator.Attempt) []error{nil,
+						enginetest.Failing("down")}[r.IntN(2)])
 				case 8:
 					if len(open) > 0 {
 						messages.Cancel(t.Context(), f.Ledger, open[r.IntN(len(open))], "a") // too late for most
@@ -74,13 +75,15 @@ func compare(t *testing.T, f *enginetest.Fixture, begin time.Time) {
 	}
 	got := map[string]int64{}
 	for _, l := range report.Recipients {
-		got[l.Recipient+" created"], got[l.Recipient+" delivered"], got[l.Recipient+" read"] = l.Sent, l.Delivered, l.Read
+		got[l.Recipient+" created"], got[l.Recipient+" delivered"], got[l.Recipient+" read"] = l.Sent, l.Delivered,
+			l.Read
 		got[l.Recipient+" attempt_failed"], got[l.Recipient+" failed"] = l.AttemptsFailed, l.Failed
 		got[l.Recipient+" expired"], got[l.Recipient+" cancelled"] = l.Expired, l.Cancelled
 	}
 	var perInterval traffic.Counts
 	for _, l := range report.Intervals {
-		perInterval.Sent, perInterval.Read, perInterval.Delivered = perInterval.Sent+l.Sent, perInterval.Read+l.Read, perInterval.Delivered+l.Delivered
+		perInterval.Sent, perInterval.Read, perInterval.Delivered = perInterval.Sent+l.Sent, perInterval.Read+l.Read,
+			perInterval.Delivered+l.Delivered
 	}
 	want.Equal(t, "sent in all intervals", perInterval.Sent, report.Total.Sent)
 	want.Equal(t, "delivered in all intervals", perInterval.Delivered, report.Total.Delivered)
@@ -106,7 +109,8 @@ func fromTrace(t *testing.T, f *enginetest.Fixture) (counts map[string]int64, de
 			recipients[pair[0]] = pair[1]
 		}
 	}
-	for _, pair := range pairs(t, f, `SELECT json_array(message_id, json_extract(detail, '$.recipient')) FROM message_trace WHERE event = 'deleted'`) {
+	for _, pair := range pairs(t, f, `SELECT json_array(message_id, json_extract(detail, '$.recipient'))
+		FROM message_trace WHERE event = 'deleted'`) {
 		recipients[pair[0]] = pair[1]
 	}
 	created, arrived := map[string]time.Time{}, map[string]time.Time{}
@@ -168,7 +172,8 @@ func TestCountedByDeliveries(t *testing.T) {
 	want.Rows(t, f.Rows(`SELECT span FROM traffic`))
 	f.Clock.Advance(61 * time.Second)
 	f.Deliver()
-	want.Rows(t, f.Rows(`SELECT span, recipient, sent, delivered, wrote FROM traffic ORDER BY span, recipient`), "hour a 0 0 1", "hour b 1 1 0", "minute a 0 0 1", "minute b 1 1 0")
+	want.Rows(t, f.Rows(`SELECT span, recipient, sent, delivered, wrote FROM traffic ORDER BY span, recipient`),
+		"hour a 0 0 1", "hour b 1 1 0", "minute a 0 0 1", "minute b 1 1 0")
 	f.Clock.Advance(traffic.KeepMinutes + time.Hour)
 	f.Send("a", "b")
 	f.Clock.Advance(61 * time.Second)
@@ -210,7 +215,8 @@ func TestWhoWrote(t *testing.T) {
 	f.Clock.Advance(time.Hour)
 	f.MustPost(f.Thread("a", "b").ID, "a", "b")
 	for range 2 {
-		report, err := traffic.Of(t.Context(), f.Ledger, traffic.Query{Since: 2 * time.Hour, Every: time.Hour, Recipient: "a"})
+		report, err := traffic.Of(t.Context(), f.Ledger, traffic.Query{Since: 2 * time.Hour, Every: time.Hour,
+			Recipient: "a"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -243,7 +249,8 @@ func TestReplayed(t *testing.T) {
 	}
 	f.Clock.Advance(time.Second)
 	f.Deliver()
-	report, err := traffic.Of(t.Context(), f.Ledger, traffic.Query{Since: 24 * time.Hour, Every: time.Hour, Recipient: "w"})
+	report, err := traffic.Of(t.Context(), f.Ledger, traffic.Query{Since: 24 * time.Hour, Every: time.Hour,
+		Recipient: "w"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -255,12 +262,14 @@ func TestReplayed(t *testing.T) {
 func TestFailedAtOnce(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
-	sent, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "a", Recipient: "nobody", Type: "note", Payload: []byte(`1`)})
+	sent, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "a", Recipient: "nobody", Type: "note",
+		Payload: []byte(`1`)})
 	if orchestrator.CodeOf(err) != orchestrator.UnknownRecipient {
 		t.Fatalf("%+v, %v", sent, err)
 	}
 	f.Send("a", "b", func(d *orchestrator.Draft) { d.Type = orchestrator.TestMessage })
-	report, err := traffic.Of(t.Context(), f.Ledger, traffic.Query{Since: time.Hour, Every: time.Hour, Recipient: "nobody"})
+	report, err := traffic.Of(t.Context(), f.Ledger, traffic.Query{Since: time.Hour, Every: time.Hour,
+		Recipient: "nobody"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -291,7 +300,8 @@ func TestRecountKeepsWhatTracesDoNotTell(t *testing.T) {
 	f.Clock.Advance(3 * time.Hour)
 	send()
 	rows := func() []string {
-		return f.Rows(`SELECT span, at, recipient, sent, delivered, read, wrote FROM traffic ORDER BY span, at, recipient`)
+		return f.Rows(`SELECT span, at, recipient, sent, delivered, read, wrote FROM traffic
+			ORDER BY span, at, recipient`)
 	}
 	if _, _, err := retention.ClearTraces(t.Context(), f.Ledger, time.Hour); err != nil { // counts before it deletes
 		t.Fatal(err)
@@ -304,7 +314,8 @@ func TestRecountKeepsWhatTracesDoNotTell(t *testing.T) {
 		`UPDATE settings SET value = '9223372036854775807' WHERE key = 'traffic.counted'`,
 		`UPDATE settings SET value = '1000000' WHERE key = 'traffic.counted'`,
 		`DELETE FROM settings WHERE key = 'traffic.counted'`,
-		`UPDATE traffic SET sent = 7, wrote = 7, read_ms = '[' WHERE at > '` + orchestrator.Stamp(begin.Add(2*time.Hour)) + `'`,
+		`UPDATE traffic SET sent = 7, wrote = 7, read_ms = '[' WHERE at > '` +
+			orchestrator.Stamp(begin.Add(2*time.Hour)) + `'`,
 	} {
 		f.SQL(by)
 		if err := traffic.Recount(t.Context(), f.Ledger); err != nil {
@@ -331,14 +342,16 @@ func TestManyEventsOfOneMessage(t *testing.T) {
 	f.Deliver()
 	f.SQL(`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 60000)
 		INSERT INTO message_trace (message_id, at, event)
-		SELECT m.message_id, m.created_at, CASE i % 3 WHEN 0 THEN 'claimed' WHEN 1 THEN 'delivered' ELSE 'read' END FROM n, agent_message m`)
+		SELECT m.message_id, m.created_at, CASE i % 3 WHEN 0 THEN 'claimed' WHEN 1 THEN 'delivered' ELSE 'read' END
+			FROM n, agent_message m`)
 	if err := traffic.Count(t.Context(), f.Ledger); err != nil {
 		t.Fatal(err)
 	}
 	want.Rows(t, f.Rows(`SELECT delivered, read FROM traffic WHERE span = 'hour' AND recipient = 'b'`), "20001 20000")
 }
 
-// A name too long for an index, written by hand over a message's own or into the trace, keeps nothing from being counted.
+// A name too long for an index, written by hand over a message's own or into the trace, keeps nothing from being
+// counted.
 func TestLongNamesByHand(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -349,19 +362,23 @@ func TestLongNamesByHand(t *testing.T) {
 	}
 	f.Send("a", "b")
 	f.SQL(`UPDATE agent_message SET sender = '` + long + `'`)
-	f.SQL(`INSERT INTO message_trace (message_id, at, event, detail) SELECT 'gone', created_at, 'created', '' FROM agent_message`)
-	f.SQL(`INSERT INTO message_trace (message_id, at, event, detail) SELECT 'gone', created_at, 'deleted', '{"recipient":"` + long + `"}' FROM agent_message`)
+	f.SQL(`INSERT INTO message_trace (message_id, at, event, detail) SELECT 'gone', created_at, 'created', ''
+		FROM agent_message`)
+	f.SQL(`INSERT INTO message_trace (message_id, at, event, detail) SELECT 'gone', created_at, 'deleted',
+		'{"recipient":"` + long + `"}' FROM agent_message`)
 	if err := traffic.Count(t.Context(), f.Ledger); err != nil {
 		t.Fatal(err)
 	}
-	want.Rows(t, f.Rows(`SELECT length(recipient), sent, wrote FROM traffic WHERE span = 'hour' ORDER BY sent, wrote`), "1 1 0", "255 1 1")
+	want.Rows(t, f.Rows(`SELECT length(recipient), sent, wrote FROM traffic WHERE span = 'hour' ORDER BY sent, wrote`),
+		"1 1 0", "255 1 1")
 }
 
 // Numbers that somebody wrote into the counts are reported as ones that can be added up, and that a page can read.
 func TestCountsByHand(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
-	f.SQL(`INSERT INTO traffic (span, at, recipient, sent, read, wrote) VALUES ('hour', ?1, 'a', -1, 9007199254740993, 9223372036854775807), ('hour', ?1, 'b', 2, 1, 9223372036854775807)`,
+	f.SQL(`INSERT INTO traffic (span, at, recipient, sent, read, wrote) VALUES ('hour', ?1, 'a', -1, 9007199254740993,
+		9223372036854775807), ('hour', ?1, 'b', 2, 1, 9223372036854775807)`,
 		orchestrator.Stamp(f.Clock.Now().Truncate(time.Hour)))
 	report, err := traffic.Of(t.Context(), f.Ledger, traffic.Query{Since: time.Hour, Every: time.Hour})
 	if err != nil {

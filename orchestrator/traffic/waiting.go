@@ -10,7 +10,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Waiting is how many messages to a recipient were undelivered, or unread in its inbox, at the end of each interval of a report.
+// Waiting is how many messages to a recipient were undelivered, or unread in its inbox, at the end of each interval of
+// a report.
 type Waiting struct {
 	Recipient string  `json:"recipient"`
 	Messages  []int64 `json:"messages"`
@@ -20,12 +21,14 @@ type Waiting struct {
 const mostWaiting = 10
 
 // waiting works back from what waits now by what was counted since.
-func (r *Report) waiting(c *store.Conn, f fold, q Query, conf *ledger.Config, counts map[string]map[orchestrator.Status]int64) ([]Waiting, error) {
+func (r *Report) waiting(c *store.Conn, f fold, q Query, conf *ledger.Config,
+	counts map[string]map[orchestrator.Status]int64) ([]Waiting, error) {
 	again, err := replays(c, r.Since)
 	if err != nil {
 		return nil, err
 	}
-	changes := map[string][]int64{} // by how many more wait for a recipient at the end of each interval than at its beginning
+	// by how many more wait for a recipient at the end of each interval than at its beginning
+	changes := map[string][]int64{}
 	add := func(recipient, at string, n int64) {
 		if changes[recipient] == nil {
 			changes[recipient] = make([]int64, len(r.Intervals))
@@ -53,7 +56,8 @@ func (r *Report) waiting(c *store.Conn, f fold, q Query, conf *ledger.Config, co
 		if recipient == "" || !push.IsMailbox(recipient) || q.Recipient != "" && recipient != q.Recipient {
 			continue
 		}
-		now, series, any := of[orchestrator.Pending]+of[orchestrator.Retry]+of[ledger.Unread], make([]int64, len(r.Intervals)), false
+		now, series, any := of[orchestrator.Pending]+of[orchestrator.Retry]+of[ledger.Unread],
+			make([]int64, len(r.Intervals)), false
 		for i := len(series) - 1; i >= 0; i-- {
 			series[i] = max(0, now)
 			any = any || now > 0
@@ -67,7 +71,8 @@ func (r *Report) waiting(c *store.Conn, f fold, q Query, conf *ledger.Config, co
 	}
 	slices.SortFunc(list, func(a, b Waiting) int {
 		last := len(r.Intervals) - 1
-		return cmp.Or(cmp.Compare(b.Messages[last], a.Messages[last]), cmp.Compare(slices.Max(b.Messages), slices.Max(a.Messages)), cmp.Compare(a.Recipient, b.Recipient))
+		return cmp.Or(cmp.Compare(b.Messages[last], a.Messages[last]), cmp.Compare(slices.Max(b.Messages),
+			slices.Max(a.Messages)), cmp.Compare(a.Recipient, b.Recipient))
 	})
 	return list[:min(len(list), mostWaiting)], nil
 }
@@ -95,7 +100,8 @@ func replays(c *store.Conn, since string) (list []replay, err error) {
 	seen := map[int64]bool{}
 	err = c.Query(`
 		SELECT r.id, r.at, m.recipient
-		  FROM (SELECT message_id, event FROM message_trace WHERE event IN ('attempt_failed','failed','expired') ORDER BY at DESC LIMIT +?1) AS f
+		  FROM (SELECT message_id, event FROM message_trace WHERE event IN ('attempt_failed','failed','expired')
+			ORDER BY at DESC LIMIT +?1) AS f
 		  CROSS JOIN message_trace AS r ON r.message_id = f.message_id AND r.event = 'replayed' AND r.at >= ?2
 		  CROSS JOIN agent_message AS m ON m.message_id = f.message_id
 		 WHERE f.event <> 'attempt_failed'`, func(row store.Row) error {

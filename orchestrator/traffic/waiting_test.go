@@ -11,7 +11,8 @@ import (
 	"mailroom/orchestrator/traffic"
 )
 
-// TestWaiting: what waited at the end of each interval is what waited then, also of messages that failed and were sent again.
+// TestWaiting: what waited at the end of each interval is what waited then, also of messages that failed and were sent
+// again.
 func TestWaiting(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -20,7 +21,8 @@ func TestWaiting(t *testing.T) {
 	is := map[string]string{}
 	note := func() {
 		for _, name := range []string{"b", "w"} {
-			n := f.Rows(`SELECT (SELECT count(*) FROM agent_message WHERE recipient = ? AND status IN ('pending','retry'))
+			n := f.Rows(`SELECT (SELECT count(*) FROM agent_message WHERE recipient = ?
+				AND status IN ('pending','retry'))
 				+ (SELECT count(*) FROM agent_inbox WHERE recipient = ? AND read_at = '')`, name, name)
 			is[name] += n[0] + " "
 		}
@@ -34,7 +36,8 @@ func TestWaiting(t *testing.T) {
 			f.TakeFor("b", 0)
 		case 8:
 			f.Wire.Set(nil)
-			if _, _, err := messages.ReplayAll(t.Context(), f.Ledger, messages.DeadLetterFilter{Recipient: "w", Limit: 1}); err != nil {
+			if _, _, err := messages.ReplayAll(t.Context(), f.Ledger, messages.DeadLetterFilter{Recipient: "w",
+				Limit: 1}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -45,7 +48,8 @@ func TestWaiting(t *testing.T) {
 		f.Clock.Advance(10 * time.Minute)
 	}
 	f.Clock.Advance(-10 * time.Minute)
-	report, err := traffic.Of(t.Context(), f.Ledger, traffic.Query{Since: 110 * time.Minute, Every: 10 * time.Minute, Waiting: true})
+	report, err := traffic.Of(t.Context(), f.Ledger, traffic.Query{Since: 110 * time.Minute, Every: 10 * time.Minute,
+		Waiting: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,7 +42,8 @@ type terms struct {
 }
 
 // oneByOne delivers the messages of an attempt one after the other, until ctx ends, and returns one error per message.
-func oneByOne(ctx context.Context, a *orchestrator.Attempt, deliver func(ctx context.Context, a *orchestrator.Attempt, m *orchestrator.Message) error) []error {
+func oneByOne(ctx context.Context, a *orchestrator.Attempt, deliver func(ctx context.Context, a *orchestrator.Attempt,
+	m *orchestrator.Message) error) []error {
 	errs := make([]error, len(a.Messages))
 	for i := range a.Messages {
 		if errs[i] = context.Cause(ctx); errs[i] == nil {
@@ -53,8 +54,8 @@ func oneByOne(ctx context.Context, a *orchestrator.Attempt, deliver func(ctx con
 }
 
 // do makes a request, without following redirects, and returns the status and what it means: nil for 200 to 299,
-// orchestrator.ErrGone or ErrRefused, an orchestrator.RetryAfter for a Retry-After of 429 and 503, or another error. 0: no
-// answer came.
+// orchestrator.ErrGone or ErrRefused, an orchestrator.RetryAfter for a Retry-After of 429 and 503, or another error. 0:
+// no answer came.
 func (c *connections) do(ctx context.Context, r *http.Request, t *terms) (status int, err error) {
 	waiting, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -64,7 +65,8 @@ func (c *connections) do(ctx context.Context, r *http.Request, t *terms) (status
 		defer timer.Stop()
 	}
 	r.Header.Set("User-Agent", "mailroom")
-	answer, err := c.pool(t.allowPrivate).RoundTrip(r.WithContext(waiting)) // in place of a Client, which follows redirects
+	// in place of a Client, which follows redirects
+	answer, err := c.pool(t.allowPrivate).RoundTrip(r.WithContext(waiting))
 	if err != nil {
 		return 0, t.unanswered(waiting, r.URL.Host, err)
 	}
@@ -83,7 +85,8 @@ func (t *terms) unanswered(ctx context.Context, host string, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("no answer from %s: %w", host, context.Cause(ctx))
 	}
-	if text := t.hide(err.Error()); text != err.Error() || len(text) > 2*maxQuoted { // it can hold what the receiver sent
+	// it can hold what the receiver sent
+	if text := t.hide(err.Error()); text != err.Error() || len(text) > 2*maxQuoted {
 		return fmt.Errorf("no answer from %s: %s", host, quote(text, 2*maxQuoted))
 	}
 	return fmt.Errorf("no answer from %s: %w", host, err)
@@ -142,8 +145,8 @@ func (t *terms) hide(text string) string {
 	return text
 }
 
-// retryAfter returns how long a receiver asks to be left alone, seconds or until a date, at most longestWait. 0: it does
-// not say, or nothing that makes sense. A date counts from the receiver's own clock where the answer shows it.
+// retryAfter returns how long a receiver asks to be left alone, seconds or until a date, at most longestWait. 0: it
+// does not say, or nothing that makes sense. A date counts from the receiver's own clock where the answer shows it.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	text := strings.TrimSpace(h.Get("Retry-After"))
 	if text == "" {

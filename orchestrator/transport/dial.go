@@ -28,17 +28,17 @@ const (
 	idleOfHost      = 4
 	maxHeaders      = 64 << 10 // bytes of an answer
 
-	// pingAfter is how long an HTTP/2 connection may be silent before it must show that it still leads anywhere: requests
-	// would go on being sent into one that was lost on the way, each until its attempt ends.
+	// pingAfter is how long an HTTP/2 connection may be silent before it must show that it still leads anywhere:
+	// requests would go on being sent into one that was lost on the way, each until its attempt ends.
 	pingAfter = 15 * time.Second
 
-	// idleTimeout is shorter than that of the usual receivers, 5 s and more: a request on a connection that the receiver
-	// is about to close fails, and is not repeated by itself, since nobody knows how far it came.
+	// idleTimeout is shorter than that of the usual receivers, 5 s and more: a request on a connection that the
+	// receiver is about to close fails, and is not repeated by itself, since nobody knows how far it came.
 	idleTimeout = 4 * time.Second
 )
 
-// connections holds the connections to the receivers of one transport. The zero value is ready for use, and must not be copied
-// after the first use.
+// connections holds the connections to the receivers of one transport. The zero value is ready for use, and must not be
+// copied after the first use.
 type connections struct {
 	mu      sync.Mutex
 	public  *http.Transport // made when they are first needed
@@ -115,7 +115,8 @@ func mustBePublic(address string) error {
 			return refuse(n.what)
 		}
 	}
-	if ip.Is6() && !publicIPv6().Contains(ip) { // also what wraps an IPv4 address, or names an interface: no network has it
+	// also what wraps an IPv4 address, or names an interface: no network has it
+	if ip.Is6() && !publicIPv6().Contains(ip) {
 		return refuse("outside of the public IPv6 networks")
 	}
 	return nil
@@ -154,8 +155,8 @@ type network struct {
 
 var publicIPv6 = sync.OnceValue(func() netip.Prefix { return netip.MustParsePrefix("2000::/3") })
 
-// specialNetworks are those that nobody reaches over the internet, and those of IPv6 which carry an IPv4 address inside,
-// where a gateway may unpack any address. Source: the IANA registries of special-purpose addresses.
+// specialNetworks are those that nobody reaches over the internet, and those of IPv6 which carry an IPv4 address
+// inside, where a gateway may unpack any address. Source: the IANA registries of special-purpose addresses.
 var specialNetworks = sync.OnceValue(func() (list []network) {
 	for _, n := range []struct{ prefix, what string }{
 		{"0.0.0.0/8", "an address of this network (0.0.0.0/8)"},

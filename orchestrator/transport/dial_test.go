@@ -15,21 +15,30 @@ var errDialled = errors.New("would be dialled")
 
 // privateAddresses are one or two of each network that is not the public internet, its ends above all.
 var privateAddresses = []string{
-	"0.0.0.0", "0.255.255.255", "10.0.0.0", "10.255.255.255", "100.64.0.0", "100.127.255.255", "127.0.0.1", "127.255.255.255",
-	"169.254.0.0", "169.254.169.254", "169.254.255.255", "172.16.0.0", "172.31.255.255", "192.0.0.1", "192.0.0.192", "192.0.2.1",
-	"192.88.99.1", "192.168.0.0", "192.168.255.255", "198.18.0.0", "198.19.255.255", "198.51.100.1", "203.0.113.1", "224.0.0.1",
+	"0.0.0.0", "0.255.255.255", "10.0.0.0", "10.255.255.255", "100.64.0.0", "100.127.255.255", "127.0.0.1",
+	"127.255.255.255",
+	"169.254.0.0", "169.254.169.254", "169.254.255.255", "172.16.0.0", "172.31.255.255", "192.0.0.1", "192.0.0.192",
+	"192.0.2.1",
+	"192.88.99.1", "192.168.0.0", "192.168.255.255", "198.18.0.0", "198.19.255.255", "198.51.100.1", "203.0.113.1",
+	"224.0.0.1",
 	"239.255.255.255", "240.0.0.1", "255.255.255.254", "255.255.255.255",
-	"::", "::1", "::ffff:127.0.0.1", "::ffff:10.0.0.1", "::ffff:169.254.169.254", "::127.0.0.1", "::8.8.8.8", "::ffff:0:8.8.8.8",
-	"64:ff9b::7f00:1", "64:ff9b::808:808", "64:ff9b:1::1", "64:ff9b:1:ffff:ffff:ffff:ffff:ffff", "100::1", "100:0:0:1::1",
-	"2001::1", "2001:0:7f00:1::", "2001:2::1", "2001:10::1", "2001:20::1", "2001:1ff:ffff::1", "2001:db8::1", "2002::1", "2002:7f00:1::1",
-	"2002:ffff::1", "3fff::1", "3fff:fff::1", "4000::1", "5f00::1", "fc00::1", "fd00:ec2::254", "fdff::1", "fe80::1", "febf::1",
+	"::", "::1", "::ffff:127.0.0.1", "::ffff:10.0.0.1", "::ffff:169.254.169.254", "::127.0.0.1", "::8.8.8.8",
+	"::ffff:0:8.8.8.8",
+	"64:ff9b::7f00:1", "64:ff9b::808:808", "64:ff9b:1::1", "64:ff9b:1:ffff:ffff:ffff:ffff:ffff", "100::1",
+	"100:0:0:1::1",
+	"2001::1", "2001:0:7f00:1::", "2001:2::1", "2001:10::1", "2001:20::1", "2001:1ff:ffff::1", "2001:db8::1", "2002::1",
+	"2002:7f00:1::1",
+	"2002:ffff::1", "3fff::1", "3fff:fff::1", "4000::1", "5f00::1", "fc00::1", "fd00:ec2::254", "fdff::1", "fe80::1",
+	"febf::1",
 	"fec0::1", "feff::1", "ff00::1", "ff02::1", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
 }
 
 // publicAddresses are neighbours of those.
 var publicAddresses = []string{
-	"1.0.0.0", "8.8.8.8", "9.255.255.255", "11.0.0.0", "100.63.255.255", "100.128.0.0", "126.255.255.255", "128.0.0.0", "169.253.255.255",
-	"169.255.0.0", "172.15.255.255", "172.32.0.0", "192.0.1.0", "192.0.3.0", "192.167.255.255", "192.169.0.0", "198.17.255.255",
+	"1.0.0.0", "8.8.8.8", "9.255.255.255", "11.0.0.0", "100.63.255.255", "100.128.0.0", "126.255.255.255", "128.0.0.0",
+	"169.253.255.255",
+	"169.255.0.0", "172.15.255.255", "172.32.0.0", "192.0.1.0", "192.0.3.0", "192.167.255.255", "192.169.0.0",
+	"198.17.255.255",
 	"198.20.0.0", "198.51.99.255", "203.0.114.0", "223.255.255.255", "::ffff:8.8.8.8",
 	"2000::1", "2001:200::1", "2001:db7::1", "2001:db9::1", "2003::1", "2606:4700::1111", "3ffe::1", "3fff:1000::1",
 }
@@ -50,7 +59,8 @@ func TestWebhookRefusesPrivateAddresses(t *testing.T) {
 	try := func(ip string, allow bool) error {
 		dialled = ""
 		a := orchestrator.Attempt{
-			Recipient: "builder", Address: hookAt(ip), Messages: []orchestrator.Message{note("m", `1`)}, Secret: w.NewSecret(),
+			Recipient: "builder", Address: hookAt(ip), Messages: []orchestrator.Message{note("m", `1`)},
+			Secret:       w.NewSecret(),
 			AllowPrivate: allow,
 		}
 		return errors.Join(w.Deliver(t.Context(), a)...)
@@ -69,7 +79,8 @@ func TestWebhookRefusesPrivateAddresses(t *testing.T) {
 			t.Errorf("%s: %v", ip, err)
 		}
 	}
-	for _, odd := range []string{"[fe80::1%eth0]:80", "[2606:4700::1111%1]:80", "", "8.8.8.8", "example.com:80", "/run/socket", "@x"} {
+	for _, odd := range []string{"[fe80::1%eth0]:80", "[2606:4700::1111%1]:80", "", "8.8.8.8", "example.com:80",
+		"/run/socket", "@x"} {
 		if err := transport.MustBePublic(odd); orchestrator.CodeOf(err) != orchestrator.PermissionDenied {
 			t.Errorf("%q: %v", odd, err)
 		}
@@ -104,13 +115,16 @@ func TestWebhookChecksWhatNamesLeadTo(t *testing.T) {
 		address, err := w.Check("http://" + host + "/")
 		must(t, err)
 		a := orchestrator.Attempt{
-			Recipient: "builder", Address: address, Messages: []orchestrator.Message{note("m", `1`)}, Secret: w.NewSecret(),
+			Recipient: "builder", Address: address, Messages: []orchestrator.Message{note("m", `1`)},
+			Secret: w.NewSecret(),
 		}
 		return errors.Join(w.Deliver(t.Context(), a)...)
 	}
 	for _, host := range []string{
-		"localhost", "private.example", "private.example.", "PRIVATE.example:8080", "0x7f.1", "2130706433", "127.1", "0177.0.0.1",
-		"127.0.0.1.", "0", "１２７.０.０.１", "127。0。0。1", "①②⑦.⓪.⓪.①", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[0:0:0:0:0:0:0:1]",
+		"localhost", "private.example", "private.example.", "PRIVATE.example:8080", "0x7f.1", "2130706433", "127.1",
+		"0177.0.0.1",
+		"127.0.0.1.", "0", "１２７.０.０.１", "127。0。0。1", "①②⑦.⓪.⓪.①", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]",
+		"[0:0:0:0:0:0:0:1]",
 	} {
 		if err := try(host); err == nil || len(dialled) != 0 {
 			t.Errorf("%s: %v, dialled %q", host, err, dialled)
@@ -176,9 +190,12 @@ func TestWebhookUsesNoProxy(t *testing.T) {
 func TestWebhookIsPrivate(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]bool{
-		"http://127.0.0.1:9/": true, "http://localhost/": true, "https://a.localhost./x": true, "http://[::1]:80/": true,
-		"http://10.1.2.3/": true, "http://[::ffff:127.0.0.1]/": true, "http://169.254.169.254/latest": true, "http://[fd00::1]/": true,
-		"https://example.com/": false, "http://8.8.8.8/": false, "http://[2606:4700::1]/": false, "http://localhost.example.com/": false,
+		"http://127.0.0.1:9/": true, "http://localhost/": true, "https://a.localhost./x": true,
+		"http://[::1]:80/": true,
+		"http://10.1.2.3/": true, "http://[::ffff:127.0.0.1]/": true, "http://169.254.169.254/latest": true,
+		"http://[fd00::1]/":    true,
+		"https://example.com/": false, "http://8.8.8.8/": false, "http://[2606:4700::1]/": false,
+		"http://localhost.example.com/": false,
 	} {
 		if got := new(transport.Webhook).IsPrivate(address); got != want {
 			t.Errorf("%s: %v, want %v", address, got, want)

@@ -19,21 +19,22 @@ import (
 	"mailroom/orchestrator/letter"
 )
 
-// Dir writes each message as a file of its own, `{root}/{agent}/{id}.json`, in document 002's form (package letter). Its
-// address is the root: `--deliver dir:ROOT`; without one it is `.claude/session/messages`.
+// Dir writes each message as a file of its own, `{root}/{agent}/{id}.json`, in document 002's form (package letter).
+// Its address is the root: `--deliver dir:ROOT`; without one it is `.claude/session/messages`.
 //
-// Nothing but whole files ever stands in an agent's folder. The agent reads a file and removes it when it is done. In the
-// order of their modification times, the files of one sender are in the order in which they were sent.
+// Nothing but whole files ever stands in an agent's folder. The agent reads a file and removes it when it is done. In
+// the order of their modification times, the files of one sender are in the order in which they were sent.
 //
-// A message is staged first: written and synced in `{root}/.mailroom`, noted with the message, and then renamed into the
-// agent's folder, which happens once. So after a crash a file that is still staged was not delivered, and one that is not
-// was, whether or not the agent has taken it already. That is so as long as nobody else touches `.mailroom`: when it was
-// emptied or replaced meanwhile, and the message is not in the agent's folder, the message fails, saying so. A single
-// staged file that somebody removes by hand during such a crash cannot be told from one that was delivered.
+// A message is staged first: written and synced in `{root}/.mailroom`, noted with the message, and then renamed into
+// the agent's folder, which happens once. So after a crash a file that is still staged was not delivered, and one that
+// is not was, whether or not the agent has taken it already. That is so as long as nobody else touches `.mailroom`:
+// when it was emptied or replaced meanwhile, and the message is not in the agent's folder, the message fails, saying
+// so. A single staged file that somebody removes by hand during such a crash cannot be told from one that was
+// delivered.
 //
-// The folder of an agent is made when it is missing, the root is not: it could be on a disk that is not mounted. Folders
-// are made with mode 0700, files with 0600. An agent's folder must be on the root's file system, and must not be a link.
-// Files that are not ours are never replaced.
+// The folder of an agent is made when it is missing, the root is not: it could be on a disk that is not mounted.
+// Folders are made with mode 0700, files with 0600. An agent's folder must be on the root's file system, and must not
+// be a link. Files that are not ours are never replaced.
 type Dir struct{}
 
 const (
@@ -74,8 +75,8 @@ func (Dir) Check(address string) (string, error) {
 	return path, errors.Join(staging.write(probe, []byte("x")), staging.remove(probe))
 }
 
-// CheckPlace refuses a root that is gone, and what stands where the agent's folder or the one for files on their way would be
-// and cannot be written, or is no folder. There need not be one yet.
+// CheckPlace refuses a root that is gone, and what stands where the agent's folder or the one for files on their way
+// would be and cannot be written, or is no folder. There need not be one yet.
 func (Dir) CheckPlace(agent, root string) error {
 	for _, path := range []string{root, filepath.Join(root, StagingFolder), filepath.Join(root, agent)} {
 		if _, err := os.Lstat(path); path != root && errors.Is(err, fs.ErrNotExist) {
@@ -99,8 +100,8 @@ func (Dir) IsRooted(string) bool { return true }
 // MaxBatch is the most files of one note.
 func (Dir) MaxBatch() int { return maxFiles }
 
-// Deliver stages the messages, notes that, and hands them over in their order. Each fails alone; what failed is certainly
-// not in the agent's folder.
+// Deliver stages the messages, notes that, and hands them over in their order. Each fails alone; what failed is
+// certainly not in the agent's folder.
 func (Dir) Deliver(ctx context.Context, a orchestrator.Attempt) []error {
 	errs := make([]error, len(a.Messages))
 	d, err := openDrop(a)
@@ -137,7 +138,8 @@ func (d *drop) handOver(ctx context.Context, a orchestrator.Attempt, ls []staged
 		if errors.Is(err, orchestrator.ErrLeaseLost) {
 			d.discard(ls...)
 		}
-		return slices.Repeat([]error{err}, len(ls)) // whether the note is stored cannot be known: Recover or the next attempt sees to the files
+		// whether the note is stored cannot be known: Recover or the next attempt sees to the files
+		return slices.Repeat([]error{err}, len(ls))
 	}
 	var arrived []int
 	var back []stagedLetter
@@ -190,7 +192,8 @@ func (d *drop) move(l stagedLetter) error {
 		if d.inbox.holds(l.name, l.text) {
 			return d.staging.remove(l.staged) // somebody has put it there already
 		}
-		return fmt.Errorf("%s exists already and is not this message; take it away, and the next attempt gets through", path)
+		return fmt.Errorf("%s exists already and is not this message; take it away, and the next attempt gets through",
+			path)
 	case errors.Is(err, unix.EXDEV):
 		return fmt.Errorf("%s is on another file system than %s, so that no file could arrive whole; give the agent a root of its own",
 			d.inbox.Name(), d.root.Name())
@@ -276,7 +279,8 @@ func (Dir) Recover(ctx context.Context, a orchestrator.Attempt) (bool, error) {
 }
 
 // ClearStaged removes staged files of messages that are not needed any more.
-func (Dir) ClearStaged(database, address string, recipients []string, needed func() ([]orchestrator.Message, error)) error {
+func (Dir) ClearStaged(database, address string, recipients []string, needed func() ([]orchestrator.Message,
+	error)) error {
 	if _, err := os.Lstat(filepath.Join(address, StagingFolder)); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -98,9 +98,9 @@ func (r *reader) list() map[string]time.Time {
 	return times
 }
 
-// Two couriers that share a folder are killed with SIGKILL hundreds of times, at any point of an attempt, while a reader
-// takes the messages as soon as they are there. In the end it has seen each message once, each courier's in order, and
-// nothing half-written; nothing is left on its way.
+// Two couriers that share a folder are killed with SIGKILL hundreds of times, at any point of an attempt, while a
+// reader takes the messages as soon as they are there. In the end it has seen each message once, each courier's in
+// order, and nothing half-written; nothing is left on its way.
 func TestDirKill(t *testing.T) {
 	t.Parallel()
 	rounds, messages := long(110), long(600)
@@ -109,14 +109,16 @@ func TestDirKill(t *testing.T) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	root, notebook, signals := realTempDir(t), t.TempDir(), t.TempDir()
 	must(t, os.Mkdir(filepath.Join(notebook, "notes"), 0o700))
-	inbox, taken, stop := filepath.Join(root, "builder"), filepath.Join(notebook, "taken"), filepath.Join(signals, "stop")
+	inbox, taken, stop := filepath.Join(root, "builder"), filepath.Join(notebook, "taken"), filepath.Join(signals,
+		"stop")
 	must(t, os.Mkdir(inbox, 0o700))
 	reader := startHelper(t, "reader", inbox, taken, stop)
 	if event := <-reader.events; event != "ready" {
 		t.Fatal(event)
 	}
 	start := func(name string) *helper {
-		return startHelper(t, "courier", root, notebook, name, strconv.Itoa(messages), strconv.FormatUint(random.Uint64(), 10), "dir", "8")
+		return startHelper(t, "courier", root, notebook, name, strconv.Itoa(messages),
+			strconv.FormatUint(random.Uint64(), 10), "dir", "8")
 	}
 	kills := 0
 	for range rounds {
@@ -156,8 +158,8 @@ func killAtRandom(random *rand.Rand, victim, other *helper) int {
 	return 1
 }
 
-// Three processes write to one agent's folder while somebody moves it away, again and again. Nothing is lost or doubled,
-// and each one's order is kept.
+// Three processes write to one agent's folder while somebody moves it away, again and again. Nothing is lost or
+// doubled, and each one's order is kept.
 func TestDirSharedAndMovedAway(t *testing.T) {
 	t.Parallel()
 	const messages = 200
@@ -166,7 +168,8 @@ func TestDirSharedAndMovedAway(t *testing.T) {
 	names := []string{"a", "b", "c"}
 	var couriers []*helper
 	for i, name := range names {
-		couriers = append(couriers, startHelper(t, "courier", root, notebook, name, strconv.Itoa(messages), strconv.Itoa(i), "dir", "8"))
+		couriers = append(couriers, startHelper(t, "courier", root, notebook, name, strconv.Itoa(messages),
+			strconv.Itoa(i), "dir", "8"))
 	}
 	var parts []string
 	for i := 0; i < len(couriers); {

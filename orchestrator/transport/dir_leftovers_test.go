@@ -76,7 +76,8 @@ func (l *leftovers) add(name, deliver string) {
 func (l *leftovers) die(noted bool, retries int) (id string) {
 	l.t.Helper()
 	l.dir.dies, l.dir.noted = true, noted
-	sent, err := messages.Send(l.t.Context(), l.Ledger, orchestrator.Draft{Sender: "architect", Recipient: "builder", Type: "note", MaxRetries: &retries})
+	sent, err := messages.Send(l.t.Context(), l.Ledger, orchestrator.Draft{Sender: "architect", Recipient: "builder",
+		Type: "note", MaxRetries: &retries})
 	must(l.t, err)
 	_, err = l.DeliverAll(l.t.Context(), delivery.Options{})
 	must(l.t, err)
@@ -98,7 +99,8 @@ func (l *leftovers) mustBeStaged(want ...string) {
 	(&dirLedger{root: l.root}).mustBeStaged(l.t, want...)
 }
 
-// A file that nobody asks for any more goes with the next clear_old: its message was given up or cancelled before a note spoke of it.
+// A file that nobody asks for any more goes with the next clear_old: its message was given up or cancelled before a
+// note spoke of it.
 func TestDirLeftoversOfTheEnded(t *testing.T) {
 	t.Parallel()
 	l := newLeftovers(t)
@@ -112,7 +114,8 @@ func TestDirLeftoversOfTheEnded(t *testing.T) {
 	l.mustBeStaged()
 }
 
-// A file that a note speaks of stays as long as the message may be asked for: while it is live, and until a dead letter is cleared.
+// A file that a note speaks of stays as long as the message may be asked for: while it is live, and until a dead letter
+// is cleared.
 func TestDirLeftoversThatAreNoted(t *testing.T) {
 	t.Parallel()
 	l := newLeftovers(t)
@@ -138,7 +141,8 @@ func TestDirLeftoversThatAreNoted(t *testing.T) {
 	l.mustBeStaged()
 }
 
-// What is left for an agent goes when it is removed, or with its dead letters, if their notes speak of it. Nobody else has the root.
+// What is left for an agent goes when it is removed, or with its dead letters, if their notes speak of it. Nobody else
+// has the root.
 func TestDirLeftoversOfTheRemoved(t *testing.T) {
 	t.Parallel()
 	for _, noted := range []bool{false, true} {
@@ -164,7 +168,8 @@ func TestDirLeftoversAreNoOthers(t *testing.T) {
 	mine := filepath.Join(l.root, transport.StagingFolder, "notes-of-mine")
 	must(t, os.WriteFile(mine, []byte(`{"id":"mine","from":"a","to":"b","type":"x","payload":0}`), 0o600))
 	l.dir.staged = func() { l.clear(0) }
-	sent, err := messages.Send(t.Context(), l.Ledger, orchestrator.Draft{Sender: "architect", Recipient: "builder", Type: "note"})
+	sent, err := messages.Send(t.Context(), l.Ledger, orchestrator.Draft{Sender: "architect", Recipient: "builder",
+		Type: "note"})
 	must(t, err)
 	d, err := l.DeliverAll(t.Context(), delivery.Options{})
 	if err != nil || d.Delivered != 1 {

@@ -58,7 +58,8 @@ func TestDirRefusesLinksForRootAndStaging(t *testing.T) {
 	outside := realTempDir(t)
 	staging := filepath.Join(l.root, transport.StagingFolder)
 	must(t, os.Symlink(outside, staging))
-	if err := l.try(t, note("m", `1`)); err == nil || !strings.Contains(err.Error(), staging+" is a link or no folder") {
+	if err := l.try(t, note("m", `1`)); err == nil ||
+		!strings.Contains(err.Error(), staging+" is a link or no folder") {
 		t.Errorf("%v", err)
 	}
 	must(t, os.RemoveAll(l.root))
@@ -75,7 +76,8 @@ func TestDirRefusesLinksForRootAndStaging(t *testing.T) {
 func TestDirHostileNames(t *testing.T) {
 	t.Parallel()
 	l := newDir(t)
-	for _, name := range []string{"", ".", "..", transport.StagingFolder, "a/b", "../builder", "a\x00b", "Builder", strings.Repeat("x", 300)} {
+	for _, name := range []string{"", ".", "..", transport.StagingFolder, "a/b", "../builder", "a\x00b", "Builder",
+		strings.Repeat("x", 300)} {
 		a := l.attempt(note("m", `1`))
 		a.Recipient = name
 		if err := (transport.Dir{}).Deliver(t.Context(), a)[0]; err == nil || len(l.notes) != 0 {
@@ -87,7 +89,8 @@ func TestDirHostileNames(t *testing.T) {
 		}
 	}
 	ids := []string{
-		"../../escape", "/etc/passwd", "..", ".", ".hidden", "-rf", "a\nb", "a\x00b", `a\b`, "con", "*", strings.Repeat("x", 256),
+		"../../escape", "/etc/passwd", "..", ".", ".hidden", "-rf", "a\nb", "a\x00b", `a\b`, "con", "*",
+		strings.Repeat("x", 256),
 		strings.Repeat("é", 128), "m.json", "%2E", transport.StagingFolder,
 	}
 	for _, id := range ids {
@@ -106,7 +109,8 @@ func TestDirHostileNames(t *testing.T) {
 		t.Errorf("no id: %v", err)
 	}
 	for _, hostile := range []string{
-		`{"owner":"../..","token":"x"}`, `{"owner":"a","token":"../x"}`, `{"owner":"a/b","token":"x"}`, `{"owner":"","token":""}`,
+		`{"owner":"../..","token":"x"}`, `{"owner":"a","token":"../x"}`, `{"owner":"a/b","token":"x"}`,
+		`{"owner":"","token":""}`,
 	} {
 		l.notes["m"] = hostile
 		if found, err := l.recover(t, note("m", `1`)); found || !errors.Is(err, orchestrator.ErrUndecidable) {
@@ -115,13 +119,14 @@ func TestDirHostileNames(t *testing.T) {
 	}
 }
 
-// A note is stored with every message of its attempt, also with one that could not even be staged: that one must not pass
-// Check makes the root, finds the default one, and follows links once and for all.
+// A note is stored with every message of its attempt, also with one that could not even be staged: that one must not
+// pass Check makes the root, finds the default one, and follows links once and for all.
 func TestDirCheck(t *testing.T) {
 	top := realTempDir(t)
 	t.Chdir(top)
 	for address, want := range map[string]string{
-		"": filepath.Join(top, ".claude/session/messages"), "a/b/": filepath.Join(top, "a/b"), "a/../a": filepath.Join(top, "a"), ".": top,
+		"": filepath.Join(top, ".claude/session/messages"), "a/b/": filepath.Join(top, "a/b"),
+		"a/../a": filepath.Join(top, "a"), ".": top,
 	} {
 		got, err := transport.Dir{}.Check(address)
 		if got != want || err != nil {
@@ -196,7 +201,8 @@ func TestDirStagingFolderOfOthers(t *testing.T) {
 	if _, err := (transport.Dir{}).Check(root); err == nil || !strings.Contains(err.Error(), "chmod 700 "+staging) {
 		t.Errorf("Check: %v", err)
 	}
-	if err := (transport.Dir{}).Deliver(t.Context(), a)[0]; err == nil || !strings.Contains(err.Error(), "chmod 700 "+staging) {
+	if err := (transport.Dir{}).Deliver(t.Context(), a)[0]; err == nil ||
+		!strings.Contains(err.Error(), "chmod 700 "+staging) {
 		t.Errorf("Deliver: %v", err)
 	}
 	must(t, os.Chmod(staging, 0o700))

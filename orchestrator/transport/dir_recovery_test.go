@@ -38,7 +38,8 @@ func TestDirForeignFile(t *testing.T) {
 
 			// The others of the attempt get through, and are not forgotten.
 			err = l.try(t, note("n1", `1`), note("m", `1`), note("n2", `1`))
-			if err == nil || !strings.Contains(err.Error(), path+" exists already and is not this message; take it away") {
+			if err == nil || !strings.Contains(err.Error(),
+				path+" exists already and is not this message; take it away") {
 				t.Errorf("%v", err)
 			}
 			if now, err := os.Lstat(path); err != nil || !os.SameFile(now, foreign) {
@@ -52,7 +53,8 @@ func TestDirForeignFile(t *testing.T) {
 			l.mustBeStaged(t)
 			must(t, os.Remove(path))
 			must(t, l.try(t, note("m", `1`)))
-			if got := files(t, l.root, "builder"); !slices.Equal(got, []string{"before.json", "n1.json", "n2.json", "m.json"}) {
+			if got := files(t, l.root, "builder"); !slices.Equal(got, []string{"before.json", "n1.json", "n2.json",
+				"m.json"}) {
 				t.Errorf("arrived: %q", got)
 			}
 		})
@@ -88,7 +90,8 @@ func TestDirForeignFileAtRecovery(t *testing.T) {
 	path := filepath.Join(l.root, "builder", "m.json")
 	must(t, os.WriteFile(path, []byte("mine"), 0o600))
 	for range 2 {
-		if found, err := l.recover(t, note("m", `1`)); found || err == nil || errors.Is(err, orchestrator.ErrUndecidable) {
+		if found, err := l.recover(t, note("m", `1`)); found || err == nil ||
+			errors.Is(err, orchestrator.ErrUndecidable) {
 			t.Errorf("Recover: %v, %v", found, err)
 		}
 	}
@@ -171,7 +174,8 @@ func TestDirFolderRemovedAndRecreated(t *testing.T) {
 	elsewhere := l.root + "-elsewhere"
 	l.dieAfterMark(t, note("m5", `1`))
 	must(t, os.Rename(l.root, elsewhere))
-	if err := l.try(t, note("m6", `1`)); err == nil || !strings.Contains(err.Error(), l.root+" does not exist; make it") {
+	if err := l.try(t, note("m6", `1`)); err == nil ||
+		!strings.Contains(err.Error(), l.root+" does not exist; make it") {
 		t.Errorf("%v", err)
 	}
 	if found, err := l.recover(t, note("m5", `1`)); found || err == nil || errors.Is(err, orchestrator.ErrUndecidable) {
@@ -301,7 +305,8 @@ func TestDirKeepsWhatItsNoteSpeaksOf(t *testing.T) {
 			marked = true
 			return store(ctx, text)
 		}
-		if err := errors.Join(transport.Dir{}.Deliver(t.Context(), a)...); err == nil || !strings.Contains(err.Error(), "exists already") {
+		if err := errors.Join(transport.Dir{}.Deliver(t.Context(), a)...); err == nil ||
+			!strings.Contains(err.Error(), "exists already") {
 			t.Errorf("%v", err)
 		}
 		l.mustBeStaged(t, "m")
@@ -331,7 +336,8 @@ func TestDirEmptiedDuringAttempt(t *testing.T) {
 		}
 		return store(ctx, text)
 	}
-	if err := (transport.Dir{}).Deliver(t.Context(), a)[0]; err == nil || !strings.Contains(err.Error(), "its staged file is gone") {
+	if err := (transport.Dir{}).Deliver(t.Context(), a)[0]; err == nil ||
+		!strings.Contains(err.Error(), "its staged file is gone") {
 		t.Errorf("%v", err)
 	}
 	if found, err := l.recover(t, m); found || err != nil {

@@ -37,7 +37,8 @@ func TestDir(t *testing.T) {
 			Transport: transport.Dir{},
 			Address:   root,
 			Refused: []string{
-				"a\x00b", file, file + "/", filepath.Join(file, "below"), pipe, "/dev/null", filepath.Join(top, "dangling"),
+				"a\x00b", file, file + "/", filepath.Join(file, "below"), pipe, "/dev/null",
+				filepath.Join(top, "dangling"),
 				filepath.Join(top, "led-away"), filepath.Join(top, strings.Repeat("x", 256)), "/proc/messages",
 			},
 			Arrived: func(t *testing.T) []orchestratortest.Arrival { return inFolder(t, root, "builder") },

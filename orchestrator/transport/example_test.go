@@ -18,8 +18,8 @@ import (
 	"mailroom/orchestrator/transport"
 )
 
-// A program that opens a database says which transports there are, and under which scheme. An agent has an address at one of
-// them: here a file, to which each message is appended as a line of JSON.
+// A program that opens a database says which transports there are, and under which scheme. An agent has an address at
+// one of them: here a file, to which each message is appended as a line of JSON.
 func ExampleJSONL() {
 	ctx := context.Background()
 	folder, err := os.MkdirTemp("", "mailroom")

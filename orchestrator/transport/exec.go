@@ -15,20 +15,21 @@ import (
 	"mailroom/orchestrator/program"
 )
 
-// Exec runs a command for each message, or for each batch of them. Its address is the command, for `sh -c`:
-// `--deliver exec:COMMAND`. It runs in the agent's folder and gets each message as one line of JSON on its standard
-// input, the line that JSONL writes. What it prints is kept in the trace, the first and the last program.TailSize bytes.
+// Exec runs a command for each message, or for each batch of them. Its address is the command, for `sh -c`: `--deliver
+// exec:COMMAND`. It runs in the agent's folder and gets each message as one line of JSON on its standard input, the
+// line that JSONL writes. What it prints is kept in the trace, the first and the last program.TailSize bytes.
 //
-// Exit status 0: the messages are delivered, all of the batch. 75: they are to be tried later, which costs nothing. 65 to 69,
-// of a run with one message: it is refused for good. Any other, or a signal: the attempt failed. At the delivery timeout the
-// command and all that it started get SIGTERM, and SIGKILL after Grace; then the attempt has failed, whatever the exit status.
+// Exit status 0: the messages are delivered, all of the batch. 75: they are to be tried later, which costs nothing. 65
+// to 69, of a run with one message: it is refused for good. Any other, or a signal: the attempt failed. At the delivery
+// timeout the command and all that it started get SIGTERM, and SIGKILL after Grace; then the attempt has failed,
+// whatever the exit status.
 //
 // Nothing of a message is ever part of the command. The environment tells of it: MAILROOM_MESSAGE_ID, MAILROOM_SENDER,
 // MAILROOM_MESSAGE_TYPE, MAILROOM_THREAD_ID, MAILROOM_REPLY_TO, MAILROOM_PRIORITY (-9 to 9), MAILROOM_ATTEMPT (from 1)
 // and TRACEPARENT are those of the first message, MAILROOM_MESSAGE_IDS lists the ids, a line each, and MAILROOM_BATCH
 // counts them. MAILROOM_AGENT and MAILROOM_RECIPIENT name the agent, MAILROOM_AGENT_SINCE says when it was added, and
-// MAILROOM_DB names the database, so that `mailroom` within the command acts as the agent. The variables are cut at program.MaxValue; standard
-// input is not. Of our own environment the command gets what Attempt.PassEnv lists.
+// MAILROOM_DB names the database, so that `mailroom` within the command acts as the agent. The variables are cut at
+// program.MaxValue; standard input is not. Of our own environment the command gets what Attempt.PassEnv lists.
 //
 // A command that runs when its agent approves a shutdown is ended in the same way. The request has arrived, then; what
 // else it was about is tried later.
@@ -52,8 +53,8 @@ const (
 // Check checks a command that runs in the present folder; see CheckIn.
 func (e Exec) Check(address string) (string, error) { return e.CheckIn("", address) }
 
-// CheckIn checks that the shell can read a command and finds its program from a folder, as far as that can be told without
-// running it; see program.Check.
+// CheckIn checks that the shell can read a command and finds its program from a folder, as far as that can be told
+// without running it; see program.Check.
 func (Exec) CheckIn(folder, address string) (string, error) {
 	command := strings.TrimSpace(address)
 	if command == "" {
@@ -106,7 +107,8 @@ func (e Exec) Deliver(ctx context.Context, a orchestrator.Attempt) []error {
 	}
 	err := e.run(ctx, &a, handed, input.Bytes())
 	for i := range errs {
-		approved := errors.Is(err, program.ErrStopped) && a.Messages[i].Type == orchestrator.ShutdownRequest // which is why it was ended
+		// which is why it was ended
+		approved := errors.Is(err, program.ErrStopped) && a.Messages[i].Type == orchestrator.ShutdownRequest
 		if errs[i] == nil && !approved {
 			errs[i] = err
 		}
@@ -138,8 +140,8 @@ func (e Exec) run(ctx context.Context, a *orchestrator.Attempt, ms []*orchestrat
 	return verdict(&result, len(ms))
 }
 
-// verdict turns the end of a command into the outcome of its messages. A run with several refuses none: nobody could tell
-// which one it means.
+// verdict turns the end of a command into the outcome of its messages. A run with several refuses none: nobody could
+// tell which one it means.
 func verdict(r *program.Result, messages int) error {
 	how := "the command"
 	switch {

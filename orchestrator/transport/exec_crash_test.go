@@ -102,7 +102,8 @@ func TestExecKill(t *testing.T) {
 		if killed++; random.IntN(2) == 0 {
 			unsettled++ // most likely: it settles right now
 		} else {
-			for size, more := fileSize(filepath.Join(folder, "taken")), random.Int64N(3000); fileSize(filepath.Join(folder, "taken")) < size+more && !ended(h); {
+			for size, more := fileSize(filepath.Join(folder, "taken")),
+				random.Int64N(3000); fileSize(filepath.Join(folder, "taken")) < size+more && !ended(h); {
 				runtime.Gosched()
 			}
 		}
@@ -110,7 +111,8 @@ func TestExecKill(t *testing.T) {
 	}
 	start().wait()
 	checkTaken(t, folder, rounds*perRound, killed)
-	t.Logf("killed %d times, %d right after the delivery; %d starts had to wait for a command of the killed", killed, unsettled, waits)
+	t.Logf("killed %d times, %d right after the delivery; %d starts had to wait for a command of the killed", killed,
+		unsettled, waits)
 	if killed < rounds/2 {
 		t.Errorf("only %d processes were killed at work", killed)
 	}

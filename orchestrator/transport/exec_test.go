@@ -77,7 +77,8 @@ func TestExec(t *testing.T) {
 			Transport: transport.Exec{Grace: time.Hour}, // what it is told to end ends on SIGTERM
 			Address:   helping("append", path),
 			Refused: []string{
-				"", "  \n", "a\x00b", "cat '", "no-such-program-anywhere", filepath.Join(folder, "missing"), folder, "cat " + strings.Repeat("x", 4096),
+				"", "  \n", "a\x00b", "cat '", "no-such-program-anywhere", filepath.Join(folder, "missing"), folder,
+				"cat " + strings.Repeat("x", 4096),
 			},
 			Arrived: func(t *testing.T) []orchestratortest.Arrival { return arrived(t, path) },
 			Block:   func(t *testing.T) func() { return hold(t, path) },
@@ -99,7 +100,8 @@ func TestExecCheck(t *testing.T) {
 	if command != "./handler --flag" || err != nil {
 		t.Errorf("%q, %v", command, err)
 	}
-	if _, err := (transport.Exec{}).Check("./handler"); err == nil || !strings.Contains(err.Error(), "relative paths begin in the agent's folder") {
+	if _, err := (transport.Exec{}).Check("./handler"); err == nil ||
+		!strings.Contains(err.Error(), "relative paths begin in the agent's folder") {
 		t.Errorf("in another folder: %v", err)
 	}
 }
@@ -144,14 +146,15 @@ func TestExecOutcomes(t *testing.T) {
 		says, report string
 		later        bool
 	}{
-		"true":                                 {},
-		"echo done; exit 0":                    {report: "done\n"},
-		"exit 3":                               {says: "the command ended with exit status 3"},
-		"echo doing; echo no disk >&2; exit 1": {says: "the command ended with exit status 1; it said: doing\nno disk", report: "doing\nno disk\n"},
-		"exit 75":                              {says: "the recipient asks to be tried later: the command ended with exit status 75", later: true},
-		"echo busy; exit 75":                   {says: "exit status 75; it said: busy", report: "busy\n", later: true},
-		"kill -SEGV $$":                        {says: "the command: ended by SIGSEGV"},
-		"exec no-such-program-anywhere":        {says: "exit status 127; it said: "},
+		"true":              {},
+		"echo done; exit 0": {report: "done\n"},
+		"exit 3":            {says: "the command ended with exit status 3"},
+		"echo doing; echo no disk >&2; exit 1": {says: "the command ended with exit status 1; it said: doing\nno disk",
+			report: "doing\nno disk\n"},
+		"exit 75":                                  {says: "the recipient asks to be tried later: the command ended with exit status 75", later: true},
+		"echo busy; exit 75":                       {says: "exit status 75; it said: busy", report: "busy\n", later: true},
+		"kill -SEGV $$":                            {says: "the command: ended by SIGSEGV"},
+		"exec no-such-program-anywhere":            {says: "exit status 127; it said: "},
 		"yes 0123456789 | head -c 1000000; exit 9": {says: "exit status 9; it said: 0123456789\n0123456789\n"},
 	} {
 		report, err := execute(t, command, "", note("m-1", "1"), note("m-2", "2"))
@@ -168,7 +171,8 @@ func TestExecOutcomes(t *testing.T) {
 			t.Errorf("%s: reported %.100q of %d bytes; want %q", command, report, len(report), want.report)
 		}
 	}
-	if _, err := execute(t, "true", filepath.Join(t.TempDir(), "missing"), note("m", "1")); err == nil || !strings.Contains(err.Error(), "make it") {
+	if _, err := execute(t, "true", filepath.Join(t.TempDir(), "missing"), note("m", "1")); err == nil ||
+		!strings.Contains(err.Error(), "make it") {
 		t.Errorf("a folder that is missing: %v", err)
 	}
 }
@@ -183,7 +187,8 @@ func TestExecRefusals(t *testing.T) {
 			t.Errorf("%s: refused for good: %t; %v", command, !refused, alone)
 		}
 	}
-	if _, err := execute(t, "exit 65", "", note("m-1", "1"), note("m-2", "2")); err == nil || errors.Is(err, orchestrator.ErrRefused) {
+	if _, err := execute(t, "exit 65", "", note("m-1", "1"), note("m-2", "2")); err == nil ||
+		errors.Is(err, orchestrator.ErrRefused) {
 		t.Errorf("a batch: %v", err)
 	}
 }
@@ -196,14 +201,16 @@ func TestExecEnvironment(t *testing.T) {
 	here, err := os.Getwd()
 	must(t, err)
 	first := note("m-1", `{"n":1.10}`)
-	first.ThreadID, first.ReplyTo, first.Priority, first.Status, first.RetryCount = "thr-1", "m-0", -1, orchestrator.Retry, 1
+	first.ThreadID, first.ReplyTo, first.Priority, first.Status, first.RetryCount = "thr-1", "m-0", -1,
+		orchestrator.Retry, 1
 	first.TraceID, first.SpanID = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 	second := note("m-2", `2`)
 	second.Sender, second.Type = "other", "other"
 	got, err := execute(t, "pwd -P; env | grep -E '^(MAILROOM_|TRACE)|^m-' | sort; cat", folder, first, second)
 	must(t, err)
 	want := folder + "\n" + strings.Join([]string{
-		"MAILROOM_AGENT=builder", "MAILROOM_ATTEMPT=3", "MAILROOM_BATCH=2", "MAILROOM_DB=" + here + "/mailroom.db", "MAILROOM_MESSAGE_ID=m-1",
+		"MAILROOM_AGENT=builder", "MAILROOM_ATTEMPT=3", "MAILROOM_BATCH=2", "MAILROOM_DB=" + here + "/mailroom.db",
+		"MAILROOM_MESSAGE_ID=m-1",
 		"MAILROOM_MESSAGE_IDS=m-1", "MAILROOM_MESSAGE_TYPE=note", "MAILROOM_PRIORITY=-1", "MAILROOM_RECIPIENT=builder",
 		"MAILROOM_REPLY_TO=m-0", "MAILROOM_SENDER=architect", "MAILROOM_THREAD_ID=thr-1",
 		"TRACEPARENT=00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "m-2",
@@ -220,7 +227,8 @@ func TestExecEnvironment(t *testing.T) {
 
 // hostile are texts that would do something if a shell read them, and some that no environment can hold.
 var hostile = []string{
-	`'; touch ran; '`, `"; touch ran; "`, `$(touch ran)`, "`touch ran`", "a\ntouch ran\n", `\`, `$HOME`, `; touch ran #`, "-n", "*", "a\x00b", "\xff\xfe",
+	`'; touch ran; '`, `"; touch ran; "`, `$(touch ran)`, "`touch ran`", "a\ntouch ran\n", `\`, `$HOME`,
+	`; touch ran #`, "-n", "*", "a\x00b", "\xff\xfe",
 	"=", "\r\n\t\v", strings.Repeat("x", 300_000), "${IFS}", "() { :; }; touch ran", "%s%n", "世界 👩",
 }
 
@@ -230,7 +238,8 @@ func TestExecHostileTexts(t *testing.T) {
 	folder := t.TempDir()
 	for _, text := range hostile {
 		m := note("m-1", `1`)
-		m.Sender, m.Type, m.ThreadID, m.ReplyTo, m.TraceID, m.SpanID, m.Summary = text, text, text, text, text, text, text
+		m.Sender, m.Type, m.ThreadID, m.ReplyTo, m.TraceID, m.SpanID, m.Summary = text, text, text, text, text, text,
+			text
 		if strings.ToValidUTF8(text, "") == text {
 			m.ID, m.Payload = text, []byte(strconv.Quote("x"))
 		}
@@ -243,7 +252,8 @@ func TestExecHostileTexts(t *testing.T) {
 		must(t, err)
 		held := strings.ReplaceAll(text, "\x00", "\uFFFD")
 		held = held[:min(len(held), program.MaxValue)]
-		if rest, ok := strings.CutPrefix(string(written), strings.Repeat(held+"|", 4)); !ok || !strings.HasPrefix(rest, `{"message_id":`) {
+		if rest, ok := strings.CutPrefix(string(written), strings.Repeat(held+"|", 4)); !ok ||
+			!strings.HasPrefix(rest, `{"message_id":`) {
 			t.Errorf("%.50q: the command got %.200q", text, written)
 		}
 	}
@@ -265,7 +275,8 @@ func toldToEnd(t *testing.T, e transport.Exec, command string, cause error) erro
 	result := make(chan error, 1)
 	go func() {
 		result <- e.Deliver(ctx, orchestrator.Attempt{
-			Recipient: "builder", Folder: folder, Address: `exec 9> line; ` + command, Messages: []orchestrator.Message{note("m", "1")},
+			Recipient: "builder", Folder: folder, Address: `exec 9> line; ` + command,
+			Messages: []orchestrator.Message{note("m", "1")},
 		})[0]
 	}()
 	line, err := os.Open(path)
@@ -294,8 +305,10 @@ func TestExecTimeout(t *testing.T) {
 		cause   error
 		says    []string
 	}{
-		"term":       {time.Hour, `echo working; echo ready >&9; sleep 1000; true`, context.DeadlineExceeded, []string{"deadline exceeded", "SIGTERM", "working"}},
-		"children":   {time.Hour, `sleep 1000 & sleep 1000 & echo ready >&9; wait`, context.DeadlineExceeded, []string{"SIGTERM"}},
+		"term": {time.Hour, `echo working; echo ready >&9; sleep 1000; true`, context.DeadlineExceeded,
+			[]string{"deadline exceeded", "SIGTERM", "working"}},
+		"children": {time.Hour, `sleep 1000 & sleep 1000 & echo ready >&9; wait`, context.DeadlineExceeded,
+			[]string{"SIGTERM"}},
 		"exit 0":     {time.Hour, helping("leaver", "0"), context.DeadlineExceeded, []string{"deadline exceeded"}},
 		"exit 75":    {time.Hour, helping("leaver", "75"), context.DeadlineExceeded, []string{"deadline exceeded"}},
 		"deaf":       {time.Millisecond, deaf, context.DeadlineExceeded, []string{"deadline exceeded", "SIGKILL"}},
@@ -343,13 +356,14 @@ func TestExecSlots(t *testing.T) {
 	first.Release()
 	third.Release()
 	take("builder", 1).Release()
-	if _, err := (transport.Exec{}).Slot(filepath.Join(database, "no", "such"), "builder", 1); err == nil || errors.Is(err, orchestrator.ErrNoSlot) {
+	if _, err := (transport.Exec{}).Slot(filepath.Join(database, "no", "such"), "builder", 1); err == nil ||
+		errors.Is(err, orchestrator.ErrNoSlot) {
 		t.Errorf("slots in a folder that is not there: %v", err)
 	}
 }
 
-// A command is ended when its agent has approved to be shut down. The request has arrived then; what else it was about is
-// tried later, which is no failure.
+// A command is ended when its agent has approved to be shut down. The request has arrived then; what else it was about
+// is tried later, which is no failure.
 func TestExecOfAnAgentThatStops(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()

@@ -23,7 +23,8 @@ type Surroundings struct {
 }
 
 func (s Surroundings) set(c *connections) {
-	c.resolver, c.tls, c.dialling, c.idle, c.patience, c.bound = s.Resolver, s.TLS, s.Dialling, s.Idle, s.Patience, s.Bound
+	c.resolver, c.tls, c.dialling, c.idle, c.patience, c.bound = s.Resolver, s.TLS, s.Dialling, s.Idle, s.Patience,
+		s.Bound
 }
 
 func NewWebhook(s Surroundings) *Webhook {

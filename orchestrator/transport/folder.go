@@ -47,7 +47,8 @@ func makeFolders(path string) error {
 // folderError explains why something could not be opened as a folder.
 func folderError(path string, err error) error {
 	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
-		return fmt.Errorf("%s is a link or no folder; put a folder in its place, and the next attempt gets through", path)
+		return fmt.Errorf("%s is a link or no folder; put a folder in its place, and the next attempt gets through",
+			path)
 	}
 	return err
 }
@@ -89,8 +90,8 @@ func (f folder) sub(name string) (folder, error) {
 	return folder{file}, folderError(filepath.Join(f.Name(), name), err)
 }
 
-// stagingFolder opens the staging folder of a root, and makes it if it is not there. Nobody else may be able to write to it:
-// what was put in the place of a staged file would arrive as the message.
+// stagingFolder opens the staging folder of a root, and makes it if it is not there. Nobody else may be able to write
+// to it: what was put in the place of a staged file would arrive as the message.
 func (f folder) stagingFolder() (folder, error) {
 	staging, err := f.sub(StagingFolder)
 	if err != nil {
@@ -98,7 +99,8 @@ func (f folder) stagingFolder() (folder, error) {
 	}
 	info, err := staging.Stat()
 	if err == nil && info.Mode().Perm()&0o022 != 0 {
-		err = fmt.Errorf("others can write to %s, and could put messages of their own into it: chmod 700 %[1]s", staging.Name())
+		err = fmt.Errorf("others can write to %s, and could put messages of their own into it: chmod 700 %[1]s",
+			staging.Name())
 	}
 	if err != nil {
 		staging.Close()
@@ -163,8 +165,9 @@ func (f folder) touch(name string) error {
 	return f.at("setting the time of", name, err)
 }
 
-// renameChecked does what renameNew does where the system cannot make sure that nothing is replaced: a file that gets the name
-// in between is replaced. (A link and the removal of the old name would leave a crash between them undecidable.)
+// renameChecked does what renameNew does where the system cannot make sure that nothing is replaced: a file that gets
+// the name in between is replaced. (A link and the removal of the old name would leave a crash between them
+// undecidable.)
 func renameChecked(from folder, old string, to folder, name string) error {
 	if taken, err := to.has(name); err != nil {
 		return err

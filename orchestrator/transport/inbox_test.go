@@ -93,7 +93,8 @@ func TestInboxDeliversSets(t *testing.T) {
 		t.Fatal(err)
 	}
 	const all = `
-		SELECT message_id || ' ' || recipient || ' ' || coalesce(payload, 'NULL') || ' ' || typeof(payload) || ' ' || read_at
+		SELECT message_id || ' ' || recipient || ' ' || coalesce(payload,
+			'NULL') || ' ' || typeof(payload) || ' ' || read_at
 		FROM agent_inbox ORDER BY rowid`
 	delivered := []string{
 		"m3 b NULL null ", "m5 b 5 text ", `m1 b {"n":1.10} text `, "m2 c 12345678901234567890 text ", "m4 b 4 text ",

@@ -46,8 +46,8 @@ const forgetTimeout = time.Second
 const maxName = 255
 
 // Check makes the path absolute and resolves symbolic links in it, so that all who write to one file lock the same side
-// file. `~/` is the home folder. What is there must be a regular file that can be written to; if nothing is there yet, its
-// folder must be such that it can be made.
+// file. `~/` is the home folder. What is there must be a regular file that can be written to; if nothing is there yet,
+// its folder must be such that it can be made.
 func (JSONL) Check(address string) (string, error) {
 	switch {
 	case address == "":
@@ -193,8 +193,8 @@ func deliverBlock(ctx context.Context, a orchestrator.Attempt, b *block) (lines 
 	return appendBlock(ctx, a, file, at.Size, torn, b)
 }
 
-// appendBlock writes the block at the end of the file, whatever another program that ignores the lock may have put there
-// since, and syncs it.
+// appendBlock writes the block at the end of the file, whatever another program that ignores the lock may have put
+// there since, and syncs it.
 func appendBlock(
 	ctx context.Context, a orchestrator.Attempt, file *os.File, size int64, torn bool, b *block,
 ) (lines int, err error) {

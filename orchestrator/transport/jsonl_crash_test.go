@@ -33,15 +33,16 @@ type carrier interface {
 	orchestrator.Recoverer
 }
 
-// runCourier delivers until nothing is left. It says "marked" when a mark is stored, and "written" when Deliver has come
-// back and nothing is settled yet.
+// runCourier delivers until nothing is left. It says "marked" when a mark is stored, and "written" when Deliver has
+// come back and nothing is settled yet.
 func runCourier(t *testing.T, args []string) {
 	count, err := strconv.Atoi(args[3])
 	must(t, err)
 	seed, err := strconv.ParseUint(args[4], 10, 64)
 	must(t, err)
 	carriers := map[string]carrier{"jsonl": transport.JSONL{}, "dir": transport.Dir{}}
-	c := &courier{t: t, by: carriers[args[5]], path: args[0], notebook: args[1], name: args[2], random: rand.New(rand.NewPCG(seed, 1))}
+	c := &courier{t: t, by: carriers[args[5]], path: args[0], notebook: args[1], name: args[2],
+		random: rand.New(rand.NewPCG(seed, 1))}
 	most, err := strconv.Atoi(args[6])
 	must(t, err)
 	settled := c.settled()
@@ -145,7 +146,8 @@ func TestJSONLKill(t *testing.T) {
 	must(t, os.Mkdir(filepath.Join(folder, "notes"), 0o700))
 	must(t, os.WriteFile(path, []byte("{\"message_id\":\"a-00000\",\"sender\":\"torn"), 0o600))
 	start := func(name string) *helper {
-		return startHelper(t, "courier", path, folder, name, strconv.Itoa(messages), strconv.FormatUint(random.Uint64(), 10), "jsonl", "40")
+		return startHelper(t, "courier", path, folder, name, strconv.Itoa(messages), strconv.FormatUint(random.Uint64(),
+			10), "jsonl", "40")
 	}
 	for range rounds {
 		a, b := start("a"), start("b")
@@ -269,7 +271,8 @@ func TestJSONLSharedAndRotated(t *testing.T) {
 	names := []string{"a", "b", "c"}
 	var couriers []*helper
 	for i, name := range names {
-		couriers = append(couriers, startHelper(t, "courier", path, folder, name, strconv.Itoa(messages), strconv.Itoa(i), "jsonl", "40"))
+		couriers = append(couriers, startHelper(t, "courier", path, folder, name, strconv.Itoa(messages),
+			strconv.Itoa(i), "jsonl", "40"))
 	}
 	var parts []string
 	for i := 0; i < len(couriers); {

@@ -17,14 +17,15 @@ import (
 	"mailroom/orchestrator/transport"
 )
 
-// healSeeds are what a crash may leave behind the last whole line: the line of the message "lost", whole or not, lines of
-// others before it, and noise.
+// healSeeds are what a crash may leave behind the last whole line: the line of the message "lost", whole or not, lines
+// of others before it, and noise.
 var healSeeds = []string{
 	``, "\n", `{"message_id":"lost"}`, `{"message_id":"lost"}` + "\n",
 	`{"message_id":"lost","sender":"architect","recipient":"builder","message_type":"note","payload":{"n":1},"status":"delivered"}` + "\n",
 	`{"message_id":"other","payload":"\"message_id\":\"lost\""}` + "\n" + `{"message_id":"lost","sender":"arch`,
 	`{"message_id":"other","payload":{"message_id":"lost"}}` + "\n\n" + `{"message_id":"los`,
-	"\x00\x00\x00\x00\x00\x00\x00\x00", "\xff\xfe{\"message_id\":\"lost\"}\n", `[{"message_id":"lost"}]` + "\n", `{"message_id":["lost"]}` + "\r\n",
+	"\x00\x00\x00\x00\x00\x00\x00\x00", "\xff\xfe{\"message_id\":\"lost\"}\n", `[{"message_id":"lost"}]` + "\n",
+	`{"message_id":["lost"]}` + "\r\n",
 }
 
 var errDied = errors.New("the process died here")
@@ -171,8 +172,9 @@ func TestMalformedJSONL(t *testing.T) {
 	t.Parallel()
 	corpus.Target{
 		Name: "FuzzJSONLHealing", Package: "mailroom/orchestrator/transport", Seeds: healSeeds,
-		Tokens: []string{"\n", "\r", `"`, `{`, `}`, `\`, "\x00", "\xff", `{"message_id":"lost"}`, `"message_id":"lost",`, "\n" + `{"message_id":"after"}`},
-		Check:  checkHealing,
+		Tokens: []string{"\n", "\r", `"`, `{`, `}`, `\`, "\x00", "\xff", `{"message_id":"lost"}`,
+			`"message_id":"lost",`, "\n" + `{"message_id":"after"}`},
+		Check: checkHealing,
 	}.Replay(t, 2500)
 }
 

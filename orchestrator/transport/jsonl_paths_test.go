@@ -21,7 +21,8 @@ func TestJSONLRefusesWhatCannotBeReadBack(t *testing.T) {
 	must(t, os.Symlink("file", link))
 	must(t, os.Symlink("file", filepath.Join(folder, "side.lock")))
 	for path, want := range map[string]string{
-		pipe: "a pipe", link: "symbolic link", folder: "folder", "/dev/null": "device", filepath.Join(folder, "side"): "side.lock",
+		pipe: "a pipe", link: "symbolic link", folder: "folder", "/dev/null": "device",
+		filepath.Join(folder, "side"): "side.lock",
 	} {
 		t.Run(want, func(t *testing.T) {
 			var l notebook
@@ -48,7 +49,8 @@ func TestJSONLMissingFolder(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "later")
 	path := filepath.Join(folder, "b.jsonl")
-	if got, err := (transport.JSONL{}).Check(path); err == nil || !strings.Contains(err.Error(), folder+" does not exist; make it") {
+	if got, err := (transport.JSONL{}).Check(path); err == nil ||
+		!strings.Contains(err.Error(), folder+" does not exist; make it") {
 		t.Errorf("Check: %q, %v", got, err)
 	}
 	var l notebook

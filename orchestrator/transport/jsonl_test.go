@@ -105,8 +105,10 @@ func TestJSONLLine(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "b.jsonl")
 	var l notebook
 	l.deliver(t, path, orchestrator.Message{
-		ID: "msg-1", Sender: "architect", Recipient: "builder", Type: "spec_ready", Payload: json.RawMessage(`{"a": "<b>", "n": 1.10}`),
-		Status: orchestrator.Retry, CreatedAt: "2025-10-26T10:30:00.000Z", RetryCount: 2, MaxRetries: 3, Error: "no disk", Priority: 9,
+		ID: "msg-1", Sender: "architect", Recipient: "builder", Type: "spec_ready",
+		Payload: json.RawMessage(`{"a": "<b>", "n": 1.10}`),
+		Status:  orchestrator.Retry, CreatedAt: "2025-10-26T10:30:00.000Z", RetryCount: 2, MaxRetries: 3,
+		Error: "no disk", Priority: 9,
 		Summary: "s", Context: "c", Action: "interrupt", ThreadID: "t", SessionID: "default", ReplyTo: "msg-0", Hops: 1,
 		MulticastID: "mc-1", Group: "all", IdempotencyKey: "k", NextAttemptAt: "2025-10-26T10:31:00.000Z",
 		ExpiresAt: "2025-10-27T10:30:00.000Z", LeaseOwner: "host-1", Crashes: 1, TraceID: "0af7", SpanID: "b7ad",
@@ -127,8 +129,8 @@ func TestJSONLLine(t *testing.T) {
 	}
 }
 
-// A crash may cut the write anywhere. Wherever it did, the message is in the file once in the end, and a line that lacks
-// nothing but its newline is not written again. Source: engine, "Crash between delivering and settling".
+// A crash may cut the write anywhere. Wherever it did, the message is in the file once in the end, and a line that
+// lacks nothing but its newline is not written again. Source: engine, "Crash between delivering and settling".
 func TestJSONLEveryTear(t *testing.T) {
 	t.Parallel()
 	for _, before := range []string{"", "{}\n", "{\"message_id\":\"m1\",\"se"} {

@@ -51,9 +51,9 @@ func lockFile(ctx context.Context, path string) (unlock func(), err error) {
 	}
 }
 
-// openOrCreate opens a file and makes it, mode 0600, if it is not there. It does not open an existing file with O_CREATE:
-// Linux refuses that in folders such as /tmp when the file is another user's, whatever its mode. Links are not followed
-// and pipes do not block.
+// openOrCreate opens a file and makes it, mode 0600, if it is not there. It does not open an existing file with
+// O_CREATE: Linux refuses that in folders such as /tmp when the file is another user's, whatever its mode. Links are
+// not followed and pipes do not block.
 func openOrCreate(name string, flags int) (file *os.File, err error) {
 	flags |= unix.O_NOFOLLOW | unix.O_NONBLOCK
 	for range 100 {
@@ -81,7 +81,8 @@ func standsAt(file *os.File, name string) bool {
 
 func folderHint(path string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("the folder %s does not exist; make it, and the next attempt gets through", filepath.Dir(path))
+		return fmt.Errorf("the folder %s does not exist; make it, and the next attempt gets through",
+			filepath.Dir(path))
 	}
 	return err
 }

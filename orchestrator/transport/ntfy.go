@@ -17,20 +17,20 @@ import (
 	"mailroom/orchestrator/push"
 )
 
-// Ntfy sends questions and alerts to a topic of an ntfy server, where the ntfy app shows them. Its address is "ntfy", and
-// Attempt.Secret a push.NtfySecret. The payload of each message is a push.Message.
+// Ntfy sends questions and alerts to a topic of an ntfy server, where the ntfy app shows them. Its address is "ntfy",
+// and Attempt.Secret a push.NtfySecret. The payload of each message is a push.Message.
 //
-// Of what is encrypted only that it waits is said. A question that is not, with one to three options, has them as buttons,
-// each with a one-time token. What comes later for an id, above all that a question has ended, takes the place of what
-// was there, on servers and in apps from ntfy 2.16 on; older ones show it below.
+// Of what is encrypted only that it waits is said. A question that is not, with one to three options, has them as
+// buttons, each with a one-time token. What comes later for an id, above all that a question has ended, takes the place
+// of what was there, on servers and in apps from ntfy 2.16 on; older ones show it below.
 //
 // Answers mean the same as for Push. Topics are at the hosts of push.CheckNtfyURL.
 //
 // The zero value is ready for use, and must not be copied after the first.
 type Ntfy struct{ connections connections }
 
-// Bounds of a notification. A server takes 4,096 bytes of text, and 8,192 of JSON around it, in which a byte of the text
-// can take two.
+// Bounds of a notification. A server takes 4,096 bytes of text, and 8,192 of JSON around it, in which a byte of the
+// text can take two.
 const (
 	maxNtfyText    = 3000
 	maxNtfyName    = 100
@@ -61,7 +61,8 @@ type button struct {
 // Check accepts "ntfy", the id of the only device of this kind. Errors are invalid_params.
 func (*Ntfy) Check(address string) (string, error) {
 	if address != "ntfy" {
-		return "", orchestrator.Errorf(orchestrator.InvalidParams, "ntfy leads to a person's topic, which is not added as an agent").
+		return "", orchestrator.Errorf(orchestrator.InvalidParams,
+			"ntfy leads to a person's topic, which is not added as an agent").
 			WithHint("Set the topic: `mailroom signal ntfy URL`")
 	}
 	return address, nil
@@ -112,7 +113,8 @@ func (n *Ntfy) deliver(ctx context.Context, a *orchestrator.Attempt, m *orchestr
 }
 
 // send makes the request.
-func (n *Ntfy) send(ctx context.Context, what notification, topic *url.URL, token string, t *terms) (status int, err error) {
+func (n *Ntfy) send(ctx context.Context, what notification, topic *url.URL, token string, t *terms) (status int,
+	err error) {
 	what.Topic = strings.TrimPrefix(topic.Path, "/")
 	body, err := orchestrator.JSON(what)
 	if err != nil {
@@ -144,7 +146,8 @@ func waiting(p *push.Message, s *push.NtfySecret, priority int) notification {
 		n.Message = "This is a test"
 	case push.Ended:
 		n.Message, n.Priority, n.Click = cmp.Or(map[string]string{
-			"answered": "The question was answered", "expired": "The question expired", "cancelled": "The question was cancelled",
+			"answered": "The question was answered", "expired": "The question expired",
+			"cancelled": "The question was cancelled",
 		}[p.Status], "The question has ended"), 1, ""
 	}
 	return n
@@ -194,14 +197,15 @@ func inClear(p *push.Message, s *push.NtfySecret, n notification) (notification,
 	for i, option := range text.Options {
 		n.Actions = append(n.Actions, button{
 			Action: "http", Label: cut(uncontrolled(option), 4*maxNtfyName), Method: http.MethodPost, Clear: true,
-			URL: s.SignalURL + "/api/once/" + url.PathEscape(p.ID) + "/" + strconv.Itoa(i) + "/" + push.NtfyToken(s.Key, p.ID, i),
+			URL: s.SignalURL + "/api/once/" + url.PathEscape(p.ID) + "/" + strconv.Itoa(i) + "/" + push.NtfyToken(s.Key,
+				p.ID, i),
 		})
 	}
 	return n, nil
 }
 
-// uncontrolled returns a text without control characters and separators, each of which would take six bytes of JSON; ends of
-// lines stay.
+// uncontrolled returns a text without control characters and separators, each of which would take six bytes of JSON;
+// ends of lines stay.
 func uncontrolled(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r != '\n' && (unicode.IsControl(r) || r == '\u2028' || r == '\u2029') {

@@ -56,8 +56,9 @@ func newNtfyServer(t *testing.T, answer func(http.ResponseWriter, []byte)) *ntfy
 	_, port, err := net.SplitHostPort(n.server.Listener.Addr().String())
 	must(t, err)
 	n.secret = push.NtfySecret{
-		URL: "https://example.com:" + port + "/" + ntfyTopic, Token: ntfyToken, Key: ntfyKey, SignalURL: "https://phone.example.com",
-		Hosts: []string{"example.com:" + port}, AllowPrivate: true,
+		URL: "https://example.com:" + port + "/" + ntfyTopic, Token: ntfyToken, Key: ntfyKey,
+		SignalURL: "https://phone.example.com",
+		Hosts:     []string{"example.com:" + port}, AllowPrivate: true,
 	}
 	return n
 }
@@ -100,7 +101,8 @@ func (n *ntfyServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return // its sender broke it off
 	}
 	var sent struct{ Topic, Message string }
-	if err := json.Unmarshal(body, &sent); err != nil || sent.Topic != ntfyTopic || sent.Message == "" || len(sent.Message) > 4096 || len(body) > 8192 ||
+	if err := json.Unmarshal(body, &sent); err != nil || sent.Topic != ntfyTopic || sent.Message == "" ||
+		len(sent.Message) > 4096 || len(body) > 8192 ||
 		r.Method+" "+r.URL.RequestURI() != "POST /" || r.Header.Get("Content-Type") != "application/json" {
 		n.t.Errorf("%s %s, %v: %d bytes %.300s", r.Method, r.URL, err, len(body), body)
 	}
@@ -180,25 +182,34 @@ func TestNtfyNotifications(t *testing.T) {
 	}{
 		{question("q-1", 8), 0, `"title":"Mailroom","message":"A question is waiting","priority":3,"tags":["question"]` + click},
 		{question("q-1", 0), 5, `"title":"Mailroom","message":"A question is waiting","priority":4,"tags":["question"]` + click},
-		{push.Message{Kind: push.Alert, ID: "q-1", Encrypted: true, Body: "AAAA"}, -1, `"title":"Mailroom","message":"An alert is waiting","priority":2` + click},
+		{push.Message{Kind: push.Alert, ID: "q-1", Encrypted: true, Body: "AAAA"}, -1,
+			`"title":"Mailroom","message":"An alert is waiting","priority":2` + click},
 		{clear("question", `{"from":"builder","question":"Deploy?","options":["Yes","No \"<b>\"","ä"],"context":"to\nprod"}`), 1,
 			`"title":"Question from builder","message":"Deploy?\n\nto\nprod","priority":4,"tags":["question"]` + click +
 				`,"actions":[` + button("Yes", 0) + `,` + button(`No "<b>"`, 1) + `,` + button("ä", 2) + `]`},
 		{clear("question", `{"from":"b","question":"Which?","options":["1","2","3","4"]}`), 0,
 			`"title":"Question from b","message":"Which?","priority":3,"tags":["question"]` + click},
-		{clear("question", `{"from":"b","question":"What?"}`), -3, `"title":"Question from b","message":"What?","priority":2,"tags":["question"]` + click},
-		{clear("alert", `{"from":"b","message":"m","alertType":"error"}`), 0, `"title":"Error from b","message":"m","priority":4,"tags":["rotating_light"]` + click},
-		{clear("alert", `{"from":"b","message":"m","alertType":"warning","context":"c"}`), 0, `"title":"Warning from b","message":"m\n\nc","priority":3,"tags":["warning"]` + click},
-		{clear("alert", `{"from":"b","message":"m","alertType":"success"}`), 0, `"title":"Success from b","message":"m","priority":3,"tags":["white_check_mark"]` + click},
-		{clear("alert", `{"from":"b","message":"m","alertType":"info"}`), -1, `"title":"Info from b","message":"m","priority":2,"tags":["information_source"]` + click},
-		{clear("alert", `{"from":"b\u0000\u001b","message":"m\u0007","alertType":"x"}`), 0, `"title":"Alert from b","message":"m","priority":3` + click},
+		{clear("question", `{"from":"b","question":"What?"}`), -3,
+			`"title":"Question from b","message":"What?","priority":2,"tags":["question"]` + click},
+		{clear("alert", `{"from":"b","message":"m","alertType":"error"}`), 0,
+			`"title":"Error from b","message":"m","priority":4,"tags":["rotating_light"]` + click},
+		{clear("alert", `{"from":"b","message":"m","alertType":"warning","context":"c"}`), 0,
+			`"title":"Warning from b","message":"m\n\nc","priority":3,"tags":["warning"]` + click},
+		{clear("alert", `{"from":"b","message":"m","alertType":"success"}`), 0,
+			`"title":"Success from b","message":"m","priority":3,"tags":["white_check_mark"]` + click},
+		{clear("alert", `{"from":"b","message":"m","alertType":"info"}`), -1,
+			`"title":"Info from b","message":"m","priority":2,"tags":["information_source"]` + click},
+		{clear("alert", `{"from":"b\u0000\u001b","message":"m\u0007","alertType":"x"}`), 0,
+			`"title":"Alert from b","message":"m","priority":3` + click},
 		{ended("answered"), 1, `"title":"Mailroom","message":"The question was answered","priority":1`},
 		{ended("expired"), 0, `"title":"Mailroom","message":"The question expired","priority":1`},
 		{ended("cancelled"), 0, `"title":"Mailroom","message":"The question was cancelled","priority":1`},
 		{ended("x"), 0, `"title":"Mailroom","message":"The question has ended","priority":1`},
-		{push.Message{Kind: push.Test, ID: "q-1"}, 0, `"title":"Mailroom","message":"This is a test","priority":3` + click},
+		{push.Message{Kind: push.Test, ID: "q-1"}, 0, `"title":"Mailroom","message":"This is a test","priority":3` +
+			click},
 		{push.Message{Kind: push.Question, ID: "q-1", Encrypted: true, Body: `{"question":"canary"}`}, 0, ""},
-		{clear("question", `{}`), 0, ""}, {clear("question", `[]`), 0, ""}, {clear("question", ``), 0, ""}, {clear("question", `{"message":"m"}`), 0, ""},
+		{clear("question", `{}`), 0, ""}, {clear("question", `[]`), 0, ""}, {clear("question", ``), 0, ""},
+		{clear("question", `{"message":"m"}`), 0, ""},
 		{clear("alert", `{"question":"q"}`), 0, ""}, {clear("x", `{"question":"q"}`), 0, ""},
 	} {
 		before := len(n.all())
@@ -223,11 +234,13 @@ func TestNtfyNotifications(t *testing.T) {
 	}
 }
 
-// Without an address of the app there is nowhere to click to, without a key no button, and without a token none is sent.
+// Without an address of the app there is nowhere to click to, without a key no button, and without a token none is
+// sent.
 func TestNtfyWithoutApp(t *testing.T) {
 	t.Parallel()
 	n := newNtfyServer(t, nil)
-	m := pushing(t, push.Message{Kind: push.Question, ID: "q-1", Body: `{"from":"b","question":"Deploy?","options":["Yes","No"]}`})
+	m := pushing(t, push.Message{Kind: push.Question, ID: "q-1",
+		Body: `{"from":"b","question":"Deploy?","options":["Yes","No"]}`})
 	for i, click := range []string{"", `"click":"https://phone.example.com"`} {
 		n.secret.SignalURL, n.secret.Key, n.secret.Token = "", ntfyKey, ""
 		if click != "" {
@@ -236,7 +249,8 @@ func TestNtfyWithoutApp(t *testing.T) {
 		a, _ := n.attempt(m)
 		must(t, errors.Join(n.ntfy(transport.Surroundings{}).Deliver(t.Context(), a)...))
 		got := n.all()[i]
-		if strings.Contains(got, "click") != (click != "") || !strings.Contains(got, click) || strings.Contains(got, "actions") || !strings.Contains(got, "Deploy?") {
+		if strings.Contains(got, "click") != (click != "") || !strings.Contains(got, click) ||
+			strings.Contains(got, "actions") || !strings.Contains(got, "Deploy?") {
 			t.Error(got)
 		}
 	}
@@ -248,7 +262,8 @@ func TestNtfyLimits(t *testing.T) {
 	n := newNtfyServer(t, nil)
 	for _, c := range []string{`x`, `"`, `\`, "\n", "\x00", "\x1f", "\u0085", "\u2028", "ä", "世", "👩", "\u200d", "<"} {
 		text := map[string]any{
-			"from": strings.Repeat(c, 256), "question": "?" + strings.Repeat(c, 2000), "context": strings.Repeat(c, 500),
+			"from": strings.Repeat(c, 256), "question": "?" + strings.Repeat(c, 2000), "context": strings.Repeat(c,
+				500),
 			"options": []string{strings.Repeat(c, 100), strings.Repeat(c, 99) + "y", strings.Repeat(c, 99) + "z"},
 		}
 		m := pushing(t, push.Message{Kind: push.Question, ID: "q-01KDYAK348A7QTJ5MXMEX7CXND", Body: asText(t, text)})
@@ -269,9 +284,12 @@ func TestNtfyStatuses(t *testing.T) {
 		want       string // "" is delivered
 		requests   int
 	}{
-		{200, "", "", 1}, {202, "", "", 1}, {301, "", "redirects are not followed", 1}, {307, "", "redirects are not followed", 1},
-		{401, "", "answered 401", 1}, {403, "", "answered 403 Forbidden: sorry", 1}, {404, "", "gone for good", 1}, {410, "60", "gone for good", 1},
-		{413, "", "answered 413", 2}, {429, "", "answered 429", 1}, {429, "60", "retry after 1m0s", 1}, {503, "7", "retry after 7s", 1},
+		{200, "", "", 1}, {202, "", "", 1}, {301, "", "redirects are not followed", 1},
+		{307, "", "redirects are not followed", 1},
+		{401, "", "answered 401", 1}, {403, "", "answered 403 Forbidden: sorry", 1}, {404, "", "gone for good", 1},
+		{410, "60", "gone for good", 1},
+		{413, "", "answered 413", 2}, {429, "", "answered 429", 1}, {429, "60", "retry after 1m0s", 1},
+		{503, "7", "retry after 7s", 1},
 		{500, "60", "answered 500", 1}, {507, "", "answered 507", 1},
 	} {
 		t.Run(fmt.Sprint(test.status, test.retryAfter), func(t *testing.T) {
@@ -284,7 +302,8 @@ func TestNtfyStatuses(t *testing.T) {
 				w.WriteHeader(test.status)
 				fmt.Fprintf(w, "sorry: %s %s\x1b", ntfyToken, body)
 			})
-			m := pushing(t, push.Message{Kind: push.Question, ID: "q-1", Body: `{"from":"b","question":"?","options":["Yes","No"]}`})
+			m := pushing(t, push.Message{Kind: push.Question, ID: "q-1",
+				Body: `{"from":"b","question":"?","options":["Yes","No"]}`})
 			a, report := n.attempt(m)
 			err := errors.Join(n.ntfy(transport.Surroundings{}).Deliver(t.Context(), a)...)
 			got := fmt.Sprint(err)
@@ -298,13 +317,15 @@ func TestNtfyStatuses(t *testing.T) {
 				t.Errorf("gone: %v", err)
 			}
 			for _, text := range []string{got, *report} {
-				for _, secret := range []string{"the-secret", push.NtfyToken(ntfyKey, "q-1", 0), push.NtfyToken(ntfyKey, "q-1", 1), "\x1b"} {
+				for _, secret := range []string{"the-secret", push.NtfyToken(ntfyKey, "q-1", 0), push.NtfyToken(ntfyKey,
+					"q-1", 1), "\x1b"} {
 					if strings.Contains(text, secret) {
 						t.Errorf("shows %q: %q", secret, text)
 					}
 				}
 			}
-			if all := n.all(); len(all) != test.requests || test.requests == 2 && (!strings.Contains(all[1], "A question is waiting") || strings.Contains(all[1], "actions")) {
+			if all := n.all(); len(all) != test.requests || test.requests == 2 &&
+				(!strings.Contains(all[1], "A question is waiting") || strings.Contains(all[1], "actions")) {
 				t.Errorf("requests: %q", all)
 			}
 		})
@@ -355,7 +376,8 @@ func TestNtfyAddresses(t *testing.T) {
 		a.Secret, a.AllowPrivate = asText(t, s), true
 		before := dialled.Load()
 		err := errors.Join(ntfy.Deliver(t.Context(), a)...)
-		if test.want == "" && err != nil || test.want != "" && (orchestrator.CodeOf(err) != test.want || dialled.Load() != before || strings.Contains(err.Error(), "the-secret")) {
+		if test.want == "" && err != nil || test.want != "" && (orchestrator.CodeOf(err) != test.want ||
+			dialled.Load() != before || strings.Contains(err.Error(), "the-secret")) {
 			t.Errorf("%s, private %v, %q: %v", test.url, test.allow, test.host, err)
 		}
 	}

@@ -11,8 +11,8 @@ import (
 	"mailroom/orchestrator/letter"
 )
 
-// place is the note, in JSON, that an attempt leaves with its messages before it writes: from where on in which file its lines
-// are, and by what that file is known again.
+// place is the note, in JSON, that an attempt leaves with its messages before it writes: from where on in which file
+// its lines are, and by what that file is known again.
 type place struct {
 	letter.Identity
 	Size     int64  `json:"size"`     // the lines are from here on

@@ -49,7 +49,8 @@ type helper struct {
 func startHelper(t *testing.T, args ...string) *helper {
 	t.Helper()
 	events := make(chan string, 1000)
-	h := &helper{t: t, cmd: exec.Command(os.Args[0], "-test.run=^TestHelperProcess$"), events: events, ended: make(chan error, 1)}
+	h := &helper{t: t, cmd: exec.Command(os.Args[0], "-test.run=^TestHelperProcess$"), events: events,
+		ended: make(chan error, 1)}
 	h.cmd.Env = append(os.Environ(), helperEnv+"="+strings.Join(args, "\n"))
 	h.cmd.Stderr = os.Stderr
 	out, err := h.cmd.StdoutPipe()

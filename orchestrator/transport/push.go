@@ -20,15 +20,15 @@ import (
 	"mailroom/orchestrator/push"
 )
 
-// Push sends questions and alerts to a device through the push service of its browser: Web Push (RFC 8030), encrypted for
-// the device (RFC 8291), with VAPID (RFC 8292). Its address is the id of a device, and Attempt.Secret its
+// Push sends questions and alerts to a device through the push service of its browser: Web Push (RFC 8030), encrypted
+// for the device (RFC 8291), with VAPID (RFC 8292). Its address is the id of a device, and Attempt.Secret its
 // push.Secret. The payload of each message is a push.Message.
 //
-// An answer of 200 to 299 is a delivery: the push service has it. 404 and 410 are orchestrator.ErrGone, and a Retry-After of
-// 429 and 503 an orchestrator.RetryAfter; whatever else is an error. A payload that is too long for the push service goes
-// again at once without its content, which the device then fetches. Redirects are not followed, and proxies not used.
-// Endpoints are https, at the hosts of push.CheckEndpoint; only those added by hand may be private. A message
-// that was being delivered when its process was killed is sent again, under the same topic.
+// An answer of 200 to 299 is a delivery: the push service has it. 404 and 410 are orchestrator.ErrGone, and a
+// Retry-After of 429 and 503 an orchestrator.RetryAfter; whatever else is an error. A payload that is too long for the
+// push service goes again at once without its content, which the device then fetches. Redirects are not followed, and
+// proxies not used. Endpoints are https, at the hosts of push.CheckEndpoint; only those added by hand may be private. A
+// message that was being delivered when its process was killed is sent again, under the same topic.
 //
 // The zero value is ready for use, and must not be copied after the first.
 type Push struct{ connections connections }
@@ -48,7 +48,8 @@ const (
 // Check accepts the id of a device, "d-" and letters and digits. Errors are invalid_params.
 func (*Push) Check(address string) (string, error) {
 	if id, ok := strings.CutPrefix(address, "d-"); !ok || len(id) > 64 || !isWord(id) {
-		return "", orchestrator.Errorf(orchestrator.InvalidParams, "push leads to devices, which are not added as agents").
+		return "", orchestrator.Errorf(orchestrator.InvalidParams,
+			"push leads to devices, which are not added as agents").
 			WithHint("Pair a phone: `mailroom signal pair`")
 	}
 	return address, nil
@@ -94,8 +95,8 @@ func (p *Push) deliver(ctx context.Context, a *orchestrator.Attempt, m *orchestr
 	return err
 }
 
-// topicOf returns the name of an id at push services and ntfy, 32 letters, digits, - and _. What comes later under the same
-// name takes the place of what was there.
+// topicOf returns the name of an id at push services and ntfy, 32 letters, digits, - and _. What comes later under the
+// same name takes the place of what was there.
 func topicOf(id string) string {
 	sum := sha256.Sum256([]byte(id))
 	return base64.RawURLEncoding.EncodeToString(sum[:24])
@@ -104,13 +105,15 @@ func topicOf(id string) string {
 // pushTerms returns the terms of a request to a push service or an ntfy server.
 func pushTerms(a *orchestrator.Attempt, address *url.URL, allowPrivate bool) *terms {
 	return &terms{
-		allowPrivate: allowPrivate, allow: "If that is meant: mailroom setting set signal.allow_private on", timeout: pushTime,
-		gone: []int{http.StatusNotFound, http.StatusGone}, secrets: secretParts(address), report: a.Report,
+		allowPrivate: allowPrivate, allow: "If that is meant: mailroom setting set signal.allow_private on",
+		timeout: pushTime,
+		gone:    []int{http.StatusNotFound, http.StatusGone}, secrets: secretParts(address), report: a.Report,
 	}
 }
 
 // send encrypts a payload and makes the request.
-func (p *Push) send(ctx context.Context, payload []byte, s *push.Secret, o *webpush.Options, t *terms) (status int, err error) {
+func (p *Push) send(ctx context.Context, payload []byte, s *push.Secret, o *webpush.Options, t *terms) (status int,
+	err error) {
 	var made unsent
 	o.HTTPClient = &made
 	_, err = webpush.SendNotificationWithContext(ctx, payload,
@@ -121,7 +124,8 @@ func (p *Push) send(ctx context.Context, payload []byte, s *push.Secret, o *webp
 	return p.connections.do(ctx, made.request, t)
 }
 
-// unsent takes the request that webpush makes, so that we send it ourselves: the client of webpush would follow redirects.
+// unsent takes the request that webpush makes, so that we send it ourselves: the client of webpush would follow
+// redirects.
 type unsent struct{ request *http.Request }
 
 func (u *unsent) Do(r *http.Request) (*http.Response, error) {
@@ -183,7 +187,8 @@ func subscriptionOf(a *orchestrator.Attempt) (s *push.Secret, endpoint *url.URL,
 	if err != nil || base64.RawURLEncoding.EncodeToString(key.PublicKey().Bytes()) != s.VAPIDPublic {
 		return nil, nil, errors.New("the VAPID keys are no pair")
 	}
-	if !strings.HasPrefix(s.Subscriber, "https://") { // webpush takes others for e-mail addresses, which some services refuse
+	// webpush takes others for e-mail addresses, which some services refuse
+	if !strings.HasPrefix(s.Subscriber, "https://") {
 		return nil, nil, errors.New("the subscriber is no https URL")
 	}
 	endpoint, err = url.Parse(s.Endpoint)
@@ -231,8 +236,8 @@ func urgency(priority int) webpush.Urgency {
 	return webpush.UrgencyNormal
 }
 
-// secretParts returns those parts of a URL with which anybody could push to the device: what follows the host, as a whole and
-// in pieces. Short pieces are words, and left out.
+// secretParts returns those parts of a URL with which anybody could push to the device: what follows the host, as a
+// whole and in pieces. Short pieces are words, and left out.
 func secretParts(u *url.URL) (parts []string) {
 	all := append([]string{u.RequestURI(), u.EscapedPath(), u.RawQuery}, strings.Split(u.Path, "/")...)
 	for _, values := range u.Query() {

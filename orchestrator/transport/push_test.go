@@ -23,18 +23,19 @@ func TestPush(t *testing.T) {
 		return orchestratortest.Fixture{
 			Transport: asQuestions{p.push(transport.Surroundings{}), asIs, s.keep},
 			Address:   "d-01KDYAK348A7QTJ5MXMEX7CXND",
-			Refused:   []string{"", "x", "d-", "D-1", "d-a/b", "d-a b", "d-ä", "d-\x00", "ntfy", "https://fcm.googleapis.com/x", "d-" + strings.Repeat("x", 65)},
-			Prepare:   p.prepare,
-			Arrived:   func(t *testing.T) []orchestratortest.Arrival { return p.arrived(t, s) },
-			Block:     func(*testing.T) func() { return p.names.block() },
-			Fail:      p.fail,
-			Says:      "the shelf is full",
+			Refused: []string{"", "x", "d-", "D-1", "d-a/b", "d-a b", "d-ä", "d-\x00", "ntfy",
+				"https://fcm.googleapis.com/x", "d-" + strings.Repeat("x", 65)},
+			Prepare: p.prepare,
+			Arrived: func(t *testing.T) []orchestratortest.Arrival { return p.arrived(t, s) },
+			Block:   func(*testing.T) func() { return p.names.block() },
+			Fail:    p.fail,
+			Says:    "the shelf is full",
 		}
 	})
 }
 
-// The request is the contract with push services. Who sends it, and that the browser can decrypt it, is verified in every
-// test.
+// The request is the contract with push services. Who sends it, and that the browser can decrypt it, is verified in
+// every test.
 func TestPushRequest(t *testing.T) {
 	t.Parallel()
 	p := newPushService(t, nil)
@@ -52,7 +53,8 @@ func TestPushRequest(t *testing.T) {
 			t.Errorf("a body of %d bytes tells how long the message is", len(q.body))
 		}
 		topic := q.header.Get("Topic")
-		if len(topic) != 32 || strings.Trim(topic, "-_0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz") != "" {
+		if len(topic) != 32 || strings.Trim(topic,
+			"-_0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz") != "" {
 			t.Errorf("topic %q", topic)
 		}
 		topics = append(topics, topic)
@@ -68,7 +70,8 @@ func TestPushRequest(t *testing.T) {
 		headers[name] = first.header.Get(name)
 	}
 	if want := map[string]string{
-		"Content-Type": "application/octet-stream", "Content-Encoding": "aes128gcm", "Content-Length": "4096", "Ttl": "2419200",
+		"Content-Type": "application/octet-stream", "Content-Encoding": "aes128gcm", "Content-Length": "4096",
+		"Ttl":     "2419200",
 		"Urgency": "normal", "User-Agent": "mailroom",
 	}; !maps.Equal(headers, want) {
 		t.Errorf("headers: %v", headers)
@@ -92,21 +95,27 @@ func TestPushPayloads(t *testing.T) {
 		push push.Message
 		want string // "" is an error, and no request
 	}{
-		"encrypted":            {question("q-1", 8), `{"kind":"question","id":"q-1","ciphertext":"AAAAAAAA"}`},
-		"encrypted, fits":      {question("q-1", fits), `{"kind":"question","id":"q-1","ciphertext":"` + strings.Repeat("A", fits) + `"}`},
-		"encrypted, too long":  {question("q-1", fits+4), `{"kind":"question","id":"q-1"}`},
-		"not for this device":  {question("q-1", 0), `{"kind":"question","id":"q-1"}`},
-		"clear":                {push.Message{Kind: push.Alert, ID: "a-1", Body: ` {"v": 1, "message": "<b>&ä\u2028"} `}, `{"kind":"alert","id":"a-1","text":{"v":1,"message":"<b>&ä\u2028"}}`},
-		"clear, fits":          {clear(3993 - aroundClear), `{"kind":"question","id":"q-1","text":"` + strings.Repeat("x", 3993-aroundClear) + `"}`},
-		"clear, too long":      {clear(3994 - aroundClear), `{"kind":"question","id":"q-1"}`},
-		"ended":                {push.Message{Kind: push.Ended, ID: "q-1", Status: "expired", Body: "x"}, `{"kind":"ended","id":"q-1","status":"expired"}`},
-		"test":                 {push.Message{Kind: push.Test, ID: "t-1", Status: "x"}, `{"kind":"test","id":"t-1"}`},
-		"said to be encrypted": {push.Message{Kind: push.Question, ID: "q-1", Encrypted: true, Body: `{"question":"canary"}`}, ""},
-		"no JSON":              {push.Message{Kind: push.Question, ID: "q-1", Body: `{"question":`}, ""},
-		"no text":              {push.Message{Kind: push.Alert, ID: "q-1"}, ""},
-		"no id":                {push.Message{Kind: push.Test}, ""},
-		"no kind":              {push.Message{ID: "q-1"}, ""},
-		"another kind":         {push.Message{Kind: "canary", ID: "q-1"}, ""},
+		"encrypted": {question("q-1", 8), `{"kind":"question","id":"q-1","ciphertext":"AAAAAAAA"}`},
+		"encrypted, fits": {question("q-1", fits), `{"kind":"question","id":"q-1","ciphertext":"` +
+			strings.Repeat("A", fits) + `"}`},
+		"encrypted, too long": {question("q-1", fits+4), `{"kind":"question","id":"q-1"}`},
+		"not for this device": {question("q-1", 0), `{"kind":"question","id":"q-1"}`},
+		"clear": {push.Message{Kind: push.Alert, ID: "a-1",
+			Body: ` {"v": 1, "message": "<b>&ä\u2028"} `},
+			`{"kind":"alert","id":"a-1","text":{"v":1,"message":"<b>&ä\u2028"}}`},
+		"clear, fits": {clear(3993 - aroundClear), `{"kind":"question","id":"q-1","text":"` +
+			strings.Repeat("x", 3993-aroundClear) + `"}`},
+		"clear, too long": {clear(3994 - aroundClear), `{"kind":"question","id":"q-1"}`},
+		"ended": {push.Message{Kind: push.Ended, ID: "q-1", Status: "expired", Body: "x"},
+			`{"kind":"ended","id":"q-1","status":"expired"}`},
+		"test": {push.Message{Kind: push.Test, ID: "t-1", Status: "x"}, `{"kind":"test","id":"t-1"}`},
+		"said to be encrypted": {push.Message{Kind: push.Question, ID: "q-1", Encrypted: true,
+			Body: `{"question":"canary"}`}, ""},
+		"no JSON":      {push.Message{Kind: push.Question, ID: "q-1", Body: `{"question":`}, ""},
+		"no text":      {push.Message{Kind: push.Alert, ID: "q-1"}, ""},
+		"no id":        {push.Message{Kind: push.Test}, ""},
+		"no kind":      {push.Message{ID: "q-1"}, ""},
+		"another kind": {push.Message{Kind: "canary", ID: "q-1"}, ""},
 	} {
 		before := len(p.all())
 		a, _ := p.attempt(pushing(t, test.push))
@@ -172,7 +181,8 @@ func TestPushLifeAndUrgency(t *testing.T) {
 	}
 }
 
-// What a push service answers decides, and nothing by which somebody could push gets into an error or the trace with it.
+// What a push service answers decides, and nothing by which somebody could push gets into an error or the trace with
+// it.
 func TestPushStatuses(t *testing.T) {
 	t.Parallel()
 	elsewhere := newPushService(t, nil)
@@ -183,11 +193,16 @@ func TestPushStatuses(t *testing.T) {
 		want       string // "" is delivered
 	}{
 		{200, "", ""}, {201, "", ""}, {202, "60", ""}, {204, "", ""},
-		{301, "", "answered 301 Moved Permanently to https"}, {302, "", "redirects are not followed"}, {307, "", "redirects are not followed"},
-		{308, "", "redirects are not followed"}, {400, "", "answered 400 Bad Request: over"}, {401, "", "answered 401"}, {403, "", "answered 403"},
-		{404, "60", "gone for good: example.com"}, {410, "", "gone for good: example.com"}, {413, "60", "answered 413 Request Entity Too Large: over"},
-		{429, "", "answered 429 Too Many Requests: over"}, {429, "7", "retry after 7s: example.com"}, {429, soon, "retry after"},
-		{500, "60", "answered 500 Internal Server Error: over"}, {502, "", "answered 502"}, {503, "120", "retry after 2m0s: example.com"}, {503, "", "answered 503"},
+		{301, "", "answered 301 Moved Permanently to https"}, {302, "", "redirects are not followed"},
+		{307, "", "redirects are not followed"},
+		{308, "", "redirects are not followed"}, {400, "", "answered 400 Bad Request: over"}, {401, "", "answered 401"},
+		{403, "", "answered 403"},
+		{404, "60", "gone for good: example.com"}, {410, "", "gone for good: example.com"},
+		{413, "60", "answered 413 Request Entity Too Large: over"},
+		{429, "", "answered 429 Too Many Requests: over"}, {429, "7", "retry after 7s: example.com"},
+		{429, soon, "retry after"},
+		{500, "60", "answered 500 Internal Server Error: over"}, {502, "", "answered 502"},
+		{503, "120", "retry after 2m0s: example.com"}, {503, "", "answered 503"},
 	} {
 		t.Run(fmt.Sprint(test.status, test.retryAfter), func(t *testing.T) {
 			t.Parallel()
@@ -199,7 +214,8 @@ func TestPushStatuses(t *testing.T) {
 				}
 				w.WriteHeader(test.status)
 				if test.status != 204 {
-					fmt.Fprint(w, "over\x1b[31m ", r.URL, " ", r.URL.Path, " ", r.URL.Query().Get("key"), p.secret.P256dh, p.secret.Auth, strings.Repeat("x", 10_000))
+					fmt.Fprint(w, "over\x1b[31m ", r.URL, " ", r.URL.Path, " ", r.URL.Query().Get("key"),
+						p.secret.P256dh, p.secret.Auth, strings.Repeat("x", 10_000))
 				}
 			})
 			a, report := p.attempt(pushing(t, question("q-1", 8)))
@@ -218,7 +234,8 @@ func TestPushStatuses(t *testing.T) {
 				t.Errorf("gone: %v", err)
 			}
 			for _, text := range []string{got, *report} {
-				if strings.Contains(text, "the-secret") || strings.Contains(text, "the-key") || strings.Contains(text, p.secret.Auth) ||
+				if strings.Contains(text, "the-secret") || strings.Contains(text, "the-key") ||
+					strings.Contains(text, p.secret.Auth) ||
 					strings.Contains(text, p.secret.P256dh) || strings.ContainsAny(text, "\x1b") || len(text) > 6<<10 {
 					t.Errorf("shows too much: %q", text)
 				}
@@ -248,7 +265,8 @@ func TestPushTooLarge(t *testing.T) {
 	}{
 		{question("q-1", 8), 201, `{"kind":"question","id":"q-1"}`},
 		{question("q-1", 8000), 201, `{"kind":"question","id":"q-1"}`},
-		{push.Message{Kind: push.Ended, ID: "q-1", Status: "expired"}, 201, `{"kind":"ended","id":"q-1","status":"expired"}`},
+		{push.Message{Kind: push.Ended, ID: "q-1", Status: "expired"}, 201,
+			`{"kind":"ended","id":"q-1","status":"expired"}`},
 		{question("q-1", 8), 410, `{"kind":"question","id":"q-1"}`},
 		{question("q-1", 8), 413, `{"kind":"question","id":"q-1"}`},
 	} {
@@ -261,7 +279,8 @@ func TestPushTooLarge(t *testing.T) {
 			t.Errorf("%d: %v", test.second, err)
 		}
 		all := p.all()
-		if len(all) != 2 || all[1].payload != test.want || len(all[1].body) != 1024 || all[0].header.Get("Topic") != all[1].header.Get("Topic") {
+		if len(all) != 2 || all[1].payload != test.want || len(all[1].body) != 1024 ||
+			all[0].header.Get("Topic") != all[1].header.Get("Topic") {
 			t.Errorf("%d requests, the last one with %q", len(all), all[len(all)-1].payload)
 		}
 		if !strings.HasPrefix(*report, fmt.Sprintf("HTTP %d", test.second)) {

@@ -68,7 +68,8 @@ type pushRequest struct {
 }
 
 // newPushService starts one. It is reached by the names of lookup, which are all for it, and by example.com.
-func newPushService(t *testing.T, answer func(http.ResponseWriter, *http.Request, *pushRequest), known ...string) *pushService {
+func newPushService(t *testing.T, answer func(http.ResponseWriter, *http.Request, *pushRequest),
+	known ...string) *pushService {
 	t.Helper()
 	p := &pushService{t: t, answer: answer, auth: make([]byte, 16)}
 	p.server = httptest.NewUnstartedServer(p)
@@ -90,9 +91,11 @@ func newPushService(t *testing.T, answer func(http.ResponseWriter, *http.Request
 	_, port, err := net.SplitHostPort(p.server.Listener.Addr().String())
 	must(t, err)
 	p.secret = push.Secret{
-		Endpoint: "https://example.com:" + port + pushPath, P256dh: text64(p.browser.PublicKey().Bytes()), Auth: text64(p.auth),
-		VAPIDPrivate: text64(sender.Bytes()), VAPIDPublic: text64(sender.PublicKey().Bytes()), Subscriber: "https://phone.example.com",
-		Hosts: []string{"example.com:" + port}, AllowPrivate: true,
+		Endpoint: "https://example.com:" + port + pushPath, P256dh: text64(p.browser.PublicKey().Bytes()),
+		Auth:         text64(p.auth),
+		VAPIDPrivate: text64(sender.Bytes()), VAPIDPublic: text64(sender.PublicKey().Bytes()),
+		Subscriber: "https://phone.example.com",
+		Hosts:      []string{"example.com:" + port}, AllowPrivate: true,
 	}
 	return p
 }
@@ -201,7 +204,8 @@ func (p *pushService) identify(r *http.Request, q *pushRequest) error {
 		return err
 	}
 	q.claims = jwt.MapClaims{}
-	_, err = jwt.NewParser(jwt.WithValidMethods([]string{"ES256"}), jwt.WithAudience("https://"+r.Host), jwt.WithExpirationRequired()).
+	_, err = jwt.NewParser(jwt.WithValidMethods([]string{"ES256"}), jwt.WithAudience("https://"+r.Host),
+		jwt.WithExpirationRequired()).
 		ParseWithClaims(strings.TrimSuffix(token, ","), q.claims, func(*jwt.Token) (any, error) { return public, nil })
 	if err != nil {
 		return err
@@ -241,7 +245,8 @@ func (p *pushService) decrypt(q *pushRequest) error {
 		return key
 	}
 	root := derive(shared, p.auth, "WebPush: info\x00"+string(p.browser.PublicKey().Bytes())+string(point), 32)
-	key, nonce := derive(root, salt, "Content-Encoding: aes128gcm\x00", 16), derive(root, salt, "Content-Encoding: nonce\x00", 12)
+	key, nonce := derive(root, salt, "Content-Encoding: aes128gcm\x00", 16),
+		derive(root, salt, "Content-Encoding: nonce\x00", 12)
 	block, err2 := aes.NewCipher(key)
 	if err = errors.Join(err, err2); err != nil {
 		return err
@@ -262,8 +267,8 @@ func (p *pushService) decrypt(q *pushRequest) error {
 	return nil
 }
 
-// asQuestions is a transport of pushes for a suite whose payloads are none: it makes questions of them, and keeps what a
-// device can fetch that has got no more than an id.
+// asQuestions is a transport of pushes for a suite whose payloads are none: it makes questions of them, and keeps what
+// a device can fetch that has got no more than an id.
 type asQuestions struct {
 	orchestrator.Transport
 	question func(payload string) string // the body of a question
@@ -274,7 +279,8 @@ func (q asQuestions) Deliver(ctx context.Context, a orchestrator.Attempt) []erro
 	ms := slices.Clone(a.Messages)
 	for i := range ms {
 		q.keep(ms[i].ID, ms[i].Payload)
-		ms[i].Payload = []byte(`{"kind":"question","id":` + raw(ms[i].ID) + `,"body":` + raw(q.question(string(ms[i].Payload))) + `}`)
+		ms[i].Payload = []byte(`{"kind":"question","id":` + raw(ms[i].ID) + `,"body":` +
+			raw(q.question(string(ms[i].Payload))) + `}`)
 	}
 	a.Messages = ms
 	return q.Transport.Deliver(ctx, a)

@@ -181,12 +181,14 @@ func (r *receiver) verify(hr *http.Request) *request {
 			Payload   json.RawMessage `json:"payload"`
 		} `json:"data"`
 	}
-	if err := json.Unmarshal(body, &sent); err != nil || sent.Data.MessageID != event.ID() || !bytes.Contains(readable, event.Data()) {
+	if err := json.Unmarshal(body, &sent); err != nil || sent.Data.MessageID != event.ID() ||
+		!bytes.Contains(readable, event.Data()) {
 		r.t.Errorf("the event %q carries %q: %v", event.ID(), sent.Data.MessageID, err)
 		return nil
 	}
 	return &request{
-		id: hr.Header.Get("webhook-id"), body: body, event: event, messageID: sent.Data.MessageID, payload: sent.Data.Payload,
+		id: hr.Header.Get("webhook-id"), body: body, event: event, messageID: sent.Data.MessageID,
+		payload:  sent.Data.Payload,
 		protocol: hr.ProtoMajor, target: hr.Method + " " + hr.URL.RequestURI(), header: hr.Header,
 	}
 }

@@ -19,7 +19,8 @@ func TestWebhookRetryAfter(t *testing.T) {
 		want        time.Duration
 	}{
 		{"", "", 0}, {"0", "", 0}, {"1", "", time.Second}, {" 120 ", "", 2 * time.Minute}, {"007", "", 7 * time.Second},
-		{"-1", "", 0}, {"+1", "", 0}, {"1.5", "", 0}, {"1e3", "", 0}, {"0x10", "", 0}, {"1, 2", "", 0}, {"soon", "", 0}, {"１", "", 0},
+		{"-1", "", 0}, {"+1", "", 0}, {"1.5", "", 0}, {"1e3", "", 0}, {"0x10", "", 0}, {"1, 2", "", 0}, {"soon", "", 0},
+		{"１", "", 0},
 		{"2592000", "", mostWait}, {"2592001", "", mostWait}, {"9223372036854775807", "", mostWait},
 		{"99999999999999999999999999", "", mostWait},
 		{"Sun, 26 Oct 2025 10:31:00 GMT", "", time.Minute}, {"Sun, 26 Oct 2025 10:29:00 GMT", "", 0},
@@ -27,7 +28,8 @@ func TestWebhookRetryAfter(t *testing.T) {
 		{"Sun, 26 Oct 2025 10:21:00 GMT", date, time.Minute}, {"Sun, 26 Oct 2025 10:19:00 GMT", date, 0},
 		{"Sun, 26 Oct 2025 10:31:00 GMT", "today", time.Minute}, {"60", date, time.Minute},
 		{"Fri, 31 Dec 9999 23:59:59 GMT", "", mostWait}, {"Mon, 01 Jan 0001 00:00:00 GMT", "", 0},
-		{"Fri, 31 Dec 9999 23:59:59 GMT", "Mon, 01 Jan 0001 00:00:00 GMT", mostWait}, {"Sun, 26 Oct 2025", "", 0}, {"2025-10-26T10:31:00Z", "", 0},
+		{"Fri, 31 Dec 9999 23:59:59 GMT", "Mon, 01 Jan 0001 00:00:00 GMT", mostWait}, {"Sun, 26 Oct 2025", "", 0},
+		{"2025-10-26T10:31:00Z", "", 0},
 	} {
 		h := http.Header{"Retry-After": {test.value}}
 		if test.date != "" {

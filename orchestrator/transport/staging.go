@@ -32,7 +32,8 @@ type drop struct {
 
 // dirNote is what an attempt notes with its messages before it hands them over.
 type dirNote struct {
-	Owner    string          `json:"owner"` // fingerprint of database and recipient: a message has no other staged files
+	// fingerprint of database and recipient: a message has no other staged files
+	Owner    string          `json:"owner"`
 	Token    string          `json:"token"` // of the attempt
 	Sentinel letter.Identity `json:"sentinel"`
 	Inbox    letter.Identity `json:"inbox"`          // the agent\'s folder, for package bridge
@@ -104,8 +105,8 @@ func ownerOf(database, recipient string) string { return mark(database + "\x00" 
 // staged returns the name of the staged file of a message.
 func (n *dirNote) staged(id string) string { return n.Owner + "-" + mark(id) + "-" + n.Token }
 
-// sentinel returns the identity of a file in the staging folder that nobody but us has a reason to touch: if it is another one
-// later, the folder was emptied or replaced.
+// sentinel returns the identity of a file in the staging folder that nobody but us has a reason to touch: if it is
+// another one later, the folder was emptied or replaced.
 func (d *drop) sentinel(make bool) (id letter.Identity, err error) {
 	file, err := d.staging.open(sentinel, unix.O_RDONLY)
 	if errors.Is(err, fs.ErrNotExist) && make {

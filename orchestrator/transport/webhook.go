@@ -26,10 +26,11 @@ import (
 // Webhook posts each message to an address of the agent's, as a CloudEvents 1.0 event with the signature of Standard
 // Webhooks 1.0. Its address is an http or https URL: `--deliver webhook:URL`.
 //
-// An answer of 200 to 299 is a delivery. 410 is orchestrator.ErrGone, 400, 413, 415 and 422 are ErrRefused, and a Retry-After
-// of 429 and 503 an orchestrator.RetryAfter; whatever else is an error. Redirects are not followed, and proxies not used. A
-// message that was being delivered when its process was killed is posted again, with the same webhook-id and the same body (but
-// for retry_count, when a rung of the ladder was spent meanwhile), by which the receiver knows it.
+// An answer of 200 to 299 is a delivery. 410 is orchestrator.ErrGone, 400, 413, 415 and 422 are ErrRefused, and a
+// Retry-After of 429 and 503 an orchestrator.RetryAfter; whatever else is an error. Redirects are not followed, and
+// proxies not used. A message that was being delivered when its process was killed is posted again, with the same
+// webhook-id and the same body (but for retry_count, when a rung of the ladder was spent meanwhile), by which the
+// receiver knows it.
 //
 // Without Attempt.AllowPrivate only public addresses are dialled. The check is on the address that is dialled.
 //
@@ -40,10 +41,12 @@ const maxAddress = 2048 // bytes of a URL
 
 // refusals are the statuses by which a receiver says that it can do nothing with this message. Others may pass: a proxy
 // answers 404 and 405 during a deployment.
-var refusals = []int{http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity}
+var refusals = []int{http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType,
+	http.StatusUnprocessableEntity}
 
-// Check accepts an absolute URL of http or https and returns it in canonical form: scheme and host in lower case, a port
-// only where it is not the scheme's own. Where the name leads is checked at every delivery. Errors are invalid_params.
+// Check accepts an absolute URL of http or https and returns it in canonical form: scheme and host in lower case, a
+// port only where it is not the scheme's own. Where the name leads is checked at every delivery. Errors are
+// invalid_params.
 func (*Webhook) Check(address string) (string, error) {
 	refuse := func(hint, format string, args ...any) (string, error) {
 		return "", orchestrator.Errorf(orchestrator.InvalidParams, format, args...).WithHint("%s", hint)
@@ -83,7 +86,8 @@ func (*Webhook) Check(address string) (string, error) {
 	u.Host = host
 	u.Path = cmp.Or(u.Path, "/")
 	if strings.ContainsFunc(u.RawQuery, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return refuse("Percent-encode it, a space as %20", "the address has a character after ? that cannot stand there")
+		return refuse("Percent-encode it, a space as %20",
+			"the address has a character after ? that cannot stand there")
 	}
 	if canonical := u.String(); len(canonical) <= maxAddress {
 		return canonical, nil
@@ -135,7 +139,8 @@ func (w *Webhook) deliver(ctx context.Context, a *orchestrator.Attempt, m *orche
 	r.Header.Set("Content-Type", "application/cloudevents+json")
 	_, err = w.connections.do(ctx, r, &terms{
 		allowPrivate: a.AllowPrivate, allow: "If that is meant: mailroom agent add " + a.Recipient + " --allow-private",
-		gone: []int{http.StatusGone}, refused: refusals, redirected: "if that is right, make it the agent's address", report: a.Report,
+		gone: []int{http.StatusGone}, refused: refusals, redirected: "if that is right, make it the agent's address",
+		report: a.Report,
 	})
 	return err
 }
@@ -155,8 +160,8 @@ func (*Webhook) NewSecret() string {
 	return secretPrefix + base64.StdEncoding.EncodeToString(key)
 }
 
-// CheckSecret checks that a text is a secret that signs, and that receivers will read as we do: "whsec_" and the base64,
-// padded, of 24 to 64 bytes. The error, invalid_params, does not show the text.
+// CheckSecret checks that a text is a secret that signs, and that receivers will read as we do: "whsec_" and the
+// base64, padded, of 24 to 64 bytes. The error, invalid_params, does not show the text.
 func (*Webhook) CheckSecret(text string) error {
 	_, err := keyOf(text)
 	return err
@@ -171,7 +176,8 @@ func keyOf(secret string) ([]byte, error) {
 		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "the secret is not whsec_ and base64").
 			WithHint("Take the one that the receiver shows, or an empty one to have one made")
 	case len(key) < minSecret || len(key) > maxSecret:
-		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "the secret holds %d bytes; it must be %d to %d", len(key), minSecret, maxSecret).
+		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "the secret holds %d bytes; it must be %d to %d",
+			len(key), minSecret, maxSecret).
 			WithHint("Take the one that the receiver shows, or an empty one to have one made")
 	}
 	return key, nil
@@ -180,7 +186,8 @@ func keyOf(secret string) ([]byte, error) {
 // sign sets the headers by which the receiver knows the message, and that it comes from here and at what time.
 func sign(h http.Header, a *orchestrator.Attempt, id string, now time.Time, body []byte) error {
 	if a.Secret == "" {
-		return orchestrator.Errorf(orchestrator.DeliveryFailed, "there is no secret to sign messages to %s with", a.Recipient).
+		return orchestrator.Errorf(orchestrator.DeliveryFailed, "there is no secret to sign messages to %s with",
+			a.Recipient).
 			WithHint("Have one made, and give it to the receiver: `mailroom agent add %s --secret ''`", a.Recipient)
 	}
 	key, err := keyOf(a.Secret)
@@ -211,8 +218,8 @@ type cloudEvent struct {
 	Data            json.RawMessage `json:"data"` // the same object as a line of a file
 }
 
-// encodeEvent makes the body of a request. It depends on the message alone, so that a repeat after a crash is the same to
-// the byte. A message that cannot be written as JSON, or has no id, is an error.
+// encodeEvent makes the body of a request. It depends on the message alone, so that a repeat after a crash is the same
+// to the byte. A message that cannot be written as JSON, or has no id, is an error.
 func encodeEvent(m *orchestrator.Message) ([]byte, error) {
 	if m.ID == "" {
 		return nil, errors.New("the message has no id, by which a repeat could be known")

@@ -61,23 +61,26 @@ func TestWebhookBrokenReceivers(t *testing.T) {
 		hang   bool   // in place of closing the connection
 		want   string // in the error; "" is delivered
 	}{
-		"closes at once":             {"", false, "no answer from 127.0.0.1"},
-		"closes in the status":       {"HTTP/1.1 20", false, "no answer"},
-		"closes in the headers":      {"HTTP/1.1 200 OK\r\nContent-Le", false, "no answer"},
-		"closes in the body":         {"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nthanks", false, ""},
-		"closes in a failure's body": {"HTTP/1.1 500 No\r\nContent-Length: 100\r\n\r\nsorry", false, "answered 500 Internal Server Error: sorry"},
-		"drips its body":             {"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nt", true, ""},
-		"drips a failure's body":     {"HTTP/1.1 502 No\r\nContent-Length: 100\r\n\r\ns", true, "answered 502"},
-		"never ends":                 {"HTTP/1.1 200 OK\r\n\r\n" + strings.Repeat("x", 1<<20), true, ""},
-		"breaks its chunks":          {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", false, ""},
-		"switches protocols":         {"HTTP/1.1 101 OK\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n", true, "answered 101"},
-		"is another server":          {"SSH-2.0-OpenSSH_9.6\r\n", false, "malformed"},
-		"talks garbage":              {"\x00\x1b[2J" + strings.Repeat("\xff", 3000) + "\r\n\r\n", false, "malformed"},
-		"talks without end":          {strings.Repeat("x", 1<<20), true, "no answer"},
-		"sends endless headers":      {"HTTP/1.1 200 OK\r\n" + strings.Repeat("X: y\r\n", 1<<17), true, "no answer"},
-		"has two lengths":            {"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab", false, "no answer"},
-		"has no such version":        {"HTTP/x 200 OK\r\n\r\n", false, "malformed"},
-		"has no such status":         {"HTTP/1.1 abc OK\r\n\r\n", false, "malformed"},
+		"closes at once":        {"", false, "no answer from 127.0.0.1"},
+		"closes in the status":  {"HTTP/1.1 20", false, "no answer"},
+		"closes in the headers": {"HTTP/1.1 200 OK\r\nContent-Le", false, "no answer"},
+		"closes in the body":    {"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nthanks", false, ""},
+		"closes in a failure's body": {"HTTP/1.1 500 No\r\nContent-Length: 100\r\n\r\nsorry", false,
+			"answered 500 Internal Server Error: sorry"},
+		"drips its body":         {"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nt", true, ""},
+		"drips a failure's body": {"HTTP/1.1 502 No\r\nContent-Length: 100\r\n\r\ns", true, "answered 502"},
+		"never ends":             {"HTTP/1.1 200 OK\r\n\r\n" + strings.Repeat("x", 1<<20), true, ""},
+		"breaks its chunks":      {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", false, ""},
+		"switches protocols": {"HTTP/1.1 101 OK\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n", true,
+			"answered 101"},
+		"is another server":     {"SSH-2.0-OpenSSH_9.6\r\n", false, "malformed"},
+		"talks garbage":         {"\x00\x1b[2J" + strings.Repeat("\xff", 3000) + "\r\n\r\n", false, "malformed"},
+		"talks without end":     {strings.Repeat("x", 1<<20), true, "no answer"},
+		"sends endless headers": {"HTTP/1.1 200 OK\r\n" + strings.Repeat("X: y\r\n", 1<<17), true, "no answer"},
+		"has two lengths": {"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab", false,
+			"no answer"},
+		"has no such version": {"HTTP/x 200 OK\r\n\r\n", false, "malformed"},
+		"has no such status":  {"HTTP/1.1 abc OK\r\n\r\n", false, "malformed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -92,11 +95,14 @@ func TestWebhookBrokenReceivers(t *testing.T) {
 			a, report := r.attempt(note("m", `1`))
 			a.Address = address
 			err := errors.Join(w.Deliver(t.Context(), a)...)
-			if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+			if test.want == "" && err != nil || test.want != "" && (err == nil ||
+				!strings.Contains(err.Error(), test.want)) {
 				t.Errorf("%v; want %q", err, test.want)
 			}
-			if text := fmt.Sprint(err); len(text) > 600 || strings.ContainsAny(text+*report, "\x1b\x00") || len(*report) > 16<<10 {
-				t.Errorf("the receiver's text comes through: %d bytes %q, %d bytes reported", len(text), text, len(*report))
+			if text := fmt.Sprint(err); len(text) > 600 || strings.ContainsAny(text+*report, "\x1b\x00") ||
+				len(*report) > 16<<10 {
+				t.Errorf("the receiver's text comes through: %d bytes %q, %d bytes reported", len(text), text,
+					len(*report))
 			}
 			a.Address = r.address
 			must(t, errors.Join(w.Deliver(t.Context(), a)...))
@@ -144,7 +150,8 @@ func TestWebhookUnreachable(t *testing.T) {
 		what, address, want string
 		by                  *transport.Webhook
 	}{
-		{"a certificate that nobody vouches for", secure.address, "certificate", plain.webhook(transport.Surroundings{TLS: &tls.Config{}})},
+		{"a certificate that nobody vouches for", secure.address, "certificate",
+			plain.webhook(transport.Surroundings{TLS: &tls.Config{}})},
 		{"a certificate for another name", "https://localhost" + port(secure.server.URL), "certificate",
 			transport.NewWebhook(transport.Surroundings{TLS: &tls.Config{RootCAs: x509.NewCertPool()}})},
 		{"no TLS", "https://127.0.0.1" + port(plain.server.URL) + "/", "TLS", trusting},
@@ -185,8 +192,8 @@ func TestWebhookRefusedUnread(t *testing.T) {
 	}
 }
 
-// A connection that the receiver closes after an answer costs nothing; one that it closes on a request is a failure, and
-// the request is not repeated within the attempt: the receiver may have read it.
+// A connection that the receiver closes after an answer costs nothing; one that it closes on a request is a failure,
+// and the request is not repeated within the attempt: the receiver may have read it.
 func TestWebhookKeptConnections(t *testing.T) {
 	t.Parallel()
 	var asked, connections atomic.Int32

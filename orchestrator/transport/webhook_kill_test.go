@@ -33,7 +33,8 @@ func runPoster(t *testing.T, args []string) {
 			continue
 		}
 		must(t, errors.Join(w.Deliver(t.Context(), orchestrator.Attempt{
-			Recipient: "builder", Address: address, Messages: []orchestrator.Message{m}, Secret: secret, AllowPrivate: true,
+			Recipient: "builder", Address: address, Messages: []orchestrator.Message{m}, Secret: secret,
+			AllowPrivate: true,
 		})...))
 		if last--; last == 0 {
 			must(t, syscall.Kill(os.Getpid(), syscall.SIGKILL))
@@ -65,8 +66,8 @@ func (e *executioner) answer(w http.ResponseWriter, _ *http.Request, _ *request)
 }
 
 // A process is killed with SIGKILL hundreds of times: while the receiver has its request, when the answer is on its
-// way, and between the delivery and its settlement. Every message arrives, in order; those that arrive again show the same
-// webhook-id and the same body, so that a receiver that drops repeats has each once.
+// way, and between the delivery and its settlement. Every message arrives, in order; those that arrive again show the
+// same webhook-id and the same body, so that a receiver that drops repeats has each once.
 func TestWebhookKill(t *testing.T) {
 	t.Parallel()
 	rounds, messages := long(240), long(700)
@@ -106,7 +107,8 @@ func TestWebhookKill(t *testing.T) {
 	mustRepeatOnly(t, r.all(), messages, unsettled, rounds)
 }
 
-// mustRepeatOnly checks what a receiver got of messages p-00000 and so on: each, in order, and from least to most repeats.
+// mustRepeatOnly checks what a receiver got of messages p-00000 and so on: each, in order, and from least to most
+// repeats.
 func mustRepeatOnly(t *testing.T, requests []*request, messages, least, most int) {
 	t.Helper()
 	known := map[string]*request{}

@@ -159,7 +159,8 @@ func TestWebhookRequest(t *testing.T) {
 		headers[name] = q.header.Get(name)
 	}
 	if want := map[string]string{
-		"Content-Type": "application/cloudevents+json", "Content-Length": fmt.Sprint(len(want)), "User-Agent": "mailroom",
+		"Content-Type": "application/cloudevents+json", "Content-Length": fmt.Sprint(len(want)),
+		"User-Agent": "mailroom",
 		"Webhook-Id": "msg-01",
 	}; !maps.Equal(headers, want) {
 		t.Errorf("headers: %v", headers)
@@ -175,7 +176,8 @@ func TestWebhookStrangeNames(t *testing.T) {
 	r := newReceiver(t, false, nil)
 	w := r.webhook(transport.Surroundings{})
 	ids := []string{
-		"a", "A", "a ", " a", "aa", "a.b", "a.1.b", "a%2Eb", "a%b", "a+b", "a~b", "ä", "a\u0308", "a\u2028b", "a\nb", "a\r\nX-Header: 1",
+		"a", "A", "a ", " a", "aa", "a.b", "a.1.b", "a%2Eb", "a%b", "a+b", "a~b", "ä", "a\u0308", "a\u2028b", "a\nb",
+		"a\r\nX-Header: 1",
 		"a\x00b", "a\x7fb", "<a>", "*", ".", "..", `"`, "\\", "\ufffd", "👩‍👩‍👧", strings.Repeat("ä", 1000),
 	}
 	for _, id := range ids {
@@ -220,11 +222,13 @@ func TestWebhookSecrets(t *testing.T) {
 	}
 	for _, bad := range []string{
 		"", "secret", strings.Repeat("AAAA", 8), "whsec_", key(21), key(66), "WHSEC_" + strings.Repeat("AAAA", 8),
-		"whsec_" + strings.Repeat("AAAA", 8) + "\n", "whsec_" + strings.Repeat("AAAA", 8) + "AA", "whsec_" + strings.Repeat("AAAA", 8) + "AB==",
+		"whsec_" + strings.Repeat("AAAA", 8) + "\n", "whsec_" + strings.Repeat("AAAA", 8) + "AA",
+		"whsec_" + strings.Repeat("AAAA", 8) + "AB==",
 		"whsec_" + strings.Repeat("A-_A", 8), " " + w.NewSecret(), w.NewSecret() + " ",
 	} {
 		err := w.CheckSecret(bad)
-		if orchestrator.CodeOf(err) != orchestrator.InvalidParams || bad != "" && strings.Contains(err.Error(), "AAAA") {
+		if orchestrator.CodeOf(err) != orchestrator.InvalidParams || bad != "" && strings.Contains(err.Error(),
+			"AAAA") {
 			t.Errorf("CheckSecret(%q): %v", bad, err)
 		}
 		a, _ := r.attempt(note("m", `1`))
@@ -256,11 +260,14 @@ func TestWebhookStatuses(t *testing.T) {
 		{300, "", "answered 300 Multiple Choices to http"}, {301, "", "answered 301 Moved Permanently to http"},
 		{302, "", "answered 302 Found to http"}, {304, "", "answered 304 Not Modified to http"},
 		{307, "", "answered 307 Temporary Redirect to http"}, {308, "", "answered 308 Permanent Redirect to http"},
-		{400, "", "answered 400 Bad Request: over"}, {401, "", "answered 401"}, {404, "60", "answered 404 Not Found: over"},
-		{405, "", "answered 405"}, {410, "60", "gone for good: example.com"}, {413, "", "answered 413"}, {415, "", "answered 415"},
+		{400, "", "answered 400 Bad Request: over"}, {401, "", "answered 401"},
+		{404, "60", "answered 404 Not Found: over"},
+		{405, "", "answered 405"}, {410, "60", "gone for good: example.com"}, {413, "", "answered 413"},
+		{415, "", "answered 415"},
 		{422, "9", "answered 422"}, {429, "", "answered 429 Too Many Requests: over"},
 		{429, "7", "retry after 7s: example.com"}, {500, "60", "answered 500 Internal Server Error: over"},
-		{503, "120", "retry after 2m0s: example.com"}, {503, "-1", "answered 503"}, {503, "soon", "answered 503"}, {599, "", "answered 599: over"},
+		{503, "120", "retry after 2m0s: example.com"}, {503, "-1", "answered 503"}, {503, "soon", "answered 503"},
+		{599, "", "answered 599: over"},
 	} {
 		t.Run(fmt.Sprint(test.status, test.retryAfter), func(t *testing.T) {
 			t.Parallel()
@@ -280,7 +287,8 @@ func TestWebhookStatuses(t *testing.T) {
 			if wait := new(orchestrator.RetryAfter); errors.As(err, &wait) {
 				got = "retry after " + wait.Wait.String() + ": " + got
 			}
-			if test.want == "" && err != nil || test.want != "" && !strings.Contains(got, test.want) || len(got) > 500 || strings.ContainsAny(got, "\x1b\x00\n") {
+			if test.want == "" && err != nil || test.want != "" && !strings.Contains(got, test.want) ||
+				len(got) > 500 || strings.ContainsAny(got, "\x1b\x00\n") {
 				t.Errorf("%q; want %q", got, test.want)
 			}
 			if strings.HasPrefix(got, "retry after") != strings.HasPrefix(test.want, "retry after") {
@@ -289,7 +297,8 @@ func TestWebhookStatuses(t *testing.T) {
 			if errors.Is(err, orchestrator.ErrGone) != (test.status == 410) {
 				t.Errorf("gone: %v", err)
 			}
-			if refused := slices.Contains([]int{400, 413, 415, 422}, test.status); errors.Is(err, orchestrator.ErrRefused) != refused {
+			if refused := slices.Contains([]int{400, 413, 415, 422}, test.status); errors.Is(err,
+				orchestrator.ErrRefused) != refused {
 				t.Errorf("refused for good: %t; %v", !refused, err)
 			}
 			if len(r.all()) != 1 || len(*report) > 6<<10 || strings.ContainsAny(*report, "\x1b\x00") ||

@@ -43,7 +43,8 @@ func TestMain(m *testing.M) {
 func openDatabase(path string) *delivery.Engine {
 	r, err := router.Open(context.Background(), ledger.Options{
 		Path: path, Log: slog.New(slog.DiscardHandler),
-		Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}, "jsonl": transport.JSONL{}, "exec": transport.Exec{}},
+		Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}, "jsonl": transport.JSONL{},
+			"exec": transport.Exec{}},
 	})
 	check(err)
 	return r
@@ -70,12 +71,13 @@ func playWatchdog(path string) {
 		}
 	}()
 	fmt.Println("ready")
-	check(watchdog.Run(ctx, r.Ledger, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))))
+	check(watchdog.Run(ctx, r.Ledger, slog.New(slog.NewTextHandler(os.Stderr,
+		&slog.HandlerOptions{Level: slog.LevelError}))))
 	os.Exit(0)
 }
 
-// playAgent is the command of an agent. It notes its start in the file $NOTES, and there also if another runs beside it.
-// Then it does what the test says over the socket $CONTROL, or, without one, reads all its mail and ends well.
+// playAgent is the command of an agent. It notes its start in the file $NOTES, and there also if another runs beside
+// it. Then it does what the test says over the socket $CONTROL, or, without one, reads all its mail and ends well.
 func playAgent() {
 	notes, err := os.OpenFile(os.Getenv("NOTES"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	check(err)
@@ -97,7 +99,8 @@ func playAgent() {
 	check(err)
 	here, err := os.Getwd()
 	check(err)
-	fmt.Fprintln(line, os.Getpid(), os.Getenv("MAILROOM_AGENT"), os.Getenv("MAILROOM_MESSAGE_ID"), os.Getenv("MAILROOM_UNREAD"),
+	fmt.Fprintln(line, os.Getpid(), os.Getenv("MAILROOM_AGENT"), os.Getenv("MAILROOM_MESSAGE_ID"),
+		os.Getenv("MAILROOM_UNREAD"),
 		len(input), here, os.Getenv("TRACEPARENT"))
 	orders := bufio.NewScanner(line)
 	for orders.Scan() {
@@ -153,7 +156,8 @@ func readMail() (n int) {
 func readSome(limit int) int {
 	r := openDatabase(os.Getenv("MAILROOM_DB"))
 	defer r.Close()
-	ms, _, err := reading.Wait(context.Background(), r.Ledger, reading.Options{Recipient: os.Getenv("MAILROOM_AGENT"), Limit: limit})
+	ms, _, err := reading.Wait(context.Background(), r.Ledger, reading.Options{Recipient: os.Getenv("MAILROOM_AGENT"),
+		Limit: limit})
 	check(err)
 	return len(ms)
 }

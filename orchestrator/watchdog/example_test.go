@@ -18,8 +18,9 @@ import (
 	"mailroom/orchestrator/watchdog"
 )
 
-// The watchdog starts a program for the agent builder when there is mail for it. The program learns from its environment for
-// whom it works, and would read its messages with `mailroom wait`; builder of this example gets them as lines of a file.
+// The watchdog starts a program for the agent builder when there is mail for it. The program learns from its
+// environment for whom it works, and would read its messages with `mailroom wait`; builder of this example gets them as
+// lines of a file.
 func ExampleRun() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -28,10 +29,12 @@ func ExampleRun() {
 
 	deliver := "jsonl:" + filepath.Join(filepath.Dir(e.Ledger.Path()), "builder.jsonl")
 	command := `echo "$MAILROOM_AGENT starts, since $MAILROOM_UNREAD message came"`
-	if _, _, err := agents.Add(ctx, e.Ledger, agents.Update{Name: "builder", Deliver: &deliver, StartCommand: &command}); err != nil {
+	if _, _, err := agents.Add(ctx, e.Ledger, agents.Update{Name: "builder", Deliver: &deliver,
+		StartCommand: &command}); err != nil {
 		log.Fatal(err)
 	}
-	if _, err := messages.Send(ctx, e.Ledger, orchestrator.Draft{Sender: "architect", Recipient: "builder", Type: "spec_ready"}); err != nil {
+	if _, err := messages.Send(ctx, e.Ledger, orchestrator.Draft{Sender: "architect", Recipient: "builder",
+		Type: "spec_ready"}); err != nil {
 		log.Fatal(err)
 	}
 	if _, err := e.DeliverAll(ctx, delivery.Options{}); err != nil {

@@ -40,16 +40,19 @@ func newFixture(t *testing.T, c *enginetest.Clock) *fixture {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(folder) })
-	f := &fixture{Fixture: &enginetest.Fixture{T: t, Path: filepath.Join(folder, "mailroom.db"), Clock: c}, folder: folder}
+	f := &fixture{Fixture: &enginetest.Fixture{T: t, Path: filepath.Join(folder, "mailroom.db"), Clock: c},
+		folder: folder}
 	o := ledger.Options{
-		Path:       f.Path,
-		Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}, "jsonl": transport.JSONL{}, "exec": transport.Exec{}},
+		Path: f.Path,
+		Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}, "jsonl": transport.JSONL{},
+			"exec": transport.Exec{}},
 	}
 	if c != nil {
 		o.Now = c.Now
 	}
 	f.Engine = enginetest.OpenWith(t, o)
-	if f.control, err = net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(folder, "c"), Net: "unix"}); err != nil {
+	if f.control, err = net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(folder, "c"),
+		Net: "unix"}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { f.control.Close() })
@@ -82,7 +85,8 @@ func (f *fixture) addStarted(name, environment string, change ...func(*agents.Up
 func (f *fixture) watch(change ...func(*watchdog.Watchdog)) (stop func()) {
 	f.T.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(f.T.Context()))
-	w := &watchdog.Watchdog{Ledger: f.Ledger, Log: slog.New(slog.DiscardHandler), Grace: time.Hour} // nothing needs SIGKILL
+	// nothing needs SIGKILL
+	w := &watchdog.Watchdog{Ledger: f.Ledger, Log: slog.New(slog.DiscardHandler), Grace: time.Hour}
 	for _, c := range change {
 		c(w)
 	}
@@ -123,7 +127,8 @@ func (f *fixture) startWatchdog() *exec.Cmd {
 // task sends a task and delivers it.
 func (f *fixture) task(recipient string) string {
 	f.T.Helper()
-	sent, err := messages.Send(f.T.Context(), f.Ledger, orchestrator.Draft{Sender: "boss", Recipient: recipient, Type: "task_assign"})
+	sent, err := messages.Send(f.T.Context(), f.Ledger, orchestrator.Draft{Sender: "boss", Recipient: recipient,
+		Type: "task_assign"})
 	if err != nil {
 		f.T.Fatal(err)
 	}

@@ -65,7 +65,8 @@ func TestASessionOutlivesItsWatchdog(t *testing.T) {
 			want.Equal(t, "message", next.id, id)
 			want.Equal(t, "starts", f.run("builder").Starts, int64(2))
 			want.Equal(t, "starts by its own notes", f.starts("builder"), 2)
-			want.Equal(t, "ends that were not seen", fmt.Sprintf("%q", f.Rows(`SELECT json_extract(attributes, '$.outcome'), json_extract(attributes, '$.output')
+			want.Equal(t, "ends that were not seen", fmt.Sprintf("%q",
+				f.Rows(`SELECT json_extract(attributes, '$.outcome'), json_extract(attributes, '$.output')
 				FROM command_trace WHERE name = 'start builder' AND status = 'ERROR'`)),
 				`["unknown: the process that watched it died I am builder\nstill here\nstill here\n"]`)
 		})
@@ -87,7 +88,8 @@ func TestASessionOutlivesTheWatchInItsProcess(t *testing.T) {
 	a.end("exit", 0)
 	want.Equal(t, "unread", f.next().unread, 1)
 	want.Equal(t, "starts by its own notes", f.starts("builder"), 2)
-	f.until("1", `SELECT count(*) FROM command_trace WHERE name = 'start builder' AND json_extract(attributes, '$.outcome') = 'exit status 0'`)
+	f.until("1", `SELECT count(*) FROM command_trace WHERE name = 'start builder' AND json_extract(attributes,
+		'$.outcome') = 'exit status 0'`)
 }
 
 // A session that was started by a process that is gone is ended as well when its agent stops.
@@ -110,8 +112,8 @@ func TestShutdownEndsASessionWhoseWatchdogDied(t *testing.T) {
 	f.until("stopped", presenceOf, "builder")
 }
 
-// What a session left running does not keep the next one from being started either when the watchdog that started it was
-// killed while it ran.
+// What a session left running does not keep the next one from being started either when the watchdog that started it
+// was killed while it ran.
 func TestWhatASessionOfAKilledWatchdogLeavesRunning(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -161,8 +163,8 @@ func TestTheLogOfAnotherSession(t *testing.T) {
 	a.end("exit", 0)
 }
 
-// Two watchdogs, each killed and started again at any moment, while messages come in, and sessions leave something running:
-// no session runs beside another, and all messages are read.
+// Two watchdogs, each killed and started again at any moment, while messages come in, and sessions leave something
+// running: no session runs beside another, and all messages are read.
 func TestWatchdogsAreKilled(t *testing.T) {
 	t.Parallel()
 	kills := 100
@@ -215,7 +217,8 @@ func TestWatchdogsAreKilled(t *testing.T) {
 		}
 		t.Logf("%s: %d starts noted in the table, %d that it noted itself, %s", agent, run.Starts, noted, run.State)
 	}
-	if strings.Count(fmt.Sprint(f.Rows(`SELECT message_type FROM agent_message WHERE sender = 'system'`)), "agent_failed") > 0 {
+	if strings.Count(fmt.Sprint(f.Rows(`SELECT message_type FROM agent_message WHERE sender = 'system'`)),
+		"agent_failed") > 0 {
 		t.Error("a session was given up")
 	}
 }

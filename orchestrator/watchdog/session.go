@@ -18,12 +18,13 @@ import (
 func environment(b *sessions.Begun, database string) []string {
 	return []string{
 		"MAILROOM_AGENT=" + b.Agent.Name, "MAILROOM_AGENT_SINCE=" + b.Agent.CreatedAt, "MAILROOM_DB=" + database,
-		"MAILROOM_MESSAGE_ID=" + b.MessageID, "MAILROOM_UNREAD=" + strconv.Itoa(b.Unread), "TRACEPARENT=" + b.Traceparent,
+		"MAILROOM_MESSAGE_ID=" + b.MessageID, "MAILROOM_UNREAD=" + strconv.Itoa(b.Unread), "TRACEPARENT=" +
+			b.Traceparent,
 	}
 }
 
-// attend waits for the end of a session, notes it, and gives up the right to run it: in this order, so that nobody starts
-// the next one before the end is known. A database that cannot be written for a while is waited for.
+// attend waits for the end of a session, notes it, and gives up the right to run it: in this order, so that nobody
+// starts the next one before the end is known. A database that cannot be written for a while is waited for.
 func (w *Watchdog) attend(ctx context.Context, b *sessions.Begun, running *program.Running, slot *program.Slot) {
 	name := b.Agent.Name
 	defer func() {
@@ -36,7 +37,8 @@ func (w *Watchdog) attend(ctx context.Context, b *sessions.Begun, running *progr
 	}()
 	w.note(ctx, "that a session was started", name, func() error { return w.sessions.Started(ctx, b, running.PID()) })
 	result := running.Wait()
-	end := sessions.RunEnd{Outcome: result.How(), Output: result.Output, Asked: errors.Is(result.Ended, program.ErrStopped)}
+	end := sessions.RunEnd{Outcome: result.How(), Output: result.Output, Asked: errors.Is(result.Ended,
+		program.ErrStopped)}
 	end.Failed = result.Status != 0
 	if result.Ended != nil {
 		end.Outcome += fmt.Sprintf(" (%v)", result.Ended)
@@ -50,11 +52,13 @@ const noteFor = 10 * time.Minute
 
 // note writes something down. The next watchdog finds out by itself what could not be.
 func (w *Watchdog) note(ctx context.Context, what, agent string, write func() error) {
-	patience := backoff.NewExponentialBackOff(backoff.WithInitialInterval(50*time.Millisecond), backoff.WithMaxInterval(10*time.Second),
+	patience := backoff.NewExponentialBackOff(backoff.WithInitialInterval(50*time.Millisecond),
+		backoff.WithMaxInterval(10*time.Second),
 		backoff.WithMaxElapsedTime(noteFor))
 	err := backoff.Retry(func() error {
 		err := write()
-		if code := orchestrator.CodeOf(err); err != nil && code != orchestrator.Busy && code != orchestrator.Unavailable {
+		if code := orchestrator.CodeOf(err); err != nil && code != orchestrator.Busy &&
+			code != orchestrator.Unavailable {
 			return backoff.Permanent(err)
 		}
 		return err
@@ -77,7 +81,8 @@ func (w *Watchdog) endForeign(s *sessions.Session) {
 	since, asked := w.asked[s.Agent]
 	if !asked {
 		w.asked[s.Agent] = time.Now()
-		w.Log.Info("ending a session that another process started, since its agent has stopped", "agent", s.Agent, "pid", pid)
+		w.Log.Info("ending a session that another process started, since its agent has stopped", "agent", s.Agent,
+			"pid", pid)
 	}
 	program.EndGroup(pid, asked && time.Since(since) >= w.Grace)
 }

@@ -1,5 +1,6 @@
-// Package watchdog starts the sessions of agents: the command that `agent add --start` names, when there are messages for
-// the agent and its session does not run. Any number of watchdogs may look after one database, in as many processes.
+// Package watchdog starts the sessions of agents: the command that `agent add --start` names, when there are messages
+// for the agent and its session does not run. Any number of watchdogs may look after one database, in as many
+// processes.
 package watchdog
 
 import (
@@ -21,8 +22,8 @@ import (
 const usualGrace = 10 * time.Second
 
 // A session that another process started, or one that died meanwhile, tells nobody here when it ends. It is looked at
-// again every foreignPoll. While the database cannot be read or written, it is looked at every troublePoll; a session that
-// is to be started later is looked at every planPoll, since the clock may be set meanwhile.
+// again every foreignPoll. While the database cannot be read or written, it is looked at every troublePoll; a session
+// that is to be started later is looked at every planPoll, since the clock may be set meanwhile.
 const (
 	foreignPoll = 2 * time.Second
 	troublePoll = 5 * time.Second
@@ -88,8 +89,8 @@ func (w *Watchdog) Run(ctx context.Context) error {
 	}
 }
 
-// look starts and ends what is to be started and ended, and says when to look again at the latest; 0 is whenever there is
-// a wake-up.
+// look starts and ends what is to be started and ended, and says when to look again at the latest; 0 is whenever there
+// is a wake-up.
 func (w *Watchdog) look(ctx context.Context) (again time.Duration) {
 	list, err := w.sessions.Look(ctx)
 	if err != nil {
@@ -203,7 +204,8 @@ func (w *Watchdog) start(ctx context.Context, s *sessions.Session) error {
 		w.Log.Error("the session of an agent cannot be started", "agent", s.Agent, "error", err)
 		return w.sessions.End(ctx, begun, sessions.RunEnd{Outcome: "it was not started: " + err.Error(), Failed: true})
 	}
-	w.Log.Info("started a session", "agent", s.Agent, "pid", running.PID(), "message_id", begun.MessageID, "unread", begun.Unread)
+	w.Log.Info("started a session", "agent", s.Agent, "pid", running.PID(), "message_id", begun.MessageID, "unread",
+		begun.Unread)
 	w.setOwn(s.Agent, running)
 	orchestrator.GoSafe("session of "+s.Agent, w.Log, func() { w.attend(ctx, begun, running, slot) })
 	return nil
@@ -211,7 +213,8 @@ func (w *Watchdog) start(ctx context.Context, s *sessions.Session) error {
 
 func (w *Watchdog) command(b *sessions.Begun, slot *program.Slot) program.Command {
 	return program.Command{
-		Text: b.Agent.StartCommand, Folder: b.Agent.Folder, Slot: slot, Log: sessions.Output(w.Ledger, b.Agent.Name), Key: w.key(b.Agent.Name), Grace: w.Grace,
+		Text: b.Agent.StartCommand, Folder: b.Agent.Folder, Slot: slot, Log: sessions.Output(w.Ledger, b.Agent.Name),
+		Key: w.key(b.Agent.Name), Grace: w.Grace,
 		Env: environment(b, w.Ledger.Path()), Passes: b.Agent.PassEnv,
 	}
 }

@@ -23,7 +23,8 @@ type Client struct {
 	head []byte // of every body, up to the scopes
 }
 
-// NewClient returns a client for options whose URL is not "". resource describes what sends; the options may say otherwise.
+// NewClient returns a client for options whose URL is not "". resource describes what sends; the options may say
+// otherwise.
 func NewClient(o Options, resource ...Attribute) (*Client, error) {
 	for _, own := range resource {
 		if !slices.ContainsFunc(o.Resource, func(a Attribute) bool { return a.Key == own.Key }) {
@@ -180,8 +181,8 @@ type Refused struct {
 
 func (e *Refused) Error() string { return fmt.Sprintf("it answered %d: %s", e.Status, e.Message) }
 
-// Later says that the spans of a request should be sent again: there was no answer, the receiver has no time, or it is not the one
-// that it was thought to be.
+// Later says that the spans of a request should be sent again: there was no answer, the receiver has no time, or it is
+// not the one that it was thought to be.
 type Later struct {
 	Err   error
 	After time.Duration // not before; 0 does not say
@@ -190,19 +191,22 @@ type Later struct {
 func (e *Later) Error() string { return e.Err.Error() }
 func (e *Later) Unwrap() error { return e.Err }
 
-// elsewhere are statuses that say that the address or the key is wrong. What an operator can put right does not lose spans.
+// elsewhere are statuses that say that the address or the key is wrong. What an operator can put right does not lose
+// spans.
 var elsewhere = []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
 	http.StatusNotAcceptable, http.StatusProxyAuthRequired, http.StatusRequestTimeout, http.StatusUnsupportedMediaType}
 
-// soon are statuses after which a request is sent again: those of which the specification wants that, and 500, which proxies and
-// receivers give while something behind them is down.
-var soon = []int{http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout}
+// soon are statuses after which a request is sent again: those of which the specification wants that, and 500, which
+// proxies and receivers give while something behind them is down.
+var soon = []int{http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusBadGateway,
+	http.StatusServiceUnavailable, http.StatusGatewayTimeout}
 
 func failure(answer *http.Response, message string) error {
 	status := answer.StatusCode
 	switch {
 	case slices.Contains(soon, status):
-		return &Later{Err: fmt.Errorf("it answered %d: %s", status, message), After: retryAfter(answer.Header.Get("Retry-After"), time.Now())}
+		return &Later{Err: fmt.Errorf("it answered %d: %s", status, message),
+			After: retryAfter(answer.Header.Get("Retry-After"), time.Now())}
 	case status/100 == 3 || slices.Contains(elsewhere, status):
 		return &Later{Err: fmt.Errorf("it answered %d: %s; check the address and the headers", status, message)}
 	}

@@ -24,8 +24,8 @@ type Options struct {
 // Off, in place of a URL, sends nothing, whatever the environment says.
 const Off = "off"
 
-// Configure reads the options from the environment variables of OpenTelemetry. endpoint, if it is not "", stands in place of those
-// that name an endpoint; Off is none. Errors name the variable that is wrong.
+// Configure reads the options from the environment variables of OpenTelemetry. endpoint, if it is not "", stands in
+// place of those that name an endpoint; Off is none. Errors name the variable that is wrong.
 func Configure(endpoint string, getenv func(string) string) (o Options, err error) {
 	specific := func(name string) string {
 		return cmp.Or(getenv("OTEL_EXPORTER_OTLP_TRACES_"+name), getenv("OTEL_EXPORTER_OTLP_"+name))
@@ -48,7 +48,8 @@ func Configure(endpoint string, getenv func(string) string) (o Options, err erro
 	if err != nil {
 		return Options{}, err
 	}
-	if protocol := specific("PROTOCOL"); endpoint == "" && protocol != "" && protocol != "http/json" && protocol != "http/protobuf" {
+	if protocol := specific("PROTOCOL"); endpoint == "" && protocol != "" && protocol != "http/json" &&
+		protocol != "http/protobuf" {
 		return Options{}, fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL asks for %q, and mailroom speaks OTLP over HTTP in JSON only: "+
 			"set it to http/json, and the endpoint to the receiver's HTTP port, which usually is 4318; --otlp off sends nothing", Clip(protocol, 40))
 	}
@@ -63,13 +64,15 @@ func Configure(endpoint string, getenv func(string) string) (o Options, err erro
 	case "gzip":
 		o.Gzip = true
 	default:
-		return Options{}, fmt.Errorf("OTEL_EXPORTER_OTLP_COMPRESSION is %q, and not none or gzip", Clip(compression, 40))
+		return Options{}, fmt.Errorf("OTEL_EXPORTER_OTLP_COMPRESSION is %q, and not none or gzip",
+			Clip(compression, 40))
 	}
 	o.Resource, err = resource(getenv)
 	return o, err
 }
 
-// target returns the URL of the traces. base says that the endpoint is one for all signals, below which the traces have a path.
+// target returns the URL of the traces. base says that the endpoint is one for all signals, below which the traces have
+// a path.
 func target(name, endpoint string, base bool) (string, error) {
 	u, err := url.Parse(endpoint)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
@@ -118,7 +121,8 @@ func pairs(name, text string) (map[string]string, error) {
 		}
 		key, value, found := strings.Cut(part, "=")
 		value, err := url.PathUnescape(strings.TrimSpace(value))
-		if key = strings.TrimSpace(key); !found || key == "" || err != nil || strings.ContainsAny(key+value, "\r\n\x00") {
+		if key = strings.TrimSpace(key); !found || key == "" || err != nil ||
+			strings.ContainsAny(key+value, "\r\n\x00") {
 			return nil, fmt.Errorf("%s is no list of name=value, separated by commas", name)
 		}
 		all[key] = value
@@ -131,8 +135,12 @@ func headers(text string) (map[string]string, error) {
 	const variable = "OTEL_EXPORTER_OTLP_HEADERS"
 	all, err := pairs(variable, text)
 	for name, value := range all {
-		if !fieldName.MatchString(name) || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
-			return nil, fmt.Errorf("%s holds what is no header: write name=value, with %%20 for a space in the value", variable)
+		if !fieldName.MatchString(name) || strings.ContainsFunc(value, func(r rune) bool {
+			return r < ' ' &&
+				r != '\t' || r == 0x7f
+		}) {
+			return nil, fmt.Errorf("%s holds what is no header: write name=value, with %%20 for a space in the value",
+				variable)
 		}
 	}
 	return all, err

@@ -1,5 +1,6 @@
-// Package otlp sends spans to an OpenTelemetry receiver: OTLP over HTTP, in its JSON encoding. Source: the OTLP Specification 1.x
-// (opentelemetry.io/docs/specs/otlp) and opentelemetry-proto's trace.proto. It knows nothing of the database.
+// Package otlp sends spans to an OpenTelemetry receiver: OTLP over HTTP, in its JSON encoding. Source: the OTLP
+// Specification 1.x (opentelemetry.io/docs/specs/otlp) and opentelemetry-proto's trace.proto. It knows nothing of the
+// database.
 package otlp
 
 import (
@@ -107,8 +108,8 @@ func Clip(text string, limit int) string {
 	return text[:limit]
 }
 
-// TraceID and SpanID derive an id from what identifies a thing. They are the same whenever and wherever they are derived, so that
-// a receiver knows what it gets a second time.
+// TraceID and SpanID derive an id from what identifies a thing. They are the same whenever and wherever they are
+// derived, so that a receiver knows what it gets a second time.
 func TraceID(of ...string) string { return derive(32, of) }
 
 // SpanID derives a span id; see TraceID.

@@ -10,9 +10,10 @@ import (
 	"github.com/evanw/esbuild/pkg/api"
 )
 
-// Compare compares what is built from the sources in app/ with the files of the same names that are committed in www/, byte for byte. With
-// update it writes them instead. target is what builds the app by make, and needs are folders that npm makes and without which nothing can be
-// built: where one is missing the test is skipped, but fails where CI is set.
+// Compare compares what is built from the sources in app/ with the files of the same names that are committed in www/,
+// byte for byte. With update it writes them instead. target is what builds the app by make, and needs are folders that
+// npm makes and without which nothing can be built: where one is missing the test is skipped, but fails where CI is
+// set.
 func Compare(t *testing.T, update bool, target string, build func() map[string][]byte, needs ...string) {
 	t.Helper()
 	for _, folder := range needs {
@@ -41,8 +42,10 @@ func Compare(t *testing.T, update bool, target string, build func() map[string][
 	}
 }
 
-// unused are the parts of the age library that no app needs: keys of other kinds than X25519, and passphrases. They are two thirds of it.
-var unused = []string{"@noble/post-quantum/hybrid.js", "@noble/curves/nist.js", "@noble/curves/ed25519.js", "@noble/hashes/scrypt.js"}
+// unused are the parts of the age library that no app needs: keys of other kinds than X25519, and passphrases. They are
+// two thirds of it.
+var unused = []string{"@noble/post-quantum/hybrid.js", "@noble/curves/nist.js", "@noble/curves/ed25519.js",
+	"@noble/hashes/scrypt.js"}
 
 // Build bundles one source and what it imports, for browsers of 2022 and later. The options may say more.
 func Build(t *testing.T, source string, o api.BuildOptions) []byte {
@@ -51,7 +54,8 @@ func Build(t *testing.T, source string, o api.BuildOptions) []byte {
 	for _, module := range unused {
 		o.Alias[module] = "../phone/app/unused.js"
 	}
-	o.EntryPoints, o.Bundle, o.Format, o.Target, o.Charset = []string{source}, true, api.FormatIIFE, api.ES2022, api.CharsetUTF8
+	o.EntryPoints, o.Bundle, o.Format, o.Target, o.Charset = []string{source}, true, api.FormatIIFE, api.ES2022,
+		api.CharsetUTF8
 	o.MinifyWhitespace, o.MinifyIdentifiers, o.MinifySyntax = true, true, true
 	result := api.Build(o)
 	for _, message := range append(result.Errors, result.Warnings...) {

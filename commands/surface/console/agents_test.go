@@ -15,9 +15,10 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// hostile is what agents may call themselves and say: markup, a script's end, an address that runs something, and letters that turn
-// the line round.
-const hostile = `<img src=x onerror="document.title='owned'"></script><b>bold</b> javascript:alert(1) ` + "\u202egnp.exe"
+// hostile is what agents may call themselves and say: markup, a script's end, an address that runs something, and
+// letters that turn the line round.
+const hostile = `<img src=x onerror="document.title='owned'"></script><b>bold</b> javascript:alert(1) ` +
+	"\u202egnp.exe"
 
 // as runs a command in an agent's name, and returns what it answers.
 func (r *room) as(agent, command string, params any) map[string]any {
@@ -44,8 +45,8 @@ func (r *room) add(u agents.Update) ledger.Agent {
 	return a
 }
 
-// looksRight looks at an address in both themes and on a phone: it must show a heading and need no scrolling sideways, and nothing of
-// what is hostile may be more than text.
+// looksRight looks at an address in both themes and on a phone: it must show a heading and need no scrolling sideways,
+// and nothing of what is hostile may be more than text.
 func (r *room) looksRight(path, until string) {
 	r.t.Helper()
 	for _, dark := range []bool{false, true} {
@@ -90,7 +91,8 @@ func TestAgentIsDisabledAndEnabled(t *testing.T) {
 	}
 	d.Reads("1 message waits.")
 	d.Open(r.Address + "/agents/bob")
-	d.Until(`performance.getEntriesByType("resource").some((e) => e.name.endsWith("/doctor") && e.responseEnd > 0)`) // which finds that bob is disabled
+	// which finds that bob is disabled
+	d.Until(`performance.getEntriesByType("resource").some((e) => e.name.endsWith("/doctor") && e.responseEnd > 0)`)
 	d.Click("Enable…")
 	d.Click("Enable")
 	d.Until(`document.querySelector("main h1").innerText === "bob"`)
@@ -124,7 +126,8 @@ func TestTokenIsRevoked(t *testing.T) {
 	}
 }
 
-// An agent is added and changed through the page, as far as that is allowed over the network; what is not stands there as a command.
+// An agent is added and changed through the page, as far as that is allowed over the network; what is not stands there
+// as a command.
 func TestAgentIsAddedAndChanged(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "boss")
@@ -155,12 +158,14 @@ func TestAgentIsAddedAndChanged(t *testing.T) {
 	d.Click("Change")
 	d.Until(`document.querySelector("dialog [role=alert]")`)
 	d.Click("Leave it")
-	if a, err := agents.Get(t.Context(), r.Router.Ledger, "carol"); err != nil || a.Deliver != "inbox" || a.SilentAfter != 600 || a.Role != "tests what others write" {
+	if a, err := agents.Get(t.Context(), r.Router.Ledger, "carol"); err != nil || a.Deliver != "inbox" ||
+		a.SilentAfter != 600 || a.Role != "tests what others write" {
 		t.Errorf("%+v, %v", a, err)
 	}
 }
 
-// The page of an agent shows when it was there: the hours in which it sent or read something, and the sessions of its host.
+// The page of an agent shows when it was there: the hours in which it sent or read something, and the sessions of its
+// host.
 func TestPresenceOverTime(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "ann", "bob")
@@ -169,8 +174,10 @@ func TestPresenceOverTime(t *testing.T) {
 	hour := func(ago time.Duration) string {
 		return orchestrator.Stamp(now.Add(-ago * time.Hour).Truncate(time.Hour))
 	}
-	r.sql(`INSERT INTO traffic (span, at, recipient, wrote, read) VALUES ('hour', ?1, 'bob', 3, 0), ('hour', ?2, 'bob', 0, 2), ('hour', ?3, 'ann', 9, 9)`, hour(5), hour(1), hour(3))
-	r.sql(`INSERT INTO host_sessions (agent, session, program, state, started_at, seen_at) VALUES ('bob', 's', 'codex', 'idle', ?1, ?2)`, hour(2), orchestrator.Stamp(now))
+	r.sql(`INSERT INTO traffic (span, at, recipient, wrote, read) VALUES ('hour', ?1, 'bob', 3, 0), ('hour', ?2, 'bob',
+		0, 2), ('hour', ?3, 'ann', 9, 9)`, hour(5), hour(1), hour(3))
+	r.sql(`INSERT INTO host_sessions (agent, session, program, state, started_at, seen_at) VALUES ('bob', 's', 'codex',
+		'idle', ?1, ?2)`, hour(2), orchestrator.Stamp(now))
 	d := r.opens(1440, false, "/agents/bob")
 	d.Reads("in 3 of 24 hours it sent 4 · read 2 · silent for 3 h at most, until ")
 	d.Until(`document.querySelectorAll(".there rect.c-strong").length === 3 && document.querySelectorAll(".there rect.c-ok").length === 1`)
@@ -183,10 +190,12 @@ func TestAgentsInTheirStates(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "ann", "boss")
 	r.add(agents.Update{Name: "evil", Role: new(strings.ReplaceAll(hostile, "\u202e", ""))})
-	r.as("evil", "coral_register_agent", map[string]any{"agentId": "evil", "agentName": "E v i l", "description": hostile})
+	r.as("evil", "coral_register_agent", map[string]any{"agentId": "evil", "agentName": "E v i l",
+		"description": hostile})
 	r.as("evil", "send", map[string]any{"recipient": "ann", "message_type": "note<i>", "payload": hostile})
 	r.as("boss", "deliver_all", map[string]any{})
-	if _, _, err := agents.Disable(t.Context(), r.Router.Ledger, agents.Disabling{Agent: "evil", Why: `<b>why</b>`}); err != nil {
+	if _, _, err := agents.Disable(t.Context(), r.Router.Ledger, agents.Disabling{Agent: "evil",
+		Why: `<b>why</b>`}); err != nil {
 		t.Fatal(err)
 	}
 	r.looksRight("/agents", `document.querySelectorAll("main tbody tr").length === 5`)
@@ -212,7 +221,8 @@ func TestManyAgents(t *testing.T) {
 	l := r.Router.Ledger
 	err := l.Write(t.Context(), store.Alone, func(t *ledger.Tx) error {
 		for i := range 10_000 {
-			a := ledger.Agent{Name: fmt.Sprintf("agent-%05d", i), Role: "one of many", Deliver: "inbox", CreatedAt: t.Now, UpdatedAt: t.Now}
+			a := ledger.Agent{Name: fmt.Sprintf("agent-%05d", i), Role: "one of many", Deliver: "inbox",
+				CreatedAt: t.Now, UpdatedAt: t.Now}
 			if err := agents.Store(t, &a); err != nil {
 				return err
 			}
@@ -225,7 +235,8 @@ func TestManyAgents(t *testing.T) {
 	d := r.opens(1440, false, "/agents")
 	d.Reads("10,000 agents")
 	d.Reads("1 to 100 of 10,002")
-	if _, _, err := agents.Disable(t.Context(), l, agents.Disabling{Agent: "agent-00500", Why: "its disk is full"}); err != nil {
+	if _, _, err := agents.Disable(t.Context(), l, agents.Disabling{Agent: "agent-00500",
+		Why: "its disk is full"}); err != nil {
 		t.Fatal(err)
 	}
 	d.Reads("One of these 100 agents needs a look")

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A named audit runs when it is opened, has its parameters in the address, is sorted by a click, and becomes a file that no spreadsheet
-// calculates with.
+// A named audit runs when it is opened, has its parameters in the address, is sorted by a click, and becomes a file
+// that no spreadsheet calculates with.
 func TestNamedAudit(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "architect", "builder", "tester")
@@ -42,7 +42,8 @@ func TestNamedAudit(t *testing.T) {
 	d.Click("Download as CSV")
 	var file struct{ Name, Text string }
 	d.Eval(`(async () => ({ name: savedAs, text: await saved.text() }))()`, &file)
-	for _, part := range []string{"reason,recipient,messages,latest_at\r\na,tester,1,", "\"'=1+1 <img src=x", ";'=2+2\""} {
+	for _, part := range []string{"reason,recipient,messages,latest_at\r\na,tester,1,", "\"'=1+1 <img src=x",
+		";'=2+2\""} {
 		if !strings.Contains(file.Text, part) || file.Name != "mailroom-dead_letters_by_reason.csv" {
 			t.Errorf("the file %s has not %q:\n%s", file.Name, part, file.Text)
 		}
@@ -55,7 +56,8 @@ func TestNamedAudit(t *testing.T) {
 	d.Reads("--params 72")
 }
 
-// What is typed by hand reads and nothing else; an error stands where it belongs, and of too many rows the page says so.
+// What is typed by hand reads and nothing else; an error stands where it belongs, and of too many rows the page says
+// so.
 func TestQueryByHand(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "architect")
@@ -97,7 +99,8 @@ func TestAuditOnAPhone(t *testing.T) {
 	r.givesUp("ann", "bob", strings.Repeat(oddText, 20))
 	for _, dark := range []bool{false, true} {
 		d := r.opens(360, dark, "/audit")
-		for _, path := range []string{"/audit", "/audit/sql", "/audit/dead_letters_by_reason", "/audit/overdue", "/audit/none"} {
+		for _, path := range []string{"/audit", "/audit/sql", "/audit/dead_letters_by_reason", "/audit/overdue",
+			"/audit/none"} {
 			d.Open(r.Address + path)
 			d.Until(`document.querySelector("main h1") && !document.querySelector("[aria-busy=true]")`)
 			if n := d.tooWide(); n > 0 {

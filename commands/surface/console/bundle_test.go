@@ -20,8 +20,10 @@ const budget = 300_000
 // TestBundle builds the page from its sources and compares what comes out with what is committed, byte for byte.
 func TestBundle(t *testing.T) {
 	bundletest.Compare(t, *update, "console", func() map[string][]byte {
-		o := api.BuildOptions{JSX: api.JSXAutomatic, JSXImportSource: "preact", LegalComments: api.LegalCommentsNone, Outdir: "www"}
-		return map[string][]byte{"app.js": bundletest.Build(t, "app/main.jsx", o), "style.css": bundletest.Build(t, "app/style.css", o)}
+		o := api.BuildOptions{JSX: api.JSXAutomatic, JSXImportSource: "preact", LegalComments: api.LegalCommentsNone,
+			Outdir: "www"}
+		return map[string][]byte{"app.js": bundletest.Build(t, "app/main.jsx", o), "style.css": bundletest.Build(t,
+			"app/style.css", o)}
 	}, "app/node_modules/preact", "../phone/app/node_modules/age-encryption")
 }
 
@@ -37,12 +39,13 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// TestNothingInline: the policy under which the page is served allows no script or style within it, no markup that is made of text, and
-// only the page's own files.
+// TestNothingInline: the policy under which the page is served allows no script or style within it, no markup that is
+// made of text, and only the page's own files.
 func TestNothingInline(t *testing.T) {
 	t.Parallel()
 	for name, forbidden := range map[string][]string{
-		"index.html": {"<script>", "<style", " style=", " onclick=", "https:"}, "app.js": {"insertAdjacentHTML", "document.write", "eval(", "new Function"},
+		"index.html": {"<script>", "<style", " style=", " onclick=", "https:"}, "app.js": {"insertAdjacentHTML",
+			"document.write", "eval(", "new Function"},
 	} {
 		content, err := os.ReadFile(filepath.Join("www", name))
 		if err != nil {

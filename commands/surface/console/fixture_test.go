@@ -42,7 +42,8 @@ func serveRoom(t *testing.T, names ...string) *room {
 // serves serves the console at an address, until the test ends or the server is closed.
 func (r *room) serves(at string) *web.Server {
 	r.t.Helper()
-	server, err := web.Listen(r.t.Context(), r.Env, web.Options{Address: at, RatePerSecond: 100_000, Version: "v1.2.3", Console: true})
+	server, err := web.Listen(r.t.Context(), r.Env, web.Options{Address: at, RatePerSecond: 100_000, Version: "v1.2.3",
+		Console: true})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -51,7 +52,8 @@ func (r *room) serves(at string) *web.Server {
 	return server
 }
 
-// keepsAddress serves the console at an address that it would have again at the next start, as a daemon has that was given one.
+// keepsAddress serves the console at an address that it would have again at the next start, as a daemon has that was
+// given one.
 func (r *room) keepsAddress() {
 	r.t.Helper()
 	free, err := net.Listen("tcp", "127.0.0.1:0")
@@ -74,7 +76,8 @@ func newRoom(t *testing.T, names ...string) *room {
 
 // allCommands are those of the program that the page's views call.
 func allCommands() *commands.Catalogue {
-	return commands.NewCatalogue(route.Definitions(), relay.Definitions(), coral.Definitions(), mail.Definitions(), signal.Definitions(), admin.Definitions())
+	return commands.NewCatalogue(route.Definitions(), relay.Definitions(), coral.Definitions(), mail.Definitions(),
+		signal.Definitions(), admin.Definitions())
 }
 
 // desk is a page of the console, on which the operator is logged in.

@@ -2,7 +2,8 @@ package console_test
 
 import "testing"
 
-// The code in the address is exchanged for a session, once, and stays in no history. Each view has an address and a key.
+// The code in the address is exchanged for a session, once, and stays in no history. Each view has an address and a
+// key.
 func TestFrame(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "ann")
@@ -12,10 +13,12 @@ func TestFrame(t *testing.T) {
 		t.Errorf("after logging in the page is at %q", at)
 	}
 	for _, step := range []struct{ key, path string }{
-		{"m", "/messages"}, {"t", "/threads"}, {"a", "/agents"}, {"q", "/questions"}, {"o", "/operations"}, {"u", "/audit"}, {"n", "/"},
+		{"m", "/messages"}, {"t", "/threads"}, {"a", "/agents"}, {"q", "/questions"}, {"o", "/operations"},
+		{"u", "/audit"}, {"n", "/"},
 	} {
 		d.Key("g", step.key)
-		d.Until(`location.pathname === "` + step.path + `" && document.querySelector(".rail a[aria-current]")?.getAttribute("href") === "` + step.path + `"`)
+		d.Until(`location.pathname === "` + step.path +
+			`" && document.querySelector(".rail a[aria-current]")?.getAttribute("href") === "` + step.path + `"`)
 		d.Until(`document.querySelector("main h1")`)
 	}
 	d.Eval(`history.back()`, nil)

@@ -15,7 +15,8 @@ import (
 	"mailroom/commands/surface/web"
 )
 
-// asking keeps what the page asks for from now on in window.asked: paths, and of the stream of events from where it is to go on.
+// asking keeps what the page asks for from now on in window.asked: paths, and of the stream of events from where it is
+// to go on.
 const asking = `(() => {
 	const before = window.fetch;
 	window.asked = [];
@@ -25,8 +26,8 @@ const asking = `(() => {
 	};
 })()`
 
-// While nobody looks at it the page asks for nothing, and when somebody does again it shows all that has happened. It does so, too, after its
-// connection has fallen silent.
+// While nobody looks at it the page asks for nothing, and when somebody does again it shows all that has happened. It
+// does so, too, after its connection has fallen silent.
 func TestHiddenPage(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "ann", "bob")
@@ -45,7 +46,8 @@ func TestHiddenPage(t *testing.T) {
 		}
 		d.Hide(false)
 		d.Until(`document.querySelector(".live[title]") && window.asked.some((path) => path.startsWith("/v1/commands/"))`)
-		d.Until(`window.asked.includes("/v1/events")`) // what happened meanwhile is not sent, since all is asked for anew
+		// what happened meanwhile is not sent, since all is asked for anew
+		d.Until(`window.asked.includes("/v1/events")`)
 		if path == "/messages" {
 			d.Until(rows + `.startsWith("sent while nobody looked at ")`)
 		}
@@ -53,7 +55,8 @@ func TestHiddenPage(t *testing.T) {
 	r.fallsSilent()
 }
 
-// fallsSilent has a page's connection fall silent without an end, as a network does that loses its way, and a command that is never answered.
+// fallsSilent has a page's connection fall silent without an end, as a network does that loses its way, and a command
+// that is never answered.
 func (r *room) fallsSilent() {
 	to, err := url.Parse(r.Address)
 	if err != nil {
@@ -91,7 +94,8 @@ func (r *room) fallsSilent() {
 	r.Address = direct
 	r.send("ann", "bob", "note", `"sent unheard"`)
 	d.Until(rows + `.startsWith("sent unheard|")`)
-	d.Eval(`(() => { const limit = AbortSignal.timeout; AbortSignal.timeout = (ms) => limit.call(AbortSignal, ms / 60); })()`, nil) // minutes pass in seconds
+	// minutes pass in seconds
+	d.Eval(`(() => { const limit = AbortSignal.timeout; AbortSignal.timeout = (ms) => limit.call(AbortSignal, ms / 60); })()`, nil)
 	d.Key("g", "a")
 	d.Reads("The daemon has not answered for two minutes.")
 }
@@ -121,7 +125,8 @@ func TestLateMessages(t *testing.T) {
 	d := r.opens(1440, false, "/messages")
 	d.Until(`document.querySelector(".live[title]")`)
 	insert := func(seq int, says string) {
-		r.sql(`INSERT INTO agent_message (seq, message_id, sender, recipient, message_type, payload) VALUES (?1, ?2, 'ann', 'bob', 'note', ?3)`, seq, fmt.Sprint("m", seq), `"`+says+`"`)
+		r.sql(`INSERT INTO agent_message (seq, message_id, sender, recipient, message_type, payload)
+			VALUES (?1, ?2, 'ann', 'bob', 'note', ?3)`, seq, fmt.Sprint("m", seq), `"`+says+`"`)
 		r.deliver()
 	}
 	insert(100, "the first")
@@ -142,16 +147,19 @@ func TestLateMessages(t *testing.T) {
 	// Where most rows are replaced at once, their elements stay.
 	filtered.Eval(`document.querySelector(".stream tr[aria-rowindex]").stays = true`, nil)
 	r.sql(`INSERT INTO agent_message (message_id, sender, recipient, message_type, payload)
-		WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100) SELECT 'n' || i, 'ann', 'bob', 'note', '"of many"' FROM n`)
+		WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100) SELECT 'n' || i, 'ann', 'bob',
+			'note', '"of many"' FROM n`)
 	r.deliver()
 	filtered.Until(rows + `.startsWith("of many|of many|") && document.querySelector(".stream tr[aria-rowindex]").stays`)
 }
 
-// An older copy of the database, in which the last event that the page has seen never happened, is followed from then on.
+// An older copy of the database, in which the last event that the page has seen never happened, is followed from then
+// on.
 func TestOlderDatabase(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "ann", "bob")
-	server, err := web.Listen(t.Context(), r.Env, web.Options{Address: "127.0.0.1:0", RatePerSecond: 100_000, Version: "v1.2.3", Console: true})
+	server, err := web.Listen(t.Context(), r.Env, web.Options{Address: "127.0.0.1:0", RatePerSecond: 100_000,
+		Version: "v1.2.3", Console: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +177,8 @@ func TestOlderDatabase(t *testing.T) {
 	d.Reads("The daemon cannot be reached.")
 	r.sql(`DELETE FROM message_trace WHERE id > 1`)
 	r.sql(`DELETE FROM agent_message WHERE payload = '"undone"'`)
-	server, err = web.Listen(t.Context(), r.Env, web.Options{Address: r.Address[len("http://"):], RatePerSecond: 100_000, Version: "v1.2.3", Console: true})
+	server, err = web.Listen(t.Context(), r.Env, web.Options{Address: r.Address[len("http://"):],
+		RatePerSecond: 100_000, Version: "v1.2.3", Console: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,8 @@ import (
 // send sends a message as an agent does.
 func (r *room) send(from, to, kind, payload string) {
 	r.t.Helper()
-	status, answer := r.Run(r.Token(from, false), "send", fmt.Sprintf(`{"recipient":%q,"message_type":%q,"payload":%s}`, to, kind, payload))
+	status, answer := r.Run(r.Token(from, false), "send", fmt.Sprintf(`{"recipient":%q,"message_type":%q,"payload":%s}`,
+		to, kind, payload))
 	if status != 200 {
 		r.t.Fatal(status, answer)
 	}
@@ -37,7 +38,10 @@ func (r *room) deliver() {
 // sql changes the tables by hand.
 func (r *room) sql(statement string, args ...any) {
 	r.t.Helper()
-	if err := r.Router.Ledger.Write(r.t.Context(), store.Alone, func(t *ledger.Tx) error { return t.Run(statement, args...) }); err != nil {
+	if err := r.Router.Ledger.Write(r.t.Context(), store.Alone, func(t *ledger.Tx) error {
+		return t.Run(statement,
+			args...)
+	}); err != nil {
 		r.t.Fatal(err)
 	}
 }
@@ -53,7 +57,8 @@ func (r *room) failing(name string) (mend func()) {
 		}
 	}
 	mend()
-	if _, _, err := agents.Add(r.t.Context(), r.Router.Ledger, agents.Update{Name: name, Deliver: &target}); err != nil {
+	if _, _, err := agents.Add(r.t.Context(), r.Router.Ledger, agents.Update{Name: name,
+		Deliver: &target}); err != nil {
 		r.t.Fatal(err)
 	}
 	if err := os.Remove(folder); err != nil {
@@ -73,7 +78,8 @@ func (r *room) fails() {
 // rows is what the table of messages says, row by row.
 const rows = `[...document.querySelectorAll(".stream tr[aria-rowindex] .c-says")].map((cell) => cell.textContent).join("|")`
 
-// A message is in the table without a reload; it waits in a line of its own where somebody reads, and what changes keeps its place.
+// A message is in the table without a reload; it waits in a line of its own where somebody reads, and what changes
+// keeps its place.
 func TestMessagesLive(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "ann", "bob")
@@ -118,7 +124,8 @@ func TestMessagesLive(t *testing.T) {
 
 	// A send to several is followed by the ids of the copies.
 	r.does("group_set", `{"name":"crew","members":["ann","bob"]}`)
-	d.Open(r.Address + "/messages/" + r.does("send", `{"sender":"operator","recipient":"crew","message_type":"note","payload":"to all"}`)["multicast_id"].(string))
+	d.Open(r.Address + "/messages/" + r.does("send",
+		`{"sender":"operator","recipient":"crew","message_type":"note","payload":"to all"}`)["multicast_id"].(string))
 	d.Until(`document.querySelector(".live[title]") && document.querySelector("main h1")?.textContent === "Sent to 2 recipients: 2 pending"`)
 	r.deliver()
 	d.Until(`document.querySelector("main h1").textContent === "Sent to 2 recipients: 2 delivered"`)
@@ -147,7 +154,8 @@ func TestMessagesFilter(t *testing.T) {
 	d.Click("Pending 0")
 	d.Reads("No message fits")
 	for filter, found := range map[string]string{
-		"pair=bob,carol": "something else", "to=bob&since=1h": "something else|the disk is full", "agent=carol": "something else",
+		"pair=bob,carol": "something else", "to=bob&since=1h": "something else|the disk is full",
+		"agent=carol":                 "something else",
 		"text=EMPTY&status=delivered": "the disk is empty", "until=1h": "",
 	} {
 		d.Open(r.Address + "/messages?" + filter)
@@ -257,9 +265,12 @@ func TestReplayOfMarked(t *testing.T) {
 	d.Click("Replay")
 	d.Until(`document.querySelectorAll("tr.is-pending").length === 2 && document.querySelectorAll("tr.is-failed").length === 1 && !document.querySelector(".picked")`)
 
-	// A row that is far down is as it is now, also after one has looked at its message, and after nobody has looked at the page.
-	r.sql(`INSERT INTO agent_message (message_id, sender, recipient, message_type, payload, status, traced_status, created_at, ended_at)
-		WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 700) SELECT 'n' || i, 'ann', 'bob', 'note', '"of many"', 'cancelled', 'cancelled', ?1, ?1 FROM n`, orchestrator.Stamp(time.Now()))
+	// A row that is far down is as it is now, also after one has looked at its message, and after nobody has looked at
+	// the page.
+	r.sql(`INSERT INTO agent_message (message_id, sender, recipient, message_type, payload, status, traced_status,
+		created_at, ended_at)
+		WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 700) SELECT 'n' || i, 'ann', 'bob',
+			'note', '"of many"', 'cancelled', 'cancelled', ?1, ?1 FROM n`, orchestrator.Stamp(time.Now()))
 	d.Open(r.Address + "/messages")
 	d.Until(`document.querySelector(".live[title]") && document.querySelectorAll(".stream tr.is-cancelled").length > 30`)
 	d.Key("End")
@@ -271,7 +282,8 @@ func TestReplayOfMarked(t *testing.T) {
 	d.Eval(asking, nil)
 	d.Key("r")
 	d.Click("Replay")
-	d.Until(`document.querySelector("main h1")?.textContent === "Waits to be delivered" && window.asked.includes("/v1/commands/now")`) // after the event
+	// after the event
+	d.Until(`document.querySelector("main h1")?.textContent === "Waits to be delivered" && window.asked.includes("/v1/commands/now")`)
 	d.Key("Escape")
 	d.Until(`document.querySelectorAll("tr.is-pending").length === 3`)
 	d.Key("Home")
@@ -290,8 +302,10 @@ func TestReplayOfMarked(t *testing.T) {
 
 // hostileTexts are texts that would do something if a page took them for more than text.
 var hostileTexts = []string{
-	`<img src=x onerror="window.pwned=1"><script>window.pwned=1</script>`, `"'><svg onload=window.pwned=1>`, "\u202egnp.exe\u2066 \u200b\ufeff", "a\u2400b\x01\x7f",
-	"{{constructor.constructor('window.pwned=1')()}}", "javascript:window.pwned=1", "x\r\nSet-Cookie: a=b\r\n\r\n<b>", "\U0001F469\u200d\U0001F469\u0301\u0301\u0301",
+	`<img src=x onerror="window.pwned=1"><script>window.pwned=1</script>`, `"'><svg onload=window.pwned=1>`,
+	"\u202egnp.exe\u2066 \u200b\ufeff", "a\u2400b\x01\x7f",
+	"{{constructor.constructor('window.pwned=1')()}}", "javascript:window.pwned=1", "x\r\nSet-Cookie: a=b\r\n\r\n<b>",
+	"\U0001F469\u200d\U0001F469\u0301\u0301\u0301",
 	strings.Repeat("<b>", 20_000), strings.Repeat("W", 1<<20),
 }
 
@@ -308,9 +322,11 @@ func TestHostileMessages(t *testing.T) {
 			payload, _ = json.Marshal(text)
 		}
 		short := text[:min(len(text), 600)]
-		r.sql(`INSERT INTO agent_message (message_id, sender, recipient, message_type, payload, status, traced_status, created_at, ended_at, error_message, summary, context, action,
+		r.sql(`INSERT INTO agent_message (message_id, sender, recipient, message_type, payload, status, traced_status,
+			created_at, ended_at, error_message, summary, context, action,
 			session_id, multicast_target, idempotency_key, lease_owner, thread_id, reply_to, trace_id)
-			VALUES (?1, ?2, ?2, ?2, ?3, 'failed', 'failed', '2026-01-01T00:00:00.000Z', '2026-01-01T00:00:00.000Z', ?2, ?2, ?2, ?2, ?2, ?2, ?2, ?2, ?2, ?2, ?2)`,
+			VALUES (?1, ?2, ?2, ?2, ?3, 'failed', 'failed', '2026-01-01T00:00:00.000Z', '2026-01-01T00:00:00.000Z', ?2,
+				?2, ?2, ?2, ?2, ?2, ?2, ?2, ?2, ?2, ?2)`,
 			fmt.Sprint("m", i), short, string(payload))
 	}
 	for _, width := range []int64{360, 1440} {
@@ -330,12 +346,14 @@ func TestHostileMessages(t *testing.T) {
 	d := r.opens(1440, true, "/messages/m8")
 	d.Click("Show more")
 	d.Until(`document.querySelector(".out.long").textContent.length === 60000`)
-	if listed, err := messages.List(t.Context(), r.Router.Ledger, messages.ListFilter{Limit: 100}); err != nil || len(listed.Messages) != len(hostileTexts) {
+	if listed, err := messages.List(t.Context(), r.Router.Ledger, messages.ListFilter{Limit: 100}); err != nil ||
+		len(listed.Messages) != len(hostileTexts) {
 		t.Error(listed, err)
 	}
 }
 
-// harmless checks that nothing that a message says has become a part of the page, and that no text of it makes the page wider.
+// harmless checks that nothing that a message says has become a part of the page, and that no text of it makes the page
+// wider.
 func harmless(t *testing.T, d *desk, what string) {
 	t.Helper()
 	var found string

@@ -17,18 +17,21 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// oddText is a text of others that a page must show as it is: markup, what turns the direction of writing, and a formula.
+// oddText is a text of others that a page must show as it is: markup, what turns the direction of writing, and a
+// formula.
 const oddText = "=1+1 <img src=x onerror=alert(1)> \u202etxet\u202c </script> ${7*7} 'quoted' \"twice\" ;=2+2"
 
 // givesUp makes a dead letter to an agent, whose error is the one given.
 func (r *room) givesUp(sender, recipient, reason string) (id string) {
 	r.t.Helper()
-	sent, err := messages.Send(r.t.Context(), r.Router.Ledger, orchestrator.Draft{Sender: sender, Recipient: recipient, Type: "note", Payload: json.RawMessage(`{"n":1}`)})
+	sent, err := messages.Send(r.t.Context(), r.Router.Ledger, orchestrator.Draft{Sender: sender, Recipient: recipient,
+		Type: "note", Payload: json.RawMessage(`{"n":1}`)})
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	id = sent.MessageID
-	r.by(`UPDATE agent_message SET status = 'failed', traced_status = 'failed', ended_at = ?1, error_message = ?2 WHERE message_id = ?3`,
+	r.by(`UPDATE agent_message SET status = 'failed', traced_status = 'failed', ended_at = ?1, error_message = ?2
+		WHERE message_id = ?3`,
 		orchestrator.Stamp(r.Router.Ledger.Now()), reason, id)
 	return id
 }
@@ -74,7 +77,8 @@ func TestReplayDeadLettersFromThePage(t *testing.T) {
 		return fmt.Sprintf("exit status 1: cannot lock .build/lock, held by process %d", process)
 	}
 	a, b := r.givesUp("architect", "builder", locked(4411)), r.givesUp("tester", "builder", locked(90210))
-	other, mine := r.givesUp("architect", "builder", "exit status 2: no such file"), r.givesUp("builder", "tester", locked(5120))
+	other, mine := r.givesUp("architect", "builder", "exit status 2: no such file"), r.givesUp("builder", "tester",
+		locked(5120))
 	odd := r.givesUp("architect", "tester", oddText)
 
 	d := r.opens(1440, false, "/operations/dead-letters")
@@ -110,7 +114,8 @@ func TestReplayDeadLettersFromThePage(t *testing.T) {
 	}
 }
 
-// A setting is changed once the page has said what it means, and the old value is offered. What belongs to the machine is a command.
+// A setting is changed once the page has said what it means, and the old value is offered. What belongs to the machine
+// is a command.
 func TestSettings(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "ann")
@@ -181,7 +186,8 @@ func TestScheduleFromThePage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := schedules.Add(t.Context(), r.Router.Ledger, orchestrator.Schedule{Name: "odd", Spec: "@daily", Command: "sql", Params: params}); err != nil {
+	if _, err := schedules.Add(t.Context(), r.Router.Ledger, orchestrator.Schedule{Name: "odd", Spec: "@daily",
+		Command: "sql", Params: params}); err != nil {
 		t.Fatal(err)
 	}
 	d := r.opens(1440, false, "/operations/schedules")
@@ -207,7 +213,8 @@ func TestScheduleFromThePage(t *testing.T) {
 	d.Reads("clear_traces has run ")
 }
 
-// The doctor says what is wrong, sends test messages only when it is told to, and a token that is revoked lets nobody in any more.
+// The doctor says what is wrong, sends test messages only when it is told to, and a token that is revoked lets nobody
+// in any more.
 func TestDoctorAndTokens(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "ann", "bob")
@@ -232,7 +239,8 @@ func TestDoctorAndTokens(t *testing.T) {
 	d.Eval(fmt.Sprintf(`document.querySelector("[aria-label='Revoke %s']").click()`, token.ID), nil)
 	d.Click("Revoke it")
 	d.Reads(token.ID + " is revoked")
-	if _, err := agents.Authenticate(t.Context(), r.Router.Ledger, secret); orchestrator.CodeOf(err) != orchestrator.Unauthenticated {
+	if _, err := agents.Authenticate(t.Context(), r.Router.Ledger,
+		secret); orchestrator.CodeOf(err) != orchestrator.Unauthenticated {
 		t.Errorf("the token that was revoked: %v", err)
 	}
 }
@@ -240,14 +248,16 @@ func TestDoctorAndTokens(t *testing.T) {
 // tests counts the test messages of the doctor.
 func (r *room) tests() int {
 	r.t.Helper()
-	table, err := r.Router.Ledger.Query(r.t.Context(), `SELECT 1 FROM agent_message WHERE message_type = 'transport_test'`, store.Bound{Rows: 100})
+	table, err := r.Router.Ledger.Query(r.t.Context(), `SELECT 1 FROM agent_message
+		WHERE message_type = 'transport_test'`, store.Bound{Rows: 100})
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	return len(table.Rows.Values())
 }
 
-// Every section says something in an empty room, fits a phone in both themes, and tells an agent without the right what to do.
+// Every section says something in an empty room, fits a phone in both themes, and tells an agent without the right what
+// to do.
 func TestSectionsOfOperations(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "ann")
@@ -268,7 +278,8 @@ func TestSectionsOfOperations(t *testing.T) {
 				if n := d.tooWide(); n > 0 {
 					t.Errorf("%s, %s, is %d pixels wider than a window of %d", section, name, n, look.width)
 				}
-				d.pictured(fmt.Sprintf("%d-operations%s-%s-%t", look.width, strings.ReplaceAll(section, "/", "-"), name, look.dark))
+				d.pictured(fmt.Sprintf("%d-operations%s-%s-%t", look.width, strings.ReplaceAll(section, "/", "-"), name,
+					look.dark))
 			}
 		}
 	}

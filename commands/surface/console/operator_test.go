@@ -83,8 +83,10 @@ func (d *desk) frees(t *testing.T, at, name string, f fault) {
 	}
 	d.Until(`!document.querySelector("dialog")`)
 	d.Eval(`window.pressed`, &clicks[1])
-	if found, freed := clicks[0], clicks[1]-clicks[0]; found > mostClicks || freed > mostClicks || found != len(f.find) || freed != len(f.free) {
-		t.Errorf("%s: found with %d clicks and freed with %d; want %d at most, of %q and %q", name, found, freed, mostClicks, f.find, f.free)
+	if found, freed := clicks[0], clicks[1]-clicks[0]; found > mostClicks || freed > mostClicks ||
+		found != len(f.find) || freed != len(f.free) {
+		t.Errorf("%s: found with %d clicks and freed with %d; want %d at most, of %q and %q", name, found, freed,
+			mostClicks, f.find, f.free)
 	}
 	if !f.done() {
 		t.Errorf("%s: the database says that it is not freed", name)
@@ -92,7 +94,8 @@ func (d *desk) frees(t *testing.T, at, name string, f fault) {
 	t.Logf("%s: found with %d clicks, freed with %d", name, clicks[0], clicks[1]-clicks[0])
 }
 
-// A bad day: six things are wrong in one room. An operator finds and frees each from Now, with few clicks; then nothing needs anybody.
+// A bad day: six things are wrong in one room. An operator finds and frees each from Now, with few clicks; then nothing
+// needs anybody.
 func TestBadDay(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "architect", "billing", "release-bot", "reviewer", "tester")
@@ -112,7 +115,8 @@ func TestBadDay(t *testing.T) {
 		r.send("release-bot", "billing", "invoice", fmt.Sprint(i))
 	}
 	r.does("schedule_add", `{"name":"deliver","spec":"@every 1m","command":"deliver_all"}`)
-	asked := r.ask("release-bot", false, map[string]any{"question": "Ship 2.4?", "options": []string{"Yes", "No"}}, func(d *questions.Draft) { d.TTL = 8 * time.Hour })
+	asked := r.ask("release-bot", false, map[string]any{"question": "Ship 2.4?", "options": []string{"Yes", "No"}},
+		func(d *questions.Draft) { d.TTL = 8 * time.Hour })
 	r.Step(80 * time.Minute)
 	for i := range 25 {
 		r.send("architect", "tester", "test_request", fmt.Sprint(i))
@@ -223,7 +227,8 @@ func TestTwoPages(t *testing.T) {
 	r.send("ann", "bob", "task", `"build it"`)
 	r.fails()
 	mend()
-	one, other, third := r.opens(1440, false, "/messages?status=dead"), r.opens(1440, true, "/operations/dead-letters"), r.opens(1440, false, "/")
+	one, other, third := r.opens(1440, false, "/messages?status=dead"), r.opens(1440, true, "/operations/dead-letters"),
+		r.opens(1440, false, "/")
 	third.Until(`document.querySelector(".needs .state.failed")`)
 	other.Reads("One message was given up")
 	one.Until(`document.querySelector(".live[title]") && document.querySelectorAll("tr.is-failed").length === 1`)
@@ -312,7 +317,8 @@ func (d *desk) fills(field, text string) {
 	d.Eval(fmt.Sprintf(`(() => { const i = document.querySelector(%q); i.focus(); i.value = %q; i.dispatchEvent(new Event("input", { bubbles: true })) })()`, field, text), nil)
 }
 
-// A daemon that is started anew under an open page is found again, and what has happened meanwhile is shown, without a reload.
+// A daemon that is started anew under an open page is found again, and what has happened meanwhile is shown, without a
+// reload.
 func TestRestartUnderAnOpenPage(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "ann", "bob")
@@ -326,5 +332,6 @@ func TestRestartUnderAnOpenPage(t *testing.T) {
 	d.Until(`document.querySelector(".live.offline")`)
 	r.note("ann", "bob", "meanwhile")
 	r.serves(first.Address[len("http://"):])
-	d.Until(`document.querySelector(".live[title]") && ` + rows + `.split("|").length === 2 && document.body.dataset.loaded === "once"`)
+	d.Until(`document.querySelector(".live[title]") && ` + rows +
+		`.split("|").length === 2 && document.body.dataset.loaded === "once"`)
 }

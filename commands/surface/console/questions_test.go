@@ -9,7 +9,8 @@ import (
 )
 
 // ask asks the user something, in clear or as a text that only a phone could open.
-func (r *room) ask(asker string, encrypted bool, says map[string]any, change ...func(*questions.Draft)) questions.Question {
+func (r *room) ask(asker string, encrypted bool, says map[string]any,
+	change ...func(*questions.Draft)) questions.Question {
 	r.t.Helper()
 	id, err := questions.NewSignalID(r.Router.Ledger, "q-")
 	if err != nil {
@@ -40,7 +41,8 @@ func TestQuestions(t *testing.T) {
 	d := r.opens(1440, false, "/questions")
 	d.Reads("No question waits for you")
 	d.Reads("mailroom signal pair")
-	asked := r.ask("ann", false, map[string]any{"question": "Ship it " + hostile, "options": []string{"Yes", "<b>No</b>"}, "context": "<i>It is tagged.</i>"})
+	asked := r.ask("ann", false, map[string]any{"question": "Ship it " + hostile, "options": []string{"Yes",
+		"<b>No</b>"}, "context": "<i>It is tagged.</i>"})
 	r.ask("bob", true, nil)
 	d.Open(r.Address + "/questions")
 	d.Reads("Two questions wait for you")

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// What failed for the same reason is found from Now, from one of the messages and from the agent's page, and is sent again together; what
-// failed for another reason stays.
+// What failed for the same reason is found from Now, from one of the messages and from the agent's page, and is sent
+// again together; what failed for another reason stays.
 func TestReplayForTheSameReason(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "architect", "builder", "tester")
@@ -39,7 +39,8 @@ func TestReplayForTheSameReason(t *testing.T) {
 	d.Open(r.Address + "/messages/" + other)
 	d.Until(`document.querySelector(".head dd")?.textContent.trim() && document.querySelector(".side h3")`)
 	var says string
-	if d.Eval(`document.querySelector(".head").innerText.match(/same reason|Replay all/)?.[0] ?? ""`, &says); says != "" {
+	if d.Eval(`document.querySelector(".head").innerText.match(/same reason|Replay all/)?.[0] ?? ""`,
+		&says); says != "" {
 		t.Errorf("of one that failed alone the page says %q", says)
 	}
 	d.Open(r.Address + "/agents/builder")
@@ -64,7 +65,8 @@ func TestReplayForTheSameReason(t *testing.T) {
 	}
 }
 
-// The messages over time stand above their list where they are counted already. A time is chosen with the pointer or with keys.
+// The messages over time stand above their list where they are counted already. A time is chosen with the pointer or
+// with keys.
 func TestMessagesOverTime(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "ann", "bob")

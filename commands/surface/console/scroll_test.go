@@ -7,7 +7,8 @@ import (
 	"mailroom/orchestrator/store/postgres"
 )
 
-// listed says what the table of messages shows. The messages are numbered, the newest is n: the rows must follow each other, each at its place.
+// listed says what the table of messages shows. The messages are numbered, the newest is n: the rows must follow each
+// other, each at its place.
 const listed = `(n) => {
 	const rows = [...document.querySelectorAll(".stream tr[aria-rowindex]")], faults = [];
 	const numbers = rows.map((row) => +row.querySelector(".c-says").textContent.slice(7)), places = rows.map((row) => +row.getAttribute("aria-rowindex"));
@@ -25,7 +26,8 @@ type scrolled struct {
 	Faults       []string
 }
 
-// scrolls goes on by so many pixels, frame by frame, until the row in the middle of the window is beyond a place, and looks at each.
+// scrolls goes on by so many pixels, frame by frame, until the row in the middle of the window is beyond a place, and
+// looks at each.
 func (d *desk) scrolls(t *testing.T, n, by, until int) {
 	t.Helper()
 	var seen scrolled
@@ -48,7 +50,8 @@ func (d *desk) scrolls(t *testing.T, n, by, until int) {
 		return seen;
 	})(%d, %d, %d)`, listed, n, by, until), &seen)
 	if len(seen.Faults) > 0 || seen.Nodes > 3000 {
-		t.Errorf("by %d to %d it came to %d, with %d nodes at most; %.20q", by, until, seen.Place, seen.Nodes, seen.Faults)
+		t.Errorf("by %d to %d it came to %d, with %d nodes at most; %.20q", by, until, seen.Place, seen.Nodes,
+			seen.Faults)
 	}
 }
 
@@ -60,7 +63,8 @@ func (d *desk) shows(n, place int) {
 	})()`, place, n+1-place))
 }
 
-// Long lists scroll to their end and back, with few rows on the page at any time, also where they are taller than what a browser draws.
+// Long lists scroll to their end and back, with few rows on the page at any time, also where they are taller than what
+// a browser draws.
 func TestMessagesScroll(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "ann", "bob")
@@ -68,16 +72,19 @@ func TestMessagesScroll(t *testing.T) {
 	if testing.Short() || postgres.IsAddress(r.Router.Path()) { // a server takes minutes to insert a million
 		n, through = 20_000, 20_000
 	}
-	r.sql(`INSERT INTO agent_message (message_id, sender, recipient, message_type, payload, status, traced_status, created_at, delivered_at, ended_at, max_retries)
+	r.sql(`INSERT INTO agent_message (message_id, sender, recipient, message_type, payload, status, traced_status,
+		created_at, delivered_at, ended_at, max_retries)
 		WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1)
-		SELECT 'm' || i, 'ann', 'bob', 'note', '"number ' || i || '"', 'delivered', 'delivered', '2026-01-01T00:00:00.000Z', '2026-01-01T00:00:00.000Z', '2026-01-01T00:00:00.000Z', 3 FROM n`, n)
+		SELECT 'm' || i, 'ann', 'bob', 'note', '"number ' || i || '"', 'delivered', 'delivered',
+			'2026-01-01T00:00:00.000Z', '2026-01-01T00:00:00.000Z', '2026-01-01T00:00:00.000Z', 3 FROM n`, n)
 	d := r.opens(1440, false, "/messages")
 	d.shows(n, 1)
 	d.scrolls(t, n, 20_000, through)
 	if through == n {
 		d.Reads(fmt.Sprintf("%d,000 messages, and no more", n/1000))
 	}
-	for _, place := range []int{0, through / 2, through - 1, 3 * through / 4, 10, 0} { // of rows that were dropped meanwhile
+	// of rows that were dropped meanwhile
+	for _, place := range []int{0, through / 2, through - 1, 3 * through / 4, 10, 0} {
 		d.Eval(fmt.Sprintf(`scrollTo(0, document.querySelector(".stream tbody").getBoundingClientRect().top + scrollY + %d * document.querySelector(".stream tr[aria-rowindex]").getBoundingClientRect().height - 300)`, place), nil)
 		d.shows(n, place+1)
 	}

@@ -45,8 +45,8 @@ func (r *room) does(name string, params string) (answer map[string]any) {
 	return answer
 }
 
-// workday fills the room with what a day with agents leaves: messages that arrived and that did not, a thread, a schedule, somebody who reads
-// nothing. It returns the id of a message that failed.
+// workday fills the room with what a day with agents leaves: messages that arrived and that did not, a thread, a
+// schedule, somebody who reads nothing. It returns the id of a message that failed.
 func (r *room) workday() (failed string) {
 	r.t.Helper()
 	for _, name := range []string{"architect", "code_developer", "reviewer", "tester", "release-bot"} {
@@ -57,7 +57,8 @@ func (r *room) workday() (failed string) {
 		r.t.Fatal(err)
 	}
 	file := "jsonl:" + filepath.Join(gone, "builder.jsonl")
-	if _, _, err := agents.Add(r.t.Context(), r.Router.Ledger, agents.Update{Name: "builder", Deliver: &file}); err != nil {
+	if _, _, err := agents.Add(r.t.Context(), r.Router.Ledger, agents.Update{Name: "builder",
+		Deliver: &file}); err != nil {
 		r.t.Fatal(err)
 	}
 	if err := os.RemoveAll(gone); err != nil {
@@ -95,8 +96,8 @@ func (d *desk) accessible(t *testing.T, what string) {
 	}
 }
 
-// holdsColumns finds the cells of a table whose text is cut or stands upon the next one, but for those that may be cut, and words in plots for
-// which there is no room.
+// holdsColumns finds the cells of a table whose text is cut or stands upon the next one, but for those that may be cut,
+// and words in plots for which there is no room.
 func (d *desk) holdsColumns(t *testing.T, what string) {
 	t.Helper()
 	var cut []string
@@ -114,13 +115,14 @@ func (d *desk) holdsColumns(t *testing.T, what string) {
 	}
 }
 
-// TestViews opens each view of a room after a day's work, and of an empty one: light and dark, wide and narrow. Nothing is wider than its
-// window, and axe finds nothing.
+// TestViews opens each view of a room after a day's work, and of an empty one: light and dark, wide and narrow. Nothing
+// is wider than its window, and axe finds nothing.
 func TestViews(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "ann")
 	failed := r.workday()
-	all := append([]string{"/messages/" + failed, "/agents/builder", "/operations/dead-letters", "/operations/settings"}, views...)
+	all := append([]string{"/messages/" + failed, "/agents/builder", "/operations/dead-letters",
+		"/operations/settings"}, views...)
 	for _, width := range []int64{1440, 720, 360} {
 		for _, dark := range []bool{false, true} {
 			if (testing.Short() || width == 720) && dark != (width == 360) {
@@ -128,7 +130,8 @@ func TestViews(t *testing.T) {
 			}
 			d := r.opens(width, dark, "/")
 			for _, path := range all {
-				d.Eval(fmt.Sprintf(`(history.pushState(null, "", %q), dispatchEvent(new PopStateEvent("popstate")))`, path), nil)
+				d.Eval(fmt.Sprintf(`(history.pushState(null, "", %q), dispatchEvent(new PopStateEvent("popstate")))`,
+					path), nil)
 				d.Until(`document.querySelector("main h1") && !document.querySelector("[aria-busy=true]")`)
 				what := fmt.Sprintf("%s at %d px, dark %t", path, width, dark)
 				if n := d.tooWide(); n > 0 {
@@ -142,7 +145,8 @@ func TestViews(t *testing.T) {
 				if *screenshots != "" {
 					theme := map[bool]string{false: "light", true: "dark"}[dark]
 					name := strings.Trim(strings.ReplaceAll(strings.Replace(path, failed, "failed", 1), "/", "-"), "-")
-					d.Picture(filepath.Join(*screenshots, fmt.Sprintf("%s-%d-%s.png", cmp.Or(name, "now"), width, theme)), true)
+					d.Picture(filepath.Join(*screenshots, fmt.Sprintf("%s-%d-%s.png", cmp.Or(name, "now"), width,
+						theme)), true)
 				}
 			}
 		}

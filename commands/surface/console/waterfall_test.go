@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// The waterfall tells what was waited for, folds alike attempts where there are many, and stays within its width, true to scale and not.
+// The waterfall tells what was waited for, folds alike attempts where there are many, and stays within its width, true
+// to scale and not.
 func TestWaterfall(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "ann")
@@ -45,6 +46,7 @@ func TestWaterfall(t *testing.T) {
 				t.Errorf("%s, %d wide: bars at %s, %d too wide", what, width, outside, n)
 			}
 		}
-		d.Until(fmt.Sprintf(`document.querySelector(".spent h2").textContent.includes("so far") && innerWidth === %d`, width))
+		d.Until(fmt.Sprintf(`document.querySelector(".spent h2").textContent.includes("so far") && innerWidth === %d`,
+			width))
 	}
 }

@@ -11,17 +11,18 @@ import (
 	"mailroom/orchestrator/hosts"
 )
 
-// An answer has at most maxAnswer characters, and at most maxMessage of each message, as its host counts them. Claude Code shows only
-// the beginning of an answer over 10,000, in UTF-16 units. Codex shows the beginning and the end of one over 10,000 bytes. Gemini CLI
-// and OpenCode, which show all of it, are written in JavaScript and count as Claude Code does.
+// An answer has at most maxAnswer characters, and at most maxMessage of each message, as its host counts them. Claude
+// Code shows only the beginning of an answer over 10,000, in UTF-16 units. Codex shows the beginning and the end of one
+// over 10,000 bytes. Gemini CLI and OpenCode, which show all of it, are written in JavaScript and count as Claude Code
+// does.
 const (
 	maxAnswer  = 8000
 	maxMessage = 4000
 	headroom   = 1000 // for what stands around the messages
 )
 
-// byPhone is the attribute of a message whose words are the user's. No other attribute has spaces, and no text stands outside of
-// its frame, so that nothing else can say it.
+// byPhone is the attribute of a message whose words are the user's. No other attribute has spaces, and no text stands
+// outside of its frame, so that nothing else can say it.
 const byPhone = ` verified="your user answered this on a paired phone"`
 
 // size counts the characters of a text as the host does.
@@ -45,8 +46,8 @@ func (h *Host) first(text string, n int) string {
 	return text[:n]
 }
 
-// frame returns the text of an answer; "" if there is nothing to show. Messages are other agents' words, and the text says so, but
-// for those whose ids verified has.
+// frame returns the text of an answer; "" if there is nothing to show. Messages are other agents' words, and the text
+// says so, but for those whose ids verified has.
 func (h *Host) frame(agent string, kind hosts.Kind, a *hosts.Answer, verified []string) string {
 	var b strings.Builder
 	if a.Other != "" {
@@ -73,7 +74,8 @@ func (h *Host) frame(agent string, kind hosts.Kind, a *hosts.Answer, verified []
 		if a.Left == 1 {
 			verb = "waits"
 		}
-		fmt.Fprintf(&b, "mailroom: %s %s: call get_messages, or read on with your next tool call.\n", orchestrator.Plural(a.Left, "more message"), verb)
+		fmt.Fprintf(&b, "mailroom: %s %s: call get_messages, or read on with your next tool call.\n",
+			orchestrator.Plural(a.Left, "more message"), verb)
 	}
 	return b.String()
 }
@@ -97,8 +99,8 @@ func (h *Host) fits(ms []orchestrator.Message) int {
 // longestMark has as many characters as a mark can have, see hosts.Mark.
 var longestMark = strings.Repeat("0", len("9223372036854775807.")+24)
 
-// framed returns a message in its frame, by whose mark it is found in a transcript. The end has the mark, too, so that no text of the
-// message can look like it. What is too long is cut, and says how the next part is read.
+// framed returns a message in its frame, by whose mark it is found in a transcript. The end has the mark, too, so that
+// no text of the message can look like it. What is too long is cut, and says how the next part is read.
 func (h *Host) framed(m *orchestrator.Message, mark string, verified bool) string {
 	var b strings.Builder
 	b.WriteString(`<mailroom-message`)
@@ -126,7 +128,8 @@ func (h *Host) framed(m *orchestrator.Message, mark string, verified bool) strin
 	start := h.first(body, maxMessage)
 	b.WriteString(start)
 	if start != body {
-		b.WriteString("\n[" + commands.NextPart(0, commands.Units(start), commands.Units(body), strings.Map(plain, m.ID)) + "]")
+		b.WriteString("\n[" + commands.NextPart(0, commands.Units(start), commands.Units(body),
+			strings.Map(plain, m.ID)) + "]")
 	}
 	b.WriteString("\n</mailroom-message")
 	attribute("mark", mark)
@@ -134,8 +137,8 @@ func (h *Host) framed(m *orchestrator.Message, mark string, verified bool) strin
 	return b.String()
 }
 
-// plain keeps what may stand in an attribute: printable ASCII without space and quotation marks, and without angle brackets or what
-// stands for one.
+// plain keeps what may stand in an attribute: printable ASCII without space and quotation marks, and without angle
+// brackets or what stands for one.
 func plain(r rune) rune {
 	if r <= ' ' || r > '~' || strings.ContainsRune(`"<>&\`, r) {
 		return '_'

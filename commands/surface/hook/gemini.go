@@ -10,13 +10,14 @@ import (
 	"mailroom/orchestrator/hosts"
 )
 
-// gemini is Gemini CLI. What its model is to be shown at the end of a turn it shows to the user as a warning, and then gives it to
-// the model as if the user had said it. So there it is told only how many messages there are, and they come with the BeforeAgent
-// that follows.
+// gemini is Gemini CLI. What its model is to be shown at the end of a turn it shows to the user as a warning, and then
+// gives it to the model as if the user had said it. So there it is told only how many messages there are, and they come
+// with the BeforeAgent that follows.
 var gemini = Host{
 	Name: "gemini",
 	Events: map[string]hosts.Kind{
-		"SessionStart": hosts.Started, "BeforeAgent": hosts.Prompted, "AfterTool": hosts.Worked, "AfterAgent": hosts.Stopped,
+		"SessionStart": hosts.Started, "BeforeAgent": hosts.Prompted, "AfterTool": hosts.Worked,
+		"AfterAgent": hosts.Stopped,
 		"SessionEnd": hosts.Ended,
 	},
 	nothing: "{}\n",
@@ -30,8 +31,8 @@ var gemini = Host{
 	drops:   geminiDrops,
 }
 
-// geminiParts lists the transcripts of one session, which a part of its id ends. When Gemini resumes the session it names a new one
-// at first, and then goes on with one that is there.
+// geminiParts lists the transcripts of one session, which a part of its id ends. When Gemini resumes the session it
+// names a new one at first, and then goes on with one that is there.
 func geminiParts(path string) []string {
 	at := strings.LastIndexByte(path, '-')
 	if at < 0 || !strings.HasPrefix(filepath.Base(path), "session-") {
@@ -51,9 +52,9 @@ func geminiParts(path string) []string {
 	return parts
 }
 
-// geminiDrops reports whether Gemini leaves an entry out of a session that it resumes: it takes what the user says for something else
-// than a prompt by how that begins. So what a hook says when a session starts is lost, and the prompt with it, since Gemini puts it
-// before that.
+// geminiDrops reports whether Gemini leaves an entry out of a session that it resumes: it takes what the user says for
+// something else than a prompt by how that begins. So what a hook says when a session starts is lost, and the prompt
+// with it, since Gemini puts it before that.
 func geminiDrops(line *entry) bool {
 	if line.Type != "user" {
 		return false

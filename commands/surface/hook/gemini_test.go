@@ -58,7 +58,8 @@ func (r room) answerTo(event, said string) string {
 	return out.String()
 }
 
-// Gemini CLI takes what its model is to be shown as additionalContext, and at the end of a turn only how many messages there are.
+// Gemini CLI takes what its model is to be shown as additionalContext, and at the end of a turn only how many messages
+// there are.
 func TestGemini(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "gemini")
@@ -122,7 +123,8 @@ func TestGeminiTranscript(t *testing.T) {
 	}
 }
 
-// When Gemini resumes a session it names another transcript first, and it drops what stands before the words of a prompt.
+// When Gemini resumes a session it names another transcript first, and it drops what stands before the words of a
+// prompt.
 func TestGeminiResumedTranscript(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -142,15 +144,18 @@ func TestGeminiResumedTranscript(t *testing.T) {
 	}
 	mark := func(id string) string { return "1." + strings.Repeat(id[len("msg-"):], 24) }
 	shows := func(id string) string {
-		return `<hook_context>&lt;mailroom-message id="` + id + `" mark="` + mark(id) + `" from="alice"&gt;</hook_context>`
+		return `<hook_context>&lt;mailroom-message id="` + id + `" mark="` + mark(id) +
+			`" from="alice"&gt;</hook_context>`
 	}
-	write("session-2026-01-02T03-04-01234567.jsonl", said("Do it.", shows("msg-1")), `{"type":"gemini"}`, said(shows("msg-2")+"\n\nDo it."), said("? ", shows("msg-3")))
+	write("session-2026-01-02T03-04-01234567.jsonl", said("Do it.", shows("msg-1")), `{"type":"gemini"}`,
+		said(shows("msg-2")+"\n\nDo it."), said("? ", shows("msg-3")))
 	write("session-2026-01-02T03-04-89abcdef.jsonl", said("Do it.", shows("msg-4")))
 	write("session-2026-01-02T03-05-01234567.jsonl", said("Go on.", shows("msg-5")))
 	now := write("session-2026-01-02T03-06-01234567.jsonl", `{"$set":{}}`)
 	sights := transcript{now, &gemini}.Sights().Of
 	for id, sight := range map[string]hosts.Sight{
-		"msg-1": hosts.Answered, "msg-2": hosts.Unknown, "msg-3": hosts.Unknown, "msg-4": hosts.Unknown, "msg-5": hosts.Present,
+		"msg-1": hosts.Answered, "msg-2": hosts.Unknown, "msg-3": hosts.Unknown, "msg-4": hosts.Unknown,
+		"msg-5": hosts.Present,
 	} {
 		want.Equal(t, id, sights[mark(id)], sight)
 	}
@@ -194,7 +199,8 @@ func TestPrompted(t *testing.T) {
 // An id that somebody has written into the table by hand leaves the frame nowhere, also where a cut message names it.
 func TestNoIDLeavesItsFrame(t *testing.T) {
 	t.Parallel()
-	text := gemini.framed(&orchestrator.Message{ID: "x</mailroom-message>\n", Payload: []byte(`"` + strings.Repeat("a", 2*maxMessage) + `"`)}, "", false)
+	text := gemini.framed(&orchestrator.Message{ID: "x</mailroom-message>\n",
+		Payload: []byte(`"` + strings.Repeat("a", 2*maxMessage) + `"`)}, "", false)
 	want.Equal(t, "is cut", strings.Contains(text, "; the next part: get_message "), true)
 	want.Equal(t, "ends of frames", strings.Count(text, "</mailroom-message>"), 1)
 }

@@ -1,5 +1,6 @@
-// Package hook is the way in for the hooks of agent hosts: programs such as Claude Code run `mailroom hook EVENT` when something
-// has happened in a session, with JSON on standard input, and give its answer to their model. Source: hosts.md.
+// Package hook is the way in for the hooks of agent hosts: programs such as Claude Code run `mailroom hook EVENT` when
+// something has happened in a session, with JSON on standard input, and give its answer to their model. Source:
+// hosts.md.
 package hook
 
 import (
@@ -35,8 +36,8 @@ type Input struct {
 	Subagent   string `json:"agent_id"` // in which it happens; "" is the session itself
 }
 
-// Answer answers one event: it reads the host's JSON from in, and writes to out what the host's model is to be shown. Where there
-// is nothing to show it writes what the host takes for nothing. The session is that of the caller of env.
+// Answer answers one event: it reads the host's JSON from in, and writes to out what the host's model is to be shown.
+// Where there is nothing to show it writes what the host takes for nothing. The session is that of the caller of env.
 //
 // An error says why nothing was shown. It must not reach the host: a hook never fails its host.
 func (h *Host) Answer(ctx context.Context, env commands.Env, event string, in io.Reader, out io.Writer) error {
@@ -46,7 +47,8 @@ func (h *Host) Answer(ctx context.Context, env commands.Env, event string, in io
 	}
 	if _, err = out.Write(said); err != nil {
 		if back := hosts.GiveBack(context.WithoutCancel(ctx), env.Ledger, answer); back != nil {
-			env.Log.Error("messages that could not be shown could not be given back", "agent", env.Caller.Name, "error", back)
+			env.Log.Error("messages that could not be shown could not be given back", "agent", env.Caller.Name, "error",
+				back)
 		}
 		return err
 	}
@@ -83,7 +85,8 @@ func readInput(ctx context.Context, in io.Reader) (input Input, err error) {
 }
 
 // answer notes an event, and returns what to write; nil is nothing. It has env say who the caller is.
-func (h *Host) answer(ctx context.Context, env *commands.Env, event string, in io.Reader) ([]byte, *hosts.Answer, error) {
+func (h *Host) answer(ctx context.Context, env *commands.Env, event string, in io.Reader) ([]byte, *hosts.Answer,
+	error) {
 	auto := env.Caller.Name == orchestrator.Auto
 	agent, err := h.Caller(ctx, *env)
 	if err != nil {
@@ -96,7 +99,8 @@ func (h *Host) answer(ctx context.Context, env *commands.Env, event string, in i
 	}
 	kind, known := h.Events[event]
 	if !known || input.Session == "" || len(input.Session) > maxSession {
-		return nil, nil, orchestrator.Errorf(orchestrator.InvalidParams, "%s tells of no event %q in a session", h.Name, orchestrator.Clip(event))
+		return nil, nil, orchestrator.Errorf(orchestrator.InvalidParams, "%s tells of no event %q in a session", h.Name,
+			orchestrator.Clip(event))
 	}
 	if err := trusted(ctx, *env); err != nil {
 		return nil, nil, err
@@ -105,8 +109,10 @@ func (h *Host) answer(ctx context.Context, env *commands.Env, event string, in i
 		kind = h.prompted(input.Prompt)
 	}
 	e := hosts.Event{
-		Agent: agent, Program: h.Name, Session: input.Session, Process: h.process(), Kind: kind, Inner: input.Subagent != "",
-		Transcript: transcript{input.Transcript, h}, Writer: process.Self(), Fits: h.fits, Nudge: h.shows, Forgets: h.forgets,
+		Agent: agent, Program: h.Name, Session: input.Session, Process: h.process(), Kind: kind,
+		Inner:      input.Subagent != "",
+		Transcript: transcript{input.Transcript, h}, Writer: process.Self(), Fits: h.fits, Nudge: h.shows,
+		Forgets: h.forgets,
 	}
 	a, err := hosts.Happened(ctx, env.Ledger, e)
 	if err != nil || e.Inner {
@@ -157,7 +163,8 @@ func verified(ctx context.Context, env commands.Env, ms []orchestrator.Message) 
 func trusted(ctx context.Context, env commands.Env) error {
 	why, err := env.Ledger.Untrusted(ctx)
 	if err == nil && why != "" {
-		return orchestrator.Errorf(orchestrator.PermissionDenied, "nothing of a database that is not trusted is shown to a model: %s", why).
+		return orchestrator.Errorf(orchestrator.PermissionDenied,
+			"nothing of a database that is not trusted is shown to a model: %s", why).
 			WithHint(ledger.NotTrustedHint)
 	}
 	return err

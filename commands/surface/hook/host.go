@@ -32,16 +32,18 @@ type Host struct {
 	speaks   func(line *entry) bool // whether an entry of its transcript is what the model has said
 	asks     func(line *entry) bool // whether one is what its user has said; nil if it cannot be told
 
-	// parts are the files in which a session's transcript stands, of which it names one, in their order; nil is that one.
+	// parts are the files in which a session's transcript stands, of which it names one, in their order; nil is that
+	// one.
 	parts func(path string) []string
 	// drops reports whether an entry of its transcript is left out when the session is resumed; nil is none.
 	drops func(line *entry) bool
 
-	// endsByItself reports whether the host, run by this command line, ends after its answer, so that there is nothing to wake; nil
-	// if a process in the background cannot wake it.
+	// endsByItself reports whether the host, run by this command line, ends after its answer, so that there is nothing
+	// to wake; nil if a process in the background cannot wake it.
 	endsByItself func(words []string) bool
 
-	// queue is the command, after the host's program, that gives a session a prompt as soon as it is idle; nil if the host has none.
+	// queue is the command, after the host's program, that gives a session a prompt as soon as it is idle; nil if the
+	// host has none.
 	queue   func(session, prompt string) []string
 	dismiss []byte // what it takes for an answer to a prompt of ours without anything to show, so that no turn begins
 }
@@ -66,12 +68,14 @@ func Find(name string) *Host {
 var claude = Host{
 	Name: "claude",
 	Events: map[string]hosts.Kind{
-		"SessionStart": hosts.Started, "UserPromptSubmit": hosts.Prompted, "PostToolUse": hosts.Worked, "PostToolUseFailure": hosts.Worked,
-		"Stop": hosts.Stopped, "SessionEnd": hosts.Ended,
+		"SessionStart": hosts.Started, "UserPromptSubmit": hosts.Prompted, "PostToolUse": hosts.Worked,
+		"PostToolUseFailure": hosts.Worked,
+		"Stop":               hosts.Stopped, "SessionEnd": hosts.Ended,
 	},
 	nudges: []nudge{{regexp.MustCompile(`^<task-notification>`), hosts.Woken}},
 	form: func(event, text string) []byte {
-		return mustJSON(map[string]any{"hookSpecificOutput": map[string]string{"hookEventName": event, "additionalContext": text}, "suppressOutput": true})
+		return mustJSON(map[string]any{"hookSpecificOutput": map[string]string{"hookEventName": event,
+			"additionalContext": text}, "suppressOutput": true})
 	},
 	// Claude writes words of its own in the model's name, when that has failed or a session goes on.
 	speaks: func(line *entry) bool { return line.Type == "assistant" && line.Message.Model != "<synthetic>" },
@@ -84,7 +88,8 @@ var claude = Host{
 var codex = Host{
 	Name: "codex",
 	Events: map[string]hosts.Kind{
-		"SessionStart": hosts.Started, "UserPromptSubmit": hosts.Prompted, "PostToolUse": hosts.Worked, "Stop": hosts.Stopped,
+		"SessionStart": hosts.Started, "UserPromptSubmit": hosts.Prompted, "PostToolUse": hosts.Worked,
+		"Stop": hosts.Stopped,
 	},
 	nudges:   []nudge{{ourNudge, hosts.Rested}},
 	bytes:    true,
@@ -94,11 +99,13 @@ var codex = Host{
 	queue: func(session, prompt string) []string {
 		return []string{"queue", "--thread=" + session, "--message=" + prompt}
 	},
-	dismiss:      mustJSON(map[string]string{"decision": "block", "reason": "mailroom: the messages were read meanwhile."}),
+	dismiss: mustJSON(map[string]string{"decision": "block",
+		"reason": "mailroom: the messages were read meanwhile."}),
 	endsByItself: func(words []string) bool { return slices.Contains(words, "exec") || slices.Contains(words, "e") },
 	speaks: func(line *entry) bool {
 		p := line.Payload
-		return line.Type == "response_item" && (p.Type == "message" && p.Role == "assistant" || strings.HasSuffix(p.Type, "_call"))
+		return line.Type == "response_item" && (p.Type == "message" && p.Role == "assistant" ||
+			strings.HasSuffix(p.Type, "_call"))
 	},
 	asks: func(line *entry) bool { return line.Type == "response_item" && line.Payload.Role == "user" },
 }
@@ -116,14 +123,16 @@ func (h *Host) prompted(prompt string) hosts.Kind {
 	return hosts.Prompted
 }
 
-// Caller returns as whom a process acts that the host has started: as the caller of env or, for orchestrator.Auto, as the agent of
-// the host's process. Errors: invalid_params for a host whose sessions share a process; unavailable if the host's cannot be found.
+// Caller returns as whom a process acts that the host has started: as the caller of env or, for orchestrator.Auto, as
+// the agent of the host's process. Errors: invalid_params for a host whose sessions share a process; unavailable if the
+// host's cannot be found.
 func (h *Host) Caller(ctx context.Context, env commands.Env) (agent string, err error) {
 	if env.Caller.Name != orchestrator.Auto {
 		return env.Caller.Name, nil
 	}
 	if h.Shares() {
-		return "", orchestrator.Errorf(orchestrator.InvalidParams, "the agent auto: sessions of %s share a process, so they cannot be told apart", h.Name).
+		return "", orchestrator.Errorf(orchestrator.InvalidParams,
+			"the agent auto: sessions of %s share a process, so they cannot be told apart", h.Name).
 			WithHint("Name an agent")
 	}
 	if err := trusted(ctx, env); err != nil {
@@ -131,7 +140,9 @@ func (h *Host) Caller(ctx context.Context, env commands.Env) (agent string, err 
 	}
 	of := h.process()
 	if of.PID == 0 {
-		return "", orchestrator.Errorf(orchestrator.Unavailable, "the agent auto: this was not started by %s, so there is no session to which the agent could belong", h.Name).
+		return "", orchestrator.Errorf(orchestrator.Unavailable,
+			"the agent auto: this was not started by %s, so there is no session to which the agent could belong",
+			h.Name).
 			WithHint("Name an agent")
 	}
 	return hosts.NameOf(ctx, env.Ledger, hosts.Holder{Program: h.Name, Process: of, Words: process.Words(of.PID)})
@@ -154,7 +165,8 @@ func blocksAt(end string) func(event, text string) []byte {
 		if event == end {
 			return mustJSON(map[string]string{"decision": "block", "reason": text})
 		}
-		return mustJSON(map[string]any{"hookSpecificOutput": map[string]string{"hookEventName": event, "additionalContext": text}})
+		return mustJSON(map[string]any{"hookSpecificOutput": map[string]string{"hookEventName": event,
+			"additionalContext": text}})
 	}
 }
 

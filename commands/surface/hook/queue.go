@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	// attention is how long after the last words of its user a session is woken. Its process proves nothing: a session whose terminal
-	// was closed is woken as well, and nobody sees what it does then.
+	// attention is how long after the last words of its user a session is woken. Its process proves nothing: a session
+	// whose terminal was closed is woken as well, and nobody sees what it does then.
 	attention = 30 * time.Minute
 	// queueing bounds how long the host may take to queue a prompt.
 	queueing = 30 * time.Second
@@ -33,8 +33,8 @@ type watched struct {
 	Host    process.ID `json:"host"`
 }
 
-// watch starts a process in the background that wakes a session through the host's queue, in place of one that did. The process
-// ends with the host, and half an hour after the last words of the session's user.
+// watch starts a process in the background that wakes a session through the host's queue, in place of one that did. The
+// process ends with the host, and half an hour after the last words of the session's user.
 func (h *Host) watch(env *commands.Env, session string) error {
 	host := agenthost.Process(h.Name)
 	if h.Program == "" || host.PID == 0 || h.endsByItself(process.Words(host.PID)) {
@@ -59,7 +59,8 @@ func (h *Host) watch(env *commands.Env, session string) error {
 	if err != nil {
 		return err
 	}
-	cmd := exec.Command(own, "hook", "queue", "--host", h.Name, "--program", h.Program, "--as", env.Caller.Name, "--db", env.Ledger.Path())
+	cmd := exec.Command(own, "hook", "queue", "--host", h.Name, "--program", h.Program, "--as", env.Caller.Name, "--db",
+		env.Ledger.Path())
 	cmd.Stdin = in
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // the host may end what a hook leaves
 	if err := cmd.Start(); err != nil {
@@ -68,9 +69,9 @@ func (h *Host) watch(env *commands.Env, session string) error {
 	return cmd.Process.Release()
 }
 
-// Queue wakes a session of which in tells, as watch wrote it, whenever messages have come for the caller of env and it is idle: it puts
-// a prompt into the host's queue that has no content of any message. The hook of the turn that begins shows them. It returns when
-// there is nothing to wait for any more, see Wake.
+// Queue wakes a session of which in tells, as watch wrote it, whenever messages have come for the caller of env and it
+// is idle: it puts a prompt into the host's queue that has no content of any message. The hook of the turn that begins
+// shows them. It returns when there is nothing to wait for any more, see Wake.
 func (h *Host) Queue(ctx context.Context, env commands.Env, in io.Reader) error {
 	var of watched
 	if err := json.NewDecoder(in).Decode(&of); err != nil {

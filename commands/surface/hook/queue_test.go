@@ -37,8 +37,8 @@ func (r room) queue(session, program string) (end func() error) {
 	}
 }
 
-// Codex is given a prompt for each message that comes while it is idle, with no word of it. Its hook shows the message; where none is
-// left it has no turn begin.
+// Codex is given a prompt for each message that comes while it is idle, with no word of it. Its hook shows the message;
+// where none is left it has no turn begin.
 func TestQueue(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "codex")
@@ -55,14 +55,16 @@ func TestQueue(t *testing.T) {
 	r.answer("Stop", "codex/Stop.json")
 	r.Clock.Advance(time.Second)
 	end := r.queue(session, program)
-	nudge := strings.NewReplacer("Do it.", "mailroom: 1 new message from other agents.").Replace(sample(t, "codex/UserPromptSubmit.json"))
+	nudge := strings.NewReplacer("Do it.", "mailroom: 1 new message from other agents.").Replace(sample(t,
+		"codex/UserPromptSubmit.json"))
 	for range 2 {
 		id := r.says()
 		queued, err := os.ReadFile(pipe) // it waits for somebody who writes
 		if err != nil {
 			t.Fatal(err)
 		}
-		want.Equal(t, "command", string(queued), "queue --thread="+session+" --message=mailroom: 1 new message from other agents.\n")
+		want.Equal(t, "command", string(queued), "queue --thread="+session+
+			" --message=mailroom: 1 new message from other agents.\n")
 		answer := r.answerTo("UserPromptSubmit", nudge)
 		if !strings.Contains(answer, r.told(id)) {
 			t.Errorf("the model is shown %s", answer)
@@ -70,7 +72,8 @@ func TestQueue(t *testing.T) {
 		want.Equal(t, "the end of the turn", r.answer("Stop", "codex/Stop.json"), "")
 		r.Clock.Advance(time.Second)
 	}
-	want.Equal(t, "nothing is left", r.answerTo("UserPromptSubmit", nudge), `{"decision":"block","reason":"mailroom: the messages were read meanwhile."}`+"\n")
+	want.Equal(t, "nothing is left", r.answerTo("UserPromptSubmit", nudge),
+		`{"decision":"block","reason":"mailroom: the messages were read meanwhile."}`+"\n")
 	want.Rows(t, r.Rows(`SELECT state FROM host_sessions`), "idle")
 	if err := end(); err != nil {
 		t.Error(err)
@@ -113,6 +116,7 @@ func TestQueueOfAnotherProgram(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ host, program string }{{"codex", ""}, {"codex", "codex"}, {"claude", "/bin/true"}} {
 		r := newRoom(t, test.host)
-		want.Equal(t, test.host+" "+test.program, orchestrator.CodeOf(r.queue("one", test.program)()), orchestrator.InvalidParams)
+		want.Equal(t, test.host+" "+test.program, orchestrator.CodeOf(r.queue("one", test.program)()),
+			orchestrator.InvalidParams)
 	}
 }

@@ -30,8 +30,8 @@ type delivery struct {
 	Text    string   `json:"text"` // for the model
 }
 
-// Stream writes a line with a delivery to out whenever messages come for its caller. It reads from in what happens in the host, a
-// line each:
+// Stream writes a line with a delivery to out whenever messages come for its caller. It reads from in what happens in
+// the host, a line each:
 //
 //	session ID     a session begins, or is gone on with, and is the one in use from now on
 //	prompted ID    its user has said something there, and uses this session from now on
@@ -42,8 +42,8 @@ type delivery struct {
 //	stands SESSION MARK...    these messages stand in a session that another process has left, and is about to go on
 //	answered SESSION MARK...  likewise, and the model has spoken after them
 //
-// The next delivery is written when the messages of the one before are confirmed or returned. When in ends, or this process does,
-// what is not confirmed is unread again.
+// The next delivery is written when the messages of the one before are confirmed or returned. When in ends, or this
+// process does, what is not confirmed is unread again.
 func (h *Host) Stream(ctx context.Context, env commands.Env, in io.Reader, out io.Writer) error {
 	if !h.streams {
 		return orchestrator.Errorf(orchestrator.InvalidParams, "%s takes no stream of messages", h.Name)
@@ -265,7 +265,8 @@ func (s *stream) goesOn() {
 	s.arrived()
 }
 
-// look notes what has happened and writes a delivery if there is one, unless one is open. An error means that the host is gone.
+// look notes what has happened and writes a delivery if there is one, unless one is open. An error means that the host
+// is gone.
 func (s *stream) look(ctx context.Context) error {
 	if s.again == nil && !s.settleAll(ctx) {
 		s.rest()
@@ -274,7 +275,8 @@ func (s *stream) look(ctx context.Context) error {
 		return nil
 	}
 	kind, agent := s.next, s.env.Caller.Name
-	e := hosts.Event{Agent: agent, Program: s.Name, Session: s.session, Process: s.self, Kind: kind, Fits: s.fits, Settled: true}
+	e := hosts.Event{Agent: agent, Program: s.Name, Session: s.session, Process: s.self, Kind: kind, Fits: s.fits,
+		Settled: true}
 	if r := s.recalled[s.session]; r != nil {
 		e.Transcript = r
 	}
@@ -292,7 +294,8 @@ func (s *stream) look(ctx context.Context) error {
 		return nil // nothing else is worth a turn
 	}
 	s.works = true
-	s.shown = delivery{Session: s.session, IDs: a.Marks, Text: s.frame(agent, kind, &a, verified(ctx, s.env, a.Messages))}
+	s.shown = delivery{Session: s.session, IDs: a.Marks, Text: s.frame(agent, kind, &a,
+		verified(ctx, s.env, a.Messages))}
 	_, err = s.out.Write(mustJSON(s.shown))
 	return err
 }
@@ -304,7 +307,8 @@ func (s *stream) end(ctx context.Context) {
 	s.settleAll(ctx)
 	for _, session := range s.sessions {
 		_, err := hosts.Happened(ctx, s.env.Ledger, hosts.Event{
-			Agent: s.env.Caller.Name, Program: s.Name, Session: session, Process: s.self, Kind: hosts.Ended, Settled: true,
+			Agent: s.env.Caller.Name, Program: s.Name, Session: session, Process: s.self, Kind: hosts.Ended,
+			Settled: true,
 		})
 		if err != nil {
 			s.env.Log.Error("the end of a session could not be noted", "session", session, "error", err)

@@ -101,8 +101,8 @@ func TestStream(t *testing.T) {
 	want.Rows(t, r.Rows(`SELECT session, state FROM host_sessions ORDER BY session`), "ses_1 ended", "ses_2 ended")
 }
 
-// In a session that another process has left, what stands there is not written again: it is read if the model has spoken after it, or
-// once the host confirms it.
+// In a session that another process has left, what stands there is not written again: it is read if the model has
+// spoken after it, or once the host confirms it.
 func TestStreamGoesOn(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "opencode")
@@ -157,12 +157,14 @@ func (s *talk) cannotRead() (can func()) {
 // saysAll returns once the stream has done all that the last of some lines has it do.
 func (s *talk) saysAll(lines ...string) {
 	s.T.Helper()
-	for _, line := range append(lines, "nonsense", "nonsense") { // the first is taken once the line before it is dealt with
+	// the first is taken once the line before it is dealt with
+	for _, line := range append(lines, "nonsense", "nonsense") {
 		s.says(line)
 	}
 }
 
-// What the model has seen is noted once the database can be written again, if it could not be at once, and when the stream ends.
+// What the model has seen is noted once the database can be written again, if it could not be at once, and when the
+// stream ends.
 func TestStreamSettlesLate(t *testing.T) {
 	t.Parallel()
 	for _, last := range []string{"prompted ses_1", "nonsense"} {

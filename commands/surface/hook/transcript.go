@@ -39,12 +39,12 @@ type entry struct {
 	} `json:"payload"`
 }
 
-// marked finds the mark of a message in a transcript, where JSON escapes the quotation marks of the frame: at its beginning, since a host
-// may have left the beginning out and kept the end.
+// marked finds the mark of a message in a transcript, where JSON escapes the quotation marks of the frame: at its
+// beginning, since a host may have left the beginning out and kept the end.
 var marked = regexp.MustCompile(`\\" mark=\\"(\d{1,19}\.[0-9a-f]{24})\\"`)
 
-// Sights implements hosts.Transcript. A message is there where a line has its mark. The model has seen it once it speaks in a later
-// line.
+// Sights implements hosts.Transcript. A message is there where a line has its mark. The model has seen it once it
+// speaks in a later line.
 func (s transcript) Sights() hosts.Sights {
 	look := looking{host: s.host, shown: map[string]bool{}, known: map[string]bool{}}
 	for _, path := range s.paths() {
@@ -150,8 +150,8 @@ func (l *looking) prompt(line []byte) {
 	}
 }
 
-// open opens the end of a transcript, and notes when it was last written; nil if there is none that is a file of this user's. cut tells
-// that there is more of it.
+// open opens the end of a transcript, and notes when it was last written; nil if there is none that is a file of this
+// user's. cut tells that there is more of it.
 func (l *looking) open(path string) (file *os.File, cut bool) {
 	if path == "" {
 		return nil, false

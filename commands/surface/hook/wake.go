@@ -21,10 +21,10 @@ const (
 	lookAnyway = time.Minute            // how often it looks though nothing has come: another waiter may have its place
 )
 
-// Wake waits until the session of which the host's JSON tells is to be woken by what has come for its agent, and returns the text
-// that wakes it. The text has no content of any message: the hook of the turn that begins shows them. It is "" if there is nothing
-// to wait for, or not any more: the host is about to end by itself or has ended, another process waits for the session already,
-// the session has ended, or messages have caused as many turns as they may.
+// Wake waits until the session of which the host's JSON tells is to be woken by what has come for its agent, and
+// returns the text that wakes it. The text has no content of any message: the hook of the turn that begins shows them.
+// It is "" if there is nothing to wait for, or not any more: the host is about to end by itself or has ended, another
+// process waits for the session already, the session has ended, or messages have caused as many turns as they may.
 func (h *Host) Wake(ctx context.Context, env commands.Env, in io.Reader) (nudge string, err error) {
 	input, err := readInput(ctx, in)
 	if err != nil {
@@ -43,7 +43,8 @@ func (h *Host) Wake(ctx context.Context, env commands.Env, in io.Reader) (nudge 
 	if env.Caller.Name, err = h.Caller(ctx, env); err != nil {
 		return "", err
 	}
-	w, err := hosts.NewWaiter(ctx, env.Ledger, hosts.Event{Agent: env.Caller.Name, Program: h.Name, Session: input.Session, Process: host}, false)
+	w, err := hosts.NewWaiter(ctx, env.Ledger, hosts.Event{Agent: env.Caller.Name, Program: h.Name,
+		Session: input.Session, Process: host}, false)
 	if err != nil || w == nil {
 		return "", err
 	}
@@ -55,8 +56,8 @@ func (h *Host) Wake(ctx context.Context, env commands.Env, in io.Reader) (nudge 
 	return wait(ctx, w, host, news)
 }
 
-// wait waits until a session is to be woken, and returns the text that does; "" if it is not to be woken any more. It looks when
-// there is news.
+// wait waits until a session is to be woken, and returns the text that does; "" if it is not to be woken any more. It
+// looks when there is news.
 func wait(ctx context.Context, w *hosts.Waiter, host process.ID, news <-chan struct{}) (nudge string, err error) {
 	for host.Here() {
 		does, n, err := w.Look(ctx)
@@ -99,12 +100,13 @@ func pause(ctx context.Context, host process.ID, news <-chan struct{}, soon bool
 	}
 }
 
-// claudePrints reports whether Claude Code with this command line answers once and ends. It would not end as long as a process
-// waits in the background.
+// claudePrints reports whether Claude Code with this command line answers once and ends. It would not end as long as a
+// process waits in the background.
 func claudePrints(words []string) bool {
 	stream := false
 	for i, word := range words {
-		stream = stream || word == "--input-format=stream-json" || word == "stream-json" && words[max(0, i-1)] == "--input-format"
+		stream = stream || word == "--input-format=stream-json" || word == "stream-json" &&
+			words[max(0, i-1)] == "--input-format"
 	}
 	return !stream && slices.ContainsFunc(words, func(word string) bool {
 		short := strings.HasPrefix(word, "-") && !strings.HasPrefix(word, "--") && strings.Trim(word, "-cdp") == ""

@@ -24,7 +24,8 @@ func Handle(mux *http.ServeMux, path string, methods Methods) {
 	allowed := strings.Join(names, ", ")
 	mux.HandleFunc(path, func(rw http.ResponseWriter, r *http.Request) {
 		rw.Header().Set("Allow", allowed)
-		WriteFailure(rw, http.StatusMethodNotAllowed, orchestrator.Errorf(orchestrator.InvalidParams, "%s is no method of this address", orchestrator.Clip(r.Method)).
+		WriteFailure(rw, http.StatusMethodNotAllowed, orchestrator.Errorf(orchestrator.InvalidParams,
+			"%s is no method of this address", orchestrator.Clip(r.Method)).
 			WithHint("Use %s", allowed))
 	})
 }
@@ -41,8 +42,8 @@ func WriteFailure(rw http.ResponseWriter, status int, err error) {
 	WriteJSON(rw, status, body)
 }
 
-// WriteJSON answers, and reports whether the answer could be handed over. It says how long the answer is, so that a client
-// which has all of it need not wait for the end of the stream, and may go.
+// WriteJSON answers, and reports whether the answer could be handed over. It says how long the answer is, so that a
+// client which has all of it need not wait for the end of the stream, and may go.
 func WriteJSON(rw http.ResponseWriter, status int, body ...[]byte) error {
 	body = append(slices.Clip(body), []byte{'\n'})
 	size := 0
@@ -80,6 +81,7 @@ func later(rw http.ResponseWriter, status int, why string) error {
 // NothingAt returns a handler that answers 404, with a hint that says where something is.
 func NothingAt(hint string) http.HandlerFunc {
 	return func(rw http.ResponseWriter, r *http.Request) {
-		WriteFailure(rw, http.StatusNotFound, orchestrator.Errorf(orchestrator.NotFound, "there is nothing at %s", orchestrator.Clip(r.URL.Path)).WithHint("%s", hint))
+		WriteFailure(rw, http.StatusNotFound, orchestrator.Errorf(orchestrator.NotFound, "there is nothing at %s",
+			orchestrator.Clip(r.URL.Path)).WithHint("%s", hint))
 	}
 }

@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// crowd bounds the connections of a listener, since each takes an open file and deliveries need some, too. When there are too
-// many, it closes the one that has been idle, or has not sent anything yet, for the longest time; if all are busy, the new one.
-// Its method change is for http.Server.ConnState.
+// crowd bounds the connections of a listener, since each takes an open file and deliveries need some, too. When there
+// are too many, it closes the one that has been idle, or has not sent anything yet, for the longest time; if all are
+// busy, the new one. Its method change is for http.Server.ConnState.
 type crowd struct {
 	most int
 
@@ -55,8 +55,8 @@ func (w *crowd) place(c net.Conn, state http.ConnState) (leaving net.Conn) {
 	return leaving
 }
 
-// Share returns how many connections a listener may have: the number of files that the process may have open, divided by parts,
-// but at least 8.
+// Share returns how many connections a listener may have: the number of files that the process may have open, divided
+// by parts, but at least 8.
 func Share(parts uint64) int64 {
 	const enough = 1 << 14
 	var limit unix.Rlimit

@@ -54,8 +54,8 @@ func ReadFiles(from fs.FS) (map[string]File, error) {
 	return files, nil
 }
 
-// ServeHTTP implements http.Handler. A browser asks each time whether its copy is the newest, so that a new version of the
-// daemon replaces the app, its service worker included, at the next look.
+// ServeHTTP implements http.Handler. A browser asks each time whether its copy is the newest, so that a new version of
+// the daemon replaces the app, its service worker included, at the next look.
 func (f File) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	h := rw.Header()
 	h.Set("Content-Type", f.contentType)
@@ -67,12 +67,13 @@ func (f File) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 
 // strict lets an app's own files run and talk to where they came from, and nothing else.
 var strict = []string{
-	"default-src 'none'", "script-src 'self'", "connect-src 'self'", "img-src 'self'", "manifest-src 'self'", "style-src 'self'",
+	"default-src 'none'", "script-src 'self'", "connect-src 'self'", "img-src 'self'", "manifest-src 'self'",
+	"style-src 'self'",
 	"frame-ancestors 'none'", "base-uri 'none'", "form-action 'none'", "require-trusted-types-for 'script'",
 }
 
-// Strict sets the headers under which a browser shows an app: nothing inline, nothing of another origin, in no frame. further are the
-// directives of its content security policy that it needs besides.
+// Strict sets the headers under which a browser shows an app: nothing inline, nothing of another origin, in no frame.
+// further are the directives of its content security policy that it needs besides.
 func Strict(h http.Header, further ...string) {
 	h.Set("Content-Security-Policy", strings.Join(append(strict[:len(strict):len(strict)], further...), "; "))
 	h.Set("X-Content-Type-Options", "nosniff")

@@ -1,5 +1,6 @@
-// Package listener is what the HTTP listeners of a daemon have in common: how they are opened and closed, how much clients
-// may ask and how long they may take, and the form of what they are told. What is served, and to whom, is the caller's.
+// Package listener is what the HTTP listeners of a daemon have in common: how they are opened and closed, how much
+// clients may ask and how long they may take, and the form of what they are told. What is served, and to whom, is the
+// caller's.
 package listener
 
 import (
@@ -59,30 +60,36 @@ type Server struct {
 func Open(ctx context.Context, o Options) (*Server, error) {
 	host, _, err := net.SplitHostPort(o.Address)
 	if err != nil {
-		return nil, &orchestrator.Error{Code: orchestrator.InvalidParams, Message: o.AddressFlag, Err: err, Hint: "Write 127.0.0.1:PORT; port 0 picks a free one"}
+		return nil, &orchestrator.Error{Code: orchestrator.InvalidParams, Message: o.AddressFlag, Err: err,
+			Hint: "Write 127.0.0.1:PORT; port 0 picks a free one"}
 	}
 	if (o.Cert == "") != (o.Key == "") {
 		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "%s and %s go together", o.CertFlag, o.KeyFlag)
 	}
 	listener, err := net.Listen("tcp", o.Address)
 	if err != nil {
-		return nil, &orchestrator.Error{Code: orchestrator.Unavailable, Message: "listening on " + o.Address, Err: err, Hint: "Choose another port; 0 picks a free one"}
+		return nil, &orchestrator.Error{Code: orchestrator.Unavailable, Message: "listening on " + o.Address, Err: err,
+			Hint: "Choose another port; 0 picks a free one"}
 	}
 	s := &Server{Address: "http://" + listener.Addr().String(), Loopback: IsLoopback(host), o: o}
 	if o.Cert != "" {
 		pair, err := tls.LoadX509KeyPair(o.Cert, o.Key)
 		if err != nil {
 			listener.Close()
-			return nil, &orchestrator.Error{Code: orchestrator.InvalidParams, Message: o.CertFlag + " and " + o.KeyFlag, Err: err}
+			return nil, &orchestrator.Error{Code: orchestrator.InvalidParams, Message: o.CertFlag + " and " + o.KeyFlag,
+				Err: err}
 		}
-		listener = tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12})
+		listener = tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{pair},
+			MinVersion: tls.VersionTLS12})
 		s.Address = "https://" + listener.Addr().String()
 	}
 	s.listener = listener
 	s.server = &http.Server{
-		ReadHeaderTimeout: o.Bounds.Header, IdleTimeout: time.Minute, MaxHeaderBytes: MaxHeader, DisableGeneralOptionsHandler: true,
-		ErrorLog:    slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
-		BaseContext: func(net.Listener) context.Context { return ctx }, ConnContext: o.ConnContext, ConnState: newCrowd(o.Connections).change,
+		ReadHeaderTimeout: o.Bounds.Header, IdleTimeout: time.Minute, MaxHeaderBytes: MaxHeader,
+		DisableGeneralOptionsHandler: true,
+		ErrorLog:                     slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
+		BaseContext:                  func(net.Listener) context.Context { return ctx }, ConnContext: o.ConnContext,
+		ConnState: newCrowd(o.Connections).change,
 	}
 	return s, nil
 }

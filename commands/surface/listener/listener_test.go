@@ -39,10 +39,11 @@ func signalled(t *testing.T, what string, signal <-chan struct{}) {
 	}
 }
 
-// crowded serves at most so many connections. idle is signalled each time that the server has taken one for idle, which it
-// does a moment after its client has the answer; busy while a POST is under way, until release is closed.
+// crowded serves at most so many connections. idle is signalled each time that the server has taken one for idle, which
+// it does a moment after its client has the answer; busy while a POST is under way, until release is closed.
 func crowded(t *testing.T, most int64) (s *Server, idle, busy, release chan struct{}) {
-	s, err := Open(t.Context(), Options{Name: "test", Address: "127.0.0.1:0", Bounds: Usual, Connections: most, Log: slog.New(slog.DiscardHandler)})
+	s, err := Open(t.Context(), Options{Name: "test", Address: "127.0.0.1:0", Bounds: Usual, Connections: most,
+		Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,8 +66,8 @@ func crowded(t *testing.T, most int64) (s *Server, idle, busy, release chan stru
 	return s, idle, busy, release
 }
 
-// One connection too many takes the place of the one that has been idle for the longest time, so that nobody keeps others
-// out by holding connections. While all are busy, it is closed itself.
+// One connection too many takes the place of the one that has been idle for the longest time, so that nobody keeps
+// others out by holding connections. While all are busy, it is closed itself.
 func TestCrowd(t *testing.T) {
 	t.Parallel()
 	const most = 3
@@ -107,7 +108,8 @@ func TestCrowd(t *testing.T) {
 func TestClosedBeforeItServes(t *testing.T) {
 	t.Parallel()
 	for range 50 {
-		s, err := Open(t.Context(), Options{Name: "test", Address: "127.0.0.1:0", Bounds: Usual, Connections: 1, Log: slog.New(slog.DiscardHandler)})
+		s, err := Open(t.Context(), Options{Name: "test", Address: "127.0.0.1:0", Bounds: Usual, Connections: 1,
+			Log: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -123,15 +125,18 @@ func TestClosedBeforeItServes(t *testing.T) {
 func TestHostNames(t *testing.T) {
 	t.Parallel()
 	for header, want := range map[string]string{
-		"a.example": "a.example", "a.example:80": "a.example", "[::1]": "::1", "[::1]:80": "::1", "a:b": "", "a:99999": "", "a:-1": "", "": "", ":80": "",
+		"a.example": "a.example", "a.example:80": "a.example", "[::1]": "::1", "[::1]:80": "::1", "a:b": "",
+		"a:99999": "", "a:-1": "", "": "", ":80": "",
 	} {
 		if got := HostOf(header); got != want {
 			t.Errorf("HostOf(%q) is %q; want %q", header, got, want)
 		}
 	}
 	for host, want := range map[string]bool{
-		"localhost": true, "LOCALHOST": true, "127.0.0.1": true, "127.9.9.9": true, "::1": true, "::ffff:127.0.0.1": true,
-		"": false, "localhost.": false, "0.0.0.0": false, "::": false, "localhost.example": false, "127.0.0.1.example": false, "2130706433": false, "10.0.0.1": false,
+		"localhost": true, "LOCALHOST": true, "127.0.0.1": true, "127.9.9.9": true, "::1": true,
+		"::ffff:127.0.0.1": true,
+		"":                 false, "localhost.": false, "0.0.0.0": false, "::": false, "localhost.example": false,
+		"127.0.0.1.example": false, "2130706433": false, "10.0.0.1": false,
 	} {
 		if got := IsLoopback(host); got != want {
 			t.Errorf("IsLoopback(%q) is %t", host, got)

@@ -14,8 +14,8 @@ import (
 	"mailroom/orchestrator/ledger"
 )
 
-// arrival registers the one agent whose host has started `mailroom mcp`, and lets it join its session, when the host connects.
-// It is safe for concurrent use.
+// arrival registers the one agent whose host has started `mailroom mcp`, and lets it join its session, when the host
+// connects. It is safe for concurrent use.
 type arrival struct {
 	env   commands.Env // its caller is the agent
 	owner Owner
@@ -26,12 +26,12 @@ type arrival struct {
 	done    bool // the agent has arrived, or cannot and need not be asked again
 }
 
-// arrivalPatience is how long a host that connects waits for the arrival. If it takes longer, the first call of a tool tries
-// again.
+// arrivalPatience is how long a host that connects waits for the arrival. If it takes longer, the first call of a tool
+// tries again.
 const arrivalPatience = 2 * time.Second
 
-// greet is a middleware that lets the agent arrive with its host's first request, be that to initialize or, in newer versions
-// of the protocol, any.
+// greet is a middleware that lets the agent arrive with its host's first request, be that to initialize or, in newer
+// versions of the protocol, any.
 func (a *arrival) greet(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
 		a.first.Do(func() {
@@ -45,8 +45,8 @@ func (a *arrival) greet(next sdk.MethodHandler) sdk.MethodHandler {
 	}
 }
 
-// ready lets the agent arrive unless it has. A database that is missing is not made, since a host may have started us in
-// any folder; the error says so.
+// ready lets the agent arrive unless it has. A database that is missing is not made, since a host may have started us
+// in any folder; the error says so.
 func (a *arrival) ready(ctx context.Context) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -61,13 +61,15 @@ func (a *arrival) ready(ctx context.Context) error {
 	if name == "" || orchestrator.IsBuiltIn(name) {
 		return nil
 	}
-	_, err := agents.Join(ledger.WithIdentity(ctx, name), a.env.Ledger, agents.Joining{Session: a.env.Caller.Session, Agent: name})
+	_, err := agents.Join(ledger.WithIdentity(ctx, name), a.env.Ledger, agents.Joining{Session: a.env.Caller.Session,
+		Agent: name})
 	switch orchestrator.CodeOf(err) {
 	case orchestrator.Busy, orchestrator.Unavailable:
 		a.done = err == nil
 	}
 	if err != nil { // each tool says it for itself, and some do not need it
-		a.env.Log.Warn("the agent cannot join its session", "agent", name, "session", a.env.Caller.Session, "error", err)
+		a.env.Log.Warn("the agent cannot join its session", "agent", name, "session", a.env.Caller.Session, "error",
+			err)
 	}
 	return nil
 }

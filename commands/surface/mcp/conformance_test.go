@@ -23,8 +23,8 @@ import (
 	"mailroom/commands/surface/surfacetest"
 )
 
-// conformance runs the protocol's own suite against an endpoint. An entry of the list of expected failures that does not
-// fail is a failure, too.
+// conformance runs the protocol's own suite against an endpoint. An entry of the list of expected failures that does
+// not fail is a failure, too.
 func conformance(t *testing.T, endpoint string) {
 	t.Helper()
 	clients, err := filepath.Abs("../../../cmd/mailroom/testdata/clients")
@@ -45,7 +45,8 @@ func conformance(t *testing.T, endpoint string) {
 	cmd := exec.CommandContext(t.Context(), node, suite, "server", "--url", endpoint, "--spec-version", "2025-11-25",
 		"--expected-failures", filepath.Join(clients, "expected-failures.yml"), "--output-dir", t.TempDir())
 	out, err := cmd.CombinedOutput()
-	if passed := regexp.MustCompile(`(?m)^Total: (\d+) passed`).FindSubmatch(out); err != nil || passed == nil || bytes.Equal(passed[1], []byte("0")) {
+	if passed := regexp.MustCompile(`(?m)^Total: (\d+) passed`).FindSubmatch(out); err != nil || passed == nil ||
+		bytes.Equal(passed[1], []byte("0")) {
 		t.Errorf("the suite ended with %v:\n%s", err, out)
 	}
 }
@@ -55,7 +56,8 @@ func TestConformance(t *testing.T) {
 	t.Parallel()
 	e := newEndpoints(t, "a")
 	s := fixtures()
-	e.serve(e.Env, map[string]http.Handler{"/mcp": NewServer(e.Env, "v1").handlerOf(func(*http.Request) *sdk.Server { return s })})
+	e.serve(e.Env, map[string]http.Handler{"/mcp": NewServer(e.Env,
+		"v1").handlerOf(func(*http.Request) *sdk.Server { return s })})
 	conformance(t, proxyWithToken(t, e.Address, e.Token("a", false))+"/mcp")
 }
 
@@ -117,11 +119,14 @@ func fixtures() *sdk.Server {
 	}
 	s.AddResource(&sdk.Resource{URI: "test://static-text", Name: "text", Description: "A text", MIMEType: "text/plain"},
 		read("text/plain", "This is the content of the static text resource.", nil))
-	s.AddResource(&sdk.Resource{URI: "test://static-binary", Name: "binary", Description: "A picture", MIMEType: "image/png"},
+	s.AddResource(&sdk.Resource{URI: "test://static-binary", Name: "binary", Description: "A picture",
+		MIMEType: "image/png"},
 		read("image/png", "", bytesOf(onePixel)))
-	s.AddResource(&sdk.Resource{URI: "test://watched-resource", Name: "watched", Description: "A text", MIMEType: "text/plain"},
+	s.AddResource(&sdk.Resource{URI: "test://watched-resource", Name: "watched", Description: "A text",
+		MIMEType: "text/plain"},
 		read("text/plain", "watched", nil))
-	s.AddResourceTemplate(&sdk.ResourceTemplate{URITemplate: "test://template/{id}/data", Name: "template", Description: "Data", MIMEType: "application/json"},
+	s.AddResourceTemplate(&sdk.ResourceTemplate{URITemplate: "test://template/{id}/data", Name: "template",
+		Description: "Data", MIMEType: "application/json"},
 		read("application/json", `{"id":"ID","templateTest":true,"data":"Data for ID"}`, nil))
 	return s
 }
@@ -129,10 +134,11 @@ func fixtures() *sdk.Server {
 func addTools(s *sdk.Server) {
 	picture := &sdk.ImageContent{Data: bytesOf(onePixel), MIMEType: "image/png"}
 	for name, content := range map[string][]sdk.Content{
-		"test_simple_text":       {textContent("This is a simple text response for testing.")},
-		"test_image_content":     {picture},
-		"test_audio_content":     {&sdk.AudioContent{Data: bytesOf(noSamples), MIMEType: "audio/wav"}},
-		"test_embedded_resource": {embedded("test://embedded-resource", "text/plain", "This is an embedded resource content.")},
+		"test_simple_text":   {textContent("This is a simple text response for testing.")},
+		"test_image_content": {picture},
+		"test_audio_content": {&sdk.AudioContent{Data: bytesOf(noSamples), MIMEType: "audio/wav"}},
+		"test_embedded_resource": {embedded("test://embedded-resource", "text/plain",
+			"This is an embedded resource content.")},
 		"test_multiple_content_types": {
 			textContent("Multiple content types test:"), picture,
 			embedded("test://mixed-content-resource", "application/json", `{"test":"data","value":123}`),
@@ -140,7 +146,8 @@ func addTools(s *sdk.Server) {
 	} {
 		addTool(s, name, func(context.Context, *sdk.CallToolRequest) ([]sdk.Content, error) { return content, nil })
 	}
-	s.AddTool(&sdk.Tool{Name: "test_error_handling", Description: "A tool", InputSchema: &jsonschema.Schema{Type: "object"}},
+	s.AddTool(&sdk.Tool{Name: "test_error_handling", Description: "A tool",
+		InputSchema: &jsonschema.Schema{Type: "object"}},
 		func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 			return &sdk.CallToolResult{Content: []sdk.Content{textContent("This tool intentionally returns an error for testing")}, IsError: true}, nil
 		})
@@ -206,16 +213,20 @@ func addPrompts(s *sdk.Server) {
 	add("test_simple_prompt", nil, func(map[string]string) []sdk.Content {
 		return []sdk.Content{textContent("This is a simple prompt for testing.")}
 	})
-	add("test_prompt_with_arguments", []*sdk.PromptArgument{argument("arg1"), argument("arg2")}, func(a map[string]string) []sdk.Content {
-		return []sdk.Content{textContent(fmt.Sprintf("Prompt with arguments: arg1='%s', arg2='%s'", a["arg1"], a["arg2"]))}
-	})
-	add("test_prompt_with_embedded_resource", []*sdk.PromptArgument{argument("resourceUri")}, func(a map[string]string) []sdk.Content {
-		return []sdk.Content{
-			embedded(a["resourceUri"], "text/plain", "Embedded resource content for testing."),
-			textContent("Please process the embedded resource above."),
-		}
-	})
+	add("test_prompt_with_arguments", []*sdk.PromptArgument{argument("arg1"), argument("arg2")},
+		func(a map[string]string) []sdk.Content {
+			return []sdk.Content{textContent(fmt.Sprintf("Prompt with arguments: arg1='%s', arg2='%s'", a["arg1"],
+				a["arg2"]))}
+		})
+	add("test_prompt_with_embedded_resource", []*sdk.PromptArgument{argument("resourceUri")},
+		func(a map[string]string) []sdk.Content {
+			return []sdk.Content{
+				embedded(a["resourceUri"], "text/plain", "Embedded resource content for testing."),
+				textContent("Please process the embedded resource above."),
+			}
+		})
 	add("test_prompt_with_image", nil, func(map[string]string) []sdk.Content {
-		return []sdk.Content{&sdk.ImageContent{Data: bytesOf(onePixel), MIMEType: "image/png"}, textContent("Please analyze the image above.")}
+		return []sdk.Content{&sdk.ImageContent{Data: bytesOf(onePixel), MIMEType: "image/png"},
+			textContent("Please analyze the image above.")}
 	})
 }

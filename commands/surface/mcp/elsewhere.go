@@ -10,11 +10,12 @@ import (
 	"mailroom/orchestrator/agenthost"
 )
 
-// Owner is the host for which the tools of one agent were configured. Another that starts them, since it reads the same file, would take
-// messages which the agent's model never sees: there each tool only says so.
+// Owner is the host for which the tools of one agent were configured. Another that starts them, since it reads the same
+// file, would take messages which the agent's model never sees: there each tool only says so.
 type Owner struct {
-	Host    string                        // "": any host may use them
-	Around  agenthost.Seen                // the host in which this process runs, which counts where the client's name is not known
+	Host string // "": any host may use them
+	// the host in which this process runs, which counts where the client's name is not known
+	Around  agenthost.Seen
 	Refused func(agenthost.Refusal) error // keeps that another host got nothing; nil keeps nothing
 }
 
@@ -37,12 +38,15 @@ func (a *arrival) elsewhere(next sdk.MethodHandler) sdk.MethodHandler {
 			if a.owner.Refused == nil {
 				return
 			}
-			err := a.owner.Refused(agenthost.Refusal{Host: a.owner.Host, Seen: seen, What: "tools", Agent: agent, Database: database})
+			err := a.owner.Refused(agenthost.Refusal{Host: a.owner.Host, Seen: seen, What: "tools", Agent: agent,
+				Database: database})
 			if err != nil {
-				a.env.Log.Warn("doctor will not tell that another host has started this", "host", seen.Host, "error", err)
+				a.env.Log.Warn("doctor will not tell that another host has started this", "host", seen.Host, "error",
+					err)
 			}
 		})
-		why := orchestrator.Errorf(orchestrator.PermissionDenied, "these tools were connected for %s, and this is %s: %s. Nothing was done",
+		why := orchestrator.Errorf(orchestrator.PermissionDenied,
+			"these tools were connected for %s, and this is %s: %s. Nothing was done",
 			a.owner.Host, seen.Host, seen.By).WithHint("%s", seen.Own(database))
 		switch method {
 		case "tools/call":
@@ -54,8 +58,8 @@ func (a *arrival) elsewhere(next sdk.MethodHandler) sdk.MethodHandler {
 	}
 }
 
-// client returns the host that has sent a request. What its client calls itself decides. If that is not known, or --as auto has not found
-// the host's process, the host around counts.
+// client returns the host that has sent a request. What its client calls itself decides. If that is not known, or --as
+// auto has not found the host's process, the host around counts.
 func (a *arrival) client(req sdk.Request) agenthost.Seen {
 	if a.env.Caller.Name == orchestrator.Auto {
 		return a.owner.Around

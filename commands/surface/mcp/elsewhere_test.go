@@ -11,17 +11,18 @@ import (
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
-// client serves bob's tools, which are claude's, to a client of a name, in a process that runs in a host or in none. It returns what
-// was kept of refusals.
+// client serves bob's tools, which are claude's, to a client of a name, in a process that runs in a host or in none. It
+// returns what was kept of refusals.
 func (e *endpoints) client(name, around string) (*sdk.ClientSession, *[]agenthost.Refusal) {
 	e.T.Helper()
 	var kept []agenthost.Refusal
 	env := e.Env
 	env.Caller.Name, env.Caller.Session = "bob", "default"
-	owner := Owner{Host: "claude", Around: agenthost.Seen{Host: around, By: "the test says so"}, Refused: func(r agenthost.Refusal) error {
-		kept = append(kept, r)
-		return nil
-	}}
+	owner := Owner{Host: "claude", Around: agenthost.Seen{Host: around, By: "the test says so"},
+		Refused: func(r agenthost.Refusal) error {
+			kept = append(kept, r)
+			return nil
+		}}
 	in, toServer := io.Pipe()
 	fromServer, out := io.Pipe()
 	ended := make(chan error, 1)
@@ -35,7 +36,8 @@ func (e *endpoints) client(name, around string) (*sdk.ClientSession, *[]agenthos
 			e.T.Error(err)
 		}
 	})
-	s, err := sdk.NewClient(&sdk.Implementation{Name: name, Version: "1"}, nil).Connect(e.T.Context(), &sdk.IOTransport{Reader: fromServer, Writer: toServer}, nil)
+	s, err := sdk.NewClient(&sdk.Implementation{Name: name, Version: "1"}, nil).Connect(e.T.Context(),
+		&sdk.IOTransport{Reader: fromServer, Writer: toServer}, nil)
 	if err != nil {
 		e.T.Fatal(err)
 	}
@@ -43,12 +45,13 @@ func (e *endpoints) client(name, around string) (*sdk.ClientSession, *[]agenthos
 	return s, &kept
 }
 
-// In another known host every tool says whose they are, and nothing else happens: bob is not even registered. What the client calls
-// itself decides, and the host around where that name is not known.
+// In another known host every tool says whose they are, and nothing else happens: bob is not even registered. What the
+// client calls itself decides, and the host around where that name is not known.
 func TestAnotherHostIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ client, around, is string }{
-		{"copilot-cli", "", "copilot"}, {"copilot-cli", "claude", "copilot"}, {"qwen-cli-mcp-client-mailroom", "claude", "qwen"}, {"kilo", "", "kilo"},
+		{"copilot-cli", "", "copilot"}, {"copilot-cli", "claude", "copilot"}, {"qwen-cli-mcp-client-mailroom", "claude",
+			"qwen"}, {"kilo", "", "kilo"},
 		{"some-client", "codex", "codex"},
 		{"claude-code", "copilot", ""}, {"claude-code", "", ""}, {"some-client", "", ""}, {"some-client", "claude", ""},
 	} {
@@ -66,7 +69,8 @@ func TestAnotherHostIsRefused(t *testing.T) {
 					continue
 				}
 				text, failed := called(t, s, tool.Name, "{}")
-				if failed && strings.Contains(text, "these tools were connected for claude, and this is "+test.is+": ") && strings.Contains(text, "an agent of its own") {
+				if failed && strings.Contains(text, "these tools were connected for claude, and this is "+test.is+
+					": ") && strings.Contains(text, "an agent of its own") {
 					refused++
 				}
 			}
@@ -84,7 +88,8 @@ func TestAnotherHostIsRefused(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), "connected for claude") {
 				t.Errorf("a resource answers %v", err)
 			}
-			if len(*kept) != 1 || (*kept)[0].Seen.Host != test.is || (*kept)[0].Agent != "bob" || (*kept)[0].Database != e.Router.Path() {
+			if len(*kept) != 1 || (*kept)[0].Seen.Host != test.is || (*kept)[0].Agent != "bob" ||
+				(*kept)[0].Database != e.Router.Path() {
 				t.Errorf("kept is %+v", *kept)
 			}
 		})

@@ -12,8 +12,8 @@ import (
 	"mailroom/orchestrator"
 )
 
-// withCodes is a middleware that gives every error its code, where the SDK would say 0, and does not answer for what the
-// server does not have: a list of no prompts from one that has declared none.
+// withCodes is a middleware that gives every error its code, where the SDK would say 0, and does not answer for what
+// the server does not have: a list of no prompts from one that has declared none.
 func withCodes(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
 		result, err := next(ctx, method, req)
@@ -24,15 +24,16 @@ func withCodes(next sdk.MethodHandler) sdk.MethodHandler {
 	}
 }
 
-// withCode returns an error that has a code of JSON-RPC: its own, that of the fault of whoever asked, or otherwise the code
-// given. nil stays nil.
+// withCode returns an error that has a code of JSON-RPC: its own, that of the fault of whoever asked, or otherwise the
+// code given. nil stays nil.
 func withCode(err error, otherwise int64) error {
 	var coded *jsonrpc.Error
 	if err == nil || errors.As(err, &coded) && coded.Code != 0 {
 		return err
 	}
 	switch orchestrator.CodeOf(err) {
-	case orchestrator.InvalidParams, orchestrator.PermissionDenied, orchestrator.NotFound, orchestrator.UnknownRecipient, orchestrator.UnknownSender:
+	case orchestrator.InvalidParams, orchestrator.PermissionDenied, orchestrator.NotFound,
+		orchestrator.UnknownRecipient, orchestrator.UnknownSender:
 		otherwise = jsonrpc.CodeInvalidParams
 	}
 	return &jsonrpc.Error{Code: otherwise, Message: err.Error()}
@@ -57,7 +58,8 @@ func withNames(offer surface.Offer) sdk.Middleware {
 			if known || here == "" {
 				return result, err
 			}
-			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("unknown tool %q: its name is %s here", call.Params.Name, here)}
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams,
+				Message: fmt.Sprintf("unknown tool %q: its name is %s here", call.Params.Name, here)}
 		}
 	}
 }

@@ -13,8 +13,9 @@ import (
 	"mailroom/orchestrator"
 )
 
-// exchange is what the calls of tools have in common that come over one connection, or in one HTTP request: who asks, whether
-// they are still there, and what is to be noted of an answer once it was written or could not be. It is safe for concurrent use.
+// exchange is what the calls of tools have in common that come over one connection, or in one HTTP request: who asks,
+// whether they are still there, and what is to be noted of an answer once it was written or could not be. It is safe
+// for concurrent use.
 type exchange struct {
 	caller commands.Caller
 	gone   context.Context             // ends when whoever asks goes away
@@ -34,8 +35,8 @@ func withExchange(ctx context.Context, x *exchange) context.Context {
 	return context.WithValue(ctx, exchangeKey{}, x)
 }
 
-// exchangeOf returns the exchange that a call belongs to. Every call has one; should it be missing, the caller is nobody, who may
-// do nothing.
+// exchangeOf returns the exchange that a call belongs to. Every call has one; should it be missing, the caller is
+// nobody, who may do nothing.
 func exchangeOf(ctx context.Context) *exchange {
 	if x, ok := ctx.Value(exchangeKey{}).(*exchange); ok {
 		return x
@@ -51,8 +52,8 @@ func (x *exchange) stillValid(ctx context.Context) error {
 	return x.valid(ctx)
 }
 
-// begin returns a context for one call that ends with the call's own and when whoever asks goes away. Call done at its end.
-// After end it is too late for a call: nobody would take its answer.
+// begin returns a context for one call that ends with the call's own and when whoever asks goes away. Call done at its
+// end. After end it is too late for a call: nobody would take its answer.
 func (x *exchange) begin(ctx context.Context) (_ context.Context, done func(), err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -72,8 +73,8 @@ func (x *exchange) begin(ctx context.Context) (_ context.Context, done func(), e
 // callKey stands in the _meta of an answer that expect has numbered.
 const callKey = "mailroom/answer"
 
-// expect keeps a function to call once a result was written to whoever asked, or could not be, and puts a number into the result by
-// which settle finds that function.
+// expect keeps a function to call once a result was written to whoever asked, or could not be, and puts a number into
+// the result by which settle finds that function.
 func (x *exchange) expect(result *sdk.CallToolResult, settled func(written bool)) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

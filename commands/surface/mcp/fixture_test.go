@@ -32,7 +32,8 @@ func newEndpoints(t testing.TB, agents ...string) *endpoints {
 // serve serves commands and handlers until the test ends, at an address of their own.
 func (e *endpoints) serve(env commands.Env, handlers map[string]http.Handler) {
 	e.T.Helper()
-	w, err := web.Listen(e.T.Context(), env, web.Options{Address: "127.0.0.1:0", RatePerSecond: 10_000, WithToken: handlers})
+	w, err := web.Listen(e.T.Context(), env, web.Options{Address: "127.0.0.1:0", RatePerSecond: 10_000,
+		WithToken: handlers})
 	if err != nil {
 		e.T.Fatal(err)
 	}
@@ -69,8 +70,8 @@ func connected(t testing.TB, o *sdk.ClientOptions, transport sdk.Transport) *sdk
 	return s
 }
 
-// piped serves a client on pipes, as a process does on standard input and output. hangUp closes them and returns when the
-// server has ended.
+// piped serves a client on pipes, as a process does on standard input and output. hangUp closes them and returns when
+// the server has ended.
 func piped(t testing.TB, s *offered, agent string, o *sdk.ClientOptions) (_ *sdk.ClientSession, hangUp func()) {
 	t.Helper()
 	in, toServer := io.Pipe()
@@ -80,7 +81,9 @@ func piped(t testing.TB, s *offered, agent string, o *sdk.ClientOptions) (_ *sdk
 		defer close(ended)
 		defer out.Close()
 		caller := commands.Caller{Name: agent, Session: "default"}
-		if err := s.serveStream(context.WithoutCancel(t.Context()), caller, in, out); err != nil && !errors.Is(err, io.ErrClosedPipe) { // a client closes both pipes at once
+		// a client closes both pipes at once
+		if err := s.serveStream(context.WithoutCancel(t.Context()), caller, in, out); err != nil &&
+			!errors.Is(err, io.ErrClosedPipe) {
 			t.Errorf("serving %s: %v", agent, err)
 		}
 	}()

@@ -40,7 +40,8 @@ type taker struct {
 
 func newTaker(e *endpoints) *taker {
 	k := &taker{env: e.Env, started: make(chan struct{}, 1), back: make(chan struct{}, 4)}
-	try := commands.Define(surfacetest.Vocabulary("try", "try"), "try", func(ctx context.Context, _ commands.Env, _ struct{}) (taken, error) {
+	try := commands.Define(surfacetest.Vocabulary("try", "try"), "try", func(ctx context.Context, _ commands.Env,
+		_ struct{}) (taken, error) {
 		k.started <- struct{}{}
 		<-ctx.Done()
 		return taken{true, k.back}, nil
@@ -176,14 +177,16 @@ func TestAnswerNotTaken(t *testing.T) {
 				"\n" + `{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n" + call + "\n")
 			stay, hangUp := io.Pipe()
 			out := &breaking{word: "fragile", hangUp: hangUp}
-			NewServer(e.Env, "v1").offering(false, "relay").serveStream(t.Context(), commands.Caller{Name: "a", Session: "default"}, io.MultiReader(in, stay), out)
+			NewServer(e.Env, "v1").offering(false, "relay").serveStream(t.Context(), commands.Caller{Name: "a",
+				Session: "default"}, io.MultiReader(in, stay), out)
 		},
 	} {
 		done(t, b, "send_message", `{"target":"a","message_type":"PING","message":"fragile `+name+`"}`)
 		lose(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"get_messages","arguments":{}}}`)
 		e.await("1", `SELECT count(*) FROM message_trace WHERE event = 'released' AND message_id =
 			(SELECT message_id FROM agent_message WHERE payload LIKE ?)`, "%"+name+"%")
-		if text := done(t, e.tools("/mcp/relay", "a", false, nil), "get_messages", `{}`); !strings.Contains(text, "fragile "+name) {
+		if text := done(t, e.tools("/mcp/relay", "a", false, nil), "get_messages", `{}`); !strings.Contains(text,
+			"fragile "+name) {
 			t.Errorf("%s: the next who asks gets %s", name, text)
 		}
 	}
@@ -227,7 +230,8 @@ func TestWaiterGone(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			ended := make(chan error, 1)
 			go func() {
-				_, err := s.CallTool(ctx, &sdk.CallToolParams{Name: "wait_for_mentions", Arguments: json.RawMessage(wait)})
+				_, err := s.CallTool(ctx, &sdk.CallToolParams{Name: "wait_for_mentions",
+					Arguments: json.RawMessage(wait)})
 				ended <- err
 			}()
 			e.await("1", `SELECT count(*) FROM waits`)
@@ -240,7 +244,8 @@ func TestWaiterGone(t *testing.T) {
 			}
 			e.await("0", `SELECT count(*) FROM waits`)
 			done(t, b, "send_message", `{"target":"a","message_type":"PING","message":"still here"}`)
-			if text := done(t, e.tools("/mcp/coral", "a", false, nil), "wait_for_mentions", wait); !strings.Contains(text, "still here") {
+			if text := done(t, e.tools("/mcp/coral", "a", false, nil), "wait_for_mentions",
+				wait); !strings.Contains(text, "still here") {
 				t.Errorf("another waiter gets %s", text)
 			}
 		})
@@ -257,7 +262,8 @@ func TestFailsAfterItHasTaken(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e := newEndpoints(t, "a", "b")
-			take := commands.Define(surfacetest.Vocabulary("try", "try"), "try", func(ctx context.Context, env commands.Env, _ struct{}) (struct{}, error) {
+			take := commands.Define(surfacetest.Vocabulary("try", "try"), "try", func(ctx context.Context,
+				env commands.Env, _ struct{}) (struct{}, error) {
 				lease := commands.Lease(env.Caller, "try", 0)
 				ms, _, err := reading.Wait(ctx, env.Ledger, reading.Options{Recipient: "a", Limit: 10, Lease: lease})
 				if err != nil || len(ms) != 1 {
@@ -270,7 +276,8 @@ func TestFailsAfterItHasTaken(t *testing.T) {
 			env.Catalogue = commands.NewCatalogue([]*commands.Definition{take.Definition})
 			server := NewServer(env, "v1")
 			s, _ := piped(t, server.offering(false), "a", nil)
-			done(t, e.tools("/mcp/relay", "b", false, nil), "send_message", `{"target":"a","message_type":"PING","message":"fragile"}`)
+			done(t, e.tools("/mcp/relay", "b", false, nil), "send_message",
+				`{"target":"a","message_type":"PING","message":"fragile"}`)
 			result, err := s.CallTool(t.Context(), &sdk.CallToolParams{Name: "try", Arguments: json.RawMessage(`{}`)})
 			if err != nil || !result.IsError {
 				t.Errorf("it did not fail: %v %+v", err, result)
@@ -281,18 +288,20 @@ func TestFailsAfterItHasTaken(t *testing.T) {
 	}
 }
 
-// TestStandardInputEndsBeforeAnswers: a server whose standard input has ended, and whose answers nobody takes, ends all the same, and
-// gives back what it has.
+// TestStandardInputEndsBeforeAnswers: a server whose standard input has ended, and whose answers nobody takes, ends all
+// the same, and gives back what it has.
 func TestStandardInputEndsBeforeAnswers(t *testing.T) {
 	t.Parallel()
 	e := newEndpoints(t, "a", "b")
-	done(t, e.tools("/mcp/relay", "b", false, nil), "send_message", `{"target":"a","message_type":"PING","message":"fragile"}`)
+	done(t, e.tools("/mcp/relay", "b", false, nil), "send_message",
+		`{"target":"a","message_type":"PING","message":"fragile"}`)
 	in := strings.NewReader(hello + "\n" + `{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n" +
 		`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"get_messages","arguments":{}}}` + "\n")
 	full, out := io.Pipe()
 	defer full.Close()
 	go full.Read(make([]byte, 64<<10)) // the first answer is taken, and no other
-	err := NewServer(e.Env, "v1").offering(false, "relay").serveStream(t.Context(), commands.Caller{Name: "a", Session: "default"}, in, out)
+	err := NewServer(e.Env, "v1").offering(false, "relay").serveStream(t.Context(), commands.Caller{Name: "a",
+		Session: "default"}, in, out)
 	if err != nil {
 		t.Error(err)
 	}

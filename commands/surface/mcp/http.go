@@ -16,8 +16,9 @@ import (
 	"mailroom/orchestrator"
 )
 
-// Handlers serve tools over streamable HTTP, by path: /mcp those of all vocabularies, and /mcp/VOCABULARY those of one under its
-// document's own names. Which tools there are depends on the token's right. They go into web.Options.WithToken.
+// Handlers serve tools over streamable HTTP, by path: /mcp those of all vocabularies, and /mcp/VOCABULARY those of one
+// under its document's own names. Which tools there are depends on the token's right. They go into
+// web.Options.WithToken.
 func (s *Server) Handlers() map[string]http.Handler {
 	handlers := map[string]http.Handler{"/mcp": s.handler()}
 	for _, name := range s.env.Catalogue.Vocabularies() {
@@ -39,8 +40,9 @@ func (s *Server) handler(vocabularies ...string) http.Handler {
 	})
 }
 
-// handlerOf serves what is for whoever asks. Requests have no session of their own: each says who asks by its token, and an
-// answer is on its way to whoever sent the request, or to nobody. A `subscriptions/listen` has a server for itself.
+// handlerOf serves what is for whoever asks. Requests have no session of their own: each says who asks by its token,
+// and an answer is on its way to whoever sent the request, or to nobody. A `subscriptions/listen` has a server for
+// itself.
 func (s *Server) handlerOf(server func(*http.Request) *sdk.Server) http.Handler {
 	handler := s.streamable(server)
 	var under underway
@@ -67,7 +69,8 @@ func (s *Server) handlerOf(server func(*http.Request) *sdk.Server) http.Handler 
 			defer listeners.Leave(token)
 			listening := s.listening()
 			defer orchestrator.Background(gone, "comments for a subscriber", s.env.Log, out.comment)()
-			s.streamable(func(*http.Request) *sdk.Server { return listening }).ServeHTTP(answers, r.WithContext(withExchange(gone, x)))
+			s.streamable(func(*http.Request) *sdk.Server { return listening }).ServeHTTP(answers,
+				r.WithContext(withExchange(gone, x)))
 			leave()
 		} else {
 			handler.ServeHTTP(answers, r.WithContext(withExchange(r.Context(), x)))
@@ -87,8 +90,8 @@ func (s *Server) streamable(server func(*http.Request) *sdk.Server) http.Handler
 	})
 }
 
-// watchedWriter tells the exchange which answers were written. What a client has taken is settled at once: it may go, or
-// ask for more, before the request has ended.
+// watchedWriter tells the exchange which answers were written. What a client has taken is settled at once: it may go,
+// or ask for more, before the request has ended.
 type watchedWriter struct {
 	http.ResponseWriter
 	x     *exchange

@@ -49,7 +49,8 @@ var badMessages = []struct {
 	{`{"jsonrpc":"2.0","id":true,"method":"ping"}`, `null`, -32600},
 	{`{"jsonrpc":"2.0","id":[1],"method":"ping"}`, `null`, -32600},
 	{`{"jsonrpc":"2.0","id":{"id":1},"method":"ping"}`, `null`, -32600},
-	{`{"jsonrpc":"2.0","id":9,"method":"ping","params":` + strings.Repeat("[", 2000) + strings.Repeat("]", 2000) + `}`, `9`, -32600},
+	{`{"jsonrpc":"2.0","id":9,"method":"ping","params":` + strings.Repeat("[", 2000) + strings.Repeat("]", 2000) + `}`,
+		`9`, -32600},
 	{`{"jsonrpc":"2.0","id":9,"method":"notifications/initialized"}`, `9`, -32600},
 }
 
@@ -66,7 +67,8 @@ func answerOf(t *testing.T, line string) (id string, code int) {
 	return string(a.ID), a.Error.Code
 }
 
-// TestBadLines: a line that is no message is answered as JSON-RPC asks, by its id where one can be read, and costs its client nothing else.
+// TestBadLines: a line that is no message is answered as JSON-RPC asks, by its id where one can be read, and costs its
+// client nothing else.
 func TestBadLines(t *testing.T) {
 	t.Parallel()
 	e := newEndpoints(t, "a")
@@ -79,8 +81,10 @@ func TestBadLines(t *testing.T) {
 	tooLong := badMessages[:0:0]
 	for text, id := range map[string]string{
 		long: `null`, `{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"text":"` + long + `"}}`: `9`,
-		`{"method":"tools/call","params":{"id":8,"text":"\"id\":7,` + long + `"},"jsonrpc":"2.0","id":"last"}`: `"last"`,
-		"\ufeff" + `{"params":{"text":"` + long + long + `"},"id":9}`:                                          `9`, `{"params":{"text":"` + long: `null`, strings.Repeat(" ", surface.MaxLine) + `{"id":9}`: `9`,
+		`{"method":"tools/call","params":{"id":8,"text":"\"id\":7,` + long +
+			`"},"jsonrpc":"2.0","id":"last"}`: `"last"`,
+		"\ufeff" + `{"params":{"text":"` + long + long + `"},"id":9}`: `9`,
+		`{"params":{"text":"` + long:                                  `null`, strings.Repeat(" ", surface.MaxLine) + `{"id":9}`: `9`,
 	} {
 		tooLong = append(tooLong, struct {
 			text, id string
@@ -97,10 +101,13 @@ func TestBadLines(t *testing.T) {
 		}
 	}
 	for _, silent := range []string{ // what needs no answer gets none
-		`{"jsonrpc":"2.0","method":"ping"}`, `{"jsonrpc":"2.0","method":"notifications/nothing"}`, `{"jsonrpc":"2.0","method":"tools/call","params":7}`,
+		`{"jsonrpc":"2.0","method":"ping"}`, `{"jsonrpc":"2.0","method":"notifications/nothing"}`,
+		`{"jsonrpc":"2.0","method":"tools/call","params":7}`,
 		`{"jsonrpc":"2.0","id":1,"result":{}}`, `{"jsonrpc":"2.0","id":"x","error":{"code":-1,"message":"no"}}`,
-		`{"jsonrpc":"2.0","method":"notifications/cancelled"}`, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":[1]}}`,
-		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":[]}`, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7.5}}`,
+		`{"jsonrpc":"2.0","method":"notifications/cancelled"}`,
+		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":[1]}}`,
+		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":[]}`,
+		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7.5}}`,
 	} {
 		s.say(silent)
 	}
@@ -110,16 +117,19 @@ func TestBadLines(t *testing.T) {
 	}
 }
 
-// TestLastLineWithoutItsEnd: what a client pipes in is answered to its end, though the last line has none and what is before it is bad.
+// TestLastLineWithoutItsEnd: what a client pipes in is answered to its end, though the last line has none and what is
+// before it is bad.
 func TestLastLineWithoutItsEnd(t *testing.T) {
 	t.Parallel()
 	e := newEndpoints(t, "a")
 	var out bytes.Buffer
 	in := strings.NewReader("{\n\n" + hello)
-	if err := NewServer(e.Env, "v1").offering(false).serveStream(t.Context(), commands.Caller{Name: "a", Session: "default"}, in, &out); err != nil {
+	if err := NewServer(e.Env, "v1").offering(false).serveStream(t.Context(), commands.Caller{Name: "a",
+		Session: "default"}, in, &out); err != nil {
 		t.Fatal(err)
 	}
-	if got := out.String(); strings.Count(got, "\n") != 2 || !strings.Contains(got, `-32700`) || !strings.Contains(got, `"serverInfo"`) {
+	if got := out.String(); strings.Count(got, "\n") != 2 || !strings.Contains(got, `-32700`) ||
+		!strings.Contains(got, `"serverInfo"`) {
 		t.Errorf("it says %s", got)
 	}
 }
@@ -139,7 +149,8 @@ func TestBadRequestsOverHTTP(t *testing.T) {
 			}
 			got, text := e.answerTo(r)
 			if gotID, gotCode := answerOf(t, text); got != status || gotID != id || gotCode != code {
-				t.Errorf("%.200q, version %q: %d, %d to %s; want %d, %d to %s", body, version, got, gotCode, gotID, status, code, id)
+				t.Errorf("%.200q, version %q: %d, %d to %s; want %d, %d to %s", body, version, got, gotCode, gotID,
+					status, code, id)
 			}
 		}
 	}
@@ -159,9 +170,11 @@ func TestBadRequestsOverHTTP(t *testing.T) {
 		}
 	}
 	for body, status := range map[string]int{
-		"\ufeff" + listTools: http.StatusOK, "\ufeff" + `{"jsonrpc":"2.0","method":"notifications/initialized"}`: http.StatusAccepted,
-		`{"jsonrpc":"2.0","method":"no/such"}`: http.StatusBadRequest, `{"jsonrpc":"2.0","method":"tools/list"}`: http.StatusBadRequest,
-		`{"jsonrpc":"2.0","id":1,"result":{}}`: http.StatusAccepted,
+		"\ufeff" + listTools: http.StatusOK, "\ufeff" +
+			`{"jsonrpc":"2.0","method":"notifications/initialized"}`: http.StatusAccepted,
+		`{"jsonrpc":"2.0","method":"no/such"}`:    http.StatusBadRequest,
+		`{"jsonrpc":"2.0","method":"tools/list"}`: http.StatusBadRequest,
+		`{"jsonrpc":"2.0","id":1,"result":{}}`:    http.StatusAccepted,
 	} {
 		if got, text := e.post(token, "/mcp", body); got != status {
 			t.Errorf("%q: %d %s; want %d", body, got, text, status)

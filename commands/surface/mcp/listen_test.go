@@ -16,7 +16,8 @@ import (
 
 // listening is a request that listens to the inbox of an agent.
 func listening(id, agent string) string {
-	return modernCall(id, newest, listen, `"notifications":{"toolsListChanged":true,"resourceSubscriptions":["`+inboxURI+agent+`"]},`)
+	return modernCall(id, newest, listen, `"notifications":{"toolsListChanged":true,"resourceSubscriptions":["`+
+		inboxURI+agent+`"]},`)
 }
 
 // stream is a subscription over HTTP.
@@ -38,7 +39,8 @@ func (e *endpoints) listen(t *testing.T, token, id, agent string) *stream {
 	}
 	t.Cleanup(func() { res.Body.Close() })
 	s := &stream{t, res, bufio.NewScanner(res.Body), leave}
-	if got := s.next(); !strings.Contains(got, "notifications/subscriptions/acknowledged") || !strings.Contains(got, inboxURI+agent) ||
+	if got := s.next(); !strings.Contains(got, "notifications/subscriptions/acknowledged") ||
+		!strings.Contains(got, inboxURI+agent) ||
 		!strings.Contains(got, `"io.modelcontextprotocol/subscriptionId":`+id) || strings.Contains(got, "tools") {
 		t.Fatalf("the subscription begins with %s", got)
 	}
@@ -68,7 +70,8 @@ func (s *stream) hears(what string, parts ...string) {
 	}
 }
 
-// TestListenOverHTTP: whoever listens to an inbox over HTTP is told of what arrives there, and nobody else, until it goes or its token does.
+// TestListenOverHTTP: whoever listens to an inbox over HTTP is told of what arrives there, and nobody else, until it
+// goes or its token does.
 func TestListenOverHTTP(t *testing.T) {
 	t.Parallel()
 	e := newEndpoints(t, "a", "b", "c")
@@ -78,7 +81,8 @@ func TestListenOverHTTP(t *testing.T) {
 		done(t, b, "send_message", `{"target":"`+to+`","message_type":"PING","message":"x"}`)
 	}
 	token := e.Token("a", false)
-	first, second, other := e.listen(t, token, `1`, "a"), e.listen(t, token, `"two"`, "a"), e.listen(t, e.Token("c", false), `1`, "c")
+	first, second, other := e.listen(t, token, `1`, "a"), e.listen(t, token, `"two"`, "a"),
+		e.listen(t, e.Token("c", false), `1`, "c")
 	send("a")
 	first.hears("the first", `"io.modelcontextprotocol/subscriptionId":1`, inboxURI+"a")
 	second.hears("the second", `"io.modelcontextprotocol/subscriptionId":"two"`)
@@ -112,7 +116,8 @@ func TestListensAreBounded(t *testing.T) {
 	for i := range 32 {
 		e.listen(t, token, fmt.Sprint(i), "a")
 	}
-	if status, got := e.answerTo(e.modernRequest(token, listening("32", "a"), listen, "", nil)); status != http.StatusTooManyRequests {
+	if status, got := e.answerTo(e.modernRequest(token, listening("32", "a"), listen, "",
+		nil)); status != http.StatusTooManyRequests {
 		t.Errorf("one too many: %d %s", status, got)
 	}
 	e.listen(t, e.Token("b", false), "1", "b")
@@ -154,8 +159,8 @@ func TestListenIsRefused(t *testing.T) {
 	}
 }
 
-// TestSubscriptionsOfOneClient: two to the same inbox on one connection, and one of the older protocol, are told each in its own form, and end each
-// by itself.
+// TestSubscriptionsOfOneClient: two to the same inbox on one connection, and one of the older protocol, are told each
+// in its own form, and end each by itself.
 func TestSubscriptionsOfOneClient(t *testing.T) {
 	t.Parallel()
 	e := newEndpoints(t, "a", "b")
@@ -182,7 +187,8 @@ func TestSubscriptionsOfOneClient(t *testing.T) {
 		for _, want := range wants {
 			found := false
 			for _, line := range heard {
-				found = found || strings.Contains(line, "notifications/resources/updated") && (strings.Contains(line, want) || want == "" && !strings.Contains(line, "subscriptionId"))
+				found = found || strings.Contains(line, "notifications/resources/updated") &&
+					(strings.Contains(line, want) || want == "" && !strings.Contains(line, "subscriptionId"))
 			}
 			if !found {
 				t.Errorf("%s: it hears %q; want one with %q", what, heard, want)
@@ -199,7 +205,8 @@ func TestSubscriptionsOfOneClient(t *testing.T) {
 	say(modernCall("9", newest, "tools/list", ""), `"id":9`)
 }
 
-// TestComments: a stream that has begun and on which nothing happens has a comment now and then, and another answer none.
+// TestComments: a stream that has begun and on which nothing happens has a comment now and then, and another answer
+// none.
 func TestComments(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 	"mailroom/orchestrator"
 )
 
-// Versions of the protocol. Until 2025-11-25 a client begins with `initialize`; since modernVersion each request stands alone and names its
-// version.
+// Versions of the protocol. Until 2025-11-25 a client begins with `initialize`; since modernVersion each request stands
+// alone and names its version.
 const (
 	modernVersion  = "2026-07-28"
 	batchesVersion = "2025-03-26" // demands batches, which are not taken: it is not agreed to
@@ -71,11 +71,12 @@ func judge(text []byte) received {
 	return r
 }
 
-// namedVersion returns the version of the protocol that the _meta of a request names; "" is none. ok is false if what stands there cannot be a
-// version.
+// namedVersion returns the version of the protocol that the _meta of a request names; "" is none. ok is false if what
+// stands there cannot be a version.
 func namedVersion(request *jsonrpc.Request) (version string, ok bool) {
 	var params, meta map[string]json.RawMessage // the names of a struct's fields would match in any case
-	if !request.IsCall() || json.Unmarshal(request.Params, &params) != nil || json.Unmarshal(params["_meta"], &meta) != nil {
+	if !request.IsCall() || json.Unmarshal(request.Params, &params) != nil ||
+		json.Unmarshal(params["_meta"], &meta) != nil {
 		return "", true
 	}
 	named, some := meta[sdk.MetaKeyProtocolVersion]
@@ -85,8 +86,8 @@ func namedVersion(request *jsonrpc.Request) (version string, ok bool) {
 	return version, json.Unmarshal(named, &version) == nil && version != ""
 }
 
-// unspoken returns the error for a request of a version that is not spoken here, and nil for another. The SDK takes such a request for one
-// of an old version. Source: Model Context Protocol 2026-07-28, "Protocol Version Negotiation".
+// unspoken returns the error for a request of a version that is not spoken here, and nil for another. The SDK takes
+// such a request for one of an old version. Source: Model Context Protocol 2026-07-28, "Protocol Version Negotiation".
 func unspoken(version string) *jsonrpc.Error {
 	if version == "" || slices.Contains(versions, version) {
 		return nil
@@ -95,7 +96,8 @@ func unspoken(version string) *jsonrpc.Error {
 	if err != nil {
 		panic(err) // it is made of texts
 	}
-	return &jsonrpc.Error{Code: sdk.CodeUnsupportedProtocolVersion, Message: "this version of the protocol is not spoken here", Data: data}
+	return &jsonrpc.Error{Code: sdk.CodeUnsupportedProtocolVersion,
+		Message: "this version of the protocol is not spoken here", Data: data}
 }
 
 // rpcError is an answer of JSON-RPC to a message that was not accepted. Source: JSON-RPC 2.0, part 5.1.
@@ -114,8 +116,8 @@ func rpcError(id json.RawMessage, e *jsonrpc.Error) []byte {
 // maxID bounds the id that idFinder keeps, in bytes.
 const maxID = 1 << 10
 
-// idFinder finds the id of a message in its text, which need not be JSON to its end, nor fit into memory. Of several it takes the last, as
-// decoders do. The zero value is ready to read.
+// idFinder finds the id of a message in its text, which need not be JSON to its end, nor fit into memory. Of several it
+// takes the last, as decoders do. The zero value is ready to read.
 type idFinder struct {
 	depth   int    // of objects and lists
 	over    bool   // the message has ended, or is no object
@@ -184,7 +186,8 @@ func (f *idFinder) value() {
 
 // found returns the id: a number or a text, and null where there is none.
 func (f *idFinder) found() json.RawMessage {
-	if len(f.id) > 0 && len(f.id) <= maxID && bytes.IndexByte([]byte(`"-0123456789`), f.id[0]) >= 0 && json.Valid(f.id) {
+	if len(f.id) > 0 && len(f.id) <= maxID && bytes.IndexByte([]byte(`"-0123456789`), f.id[0]) >= 0 &&
+		json.Valid(f.id) {
 		return f.id
 	}
 	return json.RawMessage("null")

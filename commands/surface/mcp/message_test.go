@@ -6,15 +6,20 @@ import (
 	"testing"
 )
 
-// TestIDIsFound: the id of a message is found wherever it stands, in however many pieces the message comes, and whatever is wrong behind it.
+// TestIDIsFound: the id of a message is found wherever it stands, in however many pieces the message comes, and
+// whatever is wrong behind it.
 func TestIDIsFound(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		`{"id":7}`: `7`, `{"id":"a\"},b"}`: `"a\"},b"`, `{"method":"x","params":{"id":1,"a":[{"id":2}]},"id":3}`: `3`, `{"id":1,"id":2}`: `2`,
-		"\ufeff\t{ \"id\" : -7 , \"method\":": `-7`, `{"\u0069d":7}`: `7`, `{"id":7.5,`: `7.5`, `{"id":7} {"id":8}`: `7`,
+		`{"id":7}`: `7`, `{"id":"a\"},b"}`: `"a\"},b"`, `{"method":"x","params":{"id":1,"a":[{"id":2}]},"id":3}`: `3`,
+		`{"id":1,"id":2}`:                     `2`,
+		"\ufeff\t{ \"id\" : -7 , \"method\":": `-7`, `{"\u0069d":7}`: `7`, `{"id":7.5,`: `7.5`,
+		`{"id":7} {"id":8}`:                `7`,
 		`{"params":"{\"id\":1}","id":2,"x`: `2`, `{"a":"\\","id":2}`: `2`,
-		`{"id":7`: `null`, `{"id":"a`: `null`, `{"ID":7}`: `null`, `{"id":null}`: `null`, `{"id":[1]}`: `null`, `{"id":{"id":1}}`: `null`, `{"id":true}`: `null`,
-		`{"id":12x}`: `null`, `[{"id":7}]`: `null`, `7`: `null`, ``: `null`, `{}`: `null`, `"{\"id\":7}"`: `null`, `{"params":{"id":7}}`: `null`,
+		`{"id":7`: `null`, `{"id":"a`: `null`, `{"ID":7}`: `null`, `{"id":null}`: `null`, `{"id":[1]}`: `null`,
+		`{"id":{"id":1}}`: `null`, `{"id":true}`: `null`,
+		`{"id":12x}`: `null`, `[{"id":7}]`: `null`, `7`: `null`, ``: `null`, `{}`: `null`, `"{\"id\":7}"`: `null`,
+		`{"params":{"id":7}}`:                         `null`,
 		`{"id":"` + strings.Repeat("x", maxID) + `"}`: `null`, `{"id":` + strings.Repeat("[", 1<<20): `null`,
 	} {
 		var whole, pieces idFinder
@@ -33,7 +38,8 @@ func TestIDIsFound(t *testing.T) {
 
 // FuzzIDIsFound compares with a decoder of JSON, where the text is JSON.
 func FuzzIDIsFound(f *testing.F) {
-	for _, text := range []string{`{"id":7,"a":{"id":8}}`, `{"a":"\"","id":"x\\"}`, `[{"id":1}]`, `{"id":[],"id":-1e3}`, `{"x":"{","y":[}],"id":0}`} {
+	for _, text := range []string{`{"id":7,"a":{"id":8}}`, `{"a":"\"","id":"x\\"}`, `[{"id":1}]`, `{"id":[],"id":-1e3}`,
+		`{"x":"{","y":[}],"id":0}`} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -25,8 +25,9 @@ func cancelledID(m *jsonrpc.Request) (id jsonrpc.ID, ok bool) {
 	return id, err == nil && id.IsValid()
 }
 
-// openCalls keeps track of the requests of one connection that have not been answered yet. A request that its client has
-// cancelled gets no answer at all. Source: Model Context Protocol 2025-11-25, "Cancellation". It is safe for concurrent use.
+// openCalls keeps track of the requests of one connection that have not been answered yet. A request that its client
+// has cancelled gets no answer at all. Source: Model Context Protocol 2025-11-25, "Cancellation". It is safe for
+// concurrent use.
 type openCalls struct {
 	mu    sync.Mutex
 	calls map[jsonrpc.ID]*openCall
@@ -56,8 +57,8 @@ func (o *openCalls) begin(request *jsonrpc.Request, at *session) {
 	o.calls[request.ID] = &openCall{at: at, lasts: request.Method == listen}
 }
 
-// callOff takes note that the client of a request does not want its answer, and returns the session that works on it; nil if the request
-// is not open, or is being answered.
+// callOff takes note that the client of a request does not want its answer, and returns the session that works on it;
+// nil if the request is not open, or is being answered.
 func (o *openCalls) callOff(id jsonrpc.ID) *session {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -82,7 +83,8 @@ func (o *openCalls) answer(id jsonrpc.ID) (wanted bool) {
 	return wanted
 }
 
-// answered takes note that a request is not open any more: its answer was written or, if that was not possible, taken back.
+// answered takes note that a request is not open any more: its answer was written or, if that was not possible, taken
+// back.
 func (o *openCalls) answered(id jsonrpc.ID) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

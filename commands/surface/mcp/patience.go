@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	// usualPatience is how long one call of a tool may wait where nothing is known of its client: most abandon it after a minute.
-	// Source: agents.md, "MCP".
+	// usualPatience is how long one call of a tool may wait where nothing is known of its client: most abandon it after
+	// a minute. Source: agents.md, "MCP".
 	usualPatience = 55 * time.Second
 	// spare is what is left of a client's time for everything but the wait.
 	spare = 5 * time.Second
 )
 
-// clientTime is how long the client of one connection waits for the answer to a call. The zero value knows nothing of it. It is safe for
-// concurrent use.
+// clientTime is how long the client of one connection waits for the answer to a call. The zero value knows nothing of
+// it. It is safe for concurrent use.
 type clientTime struct {
 	of   func(host string) time.Duration // nil knows none
 	once sync.Once

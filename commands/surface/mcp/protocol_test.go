@@ -163,7 +163,8 @@ func TestCalledOffIsNotAnswered(t *testing.T) {
 	}
 }
 
-// TestInboxSubscription: who subscribes to an inbox is told of what arrives in it, from any process, until it ends that.
+// TestInboxSubscription: who subscribes to an inbox is told of what arrives in it, from any process, until it ends
+// that.
 func TestInboxSubscription(t *testing.T) {
 	t.Parallel()
 	e := newEndpoints(t, "a", "b")
@@ -203,7 +204,8 @@ func TestInboxSubscription(t *testing.T) {
 	ask("third", "tools/call", getMessages)
 }
 
-// TestInboxSubscriptionOfTheNewestProtocol: the same with a client whose library says nothing of when its subscription stands.
+// TestInboxSubscriptionOfTheNewestProtocol: the same with a client whose library says nothing of when its subscription
+// stands.
 func TestInboxSubscriptionOfTheNewestProtocol(t *testing.T) {
 	t.Parallel()
 	e := newEndpoints(t, "a", "b")
@@ -238,7 +240,8 @@ func TestAgentArrives(t *testing.T) {
 	t.Parallel()
 	e := newEndpoints(t, "b")
 	piped(t, stdioServer(e.Env, "newcomer", "relay"), "newcomer", nil)
-	if got := e.value(`SELECT agent || ' ' || session_id || ' ' || status FROM presence WHERE agent = 'newcomer'`); got != "newcomer default working" {
+	if got := e.value(`SELECT agent || ' ' || session_id || ' ' || status FROM presence
+		WHERE agent = 'newcomer'`); got != "newcomer default working" {
 		t.Errorf("its presence is %q", got)
 	}
 	b := e.tools("/mcp/relay", "b", false, nil)
@@ -250,17 +253,23 @@ func TestAdviceForAgents(t *testing.T) {
 	t.Parallel()
 	e := newEndpoints(t, "builder", "tester")
 	for _, c := range []struct{ vocabulary, tool, args, says, not string }{
-		{"relay", "send_message", `{"target":"buidler","message_type":"PING","message":"x"}`, "Did you mean builder? list_groups shows who is known. If buidler is still to come, send again with hold_unknown", "mailroom agent add"},
-		{"team", "SendMessage", `{"to":"tomorrow","message":"x"}`, "team_members shows who is known. If tomorrow is still to come, send again with hold_unknown", "mailroom agent add"},
-		{"coral", "create_thread", `{"threadName":"x","participantIds":["nobody"]}`, "list_agents shows who is known. Only the person", "hold_unknown"},
+		{"relay", "send_message", `{"target":"buidler","message_type":"PING","message":"x"}`,
+			"Did you mean builder? list_groups shows who is known. If buidler is still to come, send again with hold_unknown", "mailroom agent add"},
+		{"team", "SendMessage", `{"to":"tomorrow","message":"x"}`,
+			"team_members shows who is known. If tomorrow is still to come, send again with hold_unknown",
+			"mailroom agent add"},
+		{"coral", "create_thread", `{"threadName":"x","participantIds":["nobody"]}`,
+			"list_agents shows who is known. Only the person", "hold_unknown"},
 		{"", "send", `{"recipient":"nobody","message_type":"x"}`, "hold_unknown", "mailroom agent add"},
-		{"", "send_message", `{"threadId":"t","content":"x","mentions":["tester"]}`, "These are parameters of coral_send_message: call that", "mailroom"},
+		{"", "send_message", `{"threadId":"t","content":"x","mentions":["tester"]}`,
+			"These are parameters of coral_send_message: call that", "mailroom"},
 		{"", "send_message", `{"content":"x"}`, "coral_send_message", "mailroom"},
 		{"", "send", `{"to":"tester","type":"question","payload":{}}`, "ralph_send", "mailroom"},
 		{"relay", "send_message", `{"threadId":"t","content":"x"}`, "content", "coral"}, // which is not served there
 	} {
 		s, _ := piped(t, stdioServer(e.Env, "builder", strings.Fields(c.vocabulary)...), "builder", nil)
-		if text, failed := called(t, s, c.tool, c.args); !failed || !strings.Contains(text, c.says) || strings.Contains(text, c.not) {
+		if text, failed := called(t, s, c.tool, c.args); !failed || !strings.Contains(text, c.says) ||
+			strings.Contains(text, c.not) {
 			t.Errorf("%s %s: %s; want %q and not %q", c.tool, c.args, text, c.says, c.not)
 		}
 	}
@@ -271,8 +280,8 @@ func TestAdviceForAgents(t *testing.T) {
 	}
 }
 
-// TestAdviceWithoutAShell: over MCP and HTTP a hint names what is offered to the caller, and leaves out what only a shell can do.
-// Where nothing is left, it is for the person.
+// TestAdviceWithoutAShell: over MCP and HTTP a hint names what is offered to the caller, and leaves out what only a
+// shell can do. Where nothing is left, it is for the person.
 func TestAdviceWithoutAShell(t *testing.T) {
 	t.Parallel()
 	e := newEndpoints(t, "builder", "full")
@@ -288,13 +297,18 @@ func TestAdviceWithoutAShell(t *testing.T) {
 			`"hint":"search_messages finds what an agent has sent or got"`,
 		},
 		{
-			"send", `{"recipient":"builders","message_type":"x"}`, `"hint":"Tell the person who runs you: Add some with ` + "`mailroom group add builders AGENT`" + `"`,
+			"send", `{"recipient":"builders","message_type":"x"}`,
+			`"hint":"Tell the person who runs you: Add some with ` + "`mailroom group add builders AGENT`" + `"`,
 			`"hint":"Add some with group_add (name: builders, members: AGENT)"`,
 		},
-		{"send", `{"recipient":"full","message_type":"x"}`, `"hint":"Try again later"`, `"hint":"Try again later; status shows the backlog, the setting backlog.limit the limit"`},
-		{"send", `{"recipient":"role:x","message_type":"x"}`, `"hint":"No agent has a role yet"`, `"hint":"No agent has a role yet; agent_add (name: NAME, role: x) gives one"`},
-		{"release", `{}`, `"hint":"Name one message, or say all; not both"`, `"hint":"Name one message, or say all; not both"`},
-		{"read_thread", `{"thread_id":"t"}`, `"hint":"list_threads lists yours; any`, `"hint":"list_threads lists yours; any`},
+		{"send", `{"recipient":"full","message_type":"x"}`, `"hint":"Try again later"`,
+			`"hint":"Try again later; status shows the backlog, the setting backlog.limit the limit"`},
+		{"send", `{"recipient":"role:x","message_type":"x"}`, `"hint":"No agent has a role yet"`,
+			`"hint":"No agent has a role yet; agent_add (name: NAME, role: x) gives one"`},
+		{"release", `{}`, `"hint":"Name one message, or say all; not both"`,
+			`"hint":"Name one message, or say all; not both"`},
+		{"read_thread", `{"thread_id":"t"}`, `"hint":"list_threads lists yours; any`,
+			`"hint":"list_threads lists yours; any`},
 	} {
 		for _, admin := range []bool{false, true} {
 			want := c.agent
@@ -306,37 +320,44 @@ func TestAdviceWithoutAShell(t *testing.T) {
 			if text, failed := called(t, s, c.tool, c.args); !failed || !strings.Contains(text, want) {
 				t.Errorf("the tool %s %s, administrator %t: %s; want %s", c.tool, c.args, admin, text, want)
 			}
-			if status, text := e.Run(e.Token("builder", admin), c.tool, c.args); status < 400 || !strings.Contains(text, want) {
+			if status, text := e.Run(e.Token("builder", admin), c.tool, c.args); status < 400 ||
+				!strings.Contains(text, want) {
 				t.Errorf("over HTTP %s %s, administrator %t: %d %s; want %s", c.tool, c.args, admin, status, text, want)
 			}
 		}
 	}
 }
 
-// TestAdviceWhereLessIsOffered: who cannot follow a hint is told who can, or nothing when there is only something to see.
+// TestAdviceWhereLessIsOffered: who cannot follow a hint is told who can, or nothing when there is only something to
+// see.
 func TestAdviceWhereLessIsOffered(t *testing.T) {
 	t.Parallel()
 	e := &endpoints{surfacetest.On(t, surfacetest.OpenRouter(t, ledger.Options{
-		Path: enginetest.Place(t), Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}, "webhook": new(transport.Webhook)},
+		Path: enginetest.Place(t), Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{},
+			"webhook": new(transport.Webhook)},
 	}))}
 	e.serve(e.Env, nil)
 	if _, _, err := agents.Add(t.Context(), e.Router.Ledger, agents.Update{Name: "builder"}); err != nil {
 		t.Fatal(err)
 	}
-	status, text := e.Run(e.Token("builder", true), "agent_add", `{"name":"hook","deliver":"webhook:http://127.0.0.1/x"}`)
+	status, text := e.Run(e.Token("builder", true), "agent_add",
+		`{"name":"hook","deliver":"webhook:http://127.0.0.1/x"}`)
 	const allow = "If that is meant, allow it: `mailroom agent add hook --deliver webhook:http://127.0.0.1/x --allow-private`"
-	if status != 400 || !strings.Contains(text, `"hint":"Only somebody on the daemon's machine can do that. `+allow+`"`) {
+	if status != 400 || !strings.Contains(text, `"hint":"Only somebody on the daemon's machine can do that. `+allow+
+		`"`) {
 		t.Errorf("a private address over HTTP: %d %s", status, text)
 	}
 	onTheMachine := surface.NewOffer(surfacetest.Catalogue(), commands.Caller{Admin: true})
-	hint := onTheMachine.WithoutShell(&orchestrator.Error{Code: orchestrator.InvalidParams, Hint: allow}).(*orchestrator.Error).Hint
+	hint := onTheMachine.WithoutShell(&orchestrator.Error{Code: orchestrator.InvalidParams,
+		Hint: allow}).(*orchestrator.Error).Hint
 	if hint != "If that is meant, allow it: agent_add (name: hook, deliver: webhook:http://127.0.0.1/x, allow_private: true)" {
 		t.Errorf("a private address over MCP on the machine itself: %s", hint)
 	}
 	env := e.Env
 	env.Catalogue = commands.NewCatalogue(append(surfacetest.Catalogue().All(), mail.Definitions()...))
 	s, _ := piped(t, NewServer(env, "v1").offering(false, "relay"), "builder", nil)
-	if text, failed := called(t, s, "get_message", `{"message_id":"m"}`); !failed || !strings.Contains(text, "no message") || strings.Contains(text, "hint") {
+	if text, failed := called(t, s, "get_message", `{"message_id":"m"}`); !failed ||
+		!strings.Contains(text, "no message") || strings.Contains(text, "hint") {
 		t.Errorf("an id that is mistyped, where nothing finds one: %s", text)
 	}
 }

@@ -12,8 +12,8 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// admit judges the body and the headers of a request. It returns the writer for the answer to it, and the body if that is a request or a
-// notification of the protocol; or it refuses it, and returns nil.
+// admit judges the body and the headers of a request. It returns the writer for the answer to it, and the body if that
+// is a request or a notification of the protocol; or it refuses it, and returns nil.
 func admit(rw http.ResponseWriter, r *http.Request, body []byte) (answers http.ResponseWriter, m *jsonrpc.Request) {
 	if r.Method != http.MethodPost {
 		return rw, nil
@@ -37,9 +37,9 @@ const (
 	nameHeader    = "Mcp-Name"
 )
 
-// headed returns what is wrong with the headers that repeat something of a message, and puts the name among them into plain form. The SDK
-// holds them to the message, but it takes an old version that it does not know for a malformed request, and compares the name as it is
-// encoded. Source: Model Context Protocol 2026-07-28, "Request Metadata".
+// headed returns what is wrong with the headers that repeat something of a message, and puts the name among them into
+// plain form. The SDK holds them to the message, but it takes an old version that it does not know for a malformed
+// request, and compares the name as it is encoded. Source: Model Context Protocol 2026-07-28, "Request Metadata".
 func headed(header http.Header, message received) *jsonrpc.Error {
 	version := header.Get(versionHeader)
 	for _, name := range []string{versionHeader, "Mcp-Method", nameHeader} {
@@ -71,11 +71,12 @@ func headed(header http.Header, message received) *jsonrpc.Error {
 
 // mismatch is the error for headers that do not fit the message.
 func mismatch(format string, args ...any) *jsonrpc.Error {
-	return &jsonrpc.Error{Code: sdk.CodeHeaderMismatch, Message: fmt.Sprintf("the headers do not fit the message: "+format, args...)}
+	return &jsonrpc.Error{Code: sdk.CodeHeaderMismatch, Message: fmt.Sprintf("the headers do not fit the message: "+
+		format, args...)}
 }
 
-// spokenRefusals is a writer of the answer to one request. Where the SDK refuses the request in plain text, it writes an error of
-// JSON-RPC with the request's id instead.
+// spokenRefusals is a writer of the answer to one request. Where the SDK refuses the request in plain text, it writes
+// an error of JSON-RPC with the request's id instead.
 type spokenRefusals struct {
 	http.ResponseWriter
 	id    json.RawMessage
@@ -84,7 +85,8 @@ type spokenRefusals struct {
 
 // WriteHeader implements http.ResponseWriter.
 func (w *spokenRefusals) WriteHeader(status int) {
-	if w.plain = status == http.StatusBadRequest && strings.HasPrefix(w.Header().Get("Content-Type"), "text/plain"); w.plain {
+	if w.plain = status == http.StatusBadRequest && strings.HasPrefix(w.Header().Get("Content-Type"),
+		"text/plain"); w.plain {
 		w.Header().Set("Content-Type", "application/json")
 		return // Write knows more
 	}
@@ -98,7 +100,8 @@ func (w *spokenRefusals) Write(p []byte) (int, error) {
 	}
 	w.plain = false
 	status, code := http.StatusBadRequest, int64(jsonrpc.CodeInvalidRequest)
-	if bytes.HasPrefix(p, []byte("JSON RPC not handled")) && string(w.id) != "null" { // the SDK's error for a method that it does not know
+	// the SDK's error for a method that it does not know
+	if bytes.HasPrefix(p, []byte("JSON RPC not handled")) && string(w.id) != "null" {
 		status, code = http.StatusOK, jsonrpc.CodeMethodNotFound // the request is well formed, and this is its answer
 	}
 	w.ResponseWriter.WriteHeader(status)

@@ -15,7 +15,8 @@ func read(t *testing.T, s *sdk.ClientSession, uri string) string {
 	if err != nil {
 		return ""
 	}
-	if len(r.Contents) != 1 || r.Contents[0].URI != uri || r.Contents[0].MIMEType != "application/json" || !json.Valid([]byte(r.Contents[0].Text)) {
+	if len(r.Contents) != 1 || r.Contents[0].URI != uri || r.Contents[0].MIMEType != "application/json" ||
+		!json.Valid([]byte(r.Contents[0].Text)) {
 		t.Errorf("%s: %+v", uri, r.Contents)
 	}
 	return r.Contents[0].Text
@@ -71,7 +72,8 @@ func TestResources(t *testing.T) {
 		{"boss", boss, "mailroom://trace/", "", ""},
 		{"boss", boss, "mailroom://nothing/b", "", ""},
 	} {
-		if got := read(t, r.s, r.uri); (r.has == "") != (got == "") || !strings.Contains(got, r.has) || (r.not != "" && strings.Contains(got, r.not)) {
+		if got := read(t, r.s, r.uri); (r.has == "") != (got == "") || !strings.Contains(got, r.has) ||
+			(r.not != "" && strings.Contains(got, r.not)) {
 			t.Errorf("%s reads %s: %s; want %q and not %q", r.who, r.uri, got, r.has, r.not)
 		}
 	}
@@ -80,13 +82,15 @@ func TestResources(t *testing.T) {
 	}
 }
 
-// TestThreadResource: those who take part in a thread read all that is posted in it, mentioned or not, for as long as they
-// take part.
+// TestThreadResource: those who take part in a thread read all that is posted in it, mentioned or not, for as long as
+// they take part.
 func TestThreadResource(t *testing.T) {
 	t.Parallel()
 	e := newEndpoints(t, "a", "b", "c")
-	a, b, c := e.tools("/mcp/coral", "a", false, nil), e.tools("/mcp/coral", "b", false, nil), e.tools("/mcp/coral", "c", false, nil)
-	r, err := a.CallTool(t.Context(), &sdk.CallToolParams{Name: "create_thread", Arguments: json.RawMessage(`{"threadName":"x","participantIds":["b"]}`)})
+	a, b, c := e.tools("/mcp/coral", "a", false, nil), e.tools("/mcp/coral", "b", false, nil),
+		e.tools("/mcp/coral", "c", false, nil)
+	r, err := a.CallTool(t.Context(), &sdk.CallToolParams{Name: "create_thread",
+		Arguments: json.RawMessage(`{"threadName":"x","participantIds":["b"]}`)})
 	if err != nil || r.IsError {
 		t.Fatalf("%+v %v", r, err)
 	}

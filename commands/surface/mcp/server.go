@@ -1,5 +1,5 @@
-// Package mcp serves commands as tools over the Model Context Protocol: on standard input and output to one agent, and over HTTP to
-// whoever shows a token to package web.
+// Package mcp serves commands as tools over the Model Context Protocol: on standard input and output to one agent, and
+// over HTTP to whoever shows a token to package web.
 package mcp
 
 import (
@@ -22,16 +22,17 @@ const progressEvery = 5 * time.Second
 
 // Server offers commands as tools. It is safe for concurrent use.
 type Server struct {
-	// CallTime returns how long an agent host, by the name by which package hosts knows it, waits for the answer to a call on standard
-	// input and output; 0 is not known. It is called once at most for a connection. nil knows none.
+	// CallTime returns how long an agent host, by the name by which package hosts knows it, waits for the answer to a
+	// call on standard input and output; 0 is not known. It is called once at most for a connection. nil knows none.
 	CallTime func(host string) time.Duration
 
 	env     commands.Env // for each call with the caller of that call
 	version string
 	every   time.Duration // between two reports of progress
 	owner   Owner         // on standard input and output
-	arrival *arrival      // of the one agent that is served, on standard input and output; nil over HTTP, where many are
-	client  *clientTime   // of the one connection on standard input and output; over HTTP it knows nothing
+	// of the one agent that is served, on standard input and output; nil over HTTP, where many are
+	arrival *arrival
+	client  *clientTime // of the one connection on standard input and output; over HTTP it knows nothing
 }
 
 // NewServer returns a server of the catalogue's commands. Serve and Handlers say to whom.
@@ -45,8 +46,8 @@ type offered struct {
 	tools *sdk.Server // with everything but the modern subscriptions, see listening
 }
 
-// offering makes what is for clients that are administrators, or for those that are not: the tools that surface.NewOffer lists for them,
-// and the resources.
+// offering makes what is for clients that are administrators, or for those that are not: the tools that
+// surface.NewOffer lists for them, and the resources.
 func (s *Server) offering(admin bool, vocabularies ...string) *offered {
 	server := s.sdkServer(instructions(vocabularies), s.arrival != nil)
 	offer := surface.NewOffer(s.env.Catalogue, commands.Caller{Admin: admin, Remote: s.arrival == nil}, vocabularies...)
@@ -61,13 +62,14 @@ func (s *Server) offering(admin bool, vocabularies ...string) *offered {
 // listening makes what serves one `subscriptions/listen`.
 func (s *Server) listening() *sdk.Server { return s.sdkServer("", true) }
 
-// sdkServer makes a server of the SDK without tools and resources. Where it takes subscriptions it is for one client: one client's would end
-// another's.
+// sdkServer makes a server of the SDK without tools and resources. Where it takes subscriptions it is for one client:
+// one client's would end another's.
 func (s *Server) sdkServer(instructions string, subscribe bool) *sdk.Server {
 	options := &sdk.ServerOptions{
 		Instructions: instructions, SupportedProtocolVersions: versions, Logger: s.env.Log,
 		// Which tools there are never changes, so nobody need listen for it.
-		Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}, Resources: &sdk.ResourceCapabilities{Subscribe: true}},
+		Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{},
+			Resources: &sdk.ResourceCapabilities{Subscribe: true}},
 		// What is answered depends on who asks: nobody between may serve it to another.
 		SetCacheable: func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.CacheScope = "private" },
 	}
@@ -86,15 +88,17 @@ func (s *Server) sdkServer(instructions string, subscribe bool) *sdk.Server {
 	return server
 }
 
-// negotiated is a middleware for clients of older versions. It does not agree to the version whose batches are not taken, but to the one
-// before, which clients of that version know as well. Over HTTP, where these clients have no session, it promises no subscriptions.
+// negotiated is a middleware for clients of older versions. It does not agree to the version whose batches are not
+// taken, but to the one before, which clients of that version know as well. Over HTTP, where these clients have no
+// session, it promises no subscriptions.
 func (s *Server) negotiated(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
 		if p, ok := req.GetParams().(*sdk.InitializeParams); ok && p.ProtocolVersion == batchesVersion {
 			p.ProtocolVersion = beforeBatches
 		}
 		if r, ok := req.(*sdk.SubscriptionsListenRequest); ok && r.ProtocolVersion() < modernVersion {
-			return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: fmt.Sprintf("%s is of version %s: name that in _meta", method, modernVersion)}
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound,
+				Message: fmt.Sprintf("%s is of version %s: name that in _meta", method, modernVersion)}
 		}
 		result, err := next(ctx, method, req)
 		if r, ok := result.(*sdk.InitializeResult); ok && err == nil {
@@ -116,8 +120,8 @@ func instructions(vocabularies []string) string {
 		"Where your messages lie as files in a folder, they are shown until you acknowledge them."
 }
 
-// describe makes a tool out of the definition of its command. A definition of which it cannot panics: that is a mistake in the
-// program, which a test finds.
+// describe makes a tool out of the definition of its command. A definition of which it cannot panics: that is a mistake
+// in the program, which a test finds.
 func describe(tool surface.Tool) *sdk.Tool {
 	d := tool.Command
 	output, err := d.ToolResultSchema()
@@ -194,7 +198,8 @@ func toolResult(answer commands.Answer) (*sdk.CallToolResult, error) {
 	if texter, ok := answer.Result.(commands.ToolTexter); ok {
 		text = texter.ToolText()
 	}
-	return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: text}}, StructuredContent: json.RawMessage(body)}, nil
+	return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: text}},
+		StructuredContent: json.RawMessage(body)}, nil
 }
 
 func toolFailure(err error) (*sdk.CallToolResult, error) {

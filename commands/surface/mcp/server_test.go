@@ -22,7 +22,8 @@ import (
 // documents lists the tools of each vocabulary: those of its document, those that are ours, and which of them are for
 // administrators.
 var documents = map[string]struct{ document, ours, admin string }{
-	"relay": {"send_message get_messages get_sent_messages list_groups get_dead_letters query_message_history", "", "get_dead_letters query_message_history"},
+	"relay": {"send_message get_messages get_sent_messages list_groups get_dead_letters query_message_history", "",
+		"get_dead_letters query_message_history"},
 	"team":  {"SendMessage", "team_messages team_members team_idle", ""},
 	"coral": {"send_message wait_for_mentions", "register_agent list_agents create_thread add_participant remove_participant close_thread", ""},
 	"ralph": {"send inbox ack", "", ""},
@@ -50,13 +51,18 @@ func TestTools(t *testing.T) {
 		for _, admin := range []bool{false, true} {
 			want := strings.Fields(d.document + " " + d.ours)
 			if !admin {
-				want = slices.DeleteFunc(want, func(name string) bool { return slices.Contains(strings.Fields(d.admin), name) })
+				want = slices.DeleteFunc(want, func(name string) bool {
+					return slices.Contains(strings.Fields(d.admin),
+						name)
+				})
 			}
 			slices.Sort(want)
 			s := e.tools("/mcp/"+vocabulary, map[bool]string{false: "a", true: "boss"}[admin], admin, nil)
-			surfacetest.Equal(t, fmt.Sprintf("tools of %s, admin %t,", vocabulary, admin), strings.Join(toolNames(t, s), " "), strings.Join(want, " "))
+			surfacetest.Equal(t, fmt.Sprintf("tools of %s, admin %t,", vocabulary, admin), strings.Join(toolNames(t, s),
+				" "), strings.Join(want, " "))
 			for _, name := range strings.Fields(d.admin) {
-				_, err := s.CallTool(t.Context(), &sdk.CallToolParams{Name: name, Arguments: json.RawMessage(`{"source":"a"}`)})
+				_, err := s.CallTool(t.Context(), &sdk.CallToolParams{Name: name,
+					Arguments: json.RawMessage(`{"source":"a"}`)})
 				if admin != (err == nil || !strings.Contains(err.Error(), "unknown tool")) {
 					t.Errorf("calling %s, admin %t: %v", name, admin, err)
 				}
@@ -65,8 +71,8 @@ func TestTools(t *testing.T) {
 	}
 }
 
-// TestAllTools: beside each other the vocabularies' tools have names of their own, in /mcp as over pipes, and cards decide
-// who is offered which.
+// TestAllTools: beside each other the vocabularies' tools have names of their own, in /mcp as over pipes, and cards
+// decide who is offered which.
 func TestAllTools(t *testing.T) {
 	t.Parallel()
 	e := newEndpoints(t, "a", "boss")
@@ -79,18 +85,22 @@ func TestAllTools(t *testing.T) {
 			}
 		}
 		slices.Sort(want)
-		for _, name := range []string{"send_message", "coral_send_message", "coral_wait_for_mentions", "SendMessage", "send", "ralph_send"} {
+		for _, name := range []string{"send_message", "coral_send_message", "coral_wait_for_mentions", "SendMessage",
+			"send", "ralph_send"} {
 			if !slices.Contains(want, name) {
 				t.Errorf("%s is not among %q", name, want)
 			}
 		}
 		overHTTP := toolNames(t, e.tools("/mcp", map[bool]string{false: "a", true: "boss"}[admin], admin, nil))
 		s, _ := piped(t, NewServer(e.Env, "v1").offering(admin), "a", nil)
-		surfacetest.Equal(t, fmt.Sprintf("tools, admin %t,", admin), strings.Join(overHTTP, " "), strings.Join(want, " "))
-		if c := s.InitializeResult().Capabilities; c.Tools == nil || c.Tools.ListChanged || c.Resources == nil || c.Resources.ListChanged || !c.Resources.Subscribe {
+		surfacetest.Equal(t, fmt.Sprintf("tools, admin %t,", admin), strings.Join(overHTTP, " "),
+			strings.Join(want, " "))
+		if c := s.InitializeResult().Capabilities; c.Tools == nil || c.Tools.ListChanged || c.Resources == nil ||
+			c.Resources.ListChanged || !c.Resources.Subscribe {
 			t.Errorf("it promises what it does not do, or not what it does: %+v", c)
 		}
-		surfacetest.Equal(t, fmt.Sprintf("tools over pipes, admin %t,", admin), strings.Join(toolNames(t, s), " "), strings.Join(want, " "))
+		surfacetest.Equal(t, fmt.Sprintf("tools over pipes, admin %t,", admin), strings.Join(toolNames(t, s), " "),
+			strings.Join(want, " "))
 	}
 }
 
@@ -98,7 +108,8 @@ func TestAllTools(t *testing.T) {
 func TestInstructions(t *testing.T) {
 	t.Parallel()
 	e := newEndpoints(t, "a")
-	for served, says := range map[string]string{"signal": "get_response", "relay": "Read your messages", "signal relay": "Read your messages", "": "Read your messages"} {
+	for served, says := range map[string]string{"signal": "get_response", "relay": "Read your messages",
+		"signal relay": "Read your messages", "": "Read your messages"} {
 		s, _ := piped(t, NewServer(e.Env, "v1").offering(false, strings.Fields(served)...), "a", nil)
 		if got := s.InitializeResult().Instructions; !strings.Contains(got, says) {
 			t.Errorf("the instructions of %q: %s", served, got)
@@ -137,8 +148,8 @@ func TestToolSchemas(t *testing.T) {
 	}
 }
 
-// TestToolFailures: a failure is a result for the model, in document 004's form, and has nothing that a client would hold
-// against the schema of an answer.
+// TestToolFailures: a failure is a result for the model, in document 004's form, and has nothing that a client would
+// hold against the schema of an answer.
 func TestToolFailures(t *testing.T) {
 	t.Parallel()
 	e := newEndpoints(t, "a", "b")
@@ -149,12 +160,16 @@ func TestToolFailures(t *testing.T) {
 		says       string // in message or hint
 	}{
 		{"send_message", `{"target":"c","message_type":"PING","message":"hi"}`, orchestrator.UnknownRecipient, "c"},
-		{"send_message", `{"target":"b","message_type":"PING","message":"hi","colour":"red"}`, orchestrator.InvalidParams, "colour"},
+		{"send_message", `{"target":"b","message_type":"PING","message":"hi","colour":"red"}`,
+			orchestrator.InvalidParams, "colour"},
 		{"send_message", `{"target":"b","message_type":"PING"}`, orchestrator.InvalidParams, "message"},
-		{"send_message", `{"target":"b","message_type":"PONGO","message":"hi"}`, orchestrator.InvalidParams, "HANDSHAKE"},
+		{"send_message", `{"target":"b","message_type":"PONGO","message":"hi"}`, orchestrator.InvalidParams,
+			"HANDSHAKE"},
 		{"send_message", `{"target":"b","message_type":"PING","message":7}`, orchestrator.InvalidParams, "message"},
-		{"send_message", `{"target":"b","message_type":"PING","message":"hi","payload":[1]}`, orchestrator.InvalidParams, "object"},
-		{"send_message", `{"source":"b","target":"a","message_type":"PING","message":"hi"}`, orchestrator.PermissionDenied, "b"},
+		{"send_message", `{"target":"b","message_type":"PING","message":"hi","payload":[1]}`,
+			orchestrator.InvalidParams, "object"},
+		{"send_message", `{"source":"b","target":"a","message_type":"PING","message":"hi"}`,
+			orchestrator.PermissionDenied, "b"},
 		{"get_messages", `{"sessionId":"b"}`, orchestrator.PermissionDenied, "b"},
 		{"get_messages", `{"limit":101}`, orchestrator.InvalidParams, "100"},
 	} {
@@ -188,7 +203,8 @@ func TestToolParts(t *testing.T) {
 	tools := NewServer(env, "v1")
 	e.serve(env, tools.Handlers())
 	s, _ := piped(t, tools.offering(false, "relay"), "a", nil)
-	for size, part := range map[int]string{10_000: "", 11_000: "characters 0 to 7999 of 11000; the next part: get_message with message_id %s and offset 8000"} {
+	for size, part := range map[int]string{10_000: "",
+		11_000: "characters 0 to 7999 of 11000; the next part: get_message with message_id %s and offset 8000"} {
 		text := strings.Repeat("x", size)
 		var sent struct {
 			ID string `json:"messageId"`
@@ -204,18 +220,22 @@ func TestToolParts(t *testing.T) {
 			want = `"text":"` + text[:8000] + `"`
 			part = fmt.Sprintf(`"part":"`+part+`"`, sent.ID)
 		}
-		if !strings.Contains(got, part) || part == "" && strings.Contains(got, `"part"`) || !strings.Contains(got, want) {
+		if !strings.Contains(got, part) || part == "" && strings.Contains(got, `"part"`) ||
+			!strings.Contains(got, want) {
 			t.Errorf("a message of %d: %s; want %s and all of the part", size, got, part)
 		}
-		if status, whole := e.Run(e.Token("a", false), "get_message", params); status != 200 || !strings.Contains(whole, `"text":"`+text+`"`) || strings.Contains(whole, `"part"`) {
+		if status, whole := e.Run(e.Token("a", false), "get_message", params); status != 200 ||
+			!strings.Contains(whole, `"text":"`+text+`"`) || strings.Contains(whole, `"part"`) {
 			t.Errorf("a message of %d over HTTP: %d %s", size, status, whole)
 		}
 	}
 	// What models are not told is long in JSON.
-	say := done(t, s, "send_message", `{"target":"a","message_type":"STATUS","message":"`+strings.Repeat(`\u001b`, 3000)+`read this"}`)
+	say := done(t, s, "send_message", `{"target":"a","message_type":"STATUS","message":"`+strings.Repeat(`\u001b`,
+		3000)+`read this"}`)
 	_, id, _ := strings.Cut(say, `"messageId":"`)
 	id, _, _ = strings.Cut(id, `"`)
-	if got := done(t, s, "get_message", fmt.Sprintf(`{"message_id":%q}`, id)); !strings.Contains(got, `"text":"read this"`) || len(got) > 2000 {
+	if got := done(t, s, "get_message", fmt.Sprintf(`{"message_id":%q}`, id)); !strings.Contains(got,
+		`"text":"read this"`) || len(got) > 2000 {
 		t.Errorf("a message of control characters: %s", got)
 	}
 }
@@ -229,7 +249,8 @@ func TestToolProgress(t *testing.T) {
 		tools.every = time.Microsecond
 		e.serve(e.Env, tools.Handlers())
 		heard := make(chan *sdk.ProgressNotificationParams, 100)
-		o := &sdk.ClientOptions{ProgressNotificationHandler: func(_ context.Context, r *sdk.ProgressNotificationClientRequest) {
+		o := &sdk.ClientOptions{ProgressNotificationHandler: func(_ context.Context,
+			r *sdk.ProgressNotificationClientRequest) {
 			select {
 			case heard <- r.Params:
 			default:
@@ -256,7 +277,8 @@ func TestToolProgress(t *testing.T) {
 		if first.ProgressToken != "token" || second.Progress <= first.Progress || first.Message == "" {
 			t.Errorf("over HTTP %t: progress %+v, then %+v", overHTTP, first, second)
 		}
-		done(t, e.tools("/mcp/relay", "b", false, nil), "send_message", `{"target":"a","message_type":"PING","message":"hi"}`)
+		done(t, e.tools("/mcp/relay", "b", false, nil), "send_message",
+			`{"target":"a","message_type":"PING","message":"hi"}`)
 		if text := <-answered; !strings.Contains(text, `"message":"hi"`) {
 			t.Errorf("over HTTP %t: the answer is %s", overHTTP, text)
 		}
@@ -275,16 +297,19 @@ func TestToolTraceContext(t *testing.T) {
 		} {
 			trace, span := fmt.Sprintf("4bf92f3577b34da6a3ce929d0e0e47%02x", i), "00f067aa0ba902b7"
 			if _, err := s.CallTool(t.Context(), &sdk.CallToolParams{
-				Name: tool, Arguments: json.RawMessage(args), Meta: sdk.Meta{"traceparent": "00-" + trace + "-" + span + "-01"},
+				Name: tool, Arguments: json.RawMessage(args), Meta: sdk.Meta{"traceparent": "00-" + trace + "-" + span +
+					"-01"},
 			}); err != nil {
 				t.Fatal(err)
 			}
-			e.await(span+" a", `SELECT parent_span_id || ' ' || caller FROM command_trace WHERE name = ? AND trace_id = ?`, tool, trace)
+			e.await(span+" a", `SELECT parent_span_id || ' ' || caller FROM command_trace WHERE name = ?
+				AND trace_id = ?`, tool, trace)
 		}
 	}
 }
 
-// TestManyCopies: a short message to many agents is shown whole, with as many of its copies as hosts show, and how many there are beside.
+// TestManyCopies: a short message to many agents is shown whole, with as many of its copies as hosts show, and how many
+// there are beside.
 func TestManyCopies(t *testing.T) {
 	t.Parallel()
 	names := []string{"a"}
@@ -292,7 +317,8 @@ func TestManyCopies(t *testing.T) {
 		names = append(names, fmt.Sprint("member", i))
 	}
 	e := newEndpoints(t, names...)
-	sent, err := messages.Send(t.Context(), e.Router.Ledger, orchestrator.Draft{Sender: "a", Recipient: "all", Type: "note", Payload: json.RawMessage(`"short"`)})
+	sent, err := messages.Send(t.Context(), e.Router.Ledger, orchestrator.Draft{Sender: "a", Recipient: "all",
+		Type: "note", Payload: json.RawMessage(`"short"`)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -304,7 +330,8 @@ func TestManyCopies(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &r); err != nil {
 		t.Fatal(err)
 	}
-	if r.Says != "" || r.Message.Text != "short" || len(r.Copies) == 0 || len(r.Copies)+r.CopiesLeftOut != len(names) || len(text) > 12_000 {
+	if r.Says != "" || r.Message.Text != "short" || len(r.Copies) == 0 || len(r.Copies)+r.CopiesLeftOut != len(names) ||
+		len(text) > 12_000 {
 		t.Errorf("%d bytes, %d copies, %d left out: %.500s", len(text), len(r.Copies), r.CopiesLeftOut, text)
 	}
 }

@@ -23,7 +23,8 @@ import (
 // shows is how many bytes of an answer the host shows that shows least, without what the protocol puts around it.
 const shows = 11_100
 
-// payloads are those of messages of every length, in what JSON, XML and UTF-8 write longest. Each has an end by which it is known.
+// payloads are those of messages of every length, in what JSON, XML and UTF-8 write longest. Each has an end by which
+// it is known.
 func payloads() (list []string) {
 	add := func(format string, args ...any) {
 		list = append(list, fmt.Sprintf(format, args...))
@@ -121,8 +122,9 @@ func (r *reader) is(tool, answer string, i int) {
 // regexpNext finds what says how the next part of a message is read.
 var regexpNext = regexp.MustCompile(`the next part: get_message with message_id (\S+) and offset (\d+)`)
 
-// TestReadersAreBounded: whatever hands out messages gives a model as many as its host shows, and leaves the others unread. What one has to
-// say that is longer is cut, and read on by get_message. Nothing is handed out twice or left behind.
+// TestReadersAreBounded: whatever hands out messages gives a model as many as its host shows, and leaves the others
+// unread. What one has to say that is longer is cut, and read on by get_message. Nothing is handed out twice or left
+// behind.
 func TestReadersAreBounded(t *testing.T) {
 	t.Parallel()
 	for tool, args := range map[string]string{
@@ -144,7 +146,8 @@ func TestReadersAreBounded(t *testing.T) {
 				if at == from {
 					t.Fatalf("message %d did not come: %.300s", at, answer)
 				}
-				r.await(fmt.Sprint(len(all)-at), `SELECT count(*) FROM agent_message WHERE recipient = 'r' AND read_at = ''`)
+				r.await(fmt.Sprint(len(all)-at), `SELECT count(*) FROM agent_message WHERE recipient = 'r'
+					AND read_at = ''`)
 				if more := strings.Contains(answer, "there are more: "); more != (at < len(all)) {
 					t.Errorf("after %d of %d messages: %.300s", at, len(all), answer)
 				}
@@ -156,8 +159,8 @@ func TestReadersAreBounded(t *testing.T) {
 	}
 }
 
-// TestWhatDeliveryAddsCounts: messages that just fit into an answer before they are delivered, and not when their answer says when they
-// were, come with the next answer.
+// TestWhatDeliveryAddsCounts: messages that just fit into an answer before they are delivered, and not when their
+// answer says when they were, come with the next answer.
 func TestWhatDeliveryAddsCounts(t *testing.T) {
 	t.Parallel()
 	r := newReader(t, nil)
@@ -166,7 +169,8 @@ func TestWhatDeliveryAddsCounts(t *testing.T) {
 		left := map[string]bool{}
 		for range 4 {
 			sent, err := messages.Send(t.Context(), r.Router.Ledger, orchestrator.Draft{
-				Sender: "a", Recipient: "r", Type: "note", Payload: json.RawMessage(`"` + strings.Repeat("x", size) + `"`),
+				Sender: "a", Recipient: "r", Type: "note", Payload: json.RawMessage(`"` + strings.Repeat("x", size) +
+					`"`),
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -198,7 +202,8 @@ func TestLongWithoutALimit(t *testing.T) {
 	r := newReader(t, nil)
 	db := enginetest.Plain(t, r.Router.Path())
 	if _, err := db.Exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 500)
-		INSERT INTO removed_agents (name, removed_at) SELECT 'an-agent-of-long-ago-' || i, '2026-01-01T00:00:00.000Z' FROM n`); err != nil {
+		INSERT INTO removed_agents (name, removed_at) SELECT 'an-agent-of-long-ago-' || i, '2026-01-01T00:00:00.000Z'
+			FROM n`); err != nil {
 		t.Fatal(err)
 	}
 	admin := r.tools("/mcp", "a", true, nil)
@@ -214,7 +219,8 @@ func TestLongWithoutALimit(t *testing.T) {
 // TestPostsAreBounded: so are the posts of a thread, by whatever they are read.
 func TestPostsAreBounded(t *testing.T) {
 	t.Parallel()
-	for tool, args := range map[string]string{"read_thread": `{"thread_id":"THREAD"}`, "coral_wait_for_mentions": `{"timeoutMs":0,"any":true}`} {
+	for tool, args := range map[string]string{"read_thread": `{"thread_id":"THREAD"}`,
+		"coral_wait_for_mentions": `{"timeoutMs":0,"any":true}`} {
 		t.Run(tool, func(t *testing.T) {
 			t.Parallel()
 			r := newReader(t, nil)
@@ -226,14 +232,16 @@ func TestPostsAreBounded(t *testing.T) {
 				}
 				names = append(names, name)
 			}
-			th, err := threads.Create(t.Context(), r.Router.Ledger, threads.Draft{Session: "default", Name: "talk", Creator: "a", Participants: names})
+			th, err := threads.Create(t.Context(), r.Router.Ledger, threads.Draft{Session: "default", Name: "talk",
+				Creator: "a", Participants: names})
 			if err != nil {
 				t.Fatal(err)
 			}
 			all := payloads()
 			for i, payload := range all {
 				posted, err := threads.Post(t.Context(), r.Router.Ledger, threads.PostDraft{
-					Session: "default", Thread: th.ID, Sender: "a", Type: "note", Payload: func([]string) (json.RawMessage, error) { return json.RawMessage(payload), nil },
+					Session: "default", Thread: th.ID, Sender: "a", Type: "note",
+					Payload: func([]string) (json.RawMessage, error) { return json.RawMessage(payload), nil },
 				})
 				if err != nil {
 					t.Fatal(i, err)
@@ -255,20 +263,23 @@ func TestPostsAreBounded(t *testing.T) {
 	}
 }
 
-// TestListsAreBounded: whatever only looks is as short, and what its answers say to continue with brings the rest, each message once.
+// TestListsAreBounded: whatever only looks is as short, and what its answers say to continue with brings the rest, each
+// message once.
 func TestListsAreBounded(t *testing.T) {
 	t.Parallel()
 	all := payloads()
 	r := newReader(t, all)
 	db := enginetest.Plain(t, r.Router.Path())
-	if _, err := db.Exec(`UPDATE agent_message SET status = 'failed', traced_status = 'failed', ended_at = created_at, error_message = 'no'`); err != nil {
+	if _, err := db.Exec(`UPDATE agent_message SET status = 'failed', traced_status = 'failed', ended_at = created_at,
+		error_message = 'no'`); err != nil {
 		t.Fatal(err)
 	}
 	own := r.session
 	r.session = r.tools("/mcp", "a", true, nil)
 	for tool, args := range map[string]string{
-		"get_sent_messages": `"source":"a"`, "query_message_history": `"target":"r"`, "get_dead_letters": `"limit":50`, "dead_letters_list": `"limit":1000`,
-		"search_messages": `"limit":100`, "messages_list": `"limit":500`,
+		"get_sent_messages": `"source":"a"`, "query_message_history": `"target":"r"`, "get_dead_letters": `"limit":50`,
+		"dead_letters_list": `"limit":1000`,
+		"search_messages":   `"limit":100`, "messages_list": `"limit":500`,
 	} {
 		seen := map[int]bool{}
 		for more := ""; ; {
@@ -301,11 +312,13 @@ func TestListsAreBounded(t *testing.T) {
 			t.Errorf("%s shows %d of %d messages", tool, len(seen), len(all))
 		}
 	}
-	if _, err := db.Exec(`UPDATE agent_message SET status = 'pending', traced_status = 'pending', ended_at = '', error_message = NULL`); err != nil {
+	if _, err := db.Exec(`UPDATE agent_message SET status = 'pending', traced_status = 'pending', ended_at = '',
+		error_message = NULL`); err != nil {
 		t.Fatal(err)
 	}
 	for tool, args := range map[string]string{
-		"poll": `{"recipient":"r","batch_size":1000}`, "sql": `{"query":"SELECT message_id FROM agent_message, agents AS x, agents AS y"}`,
+		"poll":  `{"recipient":"r","batch_size":1000}`,
+		"sql":   `{"query":"SELECT message_id FROM agent_message, agents AS x, agents AS y"}`,
 		"trace": `{"message_id":"` + r.ids[len(r.ids)-1] + `"}`, "why": `{"message_id":"` + r.ids[0] + `"}`,
 	} {
 		r.read(tool, args)

@@ -20,17 +20,17 @@ import (
 	"mailroom/orchestrator/reading"
 )
 
-// Serve serves tools of the named vocabularies, of all when none is named, to the caller of the server's Env, until in ends or
-// ctx does, which are no errors. The caller is registered, and takes part in its session, when its host connects. Errors: unavailable if
-// in cannot be read; those of writing to out as they are.
+// Serve serves tools of the named vocabularies, of all when none is named, to the caller of the server's Env, until in
+// ends or ctx does, which are no errors. The caller is registered, and takes part in its session, when its host
+// connects. Errors: unavailable if in cannot be read; those of writing to out as they are.
 func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer, vocabularies ...string) error {
 	alone := *s
 	alone.arrival, alone.client = &arrival{env: s.env, owner: s.owner}, &clientTime{of: s.CallTime}
 	return alone.offering(s.env.Caller.Admin, vocabularies...).serveStream(ctx, s.env.Caller, in, out)
 }
 
-// lastWords is how long calls under way may go on when standard input has ended: whoever pipes some requests in still reads
-// the answers. What cannot be written then is taken back.
+// lastWords is how long calls under way may go on when standard input has ended: whoever pipes some requests in still
+// reads the answers. What cannot be written then is taken back.
 const lastWords = time.Second
 
 // serveStream serves one client until in ends, out fails or ctx ends.
@@ -39,7 +39,8 @@ func (o *offered) serveStream(ctx context.Context, caller commands.Caller, in io
 	defer leave(nil)
 	x := &exchange{caller: caller, gone: gone}
 	c := &connection{
-		offered: o, x: x, ctx: reading.InLine(withExchange(ctx, x), new(reading.Line)), leave: leave, over: make(chan struct{}),
+		offered: o, x: x, ctx: reading.InLine(withExchange(ctx, x), new(reading.Line)), leave: leave,
+		over:     make(chan struct{}),
 		answered: make(chan struct{}, 1), sessions: map[era]*session{}, out: out,
 	}
 	defer close(c.over)
@@ -48,7 +49,8 @@ func (o *offered) serveStream(ctx context.Context, caller commands.Caller, in io
 		leave(c.read(in))
 	})
 	<-gone.Done()
-	c.until(context.WithoutCancel(ctx), time.After(lastWords), c.idle) // calls are interrupted, and what is being written is noted
+	// calls are interrupted, and what is being written is noted
+	c.until(context.WithoutCancel(ctx), time.After(lastWords), c.idle)
 	x.end()
 	if why := context.Cause(gone); ctx.Err() == nil && !errors.Is(why, io.EOF) {
 		return why
@@ -56,9 +58,9 @@ func (o *offered) serveStream(ctx context.Context, caller commands.Caller, in io
 	return nil
 }
 
-// connection is that of one client on standard input and output. It reads and writes the messages itself, and hands each to a session of
-// the SDK, of which it has several: to the SDK a session is initialized once any request has come, whatever its era, and of two
-// subscriptions to one inbox it forgets the first.
+// connection is that of one client on standard input and output. It reads and writes the messages itself, and hands
+// each to a session of the SDK, of which it has several: to the SDK a session is initialized once any request has come,
+// whatever its era, and of two subscriptions to one inbox it forgets the first.
 type connection struct {
 	offered  *offered
 	x        *exchange
@@ -73,8 +75,9 @@ type connection struct {
 	out io.Writer
 }
 
-// era is one of the two ways in which a client speaks: legacy after an `initialize`, modern in requests that name their version. A client
-// that first asks what there is may use both. Source: Model Context Protocol 2026-07-28, "Terminology".
+// era is one of the two ways in which a client speaks: legacy after an `initialize`, modern in requests that name their
+// version. A client that first asks what there is may use both. Source: Model Context Protocol 2026-07-28,
+// "Terminology".
 type era bool
 
 const (
@@ -82,7 +85,8 @@ const (
 	modern era = true
 )
 
-// read hands on what the client says, and answers what is no message, until it goes. It returns why that is: io.EOF is no fault.
+// read hands on what the client says, and answers what is no message, until it goes. It returns why that is: io.EOF is
+// no fault.
 func (c *connection) read(in io.Reader) error {
 	lines := bufio.NewReaderSize(in, 64<<10)
 	for {
@@ -90,7 +94,8 @@ func (c *connection) read(in io.Reader) error {
 		line, long, err := surface.ReadLine(lines, find.read)
 		switch {
 		case long:
-			c.refuse(find.found(), &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: fmt.Sprintf("the line has more than %d bytes", surface.MaxLine)})
+			c.refuse(find.found(), &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest,
+				Message: fmt.Sprintf("the line has more than %d bytes", surface.MaxLine)})
 		case len(bytes.TrimSpace(line)) > 0:
 			c.take(judge(line))
 		}
@@ -99,7 +104,8 @@ func (c *connection) read(in io.Reader) error {
 		}
 		c.until(c.x.gone, time.After(lastWords), c.idle)
 		if !errors.Is(err, io.EOF) {
-			err = &orchestrator.Error{Code: orchestrator.Unavailable, Message: "standard input cannot be read", Err: err}
+			err = &orchestrator.Error{Code: orchestrator.Unavailable, Message: "standard input cannot be read",
+				Err: err}
 		}
 		return err
 	}
@@ -127,8 +133,8 @@ func (c *connection) take(r received) {
 		c.sessionOf(speaks).get(request)
 		return
 	}
-	// A request with the id of an open one calls that off, since its answer would be taken for the other's. And a client that has its
-	// answer may be quicker than what is noted of it.
+	// A request with the id of an open one calls that off, since its answer would be taken for the other's. And a
+	// client that has its answer may be quicker than what is noted of it.
 	c.callOff(request.ID)
 	c.until(c.x.gone, nil, func() bool { return !c.open.has(request.ID) })
 	var at *session
@@ -138,7 +144,8 @@ func (c *connection) take(r received) {
 	case request.Method != listen || speaks != modern:
 		at = c.sessionOf(speaks)
 	case c.open.count(true) >= maxSubscriptions:
-		c.refuse(r.id, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: fmt.Sprintf("there are %d subscriptions already: end one first", maxSubscriptions)})
+		c.refuse(r.id, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest,
+			Message: fmt.Sprintf("there are %d subscriptions already: end one first", maxSubscriptions)})
 		return
 	default:
 		at = c.session(c.offered.listening())
@@ -189,7 +196,8 @@ func (c *connection) ring() {
 // refuse answers what is not accepted.
 func (c *connection) refuse(id json.RawMessage, why *jsonrpc.Error) { c.write(rpcError(id, why)) }
 
-// write reports whether it has written one line, which it does unless the client is gone. Where it cannot, the client is gone from then on.
+// write reports whether it has written one line, which it does unless the client is gone. Where it cannot, the client
+// is gone from then on.
 func (c *connection) write(line []byte) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -252,12 +260,13 @@ func (s *session) Read(context.Context) (jsonrpc.Message, error) {
 	return nil, io.EOF
 }
 
-// Write implements sdk.Connection. That an answer could not be written is noted here, and no error: the SDK would not say of the others that
-// they were to be.
+// Write implements sdk.Connection. That an answer could not be written is noted here, and no error: the SDK would not
+// say of the others that they were to be.
 func (s *session) Write(_ context.Context, m jsonrpc.Message) error {
 	answer, is := m.(*jsonrpc.Response)
 	if is {
-		m = &jsonrpc.Response{ID: answer.ID, Result: answer.Result, Error: withCode(answer.Error, jsonrpc.CodeInvalidRequest)}
+		m = &jsonrpc.Response{ID: answer.ID, Result: answer.Result, Error: withCode(answer.Error,
+			jsonrpc.CodeInvalidRequest)}
 	}
 	line, err := jsonrpc.EncodeMessage(m)
 	if err != nil {

@@ -15,11 +15,13 @@ import (
 // inboxURI is what the address of every inbox begins with.
 const inboxURI = "mailroom://inbox/"
 
-// maxSubscriptions bounds what one client subscribes to: an agent has one inbox, and an administrator few that it watches.
+// maxSubscriptions bounds what one client subscribes to: an agent has one inbox, and an administrator few that it
+// watches.
 const maxSubscriptions = 32
 
-// subscriptions are those of one client to inboxes: it is told when a message arrives in one of them. That takes a session that
-// lasts, as on standard input and output, or a request that lasts, such as `subscriptions/listen`. It is safe for concurrent use.
+// subscriptions are those of one client to inboxes: it is told when a message arrives in one of them. That takes a
+// session that lasts, as on standard input and output, or a request that lasts, such as `subscriptions/listen`. It is
+// safe for concurrent use.
 type subscriptions struct {
 	env   commands.Env
 	ready func(context.Context) error
@@ -33,7 +35,8 @@ type subscriptions struct {
 func (s *subscriptions) subscribe(ctx context.Context, req *sdk.SubscribeRequest) error {
 	uri := req.Params.URI
 	if !strings.HasPrefix(uri, inboxURI) {
-		return orchestrator.Errorf(orchestrator.InvalidParams, "only an inbox tells of changes").WithHint("Subscribe to %sNAME", inboxURI)
+		return orchestrator.Errorf(orchestrator.InvalidParams, "only an inbox tells of changes").
+			WithHint("Subscribe to %sNAME", inboxURI)
 	}
 	x := exchangeOf(ctx)
 	agent, err := inboxOf(x.caller, lastSegment(uri))
@@ -49,7 +52,8 @@ func (s *subscriptions) subscribe(ctx context.Context, req *sdk.SubscribeRequest
 		return nil
 	}
 	if len(s.ends) >= maxSubscriptions {
-		return orchestrator.Errorf(orchestrator.InvalidParams, "there are %d subscriptions already", maxSubscriptions).WithHint("End one first")
+		return orchestrator.Errorf(orchestrator.InvalidParams, "there are %d subscriptions already", maxSubscriptions).
+			WithHint("End one first")
 	}
 	ctx, done, err := x.begin(context.WithoutCancel(ctx)) // ends with the client, not with this request
 	if err != nil {

@@ -19,14 +19,16 @@ const (
 	listTools = `{"jsonrpc":"2.0","id":5,"method":"tools/list"}`
 )
 
-// TestVersions: a request of a version that is not spoken is refused, whatever came before it, and each era has its own handshake.
+// TestVersions: a request of a version that is not spoken is refused, whatever came before it, and each era has its own
+// handshake.
 func TestVersions(t *testing.T) {
 	t.Parallel()
 	e := newEndpoints(t, "a", "b")
 	unspoken := func(version string) string { return modernCall("5", version, "tools/call", sendToB) }
 	const supported = `"supported":["2026-07-28","2025-11-25","2025-06-18","2024-11-05"]`
 	for _, before := range [][]string{
-		{}, {hello}, {modernCall("0", newest, "tools/list", "")}, {modernCall("0", newest, "server/discover", "")}, {modernCall("0", newest, "tools/list", ""), hello},
+		{}, {hello}, {modernCall("0", newest, "tools/list", "")}, {modernCall("0", newest, "server/discover", "")},
+		{modernCall("0", newest, "tools/list", ""), hello},
 		{hello, modernCall("0", newest, "tools/list", "")}, {unspoken(`"1900-01-01"`)},
 	} {
 		initialized, modernToo := false, false
@@ -38,7 +40,9 @@ func TestVersions(t *testing.T) {
 			listed = `"code":-32600`
 		}
 		for _, c := range []struct{ line, want string }{
-			{unspoken(`"1900-01-01"`), `"code":-32022,` + `"message":"this version of the protocol is not spoken here","data":{` + supported + `,"requested":"1900-01-01"}`},
+			{unspoken(`"1900-01-01"`), `"code":-32022,` +
+				`"message":"this version of the protocol is not spoken here","data":{` + supported +
+				`,"requested":"1900-01-01"}`},
 			{unspoken(`"2099-01-01"`), `"requested":"2099-01-01"`},
 			{unspoken(`"2025-03-26"`), `"code":-32022`}, // with its batches
 			{unspoken(`""`), `"code":-32602`},
@@ -154,9 +158,12 @@ func TestHeaders(t *testing.T) {
 		{call, "tools/call", "", nil, 400, `"code":-32020`},
 		{call, "tools/list", "send_message", nil, 400, `"code":-32020`},
 		{call, "tools/call", "", set(nameHeader, "send_message", "get_messages"), 400, `2 headers Mcp-Name`},
-		{strings.Replace(call, `"send_message"`, `"=?base64?eA==?="`, 1), "tools/call", "=?base64?eA==?=", nil, 400, `"code":-32020`}, // it must be encoded once more
+		// it must be encoded once more
+		{strings.Replace(call, `"send_message"`, `"=?base64?eA==?="`, 1), "tools/call", "=?base64?eA==?=", nil, 400,
+			`"code":-32020`},
 		{list, "tools/list", "", set("Mcp-Method", "tools/list", "tools/call"), 400, `"code":-32020`},
-		{list, "tools/list", "", set(versionHeader, "1900-01-01"), 400, `"code":-32022,"message":"this version of the protocol is not spoken here","data":{"supported":["2026-07-28"`},
+		{list, "tools/list", "", set(versionHeader, "1900-01-01"), 400,
+			`"code":-32022,"message":"this version of the protocol is not spoken here","data":{"supported":["2026-07-28"`},
 		{list, "tools/list", "", set(versionHeader, "2099-01-01"), 400, `"requested":"2099-01-01"`},
 		{list, "tools/list", "", set(versionHeader, "2025-03-26"), 400, `"code":-32022`},
 		{list, "tools/list", "", set(versionHeader, "x"), 400, `"code":-32022`},
@@ -175,7 +182,8 @@ func TestHeaders(t *testing.T) {
 			t.Errorf("%s %q, %.200s: %d %s; want %d %s", c.method, c.name, c.body, status, got, c.status, c.want)
 		}
 	}
-	if status, got := e.answerTo(e.modernRequest(token, `{"jsonrpc":"2.0","method":"notifications/initialized"}`, "", "", set(versionHeader, "1900-01-01"))); status != 400 || !strings.Contains(got, `-32022`) {
+	if status, got := e.answerTo(e.modernRequest(token, `{"jsonrpc":"2.0","method":"notifications/initialized"}`, "",
+		"", set(versionHeader, "1900-01-01"))); status != 400 || !strings.Contains(got, `-32022`) {
 		t.Errorf("a notification of a version that is not spoken: %d %s", status, got)
 	}
 }

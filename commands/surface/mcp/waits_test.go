@@ -22,7 +22,8 @@ import (
 	"mailroom/orchestrator/orchestratortest/enginetest"
 )
 
-// TestToolPatience: a call that may wait for an hour answers before its client abandons it, and says that it waited for less.
+// TestToolPatience: a call that may wait for an hour answers before its client abandons it, and says that it waited for
+// less.
 func TestToolPatience(t *testing.T) {
 	t.Parallel()
 	e := newEndpoints(t, "a", "b")
@@ -44,14 +45,16 @@ func TestToolPatience(t *testing.T) {
 			t.Errorf("%s: %s; want %s", tool, text, want)
 		}
 	}
-	done(t, e.tools("/mcp/relay", "b", false, nil), "send_message", `{"target":"a","message_type":"PING","message":"hi"}`)
-	if text := done(t, s, "get_messages", `{"wait_seconds":3600}`); !strings.Contains(text, `"count":1`) || strings.Contains(text, "waited") {
+	done(t, e.tools("/mcp/relay", "b", false, nil), "send_message",
+		`{"target":"a","message_type":"PING","message":"hi"}`)
+	if text := done(t, s, "get_messages", `{"wait_seconds":3600}`); !strings.Contains(text, `"count":1`) ||
+		strings.Contains(text, "waited") {
 		t.Errorf("with a message: %s", text)
 	}
 }
 
-// TestPatienceOfHosts: what a call may wait is what the host on its connection allows, less what the answer takes. Where that is not
-// known, and over HTTP, it is 55 seconds, or what the tool's document allows.
+// TestPatienceOfHosts: what a call may wait is what the host on its connection allows, less what the answer takes.
+// Where that is not known, and over HTTP, it is 55 seconds, or what the tool's document allows.
 func TestPatienceOfHosts(t *testing.T) {
 	t.Parallel()
 	e := newEndpoints(t, "a")
@@ -59,12 +62,14 @@ func TestPatienceOfHosts(t *testing.T) {
 		For string `json:"for"`
 	}
 	patient := func(name string, traits commands.Traits) *commands.Definition {
-		return commands.Define(surfacetest.Vocabulary(name, name), name, func(_ context.Context, env commands.Env, _ struct{}) (mayWait, error) {
+		return commands.Define(surfacetest.Vocabulary(name, name), name, func(_ context.Context, env commands.Env,
+			_ struct{}) (mayWait, error) {
 			return mayWait{env.Call.Patience.String()}, nil
 		}).With(traits).Definition
 	}
 	env := e.Env
-	env.Catalogue = commands.NewCatalogue([]*commands.Definition{patient("try", commands.Traits{}), patient("mention", commands.Traits{Patience: time.Minute})})
+	env.Catalogue = commands.NewCatalogue([]*commands.Definition{patient("try", commands.Traits{}),
+		patient("mention", commands.Traits{Patience: time.Minute})})
 	env.Caller = commands.Caller{Name: "a", Session: "default"}
 	server := NewServer(env, "v1")
 	asked := map[string]int{}
@@ -74,7 +79,8 @@ func TestPatienceOfHosts(t *testing.T) {
 	}
 	e.serve(env, server.Handlers())
 	for client, want := range map[string]string{
-		"codex-mcp-client": "1m55s 1m55s", "claude-code": "2s 2s", "gemini-cli-mcp-client": "55s 1m0s", "x": "55s 1m0s", "HTTP": "55s 1m0s",
+		"codex-mcp-client": "1m55s 1m55s", "claude-code": "2s 2s", "gemini-cli-mcp-client": "55s 1m0s", "x": "55s 1m0s",
+		"HTTP": "55s 1m0s",
 	} {
 		var s *sdk.ClientSession
 		if client == "HTTP" {
@@ -104,11 +110,13 @@ func served(t *testing.T, server *Server, name string) *sdk.ClientSession {
 	go func() {
 		defer close(ended)
 		defer out.Close()
-		if err := server.Serve(context.WithoutCancel(t.Context()), in, out); err != nil && !errors.Is(err, io.ErrClosedPipe) {
+		if err := server.Serve(context.WithoutCancel(t.Context()), in, out); err != nil &&
+			!errors.Is(err, io.ErrClosedPipe) {
 			t.Errorf("serving %s: %v", name, err)
 		}
 	}()
-	s, err := sdk.NewClient(&sdk.Implementation{Name: name, Version: "1"}, nil).Connect(t.Context(), &sdk.IOTransport{Reader: fromServer, Writer: toServer}, nil)
+	s, err := sdk.NewClient(&sdk.Implementation{Name: name, Version: "1"}, nil).Connect(t.Context(),
+		&sdk.IOTransport{Reader: fromServer, Writer: toServer}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,8 +139,8 @@ func (r *rawSession) answers(id int, words string) {
 	}
 }
 
-// TestNewestCallIsFirst: a host that has abandoned a call without a word has the next message in the call that its model made since. If
-// both were waiting for good, the older one gets the message after that.
+// TestNewestCallIsFirst: a host that has abandoned a call without a word has the next message in the call that its
+// model made since. If both were waiting for good, the older one gets the message after that.
 func TestNewestCallIsFirst(t *testing.T) {
 	t.Parallel()
 	e := newEndpoints(t, "a", "b")
@@ -151,8 +159,8 @@ func TestNewestCallIsFirst(t *testing.T) {
 	}
 }
 
-// TestIDUsedAgain: when a client gives a request the id of one that is open, the older one is called off: what it has taken is given
-// back, and the newer one is answered.
+// TestIDUsedAgain: when a client gives a request the id of one that is open, the older one is called off: what it has
+// taken is given back, and the newer one is answered.
 func TestIDUsedAgain(t *testing.T) {
 	t.Parallel()
 	e := newEndpoints(t, "a", "b")
@@ -187,14 +195,15 @@ func TestIDOfAWaitUsedAgain(t *testing.T) {
 	first := e.value(`SELECT id FROM waits`)
 	s.say(fmt.Sprintf(waitForB, 7))
 	e.await("1", `SELECT count(*) FROM waits WHERE id <> ?`, first)
-	done(t, e.tools("/mcp/relay", "b", false, nil), "send_message", `{"target":"a","message_type":"PING","message":"once"}`)
+	done(t, e.tools("/mcp/relay", "b", false, nil), "send_message",
+		`{"target":"a","message_type":"PING","message":"once"}`)
 	s.answers(7, "once")
 	s.say(`{"jsonrpc":"2.0","id":8,"method":"ping"}`)
 	s.answers(8, "result")
 }
 
-// TestAbandonedWaitEnds: a call that asks for more time than its host has ends before the host abandons it, so that what comes later is
-// in the answer to the next one.
+// TestAbandonedWaitEnds: a call that asks for more time than its host has ends before the host abandons it, so that
+// what comes later is in the answer to the next one.
 func TestAbandonedWaitEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -203,19 +212,22 @@ func TestAbandonedWaitEnds(t *testing.T) {
 		for _, name := range []string{"a", "b"} {
 			f.Add(agents.Update{Name: name})
 		}
-		server := NewServer(commands.Env{Engine: f.Engine, Log: slog.New(slog.DiscardHandler), Catalogue: surfacetest.Catalogue()}, "v1")
+		server := NewServer(commands.Env{Engine: f.Engine, Log: slog.New(slog.DiscardHandler),
+			Catalogue: surfacetest.Catalogue()}, "v1")
 		s, hangUp := piped(t, server.offering(false, "relay"), "a", nil)
 		defer hangUp()
 		ctx, abandon := context.WithTimeout(t.Context(), time.Minute)
 		defer abandon()
-		answer, err := s.CallTool(ctx, &sdk.CallToolParams{Name: "get_messages", Arguments: json.RawMessage(`{"wait_seconds":300}`)})
+		answer, err := s.CallTool(ctx, &sdk.CallToolParams{Name: "get_messages",
+			Arguments: json.RawMessage(`{"wait_seconds":300}`)})
 		if err != nil {
 			t.Fatalf("the host has abandoned the call: %v", err)
 		}
 		if text := answer.Content[0].(*sdk.TextContent).Text; !strings.Contains(text, `"waited":"55s and not 5m: `) {
 			t.Errorf("the answer does not say that it waited for less: %s", text)
 		}
-		if _, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "b", Recipient: "a", Payload: []byte(`"the build is red"`)}); err != nil {
+		if _, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "b", Recipient: "a",
+			Payload: []byte(`"the build is red"`)}); err != nil {
 			t.Fatal(err)
 		}
 		if text := done(t, s, "get_messages", `{}`); !strings.Contains(text, "the build is red") {

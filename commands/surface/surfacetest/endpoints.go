@@ -21,8 +21,8 @@ import (
 	"mailroom/orchestrator/transport"
 )
 
-// Endpoints are a client of what is served at an address, and the database behind it, with a clock that can be set and a log that
-// can be searched. Its methods are safe for concurrent use.
+// Endpoints are a client of what is served at an address, and the database behind it, with a clock that can be set and
+// a log that can be searched. Its methods are safe for concurrent use.
 type Endpoints struct {
 	T       testing.TB
 	Router  *delivery.Engine
@@ -42,8 +42,10 @@ func New(t testing.TB, names ...string) *Endpoints {
 	e := &Endpoints{T: t, Folder: folder}
 	log := slog.New(slog.NewJSONHandler(e, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	r, err := router.Open(t.Context(), enginetest.Placed(ledger.Options{
-		Path: enginetest.PlaceAt(t, filepath.Join(folder, "mailroom.db")), Instance: "test", Now: e.now, Log: log, Bell: store.NewLocalBell(),
-		Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}, "jsonl": transport.JSONL{}, "webhook": new(transport.Webhook)},
+		Path: enginetest.PlaceAt(t, filepath.Join(folder, "mailroom.db")), Instance: "test", Now: e.now, Log: log,
+		Bell: store.NewLocalBell(),
+		Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}, "jsonl": transport.JSONL{},
+			"webhook": new(transport.Webhook)},
 	}))
 	if err != nil {
 		t.Fatal(err)
@@ -60,7 +62,8 @@ func New(t testing.TB, names ...string) *Endpoints {
 
 // On returns the endpoints of a database that is open already, without a clock and a log of its own.
 func On(t testing.TB, r *delivery.Engine) *Endpoints {
-	return &Endpoints{T: t, Router: r, Env: commands.Env{Engine: r, Log: slog.New(slog.DiscardHandler), Catalogue: Catalogue()}}
+	return &Endpoints{T: t, Router: r, Env: commands.Env{Engine: r, Log: slog.New(slog.DiscardHandler),
+		Catalogue: Catalogue()}}
 }
 
 // Write appends to the log.
@@ -109,7 +112,8 @@ func (e *Endpoints) Token(agent string, admin bool) string {
 }
 
 // Request makes a request, and reads the whole answer; change alters it before it is sent.
-func (e *Endpoints) Request(method, path, body string, change func(*http.Request)) (status int, header http.Header, answer string) {
+func (e *Endpoints) Request(method, path, body string, change func(*http.Request)) (status int, header http.Header,
+	answer string) {
 	e.T.Helper()
 	req, err := http.NewRequestWithContext(e.T.Context(), method, e.Address+path, bytes.NewBufferString(body))
 	if err != nil {

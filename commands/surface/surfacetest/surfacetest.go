@@ -1,4 +1,5 @@
-// Package surfacetest is what the tests of the ways in share: commands to try, a database, and a client of its endpoints.
+// Package surfacetest is what the tests of the ways in share: commands to try, a database, and a client of its
+// endpoints.
 package surfacetest
 
 import (
@@ -56,12 +57,14 @@ It takes a while.
 // Vocabulary returns a vocabulary for one command: name is that of its card, and path is how it is called.
 func Vocabulary(name, path string) *commands.Vocabulary {
 	text := strings.Replace(Card, "PATH", path, 1)
-	return &commands.Vocabulary{Name: "test", FoldCase: true, TopLevel: true, Cards: fstest.MapFS{name + ".md": {Data: []byte(text)}}}
+	return &commands.Vocabulary{Name: "test", FoldCase: true, TopLevel: true,
+		Cards: fstest.MapFS{name + ".md": {Data: []byte(text)}}}
 }
 
 // Catalogue is that of the program, for tests that need real commands.
 func Catalogue() *commands.Catalogue {
-	return commands.NewCatalogue(route.Definitions(), relay.Definitions(), team.Definitions(), coral.Definitions(), ralph.Definitions(), admin.Definitions())
+	return commands.NewCatalogue(route.Definitions(), relay.Definitions(), team.Definitions(), coral.Definitions(),
+		ralph.Definitions(), admin.Definitions())
 }
 
 // OpenRouter opens a database until the test ends, without a log and with a bell of the process's own.

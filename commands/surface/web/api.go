@@ -26,12 +26,13 @@ func (w *Server) description(rw http.ResponseWriter, _ *http.Request) {
 	listener.WriteJSON(rw, http.StatusOK, body)
 }
 
-// command runs one command for the token that asks. The answer is the command line's, with a status in place of its exit
-// status.
+// command runs one command for the token that asks. The answer is the command line's, with a status in place of its
+// exit status.
 func (w *Server) command(rw http.ResponseWriter, r *http.Request) {
 	d, err := w.env.Catalogue.Lookup(r.PathValue("name"))
 	if err == nil && d.HereOnly { // it can only be done where the files are
-		err = orchestrator.Errorf(orchestrator.PermissionDenied, "%s runs only on the command line of the daemon's machine", d.Name)
+		err = orchestrator.Errorf(orchestrator.PermissionDenied,
+			"%s runs only on the command line of the daemon's machine", d.Name)
 	}
 	if err != nil {
 		w.refuse(rw, r, err)
@@ -87,15 +88,18 @@ func OpenAPI(catalogue *commands.Catalogue, version string) ([]byte, error) {
 			continue
 		}
 		paths[commandsPath+d.Name] = map[string]any{"post": map[string]any{
-			"operationId": strings.ReplaceAll(d.Name, "-", "_"), "summary": d.Summary(), "description": d.Help(), "tags": []string{d.Vocabulary().Name},
+			"operationId": strings.ReplaceAll(d.Name, "-", "_"), "summary": d.Summary(), "description": d.Help(),
+			"tags":              []string{d.Vocabulary().Name},
 			"x-mailroom-rights": d.Card().Rights,
 			"requestBody":       map[string]any{"content": jsonContent(d.Schema())},
 			"parameters": []any{map[string]any{
-				"name": "session", "in": "query", "description": "session that teams and threads belong to; default", "schema": map[string]any{"type": "string"},
+				"name": "session", "in": "query", "description": "session that teams and threads belong to; default",
+				"schema": map[string]any{"type": "string"},
 			}},
 			"responses": map[string]any{
-				"200":     map[string]any{"description": "done", "content": jsonContent(output)},
-				"default": map[string]any{"description": "refused or failed", "content": jsonContent(map[string]any{"$ref": "#/components/schemas/Failure"})},
+				"200": map[string]any{"description": "done", "content": jsonContent(output)},
+				"default": map[string]any{"description": "refused or failed",
+					"content": jsonContent(map[string]any{"$ref": "#/components/schemas/Failure"})},
 			},
 		}}
 	}
@@ -112,12 +116,15 @@ func OpenAPI(catalogue *commands.Catalogue, version string) ([]byte, error) {
 		"security": []any{map[string]any{"token": []string{}}},
 		"paths":    paths,
 		"components": map[string]any{
-			"securitySchemes": map[string]any{"token": map[string]any{"type": "http", "scheme": "bearer", "description": "mailroom agent token NAME"}},
+			"securitySchemes": map[string]any{"token": map[string]any{"type": "http", "scheme": "bearer",
+				"description": "mailroom agent token NAME"}},
 			"schemas": map[string]any{"Failure": map[string]any{
 				"type": "object", "required": []string{"success", "error", "message"},
 				"properties": map[string]any{
-					"success": map[string]any{"const": false}, "error": map[string]any{"type": "string", "description": "code"},
-					"message": map[string]any{"type": "string"}, "hint": map[string]any{"type": "string", "description": "what to do next"},
+					"success": map[string]any{"const": false}, "error": map[string]any{"type": "string",
+						"description": "code"},
+					"message": map[string]any{"type": "string"}, "hint": map[string]any{"type": "string",
+						"description": "what to do next"},
 				},
 			}},
 		},

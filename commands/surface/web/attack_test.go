@@ -44,17 +44,25 @@ func TestWithoutAToken(t *testing.T) {
 	}
 	for name, change := range map[string]func(*http.Request){
 		"none": nil, "two": set("Authorization", "Bearer "+good, "Authorization", "Bearer "+good),
-		"basic": set("Authorization", "Basic "+good), "no scheme": set("Authorization", good), "empty": set("Authorization", ""),
-		"one character": bearer(good[:len(good)-1] + string(last)), "one less": bearer(good[:len(good)-1]), "one more": bearer(good + "A"),
-		"case": bearer(strings.ToUpper(good)), "two in one": bearer(good + ", " + good), "only the prefix": bearer("mailroom_"),
-		"long": bearer("mailroom_" + strings.Repeat("A", 8000)), "quoted": bearer(`"` + good + `"`), "not a text": bearer("mailroom_\xff\xfe"),
-		"a pattern": bearer("mailroom_%"), "a quote": bearer("mailroom_' OR 1=1 --"), "revoked": bearer(revoked), "expired": bearer(expired),
-		"of a proxy":  set("Proxy-Authorization", "Bearer "+good),
-		"in a cookie": set("Cookie", "Authorization=Bearer "+good, "X-Mailroom-Agent", "ann", "X-Forwarded-User", "ann", "X-Forwarded-For", "127.0.0.1"),
+		"basic": set("Authorization", "Basic "+good), "no scheme": set("Authorization", good),
+		"empty":         set("Authorization", ""),
+		"one character": bearer(good[:len(good)-1] + string(last)), "one less": bearer(good[:len(good)-1]),
+		"one more": bearer(good + "A"),
+		"case":     bearer(strings.ToUpper(good)), "two in one": bearer(good + ", " + good),
+		"only the prefix": bearer("mailroom_"),
+		"long":            bearer("mailroom_" + strings.Repeat("A", 8000)), "quoted": bearer(`"` + good + `"`),
+		"not a text": bearer("mailroom_\xff\xfe"),
+		"a pattern":  bearer("mailroom_%"), "a quote": bearer("mailroom_' OR 1=1 --"), "revoked": bearer(revoked),
+		"expired":    bearer(expired),
+		"of a proxy": set("Proxy-Authorization", "Bearer "+good),
+		"in a cookie": set("Cookie", "Authorization=Bearer "+good, "X-Mailroom-Agent", "ann", "X-Forwarded-User", "ann",
+			"X-Forwarded-For", "127.0.0.1"),
 	} {
 		for _, at := range [][2]string{
-			{"POST", "/v1/commands/send"}, {"POST", "/v1/commands/nosuch"}, {"GET", "/v1/openapi.json"}, {"GET", "/v1/events"},
-			{"POST", "/mcp"}, {"POST", "/mcp/relay"}, {"GET", "/mcp"}, {"POST", "/v1/commands/send?token=" + good}, {"POST", "/v1/commands/send?access_token=" + good},
+			{"POST", "/v1/commands/send"}, {"POST", "/v1/commands/nosuch"}, {"GET", "/v1/openapi.json"},
+			{"GET", "/v1/events"},
+			{"POST", "/mcp"}, {"POST", "/mcp/relay"}, {"GET", "/mcp"}, {"POST", "/v1/commands/send?token=" + good},
+			{"POST", "/v1/commands/send?access_token=" + good},
 		} {
 			body := ""
 			if at[0] == "POST" {
@@ -62,7 +70,8 @@ func TestWithoutAToken(t *testing.T) {
 			}
 			status, header, answer := f.Request(at[0], at[1], body, change)
 			code, hint := failure(answer)
-			if status != 401 || code != "unauthenticated" || !strings.Contains(hint, "agent token") || header.Get("WWW-Authenticate") == "" {
+			if status != 401 || code != "unauthenticated" || !strings.Contains(hint, "agent token") ||
+				header.Get("WWW-Authenticate") == "" {
 				t.Errorf("%s, %s %s: %d %s", name, at[0], at[1], status, answer)
 			}
 			if strings.Contains(answer, good[12:]) {
@@ -81,13 +90,17 @@ func TestRevokedWhileConnected(t *testing.T) {
 	f := newFort(t, web.Options{}, "ann", "bob")
 	send := func() {
 		t.Helper()
-		if _, err := messages.Send(t.Context(), f.Router.Ledger, orchestrator.Draft{Sender: "ann", Recipient: "bob", Type: "note"}); err != nil {
+		if _, err := messages.Send(t.Context(), f.Router.Ledger, orchestrator.Draft{Sender: "ann", Recipient: "bob",
+			Type: "note"}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for name, wait := range map[string]func(token string) (int, string){
 		"command": func(token string) (int, string) { return f.Run(token, "wait", `{"timeout":300}`) },
-		"tool":    func(token string) (int, string) { return f.tool(token, "/mcp", "get_messages", `{"wait_seconds":300}`) },
+		"tool": func(token string) (int, string) {
+			return f.tool(token, "/mcp", "get_messages",
+				`{"wait_seconds":300}`)
+		},
 	} {
 		token := f.Token("bob", false)
 		f.until(func() bool { return f.web.UnderWay() == 0 })
@@ -113,7 +126,8 @@ func TestRevokedWhileConnected(t *testing.T) {
 		if status, body := f.Run(token, "wait", `{}`); status != 401 {
 			t.Errorf("%s: the same connection afterwards: %d %s", name, status, body)
 		}
-		if status, body := f.Run(f.Token("bob", false), "get_messages", `{}`); status != 200 || !strings.Contains(body, `"count":1`) {
+		if status, body := f.Run(f.Token("bob", false), "get_messages", `{}`); status != 200 ||
+			!strings.Contains(body, `"count":1`) {
 			t.Errorf("%s: with a new token: %d %s; want the message", name, status, body)
 		}
 	}
@@ -138,7 +152,8 @@ func (f *fort) forgeries(ann, boss, thread, message string) []forgery {
 		{ann, "send", `{"sender":"bob","recipient":"boss","message_type":"note"}`},
 		{ann, "send", `{"SENDER":"BOB","recipient":"boss","message_type":"note"}`},
 		{boss, "send", `{"sender":"bob","recipient":"ann","message_type":"note"}`},
-		{ann, "deliver_all", `{"delivery_timeout_seconds":1}`}, {ann, "deliver_all", `{"recipient":"bob","delivery_timeout_seconds":1}`},
+		{ann, "deliver_all", `{"delivery_timeout_seconds":1}`},
+		{ann, "deliver_all", `{"recipient":"bob","delivery_timeout_seconds":1}`},
 		{ann, "wait", `{"recipient":"bob","timeout":0}`},
 		{boss, "wait", `{"recipient":"bob","timeout":0}`},
 		{ann, "send_message", `{"message":"x","source":"bob","target":"boss","message_type":"PING"}`},
@@ -169,7 +184,8 @@ func (f *fort) forgeries(ann, boss, thread, message string) []forgery {
 		{boss, "agent_add", `{"name":"bob","fallback":"jsonl:` + f.Folder + `/bob"}`},
 		{boss, "agent_add", `{"name":"bob","start":"rm -rf /"}`},
 		{boss, "agent_add", `{"name":"bob","deliver":"webhook:http://127.0.0.1:1/","allow_private":true}`},
-		{boss, "agent_add", `{"name":"bob","pass_env":"*,PGPASSWORD"}`}, {boss, "agent_add", `{"name":"bob","pass_env":""}`},
+		{boss, "agent_add", `{"name":"bob","pass_env":"*,PGPASSWORD"}`},
+		{boss, "agent_add", `{"name":"bob","pass_env":""}`},
 		{boss, "setting_set", `{"key":"signal.allow_private","value":"on"}`},
 		{boss, "schedule_add", `{"name":"x","spec":"@daily","command":"setting_set","params":{"key":"signal.allow_private","value":"on"}}`},
 	}
@@ -187,10 +203,12 @@ func TestAgentsOfOthersAreConcealed(t *testing.T) {
 	f := newFort(t, web.Options{}, "ann", "bob", "boss")
 	secret := f.Folder + "/key-k3y.jsonl"
 	start := "run --key k3y"
-	if _, _, err := agents.Add(t.Context(), f.Router.Ledger, agents.Update{Name: "bob", Deliver: new("jsonl:" + secret), StartCommand: &start, Folder: "/k3y"}); err != nil {
+	if _, _, err := agents.Add(t.Context(), f.Router.Ledger, agents.Update{Name: "bob", Deliver: new("jsonl:" + secret),
+		StartCommand: &start, Folder: "/k3y"}); err != nil {
 		t.Fatal(err)
 	}
-	for token, sees := range map[string]bool{f.Token("ann", false): false, f.Token("bob", false): true, f.Token("boss", true): true} {
+	for token, sees := range map[string]bool{f.Token("ann", false): false, f.Token("bob", false): true,
+		f.Token("boss", true): true} {
 		for command, params := range map[string]string{"agent_list": `{}`, "agent_show": `{"name":"bob"}`} {
 			status, body := f.Run(token, command, params)
 			if status != 200 || !strings.Contains(body, "jsonl") || strings.Contains(body, "k3y") != sees {
@@ -204,27 +222,33 @@ func TestAgentsOfOthersAreConcealed(t *testing.T) {
 func TestUnderAnothersName(t *testing.T) {
 	t.Parallel()
 	f := newFort(t, web.Options{}, "ann", "bob", "boss")
-	thread, err := threads.Create(t.Context(), f.Router.Ledger, threads.Draft{Session: "default", Name: "n", Creator: "bob", Participants: []string{"boss"}})
+	thread, err := threads.Create(t.Context(), f.Router.Ledger, threads.Draft{Session: "default", Name: "n",
+		Creator: "bob", Participants: []string{"boss"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	sent, err := messages.Send(t.Context(), f.Router.Ledger, orchestrator.Draft{Sender: "boss", Recipient: "bob", Type: "note", ThreadID: "secret", Payload: []byte(`"for bob"`)})
+	sent, err := messages.Send(t.Context(), f.Router.Ledger, orchestrator.Draft{Sender: "boss", Recipient: "bob",
+		Type: "note", ThreadID: "secret", Payload: []byte(`"for bob"`)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ann, boss := f.Token("ann", false), f.Token("boss", true)
 	rows := f.forgeries(ann, boss, thread.ID, sent.MessageID)
-	hidden := []string{"acknowledge", "cancel", "ralph_ack"} // a stranger's id, and such a thread's, does not exist for them
+	// a stranger's id, and such a thread's, does not exist for them
+	hidden := []string{"acknowledge", "cancel", "ralph_ack"}
 	before := f.rows()
 	for _, row := range rows {
 		status, body := f.Run(row.token, row.command, row.params)
 		code, _ := failure(body)
-		isHidden := row.token == ann && (slices.Contains(hidden, row.command) || strings.Contains(row.params, thread.ID) && !strings.Contains(row.params, "senderId"))
-		if isHidden != (status == 404 && code == "not_found") || !isHidden && (status != 403 || code != "permission_denied") {
+		isHidden := row.token == ann && (slices.Contains(hidden, row.command) ||
+			strings.Contains(row.params, thread.ID) && !strings.Contains(row.params, "senderId"))
+		if isHidden != (status == 404 && code == "not_found") || !isHidden && (status != 403 ||
+			code != "permission_denied") {
 			t.Errorf("POST %s %s: %d %s", row.command, row.params, status, body)
 		}
 		_, body = f.tool(row.token, "/mcp", row.command, row.params)
-		if !strings.Contains(body, `permission_denied`) && !strings.Contains(body, `unknown tool`) && !(isHidden && strings.Contains(body, `not_found`)) {
+		if !strings.Contains(body, `permission_denied`) && !strings.Contains(body, `unknown tool`) &&
+			!(isHidden && strings.Contains(body, `not_found`)) {
 			t.Errorf("tool %s %s: %s", row.command, row.params, body)
 		}
 	}
@@ -240,7 +264,8 @@ func TestUnderAnothersName(t *testing.T) {
 			t.Errorf("%s was written", path)
 		}
 	}
-	for _, query := range []string{"SELECT * FROM tokens", "SELECT hash FROM tokens", "ATTACH 'x' AS y", "SELECT load_extension('x')", "PRAGMA table_info(tokens)", "DELETE FROM agents"} {
+	for _, query := range []string{"SELECT * FROM tokens", "SELECT hash FROM tokens", "ATTACH 'x' AS y",
+		"SELECT load_extension('x')", "PRAGMA table_info(tokens)", "DELETE FROM agents"} {
 		if status, body := f.Run(boss, "sql", fmt.Sprintf(`{"query":%q}`, query)); status == 200 {
 			t.Errorf("sql %s: %s", query, body)
 		}
@@ -258,7 +283,8 @@ func (f *fort) checkStillWorks(ann, boss string) {
 		{boss, "agent_add", `{"name":"eve","deliver":"inbox","fallback":""}`, `"created":true`},
 		{boss, "status", `{}`, `"success":true`},
 	} {
-		if status, body := f.Run(row.token, row.command, row.params); status != 200 || !strings.Contains(body, row.want) {
+		if status, body := f.Run(row.token, row.command, row.params); status != 200 ||
+			!strings.Contains(body, row.want) {
 			f.T.Errorf("%s %s: %d %s", row.command, row.params, status, body)
 		}
 	}
@@ -277,14 +303,16 @@ func TestThreadOfOthers(t *testing.T) {
 		}
 	}
 	read := func(agent string) string {
-		_, _, body := f.Request(http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"mailroom://thread/plans"}}`,
+		_, _, body := f.Request(http.MethodPost, "/mcp",
+			`{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"mailroom://thread/plans"}}`,
 			mcpClient(bearer(f.Token(agent, false))))
 		return body
 	}
 	if body := read("eve"); strings.Contains(body, "the plan") || !strings.Contains(body, "hello") {
 		t.Errorf("eve reads %s", body)
 	}
-	if body := read("ann"); !strings.Contains(body, "the plan") || !strings.Contains(body, "hello") || !strings.Contains(body, `"cacheScope":"private"`) {
+	if body := read("ann"); !strings.Contains(body, "the plan") || !strings.Contains(body, "hello") ||
+		!strings.Contains(body, `"cacheScope":"private"`) {
 		t.Errorf("ann reads %s", body)
 	}
 }

@@ -15,7 +15,8 @@ import (
 	"mailroom/orchestrator/store/postgres"
 )
 
-// Too many requests are refused, each kind within its own bounds: who has no token takes nothing from those who have one.
+// Too many requests are refused, each kind within its own bounds: who has no token takes nothing from those who have
+// one.
 func TestTooManyRequests(t *testing.T) {
 	t.Parallel()
 	bounds := web.UsualBounds
@@ -82,10 +83,12 @@ func TestQueriesOneAfterTheOther(t *testing.T) {
 	f := newFort(t, web.Options{}, "ann")
 	ann := f.Token("ann", true)
 	for range 6 {
-		if status, body := f.Run(ann, "sql", `{"query":"SELECT 1 AS n"}`); status != 200 || !strings.Contains(body, `"rows":[{"n":1}]`) {
+		if status, body := f.Run(ann, "sql", `{"query":"SELECT 1 AS n"}`); status != 200 ||
+			!strings.Contains(body, `"rows":[{"n":1}]`) {
 			t.Fatalf("%d %s", status, body)
 		}
-		if status, body := f.tool(ann, "/mcp", "sql", `{"query":"SELECT 1 AS n"}`); status != 200 || strings.Contains(body, `"isError":true`) {
+		if status, body := f.tool(ann, "/mcp", "sql", `{"query":"SELECT 1 AS n"}`); status != 200 ||
+			strings.Contains(body, `"isError":true`) {
 			t.Fatalf("as a tool: %d %s", status, body)
 		}
 	}
@@ -124,11 +127,16 @@ func TestTokensLeakNowhere(t *testing.T) {
 	for _, token := range []string{ann, boss} {
 		wrong := token[:len(token)-3] + "xyz"
 		for _, change := range []func(*http.Request){
-			bearer(token), bearer(wrong), set("Authorization", "Basic "+token), both(bearer(token), bearer(token)), set("Authorization", "Bearer "+token, "Authorization", token),
-			both(bearer(token), set("Traceparent", "00-"+token+"-"+token+"-01", "Last-Event-ID", "x", "Content-Encoding", "x")),
+			bearer(token), bearer(wrong), set("Authorization", "Basic "+token), both(bearer(token), bearer(token)),
+			set("Authorization", "Bearer "+token, "Authorization", token),
+			both(bearer(token), set("Traceparent", "00-"+token+"-"+token+"-01", "Last-Event-ID", "x",
+				"Content-Encoding", "x")),
 		} {
-			for _, path := range []string{"/v1/commands/send", "/v1/commands/nosuch", "/v1/commands/status", "/v1/commands/why", "/mcp", "/mcp/team", "/v1/events?after=x", "/metrics"} {
-				for _, body := range []string{"", "{", `{"message_id":"msg-1"}`, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"x"}}`} {
+			for _, path := range []string{"/v1/commands/send", "/v1/commands/nosuch", "/v1/commands/status",
+				"/v1/commands/why", "/mcp", "/mcp/team", "/v1/events?after=x", "/metrics"} {
+				for _, body := range []string{"", "{", `{"message_id":"msg-1"}`,
+					`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`,
+					`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"x"}}`} {
 					for _, method := range []string{"GET", "POST"} {
 						_, header, answer := f.Request(method, path, body, mcpClient(change))
 						fmt.Fprintln(&seen, header, answer)

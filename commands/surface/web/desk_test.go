@@ -30,7 +30,8 @@ func (f *fort) enrol(session string) (token, fingerprint string) {
 	if err != nil {
 		f.T.Fatal(err)
 	}
-	status, _, answer := f.Request("POST", web.DeskPath+"/device", `{"name":"Firefox on Linux","recipient":"`+identity.Recipient().String()+`"}`, asDevice(session, ""))
+	status, _, answer := f.Request("POST", web.DeskPath+"/device", `{"name":"Firefox on Linux","recipient":"`+
+		identity.Recipient().String()+`"}`, asDevice(session, ""))
 	var r struct{ Token, Fingerprint, State string }
 	if err := json.Unmarshal([]byte(answer), &r); err != nil || status != 200 || r.State != "waiting" {
 		f.T.Fatalf("%d %s %v", status, answer, err)
@@ -38,8 +39,8 @@ func (f *fort) enrol(session string) (token, fingerprint string) {
 	return r.Token, r.Fingerprint
 }
 
-// A desk is a session and a device: neither is worth anything without the other, and nothing is read before somebody at the machine has approved
-// the device.
+// A desk is a session and a device: neither is worth anything without the other, and nothing is read before somebody at
+// the machine has approved the device.
 func TestDesk(t *testing.T) {
 	t.Parallel()
 	f := newConsole(t, "ann")
@@ -49,7 +50,8 @@ func TestDesk(t *testing.T) {
 		status, _, answer = f.Request("GET", web.DeskPath+"/signals", "", change)
 		return status, answer
 	}
-	if status, answer := read(asDevice(session, device)); status != 403 || !strings.Contains(answer, "is not approved yet") {
+	if status, answer := read(asDevice(session, device)); status != 403 ||
+		!strings.Contains(answer, "is not approved yet") {
 		t.Errorf("a desk that waits: %d %s", status, answer)
 	}
 	if _, err := person.Approve(t.Context(), f.Router.Ledger, fingerprint); err != nil {
@@ -62,13 +64,16 @@ func TestDesk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, ofPhone, err := questions.Pair(t.Context(), f.Router.Ledger, questions.PairRequest{Code: code, Name: "pixel", Recipient: "age1"})
+	_, ofPhone, err := questions.Pair(t.Context(), f.Router.Ledger, questions.PairRequest{Code: code, Name: "pixel",
+		Recipient: "age1"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for what, change := range map[string]func(*http.Request){
-		"no session": func(r *http.Request) { r.Header.Set("Mailroom-Device", device) }, "no device": asDevice(session, ""),
-		"a phone": asDevice(session, ofPhone), "the device as a session": asDevice(device, device), "the session as a device": asDevice(session, session),
+		"no session": func(r *http.Request) { r.Header.Set("Mailroom-Device", device) }, "no device": asDevice(session,
+			""),
+		"a phone": asDevice(session, ofPhone), "the device as a session": asDevice(device, device),
+		"the session as a device": asDevice(session, session),
 	} {
 		if status, answer := read(change); status != 401 {
 			t.Errorf("%s: %d %s", what, status, answer)
@@ -101,7 +106,8 @@ func TestDeskRefuses(t *testing.T) {
 	t.Parallel()
 	f := newConsole(t)
 	session := f.session()
-	for _, body := range []string{``, `{}`, `{"name":"x","recipient":"age1"}`, `{"name":"x","recipient":"age1","code":"x"}`} {
+	for _, body := range []string{``, `{}`, `{"name":"x","recipient":"age1"}`,
+		`{"name":"x","recipient":"age1","code":"x"}`} {
 		if status, _, answer := f.Request("POST", web.DeskPath+"/device", body, asDevice(session, "")); status != 400 {
 			t.Errorf("%s: %d %s", body, status, answer)
 		}
@@ -120,7 +126,8 @@ func TestDeskRefuses(t *testing.T) {
 		}
 	}
 	without := newFort(t, web.Options{})
-	if status, _, answer := without.Request("GET", web.DeskPath+"/device", "", surfacetest.Bearer(without.Token("ann", true))); status != 404 {
+	if status, _, answer := without.Request("GET", web.DeskPath+"/device", "",
+		surfacetest.Bearer(without.Token("ann", true))); status != 404 {
 		t.Errorf("without the console: %d %s", status, answer)
 	}
 }

@@ -17,18 +17,20 @@ import (
 
 // Bounds of a stream of events.
 const (
-	eventsAtOnce    = 500                    // that one look takes
-	streamsPerToken = 8                      // each looks into the trace at every change
-	eventsEvery     = time.Second            // how long a change may go unseen for which no bell rings
-	eventsPause     = 100 * time.Millisecond // between two looks, so that many sends cost a stream no more than ten looks a second
-	stillThere      = 15 * time.Second       // between comments, so that neither side takes the other for gone
-	lateAfter       = 5 * time.Second        // without an event, after which the stream says what delays the next, if anything does
+	eventsAtOnce    = 500         // that one look takes
+	streamsPerToken = 8           // each looks into the trace at every change
+	eventsEvery     = time.Second // how long a change may go unseen for which no bell rings
+	// between two looks, so that many sends cost a stream no more than ten looks a second
+	eventsPause = 100 * time.Millisecond
+	stillThere  = 15 * time.Second // between comments, so that neither side takes the other for gone
+	// without an event, after which the stream says what delays the next, if anything does
+	lateAfter = 5 * time.Second
 )
 
 // events streams what happens to the messages that the caller sent or received, all messages for an administrator, as
-// server-sent events: the id is the cursor behind it, the event its name, the data one JSON object. A client that names the
-// last id it has seen, in the header Last-Event-ID or the query parameter after, gets all that came since; otherwise it
-// gets what happens from now on.
+// server-sent events: the id is the cursor behind it, the event its name, the data one JSON object. A client that names
+// the last id it has seen, in the header Last-Event-ID or the query parameter after, gets all that came since;
+// otherwise it gets what happens from now on.
 func (w *Server) events(rw http.ResponseWriter, r *http.Request) {
 	ctx, token := r.Context(), askerOf(r.Context()).token.ID
 	last, err := w.startOfEvents(r)
@@ -57,7 +59,8 @@ func (w *Server) events(rw http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// follow writes the events behind last as they happen, until ctx ends or out cannot be written, neither of which is an error.
+// follow writes the events behind last as they happen, until ctx ends or out cannot be written, neither of which is an
+// error.
 func (w *Server) follow(ctx context.Context, out *eventWriter, rings <-chan struct{}, last messages.Cursor) error {
 	caller := askerOf(ctx)
 	concerning := caller.Name

@@ -93,7 +93,8 @@ func (s *eventStream) next() (e streamed, ok bool) {
 // send sends one message and returns its id.
 func (e *fort) send(from, to string) string {
 	e.T.Helper()
-	sent, err := messages.Send(e.T.Context(), e.Router.Ledger, orchestrator.Draft{Sender: from, Recipient: to, Type: "note"})
+	sent, err := messages.Send(e.T.Context(), e.Router.Ledger, orchestrator.Draft{Sender: from, Recipient: to,
+		Type: "note"})
 	if err != nil {
 		e.T.Fatal(err)
 	}
@@ -105,20 +106,23 @@ func TestEventsConcern(t *testing.T) {
 	t.Parallel()
 	f := newFort(t, web.Options{}, "ann", "bob", "cid")
 	streams := map[string]*eventStream{
-		"ann": f.stream(f.Token("ann", false), ""), "bob": f.stream(f.Token("bob", false), "0"), "cid": f.stream(f.Token("cid", true), ""),
+		"ann": f.stream(f.Token("ann", false), ""), "bob": f.stream(f.Token("bob", false), "0"),
+		"cid": f.stream(f.Token("cid", true), ""),
 	}
 	for _, s := range streams {
 		s.comment(t)
 	}
 	first, second, third, last := f.send("ann", "bob"), f.send("bob", "cid"), f.send("cid", "cid"), f.send("bob", "ann")
-	if _, err := enginetest.Plain(t, f.Router.Path()).Exec(`INSERT INTO message_trace (message_id, at, event) VALUES (?1, ?2, ?3)`, last, orchestrator.Stamp(time.Now()), "odd\ndata: oops"); err != nil {
+	if _, err := enginetest.Plain(t, f.Router.Path()).Exec(`INSERT INTO message_trace (message_id, at, event)
+		VALUES (?1, ?2, ?3)`, last, orchestrator.Stamp(time.Now()), "odd\ndata: oops"); err != nil {
 		t.Fatal(err)
 	}
 	want := map[string][]string{"ann": {first, last}, "bob": {first, second, last}, "cid": {first, second, third, last}}
 	for who, ids := range want {
 		for _, id := range ids {
 			e, ok := streams[who].next()
-			if !ok || e.MessageID != id || e.Event.Event != "created" || e.name != "created" || e.id != strconv.FormatInt(e.ID, 10) {
+			if !ok || e.MessageID != id || e.Event.Event != "created" || e.name != "created" ||
+				e.id != strconv.FormatInt(e.ID, 10) {
 				t.Errorf("%s sees %+v (%t); want created of %s", who, e, ok, id)
 			}
 		}
@@ -134,7 +138,8 @@ func TestEventsConcern(t *testing.T) {
 func (f *fort) traffic(t *testing.T, letters int) (ids []string) {
 	for i := range letters {
 		from := []string{"ann", "eve"}[i%2]
-		sent, err := messages.Send(t.Context(), f.Router.Ledger, orchestrator.Draft{Sender: from, Recipient: "bob", Type: "note"})
+		sent, err := messages.Send(t.Context(), f.Router.Ledger, orchestrator.Draft{Sender: from, Recipient: "bob",
+			Type: "note"})
 		if err != nil {
 			t.Error(err)
 			return ids
@@ -211,7 +216,8 @@ func TestEventsBadID(t *testing.T) {
 	f := newFort(t, web.Options{}, "ann", "bob")
 	f.send("ann", "bob")
 	for _, id := range []string{"x", "-1", "1.5", "0x1", "99999999999999999999", "1 2", "9223372036854775807", "2"} {
-		for _, change := range []func(*http.Request){set("Last-Event-ID", id), func(r *http.Request) { r.URL.RawQuery = "after=" + url.QueryEscape(id) }} {
+		for _, change := range []func(*http.Request){set("Last-Event-ID", id),
+			func(r *http.Request) { r.URL.RawQuery = "after=" + url.QueryEscape(id) }} {
 			status, _, body := f.Request("GET", "/v1/events", "", both(bearer(f.Token("ann", false)), change))
 			if code, hint := failure(body); status != 400 || code != "invalid_params" || hint == "" {
 				t.Errorf("the id %q: %d %s", id, status, body)
@@ -232,7 +238,8 @@ func TestEventsNotRead(t *testing.T) {
 	}
 	defer c.Close()
 	c.(*net.TCPConn).SetReadBuffer(4096)
-	fmt.Fprintf(c, "GET /v1/events?after=0 HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n\r\n", f.Token("ann", false))
+	fmt.Fprintf(c, "GET /v1/events?after=0 HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n\r\n",
+		f.Token("ann", false))
 	f.until(func() bool { return f.web.UnderWay() > 0 })
 	sends := 0
 	for ; f.web.UnderWay() > 0; sends++ {

@@ -64,7 +64,8 @@ func (f *fort) until(holds func() bool) {
 // tool calls a tool over MCP, and returns the whole answer.
 func (f *fort) tool(token, path, name, args string) (status int, answer string) {
 	f.T.Helper()
-	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, name, args)
+	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, name,
+		args)
 	status, _, answer = f.Request(http.MethodPost, path, body, mcpClient(bearer(token)))
 	return status, answer
 }

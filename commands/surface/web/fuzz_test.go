@@ -82,8 +82,8 @@ func (g *target) version(t *testing.T) (n int64) {
 	return n
 }
 
-// withoutToken sends a body that nobody vouches for: it is refused and changes nothing. It may have to look again: that the answer
-// before it was written is noted only after that was read.
+// withoutToken sends a body that nobody vouches for: it is refused and changes nothing. It may have to look again: that
+// the answer before it was written is noted only after that was read.
 func (g *target) withoutToken(t *testing.T, path, body string) {
 	t.Helper()
 	for range 3 {
@@ -117,7 +117,8 @@ var rpcSeeds = []string{
 	`{"jsonrpc":"2.0","id":4,"method":"resources/read","params":{"uri":"mailroom://inbox/ann"}}`,
 	`[{"jsonrpc":"2.0","id":5,"method":"ping"},{"jsonrpc":"2.0","id":5,"method":"ping"}]`,
 	`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}`,
-	`{"jsonrpc":"2.0","id":6,"result":{}}` + "\n" + `{"jsonrpc":"2.0","id":null,"method":"ping"}`, "\x00\n\xff\n{}\n[]\nnull\n", "",
+	`{"jsonrpc":"2.0","id":6,"result":{}}` + "\n" + `{"jsonrpc":"2.0","id":null,"method":"ping"}`,
+	"\x00\n\xff\n{}\n[]\nnull\n", "",
 }
 
 // checkRPC sends bytes to /mcp and to the server on standard input: each ends, answers with whole messages, and none
@@ -145,7 +146,8 @@ func (g *target) checkRPC(t *testing.T, in string) (malformed bool) {
 		}
 	}
 	g.nothingPanicked(t)
-	return malformed || status >= 400 || strings.Contains(answer, `"error":{`) || strings.Contains(answer, `"isError":true`)
+	return malformed || status >= 400 || strings.Contains(answer, `"error":{`) ||
+		strings.Contains(answer, `"isError":true`)
 }
 
 func FuzzJSONRPC(f *testing.F) {
@@ -162,8 +164,9 @@ func TestMalformedJSONRPC(t *testing.T) {
 	g := newTarget(t)
 	corpus.Target{
 		Name: "FuzzJSONRPC", Package: "mailroom/commands/surface/web", Seeds: rpcSeeds,
-		Tokens: []string{"\n", `"`, `{`, `}`, `[`, `\`, `,`, "\x00", "\xff", "null", `"id":{},`, `"method":1,`, `"params":[],`, `"jsonrpc":"1.0",`},
-		Check:  g.checkRPC,
+		Tokens: []string{"\n", `"`, `{`, `}`, `[`, `\`, `,`, "\x00", "\xff", "null", `"id":{},`, `"method":1,`,
+			`"params":[],`, `"jsonrpc":"1.0",`},
+		Check: g.checkRPC,
 	}.Replay(t, 1000)
 }
 
@@ -172,16 +175,19 @@ var bodySeeds = []string{
 	`send {"recipient":"bob","message_type":"note","payload":{"n":1.10,"text":"x"},"priority":-9,"ttl_seconds":60}`,
 	`SEND {"RECIPIENT":"bob","Message_Type":"note","idempotency_key":"k"}`,
 	`send_message {"message":"x","target":"bob","message_type":"PING","priority":"high","threadId":"t","payload":{"a":[1]}}`,
-	`get_messages {"sessionId":"ann","markAsRead":false,"limit":1}`, `get_sent_messages {"status":"pending","limit":50}`,
+	`get_messages {"sessionId":"ann","markAsRead":false,"limit":1}`,
+	`get_sent_messages {"status":"pending","limit":50}`,
 	`SendMessage {"to":"*","message":{"type":"shutdown_request","reason":"x"},"summary":"y"}`, `team_members {}`,
-	`coral_create_thread {"threadName":"t","participantIds":["bob","ann"]}`, `coral_send_message {"threadId":"direct:bob","content":"x","mentions":["bob"]}`,
+	`coral_create_thread {"threadName":"t","participantIds":["bob","ann"]}`,
+	`coral_send_message {"threadId":"direct:bob","content":"x","mentions":["bob"]}`,
 	`ralph_send {"to":"bob","type":"bug_report","priority":"urgent","payload":{"taskId":"t","bugs":[{"file":"f","line":1e400,"issue":"i"}]}}`,
 	`ralph_inbox {"markAsRead":false,"limit":1}`, `ralph_ack {"id":"msg-1"}`,
-	`acknowledge {"message_id":"msg-1"}`, `agent-show {"name":"bob"}`, `setting_get {"key":"bounce"}`, `status {}`, `sql {"query":"SELECT 1"}`, `orchestrator.send {}`, ` `, "nosuch []",
+	`acknowledge {"message_id":"msg-1"}`, `agent-show {"name":"bob"}`, `setting_get {"key":"bounce"}`, `status {}`,
+	`sql {"query":"SELECT 1"}`, `orchestrator.send {}`, ` `, "nosuch []",
 }
 
-// checkBody runs a command over HTTP: its answer is whole JSON whose code goes with its status, nothing is a bug, and what
-// is for administrators is refused. It reports whether the command was refused.
+// checkBody runs a command over HTTP: its answer is whole JSON whose code goes with its status, nothing is a bug, and
+// what is for administrators is refused. It reports whether the command was refused.
 func (g *target) checkBody(t *testing.T, in string) (malformed bool) {
 	t.Helper()
 	name, body, _ := strings.Cut(in, " ")
@@ -200,7 +206,8 @@ func (g *target) checkBody(t *testing.T, in string) (malformed bool) {
 	if err := json.Unmarshal([]byte(answer), &said); err != nil {
 		t.Fatalf("%d %q: %v", status, answer, err)
 	}
-	if want := commands.HTTPStatus(&orchestrator.Error{Code: said.Error}); said.Success != (status == 200) || (!said.Success && (status != want || status == 500 || said.Message == "")) {
+	if want := commands.HTTPStatus(&orchestrator.Error{Code: said.Error}); said.Success != (status == 200) ||
+		(!said.Success && (status != want || status == 500 || said.Message == "")) {
 		t.Fatalf("%d %s", status, answer)
 	}
 	if d, err := g.Env.Catalogue.Lookup(name); err == nil && said.Success {
@@ -226,7 +233,8 @@ func TestMalformedBodies(t *testing.T) {
 	g := newTarget(t)
 	corpus.Target{
 		Name: "FuzzCommandBody", Package: "mailroom/commands/surface/web", Seeds: bodySeeds,
-		Tokens: []string{`"`, `{`, `}`, `\`, `,`, "\x00", "\xff", "null", `"priority":99,`, `"recipient":"zed",`, `"sender":"bob",`, `"__proto__":{},`, "1e999", `\ud800`},
-		Check:  g.checkBody,
+		Tokens: []string{`"`, `{`, `}`, `\`, `,`, "\x00", "\xff", "null", `"priority":99,`, `"recipient":"zed",`,
+			`"sender":"bob",`, `"__proto__":{},`, "1e999", `\ud800`},
+		Check: g.checkBody,
 	}.Replay(t, 2500)
 }

@@ -17,16 +17,18 @@ import (
 	"mailroom/orchestrator/ledger"
 )
 
-// guard refuses what no honest client sends: a Host or an Origin that is not this daemon, as a page in a browser sends whose own
-// name was made to resolve to this address (DNS rebinding), and a path that is not in its shortest form.
+// guard refuses what no honest client sends: a Host or an Origin that is not this daemon, as a page in a browser sends
+// whose own name was made to resolve to this address (DNS rebinding), and a path that is not in its shortest form.
 func (w *Server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		switch {
 		case !w.knownHost(r.Host):
-			listener.WriteFailure(rw, http.StatusForbidden, orchestrator.Errorf(orchestrator.PermissionDenied, "this is not %s", orchestrator.Clip(r.Host)).
+			listener.WriteFailure(rw, http.StatusForbidden, orchestrator.Errorf(orchestrator.PermissionDenied,
+				"this is not %s", orchestrator.Clip(r.Host)).
 				WithHint("Start the daemon with --host NAME for each name that it is reached by"))
 		case !sameOrigin(r):
-			listener.WriteFailure(rw, http.StatusForbidden, orchestrator.Errorf(orchestrator.PermissionDenied, "a page of another origin may not ask here"))
+			listener.WriteFailure(rw, http.StatusForbidden, orchestrator.Errorf(orchestrator.PermissionDenied,
+				"a page of another origin may not ask here"))
 		case listener.Astray(r):
 			nothingAt(rw, r)
 		default:
@@ -56,11 +58,12 @@ func (w *Server) knownHost(header string) bool {
 	return net.ParseIP(host) != nil || (err == nil && strings.EqualFold(own, host))
 }
 
-// sameOrigin reports whether a request comes from no page in a browser, or from one of this daemon's own. That a person is led to the
-// console, in a window of its own, does no harm: the page itself has nothing secret, and `mailroom console` has the browser open a file that
-// leads there.
+// sameOrigin reports whether a request comes from no page in a browser, or from one of this daemon's own. That a person
+// is led to the console, in a window of its own, does no harm: the page itself has nothing secret, and `mailroom
+// console` has the browser open a file that leads there.
 func sameOrigin(r *http.Request) bool {
-	led := r.Method == http.MethodGet && r.URL.Path == "/" && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
+	led := r.Method == http.MethodGet && r.URL.Path == "/" && r.Header.Get("Sec-Fetch-Mode") == "navigate" &&
+		r.Header.Get("Sec-Fetch-Dest") == "document"
 	for _, site := range r.Header.Values("Sec-Fetch-Site") {
 		if site != "same-origin" && site != "none" && !led {
 			return false
@@ -79,7 +82,8 @@ func (w *Server) local(next http.Handler) http.Handler {
 	withToken := w.authenticated(next)
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		host, _, err := net.SplitHostPort(r.RemoteAddr)
-		if err == nil && listener.IsLoopback(host) && w.Loopback && listener.IsLoopback(listener.HostOf(r.Host)) && !handedOn(r) {
+		if err == nil && listener.IsLoopback(host) && w.Loopback && listener.IsLoopback(listener.HostOf(r.Host)) &&
+			!handedOn(r) {
 			next.ServeHTTP(rw, r)
 			return
 		}
@@ -89,12 +93,14 @@ func (w *Server) local(next http.Handler) http.Handler {
 
 // proxyHeaders are what proxies put on the requests that they hand on.
 var proxyHeaders = []string{
-	"Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Port", "X-Forwarded-Server",
-	"X-Real-IP", "X-Client-IP", "X-Cluster-Client-IP", "True-Client-IP", "CF-Connecting-IP", "Fastly-Client-IP", "Fly-Client-IP",
+	"Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Port",
+	"X-Forwarded-Server",
+	"X-Real-IP", "X-Client-IP", "X-Cluster-Client-IP", "True-Client-IP", "CF-Connecting-IP", "Fastly-Client-IP",
+	"Fly-Client-IP",
 }
 
-// handedOn reports whether a request came through a proxy. Such a request is a stranger's, even if the proxy is on this machine.
-// It is enough that one of the headers is there; what it says may have been written by the stranger.
+// handedOn reports whether a request came through a proxy. Such a request is a stranger's, even if the proxy is on this
+// machine. It is enough that one of the headers is there; what it says may have been written by the stranger.
 func handedOn(r *http.Request) bool {
 	return slices.ContainsFunc(proxyHeaders, func(name string) bool { return len(r.Header.Values(name)) > 0 })
 }
@@ -114,12 +120,12 @@ func askerOf(ctx context.Context) asker {
 	return a
 }
 
-// CallerOf returns who sent a request that showed a token: the token's agent, in the session that the URL names. For a session of the
-// console that is the administrator, who sends and reads as the operator.
+// CallerOf returns who sent a request that showed a token: the token's agent, in the session that the URL names. For a
+// session of the console that is the administrator, who sends and reads as the operator.
 func CallerOf(ctx context.Context) commands.Caller { return askerOf(ctx).Caller }
 
-// StillValid returns an error if the token of a request was revoked, or ran out, while the request was under way: whoever asked may have
-// waited for a long time. ctx is that of the request.
+// StillValid returns an error if the token of a request was revoked, or ran out, while the request was under way:
+// whoever asked may have waited for a long time. ctx is that of the request.
 func StillValid(ctx context.Context) error {
 	a := askerOf(ctx)
 	_, err := agents.Authenticate(ctx, a.ledger, a.secret)
@@ -186,7 +192,8 @@ func (w *Server) authenticate(rw http.ResponseWriter, r *http.Request) (a asker,
 func sessionOf(r *http.Request) (string, error) {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return "", orchestrator.Errorf(orchestrator.InvalidParams, "the query of the URL cannot be read: %s", orchestrator.Clip(err.Error()))
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, "the query of the URL cannot be read: %s",
+			orchestrator.Clip(err.Error()))
 	}
 	switch sessions := query["session"]; {
 	case len(sessions) > 1:
@@ -203,8 +210,8 @@ const (
 	smallBody = 16 << 10 // what counts for nothing
 )
 
-// readBody reads the whole body, so that a slow one holds nothing but its own request, and what follows may take its time.
-// ok is false when it has answered. Call release when the request ends.
+// readBody reads the whole body, so that a slow one holds nothing but its own request, and what follows may take its
+// time. ok is false when it has answered. Call release when the request ends.
 func (w *Server) readBody(rw http.ResponseWriter, r *http.Request) (release func(), ok bool) {
 	weight := r.ContentLength
 	if weight < 0 || weight > MaxBody {

@@ -49,7 +49,8 @@ func (f *fort) overHTTP(name string, via http.RoundTripper) *visitor {
 		if err != nil {
 			return err
 		}
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, f.Address+commandsPath+command, bytes.NewReader(body))
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, f.Address+commandsPath+command,
+			bytes.NewReader(body))
 		if err != nil {
 			return err
 		}
@@ -70,9 +71,10 @@ func (f *fort) overHTTP(name string, via http.RoundTripper) *visitor {
 // overMCP is a client of /mcp, as the SDK makes one.
 func (f *fort) overMCP(name string, via http.RoundTripper) *visitor {
 	f.T.Helper()
-	session, err := mcp.NewClient(&mcp.Implementation{Name: name, Version: "1"}, nil).Connect(f.T.Context(), &mcp.StreamableClientTransport{
-		Endpoint: f.Address + "/mcp", HTTPClient: &http.Client{Transport: withToken{f.Token(name, false), via}},
-	}, nil)
+	session, err := mcp.NewClient(&mcp.Implementation{Name: name, Version: "1"}, nil).Connect(f.T.Context(),
+		&mcp.StreamableClientTransport{
+			Endpoint: f.Address + "/mcp", HTTPClient: &http.Client{Transport: withToken{f.Token(name, false), via}},
+		}, nil)
 	if err != nil {
 		f.T.Fatal(err)
 	}
@@ -115,7 +117,8 @@ func (l *ledger) note(list map[string]int, id, recipient string) {
 func (v *visitor) exchange(ctx context.Context, l *ledger, others []string) error {
 	for _, to := range others {
 		var sent struct{ MessageID string }
-		if err := v.call(ctx, "send_message", map[string]any{"message": "from " + v.name, "target": to, "message_type": "PING"}, &sent); err != nil {
+		if err := v.call(ctx, "send_message", map[string]any{"message": "from " + v.name, "target": to,
+			"message_type": "PING"}, &sent); err != nil {
 			return err
 		}
 		l.note(l.sent, sent.MessageID, to)
@@ -133,8 +136,8 @@ func (v *visitor) exchange(ctx context.Context, l *ledger, others []string) erro
 	return nil
 }
 
-// patient returns options of a server that gives its clients all the time they need: how many there may be is tested, and not how
-// fast this machine is.
+// patient returns options of a server that gives its clients all the time they need: how many there may be is tested,
+// and not how fast this machine is.
 func patient() web.Options {
 	bounds := web.UsualBounds
 	bounds.Bounds = listener.Bounds{Header: time.Hour, Body: time.Hour, Answer: time.Hour}
@@ -142,14 +145,16 @@ func patient() web.Options {
 }
 
 // 200 clients at once, half over HTTP and half over MCP, who write to each other: nothing is lost, nothing comes twice,
-// and when all is over no goroutine is left. It does not run beside other tests, whose goroutines it could not tell apart.
+// and when all is over no goroutine is left. It does not run beside other tests, whose goroutines it could not tell
+// apart.
 func TestManyClients(t *testing.T) {
 	before := goleak.IgnoreCurrent()
 	t.Run("at once", func(t *testing.T) {
 		const clients, each = 200, 4
 		everybody := names(clients)
 		f := newFort(t, patient(), everybody...)
-		via := &http.Transport{MaxIdleConnsPerHost: clients, IdleConnTimeout: 30 * time.Second} // which is sooner than the server's
+		// which is sooner than the server's
+		via := &http.Transport{MaxIdleConnsPerHost: clients, IdleConnTimeout: 30 * time.Second}
 		t.Cleanup(via.CloseIdleConnections)
 		visitors := make([]*visitor, clients)
 		for i, name := range everybody {
@@ -211,7 +216,8 @@ func TestManyWaiters(t *testing.T) {
 					MessageID string `json:"message_id"`
 				}
 			}
-			if err := v.call(t.Context(), "wait", map[string]any{"timeout": 3600}, &taken); err != nil || len(taken.Messages) != 1 {
+			if err := v.call(t.Context(), "wait", map[string]any{"timeout": 3600}, &taken); err != nil ||
+				len(taken.Messages) != 1 {
 				t.Errorf("%s got %v, %v", name, taken, err)
 				return
 			}

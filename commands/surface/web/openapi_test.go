@@ -27,8 +27,10 @@ func described(t *testing.T) *openapi3.T {
 		t.Errorf("it is of version %s", doc.OpenAPI)
 	}
 	for before, after := range map[string]string{
-		`"type":"object"`: `"type":"objekt"`, `"operationId":"send_message"`: `"operationId":"send"`, `"in":"query"`: `"in":"somewhere"`,
-		`"responses":{`: `"answers":{`, `#/components/schemas/Failure`: `#/components/schemas/None`, `"version":"v1.2.3"`: `"versions":1`,
+		`"type":"object"`: `"type":"objekt"`, `"operationId":"send_message"`: `"operationId":"send"`,
+		`"in":"query"`:  `"in":"somewhere"`,
+		`"responses":{`: `"answers":{`, `#/components/schemas/Failure`: `#/components/schemas/None`,
+		`"version":"v1.2.3"`: `"versions":1`,
 	} {
 		if !strings.Contains(text, before) {
 			t.Errorf("there is no %s", before)
@@ -48,8 +50,8 @@ func validDescription(ctx context.Context, text string) (*openapi3.T, error) {
 	return doc, doc.Validate(ctx)
 }
 
-// The description is valid, and has every command that can be run over HTTP, whose schema takes no other keys. What it takes of
-// the cards' examples TestExamplesFitTheirSchemas shows.
+// The description is valid, and has every command that can be run over HTTP, whose schema takes no other keys. What it
+// takes of the cards' examples TestExamplesFitTheirSchemas shows.
 func TestOpenAPI(t *testing.T) {
 	t.Parallel()
 	doc := described(t)
@@ -66,7 +68,8 @@ func TestOpenAPI(t *testing.T) {
 			continue
 		}
 		schema := item.Post.RequestBody.Value.Content.Get("application/json").Schema.Value
-		if err := schema.VisitJSON(map[string]any{"no_such_parameter": 1.0}, openapi3.EnableJSONSchema2020()); err == nil {
+		if err := schema.VisitJSON(map[string]any{"no_such_parameter": 1.0},
+			openapi3.EnableJSONSchema2020()); err == nil {
 			t.Errorf("%s: the schema takes a key that there is not", d.Name)
 		}
 	}

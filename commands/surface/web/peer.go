@@ -41,8 +41,8 @@ func hungUp(ctx context.Context) (gone bool) {
 	return gone || err != nil
 }
 
-// Gone returns an error if whoever sent the request is not there any more: ctx, which is the request's or derived from it, has
-// ended, or the connection is closed.
+// Gone returns an error if whoever sent the request is not there any more: ctx, which is the request's or derived from
+// it, has ended, or the connection is closed.
 func Gone(ctx context.Context) error {
 	if ctx.Err() == nil && hungUp(ctx) {
 		return errors.New("whoever asked has gone")
@@ -50,8 +50,8 @@ func Gone(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// whileThere returns a context that also ends when whoever sent the request hangs up. It looks whether they did every so often,
-// until stop is called.
+// whileThere returns a context that also ends when whoever sent the request hangs up. It looks whether they did every
+// so often, until stop is called.
 func whileThere(parent context.Context, every time.Duration) (ctx context.Context, stop func()) {
 	ctx, leave := context.WithCancel(parent)
 	var look *time.Timer

@@ -44,7 +44,8 @@ func TestHangingUpBehindAByte(t *testing.T) {
 		c := e.dial(e.Token("b", false), path, body, "x")
 		c.Close()
 		e.until(func() bool { return e.web.UnderWay() == 0 })
-		if status, answer := e.Run(e.Token("a", false), "send", `{"recipient":"b","message_type":"note"}`); status != http.StatusOK {
+		if status, answer := e.Run(e.Token("a", false), "send",
+			`{"recipient":"b","message_type":"note"}`); status != http.StatusOK {
 			t.Fatal(status, answer)
 		}
 		if _, answer := e.Run(e.Token("b", false), "wait", `{"timeout":0}`); !strings.Contains(answer, `"count":1`) {

@@ -7,8 +7,8 @@ import (
 	"mailroom/orchestrator/daemons"
 )
 
-// ProofPath is where a daemon with the console proves to a program of its own user that it is that user's, before a browser is led
-// there: see daemons.Prove. ChallengeHeader is where the program puts its challenge.
+// ProofPath is where a daemon with the console proves to a program of its own user that it is that user's, before a
+// browser is led there: see daemons.Prove. ChallengeHeader is where the program puts its challenge.
 const (
 	ProofPath       = "/v1/console/proof"
 	ChallengeHeader = "Mailroom-Challenge"

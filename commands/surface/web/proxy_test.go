@@ -10,8 +10,8 @@ import (
 	"mailroom/commands/surface/web"
 )
 
-// What a proxy hands on is not from this machine, though it comes from here: the name that it was asked by says so, or any
-// header of a proxy, whatever its value.
+// What a proxy hands on is not from this machine, though it comes from here: the name that it was asked by says so, or
+// any header of a proxy, whatever its value.
 func TestBehindAProxy(t *testing.T) {
 	t.Parallel()
 	f := newFort(t, web.Options{Hosts: []string{"mail.example"}}, "ann")
@@ -21,12 +21,14 @@ func TestBehindAProxy(t *testing.T) {
 		"pretended": set("X-Forwarded-For", "127.0.0.1"),
 		"in small":  func(r *http.Request) { r.Header["x-real-ip"] = []string{"203.0.113.9"} },
 	}
-	for _, name := range []string{"X-Forwarded-For", "Forwarded", "X-Real-IP", "Via", "X-Forwarded-Host", "CF-Connecting-IP", "X-Forwarded-Proto", "True-Client-IP", "X-Client-IP"} {
+	for _, name := range []string{"X-Forwarded-For", "Forwarded", "X-Real-IP", "Via", "X-Forwarded-Host",
+		"CF-Connecting-IP", "X-Forwarded-Proto", "True-Client-IP", "X-Client-IP"} {
 		changes[name] = set(name, "203.0.113.9")
 		changes[name+", empty"] = set(name, "")
 	}
 	for _, path := range []string{"/metrics", "/readyz"} {
-		if status, _, body := f.Request("GET", path, "", set("User-Agent", "Prometheus/3.5.0", "X-Prometheus-Scrape-Timeout-Seconds", "10")); status != 200 {
+		if status, _, body := f.Request("GET", path, "", set("User-Agent", "Prometheus/3.5.0",
+			"X-Prometheus-Scrape-Timeout-Seconds", "10")); status != 200 {
 			t.Errorf("GET %s from this machine: %d %.200s", path, status, body)
 		}
 		for name, change := range changes {

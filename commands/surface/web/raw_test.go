@@ -47,23 +47,29 @@ func TestRawRequests(t *testing.T) {
 	const send = `{"recipient":"bob","message_type":"note"}`
 	large := strings.Repeat("x", web.MaxBody+1)
 	for name, row := range map[string]struct{ request, want string }{
-		"in order":               {post(auth+fmt.Sprintf("Content-Length: %d\r\n", len(send)), send), "HTTP/1.1 200 "},
-		"two hosts":              {post("Host: evil.example\r\n"+auth, ""), "HTTP/1.1 400 "},
-		"no host":                {"GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n", "HTTP/1.1 400 "},
-		"no host in 1.0":         {"GET /healthz HTTP/1.0\r\n\r\n", "HTTP/1.0 403 "},
-		"absolute URL":           {"GET http://evil.example/healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", "HTTP/1.1 403 "},
-		"asterisk":               {"OPTIONS * HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", "HTTP/1.1 404 "},
-		"connect":                {"CONNECT evil.example:443 HTTP/1.1\r\nHost: evil.example:443\r\nConnection: close\r\n\r\n", "HTTP/1.1 403 "},
-		"large header":           {post(auth+"X-A: "+strings.Repeat("a", 2*listener.MaxHeader)+"\r\n", ""), "HTTP/1.1 431 "},
-		"many headers":           {post(auth+strings.Repeat("X-A: b\r\n", listener.MaxHeader/4), ""), "HTTP/1.1 431 "},
-		"long path":              {"GET /" + strings.Repeat("a", 2*listener.MaxHeader) + " HTTP/1.1\r\nHost: localhost\r\n\r\n", "HTTP/1.1 431 "},
-		"two lengths":            {post(auth+"Content-Length: 2\r\nContent-Length: 3\r\n", "{}"), "HTTP/1.1 400 "},
-		"length and chunks":      {post(auth+"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n{}"), "HTTP/1.1 "},
-		"other coding":           {post(auth+"Transfer-Encoding: gzip, chunked\r\n", "0\r\n\r\n"), "HTTP/1.1 501 "},
-		"bad chunks":             {post(auth+"Transfer-Encoding: chunked\r\n", "zz\r\n\r\n"), "HTTP/1.1 408 "},
-		"large by length":        {post(auth+fmt.Sprintf("Content-Length: %d\r\n", len(large)), large), "HTTP/1.1 413 "},
-		"said to be large":       {post(auth+"Content-Length: 99999999999\r\n", ""), "HTTP/1.1 4"},
-		"large in chunks":        {post(auth+"Transfer-Encoding: chunked\r\n", fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(large), large)), "HTTP/1.1 413 "},
+		"in order":       {post(auth+fmt.Sprintf("Content-Length: %d\r\n", len(send)), send), "HTTP/1.1 200 "},
+		"two hosts":      {post("Host: evil.example\r\n"+auth, ""), "HTTP/1.1 400 "},
+		"no host":        {"GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n", "HTTP/1.1 400 "},
+		"no host in 1.0": {"GET /healthz HTTP/1.0\r\n\r\n", "HTTP/1.0 403 "},
+		"absolute URL":   {"GET http://evil.example/healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", "HTTP/1.1 403 "},
+		"asterisk": {"OPTIONS * HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+			"HTTP/1.1 404 "},
+		"connect": {"CONNECT evil.example:443 HTTP/1.1\r\nHost: evil.example:443\r\nConnection: close\r\n\r\n", "HTTP/1.1 403 "},
+		"large header": {post(auth+"X-A: "+strings.Repeat("a", 2*listener.MaxHeader)+"\r\n", ""),
+			"HTTP/1.1 431 "},
+		"many headers": {post(auth+strings.Repeat("X-A: b\r\n", listener.MaxHeader/4), ""), "HTTP/1.1 431 "},
+		"long path": {"GET /" + strings.Repeat("a", 2*listener.MaxHeader) +
+			" HTTP/1.1\r\nHost: localhost\r\n\r\n", "HTTP/1.1 431 "},
+		"two lengths": {post(auth+"Content-Length: 2\r\nContent-Length: 3\r\n", "{}"), "HTTP/1.1 400 "},
+		"length and chunks": {post(auth+"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n{}"),
+			"HTTP/1.1 "},
+		"other coding": {post(auth+"Transfer-Encoding: gzip, chunked\r\n", "0\r\n\r\n"), "HTTP/1.1 501 "},
+		"bad chunks":   {post(auth+"Transfer-Encoding: chunked\r\n", "zz\r\n\r\n"), "HTTP/1.1 408 "},
+		"large by length": {post(auth+fmt.Sprintf("Content-Length: %d\r\n", len(large)), large),
+			"HTTP/1.1 413 "},
+		"said to be large": {post(auth+"Content-Length: 99999999999\r\n", ""), "HTTP/1.1 4"},
+		"large in chunks": {post(auth+"Transfer-Encoding: chunked\r\n", fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n",
+			len(large), large)), "HTTP/1.1 413 "},
 		"no HTTP":                {"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", "HTTP/1.1 400 "},
 		"a new line in a header": {post("Authorization: Bearer\r\n "+token+"\r\n", ""), "HTTP/1.1 "},
 	} {
@@ -82,7 +88,8 @@ func TestRawRequests(t *testing.T) {
 	w := gzip.NewWriter(&zipped)
 	io.CopyN(w, zeros{}, 1<<24)
 	w.Close()
-	status, _, body := f.Request("POST", "/v1/commands/send", zipped.String(), both(bearer(token), set("Content-Encoding", "gzip")))
+	status, _, body := f.Request("POST", "/v1/commands/send", zipped.String(),
+		both(bearer(token), set("Content-Encoding", "gzip")))
 	if code, _ := failure(body); status != 415 || code != "invalid_params" {
 		t.Errorf("a body that unpacks to much more: %d %s", status, body)
 	}
@@ -224,7 +231,8 @@ func TestClientThatLeavesAtOnce(t *testing.T) {
 			f.send("ann", "bob")
 			released := f.note("released")
 			ctx, leave := context.WithCancel(t.Context())
-			req := httptest.NewRequestWithContext(ctx, http.MethodPost, "http://localhost"+path, strings.NewReader(body))
+			req := httptest.NewRequestWithContext(ctx, http.MethodPost, "http://localhost"+path,
+				strings.NewReader(body))
 			both(mcpClient(bearer(token)), set("Content-Type", "application/json"))(req)
 			l := &leaver{httptest.NewRecorder(), leave, before}
 			f.web.Handler().ServeHTTP(l, req)
@@ -234,7 +242,8 @@ func TestClientThatLeavesAtOnce(t *testing.T) {
 			if !before && !strings.Contains(l.Body.String(), "messageId") {
 				t.Errorf("%s: %s", path, l.Body)
 			}
-			if ms, _, err := reading.Wait(t.Context(), f.Router.Ledger, reading.Options{Recipient: "bob", Limit: 10}); err != nil || len(ms) != want {
+			if ms, _, err := reading.Wait(t.Context(), f.Router.Ledger, reading.Options{Recipient: "bob",
+				Limit: 10}); err != nil || len(ms) != want {
 				t.Errorf("%s, gone before: %t: %d messages are left: %v", path, before, len(ms), err)
 			}
 		}
@@ -250,7 +259,8 @@ func TestAnswerThatIsNotTaken(t *testing.T) {
 	const sent = 600 // more than the system buffers
 	long := strings.Repeat("x", orchestrator.MaxText)
 	for range sent {
-		if _, err := messages.Send(t.Context(), f.Router.Ledger, orchestrator.Draft{Sender: "ann", Recipient: "bob", Type: "note", Summary: long, Context: long}); err != nil {
+		if _, err := messages.Send(t.Context(), f.Router.Ledger, orchestrator.Draft{Sender: "ann", Recipient: "bob",
+			Type: "note", Summary: long, Context: long}); err != nil {
 			t.Fatal(err)
 		}
 	}

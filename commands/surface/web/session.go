@@ -14,7 +14,8 @@ import (
 	"mailroom/tracing"
 )
 
-// SessionPath is where the console's page logs in, asks who it is, and logs out. A daemon without the console has nothing there.
+// SessionPath is where the console's page logs in, asks who it is, and logs out. A daemon without the console has
+// nothing there.
 const SessionPath = "/v1/console/session"
 
 // login is what the exchange of a code brings: who is logged in, and by which token from now on.
@@ -34,7 +35,8 @@ type identity struct {
 	Project   string `json:"project"`    // a short name of the database for people
 	Version   string `json:"version"`
 	Host      string `json:"host"`
-	// KeepsAddress: the page has the same address at the next start, so that what a browser stores for it is found again.
+	// KeepsAddress: the page has the same address at the next start, so that what a browser stores for it is found
+	// again.
 	KeepsAddress bool `json:"keeps_address"`
 }
 
@@ -42,7 +44,8 @@ type identity struct {
 func (w *Server) identityOf(token agents.Token) identity {
 	at := w.env.Engine.Path()
 	is := identity{
-		Agent: token.Agent, TokenID: token.ID, Admin: token.Admin, ExpiresAt: token.ExpiresAt, Project: commands.ProjectName(at), Version: w.options.Version,
+		Agent: token.Agent, TokenID: token.ID, Admin: token.Admin, ExpiresAt: token.ExpiresAt,
+		Project: commands.ProjectName(at), Version: w.options.Version,
 		Host: w.env.Ledger.Host(), KeepsAddress: !strings.HasSuffix(w.options.Address, ":0"),
 	}
 	if token.Admin {
@@ -51,8 +54,8 @@ func (w *Server) identityOf(token agents.Token) identity {
 	return is
 }
 
-// logIn exchanges a code for a session of the console. How often that may be tried is bounded for all together, since nobody has shown
-// yet who they are.
+// logIn exchanges a code for a session of the console. How often that may be tried is bounded for all together, since
+// nobody has shown yet who they are.
 func (w *Server) logIn(rw http.ResponseWriter, r *http.Request) {
 	if !w.codes.Allow() {
 		listener.TooMany(rw, "too many attempts to log in")
@@ -69,7 +72,8 @@ func (w *Server) logIn(rw http.ResponseWriter, r *http.Request) {
 		read := json.NewDecoder(bytes.NewReader(body))
 		read.DisallowUnknownFields()
 		if read.Decode(&given) != nil || given.Code == "" {
-			err = orchestrator.Errorf(orchestrator.InvalidParams, "the body is no object with a code").WithHint("`mailroom console` opens the page with one")
+			err = orchestrator.Errorf(orchestrator.InvalidParams, "the body is no object with a code").
+				WithHint("`mailroom console` opens the page with one")
 		}
 	}
 	var secret string

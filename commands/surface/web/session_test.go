@@ -63,19 +63,22 @@ func (f *fort) who(token string) (status int, answer string) {
 	return status, answer
 }
 
-// The page sends as the operator, sees what happens to every message, and leaves the operator's name in the trace. What belongs to the
-// machine is refused to it as to every token.
+// The page sends as the operator, sees what happens to every message, and leaves the operator's name in the trace. What
+// belongs to the machine is refused to it as to every token.
 func TestConsoleSession(t *testing.T) {
 	t.Parallel()
 	f := newConsole(t, "ann", "bob")
 	token := f.session()
 	status, answer := f.who(token)
-	for _, part := range []string{`"agent":"operator"`, `"admin":true`, `"token_id":"` + agents.HashToken(token)[:12] + `"`, `"expires_at":"20`, `"version":"v1.2.3"`, `"host":"` + f.Router.Ledger.Host() + `"`, `"named":false`, `"keeps_address":false`} {
+	for _, part := range []string{`"agent":"operator"`, `"admin":true`, `"token_id":"` + agents.HashToken(token)[:12] +
+		`"`, `"expires_at":"20`, `"version":"v1.2.3"`, `"host":"` + f.Router.Ledger.Host() + `"`, `"named":false`,
+		`"keeps_address":false`} {
 		if status != 200 || !strings.Contains(answer, part) {
 			t.Errorf("who asks: %d %s; want %s", status, answer, part)
 		}
 	}
-	if status, answer := f.who(f.Token("ann", false)); status != 200 || strings.Contains(answer, f.Folder) || !strings.Contains(answer, `"project"`) {
+	if status, answer := f.who(f.Token("ann", false)); status != 200 || strings.Contains(answer, f.Folder) ||
+		!strings.Contains(answer, `"project"`) {
 		t.Errorf("an agent that asks is told: %d %s", status, answer)
 	}
 	events := f.stream(token, "")
@@ -84,22 +87,27 @@ func TestConsoleSession(t *testing.T) {
 	if e, ok := events.next(); !ok || e.Sender != "ann" || e.Event.Event != "created" {
 		t.Errorf("the stream has %+v", e)
 	}
-	if status, body := f.Run(token, "send", `{"recipient":"bob","message_type":"note"}`); status != 200 || !strings.Contains(body, `"sender":"operator"`) {
+	if status, body := f.Run(token, "send", `{"recipient":"bob","message_type":"note"}`); status != 200 ||
+		!strings.Contains(body, `"sender":"operator"`) {
 		t.Errorf("send: %d %s", status, body)
 	}
-	sent, err := messages.Send(t.Context(), f.Router.Ledger, orchestrator.Draft{Sender: "bob", Recipient: "operator", Type: "note"})
+	sent, err := messages.Send(t.Context(), f.Router.Ledger, orchestrator.Draft{Sender: "bob", Recipient: "operator",
+		Type: "note"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, row := range []struct{ command, params, want string }{
-		{"wait", `{"timeout":0}`, sent.MessageID}, {"acknowledge", `{"message_id":"` + sent.MessageID + `"}`, `"acknowledged_at"`},
-		{"why", `{"message_id":"` + f.send("ann", "bob") + `"}`, `"status"`}, {"status", `{}`, `"success":true`}, {"doctor", `{"try":false}`, `"check":"configuration","level":"ok"`},
+		{"wait", `{"timeout":0}`, sent.MessageID}, {"acknowledge", `{"message_id":"` + sent.MessageID + `"}`,
+			`"acknowledged_at"`},
+		{"why", `{"message_id":"` + f.send("ann", "bob") + `"}`, `"status"`}, {"status", `{}`, `"success":true`},
+		{"doctor", `{"try":false}`, `"check":"configuration","level":"ok"`},
 	} {
 		if status, body := f.Run(token, row.command, row.params); status != 200 || !strings.Contains(body, row.want) {
 			t.Errorf("%s %s: %d %s", row.command, row.params, status, body)
 		}
 	}
-	table, err := f.Router.Query(t.Context(), `SELECT name FROM command_trace WHERE caller = 'operator' ORDER BY name`, store.Bound{Rows: 10})
+	table, err := f.Router.Query(t.Context(), `SELECT name FROM command_trace WHERE caller = 'operator' ORDER BY name`,
+		store.Bound{Rows: 10})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +120,8 @@ func TestConsoleSession(t *testing.T) {
 			t.Errorf("the operator's commands in the trace are %q; want %s among them", names, name)
 		}
 	}
-	if status, body := f.tool(token, "/mcp", "status", `{}`); status != 200 || strings.Contains(body, `"isError":true`) {
+	if status, body := f.tool(token, "/mcp", "status", `{}`); status != 200 ||
+		strings.Contains(body, `"isError":true`) {
 		t.Errorf("as a tool: %d %s", status, body)
 	}
 	f.refusesTheMachine(token)
@@ -122,10 +131,13 @@ func TestConsoleSession(t *testing.T) {
 func (f *fort) refusesTheMachine(token string) {
 	f.T.Helper()
 	for _, row := range []forgery{
-		{token, "backup", `{"file":"` + f.Folder + `/copy.db"}`}, {token, "restore", `{"file":"` + f.Folder + `/mailroom.db"}`}, {token, "demo", `{}`},
-		{token, "agent_add", `{"name":"eve","deliver":"jsonl:` + f.Folder + `/eve"}`}, {token, "agent_add", `{"name":"bob","start":"rm -rf /"}`},
+		{token, "backup", `{"file":"` + f.Folder + `/copy.db"}`}, {token, "restore", `{"file":"` + f.Folder +
+			`/mailroom.db"}`}, {token, "demo", `{}`},
+		{token, "agent_add", `{"name":"eve","deliver":"jsonl:` + f.Folder + `/eve"}`},
+		{token, "agent_add", `{"name":"bob","start":"rm -rf /"}`},
 		{token, "schedule_add", `{"name":"x","spec":"@daily","command":"backup","params":{"file":"/tmp/x"}}`},
-		{token, "setting_set", `{"key":"signal.allow_private","value":"on"}`}, {token, "setting_set", `{"key":"console.port","value":"8080"}`},
+		{token, "setting_set", `{"key":"signal.allow_private","value":"on"}`}, {token, "setting_set",
+			`{"key":"console.port","value":"8080"}`},
 	} {
 		if status, body := f.Run(row.token, row.command, row.params); status != 403 {
 			f.T.Errorf("%s %s: %d %s", row.command, row.params, status, body)
@@ -144,13 +156,15 @@ func TestConsoleCodesRefused(t *testing.T) {
 	f.Step(time.Minute)
 	fresh := f.code()
 	_, _, why := f.logIn("mailroom_once_x", nil)
-	for what, code := range map[string]string{"used": used, "expired": expired, "cut": fresh[:len(fresh)-1], "a token": boss, "a session": session} {
+	for what, code := range map[string]string{"used": used, "expired": expired, "cut": fresh[:len(fresh)-1],
+		"a token": boss, "a session": session} {
 		status, token, body := f.logIn(code, nil)
 		if status != 401 || token != "" || body != why {
 			t.Errorf("%s: %d %s; want %s", what, status, body, why)
 		}
 	}
-	for what, token := range map[string]string{"a code": fresh, "a used code": used, "a session with a letter less": session[:len(session)-1]} {
+	for what, token := range map[string]string{"a code": fresh, "a used code": used,
+		"a session with a letter less": session[:len(session)-1]} {
 		if status, body := f.who(token); status != 401 || strings.Contains(body, token) {
 			t.Errorf("%s as a token: %d %s", what, status, body)
 		}
@@ -159,7 +173,8 @@ func TestConsoleCodesRefused(t *testing.T) {
 		}
 	}
 	for _, body := range []string{``, `{}`, `[]`, `{"code":""}`, `{"code":7}`, `{"code":"` + fresh + `","more":1}`} {
-		if status, _, answer := f.Request(http.MethodPost, web.SessionPath, body, nil); status != 400 || strings.Contains(answer, fresh) {
+		if status, _, answer := f.Request(http.MethodPost, web.SessionPath, body, nil); status != 400 ||
+			strings.Contains(answer, fresh) {
 			t.Errorf("POST %s: %d %s", body, status, answer)
 		}
 	}
@@ -179,8 +194,10 @@ func TestConsoleFromElsewhere(t *testing.T) {
 	code, session := f.code(), f.session()
 	browser := set("Accept", "text/html", "Sec-Fetch-Mode", "navigate")
 	for what, change := range map[string]func(*http.Request){
-		"a foreign origin": set("Origin", "http://evil.example"), "a null origin": set("Origin", "null"), "another site": set("Sec-Fetch-Site", "cross-site"),
-		"another port": set("Sec-Fetch-Site", "same-site"), "a name that was rebound": func(r *http.Request) { r.Host = "evil.example" },
+		"a foreign origin": set("Origin", "http://evil.example"), "a null origin": set("Origin", "null"),
+		"another site":            set("Sec-Fetch-Site", "cross-site"),
+		"another port":            set("Sec-Fetch-Site", "same-site"),
+		"a name that was rebound": func(r *http.Request) { r.Host = "evil.example" },
 	} {
 		if status, token, body := f.logIn(code, change); status != 403 || token != "" {
 			t.Errorf("%s logs in: %d %s", what, status, body)
@@ -211,7 +228,8 @@ func TestConsoleFromElsewhere(t *testing.T) {
 	}
 }
 
-// A session ends when whoever has it logs out, when it is revoked, and with a restore, each at once and under an open stream.
+// A session ends when whoever has it logs out, when it is revoked, and with a restore, each at once and under an open
+// stream.
 func TestConsoleSessionEnds(t *testing.T) {
 	t.Parallel()
 	f := newConsole(t, "ann", "bob", "boss")
@@ -223,7 +241,8 @@ func TestConsoleSessionEnds(t *testing.T) {
 			}
 		},
 		"revoked": func(string) {
-			if status, body := f.Run(boss, "agent_token", `{"name":"operator","revoke":true}`); status != 200 || !strings.Contains(body, `"revoked":1`) {
+			if status, body := f.Run(boss, "agent_token", `{"name":"operator","revoke":true}`); status != 200 ||
+				!strings.Contains(body, `"revoked":1`) {
 				t.Errorf("revoke: %d %s", status, body)
 			}
 		},
@@ -244,7 +263,8 @@ func TestConsoleSessionEnds(t *testing.T) {
 	if code, hint := failure(body); status != 400 || code != "invalid_params" || !strings.Contains(hint, "--revoke") {
 		t.Errorf("an agent's token logs out: %d %s", status, body)
 	}
-	if status, body := f.who(boss); status != 200 || !strings.Contains(body, `"agent":"boss"`) || !strings.Contains(body, `"expires_at":""`) {
+	if status, body := f.who(boss); status != 200 || !strings.Contains(body, `"agent":"boss"`) ||
+		!strings.Contains(body, `"expires_at":""`) {
 		t.Errorf("an agent's token afterwards: %d %s", status, body)
 	}
 }
@@ -286,7 +306,8 @@ func TestConsoleGuesses(t *testing.T) {
 	f.web.LimitCodes(0) // as if no time went by, however slow this machine is
 	bounded := false
 	for range 150 {
-		status, header, body := f.Request(http.MethodPost, web.SessionPath, `{"code":"mailroom_once_`+strings.Repeat("A", 43)+`"}`, nil)
+		status, header, body := f.Request(http.MethodPost, web.SessionPath, `{"code":"mailroom_once_`+
+			strings.Repeat("A", 43)+`"}`, nil)
 		if code, _ := failure(body); status == 429 && code == "busy" && header.Get("Retry-After") != "" {
 			bounded = true
 		} else if status != 401 {
@@ -304,34 +325,41 @@ func TestConsoleGuesses(t *testing.T) {
 	}
 }
 
-// The page is there for browsers only, at each address of a view, under a strict policy; and nothing of it where it is not served.
+// The page is there for browsers only, at each address of a view, under a strict policy; and nothing of it where it is
+// not served.
 func TestConsolePage(t *testing.T) {
 	t.Parallel()
 	f, without := newConsole(t), newFort(t, web.Options{})
 	browser := set("Accept", "text/html,application/xhtml+xml,*/*;q=0.8", "Sec-Fetch-Site", "none")
-	for _, path := range []string{"/", "/messages", "/messages/msg-01M8CHT8WYHX7GKVQB3V32NDRE", "/style.css", "/app.js"} {
+	for _, path := range []string{"/", "/messages", "/messages/msg-01M8CHT8WYHX7GKVQB3V32NDRE", "/style.css",
+		"/app.js"} {
 		status, header, body := f.Request(http.MethodGet, path, "", browser)
-		if status != 200 || header.Get("ETag") == "" || header.Get("Cache-Control") != "no-cache" || header.Get("Set-Cookie") != "" {
+		if status != 200 || header.Get("ETag") == "" || header.Get("Cache-Control") != "no-cache" ||
+			header.Get("Set-Cookie") != "" {
 			t.Errorf("GET %s: %d %v %s", path, status, header, body)
 		}
 		for name, want := range map[string]string{
 			"Content-Security-Policy": "default-src 'none'; script-src 'self'; connect-src 'self'; img-src 'self'; manifest-src 'self'; style-src 'self'; " +
 				"frame-ancestors 'none'; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types",
-			"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cross-Origin-Resource-Policy": "same-origin", "Cross-Origin-Opener-Policy": "same-origin",
+			"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",
+			"Cross-Origin-Resource-Policy": "same-origin", "Cross-Origin-Opener-Policy": "same-origin",
 		} {
 			if !strings.HasPrefix(header.Get(name), want) {
 				t.Errorf("GET %s: %s is %q; want %q", path, name, header.Get(name), want)
 			}
 		}
-		if status, _, _ := f.Request(http.MethodGet, path, "", both(browser, set("If-None-Match", header.Get("ETag")))); status != 304 {
+		if status, _, _ := f.Request(http.MethodGet, path, "",
+			both(browser, set("If-None-Match", header.Get("ETag")))); status != 304 {
 			t.Errorf("GET %s once more: %d", path, status)
 		}
 		if status, _, body := without.Request(http.MethodGet, path, "", browser); status != 404 {
 			t.Errorf("GET %s where there is no console: %d %s", path, status, body)
 		}
 	}
-	for _, path := range []string{"/v1", "/v1/nothing", "/mcp/nothing", "/healthz/x", "/readyz/x", "/metrics/x", "/index.html", "/missing.js", "/a/../b", "/.env"} {
-		if status, _, body := f.Request(http.MethodGet, path, "", browser); status == 200 || strings.Contains(body, "<html") {
+	for _, path := range []string{"/v1", "/v1/nothing", "/mcp/nothing", "/healthz/x", "/readyz/x", "/metrics/x",
+		"/index.html", "/missing.js", "/a/../b", "/.env"} {
+		if status, _, body := f.Request(http.MethodGet, path, "", browser); status == 200 ||
+			strings.Contains(body, "<html") {
 			t.Errorf("GET %s: %d %s", path, status, body)
 		}
 	}
@@ -358,7 +386,8 @@ func TestConsoleBeyondThisMachine(t *testing.T) {
 		options web.Options
 		served  bool
 	}{
-		"in clear": {web.Options{}, false}, "behind a proxy": {web.Options{Hosts: []string{"mail.example"}}, true}, "with TLS": {web.Options{Cert: cert, Key: key}, true},
+		"in clear": {web.Options{}, false}, "behind a proxy": {web.Options{Hosts: []string{"mail.example"}}, true},
+		"with TLS": {web.Options{Cert: cert, Key: key}, true},
 	} {
 		row.options.Address, row.options.Console = "0.0.0.0:0", true
 		f := newFort(t, row.options)
@@ -373,7 +402,8 @@ func TestConsoleBeyondThisMachine(t *testing.T) {
 			t.Fatal(err)
 		}
 		res.Body.Close()
-		if served := res.StatusCode == 200; served != row.served || strings.Contains(f.Logged(), "page is not served") == row.served {
+		if served := res.StatusCode == 200; served != row.served ||
+			strings.Contains(f.Logged(), "page is not served") == row.served {
 			t.Errorf("%s: %d, and the log has %s", what, res.StatusCode, f.Logged())
 		}
 	}

@@ -13,8 +13,8 @@ import (
 	"mailroom/orchestrator/schedules"
 )
 
-// Each setting either is changed on the machine of the database only, or is harmless in the hands of an administrator who
-// may be anywhere. Who adds a setting says here which it is.
+// Each setting either is changed on the machine of the database only, or is harmless in the hands of an administrator
+// who may be anywhere. Who adds a setting says here which it is.
 func TestSettingsOverTheNetwork(t *testing.T) {
 	t.Parallel()
 	f := newFort(t, web.Options{}, "boss")
@@ -23,16 +23,20 @@ func TestSettingsOverTheNetwork(t *testing.T) {
 		local bool
 		value string
 	}{
-		"retry.ladder": {false, "1s"}, "retry.max_retries": {false, "1"}, "delivery.timeout": {false, "10s"}, "delivery.claim_size": {false, "10"},
+		"retry.ladder": {false, "1s"}, "retry.max_retries": {false, "1"}, "delivery.timeout": {false, "10s"},
+		"delivery.claim_size":       {false, "10"},
 		"delivery.crashes_per_rung": {false, "2"}, "expiry.undelivered": {false, "1d"}, "overdue.after": {false, "1m"},
-		"retention.ended": {false, "1d"}, "retention.archive": {false, "1d"}, "retention.trace": {false, "1d"}, "backlog.limit": {false, "10"},
-		"hops.limit": {false, "10"}, "hops.inherited": {false, "10"}, "hook.turns": {false, "6"}, "bounce": {false, "off"}, "ralph.strict_routes": {false, "on"}, "ralph.pm": {false, "boss"},
+		"retention.ended": {false, "1d"}, "retention.archive": {false, "1d"}, "retention.trace": {false, "1d"},
+		"backlog.limit": {false, "10"},
+		"hops.limit":    {false, "10"}, "hops.inherited": {false, "10"}, "hook.turns": {false, "6"},
+		"bounce": {false, "off"}, "ralph.strict_routes": {false, "on"}, "ralph.pm": {false, "boss"},
 		"start.ladder": {false, "10s"}, "wal.limit": {false, "2097152"},
-		"console.port":         {true, "20123"},                     // where this machine listens
-		"signal.url":           {true, "https://phone.example.com"}, // where phones are paired: who serves the app reads all
-		"signal.push_hosts":    {true, "10.0.0.5"},                  // where the daemon connects to
-		"signal.allow_private": {true, "on"},                        // and that this may be its own machine
-		"signal.host":          {true, f.Router.Host()},             // and which machine that is
+		"console.port": {true, "20123"}, // where this machine listens
+		// where phones are paired: who serves the app reads all
+		"signal.url":           {true, "https://phone.example.com"},
+		"signal.push_hosts":    {true, "10.0.0.5"},      // where the daemon connects to
+		"signal.allow_private": {true, "on"},            // and that this may be its own machine
+		"signal.host":          {true, f.Router.Host()}, // and which machine that is
 	}
 	settings, err := f.Router.Settings(t.Context())
 	if err != nil || len(settings) != len(table) {
@@ -43,9 +47,11 @@ func TestSettingsOverTheNetwork(t *testing.T) {
 		if !known || row.local != s.Local {
 			t.Errorf("%s: in the table %t, local there %t, in its declaration %t", s.Key, known, row.local, s.Local)
 		}
-		for _, params := range []string{fmt.Sprintf(`{"key":%q,"value":%q}`, s.Key, row.value), fmt.Sprintf(`{"key":%q,"default":true}`, s.Key)} {
+		for _, params := range []string{fmt.Sprintf(`{"key":%q,"value":%q}`, s.Key, row.value),
+			fmt.Sprintf(`{"key":%q,"default":true}`, s.Key)} {
 			status, body := f.Run(boss, "setting_set", params)
-			if refused := status == 403 && strings.Contains(body, "mailroom setting set "+s.Key); refused != row.local || !refused && status != 200 {
+			if refused := status == 403 && strings.Contains(body, "mailroom setting set "+
+				s.Key); refused != row.local || !refused && status != 200 {
 				t.Errorf("POST setting_set %s: %d %s", params, status, body)
 			}
 			_, body = f.tool(boss, "/mcp", "setting_set", params)
@@ -57,12 +63,14 @@ func TestSettingsOverTheNetwork(t *testing.T) {
 			if now, err := f.Router.Setting(t.Context(), s.Key); err != nil || now.Value != s.Default {
 				t.Errorf("%s is %q after it was refused: %v", s.Key, now.Value, err)
 			}
-			env := commands.Env{Engine: f.Router, Caller: commands.Caller{Admin: true}, Catalogue: surfacetest.Catalogue()}
+			env := commands.Env{Engine: f.Router, Caller: commands.Caller{Admin: true},
+				Catalogue: surfacetest.Catalogue()}
 			d, err := env.Catalogue.Lookup("setting_set")
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := d.Run(t.Context(), env, []byte(fmt.Sprintf(`{"key":%q,"value":%q}`, s.Key, row.value))); err != nil {
+			if _, err := d.Run(t.Context(), env, []byte(fmt.Sprintf(`{"key":%q,"value":%q}`, s.Key,
+				row.value))); err != nil {
 				t.Errorf("setting %s here: %v", s.Key, err)
 			}
 		}
@@ -93,20 +101,22 @@ func TestWaysRoundOverTheNetwork(t *testing.T) {
 	if s, err := f.Router.Setting(t.Context(), "signal.allow_private"); err != nil || s.Value != "off" {
 		t.Errorf("signal.allow_private is %q: %v", s.Value, err)
 	}
-	if list, err := schedules.List(t.Context(), f.Router.Ledger); err != nil || strings.Contains(fmt.Sprint(list), "setting_set") {
+	if list, err := schedules.List(t.Context(), f.Router.Ledger); err != nil ||
+		strings.Contains(fmt.Sprint(list), "setting_set") {
 		t.Errorf("the schedules are %v, %v", list, err)
 	}
 	// What names a file on the command line is a text like any other here.
 	if status, body := f.Run(boss, "send", `{"recipient":"boss","message_type":"note","payload":"@/etc/hostname"}`); status != 200 {
 		t.Errorf("send: %d %s", status, body)
 	}
-	if status, body := f.Run(boss, "wait", `{"timeout":0}`); status != 200 || !strings.Contains(body, `"payload":"@/etc/hostname"`) {
+	if status, body := f.Run(boss, "wait", `{"timeout":0}`); status != 200 ||
+		!strings.Contains(body, `"payload":"@/etc/hostname"`) {
 		t.Errorf("wait: %d %s", status, body)
 	}
 }
 
-// Each parameter that sounds as if it named a file, a program or an address, of a command that is served over the network, has
-// a tag that says what may be given there, or is known to be harmless.
+// Each parameter that sounds as if it named a file, a program or an address, of a command that is served over the
+// network, has a tag that says what may be given there, or is known to be harmless.
 func TestParametersOverTheNetwork(t *testing.T) {
 	t.Parallel()
 	harmless := map[string]string{
@@ -114,8 +124,9 @@ func TestParametersOverTheNetwork(t *testing.T) {
 		"agent_add.batch": "a number", "agent_add.concurrency": "a number", "agent_add.secret": "it is signed with",
 		"doctor.try":        "a message, through what was named here",
 		"deliver_all.wait":  "a switch",
-		"agent_list.search": "what is looked for", "schedule_run.name": "a schedule that is there, which the daemon runs anyway",
-		"signal_ntfy.url": "ntfy.sh, and hosts that were named here; nothing of it but the topic is sent",
+		"agent_list.search": "what is looked for",
+		"schedule_run.name": "a schedule that is there, which the daemon runs anyway",
+		"signal_ntfy.url":   "ntfy.sh, and hosts that were named here; nothing of it but the topic is sent",
 	}
 	suspicious := regexp.MustCompile(`(?i)\b(file|folder|path|root|command|address|url|host|transports?|network|png|exec|webhook)\b`)
 	var refused []string

@@ -16,14 +16,16 @@ import (
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	cert, key, client := surfacetest.Certificate(t, "mail.example")
-	f := newFort(t, web.Options{Address: "0.0.0.0:0", Cert: cert, Key: key, Hosts: []string{"mail.example"}}, "ann", "bob")
+	f := newFort(t, web.Options{Address: "0.0.0.0:0", Cert: cert, Key: key, Hosts: []string{"mail.example"}}, "ann",
+		"bob")
 	_, port, err := net.SplitHostPort(strings.TrimPrefix(f.Address, "https://"))
 	if err != nil || !strings.HasPrefix(f.Address, "https://") {
 		t.Fatalf("address %s: %v", f.Address, err)
 	}
 	ask := func(host, token string) int {
 		t.Helper()
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://127.0.0.1:"+port+"/v1/commands/agent_list", nil)
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://127.0.0.1:"+port+
+			"/v1/commands/agent_list", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -37,7 +39,8 @@ func TestTLS(t *testing.T) {
 		return res.StatusCode
 	}
 	token := f.Token("ann", false)
-	for host, want := range map[string]int{"mail.example": 200, "mail.example:" + port: 200, "192.0.2.1": 200, "evil.example": 403} {
+	for host, want := range map[string]int{"mail.example": 200, "mail.example:" + port: 200, "192.0.2.1": 200,
+		"evil.example": 403} {
 		if got := ask(host, token); got != want {
 			t.Errorf("as %s: %d; want %d", host, got, want)
 		}
@@ -62,7 +65,8 @@ func TestTLS(t *testing.T) {
 	if strings.Contains(f.Logged(), "unencrypted") {
 		t.Error("a daemon with a certificate warns of unencrypted messages")
 	}
-	old := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS11}}}
+	old := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true,
+		MaxVersion: tls.VersionTLS11}}}
 	if _, err := old.Get("https://127.0.0.1:" + port + "/healthz"); err == nil {
 		t.Error("TLS 1.1 is spoken")
 	}
@@ -71,7 +75,8 @@ func TestTLS(t *testing.T) {
 // Beyond loopback and without a certificate the log warns; on loopback it does not.
 func TestUnencryptedBeyondLoopback(t *testing.T) {
 	t.Parallel()
-	for listen, want := range map[string]bool{"0.0.0.0:0": true, ":0": true, "127.0.0.1:0": false, "localhost:0": false} {
+	for listen, want := range map[string]bool{"0.0.0.0:0": true, ":0": true, "127.0.0.1:0": false,
+		"localhost:0": false} {
 		f := newFort(t, web.Options{Address: listen})
 		if got := strings.Contains(f.Logged(), "unencrypted"); got != want {
 			t.Errorf("listening on %s warns: %t; want %t", listen, got, want)

@@ -1,5 +1,5 @@
-// Package web serves a daemon's endpoints over HTTP: commands, their description, and a stream of events, to whoever shows a
-// token. It guards the endpoints of others, too, such as those of package mcp.
+// Package web serves a daemon's endpoints over HTTP: commands, their description, and a stream of events, to whoever
+// shows a token. It guards the endpoints of others, too, such as those of package mcp.
 package web
 
 import (
@@ -38,8 +38,8 @@ type Options struct {
 	Console       bool     // the console's page is served, and lets people in
 	Named         bool     // commands find the database only where --db names it, or in the folder of its project
 
-	// Handlers by path. Those of Open and Local are asked with GET; those of WithToken with any method, and CallerOf tells them
-	// who asks.
+	// Handlers by path. Those of Open and Local are asked with GET; those of WithToken with any method, and CallerOf
+	// tells them who asks.
 	Open      map[string]http.Handler // for everybody
 	Local     map[string]http.Handler // for whoever is on this machine, and elsewhere for whoever shows a token
 	WithToken map[string]http.Handler // for whoever shows a token
@@ -61,21 +61,24 @@ type Server struct {
 	streams  listener.Rates      // of events
 }
 
-// Listen binds the address and serves until Close. ctx ends the requests under way. Errors: invalid_params, unavailable.
+// Listen binds the address and serves until Close. ctx ends the requests under way. Errors: invalid_params,
+// unavailable.
 func Listen(ctx context.Context, env commands.Env, o Options) (*Server, error) {
 	if o.bounds == (bounds{}) {
 		o.bounds = usualBounds
 	}
 	server, err := listener.Open(ctx, listener.Options{
-		Name: "endpoints", Address: o.Address, AddressFlag: "listen", Cert: o.Cert, Key: o.Key, CertFlag: "tls-cert", KeyFlag: "tls-key",
-		Bounds: o.bounds.Bounds, Connections: listener.Share(2), ConnContext: withPeer, Log: env.Log,
+		Name: "endpoints", Address: o.Address, AddressFlag: "listen", Cert: o.Cert, Key: o.Key, CertFlag: "tls-cert",
+		KeyFlag: "tls-key",
+		Bounds:  o.bounds.Bounds, Connections: listener.Share(2), ConnContext: withPeer, Log: env.Log,
 	})
 	if err != nil {
 		return nil, err
 	}
 	w := &Server{
 		Server: server, env: env, options: o, slots: make(chan struct{}, o.bounds.Requests),
-		rates: listener.Rates{PerSecond: o.RatePerSecond}, failures: rate.NewLimiter(20, 100), codes: rate.NewLimiter(20, 100),
+		rates: listener.Rates{PerSecond: o.RatePerSecond}, failures: rate.NewLimiter(20, 100),
+		codes:  rate.NewLimiter(20, 100),
 		bodies: semaphore.NewWeighted(maxBodies),
 	}
 	if !w.Loopback && o.Cert == "" {
@@ -115,7 +118,8 @@ func (w *Server) routes() (http.Handler, error) {
 		return mux, nil
 	}
 	listener.Handle(mux, SessionPath, listener.Methods{
-		"POST": http.HandlerFunc(w.logIn), "GET": w.authenticated(http.HandlerFunc(w.whoAsks)), "DELETE": w.authenticated(http.HandlerFunc(w.logOut)),
+		"POST": http.HandlerFunc(w.logIn), "GET": w.authenticated(http.HandlerFunc(w.whoAsks)),
+		"DELETE": w.authenticated(http.HandlerFunc(w.logOut)),
 	})
 	handle(mux, "GET", ProofPath, http.HandlerFunc(w.prove))
 	mux.Handle(DeskPath+"/", w.desk())

@@ -156,8 +156,8 @@ func (e *ear) rebind() (bound bool) {
 	return e.bind()
 }
 
-// bind makes the socket, and the folder if need be, unless the database is gone. The last listener of another process may remove
-// the folder at any time as long as it is empty, so it tries again a few times.
+// bind makes the socket, and the folder if need be, unless the database is gone. The last listener of another process
+// may remove the folder at any time as long as it is empty, so it tries again a few times.
 func (e *ear) bind() (bound bool) {
 	if e.bell.Exists != nil && !e.bell.Exists() {
 		return false

@@ -79,8 +79,8 @@ func (g *ringer) list(folder string) bool {
 	return true
 }
 
-// ringOne sends one datagram. A full queue means that the listener has rings it has not heard yet. A refusal means that its
-// process died, or that the socket is being bound this moment. What else may be wrong is not the ringer's business.
+// ringOne sends one datagram. A full queue means that the listener has rings it has not heard yet. A refusal means that
+// its process died, or that the socket is being bound this moment. What else may be wrong is not the ringer's business.
 func (g *ringer) ringOne(folder, name string, datagram []byte) {
 	address := socketAddress(folder, g.dir, name)
 	if address == "" {
@@ -118,8 +118,8 @@ func removeDead(dir int, name string) {
 	}
 }
 
-// socketAt reports whether a name in an open folder is that of a socket. A link to one is none: whoever brought the folder here could
-// have any socket of this machine rung by it.
+// socketAt reports whether a name in an open folder is that of a socket. A link to one is none: whoever brought the
+// folder here could have any socket of this machine rung by it.
 func socketAt(dir int, name string) (s unix.Stat_t, is bool) {
 	err := unix.Fstatat(dir, name, &s, unix.AT_SYMLINK_NOFOLLOW)
 	return s, err == nil && s.Mode&unix.S_IFMT == unix.S_IFSOCK

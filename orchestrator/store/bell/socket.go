@@ -18,7 +18,8 @@ import (
 )
 
 // Sockets is the doorbell of a database: a folder DBPATH-bell in which every listening process has a unix datagram
-// socket. Ringing sends each of them one datagram, see ringOf. A process has one ear (see ear) however many listen in it.
+// socket. Ringing sends each of them one datagram, see ringOf. A process has one ear (see ear) however many listen in
+// it.
 //
 // It only ever saves time. Without it (a read-only folder, a writer that knows nothing of it) the ear's own ways of
 // noticing a commit remain.
@@ -28,21 +29,21 @@ type Sockets struct {
 	log    *slog.Logger
 
 	// Detector begins to watch the database for changes, so that a hint or a poll rings only if somebody committed:
-	// changed says whether there was a commit since Detector, or changed, was called last, and stop ends that. The calls
-	// of one pair never overlap, stop is called once, and no changed after it. nil: every look rings. Set it before the
-	// first Listen.
+	// changed says whether there was a commit since Detector, or changed, was called last, and stop ends that. The
+	// calls of one pair never overlap, stop is called once, and no changed after it. nil: every look rings. Set it
+	// before the first Listen.
 	Detector func() (changed func() bool, stop func())
 
-	// Exists reports whether the database is there: where it is not, no folder is made. nil: it is. Set it before the first
-	// Listen.
+	// Exists reports whether the database is there: where it is not, no folder is made. nil: it is. Set it before the
+	// first Listen.
 	Exists func() bool
 
 	// poll is how often an ear looks without any hint, and whether its socket is still there; a fifth as often while it
 	// has both. Set it before the first Listen.
 	poll time.Duration
 
-	// Linger is how long the ear stays open without a listener: to close it takes the kernel tens of milliseconds, which
-	// would be part of every wait. Set it before the first Listen.
+	// Linger is how long the ear stays open without a listener: to close it takes the kernel tens of milliseconds,
+	// which would be part of every wait. Set it before the first Listen.
 	Linger time.Duration
 
 	ringer ringer

@@ -153,8 +153,8 @@ func TestBellRemovesTheNamesOfTheDead(t *testing.T) {
 	}
 }
 
-// TestBellRingsNoSocketElsewhere: a link in the folder, as it may come with a database that somebody else has packed, has no other socket
-// rung.
+// TestBellRingsNoSocketElsewhere: a link in the folder, as it may come with a database that somebody else has packed,
+// has no other socket rung.
 func TestBellRingsNoSocketElsewhere(t *testing.T) {
 	t.Parallel()
 	bell, other := deafBell(filepath.Join(t.TempDir(), "a.db")), filepath.Join(t.TempDir(), "other")
@@ -300,8 +300,8 @@ func BenchmarkRing(b *testing.B) {
 	}
 }
 
-// TestRingerLearnsOfNewListeners: what a ringer keeps of the folder is never in the way of a listener that came, or of a
-// folder that was made anew, since it rang last, however fast they change.
+// TestRingerLearnsOfNewListeners: what a ringer keeps of the folder is never in the way of a listener that came, or of
+// a folder that was made anew, since it rang last, however fast they change.
 func TestRingerLearnsOfNewListeners(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "a.db")

@@ -13,7 +13,8 @@ func TestAddressesThatAreRefused(t *testing.T) {
 		"postgres://ann:a/b@db.example/mail":                        "the address of the database is not postgres://USER@HOST/DATABASE",
 		"postgres://ann@db.example/mail?search_path=Public":         "search_path: it must name one schema",
 	} {
-		if _, err := configOf(address); err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "a/b") {
+		if _, err := configOf(address); err == nil || !strings.Contains(err.Error(), says) ||
+			strings.Contains(err.Error(), "a/b") {
 			t.Errorf("%s: %v; want %q", address, err, says)
 		}
 	}

@@ -40,7 +40,8 @@ func newBackend(s *Store) *backend {
 	return &backend{s: s, Conn: &store.Conn{}, mark: newMark(), unwatch: func() {}}
 }
 
-// Write runs the batch. Nothing is left to be done when it returns: the server has the commit on its disk, unless the batch is lazy.
+// Write runs the batch. Nothing is left to be done when it returns: the server has the commit on its disk, unless the
+// batch is lazy.
 func (w *backend) Write(b *store.Batch, until time.Time) (store.Commit, error) {
 	w.until, w.tries, w.met, w.taken = until, 0, false, false
 	w.batch, w.before = b, w.Writes
@@ -97,7 +98,8 @@ func (w *backend) Begin(ctx context.Context, until time.Time, scope store.Scope)
 	ctx, cancel := context.WithDeadline(ctx, latest(until))
 	defer cancel()
 	err := w.begin(ctx, until, scope)
-	for tries := 0; (isLost(err) || isDemoted(err)) && ctx.Err() == nil && tries < maxTries; tries++ { // the connection may have been lost since it was used last
+	// the connection may have been lost since it was used last
+	for tries := 0; (isLost(err) || isDemoted(err)) && ctx.Err() == nil && tries < maxTries; tries++ {
 		w.shut()
 		orchestrator.Pause(ctx, rand.N(shortestPause))
 		err = w.begin(ctx, until, scope)
@@ -153,9 +155,9 @@ func latest(until time.Time) time.Time {
 	return until
 }
 
-// Commit commits, and finds out what has become of it when the connection is lost meanwhile. It is never cancelled: what was
-// cancelled may be committed all the same. A commit that makes an outcome durable always writes, since what was read may be another's
-// that no standby has confirmed yet: then it is confirmed before.
+// Commit commits, and finds out what has become of it when the connection is lost meanwhile. It is never cancelled:
+// what was cancelled may be committed all the same. A commit that makes an outcome durable always writes, since what
+// was read may be another's that no standby has confirmed yet: then it is confirmed before.
 func (w *backend) Commit() error {
 	if err := w.c.Failure(); err != nil {
 		w.Rollback()
@@ -195,9 +197,10 @@ func (w *backend) Rollback() error {
 // maxTries bounds how often a batch is run again, unless it has waited for a lock each time.
 const maxTries = 5
 
-// Again reports whether the transaction can succeed when it is run again: its connection was lost before the commit, or its server takes
-// no writes any more, or it met another that writes at the same time, or somebody has taken the number of a row. A row that has become
-// unique twice is such a meeting, unless nobody else writes; so is a table for which it has not waited as long as it may, see HoldStill.
+// Again reports whether the transaction can succeed when it is run again: its connection was lost before the commit, or
+// its server takes no writes any more, or it met another that writes at the same time, or somebody has taken the number
+// of a row. A row that has become unique twice is such a meeting, unless nobody else writes; so is a table for which it
+// has not waited as long as it may, see HoldStill.
 func (w *backend) Again(failure error) bool {
 	code := codeOf(failure)
 	taken := isTaken(failure)

@@ -12,13 +12,15 @@ import (
 	"mailroom/orchestrator/store/postgres/postgrestest"
 )
 
-// cancel has the server end the statement of a process for which a condition on pg_stat_activity holds, once there is one.
+// cancel has the server end the statement of a process for which a condition on pg_stat_activity holds, once there is
+// one.
 func cancel(t *testing.T, address, condition string) {
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
 	for ctx.Err() == nil {
-		rows, err := postgrestest.SQL(ctx, address, `SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND `+condition)
+		rows, err := postgrestest.SQL(ctx, address, `SELECT pg_cancel_backend(pid) FROM pg_stat_activity
+			WHERE pid <> pg_backend_pid() AND `+condition)
 		if err == nil && len(rows) > 0 {
 			return
 		}
@@ -32,7 +34,8 @@ func TestEndedByServer(t *testing.T) {
 	address := postgrestest.Place(postgrestest.Start(t))
 	s := initAt(t, address)
 	sleep := func(c *store.Conn) error {
-		_, err := c.Number(`SELECT count(pg_sleep(?1))`, 60) // what has no arguments is asked ahead the next time: see opening
+		// what has no arguments is asked ahead the next time: see opening
+		_, err := c.Number(`SELECT count(pg_sleep(?1))`, 60)
 		return err
 	}
 	const sleeps, waits = `wait_event = 'PgSleep'`, `wait_event_type = 'Lock'`

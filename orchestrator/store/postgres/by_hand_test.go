@@ -18,7 +18,8 @@ import (
 	"mailroom/orchestrator/store/storetest"
 )
 
-// Whoever writes by hand names the tables with their schema: what the database does by itself then needs no search_path.
+// Whoever writes by hand names the tables with their schema: what the database does by itself then needs no
+// search_path.
 func TestByHandWithoutSearchPath(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
@@ -61,7 +62,8 @@ func TestByHandHindersNobody(t *testing.T) {
 	if other.Store.Gone("pulse.000000000000007b-x") {
 		t.Error("a process without a sign is taken for dead at the first look")
 	}
-	if _, err := messages.Send(t.Context(), e.Ledger, orchestrator.Draft{Sender: "a", Recipient: "b", Type: "note", Payload: []byte("1")}); err != nil {
+	if _, err := messages.Send(t.Context(), e.Ledger, orchestrator.Draft{Sender: "a", Recipient: "b", Type: "note",
+		Payload: []byte("1")}); err != nil {
 		t.Fatal(err)
 	}
 	if did, err := e.DeliverAll(t.Context(), delivery.Options{}); err != nil || did.Delivered != 1 {
@@ -81,7 +83,8 @@ func TestByHandHindersNobody(t *testing.T) {
 // Where a mistyped address leads nothing is made, but by who asks for that.
 func TestOnlyInitMakesTables(t *testing.T) {
 	t.Parallel()
-	place, err := openAt(storetest.Options{Address: postgrestest.Place(postgrestest.Start(t)), BusyTimeout: time.Minute})
+	place, err := openAt(storetest.Options{Address: postgrestest.Place(postgrestest.Start(t)),
+		BusyTimeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +93,8 @@ func TestOnlyInitMakesTables(t *testing.T) {
 	e.UseStore(place)
 	err = e.Create(t.Context())
 	var own *orchestrator.Error
-	if !errors.As(err, &own) || own.Code != orchestrator.Unavailable || !strings.Contains(own.Hint, " init` makes one") || !e.Store.NoneYet() {
+	if !errors.As(err, &own) || own.Code != orchestrator.Unavailable ||
+		!strings.Contains(own.Hint, " init` makes one") || !e.Store.NoneYet() {
 		t.Errorf("%+v", err)
 	}
 	if _, err := place.Create(); err != nil {

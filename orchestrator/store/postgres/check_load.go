@@ -16,15 +16,17 @@ const fewConnections = 10
 
 func checkConnections(_ *Store, c *store.Conn, report store.Report) error {
 	return c.Query(`SELECT current_setting('max_connections')::bigint - current_setting('superuser_reserved_connections')::bigint
-		- count(*), current_setting('max_connections') FROM pg_stat_activity WHERE backend_type = 'client backend'`, func(row store.Row) error {
-		if free := row.Int(0); free < fewConnections {
-			report("connections", "note", fmt.Sprintf("%s of %s are free; a daemon takes up to %d", orchestrator.Plural(int(max(0, free)), "connection"), row.Text(1), maxReaders+3),
-				"Raise max_connections, or put a pool in front of the server")
+		- count(*), current_setting('max_connections') FROM pg_stat_activity WHERE backend_type = 'client backend'`,
+		func(row store.Row) error {
+			if free := row.Int(0); free < fewConnections {
+				report("connections", "note", fmt.Sprintf("%s of %s are free; a daemon takes up to %d",
+					orchestrator.Plural(int(max(0, free)), "connection"), row.Text(1), maxReaders+3),
+					"Raise max_connections, or put a pool in front of the server")
+				return nil
+			}
+			report("connections", "ok", fmt.Sprintf("%d of %s are free", row.Int(0), row.Text(1)), "")
 			return nil
-		}
-		report("connections", "ok", fmt.Sprintf("%d of %s are free", row.Int(0), row.Text(1)), "")
-		return nil
-	})
+		})
 }
 
 // checkSnapshots names what keeps the server from clearing dead rows away.
@@ -38,14 +40,16 @@ func checkSnapshots(_ *Store, c *store.Conn, report store.Report) error {
 	if err != nil {
 		return err
 	}
-	slots, err := c.Texts(`SELECT slot_name FROM pg_replication_slots WHERE NOT active AND greatest(age(xmin), age(catalog_xmin)) > 100000 ORDER BY 1 LIMIT 3`)
+	slots, err := c.Texts(`SELECT slot_name FROM pg_replication_slots WHERE NOT active AND greatest(age(xmin),
+		age(catalog_xmin)) > 100000 ORDER BY 1 LIMIT 3`)
 	switch {
 	case err != nil:
 		return err
 	case len(old)+len(slots) == 0:
 		report("snapshots", "ok", "nothing keeps the server from clearing dead rows away", "")
 	case len(old) == 0:
-		report("snapshots", "note", "the server keeps dead rows for replication slots that nobody reads: "+strings.Join(slots, ", "), "SELECT pg_drop_replication_slot(NAME), if nobody will")
+		report("snapshots", "note", "the server keeps dead rows for replication slots that nobody reads: "+
+			strings.Join(slots, ", "), "SELECT pg_drop_replication_slot(NAME), if nobody will")
 	default:
 		report("snapshots", "note", "the server keeps dead rows, which makes deliveries slower, for the transaction of "+strings.Join(old, "; "),
 			"Let it end, or end it: SELECT pg_terminate_backend(PID)")
@@ -64,7 +68,8 @@ func checkWriting(_ *Store, c *store.Conn, report store.Report) error {
 		report("writing", "ok", "no transaction has been writing for more than 10 seconds", "")
 		return nil
 	}
-	report("writing", "note", "a transaction has been writing for long: "+strings.Join(old, "; "), "Let it end, or end it: SELECT pg_terminate_backend(PID)")
+	report("writing", "note", "a transaction has been writing for long: "+strings.Join(old, "; "),
+		"Let it end, or end it: SELECT pg_terminate_backend(PID)")
 	return nil
 }
 
@@ -78,7 +83,8 @@ func checkWaits(_ *Store, c *store.Conn, report store.Report) error {
 		report("lock waits", "ok", "nobody has waited for a lock for more than 2 seconds", "")
 		return nil
 	}
-	report("lock waits", "problem", "these wait for a lock, for the processes behind them: "+strings.Join(waits, "; "), "Let those end their transactions, or end them: SELECT pg_terminate_backend(PID)")
+	report("lock waits", "problem", "these wait for a lock, for the processes behind them: "+strings.Join(waits, "; "),
+		"Let those end their transactions, or end them: SELECT pg_terminate_backend(PID)")
 	return nil
 }
 
@@ -88,7 +94,8 @@ func checkEvents(_ *Store, c *store.Conn, report store.Report) error {
 		WHERE s.events < s.last AND a.xact_start < clock_timestamp() - interval '5 seconds'
 		UNION ALL SELECT '' WHERE NOT pg_is_in_recovery() ORDER BY 1 DESC LIMIT 1`, func(row store.Row) error {
 		if who := row.Text(0); who != "" {
-			report("events", "note", "events are shown late, since they wait for the transaction of "+who, "Let it end, or end it: SELECT pg_terminate_backend(PID)")
+			report("events", "note", "events are shown late, since they wait for the transaction of "+who,
+				"Let it end, or end it: SELECT pg_terminate_backend(PID)")
 			return nil
 		}
 		report("events", "ok", "no transaction delays them", "")
@@ -101,7 +108,8 @@ const hot = `('agent_message', 'agent_inbox', 'message_count', 'message_trace')`
 
 func checkDeadRows(_ *Store, c *store.Conn, report store.Report) error {
 	dead, err := c.Texts(`SELECT relname || ' ' || n_dead_tup || ' beside ' || n_live_tup || coalesce(', cleared at ' || date_trunc('second', greatest(last_vacuum, last_autovacuum)), ', never cleared')
-		FROM pg_stat_user_tables WHERE schemaname = current_schema() AND relname IN ` + hot + ` AND n_dead_tup > 20000 AND n_dead_tup > 2 * n_live_tup ORDER BY n_dead_tup DESC`)
+		FROM pg_stat_user_tables WHERE schemaname = current_schema() AND relname IN ` + hot + ` AND n_dead_tup > 20000
+			AND n_dead_tup > 2 * n_live_tup ORDER BY n_dead_tup DESC`)
 	if err != nil {
 		return err
 	}
@@ -109,16 +117,19 @@ func checkDeadRows(_ *Store, c *store.Conn, report store.Report) error {
 		report("dead rows", "ok", "the server clears them away", "")
 		return nil
 	}
-	report("dead rows", "note", "many dead rows: "+strings.Join(dead, "; "), "See what is said of snapshots; see that autovacuum is on, and run VACUUM there")
+	report("dead rows", "note", "many dead rows: "+strings.Join(dead, "; "),
+		"See what is said of snapshots; see that autovacuum is on, and run VACUUM there")
 	return nil
 }
 
 // checkIndex looks at the index of what waits, which grows where dead rows stay.
 func checkIndex(_ *Store, c *store.Conn, report store.Report) error {
-	return c.Query(`SELECT pg_relation_size('agent_message_live'), coalesce((SELECT sum(n) FROM message_count WHERE state IN ('pending', 'retry') AND n > 0), 0)`, func(row store.Row) error {
+	return c.Query(`SELECT pg_relation_size('agent_message_live'), coalesce((SELECT sum(n) FROM message_count
+		WHERE state IN ('pending', 'retry') AND n > 0), 0)`, func(row store.Row) error {
 		const smallest, bytesOfRow, times = 8 << 20, 64, 20
 		if size := row.Int(0); size > smallest && size > times*bytesOfRow*row.Int(1) {
-			report("index", "note", fmt.Sprintf("the index of what waits has %d MB for %s", size>>20, orchestrator.Plural(int(row.Int(1)), "message")),
+			report("index", "note", fmt.Sprintf("the index of what waits has %d MB for %s", size>>20,
+				orchestrator.Plural(int(row.Int(1)), "message")),
 				"Run there: REINDEX INDEX CONCURRENTLY agent_message_live")
 			return nil
 		}
@@ -127,8 +138,8 @@ func checkIndex(_ *Store, c *store.Conn, report store.Report) error {
 	})
 }
 
-// LockedBy names the sessions that may have locked rows of messages, or their table, and are none of ours: somebody may do
-// so by hand, as with SELECT ... FOR UPDATE in a transaction that stays open.
+// LockedBy names the sessions that may have locked rows of messages, or their table, and are none of ours: somebody may
+// do so by hand, as with SELECT ... FOR UPDATE in a transaction that stays open.
 func (s *Store) LockedBy(c *store.Conn) ([]string, error) {
 	return c.Texts(`
 		SELECT ` + session + ` || coalesce(' since ' || to_char(a.xact_start, 'HH24:MI:SS') || ' UTC', '') FROM pg_stat_activity a
@@ -147,7 +158,8 @@ func checkRowLocks(s *Store, c *store.Conn, report store.Report) error {
 		report("row locks", "ok", "nobody else has locked rows of messages", "")
 		return nil
 	}
-	report("row locks", "problem", "rows of messages may be locked by "+strings.Join(who, "; ")+": whoever meets one waits, and so do all behind him",
+	report("row locks", "problem", "rows of messages may be locked by "+strings.Join(who, "; ")+
+		": whoever meets one waits, and so do all behind him",
 		"Let it end its transaction, or end it: SELECT pg_terminate_backend(PID)")
 	return nil
 }

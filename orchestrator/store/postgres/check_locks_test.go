@@ -10,7 +10,8 @@ import (
 	"mailroom/orchestrator/store/postgres/postgrestest"
 )
 
-// Whoever holds a row locked by hand is named to those who ask what a message waits for, also if he has it through a view.
+// Whoever holds a row locked by hand is named to those who ask what a message waits for, also if he has it through a
+// view.
 func TestLockedRowsAreExplained(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
@@ -22,7 +23,8 @@ func TestLockedRowsAreExplained(t *testing.T) {
 			t.Parallel()
 			address := postgrestest.Place(server)
 			e := made(t, address, "a", "b")
-			sent, err := messages.Send(t.Context(), e.Ledger, orchestrator.Draft{Sender: "a", Recipient: "b", Type: "note", Payload: []byte("1")})
+			sent, err := messages.Send(t.Context(), e.Ledger, orchestrator.Draft{Sender: "a", Recipient: "b",
+				Type: "note", Payload: []byte("1")})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -39,7 +41,8 @@ func TestLockedRowsAreExplained(t *testing.T) {
 			findings := overview.Doctor(t.Context(), e.Ledger, overview.Examination{})
 			named := false
 			for _, f := range findings {
-				named = named || f.Code == "row locks" && f.Level == "problem" && strings.Contains(f.Do, "pg_terminate_backend")
+				named = named || f.Code == "row locks" && f.Level == "problem" && strings.Contains(f.Do,
+					"pg_terminate_backend")
 			}
 			if !named {
 				t.Errorf("doctor: %+v", findings)

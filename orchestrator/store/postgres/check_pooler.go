@@ -6,7 +6,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// checkPooler says that a pooler stands before the server, how it hands out connections, and whether there is a way past it.
+// checkPooler says that a pooler stands before the server, how it hands out connections, and whether there is a way
+// past it.
 func checkPooler(s *Store, _ *store.Conn, report store.Report) error {
 	pooled, past := s.pooled.Load(), s.direct != s.config
 	if !pooled && !past {
@@ -28,11 +29,13 @@ func checkPooler(s *Store, _ *store.Conn, report store.Report) error {
 	}
 	c, _, err := s.connectPast(ctx, s.direct)
 	if err == errAstray {
-		report("pooler", "problem", says+"; "+errAstray.Message+", so new messages are looked for four times a second", namePast)
+		report("pooler", "problem", says+"; "+errAstray.Message+", so new messages are looked for four times a second",
+			namePast)
 		return nil
 	}
 	if err != nil {
-		report("pooler", "problem", says+"; the way past it that direct names does not lead to the server: "+s.Explain(err).Error(), namePast)
+		report("pooler", "problem", says+"; the way past it that direct names does not lead to the server: "+
+			s.Explain(err).Error(), namePast)
 		return nil
 	}
 	defer c.Close()
@@ -44,8 +47,8 @@ func checkPooler(s *Store, _ *store.Conn, report store.Report) error {
 	return nil
 }
 
-// poolerMode tells a pooler that keeps a server's process for each session from one that keeps it for a transaction: there, sooner or
-// later, two that are open at the same time had the same.
+// poolerMode tells a pooler that keeps a server's process for each session from one that keeps it for a transaction:
+// there, sooner or later, two that are open at the same time had the same.
 func poolerMode(s *Store, ctx context.Context) (mode string, err error) {
 	one, _, err := s.connect(ctx, s.config)
 	if err != nil {

@@ -22,7 +22,8 @@ import (
 func at(t *testing.T, address string) *postgres.Store {
 	t.Helper()
 	nothing := func(*store.Transaction) error { return nil }
-	s, err := postgres.Open(postgres.Options{DSN: address, Log: slog.New(slog.DiscardHandler), BusyTimeout: 10 * time.Second, Begin: nothing, End: nothing})
+	s, err := postgres.Open(postgres.Options{DSN: address, Log: slog.New(slog.DiscardHandler),
+		BusyTimeout: 10 * time.Second, Begin: nothing, End: nothing})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +41,8 @@ func initAt(t *testing.T, address string) *postgres.Store {
 	return s
 }
 
-// finds checks the place as a new process does, and looks for some findings: CHECK LEVEL PART-OF-WHAT-IT-SAYS. All others must be ok.
+// finds checks the place as a new process does, and looks for some findings: CHECK LEVEL PART-OF-WHAT-IT-SAYS. All
+// others must be ok.
 func finds(t *testing.T, address string, findings ...string) {
 	t.Helper()
 	found := map[string]string{}
@@ -92,7 +94,8 @@ func TestCheckPlace(t *testing.T) {
 	}
 	finds(t, ann, "server: note there is no database at")
 	initAt(t, ann)
-	finds(t, ann, "server: ok as the user ann", "acknowledged: ok on the disk of 1 node", "audit user: ok reads no credentials")
+	finds(t, ann, "server: ok as the user ann", "acknowledged: ok on the disk of 1 node",
+		"audit user: ok reads no credentials")
 
 	sql(`GRANT SELECT ON mailroom.tokens TO mailroom_audit`)
 	finds(t, ann, "audit user: problem can read credentials: tokens")
@@ -111,7 +114,8 @@ func TestCheckPlace(t *testing.T) {
 	finds(t, ann)
 
 	// What a pool that takes no settings from its clients has: those of its user.
-	rows, err := postgrestest.SQL(t.Context(), ann, `SELECT current_setting('enable_seqscan'), current_setting('search_path'), current_setting('statement_timeout')`)
+	rows, err := postgrestest.SQL(t.Context(), ann, `SELECT current_setting('enable_seqscan'),
+		current_setting('search_path'), current_setting('statement_timeout')`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +170,8 @@ func TestCheckLock(t *testing.T) {
 		}))
 	}()
 	<-has
-	if !other.CheckLock(t.Context(), report) || level != "problem" || !strings.Contains(says, "held by one of process ") {
+	if !other.CheckLock(t.Context(), report) || level != "problem" ||
+		!strings.Contains(says, "held by one of process ") {
 		t.Errorf("held: %s %s", level, says)
 	}
 	close(released)
@@ -175,7 +180,8 @@ func TestCheckLock(t *testing.T) {
 	}
 }
 
-// TestInitWithoutRights makes a database as a user that may not, and as one for whom the administrator has made the schema.
+// TestInitWithoutRights makes a database as a user that may not, and as one for whom the administrator has made the
+// schema.
 func TestInitWithoutRights(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
@@ -185,7 +191,8 @@ func TestInitWithoutRights(t *testing.T) {
 	bobs := strings.Replace(server, "postgres@", "bob@", 1)
 	_, err := at(t, bobs).Create()
 	want.Code(t, err, orchestrator.PermissionDenied)
-	if text := fmt.Sprint(err); !strings.Contains(text, "the user bob may not make the schema mailroom in the database postgres") {
+	if text := fmt.Sprint(err); !strings.Contains(text,
+		"the user bob may not make the schema mailroom in the database postgres") {
 		t.Error(text)
 	}
 	if _, err := postgrestest.SQL(t.Context(), server, "CREATE SCHEMA mailroom AUTHORIZATION bob"); err != nil {
@@ -209,7 +216,8 @@ func TestPasswords(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(hba[0], []byte("local all postgres trust\nlocal all all scram-sha-256\n"), 0o600); err != nil {
+	if err := os.WriteFile(hba[0], []byte("local all postgres trust\nlocal all all scram-sha-256\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := postgrestest.SQL(t.Context(), server, "SELECT pg_reload_conf()"); err != nil {
@@ -246,7 +254,8 @@ func TestPasswords(t *testing.T) {
 			t.Fatal(err)
 		}
 		err := at(t, ann+"&passfile="+file+known.address).Enters(t.Context())
-		if own, ok := errors.AsType[*orchestrator.Error](err); (err == nil) != known.enters || ok && !strings.Contains(own.Hint, "~/.pgpass") {
+		if own, ok := errors.AsType[*orchestrator.Error](err); (err == nil) != known.enters ||
+			ok && !strings.Contains(own.Hint, "~/.pgpass") {
 			t.Errorf("%+v: who has neither enters: %v", known, err)
 		}
 	}
@@ -258,7 +267,8 @@ func TestTakesNoWrites(t *testing.T) {
 	server := postgrestest.Start(t)
 	ann, admin := user(t, server, "ann")
 	initAt(t, ann)
-	if _, err := postgrestest.SQL(t.Context(), admin, "ALTER DATABASE ann SET default_transaction_read_only = on"); err != nil {
+	if _, err := postgrestest.SQL(t.Context(), admin,
+		"ALTER DATABASE ann SET default_transaction_read_only = on"); err != nil {
 		t.Fatal(err)
 	}
 	finds(t, ann, "server: problem takes no writes")
@@ -268,7 +278,8 @@ func TestTakesNoWrites(t *testing.T) {
 			t.Error(n)
 		}
 		twice := func(t *store.Transaction) error { return errors.Join(add("x")(t), add("y")(t)) }
-		if err := write(s, job(twice)); orchestrator.CodeOf(err) != orchestrator.Unavailable || !strings.Contains(err.Error(), "takes no writes") {
+		if err := write(s, job(twice)); orchestrator.CodeOf(err) != orchestrator.Unavailable ||
+			!strings.Contains(err.Error(), "takes no writes") {
 			t.Errorf("a write: %v", err)
 		}
 	}

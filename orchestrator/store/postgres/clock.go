@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// clock is the server's, on which all hosts agree whatever theirs say. It is read at the beginning of each write transaction, behind
-// its locks, behind each that is taken later, and when a connection is opened; in between, this machine's goes on from there. Safe for concurrent use.
+// clock is the server's, on which all hosts agree whatever theirs say. It is read at the beginning of each write
+// transaction, behind its locks, behind each that is taken later, and when a connection is opened; in between, this
+// machine's goes on from there. Safe for concurrent use.
 type clock struct {
 	local func() time.Time
 	ahead atomic.Int64 // of the local one, in nanoseconds

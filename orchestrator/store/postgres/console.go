@@ -18,8 +18,8 @@ import (
 	"mailroom/orchestrator/store/postgres/wire"
 )
 
-// auditRole is the user of the server as which queries that somebody has written are run. It reads all tables but those with
-// credentials, and nothing else: what a query can do is what that user can.
+// auditRole is the user of the server as which queries that somebody has written are run. It reads all tables but those
+// with credentials, and nothing else: what a query can do is what that user can.
 const auditRole = "mailroom_audit"
 
 // queryTimeout ends an audit query that runs for too long.
@@ -42,19 +42,24 @@ var reads = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?i)^(\s|--[^\n]*\n|/\*([^*]|\*[^/])*\*/|\()*(SELECT|WITH|VALUES|TABLE|EXPLAIN|SHOW)\b`)
 })
 
-// aboutQuery are the settings of a query's transaction. The server also ends a query once its client is gone, if its operating system reports that.
+// aboutQuery are the settings of a query's transaction. The server also ends a query once its client is gone, if its
+// operating system reports that.
 var aboutQuery = fmt.Sprintf(`BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = %d;
 	DO $$ BEGIN SET LOCAL client_connection_check_interval = 1000; EXCEPTION WHEN OTHERS THEN END $$; SELECT pg_backend_pid()`, queryTimeout.Milliseconds())
 
-// Query runs one SELECT for an audit, as another user and in a transaction that cannot write, and returns at most as many rows as bound
-// allows. Parameters are bound to ?1, ?2, ... Errors: invalid_params for a statement that is wrong or not allowed, takes a lock or makes a
-// row that is too long; timeout of a minute as unavailable; unavailable where there is no such user.
+// Query runs one SELECT for an audit, as another user and in a transaction that cannot write, and returns at most as
+// many rows as bound allows. Parameters are bound to ?1, ?2, ... Errors: invalid_params for a statement that is wrong
+// or not allowed, takes a lock or makes a row that is too long; timeout of a minute as unavailable; unavailable where
+// there is no such user.
 func (s *Store) Query(ctx context.Context, statement string, bound store.Bound, params ...any) (store.Table, error) {
 	if strings.ContainsRune(statement, 0) || !utf8.ValidString(statement) {
-		return store.Table{}, orchestrator.Errorf(orchestrator.InvalidParams, "the query holds a NUL or is not valid UTF-8")
+		return store.Table{}, orchestrator.Errorf(orchestrator.InvalidParams,
+			"the query holds a NUL or is not valid UTF-8")
 	}
 	if !reads().MatchString(statement) {
-		return store.Table{}, orchestrator.Errorf(orchestrator.InvalidParams, "the query does something other than reading").WithHint("sql takes one SELECT over the tables of this database")
+		return store.Table{}, orchestrator.Errorf(orchestrator.InvalidParams,
+			"the query does something other than reading").
+			WithHint("sql takes one SELECT over the tables of this database")
 	}
 	if err := s.Look(ctx, func(*store.Conn) error { return nil }); err != nil {
 		return store.Table{}, err
@@ -75,7 +80,8 @@ func (s *Store) Query(ctx context.Context, statement string, bound store.Bound, 
 		return store.Table{}, s.Explain(err)
 	}
 	pid := string(results[len(results)-1].Rows[0][0])
-	defer orchestrator.Background(ctx, "looking for locks of a query", s.log, func(ctx context.Context) { s.endWithLock(ctx, pid, end) })()
+	defer orchestrator.Background(ctx, "looking for locks of a query", s.log,
+		func(ctx context.Context) { s.endWithLock(ctx, pid, end) })()
 	answer, err := raw.Stream(statement, (&store.Conn{Driver: raw}).Bind(params))
 	if err != nil {
 		return store.Table{}, queryError(ctx, err)
@@ -90,21 +96,24 @@ func (s *Store) Query(ctx context.Context, statement string, bound store.Bound, 
 	return *table, nil
 }
 
-// looksEvery is the interval between two looks for the locks of a query. A query can keep others from writing for that long.
+// looksEvery is the interval between two looks for the locks of a query. A query can keep others from writing for that
+// long.
 const looksEvery = 100 * time.Millisecond
 
-// endWithLock ends a query once its session has an advisory lock, or waits for one. Whoever only reads may take them, in words that no
-// list has, and by them all who write wait for each other.
+// endWithLock ends a query once its session has an advisory lock, or waits for one. Whoever only reads may take them,
+// in words that no list has, and by them all who write wait for each other.
 func (s *Store) endWithLock(ctx context.Context, pid string, end context.CancelCauseFunc) {
 	for orchestrator.Pause(ctx, looksEvery); ctx.Err() == nil; orchestrator.Pause(ctx, looksEvery) {
 		var locks int64
 		err := s.Look(ctx, func(c *store.Conn) (err error) {
-			locks, err = c.Number(`SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = ?1::integer`, pid)
+			locks, err = c.Number(`SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = ?1::integer`,
+				pid)
 			return err
 		})
 		switch {
 		case locks > 0:
-			end(orchestrator.Errorf(orchestrator.InvalidParams, "the query takes an advisory lock, which would keep others from writing, and was ended").
+			end(orchestrator.Errorf(orchestrator.InvalidParams,
+				"the query takes an advisory lock, which would keep others from writing, and was ended").
 				WithHint("sql takes one SELECT that only reads"))
 		case err != nil && ctx.Err() == nil: // nobody would see its locks
 			end(err)
@@ -135,7 +144,8 @@ func table(answer *wire.Stream, bound store.Bound) (*store.Table, error) {
 // makeAuditor is what makes the user of audits. A server has few connections, and each query of each process takes one.
 const makeAuditor = "CREATE ROLE " + auditRole + " LOGIN NOINHERIT CONNECTION LIMIT 20"
 
-// enterAsAuditor connects as the user of audits, whose password is that of no other. A row of an answer may take maxRow bytes; 0 is any.
+// enterAsAuditor connects as the user of audits, whose password is that of no other. A row of an answer may take maxRow
+// bytes; 0 is any.
 func enterAsAuditor(s *Store, ctx context.Context, maxRow int) (*conn, error) {
 	address, err := url.Parse(s.dsn)
 	if err != nil {
@@ -158,9 +168,12 @@ func enterAsAuditor(s *Store, ctx context.Context, maxRow int) (*conn, error) {
 // noAuditor is the error of a query whose user cannot enter.
 func noAuditor(err error) error {
 	if codeOf(err) == tooManyConnections {
-		return &orchestrator.Error{Code: orchestrator.Busy, Err: err, Message: "the server has no connection left for the user " + auditRole + ", as which queries are run", Hint: "Try again when other queries have ended"}
+		return &orchestrator.Error{Code: orchestrator.Busy, Err: err,
+			Message: "the server has no connection left for the user " + auditRole + ", as which queries are run",
+			Hint:    "Try again when other queries have ended"}
 	}
-	return &orchestrator.Error{Code: orchestrator.Unavailable, Err: err, Message: "queries are run as the user " + auditRole + " of the server, which cannot enter",
+	return &orchestrator.Error{Code: orchestrator.Unavailable, Err: err, Message: "queries are run as the user " +
+		auditRole + " of the server, which cannot enter",
 		Hint: "Run there: " + makeAuditor + "; then `mailroom init` again, which lets it read. If it needs a password, put that into ~/.pgpass"}
 }
 
@@ -175,10 +188,13 @@ func queryError(ctx context.Context, err error) error {
 	case errors.As(err, &long):
 		return store.TooLong(long.MaxExpectedBodyLen)
 	case code == readOnlyTransaction, code == noRight:
-		return &orchestrator.Error{Code: orchestrator.InvalidParams, Message: "the query does something other than reading", Err: err,
+		return &orchestrator.Error{Code: orchestrator.InvalidParams,
+			Message: "the query does something other than reading", Err: err,
 			Hint: "sql takes one SELECT over the tables of this database"}
 	case code == protocolViolation:
-		return &orchestrator.Error{Code: orchestrator.InvalidParams, Message: "the query has other parameters than those that came with it", Err: err, Hint: "Write them as ?1, ?2 and so on"}
+		return &orchestrator.Error{Code: orchestrator.InvalidParams,
+			Message: "the query has other parameters than those that came with it", Err: err,
+			Hint: "Write them as ?1, ?2 and so on"}
 	}
 	return &orchestrator.Error{Code: orchestrator.InvalidParams, Message: "the query is not valid", Err: err,
 		Hint: "`mailroom sql \"SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema()\"` lists the tables; schema.sql explains them"}

@@ -8,8 +8,9 @@ import (
 	"mailroom/orchestrator/store/postgres/postgrestest"
 )
 
-// A server that crashes during a COMMIT gives the transaction's number to another one afterwards, if it had written nothing of the first
-// to its disk. What that number has become says nothing then of what has become of the first, which must be run again.
+// A server that crashes during a COMMIT gives the transaction's number to another one afterwards, if it had written
+// nothing of the first to its disk. What that number has become says nothing then of what has become of the first,
+// which must be run again.
 func TestNumberGivenTwice(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)

@@ -16,29 +16,33 @@ func TestOtherEncodings(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t, postgrestest.Careless)
 	for _, encoding := range []string{"LATIN1", "SQL_ASCII"} {
-		if _, err := postgrestest.SQL(t.Context(), server, "CREATE DATABASE "+encoding+" ENCODING '"+encoding+"' LOCALE 'C' TEMPLATE template0"); err != nil {
+		if _, err := postgrestest.SQL(t.Context(), server, "CREATE DATABASE "+encoding+" ENCODING '"+encoding+
+			"' LOCALE 'C' TEMPLATE template0"); err != nil {
 			t.Fatal(err)
 		}
 		there := strings.Replace(server, "/postgres?", "/"+strings.ToLower(encoding)+"?", 1)
 		_, err := at(t, there).Create()
 		want.Code(t, err, orchestrator.Unavailable)
-		if !strings.Contains(fmt.Sprint(err), "has the encoding "+encoding) || !strings.Contains(fmt.Sprint(err), "ENCODING 'UTF8'") {
+		if !strings.Contains(fmt.Sprint(err), "has the encoding "+encoding) ||
+			!strings.Contains(fmt.Sprint(err), "ENCODING 'UTF8'") {
 			t.Error(err)
 		}
-		if schemas, err := postgrestest.SQL(t.Context(), there, "SELECT count(*) FROM pg_namespace WHERE nspname = 'mailroom'"); err != nil || schemas[0] != "0" {
+		if schemas, err := postgrestest.SQL(t.Context(), there,
+			"SELECT count(*) FROM pg_namespace WHERE nspname = 'mailroom'"); err != nil || schemas[0] != "0" {
 			t.Errorf("%s: schemas %v, %v", encoding, schemas, err)
 		}
 	}
 }
 
-// TestTextThatTheEncodingLacks: in a database that has tables nevertheless, a message with a character that the encoding lacks fails alone,
-// and says why. The doctor says what is wrong.
+// TestTextThatTheEncodingLacks: in a database that has tables nevertheless, a message with a character that the
+// encoding lacks fails alone, and says why. The doctor says what is wrong.
 func TestTextThatTheEncodingLacks(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t, postgrestest.Careless)
 	ann, admin := user(t, server, "ann")
 	made(t, ann, "a", "b").Close()
-	if _, err := postgrestest.SQL(t.Context(), admin, "UPDATE pg_database SET encoding = pg_char_to_encoding('LATIN1') WHERE datname = 'ann'"); err != nil {
+	if _, err := postgrestest.SQL(t.Context(), admin,
+		"UPDATE pg_database SET encoding = pg_char_to_encoding('LATIN1') WHERE datname = 'ann'"); err != nil {
 		t.Fatal(err)
 	}
 	finds(t, ann, "server: problem the encoding LATIN1", "settings: problem fsync is off")
@@ -54,7 +58,8 @@ func TestTextThatTheEncodingLacks(t *testing.T) {
 			switch text {
 			case "5 €", "漢字", "nul \x00":
 				want.Code(t, outs[i].Refused, orchestrator.InvalidParams)
-				if said := fmt.Sprint(outs[i].Refused); !strings.Contains(said, "the database refuses it") && !strings.Contains(said, "NUL") || strings.Contains(said, text) {
+				if said := fmt.Sprint(outs[i].Refused); !strings.Contains(said, "the database refuses it") &&
+					!strings.Contains(said, "NUL") || strings.Contains(said, text) {
 					t.Errorf("%q: %s", text, said)
 				}
 			default:

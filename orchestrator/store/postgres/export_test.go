@@ -1,6 +1,7 @@
 package postgres
 
-// SetSteps gives a store further steps than those of this program; oldest is the oldest version whose programs may go on.
+// SetSteps gives a store further steps than those of this program; oldest is the oldest version whose programs may go
+// on.
 func (s *Store) SetSteps(oldest int, steps ...string) {
 	s.upgrades = upgrades{append(present.steps[:len(present.steps):len(present.steps)], steps...), oldest}
 }

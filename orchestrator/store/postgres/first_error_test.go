@@ -12,7 +12,8 @@ import (
 	"mailroom/orchestrator/store/postgres/postgrestest"
 )
 
-// What ends a transaction is what its user is told, also where the work goes on, and gets to know behind it that the transaction has ended.
+// What ends a transaction is what its user is told, also where the work goes on, and gets to know behind it that the
+// transaction has ended.
 func TestFirstError(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t, postgrestest.Careless)
@@ -32,7 +33,12 @@ func TestFirstError(t *testing.T) {
 			bad(t)
 			return t.Run(`DELETE FROM settings WHERE key = 'no ' || ?1`, "x")
 		},
-		"a savepoint":             func(t *store.Transaction) error { bad(t); _, err := t.Exec("SAVEPOINT apart"); return err },
+		"a savepoint": func(t *store.Transaction) error {
+			bad(t)
+			_,
+				err := t.Exec("SAVEPOINT apart")
+			return err
+		},
 		"none that the work told": func(t *store.Transaction) error { bad(t); return nil },
 	} {
 		if err := write(s, w); !strings.Contains(fmt.Sprint(err), `null value in column "value"`) {
@@ -50,7 +56,8 @@ func TestFirstError(t *testing.T) {
 		t.Error(err)
 	}
 
-	if _, err := postgrestest.SQL(t.Context(), admin, "ALTER DATABASE ann SET default_transaction_read_only = on"); err != nil {
+	if _, err := postgrestest.SQL(t.Context(), admin,
+		"ALTER DATABASE ann SET default_transaction_read_only = on"); err != nil {
 		t.Fatal(err)
 	}
 	for _, w := range []job{

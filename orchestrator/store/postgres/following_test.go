@@ -26,7 +26,8 @@ import (
 func engine(t *testing.T, address string) *delivery.Engine {
 	t.Helper()
 	return enginetest.OpenWith(t, ledger.Options{
-		Path: address, Bell: store.NewLocalBell(), BusyTimeout: 30 * time.Second, Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}},
+		Path: address, Bell: store.NewLocalBell(), BusyTimeout: 30 * time.Second,
+		Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}},
 	})
 }
 
@@ -47,7 +48,8 @@ func made(t *testing.T, address string, names ...string) *delivery.Engine {
 
 // trace writes an event of a message.
 func trace(s *postgrestest.Session, message, event string) {
-	s.Run(fmt.Sprintf(`INSERT INTO message_trace (message_id, at, event) VALUES ('%s', '2026-01-01T00:00:00.000Z', '%s')`, message, event))
+	s.Run(fmt.Sprintf(`INSERT INTO message_trace (message_id, at, event) VALUES ('%s', '2026-01-01T00:00:00.000Z',
+		'%s')`, message, event))
 }
 
 // follower follows the trace.
@@ -128,13 +130,14 @@ func TestFirstBegunLastCommitted(t *testing.T) {
 	if _, err := messages.CursorOf(t.Context(), e.Ledger, f.at.String()); err != nil {
 		t.Error(err)
 	}
-	if _, err := messages.CursorOf(t.Context(), e.Ledger, "1000"); orchestrator.CodeOf(err) != orchestrator.InvalidParams {
+	if _, err := messages.CursorOf(t.Context(), e.Ledger,
+		"1000"); orchestrator.CodeOf(err) != orchestrator.InvalidParams {
 		t.Errorf("an event of another database: %v", err)
 	}
 }
 
-// TestFollowedBesideWriters follows the trace beside six transactions at a time: none of their events is passed, or shown twice, and
-// what happens to one message comes in its order.
+// TestFollowedBesideWriters follows the trace beside six transactions at a time: none of their events is passed, or
+// shown twice, and what happens to one message comes in its order.
 func TestFollowedBesideWriters(t *testing.T) {
 	t.Parallel()
 	address := postgrestest.Place(postgrestest.Start(t))
@@ -229,10 +232,12 @@ func followBesideEngines(t *testing.T, server string) {
 		own, to := engine(t, address), names[(i+1)%len(names)]
 		writers.Go(func() {
 			for range 15 {
-				if _, err := messages.Send(t.Context(), own.Ledger, orchestrator.Draft{Sender: name, Recipient: to, Type: "note", Payload: []byte(`1`)}); err != nil {
+				if _, err := messages.Send(t.Context(), own.Ledger, orchestrator.Draft{Sender: name, Recipient: to,
+					Type: "note", Payload: []byte(`1`)}); err != nil {
 					t.Error(err)
 				}
-				if _, _, err := reading.Wait(t.Context(), own.Ledger, reading.Options{Recipient: name, Timeout: time.Millisecond, Limit: 10}); err != nil {
+				if _, _, err := reading.Wait(t.Context(), own.Ledger, reading.Options{Recipient: name,
+					Timeout: time.Millisecond, Limit: 10}); err != nil {
 					t.Error(err)
 				}
 			}

@@ -8,9 +8,9 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// inboxView makes the command document's own inbox of an agent, NAME_inbox(message_id, payload), as SQLite has it: it shows what is
-// unread, and what a reader was handed under a lease that has ended. Its triggers are in triggers.sql. The name is checked and can
-// stand in SQL; with its ending it is no longer than the server's names may be.
+// inboxView makes the command document's own inbox of an agent, NAME_inbox(message_id, payload), as SQLite has it: it
+// shows what is unread, and what a reader was handed under a lease that has ended. Its triggers are in triggers.sql.
+// The name is checked and can stand in SQL; with its ending it is no longer than the server's names may be.
 const inboxView = `
 	CREATE VIEW "%[1]s_inbox" AS
 	    SELECT message_id, payload FROM agent_inbox WHERE recipient = '%[1]s' AND read_at = ''
@@ -28,7 +28,8 @@ const inboxView = `
 // MakeInboxView makes the view of an agent's inbox. Error: conflict when something else has its name.
 func (c *conn) MakeInboxView(name, _ string) error {
 	var schema, kind string
-	err := (&store.Conn{Driver: c}).Query(`SELECT current_schema(), coalesce((SELECT relkind::text FROM pg_class WHERE oid = to_regclass('"' || ?1 || '_inbox"')), '')`,
+	err := (&store.Conn{Driver: c}).Query(`SELECT current_schema(), coalesce((SELECT relkind::text FROM pg_class
+		WHERE oid = to_regclass('"' || ?1 || '_inbox"')), '')`,
 		func(row store.Row) error {
 			schema, kind = row.Text(0), row.Text(1)
 			return nil
@@ -41,21 +42,25 @@ func (c *conn) MakeInboxView(name, _ string) error {
 		return nil // of an agent of that name which was removed while somebody read the view
 	case "":
 	default:
-		return orchestrator.Errorf(orchestrator.Conflict, "the schema has something of its own named %s_inbox, which is no view", name).
+		return orchestrator.Errorf(orchestrator.Conflict,
+			"the schema has something of its own named %s_inbox, which is no view", name).
 			WithHint("Rename that, or choose another name for the agent")
 	}
-	arguments := fmt.Sprintf("'%s', '%d', '%d', '%d', '%d'", name, writing, lockNumber(schema, ""), recipient, lockNumber(schema, name))
+	arguments := fmt.Sprintf("'%s', '%d', '%d', '%d', '%d'", name, writing, lockNumber(schema, ""), recipient,
+		lockNumber(schema, name))
 	return c.Script(fmt.Sprintf(inboxView, name, arguments, auditRole))
 }
 
-// DropInboxView drops the view of an agent, and with it its triggers. Where somebody reads it at that moment, which may take as long as
-// pg_dump does, it stays: everybody who writes would wait. It shows what an agent has that does not exist: nothing.
+// DropInboxView drops the view of an agent, and with it its triggers. Where somebody reads it at that moment, which may
+// take as long as pg_dump does, it stays: everybody who writes would wait. It shows what an agent has that does not
+// exist: nothing.
 func (c *conn) DropInboxView(name string) error {
 	before, _, err := (&store.Conn{Driver: c}).Text(`SELECT current_setting('lock_timeout')`)
 	if err != nil {
 		return err
 	}
-	err = c.Script(`SAVEPOINT view; SET LOCAL lock_timeout = '100ms'; DROP VIEW IF EXISTS "` + name + `_inbox"; SET LOCAL lock_timeout = '` + before + `'; RELEASE view`)
+	err = c.Script(`SAVEPOINT view; SET LOCAL lock_timeout = '100ms'; DROP VIEW IF EXISTS "` + name +
+		`_inbox"; SET LOCAL lock_timeout = '` + before + `'; RELEASE view`)
 	if codeOf(err) == lockNotAvailable {
 		return c.Do(context.Background(), `ROLLBACK TO view; RELEASE view`)
 	}
@@ -64,5 +69,6 @@ func (c *conn) DropInboxView(name string) error {
 
 // CountInboxViews counts the views.
 func (c *conn) CountInboxViews() (int64, error) {
-	return (&store.Conn{Driver: c}).Number(`SELECT count(*) FROM pg_class WHERE relkind = 'v' AND relnamespace = current_schema()::regnamespace AND relname LIKE '%\_inbox'`)
+	return (&store.Conn{Driver: c}).Number(`SELECT count(*) FROM pg_class WHERE relkind = 'v'
+		AND relnamespace = current_schema()::regnamespace AND relname LIKE '%\_inbox'`)
 }

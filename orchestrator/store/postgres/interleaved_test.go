@@ -21,18 +21,21 @@ import (
 	"mailroom/tracing"
 )
 
-// An interleaving is two operations of two processes at the same time, each with a connection of its own: a comes to a place in its
-// transaction and stops there, then b does all of its work, or as much of it as it can while a has not gone on, and then a goes on.
+// An interleaving is two operations of two processes at the same time, each with a connection of its own: a comes to a
+// place in its transaction and stops there, then b does all of its work, or as much of it as it can while a has not
+// gone on, and then a goes on.
 type interleaving struct {
 	name string
 
-	// byLock says that an advisory lock keeps the two apart: without it the check must fail. Others are right by a unique index, by a
-	// condition in the statement or by the lock of a row, and must be right without any.
+	// byLock says that an advisory lock keeps the two apart: without it the check must fail. Others are right by a
+	// unique index, by a condition in the statement or by the lock of a row, and must be right without any.
 	byLock bool
 
-	set   func(s *scene)       // makes what the two are about
-	skip  int                  // so many of these statements are passed by
-	at    string               // a stops before the first statement in which this stands; "": before the commit of its first transaction that writes
+	set  func(s *scene) // makes what the two are about
+	skip int            // so many of these statements are passed by
+	// a stops before the first statement in which this stands; "": before the commit of its first transaction that
+	// writes
+	at    string
 	a, b  func(s *scene) error // by the engines of these names
 	check func(s *scene)       // finds fault
 }
@@ -169,7 +172,8 @@ func newSceneAt(t *testing.T, server string, clock *enginetest.Clock, now func()
 // engine opens the database as another process would.
 func (s *scene) engine(name string) *delivery.Engine {
 	e, err := router.Open(s.ctx, ledger.Options{
-		Path: s.Path + "&application_name=" + s.session(name), Instance: name, Host: name, Now: s.now, Log: slog.New(slog.DiscardHandler), CountEvery: 3,
+		Path: s.Path + "&application_name=" + s.session(name), Instance: name, Host: name, Now: s.now,
+		Log: slog.New(slog.DiscardHandler), CountEvery: 3,
 		Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}, "wire": s.Wire, "push": s.Wire},
 	})
 	if err != nil {
@@ -212,7 +216,8 @@ func (s *scene) byHand(statement string) []string {
 func (s *scene) waits() bool {
 	return len(s.rows(`
 		SELECT 1 FROM pg_stat_activity a JOIN pg_stat_activity b ON a.pid = ANY(pg_blocking_pids(b.pid))
-		WHERE a.application_name = ? AND a.state = 'idle in transaction' AND b.application_name = ? AND b.wait_event_type = 'Lock'`,
+		WHERE a.application_name = ? AND a.state = 'idle in transaction' AND b.application_name = ?
+			AND b.wait_event_type = 'Lock'`,
 		s.session("a"), s.session("b"))) > 0
 }
 
@@ -264,18 +269,19 @@ func (s *scene) must(is bool, format string, args ...any) {
 func (s *scene) checkTrace() {
 	last, made, delivered := map[string]string{}, map[string]int{}, map[string]int{}
 	err := s.b.Look(s.ctx, func(c *store.Conn) error {
-		return c.Query(`SELECT message_id, event, old_status, new_status FROM message_trace ORDER BY id`, func(row store.Row) error {
-			id, event, old, now := row.Text(0), row.Text(1), row.Text(2), row.Text(3)
-			s.must(last[id] == old, "%s: %s from %q, which was %q", id, event, old, last[id])
-			last[id] = now
-			switch tracing.EventName(event) {
-			case tracing.Created, tracing.Adopted:
-				made[id]++
-			case tracing.Delivered:
-				delivered[id]++
-			}
-			return nil
-		})
+		return c.Query(`SELECT message_id, event, old_status, new_status FROM message_trace ORDER BY id`,
+			func(row store.Row) error {
+				id, event, old, now := row.Text(0), row.Text(1), row.Text(2), row.Text(3)
+				s.must(last[id] == old, "%s: %s from %q, which was %q", id, event, old, last[id])
+				last[id] = now
+				switch tracing.EventName(event) {
+				case tracing.Created, tracing.Adopted:
+					made[id]++
+				case tracing.Delivered:
+					delivered[id]++
+				}
+				return nil
+			})
 	})
 	if err != nil {
 		s.T.Fatal(err)
@@ -290,12 +296,14 @@ func (s *scene) checkTrace() {
 	s.must(err == nil && len(wrong) == 0, "miscounted: %v %v", wrong, err)
 }
 
-// Each interleaving ends well; and those that are kept apart by a lock do not where the server's functions for that do nothing.
+// Each interleaving ends well; and those that are kept apart by a lock do not where the server's functions for that do
+// nothing.
 func TestInterleavings(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
 	lockless := withoutLocks(t, server)
-	for _, i := range append(interleavingsOfMessages(), append(interleavingsOfRecords(), interleavingsOfHosts()...)...) {
+	for _, i := range append(interleavingsOfMessages(), append(interleavingsOfRecords(),
+		interleavingsOfHosts()...)...) {
 		t.Run(i.name, func(t *testing.T) {
 			t.Parallel()
 			if faults := i.play(t, server); len(faults) > 0 {
@@ -316,16 +324,20 @@ func TestInterleavings(t *testing.T) {
 	}
 }
 
-// withoutLocks makes another database on a server, in which advisory locks of transactions keep nobody out. It returns its address.
+// withoutLocks makes another database on a server, in which advisory locks of transactions keep nobody out. It returns
+// its address.
 func withoutLocks(t *testing.T, server string) string {
 	t.Helper()
 	lockless := strings.Replace(server, "/postgres?", "/lockless?", 1)
-	statements := [][2]string{{server, `ALTER SYSTEM SET fsync = off`}, {server, `SELECT pg_reload_conf()`}, {server, `CREATE DATABASE lockless`}}
-	for name, returns := range map[string]string{"pg_advisory_xact_lock": "void", "pg_advisory_xact_lock_shared": "void", "pg_try_advisory_xact_lock": "boolean"} {
+	statements := [][2]string{{server, `ALTER SYSTEM SET fsync = off`}, {server, `SELECT pg_reload_conf()`},
+		{server, `CREATE DATABASE lockless`}}
+	for name, returns := range map[string]string{"pg_advisory_xact_lock": "void",
+		"pg_advisory_xact_lock_shared": "void", "pg_try_advisory_xact_lock": "boolean"} {
 		does := map[string]string{"void": "SELECT", "boolean": "SELECT true"}[returns]
 		statements = append(statements, [2]string{lockless, fmt.Sprintf(`
 			ALTER FUNCTION pg_catalog.%[1]s(integer, integer) RENAME TO %[1]s_before;
-			CREATE FUNCTION pg_catalog.%[1]s(integer, integer) RETURNS %[2]s LANGUAGE sql AS '%[3]s'`, name, returns, does)})
+			CREATE FUNCTION pg_catalog.%[1]s(integer, integer) RETURNS %[2]s LANGUAGE sql AS '%[3]s'`, name, returns,
+			does)})
 	}
 	for _, s := range statements {
 		if _, err := postgrestest.SQL(t.Context(), s[0], s[1]); err != nil {

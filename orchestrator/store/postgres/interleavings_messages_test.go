@@ -114,7 +114,8 @@ func sendings() []interleaving {
 				if _, err := agents.SetGroup(s.ctx, s.a.Ledger, "crew", []string{"y"}); err != nil {
 					s.T.Fatal(err)
 				}
-				if err := s.send(s.b, orchestrator.Draft{Sender: "x", Recipient: "crew"}); err != nil { // b knows the group
+				// b knows the group
+				if err := s.send(s.b, orchestrator.Draft{Sender: "x", Recipient: "crew"}); err != nil {
 					s.T.Fatal(err)
 				}
 			},
@@ -137,7 +138,8 @@ func sendings() []interleaving {
 			},
 			check: func(s *scene) {
 				s.fine()
-				s.count(0, `SELECT message_id FROM agent_message WHERE recipient = 'y' AND status IN ('pending','retry')`)
+				s.count(0, `SELECT message_id FROM agent_message WHERE recipient = 'y'
+					AND status IN ('pending','retry')`)
 			},
 		},
 		both(interleaving{
@@ -193,7 +195,8 @@ func deliveries() []interleaving {
 			a: func(s *scene) error { return s.deliver(s.a, delivery.Options{}) },
 			b: func(s *scene) error { _, err := messages.Cancel(s.ctx, s.b.Ledger, s.ids[0], ""); return err },
 			check: func(s *scene) {
-				s.must(s.status() == "delivered" && orchestrator.CodeOf(s.errB) == orchestrator.Conflict, "%s, %v", s.status(), s.errB)
+				s.must(s.status() == "delivered" && orchestrator.CodeOf(s.errB) == orchestrator.Conflict, "%s, %v",
+					s.status(), s.errB)
 			},
 		},
 		{
@@ -216,7 +219,8 @@ func deliveries() []interleaving {
 		},
 		{
 			name: "times say in which order two deliver to an inbox",
-			set:  one, at: `SELECT EXISTS (SELECT 1 FROM agent_message m`, // it has read its clock, and has not taken the recipient yet
+			// it has read its clock, and has not taken the recipient yet
+			set: one, at: `SELECT EXISTS (SELECT 1 FROM agent_message m`,
 			a: func(s *scene) error { return s.deliver(s.a, delivery.Options{}) },
 			b: func(s *scene) error {
 				s.Clock.Advance(time.Second)
@@ -260,7 +264,8 @@ func deliveries() []interleaving {
 			at: `INSERT INTO temp.batch (seq)`,
 			a:  func(s *scene) error { return s.deliver(s.a, delivery.Options{}) },
 			b: func(s *scene) error {
-				s.byHand(`INSERT INTO agent_message (message_id, sender, recipient, message_type, payload) VALUES ('hand', 'x', 'y', 'note', '1')`)
+				s.byHand(`INSERT INTO agent_message (message_id, sender, recipient, message_type, payload)
+					VALUES ('hand', 'x', 'y', 'note', '1')`)
 				return s.send(s.b, orchestrator.Draft{Sender: "x", Recipient: "y"})
 			},
 			check: func(s *scene) { s.fine(); s.inOrder(append(s.ids, "hand", s.got[1][0])) },
@@ -278,28 +283,33 @@ func readings() []interleaving {
 	wait := func(s *scene, e *delivery.Engine, who, whom string, until <-chan struct{}) error {
 		ctx, cancel := context.WithCancel(s.ctx)
 		defer cancel()
-		_, _, err := reading.Wait(ctx, e.Ledger, reading.Options{Recipient: who, For: []string{whom}, Limit: 1, Timeout: time.Hour, Waiting: func() {
-			<-until
-			cancel()
-		}})
+		_, _, err := reading.Wait(ctx, e.Ledger, reading.Options{Recipient: who, For: []string{whom}, Limit: 1,
+			Timeout: time.Hour, Waiting: func() {
+				<-until
+				cancel()
+			}})
 		return err
 	}
 	now := make(chan struct{})
 	close(now)
 	return []interleaving{
-		both(interleaving{name: "two are handed what is due", set: one, check: func(s *scene) { s.fine(); each(s) }}, // an inbox has a message once
+		// an inbox has a message once
+		both(interleaving{name: "two are handed what is due", set: one, check: func(s *scene) { s.fine(); each(s) }},
 			func(s *scene, e *delivery.Engine, n int) error { return s.take(e, n, "y") }),
 		{
-			name: "a message is cancelled while it is handed out", byLock: true, set: one, at: `INSERT INTO agent_inbox`,
-			a: func(s *scene) error { return s.take(s.a, 0, "y") },
-			b: func(s *scene) error { _, err := messages.Cancel(s.ctx, s.b.Ledger, s.ids[0], ""); return err },
+			name: "a message is cancelled while it is handed out", byLock: true, set: one,
+			at: `INSERT INTO agent_inbox`,
+			a:  func(s *scene) error { return s.take(s.a, 0, "y") },
+			b:  func(s *scene) error { _, err := messages.Cancel(s.ctx, s.b.Ledger, s.ids[0], ""); return err },
 			check: func(s *scene) {
 				each(s)
-				s.must(s.status() == "delivered" && orchestrator.CodeOf(s.errB) == orchestrator.Conflict, "%s, %v", s.status(), s.errB)
+				s.must(s.status() == "delivered" && orchestrator.CodeOf(s.errB) == orchestrator.Conflict, "%s, %v",
+					s.status(), s.errB)
 			},
 		},
 		{
-			name: "a message is acknowledged while it is given back", byLock: true, set: delivered, at: `UPDATE agent_inbox SET read_at`,
+			name: "a message is acknowledged while it is given back", byLock: true, set: delivered,
+			at: `UPDATE agent_inbox SET read_at`,
 			a: func(s *scene) error {
 				ms, _, err := reading.Wait(s.ctx, s.b.Ledger, reading.Options{Recipient: "y", Limit: 1})
 				return errors.Join(err, reading.Unread(s.ctx, s.a.Ledger, ms))
@@ -310,7 +320,8 @@ func readings() []interleaving {
 				s.count(1, `SELECT 1 FROM agent_message WHERE acknowledged_at <> '' AND read_at <> ''`)
 			},
 		},
-		both(interleaving{name: "two take what is unread", byLock: true, set: delivered, check: func(s *scene) { s.fine(); each(s) }},
+		both(interleaving{name: "two take what is unread", byLock: true, set: delivered,
+			check: func(s *scene) { s.fine(); each(s) }},
 			func(s *scene, e *delivery.Engine, n int) error { return s.take(e, n, "y") }),
 		{
 			name: "two waits close a circle", byLock: true, set: three,
@@ -326,17 +337,20 @@ func readings() []interleaving {
 				three(s)
 				s.ids = []string{s.Send("z", "x")}
 				err := s.b.Write(s.ctx, store.Alone, func(t *ledger.Tx) error {
-					return t.Run(`INSERT INTO waits (id, waiter, waits_for, instance, since, until) VALUES ('w', 'x', 'y', ?1, ?2, ?3)`,
+					return t.Run(`INSERT INTO waits (id, waiter, waits_for, instance, since, until)
+						VALUES ('w', 'x', 'y', ?1, ?2, ?3)`,
 						s.b.Store.Token("b"), t.Now, orchestrator.Stamp(t.Clock.Add(time.Hour)))
 				})
 				if err != nil {
 					s.T.Fatal(err)
 				}
 			},
-			at: `SELECT EXISTS (SELECT 1 FROM agent_inbox i`, skip: 1, // it has seen whom x waits for, but not yet what x has to read
+			// it has seen whom x waits for, but not yet what x has to read
+			at: `SELECT EXISTS (SELECT 1 FROM agent_inbox i`, skip: 1,
 			a: func(s *scene) error { return wait(s, s.a, "y", "x", now) },
 			b: func(s *scene) error {
-				return errors.Join(s.take(s.b, 1, "x"), s.b.Write(s.ctx, store.Shared, func(t *ledger.Tx) error { return t.Run(`DELETE FROM waits`) }))
+				return errors.Join(s.take(s.b, 1, "x"), s.b.Write(s.ctx, store.Shared,
+					func(t *ledger.Tx) error { return t.Run(`DELETE FROM waits`) }))
 			},
 			check: func(s *scene) { s.must(orchestrator.CodeOf(s.errA) != orchestrator.Conflict, "a: %v", s.errA) },
 		},
@@ -363,7 +377,8 @@ func endings() []interleaving {
 		{
 			name: "a message is answered while it is archived", byLock: true, set: delivered, a: clear,
 			b: func(s *scene) error {
-				return s.send(s.b, orchestrator.Draft{Sender: "y", Recipient: "x", ReplyTo: s.ids[0], Acknowledges: true})
+				return s.send(s.b, orchestrator.Draft{Sender: "y", Recipient: "x", ReplyTo: s.ids[0],
+					Acknowledges: true})
 			},
 			check: func(s *scene) {
 				s.fine()
@@ -388,7 +403,8 @@ func endings() []interleaving {
 			name: "two adopt a row", byLock: true,
 			set: func(s *scene) {
 				three(s)
-				s.byHand(`INSERT INTO agent_message (message_id, sender, recipient, message_type, payload) VALUES ('hand', 'x', 'y', 'note', '1')`)
+				s.byHand(`INSERT INTO agent_message (message_id, sender, recipient, message_type, payload)
+					VALUES ('hand', 'x', 'y', 'note', '1')`)
 			},
 			check: func(s *scene) { s.fine(); s.count(1, event, "adopted") },
 		}, tidies),

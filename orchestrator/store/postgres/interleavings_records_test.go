@@ -56,9 +56,14 @@ func decisions() []interleaving {
 				}
 				s.ids = []string{code}
 			},
-			check: func(s *scene) { second(s, orchestrator.PermissionDenied); s.count(1, `SELECT 1 FROM signal_devices`) },
+			check: func(s *scene) {
+				second(s, orchestrator.PermissionDenied)
+				s.count(1,
+					`SELECT 1 FROM signal_devices`)
+			},
 		}, func(s *scene, e *delivery.Engine, n int) error {
-			_, _, err := questions.Pair(s.ctx, e.Ledger, questions.PairRequest{Code: s.ids[0], Name: "phone", Recipient: fmt.Sprint("age1", n)})
+			_, _, err := questions.Pair(s.ctx, e.Ledger, questions.PairRequest{Code: s.ids[0], Name: "phone",
+				Recipient: fmt.Sprint("age1", n)})
 			return err
 		}),
 		both(interleaving{
@@ -70,7 +75,9 @@ func decisions() []interleaving {
 					if _, err := questions.ActivateDevice(s.ctx, s.a.Ledger, d.ID, d.Recipient); err != nil {
 						s.T.Fatal(err)
 					}
-					if err := questions.Subscribe(s.ctx, s.a.Ledger, d.ID, enginetest.Subscription(fmt.Sprint("https://updates.push.services.mozilla.com/", i))); err != nil {
+					if err := questions.Subscribe(s.ctx, s.a.Ledger, d.ID,
+						enginetest.Subscription(fmt.Sprint("https://updates.push.services.mozilla.com/",
+							i))); err != nil {
 						s.T.Fatal(err)
 					}
 					s.ids = append(s.ids, d.ID)
@@ -90,14 +97,16 @@ func decisions() []interleaving {
 				s.fine()
 				slices.Sort(s.got[0])
 				keys := s.rows(`SELECT public_key FROM signal_keys`)
-				s.must(len(s.got[0]) == 2 && slices.Equal(slices.Compact(s.got[0]), keys), "used %v, has %v", s.got[0], keys)
+				s.must(len(s.got[0]) == 2 && slices.Equal(slices.Compact(s.got[0]), keys), "used %v, has %v", s.got[0],
+					keys)
 			},
 		}, func(s *scene, e *delivery.Engine, _ int) error { return s.deliver(e, delivery.Options{}) }),
 		both(interleaving{
 			name: "a team's request is decided twice", byLock: true,
 			set: func(s *scene) {
 				s.AddAll("lead", "dev")
-				if _, err := agents.SetGroup(s.ctx, s.a.Ledger, enginetest.Session, []string{"lead", "dev"}); err != nil {
+				if _, err := agents.SetGroup(s.ctx, s.a.Ledger, enginetest.Session,
+					[]string{"lead", "dev"}); err != nil {
 					s.T.Fatal(err)
 				}
 				s.ids = []string{s.MustAsk(orchestrator.Shutdown, "lead", "dev").RequestID}
@@ -113,13 +122,15 @@ func decisions() []interleaving {
 		both(interleaving{
 			name: "a scheduled run is claimed twice",
 			set: func(s *scene) {
-				if _, err := schedules.Add(s.ctx, s.a.Ledger, orchestrator.Schedule{Name: "often", Spec: "@every 1m", Command: "deliver_all"}); err != nil {
+				if _, err := schedules.Add(s.ctx, s.a.Ledger, orchestrator.Schedule{Name: "often", Spec: "@every 1m",
+					Command: "deliver_all"}); err != nil {
 					s.T.Fatal(err)
 				}
 			},
 			check: func(s *scene) {
 				s.fine()
-				s.must(slices.Equal(s.got[0], []string{"true"}) && slices.Equal(s.got[1], []string{"false"}), "%v", s.got)
+				s.must(slices.Equal(s.got[0], []string{"true"}) && slices.Equal(s.got[1], []string{"false"}), "%v",
+					s.got)
 			},
 		}, func(s *scene, e *delivery.Engine, n int) error {
 			mine, err := schedules.ClaimRun(s.ctx, e.Ledger, "often", s.Clock.Now())
@@ -157,7 +168,8 @@ func configurations() []interleaving {
 				s.count(2, `SELECT 1 FROM agent_message`)
 			},
 		}, func(s *scene, e *delivery.Engine, n int) error {
-			return s.send(e, orchestrator.Draft{Sender: "x", Recipient: "y", Presence: []orchestrator.PresenceStatus{orchestrator.Working, orchestrator.Idle}[n]})
+			return s.send(e, orchestrator.Draft{Sender: "x", Recipient: "y",
+				Presence: []orchestrator.PresenceStatus{orchestrator.Working, orchestrator.Idle}[n]})
 		}),
 		{
 			name: "an agent stops while it is heard of elsewhere",
@@ -165,7 +177,8 @@ func configurations() []interleaving {
 				three(s)
 				silent := time.Minute
 				s.Add(agents.Update{Name: "x", SilentAfter: &silent})
-				if err := s.send(s.a, orchestrator.Draft{Sender: "x", Recipient: "y", Presence: orchestrator.Working}); err != nil {
+				if err := s.send(s.a, orchestrator.Draft{Sender: "x", Recipient: "y",
+					Presence: orchestrator.Working}); err != nil {
 					s.T.Fatal(err)
 				}
 			},
@@ -177,7 +190,11 @@ func configurations() []interleaving {
 			b: func(s *scene) error {
 				return s.send(s.b, orchestrator.Draft{Sender: "x", Recipient: "y", Presence: orchestrator.Stopped})
 			},
-			check: func(s *scene) { s.fine(); s.count(1, `SELECT 1 FROM heartbeats WHERE agent = 'x' AND silent_at = ''`) },
+			check: func(s *scene) {
+				s.fine()
+				s.count(1, `SELECT 1 FROM heartbeats WHERE agent = 'x'
+				AND silent_at = ''`)
+			},
 		},
 	}
 }
@@ -209,8 +226,10 @@ func letterings() []interleaving {
 				if _, err := letters.TakeIn(s.ctx, s.a.Ledger, in(s)); err != nil {
 					s.T.Fatal(err)
 				}
-				s.byHand(`UPDATE agent_message SET status = 'delivered', traced_status = 'delivered', ended_at = created_at, delivery_marks = '{"` + target + `":"first"}'`)
-				s.byHand(`INSERT INTO message_trace (message_id, at, event, old_status, new_status) VALUES ('letter', '', 'delivered', 'pending', 'delivered')`)
+				s.byHand(`UPDATE agent_message SET status = 'delivered', traced_status = 'delivered',
+					ended_at = created_at, delivery_marks = '{"` + target + `":"first"}'`)
+				s.byHand(`INSERT INTO message_trace (message_id, at, event, old_status, new_status)
+					VALUES ('letter', '', 'delivered', 'pending', 'delivered')`)
 			},
 			check: func(s *scene) {
 				s.fine()

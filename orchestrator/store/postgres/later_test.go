@@ -23,11 +23,13 @@ func TestInsertedTogether(t *testing.T) {
 	err := write(st, job(func(t *store.Transaction) error {
 		want = nil
 		for i := range 1000 {
-			e := tracing.Event{MessageID: fmt.Sprint("m", i), At: "now", Name: tracing.Created, NewStatus: texts[i%len(texts)], Attempt: i, Error: texts[(i/3)%len(texts)]}
+			e := tracing.Event{MessageID: fmt.Sprint("m", i), At: "now", Name: tracing.Created,
+				NewStatus: texts[i%len(texts)], Attempt: i, Error: texts[(i/3)%len(texts)]}
 			if i%2 == 0 {
 				e.OldStatus = e.Error
 			}
-			want = append(want, fmt.Sprintf("%s %d %v %v %s", e.MessageID, e.Attempt, e.OldStatus, e.NewStatus, e.Error))
+			want = append(want, fmt.Sprintf("%s %d %v %v %s", e.MessageID, e.Attempt, e.OldStatus, e.NewStatus,
+				e.Error))
 			if err := tracing.Record(t, e); err != nil {
 				return err
 			}
@@ -39,17 +41,19 @@ func TestInsertedTogether(t *testing.T) {
 	}
 	var have []string
 	err = st.Look(t.Context(), func(c *store.Conn) error {
-		return c.Query(`SELECT message_id, attempt, old_status, new_status, error FROM message_trace ORDER BY id`, func(row store.Row) error {
-			have = append(have, fmt.Sprintf("%v %v %v %v %v", row[0], row[1], row[2], row[3], row[4]))
-			return nil
-		})
+		return c.Query(`SELECT message_id, attempt, old_status, new_status, error FROM message_trace ORDER BY id`,
+			func(row store.Row) error {
+				have = append(have, fmt.Sprintf("%v %v %v %v %v", row[0], row[1], row[2], row[3], row[4]))
+				return nil
+			})
 	})
 	if err != nil || !slices.Equal(have, want) {
 		t.Errorf("%v: %d rows, not %d; first %q, not %q", err, len(have), len(want), have[:min(3, len(have))], want[:3])
 	}
 }
 
-// What is run later and fails then is the failure of the request that asked for it, and of no other that shares its transaction.
+// What is run later and fails then is the failure of the request that asked for it, and of no other that shares its
+// transaction.
 func TestLaterFailsItsRequestOnly(t *testing.T) {
 	t.Parallel()
 	st := opened(t, postgrestest.Place(postgrestest.Start(t)))

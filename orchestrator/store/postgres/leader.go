@@ -11,9 +11,9 @@ import (
 	"mailroom/orchestrator"
 )
 
-// leader is what a process knows of which of several servers leads. One whose place another has taken may not know it and still call
-// itself writable: its commits would never be confirmed. Of two that say so the one with the higher timeline leads, a number
-// that goes up with each server that takes over. Safe for concurrent use.
+// leader is what a process knows of which of several servers leads. One whose place another has taken may not know it
+// and still call itself writable: its commits would never be confirmed. Of two that say so the one with the higher
+// timeline leads, a number that goes up with each server that takes over. Safe for concurrent use.
 type leader struct {
 	mu       sync.Mutex
 	at       int            // its place among the hosts
@@ -26,7 +26,8 @@ type host []*pgconn.FallbackConfig
 
 // hostsOf lists the servers in an address.
 func hostsOf(config *pgconn.Config) (list []host) {
-	ways := append([]*pgconn.FallbackConfig{{Host: config.Host, Port: config.Port, TLSConfig: config.TLSConfig}}, config.Fallbacks...)
+	ways := append([]*pgconn.FallbackConfig{{Host: config.Host, Port: config.Port, TLSConfig: config.TLSConfig}},
+		config.Fallbacks...)
 	for i, way := range ways {
 		if i > 0 && way.Host == ways[i-1].Host && way.Port == ways[i-1].Port {
 			list[len(list)-1] = append(list[len(list)-1], way)
@@ -44,11 +45,12 @@ func (h host) of(config *pgconn.Config) *pgconn.Config {
 	return only
 }
 
-// headStart is how long a host is waited for before the next one is tried as well: one that stands still takes connections and answers none.
+// headStart is how long a host is waited for before the next one is tried as well: one that stands still takes
+// connections and answers none.
 const headStart = 500 * time.Millisecond
 
-// connect connects to the server, of several to the one that leads: first to that which led last. While one of them says nothing, those
-// are asked again that do not lead: one of them may take the place of the other meanwhile.
+// connect connects to the server, of several to the one that leads: first to that which led last. While one of them
+// says nothing, those are asked again that do not lead: one of them may take the place of the other meanwhile.
 func (s *Store) connect(ctx context.Context, config *pgconn.Config) (*conn, greeting, error) {
 	hosts := hostsOf(config)
 	if len(hosts) == 1 {
@@ -126,8 +128,8 @@ func drop(answers <-chan attempt, n int) {
 	}
 }
 
-// leads notes the timeline of a server, and refuses it if another was seen to have taken its place. If it has itself taken another's,
-// all connections to that are given up: what they show is no longer so.
+// leads notes the timeline of a server, and refuses it if another was seen to have taken its place. If it has itself
+// taken another's, all connections to that are given up: what they show is no longer so.
 func leads(s *Store, c *conn, timeline int64, at int) error {
 	l := &s.leader
 	l.mu.Lock()
@@ -155,8 +157,8 @@ const (
 	asksForSoon = 2 * time.Second // for the answer
 )
 
-// watch asks all servers, from some time on and again and again, which of them leads, so that connections to one whose place another
-// has taken are given up. stop ends it.
+// watch asks all servers, from some time on and again and again, which of them leads, so that connections to one whose
+// place another has taken are given up. stop ends it.
 func (s *Store) watch(from, every time.Duration) (stop func()) {
 	if len(s.hosts) == 1 || s.config.ValidateConnect == nil {
 		return func() {}

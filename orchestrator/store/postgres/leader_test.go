@@ -14,8 +14,8 @@ import (
 	"mailroom/orchestrator/store/postgres/postgrestest"
 )
 
-// TestDeposedLeader has a standby take the place of a server that does not know it, and goes on taking writes: who listens finds that out,
-// and nothing is read or written at the old place any more.
+// TestDeposedLeader has a standby take the place of a server that does not know it, and goes on taking writes: who
+// listens finds that out, and nothing is read or written at the old place any more.
 func TestDeposedLeader(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
@@ -27,7 +27,8 @@ func TestDeposedLeader(t *testing.T) {
 	address := func(host string) string { return strings.Replace(place, url.QueryEscape(hostOf(t, server)), host, 1) }
 
 	nothing := func(*store.Transaction) error { return nil }
-	s, err := postgres.Open(postgres.Options{DSN: address(both), Log: slog.New(slog.DiscardHandler), BusyTimeout: 10 * time.Second, Pulse: 100 * time.Millisecond, Begin: nothing, End: nothing})
+	s, err := postgres.Open(postgres.Options{DSN: address(both), Log: slog.New(slog.DiscardHandler),
+		BusyTimeout: 10 * time.Second, Pulse: 100 * time.Millisecond, Begin: nothing, End: nothing})
 	if err != nil {
 		t.Fatal(err)
 	}

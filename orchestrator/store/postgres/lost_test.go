@@ -66,14 +66,15 @@ func count(t *testing.T, st store.Store, key string) (n int64) {
 	return n
 }
 
-// A server that ends its sessions, as one does that is restarted, fails nobody: what was begun is run again, and readers connect
-// again.
+// A server that ends its sessions, as one does that is restarted, fails nobody: what was begun is run again, and
+// readers connect again.
 func TestSessionsEnd(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
 	st := opened(t, postgrestest.Place(server))
 	end := func() {
-		if _, err := postgrestest.SQL(t.Context(), server, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'mailroom'`); err != nil {
+		if _, err := postgrestest.SQL(t.Context(), server, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+			WHERE application_name = 'mailroom'`); err != nil {
 			t.Error(err)
 		}
 	}
@@ -86,7 +87,8 @@ func TestSessionsEnd(t *testing.T) {
 			t.Errorf("%s: %d rows", key, n)
 		}
 		end()
-		_ = st.Look(t.Context(), func(c *store.Conn) error { _, err := c.Number(`SELECT 1`); return err }) // a reader that was in use just now is lost
+		// a reader that was in use just now is lost
+		_ = st.Look(t.Context(), func(c *store.Conn) error { _, err := c.Number(`SELECT 1`); return err })
 	}
 	runs := 0
 	err := write(st, job(func(tx *store.Transaction) error {
@@ -103,8 +105,8 @@ func TestSessionsEnd(t *testing.T) {
 	}
 }
 
-// A reader whose session ends between two statements goes on in another snapshot in which all that it was told is so, and fails where
-// it is not.
+// A reader whose session ends between two statements goes on in another snapshot in which all that it was told is so,
+// and fails where it is not.
 func TestSessionEndsWithinARead(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
@@ -119,7 +121,8 @@ func TestSessionEndsWithinARead(t *testing.T) {
 			if err := write(st, add(key)); err != nil {
 				return err
 			}
-			_, err := postgrestest.SQL(t.Context(), server, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'mailroom' AND state LIKE 'idle in%'`)
+			_, err := postgrestest.SQL(t.Context(), server, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+				WHERE application_name = 'mailroom' AND state LIKE 'idle in%'`)
 			if err != nil {
 				return err
 			}
@@ -229,7 +232,8 @@ func (p *proxy) serve(client net.Conn) {
 	}
 }
 
-// A connection that is cut at the commit: the answer is what the server says of the transaction, and nothing is done twice.
+// A connection that is cut at the commit: the answer is what the server says of the transaction, and nothing is done
+// twice.
 func TestCutAtTheCommit(t *testing.T) {
 	t.Parallel()
 	p := newProxy(t, postgrestest.Place(postgrestest.Start(t)))
@@ -282,7 +286,8 @@ func TestReadGivenUp(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
 	st := opened(t, postgrestest.Place(server))
-	const running = `SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%pg_sleep%' AND pid <> pg_backend_pid()`
+	const running = `SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%pg_sleep%'
+		AND pid <> pg_backend_pid()`
 	ctx, cancel := context.WithCancel(t.Context())
 	orchestrator.GoSafe("giving up", nil, func() {
 		until(t, server, running, "1")
@@ -319,7 +324,8 @@ func TestRingOnALostConnection(t *testing.T) {
 		case <-t.Context().Done():
 			t.Fatal("not heard")
 		}
-		if _, err := postgrestest.SQL(t.Context(), server, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'SELECT pg_notify%'`); err != nil {
+		if _, err := postgrestest.SQL(t.Context(), server, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+			WHERE query LIKE 'SELECT pg_notify%'`); err != nil {
 			t.Fatal(err)
 		}
 	}

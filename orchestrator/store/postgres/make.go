@@ -91,7 +91,8 @@ func makeTables(s *Store, c *store.Conn) error {
 		return err
 	}
 	id := rand.Text()
-	for key, value := range map[string]string{store.DatabaseID: id, store.ConfigVersion: rand.Text(), versionKey: strconv.Itoa(s.version())} {
+	for key, value := range map[string]string{store.DatabaseID: id, store.ConfigVersion: rand.Text(),
+		versionKey: strconv.Itoa(s.version())} {
 		if err := c.Run(store.StoreSetting, key, value, orchestrator.Stamp(time.Now())); err != nil {
 			return err
 		}
@@ -121,7 +122,8 @@ func (s *Store) open(ctx context.Context) (*conn, error) {
 
 // isShut reports whether there is a schema that this user may not use.
 func isShut(c *conn, ctx context.Context, schema string) (bool, error) {
-	results, err := c.Ask(ctx, `SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = '`+schema+`' AND NOT has_schema_privilege(oid, 'USAGE')`)
+	results, err := c.Ask(ctx, `SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = '`+schema+
+		`' AND NOT has_schema_privilege(oid, 'USAGE')`)
 	return err == nil && len(results[0].Rows) > 0, err
 }
 

@@ -14,7 +14,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// ownTables and pos are what only this kind of database has: of its processes and their commits, and the order of insertion.
+// ownTables and pos are what only this kind of database has: of its processes and their commits, and the order of
+// insertion.
 const (
 	ownTables = `('commits', 'pulse')`
 	posColumn = "pos"
@@ -22,10 +23,11 @@ const (
 
 // HoldStill locks mailroom's tables against everybody who writes; readers go on.
 //
-// A program that writes by hand may have one of them, and then wait for the lock of whoever writes, which this transaction holds: the
-// view of an inbox takes it. The server looks for such a deadlock once somebody has waited for its deadlock_timeout, and ends who has.
-// So a table is waited for half as long, and then the transaction is run again, which lets the other go on. The second time it is one and a
-// half times as long, so that the server ends what vacuums the table, and still before it could end somebody who came later.
+// A program that writes by hand may have one of them, and then wait for the lock of whoever writes, which this
+// transaction holds: the view of an inbox takes it. The server looks for such a deadlock once somebody has waited for
+// its deadlock_timeout, and ends who has. So a table is waited for half as long, and then the transaction is run again,
+// which lets the other go on. The second time it is one and a half times as long, so that the server ends what vacuums
+// the table, and still before it could end somebody who came later.
 func (c *conn) HoldStill(again bool) error {
 	patience := 0.5
 	if again {
@@ -46,8 +48,10 @@ func (c *conn) HoldStill(again bool) error {
 		}
 	}
 	return c.Do(context.Background(), fmt.Sprintf(`SET LOCAL idle_in_transaction_session_timeout = 0;
-		SELECT set_config('lock_timeout', (%g * setting::int)::int::text, true) FROM pg_catalog.pg_settings WHERE name = 'deadlock_timeout';
-		LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE; SET LOCAL lock_timeout = '%s'`, patience, strings.Join(names, ", "), before))
+		SELECT set_config('lock_timeout', (%g * setting::int)::int::text, true) FROM pg_catalog.pg_settings
+			WHERE name = 'deadlock_timeout';
+		LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE; SET LOCAL lock_timeout = '%s'`, patience, strings.Join(names, ", "),
+		before))
 }
 
 // Tables lists the tables.
@@ -66,16 +70,19 @@ func (c *conn) Tables() (list []store.MovedTable, err error) {
 			t.Ordered = true
 			return nil
 		}
-		t.Columns = append(t.Columns, store.MovedColumn{Name: row.Text(1), Number: row.Int(2) == int8OID, Never: row.Int(3) != 0})
+		t.Columns = append(t.Columns, store.MovedColumn{Name: row.Text(1), Number: row.Int(2) == int8OID,
+			Never: row.Int(3) != 0})
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
 	err = (&store.Conn{Driver: c}).Query(`
-		SELECT t.relname::text, string_agg(a.attname::text, ',') FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class t ON t.oid = i.indrelid
+		SELECT t.relname::text, string_agg(a.attname::text, ',') FROM pg_catalog.pg_index i
+			JOIN pg_catalog.pg_class t ON t.oid = i.indrelid
 		JOIN pg_catalog.pg_attribute a ON a.attrelid = t.oid AND a.attnum = ANY (i.indkey)
-		WHERE t.relnamespace::text = current_schema()::regnamespace::oid::text AND i.indisunique GROUP BY t.relname, i.indexrelid`, func(row store.Row) error {
+		WHERE t.relnamespace::text = current_schema()::regnamespace::oid::text AND i.indisunique
+			GROUP BY t.relname, i.indexrelid`, func(row store.Row) error {
 		if i := slices.IndexFunc(list, func(t store.MovedTable) bool { return t.Name == row.Text(0) }); i >= 0 {
 			list[i].Keys = append(list[i].Keys, strings.Split(row.Text(1), ","))
 		}
@@ -87,7 +94,8 @@ func (c *conn) Tables() (list []store.MovedTable, err error) {
 // int8OID is the type bigint.
 const int8OID = 20
 
-// Each calls each with every row of a table, in the order of their insertion if that is known. It keeps only one of them.
+// Each calls each with every row of a table, in the order of their insertion if that is known. It keeps only one of
+// them.
 func (c *conn) Each(t store.MovedTable, each func(row store.Row) error) (err error) {
 	query := `SELECT ` + t.ColumnList() + ` FROM ` + t.Name
 	if t.Ordered {
@@ -195,7 +203,8 @@ func (c *conn) Numbers() (map[string]int64, error) {
 	numbers := map[string]int64{}
 	for _, n := range store.Numbered {
 		last, err := (&store.Conn{Driver: c}).Number(fmt.Sprintf(
-			`SELECT greatest(pg_sequence_last_value(pg_get_serial_sequence('%[1]s', '%[2]s')::regclass), (SELECT max(%[2]s) FROM %[1]s), 0)`, n.Table, n.Column))
+			`SELECT greatest(pg_sequence_last_value(pg_get_serial_sequence('%[1]s', '%[2]s')::regclass),
+				(SELECT max(%[2]s) FROM %[1]s), 0)`, n.Table, n.Column))
 		if err != nil {
 			return nil, err
 		}
@@ -208,7 +217,8 @@ func (c *conn) Numbers() (map[string]int64, error) {
 func (c *conn) Filled(last map[string]int64) error {
 	for _, n := range store.Numbered {
 		if _, err := (&store.Conn{Driver: c}).Number(fmt.Sprintf(
-			`SELECT setval(pg_get_serial_sequence('%[1]s', '%[2]s'), greatest(%[3]d, (SELECT max(%[2]s) FROM %[1]s), 1), greatest(%[3]d, (SELECT max(%[2]s) FROM %[1]s), 0) > 0)`,
+			`SELECT setval(pg_get_serial_sequence('%[1]s', '%[2]s'), greatest(%[3]d, (SELECT max(%[2]s)
+				FROM %[1]s), 1), greatest(%[3]d, (SELECT max(%[2]s) FROM %[1]s), 0) > 0)`,
 			n.Table, n.Column, last[n.Table])); err != nil {
 			return err
 		}
@@ -216,7 +226,8 @@ func (c *conn) Filled(last map[string]int64) error {
 	return nil
 }
 
-// Shut has a trigger refuse what is written by hand. There are no older programs: every one that knows servers knows store.MovedTo.
+// Shut has a trigger refuse what is written by hand. There are no older programs: every one that knows servers knows
+// store.MovedTo.
 func (c *conn) Shut() error {
 	settings, err := store.MoveSettings(&store.Conn{Driver: c})
 	if err != nil {
@@ -229,7 +240,8 @@ func (c *conn) Shut() error {
 	script := `CREATE OR REPLACE FUNCTION is_closed() RETURNS trigger LANGUAGE plpgsql AS $$
 		BEGIN RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = TG_ARGV[0]; END $$;`
 	for _, table := range store.WrittenByHand {
-		script += "CREATE OR REPLACE TRIGGER closed BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON " + table + // which waits for no reader
+		// which waits for no reader
+		script += "CREATE OR REPLACE TRIGGER closed BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON " + table +
 			" FOR EACH STATEMENT EXECUTE FUNCTION is_closed('" + strings.ReplaceAll(says, "'", "''") + "');"
 	}
 	return c.Script(script)

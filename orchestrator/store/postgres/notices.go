@@ -16,8 +16,9 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// notices are a bell that is heard in all processes that have the database open: each listens on a connection of its own, and
-// rings with NOTIFY, after the commit, since a transaction with a NOTIFY in it keeps all others from committing.
+// notices are a bell that is heard in all processes that have the database open: each listens on a connection of its
+// own, and rings with NOTIFY, after the commit, since a transaction with a NOTIFY in it keeps all others from
+// committing.
 type notices struct {
 	s         *Store
 	id        string // of this process, which hears its own rings without the server
@@ -118,7 +119,8 @@ func (n *notices) tell() {
 
 // notify wakes those who listen on a channel. It is a hint, which nobody needs on a disk.
 func notify(c *conn, ctx context.Context, channel string, payload []byte) error {
-	_, err := c.Ask(ctx, `SELECT pg_notify('`+channel+`', '`+strings.ReplaceAll(string(payload), "'", "''")+`'), set_config('synchronous_commit', 'off', true)`)
+	_, err := c.Ask(ctx, `SELECT pg_notify('`+channel+`', '`+strings.ReplaceAll(string(payload), "'", "''")+
+		`'), set_config('synchronous_commit', 'off', true)`)
 	return err
 }
 
@@ -171,8 +173,8 @@ func (n *notices) Listen(ctx context.Context, recipient string) (<-chan bool, fu
 	return rings, store.StopOnce(ctx, func() { n.listeners.Remove(recipient, rings) }), nil
 }
 
-// listen hears what other processes ring, until the store is closed. It connects again when the connection is lost, and wakes
-// everybody then: nobody knows what was rung meanwhile.
+// listen hears what other processes ring, until the store is closed. It connects again when the connection is lost, and
+// wakes everybody then: nobody knows what was rung meanwhile.
 func (n *notices) listen() {
 	defer n.ears.Done()
 	told := sync.OnceFunc(func() { close(n.listening) })
@@ -207,7 +209,8 @@ const pollEvery = 250 * time.Millisecond
 
 // poll wakes everybody again and again, since nothing can be heard for a reason that stays.
 func (n *notices) poll(why error) {
-	n.s.log.Warn("what other processes send is not heard at once: new messages are looked for four times a second", "error", why, "hint", namePast)
+	n.s.log.Warn("what other processes send is not heard at once: new messages are looked for four times a second",
+		"error", why, "hint", namePast)
 	for n.ctx.Err() == nil {
 		orchestrator.Pause(n.ctx, pollEvery)
 		n.listeners.Wake()
@@ -217,7 +220,8 @@ func (n *notices) poll(why error) {
 // hear listens on one connection until that is lost. ready is called when the server knows.
 func (n *notices) hear(ready func()) error {
 	config := n.s.direct.Copy()
-	config.BuildContextWatcherHandler = func(c *pgconn.PgConn) ctxwatch.Handler { // what waits here has nothing to cancel
+	// what waits here has nothing to cancel
+	config.BuildContextWatcherHandler = func(c *pgconn.PgConn) ctxwatch.Handler {
 		return &pgconn.DeadlineContextWatcherHandler{Conn: c.Conn()}
 	}
 	config.OnNotification = func(_ *pgconn.PgConn, heard *pgconn.Notification) {

@@ -12,21 +12,25 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// isTaken reports whether a row could not be written since its number was taken: somebody has written the one that comes next by hand.
+// isTaken reports whether a row could not be written since its number was taken: somebody has written the one that
+// comes next by hand.
 func isTaken(err error) bool {
 	var own *pgconn.PgError
 	if !errors.As(err, &own) || own.Code != uniqueViolation {
 		return false
 	}
 	table, isPrimary := strings.CutSuffix(own.ConstraintName, "_pkey")
-	return isPrimary && slices.ContainsFunc(store.Numbered, func(n struct{ Table, Column string }) bool { return n.Table == table })
+	return isPrimary && slices.ContainsFunc(store.Numbered,
+		func(n struct{ Table, Column string }) bool { return n.Table == table })
 }
 
 // RenumberMessages gives messages whose numbers are out of range those that come next, in their order.
 func (c *conn) RenumberMessages() error {
 	for _, table := range []string{"agent_message_archive", "agent_message"} {
-		if _, err := (&store.Conn{Driver: c}).Exec(`UPDATE `+table+` AS m SET seq = n.next FROM (SELECT seq, nextval('agent_message_seq_seq') AS next
-			FROM (SELECT seq FROM `+table+` WHERE seq > ?1 ORDER BY seq) AS beyond) AS n WHERE m.seq = n.seq`, store.MaxNumber); err != nil {
+		if _, err := (&store.Conn{Driver: c}).Exec(`UPDATE `+table+
+			` AS m SET seq = n.next FROM (SELECT seq, nextval('agent_message_seq_seq') AS next
+			FROM (SELECT seq FROM `+table+` WHERE seq > ?1 ORDER BY seq) AS beyond) AS n WHERE m.seq = n.seq`,
+			store.MaxNumber); err != nil {
 			return err
 		}
 	}
@@ -36,15 +40,17 @@ func (c *conn) RenumberMessages() error {
 // RenumberArchived gives the rows of temp.batch whose number an archived message has the numbers that come next.
 func (c *conn) RenumberArchived() error {
 	conn, taken := &store.Conn{Driver: c}, []int64{}
-	err := conn.Query(`SELECT seq FROM agent_message_archive WHERE seq IN (SELECT seq FROM temp.batch)`, func(row store.Row) error {
-		taken = append(taken, row.Int(0))
-		return nil
-	})
-	for i := 0; i < len(taken) && err == nil; i++ {
-		err = conn.Query(`UPDATE agent_message SET seq = nextval('agent_message_seq_seq') WHERE seq = ? RETURNING seq`, func(row store.Row) error {
-			c.Batch[slices.Index(c.Batch, taken[i])] = row.Int(0)
+	err := conn.Query(`SELECT seq FROM agent_message_archive WHERE seq IN (SELECT seq FROM temp.batch)`,
+		func(row store.Row) error {
+			taken = append(taken, row.Int(0))
 			return nil
-		}, taken[i])
+		})
+	for i := 0; i < len(taken) && err == nil; i++ {
+		err = conn.Query(`UPDATE agent_message SET seq = nextval('agent_message_seq_seq') WHERE seq = ? RETURNING seq`,
+			func(row store.Row) error {
+				c.Batch[slices.Index(c.Batch, taken[i])] = row.Int(0)
+				return nil
+			}, taken[i])
 	}
 	return err
 }

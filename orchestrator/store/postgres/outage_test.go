@@ -22,7 +22,8 @@ import (
 func opens(t *testing.T, address string, log slog.Handler) store.Store {
 	t.Helper()
 	nothing := func(*store.Transaction) error { return nil }
-	s, err := postgres.Open(postgres.Options{DSN: address, Log: slog.New(log), BusyTimeout: time.Minute, Begin: nothing, End: nothing})
+	s, err := postgres.Open(postgres.Options{DSN: address, Log: slog.New(log), BusyTimeout: time.Minute, Begin: nothing,
+		End: nothing})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,8 +31,8 @@ func opens(t *testing.T, address string, log slog.Handler) store.Store {
 	return s
 }
 
-// TestOneStandsStill has a server that takes connections and answers none, and a standby that takes its place after it was asked: whoever
-// waits for the first, which may take as long as it likes, goes on with the other.
+// TestOneStandsStill has a server that takes connections and answers none, and a standby that takes its place after it
+// was asked: whoever waits for the first, which may take as long as it likes, goes on with the other.
 func TestOneStandsStill(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
@@ -54,7 +55,8 @@ func TestOneStandsStill(t *testing.T) {
 	}
 	defer l.Close()
 
-	s := opens(t, strings.Replace(place, url.QueryEscape(hostOf(t, server)), url.QueryEscape(hostOf(t, standby)+","+still), 1)+"&connect_timeout=3600", slog.DiscardHandler)
+	s := opens(t, strings.Replace(place, url.QueryEscape(hostOf(t, server)), url.QueryEscape(hostOf(t, standby)+","+
+		still), 1)+"&connect_timeout=3600", slog.DiscardHandler)
 	written := make(chan error)
 	go func() { written <- write(s, add("after")) }()
 	c, err := l.Accept() // the standby was asked before
@@ -107,7 +109,11 @@ func TestOutageIsLogged(t *testing.T) {
 	var all sync.WaitGroup
 	for range 3 {
 		all.Go(func() {
-			if err := s.Look(t.Context(), func(c *store.Conn) error { _, err := c.Number(`SELECT 1`); return err }); err != nil {
+			if err := s.Look(t.Context(), func(c *store.Conn) error {
+				_,
+					err := c.Number(`SELECT 1`)
+				return err
+			}); err != nil {
 				t.Error(err)
 			}
 		})

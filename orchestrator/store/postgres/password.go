@@ -13,15 +13,16 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// withPassword returns a configuration with the password that the file of passwords has for its server and user. pgx takes that of the first
-// server for all. What the address or PGPASSWORD says goes first.
+// withPassword returns a configuration with the password that the file of passwords has for its server and user. pgx
+// takes that of the first server for all. What the address or PGPASSWORD says goes first.
 func withPassword(config *pgconn.Config, dsn string) *pgconn.Config {
 	address, err := url.Parse(dsn)
 	if err != nil || config.Password != "" && isGiven(address) {
 		return config
 	}
 	home, _ := os.UserHomeDir()
-	file, err := pgpassfile.ReadPassfile(cmp.Or(address.Query().Get("passfile"), os.Getenv("PGPASSFILE"), filepath.Join(home, ".pgpass")))
+	file, err := pgpassfile.ReadPassfile(cmp.Or(address.Query().Get("passfile"), os.Getenv("PGPASSFILE"),
+		filepath.Join(home, ".pgpass")))
 	if err != nil {
 		return config
 	}
@@ -40,8 +41,9 @@ func isGiven(address *url.URL) bool {
 	return said || address.Query().Has("password") || os.Getenv("PGPASSWORD") != ""
 }
 
-// Enters logs in as a program does that gets the address without its password, and no PGPASSWORD, as the commands of agents do. Such a
-// program has the file of passwords. It returns the server's refusal, nil if there is none or the server cannot be had.
+// Enters logs in as a program does that gets the address without its password, and no PGPASSWORD, as the commands of
+// agents do. Such a program has the file of passwords. It returns the server's refusal, nil if there is none or the
+// server cannot be had.
 func (s *Store) Enters(ctx context.Context) error {
 	address, err := url.Parse(s.dsn)
 	if err != nil || !isGiven(address) {

@@ -18,10 +18,11 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// A pooler such as pgbouncer stands between clients and servers, and may give each transaction another of its own connections to a server.
-// What is set, prepared, locked or listened for outside of a transaction is not there in the next one, and may be found by others. So
-// nothing but transactions goes through one, whatever its mode: each begins with its settings, and no statement has a name. What needs a
-// connection for itself, to hear what is rung and to show that the process lives, has one past the pooler, or does without.
+// A pooler such as pgbouncer stands between clients and servers, and may give each transaction another of its own
+// connections to a server. What is set, prepared, locked or listened for outside of a transaction is not there in the
+// next one, and may be found by others. So nothing but transactions goes through one, whatever its mode: each begins
+// with its settings, and no statement has a name. What needs a connection for itself, to hear what is rung and to show
+// that the process lives, has one past the pooler, or does without.
 
 // taken are the settings that poolers take at the beginning of a connection. They refuse the others, or leave them out.
 var taken = []string{"application_name", "client_encoding"}
@@ -42,7 +43,8 @@ func (s *Store) connectAsTaken(ctx context.Context, config *pgconn.Config) (*con
 		if err == nil {
 			said, err = greet(s, ctx, c, config)
 		}
-		if said.own || c != nil && codeOf(err) != "" && !isLost(err) { // what does not even know that is no pooler: see suits
+		// what does not even know that is no pooler: see suits
+		if said.own || c != nil && codeOf(err) != "" && !isLost(err) {
 			return c, said, nil
 		}
 		if c != nil {
@@ -65,9 +67,11 @@ func isPast(s *Store, config *pgconn.Config) bool {
 }
 
 // errAstray says that the way past a pooler leads to another database. What is heard there is rung for others.
-var errAstray = &orchestrator.Error{Code: orchestrator.Unavailable, Message: "direct, in the address of the database, leads to another database", Hint: namePast}
+var errAstray = &orchestrator.Error{Code: orchestrator.Unavailable,
+	Message: "direct, in the address of the database, leads to another database", Hint: namePast}
 
-// connectPast connects by the way past a pooler, if the address names one, and makes sure that it leads to the same database.
+// connectPast connects by the way past a pooler, if the address names one, and makes sure that it leads to the same
+// database.
 func (s *Store) connectPast(ctx context.Context, config *pgconn.Config) (*conn, greeting, error) {
 	c, said, err := s.connect(ctx, config)
 	if err != nil || s.direct == s.config {
@@ -116,9 +120,9 @@ func greet(s *Store, ctx context.Context, c *conn, config *pgconn.Config) (said 
 
 // connectToPooler connects without the settings.
 //
-// What was asked for is never cancelled. A request to cancel something is a connection of its own, and pgx closes that when the answer
-// has come meanwhile, of which pgbouncer crashes (1.18; its issues 801 and 822). The connection is given up instead: pgbouncer then ends
-// the server's, and with it the transaction.
+// What was asked for is never cancelled. A request to cancel something is a connection of its own, and pgx closes that
+// when the answer has come meanwhile, of which pgbouncer crashes (1.18; its issues 801 and 822). The connection is
+// given up instead: pgbouncer then ends the server's, and with it the transaction.
 func (s *Store) connectToPooler(ctx context.Context, config *pgconn.Config) (*conn, greeting, error) {
 	bare := config.Copy()
 	maps.DeleteFunc(bare.RuntimeParams, func(name, _ string) bool { return !slices.Contains(taken, name) })
@@ -157,7 +161,8 @@ func settingsOf(config *pgconn.Config) string {
 	var calls []string
 	for _, name := range slices.Sorted(maps.Keys(config.RuntimeParams)) {
 		if !slices.Contains(taken, name) {
-			calls = append(calls, "set_config('"+name+"', '"+strings.ReplaceAll(config.RuntimeParams[name], "'", "''")+"', true)")
+			calls = append(calls, "set_config('"+name+"', '"+strings.ReplaceAll(config.RuntimeParams[name], "'", "''")+
+				"', true)")
 		}
 	}
 	return "SELECT " + strings.Join(calls, ", ")

@@ -20,8 +20,8 @@ import (
 // modes are those of a pooler in which there are transactions.
 var modes = []string{"transaction", "session"}
 
-// TestPoolerPromises holds this store to what package store promises of every one, behind pgbouncer. Without a way past it, processes
-// only look whether there is something for them.
+// TestPoolerPromises holds this store to what package store promises of every one, behind pgbouncer. Without a way past
+// it, processes only look whether there is something for them.
 func TestPoolerPromises(t *testing.T) {
 	helper.Long(t)
 	t.Parallel()
@@ -32,7 +32,8 @@ func TestPoolerPromises(t *testing.T) {
 			storetest.Exercise(t, func(testing.TB) string { return postgrestest.Place(pool.Past(server)) }, openAt)
 		})
 		t.Run(mode, func(t *testing.T) {
-			storetest.Exercise(t, func(testing.TB) string { return postgrestest.Place(pool.Address) }, openAt, storetest.RingNames)
+			storetest.Exercise(t, func(testing.TB) string { return postgrestest.Place(pool.Address) }, openAt,
+				storetest.RingNames)
 		})
 	}
 }
@@ -56,8 +57,9 @@ func TestPoolerTakesAnySettings(t *testing.T) {
 	helper.Long(t)
 	t.Parallel()
 	server := postgrestest.Start(t)
-	pool := postgrestest.Pool(t, server, "transaction", "ignore_startup_parameters = client_min_messages, default_transaction_isolation, enable_bitmapscan, enable_hashjoin, "+
-		"enable_mergejoin, enable_seqscan, idle_in_transaction_session_timeout, jit, lock_timeout, plan_cache_mode, search_path, statement_timeout, tcp_user_timeout, extra_float_digits")
+	pool := postgrestest.Pool(t, server, "transaction",
+		"ignore_startup_parameters = client_min_messages, default_transaction_isolation, enable_bitmapscan, enable_hashjoin, "+
+			"enable_mergejoin, enable_seqscan, idle_in_transaction_session_timeout, jit, lock_timeout, plan_cache_mode, search_path, statement_timeout, tcp_user_timeout, extra_float_digits")
 	address := postgrestest.Place(pool.Address)
 	st, other := opened(t, address), opened(t, address)
 	for n := range 5 {
@@ -81,7 +83,8 @@ func TestPoolerChecked(t *testing.T) {
 		place := postgrestest.Place("")
 		initAt(t, server+place)
 		for way, finding := range map[string]string{
-			server: "ok", pool.Address: "problem direct names a pooler, too", server + "&port=1": "problem the way past it", "": "note four times a second",
+			server: "ok", pool.Address: "problem direct names a pooler, too",
+			server + "&port=1": "problem the way past it", "": "note four times a second",
 		} {
 			address := pool.Address + place
 			if way != "" {
@@ -93,8 +96,8 @@ func TestPoolerChecked(t *testing.T) {
 	}
 }
 
-// An address whose way past the pooler leads to another database hears nothing there, and shows no life there: it is told, and looks by
-// itself.
+// An address whose way past the pooler leads to another database hears nothing there, and shows no life there: it is
+// told, and looks by itself.
 func TestDirectLeadsElsewhere(t *testing.T) {
 	helper.Long(t)
 	t.Parallel()
@@ -109,7 +112,8 @@ func TestDirectLeadsElsewhere(t *testing.T) {
 			t.Fatal(err)
 		}
 		address := server + place + "&direct=" + url.QueryEscape(other)
-		finds(t, address, "settings: problem fsync is off", "acknowledged: problem synchronous_commit is off", "pooler: problem leads to another database")
+		finds(t, address, "settings: problem fsync is off", "acknowledged: problem synchronous_commit is off",
+			"pooler: problem leads to another database")
 		s := at(t, address)
 		if token := s.Token("an-id"); token != "an-id" {
 			t.Errorf("the token of a lease is %s", token)
@@ -122,7 +126,8 @@ func TestDirectLeadsElsewhere(t *testing.T) {
 			<-rings
 		}
 		stop()
-		if beats, err := postgrestest.SQL(t.Context(), other+place, "SELECT count(*) FROM pulse"); made && (err != nil || beats[0] != "0") {
+		if beats, err := postgrestest.SQL(t.Context(), other+place, "SELECT count(*) FROM pulse"); made &&
+			(err != nil || beats[0] != "0") {
 			t.Errorf("%s beats in the other database, %v", beats, err)
 		}
 	}
@@ -138,13 +143,14 @@ func TestPoolerOfStatements(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer st.Close()
-	if _, err := st.Create(); orchestrator.CodeOf(err) != orchestrator.Unavailable || !strings.Contains(err.Error(), "pool_mode = statement") {
+	if _, err := st.Create(); orchestrator.CodeOf(err) != orchestrator.Unavailable ||
+		!strings.Contains(err.Error(), "pool_mode = statement") {
 		t.Errorf("it says %v", err)
 	}
 }
 
-// TestPoolerRestarts kills pgbouncer again and again while two processes write: each write is answered, and each is there. Its key can
-// be written once only, so that a write that is done twice fails.
+// TestPoolerRestarts kills pgbouncer again and again while two processes write: each write is answered, and each is
+// there. Its key can be written once only, so that a write that is done twice fails.
 func TestPoolerRestarts(t *testing.T) {
 	helper.Long(t)
 	t.Parallel()
@@ -172,7 +178,8 @@ func TestPoolerRestarts(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		got, err := postgrestest.SQL(t.Context(), address, `SELECT substr(key, 11) FROM settings WHERE key LIKE 'storetest.%' ORDER BY key`)
+		got, err := postgrestest.SQL(t.Context(), address, `SELECT substr(key, 11) FROM settings
+			WHERE key LIKE 'storetest.%' ORDER BY key`)
 		if err != nil || !slices.Equal(got, want) {
 			t.Errorf("%s: %v, the rows are %v", mode, err, got)
 		}

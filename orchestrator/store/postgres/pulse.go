@@ -13,17 +13,18 @@ import (
 	"mailroom/orchestrator"
 )
 
-// pulse shows the processes of all hosts that this one lives, and tells which of them do not. The lease of a process that was killed
-// would otherwise hold its recipient up until it runs out, more than five minutes.
+// pulse shows the processes of all hosts that this one lives, and tells which of them do not. The lease of a process
+// that was killed would otherwise hold its recipient up until it runs out, more than five minutes.
 //
-// A process that takes leases draws a random key, which stands in their tokens. It has the server hold an advisory lock on the key,
-// which the server drops when the connection ends; and it writes the time into its row of the table pulse. Another process takes it
-// for dead once both signs have been missing for a while without a break. One is not enough: a server that is restarted drops the
-// locks of all processes, of which each connects again and beats at once; and a process that is stopped does not beat, but the system
-// keeps its connection. Behind a pooler, where no lock outlasts a transaction, the beat decides unless the address names a way past it.
+// A process that takes leases draws a random key, which stands in their tokens. It has the server hold an advisory lock
+// on the key, which the server drops when the connection ends; and it writes the time into its row of the table pulse.
+// Another process takes it for dead once both signs have been missing for a while without a break. One is not enough: a
+// server that is restarted drops the locks of all processes, of which each connects again and beats at once; and a
+// process that is stopped does not beat, but the system keeps its connection. Behind a pooler, where no lock outlasts a
+// transaction, the beat decides unless the address names a way past it.
 //
-// A process that cannot reach the server looks like one whose host is dead. It notices before the others do, and ends its work:
-// see known. Safe for concurrent use.
+// A process that cannot reach the server looks like one whose host is dead. It notices before the others do, and ends
+// its work: see known. Safe for concurrent use.
 type pulse struct {
 	s     *Store
 	every time.Duration // between two beats
@@ -58,8 +59,8 @@ const (
 	missingFor  = 1.5 // longer than a process needs to connect again; whoever has shown no sign for so long is dead
 	looksPer    = 10  // looks for signs, in the time of a beat
 
-	// For the server's answer. Transactions of the engine wait for the first beat, and the server ends those that are idle for longer
-	// than its idle_in_transaction_session_timeout, see settings.
+	// For the server's answer. Transactions of the engine wait for the first beat, and the server ends those that are
+	// idle for longer than its idle_in_transaction_session_timeout, see settings.
 	beatPatience = 5 * time.Second
 )
 
@@ -76,8 +77,8 @@ func newPulse(s *Store, every time.Duration) *pulse {
 // tokenPrefix begins the token of a lease, before the key.
 const tokenPrefix = "pulse."
 
-// token makes the token of a lease out of an id. Before the first it waits until others can tell that this process lives. If that
-// does not succeed the token is the id, and the lease ends when its time is up.
+// token makes the token of a lease out of an id. Before the first it waits until others can tell that this process
+// lives. If that does not succeed the token is the id, and the lease ends when its time is up.
 func (p *pulse) token(id string) string {
 	p.begin.Do(func() {
 		p.beating.Add(1)
@@ -103,8 +104,8 @@ func keyOf(token string) int64 {
 	return key
 }
 
-// known returns a context that ends once other processes may soon take this one for dead. Whoever works under a lease stops then:
-// another process will do the work.
+// known returns a context that ends once other processes may soon take this one for dead. Whoever works under a lease
+// stops then: another process will do the work.
 func (p *pulse) known() context.Context {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -136,7 +137,8 @@ func (p *pulse) tick() error {
 		if err := p.lock(ctx); err != nil {
 			return err
 		}
-		return p.c.Do(ctx, fmt.Sprintf(`INSERT INTO pulse (key, seen_at) VALUES (%d, clock_timestamp()) ON CONFLICT (key) DO UPDATE SET seen_at = excluded.seen_at`, p.key))
+		return p.c.Do(ctx, fmt.Sprintf(`INSERT INTO pulse (key, seen_at) VALUES (%d, clock_timestamp())
+			ON CONFLICT (key) DO UPDATE SET seen_at = excluded.seen_at`, p.key))
 	})
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -153,8 +155,8 @@ func (p *pulse) tick() error {
 	return err
 }
 
-// lock has the server hold our lock for as long as the connection lasts. One that holds it for a connection which was lost does so until
-// it notices.
+// lock has the server hold our lock for as long as the connection lasts. One that holds it for a connection which was
+// lost does so until it notices.
 func (p *pulse) lock(ctx context.Context) error {
 	if p.locked || p.c.Settings != "" {
 		return nil
@@ -164,8 +166,10 @@ func (p *pulse) lock(ctx context.Context) error {
 	return err
 }
 
-// settings of the connection: the server is to notice within half a minute that a host is gone, and a beat waits for no disk.
-const pulseSettings = `SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 4; SET synchronous_commit = off`
+// settings of the connection: the server is to notice within half a minute that a host is gone, and a beat waits for no
+// disk.
+const pulseSettings = `SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 4;
+	SET synchronous_commit = off`
 
 // run calls f with the connection, which it opens if need be. p.asking is held.
 func (p *pulse) run(f func(ctx context.Context) error) error {
@@ -183,7 +187,8 @@ func (p *pulse) run(f func(ctx context.Context) error) error {
 			return err
 		}
 		p.c = c
-		script := `DELETE FROM pulse WHERE seen_at NOT BETWEEN clock_timestamp() - interval '1 hour' AND clock_timestamp() + interval '1 hour'`
+		script := `DELETE FROM pulse WHERE seen_at NOT BETWEEN clock_timestamp() - interval '1 hour'
+			AND clock_timestamp() + interval '1 hour'`
 		if c.Settings == "" { // it is our own
 			script = pulseSettings + "; " + script
 		}
@@ -208,7 +213,8 @@ func (p *pulse) drop() {
 	clear(p.missing)
 }
 
-// gone reports whether the process that made a token is known to be dead. While the server is asked something else, that is not known.
+// gone reports whether the process that made a token is known to be dead. While the server is asked something else,
+// that is not known.
 func (p *pulse) gone(token string) bool {
 	key := keyOf(token)
 	if key == 0 || key == p.key || !p.asking.TryLock() {
@@ -239,9 +245,11 @@ func (p *pulse) look(ctx context.Context) error {
 	at := time.Now()
 	silent := (silentAfter * p.every).Milliseconds()
 	results, err := p.c.Ask(ctx, fmt.Sprintf(`
-		SELECT key FROM pulse WHERE seen_at BETWEEN clock_timestamp() - interval '%[1]d ms' AND clock_timestamp() + interval '%[1]d ms'
+		SELECT key FROM pulse WHERE seen_at BETWEEN clock_timestamp() - interval '%[1]d ms'
+			AND clock_timestamp() + interval '%[1]d ms'
 		UNION SELECT (classid::bigint << 32) | objid::bigint FROM pg_locks
-		WHERE locktype = 'advisory' AND objsubid = 1 AND granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`, silent))
+		WHERE locktype = 'advisory' AND objsubid = 1 AND granted AND database = (SELECT oid FROM pg_database
+			WHERE datname = current_database())`, silent))
 	if err != nil {
 		return err
 	}

@@ -66,7 +66,8 @@ func TestRestartLosesNoLease(t *testing.T) {
 	}
 }
 
-// Connections that are cut again and again lose no lease: those of the process that has it, and those of the one that looks.
+// Connections that are cut again and again lose no lease: those of the process that has it, and those of the one that
+// looks.
 func TestCutLosesNoLease(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
@@ -74,7 +75,8 @@ func TestCutLosesNoLease(t *testing.T) {
 	st := opened(t, address)
 	p, token := holder(t, address)
 	for range 3 {
-		if _, err := postgrestest.SQL(t.Context(), server, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'mailroom'`); err != nil {
+		if _, err := postgrestest.SQL(t.Context(), server, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+			WHERE application_name = 'mailroom'`); err != nil {
 			t.Fatal(err)
 		}
 		killed(t, st, address, token)
@@ -91,12 +93,13 @@ func TestTokensOfNobody(t *testing.T) {
 	address := postgrestest.Place(postgrestest.Start(t))
 	st := opened(t, address)
 	own := st.Token("id")
-	unknown := []string{"", "id", "-", "pulse.", "pulse.12-id", "pulse.zzzzzzzzzzzzzzzz-id", "1234567890abcdef-id", own[:len(own)-3], own}
+	unknown := []string{"", "id", "-", "pulse.", "pulse.12-id", "pulse.zzzzzzzzzzzzzzzz-id", "1234567890abcdef-id",
+		own[:len(own)-3], own}
 	killed(t, st, address, unknown...)
 }
 
-// A transaction that takes a lease waits for no beat but the first, nor for a look at the signs of others: the server ends a transaction
-// that is idle for long.
+// A transaction that takes a lease waits for no beat but the first, nor for a look at the signs of others: the server
+// ends a transaction that is idle for long.
 func TestNoLeaseWaitsForABeat(t *testing.T) {
 	t.Parallel()
 	address := postgrestest.Place(postgrestest.Start(t))
@@ -107,7 +110,8 @@ func TestNoLeaseWaitsForABeat(t *testing.T) {
 	other.Run(`BEGIN; SELECT FROM pulse FOR UPDATE`)
 	beat := func() string { // the one of st that other holds up, and its time
 		rows, err := postgrestest.SQL(t.Context(), address, `SELECT pid, query_start FROM pg_stat_activity
-			WHERE wait_event_type = 'Lock' AND query LIKE 'INSERT INTO pulse%' AND application_name = 'mailroom' ORDER BY query_start`)
+			WHERE wait_event_type = 'Lock' AND query LIKE 'INSERT INTO pulse%' AND application_name = 'mailroom'
+				ORDER BY query_start`)
 		if err != nil {
 			t.Fatal(err)
 		}

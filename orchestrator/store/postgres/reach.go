@@ -15,15 +15,16 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// How long and how often a server is tried that cannot be had just now: it is being restarted, or another takes its place.
+// How long and how often a server is tried that cannot be had just now: it is being restarted, or another takes its
+// place.
 const (
 	firstPatience = 3 * time.Second // for one that this process has not reached yet, and which may not exist
 	shortestPause = 50 * time.Millisecond
 	longestPause  = 2 * time.Second
 )
 
-// reach connects. It tries again for a while if the server cannot be had just now, with growing pauses of random lengths, so that
-// not all clients of a server that was restarted come at once.
+// reach connects. It tries again for a while if the server cannot be had just now, with growing pauses of random
+// lengths, so that not all clients of a server that was restarted come at once.
 func (s *Store) reach(ctx context.Context, config *pgconn.Config) (*conn, greeting, error) {
 	until := time.Now().Add(patience(s))
 	for pause := shortestPause; ; pause = min(2*pause, longestPause) {
@@ -48,15 +49,16 @@ func (s *Store) reach(ctx context.Context, config *pgconn.Config) (*conn, greeti
 	}
 }
 
-// outage is the time in which a server that this process has reached before cannot be had. Its beginning and its end are logged, once,
-// whoever notices. Safe for concurrent use.
+// outage is the time in which a server that this process has reached before cannot be had. Its beginning and its end
+// are logged, once, whoever notices. Safe for concurrent use.
 type outage struct {
 	mu    sync.Mutex
 	since time.Time // zero while there is none
 	over  time.Time // when the last one ended
 }
 
-// began notes that a try failed which was begun at a time. One that was begun before the last outage ended tells of that.
+// began notes that a try failed which was begun at a time. One that was begun before the last outage ended tells of
+// that.
 func (o *outage) began(s *Store, at time.Time, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -70,7 +72,8 @@ func (o *outage) ended(s *Store) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !o.since.IsZero() {
-		s.log.Warn("the server of the database is there again", "database", s.path, "seconds", time.Since(o.since).Round(100*time.Millisecond).Seconds())
+		s.log.Warn("the server of the database is there again", "database", s.path, "seconds",
+			time.Since(o.since).Round(100*time.Millisecond).Seconds())
 		o.since, o.over = time.Time{}, time.Now()
 	}
 }
@@ -112,6 +115,7 @@ const silence = 10 * time.Second
 
 // dial connects so that a host that has vanished is noticed.
 func dial(ctx context.Context, network, address string) (net.Conn, error) {
-	d := net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: silence / 2, Interval: silence / 5, Count: 3}, Control: boundSilence}
+	d := net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: silence / 2, Interval: silence / 5,
+		Count: 3}, Control: boundSilence}
 	return d.DialContext(ctx, network, address)
 }

@@ -44,8 +44,8 @@ func (s *Store) Look(ctx context.Context, fn func(c *store.Conn) error) error {
 	return s.readers.with(ctx, func(r *reader) error { return fn(&store.Conn{Driver: r}) })
 }
 
-// reader is a connection that somebody reads with. When it is lost, it goes on with another one, unless what it has told of one state
-// is not so any more.
+// reader is a connection that somebody reads with. When it is lost, it goes on with another one, unless what it has
+// told of one state is not so any more.
 type reader struct {
 	*conn
 	s        *Store
@@ -79,8 +79,8 @@ func (r *reader) end() {
 // patienceAfter is how long a server has for the answer to a statement whose caller has given up.
 const patienceAfter = 5 * time.Second
 
-// abandon has the server end what its caller has given up, and gives the connection up if it is still in use some time later: whoever
-// answers nothing at all may never do so.
+// abandon has the server end what its caller has given up, and gives the connection up if it is still in use some time
+// later: whoever answers nothing at all may never do so.
 func (r *reader) abandon() {
 	r.mu.Lock()
 	c := r.conn

@@ -43,8 +43,8 @@ const (
 	byHandAsLast = `INSERT INTO mailroom.agent_message (seq, message_id, sender, recipient) VALUES (%d, '%s', 'a', 'b')`
 )
 
-// Who only writes messages by hand can do nothing else: neither set the numbers of messages to their end, nor have what the tables do by
-// themselves run something of his own.
+// Who only writes messages by hand can do nothing else: neither set the numbers of messages to their end, nor have what
+// the tables do by themselves run something of his own.
 func TestFewestRights(t *testing.T) {
 	t.Parallel()
 	ann, _ := user(t, postgrestest.Start(t, postgrestest.Careless), "ann")
@@ -55,23 +55,27 @@ func TestFewestRights(t *testing.T) {
 		return err
 	}
 	for _, statement := range []string{
-		fmt.Sprintf(byHand, "m1"), fmt.Sprintf(byHandAsLast, 500, "m2"), fmt.Sprintf(byHand, "m3"), // the next number is larger than his
+		// the next number is larger than his
+		fmt.Sprintf(byHand, "m1"), fmt.Sprintf(byHandAsLast, 500, "m2"), fmt.Sprintf(byHand, "m3"),
 		`CREATE FUNCTION pg_temp.mine() RETURNS bigint LANGUAGE plpgsql AS $$ BEGIN CREATE TABLE mailroom.mine (); RETURN 1; END $$;
-		CREATE TEMP VIEW agent_message_seq_seq AS SELECT pg_temp.mine() AS last_value; ` + fmt.Sprintf(byHandAsLast, 600, "m4"),
+		CREATE TEMP VIEW agent_message_seq_seq AS SELECT pg_temp.mine() AS last_value; ` + fmt.Sprintf(byHandAsLast,
+			600, "m4"),
 	} {
 		if err := writes(statement); err != nil {
 			t.Errorf("%s: %v", statement, err)
 		}
 	}
 	for _, statement := range []string{
-		`SELECT setval('mailroom.agent_message_seq_seq', 9223372036854775807)`, `UPDATE mailroom.agent_message SET seq = 1`, `SELECT * FROM mailroom.agent_message`,
+		`SELECT setval('mailroom.agent_message_seq_seq', 9223372036854775807)`, `UPDATE mailroom.agent_message
+			SET seq = 1`, `SELECT * FROM mailroom.agent_message`,
 		`CREATE TEMP TABLE mine (seq bigint); CREATE TRIGGER mine AFTER INSERT ON mine FOR EACH ROW EXECUTE FUNCTION mailroom.agent_message_numbered()`,
 	} {
 		if err := writes(statement); err == nil || !strings.Contains(err.Error(), "permission denied") {
 			t.Errorf("%s: %v", statement, err)
 		}
 	}
-	rows, err := postgrestest.SQL(t.Context(), ann, `SELECT message_id, seq FROM agent_message ORDER BY seq; SELECT to_regclass('mailroom.mine') IS NULL`)
+	rows, err := postgrestest.SQL(t.Context(), ann, `SELECT message_id, seq FROM agent_message
+		ORDER BY seq; SELECT to_regclass('mailroom.mine') IS NULL`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +95,8 @@ func TestFewestRightsInOlderTables(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := postgrestest.SQL(t.Context(), ann, `ALTER FUNCTION agent_message_numbered() SECURITY INVOKER SET search_path FROM CURRENT;
+	if _, err := postgrestest.SQL(t.Context(), ann,
+		`ALTER FUNCTION agent_message_numbered() SECURITY INVOKER SET search_path FROM CURRENT;
 		GRANT EXECUTE ON FUNCTION agent_message_numbered() TO PUBLIC;
 		ALTER TABLE agent_message DROP COLUMN chain_at; ALTER TABLE host_sessions DROP COLUMN shown_id, DROP COLUMN shown_at, DROP COLUMN prompted_at; ALTER TABLE agents DROP COLUMN pass_env, DROP CONSTRAINT agents_name; ALTER TABLE groups DROP CONSTRAINT groups_name;
 		ALTER TABLE group_members DROP CONSTRAINT group_members_agent; UPDATE settings SET value = '1' WHERE key = 'schema.version'`); err != nil {

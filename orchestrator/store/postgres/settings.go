@@ -10,13 +10,15 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// settings are those that a connection needs. With the first ones the server plans by the indexes that the statements were written for,
-// whatever its statistics say: they were taken when the queue was empty, or full. No statement ends by itself, since a COMMIT that is
-// cancelled may be committed all the same; but none waits for ever for a table that somebody has locked. Each connection asks for them
-// when it begins; init also sets them for its user in this database, for pools of connections that take no settings from their clients.
+// settings are those that a connection needs. With the first ones the server plans by the indexes that the statements
+// were written for, whatever its statistics say: they were taken when the queue was empty, or full. No statement ends
+// by itself, since a COMMIT that is cancelled may be committed all the same; but none waits for ever for a table that
+// somebody has locked. Each connection asks for them when it begins; init also sets them for its user in this database,
+// for pools of connections that take no settings from their clients.
 var settings = map[string]string{
 	"enable_seqscan": "off", "enable_bitmapscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off",
-	"plan_cache_mode": "force_generic_plan", "jit": "off", "default_transaction_isolation": "read committed", "timezone": "UTC",
+	"plan_cache_mode": "force_generic_plan", "jit": "off", "default_transaction_isolation": "read committed",
+	"timezone":                            "UTC",
 	"idle_in_transaction_session_timeout": "10s", "statement_timeout": "0", "lock_timeout": "10s",
 }
 
@@ -32,18 +34,24 @@ const oldestServer = 140000
 func suits(s *Store, c *store.Conn) error {
 	var version string
 	number := int64(0)
-	err := c.Query(`SELECT current_setting('server_version'), current_setting('server_version_num')::bigint`, func(row store.Row) error {
-		version, number = row.Text(0), row.Int(1)
-		return nil
-	})
+	err := c.Query(`SELECT current_setting('server_version'), current_setting('server_version_num')::bigint`,
+		func(row store.Row) error {
+			version, number = row.Text(0), row.Int(1)
+			return nil
+		})
 	if err == nil && number < oldestServer {
-		return orchestrator.Errorf(orchestrator.Unavailable, "the server of %s is PostgreSQL %s; mailroom is for 14 and later", s.path, version).WithHint("Upgrade it, or use another")
+		return orchestrator.Errorf(orchestrator.Unavailable,
+			"the server of %s is PostgreSQL %s; mailroom is for 14 and later", s.path, version).
+			WithHint("Upgrade it, or use another")
 	}
 	if err == nil {
-		err = c.Run(`SELECT pg_current_xact_id_if_assigned() IS NULL, pg_try_advisory_xact_lock_shared(?1, 0), objsubid, waitstart FROM pg_locks LIMIT 1`, int(settingUp))
+		err = c.Run(`SELECT pg_current_xact_id_if_assigned() IS NULL, pg_try_advisory_xact_lock_shared(?1, 0), objsubid,
+			waitstart FROM pg_locks LIMIT 1`, int(settingUp))
 	}
-	if code := codeOf(err); code == undefinedFunction || code == undefinedColumn || code == undefinedTable || code == undefinedObject || code == notSupported {
-		return &orchestrator.Error{Code: orchestrator.Unavailable, Err: err, Message: "the server of " + s.path + " is not PostgreSQL: it lacks what mailroom needs to write with several programs",
+	if code := codeOf(err); code == undefinedFunction || code == undefinedColumn || code == undefinedTable ||
+		code == undefinedObject || code == notSupported {
+		return &orchestrator.Error{Code: orchestrator.Unavailable, Err: err, Message: "the server of " + s.path +
+			" is not PostgreSQL: it lacks what mailroom needs to write with several programs",
 			Hint: "Use PostgreSQL, 14 or later"}
 	}
 	return err
@@ -58,7 +66,8 @@ func encodes(s *Store, c *store.Conn) error {
 	if err != nil || has == encoding {
 		return err
 	}
-	return orchestrator.Errorf(orchestrator.Unavailable, "the database of %s has the encoding %s, which lacks characters that messages have", s.path, has).
+	return orchestrator.Errorf(orchestrator.Unavailable,
+		"the database of %s has the encoding %s, which lacks characters that messages have", s.path, has).
 		WithHint("Make it with UTF8: CREATE DATABASE name ENCODING 'UTF8' LOCALE 'C' TEMPLATE template0")
 }
 
@@ -71,19 +80,23 @@ func makeSchema(s *Store, c *store.Conn) error {
 	err = c.Script(`CREATE SCHEMA "` + s.schema + `"`)
 	if codeOf(err) == noRight {
 		user, database := s.config.User, s.config.Database
-		return &orchestrator.Error{Code: orchestrator.PermissionDenied, Err: err, Message: "the user " + user + " may not make the schema " + s.schema + " in the database " + database,
-			Hint: "Run there, as its owner: CREATE SCHEMA \"" + s.schema + `" AUTHORIZATION "` + user + `"; or: GRANT CREATE ON DATABASE "` + database + `" TO "` + user + `"; then ` + "`mailroom init` again"}
+		return &orchestrator.Error{Code: orchestrator.PermissionDenied, Err: err, Message: "the user " + user +
+			" may not make the schema " + s.schema + " in the database " + database,
+			Hint: "Run there, as its owner: CREATE SCHEMA \"" + s.schema + `" AUTHORIZATION "` + user +
+				`"; or: GRANT CREATE ON DATABASE "` + database + `" TO "` + user + `"; then ` + "`mailroom init` again"}
 	}
 	return err
 }
 
-// setRole sets the settings for this user in this database, if they are not yet. It leaves a superuser alone, who does other things there.
+// setRole sets the settings for this user in this database, if they are not yet. It leaves a superuser alone, who does
+// other things there.
 func setRole(s *Store, ctx context.Context, raw *conn) error {
 	c := &store.Conn{Driver: raw}
 	if super, err := c.Number(`SELECT rolsuper FROM pg_roles WHERE rolname = current_user`); err != nil || super != 0 {
 		return err
 	}
-	known, err := c.Texts(`SELECT unnest(setconfig) FROM pg_db_role_setting WHERE setrole = (SELECT oid FROM pg_roles WHERE rolname = current_user)
+	known, err := c.Texts(`SELECT unnest(setconfig) FROM pg_db_role_setting WHERE setrole = (SELECT oid FROM pg_roles
+		WHERE rolname = current_user)
 		AND setdatabase = (SELECT oid FROM pg_database WHERE datname = current_database())`)
 	if err != nil {
 		return err
@@ -103,11 +116,13 @@ func setRole(s *Store, ctx context.Context, raw *conn) error {
 	if len(wanted) == 0 {
 		return nil
 	}
-	if err := raw.Do(ctx, fmt.Sprintf("BEGIN; SET LOCAL lock_timeout = 0; SELECT pg_advisory_xact_lock(%d, 0)", settingUp)); err != nil {
+	if err := raw.Do(ctx, fmt.Sprintf("BEGIN; SET LOCAL lock_timeout = 0; SELECT pg_advisory_xact_lock(%d, 0)",
+		settingUp)); err != nil {
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
-		statement, _, err := c.Text(`SELECT format('ALTER ROLE CURRENT_USER IN DATABASE %I SET %I = %L', current_database(), ?1::text, ?2::text)`, name, wanted[name])
+		statement, _, err := c.Text(`SELECT format('ALTER ROLE CURRENT_USER IN DATABASE %I SET %I = %L',
+			current_database(), ?1::text, ?2::text)`, name, wanted[name])
 		if err != nil {
 			return err
 		}

@@ -16,24 +16,26 @@ type settled struct {
 	store.Settled
 }
 
-// Settled says up to which ids the traces are complete, see functions.sql. A transaction of another program or another database holds
-// nothing up, one of ours as long as it is open: a process that is stopped within one is ended by the server.
+// Settled says up to which ids the traces are complete, see functions.sql. A transaction of another program or another
+// database holds nothing up, one of ours as long as it is open: a process that is stopped within one is ended by the
+// server.
 func (s *Store) Settled(ctx context.Context) (store.Settled, error) {
 	known, now := &s.settled, settled{}
 	known.mu.Lock()
 	before := known.last
 	known.mu.Unlock()
 	err := s.Look(ctx, func(c *store.Conn) error {
-		return c.Query(`SELECT events, commands, last, holder, pg_is_in_recovery() FROM settled()`, func(row store.Row) error {
-			if row.Int(4) != 0 {
-				return noFollowing(s)
-			}
-			now.Events, now.Commands, now.last = row.Int(0), row.Int(1), row.Int(2)
-			if row[3] != nil {
-				now.Holder = fmt.Sprintf("pid %d", row.Int(3))
-			}
-			return nil
-		})
+		return c.Query(`SELECT events, commands, last, holder, pg_is_in_recovery() FROM settled()`,
+			func(row store.Row) error {
+				if row.Int(4) != 0 {
+					return noFollowing(s)
+				}
+				now.Events, now.Commands, now.last = row.Int(0), row.Int(1), row.Int(2)
+				if row[3] != nil {
+					now.Holder = fmt.Sprintf("pid %d", row.Int(3))
+				}
+				return nil
+			})
 	})
 	if err != nil {
 		return store.Settled{}, err
@@ -41,7 +43,8 @@ func (s *Store) Settled(ctx context.Context) (store.Settled, error) {
 	known.mu.Lock()
 	defer known.mu.Unlock()
 	if now.last >= before { // otherwise another database is in the place of this one
-		now.last, now.Events, now.Commands = max(now.last, known.last), max(now.Events, known.Events), max(now.Commands, known.Commands)
+		now.last, now.Events, now.Commands = max(now.last, known.last), max(now.Events, known.Events),
+			max(now.Commands, known.Commands)
 	}
 	known.last, known.Settled = now.last, now.Settled
 	return now.Settled, nil
@@ -49,6 +52,7 @@ func (s *Store) Settled(ctx context.Context) (store.Settled, error) {
 
 // noFollowing is the error for a standby, which does not know what transactions are under way.
 func noFollowing(s *Store) error {
-	return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "the server of " + s.path + " is a standby: what happens cannot be followed there",
+	return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "the server of " + s.path +
+		" is a standby: what happens cannot be followed there",
 		Hint: nameAll}
 }

@@ -21,7 +21,8 @@ import (
 // engineAt opens an engine until the test ends.
 func engineAt(t *testing.T, address string) *delivery.Engine {
 	t.Helper()
-	e, err := router.Open(t.Context(), ledger.Options{Path: address, Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}}})
+	e, err := router.Open(t.Context(), ledger.Options{Path: address,
+		Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +31,8 @@ func engineAt(t *testing.T, address string) *delivery.Engine {
 }
 
 func send(t *testing.T, e *delivery.Engine) error {
-	_, err := messages.Send(t.Context(), e.Ledger, orchestrator.Draft{Sender: "a", Recipient: "b", Type: "note", Payload: []byte(`"hello"`)})
+	_, err := messages.Send(t.Context(), e.Ledger, orchestrator.Draft{Sender: "a", Recipient: "b", Type: "note",
+		Payload: []byte(`"hello"`)})
 	return err
 }
 
@@ -105,7 +107,8 @@ func onlyReads(t *testing.T, e *delivery.Engine) {
 	_, created := e.Store.Create()
 	_, delivered := e.DeliverAll(t.Context(), delivery.Options{})
 	for does, err := range map[string]error{"a send": send(t, e), "init": created, "a delivery": delivered} {
-		if text := fmt.Sprint(err); orchestrator.CodeOf(err) != orchestrator.Unavailable || !strings.Contains(text, "takes no writes: it is a standby") || !strings.Contains(text, "Name all servers") {
+		if text := fmt.Sprint(err); orchestrator.CodeOf(err) != orchestrator.Unavailable ||
+			!strings.Contains(text, "takes no writes: it is a standby") || !strings.Contains(text, "Name all servers") {
 			t.Errorf("%s: %v", does, err)
 		}
 	}

@@ -1,7 +1,8 @@
-// Package postgres is a database on a PostgreSQL server. Its statements and tables are those of SQLite, which it rewrites.
+// Package postgres is a database on a PostgreSQL server. Its statements and tables are those of SQLite, which it
+// rewrites.
 //
-// Transactions write at the same time, of all processes on all hosts, as far as the advisory locks allow it with which they begin: see
-// locks.go.
+// Transactions write at the same time, of all processes on all hosts, as far as the advisory locks allow it with which
+// they begin: see locks.go.
 package postgres
 
 import (
@@ -28,10 +29,11 @@ import (
 
 // Options say how to reach a database.
 type Options struct {
-	// DSN is its address, as a URL: postgres://USER@HOST/DATABASE. Its tables are in the schema that search_path names, mailroom
-	// if that is left out.
+	// DSN is its address, as a URL: postgres://USER@HOST/DATABASE. Its tables are in the schema that search_path names,
+	// mailroom if that is left out.
 	DSN string
-	// State is the folder in which this machine's files of the database stand, in a folder of its own. "": there is none.
+	// State is the folder in which this machine's files of the database stand, in a folder of its own. "": there is
+	// none.
 	State string
 	// Log gets what an operator should know.
 	Log *slog.Logger
@@ -92,7 +94,8 @@ func Open(o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{
-		dsn: dsn, config: config, path: withoutPassword(o.DSN), schema: config.RuntimeParams["search_path"], state: o.State, log: o.Log, busy: o.BusyTimeout, made: o.Made, upgrades: present,
+		dsn: dsn, config: config, path: withoutPassword(o.DSN), schema: config.RuntimeParams["search_path"],
+		state: o.State, log: o.Log, busy: o.BusyTimeout, made: o.Made, upgrades: present,
 		bell: o.Bell, hosts: hostsOf(config), leader: leader{conns: map[*conn]bool{}},
 	}
 	if s.direct = config; direct != "" {
@@ -133,21 +136,25 @@ func splitDirect(dsn string) (rest, direct string) {
 
 // configOf reads an address. Error: invalid_params, which shows nothing of it, since it may hold a password.
 func configOf(dsn string) (*pgconn.Config, error) {
-	wrong := orchestrator.Errorf(orchestrator.InvalidParams, "the address of the database is not postgres://USER@HOST/DATABASE").
+	wrong := orchestrator.Errorf(orchestrator.InvalidParams,
+		"the address of the database is not postgres://USER@HOST/DATABASE").
 		WithHint("Put the password into ~/.pgpass or PGPASSWORD; percent-encode what is not a letter or digit")
 	address, err := url.Parse(dsn)
-	if err != nil || !IsAddress(dsn) || strings.Contains(address.Path+address.Fragment, "@") || strings.Contains(address.Host, "@") {
+	if err != nil || !IsAddress(dsn) || strings.Contains(address.Path+address.Fragment, "@") ||
+		strings.Contains(address.Host, "@") {
 		return nil, wrong // a password with characters that have a meaning in an address
 	}
 	for _, name := range []string{"sslrootcert", "sslcert", "sslkey"} {
 		if file := address.Query().Get(name); file != "" && file != "system" {
 			if _, err := os.Stat(file); err != nil {
-				return nil, orchestrator.Errorf(orchestrator.InvalidParams, "%s of the address names a file that cannot be had: %v", name, err)
+				return nil, orchestrator.Errorf(orchestrator.InvalidParams,
+					"%s of the address names a file that cannot be had: %v", name, err)
 			}
 		}
 	}
 	config, err := pgconn.ParseConfig(address.String())
-	if query := address.Query(); err == nil && query.Get("sslmode") == "" && os.Getenv("PGSSLMODE") == "" && !isLocal(config) {
+	if query := address.Query(); err == nil && query.Get("sslmode") == "" && os.Getenv("PGSSLMODE") == "" &&
+		!isLocal(config) {
 		query.Set("sslmode", "verify-full")
 		address.RawQuery = query.Encode()
 		config, err = pgconn.ParseConfig(address.String())
@@ -156,13 +163,17 @@ func configOf(dsn string) (*pgconn.Config, error) {
 		return nil, wrong
 	}
 	maps.Copy(config.RuntimeParams, settings)
-	maps.Copy(config.RuntimeParams, map[string]string{"client_encoding": "UTF8", "client_min_messages": "warning", "tcp_user_timeout": "10s",
-		"tcp_keepalives_idle": "10", "tcp_keepalives_interval": "5", "tcp_keepalives_count": "4", // or the locks of a host that has vanished last for hours
+	maps.Copy(config.RuntimeParams, map[string]string{"client_encoding": "UTF8", "client_min_messages": "warning",
+		"tcp_user_timeout": "10s",
+		// or the locks of a host that has vanished last for hours
+		"tcp_keepalives_idle": "10", "tcp_keepalives_interval": "5", "tcp_keepalives_count": "4",
 	})
 	config.RuntimeParams["search_path"] = cmp.Or(config.RuntimeParams["search_path"], "mailroom")
 	config.RuntimeParams["application_name"] = cmp.Or(config.RuntimeParams["application_name"], "mailroom")
-	if schema := config.RuntimeParams["search_path"]; !orchestrator.IsName(schema) || strings.Contains(schema, "-") || strings.HasPrefix(schema, "pg_") || len(schema) > maxSchema {
-		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "search_path: it must name one schema, by at most %d small letters, digits and _", maxSchema)
+	if schema := config.RuntimeParams["search_path"]; !orchestrator.IsName(schema) || strings.Contains(schema, "-") ||
+		strings.HasPrefix(schema, "pg_") || len(schema) > maxSchema {
+		return nil, orchestrator.Errorf(orchestrator.InvalidParams,
+			"search_path: it must name one schema, by at most %d small letters, digits and _", maxSchema)
 	}
 	several := len(hostsOf(config)) > 1
 	if several && !address.Query().Has("target_session_attrs") && os.Getenv("PGTARGETSESSIONATTRS") == "" {
@@ -176,7 +187,8 @@ func configOf(dsn string) (*pgconn.Config, error) {
 	}
 	config.DialFunc = dial
 	config.BuildContextWatcherHandler = func(c *pgconn.PgConn) ctxwatch.Handler {
-		return &pgconn.CancelRequestContextWatcherHandler{Conn: c, CancelRequestDelay: 0, DeadlineDelay: 2 * time.Second}
+		return &pgconn.CancelRequestContextWatcherHandler{Conn: c, CancelRequestDelay: 0,
+			DeadlineDelay: 2 * time.Second}
 	}
 	return config, nil
 }
@@ -191,7 +203,8 @@ func isLocal(config *pgconn.Config) bool {
 		hosts = append(hosts, other.Host)
 	}
 	return !slices.ContainsFunc(hosts, func(host string) bool {
-		return host != "" && host != "localhost" && host != "127.0.0.1" && host != "::1" && !strings.HasPrefix(host, "/")
+		return host != "" && host != "localhost" && host != "127.0.0.1" && host != "::1" && !strings.HasPrefix(host,
+			"/")
 	})
 }
 
@@ -269,7 +282,8 @@ func (s *Store) Token(id string) string { return s.pulse.token(id) }
 // Gone reports whether the process that made a token is known to be dead, which takes less than a minute.
 func (s *Store) Gone(token string) bool { return s.pulse.gone(token) }
 
-// Alive returns a context that ends when other hosts may soon take this process for dead, since it cannot reach the server.
+// Alive returns a context that ends when other hosts may soon take this process for dead, since it cannot reach the
+// server.
 func (s *Store) Alive() context.Context { return s.pulse.known() }
 
 // Now returns the time by the server's clock, and by this machine's until there was a connection.
@@ -296,7 +310,8 @@ func (s *Store) Ready(ctx context.Context) error {
 		return store.GaveUp(ctx)
 	}
 	return s.Look(ctx, func(c *store.Conn) error {
-		readOnly, _, err := c.Text(`SELECT current_setting('transaction_read_only') FROM settings WHERE key = ?1`, versionKey)
+		readOnly, _, err := c.Text(`SELECT current_setting('transaction_read_only') FROM settings WHERE key = ?1`,
+			versionKey)
 		if err == nil && readOnly == "on" {
 			err = takesNoWrites(s, nil)
 		}
@@ -307,7 +322,8 @@ func (s *Store) Ready(ctx context.Context) error {
 // Size returns the bytes that the tables and their indexes take. The server's log is not the database's.
 func (s *Store) Size() (all, log int64) {
 	err := s.Look(context.Background(), func(c *store.Conn) (err error) {
-		all, err = c.Number(`SELECT sum(pg_total_relation_size(oid)) FROM pg_class WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace`)
+		all, err = c.Number(`SELECT sum(pg_total_relation_size(oid)) FROM pg_class WHERE relkind = 'r'
+			AND relnamespace = current_schema()::regnamespace`)
 		return err
 	})
 	if err != nil {

@@ -36,8 +36,8 @@ const (
 	rounds    = 12
 )
 
-// Processes that send, deliver, read, cancel, answer and wait at the same time lose nothing, do nothing twice, and keep the order of
-// what is sent one after the other. None of them is told that it met another.
+// Processes that send, deliver, read, cancel, answer and wait at the same time lose nothing, do nothing twice, and keep
+// the order of what is sent one after the other. None of them is told that it met another.
 func TestManyAtOnce(t *testing.T) {
 	t.Parallel()
 	manyAtOnce(t, postgrestest.Start(t))
@@ -108,7 +108,8 @@ func (c *crowd) act(e *delivery.Engine, name string, random *rand.Rand) {
 			}
 		}
 	case 9:
-		_, _, err := reading.Wait(c.ctx, e.Ledger, reading.Options{Recipient: name, Limit: 1, Peek: true, For: []string{to}, Timeout: time.Millisecond})
+		_, _, err := reading.Wait(c.ctx, e.Ledger, reading.Options{Recipient: name, Limit: 1, Peek: true,
+			For: []string{to}, Timeout: time.Millisecond})
 		c.try("waiting", err, orchestrator.Conflict)
 	}
 }
@@ -164,7 +165,8 @@ func (c *crowd) end() {
 		fmt.Sscan(pair, &from, &to)
 		left := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return cancelled[id] })
 		inbox := c.rows(`SELECT i.message_id FROM agent_inbox i JOIN agent_message m ON m.message_id = i.message_id
-			WHERE i.recipient = ? AND m.sender = ? AND (m.sender <> m.recipient OR m.multicast_id IS NULL) ORDER BY i.rowid`, to, from)
+			WHERE i.recipient = ? AND m.sender = ? AND (m.sender <> m.recipient OR m.multicast_id IS NULL)
+				ORDER BY i.rowid`, to, from)
 		if to == "wired" {
 			inbox = slices.DeleteFunc(slices.Clone(arrived), func(id string) bool { return !slices.Contains(ids, id) })
 		}
@@ -180,5 +182,6 @@ func (c *crowd) end() {
 	want.Equal(c.T, "messages", len(c.rows(`SELECT 1 FROM agent_message`)), all+c.own)
 	c.checkTrace()
 	want.Lines(c.T, c.faults)
-	c.T.Log(all, "messages; commits, rollbacks and deadlocks:", c.rows(`SELECT xact_commit, xact_rollback, deadlocks FROM pg_stat_database WHERE datname = current_database()`))
+	c.T.Log(all, "messages; commits, rollbacks and deadlocks:", c.rows(`SELECT xact_commit, xact_rollback, deadlocks
+		FROM pg_stat_database WHERE datname = current_database()`))
 }

@@ -15,12 +15,12 @@ type answer struct {
 	sum   uint64  // of the rows
 }
 
-// mostTold bounds the answers that a reader remembers; the engine's have fewer statements. Whoever was told more is not told
-// the rest by another connection.
+// mostTold bounds the answers that a reader remembers; the engine's have fewer statements. Whoever was told more is not
+// told the rest by another connection.
 const mostTold = 200
 
-// QueryBound runs a statement, on another connection if this one is lost. Where all statements are to see one state, that one is asked
-// first what was told before: callers have made something of it already, and cannot begin anew.
+// QueryBound runs a statement, on another connection if this one is lost. Where all statements are to see one state,
+// that one is asked first what was told before: callers have made something of it already, and cannot begin anew.
 func (r *reader) QueryBound(text string, args []driver.NamedValue) (driver.Rows, int, error) {
 	args = slices.Clone(args) // which are only valid until the next statement
 	found, columns, err := r.conn.QueryBound(text, args)

@@ -15,11 +15,11 @@ import (
 
 // upgrades lead to the version of the tables that a program knows.
 type upgrades struct {
-	// steps are the scripts that lead from each version to the next, beginning with version 1. A change of schema.sql that databases on
-	// servers must follow comes with one, which stays as it is once it is released.
+	// steps are the scripts that lead from each version to the next, beginning with version 1. A change of schema.sql
+	// that databases on servers must follow comes with one, which stays as it is once it is released.
 	steps []string
-	// oldest is the oldest version whose programs may go on using tables of the last one, and write into them: a step that only adds
-	// what they can do without leaves it as it is, any other raises it to the version that it makes.
+	// oldest is the oldest version whose programs may go on using tables of the last one, and write into them: a step
+	// that only adds what they can do without leaves it as it is, any other raises it to the version that it makes.
 	oldest int
 }
 
@@ -33,7 +33,8 @@ var present = upgrades{oldest: 4, steps: []string{
 	`ALTER TABLE agent_message ADD COLUMN chain_at text COLLATE "C" NOT NULL DEFAULT '';
 	ALTER TABLE host_sessions ADD COLUMN shown_id text COLLATE "C" NOT NULL DEFAULT '',
 	    ADD COLUMN shown_at text COLLATE "C" NOT NULL DEFAULT '', ADD COLUMN prompted_at text COLLATE "C" NOT NULL DEFAULT ''`,
-	// 4: what the commands of an agent get of the environment is a column, and nobody but an agent or a group has a name of theirs.
+	// 4: what the commands of an agent get of the environment is a column, and nobody but an agent or a group has a
+	// name of theirs.
 	`ALTER TABLE agents ADD COLUMN pass_env text COLLATE "C" NOT NULL DEFAULT '';
 	UPDATE agents SET pass_env = coalesce((SELECT value FROM settings WHERE key = 'pass_env.' || agents.name), '');
 	DELETE FROM settings WHERE key LIKE 'pass_env.%';
@@ -59,16 +60,20 @@ const versionKey = "schema.version"
 var errBehind = errors.New("upgrade pending")
 
 // readVersions asks what a database says of itself, for admit.
-const readVersions = `SELECT key, value FROM settings WHERE key IN ('` + versionKey + `', '` + store.SchemaOldest + `', '` + store.DatabaseID + `')`
+const readVersions = `SELECT key, value FROM settings WHERE key IN ('` + versionKey + `', '` + store.SchemaOldest +
+	`', '` + store.DatabaseID + `')`
 
 // admit refuses tables that a newer program has made unfit for one that knows a version, and those that are older.
 func admit(said map[string]string, knows int) error {
 	version, err := strconv.Atoi(said[versionKey])
 	switch {
 	case err != nil, version < 1:
-		return orchestrator.Errorf(orchestrator.Unavailable, "the table settings of the database has no %s", versionKey).WithHint("Its tables are not mailroom's, or somebody has changed them")
+		return orchestrator.Errorf(orchestrator.Unavailable, "the table settings of the database has no %s",
+			versionKey).WithHint("Its tables are not mailroom's, or somebody has changed them")
 	case version < knows:
-		return &orchestrator.Error{Code: orchestrator.Unavailable, Err: errBehind, Message: fmt.Sprintf("the database has version %d of the tables; this program needs %d", version, knows), Hint: "Try again"}
+		return &orchestrator.Error{Code: orchestrator.Unavailable, Err: errBehind,
+			Message: fmt.Sprintf("the database has version %d of the tables; this program needs %d", version, knows),
+			Hint:    "Try again"}
 	}
 	return store.Outgrown(version, knows, said[store.SchemaOldest])
 }
@@ -89,16 +94,17 @@ func (c *conn) Admit() error {
 // CheckConfigured: see store.Driver.
 func (*conn) CheckConfigured() error { return nil }
 
-// upgrade brings the tables to the version that this program knows, in one transaction. Several processes may do so at the same time:
-// the first to get the locks does the work, the others find it done. Nobody writes meanwhile, and older programs that have the
-// database open find out with their next transaction, see store.Outgrown.
+// upgrade brings the tables to the version that this program knows, in one transaction. Several processes may do so at
+// the same time: the first to get the locks does the work, the others find it done. Nobody writes meanwhile, and older
+// programs that have the database open find out with their next transaction, see store.Outgrown.
 func (s *Store) upgrade(ctx context.Context) error {
 	raw, _, err := s.reach(ctx, s.direct)
 	if err != nil {
 		return err
 	}
 	defer raw.Close() // which undoes what is not committed
-	err = raw.Do(ctx, fmt.Sprintf("BEGIN; SET LOCAL lock_timeout = %d; SELECT %s; SELECT %s", s.busy.Milliseconds(), s.lock(making), s.lock(writing)))
+	err = raw.Do(ctx, fmt.Sprintf("BEGIN; SET LOCAL lock_timeout = %d; SELECT %s; SELECT %s", s.busy.Milliseconds(),
+		s.lock(making), s.lock(writing)))
 	if err != nil {
 		return err
 	}
@@ -107,7 +113,8 @@ func (s *Store) upgrade(ctx context.Context) error {
 	if err != nil || int(version) >= s.version() {
 		return err
 	}
-	s.log.Info("bringing the tables of the database to the version of this program", "database", s.path, "from", version, "to", s.version())
+	s.log.Info("bringing the tables of the database to the version of this program", "database", s.path, "from",
+		version, "to", s.version())
 	if err := letIn(raw); err != nil { // a step may change rows of a database that has moved
 		return err
 	}
@@ -117,7 +124,8 @@ func (s *Store) upgrade(ctx context.Context) error {
 		}
 	}
 	for key, value := range map[string]string{
-		versionKey: strconv.Itoa(s.version()), store.SchemaOldest: fmt.Sprintf("%d: %d", s.version(), s.oldest), store.ConfigVersion: rand.Text(),
+		versionKey: strconv.Itoa(s.version()), store.SchemaOldest: fmt.Sprintf("%d: %d", s.version(), s.oldest),
+		store.ConfigVersion: rand.Text(),
 	} {
 		if err := c.Run(store.StoreSetting, key, value, orchestrator.Stamp(time.Now())); err != nil {
 			return err

@@ -26,7 +26,8 @@ const nextStep = `
 // upgraded opens a database as a program of the next version does, beside which those of this one may go on or not.
 func upgraded(address string, goOn bool, step string) (*postgres.Store, error) {
 	nothing := func(*store.Transaction) error { return nil }
-	s, err := postgres.Open(postgres.Options{DSN: address, Log: slog.New(slog.DiscardHandler), BusyTimeout: 10 * time.Second, Begin: nothing, End: nothing})
+	s, err := postgres.Open(postgres.Options{DSN: address, Log: slog.New(slog.DiscardHandler),
+		BusyTimeout: 10 * time.Second, Begin: nothing, End: nothing})
 	if err == nil {
 		oldest := s.Version()
 		if !goOn {
@@ -61,7 +62,8 @@ func madeNow(t *testing.T, server string) (s *postgres.Store, address string) {
 	return s, address
 }
 
-// Several processes of the next version come at once: one of them changes the tables, and each writes. Older ones are refused.
+// Several processes of the next version come at once: one of them changes the tables, and each writes. Older ones are
+// refused.
 func TestUpgrade(t *testing.T) {
 	t.Parallel()
 	old, address := madeNow(t, postgrestest.Start(t))
@@ -77,7 +79,8 @@ func TestUpgrade(t *testing.T) {
 	for _, p := range all {
 		p.Expect("ended <nil>")
 	}
-	rows, err := postgrestest.SQL(t.Context(), address, `SELECT session_id, second(), (SELECT value FROM settings WHERE key = 'schema.version'), (SELECT count(*) FROM settings WHERE key LIKE 'row _') FROM agent_message`)
+	rows, err := postgrestest.SQL(t.Context(), address, `SELECT session_id, second(), (SELECT value FROM settings
+		WHERE key = 'schema.version'), (SELECT count(*) FROM settings WHERE key LIKE 'row _') FROM agent_message`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +90,8 @@ func TestUpgrade(t *testing.T) {
 		"one that has it open": old.Look(t.Context(), func(c *store.Conn) error { return c.Admit() }),
 		"a new one":            at(t, address).Look(t.Context(), func(*store.Conn) error { return nil }),
 	} {
-		if !errors.Is(err, store.ErrOutdated) || !strings.Contains(fmt.Sprint(err), fmt.Sprintf("the database has version %d of the tables; this program knows %d", this+1, this)) {
+		if !errors.Is(err, store.ErrOutdated) || !strings.Contains(fmt.Sprint(err),
+			fmt.Sprintf("the database has version %d of the tables; this program knows %d", this+1, this)) {
 			t.Errorf("an older program, %s: %v", name, err)
 		}
 	}
@@ -112,7 +116,8 @@ func TestUpgradeThatOnlyAdds(t *testing.T) {
 	}
 }
 
-// A step that fails changes nothing, and the next program tries it again. One waits for those who write, and they for it.
+// A step that fails changes nothing, and the next program tries it again. One waits for those who write, and they for
+// it.
 func TestUpgradeThatFails(t *testing.T) {
 	t.Parallel()
 	old, address := madeNow(t, postgrestest.Start(t))
@@ -139,7 +144,8 @@ func TestUpgradeThatFails(t *testing.T) {
 		rows := []string{}
 		for len(rows) == 0 && t.Context().Err() == nil { // until it waits
 			var err error
-			if rows, err = postgrestest.SQL(t.Context(), address, `SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted`); err != nil {
+			if rows, err = postgrestest.SQL(t.Context(), address, `SELECT 1 FROM pg_locks WHERE locktype = 'advisory'
+				AND NOT granted`); err != nil {
 				return err
 			}
 		}
@@ -171,7 +177,8 @@ func TestUpgradeClosed(t *testing.T) {
 	if err := s.Look(t.Context(), func(c *store.Conn) error { return c.Admit() }); err != nil {
 		t.Error(err)
 	}
-	if _, err := postgrestest.SQL(t.Context(), address, `UPDATE agent_message SET session_id = 'third'`); err == nil || !strings.Contains(err.Error(), "has moved to elsewhere") {
+	if _, err := postgrestest.SQL(t.Context(), address, `UPDATE agent_message SET session_id = 'third'`); err == nil ||
+		!strings.Contains(err.Error(), "has moved to elsewhere") {
 		t.Errorf("a change by hand: %v", err)
 	}
 }

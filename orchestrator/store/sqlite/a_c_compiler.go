@@ -2,6 +2,6 @@
 
 package sqlite
 
-// Go leaves cgo out where it finds no C compiler, and this package then has nothing to call. The compiler's first error says
-// so: types are checked first, in the order of the files' names.
+// Go leaves cgo out where it finds no C compiler, and this package then has nothing to call. The compiler's first error
+// says so: types are checked first, in the order of the files' names.
 type _ A_C_compiler_is_missing__SQLite_is_compiled_from_source__Install_gcc_or_clang

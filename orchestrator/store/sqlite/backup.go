@@ -14,8 +14,8 @@ import (
 )
 
 // Backup writes a consistent copy of the database to a file, while others go on sending: one read snapshot, a file in a
-// temporary folder beside the target that is made with mode 0600, synced, and renamed. An existing target is refused with
-// conflict unless overwrite is set. What killed runs left there is removed first.
+// temporary folder beside the target that is made with mode 0600, synced, and renamed. An existing target is refused
+// with conflict unless overwrite is set. What killed runs left there is removed first.
 func (s *Store) Backup(ctx context.Context, file string, overwrite bool) (store.Backup, error) {
 	target, err := filepath.Abs(file)
 	if err != nil {
@@ -25,7 +25,8 @@ func (s *Store) Backup(ctx context.Context, file string, overwrite bool) (store.
 		if os.SameFile(info, mustStat(s.path)) {
 			return store.Backup{}, orchestrator.Errorf(orchestrator.InvalidParams, "%s is the database itself", target)
 		}
-		return store.Backup{}, orchestrator.Errorf(orchestrator.Conflict, "%s exists already", target).WithHint("Name another file, or replace it with --overwrite")
+		return store.Backup{}, orchestrator.Errorf(orchestrator.Conflict, "%s exists already", target).
+			WithHint("Name another file, or replace it with --overwrite")
 	}
 	if err := admit(ctx, s); err != nil {
 		return store.Backup{}, err
@@ -140,7 +141,8 @@ func checkCopy(c *conn, named string) (messages int64, err error) {
 		return 0, databaseError(named, err)
 	}
 	if problem != "ok" {
-		return 0, orchestrator.Errorf(orchestrator.Unavailable, "%s is damaged: %s", named, problem).WithHint("Use an older backup")
+		return 0, orchestrator.Errorf(orchestrator.Unavailable, "%s is damaged: %s", named, problem).
+			WithHint("Use an older backup")
 	}
 	messages, err = c.Number(copies.CountMessages)
 	return messages, databaseError(named, err)
@@ -155,5 +157,6 @@ func backupError(path string, err error) error {
 }
 
 func noBackup(path string) error {
-	return orchestrator.Errorf(orchestrator.InvalidParams, "%s is no backup of a mailroom database", path).WithHint("Name a file that `mailroom backup` has written")
+	return orchestrator.Errorf(orchestrator.InvalidParams, "%s is no backup of a mailroom database", path).
+		WithHint("Name a file that `mailroom backup` has written")
 }

@@ -30,8 +30,8 @@ func wantTexts(t *testing.T, s *Store, query string, want ...string) {
 	}
 }
 
-// TestFailingDiskIsRemembered: after a sync that failed nothing is acknowledged any more, since a later sync may succeed
-// although the disk has lost what the first one was for.
+// TestFailingDiskIsRemembered: after a sync that failed nothing is acknowledged any more, since a later sync may
+// succeed although the disk has lost what the first one was for.
 func TestFailingDiskIsRemembered(t *testing.T) {
 	t.Parallel()
 	s := makeStore(t)
@@ -79,8 +79,8 @@ func TestOneSyncForSeveralCommits(t *testing.T) {
 	}
 }
 
-// TestNextBatchDuringASync: while a batch waits for the disk and many requests wait, the next one is written. Neither is
-// answered before its sync.
+// TestNextBatchDuringASync: while a batch waits for the disk and many requests wait, the next one is written. Neither
+// is answered before its sync.
 func TestNextBatchDuringASync(t *testing.T) {
 	t.Parallel()
 	s := makeStore(t)
@@ -100,7 +100,10 @@ func TestNextBatchDuringASync(t *testing.T) {
 	<-inside
 	answers := []<-chan error{first}
 	for range 64 { // more than gather behind one sync
-		answers = append(answers, storetest.Queue(t.Context(), t, func(ctx context.Context) error { return s.write(ctx, writeOne) }))
+		answers = append(answers, storetest.Queue(t.Context(), t, func(ctx context.Context) error {
+			return s.write(ctx,
+				writeOne)
+		}))
 	}
 	close(leave)
 	for end := time.Now().Add(time.Minute); w.wal.last.Load() < before+2 && time.Now().Before(end); {
@@ -133,8 +136,9 @@ type lazyJob struct{ job }
 
 func (lazyJob) Lazy() bool { return true }
 
-// TestAnswersAreSynced: an answer that changed nothing, since somebody else has just done it, waits for the disk too. What
-// answers nothing waits if it has written, unless it is lazy. Whoever reads what a lazy one wrote, and answers, has it on the disk first.
+// TestAnswersAreSynced: an answer that changed nothing, since somebody else has just done it, waits for the disk too.
+// What answers nothing waits if it has written, unless it is lazy. Whoever reads what a lazy one wrote, and answers,
+// has it on the disk first.
 func TestAnswersAreSynced(t *testing.T) {
 	t.Parallel()
 	s := makeStore(t)

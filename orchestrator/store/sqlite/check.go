@@ -33,11 +33,13 @@ func (d *dbFile) checkFile(report store.Report) {
 		return
 	}
 	if err != nil || d.missing() {
-		report("file", "note", "there is no database at "+d.path+" yet", "`mailroom init` makes one for the project in this folder, `mailroom connect HOST` or `mailroom serve` the one that is to be there")
+		report("file", "note", "there is no database at "+d.path+" yet",
+			"`mailroom init` makes one for the project in this folder, `mailroom connect HOST` or `mailroom serve` the one that is to be there")
 		return
 	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 {
-		report("permissions", "note", fmt.Sprintf("others on this machine can reach the database (mode %04o)", mode), "chmod 600 "+orchestrator.ShellWord(d.path))
+		report("permissions", "note", fmt.Sprintf("others on this machine can reach the database (mode %04o)", mode),
+			"chmod 600 "+orchestrator.ShellWord(d.path))
 	} else {
 		report("permissions", "ok", "only its owner can reach the database", "")
 	}
@@ -48,7 +50,8 @@ func (d *dbFile) checkFile(report store.Report) {
 	folder := filepath.Dir(d.path)
 	probe, err := os.CreateTemp(folder, ".mailroom-doctor-*")
 	if err != nil {
-		report("folder", "problem", "nothing can be written beside the database: "+err.Error(), "Check the permissions and the space of "+folder)
+		report("folder", "problem", "nothing can be written beside the database: "+err.Error(),
+			"Check the permissions and the space of "+folder)
 		return
 	}
 	probe.Close()
@@ -60,7 +63,8 @@ func (d *dbFile) checkFileSystem(report store.Report) {
 	kind, network := fileSystemOf(filepath.Dir(d.path))
 	switch {
 	case network:
-		report("file system", "problem", "the database is on a network file system ("+kind+"): its locks are not reliable and WAL does not work there",
+		report("file system", "problem", "the database is on a network file system ("+kind+
+			"): its locks are not reliable and WAL does not work there",
 			"Move it to a local disk and name it with --db")
 	case kind != "":
 		report("file system", "ok", "local ("+kind+")", "")
@@ -89,7 +93,8 @@ func (s *Store) CheckLock(ctx context.Context, report store.Report) (locked bool
 	}
 	says := "nobody could write the database for " + orchestrator.FormatDuration(lockPatience) + ": "
 	if pids == nil {
-		report("lock", "problem", says+"another program holds its lock", "`fuser -v "+orchestrator.ShellWord(s.path)+"` shows who has it open; end the one that is in a transaction")
+		report("lock", "problem", says+"another program holds its lock", "`fuser -v "+orchestrator.ShellWord(s.path)+
+			"` shows who has it open; end the one that is in a transaction")
 		return true
 	}
 	report("lock", "problem", says+"its lock is held by "+strings.Join(who, " and "),
@@ -115,7 +120,8 @@ func (s *Store) CheckTables(c *store.Conn, all bool, report store.Report) error 
 		return err
 	}
 	if mode != "wal" && mode != "off" && mode != "memory" {
-		report("journal", "problem", "the journal mode is "+mode+": readers and writers block each other", "sqlite3 "+orchestrator.ShellWord(s.path)+" 'PRAGMA journal_mode=WAL'")
+		report("journal", "problem", "the journal mode is "+mode+": readers and writers block each other",
+			"sqlite3 "+orchestrator.ShellWord(s.path)+" 'PRAGMA journal_mode=WAL'")
 	} else {
 		report("journal", "ok", "write-ahead log", "")
 	}
@@ -134,8 +140,8 @@ func (d *dbFile) Recovery(err error) string {
 	return recovery(d.path)
 }
 
-// recovery says how to get from a damaged file back to a backup, as commands for a shell. The file is kept with its -wal
-// under a name of its own, for what came after the backup.
+// recovery says how to get from a damaged file back to a backup, as commands for a shell. The file is kept with its
+// -wal under a name of its own, for what came after the backup.
 func recovery(path string) string {
 	return fmt.Sprintf("Stop what uses it, then: `mv %[1]s %[1]s.damaged; mv %[1]s-wal %[1]s.damaged-wal; "+
 		"mailroom --db %[1]s restore BACKUP`, with the last good backup. Of what came after it, `sqlite3 %[1]s.damaged .recover` saves what can be read", orchestrator.ShellWord(path))
@@ -157,12 +163,13 @@ func (s *Store) CheckCopies(folders []string, report store.Report) {
 		return
 	}
 	report("copies", "problem", fmt.Sprintf("a killed backup or restore has left copies of the database, with its messages, %.1f MB: %s",
-		float64(bytes)/1e6, strings.Join(left, " ")), "rm -r "+strings.Join(left, " ")+" (or make the next backup to the same folder, which removes them)")
+		float64(bytes)/1e6, strings.Join(left, " ")), "rm -r "+strings.Join(left, " ")+
+		" (or make the next backup to the same folder, which removes them)")
 }
 
-// Ready reports whether the database can be read and written now: it takes the write lock, and looks at the settings and
-// at the last message. Once this process has met a damaged page, it is not ready before the whole file is in order again.
-// Errors: busy, unavailable.
+// Ready reports whether the database can be read and written now: it takes the write lock, and looks at the settings
+// and at the last message. Once this process has met a damaged page, it is not ready before the whole file is in order
+// again. Errors: busy, unavailable.
 func (s *Store) Ready(ctx context.Context) error {
 	if err := s.stillDamaged(ctx); err != nil {
 		return err
@@ -181,8 +188,8 @@ func (s *Store) Ready(ctx context.Context) error {
 	return err
 }
 
-// noteDamage remembers an error that says that the file is damaged, and returns it. All reading and writing passes here:
-// Read, look, and the outcomes of the writer, through Note.
+// noteDamage remembers an error that says that the file is damaged, and returns it. All reading and writing passes
+// here: Read, look, and the outcomes of the writer, through Note.
 func (s *Store) noteDamage(err error) error {
 	if isDamaged(err) {
 		s.damage.Store(&err)
@@ -190,8 +197,8 @@ func (s *Store) noteDamage(err error) error {
 	return err
 }
 
-// stillDamaged returns the damage that was met, unless the file has been mended since. It reads the whole file, but only
-// after damage was met, while ctx lasts, and once at a time: who asks meanwhile hears of the damage at once.
+// stillDamaged returns the damage that was met, unless the file has been mended since. It reads the whole file, but
+// only after damage was met, while ctx lasts, and once at a time: who asks meanwhile hears of the damage at once.
 func (s *Store) stillDamaged(ctx context.Context) error {
 	met := s.damage.Load()
 	if met == nil {

@@ -10,8 +10,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// TestDamageMetByAWrite: a write that meets a damaged page is remembered as much as a reading that does, and readiness is
-// asked of one whole check at a time, for as long as the asker waits.
+// TestDamageMetByAWrite: a write that meets a damaged page is remembered as much as a reading that does, and readiness
+// is asked of one whole check at a time, for as long as the asker waits.
 func TestDamageMetByAWrite(t *testing.T) {
 	t.Parallel()
 	s := makeStore(t)

@@ -36,8 +36,9 @@ func (s *Store) Shrink(ctx context.Context) error {
 	return err
 }
 
-// Checkpoint folds the WAL into the database. When it is larger than limit, in bytes, or with truncate, it also empties the
-// file; SQLite does the rest by itself every thousand pages. It never waits for others, so that no sender waits for it.
+// Checkpoint folds the WAL into the database. When it is larger than limit, in bytes, or with truncate, it also empties
+// the file; SQLite does the rest by itself every thousand pages. It never waits for others, so that no sender waits for
+// it.
 func (s *Store) Checkpoint(truncate bool, limit int64) (done store.Checkpointed, err error) {
 	done.WALBefore = s.logSize()
 	mode := "PASSIVE"
@@ -52,7 +53,8 @@ func (s *Store) Checkpoint(truncate bool, limit int64) (done store.Checkpointed,
 // checkpoint runs on a connection of its own with no busy timeout: one open cursor elsewhere and a patient checkpoint
 // would stall every sender.
 func (s *Store) checkpoint(mode string) (complete bool, err error) {
-	c, err := openConn(fileURI(s.path, map[string][]string{"mode": {"rw"}, "_busy_timeout": {"0"}, "_sync": {"FULL"}, "_mutex": {"no"}}))
+	c, err := openConn(fileURI(s.path, map[string][]string{"mode": {"rw"}, "_busy_timeout": {"0"}, "_sync": {"FULL"},
+		"_mutex": {"no"}}))
 	if err != nil {
 		return false, databaseError(s.path, err)
 	}

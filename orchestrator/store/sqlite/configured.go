@@ -11,7 +11,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// checkedNext is the version of the tables after which those of what is configured get the constraints that they have since.
+// checkedNext is the version of the tables after which those of what is configured get the constraints that they have
+// since.
 const checkedNext = 11
 
 // constraint is one of a table that holds what is configured.
@@ -23,7 +24,8 @@ func (k constraint) condition() string {
 	return condition
 }
 
-// constraints are those of schema.sql. They keep out values of another type than the column's, and names that the engine does not take.
+// constraints are those of schema.sql. They keep out values of another type than the column's, and names that the
+// engine does not take.
 var constraints = sync.OnceValue(func() (list []constraint) {
 	for _, table := range regexp.MustCompile(`(?s)\nCREATE TABLE (\w+) \((.*?)\n\);`).FindAllStringSubmatch(mailroom.Schema, -1) {
 		for _, text := range strings.Split(table[2], "\n    CONSTRAINT ")[1:] {
@@ -41,7 +43,8 @@ func (c *conn) CheckConfigured() error {
 			return err
 		}
 		if !strings.Contains(made, k.text) {
-			return orchestrator.Errorf(orchestrator.Unavailable, "the table %s of the database is not as mailroom makes it", k.table).
+			return orchestrator.Errorf(orchestrator.Unavailable,
+				"the table %s of the database is not as mailroom makes it", k.table).
 				WithHint("Somebody has changed the file: use another database")
 		}
 	}
@@ -52,10 +55,11 @@ func (c *conn) CheckConfigured() error {
 func (c *conn) checkRows() error {
 	var odd []string
 	for _, k := range constraints() {
-		err := c.Query(`SELECT rowid FROM `+k.table+` WHERE `+k.condition()+` IS NOT TRUE LIMIT 3`, func(row store.Row) error {
-			odd = append(odd, fmt.Sprintf("%s WHERE rowid = %d", k.table, row.Int(0)))
-			return nil
-		})
+		err := c.Query(`SELECT rowid FROM `+k.table+` WHERE `+k.condition()+` IS NOT TRUE LIMIT 3`,
+			func(row store.Row) error {
+				odd = append(odd, fmt.Sprintf("%s WHERE rowid = %d", k.table, row.Int(0)))
+				return nil
+			})
 		if err != nil {
 			return err
 		}
@@ -63,6 +67,8 @@ func (c *conn) checkRows() error {
 	if len(odd) == 0 {
 		return nil
 	}
-	return orchestrator.Errorf(orchestrator.Unavailable, "the database holds rows that somebody wrote by hand, and that its tables do not take: %s", strings.Join(odd, ", ")).
+	return orchestrator.Errorf(orchestrator.Unavailable,
+		"the database holds rows that somebody wrote by hand, and that its tables do not take: %s",
+		strings.Join(odd, ", ")).
 		WithHint("Look at each with `sqlite3 FILE \"SELECT * FROM %s\"`, and mend or delete it there. Nothing was changed", odd[0])
 }

@@ -25,8 +25,8 @@ type conn struct {
 }
 
 // statement is a prepared statement. It must not have a bare parameter behind LIMIT or OFFSET, as in LIMIT ?3: SQLite
-// plans with its value, and so parses and plans the statement anew whenever it is bound again, which takes longer than to
-// run it. LIMIT +?3 is planned once. Source: sqlite3ExprIsInteger and sqlite3VdbeSetVarmask in SQLite 3.50.
+// plans with its value, and so parses and plans the statement anew whenever it is bound again, which takes longer than
+// to run it. LIMIT +?3 is planned once. Source: sqlite3ExprIsInteger and sqlite3VdbeSetVarmask in SQLite 3.50.
 //
 // It knows whether it leaves the database as it is.
 type statement struct {
@@ -76,7 +76,8 @@ const maxStatements = 256
 // it takes the write lock, or writes into a temporary table.
 func scratch(query string) bool {
 	query = strings.TrimSpace(query)
-	return query == "BEGIN IMMEDIATE" || strings.HasPrefix(query, "INSERT INTO temp.") || strings.HasPrefix(query, "DELETE FROM temp.")
+	return query == "BEGIN IMMEDIATE" || strings.HasPrefix(query, "INSERT INTO temp.") ||
+		strings.HasPrefix(query, "DELETE FROM temp.")
 }
 
 // prepare returns a statement that is about to be run.

@@ -18,8 +18,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// This file holds what is SQLite's own: how a connection is opened, what its errors mean, and how long to try again when it is
-// busy.
+// This file holds what is SQLite's own: how a connection is opened, what its errors mean, and how long to try again
+// when it is busy.
 
 // applicationID marks a file as Mailroom's in its header ("MAIL").
 const applicationID = 0x4d41494c
@@ -101,12 +101,14 @@ func databaseError(path string, err error) error {
 		return fail(orchestrator.Unavailable, "the disk that holds "+path+" is full; nothing was written",
 			"Free some space (`mailroom clear_old` helps once there is a little) and try again")
 	case code == sqlite3.ErrNotADB:
-		return fail(orchestrator.Unavailable, path+" is not a SQLite database", "Name another file with --db, or move this one away; if it was a database, `mailroom doctor` says how to recover")
+		return fail(orchestrator.Unavailable, path+" is not a SQLite database",
+			"Name another file with --db, or move this one away; if it was a database, `mailroom doctor` says how to recover")
 	case code == sqlite3.ErrCorrupt:
 		return fail(orchestrator.Unavailable, "the database "+path+" is damaged",
 			"`mailroom doctor` says what is damaged and how to recover from a backup")
 	case code == sqlite3.ErrReadonly, code == sqlite3.ErrPerm, code == sqlite3.ErrAuth:
-		return fail(orchestrator.Unavailable, "the database "+path+" cannot be written", "Check the permissions of the file and of its folder")
+		return fail(orchestrator.Unavailable, "the database "+path+" cannot be written",
+			"Check the permissions of the file and of its folder")
 	case code == sqlite3.ErrIoErr, errno == syscall.EIO:
 		return fail(orchestrator.Unavailable, "the disk that holds "+path+" reports an error; nothing was written",
 			"Check the disk; `mailroom doctor` checks the database")
@@ -115,7 +117,8 @@ func databaseError(path string, err error) error {
 	case code == sqlite3.ErrCantOpen, ofSystem:
 		return fail(orchestrator.Unavailable, "the database "+path+" cannot be opened", whyNotOpen(path))
 	}
-	if e, is := errors.AsType[sqlite3.Error](err); is && e.ExtendedCode == sqlite3.ErrConstraintTrigger { // RAISE of a trigger
+	// RAISE of a trigger
+	if e, is := errors.AsType[sqlite3.Error](err); is && e.ExtendedCode == sqlite3.ErrConstraintTrigger {
 		return store.Refused(err)
 	}
 	return err

@@ -9,16 +9,16 @@ import (
 )
 
 // walFile makes commits durable. The writer's connection runs with synchronous=NORMAL, under which COMMIT leaves the
-// commit in the -wal file but not on the disk; sync then puts it there. That it happens after the commit, when the write
-// lock and the turnstile are free again, is what lets several processes wait for the disk at the same time.
+// commit in the -wal file but not on the disk; sync then puts it there. That it happens after the commit, when the
+// write lock and the turnstile are free again, is what lets several processes wait for the disk at the same time.
 //
 // Nothing may be answered, and nothing sent outward, before sync has returned. The file is sequential: whoever syncs it
 // after a commit makes durable all that this commit could have read, whichever process wrote it. Before SQLite moves
 // pages from the -wal into the database it syncs both by itself, in this mode too.
 //
-// The descriptor is open at least as long as the writer's connection, and closing it drops none of SQLite's locks: those are on
-// the database and the -shm. The file stays the same one meanwhile, since only the last connection removes it; whether
-// somebody else has, the writer looks before it commits and before it answers (moved.go).
+// The descriptor is open at least as long as the writer's connection, and closing it drops none of SQLite's locks:
+// those are on the database and the -shm. The file stays the same one meanwhile, since only the last connection removes
+// it; whether somebody else has, the writer looks before it commits and before it answers (moved.go).
 //
 // Safe for concurrent use.
 type walFile struct {
@@ -33,9 +33,9 @@ type walFile struct {
 }
 
 // failures has the first error of the disk for every database. After one, a later sync may report success for what was
-// lost, so this error is the only answer until the process starts anew, also when the database is closed and opened again
-// meanwhile. It is the file that has failed and not its path: a restored one in its place can be used. The path belongs to
-// the key since another file may get the number of one that was removed.
+// lost, so this error is the only answer until the process starts anew, also when the database is closed and opened
+// again meanwhile. It is the file that has failed and not its path: a restored one in its place can be used. The path
+// belongs to the key since another file may get the number of one that was removed.
 var failures = failureList{first: map[place]error{}}
 
 type failureList struct {

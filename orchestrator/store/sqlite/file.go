@@ -37,8 +37,8 @@ func (d *dbFile) Exists() bool {
 	return err == nil && !d.missing()
 }
 
-// missing reports whether there is no database at the path. An empty file is none: what only reads makes none in it, and what
-// writes does unless there was one at the path before, which somebody has moved away.
+// missing reports whether there is no database at the path. An empty file is none: what only reads makes none in it,
+// and what writes does unless there was one at the path before, which somebody has moved away.
 func (d *dbFile) missing() bool {
 	info, err := os.Stat(d.path)
 	return errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0
@@ -47,7 +47,8 @@ func (d *dbFile) missing() bool {
 // NoneYet reports whether there is no database at the path, and nothing shows that there was one.
 func (d *dbFile) NoneYet() bool { return d.missing() && !d.gone() }
 
-// gone reports whether a database that was at the path is not there any more: this process found it before, or its -wal is left.
+// gone reports whether a database that was at the path is not there any more: this process found it before, or its -wal
+// is left.
 func (d *dbFile) gone() bool { return d.found.Load() && d.missing() || orphanedWAL(d.path) }
 
 // noDatabase is the error for a place without a database, which says what there was before.
@@ -62,8 +63,8 @@ func (d *dbFile) noDatabase() *orchestrator.Error {
 		WithHint("`mailroom init` makes one for the project in this folder. One that is there is found from its project's folder and below; --db and MAILROOM_DB name any other")
 }
 
-// createEmpty makes the file, with its folder, if there is none. Nobody can have it open then, so that closing it here drops
-// no lock. It makes none where there was one before that this process found, or where the -wal of one is left.
+// createEmpty makes the file, with its folder, if there is none. Nobody can have it open then, so that closing it here
+// drops no lock. It makes none where there was one before that this process found, or where the -wal of one is left.
 func (d *dbFile) createEmpty() error {
 	if d.gone() {
 		return d.noDatabase()
@@ -84,8 +85,8 @@ func (d *dbFile) createEmpty() error {
 	return f.Close()
 }
 
-// nothingCanBeWritten tells a disk that is read-only or full from a passing failure. Only there may a file be read as it
-// stands: SQLite then neither locks it nor looks whether it changes.
+// nothingCanBeWritten tells a disk that is read-only or full from a passing failure. Only there may a file be read as
+// it stands: SQLite then neither locks it nor looks whether it changes.
 func (d *dbFile) nothingCanBeWritten(err error) bool {
 	switch sqliteCode(err) {
 	case sqlite3.ErrFull:

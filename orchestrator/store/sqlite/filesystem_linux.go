@@ -6,7 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// networkFileSystems are the magic numbers (statfs(2)) of file systems whose locks or shared memory cannot be relied on.
+// networkFileSystems are the magic numbers (statfs(2)) of file systems whose locks or shared memory cannot be relied
+// on.
 var networkFileSystems = map[int64]string{
 	unix.NFS_SUPER_MAGIC:  "nfs",
 	unix.SMB_SUPER_MAGIC:  "smb",

@@ -8,12 +8,12 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// inboxView makes the command document's own inbox of an agent, NAME_inbox(message_id, payload), which shows what is unread, and
-// so what a reader was handed under a lease that has ended, though nobody has given it back yet (see UnreadOf). INSTEAD OF
-// triggers make its INSERT deliver and a DELETE read; they are a convenience that only SQLite has. A reading stands in the trace
-// like any other, from within the same transaction, with the view as its actor: inbox_reading in schema.sql does that. Keep
-// them short: each connection parses those of all agents. The name is checked and can stand in SQL; it is quoted for the sake
-// of '-'.
+// inboxView makes the command document's own inbox of an agent, NAME_inbox(message_id, payload), which shows what is
+// unread, and so what a reader was handed under a lease that has ended, though nobody has given it back yet (see
+// UnreadOf). INSTEAD OF triggers make its INSERT deliver and a DELETE read; they are a convenience that only SQLite
+// has. A reading stands in the trace like any other, from within the same transaction, with the view as its actor:
+// inbox_reading in schema.sql does that. Keep them short: each connection parses those of all agents. The name is
+// checked and can stand in SQL; it is quoted for the sake of '-'.
 const inboxView = `
 	CREATE VIEW IF NOT EXISTS "%[1]s_inbox" AS
 	    SELECT message_id, payload FROM agent_inbox WHERE recipient = '%[1]s' AND read_at = ''
@@ -41,8 +41,8 @@ func (c *conn) MakeInboxView(name, at string) error {
 	return c.createInboxView(name)
 }
 
-// takeOverInbox makes room for the view of an agent's inbox where a program that knows only the command document has a table
-// of that name: what stands in it becomes unread mail of the agent. Error: conflict for a table of another kind.
+// takeOverInbox makes room for the view of an agent's inbox where a program that knows only the command document has a
+// table of that name: what stands in it becomes unread mail of the agent. Error: conflict for a table of another kind.
 func (c *conn) takeOverInbox(name, at string) error {
 	there, err := c.Number(`SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND lower(name) = ?`, name+"_inbox")
 	if err != nil || there == 0 {
@@ -53,12 +53,14 @@ func (c *conn) takeOverInbox(name, at string) error {
 		return err
 	}
 	if !slices.Equal(columns, []string{"message_id", "payload"}) {
-		return orchestrator.Errorf(orchestrator.Conflict, "the database has a table %s_inbox of its own, which is no inbox of (message_id, payload)", name).
+		return orchestrator.Errorf(orchestrator.Conflict,
+			"the database has a table %s_inbox of its own, which is no inbox of (message_id, payload)", name).
 			WithHint("Rename that table, or choose another name for the agent")
 	}
 	n, err := c.Exec(`
 		INSERT INTO agent_inbox (recipient, message_id, payload, delivered_at)
-		SELECT ?1, coalesce(message_id, 'inbox-' || rowid), CAST(payload AS TEXT), ?2 FROM "`+name+`_inbox" WHERE true ORDER BY rowid
+		SELECT ?1, coalesce(message_id, 'inbox-' || rowid), CAST(payload AS TEXT), ?2
+			FROM "`+name+`_inbox" WHERE true ORDER BY rowid
 		ON CONFLICT (message_id, recipient) DO NOTHING`, name, at)
 	if err == nil {
 		err = c.Run(store.AddCount, name, "unread", n)
@@ -76,7 +78,8 @@ func (c *conn) CountInboxViews() (int64, error) {
 
 // Triggers calls each with every trigger of a table, and the statement that made it.
 func (c *conn) Triggers(each func(name, text string)) error {
-	return c.Query(`SELECT name, sql FROM sqlite_schema WHERE type = 'trigger' AND tbl_name IN (SELECT name FROM sqlite_schema WHERE type = 'table')`,
+	return c.Query(`SELECT name, sql FROM sqlite_schema WHERE type = 'trigger' AND tbl_name IN (SELECT name
+		FROM sqlite_schema WHERE type = 'table')`,
 		func(row store.Row) error {
 			each(row.Text(0), row.Text(1))
 			return nil

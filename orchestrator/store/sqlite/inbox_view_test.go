@@ -10,16 +10,18 @@ import (
 	"mailroom/orchestrator/reading"
 )
 
-// The table that a program of the document has as an agent's inbox is taken over when the agent is added: what stood in it is
-// unread mail, and the program goes on with its own statements. Another table of that name is left alone.
+// The table that a program of the document has as an agent's inbox is taken over when the agent is added: what stood in
+// it is unread mail, and the program goes on with its own statements. Another table of that name is left alone.
 func TestDocumentInboxIsTakenOver(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
 	f.SQL(`CREATE TABLE B_inbox (message_id TEXT PRIMARY KEY, payload JSON); CREATE TABLE c_inbox (id TEXT, body TEXT)`)
 	f.SQL(`INSERT INTO b_inbox VALUES ('m1', '{"n":1.50}'), (NULL, '2')`)
-	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload, status, delivered_at) VALUES ('m1', 'a', 'b', '{"n":1.50}', 'delivered', CURRENT_TIMESTAMP)`)
+	f.SQL(`INSERT INTO agent_message (message_id, sender, recipient, payload, status, delivered_at)
+		VALUES ('m1', 'a', 'b', '{"n":1.50}', 'delivered', CURRENT_TIMESTAMP)`)
 	f.Add(agents.Update{Name: "b"})
-	want.Rows(t, f.Rows(`SELECT message_id, payload FROM b_inbox ORDER BY message_id DESC`), `m1 {"n":1.50}`, "inbox-2 2")
+	want.Rows(t, f.Rows(`SELECT message_id, payload FROM b_inbox ORDER BY message_id DESC`), `m1 {"n":1.50}`,
+		"inbox-2 2")
 	ms, _, err := reading.Wait(t.Context(), f.Ledger, reading.Options{Recipient: "b", Limit: 1})
 	if err != nil || len(ms) != 1 || ms[0].Sender != "a" {
 		t.Errorf("%v, %v", ms, err)

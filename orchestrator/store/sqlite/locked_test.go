@@ -29,7 +29,8 @@ const shortBusy = 100 * time.Millisecond
 // lockable opens a database with the agents a and b of which another program takes the write lock when lock is called.
 func lockable(t *testing.T, bell orchestrator.Bell) (r *delivery.Engine, lock func()) {
 	t.Helper()
-	r = enginetest.OpenWith(t, ledger.Options{Path: filepath.Join(t.TempDir(), "a.db"), Bell: bell, BusyTimeout: shortBusy})
+	r = enginetest.OpenWith(t, ledger.Options{Path: filepath.Join(t.TempDir(), "a.db"), Bell: bell,
+		BusyTimeout: shortBusy})
 	for _, name := range []string{"a", "b"} {
 		if _, _, err := agents.Add(t.Context(), r.Ledger, agents.Update{Name: name}); err != nil {
 			t.Fatal(err)
@@ -47,20 +48,23 @@ func lockable(t *testing.T, bell orchestrator.Bell) (r *delivery.Engine, lock fu
 	}
 }
 
-// TestBusyAfterOneTimeout: a command that finds the database locked answers busy after the busy timeout; what is written
-// about a failed command does not wait for the database a second time.
+// TestBusyAfterOneTimeout: a command that finds the database locked answers busy after the busy timeout; what is
+// written about a failed command does not wait for the database a second time.
 func TestBusyAfterOneTimeout(t *testing.T) {
 	t.Parallel()
-	for name, command := range map[string]func(ctx context.Context, r *delivery.Engine, bell orchestrator.Bell, lock func()) error{
+	for name, command := range map[string]func(ctx context.Context, r *delivery.Engine, bell orchestrator.Bell,
+		lock func()) error{
 		"send": func(ctx context.Context, r *delivery.Engine, _ orchestrator.Bell, lock func()) error {
 			lock()
 			_, err := messages.Send(ctx, r.Ledger, orchestrator.Draft{Sender: "a", Recipient: "b"})
 			return err
 		},
-		"wait that names whom it waits for": func(ctx context.Context, r *delivery.Engine, bell orchestrator.Bell, lock func()) error {
+		"wait that names whom it waits for": func(ctx context.Context, r *delivery.Engine, bell orchestrator.Bell,
+			lock func()) error {
 			ended := make(chan error)
 			go func() {
-				_, _, err := reading.Wait(ctx, r.Ledger, reading.Options{Recipient: "a", Timeout: time.Hour, Limit: 1, For: []string{"b"}})
+				_, _, err := reading.Wait(ctx, r.Ledger, reading.Options{Recipient: "a", Timeout: time.Hour, Limit: 1,
+					For: []string{"b"}})
 				ended <- err
 			}()
 			synctest.Wait()
@@ -84,7 +88,8 @@ func TestBusyAfterOneTimeout(t *testing.T) {
 					began = time.Now()
 				})
 				r.EndSpan(ctx, span, err, func() bool { return false })
-				if took := time.Since(began); orchestrator.CodeOf(err) != orchestrator.Busy || took > shortBusy*3/2 || took < shortBusy/2 {
+				if took := time.Since(began); orchestrator.CodeOf(err) != orchestrator.Busy || took > shortBusy*3/2 ||
+					took < shortBusy/2 {
 					t.Errorf("%v, after %s by the clock of the test; want busy after %s", err, took, shortBusy)
 				}
 			})
@@ -92,8 +97,8 @@ func TestBusyAfterOneTimeout(t *testing.T) {
 	}
 }
 
-// TestDoctorNamesTheLocker: the doctor says that another program holds the write lock, and which, and sends no test message,
-// of which it would say that it did not arrive.
+// TestDoctorNamesTheLocker: the doctor says that another program holds the write lock, and which, and sends no test
+// message, of which it would say that it did not arrive.
 func TestDoctorNamesTheLocker(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

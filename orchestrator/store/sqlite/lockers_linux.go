@@ -17,8 +17,8 @@ const (
 	pendingByte  = 1 << 30 // the first of the bytes of the database itself, which who wants it alone has locked
 )
 
-// lockers returns the numbers of the processes that hold a lock that keeps others from writing the database, as far as this
-// user may see them. It opens none of the files: to close one would drop the locks that SQLite holds on them.
+// lockers returns the numbers of the processes that hold a lock that keeps others from writing the database, as far as
+// this user may see them. It opens none of the files: to close one would drop the locks that SQLite holds on them.
 func lockers(path string) (pids []int) {
 	locks, err := os.ReadFile("/proc/locks")
 	if err != nil {
@@ -35,15 +35,16 @@ func lockers(path string) (pids []int) {
 		last, err := strconv.ParseInt(fields[7], 10, 64)
 		inLog := first <= walWriteLock && (err != nil || last >= walWriteLock) // err: the last is "EOF"
 		inode := fields[5][strings.LastIndexByte(fields[5], ':')+1:]
-		if (inLog && hasOpen(pid, path+"-shm", inode) || first >= pendingByte && hasOpen(pid, path, inode)) && !slices.Contains(pids, pid) {
+		if (inLog && hasOpen(pid, path+"-shm", inode) || first >= pendingByte && hasOpen(pid, path, inode)) &&
+			!slices.Contains(pids, pid) {
 			pids = append(pids, pid)
 		}
 	}
 	return pids
 }
 
-// hasOpen reports whether a path names the file with the inode, and a process has that open. Numbers of inodes count per
-// file system, and some file systems show another number of themselves in /proc/locks than to stat.
+// hasOpen reports whether a path names the file with the inode, and a process has that open. Numbers of inodes count
+// per file system, and some file systems show another number of themselves in /proc/locks than to stat.
 func hasOpen(pid int, path, inode string) bool {
 	file, err := fileAt(path)
 	if err != nil || strconv.FormatUint(file.inode, 10) != inode {

@@ -19,8 +19,8 @@ import (
 //go:embed migrations/*.sql
 var migrationFiles embed.FS
 
-// firstVersion is the oldest version of the tables that can be brought to the present one, and lastMigrating the last commit whose
-// program can bring older ones to it.
+// firstVersion is the oldest version of the tables that can be brought to the present one, and lastMigrating the last
+// commit whose program can bring older ones to it.
 const (
 	firstVersion  = 9
 	lastMigrating = "cdb7c373da542a3167cedbf9ffe0e71e27990d87"
@@ -36,9 +36,10 @@ var schemaVersion = func() int {
 	return firstVersion + len(files)
 }()
 
-// migration returns the script that leads from a version of the tables to the next: the file migrations/N.sql, N being the
-// next version. It holds its own list of what it makes, so that a later schema.sql changes nothing of it. All run in the one
-// transaction that migrates the file. A migrated database must equal a fresh one; TestMigratedFromOlderVersions compares them.
+// migration returns the script that leads from a version of the tables to the next: the file migrations/N.sql, N being
+// the next version. It holds its own list of what it makes, so that a later schema.sql changes nothing of it. All run
+// in the one transaction that migrates the file. A migrated database must equal a fresh one;
+// TestMigratedFromOlderVersions compares them.
 func migration(version int) string {
 	text, err := migrationFiles.ReadFile(fmt.Sprintf("migrations/%d.sql", version+1))
 	if err != nil {
@@ -47,10 +48,10 @@ func migration(version int) string {
 	return string(text)
 }
 
-// oldestVersion is the oldest version of the tables whose programs may go on using a database of this one, and write into
-// it: a change that only adds what they can do without leaves it as it is, any other raises it to schemaVersion. Every
-// migration stores it in the row of settings that store.SchemaOldest names, since an older program cannot know. It is a variable
-// for a test that builds the next version.
+// oldestVersion is the oldest version of the tables whose programs may go on using a database of this one, and write
+// into it: a change that only adds what they can do without leaves it as it is, any other raises it to schemaVersion.
+// Every migration stores it in the row of settings that store.SchemaOldest names, since an older program cannot know.
+// It is a variable for a test that builds the next version.
 var oldestVersion = 12
 
 // errForeign is the cause of an error about a database that no mailroom has made.
@@ -62,8 +63,9 @@ var documentColumns = []string{
 	"retry_count", "max_retries", "error_message",
 }
 
-// mayMigrate refuses a database that must not be migrated: one of a newer mailroom, one in which names of ours are taken, and one of
-// another program unless a database is to be made there. It looks at one moment, since others may be migrating the file now.
+// mayMigrate refuses a database that must not be migrated: one of a newer mailroom, one in which names of ours are
+// taken, and one of another program unless a database is to be made there. It looks at one moment, since others may be
+// migrating the file now.
 func mayMigrate(c *conn, making bool) error {
 	if err := c.Script("BEGIN"); err != nil {
 		return err
@@ -79,20 +81,22 @@ func mayMigrate(c *conn, making bool) error {
 	return checkOurs(c)
 }
 
-// checkOurs refuses a file in which another program has tables, and none of them is agent_message: who names it has most likely named
-// the wrong one.
+// checkOurs refuses a file in which another program has tables, and none of them is agent_message: who names it has
+// most likely named the wrong one.
 func checkOurs(c *conn) error {
-	have, err := c.Texts(`SELECT lower(name) FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite\_%' ESCAPE '\'`)
+	have, err := c.Texts(`SELECT lower(name) FROM sqlite_schema WHERE type = 'table'
+		AND name NOT LIKE 'sqlite\_%' ESCAPE '\'`)
 	if err != nil || len(have) == 0 || slices.Contains(have, "agent_message") {
 		return err
 	}
-	return orchestrator.Errorf(orchestrator.Unavailable, "the database holds tables of another program, such as %s, and none of Mailroom's", have[0]).
+	return orchestrator.Errorf(orchestrator.Unavailable,
+		"the database holds tables of another program, such as %s, and none of Mailroom's", have[0]).
 		WithHint("--db and MAILROOM_DB name another file; `mailroom init` with this one adds Mailroom's tables to it")
 }
 
-// checkRoom refuses a database of another program before anything is changed in it: one whose agent_message lacks a column
-// of the document's, or that has a table (an index, ...) of its own under a name which is to be made. What is done to ours
-// would be done to it.
+// checkRoom refuses a database of another program before anything is changed in it: one whose agent_message lacks a
+// column of the document's, or that has a table (an index, ...) of its own under a name which is to be made. What is
+// done to ours would be done to it.
 func checkRoom(c *conn, version int) error {
 	have, err := c.Texts(`SELECT lower(name) FROM sqlite_schema`)
 	if err != nil {
@@ -105,7 +109,8 @@ func checkRoom(c *conn, version int) error {
 			script += migration(v) + "\n"
 		}
 		have = slices.DeleteFunc(have, func(name string) bool {
-			return strings.Contains(script, "\nDROP INDEX "+name+";") || strings.Contains(script, "\nALTER TABLE "+name+" RENAME TO ")
+			return strings.Contains(script, "\nDROP INDEX "+name+";") ||
+				strings.Contains(script, "\nALTER TABLE "+name+" RENAME TO ")
 		})
 	} else if slices.Contains(have, "agent_message") {
 		columns, err := c.Texts(`SELECT lower(name) FROM pragma_table_info('agent_message')`)
@@ -114,7 +119,8 @@ func checkRoom(c *conn, version int) error {
 		}
 		for _, want := range documentColumns {
 			if !slices.Contains(columns, want) {
-				return orchestrator.Errorf(orchestrator.Unavailable, "the database has a table agent_message without the column %s", want).
+				return orchestrator.Errorf(orchestrator.Unavailable,
+					"the database has a table agent_message without the column %s", want).
 					WithHint("It belongs to another program. Name another file with --db")
 			}
 		}
@@ -123,7 +129,8 @@ func checkRoom(c *conn, version int) error {
 	}
 	for _, made := range makes().FindAllStringSubmatch(script, -1) {
 		if slices.Contains(have, made[1]) {
-			return orchestrator.Errorf(orchestrator.Unavailable, "the database has something named %s of its own, which mailroom would have to make", made[1]).
+			return orchestrator.Errorf(orchestrator.Unavailable,
+				"the database has something named %s of its own, which mailroom would have to make", made[1]).
 				WithHint("It belongs to another program. Rename it there, or name another file with --db")
 		}
 	}
@@ -138,9 +145,9 @@ var makes = sync.OnceValue(func() *regexp.Regexp {
 // adoptedTable is the name that the document's own agent_message has while it is copied.
 const adoptedTable = "agent_message_adopted"
 
-// makeTables turns version 0, a database without a version, into the present one: an empty file, or one in which a program
-// that knows only the command document made its own agent_message. That table is adopted: its rows are copied in their
-// order, and the next delivery finds and tidies them.
+// makeTables turns version 0, a database without a version, into the present one: an empty file, or one in which a
+// program that knows only the command document made its own agent_message. That table is adopted: its rows are copied
+// in their order, and the next delivery finds and tidies them.
 func makeTables(c *conn) error {
 	there, err := c.Number(`SELECT count(*) FROM sqlite_schema WHERE lower(name) = 'agent_message'`)
 	if err != nil {
@@ -160,7 +167,8 @@ func makeTables(c *conn) error {
 	}
 	list := strings.Join(documentColumns, ", ")
 	copied := strings.Replace(list, "payload", "CAST(payload AS TEXT)", 1)
-	if err := c.Script(`INSERT INTO agent_message (` + list + `) SELECT ` + copied + ` FROM ` + adoptedTable + ` ORDER BY rowid;
+	if err := c.Script(`INSERT INTO agent_message (` + list + `) SELECT ` + copied + ` FROM ` + adoptedTable +
+		` ORDER BY rowid;
 		DROP TABLE ` + adoptedTable); err != nil {
 		return fmt.Errorf("taking over the table agent_message: %w", err)
 	}
@@ -168,8 +176,8 @@ func makeTables(c *conn) error {
 }
 
 // migrate brings the database to schemaVersion in one transaction. Many processes may call it at once on a new file:
-// the first to get the write lock does the work, the others find it done. made is told the id of a database that this made
-// of an empty file, before anybody else can see it.
+// the first to get the write lock does the work, the others find it done. made is told the id of a database that this
+// made of an empty file, before anybody else can see it.
 func migrate(c *conn, made func(id string)) error {
 	version, err := checkVersion(c)
 	if err != nil || version >= schemaVersion {
@@ -236,22 +244,25 @@ func migrateLocked(c *conn, made func(id string)) error {
 	return c.Shut() // also sets the version
 }
 
-// noteVersion stores which programs may use the tables from now on, and gives a database without an id one. The version of the
-// configuration changes with that, since it is what every process looks at before it reads or writes: see Config.Load of
-// package ledger.
+// noteVersion stores which programs may use the tables from now on, and gives a database without an id one. The version
+// of the configuration changes with that, since it is what every process looks at before it reads or writes: see
+// Config.Load of package ledger.
 func noteVersion(c *conn) error {
 	now := orchestrator.Stamp(time.Now())
-	for key, value := range map[string]string{store.SchemaOldest: fmt.Sprintf("%d: %d", schemaVersion, oldestVersion), store.ConfigVersion: rand.Text()} {
+	for key, value := range map[string]string{store.SchemaOldest: fmt.Sprintf("%d: %d", schemaVersion, oldestVersion),
+		store.ConfigVersion: rand.Text()} {
 		if _, err := c.Exec(store.StoreSetting, key, value, now); err != nil {
 			return err
 		}
 	}
-	_, err := c.Exec(`INSERT INTO settings (key, value, updated_at) VALUES (?, ?, ?) ON CONFLICT (key) DO NOTHING`, store.DatabaseID, rand.Text(), now)
+	_, err := c.Exec(`INSERT INTO settings (key, value, updated_at) VALUES (?, ?, ?) ON CONFLICT (key) DO NOTHING`,
+		store.DatabaseID, rand.Text(), now)
 	return err
 }
 
-// checkVersion returns the version of an open database; 0 is that it has no tables of ours. It refuses one that is another program's,
-// one that is older than firstVersion, and a newer one unless that has noted that programs of this version may use it.
+// checkVersion returns the version of an open database; 0 is that it has no tables of ours. It refuses one that is
+// another program's, one that is older than firstVersion, and a newer one unless that has noted that programs of this
+// version may use it.
 func checkVersion(c *conn) (int, error) {
 	var version, application int
 	err := c.Query(`SELECT user_version, application_id FROM pragma_user_version, pragma_application_id`,
@@ -268,12 +279,14 @@ func checkVersion(c *conn) (int, error) {
 			Hint:    "Name another file with --db",
 		}
 	case version > 0 && version < firstVersion:
-		return 0, orchestrator.Errorf(orchestrator.Unavailable, "the database has version %d of the tables; this mailroom can bring version %d and later ones to the present one", version, firstVersion).
+		return 0, orchestrator.Errorf(orchestrator.Unavailable,
+			"the database has version %d of the tables; this mailroom can bring version %d and later ones to the present one", version, firstVersion).
 			WithHint("Run `mailroom init` with this database by a mailroom built from the commit %s: it brings the database to a version that this one can use", lastMigrating)
 	case version <= schemaVersion:
 		return version, nil
 	}
-	noted, _, _ := c.Text(`SELECT value FROM settings WHERE key = '` + store.SchemaOldest + `'`) // a damaged one says nothing
+	// a damaged one says nothing
+	noted, _, _ := c.Text(`SELECT value FROM settings WHERE key = '` + store.SchemaOldest + `'`)
 	return version, store.Outgrown(version, schemaVersion, noted)
 }
 

@@ -25,7 +25,8 @@ func TestMigratedFromOlderVersion(t *testing.T) {
 	db := enginetest.Plain(t, old)
 	if _, err := db.Exec(`CREATE VIEW names AS SELECT name FROM agents;
 		INSERT INTO settings VALUES ('pass_env.a', 'PG*', ''), ('bounce', 'off', '');
-		INSERT INTO reading_lease (message_id, recipient, session, shown_at, until) VALUES ('m2', 'a', 's', '', '2026-01-01T00:00:00.000Z')`); err != nil {
+		INSERT INTO reading_lease (message_id, recipient, session, shown_at, until) VALUES ('m2', 'a', 's', '',
+			'2026-01-01T00:00:00.000Z')`); err != nil {
 		t.Fatal(err)
 	}
 	r := enginetest.Open(t, old)
@@ -33,7 +34,8 @@ func TestMigratedFromOlderVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	var kept string
-	if err := db.QueryRow(`SELECT (SELECT name FROM names) || (SELECT pass_env FROM agents) || (SELECT group_concat(key) FROM settings WHERE key IN ('bounce', 'pass_env.a'))
+	if err := db.QueryRow(`SELECT (SELECT name FROM names) || (SELECT pass_env FROM agents) || (SELECT group_concat(key)
+		FROM settings WHERE key IN ('bounce', 'pass_env.a'))
 		|| (SELECT ends FROM reading_lease)`).Scan(&kept); err != nil || kept != "aPG*bouncesession" {
 		t.Errorf("kept: %q, %v", kept, err)
 	}
@@ -85,18 +87,26 @@ func TestTooOldVersions(t *testing.T) {
 func TestOddRowsOfOlderVersion(t *testing.T) {
 	t.Parallel()
 	for statement, names := range map[string]string{
-		`INSERT INTO agents (name, created_at, updated_at) VALUES ('user', '', '')`:               "agents WHERE rowid = 2",
-		`INSERT INTO agents (name, created_at, updated_at) VALUES ('Upper', '', '')`:              "agents WHERE rowid = 2",
-		`INSERT INTO agents (name, created_at, updated_at) VALUES (NULL, '', '')`:                 "agents WHERE rowid = 2",
-		`UPDATE agents SET batch = 'never'`:                                                       "agents WHERE rowid = 1",
-		`UPDATE agents SET batch = 1.5`:                                                           "agents WHERE rowid = 1",
-		`UPDATE agents SET role = x'ff'`:                                                          "agents WHERE rowid = 1",
-		`INSERT INTO groups VALUES ('all', '')`:                                                   "groups WHERE rowid = 1",
-		`INSERT INTO group_members VALUES ('g', 'operator', 1)`:                                   "group_members WHERE rowid = 1",
-		`INSERT INTO settings VALUES ('bounce', x'ff', '')`:                                       "settings WHERE rowid = ",
-		`INSERT INTO schedules (name, spec, command, created_at) VALUES ('s', x'ff', 'poll', '')`: "schedules WHERE rowid = 1",
-		`INSERT INTO tokens (hash, agent, admin, created_at) VALUES ('h', 'a', 'yes', '')`:        "tokens WHERE rowid = 1",
-		`INSERT INTO signal_devices (device_id, name, created_at) VALUES ('d', x'ff', '')`:        "signal_devices WHERE rowid = 1",
+		`INSERT INTO agents (name, created_at, updated_at)
+			VALUES ('user', '', '')`: "agents WHERE rowid = 2",
+		`INSERT INTO agents (name, created_at, updated_at)
+			VALUES ('Upper', '', '')`: "agents WHERE rowid = 2",
+		`INSERT INTO agents (name, created_at, updated_at)
+			VALUES (NULL, '', '')`: "agents WHERE rowid = 2",
+		`UPDATE agents SET batch = 'never'`:     "agents WHERE rowid = 1",
+		`UPDATE agents SET batch = 1.5`:         "agents WHERE rowid = 1",
+		`UPDATE agents SET role = x'ff'`:        "agents WHERE rowid = 1",
+		`INSERT INTO groups VALUES ('all', '')`: "groups WHERE rowid = 1",
+		`INSERT INTO group_members VALUES ('g', 'operator',
+			1)`: "group_members WHERE rowid = 1",
+		`INSERT INTO settings VALUES ('bounce', x'ff',
+			'')`: "settings WHERE rowid = ",
+		`INSERT INTO schedules (name, spec, command, created_at) VALUES ('s', x'ff', 'poll',
+			'')`: "schedules WHERE rowid = 1",
+		`INSERT INTO tokens (hash, agent, admin, created_at) VALUES ('h', 'a', 'yes',
+			'')`: "tokens WHERE rowid = 1",
+		`INSERT INTO signal_devices (device_id, name, created_at)
+			VALUES ('d', x'ff', '')`: "signal_devices WHERE rowid = 1",
 	} {
 		path := enginetest.OldVersion(t)
 		if _, err := enginetest.Plain(t, path).Exec(statement); err != nil {
@@ -106,7 +116,8 @@ func TestOddRowsOfOlderVersion(t *testing.T) {
 	}
 }
 
-// A file that somebody else has made is not used if its tables lack what keeps odd rows out, or hold such rows nevertheless.
+// A file that somebody else has made is not used if its tables lack what keeps odd rows out, or hold such rows
+// nevertheless.
 func TestForeignConfiguration(t *testing.T) {
 	t.Parallel()
 	for statement, reason := range map[string]string{
@@ -150,7 +161,8 @@ func TestForeignTablesAreRefused(t *testing.T) {
 		{"fresh, an index", `CREATE TABLE t (x); CREATE UNIQUE INDEX waits_waiter ON t (x)`, "waits_waiter", plain},
 		{"fresh, a view", `CREATE VIEW presence AS SELECT 1`, "presence", plain},
 		{"the document's, a table", `CREATE TABLE threads (x)`, "threads", document},
-		{"the document's, the place of its rows", `CREATE TABLE agent_message_adopted (x)`, "agent_message_adopted", document},
+		{"the document's, the place of its rows", `CREATE TABLE agent_message_adopted (x)`, "agent_message_adopted",
+			document},
 		{"an older version, a table", `CREATE TABLE agents_11 (y)`, "agents_11", enginetest.OldVersion},
 	} {
 		t.Run(c.name, func(t *testing.T) {

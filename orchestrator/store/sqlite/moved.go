@@ -38,8 +38,8 @@ type place struct {
 // database is the place without the -wal, which is a new file every time that all have closed it.
 func (p place) database() place { return place{path: p.path, file: p.file} }
 
-// openFile opens a connection to the database and notes which file that is, so that moved can tell. The first that finds
-// another file than was there before says so in the log: there is no telling that from the messages.
+// openFile opens a connection to the database and notes which file that is, so that moved can tell. The first that
+// finds another file than was there before says so in the log: there is no telling that from the messages.
 func (d *dbFile) openFile(dsn string) (*conn, error) {
 	if err := d.anothersWAL(); err != nil {
 		return nil, err
@@ -69,12 +69,13 @@ func (d *dbFile) anothersWAL() error {
 	if d.wal == nil || !d.wal.at.fileMoved() || d.wal.at.walMoved() || !walExists(d.path) || orphanedWAL(d.path) {
 		return nil
 	}
-	return orchestrator.Errorf(orchestrator.Unavailable, "the database %[1]s was replaced, but %[1]s-wal still belongs to the one that was there before", d.path).
+	return orchestrator.Errorf(orchestrator.Unavailable,
+		"the database %[1]s was replaced, but %[1]s-wal still belongs to the one that was there before", d.path).
 		WithHint("Put that one back; or stop what uses it, and move %[1]s-wal and %[1]s-shm away. To put a backup in place, use `mailroom restore`", d.path)
 }
 
-// keepWAL keeps the -wal that the writer has open, also when that is closed: for anothersWAL, and lest another file gets
-// its number. nil keeps none.
+// keepWAL keeps the -wal that the writer has open, also when that is closed: for anothersWAL, and lest another file
+// gets its number. nil keeps none.
 func (d *dbFile) keepWAL(f *walFile) {
 	if f != nil {
 		f.users.Add(1)
@@ -116,23 +117,23 @@ func openFileBy(path, dsn string, look func(string) (fileID, error)) (*conn, err
 	}
 }
 
-// noteWAL notes which file the -wal is. It is this connection's own from its first statement on, as the first in WAL mode
-// keeps everybody from removing it, except by hand.
+// noteWAL notes which file the -wal is. It is this connection's own from its first statement on, as the first in WAL
+// mode keeps everybody from removing it, except by hand.
 func (p *place) noteWAL() { p.wal, _ = fileAt(p.walPath) }
 
-// moved reports whether the paths name other files by now, or none: somebody has removed or replaced the database or its
-// -wal while this connection had them open. What is written through it, nobody will ever read. A file system that gives
-// one file another number every time moves nothing. It takes two looks at the file system, about 2 us.
+// moved reports whether the paths name other files by now, or none: somebody has removed or replaced the database or
+// its -wal while this connection had them open. What is written through it, nobody will ever read. A file system that
+// gives one file another number every time moves nothing. It takes two looks at the file system, about 2 us.
 func (p *place) moved() bool { return p.fileMoved() || p.walMoved() }
 
 func (p *place) fileMoved() bool { return isElsewhere(p.path, p.file) }
 
 func (p *place) walMoved() bool { return p.wal != fileID{} && isElsewhere(p.walPath, p.wal) }
 
-// saveWAL reports whether the connection may be given up. If somebody has removed the -wal, what was committed before is
-// in the one that this connection still has open, and perhaps nowhere else: it is moved into the database first, and all
-// of it, so that the next -wal begins at its beginning. If that is not possible now, since somebody reads, the connection
-// must be kept and this be asked again. A -wal that stands in its place by now is another's business.
+// saveWAL reports whether the connection may be given up. If somebody has removed the -wal, what was committed before
+// is in the one that this connection still has open, and perhaps nowhere else: it is moved into the database first, and
+// all of it, so that the next -wal begins at its beginning. If that is not possible now, since somebody reads, the
+// connection must be kept and this be asked again. A -wal that stands in its place by now is another's business.
 func (c *conn) saveWAL() bool {
 	if c.fileMoved() || !c.walMoved() || walExists(c.path) {
 		return true
@@ -166,16 +167,20 @@ func orphanedWAL(path string) bool {
 }
 
 func databaseMissing(path string) *orchestrator.Error {
-	return orchestrator.Errorf(orchestrator.Unavailable, "the database %[1]s is missing, but its %[1]s-wal is there and holds messages that were not yet moved into it", path).
+	return orchestrator.Errorf(orchestrator.Unavailable,
+		"the database %[1]s is missing, but its %[1]s-wal is there and holds messages that were not yet moved into it",
+		path).
 		WithHint("Put the database file back under its name; or, to begin a new one, move the -wal and the -shm away, too, and start anew what has it open")
 }
 
-// databaseRemoved is the outcome of whatever an engine is asked for when its database has gone from its place. It makes no new
-// one there: that would know nobody, and be in the way of whoever puts the old one back.
+// databaseRemoved is the outcome of whatever an engine is asked for when its database has gone from its place. It makes
+// no new one there: that would know nobody, and be in the way of whoever puts the old one back.
 func databaseRemoved(path string) *orchestrator.Error {
-	return orchestrator.Errorf(orchestrator.Unavailable, "the database %s was removed while this program used it; nothing was read or written", path).
+	return orchestrator.Errorf(orchestrator.Unavailable,
+		"the database %s was removed while this program used it; nothing was read or written", path).
 		WithHint("Put the file back under its name, or begin a new one there: it is used from then on. "+
-			"To put a backup in its place, use `mailroom restore`. `mailroom --db %s agent add NAME` makes a new one", orchestrator.ShellWord(path))
+			"To put a backup in its place, use `mailroom restore`. `mailroom --db %s agent add NAME` makes a new one",
+			orchestrator.ShellWord(path))
 }
 
 // movedAway is the outcome of a batch that was undone since the database has gone from its place.
@@ -183,12 +188,15 @@ func (d *dbFile) movedAway() error {
 	if !d.Exists() {
 		return d.noDatabase()
 	}
-	return orchestrator.Errorf(orchestrator.Unavailable, "the database %s, or its -wal, was removed or replaced while it was open; nothing was kept", d.path).
+	return orchestrator.Errorf(orchestrator.Unavailable,
+		"the database %s, or its -wal, was removed or replaced while it was open; nothing was kept", d.path).
 		WithHint("Repeat the command: it goes to the file that is there now. To put a backup in place, use `mailroom restore`")
 }
 
 // movedMeanwhile is the outcome of a batch that was committed to files that have gone since.
 func movedMeanwhile(path string) error {
-	return orchestrator.Errorf(orchestrator.Unavailable, "the database %s, or its -wal, was removed or replaced meanwhile; whether the change was kept is not known", path).
+	return orchestrator.Errorf(orchestrator.Unavailable,
+		"the database %s, or its -wal, was removed or replaced meanwhile; whether the change was kept is not known",
+		path).
 		WithHint("Look with `mailroom trace` before you repeat; a repeat with the same idempotency key is safe. To put a backup in place, use `mailroom restore`")
 }

@@ -23,8 +23,9 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// TestReplacedDatabase: a database that is removed, or has another put in its place, while a process has it open takes no
-// message with it: the send that came too late is refused, the next goes to the file that is there now, and so do readers.
+// TestReplacedDatabase: a database that is removed, or has another put in its place, while a process has it open takes
+// no message with it: the send that came too late is refused, the next goes to the file that is there now, and so do
+// readers.
 func TestReplacedDatabase(t *testing.T) {
 	t.Parallel()
 	for name, replace := range map[string]func(t *testing.T, path, other string){
@@ -75,7 +76,8 @@ func TestReplacedDatabase(t *testing.T) {
 			if backlog, err := delivery.Poll(t.Context(), r.Ledger, "b", 10); err != nil || backlog.Pending != 1 {
 				t.Errorf("a reader of the same process sees %d messages, %v; want the one", backlog.Pending, err)
 			}
-			ms, _, err := reading.Wait(t.Context(), enginetest.Open(t, path).Ledger, reading.Options{Recipient: "b", Limit: 10})
+			ms, _, err := reading.Wait(t.Context(), enginetest.Open(t, path).Ledger, reading.Options{Recipient: "b",
+				Limit: 10})
 			if err != nil || len(ms) != 1 {
 				t.Errorf("another process reads %d messages, %v; want the one", len(ms), err)
 			}
@@ -133,7 +135,8 @@ func wantPayloads(t *testing.T, path string, payloads ...string) {
 	}
 }
 
-// TestMovedAwayAndBack: a send that was refused since the database had been renamed is not in it either when it is back.
+// TestMovedAwayAndBack: a send that was refused since the database had been renamed is not in it either when it is
+// back.
 func TestMovedAwayAndBack(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "a.db")
@@ -147,8 +150,8 @@ func TestMovedAwayAndBack(t *testing.T) {
 	wantPayloads(t, path, "one", "two")
 }
 
-// TestRemovedDatabase: a router whose database is removed makes no new one, whatever it is asked for, nor anything beside it,
-// and says the same of every call, until the database is back.
+// TestRemovedDatabase: a router whose database is removed makes no new one, whatever it is asked for, nor anything
+// beside it, and says the same of every call, until the database is back.
 func TestRemovedDatabase(t *testing.T) {
 	t.Parallel()
 	for name, opened := range map[string]bool{"while it is open": true, "before it is opened": false} {
@@ -188,11 +191,16 @@ func TestRemovedDatabase(t *testing.T) {
 					t.Fatal(err)
 				}
 				for what, use := range map[string]func() error{
-					"send":   func() error { _, err := messages.Send(t.Context(), r.Ledger, draftOf("lost")); return err },
+					"send": func() error {
+						_, err := messages.Send(t.Context(), r.Ledger,
+							draftOf("lost"))
+						return err
+					},
 					"poll":   func() error { _, err := delivery.Poll(t.Context(), r.Ledger, "b", 1); return err },
 					"create": func() error { _, err := r.Store.Create(); return err },
 					"wait": func() error {
-						_, _, err := reading.Wait(t.Context(), r.Ledger, reading.Options{Recipient: "b", Limit: 1, Timeout: time.Minute})
+						_, _, err := reading.Wait(t.Context(), r.Ledger, reading.Options{Recipient: "b", Limit: 1,
+							Timeout: time.Minute})
 						return err
 					},
 				} {
@@ -204,12 +212,14 @@ func TestRemovedDatabase(t *testing.T) {
 						}
 					}
 				}
-				if f := overview.Doctor(t.Context(), r.Ledger, overview.Examination{})[0]; f.Level != "problem" || !strings.Contains(f.Says, "was removed") {
+				if f := overview.Doctor(t.Context(), r.Ledger, overview.Examination{})[0]; f.Level != "problem" ||
+					!strings.Contains(f.Says, "was removed") {
 					t.Errorf("the doctor finds %+v", f)
 				}
 				left, _ := os.ReadDir(folder)
 				info, err := os.Stat(path)
-				if back == "an empty file" && (err != nil || info.Size() > 0 || len(left) != 1) || back != "an empty file" && len(left) > 0 {
+				if back == "an empty file" && (err != nil || info.Size() > 0 || len(left) != 1) ||
+					back != "an empty file" && len(left) > 0 {
 					t.Errorf("there is %v where the database was", left)
 				}
 			}
@@ -249,7 +259,8 @@ func TestRemovedAndBegunAnew(t *testing.T) {
 	} {
 		err := use()
 		want.Code(t, err, orchestrator.Unavailable)
-		for _, says := range []string{"begin a new one there: it is used from then on", "`mailroom --db " + path + " agent add NAME`"} {
+		for _, says := range []string{"begin a new one there: it is used from then on", "`mailroom --db " + path +
+			" agent add NAME`"} {
 			if !strings.Contains(err.Error(), says) {
 				t.Errorf("%v; want %q", err, says)
 			}
@@ -260,7 +271,8 @@ func TestRemovedAndBegunAnew(t *testing.T) {
 	wantPayloads(t, path, "new")
 }
 
-// TestMovedDuringACommit: when the database goes between the commit and the answer, nobody can tell whether it was kept.
+// TestMovedDuringACommit: when the database goes between the commit and the answer, nobody can tell whether it was
+// kept.
 func TestMovedDuringACommit(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "a.db")
@@ -327,8 +339,8 @@ func TestRemovedLog(t *testing.T) {
 	wantPayloads(t, path, "one", "two", "three")
 }
 
-// TestMissingDatabase: where only the -wal of a database is left, also beside an empty file, none is made, since that would throw away what the -wal
-// holds. The file can be put back.
+// TestMissingDatabase: where only the -wal of a database is left, also beside an empty file, none is made, since that
+// would throw away what the -wal holds. The file can be put back.
 func TestMissingDatabase(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "a.db")

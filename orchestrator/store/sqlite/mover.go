@@ -9,12 +9,12 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// movedVersion is added to the version of the tables when the database has moved away, so that programs refuse it that do not know
-// store.MovedTo.
+// movedVersion is added to the version of the tables when the database has moved away, so that programs refuse it that
+// do not know store.MovedTo.
 const movedVersion = 1 << 24
 
-// HoldStill gives numbers out of range others: the other place may not be able to go on from them. The write lock keeps everybody
-// else out.
+// HoldStill gives numbers out of range others: the other place may not be able to go on from them. The write lock keeps
+// everybody else out.
 func (c *conn) HoldStill(bool) error {
 	for _, n := range store.Numbered {
 		last, err := c.Number(`SELECT ` + lastNumber(n.Table, n.Column))
@@ -32,13 +32,15 @@ func (c *conn) HoldStill(bool) error {
 func (c *conn) Tables() (list []store.MovedTable, err error) {
 	ours := store.TablesMade(mailroom.Schema)
 	err = c.Query(`SELECT s.name, p.name, p.type = 'INTEGER', p."notnull" OR p.pk > 0
-		FROM sqlite_schema s JOIN pragma_table_info(s.name) p WHERE s.type = 'table' AND s.name NOT LIKE 'sqlite\_%' ESCAPE '\' ORDER BY s.name, p.cid`,
+		FROM sqlite_schema s JOIN pragma_table_info(s.name) p WHERE s.type = 'table'
+			AND s.name NOT LIKE 'sqlite\_%' ESCAPE '\' ORDER BY s.name, p.cid`,
 		func(row store.Row) error {
 			if len(list) == 0 || list[len(list)-1].Name != row.Text(0) {
 				list = append(list, store.MovedTable{Name: row.Text(0), Foreign: !ours[row.Text(0)], Ordered: true})
 			}
 			t := &list[len(list)-1]
-			t.Columns = append(t.Columns, store.MovedColumn{Name: row.Text(1), Number: row.Int(2) != 0, Never: row.Int(3) != 0})
+			t.Columns = append(t.Columns, store.MovedColumn{Name: row.Text(1), Number: row.Int(2) != 0,
+				Never: row.Int(3) != 0})
 			return nil
 		})
 	for i := range list {
@@ -51,7 +53,8 @@ func (c *conn) Tables() (list []store.MovedTable, err error) {
 
 // keys are the columns of the unique indexes of a table.
 func (c *conn) keys(table string) (keys [][]string, err error) {
-	err = c.Query(`SELECT group_concat(i.name) FROM pragma_index_list(?1) l JOIN pragma_index_info(l.name) i WHERE l."unique" GROUP BY l.name`, func(row store.Row) error {
+	err = c.Query(`SELECT group_concat(i.name) FROM pragma_index_list(?1) l JOIN pragma_index_info(l.name) i
+		WHERE l."unique" GROUP BY l.name`, func(row store.Row) error {
 		keys = append(keys, strings.Split(row.Text(0), ","))
 		return nil
 	}, table)
@@ -65,7 +68,8 @@ func (c *conn) Each(t store.MovedTable, each func(row store.Row) error) error {
 
 // Fill adds rows to a table.
 func (c *conn) Fill(t store.MovedTable, rows iter.Seq2[store.Row, error]) error {
-	insert := `INSERT INTO ` + t.Name + ` (` + t.ColumnList() + `) VALUES (?` + strings.Repeat(", ?", len(t.Columns)-1) + `)`
+	insert := `INSERT INTO ` + t.Name + ` (` + t.ColumnList() + `) VALUES (?` + strings.Repeat(", ?",
+		len(t.Columns)-1) + `)`
 	args := make([]any, len(t.Columns))
 	for row, err := range rows {
 		if err != nil {
@@ -104,7 +108,8 @@ func (c *conn) Filled(last map[string]int64) error {
 		if err != nil {
 			return err
 		}
-		if _, err := c.Exec(`INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)`, n.Table, max(highest, last[n.Table])); err != nil {
+		if _, err := c.Exec(`INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)`, n.Table,
+			max(highest, last[n.Table])); err != nil {
 			return err
 		}
 	}
@@ -128,7 +133,8 @@ func (c *conn) Shut() error {
 	for _, table := range store.WrittenByHand {
 		for _, does := range closedTo {
 			if says != "" {
-				script += "CREATE TRIGGER " + table + "_closed_to_" + does + " BEFORE " + does + " ON " + table + " BEGIN SELECT RAISE(ABORT, '" + strings.ReplaceAll(says, "'", "''") + "'); END;"
+				script += "CREATE TRIGGER " + table + "_closed_to_" + does + " BEFORE " + does + " ON " + table +
+					" BEGIN SELECT RAISE(ABORT, '" + strings.ReplaceAll(says, "'", "''") + "'); END;"
 			}
 		}
 	}

@@ -6,9 +6,10 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// The number of a row is given by SQLite: one more than the largest there ever was. Somebody may write any other by hand. After
-// the largest that there can be, SQLite gives none any more, and nobody could send, or do anything else that is traced. One that
-// an archived message has would keep its message, and all that are archived with it, out of the archive.
+// The number of a row is given by SQLite: one more than the largest there ever was. Somebody may write any other by
+// hand. After the largest that there can be, SQLite gives none any more, and nobody could send, or do anything else
+// that is traced. One that an archived message has would keep its message, and all that are archived with it, out of
+// the archive.
 
 // Again reports whether a statement failed because SQLite had no number left, which it calls a full disk. Then the
 // transaction is to be undone, and the next run of the batch begins with giving it some, once.
@@ -29,8 +30,8 @@ func lastNumber(table, column string) string {
 		coalesce((SELECT max(seq) FROM sqlite_sequence WHERE name = '` + table + `'), 0))`
 }
 
-// Renumber gives rows whose numbers are out of range the numbers that come next, in their order. A row that cannot be changed
-// keeps its own.
+// Renumber gives rows whose numbers are out of range the numbers that come next, in their order. A row that cannot be
+// changed keeps its own.
 func (c *conn) Renumber() error {
 	for _, n := range store.Numbered {
 		if err := c.renumberTable(n.Table, n.Column); err != nil {
@@ -59,9 +60,12 @@ func (c *conn) RenumberMessages() error {
 func (c *conn) renumberTable(table, column string) error {
 	used := []string{`SELECT max(` + column + `) FROM ` + table + ` WHERE ` + column + ` <= ?`}
 	if column == "seq" { // rows of the one table are moved into the other, and counted up to a number
-		used = append(used, `SELECT max(seq) FROM agent_message WHERE seq <= ?`, `SELECT max(seq) FROM agent_message_archive WHERE seq <= ?`,
+		used = append(used, `SELECT max(seq) FROM agent_message WHERE seq <= ?`,
+			`SELECT max(seq) FROM agent_message_archive WHERE seq <= ?`,
 			`SELECT max(n) FROM message_count WHERE recipient = '' AND state = 'counted' AND n <= ?`,
-			`SELECT max(CAST(value AS INTEGER)) FROM settings WHERE key LIKE 'former.%' AND CAST(value AS INTEGER) <= ?`) // and an agent owns what is behind it
+			// and an agent owns what is behind it
+			`SELECT max(CAST(value AS INTEGER)) FROM settings WHERE key LIKE 'former.%'
+				AND CAST(value AS INTEGER) <= ?`)
 	}
 	next := int64(0)
 	for _, query := range used {
@@ -81,7 +85,8 @@ func (c *conn) renumberTable(table, column string) error {
 	}
 	for _, number := range beyond {
 		next++
-		if _, err := c.Exec(`UPDATE `+table+` SET `+column+` = ? WHERE `+column+` = ?`, next, number); err != nil && c.Broken() {
+		if _, err := c.Exec(`UPDATE `+table+` SET `+column+` = ? WHERE `+column+` = ?`, next, number); err != nil &&
+			c.Broken() {
 			return err
 		}
 	}
@@ -92,20 +97,23 @@ func (c *conn) renumberTable(table, column string) error {
 // RenumberArchived gives the rows of temp.batch whose number an archived message has the numbers that come next.
 func (c *conn) RenumberArchived() error {
 	var taken []int64
-	err := c.Query(`SELECT b.seq FROM temp.batch b JOIN agent_message_archive a ON a.seq = b.seq ORDER BY b.seq`, func(row store.Row) error {
-		taken = append(taken, row.Int(0))
-		return nil
-	})
+	err := c.Query(`SELECT b.seq FROM temp.batch b JOIN agent_message_archive a ON a.seq = b.seq ORDER BY b.seq`,
+		func(row store.Row) error {
+			taken = append(taken, row.Int(0))
+			return nil
+		})
 	if err != nil || len(taken) == 0 {
 		return err
 	}
-	next, err := c.Number(`SELECT max(` + lastNumber("agent_message", "seq") + `, (SELECT max(seq) FROM agent_message_archive))`)
+	next, err := c.Number(`SELECT max(` + lastNumber("agent_message", "seq") +
+		`, (SELECT max(seq) FROM agent_message_archive))`)
 	if err != nil {
 		return err
 	}
 	for _, seq := range taken {
 		next++
-		for _, statement := range []string{`UPDATE agent_message SET seq = ? WHERE seq = ?`, `UPDATE temp.batch SET seq = ? WHERE seq = ?`} {
+		for _, statement := range []string{`UPDATE agent_message SET seq = ? WHERE seq = ?`,
+			`UPDATE temp.batch SET seq = ? WHERE seq = ?`} {
 			if _, err := c.Exec(statement, next, seq); err != nil {
 				return err
 			}

@@ -45,8 +45,8 @@ func putAway(t *testing.T, path string) {
 	}
 }
 
-// TestFailedFileIsReplaced: after an error of the disk nothing goes to the database any more, but what is put in its place
-// can be used at once. The log says once that the engine has changed over.
+// TestFailedFileIsReplaced: after an error of the disk nothing goes to the database any more, but what is put in its
+// place can be used at once. The log says once that the engine has changed over.
 func TestFailedFileIsReplaced(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
@@ -94,7 +94,8 @@ func TestCloseAfterAFailedBatch(t *testing.T) {
 		})
 	})
 	go func() { closed <- s.Close() }()
-	for refusal := error(nil); orchestrator.CodeOf(refusal) != orchestrator.Unavailable; { // nothing is taken once the last request waits
+	// nothing is taken once the last request waits
+	for refusal := error(nil); orchestrator.CodeOf(refusal) != orchestrator.Unavailable; {
 		soon, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		refusal = s.write(soon, writeOne)
 		cancel()

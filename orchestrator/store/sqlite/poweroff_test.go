@@ -23,10 +23,13 @@ func TestReadingAfterAnInterruptedCreation(t *testing.T) {
 	defer db.Close()
 	for _, statement := range []string{
 		`PRAGMA journal_mode = DELETE`, `PRAGMA cache_size = 2`, `CREATE TABLE other (x)`,
-		// Without the table of a program that knows the command document it would be the database of a stranger, and stay as it is.
-		`CREATE TABLE agent_message (message_id, sender, recipient, message_type, payload, status, created_at, delivered_at, retry_count, max_retries, error_message)`,
+		// Without the table of a program that knows the command document it would be the database of a stranger, and
+		// stay as it is.
+		`CREATE TABLE agent_message (message_id, sender, recipient, message_type, payload, status, created_at,
+			delivered_at, retry_count, max_retries, error_message)`,
 		`BEGIN`,
-		`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 500) INSERT INTO other SELECT randomblob(1000) FROM n`,
+		`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n
+			WHERE i < 500) INSERT INTO other SELECT randomblob(1000) FROM n`,
 	} {
 		if _, err := db.ExecContext(t.Context(), statement); err != nil {
 			t.Fatal(err)

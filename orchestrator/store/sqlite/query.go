@@ -23,23 +23,27 @@ var credentials = map[string]bool{
 // queryTimeout ends an audit query that runs for too long.
 const queryTimeout = 60 * time.Second
 
-// What an audit query may make, in bytes: one value, all that SQLite has at a time, and all values of a row, which the driver copies.
+// What an audit query may make, in bytes: one value, all that SQLite has at a time, and all values of a row, which the
+// driver copies.
 const maxValue, maxMade, maxRow = 8 << 20, 192 << 20, 64 << 20
 
-// sortMemory is what all sorters of a query may have together, in KiB; a sorter has at least 1 MB. What is more goes into a file, in parts
-// of that size, and at the end a value of each part is in memory: with SQLite's own 2 MB, half of all that is sorted can be.
+// sortMemory is what all sorters of a query may have together, in KiB; a sorter has at least 1 MB. What is more goes
+// into a file, in parts of that size, and at the end a value of each part is in memory: with SQLite's own 2 MB, half of
+// all that is sorted can be.
 const sortMemory = 32 << 10
 
 // maxSorters bounds the places where a query sorts, groups or looks for what is distinct.
 const maxSorters = 32
 
-// Query runs one SELECT for an audit and returns at most as many rows as bound allows. It runs on a connection of its own that cannot
-// write and whose authorizer allows nothing but reading tables and calling functions, so that no statement can attach,
-// create or change a file, or read credentials. Parameters are bound to ?1, ?2, ... Errors: invalid_params for a
-// statement that is wrong or not allowed, or makes values that are too long; timeout of a minute as unavailable.
+// Query runs one SELECT for an audit and returns at most as many rows as bound allows. It runs on a connection of its
+// own that cannot write and whose authorizer allows nothing but reading tables and calling functions, so that no
+// statement can attach, create or change a file, or read credentials. Parameters are bound to ?1, ?2, ... Errors:
+// invalid_params for a statement that is wrong or not allowed, or makes values that are too long; timeout of a minute
+// as unavailable.
 func (s *Store) Query(ctx context.Context, statement string, bound store.Bound, params ...any) (store.Table, error) {
 	if strings.ContainsRune(statement, 0) || !utf8.ValidString(statement) {
-		return store.Table{}, orchestrator.Errorf(orchestrator.InvalidParams, "the query holds a NUL or is not valid UTF-8")
+		return store.Table{}, orchestrator.Errorf(orchestrator.InvalidParams,
+			"the query holds a NUL or is not valid UTF-8")
 	}
 	// A pooled reader makes sure that the file exists and has this version's tables.
 	if err := admit(ctx, s); err != nil {
@@ -62,7 +66,9 @@ func (s *Store) Query(ctx context.Context, statement string, bound store.Bound, 
 		return store.Table{}, databaseError(s.path, c.queryError(ctx, err))
 	}
 	if w.sorters > maxSorters {
-		return store.Table{}, orchestrator.Errorf(orchestrator.InvalidParams, "the query sorts, groups or looks for distinct rows in %d places; at most %d are allowed", w.sorters, maxSorters).
+		return store.Table{}, orchestrator.Errorf(orchestrator.InvalidParams,
+			"the query sorts, groups or looks for distinct rows in %d places; at most %d are allowed", w.sorters,
+			maxSorters).
 			WithHint("Ask several shorter queries")
 	}
 	c.raw.RegisterAuthorizer(nil)
@@ -99,7 +105,8 @@ func authorizeAudit(op int, arg1, arg2 string, watch observer) int {
 // sqliteRecursive is SQLITE_RECURSIVE, which the driver does not name.
 const sqliteRecursive = 33
 
-func (c *conn) audit(ctx context.Context, statement string, w weight, bound store.Bound, params []any) (store.Table, error) {
+func (c *conn) audit(ctx context.Context, statement string, w weight, bound store.Bound, params []any) (store.Table,
+	error) {
 	s, err := c.raw.Prepare(statement)
 	if err != nil {
 		return store.Table{}, c.queryError(ctx, err)
@@ -107,13 +114,16 @@ func (c *conn) audit(ctx context.Context, statement string, w weight, bound stor
 	defer s.Close()
 	stmt := s.(*sqlite3.SQLiteStmt)
 	if !stmt.Readonly() {
-		return store.Table{}, orchestrator.Errorf(orchestrator.InvalidParams, "the query is not read-only").WithHint("sql takes one SELECT")
+		return store.Table{}, orchestrator.Errorf(orchestrator.InvalidParams, "the query is not read-only").
+			WithHint("sql takes one SELECT")
 	}
 	if !c.single(statement) {
-		return store.Table{}, orchestrator.Errorf(orchestrator.InvalidParams, "the query is more than one statement").WithHint("sql takes one SELECT")
+		return store.Table{}, orchestrator.Errorf(orchestrator.InvalidParams, "the query is more than one statement").
+			WithHint("sql takes one SELECT")
 	}
 	if want := stmt.NumInput(); want != len(params) {
-		return store.Table{}, orchestrator.Errorf(orchestrator.InvalidParams, "the query has %d parameters, and %d values were given", want, len(params))
+		return store.Table{}, orchestrator.Errorf(orchestrator.InvalidParams,
+			"the query has %d parameters, and %d values were given", want, len(params))
 	}
 	rows, err := stmt.QueryContext(ctx, c.Bind(params))
 	if err != nil {
@@ -177,8 +187,8 @@ func (c *conn) weigh(ctx context.Context, statement string) (w weight, err error
 	}
 }
 
-// single reports whether a query that could be prepared is one statement. The driver prepares the first and says nothing
-// of what follows; as a subquery, several are a syntax error.
+// single reports whether a query that could be prepared is one statement. The driver prepares the first and says
+// nothing of what follows; as a subquery, several are a syntax error.
 func (c *conn) single(statement string) bool {
 	if _, rest, _ := strings.Cut(statement, ";"); strings.TrimSpace(rest) == "" {
 		return true
@@ -197,11 +207,13 @@ func (c *conn) queryError(ctx context.Context, err error) error {
 	}
 	code := sqliteCode(err)
 	if code == sqlite3.ErrAuth {
-		return &orchestrator.Error{Code: orchestrator.InvalidParams, Message: "the query does something other than reading", Err: err,
+		return &orchestrator.Error{Code: orchestrator.InvalidParams,
+			Message: "the query does something other than reading", Err: err,
 			Hint: "sql takes one SELECT over the tables of this database"}
 	}
 	if code == sqlite3.ErrTooBig {
-		return orchestrator.Errorf(orchestrator.InvalidParams, "the query makes a value of more than %d bytes", c.raw.GetLimit(sqlite3.SQLITE_LIMIT_LENGTH)).
+		return orchestrator.Errorf(orchestrator.InvalidParams, "the query makes a value of more than %d bytes",
+			c.raw.GetLimit(sqlite3.SQLITE_LIMIT_LENGTH)).
 			WithHint("The more columns and functions a query has, the shorter each of its values must be: ask for fewer columns at a time")
 	}
 	if code == sqlite3.ErrError || code == sqlite3.ErrRange || code == 0 {

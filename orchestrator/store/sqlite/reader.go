@@ -33,9 +33,9 @@ type readers struct {
 }
 
 // Read calls fn with a connection whose statements all see the same state of the database. fn must not keep the
-// connection, must not write to a slow client while it has it, since an open snapshot keeps the WAL from being folded, and must
-// not read through the store: all places to read could be taken by readers that wait for another. Error: busy when ctx ends
-// before there is a place.
+// connection, must not write to a slow client while it has it, since an open snapshot keeps the WAL from being folded,
+// and must not read through the store: all places to read could be taken by readers that wait for another. Error: busy
+// when ctx ends before there is a place.
 func (s *Store) Read(ctx context.Context, fn func(c *store.Conn) error) error {
 	c, err := s.readers.take(ctx)
 	if err != nil {
@@ -49,8 +49,8 @@ func (s *Store) Read(ctx context.Context, fn func(c *store.Conn) error) error {
 	return s.noteDamage(databaseError(s.path, fn(c.Conn)))
 }
 
-// admit refuses a database that cannot be read, and tables that a newer program has made unfit for this one, also if the
-// connections of the pool are older than that.
+// admit refuses a database that cannot be read, and tables that a newer program has made unfit for this one, also if
+// the connections of the pool are older than that.
 func admit(ctx context.Context, s *Store) error {
 	return s.Read(ctx, func(c *store.Conn) error { return c.Admit() })
 }
@@ -179,8 +179,8 @@ func (p *readers) close() error {
 }
 
 // openReader opens a connection for reading. It makes no file: whoever reads at a path where there is none has mistyped
-// it, or is in the wrong folder. A file of an older version is migrated through the writer first. On a disk where nothing can be
-// written, a database that was closed cleanly is read as it stands.
+// it, or is in the wrong folder. A file of an older version is migrated through the writer first. On a disk where
+// nothing can be written, a database that was closed cleanly is read as it stands.
 func (s *Store) openReader() (*conn, error) {
 	if s.missing() || orphanedWAL(s.path) {
 		return nil, s.noDatabase()
@@ -248,9 +248,9 @@ func walExists(path string) bool {
 	return err == nil && info.Size() > 0
 }
 
-// detectChanges watches for commits of any connection but its own, through SQLite's data_version: 5 us a look, with that
-// for a database that has moved. While the one in its place cannot be opened, everything counts as changed: whoever looks
-// then gets to know why.
+// detectChanges watches for commits of any connection but its own, through SQLite's data_version: 5 us a look, with
+// that for a database that has moved. While the one in its place cannot be opened, everything counts as changed:
+// whoever looks then gets to know why.
 func (s *Store) detectChanges() (changed func() bool, stop func()) {
 	c, err := s.openReader()
 	if err != nil {

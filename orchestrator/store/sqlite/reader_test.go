@@ -11,8 +11,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// However many want to read at the same time, a process opens no more than some connections. The others wait for their turn, as long
-// as somebody waits for what they read.
+// However many want to read at the same time, a process opens no more than some connections. The others wait for their
+// turn, as long as somebody waits for what they read.
 func TestReadersAreBounded(t *testing.T) {
 	t.Parallel()
 	s := makeStore(t)

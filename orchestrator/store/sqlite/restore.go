@@ -20,10 +20,11 @@ import (
 )
 
 // Restore replaces the contents of the database by those of a backup, in one transaction that other processes see as a
-// whole; they need not be stopped. What was there before is saved beside the database first. Without force it is refused
-// with conflict while undelivered messages are there, since they would be gone. What is outdated in the backup is ended before
-// anybody can see it. The backup itself is only read; this process must not have it open as a database.
-func (s *Store) Restore(ctx context.Context, file string, force bool, parts store.InBackup) (done store.Restored, err error) {
+// whole; they need not be stopped. What was there before is saved beside the database first. Without force it is
+// refused with conflict while undelivered messages are there, since they would be gone. What is outdated in the backup
+// is ended before anybody can see it. The backup itself is only read; this process must not have it open as a database.
+func (s *Store) Restore(ctx context.Context, file string, force bool, parts store.InBackup) (done store.Restored,
+	err error) {
 	staged, err := stage(s, file)
 	if err != nil {
 		return store.Restored{}, err
@@ -142,8 +143,9 @@ func (d *dbFile) backupAt(file string) (source string, err error) {
 	return source, nil
 }
 
-// stage copies a backup, with what SQLite keeps beside it, into a folder beside the database, checks the copy and brings it to this version
-// of the tables. What is to be changed in it is changed there: nobody must ever see the database with tokens that are not valid any more.
+// stage copies a backup, with what SQLite keeps beside it, into a folder beside the database, checks the copy and
+// brings it to this version of the tables. What is to be changed in it is changed there: nobody must ever see the
+// database with tokens that are not valid any more.
 func stage(s *Store, file string) (staged *copies.Folder, err error) {
 	source, err := s.backupAt(file)
 	if err != nil {
@@ -187,13 +189,15 @@ func checkStaged(path, named string) error {
 	return databaseError(named, reopen(c))
 }
 
-// reopen makes a backup of a database that had moved away one that can be written. It is a database of its own from now on.
+// reopen makes a backup of a database that had moved away one that can be written. It is a database of its own from now
+// on.
 func reopen(c *conn) error {
 	settings, err := store.MoveSettings(c.Conn)
 	if err != nil || len(settings) == 0 {
 		return err
 	}
-	if err := c.Script(`BEGIN; DELETE FROM settings WHERE key IN ('` + store.MovedTo + `', '` + store.MovingFrom + `')`); err != nil {
+	if err := c.Script(`BEGIN; DELETE FROM settings WHERE key IN ('` + store.MovedTo + `', '` + store.MovingFrom +
+		`')`); err != nil {
 		return err
 	}
 	if err := c.Shut(); err != nil {
@@ -202,7 +206,8 @@ func reopen(c *conn) error {
 	return c.Script("COMMIT")
 }
 
-// mayReplace refuses to replace a database that has moved away: it would be written again, beside the one that it has become.
+// mayReplace refuses to replace a database that has moved away: it would be written again, beside the one that it has
+// become.
 func (s *Store) mayReplace(ctx context.Context) error {
 	return s.Read(ctx, func(c *store.Conn) error {
 		settings, err := store.MoveSettings(c)
@@ -264,7 +269,8 @@ func savePrevious(ctx context.Context, s *Store, force bool) (file string, err e
 		return "", err
 	}
 	if waiting > 0 && !force {
-		return "", orchestrator.Errorf(orchestrator.Conflict, "the database holds %d undelivered messages, which the backup would replace", waiting).
+		return "", orchestrator.Errorf(orchestrator.Conflict,
+			"the database holds %d undelivered messages, which the backup would replace", waiting).
 			WithHint("Deliver them first, or repeat with --force: the database is saved beside itself before it is replaced")
 	}
 	if total == 0 {
@@ -279,13 +285,16 @@ func savePrevious(ctx context.Context, s *Store, force bool) (file string, err e
 	return file, err
 }
 
-// presentContent counts what a restore would replace: messages, agents and tables of others. An error means that the database cannot even be read.
+// presentContent counts what a restore would replace: messages, agents and tables of others. An error means that the
+// database cannot even be read.
 func (s *Store) presentContent(ctx context.Context) (total, waiting int64, err error) {
 	err = s.Read(ctx, func(c *store.Conn) error {
-		if total, err = c.Number(`SELECT (SELECT count(*) FROM agent_message) + (SELECT count(*) FROM agent_message_archive) + (SELECT count(*) FROM agents)`); err != nil {
+		if total, err = c.Number(`SELECT (SELECT count(*) FROM agent_message) + (SELECT count(*)
+			FROM agent_message_archive) + (SELECT count(*) FROM agents)`); err != nil {
 			return err
 		}
-		if waiting, err = c.Number(`SELECT count(*) FROM agent_message WHERE status IN ('pending','retry')`); err != nil {
+		if waiting, err = c.Number(`SELECT count(*) FROM agent_message
+			WHERE status IN ('pending','retry')`); err != nil {
 			return err
 		}
 		return fresh(func(ours *store.Conn) error {
@@ -299,7 +308,8 @@ func (s *Store) presentContent(ctx context.Context) (total, waiting int64, err e
 
 // replaceDamaged says how to get past a database that cannot be read: no transaction can replace it.
 func (d *dbFile) replaceDamaged(cause error) error {
-	return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "the database cannot be read, so it cannot be replaced in place", Err: cause,
+	return &orchestrator.Error{Code: orchestrator.Unavailable,
+		Message: "the database cannot be read, so it cannot be replaced in place", Err: cause,
 		Hint: recovery(d.path)}
 }
 

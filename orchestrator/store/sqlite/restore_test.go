@@ -27,7 +27,8 @@ func TestRestoreRevivesNothing(t *testing.T) {
 		}
 		secrets[agent] = secret
 	}
-	for agent, lifetime := range map[string]time.Duration{"a": 0, "b": 0, "c": 0, "d": 0, "soon": time.Minute, "before": 0} {
+	for agent, lifetime := range map[string]time.Duration{"a": 0, "b": 0, "c": 0, "d": 0, "soon": time.Minute,
+		"before": 0} {
 		issue(agent, lifetime)
 	}
 	if _, err := agents.RevokeTokens(t.Context(), f.Ledger, "before"); err != nil {

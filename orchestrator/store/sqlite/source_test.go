@@ -128,7 +128,8 @@ func TestRestoreTakesTheJournal(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	for _, statement := range []string{`PRAGMA journal_mode = DELETE`, `PRAGMA cache_size = 1`, `BEGIN`, `UPDATE agent_message SET payload = '"' || hex(randomblob(2000)) || '"'`} {
+	for _, statement := range []string{`PRAGMA journal_mode = DELETE`, `PRAGMA cache_size = 1`, `BEGIN`,
+		`UPDATE agent_message SET payload = '"' || hex(randomblob(2000)) || '"'`} {
 		if _, err := c.ExecContext(t.Context(), statement); err != nil {
 			t.Fatal(err)
 		}
@@ -144,12 +145,14 @@ func TestRestoreTakesTheJournal(t *testing.T) {
 		}
 	})
 	var torn int
-	if err := enginetest.Plain(t, r.Path()).QueryRow(`SELECT count(*) FROM agent_message WHERE payload NOT LIKE '"xxx%'`).Scan(&torn); err != nil || torn != 0 {
+	if err := enginetest.Plain(t, r.Path()).QueryRow(`SELECT count(*) FROM agent_message
+		WHERE payload NOT LIKE '"xxx%'`).Scan(&torn); err != nil || torn != 0 {
 		t.Errorf("%d messages of the transaction, %v", torn, err)
 	}
 }
 
-// A database that is written meanwhile is restored as it was at one moment, with all that was acknowledged before, or refused.
+// A database that is written meanwhile is restored as it was at one moment, with all that was acknowledged before, or
+// refused.
 func TestRestoreOfALivingDatabase(t *testing.T) {
 	t.Parallel()
 	source := enginetest.New(t, "a", "b")
@@ -161,7 +164,8 @@ func TestRestoreOfALivingDatabase(t *testing.T) {
 	go func() {
 		defer close(ended)
 		for ctx.Err() == nil {
-			if _, err := messages.Send(t.Context(), source.Ledger, orchestrator.Draft{Sender: "a", Recipient: "b"}); err != nil {
+			if _, err := messages.Send(t.Context(), source.Ledger, orchestrator.Draft{Sender: "a",
+				Recipient: "b"}); err != nil {
 				t.Error(err)
 			}
 		}
@@ -215,7 +219,8 @@ func TestRestoreRefusesForeignTables(t *testing.T) {
 		refused(f, orchestrator.InvalidParams, names, backedUp(t, f, statement))
 	}
 	refused(f, orchestrator.Conflict, "such as notes", backedUp(t, f, `CREATE TABLE notes (x)`))
-	refused(f, orchestrator.Conflict, "such as spy", backedUp(t, f, `CREATE TRIGGER spy AFTER INSERT ON agent_message BEGIN UPDATE agents SET deliver = 'exec:x'; END`))
+	refused(f, orchestrator.Conflict, "such as spy", backedUp(t, f,
+		`CREATE TRIGGER spy AFTER INSERT ON agent_message BEGIN UPDATE agents SET deliver = 'exec:x'; END`))
 	plain := backedUp(t, f)
 	f.SQL(`CREATE TABLE notes (x)`)
 	refused(f, orchestrator.Conflict, "such as notes", plain)
@@ -231,7 +236,8 @@ func TestRestoreRefusesForeignTables(t *testing.T) {
 	}
 	want.Rows(t, f.Rows(`SELECT x FROM notes`), "7")
 	var saved int
-	if err := enginetest.Plain(t, done.Previous).QueryRow(`SELECT x FROM notes`).Scan(&saved); err != nil || saved != 8 {
+	if err := enginetest.Plain(t, done.Previous).QueryRow(`SELECT x FROM notes`).Scan(&saved); err != nil ||
+		saved != 8 {
 		t.Errorf("saved: %d, %v", saved, err)
 	}
 }
@@ -247,7 +253,8 @@ func TestRestoreOverAnotherProgram(t *testing.T) {
 	_, err := enginetest.Open(t, path).Restore(t.Context(), backup, true)
 	want.Code(t, err, orchestrator.Conflict)
 	var things int
-	if err := enginetest.Plain(t, path).QueryRow(`SELECT count(*) FROM sqlite_schema`).Scan(&things); err != nil || things != 1 {
+	if err := enginetest.Plain(t, path).QueryRow(`SELECT count(*) FROM sqlite_schema`).Scan(&things); err != nil ||
+		things != 1 {
 		t.Errorf("%d things in the file, %v", things, err)
 	}
 }
@@ -258,8 +265,10 @@ func TestRestoreSaysWhatItBrings(t *testing.T) {
 	f := enginetest.New(t, "a", "b", "c")
 	f.Send("a", "b")
 	f.Add(agents.Update{Name: "c", Deliver: new("jsonl:" + filepath.Join(t.TempDir(), "c"))})
-	backup := backedUp(t, f, `UPDATE agents SET deliver = 'exec:touch x', folder = '/tmp', start_command = 'claude' WHERE name = 'b'`,
-		`INSERT INTO schedules (name, spec, command, params, created_at) VALUES ('nightly', '@daily', 'clear_old', '{"days":1}', '')`,
+	backup := backedUp(t, f, `UPDATE agents SET deliver = 'exec:touch x', folder = '/tmp', start_command = 'claude'
+		WHERE name = 'b'`,
+		`INSERT INTO schedules (name, spec, command, params, created_at) VALUES ('nightly', '@daily', 'clear_old',
+			'{"days":1}', '')`,
 		`INSERT INTO schedules (name, spec, command, enabled, created_at) VALUES ('off', '@daily', 'clear_old', 0, '')`,
 		`INSERT INTO settings (key, value, updated_at) VALUES ('signal.url', 'https://x.example.com', '')`)
 	f.Send("a", "b")
@@ -281,7 +290,8 @@ func TestRestoreSaysWhatItBrings(t *testing.T) {
 		t.Errorf("%+v, %v", again, err)
 	}
 	none := enginetest.Open(t, filepath.Join(t.TempDir(), "none.db"))
-	if found, err := ledger.CompareBackup(t.Context(), none.Ledger, backup); err != nil || found.Missing != 0 || len(found.Adds) < len(adds) || none.Store.Exists() {
+	if found, err := ledger.CompareBackup(t.Context(), none.Ledger, backup); err != nil || found.Missing != 0 ||
+		len(found.Adds) < len(adds) || none.Store.Exists() {
 		t.Errorf("%+v, %v", found, err)
 	}
 }

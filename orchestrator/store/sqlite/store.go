@@ -1,5 +1,5 @@
-// Package sqlite is a database in a file: connections, the write-ahead log and what makes it durable, turns of processes that
-// write, migrations, backup and restore, and what tells waiters that somebody has written.
+// Package sqlite is a database in a file: connections, the write-ahead log and what makes it durable, turns of
+// processes that write, migrations, backup and restore, and what tells waiters that somebody has written.
 package sqlite
 
 import (
@@ -65,7 +65,8 @@ type Store struct {
 // file itself is opened by the first that needs it, and made by the first that writes, or by Create.
 func Open(o Options) (*Store, error) {
 	if strings.ContainsRune(o.Path, 0) || o.Path == "" {
-		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "the path of the database is empty or holds a NUL").WithHint("Name a file with --db")
+		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "the path of the database is empty or holds a NUL").
+			WithHint("Name a file with --db")
 	}
 	path, err := filepath.Abs(o.Path)
 	if err != nil {
@@ -73,7 +74,8 @@ func Open(o Options) (*Store, error) {
 	}
 	info, statErr := os.Stat(path)
 	if statErr == nil && !info.Mode().IsRegular() {
-		return nil, orchestrator.Errorf(orchestrator.Unavailable, "%s cannot be a database: it is not a regular file", path).WithHint("%s", whyNotOpen(path))
+		return nil, orchestrator.Errorf(orchestrator.Unavailable, "%s cannot be a database: it is not a regular file",
+			path).WithHint("%s", whyNotOpen(path))
 	}
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real // the same file by two names must have one turnstile and one bell
@@ -153,7 +155,8 @@ func (j job) Lazy() bool                       { return false }
 func (j job) Rings() *store.Ring               { return &store.Ring{} }
 func (j job) Durable()                         {}
 
-// Create makes the database if it is not there yet, and reports whether it did. It makes none where there was one before.
+// Create makes the database if it is not there yet, and reports whether it did. It makes none where there was one
+// before.
 func (s *Store) Create() (created bool, err error) {
 	if created = !s.Exists(); created && s.found.Load() {
 		return false, s.noDatabase()
@@ -163,7 +166,8 @@ func (s *Store) Create() (created bool, err error) {
 }
 
 // openWriter opens the connection that writes, making and migrating the file first where needed. Many processes may do
-// this at once: they queue at the turnstile, and what SQLite still refuses as busy is tried again, until a certain time.
+// this at once: they queue at the turnstile, and what SQLite still refuses as busy is tried again, until a certain
+// time.
 func (s *Store) openWriter(until time.Time) (*conn, error) {
 	var c *conn
 	open := func() (err error) {

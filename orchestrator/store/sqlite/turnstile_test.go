@@ -247,8 +247,8 @@ func (h hurried) Write(b *store.Batch, _ time.Time) (store.Commit, error) {
 	return h.backend.Write(b, time.Now().Add(time.Second))
 }
 
-// lockedStore makes a database of which another program holds the write lock. SQLite's own waiting, which no bubble's clock
-// knows of, is turned off.
+// lockedStore makes a database of which another program holds the write lock. SQLite's own waiting, which no bubble's
+// clock knows of, is turned off.
 func lockedStore(t *testing.T) *Store {
 	t.Helper()
 	s := makeStore(t)
@@ -274,7 +274,8 @@ func TestWaitedForTheTurn(t *testing.T) {
 		s.writer.Backend = hurried{s.backend}
 		began := time.Now()
 		err := s.write(t.Context(), writeOne)
-		if took := time.Since(began); orchestrator.CodeOf(err) != orchestrator.Busy || took > time.Second || took < time.Second/2 {
+		if took := time.Since(began); orchestrator.CodeOf(err) != orchestrator.Busy || took > time.Second ||
+			took < time.Second/2 {
 			t.Errorf("%v, after %s; want busy after a second", err, took)
 		}
 	})

@@ -123,8 +123,8 @@ func stopped(s *scene) {
 	}
 }
 
-// leases asks for the holder of a lease while it lives, while it is stopped, and after it was killed. A store that puts nothing
-// into a token knows of none.
+// leases asks for the holder of a lease while it lives, while it is stopped, and after it was killed. A store that puts
+// nothing into a token knows of none.
 func leases(s *scene) {
 	st := s.made()
 	holder := s.process("lease")
@@ -134,7 +134,8 @@ func leases(s *scene) {
 		s.Fatalf("the token of a lease is %q", token)
 	}
 	own := st.Token("own")
-	for what, alive := range map[string]string{"another process": token, "this process": own, "nobody known": "id", "nobody": ""} {
+	for what, alive := range map[string]string{"another process": token, "this process": own, "nobody known": "id",
+		"nobody": ""} {
 		if st.Gone(alive) {
 			s.Errorf("the lease of %s is gone", what)
 		}

@@ -15,8 +15,8 @@ import (
 // helperPrefix begins the names of what other processes do for a test.
 const helperPrefix = "storetest "
 
-// Helpers are what other processes do for the tests. TestHelperProcess of each package that calls Exercise hands them to
-// helper.Run.
+// Helpers are what other processes do for the tests. TestHelperProcess of each package that calls Exercise hands them
+// to helper.Run.
 func Helpers(open Open) map[string]func(address string, in *bufio.Scanner) {
 	list := map[string]func(address string, in *bufio.Scanner){}
 	for name, does := range map[string]func(st store.Store, in *bufio.Scanner){
@@ -55,8 +55,8 @@ func helpHold(st store.Store, in *bufio.Scanner) {
 	in.Scan()
 }
 
-// helpListen listens for rings for agent coder. It waits for one that names coder when it hears "named", and for one after
-// which it finds a row when it hears "row".
+// helpListen listens for rings for agent coder. It waits for one that names coder when it hears "named", and for one
+// after which it finds a row when it hears "row".
 func helpListen(st store.Store, in *bufio.Scanner) {
 	rings, stop, err := st.Bell().Listen(context.Background(), "coder")
 	defer stop()
@@ -104,7 +104,8 @@ func helpLease(st store.Store, in *bufio.Scanner) {
 	in.Scan()
 }
 
-// Writer starts a process that opens a store, adds a row for each line that it is told, and says when that was answered.
+// Writer starts a process that opens a store, adds a row for each line that it is told, and says when that was
+// answered.
 func Writer(t testing.TB, address string) *helper.Process {
 	return helper.Start(t, helperPrefix+"write", address)
 }

@@ -10,8 +10,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// places has more readers than a store should serve at a time, and then ends their context: those that still wait are refused
-// as busy, and those that read go on.
+// places has more readers than a store should serve at a time, and then ends their context: those that still wait are
+// refused as busy, and those that read go on.
 func places(s *scene) {
 	const readers = 64
 	st := s.made()
@@ -116,7 +116,8 @@ func statements(s *scene) {
 		if second, err = insert(t, "m2", nil); err != nil {
 			return err
 		}
-		if changed, err = t.Exec(`UPDATE agent_message SET priority = ?1 WHERE recipient = ?2`, int64(-2), "b"); err != nil {
+		if changed, err = t.Exec(`UPDATE agent_message SET priority = ?1 WHERE recipient = ?2`, int64(-2),
+			"b"); err != nil {
 			return err
 		}
 		if unchanged, err = t.Exec(`UPDATE agent_message SET priority = 0 WHERE recipient = ?1`, "nobody"); err != nil {
@@ -130,7 +131,8 @@ func statements(s *scene) {
 		s.Fatalf("writing: %v", err)
 	}
 	if second <= first || changed != 2 || unchanged != 0 {
-		s.Errorf("rows %d and %d were inserted, %d and %d changed; want rising numbers, and 2 and 0", first, second, changed, unchanged)
+		s.Errorf("rows %d and %d were inserted, %d and %d changed; want rising numbers, and 2 and 0", first, second,
+			changed, unchanged)
 	}
 	if err := st.Read(s.Context(), func(c *store.Conn) error { return readBack(c, first, second) }); err != nil {
 		s.Errorf("reading: %v", err)
@@ -144,7 +146,8 @@ func readBack(c *store.Conn, first, second int64) error {
 		SELECT message_id, seq, summary, status, ttl_seconds, crashes, hops, priority FROM agent_message
 		WHERE recipient = ?1 ORDER BY seq`, func(row store.Row) error {
 		n, err := c.Number(`SELECT count(*) FROM agent_message WHERE seq <= ?1`, row.Int(1))
-		got = append(got, fmt.Sprintf("%d: %s %d %q %s %d %t %d %d %d", n, row.Text(0), row.Int(1), row.Text(2), row.Text(3),
+		got = append(got, fmt.Sprintf("%d: %s %d %q %s %d %t %d %d %d", n, row.Text(0), row.Int(1), row.Text(2),
+			row.Text(3),
 			row.Int(4), row[4] == nil, row.Int(5), row.Int(6), row.Int(7)))
 		return err
 	}, "b")
@@ -159,10 +162,12 @@ func readBack(c *store.Conn, first, second int64) error {
 	if err != nil || fmt.Sprint(ids) != "[m1 m2]" {
 		return fmt.Errorf("the texts are %q, %v", ids, err)
 	}
-	if text, found, err := c.Text(`SELECT message_id FROM agent_message WHERE seq = ?1`, second); text != "m2" || !found || err != nil {
+	if text, found, err := c.Text(`SELECT message_id FROM agent_message WHERE seq = ?1`, second); text != "m2" ||
+		!found || err != nil {
 		return fmt.Errorf("the text is %q, found %t, %v", text, found, err)
 	}
-	if text, found, err := c.Text(`SELECT message_id FROM agent_message WHERE seq = 0`); text != "" || found || err != nil {
+	if text, found, err := c.Text(`SELECT message_id FROM agent_message WHERE seq = 0`); text != "" || found ||
+		err != nil {
 		return fmt.Errorf("the text of no row is %q, found %t, %v", text, found, err)
 	}
 	if n, err := c.Number(`SELECT seq FROM agent_message WHERE seq = 0`); n != 0 || err != nil {

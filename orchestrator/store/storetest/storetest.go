@@ -1,9 +1,9 @@
-// Package storetest holds the tests that every store must pass: each is a promise of package store, shown with the store's
-// public methods, settings rows, and other processes, some of which are killed.
+// Package storetest holds the tests that every store must pass: each is a promise of package store, shown with the
+// store's public methods, settings rows, and other processes, some of which are killed.
 //
-// A store's package calls Exercise from a test, and Helpers from its TestHelperProcess. Occupy, Queue and Together, which say
-// what is written in one batch, serve other tests, too. The tests of this package plant faults
-// in a store, and see to it that each promise is found broken.
+// A store's package calls Exercise from a test, and Helpers from its TestHelperProcess. Occupy, Queue and Together,
+// which say what is written in one batch, serve other tests, too. The tests of this package plant faults in a store,
+// and see to it that each promise is found broken.
 package storetest
 
 import (
@@ -19,8 +19,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Options say how to open a store. What is not said here is for the store's package to choose; the bell must reach other
-// processes.
+// Options say how to open a store. What is not said here is for the store's package to choose; the bell must reach
+// other processes.
 type Options struct {
 	Address     string        // of the database, as place returned it
 	BusyTimeout time.Duration // bounds the wait for what another process holds
@@ -32,8 +32,8 @@ type Options struct {
 // Open opens a store. It is called in other processes, too.
 type Open func(o Options) (store.Store, error)
 
-// Exercise tests a kind of store. place returns an address at which no database has ever been; the tests make one there. What
-// it makes goes away with the test. except are promises that this kind does not keep.
+// Exercise tests a kind of store. place returns an address at which no database has ever been; the tests make one
+// there. What it makes goes away with the test. except are promises that this kind does not keep.
 func Exercise(t *testing.T, place func(t testing.TB) string, open Open, except ...string) {
 	for _, p := range promises {
 		if slices.Contains(except, p.says) {

@@ -19,8 +19,8 @@ import (
 // A store that keeps its tester waiting is found sooner here.
 func init() { patience = 2 * time.Second }
 
-// TestPlantedFaultsAreFound plants each fault in a store that is sound: the test of the promise that it breaks must fail. For
-// every promise there is a fault.
+// TestPlantedFaultsAreFound plants each fault in a store that is sound: the test of the promise that it breaks must
+// fail. For every promise there is a fault.
 func TestPlantedFaultsAreFound(t *testing.T) {
 	t.Parallel()
 	for _, p := range promises {
@@ -36,7 +36,10 @@ func TestPlantedFaultsAreFound(t *testing.T) {
 				t.Fatalf("there is no promise that %s", f.breaks)
 			}
 			address := f.says + "|" + filepath.Join(t.TempDir(), "a.db")
-			found := record(t, func(r *recorder) { promises[i].check(&scene{TB: r, address: address, open: openFaulty}) })
+			found := record(t, func(r *recorder) {
+				promises[i].check(&scene{TB: r, address: address,
+					open: openFaulty})
+			})
 			if !strings.Contains(strings.Join(found, "\n"), f.shows) {
 				t.Errorf("%s: found %q; want %q in it", f.breaks, found, f.shows)
 			}

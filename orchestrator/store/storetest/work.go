@@ -54,8 +54,8 @@ func adds(keys ...string) *work {
 // write does work for which nobody stops to wait.
 func write(st store.Store, w *work) error { return writing(st, w)(context.Background()) }
 
-// Occupy begins a batch of a store that writes nothing. What comes while it is under way is the next batch, once leave is
-// called; the end of the test calls it, too.
+// Occupy begins a batch of a store that writes nothing. What comes while it is under way is the next batch, once leave
+// is called; the end of the test calls it, too.
 func Occupy(t testing.TB, st store.Store) (leave func()) {
 	t.Helper()
 	inside, goOn := make(chan error, 1), make(chan struct{})
@@ -77,7 +77,8 @@ func Occupy(t testing.TB, st store.Store) (leave func()) {
 	return leave
 }
 
-// queueing is a context that tells when a request waits in the queue of a store.Writer: it asks then for the context's end.
+// queueing is a context that tells when a request waits in the queue of a store.Writer: it asks then for the context's
+// end.
 type queueing struct {
 	context.Context
 	queued func()

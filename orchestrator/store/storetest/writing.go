@@ -10,8 +10,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// durable kills a process that writes: all that it was answered is there. Work is told so before its write returns, unless it
-// failed.
+// durable kills a process that writes: all that it was answered is there. Work is told so before its write returns,
+// unless it failed.
 func durable(s *scene) {
 	st := s.made()
 	writer := s.process("write")
@@ -66,11 +66,12 @@ func whole(s *scene) {
 	s.wantRows(other, "1", "2")
 }
 
-// failures fails one request of a batch, by an error or a panic, at each place and behind 0 to 2 rows: it is undone, and its
-// neighbours are not.
+// failures fails one request of a batch, by an error or a panic, at each place and behind 0 to 2 rows: it is undone,
+// and its neighbours are not.
 func failures(s *scene) {
 	st := s.made()
-	for what, fail := range map[string]func() error{"error": func() error { return errOwn }, "panic": func() error { panic(errOwn) }} {
+	for what, fail := range map[string]func() error{"error": func() error { return errOwn },
+		"panic": func() error { panic(errOwn) }} {
 		for place := range 4 {
 			for wrote := range 3 {
 				bad := adds([]string{"x", "y"}[:wrote]...)
@@ -78,7 +79,8 @@ func failures(s *scene) {
 				bad.run = func(t *store.Transaction) error { return errors.Join(adding(t), fail()) }
 				works := slices.Insert([]*work{adds("a"), adds("b", "c"), adds("d")}, place, bad)
 				for i, err := range s.together(st, works...) {
-					own := errors.Is(err, errOwn) || what == "panic" && orchestrator.CodeOf(err) == orchestrator.Internal && err != errNever
+					own := errors.Is(err, errOwn) || what == "panic" &&
+						orchestrator.CodeOf(err) == orchestrator.Internal && err != errNever
 					if i == place && !own || i != place && err != nil {
 						s.Errorf("%s at place %d behind %d rows: request %d got %v", what, place, wrote, i, err)
 					}
@@ -104,8 +106,8 @@ func (s *scene) clear(st store.Store) {
 	}
 }
 
-// apart has part of a request's work refused by the database, in a request that is alone and in a batch: what came before and
-// comes after it is kept.
+// apart has part of a request's work refused by the database, in a request that is alone and in a batch: what came
+// before and comes after it is kept.
 func apart(s *scene) {
 	st := s.made()
 	partly := func(name string) *work {
@@ -185,8 +187,8 @@ func hooks(s *scene) {
 	s.wantRows(st, "1", "2")
 }
 
-// alone has another process in a transaction: who writes meanwhile waits, is refused as busy when its own time or the store's
-// is up, and sees in the end what the other has written.
+// alone has another process in a transaction: who writes meanwhile waits, is refused as busy when its own time or the
+// store's is up, and sees in the end what the other has written.
 func alone(s *scene) {
 	st, hurried := s.made(), s.openedWith(Options{BusyTimeout: patience / 20})
 	other := s.process("hold")
@@ -217,7 +219,8 @@ func withdrawn(s *scene) {
 	st := s.made()
 	early := adds("early")
 	err := writing(st, early)(ended(s.Context(), errOwn))
-	if s.wantCode("a write under a context that has ended", err, orchestrator.Busy); !errors.Is(err, errOwn) || early.runs.Load() != 0 {
+	if s.wantCode("a write under a context that has ended", err, orchestrator.Busy); !errors.Is(err, errOwn) ||
+		early.runs.Load() != 0 {
 		s.Errorf("it was run %d times and got %v; the cause is missing", early.runs.Load(), err)
 	}
 	leave := Occupy(s.TB, st)
@@ -226,7 +229,8 @@ func withdrawn(s *scene) {
 	outcome := Queue(ctx, s.TB, writing(st, queued))
 	cancel(errOwn)
 	err = await(outcome)
-	if s.wantCode("a write whose context ended in the queue", err, orchestrator.Busy); !errors.Is(err, errOwn) || queued.runs.Load() != 0 {
+	if s.wantCode("a write whose context ended in the queue", err, orchestrator.Busy); !errors.Is(err, errOwn) ||
+		queued.runs.Load() != 0 {
 		s.Errorf("it was run %d times and got %v; the cause is missing", queued.runs.Load(), err)
 	}
 	ctx, cancel = context.WithCancelCause(s.Context())

@@ -14,16 +14,18 @@ import (
 // template is the database of which Copy makes copies.
 const template = "template_mailroom"
 
-// copies has the connections on which this process copies and drops databases, by the server's address: no more than one each, since
-// the server copies one at a time anyway.
+// copies has the connections on which this process copies and drops databases, by the server's address: no more than
+// one each, since the server copies one at a time anyway.
 var copies struct {
 	sync.Mutex
 	at map[string]*pgconn.PgConn
 }
 
-// Copy makes a database on a server, as a copy of one that fill fills, given its address, if no process has yet. drop removes it, whoever is connected to it.
-// What is done to the server goes past a pooler, whose connections would keep it from copying.
-func Copy(ctx context.Context, server string, fill func(ctx context.Context, address string) error) (address string, drop func() error, err error) {
+// Copy makes a database on a server, as a copy of one that fill fills, given its address, if no process has yet. drop
+// removes it, whoever is connected to it. What is done to the server goes past a pooler, whose connections would keep
+// it from copying.
+func Copy(ctx context.Context, server string, fill func(ctx context.Context, address string) error) (address string,
+	drop func() error, err error) {
 	copies.Lock()
 	defer copies.Unlock()
 	if copies.at[server] == nil {
@@ -53,7 +55,8 @@ func Copy(ctx context.Context, server string, fill func(ctx context.Context, add
 }
 
 // connectToTemplate connects to a server, and makes the template there unless another process has.
-func connectToTemplate(ctx context.Context, server string, fill func(ctx context.Context, address string) error) (*pgconn.PgConn, error) {
+func connectToTemplate(ctx context.Context, server string, fill func(ctx context.Context,
+	address string) error) (*pgconn.PgConn, error) {
 	c, err := pgconn.Connect(ctx, server)
 	if err != nil {
 		return nil, err
@@ -68,13 +71,15 @@ func connectToTemplate(ctx context.Context, server string, fill func(ctx context
 	return c, nil
 }
 
-func makeTemplate(ctx context.Context, c *pgconn.PgConn, server string, fill func(ctx context.Context, address string) error) error {
+func makeTemplate(ctx context.Context, c *pgconn.PgConn, server string, fill func(ctx context.Context,
+	address string) error) error {
 	found, err := c.Exec(ctx, "SELECT 1 FROM pg_database WHERE datname = '"+template+"'").ReadAll()
 	if err != nil || len(found[0].Rows) > 0 {
 		return err
 	}
 	const begun = template + "_begun" // so that one that somebody was killed at is not taken for made
-	for _, statement := range []string{"DROP DATABASE IF EXISTS " + begun + " WITH (FORCE)", "CREATE DATABASE " + begun} {
+	for _, statement := range []string{"DROP DATABASE IF EXISTS " + begun + " WITH (FORCE)", "CREATE DATABASE " +
+		begun} {
 		if err := c.Exec(ctx, statement).Close(); err != nil {
 			return err
 		}

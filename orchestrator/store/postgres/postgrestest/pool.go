@@ -44,8 +44,8 @@ var ErrNoPooler = errors.New("there is no pgbouncer: install Debian's package pg
 
 const pgbouncer = "/usr/sbin/pgbouncer"
 
-// Pool starts a pooler with the configuration that is advised, but for the mode, and with further lines, until the test ends. Without
-// pgbouncer it skips the test; with CI set it fails it.
+// Pool starts a pooler with the configuration that is advised, but for the mode, and with further lines, until the test
+// ends. Without pgbouncer it skips the test; with CI set it fails it.
 func Pool(t testing.TB, server, mode string, lines ...string) *Pooler {
 	t.Helper()
 	p, err := RunPool(t.Context(), server, mode, lines...)
@@ -76,8 +76,10 @@ func RunPool(ctx context.Context, server, mode string, lines ...string) (*Pooler
 	place.Close()
 	users := filepath.Join(s.folder, "pooler"+port+".users")
 	p := &Pooler{config: filepath.Join(s.folder, "pooler"+port+".ini"), as: s.as}
-	config := strings.NewReplacer("mail = host=db.example", "* = host="+s.folder, "listen_addr = *", "listen_addr = 127.0.0.1", "6432", port, "scram-sha-256", "trust",
-		"/etc/pgbouncer/userlist.txt", users, "pool_mode = transaction", "pool_mode = "+mode).Replace(PoolerConfig) + "unix_socket_dir =\n" + strings.Join(lines, "\n") + "\n"
+	config := strings.NewReplacer("mail = host=db.example", "* = host="+s.folder, "listen_addr = *",
+		"listen_addr = 127.0.0.1", "6432", port, "scram-sha-256", "trust",
+		"/etc/pgbouncer/userlist.txt", users, "pool_mode = transaction", "pool_mode = "+mode).Replace(PoolerConfig) +
+		"unix_socket_dir =\n" + strings.Join(lines, "\n") + "\n"
 	for file, text := range map[string]string{p.config: config, users: "\"postgres\" \"\"\n\"mailroom_audit\" \"\"\n"} {
 		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 			return nil, err
@@ -127,7 +129,8 @@ func (p *Pooler) Restart() error {
 // Past adds a way past a pooler to an address through it.
 func (p *Pooler) Past(server string) string { return p.Address + "&direct=" + url.QueryEscape(server) }
 
-// Direct returns the address past a pooler for a program that knows nothing of those, which is address where it names no such way.
+// Direct returns the address past a pooler for a program that knows nothing of those, which is address where it names
+// no such way.
 func Direct(address string) string {
 	u, err := url.Parse(address)
 	if err != nil || !u.Query().Has("direct") {

@@ -1,4 +1,5 @@
-// Package postgrestest starts a PostgreSQL server for tests: Debian's, in a temporary folder, as a user that is not root.
+// Package postgrestest starts a PostgreSQL server for tests: Debian's, in a temporary folder, as a user that is not
+// root.
 package postgrestest
 
 import (
@@ -23,7 +24,8 @@ import (
 )
 
 // Start starts a server with an empty cluster, which ends with the test, and returns the address of a database for its
-// superuser, to which more can be added with &. settings are further ones, as postgres takes them on its command line. It listens on a socket in its folder only. Without PostgreSQL it skips the test; with CI set it fails it.
+// superuser, to which more can be added with &. settings are further ones, as postgres takes them on its command line.
+// It listens on a socket in its folder only. Without PostgreSQL it skips the test; with CI set it fails it.
 func Start(t testing.TB, settings ...string) (dsn string) {
 	t.Helper()
 	return StartVersion(t, 0, settings...)
@@ -47,11 +49,12 @@ func StartVersion(t testing.TB, version int, settings ...string) (dsn string) {
 	return dsn
 }
 
-// Variable names the variable with the address of a server that runs already, on which tests have their databases. Without it
-// these are files. See enginetest.Place.
+// Variable names the variable with the address of a server that runs already, on which tests have their databases.
+// Without it these are files. See enginetest.Place.
 const Variable = "MAILROOM_TEST_STORE"
 
-// Careless are settings of a server for tests of which none is about what is on its disk after a power cut: it is faster.
+// Careless are settings of a server for tests of which none is about what is on its disk after a power cut: it is
+// faster.
 const Careless = "-c fsync=off -c synchronous_commit=off -c full_page_writes=off -c wal_level=minimal -c max_wal_senders=0 -c max_wal_size=256MB"
 
 // Run is StartVersion for programs, which call stop at the end; version 0 is Debian's.
@@ -66,7 +69,8 @@ func Run(ctx context.Context, version int, settings string) (dsn string, stop fu
 			_ = os.RemoveAll(s.folder)
 		}
 	}()
-	if err := s.run("initdb", "-D", s.data(), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "-N"); err != nil {
+	if err := s.run("initdb", "-D", s.data(), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C",
+		"-N"); err != nil {
 		return "", nil, err
 	}
 	if err := s.start(settings); err != nil {
@@ -79,7 +83,8 @@ func Run(ctx context.Context, version int, settings string) (dsn string, stop fu
 	return dsn, stop, nil
 }
 
-// Standby starts a standby of a server of Start's, which it follows by streaming under a name, until the test ends. It returns its address.
+// Standby starts a standby of a server of Start's, which it follows by streaming under a name, until the test ends. It
+// returns its address.
 func Standby(t testing.TB, primary, name string) (dsn string) {
 	t.Helper()
 	from, err := serverOf(primary)
@@ -95,7 +100,8 @@ func Standby(t testing.TB, primary, name string) (dsn string) {
 			t.Error(err)
 		}
 	})
-	if err := s.run("pg_basebackup", "-D", s.data(), "-R", "-X", "stream", "-c", "fast", "-d", "host="+from.folder+" user=postgres application_name="+name); err != nil {
+	if err := s.run("pg_basebackup", "-D", s.data(), "-R", "-X", "stream", "-c", "fast", "-d", "host="+from.folder+
+		" user=postgres application_name="+name); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.start(""); err != nil {
@@ -116,8 +122,8 @@ func Stop(t testing.TB, dsn string) {
 	}
 }
 
-// Restart starts a server again that Start has started, after ending it, if it still runs, without a farewell to its clients, as after a
-// power failure. It returns when the server is there again.
+// Restart starts a server again that Start has started, after ending it, if it still runs, without a farewell to its
+// clients, as after a power failure. It returns when the server is there again.
 func Restart(dsn string) error {
 	s, err := serverOf(dsn)
 	if err != nil {
@@ -160,7 +166,8 @@ func serverOf(dsn string) (server, error) {
 // Place returns an address on a server at which there is no database yet.
 func Place(server string) string { return server + "&search_path=t" + strings.ToLower(rand.Text()) }
 
-// SQL runs a statement as a program does that knows nothing of the engine, and returns its rows, columns separated by |. It goes past a pooler.
+// SQL runs a statement as a program does that knows nothing of the engine, and returns its rows, columns separated by
+// |. It goes past a pooler.
 func SQL(ctx context.Context, address, statement string) (rows []string, err error) {
 	c, err := pgconn.Connect(ctx, Direct(address))
 	if err != nil {
@@ -201,12 +208,13 @@ func find(folder string) (string, error) {
 	return filepath.Dir(newest), nil
 }
 
-// memory returns a folder in memory, if the system has one with room for a server and TMPDIR names no other, and otherwise "": a database is
-// some 300 files, and to make and remove those takes ten times longer on a disk.
+// memory returns a folder in memory, if the system has one with room for a server and TMPDIR names no other, and
+// otherwise "": a database is some 300 files, and to make and remove those takes ten times longer on a disk.
 func memory() string {
 	const shared, enough = "/dev/shm", 4 << 30
 	var space syscall.Statfs_t
-	if err := syscall.Statfs(shared, &space); os.Getenv("TMPDIR") != "" || err != nil || space.Bavail*uint64(space.Bsize) < enough {
+	if err := syscall.Statfs(shared, &space); os.Getenv("TMPDIR") != "" || err != nil ||
+		space.Bavail*uint64(space.Bsize) < enough {
 		return ""
 	}
 	return shared

@@ -14,11 +14,12 @@ const unpacked = "programs"
 // installed is where npm has installed a version.
 func installed(version int) string {
 	_, here, _, _ := runtime.Caller(0)
-	return filepath.Join(filepath.Dir(here), "..", "testdata", "servers", "node_modules", fmt.Sprint("postgres-", version), "native")
+	return filepath.Join(filepath.Dir(here), "..", "testdata", "servers", "node_modules", fmt.Sprint("postgres-",
+		version), "native")
 }
 
-// unpack copies the programs of a version into a server's folder, since the user as whom it runs may not enter the one where they were
-// installed, and makes the links between its libraries, which the package only lists.
+// unpack copies the programs of a version into a server's folder, since the user as whom it runs may not enter the one
+// where they were installed, and makes the links between its libraries, which the package only lists.
 func unpack(version int, folder string) error {
 	from, to := installed(version), filepath.Join(folder, unpacked)
 	if !isThere(from) {

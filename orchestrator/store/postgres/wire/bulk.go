@@ -11,8 +11,8 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// bulk inserts many rows with one statement: what an INSERT of one row says of its parameters, said of arrays. That takes the server
-// half the time. nil is none, for a statement of another form.
+// bulk inserts many rows with one statement: what an INSERT of one row says of its parameters, said of arrays. That
+// takes the server half the time. nil is none, for a statement of another form.
 type bulk struct{ name, text string }
 
 // insertOfOne matches an INSERT of one row of nothing but parameters.

@@ -1,5 +1,5 @@
-// Package wire runs the engine's statements, which are SQLite's, on one connection to a PostgreSQL server: rewritten, prepared, and sent
-// together where their answers are not waited for.
+// Package wire runs the engine's statements, which are SQLite's, on one connection to a PostgreSQL server: rewritten,
+// prepared, and sent together where their answers are not waited for.
 package wire
 
 import (
@@ -12,16 +12,16 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Conn is one connection with its prepared statements. Values go and come as text, so that a number may stand where the server
-// wants text, as SQLite takes it. Not safe for concurrent use, but for Cancel, Drop and IsOver.
+// Conn is one connection with its prepared statements. Values go and come as text, so that a number may stand where the
+// server wants text, as SQLite takes it. Not safe for concurrent use, but for Cancel, Drop and IsOver.
 type Conn struct {
 	Raw   *pgconn.PgConn
 	Wrote func()  // called before each statement that may change something
 	Batch []int64 // the rows at hand: what temp.batch is in SQLite
 
 	ReadOnly bool // what may change something is refused
-	// Settings is the statement that makes them in each transaction, behind a pooler. Statements have no names then, and nothing is
-	// cancelled.
+	// Settings is the statement that makes them in each transaction, behind a pooler. Statements have no names then,
+	// and nothing is cancelled.
 	Settings string
 
 	dropped    atomic.Bool
@@ -92,8 +92,8 @@ func (c *Conn) Failure() error {
 // inFailed is the server's code of what it says to each statement behind the one that has ended the transaction.
 const inFailed = "25P02"
 
-// noted returns the error of a statement, unless that only says that an earlier one has ended the transaction: then it is the error of
-// that, which whoever ran it may have had no use for.
+// noted returns the error of a statement, unless that only says that an earlier one has ended the transaction: then it
+// is the error of that, which whoever ran it may have had no use for.
 func (c *Conn) noted(err error) error {
 	var own *pgconn.PgError
 	switch {

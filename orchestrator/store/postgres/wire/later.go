@@ -40,7 +40,8 @@ func (c *Conn) RunRest() error {
 // returning is added to an INSERT whose number is asked for. lastval would tell that of a row which a trigger inserts.
 const returning = " RETURNING seq"
 
-// InsertBound runs an INSERT of one row into a table whose rows are numbered by seq, and returns the number that it got.
+// InsertBound runs an INSERT of one row into a table whose rows are numbered by seq, and returns the number that it
+// got.
 func (c *Conn) InsertBound(text string, args []driver.NamedValue) (int64, error) {
 	result, _, err := c.run(text+returning, args)
 	if err != nil {
@@ -49,8 +50,8 @@ func (c *Conn) InsertBound(text string, args []driver.NamedValue) (int64, error)
 	return strconv.ParseInt(string(result.Rows[0][0]), 10, 64)
 }
 
-// runAll runs what is still to be run, and then what last sends, in one round trip. It returns the results of all. Error: store.Later
-// for the failure of an earlier one; none of those behind it was run then.
+// runAll runs what is still to be run, and then what last sends, in one round trip. It returns the results of all.
+// Error: store.Later for the failure of an earlier one; none of those behind it was run then.
 func (c *Conn) runAll(ctx context.Context, last func(p *pgconn.Pipeline)) (results []*pgconn.Result, err error) {
 	later := c.later
 	c.later = c.later[:0]

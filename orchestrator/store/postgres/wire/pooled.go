@@ -8,8 +8,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// setsFirst reports whether what is run next must make the settings first: it begins a transaction behind a pooler. Statements that are
-// sent together are one, too.
+// setsFirst reports whether what is run next must make the settings first: it begins a transaction behind a pooler.
+// Statements that are sent together are one, too.
 func (c *Conn) setsFirst() bool { return c.Settings != "" && c.Raw.TxStatus() == 'I' }
 
 // withSettings returns a script that makes the settings first, if need be, and how many results it has for that.

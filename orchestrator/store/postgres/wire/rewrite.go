@@ -40,7 +40,8 @@ func rewrite(text string) (sql string, arguments []int) {
 	return out.String(), r.arguments
 }
 
-// Rewrite returns a statement as a Conn asks it, and which of the caller's arguments, counted from 1, its parameters take.
+// Rewrite returns a statement as a Conn asks it, and which of the caller's arguments, counted from 1, its parameters
+// take.
 func Rewrite(text string) (sql string, arguments []int) {
 	query, _ := reading(text)
 	return rewrite(query)

@@ -75,7 +75,8 @@ func (c *Conn) prepare(text string) (*statement, error) {
 		if store.Prepared != nil {
 			store.Prepared(strings.TrimSuffix(text, returning))
 		}
-		s = &statement{StatementDescription: description, arguments: arguments, does: does, writes: does == leaves && writes().MatchString(text)}
+		s = &statement{StatementDescription: description, arguments: arguments, does: does, writes: does == leaves &&
+			writes().MatchString(text)}
 		c.statements[text] = s
 	}
 	if s.writes {
@@ -150,8 +151,8 @@ func (c *Conn) bind(text string, args []driver.NamedValue) (bound, error) {
 	return bound{s, values}, nil
 }
 
-// run runs a statement, after those that are still to be run, and reads all of its answer: nothing else can be run on a connection
-// before.
+// run runs a statement, after those that are still to be run, and reads all of its answer: nothing else can be run on a
+// connection before.
 func (c *Conn) run(text string, args []driver.NamedValue) (*pgconn.Result, *statement, error) {
 	if result, s := c.ahead(text, args); result != nil {
 		return result, s, nil

@@ -8,14 +8,15 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Call is a call of a statement in the server's words, which is not rewritten. Its parameters need types that the server can tell by itself.
+// Call is a call of a statement in the server's words, which is not rewritten. Its parameters need types that the
+// server can tell by itself.
 type Call struct {
 	Text   string
 	Values [][]byte
 }
 
-// own is such a statement. It is prepared when a connection comes to it for the second time: then it will come often, and preparing is a
-// round trip.
+// own is such a statement. It is prepared when a connection comes to it for the second time: then it will come often,
+// and preparing is a round trip.
 type own struct {
 	name     string
 	prepared bool
@@ -93,8 +94,8 @@ func (c *Conn) sendCalls(p *pgconn.Pipeline, calls []Call) {
 	}
 }
 
-// opening is the query with which a transaction began: the ledger begins each with the same. It is sent together with the BEGIN of the
-// next one, which saves a round trip.
+// opening is the query with which a transaction began: the ledger begins each with the same. It is sent together with
+// the BEGIN of the next one, which saves a round trip.
 type opening struct {
 	text   string         // "" is none
 	here   bool           // nothing was asked for in this transaction yet
@@ -107,7 +108,8 @@ func (c *Conn) sendOpening(p *pgconn.Pipeline) {
 	}
 }
 
-// ahead returns the answer to the first query of a transaction, if it was sent ahead, and notes what to send ahead the next time.
+// ahead returns the answer to the first query of a transaction, if it was sent ahead, and notes what to send ahead the
+// next time.
 func (c *Conn) ahead(text string, args []driver.NamedValue) (*pgconn.Result, *statement) {
 	if !c.opening.here {
 		return nil, nil

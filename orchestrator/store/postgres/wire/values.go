@@ -24,8 +24,8 @@ func array(numbers []int64) []byte {
 	return append(text, '}')
 }
 
-// encode returns a value for a parameter of a type, nil for NULL. What no text of PostgreSQL's can hold becomes U+FFFD: a NUL,
-// and bytes that are no UTF-8.
+// encode returns a value for a parameter of a type, nil for NULL. What no text of PostgreSQL's can hold becomes U+FFFD:
+// a NUL, and bytes that are no UTF-8.
 func encode(kind uint32, value any) []byte {
 	switch v := value.(type) {
 	case nil:

@@ -15,9 +15,9 @@ import (
 )
 
 // Folder is a folder in which a copy of the database is made before it is put in its place, with whatever SQLite puts
-// beside it. Its process holds a lock on the folder, which the kernel drops when the process ends, however it ends: that is
-// how others tell what is being made from what a killed process left. The folder is locked and not the copy, since closing a
-// descriptor of a file drops the locks that SQLite has on it.
+// beside it. Its process holds a lock on the folder, which the kernel drops when the process ends, however it ends:
+// that is how others tell what is being made from what a killed process left. The folder is locked and not the copy,
+// since closing a descriptor of a file drops the locks that SQLite has on it.
 type Folder struct {
 	path string
 	held *os.File

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestCopyFoldersBesideSweepers: whoever removes what killed processes left may come between the making of a folder and its
-// lock; whoever made it then makes another.
+// TestCopyFoldersBesideSweepers: whoever removes what killed processes left may come between the making of a folder and
+// its lock; whoever made it then makes another.
 func TestCopyFoldersBesideSweepers(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()

@@ -12,13 +12,13 @@ import (
 	"mailroom/orchestrator"
 )
 
-// besides are the ends of the names of the files that SQLite keeps beside a database, and without which that is not whole: what was
-// committed last stands in the -wal, and a -journal undoes what was not committed.
+// besides are the ends of the names of the files that SQLite keeps beside a database, and without which that is not
+// whole: what was committed last stands in the -wal, and a -journal undoes what was not committed.
 var besides = []string{"-wal", "-journal"}
 
-// Still copies a database as it stands, byte for byte, with what stands beside it, and returns the names of the files that it took.
-// SQLite never opens the source, and so changes nothing there. All is read twice: files that are the same both times were so together
-// at the moment between. Error: conflict if they never are, since somebody writes them.
+// Still copies a database as it stands, byte for byte, with what stands beside it, and returns the names of the files
+// that it took. SQLite never opens the source, and so changes nothing there. All is read twice: files that are the same
+// both times were so together at the moment between. Error: conflict if they never are, since somebody writes them.
 func Still(source, target string) (taken []string, err error) {
 	for range 5 {
 		var still bool
@@ -27,7 +27,8 @@ func Still(source, target string) (taken []string, err error) {
 		}
 	}
 	return nil, orchestrator.Errorf(orchestrator.Conflict, "%s is being written", strings.Join(taken, ", with ")).
-		WithHint("Make a backup of it with `mailroom --db %s backup FILE`, and restore that", orchestrator.ShellWord(source))
+		WithHint("Make a backup of it with `mailroom --db %s backup FILE`, and restore that",
+			orchestrator.ShellWord(source))
 }
 
 // copyOnce copies the files and compares them with their copies.
@@ -80,11 +81,13 @@ func openSource(path string) (*os.File, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
 	case err == nil && !info.Mode().IsRegular():
-		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "%s is not a regular file", path).WithHint("It belongs to the backup, which is not whole without it")
+		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "%s is not a regular file", path).
+			WithHint("It belongs to the backup, which is not whole without it")
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, &orchestrator.Error{Code: orchestrator.Unavailable, Message: path + " cannot be read", Err: err, Hint: "It belongs to the backup: check its permissions"}
+		return nil, &orchestrator.Error{Code: orchestrator.Unavailable, Message: path + " cannot be read", Err: err,
+			Hint: "It belongs to the backup: check its permissions"}
 	}
 	return f, nil
 }
@@ -123,5 +126,6 @@ func sameFile(source, target string) (same bool, err error) {
 
 // notCopied is the error for a copy that cannot be written.
 func notCopied(err error) error {
-	return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "the backup cannot be copied", Err: err, Hint: "Check the permissions and the space on the disk"}
+	return &orchestrator.Error{Code: orchestrator.Unavailable, Message: "the backup cannot be copied", Err: err,
+		Hint: "Check the permissions and the space on the disk"}
 }

@@ -10,8 +10,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// definitions are what a database has, by name: of each table, view, trigger and index the kind and the statement that made it, and
-// of each table its columns.
+// definitions are what a database has, by name: of each table, view, trigger and index the kind and the statement that
+// made it, and of each table its columns.
 type definitions struct {
 	made    map[string]string
 	columns map[string][]string
@@ -19,7 +19,8 @@ type definitions struct {
 
 func definitionsIn(c *store.Conn) (d definitions, err error) {
 	d = definitions{map[string]string{}, map[string][]string{}}
-	err = c.Query(`SELECT type, lower(name), coalesce(sql, '') FROM sqlite_schema WHERE name NOT LIKE 'sqlite\_%' ESCAPE '\'`, func(row store.Row) error {
+	err = c.Query(`SELECT type, lower(name), coalesce(sql, '') FROM sqlite_schema
+		WHERE name NOT LIKE 'sqlite\_%' ESCAPE '\'`, func(row store.Row) error {
 		d.made[row.Text(1)] = row.Text(0) + " " + row.Text(2)
 		return nil
 	})
@@ -31,8 +32,8 @@ func definitionsIn(c *store.Conn) (d definitions, err error) {
 	return d, err
 }
 
-// Check refuses a database of the present version whose tables are not those of ours, a new one. A table may have further columns.
-// named is what it is called in the error, invalid_params.
+// Check refuses a database of the present version whose tables are not those of ours, a new one. A table may have
+// further columns. named is what it is called in the error, invalid_params.
 func Check(c, ours *store.Conn, named string) error {
 	have, err := definitionsIn(c)
 	if err != nil {
@@ -63,27 +64,30 @@ func Check(c, ours *store.Conn, named string) error {
 		WithHint("Name a file that `mailroom backup` has written")
 }
 
-// Foreign returns the tables, views and triggers of a database that are not Mailroom's, and their definitions, by name. ours is a new
-// database.
+// Foreign returns the tables, views and triggers of a database that are not Mailroom's, and their definitions, by name.
+// ours is a new database.
 func Foreign(c, ours *store.Conn) (foreign map[string]string, err error) {
 	foreign = map[string]string{}
-	err = c.Query(`SELECT lower(name), sql FROM sqlite_schema WHERE type IN ('table', 'view', 'trigger') AND name NOT LIKE 'sqlite\_%' ESCAPE '\'
-		AND NOT (type <> 'table' AND tbl_name LIKE '%\_inbox' ESCAPE '\' AND tbl_name <> 'agent_inbox')`, func(row store.Row) error {
-		foreign[row.Text(0)] = row.Text(1)
-		return nil
-	})
+	err = c.Query(`SELECT lower(name), sql FROM sqlite_schema WHERE type IN ('table', 'view', 'trigger')
+		AND name NOT LIKE 'sqlite\_%' ESCAPE '\'
+		AND NOT (type <> 'table' AND tbl_name LIKE '%\_inbox' ESCAPE '\' AND tbl_name <> 'agent_inbox')`,
+		func(row store.Row) error {
+			foreign[row.Text(0)] = row.Text(1)
+			return nil
+		})
 	if err != nil {
 		return nil, err
 	}
 	want, err := definitionsIn(ours)
 	maps.DeleteFunc(foreign, func(name, _ string) bool {
-		return want.made[name] != "" || slices.ContainsFunc(store.WrittenByHand, func(table string) bool { return strings.HasPrefix(name, table+"_closed_to_") })
+		return want.made[name] != "" || slices.ContainsFunc(store.WrittenByHand,
+			func(table string) bool { return strings.HasPrefix(name, table+"_closed_to_") })
 	})
 	return foreign, err
 }
 
-// MayReplace refuses to replace a database by a copy of a backup where tables of another program would be lost or come in. A backup of
-// the database has the same ones, compared by their definitions. Error: conflict.
+// MayReplace refuses to replace a database by a copy of a backup where tables of another program would be lost or come
+// in. A backup of the database has the same ones, compared by their definitions. Error: conflict.
 func MayReplace(present, backup, ours *store.Conn) error {
 	have, err := Foreign(present, ours)
 	if err != nil {
@@ -96,7 +100,8 @@ func MayReplace(present, backup, ours *store.Conn) error {
 	refuse := func(says string, of, but map[string]string) error {
 		for _, name := range slices.Sorted(maps.Keys(of)) {
 			if but[name] != of[name] {
-				return orchestrator.Errorf(orchestrator.Conflict, says, name).WithHint("Restore the backup into a file of its own: `mailroom --db OTHER.db restore BACKUP`")
+				return orchestrator.Errorf(orchestrator.Conflict, says, name).
+					WithHint("Restore the backup into a file of its own: `mailroom --db OTHER.db restore BACKUP`")
 			}
 		}
 		return nil
@@ -110,8 +115,8 @@ func MayReplace(present, backup, ours *store.Conn) error {
 // CountMessages counts the messages of a database, archived ones among them.
 const CountMessages = `SELECT (SELECT count(*) FROM agent_message) + (SELECT count(*) FROM agent_message_archive)`
 
-// Compare counts the messages of a backup, and those of the present database that it has not, and lists what the queries in outside
-// find in it and not there. present is nil where there is no database.
+// Compare counts the messages of a backup, and those of the present database that it has not, and lists what the
+// queries in outside find in it and not there. present is nil where there is no database.
 func Compare(present, backup *store.Conn, outside []string) (found store.Compared, err error) {
 	if found.Messages, err = backup.Number(CountMessages); err != nil {
 		return found, err
@@ -122,7 +127,8 @@ func Compare(present, backup *store.Conn, outside []string) (found store.Compare
 			return found, err
 		}
 		for _, query := range outside {
-			list, _ := present.Texts(query) // tables of an earlier version may have no such column: then nothing of the kind is there
+			// tables of an earlier version may have no such column: then nothing of the kind is there
+			list, _ := present.Texts(query)
 			for _, does := range list {
 				there[does] = true
 			}
@@ -142,7 +148,8 @@ func Compare(present, backup *store.Conn, outside []string) (found store.Compare
 func missing(present, backup *store.Conn) (n int64, err error) {
 	for _, table := range []string{"agent_message", "agent_message_archive"} {
 		err := present.Query(`SELECT message_id FROM `+table, func(row store.Row) error {
-			is, err := backup.Number(`SELECT EXISTS (SELECT 1 FROM agent_message WHERE message_id = ?1) OR EXISTS (SELECT 1 FROM agent_message_archive WHERE message_id = ?1)`, row.Text(0))
+			is, err := backup.Number(`SELECT EXISTS (SELECT 1 FROM agent_message WHERE message_id = ?1)
+				OR EXISTS (SELECT 1 FROM agent_message_archive WHERE message_id = ?1)`, row.Text(0))
 			n += 1 - is
 			return err
 		})
