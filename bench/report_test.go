@@ -3,13 +3,11 @@ package main
 import (
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 )
 
-// TestReport: cases that were measured at different times are one report, in which every table is whole and every picture
-// is there.
+// TestReport: cases that were measured at different times are one report, in which every table is whole.
 func TestReport(t *testing.T) {
 	docs := t.TempDir()
 	measured := func(name string, scale, rate float64) caseRecord {
@@ -56,15 +54,6 @@ func TestReport(t *testing.T) {
 			columns = n
 		case columns != n:
 			t.Errorf("a row of %d bars in a table of %d: %s", n, columns, line)
-		}
-	}
-	pictures := regexp.MustCompile(`\]\((benchmarks/[^)]+\.svg)\)`).FindAllStringSubmatch(page, -1)
-	if len(pictures) < 5 {
-		t.Errorf("%d pictures", len(pictures))
-	}
-	for _, p := range pictures {
-		if _, err := os.Stat(filepath.Join(docs, p[1])); err != nil {
-			t.Error(err)
 		}
 	}
 	if t.Failed() {
