@@ -1,9 +1,7 @@
 // Command bench measures Mailroom beside its peers, as ratios within one run. `make bench` runs all of it and writes
-// docs/benchmarks.md, its pictures and the raw numbers. It has a module of its own, so that no peer ever becomes a
-// dependency of the product.
+// docs/benchmarks.md and the raw numbers. It has a module of its own, so that no peer ever becomes a dependency of the
+// product.
 package main
-
-import "context"
 
 // Case is one question, asked of several contestants in one run.
 type Case struct {
@@ -19,26 +17,18 @@ type Case struct {
 // removes nothing. The contestants of a case take turns, round by round, in an order that rotates.
 type Contestant struct {
 	Name string // mailroom, plain-full, jetstream-always, ...
-	Run  func(ctx context.Context, env Env) (Measures, error)
+	Run  func(*Run) Measures
 }
 
-// Env is what a run may use.
-type Env struct {
-	Dir      string  // empty, removed afterwards by the driver
-	Mailroom string  // the built program
-	Scale    float64 // 1 in a full run; smaller in a trial: sizes and counts are multiplied by it
-}
-
-// Measures are the figures of one run by name, each with its unit in the name: rate_per_s, worst_ms, median_us, cpu_ms_per_s,
-// peak_kib, wal_mib, busy_errors.
+// Measures are the figures of one run by name, each with its unit in the name: rate_per_s, worst_ms, median_us,
+// cpu_ms_per_s, peak_kib, wal_mib, busy_errors.
 type Measures map[string]float64
 
-// Target is a figure to reach: a measure of Mailroom's, divided by the same (or Of) measure of another contestant, round
-// by round. Without Against the measure itself is compared.
+// Target is a figure to reach: a measure of Mailroom's, divided by the same measure of another contestant, round by
+// round. Without Against the measure itself is compared.
 type Target struct {
 	Measure string
 	Against string  // contestant; "" compares the measure itself
-	Of      string  // the other's measure, if it is another one
 	Want    float64 // the ratio, or the bound
 	AtMost  bool    // at most Want; otherwise at least
 }

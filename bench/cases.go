@@ -69,7 +69,8 @@ func sends(n int, missed string, targets ...Target) Case {
 		Name: fmt.Sprintf("sends-%d", n), Title: title,
 		About: "Each sender sends one message after the other for three seconds. " + aboutSends + aboutPeerSends,
 		Contestants: append([]Contestant{
-			{Name: "mailroom", Run: mailroomSends(n)}, {Name: "bare-loop", Run: bareLoop}, {Name: "bare-batches", Run: bareBatches(n)},
+			{Name: "mailroom", Run: mailroomSends(n)},
+			{Name: "bare-loop", Run: bareBatches(1)}, {Name: "bare-batches", Run: bareBatches(n)},
 			{Name: "plain-full", Run: plainSends(n, "FULL")}, {Name: "plain-normal", Run: plainSends(n, "NORMAL")},
 			{Name: "greedy", Run: greedySends(n)},
 		}, peerSends(n)...),
@@ -91,8 +92,8 @@ var deliverInbox = Case{
 	Name: "deliver-inbox", Title: "deliver_all into inboxes, backlog of 100,000",
 	About: aboutDeliveries + aboutPeerDeliveries,
 	Contestants: append([]Contestant{
-		{Name: "mailroom", Run: mailroomDeliver},
-		{Name: "plain-full", Run: plainDeliver("FULL")}, {Name: "plain-normal", Run: plainDeliver("NORMAL")},
+		{Name: "mailroom", Run: mailroomDelivers(100_000, 2000)},
+		{Name: "plain-full", Run: plainDelivers("FULL")}, {Name: "plain-normal", Run: plainDelivers("NORMAL")},
 	}, peerDeliveries()...),
 	Targets: []Target{
 		{Measure: "rate_per_s", Against: "plain-full", Want: 30},

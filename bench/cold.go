@@ -2,8 +2,7 @@ package main
 
 import (
 	"bufio"
-	"context"
-	"errors"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -20,8 +19,8 @@ var cold = Case{
 		"while nobody has it open (alone_ms); medians from the start of the process to its end. sqlite3 is the command of that name, which " +
 		"inserts the message and its trace row in one transaction. peak_kib is its largest resident memory, the median of five runs.",
 	Contestants: []Contestant{
-		{Name: "mailroom", Run: func(ctx context.Context, env Env) (Measures, error) { return runCold(ctx, env, coldMailroom) }},
-		{Name: "sqlite3", Run: func(ctx context.Context, env Env) (Measures, error) { return runCold(ctx, env, coldSQLite) }},
+		{Name: "mailroom", Run: starts(coldMailroom)},
+		{Name: "sqlite3", Run: starts(coldSQLite)},
 	},
 	Missed: "a Go program that does nothing takes 1.4 ms here, and the sqlite3 command 2.4 with its insert. Of the rest, a millisecond is what " +
 		"the program's packages set up before main, and the page faults of doing so (750 in all, sqlite3's 180, an empty program's 175); the command " +
@@ -35,13 +34,13 @@ var cold = Case{
 }
 
 // coldMailroom returns a command that sends one message.
-func coldMailroom(env Env, path string, _ int) *exec.Cmd {
-	return exec.Command(env.Mailroom, "send", "--db", path, "--sender", "sender", "--recipient", "recipient",
+func coldMailroom(r *Run, path string, _ int) *exec.Cmd {
+	return exec.Command(r.Mailroom, "send", "--db", path, "--sender", "sender", "--recipient", "recipient",
 		"--message-type", "task_assignment", "--payload", letterPayload)
 }
 
 // coldSQLite returns a command that inserts one message. The sqlite3 command syncs every commit unless told otherwise.
-func coldSQLite(_ Env, path string, i int) *exec.Cmd {
+func coldSQLite(_ *Run, path string, i int) *exec.Cmd {
 	const at = "strftime('%Y-%m-%dT%H:%M:%fZ','now')"
 	id := fmt.Sprintf("msg-%s-%d", time.Now().UTC().Format("20060102150405.000000"), i)
 	return exec.Command("sqlite3", path, fmt.Sprintf(`PRAGMA busy_timeout=10000; BEGIN IMMEDIATE;
@@ -53,82 +52,58 @@ func coldSQLite(_ Env, path string, i int) *exec.Cmd {
 		COMMIT`, id, letterPayload, at))
 }
 
-func runCold(ctx context.Context, env Env, command func(env Env, path string, i int) *exec.Cmd) (Measures, error) {
-	path, err := newMailroom(ctx, env, "sender", "recipient")
-	if err != nil {
-		return nil, err
-	}
-	n := scaled(env, 100, 10)
-	said, err := os.Create(filepath.Join(env.Dir, "said")) // a file, so that nothing of ours runs beside the command
-	if err != nil {
-		return nil, err
-	}
-	defer said.Close()
-	once := func(i int) error {
-		cmd := command(env, path, i)
-		cmd.Stdout, cmd.Stderr = said, said
-		if err := cmd.Run(); err != nil {
-			return fmt.Errorf("%v: %w; %s has what it said", cmd.Args, err, said.Name())
+// starts measures a command that sends one message: how long it takes, and how much memory.
+func starts(command func(r *Run, path string, i int) *exec.Cmd) func(*Run) Measures {
+	return func(r *Run) Measures {
+		path, n, i := r.newMailroom("sender", "recipient"), r.scaled(100, 10), 0
+		said := must(os.Create(filepath.Join(r.Dir, "said"))) // a file, so that nothing of ours runs beside the command
+		defer said.Close()
+		next := func() *exec.Cmd { i++; return command(r, path, i) }
+		once := func() {
+			cmd := next()
+			cmd.Stdout, cmd.Stderr = said, said
+			if err := cmd.Run(); err != nil {
+				check(fmt.Errorf("%v: %w; it said %s", cmd.Args, err, must(os.ReadFile(said.Name()))))
+			}
 		}
-		return nil
-	}
-	i := 0
-	alone, err := timed(n, func() error { return rest(ctx, 3*time.Millisecond) }, func() error { i++; return once(i) })
-	if err != nil {
-		return nil, err
-	}
-	var peaks []int64
-	for range 5 {
-		i++
-		peak, err := peakMemory(command(env, path, i))
-		if err != nil {
-			return nil, err
+		alone := timed(n, func() { r.rest(3 * time.Millisecond) }, once)
+		var peaks []int64
+		for range 5 {
+			peaks = append(peaks, must(peakMemory(next())))
 		}
-		peaks = append(peaks, peak)
+		slices.Sort(peaks)
+		r.serve(path)
+		// The daemon delivers each message; the next is sent when it has done so.
+		held := timed(n, func() { r.rest(15 * time.Millisecond) }, once)
+		return Measures{
+			"alone_ms": milliseconds(alone), "held_ms": milliseconds(held), "peak_kib": float64(peaks[2]),
+		}
 	}
-	slices.Sort(peaks)
-	daemon, err := serve(ctx, env, path)
-	if err != nil {
-		return nil, err
-	}
-	// The daemon delivers each message; the next is sent when it has done so.
-	held, err := timed(n, func() error { return rest(ctx, 15*time.Millisecond) }, func() error { i++; return once(i) })
-	if err := errors.Join(err, daemon.stop()); err != nil {
-		return nil, err
-	}
-	return Measures{
-		"alone_ms": inMicroseconds(alone) / 1000, "held_ms": inMicroseconds(held) / 1000, "peak_kib": float64(peaks[2]),
-	}, nil
 }
 
 // served is a running `mailroom serve`.
-type served struct{ cmd *exec.Cmd }
-
-// serve starts a daemon and waits until it serves.
-func serve(ctx context.Context, env Env, path string) (*served, error) {
-	cmd := exec.CommandContext(ctx, env.Mailroom, "serve", "--db", path)
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
-		return nil, fmt.Errorf("mailroom serve says nothing: %w", errors.Join(err, cmd.Wait()))
-	}
-	return &served{cmd}, nil
+type served struct {
+	cmd     *exec.Cmd
+	address string // of its endpoint, if it has one
 }
 
-// stop ends the daemon as an operator does.
-func (s *served) stop() error {
-	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		return err
-	}
-	if err := s.cmd.Wait(); err != nil {
-		return fmt.Errorf("mailroom serve: %w", err)
-	}
-	return nil
+// serve starts a daemon, with further options, until the end of the run, and waits until it serves.
+func (r *Run) serve(path string, options ...string) *served {
+	cmd := exec.CommandContext(r.ctx, r.Mailroom, append([]string{"serve", "--db", path, "--json"}, options...)...)
+	cmd.Dir = filepath.Dir(path)
+	out := must(cmd.StdoutPipe())
+	check(cmd.Start())
+	r.after(func() error { // as an operator does
+		cmd.Process.Signal(syscall.SIGTERM)
+		if err := cmd.Wait(); err != nil {
+			return fmt.Errorf("mailroom serve: %w", err)
+		}
+		return nil
+	})
+	var hello struct{ Listening string }
+	line := must(bufio.NewReader(out).ReadBytes('\n'))
+	check(json.Unmarshal(line, &hello))
+	return &served{cmd, hello.Listening}
 }
 
 // vmField reads a line of /proc/PID/status that ends with kB: VmHWM, VmRSS.

@@ -4,8 +4,8 @@ import (
 	"bufio"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -15,7 +15,7 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
-	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/messages"
 )
 
@@ -34,194 +34,139 @@ var consoleLive = Case{
 	},
 }
 
-func runConsoleLive(ctx context.Context, env Env) (Measures, error) {
-	path, err := makeConsoleDatabase(ctx, env, scaled(env, 100_000, 20_000))
-	if err != nil {
-		return nil, err
-	}
-	token, err := administrator(ctx, path)
-	if err != nil {
-		return nil, err
-	}
-	daemon, address, err := serveAt(ctx, env, path)
-	if err != nil {
-		return nil, err
-	}
-	sending := startSending(ctx, path)
+func runConsoleLive(r *Run) Measures {
+	path := r.consoleDatabase(r.scaled(100_000, 20_000))
+	c := r.serveConsole(path)
+	sends := r.startSending(path)
 	m := Measures{}
-	err = costOfPage(ctx, env, m, sending, daemon.cmd.Process.Pid, address, token)
-	if err == nil {
-		err = watchPage(ctx, env, m, path, address)
-	}
-	return m, errors.Join(err, sending.end(), daemon.stop())
+	r.costOfPage(m, sends, c)
+	r.watchPage(m, r.open(path), c)
+	return m
 }
 
 // costOfPage measures how much longer sends take while somebody asks what a page asks.
-func costOfPage(ctx context.Context, env Env, m Measures, sends *steadily, daemon int, address, token string) error {
-	phase := scaledTime(env, 2*time.Second, 500*time.Millisecond)
-	if err := rest(ctx, phase); err != nil { // until all is open and prepared
-		return err
-	}
-	sends.lately()
-	measure := func(during func(context.Context) error) (took, cpu time.Duration, err error) {
-		until, stop := context.WithTimeout(ctx, phase)
+func (r *Run) costOfPage(m Measures, sends *steadily, c console) {
+	phase, pid := r.scaledTime(2*time.Second, 500*time.Millisecond), c.cmd.Process.Pid
+	measure := func(during func(context.Context) error) (took, cpu time.Duration) {
+		until, stop := context.WithTimeout(r.ctx, phase)
 		defer stop()
-		before, err := cpuTime(daemon)
-		if err == nil {
-			err = during(until)
-		}
-		after, err2 := cpuTime(daemon)
-		list := sends.lately()
-		if err := errors.Join(err, err2, expectSome(len(list))); err != nil {
-			return 0, 0, err
-		}
-		return list[len(list)/2], after - before, nil
+		before := cpuTime(pid)
+		check(during(until))
+		return sends.lately(), cpuTime(pid) - before
 	}
+	nothing := func(until context.Context) error { <-until.Done(); return nil }
+	measure(nothing) // until all is open and prepared
 	var ratios []float64
-	var cpus [2]time.Duration
-	n := scaled(env, 12, 3)
+	var idle, asking time.Duration
+	n := r.scaled(12, 3)
 	for range n {
-		alone, cpu, err := measure(func(until context.Context) error { <-until.Done(); return nil })
-		if err != nil {
-			return err
-		}
-		beside, more, err := measure(func(until context.Context) error { return actAsPage(until, address, token) })
-		if err != nil {
-			return err
-		}
+		alone, cpu := measure(nothing)
+		beside, more := measure(c.actAsPage)
 		ratios = append(ratios, float64(beside)/float64(alone))
-		cpus[0], cpus[1] = cpus[0]+cpu, cpus[1]+more
+		idle, asking = idle+cpu, asking+more
 	}
 	m["send_ratio"] = summarize(ratios).median
-	m["daemon_cpu_ms_per_s"] = inMicroseconds(cpus[0]) / 1000 / (phase * time.Duration(n)).Seconds()
-	m["daemon_cpu_with_page_ms_per_s"] = inMicroseconds(cpus[1]) / 1000 / (phase * time.Duration(n)).Seconds()
-	return nil
+	m["daemon_cpu_ms_per_s"] = milliseconds(idle) / (phase * time.Duration(n)).Seconds()
+	m["daemon_cpu_with_page_ms_per_s"] = milliseconds(asking) / (phase * time.Duration(n)).Seconds()
 }
 
-func expectSome(n int) error {
-	if n == 0 {
-		return errors.New("nothing was sent")
+// newest sends on the ids of the newest messages of which a stream of events tells, until it ends.
+func newest(events io.Reader, ids chan []string) {
+	var held []string
+	for lines := bufio.NewScanner(events); lines.Scan(); {
+		if _, id, is := strings.Cut(lines.Text(), `"message_id":"`); is {
+			id, _, _ = strings.Cut(id, `"`)
+			held = append(held[max(0, len(held)-499):], id)
+			select {
+			case <-ids:
+			default:
+			}
+			ids <- slices.Clone(held)
+		}
 	}
-	return nil
 }
 
 // actAsPage follows the stream of events, and asks what the view Messages asks, until ctx ends.
-func actAsPage(ctx context.Context, address, token string) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address+"/v1/events", nil)
-	if err != nil {
-		return err
-	}
-	request.Header.Set("Authorization", "Bearer "+token)
-	response, err := http.DefaultClient.Do(request)
+func (c console) actAsPage(ctx context.Context) error {
+	response, err := c.request(ctx, http.MethodGet, "/v1/events", "")
 	if err != nil {
 		return err
 	}
 	defer response.Body.Close()
 	ids := make(chan []string, 1)
-	go func() { // the newest messages of which there were events
-		var held []string
-		for lines := bufio.NewScanner(response.Body); lines.Scan(); {
-			if _, id, is := strings.Cut(lines.Text(), `"message_id":"`); is {
-				id, _, _ = strings.Cut(id, `"`)
-				held = append(held[max(0, len(held)-499):], id)
-				select {
-				case <-ids:
-				default:
-				}
-				ids <- slices.Clone(held)
-			}
-		}
-	}()
+	go newest(response.Body, ids)
 	for i := 0; ; i++ {
 		commands := [][2]string{{"messages_list", `{"limit":400}`}, {"status", `{}`}}
 		select {
 		case held := <-ids:
-			commands = append(commands, [2]string{"messages_list", `{"message_ids":["` + strings.Join(held, `","`) + `"]}`})
+			commands = append(commands, [2]string{"messages_list", `{"message_ids":["` + strings.Join(held, `","`) +
+				`"]}`})
 		default:
 		}
 		if i%20 == 0 {
 			commands = append(commands, [2]string{"now", `{}`})
 		}
-		for _, c := range commands {
-			if _, err := asks(ctx, address, token, c[0], c[1], 1); err != nil && ctx.Err() == nil {
+		for _, command := range commands {
+			if _, err := c.asks(ctx, command[0], command[1], 1); err != nil && ctx.Err() == nil {
 				return err
 			}
 		}
-		if rest(ctx, 500*time.Millisecond) != nil {
+		select {
+		case <-time.After(500 * time.Millisecond):
+		case <-ctx.Done():
 			return nil
 		}
 	}
 }
 
 // watchPage opens the page in a browser and watches it.
-func watchPage(ctx context.Context, env Env, m Measures, path, address string) error {
-	r, err := openMailroom(ctx, path)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	code, err := agents.IssueCode(ctx, r.Ledger)
-	if err != nil {
-		return err
-	}
-	allocator, cancel := chromedp.NewExecAllocator(ctx, append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox, chromedp.DisableGPU)...)
+func (r *Run) watchPage(m Measures, e *delivery.Engine, c console) {
+	code := must(agents.IssueCode(r.ctx, e.Ledger))
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox, chromedp.DisableGPU)
+	allocator, cancel := chromedp.NewExecAllocator(r.ctx, options...)
 	defer cancel()
 	tab, cancel := chromedp.NewContext(allocator)
 	defer cancel()
-	if err := chromedp.Do(tab, chromedp.EmulateViewport(1440, 900), chromedp.Navigate(address+"/#code="+code)); err != nil {
-		return err
-	}
-	watched := scaledTime(env, 5*time.Second, time.Second)
+	check(chromedp.Do(tab, chromedp.EmulateViewport(1440, 900), chromedp.Navigate(c.address+"/#code="+code)))
+	watched := r.scaledTime(5*time.Second, time.Second)
 	for _, view := range []string{"/messages", "/", "/agents", "/threads", "/operations"} {
-		long, err := chromedp.Run(tab, chromedp.Evaluate[[]float64](longTasks(view, watched), chromedp.EvalAwaitPromise))
-		if err != nil {
-			return fmt.Errorf("%s: %w", view, err)
-		}
+		long := evaluated[[]float64](tab, longTasks(view, watched))
 		m["long_tasks"] += float64(len(long))
 		if len(long) > 0 {
-			name := cmp.Or(strings.Trim(view, "/"), "now")
-			m["longest_"+name+"_ms"] = slices.Max(long)
+			m["longest_"+cmp.Or(strings.Trim(view, "/"), "now")+"_ms"] = slices.Max(long)
 		}
 	}
-	if _, err := chromedp.Run(tab, chromedp.Evaluate[bool](show("/messages?type=mark"), chromedp.EvalAwaitPromise)); err != nil {
-		return err
-	}
-	m["seen_ms"], err = untilSeen(ctx, r.Ledger, tab, scaled(env, 10, 3))
-	return err
+	evaluated[bool](tab, show("/messages?type=mark"))
+	m["seen_ms"] = r.untilSeen(e, tab, r.scaled(10, 3))
 }
 
-// untilSeen sends so many messages that the page of a tab is to show, and returns the longest that it took until one stood there, in
-// milliseconds.
-func untilSeen(ctx context.Context, l *ledger.Ledger, tab context.Context, n int) (longest float64, err error) {
-	seen := func() (map[string]int64, error) {
-		return chromedp.Run(tab, chromedp.Evaluate[map[string]int64](rowsSeen, chromedp.EvalAwaitPromise))
-	}
-	if _, err := seen(); err != nil {
-		return 0, err
-	}
+// evaluated is the value of an expression in a tab, when its promise is kept.
+func evaluated[T any](tab context.Context, expression string) T {
+	return must(chromedp.Run(tab, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise)))
+}
+
+// untilSeen sends so many messages that the page of a tab is to show, and returns the longest that it took until one
+// stood there, in milliseconds.
+func (r *Run) untilSeen(e *delivery.Engine, tab context.Context, n int) (longest float64) {
+	evaluated[map[string]int64](tab, rowsSeen)
 	sent := map[string]int64{}
 	for i := range n {
 		says := fmt.Sprint("mark ", i)
 		sent[says] = time.Now().UnixMilli()
-		d := orchestrator.Draft{Sender: "sender1", Recipient: "worker1", Type: "mark", Payload: []byte(`"` + says + `"`)}
-		if _, err := messages.Send(ctx, l, d); err != nil {
-			return 0, err
-		}
-		if err := rest(ctx, 1100*time.Millisecond); err != nil {
-			return 0, err
-		}
+		d := orchestrator.Draft{Sender: "sender1", Recipient: "worker1", Type: "mark",
+			Payload: []byte(`"` + says + `"`)}
+		must(messages.Send(r.ctx, e.Ledger, d))
+		r.rest(1100 * time.Millisecond)
 	}
-	if err := rest(ctx, 2*time.Second); err != nil {
-		return 0, err
-	}
-	at, err := seen()
+	r.rest(2 * time.Second)
+	at := evaluated[map[string]int64](tab, rowsSeen)
 	for says, began := range sent {
 		if at[says] == 0 {
-			return 0, errors.Join(err, fmt.Errorf("%q is not on the page", says))
+			check(fmt.Errorf("%q is not on the page", says))
 		}
 		longest = max(longest, float64(at[says]-began))
 	}
-	return longest, err
+	return longest
 }
 
 // show goes to an address of the page, and waits until what belongs there is shown.

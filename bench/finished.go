@@ -1,15 +1,34 @@
 package main
 
 import (
-	"context"
 	"database/sql/driver"
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 
 	sqlite3 "github.com/mattn/go-sqlite3"
 )
+
+// kept returns a database with so many rows, which make makes. The first round does so, and keeps it beside the folder
+// of its run, where the later ones find it.
+func (r *Run) kept(name string, rows int, make func(rows int) (path string)) (path string) {
+	folder := filepath.Join(filepath.Dir(r.Dir), fmt.Sprintf("%s-%d", name, rows))
+	path = filepath.Join(folder, "mailroom.db")
+	if _, err := os.Stat(path); err == nil {
+		return path
+	}
+	made := make(rows)
+	check(os.MkdirAll(folder, 0o700))
+	check(os.Rename(made, path))
+	return path
+}
+
+// openRaw opens a database with nothing but the driver.
+func openRaw(path, options string) *sqlite3.SQLiteConn {
+	return must((&sqlite3.SQLiteDriver{}).Open("file:" + path + "?" + options)).(*sqlite3.SQLiteConn)
+}
 
 // finished are messages that have come to their end, as the product leaves them: the row, the inbox and the trace.
 type finished struct {
@@ -19,59 +38,35 @@ type finished struct {
 	Senders int           // sender1 to senderN
 }
 
-// fill writes finished messages straight into a database that nobody else has open. A database that it
-// did not finish must be thrown away. The database must never have held a message.
-func (f finished) fill(ctx context.Context, path string) error {
-	c, err := (&sqlite3.SQLiteDriver{}).Open("file:" + path + "?_mutex=no")
-	if err != nil {
-		return err
-	}
-	conn := c.(*sqlite3.SQLiteConn)
-	err = f.fillWith(ctx, conn)
-	if err := errors.Join(err, conn.Close()); err != nil {
-		return err
-	}
-	return flush(path) // or the kernel would do so during what is measured
+// fill writes finished messages straight into a database that nobody else has open and that never held a message. A
+// database that it did not finish must be thrown away.
+func (f finished) fill(path string) {
+	conn := openRaw(path, "_mutex=no")
+	check(errors.Join(attempt(func() { f.fillWith(conn) }), conn.Close()))
+	file := must(os.OpenFile(path, os.O_RDWR, 0)) // the kernel would write it during what is measured
+	check(errors.Join(file.Sync(), file.Close()))
 }
 
-// flush waits until the disk has a file. The process must not have it open as a database.
-func flush(path string) error {
-	file, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		return err
-	}
-	return errors.Join(file.Sync(), file.Close())
-}
-
-func (f finished) fillWith(ctx context.Context, conn *sqlite3.SQLiteConn) error {
-	if _, err := conn.Exec("PRAGMA journal_mode=MEMORY; PRAGMA synchronous=OFF; PRAGMA cache_size=-400000", nil); err != nil {
-		return err
-	}
+func (f finished) fillWith(conn *sqlite3.SQLiteConn) {
+	must(conn.Exec("PRAGMA journal_mode=MEMORY; PRAGMA synchronous=OFF; PRAGMA cache_size=-400000", nil))
 	const step = 100_000
 	for from := 1; from <= f.Rows; from += step {
-		if err := f.fillPart(ctx, conn, from, min(from+step-1, f.Rows)); err != nil {
-			_, rollback := conn.Exec("ROLLBACK", nil)
-			return errors.Join(fmt.Errorf("filling in rows from %d: %w", from, err), rollback)
-		}
+		f.fillPart(conn, from, min(from+step-1, f.Rows))
 	}
-	if _, err := conn.Exec(`INSERT INTO message_count (recipient, state, n)
+	must(conn.Exec(`INSERT INTO message_count (recipient, state, n)
 		SELECT '', 'counted', max(seq) FROM agent_message
-		UNION ALL SELECT recipient, traced_status, count(*) FROM agent_message GROUP BY recipient, traced_status`, nil); err != nil {
-		return err
-	}
-	_, err := conn.Exec("PRAGMA journal_mode=WAL", nil)
-	return err
+		UNION ALL SELECT recipient, traced_status, count(*) FROM agent_message GROUP BY recipient, traced_status`, nil))
+	must(conn.Exec("PRAGMA journal_mode=WAL", nil))
 }
 
-// fillPart writes the messages from a number to another in one transaction. They ended one after the other, 50 ms apart.
-func (f finished) fillPart(ctx context.Context, conn *sqlite3.SQLiteConn, from, to int) error {
-	last := time.Now().Add(-f.Ended)
-	began := last.Add(-time.Duration(f.Rows) * 50 * time.Millisecond)
-	if _, err := conn.Exec("BEGIN IMMEDIATE", nil); err != nil {
-		return err
-	}
+// fillPart writes the messages from a number to another in one transaction. They ended one after the other, 50 ms
+// apart.
+func (f finished) fillPart(conn *sqlite3.SQLiteConn, from, to int) {
+	began := time.Now().Add(-f.Ended - time.Duration(f.Rows)*50*time.Millisecond)
+	must(conn.Exec("BEGIN IMMEDIATE", nil))
 	statements := []string{`
-		INSERT INTO agent_message (message_id, sender, recipient, message_type, payload, status, created_at, delivered_at,
+		INSERT INTO agent_message (message_id, sender, recipient, message_type, payload, status, created_at,
+			delivered_at,
 		    traced_status, expires_at, ended_at, read_at, error_message)
 		WITH RECURSIVE n (i) AS (SELECT ?1 UNION ALL SELECT i + 1 FROM n WHERE i < ?2),
 		     a (i, ended_at) AS (SELECT i, strftime('%Y-%m-%dT%H:%M:%fZ', ?3 + i * 0.05, 'unixepoch') FROM n)
@@ -97,15 +92,9 @@ func (f finished) fillPart(ctx context.Context, conn *sqlite3.SQLiteConn, from, 
 			`INSERT INTO message_trace (message_id, at, event, old_status, new_status, attempt, actor)
 			 SELECT message_id, ended_at, 'expired', 'pending', 'expired', 0, 'host-2'`+these)
 	}
-	values := []driver.NamedValue{
-		{Ordinal: 1, Value: int64(from)}, {Ordinal: 2, Value: int64(to)}, {Ordinal: 3, Value: float64(began.UnixMilli()) / 1000},
-		{Ordinal: 4, Value: letterPayload}, {Ordinal: 5, Value: f.Status},
-	}
+	values := []driver.Value{int64(from), int64(to), float64(began.UnixMilli()) / 1000, letterPayload, f.Status}
 	for _, text := range statements {
-		if _, err := conn.ExecContext(ctx, text, values); err != nil {
-			return err
-		}
+		must(conn.Exec(text, values))
 	}
-	_, err := conn.Exec("COMMIT", nil)
-	return err
+	must(conn.Exec("COMMIT", nil))
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"os/exec"
 	"strings"
@@ -18,39 +17,26 @@ var hook = Case{
 	Targets:     []Target{{Measure: "ratio", Want: 2, AtMost: true}},
 }
 
-func runHook(ctx context.Context, env Env) (Measures, error) {
-	path, err := newMailroom(ctx, env, "recipient")
-	if err != nil {
-		return nil, err
-	}
+func runHook(r *Run) Measures {
+	path := r.newMailroom("recipient")
 	const event = `{"session_id":"one","transcript_path":"","hook_event_name":"PostToolUse","tool_name":"Bash"}`
-	once := func(input string, args ...string) error {
-		cmd := exec.CommandContext(ctx, env.Mailroom, args...)
+	once := func(input string, args ...string) {
+		cmd := exec.CommandContext(r.ctx, r.Mailroom, args...)
 		cmd.Stdin = strings.NewReader(input)
 		if out, err := cmd.CombinedOutput(); err != nil || input != "" && len(out) > 0 {
-			return fmt.Errorf("%v: %w: %s", cmd.Args, err, out)
+			check(fmt.Errorf("%v: %w: %s", cmd.Args, err, out))
 		}
-		return nil
 	}
-	call := func() error {
-		return once(event, "hook", "PostToolUse", "--host", "claude", "--as", "recipient", "--db", path)
-	}
-	if err := call(); err != nil { // the session is noted
-		return nil, err
-	}
+	call := func() { once(event, "hook", "PostToolUse", "--host", "claude", "--as", "recipient", "--db", path) }
+	call() // the session is noted
 	var versions []time.Duration
-	between := func() error {
+	hooks := timed(r.scaled(100, 10), func() {
 		began := time.Now()
-		err := once("", "--version")
+		once("", "--version")
 		versions = append(versions, time.Since(began))
-		return err
-	}
-	hooks, err := timed(scaled(env, 100, 10), between, call)
-	if err != nil {
-		return nil, err
-	}
+	}, call)
 	version := medianOf(versions)
 	return Measures{
-		"hook_ms": inMicroseconds(hooks) / 1000, "version_ms": inMicroseconds(version) / 1000, "ratio": float64(hooks) / float64(version),
-	}, nil
+		"hook_ms": milliseconds(hooks), "version_ms": milliseconds(version), "ratio": float64(hooks) / float64(version),
+	}
 }

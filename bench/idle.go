@@ -1,10 +1,6 @@
 package main
 
-import (
-	"context"
-	"errors"
-	"time"
-)
+import "time"
 
 var idleDaemon = Case{
 	Name:  "idle-daemon",
@@ -18,23 +14,9 @@ var idleDaemon = Case{
 		"the views of 1,000 inboxes in its schema, and 2 MB of Go.",
 }
 
-func runIdle(ctx context.Context, env Env) (Measures, error) {
-	path, err := newMailroom(ctx, env, numbered("agent", scaled(env, 1000, 50))...)
-	if err != nil {
-		return nil, err
-	}
-	daemon, err := serve(ctx, env, path)
-	if err != nil {
-		return nil, err
-	}
+func runIdle(r *Run) Measures {
+	daemon := r.serve(r.newMailroom(numbered("agent", r.scaled(1000, 50))...))
 	pid := daemon.cmd.Process.Pid
-	cpu, err := idleCPU(ctx, pid, scaledTime(env, 30*time.Second, time.Second))
-	if err != nil {
-		return nil, errors.Join(err, daemon.stop())
-	}
-	rss, err := vmField(pid, "VmRSS")
-	if err := errors.Join(err, daemon.stop()); err != nil {
-		return nil, err
-	}
-	return Measures{"rss_mb": float64(rss) * 1024 / 1e6, "cpu_ms_per_s": cpu}, nil
+	cpu := r.idleCPU(pid, r.scaledTime(30*time.Second, time.Second))
+	return Measures{"rss_mb": float64(must(vmField(pid, "VmRSS"))) * 1024 / 1e6, "cpu_ms_per_s": cpu}
 }

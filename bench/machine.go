@@ -1,11 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"debug/buildinfo"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -49,7 +49,7 @@ func thisMachine(disk string) (machine, error) {
 	}
 	m.FileSystem = fileSystem(disk)
 	sync, err := syncTime(disk)
-	m.SyncMicroseconds = inMicroseconds(sync)
+	m.SyncMicroseconds = microseconds(sync)
 	return m, err
 }
 
@@ -113,18 +113,20 @@ func syncTime(folder string) (d time.Duration, err error) {
 
 // measured are the modules whose versions the report gives.
 var measured = []string{
-	"github.com/mattn/go-sqlite3", "github.com/nats-io/nats-server/v2", "github.com/nats-io/nats.go", "github.com/riverqueue/river",
-	"github.com/riverqueue/river/riverdriver/riversqlite", "github.com/riverqueue/river/riverdriver/riverpgxv5", "github.com/jackc/pgx/v5", "github.com/mikestefanello/backlite", "modernc.org/sqlite",
+	"github.com/mattn/go-sqlite3", "github.com/nats-io/nats-server/v2", "github.com/nats-io/nats.go",
+	"github.com/riverqueue/river", "github.com/riverqueue/river/riverdriver/riversqlite",
+	"github.com/riverqueue/river/riverdriver/riverpgxv5", "github.com/jackc/pgx/v5",
+	"github.com/mikestefanello/backlite", "modernc.org/sqlite",
 }
 
-// versions tells what is compared, with the commit of the program that is measured. It does not fail for want of the sqlite3 command,
-// which makes one case fail and no other.
+// versions tells what is compared, with the commit of the program that is measured. It does not fail for want of the
+// sqlite3 command, which makes one case fail and no other.
 func versions(ctx context.Context, mailroom string) (map[string]string, error) {
-	all := map[string]string{"Go": runtime.Version()}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return nil, errors.New("this program does not know what it was built from")
 	}
+	all := map[string]string{"Go": runtime.Version(), "Mailroom": commitOf(mailroom)}
 	for _, module := range info.Deps {
 		if slices.Contains(measured, module.Path) {
 			all[module.Path] = module.Version
@@ -134,34 +136,21 @@ func versions(ctx context.Context, mailroom string) (map[string]string, error) {
 	if out, err := exec.CommandContext(ctx, "sqlite3", "-version").Output(); err == nil {
 		all["sqlite3 command"], _, _ = strings.Cut(string(out), " ")
 	}
-	all["Mailroom"] = commitOf(ctx, mailroom)
 	return all, nil
 }
 
-// commitOf says from which commit a program was built, or as it need not know that, which one the present folder has.
-func commitOf(ctx context.Context, program string) string {
+// commitOf is the commit from which a program was built.
+func commitOf(program string) string {
 	settings := map[string]string{}
 	if built, err := buildinfo.ReadFile(program); err == nil {
 		for _, s := range built.Settings {
 			settings[s.Key] = s.Value
 		}
 	}
-	commit, changed := settings["vcs.revision"], settings["vcs.modified"] == "true"
-	if commit == "" {
-		head, err := exec.CommandContext(ctx, "git", "rev-parse", "HEAD").Output()
-		if err != nil {
-			return "unknown commit"
-		}
-		commit = strings.TrimSpace(string(head))
-		// What is measured is the product, not this folder.
-		diff := exec.CommandContext(ctx, "git", "diff", "--quiet", "HEAD", "--", ":/", ":(exclude,top)docs", ":(exclude,top)bench")
-		changed = diff.Run() != nil
-	}
-	commit = commit[:min(12, len(commit))]
-	if changed {
+	commit := settings["vcs.revision"]
+	commit = cmp.Or(commit[:min(12, len(commit))], "unknown commit")
+	if settings["vcs.modified"] == "true" {
 		commit += ", changed"
 	}
 	return commit
 }
-
-func sortedKeys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }

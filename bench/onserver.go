@@ -1,18 +1,6 @@
 package main
 
-import (
-	"context"
-	"errors"
-	"fmt"
-	"math/rand/v2"
-	"path/filepath"
-	"time"
-
-	"mailroom/orchestrator"
-	"mailroom/orchestrator/agents"
-	"mailroom/orchestrator/delivery"
-	"mailroom/orchestrator/messages"
-)
+import "fmt"
 
 // leastBacklog is how many messages wait in a trial of the cases with a backlog on a server.
 const leastBacklog = 1000
@@ -31,7 +19,7 @@ func serverSends(n int, missed string, targets ...Target) Case {
 		About: aboutServer + "Each sender sends one message after the other for three seconds. Mailroom has one connection on which it writes; River and pgmq " +
 			"have one for each sender. " + aboutPGMQ,
 		Contestants: []Contestant{
-			{Name: "mailroom", Run: onServer(mailroomServerSends(n))},
+			{Name: "mailroom", Run: onServer(mailroomSends(n))},
 			{Name: "river-server", Run: onServer(riverServerSends(n))},
 			{Name: "pgmq-sql", Run: onServer(pgmqSends(n))},
 		},
@@ -46,7 +34,7 @@ var serverDeliver = Case{
 	About: aboutServer + "Mailroom puts 20,000 messages into ten inboxes, 1,000 in a transaction, with all trace rows. River works on as many jobs, with 1,000 " +
 		"workers that do nothing, until all are noted as completed. With pgmq they are read and archived 100 at a time. " + aboutPGMQ,
 	Contestants: []Contestant{
-		{Name: "mailroom", Run: onServer(mailroomServerDeliver)},
+		{Name: "mailroom", Run: onServer(mailroomDelivers(20_000, leastBacklog))},
 		{Name: "river-server", Run: onServer(riverServerWorks(20_000))},
 		{Name: "pgmq-sql", Run: onServer(pgmqTakes(20_000, 100))},
 	},
@@ -64,7 +52,7 @@ var serverClaim = Case{
 	About: aboutServer + "Mailroom takes one message of a backlog, writes it into the file of its recipient, notes the outcome and takes the next one, with all trace rows. " +
 		"With pgmq each is read, and archived. " + aboutPGMQ,
 	Contestants: []Contestant{
-		{Name: "mailroom", Run: onServer(mailroomServerClaim)},
+		{Name: "mailroom", Run: onServer(mailroomClaims(5_000, leastBacklog))},
 		{Name: "pgmq-sql", Run: onServer(pgmqTakes(5_000, 1))},
 	},
 	Missed: "the row is written three times, each time with new index entries: under a lease, with a note before the transport is asked, and with the outcome; " +
@@ -77,12 +65,7 @@ var serverWakeup = Case{
 	About: aboutServer + "As in the case wakeup: 200 messages, one at a time, with pauses between them. No poll takes part: where a server tells of new messages, Mailroom looks " +
 		"without being told once a minute. one-commit inserts a row instead, with the same pauses: what a durable transaction takes by itself.",
 	Contestants: []Contestant{
-		{Name: "mailroom", Run: onServer(func(ctx context.Context, env Env, s *pgServer) (Measures, error) {
-			if err := makeMailroom(ctx, s.address, "sender", "recipient"); err != nil {
-				return nil, err
-			}
-			return measureWakeup(ctx, env, wakeupParams{Design: "mailroom", Where: s.address}, 200)
-		})},
+		{Name: "mailroom", Run: onServer(wakesMailroom)},
 		{Name: "one-commit", Run: onServer(oneCommit)},
 	},
 	Missed: "a message is two commits, the sender's and the waiter's claim, and a notice between them; some ten round trips lie in the way, each of which " +
@@ -90,89 +73,13 @@ var serverWakeup = Case{
 	Targets: []Target{{Measure: "median_us", Against: "one-commit", Want: 3, AtMost: true}},
 }
 
-// mailroomServerSends is n senders in one process.
-func mailroomServerSends(n int) func(context.Context, Env, *pgServer) (Measures, error) {
-	return func(ctx context.Context, env Env, s *pgServer) (Measures, error) {
-		names := numbered("sender", n)
-		if err := makeMailroom(ctx, s.address, append(names, "recipient")...); err != nil {
-			return nil, err
-		}
-		r, err := openMailroom(ctx, s.address)
-		if err != nil {
-			return nil, err
-		}
-		m, err := s.sends(ctx, env, n, func(sender int) error {
-			_, err := messages.Send(ctx, r.Ledger, letter(names[sender], "recipient"))
-			return err
-		})
-		return m, errors.Join(err, r.Close())
-	}
-}
-
-// mailroomServerDeliver delivers a backlog to ten inboxes.
-func mailroomServerDeliver(ctx context.Context, env Env, s *pgServer) (Measures, error) {
-	recipients := numbered("worker", 10)
-	if err := makeMailroom(ctx, s.address, append(recipients, "sender1")...); err != nil {
-		return nil, err
-	}
-	return deliverBacklog(ctx, s, recipients, scaled(env, 20_000, leastBacklog), delivery.Options{})
-}
-
-// mailroomServerClaim delivers a backlog into a file, message by message.
-func mailroomServerClaim(ctx context.Context, env Env, s *pgServer) (Measures, error) {
-	if err := makeMailroom(ctx, s.address, "sender1"); err != nil {
-		return nil, err
-	}
-	r, err := openMailroom(ctx, s.address)
-	if err != nil {
-		return nil, err
-	}
-	deliver := "jsonl:" + filepath.Join(env.Dir, "filer.jsonl")
-	_, _, err = agents.Add(ctx, r.Ledger, agents.Update{Name: "filer", Deliver: &deliver})
-	if err := errors.Join(err, r.Close()); err != nil {
-		return nil, err
-	}
-	return deliverBacklog(ctx, s, []string{"filer"}, scaled(env, 5_000, leastBacklog), delivery.Options{ClaimSize: 1})
-}
-
-// deliverBacklog sends n messages and delivers them.
-func deliverBacklog(ctx context.Context, s *pgServer, recipients []string, n int, o delivery.Options) (Measures, error) {
-	r, err := openMailroom(ctx, s.address)
-	if err != nil {
-		return nil, err
-	}
-	for sent := 0; sent < n; {
-		drafts := make([]orchestrator.Draft, min(1000, n-sent))
-		for i := range drafts {
-			drafts[i] = letter("sender1", recipients[i%len(recipients)])
-		}
-		if outs := messages.SendBatch(ctx, r.Ledger, drafts, true); outs[0].Refused != nil {
-			return nil, errors.Join(outs[0].Refused, r.Close())
-		}
-		sent += len(drafts)
-	}
-	m, err := s.takes(n, func() (int, error) {
-		d, err := r.DeliverAll(ctx, o)
-		return d.Delivered, err
-	})
-	return m, errors.Join(err, r.Close())
-}
-
 // oneCommit is the median time of a transaction that inserts one row, while nothing else goes on.
-func oneCommit(ctx context.Context, env Env, s *pgServer) (Measures, error) {
-	pool, err := s.pool(ctx, 1)
-	if err != nil {
-		return nil, err
-	}
-	defer pool.Close()
-	if _, err := pool.Exec(ctx, `CREATE TABLE letters (id bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY, letter text NOT NULL)`); err != nil {
-		return nil, err
-	}
-	took, err := timed(scaled(env, 200, 5), func() error {
-		return rest(ctx, 20*time.Millisecond+rand.N(20*time.Millisecond))
-	}, func() error {
-		_, err := pool.Exec(ctx, `INSERT INTO letters (letter) VALUES ($1)`, letterPayload)
-		return err
+func oneCommit(r *Run) Measures {
+	pool := r.pool(1)
+	must(pool.Exec(r.ctx, `CREATE TABLE letters (
+		id bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY, letter text NOT NULL)`))
+	took := timed(r.scaled(200, 5), r.pause, func() {
+		must(pool.Exec(r.ctx, `INSERT INTO letters (letter) VALUES ($1)`, letterPayload))
 	})
-	return Measures{"median_us": inMicroseconds(took)}, err
+	return Measures{"median_us": microseconds(took)}
 }

@@ -18,10 +18,10 @@ const aboutPeerSends = "JetStream is embedded, its stream in files, without a so
 // peerDeliveries are the peers in the case of a backlog that is delivered into inboxes.
 func peerDeliveries() []Contestant {
 	return []Contestant{
-		{Name: "jetstream-always", Run: jetStreamDeliver(true)},
-		{Name: "jetstream-default", Run: jetStreamDeliver(false)},
-		{Name: "jetstream-always-take", Run: jetStreamConsume(true)},
-		{Name: "jetstream-default-take", Run: jetStreamConsume(false)},
+		{Name: "jetstream-always", Run: jetStreamDelivers(true)},
+		{Name: "jetstream-default", Run: jetStreamDelivers(false)},
+		{Name: "jetstream-always-take", Run: jetStreamTakes(true)},
+		{Name: "jetstream-default-take", Run: jetStreamTakes(false)},
 	}
 }
 

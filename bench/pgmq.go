@@ -1,17 +1,15 @@
 package main
 
 import (
-	"context"
 	"errors"
-	"fmt"
-	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// pgmqSchema does what pgmq's functions create, send, read and archive do as its documentation and its version 1.6 have it, with the same
-// tables, indexes and kinds of statements: functions in PL/pgSQL that make the text of a statement and execute it. The
-// extension itself is not in Debian.
+// pgmqSchema does what pgmq's functions create, send, read and archive do as its documentation and its version 1.6 have
+// it, with the same tables, indexes and kinds of statements: functions in PL/pgSQL that make the text of a statement
+// and execute it. The extension itself is not in Debian.
 const pgmqSchema = `
 CREATE SCHEMA pgmq;
 CREATE TABLE pgmq.q_letters (
@@ -42,7 +40,8 @@ BEGIN
     RETURN lower(prefix || '_' || queue);
 END $$;
 
-CREATE FUNCTION pgmq.send(queue text, msg jsonb, headers jsonb, due timestamptz) RETURNS SETOF bigint LANGUAGE plpgsql AS $$
+CREATE FUNCTION pgmq.send(queue text, msg jsonb, headers jsonb,
+	due timestamptz) RETURNS SETOF bigint LANGUAGE plpgsql AS $$
 BEGIN
     RETURN QUERY EXECUTE format('INSERT INTO pgmq.%I (vt, message, headers) VALUES ($1, $2, $3) RETURNING msg_id',
         pgmq.table_of(queue, 'q')) USING due, msg, headers;
@@ -53,7 +52,8 @@ CREATE FUNCTION pgmq.send(queue text, msg jsonb) RETURNS SETOF bigint LANGUAGE s
 $$;
 
 CREATE FUNCTION pgmq.read(queue text, hidden integer, most integer)
-RETURNS TABLE (msg_id bigint, read_ct integer, enqueued_at timestamptz, vt timestamptz, message jsonb, headers jsonb) LANGUAGE plpgsql AS $$
+RETURNS TABLE (msg_id bigint, read_ct integer, enqueued_at timestamptz, vt timestamptz, message jsonb,
+	headers jsonb) LANGUAGE plpgsql AS $$
 BEGIN
     RETURN QUERY EXECUTE format('
         WITH due AS (
@@ -75,86 +75,50 @@ BEGIN
 END $$;`
 
 // newPGMQ makes a queue, and n connections to it.
-func newPGMQ(ctx context.Context, s *pgServer, n int) (*pgxpool.Pool, error) {
-	pool, err := s.pool(ctx, n)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := pool.Exec(ctx, pgmqSchema); err != nil {
-		pool.Close()
-		return nil, err
-	}
-	return pool, nil
-}
-
-func sendPGMQ(ctx context.Context, pool *pgxpool.Pool) error {
-	var id int64
-	return pool.QueryRow(ctx, `SELECT * FROM pgmq.send($1, $2)`, "letters", []byte(letterPayload)).Scan(&id)
+func (r *Run) newPGMQ(n int) *pgxpool.Pool {
+	pool := r.pool(n)
+	must(pool.Exec(r.ctx, pgmqSchema))
+	return pool
 }
 
 // pgmqSends is n senders in one process, each with a connection.
-func pgmqSends(n int) func(context.Context, Env, *pgServer) (Measures, error) {
-	return func(ctx context.Context, env Env, s *pgServer) (Measures, error) {
-		pool, err := newPGMQ(ctx, s, n)
-		if err != nil {
-			return nil, err
-		}
-		defer pool.Close()
-		return s.sends(ctx, env, n, func(int) error { return sendPGMQ(ctx, pool) })
-	}
-}
-
-// pgmqTakes reads and archives a backlog, so many messages at a time.
-func pgmqTakes(backlog, atATime int) func(context.Context, Env, *pgServer) (Measures, error) {
-	return func(ctx context.Context, env Env, s *pgServer) (Measures, error) {
-		pool, err := newPGMQ(ctx, s, 1)
-		if err != nil {
-			return nil, err
-		}
-		defer pool.Close()
-		n := scaled(env, backlog, leastBacklog)
-		if _, err := pool.Exec(ctx, `SELECT pgmq.send('letters', $1) FROM generate_series(1, $2)`, []byte(letterPayload), n); err != nil {
-			return nil, fmt.Errorf("filling the queue: %w", err)
-		}
-		return s.takes(n, func() (taken int, err error) {
-			for taken < n && err == nil {
-				var ids []int64
-				if ids, err = readPGMQ(ctx, pool, atATime); err == nil {
-					_, err = pool.Exec(ctx, `SELECT pgmq.archive('letters', $1)`, ids)
-				}
-				if len(ids) == 0 {
-					err = errors.Join(err, errors.New("the queue is empty too early"))
-				}
-				taken += len(ids)
-			}
-			return taken, err
+func pgmqSends(n int) func(*Run) Measures {
+	return func(r *Run) Measures {
+		pool := r.newPGMQ(n)
+		return r.measureSends(n, func(int) error {
+			var id int64
+			return pool.QueryRow(r.ctx, `SELECT * FROM pgmq.send($1, $2)`, "letters", []byte(letterPayload)).Scan(&id)
 		})
 	}
 }
 
-func readPGMQ(ctx context.Context, pool *pgxpool.Pool, most int) (ids []int64, err error) {
-	rows, err := pool.Query(ctx, `SELECT msg_id, message FROM pgmq.read('letters', 60, $1)`, most)
-	if err != nil {
-		return nil, err
+// pgmqTakes reads and archives a backlog, so many messages at a time.
+func pgmqTakes(backlog, atATime int) func(*Run) Measures {
+	return func(r *Run) Measures {
+		pool, n := r.newPGMQ(1), r.scaled(backlog, leastBacklog)
+		must(pool.Exec(r.ctx, `SELECT pgmq.send('letters', $1) FROM generate_series(1, $2)`, []byte(letterPayload), n))
+		return r.rate(func() (taken int) {
+			for taken < n {
+				ids := r.readPGMQ(pool, atATime)
+				if len(ids) == 0 {
+					check(errors.New("the queue is empty too early"))
+				}
+				must(pool.Exec(r.ctx, `SELECT pgmq.archive('letters', $1)`, ids))
+				taken += len(ids)
+			}
+			expect(taken, n)
+			return n
+		})
 	}
-	defer rows.Close()
-	for rows.Next() {
-		var id int64
-		var message []byte
-		if err := rows.Scan(&id, &message); err != nil {
-			return nil, err
-		}
-		ids = append(ids, id)
-	}
-	return ids, rows.Err()
 }
 
-// takes measures how a backlog of n messages is taken.
-func (s *pgServer) takes(n int, take func() (taken int, err error)) (Measures, error) {
-	return s.spent(func() (Measures, int, error) {
-		began := time.Now()
-		taken, err := take()
-		m := Measures{"rate_per_s": float64(n) / time.Since(began).Seconds()}
-		return m, taken, expect(err, taken, n)
-	})
+func (r *Run) readPGMQ(pool *pgxpool.Pool, most int) (ids []int64) {
+	rows := must(pool.Query(r.ctx, `SELECT msg_id, message FROM pgmq.read('letters', 60, $1)`, most))
+	var id int64
+	var message []byte
+	must(pgx.ForEachRow(rows, []any{&id, &message}, func() error {
+		ids = append(ids, id)
+		return nil
+	}))
+	return ids
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"net/url"
 	"path/filepath"
 	"time"
@@ -12,8 +11,8 @@ import (
 	_ "github.com/mattn/go-sqlite3" // the driver "sqlite3"
 )
 
-// plainQueue is a queue in SQLite as the small ones are built: one table, one connection of database/sql, one transaction
-// for each message sent, taken and removed. It has no trace, no inbox and no idempotency.
+// plainQueue is a queue in SQLite as the small ones are built: one table, one connection of database/sql, one
+// transaction for each message sent, taken and removed. It has no trace, no inbox and no idempotency.
 type plainQueue struct{ db *sql.DB }
 
 const plainSchema = `
@@ -28,25 +27,28 @@ CREATE TABLE messages (
 CREATE INDEX messages_queue ON messages (queue, created);`
 
 // openPlainQueue makes a queue. synchronous is FULL or NORMAL.
-func openPlainQueue(ctx context.Context, env Env, synchronous string) (*plainQueue, error) {
-	address := url.URL{Scheme: "file", OmitHost: true, Path: filepath.Join(env.Dir, "plain.db"), RawQuery: url.Values{
+func (r *Run) openPlainQueue(synchronous string) *plainQueue {
+	address := url.URL{Scheme: "file", OmitHost: true, Path: filepath.Join(r.Dir, "plain.db"), RawQuery: url.Values{
 		"_journal_mode": {"WAL"}, "_synchronous": {synchronous}, "_busy_timeout": {"5000"}, "_txlock": {"immediate"},
 	}.Encode()}
-	db, err := sql.Open("sqlite3", address.String())
-	if err != nil {
-		return nil, err
-	}
+	db := must(sql.Open("sqlite3", address.String()))
+	r.after(db.Close)
 	db.SetMaxOpenConns(1)
-	if _, err := db.ExecContext(ctx, plainSchema); err != nil {
-		return nil, errors.Join(err, db.Close())
-	}
-	return &plainQueue{db}, nil
+	must(db.ExecContext(r.ctx, plainSchema))
+	return &plainQueue{db}
 }
 
-func (q *plainQueue) send(ctx context.Context, recipient string) error {
+// send adds n messages to the queues of these recipients in turns.
+func (q *plainQueue) send(ctx context.Context, n int, recipients ...string) error {
 	return q.inTransaction(ctx, func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, `INSERT INTO messages (queue, body) VALUES (?, ?)`, recipient, []byte(letterPayload))
-		return err
+		for i := range n {
+			to := recipients[i%len(recipients)]
+			_, err := tx.ExecContext(ctx, `INSERT INTO messages (queue, body) VALUES (?, ?)`, to, []byte(letterPayload))
+			if err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 }
 
@@ -57,7 +59,8 @@ func (q *plainQueue) take(ctx context.Context, recipient string) error {
 	err := q.inTransaction(ctx, func(tx *sql.Tx) error {
 		return tx.QueryRowContext(ctx, `
 			UPDATE messages SET timeout = strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '+60 seconds'), received = received + 1
-			WHERE id = (SELECT id FROM messages WHERE queue = ? AND timeout <= strftime('%Y-%m-%dT%H:%M:%fZ') AND received < 3
+			WHERE id = (SELECT id FROM messages WHERE queue = ? AND timeout <= strftime('%Y-%m-%dT%H:%M:%fZ')
+				AND received < 3
 			            ORDER BY created LIMIT 1)
 			RETURNING id, body`, recipient).Scan(&id, &body)
 	})
@@ -81,46 +84,25 @@ func (q *plainQueue) inTransaction(ctx context.Context, f func(*sql.Tx) error) e
 	return tx.Commit()
 }
 
-func plainSends(n int, synchronous string) func(context.Context, Env) (Measures, error) {
-	return func(ctx context.Context, env Env) (Measures, error) {
-		q, err := openPlainQueue(ctx, env, synchronous)
-		if err != nil {
-			return nil, err
-		}
-		m, err := measureSends(ctx, env, n, func(int) error { return q.send(ctx, "recipient") })
-		return m, errors.Join(err, q.db.Close())
+func plainSends(n int, synchronous string) func(*Run) Measures {
+	return func(r *Run) Measures {
+		q := r.openPlainQueue(synchronous)
+		return r.measureSends(n, func(int) error { return q.send(r.ctx, 1, "recipient") })
 	}
 }
 
-// plainDeliver takes messages from a backlog, one after the other, for three seconds.
-func plainDeliver(synchronous string) func(context.Context, Env) (Measures, error) {
-	return func(ctx context.Context, env Env) (Measures, error) {
-		q, err := openPlainQueue(ctx, env, synchronous)
-		if err != nil {
-			return nil, err
-		}
-		recipients, backlog := numbered("worker", 10), scaled(env, 100_000, 20_000)
-		err = q.inTransaction(ctx, func(tx *sql.Tx) error {
-			for i := range backlog {
-				if _, err := tx.ExecContext(ctx, `INSERT INTO messages (queue, body) VALUES (?, ?)`, recipients[i%10], []byte(letterPayload)); err != nil {
-					return err
-				}
+// plainDelivers takes messages from a backlog, one after the other, for three seconds.
+func plainDelivers(synchronous string) func(*Run) Measures {
+	return func(r *Run) Measures {
+		q, recipients, backlog := r.openPlainQueue(synchronous), numbered("worker", 10), r.scaled(100_000, 20_000)
+		check(q.send(r.ctx, backlog, recipients...))
+		must(q.db.ExecContext(r.ctx, "PRAGMA wal_checkpoint(TRUNCATE)"))
+		window, began := r.scaledTime(3*time.Second, 300*time.Millisecond), time.Now()
+		return r.rate(func() (taken int) {
+			for ; time.Since(began) < window && taken < backlog; taken++ {
+				check(q.take(r.ctx, recipients[taken%10]))
 			}
-			return nil
+			return taken
 		})
-		if err != nil {
-			return nil, fmt.Errorf("filling the queue: %w", err)
-		}
-		if _, err := q.db.ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)"); err != nil {
-			return nil, err
-		}
-		window, taken, began := scaledTime(env, 3*time.Second, 300*time.Millisecond), 0, time.Now()
-		for ; time.Since(began) < window && taken < backlog; taken++ {
-			if err := q.take(ctx, recipients[taken%10]); err != nil {
-				return nil, err
-			}
-		}
-		took := time.Since(began)
-		return Measures{"rate_per_s": float64(taken) / took.Seconds()}, q.db.Close()
 	}
 }

@@ -1,20 +1,15 @@
 package main
 
 import (
-	"context"
 	"crypto/rand"
 	"database/sql/driver"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"slices"
 	"time"
 
 	sqlite3 "github.com/mattn/go-sqlite3"
 	"github.com/oklog/ulid/v2"
 
 	"mailroom/orchestrator"
-	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/messages"
 )
 
@@ -27,8 +22,8 @@ var procs8 = Case{
 		"The first two targets stand for a design in which every commit is synced under the write lock, the next two for one that syncs after " +
 		"it, as Mailroom does.",
 	Contestants: []Contestant{
-		{Name: "mailroom", Run: func(ctx context.Context, env Env) (Measures, error) { return runProcs(ctx, env, "mailroom", 8) }},
-		{Name: "greedy", Run: func(ctx context.Context, env Env) (Measures, error) { return runProcs(ctx, env, "greedy", 8) }},
+		{Name: "mailroom", Run: sendingProcesses("mailroom", 8)},
+		{Name: "greedy", Run: sendingProcesses("greedy", 8)},
 	},
 	Missed: "taking turns costs what the greedy design saves by being unfair: there one process writes hundreds of messages in a row with its " +
 		"pages in its cache (see jain), here each finds its cache emptied by seven others, reads ten pages again, and was asleep before. " +
@@ -42,6 +37,72 @@ var procs8 = Case{
 		{Measure: "jain", Want: 0.99},
 		{Measure: "busy_errors", Want: 0, AtMost: true},
 	},
+}
+
+// greedy is one connection that takes SQLite's write lock whenever it can get it.
+type greedy struct {
+	conn                           *sqlite3.SQLiteConn
+	begin, commit, message, traced driver.Stmt
+	name                           string
+	entropy                        *ulid.MonotonicEntropy
+}
+
+// openGreedy opens a connection until the end of the run.
+func (r *Run) openGreedy(path, name string) *greedy {
+	conn := openRaw(path, "_journal_mode=WAL&_synchronous=FULL&_busy_timeout=10000&_mutex=no")
+	r.after(conn.Close)
+	return &greedy{
+		conn: conn, begin: must(conn.Prepare("BEGIN IMMEDIATE")), commit: must(conn.Prepare("COMMIT")),
+		message: must(conn.Prepare(insertMessage)), traced: must(conn.Prepare(insertTrace)),
+		name: name, entropy: ulid.Monotonic(rand.Reader, 0),
+	}
+}
+
+// insertMessage and insertTrace write what the product writes for one message without options.
+const (
+	insertMessage = `
+		INSERT INTO agent_message (message_id, sender, recipient, message_type, payload, status, created_at,
+			traced_status,
+		    review_at, expires_at)
+		VALUES (?1, ?2, ?3, 'task_assignment', ?4, 'pending', ?5, 'pending', ?6, ?7)`
+	insertTrace = `
+		INSERT INTO message_trace (message_id, at, event, new_status, actor) VALUES (?1, ?2, 'created', 'pending', ?3)`
+	timeLayout = "2006-01-02T15:04:05.000Z"
+)
+
+// send sends n messages in one transaction.
+func (g *greedy) send(n int) error { return g.write(n, true) }
+
+// write stores n messages, and if they are traced so many rows of the trace, in one transaction.
+func (g *greedy) write(n int, traced bool) error {
+	_, err := g.begin.Exec(nil)
+	if err != nil {
+		return err
+	}
+	for i := 0; i < n && err == nil; i++ {
+		now := time.Now().UTC()
+		id, at := "msg-"+ulid.MustNew(ulid.Timestamp(now), g.entropy).String(), now.Format(timeLayout)
+		_, err = g.message.Exec([]driver.Value{id, g.name, "recipient", letterPayload, at,
+			now.Add(5 * time.Minute).Format(timeLayout), now.Add(7 * 24 * time.Hour).Format(timeLayout)})
+		if err == nil && traced {
+			_, err = g.traced.Exec([]driver.Value{id, at, g.name})
+		}
+	}
+	if err == nil {
+		_, err = g.commit.Exec(nil)
+	}
+	if err != nil {
+		_, rollback := g.conn.Exec("ROLLBACK", nil)
+		err = errors.Join(err, rollback)
+	}
+	return err
+}
+
+// isLocked reports whether an error is one of those that a busy database gives.
+func isLocked(err error) bool {
+	var e sqlite3.Error
+	return errors.As(err, &e) && (e.Code == sqlite3.ErrBusy || e.Code == sqlite3.ErrLocked) ||
+		orchestrator.CodeOf(err) == orchestrator.Busy
 }
 
 // senderParams say what a sender process does.
@@ -62,151 +123,37 @@ type sentReport struct {
 	Worst time.Duration
 }
 
-// sending is one sender's way into a database.
-type sending interface {
-	send() error
-	close() error
-}
-
-func openSending(ctx context.Context, p senderParams) (sending, error) {
+// openSending returns how a sender of a design sends.
+func openSending(r *Run, p senderParams) (send func() error) {
 	if p.Design == "greedy" {
-		return openGreedy(p.Path, p.Name)
+		g := r.openGreedy(p.Path, p.Name)
+		return func() error { return g.send(1) }
 	}
-	r, err := openMailroom(ctx, p.Path)
-	return &mailroomSending{ctx: ctx, r: r, name: p.Name}, err
-}
-
-type mailroomSending struct {
-	ctx  context.Context
-	r    *delivery.Engine
-	name string
-}
-
-func (s *mailroomSending) send() error {
-	_, err := messages.Send(s.ctx, s.r.Ledger, letter(s.name, "recipient"))
-	return err
-}
-
-func (s *mailroomSending) close() error { return s.r.Close() }
-
-// greedy is one connection that takes SQLite's write lock whenever it can get it.
-type greedy struct {
-	conn                           *sqlite3.SQLiteConn
-	begin, commit, message, traced *sqlite3.SQLiteStmt
-	name                           string
-	entropy                        *ulid.MonotonicEntropy
-}
-
-func openGreedy(path, name string) (*greedy, error) {
-	c, err := (&sqlite3.SQLiteDriver{}).Open("file:" + path + "?_journal_mode=WAL&_synchronous=FULL&_busy_timeout=10000&_mutex=no")
-	if err != nil {
-		return nil, err
-	}
-	g := &greedy{conn: c.(*sqlite3.SQLiteConn), name: name, entropy: ulid.Monotonic(rand.Reader, 0)}
-	for text, prepared := range map[string]**sqlite3.SQLiteStmt{
-		"BEGIN IMMEDIATE": &g.begin, "COMMIT": &g.commit, insertMessage: &g.message, insertTrace: &g.traced,
-	} {
-		s, err := g.conn.Prepare(text)
-		if err != nil {
-			return nil, err
-		}
-		*prepared = s.(*sqlite3.SQLiteStmt)
-	}
-	return g, nil
-}
-
-// insertMessage and insertTrace write what the product writes for one message without options.
-const (
-	insertMessage = `
-		INSERT INTO agent_message (message_id, sender, recipient, message_type, payload, status, created_at, traced_status,
-		    review_at, expires_at)
-		VALUES (?1, ?2, ?3, 'task_assignment', ?4, 'pending', ?5, 'pending', ?6, ?7)`
-	insertTrace = `
-		INSERT INTO message_trace (message_id, at, event, new_status, actor) VALUES (?1, ?2, 'created', 'pending', ?3)`
-	timeLayout = "2006-01-02T15:04:05.000Z"
-)
-
-func (g *greedy) send() error { return g.sendMany(1) }
-
-// sendMany sends n messages in one transaction.
-func (g *greedy) sendMany(n int) error {
-	if _, err := g.begin.Exec(nil); err != nil {
+	e := r.open(p.Path)
+	return func() error {
+		_, err := messages.Send(r.ctx, e.Ledger, letter(p.Name, "recipient"))
 		return err
 	}
-	var err error
-	for i := 0; i < n && err == nil; i++ {
-		var id, at string
-		if id, at, err = g.insert(); err == nil {
-			_, err = g.traced.Exec([]driver.Value{id, at, g.name})
-		}
-	}
-	if err == nil {
-		_, err = g.commit.Exec(nil)
-	}
-	if err != nil {
-		_, rollback := g.conn.Exec("ROLLBACK", nil)
-		err = errors.Join(err, rollback)
-	}
-	return err
-}
-
-// insert stores one message within a transaction.
-func (g *greedy) insert() (id, at string, err error) {
-	now := time.Now().UTC()
-	id, at = "msg-"+ulid.MustNew(ulid.Timestamp(now), g.entropy).String(), now.Format(timeLayout)
-	_, err = g.message.Exec([]driver.Value{id, g.name, "recipient", letterPayload, at,
-		now.Add(5 * time.Minute).Format(timeLayout), now.Add(7 * 24 * time.Hour).Format(timeLayout)})
-	return id, at, err
-}
-
-func (g *greedy) close() error {
-	return errors.Join(g.begin.Close(), g.commit.Close(), g.message.Close(), g.traced.Close(), g.conn.Close())
-}
-
-// isLocked reports whether an error is one of those that a busy database gives.
-func isLocked(err error) bool {
-	var e sqlite3.Error
-	return errors.As(err, &e) && (e.Code == sqlite3.ErrBusy || e.Code == sqlite3.ErrLocked) ||
-		orchestrator.CodeOf(err) == orchestrator.Busy
 }
 
 // senderRole sends as fast as it is let, until it is told to stop.
-func senderRole(ctx context.Context, up *wire, raw json.RawMessage) error {
-	var p senderParams
-	if err := json.Unmarshal(raw, &p); err != nil {
-		return err
-	}
-	s, err := openSending(ctx, p)
-	if err != nil {
-		return err
-	}
-	if err := s.send(); err != nil { // opens what is opened late
-		return err
-	}
-	if err := up.say("ready"); err != nil {
-		return err
-	}
-	var when sendUntil
-	if err := up.hear(&when); err != nil {
-		return err
-	}
-	ended := make(chan error, 1)
+func senderRole(r *Run, up *wire, p senderParams) {
+	send := openSending(r, p)
+	check(send()) // opens what is opened late
+	check(up.say("ready"))
+	when, ended := heard[sendUntil](up), make(chan error, 1)
 	go func() { ended <- up.untilClosed() }()
-	if err := rest(ctx, when.Begin-uptime()); err != nil {
-		return err
-	}
+	r.rest(when.Begin - uptime())
 	var report sentReport
 	for now := uptime(); when.Stop == 0 || now < when.Stop; {
 		select {
 		case err := <-ended:
-			if err != nil {
-				return err
-			}
+			check(err)
 			when.Stop = now
 			continue
 		default:
 		}
-		err := s.send()
+		err := send()
 		then := now
 		now = uptime()
 		report.Worst = max(report.Worst, now-then)
@@ -214,89 +161,71 @@ func senderRole(ctx context.Context, up *wire, raw json.RawMessage) error {
 		case isLocked(err):
 			report.Busy++
 		case err != nil:
-			return err
+			check(err)
 		case when.Stop == 0 || now <= when.Stop:
 			report.Sent++
 		}
 		if p.Pause > 0 {
-			if err := rest(ctx, p.Pause); err != nil {
-				return err
-			}
+			r.rest(p.Pause)
 			now = uptime()
 		}
 	}
-	return errors.Join(up.say(report), s.close())
+	check(up.say(report))
 }
 
 // startSenders starts n sender processes and waits until all are ready.
-func startSenders(ctx context.Context, n int, p senderParams) (senders []*child, err error) {
+func (r *Run) startSenders(n int, p senderParams) (senders []*child) {
 	for _, name := range numbered("sender", n) {
 		p.Name = name
-		c, err := startChild(ctx, "sender", p)
-		if err != nil {
-			return senders, err
-		}
-		senders = append(senders, c)
+		senders = append(senders, r.startChild("sender", p))
 	}
-	var ready string
 	for _, c := range senders {
-		if err := c.hear(&ready); err != nil {
-			return senders, fmt.Errorf("a sender: %w", err)
-		}
+		heard[string](c.wire)
 	}
-	return senders, nil
+	return senders
 }
 
 // tell gives all children the same value.
-func tell(children []*child, v any) error {
+func tell(children []*child, v any) {
 	for _, c := range children {
-		if err := c.say(v); err != nil {
-			return err
-		}
+		check(c.say(v))
 	}
-	return nil
 }
 
-// hearReports takes the reports of senders.
-func hearReports(senders []*child) ([]sentReport, error) {
-	reports := make([]sentReport, len(senders))
-	for i, c := range senders {
-		if err := c.hear(&reports[i]); err != nil {
-			return nil, fmt.Errorf("a sender: %w", err)
-		}
-	}
-	return reports, nil
+// sums are the reports of senders together: the worst time is that of all, squares are of the numbers that they sent.
+type sums struct {
+	sentReport
+	squares float64
 }
 
-func runProcs(ctx context.Context, env Env, design string, n int) (Measures, error) {
-	path, err := newMailroom(ctx, env, append(numbered("sender", n), "recipient")...)
-	if err != nil {
-		return nil, err
+// sumUp ends senders and takes their reports.
+func sumUp(senders []*child) (sum sums) {
+	for _, c := range senders {
+		c.stdin.Close()
 	}
-	senders, err := startSenders(ctx, n, senderParams{Design: design, Path: path})
-	if err != nil {
-		return nil, err
+	for _, c := range senders {
+		one := heard[sentReport](c.wire)
+		check(c.end())
+		sum.Sent, sum.Busy, sum.Worst = sum.Sent+one.Sent, sum.Busy+one.Busy, max(sum.Worst, one.Worst)
+		sum.squares += float64(one.Sent) * float64(one.Sent)
 	}
-	begin := uptime() + 100*time.Millisecond
-	window := scaledTime(env, 5*time.Second, 500*time.Millisecond)
-	if err := tell(senders, sendUntil{Begin: begin, Stop: begin + window}); err != nil {
-		return nil, err
+	return sum
+}
+
+func sendingProcesses(design string, n int) func(*Run) Measures {
+	return func(r *Run) Measures {
+		path := r.newMailroom(append(numbered("sender", n), "recipient")...)
+		senders := r.startSenders(n, senderParams{Design: design, Path: path})
+		begin, window := uptime()+100*time.Millisecond, r.scaledTime(5*time.Second, 500*time.Millisecond)
+		tell(senders, sendUntil{Begin: begin, Stop: begin + window})
+		r.rest(begin + window - uptime())
+		sum := sumUp(senders)
+		sent := float64(sum.Sent)
+		return Measures{
+			"rate_per_s":  sent / window.Seconds(),
+			"worst_ms":    milliseconds(sum.Worst),
+			"jain":        sent * sent / (float64(n) * sum.squares),
+			"busy_errors": float64(sum.Busy),
+		}
 	}
-	reports, err := hearReports(senders)
-	if err := errors.Join(err, endAll(senders)); err != nil {
-		return nil, err
-	}
-	var sent, squares, busy float64
-	for _, r := range reports {
-		sent += float64(r.Sent)
-		squares += float64(r.Sent) * float64(r.Sent)
-		busy += float64(r.Busy)
-	}
-	worst := slices.MaxFunc(reports, func(a, b sentReport) int { return int(a.Worst - b.Worst) }).Worst
-	return Measures{
-		"rate_per_s":  sent / window.Seconds(),
-		"worst_ms":    float64(worst) / float64(time.Millisecond),
-		"jain":        sent * sent / (float64(n) * squares),
-		"busy_errors": busy,
-	}, nil
 }

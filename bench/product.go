@@ -11,6 +11,7 @@ import (
 	"mailroom/orchestrator/agents"
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/ledger"
+	"mailroom/orchestrator/messages"
 	"mailroom/orchestrator/router"
 	"mailroom/orchestrator/transport"
 )
@@ -24,27 +25,38 @@ func openMailroom(ctx context.Context, path string) (*delivery.Engine, error) {
 	})
 }
 
-// newMailroom makes a database with these agents, and returns its path. It is closed.
-func newMailroom(ctx context.Context, env Env, names ...string) (string, error) {
-	path := filepath.Join(env.Dir, "mailroom.db")
-	return path, makeMailroom(ctx, path, names...)
+// open opens a database until the end of the run.
+func (r *Run) open(path string) *delivery.Engine {
+	e := must(openMailroom(r.ctx, path))
+	r.after(e.Close)
+	return e
 }
 
-// makeMailroom is newMailroom for a database at a path or an address.
-func makeMailroom(ctx context.Context, path string, names ...string) error {
-	r, err := openMailroom(ctx, path)
-	if err != nil {
-		return err
+// within opens a database while f runs.
+func (r *Run) within(path string, f func(e *delivery.Engine)) {
+	e := must(openMailroom(r.ctx, path))
+	check(errors.Join(attempt(func() { f(e) }), e.Close()))
+}
+
+// newMailroom makes a database with these agents, in the run's folder or on its server, and returns its path or
+// address. It is closed.
+func (r *Run) newMailroom(names ...string) (path string) {
+	path = filepath.Join(r.Dir, "mailroom.db")
+	if r.server != nil {
+		path = r.server.address
 	}
-	if _, err := r.Store.Create(); err != nil {
-		return errors.Join(err, r.Close())
-	}
-	for _, name := range names {
-		if _, _, err := agents.Add(ctx, r.Ledger, agents.Update{Name: name}); err != nil {
-			return errors.Join(err, r.Close())
+	r.within(path, func(e *delivery.Engine) {
+		must(e.Store.Create())
+		for _, name := range names {
+			r.addAgent(e, agents.Update{Name: name})
 		}
-	}
-	return r.Close()
+	})
+	return path
+}
+
+func (r *Run) addAgent(e *delivery.Engine, u agents.Update) {
+	_, _, err := agents.Add(r.ctx, e.Ledger, u)
+	check(err)
 }
 
 // numbered returns n names: worker1, worker2, ...
@@ -55,10 +67,26 @@ func numbered(stem string, n int) (names []string) {
 	return names
 }
 
+// sendBacklog sends n messages to these recipients in turns, 1,000 in a transaction.
+func (r *Run) sendBacklog(e *delivery.Engine, recipients []string, n int) {
+	for sent := 0; sent < n; {
+		drafts := make([]orchestrator.Draft, min(1000, n-sent))
+		for i := range drafts {
+			drafts[i] = letter("sender1", recipients[i%len(recipients)])
+		}
+		check(messages.SendBatch(r.ctx, e.Ledger, drafts, true)[0].Refused)
+		sent += len(drafts)
+	}
+}
+
 // letter is a message as every contestant sends it.
 func letter(sender, recipient string) orchestrator.Draft {
-	return orchestrator.Draft{Sender: sender, Recipient: recipient, Type: "task_assignment", Payload: []byte(letterPayload)}
+	return orchestrator.Draft{
+		Sender: sender, Recipient: recipient, Type: "task_assignment", Payload: []byte(letterPayload),
+	}
 }
 
 // letterPayload is a payload as agents send them, of some 200 bytes.
-const letterPayload = `{"task_id":"TASK-31-1","spec_id":"SPEC-031","priority":"high","files":["orchestrator/send.go","orchestrator/insert.go"],"summary":"Answer senders after the commit","depends_on":["TASK-30-4"],"attempt":1}`
+const letterPayload = `{"task_id":"TASK-31-1","spec_id":"SPEC-031","priority":"high",` +
+	`"files":["orchestrator/send.go","orchestrator/insert.go"],"summary":"Answer senders after the commit",` +
+	`"depends_on":["TASK-30-4"],"attempt":1}`

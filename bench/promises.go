@@ -6,9 +6,6 @@ type promise struct {
 	how     string
 }
 
-// lossy is not said of those that are unknown.
-func (p promise) lossy() bool { return p.how != "" && !p.durable }
-
 // promises are those of every contestant, by name.
 var promises = map[string]promise{
 	"mailroom":               {true, "WAL, `synchronous=NORMAL` and an fdatasync of the WAL of its own before it answers: as durable as FULL; on a server, `synchronous_commit=on`"},

@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -66,7 +68,7 @@ func addToReport(docs string, c caseRecord) error {
 	return writeReport(docs)
 }
 
-// writeReport makes docs/benchmarks.md and its pictures from the record.
+// writeReport makes docs/benchmarks.md from the record.
 func writeReport(docs string) error {
 	r, err := readRecord(docs)
 	if err != nil {
@@ -75,17 +77,12 @@ func writeReport(docs string) error {
 	if len(r.Cases) == 0 {
 		return fmt.Errorf("%s has no results: run some cases first", resultsFile(docs))
 	}
-	if err := os.MkdirAll(filepath.Join(docs, "benchmarks"), 0o755); err != nil {
-		return err
-	}
 	var page strings.Builder
 	page.WriteString(reportHead)
 	r.summary(&page)
 	for _, c := range cases {
 		if i := r.find(c.Name); i >= 0 {
-			if err := r.section(&page, docs, c, r.Cases[i]); err != nil {
-				return err
-			}
+			r.Cases[i].section(&page, c)
 		}
 	}
 	r.promised(&page)
@@ -122,94 +119,95 @@ one 680th of it. Jain is the fairness index of the senders' rates, which is 1 wh
 `
 
 // summary is the table of all targets.
-func (r *record) summary(page *strings.Builder) {
-	page.WriteString("| case | Mailroom's | wanted | reached | |\n|---|---|---|---|---|\n")
+func (r *record) summary(page io.Writer) {
+	fmt.Fprint(page, "| case | Mailroom's | wanted | reached | |\n|---|---|---|---|---|\n")
 	for _, c := range cases {
-		i := r.find(c.Name)
-		if i < 0 {
+		if i := r.find(c.Name); i >= 0 {
+			r.Cases[i].targets(page, c)
+		} else {
 			fmt.Fprintf(page, "| %s (%s) | | | not measured | |\n", c.Title, c.Name)
-			continue
-		}
-		trial := r.Cases[i].Scale != 1 || r.Cases[i].Rounds < 5
-		for _, t := range c.Targets {
-			reached, met := t.reached(r.Cases[i].Runs)
-			if trial {
-				met += " in a trial"
-			}
-			if met != "met" {
-				met = "**" + met + "**"
-			}
-			fmt.Fprintf(page, "| [%s](#%s) | %s | %s | %s | %s |\n", c.Title, c.Name, t.what(), t.wanted(), reached.text(t.figure), met)
 		}
 	}
 }
 
-// section is one case: what is done, its pictures and its table.
-func (r *record) section(page *strings.Builder, docs string, c Case, measured caseRecord) error {
+// section is one case: what is done, and what came of it.
+func (r caseRecord) section(page io.Writer, c Case) {
 	fmt.Fprintf(page, "\n## %s\n\n%s.\n\n%s\n\n", c.Name, strings.ToUpper(c.Title[:1])+c.Title[1:], c.About)
-	var names []string // of all measures, Mailroom's first
+	r.table(page, c)
+	missed := func(t Target) bool { _, met := t.reached(r.Runs); return met == "missed" }
+	if c.Missed != "" && slices.ContainsFunc(c.Targets, missed) {
+		fmt.Fprintf(page, "\nWhy a target is missed: %s\n", c.Missed)
+	}
+	fmt.Fprintf(page, "\nMeasured on %s, %d rounds", r.At.Format("2006-01-02 15:04 MST"), r.Rounds)
+	fmt.Fprintf(page, ", load average before %s", figure(r.Machine.Load))
+	if r.Scale != 1 {
+		fmt.Fprintf(page, ", at %s of the full size", figure(r.Scale))
+	}
+	fmt.Fprintln(page, ".")
+}
+
+// table holds the measures of all contestants, Mailroom's first, and how runs failed.
+func (r caseRecord) table(page io.Writer, c Case) {
+	var names []string
 	for _, one := range append([]Contestant{{Name: "mailroom"}}, c.Contestants...) {
-		for _, name := range measured.Runs.measures(one.Name) {
+		for _, name := range r.Runs.measures(one.Name) {
 			if !slices.Contains(names, name) {
 				names = append(names, name)
 			}
 		}
 	}
-	for _, name := range pictured(c) {
-		file := c.Name + "-" + name + ".svg"
-		bars := barsOf(c, measured.Runs, name)
-		if len(bars) < 2 {
-			continue
-		}
-		if err := os.WriteFile(filepath.Join(docs, "benchmarks", file), []byte(barChart(name, bars)), 0o644); err != nil {
-			return err
-		}
-		fmt.Fprintf(page, "![%s of %s](benchmarks/%s)\n\n", name, c.Name, file)
-	}
-	fmt.Fprintf(page, "| | %s | failed |\n|---|---|%s\n", strings.Join(names, " | "), strings.Repeat("---|", len(names)))
+	fmt.Fprintf(page, "| | %s | failed |\n|---|---|%s\n", strings.Join(names, " | "), strings.Repeat("---|",
+		len(names)))
 	for _, one := range c.Contestants {
 		fmt.Fprintf(page, "| %s |", one.Name)
 		for _, name := range names {
-			if values := measured.Runs.column(one.Name, name); len(values) > 0 {
+			if values := r.Runs.column(one.Name, name); len(values) > 0 {
 				fmt.Fprintf(page, " %v", summarize(values))
 			}
-			page.WriteString(" |")
+			fmt.Fprint(page, " |")
 		}
-		failed, of := measured.Runs.failures(one.Name)
+		failed, of := r.Runs.failures(one.Name)
 		fmt.Fprintf(page, " %d of %d |\n", failed, of)
 	}
 	for _, one := range c.Contestants {
-		for i, run := range measured.Runs[one.Name] {
+		for i, run := range r.Runs[one.Name] {
 			if run.Failed != "" {
-				fmt.Fprintf(page, "\nRound %d of %s failed: %s\n", i+1, one.Name, strings.Join(strings.Fields(run.Failed), " "))
+				text := strings.Join(strings.Fields(run.Failed), " ")
+				fmt.Fprintf(page, "\nRound %d of %s failed: %s\n", i+1, one.Name, text)
 			}
 		}
 	}
-	if c.Missed != "" && slices.ContainsFunc(c.Targets, func(t Target) bool { _, met := t.reached(measured.Runs); return met == "missed" }) {
-		fmt.Fprintf(page, "\nWhy a target is missed: %s\n", c.Missed)
-	}
-	fmt.Fprintf(page, "\nMeasured on %s, %d rounds", measured.At.Format("2006-01-02 15:04 MST"), measured.Rounds)
-	fmt.Fprintf(page, ", load average before %s", figure(measured.Machine.Load))
-	if measured.Scale != 1 {
-		fmt.Fprintf(page, ", at %s of the full size", figure(measured.Scale))
-	}
-	page.WriteString(".\n")
-	return nil
 }
 
-// pictured are the measures of a case that compare contestants.
-func pictured(c Case) (names []string) {
+// targets is a row for each target of a case.
+func (r caseRecord) targets(page io.Writer, c Case) {
 	for _, t := range c.Targets {
-		if t.Against != "" && !slices.Contains(names, t.Measure) {
-			names = append(names, t.Measure)
+		reached, met := t.reached(r.Runs)
+		if r.Scale != 1 || r.Rounds < 5 {
+			met += " in a trial"
 		}
+		if met != "met" {
+			met = "**" + met + "**"
+		}
+		fmt.Fprintf(page, "| [%s](#%s) | %s | %s | %s | %s |\n",
+			c.Title, c.Name, t.what(), t.wanted(), reached.text(t.figure), met)
 	}
-	return names
+}
+
+// print is what the terminal shows of a case.
+func (r caseRecord) print(out io.Writer, c Case) {
+	fmt.Fprintf(out, "\n%s: %s\n\n", c.Name, c.Title)
+	r.table(out, c)
+	for _, t := range c.Targets {
+		reached, met := t.reached(r.Runs)
+		fmt.Fprintf(out, "%s: %s is %s, wanted %s\n", met, t.what(), reached.text(t.figure), t.wanted())
+	}
 }
 
 // promised tells what an acknowledgement is worth, of those who appear.
 func (r *record) promised(page *strings.Builder) {
-	page.WriteString("\n## What survives a power cut\n\nRatios between contestants with the same promise are fair. The others show what the promise costs.\n\n")
+	page.WriteString("\n## What survives a power cut\n\nRatios between contestants with the same promise are fair. " +
+		"The others show what the promise costs.\n\n")
 	page.WriteString("| | an acknowledged message survives | how it is set up |\n|---|---|---|\n")
 	told := map[string]bool{}
 	for _, c := range cases {
@@ -257,7 +255,7 @@ func (c caseRecord) place() string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "%s, %d processors, %s of memory, %s, %s.\n\n| | version |\n|---|---|\n",
 		c.Machine.Processor, c.Machine.Processors, c.Machine.Memory, c.Machine.System, c.Machine.FileSystem)
-	for _, name := range sortedKeys(c.Versions) {
+	for _, name := range slices.Sorted(maps.Keys(c.Versions)) {
 		fmt.Fprintf(&s, "| %s | %s |\n", name, c.Versions[name])
 	}
 	return s.String()

@@ -3,13 +3,11 @@ package main
 import (
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 )
 
-// TestReport: cases that were measured at different times are one report, in which every table is whole and every picture
-// is there.
+// TestReport: cases that were measured at different times are one report, in which every table is whole.
 func TestReport(t *testing.T) {
 	docs := t.TempDir()
 	measured := func(name string, scale, rate float64) caseRecord {
@@ -28,7 +26,8 @@ func TestReport(t *testing.T) {
 		}
 		return c
 	}
-	for _, c := range []caseRecord{measured("sends-8", 1, 7), measured("cold", 1, 1), measured("procs-8", 0.1, 1), measured("sends-8", 1, 100)} {
+	for _, c := range []caseRecord{measured("sends-8", 1, 7), measured("cold", 1, 1), measured("procs-8", 0.1, 1),
+		measured("sends-8", 1, 100)} {
 		if err := addToReport(docs, c); err != nil {
 			t.Fatal(err)
 		}
@@ -39,8 +38,10 @@ func TestReport(t *testing.T) {
 	}
 	page := string(text)
 	for _, want := range []string{
-		"| rate_per_s / bare-loop | at least 4.20 | 0.500 (0.500 to 0.500) | **missed** |", "| mailroom | 1,200 (1,000 to 1,400) | 0 of 5 |",
-		"missed in a trial", "sends-8, procs-8, cold: Some <CPU> & Co", "| backlite | **no** |", "The first two targets stand for",
+		"| rate_per_s / bare-loop | at least 4.20 | 0.500 (0.500 to 0.500) | **missed** |",
+		"| mailroom | 1,200 (1,000 to 1,400) | 0 of 5 |",
+		"missed in a trial", "sends-8, procs-8, cold: Some <CPU> & Co", "| backlite | **no** |",
+		"The first two targets stand for",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("%q is missing", want)
@@ -56,15 +57,6 @@ func TestReport(t *testing.T) {
 			columns = n
 		case columns != n:
 			t.Errorf("a row of %d bars in a table of %d: %s", n, columns, line)
-		}
-	}
-	pictures := regexp.MustCompile(`\]\((benchmarks/[^)]+\.svg)\)`).FindAllStringSubmatch(page, -1)
-	if len(pictures) < 5 {
-		t.Errorf("%d pictures", len(pictures))
-	}
-	for _, p := range pictures {
-		if _, err := os.Stat(filepath.Join(docs, p[1])); err != nil {
-			t.Error(err)
 		}
 	}
 	if t.Failed() {

@@ -5,9 +5,11 @@ import (
 	"database/sql"
 	"encoding/json"
 	"log/slog"
-	"path/filepath"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/riverdriver/riversqlite"
 	"github.com/riverqueue/river/rivermigrate"
 	_ "modernc.org/sqlite" // the driver that River's own tests use
@@ -23,75 +25,107 @@ func (riverArgs) Kind() string { return "message" }
 
 // openRiver opens a database as River asks for: the driver modernc.org/sqlite, WAL, one connection per process. That
 // driver syncs every commit. A busy timeout is added for the cases in which two processes have it open.
-func openRiver(path string) (*sql.DB, error) {
-	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)")
-	if err != nil {
-		return nil, err
-	}
+func (r *Run) openRiver(path string) *riversqlite.Driver {
+	const pragmas = "?_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)"
+	db := must(sql.Open("sqlite", "file:"+path+pragmas))
+	r.after(db.Close)
 	db.SetMaxOpenConns(1)
-	return db, nil
+	return riversqlite.New(db)
 }
 
-// newRiver makes a database with River's tables.
-func newRiver(ctx context.Context, env Env) (path string, db *sql.DB, err error) {
-	path = filepath.Join(env.Dir, "river.db")
-	if db, err = openRiver(path); err != nil {
-		return "", nil, err
-	}
-	migrator, err := rivermigrate.New(riversqlite.New(db), &rivermigrate.Config{Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		return "", nil, err
-	}
-	_, err = migrator.Migrate(ctx, rivermigrate.DirectionUp, nil)
-	return path, db, err
+// newRiver makes River's tables.
+func newRiver[Tx any](r *Run, driver riverdriver.Driver[Tx]) {
+	migrator := must(rivermigrate.New(driver, &rivermigrate.Config{Logger: slog.New(slog.DiscardHandler)}))
+	must(migrator.Migrate(r.ctx, rivermigrate.DirectionUp, nil))
 }
 
-// riverInserter is a client that only inserts.
-func riverInserter(db *sql.DB) (*river.Client[*sql.Tx], error) {
-	return river.NewClient(riversqlite.New(db), &river.Config{Logger: slog.New(slog.DiscardHandler)})
-}
-
-// riverSends is n senders in one process, each inserting one job at a time.
-func riverSends(n int) func(context.Context, Env) (Measures, error) {
-	return func(ctx context.Context, env Env) (Measures, error) {
-		_, db, err := newRiver(ctx, env)
-		if err != nil {
-			return nil, err
-		}
-		defer db.Close()
-		client, err := riverInserter(db)
-		if err != nil {
-			return nil, err
-		}
-		return measureSends(ctx, env, n, func(int) error {
-			_, err := client.Insert(ctx, riverArgs{Body: []byte(letterPayload)}, nil)
-			return err
-		})
+// riverInserts returns a function that inserts a job.
+func riverInserts[Tx any](r *Run, driver riverdriver.Driver[Tx]) func(body []byte) error {
+	client := must(river.NewClient(driver, &river.Config{Logger: slog.New(slog.DiscardHandler)}))
+	return func(body []byte) error {
+		_, err := client.Insert(r.ctx, riverArgs{Body: body}, nil)
+		return err
 	}
 }
 
 // riverWorker hands each job to took.
 type riverWorker struct {
 	river.WorkerDefaults[riverArgs]
-	took func(body []byte)
+	took func(body []byte) error
 }
 
 // Work is called by River.
 func (w *riverWorker) Work(_ context.Context, job *river.Job[riverArgs]) error {
-	w.took(job.Args.Body)
-	return nil
+	return w.took(job.Args.Body)
 }
 
-// startRiverWorker begins to work on jobs, with River's default intervals.
-func startRiverWorker(ctx context.Context, db *sql.DB, took func(body []byte)) (*river.Client[*sql.Tx], error) {
+// startRiver begins to work on jobs, so many at a time, with River's default intervals.
+func startRiver[Tx any](
+	r *Run, driver riverdriver.Driver[Tx], atATime int, took func(body []byte) error,
+) *river.Client[Tx] {
 	workers := river.NewWorkers()
 	river.AddWorker(workers, &riverWorker{took: took})
-	client, err := river.NewClient(riversqlite.New(db), &river.Config{
+	client := must(river.NewClient(driver, &river.Config{
 		Logger: slog.New(slog.DiscardHandler), Workers: workers,
-		Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 10}},
-	})
-	if err != nil {
-		return nil, err
+		Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: atATime}},
+	}))
+	check(client.Start(r.ctx))
+	return client
+}
+
+// riverSends is n senders in one process, each inserting one job at a time.
+func riverSends(n int) func(*Run) Measures {
+	return func(r *Run) Measures {
+		driver := r.openRiver(r.Dir + "/river.db")
+		newRiver(r, driver)
+		insert := riverInserts(r, driver)
+		return r.measureSends(n, func(int) error { return insert([]byte(letterPayload)) })
 	}
-	return client, client.Start(ctx)
+}
+
+// riverServerSends is n senders in one process, each with a connection to a server.
+func riverServerSends(n int) func(*Run) Measures {
+	return func(r *Run) Measures {
+		driver := riverpgxv5.New(r.pool(n))
+		newRiver(r, driver)
+		insert := riverInserts(r, driver)
+		return r.measureSends(n, func(int) error { return insert([]byte(letterPayload)) })
+	}
+}
+
+// riverServerWorks works on a backlog on a server, a thousand jobs at a time, until the last is noted as completed.
+func riverServerWorks(backlog int) func(*Run) Measures {
+	return func(r *Run) Measures {
+		pool := r.pool(10)
+		driver := riverpgxv5.New(pool)
+		newRiver(r, driver)
+		jobs := make([]river.InsertManyParams, r.scaled(backlog, leastBacklog))
+		for i := range jobs {
+			jobs[i].Args = riverArgs{Body: []byte(letterPayload)}
+		}
+		client := must(river.NewClient(driver, &river.Config{Logger: slog.New(slog.DiscardHandler)}))
+		must(client.InsertManyFast(r.ctx, jobs))
+		return r.rate(func() int { return r.workRiver(pool, len(jobs)) })
+	}
+}
+
+// workRiver works on n jobs.
+func (r *Run) workRiver(pool *pgxpool.Pool, n int) int {
+	took := make(chan []byte, n)
+	client := startRiver(r, riverpgxv5.New(pool), 1000, func(body []byte) error {
+		took <- body
+		return nil
+	})
+	for range n {
+		select {
+		case <-took:
+		case <-r.ctx.Done():
+			check(context.Cause(r.ctx))
+		}
+	}
+	check(client.Stop(r.ctx))
+	var completed int
+	check(pool.QueryRow(r.ctx, `SELECT count(*) FROM river_job WHERE state = 'completed'`).Scan(&completed))
+	expect(completed, n)
+	return n
 }

@@ -1,35 +1,77 @@
 package main
 
 import (
-	"context"
-	"errors"
-	"sync"
-	"time"
+	"mailroom/orchestrator/agents"
+	"mailroom/orchestrator/delivery"
+	"mailroom/orchestrator/messages"
 )
 
-// measureSends lets n senders of this process send, each one message after the other, for three seconds.
-func measureSends(ctx context.Context, env Env, n int, send func(sender int) error) (Measures, error) {
-	if err := send(0); err != nil { // opens what is opened late
-		return nil, err
-	}
-	counts, errs := make([]int, n), make([]error, n)
-	window := scaledTime(env, 3*time.Second, 300*time.Millisecond)
-	began := time.Now()
-	var senders sync.WaitGroup
-	for i := range n {
-		senders.Go(func() {
-			for time.Since(began) < window && errs[i] == nil && ctx.Err() == nil {
-				if errs[i] = send(i); errs[i] == nil {
-					counts[i]++
-				}
-			}
+// mailroomSends is n senders in one process that has the database open, as `serve` and Go programs do.
+func mailroomSends(n int) func(*Run) Measures {
+	return func(r *Run) Measures {
+		names := numbered("sender", n)
+		e := r.open(r.newMailroom(append(names, "recipient")...))
+		return r.measureSends(n, func(sender int) error {
+			_, err := messages.Send(r.ctx, e.Ledger, letter(names[sender], "recipient"))
+			return err
 		})
 	}
-	senders.Wait()
-	took := time.Since(began)
-	sum := 0
-	for _, n := range counts {
-		sum += n
+}
+
+// greedySends is n connections in one process that have nothing but SQLite's busy timeout, one for each sender.
+func greedySends(n int) func(*Run) Measures {
+	return func(r *Run) Measures {
+		names := numbered("sender", n)
+		path := r.newMailroom(append(names, "recipient")...)
+		connections := make([]*greedy, n)
+		for i, name := range names {
+			connections[i] = r.openGreedy(path, name)
+		}
+		return r.measureSends(n, func(sender int) error { return connections[sender].send(1) })
 	}
-	return Measures{"rate_per_s": float64(sum) / took.Seconds()}, errors.Join(errs...)
+}
+
+// bareBatches is the driver's raw connection, which inserts messages and trace rows, n messages in a synced
+// transaction: what SQLite itself makes of such rows when somebody hands it n of them at a time without waiting for
+// senders.
+func bareBatches(n int) func(*Run) Measures {
+	return func(r *Run) Measures {
+		g := r.openGreedy(r.newMailroom("sender1", "recipient"), "sender1")
+		m := r.measureSends(1, func(int) error { return g.send(n) })
+		m["rate_per_s"] *= float64(n)
+		return m
+	}
+}
+
+// mailroomDelivers delivers a backlog to ten inboxes.
+func mailroomDelivers(backlog, least int) func(*Run) Measures {
+	return func(r *Run) Measures {
+		recipients := numbered("worker", 10)
+		e := r.open(r.newMailroom(append(recipients, "sender1")...))
+		return r.deliverBacklog(e, recipients, r.scaled(backlog, least), delivery.Options{})
+	}
+}
+
+// mailroomClaims delivers a backlog into a file, message by message.
+func mailroomClaims(backlog, least int) func(*Run) Measures {
+	return func(r *Run) Measures {
+		e := r.open(r.newMailroom("sender1"))
+		r.addFiler(e)
+		return r.deliverBacklog(e, []string{"filer"}, r.scaled(backlog, least), delivery.Options{ClaimSize: 1})
+	}
+}
+
+// addFiler adds an agent whose messages go into a file.
+func (r *Run) addFiler(e *delivery.Engine) {
+	r.addAgent(e, agents.Update{Name: "filer", Deliver: new("jsonl:" + r.Dir + "/filer.jsonl")})
+}
+
+// deliverBacklog sends n messages and measures how they are delivered.
+func (r *Run) deliverBacklog(e *delivery.Engine, recipients []string, n int, o delivery.Options) Measures {
+	r.sendBacklog(e, recipients, n)
+	return r.rate(func() int {
+		d := must(e.DeliverAll(r.ctx, o))
+		expect(d.Delivered, n)
+		return n
+	})
 }

@@ -10,29 +10,30 @@ import (
 	"mailroom/orchestrator/store/postgres/postgrestest"
 )
 
-// TestOnAServer: the contestants of a case on a server do what they are to do, and the server's processor time is counted.
+// TestOnAServer: the contestants of a case on a server do what they are to do, and the server's processor time is
+// counted.
 func TestOnAServer(t *testing.T) {
 	for _, one := range []string{"mailroom", "pgmq-sql"} {
 		t.Run(one, func(t *testing.T) {
 			t.Setenv("TMPDIR", os.TempDir()) // which the run changes
-			env, err := json.Marshal(Env{Dir: t.TempDir(), Scale: 0.01})
+			what, err := json.Marshal(Run{Dir: t.TempDir(), Scale: 0.01})
 			if err != nil {
 				t.Fatal(err)
 			}
 			var out bytes.Buffer
-			err = runContestant(t.Context(), []string{"server-deliver", one, string(env)}, &out)
+			err = runContestant(t.Context(), []string{"server-deliver", one, string(what)}, &out)
 			if errors.Is(err, postgrestest.ErrMissing) && os.Getenv("CI") == "" {
 				t.Skip(err)
 			}
 			if err != nil {
 				t.Fatal(err)
 			}
-			var o outcome
-			if err := json.Unmarshal(out.Bytes(), &o); err != nil {
+			var m Measures
+			if err := json.Unmarshal(out.Bytes(), &m); err != nil {
 				t.Fatal(err)
 			}
-			if o.Measures["rate_per_s"] <= 0 || o.Measures["server_cpu_us"] <= 0 {
-				t.Errorf("measured %v", o.Measures)
+			if m["rate_per_s"] <= 0 || m["server_cpu_us"] <= 0 {
+				t.Errorf("measured %v", m)
 			}
 		})
 	}

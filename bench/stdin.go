@@ -2,14 +2,11 @@ package main
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"time"
 )
 
 var sendStdin = Case{
@@ -26,87 +23,46 @@ var sendStdin = Case{
 	Targets: []Target{{Measure: "rate_per_s", Against: "one-transaction", Want: 0.5}},
 }
 
-func stdinMailroom(ctx context.Context, env Env) (m Measures, err error) {
-	path, err := newMailroom(ctx, env, "sender", "recipient")
-	if err != nil {
-		return nil, err
-	}
-	lines := scaled(env, 100_000, 1000)
-	input, err := os.Create(filepath.Join(env.Dir, "lines"))
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, input.Close()) }()
+func stdinMailroom(r *Run) Measures {
+	path, lines := r.newMailroom("sender", "recipient"), r.scaled(100_000, 1000)
+	input := must(os.Create(filepath.Join(r.Dir, "lines")))
+	defer input.Close()
 	w := bufio.NewWriter(input)
 	for range lines {
-		fmt.Fprintf(w, `{"sender":"sender","recipient":"recipient","message_type":"task_assignment","payload":%s}`+"\n", letterPayload)
+		fmt.Fprintf(w, `{"sender":"sender","recipient":"recipient","message_type":"task_assignment","payload":%s}`+"\n",
+			letterPayload)
 	}
-	if err := w.Flush(); err != nil {
-		return nil, err
-	}
-	if _, err := input.Seek(0, 0); err != nil {
-		return nil, err
-	}
-	answers, err := os.Create(filepath.Join(env.Dir, "answers"))
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, answers.Close()) }()
-	cmd := exec.CommandContext(ctx, env.Mailroom, "send", "--stdin", "--db", path)
+	check(w.Flush())
+	must(input.Seek(0, 0))
+	answers := must(os.Create(filepath.Join(r.Dir, "answers")))
+	defer answers.Close()
+	cmd := exec.CommandContext(r.ctx, r.Mailroom, "send", "--stdin", "--db", path)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = input, answers, os.Stderr
-	began := time.Now()
-	if err := cmd.Run(); err != nil {
-		return nil, err
-	}
-	took := time.Since(began)
-	if answered, err := countAnswers(answers.Name()); err != nil || answered != lines {
-		return nil, errors.Join(err, fmt.Errorf("%d of %d lines were answered well", answered, lines))
-	}
-	return Measures{"rate_per_s": float64(lines) / took.Seconds()}, nil
+	m := r.rate(func() int {
+		check(cmd.Run())
+		return lines
+	})
+	must(answers.Seek(0, 0))
+	expect(countAnswers(answers), lines)
+	return m
 }
 
 // countAnswers counts the lines that say success.
-func countAnswers(path string) (n int, err error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return 0, err
-	}
-	defer file.Close()
-	dec := json.NewDecoder(bufio.NewReader(file))
-	for dec.More() {
+func countAnswers(file *os.File) (n int) {
+	for dec := json.NewDecoder(bufio.NewReader(file)); dec.More(); {
 		var answer struct{ Success bool }
-		if err := dec.Decode(&answer); err != nil {
-			return n, err
-		}
+		check(dec.Decode(&answer))
 		if answer.Success {
 			n++
 		}
 	}
-	return n, nil
+	return n
 }
 
-func stdinOneTransaction(ctx context.Context, env Env) (Measures, error) {
-	path, err := newMailroom(ctx, env, "sender", "recipient")
-	if err != nil {
-		return nil, err
-	}
-	lines := scaled(env, 100_000, 1000)
-	began := time.Now()
-	g, err := openGreedy(path, "sender")
-	if err != nil {
-		return nil, err
-	}
-	if _, err := g.begin.Exec(nil); err != nil {
-		return nil, err
-	}
-	for range lines {
-		if _, _, err := g.insert(); err != nil {
-			return nil, err
-		}
-	}
-	if _, err := g.commit.Exec(nil); err != nil {
-		return nil, err
-	}
-	took := time.Since(began)
-	return Measures{"rate_per_s": float64(lines) / took.Seconds()}, g.close()
+func stdinOneTransaction(r *Run) Measures {
+	path, lines := r.newMailroom("sender", "recipient"), r.scaled(100_000, 1000)
+	return r.rate(func() int {
+		check(r.openGreedy(path, "sender").write(lines, false))
+		return lines
+	})
 }

@@ -28,9 +28,9 @@ var wakeup = Case{
 		"with the others a process of the benchmark, of which some 0.2 are its own. Backlite is missing: " +
 		"it never learns of what another process adds.",
 	Contestants: []Contestant{
-		{Name: "mailroom", Run: wakeupMailroom},
-		{Name: "jetstream-always", Run: wakeupJetStream},
-		{Name: "river", Run: wakeupRiver},
+		{Name: "mailroom", Run: wakesMailroom},
+		{Name: "jetstream-always", Run: wakesJetStream},
+		{Name: "river", Run: wakesRiver},
 	},
 	Missed: "a message is two durable transactions, the sender's and the waiter's claim; JetStream syncs the first and keeps the second in memory. " +
 		"The two syncs overlap, since the waiter is rung before the disk has the message. In a process that was idle every statement runs " +
@@ -56,288 +56,154 @@ type woken struct {
 	Claimed  time.Duration // and nobody else will get it
 }
 
-// stampedPayload is a letter that says when it was sent.
-type stampedPayload struct {
-	Sent time.Duration `json:"sent"`
-}
-
-func stamped() []byte { return fmt.Appendf(nil, `{"sent":%d}`, uptime()) }
-
-func sentAt(payload []byte) (time.Duration, error) {
-	var p stampedPayload
-	err := json.Unmarshal(payload, &p)
-	return p.Sent, err
-}
+// stamped is a payload that says when it was sent.
+func stamped() []byte { return fmt.Appendf(nil, `{"Sent":%d}`, uptime()) }
 
 // ringerRole sends one message for each line that it hears.
-func ringerRole(ctx context.Context, up *wire, raw json.RawMessage) error {
-	var p wakeupParams
-	if err := json.Unmarshal(raw, &p); err != nil {
-		return err
-	}
-	send, end, err := openRinger(ctx, p)
-	if err != nil {
-		return err
-	}
-	if err := up.say("ready"); err != nil {
-		return err
-	}
+func ringerRole(r *Run, up *wire, p wakeupParams) {
+	send := openRinger(r, p)
+	check(up.say("ready"))
 	var line string
 	for up.hear(&line) == nil {
-		if err := send(); err != nil {
-			return err
-		}
+		check(send(stamped()))
 	}
-	return end()
 }
 
-func openRinger(ctx context.Context, p wakeupParams) (send func() error, end func() error, err error) {
+func openRinger(r *Run, p wakeupParams) (send func(payload []byte) error) {
 	switch p.Design {
 	case "jetstream":
-		js, conn, err := dialJetStream(p.Where)
-		return func() error {
-			_, err := js.Publish(ctx, "sent.recipient", stamped())
+		js := r.dialJetStream(p.Where)
+		return func(payload []byte) error {
+			_, err := js.Publish(r.ctx, "sent.recipient", payload)
 			return err
-		}, func() error { conn.Close(); return nil }, err
+		}
 	case "river":
-		db, err := openRiver(p.Where)
-		if err != nil {
-			return nil, nil, err
-		}
-		client, err := riverInserter(db)
-		return func() error {
-			_, err := client.Insert(ctx, riverArgs{Body: stamped()}, nil)
-			return err
-		}, db.Close, err
+		return riverInserts(r, r.openRiver(p.Where))
 	}
-	r, err := openMailroom(ctx, p.Where)
-	return func() error {
-		_, err := messages.Send(ctx, r.Ledger, orchestrator.Draft{Sender: "sender", Recipient: "recipient", Type: "note", Payload: stamped()})
+	e := r.open(p.Where)
+	return func(payload []byte) error {
+		d := orchestrator.Draft{Sender: "sender", Recipient: "recipient", Type: "note", Payload: payload}
+		_, err := messages.Send(r.ctx, e.Ledger, d)
 		return err
-	}, r.Close, err
-}
-
-// waiterRole says when each message came.
-func waiterRole(ctx context.Context, up *wire, raw json.RawMessage) error {
-	var p wakeupParams
-	if err := json.Unmarshal(raw, &p); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	came := make(chan woken, 16)
-	ended := make(chan error, 1)
-	go func() { ended <- waitFor(ctx, p, came) }()
-	go func() {
-		up.untilClosed()
-		cancel()
-	}()
-	for {
-		select {
-		case w := <-came:
-			if err := up.say(w); err != nil {
-				return err
-			}
-		case err := <-ended:
-			if ctx.Err() != nil {
-				return nil
-			}
-			return err
-		}
 	}
 }
 
-// waitFor receives messages until ctx ends. The first value on came, without times, says that it is listening.
-func waitFor(ctx context.Context, p wakeupParams, came chan<- woken) error {
+// waiterRole says when each message came. Before the first it says, without times, that it is listening.
+func waiterRole(r *Run, up *wire, p wakeupParams) {
+	ctx, cancel := context.WithCancelCause(r.ctx)
+	r.ctx = ctx
+	listening := func() {
+		check(up.say(woken{}))
+		go func() { cancel(up.untilClosed()) }()
+	}
+	came := func(payload []byte, received time.Duration, err error) {
+		w := woken{Received: received, Claimed: uptime()}
+		if err := errors.Join(err, json.Unmarshal(payload, &w)); err != nil {
+			cancel(err)
+		} else if err := up.say(w); err != nil {
+			cancel(err)
+		}
+	}
 	switch p.Design {
 	case "jetstream":
-		return waitForJetStream(ctx, p.Where, came)
+		r.waitForJetStream(p.Where, listening, came)
 	case "river":
-		db, err := openRiver(p.Where)
-		if err != nil {
-			return err
-		}
-		defer db.Close()
-		client, err := startRiverWorker(ctx, db, func(body []byte) {
-			now := uptime()
-			if sent, err := sentAt(body); err == nil {
-				came <- woken{Sent: sent, Received: now, Claimed: now}
-			}
+		client := startRiver(r, r.openRiver(p.Where), 10, func(body []byte) error {
+			came(body, uptime(), nil)
+			return nil
 		})
-		if err != nil {
-			return err
-		}
-		came <- woken{}
+		listening()
 		<-ctx.Done()
-		return client.StopAndCancel(context.WithoutCancel(ctx))
+		check(client.StopAndCancel(context.WithoutCancel(ctx)))
+	default:
+		r.waitForMailroom(p.Where, listening, came)
 	}
-	r, err := openMailroom(ctx, p.Where)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	came <- woken{}
-	lease := messages.ReadingLease{Holder: "wait", Writer: process.Self()}
-	for {
-		got, _, err := reading.Wait(ctx, r.Ledger, reading.Options{Recipient: "recipient", Timeout: time.Hour, Limit: 1, Lease: lease})
-		if err != nil {
-			return err
-		}
-		now := uptime()
-		for _, m := range got {
-			sent, err := sentAt(m.Payload)
-			if err != nil {
-				return err
-			}
-			came <- woken{Sent: sent, Received: now, Claimed: now}
-		}
-		if err := reading.Written(ctx, r.Ledger, got, lease); err != nil {
-			return err
-		}
+	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
+		check(err)
 	}
 }
 
-func waitForJetStream(ctx context.Context, url string, came chan<- woken) error {
-	js, conn, err := dialJetStream(url)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	consumer, err := js.CreateConsumer(ctx, "SENT", jetstream.ConsumerConfig{Durable: "waiter", AckPolicy: jetstream.AckExplicitPolicy})
-	if err != nil {
-		return err
-	}
-	failed := make(chan error, 1)
-	consuming, err := consumer.Consume(func(m jetstream.Msg) {
-		w := woken{Received: uptime()}
-		err := m.DoubleAck(ctx)
-		w.Claimed = uptime()
-		if err == nil {
-			w.Sent, err = sentAt(m.Data())
-		}
-		if err != nil {
-			failed <- err
+// waitForMailroom receives messages until the run ends.
+func (r *Run) waitForMailroom(path string, listening func(), came func([]byte, time.Duration, error)) {
+	e := r.open(path)
+	listening()
+	lease := messages.ReadingLease{Holder: "wait", Writer: process.Self()}
+	o := reading.Options{Recipient: "recipient", Timeout: time.Hour, Limit: 1, Lease: lease}
+	for {
+		got, _, err := reading.Wait(r.ctx, e.Ledger, o)
+		if r.ctx.Err() != nil {
 			return
 		}
-		came <- w
-	})
-	if err != nil {
-		return err
+		check(err)
+		for _, m := range got {
+			came(m.Payload, uptime(), nil)
+		}
+		check(reading.Written(r.ctx, e.Ledger, got, lease))
 	}
+}
+
+// waitForJetStream receives messages until the run ends.
+func (r *Run) waitForJetStream(url string, listening func(), came func([]byte, time.Duration, error)) {
+	config := jetstream.ConsumerConfig{Durable: "waiter", AckPolicy: jetstream.AckExplicitPolicy}
+	consumer := must(r.dialJetStream(url).CreateConsumer(r.ctx, "SENT", config))
+	consuming := must(consumer.Consume(func(m jetstream.Msg) {
+		received := uptime()
+		came(m.Data(), received, m.DoubleAck(r.ctx))
+	}))
 	defer consuming.Stop()
-	came <- woken{}
-	select {
-	case err := <-failed:
-		return err
-	case <-ctx.Done():
-		return nil
-	}
+	listening()
+	<-r.ctx.Done()
 }
 
-func wakeupMailroom(ctx context.Context, env Env) (Measures, error) {
-	path, err := newMailroom(ctx, env, "sender", "recipient")
-	if err != nil {
-		return nil, err
-	}
-	return measureWakeup(ctx, env, wakeupParams{Design: "mailroom", Where: path}, 200)
+func wakesMailroom(r *Run) Measures {
+	return r.measureWakeup(wakeupParams{Design: "mailroom", Where: r.newMailroom("sender", "recipient")}, 200)
 }
 
-func wakeupRiver(ctx context.Context, env Env) (Measures, error) {
-	path, db, err := newRiver(ctx, env)
-	if err != nil {
-		return nil, err
-	}
-	if err := db.Close(); err != nil {
-		return nil, err
-	}
-	return measureWakeup(ctx, env, wakeupParams{Design: "river", Where: path}, 20)
+func wakesRiver(r *Run) Measures {
+	path := r.Dir + "/river.db"
+	newRiver(r, r.openRiver(path))
+	return r.measureWakeup(wakeupParams{Design: "river", Where: path}, 20)
 }
 
-func wakeupJetStream(ctx context.Context, env Env) (Measures, error) {
-	nats, err := startChild(ctx, "nats-server", natsServerParams{Dir: env.Dir, Always: true})
-	if err != nil {
-		return nil, err
-	}
-	var url string
-	if err := nats.hear(&url); err != nil {
-		return nil, err
-	}
-	js, conn, err := dialJetStream(url)
-	if err == nil {
-		_, err = addStream(ctx, js, "SENT", "sent.>")
-	}
-	if err != nil {
-		return nil, err
-	}
-	conn.Close()
-	m, err := measureWakeup(ctx, env, wakeupParams{Design: "jetstream", Where: url}, 200)
-	return m, errors.Join(err, nats.end())
+func wakesJetStream(r *Run) Measures {
+	url := heard[string](r.startChild("nats-server", r.Dir).wire)
+	r.addStream(r.dialJetStream(url), "SENT", "sent.>")
+	return r.measureWakeup(wakeupParams{Design: "jetstream", Where: url}, 200)
 }
 
 // measureWakeup lets one process send and another wait.
-func measureWakeup(ctx context.Context, env Env, p wakeupParams, messages int) (Measures, error) {
-	waiter, err := startChild(ctx, "waiter", p)
-	if err != nil {
-		return nil, err
-	}
-	ringer, err := startChild(ctx, "ringer", p)
-	if err != nil {
-		return nil, err
-	}
-	var ready string
-	var w woken
-	if err := errors.Join(ringer.hear(&ready), waiter.hear(&w)); err != nil {
-		return nil, err
-	}
+func (r *Run) measureWakeup(p wakeupParams, messages int) Measures {
+	waiter, ringer := r.startChild("waiter", p), r.startChild("ringer", p)
+	heard[string](ringer.wire)
+	heard[woken](waiter.wire)
 	var received, claimed []time.Duration
 	const warmUp = 2
-	for i := range scaled(env, messages, 5) + warmUp {
-		// The pause is long enough for everybody to fall asleep, and of a length that nobody's timer meets.
-		if err := rest(ctx, 20*time.Millisecond+rand.N(20*time.Millisecond)); err != nil {
-			return nil, err
-		}
+	for i := range r.scaled(messages, 5) + warmUp {
+		r.pause()
 		if p.Design == "river" {
-			if err := rest(ctx, rand.N(time.Second)); err != nil {
-				return nil, err
-			}
+			r.rest(rand.N(time.Second))
 		}
-		if err := ringer.say("ring"); err != nil {
-			return nil, err
-		}
-		if err := waiter.hear(&w); err != nil {
-			return nil, err
-		}
-		if i >= warmUp {
+		check(ringer.say("ring"))
+		if w := heard[woken](waiter.wire); i >= warmUp {
 			received, claimed = append(received, w.Received-w.Sent), append(claimed, w.Claimed-w.Sent)
 		}
 	}
 	idle := waiter.cmd.Process.Pid
 	if p.Design == "mailroom" {
-		wait := exec.CommandContext(ctx, env.Mailroom, "wait", "--db", p.Where, "--recipient", "recipient", "--timeout", "1h")
-		if err := wait.Start(); err != nil {
-			return nil, err
-		}
+		wait := exec.CommandContext(r.ctx, r.Mailroom, "wait", "--db", p.Where, "--recipient", "recipient", "--timeout",
+			"1h")
+		check(wait.Start())
 		defer wait.Wait()
 		defer wait.Process.Kill()
-		if err := rest(ctx, 5*time.Second); err != nil { // until it has settled
-			return nil, err
-		}
+		r.rest(5 * time.Second) // until it has settled
 		idle = wait.Process.Pid
 	}
-	cpu, err := idleCPU(ctx, idle, scaledTime(env, 20*time.Second, time.Second))
-	if err := errors.Join(err, ringer.end(), waiter.end()); err != nil {
-		return nil, err
-	}
 	return Measures{
-		"median_us": inMicroseconds(medianOf(claimed)), "worst_us": inMicroseconds(slices.Max(claimed)),
-		"received_us": inMicroseconds(medianOf(received)), "cpu_ms_per_s": cpu,
-	}, nil
+		"median_us": microseconds(medianOf(claimed)), "worst_us": microseconds(slices.Max(claimed)),
+		"received_us":  microseconds(medianOf(received)),
+		"cpu_ms_per_s": r.idleCPU(idle, r.scaledTime(20*time.Second, time.Second)),
+	}
 }
 
-func inMicroseconds(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
-
-// medianOf sorts ds.
-func medianOf(ds []time.Duration) time.Duration {
-	slices.Sort(ds)
-	return ds[len(ds)/2]
-}
+// pause is long enough for everybody to fall asleep, and of a length that nobody's timer meets.
+func (r *Run) pause() { r.rest(20*time.Millisecond + rand.N(20*time.Millisecond)) }

@@ -1,27 +1,21 @@
 package bridge_test
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"mailroom/orchestrator/bridge"
+	"mailroom/orchestrator/orchestratortest/helper"
 )
 
-// A test that needs another process starts the test program once more, as a helper: TestHelperProcess then runs one of
-// helperProcesses, which fails like a test. The helper says what it is doing in lines on its standard output.
-const helperEnv = "MAILROOM_TEST_HELPER"
-
+// helperProcesses are what a test starts as a process of its own. They print what they are doing, line by line.
 var helperProcesses = map[string]func(t *testing.T, args []string){
 	"watch": runWatch,
 	"drop":  runDrop,
@@ -31,13 +25,13 @@ var helperProcesses = map[string]func(t *testing.T, args []string){
 }
 
 // unprivileged runs a helper process that gives up the superuser's rights, to whom everything is permitted.
-func unprivileged(t *testing.T, helper string) {
+func unprivileged(t *testing.T, name string) {
 	t.Helper()
 	top, err := os.MkdirTemp("", "unprivileged-") // t.TempDir is below a folder that only its owner may enter
 	must(t, err)
 	t.Cleanup(func() { os.RemoveAll(top) })
 	must(t, os.Chmod(top, 0o777))
-	startHelper(t, helper, top).wait()
+	helper.Start(t, name, top).Wait()
 }
 
 // giveUpRights is what such a process does first. Its files go below top.
@@ -49,14 +43,7 @@ func giveUpRights(t *testing.T, top string) {
 	}
 }
 
-func TestHelperProcess(t *testing.T) {
-	role := os.Getenv(helperEnv)
-	if role == "" {
-		return // an ordinary test run
-	}
-	args := strings.Split(role, "\n")
-	helperProcesses[args[0]](t, args[1:])
-}
+func TestHelperProcess(t *testing.T) { helper.RunTest(t, helperProcesses) }
 
 // say tells the test what the helper does. It is written at once: a kill loses nothing of it.
 func say(format string, args ...any) { fmt.Printf(format+"\n", args...) }
@@ -107,84 +94,6 @@ func drop(t *testing.T, folder, id, text, way string) {
 		must(t, err)
 		text = text[n:]
 	}
-}
-
-// helper is a helper process as its test sees it.
-type helper struct {
-	t      *testing.T
-	cmd    *exec.Cmd
-	events <-chan string // what it says; closed when it has ended or was killed
-	ended  chan error
-}
-
-// startHelper starts a helper, which ends with the test at the latest.
-func startHelper(t *testing.T, args ...string) *helper {
-	t.Helper()
-	events := make(chan string, 10_000)
-	h := &helper{t: t, cmd: exec.Command(os.Args[0], "-test.run=^TestHelperProcess$"), events: events, ended: make(chan error, 1)}
-	h.cmd.Env = append(os.Environ(), helperEnv+"="+strings.Join(args, "\n"))
-	h.cmd.Stderr = os.Stderr
-	out, err := h.cmd.StdoutPipe()
-	must(t, err)
-	must(t, h.cmd.Start())
-	go func() {
-		for in := bufio.NewReader(out); ; {
-			text, err := in.ReadString('\n')
-			if err != nil {
-				break // a line that was cut by a kill says nothing
-			}
-			events <- strings.TrimSpace(text)
-		}
-		_, _ = io.Copy(io.Discard, out)
-		close(events)
-		h.ended <- h.cmd.Wait()
-	}()
-	t.Cleanup(func() {
-		h.cmd.Process.Kill()
-		for range h.events {
-		}
-	})
-	return h
-}
-
-// until reads what the helper says until it has said a line that begins so.
-func (h *helper) until(prefix string) {
-	h.t.Helper()
-	var said []string
-	for text := range h.events {
-		if strings.HasPrefix(text, prefix) {
-			return
-		}
-		said = append(said, text)
-	}
-	h.t.Fatalf("the helper ended without saying %q; its last words:\n%s", prefix, strings.Join(said[max(0, len(said)-20):], "\n"))
-}
-
-// kill ends the helper with SIGKILL and returns when it is gone.
-func (h *helper) kill() {
-	h.cmd.Process.Kill()
-	for range h.events {
-	}
-	<-h.ended
-}
-
-// wait lets the helper come to its end, which must be a good one, and returns what it has said since.
-func (h *helper) wait() (said []string) {
-	h.t.Helper()
-	for text := range h.events {
-		said = append(said, text)
-	}
-	if err := <-h.ended; err != nil {
-		h.t.Fatalf("the helper: %v\n%s", err, strings.Join(said[max(0, len(said)-20):], "\n"))
-	}
-	return said
-}
-
-// stop asks the helper to end.
-func (h *helper) stop() []string {
-	h.t.Helper()
-	must(h.t, h.cmd.Process.Signal(syscall.SIGTERM))
-	return h.wait()
 }
 
 // watching is a watch in this process.

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/letter"
 	"mailroom/orchestrator/messages"
+	"mailroom/orchestrator/orchestratortest/helper"
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
@@ -174,16 +176,16 @@ func TestAThousandFilesAtOnce(t *testing.T) {
 			t.Parallel()
 			o := newOffice(t, "pm:", "developer:", "qa")
 			must(t, os.MkdirAll(o.path("qa"), 0o700))
-			var helpers []*helper
+			var helpers []*helper.Process
 			for range watches {
-				helpers = append(helpers, startHelper(t, "watch", o.Path, o.root))
+				helpers = append(helpers, helper.Start(t, "watch", o.Path, o.root))
 			}
 			for _, h := range helpers {
-				h.until("looked")
+				h.Until("looked")
 			}
 			files, sends := o.thousand()
 			for o.count(`SELECT count(*) FROM agent_message WHERE status = 'delivered'`) < files+sends || len(o.files("qa")) > 0 {
-				helpers[0].until("looked")
+				helpers[0].Until("looked")
 			}
 			o.checkOnce()
 			want.Equal(t, "messages", o.count(`SELECT count(*) FROM agent_message`), files+sends)
@@ -196,11 +198,11 @@ func TestAThousandFilesAtOnce(t *testing.T) {
 				}
 			}
 			for o.count(`SELECT count(*) FROM agent_message WHERE recipient <> 'qa' AND acknowledged_at = ''`) > 0 {
-				helpers[0].until("looked")
+				helpers[0].Until("looked")
 			}
 			taken, acknowledged := 0, 0
 			for _, h := range helpers {
-				c := h.counts()
+				c := counts(t, h)
 				taken, acknowledged = taken+c.TakenIn, acknowledged+c.Acknowledged
 			}
 			want.Equal(t, "taken in, by all", taken, files)
@@ -214,10 +216,10 @@ func TestAThousandFilesAtOnce(t *testing.T) {
 func (o *office) thousand() (files, sends int) {
 	o.T.Helper()
 	const droppers, each = 4, 250
-	var dropping []*helper
+	var dropping []*helper.Process
 	for i := range droppers {
-		dropping = append(dropping, startHelper(o.T, "drop", o.root, fmt.Sprint("d", i), fmt.Sprint(each), []string{"rename", "write"}[i%2],
-			"developer", "qa", "pm"))
+		dropping = append(dropping, helper.Start(o.T, "drop",
+			o.root, fmt.Sprint("d", i), fmt.Sprint(each), []string{"rename", "write"}[i%2], "developer", "qa", "pm"))
 	}
 	for sends = range 200 {
 		_, err := messages.Send(o.T.Context(), o.Ledger, orchestrator.Draft{
@@ -230,21 +232,22 @@ func (o *office) thousand() (files, sends int) {
 		}
 	}
 	for _, d := range dropping {
-		d.wait()
+		d.Wait()
 	}
 	return droppers * each, sends + 1
 }
 
 // counts stops a watch, which must have found nothing to complain of, and returns its answer.
-func (h *helper) counts() (c bridge.Counts) {
-	h.t.Helper()
-	for _, line := range h.stop() {
+func counts(t *testing.T, h *helper.Process) (c bridge.Counts) {
+	t.Helper()
+	must(t, syscall.Kill(h.ID(), syscall.SIGTERM))
+	for _, line := range h.Wait() {
 		if strings.Contains(line, "level=WARN") || strings.Contains(line, "level=ERROR") {
-			h.t.Error(line)
+			t.Error(line)
 		}
 		if strings.HasPrefix(line, "counts ") {
 			_, err := fmt.Sscanf(line, "counts {TakenIn:%d Delivered:%d Acknowledged:%d", &c.TakenIn, &c.Delivered, &c.Acknowledged)
-			must(h.t, err)
+			must(t, err)
 		}
 	}
 	return c
@@ -281,20 +284,20 @@ func TestKilledWatches(t *testing.T) {
 	o.once()
 	must(t, os.MkdirAll(o.path("qa"), 0o700))
 	dropped, removed := 0, map[string]bool{}
-	var other *helper
+	var other *helper.Process
 	for round := range rounds {
 		if round%20 == 0 {
 			t.Logf("round %d of %d", round, rounds) // a sign of life
 		}
-		h := startHelper(t, "watch", o.Path, o.root)
+		h := helper.Start(t, "watch", o.Path, o.root)
 		if round%3 > 0 {
-			h.until("looked") // otherwise it finds the files when it starts
+			h.Until("looked") // otherwise it finds the files when it starts
 		}
 		if round%4 == 0 { // another one lives for four rounds
 			if other != nil {
-				other.kill()
+				other.Kill()
 			}
-			other = startHelper(t, "watch", o.Path, o.root)
+			other = helper.Start(t, "watch", o.Path, o.root)
 		}
 		for i := range 6 {
 			dropped++
@@ -312,13 +315,13 @@ func TestKilledWatches(t *testing.T) {
 			}
 		}
 		for range rand.IntN(8) { // one for each file that was taken in, and a few more
-			if _, ok := <-h.events; !ok {
+			if _, ok := <-h.Lines; !ok {
 				break
 			}
 		}
-		h.kill()
+		h.Kill()
 	}
-	other.kill()
+	other.Kill()
 	o.once()
 	o.once() // what the last of the killed had leased is free now
 	o.checkOnce()

@@ -148,8 +148,8 @@ func runKilled(t *testing.T, step, from, to string) {
 	t.Helper()
 	p := helper.Start(t, "move", strings.Join([]string{step, from, to}, "\n"))
 	p.Expect("begun")
-	if p.Out.Scan() {
-		t.Fatalf("it was not killed after %q: %s", step, p.Out.Text())
+	if said, ok := <-p.Lines; ok {
+		t.Fatalf("it was not killed after %q: %s", step, said)
 	}
 }
 
@@ -206,13 +206,13 @@ func TestKilledAtRandom(t *testing.T) {
 			p := helper.Start(t, "move", strings.Join([]string{"", from, to}, "\n"))
 			p.Expect("begun")
 			kill := time.AfterFunc(rand.N(try*200*time.Millisecond), func() { syscall.Kill(p.ID(), syscall.SIGKILL) })
-			done := p.Out.Scan()
+			said, done := <-p.Lines
 			kill.Stop()
-			if done && p.Out.Text() == "ended <nil>" {
+			if done && said == "ended <nil>" {
 				break
 			}
 			if done && try > 100 {
-				t.Fatal(p.Out.Text())
+				t.Fatal(said)
 			}
 			if !done {
 				old := mustOpen(t, from)

@@ -55,10 +55,11 @@ func TestKilledPosterLeavesWholePosts(t *testing.T) {
 		h := helper.Start(t, "post", path)
 		h.Say(th.ID)
 		for range 3 + 5*round {
-			if !h.Out.Scan() {
+			said, ok := <-h.Lines
+			if !ok {
 				t.Fatal("the helper ended")
 			}
-			answered[h.Out.Text()] = true
+			answered[said] = true
 		}
 		for _, id := range h.Kill() {
 			answered[id] = true

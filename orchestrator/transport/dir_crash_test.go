@@ -14,6 +14,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 
 	"mailroom/orchestrator/letter"
+	"mailroom/orchestrator/orchestratortest/helper"
 	"mailroom/orchestrator/transport"
 )
 
@@ -112,13 +113,13 @@ func TestDirKill(t *testing.T) {
 	inbox, taken, stop := filepath.Join(root, "builder"), filepath.Join(notebook, "taken"), filepath.Join(signals,
 		"stop")
 	must(t, os.Mkdir(inbox, 0o700))
-	reader := startHelper(t, "reader", inbox, taken, stop)
-	if event := <-reader.events; event != "ready" {
+	reader := helper.Start(t, "reader", inbox, taken, stop)
+	if event := <-reader.Lines; event != "ready" {
 		t.Fatal(event)
 	}
-	start := func(name string) *helper {
-		return startHelper(t, "courier", root, notebook, name, strconv.Itoa(messages),
-			strconv.FormatUint(random.Uint64(), 10), "dir", "8")
+	start := func(name string) *helper.Process {
+		seed := strconv.FormatUint(random.Uint64(), 10)
+		return helper.Start(t, "courier", root, notebook, name, strconv.Itoa(messages), seed, "dir", "8")
 	}
 	kills := 0
 	for range rounds {
@@ -126,10 +127,10 @@ func TestDirKill(t *testing.T) {
 		kills += killAtRandom(random, a, b) + killAtRandom(random, b, a)
 	}
 	a, b := start("a"), start("b")
-	a.wait()
-	b.wait()
+	a.Wait()
+	b.Wait()
 	must(t, os.WriteFile(stop, nil, 0o600))
-	reader.wait()
+	reader.Wait()
 	text, err := os.ReadFile(taken)
 	must(t, err)
 	ids := strings.Fields(string(text))
@@ -145,8 +146,8 @@ func TestDirKill(t *testing.T) {
 
 // killAtRandom lets a process do a few things and then kills it, at once or a moment later. It returns 1 if the process
 // was still at work.
-func killAtRandom(random *rand.Rand, victim, other *helper) int {
-	defer victim.kill()
+func killAtRandom(random *rand.Rand, victim, other *helper.Process) int {
+	defer victim.Kill()
 	for range 1 + random.IntN(6) {
 		if _, ok := next(victim, other); !ok {
 			return 0
@@ -166,15 +167,15 @@ func TestDirSharedAndMovedAway(t *testing.T) {
 	root, notebook := realTempDir(t), t.TempDir()
 	must(t, os.Mkdir(filepath.Join(notebook, "notes"), 0o700))
 	names := []string{"a", "b", "c"}
-	var couriers []*helper
+	var couriers []*helper.Process
 	for i, name := range names {
-		couriers = append(couriers, startHelper(t, "courier", root, notebook, name, strconv.Itoa(messages),
-			strconv.Itoa(i), "dir", "8"))
+		couriers = append(couriers, helper.Start(t, "courier",
+			root, notebook, name, strconv.Itoa(messages), strconv.Itoa(i), "dir", "8"))
 	}
 	var parts []string
 	for i := 0; i < len(couriers); {
-		if _, alive := <-couriers[i].events; !alive {
-			couriers[i].wait()
+		if _, alive := <-couriers[i].Lines; !alive {
+			couriers[i].Wait()
 			i++
 			continue
 		}

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/orchestratortest/helper"
 	"mailroom/orchestrator/transport"
 )
 
@@ -155,7 +156,7 @@ func TestDirWithoutRights(t *testing.T) {
 	must(t, err)
 	t.Cleanup(func() { os.RemoveAll(top) })
 	must(t, os.Chmod(top, 0o777))
-	startHelper(t, "unprivileged", filepath.Join(top, "messages")).wait()
+	helper.Start(t, "unprivileged", filepath.Join(top, "messages")).Wait()
 }
 
 // runUnprivileged gives up the superuser's rights, if it has them, and delivers to folders that it may not write into.

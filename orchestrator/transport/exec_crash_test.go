@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/orchestratortest/helper"
 	"mailroom/orchestrator/transport"
 )
 
@@ -84,19 +85,19 @@ func TestExecKill(t *testing.T) {
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	folder := t.TempDir()
-	start := func() *helper {
-		return startHelper(t, "runner", folder, strconv.Itoa(rounds*perRound), strconv.FormatUint(random.Uint64(), 10))
+	start := func() *helper.Process {
+		return helper.Start(t, "runner", folder, strconv.Itoa(rounds*perRound), strconv.FormatUint(random.Uint64(), 10))
 	}
 	unsettled, waits, killed := 0, 0, 0
 	for range rounds {
 		h := start()
-		event, alive := <-h.events
+		event, alive := <-h.Lines
 		for event == "waits" {
 			waits++
-			event, alive = <-h.events
+			event, alive = <-h.Lines
 		}
 		if !alive || event != "delivered" {
-			h.kill() // all is delivered
+			h.Kill() // all is delivered
 			continue
 		}
 		if killed++; random.IntN(2) == 0 {
@@ -107,9 +108,9 @@ func TestExecKill(t *testing.T) {
 				runtime.Gosched()
 			}
 		}
-		h.kill()
+		h.Kill()
 	}
-	start().wait()
+	start().Wait()
 	checkTaken(t, folder, rounds*perRound, killed)
 	t.Logf("killed %d times, %d right after the delivery; %d starts had to wait for a command of the killed", killed,
 		unsettled, waits)
@@ -128,9 +129,9 @@ func TestExecKill(t *testing.T) {
 }
 
 // ended reports whether a helper has come to its end, and takes what it says meanwhile.
-func ended(h *helper) bool {
+func ended(h *helper.Process) bool {
 	select {
-	case _, alive := <-h.events:
+	case _, alive := <-h.Lines:
 		return !alive
 	default:
 		return false

@@ -18,6 +18,7 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/orchestratortest"
+	"mailroom/orchestrator/orchestratortest/helper"
 	"mailroom/orchestrator/program"
 	"mailroom/orchestrator/transport"
 )
@@ -62,11 +63,6 @@ func runLeaver(t *testing.T, args []string) {
 	os.Exit(status)
 }
 
-// helping is the text of a command that is one of helperProcesses.
-func helping(args ...string) string {
-	return helperEnv + "='" + strings.Join(args, "\n") + "' exec '" + os.Args[0] + "' -test.run='^TestHelperProcess$'"
-}
-
 func TestExec(t *testing.T) {
 	t.Parallel()
 	orchestratortest.ExerciseTransport(t, func(t *testing.T) orchestratortest.Fixture {
@@ -75,7 +71,7 @@ func TestExec(t *testing.T) {
 		t.Cleanup(func() { mustBeNobody(t, folder) })
 		return orchestratortest.Fixture{
 			Transport: transport.Exec{Grace: time.Hour}, // what it is told to end ends on SIGTERM
-			Address:   helping("append", path),
+			Address:   helper.Shell("append", path),
 			Refused: []string{
 				"", "  \n", "a\x00b", "cat '", "no-such-program-anywhere", filepath.Join(folder, "missing"), folder,
 				"cat " + strings.Repeat("x", 4096),
@@ -309,8 +305,9 @@ func TestExecTimeout(t *testing.T) {
 			[]string{"deadline exceeded", "SIGTERM", "working"}},
 		"children": {time.Hour, `sleep 1000 & sleep 1000 & echo ready >&9; wait`, context.DeadlineExceeded,
 			[]string{"SIGTERM"}},
-		"exit 0":     {time.Hour, helping("leaver", "0"), context.DeadlineExceeded, []string{"deadline exceeded"}},
-		"exit 75":    {time.Hour, helping("leaver", "75"), context.DeadlineExceeded, []string{"deadline exceeded"}},
+		"exit 0": {time.Hour, helper.Shell("leaver", "0"), context.DeadlineExceeded, []string{"deadline exceeded"}},
+		"exit 75": {time.Hour, helper.Shell("leaver", "75"), context.DeadlineExceeded,
+			[]string{"deadline exceeded"}},
 		"deaf":       {time.Millisecond, deaf, context.DeadlineExceeded, []string{"deadline exceeded", "SIGKILL"}},
 		"deaf child": {time.Millisecond, `sh -c "` + deaf + `"; true`, context.DeadlineExceeded, []string{"SIGKILL"}},
 		"stopping":   {time.Hour, deaf, orchestrator.ErrStopping, []string{"the process is stopping", "SIGKILL"}},

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/orchestratortest/helper"
 	"mailroom/orchestrator/transport"
 )
 
@@ -145,9 +146,9 @@ func TestJSONLKill(t *testing.T) {
 	path := filepath.Join(folder, "b.jsonl")
 	must(t, os.Mkdir(filepath.Join(folder, "notes"), 0o700))
 	must(t, os.WriteFile(path, []byte("{\"message_id\":\"a-00000\",\"sender\":\"torn"), 0o600))
-	start := func(name string) *helper {
-		return startHelper(t, "courier", path, folder, name, strconv.Itoa(messages), strconv.FormatUint(random.Uint64(),
-			10), "jsonl", "40")
+	start := func(name string) *helper.Process {
+		seed := strconv.FormatUint(random.Uint64(), 10)
+		return helper.Start(t, "courier", path, folder, name, strconv.Itoa(messages), seed, "jsonl", "40")
 	}
 	for range rounds {
 		a, b := start("a"), start("b")
@@ -155,8 +156,8 @@ func TestJSONLKill(t *testing.T) {
 		killSomewhere(random, path, b, a)
 	}
 	a, b := start("a"), start("b")
-	a.wait()
-	b.wait()
+	a.Wait()
+	b.Wait()
 	whole, torn := lines(t, path)
 	for _, text := range torn {
 		if !bytes.HasPrefix(text, []byte(`{"message_id"`)) && !bytes.HasPrefix([]byte(`{"message_id"`), text) {
@@ -172,8 +173,8 @@ func TestJSONLKill(t *testing.T) {
 
 // killSomewhere lets a process do a few things and then kills it: at once, or when it has written some more. The other
 // one's events are let through meanwhile.
-func killSomewhere(random *rand.Rand, path string, victim, other *helper) {
-	defer victim.kill()
+func killSomewhere(random *rand.Rand, path string, victim, other *helper.Process) {
+	defer victim.Kill()
 	for range 1 + random.IntN(12) {
 		if _, ok := next(victim, other); !ok {
 			return
@@ -195,9 +196,9 @@ func killSomewhere(random *rand.Rand, path string, victim, other *helper) {
 	size, more := fileSize(path), 1+random.Int64N(200_000)
 	for {
 		select {
-		case <-victim.events:
+		case <-victim.Lines:
 			return
-		case <-other.events:
+		case <-other.Lines:
 		default:
 			if fileSize(path) >= size+more {
 				return
@@ -208,11 +209,11 @@ func killSomewhere(random *rand.Rand, path string, victim, other *helper) {
 }
 
 // next waits for the next event of a process. The other one's go on, so that it does not stop at a full channel.
-func next(h, other *helper) (event string, ok bool) {
-	events := other.events
+func next(h, other *helper.Process) (event string, ok bool) {
+	events := other.Lines
 	for {
 		select {
-		case event, ok = <-h.events:
+		case event, ok = <-h.Lines:
 			return event, ok
 		case _, alive := <-events:
 			if !alive {
@@ -269,15 +270,15 @@ func TestJSONLSharedAndRotated(t *testing.T) {
 	path := filepath.Join(folder, "b.jsonl")
 	must(t, os.Mkdir(filepath.Join(folder, "notes"), 0o700))
 	names := []string{"a", "b", "c"}
-	var couriers []*helper
+	var couriers []*helper.Process
 	for i, name := range names {
-		couriers = append(couriers, startHelper(t, "courier", path, folder, name, strconv.Itoa(messages),
-			strconv.Itoa(i), "jsonl", "40"))
+		couriers = append(couriers, helper.Start(t, "courier",
+			path, folder, name, strconv.Itoa(messages), strconv.Itoa(i), "jsonl", "40"))
 	}
 	var parts []string
 	for i := 0; i < len(couriers); {
-		if _, alive := <-couriers[i].events; !alive {
-			couriers[i].wait()
+		if _, alive := <-couriers[i].Lines; !alive {
+			couriers[i].Wait()
 			i++
 			continue
 		}

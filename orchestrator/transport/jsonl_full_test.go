@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/orchestratortest/helper"
 	"mailroom/orchestrator/transport"
 )
 
@@ -20,7 +21,7 @@ import (
 // back, and once there is room the rest gets through.
 func TestJSONLDiskFull(t *testing.T) {
 	t.Parallel()
-	startHelper(t, "narrow", t.TempDir()).wait()
+	helper.Start(t, "narrow", t.TempDir()).Wait()
 }
 
 // runNarrow limits the size of this process's files: a write is cut at the limit as on a full disk.

@@ -12,7 +12,10 @@ import (
 	"syscall"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/orchestratortest/helper"
 	"mailroom/orchestrator/transport"
 )
 
@@ -46,7 +49,7 @@ func runPoster(t *testing.T, args []string) {
 // executioner kills the process whose request it is at a chosen one, before it is answered or with the answer.
 type executioner struct {
 	mu       sync.Mutex
-	victim   *helper
+	victim   *helper.Process
 	left     int // requests until then; below 0: never
 	answered bool
 }
@@ -62,7 +65,7 @@ func (e *executioner) answer(w http.ResponseWriter, _ *http.Request, _ *request)
 		w.WriteHeader(http.StatusOK)
 		http.NewResponseController(w).Flush()
 	}
-	e.victim.cmd.Process.Kill()
+	unix.Kill(e.victim.ID(), unix.SIGKILL)
 }
 
 // A process is killed with SIGKILL hundreds of times: while the receiver has its request, when the answer is on its
@@ -77,8 +80,8 @@ func TestWebhookKill(t *testing.T) {
 	folder := t.TempDir()
 	e := &executioner{left: -1}
 	r := newReceiver(t, false, e.answer)
-	start := func(last int) *helper {
-		return startHelper(t, "poster", r.server.URL+"/", r.secret, folder, strconv.Itoa(messages), strconv.Itoa(last))
+	start := func(last int) *helper.Process {
+		return helper.Start(t, "poster", r.server.URL+"/", r.secret, folder, strconv.Itoa(messages), strconv.Itoa(last))
 	}
 	unsettled := 0 // deliveries that were certainly not settled
 	for round := range rounds {
@@ -94,16 +97,14 @@ func TestWebhookKill(t *testing.T) {
 		}
 		e.victim = start(last)
 		e.mu.Unlock()
-		for range e.victim.events {
-		}
-		if err := <-e.victim.ended; err == nil || err.Error() != "signal: killed" {
+		if _, err := e.victim.End(); err == nil || err.Error() != "signal: killed" {
 			t.Fatalf("round %d: %v", round, err)
 		}
 	}
 	e.mu.Lock()
 	e.left = -1
 	e.mu.Unlock()
-	start(0).wait()
+	start(0).Wait()
 	mustRepeatOnly(t, r.all(), messages, unsettled, rounds)
 }
 

@@ -100,7 +100,7 @@ func TestConsoleSession(t *testing.T) {
 		{"wait", `{"timeout":0}`, sent.MessageID}, {"acknowledge", `{"message_id":"` + sent.MessageID + `"}`,
 			`"acknowledged_at"`},
 		{"why", `{"message_id":"` + f.send("ann", "bob") + `"}`, `"status"`}, {"status", `{}`, `"success":true`},
-		{"doctor", `{"try":false}`, `"check":"configuration","level":"ok"`},
+		{"doctor", `{"try":false}`, `"code":"configuration","level":"ok"`},
 	} {
 		if status, body := f.Run(token, row.command, row.params); status != 200 || !strings.Contains(body, row.want) {
 			t.Errorf("%s %s: %d %s", row.command, row.params, status, body)

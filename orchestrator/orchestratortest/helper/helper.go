@@ -1,6 +1,6 @@
 // Package helper runs functions of a test in processes of their own. A test that needs another process starts the test
-// program once more, as a helper: TestHelperProcess of the tested package then calls Run. The two talk in lines, over the
-// helper's standard input and output.
+// program once more, as a helper: TestHelperProcess of the tested package then calls Run or RunTest. The two talk in
+// lines, over the helper's standard input and output.
 package helper
 
 import (
@@ -18,30 +18,53 @@ import (
 // environment is the variable that holds what a helper does.
 const environment = "MAILROOM_TEST_HELPER"
 
+// asked is what this process was started for, and its arguments; "" in an ordinary test run.
+func asked() (name, args string) {
+	name, args, _ = strings.Cut(os.Getenv(environment), "\n")
+	return name, args
+}
+
 // Run runs the function that this process was started for, with its argument and with what the test says, and exits. In an
 // ordinary test run it does nothing.
 func Run(functions map[string]func(arg string, in *bufio.Scanner)) {
-	name, arg, _ := strings.Cut(os.Getenv(environment), "\n")
+	name, arg := asked()
 	if f := functions[name]; f != nil {
 		f(arg, bufio.NewScanner(os.Stdin))
 		os.Exit(0)
 	}
 }
 
-// Process is a helper process as its test sees it.
-type Process struct {
-	Out *bufio.Scanner // the lines that it prints
-
-	t   testing.TB
-	cmd *exec.Cmd
-	in  io.WriteCloser
+// RunTest is Run for functions that take several arguments and fail as tests do. The process does not exit by itself:
+// it ends as one that has run a test does.
+func RunTest(t *testing.T, functions map[string]func(t *testing.T, args []string)) {
+	name, args := asked()
+	if f := functions[name]; f != nil {
+		f(t, strings.Split(args, "\n"))
+	}
 }
 
-// Start starts a helper, which ends with the test at the latest.
-func Start(t testing.TB, name, arg string) *Process {
+// Shell returns a command for a shell that becomes a helper.
+func Shell(name string, args ...string) string {
+	return environment + "='" + strings.Join(append([]string{name}, args...), "\n") + "' exec '" + os.Args[0] +
+		"' -test.run='^TestHelperProcess$'"
+}
+
+// Process is a helper process as its test sees it.
+type Process struct {
+	Lines <-chan string // what it prints; closed when it has ended
+
+	t     testing.TB
+	cmd   *exec.Cmd
+	in    io.WriteCloser
+	ended error // set when Lines is closed
+}
+
+// Start starts a helper, which ends with the test at the latest. Up to 10,000 lines that it prints are held for it.
+func Start(t testing.TB, name string, args ...string) *Process {
 	t.Helper()
-	p := &Process{t: t, cmd: exec.Command(os.Args[0], "-test.run=^TestHelperProcess$")}
-	p.cmd.Env = append(os.Environ(), environment+"="+name+"\n"+arg)
+	lines := make(chan string, 10_000)
+	p := &Process{Lines: lines, t: t, cmd: exec.Command(os.Args[0], "-test.run=^TestHelperProcess$")}
+	p.cmd.Env = append(os.Environ(), environment+"="+strings.Join(append([]string{name}, args...), "\n"))
 	p.cmd.Stderr = os.Stderr
 	var err error
 	if p.in, err = p.cmd.StdinPipe(); err != nil {
@@ -51,14 +74,26 @@ func Start(t testing.TB, name, arg string) *Process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.Out = bufio.NewScanner(out)
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		p.cmd.Process.Kill()
-		p.cmd.Wait()
-	})
+	go func() {
+		defer close(lines)
+		defer func() {
+			if v := recover(); v != nil {
+				p.ended = fmt.Errorf("reading what it prints: %v", v)
+			}
+		}()
+		for in := bufio.NewReader(out); ; {
+			text, err := in.ReadString('\n')
+			if err != nil {
+				break // a line that was cut by a kill says nothing
+			}
+			lines <- strings.TrimSpace(text)
+		}
+		p.ended = p.cmd.Wait()
+	}()
+	t.Cleanup(func() { p.Kill() })
 	return p
 }
 
@@ -76,24 +111,51 @@ func (p *Process) Say(line string) {
 // Expect waits for the helper's next line, and fails the test unless it is this one.
 func (p *Process) Expect(line string) {
 	p.t.Helper()
-	if !p.Out.Scan() {
-		p.t.Fatalf("the helper ended and did not say %q: %v", line, p.Out.Err())
+	if said, ok := <-p.Lines; !ok {
+		p.t.Fatalf("the helper ended and did not say %q: %v", line, p.ended)
+	} else if said != line {
+		p.t.Fatalf("the helper said %q, not %q", said, line)
 	}
-	if p.Out.Text() != line {
-		p.t.Fatalf("the helper said %q, not %q", p.Out.Text(), line)
+}
+
+// Until takes the helper's lines until one begins so.
+func (p *Process) Until(prefix string) {
+	p.t.Helper()
+	var said []string
+	for text := range p.Lines {
+		if strings.HasPrefix(text, prefix) {
+			return
+		}
+		said = append(said, text)
 	}
+	p.t.Fatalf("the helper ended without saying %q; its last words:\n%s", prefix, lastOf(said))
+}
+
+// lastOf is the end of what a helper said.
+func lastOf(said []string) string { return strings.Join(said[max(0, len(said)-20):], "\n") }
+
+// End waits until the helper has ended, and returns the lines that nobody took, and how it ended.
+func (p *Process) End() (said []string, err error) {
+	for text := range p.Lines {
+		said = append(said, text)
+	}
+	return said, p.ended
+}
+
+// Wait is End for a helper that must come to a good end.
+func (p *Process) Wait() []string {
+	p.t.Helper()
+	said, err := p.End()
+	if err != nil {
+		p.t.Fatalf("the helper: %v\n%s", err, lastOf(said))
+	}
+	return said
 }
 
 // Kill kills the helper, hands over the lines that it had printed before, and returns when it is gone.
 func (p *Process) Kill() (said []string) {
-	p.t.Helper()
-	if err := p.cmd.Process.Kill(); err != nil {
-		p.t.Fatal(err)
-	}
-	for p.Out.Scan() {
-		said = append(said, p.Out.Text())
-	}
-	p.cmd.Wait()
+	p.cmd.Process.Kill() // it may have ended by itself
+	said, _ = p.End()
 	return said
 }
 

@@ -16,8 +16,7 @@ import (
 func holder(t *testing.T, address string) (p *helper.Process, token string) {
 	t.Helper()
 	p = storetest.Holder(t, address)
-	p.Out.Scan()
-	if token = p.Out.Text(); token == "id" {
+	if token = <-p.Lines; token == "id" {
 		t.Fatal("the token of a lease names no process")
 	}
 	return p, token

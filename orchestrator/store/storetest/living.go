@@ -64,16 +64,17 @@ func named(s *scene) {
 	listener := s.process("listen")
 	listener.Expect("listening <nil>")
 	listener.Say("named")
+	var heard string
 	answer := beside(func() error {
-		listener.Out.Scan()
+		heard = <-listener.Lines
 		return nil
 	})
 	s.eventually(func() bool { // a ring that finds one unheard is lost
 		st.Bell().Ring("coder")
 		return len(answer) > 0
 	})
-	if err := await(answer); err != nil || listener.Out.Text() != "named: heard" {
-		s.Errorf("another process that listens: %q, %v", listener.Out.Text(), err)
+	if err := await(answer); err != nil || heard != "named: heard" {
+		s.Errorf("another process that listens: %q, %v", heard, err)
 	}
 }
 
@@ -128,8 +129,7 @@ func stopped(s *scene) {
 func leases(s *scene) {
 	st := s.made()
 	holder := s.process("lease")
-	holder.Out.Scan()
-	token := holder.Out.Text()
+	token := <-holder.Lines
 	if !strings.HasSuffix(token, "id") {
 		s.Fatalf("the token of a lease is %q", token)
 	}

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+)
+
+// results are the runs of a case by contestant, one per round.
+type results map[string][]oneRun
+
+// what is the figure that a target compares.
+func (t Target) what() string {
+	if t.Against == "" {
+		return t.Measure
+	}
+	return t.Measure + " / " + t.Against
+}
+
+func (t Target) wanted() string {
+	if t.AtMost {
+		return "at most " + t.figure(t.Want)
+	}
+	return "at least " + t.figure(t.Want)
+}
+
+// figure writes what the target compares: a ratio or a measure.
+func (t Target) figure(v float64) string {
+	if t.Against != "" {
+		return ratioFigure(v)
+	}
+	return figure(v)
+}
+
+// reached is the median of what a target compares, round by round, and whether it is met. A run of Mailroom's that
+// failed meets nothing, however good the others are.
+func (t Target) reached(all results) (ratio summary, met string) {
+	ratio = summarize(t.ratios(all))
+	if failed, _ := all.failures("mailroom"); failed > 0 {
+		return ratio, "failed"
+	}
+	if ratio.n > 0 && (t.AtMost && ratio.median <= t.Want || !t.AtMost && ratio.median >= t.Want) {
+		return ratio, "met"
+	}
+	return ratio, "missed"
+}
+
+// ratios are what a target compares, of the rounds in which both contestants succeeded.
+func (t Target) ratios(all results) (ratios []float64) {
+	for i, mine := range all["mailroom"] {
+		v, ok := mine.Measures[t.Measure]
+		switch theirs := all[t.Against]; {
+		case !ok:
+		case t.Against == "":
+			ratios = append(ratios, v)
+		case i < len(theirs) && theirs[i].Measures[t.Measure] != 0: // nothing is a multiple of nothing
+			ratios = append(ratios, v/theirs[i].Measures[t.Measure])
+		}
+	}
+	return ratios
+}
+
+// failures counts the runs of a contestant that failed, and all of them.
+func (r results) failures(contestant string) (failed, all int) {
+	for _, one := range r[contestant] {
+		if one.Failed != "" {
+			failed++
+		}
+	}
+	return failed, len(r[contestant])
+}
+
+// column lists one measure of a contestant, of the rounds in which it succeeded.
+func (r results) column(contestant, measure string) (values []float64) {
+	for _, one := range r[contestant] {
+		if v, ok := one.Measures[measure]; ok {
+			values = append(values, v)
+		}
+	}
+	return values
+}
+
+// measures lists the measures that a contestant has.
+func (r results) measures(contestant string) []string {
+	names := map[string]bool{}
+	for _, one := range r[contestant] {
+		for name := range one.Measures {
+			names[name] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+// summary is the median of n values, and their bounds.
+type summary struct {
+	median, least, most float64
+	n                   int
+}
+
+func summarize(values []float64) summary {
+	sorted := slices.Sorted(slices.Values(values))
+	n := len(sorted)
+	if n == 0 {
+		return summary{}
+	}
+	return summary{(sorted[(n-1)/2] + sorted[n/2]) / 2, sorted[0], sorted[n-1], n}
+}
+
+func (s summary) String() string { return s.text(figure) }
+
+func (s summary) text(figure func(float64) string) string {
+	if s.n == 0 {
+		return "failed"
+	}
+	return figure(s.median) + " (" + figure(s.least) + " to " + figure(s.most) + ")"
+}
+
+// ratioFigure writes a ratio, one below a tenth as 1/n.
+func ratioFigure(v float64) string {
+	if v > 0 && v < 0.09995 {
+		return "1/" + figure(1/v)
+	}
+	return figure(v)
+}
+
+// figure writes a number with three digits that mean something or all of its whole part.
+func figure(v float64) string {
+	abs := math.Abs(v)
+	switch {
+	case v == 0 || math.IsInf(v, 0) || math.IsNaN(v):
+		return strconv.FormatFloat(v, 'g', -1, 64)
+	case v < 0:
+		return "-" + figure(-v)
+	case abs < 0.09995:
+		return strconv.FormatFloat(v, 'g', 3, 64)
+	case abs < 0.9995:
+		return strconv.FormatFloat(v, 'f', 3, 64)
+	case abs < 9.995:
+		return strconv.FormatFloat(v, 'f', 2, 64)
+	case abs < 99.95:
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	}
+	digits := strconv.FormatFloat(v, 'f', 0, 64)
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
+}
