@@ -2,6 +2,7 @@ package cli
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	urfave "github.com/urfave/cli/v2"
@@ -22,15 +23,16 @@ type line struct {
 	definition *commands.Definition // of the command, if the catalogue has it
 
 	globals, flags, arguments []string
-	named                     []string // flags given to the command, without dashes
-	waiting                   string   // the last flag whose value is missing
-	empty                     string   // a global flag whose value is an empty text
-	texts                     []string // words that look like flags and stand where a text can
+	values                    map[string]string // of the global flags that are given; "true" for a bare switch
+	named                     []string          // flags given to the command, without dashes
+	waiting                   string            // the last flag whose value is missing
+	empty                     string            // a global flag whose value is an empty text
+	texts                     []string          // words that look like flags and stand where a text can
 }
 
 // readArgs sorts the words behind the program's name. What follows "--" are arguments.
 func (p *Program) readArgs(words []string) *line {
-	l := &line{p: p, next: p.below(nil), global: flagTable(globalFlags())}
+	l := &line{p: p, next: p.below(nil), global: flagTable(globalFlags()), values: map[string]string{}}
 	for i := 0; i < len(words); i++ {
 		word := words[i]
 		switch {
@@ -69,7 +71,7 @@ func (l *line) word(word string) {
 			}
 		}
 		if word == "help" && l.called == nil && !l.has("help", "h") {
-			l.globals = append(l.globals, "--help")
+			l.globals, l.values["help"] = append(l.globals, "--help"), "true"
 			return
 		}
 	}
@@ -107,7 +109,10 @@ func (l *line) flag(word string, rest []string) int {
 		l.empty = name
 	}
 	if global {
-		l.globals = append(l.globals, words...)
+		if !takes && !joined {
+			value = "true"
+		}
+		l.globals, l.values[name] = append(l.globals, words...), value
 	} else {
 		l.flags = append(l.flags, words...)
 		l.named = append(l.named, name)
@@ -124,24 +129,10 @@ func (l *line) isFlag(word string) bool {
 	return long && len(name) > 1 && (own || global)
 }
 
-// globalValue returns the value of a global flag, "" if it is not given.
-func (l *line) globalValue(name string) (value string) {
-	for i, word := range l.globals {
-		key, joined, ok := strings.Cut(strings.TrimLeft(word, "-"), "=")
-		switch {
-		case !strings.HasPrefix(word, "-") || key != name:
-		case ok:
-			value = joined
-		case i+1 < len(l.globals):
-			value = l.globals[i+1]
-		}
-	}
-	return value
-}
-
-// has reports whether a global switch is given under one of its names.
+// has reports whether a global switch is given, and on, under one of its names.
 func (l *line) has(names ...string) bool {
-	return slices.ContainsFunc(l.globals, func(word string) bool {
-		return strings.HasPrefix(word, "-") && slices.Contains(names, strings.TrimLeft(word, "-"))
+	return slices.ContainsFunc(names, func(name string) bool {
+		on, err := strconv.ParseBool(l.values[name])
+		return err == nil && on
 	})
 }

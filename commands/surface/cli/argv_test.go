@@ -133,6 +133,25 @@ func TestMistakesAnswerAsOutputAsks(t *testing.T) {
 	}
 }
 
+// TestGlobalSwitches: a switch is what its value makes it, and the value of another flag is no switch.
+func TestGlobalSwitches(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"try red --output=text":           "text",
+		"try red --text=true":             "text",
+		"try red --text=false":            "",
+		"try red --session -text":         "",
+		"try red --session -v --json":     "json",
+		"--output json try --output=text": "text",
+	} {
+		l := newProgram("").readArgs(strings.Fields(in))
+		output, err := outputOf(l)
+		if output != want || err != nil || l.has(helpFlags...) || l.has(versionFlags...) {
+			t.Errorf("%s: output %q, %v, help %t, version %t", in, output, err, l.has(helpFlags...), l.has(versionFlags...))
+		}
+	}
+}
+
 func TestStandardInputIsOneParameterOnly(t *testing.T) {
 	t.Parallel()
 	p := newProgram("1")

@@ -187,7 +187,7 @@ func outputOf(l *line) (output string, err error) {
 	if l.waiting == "output" {
 		return "", l.valueMissing()
 	}
-	output = l.globalValue("output")
+	output = l.values["output"]
 	for _, short := range []string{"json", "text"} {
 		switch {
 		case !l.has(short):

@@ -20,7 +20,7 @@ func (l *line) checkWords() error {
 	}
 	for _, word := range l.texts {
 		shows := "The help is `" + l.name() + " --help`"
-		switch name := strings.TrimLeft(word, "-"); {
+		switch name := flagName(word); {
 		case slices.Contains(versionFlags, name):
 			shows = "The version is `mailroom --version`"
 		case !slices.Contains(helpFlags, name):

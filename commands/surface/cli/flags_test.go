@@ -141,7 +141,7 @@ func TestAFlagAndAnArgumentAreTwo(t *testing.T) {
 // TestATextThatLooksLikeAFlagIsNotLost: where a text can stand, no word in its place shows the help or the version and ends well.
 func TestATextThatLooksLikeAFlagIsNotLost(t *testing.T) {
 	t.Parallel()
-	for _, text := range []string{"--help", "-h", "-help", "--h", "--version", "-v", "-x", "--- a rule", "- a list\n- of two", "--" + strings.Repeat("long ", 100_000)} {
+	for _, text := range []string{"--help", "-h", "-help", "--h", "--version", "-v", "--help=true", "-x", "--- a rule", "- a list\n- of two", "--" + strings.Repeat("long ", 100_000)} {
 		for _, before := range []string{"texts bob", "texts --to bob", "--to=bob texts", "--json texts bob hi", "invoke texts"} {
 			p := withTexts()
 			status := p.run(append(strings.Fields(before), text)...)

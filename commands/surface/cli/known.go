@@ -37,7 +37,7 @@ func known(p *Program, before *line, param *commands.Param) (list []candidate) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), completeWithin)
 	defer cancel()
-	path, err := p.databasePath(before.globalValue("db"))
+	path, err := p.databasePath(before.values["db"])
 	if err != nil {
 		return list
 	}
@@ -69,7 +69,7 @@ func known(p *Program, before *line, param *commands.Param) (list []candidate) {
 
 // ownValues are the values of a parameter whose command says itself what it can be.
 func ownValues(ctx context.Context, p *Program, before *line, engine *delivery.Engine, own commands.KnownValues) (list []candidate) {
-	caller := commands.Caller{Name: cmp.Or(before.globalValue("as"), p.Getenv("MAILROOM_AGENT")), Admin: true, Shell: true}
+	caller := commands.Caller{Name: cmp.Or(before.values["as"], p.Getenv("MAILROOM_AGENT")), Admin: true, Shell: true}
 	values, err := own(ctx, commands.Env{Engine: engine, Catalogue: p.Catalogue, Caller: caller, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return nil
