@@ -11,10 +11,11 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"reflect"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/fsnotify/fsnotify"
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
@@ -29,7 +30,7 @@ import (
 type Options struct {
 	Root   string        // the folder with the inbox folders; it is made when it is missing
 	Name   string        // agent in whose name the watch deals with messages of type status_update; added when nobody knows it
-	Rescan time.Duration // after this long everything is looked at, whatever was heard; 0: 10 s
+	Rescan time.Duration // after this long everything is looked at, or later where that takes long; 0: 1 s
 	Log    *slog.Logger  // nil: slog.Default()
 	Looked func()        // called after every look, by one goroutine; nil: nobody wants to know
 
@@ -45,20 +46,24 @@ type Counts struct {
 	Problems     int `json:"problems"`     // files and folders below the root that somebody has to look at, as it stands now
 }
 
-// rescan is how often everything is looked at, for what was not heard: another file system, a full queue of the kernel.
-const rescan = 10 * time.Second
+// rescan is how often everything is looked at, for what was not heard (another file system, a full queue of the kernel),
+// and for what has to be looked at again: a file that was not whole, one that is missed, one whose sender was not known.
+const rescan = time.Second
+
+// seldom is how many times Rescan passes between two tries of what costs a transaction and rarely helps: a delivery that
+// no wakeup announced, and a file that could not be taken in for a reason outside of it.
+const seldom = 10
 
 // watch is what one call of Once or Run knows of its root.
 type watch struct {
 	engine *delivery.Engine
 	o      Options
 	log    *slog.Logger
-	root   string // absolute, links resolved
-	target string // of agents whose messages are delivered into the root
-	ear    *ear
+	root   string            // absolute, links resolved
+	target string            // of agents whose messages are delivered into the root
+	heard  *fsnotify.Watcher // nil: the system does not report changes
 
 	seen map[string]map[string]sight // by folder and file; "" is the folder itself
-	soon bool                        // there is something to look at again in a moment
 
 	gone map[string]map[string]time.Time // by folder and message: since when the file of a delivered message is missed
 
@@ -67,10 +72,9 @@ type watch struct {
 
 	places map[string]letter.Identity // the inbox folders at their last looks
 
-	agents  []ledger.Agent // at the last look
-	strict  bool           // messages must go the ways of their types, as of the last look
-	end     context.CancelCauseFunc
-	stirred chan struct{} // holds one when something happened in the database since
+	agents []ledger.Agent // at the last look
+	strict bool           // messages must go the ways of their types, as of the last look
+	end    context.CancelCauseFunc
 
 	mu      sync.Mutex
 	counts  Counts
@@ -85,7 +89,7 @@ func Once(ctx context.Context, engine *delivery.Engine, o Options) (Counts, erro
 	if err != nil {
 		return Counts{}, err
 	}
-	if err := w.lookAtAll(ctx); err != nil {
+	if err := w.look(ctx); err != nil {
 		return w.result(), err
 	}
 	delivery, err := engine.DeliverAll(ctx, delivery.Options{})
@@ -102,7 +106,7 @@ func (w *watch) lookAgain(ctx context.Context) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case <-time.After(settled):
-		return w.lookAtAll(ctx)
+		return w.look(ctx)
 	}
 }
 
@@ -121,8 +125,6 @@ func Run(ctx context.Context, engine *delivery.Engine, o Options) (Counts, error
 		return Counts{}, err
 	}
 	defer stop()
-	w.ear = listen(w.log)
-	defer w.ear.close()
 	var beside sync.WaitGroup
 	for name, f := range map[string]func(){
 		"deliveries": func() { w.deliverAlways(ctx, wakeups) },
@@ -165,7 +167,7 @@ func (w *watch) trouble(ctx context.Context, says string, err error) {
 func begin(ctx context.Context, engine *delivery.Engine, o Options) (*watch, error) {
 	o.Rescan = cmp.Or(o.Rescan, rescan)
 	w := &watch{
-		engine: engine, o: o, log: cmp.Or(o.Log, slog.Default()), waiting: make(chan struct{}, 8), stirred: make(chan struct{}, 1),
+		engine: engine, o: o, log: cmp.Or(o.Log, slog.Default()), waiting: make(chan struct{}, 8),
 		seen: map[string]map[string]sight{}, gone: map[string]map[string]time.Time{}, places: map[string]letter.Identity{},
 	}
 	if err := engine.Create(ctx); err != nil {
@@ -207,79 +209,63 @@ func (w *watch) checkReaders(ctx context.Context) error {
 // scheme begins the transport of an agent that reads a folder.
 const scheme = "dir:"
 
-// lookAlways looks at what was heard of, and at everything now and then, until ctx ends.
+// lookAlways looks whenever the system reports a change, and otherwise after a pause, until ctx ends.
 func (w *watch) lookAlways(ctx context.Context) {
-	again := time.NewTicker(w.o.Rescan)
-	defer again.Stop()
-	soon := time.NewTimer(0)
-	defer soon.Stop()
-	coming := true // soon will ring
+	var changes <-chan fsnotify.Event
+	var missed <-chan error
+	if heard, err := fsnotify.NewBufferedWatcher(4096); err == nil {
+		defer heard.Close()
+		w.heard, changes, missed = heard, heard.Events, heard.Errors
+	} else {
+		w.log.Warn("the system does not report changes in folders; they are looked at now and then", "error", err)
+	}
+	var trouble orchestrator.Trouble
 	for ctx.Err() == nil {
-		select {
-		case <-ctx.Done():
-			return
-		case <-again.C:
-			w.ear.all = true
-		case <-soon.C:
-			w.ear.all, coming = true, false
-		case event := <-w.ear.events():
-			w.ear.heard(w.root, event)
-		case <-w.stirred:
-			agents, err := agents.List(ctx, w.engine.Ledger)
-			if err != nil || reflect.DeepEqual(agents, w.agents) {
-				continue
-			}
-			w.ear.all = true // files may have waited for their sender or recipient
-		case err := <-w.ear.errors():
-			w.log.Debug("something may not have been heard of a folder", "error", err)
-			w.ear.all = true
-		}
-		w.ear.drain(w.root)
-		if err := w.look(ctx); err != nil {
-			w.trouble(ctx, "the folders cannot be looked at; the next look comes soon", err)
-		}
-		if w.soon && !coming {
-			soon.Reset(settled)
-			coming = true
+		began := time.Now()
+		if err := w.look(ctx); trouble.Changed(err) && err != nil {
+			w.trouble(ctx, "the folders cannot be looked at; they are tried again and again", err)
 		}
 		if w.o.Looked != nil {
 			w.o.Looked()
 		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(w.pause(time.Since(began))):
+		case <-changes:
+		case err := <-missed:
+			w.log.Debug("something may not have been heard of a folder", "error", err)
+		}
+		for len(changes) > 0 { // one look is enough for all of them
+			<-changes
+		}
 	}
 }
 
-// look looks at the folders that were heard of.
-func (w *watch) look(ctx context.Context) (err error) {
-	all, folders := w.ear.take()
-	if all {
-		return w.lookAtAll(ctx)
+// pause is how long the watch waits for a change after a look that took so long. Where thousands of files wait for their
+// readers, looking takes no more than a tenth of the time.
+func (w *watch) pause(took time.Duration) time.Duration {
+	return min(max(w.o.Rescan, 10*took), seldom*w.o.Rescan)
+}
+
+// heed asks the system to report changes in a folder. Each look asks anew: another folder may have the name by now.
+func (w *watch) heed(path string) {
+	if w.heard == nil {
+		return
 	}
-	if len(folders) == 0 {
-		return nil
+	if err := w.heard.Add(path); err != nil {
+		w.log.Debug("a folder cannot be listened to; it is looked at now and then", "folder", path, "error", err)
 	}
-	ctx, end := w.aLook(ctx)
-	defer func() { end(err) }()
-	p, err := w.pass(ctx)
-	if err != nil || p == nil {
-		return err
-	}
-	defer p.root.Close()
-	return p.each(ctx, folders)
 }
 
 // deliverAlways delivers what is due, whenever there may be something, until ctx ends.
 func (w *watch) deliverAlways(ctx context.Context, wakeups <-chan struct{}) {
-	ticker := time.NewTicker(w.o.Rescan)
+	ticker := time.NewTicker(seldom * w.o.Rescan)
 	defer ticker.Stop()
 	for ctx.Err() == nil {
 		w.deliver(ctx)
 		select {
 		case <-ctx.Done():
 		case <-wakeups:
-			select {
-			case w.stirred <- struct{}{}:
-			default: // one is there already
-			}
 		case <-ticker.C:
 		}
 	}

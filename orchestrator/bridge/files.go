@@ -104,7 +104,7 @@ func (p *pass) list(in *os.Root) (files []file, err error) {
 func (p *pass) files(ctx context.Context, in *os.Root, folder string, files []file) error {
 	var fresh []file
 	for _, f := range files {
-		if old := p.before[f.name]; old.settled && old.print == f.print() {
+		if old := p.before[f.name]; old.print == f.print() && (old.settled || time.Now().Before(old.retry)) {
 			p.now[f.name] = old
 		} else {
 			fresh = append(fresh, f)
@@ -151,7 +151,6 @@ func (p *pass) file(ctx context.Context, in *os.Root, folder string, f file) err
 		delete(p.now, f.name)
 		return nil
 	case errors.Is(err, errMoved):
-		p.soon = true
 		return nil
 	case errors.Is(err, fs.ErrPermission):
 		return p.report(ctx, folder, f, errors.New("it cannot be read: "+reason(err)))
@@ -166,7 +165,6 @@ func (p *pass) file(ctx context.Context, in *os.Root, folder string, f file) err
 		return p.takeIn(ctx, in, folder, f, text, message)
 	}
 	if p.isYoung(f) {
-		p.soon = true
 		return nil
 	}
 	if ours, failure := p.isDelivered(ctx, folder, f, text); ours || failure != nil {
@@ -305,7 +303,6 @@ func (p *pass) takeIn(ctx context.Context, in *os.Root, folder string, f file, t
 		delete(p.now, f.name)
 		return nil
 	case errors.Is(err, errMoved):
-		p.soon = true
 		return nil
 	default:
 		return p.wait(ctx, folder, f, errors.New("it was taken in, and cannot be removed: "+reason(err)))
@@ -332,8 +329,8 @@ func (p *pass) follow(ctx context.Context, in *os.Root, f file, id, mark string)
 	return letters.MovePlaced(ctx, p.engine.Ledger, id, p.target, mark, note)
 }
 
-// wait reports a problem that may go away although the file stays as it is.
+// wait reports a problem that may go away although the file stays as it is, and lets the file be for a while.
 func (p *pass) wait(ctx context.Context, folder string, f file, problem error) error {
-	p.now[f.name] = sight{print: f.print(), problem: problem.Error()}
+	p.now[f.name] = sight{print: f.print(), problem: problem.Error(), retry: time.Now().Add(seldom * p.o.Rescan)}
 	return p.tell(ctx, folder, f.name)
 }

@@ -27,9 +27,11 @@ type sight struct {
 	print   string // fingerprint, see file
 	problem string // what was reported of it; "" is nothing
 	settled bool   // there is nothing to do until it changes
+
+	retry time.Time // until then there is nothing to do either
 }
 
-// pass is one look at the root and at some, or all, of its folders.
+// pass is one look at the root and its folders.
 type pass struct {
 	*watch
 	root   *os.Root
@@ -44,13 +46,12 @@ type pass struct {
 // errMoved ends a look during which somebody moved what was looked at. The next one comes soon.
 var errMoved = errors.New("something was moved meanwhile")
 
-// lookAtAll looks at every folder of the root, and forgets the problems that are gone.
-func (w *watch) lookAtAll(ctx context.Context) (err error) {
+// look looks at every folder of the root, and forgets the problems that are gone.
+func (w *watch) look(ctx context.Context) (err error) {
 	before, err := letters.Problems(ctx, w.engine.Ledger) // before the look: what others find meanwhile is not to be forgotten
 	if err != nil {
 		return err
 	}
-	w.soon = false
 	ctx, end := w.aLook(ctx)
 	defer func() { end(err) }()
 	p, err := w.pass(ctx)
@@ -71,6 +72,11 @@ func (w *watch) lookAtAll(ctx context.Context) (err error) {
 	if err := errors.Join(failed, p.strays(ctx), p.each(ctx, names)); err != nil {
 		return err
 	}
+	return w.forget(ctx, before, names)
+}
+
+// forget forgets those of the problems before a look which are gone, by what is known of the folders that are there.
+func (w *watch) forget(ctx context.Context, before []letters.Problem, names []string) error {
 	there := map[string]bool{"": true}
 	for _, name := range names {
 		there[name] = true
@@ -133,12 +139,7 @@ func (w *watch) pass(ctx context.Context) (*pass, error) {
 	} else if err != nil {
 		return nil, err
 	}
-	info, err := p.root.Stat(".")
-	if err != nil {
-		p.root.Close()
-		return nil, err
-	}
-	w.ear.heed(w.root, info)
+	w.heed(w.root)
 	p.clock = sync.OnceValue(func() time.Time { return clockOf(p.root) })
 	for i := range list {
 		a := &list[i]
@@ -150,7 +151,7 @@ func (w *watch) pass(ctx context.Context) (*pass, error) {
 // unsettle makes the next look one at all files.
 func unsettle(files map[string]sight) {
 	for name, s := range files {
-		s.settled = false
+		s.settled, s.retry = false, time.Time{}
 		files[name] = s
 	}
 }
@@ -159,7 +160,6 @@ func unsettle(files map[string]sight) {
 func (p *pass) rootGone(ctx context.Context) error {
 	problem := letters.Problem{Path: p.path("", ""), Fingerprint: "gone",
 		Problem: "the root of the inbox folders is gone; mount its disk, or make it again with mkdir"}
-	p.soon = true
 	news, err := letters.NoteProblem(ctx, p.engine.Ledger, problem)
 	if news {
 		p.log.Warn("the root needs somebody's attention", "path", problem.Path, "problem", problem.Problem)
@@ -239,7 +239,6 @@ func (p *pass) each(ctx context.Context, names []string) (failed error) {
 	for _, name := range names {
 		err := p.folder(ctx, name)
 		if errors.Is(err, errMoved) {
-			p.soon = true
 			continue
 		}
 		if err != nil {
@@ -282,17 +281,6 @@ func (p *pass) folder(ctx context.Context, name string) error {
 	if err := p.removed(ctx, in, name); err != nil {
 		return err
 	}
-	var gone []string
-	for file, s := range p.before {
-		if s.problem != "" && p.now[file].problem == "" {
-			gone = append(gone, p.path(name, file))
-		}
-	}
-	if len(gone) > 0 {
-		if err := letters.ForgetProblems(ctx, p.engine.Ledger, gone); err != nil {
-			return err
-		}
-	}
 	p.seen[name] = p.now
 	return nil
 }
@@ -326,7 +314,7 @@ func (p *pass) open(ctx context.Context, name string) (*os.Root, error) {
 		in.Close()
 		return nil, errMoved
 	}
-	p.ear.heed(filepath.Join(p.watch.root, name), info)
+	p.heed(filepath.Join(p.watch.root, name))
 	return in, nil
 }
 

@@ -103,7 +103,7 @@ type watching struct {
 	stop   func() bridge.Counts
 }
 
-// watch starts a watch. One that rescans every hour looks only when it hears something.
+// watch starts a watch. One that rescans every hour looks only when the system reports a change.
 func (o *office) watch(rescan time.Duration) *watching {
 	o.T.Helper()
 	ctx, cancel := context.WithCancel(o.T.Context())

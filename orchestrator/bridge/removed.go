@@ -64,7 +64,7 @@ func (p *pass) removed(ctx context.Context, in *os.Root, folder string) error {
 		return err
 	}
 	if delete(p.gone, folder); len(missed) > 0 {
-		p.gone[folder], p.soon = missed, true
+		p.gone[folder] = missed
 	}
 	if lost == 0 {
 		return nil
