@@ -39,8 +39,8 @@ func foreign(t *testing.T, program string, args ...string) *exec.Cmd {
 	return exec.CommandContext(t.Context(), node, append([]string{program}, args...)...)
 }
 
-// TestConformanceOfServe: what a daemon serves keeps to the protocol, whatever its tools are. commands/surface/mcp runs the
-// whole suite against the same code.
+// TestConformanceOfServe: what a daemon serves keeps to the protocol, whatever its tools are. commands/surface/mcp runs
+// the whole suite against the same code.
 func TestConformanceOfServe(t *testing.T) {
 	t.Parallel()
 	foreign(t, "conformance/dist/index.js") // before a daemon is started for nothing
@@ -58,8 +58,10 @@ func TestConformanceOfServe(t *testing.T) {
 		r.Out.Header.Set("Authorization", "Bearer "+token)
 	}})
 	t.Cleanup(proxy.Close)
-	for _, scenario := range []string{"server-initialize", "ping", "tools-list", "resources-list", "dns-rebinding-protection"} {
-		out, err := foreign(t, "conformance/dist/index.js", "server", "--url", proxy.URL+"/mcp", "--spec-version", "2025-11-25",
+	for _, scenario := range []string{"server-initialize", "ping", "tools-list", "resources-list",
+		"dns-rebinding-protection"} {
+		out, err := foreign(t, "conformance/dist/index.js", "server", "--url", proxy.URL+"/mcp", "--spec-version",
+			"2025-11-25",
 			"--scenario", scenario, "--output-dir", t.TempDir()).CombinedOutput()
 		if err != nil || !bytes.Contains(out, []byte("Passed: ")) || bytes.Contains(out, []byte("Passed: 0/")) {
 			t.Errorf("%s: %v\n%s", scenario, err, out)
@@ -69,8 +71,8 @@ func TestConformanceOfServe(t *testing.T) {
 
 const inspectorProgram = "inspector/clients/cli/build/index.js"
 
-// inspector runs one method of the protocol's inspector against an office, with the tools of one vocabulary or, for "", all,
-// and returns what it prints. It must end well.
+// inspector runs one method of the protocol's inspector against an office, with the tools of one vocabulary or, for "",
+// all, and returns what it prints. It must end well.
 type inspector func(t *testing.T, vocabulary, method string, args ...string) map[string]any
 
 func inspect(t *testing.T, server func(vocabulary string) []string, env []string) inspector {
@@ -106,7 +108,9 @@ func TestInspector(t *testing.T) {
 					t.Fatal(err)
 				}
 				callEach(t, o, inspect(t, func(vocabulary string) []string {
-					own := []string{"env", "XDG_STATE_HOME=" + os.Getenv("XDG_STATE_HOME"), program, "--db", o.db, "mcp", "--as", "boss", "--admin"} // it hands little of its environment on
+					// it hands little of its environment on
+					own := []string{"env", "XDG_STATE_HOME=" + os.Getenv("XDG_STATE_HOME"), program, "--db", o.db,
+						"mcp", "--as", "boss", "--admin"}
 					if vocabulary != "" {
 						own = append(own, "--vocabulary", vocabulary)
 					}
@@ -118,18 +122,20 @@ func TestInspector(t *testing.T) {
 			go io.Copy(io.Discard, s.logs) // a daemon whose log nobody reads stands still when the pipe is full
 			token := o.run("agent", "token", "boss", "--admin")["token"].(string)
 			callEach(t, o, inspect(t, func(vocabulary string) []string {
-				return []string{strings.TrimSuffix(s.address+"/mcp/"+vocabulary, "/"), "--transport", "http", "--header", "Authorization: Bearer " + token}
+				return []string{strings.TrimSuffix(s.address+"/mcp/"+vocabulary, "/"), "--transport", "http",
+					"--header", "Authorization: Bearer " + token}
 			}, nil))
 		})
 	}
 }
 
-// callEach calls every tool with the inspector. Before each call that compiles the schemas of all tools that are served, so
-// each is called where its vocabulary is served alone.
+// callEach calls every tool with the inspector. Before each call that compiles the schemas of all tools that are
+// served, so each is called where its vocabulary is served alone.
 func callEach(t *testing.T, o *office, ask inspector) {
 	t.Helper()
 	var offered []string
-	for _, tool := range ask(t, "", "tools/list", "--strict")["tools"].([]any) { // it fails for a schema that some host cannot use
+	// it fails for a schema that some host cannot use
+	for _, tool := range ask(t, "", "tools/list", "--strict")["tools"].([]any) {
 		offered = append(offered, tool.(map[string]any)["name"].(string))
 	}
 	callAll(t, o, offered, func(tool string, args []string) (map[string]any, string) {

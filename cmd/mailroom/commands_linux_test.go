@@ -32,7 +32,8 @@ func TestCommandsAtATime(t *testing.T) {
 			const each = 30
 			o.sendEach(each, "busy", "ann", "bob", "cid", "dan")
 			killed := 0
-			for o.rows(`SELECT count(*) FROM agent_message WHERE status IN ('pending', 'retry')`)[0] != "0" && !t.Failed() {
+			for o.rows(`SELECT count(*) FROM agent_message WHERE status IN ('pending', 'retry')`)[0] != "0" &&
+				!t.Failed() {
 				killed += o.deliverTogether(3, 1+killed%4)
 			}
 			most := 0
@@ -50,7 +51,8 @@ func TestCommandsAtATime(t *testing.T) {
 			if got := o.lines(filepath.Join(folder, "lines")); len(got) != 4*each {
 				t.Errorf("%d messages arrived; want %d", len(got), 4*each)
 			}
-			if got := o.rows(`SELECT message_id FROM agent_message WHERE status <> 'delivered' OR retry_count > 0`); len(got) > 0 {
+			if got := o.rows(`SELECT message_id FROM agent_message WHERE status <> 'delivered'
+				OR retry_count > 0`); len(got) > 0 {
 				t.Errorf("not delivered at the first attempt: %v", got)
 			}
 			o.checkHistory()
@@ -79,8 +81,8 @@ func (o *office) sendEach(count int, to string, senders ...string) {
 	}
 }
 
-// deliverTogether starts some couriers at once and kills the first of them that has come by so many places. It returns how
-// many it killed.
+// deliverTogether starts some couriers at once and kills the first of them that has come by so many places. It returns
+// how many it killed.
 func (o *office) deliverTogether(couriers, places int) (killed int) {
 	o.t.Helper()
 	office := *o
@@ -125,8 +127,8 @@ func readLines(t *testing.T, path string) []string {
 	return slices.Collect(strings.Lines(string(text)))
 }
 
-// TestCommandOfAKilledProcess: while the command of a killed process runs, nobody starts a second one; once it has ended, it
-// is started again for the same message.
+// TestCommandOfAKilledProcess: while the command of a killed process runs, nobody starts a second one; once it has
+// ended, it is started again for the same message.
 func TestCommandOfAKilledProcess(t *testing.T) {
 	t.Parallel()
 	enginetest.OfAFile(t, "there a killed process is found dead after a while only, see TestTortureOnAServer")

@@ -104,7 +104,8 @@ func TestCompletionInZsh(t *testing.T) {
 
 func TestCompletionInBash(t *testing.T) {
 	t.Parallel()
-	typeCompletions(t, "bash", "exec bash --norc --noprofile -i", "bind 'set show-all-if-ambiguous on'; bind 'set enable-bracketed-paste off'; ", "\x1b?")
+	typeCompletions(t, "bash", "exec bash --norc --noprofile -i",
+		"bind 'set show-all-if-ambiguous on'; bind 'set enable-bracketed-paste off'; ", "\x1b?")
 }
 
 // typeCompletions types the lines in a shell, each with the key that lists what is possible.

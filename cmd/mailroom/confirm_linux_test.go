@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestConfirmations: before what cannot be undone a person on a terminal is asked; with --yes, and where nobody can be asked, it is
-// done at once.
+// TestConfirmations: before what cannot be undone a person on a terminal is asked; with --yes, and where nobody can be
+// asked, it is done at once.
 func TestConfirmations(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "ann", "bob", "cid", "dan")
@@ -38,7 +38,8 @@ func TestConfirmations(t *testing.T) {
 		{"clear_old | cat", "", "", 0},
 		{"dead_letters replay --all", "y\n", `This sends dead letters again: 2\. Go on\?`, 0},
 		{"dead_letters replay " + message, "", "", 65}, // it is none
-		{"--db new.db migrate --from \"" + o.db + "\"", "n\n", `from ` + regexp.QuoteMeta(o.db) + ` to .*/new\.db; .* Go on\?`, 64},
+		{"--db new.db migrate --from \"" + o.db + "\"", "n\n", `from ` + regexp.QuoteMeta(o.db) +
+			` to .*/new\.db; .* Go on\?`, 64},
 		{"status", "", "", 0},
 	} {
 		until := ""

@@ -47,7 +47,8 @@ func newTour(t *testing.T) *tour {
 	first := v.serve()
 	first.cmd.Process.Kill()
 	first.cmd.Wait()
-	v.served = v.serveAt(strings.TrimPrefix(first.address, "http://")) // an address that is kept, at which a desk can be paired
+	// an address that is kept, at which a desk can be paired
+	v.served = v.serveAt(strings.TrimPrefix(first.address, "http://"))
 	v.browser = browsertest.StartShell(ctx, t)
 	return v
 }
@@ -72,13 +73,15 @@ func (v *tour) id(where string) string {
 	return v.rows(`SELECT message_id FROM agent_message WHERE ` + where)[0]
 }
 
-// TestConsoleOfDemo looks at the demo's database in the console: a message that climbed the ladder, one that bounced, one that a person
-// answered and one that went through a thread say what happened to them. With -screenshots it takes the pictures of docs/console.
+// TestConsoleOfDemo looks at the demo's database in the console: a message that climbed the ladder, one that bounced,
+// one that a person answered and one that went through a thread say what happened to them. With -screenshots it takes
+// the pictures of docs/console.
 func TestConsoleOfDemo(t *testing.T) {
 	t.Parallel()
 	v := newTour(t)
 	ladder, bounced := v.id(`message_type = 'status_update'`), v.id(`status = 'failed'`)
-	answered, thread := v.id(`recipient = 'user'`), v.id(`thread_id <> '' AND recipient = 'orchestrator' AND message_type <> 'thread_closed'`)
+	answered, thread := v.id(`recipient = 'user'`),
+		v.id(`thread_id <> '' AND recipient = 'orchestrator' AND message_type <> 'thread_closed'`)
 	question := v.rows(`SELECT question_id FROM signal_questions`)[0]
 	stops := []struct {
 		name, path string // a stop without a name is on no picture
@@ -87,15 +90,20 @@ func TestConsoleOfDemo(t *testing.T) {
 		{"now", "/", []string{"One thing needs you"}},
 		{"messages", "/messages", []string{"status_update"}},
 		{"message-ladder", "/messages/" + ladder, []string{"Delivered at the fourth attempt", "on the ladder"}},
-		{"message-bounced", "/messages/" + bounced, []string{"Failed after two attempts", "orchestrator was told", "Dead letter, still"}},
-		{"message-answered", "/messages/" + answered, []string{"A person has answered", "Waits for a person", "Answered on the demo's phone", "The answer went back"}},
+		{"message-bounced", "/messages/" + bounced, []string{"Failed after two attempts", "orchestrator was told",
+			"Dead letter, still"}},
+		{"message-answered", "/messages/" + answered, []string{"A person has answered", "Waits for a person",
+			"Answered on the demo's phone", "The answer went back"}},
 		{"", "/messages/" + question, []string{"A person has answered", "Asked by code_developer"}},
-		{"message-thread", "/messages/" + thread, []string{"Posted by architect", "this message", "code_developer: It is merged"}},
-		{"threads", "/threads/" + v.rows(`SELECT thread_id FROM threads`)[0], []string{"What came of it: 2.4 is tagged."}},
+		{"message-thread", "/messages/" + thread, []string{"Posted by architect", "this message",
+			"code_developer: It is merged"}},
+		{"threads", "/threads/" + v.rows(`SELECT thread_id FROM threads`)[0],
+			[]string{"What came of it: 2.4 is tagged."}},
 		{"agent", "/agents/builder", []string{"jsonl:"}},
 		{"questions", "/questions", []string{"on the demo's phone"}},
 		{"operations", "/operations", []string{"builder"}},
-		{"audit", "/audit/retries_by_recipient", []string{"failed_attempts", "builder", "mailroom --db " + v.db + " sql --named"}},
+		{"audit", "/audit/retries_by_recipient", []string{"failed_attempts", "builder", "mailroom --db " + v.db +
+			" sql --named"}},
 	}
 	for _, look := range []struct {
 		width int64
@@ -104,7 +112,8 @@ func TestConsoleOfDemo(t *testing.T) {
 		theme string // a part of the pictures' names
 	}{
 		{1440, false, "", "light"}, {1440, true, "now", "dark"},
-		{390, false, "now", "narrow"}, {390, true, "message-ladder message-bounced message-answered message-thread", "narrow-dark"},
+		{390, false, "now", "narrow"}, {390, true, "message-ladder message-bounced message-answered message-thread",
+			"narrow-dark"},
 	} {
 		if look.only != "" && !*screenshots {
 			break
@@ -114,7 +123,8 @@ func TestConsoleOfDemo(t *testing.T) {
 			if look.only != "" && !strings.Contains(" "+look.only+" ", " "+stop.name+" ") {
 				continue
 			}
-			s.Eval(fmt.Sprintf(`(history.pushState(null, "", %q), dispatchEvent(new PopStateEvent("popstate")))`, stop.path), nil)
+			s.Eval(fmt.Sprintf(`(history.pushState(null, "", %q), dispatchEvent(new PopStateEvent("popstate")))`,
+				stop.path), nil)
 			s.Until(`document.querySelector("main h1") && !document.querySelector("[aria-busy=true]")`)
 			for _, text := range stop.says {
 				s.Reads(text)
@@ -141,7 +151,8 @@ func TestConsoleOfDemo(t *testing.T) {
 // keeps writes what a page shows to docs/console.
 func (v *tour) keeps(s *browsertest.Screen, width int64, name string) {
 	v.t.Helper()
-	if err := browsertest.Keep(filepath.Join("..", "..", "docs", "console", name+".png"), s.Whole(width, 900, 1800)); err != nil {
+	if err := browsertest.Keep(filepath.Join("..", "..", "docs", "console", name+".png"),
+		s.Whole(width, 900, 1800)); err != nil {
 		v.t.Fatal(err)
 	}
 }

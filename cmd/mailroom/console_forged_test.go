@@ -27,14 +27,16 @@ type project struct {
 
 func newProject(t *testing.T) *project {
 	t.Helper()
-	d := &project{t, map[string]string{"MAILROOM_DB": filepath.Join(t.TempDir(), "mailroom.db"), "HOME": t.TempDir(), "XDG_STATE_HOME": t.TempDir(), "NO_COLOR": "1"}}
+	d := &project{t, map[string]string{"MAILROOM_DB": filepath.Join(t.TempDir(), "mailroom.db"), "HOME": t.TempDir(),
+		"XDG_STATE_HOME": t.TempDir(), "NO_COLOR": "1"}}
 	t.Setenv("XDG_STATE_HOME", d.env["XDG_STATE_HOME"]) // where it is kept what is trusted
 	d.run("init")
 	return d
 }
 
 func (d *project) program(out io.Writer) *cli.Program {
-	return &cli.Program{Config: config(), In: strings.NewReader(""), Out: out, Err: io.Discard, Getenv: func(name string) string { return d.env[name] }}
+	return &cli.Program{Config: config(), In: strings.NewReader(""), Out: out, Err: io.Discard,
+		Getenv: func(name string) string { return d.env[name] }}
 }
 
 // run runs a command and returns what it prints.
@@ -94,7 +96,10 @@ func (v *visited) visits() []string {
 }
 
 // unauthorized answers as a daemon does to whoever has no token.
-var unauthorized = http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusUnauthorized) })
+var unauthorized = http.HandlerFunc(func(rw http.ResponseWriter,
+	_ *http.Request) {
+	rw.WriteHeader(http.StatusUnauthorized)
+})
 
 // says writes rows of daemons that seem to listen at these addresses, and were there before any other.
 func (d *project) says(addresses ...string) {
@@ -102,14 +107,15 @@ func (d *project) says(addresses ...string) {
 	c := enginetest.Plain(d.t, d.env["MAILROOM_DB"])
 	for _, address := range addresses {
 		if _, err := c.Exec(`INSERT INTO daemons (instance, host, pid, started_at, seen_at, listening)
-			SELECT ?1, host, pid, '2000-01-01T00:00:00.000Z', '9999-01-01T00:00:00.000Z', ?1 FROM daemons LIMIT 1`, address); err != nil {
+			SELECT ?1, host, pid, '2000-01-01T00:00:00.000Z', '9999-01-01T00:00:00.000Z', ?1 FROM daemons LIMIT 1`,
+			address); err != nil {
 			d.t.Fatal(err)
 		}
 	}
 }
 
-// TestConsoleIsLedNowhereElse: whatever the table of daemons says, the console opens at a daemon of this user, or serves itself. A database
-// that is not trusted has nobody asked.
+// TestConsoleIsLedNowhereElse: whatever the table of daemons says, the console opens at a daemon of this user, or
+// serves itself. A database that is not trusted has nobody asked.
 func TestConsoleIsLedNowhereElse(t *testing.T) {
 	d := newProject(t)
 	real, stop := d.first("listening", "serve", "--listen", "127.0.0.1:0")
@@ -118,7 +124,8 @@ func TestConsoleIsLedNowhereElse(t *testing.T) {
 	if err != nil || daemon.Host == "" {
 		t.Fatal(real, err)
 	}
-	relay := visit(t, &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(daemon) }}) // hands the challenge on, and the proof back
+	// hands the challenge on, and the proof back
+	relay := visit(t, &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(daemon) }})
 	phish := visit(t, unauthorized)
 	d.says(phish.URL, phish.URL+"/phish", strings.Replace(phish.URL, "//", "//user@", 1), phish.URL+"?x", relay.URL)
 	opened := func() string {
@@ -136,7 +143,8 @@ func TestConsoleIsLedNowhereElse(t *testing.T) {
 
 	d.run("trust", "--remove")
 	asked := len(phish.visits()) + len(relay.visits())
-	if link := opened(); link == "" || strings.HasPrefix(link, real+"/") || strings.HasPrefix(link, phish.URL) || strings.HasPrefix(link, relay.URL) {
+	if link := opened(); link == "" || strings.HasPrefix(link, real+"/") || strings.HasPrefix(link, phish.URL) ||
+		strings.HasPrefix(link, relay.URL) {
 		t.Errorf("where the database is not trusted, the console opens at %s", link)
 	}
 	if now := len(phish.visits()) + len(relay.visits()); now != asked {
@@ -177,7 +185,8 @@ func TestSignalDoctorCallsNobody(t *testing.T) {
 		t.Errorf("signal pair prints %s", said)
 	}
 	d.run("trust")
-	if said := d.run("signal", "doctor"); len(app.visits()) != 1 || !strings.Contains(said, "something else answers there") && !strings.Contains(said, "401") {
+	if said := d.run("signal", "doctor"); len(app.visits()) != 1 ||
+		!strings.Contains(said, "something else answers there") && !strings.Contains(said, "401") {
 		t.Errorf("trusted: %v were asked for, and it prints %s", app.visits(), said)
 	}
 }

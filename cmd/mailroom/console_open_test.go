@@ -17,13 +17,15 @@ import (
 	"mailroom/commands/surface/cli"
 )
 
-// TestConsoleIsOpened: what opens the browser is called with a file, which only its owner can read and which leads to the address with the
-// code. Once the code was used, the file is gone. Ctrl-C before that ends it as any command.
+// TestConsoleIsOpened: what opens the browser is called with a file, which only its owner can read and which leads to
+// the address with the code. Once the code was used, the file is gone. Ctrl-C before that ends it as any command.
 func TestConsoleIsOpened(t *testing.T) {
 	home, programs := t.TempDir(), t.TempDir()
-	env := map[string]string{"MAILROOM_DB": filepath.Join(t.TempDir(), "mailroom.db"), "HOME": home, "DISPLAY": ":0", "NO_COLOR": "1"}
+	env := map[string]string{"MAILROOM_DB": filepath.Join(t.TempDir(), "mailroom.db"), "HOME": home, "DISPLAY": ":0",
+		"NO_COLOR": "1"}
 	program := func(out io.Writer, terminal bool) *cli.Program {
-		return &cli.Program{Config: config(), In: strings.NewReader(""), Out: out, Err: io.Discard, OutTerminal: terminal, Getenv: func(name string) string { return env[name] }}
+		return &cli.Program{Config: config(), In: strings.NewReader(""), Out: out, Err: io.Discard,
+			OutTerminal: terminal, Getenv: func(name string) string { return env[name] }}
 	}
 	called := filepath.Join(programs, "called")
 	if err := syscall.Mkfifo(called, 0o600); err != nil {
@@ -77,12 +79,14 @@ func TestConsoleIsOpened(t *testing.T) {
 	if link == nil {
 		t.Fatalf("the page is %s", page)
 	}
-	answer, err := http.Post(string(link[1])+"/v1/console/session", "application/json", strings.NewReader(`{"code":"`+string(link[2])+`"}`))
+	answer, err := http.Post(string(link[1])+"/v1/console/session", "application/json",
+		strings.NewReader(`{"code":"`+string(link[2])+`"}`))
 	if err != nil || answer.StatusCode != http.StatusOK {
 		t.Fatal(answer, err)
 	}
 	answer.Body.Close()
-	if code := <-ended; code != 0 || !strings.HasPrefix(out.String(), "Opened http://127.0.0.1:") || strings.Contains(out.String(), "mailroom_once_") {
+	if code := <-ended; code != 0 || !strings.HasPrefix(out.String(), "Opened http://127.0.0.1:") ||
+		strings.Contains(out.String(), "mailroom_once_") {
 		t.Errorf("it ends with %d and says %s", code, &out)
 	}
 

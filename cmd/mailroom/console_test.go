@@ -48,8 +48,9 @@ func (o *office) login(address, code string) (status int, token string) {
 	return res.StatusCode, session.Token
 }
 
-// TestConsole: the console is served by the command where no daemon does, and by the daemon where one does; a session is the
-// database's, whoever let the browser in. Ctrl-C ends the command with status 130, and the port is the same the next time.
+// TestConsole: the console is served by the command where no daemon does, and by the daemon where one does; a session
+// is the database's, whoever let the browser in. Ctrl-C ends the command with status 130, and the port is the same the
+// next time.
 func TestConsole(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "a", "b")

@@ -11,7 +11,8 @@ import (
 func TestContention(t *testing.T) {
 	t.Parallel()
 	const senders, total = 8, 2400
-	o := newOffice(t, "a0", "a1", "a2", "a3", "a4", "a5", "a6", "a7", "inboxed", "filed --deliver jsonl:"+t.TempDir()+"/filed.jsonl")
+	o := newOffice(t, "a0", "a1", "a2", "a3", "a4", "a5", "a6", "a7", "inboxed", "filed --deliver jsonl:"+t.TempDir()+
+		"/filed.jsonl")
 	file := o.rows(`SELECT substr(deliver, 7) FROM agents WHERE name = 'filed'`)[0]
 
 	var acknowledged atomic.Int64
@@ -90,7 +91,8 @@ func TestContention(t *testing.T) {
 	}
 	// Order of delivery is the order of sending, per sender and recipient.
 	if swapped := o.rows(`
-		SELECT a.message_id FROM agent_message a JOIN agent_message b ON b.sender = a.sender AND b.recipient = a.recipient AND b.seq > a.seq
+		SELECT a.message_id FROM agent_message a JOIN agent_message b ON b.sender = a.sender
+			AND b.recipient = a.recipient AND b.seq > a.seq
 		JOIN message_trace ta ON ta.message_id = a.message_id AND ta.event = 'delivered'
 		JOIN message_trace tb ON tb.message_id = b.message_id AND tb.event = 'delivered'
 		WHERE tb.at < ta.at LIMIT 5`); len(swapped) > 0 {

@@ -11,15 +11,16 @@ import (
 	"mailroom/orchestrator/orchestratortest/enginetest"
 )
 
-// TestKilledCopies: what a backup or a restore leaves that was killed with SIGKILL is named by the doctor and removed by the
-// next one; what a living process is writing, be it stopped, is neither.
+// TestKilledCopies: what a backup or a restore leaves that was killed with SIGKILL is named by the doctor and removed
+// by the next one; what a living process is writing, be it stopped, is neither.
 func TestKilledCopies(t *testing.T) {
 	t.Parallel()
 	enginetest.OfAFile(t, "a server has its own backups")
 	o := newOffice(t, "a", "b")
 	beside, away := o.folder, t.TempDir()
 	o.rows(`WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 40)
-		INSERT INTO agent_message (message_id, sender, recipient, payload) SELECT 'm' || n, 'a', 'b', '"' || hex(zeroblob(400000)) || '"' FROM c`)
+		INSERT INTO agent_message (message_id, sender, recipient, payload) SELECT 'm' || n, 'a', 'b',
+			'"' || hex(zeroblob(400000)) || '"' FROM c`)
 	whole := filepath.Join(away, "whole.db")
 	o.run("backup", whole)
 	for _, c := range []struct {
@@ -55,7 +56,8 @@ func TestKilledCopies(t *testing.T) {
 		goOn()
 		copying.Wait()
 		left := copies(t, c.folder)
-		if says := o.finding("copies"); len(left) != 1 || !strings.HasPrefix(says, "problem ") || !strings.Contains(says, left[0]) {
+		if says := o.finding("copies"); len(left) != 1 || !strings.HasPrefix(says, "problem ") ||
+			!strings.Contains(says, left[0]) {
 			t.Errorf("%s was killed and left %v; the doctor says: %s", c.name, left, says)
 		}
 		o.run("backup", filepath.Join(c.folder, "third.db"), "--overwrite")
@@ -65,8 +67,8 @@ func TestKilledCopies(t *testing.T) {
 	}
 }
 
-// TestCopiesOfEarlierVersions: the files that earlier versions left, which locked nothing, are removed when they are a day
-// old. What only looks like them is not.
+// TestCopiesOfEarlierVersions: the files that earlier versions left, which locked nothing, are removed when they are a
+// day old. What only looks like them is not.
 func TestCopiesOfEarlierVersions(t *testing.T) {
 	t.Parallel()
 	enginetest.OfAFile(t, "a server has its own backups")

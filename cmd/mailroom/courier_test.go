@@ -24,8 +24,8 @@ import (
 //	inbox      the inboxes are filled, in a transaction that is not committed
 //	nowhere    it goes on, but says where it is
 //
-// It says where it comes by, in lines on its standard output: held or passed, the place, the scheme of the transport and
-// the ids of the messages.
+// It says where it comes by, in lines on its standard output: held or passed, the place, the scheme of the transport
+// and the ids of the messages.
 func courier() {
 	size, err := strconv.Atoi(os.Args[2])
 	if err != nil {
@@ -52,8 +52,8 @@ type knife struct {
 	mu    sync.Mutex
 }
 
-// at says where the delivery of some messages is, and stands still if that is where it is to be killed. A message is held
-// once or twice, depending on its id, and then let through: a third crash would cost it a rung.
+// at says where the delivery of some messages is, and stands still if that is where it is to be killed. A message is
+// held once or twice, depending on its id, and then let through: a third crash would cost it a rung.
 func (k *knife) at(where, scheme string, ms []orchestrator.Message) {
 	held := k.where == where && (len(ms) == 0 || ms[0].Crashes <= int(ms[0].ID[len(ms[0].ID)-1])%2)
 	line := "passed"

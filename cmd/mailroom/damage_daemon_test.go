@@ -55,7 +55,8 @@ func TestDaemonSurvivesDamage(t *testing.T) {
 		// What another program writes makes the daemon read its pages anew.
 		"agent_message": `UPDATE agents SET role = 'changed'`,
 		// Nobody looks at the trace before something happens to a message.
-		"message_trace": `INSERT INTO agent_message (message_id, sender, recipient, payload) VALUES ('by-hand', 'a', 'b', '1')`,
+		"message_trace": `INSERT INTO agent_message (message_id, sender, recipient, payload) VALUES ('by-hand', 'a',
+			'b', '1')`,
 	} {
 		for _, mended := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, mended %t", table, mended), func(t *testing.T) {
@@ -144,7 +145,8 @@ func TestRecoveryOfAPathThatNeedsQuotes(t *testing.T) {
 	o.run("backup", backup)
 	scribble(t, o.db, 0, 8*pageSize)
 	o.recover(backup)
-	if got := o.run("sql", "SELECT count(*) AS n FROM agent_message")["rows"]; string(mustJSON(t, got)) != `[{"n":30}]` {
+	if got := o.run("sql", "SELECT count(*) AS n FROM agent_message")["rows"]; string(mustJSON(t,
+		got)) != `[{"n":30}]` {
 		t.Errorf("after the recovery: %v", got)
 	}
 }
@@ -190,11 +192,14 @@ func TestDamagedFreePageAndLog(t *testing.T) {
 			keeper.cmd.Wait()
 			damage(o)
 			for _, args := range [][]string{
-				{"status"}, {"poll", "--recipient", "b"}, {"deliver_all"}, {"agent", "list"}, {"sql", "SELECT count(*) FROM agent_message"},
-				{"send", "--sender", "a", "--recipient", "b", "--message-type", "note", "--payload", strconv.Quote(strings.Repeat("x", 100_000))},
+				{"status"}, {"poll", "--recipient", "b"}, {"deliver_all"}, {"agent", "list"},
+				{"sql", "SELECT count(*) FROM agent_message"},
+				{"send", "--sender", "a", "--recipient", "b", "--message-type", "note", "--payload",
+					strconv.Quote(strings.Repeat("x", 100_000))},
 			} {
 				status, answer := o.answerOf(args...)
-				if hint, _ := answer["hint"].(string); status != 0 && (status != 75 || answer["error"] != "unavailable" || !strings.Contains(hint, "doctor")) {
+				if hint, _ := answer["hint"].(string); status != 0 && (status != 75 ||
+					answer["error"] != "unavailable" || !strings.Contains(hint, "doctor")) {
 					t.Errorf("%v: %v", args, answer)
 				}
 			}
@@ -210,7 +215,8 @@ func TestDamagedFreePageAndLog(t *testing.T) {
 func (o *office) freePages() {
 	o.t.Helper()
 	o.rows(`CREATE TABLE spare (x)`)
-	o.rows(`INSERT INTO spare WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 50) SELECT randomblob(4000) FROM n`)
+	o.rows(`INSERT INTO spare WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n
+		WHERE i < 50) SELECT randomblob(4000) FROM n`)
 	o.rows(`DROP TABLE spare`)
 }
 

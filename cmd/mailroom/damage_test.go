@@ -41,8 +41,8 @@ func scribble(t *testing.T, path string, from, n int64) {
 // statuses are the exit statuses that docs/cli.md has; 70 is a bug, and 2 a crash.
 var statuses = []int{0, 1, 64, 65, 66, 69, 75, 77}
 
-// answerOf runs a command on a damaged database and returns its exit status and its answer. Whatever is damaged, it ends,
-// with a status that is documented and an answer that can be read.
+// answerOf runs a command on a damaged database and returns its exit status and its answer. Whatever is damaged, it
+// ends, with a status that is documented and an answer that can be read.
 func (o *office) answerOf(args ...string) (status int, answer map[string]any) {
 	o.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -60,7 +60,8 @@ func (o *office) answerOf(args ...string) (status int, answer map[string]any) {
 		o.t.Fatal(err)
 	}
 	what := "mailroom " + strings.Join(args, " ")
-	if !slices.Contains(statuses, status) || strings.Contains(said.String(), "panic") || strings.Contains(said.String(), "goroutine ") {
+	if !slices.Contains(statuses, status) || strings.Contains(said.String(), "panic") ||
+		strings.Contains(said.String(), "goroutine ") {
 		o.t.Errorf("%s: exit status %d\n%s%s", what, status, out, said.String())
 	}
 	if err := json.Unmarshal(out, &answer); err != nil {
@@ -75,13 +76,19 @@ func TestDamagedPages(t *testing.T) {
 	t.Parallel()
 	enginetest.OfAFile(t, "a server keeps its own pages whole")
 	for name, damage := range map[string]func(o *office, pageOf func(string) int64){
-		"header":   func(o *office, _ func(string) int64) { scribble(o.t, o.db, 0, 100) },
-		"schema":   func(o *office, _ func(string) int64) { scribble(o.t, o.db, 100, pageSize-100) },
-		"messages": func(o *office, pageOf func(string) int64) { scribble(o.t, o.db, pageOf("agent_message"), pageSize) },
+		"header": func(o *office, _ func(string) int64) { scribble(o.t, o.db, 0, 100) },
+		"schema": func(o *office, _ func(string) int64) { scribble(o.t, o.db, 100, pageSize-100) },
+		"messages": func(o *office, pageOf func(string) int64) {
+			scribble(o.t, o.db, pageOf("agent_message"),
+				pageSize)
+		},
 		"index": func(o *office, pageOf func(string) int64) {
 			scribble(o.t, o.db, pageOf("agent_message_live"), pageSize)
 		},
-		"trace":          func(o *office, pageOf func(string) int64) { scribble(o.t, o.db, pageOf("message_trace"), pageSize) },
+		"trace": func(o *office, pageOf func(string) int64) {
+			scribble(o.t, o.db, pageOf("message_trace"),
+				pageSize)
+		},
 		"every page":     func(o *office, pageOf func(string) int64) { scribble(o.t, o.db, pageSize, 40*pageSize) },
 		"cut in half":    func(o *office, _ func(string) int64) { halve(o.t, o.db) },
 		"not a database": func(o *office, _ func(string) int64) { scribble(o.t, o.db, 0, 40*pageSize) },
@@ -104,12 +111,15 @@ func TestDamagedPages(t *testing.T) {
 			damage(o, func(name string) int64 { return root[name] })
 			for _, args := range [][]string{
 				{"send", "--sender", "a", "--recipient", "b", "--message-type", "note", "--payload", "1"},
-				{"poll", "--recipient", "b"}, {"deliver_all"}, {"wait", "--recipient", "b", "--timeout", "0s"}, {"clear_old"},
-				{"status"}, {"agent", "list"}, {"backup", filepath.Join(t.TempDir(), "another.db")}, {"checkpoint"}, {"restore", backup},
+				{"poll", "--recipient", "b"}, {"deliver_all"}, {"wait", "--recipient", "b", "--timeout", "0s"},
+				{"clear_old"},
+				{"status"}, {"agent", "list"}, {"backup", filepath.Join(t.TempDir(), "another.db")}, {"checkpoint"},
+				{"restore", backup},
 				{"sql", "SELECT count(*) FROM agent_message"},
 			} {
 				status, answer := o.answerOf(args...)
-				if hint, _ := answer["hint"].(string); status == 75 && !strings.Contains(hint, "doctor") && !strings.Contains(hint, "restore BACKUP") {
+				if hint, _ := answer["hint"].(string); status == 75 && !strings.Contains(hint, "doctor") &&
+					!strings.Contains(hint, "restore BACKUP") {
 					t.Errorf("%v: the hint %q names no way on", args, hint)
 				}
 			}
@@ -117,7 +127,8 @@ func TestDamagedPages(t *testing.T) {
 			if got := o.rows(`SELECT count(*) FROM agent_message`); got[0] != "300" {
 				t.Errorf("after the recovery there are %s messages; want 300", got[0])
 			}
-			if _, answer := o.answerOf("doctor"); answer["healthy"] != true && strings.Contains(string(mustJSON(t, answer)), "damaged") {
+			if _, answer := o.answerOf("doctor"); answer["healthy"] != true &&
+				strings.Contains(string(mustJSON(t, answer)), "damaged") {
 				t.Errorf("after the recovery doctor says %v", answer)
 			}
 		})

@@ -11,7 +11,8 @@ import (
 )
 
 // standard are methods that packages not of ours call.
-var standard = []string{"Error", "Unwrap", "Is", "As", "String", "MarshalJSON", "UnmarshalJSON", "Close", "Read", "Write"}
+var standard = []string{"Error", "Unwrap", "Is", "As", "String", "MarshalJSON", "UnmarshalJSON", "Close", "Read",
+	"Write"}
 
 // naming is what the files of a package name of other packages.
 type naming struct {
@@ -19,8 +20,9 @@ type naming struct {
 	members   map[string]bool // fields and methods of whatever type
 }
 
-// TestWhatIsExportedIsUsed: a name that no other package names is not exported, so that a reader of a package sees at once what it
-// is for. The check goes by names and not by types: a method counts as named if any method of that name is.
+// TestWhatIsExportedIsUsed: a name that no other package names is not exported, so that a reader of a package sees at
+// once what it is for. The check goes by names and not by types: a method counts as named if any method of that name
+// is.
 func TestWhatIsExportedIsUsed(t *testing.T) {
 	t.Parallel()
 	all := sources(t)
@@ -43,7 +45,8 @@ func TestWhatIsExportedIsUsed(t *testing.T) {
 				used = used || of != s.folder+" "+s.syntax.Name.Name && n.names(s.folder, e)
 			}
 			if !used {
-				t.Errorf("%s: %s is exported, but nothing outside of the package names it", s.files.Position(e.at.Pos()), e.full)
+				t.Errorf("%s: %s is exported, but nothing outside of the package names it",
+					s.files.Position(e.at.Pos()), e.full)
 			}
 		}
 	}
@@ -158,8 +161,8 @@ func members(of *ast.TypeSpec) (names []*ast.Ident) {
 	return names
 }
 
-// signatures lists the names with which the package of a file declares what it exports: others may hold such a value without naming
-// its type.
+// signatures lists the names with which the package of a file declares what it exports: others may hold such a value
+// without naming its type.
 func (s source) signatures(all []source) map[string]bool {
 	names := map[string]bool{}
 	note := func(n ast.Node) {
@@ -201,5 +204,6 @@ func (s source) signatures(all []source) map[string]bool {
 
 // isEngine reports whether a folder holds a package of the engine, but neither its nouns nor machinery of tests.
 func isEngine(folder string) bool {
-	return strings.HasPrefix(folder, "orchestrator/") && !strings.HasPrefix(folder, "orchestrator/orchestratortest") && !strings.HasSuffix(folder, "test")
+	return strings.HasPrefix(folder, "orchestrator/") && !strings.HasPrefix(folder, "orchestrator/orchestratortest") &&
+		!strings.HasSuffix(folder, "test")
 }

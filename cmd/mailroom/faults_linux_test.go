@@ -56,7 +56,8 @@ func (o *office) sentUntilItFails(recipient string, size int) (ids []string, sta
 	o.t.Helper()
 	payload := `"` + strings.Repeat("x", size) + `"`
 	for range 1000 {
-		status, answer := o.answerOf("send", "--sender", "a", "--recipient", recipient, "--message-type", "note", "--payload", payload)
+		status, answer := o.answerOf("send", "--sender", "a", "--recipient", recipient, "--message-type", "note",
+			"--payload", payload)
 		if status != 0 {
 			return ids, status, answer
 		}
@@ -83,7 +84,8 @@ func TestFullDiskAndBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	ids, status, refusal := o.sentUntilItFails("b", 100_000)
-	if message := fmt.Sprint(refusal["message"]); status != 75 || refusal["error"] != "unavailable" || !strings.Contains(message, "full") {
+	if message := fmt.Sprint(refusal["message"]); status != 75 || refusal["error"] != "unavailable" ||
+		!strings.Contains(message, "full") {
 		t.Errorf("the first send that fails: exit status %d, %v", status, refusal)
 	}
 	if err := lines.say("a", "b", `"`+strings.Repeat("y", 200_000)+`"`); err != nil {
@@ -169,7 +171,8 @@ func TestClockStepsUnderSeveralProcesses(t *testing.T) {
 	if err := os.Mkdir(away, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	o := steppedOffice(t, "a", "b", "filed --deliver jsonl:"+file, "shaky --deliver jsonl:"+filepath.Join(away, "x.jsonl"))
+	o := steppedOffice(t, "a", "b", "filed --deliver jsonl:"+file, "shaky --deliver jsonl:"+filepath.Join(away,
+		"x.jsonl"))
 	if err := os.Remove(away); err != nil {
 		t.Fatal(err)
 	}
@@ -200,11 +203,14 @@ func TestClockStepsUnderSeveralProcesses(t *testing.T) {
 		}
 		o.await(`SELECT count(*) FROM agent_message WHERE recipient IN ('b', 'filed') AND status <> 'delivered'`, "0")
 		// Every failed attempt of shaky has a rung, and none lies further ahead than the ladder is high.
-		o.await(fmt.Sprintf(`SELECT count(*), count(*) FILTER (WHERE status = 'retry' AND next_attempt_at <= '%s') FROM agent_message
-			WHERE recipient = 'shaky'`, time.Now().Add(off+2*time.Minute).UTC().Format("2006-01-02T15:04:05.000Z")), fmt.Sprintf("%d|%[1]d", 3*(i+1)))
+		o.await(fmt.Sprintf(`SELECT count(*), count(*) FILTER (WHERE status = 'retry' AND next_attempt_at <= '%s')
+			FROM agent_message
+			WHERE recipient = 'shaky'`, time.Now().Add(off+2*time.Minute).UTC().Format("2006-01-02T15:04:05.000Z")),
+			fmt.Sprintf("%d|%[1]d", 3*(i+1)))
 		var read []any
 		for len(read) < 3 {
-			read = append(read, o.run("wait", "--recipient", "b", "--batch-size", "10", "--timeout", "10s")["messages"].([]any)...)
+			read = append(read, o.run("wait", "--recipient", "b", "--batch-size", "10", "--timeout",
+				"10s")["messages"].([]any)...)
 		}
 		for n, m := range read {
 			if got := fmt.Sprint(m.(map[string]any)["payload"]); got != fmt.Sprint(i*10+n) {
@@ -279,7 +285,8 @@ func TestStoppedInsideATransaction(t *testing.T) {
 	o.env = []string{"MAILROOM_TEST_PATIENCE=100ms"}
 	// The trigger keeps the transaction open for as long as it counts: until the process is stopped, and beyond.
 	o.rows(`CREATE TRIGGER slow BEFORE INSERT ON agent_message WHEN new.payload = '"slow"' BEGIN
-		SELECT (WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 3000000) SELECT count(*) FROM c); END`)
+		SELECT (WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 3000000) SELECT count(*)
+			FROM c); END`)
 	slow := o.command("send", "--sender", "a", "--recipient", "b", "--message-type", "note", "--payload", `"slow"`)
 	keep, err := sql.Open("sqlite3", "file:"+o.db)
 	if err == nil {
@@ -295,7 +302,8 @@ func TestStoppedInsideATransaction(t *testing.T) {
 	t.Cleanup(func() { slow.Process.Kill() })
 	o.awaitLocked()
 	goOn := pause(t, slow.Process)
-	status, answer := o.answerOf("send", "--sender", "a", "--recipient", "b", "--message-type", "note", "--payload", `"late"`)
+	status, answer := o.answerOf("send", "--sender", "a", "--recipient", "b", "--message-type", "note", "--payload",
+		`"late"`)
 	if status != 75 || answer["error"] != "busy" {
 		t.Errorf("a send while the lock is held: exit status %d, %v", status, answer)
 	}
@@ -307,14 +315,15 @@ func TestStoppedInsideATransaction(t *testing.T) {
 		t.Errorf("the stopped send: %v", err)
 	}
 	o.run("send", "--sender", "a", "--recipient", "b", "--message-type", "note", "--payload", `"late"`)
-	if got := o.rows(`SELECT count(*) FILTER (WHERE payload = '"slow"'), count(*) FILTER (WHERE payload = '"late"') FROM agent_message`)[0]; got != "1|1" {
+	if got := o.rows(`SELECT count(*) FILTER (WHERE payload = '"slow"'), count(*) FILTER (WHERE payload = '"late"')
+		FROM agent_message`)[0]; got != "1|1" {
 		t.Errorf("slow and late stand there %s times", got)
 	}
 	o.checkHistory()
 }
 
-// awaitLocked asks until somebody holds SQLite's write lock. Keep the database open meanwhile: the first process to open
-// one holds other locks for a moment.
+// awaitLocked asks until somebody holds SQLite's write lock. Keep the database open meanwhile: the first process to
+// open one holds other locks for a moment.
 func (o *office) awaitLocked() {
 	o.t.Helper()
 	db, err := sql.Open("sqlite3", "file:"+o.db+"?_busy_timeout=0&_txlock=immediate")

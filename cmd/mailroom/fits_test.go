@@ -16,17 +16,21 @@ import (
 func TestWhatDoesNotFitIsNamed(t *testing.T) {
 	t.Parallel()
 	m := newMatrix(t)
-	thread := m.value(m.run("writer", "default", "coral_create_thread", `{"threadName":"x","participantIds":["reader"]}`), "threadId")
+	thread := m.value(m.run("writer", "default", "coral_create_thread",
+		`{"threadName":"x","participantIds":["reader"]}`), "threadId")
 	const most = orchestrator.MaxPayload
 	text := strings.Repeat("x", 64<<10)
 	for _, c := range []struct {
 		command, params, parameter string
 		beside                     int // bytes of JSON beside the text
 	}{
-		{"send_message", `{"target":"reader","message_type":"STATUS","message":"` + text + `","payload":{"k":"%s"}}`, "payload",
+		{"send_message", `{"target":"reader","message_type":"STATUS","message":"` + text + `","payload":{"k":"%s"}}`,
+			"payload",
 			len(`{"message":"","payload":{"k":""}}`) + len(text)},
-		{"coral_send_message", `{"threadId":"` + thread + `","content":"%s","mentions":["reader"]}`, "content", len(`{"content":"","mentions":["reader"]}`)},
-		{"coral_send_message", `{"threadId":"direct:reader","content":"%s"}`, "content", len(`{"content":"","mentions":["reader"]}`)},
+		{"coral_send_message", `{"threadId":"` + thread + `","content":"%s","mentions":["reader"]}`, "content",
+			len(`{"content":"","mentions":["reader"]}`)},
+		{"coral_send_message", `{"threadId":"direct:reader","content":"%s"}`, "content",
+			len(`{"content":"","mentions":["reader"]}`)},
 		{"SendMessage", `{"to":"reader","message":"%s"}`, "message", len(`{"message":""}`)},
 		{"SendMessage", `{"to":"reader","message":{"type":"plan_approval_request","plan":"%s"}}`, "message",
 			len(`{"type":"plan_approval_request","requestId":"req-01KAJ2XZ5B8QJ0V2N7N1T5W3RC","plan":""}`)},
@@ -35,13 +39,16 @@ func TestWhatDoesNotFitIsNamed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		env := commands.Env{Engine: m.router, Caller: commands.Caller{Name: "writer", Session: "default"}, Log: m.log, Catalogue: config().Catalogue}
+		env := commands.Env{Engine: m.router, Caller: commands.Caller{Name: "writer", Session: "default"}, Log: m.log,
+			Catalogue: config().Catalogue}
 		send := func(size int) error {
-			_, err := d.Run(t.Context(), env, json.RawMessage(fmt.Sprintf(c.params, strings.Repeat("x", size-c.beside))))
+			_, err := d.Run(t.Context(), env, json.RawMessage(fmt.Sprintf(c.params,
+				strings.Repeat("x", size-c.beside))))
 			return err
 		}
 		var e *orchestrator.Error
-		if err := send(most + 1); !errors.As(err, &e) || e.Code != orchestrator.InvalidParams || e.Details["parameter"] != c.parameter ||
+		if err := send(most + 1); !errors.As(err, &e) || e.Code != orchestrator.InvalidParams ||
+			e.Details["parameter"] != c.parameter ||
 			!strings.HasPrefix(e.Message, c.parameter+": ") {
 			t.Errorf("%s: %.200v", c.command, err)
 		}

@@ -26,8 +26,8 @@ func TestFloorsAreDrawn(t *testing.T) {
 	}
 }
 
-// importsOf returns, for each package of the program, those of ours that it imports. Packages that serve tests are left out:
-// those below a folder whose name ends in "test" or "tests", and programs that import one.
+// importsOf returns, for each package of the program, those of ours that it imports. Packages that serve tests are left
+// out: those below a folder whose name ends in "test" or "tests", and programs that import one.
 func importsOf(t *testing.T) map[string][]string {
 	t.Helper()
 	imports := map[string][]string{}
@@ -115,14 +115,17 @@ text { fill: #f0f6fc } .paper { fill: #0d1117 } .line { stroke: #2a313c } .folde
 func drawFloors(floors [][]string) string {
 	var b strings.Builder
 	height := len(floors)*rowHeight + 10
-	fmt.Fprintf(&b, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" role=\"img\">\n", pictureWidth, height, pictureWidth)
-	b.WriteString("<title>The packages of Mailroom: each imports only packages of lower floors</title>\n" + pictureStyle)
+	fmt.Fprintf(&b, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" role=\"img\">\n",
+		pictureWidth, height, pictureWidth)
+	b.WriteString("<title>The packages of Mailroom: each imports only packages of lower floors</title>\n" +
+		pictureStyle)
 	fmt.Fprintf(&b, "<rect class=\"paper\" width=\"%d\" height=\"%d\" rx=\"6\"/>\n", pictureWidth, height)
 	for n, row := range floors {
 		top := (len(floors)-1-n)*rowHeight + 12
 		fmt.Fprintf(&b, "<text class=\"floor\" x=\"18\" y=\"%d\">%d</text>\n", top+boxHeight/2+3, n)
 		if n > 0 {
-			fmt.Fprintf(&b, "<path class=\"line\" d=\"M8 %dH%d\"/>\n", top+boxHeight+(rowHeight-boxHeight)/2, pictureWidth-8)
+			fmt.Fprintf(&b, "<path class=\"line\" d=\"M8 %dH%d\"/>\n", top+boxHeight+(rowHeight-boxHeight)/2,
+				pictureWidth-8)
 		}
 		width := -boxGap
 		for _, folder := range row {
@@ -144,7 +147,8 @@ func drawBox(b *strings.Builder, folder string, left, top int) {
 	class, _, _ := strings.Cut(folder, "/")
 	width := boxWidth(folder)
 	middle, base := left+width/2, top+boxHeight/2+4
-	fmt.Fprintf(b, "<rect class=\"box %s\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"4\"/>", class, left, top, width, boxHeight)
+	fmt.Fprintf(b, "<rect class=\"box %s\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"4\"/>", class, left, top,
+		width, boxHeight)
 	if above != "" {
 		fmt.Fprintf(b, "<text class=\"folder\" x=\"%d\" y=\"%d\">%s</text>", middle, top+14, above)
 		base = top + 29

@@ -13,12 +13,12 @@ import (
 	"testing"
 )
 
-// goBlock is a block of code in docs/go.md, behind a comment that says where it is from: a package, and the name of an Example or
-// of a type. Of an Example that opens a database by example.Open, the page shows what comes after that.
+// goBlock is a block of code in docs/go.md, behind a comment that says where it is from: a package, and the name of an
+// Example or of a type. Of an Example that opens a database by example.Open, the page shows what comes after that.
 var goBlock = regexp.MustCompile("(?s)<!-- (\\S+) (\\w+) -->\n```go\n(.*?)```\n")
 
-// TestGoPage holds docs/go.md to the program: its code is that of the Examples, which are tests; the names that it names exist; and
-// it says of every package below orchestrator what it is for.
+// TestGoPage holds docs/go.md to the program: its code is that of the Examples, which are tests; the names that it
+// names exist; and it says of every package below orchestrator what it is for.
 func TestGoPage(t *testing.T) {
 	t.Parallel()
 	files := sources(t)

@@ -33,7 +33,10 @@ func TestCluster(t *testing.T) {
 	if err := ha.Missing(); err != nil {
 		t.Fatal(err)
 	}
-	faults := slices.DeleteFunc(slices.Clone(ha.Faults), func(f ha.Fault) bool { return !strings.Contains(f.Name, *clusterFault) })
+	faults := slices.DeleteFunc(slices.Clone(ha.Faults), func(f ha.Fault) bool {
+		return !strings.Contains(f.Name,
+			*clusterFault)
+	})
 	faults = faults[:min(*clusterFaults, len(faults))]
 	ctx, cancel := context.WithTimeout(t.Context(), faultTime)
 	defer cancel()
@@ -50,16 +53,19 @@ func TestCluster(t *testing.T) {
 	}
 	trial := &trial{cluster: cluster, faults: faults, say: func(format string, args ...any) { t.Logf(format, args...) }}
 	report, folder := tortured(t, torture.Config{
-		Seed: seed, For: time.Duration(len(faults)) * 100 * time.Second, Database: cluster.Address() + "&search_path=mailroom", Restart: trial.next, Log: t.Output(),
+		Seed: seed, For: time.Duration(len(faults)) * 100 * time.Second, Database: cluster.Address() +
+			"&search_path=mailroom", Restart: trial.next, Log: t.Output(),
 	})
 	for _, problem := range report.Problems() {
 		t.Error(problem)
 	}
 	trial.tell(t, folder)
 	if len(trial.done) == 0 || report.Crashed == 0 || report.Handed == 0 {
-		t.Errorf("%d faults, %d leases lost, %d messages read: something was not put to the test", len(trial.done), report.Crashed, report.Handed)
+		t.Errorf("%d faults, %d leases lost, %d messages read: something was not put to the test", len(trial.done),
+			report.Crashed, report.Handed)
 	}
-	t.Logf("%d kills, %d sends acknowledged, %d left open, %d commands turned away, %d deliveries into inboxes", report.Kills, report.Acknowledged,
+	t.Logf("%d kills, %d sends acknowledged, %d left open, %d commands turned away, %d deliveries into inboxes",
+		report.Kills, report.Acknowledged,
 		report.Unsure, report.TurnedAway, report.Deliveries["inbox"])
 	if t.Failed() {
 		t.Logf("the files and the history are in %s\n%s", folder, cluster.Logs())

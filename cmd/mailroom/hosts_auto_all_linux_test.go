@@ -6,15 +6,17 @@ import (
 	"testing"
 )
 
-// TestClaudeAuto: connected with --as auto, each process of Claude Code is an agent of its own, to its tools and to its hooks. What
-// is written to one is shown to that only. When it has ended the name waits for the session to be resumed, and no other gets it.
+// TestClaudeAuto: connected with --as auto, each process of Claude Code is an agent of its own, to its tools and to its
+// hooks. What is written to one is shown to that only. When it has ended the name waits for the session to be resumed,
+// and no other gets it.
 func TestClaudeAuto(t *testing.T) {
 	t.Parallel()
 	k := claudeDesk(t)
 	k.connects("--as", "auto")
 	run := func(name string, args ...string) (*session, *request) {
 		s := k.start(k.claudeEnv(), append([]string{
-			"-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose", "--allowed-tools", "Bash",
+			"-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose", "--allowed-tools",
+			"Bash",
 		}, args...)...)
 		s.prompts("Do it.")
 		r := s.asks()
@@ -31,7 +33,8 @@ func TestClaudeAuto(t *testing.T) {
 	atSecond.reached()
 
 	atFirst.open()
-	first.asks().calls("mcp__mailroom__send_message", map[string]any{"target": "claude-2", "message_type": "STATUS", "message": "All is well."})
+	first.asks().calls("mcp__mailroom__send_message", map[string]any{"target": "claude-2", "message_type": "STATUS",
+		"message": "All is well."})
 	r = first.asks()
 	r.shows()
 	ids := k.rows(`SELECT message_id FROM agent_message WHERE sender = 'claude' AND recipient = 'claude-2'`)
@@ -47,7 +50,8 @@ func TestClaudeAuto(t *testing.T) {
 
 	resumed := k.rows(`SELECT session FROM host_sessions WHERE agent = 'claude'`)[0]
 	first.kill()
-	id := k.run("send", "--sender", "alice", "--recipient", "claude", "--message-type", "note", "--payload", `"Look at the build."`)["message_id"].(string)
+	id := k.run("send", "--sender", "alice", "--recipient", "claude", "--message-type", "note", "--payload",
+		`"Look at the build."`)["message_id"].(string)
 	_, r = run("claude-3")
 	r.shows()
 	r.says("Done.")
@@ -72,7 +76,8 @@ func TestGeminiAuto(t *testing.T) {
 	second := k.startGemini("Do it.")
 	r = second.asks()
 	r.isAgent("gemini-2")
-	r.calls("mcp_mailroom_send_message", map[string]any{"target": "gemini", "message_type": "STATUS", "message": "All is well."})
+	r.calls("mcp_mailroom_send_message", map[string]any{"target": "gemini", "message_type": "STATUS",
+		"message": "All is well."})
 	r = second.asks()
 	r.shows()
 	r.says("Done.")

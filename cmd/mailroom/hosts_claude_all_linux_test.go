@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// TestClaudeTwoToolsAtOnce: the second of two tools that were called at once tells nothing of a message shown after the first.
+// TestClaudeTwoToolsAtOnce: the second of two tools that were called at once tells nothing of a message shown after the
+// first.
 func TestClaudeTwoToolsAtOnce(t *testing.T) {
 	t.Parallel()
 	s := claudeDesk(t).claude()
@@ -16,8 +17,8 @@ func TestClaudeTwoToolsAtOnce(t *testing.T) {
 	s.worksTwice(s.asks(), "Bash", waitsAt)
 }
 
-// TestClaudeStartsAndIdles: what is unread when a session starts is in its first request, and what comes between two prompts of
-// the user in the first request after the second.
+// TestClaudeStartsAndIdles: what is unread when a session starts is in its first request, and what comes between two
+// prompts of the user in the first request after the second.
 func TestClaudeStartsAndIdles(t *testing.T) {
 	t.Parallel()
 	k := claudeDesk(t)
@@ -72,8 +73,8 @@ func TestClaudeKilledAfterItsModelAnswered(t *testing.T) {
 	s.ends()
 }
 
-// TestClaudeResumedBeforeItsModelAnswered: what stands in the transcript of the session that is resumed is not shown anew, and is
-// read once the model answers.
+// TestClaudeResumedBeforeItsModelAnswered: what stands in the transcript of the session that is resumed is not shown
+// anew, and is read once the model answers.
 func TestClaudeResumedBeforeItsModelAnswered(t *testing.T) {
 	t.Parallel()
 	k := claudeDesk(t)
@@ -129,8 +130,8 @@ func TestClaudeModelFails(t *testing.T) {
 	k.stand("read")
 }
 
-// TestClaudeConnected: what `mailroom connect` writes is all that Claude needs: it offers the tools, and shows a busy model its
-// messages.
+// TestClaudeConnected: what `mailroom connect` writes is all that Claude needs: it offers the tools, and shows a busy
+// model its messages.
 func TestClaudeConnected(t *testing.T) {
 	t.Parallel()
 	k := claudeDesk(t)
@@ -146,7 +147,8 @@ func TestClaudeConnected(t *testing.T) {
 	g.open()
 	r = s.asks()
 	r.shows(id)
-	r.calls("mcp__mailroom__send_message", map[string]any{"target": "alice", "message_type": "STATUS", "message": "All is well."})
+	r.calls("mcp__mailroom__send_message", map[string]any{"target": "alice", "message_type": "STATUS",
+		"message": "All is well."})
 	r = s.asks()
 	r.shows(id)
 	r.says("Done.")
@@ -179,14 +181,16 @@ func TestClaudeIsNotKeptFromStopping(t *testing.T) {
 	s.ends()
 }
 
-// TestClaudeSubagent: a message that comes while a subagent works is shown to the session's own model, and not to the subagent's.
+// TestClaudeSubagent: a message that comes while a subagent works is shown to the session's own model, and not to the
+// subagent's.
 func TestClaudeSubagent(t *testing.T) {
 	t.Parallel()
 	k := claudeDesk(t)
 	g := k.newGate()
 	s := k.claude()
 	s.prompts("Do it.")
-	s.asks().calls("Agent", map[string]any{"description": "Find it", "prompt": "Find it.", "subagent_type": "general-purpose", "run_in_background": false})
+	s.asks().calls("Agent", map[string]any{"description": "Find it", "prompt": "Find it.",
+		"subagent_type": "general-purpose", "run_in_background": false})
 	s.asks().calls("Bash", waitsAt(g))
 	g.reached()
 	id := k.send("Look at the build.")
@@ -201,7 +205,8 @@ func TestClaudeSubagent(t *testing.T) {
 	k.stand("read")
 }
 
-// TestClaudeThatPrintsEnds: a Claude Code that answers one prompt and ends has nobody waiting, for it would wait for that.
+// TestClaudeThatPrintsEnds: a Claude Code that answers one prompt and ends has nobody waiting, for it would wait for
+// that.
 func TestClaudeThatPrintsEnds(t *testing.T) {
 	t.Parallel()
 	k := claudeDesk(t)

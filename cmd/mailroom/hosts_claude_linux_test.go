@@ -18,21 +18,25 @@ func claudeDesk(t *testing.T) *desk {
 // claude starts Claude Code, with tools if the desk has a vocabulary. Its user's prompts come from prompts.
 func (k *desk) claude(args ...string) *session {
 	k.t.Helper()
-	settings := k.write("settings.json", map[string]any{"hooks": k.hookSettings(), "permissions": map[string]any{"allow": []string{"Bash", "mcp__mailroom"}}})
+	settings := k.write("settings.json", map[string]any{"hooks": k.hookSettings(),
+		"permissions": map[string]any{"allow": []string{"Bash", "mcp__mailroom"}}})
 	if k.speaks != "" {
 		command, words := k.server()
 		server := map[string]any{"command": command, "args": words, "alwaysLoad": true}
-		args = append(args, "--mcp-config", k.write("mcp.json", map[string]any{"mcpServers": map[string]any{"mailroom": server}}))
+		args = append(args, "--mcp-config", k.write("mcp.json",
+			map[string]any{"mcpServers": map[string]any{"mailroom": server}}))
 	}
 	return k.start(k.claudeEnv(), append([]string{
-		"-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose", "--settings", settings, "--strict-mcp-config",
+		"-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose", "--settings", settings,
+		"--strict-mcp-config",
 	}, args...)...)
 }
 
 // claudeEnv has Claude Code ask the test's model, and nobody else.
 func (k *desk) claudeEnv() []string {
 	env := []string{
-		"ANTHROPIC_BASE_URL=" + k.model.server.URL, "ANTHROPIC_API_KEY=sk-none", "DISABLE_AUTOUPDATER=1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1",
+		"ANTHROPIC_BASE_URL=" + k.model.server.URL, "ANTHROPIC_API_KEY=sk-none", "DISABLE_AUTOUPDATER=1",
+		"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1",
 	}
 	if k.limit > 0 {
 		env = append(env, fmt.Sprintf("MCP_TOOL_TIMEOUT=%d", 1000*k.limit))
@@ -43,7 +47,8 @@ func (k *desk) claudeEnv() []string {
 // prompts has the user say something to Claude Code.
 func (s *session) prompts(text string) {
 	s.t.Helper()
-	line, err := json.Marshal(map[string]any{"type": "user", "message": map[string]any{"role": "user", "content": text}})
+	line, err := json.Marshal(map[string]any{"type": "user", "message": map[string]any{"role": "user",
+		"content": text}})
 	if err == nil {
 		_, err = fmt.Fprintf(s.in, "%s\n", line)
 	}
@@ -57,7 +62,8 @@ func waitsAt(g *gate) map[string]any {
 	return map[string]any{"command": g.pass(), "description": "Wait", "timeout": 600_000}
 }
 
-// TestClaudeBusy: a message that is sent while the model's tool runs is in the next request to the model, and read at the end.
+// TestClaudeBusy: a message that is sent while the model's tool runs is in the next request to the model, and read at
+// the end.
 func TestClaudeBusy(t *testing.T) {
 	t.Parallel()
 	k := claudeDesk(t)
@@ -80,8 +86,8 @@ func TestClaudeBusy(t *testing.T) {
 	k.checkSamples(".claude/projects", id)
 }
 
-// TestClaudeKilledBeforeItsModelAnswers: the next session shows what the model has not answered, once, whether Claude was killed
-// before its model was asked or while that was thinking.
+// TestClaudeKilledBeforeItsModelAnswers: the next session shows what the model has not answered, once, whether Claude
+// was killed before its model was asked or while that was thinking.
 func TestClaudeKilledBeforeItsModelAnswers(t *testing.T) {
 	t.Parallel()
 	for _, asked := range []bool{false, true} {
@@ -137,7 +143,8 @@ func TestClaudeTools(t *testing.T) {
 			t.Errorf("the model is not offered %s, only %q", tool, r.tools(r.body))
 		}
 	}
-	r.calls("mcp__mailroom__send_message", map[string]any{"target": "alice", "message_type": "STATUS", "message": "All is well."})
+	r.calls("mcp__mailroom__send_message", map[string]any{"target": "alice", "message_type": "STATUS",
+		"message": "All is well."})
 	r = s.asks()
 	r.says("Done.")
 	s.ends()

@@ -4,7 +4,8 @@ package main
 
 import "testing"
 
-// TestCodexTwoToolsAtOnce: the second of two tools that were called at once tells nothing of a message shown after the first.
+// TestCodexTwoToolsAtOnce: the second of two tools that were called at once tells nothing of a message shown after the
+// first.
 func TestCodexTwoToolsAtOnce(t *testing.T) {
 	t.Parallel()
 	s := codexDesk(t).codex("Do it.")

@@ -22,7 +22,8 @@ func codexDesk(t *testing.T) *desk {
 func (k *desk) codexModel() string {
 	return fmt.Sprintf(`model = "gpt-5.2-codex"
 model_provider = "test"
-model_providers.test = { name = "test", base_url = "%s/v1", wire_api = "responses", requires_openai_auth = false }`, k.model.server.URL)
+model_providers.test = { name = "test", base_url = "%s/v1", wire_api = "responses", requires_openai_auth = false }`,
+		k.model.server.URL)
 }
 
 // codex starts `codex exec` with these arguments. Its tools need no sandbox of its own, which not every machine has.
@@ -55,7 +56,8 @@ func comesTo(g *gate) map[string]any {
 	return map[string]any{"cmd": g.pass(), "yield_time_ms": 30_000}
 }
 
-// TestCodexBusy: a message that is sent while the model's tool runs is in the next request to the model, and read at the end.
+// TestCodexBusy: a message that is sent while the model's tool runs is in the next request to the model, and read at
+// the end.
 func TestCodexBusy(t *testing.T) {
 	t.Parallel()
 	k := codexDesk(t)
@@ -92,7 +94,8 @@ func TestCodexStarts(t *testing.T) {
 	k.stand("read")
 }
 
-// TestCodexKilled: a session that is resumed shows what its model had not answered when Codex was killed, once, and nothing else.
+// TestCodexKilled: a session that is resumed shows what its model had not answered when Codex was killed, once, and
+// nothing else.
 func TestCodexKilled(t *testing.T) {
 	t.Parallel()
 	for _, answered := range []bool{false, true} {
@@ -123,7 +126,8 @@ func TestCodexKilled(t *testing.T) {
 			r.says("Yes.")
 			s.ends()
 			k.stand("read")
-			if n := strings.Join(k.rows(`SELECT count(*) FROM message_trace WHERE event = 'shown'`), ""); answered && n != "1" {
+			if n := strings.Join(k.rows(`SELECT count(*) FROM message_trace WHERE event = 'shown'`), ""); answered &&
+				n != "1" {
 				t.Errorf("the message was shown %s times", n)
 			}
 		})

@@ -12,12 +12,14 @@ import (
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
-// TestCodexTrust: doctor tells by Codex's own configuration whether Codex trusts the hooks as they are, as Codex itself says it does.
+// TestCodexTrust: doctor tells by Codex's own configuration whether Codex trusts the hooks as they are, as Codex itself
+// says it does.
 func TestCodexTrust(t *testing.T) {
 	t.Parallel()
 	k := codexDesk(t)
 	k.connects("--as", "bob")
-	own := filepath.Join(k.folder, "codex") // what the user has chosen stands elsewhere than the project's configuration
+	// what the user has chosen stands elsewhere than the project's configuration
+	own := filepath.Join(k.folder, "codex")
 	k.env = append(k.env, "CODEX_HOME="+own)
 	project := fmt.Sprintf("[projects.%q]\ntrust_level = \"trusted\"\n", k.folder)
 	k.write("codex/config.toml", project)
@@ -56,7 +58,8 @@ func (k *desk) codexHooks(own string) (list []codexHook) {
 	s := k.start([]string{"CODEX_HOME=" + own}, "app-server")
 	defer s.kill()
 	for _, ask := range []map[string]any{
-		{"id": 1, "method": "initialize", "params": map[string]any{"clientInfo": map[string]any{"name": "test", "version": "1"}}},
+		{"id": 1, "method": "initialize", "params": map[string]any{"clientInfo": map[string]any{"name": "test",
+			"version": "1"}}},
 		{"method": "initialized"},
 		{"id": 2, "method": "hooks/list", "params": map[string]any{"cwds": []string{k.folder}}},
 	} {

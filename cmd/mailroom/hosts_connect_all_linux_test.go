@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// owned is a configuration that a person has of a host, with a hook and a server of tools that are not Mailroom's. FOREIGN stands for
-// the command of the hook, SERVER and ARGS for those of the server, which acts as carol.
+// owned is a configuration that a person has of a host, with a hook and a server of tools that are not Mailroom's.
+// FOREIGN stands for the command of the hook, SERVER and ARGS for those of the server, which acts as carol.
 type owned struct {
 	files map[string]string
 	other string // how the names of the server's tools begin
@@ -107,7 +107,8 @@ func (k *desk) owns(o owned) map[string]string {
 	if err != nil {
 		k.t.Fatal(err)
 	}
-	fill := strings.NewReplacer("FOREIGN", "echo >>"+k.foreign(), "SERVER", k.mailroom(), "ARGS", string(args), "LIST", strings.Trim(string(args), "[]"),
+	fill := strings.NewReplacer("FOREIGN", "echo >>"+k.foreign(), "SERVER", k.mailroom(), "ARGS", string(args), "LIST",
+		strings.Trim(string(args), "[]"),
 		"MODEL", k.model.server.URL)
 	files := map[string]string{}
 	for name, text := range o.files {
@@ -117,8 +118,9 @@ func (k *desk) owns(o owned) map[string]string {
 	return files
 }
 
-// TestHostsConnectedAndRemoved: connect adds tools and messages to a configuration that a person has, --remove takes them out and leaves
-// that to the byte, and connect adds them again. All the time the person's own hook runs, and their own server answers.
+// TestHostsConnectedAndRemoved: connect adds tools and messages to a configuration that a person has, --remove takes
+// them out and leaves that to the byte, and connect adds them again. All the time the person's own hook runs, and their
+// own server answers.
 func TestHostsConnectedAndRemoved(t *testing.T) {
 	t.Parallel()
 	for name, o := range configurations {
@@ -150,7 +152,8 @@ func TestHostsConnectedAndRemoved(t *testing.T) {
 	}
 }
 
-// works runs the host for a turn, the nth, whose model is shown messages and has Mailroom's tools, or neither, and uses the person's server.
+// works runs the host for a turn, the nth, whose model is shown messages and has Mailroom's tools, or neither, and uses
+// the person's server.
 func (k *desk) works(o owned, n int, ids ...string) {
 	k.t.Helper()
 	s := o.start(k)
@@ -165,7 +168,8 @@ func (k *desk) works(o owned, n int, ids ...string) {
 	r.calls(o.other+"SendMessage", map[string]any{"to": "alice", "message": "All is well."})
 	r = s.asks()
 	r.shows(ids...)
-	if sent := k.rows(`SELECT count(*) FROM agent_message WHERE sender = 'carol'`); !slices.Equal(sent, []string{fmt.Sprint(n)}) {
+	if sent := k.rows(`SELECT count(*) FROM agent_message WHERE sender = 'carol'`); !slices.Equal(sent,
+		[]string{fmt.Sprint(n)}) {
 		k.t.Errorf("turn %d: carol has sent %s messages; the model is told\n%s", n, sent, r.text())
 	}
 	r.says("Done.")

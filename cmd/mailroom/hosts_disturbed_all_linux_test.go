@@ -9,8 +9,8 @@ import (
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
-// TestHostsAreNotDisturbed: whatever is wrong with the database, each host works and ends as if there were no Mailroom, and nothing
-// counts as shown. Once that is mended the message is shown, once.
+// TestHostsAreNotDisturbed: whatever is wrong with the database, each host works and ends as if there were no Mailroom,
+// and nothing counts as shown. Once that is mended the message is shown, once.
 func TestHostsAreNotDisturbed(t *testing.T) {
 	t.Parallel()
 	for name, harm := range harms {
@@ -25,7 +25,8 @@ func TestHostsAreNotDisturbed(t *testing.T) {
 				s.works(r, "echo It works.")
 				r = s.asks()
 				r.shows()
-				if text := r.text(); !strings.Contains(text, "It works.") || strings.Contains(text, "mailroom: ") || strings.Contains(text, "hook error") {
+				if text := r.text(); !strings.Contains(text, "It works.") || strings.Contains(text, "mailroom: ") ||
+					strings.Contains(text, "hook error") {
 					t.Errorf("the model is told:\n%s", text)
 				}
 				r.says("Done.")

@@ -23,8 +23,8 @@ func (s *sitting) interrupts() {
 	s.turns++
 }
 
-// TestClaudeInterruptedModel: when the user ends a turn while the model thinks about a message, that stays in the conversation, and is
-// read once the model has answered after it.
+// TestClaudeInterruptedModel: when the user ends a turn while the model thinks about a message, that stays in the
+// conversation, and is read once the model has answered after it.
 func TestClaudeInterruptedModel(t *testing.T) {
 	t.Parallel()
 	k := claudeDesk(t)
@@ -44,9 +44,9 @@ func TestClaudeInterruptedModel(t *testing.T) {
 	want.Rows(t, k.rows(`SELECT count(*) FROM message_trace WHERE event = 'shown'`), "1")
 }
 
-// TestClaudeInterruptedHook: when the user ends a turn after a hook has written its answer and before Claude Code has taken it, that is
-// thrown away. The message is shown again: with the user's next prompt or, where that comes so soon that the transcript may only be
-// late, at the end of its turn.
+// TestClaudeInterruptedHook: when the user ends a turn after a hook has written its answer and before Claude Code has
+// taken it, that is thrown away. The message is shown again: with the user's next prompt or, where that comes so soon
+// that the transcript may only be late, at the end of its turn.
 func TestClaudeInterruptedHook(t *testing.T) {
 	t.Parallel()
 	for _, event := range []string{"PostToolUse", "UserPromptSubmit"} {
@@ -78,8 +78,8 @@ func TestClaudeInterruptedHook(t *testing.T) {
 	}
 }
 
-// TestOpenCodeAbortedTool: when the user ends a turn while a tool runs and a message waits for the model, that stays in the session, and
-// is read once the model has answered after it.
+// TestOpenCodeAbortedTool: when the user ends a turn while a tool runs and a message waits for the model, that stays in
+// the session, and is read once the model has answered after it.
 func TestOpenCodeAbortedTool(t *testing.T) {
 	t.Parallel()
 	k := openCodeDesk(t)
@@ -97,8 +97,8 @@ func TestOpenCodeAbortedTool(t *testing.T) {
 	want.Rows(t, k.rows(`SELECT count(*) FROM message_trace WHERE event = 'shown'`), "1")
 }
 
-// TestGeminiInterrupted: what the model had not answered when `gemini -p` was interrupted comes with the next session: also with one that
-// goes on with the conversation, where it stands already.
+// TestGeminiInterrupted: what the model had not answered when `gemini -p` was interrupted comes with the next session:
+// also with one that goes on with the conversation, where it stands already.
 func TestGeminiInterrupted(t *testing.T) {
 	t.Parallel()
 	for _, resumed := range []bool{false, true} {
@@ -117,7 +117,8 @@ func TestGeminiInterrupted(t *testing.T) {
 			}
 			<-s.ended
 			if resumed {
-				s.session = k.runGemini(nil, "-p", "Go on.", "--skip-trust", "-y", "-m", "gemini-2.5-flash", "--resume", "latest")
+				s.session = k.runGemini(nil, "-p", "Go on.", "--skip-trust", "-y", "-m", "gemini-2.5-flash", "--resume",
+					"latest")
 			} else {
 				s.goesOn("Go on.")
 			}
@@ -133,7 +134,8 @@ func TestGeminiInterrupted(t *testing.T) {
 	}
 }
 
-// showsAtHeldHook has a message shown by the hook of an event, which then waits at a gate, and returns the message's id.
+// showsAtHeldHook has a message shown by the hook of an event, which then waits at a gate, and returns the message's
+// id.
 func (s *sitting) showsAtHeldHook(event string, g *gate) (id string) {
 	s.t.Helper()
 	r := s.asks()
@@ -161,7 +163,8 @@ func (s *sitting) showsAtHeldHook(event string, g *gate) (id string) {
 // longAgo sets back when a message was shown, so that no transcript can still be late.
 func (k *desk) longAgo(id string) {
 	k.t.Helper()
-	k.change(`UPDATE reading_lease SET shown_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '-1 minute') WHERE message_id = ?`, id)
+	k.change(`UPDATE reading_lease SET shown_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '-1 minute')
+		WHERE message_id = ?`, id)
 }
 
 // change changes one row by hand.

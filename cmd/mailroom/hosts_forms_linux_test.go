@@ -26,8 +26,8 @@ var codexForms = map[string]string{
 	"in a text":      "instructions = '''\n[mcp_servers.mailroom]\n'''\n[mcp_servers.other]\ncommand = \"x\"\n",
 }
 
-// TestCodexReadsWhatConnectWrites: Codex reads what connect has made of a configuration, whichever form it has, also once Codex has
-// written it, and finds its other servers as they were when Mailroom is removed.
+// TestCodexReadsWhatConnectWrites: Codex reads what connect has made of a configuration, whichever form it has, also
+// once Codex has written it, and finds its other servers as they were when Mailroom is removed.
 func TestCodexReadsWhatConnectWrites(t *testing.T) {
 	t.Parallel()
 	k := codexDesk(t)
@@ -57,7 +57,8 @@ func TestCodexReadsWhatConnectWrites(t *testing.T) {
 	}
 }
 
-// codexServers writes a configuration, if there is one, and returns the command lines of the servers that Codex finds, by their names.
+// codexServers writes a configuration, if there is one, and returns the command lines of the servers that Codex finds,
+// by their names.
 func (k *desk) codexServers(text string) map[string]string {
 	k.t.Helper()
 	if text != "" {
@@ -101,8 +102,8 @@ func (k *desk) hostRuns(env []string, args ...string) []byte {
 	return out
 }
 
-// TestOpenCodeReadsWhatConnectWrites: OpenCode reads what connect has made of a configuration, puts nothing in the place of words that
-// look like its variables, and finds the rest as it was when Mailroom is removed.
+// TestOpenCodeReadsWhatConnectWrites: OpenCode reads what connect has made of a configuration, puts nothing in the
+// place of words that look like its variables, and finds the rest as it was when Mailroom is removed.
 func TestOpenCodeReadsWhatConnectWrites(t *testing.T) {
 	helper.Long(t)
 	t.Parallel()
@@ -129,7 +130,8 @@ func TestOpenCodeReadsWhatConnectWrites(t *testing.T) {
 		path := k.write("opencode.jsonc", text)
 		k.run("--db", db, "connect", "opencode", "--as", "bob", "--folder", k.folder)
 		want := []string{k.mailroom(), "mcp", "--as", "bob", "--vocabulary", "relay", "--db", db, "--host", "opencode"}
-		if is := servers(); len(is) != 2 || !slices.Equal(is["mailroom"].Command, want) || !slices.Equal(is["other"].Command, []string{"x"}) {
+		if is := servers(); len(is) != 2 || !slices.Equal(is["mailroom"].Command, want) ||
+			!slices.Equal(is["other"].Command, []string{"x"}) {
 			t.Errorf("%s: OpenCode has the servers %q", about, is)
 		}
 		now, err := os.ReadFile(path)

@@ -38,7 +38,8 @@ var google = dialect{
 // geminiDesk is a desk with Gemini CLI.
 func geminiDesk(t *testing.T) *desk {
 	t.Helper()
-	return newDesk(t, "gemini", "@google/gemini-cli/bundle/gemini.js", google, "SessionStart", "BeforeAgent", "AfterTool", "AfterAgent", "SessionEnd")
+	return newDesk(t, "gemini", "@google/gemini-cli/bundle/gemini.js", google, "SessionStart", "BeforeAgent",
+		"AfterTool", "AfterAgent", "SessionEnd")
 }
 
 // gemini starts Gemini CLI with a prompt of its user's.
@@ -54,15 +55,17 @@ func (k *desk) geminiSettings(hooks map[string]any) {
 	servers := map[string]any{}
 	if k.speaks != "" {
 		command, words := k.server()
-		servers["mailroom"] = map[string]any{"command": command, "args": words, "timeout": 1000 * cmp.Or(k.limit, 120), "trust": true}
+		servers["mailroom"] = map[string]any{"command": command, "args": words, "timeout": 1000 * cmp.Or(k.limit, 120),
+			"trust": true}
 	}
 	k.write(".gemini/settings.json", map[string]any{
 		"mcpServers":  servers,
 		"hooks":       hooks,
 		"hooksConfig": map[string]any{"enabled": true},
-		"security":    map[string]any{"auth": map[string]any{"selectedType": "gemini-api-key"}, "folderTrust": map[string]any{"enabled": false}},
-		"privacy":     map[string]any{"usageStatisticsEnabled": false},
-		"general":     map[string]any{"disableAutoUpdate": true},
+		"security": map[string]any{"auth": map[string]any{"selectedType": "gemini-api-key"},
+			"folderTrust": map[string]any{"enabled": false}},
+		"privacy": map[string]any{"usageStatisticsEnabled": false},
+		"general": map[string]any{"disableAutoUpdate": true},
 	})
 }
 
@@ -83,13 +86,14 @@ func (k *desk) runGemini(env []string, args ...string) *session {
 	}
 	script := k.program
 	k.program = node
-	s := k.start(append(env, "GEMINI_API_KEY=none", "GOOGLE_GEMINI_BASE_URL="+k.model.server.URL), append([]string{script}, args...)...)
+	s := k.start(append(env, "GEMINI_API_KEY=none", "GOOGLE_GEMINI_BASE_URL="+k.model.server.URL),
+		append([]string{script}, args...)...)
 	k.program = script
 	return s
 }
 
-// TestGemini: the model sees what waits when the session starts, what is sent while its tool runs, and what is sent while it says
-// its last words. There the user sees only how many messages there are.
+// TestGemini: the model sees what waits when the session starts, what is sent while its tool runs, and what is sent
+// while it says its last words. There the user sees only how many messages there are.
 func TestGemini(t *testing.T) {
 	t.Parallel()
 	k := geminiDesk(t)
@@ -113,7 +117,8 @@ func TestGemini(t *testing.T) {
 	r.says("Documented.")
 	s.ends()
 	k.stand("read", "read", "read")
-	if out := s.out.String(); !strings.Contains(out, "mailroom: 1 new message from other agents.") || strings.Contains(out, "And the docs.") {
+	if out := s.out.String(); !strings.Contains(out, "mailroom: 1 new message from other agents.") ||
+		strings.Contains(out, "And the docs.") {
 		t.Errorf("the user sees\n%s", out)
 	}
 }
@@ -123,7 +128,8 @@ func TestGeminiKilled(t *testing.T) {
 	t.Parallel()
 	k := geminiDesk(t)
 	id := k.send("Look at the build.")
-	s := k.gemini("Do it.", "GEMINI_CLI_NO_RELAUNCH=true") // so that the process that is killed is the one that runs the hooks
+	// so that the process that is killed is the one that runs the hooks
+	s := k.gemini("Do it.", "GEMINI_CLI_NO_RELAUNCH=true")
 	s.asks().shows(id)
 	k.stand("shown")
 	s.kill()

@@ -31,7 +31,8 @@ var harms = map[string]func(k *desk) (repair func()){
 	"busy": func(k *desk) func() { return enginetest.Jam(k.t, k.db) },
 	"read-only": func(k *desk) func() {
 		if postgres.IsAddress(k.db) {
-			return enginetest.Harm(k.t, k.db, readOnly("SET default_transaction_read_only = on"), "SET default_transaction_read_only = off; "+readOnly("RESET default_transaction_read_only"))
+			return enginetest.Harm(k.t, k.db, readOnly("SET default_transaction_read_only = on"),
+				"SET default_transaction_read_only = off; "+readOnly("RESET default_transaction_read_only"))
 		}
 		folder := filepath.Dir(k.db)
 		if os.Geteuid() == 0 {

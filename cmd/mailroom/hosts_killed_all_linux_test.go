@@ -11,7 +11,8 @@ import (
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
-// processes are the command lines of the processes that were told of the desk's database: Mailroom's and those of shells around it.
+// processes are the command lines of the processes that were told of the desk's database: Mailroom's and those of
+// shells around it.
 func (k *desk) processes() (list []string) {
 	k.t.Helper()
 	paths, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -27,7 +28,8 @@ func (k *desk) processes() (list []string) {
 	return list
 }
 
-// killed kills the host, and has alice write before anything can have noticed. Nothing of Mailroom stays, and the message is unread.
+// killed kills the host, and has alice write before anything can have noticed. Nothing of Mailroom stays, and the
+// message is unread.
 func (s *sitting) killed() (id string) {
 	s.t.Helper()
 	if len(s.processes()) == 0 {
@@ -48,7 +50,8 @@ func (k *desk) shownNext(id string) {
 	want.Rows(k.t, k.rows(`SELECT message_id FROM agent_message WHERE recipient = 'bob' AND read_at <> ''`), id)
 }
 
-// TestHostsKilledWhileTheirModelWaits: a host that is killed while its model waits for messages by a tool takes none with it.
+// TestHostsKilledWhileTheirModelWaits: a host that is killed while its model waits for messages by a tool takes none
+// with it.
 func TestHostsKilledWhileTheirModelWaits(t *testing.T) {
 	t.Parallel()
 	inEachHost(t, func(t *testing.T, k *desk, of seat) {
@@ -59,7 +62,8 @@ func TestHostsKilledWhileTheirModelWaits(t *testing.T) {
 	})
 }
 
-// TestClaudeKilledWhileItIsIdle: a Claude Code that is killed while a process waits to wake it takes no message with it.
+// TestClaudeKilledWhileItIsIdle: a Claude Code that is killed while a process waits to wake it takes no message with
+// it.
 func TestClaudeKilledWhileItIsIdle(t *testing.T) {
 	t.Parallel()
 	k := claudeDesk(t)

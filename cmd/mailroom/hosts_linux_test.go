@@ -18,8 +18,8 @@ import (
 	"mailroom/orchestrator/orchestratortest/enginetest"
 )
 
-// hostsFolder is where the agent hosts are installed, and whether they must be: the folder that MAILROOM_TEST_HOSTS names, or the one
-// into which `make clients` installs them.
+// hostsFolder is where the agent hosts are installed, and whether they must be: the folder that MAILROOM_TEST_HOSTS
+// names, or the one into which `make clients` installs them.
 func hostsFolder() (folder string, must bool) {
 	if folder := os.Getenv("MAILROOM_TEST_HOSTS"); folder != "" {
 		return folder, true
@@ -56,7 +56,9 @@ type desk struct {
 	wakes   bool     // a hook in the background wakes an idle session
 	limit   int      // seconds that it waits for a tool; 0 is what connect writes
 	speaks  string   // vocabulary of its tools; "" is relay, where it has tools
-	hooked  string   // a shell command around that of a hook, in which `hook` runs it and $EVENT is what has happened; "" is the hook alone
+	// a shell command around that of a hook, in which `hook` runs it and $EVENT is what has happened; "" is the hook
+	// alone
+	hooked string
 }
 
 // newDesk makes a desk whose host tells of these events.
@@ -100,7 +102,8 @@ func (k *desk) hookSettings() map[string]any {
 		entry := map[string]any{"type": "command", "command": command, "timeout": timeout}
 		settings[event] = []any{map[string]any{"hooks": []any{entry}}}
 		if k.wakes && (event == "SessionStart" || event == "Stop") {
-			entry := map[string]any{"type": "command", "command": hook("wake"), "async": true, "asyncRewake": true, "timeout": 86400}
+			entry := map[string]any{"type": "command", "command": hook("wake"), "async": true, "asyncRewake": true,
+				"timeout": 86400}
 			settings[event] = append(settings[event].([]any), map[string]any{"hooks": []any{entry}})
 		}
 	}
@@ -160,7 +163,8 @@ func (k *desk) send(text string) string {
 	if err != nil {
 		k.t.Fatal(err)
 	}
-	return k.run("send", "--sender", "alice", "--recipient", "bob", "--message-type", "note", "--payload", string(payload))["message_id"].(string)
+	return k.run("send", "--sender", "alice", "--recipient", "bob", "--message-type", "note", "--payload",
+		string(payload))["message_id"].(string)
 }
 
 // standings says of each message to bob, in the order in which they were sent, whether it is unread, shown or read.

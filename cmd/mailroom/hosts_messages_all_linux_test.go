@@ -17,7 +17,8 @@ import (
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
-// TestHostsBurst: of two hundred messages that are sent while a tool runs the model sees each once and in order, twenty at a time.
+// TestHostsBurst: of two hundred messages that are sent while a tool runs the model sees each once and in order, twenty
+// at a time.
 func TestHostsBurst(t *testing.T) {
 	t.Parallel()
 	inEachHost(t, func(t *testing.T, k *desk, of seat) {
@@ -28,7 +29,8 @@ func TestHostsBurst(t *testing.T) {
 		s.has(ids[0])
 		g.open()
 		r := s.asks()
-		if n := len(r.shown()); s.open == nil && (n != 20 || !strings.Contains(r.text(), "mailroom: 180 more messages wait: ")) {
+		if n := len(r.shown()); s.open == nil && (n != 20 ||
+			!strings.Contains(r.text(), "mailroom: 180 more messages wait: ")) {
 			t.Errorf("the model is shown %d messages first, and told:\n%s", n, r.text())
 		}
 		for n := 0; len(r.shown()) < len(ids) && !t.Failed(); r = s.asks() {
@@ -93,8 +95,8 @@ func (k *desk) sendLong(line string, lines int) (id, text string) {
 	return id, text
 }
 
-// TestHostsLongMessage: a message of some 60,000 characters is shown cut, and the model reads the rest in parts, as each answer says,
-// which arrive uncut.
+// TestHostsLongMessage: a message of some 60,000 characters is shown cut, and the model reads the rest in parts, as
+// each answer says, which arrive uncut.
 func TestHostsLongMessage(t *testing.T) {
 	t.Parallel()
 	inEachHost(t, func(t *testing.T, k *desk, of seat) {
@@ -125,8 +127,8 @@ func TestHostsLongMessage(t *testing.T) {
 	})
 }
 
-// TestHostsLongestMessage: of a message that in JSON has nearly a mebibyte the model reads the first and the last part. It gets the first
-// also if it asks for the whole.
+// TestHostsLongestMessage: of a message that in JSON has nearly a mebibyte the model reads the first and the last part.
+// It gets the first also if it asks for the whole.
 func TestHostsLongestMessage(t *testing.T) {
 	t.Parallel()
 	inEachHost(t, func(t *testing.T, k *desk, of seat) {
@@ -148,8 +150,8 @@ func TestHostsLongestMessage(t *testing.T) {
 	})
 }
 
-// hasPart holds a request to having the part of a message that begins at an offset, uncut, and returns where the next part begins,
-// or "".
+// hasPart holds a request to having the part of a message that begins at an offset, uncut, and returns where the next
+// part begins, or "".
 func (r *request) hasPart(id, text string, offset int) (next string) {
 	r.t.Helper()
 	characters := utf16.Encode([]rune(text))
@@ -184,9 +186,9 @@ var words = map[string]func(to, text, thread string) (tool string, arguments map
 	},
 }
 
-// TestHostsConverse: alice in Claude Code and bob in OpenCode, in the same folder and with nothing but what connect has written, tell each
-// other ten messages in the words of each vocabulary. Each is woken by what the other says, and its model is shown each message
-// once, in its frame and in order.
+// TestHostsConverse: alice in Claude Code and bob in OpenCode, in the same folder and with nothing but what connect has
+// written, tell each other ten messages in the words of each vocabulary. Each is woken by what the other says, and its
+// model is shown each message once, in its frame and in order.
 func TestHostsConverse(t *testing.T) {
 	t.Parallel()
 	for vocabulary, speak := range words {
@@ -195,16 +197,19 @@ func TestHostsConverse(t *testing.T) {
 			b := bareOpenCodeDesk(t)
 			b.connects("--as", "bob", "--vocabulary", vocabulary)
 			a := &desk{
-				office: b.office, folder: b.folder, host: "claude", program: hostProgram(t, "@anthropic-ai/claude-code-linux-x64/claude"),
+				office: b.office, folder: b.folder, host: "claude", program: hostProgram(t,
+					"@anthropic-ai/claude-code-linux-x64/claude"),
 				model: newModel(t, anthropic),
 			}
 			a.connects("--as", "alice", "--vocabulary", vocabulary)
 			thread := ""
 			if vocabulary == "coral" {
-				thread = a.run("coral", "create-thread", "--as", "alice", "--thread-name", "The build", "--participant-ids", "bob")["threadId"].(string)
+				thread = a.run("coral", "create-thread", "--as", "alice", "--thread-name", "The build",
+					"--participant-ids", "bob")["threadId"].(string)
 			}
 			open := b.openCode()
-			alice := a.start(a.claudeEnv(), "-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose")
+			alice := a.start(a.claudeEnv(), "-p", "--input-format", "stream-json", "--output-format", "stream-json",
+				"--verbose")
 			alice.prompts("Talk to bob.")
 
 			speaker, listener, prefix, to := alice, open.session, "mcp__mailroom__", "bob"
@@ -223,13 +228,15 @@ func TestHostsConverse(t *testing.T) {
 				}
 				willHear = said
 				r.says("I have told it.")
-				speaker, listener, prefix, otherPrefix, to, other, heard, willHear = listener, speaker, otherPrefix, prefix, other, to, willHear, heard
+				speaker, listener, prefix, otherPrefix, to, other, heard, willHear = listener, speaker, otherPrefix,
+					prefix, other, to, willHear, heard
 			}
 			r := speaker.asks()
 			r.showsInOrder(heard...)
 			r.says("Good.")
 			b.await(`SELECT count(*) FROM agent_message WHERE recipient IN ('alice', 'bob') AND read_at <> ''`, "10")
-			want.Rows(t, b.rows(`SELECT message_id FROM message_trace WHERE event = 'shown' GROUP BY message_id HAVING count(*) > 1`))
+			want.Rows(t, b.rows(`SELECT message_id FROM message_trace WHERE event = 'shown' GROUP BY message_id
+				HAVING count(*) > 1`))
 		})
 	}
 }

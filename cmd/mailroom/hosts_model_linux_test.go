@@ -25,10 +25,11 @@ type model struct {
 
 // dialect is how a maker's hosts and models talk.
 type dialect struct {
-	path     string                                          // under which the model is asked
-	said     string                                          // the key of a request under which the conversation stands
-	answered func(turn int, act action) []map[string]any     // the events of an answer
-	tools    func(request map[string]any) (names [][]string) // that the model is offered, with the namespace of each or ""
+	path     string                                      // under which the model is asked
+	said     string                                      // the key of a request under which the conversation stands
+	answered func(turn int, act action) []map[string]any // the events of an answer
+	// that the model is offered, with the namespace of each or ""
+	tools func(request map[string]any) (names [][]string)
 }
 
 // action is what a model does: it says something or, if tool is set, calls that.
@@ -55,8 +56,8 @@ func newModel(t *testing.T, d dialect) *model {
 	return m
 }
 
-// ServeHTTP hands a request to the test, and waits for its answer. What offers the model no tools is not part of the conversation
-// but an errand of the host's, such as finding a title.
+// ServeHTTP hands a request to the test, and waits for its answer. What offers the model no tools is not part of the
+// conversation but an errand of the host's, such as finding a title.
 func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil || r.Method != http.MethodPost || r.URL.Path != m.path {
@@ -82,7 +83,8 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if act.fails {
-		http.Error(w, `{"type":"error","error":{"type":"invalid_request_error","message":"No."}}`, http.StatusBadRequest)
+		http.Error(w, `{"type":"error","error":{"type":"invalid_request_error","message":"No."}}`,
+			http.StatusBadRequest)
 		return
 	}
 	turn := int(m.turns.Add(1))
@@ -156,8 +158,8 @@ func (r *request) text() string {
 	return b.String()
 }
 
-// answersAgain reports whether a part of a request is the same answer of a tool as the one before it: Gemini CLI restores each twice
-// when it resumes a session.
+// answersAgain reports whether a part of a request is the same answer of a tool as the one before it: Gemini CLI
+// restores each twice when it resumes a session.
 func answersAgain(before, part any) bool {
 	answer, _ := part.(map[string]any)
 	return answer["functionResponse"] != nil && reflect.DeepEqual(before, part)
@@ -174,7 +176,8 @@ func (r *request) shows(ids ...string) {
 			r.t.Errorf("the model is shown the message %s %d times", id, n)
 		}
 	}
-	if begun, ended := strings.Count(text, frameBegins), strings.Count(text, frameEnds); begun != len(ids) || ended != len(ids) {
+	if begun, ended := strings.Count(text, frameBegins), strings.Count(text, frameEnds); begun != len(ids) ||
+		ended != len(ids) {
 		r.t.Errorf("the model is shown %d messages, of which %d end; want %d", begun, ended, len(ids))
 	}
 }
@@ -192,12 +195,14 @@ var anthropic = dialect{
 	},
 	answered: func(turn int, act action) []map[string]any {
 		events := []map[string]any{{"type": "message_start", "message": map[string]any{
-			"id": fmt.Sprint("msg_", turn), "type": "message", "role": "assistant", "model": "claude-opus-5-5", "content": []any{},
+			"id": fmt.Sprint("msg_", turn), "type": "message", "role": "assistant", "model": "claude-opus-5-5",
+			"content":     []any{},
 			"stop_reason": nil, "stop_sequence": nil, "usage": map[string]any{"input_tokens": 10, "output_tokens": 1},
 		}}}
 		reason := "end_turn"
 		for i, at := 0, &act; at != nil; i, at = i+1, at.also {
-			block, delta := map[string]any{"type": "text", "text": ""}, map[string]any{"type": "text_delta", "text": at.text}
+			block, delta := map[string]any{"type": "text", "text": ""}, map[string]any{"type": "text_delta",
+				"text": at.text}
 			if at.tool != nil {
 				reason = "tool_use"
 				id := fmt.Sprint("toolu_", turn, strings.Repeat("b", i))
@@ -211,7 +216,8 @@ var anthropic = dialect{
 				map[string]any{"type": "content_block_stop", "index": i})
 		}
 		return append(events,
-			map[string]any{"type": "message_delta", "delta": map[string]any{"stop_reason": reason, "stop_sequence": nil}, "usage": map[string]any{"output_tokens": 5}},
+			map[string]any{"type": "message_delta", "delta": map[string]any{"stop_reason": reason,
+				"stop_sequence": nil}, "usage": map[string]any{"output_tokens": 5}},
 			map[string]any{"type": "message_stop"})
 	},
 }
@@ -239,21 +245,26 @@ var openai = dialect{
 		events := []map[string]any{{"type": "response.created", "response": map[string]any{"id": id}}}
 		for i, at := 0, &act; at != nil; i, at = i+1, at.also {
 			item := map[string]any{
-				"type": "message", "role": "assistant", "id": fmt.Sprint("msg_", turn), "content": []any{map[string]any{"type": "output_text", "text": at.text}},
+				"type": "message", "role": "assistant", "id": fmt.Sprint("msg_", turn),
+				"content": []any{map[string]any{"type": "output_text", "text": at.text}},
 			}
 			if at.tool != nil {
 				arguments, _ := json.Marshal(at.arguments)
 				nth := fmt.Sprint(turn, strings.Repeat("b", i))
-				item = map[string]any{"type": "function_call", "id": "fc_" + nth, "call_id": "call_" + nth, "name": at.tool[1], "arguments": string(arguments)}
+				item = map[string]any{"type": "function_call", "id": "fc_" + nth, "call_id": "call_" + nth,
+					"name": at.tool[1], "arguments": string(arguments)}
 				if at.tool[0] != "" {
 					item["namespace"] = at.tool[0]
 				}
 			}
-			events = append(events, map[string]any{"type": "response.output_item.done", "output_index": i, "item": item})
+			events = append(events, map[string]any{"type": "response.output_item.done", "output_index": i,
+				"item": item})
 		}
-		return append(events, map[string]any{"type": "response.completed", "response": map[string]any{"id": id, "usage": map[string]any{
-			"input_tokens": 1, "input_tokens_details": nil, "output_tokens": 1, "output_tokens_details": nil, "total_tokens": 2,
-		}}})
+		return append(events, map[string]any{"type": "response.completed", "response": map[string]any{"id": id,
+			"usage": map[string]any{
+				"input_tokens": 1, "input_tokens_details": nil, "output_tokens": 1, "output_tokens_details": nil,
+				"total_tokens": 2,
+			}}})
 	},
 }
 

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestOpenCodeAborted: when the user ends a turn in which a message came, the message stays in the session, and is read once the
-// model has answered after it.
+// TestOpenCodeAborted: when the user ends a turn in which a message came, the message stays in the session, and is read
+// once the model has answered after it.
 func TestOpenCodeAborted(t *testing.T) {
 	t.Parallel()
 	k := openCodeDesk(t)

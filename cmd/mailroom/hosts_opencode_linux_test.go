@@ -32,7 +32,8 @@ var completions = dialect{
 		if act.tool != nil {
 			arguments, _ := json.Marshal(act.arguments)
 			call := map[string]any{"name": act.tool[1], "arguments": string(arguments)}
-			says = map[string]any{"role": "assistant", "tool_calls": []any{map[string]any{"index": 0, "id": fmt.Sprint("call_", turn), "type": "function", "function": call}}}
+			says = map[string]any{"role": "assistant", "tool_calls": []any{map[string]any{"index": 0,
+				"id": fmt.Sprint("call_", turn), "type": "function", "function": call}}}
 			reason = "tool_calls"
 		}
 		chunk := func(delta map[string]any, reason any) map[string]any {
@@ -66,18 +67,20 @@ func bareOpenCodeDesk(t *testing.T) *desk {
 	k.write("opencode.json", map[string]any{
 		"model": "mock/mock", "small_model": "mock/mock",
 		"provider": map[string]any{"mock": map[string]any{
-			"npm": "@ai-sdk/openai-compatible", "name": "Mock", "options": map[string]any{"baseURL": k.model.server.URL + "/v1", "apiKey": "none"},
-			"models": map[string]any{"mock": map[string]any{"name": "Mock", "tool_call": true}},
+			"npm": "@ai-sdk/openai-compatible", "name": "Mock",
+			"options": map[string]any{"baseURL": k.model.server.URL + "/v1", "apiKey": "none"},
+			"models":  map[string]any{"mock": map[string]any{"name": "Mock", "tool_call": true}},
 		}},
 	})
-	// OpenCode installs a package of its own in each folder with plugins before it runs them, and waits for the registry. It takes
-	// it for installed.
+	// OpenCode installs a package of its own in each folder with plugins before it runs them, and waits for the
+	// registry. It takes it for installed.
 	version := k.version()
 	for _, folder := range []string{".opencode", ".config/opencode"} {
 		depends := map[string]any{"dependencies": map[string]any{"@opencode-ai/plugin": version}}
 		installed := map[string]any{"name": "@opencode-ai/plugin", "version": version}
 		k.write(folder+"/package.json", depends)
-		k.write(folder+"/package-lock.json", map[string]any{"lockfileVersion": 3, "packages": map[string]any{"": depends, "node_modules/@opencode-ai/plugin": installed}})
+		k.write(folder+"/package-lock.json", map[string]any{"lockfileVersion": 3,
+			"packages": map[string]any{"": depends, "node_modules/@opencode-ai/plugin": installed}})
 		k.write(folder+"/node_modules/@opencode-ai/plugin/package.json", installed)
 	}
 	return k
@@ -119,7 +122,8 @@ func (k *desk) idleOpenCode() *openCode {
 func (k *desk) serveOpenCode(env ...string) *openCode {
 	k.t.Helper()
 	env = append(env,
-		"OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_DISABLE_MODELS_FETCH=1", "OPENCODE_DISABLE_DEFAULT_PLUGINS=1", "OPENCODE_DISABLE_LSP_DOWNLOAD=1",
+		"OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_DISABLE_MODELS_FETCH=1", "OPENCODE_DISABLE_DEFAULT_PLUGINS=1",
+		"OPENCODE_DISABLE_LSP_DOWNLOAD=1",
 	)
 	o := &openCode{session: k.start(env, "serve", "--hostname", "127.0.0.1", "--port", "0")}
 	o.writes("it listens", func(text string) bool { // a connection before that would never be answered
@@ -185,7 +189,8 @@ func (o *openCode) prompts(text string) {
 
 func (o *openCode) promptsIn(session, text string) {
 	o.t.Helper()
-	o.asked(http.MethodPost, "/session/"+session+"/prompt_async", map[string]any{"parts": []any{map[string]any{"type": "text", "text": text}}})
+	o.asked(http.MethodPost, "/session/"+session+"/prompt_async",
+		map[string]any{"parts": []any{map[string]any{"type": "text", "text": text}}})
 }
 
 // rests waits until nothing runs in the session.
@@ -200,7 +205,8 @@ func (k *desk) read(n int) {
 	k.await(`SELECT count(*) FROM agent_message WHERE recipient = 'bob' AND read_at <> ''`, fmt.Sprint(n))
 }
 
-// TestOpenCodeBusy: a message that is sent while the model's tool runs is in the next request to the model, and read at the end.
+// TestOpenCodeBusy: a message that is sent while the model's tool runs is in the next request to the model, and read at
+// the end.
 func TestOpenCodeBusy(t *testing.T) {
 	t.Parallel()
 	k := openCodeDesk(t)
@@ -228,7 +234,8 @@ func TestOpenCodeIdle(t *testing.T) {
 	k := openCodeDesk(t)
 	o := k.openCode()
 	o.prompts("Write to alice.")
-	o.asks().calls("mailroom_send_message", map[string]any{"target": "alice", "message_type": "STATUS", "message": "Hello."})
+	o.asks().calls("mailroom_send_message", map[string]any{"target": "alice", "message_type": "STATUS",
+		"message": "Hello."})
 	o.asks().says("Done.")
 	o.rests()
 	want.Rows(t, k.rows(`SELECT sender FROM agent_message WHERE recipient = 'alice'`), "bob")
@@ -243,7 +250,8 @@ func TestOpenCodeIdle(t *testing.T) {
 	}
 }
 
-// TestOpenCodeKilled: what was shown to a session that is killed before its model has answered is shown in the next one.
+// TestOpenCodeKilled: what was shown to a session that is killed before its model has answered is shown in the next
+// one.
 func TestOpenCodeKilled(t *testing.T) {
 	t.Parallel()
 	k := openCodeDesk(t)

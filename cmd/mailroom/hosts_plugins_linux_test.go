@@ -10,8 +10,8 @@ import (
 	"mailroom/orchestrator/orchestratortest/helper"
 )
 
-// pack writes the packages for hosts into the desk's folder, and returns where that of this host is. From then on the database is the
-// one that the project in this folder would have, which a package has to find by itself.
+// pack writes the packages for hosts into the desk's folder, and returns where that of this host is. From then on the
+// database is the one that the project in this folder would have, which a package has to find by itself.
 func (k *desk) pack() string {
 	k.t.Helper()
 	enginetest.OfAFile(k.t, "a package finds the file of its project")
@@ -27,11 +27,12 @@ func (k *desk) pack() string {
 // sendTo has alice write to an agent, and returns the message's id.
 func (k *desk) sendTo(agent string) string {
 	k.t.Helper()
-	return k.run("send", "--sender", "alice", "--recipient", agent, "--message-type", "note", "--payload", `"Look at the build."`)["message_id"].(string)
+	return k.run("send", "--sender", "alice", "--recipient", agent, "--message-type", "note", "--payload",
+		`"Look at the build."`)["message_id"].(string)
 }
 
-// TestClaudePlugin: where nothing but the plugin is installed, by Claude Code's own commands, its model has the tools, is shown what is
-// sent while its tool runs, and is woken when it does nothing.
+// TestClaudePlugin: where nothing but the plugin is installed, by Claude Code's own commands, its model has the tools,
+// is shown what is sent while its tool runs, and is woken when it does nothing.
 func TestClaudePlugin(t *testing.T) {
 	helper.Long(t)
 	t.Parallel()
@@ -51,7 +52,8 @@ func TestClaudePlugin(t *testing.T) {
 	g.open()
 	r = s.asks()
 	r.shows(busy)
-	r.calls("mcp__plugin_mailroom_mailroom__send_message", map[string]any{"target": "alice", "message_type": "STATUS", "message": "All is well."})
+	r.calls("mcp__plugin_mailroom_mailroom__send_message", map[string]any{"target": "alice", "message_type": "STATUS",
+		"message": "All is well."})
 	r = s.asks()
 	if sent := k.rows(`SELECT 1 FROM agent_message WHERE sender = 'claude' AND recipient = 'alice'`); len(sent) != 1 {
 		t.Errorf("claude has sent %d messages; its model is told\n%s", len(sent), r.text())
@@ -64,8 +66,8 @@ func TestClaudePlugin(t *testing.T) {
 	r.says("Done.")
 }
 
-// TestGeminiExtension: where nothing but the extension is installed, by Gemini's own command, which asks on the terminal, its model has the tools, and is shown what
-// is sent while its tool runs.
+// TestGeminiExtension: where nothing but the extension is installed, by Gemini's own command, which asks on the
+// terminal, its model has the tools, and is shown what is sent while its tool runs.
 func TestGeminiExtension(t *testing.T) {
 	helper.Long(t)
 	t.Parallel()
@@ -85,7 +87,8 @@ func TestGeminiExtension(t *testing.T) {
 	g.open()
 	r = s.asks()
 	r.shows(busy)
-	r.calls("mcp_mailroom_send_message", map[string]any{"target": "alice", "message_type": "STATUS", "message": "All is well."})
+	r.calls("mcp_mailroom_send_message", map[string]any{"target": "alice", "message_type": "STATUS",
+		"message": "All is well."})
 	r = s.asks()
 	if sent := k.rows(`SELECT 1 FROM agent_message WHERE sender = 'gemini' AND recipient = 'alice'`); len(sent) != 1 {
 		t.Errorf("gemini has sent %d messages; its model is told\n%s", len(sent), r.text())

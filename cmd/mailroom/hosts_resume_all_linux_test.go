@@ -10,7 +10,8 @@ import (
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
-// TestHostsResume: a session that has ended well, and is resumed, shows what was sent meanwhile, and nothing again that it has shown.
+// TestHostsResume: a session that has ended well, and is resumed, shows what was sent meanwhile, and nothing again that
+// it has shown.
 func TestHostsResume(t *testing.T) {
 	t.Parallel()
 	inEachHost(t, func(t *testing.T, k *desk, of seat) {
@@ -35,8 +36,8 @@ func TestHostsResume(t *testing.T) {
 	})
 }
 
-// TestHostsResumeAfterAKill: in a session whose host was killed after its model was asked about a message, and that is resumed, the
-// message stands once, and is read once the model has answered.
+// TestHostsResumeAfterAKill: in a session whose host was killed after its model was asked about a message, and that is
+// resumed, the message stands once, and is read once the model has answered.
 func TestHostsResumeAfterAKill(t *testing.T) {
 	t.Parallel()
 	for _, answered := range []bool{false, true} {
@@ -67,9 +68,9 @@ func TestHostsResumeAfterAKill(t *testing.T) {
 	}
 }
 
-// TestHostsKilledBeforeTheirModelIsAsked: where the host is killed when it has a message that its model was not asked about, the message
-// is in the next request, once, be it in the same session or in another. Of Codex nobody knows that its process has ended, so that another
-// session gets the message after ten minutes only.
+// TestHostsKilledBeforeTheirModelIsAsked: where the host is killed when it has a message that its model was not asked
+// about, the message is in the next request, once, be it in the same session or in another. Of Codex nobody knows that
+// its process has ended, so that another session gets the message after ten minutes only.
 func TestHostsKilledBeforeTheirModelIsAsked(t *testing.T) {
 	t.Parallel()
 	for _, resumed := range []bool{false, true} {
@@ -122,8 +123,8 @@ func (s *sitting) nextHas(id string) *request {
 	return r
 }
 
-// hasWritten waits until the host has written down that its model was shown a message or, if it has answered, that. Hosts without a
-// file have by then.
+// hasWritten waits until the host has written down that its model was shown a message or, if it has answered, that.
+// Hosts without a file have by then.
 func (s *sitting) hasWritten(id string, answered bool) {
 	s.t.Helper()
 	folders := map[string]string{"claude": ".claude/projects", "codex": ".codex/sessions"}
@@ -131,7 +132,8 @@ func (s *sitting) hasWritten(id string, answered bool) {
 	if folder := folders[s.host]; folder != "" {
 		s.until("the host has written it down", func() bool {
 			text := s.transcript(folder, id)
-			return bytes.Contains(text, []byte(`<mailroom-message id=\"`+id)) && (!answered || bytes.Contains(text, []byte(calls[s.host])))
+			return bytes.Contains(text, []byte(`<mailroom-message id=\"`+id)) && (!answered ||
+				bytes.Contains(text, []byte(calls[s.host])))
 		})
 	}
 }
@@ -139,5 +141,6 @@ func (s *sitting) hasWritten(id string, answered bool) {
 // onceShown holds messages to having been shown to a session once.
 func (k *desk) onceShown(ids ...string) {
 	k.t.Helper()
-	want.Rows(k.t, k.rows(`SELECT message_id FROM message_trace WHERE event = 'shown' AND error LIKE 'to session %' ORDER BY message_id`), ids...)
+	want.Rows(k.t, k.rows(`SELECT message_id FROM message_trace WHERE event = 'shown' AND error LIKE 'to session %'
+		ORDER BY message_id`), ids...)
 }

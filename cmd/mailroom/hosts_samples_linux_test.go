@@ -24,7 +24,8 @@ var neutral = []struct {
 	instead string
 }{
 	{regexp.MustCompile(`msg-[0-9A-Z]{26}`), "msg-01ARZ3NDEKTSV4RRFFQ69G5FAV"},
-	{regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`), "01234567-89ab-4cde-8f01-23456789abcd"},
+	{regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`),
+		"01234567-89ab-4cde-8f01-23456789abcd"},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`), "2026-01-02T03:04:05.678Z"},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d`), "2026-01-02T03-04-05"},
 	{regexp.MustCompile(`\d+\.[0-9a-f]{24}`), "1.aaaaaaaaaaaaaaaaaaaaaaaa"},
@@ -46,8 +47,8 @@ func (k *desk) neutralized(text []byte) []byte {
 	return text
 }
 
-// checkSamples holds the samples to what the host says now, as far as the hooks read it: of each event, and in its transcript,
-// which stands in a folder below the desk's, of a message that was shown and answered.
+// checkSamples holds the samples to what the host says now, as far as the hooks read it: of each event, and in its
+// transcript, which stands in a folder below the desk's, of a message that was shown and answered.
 func (k *desk) checkSamples(transcripts, id string) {
 	k.t.Helper()
 	for _, event := range k.hooks {
@@ -63,8 +64,8 @@ func (k *desk) checkSamples(transcripts, id string) {
 	k.checkSample("transcript.jsonl", k.neutralized(k.transcript(transcripts, id)))
 }
 
-// transcript returns the lines of the host's transcript from the one before a message on, but for long ones about other things;
-// nothing if it has not got there.
+// transcript returns the lines of the host's transcript from the one before a message on, but for long ones about other
+// things; nothing if it has not got there.
 func (k *desk) transcript(folder, id string) []byte {
 	k.t.Helper()
 	var lines [][]byte
@@ -75,7 +76,10 @@ func (k *desk) transcript(folder, id string) []byte {
 		text, err := os.ReadFile(path)
 		all := slices.Collect(bytes.Lines(text))
 		if at := slices.IndexFunc(all, func(line []byte) bool { return bytes.Contains(line, []byte(id)) }); at > 0 {
-			lines = slices.DeleteFunc(all[at-1:], func(line []byte) bool { return len(line) > 4000 && !bytes.Contains(line, []byte(id)) })
+			lines = slices.DeleteFunc(all[at-1:], func(line []byte) bool {
+				return len(line) > 4000 &&
+					!bytes.Contains(line, []byte(id))
+			})
 		}
 		return err
 	})
@@ -85,7 +89,8 @@ func (k *desk) transcript(folder, id string) []byte {
 	return bytes.Join(lines, nil)
 }
 
-// checkSample compares one sample, or writes it. Hosts say more with each version, and only what the hooks read must stay.
+// checkSample compares one sample, or writes it. Hosts say more with each version, and only what the hooks read must
+// stay.
 func (k *desk) checkSample(name string, now []byte) {
 	k.t.Helper()
 	path := filepath.Join(samples, k.host, name)
@@ -103,11 +108,13 @@ func (k *desk) checkSample(name string, now []byte) {
 		k.t.Fatal(err)
 	}
 	if got, want := gist(now), gist(was); !slices.Equal(got, want) {
-		k.t.Errorf("%s says something else than in %s:\n%s\nwant\n%s", k.host, path, strings.Join(got, "\n"), strings.Join(want, "\n"))
+		k.t.Errorf("%s says something else than in %s:\n%s\nwant\n%s", k.host, path, strings.Join(got, "\n"),
+			strings.Join(want, "\n"))
 	}
 }
 
-// gist is what the hooks read of what a host says, line by line: of a transcript where messages stand and where the model speaks.
+// gist is what the hooks read of what a host says, line by line: of a transcript where messages stand and where the
+// model speaks.
 func gist(text []byte) (lines []string) {
 	for line := range bytes.Lines(text) {
 		var said struct {

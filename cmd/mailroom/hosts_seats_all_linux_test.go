@@ -18,10 +18,11 @@ type seat struct {
 	desk  func(t *testing.T) *desk                       // without tools yet
 	start func(k *desk, prompt string) *sitting          // has the user say something to a host with tools of k.speaks
 	again func(k *desk, session, prompt string) *sitting // likewise, in a session that was there before
-	end   string                                         // an event after which the host asks its model; "" where a plugin shows the messages
-	shell string                                         // the host's own tool
-	at    func(command string) map[string]any            // arguments of shell
-	tools string                                         // how the names of Mailroom's tools begin
+	// an event after which the host asks its model; "" where a plugin shows the messages
+	end   string
+	shell string                              // the host's own tool
+	at    func(command string) map[string]any // arguments of shell
+	tools string                              // how the names of Mailroom's tools begin
 
 	says func(s *sitting, prompt string) // has the user say something more; nil where the host ends with its turn
 	over func(s *sitting) bool           // whether the turn has; nil as well
@@ -78,7 +79,8 @@ var seats = map[string]seat{
 			return &sitting{session: k.gemini(prompt, "GEMINI_CLI_NO_RELAUNCH=true")}
 		},
 		again: func(k *desk, session, prompt string) *sitting {
-			return &sitting{session: k.runGemini([]string{"GEMINI_CLI_NO_RELAUNCH=true"}, "-p", prompt, "--skip-trust", "-y", "-m", "gemini-2.5-flash", "--resume", session)}
+			return &sitting{session: k.runGemini([]string{"GEMINI_CLI_NO_RELAUNCH=true"}, "-p", prompt, "--skip-trust",
+				"-y", "-m", "gemini-2.5-flash", "--resume", session)}
 		},
 		end: "AfterTool",
 		at: func(command string) map[string]any {

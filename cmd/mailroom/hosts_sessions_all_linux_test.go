@@ -12,8 +12,9 @@ import (
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
-// TestHostsTwoSessions: of two living sessions of one agent the second is told of the first when it starts, and the first of the
-// second at its user's next prompt, where it takes one. status has both, and a message is shown in one of them.
+// TestHostsTwoSessions: of two living sessions of one agent the second is told of the first when it starts, and the
+// first of the second at its user's next prompt, where it takes one. status has both, and a message is shown in one of
+// them.
 func TestHostsTwoSessions(t *testing.T) {
 	t.Parallel()
 	for name, of := range map[string]seat{"claude": seats["claude"], "gemini": seats["gemini"]} {
@@ -86,8 +87,9 @@ func (k *desk) statusHas(sessions ...string) {
 	want.Equal(k.t, "sessions of status", strings.Count(string(text), `"session":`), len(sessions))
 }
 
-// TestHostsToolLongerThanAnyLease: what was shown before a tool call that outlasts the lease of the message, which is set back in the
-// database, is not shown again afterwards. Meanwhile nobody else gets it, but where no process proves that the session lives: in Codex.
+// TestHostsToolLongerThanAnyLease: what was shown before a tool call that outlasts the lease of the message, which is
+// set back in the database, is not shown again afterwards. Meanwhile nobody else gets it, but where no process proves
+// that the session lives: in Codex.
 func TestHostsToolLongerThanAnyLease(t *testing.T) {
 	t.Parallel()
 	inEachHost(t, func(t *testing.T, k *desk, of seat) {
@@ -109,7 +111,8 @@ func TestHostsToolLongerThanAnyLease(t *testing.T) {
 		long.open()
 		r = s.asks()
 		r.shows(id)
-		k.await(`SELECT count(*) FROM agent_message WHERE recipient = 'bob' AND read_at <> ''`, "1") // OpenCode's plugin tells it beside the request
+		// OpenCode's plugin tells it beside the request
+		k.await(`SELECT count(*) FROM agent_message WHERE recipient = 'bob' AND read_at <> ''`, "1")
 		s.rests(r)
 	})
 }
@@ -117,7 +120,8 @@ func TestHostsToolLongerThanAnyLease(t *testing.T) {
 // leaseEnds sets back when a message was shown and how long its session may keep it, and has Mailroom end what is over.
 func (k *desk) leaseEnds(id string) {
 	k.t.Helper()
-	k.change(`UPDATE reading_lease SET shown_at = '2026-01-01T00:00:00.000Z', until = '2026-01-02T00:00:00.000Z' WHERE message_id = ?`, id)
+	k.change(`UPDATE reading_lease SET shown_at = '2026-01-01T00:00:00.000Z', until = '2026-01-02T00:00:00.000Z'
+		WHERE message_id = ?`, id)
 	k.run("deliver_all")
 }
 
@@ -127,8 +131,8 @@ func TestGeminiIsNotKeptFromStopping(t *testing.T) {
 	geminiDesk(t).gemini("Do it.").isNotKeptFromStopping()
 }
 
-// TestCodexCommandThatGoesOn: Codex tells of a command when that has ended, and not when its model is asked meanwhile. What was shown
-// before is not shown again, though its lease is over by then, and what came meanwhile is.
+// TestCodexCommandThatGoesOn: Codex tells of a command when that has ended, and not when its model is asked meanwhile.
+// What was shown before is not shown again, though its lease is over by then, and what came meanwhile is.
 func TestCodexCommandThatGoesOn(t *testing.T) {
 	t.Parallel()
 	k := codexDesk(t)
@@ -157,7 +161,8 @@ func TestCodexCommandThatGoesOn(t *testing.T) {
 	k.stand("read", "read")
 }
 
-// TestOpenCodeIsNotKeptFromStopping: messages cause only so many turns; then they wait for the user, whose next turn has them.
+// TestOpenCodeIsNotKeptFromStopping: messages cause only so many turns; then they wait for the user, whose next turn
+// has them.
 func TestOpenCodeIsNotKeptFromStopping(t *testing.T) {
 	t.Parallel()
 	k := openCodeDesk(t)

@@ -36,8 +36,8 @@ func terminalProgram(t *testing.T) string {
 	return tmux
 }
 
-// opens starts the host with these arguments in a terminal of its own, and nothing of the test's own environment. When it has ended,
-// the screen stays.
+// opens starts the host with these arguments in a terminal of its own, and nothing of the test's own environment. When
+// it has ended, the screen stays.
 func (k *desk) opens(args ...string) *console {
 	k.t.Helper()
 	c := &console{desk: k, tmux: terminalProgram(k.t), socket: filepath.Join(k.t.TempDir(), "terminal"), args: args}
@@ -49,8 +49,10 @@ func (k *desk) opens(args ...string) *console {
 // begins starts the program.
 func (c *console) begins() {
 	c.t.Helper()
-	begin := append([]string{"-f", "/dev/null", "new-session", "-d", "-x", "200", "-y", "50", "-P", "-F", "#{pane_pid}", c.program}, c.args...)
-	pid, err := strconv.Atoi(strings.TrimSpace(c.does(append(begin, ";", "set-option", "-g", "remain-on-exit", "on")...)))
+	begin := append([]string{"-f", "/dev/null", "new-session", "-d", "-x", "200", "-y", "50", "-P", "-F", "#{pane_pid}",
+		c.program}, c.args...)
+	pid, err := strconv.Atoi(strings.TrimSpace(c.does(append(begin, ";", "set-option", "-g", "remain-on-exit",
+		"on")...)))
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -111,8 +113,8 @@ func (c *console) key(names ...string) {
 	c.does(append([]string{"send-keys"}, names...)...)
 }
 
-// types writes a line that is not on the screen yet, and ends it with Enter. It comes as what a person pastes: a program may take
-// keys that come faster than those of a person for such a thing by itself, and Enter for a part of it.
+// types writes a line that is not on the screen yet, and ends it with Enter. It comes as what a person pastes: a
+// program may take keys that come faster than those of a person for such a thing by itself, and Enter for a part of it.
 func (c *console) types(line string) {
 	c.t.Helper()
 	c.does("set-buffer", "-b", "line", line)

@@ -17,7 +17,8 @@ import (
 	"mailroom/orchestrator/process"
 )
 
-// codexTerminalDesk is a desk at which bob sits before Codex, connected by Mailroom. His home is not the project's folder.
+// codexTerminalDesk is a desk at which bob sits before Codex, connected by Mailroom. His home is not the project's
+// folder.
 func codexTerminalDesk(t *testing.T) *desk {
 	t.Helper()
 	k := codexDesk(t)
@@ -60,8 +61,8 @@ func (k *desk) endsAll() {
 	}
 }
 
-// codexDaemon starts the daemon in which Codex runs the sessions of terminals. A terminal starts it by itself if there is none, but
-// while it does, and that takes long, keys get lost. The daemon runs from a copy of Codex, of 400 MB.
+// codexDaemon starts the daemon in which Codex runs the sessions of terminals. A terminal starts it by itself if there
+// is none, but while it does, and that takes long, keys get lost. The daemon runs from a copy of Codex, of 400 MB.
 func (k *desk) codexDaemon() {
 	k.t.Helper()
 	k.t.Cleanup(func() { os.RemoveAll(filepath.Join(k.folder, ".codex", "packages")) })
@@ -85,8 +86,9 @@ func (c *console) trusts() {
 	c.answers("› 2. Trust all and continue", "Enter", codexIsReady)
 }
 
-// answers presses a key where the screen has a text, until it has the next one. As a person would, it does so again where nothing
-// happens, and starts Codex again when it has given up: Codex throws away what is typed while it changes the screen.
+// answers presses a key where the screen has a text, until it has the next one. As a person would, it does so again
+// where nothing happens, and starts Codex again when it has given up: Codex throws away what is typed while it changes
+// the screen.
 func (c *console) answers(asked, key, next string) {
 	c.t.Helper()
 	var pressed time.Time
@@ -142,7 +144,8 @@ func (k *desk) sessionOfBob() map[string]any {
 // sendTold has alice write to bob, and holds what she is told of him to what he does.
 func (k *desk) sendTold(presence string) (id string) {
 	k.t.Helper()
-	answer := k.run("send", "--sender", "alice", "--recipient", "bob", "--message-type", "note", "--payload", `"Look at the build."`)
+	answer := k.run("send", "--sender", "alice", "--recipient", "bob", "--message-type", "note", "--payload",
+		`"Look at the build."`)
 	if told, _ := answer["recipient_presence"].(map[string]any); told["bob"] != presence {
 		k.t.Errorf("the sender is told that bob is %v; want %s", told["bob"], presence)
 	}
@@ -159,7 +162,8 @@ func (r *request) userSays(want ...string) {
 		parts, _ := item["content"].([]any)
 		for _, part := range parts {
 			text, _ := part.(map[string]any)["text"].(string)
-			if item["role"] == "user" && !strings.HasPrefix(text, "<environment_context>") && !strings.HasPrefix(text, "<turn_aborted>") {
+			if item["role"] == "user" && !strings.HasPrefix(text, "<environment_context>") && !strings.HasPrefix(text,
+				"<turn_aborted>") {
 				said = append(said, text)
 			}
 		}
@@ -172,8 +176,8 @@ func (r *request) userSays(want ...string) {
 // codexNudge is the prompt by which Mailroom wakes a session for one message.
 const codexNudge = "mailroom: 1 new message from other agents."
 
-// TestCodexTerminal: in a terminal, with its sessions in a daemon, Codex is woken by each message when it is idle, and shown each
-// message once. Its user is only said to have said that there is one.
+// TestCodexTerminal: in a terminal, with its sessions in a daemon, Codex is woken by each message when it is idle, and
+// shown each message once. Its user is only said to have said that there is one.
 func TestCodexTerminal(t *testing.T) {
 	t.Parallel()
 	k := codexTerminalDesk(t)
@@ -222,7 +226,10 @@ func TestCodexTerminal(t *testing.T) {
 	k.untilCodexRests(6)
 	k.stand("read", "read", "read", "read")
 	k.start(nil, "app-server", "daemon", "stop").ends()
-	k.until("nothing waits for messages any more", func() bool { return k.sessionOfBob() == nil || k.sessionOfBob()["wakes"] != true })
+	k.until("nothing waits for messages any more", func() bool {
+		return k.sessionOfBob() == nil ||
+			k.sessionOfBob()["wakes"] != true
+	})
 }
 
 // nudgesInVain puts into Codex's queue what wakes its session, without any message. The user sees why no turn begins.
@@ -240,8 +247,8 @@ func (c *console) isClosed() {
 	c.ends()
 }
 
-// TestCodexTerminalInterrupted: what a hook has shown when its user presses Escape stays in the conversation if its model was asked
-// already, and is shown again if Codex has ended the hook. Who is interrupted is woken all the same.
+// TestCodexTerminalInterrupted: what a hook has shown when its user presses Escape stays in the conversation if its
+// model was asked already, and is shown again if Codex has ended the hook. Who is interrupted is woken all the same.
 func TestCodexTerminalInterrupted(t *testing.T) {
 	t.Parallel()
 	for _, asked := range []bool{false, true} {
@@ -284,8 +291,8 @@ func TestCodexTerminalInterrupted(t *testing.T) {
 	}
 }
 
-// TestCodexTerminalInterruptedIsNotWoken: what comes after its user has pressed Escape waits for the next prompt, since Codex holds its
-// queue back until then. What Mailroom has put there begins no turn afterwards.
+// TestCodexTerminalInterruptedIsNotWoken: what comes after its user has pressed Escape waits for the next prompt, since
+// Codex holds its queue back until then. What Mailroom has put there begins no turn afterwards.
 func TestCodexTerminalInterruptedIsNotWoken(t *testing.T) {
 	t.Parallel()
 	k := codexTerminalDesk(t)
@@ -296,7 +303,10 @@ func TestCodexTerminalInterruptedIsNotWoken(t *testing.T) {
 	c.key("Escape")
 	c.screenHas("Conversation interrupted")
 	id := k.sendTold("working") // since no hook tells of an interruption
-	c.until("the session is nudged", func(string) bool { return len(k.rows(`SELECT 1 FROM host_sessions WHERE nudged_at <> ''`)) == 1 })
+	c.until("the session is nudged", func(string) bool {
+		return len(k.rows(`SELECT 1 FROM host_sessions
+		WHERE nudged_at <> ''`)) == 1
+	})
 	c.types("Go on.")
 	r := c.asks()
 	r.shows(id)
@@ -311,7 +321,8 @@ func TestCodexTerminalInterruptedIsNotWoken(t *testing.T) {
 	r.says("Nothing.")
 }
 
-// TestCodexTerminalTrustsOnce: after connect has changed nothing Codex asks nothing, and runs the hooks; disconnected it runs none.
+// TestCodexTerminalTrustsOnce: after connect has changed nothing Codex asks nothing, and runs the hooks; disconnected
+// it runs none.
 func TestCodexTerminalTrustsOnce(t *testing.T) {
 	t.Parallel()
 	k := codexTerminalDesk(t)

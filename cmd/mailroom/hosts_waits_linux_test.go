@@ -9,8 +9,8 @@ import (
 	"mailroom/orchestrator/orchestratortest/helper"
 )
 
-// waitsForLess has a host's model wait for messages longer than its host waits for a tool, and checks what it is told: that the tool
-// waited for less.
+// waitsForLess has a host's model wait for messages longer than its host waits for a tool, and checks what it is told:
+// that the tool waited for less.
 func waitsForLess(r *request, next func() *request) {
 	r.t.Helper()
 	for _, tool := range r.tools(r.body) {

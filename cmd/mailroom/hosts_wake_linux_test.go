@@ -20,8 +20,8 @@ func (k *desk) noteStops() {
 	k.hooked = "hook; test $EVENT != Stop || echo >>" + k.stops()
 }
 
-// untilIdle waits until bob's only session is idle after so many turns, so that no hook of them shows what comes, and has a process
-// that waits for messages, which it returns.
+// untilIdle waits until bob's only session is idle after so many turns, so that no hook of them shows what comes, and
+// has a process that waits for messages, which it returns.
 func (k *desk) untilIdle(turns int) process.ID {
 	k.t.Helper()
 	var waiter process.ID
@@ -41,8 +41,8 @@ func (k *desk) untilIdle(turns int) process.ID {
 	return waiter
 }
 
-// TestClaudeWakes: an idle session is woken by each message, and its model is shown it. Claude Code does not take what wakes it for
-// its user's words. When it is killed the process that waits ends.
+// TestClaudeWakes: an idle session is woken by each message, and its model is shown it. Claude Code does not take what
+// wakes it for its user's words. When it is killed the process that waits ends.
 func TestClaudeWakes(t *testing.T) {
 	t.Parallel()
 	k := claudeDesk(t)

@@ -18,17 +18,20 @@ import (
 
 // The house rules that a program can check. Source: ARCHITECTURE.md.
 
-// engine are the packages that commands and surfaces use: words and verbs. The engine is put together in router, which only cmd
-// and tests know.
+// engine are the packages that commands and surfaces use: words and verbs. The engine is put together in router, which
+// only cmd and tests know.
 var engine = []string{
-	"orchestrator", "orchestrator/agenthost", "orchestrator/agents", "orchestrator/daemons", "orchestrator/delivery", "orchestrator/jsonfault", "orchestrator/ledger", "orchestrator/messages", "orchestrator/move",
+	"orchestrator", "orchestrator/agenthost", "orchestrator/agents", "orchestrator/daemons", "orchestrator/delivery",
+	"orchestrator/jsonfault", "orchestrator/ledger", "orchestrator/messages", "orchestrator/move",
 	"orchestrator/nearest",
-	"orchestrator/hosts", "orchestrator/overview", "orchestrator/push", "orchestrator/questions", "orchestrator/reading", "orchestrator/removal", "orchestrator/retention",
+	"orchestrator/hosts", "orchestrator/overview", "orchestrator/push", "orchestrator/questions",
+	"orchestrator/reading", "orchestrator/removal", "orchestrator/retention",
 	"orchestrator/schedules", "orchestrator/sessions", "orchestrator/store", "tracing", "orchestrator/RECORD",
 }
 
 // rows are the packages below every kind of record: what changes a row, and what is sent.
-var rows = []string{"orchestrator", "orchestrator/agents", "orchestrator/ledger", "orchestrator/messages", "orchestrator/process", "orchestrator/push", "orchestrator/store", "tracing"}
+var rows = []string{"orchestrator", "orchestrator/agents", "orchestrator/ledger", "orchestrator/messages",
+	"orchestrator/process", "orchestrator/push", "orchestrator/store", "tracing"}
 
 func and(list []string, more ...string) []string { return slices.Concat(list, more) }
 
@@ -52,8 +55,9 @@ var mayImport = map[string][]string{
 	"orchestrator/store":       {"orchestrator"},
 
 	// The stores know requests and no rows, and not each other. Nothing but router knows them.
-	"orchestrator/store/bell":          {"orchestrator", "orchestrator/store"},
-	"orchestrator/store/sqlite":        {"", "orchestrator", "orchestrator/store", "orchestrator/store/bell", "orchestrator/store/sqlite/copies", "tracing"},
+	"orchestrator/store/bell": {"orchestrator", "orchestrator/store"},
+	"orchestrator/store/sqlite": {"", "orchestrator", "orchestrator/store", "orchestrator/store/bell",
+		"orchestrator/store/sqlite/copies", "tracing"},
 	"orchestrator/store/sqlite/copies": {"orchestrator", "orchestrator/store"},
 	"orchestrator/store/postgres":      {"orchestrator", "orchestrator/store", "orchestrator/store/postgres/wire"},
 	"orchestrator/store/postgres/wire": {"orchestrator/store"},
@@ -61,16 +65,19 @@ var mayImport = map[string][]string{
 	"orchestrator/transport": {"orchestrator", "orchestrator/letter", "orchestrator/program", "orchestrator/push"},
 	"orchestrator/agenthost": {"orchestrator/process", "orchestrator/store"},
 
-	"orchestrator/ledger":   {"orchestrator", "orchestrator/jsonfault", "orchestrator/push", "orchestrator/store", "tracing"},
-	"orchestrator/agents":   {"orchestrator", "orchestrator/confusables", "orchestrator/ledger", "orchestrator/program", "orchestrator/store", "tracing"},
-	"orchestrator/messages": {"orchestrator", "orchestrator/agents", "orchestrator/ledger", "orchestrator/process", "orchestrator/push", "orchestrator/store", "tracing"},
+	"orchestrator/ledger": {"orchestrator", "orchestrator/jsonfault", "orchestrator/push", "orchestrator/store",
+		"tracing"},
+	"orchestrator/agents": {"orchestrator", "orchestrator/confusables", "orchestrator/ledger", "orchestrator/program",
+		"orchestrator/store", "tracing"},
+	"orchestrator/messages": {"orchestrator", "orchestrator/agents", "orchestrator/ledger", "orchestrator/process",
+		"orchestrator/push", "orchestrator/store", "tracing"},
 	"orchestrator/adoption": rows,
 	"orchestrator/daemons":  {"orchestrator", "orchestrator/ledger", "orchestrator/store"},
 	"orchestrator/delivery": and(rows, "orchestrator/adoption"),
 	"orchestrator/exports":  and(rows, "tracing/otlp"),
 
-	// The kinds of records do not know each other, but that an answer of the user may be to a team's request. Only reading
-	// delivers.
+	// The kinds of records do not know each other, but that an answer of the user may be to a team's request. Only
+	// reading delivers.
 	"orchestrator/reading":   and(rows, "orchestrator/adoption", "orchestrator/delivery"),
 	"orchestrator/hosts":     and(rows, "orchestrator/reading", "orchestrator/removal"),
 	"orchestrator/schedules": and(rows, ""),
@@ -78,39 +85,53 @@ var mayImport = map[string][]string{
 	"orchestrator/sessions":  and(rows, "orchestrator/program"),
 	"orchestrator/questions": and(rows, "orchestrator/teams"),
 
-	"orchestrator/removal":        and(rows, "orchestrator/adoption", "orchestrator/delivery"),
-	"orchestrator/retention":      and(rows, "orchestrator/delivery", "orchestrator/traffic"),
-	"orchestrator/overview":       and(rows, "orchestrator/adoption", "orchestrator/daemons", "orchestrator/delivery", "orchestrator/hosts", "orchestrator/questions", "orchestrator/schedules", "orchestrator/sessions"),
-	"orchestrator/bridge":         and(rows, "orchestrator/bridge/letters", "orchestrator/daemons", "orchestrator/delivery", "orchestrator/letter"),
+	"orchestrator/removal":   and(rows, "orchestrator/adoption", "orchestrator/delivery"),
+	"orchestrator/retention": and(rows, "orchestrator/delivery", "orchestrator/traffic"),
+	"orchestrator/overview": and(rows, "orchestrator/adoption", "orchestrator/daemons", "orchestrator/delivery",
+		"orchestrator/hosts", "orchestrator/questions", "orchestrator/schedules", "orchestrator/sessions"),
+	"orchestrator/bridge": and(rows, "orchestrator/bridge/letters", "orchestrator/daemons",
+		"orchestrator/delivery", "orchestrator/letter"),
 	"orchestrator/bridge/letters": and(rows, "orchestrator/delivery"),
-	"orchestrator/move":           {"orchestrator", "orchestrator/ledger", "orchestrator/person", "orchestrator/store", "tracing"},
-	"orchestrator/watchdog":       and(rows, "orchestrator/delivery", "orchestrator/program", "orchestrator/sessions"),
-	"orchestrator/person":         and(rows, "orchestrator/confusables", "orchestrator/delivery", "orchestrator/overview", "orchestrator/questions"),
-	"orchestrator/router":         and(rows, "orchestrator/delivery", "orchestrator/hosts", "orchestrator/questions", "orchestrator/reading", "orchestrator/sessions", "orchestrator/store/postgres", "orchestrator/store/sqlite", "orchestrator/RECORD"),
+	"orchestrator/move": {"orchestrator", "orchestrator/ledger", "orchestrator/person", "orchestrator/store",
+		"tracing"},
+	"orchestrator/watchdog": and(rows, "orchestrator/delivery", "orchestrator/program", "orchestrator/sessions"),
+	"orchestrator/person": and(rows, "orchestrator/confusables", "orchestrator/delivery",
+		"orchestrator/overview", "orchestrator/questions"),
+	"orchestrator/router": and(rows, "orchestrator/delivery", "orchestrator/hosts", "orchestrator/questions",
+		"orchestrator/reading", "orchestrator/sessions", "orchestrator/store/postgres", "orchestrator/store/sqlite",
+		"orchestrator/RECORD"),
 
-	"commands":                  and(engine, "orchestrator/bridge/letters", "orchestrator/confusables", "orchestrator/process"),
-	"commands/VOCABULARY":       and(engine, "commands"),
-	"commands/ralph":            and(engine, "commands", "orchestrator/bridge", "orchestrator/bridge/letters", "orchestrator/letter", "orchestrator/watchdog"),
+	"commands": and(engine, "orchestrator/bridge/letters", "orchestrator/confusables",
+		"orchestrator/process"),
+	"commands/VOCABULARY": and(engine, "commands"),
+	"commands/ralph": and(engine, "commands", "orchestrator/bridge", "orchestrator/bridge/letters",
+		"orchestrator/letter", "orchestrator/watchdog"),
 	"commands/admin":            and(engine, "commands", "orchestrator/person"),
 	"commands/signal":           and(engine, "commands", "orchestrator/letter", "orchestrator/person"),
 	"commands/surface":          {"commands", "orchestrator"},
 	"commands/surface/listener": {"commands", "orchestrator"},
 	"commands/surface/console":  {"commands/surface/listener"},
 	"commands/surface/hook":     and(engine, "commands", "orchestrator/person", "orchestrator/process"),
-	"commands/surface/web":      and(engine, "commands", "commands/surface", "commands/surface/console", "commands/surface/listener", "commands/surface/phone"),
-	"commands/surface/phone":    and(engine, "commands", "commands/surface/listener", "orchestrator/person"),
-	"commands/surface/mcp":      and(engine, "commands", "commands/surface", "commands/surface/listener", "commands/surface/web"),
-	"commands/surface/daemon": and(engine, "commands", "commands/surface/listener", "commands/surface/mcp", "commands/surface/phone", "commands/surface/web",
+	"commands/surface/web": and(engine, "commands", "commands/surface", "commands/surface/console",
+		"commands/surface/listener", "commands/surface/phone"),
+	"commands/surface/phone": and(engine, "commands", "commands/surface/listener", "orchestrator/person"),
+	"commands/surface/mcp": and(engine, "commands", "commands/surface", "commands/surface/listener",
+		"commands/surface/web"),
+	"commands/surface/daemon": and(engine, "commands", "commands/surface/listener", "commands/surface/mcp",
+		"commands/surface/phone", "commands/surface/web",
 		"orchestrator/exports", "orchestrator/person", "orchestrator/watchdog", "tracing/otlp"),
-	"commands/surface/cli": and(engine, "commands", "commands/surface", "commands/surface/daemon", "commands/surface/hook", "commands/surface/mcp", "commands/surface/phone",
+	"commands/surface/cli": and(engine, "commands", "commands/surface", "commands/surface/daemon",
+		"commands/surface/hook", "commands/surface/mcp", "commands/surface/phone",
 		"commands/surface/web", "tracing/otlp"),
 
 	// Test machinery.
 	"orchestrator/store/postgres/postgrestest": {},
-	"orchestrator/store/storetest":             {"orchestrator", "orchestrator/orchestratortest/helper", "orchestrator/store"},
-	"orchestrator/orchestratortest":            {"", "tracing", "orchestrator"},
-	"orchestrator/orchestratortest/corpus":     {},
-	"orchestrator/orchestratortest/enginetest": and(engine, "orchestrator/orchestratortest/statements", "orchestrator/router", "orchestrator/transport",
+	"orchestrator/store/storetest": {"orchestrator", "orchestrator/orchestratortest/helper",
+		"orchestrator/store"},
+	"orchestrator/orchestratortest":        {"", "tracing", "orchestrator"},
+	"orchestrator/orchestratortest/corpus": {},
+	"orchestrator/orchestratortest/enginetest": and(engine, "orchestrator/orchestratortest/statements",
+		"orchestrator/router", "orchestrator/transport",
 		"orchestrator/store/postgres", "orchestrator/store/postgres/postgrestest", "orchestrator/store/postgres/wire"),
 	"orchestrator/orchestratortest/example":    and(engine, "orchestrator/router", "orchestrator/transport"),
 	"orchestrator/orchestratortest/ha":         {},
@@ -119,20 +140,27 @@ var mayImport = map[string][]string{
 	"orchestrator/orchestratortest/kills":      {"orchestrator/orchestratortest/history"},
 	"orchestrator/orchestratortest/statements": {"orchestrator/store"},
 	"orchestrator/orchestratortest/powerloss":  and(engine, "orchestrator/router", "orchestrator/transport"),
-	"orchestrator/orchestratortest/torture":    and(engine, "orchestrator/router", "orchestrator/orchestratortest/history", "orchestrator/store/postgres"),
-	"orchestrator/orchestratortest/want":       {"orchestrator"},
-	"commands/surface/bundletest":              {},
-	"commands/surface/phone/browsertest":       {"orchestrator"},
-	"commands/surface/surfacetest": and(engine, "commands", "commands/admin", "commands/coral", "commands/ralph", "commands/relay", "commands/route",
+	"orchestrator/orchestratortest/torture": and(engine, "orchestrator/router",
+		"orchestrator/orchestratortest/history", "orchestrator/store/postgres"),
+	"orchestrator/orchestratortest/want": {"orchestrator"},
+	"commands/surface/bundletest":        {},
+	"commands/surface/phone/browsertest": {"orchestrator"},
+	"commands/surface/surfacetest": and(engine, "commands", "commands/admin", "commands/coral", "commands/ralph",
+		"commands/relay", "commands/route",
 		"commands/team", "orchestrator/orchestratortest/enginetest", "orchestrator/router", "orchestrator/transport"),
 }
 
-// mayReach says which packages, but those of test machinery, may import a package that reaches the machine: a driver, or system calls.
+// mayReach says which packages, but those of test machinery, may import a package that reaches the machine: a driver,
+// or system calls.
 var mayReach = map[string][]string{
-	"github.com/mattn/go-sqlite3":    {"orchestrator/store/sqlite"},
-	"github.com/jackc/pgx/v5/pgconn": {"orchestrator/store/postgres", "orchestrator/store/postgres/wire", "orchestrator/store/postgres/postgrestest"},
-	"golang.org/x/sys/unix": {"orchestrator/store/bell", "orchestrator/store/sqlite", "orchestrator/store/sqlite/copies", "commands/connect", "orchestrator/bridge", "orchestrator/letter", "orchestrator/process", "orchestrator/program",
-		"orchestrator/transport", "commands/surface/cli", "commands/surface/hook", "commands/surface/listener", "commands/surface/web"},
+	"github.com/mattn/go-sqlite3": {"orchestrator/store/sqlite"},
+	"github.com/jackc/pgx/v5/pgconn": {"orchestrator/store/postgres", "orchestrator/store/postgres/wire",
+		"orchestrator/store/postgres/postgrestest"},
+	"golang.org/x/sys/unix": {"orchestrator/store/bell", "orchestrator/store/sqlite",
+		"orchestrator/store/sqlite/copies", "commands/connect", "orchestrator/bridge", "orchestrator/letter",
+		"orchestrator/process", "orchestrator/program",
+		"orchestrator/transport", "commands/surface/cli", "commands/surface/hook", "commands/surface/listener",
+		"commands/surface/web"},
 }
 
 // forbiddenFolders are names under which anything could stand, so that nothing can be found.
@@ -175,7 +203,8 @@ func sources(t *testing.T) (list []source) {
 		if folder == "." {
 			folder = ""
 		}
-		list = append(list, source{path: from, folder: folder, test: strings.HasSuffix(file, "_test.go"), files: set, syntax: syntax})
+		list = append(list, source{path: from, folder: folder, test: strings.HasSuffix(file, "_test.go"), files: set,
+			syntax: syntax})
 		return nil
 	})
 	if err != nil || len(list) == 0 {
@@ -212,9 +241,9 @@ var records = sync.OnceValue(func() (names []string) {
 	return names
 })
 
-// TestImportsRunOneWay: cmd, then the surfaces, then the vocabularies, then commands, then the engine's floors, then the root and
-// tracing. Only cmd puts router, vocabularies, transports and the command line together; of the surfaces cli is above daemon, that
-// above mcp and phone, and those above web and listener.
+// TestImportsRunOneWay: cmd, then the surfaces, then the vocabularies, then commands, then the engine's floors, then
+// the root and tracing. Only cmd puts router, vocabularies, transports and the command line together; of the surfaces
+// cli is above daemon, that above mcp and phone, and those above web and listener.
 func TestImportsRunOneWay(t *testing.T) {
 	t.Parallel()
 	used := map[string]bool{}
@@ -229,10 +258,12 @@ func TestImportsRunOneWay(t *testing.T) {
 		for _, spec := range s.syntax.Imports {
 			name, _ := strconv.Unquote(spec.Path.Value)
 			ours, isOurs := strings.CutPrefix(name+"/", "mailroom/")
-			if ours = strings.TrimSuffix(ours, "/"); isOurs && !slices.Contains(allowed, ours) && !slices.Contains(allowed, rule(ours)) {
+			if ours = strings.TrimSuffix(ours, "/"); isOurs && !slices.Contains(allowed, ours) &&
+				!slices.Contains(allowed, rule(ours)) {
 				t.Errorf("%s imports %s; it may import only %q of ours", s.path, name, allowed)
 			}
-			if folders, bound := mayReach[name]; bound && !strings.HasPrefix(s.folder, "orchestrator/orchestratortest") && !slices.Contains(folders, s.folder) {
+			if folders, bound := mayReach[name]; bound && !strings.HasPrefix(s.folder,
+				"orchestrator/orchestratortest") && !slices.Contains(folders, s.folder) {
 				t.Errorf("%s imports %s; only %q may", s.path, name, folders)
 			}
 			used[s.folder+" "+name] = true

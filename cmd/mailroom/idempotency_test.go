@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestOneKeyInManyProcesses: fifty processes that send one idempotency_key at once make one message, and are all answered
-// with it; with another message the key is a conflict.
+// TestOneKeyInManyProcesses: fifty processes that send one idempotency_key at once make one message, and are all
+// answered with it; with another message the key is a conflict.
 func TestOneKeyInManyProcesses(t *testing.T) {
 	t.Parallel()
 	const processes = 50
@@ -16,7 +16,8 @@ func TestOneKeyInManyProcesses(t *testing.T) {
 			t.Parallel()
 			o := newOffice(t, "a", "b", "c --group builders", "d --group builders")
 			send := func(message string) ([]byte, error) {
-				return o.command("relay", "send_message", "--as", "a", "--message", message, "--target", target, "--message-type", "DIRECTIVE",
+				return o.command("relay", "send_message", "--as", "a", "--message", message, "--target", target,
+					"--message-type", "DIRECTIVE",
 					"--idempotency-key", "f47ac10b-58cc-4372-a567-0e02b2c3d479").Output()
 			}
 			answers := make([][]byte, processes)
@@ -47,7 +48,8 @@ func TestOneKeyInManyProcesses(t *testing.T) {
 				t.Errorf("%d processes say that they were the first", first)
 			}
 			want := map[string]string{"b": "1|1", "builders": "2|1"}[target]
-			if got := o.rows(`SELECT count(*), count(DISTINCT coalesce(multicast_id, message_id)) FROM agent_message`)[0]; got != want {
+			if got := o.rows(`SELECT count(*), count(DISTINCT coalesce(multicast_id, message_id))
+				FROM agent_message`)[0]; got != want {
 				t.Errorf("messages in the table, and sends: %s; want %s", got, want)
 			}
 			if got := o.rows(`SELECT count(*) FROM idempotency`)[0]; got != "1" {

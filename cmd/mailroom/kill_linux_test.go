@@ -113,8 +113,8 @@ func (s *surgery) calls() []string {
 	return slices.Clone(s.posts)
 }
 
-// idsOfLines returns the ids of a file of lines, as they stand there. What is no JSON is a line that its writer was killed in
-// the middle of, which readers pass over; torn says whether there may be any.
+// idsOfLines returns the ids of a file of lines, as they stand there. What is no JSON is a line that its writer was
+// killed in the middle of, which readers pass over; torn says whether there may be any.
 func (s *surgery) idsOfLines(name string, torn bool) (ids []string) {
 	s.t.Helper()
 	text, err := os.ReadFile(filepath.Join(s.folder, name))
@@ -166,7 +166,8 @@ func (s *surgery) send(random *rand.Rand) {
 	for _, r := range s.recipients {
 		for range 1 + random.IntN(3) {
 			from := []string{"ann", "bob"}[random.IntN(2)]
-			if err := s.sender.say(from, r.name, fmt.Sprintf(`{"text":%q}`, strings.Repeat("x", random.IntN(2000)))); err != nil {
+			if err := s.sender.say(from, r.name, fmt.Sprintf(`{"text":%q}`,
+				strings.Repeat("x", random.IntN(2000)))); err != nil {
 				s.t.Fatal(err)
 			}
 			id, ok, err := s.sender.heard()
@@ -242,14 +243,16 @@ func (s *surgery) cut(where string, random *rand.Rand) {
 func (s *surgery) finish() {
 	s.t.Helper()
 	const left = `SELECT count(*) FROM agent_message WHERE status IN ('pending', 'retry')`
-	for s.rows(left)[0] != "0" && !s.t.Failed() { // a program that outlived its courier still keeps others from starting
+	// a program that outlived its courier still keeps others from starting
+	for s.rows(left)[0] != "0" && !s.t.Failed() {
 		s.operate("nowhere", 100, func([][]string) bool { return false })
 	}
 	s.takeLetters()
 	for _, r := range s.recipients {
 		s.checkArrived(&r, r.arrived(s))
 	}
-	for _, row := range s.rows(`SELECT message_id, status, retry_count, error_message FROM agent_message WHERE status <> 'delivered' OR retry_count > 0`) {
+	for _, row := range s.rows(`SELECT message_id, status, retry_count, error_message FROM agent_message
+		WHERE status <> 'delivered' OR retry_count > 0`) {
 		s.t.Errorf("not delivered at the first attempt: %s", row)
 	}
 	if got := s.idsOfProgram(); !slices.Equal(got, s.idsOfLines("executed.lines", false)) {
@@ -289,8 +292,8 @@ func (s *surgery) checkArrived(r *recipient, ids []string) {
 	}
 }
 
-// checkCrashes checks that every kill of a courier that stood at a message is counted in its row, and that those who may
-// get it again got it once for each.
+// checkCrashes checks that every kill of a courier that stood at a message is counted in its row, and that those who
+// may get it again got it once for each.
 func (s *surgery) checkCrashes() {
 	s.t.Helper()
 	for _, row := range s.rows(`SELECT message_id, crashes FROM agent_message`) {
@@ -321,8 +324,8 @@ func killsOfCouriers() int {
 	return 200
 }
 
-// TestKilledBeforeSettling kills couriers that have delivered and not yet said so, each time with all transports at once:
-// what tells a repeat from the first time is delivered once, the others repeat a message under its id.
+// TestKilledBeforeSettling kills couriers that have delivered and not yet said so, each time with all transports at
+// once: what tells a repeat from the first time is delivered once, the others repeat a message under its id.
 func TestKilledBeforeSettling(t *testing.T) {
 	t.Parallel()
 	s := newSurgery(t, "jsonl", "dir", "exec", "webhook")
@@ -362,7 +365,8 @@ func TestKilledWithFullInbox(t *testing.T) {
 func TestKilledAnywhere(t *testing.T) {
 	t.Parallel()
 	schemes := slices.Collect(maps.Keys(transports()))
-	schemes = slices.DeleteFunc(schemes, func(s string) bool { return s == "push" || s == "ntfy" }) // no agent has those
+	// no agent has those
+	schemes = slices.DeleteFunc(schemes, func(s string) bool { return s == "push" || s == "ntfy" })
 	s := newSurgery(t, schemes...)
 	if len(s.recipients) != len(schemes) {
 		t.Fatal("there is a transport that nobody is killed with")

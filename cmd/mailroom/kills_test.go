@@ -14,15 +14,17 @@ import (
 )
 
 var (
-	killReaders   = flag.Int("kills", -1, "how many readers TestKilledReaders kills on each store; -1: with -short 200 on a file and 100 on a server, otherwise 1000")
-	killsSeed     = flag.Uint64("kills-seed", 0, "seed of TestKilledReaders; 0 draws one")
-	killsProgram  = flag.String("kills-program", "", "path of the program whose readers are killed, instead of the one under test")
+	killReaders  = flag.Int("kills", -1, "how many readers TestKilledReaders kills on each store; -1: with -short 200 on a file and 100 on a server, otherwise 1000")
+	killsSeed    = flag.Uint64("kills-seed", 0, "seed of TestKilledReaders; 0 draws one")
+	killsProgram = flag.String("kills-program", "",
+		"path of the program whose readers are killed, instead of the one under test")
 	killsAtDoors  = flag.String("kills-doors", "", "only doors whose names begin so")
 	readersAtOnce = flag.Int("kills-readers", 4, "how many readers there are at once")
 )
 
-// TestKilledReaders is the short form of `make kills`: readers are killed with SIGKILL at random moments, by every door in turn. What is
-// marked as read was shown to somebody, and what a dead reader had is unread again when the next one looks.
+// TestKilledReaders is the short form of `make kills`: readers are killed with SIGKILL at random moments, by every door
+// in turn. What is marked as read was shown to somebody, and what a dead reader had is unread again when the next one
+// looks.
 func TestKilledReaders(t *testing.T) {
 	t.Parallel()
 	for store, place := range map[string]func(*testing.T) string{
@@ -31,7 +33,8 @@ func TestKilledReaders(t *testing.T) {
 	} {
 		t.Run(store, func(t *testing.T) {
 			t.Parallel()
-			report, folder := killed(t, kills.Config{Kills: numberOfKills(store), Program: []string{"mailroom-unguarded"}, Database: place(t), Doors: *killsAtDoors})
+			report, folder := killed(t, kills.Config{Kills: numberOfKills(store),
+				Program: []string{"mailroom-unguarded"}, Database: place(t), Doors: *killsAtDoors})
 			t.Log(report.String())
 			for _, problem := range report.Problems() {
 				t.Error(problem)
@@ -83,9 +86,9 @@ func killed(t *testing.T, c kills.Config) (kills.Report, string) {
 	return report, folder
 }
 
-// rash is the program with a bug planted: an answer counts as written before anybody has it. What a command writes goes into a pipe
-// that the process itself empties, and out of it only as long after the command has ended as the command took: half of the moments at
-// which a reader is killed are then between the mark and the answer.
+// rash is the program with a bug planted: an answer counts as written before anybody has it. What a command writes goes
+// into a pipe that the process itself empties, and out of it only as long after the command has ended as the command
+// took: half of the moments at which a reader is killed are then between the mark and the answer.
 func rash() {
 	if slices.Contains([]string{"send", "serve"}, os.Args[1]) { // their answers are needed at once
 		os.Exit(run(config()))

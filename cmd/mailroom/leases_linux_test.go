@@ -30,8 +30,8 @@ func (o *office) pauseOutside(p *os.Process) (goOn func()) {
 	return goOn
 }
 
-// TestStoppedWithALease: a daemon that was stopped in the middle of a delivery until its lease had ended, and another had
-// delivered, does not deliver again when it goes on, and its late result changes nothing.
+// TestStoppedWithALease: a daemon that was stopped in the middle of a delivery until its lease had ended, and another
+// had delivered, does not deliver again when it goes on, and its late result changes nothing.
 func TestStoppedWithALease(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "held.jsonl")
@@ -57,14 +57,15 @@ func TestStoppedWithALease(t *testing.T) {
 	if got := o.lines(file); got[id] != 1 || got[after] != 1 {
 		t.Errorf("in the file: %v", got)
 	}
-	if got := o.rows(`SELECT count(*) FROM message_trace WHERE event = 'delivered' AND message_id = '` + id + `'`)[0]; got != "1" {
+	if got := o.rows(`SELECT count(*) FROM message_trace WHERE event = 'delivered' AND message_id = '` + id +
+		`'`)[0]; got != "1" {
 		t.Errorf("delivered %s times", got)
 	}
 	o.checkHistory()
 }
 
-// TestKilledWithALease: what a daemon had claimed when it was killed is delivered by the next run, not when its lease would
-// have run out; what a daemon has claimed that is merely stopped is left to it.
+// TestKilledWithALease: what a daemon had claimed when it was killed is delivered by the next run, not when its lease
+// would have run out; what a daemon has claimed that is merely stopped is left to it.
 func TestKilledWithALease(t *testing.T) {
 	t.Parallel()
 	for _, killed := range []bool{false, true} {

@@ -13,8 +13,8 @@ import (
 	"mailroom/orchestrator/orchestratortest/enginetest"
 )
 
-// TestFullDiskAnswersEveryLine: when the disk fills in the middle of `send --stdin`, each line has its answer: the first ones
-// are sent, and all others refused.
+// TestFullDiskAnswersEveryLine: when the disk fills in the middle of `send --stdin`, each line has its answer: the
+// first ones are sent, and all others refused.
 func TestFullDiskAnswersEveryLine(t *testing.T) {
 	t.Parallel()
 	enginetest.OfAFile(t, "a server has a disk of its own")
@@ -25,7 +25,8 @@ func TestFullDiskAnswersEveryLine(t *testing.T) {
 	const lines = 2000
 	var in strings.Builder
 	for n := 1; n <= lines; n++ {
-		fmt.Fprintf(&in, `{"sender":"a","recipient":"b","message_type":"note","payload":"%d %s"}`+"\n", n, strings.Repeat("x", 5_000))
+		fmt.Fprintf(&in, `{"sender":"a","recipient":"b","message_type":"note","payload":"%d %s"}`+"\n", n,
+			strings.Repeat("x", 5_000))
 	}
 	cmd := o.command("send", "--stdin")
 	cmd.Stdin = strings.NewReader(in.String())

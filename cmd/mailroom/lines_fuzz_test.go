@@ -19,9 +19,11 @@ const goodLine = `{"sender":"a","recipient":"b","message_type":"note","payload":
 // lineSeeds are inputs of `send --stdin`, in order and not.
 var lineSeeds = []string{
 	goodLine, goodLine + "\n\n  \r\n" + goodLine + "\n", goodLine + "\nx\n" + goodLine,
-	`{"sender":"a","recipient":"g","message_type":"note","idempotency_key":"k"}` + "\n" + `{"sender":"a","recipient":"zed","message_type":"note"}`,
+	`{"sender":"a","recipient":"g","message_type":"note","idempotency_key":"k"}` + "\n" +
+		`{"sender":"a","recipient":"zed","message_type":"note"}`,
 	`{"SENDER":"A","Recipient":"B","message_type":"task","priority":-9,"ttl_seconds":60,"max_retries":0}` + "\r\n{\n}",
-	`{"sender":"../a","recipient":"b","message_type":"","payload":"\ud800"}` + "\n[]\nnull\n" + `"`, "\x00\n\xff\n\ufeff{}\n\u0085\n\v\n\f",
+	`{"sender":"../a","recipient":"b","message_type":"","payload":"\ud800"}` + "\n[]\nnull\n" + `"`,
+	"\x00\n\xff\n\ufeff{}\n\u0085\n\v\n\f",
 }
 
 // sendDesk is a database to which lines are sent, with agents a and b and a group g of both.
@@ -142,7 +144,8 @@ func (d *sendDesk) checkPayload(t *testing.T, raw string, a lineAnswer) {
 	}
 	for _, id := range a.ids() {
 		var got string
-		if err := d.plain.QueryRow(`SELECT payload FROM agent_message WHERE message_id = ?`, id).Scan(&got); err != nil || got != want.String() {
+		if err := d.plain.QueryRow(`SELECT payload FROM agent_message WHERE message_id = ?`,
+			id).Scan(&got); err != nil || got != want.String() {
 			t.Fatalf("%s has the payload %q, %v; the line is %q", id, got, err, raw)
 		}
 	}
@@ -170,7 +173,8 @@ func (d *sendDesk) checkRows(t *testing.T, ids []string) {
 	}
 	for _, id := range ids {
 		var n int
-		if err := d.plain.QueryRow(`SELECT count(*) FROM agent_message WHERE message_id = ?`, id).Scan(&n); err != nil || n != 1 {
+		if err := d.plain.QueryRow(`SELECT count(*) FROM agent_message WHERE message_id = ?`,
+			id).Scan(&n); err != nil || n != 1 {
 			t.Errorf("an answer speaks of %s, which is there %d times (%v)", id, n, err)
 		}
 	}
@@ -190,18 +194,21 @@ func TestMalformedLines(t *testing.T) {
 	desk := newSendDesk(t)
 	corpus.Target{
 		Name: "FuzzSendLines", Package: "mailroom/cmd/mailroom", Seeds: lineSeeds,
-		Tokens: []string{"\n", "\r\n", `"`, `{`, `}`, `\`, `,`, "\x00", "\xff", "null", "\n" + goodLine + "\n", `"priority":99,`, `"recipient":"zed",`},
-		Check:  desk.check,
+		Tokens: []string{"\n", "\r\n", `"`, `{`, `}`, `\`, `,`, "\x00", "\xff", "null", "\n" + goodLine + "\n",
+			`"priority":99,`, `"recipient":"zed",`},
+		Check: desk.check,
 	}.Replay(t, 2500)
 }
 
-// TestCorporaAreLarge: together at least 10,000 malformed inputs are kept. That each of them is one, its own test checks.
+// TestCorporaAreLarge: together at least 10,000 malformed inputs are kept. That each of them is one, its own test
+// checks.
 func TestCorporaAreLarge(t *testing.T) {
 	t.Parallel()
 	total := 0
 	for target, folder := range map[string]string{
-		"FuzzDecode": "commands", "FuzzName": "orchestrator/agents", "FuzzJSONLHealing": "orchestrator/transport", "FuzzSendLines": "cmd/mailroom",
-		"FuzzJSONRPC": "commands/surface/web", "FuzzCommandBody": "commands/surface/web",
+		"FuzzDecode": "commands", "FuzzName": "orchestrator/agents", "FuzzJSONLHealing": "orchestrator/transport",
+		"FuzzSendLines": "cmd/mailroom",
+		"FuzzJSONRPC":   "commands/surface/web", "FuzzCommandBody": "commands/surface/web",
 	} {
 		inputs, err := corpus.Load(filepath.Join("..", "..", filepath.FromSlash(folder), corpus.File(target)))
 		if err != nil {

@@ -8,7 +8,8 @@ import (
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
-// TestLongLinesAreInNoSpan: a line that cannot be read is refused, and is no call of the command: no span counts it, or fails of it.
+// TestLongLinesAreInNoSpan: a line that cannot be read is refused, and is no call of the command: no span counts it, or
+// fails of it.
 func TestLongLinesAreInNoSpan(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "a", "b")
@@ -18,6 +19,7 @@ func TestLongLinesAreInNoSpan(t *testing.T) {
 	out, _ := cmd.Output()
 	want.Equal(t, "exit status", cmd.ProcessState.ExitCode(), 65)
 	want.Equal(t, "lines that went well", strings.Count(string(out), `"success":true`), 2)
-	want.Rows(t, o.rows(`SELECT sum(CAST(json_extract(attributes, '$."messaging.batch.message_count"') AS INTEGER)) || ' ' || count(CASE WHEN status = 'ERROR' THEN 1 END)
+	want.Rows(t, o.rows(`SELECT sum(CAST(json_extract(attributes,
+		'$."messaging.batch.message_count"') AS INTEGER)) || ' ' || count(CASE WHEN status = 'ERROR' THEN 1 END)
 		FROM command_trace WHERE name = 'send'`), "2 0")
 }

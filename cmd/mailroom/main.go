@@ -55,11 +55,13 @@ func begin(ctx context.Context) (context.Context, context.CancelFunc) {
 // config is what the program is made of.
 func config() cli.Config {
 	return cli.Config{
-		Catalogue: commands.NewCatalogue(route.Definitions(), relay.Definitions(), team.Definitions(), mail.Definitions(), coral.Definitions(), ralph.Definitions(), signal.Definitions(), admin.Definitions(connect.Look), connect.Definitions()),
-		Open:      open,
-		Version:   version(),
-		Now:       options.Now,
-		CallTime:  func(host string) time.Duration { return connect.CallTime(host, os.Args[1:]) },
+		Catalogue: commands.NewCatalogue(route.Definitions(), relay.Definitions(), team.Definitions(),
+			mail.Definitions(), coral.Definitions(), ralph.Definitions(), signal.Definitions(),
+			admin.Definitions(connect.Look), connect.Definitions()),
+		Open:     open,
+		Version:  version(),
+		Now:      options.Now,
+		CallTime: func(host string) time.Duration { return connect.CallTime(host, os.Args[1:]) },
 	}
 }
 

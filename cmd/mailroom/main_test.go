@@ -54,7 +54,8 @@ func TestMain(m *testing.M) {
 // ownFolder is the folder of a run of the tests.
 var ownFolder string
 
-// withOwnFolder runs the tests with a folder of their own, where their programs also keep what they keep in the user's home.
+// withOwnFolder runs the tests with a folder of their own, where their programs also keep what they keep in the user's
+// home.
 type withOwnFolder struct{ *testing.M }
 
 func (m withOwnFolder) Run() int {
@@ -80,12 +81,13 @@ func scripted() {
 
 // standingTables may be touched by every command. Source: dialects.md, "route".
 var standingTables = []string{
-	"agents", "removed_agents", "groups", "group_members", "settings", "signal_devices", "command_trace", "message_trace", "message_count", "traffic",
+	"agents", "removed_agents", "groups", "group_members", "settings", "signal_devices", "command_trace",
+	"message_trace", "message_count", "traffic",
 	"sqlite_schema", "sqlite_master", "sqlite_sequence", "sqlite_temp_master", "sqlite_temp_schema",
 }
 
-// guardTables fails a command that touches a table which its card does not declare. One whose card has none to write looks only,
-// and is offered so: it may write nothing but the traces.
+// guardTables fails a command that touches a table which its card does not declare. One whose card has none to write
+// looks only, and is offered so: it may write nothing but the traces.
 func guardTables(d *commands.Definition, l *ledger.Ledger) (release func() error) {
 	card := d.Card()
 	records := recordTables(l, card.Tables.Records)
@@ -102,8 +104,10 @@ func guardTables(d *commands.Definition, l *ledger.Ledger) (release func() error
 		if strings.HasSuffix(table, "_inbox") && table != "agent_inbox" {
 			return // an agent's view, which comes and goes with the agent
 		}
-		standing := slices.Contains(standingTables, table) && (op == "read" || len(card.Tables.Write) > 0 || strings.HasSuffix(table, "_trace"))
-		checked := op == "read" && slices.Contains([]string{"tokens", "schedules", "signal_devices"}, table) // where the database is not trusted
+		standing := slices.Contains(standingTables, table) && (op == "read" || len(card.Tables.Write) > 0 ||
+			strings.HasSuffix(table, "_trace"))
+		// where the database is not trusted
+		checked := op == "read" && slices.Contains([]string{"tokens", "schedules", "signal_devices"}, table)
 		if standing || checked || slices.Contains(allowed, table) {
 			return
 		}
@@ -185,8 +189,10 @@ func runScripts(t *testing.T, files []string, place func(*testscript.Env) string
 
 // aboutFiles are the scripts that are about a database in a file, and why.
 var aboutFiles = map[string]string{
-	"backup": "it is copied", "restore": "it is copied back", "trust": "it is moved", "command_line": "it is named by its path",
-	"status": "where it is not yet", "doctor": "its pages", "recount": "SQL that only SQLite has", "sql": "the same", "send_stdin_refused": "its trigger", "poll": "values of other types",
+	"backup": "it is copied", "restore": "it is copied back", "trust": "it is moved",
+	"command_line": "it is named by its path",
+	"status":       "where it is not yet", "doctor": "its pages", "recount": "SQL that only SQLite has", "sql": "the same",
+	"send_stdin_refused": "its trigger", "poll": "values of other types",
 	"mistakes": "it is in folders, and copied",
 }
 
@@ -366,14 +372,15 @@ func cmdSignal(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: signal TERM|INT|KILL file")
 	}
-	number := map[string]syscall.Signal{"TERM": syscall.SIGTERM, "INT": syscall.SIGINT, "KILL": syscall.SIGKILL}[args[0]]
+	number := map[string]syscall.Signal{"TERM": syscall.SIGTERM, "INT": syscall.SIGINT,
+		"KILL": syscall.SIGKILL}[args[0]]
 	pid, err := strconv.Atoi(strings.TrimSpace(ts.ReadFile(args[1])))
 	ts.Check(err)
 	ts.Check(syscall.Kill(pid, number))
 }
 
-// cmdUntil runs a program again and again until what it prints matches: until REGEXP PROGRAM ARGS... What comes behind looks at the
-// last answer.
+// cmdUntil runs a program again and again until what it prints matches: until REGEXP PROGRAM ARGS... What comes behind
+// looks at the last answer.
 func cmdUntil(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: until regexp program args...")
@@ -416,7 +423,8 @@ func TestEveryCommandOwnsAScript(t *testing.T) {
 			continue
 		}
 		runs := func(line string) bool {
-			return strings.Contains(strings.ReplaceAll(string(content), "-", "_"), strings.ReplaceAll(strings.TrimPrefix(line, "mailroom "), "-", "_"))
+			return strings.Contains(strings.ReplaceAll(string(content), "-", "_"),
+				strings.ReplaceAll(strings.TrimPrefix(line, "mailroom "), "-", "_"))
 		}
 		if !slices.ContainsFunc(d.CommandLines(), runs) && !strings.Contains(string(content), d.Name) {
 			t.Errorf("%s never runs %s", path, d.CommandLine())
@@ -424,7 +432,8 @@ func TestEveryCommandOwnsAScript(t *testing.T) {
 	}
 }
 
-// TestWholeProgramIsDescribed: the description for HTTP has all commands of the program, whose answers have no key twice.
+// TestWholeProgramIsDescribed: the description for HTTP has all commands of the program, whose answers have no key
+// twice.
 func TestWholeProgramIsDescribed(t *testing.T) {
 	t.Parallel()
 	if _, err := web.OpenAPI(config().Catalogue, "v1"); err != nil {
@@ -432,8 +441,8 @@ func TestWholeProgramIsDescribed(t *testing.T) {
 	}
 }
 
-// TestCommandsDoNotClash: each has a name of its own, whatever its case, and a place on the command line at which no other
-// stands or has its group.
+// TestCommandsDoNotClash: each has a name of its own, whatever its case, and a place on the command line at which no
+// other stands or has its group.
 func TestCommandsDoNotClash(t *testing.T) {
 	t.Parallel()
 	taken, groups := map[string]string{}, map[string]string{}
@@ -461,7 +470,8 @@ func TestCards(t *testing.T) {
 	t.Parallel()
 	for _, d := range config().Catalogue.All() {
 		card := d.Card()
-		if card.Tables.Read == nil || card.Tables.Write == nil || card.RequiredTools == nil || card.CFRCompliance == nil {
+		if card.Tables.Read == nil || card.Tables.Write == nil || card.RequiredTools == nil ||
+			card.CFRCompliance == nil {
 			t.Errorf("%s: the front matter lacks a list, be it an empty one", d.Name)
 		}
 		if want := strings.ReplaceAll(d.Name, "-", "_"); card.Action != want {

@@ -2,9 +2,9 @@
 
 package main
 
-// All that SQLite allocates comes from one arena of the GNU C library. With an arena for each thread, what one connection
-// of a daemon gave back is of no use to the next, which costs 3 MB at 1,000 agents. The library takes the number in when
-// the first thread asks, before any Go runs.
+// All that SQLite allocates comes from one arena of the GNU C library. With an arena for each thread, what one
+// connection of a daemon gave back is of no use to the next, which costs 3 MB at 1,000 agents. The library takes the
+// number in when the first thread asks, before any Go runs.
 
 /*
 #include <stdlib.h>

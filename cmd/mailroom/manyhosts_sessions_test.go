@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// A session of an agent that any host may start runs on one of them, though the daemons of both hear of its messages at the same time.
+// A session of an agent that any host may start runs on one of them, though the daemons of both hear of its messages at
+// the same time.
 func TestSessionsOnManyHosts(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, "alpha", "beta")
@@ -17,7 +18,8 @@ func TestSessionsOnManyHosts(t *testing.T) {
 	const agents = 8
 	name := func(i int) string { return fmt.Sprint("shared", i) }
 	for i := range agents {
-		command := "echo $MAILROOM_HOST_NAME >> " + in(name(i)) + "; until test -e " + in("go") + "; do sleep 0.1; done; echo over >> " + in("over")
+		command := "echo $MAILROOM_HOST_NAME >> " + in(name(i)) + "; until test -e " + in("go") +
+			"; do sleep 0.1; done; echo over >> " + in("over")
 		alpha.run("agent", "add", name(i), "--host", "", "--start", command)
 	}
 	for host, o := range f.hosts {

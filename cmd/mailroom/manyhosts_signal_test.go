@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// The host on which a phone was approved has the keys: it alone asks and tells the user, whatever host a message comes from, and sends
-// the answers back. The others say which it is.
+// The host on which a phone was approved has the keys: it alone asks and tells the user, whatever host a message comes
+// from, and sends the answers back. The others say which it is.
 func TestSignalOnManyHosts(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, "alpha", "beta")
@@ -22,13 +22,16 @@ func TestSignalOnManyHosts(t *testing.T) {
 	beta.run("agent", "add", "ann")
 	alpha.run("signal", "device", "approve", alpha.paired("pixel")["fingerprint"])
 
-	for _, command := range []string{"signal device list", "signal get_response q-0123456789", "signal ask_question --question May_I? --as ann", "signal pair", "serve --phone 127.0.0.1:0"} {
-		if _, answer := beta.answerOf(strings.Fields(command)...); !strings.Contains(fmt.Sprint(answer), "signal is served by the host alpha") {
+	for _, command := range []string{"signal device list", "signal get_response q-0123456789",
+		"signal ask_question --question May_I? --as ann", "signal pair", "serve --phone 127.0.0.1:0"} {
+		if _, answer := beta.answerOf(strings.Fields(command)...); !strings.Contains(fmt.Sprint(answer),
+			"signal is served by the host alpha") {
 			t.Errorf("%s on another host: %v", command, answer)
 		}
 	}
 
-	id := fmt.Sprint(beta.run("send", "--sender", "ann", "--recipient", "user", "--message-type", "question", "--payload", `"May I?"`)["message_id"])
+	id := fmt.Sprint(beta.run("send", "--sender", "ann", "--recipient", "user", "--message-type", "question",
+		"--payload", `"May I?"`)["message_id"])
 	beta.run("deliver_all")
 	if why := fmt.Sprint(beta.run("why", id)); !strings.Contains(why, "no router on host alpha: signal") {
 		t.Errorf("why: %s", why)
@@ -38,7 +41,8 @@ func TestSignalOnManyHosts(t *testing.T) {
 		t.Fatalf("the message to the user is %s", got)
 	}
 	alpha.phone("pixel", "answer", f.count(`SELECT question_id FROM signal_questions`), "Yes")
-	const back = `SELECT count(*) FROM agent_message WHERE recipient = 'ann' AND sender = 'user' AND message_type = 'answer'`
+	const back = `SELECT count(*) FROM agent_message WHERE recipient = 'ann' AND sender = 'user'
+		AND message_type = 'answer'`
 	beta.run("deliver_all")
 	if got := f.count(back); got != "0" {
 		t.Errorf("a host without the key has sent %s answers back", got)
@@ -53,12 +57,14 @@ func TestSignalOnManyHosts(t *testing.T) {
 	beta.env = append(beta.env, "MAILROOM_HOST_NAME=gamma")
 	moves := func(o *office, says string) {
 		t.Helper()
-		if _, answer := o.answerOf("--host-name", "beta", "setting", "set", "signal.host", "beta"); !strings.Contains(fmt.Sprint(answer), says) {
+		if _, answer := o.answerOf("--host-name", "beta", "setting", "set", "signal.host",
+			"beta"); !strings.Contains(fmt.Sprint(answer), says) {
 			t.Errorf("the answer is %v; want %q", answer, says)
 		}
 	}
 	moves(beta, ": of the phone "+f.count(`SELECT device_id FROM signal_devices`)+", 1 open question")
-	if _, answer := alpha.answerOf("setting", "set", "signal.host", "beta"); !strings.Contains(fmt.Sprint(answer), "signal moves to the host on which that is said, and this is alpha") {
+	if _, answer := alpha.answerOf("setting", "set", "signal.host", "beta"); !strings.Contains(fmt.Sprint(answer),
+		"signal moves to the host on which that is said, and this is alpha") {
 		t.Errorf("a host says of another that it has the keys: %v", answer)
 	}
 	from, to := f.keyFolder(alpha), f.keyFolder(beta)
@@ -76,7 +82,8 @@ func TestSignalOnManyHosts(t *testing.T) {
 	}
 	daemon.until(t, "phones are refused here: signal has moved to another host")
 	beta.run("--host-name", "beta", "signal", "device", "list")
-	if _, answer := alpha.answerOf("signal", "device", "list"); !strings.Contains(fmt.Sprint(answer), "signal is served by the host beta") {
+	if _, answer := alpha.answerOf("signal", "device", "list"); !strings.Contains(fmt.Sprint(answer),
+		"signal is served by the host beta") {
 		t.Errorf("after signal has moved: %v", answer)
 	}
 	alpha.phone("pixel", "answer", open, "Yes")

@@ -22,8 +22,8 @@ func hasty() {
 	os.Exit(run(config()))
 }
 
-// fleet is some hosts that use one database on a server. Each is an office with a name and a user's folder of its own; all see the
-// same files, so that who writes one shows.
+// fleet is some hosts that use one database on a server. Each is an office with a name and a user's folder of its own;
+// all see the same files, so that who writes one shows.
 type fleet struct {
 	t      *testing.T
 	folder string
@@ -86,21 +86,23 @@ func (f *fleet) count(query string) string {
 	return rows[0]
 }
 
-// Many hosts on one server: agents on one write to agents whose files, commands and sessions are on another, a message wakes a waiter
-// elsewhere, a schedule runs once, and what a host was delivering that dies is delivered by another.
+// Many hosts on one server: agents on one write to agents whose files, commands and sessions are on another, a message
+// wakes a waiter elsewhere, a schedule runs once, and what a host was delivering that dies is delivered by another.
 func TestManyHosts(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, "alpha", "beta", "gamma")
 	in := func(file string) string { return filepath.Join(f.folder, file) }
 	says := func(file string) string { return "echo $MAILROOM_HOST_NAME >> " + in(file) }
 	send := func(sender, recipient string) (id string) {
-		return fmt.Sprint(f.hosts["alpha"].run("send", "--sender", sender, "--recipient", recipient, "--message-type", "note")["message_id"])
+		return fmt.Sprint(f.hosts["alpha"].run("send", "--sender", sender, "--recipient", recipient, "--message-type",
+			"note")["message_id"])
 	}
 	alpha, beta, gamma := f.hosts["alpha"], f.hosts["beta"], f.hosts["gamma"]
 	if _, err := postgrestest.SQL(t.Context(), alpha.db, `ALTER ROLE mailroom_audit NOLOGIN`); err != nil {
 		t.Fatal(err)
 	}
-	if note := fmt.Sprint(alpha.run("init")["note"]); !strings.Contains(note, "`mailroom sql` does not work yet") || !strings.Contains(note, "CREATE ROLE mailroom_audit") {
+	if note := fmt.Sprint(alpha.run("init")["note"]); !strings.Contains(note, "`mailroom sql` does not work yet") ||
+		!strings.Contains(note, "CREATE ROLE mailroom_audit") {
 		t.Errorf("init says %q of a server whose user of audits cannot enter", note)
 	}
 	alpha.run("agent", "add", "ann")
@@ -108,11 +110,14 @@ func TestManyHosts(t *testing.T) {
 	beta.run("agent", "add", "filed", "--deliver", "jsonl:"+in("filed"))
 	beta.run("agent", "add", "command", "--deliver", "exec:"+says("command"))
 	beta.run("agent", "add", "session", "--start", says("session"))
-	alpha.run("agent", "add", "slow", "--host", "", "--deliver", "exec:"+says("slow")+"; until test -e "+in("go")+"; do sleep 0.1; done")
-	alpha.run("schedule", "add", "tick", "--spec", "* * * * *", "--command", "send", "--params", `{"sender":"ann","recipient":"ann","message_type":"tick"}`)
+	alpha.run("agent", "add", "slow", "--host", "", "--deliver", "exec:"+says("slow")+"; until test -e "+in("go")+
+		"; do sleep 0.1; done")
+	alpha.run("schedule", "add", "tick", "--spec", "* * * * *", "--command", "send", "--params",
+		`{"sender":"ann","recipient":"ann","message_type":"tick"}`)
 
 	said, err := alpha.command("send", "filed", "early", "--as", "ann", "--output", "text").Output()
-	if err != nil || !strings.Contains(string(said), "No daemon runs on beta, which alone delivers to filed: it waits until `mailroom serve` runs there.") {
+	if err != nil || !strings.Contains(string(said),
+		"No daemon runs on beta, which alone delivers to filed: it waits until `mailroom serve` runs there.") {
 		t.Errorf("what is sent to a host without a daemon: %s, %v", said, err)
 	}
 	serving := map[string]*serving{}
@@ -165,11 +170,15 @@ func TestManyHosts(t *testing.T) {
 	const ticks = `SELECT count(*) FROM agent_message WHERE message_type = 'tick'`
 	f.until("a schedule runs", func() bool { return f.count(ticks) != "0" })
 	for query, want := range map[string]string{
-		`SELECT count(*) - count(DISTINCT left(created_at, 16)) FROM agent_message WHERE message_type = 'tick'`:                       "0",
-		`SELECT count(DISTINCT host) FROM daemons`:                                                                                    "3",
-		`SELECT crashes FROM agent_message WHERE message_id = '` + slow + `'`:                                                         "1",
-		`SELECT count(*) FROM message_trace WHERE event = 'failed' OR event = 'attempt_failed'`:                                       "0",
-		`SELECT string_agg(name || ' ' || host, ',' ORDER BY name) FROM agents WHERE name <> 'slow' AND host <> '' AND name <> 'own'`: "command beta,filed beta,session beta",
+		`SELECT count(*) - count(DISTINCT left(created_at, 16)) FROM agent_message
+			WHERE message_type = 'tick'`: "0",
+		`SELECT count(DISTINCT host) FROM daemons`: "3",
+		`SELECT crashes FROM agent_message WHERE message_id = '` + slow +
+			`'`: "1",
+		`SELECT count(*) FROM message_trace WHERE event = 'failed'
+			OR event = 'attempt_failed'`: "0",
+		`SELECT string_agg(name || ' ' || host, ',' ORDER BY name) FROM agents WHERE name <> 'slow' AND host <> ''
+			AND name <> 'own'`: "command beta,filed beta,session beta",
 	} {
 		if got := f.count(query); got != want {
 			t.Errorf("%s: %s, not %s", query, got, want)

@@ -33,7 +33,8 @@ func (o *office) startTools(agent, vocabulary string) (cmd *exec.Cmd, in io.Writ
 	return cmd, in, dialMCP(o.t, &mcp.IOTransport{Reader: out, Writer: in})
 }
 
-// TestMCPClientGone: a host that closes the pipe of its server, or kills it, while an agent waits takes no message with it.
+// TestMCPClientGone: a host that closes the pipe of its server, or kills it, while an agent waits takes no message with
+// it.
 func TestMCPClientGone(t *testing.T) {
 	t.Parallel()
 	for _, way := range []string{"closed", "killed"} {
@@ -43,7 +44,8 @@ func TestMCPClientGone(t *testing.T) {
 			cmd, in, s := o.startTools("a", "coral")
 			answered := make(chan error, 1)
 			go func() {
-				_, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: "wait_for_mentions", Arguments: map[string]any{"waitFor": "b"}})
+				_, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: "wait_for_mentions",
+					Arguments: map[string]any{"waitFor": "b"}})
 				answered <- err
 			}()
 			o.await(`SELECT count(*) FROM waits`, "1")
@@ -68,8 +70,8 @@ func TestMCPClientGone(t *testing.T) {
 	}
 }
 
-// TestMCPNobodyReads: a server whose client does not read any more ends as SIGPIPE would have it, without a word, though its standard input
-// stays open, and what it could not hand out is unread.
+// TestMCPNobodyReads: a server whose client does not read any more ends as SIGPIPE would have it, without a word,
+// though its standard input stays open, and what it could not hand out is unread.
 func TestMCPNobodyReads(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "a", "b")
@@ -111,8 +113,8 @@ func TestMCPNobodyReads(t *testing.T) {
 	}
 }
 
-// TestMCPDatabaseRemoved: where the database is removed below a running server, each of its tools says so, nothing appears in
-// its place, and all goes on when it is back.
+// TestMCPDatabaseRemoved: where the database is removed below a running server, each of its tools says so, nothing
+// appears in its place, and all goes on when it is back.
 func TestMCPDatabaseRemoved(t *testing.T) {
 	t.Parallel()
 	enginetest.OfAFile(t, "what is removed is a file")
@@ -120,9 +122,10 @@ func TestMCPDatabaseRemoved(t *testing.T) {
 		names []string // in the folder above that of the database
 		says  string
 	}{
-		"the file":           {[]string{"there/mailroom.db"}, "is missing, but its"},
-		"the file with -wal": {[]string{"there/mailroom.db", "there/mailroom.db-wal", "there/mailroom.db-shm"}, "was removed"},
-		"the folder":         {[]string{"there"}, "was removed"},
+		"the file": {[]string{"there/mailroom.db"}, "is missing, but its"},
+		"the file with -wal": {[]string{"there/mailroom.db", "there/mailroom.db-wal", "there/mailroom.db-shm"},
+			"was removed"},
+		"the folder": {[]string{"there"}, "was removed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -153,7 +156,8 @@ func TestMCPDatabaseRemoved(t *testing.T) {
 			}
 			move("", "away/")
 			for range 3 {
-				for tool, arguments := range map[string]map[string]any{"send_message": send, "get_messages": {}, "get_sent_messages": {}} {
+				for tool, arguments := range map[string]map[string]any{"send_message": send, "get_messages": {},
+					"get_sent_messages": {}} {
 					text, failed := call(tool, arguments)
 					if !failed || !strings.Contains(text, `"unavailable"`) || !strings.Contains(text, test.says) {
 						t.Errorf("%s answers %s", tool, text)

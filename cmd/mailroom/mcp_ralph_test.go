@@ -3,7 +3,8 @@ package main
 // ralphExample is document 002: each of its types with the payload that it shows, on the way that it has.
 var ralphExample = example{
 	vocabulary: "ralph",
-	setup:      []string{"agent add pm", "agent add developer", "agent add qa", "agent add watchdog", "setting set ralph.strict_routes on"},
+	setup: []string{"agent add pm", "agent add developer", "agent add qa", "agent add watchdog",
+		"setting set ralph.strict_routes on"},
 	steps: []step{
 		{"pm", "send", `{"to":"developer","type":"task_assign","priority":"high","payload":{
 			"taskId": "feat-001",
@@ -43,7 +44,8 @@ var ralphExample = example{
 			"branch": "developer-worktree",
 			"filesModified": ["file1.ts", "file2.ts"]}}`, `{"success":true,"id":"$ready"}`, ""},
 		{"developer", "ack", `{"id":"$task"}`, `{"id":"$task","acknowledged_at":"*"}`, ""},
-		{"qa", "inbox", `{"agent":"qa","limit":1}`, `{"messages":[{"id":"$ready","payload":{"filesModified":["file1.ts","file2.ts"]}}]}`, ""},
+		{"qa", "inbox", `{"agent":"qa","limit":1}`,
+			`{"messages":[{"id":"$ready","payload":{"filesModified":["file1.ts","file2.ts"]}}]}`, ""},
 		{"qa", "send", `{"to":"developer","type":"bug_report","payload":{
 			"taskId": "feat-001",
 			"bugs": [
@@ -64,7 +66,8 @@ var ralphExample = example{
 			}}}`, `{"success":true}`, ""},
 		{"qa", "send", `{"to":"pm","type":"bug_report","payload":{"taskId":"feat-001","bugs":[{"file":"f","line":1,"issue":"i"}]}}`,
 			`{"error":"invalid_params","message":"*","parameter":"to"}`, ""},
-		{"pm", "send", `{"from":"qa","to":"developer","type":"note"}`, `{"error":"permission_denied","message":"*"}`, ""},
+		{"pm", "send", `{"from":"qa","to":"developer","type":"note"}`, `{"error":"permission_denied","message":"*"}`,
+			""},
 		{"developer", "inbox", `{}`, `{"count":2,"messages":[{"type":"answer"},{"type":"bug_report"}]}`, ""},
 		{"watchdog", "inbox", `{}`, `{"count":1,"messages":[{"type":"status_update","payload":{"agent":"developer","status":"working","taskId":"feat-001"}}]}`, ""},
 	},

@@ -9,8 +9,8 @@ import (
 	"mailroom/orchestrator"
 )
 
-// TestReadOnlyTools: a tool that says of itself that it only reads writes nothing but traces. The program runs under the guard
-// on tables, which refuses it everything else (guardTables).
+// TestReadOnlyTools: a tool that says of itself that it only reads writes nothing but traces. The program runs under
+// the guard on tables, which refuses it everything else (guardTables).
 func TestReadOnlyTools(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "boss")
@@ -30,7 +30,8 @@ func TestReadOnlyTools(t *testing.T) {
 			t.Errorf("%s says that it only reads", name)
 		}
 	}
-	for _, name := range []string{"poll", "trace", "why", "status", "sql", "list_groups", "get_sent_messages", "signal_list"} {
+	for _, name := range []string{"poll", "trace", "why", "status", "sql", "list_groups", "get_sent_messages",
+		"signal_list"} {
 		if !slices.Contains(reading, name) {
 			t.Errorf("%s does not say that it only reads", name)
 		}

@@ -24,7 +24,8 @@ func toolsList(t *testing.T, vocabulary string) []byte {
 {"jsonrpc":"2.0","method":"notifications/initialized"}
 {"jsonrpc":"2.0","id":2,"method":"tools/list"}
 `)
-	if status := p.Run(t.Context(), append([]string{"mailroom", "--db", o.db}, mcpWords("builder", vocabulary, false)...)); status != 0 {
+	if status := p.Run(t.Context(), append([]string{"mailroom", "--db", o.db}, mcpWords("builder", vocabulary,
+		false)...)); status != 0 {
 		t.Fatalf("exit status %d", status)
 	}
 	for line := range bytes.Lines(out.Bytes()) {
@@ -36,8 +37,8 @@ func toolsList(t *testing.T, vocabulary string) []byte {
 	return nil
 }
 
-// TestToolsFitInAModel: what an agent's model reads before it does anything is short: each tool says in one sentence what it
-// is for, each parameter in a few words what it is, and no shell and nothing twice.
+// TestToolsFitInAModel: what an agent's model reads before it does anything is short: each tool says in one sentence
+// what it is for, each parameter in a few words what it is, and no shell and nothing twice.
 func TestToolsFitInAModel(t *testing.T) {
 	t.Parallel()
 	for vocabulary, most := range map[string]int{"relay": 6_000, "": 45_000} {
@@ -65,7 +66,8 @@ func TestToolsFitInAModel(t *testing.T) {
 			names = append(names, tool.Name)
 			heldShort(t, tool.Name, strings.TrimSuffix(tool.Description, "."), 120)
 			if !strings.HasSuffix(tool.Description, ".") || tool.InputSchema.Description != "" {
-				t.Errorf("%s says %q, and %q besides; want one sentence, once", tool.Name, tool.Description, tool.InputSchema.Description)
+				t.Errorf("%s says %q, and %q besides; want one sentence, once", tool.Name, tool.Description,
+					tool.InputSchema.Description)
 			}
 			for name, p := range tool.InputSchema.Properties {
 				heldShort(t, tool.Name+"."+name, p.Description, 130)
@@ -92,8 +94,8 @@ func heldShort(t *testing.T, what, says string, most int) {
 	}
 }
 
-// TestPropertiesHaveTypes: every property of every tool has a type, and so has what is below it: Gemini CLI leaves out a tool of which one has none,
-// and Gemini refuses all where a list has no items, or a type is a list.
+// TestPropertiesHaveTypes: every property of every tool has a type, and so has what is below it: Gemini CLI leaves out
+// a tool of which one has none, and Gemini refuses all where a list has no items, or a type is a list.
 func TestPropertiesHaveTypes(t *testing.T) {
 	t.Parallel()
 	tools := 0
@@ -144,7 +146,8 @@ func heldTyped(t *testing.T, where string, schema any) {
 	}
 }
 
-// TestWholeNumbers: each parameter that is a whole number takes 5.0 and 5e0 for 5, as JSON Schema has it, and is refused the same.
+// TestWholeNumbers: each parameter that is a whole number takes 5.0 and 5e0 for 5, as JSON Schema has it, and is
+// refused the same.
 func TestWholeNumbers(t *testing.T) {
 	t.Parallel()
 	tried := 0
@@ -179,7 +182,8 @@ func withRequired(d *commands.Definition, name, value string) json.RawMessage {
 		if !p.Required || p.Name == name {
 			continue
 		}
-		some := map[commands.Kind]string{commands.Integer: "1", commands.Span: "1", commands.Number: "1", commands.Boolean: "true", commands.List: `["a"]`, commands.JSON: "{}"}[p.Kind]
+		some := map[commands.Kind]string{commands.Integer: "1", commands.Span: "1", commands.Number: "1",
+			commands.Boolean: "true", commands.List: `["a"]`, commands.JSON: "{}"}[p.Kind]
 		if some == "" {
 			some = `"a"`
 		}

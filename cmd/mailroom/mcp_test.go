@@ -51,7 +51,8 @@ func inMemory(o *office) dial {
 		p.In, p.Out, p.Err, p.Getenv = in, out, io.Discard, func(string) string { return "" }
 		ended := make(chan int, 1)
 		go func() {
-			status := p.Run(context.WithoutCancel(o.t.Context()), append([]string{"mailroom", "--db", o.db}, mcpWords(agent, vocabulary, admin)...))
+			status := p.Run(context.WithoutCancel(o.t.Context()), append([]string{"mailroom", "--db", o.db},
+				mcpWords(agent, vocabulary, admin)...))
 			out.Close()
 			ended <- status
 		}()
@@ -126,7 +127,8 @@ func newClient(t *testing.T, transport mcp.Transport) *client {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.input[tool.Name], c.output[tool.Name] = resolved(t, tool.Name, tool.InputSchema), resolved(t, tool.Name, tool.OutputSchema)
+		c.input[tool.Name], c.output[tool.Name] = resolved(t, tool.Name, tool.InputSchema), resolved(t, tool.Name,
+			tool.OutputSchema)
 	}
 	return c
 }
@@ -152,8 +154,8 @@ func resolved(t *testing.T, tool string, schema any) *jsonschema.Resolved {
 	return r
 }
 
-// call calls a tool, and holds what goes in and comes out to its schemas. It returns the answer, or that of the failure,
-// and the text.
+// call calls a tool, and holds what goes in and comes out to its schemas. It returns the answer, or that of the
+// failure, and the text.
 func (c *client) call(t *testing.T, tool, args string) (answer any, text string, failed bool) {
 	t.Helper()
 	given := decoded(t, args)
@@ -202,8 +204,8 @@ func (k known) fill(text string) string {
 	return text
 }
 
-// match compares an answer with what is wanted: every key that is wanted, null for one that must not be there, and lists
-// as a whole. "*" is any value, "$name" a value that is kept, or the one that was.
+// match compares an answer with what is wanted: every key that is wanted, null for one that must not be there, and
+// lists as a whole. "*" is any value, "$name" a value that is kept, or the one that was.
 func (k known) match(path string, got, want any) error {
 	switch want := want.(type) {
 	case map[string]any:

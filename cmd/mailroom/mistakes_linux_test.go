@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// atATerminal runs a line of a shell in a terminal of so many columns until it has printed a text, types something and returns all that
-// was printed and the exit status.
+// atATerminal runs a line of a shell in a terminal of so many columns until it has printed a text, types something and
+// returns all that was printed and the exit status.
 func (o *office) atATerminal(columns int, line, until, typed string) (printed string, status int) {
 	o.t.Helper()
 	env := append(o.command().Env, "NO_COLOR=1", "TERM=xterm")
@@ -35,7 +35,8 @@ func TestMistakesAtATerminal(t *testing.T) {
 		{"mailroom serve", "Serving"},
 	} {
 		printed, status := o.atATerminal(80, c.line, c.until, interrupt)
-		closed := strings.HasSuffix(printed, "\nmailroom: interrupted\n") || strings.HasSuffix(printed, "\nmailroom: stopped\n")
+		closed := strings.HasSuffix(printed, "\nmailroom: interrupted\n") ||
+			strings.HasSuffix(printed, "\nmailroom: stopped\n")
 		if status != 130 || !closed || strings.Count(printed, "mailroom: ") != 1 {
 			t.Errorf("%s: exit status %d after %q", c.line, status, printed)
 		}
@@ -45,8 +46,8 @@ func TestMistakesAtATerminal(t *testing.T) {
 	}
 }
 
-// TestSentencesAtATerminal: who really has to wait is told so, and nobody else; acknowledge says what it did; a narrow terminal gets
-// records, and a mistake its lines.
+// TestSentencesAtATerminal: who really has to wait is told so, and nobody else; acknowledge says what it did; a narrow
+// terminal gets records, and a mistake its lines.
 func TestSentencesAtATerminal(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "a", "b")
@@ -65,8 +66,10 @@ func TestSentencesAtATerminal(t *testing.T) {
 		{80, "mailroom acknowledge " + id, 0, id + " is acknowledged by b, now.\n", "read at"},
 		{80, "mailroom list --frm a", 64, "Did you mean --from?\n", ""},
 	} {
-		printed, status := o.atATerminal(c.columns, "sh -c 'echo; "+c.line+"; s=$?; echo ended; exit $s'", "ended", "\n")
-		if status != c.status || !strings.Contains(printed, c.has) || c.lack != "" && strings.Contains(printed, c.lack) {
+		printed, status := o.atATerminal(c.columns, "sh -c 'echo; "+c.line+"; s=$?; echo ended; exit $s'", "ended",
+			"\n")
+		if status != c.status || !strings.Contains(printed, c.has) || c.lack != "" && strings.Contains(printed,
+			c.lack) {
 			t.Errorf("%s: exit status %d after %q; want %d and %q", c.line, status, printed, c.status, c.has)
 		}
 	}

@@ -21,14 +21,15 @@ func ip(t *testing.T, args ...string) {
 	}
 }
 
-// network makes a network namespace for each of some hosts, which has nothing but a cable to this one, and programs that run mailroom there.
-// It returns the addresses at which they find this machine.
+// network makes a network namespace for each of some hosts, which has nothing but a cable to this one, and programs
+// that run mailroom there. It returns the addresses at which they find this machine.
 func network(t *testing.T, names ...string) (addresses []string) {
 	t.Helper()
 	programs := t.TempDir()
 	t.Setenv("PATH", programs+string(filepath.ListSeparator)+os.Getenv("PATH"))
 	for i, name := range names {
-		space, here, there := fmt.Sprint("mailroom-", os.Getpid(), "-", name), fmt.Sprint("mr", os.Getpid(), "h", i), fmt.Sprint("mr", os.Getpid(), "t", i)
+		space, here, there := fmt.Sprint("mailroom-", os.Getpid(), "-", name), fmt.Sprint("mr", os.Getpid(), "h", i),
+			fmt.Sprint("mr", os.Getpid(), "t", i)
 		address := fmt.Sprintf("10.213.%d.", i)
 		ip(t, "netns", "add", space)
 		t.Cleanup(func() { ip(t, "netns", "del", space) })
@@ -44,7 +45,8 @@ func network(t *testing.T, names ...string) (addresses []string) {
 			name + "-mailroom": "exec ip netns exec " + space + ` mailroom-hasty "$@"`,
 			name + "-cable":    "exec ip -n " + space + " link set " + there + ` "$1"`,
 		} {
-			if err := os.WriteFile(filepath.Join(programs, file), []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil {
+			if err := os.WriteFile(filepath.Join(programs, file), []byte("#!/bin/sh\n"+script+"\n"),
+				0o700); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -61,8 +63,8 @@ func cable(t *testing.T, host, state string) {
 	}
 }
 
-// Hosts that share nothing but a server's address: what one was delivering whose cable is pulled is delivered by the other, and by nobody
-// twice, and the first goes on once it has its cable again.
+// Hosts that share nothing but a server's address: what one was delivering whose cable is pulled is delivered by the
+// other, and by nobody twice, and the first goes on once it has its cable again.
 func TestHostsInNamespaces(t *testing.T) {
 	if os.Getuid() != 0 && os.Getenv("CI") == "" {
 		t.Skip("only root can make network namespaces")
@@ -78,7 +80,8 @@ func TestHostsInNamespaces(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(hba[0], []byte("local all all trust\nhost all all 10.213.0.0/16 trust\n"), 0o600); err != nil {
+	if err := os.WriteFile(hba[0], []byte("local all all trust\nhost all all 10.213.0.0/16 trust\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := postgrestest.SQL(t.Context(), server, "SELECT pg_reload_conf()"); err != nil {
@@ -102,7 +105,8 @@ func TestHostsInNamespaces(t *testing.T) {
 	alpha.run("agent", "add", "ann")
 	alpha.run("agent", "add", "there", "--deliver", "jsonl:"+in("alpha"))
 	beta.run("agent", "add", "there2", "--deliver", "jsonl:"+in("beta"))
-	alpha.run("agent", "add", "slow", "--host", "", "--deliver", "exec:echo $MAILROOM_HOST_NAME >> "+in("slow")+"; until test -e "+in("go")+"; do sleep 0.1; done")
+	alpha.run("agent", "add", "slow", "--host", "", "--deliver", "exec:echo $MAILROOM_HOST_NAME >> "+in("slow")+
+		"; until test -e "+in("go")+"; do sleep 0.1; done")
 	for _, name := range names {
 		f.hosts[name].serve()
 	}
@@ -125,7 +129,8 @@ func TestHostsInNamespaces(t *testing.T) {
 	if err := os.WriteFile(in("go"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	const delivered = `SELECT count(*) FROM message_trace JOIN agent_message USING (message_id) WHERE recipient = 'slow' AND event = 'delivered'`
+	const delivered = `SELECT count(*) FROM message_trace JOIN agent_message USING (message_id) WHERE recipient = 'slow'
+		AND event = 'delivered'`
 	f.until("it is delivered", func() bool { return f.count(delivered) != "0" })
 	agent := map[string]string{"alpha": "there", "beta": "there2"}[cut]
 	send(f.hosts[other], agent)

@@ -13,13 +13,14 @@ import (
 	"testing"
 )
 
-// A page shows what is typed and what comes of it in blocks of console: a command behind "$ ", its further lines behind "> ", and
-// below it what it prints. TestPages types every command of a page, in the page's order, in a terminal of its own, in an empty
-// folder with a home of its own, and compares what comes. A block in an HTML comment is run, too, and readers do not see it.
+// A page shows what is typed and what comes of it in blocks of console: a command behind "$ ", its further lines behind
+// "> ", and below it what it prints. TestPages types every command of a page, in the page's order, in a terminal of its
+// own, in an empty folder with a home of its own, and compares what comes. A block in an HTML comment is run, too, and
+// readers do not see it.
 //
-// What differs from run to run (ids, times, numbers of processes) is compared by its form, and an id of the page means the same
-// thing wherever it stands: once a command has printed one, later commands get the real one. Blanks and line ends are all the same.
-// A line of nothing but three dots leaves something out.
+// What differs from run to run (ids, times, numbers of processes) is compared by its form, and an id of the page means
+// the same thing wherever it stands: once a command has printed one, later commands get the real one. Blanks and line
+// ends are all the same. A line of nothing but three dots leaves something out.
 
 // unrun are the commands of pages that TestPages does not run, by how they begin.
 var unrun = []struct{ begins, because string }{
@@ -38,7 +39,8 @@ var unrun = []struct{ begins, because string }{
 	{"cloudflared ", "it needs an account"},
 }
 
-// goesOn finds the commands that end when they are interrupted. Each gets a terminal of its own, until the end of the page.
+// goesOn finds the commands that end when they are interrupted. Each gets a terminal of its own, until the end of the
+// page.
 var goesOn = regexp.MustCompile(`^(?:mailroom (?:serve|tail|ralph watch)|sh worker\.sh)\b`)
 
 // typed is a command of a page.
@@ -100,7 +102,8 @@ func TestPages(t *testing.T) {
 			if which, is := isUnrun(s.command); is {
 				used[which] = true
 			}
-			if words := strings.Fields(s.command); words[0] == "make" && !strings.Contains(string(makefile), "\n"+words[1]+":") {
+			if words := strings.Fields(s.command); words[0] == "make" && !strings.Contains(string(makefile),
+				"\n"+words[1]+":") {
 				t.Errorf("%s: the Makefile has no target %s", file, words[1])
 			}
 		}
@@ -110,7 +113,8 @@ func TestPages(t *testing.T) {
 		t.Run(strings.TrimPrefix(filepath.ToSlash(file), "../../"), func(t *testing.T) {
 			t.Parallel()
 			for _, program := range []string{"curl", "jq", "sqlite3"} {
-				if _, err := exec.LookPath(program); err == nil || !strings.Contains(string(text), "$ "+program+" ") && !strings.Contains(string(text), "| "+program+" ") {
+				if _, err := exec.LookPath(program); err == nil || !strings.Contains(string(text), "$ "+program+" ") &&
+					!strings.Contains(string(text), "| "+program+" ") {
 					continue
 				}
 				if os.Getenv("CI") != "" {
@@ -176,17 +180,19 @@ func newPage(t *testing.T, file string) *page {
 		}
 	}
 	for _, v := range os.Environ() {
-		if name, _, _ := strings.Cut(v, "="); !strings.HasPrefix(name, "MAILROOM_") && !strings.HasPrefix(name, "XDG_") && name != "NO_COLOR" {
+		if name, _, _ := strings.Cut(v, "="); !strings.HasPrefix(name, "MAILROOM_") && !strings.HasPrefix(name,
+			"XDG_") && name != "NO_COLOR" {
 			p.env = append(p.env, v)
 		}
 	}
-	p.env = append(p.env, "PATH="+hosts+":"+os.Getenv("PATH"), "HOME="+p.home, "TERM=xterm", "TZ=UTC", "LC_ALL=C.UTF-8", "TMPDIR="+p.home)
+	p.env = append(p.env, "PATH="+hosts+":"+os.Getenv("PATH"), "HOME="+p.home, "TERM=xterm", "TZ=UTC", "LC_ALL=C.UTF-8",
+		"TMPDIR="+p.home)
 	p.shell = p.tty()
 	return p
 }
 
-// tty opens a terminal in the folder of the page's project. Where the real home has a longer name it is wider, so that lines
-// that show a path are broken where they are with the page's.
+// tty opens a terminal in the folder of the page's project. Where the real home has a longer name it is wider, so that
+// lines that show a path are broken where they are with the page's.
 func (p *page) tty() *tty {
 	return openTTY(p.t, filepath.Join(p.home, "shop"), p.env, 110+len(p.home)-len("/home/me"))
 }
@@ -194,10 +200,12 @@ func (p *page) tty() *tty {
 // run types a command and compares what comes.
 func (p *page) run(s *typed) {
 	p.t.Helper()
-	command := strings.ReplaceAll(p.toRun(s.command), "go run ./cmd/mailroom ", "mailroom ") // the same program, built already
+	// the same program, built already
+	command := strings.ReplaceAll(p.toRun(s.command), "go run ./cmd/mailroom ", "mailroom ")
 	if goesOn.MatchString(command) && !strings.Contains(command, "--once") {
 		if len(s.printed) == 0 {
-			p.t.Fatalf("%s:%d: nothing says what %s prints, so that nobody knows whether it runs", p.name, s.from, s.command)
+			p.t.Fatalf("%s:%d: nothing says what %s prints, so that nobody knows whether it runs", p.name, s.from,
+				s.command)
 		}
 		other := p.tty()
 		other.start(command)
@@ -246,7 +254,8 @@ func (p *page) compare(s *typed, got string) (shown string) {
 		p.bind(s, got, true)
 		return shown
 	}
-	p.t.Errorf("%s:%d: %s prints\n%s\nand not, as the page says,\n%s", p.name, s.from, s.command, shown, strings.Join(s.printed, "\n"))
+	p.t.Errorf("%s:%d: %s prints\n%s\nand not, as the page says,\n%s", p.name, s.from, s.command, shown,
+		strings.Join(s.printed, "\n"))
 	return shown
 }
 
@@ -260,7 +269,8 @@ func uncoloured(text string) string {
 	return colours.ReplaceAllString(overwritten.ReplaceAllString(strings.ReplaceAll(text, "\r\n", "\n"), ""), "")
 }
 
-// variant is the form of something that differs from run to run. What is bound stands for the same thing wherever it stands.
+// variant is the form of something that differs from run to run. What is bound stands for the same thing wherever it
+// stands.
 type variant struct {
 	pattern string
 	bound   bool
@@ -292,8 +302,8 @@ var anyVariant = func() *regexp.Regexp {
 	return regexp.MustCompile(strings.Join(all, "|"))
 }()
 
-// pattern makes of what a page says a pattern of what may be printed: all of it, or its beginning. It also returns the ids of the
-// page of which nobody knows yet what they are in this run; the pattern has a group for each.
+// pattern makes of what a page says a pattern of what may be printed: all of it, or its beginning. It also returns the
+// ids of the page of which nobody knows yet what they are in this run; the pattern has a group for each.
 func (p *page) pattern(printed []string, whole bool) (pattern *regexp.Regexp, ids []string) {
 	var b strings.Builder
 	b.WriteString(`(?s)^\s*`)
@@ -321,7 +331,8 @@ func (p *page) pattern(printed []string, whole bool) (pattern *regexp.Regexp, id
 	return regexp.MustCompile(b.String()), ids
 }
 
-// variantOf is the pattern of a match of anyVariant. An id that is known is what it is in this run; another is returned, too.
+// variantOf is the pattern of a match of anyVariant. An id that is known is what it is in this run; another is
+// returned, too.
 func (p *page) variantOf(line string, match []int) (pattern, id string) {
 	which := slices.IndexFunc(variants, func(f variant) bool { return match[2*slices.Index(variants, f)+2] >= 0 })
 	found, f := line[match[0]:match[1]], variants[which]
@@ -347,8 +358,8 @@ func literally(text string) string {
 	return strings.Join(parts, `\s+`)
 }
 
-// bind notes what the ids that the page shows here are in this run. It reports whether the page is right, and each id means one thing
-// that no other id means.
+// bind notes what the ids that the page shows here are in this run. It reports whether the page is right, and each id
+// means one thing that no other id means.
 func (p *page) bind(s *typed, got string, whole bool) bool {
 	pattern, ids := p.pattern(s.printed, whole)
 	values := pattern.FindStringSubmatch(got)
@@ -368,7 +379,8 @@ func (p *page) bind(s *typed, got string, whole bool) bool {
 
 // paths puts this run's folder and address in the place of the page's.
 func (p *page) paths(text string) string {
-	return strings.NewReplacer("/home/me/.local/bin", p.program, "/home/me", p.home, "127.0.0.1", p.loopback).Replace(text)
+	return strings.NewReplacer("/home/me/.local/bin", p.program, "/home/me", p.home, "127.0.0.1",
+		p.loopback).Replace(text)
 }
 
 // toRun puts what the page's ids are in this run into a command.
@@ -378,7 +390,8 @@ func (p *page) toRun(command string) string {
 
 // toShow is the other way round.
 func (p *page) toShow(got string) string {
-	pairs := []string{p.program, "/home/me/.local/bin", p.home, "/home/me", p.loopback, "127.0.0.1", p.host + "-", "vm-"}
+	pairs := []string{p.program, "/home/me/.local/bin", p.home, "/home/me", p.loopback, "127.0.0.1", p.host + "-",
+		"vm-"}
 	for id, real := range p.real {
 		pairs = append(pairs, real, id)
 	}

@@ -39,7 +39,8 @@ func eachPage(t *testing.T, check func(t *testing.T, file, text string)) {
 	}
 }
 
-// TestFilesThatAreNamedExist finds pages that name files which have moved. A name is a path from the top, or from orchestrator/.
+// TestFilesThatAreNamedExist finds pages that name files which have moved. A name is a path from the top, or from
+// orchestrator/.
 func TestFilesThatAreNamedExist(t *testing.T) {
 	t.Parallel()
 	top := filepath.Join("..", "..")
@@ -79,9 +80,10 @@ func TestLinksLead(t *testing.T) {
 				t.Errorf("%s: there is nothing at %s", file, to)
 				continue
 			}
-			if place != "" && !slices.ContainsFunc(heading.FindAllStringSubmatch(string(page), -1), func(h []string) bool {
-				return strings.ReplaceAll(anchor.ReplaceAllString(strings.ToLower(h[1]), ""), " ", "-") == place
-			}) {
+			if place != "" && !slices.ContainsFunc(heading.FindAllStringSubmatch(string(page), -1),
+				func(h []string) bool {
+					return strings.ReplaceAll(anchor.ReplaceAllString(strings.ToLower(h[1]), ""), " ", "-") == place
+				}) {
 				t.Errorf("%s: there is no heading at %s", file, to)
 			}
 		}
@@ -139,8 +141,10 @@ func TestCommandsAreInConsoleBlocks(t *testing.T) {
 					t.Errorf("%s:%d: a block of %s; commands are in blocks of console", file, i+1, language)
 				}
 			case !inside && strings.HasPrefix(line, "    "):
-				t.Errorf("%s:%d: an indented block; put commands into a block of console, and what is none behind ```", file, i+1)
-			case inside && language != "console" && (strings.HasPrefix(line, "$ ") || strings.HasPrefix(line, "mailroom ")):
+				t.Errorf("%s:%d: an indented block; put commands into a block of console, and what is none behind ```",
+					file, i+1)
+			case inside && language != "console" && (strings.HasPrefix(line, "$ ") ||
+				strings.HasPrefix(line, "mailroom ")):
 				t.Errorf("%s:%d: a command in a block of %q, which is not run", file, i+1, language)
 			}
 		}
@@ -153,7 +157,8 @@ var (
 	helpOf    = regexp.MustCompile("The help is `([^`]*)`")
 )
 
-// TestCommandsThatAreNamedExist: a command that a page names in passing is one of the program's, and has the flags that it is given.
+// TestCommandsThatAreNamedExist: a command that a page names in passing is one of the program's, and has the flags that
+// it is given.
 func TestCommandsThatAreNamedExist(t *testing.T) {
 	t.Parallel()
 	var everywhere []string
@@ -176,7 +181,8 @@ func TestCommandsThatAreNamedExist(t *testing.T) {
 			p := cli.Standard(config())
 			p.Out, p.Err = &out, &out
 			status := p.Run(t.Context(), append(words, "--help"))
-			if help := helpOf.FindStringSubmatch(out.String()); status != 0 && help != nil { // where a text could stand, that asks for no help
+			// where a text could stand, that asks for no help
+			if help := helpOf.FindStringSubmatch(out.String()); status != 0 && help != nil {
 				out.Reset()
 				status = p.Run(t.Context(), strings.Fields(help[1]))
 			}

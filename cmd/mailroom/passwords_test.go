@@ -10,8 +10,8 @@ import (
 	"mailroom/orchestrator/store/postgres/postgrestest"
 )
 
-// TestPasswordOfCommands has a server that asks for a password, which the user has in PGPASSWORD only. `mailroom` in a command of an agent
-// is not given it, and names what to do; so does the doctor, until the agent's list lets it pass.
+// TestPasswordOfCommands has a server that asks for a password, which the user has in PGPASSWORD only. `mailroom` in a
+// command of an agent is not given it, and names what to do; so does the doctor, until the agent's list lets it pass.
 func TestPasswordOfCommands(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
@@ -25,7 +25,8 @@ func TestPasswordOfCommands(t *testing.T) {
 	}
 	query("CREATE ROLE ann LOGIN PASSWORD 'hers'")
 	query("CREATE SCHEMA mailroom AUTHORIZATION ann")
-	if err := os.WriteFile(query("SHOW hba_file"), []byte("local all postgres trust\nlocal all all scram-sha-256\n"), 0o600); err != nil {
+	if err := os.WriteFile(query("SHOW hba_file"), []byte("local all postgres trust\nlocal all all scram-sha-256\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	query("SELECT pg_reload_conf()")
@@ -60,7 +61,8 @@ func TestPasswordOfCommands(t *testing.T) {
 		}
 		return ""
 	}
-	if says := finding(); !strings.HasPrefix(says, "note ") || !strings.Contains(says, "commands of builder is not let in") || !strings.Contains(says, "~/.pgpass") {
+	if says := finding(); !strings.HasPrefix(says, "note ") ||
+		!strings.Contains(says, "commands of builder is not let in") || !strings.Contains(says, "~/.pgpass") {
 		t.Errorf("doctor finds %q", says)
 	}
 	o.run("agent", "add", "builder", "--pass-env", "*,PGPASSWORD")

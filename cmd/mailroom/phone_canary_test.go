@@ -39,15 +39,16 @@ func forms(word string) map[string][]byte {
 	for _, unit := range utf16.Encode([]rune(word)) {
 		list["UTF-16"] = append(list["UTF-16"], byte(unit), byte(unit>>8))
 	}
-	for before := range 3 { // what base64 makes of a word depends on how many bytes are before it; ends depend on neighbours
+	// what base64 makes of a word depends on how many bytes are before it; ends depend on neighbours
+	for before := range 3 {
 		encoded := base64.RawStdEncoding.EncodeToString([]byte(strings.Repeat("x", before) + word))
 		list[fmt.Sprintf("base64 after %d", before)] = []byte(encoded[(before*8+5)/6 : len(encoded)-1])
 	}
 	return list
 }
 
-// places are all that is kept and said of a database, by name: the files beside it, what its tables say (a word can be cut
-// by the end of a page of the file), the metrics while the daemon runs, and its log after it has ended.
+// places are all that is kept and said of a database, by name: the files beside it, what its tables say (a word can be
+// cut by the end of a page of the file), the metrics while the daemon runs, and its log after it has ended.
 func (h *household) places() map[string][]byte {
 	h.t.Helper()
 	found := h.tables()
@@ -76,8 +77,8 @@ func (h *household) places() map[string][]byte {
 	return found
 }
 
-// hides fails the test when a word of an encrypted question can be found anywhere. Options may stand where the asker keeps
-// what an answer will be read with: beside the database, for its own user only.
+// hides fails the test when a word of an encrypted question can be found anywhere. Options may stand where the asker
+// keeps what an answer will be read with: beside the database, for its own user only.
 func (h *household) hides(words canaries, options ...string) {
 	h.t.Helper()
 	replies := filepath.Join(h.beside()+"-signal", "replies") + string(filepath.Separator)
@@ -123,7 +124,8 @@ func TestCanaryForms(t *testing.T) {
 	word := newCanaries("question")["question"]
 	for _, before := range []string{"", "1", "12", "123", `{"question":"`} {
 		text := []byte(before + word + " and more")
-		for form, said := range map[string]string{"hex": hex.EncodeToString(text), "base64": base64.StdEncoding.EncodeToString(text)} {
+		for form, said := range map[string]string{"hex": hex.EncodeToString(text),
+			"base64": base64.StdEncoding.EncodeToString(text)} {
 			found := false
 			for _, bytes := range forms(word) {
 				found = found || contains([]byte(said), bytes)

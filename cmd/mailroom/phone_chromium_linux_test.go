@@ -9,8 +9,8 @@ import (
 	"mailroom/commands/surface/phone/browsertest"
 )
 
-// TestChromiumQuestion: a question with five options is answered in the page, and so is one without. What is pushed says
-// nothing in clear; what was changed of it shows nothing.
+// TestChromiumQuestion: a question with five options is answered in the page, and so is one without. What is pushed
+// says nothing in clear; what was changed of it shows nothing.
 func TestChromiumQuestion(t *testing.T) {
 	t.Parallel()
 	ctx := browsertest.Start(t, browsertest.ChromiumPrograms...)
@@ -37,7 +37,8 @@ func TestChromiumQuestion(t *testing.T) {
 	}
 	worker.Push(h.daemon.phone, flipped(t, pushed))
 	worker.Push(h.daemon.phone, pushed)
-	if got := worker.Shown(); got.Title != h.project()+": builder asks" || got.Body != words["question"] || got.Tag != id || len(got.Actions) > 0 {
+	if got := worker.Shown(); got.Title != h.project()+": builder asks" || got.Body != words["question"] ||
+		got.Tag != id || len(got.Actions) > 0 {
 		t.Errorf("notification %+v; five buttons are too many for it", got)
 	}
 	page.Reads(words["context"])
@@ -85,8 +86,8 @@ func flipped(t *testing.T, pushed []byte) []byte {
 	return bytes.Replace(pushed, []byte(ciphertext), []byte(ciphertext[:at]+string(other)+ciphertext[at+1:]), 1)
 }
 
-// TestChromiumAlert: an alert is shown under what it is, and one that is not encrypted says so. A device that is revoked is
-// told, and is asked nothing any more.
+// TestChromiumAlert: an alert is shown under what it is, and one that is not encrypted says so. A device that is
+// revoked is told, and is asked nothing any more.
 func TestChromiumAlert(t *testing.T) {
 	t.Parallel()
 	ctx := browsertest.Start(t, browsertest.ChromiumPrograms...)
@@ -95,7 +96,8 @@ func TestChromiumAlert(t *testing.T) {
 	page, worker := browsertest.StartChromium(ctx, t).NewPage(receiver)
 	device := h.pair(page)
 	h.ring(page)
-	for body, flag := range map[string]string{"Deployed": "--encrypt=true", "Not encrypted. Deployed": "--encrypt=false"} {
+	for body, flag := range map[string]string{"Deployed": "--encrypt=true",
+		"Not encrypted. Deployed": "--encrypt=false"} {
 		h.run("signal", "send-alert", "--as", "builder", "--message", "Deployed", "--alert-type", "success", flag)
 		worker.Push(h.daemon.phone, receiver.Next())
 		got := worker.Shown()

@@ -12,9 +12,9 @@ import (
 	"mailroom/orchestrator/store/postgres"
 )
 
-// TestFirefoxQuestion: a question that is asked on the command line is pushed, decrypted in the service worker and shown
-// as a notification with buttons; one of them is pressed, and the asker decrypts the answer. Nothing of it can be read
-// anywhere on the machine. One that is taken back afterwards leaves a word in place of its notification.
+// TestFirefoxQuestion: a question that is asked on the command line is pushed, decrypted in the service worker and
+// shown as a notification with buttons; one of them is pressed, and the asker decrypts the answer. Nothing of it can be
+// read anywhere on the machine. One that is taken back afterwards leaves a word in place of its notification.
 func TestFirefoxQuestion(t *testing.T) {
 	helper.Long(t)
 	t.Parallel()
@@ -26,7 +26,8 @@ func TestFirefoxQuestion(t *testing.T) {
 	h.ring(page)
 
 	words := newCanaries("question", "yes", "no", "context")
-	id := h.ask(words["question"]+" proceed?", "--options", words["yes"], "--options", words["no"], "--context", words["context"])
+	id := h.ask(words["question"]+" proceed?", "--options", words["yes"], "--options", words["no"], "--context",
+		words["context"])
 	n := desktop.Shown()
 	if n.Summary != h.project()+": builder asks" || n.Body != words["question"]+" proceed?" {
 		t.Errorf("notification %+v", n)
@@ -54,8 +55,8 @@ func TestFirefoxQuestion(t *testing.T) {
 	h.hides(words, "yes", "no")
 }
 
-// ends waits until none of some notifications is shown any more, and one in their place says what became of the question,
-// without buttons.
+// ends waits until none of some notifications is shown any more, and one in their place says what became of the
+// question, without buttons.
 func (h *household) ends(desktop *browsertest.Desktop, body string, asked ...browsertest.Notification) {
 	h.t.Helper()
 	there := map[uint32]bool{}
@@ -104,7 +105,8 @@ func TestFirefoxTampered(t *testing.T) {
 		"the whole body":   fmt.Sprintf(`json_set(payload, '$.body', (SELECT body FROM signal_questions WHERE question_id = '%s'))`, decoy),
 	} {
 		h.rows(`CREATE TRIGGER tamper AFTER INSERT ON agent_message WHEN new.message_type = 'push' BEGIN
-			UPDATE agent_message SET payload = (SELECT ` + change + ` FROM (SELECT json_extract(new.payload, '$.body') AS body))
+			UPDATE agent_message SET payload = (SELECT ` + change + ` FROM (SELECT json_extract(new.payload,
+				'$.body') AS body))
 			WHERE seq = new.seq; END`)
 		h.ask("changed: "+name, "--options", "yes", "--options", "no")
 		h.push.Next()
@@ -120,7 +122,8 @@ func TestFirefoxTampered(t *testing.T) {
 	flipped := h.ask("changed: the push", "--options", "yes", "--options", "no")
 	for h.push.Received().Code != 101 { // the browser itself does not decrypt it
 	}
-	// A daemon that had to wait for too long for the answer of the push service tries again, and must not get through then.
+	// A daemon that had to wait for too long for the answer of the push service tries again, and must not get through
+	// then.
 	for h.rows(`SELECT status FROM agent_message WHERE thread_id = '` + flipped + `'`)[0] != "delivered" {
 		if ctx.Err() != nil {
 			t.Fatal("the push with a flipped byte was never taken")
@@ -193,8 +196,8 @@ func (p *couple) ahead(both [2]browsertest.Notification) (second browsertest.Not
 	return both[i], func() { p.second.Eval(`void look()`, nil) }
 }
 
-// TestFirefoxTwoDevices: both are asked, the first answer counts, and the other device is told so in time. When it is not,
-// and answers all the same, in the page or by its notification, it says so.
+// TestFirefoxTwoDevices: both are asked, the first answer counts, and the other device is told so in time. When it is
+// not, and answers all the same, in the page or by its notification, it says so.
 func TestFirefoxTwoDevices(t *testing.T) {
 	helper.Long(t)
 	t.Parallel()

@@ -76,7 +76,8 @@ func (h *household) ask(question string, more ...string) (id string) {
 	return answer["questionId"].(string)
 }
 
-// answer presses what gives an answer on a page, and turns away from it: then what could still be taken back is sent at once.
+// answer presses what gives an answer on a page, and turns away from it: then what could still be taken back is sent at
+// once.
 func (h *household) answer(p *browsertest.Page, name string) {
 	h.t.Helper()
 	p.Click(name)

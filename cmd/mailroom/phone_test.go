@@ -109,7 +109,8 @@ func pairPhone(ctx context.Context, r *delivery.Engine, name, url string) error 
 		return err
 	}
 	_, code, _ := strings.Cut(url, "#c=")
-	d, _, err := questions.Pair(ctx, r.Ledger, questions.PairRequest{Code: code, Name: name, Recipient: identity.Recipient().String()})
+	d, _, err := questions.Pair(ctx, r.Ledger, questions.PairRequest{Code: code, Name: name,
+		Recipient: identity.Recipient().String()})
 	if err != nil {
 		return err
 	}
@@ -156,7 +157,8 @@ func (p *pocket) read(ctx context.Context, r *delivery.Engine, id string) (strin
 	return string(text), err
 }
 
-// answer answers a question as the app does: a number is the index of an option, and a text behind it and ": " stands beside it.
+// answer answers a question as the app does: a number is the index of an option, and a text behind it and ": " stands
+// beside it.
 func (p *pocket) answer(ctx context.Context, r *delivery.Engine, id, what string) error {
 	said := map[string]any{"text": what}
 	signed := "text:" + what

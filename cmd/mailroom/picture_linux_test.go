@@ -14,8 +14,8 @@ import (
 
 var pictures = flag.Bool("pictures", false, "write the picture of the README's terminals, where it has changed")
 
-// TestPicture holds docs/terminals.svg to a run of what it shows: two agents in a terminal each, and a person who looks on. With
-// -pictures it is written (make pictures), unless nothing differs but ids and times.
+// TestPicture holds docs/terminals.svg to a run of what it shows: two agents in a terminal each, and a person who looks
+// on. With -pictures it is written (make pictures), unless nothing differs but ids and times.
 func TestPicture(t *testing.T) {
 	t.Parallel()
 	drawn := talk(t)
@@ -55,7 +55,8 @@ func talk(t *testing.T) string {
 	}
 	open := func(name, prompt string) *pane {
 		env := append(p.env[:len(p.env):len(p.env)], "MAILROOM_AGENT="+name, "PS1="+prompt)
-		return &pane{openTTY(t, filepath.Join(p.home, "shop"), env, columns, "--norc", "--noprofile", "--noediting", "-i"), cmp.Or(name, "you"), prompt, 0}
+		return &pane{openTTY(t, filepath.Join(p.home, "shop"), env, columns, "--norc", "--noprofile", "--noediting",
+			"-i"), cmp.Or(name, "you"), prompt, 0}
 	}
 	alice, bob, you := open("alice", "alice$ "), open("bob", "bob$ "), open("", "$ ")
 	for _, one := range []*pane{alice, bob, you} {
@@ -122,7 +123,8 @@ func draw(upper []*pane, lower *pane) string {
 	top, lines := float64(tallest*high+4*edge), len(lower.lines())
 	lower.draw(&body, 0, top, width, lines)
 	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" font-family="ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace" font-size="12">`+"\n"+
-		"<!-- Made by `make pictures` from a run; do not edit it. -->\n%s</svg>\n", width, top+float64(lines*high+3*edge), body.String())
+		"<!-- Made by `make pictures` from a run; do not edit it. -->\n%s</svg>\n", width,
+		top+float64(lines*high+3*edge), body.String())
 }
 
 // lines are what stands in a terminal, with its colours.
@@ -140,11 +142,14 @@ func (p *pane) lines() []string {
 
 // draw draws one terminal.
 func (p *pane) draw(b *strings.Builder, x, y, width float64, rows int) {
-	fmt.Fprintf(b, `<rect x="%.1f" y="%.1f" width="%.1f" height="%d" rx="6" fill="#1d2026"/>`+"\n", x, y, width, rows*high+3*edge)
-	fmt.Fprintf(b, `<text x="%.1f" y="%.1f" fill="#8b919d" text-anchor="middle">%s</text>`+"\n", x+width/2, y+edge+5, p.title)
+	fmt.Fprintf(b, `<rect x="%.1f" y="%.1f" width="%.1f" height="%d" rx="6" fill="#1d2026"/>`+"\n", x, y, width,
+		rows*high+3*edge)
+	fmt.Fprintf(b, `<text x="%.1f" y="%.1f" fill="#8b919d" text-anchor="middle">%s</text>`+"\n", x+width/2, y+edge+5,
+		p.title)
 	for i, line := range p.lines() {
 		if line != "" {
-			fmt.Fprintf(b, `<text x="%.1f" y="%.1f" fill="%s" xml:space="preserve">%s</text>`+"\n", x+edge, y+float64(2*edge+(i+1)*high)-2, ink, p.coloured(line))
+			fmt.Fprintf(b, `<text x="%.1f" y="%.1f" fill="%s" xml:space="preserve">%s</text>`+"\n", x+edge,
+				y+float64(2*edge+(i+1)*high)-2, ink, p.coloured(line))
 		}
 	}
 }

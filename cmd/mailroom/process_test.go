@@ -38,7 +38,8 @@ func newOffice(t *testing.T, agents ...string) *office {
 // newOfficeOf makes an office with a folder, of processes of one of the programs that TestMain lists.
 func newOfficeOf(t *testing.T, program, folder string, agents ...string) *office {
 	t.Helper()
-	o := &office{t: t, db: enginetest.PlaceAt(t, filepath.Join(folder, "mailroom.db")), folder: folder, program: program}
+	o := &office{t: t, db: enginetest.PlaceAt(t, filepath.Join(folder, "mailroom.db")), folder: folder,
+		program: program}
 	o.begin()
 	for _, a := range agents {
 		o.run(append([]string{"agent", "add"}, strings.Fields(a)...)...)
@@ -46,14 +47,16 @@ func newOfficeOf(t *testing.T, program, folder string, agents ...string) *office
 	return o
 }
 
-// begin makes the database. One on a server is there already, as a copy: it gets an id of its own, and this user's trust.
+// begin makes the database. One on a server is there already, as a copy: it gets an id of its own, and this user's
+// trust.
 func (o *office) begin() {
 	o.t.Helper()
 	if !postgres.IsAddress(o.db) {
 		o.run("--db", o.db, "init")
 		return
 	}
-	if _, err := enginetest.Plain(o.t, o.db).Exec(`UPDATE settings SET value = ?1 WHERE key = 'database.id'`, rand.Text()); err != nil {
+	if _, err := enginetest.Plain(o.t, o.db).Exec(`UPDATE settings SET value = ?1 WHERE key = 'database.id'`,
+		rand.Text()); err != nil {
 		o.t.Fatal(err)
 	}
 	o.run("trust")
@@ -65,7 +68,8 @@ func (o *office) beside() string {
 	if !postgres.IsAddress(o.db) {
 		return o.db
 	}
-	return filepath.Join(os.Getenv("XDG_STATE_HOME"), "mailroom", o.rows(`SELECT value FROM settings WHERE key = 'database.id'`)[0], "mailroom")
+	return filepath.Join(os.Getenv("XDG_STATE_HOME"), "mailroom",
+		o.rows(`SELECT value FROM settings WHERE key = 'database.id'`)[0], "mailroom")
 }
 
 // tables returns what the tables say.
@@ -162,7 +166,8 @@ func (o *office) startSender() (*sender, error) {
 
 // say writes one message.
 func (s *sender) say(from, to, payload string) error {
-	_, err := fmt.Fprintf(s.in, `{"sender":%q,"recipient":%q,"message_type":"note","payload":%s}`+"\n", from, to, payload)
+	_, err := fmt.Fprintf(s.in, `{"sender":%q,"recipient":%q,"message_type":"note","payload":%s}`+"\n", from, to,
+		payload)
 	return err
 }
 
@@ -193,7 +198,8 @@ func (o *office) checkHistory() {
 		}
 	}
 	// On a server transactions are beside each other, and take numbers in turns.
-	if got := o.rows(`SELECT a.id FROM message_trace a JOIN message_trace b ON b.id = a.id + 1 WHERE b.at < a.at LIMIT 5`); len(got) > 0 && !postgres.IsAddress(o.db) {
+	if got := o.rows(`SELECT a.id FROM message_trace a JOIN message_trace b ON b.id = a.id + 1 WHERE b.at < a.at
+		LIMIT 5`); len(got) > 0 && !postgres.IsAddress(o.db) {
 		o.t.Errorf("times in the trace go backwards after rows %v", got)
 	}
 }

@@ -13,8 +13,8 @@ import (
 // modules is a QR code: whether each of its squares is dark, by row and column.
 type modules [][]bool
 
-// layouts are what a QR code of a version with error correction M is made of: how many blocks, each with so many bytes of
-// data. Source: ISO/IEC 18004, table 9.
+// layouts are what a QR code of a version with error correction M is made of: how many blocks, each with so many bytes
+// of data. Source: ISO/IEC 18004, table 9.
 var layouts = []struct{ blocks, data int }{1: {1, 16}, 2: {1, 28}, 3: {1, 44}, 4: {2, 32}, 5: {2, 43}, 6: {4, 27}}
 
 // masks say which squares are turned over. Source: ISO/IEC 18004, table 10.
@@ -35,7 +35,8 @@ func (m modules) text() (string, error) {
 	if version < 1 || version >= len(layouts) || len(m) != 17+4*version {
 		return "", fmt.Errorf("it has %d rows", len(m))
 	}
-	for _, at := range [][2]int{{8, 0}, {8, 1}, {8, 2}, {8, 3}, {8, 4}, {8, 5}, {8, 7}, {8, 8}, {7, 8}, {5, 8}, {4, 8}, {3, 8}, {2, 8}, {1, 8}, {0, 8}} {
+	for _, at := range [][2]int{{8, 0}, {8, 1}, {8, 2}, {8, 3}, {8, 4}, {8, 5}, {8, 7}, {8, 8}, {7, 8}, {5, 8}, {4, 8},
+		{3, 8}, {2, 8}, {1, 8}, {0, 8}} {
 		format = format<<1 | bit(m[at[0]][at[1]])
 	}
 	format ^= 0x5412
@@ -138,7 +139,8 @@ func TestQRCode(t *testing.T) {
 		}
 		code = append(code, row)
 	}
-	if text, err := code.cropped().text(); err != nil || text != url || !strings.HasPrefix(url, "https://phone.example.com/pair#c=") {
+	if text, err := code.cropped().text(); err != nil || text != url ||
+		!strings.HasPrefix(url, "https://phone.example.com/pair#c=") {
 		t.Errorf("the picture says %q, %v; want %q", text, err, url)
 	}
 
@@ -156,7 +158,8 @@ func TestQRCode(t *testing.T) {
 		code = append(code, upper, lower)
 	}
 	code = code[:len(code[0])] // the last line may be of one row
-	if text, err := code.cropped().text(); err != nil || !strings.Contains(string(shown), "open "+text+" there") || len(text) != len(url) {
+	if text, err := code.cropped().text(); err != nil || !strings.Contains(string(shown), "open "+text+" there") ||
+		len(text) != len(url) {
 		t.Errorf("the terminal says %q, %v:\n%s", text, err, shown)
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// TestRalphIDsOfManyProcesses: fifty processes that send to one recipient at once make an id each, and in every second the
-// sequence counts from 001 without a gap.
+// TestRalphIDsOfManyProcesses: fifty processes that send to one recipient at once make an id each, and in every second
+// the sequence counts from 001 without a gap.
 func TestRalphIDsOfManyProcesses(t *testing.T) {
 	t.Parallel()
 	const processes = 50
@@ -27,7 +27,8 @@ func TestRalphIDsOfManyProcesses(t *testing.T) {
 		all.Go(func() {
 			<-begin
 			var err error
-			answers[i], err = o.command("ralph", "send", "--from", []string{"pm", "qa"}[i%2], "--to", "developer", "--type", "note",
+			answers[i], err = o.command("ralph", "send", "--from", []string{"pm", "qa"}[i%2], "--to", "developer",
+				"--type", "note",
 				"--payload", fmt.Sprintf(`{"n":%d}`, i)).Output()
 			if err != nil {
 				t.Errorf("process %d: %v: %s", i, err, answers[i])
@@ -47,7 +48,8 @@ func TestRalphIDsOfManyProcesses(t *testing.T) {
 		if parts == nil {
 			t.Fatalf("the id %q", sent.ID)
 		}
-		if second := strings.NewReplacer("-", "", "T", "-", ":", "").Replace(sent.Timestamp[:19]); parts[1] != "msg-developer-"+second {
+		if second := strings.NewReplacer("-", "", "T", "-", ":",
+			"").Replace(sent.Timestamp[:19]); parts[1] != "msg-developer-"+second {
 			t.Errorf("%s was sent at %s", sent.ID, sent.Timestamp)
 		}
 		answered, sequences[parts[1]] = append(answered, sent.ID), append(sequences[parts[1]], parts[2])
@@ -66,8 +68,8 @@ func TestRalphIDsOfManyProcesses(t *testing.T) {
 	}
 }
 
-// TestRalphExamplesReturn: each message of document 002 is shown by inbox as send answered it, to the byte, and it has the
-// document's keys and no others.
+// TestRalphExamplesReturn: each message of document 002 is shown by inbox as send answered it, to the byte, and it has
+// the document's keys and no others.
 func TestRalphExamplesReturn(t *testing.T) {
 	t.Parallel()
 	keys := regexp.MustCompile(`^\{"id":"msg-reader-\d{8}-\d{6}-001","from":"[a-z]+","to":"reader","type":"[a-z_]+","priority":"(normal|high)",` +
@@ -92,7 +94,8 @@ func TestRalphExamplesReturn(t *testing.T) {
 		if !keys.MatchString(sent) {
 			t.Errorf("send answers %s", sent)
 		}
-		want := `{"success":true,"action":"ralph_inbox","agent":"reader","count":1,"has_more":false,"messages":[` + sent + `]}`
+		want := `{"success":true,"action":"ralph_inbox","agent":"reader","count":1,"has_more":false,"messages":[` +
+			sent + `]}`
 		if got := m.shown(m.run("reader", "default", "ralph_inbox", `{}`)); got != want {
 			t.Errorf("inbox shows\n%s\nwant\n%s", got, want)
 		}
@@ -103,7 +106,8 @@ func TestRalphExamplesReturn(t *testing.T) {
 	}
 }
 
-// TestRalphInboxUnwritten: messages are read once their answer was written, whatever the agent's transport is, and not before.
+// TestRalphInboxUnwritten: messages are read once their answer was written, whatever the agent's transport is, and not
+// before.
 func TestRalphInboxUnwritten(t *testing.T) {
 	t.Parallel()
 	m := newMatrix(t)
@@ -113,7 +117,8 @@ func TestRalphInboxUnwritten(t *testing.T) {
 		env := commands.Env{Engine: m.router}
 		read := func() string {
 			t.Helper()
-			table, err := m.router.Query(t.Context(), `SELECT read_at <> '' FROM agent_message WHERE recipient = ?1`, store.Bound{Rows: 1}, name)
+			table, err := m.router.Query(t.Context(), `SELECT read_at <> '' FROM agent_message WHERE recipient = ?1`,
+				store.Bound{Rows: 1}, name)
 			if err != nil {
 				t.Fatal(err)
 			}

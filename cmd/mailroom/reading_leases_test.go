@@ -18,7 +18,8 @@ func TestMCPReaderKilled(t *testing.T) {
 	o := newOffice(t, "a", "b")
 	o.run("send", "--sender", "a", "--recipient", "b", "--message-type", "note")
 	cmd, _, s := o.startTools("b", "relay")
-	got, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: "get_messages", Arguments: map[string]any{"lease_seconds": 86400}})
+	got, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: "get_messages",
+		Arguments: map[string]any{"lease_seconds": 86400}})
 	if err != nil || got.IsError {
 		t.Fatal(err, got)
 	}
@@ -35,8 +36,9 @@ func TestMCPReaderKilled(t *testing.T) {
 	}
 }
 
-// TestKilledReadersLoseNothing: readers of one agent are killed while they take messages, and after they were handed some,
-// which they never acknowledge. Every message is acknowledged in the end, and nobody ever was shown what another still had.
+// TestKilledReadersLoseNothing: readers of one agent are killed while they take messages, and after they were handed
+// some, which they never acknowledge. Every message is acknowledged in the end, and nobody ever was shown what another
+// still had.
 func TestKilledReadersLoseNothing(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "a", "b")
@@ -46,7 +48,8 @@ func TestKilledReadersLoseNothing(t *testing.T) {
 	}
 	const messages = 24
 	for range messages {
-		if _, err := sender.in.Write([]byte(`{"sender":"a","recipient":"b","message_type":"note"}` + "\n")); err != nil {
+		if _, err := sender.in.Write([]byte(`{"sender":"a","recipient":"b","message_type":"note"}` +
+			"\n")); err != nil {
 			t.Fatal(err)
 		}
 		if !sender.out.Scan() {
@@ -61,7 +64,8 @@ func TestKilledReadersLoseNothing(t *testing.T) {
 	defer cancel()
 	for n := 0; ; n++ {
 		if ctx.Err() != nil {
-			t.Fatalf("still not acknowledged: %q", o.rows(`SELECT message_id FROM agent_message WHERE acknowledged_at = ''`))
+			t.Fatalf("still not acknowledged: %q", o.rows(`SELECT message_id FROM agent_message
+				WHERE acknowledged_at = ''`))
 		}
 		reader := o.command("wait", "--as", "b", "--batch-size", "4", "--lease", "1s", "--timeout", "2")
 		out, err := reader.StdoutPipe()
@@ -94,7 +98,8 @@ func TestKilledReadersLoseNothing(t *testing.T) {
 		}
 	}
 	held := map[string]bool{}
-	for _, row := range o.rows(`SELECT message_id, event FROM message_trace WHERE event IN ('shown','released','acknowledged') ORDER BY id`) {
+	for _, row := range o.rows(`SELECT message_id, event FROM message_trace
+		WHERE event IN ('shown','released','acknowledged') ORDER BY id`) {
 		id, event, _ := strings.Cut(row, "|")
 		if event == "shown" && held[id] {
 			t.Errorf("%s was shown while a reader had it", id)

@@ -14,8 +14,8 @@ import (
 	"mailroom/commands/surface/cli"
 )
 
-// TestReferenceIsComplete holds docs/reference.md, with every setting and every flag in a table each, to the program. With
-// -update it is written.
+// TestReferenceIsComplete holds docs/reference.md, with every setting and every flag in a table each, to the program.
+// With -update it is written.
 func TestReferenceIsComplete(t *testing.T) {
 	t.Parallel()
 	page := "# Reference\n\n" +

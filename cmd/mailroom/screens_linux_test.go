@@ -72,7 +72,8 @@ func newShop(t *testing.T) *shop {
 		t.Fatal(err)
 	}
 	const closed = "echo The other office is closed >&2\nexit 1"
-	for name, does := range map[string]string{"mailroom": "exec " + program + ` "$@"`, "claude": closed, "codex": closed, "deliver-to-the-other-office": closed} {
+	for name, does := range map[string]string{"mailroom": "exec " + program + ` "$@"`, "claude": closed,
+		"codex": closed, "deliver-to-the-other-office": closed} {
 		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+does+"\n"), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -84,13 +85,17 @@ func newShop(t *testing.T) *shop {
 	s.at("08:00:10", "agent", "add", "lead", "--role", "plans the work")
 	s.at("08:00:20", "agent", "add", "builder", "--role", "writes the code of the shop, and its tests")
 	s.at("08:00:30", "agent", "add", "tester", "--role", "试验 and tests")
-	s.at("08:00:40", "agent", "add", "courier", "--deliver", "exec:"+folder+"/bin/deliver-to-the-other-office --format json --retries none")
+	s.at("08:00:40", "agent", "add", "courier", "--deliver", "exec:"+folder+
+		"/bin/deliver-to-the-other-office --format json --retries none")
 	s.at("08:00:50", "group", "set", "everybody", "lead", "builder", "tester")
-	s.at("08:30:00", "--as", "lead", "send", "builder", "Please build the cart. It holds what a customer wants to buy, and forgets it after a day.")
+	s.at("08:30:00", "--as", "lead", "send", "builder",
+		"Please build the cart. It holds what a customer wants to buy, and forgets it after a day.")
 	s.at("08:30:10", "read", "builder")
 	s.at("09:10:00", "--as", "builder", "send", "tester", "the cart is built; 買い物かごができました、テストしてください。よろしくお願いします")
-	s.at("09:20:00", "--as", "tester", "coral", "create_thread", "--thread-name", "Colours of the cart", "--participant-ids", "lead,builder")
-	answer := s.at("09:30:00", "--as", "tester", "send", "courier", "a parcel for the other office", "--max-retries", "0")
+	s.at("09:20:00", "--as", "tester", "coral", "create_thread", "--thread-name", "Colours of the cart",
+		"--participant-ids", "lead,builder")
+	answer := s.at("09:30:00", "--as", "tester", "send", "courier", "a parcel for the other office", "--max-retries",
+		"0")
 	s.message = regexp.MustCompile(`"message_id":"(msg-\w+)"`).FindStringSubmatch(answer)[1]
 	s.at("09:30:01", "deliver_all")
 	s.at("09:58:00", "--as", "lead", "send", "everybody", "A meeting at noon.\nBring the plans.")
@@ -115,7 +120,8 @@ func (s *shop) show(term *tty, command string) string {
 	printed, status := term.run(strings.ReplaceAll(command, refused, s.message))
 	text := overwritten.ReplaceAllString(strings.ReplaceAll(printed, "\r\n", "\n"), "")
 	text = inBrokenLines(strings.Split(s.folder, ""), "", text, func(string) string { return "/home/me/screens/shop" })
-	text = regexp.MustCompile(`file system: .*`).ReplaceAllString(text, "file system: local (type 0xef53)") // of this machine
+	// of this machine
+	text = regexp.MustCompile(`file system: .*`).ReplaceAllString(text, "file system: local (type 0xef53)")
 	known := map[string]string{}
 	for _, form := range []struct {
 		pattern []string // of each character
@@ -142,7 +148,8 @@ func (s *shop) show(term *tty, command string) string {
 	return text
 }
 
-// inBrokenLines replaces what has the characters of a pattern, between two bounds, though a line may be broken behind any of them.
+// inBrokenLines replaces what has the characters of a pattern, between two bounds, though a line may be broken behind
+// any of them.
 func inBrokenLines(pattern []string, bound, text string, replaced func(found string) string) string {
 	broken := regexp.MustCompile(`\n[ │|]*`)
 	whole := regexp.MustCompile(bound + strings.Join(pattern, `(?:`+broken.String()+`)?`) + bound)
@@ -155,7 +162,8 @@ func inBrokenLines(pattern []string, bound, text string, replaced func(found str
 	})
 }
 
-// TestScreens compares what a person sees with testdata/screens, in terminals of several widths. With -update it writes that.
+// TestScreens compares what a person sees with testdata/screens, in terminals of several widths. With -update it writes
+// that.
 func TestScreens(t *testing.T) {
 	t.Parallel()
 	for _, look := range []struct {
@@ -171,7 +179,8 @@ func TestScreens(t *testing.T) {
 		{"colour", 120, []string{"LC_ALL=C.UTF-8"}},
 	} {
 		s := newShop(t) // what looks at a shop leaves a trace there
-		term := openTTY(t, s.folder, append(append(slices.Clone(s.env), "MAILROOM_TEST_NOW=2026-01-02T10:00:00Z"), look.env...), look.columns)
+		term := openTTY(t, s.folder, append(append(slices.Clone(s.env), "MAILROOM_TEST_NOW=2026-01-02T10:00:00Z"),
+			look.env...), look.columns)
 		var all strings.Builder
 		for _, screen := range screens {
 			text := s.show(term, screen[1])
@@ -196,7 +205,8 @@ func TestScreens(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := all.String(); got != string(want) {
-			t.Errorf("%s is not what the screens show; go test ./cmd/mailroom -run Screens -update writes it:\n%s", file, firstDifference(got, string(want)))
+			t.Errorf("%s is not what the screens show; go test ./cmd/mailroom -run Screens -update writes it:\n%s",
+				file, firstDifference(got, string(want)))
 		}
 	}
 }
@@ -214,8 +224,8 @@ func firstDifference(got, want string) string {
 
 var lastWord = regexp.MustCompile("(?:`[^`]+`\\S*|\\S+)$")
 
-// fits holds a line to a terminal's width, unless it ends in a word for which there is no room on any line. In ASCII nothing else
-// is ours; the texts of messages are in Chinese and Japanese.
+// fits holds a line to a terminal's width, unless it ends in a word for which there is no room on any line. In ASCII
+// nothing else is ours; the texts of messages are in Chinese and Japanese.
 func (s *shop) fits(look, screen, line string, columns int) {
 	s.t.Helper()
 	cells := 0

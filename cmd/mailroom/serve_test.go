@@ -90,8 +90,8 @@ func hold(t *testing.T, path string) {
 // patience is how long a test waits for what another program does by itself.
 const patience = 2 * time.Minute
 
-// until asks again and again, and fails with what was awaited when it has not come about for too long. It pauses in between, so
-// that what it waits for has the processor.
+// until asks again and again, and fails with what was awaited when it has not come about for too long. It pauses in
+// between, so that what it waits for has the processor.
 func (o *office) until(what string, reached func() bool) {
 	o.t.Helper()
 	again := time.NewTicker(20 * time.Millisecond)
@@ -140,7 +140,8 @@ func TestServeStops(t *testing.T) {
 	if got := exitStatus(t, s.cmd); got != 0 {
 		t.Errorf("exit status %d; want 0", got)
 	}
-	if got := o.rows(`SELECT status, retry_count, lease_token FROM agent_message WHERE recipient = 'held'`); len(got) != 1 || got[0] != "pending|0|" {
+	if got := o.rows(`SELECT status, retry_count, lease_token FROM agent_message
+		WHERE recipient = 'held'`); len(got) != 1 || got[0] != "pending|0|" {
 		t.Errorf("the message after the stop: %v", got)
 	}
 	if got := o.rows(`SELECT count(*) FROM daemons`)[0]; got != "0" {

@@ -22,8 +22,8 @@ func (s *serving) post(token, command, params string) (*http.Response, error) {
 	return http.DefaultClient.Do(req)
 }
 
-// TestServeHangsUp: a daemon that is asked to stop ends with status 0 though clients wait and listen; they hear of it, and
-// no message is lost to them.
+// TestServeHangsUp: a daemon that is asked to stop ends with status 0 though clients wait and listen; they hear of it,
+// and no message is lost to them.
 func TestServeHangsUp(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "a", "b")

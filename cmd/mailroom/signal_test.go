@@ -19,8 +19,8 @@ import (
 // canary is a word of all that the tests below keep secret.
 const canary = "Canary"
 
-// askers are the ways in which a command is run, with the logs of its processes at their fullest: each returns the answer,
-// or the failure.
+// askers are the ways in which a command is run, with the logs of its processes at their fullest: each returns the
+// answer, or the failure.
 func (o *office) askers(daemon *serving, logs *os.File) map[string]func(command, params string) string {
 	token := o.run("agent", "token", "builder")["token"].(string)
 	host := o.command(append(mcpWords("builder", "", false), "--log-level", "debug")...)
@@ -38,7 +38,8 @@ func (o *office) askers(daemon *serving, logs *os.File) map[string]func(command,
 			return o.body(res, err)
 		},
 		"mcp": func(command, params string) string {
-			result, err := session.CallTool(o.t.Context(), &mcp.CallToolParams{Name: command, Arguments: json.RawMessage(params)})
+			result, err := session.CallTool(o.t.Context(), &mcp.CallToolParams{Name: command,
+				Arguments: json.RawMessage(params)})
 			if err != nil {
 				o.t.Fatal(err)
 			}
@@ -61,8 +62,8 @@ func (o *office) body(res *http.Response, err error) string {
 	return string(body)
 }
 
-// TestSignalIsNowhereInClear: nothing of an encrypted question, its options, its context, its answer or an alert stands in
-// the database, its log, the logs of the processes, the traces or the metrics, whether it was taken or refused.
+// TestSignalIsNowhereInClear: nothing of an encrypted question, its options, its context, its answer or an alert stands
+// in the database, its log, the logs of the processes, the traces or the metrics, whether it was taken or refused.
 func TestSignalIsNowhereInClear(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "builder")
@@ -117,7 +118,8 @@ func TestSignalIsNowhereInClear(t *testing.T) {
 			t.Errorf("%q is not in what was searched", there)
 		}
 	}
-	if failures := o.rows(`SELECT name FROM command_trace WHERE status = 'ERROR' AND name IN ('ask_question', 'send_alert')`); len(failures) != 3*18 {
+	if failures := o.rows(`SELECT name FROM command_trace WHERE status = 'ERROR' AND name IN ('ask_question',
+		'send_alert')`); len(failures) != 3*18 {
 		t.Errorf("%d failures are in the trace", len(failures))
 	}
 }
@@ -141,7 +143,8 @@ func secretly(t *testing.T, o *office, way string, run func(command, params stri
 	if got := id(run("get_response", `{"questionId":"`+option+`"}`), "response"); got != "Canary 2" {
 		t.Errorf("%s: the answer is %q", way, got)
 	}
-	if got := id(run("get_response", `{"questionId":"`+text+`","wait_seconds":5}`), "response"); got != "Canary answer" {
+	if got := id(run("get_response", `{"questionId":"`+text+`","wait_seconds":5}`),
+		"response"); got != "Canary answer" {
 		t.Errorf("%s: the answer is %q", way, got)
 	}
 	id(run("send_alert", `{"message":"Canary","context":"Canary","alertType":"error"}`), "alertId")
@@ -186,7 +189,8 @@ func TestServeRemovesKeys(t *testing.T) {
 	}
 	read, unread := ask(), ask()
 	o.run("signal", "get_response", "--as", "builder", read)
-	if _, err := enginetest.Plain(t, o.db).Exec(`UPDATE signal_questions SET read_at = '2026-01-02T03:04:05.000Z' WHERE question_id = ?`, read); err != nil {
+	if _, err := enginetest.Plain(t, o.db).Exec(`UPDATE signal_questions SET read_at = '2026-01-02T03:04:05.000Z'
+		WHERE question_id = ?`, read); err != nil {
 		t.Fatal(err)
 	}
 	o.serve()
@@ -201,8 +205,8 @@ func TestServeRemovesKeys(t *testing.T) {
 	}
 }
 
-// TestWhoAsksSeals: on the command line and over `mailroom mcp` it is sealed, stored and opened without any other process:
-// no daemon runs, so none has the text.
+// TestWhoAsksSeals: on the command line and over `mailroom mcp` it is sealed, stored and opened without any other
+// process: no daemon runs, so none has the text.
 func TestWhoAsksSeals(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "builder")
@@ -213,7 +217,8 @@ func TestWhoAsksSeals(t *testing.T) {
 	session := dialMCP(t, &mcp.CommandTransport{Command: o.command(mcpWords("builder", "", false)...)})
 	over := func(tool, params string) map[string]any {
 		t.Helper()
-		result, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: tool, Arguments: json.RawMessage(params)})
+		result, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: tool,
+			Arguments: json.RawMessage(params)})
 		var fields map[string]any
 		if err == nil {
 			err = json.Unmarshal([]byte(result.Content[0].(*mcp.TextContent).Text), &fields)
@@ -236,10 +241,13 @@ func TestWhoAsksSeals(t *testing.T) {
 		},
 	} {
 		id, _ := run.ask("Canary by " + way)["questionId"].(string)
-		rows := o.rows(`SELECT q.encrypted || ' ' || substr(q.body, 1, 28) || ' ' || m.status || ' ' || CASE WHEN json_extract(m.payload, '$.body') = q.body THEN 1 ELSE 0 END
-			FROM signal_questions q JOIN agent_message m ON m.recipient LIKE 'device:%' AND json_extract(m.payload, '$.id') = q.question_id
+		rows := o.rows(`SELECT q.encrypted || ' ' || substr(q.body, 1,
+			28) || ' ' || m.status || ' ' || CASE WHEN json_extract(m.payload, '$.body') = q.body THEN 1 ELSE 0 END
+			FROM signal_questions q JOIN agent_message m ON m.recipient LIKE 'device:%' AND json_extract(m.payload,
+				'$.id') = q.question_id
 			WHERE q.question_id = '` + id + `'`)
-		if want := "1 " + base64.StdEncoding.EncodeToString([]byte("age-encryption.org/v1"))[:28] + " pending 1"; len(rows) != 1 || rows[0] != want {
+		if want := "1 " + base64.StdEncoding.EncodeToString([]byte("age-encryption.org/v1"))[:28] +
+			" pending 1"; len(rows) != 1 || rows[0] != want {
 			t.Errorf("%s: stored is %q; want %q", way, rows, want)
 		}
 		if shown := o.phone("pixel", "read", id); !strings.Contains(shown, "Canary by "+way) {

@@ -31,7 +31,10 @@ func peak(t *testing.T, pid int) (mb int) {
 // watchesRaces reports whether the race detector, which takes several times the memory, is in this program.
 func watchesRaces() bool {
 	info, ok := debug.ReadBuildInfo()
-	return ok && slices.ContainsFunc(info.Settings, func(s debug.BuildSetting) bool { return s.Key == "-race" && s.Value == "true" })
+	return ok && slices.ContainsFunc(info.Settings, func(s debug.BuildSetting) bool {
+		return s.Key == "-race" &&
+			s.Value == "true"
+	})
 }
 
 // times lists one expression many times.
@@ -39,8 +42,8 @@ func times(n int, form string) string {
 	return strings.TrimSuffix(strings.Repeat(form+", ", n), ", ")
 }
 
-// TestMemoryOfQueries asks a daemon what would take gigabytes: in one row, in many small values, in what is sorted. It says that it is too
-// much, or answers in part, and its memory stays within some bounds.
+// TestMemoryOfQueries asks a daemon what would take gigabytes: in one row, in many small values, in what is sorted. It
+// says that it is too much, or answers in part, and its memory stays within some bounds.
 func TestMemoryOfQueries(t *testing.T) {
 	t.Parallel()
 	many := "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d) SELECT %s FROM n"
@@ -50,15 +53,23 @@ func TestMemoryOfQueries(t *testing.T) {
 		says          string
 		most          int // MB
 	}{
-		"a row of long values":       {"SELECT " + times(24, "hex(zeroblob(16000000))"), "SELECT " + times(24, "repeat('x', 32000000)"), 400, "bytes", 200},
-		"the longest that there are": {"SELECT " + times(24, "hex(zeroblob(700000))"), "SELECT " + times(24, "repeat('x', 1400000)"), 400, "a row of the answer takes more than 33554432 bytes", 350},
-		"arguments of a function":    {"SELECT length(printf('x', " + times(90, "hex(zeroblob(16000000))") + "))", "SELECT 1", 400, "the query makes a value of more than", 200},
-		"what grows as JSON":         {"SELECT replace(hex(zeroblob(3000000)), '0', char(1))", "SELECT repeat(chr(1), 6000000)", 400, "a row of the answer takes more than", 250},
-		"many small values":          {fmt.Sprintf(many, 100_000, times(500, "i")), "", 200, `"truncated":true`, 250},
-		"what is sorted":             {fmt.Sprintf(many, 400, "i") + " ORDER BY CAST(zeroblob(1000000) AS TEXT) || random()", "SELECT 1", 200, `"rows":[{"i":`, 150},
+		"a row of long values": {"SELECT " + times(24, "hex(zeroblob(16000000))"),
+			"SELECT " + times(24, "repeat('x', 32000000)"), 400, "bytes", 200},
+		"the longest that there are": {"SELECT " + times(24, "hex(zeroblob(700000))"), "SELECT " + times(24,
+			"repeat('x', 1400000)"), 400, "a row of the answer takes more than 33554432 bytes", 350},
+		"arguments of a function": {"SELECT length(printf('x', " + times(90, "hex(zeroblob(16000000))") + "))",
+			"SELECT 1", 400, "the query makes a value of more than", 200},
+		"what grows as JSON": {"SELECT replace(hex(zeroblob(3000000)), '0', char(1))",
+			"SELECT repeat(chr(1), 6000000)", 400, "a row of the answer takes more than", 250},
+		"many small values": {fmt.Sprintf(many, 100_000, times(500, "i")), "", 200, `"truncated":true`, 250},
+		"what is sorted": {fmt.Sprintf(many, 400, "i") +
+			" ORDER BY CAST(zeroblob(1000000) AS TEXT) || random()", "SELECT 1", 200, `"rows":[{"i":`, 150},
 		"what is grouped in 30 places": {"WITH RECURSIVE c(n) AS MATERIALIZED (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 1000) SELECT " +
-			times(30, "(SELECT count(*) FROM (SELECT 1 FROM c GROUP BY hex(zeroblob(5000)) || n))"), "SELECT 1", 200, `:1000`, 250},
-		"what is grouped in 40 places": {"SELECT " + times(40, "(SELECT count(*) FROM (SELECT 1 FROM agents GROUP BY hex(name)))"), "SELECT 1", 400, "in 40 places; at most 32", 100},
+			times(30, "(SELECT count(*) FROM (SELECT 1 FROM c GROUP BY hex(zeroblob(5000)) || n))"), "SELECT 1", 200,
+			`:1000`, 250},
+		"what is grouped in 40 places": {"SELECT " + times(40,
+			"(SELECT count(*) FROM (SELECT 1 FROM agents GROUP BY hex(name)))"), "SELECT 1", 400,
+			"in 40 places; at most 32", 100},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -81,7 +92,8 @@ func TestMemoryOfQueries(t *testing.T) {
 			}
 			defer res.Body.Close()
 			answer, err := io.ReadAll(res.Body)
-			if err != nil || res.StatusCode != c.status || !bytes.Contains(answer, []byte(c.says)) || !json.Valid(answer) {
+			if err != nil || res.StatusCode != c.status || !bytes.Contains(answer, []byte(c.says)) ||
+				!json.Valid(answer) {
 				t.Errorf("%d, %v: %.300s; want %d, %s", res.StatusCode, err, answer, c.status, c.says)
 			}
 			mb := peak(t, s.cmd.Process.Pid)

@@ -27,17 +27,20 @@ type anID struct {
 var idParameters = []anID{
 	{"acknowledge message_id", `{"message_id":%q}`, "message"},
 	{"cancel message_id", `{"message_id":%q}`, "message"},
-	{"send reply_to", `{"recipient":"writer","message_type":"answer","payload":{"approve":true},"reply_to":%q}`, "message"},
+	{"send reply_to", `{"recipient":"writer","message_type":"answer","payload":{"approve":true},"reply_to":%q}`,
+		"message"},
 	{"send reply_to", `{"recipient":"stranger","message_type":"question","reply_to":%q}`, "message"},
 	{"route-inter-agent-messages REPLY_TO", `{"ACTION":"send","RECIPIENT":"writer","MESSAGE_TYPE":"note","REPLY_TO":%q}`, "message"},
 	{"wait reply_to", `{"timeout":0,"reply_to":%q}`, "message"},
-	{"send_message reply_to", `{"target":"writer","message_type":"RESULT","message":"approve","reply_to":%q}`, "message"},
+	{"send_message reply_to", `{"target":"writer","message_type":"RESULT","message":"approve","reply_to":%q}`,
+		"message"},
 	{"send_message reply_to", `{"target":"writer","message_type":"ACK","message":"ok","reply_to":%q}`, "message"},
 	{"send_message reply_to", `{"target":"all","message_type":"STATUS","message":"ok","reply_to":%q}`, "message"},
 	{"send_message threadId", `{"target":"writer","message_type":"STATUS","message":"ok","threadId":%q}`, "thread"},
 	{"get_sent_messages threadId", `{"threadId":%q}`, "thread"},
 	{"SendMessage reply_to", `{"to":"writer","message":"approve","reply_to":%q}`, "message"},
-	{"SendMessage message", `{"to":"writer","message":{"type":"shutdown_response","request_id":%q,"approve":true}}`, "request"},
+	{"SendMessage message", `{"to":"writer","message":{"type":"shutdown_response","request_id":%q,"approve":true}}`,
+		"request"},
 	{"SendMessage message", `{"to":"reader","message":{"type":"plan_approval_response","request_id":%q,"approve":true}}`, "request"},
 	{"get_message message_id", `{"message_id":%q}`, "message"},
 	{"read_thread thread_id", `{"thread_id":%q}`, "thread"},
@@ -52,7 +55,8 @@ var idParameters = []anID{
 	{"coral_send_message reply_to", `{"threadId":"direct:writer","reply_to":%q,"content":"approve"}`, "message"},
 	{"coral_wait_for_mentions reply_to", `{"timeoutMs":0,"reply_to":%q}`, "message"},
 	{"ralph_send replyTo", `{"to":"writer","type":"note","replyTo":%q}`, "message"},
-	{"ralph_send replyTo", `{"to":"writer","type":"shutdown_response","payload":{"approve":true},"replyTo":%q}`, "message"},
+	{"ralph_send replyTo", `{"to":"writer","type":"shutdown_response","payload":{"approve":true},"replyTo":%q}`,
+		"message"},
 	{"ralph_ack id", `{"id":%q}`, "message"},
 	{"get_response questionId", `{"questionId":%q}`, "question"},
 	{"get_response questionId", `{"questionId":%q,"wait_seconds":1}`, "question"},
@@ -81,8 +85,8 @@ var noForeignID = map[string]string{
 // looksLikeID matches the names of parameters that hold an id.
 var looksLikeID = regexp.MustCompile(`(?i)^id$|[_a-z]id$|^reply_?to$|inReplyTo`)
 
-// A stranger, who neither sent nor got a message and takes no part in a thread, gets for its id the very answer that it gets for
-// one that does not exist, whatever command it asks.
+// A stranger, who neither sent nor got a message and takes no part in a thread, gets for its id the very answer that it
+// gets for one that does not exist, whatever command it asks.
 func TestStrangersLearnNothingOfAnID(t *testing.T) {
 	t.Parallel()
 	m := newMatrix(t)
@@ -139,17 +143,21 @@ func (m *matrix) foreignIDs() map[string][]string {
 	cancelled := send("reader")
 	m.run("writer", "default", "cancel", `{"message_id":%q}`, cancelled)
 	dead := m.deadLetter()
-	thread := m.value(m.run("writer", "default", "coral_create_thread", `{"threadName":"x","participantIds":["reader"]}`), "threadId")
+	thread := m.value(m.run("writer", "default", "coral_create_thread",
+		`{"threadName":"x","participantIds":["reader"]}`), "threadId")
 	elsewhere := m.value(m.run("writer", "elsewhere", "coral_create_thread", `{"threadName":"x"}`), "threadId")
 	closed := m.value(m.run("writer", "default", "coral_create_thread", `{"threadName":"x"}`), "threadId")
 	m.run("writer", "default", "coral_close_thread", `{"threadId":%q}`, closed)
-	post := m.value(m.run("writer", "default", "coral_send_message", `{"threadId":%q,"content":"hi","mentions":["reader"]}`, thread), "id")
-	plan := m.run("writer", "default", "SendMessage", `{"to":"reader","message":{"type":"plan_approval_request","plan":"x"}}`)
+	post := m.value(m.run("writer", "default", "coral_send_message",
+		`{"threadId":%q,"content":"hi","mentions":["reader"]}`, thread), "id")
+	plan := m.run("writer", "default", "SendMessage",
+		`{"to":"reader","message":{"type":"plan_approval_request","plan":"x"}}`)
 	stop := m.run("writer", "default", "SendMessage", `{"to":"third","message":{"type":"shutdown_request"}}`)
 	deliver()
 	pending := send("reader")
 	group := send("readers")
-	answered := m.value(m.run("writer", "default", "SendMessage", `{"to":"third","message":{"type":"plan_approval_request","plan":"x"}}`), "request_id")
+	answered := m.value(m.run("writer", "default", "SendMessage",
+		`{"to":"third","message":{"type":"plan_approval_request","plan":"x"}}`), "request_id")
 	m.run("third", "default", "SendMessage", `{"to":"writer","message":{"type":"plan_approval_response","request_id":%q,"approve":true}}`, answered)
 	return map[string][]string{
 		"message": append(m.column(`SELECT message_id FROM agent_message WHERE multicast_id IN (?1, ?2)`, post, group),
@@ -176,7 +184,8 @@ func (m *matrix) question(cancelled bool) string {
 	m.t.Helper()
 	id, err := questions.NewSignalID(m.router.Ledger, "q-")
 	if err == nil {
-		_, _, err = questions.Ask(m.t.Context(), m.router.Ledger, questions.Draft{ID: id, Asker: "writer", Body: `{"question":"Now?"}`, TTL: time.Hour})
+		_, _, err = questions.Ask(m.t.Context(), m.router.Ledger, questions.Draft{ID: id, Asker: "writer",
+			Body: `{"question":"Now?"}`, TTL: time.Hour})
 	}
 	if err == nil && cancelled {
 		_, err = questions.Cancel(m.t.Context(), m.router.Ledger, id, "writer")
@@ -203,15 +212,16 @@ func (m *matrix) column(query string, args ...any) (values []string) {
 // passing matches what two answers of the same kind differ in.
 var passing = regexp.MustCompile(`[a-z]+-[0-9A-HJKMNP-TV-Z]{26}|\d{4}-\d\d-\d\dT[\d:.]+Z`)
 
-// answerTo is what an agent gets for a call with an id: the answer or the failure, with ID in place of that id and * in place of
-// other ids and times.
+// answerTo is what an agent gets for a call with an id: the answer or the failure, with ID in place of that id and * in
+// place of other ids and times.
 func (m *matrix) answerTo(agent, command, params, id string) string {
 	m.t.Helper()
 	d, err := config().Catalogue.Lookup(command)
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	env := commands.Env{Engine: m.router, Caller: commands.Caller{Name: agent, Session: "default"}, Log: m.log, Catalogue: config().Catalogue}
+	env := commands.Env{Engine: m.router, Caller: commands.Caller{Name: agent, Session: "default"}, Log: m.log,
+		Catalogue: config().Catalogue}
 	answer, failure := d.Run(m.t.Context(), env, json.RawMessage(fmt.Sprintf(params, id)))
 	said := any(answer)
 	if failure != nil {
@@ -221,5 +231,6 @@ func (m *matrix) answerTo(agent, command, params, id string) string {
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	return fmt.Sprint(commands.HTTPStatus(failure), " ", passing.ReplaceAllString(strings.ReplaceAll(string(body), id, "ID"), "*"))
+	return fmt.Sprint(commands.HTTPStatus(failure), " ", passing.ReplaceAllString(strings.ReplaceAll(string(body), id,
+		"ID"), "*"))
 }

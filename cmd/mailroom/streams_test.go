@@ -93,18 +93,20 @@ func TestByteOrderMarks(t *testing.T) {
 	for _, args := range []string{"send --as a b -", "invoke send -"} { // the mark of UTF-16 is not skipped, but named
 		cmd := o.command(strings.Fields(args)...)
 		cmd.Stdin = strings.NewReader("\xff\xfeS\x00E\x00")
-		if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "it is UTF-16: save it as UTF-8") {
+		if out, err := cmd.CombinedOutput(); err == nil ||
+			!strings.Contains(string(out), "it is UTF-16: save it as UTF-8") {
 			t.Errorf("%s of UTF-16: %v: %s", args, err, out)
 		}
 	}
 }
 
-// TestReadIsTakenBackWhenStopped: whoever asked has stopped reading, so that the answer gets stuck in a pipe that is full. A signal
-// ends the command all the same, and what was not shown is unread, however often the signal comes.
+// TestReadIsTakenBackWhenStopped: whoever asked has stopped reading, so that the answer gets stuck in a pipe that is
+// full. A signal ends the command all the same, and what was not shown is unread, however often the signal comes.
 func TestReadIsTakenBackWhenStopped(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "a", "b")
-	o.run("send", "--sender", "a", "--recipient", "b", "--message-type", "note", "--payload", `"`+strings.Repeat("x", 100<<10)+`"`)
+	o.run("send", "--sender", "a", "--recipient", "b", "--message-type", "note", "--payload", `"`+strings.Repeat("x",
+		100<<10)+`"`)
 	o.run("send", "--sender", "a", "--recipient", "b", "--message-type", "note", "--payload", `"second"`)
 	o.run("deliver_all")
 	for _, c := range []struct {
@@ -153,7 +155,8 @@ func TestReadIsTakenBackWhenStopped(t *testing.T) {
 func TestOfSignalsUnderNohup(t *testing.T) {
 	t.Parallel()
 	const test = "TestReadIsTakenBackWhenStopped"
-	cmd := exec.CommandContext(t.Context(), "sh", "-c", `trap '' HUP INT; exec "$0" -test.v -test.run "^$1$"`, os.Args[0], test)
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", `trap '' HUP INT; exec "$0" -test.v -test.run "^$1$"`,
+		os.Args[0], test)
 	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: "+test) {
 		t.Errorf("%v: %s", err, out)
 	}

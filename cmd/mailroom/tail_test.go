@@ -76,7 +76,8 @@ func (s *tailed) interrupted() {
 	want.Equal(s.t, "exit status", exitStatus(s.t, s.cmd), 130)
 }
 
-// TestTail: it shows the last events and then what happens, of all or of one agent, until Ctrl-C. A daemon that ends does not end it.
+// TestTail: it shows the last events and then what happens, of all or of one agent, until Ctrl-C. A daemon that ends
+// does not end it.
 func TestTail(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "a", "b", "c")
@@ -106,7 +107,8 @@ func TestTail(t *testing.T) {
 	ofB.interrupted()
 }
 
-// TestTailLeavesOut: where more happens than it can write, it says how many events it has left out, and goes on with the newest.
+// TestTailLeavesOut: where more happens than it can write, it says how many events it has left out, and goes on with
+// the newest.
 func TestTailLeavesOut(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "a", "b")
@@ -115,7 +117,8 @@ func TestTailLeavesOut(t *testing.T) {
 	s.shows("created", id)
 	const many = 50_000
 	o.rows(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 50000)
-		INSERT INTO message_trace (message_id, at, event) SELECT 'm' || i, '2026-01-02T03:04:05.678Z', 'overdue' FROM n`)
+		INSERT INTO message_trace (message_id, at, event) SELECT 'm' || i, '2026-01-02T03:04:05.678Z', 'overdue'
+			FROM n`)
 	last := o.run("send", "b", "two", "--as", "a")["message_id"].(string)
 	if left := s.shows("created", last); left < many/2 || left > many {
 		t.Errorf("%d events of %d are left out", left, many)
@@ -123,7 +126,8 @@ func TestTailLeavesOut(t *testing.T) {
 	s.interrupted()
 }
 
-// TestTailAfterRestore: when an earlier database is put in the place of the one that it reads, it says so once, and goes on.
+// TestTailAfterRestore: when an earlier database is put in the place of the one that it reads, it says so once, and
+// goes on.
 func TestTailAfterRestore(t *testing.T) {
 	t.Parallel()
 	enginetest.OfAFile(t, "a server has its own backups")

@@ -25,7 +25,8 @@ var plants = []struct {
 	{"second delivery into an inbox", "arrivals", func(s *scene) string {
 		id := s.victim(`SELECT message_id FROM agent_inbox`)
 		s.sql(`DELETE FROM agent_inbox WHERE message_id = ?`, id)
-		s.sql(`INSERT INTO agent_inbox (recipient, message_id) SELECT recipient, message_id FROM witness WHERE change = 'insert' AND message_id = ?`, id)
+		s.sql(`INSERT INTO agent_inbox (recipient, message_id) SELECT recipient, message_id FROM witness
+			WHERE change = 'insert' AND message_id = ?`, id)
 		return id + " was delivered 1 times and stands 2 times"
 	}},
 	{"second delivery in the trace", "arrivals", func(s *scene) string {
@@ -57,13 +58,16 @@ var plants = []struct {
 	}},
 	{"acknowledged and never written", "sends", func(s *scene) string {
 		s.events = append(s.events,
-			history.Event{At: 1, Kind: history.Asked, Process: "planted.1", Lane: "planted", Number: 1, Token: "planted", Sender: "ann", Recipient: "filed"},
-			history.Event{At: 2, Kind: history.Acknowledged, Process: "planted.1", Token: "planted", MessageID: "msg-planted"})
+			history.Event{At: 1, Kind: history.Asked, Process: "planted.1", Lane: "planted", Number: 1,
+				Token: "planted", Sender: "ann", Recipient: "filed"},
+			history.Event{At: 2, Kind: history.Acknowledged, Process: "planted.1", Token: "planted",
+				MessageID: "msg-planted"})
 		return "planted was acknowledged as msg-planted and is lost"
 	}},
 	{"acknowledged and rolled back", "sends", func(s *scene) string {
 		s.dismiss()
-		id := s.victim(`SELECT message_id FROM agent_message_archive WHERE recipient = 'filed' AND message_id IN (` + s.acknowledged() + `)`)
+		id := s.victim(`SELECT message_id FROM agent_message_archive WHERE recipient = 'filed' AND message_id IN (` +
+			s.acknowledged() + `)`)
 		for _, table := range []string{"agent_message_archive", "witness", "message_trace"} {
 			s.sql(`DELETE FROM `+table+` WHERE message_id = ?`, id)
 		}
@@ -71,11 +75,13 @@ var plants = []struct {
 	}},
 	{"sent twice", "sends", func(s *scene) string {
 		id := s.victim(`SELECT message_id FROM agent_message_archive WHERE recipient = 'filed'`)
-		s.sql(`INSERT INTO agent_message (message_id, sender, recipient, payload) SELECT 'msg-twice', sender, recipient, payload FROM agent_message_archive WHERE message_id = ?`, id)
+		s.sql(`INSERT INTO agent_message (message_id, sender, recipient, payload) SELECT 'msg-twice', sender, recipient,
+			payload FROM agent_message_archive WHERE message_id = ?`, id)
 		return "exists twice: as " + id + " and as msg-twice"
 	}},
 	{"sent by nobody", "sends", func(s *scene) string {
-		s.sql(`INSERT INTO agent_message (message_id, sender, recipient, payload) VALUES ('msg-stray', 'ann', 'filed', '{"token":"stray"}')`)
+		s.sql(`INSERT INTO agent_message (message_id, sender, recipient, payload) VALUES ('msg-stray', 'ann', 'filed',
+			'{"token":"stray"}')`)
 		return "msg-stray"
 	}},
 	{"sent to another", "sends", func(s *scene) string {
@@ -84,8 +90,10 @@ var plants = []struct {
 		return id + " is from"
 	}},
 	{"sends that changed places", "send order", func(s *scene) string {
-		ids := s.victims(`SELECT a.message_id || ' ' || b.message_id FROM witness a JOIN witness b ON b.seq = a.seq + 1 AND b.change = 'insert'
-			WHERE a.change = 'insert' AND a.token LIKE 'lines-%' AND substr(b.token, 1, instr(substr(b.token, 7), '-') + 6) = substr(a.token, 1, instr(substr(a.token, 7), '-') + 6)`)
+		ids := s.victims(`SELECT a.message_id || ' ' || b.message_id FROM witness a JOIN witness b ON b.seq = a.seq + 1
+			AND b.change = 'insert'
+			WHERE a.change = 'insert' AND a.token LIKE 'lines-%' AND substr(b.token, 1, instr(substr(b.token, 7),
+				'-') + 6) = substr(a.token, 1, instr(substr(a.token, 7), '-') + 6)`)
 		s.dismiss()
 		for _, table := range []string{"agent_message", "agent_message_archive", "witness"} {
 			s.sql(`UPDATE `+table+` SET seq = -seq WHERE message_id IN (?, ?) AND seq IS NOT NULL`, ids[0], ids[1])
@@ -95,19 +103,22 @@ var plants = []struct {
 		return ids[0]
 	}},
 	{"wrong rung", "ladder", func(s *scene) string {
-		id := s.victim(`SELECT message_id FROM witness WHERE change = 'update' AND status = 'retry' AND lease_token = ''`)
+		id := s.victim(`SELECT message_id FROM witness WHERE change = 'update' AND status = 'retry'
+			AND lease_token = ''`)
 		s.sql(`UPDATE witness SET next_attempt_at = strftime('%Y-%m-%dT%H:%M:%fZ', next_attempt_at, '+0.001 seconds')
 			WHERE change = 'update' AND status = 'retry' AND lease_token = '' AND message_id = ?`, id)
 		return id + ": after attempt"
 	}},
 	{"attempt before its time", "ladder", func(s *scene) string {
 		id := s.victim(`SELECT message_id FROM message_trace WHERE event = 'claimed' AND attempt = 2`)
-		s.sql(`UPDATE message_trace SET at = (SELECT min(at) FROM message_trace WHERE message_id = ?1 AND event = 'attempt_failed')
+		s.sql(`UPDATE message_trace SET at = (SELECT min(at) FROM message_trace WHERE message_id = ?1
+			AND event = 'attempt_failed')
 			WHERE message_id = ?1 AND event = 'claimed' AND attempt = 2`, id)
 		return id + ": attempt 2 came at"
 	}},
 	{"given up too soon", "ladder", func(s *scene) string {
-		id := s.victim(`SELECT message_id FROM message_trace WHERE event = 'failed' AND attempt = 4 AND error NOT LIKE '%cannot tell%'`)
+		id := s.victim(`SELECT message_id FROM message_trace WHERE event = 'failed' AND attempt = 4
+			AND error NOT LIKE '%cannot tell%'`)
 		s.sql(`UPDATE message_trace SET attempt = 3 WHERE event = 'failed' AND message_id = ?`, id)
 		return id + " was given up after attempt 3 of 4"
 	}},
@@ -119,11 +130,17 @@ var plants = []struct {
 	}},
 	{"unwritten creation", "trace", func(s *scene) string { return s.unwrite("created", "") + ": message_trace row" }},
 	{"unwritten claim", "state", func(s *scene) string { return s.unwrite("claimed", "") + " became" }},
-	{"unwritten end of a lease", "state", func(s *scene) string { return s.unwrite("released", "the lease of %") + " became" }},
+	{"unwritten end of a lease", "state", func(s *scene) string {
+		return s.unwrite("released", "the lease of %") +
+			" became"
+	}},
 	{"unwritten failure", "state", func(s *scene) string { return s.unwrite("attempt_failed", "") + " became" }},
 	{"unwritten delivery", "state", func(s *scene) string { return s.unwrite("delivered", "") + " became" }},
 	{"unwritten reading", "state", func(s *scene) string { return s.unwrite("read", "") + ": read_at is" }},
-	{"unwritten archiving", "state", func(s *scene) string { return s.unwrite("archived", "") + " left agent_message" }},
+	{"unwritten archiving", "state", func(s *scene) string {
+		return s.unwrite("archived", "") +
+			" left agent_message"
+	}},
 	{"unwritten deletion", "state", func(s *scene) string { return s.unwrite("deleted", "") + " left agent_message" }},
 	{"trace that disagrees with the table", "state", func(s *scene) string {
 		id := s.victim(`SELECT message_id FROM agent_message_archive`)
@@ -132,20 +149,24 @@ var plants = []struct {
 	}},
 	{"trace that runs backwards", "trace", func(s *scene) string {
 		id := s.victim(`SELECT message_id FROM message_trace WHERE event = 'archived'`)
-		s.sql(`UPDATE message_trace SET at = '2001-01-01T00:00:00.000Z' WHERE event = 'archived' AND message_id = ?`, id)
+		s.sql(`UPDATE message_trace SET at = '2001-01-01T00:00:00.000Z' WHERE event = 'archived' AND message_id = ?`,
+			id)
 		return "of " + id + " is of 2001"
 	}},
 	{"overlapping leases of a pair", "leases", func(s *scene) string {
 		ids := s.batch()
-		s.sql(`UPDATE witness SET lease_token = 'another' WHERE change = 'update' AND lease_token <> '' AND message_id = ?`, ids[1])
+		s.sql(`UPDATE witness SET lease_token = 'another' WHERE change = 'update' AND lease_token <> ''
+			AND message_id = ?`, ids[1])
 		return ids[1] + " was leased while " // ids[0], and all others of the batch: more than are listed
 	}},
 	{"overlapping leases of a row", "leases", func(s *scene) string {
 		id := s.victim(`SELECT message_id FROM witness WHERE change = 'update' AND lease_token <> ''`)
-		s.sql(`INSERT INTO witness (change, message_id, traced, status, retry_count, crashes, next_attempt_at, lease_token, lease_owner)
+		s.sql(`INSERT INTO witness (change, message_id, traced, status, retry_count, crashes, next_attempt_at,
+			lease_token, lease_owner)
 			SELECT change, message_id, traced, status, retry_count, crashes, next_attempt_at, 'another', lease_owner
 			FROM witness WHERE change = 'update' AND lease_token <> '' AND message_id = ?`, id)
-		s.sql(`UPDATE witness SET id = -id WHERE id > (SELECT min(id) FROM witness WHERE lease_token <> '' AND message_id = ?1) AND lease_token IS NOT 'another'`, id)
+		s.sql(`UPDATE witness SET id = -id WHERE id > (SELECT min(id) FROM witness WHERE lease_token <> ''
+			AND message_id = ?1) AND lease_token IS NOT 'another'`, id)
 		s.sql(`UPDATE witness SET id = 1000000000 - id WHERE id < 0`)
 		return id + " was leased as another while"
 	}},
@@ -159,7 +180,8 @@ var plants = []struct {
 		for i, line := range lines {
 			for j := i + 1; j < len(lines); j++ {
 				a, b := parse(s.t, line), parse(s.t, lines[j])
-				if a.Sender == b.Sender && a.Priority == b.Priority && a.Retries+b.Retries == 0 && !s.climbed(a.MessageID, b.MessageID) {
+				if a.Sender == b.Sender && a.Priority == b.Priority && a.Retries+b.Retries == 0 &&
+					!s.climbed(a.MessageID, b.MessageID) {
 					lines[i], lines[j] = lines[j], lines[i]
 					s.setLines(lines)
 					return a.MessageID
@@ -175,7 +197,8 @@ var plants = []struct {
 			    FROM witness i JOIN witness m ON m.change = 'insert' AND m.message_id = i.message_id
 			    WHERE i.change = 'inbox' AND i.recipient = 'inboxed')
 			WHERE before IS NOT NULL`)
-		s.sql(`UPDATE witness SET message_id = CASE message_id WHEN ?1 THEN ?2 ELSE ?1 END WHERE change = 'inbox' AND message_id IN (?1, ?2)`, ids[0], ids[1])
+		s.sql(`UPDATE witness SET message_id = CASE message_id WHEN ?1 THEN ?2 ELSE ?1 END WHERE change = 'inbox'
+			AND message_id IN (?1, ?2)`, ids[0], ids[1])
 		return ids[0]
 	}},
 	{"second file in a folder", "arrivals", func(s *scene) string {
@@ -207,7 +230,10 @@ var plants = []struct {
 		return a.id + " (seq "
 	}},
 	{"command run twice", "runs", func(s *scene) string { return s.repeat("worked") + " was run 2 times" }},
-	{"command never run", "runs", func(s *scene) string { return s.neverRun("worked") + " was delivered 1 times, and 0 runs succeeded" }},
+	{"command never run", "runs", func(s *scene) string {
+		return s.neverRun("worked") +
+			" was delivered 1 times, and 0 runs succeeded"
+	}},
 	{"command that failed and was taken for well done", "runs", func(s *scene) string {
 		return s.ended("worked", 1) + " was delivered 1 times, and 0 runs succeeded"
 	}},
@@ -219,22 +245,33 @@ var plants = []struct {
 		return began + " began while " + while
 	}},
 	{"request repeated", "runs", func(s *scene) string { return s.repeat("posted") + " was run 2 times" }},
-	{"request under another id", "runs", func(s *scene) string { return s.underAnotherID("posted") + " came under the id msg-another" }},
-	{"request never posted", "runs", func(s *scene) string { return s.neverRun("posted") + " was delivered 1 times, and 0 runs succeeded" }},
+	{"request under another id", "runs", func(s *scene) string {
+		return s.underAnotherID("posted") +
+			" came under the id msg-another"
+	}},
+	{"request never posted", "runs", func(s *scene) string {
+		return s.neverRun("posted") +
+			" was delivered 1 times, and 0 runs succeeded"
+	}},
 	{"request refused and not given up", "runs", func(s *scene) string {
 		return s.ended("posted", 422) + ": the trace tells of 1 runs in another way"
 	}},
 	{"message given up as refused, and nobody refused it", "runs", func(s *scene) string {
 		id := s.victim(refusal)
-		s.sql(`UPDATE message_trace SET error = 'the recipient refuses the message' WHERE event = 'attempt_failed' AND message_id = ?`, id)
+		s.sql(`UPDATE message_trace SET error = 'the recipient refuses the message' WHERE event = 'attempt_failed'
+			AND message_id = ?`, id)
 		return id + " was refused "
 	}},
 	{"put off for too short", "ladder", func(s *scene) string {
 		id := s.victim(`SELECT message_id FROM message_trace WHERE error LIKE 'put off until %'`)
-		s.sql(`UPDATE message_trace SET at = (SELECT min(at) FROM message_trace WHERE message_id = ?1) WHERE message_id = ?1 AND error LIKE 'put off until %'`, id)
+		s.sql(`UPDATE message_trace SET at = (SELECT min(at) FROM message_trace WHERE message_id = ?1)
+			WHERE message_id = ?1 AND error LIKE 'put off until %'`, id)
 		return id + " was put off at "
 	}},
-	{"pair of which the second was posted first", "arrival order", func(s *scene) string { return s.swapRuns("posted") + " (seq " }},
+	{"pair of which the second was posted first", "arrival order", func(s *scene) string {
+		return s.swapRuns("posted") +
+			" (seq "
+	}},
 	{"dead letter that nobody was told of", "reports", func(s *scene) string {
 		id := s.victim(`SELECT message_id FROM message_trace WHERE event = 'failed'`)
 		s.sql(`UPDATE witness SET reply_to = '' WHERE reply_to = ?`, id)

@@ -70,8 +70,8 @@ func (s *scene) chtimes(name string, at time.Time) {
 	}
 }
 
-// filesOfAPair are two files of one sender and priority, in the order in which they arrived, whose messages never failed;
-// empty without any.
+// filesOfAPair are two files of one sender and priority, in the order in which they arrived, whose messages never
+// failed; empty without any.
 func (s *scene) filesOfAPair() (first, second takenFile) {
 	s.t.Helper()
 	files := s.files()
@@ -128,14 +128,18 @@ func (d *told) save() {
 
 // end is where the run that begins at i ended, 0 if it did not.
 func (d *told) end(i int) int {
-	return 1 + i + slices.IndexFunc(d.entries[i+1:], func(e history.Entry) bool { return e.Ended && e.Run == d.entries[i].Run })
+	return 1 + i + slices.IndexFunc(d.entries[i+1:], func(e history.Entry) bool {
+		return e.Ended &&
+			e.Run == d.entries[i].Run
+	})
 }
 
 // smooth lists where runs began whose message was delivered at the first attempt, so that there is no other run for it.
 func (d *told) smooth() (list []int) {
 	for i, e := range d.entries {
 		if !e.Ended && d.end(i) > i && !d.s.climbed(e.MessageID, e.MessageID) &&
-			d.s.number(`SELECT count(*) FROM message_trace WHERE event = 'delivered' AND message_id = ?`, e.MessageID) == 1 {
+			d.s.number(`SELECT count(*) FROM message_trace WHERE event = 'delivered' AND message_id = ?`,
+				e.MessageID) == 1 {
 			list = append(list, i)
 		}
 	}
@@ -200,7 +204,8 @@ func (s *scene) atOnce() (began, while string) {
 func (d *told) pairOfRuns() (first, second int, ok bool) {
 	list := d.smooth()
 	pair := func(id string) string { // its sender and its priority
-		return d.s.victim(`SELECT sender || priority FROM witness WHERE change = 'insert' AND message_id = '` + id + `'`)
+		return d.s.victim(`SELECT sender || priority FROM witness WHERE change = 'insert' AND message_id = '` + id +
+			`'`)
 	}
 	for n, i := range list {
 		for _, j := range list[n+1:] {
@@ -223,7 +228,8 @@ func (s *scene) swapRuns(agent string) string {
 }
 
 // refusal is a message to posted that failed an attempt, and was not refused.
-const refusal = `SELECT t.message_id FROM message_trace t JOIN witness w ON w.change = 'insert' AND w.message_id = t.message_id
+const refusal = `SELECT t.message_id FROM message_trace t JOIN witness w ON w.change = 'insert'
+	AND w.message_id = t.message_id
 	WHERE t.event = 'attempt_failed' AND w.recipient = 'posted' AND t.error NOT LIKE '%refuses%'
 	  AND t.error NOT LIKE 'the attempt took%' AND t.error NOT LIKE 'the delivering%'`
 

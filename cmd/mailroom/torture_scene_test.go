@@ -34,16 +34,22 @@ func plantable(t *testing.T) string {
 			t.Fatalf("seed %d, in %s: %v", seed, folder, report.Problems())
 		}
 		s := copied(t, folder)
-		if s.number(`SELECT min((SELECT count(*) FROM message_trace WHERE event = 'deleted'), (SELECT count(*) FROM message_trace WHERE event = 'read'),
-			(SELECT count(*) FROM message_trace WHERE event = 'failed' AND attempt = 4 AND error NOT LIKE '%cannot tell%'), (SELECT count(*) FROM agent_inbox),
-			(SELECT count(*) FROM message_trace WHERE event = 'released' AND error LIKE 'the lease of %'), (SELECT count(*) FROM agent_message))`) > 0 &&
+		if s.number(`SELECT min((SELECT count(*) FROM message_trace WHERE event = 'deleted'), (SELECT count(*)
+			FROM message_trace WHERE event = 'read'),
+			(SELECT count(*) FROM message_trace WHERE event = 'failed' AND attempt = 4
+				AND error NOT LIKE '%cannot tell%'), (SELECT count(*) FROM agent_inbox),
+			(SELECT count(*) FROM message_trace WHERE event = 'released' AND error LIKE 'the lease of %'),
+				(SELECT count(*) FROM agent_message))`) > 0 &&
 			s.handed() != nil && s.hasRuns() {
 			return folder
 		}
 		t.Logf("a run of %v has too little in it: %d messages deleted, %d read, %d failed, %d in inboxes, %d leases released, %d messages; a handed-over batch %t, runs %t", length,
-			s.number(`SELECT count(*) FROM message_trace WHERE event = 'deleted'`), s.number(`SELECT count(*) FROM message_trace WHERE event = 'read'`),
-			s.number(`SELECT count(*) FROM message_trace WHERE event = 'failed' AND attempt = 4 AND error NOT LIKE '%cannot tell%'`),
-			s.number(`SELECT count(*) FROM agent_inbox`), s.number(`SELECT count(*) FROM message_trace WHERE event = 'released' AND error LIKE 'the lease of %'`),
+			s.number(`SELECT count(*) FROM message_trace WHERE event = 'deleted'`),
+			s.number(`SELECT count(*) FROM message_trace WHERE event = 'read'`),
+			s.number(`SELECT count(*) FROM message_trace WHERE event = 'failed' AND attempt = 4
+				AND error NOT LIKE '%cannot tell%'`),
+			s.number(`SELECT count(*) FROM agent_inbox`), s.number(`SELECT count(*) FROM message_trace
+				WHERE event = 'released' AND error LIKE 'the lease of %'`),
 			s.number(`SELECT count(*) FROM agent_message`), s.handed() != nil, s.hasRuns())
 		os.RemoveAll(folder)
 	}
@@ -106,7 +112,8 @@ func (s *scene) victim(query string) (id string) {
 	s.t.Helper()
 	db := s.open()
 	defer db.Close()
-	err := db.QueryRow(`WITH list(id) AS (` + query + `) SELECT id FROM list LIMIT 1 OFFSET (SELECT count(*) / 2 FROM list)`).Scan(&id)
+	err := db.QueryRow(`WITH list(id) AS (` + query +
+		`) SELECT id FROM list LIMIT 1 OFFSET (SELECT count(*) / 2 FROM list)`).Scan(&id)
 	if err != nil {
 		s.t.Fatalf("%s: %v", query, err)
 	}
@@ -155,29 +162,37 @@ func (s *scene) unwrite(event, like string) string {
 // batch returns two messages of one pair that were once claimed together, in the order of the witness, and never else.
 func (s *scene) batch() []string {
 	s.t.Helper()
-	return s.victims(`SELECT a.message_id || ' ' || b.message_id FROM witness a JOIN witness b ON b.lease_token = a.lease_token AND b.id = a.id + 1
-		JOIN witness c ON c.change = 'insert' AND c.message_id = a.message_id JOIN witness d ON d.change = 'insert' AND d.message_id = b.message_id
-		WHERE a.lease_token <> '' AND a.change = 'update' AND b.change = 'update' AND c.sender = d.sender AND c.recipient = d.recipient
-		  AND 2 = (SELECT count(*) FROM message_trace t WHERE t.event = 'claimed' AND t.message_id IN (a.message_id, b.message_id))`)
+	return s.victims(`SELECT a.message_id || ' ' || b.message_id FROM witness a
+		JOIN witness b ON b.lease_token = a.lease_token AND b.id = a.id + 1
+		JOIN witness c ON c.change = 'insert' AND c.message_id = a.message_id JOIN witness d ON d.change = 'insert'
+			AND d.message_id = b.message_id
+		WHERE a.lease_token <> '' AND a.change = 'update' AND b.change = 'update' AND c.sender = d.sender
+			AND c.recipient = d.recipient
+		  AND 2 = (SELECT count(*) FROM message_trace t WHERE t.event = 'claimed' AND t.message_id IN (a.message_id,
+			b.message_id))`)
 }
 
 // tracedBatch is batch in the order of the trace, which need not be the witness's.
 func (s *scene) tracedBatch() []string {
 	s.t.Helper()
 	return s.victims(`SELECT a.message_id || ' ' || b.message_id
-		FROM message_trace a JOIN message_trace b ON b.id = a.id + 1 AND b.event = 'claimed' AND b.actor = a.actor AND b.at = a.at
-		JOIN witness c ON c.change = 'insert' AND c.message_id = a.message_id JOIN witness d ON d.change = 'insert' AND d.message_id = b.message_id
+		FROM message_trace a JOIN message_trace b ON b.id = a.id + 1 AND b.event = 'claimed' AND b.actor = a.actor
+			AND b.at = a.at
+		JOIN witness c ON c.change = 'insert' AND c.message_id = a.message_id JOIN witness d ON d.change = 'insert'
+			AND d.message_id = b.message_id
 		WHERE a.event = 'claimed' AND c.sender = d.sender AND c.recipient = d.recipient
-		  AND 2 = (SELECT count(*) FROM message_trace t WHERE t.event = 'claimed' AND t.message_id IN (a.message_id, b.message_id))`)
+		  AND 2 = (SELECT count(*) FROM message_trace t WHERE t.event = 'claimed' AND t.message_id IN (a.message_id,
+			b.message_id))`)
 }
 
 // climbed reports whether one of two messages ever failed an attempt, or lost its lease.
 func (s *scene) climbed(a, b string) bool {
-	return s.number(`SELECT count(*) FROM message_trace WHERE event IN ('attempt_failed','released','replayed') AND message_id IN (?, ?)`, a, b) > 0
+	return s.number(`SELECT count(*) FROM message_trace WHERE event IN ('attempt_failed','released','replayed')
+		AND message_id IN (?, ?)`, a, b) > 0
 }
 
-// handed is one event that handed out messages, or nil: by a process that lived (one that was killed may have marked what
-// nobody saw), the first of them one that was handed out once.
+// handed is one event that handed out messages, or nil: by a process that lived (one that was killed may have marked
+// what nobody saw), the first of them one that was handed out once.
 func (s *scene) handed() *history.Event {
 	s.t.Helper()
 	killed, times := map[string]bool{}, map[string]int{}

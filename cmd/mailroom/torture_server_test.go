@@ -16,14 +16,16 @@ import (
 // tortureFor is how long torture on a server goes on.
 var tortureFor = flag.Duration("torture-for", 30*time.Second, "how long torture on a server goes on")
 
-// TestTortureOnAServer does the same to processes on a PostgreSQL server, three machines' worth, which is restarted meanwhile as after
-// a power failure. A command may find that it cannot have the database; what was acknowledged is held to all promises.
+// TestTortureOnAServer does the same to processes on a PostgreSQL server, three machines' worth, which is restarted
+// meanwhile as after a power failure. A command may find that it cannot have the database; what was acknowledged is
+// held to all promises.
 func TestTortureOnAServer(t *testing.T) {
 	report := tortureOnAServer(t, func(server string) (address string, restart func() error) {
 		return server, func() error { return postgrestest.Restart(server) }
 	})
 	if report.Crashed == 0 || report.Climbed == 0 {
-		t.Errorf("%d leases lost, %d failed attempts: something was not put to the test", report.Crashed, report.Climbed)
+		t.Errorf("%d leases lost, %d failed attempts: something was not put to the test", report.Crashed,
+			report.Climbed)
 	}
 }
 
@@ -48,10 +50,12 @@ func tortureOnAServer(t *testing.T, way func(server string) (address string, res
 		t.Error(problem)
 	}
 	if report.Kills == 0 || report.Handed == 0 || report.Restarts == 0 {
-		t.Errorf("%d kills, %d messages read, %d restarts: something was not put to the test", report.Kills, report.Handed, report.Restarts)
+		t.Errorf("%d kills, %d messages read, %d restarts: something was not put to the test", report.Kills,
+			report.Handed, report.Restarts)
 	}
 	t.Logf("%d kills, %d restarts, %d sends acknowledged, %d left open, %d commands turned away, %d leases lost, %d deliveries into inboxes", report.Kills,
-		report.Restarts, report.Acknowledged, report.Unsure, report.TurnedAway, report.Crashed, report.Deliveries["inbox"])
+		report.Restarts, report.Acknowledged, report.Unsure, report.TurnedAway, report.Crashed,
+		report.Deliveries["inbox"])
 	if t.Failed() {
 		t.Logf("again with: go test -tags postgres ./cmd/mailroom -run '^%s$' -torture-seed %d\nthe files and the history are in %s", t.Name(), c.Seed, folder)
 		return report

@@ -14,7 +14,8 @@ import (
 var tortureSeed = flag.Uint64("torture-seed", 0, "seed of TestTorture; 0 draws one")
 
 // TestTorture is the short form of `make torture`: for half a minute, senders, daemons, readers and cleaners are killed
-// with SIGKILL, stopped, and have a folder taken away, while a command and a web server do well, badly or slowly. Then everything that anybody was told must be true.
+// with SIGKILL, stopped, and have a folder taken away, while a command and a web server do well, badly or slowly. Then
+// everything that anybody was told must be true.
 func TestTorture(t *testing.T) {
 	t.Parallel()
 	seed := *tortureSeed

@@ -36,7 +36,8 @@ func newPhone(m *matrix) *phoneOf {
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	d, _, err := questions.Pair(m.t.Context(), m.router.Ledger, questions.PairRequest{Code: code, Name: "pocket", Recipient: key.Recipient().String()})
+	d, _, err := questions.Pair(m.t.Context(), m.router.Ledger, questions.PairRequest{Code: code, Name: "pocket",
+		Recipient: key.Recipient().String()})
 	if err == nil {
 		d, err = person.Approve(m.t.Context(), m.router.Ledger, d.Fingerprint)
 	}
@@ -96,7 +97,8 @@ func (p *phoneOf) say(q *onScreen, what string) {
 // deliver runs deliver_all.
 func (m *matrix) deliver() { m.run("", "default", "deliver_all", `{}`) }
 
-// Whatever vocabulary an agent writes to the user in, the phone shows it, sealed; and who asked reads the answer in its own.
+// Whatever vocabulary an agent writes to the user in, the phone shows it, sealed; and who asked reads the answer in its
+// own.
 func TestEveryVocabularyWritesToTheUser(t *testing.T) {
 	t.Parallel()
 	m := newMatrix(t)
@@ -108,33 +110,53 @@ func TestEveryVocabularyWritesToTheUser(t *testing.T) {
 		read, answer          string // how the asker reads, and what it finds there; {id} is the message's id
 	}{
 		{name: "relay", command: "send_message", params: `{"target":"user","message_type":"QUERY","message":"Which branch?","context":"release","priority":"high"}`,
-			question: "Which branch?|", says: "main", read: "get_messages", answer: `"source":"user","target":"writer","message_type":"RESULT","message":"main"`},
-		{name: "relay status", command: "send_message", params: `{"target":"user","message_type":"STATUS","message":"All green."}`, alert: "info All green."},
+			question: "Which branch?|", says: "main", read: "get_messages",
+			answer: `"source":"user","target":"writer","message_type":"RESULT","message":"main"`},
+		{name: "relay status", command: "send_message",
+			params: `{"target":"user","message_type":"STATUS","message":"All green."}`, alert: "info All green."},
 		{name: "ralph", command: "ralph_send", params: `{"to":"user","type":"question","payload":{"taskId":"feat-001","question":"Tabs or spaces?"}}`,
-			question: "Tabs or spaces?|", says: "spaces", read: "ralph_inbox", answer: `"payload":{"questionId":"{id}","answer":"spaces"}`},
-		{name: "ralph with options", command: "ralph_send", params: `{"to":"user","type":"question","payload":{"taskId":"feat-001","question":"Tabs?","options":["yes","no"]}}`,
+			question: "Tabs or spaces?|", says: "spaces", read: "ralph_inbox",
+			answer: `"payload":{"questionId":"{id}","answer":"spaces"}`},
+		{name: "ralph with options", command: "ralph_send",
+			params:   `{"to":"user","type":"question","payload":{"taskId":"feat-001","question":"Tabs?","options":["yes","no"]}}`,
 			question: "Tabs?|yes,no", says: "1", read: "ralph_inbox", answer: `"answer":"no"`},
-		{name: "ralph status", command: "ralph_send", params: `{"to":"user","type":"status_update","payload":{"agent":"writer","status":"working"}}`,
-			alert: `info {"agent":"writer","status":"working"}`},
-		{name: "team text", command: "SendMessage", params: `{"to":"user","message":"Half done."}`, alert: "info Half done."},
-		{name: "plan approved", command: "SendMessage", params: `{"to":"user","message":{"type":"plan_approval_request","plan":"1. rewrite it"}}`,
-			question: "May I carry out this plan? 1. rewrite it|Approve,Reject", says: "0", read: "team_messages", answer: `"approve":true,"plan_mode_required":false`},
-		{name: "plan rejected", command: "SendMessage", params: `{"to":"user","message":{"type":"plan_approval_request","plan":"2. delete it"}}`,
-			question: "May I carry out this plan? 2. delete it|Approve,Reject", says: "1", read: "team_messages", answer: `"approve":false,"feedback":"The user rejected it. Ask what to change`},
-		{name: "plan approved with a word", command: "SendMessage", params: `{"to":"user","message":{"type":"plan_approval_request","plan":"3. test it"}}`,
-			question: "May I carry out this plan? 3. test it|Approve,Reject", says: "0: but keep it small", read: "team_messages",
+		{name: "ralph status", command: "ralph_send",
+			params: `{"to":"user","type":"status_update","payload":{"agent":"writer","status":"working"}}`,
+			alert:  `info {"agent":"writer","status":"working"}`},
+		{name: "team text", command: "SendMessage", params: `{"to":"user","message":"Half done."}`,
+			alert: "info Half done."},
+		{name: "plan approved", command: "SendMessage",
+			params:   `{"to":"user","message":{"type":"plan_approval_request","plan":"1. rewrite it"}}`,
+			question: "May I carry out this plan? 1. rewrite it|Approve,Reject", says: "0", read: "team_messages",
+			answer: `"approve":true,"plan_mode_required":false`},
+		{name: "plan rejected", command: "SendMessage",
+			params:   `{"to":"user","message":{"type":"plan_approval_request","plan":"2. delete it"}}`,
+			question: "May I carry out this plan? 2. delete it|Approve,Reject", says: "1", read: "team_messages",
+			answer: `"approve":false,"feedback":"The user rejected it. Ask what to change`},
+		{name: "plan approved with a word", command: "SendMessage",
+			params:   `{"to":"user","message":{"type":"plan_approval_request","plan":"3. test it"}}`,
+			question: "May I carry out this plan? 3. test it|Approve,Reject", says: "0: but keep it small",
+			read:   "team_messages",
 			answer: `"approve":true,"feedback":"but keep it small","plan_mode_required":false`},
-		{name: "plan rejected with a reason", command: "SendMessage", params: `{"to":"user","message":{"type":"plan_approval_request","plan":"4. ship it"}}`,
-			question: "May I carry out this plan? 4. ship it|Approve,Reject", says: "1: not on a Friday", read: "team_messages", answer: `"approve":false,"feedback":"not on a Friday"`},
-		{name: "shutdown rejected with a reason", command: "SendMessage", params: `{"to":"user","message":{"type":"shutdown_request","reason":"it is late"}}`,
-			question: "Shut down? it is late|Approve,Reject", says: "1: finish the tests", read: "team_messages", answer: `"approve":false,"reason":"finish the tests"`},
-		{name: "shutdown", command: "SendMessage", params: `{"to":"user","message":{"type":"shutdown_request","reason":"all is done"}}`,
-			question: "Shut down? all is done|Approve,Reject", says: "0", read: "team_messages", answer: `"type":"shutdown_response"`},
-		{name: "coral", command: "coral_send_message", params: `{"threadId":"direct:user","content":"Look at this."}`, alert: "info Look at this."},
+		{name: "plan rejected with a reason", command: "SendMessage",
+			params:   `{"to":"user","message":{"type":"plan_approval_request","plan":"4. ship it"}}`,
+			question: "May I carry out this plan? 4. ship it|Approve,Reject", says: "1: not on a Friday",
+			read: "team_messages", answer: `"approve":false,"feedback":"not on a Friday"`},
+		{name: "shutdown rejected with a reason", command: "SendMessage",
+			params:   `{"to":"user","message":{"type":"shutdown_request","reason":"it is late"}}`,
+			question: "Shut down? it is late|Approve,Reject", says: "1: finish the tests", read: "team_messages",
+			answer: `"approve":false,"reason":"finish the tests"`},
+		{name: "shutdown", command: "SendMessage",
+			params:   `{"to":"user","message":{"type":"shutdown_request","reason":"all is done"}}`,
+			question: "Shut down? all is done|Approve,Reject", says: "0", read: "team_messages",
+			answer: `"type":"shutdown_response"`},
+		{name: "coral", command: "coral_send_message", params: `{"threadId":"direct:user","content":"Look at this."}`,
+			alert: "info Look at this."},
 		{name: "route question", command: "send", params: `{"sender":"writer","recipient":"user","message_type":"question","payload":{"question":"Ship?","options":["ship","wait"]}}`,
 			question: "Ship?|ship,wait", says: "0", read: "wait", answer: `"answer":"ship"`},
 		{name: "yes, but", command: "send", params: `{"sender":"writer","recipient":"user","message_type":"QUERY","payload":{"question":"Ship now?","options":["yes","no"]}}`,
-			question: "Ship now?|yes,no", says: "0: but only on staging", read: "wait", answer: `"message":"yes: but only on staging"`},
+			question: "Ship now?|yes,no", says: "0: but only on staging", read: "wait",
+			answer: `"message":"yes: but only on staging"`},
 		{name: "route note", command: "send", params: `{"sender":"writer","recipient":"user","message_type":"error_report","payload":"disk full"}`, alert: "error disk full"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -144,12 +166,14 @@ func TestEveryVocabularyWritesToTheUser(t *testing.T) {
 			own.deliver()
 			question, alert := mine.look()
 			if c.alert != "" {
-				if question != nil || alert == nil || alert.From != "writer" || alert.AlertType+" "+alert.Message != c.alert {
+				if question != nil || alert == nil || alert.From != "writer" ||
+					alert.AlertType+" "+alert.Message != c.alert {
 					t.Fatalf("the phone shows %+v and %+v", question, alert)
 				}
 				return
 			}
-			if question == nil || question.From != "writer" || question.Question+"|"+strings.Join(question.Options, ",") != c.question {
+			if question == nil || question.From != "writer" || question.Question+"|"+strings.Join(question.Options,
+				",") != c.question {
 				t.Fatalf("the phone shows %+v", question)
 			}
 			own.deliver()
@@ -158,12 +182,14 @@ func TestEveryVocabularyWritesToTheUser(t *testing.T) {
 			id := ""
 			for _, key := range []string{"messageId", "message_id", "id"} {
 				var fields map[string]any
-				if body, _ := orchestrator.JSON(sent); json.Unmarshal(body, &fields) == nil && fields[key] != nil && id == "" {
+				if body, _ := orchestrator.JSON(sent); json.Unmarshal(body, &fields) == nil && fields[key] != nil &&
+					id == "" {
 					id = fmt.Sprint(fields[key])
 				}
 			}
 			read := own.shown(own.run("writer", "default", c.read, `{}`))
-			if want := strings.ReplaceAll(c.answer, "{id}", id); !strings.Contains(read, want) || !strings.Contains(read, id) {
+			if want := strings.ReplaceAll(c.answer, "{id}", id); !strings.Contains(read, want) ||
+				!strings.Contains(read, id) {
 				t.Errorf("the asker of %s reads %s, without %s", id, read, want)
 			}
 		})
@@ -191,7 +217,8 @@ func TestForgedAnswerToAMessage(t *testing.T) {
 	m.run("writer", "default", "send_message", `{"target":"user","message_type":"QUERY","message":"Deploy?"}`)
 	m.deliver()
 	question, _ := p.look()
-	if _, err := questions.Answer(t.Context(), m.router.Ledger, question.ID, p.Device, base64.StdEncoding.EncodeToString([]byte("yes, deploy"))); err != nil {
+	if _, err := questions.Answer(t.Context(), m.router.Ledger, question.ID, p.Device,
+		base64.StdEncoding.EncodeToString([]byte("yes, deploy"))); err != nil {
 		t.Fatal(err)
 	}
 	m.deliver()
@@ -258,7 +285,8 @@ func TestAnswerOfAnotherGoesNowhere(t *testing.T) {
 	t.Parallel()
 	m := newMatrix(t)
 	p := newPhone(m)
-	theirs := m.value(m.run("thief", "default", "send_message", `{"target":"user","message_type":"STATUS","message":"All green."}`), "messageId")
+	theirs := m.value(m.run("thief", "default", "send_message",
+		`{"target":"user","message_type":"STATUS","message":"All green."}`), "messageId")
 	m.deliver()
 	sealed := m.value(m.run("writer", "default", "ask_question", `{"question":"Which key?"}`), "questionId")
 	question, _ := p.look()
@@ -270,7 +298,8 @@ func TestAnswerOfAnotherGoesNowhere(t *testing.T) {
 	m.exec(`UPDATE signal_questions SET asker = 'writer' WHERE question_id = ?`, sealed)
 
 	// Nor who writes that the message which asked is its own.
-	asks := m.value(m.run("writer", "default", "send_message", `{"target":"user","message_type":"QUERY","message":"Which branch?"}`), "messageId")
+	asks := m.value(m.run("writer", "default", "send_message",
+		`{"target":"user","message_type":"QUERY","message":"Which branch?"}`), "messageId")
 	m.deliver()
 	question, _ = p.look()
 	p.say(question, "Canary")
@@ -279,7 +308,8 @@ func TestAnswerOfAnotherGoesNowhere(t *testing.T) {
 	if n := m.count(`SELECT count(*) FROM agent_message WHERE sender = 'user' OR payload LIKE '%Canary%'`); n != "0" {
 		t.Errorf("%s answers went to somebody", n)
 	}
-	if read := m.shown(m.run("writer", "default", "get_response", `{"questionId":"%s"}`, sealed)); !strings.Contains(read, "Canary") {
+	if read := m.shown(m.run("writer", "default", "get_response", `{"questionId":"%s"}`,
+		sealed)); !strings.Contains(read, "Canary") {
 		t.Errorf("the asker reads %s", read)
 	}
 }
@@ -298,20 +328,23 @@ func (m *matrix) exec(statement string, args ...any) {
 func TestQuestionByHandWithoutAPhone(t *testing.T) {
 	t.Parallel()
 	m := newMatrix(t)
-	m.exec(`INSERT INTO agent_message (message_id, sender, recipient, message_type, payload) VALUES ('m1', 'writer', 'user', 'QUERY', '{"message":"Who is there?"}')`)
+	m.exec(`INSERT INTO agent_message (message_id, sender, recipient, message_type, payload) VALUES ('m1', 'writer',
+		'user', 'QUERY', '{"message":"Who is there?"}')`)
 	m.deliver()
 	const why = `SELECT status || ' ' || error_message FROM agent_message WHERE recipient = 'user'`
-	if said := m.count(why); !strings.HasPrefix(said, "retry ") || !strings.Contains(said, "Pair a phone with `mailroom signal pair`") {
+	if said := m.count(why); !strings.HasPrefix(said, "retry ") ||
+		!strings.Contains(said, "Pair a phone with `mailroom signal pair`") {
 		t.Errorf("it is %s", said)
 	}
 }
 
-// What tells the user something while there is no device is kept as an alert, waits, says so, and is delivered with the first
-// device that is approved; it is told once. A device that is active in the table only does not count.
+// What tells the user something while there is no device is kept as an alert, waits, says so, and is delivered with the
+// first device that is approved; it is told once. A device that is active in the table only does not count.
 func TestAlertToTheUserWaitsForADevice(t *testing.T) {
 	t.Parallel()
 	m := newMatrix(t)
-	sent := m.shown(m.run("writer", "default", "send_message", `{"target":"user","message_type":"STATUS","message":"Deployed"}`))
+	sent := m.shown(m.run("writer", "default", "send_message",
+		`{"target":"user","message_type":"STATUS","message":"Deployed"}`))
 	if !strings.Contains(sent, `"status":"pending"`) || !strings.Contains(sent, `"note":"waits for a device"`) {
 		t.Errorf("it answers %s", sent)
 	}
@@ -321,11 +354,13 @@ func TestAlertToTheUserWaitsForADevice(t *testing.T) {
 		"ralph_send":         `{"to":"user","type":"note","payload":{"text":"By ralph"}}`,
 		"coral_send_message": `{"threadId":"direct:user","content":"By coral"}`,
 	} {
-		if sent := m.shown(m.run("writer", "default", command, "%s", params)); !strings.Contains(sent, `"note":"waits for a device"`) {
+		if sent := m.shown(m.run("writer", "default", command, "%s", params)); !strings.Contains(sent,
+			`"note":"waits for a device"`) {
 			t.Errorf("%s answers %s", command, sent)
 		}
 	}
-	m.exec(`INSERT INTO agent_message (message_id, sender, recipient, message_type, payload) VALUES ('m1', 'writer', 'user', 'note', '"By hand"')`)
+	m.exec(`INSERT INTO agent_message (message_id, sender, recipient, message_type, payload) VALUES ('m1', 'writer',
+		'user', 'note', '"By hand"')`)
 	const state = `SELECT group_concat(DISTINCT status || ' ' || held || ' ' || CASE WHEN delivered_at IS NULL THEN 1 ELSE 0 END) FROM agent_message WHERE recipient = 'user'`
 	for range 3 {
 		m.deliver()
@@ -334,14 +369,17 @@ func TestAlertToTheUserWaitsForADevice(t *testing.T) {
 		}
 	}
 	why := m.shown(m.run("", "default", "why", `{"message_id":"m1"}`))
-	if !strings.Contains(why, "it waits for a device") || !strings.Contains(why, "mailroom signal pair") || strings.Contains(why, `"what":"delivered"`) {
+	if !strings.Contains(why, "it waits for a device") || !strings.Contains(why, "mailroom signal pair") ||
+		strings.Contains(why, `"what":"delivered"`) {
 		t.Errorf("why says %s", why)
 	}
-	if got := m.count(`SELECT count(*) || ' ' || count(DISTINCT message_id) || ' ' || sum(encrypted) FROM signal_alerts`); got != "6 6 6" {
+	if got := m.count(`SELECT count(*) || ' ' || count(DISTINCT message_id) || ' ' || sum(encrypted)
+		FROM signal_alerts`); got != "6 6 6" {
 		t.Errorf("alerts: %s", got)
 	}
 	alert := m.count(`SELECT alert_id FROM signal_alerts WHERE message_id = 'm1'`)
-	if why := m.shown(m.run("", "default", "why", `{"message_id":"%s"}`, alert)); !strings.Contains(why, "it waits for a device") {
+	if why := m.shown(m.run("", "default", "why", `{"message_id":"%s"}`, alert)); !strings.Contains(why,
+		"it waits for a device") {
 		t.Errorf("why says of the alert %s", why)
 	}
 	phone := newPhone(m)
@@ -355,7 +393,8 @@ func TestAlertToTheUserWaitsForADevice(t *testing.T) {
 	if shown := phone.open(alert); shown.Message != "By hand" || shown.From != "writer" {
 		t.Errorf("the phone shows %+v", shown)
 	}
-	if sent := m.shown(m.run("writer", "default", "send_message", `{"target":"user","message_type":"STATUS","message":"Again"}`)); strings.Contains(sent, "note") {
+	if sent := m.shown(m.run("writer", "default", "send_message",
+		`{"target":"user","message_type":"STATUS","message":"Again"}`)); strings.Contains(sent, "note") {
 		t.Errorf("with a phone it answers %s", sent)
 	}
 
@@ -365,13 +404,14 @@ func TestAlertToTheUserWaitsForADevice(t *testing.T) {
 	}
 	m.run("writer", "default", "send", `{"recipient":"user","message_type":"note","payload":"Unpinned"}`)
 	m.deliver()
-	if got := m.count(`SELECT status || ' ' || held || ' ' || CASE next_attempt_at WHEN '' THEN 0 ELSE 1 END FROM agent_message WHERE payload LIKE '%Unpinned%' AND recipient = 'user'`); got != "pending 0 1" {
+	if got := m.count(`SELECT status || ' ' || held || ' ' || CASE next_attempt_at WHEN '' THEN 0 ELSE 1 END
+		FROM agent_message WHERE payload LIKE '%Unpinned%' AND recipient = 'user'`); got != "pending 0 1" {
 		t.Errorf("with a phone that was not approved here it is %s", got)
 	}
 }
 
-// A message to the user that is no question of its form fails at once, and its sender is told what is wrong with it; the phone
-// shows nothing. An empty list of options asks for a text.
+// A message to the user that is no question of its form fails at once, and its sender is told what is wrong with it;
+// the phone shows nothing. An empty list of options asks for a text.
 func TestMalformedMessagesToTheUser(t *testing.T) {
 	t.Parallel()
 	m := newMatrix(t)
@@ -391,13 +431,17 @@ func TestMalformedMessagesToTheUser(t *testing.T) {
 		`" "`:          "its text is empty",
 	} {
 		id := m.router.Now().Format("m150405.000000000")
-		m.exec(`INSERT INTO agent_message (message_id, sender, recipient, message_type, payload) VALUES (?, 'writer', 'user', 'question', ?)`, id, payload)
+		m.exec(`INSERT INTO agent_message (message_id, sender, recipient, message_type, payload)
+			VALUES (?, 'writer', 'user', 'question', ?)`, id, payload)
 		m.deliver()
-		if got := m.count(`SELECT status || ' ' || retry_count FROM agent_message WHERE message_id = '` + id + `'`); got != "failed 0" {
+		if got := m.count(`SELECT status || ' ' || retry_count FROM agent_message WHERE message_id = '` + id +
+			`'`); got != "failed 0" {
 			t.Errorf("%s is %s", payload, got)
 		}
-		report := m.count(`SELECT payload FROM agent_message WHERE recipient = 'writer' AND message_type = 'error_report' AND reply_to = '` + id + `'`)
-		if !strings.Contains(report, says) || !strings.Contains(report, "refuses the message") || strings.Contains(report, "Canary") {
+		report := m.count(`SELECT payload FROM agent_message WHERE recipient = 'writer'
+			AND message_type = 'error_report' AND reply_to = '` + id + `'`)
+		if !strings.Contains(report, says) || !strings.Contains(report, "refuses the message") ||
+			strings.Contains(report, "Canary") {
 			t.Errorf("%s is answered with %s", payload, report)
 		}
 	}
@@ -412,7 +456,8 @@ func TestMalformedMessagesToTheUser(t *testing.T) {
 	}
 	phone.say(q, "Any")
 	m.deliver()
-	if got := m.count(`SELECT payload FROM agent_message WHERE sender = 'user' AND recipient = 'writer'`); got != `{"message":"Any"}` {
+	if got := m.count(`SELECT payload FROM agent_message WHERE sender = 'user'
+		AND recipient = 'writer'`); got != `{"message":"Any"}` {
 		t.Errorf("the answer is %s", got)
 	}
 }

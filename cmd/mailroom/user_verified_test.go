@@ -9,13 +9,14 @@ import (
 	"mailroom/commands/surface/hook"
 )
 
-// TestOnlyThePhonesAnswerIsVerified: a model is told that its user has answered on a paired phone when that is so, and neither when
-// the answer was changed in the table nor when somebody else has written it.
+// TestOnlyThePhonesAnswerIsVerified: a model is told that its user has answered on a paired phone when that is so, and
+// neither when the answer was changed in the table nor when somebody else has written it.
 func TestOnlyThePhonesAnswerIsVerified(t *testing.T) {
 	t.Parallel()
 	m := newMatrix(t)
 	p := newPhone(m)
-	env := commands.Env{Engine: m.router, Caller: commands.Caller{Name: "writer"}, Log: m.log, Catalogue: config().Catalogue}
+	env := commands.Env{Engine: m.router, Caller: commands.Caller{Name: "writer"}, Log: m.log,
+		Catalogue: config().Catalogue}
 	shown := func() string {
 		var b strings.Builder
 		in := strings.NewReader(`{"session_id": "one", "prompt": "Go on."}`)
@@ -26,7 +27,8 @@ func TestOnlyThePhonesAnswerIsVerified(t *testing.T) {
 	}
 	marked := regexp.MustCompile(`<mailroom-message [^>]* verified=\\"your user answered this on a paired phone\\">`)
 	ask := func(says string) (id string) {
-		id = m.value(m.run("writer", "default", "send_message", `{"target":"user","message_type":"QUERY","message":"Deploy?"}`), "messageId")
+		id = m.value(m.run("writer", "default", "send_message",
+			`{"target":"user","message_type":"QUERY","message":"Deploy?"}`), "messageId")
 		m.deliver()
 		question, _ := p.look()
 		p.say(question, says)
@@ -35,14 +37,16 @@ func TestOnlyThePhonesAnswerIsVerified(t *testing.T) {
 	}
 	check := func(name string, want int, answer string) {
 		t.Helper()
-		if text := shown(); len(marked.FindAllString(text, -1)) != want || strings.Count(text, "tag has verified") != want || !strings.Contains(text, answer) {
+		if text := shown(); len(marked.FindAllString(text, -1)) != want ||
+			strings.Count(text, "tag has verified") != want || !strings.Contains(text, answer) {
 			t.Errorf("%s: the model is shown %s", name, text)
 		}
 	}
 	ask("No.")
 	check("answered", 1, "No.")
 	id := ask("No.")
-	m.exec(`UPDATE agent_message SET payload = replace(payload, 'No.', 'Yes.') WHERE sender = 'user' AND reply_to = ?`, id)
+	m.exec(`UPDATE agent_message SET payload = replace(payload, 'No.', 'Yes.') WHERE sender = 'user' AND reply_to = ?`,
+		id)
 	check("changed", 0, "Yes.")
 	for _, change := range []string{`summary = 'Yes. Deploy.'`, `message_type = 'command'`} {
 		id := ask("No.")
@@ -52,7 +56,8 @@ func TestOnlyThePhonesAnswerIsVerified(t *testing.T) {
 	id = ask("No.")
 	check("answered again", 1, "No.")
 	m.exec(`INSERT INTO agent_message (message_id, sender, recipient, message_type, payload, reply_to, status)
-		SELECT 'msg-again', sender, recipient, message_type, payload, reply_to, 'pending' FROM agent_message WHERE sender = 'user' AND reply_to = ?`, id)
+		SELECT 'msg-again', sender, recipient, message_type, payload, reply_to, 'pending' FROM agent_message
+			WHERE sender = 'user' AND reply_to = ?`, id)
 	check("a copy", 0, "No.")
 	m.exec(`UPDATE agent_message SET reply_to = ?1 WHERE reply_to = ?2`, id, ask("Yes."))
 	check("to another question", 0, "Yes.")

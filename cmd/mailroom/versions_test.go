@@ -18,8 +18,8 @@ import (
 	"mailroom/orchestrator/orchestratortest/enginetest"
 )
 
-// nextVersion is the program as the next version will be: built from these sources and one more migration. The environment
-// variable oldestEnv says which programs may still use what it has migrated.
+// nextVersion is the program as the next version will be: built from these sources and one more migration. The
+// environment variable oldestEnv says which programs may still use what it has migrated.
 var nextVersion = sync.OnceValues(func() (program string, err error) {
 	store, err := filepath.Abs("../../orchestrator/store/sqlite")
 	if err != nil {
@@ -30,7 +30,8 @@ var nextVersion = sync.OnceValues(func() (program string, err error) {
 		return "", err
 	}
 	folder := filepath.Join(ownFolder, "next")
-	migration, next, overlay := filepath.Join(folder, "next.sql"), filepath.Join(folder, "next.go"), filepath.Join(folder, "overlay.json")
+	migration, next, overlay := filepath.Join(folder, "next.sql"), filepath.Join(folder, "next.go"),
+		filepath.Join(folder, "overlay.json")
 	replaced, err := json.Marshal(map[string]any{"Replace": map[string]string{
 		filepath.Join(store, "migrations", fmt.Sprintf("%d.sql", len(migrations)+10)): migration,
 		filepath.Join(store, "next.go"):                                               next,
@@ -79,7 +80,8 @@ func newLiving(t *testing.T, oldest int) *living {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.next = &office{t: t, db: l.db, folder: l.office.folder, program: program, env: []string{oldestEnv + "=" + strconv.Itoa(present+oldest)}}
+	l.next = &office{t: t, db: l.db, folder: l.office.folder, program: program,
+		env: []string{oldestEnv + "=" + strconv.Itoa(present+oldest)}}
 	l.tools = dialMCP(t, overStdio(l.office)("a", "relay", false))
 	t.Cleanup(func() { l.tools.Close() })
 	l.daemon = l.serve()
@@ -142,8 +144,8 @@ func TestOlderProgramsGoOn(t *testing.T) {
 	l.checkHistory()
 }
 
-// TestOlderProgramsStepBack: where the change does not allow it, they write nothing more. An MCP server answers each call
-// with what to do, a daemon and a watch say it and end, and nothing is lost.
+// TestOlderProgramsStepBack: where the change does not allow it, they write nothing more. An MCP server answers each
+// call with what to do, a daemon and a watch say it and end, and nothing is lost.
 func TestOlderProgramsStepBack(t *testing.T) {
 	t.Parallel()
 	l := newLiving(t, +1)
@@ -151,7 +153,8 @@ func TestOlderProgramsStepBack(t *testing.T) {
 	sent := l.rows("SELECT count(*) FROM agent_message")[0]
 	for range 2 {
 		answer := l.tell("b", "four")
-		if text := fmt.Sprint(answer["hint"]); answer["success"] != false || answer["error"] != "unavailable" || !strings.Contains(text, "Restart this session") {
+		if text := fmt.Sprint(answer["hint"]); answer["success"] != false || answer["error"] != "unavailable" ||
+			!strings.Contains(text, "Restart this session") {
 			t.Errorf("the MCP server answers %v", answer)
 		}
 	}

@@ -26,8 +26,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// matrix is a database in which one agent writes in every vocabulary and another reads in every vocabulary. The two work
-// in different sessions, so that the session has to be shown.
+// matrix is a database in which one agent writes in every vocabulary and another reads in every vocabulary. The two
+// work in different sessions, so that the session has to be shown.
 type matrix struct {
 	t      *testing.T
 	router *delivery.Engine
@@ -71,7 +71,8 @@ func (m *matrix) ask(as, session, command, params string, args ...any) commands.
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	env := commands.Env{Engine: m.router, Caller: commands.Caller{Name: as, Session: session, Admin: as == ""}, Log: m.log, Catalogue: config().Catalogue}
+	env := commands.Env{Engine: m.router, Caller: commands.Caller{Name: as, Session: session, Admin: as == ""},
+		Log: m.log, Catalogue: config().Catalogue}
 	answer, err := d.Run(m.t.Context(), env, json.RawMessage(fmt.Sprintf(params, args...)))
 	if err != nil {
 		m.t.Fatalf("%s %s: %v", command, params, err)
@@ -95,7 +96,8 @@ func (m *matrix) row() (columns map[string]string) {
 	m.t.Helper()
 	columns = map[string]string{}
 	table, err := m.router.Query(m.t.Context(), `SELECT m.*, a.within_seconds AS ack_within FROM agent_message m
-		LEFT JOIN acknowledgement_due a USING (message_id) WHERE m.recipient = 'reader' ORDER BY m.seq DESC LIMIT 1`, store.Bound{Rows: 1})
+		LEFT JOIN acknowledgement_due a USING (message_id) WHERE m.recipient = 'reader' ORDER BY m.seq DESC LIMIT 1`,
+		store.Bound{Rows: 1})
 	rows := table.Rows.Values()
 	if err != nil || len(rows) != 1 {
 		m.t.Fatalf("%v, %v", rows, err)
@@ -120,7 +122,8 @@ var readers = []struct {
 		return m.shown(m.run("reader", "default", "coral_wait_for_mentions", `{"timeoutMs":0}`))
 	}},
 	{"xml", func(m *matrix) string {
-		return m.run("reader", "default", "coral_wait_for_mentions", `{"timeoutMs":0}`).Result.(commands.ToolTexter).ToolText()
+		return m.run("reader", "default", "coral_wait_for_mentions",
+			`{"timeoutMs":0}`).Result.(commands.ToolTexter).ToolText()
 	}},
 }
 
@@ -145,7 +148,8 @@ const everybodyButPoll = "wait relay team ralph coral xml"
 
 // A word stands for a priority everywhere but in the rows and in the router's own vocabulary.
 func urgent(number string) map[string]string {
-	return map[string]string{"wait": `"priority":` + number, "poll": `"priority":` + number, "relay": "urgent", "team": "urgent", "ralph": "urgent", "coral": "urgent", "xml": "urgent"}
+	return map[string]string{"wait": `"priority":` + number, "poll": `"priority":` + number, "relay": "urgent",
+		"team": "urgent", "ralph": "urgent", "coral": "urgent", "xml": "urgent"}
 }
 
 // named looks for a key, where the value is a number that may stand in any time or id.
@@ -174,8 +178,10 @@ var sent = []struct {
 			"payload":{"deep":[{"number":12345678901234567890.10,"text":"route-text"}]},"ttl_seconds":86399,"idempotency_key":"route-key-%s",
 			"reply_to":%q,"ack_within":3607}`, v["round"], v["reply"])
 	}, []given{
-		{"sender", "writer", "", nil}, {"message_type", "route-type", "", nil}, {"payload", "12345678901234567890.10", "", nil},
-		{"payload", "route-text", "", nil}, {"max_retries", "77", "wait", named("max_retries")}, {"priority", "5", "", urgent("5")},
+		{"sender", "writer", "", nil}, {"message_type", "route-type", "", nil}, {"payload", "12345678901234567890.10",
+			"", nil},
+		{"payload", "route-text", "", nil}, {"max_retries", "77", "wait", named("max_retries")},
+		{"priority", "5", "", urgent("5")},
 		{"expires_at", "{expires_at}", everybodyButPoll, nil}, {"idempotency_key", "route-key-{round}", "wait", nil},
 		{"reply_to", "{reply}", everybodyButPoll, nil}, {"session_id", "crew", everybodyButPoll, nil},
 		{"ack_within", "3607", "none", named("within")},
@@ -186,75 +192,99 @@ var sent = []struct {
 			"idempotency_key":"00000000-0000-4000-8000-00000000000%s","ack_within":3607}`, v["reply"], v["round"])
 	}, []given{
 		{"sender", "writer", "", nil}, {"payload", "relay-text", "", nil}, {"message_type", "QUERY", "", nil},
-		{"priority", "2", "", urgent("2")}, {"action", "interrupt", everybodyButPoll, nil}, {"context", "relay-context", everybodyButPoll, nil},
+		{"priority", "2", "", urgent("2")}, {"action", "interrupt", everybodyButPoll, nil}, {"context", "relay-context",
+			everybodyButPoll, nil},
 		{"session_id", "relay-session", everybodyButPoll, nil}, {"reply_to", "{reply}", everybodyButPoll, nil},
 		{"thread_id", "relay-thread", everybodyButPoll, nil}, {"expires_at", "{expires_at}", everybodyButPoll, nil},
 		{"payload", "1.10", "", nil}, {"payload", "relay-data", "", nil},
-		{"idempotency_key", "00000000-0000-4000-8000-00000000000{round}", "wait", nil}, {"ack_within", "3607", "none", named("within")},
+		{"idempotency_key", "00000000-0000-4000-8000-00000000000{round}", "wait", nil}, {"ack_within", "3607", "none",
+			named("within")},
 	}},
 	{"relay send_message to a group", func(m *matrix, v map[string]string) {
-		v["multicast"] = m.value(m.run("writer", "crew", "send_message", `{"target":"readers","message":"group-text","message_type":"PING"}`), "multicastId")
+		v["multicast"] = m.value(m.run("writer", "crew", "send_message",
+			`{"target":"readers","message":"group-text","message_type":"PING"}`), "multicastId")
 	}, []given{
-		{"payload", "group-text", "", nil}, {"message_type", "PING", "", nil}, {"multicast_target", "readers", everybodyButPoll, nil},
+		{"payload", "group-text", "", nil}, {"message_type", "PING", "", nil}, {"multicast_target", "readers",
+			everybodyButPoll, nil},
 		{"multicast_id", "{multicast}", "wait relay team ralph", nil},
 	}},
 	{"team text", func(m *matrix, v map[string]string) {
-		m.run("writer", "crew", "SendMessage", `{"to":"reader","message":"team-text %s","summary":"team-summary"}`, strings.ReplaceAll(quoted, `"`, `\"`))
+		m.run("writer", "crew", "SendMessage", `{"to":"reader","message":"team-text %s","summary":"team-summary"}`,
+			strings.ReplaceAll(quoted, `"`, `\"`))
 	}, []given{
 		{"sender", "writer", "", nil}, {"payload", `team-text <b> & \"q\"\né`, "", inJSON("team-text ")},
 		{"summary", "team-summary", everybodyButPoll, nil}, {"session_id", "crew", everybodyButPoll, nil},
 	}},
 	{"team to everybody", func(m *matrix, v map[string]string) {
-		v["multicast"] = m.value(m.run("writer", "crew", "SendMessage", `{"to":"*","message":"team-all"}`), "multicast_id")
+		v["multicast"] = m.value(m.run("writer", "crew", "SendMessage", `{"to":"*","message":"team-all"}`),
+			"multicast_id")
 	}, []given{
 		{"payload", "team-all", "", nil}, {"multicast_target", "*", everybodyButPoll, map[string]string{
-			"wait": `"multicast_target":"*"`, "relay": `"target":"*"`, "team": `"multicast_target":"*"`, "ralph": `"multicast_target":"*"`, "coral": `"multicast_target":"*"`,
+			"wait": `"multicast_target":"*"`, "relay": `"target":"*"`, "team": `"multicast_target":"*"`,
+			"ralph": `"multicast_target":"*"`, "coral": `"multicast_target":"*"`,
 			"xml": "<multicast_target>*</multicast_target>"}},
 		{"multicast_id", "{multicast}", "wait relay team ralph", nil},
 	}},
 	{"team request", func(m *matrix, v map[string]string) {
-		v["request"] = m.value(m.run("writer", "crew"+v["round"], "SendMessage", `{"to":"reader","message":{"type":"plan_approval_request","plan":"team-plan"}}`), "request_id")
+		v["request"] = m.value(m.run("writer", "crew"+v["round"], "SendMessage",
+			`{"to":"reader","message":{"type":"plan_approval_request","plan":"team-plan"}}`), "request_id")
 	}, []given{
-		{"message_type", "plan_approval_request", "", nil}, {"payload", "team-plan", "", nil}, {"payload", "{request}", "", nil},
+		{"message_type", "plan_approval_request", "", nil}, {"payload", "team-plan", "", nil}, {"payload", "{request}",
+			"", nil},
 		{"session_id", "crew{round}", everybodyButPoll, nil},
 	}},
 	{"team answer", func(m *matrix, v map[string]string) {
-		asked := m.run("reader", "crew"+v["round"], "SendMessage", `{"to":"writer","message":{"type":"shutdown_request","reason":"why"}}`)
+		asked := m.run("reader", "crew"+v["round"], "SendMessage",
+			`{"to":"writer","message":{"type":"shutdown_request","reason":"why"}}`)
 		v["request"], v["asked"] = m.value(asked, "request_id"), m.value(asked, "message_id")
-		m.run("writer", "crew"+v["round"], "SendMessage", `{"to":"reader","message":{"type":"shutdown_response","request_id":%q,"approve":false,"reason":"team-reason"}}`, v["request"])
+		m.run("writer", "crew"+v["round"], "SendMessage",
+			`{"to":"reader","message":{"type":"shutdown_response","request_id":%q,"approve":false,"reason":"team-reason"}}`, v["request"])
 	}, []given{
-		{"message_type", "shutdown_response", "", nil}, {"payload", "team-reason", "", nil}, {"payload", "{request}", "", nil},
-		{"payload", `"approve":false`, "", map[string]string{"relay": `approve\":false`, "coral": `approve\":false`, "xml": "&#34;approve&#34;:false"}},
+		{"message_type", "shutdown_response", "", nil}, {"payload", "team-reason", "", nil}, {"payload", "{request}",
+			"", nil},
+		{"payload", `"approve":false`, "", map[string]string{"relay": `approve\":false`, "coral": `approve\":false`,
+			"xml": "&#34;approve&#34;:false"}},
 		{"reply_to", "{asked}", everybodyButPoll, nil},
 	}},
 	{"coral post", func(m *matrix, v map[string]string) {
-		v["thread"] = m.value(m.run("writer", "crew", "coral_create_thread", `{"threadName":"talk","participantIds":["reader","third"]}`), "threadId")
-		v["post"] = m.value(m.run("writer", "crew", "coral_send_message", `{"threadId":%q,"content":"coral-text %s","mentions":["third","reader"]}`,
+		v["thread"] = m.value(m.run("writer", "crew", "coral_create_thread",
+			`{"threadName":"talk","participantIds":["reader","third"]}`), "threadId")
+		v["post"] = m.value(m.run("writer", "crew", "coral_send_message",
+			`{"threadId":%q,"content":"coral-text %s","mentions":["third","reader"]}`,
 			v["thread"], strings.ReplaceAll(quoted, `"`, `\"`)), "id")
 	}, []given{
 		{"sender", "writer", "", nil}, {"payload", `coral-text <b> & \"q\"\né`, "", inJSON("coral-text ")},
-		{"payload", `"third"`, "", map[string]string{"xml": `<mention id="third"`}}, {"thread_id", "{thread}", everybodyButPoll, nil},
+		{"payload", `"third"`, "", map[string]string{"xml": `<mention id="third"`}}, {"thread_id", "{thread}",
+			everybodyButPoll, nil},
 		{"multicast_id", "{post}", everybodyButPoll, nil}, {"session_id", "crew", everybodyButPoll, nil},
 	}},
 	{"coral direct", func(m *matrix, v map[string]string) {
 		m.run("writer", "crew", "coral_send_message", `{"threadId":"direct:reader","content":"direct-text"}`)
 	}, []given{
-		{"sender", "writer", "", nil}, {"payload", "direct-text", "", nil}, {"session_id", "crew", everybodyButPoll, nil},
+		{"sender", "writer", "", nil}, {"payload", "direct-text", "", nil}, {"session_id", "crew", everybodyButPoll,
+			nil},
 	}},
 	{"ralph send", func(m *matrix, v map[string]string) {
-		v["id"] = m.value(m.run("writer", "crew", "ralph_send", `{"to":"reader","type":"bug_report","priority":"urgent","replyTo":%q,"idempotencyKey":"ralph-key-%s",
+		v["id"] = m.value(m.run("writer", "crew", "ralph_send",
+			`{"to":"reader","type":"bug_report","priority":"urgent","replyTo":%q,"idempotencyKey":"ralph-key-%s",
 			"payload":{"taskId":"ralph-task","bugs":[{"file":"ralph-file","line":12345678901234567890,"issue":"ralph %s"}]}}`, v["reply"], v["round"],
 			strings.ReplaceAll(quoted, `"`, `\"`)), "id")
 	}, []given{
-		{"message_id", "{id}", "", nil}, {"sender", "writer", "", nil}, {"message_type", "bug_report", "", nil}, {"priority", "2", "", urgent("2")},
-		{"payload", "ralph-task", "", nil}, {"payload", "ralph-file", "", nil}, {"payload", "12345678901234567890", "", nil},
-		{"payload", `ralph <b> & \"q\"\n\u00e9`, "", map[string]string{"xml": "ralph &lt;b&gt; &amp; \\&#34;q\\&#34;\\n\\u00e9"}},
-		{"reply_to", "{reply}", everybodyButPoll, nil}, {"session_id", "crew", everybodyButPoll, nil}, {"idempotency_key", "ralph-key-{round}", "wait", nil},
+		{"message_id", "{id}", "", nil}, {"sender", "writer", "", nil}, {"message_type", "bug_report", "", nil},
+		{"priority", "2", "", urgent("2")},
+		{"payload", "ralph-task", "", nil}, {"payload", "ralph-file", "", nil}, {"payload", "12345678901234567890", "",
+			nil},
+		{"payload", `ralph <b> & \"q\"\n\u00e9`, "",
+			map[string]string{"xml": "ralph &lt;b&gt; &amp; \\&#34;q\\&#34;\\n\\u00e9"}},
+		{"reply_to", "{reply}", everybodyButPoll, nil}, {"session_id", "crew", everybodyButPoll, nil},
+		{"idempotency_key", "ralph-key-{round}", "wait", nil},
 	}},
 	{"ralph send to a group", func(m *matrix, v map[string]string) {
-		v["multicast"] = m.value(m.run("writer", "crew", "ralph_send", `{"to":"readers","type":"ralph-type","payload":{"n":"ralph-all"}}`), "id")
+		v["multicast"] = m.value(m.run("writer", "crew", "ralph_send",
+			`{"to":"readers","type":"ralph-type","payload":{"n":"ralph-all"}}`), "id")
 	}, []given{
-		{"payload", "ralph-all", "", nil}, {"message_type", "ralph-type", "", nil}, {"multicast_target", "readers", everybodyButPoll, nil},
+		{"payload", "ralph-all", "", nil}, {"message_type", "ralph-type", "", nil}, {"multicast_target", "readers",
+			everybodyButPoll, nil},
 		{"multicast_id", "{multicast}", "wait relay team ralph", nil},
 	}},
 }
@@ -267,7 +297,8 @@ func TestEveryVocabularyReadsEveryOther(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
 			m := newMatrix(t)
-			reply := m.value(m.run("reader", "default", "send", `{"recipient":"writer","message_type":"question"}`), "message_id")
+			reply := m.value(m.run("reader", "default", "send", `{"recipient":"writer","message_type":"question"}`),
+				"message_id")
 			for i, reader := range readers {
 				values := map[string]string{"round": fmt.Sprint(i), "reply": reply}
 				s.send(m, values)
@@ -320,8 +351,10 @@ func TestVocabulariesAreDocumented(t *testing.T) {
 		}
 	}
 	for _, shape := range []any{
-		orchestrator.Message{}, route.PolledMessage{}, relay.Message{}, relay.SentMessage{}, team.Message{}, coral.Message{}, coral.Thread{}, ralph.Received{},
-		route.SendParams{}, relay.SendMessageParams{}, team.SendMessageParams{}, coral.SendMessageParams{}, ralph.SendParams{},
+		orchestrator.Message{}, route.PolledMessage{}, relay.Message{}, relay.SentMessage{}, team.Message{},
+		coral.Message{}, coral.Thread{}, ralph.Received{},
+		route.SendParams{}, relay.SendMessageParams{}, team.SendMessageParams{}, coral.SendMessageParams{},
+		ralph.SendParams{},
 	} {
 		for _, field := range reflect.VisibleFields(reflect.TypeOf(shape)) {
 			if key, _, _ := strings.Cut(field.Tag.Get("json"), ","); key != "" && key != "-" {

@@ -44,7 +44,8 @@ func TestWebhookAgent(t *testing.T) {
 	if err == nil || !strings.Contains(string(refused), "--allow-private") {
 		t.Fatalf("an address of this machine: %v %s", err, refused)
 	}
-	added, _ := o.run("agent", "add", "hook", "--allow-private", "--deliver", "webhook:"+server.URL+"/in?key=k1")["agent"].(map[string]any)
+	added, _ := o.run("agent", "add", "hook", "--allow-private", "--deliver", "webhook:"+server.URL+
+		"/in?key=k1")["agent"].(map[string]any)
 	secret, _ := added["webhook_secret"].(string)
 	verifier, err := standardwebhooks.NewWebhook(secret)
 	if err != nil || !strings.HasPrefix(secret, "whsec_") {
@@ -54,7 +55,8 @@ func TestWebhookAgent(t *testing.T) {
 	hook = verifier
 	mu.Unlock()
 	send := func(kind string) string {
-		id, _ := o.run("send", "--sender", "architect", "--recipient", "hook", "--message-type", kind, "--payload", `{"n":1.10}`)["message_id"].(string)
+		id, _ := o.run("send", "--sender", "architect", "--recipient", "hook", "--message-type", kind, "--payload",
+			`{"n":1.10}`)["message_id"].(string)
 		return id
 	}
 	query := func(what, want string) {
@@ -71,7 +73,8 @@ func TestWebhookAgent(t *testing.T) {
 
 	says := func(want string, command ...string) {
 		t.Helper()
-		if out, err := o.command(append(command, "--output", "text")...).CombinedOutput(); err != nil && command[0] != "doctor" || !strings.Contains(string(out), want) {
+		if out, err := o.command(append(command, "--output", "text")...).CombinedOutput(); err != nil &&
+			command[0] != "doctor" || !strings.Contains(string(out), want) {
 			t.Errorf("%q, %v:\n%s\nwant %q", command, err, out, want)
 		}
 	}
@@ -114,7 +117,8 @@ func TestWebhookAgent(t *testing.T) {
 	query(`SELECT count(*) FROM command_trace WHERE attributes LIKE '%whsec%'`, "0")
 	mu.Lock()
 	defer mu.Unlock()
-	if want := first + " " + third + " " + second + " "; !strings.HasPrefix(strings.Join(got, " "), want) || len(got) != 4 {
+	if want := first + " " + third + " " + second + " "; !strings.HasPrefix(strings.Join(got, " "), want) ||
+		len(got) != 4 {
 		t.Errorf("arrived: %q, want %q", got, want)
 	}
 }

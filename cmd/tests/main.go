@@ -1,13 +1,14 @@
-// Command tests runs `go test`, says meanwhile what is going on, and ends a run in which a test stands still, naming the
-// test. `make test` runs it:
+// Command tests runs `go test`, says meanwhile what is going on, and ends a run in which a test stands still, naming
+// the test. `make test` runs it:
 //
 //	go run ./cmd/tests -race -p 2 ./...
 //
-// With -postgres in front of all others it starts a PostgreSQL server first, and the tests' databases are there; with -postgres=14 one
-// of that version, which `make servers` installs; with -pgbouncer=MODE, a pgbouncer before it, through which the engine reaches them.
+// With -postgres in front of all others it starts a PostgreSQL server first, and the tests' databases are there; with
+// -postgres=14 one of that version, which `make servers` installs; with -pgbouncer=MODE, a pgbouncer before it, through
+// which the engine reaches them.
 //
-// What it prints of a package that passes is one line, as `go test` has it; of one that fails, all that the tests said that
-// did not pass. The exit status is 1 when one failed.
+// What it prints of a package that passes is one line, as `go test` has it; of one that fails, all that the tests said
+// that did not pass. The exit status is 1 when one failed.
 package main
 
 import (
@@ -29,8 +30,8 @@ import (
 )
 
 const (
-	// patience is how long a test may say nothing, and end no subtest, before it counts as standing still. Tests that kill processes take
-	// two minutes on two busy cores with the race detector.
+	// patience is how long a test may say nothing, and end no subtest, before it counts as standing still. Tests that
+	// kill processes take two minutes on two busy cores with the race detector.
 	patience = 5 * time.Minute
 	// reportEvery is how often a run that goes on is told of.
 	reportEvery = 30 * time.Second
@@ -58,8 +59,8 @@ func main() {
 	os.Exit(status)
 }
 
-// onServer starts a PostgreSQL server on which the tests' databases are from now on, if the first argument is -postgres or
-// -pgbouncer=MODE, and returns the others. stop ends it.
+// onServer starts a PostgreSQL server on which the tests' databases are from now on, if the first argument is -postgres
+// or -pgbouncer=MODE, and returns the others. stop ends it.
 func onServer(ctx context.Context, args []string) (others []string, stop func() error, err error) {
 	if len(args) == 0 {
 		return args, func() error { return nil }, nil
@@ -121,7 +122,8 @@ func run(ctx context.Context, args []string, still time.Duration, stdout io.Writ
 
 // follow passes on what `go test` says until that ends, and ends it when a test stands still or ctx is over: first with
 // SIGQUIT, at which Go programs print what their goroutines do.
-func (w *watch) follow(ctx context.Context, output *os.File, stderr io.Writer, send func(syscall.Signal)) (stopped bool) {
+func (w *watch) follow(ctx context.Context, output *os.File, stderr io.Writer,
+	send func(syscall.Signal)) (stopped bool) {
 	in, line := bufio.NewReader(output), []byte(nil)
 	var told, kill time.Time
 	for {
@@ -142,7 +144,8 @@ func (w *watch) follow(ctx context.Context, output *os.File, stderr io.Writer, s
 			}
 			continue
 		case standing != "":
-			fmt.Fprintf(stderr, "FAIL: %s stands still: nothing for %v. What its goroutines do follows\n", standing, w.still)
+			fmt.Fprintf(stderr, "FAIL: %s stands still: nothing for %v. What its goroutines do follows\n", standing,
+				w.still)
 		case ctx.Err() != nil:
 			fmt.Fprintln(stderr, "tests: interrupted")
 		default:

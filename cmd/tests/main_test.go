@@ -19,7 +19,8 @@ func ran(t *testing.T, still time.Duration, args ...string) (status int, stdout,
 	}
 	defer errors.Close()
 	var out bytes.Buffer
-	status = run(t.Context(), slices.Concat([]string{"-C", "testdata/standing", "-count=1"}, args, []string{"./..."}), still, &out, errors)
+	status = run(t.Context(), slices.Concat([]string{"-C", "testdata/standing", "-count=1"}, args, []string{"./..."}),
+		still, &out, errors)
 	said, err := os.ReadFile(errors.Name())
 	if err != nil {
 		t.Fatal(err)
@@ -27,7 +28,8 @@ func ran(t *testing.T, still time.Duration, args ...string) (status int, stdout,
 	return status, out.String(), string(said)
 }
 
-// A run with a test that stands still is ended, and the test named, with what its goroutines do. What failed before is told.
+// A run with a test that stands still is ended, and the test named, with what its goroutines do. What failed before is
+// told.
 func TestStandingTestIsNamed(t *testing.T) {
 	t.Parallel()
 	status, stdout, stderr := ran(t, 5*time.Second)
@@ -47,8 +49,8 @@ func TestStandingTestIsNamed(t *testing.T) {
 	}
 }
 
-// What the goroutines of a test that stands still do is told also where a process that outlives it holds its output open, so that
-// go test does not end by itself.
+// What the goroutines of a test that stands still do is told also where a process that outlives it holds its output
+// open, so that go test does not end by itself.
 func TestStandingTestLeavesAProcess(t *testing.T) {
 	t.Parallel()
 	status, stdout, stderr := ran(t, 2*time.Second, "-tags", "leaving", "-run", "TestLeavesAProcess")

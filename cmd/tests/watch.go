@@ -29,7 +29,8 @@ type watch struct {
 }
 
 func newWatch(out io.Writer, still time.Duration) *watch {
-	return &watch{still: still, out: out, began: time.Now(), running: map[string]time.Time{}, paused: map[string]bool{}, said: map[string][]string{}}
+	return &watch{still: still, out: out, began: time.Now(), running: map[string]time.Time{}, paused: map[string]bool{},
+		said: map[string][]string{}}
 }
 
 // hear takes one line of output.
@@ -105,8 +106,8 @@ func (w *watch) end(e *event, name string) {
 	}
 }
 
-// rest prints what was said by tests and packages whose end nobody has told of. `go test` that was killed does not, since a process
-// which a test had started held its output open, say.
+// rest prints what was said by tests and packages whose end nobody has told of. `go test` that was killed does not,
+// since a process which a test had started held its output open, say.
 func (w *watch) rest() {
 	for _, name := range slices.Sorted(maps.Keys(w.said)) {
 		fmt.Fprint(w.out, strings.Join(w.said[name], ""))
@@ -134,8 +135,8 @@ func (w *watch) waits(name string) bool {
 	return false
 }
 
-// oldest lists the tests that run, the one that has been silent for the longest time first, and subtests before what they
-// are part of.
+// oldest lists the tests that run, the one that has been silent for the longest time first, and subtests before what
+// they are part of.
 func (w *watch) oldest() []string {
 	names := make([]string, 0, len(w.running))
 	for name := range w.running {

@@ -1,4 +1,5 @@
-// Command torture runs processes of mailroom on one database, kills them, and checks what is left. `make torture` runs it.
+// Command torture runs processes of mailroom on one database, kills them, and checks what is left. `make torture` runs
+// it.
 package main
 
 import (
@@ -19,7 +20,8 @@ import (
 func main() {
 	if len(os.Args) > 1 && os.Args[1] == "helper" {
 		os.Exit(torture.Helper(os.Args[2:], map[string]orchestrator.Transport{
-			"inbox": transport.Inbox{}, "jsonl": transport.JSONL{}, "dir": transport.Dir{}, "exec": transport.Exec{}, "webhook": new(transport.Webhook),
+			"inbox": transport.Inbox{}, "jsonl": transport.JSONL{}, "dir": transport.Dir{}, "exec": transport.Exec{},
+			"webhook": new(transport.Webhook),
 		}))
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -65,7 +67,8 @@ func run(ctx context.Context) (violated bool, err error) {
 	}
 	fmt.Printf("seed %d, for %s, in %s\n", *seed, *length, *folder)
 	report, err := torture.Run(ctx, torture.Config{
-		Seed: *seed, For: *length, Folder: *folder, Database: *database, Program: []string{*program}, Helper: []string{self, "helper"}, Log: os.Stdout,
+		Seed: *seed, For: *length, Folder: *folder, Database: *database, Program: []string{*program},
+		Helper: []string{self, "helper"}, Log: os.Stdout,
 	})
 	if err != nil {
 		return false, err

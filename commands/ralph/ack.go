@@ -44,7 +44,8 @@ func ack(ctx context.Context, env commands.Env, p AckParams) (AckResult, error) 
 		}
 	}
 	m, err := messages.Acknowledge(ctx, env.Ledger, p.ID, by)
-	if refused, ok := errors.AsType[*orchestrator.Error](err); ok && refused.Code == orchestrator.Conflict && (m.Status == orchestrator.Pending || m.Status == orchestrator.Retry) {
+	if refused, ok := errors.AsType[*orchestrator.Error](err); ok && refused.Code == orchestrator.Conflict &&
+		(m.Status == orchestrator.Pending || m.Status == orchestrator.Retry) {
 		refused.WithHint("If its file is in the inbox folder already, its delivery is just being noted: try again in a moment")
 	}
 	if err != nil {
@@ -85,11 +86,13 @@ func removeFile(root string, m *orchestrator.Message, mark string) (removed bool
 		return removed, nil
 	}
 	return false, (&orchestrator.Error{
-		Code: orchestrator.Unavailable, Message: m.ID + " is acknowledged, but its file cannot be removed", MessageID: m.ID, Err: err,
+		Code: orchestrator.Unavailable, Message: m.ID + " is acknowledged, but its file cannot be removed",
+		MessageID: m.ID, Err: err,
 	}).WithHint("Remove it by hand, or say this again once its folder can be written")
 }
 
-// removeOwn removes the file of a message below a root. What has taken its name since, another message above all, stays.
+// removeOwn removes the file of a message below a root. What has taken its name since, another message above all,
+// stays.
 func removeOwn(root *os.Root, path, id string) (removed bool, err error) {
 	info, err := root.Lstat(path)
 	if err != nil || !info.Mode().IsRegular() {

@@ -44,7 +44,8 @@ func inbox(ctx context.Context, env commands.Env, p InboxParams) (InboxResult, e
 	agent, err := agents.Get(ctx, env.Ledger, name)
 	if err == nil {
 		if _, ok := folderOf(&agent); ok && p.Lease > 0 {
-			return InboxResult{}, orchestrator.Errorf(orchestrator.InvalidParams, "lease: what lies in the folder of %s is shown until it is acknowledged", agent.Name).
+			return InboxResult{}, orchestrator.Errorf(orchestrator.InvalidParams,
+				"lease: what lies in the folder of %s is shown until it is acknowledged", agent.Name).
 				WithHint("Leave the lease out")
 		} else if ok {
 			return inboxOfFolder(ctx, env, &agent, p)
@@ -55,7 +56,8 @@ func inbox(ctx context.Context, env commands.Env, p InboxParams) (InboxResult, e
 	answer := func(ms []orchestrator.Message) any { return showInbox(name, ms) }
 	lease := commands.Lease(env.Caller, "ralph inbox", p.Lease)
 	ms, more, err := reading.Wait(ctx, env.Ledger, reading.Options{
-		Recipient: name, Timeout: env.Wait(p.Wait.Duration()), Limit: p.Limit, Peek: !p.MarkAsRead, Lease: lease, Fits: env.Fits(answer),
+		Recipient: name, Timeout: env.Wait(p.Wait.Duration()), Limit: p.Limit, Peek: !p.MarkAsRead, Lease: lease,
+		Fits: env.Fits(answer),
 	})
 	if err != nil {
 		return InboxResult{}, err
@@ -70,8 +72,8 @@ func inbox(ctx context.Context, env commands.Env, p InboxParams) (InboxResult, e
 	return r, nil
 }
 
-// inboxOfFolder shows what lies in an agent's inbox folder, as far as the engine knows: what was delivered there and is not
-// acknowledged.
+// inboxOfFolder shows what lies in an agent's inbox folder, as far as the engine knows: what was delivered there and is
+// not acknowledged.
 func inboxOfFolder(ctx context.Context, env commands.Env, agent *ledger.Agent, p InboxParams) (InboxResult, error) {
 	answer := func(ms []orchestrator.Message) any { return showInbox(agent.Name, ms) }
 	in, err := letters.Wait(ctx, env.Engine, letters.Request{

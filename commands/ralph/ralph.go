@@ -1,5 +1,5 @@
-// Package ralph is the vocabulary of document 002: typed messages between the agents of an event-driven crew, which lie as
-// files in inbox folders. What the form of a message is stands in orchestrator/letter.
+// Package ralph is the vocabulary of document 002: typed messages between the agents of an event-driven crew, which lie
+// as files in inbox folders. What the form of a message is stands in orchestrator/letter.
 package ralph
 
 import (

@@ -9,7 +9,8 @@ import (
 	"mailroom/orchestrator/letter"
 )
 
-// Message is a message in the document's form, and how it came to its recipient. Source: document 002, "Message Structure".
+// Message is a message in the document's form, and how it came to its recipient. Source: document 002, "Message
+// Structure".
 type Message struct {
 	ID        string          `json:"id"`
 	From      string          `json:"from"`
@@ -26,7 +27,8 @@ type Message struct {
 	MulticastTarget string `json:"multicast_target,omitempty"` // group or team that the sender addressed
 }
 
-// Received is a message with keys that the document lacks: those of other vocabularies, and those that only its file had.
+// Received is a message with keys that the document lacks: those of other vocabularies, and those that only its file
+// had.
 type Received struct {
 	Message
 	Summary   string `json:"summary,omitempty"`
@@ -57,10 +59,12 @@ func render(m *orchestrator.Message) Received {
 	l := letter.Of(m)
 	r := Received{
 		Message: Message{
-			ID: l.ID, From: l.From, To: l.To, Type: l.Type, Priority: l.Priority, Payload: l.Payload, Timestamp: l.Timestamp,
-			Status: l.Status, SessionID: l.SessionID, MulticastID: l.MulticastID, MulticastTarget: l.MulticastTarget,
+			ID: l.ID, From: l.From, To: l.To, Type: l.Type, Priority: l.Priority, Payload: l.Payload,
+			Timestamp: l.Timestamp,
+			Status:    l.Status, SessionID: l.SessionID, MulticastID: l.MulticastID, MulticastTarget: l.MulticastTarget,
 		},
-		Summary: l.Summary, Context: l.Context, Action: l.Action, ThreadID: l.ThreadID, ExpiresAt: l.ExpiresAt, more: l.More,
+		Summary: l.Summary, Context: l.Context, Action: l.Action, ThreadID: l.ThreadID, ExpiresAt: l.ExpiresAt,
+		more: l.More,
 	}
 	if l.ReplyTo != "" {
 		r.ReplyTo = &l.ReplyTo

@@ -30,13 +30,14 @@ type SendParams struct {
 	StrictRoutes   bool            `json:"strictRoutes,omitempty" desc:"refuse a message that does not go the way of its type, as the setting ralph.strict_routes does"`
 }
 
-// SendResult is the message as it was sent. One to a group has the id that its copies share; messages lists these, one for each
-// member.
+// SendResult is the message as it was sent. One to a group has the id that its copies share; messages lists these, one
+// for each member.
 type SendResult struct {
 	Message
 	Messages   []Message `json:"messages,omitempty"`
 	Idempotent bool      `json:"idempotent,omitempty"` // it had been sent before
-	Note       string    `json:"note,omitempty"`       // what keeps it from being delivered soon, or what its sender may not have meant
+	// what keeps it from being delivered soon, or what its sender may not have meant
+	Note string `json:"note,omitempty"`
 	commands.Replied
 }
 
@@ -57,12 +58,15 @@ func send(ctx context.Context, env commands.Env, p SendParams) (SendResult, erro
 	}
 	message := func(id, to string) Message {
 		return render(&orchestrator.Message{
-			ID: id, Sender: draft.Sender, Recipient: to, Type: draft.Type, Priority: draft.Priority, Payload: draft.Payload,
-			CreatedAt: sent.CreatedAt, ReplyTo: draft.ReplyTo, SessionID: draft.SessionID, MulticastID: sent.MulticastID,
-			Origin: sent.Origin,
+			ID: id, Sender: draft.Sender, Recipient: to, Type: draft.Type, Priority: draft.Priority,
+			Payload:   draft.Payload,
+			CreatedAt: sent.CreatedAt, ReplyTo: draft.ReplyTo, SessionID: draft.SessionID,
+			MulticastID: sent.MulticastID,
+			Origin:      sent.Origin,
 		}).Message
 	}
-	r := SendResult{Message: message(sent.MessageID, p.To), Idempotent: sent.Idempotent, Note: cmp.Or(commands.NoteOf(&sent), letter.Misspelt(p.Type)), Replied: commands.RepliedOf(&sent)}
+	r := SendResult{Message: message(sent.MessageID, p.To), Idempotent: sent.Idempotent,
+		Note: cmp.Or(commands.NoteOf(&sent), letter.Misspelt(p.Type)), Replied: commands.RepliedOf(&sent)}
 	if sent.MulticastID == "" {
 		return r, nil
 	}
@@ -76,7 +80,8 @@ func send(ctx context.Context, env commands.Env, p SendParams) (SendResult, erro
 
 func (p *SendParams) draft(caller commands.Caller) (d orchestrator.Draft, err error) {
 	d = orchestrator.Draft{
-		ID: p.ID, Recipient: p.To, Type: p.Type, Payload: p.Payload, Priority: orchestrator.PriorityOf(p.Priority), ReplyTo: p.ReplyTo,
+		ID: p.ID, Recipient: p.To, Type: p.Type, Payload: p.Payload, Priority: orchestrator.PriorityOf(p.Priority),
+		ReplyTo:        p.ReplyTo,
 		IdempotencyKey: p.IdempotencyKey, MakeID: letter.ID,
 	}
 	if caller.Session != orchestrator.DefaultSession { // the document has no key for one

@@ -24,7 +24,8 @@ type WatchResult struct {
 	Found []letters.Problem `json:"found,omitempty"` // what the problems are, the first 20; only after one look
 }
 
-var watchCommand = commands.Define(vocabulary, "watch", watch).With(commands.Traits{Kind: tracing.Consumer, HereOnly: true, UntilTold: true})
+var watchCommand = commands.Define(vocabulary, "watch", watch).
+	With(commands.Traits{Kind: tracing.Consumer, HereOnly: true, UntilTold: true})
 
 // watch ends when it is asked to, which is no failure.
 func watch(ctx context.Context, env commands.Env, p WatchParams) (WatchResult, error) {
@@ -50,7 +51,8 @@ func watch(ctx context.Context, env commands.Env, p WatchParams) (WatchResult, e
 
 // Text says it in a sentence, and where to look for what went wrong.
 func (r WatchResult) Text(w *commands.Text) {
-	w.Printf("Taken in: %d. Delivered: %d. Acknowledged: %d. Problems: %d.\n", r.TakenIn, r.Delivered, r.Acknowledged, r.Problems)
+	w.Printf("Taken in: %d. Delivered: %d. Acknowledged: %d. Problems: %d.\n", r.TakenIn, r.Delivered, r.Acknowledged,
+		r.Problems)
 	for _, p := range r.Found {
 		w.Printf("%s: %s\n", p.Path, p.Problem)
 	}

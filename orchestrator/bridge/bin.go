@@ -14,22 +14,24 @@ import (
 	"mailroom/orchestrator/letter"
 )
 
-// private is the folder of the root in which nobody but Mailroom has business; the dir transport stages its files there.
+// private is the folder of the root in which nobody but Mailroom has business; the dir transport stages its files
+// there.
 const private = ".mailroom"
 
 // binPrefix begins the name of a bin, which is taken.FOLDER.RANDOM. No name of an inbox folder has a dot.
 const binPrefix = "taken."
 
-// bin is a folder in private that holds the files which a look removes from one inbox folder, until it is certain that they are
-// what was read.
+// bin is a folder in private that holds the files which a look removes from one inbox folder, until it is certain that
+// they are what was read.
 type bin struct {
 	*os.Root
 	path string // below the root
 }
 
-// remove removes a file of an opened folder whose message is on disk, by its text. Its name may be another file's by now, since
-// the writer may have written the next message over it, or after another watch removed it. So it is moved first to where nobody
-// writes, looked at there, and put back if it is not what was read. Errors: errMoved; those of the file system.
+// remove removes a file of an opened folder whose message is on disk, by its text. Its name may be another file's by
+// now, since the writer may have written the next message over it, or after another watch removed it. So it is moved
+// first to where nobody writes, looked at there, and put back if it is not what was read. Errors: errMoved; those of
+// the file system.
 func (p *pass) remove(in *os.Root, folder string, f file, text []byte) error {
 	if _, err := in.Lstat(f.name); errors.Is(err, fs.ErrNotExist) {
 		return errMoved
@@ -55,8 +57,8 @@ func (p *pass) remove(in *os.Root, folder string, f file, text []byte) error {
 	return err
 }
 
-// openBin makes a bin for a folder, and opens it. Where private is gone, somebody may be removing the root, who is left alone until the
-// next look. Error: errMoved.
+// openBin makes a bin for a folder, and opens it. Where private is gone, somebody may be removing the root, who is left
+// alone until the next look. Error: errMoved.
 func (p *pass) openBin(folder string) (err error) {
 	b := &bin{path: private + "/" + binPrefix + folder + "." + rand.Text()}
 	err = p.root.Mkdir(b.path, 0o700)
@@ -85,8 +87,8 @@ func (p *pass) closeBin() {
 	}
 }
 
-// between calls f with the descriptors of two folders, which stay the same ones when somebody moves them: os.Root renames and
-// links only below itself, and by paths.
+// between calls f with the descriptors of two folders, which stay the same ones when somebody moves them: os.Root
+// renames and links only below itself, and by paths.
 func between(a, b *os.Root, f func(a, b int) error) error {
 	from, err := a.Open(".")
 	if err != nil {
@@ -101,8 +103,8 @@ func between(a, b *os.Root, f func(a, b int) error) error {
 	return f(int(from.Fd()), int(to.Fd()))
 }
 
-// putBack moves a file from a bin into an inbox folder and replaces nothing there. When its name is taken, or when the file
-// system has no hard links, it gets a new one. It may be repeated, also after a kill in the middle.
+// putBack moves a file from a bin into an inbox folder and replaces nothing there. When its name is taken, or when the
+// file system has no hard links, it gets a new one. It may be repeated, also after a kill in the middle.
 func putBack(bin, in *os.Root, name string) error {
 	return between(bin, in, func(from, to int) error {
 		err := unix.Linkat(from, name, to, name, 0)
@@ -119,8 +121,8 @@ func putBack(bin, in *os.Root, name string) error {
 	})
 }
 
-// restore puts back what a watch that was killed had in its bins. What was taken in already is known then, and goes again. One
-// that is alive loses nothing by it either.
+// restore puts back what a watch that was killed had in its bins. What was taken in already is known then, and goes
+// again. One that is alive loses nothing by it either.
 func (p *pass) restore() error {
 	entries, err := fs.ReadDir(p.root.FS(), private)
 	if errors.Is(err, fs.ErrNotExist) {

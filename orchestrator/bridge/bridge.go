@@ -1,9 +1,9 @@
-// Package bridge carries messages between the table and a root of inbox folders, one folder per agent, both ways: what a
-// program wrote into the folder of another agent is taken into the table, and what a recipient removed from its own is
-// acknowledged. Source: dialects.md, "ralph".
+// Package bridge carries messages between the table and a root of inbox folders, one folder per agent, both ways: what
+// a program wrote into the folder of another agent is taken into the table, and what a recipient removed from its own
+// is acknowledged. Source: dialects.md, "ralph".
 //
-// Everything that is heard of the folders is a hint. One function looks at a folder and does what is to be done there; it
-// may do so at any time, as often as it likes, and in several processes at once.
+// Everything that is heard of the folders is a hint. One function looks at a folder and does what is to be done there;
+// it may do so at any time, as often as it likes, and in several processes at once.
 package bridge
 
 import (
@@ -28,8 +28,9 @@ import (
 
 // Options say what is watched.
 type Options struct {
-	Root   string        // the folder with the inbox folders; it is made when it is missing
-	Name   string        // agent in whose name the watch deals with messages of type status_update; added when nobody knows it
+	Root string // the folder with the inbox folders; it is made when it is missing
+	// agent in whose name the watch deals with messages of type status_update; added when nobody knows it
+	Name   string
 	Rescan time.Duration // after this long everything is looked at, or later where that takes long; 0: 1 s
 	Log    *slog.Logger  // nil: slog.Default()
 	Looked func()        // called after every look, by one goroutine; nil: nobody wants to know
@@ -40,18 +41,22 @@ type Options struct {
 
 // Counts are what a watch has done.
 type Counts struct {
-	TakenIn      int `json:"taken_in"`     // files that became messages
-	Delivered    int `json:"delivered"`    // messages, to whatever transport; while it runs, of deliveries that have ended
-	Acknowledged int `json:"acknowledged"` // messages whose recipients removed their files, and those to the watch itself
-	Problems     int `json:"problems"`     // files and folders below the root that somebody has to look at, as it stands now
+	TakenIn int `json:"taken_in"` // files that became messages
+	// messages, to whatever transport; while it runs, of deliveries that have ended
+	Delivered int `json:"delivered"`
+	// messages whose recipients removed their files, and those to the watch itself
+	Acknowledged int `json:"acknowledged"`
+	// files and folders below the root that somebody has to look at, as it stands now
+	Problems int `json:"problems"`
 }
 
-// rescan is how often everything is looked at, for what was not heard (another file system, a full queue of the kernel),
-// and for what has to be looked at again: a file that was not whole, one that is missed, one whose sender was not known.
+// rescan is how often everything is looked at, for what was not heard (another file system, a full queue of the
+// kernel), and for what has to be looked at again: a file that was not whole, one that is missed, one whose sender was
+// not known.
 const rescan = time.Second
 
-// seldom is how many times Rescan passes between two tries of what costs a transaction and rarely helps: a delivery that
-// no wakeup announced, and a file that could not be taken in for a reason outside of it.
+// seldom is how many times Rescan passes between two tries of what costs a transaction and rarely helps: a delivery
+// that no wakeup announced, and a file that could not be taken in for a reason outside of it.
 const seldom = 10
 
 // watch is what one call of Once or Run knows of its root.
@@ -110,8 +115,8 @@ func (w *watch) lookAgain(ctx context.Context) error {
 	}
 }
 
-// Run does the same whenever there is something to do, until ctx ends, and is then no error. It is recorded as a daemon.
-// Errors: those of the start, as of Once; one with ErrOutdated when a newer program takes the database over.
+// Run does the same whenever there is something to do, until ctx ends, and is then no error. It is recorded as a
+// daemon. Errors: those of the start, as of Once; one with ErrOutdated when a newer program takes the database over.
 func Run(ctx context.Context, engine *delivery.Engine, o Options) (Counts, error) {
 	ctx = ledger.WithIdentity(ctx, "")
 	w, err := begin(ctx, engine, o)
@@ -168,7 +173,8 @@ func begin(ctx context.Context, engine *delivery.Engine, o Options) (*watch, err
 	o.Rescan = cmp.Or(o.Rescan, rescan)
 	w := &watch{
 		engine: engine, o: o, log: cmp.Or(o.Log, slog.Default()), waiting: make(chan struct{}, 8),
-		seen: map[string]map[string]sight{}, gone: map[string]map[string]time.Time{}, places: map[string]letter.Identity{},
+		seen: map[string]map[string]sight{}, gone: map[string]map[string]time.Time{},
+		places: map[string]letter.Identity{},
 	}
 	if err := engine.Create(ctx); err != nil {
 		return nil, err
@@ -188,7 +194,8 @@ func begin(ctx context.Context, engine *delivery.Engine, o Options) (*watch, err
 	return w, w.checkReaders(ctx)
 }
 
-// checkReaders says so when nobody reads below the root, and somebody below another: that may be the one that was meant.
+// checkReaders says so when nobody reads below the root, and somebody below another: that may be the one that was
+// meant.
 func (w *watch) checkReaders(ctx context.Context) error {
 	agents, err := agents.List(ctx, w.engine.Ledger)
 	other := ""
@@ -241,8 +248,8 @@ func (w *watch) lookAlways(ctx context.Context) {
 	}
 }
 
-// pause is how long the watch waits for a change after a look that took so long. Where thousands of files wait for their
-// readers, looking takes no more than a tenth of the time.
+// pause is how long the watch waits for a change after a look that took so long. Where thousands of files wait for
+// their readers, looking takes no more than a tenth of the time.
 func (w *watch) pause(took time.Duration) time.Duration {
 	return min(max(w.o.Rescan, 10*took), seldom*w.o.Rescan)
 }
@@ -271,8 +278,8 @@ func (w *watch) deliverAlways(ctx context.Context, wakeups <-chan struct{}) {
 	}
 }
 
-// deliver delivers what is due, and waits for none of it: a slow recipient delays nobody. Some deliveries are waited for
-// beside it, to count what they deliver.
+// deliver delivers what is due, and waits for none of it: a slow recipient delays nobody. Some deliveries are waited
+// for beside it, to count what they deliver.
 func (w *watch) deliver(ctx context.Context) {
 	run := func(background bool) {
 		delivery, err := w.engine.DeliverAll(ctx, delivery.Options{Background: background})

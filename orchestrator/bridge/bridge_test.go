@@ -7,8 +7,8 @@ import (
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
-// TestTakesInOnce: a file for an agent that reads its folder stays, as its delivery; one for any other agent goes through
-// that agent's own transport and is removed. Looking again changes nothing.
+// TestTakesInOnce: a file for an agent that reads its folder stays, as its delivery; one for any other agent goes
+// through that agent's own transport and is removed. Looking again changes nothing.
 func TestTakesInOnce(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "pm", "developer:")
@@ -20,7 +20,8 @@ func TestTakesInOnce(t *testing.T) {
 	o.wantRows(`SELECT message_id, sender, recipient, status FROM agent_message ORDER BY message_id`,
 		"m1 pm developer delivered", "m2 developer pm delivered")
 	o.wantRows(`SELECT event, error FROM message_trace WHERE message_id = 'm1' ORDER BY id`,
-		"created taken in from "+o.path("developer", "m1.json"), "delivered taken in from "+o.path("developer", "m1.json"))
+		"created taken in from "+o.path("developer", "m1.json"), "delivered taken in from "+o.path("developer",
+			"m1.json"))
 	want.Equal(t, "the delivery is there", o.exists("developer", "m1.json"), true)
 	want.Equal(t, "the other file is there", o.exists("pm", "any name.json"), false)
 	second := o.once()
@@ -29,6 +30,7 @@ func TestTakesInOnce(t *testing.T) {
 	must(t, os.Remove(o.path("developer", "m1.json")))
 	want.Equal(t, "acknowledged", o.once().Acknowledged, 1)
 	want.Equal(t, "acknowledged again", o.once().Acknowledged, 0)
-	o.wantRows(`SELECT event, error FROM message_trace WHERE message_id = 'm1' AND event = 'acknowledged'`, "acknowledged its file was removed")
+	o.wantRows(`SELECT event, error FROM message_trace WHERE message_id = 'm1' AND event = 'acknowledged'`,
+		"acknowledged its file was removed")
 	o.wantRows(`SELECT path FROM bridge_problems`)
 }

@@ -25,8 +25,8 @@ func TestReadOnlyRoot(t *testing.T) {
 	want.Equal(t, "code", orchestrator.CodeOf(err), orchestrator.InvalidParams)
 }
 
-// TestRootTurnsReadOnly: while nothing can be written below the root, messages are still taken in, each once, and a file
-// that cannot be removed is a problem until it can.
+// TestRootTurnsReadOnly: while nothing can be written below the root, messages are still taken in, each once, and a
+// file that cannot be removed is a problem until it can.
 func TestRootTurnsReadOnly(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
@@ -45,7 +45,8 @@ func TestRootTurnsReadOnly(t *testing.T) {
 	drop(t, filepath.Join(disk, "developer"), "m1", note("m1", "pm", "developer"), "rename")
 	drop(t, filepath.Join(disk, "qa"), "m2", note("m2", "pm", "qa"), "rename")
 	w.until(func() bool {
-		return o.count(`SELECT count(*) FROM agent_message WHERE status = 'delivered'`) == 2 && o.log.told("m2.json") == 1
+		return o.count(`SELECT count(*) FROM agent_message WHERE status = 'delivered'`) == 2 &&
+			o.log.told("m2.json") == 1
 	})
 	o.wantRows(`SELECT problem FROM bridge_problems`, "it was taken in, and cannot be removed: read-only file system")
 	must(t, unix.Mount("", o.root, "", unix.MS_BIND|unix.MS_REMOUNT, ""))
@@ -55,7 +56,8 @@ func TestRootTurnsReadOnly(t *testing.T) {
 	o.checkOnce()
 }
 
-// TestFullDatabase: while the database has no room, files wait where they are; nothing is lost and nothing is said twice.
+// TestFullDatabase: while the database has no room, files wait where they are; nothing is lost and nothing is said
+// twice.
 func TestFullDatabase(t *testing.T) {
 	t.Parallel()
 	disk := orchestratortest.SmallDisk(t, 4)

@@ -15,8 +15,8 @@ import (
 	"mailroom/orchestrator/reading"
 )
 
-// The agent developer knows nothing but files: it finds its messages in a folder, and puts its own into the folders of others.
-// Run does all the time what Once does here.
+// The agent developer knows nothing but files: it finds its messages in a folder, and puts its own into the folders of
+// others. Run does all the time what Once does here.
 func ExampleOnce() {
 	ctx := context.Background()
 	e, done := example.Open("pm")
@@ -36,7 +36,8 @@ func ExampleOnce() {
 		log.Fatal(err)
 	}
 	if _, err := messages.Send(ctx, e.Ledger, orchestrator.Draft{
-		ID: "msg-developer-1", Sender: "pm", Recipient: "developer", Type: "task_assign", Payload: []byte(`{"taskId":"feat-001"}`),
+		ID: "msg-developer-1", Sender: "pm", Recipient: "developer", Type: "task_assign",
+		Payload: []byte(`{"taskId":"feat-001"}`),
 	}); err != nil {
 		log.Fatal(err)
 	}

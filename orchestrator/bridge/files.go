@@ -19,14 +19,15 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// maxFile is the largest file that is taken in, in bytes: a payload of orchestrator.MaxPayload, and room for indentation.
+// maxFile is the largest file that is taken in, in bytes: a payload of orchestrator.MaxPayload, and room for
+// indentation.
 const maxFile = 4 * orchestrator.MaxPayload
 
 // grace is how long a file that makes no sense is left alone: whoever writes it may not have finished.
 const grace = 2 * time.Second
 
-// settled is how long the file of a delivered message must be missed, and its folder stay, before its recipient counts as
-// having removed it: whoever removes a folder removes its files first.
+// settled is how long the file of a delivered message must be missed, and its folder stay, before its recipient counts
+// as having removed it: whoever removes a folder removes its files first.
 var settled = time.Second
 
 // file is an entry of an inbox folder whose name is that of a message. The zero name is the folder itself.
@@ -60,8 +61,8 @@ func makeClock(root *os.Root) {
 	}
 }
 
-// clockOf reads the clock that gives files their times, which may be another machine's. Where its file is gone it is this machine's: a
-// look makes nothing that might be in the way of somebody who removes the root.
+// clockOf reads the clock that gives files their times, which may be another machine's. Where its file is gone it is
+// this machine's: a look makes nothing that might be in the way of somebody who removes the root.
 func clockOf(root *os.Root) time.Time {
 	probe, err := root.OpenFile(clockFile, os.O_WRONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -190,11 +191,12 @@ func kindOf(mode fs.FileMode) string {
 }
 
 // errLarge refuses a file that is too large.
-var errLarge = orchestrator.Errorf(orchestrator.InvalidParams, "the file is too large: at most %d bytes are taken in", maxFile).
+var errLarge = orchestrator.Errorf(orchestrator.InvalidParams, "the file is too large: at most %d bytes are taken in",
+	maxFile).
 	WithHint("Write the content to another file and send its path")
 
-// read returns what is in the file. With sync the file is on disk then, which it must be before it counts as a delivery.
-// Errors: errLarge, and errMoved when another has taken its place.
+// read returns what is in the file. With sync the file is on disk then, which it must be before it counts as a
+// delivery. Errors: errLarge, and errMoved when another has taken its place.
 func (f file) read(in *os.Root, sync bool) ([]byte, error) {
 	if f.info.Size() > maxFile {
 		return nil, errLarge
@@ -230,7 +232,8 @@ func (p *pass) message(folder, name string, text []byte) (in letters.TakenIn, er
 			WithHint("Move it to the folder of its recipient")
 	}
 	if to, err := orchestrator.CheckName("recipient", l.To); err != nil || to != folder {
-		return in, orchestrator.Errorf(orchestrator.InvalidParams, "to: it is to %s, and stands in the folder %s", orchestrator.Clip(l.To), folder).
+		return in, orchestrator.Errorf(orchestrator.InvalidParams, "to: it is to %s, and stands in the folder %s",
+			orchestrator.Clip(l.To), folder).
 			WithHint("Move it to the folder of its recipient")
 	}
 	in = letters.TakenIn{Draft: l.Draft(), ID: l.ID, Path: p.path(folder, name), Target: p.target}
@@ -247,14 +250,18 @@ func (p *pass) check(l *letter.Letter) (says orchestrator.PresenceStatus, err er
 		return "", fmt.Errorf("from: %w", err)
 	}
 	if l.Payload[0] != '{' {
-		return "", orchestrator.Errorf(orchestrator.InvalidParams, "payload: it is no object").WithHint(`Write {"key": ...}`)
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, "payload: it is no object").
+			WithHint(`Write {"key": ...}`)
 	}
-	if at, err := time.Parse(time.RFC3339, l.ExpiresAt); err == nil && !at.After(p.engine.Now()) { // a delivery whose row is gone, say
-		return "", orchestrator.Errorf(orchestrator.InvalidParams, "expires_at: it expired at %s", l.ExpiresAt).WithHint("Remove it")
+	// a delivery whose row is gone, say
+	if at, err := time.Parse(time.RFC3339, l.ExpiresAt); err == nil && !at.After(p.engine.Now()) {
+		return "", orchestrator.Errorf(orchestrator.InvalidParams, "expires_at: it expired at %s", l.ExpiresAt).
+			WithHint("Remove it")
 	}
 	from, to := p.agents[sender], p.agents[strings.ToLower(l.To)]
 	if p.strict && from != nil && to != nil {
-		if err := letter.CheckRoute(l.Type, letter.Party{Name: from.Name, Role: from.Role}, letter.Party{Name: to.Name, Role: to.Role}); err != nil {
+		if err := letter.CheckRoute(l.Type, letter.Party{Name: from.Name, Role: from.Role}, letter.Party{Name: to.Name,
+			Role: to.Role}); err != nil {
 			return "", err
 		}
 	}
@@ -262,7 +269,8 @@ func (p *pass) check(l *letter.Letter) (says orchestrator.PresenceStatus, err er
 }
 
 // takeIn stores the message of a file, and removes the file unless it is the delivery itself.
-func (p *pass) takeIn(ctx context.Context, in *os.Root, folder string, f file, text []byte, message letters.TakenIn) error {
+func (p *pass) takeIn(ctx context.Context, in *os.Root, folder string, f file, text []byte,
+	message letters.TakenIn) error {
 	var err error
 	if message.Mark, err = noteOf(in, f.name); err != nil {
 		return err
@@ -276,7 +284,8 @@ func (p *pass) takeIn(ctx context.Context, in *os.Root, folder string, f file, t
 	case code == orchestrator.InvalidParams || code == orchestrator.Conflict:
 		return p.report(ctx, folder, f, err)
 	case code == orchestrator.UnknownSender || code == orchestrator.UnknownRecipient:
-		return p.report(ctx, folder, f, fmt.Errorf("%w; --deliver %s is for one that reads below this root", err, p.target))
+		return p.report(ctx, folder, f, fmt.Errorf("%w; --deliver %s is for one that reads below this root", err,
+			p.target))
 	case code == orchestrator.Unavailable && errors.As(err, &refused) && refused.Recipient != "":
 		return p.wait(ctx, folder, f, err)
 	default:
@@ -309,8 +318,8 @@ func (p *pass) takeIn(ctx context.Context, in *os.Root, folder string, f file, t
 	}
 }
 
-// follow notes where the file of a delivered message stands now, if it is not there any more where it was put: its writer or
-// its reader gave it another name, or the folder was copied, or restored.
+// follow notes where the file of a delivered message stands now, if it is not there any more where it was put: its
+// writer or its reader gave it another name, or the folder was copied, or restored.
 func (p *pass) follow(ctx context.Context, in *os.Root, f file, id, mark string) error {
 	here, err := identify(in)
 	if err != nil {

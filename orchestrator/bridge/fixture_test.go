@@ -75,18 +75,21 @@ func open(t *testing.T, db string, log slog.Handler) *delivery.Engine {
 	t.Helper()
 	r, err := router.Open(t.Context(), ledger.Options{
 		Path: db, Log: slog.New(log),
-		Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}, "jsonl": transport.JSONL{}, "dir": transport.Dir{}},
+		Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}, "jsonl": transport.JSONL{},
+			"dir": transport.Dir{}},
 	})
 	must(t, err)
 	return r
 }
 
-// newOffice makes an office of agents; one whose name ends with ":" reads its folder, which it has made, and the others their inboxes.
+// newOffice makes an office of agents; one whose name ends with ":" reads its folder, which it has made, and the others
+// their inboxes.
 func newOffice(t *testing.T, agents ...string) *office {
 	t.Helper()
 	folder, err := filepath.EvalSymlinks(t.TempDir())
 	must(t, err)
-	o := &office{Fixture: &enginetest.Fixture{T: t, Path: filepath.Join(folder, "mailroom.db")}, root: filepath.Join(folder, "messages"), log: newLogbook()}
+	o := &office{Fixture: &enginetest.Fixture{T: t, Path: filepath.Join(folder, "mailroom.db")},
+		root: filepath.Join(folder, "messages"), log: newLogbook()}
 	o.Engine = open(t, o.Path, o.log)
 	t.Cleanup(func() { must(t, o.Close()) })
 	for _, name := range agents {

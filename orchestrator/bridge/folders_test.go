@@ -136,8 +136,8 @@ func TestExamplesPassUnchanged(t *testing.T) {
 	}
 }
 
-// TestDeliveredFilesAreKnown: what the dir transport wrote is not taken in, and is acknowledged when its recipient removed
-// it; so is what could not have come in as a file.
+// TestDeliveredFilesAreKnown: what the dir transport wrote is not taken in, and is acknowledged when its recipient
+// removed it; so is what could not have come in as a file.
 func TestDeliveredFilesAreKnown(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "pm", "developer:")
@@ -172,7 +172,8 @@ func TestOnlyWhatWasDeliveredIsAcknowledged(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "pm", "developer:", "qa")
 	send := func(to string) string {
-		sent, err := messages.Send(t.Context(), o.Ledger, orchestrator.Draft{Sender: "pm", Recipient: to, Type: "note", Payload: []byte(`{}`)})
+		sent, err := messages.Send(t.Context(), o.Ledger, orchestrator.Draft{Sender: "pm", Recipient: to, Type: "note",
+			Payload: []byte(`{}`)})
 		must(t, err)
 		return sent.MessageID
 	}
@@ -200,15 +201,18 @@ func TestAnswersKeepWhatTheyAnswer(t *testing.T) {
 	o := newOffice(t, "pm:", "developer:")
 	o.write(note("q1", "pm", "developer"), "developer", "q1.json")
 	o.write(strings.Replace(note("a1", "developer", "pm"), `"replyTo": null`, `"replyTo": "q1"`, 1), "pm", "a1.json")
-	o.write(strings.Replace(note("a2", "developer", "pm"), `"replyTo": null`, `"replyTo": "unheard-of"`, 1), "pm", "a2.json")
+	o.write(strings.Replace(note("a2", "developer", "pm"), `"replyTo": null`, `"replyTo": "unheard-of"`, 1), "pm",
+		"a2.json")
 	want.Equal(t, "taken in", o.once().TakenIn, 3)
-	o.wantRows(`SELECT message_id, reply_to, hops FROM agent_message WHERE recipient = 'pm' ORDER BY message_id`, "a1 q1 1", "a2 <nil> 0")
+	o.wantRows(`SELECT message_id, reply_to, hops FROM agent_message WHERE recipient = 'pm' ORDER BY message_id`,
+		"a1 q1 1", "a2 <nil> 0")
 	ms, err := messages.Find(t.Context(), o.Ledger, "a2")
 	must(t, err)
 	want.Equal(t, "replyTo as it leaves", letter.Of(&ms[0]).ReplyTo, "unheard-of")
 }
 
-// TestStatusUpdates: the watch deals with those that are for it, whatever its transport; they say what their sender does.
+// TestStatusUpdates: the watch deals with those that are for it, whatever its transport; they say what their sender
+// does.
 func TestStatusUpdates(t *testing.T) {
 	t.Parallel()
 	for _, watchdog := range []string{"", "watchdog", "watchdog:"} {
@@ -222,7 +226,8 @@ func TestStatusUpdates(t *testing.T) {
 				o.write(fmt.Sprintf(`{"id":%q,"from":"Developer","to":"watchdog","type":"status_update","payload":{"agent":"developer","status":%q}}`,
 					id, status), "watchdog", id+".json")
 			}
-			_, _, err := agents.Add(t.Context(), o.Ledger, agents.Update{Name: "developer", SilentAfter: new(time.Minute)})
+			_, _, err := agents.Add(t.Context(), o.Ledger, agents.Update{Name: "developer",
+				SilentAfter: new(time.Minute)})
 			must(t, err)
 			for _, status := range []string{"working", "idle", "working"} {
 				id := fmt.Sprintf("%s-%d", status, len(o.Rows(`SELECT 1 FROM agent_message`)))
@@ -230,10 +235,12 @@ func TestStatusUpdates(t *testing.T) {
 				want.Equal(t, "counts", o.once(), bridge.Counts{TakenIn: 1, Acknowledged: 1})
 				o.wantRows(`SELECT session_id, agent, status FROM presence`, "default developer "+status)
 				want.Equal(t, "the file is there", o.exists("watchdog", id+".json"), false)
-				o.wantRows(`SELECT agent, silent_at <> '' FROM heartbeats`, fmt.Sprint("developer ", map[string]int{"working": 1}[status]))
+				o.wantRows(`SELECT agent, silent_at <> '' FROM heartbeats`, fmt.Sprint("developer ",
+					map[string]int{"working": 1}[status]))
 			}
 			o.wantRows(`SELECT DISTINCT status, acknowledged_at <> '' FROM agent_message`, "delivered 1")
-			o.wantRows(`SELECT group_concat(event, ' ') FROM (SELECT event FROM message_trace WHERE message_id = 'working-0' ORDER BY id)`,
+			o.wantRows(`SELECT group_concat(event, ' ') FROM (SELECT event FROM message_trace
+				WHERE message_id = 'working-0' ORDER BY id)`,
 				"created delivered read acknowledged")
 			update("working-0", "working") // once more, as after a kill before the file was removed
 			want.Equal(t, "counts of a repeat", o.once(), bridge.Counts{})
@@ -242,12 +249,13 @@ func TestStatusUpdates(t *testing.T) {
 	}
 }
 
-// TestStatusUpdatesByTheTable: one that was delivered as a file, since the watch's agent reads its folder, is dealt with
-// too.
+// TestStatusUpdatesByTheTable: one that was delivered as a file, since the watch's agent reads its folder, is dealt
+// with too.
 func TestStatusUpdatesByTheTable(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "developer", "watchdog:")
-	_, err := messages.Send(t.Context(), o.Ledger, orchestrator.Draft{Sender: "developer", Recipient: "watchdog", Type: "status_update",
+	_, err := messages.Send(t.Context(), o.Ledger, orchestrator.Draft{Sender: "developer", Recipient: "watchdog",
+		Type:    "status_update",
 		Payload: []byte(`{"agent":"developer","status":"idle"}`)})
 	must(t, err)
 	want.Equal(t, "delivered", o.once().Delivered, 1)
@@ -264,7 +272,8 @@ func TestStrictRoutes(t *testing.T) {
 	o := newOffice(t, "pm", "developer:")
 	_, err := o.SetSetting(t.Context(), "ralph.strict_routes", "on")
 	must(t, err)
-	o.write(`{"id":"q1","from":"pm","to":"developer","type":"question","payload":{"taskId":"f","question":"?"}}`, "developer", "q1.json")
+	o.write(`{"id":"q1","from":"pm","to":"developer","type":"question","payload":{"taskId":"f","question":"?"}}`,
+		"developer", "q1.json")
 	want.Equal(t, "counts", o.once(), bridge.Counts{Problems: 1})
 }
 
@@ -339,8 +348,8 @@ func TestOrderOfWriting(t *testing.T) {
 	o.wantRows(`SELECT message_id FROM agent_message ORDER BY seq`, order...)
 }
 
-// TestFilesThatChangeMeanwhile: what takes the place of a file between two steps of a look is neither read nor removed in
-// its stead, and a pipe does not make the look wait.
+// TestFilesThatChangeMeanwhile: what takes the place of a file between two steps of a look is neither read nor removed
+// in its stead, and a pipe does not make the look wait.
 func TestFilesThatChangeMeanwhile(t *testing.T) {
 	t.Parallel()
 	top := t.TempDir()
@@ -374,7 +383,8 @@ func TestFilesThatChangeMeanwhile(t *testing.T) {
 		"nothing": func() { must(t, os.Remove(path)) },
 	} {
 		written("a message")
-		if _, err := bridge.Read(in, "m.json", change); !errors.Is(err, bridge.ErrMoved) && !errors.Is(err, fs.ErrNotExist) {
+		if _, err := bridge.Read(in, "m.json", change); !errors.Is(err, bridge.ErrMoved) &&
+			!errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("reading %s: %v", name, err)
 		}
 		_ = os.Remove(path) // it may be gone
@@ -392,7 +402,8 @@ func TestFilesThatChangeMeanwhile(t *testing.T) {
 	must(t, err)
 	want.Equal(t, "text", string(text), "a message")
 	// another text in the same file of the same length and time is another message all the same
-	if err := bridge.Remove(root, "developer", "m.json", "a message", func() { written("A MESSAGE") }); !errors.Is(err, bridge.ErrMoved) {
+	if err := bridge.Remove(root, "developer", "m.json", "a message", func() { written("A MESSAGE") }); !errors.Is(err,
+		bridge.ErrMoved) {
 		t.Errorf("removing what was written over: %v", err)
 	}
 	text, err = os.ReadFile(path)
@@ -403,12 +414,16 @@ func TestFilesThatChangeMeanwhile(t *testing.T) {
 	want.Equal(t, "files on their way out", len(readNames(t, filepath.Join(top, ".mailroom"))), 0)
 }
 
-// TestFolderThatIsSwappedMeanwhile: what is removed is removed from the folder that was looked at, whatever has its name by now.
+// TestFolderThatIsSwappedMeanwhile: what is removed is removed from the folder that was looked at, whatever has its
+// name by now.
 func TestFolderThatIsSwappedMeanwhile(t *testing.T) {
 	t.Parallel()
 	for name, swap := range map[string]func(top string) error{
-		"another folder": func(top string) error { return os.Rename(filepath.Join(top, "other"), filepath.Join(top, "developer")) },
-		"a link":         func(top string) error { return os.Symlink("other", filepath.Join(top, "developer")) },
+		"another folder": func(top string) error {
+			return os.Rename(filepath.Join(top, "other"),
+				filepath.Join(top, "developer"))
+		},
+		"a link": func(top string) error { return os.Symlink("other", filepath.Join(top, "developer")) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -417,7 +432,8 @@ func TestFolderThatIsSwappedMeanwhile(t *testing.T) {
 				must(t, os.Mkdir(filepath.Join(top, folder), 0o700))
 			}
 			must(t, os.WriteFile(filepath.Join(top, "developer", "m.json"), []byte("a message"), 0o600))
-			must(t, os.Link(filepath.Join(top, "developer", "m.json"), filepath.Join(top, "other", "m.json"))) // as like as can be
+			// as like as can be
+			must(t, os.Link(filepath.Join(top, "developer", "m.json"), filepath.Join(top, "other", "m.json")))
 			root, err := os.OpenRoot(top)
 			must(t, err)
 			defer root.Close()

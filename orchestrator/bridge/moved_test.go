@@ -18,7 +18,8 @@ import (
 func (o *office) sendTo(recipient string, n int) {
 	o.T.Helper()
 	for range n {
-		_, err := messages.Send(o.T.Context(), o.Ledger, orchestrator.Draft{Sender: "pm", Recipient: recipient, Type: "note", Payload: []byte(`{}`)})
+		_, err := messages.Send(o.T.Context(), o.Ledger, orchestrator.Draft{Sender: "pm", Recipient: recipient,
+			Type: "note", Payload: []byte(`{}`)})
 		must(o.T, err)
 	}
 }
@@ -28,8 +29,8 @@ func (o *office) unacknowledged() int {
 	return o.count(`SELECT count(*) FROM agent_message WHERE status = 'delivered' AND acknowledged_at = ''`)
 }
 
-// TestMovedRoot: the files of a root that was moved are their recipients' still. A watch over the new place, or over a copy,
-// removes nothing; once the agent reads there, what it removes is acknowledged.
+// TestMovedRoot: the files of a root that was moved are their recipients' still. A watch over the new place, or over a
+// copy, removes nothing; once the agent reads there, what it removes is acknowledged.
 func TestMovedRoot(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "pm", "qa:")
@@ -102,8 +103,8 @@ func TestRenamedInPlace(t *testing.T) {
 	want.Equal(t, "acknowledged", o.once().Acknowledged, 1)
 }
 
-// TestMendedElsewhere: what kept a file from being taken in need not be in the file, and a watch that runs notices that it is
-// gone: a permission, a route that was strict, an agent's role.
+// TestMendedElsewhere: what kept a file from being taken in need not be in the file, and a watch that runs notices that
+// it is gone: a permission, a route that was strict, an agent's role.
 func TestMendedElsewhere(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "pm", "alice", "qa:")

@@ -48,7 +48,8 @@ var errMoved = errors.New("something was moved meanwhile")
 
 // look looks at every folder of the root, and forgets the problems that are gone.
 func (w *watch) look(ctx context.Context) (err error) {
-	before, err := letters.Problems(ctx, w.engine.Ledger) // before the look: what others find meanwhile is not to be forgotten
+	// before the look: what others find meanwhile is not to be forgotten
+	before, err := letters.Problems(ctx, w.engine.Ledger)
 	if err != nil {
 		return err
 	}
@@ -103,9 +104,9 @@ func (w *watch) forget(ctx context.Context, before []letters.Problem, names []st
 	return letters.ForgetProblems(ctx, w.engine.Ledger, gone)
 }
 
-// aLook gives a look a span of its own: what is taken in belongs to that, and not to the whole run of the watch. A look that
-// takes nothing in leaves none, nor does one that fails before it does: it would fail again every few seconds, and the log has it.
-// Call end when it is over.
+// aLook gives a look a span of its own: what is taken in belongs to that, and not to the whole run of the watch. A look
+// that takes nothing in leaves none, nor does one that fails before it does: it would fail again every few seconds, and
+// the log has it. Call end when it is over.
 func (w *watch) aLook(ctx context.Context) (looking context.Context, end func(failure error)) {
 	ctx, span := tracing.Start(ctx, "ralph_watch look")
 	span.Kind = tracing.Consumer
@@ -116,8 +117,8 @@ func (w *watch) aLook(ctx context.Context) (looking context.Context, end func(fa
 	}
 }
 
-// pass begins a look. It makes no folder: somebody may be removing all of them, and the root could be on a disk that is not
-// mounted. nil and no error is a root that is gone.
+// pass begins a look. It makes no folder: somebody may be removing all of them, and the root could be on a disk that is
+// not mounted. nil and no error is a root that is gone.
 func (w *watch) pass(ctx context.Context) (*pass, error) {
 	list, err := agents.List(ctx, w.engine.Ledger)
 	if err != nil {
@@ -204,8 +205,8 @@ func (p *pass) folders() (names []string, err error) {
 	return names, nil
 }
 
-// strays reports messages that stand in the root itself, where nobody looks for them. What is no message there is none of
-// our business.
+// strays reports messages that stand in the root itself, where nobody looks for them. What is no message there is none
+// of our business.
 func (p *pass) strays(ctx context.Context) error {
 	p.before, p.now = p.seen[""], map[string]sight{}
 	files, err := p.list(p.root)
@@ -294,7 +295,8 @@ func (p *pass) open(ctx context.Context, name string) (*os.Root, error) {
 	case err != nil:
 		return nil, err
 	case info.Mode().Type() == fs.ModeSymlink:
-		return nil, p.report(ctx, name, file{info: info}, errors.New("it is a symbolic link, and an inbox folder is a folder; nothing is taken from it"))
+		return nil, p.report(ctx, name, file{info: info},
+			errors.New("it is a symbolic link, and an inbox folder is a folder; nothing is taken from it"))
 	case !info.IsDir():
 		return nil, nil
 	}
@@ -331,7 +333,8 @@ func (p *pass) tell(ctx context.Context, folder, name string) error {
 		return nil
 	}
 	path := p.path(folder, name)
-	news, err := letters.NoteProblem(ctx, p.engine.Ledger, letters.Problem{Path: path, Fingerprint: s.print, Problem: s.problem})
+	news, err := letters.NoteProblem(ctx, p.engine.Ledger, letters.Problem{Path: path, Fingerprint: s.print,
+		Problem: s.problem})
 	if news {
 		p.log.Warn("something below the root needs somebody's attention", "path", path, "problem", s.problem)
 	}

@@ -9,10 +9,12 @@ import (
 	"mailroom/orchestrator/letter"
 )
 
-// note is what the dir transport notes with a message, as far as it matters here; a file that was taken in has one, too.
+// note is what the dir transport notes with a message, as far as it matters here; a file that was taken in has one,
+// too.
 type note struct {
 	Inbox letter.Identity `json:"inbox"`
-	File  []byte          `json:"file,omitempty"` // its name, which need not be UTF-8; none is the name that the message's id gives
+	// its name, which need not be UTF-8; none is the name that the message's id gives
+	File []byte `json:"file,omitempty"`
 }
 
 // identify describes a folder.
@@ -50,8 +52,8 @@ func moved(in *os.Root, name, mark string) (string, error) {
 	return string(text), err
 }
 
-// parseNote reads where a message was put: in which folder, and under which name. Error: a note that was written by hand, also
-// one whose name leads elsewhere.
+// parseNote reads where a message was put: in which folder, and under which name. Error: a note that was written by
+// hand, also one whose name leads elsewhere.
 func parseNote(id, mark string) (folder letter.Identity, name string, err error) {
 	var n note
 	if err := json.Unmarshal([]byte(mark), &n); err != nil {
@@ -66,8 +68,8 @@ func parseNote(id, mark string) (folder letter.Identity, name string, err error)
 	return n.Inbox, name, err
 }
 
-// FileName is the name of the file that a message has in its recipient's folder, by its id and the mark of its transport.
-// One that another program wrote keeps the name that it came with. Error: an id that makes no name.
+// FileName is the name of the file that a message has in its recipient's folder, by its id and the mark of its
+// transport. One that another program wrote keeps the name that it came with. Error: an id that makes no name.
 func FileName(id, mark string) (string, error) {
 	if _, name, err := parseNote(id, mark); err == nil {
 		return name, nil

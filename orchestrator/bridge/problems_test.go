@@ -28,38 +28,46 @@ type problem struct {
 // problems are files in the folder of developer. outside is a folder somewhere else.
 func problems(outside string) map[string]problem {
 	return map[string]problem{
-		"empty":        {text(""), "the file is empty"},
-		"half":         {text(note("h1", "pm", "developer")[:80]), "the file ends in the middle of its JSON"},
-		"no JSON":      {text("hello"), "the file is not JSON"},
-		"trailing":     {text(note("t1", "pm", "developer") + "{}"), "something follows the JSON object"},
-		"no payload":   {text(`{"id":"x","from":"pm","to":"developer","type":"note"}`), "payload: missing"},
-		"twice":        {text(`{"id":"x","id":"y","from":"pm","to":"developer","type":"note","payload":{}}`), "id: it is given twice"},
+		"empty":      {text(""), "the file is empty"},
+		"half":       {text(note("h1", "pm", "developer")[:80]), "the file ends in the middle of its JSON"},
+		"no JSON":    {text("hello"), "the file is not JSON"},
+		"trailing":   {text(note("t1", "pm", "developer") + "{}"), "something follows the JSON object"},
+		"no payload": {text(`{"id":"x","from":"pm","to":"developer","type":"note"}`), "payload: missing"},
+		"twice": {text(`{"id":"x","id":"y","from":"pm","to":"developer","type":"note","payload":{}}`),
+			"id: it is given twice"},
 		"UTF-16":       {text("\xff\xfe{\x00}\x00"), "UTF-16"},
 		"wrong folder": {text(note("w1", "pm", "qa")), "to: it is to qa, and stands in the folder developer"},
 		"no name":      {text(note("w1", "the boss", "developer")), `from: "the boss" is not a name`},
 		"bad payload": {text(`{"id":"b1","from":"pm","to":"developer","type":"bug_report","payload":{"taskId":"f","bugs":[{"file":"a","line":"ten","issue":"i"}]}}`),
 			"payload.bugs[0].line"},
-		"expired":     {text(`{"id":"b1","from":"pm","to":"developer","type":"note","payload":{},"expires_at":"2025-01-01T00:00:00.000Z"}`), "expires_at: it expired"},
-		"no object":   {text(`{"id":"b1","from":"pm","to":"developer","type":"note","payload":1}`), "payload: it is no object"},
-		"no priority": {text(`{"id":"b1","from":"pm","to":"developer","type":"note","payload":{},"priority":"soon"}`), "priority"},
-		"too large":   {text(note("l1", "pm", "developer") + strings.Repeat(" ", 5<<20)), "too large"},
-		"large payload": {text(`{"id":"l2","from":"pm","to":"developer","type":"note","payload":{"x":"` + strings.Repeat("x", 1<<20) + `"}}`),
+		"expired": {text(`{"id":"b1","from":"pm","to":"developer","type":"note","payload":{},"expires_at":"2025-01-01T00:00:00.000Z"}`), "expires_at: it expired"},
+		"no object": {text(`{"id":"b1","from":"pm","to":"developer","type":"note","payload":1}`),
+			"payload: it is no object"},
+		"no priority": {text(`{"id":"b1","from":"pm","to":"developer","type":"note","payload":{},"priority":"soon"}`),
+			"priority"},
+		"too large": {text(note("l1", "pm", "developer") + strings.Repeat(" ", 5<<20)), "too large"},
+		"large payload": {text(`{"id":"l2","from":"pm","to":"developer","type":"note","payload":{"x":"` +
+			strings.Repeat("x", 1<<20) + `"}}`),
 			"payload has 1048584 bytes"},
-		"link out": {func(o *office, path string) { must(o.T, os.Symlink(filepath.Join(outside, "secret.json"), path)) }, "it is a symbolic link"},
+		"link out": {func(o *office, path string) {
+			must(o.T, os.Symlink(filepath.Join(outside, "secret.json"),
+				path))
+		}, "it is a symbolic link"},
 		"link in": {func(o *office, path string) {
 			o.write(note("li", "pm", "developer"), "elsewhere.txt")
 			must(o.T, os.Symlink("../elsewhere.txt", path))
 		}, "it is a symbolic link"},
-		"folder":         {func(o *office, path string) { must(o.T, os.Mkdir(path, 0o700)) }, "it is a folder"},
-		"pipe":           {func(o *office, path string) { must(o.T, syscall.Mkfifo(path, 0o600)) }, "it is a pipe"},
-		"half a pair":    {text(strings.Replace(note("h1", "pm", "developer"), "{", `{"extra":{"\ud83d":1},`, 1)), "half of a surrogate pair"},
+		"folder": {func(o *office, path string) { must(o.T, os.Mkdir(path, 0o700)) }, "it is a folder"},
+		"pipe":   {func(o *office, path string) { must(o.T, syscall.Mkfifo(path, 0o600)) }, "it is a pipe"},
+		"half a pair": {text(strings.Replace(note("h1", "pm", "developer"), "{", `{"extra":{"\ud83d":1},`, 1)),
+			"half of a surrogate pair"},
 		"unknown sender": {text(note("u1", "nobody", "developer")), `nobody is known as "nobody"`},
 		"id taken":       {text(note("taken", "developer", "developer")), "another message has the id taken"},
 	}
 }
 
-// TestProblemsAreReportedOnce: what cannot be taken in stays where it is and is reported once, also across restarts. When
-// it changes it is looked at again; when it goes, or gets through, the report goes.
+// TestProblemsAreReportedOnce: what cannot be taken in stays where it is and is reported once, also across restarts.
+// When it changes it is looked at again; when it goes, or gets through, the report goes.
 func TestProblemsAreReportedOnce(t *testing.T) {
 	t.Parallel()
 	outside := t.TempDir()
@@ -191,8 +199,10 @@ func TestHostileNames(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "pm", "developer:", "qa")
 	names := []string{
-		"new\nline.json", "-rf.json", "..json", "...json", "a b.json", "*.json", "$(touch x).json", "'; DROP TABLE agents.json", "\x1b[2J.json",
-		"not\xffutf8.json", strings.Repeat("n", 250) + ".json", `"quoted".json`, "%2e%2e%2f.json", "ü.json", ".json.json",
+		"new\nline.json", "-rf.json", "..json", "...json", "a b.json", "*.json", "$(touch x).json",
+		"'; DROP TABLE agents.json", "\x1b[2J.json",
+		"not\xffutf8.json", strings.Repeat("n", 250) + ".json", `"quoted".json`, "%2e%2e%2f.json", "ü.json",
+		".json.json",
 	}
 	for _, folder := range []string{"developer", "qa"} {
 		for i, name := range names {
@@ -245,8 +255,10 @@ func TestFoldersThatAreNone(t *testing.T) {
 	o.write(note("m2", "pm", "developer"), "lost.json")
 	want.Equal(t, "problems", o.once().Problems, 5)
 	for path, problem := range map[string]string{
-		o.path("qa"): "symbolic link", o.path("inside"): "symbolic link", o.path("Developer", "m2.json"): "cannot be the inbox folder of an agent",
-		o.path("pm", "m2.json"): "it is to developer, and stands in the folder pm", o.path("lost.json"): "stands in no inbox folder",
+		o.path("qa"): "symbolic link", o.path("inside"): "symbolic link",
+		o.path("Developer", "m2.json"): "cannot be the inbox folder of an agent",
+		o.path("pm", "m2.json"):        "it is to developer, and stands in the folder pm",
+		o.path("lost.json"):            "stands in no inbox folder",
 	} {
 		got := o.Rows(`SELECT problem FROM bridge_problems WHERE path = ?1`, path)
 		if len(got) != 1 || !strings.Contains(got[0], problem) {
@@ -319,8 +331,9 @@ func TestAnAgentThatIsAdded(t *testing.T) {
 	w := o.watch(50 * time.Millisecond)
 	drop(t, o.path("qa"), "m1", note("m1", "pm", "qa"), "rename")
 	w.until(func() bool { return o.log.told(`add qa`) == 1 })
-	o.wantRows(`SELECT problem FROM bridge_problems`, "nobody is known as \"qa\". Add the agent with `mailroom agent add qa`; --deliver dir:"+
-		o.root+" is for one that reads below this root")
+	o.wantRows(`SELECT problem FROM bridge_problems`,
+		"nobody is known as \"qa\". Add the agent with `mailroom agent add qa`; --deliver dir:"+
+			o.root+" is for one that reads below this root")
 	o.add("qa:")
 	w.until(func() bool { return o.count(`SELECT count(*) FROM agent_message WHERE status = 'delivered'`) == 1 })
 }

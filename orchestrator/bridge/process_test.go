@@ -62,8 +62,8 @@ func runWatch(t *testing.T, args []string) {
 	say("counts %+v", counts)
 }
 
-// runDrop writes as many messages as it is told to, as an agent would that knows nothing of Mailroom: ROOT NAME COUNT WAY
-// AGENT... Its files arrive whole when WAY is rename, and bit by bit when it is write.
+// runDrop writes as many messages as it is told to, as an agent would that knows nothing of Mailroom: ROOT NAME COUNT
+// WAY AGENT... Its files arrive whole when WAY is rename, and bit by bit when it is write.
 func runDrop(t *testing.T, args []string) {
 	root, name, way, agents := args[0], args[1], args[3], args[4:]
 	count := 0

@@ -15,9 +15,9 @@ import (
 )
 
 // removed acknowledges the messages that were delivered into a folder and that its owner has removed from it, once they
-// have been missed for a while in which the folder stayed. What was delivered into a folder that is gone, or that another
-// has taken the place of, may have been lost unread with it: that is reported, once for each such folder. in is nil when
-// there is no folder.
+// have been missed for a while in which the folder stayed. What was delivered into a folder that is gone, or that
+// another has taken the place of, may have been lost unread with it: that is reported, once for each such folder. in is
+// nil when there is no folder.
 func (p *pass) removed(ctx context.Context, in *os.Root, folder string) error {
 	if !p.isInbox(folder) || p.now[""].problem != "" {
 		return nil
@@ -75,8 +75,8 @@ func (p *pass) removed(ctx context.Context, in *os.Root, folder string) error {
 	return p.tell(ctx, folder, "")
 }
 
-// isDelivered reports whether a file is a delivery of ours as it was made. Not all that goes out could come in: a row that
-// was written by hand may have any id, and a payload may be larger with its indentation.
+// isDelivered reports whether a file is a delivery of ours as it was made. Not all that goes out could come in: a row
+// that was written by hand may have any id, and a payload may be larger with its indentation.
 func (p *pass) isDelivered(ctx context.Context, folder string, f file, text []byte) (found bool, err error) {
 	err = letters.EachPlaced(ctx, p.engine.Ledger, folder, p.target, func(page []letters.Placed) error {
 		for _, m := range page {

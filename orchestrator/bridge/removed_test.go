@@ -15,12 +15,14 @@ import (
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
-// TestRemovedFolderAcknowledgesNothing: whoever removes a folder removes its files first, and a watch may look in between.
+// TestRemovedFolderAcknowledgesNothing: whoever removes a folder removes its files first, and a watch may look in
+// between.
 func TestRemovedFolderAcknowledgesNothing(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "pm", "qa:")
 	for range 5 {
-		_, err := messages.Send(t.Context(), o.Ledger, orchestrator.Draft{Sender: "pm", Recipient: "qa", Type: "note", Payload: []byte(`{}`)})
+		_, err := messages.Send(t.Context(), o.Ledger, orchestrator.Draft{Sender: "pm", Recipient: "qa", Type: "note",
+			Payload: []byte(`{}`)})
 		must(t, err)
 	}
 	o.once()
@@ -53,7 +55,8 @@ func TestEmptiedFolderAcknowledgesAll(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "pm", "qa:")
 	for range 5 {
-		_, err := messages.Send(t.Context(), o.Ledger, orchestrator.Draft{Sender: "pm", Recipient: "qa", Type: "note", Payload: []byte(`{}`)})
+		_, err := messages.Send(t.Context(), o.Ledger, orchestrator.Draft{Sender: "pm", Recipient: "qa", Type: "note",
+			Payload: []byte(`{}`)})
 		must(t, err)
 	}
 	o.once()
@@ -63,8 +66,8 @@ func TestEmptiedFolderAcknowledgesAll(t *testing.T) {
 	want.Equal(t, "acknowledged", o.once().Acknowledged, 5)
 }
 
-// TestWhatWasOnItsWayOutIsFound: a watch that was killed while it removed files leaves them in a folder of its own; the next
-// one puts them back, replacing nothing, and deals with each as with any file.
+// TestWhatWasOnItsWayOutIsFound: a watch that was killed while it removed files leaves them in a folder of its own; the
+// next one puts them back, replacing nothing, and deals with each as with any file.
 func TestWhatWasOnItsWayOutIsFound(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "pm", "qa", "developer:")
@@ -81,8 +84,8 @@ func TestWhatWasOnItsWayOutIsFound(t *testing.T) {
 	want.Equal(t, "left", strings.Join(readNames(t, o.path(".mailroom")), " "), "clock")
 }
 
-// TestFreedNamesLoseNothing: writers give messages names that they use again and again, one as soon as the name is free, the
-// other over what is there as soon as that is in the table. Several watches take in all of them, each once.
+// TestFreedNamesLoseNothing: writers give messages names that they use again and again, one as soon as the name is
+// free, the other over what is there as soon as that is in the table. Several watches take in all of them, each once.
 func TestFreedNamesLoseNothing(t *testing.T) {
 	t.Parallel()
 	const messages = 150
@@ -91,7 +94,8 @@ func TestFreedNamesLoseNothing(t *testing.T) {
 	for _, folder := range []string{"qa", "dev"} {
 		must(t, os.Mkdir(o.path(folder), 0o700))
 	}
-	watches := []*watching{o.watch(20 * time.Millisecond), o.watch(20 * time.Millisecond), o.watch(20 * time.Millisecond)}
+	watches := []*watching{o.watch(20 * time.Millisecond), o.watch(20 * time.Millisecond),
+		o.watch(20 * time.Millisecond)}
 	staged := filepath.Join(t.TempDir(), "next")
 	put := func(id, folder string, move func(from, to string) error) error {
 		_ = os.Remove(staged) // what was linked is a file of its own
@@ -111,7 +115,8 @@ func TestFreedNamesLoseNothing(t *testing.T) {
 	}
 	// A folder is empty also while a watch has a file in its own folder, to see which message it is.
 	watches[0].until(func() bool {
-		return len(readNames(t, o.path("qa")))+len(readNames(t, o.path("dev"))) == 0 && o.count(`SELECT count(*) FROM agent_message`) >= 2*messages
+		return len(readNames(t, o.path("qa")))+len(readNames(t, o.path("dev"))) == 0 &&
+			o.count(`SELECT count(*) FROM agent_message`) >= 2*messages
 	})
 	want.Equal(t, "messages", o.count(`SELECT count(*) FROM agent_message`), 2*messages)
 	taken := 0
@@ -121,13 +126,15 @@ func TestFreedNamesLoseNothing(t *testing.T) {
 	want.Equal(t, "taken in", taken, 2*messages)
 }
 
-// TestSpanOfALook: what is taken in belongs to the look that found it, not to the whole run of the watch. The span says how the look ended.
+// TestSpanOfALook: what is taken in belongs to the look that found it, not to the whole run of the watch. The span says
+// how the look ended.
 func TestSpanOfALook(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "pm", "qa")
 	o.write(note("m1", "pm", "qa"), "qa", "m1.json")
 	o.once()
-	o.wantRows(`SELECT name FROM command_trace JOIN message_trace USING (span_id) WHERE message_id = 'm1' AND event = 'created'`, "ralph_watch look")
+	o.wantRows(`SELECT name FROM command_trace JOIN message_trace USING (span_id) WHERE message_id = 'm1'
+		AND event = 'created'`, "ralph_watch look")
 	o.write(note("m2", "pm", "qa"), "qa", "m2.json")
 	o.write("no message", "qa", "m3.json")
 	o.Forbid("INSERT", "bridge_problems", `true`, "no problems")

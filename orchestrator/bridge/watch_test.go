@@ -64,8 +64,8 @@ func TestHearsOfChanges(t *testing.T) {
 	want.Equal(t, "taken in", w.stop().TakenIn, 4)
 }
 
-// TestFoldersThatComeAndGo: folders are removed, renamed and made anew. The watch makes neither a folder that is gone nor
-// the root; a root that is gone is reported until it is back.
+// TestFoldersThatComeAndGo: folders are removed, renamed and made anew. The watch makes neither a folder that is gone
+// nor the root; a root that is gone is reported until it is back.
 func TestFoldersThatComeAndGo(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "pm", "developer:", "qa")
@@ -94,14 +94,15 @@ func TestFoldersThatComeAndGo(t *testing.T) {
 	want.Equal(t, "daemons", len(beating), 1)
 	counts := w.stop()
 	want.Equal(t, "taken in", counts.TakenIn, 5)
-	want.Equal(t, "acknowledged", counts.Acknowledged, o.count(`SELECT count(*) FROM agent_message WHERE acknowledged_at <> ''`))
+	want.Equal(t, "acknowledged", counts.Acknowledged,
+		o.count(`SELECT count(*) FROM agent_message WHERE acknowledged_at <> ''`))
 	if beating, err = daemons.List(t.Context(), o.Ledger); err != nil || len(beating) != 0 {
 		t.Errorf("daemons after the end: %v, %v", beating, err)
 	}
 }
 
-// TestMakesFoldersForDeliveriesOnly: whoever removes the folders, or all that is below the root, finds them gone, whatever the watch
-// hears meanwhile; a message makes the folder of its recipient anew.
+// TestMakesFoldersForDeliveriesOnly: whoever removes the folders, or all that is below the root, finds them gone,
+// whatever the watch hears meanwhile; a message makes the folder of its recipient anew.
 func TestMakesFoldersForDeliveriesOnly(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "pm:", "developer:", "qa")
@@ -125,7 +126,8 @@ func TestMakesFoldersForDeliveriesOnly(t *testing.T) {
 	}
 	must(t, os.RemoveAll(o.root))
 	must(t, os.Mkdir(o.root, 0o700))
-	sent, err := messages.Send(t.Context(), o.Ledger, orchestrator.Draft{Sender: "pm", Recipient: "developer", Type: "note", Payload: []byte(`{}`)})
+	sent, err := messages.Send(t.Context(), o.Ledger, orchestrator.Draft{Sender: "pm", Recipient: "developer",
+		Type: "note", Payload: []byte(`{}`)})
 	must(t, err)
 	w.until(func() bool { return o.exists("developer", sent.MessageID+".json") })
 	want.Equal(t, "pm has a folder", o.exists("pm"), false)
@@ -137,19 +139,21 @@ func TestDeliversBesideIt(t *testing.T) {
 	o := newOffice(t, "pm", "developer:")
 	w := o.watch(50 * time.Millisecond)
 	for range 10 {
-		_, err := messages.Send(t.Context(), o.Ledger, orchestrator.Draft{Sender: "pm", Recipient: "developer", Type: "note", Payload: []byte(`{}`)})
+		_, err := messages.Send(t.Context(), o.Ledger, orchestrator.Draft{Sender: "pm", Recipient: "developer",
+			Type: "note", Payload: []byte(`{}`)})
 		must(t, err)
 	}
 	w.until(func() bool { return o.count(`SELECT count(*) FROM agent_message WHERE status = 'delivered'`) == 10 })
 	want.Equal(t, "delivered", w.stop().Delivered, 10)
 }
 
-// TestStatusUpdateUnderWay: a file that is the watch's own to deal with, and whose delivery is not settled yet, is dealt
-// with once it is.
+// TestStatusUpdateUnderWay: a file that is the watch's own to deal with, and whose delivery is not settled yet, is
+// dealt with once it is.
 func TestStatusUpdateUnderWay(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "developer", "watchdog:")
-	sent, err := messages.Send(t.Context(), o.Ledger, orchestrator.Draft{Sender: "developer", Recipient: "watchdog", Type: "status_update",
+	sent, err := messages.Send(t.Context(), o.Ledger, orchestrator.Draft{Sender: "developer", Recipient: "watchdog",
+		Type:    "status_update",
 		Payload: []byte(`{"agent":"developer","status":"idle"}`)})
 	must(t, err)
 	ms, err := messages.Find(t.Context(), o.Ledger, sent.MessageID)
@@ -182,8 +186,9 @@ func TestReportsInTime(t *testing.T) {
 	want.Equal(t, "problems", w.stop().Problems, 1)
 }
 
-// TestAThousandFilesAtOnce: programs drop a thousand files into inboxes, renamed into place and written bit by bit, while
-// messages go the other way. One watch or several, beside a daemon that delivers: each file and message is handled once.
+// TestAThousandFilesAtOnce: programs drop a thousand files into inboxes, renamed into place and written bit by bit,
+// while messages go the other way. One watch or several, beside a daemon that delivers: each file and message is
+// handled once.
 func TestAThousandFilesAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, watches := range []int{1, 3} {
@@ -199,15 +204,18 @@ func TestAThousandFilesAtOnce(t *testing.T) {
 				h.Until("looked")
 			}
 			files, sends := o.thousand()
-			for o.count(`SELECT count(*) FROM agent_message WHERE status = 'delivered'`) < files+sends || len(o.files("qa")) > 0 {
+			for o.count(`SELECT count(*) FROM agent_message WHERE status = 'delivered'`) < files+sends ||
+				len(o.files("qa")) > 0 {
 				helpers[0].Until("looked")
 			}
 			o.checkOnce()
 			want.Equal(t, "messages", o.count(`SELECT count(*) FROM agent_message`), files+sends)
-			want.Equal(t, "in the inbox", o.count(`SELECT count(*) FROM agent_inbox`), o.count(`SELECT count(*) FROM agent_message WHERE recipient = 'qa'`))
+			want.Equal(t, "in the inbox", o.count(`SELECT count(*) FROM agent_inbox`),
+				o.count(`SELECT count(*) FROM agent_message WHERE recipient = 'qa'`))
 			for _, agent := range []string{"developer", "pm"} {
 				names := o.files(agent)
-				want.Equal(t, "files of "+agent, len(names), o.count(`SELECT count(*) FROM agent_message WHERE recipient = '`+agent+`'`))
+				want.Equal(t, "files of "+agent, len(names),
+					o.count(`SELECT count(*) FROM agent_message WHERE recipient = '`+agent+`'`))
 				for _, name := range names {
 					must(t, os.Remove(o.path(agent, name)))
 				}
@@ -221,7 +229,8 @@ func TestAThousandFilesAtOnce(t *testing.T) {
 				taken, acknowledged = taken+c.TakenIn, acknowledged+c.Acknowledged
 			}
 			want.Equal(t, "taken in, by all", taken, files)
-			want.Equal(t, "acknowledged, by all", acknowledged, o.count(`SELECT count(*) FROM agent_message WHERE recipient <> 'qa'`))
+			want.Equal(t, "acknowledged, by all", acknowledged,
+				o.count(`SELECT count(*) FROM agent_message WHERE recipient <> 'qa'`))
 			o.wantRows(`SELECT path FROM bridge_problems`)
 		})
 	}
@@ -261,7 +270,8 @@ func counts(t *testing.T, h *helper.Process) (c bridge.Counts) {
 			t.Error(line)
 		}
 		if strings.HasPrefix(line, "counts ") {
-			_, err := fmt.Sscanf(line, "counts {TakenIn:%d Delivered:%d Acknowledged:%d", &c.TakenIn, &c.Delivered, &c.Acknowledged)
+			_, err := fmt.Sscanf(line, "counts {TakenIn:%d Delivered:%d Acknowledged:%d", &c.TakenIn, &c.Delivered,
+				&c.Acknowledged)
 			must(t, err)
 		}
 	}
@@ -279,16 +289,19 @@ func (o *office) files(agent string) (names []string) {
 	return names
 }
 
-// checkOnce holds the trace to what must be true of it: each message was created, delivered and acknowledged once at most.
+// checkOnce holds the trace to what must be true of it: each message was created, delivered and acknowledged once at
+// most.
 func (o *office) checkOnce() {
 	o.T.Helper()
-	o.wantRows(`SELECT message_id, event, count(*) FROM message_trace WHERE event IN ('created', 'delivered', 'read', 'acknowledged')
+	o.wantRows(`SELECT message_id, event, count(*) FROM message_trace WHERE event IN ('created', 'delivered', 'read',
+		'acknowledged')
 		GROUP BY 1, 2 HAVING count(*) > 1`)
-	o.wantRows(`SELECT message_id FROM agent_message m WHERE NOT EXISTS (SELECT 1 FROM message_trace t WHERE t.message_id = m.message_id AND event = 'created')`)
+	o.wantRows(`SELECT message_id FROM agent_message m WHERE NOT EXISTS (SELECT 1 FROM message_trace t
+		WHERE t.message_id = m.message_id AND event = 'created')`)
 }
 
-// TestKilledWatches: watches, up to two at a time, are killed again and again while files come and go. Each file is one message, none is lost,
-// none is delivered twice, and what was removed is acknowledged.
+// TestKilledWatches: watches, up to two at a time, are killed again and again while files come and go. Each file is one
+// message, none is lost, none is delivered twice, and what was removed is acknowledged.
 func TestKilledWatches(t *testing.T) {
 	t.Parallel()
 	rounds := 200
@@ -320,9 +333,11 @@ func TestKilledWatches(t *testing.T) {
 			id := fmt.Sprint("m", dropped)
 			drop(t, o.path(to), id, note(id, "pm", to), []string{"rename", "write"}[i/2%2])
 		}
-		_, err := messages.Send(t.Context(), o.Ledger, orchestrator.Draft{Sender: "pm", Recipient: "developer", Type: "note", Payload: []byte(`{}`)})
+		_, err := messages.Send(t.Context(), o.Ledger, orchestrator.Draft{Sender: "pm", Recipient: "developer",
+			Type: "note", Payload: []byte(`{}`)})
 		must(t, err)
-		for _, id := range o.Rows(`SELECT message_id FROM agent_message WHERE recipient = 'developer' AND status = 'delivered' AND acknowledged_at = ''
+		for _, id := range o.Rows(`SELECT message_id FROM agent_message WHERE recipient = 'developer'
+			AND status = 'delivered' AND acknowledged_at = ''
 				ORDER BY random() LIMIT 3`) {
 			if !removed[id] {
 				must(t, os.Remove(o.path("developer", id+".json")))
@@ -343,7 +358,8 @@ func TestKilledWatches(t *testing.T) {
 	want.Equal(t, "messages", o.count(`SELECT count(*) FROM agent_message`), dropped+rounds)
 	want.Equal(t, "delivered", o.count(`SELECT count(*) FROM agent_message WHERE status = 'delivered'`), dropped+rounds)
 	want.Equal(t, "files of qa", len(o.files("qa")), 0)
-	want.Equal(t, "acknowledged", o.count(`SELECT count(*) FROM agent_message WHERE acknowledged_at <> ''`), len(removed))
+	want.Equal(t, "acknowledged", o.count(`SELECT count(*) FROM agent_message WHERE acknowledged_at <> ''`),
+		len(removed))
 	for _, id := range o.Rows(`SELECT message_id FROM agent_message WHERE recipient = 'developer'`) {
 		if o.exists("developer", id+".json") == removed[id] {
 			t.Errorf("%s: removed %v, and its file is there: %v", id, removed[id], !removed[id])

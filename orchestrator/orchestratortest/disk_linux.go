@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SmallDisk mounts a disk of its own, of so many MiB, until the test ends, and returns its folder. Only the superuser may
-// do that: elsewhere the test is left out, but never in CI.
+// SmallDisk mounts a disk of its own, of so many MiB, until the test ends, and returns its folder. Only the superuser
+// may do that: elsewhere the test is left out, but never in CI.
 func SmallDisk(t *testing.T, mib int) string {
 	t.Helper()
 	dir := t.TempDir()

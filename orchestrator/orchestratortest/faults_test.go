@@ -219,7 +219,8 @@ var faults = []fault{
 	}, "but Check", false},
 	{"never finds what it delivered", func(p *paper, b *broken) {
 		b.ask = func(context.Context, orchestrator.Attempt) (bool, error) { return false, nil }
-	}, "LostEvidence/0 LostEvidence/1 RecoverAmongOthers RecoverBlocked RecoverDelivered RecoverTorn StrangeNote", true},
+	}, "LostEvidence/0 LostEvidence/1 RecoverAmongOthers RecoverBlocked RecoverDelivered RecoverTorn StrangeNote",
+		true},
 	{"finds what it never delivered", func(p *paper, b *broken) {
 		b.ask = func(context.Context, orchestrator.Attempt) (bool, error) { return true, nil }
 	}, "LostEvidence/0 LostEvidence/1 MarkFails RecoverAmongOthers RecoverBlocked RecoverTorn RecoverUnwritten StrangeNote", true},

@@ -176,7 +176,8 @@ func deliversOnceAfterTear(t *testing.T, f *office) {
 // tellsMessagesApart asks for messages that are not there among those whose ids and payloads look like them.
 func tellsMessagesApart(t *testing.T, f *office) {
 	ids := []string{
-		"a", "A", "a ", "aa", `a"`, `"a"`, `a\`, "a/b", "a,b", "ä", "a\u0308", "a\u2028b", "a\nb", "<a>", "%61", "*", "..",
+		"a", "A", "a ", "aa", `a"`, `"a"`, `a\`, "a/b", "a,b", "ä", "a\u0308", "a\u2028b", "a\nb", "<a>", "%61", "*",
+		"..",
 		strings.Repeat("a", 128),
 	}
 	f.mustDeliver(t, message("seed", `0`))

@@ -148,7 +148,8 @@ func (p *paper) Recover(ctx context.Context, a orchestrator.Attempt) (bool, erro
 	}
 	var at mark
 	name, _, _ := bytes.Cut(text, []byte("\n"))
-	if json.Unmarshal([]byte(a.Messages[0].Mark), &at) != nil || at.Name == "" || at.Name != string(name) || at.Size > len(text) {
+	if json.Unmarshal([]byte(a.Messages[0].Mark), &at) != nil || at.Name == "" || at.Name != string(name) ||
+		at.Size > len(text) {
 		return false, fmt.Errorf("%s is another file now: %w", a.Address, orchestrator.ErrUndecidable)
 	}
 	for _, e := range entries(text[at.Size:]) {

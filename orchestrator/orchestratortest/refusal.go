@@ -40,8 +40,8 @@ func failsVisibly(t *testing.T, f *office) {
 	f.mustArrive(t, append([]orchestrator.Message{before}, ms...)...)
 }
 
-// again makes the attempt after one that reported a failure. A message that it left its mark on is asked for first, as the
-// engine does.
+// again makes the attempt after one that reported a failure. A message that it left its mark on is asked for first, as
+// the engine does.
 func (f *office) again(t *testing.T, ms ...orchestrator.Message) {
 	t.Helper()
 	if _, ok := f.Transport.(orchestrator.Recoverer); ok && f.marked(ms[0].ID) {
@@ -57,8 +57,8 @@ func (f *office) marked(id string) bool {
 	return f.notes[id] != ""
 }
 
-// repeatsAlike delivers messages whose first attempt got through and was never settled. The recipient must be able to see
-// that it has them: they come with the same id and the same payload.
+// repeatsAlike delivers messages whose first attempt got through and was never settled. The recipient must be able to
+// see that it has them: they come with the same id and the same payload.
 func repeatsAlike(t *testing.T, f *office) {
 	ms := numbered("m", 4)
 	ms[1].ID = `strange "id" / ä`

@@ -119,7 +119,8 @@ func TestSuiteFindsFaults(t *testing.T) {
 			}
 			slices.Sort(expected)
 			if !slices.Equal(failed, expected) {
-				t.Errorf("failed:   %s\nexpected: %s\n(passed: %s)", strings.Join(failed, " "), strings.Join(expected, " "), strings.Join(passed, " "))
+				t.Errorf("failed:   %s\nexpected: %s\n(passed: %s)", strings.Join(failed, " "), strings.Join(expected,
+					" "), strings.Join(passed, " "))
 			}
 		})
 	}
@@ -137,7 +138,8 @@ func runAgainst(t *testing.T, name string) (failed, passed []string) {
 	if !errors.As(err, &exit) || exit.ExitCode() != 1 || regexp.MustCompile(`panic:|DATA RACE`).Match(out.Bytes()) {
 		t.Fatalf("it ended with %v; a test that fails ends with 1\n%s", err, out.Bytes()[max(0, out.Len()-4000):])
 	}
-	for _, line := range regexp.MustCompile(`--- (FAIL|PASS): TestFaults/(\S+) `).FindAllStringSubmatch(out.String(), -1) {
+	for _, line := range regexp.MustCompile(`--- (FAIL|PASS): TestFaults/(\S+) `).FindAllStringSubmatch(out.String(),
+		-1) {
 		if line[1] == "FAIL" {
 			failed = append(failed, line[2])
 		} else {

@@ -46,8 +46,8 @@ type Fixture struct {
 	Fail func(t *testing.T) (restore func())
 	Says string
 
-	// Patience is how long a transport may take to come back, or to begin to wait for the end of its context, before the
-	// suite gives it up for hung. 0 is a minute. No test passes or fails by it otherwise.
+	// Patience is how long a transport may take to come back, or to begin to wait for the end of its context, before
+	// the suite gives it up for hung. 0 is a minute. No test passes or fails by it otherwise.
 	Patience time.Duration
 }
 
@@ -285,7 +285,8 @@ func carriesPayloads(t *testing.T, f *office) {
 // failsBadMessagesAlone sends what only a foreign writer can have put into the table.
 func failsBadMessagesAlone(t *testing.T, f *office) {
 	good := numbered("good", 3)
-	bad := []orchestrator.Message{message("no-json", `{"half":`), message("no-utf8", "\"\xff\""), message("id\xff", `1`)}
+	bad := []orchestrator.Message{message("no-json", `{"half":`), message("no-utf8", "\"\xff\""),
+		message("id\xff", `1`)}
 	ms := []orchestrator.Message{good[0], bad[0], bad[1], good[1], bad[2], good[2]}
 	for batch := range slices.Chunk(ms, min(f.Transport.MaxBatch(), len(ms))) {
 		for i, err := range f.deliver(t, t.Context(), batch...) {

@@ -120,7 +120,8 @@ func (l *line) flag(word string, rest []string) int {
 	return len(words) - 1
 }
 
-// isFlag reports whether a word is a flag that the line can have, in full: no value, most likely, of the flag before it.
+// isFlag reports whether a word is a flag that the line can have, in full: no value, most likely, of the flag before
+// it.
 func (l *line) isFlag(word string) bool {
 	name, long := strings.CutPrefix(word, "--")
 	name, _, _ = strings.Cut(name, "=")

@@ -107,7 +107,8 @@ func TestMistakesAreAnswered(t *testing.T) {
 			t.Errorf("%s: exit status %d; want 64", in, status)
 		}
 		var answer map[string]any
-		if err := json.Unmarshal(p.out.Bytes(), &answer); err != nil || answer["success"] != false || !strings.Contains(p.out.String(), says) {
+		if err := json.Unmarshal(p.out.Bytes(), &answer); err != nil || answer["success"] != false ||
+			!strings.Contains(p.out.String(), says) {
 			t.Errorf("%s answers %s; want %s", in, p.out, says)
 		}
 	}
@@ -115,7 +116,8 @@ func TestMistakesAreAnswered(t *testing.T) {
 
 func TestWordsThatAreNoUnicodeAreRefused(t *testing.T) {
 	t.Parallel()
-	for _, words := range [][]string{{"try", "--thread-id", "a\xff"}, {"try", "--group", "a\xff"}, {"try", "--payload", "\"\xff\""}, {"try", "red", "\xff"}} {
+	for _, words := range [][]string{{"try", "--thread-id", "a\xff"}, {"try", "--group", "a\xff"},
+		{"try", "--payload", "\"\xff\""}, {"try", "red", "\xff"}} {
 		p := newProgram("")
 		if status := p.run(words...); status != 64 || !strings.Contains(p.out.String(), "not valid UTF-8") {
 			t.Errorf("%q: exit status %d: %s", words, status, p.out)
@@ -127,7 +129,8 @@ func TestMistakesAnswerAsOutputAsks(t *testing.T) {
 	t.Parallel()
 	for _, in := range []string{"tyr --output text", "--output=text tyr", "try --zzzzzz --output text"} {
 		p := newProgram("")
-		if status := p.run(strings.Fields(in)...); status != 64 || p.out.Len() > 0 || !strings.HasPrefix(p.err.String(), "mailroom: ") {
+		if status := p.run(strings.Fields(in)...); status != 64 || p.out.Len() > 0 ||
+			!strings.HasPrefix(p.err.String(), "mailroom: ") {
 			t.Errorf("%s: exit status %d, output %q, error %q", in, status, p.out, p.err)
 		}
 	}
@@ -147,7 +150,8 @@ func TestGlobalSwitches(t *testing.T) {
 		l := newProgram("").readArgs(strings.Fields(in))
 		output, err := outputOf(l)
 		if output != want || err != nil || l.has(helpFlags...) || l.has(versionFlags...) {
-			t.Errorf("%s: output %q, %v, help %t, version %t", in, output, err, l.has(helpFlags...), l.has(versionFlags...))
+			t.Errorf("%s: output %q, %v, help %t, version %t", in, output, err, l.has(helpFlags...),
+				l.has(versionFlags...))
 		}
 	}
 }
@@ -156,7 +160,8 @@ func TestStandardInputIsOneParameterOnly(t *testing.T) {
 	t.Parallel()
 	p := newProgram("1")
 	p.inputTaken = true
-	if status := p.run("try", "--payload", "-"); status != 64 || !strings.Contains(p.out.String(), "one parameter only") {
+	if status := p.run("try", "--payload", "-"); status != 64 ||
+		!strings.Contains(p.out.String(), "one parameter only") {
 		t.Errorf("exit status %d: %s", status, p.out)
 	}
 }
@@ -186,7 +191,8 @@ func TestElsewhere(t *testing.T) {
 			t.Errorf("%s is a command", word)
 		}
 		l := p.readArgs(strings.Fields(ours))
-		if err := cmp.Or(l.checkCommand(), l.checkFlags()); l.called == nil || err != nil || len(l.called.Flags) == 0 && len(l.next) > 0 {
+		if err := cmp.Or(l.checkCommand(), l.checkFlags()); l.called == nil || err != nil || len(l.called.Flags) == 0 &&
+			len(l.next) > 0 {
 			t.Errorf("%s leads to %q: %v", word, ours, err)
 		}
 	}

@@ -60,11 +60,13 @@ func (p *Program) runCommand(c *urfave.Context, d *commands.Definition, preset m
 func onlyLines(c *urfave.Context, d *commands.Definition) error {
 	for i := range d.Params() {
 		if flag := d.Params()[i].Flag(); c.IsSet(flag) {
-			return orchestrator.Errorf(orchestrator.InvalidParams, "--%s cannot stand beside --stdin: the parameters are in the lines", flag)
+			return orchestrator.Errorf(orchestrator.InvalidParams,
+				"--%s cannot stand beside --stdin: the parameters are in the lines", flag)
 		}
 	}
 	if c.NArg() > 0 {
-		return orchestrator.Errorf(orchestrator.InvalidParams, "%q cannot stand beside --stdin: the parameters are in the lines", c.Args().First()).
+		return orchestrator.Errorf(orchestrator.InvalidParams,
+			"%q cannot stand beside --stdin: the parameters are in the lines", c.Args().First()).
 			WithHint("One text from standard input takes a dash in its place: `mailroom send NAME -`")
 	}
 	return nil
@@ -97,8 +99,8 @@ func (p *Program) call(ctx context.Context, env commands.Env, d *commands.Defini
 	return nil
 }
 
-// hand writes an answer to out, and notes whether it could: what it hands out is read then, or unread again. No second Ctrl-C keeps
-// it from that.
+// hand writes an answer to out, and notes whether it could: what it hands out is read then, or unread again. No second
+// Ctrl-C keeps it from that.
 func (p *Program) hand(ctx context.Context, env commands.Env, out io.Writer, answer commands.Answer) error {
 	if _, takes := answer.Result.(commands.Handed); takes {
 		held := make(chan os.Signal, 1)
@@ -113,8 +115,8 @@ func (p *Program) hand(ctx context.Context, env commands.Env, out io.Writer, ans
 	return notWritten(err)
 }
 
-// stoppable is an output that gives a write up when its command has been told to stop, since nobody may read what is written: the
-// reader is a pager, or its window has been closed.
+// stoppable is an output that gives a write up when its command has been told to stop, since nobody may read what is
+// written: the reader is a pager, or its window has been closed.
 type stoppable struct {
 	ctx context.Context
 	out io.Writer
@@ -131,8 +133,8 @@ func (s stoppable) Write(b []byte) (int, error) {
 	return inTime(late, func() (int, error) { return s.out.Write(b) })
 }
 
-// closedPipe is the exit status of a command whose reader has gone, as in `mailroom list | head -1`: that of a process which SIGPIPE
-// ends. Nothing is said about it.
+// closedPipe is the exit status of a command whose reader has gone, as in `mailroom list | head -1`: that of a process
+// which SIGPIPE ends. Nothing is said about it.
 const closedPipe = exit(128 + 13)
 
 // notWritten makes the error for an answer that could not be written, of the cause. nil stays nil.
@@ -147,7 +149,8 @@ func notWritten(err error) error {
 }
 
 // withEnv opens what a command needs, runs it and closes. raw are the parameters, if they are known.
-func (p *Program) withEnv(c *urfave.Context, d *commands.Definition, raw json.RawMessage, run func(context.Context, commands.Env) error) error {
+func (p *Program) withEnv(c *urfave.Context, d *commands.Definition, raw json.RawMessage, run func(context.Context,
+	commands.Env) error) error {
 	env, err := p.env(c)
 	if err != nil {
 		return err
@@ -160,14 +163,16 @@ func (p *Program) withEnv(c *urfave.Context, d *commands.Definition, raw json.Ra
 		path = "" // only its default speaks against --db and MAILROOM_DB
 	}
 	if path != "" && c.IsSet("db") {
-		return orchestrator.Errorf(orchestrator.InvalidParams, "--db does not go with %s, which says itself where the database is", d.CommandLine())
+		return orchestrator.Errorf(orchestrator.InvalidParams,
+			"--db does not go with %s, which says itself where the database is", d.CommandLine())
 	}
 	if err := p.open(c, path, &env); err != nil {
 		return err
 	}
 	err = run(c.Context, env)
 	if other := p.Getenv("MAILROOM_DB"); path != "" && other != "" && err == nil {
-		fmt.Fprintf(p.Err, "mailroom: MAILROOM_DB is set: commands go on using %s until it is not\n", commands.Inline(other))
+		fmt.Fprintf(p.Err, "mailroom: MAILROOM_DB is set: commands go on using %s until it is not\n",
+			commands.Inline(other))
 	}
 	sayWhere(err, env.Engine.Path())
 	if cerr := env.Engine.Close(); cerr != nil && err == nil {
@@ -207,9 +212,11 @@ func (p *Program) open(c *urfave.Context, path string, env *commands.Env) (err e
 	}
 	if c.IsSet(hostFlag) {
 		if !ledger.IsHostName(c.String(hostFlag)) {
-			return orchestrator.Errorf(orchestrator.InvalidParams, "--%s: %q is no name of a host: letters, digits, dots, - and _", hostFlag, c.String(hostFlag))
+			return orchestrator.Errorf(orchestrator.InvalidParams,
+				"--%s: %q is no name of a host: letters, digits, dots, - and _", hostFlag, c.String(hostFlag))
 		}
-		if err := os.Setenv(hostVariable, c.String(hostFlag)); err != nil { // also for the commands that this process runs
+		// also for the commands that this process runs
+		if err := os.Setenv(hostVariable, c.String(hostFlag)); err != nil {
 			return err
 		}
 	}
@@ -220,7 +227,8 @@ func (p *Program) open(c *urfave.Context, path string, env *commands.Env) (err e
 // sayWhere adds the database to an error that says that a name is unknown: it may be known in another.
 func sayWhere(err error, path string) {
 	var e *orchestrator.Error
-	if !errors.As(err, &e) || errors.Is(err, fs.ErrNotExist) { // that a file is not there says nothing about the database
+	// that a file is not there says nothing about the database
+	if !errors.As(err, &e) || errors.Is(err, fs.ErrNotExist) {
 		return
 	}
 	switch e.Code {
@@ -239,8 +247,8 @@ func sayWhere(err error, path string) {
 	}
 }
 
-// fail writes the answer of a command that failed, in document 004's form, and returns the exit status. Whoever reads the answer, a
-// person is told on standard error, who may see nothing else: `id=$(mailroom send ...)`.
+// fail writes the answer of a command that failed, in document 004's form, and returns the exit status. Whoever reads
+// the answer, a person is told on standard error, who may see nothing else: `id=$(mailroom send ...)`.
 func (p *Program) fail(err error) int {
 	if !p.text() {
 		_ = writeLine(p.Out, commands.Failure{Err: err}) // if nobody reads it, there is still standard error
@@ -250,7 +258,8 @@ func (p *Program) fail(err error) int {
 }
 
 // paramsOf turns flags and arguments into the JSON of the params. It only converts; the definition judges.
-func (p *Program) paramsOf(c *urfave.Context, d *commands.Definition, preset map[string]json.RawMessage) (json.RawMessage, error) {
+func (p *Program) paramsOf(c *urfave.Context, d *commands.Definition,
+	preset map[string]json.RawMessage) (json.RawMessage, error) {
 	values := map[string]json.RawMessage{}
 	maps.Copy(values, preset)
 	given := c.LocalFlagNames()
@@ -280,8 +289,10 @@ func (p *Program) paramsOf(c *urfave.Context, d *commands.Definition, preset map
 			taken = args
 		}
 		if flagged != nil && param.Kind == commands.JSON && len(taken) > 1 {
-			return nil, orchestrator.InvalidParam(flagged.Name, "it is given twice: as --%s, and as %q", flagged.Flag(), orchestrator.Clip(args[0])).
-				WithHint("If that is the beginning of a text, put quotes around the text: `%s --%s ... \"TEXT\"`", d.CommandLine(), flagged.Flag())
+			return nil, orchestrator.InvalidParam(flagged.Name, "it is given twice: as --%s, and as %q", flagged.Flag(),
+				orchestrator.Clip(args[0])).
+				WithHint("If that is the beginning of a text, put quotes around the text: `%s --%s ... \"TEXT\"`",
+					d.CommandLine(), flagged.Flag())
 		}
 		value, err := p.argument(c.Context, param, taken)
 		if err != nil {
@@ -294,7 +305,8 @@ func (p *Program) paramsOf(c *urfave.Context, d *commands.Definition, preset map
 		if flagged != nil {
 			hint = "what --" + flagged.Flag() + " gives is no argument besides"
 		}
-		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "too many arguments: %q is left over", orchestrator.Clip(args[0])).
+		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "too many arguments: %q is left over",
+			orchestrator.Clip(args[0])).
 			WithHint("`%s --help` shows what it takes; %s", d.CommandLine(), hint)
 	}
 	for i := range d.Params() {
@@ -309,7 +321,8 @@ func (p *Program) paramsOf(c *urfave.Context, d *commands.Definition, preset map
 			return nil, orchestrator.InvalidParam(param.Beside[0], "it is missing").
 				WithHint("Type a text: `%s %s`; `-` in its place reads it from standard input; or say with --%s what it is without one", d.CommandLine(), argsUsage(d), param.Flag())
 		case param.Required && param.Arg != "":
-			return nil, orchestrator.InvalidParam(param.Name, "it is missing (%s)", param.Desc).WithHint("Write `%s %s`", d.CommandLine(), argsUsage(d))
+			return nil, orchestrator.InvalidParam(param.Name, "it is missing (%s)", param.Desc).
+				WithHint("Write `%s %s`", d.CommandLine(), argsUsage(d))
 		case param.Required:
 			return orchestrator.Unmended(values) // the decoder says that it is missing
 		}
@@ -339,11 +352,14 @@ func (p *Program) argument(ctx context.Context, param *commands.Param, words []s
 	return p.scalar(ctx, param, strings.Join(words, " "))
 }
 
-// list turns words into a list. Names may stand in one word with commas or spaces between them, since no name holds one; mentions
-// with commas only, since a display name may hold spaces.
+// list turns words into a list. Names may stand in one word with commas or spaces between them, since no name holds
+// one; mentions with commas only, since a display name may hold spaces.
 func list(param *commands.Param, words []string) (json.RawMessage, error) {
 	if param.NameOf != "" {
-		parts := strings.FieldsFunc(strings.Join(words, ","), func(r rune) bool { return r == ',' || r == ' ' && param.NameOf != "mention" })
+		parts := strings.FieldsFunc(strings.Join(words, ","), func(r rune) bool {
+			return r == ',' ||
+				r == ' ' && param.NameOf != "mention"
+		})
 		words = parts[:0]
 		for _, part := range parts {
 			if part = strings.TrimSpace(part); part != "" {

@@ -1,5 +1,6 @@
-// Package cli is the command line: it reads the words, runs the command of the catalogue that they name, or the daemon, and
-// writes the answer as JSON or as text for people. Help, completion and the man page are derived from the catalogue.
+// Package cli is the command line: it reads the words, runs the command of the catalogue that they name, or the daemon,
+// and writes the answer as JSON or as text for people. Help, completion and the man page are derived from the
+// catalogue.
 package cli
 
 import (
@@ -30,11 +31,12 @@ import (
 // Config is what the program is made of; cmd/mailroom fills it.
 type Config struct {
 	Catalogue *commands.Catalogue
-	Open      func(ctx context.Context, path string, log *slog.Logger) (*delivery.Engine, error) // opens the database at a path
-	Version   string
-	Now       func() time.Time // for times that people read; nil is time.Now
-	// CallTime returns how long an agent host, by name, waits for the answer to the call of a tool of `mailroom mcp`; 0 is not known, and
-	// nil knows none.
+	// opens the database at a path
+	Open    func(ctx context.Context, path string, log *slog.Logger) (*delivery.Engine, error)
+	Version string
+	Now     func() time.Time // for times that people read; nil is time.Now
+	// CallTime returns how long an agent host, by name, waits for the answer to the call of a tool of `mailroom mcp`; 0
+	// is not known, and nil knows none.
 	CallTime func(host string) time.Duration
 }
 
@@ -48,16 +50,17 @@ type Program struct {
 	InTerminal  bool // a person can be asked
 	Width       int  // of the terminal, in characters; 0: not known
 	Getenv      func(string) string
-	// Begin is called before a command runs, and what it returns when the command has ended: that is where signals are caught. It is
-	// not called for --version, help and completion, which are to be quick. It may be nil.
+	// Begin is called before a command runs, and what it returns when the command has ended: that is where signals are
+	// caught. It is not called for --version, help and completion, which are to be quick. It may be nil.
 	Begin func(context.Context) (context.Context, context.CancelFunc)
 
 	output     string // what --output asks for
 	inputTaken bool   // a parameter has been read from standard input
 }
 
-// Run runs one command line, args[0] being the program's name, and returns the exit status. It is never 2, which hosts of agents
-// read as "block", but for `hook wake`, whose host is to be stopped from idling. Any other failure of a hook ends with 0.
+// Run runs one command line, args[0] being the program's name, and returns the exit status. It is never 2, which hosts
+// of agents read as "block", but for `hook wake`, whose host is to be stopped from idling. Any other failure of a hook
+// ends with 0.
 func (p *Program) Run(ctx context.Context, args []string) (status int) {
 	ctx = tracing.WithParent(ctx, p.Getenv("TRACEPARENT"))
 	ctx = messages.WithCause(ctx, messages.NewCause(strings.Fields(p.Getenv("MAILROOM_MESSAGE_IDS"))))
@@ -86,8 +89,8 @@ func (p *Program) Run(ctx context.Context, args []string) (status int) {
 	return fail(err)
 }
 
-// bug returns the error for a panic outside of any command, as in the reading of the command line. No span records such a
-// panic, so it writes the stack to standard error, with the trace id that is in the error, too.
+// bug returns the error for a panic outside of any command, as in the reading of the command line. No span records such
+// a panic, so it writes the stack to standard error, with the trace id that is in the error, too.
 func (p *Program) bug(ctx context.Context, panicked any) error {
 	_, span := tracing.Start(ctx, "mailroom")
 	fmt.Fprintf(p.Err, "mailroom: panic in trace %s: %v\n%s", span.TraceID, panicked, debug.Stack())
@@ -159,7 +162,8 @@ func isStop(ctx context.Context, err error) bool {
 // interruptedStatus is the exit status of a command that Ctrl-C has ended, as shells have it.
 const interruptedStatus = exit(130)
 
-// Stops are the signals that tell a command to stop: Ctrl-C, a kill, and a terminal that is closed, unless nohup has that ignored.
+// Stops are the signals that tell a command to stop: Ctrl-C, a kill, and a terminal that is closed, unless nohup has
+// that ignored.
 func Stops() []os.Signal {
 	if ossignal.Ignored(syscall.SIGHUP) {
 		return []os.Signal{syscall.SIGINT, syscall.SIGTERM}
@@ -192,7 +196,8 @@ func outputOf(l *line) (output string, err error) {
 		switch {
 		case !l.has(short):
 		case output != "" && output != short:
-			return "", orchestrator.Errorf(orchestrator.InvalidParams, "--%s does not go with another form of output", short)
+			return "", orchestrator.Errorf(orchestrator.InvalidParams, "--%s does not go with another form of output",
+				short)
 		default:
 			output = short
 		}
@@ -221,18 +226,20 @@ type exit int
 
 func (e exit) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
-// parser makes the flag parser of the one command that a line names. It knows no other command, since it would set up all that it
-// knows of.
+// parser makes the flag parser of the one command that a line names. It knows no other command, since it would set up
+// all that it knows of.
 func (p *Program) parser(l *line) *urfave.App {
 	return &urfave.App{
 		Name: "mailroom", Flags: slices.Concat(globalFlags(), l.called.Flags), Action: l.called.Action,
 		DisableSliceFlagSeparator: true,
-		HideHelp:                  true, // --help and --version are ours: urfave's are shared by all programs of a process
-		HideVersion:               true,
-		Writer:                    p.Out, ErrWriter: p.Err, Reader: p.In,
+		// --help and --version are ours: urfave's are shared by all programs of a process
+		HideHelp:    true,
+		HideVersion: true,
+		Writer:      p.Out, ErrWriter: p.Err, Reader: p.In,
 		ExitErrHandler: func(*urfave.Context, error) {}, // Run sets the exit status
 		OnUsageError: func(_ *urfave.Context, err error, _ bool) error {
-			return orchestrator.Errorf(orchestrator.InvalidParams, "%s", strings.TrimPrefix(err.Error(), "flag provided but not defined: ")).WithHint(helpListsFlags)
+			return orchestrator.Errorf(orchestrator.InvalidParams, "%s", strings.TrimPrefix(err.Error(),
+				"flag provided but not defined: ")).WithHint(helpListsFlags)
 		},
 	}
 }
@@ -243,7 +250,8 @@ const helpListsFlags = "`--help` after the command lists its flags"
 func wholeNumber(c *urfave.Context, name string, low, high int) (int, error) {
 	n, err := strconv.Atoi(c.String(name))
 	if err != nil || n < low || n > high {
-		return 0, orchestrator.Errorf(orchestrator.InvalidParams, "%s: %q is not a whole number from %d to %d", dashed(name), orchestrator.Clip(c.String(name)), low, high).
+		return 0, orchestrator.Errorf(orchestrator.InvalidParams, "%s: %q is not a whole number from %d to %d",
+			dashed(name), orchestrator.Clip(c.String(name)), low, high).
 			WithHint(helpListsFlags)
 	}
 	return n, nil
@@ -254,7 +262,8 @@ func (p *Program) logger(c *urfave.Context) (*slog.Logger, error) {
 	level := slog.LevelWarn
 	if text := c.String("log-level"); text != "" {
 		if err := level.UnmarshalText([]byte(text)); err != nil {
-			return nil, orchestrator.Errorf(orchestrator.InvalidParams, "log-level: %q is none of debug, info, warn, error", text)
+			return nil, orchestrator.Errorf(orchestrator.InvalidParams,
+				"log-level: %q is none of debug, info, warn, error", text)
 		}
 	}
 	o := &slog.HandlerOptions{Level: level}
@@ -264,11 +273,12 @@ func (p *Program) logger(c *urfave.Context) (*slog.Logger, error) {
 	return slog.New(slog.NewJSONHandler(p.Err, o)), nil
 }
 
-// caller returns who runs the command. On the command line everybody is an administrator, since whoever can open the database
-// file can change all of it; --as and MAILROOM_AGENT only say in whose name. Without either, commands that need a name take the
-// operator's.
+// caller returns who runs the command. On the command line everybody is an administrator, since whoever can open the
+// database file can change all of it; --as and MAILROOM_AGENT only say in whose name. Without either, commands that
+// need a name take the operator's.
 func (p *Program) caller(c *urfave.Context) (commands.Caller, error) {
-	caller := commands.Caller{Name: cmp.Or(c.String("as"), p.Getenv("MAILROOM_AGENT")), Session: c.String("session"), Admin: true, Shell: true, Named: c.IsSet("as")}
+	caller := commands.Caller{Name: cmp.Or(c.String("as"), p.Getenv("MAILROOM_AGENT")), Session: c.String("session"),
+		Admin: true, Shell: true, Named: c.IsSet("as")}
 	session, err := orchestrator.CheckName("session", cmp.Or(caller.Session, orchestrator.DefaultSession))
 	if caller.Session = session; err != nil || caller.Name == "" {
 		return caller, saidIn("--session", err)

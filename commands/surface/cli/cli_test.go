@@ -31,8 +31,8 @@ func TestPanicsAreInternal(t *testing.T) {
 	}
 }
 
-// TestDaemonIsStoppedWhileStarting: a daemon that SIGTERM reaches before it serves has ended as it was told to, and one that could not
-// have its database all the same has not.
+// TestDaemonIsStoppedWhileStarting: a daemon that SIGTERM reaches before it serves has ended as it was told to, and one
+// that could not have its database all the same has not.
 func TestDaemonIsStoppedWhileStarting(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -55,7 +55,8 @@ func TestDaemonIsStoppedWhileStarting(t *testing.T) {
 			return nil, cmp.Or(c.fault, ctx.Err())
 		}
 		if status := p.run("serve", "--db", "x"); status != c.status {
-			t.Errorf("%v while the database is opened (%v): exit status %d; want %d\n%s", c.signal, c.fault, status, c.status, p.err)
+			t.Errorf("%v while the database is opened (%v): exit status %d; want %d\n%s", c.signal, c.fault, status,
+				c.status, p.err)
 		}
 	}
 }
@@ -67,7 +68,8 @@ func TestManNamesEverything(t *testing.T) {
 		t.Fatalf("exit status %d: %s", status, p.out)
 	}
 	for _, part := range []string{
-		".TH MAILROOM 1", ".SS try [WORD] [REST...]", "Tries something.", ".B \\-\\-thread\\-id", ".SS many lines", ".B \\-\\-log\\-level", "MAILROOM_DB", ".SH EXIT STATUS",
+		".TH MAILROOM 1", ".SS try [WORD] [REST...]", "Tries something.", ".B \\-\\-thread\\-id", ".SS many lines",
+		".B \\-\\-log\\-level", "MAILROOM_DB", ".SH EXIT STATUS",
 	} {
 		if !strings.Contains(p.out.String(), part) {
 			t.Errorf("the man page lacks %q", part)
@@ -77,7 +79,8 @@ func TestManNamesEverything(t *testing.T) {
 
 // FuzzReadArgs: words in any order are sorted without a panic, and none is lost or invented.
 func FuzzReadArgs(f *testing.F) {
-	for _, seed := range []string{"try red --yes", "--db x many lines --stdin", "try -- --yes", "help try", "try --word", "- -- -", "--=x", "try --word=a=b --output"} {
+	for _, seed := range []string{"try red --yes", "--db x many lines --stdin", "try -- --yes", "help try",
+		"try --word", "- -- -", "--=x", "try --word=a=b --output"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -110,7 +113,8 @@ func TestInterrupted(t *testing.T) {
 			cancel(errors.New("interrupt signal received"))
 			return ctx, func() {}
 		}
-		if status := p.run("many", "lines", "--said", text); status != 130 || !strings.Contains(p.out.String(), `"message":"`+says+`"`) {
+		if status := p.run("many", "lines", "--said", text); status != 130 ||
+			!strings.Contains(p.out.String(), `"message":"`+says+`"`) {
 			t.Errorf("%s: exit status %d, %s", text, status, p.out)
 		}
 	}

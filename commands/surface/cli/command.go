@@ -12,9 +12,9 @@ import (
 	"mailroom/orchestrator"
 )
 
-// command is what a word of the command line can name: a command of the catalogue, one of the program's own, or a group of
-// commands. Its flags and its texts are made when they are asked for (called): to do that for all commands at every start would
-// take a tenth of the time that a send takes.
+// command is what a word of the command line can name: a command of the catalogue, one of the program's own, or a group
+// of commands. Its flags and its texts are made when they are asked for (called): to do that for all commands at every
+// start would take a tenth of the time that a send takes.
 type command struct {
 	name       string
 	definition *commands.Definition           // nil unless the catalogue has it
@@ -100,13 +100,15 @@ func flagsOf(d *commands.Definition) (flags []urfave.Flag) {
 	global := flagTable(globalFlags())
 	for i := range d.Params() {
 		flag := d.Params()[i].Flag()
-		if _, taken := global[flag]; taken || (d.TakesBatch() && (flag == "stdin" || flag == "atomic")) || (d.Confirm != "" && flag == yesFlag) {
+		if _, taken := global[flag]; taken || (d.TakesBatch() && (flag == "stdin" || flag == "atomic")) ||
+			(d.Confirm != "" && flag == yesFlag) {
 			panic(fmt.Sprintf("%s: the flag --%s means something else already", d.Name, flag))
 		}
 		flags = append(flags, flagOf(&d.Params()[i]))
 	}
 	if d.Confirm != "" {
-		flags = append(flags, &urfave.BoolFlag{Name: yesFlag, Usage: "do not ask first, as is done on a terminal", DisableDefaultText: true})
+		flags = append(flags, &urfave.BoolFlag{Name: yesFlag, Usage: "do not ask first, as is done on a terminal",
+			DisableDefaultText: true})
 	}
 	if d.TakesBatch() {
 		flags = append(flags,
@@ -132,15 +134,20 @@ var (
 func globalFlags() []urfave.Flag {
 	return []urfave.Flag{
 		&urfave.StringFlag{Name: "db", Usage: "`FILE` of the database, or its address on a server: postgres://USER@HOST/DATABASE", DefaultText: "MAILROOM_DB, or the nearest .mailroom/mailroom.db, or the user's own"},
-		&urfave.StringFlag{Name: hostFlag, Usage: "`NAME` of this machine among those that use a database on a server", DefaultText: "MAILROOM_HOST_NAME, or its hostname"},
+		&urfave.StringFlag{Name: hostFlag, Usage: "`NAME` of this machine among those that use a database on a server",
+			DefaultText: "MAILROOM_HOST_NAME, or its hostname"},
 		&urfave.StringFlag{Name: "as", Usage: "`NAME` of the agent that asks; otherwise MAILROOM_AGENT, otherwise the administrator, who sends and reads as operator"},
-		&urfave.StringFlag{Name: "session", Usage: "`NAME` of the session that teams and threads belong to", DefaultText: orchestrator.DefaultSession},
-		&urfave.StringFlag{Name: "output", Usage: "how to answer: `json|text`", DefaultText: "text on a terminal, otherwise json"},
+		&urfave.StringFlag{Name: "session", Usage: "`NAME` of the session that teams and threads belong to",
+			DefaultText: orchestrator.DefaultSession},
+		&urfave.StringFlag{Name: "output", Usage: "how to answer: `json|text`",
+			DefaultText: "text on a terminal, otherwise json"},
 		&urfave.BoolFlag{Name: "json", Usage: "short for --output json", DisableDefaultText: true},
 		&urfave.BoolFlag{Name: "text", Usage: "short for --output text", DisableDefaultText: true},
-		&urfave.StringFlag{Name: "log-level", Usage: "least `debug|info|warn|error` of what goes to standard error", DefaultText: "warn"},
+		&urfave.StringFlag{Name: "log-level", Usage: "least `debug|info|warn|error` of what goes to standard error",
+			DefaultText: "warn"},
 		&urfave.BoolFlag{Name: helpFlags[0], Aliases: helpFlags[1:], Usage: "show help", DisableDefaultText: true},
-		&urfave.BoolFlag{Name: versionFlags[0], Aliases: versionFlags[1:], Usage: "show the version", DisableDefaultText: true},
+		&urfave.BoolFlag{Name: versionFlags[0], Aliases: versionFlags[1:], Usage: "show the version",
+			DisableDefaultText: true},
 	}
 }
 
@@ -165,7 +172,8 @@ func flagOf(param *commands.Param) urfave.Flag {
 	}
 	switch param.Kind {
 	case commands.Boolean:
-		return &urfave.BoolFlag{Name: name, Usage: usage, Value: param.Default == "true", DisableDefaultText: param.Default != "true"}
+		return &urfave.BoolFlag{Name: name, Usage: usage, Value: param.Default == "true",
+			DisableDefaultText: param.Default != "true"}
 	case commands.List:
 		return &urfave.StringSliceFlag{Name: name, Usage: usage}
 	case commands.JSON:

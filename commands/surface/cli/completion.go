@@ -63,7 +63,8 @@ func completionCommand(p *Program) *urfave.Command {
 					WithHint("Say which: bash, zsh or fish, as in `source <(mailroom completion bash)`")
 			}
 			if !ok || c.NArg() != 1 {
-				return orchestrator.Errorf(orchestrator.InvalidParams, "completion: %q is none of bash, zsh, fish", c.Args().First()).
+				return orchestrator.Errorf(orchestrator.InvalidParams, "completion: %q is none of bash, zsh, fish",
+					c.Args().First()).
 					WithHint("`source <(mailroom completion bash)` completes words in bash")
 			}
 			_, err := io.WriteString(p.Out, script)

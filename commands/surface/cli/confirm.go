@@ -16,8 +16,8 @@ const yesFlag = "yes"
 // canAsk reports whether a person sits at a terminal who can be asked.
 func canAsk(p *Program) bool { return p.text() && p.InTerminal && p.ErrTerminal }
 
-// agrees asks, and reports whether the answer is yes, which is typed after that. What is asked ends in " [y/N] ". Error: that of a
-// context that ends meanwhile.
+// agrees asks, and reports whether the answer is yes, which is typed after that. What is asked ends in " [y/N] ".
+// Error: that of a context that ends meanwhile.
 func agrees(ctx context.Context, p *Program, w *commands.Text, question string) (bool, error) {
 	dropTypeahead(p.In)
 	w.Printf("%s [y/N] ", question)

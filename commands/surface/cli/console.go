@@ -42,7 +42,8 @@ func consoleCommand(p *Program) *urfave.Command {
 
 func runConsole(c *urfave.Context, p *Program) error {
 	if c.NArg() > 0 {
-		return orchestrator.Errorf(orchestrator.InvalidParams, "console takes no arguments: %q", c.Args().First()).WithHint(helpListsFlags)
+		return orchestrator.Errorf(orchestrator.InvalidParams, "console takes no arguments: %q", c.Args().First()).
+			WithHint(helpListsFlags)
 	}
 	env, err := opened(p, c)
 	if err != nil {
@@ -60,7 +61,8 @@ func runConsole(c *urfave.Context, p *Program) error {
 		return err
 	}
 	if address == "" {
-		server, err := listenForConsole(ctx, env, conf.Settings.ConsolePort, web.Options{RatePerSecond: 200, Version: p.Version, Console: true, Named: named(env, p.Getenv)})
+		server, err := listenForConsole(ctx, env, conf.Settings.ConsolePort, web.Options{RatePerSecond: 200,
+			Version: p.Version, Console: true, Named: named(env, p.Getenv)})
 		if err != nil {
 			return err
 		}
@@ -79,9 +81,10 @@ func runConsole(c *urfave.Context, p *Program) error {
 	return nil
 }
 
-// listenForConsole serves the console to this machine, on the port that the database keeps for it, if that is free. A port that is
-// chosen is not among those that systems give to outgoing connections.
-func listenForConsole(ctx context.Context, env commands.Env, port int, options web.Options) (server *web.Server, err error) {
+// listenForConsole serves the console to this machine, on the port that the database keeps for it, if that is free. A
+// port that is chosen is not among those that systems give to outgoing connections.
+func listenForConsole(ctx context.Context, env commands.Env, port int, options web.Options) (server *web.Server,
+	err error) {
 	listen := func(port int) (*web.Server, error) {
 		options.Address = fmt.Sprintf("127.0.0.1:%d", port)
 		return web.Listen(ctx, env, options)
@@ -178,9 +181,9 @@ func (o *opening) isUsed(ctx context.Context, code string, within time.Duration)
 
 const pageFile = "open.html"
 
-// pageTo writes a page that leads to an address with a code, for the owner alone: what a program is called with, other users of the machine
-// see. It returns the folder of the page, which is in the home folder and whose name begins with no dot, since a browser in a sandbox may
-// read nothing else.
+// pageTo writes a page that leads to an address with a code, for the owner alone: what a program is called with, other
+// users of the machine see. It returns the folder of the page, which is in the home folder and whose name begins with
+// no dot, since a browser in a sandbox may read nothing else.
 func pageTo(home, link string) (folder string, err error) {
 	const name = "mailroom-console-"
 	if folder, err = os.MkdirTemp(home, name); err != nil {
@@ -190,7 +193,8 @@ func pageTo(home, link string) (folder string, err error) {
 		return "", err
 	}
 	page := `<!doctype html><meta charset="utf-8"><meta name="referrer" content="no-referrer"><title>Mailroom</title>` +
-		`<meta http-equiv="refresh" content="0; url=` + html.EscapeString(link) + `"><p><a href="` + html.EscapeString(link) + `">To the console</a></p>`
+		`<meta http-equiv="refresh" content="0; url=` + html.EscapeString(link) + `"><p><a href="` +
+		html.EscapeString(link) + `">To the console</a></p>`
 	return folder, os.WriteFile(filepath.Join(folder, pageFile), []byte(page), 0o600)
 }
 

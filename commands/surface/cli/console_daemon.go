@@ -20,8 +20,8 @@ import (
 	"mailroom/orchestrator/ledger"
 )
 
-// consoleOfDaemon returns the address of a daemon of this machine that serves the console; "" if there is none. Nobody is called for a
-// database that is not trusted: somebody else may have written whom.
+// consoleOfDaemon returns the address of a daemon of this machine that serves the console; "" if there is none. Nobody
+// is called for a database that is not trusted: somebody else may have written whom.
 func consoleOfDaemon(ctx context.Context, l *ledger.Ledger) (string, error) {
 	if why, err := l.Untrusted(ctx); why != "" || err != nil {
 		return "", err
@@ -37,9 +37,9 @@ func consoleOfDaemon(ctx context.Context, l *ledger.Ledger) (string, error) {
 	return "", err
 }
 
-// consoleAt asks whether what listens at an address of this machine is a daemon of this user that serves the console of the database,
-// and returns under which address a browser gets there; "" if it is not. Nothing secret is sent, so that a certificate need not be
-// known here.
+// consoleAt asks whether what listens at an address of this machine is a daemon of this user that serves the console of
+// the database, and returns under which address a browser gets there; "" if it is not. Nothing secret is sent, so that
+// a certificate need not be known here.
 func consoleAt(ctx context.Context, l *ledger.Ledger, listening string) string {
 	at := ownAddress(listening)
 	if at == nil {
@@ -62,22 +62,26 @@ func consoleAt(ctx context.Context, l *ledger.Ledger, listening string) string {
 	}
 	defer answer.Body.Close()
 	var given web.Proof
-	if json.NewDecoder(io.LimitReader(answer.Body, 4096)).Decode(&given) != nil || !daemons.Ours(ctx, l, challenge, reached, given.Proof) {
+	if json.NewDecoder(io.LimitReader(answer.Body, 4096)).Decode(&given) != nil ||
+		!daemons.Ours(ctx, l, challenge, reached, given.Proof) {
 		return ""
 	}
 	if answer.TLS != nil { // a browser wants a name that the certificate has
 		cert := answer.TLS.PeerCertificates[0]
-		if names := cert.DNSNames; cert.VerifyHostname(at.Hostname()) != nil && len(names) > 0 && !strings.Contains(names[0], "*") && leadsHere(ctx, names[0]) {
+		if names := cert.DNSNames; cert.VerifyHostname(at.Hostname()) != nil && len(names) > 0 &&
+			!strings.Contains(names[0], "*") && leadsHere(ctx, names[0]) {
 			at.Host = net.JoinHostPort(names[0], at.Port())
 		}
 	}
 	return at.String()
 }
 
-// ownAddress reads an address that a daemon has written down; nil if it leads to another machine, or to more than a listener.
+// ownAddress reads an address that a daemon has written down; nil if it leads to another machine, or to more than a
+// listener.
 func ownAddress(listening string) *url.URL {
 	at, err := url.Parse(listening)
-	if err != nil || at.Scheme != "http" && at.Scheme != "https" || at.Port() == "" || listening != at.Scheme+"://"+at.Host {
+	if err != nil || at.Scheme != "http" && at.Scheme != "https" || at.Port() == "" ||
+		listening != at.Scheme+"://"+at.Host {
 		return nil
 	}
 	ip, err := netip.ParseAddr(at.Hostname())

@@ -9,8 +9,8 @@ import (
 	"mailroom/orchestrator"
 )
 
-// databasePath finds the database: --db, MAILROOM_DB, the nearest .mailroom/mailroom.db upwards from here, or the one in
-// the user's state folder. Source: contract, "Where the database is".
+// databasePath finds the database: --db, MAILROOM_DB, the nearest .mailroom/mailroom.db upwards from here, or the one
+// in the user's state folder. Source: contract, "Where the database is".
 func (p *Program) databasePath(flag string) (string, error) {
 	if flag != "" {
 		return flag, nil
@@ -27,7 +27,8 @@ func (p *Program) databasePath(flag string) (string, error) {
 	}
 	folder := StateFolder(p.Getenv)
 	if folder == "" {
-		return "", orchestrator.Errorf(orchestrator.Unavailable, "no place for the database is known: HOME and XDG_STATE_HOME are not set").
+		return "", orchestrator.Errorf(orchestrator.Unavailable,
+			"no place for the database is known: HOME and XDG_STATE_HOME are not set").
 			WithHint("Name a file with --db or in MAILROOM_DB")
 	}
 	return filepath.Join(folder, commands.DatabaseName), nil
@@ -46,8 +47,8 @@ func folderGone(err error) error {
 	}
 }
 
-// checkPlace refuses a path that is not meant as it is written: one that is relative to a folder which is gone, and one with the ~ that
-// no shell has replaced, as in quotes, in an env file or behind --db=.
+// checkPlace refuses a path that is not meant as it is written: one that is relative to a folder which is gone, and one
+// with the ~ that no shell has replaced, as in quotes, in an env file or behind --db=.
 func checkPlace(path string) error {
 	if filepath.IsAbs(path) {
 		return nil
@@ -56,7 +57,8 @@ func checkPlace(path string) error {
 		return folderGone(err)
 	}
 	if strings.HasPrefix(path, "~/") {
-		return orchestrator.Errorf(orchestrator.InvalidParams, "the database %s begins with a ~ that no shell has replaced", path).
+		return orchestrator.Errorf(orchestrator.InvalidParams,
+			"the database %s begins with a ~ that no shell has replaced", path).
 			WithHint("Write $HOME%s, or leave the quotes out; a folder of that name is ./%s", path[1:], path)
 	}
 	return nil

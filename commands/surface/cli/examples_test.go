@@ -14,8 +14,8 @@ import (
 	"mailroom/commands/surface/web"
 )
 
-// TestExamplesFitTheirSchemas: what the cards show as examples, read as the command line reads it, fits the description of the
-// command over HTTP, and so does what it answers.
+// TestExamplesFitTheirSchemas: what the cards show as examples, read as the command line reads it, fits the description
+// of the command over HTTP, and so does what it answers.
 func TestExamplesFitTheirSchemas(t *testing.T) {
 	t.Parallel()
 	catalogue := surfacetest.Catalogue()
@@ -141,7 +141,8 @@ func words(line string) (list []string) {
 func asked(t *testing.T, words []string) (name string, params json.RawMessage, ok bool) {
 	t.Helper()
 	p := &Program{
-		Config: Config{Catalogue: surfacetest.Catalogue(), Version: "v1"}, In: strings.NewReader(""), Out: io.Discard, Err: io.Discard,
+		Config: Config{Catalogue: surfacetest.Catalogue(), Version: "v1"}, In: strings.NewReader(""), Out: io.Discard,
+		Err:    io.Discard,
 		Getenv: func(string) string { return "" },
 	}
 	if len(words) == 3 && words[0] == "invoke" {

@@ -59,7 +59,8 @@ type program struct {
 
 func newProgram(in string) *program {
 	t := &program{out: &bytes.Buffer{}, err: &bytes.Buffer{}}
-	try := commands.Define(surfacetest.Vocabulary("try", "try"), "try", func(_ context.Context, _ commands.Env, p tryParams) (echo, error) {
+	try := commands.Define(surfacetest.Vocabulary("try", "try"), "try", func(_ context.Context, _ commands.Env,
+		p tryParams) (echo, error) {
 		return echo{p}, nil
 	}).With(commands.Traits{NoDatabase: true})
 	line := func(text string) (lineResult, error) {
@@ -77,14 +78,16 @@ func newProgram(in string) *program {
 		}
 		return lineResult{text, &t.back}, nil
 	}
-	one := commands.Define(surfacetest.Vocabulary("many_lines", "many lines"), "many lines", func(ctx context.Context, _ commands.Env, p lineParams) (lineResult, error) {
+	one := commands.Define(surfacetest.Vocabulary("many_lines", "many lines"), "many lines", func(ctx context.Context,
+		_ commands.Env, p lineParams) (lineResult, error) {
 		if p.Text == "stopped" {
 			return lineResult{}, context.Cause(ctx)
 		}
 		return line(p.Text)
 	}).With(commands.Traits{NoDatabase: true})
 	asItIs := func(p *lineParams, _ commands.Caller) (lineParams, error) { return *p, nil }
-	lines := commands.WithBatch(one, asItIs, func(_ context.Context, _ commands.Env, ps []lineParams, _ bool) ([]lineResult, []error) {
+	lines := commands.WithBatch(one, asItIs, func(_ context.Context, _ commands.Env, ps []lineParams,
+		_ bool) ([]lineResult, []error) {
 		t.batches = append(t.batches, len(ps))
 		results, errs := make([]lineResult, len(ps)), make([]error, len(ps))
 		for i, p := range ps {
@@ -93,8 +96,9 @@ func newProgram(in string) *program {
 		return results, errs
 	})
 	t.Program = &Program{
-		Config: Config{Catalogue: commands.NewCatalogue([]*commands.Definition{try.Definition, lines.Definition}), Version: "v1"},
-		In:     strings.NewReader(in), Out: t.out, Err: t.err, Getenv: func(string) string { return "" },
+		Config: Config{Catalogue: commands.NewCatalogue([]*commands.Definition{try.Definition, lines.Definition}),
+			Version: "v1"},
+		In: strings.NewReader(in), Out: t.out, Err: t.err, Getenv: func(string) string { return "" },
 	}
 	return t
 }

@@ -26,7 +26,8 @@ func (l *line) checkWords() error {
 		case !slices.Contains(helpFlags, name):
 			continue
 		}
-		return orchestrator.Errorf(orchestrator.InvalidParams, "%s stands where a text can stand; nothing was done", word).
+		return orchestrator.Errorf(orchestrator.InvalidParams, "%s stands where a text can stand; nothing was done",
+			word).
 			WithHint("%s. %s", behindDashes(l, word), shows)
 	}
 	return nil
@@ -34,12 +35,13 @@ func (l *line) checkWords() error {
 
 // behindDashes says how a text is written that looks like a flag.
 func behindDashes(l *line, word string) string {
-	return fmt.Sprintf("A text that begins with a dash stands behind --: `%s ... -- %s`", l.name(), orchestrator.ShellWord(orchestrator.Clip(word)))
+	return fmt.Sprintf("A text that begins with a dash stands behind --: `%s ... -- %s`", l.name(),
+		orchestrator.ShellWord(orchestrator.Clip(word)))
 }
 
-// checkFlags refuses flags that the command does not have, naming the one that was meant, flags of one value that are given
-// twice, and global flags with an empty value. Of a global flag that is given twice the last counts, so that an alias of a shell
-// can have a default.
+// checkFlags refuses flags that the command does not have, naming the one that was meant, flags of one value that are
+// given twice, and global flags with an empty value. Of a global flag that is given twice the last counts, so that an
+// alias of a shell can have a default.
 func (l *line) checkFlags() error {
 	for _, name := range l.named {
 		if _, ok := l.own[name]; !ok {
@@ -47,13 +49,17 @@ func (l *line) checkFlags() error {
 		}
 	}
 	if l.empty != "" {
-		return orchestrator.Errorf(orchestrator.InvalidParams, "--%s is empty", l.empty).WithHint("Give it a value, or leave it out")
+		return orchestrator.Errorf(orchestrator.InvalidParams, "--%s is empty", l.empty).
+			WithHint("Give it a value, or leave it out")
 	}
 	if l.called == nil {
 		return nil
 	}
 	for _, flag := range l.called.Flags {
-		given := slices.DeleteFunc(slices.Clone(l.named), func(name string) bool { return !slices.Contains(flag.Names(), name) })
+		given := slices.DeleteFunc(slices.Clone(l.named), func(name string) bool {
+			return !slices.Contains(flag.Names(),
+				name)
+		})
 		if _, isList := flag.(*urfave.StringSliceFlag); isList || len(given) < 2 {
 			continue
 		}
@@ -71,7 +77,8 @@ func (l *line) valueMissing() error {
 	if l.waiting == "" {
 		return nil
 	}
-	return orchestrator.Errorf(orchestrator.InvalidParams, "--%s needs a value", l.waiting).WithHint("A value that looks like a flag is written --%s=VALUE", l.waiting)
+	return orchestrator.Errorf(orchestrator.InvalidParams, "--%s needs a value", l.waiting).
+		WithHint("A value that looks like a flag is written --%s=VALUE", l.waiting)
 }
 
 // takesText reports whether the last argument of the command is a text that stands behind others.
@@ -89,9 +96,10 @@ func (l *line) takesText() bool {
 
 // textMayFollow reports whether the next word may be a text: what stands before it, as a recipient, is given.
 func (l *line) textMayFollow() bool {
-	return l.takesText() && (len(l.arguments) > 0 || l.definition != nil && slices.ContainsFunc(l.definition.Positional(), func(p *commands.Param) bool {
-		return slices.Contains(l.named, p.Flag())
-	}))
+	return l.takesText() && (len(l.arguments) > 0 || l.definition != nil &&
+		slices.ContainsFunc(l.definition.Positional(), func(p *commands.Param) bool {
+			return slices.Contains(l.named, p.Flag())
+		}))
 }
 
 // noFlag is the error for a flag that the command does not have.
@@ -113,7 +121,8 @@ func (l *line) noFlag(name string) error {
 	if len(near) > 0 {
 		hints[0] = "Did you mean " + strings.Join(near, " or ") + "?"
 	}
-	if len(near) > 0 && !typo && l.definition != nil && slices.ContainsFunc(l.definition.Positional(), func(p *commands.Param) bool { return "--"+p.Flag() == near[0] }) {
+	if len(near) > 0 && !typo && l.definition != nil && slices.ContainsFunc(l.definition.Positional(),
+		func(p *commands.Param) bool { return "--"+p.Flag() == near[0] }) {
 		hints = append(hints, fmt.Sprintf("Or write it without a flag: `%s %s`", l.name(), argsUsage(l.definition)))
 	}
 	if mayBeText {
@@ -138,11 +147,16 @@ func dashed(name string) string {
 
 // flagsElsewhere are flags of other tools, and what there is to do instead.
 var flagsElsewhere = map[string]string{
-	"mailroom tail -f": "It follows by itself, until Ctrl-C", "mailroom tail --follow": "It follows by itself, until Ctrl-C",
-	"mailroom serve -d": "`mailroom service install` keeps it running", "mailroom serve --detach": "`mailroom service install` keeps it running",
-	"mailroom serve --daemon": "`mailroom service install` keeps it running", "mailroom list -a": "It lists the messages of all agents, the newest 20; --limit shows more",
-	"mailroom list --all": "It lists the messages of all agents, the newest 20; --limit shows more", "mailroom list --to": "`mailroom list --with NAME` lists what is to or from NAME, and `mailroom inbox NAME` what it has not read",
-	"mailroom status --watch": "`mailroom tail` shows what happens; `watch mailroom status` repeats this", "mailroom -V": "`mailroom --version` shows the version",
+	"mailroom tail -f":        "It follows by itself, until Ctrl-C",
+	"mailroom tail --follow":  "It follows by itself, until Ctrl-C",
+	"mailroom serve -d":       "`mailroom service install` keeps it running",
+	"mailroom serve --detach": "`mailroom service install` keeps it running",
+	"mailroom serve --daemon": "`mailroom service install` keeps it running",
+	"mailroom list -a":        "It lists the messages of all agents, the newest 20; --limit shows more",
+	"mailroom list --all":     "It lists the messages of all agents, the newest 20; --limit shows more",
+	"mailroom list --to":      "`mailroom list --with NAME` lists what is to or from NAME, and `mailroom inbox NAME` what it has not read",
+	"mailroom status --watch": "`mailroom tail` shows what happens; `watch mailroom status` repeats this",
+	"mailroom -V":             "`mailroom --version` shows the version",
 }
 
 // flagTable says of each flag whether it takes a value.

@@ -29,7 +29,8 @@ func withTexts() *program {
 		Got textParams `json:"got"`
 	}
 	p := newProgram("")
-	texts := commands.Define(surfacetest.Vocabulary("texts", "texts"), "texts", func(_ context.Context, _ commands.Env, p textParams) (got, error) {
+	texts := commands.Define(surfacetest.Vocabulary("texts", "texts"), "texts", func(_ context.Context, _ commands.Env,
+		p textParams) (got, error) {
 		return got{p}, nil
 	}).With(commands.Traits{NoDatabase: true})
 	p.Catalogue = commands.NewCatalogue(p.Catalogue.All(), []*commands.Definition{texts.Definition})
@@ -54,8 +55,8 @@ func everyCommand(p *Program, path []string, f func(words []string)) {
 	}
 }
 
-// TestAFlagOfOneValueIsGivenOnce: each flag of each command, given twice under any two of its names and in any place, is refused,
-// unless it makes a list. The global flags may repeat.
+// TestAFlagOfOneValueIsGivenOnce: each flag of each command, given twice under any two of its names and in any place,
+// is refused, unless it makes a list. The global flags may repeat.
 func TestAFlagOfOneValueIsGivenOnce(t *testing.T) {
 	t.Parallel()
 	p := everything()
@@ -66,12 +67,14 @@ func TestAFlagOfOneValueIsGivenOnce(t *testing.T) {
 			for _, first := range flag.Names() {
 				for _, second := range flag.Names() {
 					a, b := dashed(first)+"=a", dashed(second)+"=b"
-					for _, line := range [][]string{append(slices.Clone(words), a, b), append([]string{a}, append(slices.Clone(words), "x", b)...)} {
+					for _, line := range [][]string{append(slices.Clone(words), a, b),
+						append([]string{a}, append(slices.Clone(words), "x", b)...)} {
 						err := p.readArgs(line).checkFlags()
 						if isList == (err != nil) {
 							t.Errorf("%s: %v", strings.Join(line, " "), err)
 						}
-						if said := fmt.Sprint(err); !isList && !strings.Contains(said, "twice") && !strings.Contains(said, "the same flag") {
+						if said := fmt.Sprint(err); !isList && !strings.Contains(said, "twice") &&
+							!strings.Contains(said, "the same flag") {
 							t.Errorf("%s: %v", strings.Join(line, " "), err)
 						}
 					}
@@ -138,26 +141,33 @@ func TestAFlagAndAnArgumentAreTwo(t *testing.T) {
 	}
 }
 
-// TestATextThatLooksLikeAFlagIsNotLost: where a text can stand, no word in its place shows the help or the version and ends well.
+// TestATextThatLooksLikeAFlagIsNotLost: where a text can stand, no word in its place shows the help or the version and
+// ends well.
 func TestATextThatLooksLikeAFlagIsNotLost(t *testing.T) {
 	t.Parallel()
-	for _, text := range []string{"--help", "-h", "-help", "--h", "--version", "-v", "--help=true", "-x", "--- a rule", "- a list\n- of two", "--" + strings.Repeat("long ", 100_000)} {
-		for _, before := range []string{"texts bob", "texts --to bob", "--to=bob texts", "--json texts bob hi", "invoke texts"} {
+	for _, text := range []string{"--help", "-h", "-help", "--h", "--version", "-v", "--help=true", "-x", "--- a rule",
+		"- a list\n- of two", "--" + strings.Repeat("long ", 100_000)} {
+		for _, before := range []string{"texts bob", "texts --to bob", "--to=bob texts", "--json texts bob hi",
+			"invoke texts"} {
 			p := withTexts()
 			status := p.run(append(strings.Fields(before), text)...)
 			said := p.out.String()
-			if status != 64 || !strings.Contains(said, `"success":false`) || !strings.Contains(said, " -- ") || len(said) > 1000 {
+			if status != 64 || !strings.Contains(said, `"success":false`) || !strings.Contains(said, " -- ") ||
+				len(said) > 1000 {
 				t.Errorf("%s %.30q: exit status %d: %.1000s", before, text, status, said)
 			}
 		}
-		for _, before := range []string{"texts --to", "texts bob --said"} { // it is the flag's value, or the value is missing
+		// it is the flag's value, or the value is missing
+		for _, before := range []string{"texts --to", "texts bob --said"} {
 			p := withTexts()
-			if status := p.run(append(strings.Fields(before), text)...); status != 64 && !strings.Contains(p.out.String(), `"got":{"to":`) {
+			if status := p.run(append(strings.Fields(before), text)...); status != 64 &&
+				!strings.Contains(p.out.String(), `"got":{"to":`) {
 				t.Errorf("%s %.30q: exit status %d: %.1000s", before, text, status, p.out)
 			}
 		}
 	}
-	for _, in := range []string{"texts --help", "texts -h", "--help texts bob", "help texts bob", "try red --help", "--version texts bob", "invoke --help"} {
+	for _, in := range []string{"texts --help", "texts -h", "--help texts bob", "help texts bob", "try red --help",
+		"--version texts bob", "invoke --help"} {
 		p := withTexts()
 		if status := p.run(strings.Fields(in)...); status != 0 || p.out.Len() == 0 {
 			t.Errorf("%s: exit status %d: %s", in, status, p.out)
@@ -176,7 +186,8 @@ func TestWhereATextCanStand(t *testing.T) {
 		}
 	})
 	slices.Sort(found)
-	surfacetest.Equal(t, "the list", strings.Join(found, ", "), "invoke, mail rename_thread, schedule add, send, setting set")
+	surfacetest.Equal(t, "the list", strings.Join(found, ", "),
+		"invoke, mail rename_thread, schedule add, send, setting set")
 }
 
 // TestEmptyGlobalFlags: an empty value, as that of a variable which is not set, does not stand for the default.
@@ -185,7 +196,8 @@ func TestEmptyGlobalFlags(t *testing.T) {
 	for _, flag := range []string{"as", "db", "session", "output", "log-level", hostFlag} {
 		for _, words := range [][]string{{"--" + flag + "="}, {"--" + flag, ""}} {
 			p := newProgram("")
-			if status := p.run(append([]string{"try", "red"}, words...)...); status != 64 || !strings.Contains(p.out.String(), "--"+flag+" is empty") {
+			if status := p.run(append([]string{"try", "red"}, words...)...); status != 64 ||
+				!strings.Contains(p.out.String(), "--"+flag+" is empty") {
 				t.Errorf("%q: exit status %d: %s", words, status, p.out)
 			}
 		}

@@ -55,17 +55,20 @@ func section(body, title string) string {
 	return strings.TrimSpace(text)
 }
 
-// groups are the commands as the help of the whole program has them. A command that no group names stands under the last.
+// groups are the commands as the help of the whole program has them. A command that no group names stands under the
+// last.
 var groups = []struct {
 	title    string
 	names    []string
 	describe bool // each on a line of its own, with what it does
 }{
 	{"Talk", []string{"send", "inbox", "read", "wait", "acknowledge", "cancel", "thread"}, true},
-	{"Look", []string{"list", "show", "tail", "why", "trace", "now", "room", "status", "stats", "messages", "sql", "console"}, true},
+	{"Look", []string{"list", "show", "tail", "why", "trace", "now", "room", "status", "stats", "messages", "sql",
+		"console"}, true},
 	{"Agents", []string{"connect", "agent", "group", "signal"}, true},
 	{"Run", []string{"init", "serve", "service", "deliver_all", "poll", "schedule", "setting", "demo"}, false},
-	{"Care", []string{"doctor", "dead_letters", "backup", "restore", "migrate", "clear_old", "clear_traces", "checkpoint", "recount", "trust"}, false},
+	{"Care", []string{"doctor", "dead_letters", "backup", "restore", "migrate", "clear_old", "clear_traces",
+		"checkpoint", "recount", "trust"}, false},
 	{"Programs", nil, false},
 }
 
@@ -86,7 +89,10 @@ func overview(p *Program, w *commands.Text) error {
 			members = slices.DeleteFunc(slices.Clone(all), func(c command) bool { return taken[c.name] })
 		}
 		if g.describe {
-			helpPart(w, g.title, helpColumns(members, func(c command) string { return c.name + "\t" + p.called(c).Usage }))
+			helpPart(w, g.title, helpColumns(members, func(c command) string {
+				return c.name + "\t" +
+					p.called(c).Usage
+			}))
 		} else if len(members) > 0 {
 			helpPart(w, g.title, wrapped(names(members), 78))
 		}
@@ -143,8 +149,8 @@ func (p *Program) help(l *line) error {
 	return notWritten(w.Err())
 }
 
-// helpProse writes the text of a help. On a terminal paragraphs and items are broken anew; examples are there to be copied, and stay
-// as they are.
+// helpProse writes the text of a help. On a terminal paragraphs and items are broken anew; examples are there to be
+// copied, and stay as they are.
 func helpProse(w *commands.Text, text string) {
 	var part string // a paragraph or an item as far as it has been read
 	flush := func() {

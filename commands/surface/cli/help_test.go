@@ -10,10 +10,12 @@ import (
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	for in, parts := range map[string][]string{
-		"":                  {"mailroom - messages between", "mailroom COMMAND [arguments] [--flags]", "Programs:\n  try, many, invoke", "--db, --host-name, --as"},
-		"help":              {"mailroom - messages between"},
-		"--help":            {"mailroom - messages between"},
-		"help try":          {"mailroom try - Try something", "mailroom try [--flags] [WORD] [REST...]", "Tries something.", "Usage notes:", "--thread-id value", "(-9 to 1000) (default: 10)", "--db FILE"},
+		"": {"mailroom - messages between", "mailroom COMMAND [arguments] [--flags]",
+			"Programs:\n  try, many, invoke", "--db, --host-name, --as"},
+		"help":   {"mailroom - messages between"},
+		"--help": {"mailroom - messages between"},
+		"help try": {"mailroom try - Try something", "mailroom try [--flags] [WORD] [REST...]",
+			"Tries something.", "Usage notes:", "--thread-id value", "(-9 to 1000) (default: 10)", "--db FILE"},
 		"try --wrong -h":    {"mailroom try - Try something"},
 		"many --help":       {"mailroom many - lines", "\n  lines  Try something\n"},
 		"many lines --help": {"mailroom many lines - Try something", "--stdin", "--atomic"},
@@ -53,7 +55,8 @@ func TestVersion(t *testing.T) {
 func TestHelpTextOfACard(t *testing.T) {
 	t.Parallel()
 	_, body, _ := strings.Cut(surfacetest.Card, "---\n\n")
-	surfacetest.Equal(t, "the help", helpText(body), "Tries something.\n\nUsage notes:\n\nIt takes a while.\n\nExamples:\n\n    mailroom try")
+	surfacetest.Equal(t, "the help", helpText(body),
+		"Tries something.\n\nUsage notes:\n\nIt takes a while.\n\nExamples:\n\n    mailroom try")
 	surfacetest.Equal(t, "a section", section(body, "Usage notes"), "It takes a while.")
 	surfacetest.Equal(t, "a section that is not there", section(body, "Nothing"), "")
 }

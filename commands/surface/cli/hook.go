@@ -46,7 +46,10 @@ func hookCommand(p *Program) *urfave.Command {
 					return wakesHost
 				})
 			case "queue":
-				answer = withDatabase(func(ctx context.Context, host *hook.Host, env commands.Env) error { return host.Queue(ctx, env, p.In) })
+				answer = withDatabase(func(ctx context.Context, host *hook.Host,
+					env commands.Env) error {
+					return host.Queue(ctx, env, p.In)
+				})
 			case "stream":
 				answer = withDatabase(func(ctx context.Context, host *hook.Host, env commands.Env) error {
 					return host.Stream(ctx, env, p.In, p.Out)
@@ -57,8 +60,8 @@ func hookCommand(p *Program) *urfave.Command {
 	}
 }
 
-// failQuietly is what becomes of a hook's error, also of one in its command line, which a newer program may have written: no host is
-// disturbed by it, and a person who tries the hook on a terminal sees it.
+// failQuietly is what becomes of a hook's error, also of one in its command line, which a newer program may have
+// written: no host is disturbed by it, and a person who tries the hook on a terminal sees it.
 func failQuietly(p *Program, err error) int {
 	if p.ErrTerminal {
 		fmt.Fprintf(p.Err, "mailroom: %v\n", err)
@@ -66,8 +69,8 @@ func failQuietly(p *Program, err error) int {
 	return 0
 }
 
-// wakesHost is the only exit status 2 of the program: Claude Code takes what a hook in the background that ends so has written to
-// standard error for a reason to begin a turn.
+// wakesHost is the only exit status 2 of the program: Claude Code takes what a hook in the background that ends so has
+// written to standard error for a reason to begin a turn.
 const wakesHost = exit(2)
 
 // answerHook answers the event that a command line names.
@@ -89,8 +92,10 @@ func answerHook(p *Program, c *urfave.Context) error {
 	return host.Answer(ctx, env, c.Args().First(), p.In, p.Out)
 }
 
-// withDatabase runs what goes on for as long as the host does. What is logged could reach the model, so it is only on a terminal.
-func withDatabase(run func(ctx context.Context, host *hook.Host, env commands.Env) error) func(*Program, *urfave.Context) error {
+// withDatabase runs what goes on for as long as the host does. What is logged could reach the model, so it is only on a
+// terminal.
+func withDatabase(run func(ctx context.Context, host *hook.Host, env commands.Env) error) func(*Program,
+	*urfave.Context) error {
 	return func(p *Program, c *urfave.Context) error {
 		host, err := hookHost(c)
 		if err != nil {
@@ -120,8 +125,8 @@ func withDatabase(run func(ctx context.Context, host *hook.Host, env commands.En
 	}
 }
 
-// refused is an error where another known host runs a hook than that for which it was configured. Then it does nothing: it would take
-// messages that nobody sees.
+// refused is an error where another known host runs a hook than that for which it was configured. Then it does nothing:
+// it would take messages that nobody sees.
 func refused(p *Program, c *urfave.Context, host *hook.Host) error {
 	seen := agenthost.Around()
 	if !seen.Other(host.Name) {
@@ -141,7 +146,8 @@ func refused(p *Program, c *urfave.Context, host *hook.Host) error {
 		}
 	}
 	p.refuses(agenthost.Refusal{Host: host.Name, Seen: seen, What: "hooks", Agent: caller.Name, Database: database})
-	return orchestrator.Errorf(orchestrator.PermissionDenied, "the hooks are for %s, and this is %s: %s. Nothing was done", host.Name, seen.Host, seen.By).
+	return orchestrator.Errorf(orchestrator.PermissionDenied,
+		"the hooks are for %s, and this is %s: %s. Nothing was done", host.Name, seen.Host, seen.By).
 		WithHint("%s", seen.Own(database))
 }
 
@@ -158,5 +164,6 @@ func hookHost(c *urfave.Context) (*hook.Host, error) {
 		host.Program = c.String("program")
 		return &host, nil
 	}
-	return nil, orchestrator.Errorf(orchestrator.InvalidParams, "host: %q is none that is known", orchestrator.Clip(c.String("host")))
+	return nil, orchestrator.Errorf(orchestrator.InvalidParams, "host: %q is none that is known",
+		orchestrator.Clip(c.String("host")))
 }

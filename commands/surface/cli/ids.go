@@ -26,8 +26,8 @@ type idFinder struct {
 	asked bool                 // a person has agreed that it is run
 }
 
-// whole puts ids of messages in the place of last and of endings of ids. Before a command that changes something it shows what was
-// found and asks; where nobody can be asked that is refused.
+// whole puts ids of messages in the place of last and of endings of ids. Before a command that changes something it
+// shows what was found and asks; where nobody can be asked that is refused.
 func (f *idFinder) whole(ctx context.Context, raw json.RawMessage) (json.RawMessage, error) {
 	var values map[string]json.RawMessage
 	if f.env.Engine == nil || json.Unmarshal(raw, &values) != nil {
@@ -57,8 +57,8 @@ func (f *idFinder) whole(ctx context.Context, raw json.RawMessage) (json.RawMess
 	return orchestrator.Unmended(values)
 }
 
-// find returns the message that last, or the ending of an id, stands for; nil for what is to be taken as it is: a whole id, or a
-// text that no id ends with. Senders may choose ids: none takes the place of last.
+// find returns the message that last, or the ending of an id, stands for; nil for what is to be taken as it is: a whole
+// id, or a text that no id ends with. Senders may choose ids: none takes the place of last.
 func (f *idFinder) find(ctx context.Context, name, text string) (*orchestrator.Message, error) {
 	env := f.env
 	by := env.Caller.Name
@@ -98,8 +98,8 @@ func (f *idFinder) find(ctx context.Context, name, text string) (*orchestrator.M
 // madeHere are the ids that messages get whose sender has not chosen one.
 var madeHere = regexp.MustCompile(`^(msg|mc)-[0-9A-HJKMNP-TV-Z]{26}$|^msg-.+-\d{8}-\d{6}-\d{3,}$`)
 
-// meansOther refuses a whole id that is the ending of another message's: its sender may have chosen it so that what is meant for
-// the other hits this one. nil for any other, since ids that senders choose may well end alike.
+// meansOther refuses a whole id that is the ending of another message's: its sender may have chosen it so that what is
+// meant for the other hits this one. nil for any other, since ids that senders choose may well end alike.
 func (f *idFinder) meansOther(ctx context.Context, name, text string, whole *orchestrator.Message) error {
 	if madeHere.MatchString(text) {
 		return nil
@@ -119,13 +119,15 @@ func (f *idFinder) meansOther(ctx context.Context, name, text string, whole *orc
 		return nil
 	}
 	return orchestrator.InvalidParam(name, "%q is the id of one message and the ending of another's", text).
-		WithHint("Type more of it, or give the command to `mailroom invoke`, which takes an id as it is:\n%s", strings.Join(lines, "\n"))
+		WithHint("Type more of it, or give the command to `mailroom invoke`, which takes an id as it is:\n%s",
+			strings.Join(lines, "\n"))
 }
 
 // inShort is a message on one line.
 func inShort(p *Program, m *orchestrator.Message) string {
 	text := p.people(p.Err, p.ErrTerminal).Cut(commands.Inline(commands.ContentOf(m).Text), 60)
-	return commands.Inline(fmt.Sprintf("%s  %s from %s to %s, %s: %s", m.ID, m.Type, m.Sender, m.Recipient, m.CreatedAt, text))
+	return commands.Inline(fmt.Sprintf("%s  %s from %s to %s, %s: %s", m.ID, m.Type, m.Sender, m.Recipient, m.CreatedAt,
+		text))
 }
 
 // changes reports whether the command changes something.
@@ -138,7 +140,8 @@ func (f *idFinder) confirm(ctx context.Context, name, text string, m *orchestrat
 		return nil
 	}
 	if !canAsk(p) {
-		return orchestrator.InvalidParam(name, "%q stands for %s, but nobody can be asked whether that is meant", text, m.ID).
+		return orchestrator.InvalidParam(name, "%q stands for %s, but nobody can be asked whether that is meant", text,
+			m.ID).
 			WithHint("Write the whole id, or run it on a terminal")
 	}
 	w := p.people(p.Err, p.ErrTerminal)

@@ -20,8 +20,8 @@ import (
 // maxInput bounds what is read for one value; the decoder has tighter bounds, and says so.
 const maxInput = 8 << 20
 
-// jsonText reads a JSON value: itself, @FILE, or - for standard input. Where a text or an object is wanted, whatever opens
-// with no brace and is no JSON string is the text.
+// jsonText reads a JSON value: itself, @FILE, or - for standard input. Where a text or an object is wanted, whatever
+// opens with no brace and is no JSON string is the text.
 func (p *Program) jsonText(ctx context.Context, param *commands.Param, text string) (json.RawMessage, error) {
 	name, content := param.Name, []byte(text)
 	var err error
@@ -68,7 +68,8 @@ func plainText(ctx context.Context, p *Program, param *commands.Param, text stri
 		}
 	}
 	if text == "" {
-		return nil, badValue(param.Name, errors.New("the text is empty"), "An empty text can be sent as JSON: --"+param.Flag()+` '""'`)
+		return nil, badValue(param.Name, errors.New("the text is empty"), "An empty text can be sent as JSON: --"+
+			param.Flag()+` '""'`)
 	}
 	if !utf8.ValidString(text) {
 		return nil, notUTF8(param)
@@ -92,7 +93,8 @@ func unread(ctx context.Context, name string, err error) error {
 // badValue is the error for a parameter whose value could not be had.
 func badValue(name string, err error, hint string) error {
 	return &orchestrator.Error{
-		Code: orchestrator.InvalidParams, Message: name, Err: err, Hint: hint, Details: map[string]any{"parameter": name},
+		Code: orchestrator.InvalidParams, Message: name, Err: err, Hint: hint,
+		Details: map[string]any{"parameter": name},
 	}
 }
 

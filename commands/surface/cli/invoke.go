@@ -22,7 +22,8 @@ func invokeCommand(p *Program) *urfave.Command {
 			`    mailroom invoke route-inter-agent-messages '{"ACTION":"poll","RECIPIENT":"code_developer","BATCH_SIZE":10}'`,
 		Action: func(c *urfave.Context) error {
 			if c.NArg() > 2 {
-				return orchestrator.Errorf(orchestrator.InvalidParams, "invoke takes a name and one JSON object, and not %d words more", c.NArg()-1).
+				return orchestrator.Errorf(orchestrator.InvalidParams,
+					"invoke takes a name and one JSON object, and not %d words more", c.NArg()-1).
 					WithHint(`A shell has cut the JSON at a space: put single quotes around all of it, as in '{"a": "b"}'`)
 			}
 			if c.NArg() == 0 {
@@ -39,12 +40,16 @@ func invokeCommand(p *Program) *urfave.Command {
 					return err
 				}
 			}
-			return p.withEnv(c, d, raw, func(ctx context.Context, env commands.Env) error { return p.call(ctx, env, d, raw) })
+			return p.withEnv(c, d, raw, func(ctx context.Context, env commands.Env) error {
+				return p.call(ctx, env, d,
+					raw)
+			})
 		},
 	}
 }
 
-// inItsPlace gives an error about a name that is no command's the hint which command is called so in a shell, here or with another tool.
+// inItsPlace gives an error about a name that is no command's the hint which command is called so in a shell, here or
+// with another tool.
 func inItsPlace(p *Program, name string, err error) error {
 	e, ok := errors.AsType[*orchestrator.Error](err)
 	if !ok {

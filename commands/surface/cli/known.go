@@ -21,8 +21,8 @@ const (
 	completeIDs    = 20          // how many messages it is offered
 )
 
-// known are the values that a parameter can have: those that it names itself, or agents, groups, messages and what else a command knows, of the
-// database that the line means. Where the database cannot be had there are none.
+// known are the values that a parameter can have: those that it names itself, or agents, groups, messages and what else
+// a command knows, of the database that the line means. Where the database cannot be had there are none.
 func known(p *Program, before *line, param *commands.Param) (list []candidate) {
 	for _, value := range param.OneOf {
 		list = append(list, candidate{word: value})
@@ -68,9 +68,11 @@ func known(p *Program, before *line, param *commands.Param) (list []candidate) {
 }
 
 // ownValues are the values of a parameter whose command says itself what it can be.
-func ownValues(ctx context.Context, p *Program, before *line, engine *delivery.Engine, own commands.KnownValues) (list []candidate) {
+func ownValues(ctx context.Context, p *Program, before *line, engine *delivery.Engine,
+	own commands.KnownValues) (list []candidate) {
 	caller := commands.Caller{Name: cmp.Or(before.values["as"], p.Getenv("MAILROOM_AGENT")), Admin: true, Shell: true}
-	values, err := own(ctx, commands.Env{Engine: engine, Catalogue: p.Catalogue, Caller: caller, Log: slog.New(slog.DiscardHandler)})
+	values, err := own(ctx, commands.Env{Engine: engine, Catalogue: p.Catalogue, Caller: caller,
+		Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return nil
 	}
@@ -84,7 +86,8 @@ func ownValues(ctx context.Context, p *Program, before *line, engine *delivery.E
 
 // knownMessages are the newest messages, the first of which is also called last.
 func knownMessages(ctx context.Context, p *Program, l *ledger.Ledger) (list []candidate) {
-	found, err := messages.SearchOwn(ctx, l, messages.Search{Limit: completeIDs, Says: func(*orchestrator.Message) bool { return true }})
+	found, err := messages.SearchOwn(ctx, l, messages.Search{Limit: completeIDs,
+		Says: func(*orchestrator.Message) bool { return true }})
 	if err != nil || len(found.Messages) == 0 {
 		return nil
 	}
@@ -94,7 +97,8 @@ func knownMessages(ctx context.Context, p *Program, l *ledger.Ledger) (list []ca
 		if strings.Trim(m.ID, "-_."+orchestrator.Alphanumeric) != "" {
 			continue // written by hand: not a word of a shell
 		}
-		list = append(list, candidate{m.ID, p.people(p.Out, false).Cut(commands.Inline(m.Sender+" to "+m.Recipient+": "+commands.ContentOf(m).Text), 60)})
+		list = append(list, candidate{m.ID, p.people(p.Out, false).Cut(commands.Inline(m.Sender+" to "+m.Recipient+": "+
+			commands.ContentOf(m).Text), 60)})
 	}
 	return list
 }

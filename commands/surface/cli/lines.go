@@ -21,8 +21,8 @@ import (
 // linesPerBatch is the most lines of --stdin that share one transaction.
 const linesPerBatch = 1000
 
-// lastLines is how long a run that met a fault of the database goes on answering, from one line to the next: a file is answered
-// to its end, and who goes on writing for days learns that the run has ended.
+// lastLines is how long a run that met a fault of the database goes on answering, from one line to the next: a file is
+// answered to its end, and who goes on writing for days learns that the run has ended.
 const lastLines = time.Second
 
 // badLines is what a run returns in which some lines were refused.
@@ -40,8 +40,8 @@ type numbered struct {
 // all are run or none.
 //
 // It is a pipeline: while one batch is written to the database, the next is decoded and the last answered. An
-// interruption ends it behind the batch that is being written, which is still answered. After a fault that the next lines
-// would meet too, such as a full disk, nothing more is run, and what comes is answered with that.
+// interruption ends it behind the batch that is being written, which is still answered. After a fault that the next
+// lines would meet too, such as a full disk, nothing more is run, and what comes is answered with that.
 func (p *Program) runLines(ctx context.Context, env commands.Env, d *commands.Definition, atomic bool) error {
 	report, finish := p.progress()
 	env.Call.Progress = report
@@ -94,15 +94,16 @@ func (p *Program) runLines(ctx context.Context, env commands.Env, d *commands.De
 	return run.end()
 }
 
-// stage runs one stage of the pipeline, then end, which tells the next stage that nothing more comes. A panic cancels all
-// stages, and does so before end: what was read until then must not pass for all there was.
+// stage runs one stage of the pipeline, then end, which tells the next stage that nothing more comes. A panic cancels
+// all stages, and does so before end: what was read until then must not pass for all there was.
 func stage(cancel context.CancelCauseFunc, end, run func()) {
 	go func() {
 		defer end()
 		defer func() {
 			if e := recover(); e != nil {
 				cancel(&orchestrator.Error{
-					Code: orchestrator.Internal, Message: fmt.Sprintf("panic: %v", e), Err: fmt.Errorf("%s", debug.Stack()),
+					Code: orchestrator.Internal, Message: fmt.Sprintf("panic: %v", e),
+					Err: fmt.Errorf("%s", debug.Stack()),
 				})
 			}
 		}()
@@ -128,8 +129,8 @@ func pass[T any](ctx context.Context, to chan<- T, what T) bool {
 	}
 }
 
-// nextBatch waits for a line, and takes what is there behind it. An empty batch is the end of the input, or of ctx; or, once
-// ending is closed, that no line has come for a while.
+// nextBatch waits for a line, and takes what is there behind it. An empty batch is the end of the input, or of ctx; or,
+// once ending is closed, that no line has come for a while.
 func nextBatch(ctx context.Context, lines <-chan numbered, ending <-chan struct{}) (batch []numbered) {
 	for late := (<-chan time.Time)(nil); len(batch) == 0; {
 		select {
@@ -200,12 +201,13 @@ func (b *lineBatch) refuse(err error) {
 	}
 }
 
-// stuck returns the index of the first line that failed for a reason which further lines would meet as well, such as a full
-// disk; -1 if there is none.
+// stuck returns the index of the first line that failed for a reason which further lines would meet as well, such as a
+// full disk; -1 if there is none.
 func (b *lineBatch) stuck() int {
 	return slices.IndexFunc(b.errs, func(err error) bool {
 		var e *orchestrator.Error
-		return noLinesFault(err) && !(errors.As(err, &e) && e.Recipient != "") // a recipient's backlog is no other line's fault
+		// a recipient's backlog is no other line's fault
+		return noLinesFault(err) && !(errors.As(err, &e) && e.Recipient != "")
 	})
 }
 
@@ -217,7 +219,8 @@ func (b *lineBatch) fault() error {
 	return e.WithHint("Give the refused lines once more when that is mended")
 }
 
-// noLinesFault reports whether an error says nothing about the line that met it: the database could not be used, or there is a bug.
+// noLinesFault reports whether an error says nothing about the line that met it: the database could not be used, or
+// there is a bug.
 func noLinesFault(err error) bool {
 	switch orchestrator.CodeOf(err) {
 	case orchestrator.Busy, orchestrator.Unavailable, orchestrator.Internal:
@@ -297,7 +300,8 @@ func (r *lineRun) good(out io.Writer, answer commands.Answer) error {
 	return r.p.hand(r.ctx, r.env, out, answer)
 }
 
-// report writes the answer of a line that was refused, with its number: JSON to out, or text for people to standard error.
+// report writes the answer of a line that was refused, with its number: JSON to out, or text for people to standard
+// error.
 func (r *lineRun) report(out io.Writer, number int, err error) {
 	r.bad++
 	if r.worst == nil && noLinesFault(err) {
@@ -321,7 +325,8 @@ func (r *lineRun) report(out io.Writer, number int, err error) {
 
 func (r *lineRun) end() error {
 	if r.p.text() {
-		r.p.people(r.p.Out, r.p.OutTerminal).Printf("Lines that went well: %d. Lines that were refused: %d.\n", r.well, r.bad)
+		r.p.people(r.p.Out, r.p.OutTerminal).Printf("Lines that went well: %d. Lines that were refused: %d.\n", r.well,
+			r.bad)
 	}
 	if r.worst != nil {
 		return exit(commands.ExitStatus(r.worst))
@@ -340,7 +345,8 @@ func readLines(ctx context.Context, in io.Reader, lines chan<- numbered) {
 		raw, long, err := surface.ReadLine(reader, nil)
 		line := numbered{number: number, raw: raw}
 		if long {
-			line.err = orchestrator.Errorf(orchestrator.InvalidParams, "the line has more than %d bytes", surface.MaxLine)
+			line.err = orchestrator.Errorf(orchestrator.InvalidParams, "the line has more than %d bytes",
+				surface.MaxLine)
 		}
 		if err != nil && !errors.Is(err, io.EOF) {
 			line.err = &orchestrator.Error{Code: orchestrator.Unavailable, Message: "reading standard input", Err: err}

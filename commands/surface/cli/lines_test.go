@@ -37,9 +37,11 @@ func TestAtomicLinesAreAllOrNothing(t *testing.T) {
 	if status := p.run("many", "lines", "--stdin", "--atomic"); status != 65 || len(p.batches) > 0 {
 		t.Errorf("exit status %d, %d batches ran", status, len(p.batches))
 	}
-	surfacetest.Equal(t, "the output", p.out.String(), `{"success":false,"error":"invalid_params","message":"there is no parameter \"txet\"","hint":"Did you mean text?","line":2,"parameter":"txet"}`+"\n")
+	surfacetest.Equal(t, "the output", p.out.String(),
+		`{"success":false,"error":"invalid_params","message":"there is no parameter \"txet\"","hint":"Did you mean text?","line":2,"parameter":"txet"}`+"\n")
 	p = newProgram(strings.Repeat(`{"text":"a"}`+"\n", 3*linesPerBatch))
-	if status := p.run("many", "lines", "--stdin", "--atomic"); status != 0 || len(p.batches) != 1 || p.batches[0] != 3*linesPerBatch {
+	if status := p.run("many", "lines", "--stdin", "--atomic"); status != 0 || len(p.batches) != 1 ||
+		p.batches[0] != 3*linesPerBatch {
 		t.Errorf("exit status %d, batches of %v lines; want one of all", status, p.batches)
 	}
 }
@@ -63,7 +65,8 @@ func TestLinesRunInBatches(t *testing.T) {
 	}
 }
 
-// TestLinesEndWithWhatIsNoLinesFault: a bug, a locked database, and an input that breaks end the run with their own status.
+// TestLinesEndWithWhatIsNoLinesFault: a bug, a locked database, and an input that breaks end the run with their own
+// status.
 func TestLinesEndWithWhatIsNoLinesFault(t *testing.T) {
 	t.Parallel()
 	good := `{"text":"a"}` + "\n"
@@ -86,7 +89,8 @@ func TestLinesEndWithWhatIsNoLinesFault(t *testing.T) {
 				s.text = good
 				p.In = &s
 			}
-			if status := p.run("many", "lines", "--stdin", "--atomic="+strconv.FormatBool(atomic)); status != test.status {
+			if status := p.run("many", "lines", "--stdin",
+				"--atomic="+strconv.FormatBool(atomic)); status != test.status {
 				t.Errorf("%s, atomic %t: exit status %d; want %d: %s", name, atomic, status, test.status, p.out)
 			}
 		}
@@ -116,7 +120,8 @@ func TestLinesEndWithTheirContext(t *testing.T) {
 	}
 	p = newProgram("")
 	p.In = in
-	if status := p.Run(ctx, []string{"mailroom", "try", "--payload", "-"}); status != 75 || !strings.Contains(p.out.String(), "interrupted") {
+	if status := p.Run(ctx, []string{"mailroom", "try", "--payload", "-"}); status != 75 ||
+		!strings.Contains(p.out.String(), "interrupted") {
 		t.Errorf("exit status %d: %s", status, p.out)
 	}
 }
@@ -138,12 +143,13 @@ func TestAnswersThatAreNotWrittenAreTakenBack(t *testing.T) {
 	}
 }
 
-// TestEveryLineIsAnsweredAfterAFault: behind a line that the database failed, such as on a full disk, nothing runs any more,
-// and every line is told so, once, in order, under its number.
+// TestEveryLineIsAnsweredAfterAFault: behind a line that the database failed, such as on a full disk, nothing runs any
+// more, and every line is told so, once, in order, under its number.
 func TestEveryLineIsAnsweredAfterAFault(t *testing.T) {
 	t.Parallel()
 	const lines, bad = 5 * linesPerBatch, linesPerBatch / 2
-	p := newProgram(strings.Repeat(`{"text":"a"}`+"\n", bad-1) + `{"text":"busy"}` + "\n" + strings.Repeat(`{"text":"b"}`+"\n", lines-bad))
+	p := newProgram(strings.Repeat(`{"text":"a"}`+"\n", bad-1) + `{"text":"busy"}` + "\n" +
+		strings.Repeat(`{"text":"b"}`+"\n", lines-bad))
 	if status := p.run("many", "lines", "--stdin"); status != 75 {
 		t.Errorf("exit status %d; want 75", status)
 	}
@@ -155,7 +161,8 @@ func TestEveryLineIsAnsweredAfterAFault(t *testing.T) {
 	if len(answers) != lines || ran > 2*linesPerBatch {
 		t.Fatalf("%d lines are answered and %d ran; want %d and at most two batches", len(answers), ran, lines)
 	}
-	surfacetest.Equal(t, "the answer to the line", answers[bad-1], `{"success":false,"error":"busy","message":"locked","line":500}`)
+	surfacetest.Equal(t, "the answer to the line", answers[bad-1],
+		`{"success":false,"error":"busy","message":"locked","line":500}`)
 	surfacetest.Equal(t, "the answer to the last line", answers[lines-1],
 		`{"success":false,"error":"busy","message":"not run, since line 500 ended the run: locked","hint":"Give the refused lines once more when that is mended","line":5000}`)
 }
@@ -190,11 +197,13 @@ func TestLinesOfAWriterThatStaysEndAfterAFault(t *testing.T) {
 func TestLinesWithOneError(t *testing.T) {
 	t.Parallel()
 	p := newProgram("")
-	r := &lineRun{p: p.Program, env: commands.Env{Engine: surfacetest.OpenRouter(t, ledger.Options{Path: enginetest.Place(t)})}}
+	r := &lineRun{p: p.Program, env: commands.Env{Engine: surfacetest.OpenRouter(t,
+		ledger.Options{Path: enginetest.Place(t)})}}
 	err := orchestrator.Errorf(orchestrator.NotFound, "gone").WithHint("Look")
 	r.report(p.out, 1, err)
 	r.report(p.out, 2, err)
-	if out := p.out.String(); strings.Count(out, "\n") != 2 || strings.Count(out, "(looked in ") != 2 || err.Hint != "Look" || err.Details != nil {
+	if out := p.out.String(); strings.Count(out, "\n") != 2 || strings.Count(out, "(looked in ") != 2 ||
+		err.Hint != "Look" || err.Details != nil {
 		t.Errorf("%s%+v", out, err)
 	}
 }

@@ -27,9 +27,11 @@ func mcpCommand(p *Program) *urfave.Command {
 			"terminal has one of its own, such as claude-2, which is added if need be and goes an hour after its session has ended.\n\n" +
 			"Example:\n\n    mailroom mcp --as builder --vocabulary relay,team --db ~/src/shop/.mailroom/mailroom.db",
 		Flags: []urfave.Flag{
-			&urfave.StringSliceFlag{Name: "vocabulary", Usage: "`NAMES` of the vocabularies to serve, with commas between them, or several times (default: all)"},
+			&urfave.StringSliceFlag{Name: "vocabulary",
+				Usage: "`NAMES` of the vocabularies to serve, with commas between them, or several times (default: all)"},
 			&urfave.StringFlag{Name: "host", Usage: "`HOST` for which this is: claude, codex, gemini or opencode; in another its tools only say so"},
-			&urfave.BoolFlag{Name: "admin", Usage: "also serve the tools that are for administrators", DisableDefaultText: true},
+			&urfave.BoolFlag{Name: "admin", Usage: "also serve the tools that are for administrators",
+				DisableDefaultText: true},
 		},
 		Action: p.serveTools,
 	}
@@ -37,7 +39,8 @@ func mcpCommand(p *Program) *urfave.Command {
 
 // serveTools serves until standard input ends.
 func (p *Program) serveTools(c *urfave.Context) error {
-	defer func() { p.Out, p.OutTerminal = p.Err, p.ErrTerminal }() // an error goes there, since standard output is the client's
+	// an error goes there, since standard output is the client's
+	defer func() { p.Out, p.OutTerminal = p.Err, p.ErrTerminal }()
 	if c.NArg() > 0 {
 		return orchestrator.Errorf(orchestrator.InvalidParams, "mcp takes no arguments: %q", c.Args().First())
 	}
@@ -55,7 +58,8 @@ func (p *Program) serveTools(c *urfave.Context) error {
 	}
 	host := c.String("host")
 	if host != "" && !agenthost.Known(host) {
-		return orchestrator.Errorf(orchestrator.InvalidParams, "host: %q is none that is known", orchestrator.Clip(host))
+		return orchestrator.Errorf(orchestrator.InvalidParams, "host: %q is none that is known",
+			orchestrator.Clip(host))
 	}
 	if err := p.open(c, "", &env); err != nil {
 		return err
@@ -92,7 +96,8 @@ func (p *Program) vocabularies(list string) (names []string, err error) {
 	known := p.Catalogue.Vocabularies()
 	for name := range strings.SplitSeq(list, ",") {
 		if name = strings.ToLower(strings.TrimSpace(name)); !slices.Contains(known, name) {
-			return nil, orchestrator.Errorf(orchestrator.InvalidParams, "vocabulary: there is none with the name %q", orchestrator.Clip(name)).
+			return nil, orchestrator.Errorf(orchestrator.InvalidParams, "vocabulary: there is none with the name %q",
+				orchestrator.Clip(name)).
 				WithHint("Known: %s", strings.Join(known, ", "))
 		}
 		names = append(names, name)

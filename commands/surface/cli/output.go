@@ -17,18 +17,20 @@ import (
 	"mailroom/orchestrator"
 )
 
-// text reports whether to answer with text for people: as --output says, otherwise on a terminal. The other form is JSON, an
-// object a line.
+// text reports whether to answer with text for people: as --output says, otherwise on a terminal. The other form is
+// JSON, an object a line.
 func (p *Program) text() bool {
 	return p.output == "text" || (p.output != "json" && p.OutTerminal)
 }
 
 // people returns a writer of text for people to w, in colours if that is a terminal and nothing speaks against them.
 func (p *Program) people(w io.Writer, terminal bool) *commands.Text {
-	return &commands.Text{Out: w, Color: terminal && p.Getenv("NO_COLOR") == "" && p.Getenv("TERM") != "dumb", Width: p.Width, ASCII: plainLocale(p.Getenv), Now: p.Now}
+	return &commands.Text{Out: w, Color: terminal && p.Getenv("NO_COLOR") == "" && p.Getenv("TERM") != "dumb",
+		Width: p.Width, ASCII: plainLocale(p.Getenv), Now: p.Now}
 }
 
-// plainLocale reports whether the environment names the locale C, which has nothing but ASCII; so does one that names none.
+// plainLocale reports whether the environment names the locale C, which has nothing but ASCII; so does one that names
+// none.
 func plainLocale(getenv func(string) string) bool {
 	locale := cmp.Or(getenv("LC_ALL"), getenv("LC_CTYPE"), getenv("LANG"), "C")
 	return locale == "C" || locale == "POSIX"
@@ -80,7 +82,8 @@ func writeLine(out io.Writer, v any) error {
 	return writePieces(out, [][]byte{b}, err)
 }
 
-// writePieces writes a line of JSON, unless making it has failed: what is in one piece at once, since somebody may read a line at a time.
+// writePieces writes a line of JSON, unless making it has failed: what is in one piece at once, since somebody may read
+// a line at a time.
 func writePieces(out io.Writer, pieces [][]byte, err error) error {
 	for i, piece := range pieces {
 		if err != nil {
@@ -94,8 +97,8 @@ func writePieces(out io.Writer, pieces [][]byte, err error) error {
 	return err
 }
 
-// fieldsOf returns the fields of a result that has no text of its own: their names in JSON, and their values, those of texts
-// without quotes.
+// fieldsOf returns the fields of a result that has no text of its own: their names in JSON, and their values, those of
+// texts without quotes.
 func fieldsOf(result any) (fields [][2]string) {
 	v := reflect.ValueOf(result)
 	for i := range v.NumField() {

@@ -38,9 +38,11 @@ func serveCommand(p *Program) *urfave.Command {
 			&urfave.StringFlag{Name: "tls-key", Usage: "`FILE` with its key, PEM"},
 			&urfave.StringSliceFlag{Name: "host", Usage: "`NAME` by which clients reach the endpoints, besides the address; may be repeated"},
 			&urfave.BoolFlag{Name: "no-console", Usage: "serve no page for people at the address of the endpoints, see `mailroom console`", DisableDefaultText: true},
-			&urfave.StringFlag{Name: "rate", Usage: "requests per second that one token may make", Value: "200", DefaultText: "200"},
+			&urfave.StringFlag{Name: "rate", Usage: "requests per second that one token may make", Value: "200",
+				DefaultText: "200"},
 			&urfave.StringFlag{Name: "phone", Usage: "`ADDRESS` of the app for phones, a listener of its own; port 0 picks a free one"},
-			&urfave.StringFlag{Name: "phone-tls-cert", Usage: "`FILE` with the certificate of the app, PEM; without it a proxy with HTTPS stands in front"},
+			&urfave.StringFlag{Name: "phone-tls-cert",
+				Usage: "`FILE` with the certificate of the app, PEM; without it a proxy with HTTPS stands in front"},
 			&urfave.StringFlag{Name: "phone-tls-key", Usage: "`FILE` with its key, PEM"},
 			&urfave.StringFlag{Name: "otlp", Usage: "`URL` of an OpenTelemetry receiver to which traces are sent; off sends none", DefaultText: "OTEL_EXPORTER_OTLP_ENDPOINT"},
 			&urfave.BoolFlag{Name: "otlp-texts", Usage: "send payloads, error texts and what transports put out, too"},
@@ -76,18 +78,21 @@ func (p *Program) serve(c *urfave.Context) error {
 	if err != nil { // the variables may be meant for other programs, and mail matters more than traces
 		log.Warn("no traces are sent", "error", err)
 	}
-	env := commands.Env{Catalogue: p.Catalogue, Log: log, Caller: commands.Caller{Admin: true, Session: orchestrator.DefaultSession}}
+	env := commands.Env{Catalogue: p.Catalogue, Log: log, Caller: commands.Caller{Admin: true,
+		Session: orchestrator.DefaultSession}}
 	if err := p.open(c, "", &env); err != nil {
 		return err
 	}
 	// What it sends is for others than the agent whose command may have started it.
 	err = daemon.Run(messages.WithCause(c.Context, messages.NewCause(nil)), env, daemon.Options{
 		Web: web.Options{
-			Address: c.String("listen"), Cert: c.String("tls-cert"), Key: c.String("tls-key"), Hosts: c.StringSlice("host"),
+			Address: c.String("listen"), Cert: c.String("tls-cert"), Key: c.String("tls-key"),
+			Hosts:         c.StringSlice("host"),
 			RatePerSecond: rate, Version: p.Version, Console: !c.Bool("no-console"), Named: named(env, p.Getenv),
 		},
-		Phone: phone.Options{Address: c.String("phone"), Cert: c.String("phone-tls-cert"), Key: c.String("phone-tls-key")},
-		OTLP:  traces, OTLPTexts: c.Bool("otlp-texts"),
+		Phone: phone.Options{Address: c.String("phone"), Cert: c.String("phone-tls-cert"),
+			Key: c.String("phone-tls-key")},
+		OTLP: traces, OTLPTexts: c.Bool("otlp-texts"),
 		Hello: p.hello,
 	})
 	if err == nil && wasInterrupted(c.Context) {
@@ -96,7 +101,8 @@ func (p *Program) serve(c *urfave.Context) error {
 	return err
 }
 
-// stoppedOnTerminal is the end of a command that goes on until Ctrl-C. Whoever has typed that is told that it has ended.
+// stoppedOnTerminal is the end of a command that goes on until Ctrl-C. Whoever has typed that is told that it has
+// ended.
 func stoppedOnTerminal(p *Program) error {
 	if p.ErrTerminal {
 		fmt.Fprint(p.Err, "\nmailroom: stopped\n")

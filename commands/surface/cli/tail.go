@@ -32,8 +32,10 @@ func tailCommand(p *Program) *urfave.Command {
 			"{\"begun_anew\": true}, and begins with the last events once more. On a server it shows an event once all transactions that began before\n" +
 			"it was written have ended; where one takes more than 5 seconds, it names that: as JSON {\"delayed_by\": \"pid N\"}.\n\nExamples:\n\n    mailroom tail\n    mailroom tail --agent builder -n 100\n    mailroom tail --json | jq .event",
 		Flags: []urfave.Flag{
-			&urfave.StringFlag{Name: "agent", Usage: "only messages to or from `NAME`", DefaultText: "that of --as or MAILROOM_AGENT, otherwise all"},
-			&urfave.StringFlag{Name: "n", Usage: "how many earlier events to show first", Value: "10", DefaultText: "10"},
+			&urfave.StringFlag{Name: "agent", Usage: "only messages to or from `NAME`",
+				DefaultText: "that of --as or MAILROOM_AGENT, otherwise all"},
+			&urfave.StringFlag{Name: "n", Usage: "how many earlier events to show first", Value: "10",
+				DefaultText: "10"},
 		},
 		Action: func(c *urfave.Context) error { return tail(c, p) },
 	}
@@ -41,7 +43,8 @@ func tailCommand(p *Program) *urfave.Command {
 
 func tail(c *urfave.Context, p *Program) error {
 	if c.NArg() > 0 {
-		return orchestrator.Errorf(orchestrator.InvalidParams, "tail takes no arguments: %q", c.Args().First()).WithHint("`mailroom tail --agent NAME` shows one agent's messages")
+		return orchestrator.Errorf(orchestrator.InvalidParams, "tail takes no arguments: %q", c.Args().First()).
+			WithHint("`mailroom tail --agent NAME` shows one agent's messages")
 	}
 	earlier, err := wholeNumber(c, "n", 0, tailAtOnce)
 	if err != nil {
@@ -155,7 +158,8 @@ func (t *tailing) sayDelay(ctx context.Context) error {
 	if err != nil || by == "" {
 		return err
 	}
-	return t.note("delayed_by", by, "There are later events, which wait for an earlier transaction of "+by+" of the server.")
+	return t.note("delayed_by", by, "There are later events, which wait for an earlier transaction of "+by+
+		" of the server.")
 }
 
 // look shows the next events. more says that there are others already.
@@ -177,7 +181,8 @@ func (t *tailing) look(ctx context.Context) (more bool, err error) {
 	}
 	t.last = newest.Before(tailAtOnce)
 	left := t.last.Behind(next)
-	return true, t.note("left_out", left, orchestrator.Plural(int(left), "event")+" left out: more happens than can be shown")
+	return true, t.note("left_out", left, orchestrator.Plural(int(left), "event")+
+		" left out: more happens than can be shown")
 }
 
 func (t *tailing) write(list []messages.Event) error {
@@ -191,7 +196,8 @@ func (t *tailing) write(list []messages.Event) error {
 			continue
 		}
 		at := orchestrator.ParseStamp(e.At).Local().Format("15:04:05")
-		w.Printf("%s  %s%s  %s", w.Paint(commands.Dim, at), w.Status(e.Event), commands.Painted(strings.Repeat(" ", max(0, len("acknowledged")-len(e.Event)))), e.MessageID)
+		w.Printf("%s  %s%s  %s", w.Paint(commands.Dim, at), w.Status(e.Event),
+			commands.Painted(strings.Repeat(" ", max(0, len("acknowledged")-len(e.Event)))), e.MessageID)
 		if e.Sender != "" {
 			w.Printf("  %s %s %s", e.Sender, w.Sign("→"), e.Recipient)
 		}

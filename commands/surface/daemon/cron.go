@@ -41,9 +41,10 @@ type job struct {
 	command  *commands.Definition
 	plan     cron.Schedule // nil for a doorbell: a schedule that runs when a message comes, not at a time
 	entry    cron.EntryID
-	running  chan struct{}        // a semaphore for one run at a time; when a schedule changes, its new job takes over the old one's
-	trouble  orchestrator.Trouble // with its runs; to be used while holding running
-	asked    chan struct{}        // full while a ring of the doorbell waits for its run to begin
+	// a semaphore for one run at a time; when a schedule changes, its new job takes over the old one's
+	running chan struct{}
+	trouble orchestrator.Trouble // with its runs; to be used while holding running
+	asked   chan struct{}        // full while a ring of the doorbell waits for its run to begin
 }
 
 func newScheduler(env commands.Env, m *metrics) *scheduler {
@@ -96,8 +97,8 @@ func (s *scheduler) run(ctx context.Context) error {
 	}
 }
 
-// load reads the schedules if they have changed. Those that have not go on as they were; runs under way go on too, and one of a
-// schedule that has changed ends before the next begins. At the start, runs that were missed are made up.
+// load reads the schedules if they have changed. Those that have not go on as they were; runs under way go on too, and
+// one of a schedule that has changed ends before the next begins. At the start, runs that were missed are made up.
 func (s *scheduler) load(ctx context.Context, start bool) error {
 	version, err := schedules.ConfigVersion(ctx, s.env.Ledger)
 	if err != nil || (!start && version == s.version) {
@@ -111,7 +112,8 @@ func (s *scheduler) load(ctx context.Context, start bool) error {
 		return err
 	}
 	if untrusted != "" && untrusted != s.untrusted {
-		s.env.Log.Warn(ledger.NotTrusted, "database", s.env.Ledger.Path(), "reason", untrusted, "do", ledger.NotTrustedHint)
+		s.env.Log.Warn(ledger.NotTrusted, "database", s.env.Ledger.Path(), "reason", untrusted, "do",
+			ledger.NotTrustedHint)
 	}
 	s.untrusted = untrusted
 	s.version = version
@@ -139,7 +141,8 @@ func (s *scheduler) load(ctx context.Context, start bool) error {
 
 // same reports whether a job does what a schedule says.
 func (j *job) same(other *orchestrator.Schedule) bool {
-	return j.schedule.Spec == other.Spec && j.schedule.Command == other.Command && string(j.schedule.Params) == string(other.Params) &&
+	return j.schedule.Spec == other.Spec && j.schedule.Command == other.Command &&
+		string(j.schedule.Params) == string(other.Params) &&
 		j.schedule.CreatedAt == other.CreatedAt
 }
 
@@ -193,8 +196,8 @@ func (j *job) missed(now time.Time) bool {
 	return err == nil && !j.plan.Next(last.Local()).After(now)
 }
 
-// ring starts a run of each doorbell in the background. Rings that come before that run has begun add nothing to it; one that
-// comes later leads to another run.
+// ring starts a run of each doorbell in the background. Rings that come before that run has begun add nothing to it;
+// one that comes later leads to another run.
 func (s *scheduler) ring() {
 	for _, j := range s.running {
 		if j.plan != nil {
@@ -240,8 +243,8 @@ func (j *job) Run() {
 	j.perform()
 }
 
-// perform makes one run, unless another daemon does. What fails at each run is logged once, until it changes or is over. The
-// caller holds running.
+// perform makes one run, unless another daemon does. What fails at each run is logged once, until it changes or is
+// over. The caller holds running.
 func (j *job) perform() {
 	if j.ctx.Err() != nil {
 		return
@@ -284,7 +287,8 @@ func (j *job) claim() (mine bool, err error) {
 // as long as the 29th of February can be away.
 func (j *job) latestSlot(now time.Time) time.Time {
 	from := now.Add(-time.Minute)
-	for _, back := range []time.Duration{time.Hour, 24 * time.Hour, 32 * 24 * time.Hour, 367 * 24 * time.Hour, 4 * 366 * 24 * time.Hour} {
+	for _, back := range []time.Duration{time.Hour, 24 * time.Hour, 32 * 24 * time.Hour, 367 * 24 * time.Hour,
+		4 * 366 * 24 * time.Hour} {
 		if !j.plan.Next(from.Local()).After(now) {
 			break
 		}

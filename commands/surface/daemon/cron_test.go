@@ -61,7 +61,8 @@ func TestSchedulesKeepTime(t *testing.T) {
 	})
 }
 
-// A schedule with a period comes in each of them, too, where no daemon lives as long as that, and of several daemons one runs it.
+// A schedule with a period comes in each of them, too, where no daemon lives as long as that, and of several daemons
+// one runs it.
 func TestPeriodsLongerThanDaemonsLive(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
@@ -85,7 +86,8 @@ func TestPeriodsLongerThanDaemonsLive(t *testing.T) {
 			stopOther()
 			<-time.After(3 * time.Minute) // nothing runs
 		}
-		// Its hours are full at the minutes 60, 120, ...; what comes while nothing runs is made up within the minute of the start.
+		// Its hours are full at the minutes 60, 120, ...; what comes while nothing runs is made up within the minute of
+		// the start.
 		var want []time.Duration
 		for hour := time.Hour; hour < time.Since(begin); hour += time.Hour {
 			want = append(want, hour)
@@ -156,7 +158,8 @@ func TestRingsDuringARun(t *testing.T) {
 	})
 }
 
-// A run that takes longer than its period is not joined by a second one, neither when its schedule is changed meanwhile.
+// A run that takes longer than its period is not joined by a second one, neither when its schedule is changed
+// meanwhile.
 func TestRunsDoNotOverlap(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
@@ -171,7 +174,8 @@ func TestRunsDoNotOverlap(t *testing.T) {
 		}))()
 		<-runs
 		<-time.After(5 * time.Second)
-		changed := orchestrator.Schedule{Name: "slow", Spec: "@every 2s", Command: "tick", Params: []byte(`{"mark":"changed"}`)}
+		changed := orchestrator.Schedule{Name: "slow", Spec: "@every 2s", Command: "tick",
+			Params: []byte(`{"mark":"changed"}`)}
 		if _, err := schedules.Add(t.Context(), r.Ledger, changed); err != nil {
 			t.Fatal(err)
 		}
@@ -192,17 +196,20 @@ func TestRunsDoNotOverlap(t *testing.T) {
 func TestRunThatReads(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
-		r := surfacetest.OpenRouter(t, ledger.Options{Path: enginetest.Place(t), Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}}})
+		r := surfacetest.OpenRouter(t, ledger.Options{Path: enginetest.Place(t),
+			Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}}})
 		clearSchedules(t, r)
 		for _, name := range []string{"a", "b"} {
 			if _, _, err := agents.Add(t.Context(), r.Ledger, agents.Update{Name: name}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if _, err := messages.Send(t.Context(), r.Ledger, orchestrator.Draft{Sender: "a", Recipient: "b", Payload: []byte(`1`)}); err != nil {
+		if _, err := messages.Send(t.Context(), r.Ledger, orchestrator.Draft{Sender: "a", Recipient: "b",
+			Payload: []byte(`1`)}); err != nil {
 			t.Fatal(err)
 		}
-		read := orchestrator.Schedule{Name: "read", Spec: "@every 1s", Command: "wait", Params: []byte(`{"recipient":"b","timeout":0}`)}
+		read := orchestrator.Schedule{Name: "read", Spec: "@every 1s", Command: "wait",
+			Params: []byte(`{"recipient":"b","timeout":0}`)}
 		if _, err := schedules.Add(t.Context(), r.Ledger, read); err != nil {
 			t.Fatal(err)
 		}
@@ -241,7 +248,8 @@ func TestRunThatPanics(t *testing.T) {
 	})
 }
 
-// While the database is gone, the log says once of the schedules, and of each run, that it fails, and once that it works again.
+// While the database is gone, the log says once of the schedules, and of each run, that it fails, and once that it
+// works again.
 func TestLastingFailuresAreLoggedOnce(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
@@ -261,7 +269,8 @@ func TestLastingFailuresAreLoggedOnce(t *testing.T) {
 			return err
 		})
 		var log bytes.Buffer
-		env := commands.Env{Engine: r, Caller: commands.Caller{Admin: true}, Log: slog.New(slog.NewTextHandler(&log, nil)), Catalogue: catalogue}
+		env := commands.Env{Engine: r, Caller: commands.Caller{Admin: true},
+			Log: slog.New(slog.NewTextHandler(&log, nil)), Catalogue: catalogue}
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() { ended <- newScheduler(env, newMetrics(r.Ledger, "test", env.Log)).run(ctx) }()
@@ -283,7 +292,8 @@ func TestLastingFailuresAreLoggedOnce(t *testing.T) {
 			t.Errorf("%d runs failed, then %d did not", fails.Load(), runs.Load())
 		}
 		for says, times := range map[string]int{
-			"the schedules cannot be read": 1, "the schedules can be read again": 1, "a scheduled run failed": 2, "a scheduled run works again": 2,
+			"the schedules cannot be read": 1, "the schedules can be read again": 1, "a scheduled run failed": 2,
+			"a scheduled run works again": 2,
 		} {
 			if n := strings.Count(log.String(), `msg="`+says); n != times {
 				t.Errorf("%d times: %s; want %d\n%s", n, says, times, &log)
@@ -333,12 +343,14 @@ func TestSlowTransportDelaysNoInbox(t *testing.T) {
 		clearSchedules(t, r)
 		addSchedule(t, r, "bell", orchestrator.Doorbell)
 		for name, deliver := range map[string]string{"reader": "inbox", "stuck": "hang:x"} {
-			if _, _, err := agents.Add(t.Context(), r.Ledger, agents.Update{Name: name, Deliver: &deliver}); err != nil {
+			if _, _, err := agents.Add(t.Context(), r.Ledger, agents.Update{Name: name,
+				Deliver: &deliver}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		send := func(to string) string {
-			sent, err := messages.Send(t.Context(), r.Ledger, orchestrator.Draft{Sender: "reader", Recipient: to, Type: "note"})
+			sent, err := messages.Send(t.Context(), r.Ledger, orchestrator.Draft{Sender: "reader", Recipient: to,
+				Type: "note"})
 			if err != nil {
 				t.Fatal(err)
 			}

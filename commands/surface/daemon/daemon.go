@@ -1,5 +1,5 @@
-// Package daemon is what `mailroom serve` runs: the schedules, and beside them the endpoints, the app for phones, the starts of
-// agents, the export of traces, and what tells whether all that is well.
+// Package daemon is what `mailroom serve` runs: the schedules, and beside them the endpoints, the app for phones, the
+// starts of agents, the export of traces, and what tells whether all that is well.
 package daemon
 
 import (
@@ -23,8 +23,8 @@ import (
 	"mailroom/tracing/otlp"
 )
 
-// exitWithin is how long a daemon may take to stop, counted from the signal: an attempt under way has 6 s to end, then it
-// is given back.
+// exitWithin is how long a daemon may take to stop, counted from the signal: an attempt under way has 6 s to end, then
+// it is given back.
 const exitWithin = 9 * time.Second
 
 // Options say where a daemon can be reached.
@@ -46,9 +46,9 @@ type Hello struct {
 	PID       int    `json:"pid"`
 }
 
-// Run runs a daemon on the engine of env, which it closes, until ctx ends or the scheduler cannot go on. It then stops within
-// exitWithin, whatever a delivery under way does. env.Caller is who runs the schedules. Errors: those of the start; one with
-// ErrOutdated when a newer program takes the database over.
+// Run runs a daemon on the engine of env, which it closes, until ctx ends or the scheduler cannot go on. It then stops
+// within exitWithin, whatever a delivery under way does. env.Caller is who runs the schedules. Errors: those of the
+// start; one with ErrOutdated when a newer program takes the database over.
 func Run(ctx context.Context, env commands.Env, o Options) error {
 	d := &daemon{env: env, log: env.Log, engine: env.Engine, o: o}
 	if err := d.engine.Create(ctx); err != nil {
@@ -78,7 +78,8 @@ func (d *daemon) listen(ctx context.Context) (err error) {
 		}
 		d.phone, err = phone.Listen(ctx, d.engine.Ledger, d.log, app)
 	case app.Cert != "" || app.Key != "":
-		return orchestrator.Errorf(orchestrator.InvalidParams, "phone-tls-cert and phone-tls-key say nothing without phone")
+		return orchestrator.Errorf(orchestrator.InvalidParams,
+			"phone-tls-cert and phone-tls-key say nothing without phone")
 	}
 	return err
 }
@@ -119,7 +120,8 @@ func (d *daemon) run(ctx context.Context) error {
 		unattend()
 		return errors.Join(err, d.close())
 	}
-	d.log.Info("serving", "database", hello.Database, "instance", hello.Instance, "listening", hello.Listening, "phone", hello.Phone, "otlp", hello.OTLP)
+	d.log.Info("serving", "database", hello.Database, "instance", hello.Instance, "listening", hello.Listening, "phone",
+		hello.Phone, "otlp", hello.OTLP)
 	ended := make(chan error, 1)
 	orchestrator.GoSafe("daemon", d.log, func() {
 		failure := errors.New("the daemon panicked; standard error has the stack")

@@ -12,8 +12,9 @@ import (
 	"mailroom/orchestrator"
 )
 
-// glance reads something of the database for whoever asks over HTTP. However many ask at once, it is read once; they share the
-// outcome, and none waits for it longer than within, even when the database does not come back. Safe for concurrent use.
+// glance reads something of the database for whoever asks over HTTP. However many ask at once, it is read once; they
+// share the outcome, and none waits for it longer than within, even when the database does not come back. Safe for
+// concurrent use.
 type glance[T any] struct {
 	log    *slog.Logger
 	look   func(ctx context.Context) (T, error)
@@ -34,7 +35,8 @@ func (g *glance[T]) get(ctx context.Context) (value T, err error) {
 	case seen := <-g.looks.DoChan("", g.again):
 		return seen.Val.(T), seen.Err
 	case <-ctx.Done():
-		return value, &orchestrator.Error{Code: orchestrator.Busy, Message: "the database does not answer", Err: ctx.Err()}
+		return value, &orchestrator.Error{Code: orchestrator.Busy, Message: "the database does not answer",
+			Err: ctx.Err()}
 	}
 }
 

@@ -52,8 +52,8 @@ func (m *metrics) handler() http.Handler {
 	})
 }
 
-// looker returns a function that reads the state of the database, and counts the attempts since looker was called. It must not be
-// called twice at once.
+// looker returns a function that reads the state of the database, and counts the attempts since looker was called. It
+// must not be called twice at once.
 func looker(l *ledger.Ledger) func(context.Context) (sight, error) {
 	total := overview.Attempts{Last: -1} // if the trace cannot be read now, counting begins at the first look
 	if begin, err := overview.AttemptsAfter(context.Background(), l, -1); err == nil {
@@ -82,8 +82,10 @@ func (m *metrics) ran(command string, took time.Duration, err error) {
 	if err != nil {
 		outcome = string(orchestrator.CodeOf(err))
 	}
-	m.own.GetOrCreateCounter(fmt.Sprintf(`mailroom_scheduled_runs_total{command=%q,outcome=%q}`, command, outcome)).Inc()
-	m.own.GetOrCreateFloatCounter(fmt.Sprintf(`mailroom_scheduled_run_seconds_sum{command=%q}`, command)).Add(took.Seconds())
+	m.own.GetOrCreateCounter(fmt.Sprintf(`mailroom_scheduled_runs_total{command=%q,outcome=%q}`, command,
+		outcome)).Inc()
+	m.own.GetOrCreateFloatCounter(fmt.Sprintf(`mailroom_scheduled_run_seconds_sum{command=%q}`,
+		command)).Add(took.Seconds())
 	m.own.GetOrCreateCounter(fmt.Sprintf(`mailroom_scheduled_run_seconds_count{command=%q}`, command)).Inc()
 }
 
@@ -99,11 +101,14 @@ func (m *metrics) write(w io.Writer) {
 		return
 	}
 	up.value(1)
-	attempts := family(w, "mailroom_delivery_attempts_total", "counter", "Attempts of this daemon to deliver a message, by what came of them.")
+	attempts := family(w, "mailroom_delivery_attempts_total", "counter",
+		"Attempts of this daemon to deliver a message, by what came of them.")
 	attempts.value(float64(seen.attempts.Delivered), "outcome", "delivered")
 	attempts.value(float64(seen.attempts.Failed), "outcome", "failed")
-	family(w, "mailroom_given_up_total", "counter", "Messages that this daemon made dead letters.").value(float64(seen.attempts.GivenUp))
-	messages := family(w, "mailroom_messages", "gauge", "Rows of agent_message by status, and those that are archived; a status that is none of ours counts as (other).")
+	family(w, "mailroom_given_up_total", "counter",
+		"Messages that this daemon made dead letters.").value(float64(seen.attempts.GivenUp))
+	messages := family(w, "mailroom_messages", "gauge",
+		"Rows of agent_message by status, and those that are archived; a status that is none of ours counts as (other).")
 	for status, n := range foldStatuses(seen.state.Totals) {
 		messages.value(float64(n), "status", status)
 	}
@@ -119,7 +124,8 @@ func (m *metrics) write(w io.Writer) {
 // writeBacklog reports what waits. Only agents have a label of their own: anybody may write any recipient into the
 // table, and each label is kept for as long as Prometheus keeps anything.
 func (m *metrics) writeBacklog(w io.Writer, recipients []overview.RecipientBacklog) {
-	backlog := family(w, "mailroom_backlog", "gauge", "Undelivered messages by recipient and status, pending or retry; names that nobody has are counted as (unknown).")
+	backlog := family(w, "mailroom_backlog", "gauge",
+		"Undelivered messages by recipient and status, pending or retry; names that nobody has are counted as (unknown).")
 	var unknown overview.RecipientBacklog
 	oldest := time.Duration(0)
 	for _, b := range recipients {
@@ -136,7 +142,8 @@ func (m *metrics) writeBacklog(w io.Writer, recipients []overview.RecipientBackl
 	}
 	backlog.value(float64(unknown.Pending), "recipient", "(unknown)", "status", "pending")
 	backlog.value(float64(unknown.Retry), "recipient", "(unknown)", "status", "retry")
-	family(w, "mailroom_oldest_undelivered_seconds", "gauge", "Age of the oldest undelivered message.").value(oldest.Seconds())
+	family(w, "mailroom_oldest_undelivered_seconds", "gauge",
+		"Age of the oldest undelivered message.").value(oldest.Seconds())
 }
 
 // familyWriter writes the values of one metric.
@@ -167,8 +174,8 @@ func (f familyWriter) value(v float64, labels ...string) {
 	fmt.Fprintf(f.w, " %v\n", v)
 }
 
-// foldStatuses counts all statuses that are not Mailroom's own as "(other)", since anybody may write anything into the table and
-// Prometheus keeps each label for good.
+// foldStatuses counts all statuses that are not Mailroom's own as "(other)", since anybody may write anything into the
+// table and Prometheus keeps each label for good.
 func foldStatuses(totals map[string]int64) map[string]int64 {
 	folded := map[string]int64{"(other)": 0}
 	for status, n := range totals {

@@ -26,14 +26,16 @@ func TestPhoneIsApart(t *testing.T) {
 	token := f.Token("ann", true)
 	behind := surfacetest.On(t, f.Router)
 	behind.Address = app.Address
-	for _, path := range []string{"/v1/commands/status", "/v1/openapi.json", "/v1/events", "/mcp", "/mcp/relay", "/metrics", "/readyz", "/healthz"} {
+	for _, path := range []string{"/v1/commands/status", "/v1/openapi.json", "/v1/events", "/mcp", "/mcp/relay",
+		"/metrics", "/readyz", "/healthz"} {
 		for _, method := range []string{"GET", "POST"} {
 			if status, _, body := behind.Request(method, path, "", surfacetest.Bearer(token)); status != 404 {
 				t.Errorf("%s %s where phones ask: %d %s", method, path, status, body)
 			}
 		}
 	}
-	for _, path := range []string{"/", "/pair", "/app.js", "/sw.js", "/api/pair", "/api/device", "/api/signals", "/api/subscription", "/api/questions/q-1/answer", "/api/once/q-1/0/x"} {
+	for _, path := range []string{"/", "/pair", "/app.js", "/sw.js", "/api/pair", "/api/device", "/api/signals",
+		"/api/subscription", "/api/questions/q-1/answer", "/api/once/q-1/0/x"} {
 		for _, method := range []string{"GET", "POST", "PUT"} {
 			if status, _, body := f.Request(method, path, "", surfacetest.Bearer(token)); status != 404 {
 				t.Errorf("%s %s where agents ask: %d %s", method, path, status, body)
@@ -51,7 +53,8 @@ func TestPhoneTLS(t *testing.T) {
 	if _, err := f.Router.SetSetting(t.Context(), "signal.url", "https://phone.example"); err != nil {
 		t.Fatal(err)
 	}
-	app, err := phone.Listen(t.Context(), f.Router.Ledger, f.Env.Log, phone.Options{Address: "0.0.0.0:0", Cert: cert, Key: key})
+	app, err := phone.Listen(t.Context(), f.Router.Ledger, f.Env.Log, phone.Options{Address: "0.0.0.0:0", Cert: cert,
+		Key: key})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +63,8 @@ func TestPhoneTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(app.Address, err)
 	}
-	for host, want := range map[string]int{"phone.example": 200, "phone.example:" + port: 200, "127.0.0.1": 403, "evil.example": 403} {
+	for host, want := range map[string]int{"phone.example": 200, "phone.example:" + port: 200, "127.0.0.1": 403,
+		"evil.example": 403} {
 		req, err := http.NewRequestWithContext(t.Context(), "GET", "https://127.0.0.1:"+port+"/", nil)
 		if err != nil {
 			t.Fatal(err)

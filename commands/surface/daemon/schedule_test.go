@@ -86,7 +86,8 @@ func clearSchedules(t *testing.T, r *delivery.Engine) {
 // startScheduler runs a scheduler until the test ends.
 func startScheduler(t *testing.T, r *delivery.Engine, catalogue *commands.Catalogue) (stop func()) {
 	t.Helper()
-	env := commands.Env{Engine: r, Caller: commands.Caller{Admin: true}, Log: slog.New(slog.DiscardHandler), Catalogue: catalogue}
+	env := commands.Env{Engine: r, Caller: commands.Caller{Admin: true}, Log: slog.New(slog.DiscardHandler),
+		Catalogue: catalogue}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
@@ -104,7 +105,8 @@ func startScheduler(t *testing.T, r *delivery.Engine, catalogue *commands.Catalo
 
 func addSchedule(t *testing.T, r *delivery.Engine, name, spec string) {
 	t.Helper()
-	if _, err := schedules.Add(t.Context(), r.Ledger, orchestrator.Schedule{Name: name, Spec: spec, Command: "tick", Params: []byte(`{"mark":"` + name + `"}`)}); err != nil {
+	if _, err := schedules.Add(t.Context(), r.Ledger, orchestrator.Schedule{Name: name, Spec: spec, Command: "tick",
+		Params: []byte(`{"mark":"` + name + `"}`)}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -124,14 +126,17 @@ func TestOddSchedules(t *testing.T) {
 		t.Fatal(err)
 	}
 	log := slog.New(slog.DiscardHandler)
-	s := newScheduler(commands.Env{Engine: r, Caller: commands.Caller{Admin: true}, Log: log, Catalogue: ticking(t, make(chan string, 100))}, newMetrics(r.Ledger, "test", log))
+	s := newScheduler(commands.Env{Engine: r, Caller: commands.Caller{Admin: true}, Log: log,
+		Catalogue: ticking(t, make(chan string, 100))}, newMetrics(r.Ledger, "test", log))
 	if err := s.load(t.Context(), true); err != nil {
 		t.Fatal(err)
 	}
-	if names := slices.Sorted(maps.Keys(s.running)); !slices.Equal(names, []string{"good", "times"}) || len(s.cron.Entries()) != 2 {
+	if names := slices.Sorted(maps.Keys(s.running)); !slices.Equal(names, []string{"good", "times"}) ||
+		len(s.cron.Entries()) != 2 {
 		t.Errorf("taken up: %q, planned: %d", names, len(s.cron.Entries()))
 	}
-	if _, err := db.Exec(`DELETE FROM schedules; UPDATE settings SET value = 'changed' WHERE key = 'config.version'`); err != nil {
+	if _, err := db.Exec(`DELETE FROM schedules; UPDATE settings SET value = 'changed'
+		WHERE key = 'config.version'`); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.load(t.Context(), false); err != nil || len(s.cron.Entries()) != 0 {
@@ -153,7 +158,8 @@ func TestMissedRunIsMadeUpOnce(t *testing.T) {
 	clock.set(time.Date(2026, 5, 3, 12, 0, 0, 0, time.Local))
 	runs := make(chan string, 100)
 	catalogue := ticking(t, runs)
-	stopFirst, stopSecond := startScheduler(t, r, catalogue), startScheduler(t, openRouter(t, path, clock.now), catalogue)
+	stopFirst, stopSecond := startScheduler(t, r, catalogue), startScheduler(t, openRouter(t, path, clock.now),
+		catalogue)
 	seen := map[string]int{}
 	for seen["bell"] < 2 || seen["daily"] < 1 {
 		seen[<-runs]++

@@ -48,7 +48,8 @@ func TestTakeInOnce(t *testing.T) {
 	all.Wait()
 	want.Equal(t, "stored", stored, 1)
 	want.Rows(t, f.Rows(`SELECT message_id, sender, status, payload FROM agent_message`), `m1 a delivered {"n":1}`)
-	want.Rows(t, f.Rows(`SELECT event, error FROM message_trace ORDER BY id`), "created taken in from /messages/m1", "delivered taken in from /messages/m1")
+	want.Rows(t, f.Rows(`SELECT event, error FROM message_trace ORDER BY id`), "created taken in from /messages/m1",
+		"delivered taken in from /messages/m1")
 }
 
 // TestTakeInRefusals: what a file says is held to the same bounds as what is sent.
@@ -73,16 +74,20 @@ func TestTakeInRefusals(t *testing.T) {
 		change func(*letters.TakenIn)
 		code   orchestrator.Code
 	}{
-		"no id":           {func(in *letters.TakenIn) { in.ID = "" }, orchestrator.InvalidParams},
-		"a long id":       {func(in *letters.TakenIn) { in.ID = strings.Repeat("x", 257) }, orchestrator.InvalidParams},
-		"a bad name":      {func(in *letters.TakenIn) { in.Sender = "a b" }, orchestrator.InvalidParams},
-		"a fault":         {func(in *letters.TakenIn) { in.Fault = orchestrator.Errorf(orchestrator.InvalidParams, "no") }, orchestrator.InvalidParams},
-		"no such sender":  {func(in *letters.TakenIn) { in.Sender = "x" }, orchestrator.UnknownSender},
-		"no such agent":   {func(in *letters.TakenIn) { in.Recipient = "x" }, orchestrator.UnknownRecipient},
-		"a group":         {func(in *letters.TakenIn) { in.Recipient = "all" }, orchestrator.UnknownRecipient},
-		"a loop":          {func(in *letters.TakenIn) { in.ReplyTo = "r1" }, orchestrator.Conflict},
-		"another payload": {func(in *letters.TakenIn) { in.ID, in.Payload = "m1", []byte(`{"n":2}`) }, orchestrator.Conflict},
-		"another sender":  {func(in *letters.TakenIn) { in.ID, in.Sender = "m1", "b" }, orchestrator.Conflict},
+		"no id":      {func(in *letters.TakenIn) { in.ID = "" }, orchestrator.InvalidParams},
+		"a long id":  {func(in *letters.TakenIn) { in.ID = strings.Repeat("x", 257) }, orchestrator.InvalidParams},
+		"a bad name": {func(in *letters.TakenIn) { in.Sender = "a b" }, orchestrator.InvalidParams},
+		"a fault": {func(in *letters.TakenIn) {
+			in.Fault = orchestrator.Errorf(orchestrator.InvalidParams,
+				"no")
+		}, orchestrator.InvalidParams},
+		"no such sender": {func(in *letters.TakenIn) { in.Sender = "x" }, orchestrator.UnknownSender},
+		"no such agent":  {func(in *letters.TakenIn) { in.Recipient = "x" }, orchestrator.UnknownRecipient},
+		"a group":        {func(in *letters.TakenIn) { in.Recipient = "all" }, orchestrator.UnknownRecipient},
+		"a loop":         {func(in *letters.TakenIn) { in.ReplyTo = "r1" }, orchestrator.Conflict},
+		"another payload": {func(in *letters.TakenIn) { in.ID, in.Payload = "m1", []byte(`{"n":2}`) },
+			orchestrator.Conflict},
+		"another sender": {func(in *letters.TakenIn) { in.ID, in.Sender = "m1", "b" }, orchestrator.Conflict},
 	} {
 		t.Run(name, func(t *testing.T) {
 			want.Code(t, take(c.change), c.code)
@@ -120,7 +125,8 @@ func TestEachPlaced(t *testing.T) {
 	if _, err := letters.TakeIn(t.Context(), f.Ledger, arrival("fallen back", "a", "b")); err != nil {
 		t.Fatal(err)
 	}
-	f.SQL(`UPDATE agent_message SET delivery_marks = '{"wire:b":"noted","jsonl:/lines":"there"}' WHERE message_id = 'fallen back'`)
+	f.SQL(`UPDATE agent_message SET delivery_marks = '{"wire:b":"noted","jsonl:/lines":"there"}'
+		WHERE message_id = 'fallen back'`)
 	archived := f.Rows(`SELECT count(*) FROM agent_message_archive`)
 	want.Rows(t, archived, "601")
 	seen, acknowledged := map[string]int{}, 0
@@ -146,7 +152,8 @@ func TestEachPlaced(t *testing.T) {
 			t.Errorf("%s was seen %d times", id, times)
 		}
 	}
-	want.Rows(t, f.Rows(`SELECT message_id FROM agent_message WHERE acknowledged_at = '' ORDER BY seq`), "m700", "fallen back")
+	want.Rows(t, f.Rows(`SELECT message_id FROM agent_message WHERE acknowledged_at = '' ORDER BY seq`), "m700",
+		"fallen back")
 	want.Rows(t, f.Rows(`SELECT count(*) FROM agent_message_archive WHERE acknowledged_at = ''`), "0")
 }
 
@@ -169,8 +176,8 @@ func TestEachPlacedElsewhere(t *testing.T) {
 	}
 }
 
-// TestTakeInDuringDelivery: a transport has put the file there and the delivery is not settled yet, or is about to put it
-// there. The file is the recipient's, whatever the note says.
+// TestTakeInDuringDelivery: a transport has put the file there and the delivery is not settled yet, or is about to put
+// it there. The file is the recipient's, whatever the note says.
 func TestTakeInDuringDelivery(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")

@@ -1,5 +1,5 @@
-// Package letters connects messages with their files in inbox folders: it stores what a program wrote into the folder of an
-// agent, and knows which files the agent has not dealt with yet. Package bridge finds the files.
+// Package letters connects messages with their files in inbox folders: it stores what a program wrote into the folder
+// of an agent, and knows which files the agent has not dealt with yet. Package bridge finds the files.
 package letters
 
 import (
@@ -17,13 +17,16 @@ import (
 
 // TakenIn is a message that a program wrote as a file into the folder of its recipient, about to be stored.
 type TakenIn struct {
-	orchestrator.Draft // ReplyTo may name a message that is not there; idempotency keys, groups and unknown names are refused
-	ID                 string
-	Path               string // of the file, for the trace
-	Target             string // transport and root of the folder: dir:ROOT
-	Mark               string // the note that this transport would have left with the message, had it written the file; see Attempt.Mark
-	Done               bool   // store it as acknowledged
-	Fault              error  // why it must not be stored; ignored if it is stored already, since not every delivery could be taken in
+	// ReplyTo may name a message that is not there; idempotency keys, groups and unknown names are refused
+	orchestrator.Draft
+	ID     string
+	Path   string // of the file, for the trace
+	Target string // transport and root of the folder: dir:ROOT
+	// the note that this transport would have left with the message, had it written the file; see Attempt.Mark
+	Mark string
+	Done bool // store it as acknowledged
+	// why it must not be stored; ignored if it is stored already, since not every delivery could be taken in
+	Fault error
 }
 
 // Reception says what became of a message that was taken in, and of its file.
@@ -33,13 +36,14 @@ type Reception struct {
 	Mark   string // the note that the target left with a known message, "" if none
 }
 
-// TakeIn stores a message under the id that it came with, durably and once: if the same message is there already, nothing
-// changes. A recipient whose transport is in.Target has the message by the file, so it is delivered at once; for any other it
-// is pending. Errors: invalid_params; unknown_sender; unknown_recipient; conflict if another message has the id, if this one
-// was delivered as a file elsewhere, or for a chain of answers that is too long; unavailable when the recipient has too many
-// undelivered messages; those of the database.
+// TakeIn stores a message under the id that it came with, durably and once: if the same message is there already,
+// nothing changes. A recipient whose transport is in.Target has the message by the file, so it is delivered at once;
+// for any other it is pending. Errors: invalid_params; unknown_sender; unknown_recipient; conflict if another message
+// has the id, if this one was delivered as a file elsewhere, or for a chain of answers that is too long; unavailable
+// when the recipient has too many undelivered messages; those of the database.
 func TakeIn(ctx context.Context, l *ledger.Ledger, in TakenIn) (got Reception, err error) {
-	in.Sender, in.Recipient, in.Payload = orchestrator.FoldName(in.Sender), orchestrator.FoldName(in.Recipient), orchestrator.Compacted(in.Payload)
+	in.Sender, in.Recipient, in.Payload = orchestrator.FoldName(in.Sender), orchestrator.FoldName(in.Recipient),
+		orchestrator.Compacted(in.Payload)
 	known := false
 	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error { // most files of a folder were taken in long ago
 		got, known, err = takenIn(c, conf, &in)
@@ -66,7 +70,8 @@ func (in *TakenIn) check() (err error) {
 		return in.Fault
 	}
 	if in.ID == "" || len(in.ID) > orchestrator.MaxKey {
-		return orchestrator.Errorf(orchestrator.InvalidParams, "id has %d bytes; it has 1 to %d", len(in.ID), orchestrator.MaxKey)
+		return orchestrator.Errorf(orchestrator.InvalidParams, "id has %d bytes; it has 1 to %d", len(in.ID),
+			orchestrator.MaxKey)
 	}
 	in.Draft, err = ledger.Check(in.Draft)
 	return err
@@ -79,7 +84,8 @@ func takenIn(c *store.Conn, conf *ledger.Config, in *TakenIn) (got Reception, kn
 		return got, false, err
 	}
 	if !ledger.Says(&m, &in.Draft) {
-		return got, true, orchestrator.Errorf(orchestrator.Conflict, "another message has the id %s: from %s to %s", orchestrator.Clip(in.ID), m.Sender, m.Recipient).
+		return got, true, orchestrator.Errorf(orchestrator.Conflict, "another message has the id %s: from %s to %s",
+			orchestrator.Clip(in.ID), m.Sender, m.Recipient).
 			WithHint("`mailroom trace %s` shows it; give this one an id of its own", orchestrator.Clip(in.ID))
 	}
 	agent, mark := conf.Agents[m.Recipient], MarkOf(&m, in.Target)
@@ -90,20 +96,24 @@ func takenIn(c *store.Conn, conf *ledger.Config, in *TakenIn) (got Reception, kn
 	return got, true, err
 }
 
-// checkCopy refuses a file whose message was delivered as a file below another root, unless it is the one that the message
-// came with: that root may have been moved here, and then no other file is left for the recipient.
+// checkCopy refuses a file whose message was delivered as a file below another root, unless it is the one that the
+// message came with: that root may have been moved here, and then no other file is left for the recipient.
 func checkCopy(c *store.Conn, m *orchestrator.Message, in *TakenIn) error {
 	scheme, _, _ := strings.Cut(in.Target, ":")
 	for target := range delivery.MarksOf(m) {
 		if !strings.HasPrefix(target, scheme+":") {
 			continue
 		}
-		from, _, err := c.Text(`SELECT error FROM message_trace WHERE message_id = ? AND event = '`+string(tracing.Created)+`' ORDER BY id LIMIT 1`, m.ID)
+		from, _, err := c.Text(`SELECT error FROM message_trace WHERE message_id = ? AND event = '`+
+			string(tracing.Created)+`' ORDER BY id LIMIT 1`, m.ID)
 		if err != nil || from == takenFrom(in.Path) {
 			return err
 		}
-		return orchestrator.Errorf(orchestrator.Conflict, "it was delivered as a file already, through %s, and %s has not acknowledged it", orchestrator.Clip(target), m.Recipient).
-			WithHint("Remove it if it is a copy; if the folder was moved here, `mailroom agent add %s --deliver %s`", m.Recipient, in.Target)
+		return orchestrator.Errorf(orchestrator.Conflict,
+			"it was delivered as a file already, through %s, and %s has not acknowledged it", orchestrator.Clip(target),
+			m.Recipient).
+			WithHint("Remove it if it is a copy; if the folder was moved here, `mailroom agent add %s --deliver %s`",
+				m.Recipient, in.Target)
 	}
 	return nil
 }
@@ -141,10 +151,12 @@ func takeIn(t *ledger.Tx, in TakenIn) (Reception, error) {
 	return got, storeTakenIn(t, conf, &in, got.Placed)
 }
 
-// storeTakenIn stores a message that was a file. placed says that its recipient reads that file, so that it is delivered.
+// storeTakenIn stores a message that was a file. placed says that its recipient reads that file, so that it is
+// delivered.
 func storeTakenIn(t *ledger.Tx, conf *ledger.Config, in *TakenIn, placed bool) error {
 	how := takenFrom(in.Path)
-	row := ledger.Insertion{Draft: &in.Draft, Id: in.ID, Recipient: in.Recipient, Status: orchestrator.Pending, Failure: how, MaxRetries: conf.Settings.MaxRetries}
+	row := ledger.Insertion{Draft: &in.Draft, Id: in.ID, Recipient: in.Recipient, Status: orchestrator.Pending,
+		Failure: how, MaxRetries: conf.Settings.MaxRetries}
 	if in.ReplyTo != "" {
 		p, err := messages.ParentOf(t, conf, in.ReplyTo)
 		switch {
@@ -171,7 +183,8 @@ func storeTakenIn(t *ledger.Tx, conf *ledger.Config, in *TakenIn, placed bool) e
 		}
 	}
 	if placed || in.Done {
-		if _, err := t.ChangeStatus(ledger.BySeq(row.Seq), ledger.Change{To: orchestrator.Delivered, Event: tracing.Delivered, Failure: how}); err != nil {
+		if _, err := t.ChangeStatus(ledger.BySeq(row.Seq), ledger.Change{To: orchestrator.Delivered,
+			Event: tracing.Delivered, Failure: how}); err != nil {
 			return err
 		}
 	}
@@ -202,7 +215,10 @@ type Problem struct {
 // Problems returns the problems that are recorded, sorted by path.
 func Problems(ctx context.Context, l *ledger.Ledger) ([]Problem, error) {
 	return ledger.Ask(ctx, l, func(c *store.Conn) ([]Problem, error) {
-		return store.List(c, func(row store.Row) Problem { return Problem{row.Text(0), row.Text(1), row.Text(2), row.Text(3)} },
+		return store.List(c, func(row store.Row) Problem {
+			return Problem{row.Text(0), row.Text(1), row.Text(2),
+				row.Text(3)}
+		},
 			`SELECT path, fingerprint, problem, found_at FROM bridge_problems ORDER BY path`)
 	})
 }
@@ -220,7 +236,8 @@ func NoteProblem(ctx context.Context, l *ledger.Ledger, p Problem) (news bool, e
 		}
 		return t.Run(`
 			INSERT INTO bridge_problems (path, fingerprint, problem, found_at) VALUES (?, ?, ?, ?)
-			ON CONFLICT (path) DO UPDATE SET fingerprint = excluded.fingerprint, problem = excluded.problem, found_at = excluded.found_at`,
+			ON CONFLICT (path) DO UPDATE SET fingerprint = excluded.fingerprint, problem = excluded.problem,
+				found_at = excluded.found_at`,
 			p.Path, p.Fingerprint, p.Problem, t.Now)
 	})
 	return news, err

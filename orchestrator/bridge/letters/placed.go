@@ -28,8 +28,8 @@ type Placed struct {
 const placedPage = 500
 
 // EachPlaced calls f with the messages that were delivered to an agent through target (such as dir:ROOT) and are not
-// acknowledged, in the order in which they were sent, archived ones last. f gets them in pages of some hundreds, and may take
-// its time: no transaction is open meanwhile. The first error of f ends it and is returned.
+// acknowledged, in the order in which they were sent, archived ones last. f gets them in pages of some hundreds, and
+// may take its time: no transaction is open meanwhile. The first error of f ends it and is returned.
 func EachPlaced(ctx context.Context, l *ledger.Ledger, agent, target string, f func(page []Placed) error) error {
 	for _, table := range []string{"agent_message", "agent_message_archive"} {
 		for after, more := int64(math.MinInt64), true; more; {
@@ -40,15 +40,17 @@ func EachPlaced(ctx context.Context, l *ledger.Ledger, agent, target string, f f
 			n := 0
 			err := l.Look(ctx, func(c *store.Conn) error {
 				return c.Query(`SELECT seq, message_id, delivery_marks FROM `+table+`
-					WHERE `+placedUnacknowledged+` AND recipient = ? AND seq > ? ORDER BY seq LIMIT +?`, func(row store.Row) error {
-					p := Placed{table: table, seq: row.Int(0), ID: row.Text(1), marks: row.Text(2)}
-					n, after = n+1, p.seq
-					marks := delivery.MarksOf((&orchestrator.Message{Marks: p.marks}))
-					if p.Mark = marks[target]; p.Mark != "" && len(marks) == 1 { // not if another transport may have taken it instead
-						page = append(page, p)
-					}
-					return nil
-				}, agent, after, placedPage)
+					WHERE `+placedUnacknowledged+` AND recipient = ? AND seq > ? ORDER BY seq LIMIT +?`,
+					func(row store.Row) error {
+						p := Placed{table: table, seq: row.Int(0), ID: row.Text(1), marks: row.Text(2)}
+						n, after = n+1, p.seq
+						marks := delivery.MarksOf((&orchestrator.Message{Marks: p.marks}))
+						// not if another transport may have taken it instead
+						if p.Mark = marks[target]; p.Mark != "" && len(marks) == 1 {
+							page = append(page, p)
+						}
+						return nil
+					}, agent, after, placedPage)
 			})
 			if err != nil {
 				return err
@@ -63,8 +65,8 @@ func EachPlaced(ctx context.Context, l *ledger.Ledger, agent, target string, f f
 	return nil
 }
 
-// AcknowledgeRemoved acknowledges messages whose files their recipient has removed from its folder, and returns how many. One
-// to which something else has happened since EachPlaced found it is left alone.
+// AcknowledgeRemoved acknowledges messages whose files their recipient has removed from its folder, and returns how
+// many. One to which something else has happened since EachPlaced found it is left alone.
 func AcknowledgeRemoved(ctx context.Context, l *ledger.Ledger, list []Placed) (acknowledged int, err error) {
 	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		acknowledged = 0
@@ -73,7 +75,8 @@ func AcknowledgeRemoved(ctx context.Context, l *ledger.Ledger, list []Placed) (a
 			if p.table == "agent_message_archive" {
 				columns = ledger.ArchivedColumns
 			}
-			ms, err := ledger.Messages(t.Conn, `SELECT `+columns+` FROM `+p.table+` WHERE `+placedUnacknowledged+` AND seq = ? AND delivery_marks = ?`, p.seq, p.marks)
+			ms, err := ledger.Messages(t.Conn, `SELECT `+columns+` FROM `+p.table+` WHERE `+placedUnacknowledged+
+				` AND seq = ? AND delivery_marks = ?`, p.seq, p.marks)
 			if err != nil {
 				return err
 			}
@@ -89,14 +92,15 @@ func AcknowledgeRemoved(ctx context.Context, l *ledger.Ledger, list []Placed) (a
 	return acknowledged, err
 }
 
-// MovePlaced notes that the file of a message which was delivered through target is elsewhere now: it replaces the note was by
-// mark, also for other targets of the same transport. It changes nothing if the note is no longer was, or the message is
-// acknowledged. Errors: those of the database.
+// MovePlaced notes that the file of a message which was delivered through target is elsewhere now: it replaces the note
+// was by mark, also for other targets of the same transport. It changes nothing if the note is no longer was, or the
+// message is acknowledged. Errors: those of the database.
 func MovePlaced(ctx context.Context, l *ledger.Ledger, id, target, was, mark string) error {
 	scheme, _, _ := strings.Cut(target, ":")
 	return l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		m, found, err := ledger.MessageWithID(t.Conn, id)
-		if err != nil || !found || m.Status != orchestrator.Delivered || m.AcknowledgedAt != "" || MarkOf(&m, target) != was {
+		if err != nil || !found || m.Status != orchestrator.Delivered || m.AcknowledgedAt != "" ||
+			MarkOf(&m, target) != was {
 			return err
 		}
 		marks := delivery.MarksOf(&m)
@@ -110,6 +114,6 @@ func MovePlaced(ctx context.Context, l *ledger.Ledger, id, target, was, mark str
 	})
 }
 
-// MarkOf returns the note that a transport left with a message (see orchestrator.Attempt.Mark) when it delivered it to target;
-// "" if there is none.
+// MarkOf returns the note that a transport left with a message (see orchestrator.Attempt.Mark) when it delivered it to
+// target; "" if there is none.
 func MarkOf(m *orchestrator.Message, target string) string { return delivery.MarksOf(m)[target] }

@@ -14,8 +14,8 @@ import (
 	"mailroom/orchestrator/retention"
 )
 
-// What a transport has placed is read again and again, in the order of reading, until it is acknowledged, from the archive
-// too. What another transport had placed, or nobody has, is not.
+// What a transport has placed is read again and again, in the order of reading, until it is acknowledged, from the
+// archive too. What another transport had placed, or nobody has, is not.
 func TestReadLetters(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -32,7 +32,8 @@ func TestReadLetters(t *testing.T) {
 	f.Send("a", "b")
 	read := func(what string, limit int, mark, wantMore bool, ids ...string) (fresh []orchestrator.Message) {
 		t.Helper()
-		in, err := letters.Read(t.Context(), f.Ledger, letters.Request{Agent: "b", Target: "wire:b", Limit: limit, Mark: mark})
+		in, err := letters.Read(t.Context(), f.Ledger, letters.Request{Agent: "b", Target: "wire:b", Limit: limit,
+			Mark: mark})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -67,7 +68,8 @@ func TestReadLetters(t *testing.T) {
 		t.Fatal(err)
 	}
 	read("after an acknowledgement", 3, false, false, low, late)
-	in, err := letters.Read(t.Context(), f.Ledger, letters.Request{Agent: "b", Target: "wire:elsewhere", Limit: 3, Mark: true})
+	in, err := letters.Read(t.Context(), f.Ledger, letters.Request{Agent: "b", Target: "wire:elsewhere", Limit: 3,
+		Mark: true})
 	if err != nil || len(in.Messages) != 0 {
 		t.Errorf("through another target: %v, %v", in, err)
 	}

@@ -36,8 +36,8 @@ type Inbox struct {
 	More     bool                   // there are others
 }
 
-// Read returns letters that an agent has not acknowledged. It returns the same ones again until they are. Errors: those of the
-// database.
+// Read returns letters that an agent has not acknowledged. It returns the same ones again until they are. Errors: those
+// of the database.
 func Read(ctx context.Context, l *ledger.Ledger, r Request) (in Inbox, err error) {
 	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
 		in, err = r.find(c, conf)
@@ -56,7 +56,8 @@ func Written(ctx context.Context, l *ledger.Ledger, agent string, fresh []orches
 	return l.WriteLazily(ctx, store.Of(agent), func(t *ledger.Tx) error {
 		for i := range fresh {
 			m := &fresh[i]
-			unread, err := t.Number(`SELECT count(*) FROM `+ledger.Table(m)+` WHERE message_id = ? AND recipient = ? AND read_at = ''`, m.ID, m.Recipient)
+			unread, err := t.Number(`SELECT count(*) FROM `+ledger.Table(m)+` WHERE message_id = ? AND recipient = ?
+				AND read_at = ''`, m.ID, m.Recipient)
 			if err == nil && unread > 0 {
 				err = messages.MarkRead(t, m, t.Now, tracing.Read, "")
 			}
@@ -75,7 +76,8 @@ func (r *Request) find(c *store.Conn, conf *ledger.Config) (in Inbox, err error)
 	if err != nil {
 		return in, err
 	}
-	there := ` WHERE ` + placedUnacknowledged + ` AND recipient = ?1 AND instr(delivery_marks, ?3) > 0 AND ` + ledger.GotAs("?4", "?5")
+	there := ` WHERE ` + placedUnacknowledged + ` AND recipient = ?1 AND instr(delivery_marks, ?3) > 0 AND ` +
+		ledger.GotAs("?4", "?5")
 	in.Messages, in.More, err = ledger.Fetch(c, `
 		SELECT archived, seq FROM (
 		    SELECT 0 AS archived, seq, priority, action FROM agent_message`+there+`
@@ -92,9 +94,9 @@ func (r *Request) find(c *store.Conn, conf *ledger.Config) (in Inbox, err error)
 // lookAgain is how often Wait looks at the latest: the end of a delivery that another process makes rings no bell.
 const lookAgain = time.Second
 
-// Wait does what Read does, but first delivers what is due to the agent, and waits until there is something or the timeout
-// ends; an empty Inbox and no error means that it ended. With Mark, it also notes that the agent is alive whatever it finds.
-// Errors: busy; context.Cause(ctx) if ctx ended.
+// Wait does what Read does, but first delivers what is due to the agent, and waits until there is something or the
+// timeout ends; an empty Inbox and no error means that it ended. With Mark, it also notes that the agent is alive
+// whatever it finds. Errors: busy; context.Cause(ctx) if ctx ended.
 func Wait(ctx context.Context, e *delivery.Engine, r Request, timeout time.Duration) (Inbox, error) {
 	deadline := e.Now().Add(timeout)
 	var rings <-chan bool

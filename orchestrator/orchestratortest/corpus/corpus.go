@@ -43,8 +43,8 @@ type Target struct {
 // File returns the file of a target, from the folder of its package.
 func File(target string) string { return filepath.Join("testdata", "malformed", target+".gz") }
 
-// Replay checks every input of the file, each of which must be malformed, or every fourth with -short; there must be at least so many. With the flag
-// -corpora it makes the file first.
+// Replay checks every input of the file, each of which must be malformed, or every fourth with -short; there must be at
+// least so many. With the flag -corpora it makes the file first.
 func (target Target) Replay(t *testing.T, atLeast int) {
 	t.Helper()
 	if *remake {

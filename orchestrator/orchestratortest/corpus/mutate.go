@@ -2,9 +2,9 @@ package corpus
 
 import "math/rand/v2"
 
-// mutations returns up to n inputs made of seeds: cut short, with a byte missing, doubled or flipped, with a token put in
-// or in place of a byte, and halves of two seeds put together. They are the same in every run, in an order that mixes
-// seeds and kinds.
+// mutations returns up to n inputs made of seeds: cut short, with a byte missing, doubled or flipped, with a token put
+// in or in place of a byte, and halves of two seeds put together. They are the same in every run, in an order that
+// mixes seeds and kinds.
 func mutations(seeds, tokens []string, n int) []string {
 	var all []string
 	for i, seed := range seeds {

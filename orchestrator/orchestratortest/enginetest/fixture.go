@@ -1,5 +1,5 @@
-// Package enginetest gives tests a whole engine: on a real file, with a clock and a transport of the test's own. The packages
-// below orchestrator/router use it in external tests.
+// Package enginetest gives tests a whole engine: on a real file, with a clock and a transport of the test's own. The
+// packages below orchestrator/router use it in external tests.
 package enginetest
 
 import (
@@ -48,8 +48,9 @@ func (f *Fixture) Open() *delivery.Engine {
 	return f.open(ledger.Options{
 		Bell: store.NewLocalBell(), Trust: f.Trust, User: f.User.of,
 		Transports: map[string]orchestrator.Transport{
-			"inbox": transport.Inbox{}, "jsonl": transport.JSONL{}, "exec": transport.Exec{}, "webhook": new(transport.Webhook),
-			"wire": f.Wire, "push": f.Wire, "ntfy": f.Wire, "gated": gated{f.Wire}, "hung": hung{transport.JSONL{}},
+			"inbox": transport.Inbox{}, "jsonl": transport.JSONL{}, "exec": transport.Exec{},
+			"webhook": new(transport.Webhook),
+			"wire":    f.Wire, "push": f.Wire, "ntfy": f.Wire, "gated": gated{f.Wire}, "hung": hung{transport.JSONL{}},
 		},
 	})
 }
@@ -61,7 +62,8 @@ func (f *Fixture) OpenAll(n int) (engines []*delivery.Engine) {
 	for i := range n {
 		engines = append(engines, f.open(ledger.Options{
 			Bell: bell, Instance: fmt.Sprint("process-", i),
-			Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}, "jsonl": transport.JSONL{}, "wire": f.Wire},
+			Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}, "jsonl": transport.JSONL{},
+				"wire": f.Wire},
 		}))
 	}
 	return engines
@@ -84,7 +86,8 @@ func OpenWith(t testing.TB, o ledger.Options) *delivery.Engine {
 	e := open(t, o)
 	t.Cleanup(func() {
 		if _, byHand := byHand.Load(o.Path); !byHand {
-			if wrong, err := ledger.Ask(context.Background(), e.Ledger, ledger.Miscounted); err == nil && len(wrong) > 0 {
+			if wrong, err := ledger.Ask(context.Background(), e.Ledger, ledger.Miscounted); err == nil &&
+				len(wrong) > 0 {
 				t.Errorf("miscounted: %v", wrong)
 			}
 		}
@@ -132,7 +135,8 @@ func open(t testing.TB, o ledger.Options) *delivery.Engine {
 
 // OpenInHelper opens a file for a helper process, which has no test to end.
 func OpenInHelper(path string) (*delivery.Engine, error) {
-	return router.Open(context.Background(), Placed(ledger.Options{Path: path, Log: slog.New(slog.DiscardHandler), Bell: store.NewLocalBell()}))
+	return router.Open(context.Background(), Placed(ledger.Options{Path: path, Log: slog.New(slog.DiscardHandler),
+		Bell: store.NewLocalBell()}))
 }
 
 // Stamp returns the clock's time, as the database has it.

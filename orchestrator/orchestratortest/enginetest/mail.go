@@ -74,7 +74,8 @@ func (f *Fixture) NextDue() string {
 // Take reads what is unread for an agent, for whom there must be something.
 func (f *Fixture) Take(agent string) {
 	f.T.Helper()
-	if ms, _, err := reading.Wait(f.T.Context(), f.Ledger, reading.Options{Recipient: agent, Limit: 9}); err != nil || len(ms) == 0 {
+	if ms, _, err := reading.Wait(f.T.Context(), f.Ledger, reading.Options{Recipient: agent, Limit: 9}); err != nil ||
+		len(ms) == 0 {
 		f.T.Fatalf("%s got %v, %v", agent, ms, err)
 	}
 }
@@ -95,7 +96,8 @@ func (f *Fixture) TakeFor(agent string, lease time.Duration) (ms []orchestrator.
 func (f *Fixture) DeadWait(waiter, waitsFor string, until time.Time) {
 	f.T.Helper()
 	f.SQL(`INSERT INTO waits (id, waiter, waits_for, instance, since, until) VALUES (?, ?, ?, 'killed', ?, ?)`,
-		"wait-"+waiter+waitsFor, waiter, waitsFor, f.Clock.Now().UTC().Format("2006-01-02T15:04:05.000Z"), until.UTC().Format("2006-01-02T15:04:05.000Z"))
+		"wait-"+waiter+waitsFor, waiter, waitsFor, f.Clock.Now().UTC().Format("2006-01-02T15:04:05.000Z"),
+		until.UTC().Format("2006-01-02T15:04:05.000Z"))
 }
 
 // Clear archives and deletes what is old.
@@ -111,10 +113,13 @@ func (f *Fixture) Clear(o retention.ClearOptions) retention.Cleared {
 // ArchiveAll moves all messages to the archive, whatever their age and status.
 func (f *Fixture) ArchiveAll() {
 	f.T.Helper()
-	f.SQL(`INSERT INTO agent_message_archive SELECT message_id, sender, recipient, message_type, payload, status, created_at, delivered_at,
-		retry_count, max_retries, error_message, seq, traced_status, next_attempt_at, review_at, expires_at, ended_at, ttl_seconds,
+	f.SQL(`INSERT INTO agent_message_archive SELECT message_id, sender, recipient, message_type, payload, status,
+		created_at, delivered_at,
+		retry_count, max_retries, error_message, seq, traced_status, next_attempt_at, review_at, expires_at, ended_at,
+			ttl_seconds,
 		priority, held, summary, context, action, thread_id, session_id, reply_to, hops, multicast_id, multicast_target,
-		idempotency_key, read_at, acknowledged_at, lease_token, lease_until, lease_owner, crashes, delivery_marks, trace_id, span_id,
+		idempotency_key, read_at, acknowledged_at, lease_token, lease_until, lease_owner, crashes, delivery_marks,
+			trace_id, span_id,
 		created_at, origin, not_before FROM agent_message WHERE seq NOT IN (SELECT seq FROM agent_message_archive)`)
 	f.SQL(`DELETE FROM agent_message`)
 }
@@ -123,7 +128,8 @@ func (f *Fixture) ArchiveAll() {
 func Verdict(approve bool) func(orchestrator.Asked) (*orchestrator.Verdict, error) {
 	return func(q orchestrator.Asked) (*orchestrator.Verdict, error) {
 		return &orchestrator.Verdict{
-			Approve: approve, Type: string(q.Kind) + "_response", Payload: json.RawMessage(fmt.Sprintf(`{"approve":%v}`, approve)), Summary: "decided",
+			Approve: approve, Type: string(q.Kind) + "_response", Payload: json.RawMessage(fmt.Sprintf(`{"approve":%v}`,
+				approve)), Summary: "decided",
 		}, nil
 	}
 }

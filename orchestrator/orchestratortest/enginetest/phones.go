@@ -11,7 +11,8 @@ import (
 	"mailroom/orchestrator/questions"
 )
 
-// NewPhones makes a database with the agents builder and reviewer, and devices that are pushed to, through the scripted transport.
+// NewPhones makes a database with the agents builder and reviewer, and devices that are pushed to, through the scripted
+// transport.
 func NewPhones(t *testing.T, devices int) (f *Fixture, ids []string) {
 	t.Helper()
 	f = New(t, "builder", "reviewer")
@@ -45,7 +46,8 @@ func (f *Fixture) Pair(name string) (d questions.Device, token string) {
 	if err != nil {
 		f.T.Fatal(err)
 	}
-	d, token, err = questions.Pair(f.T.Context(), f.Ledger, questions.PairRequest{Code: code, Name: name, Recipient: "age1" + strings.ReplaceAll(name, " ", "")})
+	d, token, err = questions.Pair(f.T.Context(), f.Ledger, questions.PairRequest{Code: code, Name: name,
+		Recipient: "age1" + strings.ReplaceAll(name, " ", "")})
 	if err != nil {
 		f.T.Fatal(err)
 	}
@@ -70,7 +72,8 @@ func (f *Fixture) Question(devices []string, change ...func(*questions.Draft)) q
 	return q
 }
 
-// Pushes delivers all that is due, and returns what the devices got since it was last called, as "device kind id status".
+// Pushes delivers all that is due, and returns what the devices got since it was last called, as "device kind id
+// status".
 func (f *Fixture) Pushes() (list []string) {
 	f.T.Helper()
 	f.Deliver()

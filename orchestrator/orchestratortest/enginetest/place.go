@@ -18,8 +18,8 @@ import (
 	"mailroom/orchestrator/store/postgres/postgrestest"
 )
 
-// Place returns the address of a database for a test: of a file that is not there yet, or of a database that is, on the server which
-// postgrestest.Variable names, as `go run ./cmd/tests -postgres PACKAGE` does.
+// Place returns the address of a database for a test: of a file that is not there yet, or of a database that is, on the
+// server which postgrestest.Variable names, as `go run ./cmd/tests -postgres PACKAGE` does.
 func Place(t testing.TB) string {
 	t.Helper()
 	return PlaceAt(t, filepath.Join(t.TempDir(), "mailroom.db"))
@@ -44,9 +44,11 @@ func PlaceAt(t testing.TB, file string) string {
 	return place
 }
 
-// makeTemplate makes the database at an address of which those of tests are copies, since that is ten times faster than to make each.
+// makeTemplate makes the database at an address of which those of tests are copies, since that is ten times faster than
+// to make each.
 func makeTemplate(ctx context.Context, address string) error {
-	e, err := router.Open(ctx, Placed(ledger.Options{Path: address, Log: slog.New(slog.DiscardHandler), Bell: store.NewLocalBell()}))
+	e, err := router.Open(ctx, Placed(ledger.Options{Path: address, Log: slog.New(slog.DiscardHandler),
+		Bell: store.NewLocalBell()}))
 	if err != nil {
 		return err
 	}
@@ -67,7 +69,8 @@ CREATE AGGREGATE group_concat(anyelement) (SFUNC = group_concat_next, STYPE = te
 CREATE AGGREGATE group_concat(anyelement, text) (SFUNC = group_concat_next, STYPE = text);
 CREATE FUNCTION "json_array"(VARIADIC items text[]) RETURNS text IMMUTABLE LANGUAGE sql AS $$ SELECT array_to_json(items)::text $$;
 CREATE FUNCTION json_array_length(list text) RETURNS integer IMMUTABLE LANGUAGE sql AS $$ SELECT pg_catalog.json_array_length(list::json) $$;
-CREATE FUNCTION hex(content text) RETURNS text IMMUTABLE LANGUAGE sql AS $$ SELECT upper(encode(convert_to(content, 'UTF8'), 'hex')) $$;
+CREATE FUNCTION hex(content text) RETURNS text IMMUTABLE LANGUAGE sql AS $$ SELECT upper(encode(convert_to(content,
+	'UTF8'), 'hex')) $$;
 CREATE FUNCTION iif(condition boolean, yes anyelement, no anyelement) RETURNS anyelement IMMUTABLE LANGUAGE sql AS
 	$$ SELECT CASE WHEN condition THEN yes ELSE no END $$;
 CREATE FUNCTION max(a bigint, b bigint) RETURNS bigint IMMUTABLE LANGUAGE sql AS $$ SELECT greatest(a, b) $$;
@@ -99,7 +102,8 @@ func stateOf(address string) string {
 	return filepath.Join(os.TempDir(), "mailroom-"+path.Base(u.Path))
 }
 
-// OnServer reports whether the database is on a server, where its tables are the same, but no column takes a value of another type.
+// OnServer reports whether the database is on a server, where its tables are the same, but no column takes a value of
+// another type.
 func (f *Fixture) OnServer() bool { return postgres.IsAddress(f.Path) }
 
 // Statement returns the SQL statement in what somebody is told to do, which is a command on a file of SQLite's.

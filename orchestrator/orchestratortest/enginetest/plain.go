@@ -17,7 +17,8 @@ import (
 	"mailroom/orchestrator/store/postgres/postgrestest"
 )
 
-// OpenPlain opens a database the way a program does that knows nothing of the engine. Statements are SQLite's in any case.
+// OpenPlain opens a database the way a program does that knows nothing of the engine. Statements are SQLite's in any
+// case.
 func OpenPlain(path string) (*sql.DB, error) {
 	if postgres.IsAddress(path) {
 		return sql.Open("outside", postgrestest.Direct(path))
@@ -81,13 +82,15 @@ func (f *Fixture) SQL(statement string, args ...any) {
 	}
 }
 
-// byHand has the paths of databases in which a test has changed by hand what message_count counts, so that it says something else.
+// byHand has the paths of databases in which a test has changed by hand what message_count counts, so that it says
+// something else.
 var byHand sync.Map
 
 // uncounted matches statements that do so.
 var uncounted = regexp.MustCompile(`\btraced_status\b|INTO agent_(inbox|message_archive)\b|UPDATE agent_message.*SET.*recipient =|DROP|ALTER`)
 
-// Miscounts says that the test makes the counts of a database wrong. Otherwise they are compared with the rows when it ends.
+// Miscounts says that the test makes the counts of a database wrong. Otherwise they are compared with the rows when it
+// ends.
 func Miscounts(path string) { byHand.Store(path, true) }
 
 // Count counts the rows of a table, also of one that no query of the product may read.
@@ -100,8 +103,10 @@ func (f *Fixture) Count(table string) (n string) {
 }
 
 // DocumentTable makes the table as document 004 has it.
-const DocumentTable = `CREATE TABLE agent_message (message_id TEXT PRIMARY KEY, sender TEXT NOT NULL, recipient TEXT NOT NULL,
-	message_type TEXT, payload JSON, status TEXT, created_at TIMESTAMP, delivered_at TIMESTAMP, retry_count INTEGER DEFAULT 0,
+const DocumentTable = `CREATE TABLE agent_message (message_id TEXT PRIMARY KEY, sender TEXT NOT NULL,
+	recipient TEXT NOT NULL,
+	message_type TEXT, payload JSON, status TEXT, created_at TIMESTAMP, delivered_at TIMESTAMP,
+		retry_count INTEGER DEFAULT 0,
 	max_retries INTEGER DEFAULT 3, error_message TEXT)`
 
 // tables9 are the tables of version 9, the oldest that can be used.
@@ -122,16 +127,19 @@ func OldVersion(t *testing.T) (path string) {
 	return path
 }
 
-// Forbid has the database refuse a change of a table, such as "INSERT" or "UPDATE OF status", of rows for which a condition on NEW or
-// OLD holds, with an error that says why. allow ends that.
+// Forbid has the database refuse a change of a table, such as "INSERT" or "UPDATE OF status", of rows for which a
+// condition on NEW or OLD holds, with an error that says why. allow ends that.
 func (f *Fixture) Forbid(change, table, condition, why string) (allow func()) {
 	f.T.Helper()
 	name := "forbid_" + strings.ToLower(rand.Text())
 	if !postgres.IsAddress(f.Path) {
-		f.SQL(`CREATE TRIGGER ` + name + ` BEFORE ` + change + ` ON ` + table + ` WHEN ` + condition + ` BEGIN SELECT RAISE(ABORT, '` + why + `'); END`)
+		f.SQL(`CREATE TRIGGER ` + name + ` BEFORE ` + change + ` ON ` + table + ` WHEN ` + condition +
+			` BEGIN SELECT RAISE(ABORT, '` + why + `'); END`)
 		return func() { f.T.Helper(); f.SQL(`DROP TRIGGER ` + name) }
 	}
-	f.SQL(`CREATE FUNCTION ` + name + `() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION '` + why + `'; END $$;
-		CREATE TRIGGER ` + name + ` BEFORE ` + change + ` ON ` + table + ` FOR EACH ROW WHEN (` + condition + `) EXECUTE FUNCTION ` + name + `()`)
+	f.SQL(`CREATE FUNCTION ` + name + `() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION '` + why +
+		`'; END $$;
+		CREATE TRIGGER ` + name + ` BEFORE ` + change + ` ON ` + table + ` FOR EACH ROW WHEN (` + condition +
+		`) EXECUTE FUNCTION ` + name + `()`)
 	return func() { f.T.Helper(); f.SQL(`DROP FUNCTION ` + name + ` CASCADE`) }
 }

@@ -25,14 +25,16 @@ func NewTeam(t *testing.T) *Fixture {
 }
 
 // Ask asks a teammate for something, and returns the request's id.
-func (f *Fixture) Ask(kind orchestrator.RequestKind, from, to string, change ...func(*orchestrator.Draft)) (teams.Sent, error) {
+func (f *Fixture) Ask(kind orchestrator.RequestKind, from, to string, change ...func(*orchestrator.Draft)) (teams.Sent,
+	error) {
 	d := orchestrator.Draft{Sender: from, Recipient: to, Type: string(kind) + "_request", SessionID: Session}
 	for _, c := range change {
 		c(&d)
 	}
-	return teams.Ask(f.T.Context(), f.Ledger, teams.Request{Kind: kind, Draft: d, Payload: func(id string) (json.RawMessage, error) {
-		return json.RawMessage(fmt.Sprintf(`{"type":%q,"requestId":%q}`, d.Type, id)), nil
-	}})
+	return teams.Ask(f.T.Context(), f.Ledger, teams.Request{Kind: kind, Draft: d,
+		Payload: func(id string) (json.RawMessage, error) {
+			return json.RawMessage(fmt.Sprintf(`{"type":%q,"requestId":%q}`, d.Type, id)), nil
+		}})
 }
 
 // MustAsk asks a teammate for something, where that must be allowed.
@@ -46,8 +48,10 @@ func (f *Fixture) MustAsk(kind orchestrator.RequestKind, from, to string) teams.
 }
 
 // Reply answers a request, through an engine of the test's choice.
-func (f *Fixture) Reply(e *delivery.Engine, kind orchestrator.RequestKind, id string, approve bool, from, to string, change ...func(*orchestrator.Draft)) (teams.Sent, error) {
-	d := orchestrator.Draft{Sender: from, Recipient: to, Type: string(kind) + "_response", SessionID: Session, Payload: json.RawMessage(`{"approve":true}`)}
+func (f *Fixture) Reply(e *delivery.Engine, kind orchestrator.RequestKind, id string, approve bool, from, to string,
+	change ...func(*orchestrator.Draft)) (teams.Sent, error) {
+	d := orchestrator.Draft{Sender: from, Recipient: to, Type: string(kind) + "_response", SessionID: Session,
+		Payload: json.RawMessage(`{"approve":true}`)}
 	for _, c := range change {
 		c(&d)
 	}
@@ -56,7 +60,8 @@ func (f *Fixture) Reply(e *delivery.Engine, kind orchestrator.RequestKind, id st
 
 // Say sends a plain message within the team.
 func (f *Fixture) Say(from, to string) (teams.Sent, error) {
-	return teams.Send(f.T.Context(), f.Ledger, orchestrator.Draft{Sender: from, Recipient: to, Type: "message", SessionID: Session, Payload: json.RawMessage(`{"message":"hello"}`)})
+	return teams.Send(f.T.Context(), f.Ledger, orchestrator.Draft{Sender: from, Recipient: to, Type: "message",
+		SessionID: Session, Payload: json.RawMessage(`{"message":"hello"}`)})
 }
 
 // Presence returns what an agent does in the session; "" for one that takes no part.
@@ -75,7 +80,8 @@ func (f *Fixture) Everything() string {
 	var b strings.Builder
 	for _, query := range []string{
 		`SELECT * FROM team_requests ORDER BY request_id`, `SELECT * FROM presence ORDER BY session_id, agent`,
-		`SELECT * FROM agents ORDER BY name`, `SELECT * FROM agent_message ORDER BY seq`, `SELECT * FROM message_trace ORDER BY id`,
+		`SELECT * FROM agents ORDER BY name`, `SELECT * FROM agent_message ORDER BY seq`, `SELECT * FROM message_trace
+			ORDER BY id`,
 	} {
 		fmt.Fprintln(&b, strings.Join(f.Rows(query), "\n"))
 	}

@@ -21,7 +21,8 @@ func (f *Fixture) Version() func() string {
 	query := `PRAGMA data_version`
 	if f.OnServer() {
 		var each []string
-		for _, table := range f.tables(db) { // a row that is written has the number of the transaction, and one that is not there is not counted
+		// a row that is written has the number of the transaction, and one that is not there is not counted
+		for _, table := range f.tables(db) {
 			each = append(each, `SELECT '`+table+`' || count(*) || ' ' || coalesce(max(xmin::text::bigint), 0) AS state FROM `+table)
 		}
 		query = `SELECT string_agg(state, ',' ORDER BY state) FROM (` + strings.Join(each, ` UNION ALL `) + `) AS each`
@@ -45,7 +46,8 @@ func (f *Fixture) oneConnection() *sql.DB {
 // tables lists those of a database on a server.
 func (f *Fixture) tables(db *sql.DB) (names []string) {
 	f.T.Helper()
-	rows, err := db.Query(`SELECT table_name::text FROM information_schema.tables WHERE table_schema = current_schema() AND table_type = 'BASE TABLE'
+	rows, err := db.Query(`SELECT table_name::text FROM information_schema.tables WHERE table_schema = current_schema()
+		AND table_type = 'BASE TABLE'
 		AND table_name <> 'pulse'`) // which changes by itself
 	if err != nil {
 		f.T.Fatal(err)

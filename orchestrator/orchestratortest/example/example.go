@@ -1,4 +1,5 @@
-// Package example opens databases for the Example functions of the engine's packages, so that each can be about one thing.
+// Package example opens databases for the Example functions of the engine's packages, so that each can be about one
+// thing.
 package example
 
 import (
@@ -17,8 +18,8 @@ import (
 	"mailroom/orchestrator/transport"
 )
 
-// Open makes a database in a temporary folder, and adds agents with these names, which read in their inboxes. done closes the
-// database and removes the folder. A failure ends the process.
+// Open makes a database in a temporary folder, and adds agents with these names, which read in their inboxes. done
+// closes the database and removes the folder. A failure ends the process.
 func Open(names ...string) (e *delivery.Engine, done func()) { return OpenWith(time.Now, names...) }
 
 // OpenWith is Open with a clock.
@@ -28,9 +29,10 @@ func OpenWith(now func() time.Time, names ...string) (e *delivery.Engine, done f
 		log.Fatal(err)
 	}
 	e, err = router.Open(context.Background(), ledger.Options{
-		Path:       filepath.Join(folder, "mailroom.db"),
-		Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}, "jsonl": transport.JSONL{}, "dir": transport.Dir{}},
-		Log:        slog.New(slog.DiscardHandler), Now: now,
+		Path: filepath.Join(folder, "mailroom.db"),
+		Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}, "jsonl": transport.JSONL{},
+			"dir": transport.Dir{}},
+		Log: slog.New(slog.DiscardHandler), Now: now,
 	})
 	if err != nil {
 		log.Fatal(err)

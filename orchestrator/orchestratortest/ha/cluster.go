@@ -1,8 +1,9 @@
-// Package ha runs a cluster of PostgreSQL servers on this machine, as one that is to survive the loss of its leader is run: three nodes of
-// Debian's Patroni with its etcd, in strict synchronous mode, so that a commit which is acknowledged is on two nodes. Clients reach the
-// nodes through proxies, which can cut them off.
+// Package ha runs a cluster of PostgreSQL servers on this machine, as one that is to survive the loss of its leader is
+// run: three nodes of Debian's Patroni with its etcd, in strict synchronous mode, so that a commit which is
+// acknowledged is on two nodes. Clients reach the nodes through proxies, which can cut them off.
 //
-// Patroni 3.0.2, Debian's, is given etcd's v2 API: with etcd3 it once let a leader take over again that had stood still.
+// Patroni 3.0.2, Debian's, is given etcd's v2 API: with etcd3 it once let a leader take over again that had stood
+// still.
 package ha
 
 import (
@@ -95,7 +96,8 @@ func (c *Cluster) prepare() error {
 		return err
 	}
 	client, peer := ports[6], ports[7]
-	c.etcd, err = c.start("etcd", "etcd", "--enable-v2", "--data-dir", filepath.Join(c.folder, "etcd"), "--log-level", "error",
+	c.etcd, err = c.start("etcd", "etcd", "--enable-v2", "--data-dir", filepath.Join(c.folder, "etcd"), "--log-level",
+		"error",
 		"--listen-client-urls", url(client), "--advertise-client-urls", url(client), "--listen-peer-urls", url(peer),
 		"--initial-advertise-peer-urls", url(peer), "--initial-cluster", "default="+url(peer))
 	if err != nil {
@@ -188,7 +190,8 @@ func (c *Cluster) Address() string {
 	for _, n := range c.Nodes {
 		hosts = append(hosts, n.Proxy.Address())
 	}
-	return "postgres://postgres@" + strings.Join(hosts, ",") + "/postgres?sslmode=disable&target_session_attrs=read-write"
+	return "postgres://postgres@" + strings.Join(hosts, ",") +
+		"/postgres?sslmode=disable&target_session_attrs=read-write"
 }
 
 // member is what Patroni says of a node.

@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// A Fault is something that happens to a cluster. It returns when that is over and mended; the cluster need not be healthy yet.
+// A Fault is something that happens to a cluster. It returns when that is over and mended; the cluster need not be
+// healthy yet.
 type Fault struct {
 	Name string
 	Do   func(ctx context.Context, c *Cluster) error
@@ -55,7 +56,8 @@ func wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// losePatroni kills Patroni, which leaves a server behind that still takes writes, and no standby confirms them once another leads.
+// losePatroni kills Patroni, which leaves a server behind that still takes writes, and no standby confirms them once
+// another leads.
 func (n *Node) losePatroni(ctx context.Context) error {
 	kill(n.patroni)
 	wait(ctx, long)

@@ -32,7 +32,8 @@ func newProxy(port int) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Proxy{listener: listener, server: fmt.Sprintf("127.0.0.1:%d", port), changed: make(chan struct{}), conns: map[net.Conn]bool{}}
+	p := &Proxy{listener: listener, server: fmt.Sprintf("127.0.0.1:%d", port), changed: make(chan struct{}),
+		conns: map[net.Conn]bool{}}
 	go func() {
 		defer func() { recover() }()
 		p.accept()

@@ -24,8 +24,8 @@ func asked() (name, args string) {
 	return name, args
 }
 
-// Run runs the function that this process was started for, with its argument and with what the test says, and exits. In an
-// ordinary test run it does nothing.
+// Run runs the function that this process was started for, with its argument and with what the test says, and exits. In
+// an ordinary test run it does nothing.
 func Run(functions map[string]func(arg string, in *bufio.Scanner)) {
 	name, arg := asked()
 	if f := functions[name]; f != nil {

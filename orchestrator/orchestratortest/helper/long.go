@@ -2,8 +2,8 @@ package helper
 
 import "testing"
 
-// Long skips a test with -short, as `make test` runs it. `make test-long` runs it; so does `make test-hosts` if it is one of an agent host,
-// and `make test-postgres` if it is one of a server.
+// Long skips a test with -short, as `make test` runs it. `make test-long` runs it; so does `make test-hosts` if it is
+// one of an agent host, and `make test-postgres` if it is one of a server.
 func Long(t *testing.T) {
 	t.Helper()
 	if testing.Short() {

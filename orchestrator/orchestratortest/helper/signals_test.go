@@ -28,17 +28,20 @@ func TestHelperProcess(*testing.T) {
 	}})
 }
 
-// TestOwnSignals: whatever a test program was started to ignore ends the processes that it starts, and not the program itself.
+// TestOwnSignals: whatever a test program was started to ignore ends the processes that it starts, and not the program
+// itself.
 func TestOwnSignals(t *testing.T) {
 	t.Parallel()
-	cmd := exec.Command("sh", "-c", `trap '' HUP INT QUIT PIPE TERM; exec "$0" -test.run='^TestHelperProcess$'`, os.Args[0])
+	cmd := exec.Command("sh", "-c", `trap '' HUP INT QUIT PIPE TERM; exec "$0" -test.run='^TestHelperProcess$'`,
+		os.Args[0])
 	cmd.Env = append(os.Environ(), environment+"=signals\n")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	for i, line := range strings.Split(strings.TrimSpace(string(out)), "\n") {
-		if want := fmt.Sprintf("%s signal: %s", unix.SignalName(endings[i]), endings[i]); !strings.HasPrefix(line, want) {
+		if want := fmt.Sprintf("%s signal: %s", unix.SignalName(endings[i]), endings[i]); !strings.HasPrefix(line,
+			want) {
 			t.Errorf("a process says %q, want %q", line, want)
 		}
 	}

@@ -16,7 +16,8 @@ func (c *checker) arrived() {
 			if a.kind == "inbox" {
 				inboxes[a.id]++
 			} else if a.token != m.token && m.sender != system {
-				c.violated("arrivals", "%s: number %d in %s has another content than what was sent", a.id, a.place, where)
+				c.violated("arrivals", "%s: number %d in %s has another content than what was sent", a.id, a.place,
+					where)
 			}
 			if a.kind == "dir" && files[a.id] {
 				c.violated("arrivals", "%s appeared a second time in %s", a.id, where)
@@ -56,7 +57,8 @@ func (c *checker) once(m *message) {
 		case t.event == "replayed":
 			delivered = false
 		case t.event == "delivered" && delivered:
-			c.violated("arrivals", "%s was delivered again (message_trace row %d) without having been replayed", m.id, t.id)
+			c.violated("arrivals", "%s was delivered again (message_trace row %d) without having been replayed", m.id,
+				t.id)
 		case t.event == "delivered":
 			delivered = true
 		}
@@ -89,8 +91,9 @@ type queue struct {
 	priority int
 }
 
-// arrivedInOrder checks the order of arrival in each inbox, file, folder and diary, and of the deliveries to it in the trace.
-// Between two places there is no order: an agent whose transport is a file may read in its inbox what that has not taken.
+// arrivedInOrder checks the order of arrival in each inbox, file, folder and diary, and of the deliveries to it in the
+// trace. Between two places there is no order: an agent whose transport is a file may read in its inbox what that has
+// not taken.
 func (c *checker) arrivedInOrder() {
 	queues := map[queue][]*message{}
 	places := map[string]string{}
@@ -129,18 +132,20 @@ func (c *checker) ordered(q queue, list []*message) {
 			continue // the same one twice is another check's business
 		}
 		for _, before := range list[:i] {
-			if before.seq > m.seq && c.hasOrder(m, before) && (m.failedFirst == 0 || delivered(before) < m.failedFirst) {
+			if before.seq > m.seq && c.hasOrder(m, before) && (m.failedFirst == 0 ||
+				delivered(before) < m.failedFirst) {
 				c.violated("arrival order", "%s (seq %d) came behind %s (seq %d) in %s, from %s to %s with priority %d; the first:%s; the second:%s",
-					m.id, m.seq, before.id, before.seq, q.where, q.sender, q.recipient, q.priority, story(m), story(before))
+					m.id, m.seq, before.id, before.seq, q.where, q.sender, q.recipient, q.priority, story(m),
+					story(before))
 				break
 			}
 		}
 	}
 }
 
-// hasOrder reports whether two messages, of which one has the lower number, have an order. In a file all have. On a server several may
-// be written at the same time, and be seen in another order than that of their numbers: only the sends of one lane have one, and those of
-// which one was acknowledged before the other was asked for.
+// hasOrder reports whether two messages, of which one has the lower number, have an order. In a file all have. On a
+// server several may be written at the same time, and be seen in another order than that of their numbers: only the
+// sends of one lane have one, and those of which one was acknowledged before the other was asked for.
 func (c *checker) hasOrder(lower, higher *message) bool {
 	if !onServer(c.Database) {
 		return true

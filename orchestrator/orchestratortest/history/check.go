@@ -76,7 +76,8 @@ func Check(ctx context.Context, e Evidence) (Result, error) {
 		return Result{}, err
 	}
 	c := &checker{facts: f, told: map[string]int{}}
-	c.result = Result{Counts: map[string]int{}, Deliveries: map[string]int{}, Runs: map[string]int{}, Messages: len(f.ids), Traced: len(f.trace), Torn: f.torn}
+	c.result = Result{Counts: map[string]int{}, Deliveries: map[string]int{}, Runs: map[string]int{},
+		Messages: len(f.ids), Traced: len(f.trace), Torn: f.torn}
 	c.exits()
 	c.replay() // first, since the others ask where the trace ends
 	c.sends()
@@ -93,7 +94,10 @@ func Check(ctx context.Context, e Evidence) (Result, error) {
 			c.result.Violations = append(c.result.Violations, Violation{check, fmt.Sprintf("... and %d more", n-shown)})
 		}
 	}
-	slices.SortStableFunc(c.result.Violations, func(a, b Violation) int { return placeOfCheck(a.Check) - placeOfCheck(b.Check) })
+	slices.SortStableFunc(c.result.Violations, func(a,
+		b Violation) int {
+		return placeOfCheck(a.Check) - placeOfCheck(b.Check)
+	})
 	return c.result, nil
 }
 
@@ -154,8 +158,8 @@ func (c *checker) reports() {
 // system is the engine itself as a sender.
 const system = "system"
 
-// readings compares what readers were handed with what the trace calls read. What a reader that was killed was handed may be unread, and
-// another reader is handed it then.
+// readings compares what readers were handed with what the trace calls read. What a reader that was killed was handed
+// may be unread, and another reader is handed it then.
 func (c *checker) readings() {
 	killed := c.killed()
 	type reading struct{ process, id string }
@@ -180,7 +184,8 @@ func (c *checker) readings() {
 				if handed[r] == 0 {
 					c.violated("readings", "%s was marked as read by %s (message_trace row %d), which was never handed it", id, t.actor, t.id)
 				}
-			case t.event == "replayed", t.event == "released" && (strings.HasPrefix(t.err, unread) || strings.HasPrefix(t.err, handedBack) || strings.HasSuffix(t.err, unwritten)):
+			case t.event == "replayed", t.event == "released" && (strings.HasPrefix(t.err, unread) ||
+				strings.HasPrefix(t.err, handedBack) || strings.HasSuffix(t.err, unwritten)):
 				again++
 			}
 		}

@@ -101,13 +101,15 @@ func (f *facts) message(id string) *message {
 
 // load reads all of the evidence.
 func load(ctx context.Context, e Evidence) (*facts, error) {
-	f := &facts{Evidence: e, messages: map[string]*message{}, arrivals: map[string][]arrival{}, diaries: map[string]*diary{}}
+	f := &facts{Evidence: e, messages: map[string]*message{}, arrivals: map[string][]arrival{},
+		diaries: map[string]*diary{}}
 	db, err := OpenPlain(e.Database, 30*time.Second)
 	if err != nil {
 		return nil, err
 	}
 	defer db.Close()
-	for _, read := range []func(context.Context, *sql.DB) error{f.readSettings, f.readSound, f.readWitness, f.readTrace, f.readRows} {
+	for _, read := range []func(context.Context, *sql.DB) error{f.readSettings, f.readSound, f.readWitness, f.readTrace,
+		f.readRows} {
 		if err := read(ctx, db); err != nil {
 			return nil, err
 		}
@@ -147,25 +149,26 @@ func each(ctx context.Context, db *sql.DB, query string, scan func(rows *sql.Row
 
 func (f *facts) readSettings(ctx context.Context, db *sql.DB) error {
 	f.rungs, f.retries = []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute}, 3
-	return each(ctx, db, `SELECT key, value FROM settings WHERE key IN ('retry.ladder', 'retry.max_retries')`, func(rows *sql.Rows) error {
-		var key, value string
-		if err := rows.Scan(&key, &value); err != nil {
-			return err
-		}
-		if key == "retry.max_retries" {
-			_, err := fmt.Sscan(value, &f.retries)
-			return err
-		}
-		f.rungs = nil
-		for part := range strings.SplitSeq(value, ",") {
-			rung, err := time.ParseDuration(strings.TrimSpace(part))
-			if err != nil {
+	return each(ctx, db, `SELECT key, value FROM settings WHERE key IN ('retry.ladder', 'retry.max_retries')`,
+		func(rows *sql.Rows) error {
+			var key, value string
+			if err := rows.Scan(&key, &value); err != nil {
 				return err
 			}
-			f.rungs = append(f.rungs, rung)
-		}
-		return nil
-	})
+			if key == "retry.max_retries" {
+				_, err := fmt.Sscan(value, &f.retries)
+				return err
+			}
+			f.rungs = nil
+			for part := range strings.SplitSeq(value, ",") {
+				rung, err := time.ParseDuration(strings.TrimSpace(part))
+				if err != nil {
+					return err
+				}
+				f.rungs = append(f.rungs, rung)
+			}
+			return nil
+		})
 }
 
 // checkServer compares each index with its table.
@@ -194,11 +197,13 @@ func (f *facts) readWitness(ctx context.Context, db *sql.DB) error {
 	return each(ctx, db, `
 		SELECT id, change, message_id, traced, coalesce(status,''), coalesce(retry_count,0), coalesce(crashes,0),
 		       coalesce(next_attempt_at,''), coalesce(lease_token,''), coalesce(lease_owner,''), coalesce(seq,0),
-		       coalesce(sender,''), coalesce(recipient,''), coalesce(priority,0), coalesce(reply_to,''), coalesce(token,'')
+		       coalesce(sender,''), coalesce(recipient,''), coalesce(priority,0), coalesce(reply_to,''),
+			coalesce(token,'')
 		FROM witness ORDER BY id`, func(rows *sql.Rows) error {
 		var c change
 		var made message
-		err := rows.Scan(&c.id, &c.change, &c.message, &c.traced, &c.status, &c.retries, &c.crashes, &c.next, &c.token, &c.owner,
+		err := rows.Scan(&c.id, &c.change, &c.message, &c.traced, &c.status, &c.retries, &c.crashes, &c.next, &c.token,
+			&c.owner,
 			&made.seq, &made.sender, &made.recipient, &made.priority, &made.replyTo, &made.token)
 		if err != nil {
 			return err
@@ -221,10 +226,12 @@ func (f *facts) readWitness(ctx context.Context, db *sql.DB) error {
 
 func (f *facts) readTrace(ctx context.Context, db *sql.DB) error {
 	return each(ctx, db, `
-		SELECT id, message_id, at, event, coalesce(old_status,''), coalesce(new_status,''), attempt, actor, error, span_id
+		SELECT id, message_id, at, event, coalesce(old_status,''), coalesce(new_status,''), attempt, actor, error,
+			span_id
 		FROM message_trace ORDER BY id`, func(rows *sql.Rows) error {
 		var t traced
-		if err := rows.Scan(&t.id, &t.message, &t.at, &t.event, &t.from, &t.to, &t.attempt, &t.actor, &t.err, &t.span); err != nil {
+		if err := rows.Scan(&t.id, &t.message, &t.at, &t.event, &t.from, &t.to, &t.attempt, &t.actor, &t.err,
+			&t.span); err != nil {
 			return err
 		}
 		m := f.message(t.message)
@@ -237,14 +244,18 @@ func (f *facts) readTrace(ctx context.Context, db *sql.DB) error {
 func (f *facts) readRows(ctx context.Context, db *sql.DB) error {
 	for _, table := range []string{"agent_message", "agent_message_archive"} {
 		err := each(ctx, db, `
-			SELECT message_id, coalesce(status,''), coalesce(created_at,''), coalesce(delivered_at,''), ended_at, read_at,
-			       acknowledged_at, lease_token, lease_owner, sender, recipient, coalesce(json_extract(payload,'$.token'),''),
+			SELECT message_id, coalesce(status,''), coalesce(created_at,''), coalesce(delivered_at,''), ended_at,
+				read_at,
+			       acknowledged_at, lease_token, lease_owner, sender, recipient,
+				coalesce(json_extract(payload,'$.token'),''),
 			       next_attempt_at, coalesce(error_message,''), coalesce(retry_count,0), crashes, priority, seq
 			FROM `+table+` ORDER BY seq`, func(rows *sql.Rows) error {
 			r := row{table: table}
 			var id string
-			err := rows.Scan(&id, &r.status, &r.createdAt, &r.deliveredAt, &r.endedAt, &r.readAt, &r.acknowledgedAt, &r.leaseToken,
-				&r.leaseOwner, &r.sender, &r.recipient, &r.token, &r.nextAttemptAt, &r.errorMsg, &r.retries, &r.crashes, &r.priority, &r.seq)
+			err := rows.Scan(&id, &r.status, &r.createdAt, &r.deliveredAt, &r.endedAt, &r.readAt, &r.acknowledgedAt,
+				&r.leaseToken,
+				&r.leaseOwner, &r.sender, &r.recipient, &r.token, &r.nextAttemptAt, &r.errorMsg, &r.retries, &r.crashes,
+				&r.priority, &r.seq)
 			if err != nil {
 				return err
 			}

@@ -14,8 +14,8 @@ type Folder struct {
 	Recipient, Inbox, Taken string
 }
 
-// readFolder reads the files of a folder, those that were taken away too, in the order of their modification times: that in
-// which they arrived. One that is not whole has no content that anybody sent.
+// readFolder reads the files of a folder, those that were taken away too, in the order of their modification times:
+// that in which they arrived. One that is not whole has no content that anybody sent.
 func (f *facts) readFolder(folder Folder) error {
 	type file struct {
 		path, name string
@@ -35,7 +35,10 @@ func (f *facts) readFolder(folder Folder) error {
 			files = append(files, file{filepath.Join(in, e.Name()), e.Name(), info.ModTime().UnixNano()})
 		}
 	}
-	slices.SortFunc(files, func(a, b file) int { return cmp.Or(cmp.Compare(a.at, b.at), strings.Compare(a.name, b.name)) })
+	slices.SortFunc(files, func(a, b file) int {
+		return cmp.Or(cmp.Compare(a.at, b.at), strings.Compare(a.name,
+			b.name))
+	})
 	where := "the folder of " + folder.Recipient
 	for i, file := range files {
 		content, err := os.ReadFile(file.path)

@@ -52,8 +52,8 @@ func (c *checker) leases() {
 	c.tracedLeases()
 }
 
-// tracedLeases looks for overlapping leases in the trace alone. A claim's rows stand together, but on a server, where others may write
-// at the same time.
+// tracedLeases looks for overlapping leases in the trace alone. A claim's rows stand together, but on a server, where
+// others may write at the same time.
 func (c *checker) tracedLeases() {
 	live := map[pair]map[string]int64{} // messages that are leased, and the first row of their claim
 	claims := map[string]int64{}
@@ -63,7 +63,8 @@ func (c *checker) tracedLeases() {
 		m := c.messages[t.message]
 		p := pair{m.sender, m.recipient}
 		if t.event == "claimed" {
-			if before == nil || before.event != "claimed" || before.actor != t.actor || before.at != t.at || before.id != t.id-1 {
+			if before == nil || before.event != "claimed" || before.actor != t.actor || before.at != t.at ||
+				before.id != t.id-1 {
 				claim = t.id
 			}
 			if onServer(c.Database) {
@@ -95,7 +96,8 @@ func endsLease(t *traced) bool {
 	case "delivered", "failed", "expired", "cancelled", "attempt_failed":
 		return true
 	case "released":
-		return strings.HasPrefix(t.err, ranOut) || strings.HasPrefix(t.err, givenBack) || strings.HasPrefix(t.err, putOff)
+		return strings.HasPrefix(t.err, ranOut) || strings.HasPrefix(t.err, givenBack) ||
+			strings.HasPrefix(t.err, putOff)
 	}
 	return false
 }
@@ -114,7 +116,8 @@ func (c *checker) ladder() {
 			switch t.event {
 			case "claimed", "delivered", "attempt_failed":
 				if want != "" && t.at < want {
-					c.violated("ladder", "%s: attempt %d came at %s (message_trace row %d); it was due at %s", id, t.attempt, t.at, t.id, want)
+					c.violated("ladder", "%s: attempt %d came at %s (message_trace row %d); it was due at %s", id,
+						t.attempt, t.at, t.id, want)
 				}
 			case "failed":
 				c.lastAttempt(m, t)
@@ -135,8 +138,8 @@ func (c *checker) ladder() {
 	}
 }
 
-// planned returns the change, as the witness saw it, by which a message went up the ladder where its trace says so, nil if there is none.
-// next is the row of its trace behind that, or nil.
+// planned returns the change, as the witness saw it, by which a message went up the ladder where its trace says so, nil
+// if there is none. next is the row of its trace behind that, or nil.
 func (m *message) planned(t, next *traced) *change {
 	for _, w := range m.changes {
 		if w.change == "update" && w.status == "retry" && w.traced >= t.id && (next == nil || w.traced < next.id) {
@@ -164,7 +167,8 @@ func (c *checker) rung(m *message, t *traced, w *change) string {
 	want := at.Add(rung).Format(layout)
 	switch {
 	case w == nil:
-		c.violated("ladder", "%s: message_trace row %d tells of a failed attempt, and the row did not change", m.id, t.id)
+		c.violated("ladder", "%s: message_trace row %d tells of a failed attempt, and the row did not change", m.id,
+			t.id)
 	case w.next != want:
 		c.violated("ladder", "%s: after attempt %d failed at %s the next was due at %s, not at %s, its rung of %s later (message_trace row %d)",
 			m.id, t.attempt, t.at, w.next, want, rung, t.id)
@@ -172,8 +176,8 @@ func (c *checker) rung(m *message, t *traced, w *change) string {
 	return want
 }
 
-// later returns when a message that its recipient put off must be due, and checks that it says so: after the waits of the
-// ladder, the last of them again and again.
+// later returns when a message that its recipient put off must be due, and checks that it says so: after the waits of
+// the ladder, the last of them again and again.
 func (c *checker) later(m *message, t *traced, times int) string {
 	at, err := time.Parse(layout, t.at)
 	if err != nil {
@@ -191,6 +195,7 @@ func (c *checker) later(m *message, t *traced, times int) string {
 // lastAttempt checks that nothing was given up before its last attempt, unless its recipient refuses it.
 func (c *checker) lastAttempt(m *message, t *traced) {
 	if t.attempt != c.retries+1 && !strings.Contains(t.err, cannotTell) && !strings.Contains(t.err, refuses) {
-		c.violated("ladder", "%s was given up after attempt %d of %d (message_trace row %d): %s", m.id, t.attempt, c.retries+1, t.id, t.err)
+		c.violated("ladder", "%s was given up after attempt %d of %d (message_trace row %d): %s", m.id, t.attempt,
+			c.retries+1, t.id, t.err)
 	}
 }

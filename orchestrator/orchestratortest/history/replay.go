@@ -203,20 +203,22 @@ func (c *checker) whole() {
 		}
 		before := c.trace[i-1]
 		if t.id != before.id+1 {
-			c.violated("trace", "message_trace rows %d to %d are missing, before one of %s", before.id+1, t.id-1, t.message)
+			c.violated("trace", "message_trace rows %d to %d are missing, before one of %s", before.id+1, t.id-1,
+				t.message)
 		}
 		if t.at < before.at {
-			c.violated("trace", "message_trace row %d of %s is of %s, earlier than the row before it", t.id, t.message, t.at)
+			c.violated("trace", "message_trace row %d of %s is of %s, earlier than the row before it", t.id, t.message,
+				t.at)
 		}
 	}
 }
 
-// askew is by how much the times of one message may go back on a server. Each transaction reads the clock when it begins, and others
-// may commit until it reads what they wrote.
+// askew is by how much the times of one message may go back on a server. Each transaction reads the clock when it
+// begins, and others may commit until it reads what they wrote.
 const askew = 5 * time.Second
 
-// wholeOnServer is whole where others write at the same time: the times of one message hardly go back, and the witness has seen no row
-// go.
+// wholeOnServer is whole where others write at the same time: the times of one message hardly go back, and the witness
+// has seen no row go.
 func (c *checker) wholeOnServer() {
 	for _, w := range c.changes {
 		if w.change == "untrace" {
@@ -228,15 +230,16 @@ func (c *checker) wholeOnServer() {
 		for _, t := range c.messages[id].trace {
 			at, err := time.Parse(layout, t.at)
 			if err != nil || at.Before(before.Add(-askew)) {
-				c.violated("trace", "message_trace row %d of %s is of %s, earlier than the row before it", t.id, t.message, t.at)
+				c.violated("trace", "message_trace row %d of %s is of %s, earlier than the row before it", t.id,
+					t.message, t.at)
 			}
 			before = at
 		}
 	}
 }
 
-// compareChanges compares the state before the trace's row upTo with what the witness saw until then, and returns what is
-// left. The insert of a row comes before its trace, all other changes behind theirs.
+// compareChanges compares the state before the trace's row upTo with what the witness saw until then, and returns what
+// is left. The insert of a row comes before its trace, all other changes behind theirs.
 func (c *checker) compareChanges(m *message, s *state, changes []*change, upTo int64) []*change {
 	for len(changes) > 0 && changes[0].traced < upTo {
 		w := changes[0]
@@ -244,7 +247,8 @@ func (c *checker) compareChanges(m *message, s *state, changes []*change, upTo i
 		switch w.change {
 		case "delete":
 			if s.place == "agent_message" || s.place == "" {
-				c.violated("state", "%s left agent_message, and the trace up to row %d does not tell of it", m.id, w.traced)
+				c.violated("state", "%s left agent_message, and the trace up to row %d does not tell of it", m.id,
+					w.traced)
 			}
 		case "update":
 			got := fmt.Sprintf("%s, %d retries, %d crashes, leased by %q", w.status, w.retries, w.crashes, w.owner)

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Diary is what those wrote down that an exec or webhook transport called for one agent: a line when a run begins, which
-// is one command or one request, and one before it answers.
+// Diary is what those wrote down that an exec or webhook transport called for one agent: a line when a run begins,
+// which is one command or one request, and one before it answers.
 type Diary struct {
 	Recipient, Path string
 	Kind            string // exec or webhook
@@ -68,7 +68,8 @@ func answerOf(kind string, status int) answer {
 	switch {
 	case kind == "exec" && status == 0, kind == "webhook" && status/100 == 2:
 		return wellDone
-	case kind == "exec" && status >= 65 && status <= 69, kind == "webhook" && slices.Contains([]int{400, 413, 415, 422}, status):
+	case kind == "exec" && status >= 65 && status <= 69, kind == "webhook" && slices.Contains([]int{400, 413, 415, 422},
+		status):
 		return refused
 	case kind == "exec" && status == 75:
 		return notNow
@@ -118,7 +119,8 @@ func (f *facts) readDiary(d Diary) error {
 	for i, r := range read.runs {
 		m := f.message(r.MessageID)
 		if m.runs = append(m.runs, r); len(m.runs) == 1 {
-			f.arrivals[where] = append(f.arrivals[where], arrival{where, d.Kind, int64(i + 1), r.MessageID, d.Recipient, r.Token})
+			f.arrivals[where] = append(f.arrivals[where], arrival{where, d.Kind, int64(i + 1), r.MessageID, d.Recipient,
+				r.Token})
 		}
 	}
 	return nil
@@ -132,12 +134,14 @@ func (c *checker) runs() {
 		for _, r := range d.runs {
 			m := c.messages[r.MessageID]
 			if !m.known || m.token != r.Token {
-				c.violated("runs", "%s %s came under the id %s with the token %q, which were not sent together", d.Kind, r.Run, r.MessageID, r.Token)
+				c.violated("runs", "%s %s came under the id %s with the token %q, which were not sent together", d.Kind,
+					r.Run, r.MessageID, r.Token)
 			}
 		}
 		for _, both := range d.beside {
 			if d.Kind == "exec" {
-				c.violated("runs", "exec %s for %s began while %s for %s went on", both[0].Run, both[0].MessageID, both[1].Run, both[1].MessageID)
+				c.violated("runs", "exec %s for %s began while %s for %s went on", both[0].Run, both[0].MessageID,
+					both[1].Run, both[1].MessageID)
 			}
 		}
 	}
@@ -149,8 +153,9 @@ func (c *checker) runs() {
 	}
 }
 
-// endsAttempt reports whether an event ends an attempt without a delivery, and whether nobody heard then what it had come
-// to. A message is given up beside the failure of its last attempt, and after too many crashes without another one.
+// endsAttempt reports whether an event ends an attempt without a delivery, and whether nobody heard then what it had
+// come to. A message is given up beside the failure of its last attempt, and after too many crashes without another
+// one.
 func endsAttempt(t *traced) (ends, lost bool) {
 	switch t.event {
 	case "attempt_failed":
@@ -210,7 +215,8 @@ func (c *checker) asTold(m *message) {
 		traced, ran string
 	}{{wellDone, "delivered", "succeeded"}, {refused, "refused", "refused it"}, {notNow, "put off", "asked for that"}} {
 		if told[v.answer] > said[v.answer] {
-			c.violated("runs", "%s was %s %d times, and %d runs %s", m.id, v.traced, told[v.answer], said[v.answer], v.ran)
+			c.violated("runs", "%s was %s %d times, and %d runs %s", m.id, v.traced, told[v.answer], said[v.answer],
+				v.ran)
 		}
 		silent += max(0, said[v.answer]-told[v.answer])
 	}

@@ -97,8 +97,8 @@ func (c *checker) asSent(s *send) {
 	}
 }
 
-// answered checks that an acknowledged send is there, and that only those who were killed, or could not have the database, got no
-// answer.
+// answered checks that an acknowledged send is there, and that only those who were killed, or could not have the
+// database, got no answer.
 func (c *checker) answered(s *send, killed map[string]bool) {
 	if len(s.ids) == 0 {
 		if s.unsure {

@@ -32,34 +32,41 @@ const witnessOfFile = `
 	    token           TEXT
 	);
 	CREATE TRIGGER IF NOT EXISTS witness_insert AFTER INSERT ON agent_message BEGIN
-	    INSERT INTO witness (change, message_id, traced, status, retry_count, crashes, next_attempt_at, lease_token, lease_owner,
+	    INSERT INTO witness (change, message_id, traced, status, retry_count, crashes, next_attempt_at, lease_token,
+		lease_owner,
 	        seq, sender, recipient, priority, reply_to, token)
-	    VALUES ('insert', NEW.message_id, coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'message_trace'), 0), NEW.status,
+	    VALUES ('insert', NEW.message_id, coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'message_trace'), 0),
+		NEW.status,
 	        NEW.retry_count, NEW.crashes, NEW.next_attempt_at, NEW.lease_token, NEW.lease_owner,
 	        NEW.seq, NEW.sender, NEW.recipient, NEW.priority, NEW.reply_to, json_extract(NEW.payload, '$.token'));
 	END;
 	CREATE TRIGGER IF NOT EXISTS witness_update AFTER UPDATE ON agent_message
 	WHEN NEW.status IS NOT OLD.status OR NEW.retry_count IS NOT OLD.retry_count OR NEW.crashes IS NOT OLD.crashes
 	    OR NEW.next_attempt_at IS NOT OLD.next_attempt_at OR NEW.lease_token IS NOT OLD.lease_token BEGIN
-	    INSERT INTO witness (change, message_id, traced, status, retry_count, crashes, next_attempt_at, lease_token, lease_owner)
-	    VALUES ('update', NEW.message_id, coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'message_trace'), 0), NEW.status,
+	    INSERT INTO witness (change, message_id, traced, status, retry_count, crashes, next_attempt_at, lease_token,
+		lease_owner)
+	    VALUES ('update', NEW.message_id, coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'message_trace'), 0),
+		NEW.status,
 	        NEW.retry_count, NEW.crashes, NEW.next_attempt_at, NEW.lease_token, NEW.lease_owner);
 	END;
 	CREATE TRIGGER IF NOT EXISTS witness_delete AFTER DELETE ON agent_message BEGIN
 	    INSERT INTO witness (change, message_id, traced, status)
-	    VALUES ('delete', OLD.message_id, coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'message_trace'), 0), OLD.status);
+	    VALUES ('delete', OLD.message_id, coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'message_trace'), 0),
+		OLD.status);
 	END;
 	CREATE TRIGGER IF NOT EXISTS witness_inbox AFTER INSERT ON agent_inbox BEGIN
 	    INSERT INTO witness (change, message_id, traced, recipient)
-	    VALUES ('inbox', NEW.message_id, coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'message_trace'), 0), NEW.recipient);
+	    VALUES ('inbox', NEW.message_id, coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'message_trace'), 0),
+		NEW.recipient);
 	END;
 	CREATE TRIGGER IF NOT EXISTS witness_uninbox AFTER DELETE ON agent_inbox BEGIN
 	    INSERT INTO witness (change, message_id, traced, recipient)
-	    VALUES ('uninbox', OLD.message_id, coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'message_trace'), 0), OLD.recipient);
+	    VALUES ('uninbox', OLD.message_id, coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'message_trace'), 0),
+		OLD.recipient);
 	END`
 
-// witnessOfServer is the witness in a database on a PostgreSQL server. It also sees a row of the trace go or change: its numbers
-// have gaps there, which say nothing.
+// witnessOfServer is the witness in a database on a PostgreSQL server. It also sees a row of the trace go or change:
+// its numbers have gaps there, which say nothing.
 const witnessOfServer = `
 	CREATE TABLE IF NOT EXISTS witness (
 	    id              bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -85,19 +92,26 @@ const witnessOfServer = `
 	BEGIN
 	    CASE TG_ARGV[0]
 	    WHEN 'insert' THEN
-	        INSERT INTO witness (change, message_id, traced, status, retry_count, crashes, next_attempt_at, lease_token, lease_owner,
+	        INSERT INTO witness (change, message_id, traced, status, retry_count, crashes, next_attempt_at, lease_token,
+		lease_owner,
 	            seq, sender, recipient, priority, reply_to, token)
-	        VALUES ('insert', NEW.message_id, last, NEW.status, NEW.retry_count, NEW.crashes, NEW.next_attempt_at, NEW.lease_token, NEW.lease_owner,
+	        VALUES ('insert', NEW.message_id, last, NEW.status, NEW.retry_count, NEW.crashes, NEW.next_attempt_at,
+		NEW.lease_token, NEW.lease_owner,
 	            NEW.seq, NEW.sender, NEW.recipient, NEW.priority, NEW.reply_to, json_extract(NEW.payload, '$.token'));
 	    WHEN 'update' THEN
-	        INSERT INTO witness (change, message_id, traced, status, retry_count, crashes, next_attempt_at, lease_token, lease_owner)
-	        VALUES ('update', NEW.message_id, last, NEW.status, NEW.retry_count, NEW.crashes, NEW.next_attempt_at, NEW.lease_token, NEW.lease_owner);
+	        INSERT INTO witness (change, message_id, traced, status, retry_count, crashes, next_attempt_at, lease_token,
+		lease_owner)
+	        VALUES ('update', NEW.message_id, last, NEW.status, NEW.retry_count, NEW.crashes, NEW.next_attempt_at,
+		NEW.lease_token, NEW.lease_owner);
 	    WHEN 'delete' THEN
-	        INSERT INTO witness (change, message_id, traced, status) VALUES ('delete', OLD.message_id, last, OLD.status);
+	        INSERT INTO witness (change, message_id, traced, status) VALUES ('delete', OLD.message_id, last,
+		OLD.status);
 	    WHEN 'inbox' THEN
-	        INSERT INTO witness (change, message_id, traced, recipient) VALUES ('inbox', NEW.message_id, last, NEW.recipient);
+	        INSERT INTO witness (change, message_id, traced, recipient) VALUES ('inbox', NEW.message_id, last,
+		NEW.recipient);
 	    WHEN 'uninbox' THEN
-	        INSERT INTO witness (change, message_id, traced, recipient) VALUES ('uninbox', OLD.message_id, last, OLD.recipient);
+	        INSERT INTO witness (change, message_id, traced, recipient) VALUES ('uninbox', OLD.message_id, last,
+		OLD.recipient);
 	    WHEN 'untrace' THEN
 	        INSERT INTO witness (change, message_id, traced) VALUES ('untrace', OLD.message_id, OLD.id);
 	    END CASE;
@@ -107,11 +121,13 @@ const witnessOfServer = `
 	CREATE OR REPLACE TRIGGER witness_insert AFTER INSERT ON agent_message FOR EACH ROW EXECUTE FUNCTION witness('insert');
 	CREATE OR REPLACE TRIGGER witness_update AFTER UPDATE ON agent_message FOR EACH ROW
 	WHEN ((NEW.status, NEW.retry_count, NEW.crashes, NEW.next_attempt_at, NEW.lease_token)
-	    IS DISTINCT FROM (OLD.status, OLD.retry_count, OLD.crashes, OLD.next_attempt_at, OLD.lease_token)) EXECUTE FUNCTION witness('update');
+	    IS DISTINCT FROM (OLD.status, OLD.retry_count, OLD.crashes, OLD.next_attempt_at,
+		OLD.lease_token)) EXECUTE FUNCTION witness('update');
 	CREATE OR REPLACE TRIGGER witness_delete AFTER DELETE ON agent_message FOR EACH ROW EXECUTE FUNCTION witness('delete');
 	CREATE OR REPLACE TRIGGER witness_inbox AFTER INSERT ON agent_inbox FOR EACH ROW EXECUTE FUNCTION witness('inbox');
 	CREATE OR REPLACE TRIGGER witness_uninbox AFTER DELETE ON agent_inbox FOR EACH ROW EXECUTE FUNCTION witness('uninbox');
-	CREATE OR REPLACE TRIGGER witness_untrace AFTER UPDATE OR DELETE ON message_trace FOR EACH ROW EXECUTE FUNCTION witness('untrace')`
+	CREATE OR REPLACE TRIGGER witness_untrace AFTER UPDATE
+		OR DELETE ON message_trace FOR EACH ROW EXECUTE FUNCTION witness('untrace')`
 
 // onServer reports whether a database is on a PostgreSQL server, and named by its address.
 func onServer(database string) bool { return strings.HasPrefix(database, "postgres://") }
@@ -134,14 +150,16 @@ func Dismiss(ctx context.Context, path string) error {
 // OpenPlain opens a database the way another program does: it knows nothing of the engine. It waits for locks for as
 // long as patience. Parameters are $1, $2, ... in their order, which both kinds of databases understand.
 func OpenPlain(database string, patience time.Duration) (*sql.DB, error) {
-	driver, address := "sqlite3", fmt.Sprintf("file:%s?mode=rw&_sync=FULL&_busy_timeout=%d", database, patience.Milliseconds())
+	driver, address := "sqlite3", fmt.Sprintf("file:%s?mode=rw&_sync=FULL&_busy_timeout=%d", database,
+		patience.Milliseconds())
 	if onServer(database) {
 		u, err := url.Parse(database)
 		if err != nil {
 			return nil, err
 		}
 		query := u.Query()
-		if past, err := url.Parse(query.Get("direct")); query.Has("direct") && err == nil { // a pooler takes no settings
+		// a pooler takes no settings
+		if past, err := url.Parse(query.Get("direct")); query.Has("direct") && err == nil {
 			schema := query.Get("search_path")
 			u, query = past, past.Query()
 			query.Set("search_path", schema)

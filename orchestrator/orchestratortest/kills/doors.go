@@ -54,7 +54,8 @@ const patience = time.Minute
 // usual is how long a reader is taken to need before the first one was measured.
 const usual = 100 * time.Millisecond
 
-// draw decides what happens to the next reader. Most moments are late ones, when there is something to lose; some lie behind the end.
+// draw decides what happens to the next reader. Most moments are late ones, when there is something to lose; some lie
+// behind the end.
 func (d *door) draw(o *office, random *rand.Rand) visit {
 	v := visit{agent: o.agents[random.IntN(len(o.agents))], random: random, stuck: random.IntN(3) == 0}
 	part := 0.35 + 0.75*random.Float64()
@@ -116,34 +117,51 @@ func allDoors() []*door {
 		{name: "wait", way: byCommand, words: asAgent("wait", "--timeout", "0")},
 		{name: "wait, arriving", way: byCommand, arriving: true, words: asAgent("wait")},
 		{name: "ralph inbox", way: byCommand, words: asAgent("ralph", "inbox")},
-		{name: "ralph inbox, arriving", way: byCommand, arriving: true, words: asAgent("ralph", "inbox", "--wait", "50")},
+		{name: "ralph inbox, arriving", way: byCommand, arriving: true, words: asAgent("ralph", "inbox", "--wait",
+			"50")},
 		{name: "relay get-messages", way: byCommand, words: asAgent("relay", "get-messages")},
-		{name: "coral wait-for-mentions", way: byCommand, posts: true, words: asAgent("coral", "wait-for-mentions", "--any", "--timeout-ms", "0")},
+		{name: "coral wait-for-mentions", way: byCommand, posts: true, words: asAgent("coral", "wait-for-mentions",
+			"--any", "--timeout-ms", "0")},
 		{name: "team messages", way: byCommand, words: asAgent("team", "messages")},
-		{name: "team send-message", way: byCommand, words: asAgent("team", "send-message", "--to", writer, "--message", "hello")},
-		{name: "thread show", way: byCommand, posts: true, words: func(o *office, a *agent) []string { return []string{"thread", "show", o.thread, "--as", a.name} }},
+		{name: "team send-message", way: byCommand, words: asAgent("team", "send-message", "--to", writer, "--message",
+			"hello")},
+		{name: "thread show", way: byCommand, posts: true, words: func(o *office,
+			a *agent) []string {
+			return []string{"thread", "show", o.thread, "--as", a.name}
+		}},
 
 		{name: "mcp get_messages", way: byTool, tool: "get_messages", args: fixed(`{}`)},
-		{name: "mcp get_messages, arriving", way: byTool, arriving: true, tool: "get_messages", args: fixed(`{"wait_seconds":50}`)},
+		{name: "mcp get_messages, arriving", way: byTool, arriving: true, tool: "get_messages",
+			args: fixed(`{"wait_seconds":50}`)},
 		{name: "mcp wait", way: byTool, tool: "wait", args: waitOf(0)},
-		{name: "mcp coral_wait_for_mentions", way: byTool, posts: true, tool: "coral_wait_for_mentions", args: fixed(`{"any":true,"timeoutMs":0}`)},
-		{name: "mcp coral_wait_for_mentions, arriving", way: byTool, arriving: true, tool: "coral_wait_for_mentions", args: fixed(`{"timeoutMs":50000}`)},
+		{name: "mcp coral_wait_for_mentions", way: byTool, posts: true, tool: "coral_wait_for_mentions",
+			args: fixed(`{"any":true,"timeoutMs":0}`)},
+		{name: "mcp coral_wait_for_mentions, arriving", way: byTool, arriving: true, tool: "coral_wait_for_mentions",
+			args: fixed(`{"timeoutMs":50000}`)},
 		{name: "mcp ralph_inbox", way: byTool, tool: "ralph_inbox", args: fixed(`{}`)},
 		{name: "mcp read_thread", way: byTool, posts: true, tool: "read_thread", args: inThread},
 		{name: "mcp team_messages", way: byTool, tool: "team_messages", args: fixed(`{}`)},
 		{name: "mcp team_members", way: byTool, tool: "team_members", args: fixed(`{}`)},
 		{name: "mcp team_idle", way: byTool, tool: "team_idle", args: fixed(`{}`)},
-		{name: "mcp SendMessage", way: byTool, tool: "SendMessage", args: fixed(`{"to":"` + writer + `","message":"hello"}`)},
+		{name: "mcp SendMessage", way: byTool, tool: "SendMessage",
+			args: fixed(`{"to":"` + writer + `","message":"hello"}`)},
 
 		{name: "http wait, client gone", way: byClient(requestOfCommand), tool: "wait", args: waitOf(0)},
-		{name: "http wait, arriving, client gone", way: byClient(requestOfCommand), arriving: true, tool: "wait", args: waitOf(50)},
-		{name: "http wait, client gone before", way: byDeserter(requestOfCommand), arriving: true, tool: "wait", args: waitOf(50)},
-		{name: "http mcp get_messages, client gone", way: byClient(requestOfTool), tool: "get_messages", args: fixed(`{}`)},
-		{name: "http mcp coral_wait_for_mentions, client gone", way: byClient(requestOfTool), posts: true, tool: "coral_wait_for_mentions", args: fixed(`{"any":true,"timeoutMs":0}`)},
-		{name: "http mcp read_thread, client gone", way: byClient(requestOfTool), posts: true, tool: "read_thread", args: inThread},
+		{name: "http wait, arriving, client gone", way: byClient(requestOfCommand), arriving: true, tool: "wait",
+			args: waitOf(50)},
+		{name: "http wait, client gone before", way: byDeserter(requestOfCommand), arriving: true, tool: "wait",
+			args: waitOf(50)},
+		{name: "http mcp get_messages, client gone", way: byClient(requestOfTool), tool: "get_messages",
+			args: fixed(`{}`)},
+		{name: "http mcp coral_wait_for_mentions, client gone", way: byClient(requestOfTool), posts: true,
+			tool: "coral_wait_for_mentions", args: fixed(`{"any":true,"timeoutMs":0}`)},
+		{name: "http mcp read_thread, client gone", way: byClient(requestOfTool), posts: true, tool: "read_thread",
+			args: inThread},
 
 		{name: "http wait, daemon killed", way: byDaemon(requestOfCommand), tool: "wait", args: waitOf(0)},
-		{name: "http mcp get_messages, daemon killed", way: byDaemon(requestOfTool), tool: "get_messages", args: fixed(`{}`)},
-		{name: "http mcp coral_wait_for_mentions, daemon killed", way: byDaemon(requestOfTool), posts: true, tool: "coral_wait_for_mentions", args: fixed(`{"any":true,"timeoutMs":0}`)},
+		{name: "http mcp get_messages, daemon killed", way: byDaemon(requestOfTool), tool: "get_messages",
+			args: fixed(`{}`)},
+		{name: "http mcp coral_wait_for_mentions, daemon killed", way: byDaemon(requestOfTool), posts: true,
+			tool: "coral_wait_for_mentions", args: fixed(`{"any":true,"timeoutMs":0}`)},
 	}
 }

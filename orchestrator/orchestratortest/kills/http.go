@@ -35,7 +35,8 @@ func (o *office) startDaemon() (*daemon, error) {
 	}
 	if err != nil {
 		_, kerr := r.end(false)
-		return nil, errors.Join(fmt.Errorf("a daemon began with %q: %w: %s", line, err, r.errors.Bytes()), kerr, r.out.Close())
+		return nil, errors.Join(fmt.Errorf("a daemon began with %q: %w: %s", line, err, r.errors.Bytes()), kerr,
+			r.out.Close())
 	}
 	d.address = strings.TrimPrefix(told.Listening, "http://")
 	d.reading.Go(func() { io.Copy(io.Discard, r.lines) })
@@ -156,8 +157,8 @@ func byClient(request request) func(o *office, d *door, v *visit) (outcome, erro
 	}
 }
 
-// byDeserter is a request to the daemon whose client closes the connection while nothing is there; then something is sent. It has an
-// agent of its own, so that nothing can come before: what was on its way would be lost unseen.
+// byDeserter is a request to the daemon whose client closes the connection while nothing is there; then something is
+// sent. It has an agent of its own, so that nothing can come before: what was on its way would be lost unseen.
 func byDeserter(request request) func(o *office, d *door, v *visit) (outcome, error) {
 	return func(o *office, d *door, v *visit) (out outcome, err error) {
 		o.deserting.Lock()

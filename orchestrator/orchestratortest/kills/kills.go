@@ -1,20 +1,21 @@
-// Package kills lets readers take mail by every door of the program, kills them with SIGKILL at random moments, and holds what is
-// marked as read at the end to what they had written until then. It uses the program as a black box, so that it measures any version
-// of it.
+// Package kills lets readers take mail by every door of the program, kills them with SIGKILL at random moments, and
+// holds what is marked as read at the end to what they had written until then. It uses the program as a black box, so
+// that it measures any version of it.
 //
 // # What counts as shown
 //
-// An answer was written when the kernel had taken all of it: the harness holds the other end of each pipe and connection, and reads
-// what is in there after the kill. A message is shown when it stands in an answer that is whole: a JSON document, a line of
-// JSON-RPC, an event of an HTTP stream. What stands in an answer that was cut off is not shown, since no parser takes it; the report
-// counts it apart.
+// An answer was written when the kernel had taken all of it: the harness holds the other end of each pipe and
+// connection, and reads what is in there after the kill. A message is shown when it stands in an answer that is whole:
+// a JSON document, a line of JSON-RPC, an event of an HTTP stream. What stands in an answer that was cut off is not
+// shown, since no parser takes it; the report counts it apart.
 //
-// A client of HTTP breaks its connection by ending its own direction of it, and reads on: so nothing that the server's kernel has
-// taken is lost on the way, and what comes of the race is always known. A client that closes both directions has an agent of its own, to
-// whom nothing is sent before.
+// A client of HTTP breaks its connection by ending its own direction of it, and reads on: so nothing that the server's
+// kernel has taken is lost on the way, and what comes of the race is always known. A client that closes both directions
+// has an agent of its own, to whom nothing is sent before.
 //
-// At the end all processes are gone. Then each agent reads until nothing comes any more, without waiting: whatever a dead reader had
-// must be unread again by then. A message that nobody was shown is an error, be it that it is marked as read or that it is stuck.
+// At the end all processes are gone. Then each agent reads until nothing comes any more, without waiting: whatever a
+// dead reader had must be unread again by then. A message that nobody was shown is an error, be it that it is marked as
+// read or that it is stuck.
 package kills
 
 import (
@@ -31,7 +32,8 @@ import (
 	"time"
 )
 
-// Config says what to run. Seed decides who is killed when, and by which door; how the processes' work falls together is the machine's affair.
+// Config says what to run. Seed decides who is killed when, and by which door; how the processes' work falls together
+// is the machine's affair.
 type Config struct {
 	Seed     uint64
 	Kills    int       // how many readers to kill; before, one lives at each door
@@ -69,7 +71,8 @@ type office struct {
 // agent is one for whom readers read.
 type agent struct{ name, token string }
 
-// Run makes a run. An error means that it could not be made, or that a reader failed that was not killed; the folder stays as it is.
+// Run makes a run. An error means that it could not be made, or that a reader failed that was not killed; the folder
+// stays as it is.
 func Run(ctx context.Context, c Config) (report Report, err error) {
 	began := time.Now()
 	o := &office{Config: c, db: c.Database}
@@ -131,7 +134,8 @@ func (o *office) prepare() error {
 		return err
 	}
 	var made struct{ ThreadID string }
-	err = o.answer(&made, "coral", "create-thread", "--as", writer, "--thread-name", "all", "--participant-ids", strings.Join(names, ","))
+	err = o.answer(&made, "coral", "create-thread", "--as", writer, "--thread-name", "all", "--participant-ids",
+		strings.Join(names, ","))
 	if err != nil {
 		return err
 	}

@@ -117,7 +117,8 @@ func (m *mail) judge(ctx context.Context, database string, r *Report) error {
 	read := map[[2]string]bool{} // by agent and message
 	rows, err := db.QueryContext(ctx, `
 		SELECT recipient, message_id FROM agent_message WHERE read_at <> ''
-		UNION ALL SELECT p.agent, m.message_id FROM agent_message m JOIN thread_participants p ON p.thread_id = m.thread_id AND p.read_seq >= m.seq`)
+		UNION ALL SELECT p.agent, m.message_id FROM agent_message m
+			JOIN thread_participants p ON p.thread_id = m.thread_id AND p.read_seq >= m.seq`)
 	if err != nil {
 		return err
 	}
@@ -185,7 +186,8 @@ func (f *feeder) send(to string, texts []string) (ids []string, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, text := range texts {
-		if _, err := fmt.Fprintf(f.in, `{"sender":%q,"recipient":%q,"message_type":"note","payload":{"text":%q}}`+"\n", writer, to, text); err != nil {
+		if _, err := fmt.Fprintf(f.in, `{"sender":%q,"recipient":%q,"message_type":"note","payload":{"text":%q}}`+"\n",
+			writer, to, text); err != nil {
 			return nil, err
 		}
 	}

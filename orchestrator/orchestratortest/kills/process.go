@@ -53,7 +53,8 @@ func (o *office) start(stuck bool, words ...string) (*reader, error) {
 	return r, r.cmd.Start()
 }
 
-// end kills a process, unless it is spared, and waits for its end. killed is false if it had ended before; then its status must be 0.
+// end kills a process, unless it is spared, and waits for its end. killed is false if it had ended before; then its
+// status must be 0.
 func (r *reader) end(spared bool) (killed bool, err error) {
 	r.in.Close()
 	if !spared {
@@ -106,7 +107,8 @@ func byCommand(o *office, d *door, v *visit) (out outcome, err error) {
 	return out, errors.Join(err, kerr)
 }
 
-// until waits until something is over or the moment has come, and returns how long the first took; 0 if the moment came first.
+// until waits until something is over or the moment has come, and returns how long the first took; 0 if the moment came
+// first.
 func until(o *office, over <-chan struct{}, begun time.Time, moment time.Duration) time.Duration {
 	timer := time.NewTimer(time.Until(begun.Add(moment)))
 	defer timer.Stop()
@@ -130,7 +132,8 @@ const (
 
 // callOf is the call of a door's tool.
 func callOf(o *office, d *door, a *agent) string {
-	return fmt.Sprintf(`{"jsonrpc":"2.0",%s"method":"tools/call","params":{"name":%q,"arguments":%s}}`, callID, d.tool, d.args(o, a))
+	return fmt.Sprintf(`{"jsonrpc":"2.0",%s"method":"tools/call","params":{"name":%q,"arguments":%s}}`, callID, d.tool,
+		d.args(o, a))
 }
 
 // byTool is a server of tools on standard input and output, of which one is called.

@@ -33,7 +33,8 @@ func (r *Report) Problems() (list []string) {
 	for _, kind := range []struct {
 		what string
 		list []string
-	}{{"marked as read and shown to nobody", r.Unseen}, {"shown to nobody, and still with a reader that is dead", r.Stuck}} {
+	}{{"marked as read and shown to nobody", r.Unseen}, {"shown to nobody, and still with a reader that is dead",
+		r.Stuck}} {
 		for i, line := range kind.list {
 			if i == 10 {
 				list = append(list, fmt.Sprintf("... and %d more", len(kind.list)-i))
@@ -49,9 +50,11 @@ func (r *Report) Problems() (list []string) {
 func (r *Report) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d of %d readers killed in %s (seed %d): of %d messages %d unseen (%d of them glimpsed in an answer that was cut off), %d stuck,"+
-		" %d shown more than once (%d repeats)\n", r.Kills, r.Rounds, r.Took.Round(time.Second), r.Seed, r.Sent, len(r.Unseen), r.Glimpsed, len(r.Stuck), r.Twice, r.Repeats)
+		" %d shown more than once (%d repeats)\n", r.Kills, r.Rounds, r.Took.Round(time.Second), r.Seed, r.Sent,
+		len(r.Unseen), r.Glimpsed, len(r.Stuck), r.Twice, r.Repeats)
 	for _, d := range r.Doors {
-		fmt.Fprintf(&b, "  %-46s %6d killed, %5d ended before, an answer takes %s\n", d.Name, d.Kills, d.Late, d.Typical.Round(time.Millisecond))
+		fmt.Fprintf(&b, "  %-46s %6d killed, %5d ended before, an answer takes %s\n", d.Name, d.Kills, d.Late,
+			d.Typical.Round(time.Millisecond))
 	}
 	return b.String()
 }

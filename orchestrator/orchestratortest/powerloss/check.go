@@ -132,7 +132,8 @@ func (s *stage) check(ctx context.Context, t *told) (wrong []string) {
 	}
 	for id := range t.sent {
 		if r := rows[id]; r.copies != 1 || r.created != 1 {
-			complain("acknowledged send %s stands %d times in the table and is created %d times in the trace", id, r.copies, r.created)
+			complain("acknowledged send %s stands %d times in the table and is created %d times in the trace", id,
+				r.copies, r.created)
 		}
 	}
 	for id := range t.refused {
@@ -176,8 +177,9 @@ func (s *stage) recover(ctx context.Context) error {
 		Instance:   "after-power-loss",
 		CountEvery: 3,
 		Now:        func() time.Time { return time.Now().Add(2 * time.Hour) },
-		Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}, "jsonl": transport.JSONL{}, "dir": transport.Dir{}},
-		Log:        slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}, "jsonl": transport.JSONL{},
+			"dir": transport.Dir{}},
+		Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 	if err != nil {
 		return fmt.Errorf("opening: %w", err)
@@ -202,7 +204,8 @@ func (s *stage) recover(ctx context.Context) error {
 			return fmt.Errorf("writing: %w", err)
 		}
 	}
-	if _, err := messages.Send(ctx, r.Ledger, orchestrator.Draft{Sender: "writer", Recipient: recipients[0], Type: "note"}); err != nil {
+	if _, err := messages.Send(ctx, r.Ledger, orchestrator.Draft{Sender: "writer", Recipient: recipients[0],
+		Type: "note"}); err != nil {
 		return fmt.Errorf("sending: %w", err)
 	}
 	for range 10 {
@@ -258,18 +261,20 @@ func (s *stage) rows() (map[string]row, error) {
 	}
 	defer db.Close()
 	rows := map[string]row{}
-	err = each(db, `SELECT message_id, count(*) FROM message_trace WHERE event = 'created' GROUP BY message_id`, func(list *sql.Rows) error {
-		var id string
-		var r row
-		err := list.Scan(&id, &r.created)
-		rows[id] = r
-		return err
-	})
+	err = each(db, `SELECT message_id, count(*) FROM message_trace WHERE event = 'created' GROUP BY message_id`,
+		func(list *sql.Rows) error {
+			var id string
+			var r row
+			err := list.Scan(&id, &r.created)
+			rows[id] = r
+			return err
+		})
 	if err != nil {
 		return nil, err
 	}
 	return rows, each(db, `
-		SELECT message_id, status, recipient, read_at <> '', acknowledged_at <> '', coalesce(error_message, '') FROM agent_message
+		SELECT message_id, status, recipient, read_at <> '', acknowledged_at <> '', coalesce(error_message, '')
+			FROM agent_message
 		UNION ALL
 		SELECT message_id, status, recipient, read_at <> '', acknowledged_at <> '', coalesce(error_message, '')
 		FROM agent_message_archive`, func(list *sql.Rows) error {
@@ -324,7 +329,8 @@ func (s *stage) checkFiles(rows map[string]row, unsynced map[string]bool, compla
 		}
 		toFile := strings.HasPrefix(r.recipient, "file_") || strings.HasPrefix(r.recipient, "folder_")
 		switch {
-		case r.status == "failed" && toFile && unsynced[r.recipient] && strings.Contains(r.failure, "never reported back"):
+		case r.status == "failed" && toFile && unsynced[r.recipient] && strings.Contains(r.failure,
+			"never reported back"):
 			// It cannot be known: the file was empty when the attempt began, and has been changed since.
 		case r.status == "failed" && r.recipient == "nobody":
 		case r.status != "delivered":

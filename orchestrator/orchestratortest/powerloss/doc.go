@@ -42,11 +42,12 @@
 // # The check
 //
 // The image is opened with router.Open, read, written and delivered from, with a clock that has gone on until all
-// leases are over. Then integrity_check must be ok, every send that was answered must be in the table
-// once and created once in the trace, every message that a wait printed must be there, no message read that none
-// has printed, every acknowledgement kept, every message ever written to a file must be in the table, every message to a file or the folder must stand there exactly
-// once, whole, and a backup that was answered must be whole. The one exception is a message whose delivery was the first ever to
-// its file: after such a cut it cannot be known whether it arrived, and it must have failed saying so.
+// leases are over. Then integrity_check must be ok, every send that was answered must be in the table once and created
+// once in the trace, every message that a wait printed must be there, no message read that none has printed, every
+// acknowledgement kept, every message ever written to a file must be in the table, every message to a file or the
+// folder must stand there exactly once, whole, and a backup that was answered must be whole. The one exception is a
+// message whose delivery was the first ever to its file: after such a cut it cannot be known whether it arrived, and it
+// must have failed saying so.
 //
 // The proof can fail: the tests drop syncs from the recording, those of one kind of file or of one kind of process, and
 // the check must notice.

@@ -114,7 +114,8 @@ func (d *driver) run(args ...string) ([]byte, error) {
 // furnish makes the database and its agents.
 func (d *driver) furnish() error {
 	for _, args := range [][]string{
-		{"--db", d.database(), "init"}, {"agent", "add", "writer"}, {"agent", "add", recipients[0]}, {"agent", "add", recipients[1]},
+		{"--db", d.database(), "init"}, {"agent", "add", "writer"}, {"agent", "add", recipients[0]},
+		{"agent", "add", recipients[1]},
 		{"agent", "add", recipients[2], "--deliver", "jsonl:" + filepath.Join(d.Root, jsonlFiles[0])},
 		{"agent", "add", recipients[3], "--deliver", "jsonl:" + filepath.Join(d.Root, jsonlFiles[1])},
 		{"agent", "add", recipients[4], "--deliver", "dir:" + filepath.Join(d.Root, letters)},
@@ -210,7 +211,8 @@ func (d *driver) oneShots() error {
 		if i%5 == 4 {
 			to = "nobody"
 		}
-		out, err := d.run("send", "--sender", "writer", "--recipient", to, "--message-type", "note", "--payload", fmt.Sprint(i))
+		out, err := d.run("send", "--sender", "writer", "--recipient", to, "--message-type", "note", "--payload",
+			fmt.Sprint(i))
 		if refused := bytes.Contains(out, []byte(`"unknown_recipient"`)); refused != (to == "nobody") {
 			return err
 		}

@@ -45,7 +45,8 @@ func TestParseLog(t *testing.T) {
 	if err != nil || string(data) != "\x00\x01x\"\\\n\xff, 0) = 1" {
 		t.Errorf("data %q, %v", data, err)
 	}
-	for _, bad := range []string{`7 write(1, "x", 1`, `7 <... write resumed>) = 1`, `write(1, "x", 1) = 1`, `7 write(1, "x, 1) = 1`} {
+	for _, bad := range []string{`7 write(1, "x", 1`, `7 <... write resumed>) = 1`, `write(1, "x", 1) = 1`,
+		`7 write(1, "x, 1) = 1`} {
 		if _, err := parseLog([]byte(bad)); err == nil {
 			t.Errorf("%s was read", bad)
 		}
@@ -163,7 +164,8 @@ func TestNamesLastWithTheirFolder(t *testing.T) {
 	if found := images(follow(t, false, lines...), "/r/f"); found["-"] || !found["aa"] {
 		t.Errorf("as on ext4: %v", found)
 	}
-	lines = append(lines, openedUp, syncedUp, `1 unlink("/r/f") = 0`, `1 openat(AT_FDCWD</r>, "/r/f", O_RDWR|O_CREAT, 0600) = 5</r/f>`)
+	lines = append(lines, openedUp, syncedUp, `1 unlink("/r/f") = 0`,
+		`1 openat(AT_FDCWD</r>, "/r/f", O_RDWR|O_CREAT, 0600) = 5</r/f>`)
 	if found := images(follow(t, true, lines...), "/r/f"); !found["-"] || !found["aa"] || !found[""] {
 		t.Errorf("removed and made anew: %v", found)
 	}
@@ -174,7 +176,8 @@ func TestNamesLastWithTheirFolder(t *testing.T) {
 			t.Errorf("the renamed file holds %q", g)
 		}
 	}
-	inFolder := []string{`1 mkdir("/r/d", 0700) = 0`, `1 openat(AT_FDCWD</r>, "/r/d/f", O_RDWR|O_CREAT, 0600) = 3</r/d/f>`,
+	inFolder := []string{`1 mkdir("/r/d", 0700) = 0`,
+		`1 openat(AT_FDCWD</r>, "/r/d/f", O_RDWR|O_CREAT, 0600) = 3</r/d/f>`,
 		`1 openat(AT_FDCWD</r>, "/r/d", O_RDONLY) = 4</r/d>`, `1 fsync(4</r/d>) = 0`}
 	if found := images(follow(t, true, inFolder...), "/r/d/f"); !found["-"] {
 		t.Error("a file cannot be found below a folder that nobody synced into the one above")
@@ -185,18 +188,21 @@ func TestNamesLastWithTheirFolder(t *testing.T) {
 func TestUnclearRecordingsAreRefused(t *testing.T) {
 	t.Parallel()
 	for want, lines := range map[string][]string{
-		"written through memory":       {opened3, `1 mmap(NULL, 4096, PROT_READ|PROT_WRITE, MAP_SHARED, 3</r/f>, 0) = 0x7f`},
-		"nobody opened":                {`1 pwrite64(3</r/f>, "aa", 2, 0) = 2`},
-		"another file's":               {opened3, `1 unlink("/r/f") = 0`, `1 pwrite64(3</r/f>, "aa", 2, 0) = 2`},
-		"does not know, on /r/f":       {opened3, `1 dup(3</r/f>) = 5</r/f>`},
-		"does not know, on /r/g":       {`1 truncate("/r/g", 1) = 0`},
-		"nobody made it":               {`1 openat(AT_FDCWD</r>, "/r/f", O_RDWR) = 3</r/f>`},
-		"at an unknown place":          {opened3, `1 write(3</r/f>, "aa", 2) = 2`},
-		"has 2 bytes of 3":             {opened3, `1 pwrite64(3</r/f>, "aa", 3, 0) = 3`},
-		"a sync failed":                {opened3, `1 fsync(3</r/f>) = -1 EIO (Input/output error)`},
-		"writes to the same place":     {thread2, opened3, `1 pwrite64(3</r/f>, "aa", 2, 0 <unfinished ...>`, `2 pwrite64(3</r/f>, "bb", 2, 8) = 2`},
-		"does not tell which file":     {thread2, opened3, `1 unlink("/r/f" <unfinished ...>`, `2 openat(AT_FDCWD</r>, "/r/f", O_RDWR) = 3</r/f>`},
-		"not tell which file it is":    {thread2, opened3, `2 openat(AT_FDCWD</r>, "/r/f", O_RDWR <unfinished ...>`, `1 unlink("/r/f") = 0`},
+		"written through memory": {opened3, `1 mmap(NULL, 4096, PROT_READ|PROT_WRITE, MAP_SHARED, 3</r/f>, 0) = 0x7f`},
+		"nobody opened":          {`1 pwrite64(3</r/f>, "aa", 2, 0) = 2`},
+		"another file's":         {opened3, `1 unlink("/r/f") = 0`, `1 pwrite64(3</r/f>, "aa", 2, 0) = 2`},
+		"does not know, on /r/f": {opened3, `1 dup(3</r/f>) = 5</r/f>`},
+		"does not know, on /r/g": {`1 truncate("/r/g", 1) = 0`},
+		"nobody made it":         {`1 openat(AT_FDCWD</r>, "/r/f", O_RDWR) = 3</r/f>`},
+		"at an unknown place":    {opened3, `1 write(3</r/f>, "aa", 2) = 2`},
+		"has 2 bytes of 3":       {opened3, `1 pwrite64(3</r/f>, "aa", 3, 0) = 3`},
+		"a sync failed":          {opened3, `1 fsync(3</r/f>) = -1 EIO (Input/output error)`},
+		"writes to the same place": {thread2, opened3, `1 pwrite64(3</r/f>, "aa", 2, 0 <unfinished ...>`,
+			`2 pwrite64(3</r/f>, "bb", 2, 8) = 2`},
+		"does not tell which file": {thread2, opened3, `1 unlink("/r/f" <unfinished ...>`,
+			`2 openat(AT_FDCWD</r>, "/r/f", O_RDWR) = 3</r/f>`},
+		"not tell which file it is": {thread2, opened3, `2 openat(AT_FDCWD</r>, "/r/f", O_RDWR <unfinished ...>`,
+			`1 unlink("/r/f") = 0`},
 		"was given to two threads":     {thread2, thread2},
 		"/r/f led to /r/g":             {`1 openat(AT_FDCWD</r>, "/r/f", O_RDWR) = 3</r/g>`},
 		"call that the model does not": {opened3, `1 copy_file_range(3</r/f>, NULL, 3</r/f>, NULL, 10, 0) = 10`},

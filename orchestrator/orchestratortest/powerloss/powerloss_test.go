@@ -37,8 +37,8 @@ func TestMain(m *testing.M) {
 // was acknowledged must be there afterwards, and what was delivered must not be delivered again. Then syncs are dropped
 // from the recording, and that must be found.
 //
-// POINTS, MESSAGES (of each sender) and SEED change the size and the choice. The seed repeats the choice of moments, not
-// the turns that the processes took: with KEEP=FOLDER the recording stays there and is used again.
+// POINTS, MESSAGES (of each sender) and SEED change the size and the choice. The seed repeats the choice of moments,
+// not the turns that the processes took: with KEEP=FOLDER the recording stays there and is used again.
 func TestPowerLoss(t *testing.T) {
 	seed := number(t, "SEED", rand.Uint64())
 	t.Logf("seed %d", seed)
@@ -51,7 +51,8 @@ func TestPowerLoss(t *testing.T) {
 		return func(cuts int) { t.Logf("%d power cuts", cuts) }
 	}
 	t.Run("Holds", func(t *testing.T) {
-		report, err := rec.Examine(t.Context(), powerloss.Plan{Points: int(number(t, "POINTS", points)), Seed: seed, Strict: true, Progress: progress(t)})
+		report, err := rec.Examine(t.Context(), powerloss.Plan{Points: int(number(t, "POINTS", points)), Seed: seed,
+			Strict: true, Progress: progress(t)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -72,7 +73,8 @@ func TestPowerLoss(t *testing.T) {
 	for _, bug := range plantedBugs {
 		t.Run(bug.name, func(t *testing.T) {
 			report, err := rec.Examine(t.Context(), powerloss.Plan{
-				Points: 1000, Seed: seed, Strict: true, Ignore: bug.forgets, Mute: bug.mutes, Until: bug.found, Progress: progress(t),
+				Points: 1000, Seed: seed, Strict: true, Ignore: bug.forgets, Mute: bug.mutes, Until: bug.found,
+				Progress: progress(t),
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -96,13 +98,19 @@ var plantedBugs = []struct {
 	found   string // what the check must say
 }{
 	{name: "NoSyncOfTheLog", forgets: func(s powerloss.Sync) bool { return s.Of == "wal" }, found: ""},
-	{name: "NoSyncBeforeAnAnswer", forgets: func(s powerloss.Sync) bool { return s.Of == "wal" && s.By == "send" }, found: "acknowledged send"},
-	{name: "NoSyncBeforeADelivery", forgets: func(s powerloss.Sync) bool { return s.Of == "wal" && s.By == "serve" }, found: "in its file"},
-	{name: "ReadBeforeWritten", mutes: func(by string) bool { return by == "wait" }, found: "is read and was not printed"},
+	{name: "NoSyncBeforeAnAnswer", forgets: func(s powerloss.Sync) bool { return s.Of == "wal" && s.By == "send" },
+		found: "acknowledged send"},
+	{name: "NoSyncBeforeADelivery", forgets: func(s powerloss.Sync) bool { return s.Of == "wal" && s.By == "serve" },
+		found: "in its file"},
+	{name: "ReadBeforeWritten", mutes: func(by string) bool { return by == "wait" },
+		found: "is read and was not printed"},
 	{name: "NoSyncOfTheDatabase", forgets: func(s powerloss.Sync) bool { return s.Of == "db" }, found: ""},
-	{name: "NoSyncOfTheFiles", forgets: func(s powerloss.Sync) bool { return s.Of == "jsonl" }, found: "is delivered and stands 0 times"},
-	{name: "NoSyncOfStagedFiles", forgets: func(s powerloss.Sync) bool { return s.Of == "staged" }, found: "is no whole message"},
-	{name: "NoSyncOfTheStagingFolder", forgets: func(s powerloss.Sync) bool { return s.Of == "staging" }, found: "never reported back"},
+	{name: "NoSyncOfTheFiles", forgets: func(s powerloss.Sync) bool { return s.Of == "jsonl" },
+		found: "is delivered and stands 0 times"},
+	{name: "NoSyncOfStagedFiles", forgets: func(s powerloss.Sync) bool { return s.Of == "staged" },
+		found: "is no whole message"},
+	{name: "NoSyncOfTheStagingFolder", forgets: func(s powerloss.Sync) bool { return s.Of == "staging" },
+		found: "never reported back"},
 	{name: "NoSyncOfFolders", forgets: func(s powerloss.Sync) bool { return s.Of == "other" }, found: "gone"},
 }
 

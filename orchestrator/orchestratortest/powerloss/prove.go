@@ -16,10 +16,11 @@ type Plan struct {
 	Points int
 	Seed   uint64
 	Strict bool // a name lasts only once its folder is synced; otherwise any sync makes all names last
-	// Ignore drops syncs as if the program had forgotten them: a planted bug. nil drops none. The power is not cut before the
-	// first of them: until then the disk may hold only what it may without the bug.
+	// Ignore drops syncs as if the program had forgotten them: a planted bug. nil drops none. The power is not cut
+	// before the first of them: until then the disk may hold only what it may without the bug.
 	Ignore func(s Sync) bool
-	// Mute takes the answers of these commands for not written yet, as if the program wrote them last of all: a planted bug. nil mutes none.
+	// Mute takes the answers of these commands for not written yet, as if the program wrote them last of all: a planted
+	// bug. nil mutes none.
 	Mute func(by string) bool
 	// Until, when a bug is planted, is what a violation must say for the examination to end. "" is any.
 	Until string
@@ -106,12 +107,14 @@ func (rec *Recording) Examine(ctx context.Context, p Plan) (*Report, error) {
 			return nil, err
 		}
 	}
-	report.Sent, report.Read, report.Written = len(r.told.sent)+len(r.told.refused), len(r.told.read), len(r.told.written)
+	report.Sent, report.Read, report.Written = len(r.told.sent)+len(r.told.refused), len(r.told.read),
+		len(r.told.written)
 	return report, nil
 }
 
 // cut cuts the power once, unless what is to be found then cannot be there yet.
-func (rec *Recording) cut(ctx context.Context, r *replay, st *stage, t trial, report *Report, progress func(cuts int)) error {
+func (rec *Recording) cut(ctx context.Context, r *replay, st *stage, t trial, report *Report,
+	progress func(cuts int)) error {
 	if r.ignoring != nil && r.ignored == 0 {
 		return nil
 	}
@@ -174,5 +177,6 @@ func (rec *Recording) Faithful() error {
 // String is the report as one paragraph.
 func (r *Report) String() string {
 	return fmt.Sprintf("%d power cuts with %d violations, in %d steps of a recording with %d acknowledged sends, %d messages printed by waits,"+
-		" %d messages in files; system calls: %v", r.Points, len(r.Violations), r.Steps, r.Sent, r.Read, r.Written, r.Counted)
+		" %d messages in files; system calls: %v", r.Points, len(r.Violations), r.Steps, r.Sent, r.Read, r.Written,
+		r.Counted)
 }

@@ -36,7 +36,8 @@ func Record(ctx context.Context, l Load, folder string, driver ...string) (*Reco
 	}
 	args := []string{
 		"-f", "--seccomp-bpf", "-qq", "-y", "-s", strconv.Itoa(longest), "-e", "signal=none",
-		"-e", "trace=" + traced, "-e", "inject=fsync,fdatasync:delay_enter=" + syncDelay, "-o", filepath.Join(folder, logName),
+		"-e", "trace=" + traced, "-e", "inject=fsync,fdatasync:delay_enter=" + syncDelay, "-o",
+		filepath.Join(folder, logName),
 	}
 	cmd := exec.CommandContext(ctx, "strace", append(args, driver...)...)
 	text, err := json.Marshal(l)

@@ -39,8 +39,10 @@ type replay struct {
 
 func newReplay(root string, strict bool, steps []step) (*replay, error) {
 	r := &replay{
-		disk: newDisk(root, strict), group: map[int]int{}, command: map[int]string{}, open: map[int]map[int]*opened{}, opening: map[*call]string{},
-		changes: map[*call]*underWay{}, namings: map[*call]*naming{}, syncs: map[*call]covered{}, syncing: map[*call]*node{},
+		disk: newDisk(root, strict), group: map[int]int{}, command: map[int]string{}, open: map[int]map[int]*opened{},
+		opening: map[*call]string{},
+		changes: map[*call]*underWay{}, namings: map[*call]*naming{}, syncs: map[*call]covered{},
+		syncing: map[*call]*node{},
 		counted: map[string]int{},
 		told:    newTold(),
 	}

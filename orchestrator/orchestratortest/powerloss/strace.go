@@ -36,8 +36,8 @@ type step struct {
 	leaves bool
 }
 
-// parseLog reads what strace -f wrote: beginnings and ends of calls, in the one order in which they happened. Lines that
-// tell of signals and ends of threads are left out.
+// parseLog reads what strace -f wrote: beginnings and ends of calls, in the one order in which they happened. Lines
+// that tell of signals and ends of threads are left out.
 func parseLog(log []byte) (steps []step, err error) {
 	under := map[int]*call{}
 	for line := 1; len(log) > 0; line++ {
@@ -49,7 +49,8 @@ func parseLog(log []byte) (steps []step, err error) {
 		}
 		found, err := parseLine(line, string(text), under)
 		if err != nil {
-			return nil, fmt.Errorf("line %d of the log: %w: %.100s ... %s", line, err, text, text[max(0, len(text)-100):])
+			return nil, fmt.Errorf("line %d of the log: %w: %.100s ... %s", line, err, text,
+				text[max(0, len(text)-100):])
 		}
 		steps = append(steps, found...)
 	}

@@ -10,7 +10,8 @@ import (
 var growing = regexp.MustCompile(`\b(agent_message|agent_message_archive|agent_inbox|dead_letter|message_trace|command_trace|` +
 	`acknowledgement_due|idempotency|reading_lease|threads|team_requests|signal_questions|signal_alerts|heartbeats)\b(?: AS)?(?: (\w+))?`)
 
-// few finds the indexes of the rows that wait for something, or that somebody should look at, which are few however many others there are.
+// few finds the indexes of the rows that wait for something, or that somebody should look at, which are few however
+// many others there are.
 var few = regexp.MustCompile(`INDEX (agent_message_(live|later|wanted_later|put_off|review|leased|untraced|dead)|agent_inbox_unread|` +
 	`heartbeats_silent|signal_questions_(pending|open|unreturned)|team_requests_responder)$`)
 
@@ -19,8 +20,8 @@ var (
 	sorts = regexp.MustCompile(`USE TEMP B-TREE|AUTOMATIC`)
 )
 
-// costlySteps returns the steps that walk through all rows of a growing table, and those that sort or index rows for one
-// use of a statement on such a table.
+// costlySteps returns the steps that walk through all rows of a growing table, and those that sort or index rows for
+// one use of a statement on such a table.
 func costlySteps(text string, steps []string) (costly []string) {
 	names := map[string]bool{}
 	for _, found := range growing.FindAllStringSubmatch(text, -1) {
@@ -28,7 +29,10 @@ func costlySteps(text string, steps []string) (costly []string) {
 	}
 	for _, step := range steps {
 		if found := walk.FindStringSubmatch(step); found != nil {
-			inner := slices.ContainsFunc(steps, func(s string) bool { return strings.HasSuffix(s, "CO-ROUTINE "+found[1]) })
+			inner := slices.ContainsFunc(steps, func(s string) bool {
+				return strings.HasSuffix(s,
+					"CO-ROUTINE "+found[1])
+			})
 			if names[found[1]] && !inner && !few.MatchString(step) {
 				costly = append(costly, step)
 			}
@@ -64,7 +68,8 @@ var mayCost = map[string]int{
 	// A list of what is not delivered yet sorts it, if it is little.
 	`m INDEXED BY agent_message_live WHERE status IN ('pending','retry') AND seq > ?1`: 1,
 
-	// The newest failures are read in the order of their index, up to a limit; and there is one heartbeat for each agent.
+	// The newest failures are read in the order of their index, up to a limit; and there is one heartbeat for each
+	// agent.
 	`event IN ('attempt_failed','failed','expired') ORDER BY at DESC LIMIT`: 1,
 	`SELECT agent, heard_at, silent_at, told_at FROM heartbeats`:            1,
 
@@ -76,8 +81,8 @@ var mayCost = map[string]int{
 	`held <> 0 AND recipient = ?1 ORDER BY seq`:                                          1,
 	`status IN ('pending','retry') AND recipient = ?1 AND lease_token = '' ORDER BY seq`: 1,
 
-	// Status, doctor, backup, restore and clear_old look at all there is; so do the removal of an agent and the return of
-	// all that one has read.
+	// Status, doctor, backup, restore and clear_old look at all there is; so do the removal of an agent and the return
+	// of all that one has read.
 	`SELECT l.recipient, CASE WHEN l.until > ?1`:                        1,
 	`-count(*) FROM agent_message_archive) AS c`:                        4,
 	`SELECT '', 'archived', count(*) FROM agent_message_archive`:        1,

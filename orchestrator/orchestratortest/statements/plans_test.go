@@ -24,11 +24,12 @@ const golden = "plans.golden"
 // planned finds the statements that SQLite makes a plan for.
 var planned = regexp.MustCompile(`^(SELECT|INSERT|UPDATE|DELETE|WITH) `)
 
-// foreignTable finds the one statement that reads a table which another program has made under the name of a view of ours.
+// foreignTable finds the one statement that reads a table which another program has made under the name of a view of
+// ours.
 var foreignTable = regexp.MustCompile(`FROM "\w+_inbox"`)
 
-// hot are parts of the statements that run for every message, or for every look whether there is one. How SQLite runs these is in
-// plans.golden.
+// hot are parts of the statements that run for every message, or for every look whether there is one. How SQLite runs
+// these is in plans.golden.
 var hot = []string{
 	// A send.
 	`SELECT 1 FROM agent_message WHERE message_id = ?`,
@@ -54,8 +55,8 @@ var hot = []string{
 	`UPDATE agent_message SET acknowledged_at = ?`,
 }
 
-// TestPlans fails if a statement of the engine walks through all rows of a table that grows, or sorts such rows, and mayCost does not
-// allow it. It compares how SQLite runs those that are hot with plans.golden.
+// TestPlans fails if a statement of the engine walks through all rows of a table that grows, or sorts such rows, and
+// mayCost does not allow it. It compares how SQLite runs those that are hot with plans.golden.
 func TestPlans(t *testing.T) {
 	t.Parallel()
 	all, err := statements.All()
@@ -126,7 +127,8 @@ func compare(t *testing.T, plans []string) {
 func openLikeEngine(t *testing.T) *sql.DB {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "mailroom.db")
-	r, err := router.Open(t.Context(), ledger.Options{Path: path, Log: slog.New(slog.DiscardHandler), Bell: store.NewLocalBell()})
+	r, err := router.Open(t.Context(), ledger.Options{Path: path, Log: slog.New(slog.DiscardHandler),
+		Bell: store.NewLocalBell()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,6 @@
-// Package statements keeps the statements that the engine prepares in a file, so that each can be held to databases which
-// the suites do not run on. A test program that imports it, as enginetest does, adds what it prepares when it is run with
-// -statements. Programs run one after another then.
+// Package statements keeps the statements that the engine prepares in a file, so that each can be held to databases
+// which the suites do not run on. A test program that imports it, as enginetest does, adds what it prepares when it is
+// run with -statements. Programs run one after another then.
 package statements
 
 import (

@@ -49,7 +49,8 @@ func TestComplete(t *testing.T) {
 	}
 }
 
-// literals returns the texts in a file, with single spaces, by where they stand, but for statements that a person is shown (byHand).
+// literals returns the texts in a file, with single spaces, by where they stand, but for statements that a person is
+// shown (byHand).
 func literals(t *testing.T, path string) map[string]string {
 	t.Helper()
 	set := token.NewFileSet()
@@ -92,8 +93,8 @@ func unrun(text, statement string) string {
 // madeBefore finds an order by an id, which is made before the commit: one that is committed later may be the smaller.
 var madeBefore = regexp.MustCompile(`(ORDER BY |\b(max|min)\()(\w+\.)?(message|multicast|question|alert|request|thread|span|trace)_id\b`)
 
-// TestOrder looks for statements that take the order of ids for the order of commits. That is seq's, and rowid's where there
-// is no seq.
+// TestOrder looks for statements that take the order of ids for the order of commits. That is seq's, and rowid's where
+// there is no seq.
 func TestOrder(t *testing.T) {
 	all, err := statements.All()
 	if err != nil {

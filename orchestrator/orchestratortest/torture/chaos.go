@@ -19,8 +19,8 @@ type tally struct {
 	kills, massacres, pauses, outages, restarts, turnedAway, reaped, handed atomic.Int64
 }
 
-// kill kills a process every now and then, and sometimes all of them at once, so that the next one finds a database that
-// nobody has open.
+// kill kills a process every now and then, and sometimes all of them at once, so that the next one finds a database
+// that nobody has open.
 func (o *office) kill(_ string, random *rand.Rand) {
 	longest := 250 * time.Millisecond
 	if o.Database != "" { // a command has to connect first
@@ -38,8 +38,8 @@ func (o *office) kill(_ string, random *rand.Rand) {
 	}
 }
 
-// pauseSome stops a process for a moment, wherever it is: in the turnstile, in a transaction, between a delivery and its
-// settlement. Sometimes its leases are ended meanwhile, as if it had stood still for longer.
+// pauseSome stops a process for a moment, wherever it is: in the turnstile, in a transaction, between a delivery and
+// its settlement. Sometimes its leases are ended meanwhile, as if it had stood still for longer.
 func (o *office) pauseSome(_ string, random *rand.Rand) {
 	for pause(o.ctx, between(random, 200*time.Millisecond, 1500*time.Millisecond)) {
 		p := o.register.any(random)
@@ -84,7 +84,8 @@ func (o *office) reap(name string, random *rand.Rand) {
 				dead = append(dead, process)
 			}
 		}
-		if err := o.endLeases(dead, 30*time.Second); err != nil && o.Database == "" { // a server may be away: time does it then
+		// a server may be away: time does it then
+		if err := o.endLeases(dead, 30*time.Second); err != nil && o.Database == "" {
 			o.fault(name, err)
 		}
 	}
@@ -106,7 +107,8 @@ func (o *office) endLeases(dead []string, patience time.Duration) error {
 		marks[i], args[i] = "$"+strconv.Itoa(i+1), dead[i]
 	}
 	res, err := db.ExecContext(o.done, `UPDATE agent_message SET lease_until = '2000-01-01T00:00:00.000Z'
-		WHERE status IN ('pending','retry') AND lease_token <> '' AND lease_owner IN (`+strings.Join(marks, ",")+`)`, args...)
+		WHERE status IN ('pending','retry') AND lease_token <> '' AND lease_owner IN (`+strings.Join(marks, ",")+`)`,
+		args...)
 	if err != nil {
 		return fmt.Errorf("ending leases: %w", err)
 	}

@@ -75,10 +75,12 @@ func Helper(args []string, transports map[string]orchestrator.Transport) int {
 }
 
 // sendByAPI sends from several goroutines, while another one delivers in the same process.
-func sendByAPI(ctx context.Context, path string, seed uint64, d *diary, transports map[string]orchestrator.Transport) error {
+func sendByAPI(ctx context.Context, path string, seed uint64, d *diary,
+	transports map[string]orchestrator.Transport) error {
 	r, err := router.Open(ctx, ledger.Options{
-		Path: path, Instance: os.Getenv("ORCHESTRATOR_INSTANCE_ID"), Host: os.Getenv("MAILROOM_HOST_NAME"), Transports: transports,
-		State: filepath.Join(os.Getenv("HOME"), ".local", "state", "mailroom"), // as the command line has it
+		Path: path, Instance: os.Getenv("ORCHESTRATOR_INSTANCE_ID"), Host: os.Getenv("MAILROOM_HOST_NAME"),
+		Transports: transports,
+		State:      filepath.Join(os.Getenv("HOME"), ".local", "state", "mailroom"), // as the command line has it
 	})
 	if err != nil {
 		return err
@@ -104,7 +106,8 @@ func sendByAPI(ctx context.Context, path string, seed uint64, d *diary, transpor
 	sending.Go(func() {
 		random := rand.New(rand.NewPCG(seed, lanes))
 		for pause(ctx, between(random, time.Millisecond, 300*time.Millisecond)) {
-			if _, err := r.DeliverAll(ctx, delivery.Options{}); err != nil && ctx.Err() == nil && !serverAway(path, err) {
+			if _, err := r.DeliverAll(ctx, delivery.Options{}); err != nil && ctx.Err() == nil &&
+				!serverAway(path, err) {
 				failures <- err
 				return
 			}
@@ -129,8 +132,9 @@ func sendDraft(r *delivery.Engine, send *draft, d *diary) error {
 	e.Kind = history.Asked
 	d.add(e)
 	sent, err := messages.Send(context.Background(), r.Ledger, orchestrator.Draft{
-		Sender: send.Sender, Recipient: send.Recipient, Type: "note", Payload: []byte(send.payload()), Priority: send.Priority,
-		TTL: time.Duration(send.ttl) * time.Second,
+		Sender: send.Sender, Recipient: send.Recipient, Type: "note", Payload: []byte(send.payload()),
+		Priority: send.Priority,
+		TTL:      time.Duration(send.ttl) * time.Second,
 	})
 	if err != nil {
 		return err
@@ -156,7 +160,8 @@ func sendPlain(ctx context.Context, path string, seed uint64, d *diary) error {
 		e := send.Event
 		e.Kind = history.Asked
 		d.add(e)
-		if _, err := db.ExecContext(context.Background(), `INSERT INTO agent_message (message_id, sender, recipient, payload) VALUES ($1, $2, $3, $4)`,
+		if _, err := db.ExecContext(context.Background(), `INSERT INTO agent_message (message_id, sender, recipient,
+			payload) VALUES ($1, $2, $3, $4)`,
 			id, send.Sender, send.Recipient, send.payload()); err != nil && postgres.IsAddress(path) {
 			d.add(history.Event{Kind: history.Unsure, Token: send.Token})
 			continue

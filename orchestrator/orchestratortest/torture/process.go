@@ -53,7 +53,8 @@ func (o *office) start(kind string, program []string, args ...string) (*process,
 	p.name = fmt.Sprintf("%s.%d", kind, r.count[kind])
 	r.mu.Unlock()
 	p.cmd = exec.Command(program[0], append(program[1:len(program):len(program)], args...)...)
-	p.cmd.Env = append(os.Environ(), "MAILROOM_DB="+o.db, "MAILROOM_AGENT=", "HOME="+o.Folder, "XDG_STATE_HOME=", "ORCHESTRATOR_INSTANCE_ID="+p.name)
+	p.cmd.Env = append(os.Environ(), "MAILROOM_DB="+o.db, "MAILROOM_AGENT=", "HOME="+o.Folder, "XDG_STATE_HOME=",
+		"ORCHESTRATOR_INSTANCE_ID="+p.name)
 	p.cmd.Stderr = &p.errors
 	var err error
 	if p.in, err = p.cmd.StdinPipe(); err != nil {
@@ -73,7 +74,8 @@ func (o *office) start(kind string, program []string, args ...string) (*process,
 	return p, nil
 }
 
-// notHad is the exit status of a command that could not have the database, which is no fault where a server may be away.
+// notHad is the exit status of a command that could not have the database, which is no fault where a server may be
+// away.
 const notHad = 75
 
 // wait waits for the end of a process whose output was read to its end. An exit with a status that is not allowed is a
@@ -206,7 +208,8 @@ func (o *office) once(kind string, answer any, allowed []int, args ...string) (p
 // command runs the program outside the torture, and fails when it does.
 func (o *office) command(ctx context.Context, kind string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, o.Program[0], append(o.Program[1:len(o.Program):len(o.Program)], args...)...)
-	cmd.Env = append(os.Environ(), "MAILROOM_DB="+o.db, "MAILROOM_AGENT=", "HOME="+o.Folder, "XDG_STATE_HOME=", "ORCHESTRATOR_INSTANCE_ID="+kind)
+	cmd.Env = append(os.Environ(), "MAILROOM_DB="+o.db, "MAILROOM_AGENT=", "HOME="+o.Folder, "XDG_STATE_HOME=",
+		"ORCHESTRATOR_INSTANCE_ID="+kind)
 	var errors bytes.Buffer
 	cmd.Stderr = &errors
 	out, err := cmd.Output()

@@ -41,7 +41,8 @@ func (o *office) take(name string, random *rand.Rand) {
 				}
 				number++
 				if content, err := os.ReadFile(taken); err != nil || !json.Valid(content) {
-					o.fault(name, fmt.Errorf("%s of %s is not whole: %d bytes, %v", e.Name(), f.Recipient, len(content), err))
+					o.fault(name, fmt.Errorf("%s of %s is not whole: %d bytes, %v", e.Name(), f.Recipient, len(content),
+						err))
 				}
 			}
 		}
@@ -50,7 +51,8 @@ func (o *office) take(name string, random *rand.Rand) {
 
 // worker is the command of the agent worked.
 func (o *office) worker() string {
-	words := append(o.Helper[:len(o.Helper):len(o.Helper)], "worker", diaries(o.Folder)[0].Path, strconv.FormatUint(o.Seed, 10))
+	words := append(o.Helper[:len(o.Helper):len(o.Helper)], "worker", diaries(o.Folder)[0].Path,
+		strconv.FormatUint(o.Seed, 10))
 	for i, word := range words {
 		words[i] = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 	}
@@ -94,7 +96,8 @@ func work(path string, seed uint64) int {
 		status = 65 + random.IntN(5)
 	}
 	fmt.Println("done with", status)
-	if err := (history.Entry{At: time.Now().UnixNano(), Run: run, Ended: true, Status: status}).Write(file); err != nil {
+	if err := (history.Entry{At: time.Now().UnixNano(), Run: run, Ended: true,
+		Status: status}).Write(file); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -161,8 +164,8 @@ func (r *receiver) key() []byte {
 
 func (r *receiver) secret() string { return "whsec_" + base64.StdEncoding.EncodeToString(r.key()) }
 
-// ServeHTTP writes a request down and answers in one of the ways in which a server can. One whose body did not come whole,
-// since its sender was killed, has not arrived.
+// ServeHTTP writes a request down and answers in one of the ways in which a server can. One whose body did not come
+// whole, since its sender was killed, has not arrived.
 func (r *receiver) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	body, err := io.ReadAll(q.Body)
 	if err != nil {
@@ -182,9 +185,11 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 		err = json.Unmarshal(body, &event)
 	}
 	if err != nil || event.Data.MessageID != id || !r.signed(q.Header, body) {
-		r.fault(posted, fmt.Errorf("the request %q for %q is malformed, or not signed: %v", id, event.Data.MessageID, err))
+		r.fault(posted, fmt.Errorf("the request %q for %q is malformed, or not signed: %v", id, event.Data.MessageID,
+			err))
 	}
-	began := history.Entry{At: time.Now().UnixNano(), Run: strconv.FormatUint(number, 10), MessageID: id, Token: event.Data.Payload.Token}
+	began := history.Entry{At: time.Now().UnixNano(), Run: strconv.FormatUint(number, 10), MessageID: id,
+		Token: event.Data.Payload.Token}
 	random := rand.New(rand.NewPCG(r.seed, number))
 	status := statusOf(random)
 	ended := history.Entry{Run: began.Run, Ended: true, Status: status}

@@ -94,7 +94,8 @@ func (r *Report) Problems() (list []string) {
 // Markdown is the report as a section of docs/guarantees.md.
 func (r *Report) Markdown() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Run on %s with `make torture SEED=%d FOR=%s`: %s of activity, %s in all.\n\n", r.Began.UTC().Format(time.DateOnly),
+	fmt.Fprintf(&b, "Run on %s with `make torture SEED=%d FOR=%s`: %s of activity, %s in all.\n\n",
+		r.Began.UTC().Format(time.DateOnly),
 		r.Seed, short(r.For), short(r.For), short(r.Took))
 	fmt.Fprintf(&b, "| what | how many |\n|---|---|\n")
 	for _, line := range []struct {
@@ -135,7 +136,8 @@ func (r *Report) Markdown() string {
 	for _, check := range history.Checks {
 		fmt.Fprintf(&b, "| %s | %s | %d |\n", check.About, grouped(r.Counts[check.Name]), violated[check.Name])
 	}
-	fmt.Fprintf(&b, "| no process, open file, socket, held lock, WAL or stray file is left over | 1 | %d |\n", len(r.Leftovers))
+	fmt.Fprintf(&b, "| no process, open file, socket, held lock, WAL or stray file is left over | 1 | %d |\n",
+		len(r.Leftovers))
 	return b.String()
 }
 

@@ -27,7 +27,8 @@ func (o *office) rest() error {
 	if running := o.register.all(); len(running) > 0 {
 		return fmt.Errorf("%d processes still run", len(running))
 	}
-	o.say("coming to rest: %d sends acknowledged, %d processes killed", o.log.Count(history.Acknowledged), o.log.Count(history.Killed))
+	o.say("coming to rest: %d sends acknowledged, %d processes killed", o.log.Count(history.Acknowledged),
+		o.log.Count(history.Killed))
 	for {
 		left, err := o.undelivered(ctx)
 		if err != nil {
@@ -50,10 +51,12 @@ func (o *office) rest() error {
 // sendLast sends and delivers one more message.
 func (o *office) sendLast(ctx context.Context) error {
 	e := history.Event{
-		At: time.Now().UnixNano(), Kind: history.Asked, Process: "undertaker", Lane: "last", Token: "last", Sender: "ann", Recipient: "bob",
+		At: time.Now().UnixNano(), Kind: history.Asked, Process: "undertaker", Lane: "last", Token: "last",
+		Sender: "ann", Recipient: "bob",
 	}
 	o.log.Add(e)
-	out, err := o.command(ctx, "undertaker", "send", "--sender", e.Sender, "--recipient", e.Recipient, "--message-type", "note",
+	out, err := o.command(ctx, "undertaker", "send", "--sender", e.Sender, "--recipient", e.Recipient, "--message-type",
+		"note",
 		"--payload", `{"token":"last"}`)
 	if err != nil {
 		return err
@@ -64,7 +67,8 @@ func (o *office) sendLast(ctx context.Context) error {
 	if err := json.Unmarshal(out, &answer); err != nil {
 		return err
 	}
-	o.log.Add(history.Event{Kind: history.Acknowledged, Process: "undertaker", Token: e.Token, MessageID: answer.MessageID})
+	o.log.Add(history.Event{Kind: history.Acknowledged, Process: "undertaker", Token: e.Token,
+		MessageID: answer.MessageID})
 	if _, err = o.command(ctx, "undertaker", "deliver_all"); err != nil {
 		return err
 	}
@@ -96,12 +100,14 @@ func (o *office) compareStats(ctx context.Context) error {
 	defer db.Close()
 	var sent, delivered, read int64
 	if err := db.QueryRowContext(ctx, `
-		SELECT count(*) FILTER (WHERE event = 'created'), count(*) FILTER (WHERE event = 'delivered'), count(*) FILTER (WHERE event = 'read')
+		SELECT count(*) FILTER (WHERE event = 'created'), count(*) FILTER (WHERE event = 'delivered'),
+			count(*) FILTER (WHERE event = 'read')
 		FROM message_trace e JOIN (
 		    SELECT message_id, max(recipient) AS recipient FROM (
 		        SELECT message_id, recipient FROM agent_message
 		        UNION ALL SELECT message_id, recipient FROM agent_message_archive
-		        UNION ALL SELECT message_id, json_extract(detail, '$.recipient') FROM message_trace WHERE event = 'deleted') x
+		        UNION ALL SELECT message_id, json_extract(detail, '$.recipient') FROM message_trace
+			WHERE event = 'deleted') x
 		    GROUP BY message_id) m USING (message_id)
 		WHERE m.recipient NOT LIKE 'thread:%'`).Scan(&sent, &delivered, &read); err != nil {
 		return err
@@ -117,7 +123,8 @@ func (o *office) compareStats(ctx context.Context) error {
 		return err
 	}
 	if t := answer.Total; t.Sent != sent || t.Delivered != delivered || t.Read != read {
-		return fmt.Errorf("stats has %d sent, %d delivered and %d read; the trace %d, %d and %d", t.Sent, t.Delivered, t.Read, sent, delivered, read)
+		return fmt.Errorf("stats has %d sent, %d delivered and %d read; the trace %d, %d and %d", t.Sent, t.Delivered,
+			t.Read, sent, delivered, read)
 	}
 	return nil
 }
@@ -129,7 +136,8 @@ func (o *office) undelivered(ctx context.Context) (left int, err error) {
 		return 0, err
 	}
 	defer db.Close()
-	if _, err := db.ExecContext(ctx, `UPDATE agent_message SET lease_until = '2000-01-01T00:00:00.000Z' WHERE status IN ('pending','retry') AND lease_token <> ''`); err != nil {
+	if _, err := db.ExecContext(ctx, `UPDATE agent_message SET lease_until = '2000-01-01T00:00:00.000Z'
+		WHERE status IN ('pending','retry') AND lease_token <> ''`); err != nil {
 		return 0, err
 	}
 	err = db.QueryRowContext(ctx, `SELECT count(*) FROM agent_message WHERE status IN ('pending','retry')`).Scan(&left)
@@ -171,7 +179,8 @@ func (o *office) leftovers() (left []string) {
 		}
 		switch from, _ := filepath.Rel(o.Folder, path); {
 		case strings.HasPrefix(from, ".local/state/mailroom/trusted/"): // that it was made here, in the home of its programs
-		case from == databaseName, from == historyName, from == seedName, from == addressName, strings.HasSuffix(from, ".jsonl"):
+		case from == databaseName, from == historyName, from == seedName, from == addressName, strings.HasSuffix(from,
+			".jsonl"):
 		case strings.HasPrefix(from, takenName+"/"), isBox(from):
 		case from == databaseName+"-turnstile", strings.HasSuffix(from, ".jsonl.lock"): // stay, as documented
 			left = append(left, held(path)...)
@@ -191,12 +200,14 @@ func (o *office) leftovers() (left []string) {
 	return left
 }
 
-// isBox reports whether a file is what a dir transport leaves behind: the messages of its agents, and in its folder for those
-// on their way its text, and what a killed process had staged of messages that were given up before another could write.
+// isBox reports whether a file is what a dir transport leaves behind: the messages of its agents, and in its folder for
+// those on their way its text, and what a killed process had staged of messages that were given up before another could
+// write.
 func isBox(from string) bool {
 	for _, root := range []string{filepath.Join(solidName, boxName), filepath.Join(shakyName, boxName)} {
 		for _, pattern := range []string{"*/*.json", ".mailroom/README", ".mailroom/*-*-*"} {
-			if match, _ := filepath.Match(filepath.Join(root, pattern), from); match { // a bad pattern is the only error
+			// a bad pattern is the only error
+			if match, _ := filepath.Match(filepath.Join(root, pattern), from); match {
 				return true
 			}
 		}

@@ -32,7 +32,8 @@ func TestLeftovers(t *testing.T) {
 	}
 	o := &office{Config: Config{Folder: folder}, db: write("mailroom.db")}
 	lock := write("solid/filed.jsonl.lock")
-	for _, name := range []string{"history.jsonl", "seed", "mailroom.db-turnstile", "solid/filed.jsonl", "taken/boxed/000001-x.json",
+	for _, name := range []string{"history.jsonl", "seed", "mailroom.db-turnstile", "solid/filed.jsonl",
+		"taken/boxed/000001-x.json",
 		"solid/box/boxed/x.json", "solid/box/.mailroom/README", "mailroom.db-slots/worked.0"} {
 		write(name)
 	}

@@ -155,8 +155,8 @@ func (o *office) sendKeyed(name string, random *rand.Rand) {
 	}
 }
 
-// talk writes what next gives to a `send --stdin` and reads the answers, until next has no more or the process is killed.
-// It returns how many were acknowledged.
+// talk writes what next gives to a `send --stdin` and reads the answers, until next has no more or the process is
+// killed. It returns how many were acknowledged.
 func (p *process) talk(random *rand.Rand, next func() (draft, bool)) (told int) {
 	underWay := make(chan draft, window)
 	ended := make(chan struct{})
@@ -223,7 +223,8 @@ func (o *office) sendSingly(name string, random *rand.Rand) {
 	for number := 1; pause(o.ctx, between(random, 5*time.Millisecond, 100*time.Millisecond)); number++ {
 		d := o.draw(random, name, number)
 		d.fat = min(d.fat, 10_000) // an argument has its bounds
-		args := []string{"send", "--sender", d.Sender, "--recipient", d.Recipient, "--message-type", "note", "--payload", d.payload(),
+		args := []string{"send", "--sender", d.Sender, "--recipient", d.Recipient, "--message-type", "note",
+			"--payload", d.payload(),
 			"--priority", strconv.Itoa(d.Priority)}
 		p, err := o.start(name, o.Program, args...)
 		if err != nil {

@@ -1,6 +1,6 @@
 // Package torture runs real processes of the program on one database (senders, daemons, readers, cleaners), kills them
-// with SIGKILL, stops them and takes folders away from them at random, and at the end holds what is left to what each of
-// them was told. Package history does the comparing.
+// with SIGKILL, stops them and takes folders away from them at random, and at the end holds what is left to what each
+// of them was told. Package history does the comparing.
 package torture
 
 import (
@@ -27,8 +27,8 @@ type Config struct {
 	Helper  []string      // a program that calls Helper
 	Log     io.Writer     // what goes on, for people
 
-	// Database is the address of an empty place on a PostgreSQL server; "": a file in the folder. Restart, if it is not nil,
-	// restarts that server without a farewell, which is done every few seconds.
+	// Database is the address of an empty place on a PostgreSQL server; "": a file in the folder. Restart, if it is not
+	// nil, restarts that server without a farewell, which is done every few seconds.
 	Database string
 	Restart  func() error
 }
@@ -44,8 +44,8 @@ const (
 	solidName    = "solid"
 )
 
-// Settings with which a run differs from the defaults: short rungs of odd lengths, and small claims, so that more of them
-// are under way when a process is killed.
+// Settings with which a run differs from the defaults: short rungs of odd lengths, and small claims, so that more of
+// them are under way when a process is killed.
 var settings = [][2]string{
 	{"retry.ladder", "70ms,190ms,430ms"}, {"delivery.timeout", "3s"}, {"delivery.claim_size", "40"},
 }
@@ -93,7 +93,8 @@ func open(ctx context.Context, c Config) (*office, error) {
 		return nil, err
 	}
 	c.Folder = folder
-	for _, name := range []string{"", shakyName, solidName, filepath.Join(takenName, boxed), filepath.Join(takenName, stored)} {
+	for _, name := range []string{"", shakyName, solidName, filepath.Join(takenName, boxed), filepath.Join(takenName,
+		stored)} {
 		if err := os.MkdirAll(filepath.Join(folder, name), 0o700); err != nil {
 			return nil, err
 		}
@@ -140,8 +141,9 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Who takes part. The transports of filed, backed and shaky are files, those of boxed and stored folders; backed, shaky and
-// stored stand in the folder that is taken away. A command takes what worked gets, and a web server what posted gets.
+// Who takes part. The transports of filed, backed and shaky are files, those of boxed and stored folders; backed, shaky
+// and stored stand in the folder that is taken away. A command takes what worked gets, and a web server what posted
+// gets.
 var (
 	sendersNames = []string{"ann", "bob", "cid"}
 	readers      = []string{"inboxed", "mixed"}
@@ -157,7 +159,8 @@ func (o *office) agents() [][]string {
 		{"inboxed"}, {"mixed"}, {"keyed"},
 		{"filed", "--deliver", "jsonl:" + filepath.Join(solid, "filed.jsonl")},
 		{"shaky", "--deliver", "jsonl:" + filepath.Join(shaky, "shaky.jsonl")},
-		{"backed", "--deliver", "jsonl:" + filepath.Join(shaky, "backed.jsonl"), "--fallback", "jsonl:" + filepath.Join(solid, "fallback.jsonl")},
+		{"backed", "--deliver", "jsonl:" + filepath.Join(shaky, "backed.jsonl"), "--fallback",
+			"jsonl:" + filepath.Join(solid, "fallback.jsonl")},
 		{boxed, "--deliver", "dir:" + filepath.Join(solid, boxName)},
 		{stored, "--deliver", "dir:" + filepath.Join(shaky, boxName)},
 		{worked, "--deliver", "exec:" + o.worker()},
@@ -183,8 +186,10 @@ const boxName = "box"
 // folders are what dir transports deliver to, and where their files are taken away to.
 func folders(folder string) []history.Folder {
 	return []history.Folder{
-		{Recipient: boxed, Inbox: filepath.Join(folder, solidName, boxName, boxed), Taken: filepath.Join(folder, takenName, boxed)},
-		{Recipient: stored, Inbox: filepath.Join(folder, shakyName, boxName, stored), Taken: filepath.Join(folder, takenName, stored)},
+		{Recipient: boxed, Inbox: filepath.Join(folder, solidName, boxName, boxed), Taken: filepath.Join(folder,
+			takenName, boxed)},
+		{Recipient: stored, Inbox: filepath.Join(folder, shakyName, boxName, stored), Taken: filepath.Join(folder,
+			takenName, stored)},
 	}
 }
 
@@ -215,8 +220,8 @@ func (o *office) prepare() error {
 	return history.Witness(o.done, o.db)
 }
 
-// createUnderFire lets several processes at a time make the database, and kills them while they do. Those that live must
-// not mind.
+// createUnderFire lets several processes at a time make the database, and kills them while they do. Those that live
+// must not mind.
 func (o *office) createUnderFire(random *rand.Rand) {
 	for range 10 {
 		var making sync.WaitGroup
@@ -252,8 +257,9 @@ func (o *office) act() error {
 	}
 	if o.Database != "" { // as many as there are on three machines
 		for name, act := range map[string]func(string, *rand.Rand){
-			"lines-2": o.sendLines, "api-1": o.sendFromGo, "daemon-2": o.serve, "delivery-1": o.deliver, "delivery-2": o.deliver,
-			"reader-2": o.read, "reader-3": o.read, "restarter": o.restart,
+			"lines-2": o.sendLines, "api-1": o.sendFromGo, "daemon-2": o.serve, "delivery-1": o.deliver,
+			"delivery-2": o.deliver,
+			"reader-2":   o.read, "reader-3": o.read, "restarter": o.restart,
 		} {
 			acting[name] = act
 		}
@@ -290,7 +296,9 @@ func (o *office) say(format string, args ...any) {
 func (o *office) tell(string, *rand.Rand) {
 	began := time.Now()
 	for pause(o.ctx, 10*time.Second) {
-		o.say("%4.0f s: %d processes, %d killed, %d sends acknowledged, %d messages handed to readers", time.Since(began).Seconds(),
-			o.log.Count(history.Started), o.log.Count(history.Killed), o.log.Count(history.Acknowledged), o.tally.handed.Load())
+		o.say("%4.0f s: %d processes, %d killed, %d sends acknowledged, %d messages handed to readers",
+			time.Since(began).Seconds(),
+			o.log.Count(history.Started), o.log.Count(history.Killed), o.log.Count(history.Acknowledged),
+			o.tally.handed.Load())
 	}
 }

@@ -19,7 +19,8 @@ func (o *office) serve(name string, random *rand.Rand) {
 			o.fault(name, err)
 			return
 		}
-		life, cancel := context.WithTimeout(o.ctx, between(random, 5*time.Second, 40*time.Second)) // now and then it ends in peace
+		// now and then it ends in peace
+		life, cancel := context.WithTimeout(o.ctx, between(random, 5*time.Second, 40*time.Second))
 		stop := context.AfterFunc(life, func() { p.signal(syscall.SIGTERM) })
 		said, _ := io.ReadAll(p.out) // its first line, and why it ended if that was no one's wish
 		p.said = string(said)
@@ -47,7 +48,8 @@ func (o *office) clean(name string, random *rand.Rand) {
 // look asks for what must be answered at any time.
 func (o *office) look(name string, random *rand.Rand) {
 	for pause(o.ctx, between(random, 50*time.Millisecond, time.Second)) {
-		commands := [][]string{{"poll", "--recipient", targets[random.IntN(len(targets))]}, {"status"}, {"dead_letters", "list"}}
+		commands := [][]string{{"poll", "--recipient", targets[random.IntN(len(targets))]}, {"status"},
+			{"dead_letters", "list"}}
 		o.once(name, &struct{}{}, nil, commands[random.IntN(len(commands))]...)
 	}
 }
@@ -91,7 +93,8 @@ func (o *office) meddle(name string, random *rand.Rand) {
 			var backlog struct {
 				Messages []json.RawMessage `json:"messages"`
 			}
-			if _, ok := o.once(name, &backlog, nil, "poll", "--recipient", "shaky", "--batch-size", "50"); !ok || len(backlog.Messages) == 0 {
+			if _, ok := o.once(name, &backlog, nil, "poll", "--recipient", "shaky", "--batch-size", "50"); !ok ||
+				len(backlog.Messages) == 0 {
 				continue
 			}
 			var m struct {

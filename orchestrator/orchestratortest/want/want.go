@@ -41,7 +41,8 @@ func Rows(t *testing.T, got []string, want ...string) {
 	}
 }
 
-// Lines fails the test unless the lines are those, in any order: each recipient is delivered to by itself. It sorts both.
+// Lines fails the test unless the lines are those, in any order: each recipient is delivered to by itself. It sorts
+// both.
 func Lines(t *testing.T, got []string, want ...string) {
 	t.Helper()
 	slices.Sort(got)
