@@ -131,7 +131,7 @@ console: ## build the console's page anew (commands/surface/console/app to www);
 	$(GO) test -count 1 -run '^TestBundle$$' ./$(CONSOLE) -update
 
 phone: ## build the phone app anew (commands/surface/phone/app to www); commit what it writes
-	cd $(PHONE)/app && npm ci --ignore-scripts --loglevel=error
+	for app in $(PHONE) $(CONSOLE); do ( cd $$app/app && npm ci --ignore-scripts --loglevel=error ) || exit 1; done
 	$(GO) test -count 1 -run '^TestIcons$$' ./$(PHONE) -update
 	$(GO) test -count 1 -run '^TestBundle$$' ./$(PHONE) -update
 

@@ -47,15 +47,19 @@ func Compare(t *testing.T, update bool, target string, build func() map[string][
 var unused = []string{"@noble/post-quantum/hybrid.js", "@noble/curves/nist.js", "@noble/curves/ed25519.js",
 	"@noble/hashes/scrypt.js"}
 
+// preact is what the apps are made of: one package, the console's, which what the apps share imports as well.
+const preact = "../console/app/node_modules/preact"
+
 // Build bundles one source and what it imports, for browsers of 2022 and later. The options may say more.
 func Build(t *testing.T, source string, o api.BuildOptions) []byte {
 	t.Helper()
-	o.Alias = map[string]string{}
+	o.Alias = map[string]string{"preact": preact}
 	for _, module := range unused {
 		o.Alias[module] = "../phone/app/unused.js"
 	}
 	o.EntryPoints, o.Bundle, o.Format, o.Target, o.Charset = []string{source}, true, api.FormatIIFE, api.ES2022,
 		api.CharsetUTF8
+	o.JSX, o.JSXImportSource = api.JSXAutomatic, "preact"
 	o.MinifyWhitespace, o.MinifyIdentifiers, o.MinifySyntax = true, true, true
 	result := api.Build(o)
 	for _, message := range append(result.Errors, result.Warnings...) {

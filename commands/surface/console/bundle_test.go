@@ -20,8 +20,7 @@ const budget = 300_000
 // TestBundle builds the page from its sources and compares what comes out with what is committed, byte for byte.
 func TestBundle(t *testing.T) {
 	bundletest.Compare(t, *update, "console", func() map[string][]byte {
-		o := api.BuildOptions{JSX: api.JSXAutomatic, JSXImportSource: "preact", LegalComments: api.LegalCommentsNone,
-			Outdir: "www"}
+		o := api.BuildOptions{LegalComments: api.LegalCommentsNone, Outdir: "www"}
 		return map[string][]byte{"app.js": bundletest.Build(t, "app/main.jsx", o), "style.css": bundletest.Build(t,
 			"app/style.css", o)}
 	}, "app/node_modules/preact", "../phone/app/node_modules/age-encryption")

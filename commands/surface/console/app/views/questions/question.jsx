@@ -1,7 +1,8 @@
 // A question: who asks, what, and the answer that is given here.
 
-import { useEffect, useRef, useState } from "preact/hooks";
-import { answerForm, counted, heldAnswer, spoken } from "../../../../look/answer.js";
+import { useEffect, useState } from "preact/hooks";
+import { spoken } from "../../../../look/answer.js";
+import { Held, Reply } from "../../../../look/reply.jsx";
 import { fate } from "../../../../phone/app/words.js";
 import { run } from "../../api.js";
 import { answerGiven, drafts, held, hold, refused, undo, wasRead } from "../../desk.js";
@@ -52,26 +53,27 @@ function said(q, what, desk, names) {
 
 // Answer is what answers a question: its options, with words beside them, or a text; and what is about to be sent.
 function Answer({ q, what, reload }) {
-  const box = useRef(), id = q.questionId, options = what.options ?? [];
-  const holds = held.value.get(id), not = refused.value.get(id), over = !holds && Date.parse(q.expiresAt) < now.value;
+  const id = q.questionId, options = what.options ?? [], [, again] = useState(0);
+  const holds = held.value.get(id), not = refused.value.get(id);
   useEffect(() => {
-    if (over) return;
-    if (!holds) {
-      box.current.replaceChildren(answerForm({ id, question: what.question, options, draft: drafts.get(id) ?? (not?.says.text ? not.says : undefined), onAnswer: (says) => hold(id, says, reload) }));
-      return;
-    }
-    const back = (draft) => {
-      if (draft) drafts.set(id, draft);
-      undo(id);
-    };
-    box.current.replaceChildren(holds.until ? heldAnswer({
-      answer: holds.says, options, until: holds.until, onUndo: () => back(holds.says.text ? holds.says : undefined), onWords: () => back(holds.says),
-    }) : `Sending your answer: ${spoken(holds.says, options)}`);
-    const left = box.current.querySelector("[data-until]"), timer = left && setInterval(() => (left.textContent = counted(holds.until)), 250);
+    const timer = holds?.until && setInterval(() => again((n) => n + 1), 250);
     return () => clearInterval(timer);
-  }, [holds, not, over]);
-  if (over) return <p class="fate" role="status">{fate({ status: "expired" })}</p>;
-  return <>{not && !holds && <Refused says={not.says} failure={not.failure} options={options} />}<div ref={box} onInput={(e) => drafts.set(id, { text: e.target.value })} /></>;
+  }, [holds?.until]);
+  if (holds?.until) {
+    const back = (draft) => (draft && drafts.set(id, draft), undo(id));
+    return <div><Held answer={holds.says} options={options} until={holds.until} onUndo={() => back(holds.says.text && holds.says)} onWords={() => back(holds.says)} /></div>;
+  }
+  if (holds) return <div>Sending your answer: {spoken(holds.says, options)}</div>;
+  if (Date.parse(q.expiresAt) < now.value) return <p class="fate" role="status">{fate({ status: "expired" })}</p>;
+  const draft = drafts.get(id) ?? (not?.says.text ? not.says : undefined);
+  return (
+    <>
+      {not && <Refused says={not.says} failure={not.failure} options={options} />}
+      <div onInput={(e) => drafts.set(id, { text: e.target.value })}>
+        <Reply id={id} question={what.question} options={options} draft={draft} onAnswer={(says) => hold(id, says, reload)} />
+      </div>
+    </>
+  );
 }
 
 // Refused says that an answer was not taken, why, and what to do. Its words are in the form again.

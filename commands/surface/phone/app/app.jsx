@@ -1,0 +1,242 @@
+// The app: it shows the page, does what its buttons start, and keeps it up to date while somebody looks.
+import { render as draw } from "preact";
+import { takeBack } from "../../look/answer.js";
+import { Offline, call } from "./api.js";
+import { Page, titleOf } from "./page.jsx";
+import * as push from "./push.js";
+import { askDevice, refresh } from "./refresh.js";
+import * as signals from "./signals.js";
+import { announce, isUnread, load, read, state, target, view } from "./state.js";
+import * as store from "./store.js";
+import { chosen, fate } from "./words.js";
+
+const pages = new BroadcastChannel("mailroom"); // what the service worker and other pages of the app have changed
+
+let shown = Promise.resolve();
+
+// inTurn has nothing come between what is read and what is shown of it. What fails there fails for this time only.
+const inTurn = (work) => (shown = shown.then(work).catch((error) => console.error(error)));
+const show = () => inTurn(() => load().then(render).then(see));
+
+// render shows the state.
+function render() {
+  draw(<Page act={act} />, document.getElementById("page"));
+  document.title = titleOf();
+}
+
+// see notes that the alerts on the screen have been read. They are marked as new until one goes elsewhere.
+async function see() {
+  if (view() !== "alerts" || document.hidden) return;
+  const unread = state.records.filter(isUnread);
+  for (const record of unread) {
+    state.news.add(record.id);
+    record.read = true;
+    await signals.see(record.id);
+  }
+  if (unread.length > 0) render();
+}
+
+// guard runs what a button starts and shows what goes wrong.
+const guard = (work) => async (...given) => {
+  state.problem = "";
+  try {
+    await work(...given);
+  } catch (error) {
+    state.problem = error instanceof Offline ? "Mailroom cannot be reached. Try again when there is a connection." : error.message;
+    announce(state.problem);
+  }
+  await show();
+};
+
+const registration = () => navigator.serviceWorker.ready;
+
+const give = guard(async (id) => {
+  let record;
+  try {
+    record = await signals.release(id);
+  } finally {
+    state.sending.delete(id);
+  }
+  if (!record?.answer && !record?.problem) return; // it was taken back just before
+  state.stay.add(id);
+  if (!record.queued) return announce(record.problem ?? fate(record, chosen(record, read.get(id).what)));
+  state.online = false;
+  announce("No connection. Your answer is kept and will be sent later.");
+  await sendWithoutPage();
+});
+
+// sendWithoutPage has the service worker send what waits, should the page be closed meanwhile. Not every browser has that, or allows it.
+async function sendWithoutPage() {
+  const worker = await navigator.serviceWorker?.getRegistration();
+  await worker?.sync?.register("answers").catch(() => {});
+}
+
+// send sends an answer that was held. Its card stays where the focus is.
+async function send(id) {
+  const record = state.records.find((known) => known.id === id);
+  if (!record?.queued || state.sending.has(id)) return;
+  record.due = 0;
+  state.sending.set(id, record.answer);
+  render();
+  await give(id);
+  focus(id);
+}
+
+// sendDue sends the answers that cannot be taken back any more, and those that can as well when nobody looks any more: they were given.
+function sendDue({ all = false } = {}) {
+  for (const { id, queued, due } of state.records) if (queued && due && (all || due <= Date.now())) send(id);
+}
+
+// beat keeps the seconds of the answers that are held, and sends those whose time is over.
+function beat() {
+  if (!state.records.some(({ queued, due }) => queued && due)) return;
+  sendDue();
+  render();
+}
+
+// focus has the focus be in a card, unless it is elsewhere.
+function focus(id) {
+  if (document.activeElement === document.body) document.getElementById(id)?.focus();
+}
+
+// undo takes an answer back. What was written with it stands in its field again; with `words` there is a field in any case.
+async function undo(id, words) {
+  const answer = state.records.find((record) => record.id === id)?.answer;
+  if (words || answer?.text) state.drafts.set(id, answer);
+  await guard(() => signals.withdraw(id))();
+  if (words) document.getElementById(`${id}-text`)?.focus();
+  focus(id);
+}
+
+const act = {
+  wake: () => wake(),
+  // An answer can be taken back for a moment, unless its question would expire meanwhile. The buttons go away, so the focus goes to their card.
+  async answer(id, given) {
+    const expires = Date.parse(state.records.find((record) => record.id === id)?.expiresAt);
+    const due = Date.now() + (expires < Date.now() + 2 * takeBack ? 0 : takeBack);
+    document.getElementById(id)?.focus();
+    await guard(() => signals.hold(id, given, due))();
+    state.drafts.delete(id);
+    focus(id);
+    if (!state.records.some((record) => record.id === id && record.queued)) return; // it could not be kept, as the page says
+    announce("Your answer is sent in five seconds, unless you undo it.");
+    sendDue();
+    await sendWithoutPage();
+  },
+  withdraw: (id) => undo(id, false),
+  addWords: (id) => undo(id, true),
+  dismiss: guard((ids) => signals.dismiss(ids)),
+  clear: guard(async () => {
+    await signals.clear();
+    state.stay.clear();
+    announce("The history was cleared.");
+  }),
+  putOff: guard((step) => store.keep("putOff", (before = []) => [...before, step])),
+  ring: guard(async () => {
+    if ((await Notification.requestPermission()) !== "granted") return;
+    await push.subscribe(await registration());
+    await askDevice();
+  }),
+  again: guard(async () => {
+    await push.subscribe(await registration(), { again: true });
+    await askDevice();
+  }),
+  quiet: guard(async () => {
+    await push.unsubscribe(await registration());
+    await askDevice();
+  }),
+  install: guard(async () => {
+    await state.prompt.prompt();
+    state.prompt = undefined;
+  }),
+  unpair: guard(async () => {
+    await call("DELETE", "/api/device");
+    await act.forget();
+  }),
+  forget: guard(async () => {
+    const worker = await navigator.serviceWorker?.getRegistration();
+    const subscription = await worker?.pushManager?.getSubscription();
+    await subscription?.unsubscribe().catch(() => {}); // the daemon pushes no more in any case
+    await signals.forget(worker);
+    state.code = "";
+    history.replaceState(null, "", "/");
+    pages.postMessage("changed");
+  }),
+};
+
+let timer;
+let running;
+
+// tick brings everything up to date, and does so again as long as somebody looks. Only one runs at a time.
+function tick(whole) {
+  clearTimeout(timer);
+  running = (running ?? Promise.resolve())
+    .then(() => refresh(whole))
+    .catch((error) => (state.problem = error.message))
+    .then(show)
+    .finally(() => {
+      clearTimeout(timer);
+      if (!document.hidden) timer = setTimeout(tick, state.device?.state === "waiting" ? 2000 : 5000);
+    });
+  return running;
+}
+
+// wake is for when somebody looks again.
+const wake = () => tick(true);
+
+// arrive goes to what the address names, or to the top of a view.
+const arrive = () => inTurn(() => {
+  state.news.clear();
+  render();
+  if (!found()) scrollTo(0, 0);
+  return see();
+});
+
+// seek goes to the question or alert that the address names, which may not have been here before.
+const seek = () => inTurn(found);
+
+// found moves the focus to the question or alert that the address names, unless the focus is in it already, and reports
+// whether it is there.
+function found() {
+  const card = document.getElementById(target());
+  if (!card?.matches(".card, .told")) return false;
+  if (!card.contains(document.activeElement)) card.focus();
+  return true;
+}
+
+async function startWorker() {
+  if (!("serviceWorker" in navigator)) return;
+  const policy = globalThis.trustedTypes?.createPolicy("mailroom", {
+    createScriptURL: (url) => {
+      if (url !== "/sw.js") throw new TypeError(`${url} is no script of this app`);
+      return url;
+    },
+  });
+  const replaced = navigator.serviceWorker.controller !== null;
+  navigator.serviceWorker.addEventListener("controllerchange", () => {
+    state.fresh = replaced;
+    inTurn(render);
+  });
+  await navigator.serviceWorker.register(policy ? policy.createScriptURL("/sw.js") : "/sw.js", { updateViaCache: "none" });
+}
+
+// Not later: what comes while nobody listens is lost.
+navigator.serviceWorker?.addEventListener("message", ({ data }) => {
+  location.hash = encodeURIComponent(data.show ?? "");
+  wake().then(seek);
+});
+addEventListener("hashchange", arrive);
+addEventListener("focus", wake);
+addEventListener("online", wake);
+addEventListener("offline", () => ((state.online = false), inTurn(render)));
+document.addEventListener("visibilitychange", () => (document.hidden ? sendDue({ all: true }) : wake()));
+addEventListener("pagehide", () => sendDue({ all: true }));
+addEventListener("beforeinstallprompt", (event) => {
+  event.preventDefault();
+  state.prompt = event;
+  inTurn(render);
+});
+pages.onmessage = () => tick();
+
+setInterval(beat, 250);
+show().then(arrive).then(wake).then(seek).then(startWorker);

@@ -1,0 +1,96 @@
+// Questions as cards, and the lines of the history. What cannot be read is a card too.
+import { useErrorBoundary, useRef } from "preact/hooks";
+import { alertType, alertWord } from "../../look/alerts.js";
+import { Held, Reply } from "../../look/reply.jsx";
+import { left } from "../../look/time.js";
+import { Icon } from "./icon.jsx";
+import { chosen, fate, when } from "./words.js";
+
+// Whole shows what is made of a record, or why that failed: one record that is odd keeps no other from view. Once there is something new
+// of it, it is tried anew.
+export function Whole({ as: Tag = "article", record, children }) {
+  const [error] = useErrorBoundary(), failed = useRef();
+  if (error && failed.current?.error !== error) failed.current = { error, record };
+  if (failed.current?.record !== record) return children;
+  const item = Tag === "li";
+  return <Tag class={item ? "line" : "card"} id={item ? undefined : record.id} tabindex="-1"><p>This cannot be shown: {error.message}.</p></Tag>;
+}
+
+// What is shown of a record: `what` is what it says, `why` is why it cannot be read.
+export const Unreadable = ({ why }) => (
+  <div class="unreadable">
+    <p>This cannot be read on this device.</p>
+    <p class="muted">It was sealed for other devices, or changed on its way: {why}.</p>
+  </div>
+);
+
+const Time = ({ at, ...more }) => <time datetime={at} title={new Date(at).toLocaleString()} {...more} />;
+
+// Labels say of a question or alert what is no matter of its own: that it is urgent, or not encrypted, and when it came.
+export const Labels = ({ record, what, children }) => (
+  <p class="labels">
+    {children}
+    {what?.priority === "high" && <span><Icon name="high" />High priority</span>}
+    {!record.encrypted && <span><Icon name="open" />Not encrypted</span>}
+    <Time at={record.createdAt}>{when(record.createdAt)}</Time>
+  </p>
+);
+
+export const Background = ({ what }) => what.context && <p class="context">{what.context}</p>;
+
+// Project is the name of what a question or alert belongs to.
+export const Project = ({ name }) => name && <span class="project">{name}</span>;
+
+// Question is the card of a question; act has answer(id, given), withdraw(id) and addWords(id).
+export function Question({ record, said, act }) {
+  const { what, why, sending, project } = said;
+  return (
+    <article class="card" id={record.id} tabindex="-1" aria-busy={sending && "true"}>
+      <header class="head">
+        <h2 class="from">{what ? what.from : "A question"}</h2>
+        <Project name={project} />
+        {record.status === "pending" && record.expiresAt && <Time at={record.expiresAt} class="left">{left(record.expiresAt)}</Time>}
+        <Labels record={record} what={what} />
+      </header>
+      {what ? <p class="asked" id={`${record.id}-asked`}>{what.question}</p> : <Unreadable why={why} />}
+      {what && <Background what={what} />}
+      {record.problem && <p class="notice bad">The answer was not taken: {record.problem}</p>}
+      {record.reopened && <p class="notice">Your answer did not pass the asker's check. Please answer again.</p>}
+      {sending ? <p class="fate">Sending your answer: {chosen({ answer: sending }, what)}</p> : <Foot record={record} said={said} act={act} />}
+    </article>
+  );
+}
+
+function Foot({ record, said: { what, draft }, act }) {
+  const { id, answer, due } = record;
+  if (record.status !== "pending") return <Fate record={record} what={what} />;
+  if (record.queued && due > Date.now()) {
+    return <Held answer={answer} options={what?.options} until={due} onUndo={() => act.withdraw(id)} onWords={() => act.addWords(id)} />;
+  }
+  if (record.queued) return <Waiting record={record} what={what} act={act} />;
+  if (Date.parse(record.expiresAt) < Date.now()) return <p class="fate"><Icon name="info" />{fate({ status: "expired" })}</p>;
+  return what && <Reply id={id} question={what.question} options={what.options ?? []} draft={draft} onAnswer={(given) => act.answer(id, given)} />;
+}
+
+const Fate = ({ record, what, children }) => <p class="fate"><Icon name={record.mine ? "check" : "info"} />{fate(record, chosen(record, what))}{children}</p>;
+
+const Waiting = ({ record, what, act }) => (
+  <div class="notice">
+    <p class="fate"><Icon name="offline" />Your answer: {chosen(record, what)}</p>
+    <p>Kept on this device. It will be sent when there is a connection.{record.tried && " A try to send it broke off, so it may have arrived already."}</p>
+    {!record.tried && <button type="button" class="btn" onClick={() => act.withdraw(record.id)}>Do not send it</button>}
+  </div>
+);
+
+// Line is the line of a record in the history.
+export function Line({ record, said: { what, why, project } }) {
+  const plain = !record.encrypted && " (not encrypted)";
+  return (
+    <li class="line">
+      <p class="head"><span class="from">{what?.from ?? "Unknown"}</span><Project name={project} /><Time at={record.createdAt}>{when(record.createdAt)}</Time></p>
+      <p>{what ? (record.kind === "alert" ? what.message : what.question) : `Cannot be read: ${why}`}</p>
+      {record.kind !== "alert" ? <Fate record={record} what={what}>{plain}</Fate>
+        : <p class="fate">{what ? <><Icon name={alertType(what)} />{alertWord(what)} alert</> : "Alert"}{plain}</p>}
+    </li>
+  );
+}

@@ -1,0 +1,89 @@
+// From a code to an approved device.
+import { useState } from "preact/hooks";
+import { Refused, call } from "./api.js";
+import { enrol } from "./enrol.js";
+import { Icon } from "./icon.jsx";
+import { installed, onApple } from "./push.js";
+import { supported } from "./seal.js";
+
+// takeCode returns the code in the address and removes it from there, so that it stays in no history.
+export function takeCode() {
+  const code = new URLSearchParams(location.hash.slice(1)).get("c");
+  if (location.pathname === "/pair") history.replaceState(null, "", "/");
+  return code ?? "";
+}
+
+// canonical writes a code as the daemon does, however it was typed.
+export const canonical = (typed) => (typed.toUpperCase().match(/[A-Z0-9]/g) ?? []).join("").replace(/(.{4})(?=.)/g, "$1-");
+
+function guess() {
+  const [kind] = /iPhone|iPad|Android/.exec(navigator.userAgent) ?? ["Browser"];
+  return kind === "Android" ? "Android phone" : kind;
+}
+
+// Pair is the view in which a code is entered; onDone is called when the device is paired.
+export function Pair({ code, onDone }) {
+  const [problem, setProblem] = useState(""), [busy, setBusy] = useState(false);
+  const submit = async (event) => {
+    event.preventDefault();
+    const typed = event.currentTarget.elements, name = typed.name.value.trim() || guess();
+    setBusy(true);
+    setProblem("");
+    try {
+      if (!(await supported())) throw new Error("this browser cannot make the key that is needed (X25519). A newer version can");
+      await enrol(name, (recipient) => call("POST", "/api/pair", { code: canonical(typed.code.value), name, recipient }));
+      await onDone();
+    } catch (error) {
+      setProblem(error instanceof Refused ? error.message : `It could not be paired: ${error.message}.`);
+      setBusy(false);
+    }
+  };
+  return (
+    <section class="card">
+      <h1>Pair this device</h1>
+      <p>Agents ask and alert you here. What they say is encrypted for this device.</p>
+      {onApple() && !installed() && <Install code={code} />}
+      <form onSubmit={submit} novalidate>
+        <label for="code">Code</label>
+        <p class="muted hint" id="code-hint">Shown by <code>mailroom signal pair</code> on your machine.</p>
+        <input id="code" name="code" defaultValue={canonical(code)} required maxlength="20" autocomplete="off" autocapitalize="characters"
+          spellcheck={false} placeholder="ABCD-EFGH-JKLM" class="code" />
+        <label for="name">Name of this device</label>
+        <input id="name" name="name" defaultValue={guess()} required maxlength="60" autocomplete="off" />
+        <p class="notice bad" role="alert" hidden={!problem}>{problem}</p>
+        <button type="submit" class="btn first" disabled={busy}>Pair this device</button>
+      </form>
+    </section>
+  );
+}
+
+// Install says how on an iPhone, where an installed app is rung, and shares nothing with the browser: so it is
+// installed first and paired then.
+const Install = ({ code }) => (
+  <div class="notice">
+    <p>To be rung on this device, install the app first: Share, then Add to Home Screen. Open it from there and pair it there.</p>
+    {code && <p>Type this code there: <strong class="code">{canonical(code)}</strong></p>}
+  </div>
+);
+
+// Waiting is the view of a device that was not approved yet.
+export const Waiting = ({ device, cancel }) => (
+  <section class="card">
+    <h1>Approve this device</h1>
+    <p>Its fingerprint:</p>
+    <p class="fingerprint">{device.fingerprint}</p>
+    <p>On your machine, compare it and run:</p>
+    <pre tabindex="0" aria-label="Command to run"><code>mailroom signal device approve {device.fingerprint}</code></pre>
+    <p class="muted">This page goes on by itself as soon as that is done.</p>
+    <button type="button" class="btn" onClick={cancel}>Cancel</button>
+  </section>
+);
+
+// Revoked is the view of a device that the daemon no longer knows.
+export const Revoked = ({ again }) => (
+  <section class="card">
+    <h1>Not paired any more</h1>
+    <p><Icon name="info" /> This device was revoked or unpaired. To use it again, pair it with a new code; what it keeps is removed first.</p>
+    <button type="button" class="btn first" onClick={again}>Remove and pair again</button>
+  </section>
+);

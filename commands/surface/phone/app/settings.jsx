@@ -1,0 +1,80 @@
+// The device: its name, whether it rings, installing, unpairing; and the cards that offer the first steps.
+import { useRef } from "preact/hooks";
+import { obstacle } from "./push.js";
+
+const reason = "With notifications a question rings here even when this page is closed. The push service sees only encrypted data; this device decrypts it.";
+
+// ringing says what the state of being rung is: {words, button, press} for the cards; act has ring, quiet and again.
+function ringing(device, act) {
+  switch (obstacle()) {
+    case "install":
+      return { words: "This device rings only for installed apps. Share, then Add to Home Screen; open the app from there and pair it there." };
+    case "unsupported":
+      return { words: "This browser has no push messages. Questions appear while this page is open." };
+    case "denied":
+      return { words: "Notifications are blocked for this site. Allow them in the browser's settings for this site; until then questions appear only while this page is open." };
+  }
+  if (Notification.permission !== "granted" || device.push === "none") return { words: reason, button: "Turn on notifications", press: act.ring };
+  if (device.push?.startsWith("problem")) return { words: `The last push failed (${device.push}).`, button: "Subscribe anew", press: act.again };
+  return { words: "This device rings when a question or an alert comes.", button: "Turn off notifications", press: act.quiet, on: true };
+}
+
+const Card = ({ title, words, button, press, later }) => (
+  <section class="card step">
+    <h2>{title}</h2>
+    <p>{words}</p>
+    <div class="acts">
+      {button && <button type="button" class="btn first" onClick={press}>{button}</button>}
+      {later && <button type="button" class="btn" onClick={later}>Not now</button>}
+    </div>
+  </section>
+);
+
+const install = (act) => ({ words: "As an app it starts from your home screen.", button: "Install", press: act.install });
+
+// Steps are the cards above the questions until they are done or put off.
+export function Steps({ state: { device, putOff, prompt }, act }) {
+  const { on, ...ring } = ringing(device, act), later = (step) => () => act.putOff(step);
+  return (
+    <>
+      {!on && !putOff.includes("ring") && <Card key="ring" title="Notifications" {...ring} later={later("ring")} />}
+      {prompt && !putOff.includes("install") && <Card key="install" title="Install Mailroom" {...install(act)} later={later("install")} />}
+    </>
+  );
+}
+
+// Settings are the cards of the view of that name.
+export const Settings = ({ state: { device, prompt }, act }) => (
+  <>
+    <section class="card">
+      <h2>This device</h2>
+      <dl>
+        <dt>Name</dt><dd>{device.name}</dd>
+        <dt>Fingerprint</dt><dd class="mono">{device.fingerprint}</dd>
+        <dt>Id</dt><dd class="mono">{device.id}</dd>
+      </dl>
+    </section>
+    <Card title="Notifications" {...ringing(device, act)} />
+    {prompt && <Card title="Install" {...install(act)} />}
+    <Unpair act={act} />
+  </>
+);
+
+function Unpair({ act }) {
+  const dialog = useRef();
+  return (
+    <section class="card">
+      <h2>Unpair</h2>
+      <p>Removes this device from Mailroom, and everything from this device.</p>
+      <button type="button" class="btn danger" onClick={() => dialog.current.showModal()}>Unpair this device</button>
+      <dialog ref={dialog} aria-labelledby="unpair-title">
+        <h2 id="unpair-title">Unpair this device?</h2>
+        <p>Its key and everything that it keeps are removed. Questions that are open stay open on your other devices.</p>
+        <div class="acts">
+          <button type="button" class="btn danger" onClick={() => (dialog.current.close(), act.unpair())}>Unpair</button>
+          <button type="button" class="btn" onClick={() => dialog.current.close()}>Keep it</button>
+        </div>
+      </dialog>
+    </section>
+  );
+}
