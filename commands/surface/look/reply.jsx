@@ -1,4 +1,5 @@
-// Answering a question: its options with a few words beside them, or a text; and the answer that can still be taken back.
+// Answering a question: its options with a few words beside them, or a text; and the answer that can still be taken
+// back.
 import { useRef } from "preact/hooks";
 import { spoken } from "./answer.js";
 import { ranked, refuses } from "./options.js";
@@ -6,9 +7,11 @@ import { ranked, refuses } from "./options.js";
 // longest is how many characters an answer may have.
 const longest = "2000";
 
-// Reply is what a question is answered with. id is that of the question, and of the element with the id ID-asked that shows it.
-// draft is an answer that was taken back: its words are there again. onAnswer is called with {option}, {option, text} or {text}.
-export const Reply = ({ options = [], ...asked }) => (options.length ? <Choices options={options} {...asked} /> : <Letter {...asked} />);
+// Reply is what a question is answered with. id is that of the question, and of the element with the id ID-asked that
+// shows it. draft is an answer that was taken back: its words are there again. onAnswer is called with {option},
+// {option, text} or {text}.
+export const Reply = ({ options = [], ...asked }) =>
+  options.length ? <Choices options={options} {...asked} /> : <Letter {...asked} />;
 
 function Choices({ id, question, options, draft, onAnswer }) {
   const field = useRef(), list = ranked(question, options);
@@ -49,19 +52,27 @@ function Letter({ id, draft, onAnswer }) {
   );
 }
 
-const Words = ({ id, draft, field }) => <textarea ref={field} id={`${id}-text`} rows="3" maxlength={longest} defaultValue={draft?.text ?? ""} />;
+const Words = ({ id, draft, field }) => (
+  <textarea ref={field} id={`${id}-text`} rows="3" maxlength={longest} defaultValue={draft?.text ?? ""} />
+);
 
-// Held stands in the place of the reply while an answer can be taken back. until is when it is sent, in milliseconds since 1970: who shows
-// this shows it again as that comes closer. onUndo takes it back; onWords does so to have words added to it.
-export function Held({ answer, options = [], until, onUndo, onWords }) {
-  const option = options[answer.option];
+// Held stands in the place of the reply while an answer can be taken back. until is when it is sent, in milliseconds
+// since 1970: who shows this shows it again as that comes closer. onUndo(draft, words) takes it back: draft is what
+// stands in the form again, if anything does, and words is true where that is done to add some.
+export function Held({ answer, options = [], until, onUndo }) {
+  const option = options[answer.option], seconds = Math.max(0, Math.ceil((until - Date.now()) / 1000));
+  const back = (words) => onUndo(words || answer.text ? answer : undefined, words);
   return (
     <div class="held">
       <p class="fate">Your answer: {spoken(answer, options)}</p>
-      <p class="muted">Sent in <span data-until={until}>{Math.max(0, Math.ceil((until - Date.now()) / 1000))} s</span></p>
+      <p class="muted">Sent in <span data-until={until}>{seconds} s</span></p>
       <div class="acts">
-        <button type="button" class="btn" onClick={onUndo}>Undo</button>
-        {option !== undefined && !answer.text && <button type="button" class="btn quiet" onClick={onWords}>{refuses(option) ? "Say why" : "Add a word"}</button>}
+        <button type="button" class="btn" onClick={() => back(false)}>Undo</button>
+        {option !== undefined && !answer.text && (
+          <button type="button" class="btn quiet" onClick={() => back(true)}>
+            {refuses(option) ? "Say why" : "Add a word"}
+          </button>
+        )}
       </div>
     </div>
   );

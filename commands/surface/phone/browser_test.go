@@ -119,6 +119,7 @@ const watching = `
 			static now() { return read(); }
 		};
 		window.setInterval = (work) => beats.push(work);
+		window.clearInterval = (n) => { beats[n - 1] = () => {}; };
 		window.halt = () => { halted = Real.now(); };
 		window.pass = (ms) => {
 			ahead += ms;

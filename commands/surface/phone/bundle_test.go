@@ -27,7 +27,8 @@ const budget = 120_000
 
 // TestBundle builds the app from its sources and compares what comes out with what is committed, byte for byte.
 func TestBundle(t *testing.T) {
-	bundletest.Compare(t, *update, "phone", func() map[string][]byte { return build(t) }, "app/node_modules/age-encryption", "../console/app/node_modules/preact")
+	bundletest.Compare(t, *update, "phone", func() map[string][]byte { return build(t) },
+		"app/node_modules/age-encryption", "../console/app/node_modules/preact")
 }
 
 // build returns the scripts by the names under which they are served.

@@ -2,7 +2,7 @@
 // browser has for this address (IndexedDB), as on a phone. What questions say is kept in the memory of this page only.
 
 import { signal } from "@preact/signals";
-import { takeBack } from "../../look/answer.js";
+import { heldUntil, holding } from "../../look/held.js";
 import * as age from "../../phone/app/age.js";
 import { enrol } from "../../phone/app/enrol.js";
 import { open, sealAnswer, supported } from "../../phone/app/seal.js";
@@ -19,7 +19,7 @@ const given = new Map();
 // drafts are the words that were typed and not sent, by question: {text}. They are kept while the form is not shown.
 export const drafts = new Map();
 
-// held are the answers that can still be taken back, by question: {says, body, token, until, timer, done}; of one on its way {says, until: 0,
+// held are the answers that can still be taken back, by question: {says, body, token, until, done}; of one on its way {says, until: 0,
 // sending}. refused are those that were not taken: {says, failure}. What an answer says is {option}, {option, text} or {text}.
 export const held = signal(new Map()), refused = signal(new Map());
 
@@ -153,13 +153,13 @@ export async function hold(id, says, done) {
     return;
   }
   put(refused, id);
-  undo(id); // two presses, one after the other: the second counts
-  put(held, id, { says, body, token, until: Date.now() + takeBack, timer: setTimeout(() => release(id), takeBack), done });
+  // Of two presses, one after the other, the second counts.
+  put(held, id, { says, body, token, until: heldUntil(read.get(id).item.expiresAt), done });
 }
 
-// undo takes an answer back that was not sent.
-export function undo(id) {
-  clearTimeout(held.value.get(id)?.timer);
+// undo takes an answer back that was not sent. draft is what stands in its form again.
+export function undo(id, draft) {
+  if (draft) drafts.set(id, draft);
   put(held, id);
 }
 
@@ -172,8 +172,7 @@ function release(id) {
 
 // send does so. It waits for nothing before, since a page that goes away does not go on after an await. That somebody was first, or that the
 // time is over (409), the lists say.
-async function send(id, { says, body, token, timer, done }) {
-  clearTimeout(timer);
+async function send(id, { says, body, token, done }) {
   const answer = { says };
   let refusal;
   given.set(id, answer);
@@ -196,4 +195,6 @@ async function send(id, { says, body, token, timer, done }) {
 // releaseAll sends what is held, for a page that goes away, and waits for what is on its way. Of each it returns the failure if it is refused.
 export const releaseAll = () => Promise.all([...held.value].map(([id, { sending }]) => sending ?? release(id)));
 
-addEventListener("pagehide", releaseAll);
+const listHeld = () => [...held.value].filter(([, { until }]) => until).map(([id, { until }]) => [id, until]);
+
+held.subscribe(holding({ held: listHeld, send: release, show: () => (held.value = new Map(held.value)) }).watch);

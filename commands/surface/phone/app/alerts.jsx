@@ -3,13 +3,14 @@ import { AlertCard } from "../../look/alert-card.jsx";
 import { Background, Labels, Project, Unreadable, Whole } from "./cards.jsx";
 import { Icon } from "./icon.jsx";
 
-// Group is the card of a group. saidBy returns what is shown of a record, and isNew whether it was not there when somebody last looked;
-// those for which `shows` holds are not folded. act has dismiss(ids).
+// Group is the card of a group. saidBy returns what is shown of a record, and isNew whether it was not there when
+// somebody last looked; those for which `shows` holds are not folded. act has dismiss(ids).
 export function Group({ list, saidBy, shows, isNew, act }) {
   const { what, project } = saidBy(list[0]);
   return (
-    <AlertCard list={list} what={what} Icon={Icon} shows={shows} from={what && <span class="from">{what.from}</span>} head={<Project name={project} />}
-      told={(record) => <Whole key={record.id} record={record}><Alert record={record} said={saidBy(record)} isNew={isNew(record)} /></Whole>}
+    <AlertCard list={list} what={what} Icon={Icon} shows={shows}
+      from={what && <span class="from">{what.from}</span>} head={<Project name={project} />}
+      told={(r) => <Whole key={r.id} record={r}><Alert record={r} said={saidBy(r)} isNew={isNew(r)} /></Whole>}
       dismiss={() => act.dismiss(list.map(({ id }) => id))} />
   );
 }

@@ -1,6 +1,6 @@
 // The app: it shows the page, does what its buttons start, and keeps it up to date while somebody looks.
 import { render as draw } from "preact";
-import { takeBack } from "../../look/answer.js";
+import { heldUntil, holding } from "../../look/held.js";
 import { Offline, call } from "./api.js";
 import { Page, titleOf } from "./page.jsx";
 import * as push from "./push.js";
@@ -20,6 +20,7 @@ const show = () => inTurn(() => load().then(render).then(see));
 
 // render shows the state.
 function render() {
+  watch();
   draw(<Page act={act} />, document.getElementById("page"));
   document.title = titleOf();
 }
@@ -82,27 +83,19 @@ async function send(id) {
   focus(id);
 }
 
-// sendDue sends the answers that cannot be taken back any more, and those that can as well when nobody looks any more: they were given.
-function sendDue({ all = false } = {}) {
-  for (const { id, queued, due } of state.records) if (queued && due && (all || due <= Date.now())) send(id);
-}
+// listHeld lists the answers that can still be taken back.
+const listHeld = () => state.records.filter(({ queued, due }) => queued && due).map(({ id, due }) => [id, due]);
 
-// beat keeps the seconds of the answers that are held, and sends those whose time is over.
-function beat() {
-  if (!state.records.some(({ queued, due }) => queued && due)) return;
-  sendDue();
-  render();
-}
+const { sendDue, watch } = holding({ held: listHeld, send, show: render });
 
 // focus has the focus be in a card, unless it is elsewhere.
 function focus(id) {
   if (document.activeElement === document.body) document.getElementById(id)?.focus();
 }
 
-// undo takes an answer back. What was written with it stands in its field again; with `words` there is a field in any case.
-async function undo(id, words) {
-  const answer = state.records.find((record) => record.id === id)?.answer;
-  if (words || answer?.text) state.drafts.set(id, answer);
+// undo takes an answer back. draft is what stands in its form again; with `words` the focus is there.
+async function undo(id, draft, words = false) {
+  if (draft) state.drafts.set(id, draft);
   await guard(() => signals.withdraw(id))();
   if (words) document.getElementById(`${id}-text`)?.focus();
   focus(id);
@@ -110,10 +103,9 @@ async function undo(id, words) {
 
 const act = {
   wake: () => wake(),
-  // An answer can be taken back for a moment, unless its question would expire meanwhile. The buttons go away, so the focus goes to their card.
+  // The buttons go away, so the focus goes to their card.
   async answer(id, given) {
-    const expires = Date.parse(state.records.find((record) => record.id === id)?.expiresAt);
-    const due = Date.now() + (expires < Date.now() + 2 * takeBack ? 0 : takeBack);
+    const due = heldUntil(state.records.find((record) => record.id === id)?.expiresAt);
     document.getElementById(id)?.focus();
     await guard(() => signals.hold(id, given, due))();
     state.drafts.delete(id);
@@ -123,8 +115,7 @@ const act = {
     sendDue();
     await sendWithoutPage();
   },
-  withdraw: (id) => undo(id, false),
-  addWords: (id) => undo(id, true),
+  undo,
   dismiss: guard((ids) => signals.dismiss(ids)),
   clear: guard(async () => {
     await signals.clear();
@@ -230,7 +221,6 @@ addEventListener("focus", wake);
 addEventListener("online", wake);
 addEventListener("offline", () => ((state.online = false), inTurn(render)));
 document.addEventListener("visibilitychange", () => (document.hidden ? sendDue({ all: true }) : wake()));
-addEventListener("pagehide", () => sendDue({ all: true }));
 addEventListener("beforeinstallprompt", (event) => {
   event.preventDefault();
   state.prompt = event;
@@ -238,5 +228,4 @@ addEventListener("beforeinstallprompt", (event) => {
 });
 pages.onmessage = () => tick();
 
-setInterval(beat, 250);
 show().then(arrive).then(wake).then(seek).then(startWorker);

@@ -6,14 +6,18 @@ import { left } from "../../look/time.js";
 import { Icon } from "./icon.jsx";
 import { chosen, fate, when } from "./words.js";
 
-// Whole shows what is made of a record, or why that failed: one record that is odd keeps no other from view. Once there is something new
-// of it, it is tried anew.
+// Whole shows what is made of a record, or why that failed: one record that is odd keeps no other from view. Once
+// there is something new of it, it is tried anew.
 export function Whole({ as: Tag = "article", record, children }) {
   const [error] = useErrorBoundary(), failed = useRef();
   if (error && failed.current?.error !== error) failed.current = { error, record };
   if (failed.current?.record !== record) return children;
   const item = Tag === "li";
-  return <Tag class={item ? "line" : "card"} id={item ? undefined : record.id} tabindex="-1"><p>This cannot be shown: {error.message}.</p></Tag>;
+  return (
+    <Tag class={item ? "line" : "card"} id={item ? undefined : record.id} tabindex="-1">
+      <p>This cannot be shown: {error.message}.</p>
+    </Tag>
+  );
 }
 
 // What is shown of a record: `what` is what it says, `why` is why it cannot be read.
@@ -26,7 +30,8 @@ export const Unreadable = ({ why }) => (
 
 const Time = ({ at, ...more }) => <time datetime={at} title={new Date(at).toLocaleString()} {...more} />;
 
-// Labels say of a question or alert what is no matter of its own: that it is urgent, or not encrypted, and when it came.
+// Labels say of a question or alert what is no matter of its own: that it is urgent, or not encrypted, and when it
+// came.
 export const Labels = ({ record, what, children }) => (
   <p class="labels">
     {children}
@@ -41,44 +46,55 @@ export const Background = ({ what }) => what.context && <p class="context">{what
 // Project is the name of what a question or alert belongs to.
 export const Project = ({ name }) => name && <span class="project">{name}</span>;
 
-// Question is the card of a question; act has answer(id, given), withdraw(id) and addWords(id).
+// Question is the card of a question; act has answer(id, given) and undo(id, draft, words).
 export function Question({ record, said, act }) {
-  const { what, why, sending, project } = said;
+  const { what, why, sending, project } = said, ends = record.status === "pending" && record.expiresAt;
   return (
     <article class="card" id={record.id} tabindex="-1" aria-busy={sending && "true"}>
       <header class="head">
         <h2 class="from">{what ? what.from : "A question"}</h2>
         <Project name={project} />
-        {record.status === "pending" && record.expiresAt && <Time at={record.expiresAt} class="left">{left(record.expiresAt)}</Time>}
+        {ends && <Time at={record.expiresAt} class="left">{left(record.expiresAt)}</Time>}
         <Labels record={record} what={what} />
       </header>
       {what ? <p class="asked" id={`${record.id}-asked`}>{what.question}</p> : <Unreadable why={why} />}
       {what && <Background what={what} />}
       {record.problem && <p class="notice bad">The answer was not taken: {record.problem}</p>}
       {record.reopened && <p class="notice">Your answer did not pass the asker's check. Please answer again.</p>}
-      {sending ? <p class="fate">Sending your answer: {chosen({ answer: sending }, what)}</p> : <Foot record={record} said={said} act={act} />}
+      {sending ? <p class="fate">Sending your answer: {chosen({ answer: sending }, what)}</p>
+        : <Foot record={record} said={said} act={act} />}
     </article>
   );
 }
 
 function Foot({ record, said: { what, draft }, act }) {
-  const { id, answer, due } = record;
+  const { id, answer, due } = record, options = what?.options ?? [];
   if (record.status !== "pending") return <Fate record={record} what={what} />;
   if (record.queued && due > Date.now()) {
-    return <Held answer={answer} options={what?.options} until={due} onUndo={() => act.withdraw(id)} onWords={() => act.addWords(id)} />;
+    return <Held answer={answer} options={options} until={due} onUndo={(...back) => act.undo(id, ...back)} />;
   }
   if (record.queued) return <Waiting record={record} what={what} act={act} />;
-  if (Date.parse(record.expiresAt) < Date.now()) return <p class="fate"><Icon name="info" />{fate({ status: "expired" })}</p>;
-  return what && <Reply id={id} question={what.question} options={what.options ?? []} draft={draft} onAnswer={(given) => act.answer(id, given)} />;
+  if (Date.parse(record.expiresAt) < Date.now()) return <Fate record={{ status: "expired" }} />;
+  const give = (given) => act.answer(id, given);
+  return what && <Reply id={id} question={what.question} options={options} draft={draft} onAnswer={give} />;
 }
 
-const Fate = ({ record, what, children }) => <p class="fate"><Icon name={record.mine ? "check" : "info"} />{fate(record, chosen(record, what))}{children}</p>;
+const Fate = ({ record, what, children }) => (
+  <p class="fate"><Icon name={record.mine ? "check" : "info"} />{fate(record, chosen(record, what))}{children}</p>
+);
 
-const Waiting = ({ record, what, act }) => (
+const Waiting = ({ record: { id, answer, tried }, what, act }) => (
   <div class="notice">
-    <p class="fate"><Icon name="offline" />Your answer: {chosen(record, what)}</p>
-    <p>Kept on this device. It will be sent when there is a connection.{record.tried && " A try to send it broke off, so it may have arrived already."}</p>
-    {!record.tried && <button type="button" class="btn" onClick={() => act.withdraw(record.id)}>Do not send it</button>}
+    <p class="fate"><Icon name="offline" />Your answer: {chosen({ answer }, what)}</p>
+    <p>
+      Kept on this device. It will be sent when there is a connection.
+      {tried && " A try to send it broke off, so it may have arrived already."}
+    </p>
+    {!tried && (
+      <button type="button" class="btn" onClick={() => act.undo(id, answer.text ? answer : undefined)}>
+        Do not send it
+      </button>
+    )}
   </div>
 );
 
@@ -87,7 +103,11 @@ export function Line({ record, said: { what, why, project } }) {
   const plain = !record.encrypted && " (not encrypted)";
   return (
     <li class="line">
-      <p class="head"><span class="from">{what?.from ?? "Unknown"}</span><Project name={project} /><Time at={record.createdAt}>{when(record.createdAt)}</Time></p>
+      <p class="head">
+        <span class="from">{what?.from ?? "Unknown"}</span>
+        <Project name={project} />
+        <Time at={record.createdAt}>{when(record.createdAt)}</Time>
+      </p>
       <p>{what ? (record.kind === "alert" ? what.message : what.question) : `Cannot be read: ${why}`}</p>
       {record.kind !== "alert" ? <Fate record={record} what={what}>{plain}</Fate>
         : <p class="fate">{what ? <><Icon name={alertType(what)} />{alertWord(what)} alert</> : "Alert"}{plain}</p>}

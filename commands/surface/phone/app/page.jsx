@@ -44,7 +44,9 @@ export function Page({ act }) {
 }
 
 const Link = ({ name, id, n }) => (
-  <a href={`#${name}`} aria-current={name === view() ? "page" : undefined}><Icon name={name} /><span>{names[name]}</span>{id && <> <span id={id} class="count">{n || null}</span></>}</a>
+  <a href={`#${name}`} aria-current={name === view() ? "page" : undefined}>
+    <Icon name={name} /><span>{names[name]}</span>{id && <> <span id={id} class="count">{n || null}</span></>}
+  </a>
 );
 
 function Entrance({ act }) {
@@ -59,25 +61,30 @@ const Problem = () => state.problem && <p class="notice bad">{state.problem}</p>
 const Empty = ({ children }) => <p class="empty">{children}</p>;
 
 const Stale = () => !state.online && (
-  <p class="notice"><Icon name="offline" /> Mailroom cannot be reached. {state.refreshed && `What you see is from ${when(state.refreshed)}. `}Answers are kept and sent later.</p>
+  <p class="notice">
+    <Icon name="offline" /> Mailroom cannot be
+    reached. {state.refreshed && `What you see is from ${when(state.refreshed)}. `}Answers are kept and sent later.
+  </p>
 );
 
 // saidBy is what is shown of a record besides itself.
 function saidBy(record) {
   const known = read.get(record.id);
   return {
-    ...known, project: known.what?.projectId || state.device.project, sending: state.sending.get(record.id), draft: state.drafts.get(record.id),
+    ...known, project: known.what?.projectId || state.device.project,
+    sending: state.sending.get(record.id), draft: state.drafts.get(record.id),
   };
 }
 
 function Questions({ act }) {
-  const shown = state.records.filter((r) => r.kind === "question" && (r.status === "pending" || state.stay.has(r.id) || r.id === target()));
+  const stays = (r) => r.status === "pending" || state.stay.has(r.id) || r.id === target();
+  const shown = state.records.filter((r) => r.kind === "question" && stays(r));
   return (
     <>
       <Title name="questions" />
       <Stale />
       <Steps state={state} act={act} />
-      {shown.map((record) => <Whole key={record.id} record={record}><Question record={record} said={saidBy(record)} act={act} /></Whole>)}
+      {shown.map((r) => <Whole key={r.id} record={r}><Question record={r} said={saidBy(r)} act={act} /></Whole>)}
       {!shown.length && <Empty>No open questions.</Empty>}
     </>
   );
@@ -85,12 +92,13 @@ function Questions({ act }) {
 
 function Alerts({ act }) {
   const shown = groups(state.records.filter((r) => r.kind === "alert" && !r.gone), ({ id }) => read.get(id)?.what);
-  const isNew = ({ id }) => state.news.has(id), shows = (record) => isNew(record) || !record.read || record.id === target();
+  const isNew = ({ id }) => state.news.has(id);
+  const shows = (record) => isNew(record) || !record.read || record.id === target();
   return (
     <>
       <Title name="alerts" />
       <Stale />
-      {shown.map(({ key, list }) => <Group key={key} list={list} saidBy={saidBy} shows={shows} isNew={isNew} act={act} />)}
+      {shown.map(({ key, list }) => <Group key={key} list={list} {...{ saidBy, shows, isNew, act }} />)}
       {!shown.length && <Empty>No alerts.</Empty>}
     </>
   );
@@ -98,16 +106,20 @@ function Alerts({ act }) {
 
 function History({ act }) {
   const over = state.records.filter((r) => r.kind === "alert" || r.status !== "pending");
-  if (!over.length) return <><Title name="history" /><Empty>Nothing yet. What you answered and what you were told is kept here, on this device only.</Empty></>;
+  const nothing = "Nothing yet. What you answered and what you were told is kept here, on this device only.";
+  if (!over.length) return <><Title name="history" /><Empty>{nothing}</Empty></>;
   return (
     <>
       <Title name="history" />
-      <ul class="lines" role="list">{over.map((r) => <Whole as="li" key={r.id} record={r}><Line record={r} said={saidBy(r)} /></Whole>)}</ul>
+      <ul class="lines" role="list">
+        {over.map((r) => <Whole as="li" key={r.id} record={r}><Line record={r} said={saidBy(r)} /></Whole>)}
+      </ul>
       <button type="button" class="btn" onClick={act.clear}>Clear the history</button>
     </>
   );
 }
 
 const views = {
-  questions: Questions, alerts: Alerts, history: History, settings: ({ act }) => <><Title name="settings" /><Settings state={state} act={act} /></>,
+  questions: Questions, alerts: Alerts, history: History,
+  settings: ({ act }) => <><Title name="settings" /><Settings state={state} act={act} /></>,
 };

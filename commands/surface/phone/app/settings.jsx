@@ -38,7 +38,9 @@ export function Steps({ state: { device, putOff, prompt }, act }) {
   return (
     <>
       {!on && !putOff.includes("ring") && <Card key="ring" title="Notifications" {...ring} later={later("ring")} />}
-      {prompt && !putOff.includes("install") && <Card key="install" title="Install Mailroom" {...install(act)} later={later("install")} />}
+      {prompt && !putOff.includes("install") && (
+        <Card key="install" title="Install Mailroom" {...install(act)} later={later("install")} />
+      )}
     </>
   );
 }

@@ -1,4 +1,5 @@
-// What agents tell the user, on a paired desk: alike alerts in one card, those that were seen folded, until they are dismissed.
+// What agents tell the user, on a paired desk: alike alerts in one card, those that were seen folded, until they are
+// dismissed.
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { AlertCard } from "../../../../look/alert-card.jsx";
@@ -24,8 +25,10 @@ export function Alerts({ desk }) {
     <section class="told-here">
       <div class="bar"><h2>Alerts</h2></div>
       <div>{groups(list, ({ what }) => what).map(({ key, list }) => (
-        <AlertCard key={key} list={list} what={list[0].what} heading="h3" Icon={Icon} from={<Agent what={list[0].what} />} shows={isNew}
-          told={(alert) => <Told key={alert.item.id} alert={alert} isNew={isNew(alert)} />} dismiss={() => dismiss(list.map(({ item }) => item.id))} />
+        <AlertCard key={key} list={list} what={list[0].what} heading="h3" Icon={Icon}
+          from={<Agent what={list[0].what} />} shows={isNew}
+          told={(alert) => <Told key={alert.item.id} alert={alert} isNew={isNew(alert)} />}
+          dismiss={() => dismiss(list.map(({ item }) => item.id))} />
       ))}</div>
       <Problem failure={failure} />
     </section>

@@ -1,6 +1,6 @@
 // A question: who asks, what, and the answer that is given here.
 
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { spoken } from "../../../../look/answer.js";
 import { Held, Reply } from "../../../../look/reply.jsx";
 import { fate } from "../../../../phone/app/words.js";
@@ -53,15 +53,10 @@ function said(q, what, desk, names) {
 
 // Answer is what answers a question: its options, with words beside them, or a text; and what is about to be sent.
 function Answer({ q, what, reload }) {
-  const id = q.questionId, options = what.options ?? [], [, again] = useState(0);
+  const id = q.questionId, options = what.options ?? [];
   const holds = held.value.get(id), not = refused.value.get(id);
-  useEffect(() => {
-    const timer = holds?.until && setInterval(() => again((n) => n + 1), 250);
-    return () => clearInterval(timer);
-  }, [holds?.until]);
   if (holds?.until) {
-    const back = (draft) => (draft && drafts.set(id, draft), undo(id));
-    return <div><Held answer={holds.says} options={options} until={holds.until} onUndo={() => back(holds.says.text && holds.says)} onWords={() => back(holds.says)} /></div>;
+    return <div><Held answer={holds.says} options={options} until={holds.until} onUndo={(draft) => undo(id, draft)} /></div>;
   }
   if (holds) return <div>Sending your answer: {spoken(holds.says, options)}</div>;
   if (Date.parse(q.expiresAt) < now.value) return <p class="fate" role="status">{fate({ status: "expired" })}</p>;
