@@ -42,7 +42,7 @@ var procs8 = Case{
 // greedy is one connection that takes SQLite's write lock whenever it can get it.
 type greedy struct {
 	conn                           *sqlite3.SQLiteConn
-	begin, commit, message, traced driver.Stmt
+	begin, commit, message, traced *sqlite3.SQLiteStmt
 	name                           string
 	entropy                        *ulid.MonotonicEntropy
 }
@@ -52,9 +52,11 @@ func (r *Run) openGreedy(path, name string) *greedy {
 	conn := openRaw(path, "_journal_mode=WAL&_synchronous=FULL&_busy_timeout=10000&_mutex=no")
 	r.after(conn.Close)
 	return &greedy{
-		conn: conn, begin: must(conn.Prepare("BEGIN IMMEDIATE")), commit: must(conn.Prepare("COMMIT")),
-		message: must(conn.Prepare(insertMessage)), traced: must(conn.Prepare(insertTrace)),
-		name: name, entropy: ulid.Monotonic(rand.Reader, 0),
+		conn: conn, begin: must(conn.Prepare("BEGIN IMMEDIATE")).(*sqlite3.SQLiteStmt),
+		commit:  must(conn.Prepare("COMMIT")).(*sqlite3.SQLiteStmt),
+		message: must(conn.Prepare(insertMessage)).(*sqlite3.SQLiteStmt),
+		traced:  must(conn.Prepare(insertTrace)).(*sqlite3.SQLiteStmt),
+		name:    name, entropy: ulid.Monotonic(rand.Reader, 0),
 	}
 }
 

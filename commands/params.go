@@ -50,7 +50,7 @@ const (
 //	                              JSON value as a text, which needs no quotes of its own (- reads it from standard input)
 //	flag:"grep"                   the name of its flag, where that is not its own
 //	also:"type"                   a further name of its flag
-//	beside:"payload=message"      on the command line it is "message" where payload is given and it is not
+//	with:"payload=message"        on the command line it is "message" where payload is given and it is not
 //	remote:"inbox|webhook:*"      all that may be given over the network, since the rest names a file, a program or a private
 //	                              network of the daemon's machine; * ends what may go on in any way
 type Param struct {
@@ -61,7 +61,7 @@ type Param struct {
 	Default  string
 	Arg      string
 	Also     string    // a further name of its flag; "" is none
-	Beside   [2]string // on the command line: the parameter beside which it has a value of itself, and that; "" is none
+	With     [2]string // on the command line: the parameter with which it has a value of itself, and that; "" is none
 	Min, Max *float64
 	OneOf    []string
 	NameOf   string // agent, agent|group, agent|group|role, id, status, or mention, which may be no name
@@ -103,7 +103,7 @@ func paramsOf(zero any) ([]Param, error) {
 			Name: name, Desc: field.Tag.Get("desc"), Default: field.Tag.Get("default"), Arg: field.Tag.Get("arg"),
 			flag: field.Tag.Get("flag"), Also: field.Tag.Get("also"), index: i,
 		}
-		p.Beside[0], p.Beside[1], _ = strings.Cut(field.Tag.Get("beside"), "=")
+		p.With[0], p.With[1], _ = strings.Cut(field.Tag.Get("with"), "=")
 		if p.Desc == "" {
 			return nil, fmt.Errorf("parameter %s has no description", name)
 		}

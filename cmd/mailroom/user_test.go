@@ -245,7 +245,7 @@ func TestAnswerIsKeptWhileItsKeyCannotBeRead(t *testing.T) {
 	m.deliver()
 	question, _ := p.look()
 	p.say(question, "no, by no means")
-	key := filepath.Join(m.router.Ledger.Beside()+"-signal", "replies", question.ID)
+	key := filepath.Join(m.router.Ledger.FilePrefix()+"-signal", "replies", question.ID)
 	whole, err := os.ReadFile(key)
 	if err != nil {
 		t.Fatal(err)
@@ -271,7 +271,7 @@ func TestAnswerIsKeptWhileItsKeyCannotBeRead(t *testing.T) {
 	m.deliver()
 	question, _ = p.look()
 	p.say(question, "yes")
-	if err := os.Remove(filepath.Join(m.router.Ledger.Beside()+"-signal", "replies", question.ID)); err != nil {
+	if err := os.Remove(filepath.Join(m.router.Ledger.FilePrefix()+"-signal", "replies", question.ID)); err != nil {
 		t.Fatal(err)
 	}
 	m.deliver()
@@ -399,7 +399,7 @@ func TestAlertToTheUserWaitsForADevice(t *testing.T) {
 	}
 
 	m.deliver()
-	if err := os.RemoveAll(m.router.Ledger.Beside() + "-signal/devices"); err != nil {
+	if err := os.RemoveAll(m.router.Ledger.FilePrefix() + "-signal/devices"); err != nil {
 		t.Fatal(err)
 	}
 	m.run("writer", "default", "send", `{"recipient":"user","message_type":"note","payload":"Unpinned"}`)

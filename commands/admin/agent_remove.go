@@ -34,7 +34,7 @@ func agentRemove(ctx context.Context, env commands.Env, p AgentRemoveParams) (Ag
 	if err != nil {
 		return r, err
 	}
-	run, err := ledger.Ask(ctx, env.Ledger, func(c *store.Conn) (*sessions.Run, error) {
+	run, err := ledger.ReadValue(ctx, env.Ledger, func(c *store.Conn) (*sessions.Run, error) {
 		return sessions.LastRun(c,
 			agent.Name)
 	})

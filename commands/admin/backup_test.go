@@ -154,7 +154,7 @@ func TestBackupUnderLoad(t *testing.T) {
 		if info, err := os.Stat(file); err != nil || info.Size() != b.Bytes || info.Mode().Perm() != 0o600 {
 			t.Errorf("backup %d: %v, %v; want %d bytes and mode 0600", i, info, err, b.Bytes)
 		}
-		copied, err := f.router.Beside(t.Context(), file)
+		copied, err := f.router.OpenOther(t.Context(), file)
 		if err != nil {
 			t.Fatal(err)
 		}

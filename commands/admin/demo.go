@@ -43,7 +43,7 @@ func demo(ctx context.Context, env commands.Env, _ struct{}) (DemoResult, error)
 		return DemoResult{}, &orchestrator.Error{Code: orchestrator.Unavailable,
 			Message: "no temporary folder can be made", Err: err}
 	}
-	engine, err := env.Engine.Beside(ctx, filepath.Join(folder, "mailroom.db"))
+	engine, err := env.Engine.OpenOther(ctx, filepath.Join(folder, "mailroom.db"))
 	if err != nil {
 		return DemoResult{}, err
 	}

@@ -43,7 +43,7 @@ var migrateCommand = commands.Define(vocabulary, "migrate", migrate).With(comman
 
 // migrate opens the old place beside the one of the call.
 func migrate(ctx context.Context, env commands.Env, p MigrateParams) (MigrateResult, error) {
-	old, err := env.Engine.Beside(ctx, p.From)
+	old, err := env.Engine.OpenOther(ctx, p.From)
 	if err != nil {
 		return MigrateResult{}, err
 	}

@@ -31,7 +31,7 @@ var watchCommand = commands.Define(vocabulary, "watch", watch).
 func watch(ctx context.Context, env commands.Env, p WatchParams) (WatchResult, error) {
 	o := bridge.Options{
 		Root: p.Root, Name: p.Name, Log: env.Log,
-		Beside: func(ctx context.Context) error { return watchdog.Run(ctx, env.Ledger, env.Log) },
+		Alongside: func(ctx context.Context) error { return watchdog.Run(ctx, env.Ledger, env.Log) },
 	}
 	run := bridge.Once
 	if !p.Once {

@@ -21,7 +21,7 @@ import (
 type SendParams struct {
 	Sender         string           `json:"sender,omitempty" desc:"agent that sends; may be left out when --as or MAILROOM_AGENT names it" check:"agent"`
 	Recipient      string           `json:"recipient" desc:"agent, group or role:ROLE" check:"agent|group|role" arg:"1"`
-	Type           string           `json:"message_type" desc:"task_assignment, error_report, ...: any word" check:"min=1,max=64" also:"type" beside:"payload=message"`
+	Type           string           `json:"message_type" desc:"task_assignment, error_report, ...: any word" check:"min=1,max=64" also:"type" with:"payload=message"`
 	Payload        json.RawMessage  `json:"payload,omitempty" desc:"any JSON value, at most 1 MiB; left out it is null" arg:"rest"`
 	MaxRetries     *int             `json:"max_retries,omitempty" desc:"retries before it fails; left out: the setting retry.max_retries" check:"min=0,max=100"`
 	Priority       int              `json:"priority,omitempty" desc:"higher goes first" check:"min=-9,max=9"`

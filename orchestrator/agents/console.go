@@ -39,7 +39,7 @@ func IssueCode(ctx context.Context, l *ledger.Ledger) (code string, err error) {
 
 // CodeWaits reports whether a code can still be exchanged: nobody has, and it has not run out.
 func CodeWaits(ctx context.Context, l *ledger.Ledger, code string) (bool, error) {
-	return ledger.Ask(ctx, l, func(c *store.Conn) (bool, error) {
+	return ledger.ReadValue(ctx, l, func(c *store.Conn) (bool, error) {
 		n, err := c.Number(`SELECT count(*) FROM tokens WHERE hash = ? AND agent = 'operator' AND revoked_at = ''
 			AND expires_at > ?`, HashToken(code), orchestrator.Stamp(l.Now()))
 		return n > 0, err

@@ -193,7 +193,7 @@ func Presences(ctx context.Context, l *ledger.Ledger, session string) ([]Presenc
 	if err != nil {
 		return nil, err
 	}
-	return ledger.Ask(ctx, l, func(c *store.Conn) ([]Presence, error) { return PresencesIn(c, session) })
+	return ledger.ReadValue(ctx, l, func(c *store.Conn) ([]Presence, error) { return PresencesIn(c, session) })
 }
 
 // PresencesIn returns who takes part in a session, within a transaction. The name must have been checked.

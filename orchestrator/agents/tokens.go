@@ -105,7 +105,7 @@ func Authenticate(ctx context.Context, l *ledger.Ledger, secret string) (token T
 	if !strings.HasPrefix(secret, tokenPrefix) || len(secret) > maxSecret {
 		return Token{}, refused
 	}
-	return ledger.Ask(ctx, l, func(c *store.Conn) (Token, error) {
+	return ledger.ReadValue(ctx, l, func(c *store.Conn) (Token, error) {
 		token, found, err := store.First(c, scanToken, `SELECT `+tokenColumns+` FROM tokens WHERE hash = ?`,
 			HashToken(secret))
 		if err != nil {
@@ -132,7 +132,7 @@ func scanToken(row store.Row) Token {
 // Tokens returns the tokens of an agent, or all tokens for "", oldest first. Expired and revoked ones are included, and
 // so are sessions of the console as tokens of the operator, but not its codes.
 func Tokens(ctx context.Context, l *ledger.Ledger, agent string) ([]Token, error) {
-	return ledger.Ask(ctx, l, func(c *store.Conn) ([]Token, error) {
+	return ledger.ReadValue(ctx, l, func(c *store.Conn) ([]Token, error) {
 		return store.List(c, scanToken, `SELECT `+tokenColumns+` FROM tokens WHERE (?1 = '' OR agent = ?1)
 			AND NOT (agent = 'operator' AND admin = 0) ORDER BY created_at, hash`, agent)
 	})

@@ -144,7 +144,7 @@ func CheckDeliver(l *ledger.Ledger, what, target, folder string) (string, error)
 // the names of files in the folder of keys mean something.
 func IsOwnFile(l *ledger.Ledger, path string) bool {
 	info, statErr := os.Stat(path)
-	beside := l.Beside()
+	beside := l.FilePrefix()
 	for _, suffix := range []string{"", "-wal", "-shm", "-journal", "-turnstile", "-bell"} {
 		if path == beside+suffix {
 			return true

@@ -35,8 +35,8 @@ type Options struct {
 	Log    *slog.Logger  // nil: slog.Default()
 	Looked func()        // called after every look, by one goroutine; nil: nobody wants to know
 
-	// Beside is what else runs for as long as Run does, and ends with its context; nil is nothing.
-	Beside func(ctx context.Context) error
+	// Alongside is what else runs for as long as Run does, and ends with its context; nil is nothing.
+	Alongside func(ctx context.Context) error
 }
 
 // Counts are what a watch has done.
@@ -301,10 +301,10 @@ func (w *watch) deliver(ctx context.Context) {
 
 // beside runs what the options want to run beside the watch.
 func (w *watch) beside(ctx context.Context) {
-	if w.o.Beside == nil {
+	if w.o.Alongside == nil {
 		return
 	}
-	if err := w.o.Beside(ctx); err != nil && ctx.Err() == nil {
+	if err := w.o.Alongside(ctx); err != nil && ctx.Err() == nil {
 		w.log.Error("what runs beside the watch has ended", "error", err)
 	}
 }

@@ -77,7 +77,7 @@ func Leave(ctx context.Context, l *ledger.Ledger) error {
 
 // List lists the daemons that are there: seen lately, and not dead for all that this machine can tell.
 func List(ctx context.Context, l *ledger.Ledger) ([]Daemon, error) {
-	return ledger.Ask(ctx, l, func(c *store.Conn) ([]Daemon, error) { return ListIn(c, l) })
+	return ledger.ReadValue(ctx, l, func(c *store.Conn) ([]Daemon, error) { return ListIn(c, l) })
 }
 
 // ListIn is List on a connection.

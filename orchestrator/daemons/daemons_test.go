@@ -37,7 +37,7 @@ func TestKilledDaemon(t *testing.T) {
 			t.Fatal(err)
 		}
 		want.Equal(t, "daemons that "+name+" sees", len(list), there)
-		missing, err := ledger.Ask(t.Context(), e.Ledger, func(c *store.Conn) ([]daemons.Daemon,
+		missing, err := ledger.ReadValue(t.Context(), e.Ledger, func(c *store.Conn) ([]daemons.Daemon,
 			error) {
 			return daemons.Missing(c, e.Ledger)
 		})

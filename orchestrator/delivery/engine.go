@@ -18,9 +18,9 @@ import (
 type Engine struct {
 	*ledger.Ledger
 
-	// Beside opens another database, of the caller's own, with the same transports, clock and log. It is not asked
+	// OpenOther opens another database, of the caller's own, with the same transports, clock and log. It is not asked
 	// whether it is trusted, and nothing is kept of it.
-	Beside func(ctx context.Context, path string) (*Engine, error)
+	OpenOther func(ctx context.Context, path string) (*Engine, error)
 
 	mu            sync.Mutex
 	lookedForDead time.Time // leases of dead processes
@@ -70,7 +70,7 @@ func slotFor(l *ledger.Ledger, agent *ledger.Agent) (orchestrator.Slot, error) {
 	if !ok || agent.Disabled != "" || agent.Withheld() || agent.Elsewhere() {
 		return nil, nil
 	}
-	return slotted.Slot(l.Beside(), agent.Name, max(agent.Concurrency, 1))
+	return slotted.Slot(l.FilePrefix(), agent.Name, max(agent.Concurrency, 1))
 }
 
 // SlotsTaken reports whether as many attempts are under way as the agent allows.

@@ -337,7 +337,7 @@ func (e *Engine) endDeadLeases(ctx context.Context) error {
 	if _, err := messages.EndDeadReaders(ctx, e.Ledger, ""); err != nil {
 		return err
 	}
-	tokens, err := ledger.Ask(ctx, e.Ledger, func(c *store.Conn) ([]string, error) {
+	tokens, err := ledger.ReadValue(ctx, e.Ledger, func(c *store.Conn) ([]string, error) {
 		return c.Texts(`SELECT DISTINCT lease_token FROM agent_message WHERE ` + ledger.Leased)
 	})
 	dead := slices.DeleteFunc(tokens, func(token string) bool { return !e.Store.Gone(token) })

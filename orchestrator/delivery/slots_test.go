@@ -95,7 +95,7 @@ func TestSlotHeldElsewhere(t *testing.T) {
 	addGated(f, "b", 2)
 	var held []orchestrator.Slot
 	for range 2 {
-		slot, err := transport.Exec{}.Slot(f.Ledger.Beside(), "b", 2)
+		slot, err := transport.Exec{}.Slot(f.Ledger.FilePrefix(), "b", 2)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -157,7 +157,7 @@ func TestSlotIsGivenBack(t *testing.T) {
 	} {
 		f.Wire.Set(answer)
 		f.Deliver()
-		slot, err := transport.Exec{}.Slot(f.Ledger.Beside(), "b", 1)
+		slot, err := transport.Exec{}.Slot(f.Ledger.FilePrefix(), "b", 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -173,7 +173,7 @@ func TestSlotCannotBeHad(t *testing.T) {
 	f := enginetest.New(t, "a")
 	addGated(f, "b", 1)
 	id := f.Send("a", "b")
-	if err := os.WriteFile(f.Ledger.Beside()+"-slots", nil, 0o600); err != nil {
+	if err := os.WriteFile(f.Ledger.FilePrefix()+"-slots", nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	_, err := f.DeliverAll(t.Context(), delivery.Options{})
@@ -183,7 +183,7 @@ func TestSlotCannotBeHad(t *testing.T) {
 	m := f.Message(id)
 	want.Equal(t, "status", m.Status, orchestrator.Pending)
 	want.Equal(t, "retry_count", m.RetryCount, 0)
-	if err := os.Remove(f.Ledger.Beside() + "-slots"); err != nil {
+	if err := os.Remove(f.Ledger.FilePrefix() + "-slots"); err != nil {
 		t.Fatal(err)
 	}
 	want.Equal(t, "delivered", f.Deliver().Delivered, 1)

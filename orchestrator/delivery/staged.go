@@ -48,7 +48,7 @@ func ClearStaged(ctx context.Context, l *ledger.Ledger, targets ...string) {
 func clearStagedAt(ctx context.Context, l *ledger.Ledger, staging orchestrator.Staging, address string,
 	recipients []string) error {
 	return staging.ClearStaged(l.Path(), address, recipients, func() ([]orchestrator.Message, error) {
-		return ledger.Ask(ctx, l, func(c *store.Conn) ([]orchestrator.Message, error) {
+		return ledger.ReadValue(ctx, l, func(c *store.Conn) ([]orchestrator.Message, error) {
 			return store.List(c, func(row store.Row) orchestrator.Message {
 				return orchestrator.Message{ID: row.Text(0), Recipient: row.Text(1)}
 			},
@@ -61,7 +61,7 @@ func clearStagedAt(ctx context.Context, l *ledger.Ledger, staging orchestrator.S
 // TargetsOfEnded returns the targets at which transports have left marks with messages that ended undelivered before
 // cutoff.
 func TargetsOfEnded(ctx context.Context, l *ledger.Ledger, cutoff string) (targets []string, err error) {
-	marks, err := ledger.Ask(ctx, l, func(c *store.Conn) ([]string, error) {
+	marks, err := ledger.ReadValue(ctx, l, func(c *store.Conn) ([]string, error) {
 		return c.Texts(`SELECT DISTINCT delivery_marks FROM agent_message
 			WHERE ended_at <> '' AND ended_at < ? AND status IS NOT 'delivered' AND delivery_marks <> ''`, cutoff)
 	})

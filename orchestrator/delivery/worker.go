@@ -58,7 +58,7 @@ func (e *Engine) deliverTo(ctx context.Context, recipient string, o Options, r *
 
 // claimable looks whether a worker would find anything to claim for a recipient.
 func claimable(ctx context.Context, l *ledger.Ledger, recipient string) (bool, error) {
-	return ledger.Ask(ctx, l, func(c *store.Conn) (bool, error) {
+	return ledger.ReadValue(ctx, l, func(c *store.Conn) (bool, error) {
 		n, err := c.Number(`SELECT EXISTS (SELECT 1 FROM agent_message m WHERE `+ledger.Claimable+`)`,
 			orchestrator.Stamp(l.Now()), recipient)
 		return n != 0, err

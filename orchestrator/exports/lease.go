@@ -63,7 +63,7 @@ func leaseIn(c *store.Conn) (r lease, found bool, err error) {
 // take takes the lease if nobody has it, and reads the cursor. It asks without the write lock first.
 func (e *exporter) take(ctx context.Context) (taken bool, err error) {
 	e.token = ""
-	free, err := ledger.Ask(ctx, e.ledger, func(c *store.Conn) (bool, error) {
+	free, err := ledger.ReadValue(ctx, e.ledger, func(c *store.Conn) (bool, error) {
 		r, found, err := leaseIn(c)
 		return !found || r.free(e.ledger, e.ledger.Now()), err
 	})

@@ -249,7 +249,7 @@ func count(ctx context.Context, l *ledger.Ledger, e *Event, a *Answer) error {
 }
 
 func unread(ctx context.Context, l *ledger.Ledger, agent string) (int, error) {
-	return ledger.Ask(ctx, l, func(c *store.Conn) (int, error) {
+	return ledger.ReadValue(ctx, l, func(c *store.Conn) (int, error) {
 		n, err := c.Number(`SELECT count(*) FROM agent_inbox WHERE recipient = ? AND read_at = ''`, agent)
 		return int(n), err
 	})

@@ -75,7 +75,7 @@ func NameOf(ctx context.Context, l *ledger.Ledger, h Holder) (agent string, err 
 
 // IsGiven reports whether an agent was added for a process of an agent host, and goes with it.
 func IsGiven(ctx context.Context, l *ledger.Ledger, agent string) (bool, error) {
-	return ledger.Ask(ctx, l, func(c *store.Conn) (bool, error) {
+	return ledger.ReadValue(ctx, l, func(c *store.Conn) (bool, error) {
 		n, err := c.Number(`SELECT EXISTS (SELECT 1 FROM given_names WHERE agent = ?)`, agent)
 		return n != 0, err
 	})
@@ -199,7 +199,7 @@ type ender struct {
 func (e *ender) endNames(ctx context.Context, l *ledger.Ledger) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	due, err := ledger.Ask(ctx, l, func(c *store.Conn) (bool, error) { return anyEnded(c, l.Now()) })
+	due, err := ledger.ReadValue(ctx, l, func(c *store.Conn) (bool, error) { return anyEnded(c, l.Now()) })
 	if err == nil && due {
 		err = l.Write(ctx, store.Alone, endNames)
 	}

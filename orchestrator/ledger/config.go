@@ -57,9 +57,9 @@ func (l *Ledger) Look(ctx context.Context, fn func(c *store.Conn) error) error {
 	return l.Store.Look(ctx, onOurTables(l, fn))
 }
 
-// Glance is Look without the check whether a newer program has changed the tables. fn makes that check by loading the
+// LookUnchecked is Look without the check whether a newer program has changed the tables. fn makes that check by loading the
 // configuration.
-func (l *Ledger) Glance(ctx context.Context, fn func(c *store.Conn) error) error {
+func (l *Ledger) LookUnchecked(ctx context.Context, fn func(c *store.Conn) error) error {
 	return l.Store.Look(ctx, fn)
 }
 
@@ -85,8 +85,8 @@ func (l *Ledger) View(ctx context.Context, fn func(c *store.Conn, conf *Config) 
 	})
 }
 
-// Ask returns what fn reads, as Read has it read.
-func Ask[T any](ctx context.Context, l *Ledger, fn func(c *store.Conn) (T, error)) (answer T, err error) {
+// ReadValue is Read for an fn that returns a value.
+func ReadValue[T any](ctx context.Context, l *Ledger, fn func(c *store.Conn) (T, error)) (answer T, err error) {
 	err = l.Read(ctx, func(c *store.Conn) error {
 		answer, err = fn(c)
 		return err

@@ -121,8 +121,8 @@ func (l *Ledger) UseStore(s store.Store) {
 // Path returns the absolute path of the database file.
 func (l *Ledger) Path() string { return l.Store.Path() }
 
-// Beside is what the paths of this machine's files that belong to the database begin with, see store.Store.
-func (l *Ledger) Beside() string { return l.Store.Beside() }
+// FilePrefix is what the paths of this machine's files that belong to the database begin with, see store.Store.
+func (l *Ledger) FilePrefix() string { return l.Store.FilePrefix() }
 
 // Instance returns the name under which this process appears as lease owner and trace actor.
 func (l *Ledger) Instance() string { return l.instance }

@@ -63,7 +63,7 @@ func LastEvent(ctx context.Context, l *ledger.Ledger) (Cursor, error) {
 	if err != nil {
 		return Cursor{}, err
 	}
-	return ledger.Ask(ctx, l, func(c *store.Conn) (Cursor, error) {
+	return ledger.ReadValue(ctx, l, func(c *store.Conn) (Cursor, error) {
 		newest, err := c.Number(`SELECT coalesce(max(id), 0) FROM message_trace WHERE id <= ?1`, settled.Events)
 		return Cursor{newest}, err
 	})
@@ -85,7 +85,7 @@ func DelayedBy(ctx context.Context, l *ledger.Ledger, at Cursor) (string, error)
 
 // newestID returns the id of the newest event that can be seen; others may come before it.
 func newestID(ctx context.Context, l *ledger.Ledger) (int64, error) {
-	return ledger.Ask(ctx, l, func(c *store.Conn) (int64, error) {
+	return ledger.ReadValue(ctx, l, func(c *store.Conn) (int64, error) {
 		return c.Number(`SELECT coalesce(max(id), 0)
 		FROM message_trace`)
 	})
@@ -113,7 +113,7 @@ func LastEvents(ctx context.Context, l *ledger.Ledger, concerning string, n int6
 	if err != nil {
 		return nil, next, err
 	}
-	from, err := ledger.Ask(ctx, l, func(c *store.Conn) (Cursor, error) {
+	from, err := ledger.ReadValue(ctx, l, func(c *store.Conn) (Cursor, error) {
 		id, err := c.Number(`SELECT coalesce((SELECT id FROM message_trace WHERE id > 0 AND id <= ?1 ORDER BY id DESC
 			LIMIT 1 OFFSET +?2), 0)`, settled.Events, look)
 		return Cursor{id}, err

@@ -62,7 +62,7 @@ func NoMessage(id string) error {
 // Find returns the messages that an id stands for: one message, all of a send to a group, or a post and its mentions.
 // It finds archived ones, too. Error: not_found.
 func Find(ctx context.Context, l *ledger.Ledger, id string) ([]orchestrator.Message, error) {
-	return ledger.Ask(ctx, l, func(c *store.Conn) ([]orchestrator.Message, error) { return FindOwn(c, nil, id, "") })
+	return ledger.ReadValue(ctx, l, func(c *store.Conn) ([]orchestrator.Message, error) { return FindOwn(c, nil, id, "") })
 }
 
 // AnsweredBefore reports whether the sender of a message had answered the same one before, be it by what is archived

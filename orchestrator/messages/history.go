@@ -126,7 +126,7 @@ func (f *HistoryFilter) showsPosts() bool {
 // Copies returns, for each message that is a post, the messages by which the post reaches the agents that it mentions,
 // in the order in which they were sent. For any other message it returns none.
 func Copies(ctx context.Context, l *ledger.Ledger, ms []orchestrator.Message) ([][]orchestrator.Message, error) {
-	return ledger.Ask(ctx, l, func(c *store.Conn) (copies [][]orchestrator.Message, err error) {
+	return ledger.ReadValue(ctx, l, func(c *store.Conn) (copies [][]orchestrator.Message, err error) {
 		copies = make([][]orchestrator.Message, len(ms))
 		for i := range ms {
 			if !ms[i].IsPost() {
@@ -158,7 +158,7 @@ func boundary(l *ledger.Ledger, name, text string) (string, error) {
 
 // Receipts returns the receipts of each of the messages, in their order.
 func Receipts(ctx context.Context, l *ledger.Ledger, ms []orchestrator.Message) ([][]Receipt, error) {
-	return ledger.Ask(ctx, l, func(c *store.Conn) (list [][]Receipt, err error) {
+	return ledger.ReadValue(ctx, l, func(c *store.Conn) (list [][]Receipt, err error) {
 		list = make([][]Receipt, len(ms))
 		for i := range ms {
 			if list[i], err = ReceiptsOf(c, &ms[i]); err != nil {

@@ -239,7 +239,7 @@ func (f *ListFilter) allBeyond(c *store.Conn, bound string, sources []searchSour
 // Named returns the messages that have these ids, as they are now, archived ones too; of a send to several agents those
 // that have an id of their own. What is not there is left out.
 func Named(ctx context.Context, l *ledger.Ledger, ids []string) ([]orchestrator.Message, error) {
-	return ledger.Ask(ctx, l, func(c *store.Conn) (ms []orchestrator.Message, err error) {
+	return ledger.ReadValue(ctx, l, func(c *store.Conn) (ms []orchestrator.Message, err error) {
 		for _, id := range ids {
 			found, err := ledger.Messages(c, `SELECT `+ledger.MessageColumns+` FROM agent_message WHERE message_id = ?`,
 				id)

@@ -205,7 +205,7 @@ func TestOwnCopies(t *testing.T) {
 	}
 	// those of b and w, the reminder, and reports that b has not acknowledged one and has not read another
 	want.Equal(t, "messages for a", len(got), 5)
-	wrong, err := ledger.Ask(t.Context(), f.Ledger, ledger.Miscounted)
+	wrong, err := ledger.ReadValue(t.Context(), f.Ledger, ledger.Miscounted)
 	if err != nil || len(wrong) > 0 {
 		t.Errorf("miscounted: %v, %v", wrong, err)
 	}

@@ -59,7 +59,7 @@ func TestHosts(t *testing.T) {
 	}
 	hosts := func(l *ledger.Ledger) (list []string) {
 		t.Helper()
-		list, err := ledger.Ask(t.Context(), l, func(c *store.Conn) ([]string, error) {
+		list, err := ledger.ReadValue(t.Context(), l, func(c *store.Conn) ([]string, error) {
 			return c.Texts(`SELECT name FROM agents WHERE host = 'ours' ORDER BY name`)
 		})
 		if err != nil {

@@ -98,7 +98,7 @@ func scene(t *testing.T, place string) {
 // count returns how many messages there are.
 func count(t *testing.T, e *delivery.Engine) int64 {
 	t.Helper()
-	n, err := ledger.Ask(t.Context(), e.Ledger, func(c *store.Conn) (int64,
+	n, err := ledger.ReadValue(t.Context(), e.Ledger, func(c *store.Conn) (int64,
 		error) {
 		return c.Number(`SELECT count(*) FROM agent_message`)
 	})
@@ -382,7 +382,7 @@ func TestThereAndBack(t *testing.T) {
 	if err := send(e); err != nil {
 		t.Fatal(err)
 	}
-	seq, err := ledger.Ask(t.Context(), e.Ledger, func(c *store.Conn) (int64,
+	seq, err := ledger.ReadValue(t.Context(), e.Ledger, func(c *store.Conn) (int64,
 		error) {
 		return c.Number(`SELECT max(seq) FROM agent_message`)
 	})

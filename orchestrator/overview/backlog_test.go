@@ -142,7 +142,7 @@ func TestRecount(t *testing.T) {
 	}
 	f.SQL(`UPDATE agent_message SET recipient = 'c' WHERE message_id = ?`, ids[1])
 	f.SQL(`INSERT INTO agent_inbox (recipient, message_id, payload) VALUES ('c', 'new', '1')`)
-	wrong, err := ledger.Ask(t.Context(), f.Ledger, ledger.Miscounted)
+	wrong, err := ledger.ReadValue(t.Context(), f.Ledger, ledger.Miscounted)
 	want.Lines(t, wrong, `pending of "b": +1`, `unread of "c": -1`)
 	if err != nil {
 		t.Error(err)

@@ -30,13 +30,13 @@ func TestNonsenseInCounts(t *testing.T) {
 			f.Take("b")
 			want.Equal(t, nonsense, string(f.Message(id).Status), "delivered")
 		}
-		if wrong, err := ledger.Ask(t.Context(), f.Ledger, ledger.Miscounted); err != nil || len(wrong) == 0 {
+		if wrong, err := ledger.ReadValue(t.Context(), f.Ledger, ledger.Miscounted); err != nil || len(wrong) == 0 {
 			t.Errorf("%s: the doctor finds %v, %v", nonsense, wrong, err)
 		}
 		if err := f.Write(t.Context(), store.Alone, ledger.Recount); err != nil {
 			t.Fatal(err)
 		}
-		if wrong, err := ledger.Ask(t.Context(), f.Ledger, ledger.Miscounted); err != nil || len(wrong) > 0 {
+		if wrong, err := ledger.ReadValue(t.Context(), f.Ledger, ledger.Miscounted); err != nil || len(wrong) > 0 {
 			t.Errorf("%s: counted anew, the doctor finds %v, %v", nonsense, wrong, err)
 		}
 	}

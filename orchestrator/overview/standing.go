@@ -137,7 +137,7 @@ func (s *snapshot) condition(m *Member) Condition {
 
 // RemovedAgents returns the agents that were removed and not added again, with the roles that they had.
 func RemovedAgents(ctx context.Context, l *ledger.Ledger) ([]Standing, error) {
-	return ledger.Ask(ctx, l, func(c *store.Conn) ([]Standing, error) {
+	return ledger.ReadValue(ctx, l, func(c *store.Conn) ([]Standing, error) {
 		return store.List(c, func(row store.Row) Standing {
 			return Standing{
 				Agent: ledger.Agent{Name: row.Text(0), Role: row.Text(1), Groups: []string{}}, Status: Removed,

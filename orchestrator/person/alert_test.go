@@ -23,7 +23,7 @@ func TestApprovedWithoutKeptAlerts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kept := filepath.Join(o.Ledger.Beside()+"-signal", "k-keptalerts")
+	kept := filepath.Join(o.Ledger.FilePrefix()+"-signal", "k-keptalerts")
 	if err := os.Chmod(kept, 0o644); err != nil {
 		t.Fatal(err)
 	}

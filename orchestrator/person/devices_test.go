@@ -170,7 +170,7 @@ func TestApprovedWhileRevoked(t *testing.T) {
 
 // pin writes what is kept of an approved device.
 func (p *phone) pin() {
-	pin := filepath.Join(p.o.Ledger.Beside()+"-signal", "devices", p.id)
+	pin := filepath.Join(p.o.Ledger.FilePrefix()+"-signal", "devices", p.id)
 	if err := os.WriteFile(pin, []byte(`{"recipient":"`+p.identity.Recipient().String()+`"}`), 0o600); err != nil {
 		p.o.t.Error(err)
 	}
@@ -239,7 +239,7 @@ func TestKeyFolder(t *testing.T) {
 			t.Parallel()
 			o := newOffice(t)
 			p := o.phone()
-			folder := o.Ledger.Beside() + "-signal"
+			folder := o.Ledger.FilePrefix() + "-signal"
 			if err := spoil(folder, filepath.Join(folder, "devices", p.id)); err != nil {
 				if name == "another owns it" && os.Geteuid() != 0 {
 					t.Skip("only root can give files away")
@@ -269,7 +269,7 @@ func TestKeysAreTheOwners(t *testing.T) {
 	}
 	o.phone()
 	o.ask()
-	err := filepath.WalkDir(o.Ledger.Beside()+"-signal", func(path string, entry os.DirEntry, err error) error {
+	err := filepath.WalkDir(o.Ledger.FilePrefix()+"-signal", func(path string, entry os.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}

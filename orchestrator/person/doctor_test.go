@@ -161,7 +161,7 @@ func TestDoctorAnswers(t *testing.T) {
 		!strings.HasPrefix(says[1], "problem 1 open questions") {
 		t.Errorf("the doctor finds %q", says)
 	}
-	if err := os.Chmod(filepath.Join(o.Ledger.Beside()+"-signal", "replies", "q-01KDYA9W8FZ6ZC3T0N8X5JQ2WR"),
+	if err := os.Chmod(filepath.Join(o.Ledger.FilePrefix()+"-signal", "replies", "q-01KDYA9W8FZ6ZC3T0N8X5JQ2WR"),
 		0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +177,7 @@ func TestDoctorKeptAlerts(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.finds("key folder", "ok", "")
-	kept := filepath.Join(o.Ledger.Beside()+"-signal", "k-keptalerts")
+	kept := filepath.Join(o.Ledger.FilePrefix()+"-signal", "k-keptalerts")
 	if err := os.Chmod(kept, 0o640); err != nil {
 		t.Fatal(err)
 	}

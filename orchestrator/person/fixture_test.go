@@ -227,7 +227,7 @@ func (o *office) answered(id, want string) {
 
 // files lists what lies in the key folder, with / before the names.
 func (o *office) files(folder string) (names []string) {
-	entries, err := os.ReadDir(filepath.Join(o.Ledger.Beside()+"-signal", folder))
+	entries, err := os.ReadDir(filepath.Join(o.Ledger.FilePrefix()+"-signal", folder))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		o.t.Fatal(err)
 	}
@@ -240,7 +240,7 @@ func (o *office) files(folder string) (names []string) {
 // rename gives the key of a question to another.
 func (o *office) rename(from, to string) {
 	o.t.Helper()
-	replies := filepath.Join(o.Ledger.Beside()+"-signal", "replies")
+	replies := filepath.Join(o.Ledger.FilePrefix()+"-signal", "replies")
 	if err := os.Rename(filepath.Join(replies, from), filepath.Join(replies, to)); err != nil {
 		o.t.Fatal(err)
 	}

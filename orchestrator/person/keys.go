@@ -39,7 +39,7 @@ type keys struct {
 
 // openKeys opens the folder. With create it is made when it is missing. Close it.
 func openKeys(l *ledger.Ledger, create bool) (*keys, error) {
-	k := &keys{path: l.Beside() + "-signal"}
+	k := &keys{path: l.FilePrefix() + "-signal"}
 	if create {
 		if err := makeFolders(k.path); err != nil {
 			return nil, k.failed("making", "", err)

@@ -28,7 +28,7 @@ func Stay(t *ledger.Tx) error {
 // CopyKeys copies the keys of one database to those of another, to which its tables have moved. Those that stay behind
 // harm nobody.
 func CopyKeys(from, to *ledger.Ledger) error {
-	if _, err := os.Lstat(from.Beside() + "-signal"); errors.Is(err, fs.ErrNotExist) ||
+	if _, err := os.Lstat(from.FilePrefix() + "-signal"); errors.Is(err, fs.ErrNotExist) ||
 		errors.Is(err, syscall.ENOTDIR) {
 		return nil // or this user has no place for them at all
 	}

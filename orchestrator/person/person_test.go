@@ -265,7 +265,7 @@ func TestReadAgain(t *testing.T) {
 	// One whose key was never here says so.
 	elsewhere := o.ask()
 	o.put(elsewhere.ID, p.id, p.answer(elsewhere.Question, "x").seal())
-	if err := os.RemoveAll(o.Ledger.Beside() + "-signal"); err != nil {
+	if err := os.RemoveAll(o.Ledger.FilePrefix() + "-signal"); err != nil {
 		t.Fatal(err)
 	}
 	_, err = o.get(elsewhere.ID)
@@ -332,7 +332,7 @@ func TestOrphans(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	replies := filepath.Join(o.Ledger.Beside()+"-signal", "replies")
+	replies := filepath.Join(o.Ledger.FilePrefix()+"-signal", "replies")
 	for _, name := range []string{orphan, ".new-TORN"} {
 		if err := os.WriteFile(filepath.Join(replies, name), []byte(`{"asker"`), 0o600); err != nil {
 			t.Fatal(err)

@@ -60,7 +60,7 @@ func TestKeyIsSweptTooEarly(t *testing.T) {
 	gone := 0
 	o.whenAsked(func() {
 		for _, name := range o.files("replies") { // the row comes after this
-			if err := os.Remove(filepath.Join(o.Ledger.Beside()+"-signal", "replies", name)); err != nil {
+			if err := os.Remove(filepath.Join(o.Ledger.FilePrefix()+"-signal", "replies", name)); err != nil {
 				t.Error(err)
 			}
 			gone++

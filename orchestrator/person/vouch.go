@@ -65,7 +65,7 @@ func Vouched(ctx context.Context, l *ledger.Ledger, m *orchestrator.Message) (bo
 	if err != nil || digest != kept.Digest {
 		return false, err
 	}
-	return ledger.Ask(ctx, l, func(c *store.Conn) (bool, error) {
+	return ledger.ReadValue(ctx, l, func(c *store.Conn) (bool, error) {
 		copied, err := messages.AnsweredBefore(c, m)
 		return !copied, err
 	})

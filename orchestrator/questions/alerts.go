@@ -119,7 +119,7 @@ func mayTell(t *ledger.Tx, sender string) error {
 
 // GetAlert returns an alert by its id. Error: not_found.
 func GetAlert(ctx context.Context, l *ledger.Ledger, id string) (Alert, error) {
-	return ledger.Ask(ctx, l, func(c *store.Conn) (Alert, error) {
+	return ledger.ReadValue(ctx, l, func(c *store.Conn) (Alert, error) {
 		a, found, err := alertBy(c, `alert_id = ?`, id)
 		if err == nil && !found {
 			err = noAlert(id)
@@ -139,7 +139,7 @@ func alertBy(c *store.Conn, where, arg string) (a Alert, found bool, err error) 
 
 // Alerts returns the newest alerts, newest first, at most limit of them.
 func Alerts(ctx context.Context, l *ledger.Ledger, limit int) ([]Alert, error) {
-	return ledger.Ask(ctx, l, func(c *store.Conn) ([]Alert, error) {
+	return ledger.ReadValue(ctx, l, func(c *store.Conn) ([]Alert, error) {
 		return alerts(c, limit, `created_at >= ?2 ORDER BY created_at DESC`, "")
 	})
 }

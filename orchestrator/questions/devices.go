@@ -95,7 +95,7 @@ func SameFingerprint(typed, fingerprint string) bool {
 
 // Devices returns all devices, oldest first, revoked ones included.
 func Devices(ctx context.Context, l *ledger.Ledger) ([]Device, error) {
-	return ledger.Ask(ctx, l, DevicesIn)
+	return ledger.ReadValue(ctx, l, DevicesIn)
 }
 
 // DevicesIn is Devices within a transaction.

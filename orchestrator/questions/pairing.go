@@ -72,7 +72,7 @@ func Pair(ctx context.Context, l *ledger.Ledger, p PairRequest) (d Device, token
 		return d, "", refused
 	}
 	// Who guesses at random takes no write lock.
-	known, err := ledger.Ask(ctx, l, func(c *store.Conn) (int64, error) {
+	known, err := ledger.ReadValue(ctx, l, func(c *store.Conn) (int64, error) {
 		return c.Number(`SELECT count(*) FROM signal_pairings WHERE selector = ?`, plain[:pairingSelector])
 	})
 	if err == nil && known == 0 {
@@ -216,7 +216,7 @@ func vapidKeys(t *ledger.Tx) (public, private string, err error) {
 // NtfyOption answers a question that is not encrypted, by a button in the ntfy app: option is the number of the button,
 // from 0, and token the one-time secret that it carries. Errors: permission_denied for a wrong token; those of Answer.
 func NtfyOption(ctx context.Context, l *ledger.Ledger, question string, option int, token string) error {
-	key, err := ledger.Ask(ctx, l, func(c *store.Conn) (string, error) {
+	key, err := ledger.ReadValue(ctx, l, func(c *store.Conn) (string, error) {
 		key, _, err := c.Text(`SELECT s.p256dh FROM signal_subscriptions s JOIN signal_devices d USING (device_id)
 			WHERE d.kind = 'ntfy' AND d.state = 'active'`)
 		return key, err

@@ -254,7 +254,7 @@ func asked(conf *ledger.Config, q *Question, by string) bool {
 
 // Get returns a question by its id. If its time is over, its status is Expired. Error: not_found.
 func Get(ctx context.Context, l *ledger.Ledger, id string) (q Question, err error) {
-	q, err = ledger.Ask(ctx, l, func(c *store.Conn) (Question, error) { return readQuestion(c, id) })
+	q, err = ledger.ReadValue(ctx, l, func(c *store.Conn) (Question, error) { return readQuestion(c, id) })
 	if err != nil || q.Status != Pending || q.ExpiresAt > orchestrator.Stamp(l.Now()) {
 		return q, err
 	}

@@ -17,7 +17,7 @@ import (
 // Unreturned returns the answered questions that came from a message, and whose answers were not yet sent back to its
 // sender. It returns at most 100, by id; after is the last id of the call before, "" at first.
 func Unreturned(ctx context.Context, l *ledger.Ledger, after string) ([]Question, error) {
-	return ledger.Ask(ctx, l, func(c *store.Conn) ([]Question, error) {
+	return ledger.ReadValue(ctx, l, func(c *store.Conn) ([]Question, error) {
 		return questionsBy(c, unreturned+` AND question_id > ? AND question_id < x'' ORDER BY question_id LIMIT 100`,
 			after)
 	})
@@ -46,7 +46,7 @@ func (b *returner) returnAnswers(ctx context.Context, l *ledger.Ledger) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	found, err := ledger.Ask(ctx, l, anyUnreturned)
+	found, err := ledger.ReadValue(ctx, l, anyUnreturned)
 	if err == nil && found {
 		err = back.Return(ctx)
 	}

@@ -61,7 +61,7 @@ type unread struct {
 }
 
 func unreadOf(ctx context.Context, l *ledger.Ledger, recipient string) (unread, error) {
-	return ledger.Ask(ctx, l, func(c *store.Conn) (unread, error) {
+	return ledger.ReadValue(ctx, l, func(c *store.Conn) (unread, error) {
 		u, _, err := store.First(c, func(row store.Row) unread { return unread{row.Int(0), row.Int(1)} }, `
 			SELECT count(*), coalesce(max(seq), 0) FROM (
 			    SELECT seq FROM agent_inbox i LEFT JOIN agent_message USING (message_id) WHERE i.recipient = ?2

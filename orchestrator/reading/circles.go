@@ -47,7 +47,7 @@ func awaited(ctx context.Context, l *ledger.Ledger, waiter string, o *Options) (
 	if o.ReplyTo == "" {
 		return names, nil
 	}
-	ms, err := ledger.Ask(ctx, l, func(c *store.Conn) ([]orchestrator.Message, error) {
+	ms, err := ledger.ReadValue(ctx, l, func(c *store.Conn) ([]orchestrator.Message, error) {
 		return messages.FindOwn(c, conf, o.ReplyTo, waiter)
 	})
 	if err != nil {

@@ -197,7 +197,7 @@ func look(ctx context.Context, l *ledger.Ledger, o *Options) (there bool, err er
 		there = there || ended
 	}
 	if err == nil && !there && o.Posts {
-		there, err = ledger.Ask(ctx, l, func(c *store.Conn) (bool, error) {
+		there, err = ledger.ReadValue(ctx, l, func(c *store.Conn) (bool, error) {
 			return messages.HasUnreadPosts(c,
 				o.Recipient)
 		})
@@ -284,7 +284,7 @@ func firstDue(ctx context.Context, l *ledger.Ledger, o *Options) ([]int64, error
 // lease. It is what a waiter does first when it wakes up, so it is one statement as long as the configuration is the
 // one that is known.
 func anythingFor(ctx context.Context, l *ledger.Ledger, recipient string) (there, held bool, err error) {
-	err = l.Glance(ctx, func(c *store.Conn) error {
+	err = l.LookUnchecked(ctx, func(c *store.Conn) error {
 		var version string
 		err := c.Query(`
 			SELECT (SELECT value FROM settings WHERE key = '`+store.ConfigVersion+`'),

@@ -97,7 +97,7 @@ func ClearOld(ctx context.Context, l *ledger.Ledger, o ClearOptions) (Cleared, e
 
 // countEnded returns how many rows clearMessages will remove.
 func countEnded(ctx context.Context, l *ledger.Ledger, cutoff string) (int64, error) {
-	return ledger.Ask(ctx, l, func(c *store.Conn) (int64, error) {
+	return ledger.ReadValue(ctx, l, func(c *store.Conn) (int64, error) {
 		return c.Number(`SELECT (SELECT count(*) FROM agent_message WHERE ended_at <> '' AND ended_at < ?1)
 			+ (SELECT count(*)`+closedPosts+`)`, cutoff)
 	})

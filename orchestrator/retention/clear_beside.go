@@ -48,7 +48,7 @@ func clearPosts(ctx context.Context, l *ledger.Ledger, cutoff string,
 
 // numbers runs a query of one column of numbers, without the write lock.
 func numbers(ctx context.Context, l *ledger.Ledger, query string, params ...any) ([]int64, error) {
-	return ledger.Ask(ctx, l, func(c *store.Conn) ([]int64, error) {
+	return ledger.ReadValue(ctx, l, func(c *store.Conn) ([]int64, error) {
 		return store.List(c, func(row store.Row) int64 { return row.Int(0) }, query, params...)
 	})
 }

@@ -117,13 +117,13 @@ func TestReplayOfAHeldMessage(t *testing.T) {
 func TestDatabaseIsNoTarget(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
-	keys := f.Ledger.Beside() + "-signal"
+	keys := f.Ledger.FilePrefix() + "-signal"
 	link := filepath.Join(t.TempDir(), "link")
 	if err := errors.Join(os.MkdirAll(filepath.Join(keys, "devices"), 0o700), os.Symlink(keys, link)); err != nil {
 		t.Fatal(err)
 	}
-	for _, target := range []string{"jsonl:" + f.Ledger.Beside(), "jsonl:" + f.Ledger.Beside() + "-wal",
-		"jsonl:" + f.Ledger.Beside() + "-turnstile",
+	for _, target := range []string{"jsonl:" + f.Ledger.FilePrefix(), "jsonl:" + f.Ledger.FilePrefix() + "-wal",
+		"jsonl:" + f.Ledger.FilePrefix() + "-turnstile",
 		"jsonl:" + keys + "/x", "jsonl:" + keys + "/devices/d-00000000", "jsonl:" + link + "/devices/d-00000000"} {
 		_, _, err := agents.Add(t.Context(), f.Ledger, agents.Update{Name: "b", Deliver: &target})
 		if orchestrator.CodeOf(err) != orchestrator.InvalidParams ||

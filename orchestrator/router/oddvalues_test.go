@@ -411,7 +411,7 @@ func TestOddConfiguration(t *testing.T) {
 		''), ('bounce', 'on', ''), ('nothing', 'x', '')`)
 	f.SQL(`UPDATE agents SET concurrency = 9223372036854775807, timeout_seconds = 9223372036854775807, batch = -1,
 		silent_after_seconds = -1, deliver = ?
-		WHERE name = 'w'`, "jsonl:"+f.Ledger.Beside())
+		WHERE name = 'w'`, "jsonl:"+f.Ledger.FilePrefix())
 	f.Set("retry.max_retries", "2") // has everybody read it all anew
 
 	names, err := agents.List(t.Context(), f.Ledger)

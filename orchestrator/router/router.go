@@ -36,7 +36,7 @@ func Open(_ context.Context, o ledger.Options) (*delivery.Engine, error) {
 	}
 	l.UseStore(s)
 	e := delivery.NewEngine(l)
-	e.Beside = func(ctx context.Context, path string) (*delivery.Engine, error) {
+	e.OpenOther = func(ctx context.Context, path string) (*delivery.Engine, error) {
 		return Open(ctx, ledger.Options{
 			Path: path, State: o.State, Instance: l.Instance(), Host: l.Host(), Now: l.Now, Transports: l.Transports,
 			User: l.User, Log: l.Log, BusyTimeout: l.Busy,

@@ -16,7 +16,7 @@ import (
 
 // List returns the schedules, sorted by name.
 func List(ctx context.Context, l *ledger.Ledger) ([]orchestrator.Schedule, error) {
-	return ledger.Ask(ctx, l, schedules)
+	return ledger.ReadValue(ctx, l, schedules)
 }
 
 func schedules(c *store.Conn) ([]orchestrator.Schedule, error) {
@@ -115,7 +115,7 @@ func ClaimRun(ctx context.Context, l *ledger.Ledger, name string, at time.Time) 
 // ConfigVersion returns a text that changes whenever agents, groups, settings or schedules change. Compare it with the
 // one before to see whether to read them again.
 func ConfigVersion(ctx context.Context, l *ledger.Ledger) (string, error) {
-	return ledger.Ask(ctx, l, func(c *store.Conn) (string, error) {
+	return ledger.ReadValue(ctx, l, func(c *store.Conn) (string, error) {
 		version, _, err := c.Text(`SELECT value FROM settings WHERE key = '` + store.ConfigVersion + `'`)
 		return version, err
 	})

@@ -47,7 +47,7 @@ type Run struct {
 
 // Output returns the path of the file that gets what an agent's session prints.
 func Output(l *ledger.Ledger, agent string) string {
-	return filepath.Join(program.SlotFolder(l.Beside()), agent+".session.log")
+	return filepath.Join(program.SlotFolder(l.FilePrefix()), agent+".session.log")
 }
 
 // LastRun returns the last run of an agent's start command; nil if there was none.

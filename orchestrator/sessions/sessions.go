@@ -49,7 +49,7 @@ type Session struct {
 func (s *Sessions) Look(ctx context.Context) (list []Session, err error) {
 	var conf *ledger.Config
 	var agents []*ledger.Agent
-	err = s.ledger.Glance(ctx, func(c *store.Conn) error { // one statement: where nobody has a command, this is all
+	err = s.ledger.LookUnchecked(ctx, func(c *store.Conn) error { // one statement: where nobody has a command, this is all
 		conf, err = s.ledger.Config.Load(c)
 		return err
 	})

@@ -28,9 +28,9 @@ type Store interface {
 	Explain(err error) error
 	// Path names the database, for people and for other processes that are to open it.
 	Path() string
-	// Beside is what the paths of this machine's files that belong to the database begin with: locks of its agents'
+	// FilePrefix is what the paths of this machine's files that belong to the database begin with: locks of its agents'
 	// commands, and keys that must not be in it. Where there is no place for them, nothing can be made there.
-	Beside() string
+	FilePrefix() string
 	// Bell wakes those who wait for what others write.
 	Bell() orchestrator.Bell
 	// Token makes the token of a lease of this process out of an id; Gone reports whether the process that made a token

@@ -96,7 +96,7 @@ func Of(ctx context.Context, l *ledger.Ledger, q Query) (Report, error) {
 
 // countMany counts, if so many events are left that a report would take long: then the next need not.
 func countMany(ctx context.Context, l *ledger.Ledger) error {
-	left, err := ledger.Ask(ctx, l, func(c *store.Conn) (int64, error) {
+	left, err := ledger.ReadValue(ctx, l, func(c *store.Conn) (int64, error) {
 		from, err := countedOf(c)
 		if err != nil {
 			return 0, err

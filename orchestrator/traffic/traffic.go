@@ -50,7 +50,7 @@ func Part() *ledger.Part {
 
 // countDue counts if it is time.
 func countDue(ctx context.Context, l *ledger.Ledger) {
-	is, err := ledger.Ask(ctx, l, func(c *store.Conn) (bool, error) { return due(c, l.Now()) })
+	is, err := ledger.ReadValue(ctx, l, func(c *store.Conn) (bool, error) { return due(c, l.Now()) })
 	if err == nil && is {
 		_, err = countBatches(ctx, l, 4) // a delivery run must not wait for a year's trace
 	}
@@ -191,7 +191,7 @@ func Recount(ctx context.Context, l *ledger.Ledger) error {
 		return true, nil
 	}
 	for {
-		if is, err := ledger.Ask(ctx, l, more); err != nil {
+		if is, err := ledger.ReadValue(ctx, l, more); err != nil {
 			return err
 		} else if !is {
 			break

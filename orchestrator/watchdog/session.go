@@ -74,7 +74,7 @@ func (w *Watchdog) endForeign(s *sessions.Session) {
 	if s.Stopped == "" || s.Stopped < s.StartedAt {
 		return
 	}
-	pid := program.Holder(program.SlotFolder(w.Ledger.Beside()), s.Agent+".session")
+	pid := program.Holder(program.SlotFolder(w.Ledger.FilePrefix()), s.Agent+".session")
 	if pid == 0 {
 		return
 	}

@@ -183,7 +183,7 @@ func (w *Watchdog) key(agent string) string { return program.KeyOf(w.Ledger.Path
 // start starts a session, unless another process runs it, which is orchestrator.ErrNoSlot, or it is not to be started
 // after all. Of one whose process has died it notes that it ended.
 func (w *Watchdog) start(ctx context.Context, s *sessions.Session) error {
-	slot, err := program.TakeSlot(program.SlotFolder(w.Ledger.Beside()), s.Agent+".session")
+	slot, err := program.TakeSlot(program.SlotFolder(w.Ledger.FilePrefix()), s.Agent+".session")
 	if err != nil {
 		return err
 	}

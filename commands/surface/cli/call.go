@@ -312,13 +312,13 @@ func (p *Program) paramsOf(c *urfave.Context, d *commands.Definition,
 	for i := range d.Params() {
 		param := &d.Params()[i]
 		_, given := values[param.Name]
-		_, beside := values[param.Beside[0]]
+		_, beside := values[param.With[0]]
 		switch {
 		case given:
 		case beside:
-			values[param.Name] = json.RawMessage(orchestrator.JSONString(param.Beside[1]))
-		case param.Beside[0] != "":
-			return nil, orchestrator.InvalidParam(param.Beside[0], "it is missing").
+			values[param.Name] = json.RawMessage(orchestrator.JSONString(param.With[1]))
+		case param.With[0] != "":
+			return nil, orchestrator.InvalidParam(param.With[0], "it is missing").
 				WithHint("Type a text: `%s %s`; `-` in its place reads it from standard input; or say with --%s what it is without one", d.CommandLine(), argsUsage(d), param.Flag())
 		case param.Required && param.Arg != "":
 			return nil, orchestrator.InvalidParam(param.Name, "it is missing (%s)", param.Desc).

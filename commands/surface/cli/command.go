@@ -158,7 +158,7 @@ func flagOf(param *commands.Param) urfave.Flag {
 	if bounds := param.Bounds(); bounds != "" {
 		usage += " (" + bounds + ")"
 	}
-	if param.Required && param.Beside[0] == "" {
+	if param.Required && param.With[0] == "" {
 		usage += " (required"
 		if param.Arg != "" {
 			usage += ", as a flag or as an argument"
@@ -183,7 +183,7 @@ func flagOf(param *commands.Param) urfave.Flag {
 		return &urfave.StringFlag{Name: name, Usage: usage + "; `JSON|@FILE|-`"}
 	}
 	byDefault := param.Default
-	if with := param.Beside; with[0] != "" {
+	if with := param.With; with[0] != "" {
 		byDefault = with[1] + " where there is a " + with[0]
 	}
 	return &urfave.StringFlag{Name: name, Aliases: also, Usage: usage, DefaultText: byDefault}

@@ -220,7 +220,7 @@ func TestRunThatReads(t *testing.T) {
 		if err != nil || len(ms) != 1 {
 			t.Errorf("%d messages are unread: %v", len(ms), err)
 		}
-		shown, err := ledger.Ask(t.Context(), r.Ledger, func(c *store.Conn) (int64, error) {
+		shown, err := ledger.ReadValue(t.Context(), r.Ledger, func(c *store.Conn) (int64, error) {
 			return c.Number(`SELECT count(*) FROM message_trace WHERE event = 'released'`)
 		})
 		if err != nil || shown == 0 {

@@ -242,7 +242,7 @@ func TestRevived(t *testing.T) {
 	if a := p.ask("DELETE", "/api/device", ""); a.status != 200 || a.read("state") != "revoked" {
 		t.Fatalf("unpairing: %d %s", a.status, a.body)
 	}
-	pins, err := os.ReadDir(h.ledger.Beside() + "-signal/devices")
+	pins, err := os.ReadDir(h.ledger.FilePrefix() + "-signal/devices")
 	if err != nil || len(pins) != 1 || pins[0].Name() != kept.id {
 		t.Errorf("pinned are %v, %v", pins, err)
 	}

@@ -214,7 +214,7 @@ type Problem struct {
 
 // Problems returns the problems that are recorded, sorted by path.
 func Problems(ctx context.Context, l *ledger.Ledger) ([]Problem, error) {
-	return ledger.Ask(ctx, l, func(c *store.Conn) ([]Problem, error) {
+	return ledger.ReadValue(ctx, l, func(c *store.Conn) ([]Problem, error) {
 		return store.List(c, func(row store.Row) Problem {
 			return Problem{row.Text(0), row.Text(1), row.Text(2),
 				row.Text(3)}

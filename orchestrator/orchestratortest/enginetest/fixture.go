@@ -86,7 +86,7 @@ func OpenWith(t testing.TB, o ledger.Options) *delivery.Engine {
 	e := open(t, o)
 	t.Cleanup(func() {
 		if _, byHand := byHand.Load(o.Path); !byHand {
-			if wrong, err := ledger.Ask(context.Background(), e.Ledger, ledger.Miscounted); err == nil &&
+			if wrong, err := ledger.ReadValue(context.Background(), e.Ledger, ledger.Miscounted); err == nil &&
 				len(wrong) > 0 {
 				t.Errorf("miscounted: %v", wrong)
 			}
@@ -155,7 +155,7 @@ func (f *Fixture) Rows(query string, params ...any) (rows []string) {
 	f.T.Helper()
 	keep := func(values []any) { rows = append(rows, strings.TrimSuffix(fmt.Sprintln(values...), "\n")) }
 	if f.OnServer() { // where the product's own Query connects anew each time
-		if err := f.Glance(f.T.Context(), func(c *store.Conn) error {
+		if err := f.LookUnchecked(f.T.Context(), func(c *store.Conn) error {
 			rows = nil
 			return c.Query(query, func(row store.Row) error {
 				values := make([]any, len(row))

@@ -193,7 +193,7 @@ func (s *stage) recover(ctx context.Context) error {
 	if _, err := overview.Status(ctx, r.Ledger); err != nil {
 		return fmt.Errorf("reading: %w", err)
 	}
-	if wrong, err := ledger.Ask(ctx, r.Ledger, ledger.Miscounted); err != nil || len(wrong) > 0 {
+	if wrong, err := ledger.ReadValue(ctx, r.Ledger, ledger.Miscounted); err != nil || len(wrong) > 0 {
 		return fmt.Errorf("counting: %v, %w", wrong, err)
 	}
 	for _, name := range []string{"writer", recipients[0]} {

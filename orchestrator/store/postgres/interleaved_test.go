@@ -292,7 +292,7 @@ func (s *scene) checkTrace() {
 		s.must(made[id] == 1, "%s: %d events of its beginning", id, made[id])
 		s.must(delivered[id] <= 1, "%s was delivered %d times", id, delivered[id])
 	}
-	wrong, err := ledger.Ask(s.ctx, s.b.Ledger, ledger.Miscounted)
+	wrong, err := ledger.ReadValue(s.ctx, s.b.Ledger, ledger.Miscounted)
 	s.must(err == nil && len(wrong) == 0, "miscounted: %v %v", wrong, err)
 }
 

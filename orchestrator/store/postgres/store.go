@@ -257,8 +257,8 @@ func (s *Store) databaseID() string {
 	return *id
 }
 
-// Beside is a path in a folder of the state folder that is named after the database's id.
-func (s *Store) Beside() string {
+// FilePrefix is a path in a folder of the state folder that is named after the database's id.
+func (s *Store) FilePrefix() string {
 	id := s.databaseID()
 	if s.state == "" || id == "" || id != filepath.Base(id) || !filepath.IsLocal(id) {
 		return noPlace

@@ -125,8 +125,8 @@ func (s *Store) Write(q *store.Request) error { return s.writer.Submit(q) }
 // Bell returns what wakes those who wait for what others write.
 func (s *Store) Bell() orchestrator.Bell { return s.bell }
 
-// Beside is the path of the file.
-func (s *Store) Beside() string { return s.path }
+// FilePrefix is the path of the file.
+func (s *Store) FilePrefix() string { return s.path }
 
 // Explain gives an error of the database its code and the advice what to do.
 func (s *Store) Explain(err error) error { return databaseError(s.path, err) }
