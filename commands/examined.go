@@ -8,8 +8,8 @@ type Examined struct {
 	Findings overview.Findings `json:"findings"`
 }
 
-// Healthy returns these findings as a result.
-func Healthy(found overview.Findings) Examined { return Examined{found.Healthy(), found} }
+// NewExamined returns these findings as a result.
+func NewExamined(found overview.Findings) Examined { return Examined{found.Healthy(), found} }
 
 // ExitStatus is 1 if there is a problem.
 func (r Examined) ExitStatus() int {

@@ -28,7 +28,7 @@ func doctorCommand(looks []Look) commands.Typed[DoctorParams, DoctorResult] {
 		for _, look := range looks {
 			found = append(found, look(ctx, env, p.Try && !env.Caller.Remote && env.Caller.Shell)...)
 		}
-		return DoctorResult{Database: env.Ledger.Path(), Examined: commands.Healthy(found)}, nil
+		return DoctorResult{Database: env.Ledger.Path(), Examined: commands.NewExamined(found)}, nil
 	}).With(commands.Traits{LooksOnly: true})
 }
 

@@ -48,7 +48,7 @@ func migrate(ctx context.Context, env commands.Env, p MigrateParams) (MigrateRes
 		return MigrateResult{}, err
 	}
 	defer old.Close()
-	m, err := move.Run(ctx, old.Ledger, env.Ledger, func(string) {})
+	m, err := move.Run(ctx, old.Ledger, env.Ledger, nil)
 	if err != nil {
 		return MigrateResult{}, err
 	}

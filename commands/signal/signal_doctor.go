@@ -19,5 +19,5 @@ var doctorCommand = commands.Define(vocabulary, "signal doctor", doctor).With(co
 
 // doctor goes on after a check that fails.
 func doctor(ctx context.Context, env commands.Env, p DoctorParams) (DoctorResult, error) {
-	return DoctorResult{commands.Healthy(person.Doctor(ctx, env.Ledger, p.Try))}, nil
+	return DoctorResult{commands.NewExamined(person.Doctor(ctx, env.Ledger, p.Try))}, nil
 }

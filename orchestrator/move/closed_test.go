@@ -52,7 +52,7 @@ func TestByHand(t *testing.T) {
 			t.Errorf("the place from which nothing has moved: %v", err)
 		}
 		old, now := mustOpen(t, from), mustOpen(t, to)
-		if _, err := move.Run(t.Context(), old.Ledger, now.Ledger, func(string) {}); err != nil {
+		if _, err := move.Run(t.Context(), old.Ledger, now.Ledger, nil); err != nil {
 			t.Fatal(err)
 		}
 		refused(t, from, "this database has moved to "+now.Path())
@@ -76,7 +76,7 @@ func TestRestoreMoved(t *testing.T) {
 	if _, err := old.BackupTo(t.Context(), before, false); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := move.Run(t.Context(), old.Ledger, now.Ledger, func(string) {}); err != nil {
+	if _, err := move.Run(t.Context(), old.Ledger, now.Ledger, nil); err != nil {
 		t.Fatal(err)
 	}
 	old.Close()

@@ -31,7 +31,7 @@ func TestConsoleDoesNotMove(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := move.Run(t.Context(), from.Ledger, to.Ledger, func(string) {}); err != nil {
+	if _, err := move.Run(t.Context(), from.Ledger, to.Ledger, nil); err != nil {
 		t.Fatal(err)
 	}
 	_, err = agents.Authenticate(t.Context(), to.Ledger, session)

@@ -37,7 +37,7 @@ func TestMeetsWhoWritesByHand(t *testing.T) {
 		s.Run(`BEGIN; INSERT INTO agent_message (message_id, sender, recipient, payload) VALUES ('by hand', 'a', 'b', '1')`)
 		moved := make(chan error)
 		go func() {
-			_, err := move.Run(t.Context(), old.Ledger, now.Ledger, func(string) {})
+			_, err := move.Run(t.Context(), old.Ledger, now.Ledger, nil)
 			moved <- err
 		}()
 		until(t, from, `SELECT 1 FROM pg_locks WHERE locktype = 'relation' AND NOT granted
@@ -85,7 +85,7 @@ func TestForeignTables(t *testing.T) {
 			}
 		}
 		old := mustOpen(t, from)
-		m, err := move.Run(t.Context(), old.Ledger, now.Ledger, func(string) {})
+		m, err := move.Run(t.Context(), old.Ledger, now.Ledger, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -121,7 +121,7 @@ func TestKilledWhenMade(t *testing.T) {
 				t.Fatal(err)
 			}
 			old, now := mustOpen(t, from), mustOpen(t, to)
-			_, err := move.Run(t.Context(), old.Ledger, now.Ledger, func(string) {})
+			_, err := move.Run(t.Context(), old.Ledger, now.Ledger, nil)
 			want.Code(t, err, orchestrator.Conflict)
 			var n int64
 			if err := db.QueryRow(`SELECT count(*) FROM ` + table).Scan(&n); err != nil || n != 1 {

@@ -49,7 +49,7 @@ func TestHosts(t *testing.T) {
 			return e.Ledger
 		}
 		old, now := at(from), at(to)
-		m, err := move.Run(t.Context(), old, now, func(string) {})
+		m, err := move.Run(t.Context(), old, now, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

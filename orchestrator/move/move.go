@@ -53,13 +53,16 @@ type moving struct {
 	reached  func(step string) // see Run
 }
 
-// Run moves a database, and calls reached with the name of each step that is done. The new place may not be there yet,
+// Run moves a database, and calls reached, unless it is nil, with the name of each step that is done. The new place may not be there yet,
 // and may hold nothing but what is made with it. Errors: conflict for a place that holds more, or where the database is
 // not any more; unavailable when what arrived differs; those of the databases.
 func Run(ctx context.Context, from, to *ledger.Ledger, reached func(step string)) (Moved, error) {
 	if from.TrustedPath() == to.TrustedPath() {
 		return Moved{}, orchestrator.Errorf(orchestrator.InvalidParams, "the database is at %s already", to.Path()).
 			WithHint("Name the old place with `--from`, and the new one with `--db`")
+	}
+	if reached == nil {
+		reached = func(string) {}
 	}
 	from.Moves, to.Moves = true, true
 	defer func() { to.Moves = false }()

@@ -172,7 +172,7 @@ func ends(t *testing.T, from, to string, n int64) {
 	old, now := mustOpen(t, from), mustOpen(t, to)
 	defer old.Close()
 	defer now.Close()
-	if _, err := move.Run(t.Context(), old.Ledger, now.Ledger, func(string) {}); err != nil {
+	if _, err := move.Run(t.Context(), old.Ledger, now.Ledger, nil); err != nil {
 		t.Fatal(err)
 	}
 	want.Equal(t, "messages", count(t, now), n)
@@ -364,7 +364,7 @@ func TestThereAndBack(t *testing.T) {
 	before := dump(t, first)
 	for _, leg := range [][2]string{{first, place}, {place, last}} {
 		from, to := mustOpen(t, leg[0]), mustOpen(t, leg[1])
-		m, err := move.Run(t.Context(), from.Ledger, to.Ledger, func(string) {})
+		m, err := move.Run(t.Context(), from.Ledger, to.Ledger, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -403,7 +403,7 @@ func TestRepairs(t *testing.T) {
 		t.Fatal(err)
 	}
 	from, to := mustOpen(t, file), mustOpen(t, place)
-	m, err := move.Run(t.Context(), from.Ledger, to.Ledger, func(string) {})
+	m, err := move.Run(t.Context(), from.Ledger, to.Ledger, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,7 +41,7 @@ func TestTwins(t *testing.T) {
 			}
 		}
 		from, to := mustOpen(t, file), mustOpen(t, place)
-		_, err := move.Run(t.Context(), from.Ledger, to.Ledger, func(string) {})
+		_, err := move.Run(t.Context(), from.Ledger, to.Ledger, nil)
 		want.Equal(t, "the code", orchestrator.CodeOf(err), orchestrator.Conflict)
 		if text := "the table " + test.table + " has two rows that the new place cannot tell apart: " + test.says +
 			"; nothing was moved"; !strings.HasPrefix(fmt.Sprint(err), text) {
@@ -54,7 +54,7 @@ func TestTwins(t *testing.T) {
 		if _, err := db.Exec(fmt.Sprintf(test.mend, messagesAtFirst+2)); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := move.Run(t.Context(), from.Ledger, to.Ledger, func(string) {}); err != nil {
+		if _, err := move.Run(t.Context(), from.Ledger, to.Ledger, nil); err != nil {
 			t.Error(err)
 		}
 	}
@@ -73,7 +73,7 @@ func TestNoTwins(t *testing.T) {
 		t.Fatal(err)
 	}
 	from, to := mustOpen(t, file), mustOpen(t, place)
-	m, err := move.Run(t.Context(), from.Ledger, to.Ledger, func(string) {})
+	m, err := move.Run(t.Context(), from.Ledger, to.Ledger, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

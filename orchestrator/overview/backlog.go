@@ -1,7 +1,6 @@
 package overview
 
 import (
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -15,12 +14,11 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// backlogs reports every recipient that is known or for which something waits, and how many messages are overdue,
-// created and wanted before that time. What others wrote and nobody has adopted yet is counted as adoption will make
-// it. What waits is counted by message_count, so that a million messages cost no more than a thousand. Unless only is
-// nil, others than these are left out.
-func backlogs(c *store.Conn, conf *ledger.Config, counts map[string]map[orchestrator.Status]int64, clock time.Time,
-	overdue string, only []string) (list []RecipientBacklog, late int64, err error) {
+// backlogs reports every recipient that is known or for which something waits. What others wrote and nobody has adopted
+// yet is counted as adoption will make it. What waits is counted by message_count, so that a million messages cost no
+// more than a thousand.
+func backlogs(c *store.Conn, conf *ledger.Config, counts map[string]map[orchestrator.Status]int64,
+	clock time.Time) ([]RecipientBacklog, error) {
 	all := map[string]*RecipientBacklog{}
 	of := func(recipient string) *RecipientBacklog {
 		b := all[recipient]
@@ -31,56 +29,38 @@ func backlogs(c *store.Conn, conf *ledger.Config, counts map[string]map[orchestr
 		return b
 	}
 	addCounted(conf, counts, of)
-	now := orchestrator.Stamp(clock)
+	now, overdue := orchestrator.Stamp(clock), orchestrator.Stamp(clock.Add(-conf.Settings.OverdueAfter))
 	if err := addShown(c, of, now); err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	if err := addWanted(c, of, now); err != nil {
-		return nil, 0, err
+		return nil, err
 	}
-	isLeftOut := func(recipient string) bool { return only != nil && !slices.Contains(only, recipient) }
-	maps.DeleteFunc(all, func(recipient string, _ *RecipientBacklog) bool { return isLeftOut(recipient) })
 	for recipient, b := range all {
 		if b.Pending+b.Retry == 0 {
 			continue
 		}
-		n, err := addWaiting(c, b, now, overdue)
+		err := addWaiting(c, b, now, overdue)
 		if err == nil && (conf.Agents[recipient] == nil || recipient == orchestrator.User) {
 			b.Held, err = c.Number(`SELECT count(*) FROM agent_message WHERE `+ledger.Live+` AND recipient = ?1
 				AND held <> 0`, recipient)
 		}
 		if err != nil {
-			return nil, 0, err
+			return nil, err
 		}
-		late += n
 	}
-	list = make([]RecipientBacklog, 0, len(all))
-	for _, b := range all {
+	if err := addForeign(c, conf, of, now, overdue); err != nil {
+		return nil, err
+	}
+	list := make([]RecipientBacklog, 0, len(all))
+	for recipient, b := range all {
+		if agent := conf.Agents[recipient]; agent != nil {
+			b.Known, b.Disabled = true, agent.Disabled
+		}
 		list = append(list, *b)
 	}
 	slices.SortFunc(list, func(a, b RecipientBacklog) int { return strings.Compare(a.Recipient, b.Recipient) })
-	others, err := withForeign(&list, c, conf, clock, overdue, isLeftOut)
-	return list, late + others, err
-}
-
-// withForeign adds what others wrote to a list, and to each recipient what is known of it. It returns how much of what
-// it added is overdue.
-func withForeign(list *[]RecipientBacklog, c *store.Conn, conf *ledger.Config, clock time.Time, overdue string,
-	isLeftOut func(recipient string) bool) (late int64, err error) {
-	others, err := foreignBacklogs(c, conf, clock, overdue)
-	for _, other := range others {
-		if !isLeftOut(other.Recipient) {
-			*list = addBacklog(*list, other)
-			late += other.Overdue
-		}
-	}
-	for i := range *list {
-		b := &(*list)[i]
-		if agent := conf.Agents[b.Recipient]; agent != nil {
-			b.Known, b.Disabled = true, agent.Disabled
-		}
-	}
-	return late, err
+	return list, nil
 }
 
 // addCounted adds all agents, and what is counted of whomever.
@@ -151,9 +131,9 @@ const (
 	maxPriorities = 30
 )
 
-// addWaiting adds since when something has waited for a recipient, and when it is tried next. It returns how many of
-// the oldest rows are overdue.
-func addWaiting(c *store.Conn, b *RecipientBacklog, now, overdue string) (late int64, err error) {
+// addWaiting adds since when something has waited for a recipient, when it is tried next, and how many of the oldest rows
+// are overdue.
+func addWaiting(c *store.Conn, b *RecipientBacklog, now, overdue string) (err error) {
 	below := int64(math.MaxInt64) // priorities that are not looked at yet: up to this one
 	for range maxPriorities {
 		priority, there := int64(0), false
@@ -168,17 +148,14 @@ func addWaiting(c *store.Conn, b *RecipientBacklog, now, overdue string) (late i
 		}
 		err = c.Query(`
 			SELECT coalesce(min(CASE WHEN not_before > ?3 THEN NULL WHEN not_before > created_at THEN not_before ELSE created_at END), ''),
-			       coalesce(min(nullif(next_attempt_at, '')), ''), count(*) FILTER (WHERE created_at < ?4
-				AND not_before < ?4),
+			       coalesce(min(nullif(next_attempt_at, '')), ''),
+			       count(*) FILTER (WHERE created_at < ?4 AND not_before < ?4),
 			       coalesce(min(CASE WHEN created_at < ?4 AND not_before < ?4 THEN seq END), 0)
 			FROM (SELECT created_at, not_before, next_attempt_at, seq FROM agent_message
 			      WHERE `+ledger.Live+` AND recipient = ?1 AND priority = ?2 AND (`+ledger.Foreign+
 			`) IS NOT TRUE ORDER BY seq LIMIT +?5) AS w`, func(row store.Row) error {
 			b.OldestAt, b.NextAt = earlier(b.OldestAt, row.Text(0)), earlier(b.NextAt, row.Text(1))
-			late += row.Int(2)
-			if seq := row.Int(3); seq != 0 && (b.overdueSeq == 0 || seq < b.overdueSeq) {
-				b.overdueSeq = seq
-			}
+			b.addOverdue(row.Int(2), row.Int(3))
 			return nil
 		}, b.Recipient, priority, now, overdue, maxOldest)
 		if err != nil || priority == math.MinInt64 {
@@ -186,13 +163,13 @@ func addWaiting(c *store.Conn, b *RecipientBacklog, now, overdue string) (late i
 		}
 		below = priority - 1
 	}
-	if b.Overdue = late; err != nil || b.Retry == 0 {
-		return late, err
+	if err != nil || b.Retry == 0 {
+		return err
 	}
 	next, _, err := c.Text(`SELECT next_attempt_at FROM agent_message INDEXED BY agent_message_later WHERE `+
 		ledger.Later+` AND recipient = ?1 ORDER BY next_attempt_at LIMIT 1`, b.Recipient)
 	b.NextAt = earlier(b.NextAt, next)
-	return late, err
+	return err
 }
 
 // addForeignTotals counts what others wrote and nobody has adopted yet under the status that it has.
@@ -209,64 +186,57 @@ func addForeignTotals(c *store.Conn, totals map[string]int64) error {
 }
 
 // add adds n messages with a status, if they wait under it.
-func (b *RecipientBacklog) add(status orchestrator.Status, n int64) bool {
+func (b *RecipientBacklog) add(status orchestrator.Status, n int64) {
 	switch status {
 	case orchestrator.Pending:
 		b.Pending += n
 	case orchestrator.Retry:
 		b.Retry += n
-	default:
-		return false
 	}
-	return true
 }
 
-// foreignBacklogs reports what others wrote that will be live rows once it is adopted, less what of it is counted
-// already; a recipient may come more than once.
-func foreignBacklogs(c *store.Conn, conf *ledger.Config, clock time.Time, overdue string) (list []RecipientBacklog,
-	err error) {
-	err = c.Query(`
+// addForeign adds what others wrote that will be live rows once it is adopted, less what of it is counted already.
+func addForeign(c *store.Conn, conf *ledger.Config, of func(recipient string) *RecipientBacklog,
+	now, overdue string) error {
+	return c.Query(`
 		SELECT recipient, status, traced_status, count(*), count(*) FILTER (WHERE held <> 0),
-		       coalesce(min(CASE WHEN not_before > ?1 THEN NULL ELSE coalesce(strftime('%Y-%m-%dT%H:%M:%fZ',
-			created_at), ?1) END), ''),
-		       coalesce(min(nullif(next_attempt_at, '')), ''), count(*) FILTER (WHERE created_at < ?2
-			AND not_before < ?2),
+		       coalesce(min(CASE WHEN not_before > ?1 THEN NULL
+		                         ELSE coalesce(strftime('%Y-%m-%dT%H:%M:%fZ', created_at), ?1) END), ''),
+		       coalesce(min(nullif(next_attempt_at, '')), ''),
+		       count(*) FILTER (WHERE created_at < ?2 AND not_before < ?2),
 		       coalesce(min(CASE WHEN created_at < ?2 AND not_before < ?2 THEN seq END), 0)
 		FROM agent_message WHERE (`+ledger.Foreign+`) GROUP BY recipient, status, traced_status`,
 		func(row store.Row) error {
 			f := adoption.ForeignRow{Recipient: row.Text(0), Status: row.Text(1), Traced: row.Text(2)}
-			b := RecipientBacklog{Recipient: adoption.Name(f.Recipient)}
-			b.add(orchestrator.Status(f.Traced), -row.Int(3))
-			if status, _ := f.Meaning(); b.add(status, row.Int(3)) {
-				b.OldestAt, b.NextAt, b.Overdue, b.overdueSeq = row.Text(5), row.Text(6), row.Int(7), row.Int(8)
-				if adoption.CanHold(conf, b.Recipient) {
-					b.Held = row.Int(4)
-				}
+			will, _ := f.Meaning()
+			was, waits := orchestrator.Status(f.Traced), isLive(will)
+			if !waits && !isLive(was) {
+				return nil
 			}
-			if b.Pending != 0 || b.Retry != 0 || b.OldestAt != "" {
-				list = append(list, b)
+			b := of(adoption.Name(f.Recipient))
+			b.add(was, -row.Int(3))
+			b.add(will, row.Int(3))
+			if !waits {
+				return nil
+			}
+			b.OldestAt, b.NextAt = earlier(b.OldestAt, row.Text(5)), earlier(b.NextAt, row.Text(6))
+			b.addOverdue(row.Int(7), row.Int(8))
+			if adoption.CanHold(conf, b.Recipient) {
+				b.Held += row.Int(4)
 			}
 			return nil
-		}, orchestrator.Stamp(clock), overdue)
-	return list, err
+		}, now, overdue)
 }
 
-// addBacklog adds what others wrote to a list that is sorted by recipients.
-func addBacklog(list []RecipientBacklog, other RecipientBacklog) []RecipientBacklog {
-	i, found := slices.BinarySearchFunc(list, other.Recipient, func(b RecipientBacklog,
-		name string) int {
-		return strings.Compare(b.Recipient, name)
-	})
-	if !found {
-		return slices.Insert(list, i, other)
+func isLive(status orchestrator.Status) bool {
+	return status == orchestrator.Pending || status == orchestrator.Retry
+}
+
+// addOverdue adds n messages that are overdue; seq is the first of them, 0 if there are none.
+func (b *RecipientBacklog) addOverdue(n, seq int64) {
+	if b.Overdue += n; seq != 0 && (b.overdueSeq == 0 || seq < b.overdueSeq) {
+		b.overdueSeq = seq
 	}
-	b := &list[i]
-	b.Pending, b.Retry, b.Held = b.Pending+other.Pending, b.Retry+other.Retry, b.Held+other.Held
-	b.OldestAt, b.NextAt = earlier(b.OldestAt, other.OldestAt), earlier(b.NextAt, other.NextAt)
-	if b.Overdue += other.Overdue; b.overdueSeq == 0 || other.overdueSeq != 0 && other.overdueSeq < b.overdueSeq {
-		b.overdueSeq = other.overdueSeq
-	}
-	return list
 }
 
 // Oldest returns since when something has been undelivered or unread.

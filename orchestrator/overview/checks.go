@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"mailroom/orchestrator"
+	"mailroom/orchestrator/daemons"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/schedules"
 	"mailroom/orchestrator/store"
@@ -51,8 +52,8 @@ var checks = []check{
 type examination struct {
 	*snapshot
 	Findings
-	check   *check // that is made
-	daemons int    // that run
+	check   *check           // that is made
+	daemons []daemons.Daemon // that run
 }
 
 // examine makes these checks.
@@ -241,7 +242,7 @@ func Now(ctx context.Context, l *ledger.Ledger) (r Needed, err error) {
 		if err != nil {
 			return err
 		}
-		r = Needed{Findings: Findings{}, Agents: len(conf.Names), Daemons: x.daemons}
+		r = Needed{Findings: Findings{}, Agents: len(conf.Names), Daemons: len(x.daemons)}
 		for _, f := range x.Findings {
 			if f.Now {
 				r.Findings = append(r.Findings, f)

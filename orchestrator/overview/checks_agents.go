@@ -7,7 +7,6 @@ import (
 
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/agents"
-	"mailroom/orchestrator/hosts"
 	"mailroom/orchestrator/ledger"
 	"mailroom/orchestrator/store"
 	"mailroom/tracing"
@@ -83,21 +82,22 @@ func checkManager(x *examination) error {
 
 // checkSessions finds agents that several sessions of agent hosts have the name of.
 func checkSessions(x *examination) error {
-	living, err := hosts.Living(x.c, x.now)
-	of := map[string][]string{}
-	for _, s := range living {
-		of[s.Agent] = append(of[s.Agent], s.Name+" of "+s.Program)
-	}
 	for _, name := range x.conf.Names {
-		if n := len(of[name]); n > 1 {
-			x.add(Finding{
-				About: name, Level: Note, Do: "End all but one, or give each an agent of its own",
-				Says: fmt.Sprintf("%d sessions have that name and live: %s. A message goes to whichever looks first", n,
-					strings.Join(of[name], ", ")),
-			})
+		sessions := x.members[name].backlog.Sessions
+		if len(sessions) < 2 {
+			continue
 		}
+		names := make([]string, len(sessions))
+		for i, s := range sessions {
+			names[i] = s.Name + " of " + s.Program
+		}
+		x.add(Finding{
+			About: name, Level: Note, Do: "End all but one, or give each an agent of its own",
+			Says: fmt.Sprintf("%d sessions have that name and live: %s. A message goes to whichever looks first",
+				len(names), strings.Join(names, ", ")),
+		})
 	}
-	return err
+	return nil
 }
 
 // checkCopies finds what killed backups and restores left: beside the database, and where its backups go, unless

@@ -67,7 +67,7 @@ func checkPhones(x *examination) error {
 		}
 		if d.State == questions.DeviceActive && why != "" {
 			x.add(Finding{
-				About: d.Name, Level: Note, Count: failed, Says: d.Name + " is not told of questions and alerts",
+				About: d.ID, Level: Note, Count: failed, Says: d.Name + " is not told of questions and alerts",
 				Because: firstLine(why), Since: since,
 				Do: "`mailroom signal doctor` says what is missing",
 			})

@@ -23,13 +23,12 @@ const mostOfEach = 12
 
 // checkDaemon finds what waits for a daemon where none runs. What an agent finds in its inbox it fetches itself; a
 // daemon takes messages to other places, starts agents that have mail, and runs schedules that somebody added.
-func checkDaemon(x *examination) error {
-	running, err := daemons.ListIn(x.c, x.l)
-	if err != nil {
+func checkDaemon(x *examination) (err error) {
+	if x.daemons, err = daemons.ListIn(x.c, x.l); err != nil {
 		return err
 	}
-	if x.daemons = len(running); x.daemons > 0 {
-		x.add(Finding{Level: Fine, Says: orchestrator.Plural(x.daemons, "daemon") + " running"})
+	if n := len(x.daemons); n > 0 {
+		x.add(Finding{Level: Fine, Says: orchestrator.Plural(n, "daemon") + " running"})
 		return nil
 	}
 	f := Finding{Level: Note, Do: "`mailroom serve`, or `mailroom service install`"}
@@ -148,7 +147,7 @@ func (x *examination) late(m *Member) error {
 		return err
 	}
 	since := ledger.DueSince(&oldest[0])
-	reason, err := explain(x.c, x.l, x.conf, &oldest[0], x.daemons)
+	reason, err := explain(x.c, x.l, x.conf, &oldest[0], len(x.daemons))
 	if err != nil {
 		return err
 	}
@@ -254,9 +253,9 @@ func (x *examination) whySilent(m *Member) string {
 			": begin a session, and look whether its hooks are on"
 	case m.agent.StartCommand == "":
 		says += "; it has no start command, so nobody starts it"
-	case x.daemons == 0:
+	case len(x.daemons) == 0:
 		says += "; no daemon runs that would start it"
-	case m.run == sessions.Running:
+	case m.runIs(sessions.Running):
 		says += "; its session runs"
 	default:
 		says += "; `mailroom agent show " + orchestrator.ShellWord(m.Name) + "` says how its last session ended"

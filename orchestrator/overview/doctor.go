@@ -59,7 +59,21 @@ func (d *doctor) content(ctx context.Context) {
 		}
 	}
 	if err != nil {
-		d.Fail("database", "", err)
+		d.fail("database", "", err)
+	}
+}
+
+// fail adds an error of the database, without its cause, and of a lock without its hint: the finding about the lock says
+// more.
+func (d *doctor) fail(code, says string, err error) {
+	var own *orchestrator.Error
+	switch {
+	case !errors.As(err, &own):
+		d.Report(code, Problem, says+err.Error(), "")
+	case own.Code == orchestrator.Busy:
+		d.Report(code, Problem, says+own.Message, "")
+	default:
+		d.Report(code, Problem, says+own.Message, own.Hint)
 	}
 }
 
@@ -99,7 +113,7 @@ func (d *doctor) tables(ctx context.Context) error {
 func (d *doctor) trials(ctx context.Context) {
 	trials, err := delivery.TryTransports(ctx, d.ledger)
 	if err != nil {
-		d.Fail("trials", "the agents' transports were not all tried: ", err)
+		d.fail("trials", "the agents' transports were not all tried: ", err)
 	}
 	worked := 0
 	for _, t := range trials {

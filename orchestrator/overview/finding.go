@@ -59,17 +59,13 @@ func (f *Findings) ReportOf(code, about, level, says, do string) {
 	*f = append(*f, Finding{Code: code, About: about, Level: level, Says: says, Do: do})
 }
 
-// Fail adds the error that kept a check from being made, and its hint as what helps.
-func (f *Findings) Fail(code, says string, err error) {
-	var own *orchestrator.Error
-	switch {
-	case !errors.As(err, &own):
-		f.Report(code, Problem, says+err.Error(), "")
-	case own.Code == orchestrator.Busy:
-		f.Report(code, Problem, says+own.Message, "") // the finding about the lock says more than that hint
-	default:
-		f.Report(code, Problem, says+own.Message, own.Hint)
+// Fail adds the error that kept a check from being made, and its hint as what helps. about is as in Finding.
+func (f *Findings) Fail(code, about string, err error) {
+	says, do := err.Error(), ""
+	if own, ok := errors.AsType[*orchestrator.Error](err); ok {
+		says, do = own.WithoutHint(), own.Hint
 	}
+	f.ReportOf(code, about, Problem, says, do)
 }
 
 // Healthy reports whether none of them is a problem.

@@ -24,10 +24,10 @@ func explainElsewhere(c *store.Conn, l *ledger.Ledger, agent *ledger.Agent, why 
 		what, move = "signal, which asks and tells the user,",
 			fmt.Sprintf("`mailroom setting set %s %s`, if it is to be served here", ledger.SignalHost, l.Host())
 	}
-	running, err := hostsWithDaemons(c, l)
+	list, err := daemons.ListIn(c, l)
 	why.Rule = fmt.Sprintf("%s is on the host %s, where a daemon takes it", what, agent.Host)
 	why.Fix = "Nothing; if it does not move, look at the daemon's log on " + agent.Host
-	if !running[agent.Host] {
+	if !runsOn(list, agent.Host) {
 		why.Rule = fmt.Sprintf("no router on host %s: %s is there, and no other host can deliver to it", agent.Host,
 			what)
 		why.Fix = fmt.Sprintf("`mailroom serve` on %s; or %s", agent.Host, move)
@@ -35,14 +35,9 @@ func explainElsewhere(c *store.Conn, l *ledger.Ledger, agent *ledger.Agent, why 
 	return err
 }
 
-// hostsWithDaemons returns the hosts on which a daemon runs.
-func hostsWithDaemons(c *store.Conn, l *ledger.Ledger) (map[string]bool, error) {
-	hosts := map[string]bool{}
-	list, err := daemons.ListIn(c, l)
-	for _, d := range list {
-		hosts[d.Host] = true
-	}
-	return hosts, err
+// runsOn reports whether one of these daemons runs on a host.
+func runsOn(list []daemons.Daemon, host string) bool {
+	return slices.ContainsFunc(list, func(d daemons.Daemon) bool { return d.Host == host })
 }
 
 // checkHosts finds hosts to which agents belong, and on which no daemon runs.
@@ -57,6 +52,9 @@ func checkHosts(x *examination) error {
 		}
 	}
 	missing, err := daemons.Missing(x.c, x.l)
+	if err != nil {
+		return err
+	}
 	for _, m := range missing {
 		x.add(Finding{
 			About: m.Host, Level: Note, Do: "Give one of two machines another name: --host-name NAME",
@@ -64,10 +62,6 @@ func checkHosts(x *examination) error {
 				m.PID, m.SeenAt),
 		})
 	}
-	if err != nil {
-		return err
-	}
-	running, err := hostsWithDaemons(x.c, x.l)
 	for _, host := range slices.Sorted(maps.Keys(of)) {
 		f := Finding{
 			About: host, Level: Problem, Says: "No daemon runs on " + host, Because: "no other host delivers to " +
@@ -75,7 +69,7 @@ func checkHosts(x *examination) error {
 			Do: "`mailroom serve` on " + host + "; or move them: `mailroom agent add NAME --host " + x.l.Host() + "`",
 		}
 		switch {
-		case running[host]:
+		case runsOn(x.daemons, host):
 			f = Finding{About: host, Level: Fine, Says: "a daemon runs there, for " + orchestrator.Plural(len(of[host]),
 				"agent")}
 		case host == x.l.Host(): // whoever works without a daemon delivers by hand
@@ -83,7 +77,7 @@ func checkHosts(x *examination) error {
 		}
 		x.add(f)
 	}
-	return err
+	return nil
 }
 
 // passwords looks for agents whose commands cannot use the database by themselves, since they do not get the password

@@ -43,11 +43,11 @@ type Member struct {
 	failedAt   string                      // of a message of the last hour
 	lastStatus orchestrator.PresenceStatus // that it said it has
 	lastSince  string
-	beatAt     string            // when it was last heard of, if there is a limit to its silence
-	silentAt   string            // when that limit is reached
-	toldAt     string            // when its silence was reported
-	run        sessions.RunState // of its start command, the last
-	waits      bool              // for messages, right now
+	beatAt     string        // when it was last heard of, if there is a limit to its silence
+	silentAt   string        // when that limit is reached
+	toldAt     string        // when its silence was reported
+	run        *sessions.Run // of its start command, the last; nil if there was none
+	waits      bool          // for messages, right now
 }
 
 // Pair is who wrote to whom.
@@ -184,8 +184,7 @@ func (s *snapshot) waiting() error {
 	if err != nil {
 		return err
 	}
-	list, _, err := backlogs(s.c, s.conf, counts, s.now, orchestrator.Stamp(s.now.Add(-s.conf.Settings.OverdueAfter)),
-		nil)
+	list, err := backlogs(s.c, s.conf, counts, s.now)
 	if err != nil {
 		return err
 	}
@@ -222,6 +221,16 @@ func (s *snapshot) heard() error {
 			m.HeardAt = max(m.HeardAt, w.lastAt)
 		}
 	}
+	runs, err := sessions.LastRuns(s.c)
+	if err != nil {
+		return err
+	}
+	for name, run := range runs {
+		if m := s.members[name]; m != nil {
+			m.run = run
+			m.HeardAt = max(m.HeardAt, run.StartedAt, run.Since)
+		}
+	}
 	now := orchestrator.Stamp(s.now)
 	for _, ask := range []struct {
 		query string
@@ -241,10 +250,6 @@ func (s *snapshot) heard() error {
 		{`SELECT agent, max(seen_at) FROM host_sessions GROUP BY agent`, nil, func(m *Member, row store.Row) {
 			m.hookAt = row.Text(1)
 			m.HeardAt = max(m.HeardAt, m.hookAt)
-		}},
-		{`SELECT agent, state, started_at, ended_at FROM agent_runs`, nil, func(m *Member, row store.Row) {
-			m.run = sessions.RunState(row.Text(1))
-			m.HeardAt = max(m.HeardAt, row.Text(2), row.Text(3))
 		}},
 		{`SELECT waiter, since FROM waits WHERE until > ?1`, []any{now}, func(m *Member, _ store.Row) {
 			m.HeardAt, m.waits = now, true

@@ -40,10 +40,7 @@ func Standings(ctx context.Context, l *ledger.Ledger, r Roster) (list []Standing
 		}
 		list = make([]Standing, 0, len(names))
 		for _, a := range agents.Of(conf, names) {
-			of, err := s.standing(a)
-			if err != nil {
-				return err
-			}
+			of := s.standing(a)
 			if !r.Backlog {
 				of.Backlog = nil
 			}

@@ -69,23 +69,22 @@ func StandingOf(ctx context.Context, l *ledger.Ledger, name string) (standing St
 	}
 	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
 		s, err := takeSnapshot(c, l, conf)
-		if err != nil {
-			return err
+		if err == nil {
+			standing = s.standing(a)
 		}
-		standing, err = s.standing(a)
 		return err
 	})
 	return standing, err
 }
 
 // standing is how an agent stands.
-func (s *snapshot) standing(a ledger.Agent) (r Standing, err error) {
+func (s *snapshot) standing(a ledger.Agent) (r Standing) {
 	m := s.members[a.Name]
 	b := m.backlog
 	b.Recipient, b.Known = m.Name, true
 	r = Standing{Agent: a, State: s.condition(m), HeardAt: m.HeardAt, Backlog: &b}
 	if m.BuiltIn {
-		return r, nil
+		return r
 	}
 	if r.Status, r.StatusSince = m.lastStatus, m.lastSince; m.isSilent(s.now) {
 		r.Status, r.StatusSince = Silent, m.beatAt
@@ -93,10 +92,10 @@ func (s *snapshot) standing(a ledger.Agent) (r Standing, err error) {
 	} else if r.Status == "" && m.beatAt != "" {
 		r.Status, r.StatusSince = orchestrator.Working, m.beatAt
 	}
-	if r.Run, err = sessions.LastRun(s.c, m.Name); r.Run != nil {
+	if r.Run = m.run; r.Run != nil {
 		r.Run.Output = sessions.Output(s.l, m.Name)
 	}
-	return r, err
+	return r
 }
 
 // isSilent reports whether nothing was heard of an agent for longer than its limit, though it was at work.
@@ -104,14 +103,17 @@ func (m *Member) isSilent(now time.Time) bool {
 	return m.toldAt != "" || m.silentAt != "" && m.silentAt <= orchestrator.Stamp(now)
 }
 
+// runIs reports whether the last run of its start command is in a state.
+func (m *Member) runIs(state sessions.RunState) bool { return m.run != nil && m.run.State == state }
+
 // condition returns how a member stands.
 func (s *snapshot) condition(m *Member) Condition {
 	switch {
 	case isDisabled(m):
 		return disabled
-	case m.run == sessions.Failed:
+	case m.runIs(sessions.Failed):
 		return sessionFailed
-	case m.run == sessions.GivenUp:
+	case m.runIs(sessions.GivenUp):
 		return givenUp
 	case m.failedAt != "":
 		return fails
@@ -123,7 +125,7 @@ func (s *snapshot) condition(m *Member) Condition {
 		return silent
 	case m.backlog.Retry > 0:
 		return retries
-	case m.run == sessions.Running:
+	case m.runIs(sessions.Running):
 		return works
 	case m.lastStatus != "":
 		return Condition(m.lastStatus)

@@ -83,8 +83,7 @@ func Status(ctx context.Context, l *ledger.Ledger) (State, error) {
 				}
 			}
 		}
-		overdue := orchestrator.Stamp(l.Now().Add(-conf.Settings.OverdueAfter))
-		if s.Recipients, s.Overdue, err = backlogs(c, conf, counts, l.Now(), overdue, nil); err != nil {
+		if s.Recipients, err = backlogs(c, conf, counts, l.Now()); err != nil {
 			return err
 		}
 		if due, err := anythingDue(c, l, conf, s.Recipients); err != nil {
@@ -95,9 +94,10 @@ func Status(ctx context.Context, l *ledger.Ledger) (State, error) {
 		if err := addForeignTotals(c, s.Totals); err != nil {
 			return err
 		}
-		s.Unread = 0
+		s.Unread, s.Overdue = 0, 0
 		for i := range s.Recipients {
 			s.Unread += s.Recipients[i].Unread
+			s.Overdue += s.Recipients[i].Overdue
 		}
 		if err := addSessions(c, s.Recipients, l.Now()); err != nil {
 			return err

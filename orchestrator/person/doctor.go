@@ -227,7 +227,7 @@ func (d *doctor) device(ctx context.Context, k *keys, device *questions.Device) 
 	if device.Kind != questions.DeviceNtfy {
 		recipient, err := k.pinned(device)
 		if err != nil {
-			d.Fail("device", device.Name+": ", err)
+			d.Fail("device", device.ID, err)
 			return false
 		}
 		if recipient == nil {

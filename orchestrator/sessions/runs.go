@@ -50,21 +50,35 @@ func Output(l *ledger.Ledger, agent string) string {
 	return filepath.Join(program.SlotFolder(l.FilePrefix()), agent+".session.log")
 }
 
+// runColumns are those that runOf reads.
+const runColumns = `state, started_at, ended_at, instance, pid, outcome, failures, next_at, through, starts`
+
+func runOf(row store.Row) *Run {
+	r := &Run{
+		State: RunState(row.Text(0)), Since: row.Text(2), StartedAt: row.Text(1), Instance: row.Text(3),
+		PID: int(row.Int(4)), Outcome: row.Text(5), Failures: row.Int(6), NextAt: row.Text(7),
+		Through: row.Int(8), Starts: row.Int(9),
+	}
+	if r.State == Running {
+		r.Since = r.StartedAt
+	}
+	return r
+}
+
 // LastRun returns the last run of an agent's start command; nil if there was none.
 func LastRun(c *store.Conn, agent string) (run *Run, err error) {
-	run, _, err = store.First(c, func(row store.Row) *Run {
-		r := &Run{
-			State: RunState(row.Text(0)), Since: row.Text(2), StartedAt: row.Text(1), Instance: row.Text(3),
-			PID: int(row.Int(4)), Outcome: row.Text(5), Failures: row.Int(6), NextAt: row.Text(7),
-			Through: row.Int(8), Starts: row.Int(9),
-		}
-		if r.State == Running {
-			r.Since = r.StartedAt
-		}
-		return r
-	}, `SELECT state, started_at, ended_at, instance, pid, outcome, failures, next_at, through, starts FROM agent_runs
-		WHERE agent = ?`, agent)
+	run, _, err = store.First(c, runOf, `SELECT `+runColumns+` FROM agent_runs WHERE agent = ?`, agent)
 	return run, err
+}
+
+// LastRuns returns the last run of each agent whose start command was ever run.
+func LastRuns(c *store.Conn) (map[string]*Run, error) {
+	runs := map[string]*Run{}
+	err := c.Query(`SELECT `+runColumns+`, agent FROM agent_runs`, func(row store.Row) error {
+		runs[row.Text(10)] = runOf(row)
+		return nil
+	})
+	return runs, err
 }
 
 // Begun is a run whose command is about to start.

@@ -245,7 +245,6 @@ SELECT agent, max(prompted_at) FROM host_sessions WHERE prompted_at >= ?1 GROUP 
 SELECT agent, max(seen_at) FROM host_sessions GROUP BY agent;
 SELECT agent, session, program, state, seen_at, host, pid, born, waiter_pid, waiter_born, started_at FROM host_sessions WHERE agent <> '' ORDER BY agent, seen_at, session;
 SELECT agent, session, program, state, seen_at, host, pid, born, waiter_pid, waiter_born, started_at FROM host_sessions WHERE agent = ? ORDER BY agent, seen_at, session;
-SELECT agent, state, started_at, ended_at FROM agent_runs;
 SELECT agent, status, since FROM presence ORDER BY since, rowid;
 SELECT alert_id FROM signal_alerts WHERE alert_id = ?;
 SELECT alert_id, sender, encrypted, body, created_at FROM signal_alerts WHERE alert_id = ?;
@@ -550,6 +549,7 @@ SELECT started_at FROM command_trace WHERE id = (SELECT min(id) FROM command_tra
 SELECT state FROM signal_devices WHERE device_id = ?;
 SELECT state, pid, born, turns, continued, seen_at, nudged_at FROM host_sessions WHERE agent = ? AND session = ?;
 SELECT state, started_at, ended_at, instance, pid, outcome, failures, next_at, through, starts FROM agent_runs WHERE agent = ?;
+SELECT state, started_at, ended_at, instance, pid, outcome, failures, next_at, through, starts, agent FROM agent_runs;
 SELECT state, turns, seen_at, waiter_pid, waiter_born FROM host_sessions WHERE agent = ? AND session = ?;
 SELECT status, since FROM presence WHERE agent = ? ORDER BY since DESC, rowid DESC LIMIT 1;
 SELECT t.id, t.at, t.event, t.span_id, coalesce(c.trace_id, '') FROM message_trace t LEFT JOIN command_trace c ON t.span_id <> '' AND c.span_id = t.span_id WHERE t.message_id = ? ORDER BY t.id LIMIT 1;

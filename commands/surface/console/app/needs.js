@@ -24,12 +24,18 @@ export function Standing() {
   const first = needed.value.data && isFirst(needed.value.data);
   const asked = useCommand("now", {}, { matters, every: first ? 2000 : 10_000 });
   useEffect(() => {
+    if (isMended(needed.value.data, asked.data)) examine();
     needed.value = asked;
   }, [asked.data, asked.failure, asked.loading]);
   useEffect(examineOften, []);
-  useEffect(() => void (document.hidden || examine()), [asked.data?.findings.map(keyOf).join()]); // most likely what was mended was a cause of something else, too
   useEffect(tell, [needed.value, problems.value]);
   return null;
+}
+
+// isMended reports whether now finds something no more: most likely that was a cause of what doctor found, too.
+function isMended(before, data) {
+  const keys = new Set(data?.findings.map(keyOf));
+  return !!before && !!data && before.findings.some((finding) => !keys.has(keyOf(finding)));
 }
 
 // tell sets the rail's numbers.
